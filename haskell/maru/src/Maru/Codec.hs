@@ -1,0 +1,48 @@
+-- | How a result crosses when the caller says how: for results that hold
+-- functions or foreign memory, or whose encoded form is much smaller.
+module Maru.Codec
+  ( Codec (..),
+    binary,
+    rawBytes,
+    showRead,
+  )
+where
+
+import Data.Binary (Binary)
+import qualified Data.Binary as Binary
+import qualified Data.ByteString as Strict
+import qualified Data.ByteString.Char8 as Char8
+import qualified Data.ByteString.Lazy as Lazy
+import Text.Read (readEither)
+
+-- | Law: @decode c (toStrict (encode c x)) == Right x@.
+data Codec b = Codec
+  { -- | Runs in the worker; evaluates the result as far as it needs.
+    encode :: b -> Lazy.ByteString,
+    -- | Runs in the caller. 'Left' becomes an exception of that element.
+    decode :: Strict.ByteString -> Either String b
+  }
+
+-- | Through the @binary@ package.
+binary :: Binary b => Codec b
+binary =
+  Codec
+    { encode = Binary.encode,
+      decode = \bytes -> case Binary.decodeOrFail (Lazy.fromStrict bytes) of
+        Left (_, at, why) -> Left ("byte " <> show at <> ": " <> why)
+        Right (rest, at, x)
+          | Lazy.null rest -> Right x
+          | otherwise -> Left ("byte " <> show at <> ": bytes left over")
+    }
+
+-- | The bytes themselves, copied once.
+rawBytes :: Codec Strict.ByteString
+rawBytes = Codec {encode = Lazy.fromStrict, decode = Right}
+
+-- | Through 'show' and 'read': slow, for small results and tests.
+showRead :: (Show b, Read b) => Codec b
+showRead =
+  Codec
+    { encode = Lazy.fromStrict . Char8.pack . show,
+      decode = readEither . Char8.unpack
+    }

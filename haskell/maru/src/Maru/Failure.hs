@@ -1,0 +1,105 @@
+-- | Everything that maru itself throws. What @f@ throws keeps its own type.
+module Maru.Failure
+  ( WorkerLost (..),
+    Death (..),
+    RemoteException (..),
+    Untransferable (..),
+    Unavailable (..),
+    BadOptions (..),
+  )
+where
+
+import Control.Exception (Exception (..))
+
+-- | How a worker ended.
+data Death
+  = -- | It called @exit@ (or @exitWith@ inside @f@) with this status.
+    Exited !Int
+  | -- | A signal killed it.
+    Killed !Int
+  | -- | It closed its channel but its status could not be had.
+    Vanished
+  deriving (Eq, Show)
+
+-- | The worker that evaluated this item died, more often than the policy
+-- retries.
+data WorkerLost = WorkerLost
+  { lostIndex :: !Int,
+    lostWorker :: !Int,
+    lostDeath :: !Death,
+    lostTries :: !Int
+  }
+  deriving (Eq)
+
+instance Show WorkerLost where
+  showsPrec _ (WorkerLost i w d n) =
+    showString "maru: item " . shows i . showString " lost: worker " . shows w
+      . showString (describe d)
+      . showString (if n > 1 then " (try " <> show n <> ")" else "")
+    where
+      describe (Exited s) = " left with exit status " <> show s <> "; f must not exit"
+      describe (Killed 9) = " was killed by signal 9 (kill -9, or out of memory: see the kernel log)"
+      describe (Killed s) = " was killed by signal " <> show s
+      describe Vanished = " vanished"
+
+instance Exception WorkerLost
+
+-- | @f@ threw an exception whose value could not cross (it holds a function,
+-- say); its text did.
+data RemoteException = RemoteException
+  { remoteIndex :: !Int,
+    remoteWorker :: !Int,
+    -- | The exception's type, as text.
+    remoteType :: String,
+    -- | What 'displayException' said of it.
+    remoteText :: String
+  }
+  deriving (Eq)
+
+instance Show RemoteException where
+  showsPrec _ (RemoteException i w ty text) =
+    showString "maru: item " . shows i . showString " (worker " . shows w . showString ") threw "
+      . showString ty
+      . showString ": "
+      . showString text
+
+instance Exception RemoteException
+
+-- | A result holds something that has no meaning in another process.
+data Untransferable = Untransferable
+  { untransferableIndex :: !Int,
+    -- | What was found: \"a function\", \"an MVar\", ...
+    untransferableWhat :: String
+  }
+  deriving (Eq)
+
+instance Show Untransferable where
+  showsPrec _ (Untransferable i what) =
+    showString "maru: the result of item " . shows i . showString " holds " . showString what
+      . showString ", which cannot leave its process; return plain data, or use parMapVia with a codec"
+
+instance Exception Untransferable
+
+-- | Something that was asked for is not to be had here.
+data Unavailable = Unavailable
+  { unavailableWhat :: String,
+    unavailableWhy :: String,
+    unavailableRemedy :: String
+  }
+  deriving (Eq)
+
+instance Show Unavailable where
+  showsPrec _ (Unavailable what why remedy) =
+    showString "maru: " . showString what . showString " is not available: " . showString why
+      . (if null remedy then id else showString "; " . showString remedy)
+
+instance Exception Unavailable
+
+-- | Options that make no sense.
+newtype BadOptions = BadOptions String
+  deriving (Eq)
+
+instance Show BadOptions where
+  showsPrec _ (BadOptions why) = showString "maru: " . showString why
+
+instance Exception BadOptions

@@ -1,0 +1,87 @@
+{-# LANGUAGE RankNTypes #-}
+
+-- | What a back end is. /Internal/: may change without a major version.
+--
+-- An engine turns a 'Job' into a lazily produced list of 'Outcome's. The laws,
+-- proved for every engine by one conformance suite:
+--
+--   * ordered: @map outcomeIndex (outcomes r) == [0 ..]@, one per input;
+--     unordered: a permutation of it;
+--   * an outcome's value equals @f x@ in normal form, or is the exception that
+--     evaluating it threw;
+--   * the spine of the input is walked at most a bounded distance ahead of the
+--     consumer, and outcome @i@ needs no later input; where the spine itself
+--     throws, so does the list of outcomes at that place;
+--   * after 'stop', and some bounded time after the list became garbage, nothing
+--     of the run is left: no thread, process, descriptor or mapping.
+module Maru.Internal.Engine
+  ( Engine,
+    Job (..),
+    Order (..),
+    Running (..),
+    Outcome (..),
+    Report (..),
+    noReport,
+  )
+where
+
+import Control.Exception (SomeException)
+import Maru.Codec (Codec)
+import Maru.Options (Backend, Options)
+
+type Engine = forall a b. Job a b -> IO (Running b)
+
+data Order
+  = -- | By index.
+    Ordered
+  | -- | As they come.
+    Unordered
+  deriving (Eq, Show)
+
+data Job a b = Job
+  { -- | Validated: workers and chunk size are in range.
+    jobOptions :: !Options,
+    -- | How many workers, already resolved from the options.
+    jobWorkers :: !Int,
+    jobOrder :: !Order,
+    -- | How results cross; 'Nothing': as heap objects.
+    jobCodec :: !(Maybe (Codec b)),
+    jobFunction :: a -> b,
+    jobInputs :: [a]
+  }
+
+data Outcome b = Outcome
+  { outcomeIndex :: !Int,
+    -- | Which worker; -1 for the caller itself.
+    outcomeWorker :: !Int,
+    outcomeResult :: !(Either SomeException b)
+  }
+
+data Running b = Running
+  { -- | Produced lazily; consume it from one place.
+    outcomes :: [Outcome b],
+    -- | Ends every worker and frees what the run holds. Idempotent; after it,
+    -- the rest of 'outcomes' must not be demanded.
+    stop :: IO (),
+    -- | What has happened so far.
+    report :: IO Report
+  }
+
+-- | For introspection, progress and @maru doctor@.
+data Report = Report
+  { reportBackend :: !Backend,
+    reportWorkersStarted :: !Int,
+    reportWorkersLost :: !Int,
+    reportChunks :: !Int,
+    -- | Results by way of crossing, with its reason: @("zero-copy", 120)@.
+    reportTransports :: ![(String, Int)],
+    -- | Items evaluated in the caller after all (they used an inherited
+    -- descriptor).
+    reportInCaller :: !Int,
+    -- | Every degraded mode, one line each.
+    reportNotes :: ![String]
+  }
+  deriving (Eq, Show)
+
+noReport :: Backend -> Report
+noReport b = Report b 0 0 0 [] 0 []

@@ -1,0 +1,172 @@
+-- | What a parallel map may be told. 'defaultOptions' is right for most
+-- programs; change single fields of it:
+--
+-- > parMapWith defaultOptions {backend = Shm, workers = Workers 4} f xs
+module Maru.Options
+  ( -- * Options
+    Options (..),
+    defaultOptions,
+
+    -- * Choices
+    Backend (..),
+    backendName,
+    backendFromName,
+    allBackends,
+    Workers (..),
+    Chunking (..),
+    Policy (..),
+    Transport (..),
+    Progress (..),
+  )
+where
+
+import Data.List (find)
+
+-- | Where the items are evaluated.
+data Backend
+  = -- | Measure the first items, then choose.
+    Auto
+  | -- | In the caller, on demand. The model that every other back end equals.
+    Sequential
+  | -- | GHC's sparks (the Eval monad).
+    Sparks
+  | -- | Lightweight threads (@forkIO@), one per worker.
+    Threads
+  | -- | Operating-system threads (@forkOS@), one per worker.
+    BoundThreads
+  | -- | Threads that talk over STM channels (the seed's SAMSTM).
+    Stm
+  | -- | Forked processes that talk over sockets (the seed's SAMSoc).
+    Sockets
+  | -- | Forked processes that talk over shared memory (the seed's SAMShm).
+    Shm
+  deriving (Eq, Ord, Show, Enum, Bounded)
+
+-- | The name on command lines and in @MARU_BACKEND@.
+backendName :: Backend -> String
+backendName b = case b of
+  Auto -> "auto"
+  Sequential -> "sequential"
+  Sparks -> "sparks"
+  Threads -> "threads"
+  BoundThreads -> "bound-threads"
+  Stm -> "stm"
+  Sockets -> "sockets"
+  Shm -> "shm"
+
+-- | Inverse of 'backendName'.
+backendFromName :: String -> Maybe Backend
+backendFromName name = find ((== name) . backendName) allBackends
+
+allBackends :: [Backend]
+allBackends = [minBound .. maxBound]
+
+-- | How many workers.
+data Workers
+  = -- | @MARU_WORKERS@, else one per core that this process may use (affinity
+    -- mask, cgroup quota); for 'Stm' as many as there are capabilities.
+    WorkersAuto
+  | -- | Exactly that many, 1 to 65 535.
+    Workers !Int
+  deriving (Eq, Show)
+
+-- | How many consecutive items a worker claims at once.
+data Chunking
+  = -- | From the measured cost of an item and of a dispatch, smaller towards
+    -- the end.
+    Guided
+  | -- | Always so many (the remainder is spread evenly).
+    Fixed !Int
+  deriving (Eq, Show)
+
+-- | What happens to an item whose worker died (was killed, ran out of memory,
+-- crashed).
+data Policy
+  = -- | Evaluate it again, up to so many times; then the element throws
+    -- 'Maru.Failure.WorkerLost'.
+    Retry !Int
+  | -- | The element throws 'Maru.Failure.WorkerLost'; the others go on.
+    Skip
+  | -- | The whole map throws 'Maru.Failure.WorkerLost' at that element and its
+    -- workers end.
+    Fail
+  deriving (Eq, Show)
+
+-- | How a result crosses from a worker's heap to the caller's.
+data Transport
+  = -- | By address where that is proven safe, else by copy.
+    TransportAuto
+  | -- | By address; an error where that is not available.
+    ZeroCopy
+  | -- | As a compact region that is copied and relocated.
+    CompactCopy
+  deriving (Eq, Show)
+
+-- | What a progress callback is told, at most ten times a second.
+data Progress = Progress
+  { -- | Items whose results have arrived.
+    progressDone :: !Int,
+    -- | Items in all, once the end of the input has been seen.
+    progressTotal :: !(Maybe Int),
+    -- | Workers alive.
+    progressWorkers :: !Int,
+    -- | Seconds since the first worker was started.
+    progressSeconds :: !Double
+  }
+  deriving (Eq, Show)
+
+-- | Everything that may be chosen.
+data Options = Options
+  { -- | Default 'Auto'; then @MARU_BACKEND@ decides where it is set.
+    backend :: !Backend,
+    -- | Default 'WorkersAuto'.
+    workers :: !Workers,
+    -- | Default 'Guided'.
+    chunking :: !Chunking,
+    -- | Default @'Retry' 3@.
+    policy :: !Policy,
+    -- | Default 'TransportAuto'.
+    transport :: !Transport,
+    -- | Keep sharing inside one result (a result that is a graph). Costs the
+    -- worker two to four times as much; needed for cyclic results. Default off.
+    sharing :: !Bool,
+    -- | Most items between the consumer and the look-ahead, so the bound on
+    -- buffered results. Default: follows the chunk size.
+    window :: !(Maybe Int),
+    -- | MiB of shared pages for results per worker, 1 to 4096; a worker whose
+    -- pages are full is replaced. Default 64.
+    regionMiB :: !Int,
+    -- | MiB that all workers together may have as private memory; what is
+    -- above is refused with a clear error in the worker that asks. Default: no
+    -- bound but the machine's.
+    memoryMiB :: !(Maybe Int),
+    -- | Seconds without demand for a result after which the workers end (new
+    -- ones are started on the next demand). Default 10.
+    idleSeconds :: !Double,
+    -- | Run once in every worker before its first item. Default: nothing.
+    initialise :: !(IO ()),
+    -- | Told about progress. Default: nobody.
+    onProgress :: !(Maybe (Progress -> IO ())),
+    -- | Collapse the caller's heap into huge pages before forking: for large
+    -- heaps that are mostly read. Default off.
+    hugePages :: !Bool
+  }
+
+-- | See the fields.
+defaultOptions :: Options
+defaultOptions =
+  Options
+    { backend = Auto,
+      workers = WorkersAuto,
+      chunking = Guided,
+      policy = Retry 3,
+      transport = TransportAuto,
+      sharing = False,
+      window = Nothing,
+      regionMiB = 64,
+      memoryMiB = Nothing,
+      idleSeconds = 10,
+      initialise = pure (),
+      onProgress = Nothing,
+      hugePages = False
+    }

@@ -1,0 +1,87 @@
+/* maru/board.h: the region where a run's rooms meet.
+ *
+ * One memfd per run ("maru-board", sealed against resizing): a header and a
+ * directory of typed, versioned sections.  Down it go knobs, up it come
+ * counters.  It has no name in any file system: a supervisor keeps the
+ * descriptor open and passes MARU_BOARD=/proc/<pid>/fd/<n>; it vanishes with
+ * the last process that holds it.
+ *
+ * A section is added once and never removed.  Its name is set last, with
+ * release order, so a reader sees either nothing or a whole section.
+ * A privileged reader must copy what it reads and check every bound: nothing
+ * on a board may be trusted (maru_board_open checks header and directory).
+ *
+ * Errors are negative errno.
+ */
+#ifndef MARU_BOARD_H
+#define MARU_BOARD_H
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MARU_BOARD_ENV "MARU_BOARD"
+#define MARU_BOARD_NAME_MAX 23
+#define MARU_BOARD_SECTIONS 64
+
+struct maru_board {
+  void *base;
+  size_t size;
+  int fd; /* owned; -1 after maru_board_forget_fd */
+};
+
+/* Who made a board; start time as in /proc/PID/stat field 22, so that a reused
+ * pid is not taken for the owner. */
+struct maru_board_owner {
+  pid_t pid;
+  uint64_t start_time;
+};
+
+struct maru_board_section {
+  char name[MARU_BOARD_NAME_MAX + 1];
+  uint32_t version;
+  uint64_t size;
+  void *data; /* in this process's mapping */
+};
+
+/* Creates a board of `size` bytes (rounded up to a page; sparse). */
+int maru_board_create(struct maru_board *board, size_t size);
+/* Opens the board behind `path` (a MARU_BOARD value).  -EPROTO: not a board,
+ * -ENOTSUP: a board of another version, else open's and mmap's errno. */
+int maru_board_open(struct maru_board *board, const char *path);
+/* The board named by MARU_BOARD; -ENOENT when there is none. */
+int maru_board_open_env(struct maru_board *board);
+void maru_board_close(struct maru_board *board);
+/* Closes the descriptor, keeps the mapping. */
+void maru_board_forget_fd(struct maru_board *board);
+int maru_board_owner_of(const struct maru_board *board, struct maru_board_owner *owner);
+
+/* Adds a zeroed section (64-byte aligned).  -EEXIST, -ENOSPC, -ENAMETOOLONG. */
+int maru_board_add(struct maru_board *board, const char *name, uint32_t version, size_t size,
+                   void **data);
+/* Finds a section.  -ENOENT; -ENOTSUP: there in another version or smaller
+ * than `size`. */
+int maru_board_find(const struct maru_board *board, const char *name, uint32_t version,
+                    size_t size, void **data);
+/* Section number `position`, 0 upwards; -ENOENT past the last. */
+int maru_board_section_at(const struct maru_board *board, unsigned position,
+                          struct maru_board_section *section);
+
+/* The text log of a board: lines such as "map: worker 3 killed by signal 9",
+ * kept in a ring; how every degraded mode is reported.  Truncated at 200
+ * bytes.  Safe from several processes at once; never blocks. */
+int maru_board_say(struct maru_board *board, const char *room, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Copies line `number` (0 = first ever said) into text; -ENOENT: not said yet,
+ * -ESTALE: overwritten. */
+int maru_board_line(const struct maru_board *board, uint64_t number, char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

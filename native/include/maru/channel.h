@@ -1,0 +1,137 @@
+/* maru/channel.h: results and work between processes of one machine.
+ *
+ * Two parts, both in shared memory without a name in any file system, both
+ * created before fork and inherited:
+ *
+ *   log     append-only, one producer, one consumer.  Records {length, index,
+ *           chunk}.  A record exists once its length has been stored with
+ *           release order, so a producer killed at any instruction leaves a
+ *           log that is valid up to its last whole record.
+ *   crew    how a coordinator hands out chunks of consecutive indices and how
+ *           workers claim them.  A claim is one compare-and-swap on the chunk's
+ *           own slot: there is no moment at which a claimed chunk has no owner
+ *           on the board, so the items of a dead worker are always known.
+ *
+ * One log per worker: no lock and no shared cache line stands between two
+ * workers.  One doorbell per crew: the coordinator sleeps on one word.
+ * Offsets, never pointers, are stored in the shared pages.
+ *
+ * Errors are negative errno.  No function prints, exits or allocates from the
+ * heap after creation.  Source of the log: seed 1, figure 13 (Last, Count,
+ * Length, Index, Chunk), one log per worker instead of one for all.
+ */
+#ifndef MARU_CHANNEL_H
+#define MARU_CHANNEL_H
+
+#include <maru/wait.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- log --------------------------------------------------------------- */
+
+struct maru_log; /* a mapping of its own */
+
+/* What the consumer sees of a record.  `chunk` points into the log and is
+ * valid until maru_log_release passes it. */
+struct maru_record {
+  const void *chunk;
+  uint64_t length; /* bytes, below 2^48 */
+  uint64_t index;
+  uint32_t kind; /* the user's tag, 0..32767 */
+};
+
+/* Maps a log with room for `capacity` bytes of records (rounded up to a page;
+ * sparse: pages cost memory when written).  Each record costs 16 bytes more
+ * than its chunk, rounded up to 16.  -ENOMEM when the address space or memfd
+ * is refused, -EINVAL for 0 or more than 2^47. */
+int maru_log_create(struct maru_log **log, uint64_t capacity);
+/* Unmaps it in this process only. */
+void maru_log_destroy(struct maru_log *log);
+
+/* Producer.  Reserve gives room for `length` bytes in place (16-byte aligned);
+ * nothing is visible until commit.  A second reserve replaces the first.
+ * -ENOSPC: the log is used up; it never wraps. */
+int maru_log_reserve(struct maru_log *log, uint64_t length, void **chunk);
+/* Publishes the reserved record, shortened to `length` (at most what was
+ * reserved).  Release: what was written before is visible with the record. */
+void maru_log_commit(struct maru_log *log, uint64_t length, uint64_t index, uint32_t kind);
+/* Reserve, copy, commit. */
+int maru_log_append(struct maru_log *log, uint64_t index, uint32_t kind, const void *chunk,
+                    uint64_t length);
+/* No more records will come.  Idempotent. */
+void maru_log_close(struct maru_log *log);
+/* Bytes still free for records. */
+uint64_t maru_log_room(const struct maru_log *log);
+
+/* Consumer.  1: *record is the next record.  0: none yet.  -EPIPE: closed and
+ * all read.  -EBADMSG: the length word is impossible (memory was overwritten). */
+int maru_log_next(struct maru_log *log, struct maru_record *record);
+/* The consumer needs no record before the last one that next returned: their
+ * whole pages go back to the system (in steps of at least 1 MiB). */
+void maru_log_release(struct maru_log *log);
+/* Records committed so far (seed: Count) and bytes used (seed: Last). */
+uint64_t maru_log_count(const struct maru_log *log);
+uint64_t maru_log_last(const struct maru_log *log);
+
+/* ---- crew -------------------------------------------------------------- */
+
+struct maru_crew;
+
+/* Consecutive indices [first, first + count) that are claimed at once. */
+struct maru_chunk {
+  uint64_t ticket; /* which slot: position in publishing order */
+  uint64_t first;
+  uint32_t count;
+};
+
+/* Counters of one worker, written by that worker alone, read by anybody. */
+struct maru_worker_counters {
+  _Atomic uint64_t items;   /* evaluated */
+  _Atomic uint64_t busy_ns; /* between claim and done */
+  _Atomic uint64_t gc_ns;   /* of these, in the collector */
+  _Atomic uint64_t current; /* index being evaluated */
+};
+
+#define MARU_CREW_MAX_WORKERS 65535u
+
+/* Maps a crew for up to `workers` workers at once and `slots` unfinished
+ * chunks (rounded up to a power of two).  -EINVAL, -ENOMEM. */
+int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots);
+void maru_crew_destroy(struct maru_crew *crew);
+
+/* Coordinator.  Offers a chunk.  -EAGAIN: all slots hold unfinished chunks. */
+int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count);
+/* No chunk will be published any more; workers leave when all are claimed. */
+void maru_crew_close(struct maru_crew *crew);
+/* Chunks published and not yet claimed. */
+uint32_t maru_crew_backlog(const struct maru_crew *crew);
+/* The unfinished chunk of a worker: 1 and *chunk, or 0.  Exact for a dead
+ * worker; for a living one it may be done by the time you look. */
+int maru_crew_claim_of(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk);
+/* Takes a dead worker's chunk off the board (its slot is free again). */
+void maru_crew_forfeit(struct maru_crew *crew, uint32_t worker);
+
+/* The doorbell: workers ring, the coordinator waits.  `seen` is the value
+ * returned by maru_crew_bell before the logs were last read. */
+uint32_t maru_crew_bell(const struct maru_crew *crew);
+void maru_crew_ring(struct maru_crew *crew);
+int maru_crew_await(struct maru_crew *crew, uint32_t seen, struct maru_wait_policy *policy,
+                    int64_t deadline_ns);
+
+/* Worker (numbers from 0).  1: *chunk is yours.  0: closed, nothing left.
+ * -ETIMEDOUT, -EINTR as maru_wait; -EINVAL: bad worker number. */
+int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk,
+                    struct maru_wait_policy *policy, int64_t deadline_ns);
+/* All results of the chunk are in the log. */
+void maru_crew_done(struct maru_crew *crew, uint32_t worker);
+
+struct maru_worker_counters *maru_crew_counters(struct maru_crew *crew, uint32_t worker);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
