@@ -1,0 +1,192 @@
+#define _GNU_SOURCE
+#include "process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the inherited world ------------------------------------------------ */
+
+struct entry {
+  int fd;
+  dev_t device;
+  ino_t inode;
+};
+
+struct maru_fd_snapshot {
+  size_t count;
+  size_t capacity;
+  struct entry *entries;
+};
+
+static int push(struct maru_fd_snapshot *s, struct entry e) {
+  if (s->count == s->capacity) {
+    size_t capacity = s->capacity ? 2 * s->capacity : 64;
+    struct entry *grown = realloc(s->entries, capacity * sizeof *grown);
+    if (!grown)
+      return -ENOMEM;
+    s->entries = grown;
+    s->capacity = capacity;
+  }
+  s->entries[s->count++] = e;
+  return 0;
+}
+
+/* Event, timer, epoll and process descriptors share one anonymous inode that
+ * has no file type. */
+static int has_data(const struct stat *st) { return (st->st_mode & S_IFMT) != 0; }
+
+struct maru_fd_snapshot *maru_fd_snapshot_take(void) {
+  DIR *dir = opendir("/proc/self/fd");
+  if (!dir)
+    return NULL;
+  struct maru_fd_snapshot *s = calloc(1, sizeof *s);
+  struct dirent *d;
+  while (s && (d = readdir(dir))) {
+    char *end;
+    long fd = strtol(d->d_name, &end, 10);
+    struct stat st;
+    if (end == d->d_name || *end || fd == dirfd(dir) || fstat((int)fd, &st) || !has_data(&st))
+      continue;
+    if (push(s, (struct entry){(int)fd, st.st_dev, st.st_ino}) < 0) {
+      maru_fd_snapshot_free(s);
+      s = NULL;
+    }
+  }
+  closedir(dir);
+  return s;
+}
+
+void maru_fd_snapshot_free(struct maru_fd_snapshot *s) {
+  if (s)
+    free(s->entries);
+  free(s);
+}
+
+int maru_fd_snapshot_seal(const struct maru_fd_snapshot *s) {
+  /* Neither reading nor writing is possible on an O_PATH descriptor. */
+  int nothing = open("/", O_PATH | O_CLOEXEC);
+  if (nothing < 0)
+    return -errno;
+  int replaced = 0;
+  for (size_t i = 0; i < s->count; i++) {
+    struct entry e = s->entries[i];
+    struct stat st;
+    if (e.fd == STDOUT_FILENO || e.fd == STDERR_FILENO || fstat(e.fd, &st))
+      continue;
+    /* The child's own runtime may have closed it and opened another. */
+    if (st.st_dev != e.device || st.st_ino != e.inode)
+      continue;
+    if (dup3(nothing, e.fd, O_CLOEXEC) >= 0)
+      replaced++;
+  }
+  close(nothing);
+  return replaced;
+}
+
+/* ---- life and death ------------------------------------------------------ */
+
+int maru_pidfd_open(pid_t pid) {
+#ifdef SYS_pidfd_open
+  long fd = syscall(SYS_pidfd_open, pid, 0);
+  return fd < 0 ? -errno : (int)fd;
+#else
+  (void)pid;
+  return -ENOSYS;
+#endif
+}
+
+struct watch {
+  pid_t parent;
+  int pidfd;
+};
+
+static void *watch_parent(void *argument) {
+  struct watch w = *(struct watch *)argument;
+  free(argument);
+  struct pollfd p = {.fd = w.pidfd, .events = POLLIN};
+  /* poll ignores a negative descriptor and then only sleeps. */
+  int slice_ms = w.pidfd < 0 ? 100 : -1;
+  while (getppid() == w.parent)
+    if (poll(&p, 1, slice_ms) > 0 && p.revents)
+      break;
+  _exit(0);
+}
+
+int maru_die_with(pid_t parent, int parent_pidfd) {
+  struct watch *w = malloc(sizeof *w);
+  if (!w)
+    return -ENOMEM;
+  /* A number of its own: sealing the inherited ones must not touch it. */
+  int pidfd = parent_pidfd < 0 ? -1 : fcntl(parent_pidfd, F_DUPFD_CLOEXEC, 0);
+  *w = (struct watch){parent, pidfd};
+  /* Signals are for the worker's other threads. */
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, 64 * 1024);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_t thread;
+  int r = pthread_create(&thread, &attributes, watch_parent, w);
+  pthread_attr_destroy(&attributes);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  if (r)
+    free(w);
+  return -r;
+}
+
+static int reap(pid_t pid, int options, struct maru_death *death) {
+  int status;
+  pid_t r;
+  do
+    r = waitpid(pid, &status, options);
+  while (r < 0 && errno == EINTR);
+  if (r == 0)
+    return 0;
+  *death = (struct maru_death){0, -1};
+  if (r < 0)
+    return -errno;
+  death->signalled = WIFSIGNALED(status);
+  death->code = death->signalled ? WTERMSIG(status) : WEXITSTATUS(status);
+  return 1;
+}
+
+int maru_reap(pid_t pid, struct maru_death *death) { return reap(pid, WNOHANG, death); }
+
+int maru_reap_wait(pid_t pid, int pidfd, int timeout_ms, struct maru_death *death) {
+  if (timeout_ms < 0)
+    return reap(pid, 0, death);
+  if (pidfd >= 0) {
+    struct pollfd p = {.fd = pidfd, .events = POLLIN};
+    poll(&p, 1, timeout_ms);
+    return reap(pid, WNOHANG, death);
+  }
+  for (;; timeout_ms--) {
+    int r = reap(pid, WNOHANG, death);
+    if (r || timeout_ms <= 0)
+      return r;
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  }
+}
+
+void maru_worker_signals(void) {
+  signal(SIGINT, SIG_IGN);
+  signal(SIGHUP, SIG_DFL);
+  signal(SIGTERM, SIG_DFL);
+  signal(SIGQUIT, SIG_DFL);
+  signal(SIGCHLD, SIG_DFL);
+}
+
+void maru_exit_now(int status) { _exit(status); }

@@ -1,0 +1,64 @@
+/* process.h: what a coordinator and a forked worker need from the kernel.
+ *
+ * Internal to maru (not installed): used by the parallel map and the
+ * supervisor.  Errors are negative errno.
+ */
+#ifndef MARU_BASE_PROCESS_H
+#define MARU_BASE_PROCESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* ---- the inherited world ------------------------------------------------ */
+
+/* The descriptors that are open now, so that a child can tell them from those
+ * that its own runtime opens after the fork. */
+struct maru_fd_snapshot;
+
+/* Takes the snapshot in the parent, before fork; NULL without memory or
+ * without /proc/self/fd. */
+struct maru_fd_snapshot *maru_fd_snapshot_take(void);
+void maru_fd_snapshot_free(struct maru_fd_snapshot *snapshot);
+
+/* In the child: every descriptor of the snapshot that is still the same file
+ * is replaced by one whose reads fail with EBADF; standard output and error
+ * stay as they are, and so do event, timer and process descriptors (they have
+ * no data that two processes could steal from each other).
+ * Returns how many were replaced. */
+int maru_fd_snapshot_seal(const struct maru_fd_snapshot *snapshot);
+
+/* ---- life and death ------------------------------------------------------ */
+
+/* A descriptor that becomes readable when the process ends; -ENOSYS where
+ * the kernel or a sandbox refuses it. */
+int maru_pidfd_open(pid_t pid);
+
+/* In a worker: from now on this process ends (_exit 0) as soon as `parent`
+ * does.  `parent_pidfd` may be negative: then the parent is looked for every
+ * 100 ms.  A thread waits, not PR_SET_PDEATHSIG: that signal comes when the
+ * *thread* that forked ends, and a language runtime's threads come and go.
+ * The pid is checked once more inside, so a parent that has died already is
+ * noticed.  Call it before maru_fd_snapshot_seal. */
+int maru_die_with(pid_t parent, int parent_pidfd);
+
+/* How a process ended.  code: exit status, or signal number. */
+struct maru_death {
+  int signalled;
+  int code;
+};
+
+/* Reaps `pid` if it has ended: 1 and *death; 0: it lives.  -ECHILD: somebody
+ * else reaped it (a SIGCHLD handler, SIG_IGN): *death is {0, -1}. */
+int maru_reap(pid_t pid, struct maru_death *death);
+/* Waits up to `timeout_ms` for it (negative: without bound).  As maru_reap. */
+int maru_reap_wait(pid_t pid, int pidfd, int timeout_ms, struct maru_death *death);
+
+/* Signals of a worker: interrupts from the terminal are the coordinator's
+ * business; a request to end ends it. */
+void maru_worker_signals(void);
+
+/* Ends this process without running anything. */
+void maru_exit_now(int status) __attribute__((noreturn));
+
+#endif

@@ -1,0 +1,39 @@
+#define _GNU_SOURCE
+#include "shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+size_t mr_page_round(size_t size) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  return size > SIZE_MAX - page ? 0 : (size + page - 1) & ~(page - 1);
+}
+
+int mr_sealed_memfd(const char *name, size_t size) {
+  int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0)
+    return -errno;
+  if (ftruncate(fd, (off_t)size) < 0 ||
+      fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0) {
+    int error = errno;
+    close(fd);
+    return -error;
+  }
+  return fd;
+}
+
+int mr_shared_map(const char *name, size_t size, void **base) {
+  /* Without a memfd (a sandbox, no descriptor left) the same memory is had
+   * anonymously; only its name in /proc/PID/maps is lost. */
+  int fd = mr_sealed_memfd(name, size);
+  int flags = MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0);
+  void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, fd < 0 ? -1 : fd, 0);
+  if (fd >= 0)
+    close(fd);
+  if (memory == MAP_FAILED)
+    return -ENOMEM;
+  *base = memory;
+  return 0;
+}

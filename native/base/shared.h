@@ -1,0 +1,24 @@
+/* shared.h: memory that a process and its children share (internal).
+ *
+ * The pages read as zero until written, have no name in any file system and go
+ * when the last process that maps them unmaps or ends.
+ */
+#ifndef MARU_BASE_SHARED_H
+#define MARU_BASE_SHARED_H
+
+#include <stddef.h>
+
+#define MR_CACHE_LINE 64
+
+/* `size` rounded up to whole pages; 0 when that overflows. */
+size_t mr_page_round(size_t size);
+
+/* A memfd of `size` bytes, sealed against resizing (and further sealing), close
+ * on exec.  Returns the descriptor or -errno. */
+int mr_sealed_memfd(const char *name, size_t size);
+
+/* Maps `size` bytes of fresh shared memory, sparse, without a descriptor left
+ * behind.  `name` shows in /proc/PID/maps.  0 or -ENOMEM. */
+int mr_shared_map(const char *name, size_t size, void **base);
+
+#endif
