@@ -1,0 +1,53 @@
+# Thin: every target calls one script; `make help` lists them.
+#   make install PREFIX=/usr/local DESTDIR=
+#   V=1 shows the tools' output as it comes; MARU_JOBS=N bounds parallel compilation.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+.PHONY: help setup build demo test soak verify bench doc install fresh-check format lint sanitize clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+
+setup: ## install the Debian packages that are missing (root or sudo)
+	@scripts/setup
+
+build: ## stage everything below build/
+	@scripts/build
+
+demo: setup build ## find similar programs in a small corpus: under 10 minutes from a clean clone
+	@scripts/demo
+
+test: ## set up, build, run every test; prints the time of each part
+	@scripts/test
+
+soak: setup build ## the tests again at length (MARU_TEST_SCALE, default 50)
+	@scripts/soak
+
+verify: setup ## check the models of the protocols without a bound
+	@scripts/verify
+
+sanitize: setup ## the C tests under ASan + UBSan and under TSan
+	@scripts/test --only sanitizer
+
+bench: setup build ## measure; writes to build/bench
+	@scripts/bench
+
+doc: setup ## Haddock of every Haskell package, below build/share/doc
+	@scripts/doc
+
+install: ## copy what `make build` staged to PREFIX
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
+
+fresh-check: ## make demo and make test in a new Debian 12 chroot (root)
+	@scripts/fresh-check
+
+format: setup ## format C and Haskell in place
+	@scripts/format
+
+lint: setup ## formatting, hlint, shellcheck; changes nothing
+	@scripts/lint
+
+clean: ## remove build/
+	rm -rf build

@@ -1,0 +1,30 @@
+# shellcheck shell=bash
+# Sourced by the parts of scripts/test.d that count their own tests.
+#   check NAME COMMAND...   one test: passes when the command exits 0
+#   finish                  prints "N passed, M failed"; to be called last
+
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+checks_passed=0 checks_failed=0
+
+check() {
+  local name=$1
+  shift
+  # In a subshell with -e of its own: a function under test stops at its first failing line.
+  set +e
+  (set -e; "$@")
+  local status=$?
+  set -e
+  if [ "$status" -eq 0 ]; then
+    checks_passed=$((checks_passed + 1))
+    echo "ok      $name"
+  else
+    checks_failed=$((checks_failed + 1))
+    echo "FAILED  $name (status $status)"
+  fi
+}
+
+finish() {
+  echo "$checks_passed passed, $checks_failed failed"
+  [ "$checks_failed" -eq 0 ]
+}

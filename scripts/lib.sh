@@ -1,0 +1,69 @@
+# shellcheck shell=bash
+# Sourced by every script here: where things are, the tools' environment, how
+# a phase is run and how a failure is said.
+#
+# Nothing outside build/ is written: cabal's home and configuration lie there
+# too, so a missing or read-only HOME does not matter and no user
+# configuration changes a build.
+
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$root/build
+logs=$build/.logs
+
+export LANG=C.UTF-8 LC_ALL=C.UTF-8
+export CABAL_DIR=$build/.cabal-home CABAL_CONFIG=$build/.cabal-home/empty-config
+mkdir -p "$CABAL_DIR" "$logs"
+[ -e "$CABAL_CONFIG" ] || : >"$CABAL_CONFIG"
+
+jobs=${MARU_JOBS:-$(nproc)}
+
+die() {
+  echo "maru: $*" >&2
+  exit 1
+}
+
+# phase TITLE COMMAND...: one line per phase; the output goes to a log, which
+# is shown when the phase fails (V=1 shows everything at once).
+phase() {
+  local title=$1 log started=$SECONDS status=0
+  shift
+  log=$logs/${title//[^a-zA-Z0-9]/-}.log
+  printf '%-52s' "$title"
+  if [ -n "${V:-}" ]; then
+    echo
+    "$@" 2>&1 | tee "$log" || status=$?
+  else
+    "$@" >"$log" 2>&1 </dev/null || status=$?
+  fi
+  if [ "$status" -eq 0 ]; then
+    echo "ok  $((SECONDS - started)) s"
+    return
+  fi
+  echo "FAILED (status $status)"
+  tail -n 60 "$log" >&2
+  die "\"$title\" failed; whole log: ${log#"$root"/}"
+}
+
+# Cabal, offline, in the project's folder, everything below build/.
+cabal_offline() {
+  local command=$1
+  shift
+  (cd "$root/haskell" && cabal "v2-$command" --offline --builddir="$build/.cabal" -j"$jobs" "$@")
+}
+
+# native_tree NAME MESON-OPTION...: configures build/.native-NAME once.
+native_tree() {
+  local tree=$build/.native-$1
+  shift
+  [ -e "$tree/build.ninja" ] || meson setup "$tree" "$root/native" "$@"
+}
+
+# sanitized NAME SANITIZERS: the C tests under them, in a tree of their own.
+# A sanitizer slows a test down, hence the longer time limits.
+sanitized() {
+  native_tree "$1" -Db_sanitize="$2" -Db_lundef=false --buildtype=debugoptimized
+  ninja -C "$build/.native-$1" -j"$jobs"
+  meson test -C "$build/.native-$1" --no-rebuild --print-errorlogs --timeout-multiplier 5
+}
