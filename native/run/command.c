@@ -1,0 +1,49 @@
+#define _GNU_SOURCE
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static _Noreturn void become(char *const argv[], const struct inherited *inherited, int failure) {
+  sigaction(SIGCHLD, &inherited->on_child, NULL);
+  sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+  execvp(argv[0], argv);
+  int error = errno;
+  while (write(failure, &error, sizeof error) < 0 && errno == EINTR)
+    ;
+  _exit(127);
+}
+
+/* The pipe closes itself at a successful exec, so an end of file means that
+ * the command runs, and an int is exec's errno. */
+static int exec_error(int failure) {
+  int error = 0;
+  ssize_t got;
+  while ((got = read(failure, &error, sizeof error)) < 0 && errno == EINTR)
+    ;
+  return got == (ssize_t)sizeof error ? error : 0;
+}
+
+int command_start(char *const argv[], const struct inherited *inherited, pid_t *pid) {
+  int failure[2];
+  if (pipe2(failure, O_CLOEXEC) < 0)
+    return -errno;
+  pid_t child = fork();
+  if (child == 0)
+    become(argv, inherited, failure[1]);
+  int error = child < 0 ? errno : 0;
+  close(failure[1]);
+  if (error == 0)
+    error = exec_error(failure[0]);
+  close(failure[0]);
+  if (error == 0) {
+    *pid = child;
+    return 0;
+  }
+  if (child > 0)
+    while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+      ;
+  return -error;
+}

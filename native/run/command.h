@@ -1,0 +1,18 @@
+/* command.h: starts the command of a run. */
+#ifndef MARU_RUN_COMMAND_H
+#define MARU_RUN_COMMAND_H
+
+#include <signal.h>
+#include <sys/types.h>
+
+/* What the command must find as the supervisor found it. */
+struct inherited {
+  sigset_t mask;
+  struct sigaction on_child; /* SIGCHLD's disposition */
+};
+
+/* Forks and executes argv[0], searched in PATH.  0 and *pid once the command's
+ * own code runs; else the negative errno of fork or exec, with no child left. */
+int command_start(char *const argv[], const struct inherited *inherited, pid_t *pid);
+
+#endif

@@ -1,0 +1,299 @@
+/* maru-supervise: runs one command on behalf of `maru run` and `maru launch`.
+ *
+ * Before:  creates the run's board and exports MARU_BOARD.  Without a board
+ *          (memfd refused) the command still runs, after one line saying so.
+ * During:  forwards signals, follows job control, reaps every orphan (it is
+ *          the subreaper of its descendants), shows the run on the board.
+ * After:   restores the terminal, writes one line of JSON to --report-fd, then
+ *          becomes --reporter if there is one:
+ *              REPORTER report-run REPORT-FD STATUS [BOARD-PATH]
+ *          which is to exit with STATUS.  No process stands beside the run.
+ *
+ * Status:  125 maru failed, 126 the command cannot be executed, 127 it was not
+ *          found, else its own, or 128 + the signal that ended it.
+ *
+ * It waits for the command alone: descendants that outlive it (daemons) go on,
+ * adopted by the next subreaper.  If the supervisor is killed (SIGKILL) the
+ * command goes on as well; only the board goes, with the last process that
+ * maps it.
+ *
+ * Signals: HUP INT QUIT TERM USR1 USR2 WINCH TSTP CONT.  One that the kernel
+ * sent (from the terminal) has reached the command by itself, as it is in the
+ * same process group; one that a process sent to the supervisor is forwarded.
+ * So a signal that a process sends to the whole group arrives twice.
+ */
+#define _GNU_SOURCE
+#include "command.h"
+#include "options.h"
+#include "terminal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <maru/board.h>
+#include <maru/run.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { STATUS_MARU_FAILED = 125, STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
+
+/* Room for the sections of every maru room; sparse, so unused room is free. */
+#define BOARD_SIZE (4u << 20)
+
+static const int handled[] = {SIGCHLD, SIGHUP,  SIGINT,   SIGQUIT, SIGTERM,
+                              SIGUSR1, SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
+
+struct supervisor {
+  struct maru_board board;
+  struct maru_run *run; /* the board's section, or `unseen` */
+  struct maru_run unseen;
+  struct terminal terminal;
+  sigset_t signals;
+  pid_t child;
+  pid_t lent_to; /* group that we lent the terminal to; 0: none */
+  uint32_t orphans;
+  char board_path[64]; /* MARU_BOARD's value; empty without a board */
+};
+
+/* ---- before ------------------------------------------------------------ */
+
+/* Descriptors 0 to 2 that are closed would be taken by the next open.  The
+ * stand-ins close at exec, so the command finds what maru found. */
+static void fill_standard_descriptors(void) {
+  for (int fd = 0; fd <= 2; fd++)
+    if (fcntl(fd, F_GETFD) < 0)
+      (void)!open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
+static int create_board(struct supervisor *self) {
+  void *section;
+  int error = maru_board_create(&self->board, BOARD_SIZE);
+  if (error < 0)
+    return error;
+  error =
+      maru_board_add(&self->board, MARU_RUN_SECTION, MARU_RUN_VERSION, sizeof *self->run, &section);
+  if (error < 0) {
+    maru_board_close(&self->board);
+    return error;
+  }
+  /* The command finds the board through us; it must not inherit it. */
+  fcntl(self->board.fd, F_SETFD, FD_CLOEXEC);
+  snprintf(self->board_path, sizeof self->board_path, "/proc/%d/fd/%d", (int)getpid(),
+           self->board.fd);
+  self->run = section;
+  return setenv(MARU_BOARD_ENV, self->board_path, 1) < 0 ? -errno : 0;
+}
+
+static void open_board(struct supervisor *self) {
+  self->run = &self->unseen;
+  int error = create_board(self);
+  if (error < 0) {
+    /* A board of an outer run would show this one's rooms there. */
+    unsetenv(MARU_BOARD_ENV);
+    fprintf(stderr, "maru: no board for this run (%s): `maru top` cannot see it\n",
+            strerror(-error));
+  }
+}
+
+static void note_command(struct maru_run *run, char *const argv[]) {
+  for (int i = 0; argv[i] != NULL; i++) {
+    size_t length = strlen(argv[i]) + 1;
+    if (run->command_length + length > sizeof run->command)
+      return;
+    memcpy(run->command + run->command_length, argv[i], length);
+    run->command_length += (uint32_t)length;
+  }
+}
+
+static struct inherited take_signals(struct supervisor *self) {
+  struct inherited inherited;
+  struct sigaction standard = {.sa_handler = SIG_DFL};
+  sigemptyset(&self->signals);
+  for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
+    sigaddset(&self->signals, handled[i]);
+  sigprocmask(SIG_BLOCK, &self->signals, &inherited.mask);
+  /* Ignored by our parent it would let the kernel reap the command, and its
+   * status would be lost. */
+  sigaction(SIGCHLD, &standard, &inherited.on_child);
+  return inherited;
+}
+
+static int64_t nanoseconds(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Field 22 of /proc/PID/stat, counted from behind the command name, which may
+ * hold spaces and parentheses.  0: not there. */
+static uint64_t start_time_of(pid_t pid) {
+  char path[32], text[1024];
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  if (fd >= 0)
+    close(fd);
+  if (got <= 0)
+    return 0;
+  text[got] = '\0';
+  char *field = strrchr(text, ')');
+  for (int number = 2; field != NULL && number < 22; number++)
+    field = strchr(field + 1, ' ');
+  return field == NULL ? 0 : strtoull(field + 1, NULL, 10);
+}
+
+static void show_state(struct supervisor *self, enum maru_run_state state) {
+  /* Release: a reader that sees the state sees the fields it stands for. */
+  atomic_store_explicit(&self->run->state, (uint32_t)state, memory_order_release);
+}
+
+static int start(struct supervisor *self, char *const argv[], const struct inherited *inherited) {
+  note_command(self->run, argv);
+  self->run->started_ns = nanoseconds(CLOCK_REALTIME);
+  int error = command_start(argv, inherited, &self->child);
+  if (error == 0) {
+    self->run->pid = self->child;
+    self->run->start_time = start_time_of(self->child);
+    show_state(self, MARU_RUN_RUNNING);
+    return 0;
+  }
+  fprintf(stderr, "maru: cannot execute '%s': %s\n", argv[0], strerror(-error));
+  if (error == -ENOENT)
+    return STATUS_NOT_FOUND;
+  return error == -EAGAIN || error == -ENOMEM ? STATUS_MARU_FAILED : STATUS_CANNOT_EXECUTE;
+}
+
+/* ---- during ------------------------------------------------------------ */
+
+static void follow_stop(struct supervisor *self, int signal) {
+  pid_t group = getpgid(self->child);
+  bool wants_terminal = signal == SIGTTIN || signal == SIGTTOU;
+  if (wants_terminal && group != getpgrp() && terminal_lend(&self->terminal, group)) {
+    self->lent_to = group;
+    kill(-group, SIGCONT);
+    return;
+  }
+  show_state(self, MARU_RUN_STOPPED);
+  /* Job control stops jobs, so we stop for the shell to see it.  Whoever sends
+   * SIGSTOP to the command itself will continue it itself, and we must be
+   * awake then. */
+  if (signal == SIGTSTP || wants_terminal) {
+    terminal_take_back(&self->terminal, self->lent_to);
+    self->lent_to = 0;
+    raise(SIGSTOP);
+    kill(self->child, SIGCONT);
+    show_state(self, MARU_RUN_RUNNING);
+  }
+}
+
+/* Reaps all that can be reaped.  True once the command is gone: *status. */
+static bool reap(struct supervisor *self, int *status) {
+  for (;;) {
+    int how;
+    pid_t pid = waitpid(-1, &how, WNOHANG | WUNTRACED | WCONTINUED);
+    if (pid <= 0)
+      return false;
+    if (pid != self->child)
+      self->orphans += WIFEXITED(how) || WIFSIGNALED(how);
+    else if (WIFSTOPPED(how))
+      follow_stop(self, WSTOPSIG(how));
+    else if (WIFCONTINUED(how))
+      show_state(self, MARU_RUN_RUNNING);
+    else {
+      *status = WIFEXITED(how) ? WEXITSTATUS(how) : 128 + WTERMSIG(how);
+      return true;
+    }
+  }
+}
+
+/* The kernel signals process groups, with one exception: the loss of the
+ * terminal is told to the session leader alone. */
+static bool reached_command(const struct supervisor *self, const siginfo_t *info) {
+  bool to_leader_alone = info->si_signo == SIGHUP && getsid(0) == getpid();
+  return info->si_code == SI_KERNEL && !to_leader_alone && getpgid(self->child) == getpgrp();
+}
+
+static int supervise(struct supervisor *self) {
+  int status;
+  while (!reap(self, &status)) {
+    siginfo_t info;
+    int got = sigwaitinfo(&self->signals, &info);
+    if (got > 0 && got != SIGCHLD && !reached_command(self, &info))
+      kill(self->child, got);
+  }
+  return status;
+}
+
+/* ---- after ------------------------------------------------------------- */
+
+static double seconds(struct timeval time) {
+  return (double)time.tv_sec + (double)time.tv_usec * 1e-6;
+}
+
+static void write_report(const struct supervisor *self, int fd, int status, double wall) {
+  struct rusage used;
+  getrusage(RUSAGE_CHILDREN, &used);
+  if (dprintf(fd,
+              "{\"schema\":\"maru-supervise/1\",\"status\":%d,\"started\":%s,\"wall_s\":%.6f,"
+              "\"user_s\":%.6f,\"sys_s\":%.6f,\"max_rss_kib\":%ld,\"orphans_reaped\":%u,"
+              "\"board\":%s}\n",
+              status, self->child > 0 ? "true" : "false", wall, seconds(used.ru_utime),
+              seconds(used.ru_stime), used.ru_maxrss, self->orphans,
+              self->board_path[0] != '\0' ? "true" : "false") < 0)
+    fprintf(stderr, "maru: cannot write the report: %s\n", strerror(errno));
+}
+
+/* Returns only if the reporter cannot be executed. */
+static void become_reporter(struct supervisor *self, const struct options *options, int status,
+                            const struct inherited *inherited) {
+  char report[16], code[16];
+  snprintf(report, sizeof report, "%d", options->report_fd);
+  snprintf(code, sizeof code, "%d", status);
+  fcntl(options->report_fd, F_SETFD, 0);
+  if (self->board_path[0] != '\0')
+    fcntl(self->board.fd, F_SETFD, 0);
+  sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+  char *board = self->board_path[0] != '\0' ? self->board_path : NULL;
+  execv(options->reporter,
+        (char *[]){(char *)options->reporter, "report-run", report, code, board, NULL});
+  fprintf(stderr, "maru: cannot execute the reporter '%s': %s\n", options->reporter,
+          strerror(errno));
+}
+
+int main(int argc, char **argv) {
+  struct supervisor self = {.board = {.fd = -1}};
+  struct options options;
+  fill_standard_descriptors();
+  if (options_read(&options, argc, argv) < 0)
+    return STATUS_MARU_FAILED;
+  if (options.report_fd >= 0)
+    fcntl(options.report_fd, F_SETFD, FD_CLOEXEC);
+  open_board(&self);
+  self.terminal = terminal_open();
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+    fprintf(stderr, "maru: cannot reap orphans: %s\n", strerror(errno));
+  struct inherited inherited = take_signals(&self);
+
+  int64_t started = nanoseconds(CLOCK_MONOTONIC);
+  int status = start(&self, options.command, &inherited);
+  if (status == 0)
+    status = supervise(&self);
+  double wall = (double)(nanoseconds(CLOCK_MONOTONIC) - started) * 1e-9;
+  self.run->status = status;
+  show_state(&self, MARU_RUN_ENDED);
+  terminal_take_back(&self.terminal, self.lent_to);
+
+  if (options.report_fd >= 0)
+    write_report(&self, options.report_fd, status, wall);
+  if (options.reporter != NULL)
+    become_reporter(&self, &options, status, &inherited);
+  if (self.board_path[0] != '\0')
+    maru_board_close(&self.board);
+  return status;
+}

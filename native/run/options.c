@@ -1,0 +1,82 @@
+#define _GNU_SOURCE
+#include "options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int refuse(const char *what, const char *about) {
+  fprintf(stderr, "maru-supervise: %s: %s\n", what, about);
+  return -1;
+}
+
+static int set_environment(char *assignment) {
+  char *equals = strchr(assignment, '=');
+  if (equals == NULL || equals == assignment)
+    return refuse("--setenv needs NAME=VALUE", assignment);
+  *equals = '\0';
+  int failed = setenv(assignment, equals + 1, 1);
+  *equals = '=';
+  return failed ? refuse("cannot set in the environment", assignment) : 0;
+}
+
+/* Goes before what is there, so that later --preload options come first. */
+static int add_preload(const char *path) {
+  /* The dynamic linker splits LD_PRELOAD there and knows no escape. */
+  if (path[0] == '\0' || strpbrk(path, ": \t") != NULL)
+    return refuse("--preload needs a path without colons and spaces", path);
+  const char *others = getenv("LD_PRELOAD");
+  if (others == NULL || others[0] == '\0')
+    return setenv("LD_PRELOAD", path, 1) ? refuse("cannot preload", path) : 0;
+  char *joined;
+  if (asprintf(&joined, "%s:%s", path, others) < 0)
+    return refuse("no memory to preload", path);
+  int failed = setenv("LD_PRELOAD", joined, 1);
+  free(joined);
+  return failed ? refuse("cannot preload", path) : 0;
+}
+
+static int read_descriptor(const char *text, int *fd) {
+  char *end;
+  errno = 0;
+  long number = strtol(text, &end, 10);
+  if (errno != 0 || end == text || *end != '\0' || number < 3 || number > 1 << 20 ||
+      fcntl((int)number, F_GETFD) < 0)
+    return refuse("--report-fd needs an open descriptor, 3 or above", text);
+  *fd = (int)number;
+  return 0;
+}
+
+static int read_option(struct options *options, const char *name, char *value) {
+  if (strcmp(name, "--setenv") == 0)
+    return set_environment(value);
+  if (strcmp(name, "--preload") == 0)
+    return add_preload(value);
+  if (strcmp(name, "--report-fd") == 0)
+    return read_descriptor(value, &options->report_fd);
+  if (strcmp(name, "--reporter") == 0) {
+    options->reporter = value;
+    return 0;
+  }
+  return refuse("unknown option", name);
+}
+
+int options_read(struct options *options, int argc, char **argv) {
+  *options = (struct options){.report_fd = -1};
+  int at = 1;
+  while (at < argc && strcmp(argv[at], "--") != 0) {
+    if (at + 1 >= argc)
+      return refuse("option without a value", argv[at]);
+    if (read_option(options, argv[at], argv[at + 1]) < 0)
+      return -1;
+    at += 2;
+  }
+  if (at + 1 >= argc)
+    return refuse("no command", "usage: maru-supervise [OPTION VALUE]... -- COMMAND [ARGUMENT]...");
+  if (options->reporter != NULL && options->report_fd < 0)
+    return refuse("--reporter needs --report-fd", options->reporter);
+  options->command = argv + at + 1;
+  return 0;
+}

@@ -1,0 +1,22 @@
+/* options.h: the argument vector of maru-supervise.
+ *
+ *   maru-supervise [--setenv NAME=VALUE]... [--preload PATH]...
+ *                  [--report-fd N] [--reporter PATH] -- COMMAND [ARGUMENT]...
+ *
+ * Written by a planner, not by people: strict, in this form only.
+ */
+#ifndef MARU_RUN_OPTIONS_H
+#define MARU_RUN_OPTIONS_H
+
+struct options {
+  char **command; /* NULL-terminated tail of argv */
+  const char *reporter;
+  int report_fd; /* -1: none */
+};
+
+/* Reads argv and applies --setenv and --preload to this process's environment
+ * (the command inherits it; the supervisor itself reads nothing there).
+ * 0, or -1 after one line on standard error. */
+int options_read(struct options *options, int argc, char **argv);
+
+#endif

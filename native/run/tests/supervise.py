@@ -1,0 +1,406 @@
+"""Tests of maru-supervise: python3 supervise.py SUPERVISOR BOARD-PROBE [unittest arguments].
+
+Every wait is bounded; every process started here is ended here."""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SUPERVISOR, PROBE = (os.path.abspath(path) for path in sys.argv[1:3])
+BOUND = 20
+
+
+def run(*command, options=(), **keywords):
+    keywords.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.run(
+        [SUPERVISOR, *options, "--", *command],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=BOUND, text=True, **keywords)
+
+
+def sh(script, **keywords):
+    return run("sh", "-c", script, **keywords)
+
+
+def eventually(condition, what):
+    end = time.monotonic() + BOUND
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError("not within %d s: %s" % (BOUND, what))
+
+
+def stat_field(pid, field):
+    """Field of /proc/PID/stat (3 = state, 4 = parent), or None when PID is gone."""
+    try:
+        with open("/proc/%d/stat" % pid) as stat:
+            return stat.read().rpartition(")")[2].split()[field - 3]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def name_of(pid):
+    with open("/proc/%d/comm" % pid) as name:
+        return name.read().strip()
+
+
+def child_of(pid):
+    try:
+        with open("/proc/%d/task/%d/children" % (pid, pid)) as children:
+            pids = children.read().split()
+    except FileNotFoundError:
+        return None
+    return int(pids[0]) if pids else None
+
+
+class Status(unittest.TestCase):
+    def test_the_commands_own(self):
+        for code in (0, 1, 7, 125, 255):
+            self.assertEqual(sh("exit %d" % code).returncode, code)
+
+    def test_killed_by_a_signal(self):
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
+            self.assertEqual(sh("kill -%d $$" % number).returncode, 128 + number)
+
+    def test_not_found(self):
+        for name in ("no-such-command-here", "/no/such/path", ""):
+            result = run(name)
+            self.assertEqual(result.returncode, 127, name)
+            self.assertEqual(result.stderr.count("\n"), 1)
+            self.assertIn("'%s'" % name, result.stderr)
+
+    def test_cannot_execute(self):
+        with tempfile.NamedTemporaryFile() as plain:
+            self.assertEqual(run(plain.name).returncode, 126)
+        self.assertEqual(run("/").returncode, 126)
+
+    def test_usage_is_maru_failed(self):
+        for arguments in ([], ["--"], ["true"], ["--bogus", "1", "--", "true"],
+                          ["--setenv", "novalue", "--", "true"], ["--preload", "a:b", "--", "true"],
+                          ["--report-fd", "99", "--", "true"], ["--report-fd", "x", "--", "true"],
+                          ["--reporter", "/bin/true", "--", "true"]):
+            result = subprocess.run([SUPERVISOR, *arguments], capture_output=True, timeout=BOUND)
+            self.assertEqual(result.returncode, 125, arguments)
+            self.assertTrue(result.stderr.startswith(b"maru-supervise: "), arguments)
+
+    def test_parent_that_ignores_sigchld(self):
+        ignore = lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        self.assertEqual(sh("exit 9", preexec_fn=ignore).returncode, 9)
+
+
+class Transparency(unittest.TestCase):
+    def test_input_output_and_arguments(self):
+        result = subprocess.run([SUPERVISOR, "--", "cat"], input=b"a\0b\nend", capture_output=True,
+                                timeout=BOUND)
+        self.assertEqual(result.stdout, b"a\0b\nend")
+        self.assertEqual(run("printf", "%s|", "a b", "", "--", "-x").stdout, "a b||--|-x|")
+
+    def test_the_command_finds_what_maru_found(self):
+        """Descriptors, signal mask and dispositions are those of a plain start."""
+        probe = "ls /proc/self/fd; grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status"
+        plain = subprocess.run(["sh", "-c", probe], stdin=subprocess.DEVNULL, capture_output=True,
+                               text=True, timeout=BOUND)
+        self.assertEqual(sh(probe).stdout, plain.stdout)
+
+    def test_closed_standard_descriptors_stay_closed(self):
+        for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+            with tempfile.NamedTemporaryFile("r") as seen:
+                # The probe must not open files at the descriptors it looks for.
+                inner = ("import os, sys; s = [n for n in (0, 1, 2)"
+                         " if os.path.exists('/proc/self/fd/' + str(n))]; "
+                         "open(%r, 'w').write(repr(s))" % seen.name)
+                command = 'exec "$0" -- "$1" -c "$2" ' + closed
+                done = subprocess.run(["sh", "-c", command, SUPERVISOR, sys.executable, inner],
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.DEVNULL, timeout=BOUND)
+                self.assertEqual(done.returncode, 0, closed)
+                still = [n for n, mark in enumerate(("<&-", " >&-", "2>&-"))
+                         if mark not in " " + closed]
+                self.assertEqual(seen.read(), repr(still), closed)
+
+    def test_environment_and_preload(self):
+        options = ("--setenv", "A=1=2", "--setenv", "B=", "--preload", "/x/one.so",
+                   "--preload", "/x/two.so")
+        result = run(sys.executable, "-c",
+                     "import os; print([os.environ[n] for n in ('A', 'B', 'LD_PRELOAD')])",
+                     options=options, env={**os.environ, "LD_PRELOAD": "/x/old.so"})
+        self.assertEqual(result.stdout.strip(), "['1=2', '', '/x/two.so:/x/one.so:/x/old.so']")
+
+
+class Orphans(unittest.TestCase):
+    def test_are_reaped(self):
+        """The orphan's parent becomes the supervisor, and no zombie stays while
+        the command still runs."""
+        script = "(sh -c 'echo $$; exec sleep 0.2' & ) ; sleep 5"
+        process = subprocess.Popen([SUPERVISOR, "--", "sh", "-c", script], stdout=subprocess.PIPE)
+        try:
+            orphan = int(process.stdout.readline())
+            eventually(lambda: stat_field(orphan, 4) in (str(process.pid), None), "adopted")
+            eventually(lambda: stat_field(orphan, 3) is None, "reaped")
+            self.assertIsNone(process.poll())
+        finally:
+            process.terminate()
+            self.assertEqual(process.wait(BOUND), 128 + signal.SIGTERM)
+            process.stdout.close()
+
+    def test_daemons_are_left_alone(self):
+        begun = time.monotonic()
+        result = sh("sleep 60 >/dev/null 2>&1 & echo $!")
+        daemon = int(result.stdout)
+        try:
+            self.assertLess(time.monotonic() - begun, 30)
+            self.assertIn(stat_field(daemon, 3), ("S", "R"))
+        finally:
+            os.kill(daemon, signal.SIGKILL)
+
+
+class Signals(unittest.TestCase):
+    FORWARDED = ("HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "WINCH")
+
+    def test_are_forwarded(self):
+        for name in self.FORWARDED:
+            script = ("import signal, sys\n"
+                      "signal.signal(signal.SIG%s, lambda *_: sys.exit(42))\n"
+                      "print('ready', flush=True)\n"
+                      "signal.pause()\n" % name)
+            process = subprocess.Popen([SUPERVISOR, "--", sys.executable, "-c", script],
+                                       stdout=subprocess.PIPE)
+            process.stdout.readline()
+            process.send_signal(getattr(signal, "SIG" + name))
+            self.assertEqual(process.wait(BOUND), 42, name)
+            process.stdout.close()
+
+    def test_killed_supervisor_leaves_the_command(self):
+        process = subprocess.Popen([SUPERVISOR, "--", "sleep", "60"])
+        command = eventually(lambda: child_of(process.pid), "command")
+        eventually(lambda: name_of(command) == "sleep", "exec")
+        process.kill()
+        process.wait(BOUND)
+        try:
+            self.assertIn(stat_field(command, 3), ("S", "R"))
+        finally:
+            os.kill(command, signal.SIGKILL)
+
+    def test_killed_group_leaves_nothing(self):
+        process = subprocess.Popen([SUPERVISOR, "--", "sleep", "60"], start_new_session=True)
+        command = eventually(lambda: child_of(process.pid), "command")
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(BOUND)
+        eventually(lambda: stat_field(command, 3) in (None, "Z"), "command gone")
+
+    def test_stopping_the_supervisor_stops_both_and_continue_continues(self):
+        process = subprocess.Popen([SUPERVISOR, "--", "sleep", "60"], start_new_session=False)
+        try:
+            command = eventually(lambda: child_of(process.pid), "command")
+            eventually(lambda: name_of(command) == "sleep", "exec")
+            process.send_signal(signal.SIGTSTP)
+            if stat_field(os.getpid(), 5) == stat_field(process.pid, 5):
+                eventually(lambda: stat_field(command, 3) == "T", "command stopped")
+                eventually(lambda: stat_field(process.pid, 3) == "T", "supervisor stopped")
+            process.send_signal(signal.SIGCONT)
+            eventually(lambda: stat_field(command, 3) == "S", "command continued")
+            eventually(lambda: stat_field(process.pid, 3) == "S", "supervisor continued")
+        finally:
+            process.terminate()
+            self.assertEqual(process.wait(BOUND), 128 + signal.SIGTERM)
+
+    def test_stopping_the_command_alone_leaves_the_supervisor_awake(self):
+        process = subprocess.Popen([SUPERVISOR, "--", "sleep", "60"])
+        command = eventually(lambda: child_of(process.pid), "command")
+        os.kill(command, signal.SIGSTOP)
+        eventually(lambda: stat_field(command, 3) == "T", "stopped")
+        os.kill(command, signal.SIGCONT)
+        os.kill(command, signal.SIGKILL)
+        self.assertEqual(process.wait(BOUND), 128 + signal.SIGKILL)
+
+
+class Session:
+    """A job-control shell on a pseudo-terminal."""
+
+    def __init__(self):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(PS1="$ ", S=SUPERVISOR)
+            os.environ.pop("ENV", None)
+            os.execvp("bash", ["bash", "--norc", "--noprofile", "-i"])
+        self.seen = ""
+
+    def type(self, text):
+        os.write(self.fd, text.encode())
+
+    def expect(self, text):
+        end = time.monotonic() + BOUND
+        while text not in self.seen:
+            ready, _, _ = select.select([self.fd], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                raise AssertionError("%r not seen in %r" % (text, self.seen))
+            self.seen += os.read(self.fd, 4096).decode(errors="replace")
+        self.seen = self.seen.partition(text)[2]
+
+    def close(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.close(self.fd)
+        os.waitpid(self.pid, 0)
+
+
+class Terminal(unittest.TestCase):
+    def setUp(self):
+        self.session = Session()
+        self.addCleanup(self.session.close)
+
+    def test_reads_the_terminal(self):
+        self.session.type("$S -- sh -c 'read x; echo got=[$x]'; echo st=$?\n")
+        time.sleep(0.3)
+        self.session.type("hello\n")
+        self.session.expect("got=[hello]")
+        self.session.expect("st=0")
+
+    def test_interrupt_reaches_the_command_once(self):
+        script = ("import signal,time\nn=[]\nsignal.signal(2, lambda *_: n.append(1))\n"
+                  "print('rea'+'dy',flush=True)\nend=time.time()+30\n"
+                  "while not n and time.time()<end: time.sleep(.05)\n"
+                  "time.sleep(.5)\nprint('count=%d.'%len(n))\n")
+        with tempfile.NamedTemporaryFile("w") as program:
+            program.write(script)
+            program.flush()
+            self.session.type("$S -- python3 %s; echo st=$?\n" % program.name)
+            self.session.expect("ready")
+            self.session.type("\x03")
+            self.session.expect("count=1.")
+            self.session.expect("st=0")
+
+    def test_interrupt_ends_a_plain_command(self):
+        self.session.type("$S -- sh -c 'echo rea''dy; sleep 60'\n")
+        self.session.expect("ready\r\n")
+        self.session.type("\x03")
+        time.sleep(0.2)
+        self.session.type("echo st=$?\n")
+        self.session.expect("st=130")
+
+    def test_stop_and_foreground(self):
+        self.session.type("$S -- sh -c 'echo rea''dy; read x; echo got=[$x]'\n")
+        self.session.expect("ready\r\n")
+        self.session.type("\x1a")
+        self.session.expect("Stopped")
+        self.session.type("fg\n")
+        time.sleep(0.3)
+        self.session.type("again\n")
+        self.session.expect("got=[again]")
+
+    def test_shell_in_a_group_of_its_own_gives_the_terminal_back(self):
+        self.session.type("$S -- bash --norc --noprofile -i\n")
+        time.sleep(0.5)
+        self.session.type("PS1='in''ner '\n")
+        self.session.expect("inner ")
+        self.session.type("kill -9 $$\n")
+        time.sleep(0.5)
+        self.session.type("echo st=$?; read y; echo y=[$y]\n")
+        self.session.expect("st=137")
+        self.session.type("typed\n")
+        self.session.expect("y=[typed]")
+
+    def test_a_group_of_its_own_is_lent_the_terminal(self):
+        script = "import os; os.setpgid(0, 0); print('got=[%s]' % input())"
+        self.session.type('$S -- python3 -c "%s"; echo st=$?\n' % script)
+        time.sleep(0.5)
+        self.session.type("lent\n")
+        self.session.expect("got=[lent]")
+        self.session.expect("st=0")
+
+    def test_pipeline_shares_the_terminal(self):
+        self.session.type("$S -- sh -c 'sleep 0.5; echo a' | "
+                          "sh -c 'read x </dev/tty; cat; echo got=[$x]'\n")
+        time.sleep(0.2)
+        self.session.type("keys\n")
+        self.session.expect("got=[keys]")
+
+
+class Board(unittest.TestCase):
+    def fields(self, result):
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return dict(line.split("=", 1) for line in result.stdout.splitlines())
+
+    def test_is_there_for_the_command(self):
+        seen = self.fields(run(PROBE))
+        self.assertEqual(seen["me"], seen["pid"])
+        self.assertEqual(seen["state"], "1")
+        self.assertNotEqual(seen["owner"], seen["me"])
+        self.assertGreater(int(seen["start_time"]), 0)
+        self.assertEqual(seen["command"], PROBE)
+
+    def test_can_be_opened_from_outside_while_the_command_runs(self):
+        process = subprocess.Popen([SUPERVISOR, "--", "sh", "-c", "echo $MARU_BOARD; sleep 60"],
+                                   stdout=subprocess.PIPE, text=True)
+        try:
+            path = process.stdout.readline().strip()
+            self.assertTrue(path.startswith("/proc/%d/fd/" % process.pid), path)
+            seen = self.fields(subprocess.run([PROBE], env={"MARU_BOARD": path}, text=True,
+                                              capture_output=True, timeout=BOUND))
+            self.assertEqual(int(seen["owner"]), process.pid)
+            self.assertEqual(seen["command"], "sh")
+        finally:
+            process.terminate()
+            process.wait(BOUND)
+            process.stdout.close()
+
+    def test_long_command_lines_are_cut(self):
+        seen = self.fields(run(PROBE, "x" * 100000))
+        self.assertEqual(seen["command"], PROBE)
+
+    def test_nested_runs_have_boards_of_their_own(self):
+        self.fields(run(SUPERVISOR, "--", PROBE))
+
+
+class Report(unittest.TestCase):
+    def report(self, *command):
+        with tempfile.TemporaryFile("w+") as file:
+            status = run(*command, options=("--report-fd", str(file.fileno())),
+                         pass_fds=(file.fileno(),)).returncode
+            file.seek(0)
+            return status, json.load(file)
+
+    def test_holds_what_was_measured(self):
+        status, report = self.report(sys.executable, "-c", "x = bytearray(50 << 20); sum(range(10**6))")
+        self.assertEqual((status, report["status"], report["schema"]), (0, 0, "maru-supervise/1"))
+        self.assertGreater(report["wall_s"], 0.0)
+        self.assertGreater(report["user_s"], 0.0)
+        self.assertGreater(report["max_rss_kib"], 50 << 10)
+        self.assertTrue(report["started"] and report["board"])
+
+    def test_is_written_for_a_command_that_never_started(self):
+        status, report = self.report("no-such-command-here")
+        self.assertEqual((status, report["status"], report["started"]), (127, 127, False))
+
+    def test_reporter_takes_over(self):
+        with tempfile.TemporaryDirectory() as folder:
+            reporter = os.path.join(folder, "reporter")
+            with open(reporter, "w") as script:
+                script.write('#!/bin/sh\necho "$@"; test -r "$4" && echo board; exit 33\n')
+            os.chmod(reporter, 0o755)
+            with tempfile.TemporaryFile("w+") as file:
+                fd = file.fileno()
+                result = run("sh", "-c", "exit 5", pass_fds=(fd,),
+                             options=("--report-fd", str(fd), "--reporter", reporter))
+                self.assertEqual(result.returncode, 33)
+                self.assertTrue(result.stdout.startswith("report-run %d 5 /proc/" % fd))
+                self.assertTrue(result.stdout.endswith("board\n"))
+
+    def test_missing_reporter_keeps_the_status(self):
+        with tempfile.TemporaryFile("w+") as file:
+            fd = file.fileno()
+            result = run("sh", "-c", "exit 5", pass_fds=(fd,),
+                         options=("--report-fd", str(fd), "--reporter", "/no/reporter"))
+            self.assertEqual(result.returncode, 5)
+            self.assertIn("/no/reporter", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
