@@ -19,8 +19,8 @@
 static inline int mr_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t until_ns) {
   /* The BITSET form takes an absolute time. */
   struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-  long rc = syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, &until, NULL,
-                    FUTEX_BITSET_MATCH_ANY);
+  long rc =
+      syscall(SYS_futex, word, FUTEX_WAIT_BITSET, expected, &until, NULL, FUTEX_BITSET_MATCH_ANY);
   return rc < 0 ? -errno : 0;
 }
 

@@ -64,7 +64,7 @@ int maru_log_append(struct maru_log *log, uint64_t index, uint32_t kind, const v
                     uint64_t length);
 /* No more records will come.  Idempotent. */
 void maru_log_close(struct maru_log *log);
-/* Bytes still free for records. */
+/* Bytes still free for records, with the 16 that each costs. */
 uint64_t maru_log_room(const struct maru_log *log);
 
 /* Consumer.  1: *record is the next record.  0: none yet.  -EPIPE: closed and
@@ -73,7 +73,9 @@ int maru_log_next(struct maru_log *log, struct maru_record *record);
 /* The consumer needs no record before the last one that next returned: their
  * whole pages go back to the system (in steps of at least 1 MiB). */
 void maru_log_release(struct maru_log *log);
-/* Records committed so far (seed: Count) and bytes used (seed: Last). */
+/* Records committed so far (seed: Count) and bytes used (seed: Last), as the
+ * producer noted them: one killed within commit may have left out its last
+ * record, which next finds all the same. */
 uint64_t maru_log_count(const struct maru_log *log);
 uint64_t maru_log_last(const struct maru_log *log);
 
@@ -103,7 +105,9 @@ struct maru_worker_counters {
 int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots);
 void maru_crew_destroy(struct maru_crew *crew);
 
-/* Coordinator.  Offers a chunk.  -EAGAIN: all slots hold unfinished chunks. */
+/* Coordinator.  Offers a chunk.  -EAGAIN: the slot it would reuse (slots are
+ * reused in publishing order) holds an unfinished chunk; that chunk's end rings
+ * the bell.  -EPIPE: closed. */
 int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count);
 /* No chunk will be published any more; workers leave when all are claimed. */
 void maru_crew_close(struct maru_crew *crew);
@@ -112,7 +116,8 @@ uint32_t maru_crew_backlog(const struct maru_crew *crew);
 /* The unfinished chunk of a worker: 1 and *chunk, or 0.  Exact for a dead
  * worker; for a living one it may be done by the time you look. */
 int maru_crew_claim_of(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk);
-/* Takes a dead worker's chunk off the board (its slot is free again). */
+/* Takes a dead worker's chunk off the board (its slot is free again).  Needed
+ * before another worker may take over the number. */
 void maru_crew_forfeit(struct maru_crew *crew, uint32_t worker);
 
 /* The doorbell: workers ring, the coordinator waits.  `seen` is the value
@@ -123,10 +128,12 @@ int maru_crew_await(struct maru_crew *crew, uint32_t seen, struct maru_wait_poli
                     int64_t deadline_ns);
 
 /* Worker (numbers from 0).  1: *chunk is yours.  0: closed, nothing left.
- * -ETIMEDOUT, -EINTR as maru_wait; -EINVAL: bad worker number. */
+ * -ETIMEDOUT, -EINTR as maru_wait; -EINVAL: bad worker number; -EBUSY: the
+ * worker's last chunk is not done. */
 int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk,
                     struct maru_wait_policy *policy, int64_t deadline_ns);
-/* All results of the chunk are in the log. */
+/* All results of the chunk are in the log.  Rings the bell.  No effect when the
+ * worker holds no chunk. */
 void maru_crew_done(struct maru_crew *crew, uint32_t worker);
 
 struct maru_worker_counters *maru_crew_counters(struct maru_crew *crew, uint32_t worker);

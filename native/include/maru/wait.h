@@ -71,7 +71,10 @@ int64_t maru_now_ns(void);
 /* Returns once (*word & mask) == want.  `mask` must not hold MARU_WAIT_ARMED.
  * 0: the word has (had) that value, and what its writer did before is visible
  * (acquire).  -ETIMEDOUT: the absolute deadline has passed.  -EINTR: a signal
- * came; nothing was lost, call again.  -EINVAL, -ENOTSUP: bad policy. */
+ * handler ran while it slept; nothing was lost, call again.  -EINVAL: bad policy,
+ * or bits of `want` outside of `mask`.  -ENOTSUP: policy not in this build.
+ * A notifier killed between its change and its wake delays a sleeper by at most
+ * 50 ms. */
 int maru_wait(_Atomic uint32_t *word, uint32_t want, uint32_t mask,
               struct maru_wait_policy *policy, int64_t deadline_ns);
 
@@ -80,10 +83,12 @@ int maru_wait_while(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
                     struct maru_wait_policy *policy, int64_t deadline_ns);
 
 /* Adds MARU_WAIT_STEP with release order and wakes every sleeper.  No system
- * call unless somebody sleeps.  Wait-free but for that call. */
+ * call unless somebody sleeps.  Wait-free but for that call.  May touch the word
+ * after a waiter has returned: the word must outlive both. */
 void maru_notify(_Atomic uint32_t *word);
 
-/* Stores `value` (bit 0 clear) with release order and wakes every sleeper. */
+/* Stores `value` (bit 0 clear) with release order and wakes every sleeper.
+ * Touches the word once: a waiter may free it as soon as it returns. */
 void maru_notify_store(_Atomic uint32_t *word, uint32_t value);
 
 #ifdef __cplusplus

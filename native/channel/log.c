@@ -1,0 +1,198 @@
+/* log.c: append-only log in shared memory; one producer, one consumer.
+ *
+ * Layout: one page of header, then records.  A record is {word, index, chunk},
+ * 16-byte aligned; `word` is COMMITTED | kind | length and is stored last.
+ *
+ * Crash-safety rests on one invariant: the word at offset `last`, where the
+ * next record begins, is zero until that record is committed.  Fresh pages are
+ * zero; a chunk may have left bytes beyond the record's final end (a reserve
+ * that was shortened or replaced), so commit clears the next word before it
+ * publishes.  The consumer follows words only; last, count and state are what
+ * the producer says about itself.
+ */
+#define _GNU_SOURCE
+#include <maru/channel.h>
+
+#include "shared.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define COMMITTED (UINT64_C(1) << 63)
+#define KIND_SHIFT 48
+#define KIND_MAX 32767u
+#define LENGTH_MASK ((UINT64_C(1) << KIND_SHIFT) - 1)
+#define CAPACITY_MAX (UINT64_C(1) << 47)
+#define ALIGNMENT 16u
+#define RELEASE_STEP (UINT64_C(1) << 20)
+
+struct record {
+  _Atomic uint64_t word;
+  uint64_t index;
+};
+
+_Static_assert(sizeof(struct record) == ALIGNMENT, "chunks are 16-byte aligned");
+
+struct maru_log {
+  /* Fixed at creation. */
+  uint64_t capacity; /* bytes of records */
+  uint64_t records;  /* where they begin, from the log's own address */
+
+  /* Written by the producer. */
+  alignas(MR_CACHE_LINE) _Atomic uint64_t last; /* bytes used */
+  _Atomic uint64_t count;
+  _Atomic uint32_t closed;
+  uint64_t reserved; /* bytes offered by the last reserve */
+
+  /* Written by the consumer. */
+  alignas(MR_CACHE_LINE) uint64_t next; /* offset of the record to read next */
+  uint64_t current;                     /* offset of the record read last */
+  uint64_t released;                    /* everything before it went back */
+};
+
+static struct record *record_at(struct maru_log *log, uint64_t offset) {
+  return (struct record *)((char *)log + log->records + offset);
+}
+
+static uint64_t record_size(uint64_t length) {
+  return sizeof(struct record) + ((length + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1));
+}
+
+static uint64_t mapping_size(const struct maru_log *log) { return log->records + log->capacity; }
+
+int maru_log_create(struct maru_log **log, uint64_t capacity) {
+  if (capacity == 0 || capacity > CAPACITY_MAX)
+    return -EINVAL;
+  uint64_t records = mr_page_round(sizeof **log);
+  capacity = mr_page_round(capacity);
+  void *memory;
+  int rc = mr_shared_map("maru-log", records + capacity, &memory);
+  if (rc < 0)
+    return rc;
+  *log = memory;
+  (*log)->capacity = capacity;
+  (*log)->records = records;
+  return 0;
+}
+
+void maru_log_destroy(struct maru_log *log) { munmap(log, mapping_size(log)); }
+
+/* ---- producer ---------------------------------------------------------- */
+
+/* Only the producer writes `last`, so its own loads may be relaxed. */
+static uint64_t own_last(struct maru_log *log) {
+  return atomic_load_explicit(&log->last, memory_order_relaxed);
+}
+
+int maru_log_reserve(struct maru_log *log, uint64_t length, void **chunk) {
+  uint64_t last = own_last(log);
+  if (length > CAPACITY_MAX || record_size(length) > log->capacity - last)
+    return -ENOSPC;
+  log->reserved = length;
+  *chunk = record_at(log, last) + 1;
+  return 0;
+}
+
+void maru_log_commit(struct maru_log *log, uint64_t length, uint64_t index, uint32_t kind) {
+  assert(length <= log->reserved && kind <= KIND_MAX);
+  uint64_t last = own_last(log);
+  struct record *record = record_at(log, last);
+  uint64_t end = last + record_size(length);
+  /* Relaxed: the release below orders it before the record, and nobody looks at
+   * this word before having seen the record. */
+  if (end < log->capacity)
+    atomic_store_explicit(&record_at(log, end)->word, 0, memory_order_relaxed);
+  record->index = index;
+  /* Release: chunk, index and the cleared word come with the record. */
+  atomic_store_explicit(&record->word, COMMITTED | (uint64_t)kind << KIND_SHIFT | length,
+                        memory_order_release);
+  log->reserved = 0;
+  /* Relaxed: figures about the log; nobody reads records by them. */
+  atomic_store_explicit(&log->last, end, memory_order_relaxed);
+  uint64_t count = atomic_load_explicit(&log->count, memory_order_relaxed);
+  atomic_store_explicit(&log->count, count + 1, memory_order_relaxed);
+}
+
+int maru_log_append(struct maru_log *log, uint64_t index, uint32_t kind, const void *chunk,
+                    uint64_t length) {
+  void *room;
+  if (kind > KIND_MAX)
+    return -EINVAL;
+  int rc = maru_log_reserve(log, length, &room);
+  if (rc < 0)
+    return rc;
+  if (length > 0)
+    memcpy(room, chunk, length);
+  maru_log_commit(log, length, index, kind);
+  return 0;
+}
+
+void maru_log_close(struct maru_log *log) {
+  /* Release: who sees the close sees every record before it. */
+  atomic_store_explicit(&log->closed, 1, memory_order_release);
+}
+
+uint64_t maru_log_room(const struct maru_log *log) { return log->capacity - maru_log_last(log); }
+
+/* ---- consumer ---------------------------------------------------------- */
+
+static uint64_t next_word(struct maru_log *log) {
+  if (log->next >= log->capacity)
+    return 0;
+  /* Acquire: pairs with the release in commit. */
+  return atomic_load_explicit(&record_at(log, log->next)->word, memory_order_acquire);
+}
+
+/* As next_word, and -EPIPE when there will never be one. */
+static int peek(struct maru_log *log, uint64_t *word) {
+  *word = next_word(log);
+  if (*word != 0)
+    return 1;
+  /* Acquire: a record committed before the close is seen by the second look. */
+  if (!atomic_load_explicit(&log->closed, memory_order_acquire))
+    return 0;
+  *word = next_word(log);
+  return *word != 0 ? 1 : -EPIPE;
+}
+
+int maru_log_next(struct maru_log *log, struct maru_record *record) {
+  uint64_t word;
+  int rc = peek(log, &word);
+  if (rc <= 0)
+    return rc;
+  uint64_t length = word & LENGTH_MASK;
+  if (!(word & COMMITTED) || record_size(length) > log->capacity - log->next)
+    return -EBADMSG;
+  struct record *found = record_at(log, log->next);
+  *record = (struct maru_record){.chunk = found + 1,
+                                 .length = length,
+                                 .index = found->index,
+                                 .kind = word >> KIND_SHIFT & KIND_MAX};
+  log->current = log->next;
+  log->next += record_size(length);
+  return 1;
+}
+
+void maru_log_release(struct maru_log *log) {
+  uint64_t page = mr_page_round(1);
+  uint64_t keep = log->current & ~(page - 1);
+  if (keep - log->released < RELEASE_STEP)
+    return;
+  /* A refusal costs memory, never a record; the next step tries the whole
+   * range again. */
+  if (madvise(record_at(log, log->released), keep - log->released, MADV_REMOVE) == 0)
+    log->released = keep;
+}
+
+uint64_t maru_log_count(const struct maru_log *log) {
+  /* Relaxed: a figure (see commit). */
+  return atomic_load_explicit(&log->count, memory_order_relaxed);
+}
+
+uint64_t maru_log_last(const struct maru_log *log) {
+  return atomic_load_explicit(&log->last, memory_order_relaxed);
+}

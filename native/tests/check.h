@@ -1,0 +1,74 @@
+/* check.h: what every test uses.  A test is a program: 0 passed, 1 failed,
+ * 77 not possible here. */
+#ifndef MARU_TESTS_CHECK_H
+#define MARU_TESTS_CHECK_H
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                    \
+      _exit(1);                                                                                    \
+    }                                                                                              \
+  } while (0)
+
+#define CHECK_EQUAL(left, right)                                                                   \
+  do {                                                                                             \
+    long long left_ = (long long)(left), right_ = (long long)(right);                              \
+    if (left_ != right_) {                                                                         \
+      fprintf(stderr, "%s:%d: %s is %lld, not %s (%lld)\n", __FILE__, __LINE__, #left, left_,      \
+              #right, right_);                                                                     \
+      _exit(1);                                                                                    \
+    }                                                                                              \
+  } while (0)
+
+static inline _Noreturn void skip(const char *why) {
+  fprintf(stderr, "skipped: %s\n", why);
+  exit(77);
+}
+
+/* Runs `body` in a child process. */
+static inline pid_t start(void (*body)(void *), void *argument) {
+  fflush(NULL);
+  pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid == 0) {
+    body(argument);
+    _exit(0);
+  }
+  return pid;
+}
+
+/* Waits for a child; its wait status. */
+static inline int finish(pid_t pid) {
+  int status;
+  while (waitpid(pid, &status, 0) < 0)
+    CHECK(errno == EINTR);
+  return status;
+}
+
+/* A small seeded generator (xorshift64*), so that a failing run can be repeated. */
+static inline uint64_t next_random(uint64_t *seed) {
+  *seed ^= *seed >> 12;
+  *seed ^= *seed << 25;
+  *seed ^= *seed >> 27;
+  return *seed * UINT64_C(2685821657736338717);
+}
+
+/* A whole number from the environment, for longer runs. */
+static inline uint64_t setting(const char *name, uint64_t otherwise) {
+  const char *text = getenv(name);
+  return text != NULL ? strtoull(text, NULL, 0) : otherwise;
+}
+
+#endif
