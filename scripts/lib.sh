@@ -60,10 +60,12 @@ native_tree() {
   [ -e "$tree/build.ninja" ] || meson setup "$tree" "$root/native" "$@"
 }
 
-# sanitized NAME SANITIZERS: the C tests under them, in a tree of their own.
-# A sanitizer slows a test down, hence the longer time limits.
+# sanitized NAME SANITIZERS MESON-OPTION...: the C tests under them, in a tree of
+# their own. A sanitizer slows a test down, hence the longer time limits.
 sanitized() {
-  native_tree "$1" -Db_sanitize="$2" -Db_lundef=false --buildtype=debugoptimized
-  ninja -C "$build/.native-$1" -j"$jobs"
-  meson test -C "$build/.native-$1" --no-rebuild --print-errorlogs --timeout-multiplier 5
+  local name=$1 sanitizers=$2
+  shift 2
+  native_tree "$name" -Db_sanitize="$sanitizers" "$@"
+  ninja -C "$build/.native-$name" -j"$jobs"
+  meson test -C "$build/.native-$name" --no-rebuild --print-errorlogs --timeout-multiplier 5
 }
