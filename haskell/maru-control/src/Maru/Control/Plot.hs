@@ -1,0 +1,324 @@
+-- | Line plots as SVG text: medians with whiskers from the least to the most
+-- value, axes with round ticks, a legend. Nothing else in maru draws figures.
+--
+-- The result is a whole @\<svg\>@ element that needs no other file, script or
+-- font, and can be pasted into HTML. Series differ by colour and by marker
+-- (colours of Okabe and Ito, distinguishable with any colour vision).
+module Maru.Control.Plot
+  ( Plot (..),
+    Axis (..),
+    Scale (..),
+    Series (..),
+    Point (..),
+    point,
+    svg,
+    ticks,
+    escape,
+  )
+where
+
+import Maru.Control.Statistics (Summary (..))
+import Numeric (showFFloat, showGFloat)
+
+data Plot = Plot
+  { plotTitle :: !String,
+    plotX :: !Axis,
+    plotY :: !Axis,
+    plotSeries :: ![Series]
+  }
+  deriving (Eq, Show)
+
+data Axis = Axis
+  { -- | With its unit: @"workers"@, @"time, ms"@.
+    axisLabel :: !String,
+    axisScale :: !Scale
+  }
+  deriving (Eq, Show)
+
+data Scale
+  = -- | From 0, or from the least value if that is negative.
+    Linear
+  | -- | To base 10; values that are not positive cannot be drawn.
+    Logarithmic
+  deriving (Eq, Show)
+
+data Series = Series
+  { seriesName :: !String,
+    -- | Joined by a line in this order.
+    seriesPoints :: ![Point]
+  }
+  deriving (Eq, Show)
+
+data Point = Point
+  { pointX :: !Double,
+    pointY :: !Double,
+    -- | Lower and upper end of the whisker.
+    pointLeast :: !Double,
+    pointMost :: !Double
+  }
+  deriving (Eq, Show)
+
+-- | A measured sample at a place on the x axis.
+point :: Double -> Summary -> Point
+point x s = Point x (summaryMedian s) (summaryLeast s) (summaryMost s)
+
+-- | The picture, 720 by 420 units. Points that cannot be drawn (not finite, or
+-- not positive on a logarithmic axis) are left out and counted in a note.
+svg :: Plot -> String
+svg plot =
+  unlines
+    ( [ "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 420\" role=\"img\" "
+          ++ "font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#222\">",
+        "<title>" ++ escape (plotTitle plot) ++ "</title>",
+        "<rect width=\"720\" height=\"420\" fill=\"#fff\"/>",
+        textAt "start" (left, 26) "font-size=\"15\" font-weight=\"600\"" (plotTitle plot)
+      ]
+        ++ gridX plot frame
+        ++ gridY plot frame
+        ++ concat (zipWith (series frame) looks drawable)
+        ++ legend (zip looks (map seriesName (plotSeries plot)))
+        ++ note (length (allPoints plot) - length (concatMap seriesPoints drawable))
+        ++ ["</svg>"]
+    )
+  where
+    drawable = map (keep (canDraw plot)) (plotSeries plot)
+    keep ok s = s {seriesPoints = filter ok (seriesPoints s)}
+    frame = frameOf plot (concatMap seriesPoints drawable)
+
+-- ---- geometry -----------------------------------------------------------
+
+left, right, top, bottom :: Double
+left = 70
+right = 550
+top = 46
+bottom = 364
+
+-- | Maps data to the picture.
+data Frame = Frame
+  { frameX :: Double -> Double,
+    frameY :: Double -> Double,
+    frameTicksX :: [Double],
+    frameTicksY :: [Double]
+  }
+
+frameOf :: Plot -> [Point] -> Frame
+frameOf plot points =
+  Frame
+    { frameX = place scaleX rangeX (left, right),
+      frameY = place scaleY rangeY (bottom, top),
+      frameTicksX = inside rangeX ticksX,
+      frameTicksY = inside rangeY ticksY
+    }
+  where
+    scaleX = axisScale (plotX plot)
+    scaleY = axisScale (plotY plot)
+    xs = map pointX points
+    ys = concatMap (\p -> [pointLeast p, pointMost p]) points
+    ticksX = ticks scaleX (tight xs)
+    ticksY = ticks scaleY (rooted scaleY ys)
+    -- The x axis ends at the data, the y axis at a tick.
+    rangeX = tight xs
+    rangeY = tight (ticksY ++ ys)
+    inside (low, high) = filter (\t -> t >= low - slack && t <= high + slack)
+      where
+        slack = 1e-9 * (high - low)
+
+allPoints :: Plot -> [Point]
+allPoints = concatMap seriesPoints . plotSeries
+
+canDraw :: Plot -> Point -> Bool
+canDraw plot p =
+  all (fits (plotY plot)) [pointY p, pointLeast p, pointMost p] && fits (plotX plot) (pointX p)
+  where
+    fits axis v = finite v && (axisScale axis == Linear || v > 0)
+    finite v = not (isNaN v || isInfinite v)
+
+-- | Least and most; some interval that is not empty if there is nothing.
+tight :: [Double] -> (Double, Double)
+tight [] = (1, 10)
+tight vs
+  | minimum vs < maximum vs = (minimum vs, maximum vs)
+  | minimum vs > 0 = (minimum vs * 0.5, minimum vs * 1.5)
+  | otherwise = (minimum vs - 1, minimum vs + 1)
+
+rooted :: Scale -> [Double] -> (Double, Double)
+rooted Linear vs = tight (0 : vs)
+rooted Logarithmic vs = tight vs
+
+place :: Scale -> (Double, Double) -> (Double, Double) -> Double -> Double
+place scale (low, high) (from, to) v = from + (to - from) * (f v - f low) / (f high - f low)
+  where
+    f = if scale == Logarithmic then logBase 10 else id
+
+-- | Round values that enclose the interval: 4 to 9 of them on a linear scale;
+-- on a logarithmic one powers of ten, with 2 and 5 between them if there are few.
+ticks :: Scale -> (Double, Double) -> [Double]
+ticks Linear (low, high) = [step * fromIntegral i | i <- [first .. final]]
+  where
+    raw = (high - low) / 5
+    magnitude = 10 ^^ (floor (logBase 10 raw) :: Int)
+    step = magnitude * rounded (raw / magnitude)
+    rounded r
+      | r < 1.5 = 1
+      | r < 3.5 = 2
+      | r < 7.5 = 5
+      | otherwise = 10
+    first = floor (low / step + 1e-9) :: Int
+    final = ceiling (high / step - 1e-9) :: Int
+ticks Logarithmic (low, high) = enclosing
+  where
+    decades = [floor (logBase 10 low) .. ceiling (logBase 10 high)] :: [Int]
+    mantissas = if length decades <= 4 then [1, 2, 5] else [1]
+    candidates = [m * 10 ^^ d | d <- decades, m <- mantissas]
+    enclosing = dropAbove (dropBelow candidates)
+    dropBelow (_ : b : more) | b <= low * (1 + 1e-9) = dropBelow (b : more)
+    dropBelow more = more
+    dropAbove vs = case span (< high * (1 - 1e-9)) vs of
+      (below, next : _) -> below ++ [next]
+      (below, []) -> below
+
+-- ---- parts --------------------------------------------------------------
+
+gridX :: Plot -> Frame -> [String]
+gridX plot frame =
+  line "#222" 1 (left, bottom) (right, bottom) :
+  textAt "middle" ((left + right) / 2, bottom + 40) "" (axisLabel (plotX plot)) :
+  concat
+    [ [ line "#222" 1 (x, bottom) (x, bottom + 5),
+        textAt "middle" (x, bottom + 19) "" (number t)
+      ]
+      | t <- frameTicksX frame,
+        let x = frameX frame t
+    ]
+
+gridY :: Plot -> Frame -> [String]
+gridY plot frame =
+  ( "<text transform=\"translate(18 " ++ coordinate ((top + bottom) / 2)
+      ++ ") rotate(-90)\" text-anchor=\"middle\">"
+      ++ escape (axisLabel (plotY plot))
+      ++ "</text>"
+  ) :
+  concat
+    [ [ line "#ddd" 1 (left, y) (right, y),
+        textAt "end" (left - 8, y + 4) "" (number t)
+      ]
+      | t <- frameTicksY frame,
+        let y = frameY frame t
+    ]
+
+-- | Colour and marker.
+type Look = (String, String)
+
+looks :: [Look]
+looks = cycle (zip colours (cycle ["circle", "square", "triangle", "diamond", "cross"]))
+  where
+    colours =
+      ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+
+series :: Frame -> Look -> Series -> [String]
+series frame look@(colour, _) s =
+  [ "<polyline fill=\"none\" stroke=\"" ++ colour ++ "\" stroke-width=\"2\" points=\""
+      ++ unwords [coordinate x ++ "," ++ coordinate y | (x, y) <- map position points]
+      ++ "\"/>"
+    | length points > 1
+  ]
+    ++ concatMap whisker points
+    ++ map (marker look . position) points
+  where
+    points = seriesPoints s
+    position p = (frameX frame (pointX p), frameY frame (pointY p))
+    whisker p
+      | pointLeast p >= pointMost p = []
+      | otherwise =
+        [ line colour 1 (x, low) (x, high),
+          line colour 1 (x - 4, low) (x + 4, low),
+          line colour 1 (x - 4, high) (x + 4, high)
+        ]
+      where
+        x = frameX frame (pointX p)
+        low = frameY frame (pointLeast p)
+        high = frameY frame (pointMost p)
+
+marker :: Look -> (Double, Double) -> String
+marker (colour, shape) (x, y) = case shape of
+  "circle" ->
+    "<circle cx=\"" ++ coordinate x ++ "\" cy=\"" ++ coordinate y ++ "\" r=\"4\" fill=\"" ++ colour ++ "\"/>"
+  "square" -> polygon [(-4, -4), (4, -4), (4, 4), (-4, 4)]
+  "triangle" -> polygon [(0, -5), (5, 4), (-5, 4)]
+  "diamond" -> polygon [(0, -5.5), (5.5, 0), (0, 5.5), (-5.5, 0)]
+  _ ->
+    polygon
+      [(-5, -2), (-2, -2), (-2, -5), (2, -5), (2, -2), (5, -2), (5, 2), (2, 2), (2, 5), (-2, 5), (-2, 2), (-5, 2)]
+  where
+    polygon corners =
+      "<polygon fill=\"" ++ colour ++ "\" points=\""
+        ++ unwords [coordinate (x + dx) ++ "," ++ coordinate (y + dy) | (dx, dy) <- corners]
+        ++ "\"/>"
+
+legend :: [(Look, String)] -> [String]
+legend entries = concat (zipWith entry [0 :: Int ..] entries)
+  where
+    entry row (look@(colour, _), name) =
+      [ line colour 2 (566, y) (590, y),
+        marker look (578, y),
+        textAt "start" (598, y + 4) "" (shorten name)
+      ]
+      where
+        y = top + 10 + 20 * fromIntegral row
+    shorten name = if length name > 18 then take 17 name ++ "…" else name
+
+note :: Int -> [String]
+note 0 = []
+note left' =
+  [ textAt "start" (left, 414) "fill=\"#a00\"" $
+      show left' ++ (if left' == 1 then " point" else " points") ++ " cannot be drawn on these axes"
+  ]
+
+-- ---- SVG ----------------------------------------------------------------
+
+line :: String -> Double -> (Double, Double) -> (Double, Double) -> String
+line colour width (x1, y1) (x2, y2) =
+  "<line stroke=\"" ++ colour ++ "\" stroke-width=\"" ++ number width ++ "\" "
+    ++ unwords [n ++ "=\"" ++ coordinate v ++ "\"" | (n, v) <- ends]
+    ++ "/>"
+  where
+    ends = [("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2)]
+
+textAt :: String -> (Double, Double) -> String -> String -> String
+textAt anchor (x, y) attributes content =
+  "<text x=\"" ++ coordinate x ++ "\" y=\"" ++ coordinate y ++ "\" text-anchor=\"" ++ anchor ++ "\" "
+    ++ attributes
+    ++ ">"
+    ++ escape content
+    ++ "</text>"
+
+coordinate :: Double -> String
+coordinate v = showFFloat (Just 1) v ""
+
+-- | A tick's value as people write it: 0.002, 12, 1500, 2e6.
+number :: Double -> String
+number v
+  | v == 0 = "0"
+  | abs v >= 1e6 || abs v < 1e-3 = trim mantissa ++ "e" ++ show power
+  | otherwise = trim (showFFloat (Just 6) v "")
+  where
+    power = floor (logBase 10 (abs v) + 1e-9) :: Int
+    mantissa = showGFloat (Just 3) (v / 10 ^^ power) ""
+    trim digits
+      | '.' `elem` digits = reverse (dropWhile (== '.') (dropWhile (== '0') (reverse digits)))
+      | otherwise = digits
+
+-- | Text for XML and HTML, in attributes too; control characters, which XML
+-- cannot hold, become question marks.
+escape :: String -> String
+escape = concatMap code
+  where
+    code c = case c of
+      '<' -> "&lt;"
+      '>' -> "&gt;"
+      '&' -> "&amp;"
+      '"' -> "&quot;"
+      '\'' -> "&#39;"
+      _
+        | c < ' ' && c `notElem` "\t\n\r" -> "?"
+        | otherwise -> [c]

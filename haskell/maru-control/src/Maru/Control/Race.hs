@@ -1,0 +1,116 @@
+-- | Which of several settings is the fastest, found by measuring them in
+-- interleaved rounds, so that a machine that gets slower during the
+-- measurement slows all of them.
+--
+-- A setting is dropped as soon as its best run is slower than the leader's
+-- worst one. The verdict is a gain only if the leader beats the baseline by
+-- more than 'worthwhile' /and/ in every round that both ran: noise does not
+-- become a recommendation.
+module Maru.Control.Race
+  ( Race,
+    Verdict (..),
+    start,
+    entrants,
+    record,
+    decided,
+    verdict,
+    times,
+    worthwhile,
+  )
+where
+
+import Data.List (sortOn)
+import Data.List.NonEmpty (NonEmpty)
+import qualified Data.List.NonEmpty as NonEmpty
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (mapMaybe)
+import Maru.Control.Statistics (median)
+
+-- | A race under way.
+data Race c = Race
+  { raceBaseline :: !c,
+    raceRunning :: ![c],
+    -- | Seconds, newest first; a setting is absent until its first run.
+    raceTimes :: !(Map c (NonEmpty Double)),
+    raceRounds :: !Int
+  }
+
+data Verdict c
+  = -- | The setting, and the baseline's median divided by its median.
+    Gain !c !Double
+  | -- | The baseline stays; the best rival and the same ratio, if any ran.
+    NoGain !(Maybe (c, Double))
+  deriving (Eq, Show)
+
+-- | The least ratio that is worth a change of settings.
+worthwhile :: Double
+worthwhile = 1.02
+
+-- | Rounds before anything is dropped or decided.
+fewestRounds :: Int
+fewestRounds = 3
+
+-- | The baseline and its rivals.
+start :: Eq c => c -> [c] -> Race c
+start baseline rivals =
+  Race
+    { raceBaseline = baseline,
+      raceRunning = baseline : filter (/= baseline) rivals,
+      raceTimes = Map.empty,
+      raceRounds = 0
+    }
+
+-- | Who runs in the next round, in that order: rotated, so that nobody always
+-- runs behind the same neighbour.
+entrants :: Race c -> [c]
+entrants race = drop turn (raceRunning race) ++ take turn (raceRunning race)
+  where
+    turn = raceRounds race `mod` max 1 (length (raceRunning race))
+
+-- | A round's seconds. A setting without a time (it failed) leaves the race.
+record :: Ord c => Map c Double -> Race c -> Race c
+record results race = settled {raceRunning = filter (stays settled) (raceRunning settled)}
+  where
+    settled =
+      race
+        { raceRunning = filter (`Map.member` results) (raceRunning race),
+          raceTimes = Map.foldrWithKey add (raceTimes race) results,
+          raceRounds = raceRounds race + 1
+        }
+    add c seconds = Map.insertWith (<>) c (pure seconds)
+
+stays :: Ord c => Race c -> c -> Bool
+stays race c = c == raceBaseline race || raceRounds race < fewestRounds || not beaten
+  where
+    beaten = case (Map.lookup c (raceTimes race), standings race) of
+      (Just own, (_, leading) : _) -> minimum own > maximum leading
+      _ -> False
+
+-- | Those still in the race, fastest median first.
+standings :: Ord c => Race c -> [(c, NonEmpty Double)]
+standings race = sortOn (median . snd) (mapMaybe measured (raceRunning race))
+  where
+    measured c = (,) c <$> Map.lookup c (raceTimes race)
+
+-- | Only one setting is left: nothing to compare any more.
+decided :: Race c -> Bool
+decided race = length (raceRunning race) <= 1
+
+-- | The answer after the rounds so far.
+verdict :: Ord c => Race c -> Verdict c
+verdict race = case (Map.lookup (raceBaseline race) (raceTimes race), rivals) of
+  (Just base, (c, own) : _)
+    | enough && ratio >= worthwhile && everyRound -> Gain c ratio
+    | otherwise -> NoGain (Just (c, ratio))
+    where
+      ratio = median base / median own
+      enough = raceRounds race >= fewestRounds
+      everyRound = and (NonEmpty.zipWith (>) base own)
+  _ -> NoGain Nothing
+  where
+    rivals = filter ((/= raceBaseline race) . fst) (standings race)
+
+-- | Everything that was measured, oldest first.
+times :: Race c -> Map c [Double]
+times = Map.map (reverse . NonEmpty.toList) . raceTimes

@@ -1,0 +1,162 @@
+module Main (main) where
+
+import Data.List (isInfixOf)
+import Data.List.NonEmpty (NonEmpty (..))
+import qualified Data.Map.Strict as Map
+import Data.String (fromString)
+import Hedgehog (PropertyT, assert, forAll, property, (===))
+import qualified Hedgehog.Gen as Gen
+import qualified Hedgehog.Range as Range
+import Maru.Control.Plot
+import Maru.Control.Race
+import Maru.Control.Sim.Map
+import Maru.Control.Statistics
+import Test.Tasty (TestTree, defaultMain, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+import Test.Tasty.Hedgehog (testPropertyNamed)
+
+main :: IO ()
+main = defaultMain (testGroup "maru-control" [statistics, race, simulator, plots])
+
+law :: String -> PropertyT IO () -> TestTree
+law name = testPropertyNamed name (fromString name) . property
+
+statistics :: TestTree
+statistics =
+  testGroup
+    "statistics"
+    [ testCase "median of odd and even samples" $ do
+        median (pure 3) @?= 3
+        median (3 :| [1, 2]) @?= 2
+        median (4 :| [1, 2, 3]) @?= 2.5,
+      law "quantiles lie in the sample and grow" $ do
+        sample <- forAll (Gen.nonEmpty (Range.linear 1 50) (Gen.double (Range.linearFrac (-9) 9)))
+        p <- forAll (Gen.double (Range.linearFrac 0 1))
+        q <- forAll (Gen.double (Range.linearFrac p 1))
+        let s = summarise sample
+        assert (quantile p sample <= quantile q sample + 1e-12)
+        quantile 0 sample === summaryLeast s
+        quantile 1 sample === summaryMost s
+    ]
+
+-- | Runs rounds in which each setting takes what the function says.
+rounds :: Int -> (Int -> Char -> Maybe Double) -> Race Char -> Race Char
+rounds n cost r0 = foldl step r0 [1 .. n]
+  where
+    step r i = record (Map.fromList [(c, t) | c <- entrants r, Just t <- [cost i c]]) r
+
+race :: TestTree
+race =
+  testGroup
+    "race"
+    [ testCase "a clear winner is a gain" $
+        verdict (rounds 3 (\_ c -> Just (if c == 'b' then 1 else 2)) (start 'a' "bc")) @?= Gain 'b' 2,
+      testCase "equal settings are no gain" $
+        verdict (rounds 5 (\_ _ -> Just 1) (start 'a' "b")) @?= NoGain (Just ('b', 1)),
+      testCase "a lead that one round contradicts is no gain" $
+        verdict (rounds 4 (\i c -> Just (if c == 'b' && i /= 2 then 1 else 1.5)) (start 'a' "b"))
+          @?= NoGain (Just ('b', 1.5)),
+      testCase "a gain below the threshold is none" $
+        verdict (rounds 5 (\_ c -> Just (if c == 'b' then 0.99 else 1)) (start 'a' "b"))
+          @?= NoGain (Just ('b', 1 / 0.99)),
+      testCase "two rounds are not enough" $
+        verdict (rounds 2 (\_ c -> Just (if c == 'b' then 1 else 2)) (start 'a' "b"))
+          @?= NoGain (Just ('b', 2)),
+      testCase "a hopeless setting is dropped, the baseline never" $
+        entrants (rounds 3 (\_ c -> Just (if c == 'c' then 1 else 9)) (start 'a' "bc")) @?= "ca",
+      testCase "a setting that fails leaves the race" $
+        entrants (rounds 1 (\_ c -> if c == 'b' then Nothing else Just 1) (start 'a' "bc")) @?= "ca",
+      testCase "without rivals there is nothing to decide" $ do
+        decided (start 'a' "") @?= True
+        verdict (rounds 3 (\_ _ -> Just 1) (start 'a' "")) @?= NoGain Nothing
+    ]
+
+simulator :: TestTree
+simulator =
+  testGroup
+    "map simulator"
+    [ testCase "the same seed gives the same outcome, another one another" $ do
+        simulate defaultModel @?= simulate defaultModel
+        assertBool "seed has no effect" (simulate defaultModel /= simulate defaultModel {modelSeed = 2}),
+      testCase "a free machine with equal items scales perfectly" $
+        speedup (simulate (free {modelWorkers = 8, modelItems = 8000})) `near` 8,
+      testCase "no items take no time" $
+        outcomeMakespan (simulate defaultModel {modelItems = 0}) @?= 0,
+      testCase "the model by hand: two workers, three items, chunks of one" $
+        -- Starts at 1 and 2; claims cost 0.5, dispatch 0.25, items 4, collecting 0.125.
+        outcomeMakespan
+          ( simulate
+              Model
+                { modelItems = 3,
+                  modelWorkers = 2,
+                  modelItem = 4,
+                  modelCosts = Constant,
+                  modelChunking = Fixed 1,
+                  modelStart = 1,
+                  modelClaim = 0.5,
+                  modelDispatch = 0.25,
+                  modelCollect = 0.125,
+                  modelSeed = 0
+                }
+          )
+          @?= 1 + 2 * (0.5 + 0.25 + 4) + 0.125,
+      testCase "means of the distributions are what they say" $
+        mapM_
+          ( \costs ->
+              let n = 200000
+                  o = simulate defaultModel {modelItems = n, modelCosts = costs, modelItem = 1}
+               in assertBool (costsName costs) (abs (outcomeWork o / fromIntegral n - 1) < 0.03)
+          )
+          allCosts,
+      testCase "guided chunks beat static ones where costs rise" $
+        assertBool
+          "guided is not faster"
+          (makespan Guided < 0.9 * makespan Static),
+      law "no schedule beats the work bound or loses an item" $ do
+        model <- forAll genModel
+        let o = simulate model
+        assert (efficiency model o <= 1 + 1e-9)
+        assert (outcomeChunks o <= modelItems model),
+      testCase "ablations begin with the whole model" $
+        lookup "whole model" (ablations defaultModel) @?= Just defaultModel
+    ]
+  where
+    free = defaultModel {modelStart = 0, modelClaim = 0, modelDispatch = 0, modelCollect = 0, modelCosts = Constant}
+    makespan c = outcomeMakespan (simulate defaultModel {modelCosts = Rising, modelChunking = c})
+    near a b = assertBool (show a ++ " is not near " ++ show b) (abs (a - b :: Double) < 1e-3 * b)
+    genModel = do
+      n <- Gen.int (Range.linear 0 300)
+      w <- Gen.int (Range.linear 1 9)
+      costs <- Gen.element allCosts
+      size <- Gen.int (Range.linear 1 40)
+      chunking <- Gen.element [Static, Guided, Fixed size]
+      pure defaultModel {modelItems = n, modelWorkers = w, modelCosts = costs, modelChunking = chunking}
+
+plots :: TestTree
+plots =
+  testGroup
+    "plot"
+    [ law "ticks enclose the interval and are few" $ do
+        low <- forAll (Gen.double (Range.linearFrac (-1e3) 1e3))
+        width <- (10 **) <$> forAll (Gen.double (Range.linearFrac (-3) 6))
+        let ts = ticks Linear (low, low + width)
+        assert (minimum ts <= low + 1e-6 * width && maximum ts >= low + width - 1e-6 * width)
+        assert (length ts >= 3 && length ts <= 10),
+      law "logarithmic ticks enclose the interval" $ do
+        low <- (10 **) <$> forAll (Gen.double (Range.linearFrac (-6) 3))
+        factor <- (10 **) <$> forAll (Gen.double (Range.linearFrac 0.2 6))
+        let ts = ticks Logarithmic (low, low * factor)
+        assert (minimum ts <= low * 1.0001 && maximum ts >= low * factor * 0.9999),
+      testCase "text is escaped" $ do
+        escape "<a & 'b'>\0" @?= "&lt;a &amp; &#39;b&#39;&gt;?"
+        assertBool "title" ("x &lt; y" `isInfixOf` svg (plot "x < y" [])),
+      testCase "points that cannot be drawn are counted" $
+        assertBool "note" $
+          "1 point cannot be drawn" `isInfixOf` svg (plot "t" [Point 1 1 1 1, Point 2 (0 / 0) 1 1]),
+      testCase "no coordinate is ever not a number" $
+        mapM_
+          (\ps -> assertBool (show ps) (not ("NaN" `isInfixOf` svg (plot "t" ps))))
+          [[], [Point 0 0 0 0], [Point 5 5 5 5], [Point 1 2 1 3, Point 10 20 15 22]]
+    ]
+  where
+    plot title ps = Plot title (Axis "x" Linear) (Axis "y" Linear) [Series "s" ps]
