@@ -56,7 +56,7 @@ static int64_t play(struct table *table, enum maru_wait_kind kind, uint64_t roun
 int main(void) {
   static const enum maru_wait_kind kinds[] = {MARU_WAIT_ADAPTIVE, MARU_WAIT_BLOCK,
                                               MARU_WAIT_SPIN_BLOCK, MARU_WAIT_SPIN};
-  uint64_t rounds = setting("MARU_TEST_ROUNDS", 20000);
+  uint64_t rounds = setting("MARU_TEST_ROUNDS", 10000);
   struct table *table =
       mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(table != MAP_FAILED);

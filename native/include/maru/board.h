@@ -6,8 +6,8 @@
  * descriptor open and passes MARU_BOARD=/proc/<pid>/fd/<n>; it vanishes with
  * the last process that holds it.
  *
- * A section is added once and never removed.  Its name is set last, with
- * release order, so a reader sees either nothing or a whole section.
+ * A section is added once and never removed.  Its entry is marked ready last,
+ * with release order, so a reader sees either nothing or a whole section.
  * A privileged reader must copy what it reads and check every bound: nothing
  * on a board may be trusted (maru_board_open checks header and directory).
  *
@@ -49,7 +49,9 @@ struct maru_board_section {
   void *data; /* in this process's mapping */
 };
 
-/* Creates a board of `size` bytes (rounded up to a page; sparse). */
+/* Creates a board with `size` bytes for sections (header and text log come on
+ * top; rounded up to a page; sparse).  -EINVAL for 0, else the errno of
+ * memfd_create, ftruncate or mmap. */
 int maru_board_create(struct maru_board *board, size_t size);
 /* Opens the board behind `path` (a MARU_BOARD value).  -EPROTO: not a board,
  * -ENOTSUP: a board of another version, else open's and mmap's errno. */
@@ -61,11 +63,14 @@ void maru_board_close(struct maru_board *board);
 void maru_board_forget_fd(struct maru_board *board);
 int maru_board_owner_of(const struct maru_board *board, struct maru_board_owner *owner);
 
-/* Adds a zeroed section (64-byte aligned).  -EEXIST, -ENOSPC, -ENAMETOOLONG. */
+/* Adds a zeroed section (64-byte aligned).  Any process may, at any time.
+ * -EEXIST: there in whatever version, or being added (an adder that was killed
+ * meanwhile leaves the name unusable).  -ENOSPC, -ENAMETOOLONG, -EINVAL (empty
+ * name), -EPROTO (the board is damaged). */
 int maru_board_add(struct maru_board *board, const char *name, uint32_t version, size_t size,
                    void **data);
 /* Finds a section.  -ENOENT; -ENOTSUP: there in another version or smaller
- * than `size`. */
+ * than `size`; -EPROTO: the board is damaged. */
 int maru_board_find(const struct maru_board *board, const char *name, uint32_t version,
                     size_t size, void **data);
 /* Section number `position`, 0 upwards; -ENOENT past the last. */
@@ -77,8 +82,9 @@ int maru_board_section_at(const struct maru_board *board, unsigned position,
  * bytes.  Safe from several processes at once; never blocks. */
 int maru_board_say(struct maru_board *board, const char *room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Copies line `number` (0 = first ever said) into text; -ENOENT: not said yet,
- * -ESTALE: overwritten. */
+/* Copies line `number` (0 = first ever said) into text, control characters
+ * replaced; -ENOENT: not said yet, -ESTALE: overwritten, -EAGAIN: being written,
+ * or its writer was killed; the lines after it can be read. */
 int maru_board_line(const struct maru_board *board, uint64_t number, char *text, size_t size);
 
 #ifdef __cplusplus

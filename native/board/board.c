@@ -1,0 +1,397 @@
+/* board.c: header, directory and text log of a run's shared region.
+ *
+ * Whatever is read from the board may be hostile: each value is loaded once
+ * (atomically, so that the compiler cannot load it again), then checked, then
+ * used.  The mapping's bounds are this process's own knowledge: the memfd is
+ * sealed against shrinking, and its size comes from fstat.
+ *
+ * Directory.  An entry is taken by a compare-and-swap of its key (a hash of the
+ * name) from 0.  Entries are tried in order and never given back, so two adders
+ * of one name meet at the same entry and one of them loses.  `ready` is stored
+ * last, with release order.
+ *
+ * Text log.  A writer takes a number, writes the text, then stores a hash over
+ * both.  A reader that finds another hash has met a line which is being written,
+ * was overwritten, or whose writer died.
+ */
+#define _GNU_SOURCE
+#include <maru/board.h>
+
+#include "shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdalign.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC UINT64_C(0x6472616f62757261) /* "aruboard" */
+#define LAYOUT_VERSION 1u
+#define ALIGNMENT ((uint64_t)MR_CACHE_LINE)
+#define NAME_WORDS ((MARU_BOARD_NAME_MAX + 1) / 8)
+#define LINES 256u
+#define LINE_WORDS 25 /* 200 bytes */
+#define LINE_BYTES (LINE_WORDS * 8)
+
+struct entry {
+  alignas(MR_CACHE_LINE) _Atomic uint64_t key; /* 0: not taken */
+  _Atomic uint32_t ready;
+  _Atomic uint32_t version;
+  _Atomic uint64_t offset; /* from the start of the board */
+  _Atomic uint64_t size;
+  _Atomic uint64_t name[NAME_WORDS];
+};
+
+struct line {
+  _Atomic uint64_t hash;
+  _Atomic uint64_t text[LINE_WORDS];
+};
+
+struct header {
+  _Atomic uint64_t magic;
+  _Atomic uint32_t version;
+  _Atomic int32_t owner_pid;
+  _Atomic uint64_t owner_start;
+  _Atomic uint64_t size;
+  alignas(MR_CACHE_LINE) _Atomic uint64_t used; /* bytes from the start */
+  alignas(MR_CACHE_LINE) _Atomic uint64_t said; /* lines */
+  struct entry directory[MARU_BOARD_SECTIONS];
+  struct line lines[LINES];
+};
+
+/* Within a board that is mapped, order is needed in two places only: `ready`
+ * and a line's hash.  All other words are loaded and stored relaxed. */
+#define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
+#define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
+
+static struct header *header_of(const struct maru_board *board) { return board->base; }
+
+/* FNV-1a over 64-bit words, never 0. */
+static uint64_t hash_words(uint64_t seed, const uint64_t *words, unsigned count) {
+  uint64_t hash = (UINT64_C(0xcbf29ce484222325) ^ seed) * UINT64_C(0x100000001b3);
+  for (unsigned i = 0; i < count; i++) {
+    hash = (hash ^ words[i]) * UINT64_C(0x100000001b3);
+    hash ^= hash >> 29;
+  }
+  return hash | 1;
+}
+
+/* ---- creating, opening, closing ---------------------------------------- */
+
+/* Field 22 of /proc/self/stat: ticks between boot and our start.  0: unknown. */
+static uint64_t own_start_time(void) {
+  char text[1024];
+  int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return 0;
+  ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[got > 0 ? got : 0] = '\0';
+  /* The name, field 2, may hold anything but ends at the last parenthesis. */
+  char *at = strrchr(text, ')');
+  for (int field = 2; at != NULL && field < 22; field++)
+    at = strchr(at + 1, ' ');
+  return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+static int map_board(struct maru_board *board, int fd, size_t size) {
+  void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (base == MAP_FAILED) {
+    int error = errno;
+    close(fd);
+    return -error;
+  }
+  *board = (struct maru_board){.base = base, .size = size, .fd = fd};
+  return 0;
+}
+
+int maru_board_create(struct maru_board *board, size_t size) {
+  size_t room = size == 0 || size > SIZE_MAX / 2 ? 0 : mr_page_round(sizeof(struct header) + size);
+  if (room == 0)
+    return -EINVAL;
+  int fd = mr_sealed_memfd("maru-board", room);
+  if (fd < 0)
+    return fd;
+  int rc = map_board(board, fd, room);
+  if (rc < 0)
+    return rc;
+  struct header *header = header_of(board);
+  STORE(header->version, LAYOUT_VERSION);
+  STORE(header->owner_pid, (int32_t)getpid());
+  STORE(header->owner_start, own_start_time());
+  STORE(header->size, room);
+  STORE(header->used, (sizeof *header + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
+  /* Release: with the magic comes the rest of the header. */
+  atomic_store_explicit(&header->magic, MAGIC, memory_order_release);
+  return 0;
+}
+
+static int check_descriptor(int fd, size_t *size) {
+  struct stat status;
+  if (fstat(fd, &status) < 0)
+    return -errno;
+  int seals = S_ISREG(status.st_mode) ? fcntl(fd, F_GET_SEALS) : -1;
+  /* Unsealed, it could shrink under us: SIGBUS. */
+  if (seals < 0 || !(seals & F_SEAL_SHRINK) || (uint64_t)status.st_size < sizeof(struct header))
+    return -EPROTO;
+  *size = (size_t)status.st_size;
+  return 0;
+}
+
+static int check_content(const struct maru_board *board) {
+  struct header *header = header_of(board);
+  /* Acquire: pairs with the release in create. */
+  if (atomic_load_explicit(&header->magic, memory_order_acquire) != MAGIC)
+    return -EPROTO;
+  if (LOAD(header->version) != LAYOUT_VERSION)
+    return -ENOTSUP;
+  if (LOAD(header->size) != board->size)
+    return -EPROTO;
+  struct maru_board_section section;
+  int rc = 0;
+  for (unsigned i = 0; rc == 0; i++)
+    rc = maru_board_section_at(board, i, &section);
+  return rc == -ENOENT ? 0 : rc;
+}
+
+int maru_board_open(struct maru_board *board, const char *path) {
+  /* O_NONBLOCK: the path may lead to a FIFO. */
+  int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0)
+    return -errno;
+  size_t size = 0;
+  int rc = check_descriptor(fd, &size);
+  if (rc < 0) {
+    close(fd);
+    return rc;
+  }
+  struct maru_board opened;
+  rc = map_board(&opened, fd, size);
+  if (rc < 0)
+    return rc;
+  rc = check_content(&opened);
+  if (rc < 0)
+    maru_board_close(&opened);
+  else
+    *board = opened;
+  return rc;
+}
+
+int maru_board_open_env(struct maru_board *board) {
+  const char *path = getenv(MARU_BOARD_ENV);
+  return path == NULL || *path == '\0' ? -ENOENT : maru_board_open(board, path);
+}
+
+void maru_board_forget_fd(struct maru_board *board) {
+  if (board->fd >= 0)
+    close(board->fd);
+  board->fd = -1;
+}
+
+void maru_board_close(struct maru_board *board) {
+  munmap(board->base, board->size);
+  maru_board_forget_fd(board);
+  *board = (struct maru_board){.fd = -1};
+}
+
+int maru_board_owner_of(const struct maru_board *board, struct maru_board_owner *owner) {
+  struct header *header = header_of(board);
+  *owner = (struct maru_board_owner){.pid = LOAD(header->owner_pid),
+                                     .start_time = LOAD(header->owner_start)};
+  return owner->pid > 0 ? 0 : -EPROTO;
+}
+
+/* ---- directory --------------------------------------------------------- */
+
+/* The name as the directory holds it: words, padded with zeros. */
+static int pack_name(const char *name, uint64_t words[NAME_WORDS]) {
+  size_t length = strlen(name);
+  if (length > MARU_BOARD_NAME_MAX)
+    return -ENAMETOOLONG;
+  if (length == 0)
+    return -EINVAL;
+  memset(words, 0, NAME_WORDS * sizeof *words);
+  memcpy(words, name, length);
+  return 0;
+}
+
+/* Copies what an entry says, checked.  1; 0: not ready; -EPROTO: impossible. */
+static int read_entry(const struct maru_board *board, struct entry *entry,
+                      struct maru_board_section *section) {
+  /* Acquire: pairs with the release in fill_entry. */
+  if (!atomic_load_explicit(&entry->ready, memory_order_acquire))
+    return 0;
+  uint64_t offset = LOAD(entry->offset), size = LOAD(entry->size), words[NAME_WORDS];
+  for (unsigned i = 0; i < NAME_WORDS; i++)
+    words[i] = LOAD(entry->name[i]);
+  *section = (struct maru_board_section){.version = LOAD(entry->version), .size = size};
+  memcpy(section->name, words, sizeof section->name);
+  if (section->name[0] == '\0' || section->name[MARU_BOARD_NAME_MAX] != '\0')
+    return -EPROTO;
+  if (offset % ALIGNMENT != 0 || offset < sizeof(struct header) || offset > board->size ||
+      size > board->size - offset)
+    return -EPROTO;
+  section->data = (char *)board->base + offset;
+  return 1;
+}
+
+int maru_board_section_at(const struct maru_board *board, unsigned position,
+                          struct maru_board_section *section) {
+  for (unsigned i = 0; i < MARU_BOARD_SECTIONS; i++) {
+    int rc = read_entry(board, &header_of(board)->directory[i], section);
+    if (rc < 0)
+      return rc;
+    if (rc > 0 && position-- == 0)
+      return 0;
+  }
+  return -ENOENT;
+}
+
+int maru_board_find(const struct maru_board *board, const char *name, uint32_t version, size_t size,
+                    void **data) {
+  struct maru_board_section section;
+  for (unsigned i = 0;; i++) {
+    int rc = maru_board_section_at(board, i, &section);
+    if (rc < 0)
+      return rc;
+    if (strcmp(section.name, name) == 0)
+      break;
+  }
+  if (section.version != version || section.size < size)
+    return -ENOTSUP;
+  *data = section.data;
+  return 0;
+}
+
+/* Takes `size` bytes from the free part. */
+static int allocate(struct maru_board *board, uint64_t size, uint64_t *offset) {
+  struct header *header = header_of(board);
+  uint64_t used = LOAD(header->used);
+  do {
+    if (used < sizeof *header || used % ALIGNMENT != 0 || used > board->size)
+      return -EPROTO;
+    if (size > board->size - used)
+      return -ENOSPC;
+    *offset = used;
+  } while (!atomic_compare_exchange_weak_explicit(
+      &header->used, &used, used + ((size + ALIGNMENT - 1) & ~(ALIGNMENT - 1)),
+      memory_order_relaxed, memory_order_relaxed));
+  return 0;
+}
+
+/* 0: the entry is ours.  1: it is another name's.  -EEXIST: this name's. */
+static int take_entry(struct entry *entry, uint64_t key, const uint64_t words[NAME_WORDS]) {
+  uint64_t found = 0;
+  if (atomic_compare_exchange_strong_explicit(&entry->key, &found, key, memory_order_relaxed,
+                                              memory_order_relaxed))
+    return 0;
+  if (found != key)
+    return 1;
+  /* Acquire: the name.  Not ready: being added, by somebody with this key. */
+  if (atomic_load_explicit(&entry->ready, memory_order_acquire))
+    for (unsigned i = 0; i < NAME_WORDS; i++)
+      if (LOAD(entry->name[i]) != words[i])
+        return 1;
+  return -EEXIST;
+}
+
+static void fill_entry(struct entry *entry, const uint64_t words[NAME_WORDS], uint32_t version,
+                       uint64_t offset, uint64_t size) {
+  for (unsigned i = 0; i < NAME_WORDS; i++)
+    STORE(entry->name[i], words[i]);
+  STORE(entry->version, version);
+  STORE(entry->offset, offset);
+  STORE(entry->size, size);
+  /* Release: who sees it ready sees the whole entry. */
+  atomic_store_explicit(&entry->ready, 1, memory_order_release);
+}
+
+int maru_board_add(struct maru_board *board, const char *name, uint32_t version, size_t size,
+                   void **data) {
+  uint64_t words[NAME_WORDS], offset;
+  void *existing;
+  int rc = pack_name(name, words);
+  if (rc < 0)
+    return rc;
+  rc = maru_board_find(board, name, version, 0, &existing);
+  if (rc != -ENOENT)
+    return rc == -EPROTO ? rc : -EEXIST;
+  rc = allocate(board, size, &offset);
+  if (rc < 0)
+    return rc;
+  uint64_t key = hash_words(0, words, NAME_WORDS);
+  for (unsigned i = 0; i < MARU_BOARD_SECTIONS; i++) {
+    struct entry *entry = &header_of(board)->directory[i];
+    rc = take_entry(entry, key, words);
+    if (rc < 0)
+      return rc;
+    if (rc == 0) {
+      fill_entry(entry, words, version, offset, size);
+      *data = (char *)board->base + offset;
+      return 0;
+    }
+  }
+  return -ENOSPC;
+}
+
+/* ---- text log ---------------------------------------------------------- */
+
+int maru_board_say(struct maru_board *board, const char *room, const char *format, ...) {
+  struct header *header = header_of(board);
+  char text[LINE_BYTES + 1] = {0};
+  int length = snprintf(text, sizeof text, "%s: ", room);
+  if (length < 0)
+    return -EINVAL;
+  if ((size_t)length < sizeof text) {
+    va_list arguments;
+    va_start(arguments, format);
+    int more = vsnprintf(text + length, sizeof text - (size_t)length, format, arguments);
+    va_end(arguments);
+    if (more < 0)
+      return -EINVAL;
+  }
+  uint64_t words[LINE_WORDS];
+  memcpy(words, text, sizeof words);
+  /* Relaxed: a number of our own; the hash publishes the line. */
+  uint64_t number = atomic_fetch_add_explicit(&header->said, 1, memory_order_relaxed);
+  struct line *line = &header->lines[number % LINES];
+  for (unsigned i = 0; i < LINE_WORDS; i++)
+    STORE(line->text[i], words[i]);
+  /* Release: the text comes with its hash. */
+  atomic_store_explicit(&line->hash, hash_words(number, words, LINE_WORDS), memory_order_release);
+  return 0;
+}
+
+/* A hostile writer must not reach the reader's terminal. */
+static void drop_controls(char *text) {
+  for (; *text != '\0'; text++)
+    if ((unsigned char)*text < ' ' || *text == 0x7f)
+      *text = '?';
+}
+
+int maru_board_line(const struct maru_board *board, uint64_t number, char *text, size_t size) {
+  struct header *header = header_of(board);
+  uint64_t said = LOAD(header->said), words[LINE_WORDS];
+  if (number >= said)
+    return -ENOENT;
+  if (said - number > LINES)
+    return -ESTALE;
+  struct line *line = &header->lines[number % LINES];
+  /* Acquire: pairs with the release in say. */
+  uint64_t hash = atomic_load_explicit(&line->hash, memory_order_acquire);
+  for (unsigned i = 0; i < LINE_WORDS; i++)
+    words[i] = LOAD(line->text[i]);
+  if (hash != hash_words(number, words, LINE_WORDS))
+    return LOAD(header->said) - number > LINES ? -ESTALE : -EAGAIN;
+  if (size == 0)
+    return 0;
+  snprintf(text, size, "%.*s", LINE_BYTES, (const char *)words);
+  drop_controls(text);
+  return 0;
+}
