@@ -1,0 +1,149 @@
+-- | What the records between a forked worker and its coordinator say.
+-- /Internal/.
+module Maru.Backend.Shm.Wire
+  ( -- * Kinds of record
+    Kind (..),
+    kindWord,
+    kindOf,
+
+    -- * Exceptions
+    packException,
+    unpackException,
+    OnlyCaller (..),
+    needsCaller,
+
+    -- * Bytes
+    packBytes,
+    packText,
+    unpackText,
+  )
+where
+
+import Control.Exception (BlockedIndefinitelyOnMVar (..), BlockedIndefinitelyOnSTM (..), Exception (..), NonTermination (..), SomeException (..), evaluate, try)
+import qualified Data.Binary as Binary
+import qualified Data.ByteString as Strict
+import qualified Data.ByteString.Internal as Bytes (fromForeignPtr)
+import qualified Data.ByteString.Lazy as Lazy
+import qualified Data.ByteString.Unsafe as Unsafe
+import Data.Typeable (typeOf)
+import Data.Word (Word16, Word32, Word64)
+import Foreign (castPtr)
+import Foreign.C (Errno (..), eBADF)
+import GHC.IO.Exception (IOException (..))
+import Maru.Failure (RemoteException (..))
+import Maru.Native.Region (Packed (..), pack, unpack)
+import Maru.Native.Rts (ShippedException (..), joinException, splitException)
+
+-- | The index of a record is that of its (first) item.
+data Kind
+  = -- | Addresses of consecutive results.
+    Addresses
+  | -- | One result, as a compact that must be relocated.
+    Compacted
+  | -- | One result, in the user's coding.
+    Coded
+  | -- | The item threw: see 'packException'.
+    Threw
+  | -- | The item needs what only the caller has: see 'needsCaller'.
+    Sealed
+  | -- | The result cannot cross; the chunk says what it holds.
+    Refused
+  | -- | The worker leaves, its unfinished items are to be given to another.
+    -- The chunk says why.
+    Retired
+  | -- | The worker's initialiser threw: see 'packException'.
+    InitialiserThrew
+  deriving (Eq, Show, Enum, Bounded)
+
+kindWord :: Kind -> Word16
+kindWord = fromIntegral . (+ 1) . fromEnum
+
+kindOf :: Word32 -> Maybe Kind
+kindOf w
+  | w >= 1 && fromIntegral w <= fromEnum (maxBound :: Kind) + 1 = Just (toEnum (fromIntegral w - 1))
+  | otherwise = Nothing
+
+-- | A value as bytes, or what in it cannot leave its process.
+packBytes :: Bool -> a -> IO (Either String Strict.ByteString)
+packBytes sharing x = do
+  packed <- pack sharing x
+  pure $ case packed of
+    Packed memory n -> Right (Bytes.fromForeignPtr memory 0 n)
+    Unpackable what -> Left what
+
+-- | An exception as bytes. Its type survives where the dictionary is a static
+-- closure (every instance without a context of its own) and the payload is
+-- plain data; else type name and text do.
+packException :: SomeException -> IO Strict.ByteString
+packException e = do
+  tried <- try (packTyped (withoutHandle e)) :: IO (Either SomeException (Maybe Strict.ByteString))
+  case tried of
+    Right (Just bytes) -> pure (Strict.cons 1 bytes)
+    _ -> do
+      text <- try (evaluate (describe (displayException e))) :: IO (Either SomeException Strict.ByteString)
+      pure (Strict.cons 0 (either (const (describe "(its text threw another exception)")) id text))
+  where
+    describe text = Lazy.toStrict (Binary.encode (typeName e, text))
+
+typeName :: SomeException -> String
+typeName (SomeException x) = show (typeOf x)
+
+packTyped :: SomeException -> IO (Maybe Strict.ByteString)
+packTyped e = do
+  shipped <- splitException e
+  case shipped of
+    TextOnly -> pure Nothing
+    Typed dictionary payload -> do
+      packed <- packBytes True payload
+      pure $ case packed of
+        Left _ -> Nothing
+        Right bytes -> Just (Lazy.toStrict (Binary.encode dictionary) <> bytes)
+
+-- | Inverse, in the coordinator. Index and worker are for the text form.
+unpackException :: Int -> Int -> Strict.ByteString -> IO SomeException
+unpackException index worker bytes = case Strict.uncons bytes of
+  Just (1, rest) -> do
+    let (address, body) = Strict.splitAt 8 rest
+        aligned = Strict.copy body
+    value <- Unsafe.unsafeUseAsCStringLen aligned $ \(p, n) -> unpack (castPtr p) n
+    case value of
+      Just payload -> joinException (Binary.decode (Lazy.fromStrict address) :: Word64) payload
+      Nothing -> pure (lost "an exception" "(it could not be relocated)")
+  Just (_, rest) -> pure $ case Binary.decodeOrFail (Lazy.fromStrict rest) of
+    Right (_, _, (ty, text)) -> lost ty text
+    Left _ -> lost "an exception" "(its record is damaged)"
+  Nothing -> pure (lost "an exception" "(its record is empty)")
+  where
+    lost ty text = toException (RemoteException index worker ty text)
+
+-- A Handle is a pair of MVars, which cannot cross; the message can.
+withoutHandle :: SomeException -> SomeException
+withoutHandle e = case fromException e of
+  Just io -> toException io {ioe_handle = Nothing}
+  Nothing -> e
+
+-- | Thrown to an item that has waited for a thread that exists only in the
+-- caller.
+data OnlyCaller = OnlyCaller
+  deriving (Show)
+
+instance Exception OnlyCaller
+
+-- | Does this item need what only the caller has: the data behind an inherited
+-- descriptor, or another thread's result?
+needsCaller :: SomeException -> Bool
+needsCaller e
+  | Just io <- fromException e = fmap Errno (ioe_errno io) == Just eBADF
+  | Just OnlyCaller <- fromException e = True
+  | Just BlockedIndefinitelyOnMVar <- fromException e = True
+  | Just BlockedIndefinitelyOnSTM <- fromException e = True
+  | Just NonTermination <- fromException e = True
+  | otherwise = False
+
+packText :: String -> Strict.ByteString
+packText = Lazy.toStrict . Binary.encode
+
+unpackText :: Strict.ByteString -> String
+unpackText bytes = case Binary.decodeOrFail (Lazy.fromStrict bytes) of
+  Right (_, _, text) -> text
+  Left _ -> "(a damaged message)"

@@ -1,0 +1,321 @@
+-- | What a forked worker does from its first instruction to its last.
+-- /Internal/.
+--
+-- A worker never returns: it ends by @_exit@, so that no finalizer, no exit
+-- handler and no last collection of the inherited heap runs in it. Whatever it
+-- has to say, exceptions included, goes through its log.
+module Maru.Backend.Shm.Worker
+  ( Assignment (..),
+    Segment (..),
+    Cursor (..),
+    runWorker,
+    logUsedUp,
+  )
+where
+
+import Control.Concurrent (ThreadId, forkIO, getNumCapabilities, myThreadId, setNumCapabilities, threadDelay, throwTo)
+import Control.Exception (SomeException, evaluate, try)
+import Control.Monad (unless, when)
+import qualified Data.ByteString as Strict
+import qualified Data.ByteString.Lazy as Lazy
+import qualified Data.ByteString.Unsafe as Unsafe
+import Data.Foldable (for_)
+import Data.IORef (IORef, newIORef, readIORef, writeIORef)
+import Data.Int (Int64)
+import Data.Word (Word64)
+import Foreign (Ptr, castPtr, copyBytes, pokeElemOff)
+import Foreign.C (CInt)
+import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
+import GHC.IO (unsafeUnmask)
+import Maru.Backend.Shm.Wire
+import Maru.Codec (Codec (..))
+import Maru.Native.Channel
+import Maru.Native.Process
+import Maru.Native.Region (Region, regionAdd, regionRoom)
+import qualified Maru.Native.Region as Region
+import Maru.Native.Rts
+import System.Mem (performMajorGC)
+import System.Posix.Types (ProcessID)
+import System.Timeout (timeout)
+
+-- | Consecutive items: the cells from the first on, at least that many.
+data Segment a = Segment
+  { segmentFirst :: !Int,
+    segmentCount :: !Int,
+    segmentCells :: [a]
+  }
+
+-- | Everything a worker is told at birth. It inherits the rest.
+data Assignment a b = Assignment
+  { assignedWorker :: !Int,
+    assignedParent :: !ProcessID,
+    assignedParentPidfd :: !CInt,
+    assignedSnapshot :: !Snapshot,
+    assignedCrew :: !Crew,
+    assignedLog :: !Log,
+    -- | 'Nothing': results go as copies.
+    assignedRegion :: !(Maybe Region),
+    assignedSharing :: !Bool,
+    assignedCodec :: !(Maybe (Codec b)),
+    assignedFunction :: a -> b,
+    assignedInitialiser :: IO (),
+    -- | Left over by workers that are gone: done before anything is claimed.
+    assignedSegments :: ![Segment a],
+    -- | The input from the earliest item that may still be claimed.
+    assignedCursor :: !(Cursor a),
+    -- | The input's cells below this index were evaluated before the fork.
+    assignedKnown :: !Int,
+    -- | Bytes of allocation area that a long-lived worker may grow to.
+    assignedNursery :: !Int
+  }
+
+data Cursor a = Cursor !Int [a]
+
+-- | Never returns.
+runWorker :: Assignment a b -> IO ()
+runWorker a = do
+  prologue a
+  started <- nowNs
+  fresh <- newIORef True
+  outcome <- try (unsafeUnmask (work (Worker a started fresh)))
+  case outcome of
+    Right () -> exitNow 0
+    -- Only our own machinery can throw here; the coordinator sees status 70
+    -- and gives the items to another worker.
+    Left e -> const (exitNow 70) (e :: SomeException)
+
+-- The order matters: nothing may run before the inherited finalizers are
+-- neutered, and the watch on the parent duplicates its descriptor before the
+-- inherited ones are sealed.
+prologue :: Assignment a b -> IO ()
+prologue a = do
+  prepareChild
+  watched <- dieWith (assignedParent a) (assignedParentPidfd a)
+  unless watched (exitNow 71)
+  sealed <- sealSnapshot (assignedSnapshot a)
+  unless sealed (exitNow 72)
+  workerSignals
+  capabilities <- getNumCapabilities
+  when (capabilities > 1) (setNumCapabilities 1)
+
+data Worker a b = Worker
+  { assignment :: !(Assignment a b),
+    startedNs :: !Int64,
+    -- | Nothing has been committed yet.
+    freshLog :: !(IORef Bool)
+  }
+
+work :: Worker a b -> IO ()
+work w = do
+  ready <- try (assignedInitialiser a)
+  case ready of
+    Left e -> do
+      packException e >>= send w InitialiserThrew 0
+      exitNow 0
+    Right () -> do
+      main <- myThreadId
+      _ <- forkIO (freeStuck main)
+      for_ (assignedSegments a) $ \s ->
+        runItems w (segmentFirst s) (segmentCount s) (segmentCells s)
+      policy <- newWaitPolicy
+      claimLoop w policy (assignedCursor a)
+  where
+    a = assignment w
+
+-- | Frees the worker from waiting for a thread of the caller, of which there
+-- are none in this process. A value that such a thread was computing shows as
+-- 'BlockedOnBlackHole'; a variable that it should fill is found by a major
+-- collection, which costs a copy of the heap and is therefore tried last.
+freeStuck :: ThreadId -> IO ()
+freeStuck worker = look (0 :: Int)
+  where
+    look n = do
+      threadDelay 100000
+      status <- threadStatus worker
+      case status of
+        ThreadBlocked BlockedOnBlackHole
+          | n >= 1 -> throwTo worker OnlyCaller >> look 0
+          | otherwise -> look (n + 1)
+        ThreadBlocked why
+          | why == BlockedOnMVar || why == BlockedOnSTM -> do
+            when (n == 19) performMajorGC
+            look (n + 1)
+        _ -> look 0
+
+-- Claims until the coordinator has closed the crew and nothing is left.
+claimLoop :: Worker a b -> WaitPolicy -> Cursor a -> IO ()
+claimLoop w policy cursor = do
+  now <- nowNs
+  growNursery w now
+  claimed <- claim crew me policy (now + 1000000000)
+  case claimed of
+    Closed -> pure ()
+    NotYet -> claimLoop w policy cursor
+    Claimed (Chunk first count) -> do
+      before <- nowNs
+      cells <- reach w cursor first count
+      rest <- runItems w first count cells
+      after <- nowNs
+      countItem crew me (fromIntegral count)
+      countBusy crew me (fromIntegral (after - before))
+      done crew me
+      claimLoop w policy (Cursor (first + count) rest)
+  where
+    crew = assignedCrew (assignment w)
+    me = assignedWorker (assignment w)
+
+-- The allocation area is worth more than a second core's collector (measured;
+-- docs/map.md), but its pages cost time to touch: it grows with the worker's
+-- age.
+growNursery :: Worker a b -> Int64 -> IO ()
+growNursery w now
+  | age < 10000000 = pure ()
+  | otherwise = do
+    area <- allocArea
+    when (area < wanted) (setAllocArea wanted)
+  where
+    age = now - startedNs w
+    most = assignedNursery (assignment w)
+    wanted = if age < 40000000 then min most (16 * 1024 * 1024) else most
+
+-- | The cells from @first@ on, at least @count@ of them evaluated. A spine
+-- that this process cannot walk by itself (it comes from a file, or from
+-- another thread of the coordinator) makes the worker leave; its successor
+-- inherits what the coordinator has walked by then.
+reach :: Worker a b -> Cursor a -> Int -> Int -> IO [a]
+reach w (Cursor at cells) first count
+  | first + count <= assignedKnown (assignment w) = pure from
+  | otherwise = do
+    walked <- try (timeout spineMicros (evaluate (hasCells count from)))
+    case walked of
+      Right (Just True) -> pure from
+      Right (Just False) -> leave "its copy of the input ended early"
+      Right Nothing -> leave "its copy of the input took too long to walk"
+      Left e -> const (leave "its copy of the input could not be walked") (e :: SomeException)
+  where
+    from = drop (first - at) cells
+    leave why = retire w first why >> pure from
+    spineMicros = 100000
+
+hasCells :: Int -> [a] -> Bool
+hasCells 0 _ = True
+hasCells _ [] = False
+hasCells n (_ : rest) = hasCells (n - 1) rest
+
+-- Results that wait to be published together: room for some addresses, how
+-- many are filled, and since when.
+data Batch = Batch !(Ptr Word64) !Int !Int !Int64
+
+runItems :: Worker a b -> Int -> Int -> [a] -> IO [a]
+runItems w first count cells0 = open first >>= go first cells0
+  where
+    a = assignment w
+    end = first + count
+    -- One reservation for what is left of the chunk; it is shortened when it
+    -- is published.
+    open i = do
+      room <- reserveRoom w i (8 * (end - i))
+      now <- nowNs
+      pure (Batch room i 0 now)
+    go i cells batch
+      | i >= end = cells <$ flush w batch
+      | otherwise = case cells of
+        [] -> do
+          flush w batch
+          retire w i "its copy of the input ended early"
+          pure []
+        (x : rest) -> do
+          setCurrent (assignedCrew a) (assignedWorker a) i
+          let y = assignedFunction a x
+          placed <- place w y
+          case placed of
+            ByAddress address -> push batch address >>= continue (i + 1) rest
+            Otherwise say -> do
+              flush w batch
+              say i
+              open (i + 1) >>= go (i + 1) rest
+    push (Batch room start n since) address = do
+      pokeElemOff room n address
+      pure (Batch room start (n + 1) since)
+    -- A result waits at most 200 us for its neighbours.
+    continue i rest batch@(Batch _ _ _ since) = do
+      now <- nowNs
+      if i < end && now - since < 200000
+        then go i rest batch
+        else do
+          flush w batch
+          crowded <- nearlyFull
+          when (crowded && i < end) (retire w i "its pages for results are used up")
+          if i < end then open i >>= go i rest else pure rest
+    nearlyFull = maybe (pure False) (fmap (< 262144) . regionRoom) (assignedRegion a)
+
+flush :: Worker a b -> Batch -> IO ()
+flush w (Batch _ start n _) = when (n > 0) (publishRecord w (8 * n) start Addresses)
+
+data Placed = ByAddress !Word64 | Otherwise (Int -> IO ())
+
+-- Evaluates the result and decides how it crosses.
+place :: Worker a b -> b -> IO Placed
+place w y = do
+  tried <- try $ case (assignedCodec a, assignedRegion a) of
+    (Just codec, _) -> do
+      bytes <- evaluate (Lazy.toStrict (encode codec y))
+      pure (Otherwise (\i -> send w Coded i bytes))
+    (Nothing, Just region) -> do
+      added <- regionAdd region (assignedSharing a) y
+      case added of
+        Region.Added address -> pure (ByAddress address)
+        Region.Full -> byCopy True
+        Region.Refused what -> pure (refused what)
+    (Nothing, Nothing) -> byCopy False
+  pure $ case tried of
+    Right placed -> placed
+    Left e
+      | needsCaller e -> Otherwise (\i -> send w Sealed i Strict.empty)
+      | otherwise -> Otherwise (\i -> packException e >>= send w Threw i)
+  where
+    a = assignment w
+    refused what = Otherwise (\i -> send w Refused i (packText what))
+    byCopy thenLeave = do
+      packed <- packBytes (assignedSharing a) y
+      pure $ case packed of
+        Left what -> refused what
+        Right bytes -> Otherwise $ \i -> do
+          send w Compacted i bytes
+          when thenLeave (retire w (i + 1) "its pages for results are used up")
+
+send :: Worker a b -> Kind -> Int -> Strict.ByteString -> IO ()
+send w kind i bytes = do
+  room <- reserveRoom w i (Strict.length bytes)
+  Unsafe.unsafeUseAsCStringLen bytes $ \(from, n) -> copyBytes (castPtr room) from n
+  publishRecord w (Strict.length bytes) i kind
+
+publishRecord :: Worker a b -> Int -> Int -> Kind -> IO ()
+publishRecord w bytes i kind = do
+  commit (assignedLog (assignment w)) bytes i (kindWord kind)
+  writeIORef (freshLog w) False
+  ring (assignedCrew (assignment w))
+
+-- | Exit status of a worker whose log is full; no fault of its items.
+logUsedUp :: Int
+logUsedUp = 73
+
+-- A log that is full ends its worker; a successor gets a new one. What does
+-- not even fit a new one is refused, or its item would go round for ever.
+reserveRoom :: Worker a b -> Int -> Int -> IO (Ptr Word64)
+reserveRoom w i bytes = do
+  room <- reserve (assignedLog (assignment w)) bytes
+  case room of
+    Reserved p -> pure p
+    LogFull -> do
+      fresh <- readIORef (freshLog w)
+      when fresh $
+        send w Refused i (packText ("more bytes (" <> show bytes <> ") than a channel holds here"))
+      exitNow logUsedUp
+      reserveRoom w i bytes
+
+-- | Leaves; items from @i@ on are given to a successor.
+retire :: Worker a b -> Int -> String -> IO ()
+retire w i why = do
+  send w Retired i (packText why)
+  exitNow 0

@@ -1,0 +1,72 @@
+-- | Walks the spine of an input list ahead of its consumer, in a thread of its
+-- own: a spine that blocks or throws late never delays a result that is ready.
+-- /Internal/.
+module Maru.Internal.Feed
+  ( Feed,
+    Known (..),
+    End (..),
+    startFeed,
+    known,
+    wantUpTo,
+    stopFeed,
+  )
+where
+
+import Control.Concurrent (MVar, ThreadId, forkIOWithUnmask, killThread, newEmptyMVar, takeMVar, tryPutMVar)
+import Control.Exception (SomeException, evaluate, try)
+import Control.Monad (void, when)
+import Data.IORef (IORef, newIORef, readIORef, writeIORef)
+
+-- | How the input ends.
+data End
+  = Complete
+  | -- | Evaluating the rest of the spine threw this.
+    Broken SomeException
+
+-- | What has been seen of the input.
+data Known = Known
+  { -- | That many cells exist.
+    knownCount :: !Int,
+    -- | Set once there are no more.
+    knownEnd :: !(Maybe End)
+  }
+
+data Feed = Feed
+  { feedKnown :: !(IORef Known),
+    feedGoal :: !(IORef Int),
+    feedWake :: !(MVar ()),
+    feedThread :: !ThreadId
+  }
+
+-- | @startFeed xs notify@: nothing is walked until 'wantUpTo'; @notify@ is
+-- called after each step.
+startFeed :: [a] -> IO () -> IO Feed
+startFeed xs notify = do
+  seen <- newIORef (Known 0 Nothing)
+  goal <- newIORef 0
+  wake <- newEmptyMVar
+  let walk n cells = do
+        limit <- readIORef goal
+        if n >= limit then takeMVar wake >> walk n cells else step n cells
+      step n cells = do
+        cell <- try (evaluate cells)
+        case cell of
+          Right (_ : rest) -> writeIORef seen (Known (n + 1) Nothing) >> notify >> walk (n + 1) rest
+          Right [] -> writeIORef seen (Known n (Just Complete)) >> notify
+          Left e -> writeIORef seen (Known n (Just (Broken e))) >> notify
+  thread <- forkIOWithUnmask (\unmask -> unmask (walk (0 :: Int) xs))
+  pure (Feed seen goal wake thread)
+
+known :: Feed -> IO Known
+known = readIORef . feedKnown
+
+-- | Walk until so many cells are known. Never lowers the goal.
+wantUpTo :: Feed -> Int -> IO ()
+wantUpTo feed n = do
+  before <- readIORef (feedGoal feed)
+  when (n > before) $ do
+    writeIORef (feedGoal feed) n
+    void (tryPutMVar (feedWake feed) ())
+
+stopFeed :: Feed -> IO ()
+stopFeed = killThread . feedThread

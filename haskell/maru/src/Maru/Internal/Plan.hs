@@ -1,0 +1,196 @@
+-- | How many items go into the next chunks: a pure function from what has been
+-- measured to sizes. /Internal/: may change without a major version.
+--
+-- The rules, each a property of the test suite:
+--
+--   * The first chunks hold one item, until the cost of an item is known.
+--   * Then a chunk should take 'targetRatio' times what its dispatch costs:
+--     shorter wastes time on dispatching, longer unbalances the workers.
+--   * A chunk is at most twice as large as the one before, so that one
+--     misleading measurement makes no giant.
+--   * Once the end of the input is known, a chunk is at most
+--     @remaining / (2 * workers)@ items, so the last ones hold one item each and
+--     no worker is left alone with a long rest.
+--   * A fixed size is kept, but for a rest that is spread evenly: once the end is
+--     known, sizes differ by at most one.
+--   * A chunk holds only items that are there already: no item ever waits for a
+--     later input.
+--   * About 'chunksAhead' chunks per worker are published and unclaimed, and the
+--     input is walked a bounded distance ahead.
+module Maru.Internal.Plan
+  ( -- * Deciding
+    Settings (..),
+    Seen (..),
+    nothingSeen,
+    Step (..),
+    step,
+    nextChunk,
+    lookAhead,
+
+    -- * Measuring
+    ItemCost (..),
+    blend,
+
+    -- * Constants
+    targetRatio,
+    defaultDispatchNs,
+    chunksAhead,
+    largestChunk,
+    smallestWindow,
+  )
+where
+
+import Maru.Options (Chunking (..))
+
+-- | What stays the same during a run.
+data Settings = Settings
+  { setChunking :: !Chunking,
+    -- | At least 1.
+    setWorkers :: !Int,
+    -- | The user's bound on the look-ahead, in items.
+    setWindow :: !(Maybe Int)
+  }
+  deriving (Eq, Show)
+
+-- | What is known now.
+data Seen = Seen
+  { -- | Measured nanoseconds per item.
+    seenItemNs :: !(Maybe Double),
+    -- | Measured nanoseconds per dispatch of a chunk; else 'defaultDispatchNs'.
+    seenDispatchNs :: !(Maybe Double),
+    -- | Items that have been walked and are in no chunk yet.
+    seenAvailable :: !Int,
+    -- | No item will follow the available ones.
+    seenEnded :: !Bool,
+    -- | Chunks published and not yet claimed.
+    seenUnclaimed :: !Int,
+    -- | 'stepSize' of the step before; 0: there was none.
+    seenSize :: !Int
+  }
+  deriving (Eq, Show)
+
+-- | Before anything happened.
+nothingSeen :: Seen
+nothingSeen =
+  Seen
+    { seenItemNs = Nothing,
+      seenDispatchNs = Nothing,
+      seenAvailable = 0,
+      seenEnded = False,
+      seenUnclaimed = 0,
+      seenSize = 0
+    }
+
+-- | What to do.
+data Step = Step
+  { -- | Sizes of the chunks to publish now, in order; their sum is at most
+    -- 'seenAvailable'.
+    stepChunks :: ![Int],
+    -- | How many items beyond the consumer's place may have been walked.
+    stepAhead :: !Int,
+    -- | The size aimed at: 'seenSize' of the next step.
+    stepSize :: !Int
+  }
+  deriving (Eq, Show)
+
+-- | A chunk's evaluation should take so many times its dispatch: the middle of
+-- 20 to 50, where dispatch costs 2 to 5 percent.
+targetRatio :: Double
+targetRatio = 30
+
+-- | Nanoseconds; assumed where nothing was measured.
+defaultDispatchNs :: Double
+defaultDispatchNs = 5000
+
+-- | Chunks per worker that are published and unclaimed: one to take at once, one
+-- more while the coordinator sleeps.
+chunksAhead :: Int
+chunksAhead = 2
+
+-- | Items; bounds buffering where items cost next to nothing.
+largestChunk :: Int
+largestChunk = 4096
+
+-- | Items that may be walked ahead where chunks are small.
+smallestWindow :: Int
+smallestWindow = 64
+
+-- | The chunks to publish now.
+step :: Settings -> Seen -> Step
+step settings seen =
+  Step
+    { stepChunks = sizes,
+      stepAhead = lookAhead settings size,
+      -- A step that publishes nothing decides nothing: else an idle loop would
+      -- grow the size without a single measurement in between.
+      stepSize = if null sizes then seenSize seen else size
+    }
+  where
+    size = aim settings seen
+    room = max 0 (chunksAhead * setWorkers settings - seenUnclaimed seen)
+    sizes = publish room (seenAvailable seen)
+    publish 0 _ = []
+    publish slots left = case fit settings (seenEnded seen) size left of
+      0 -> []
+      n -> n : publish (slots - 1 :: Int) (left - n)
+
+-- | One chunk for a worker that asks for it now: its size (0: nothing is
+-- available) and the next 'seenSize'.
+nextChunk :: Settings -> Seen -> (Int, Int)
+nextChunk settings seen
+  | n == 0 = (0, seenSize seen)
+  | otherwise = (n, size)
+  where
+    size = aim settings seen
+    n = fit settings (seenEnded seen) size (seenAvailable seen)
+
+-- | The size wanted, before it is fitted to what is there.
+aim :: Settings -> Seen -> Int
+aim settings seen = case setChunking settings of
+  Fixed n -> max 1 n
+  Guided -> maybe 1 grown (seenItemNs seen)
+  where
+    grown itemNs = minimum [ideal itemNs, 2 * max 1 (seenSize seen), share]
+    ideal itemNs =
+      let dispatch = maybe defaultDispatchNs (max 1) (seenDispatchNs seen)
+       in max 1 (round (min (fromIntegral largestChunk) (targetRatio * dispatch / max 1 itemNs)))
+    -- A small window must still feed every worker.
+    share = case setWindow settings of
+      Nothing -> largestChunk
+      Just w -> max 1 (w `div` (chunksAhead * setWorkers settings))
+
+-- | The size of the next chunk of @left@ available items.
+fit :: Settings -> Bool -> Int -> Int -> Int
+fit settings ended size left
+  | left <= 0 = 0
+  | otherwise = case setChunking settings of
+    Fixed _
+      | ended -> left `upBy` (left `upBy` size)
+      | otherwise -> min left size
+    Guided
+      | ended -> within (left `div` (2 * setWorkers settings))
+      -- More may come, but nobody knows: what is there is shared out.
+      | otherwise -> within (left `upBy` setWorkers settings)
+  where
+    within bound = max 1 (min size bound)
+    a `upBy` b = (a + b - 1) `div` b
+
+-- | Items that may have been walked beyond the consumer: for every worker the
+-- chunk it works on, those published for it and one whose results wait; the
+-- user's window where there is one.
+lookAhead :: Settings -> Int -> Int
+lookAhead settings size = case setWindow settings of
+  Just w -> max 1 w
+  Nothing -> max smallestWindow ((chunksAhead + 2) * setWorkers settings * size)
+
+-- | Items evaluated together, and the nanoseconds they took.
+data ItemCost = ItemCost {costItems :: !Int, costNs :: !Double}
+  deriving (Eq, Show)
+
+-- | Running mean of the nanoseconds per item; recent chunks weigh more.
+blend :: Maybe Double -> ItemCost -> Maybe Double
+blend before (ItemCost items ns)
+  | items <= 0 = before
+  | otherwise = Just (maybe now (\old -> 0.7 * old + 0.3 * now) before)
+  where
+    now = ns / fromIntegral items

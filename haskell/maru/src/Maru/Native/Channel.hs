@@ -1,0 +1,308 @@
+{-# LANGUAGE CApiFFI #-}
+{-# LANGUAGE InterruptibleFFI #-}
+
+-- | @maru/channel.h@ for Haskell: logs and crews in shared memory. /Internal/.
+--
+-- Everything here is as thread-safe and as crash-safe as the C contract says;
+-- errors that the contract names become values, all others 'Unavailable'.
+module Maru.Native.Channel
+  ( -- * Waiting
+    WaitPolicy,
+    newWaitPolicy,
+    nowNs,
+
+    -- * Log
+    Log,
+    newLog,
+    freeLog,
+    Reserved (..),
+    reserve,
+    commit,
+    Record (..),
+    nextRecord,
+    releaseRecords,
+
+    -- * Crew
+    Crew,
+    Chunk (..),
+    newCrew,
+    freeCrew,
+    publish,
+    closeCrew,
+    backlog,
+    claimOf,
+    forfeit,
+    bell,
+    ring,
+    await,
+    Claimed (..),
+    claim,
+    done,
+
+    -- * Counters
+    Counters (..),
+    readCounters,
+    countItem,
+    countBusy,
+    setCurrent,
+  )
+where
+
+import Control.Exception (throwIO)
+import Data.Int (Int64)
+import Data.Word (Word16, Word32, Word64)
+import Foreign (Ptr, alloca, allocaBytes, mallocBytes, peek, peekByteOff, poke, pokeByteOff)
+import Foreign.C (CInt (..), Errno (..), eAGAIN, eNOSPC, ePIPE, errnoToIOError)
+import Maru.Failure (Unavailable (..))
+
+data CPolicy
+
+-- | How one thread waits; learns, so each waiting thread has its own.
+newtype WaitPolicy = WaitPolicy (Ptr CPolicy)
+
+foreign import ccall unsafe "maru_wait_policy_init"
+  c_policyInit :: Ptr CPolicy -> CInt -> IO CInt
+
+foreign import ccall unsafe "maru_now_ns"
+  nowNs :: IO Int64
+
+-- | The adaptive policy. The 16 bytes live as long as the process: one per
+-- coordinator or worker.
+newWaitPolicy :: IO WaitPolicy
+newWaitPolicy = do
+  p <- mallocBytes 16
+  _ <- c_policyInit p 0
+  pure (WaitPolicy p)
+
+-- Log ------------------------------------------------------------------------
+
+data CLog
+
+newtype Log = Log (Ptr CLog)
+
+foreign import ccall unsafe "maru_log_create" c_logCreate :: Ptr (Ptr CLog) -> Word64 -> IO CInt
+
+foreign import ccall unsafe "maru_log_destroy" c_logDestroy :: Ptr CLog -> IO ()
+
+foreign import ccall unsafe "maru_log_reserve"
+  c_logReserve :: Ptr CLog -> Word64 -> Ptr (Ptr Word64) -> IO CInt
+
+foreign import ccall unsafe "maru_log_commit"
+  c_logCommit :: Ptr CLog -> Word64 -> Word64 -> Word32 -> IO ()
+
+foreign import ccall unsafe "maru_log_next" c_logNext :: Ptr CLog -> Ptr () -> IO CInt
+
+foreign import ccall unsafe "maru_log_release" c_logRelease :: Ptr CLog -> IO ()
+
+-- | A log with that many bytes of address space; halved until the system
+-- grants it (@ulimit -v@), down to 16 MiB.
+newLog :: Word64 -> IO Log
+newLog wanted = alloca $ \out -> do
+  r <- c_logCreate out wanted
+  if r == 0
+    then Log <$> peek out
+    else
+      if wanted > 16 * 1024 * 1024
+        then newLog (wanted `div` 2)
+        else refused "a channel in shared memory" r
+
+freeLog :: Log -> IO ()
+freeLog (Log l) = c_logDestroy l
+
+-- | Room for a record, or not enough of it left.
+data Reserved = Reserved !(Ptr Word64) | LogFull
+
+-- | Room for so many bytes; replaces an earlier reservation.
+reserve :: Log -> Int -> IO Reserved
+reserve (Log l) bytes = alloca $ \out -> do
+  r <- c_logReserve l (fromIntegral bytes) out
+  if r == 0
+    then Reserved <$> peek out
+    else
+      if Errno (negate r) == eNOSPC
+        then pure LogFull
+        else refused "a record in shared memory" r
+
+-- | @commit log bytes index kind@ publishes the reserved record.
+commit :: Log -> Int -> Int -> Word16 -> IO ()
+commit (Log l) bytes index kind =
+  c_logCommit l (fromIntegral bytes) (fromIntegral index) (fromIntegral kind)
+
+data Record = Record
+  { recordChunk :: !(Ptr Word64),
+    recordLength :: !Int,
+    recordIndex :: !Int,
+    recordKind :: !Word32
+  }
+
+-- | The next record, if there is one.
+nextRecord :: Log -> IO (Maybe Record)
+nextRecord (Log l) = allocaBytes 32 $ \r -> do
+  got <- c_logNext l r
+  case got of
+    1 -> do
+      chunk <- peekByteOff r 0
+      len <- peekByteOff r 8 :: IO Word64
+      index <- peekByteOff r 16 :: IO Word64
+      kind <- peekByteOff r 24
+      pure (Just (Record chunk (fromIntegral len) (fromIntegral index) kind))
+    0 -> pure Nothing
+    _
+      | Errno (negate got) == ePIPE -> pure Nothing -- closed and all read
+      | otherwise -> refused "a record in shared memory" got
+
+-- | Gives the pages of consumed records back to the system.
+releaseRecords :: Log -> IO ()
+releaseRecords (Log l) = c_logRelease l
+
+-- Crew -----------------------------------------------------------------------
+
+data CCrew
+
+newtype Crew = Crew (Ptr CCrew)
+
+data Chunk = Chunk {chunkFirst :: !Int, chunkCount :: !Int}
+  deriving (Eq, Show)
+
+foreign import ccall unsafe "maru_crew_create"
+  c_crewCreate :: Ptr (Ptr CCrew) -> Word32 -> Word32 -> IO CInt
+
+foreign import ccall unsafe "maru_crew_destroy" c_crewDestroy :: Ptr CCrew -> IO ()
+
+foreign import ccall unsafe "maru_crew_publish"
+  c_crewPublish :: Ptr CCrew -> Word64 -> Word32 -> IO CInt
+
+foreign import ccall unsafe "maru_crew_close" c_crewClose :: Ptr CCrew -> IO ()
+
+foreign import ccall unsafe "maru_crew_backlog" c_crewBacklog :: Ptr CCrew -> IO Word32
+
+foreign import ccall unsafe "maru_crew_claim_of"
+  c_crewClaimOf :: Ptr CCrew -> Word32 -> Ptr () -> IO CInt
+
+foreign import ccall unsafe "maru_crew_forfeit" c_crewForfeit :: Ptr CCrew -> Word32 -> IO ()
+
+foreign import ccall unsafe "maru_crew_bell" c_crewBell :: Ptr CCrew -> IO Word32
+
+foreign import ccall unsafe "maru_crew_ring" c_crewRing :: Ptr CCrew -> IO ()
+
+foreign import ccall interruptible "maru_crew_await"
+  c_crewAwait :: Ptr CCrew -> Word32 -> Ptr CPolicy -> Int64 -> IO CInt
+
+foreign import ccall interruptible "maru_crew_claim"
+  c_crewClaim :: Ptr CCrew -> Word32 -> Ptr () -> Ptr CPolicy -> Int64 -> IO CInt
+
+foreign import ccall unsafe "maru_crew_claim"
+  c_crewTryClaim :: Ptr CCrew -> Word32 -> Ptr () -> Ptr CPolicy -> Int64 -> IO CInt
+
+foreign import ccall unsafe "maru_crew_done" c_crewDone :: Ptr CCrew -> Word32 -> IO ()
+
+foreign import ccall unsafe "maru_crew_counters"
+  c_crewCounters :: Ptr CCrew -> Word32 -> IO (Ptr Word64)
+
+-- | @newCrew workers slots@.
+newCrew :: Int -> Int -> IO Crew
+newCrew workers slots = alloca $ \out -> do
+  r <- c_crewCreate out (fromIntegral workers) (fromIntegral slots)
+  if r == 0 then Crew <$> peek out else refused "a crew in shared memory" r
+
+freeCrew :: Crew -> IO ()
+freeCrew (Crew c) = c_crewDestroy c
+
+-- | 'False': all slots hold unfinished chunks.
+publish :: Crew -> Chunk -> IO Bool
+publish (Crew c) (Chunk first count) = do
+  r <- c_crewPublish c (fromIntegral first) (fromIntegral count)
+  case r of
+    0 -> pure True
+    _ | Errno (negate r) == eAGAIN -> pure False
+    _ -> refused "a slot for a chunk" r
+
+closeCrew :: Crew -> IO ()
+closeCrew (Crew c) = c_crewClose c
+
+backlog :: Crew -> IO Int
+backlog (Crew c) = fromIntegral <$> c_crewBacklog c
+
+-- | The unfinished chunk of a dead worker.
+claimOf :: Crew -> Int -> IO (Maybe Chunk)
+claimOf (Crew c) w = allocaBytes 24 $ \out -> do
+  r <- c_crewClaimOf c (fromIntegral w) out
+  if r == 1 then Just <$> peekChunk out else pure Nothing
+
+forfeit :: Crew -> Int -> IO ()
+forfeit (Crew c) w = c_crewForfeit c (fromIntegral w)
+
+bell :: Crew -> IO Word32
+bell (Crew c) = c_crewBell c
+
+ring :: Crew -> IO ()
+ring (Crew c) = c_crewRing c
+
+-- | Sleeps until the bell is no longer @seen@, the deadline, or a signal. An
+-- asynchronous exception ends it at once (interruptible call).
+await :: Crew -> Word32 -> WaitPolicy -> Int64 -> IO ()
+await (Crew c) seen (WaitPolicy p) deadline = () <$ c_crewAwait c seen p deadline
+
+data Claimed = Claimed !Chunk | Closed | NotYet
+
+-- | @claim crew worker policy deadline@: tries without leaving Haskell first,
+-- since a call that may sleep gives the capability up and takes it back.
+claim :: Crew -> Int -> WaitPolicy -> Int64 -> IO Claimed
+claim (Crew c) w (WaitPolicy p) deadline = allocaBytes 24 $ \out -> do
+  quick <- c_crewTryClaim c (fromIntegral w) out p 0
+  r <- if quick < 0 then c_crewClaim c (fromIntegral w) out p deadline else pure quick
+  case r of
+    1 -> Claimed <$> peekChunk out
+    0 -> pure Closed
+    _ -> pure NotYet
+
+done :: Crew -> Int -> IO ()
+done (Crew c) w = c_crewDone c (fromIntegral w)
+
+peekChunk :: Ptr () -> IO Chunk
+peekChunk out = do
+  first <- peekByteOff out 8 :: IO Word64
+  count <- peekByteOff out 16 :: IO Word32
+  pure (Chunk (fromIntegral first) (fromIntegral count))
+
+-- Counters -------------------------------------------------------------------
+
+-- | One worker's counters; single writer, so plain stores do.
+data Counters = Counters
+  { countedItems :: !Word64,
+    countedBusyNs :: !Word64,
+    countedGcNs :: !Word64,
+    countedCurrent :: !Word64
+  }
+
+countersOf :: Crew -> Int -> IO (Ptr Word64)
+countersOf (Crew c) w = c_crewCounters c (fromIntegral w)
+
+readCounters :: Crew -> Int -> IO Counters
+readCounters crew w = do
+  p <- countersOf crew w
+  Counters <$> peek p <*> peekByteOff p 8 <*> peekByteOff p 16 <*> peekByteOff p 24
+
+countItem :: Crew -> Int -> Word64 -> IO ()
+countItem crew w n = do
+  p <- countersOf crew w
+  peek p >>= poke p . (+ n)
+
+countBusy :: Crew -> Int -> Word64 -> IO ()
+countBusy crew w ns = do
+  p <- countersOf crew w
+  (peekByteOff p 8 :: IO Word64) >>= pokeByteOff p 8 . (+ ns)
+
+setCurrent :: Crew -> Int -> Int -> IO ()
+setCurrent crew w i = do
+  p <- countersOf crew w
+  pokeByteOff p 24 (fromIntegral i :: Word64)
+
+refused :: String -> CInt -> IO a
+refused what r =
+  throwIO
+    Unavailable
+      { unavailableWhat = what,
+        unavailableWhy = show (errnoToIOError "maru" (Errno (negate r)) Nothing Nothing),
+        unavailableRemedy = "look at `ulimit -v`, the memory limit of the container, and `maru doctor`; or use the Threads back end"
+      }

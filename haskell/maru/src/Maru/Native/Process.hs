@@ -1,0 +1,110 @@
+{-# LANGUAGE CApiFFI #-}
+{-# LANGUAGE InterruptibleFFI #-}
+
+-- | Forked workers as the kernel sees them (@native/base/process.h@).
+-- /Internal/.
+module Maru.Native.Process
+  ( Process (..),
+    Snapshot,
+    takeSnapshot,
+    freeSnapshot,
+    sealSnapshot,
+    openPidfd,
+    closePidfd,
+    dieWith,
+    workerSignals,
+    exitNow,
+    reap,
+    reapWait,
+    killNow,
+  )
+where
+
+import Data.Word (Word8)
+import Foreign (Ptr, allocaBytes, nullPtr, peekByteOff)
+import Foreign.C (CInt (..))
+import Maru.Failure (Death (..))
+import System.Posix.Signals (sigKILL)
+import System.Posix.Types (CPid (..), ProcessID)
+
+-- | A child of this process. The pidfd is negative where the kernel has none.
+data Process = Process {processId :: !ProcessID, processPidfd :: !CInt}
+
+data CSnapshot
+
+-- | The descriptors that were open at some moment.
+newtype Snapshot = Snapshot (Ptr CSnapshot)
+
+foreign import ccall unsafe "maru_fd_snapshot_take" c_take :: IO (Ptr CSnapshot)
+
+foreign import ccall unsafe "maru_fd_snapshot_free" c_free :: Ptr CSnapshot -> IO ()
+
+foreign import ccall unsafe "maru_fd_snapshot_seal" c_seal :: Ptr CSnapshot -> IO CInt
+
+foreign import ccall unsafe "maru_pidfd_open" c_pidfd :: CPid -> IO CInt
+
+foreign import ccall unsafe "close" c_close :: CInt -> IO CInt
+
+foreign import ccall unsafe "kill" c_kill :: CPid -> CInt -> IO CInt
+
+foreign import ccall unsafe "maru_die_with" c_dieWith :: CPid -> CInt -> IO CInt
+
+foreign import ccall unsafe "maru_worker_signals" workerSignals :: IO ()
+
+foreign import ccall unsafe "maru_exit_now" c_exit :: CInt -> IO ()
+
+foreign import ccall unsafe "maru_reap" c_reap :: CPid -> Ptr Word8 -> IO CInt
+
+foreign import ccall safe "maru_reap_wait"
+  c_reapWait :: CPid -> CInt -> CInt -> Ptr Word8 -> IO CInt
+
+takeSnapshot :: IO Snapshot
+takeSnapshot = Snapshot <$> c_take
+
+freeSnapshot :: Snapshot -> IO ()
+freeSnapshot (Snapshot s) = c_free s
+
+-- | In the child: reads of inherited descriptors fail from now on. 'False':
+-- they could not be sealed, so the worker must not run.
+sealSnapshot :: Snapshot -> IO Bool
+sealSnapshot (Snapshot s)
+  | s == nullPtr = pure False
+  | otherwise = (>= 0) <$> c_seal s
+
+openPidfd :: ProcessID -> IO CInt
+openPidfd = c_pidfd
+
+closePidfd :: CInt -> IO ()
+closePidfd fd
+  | fd < 0 = pure ()
+  | otherwise = () <$ c_close fd
+
+-- | This process ends when that one does.
+dieWith :: ProcessID -> CInt -> IO Bool
+dieWith parent pidfd = (== 0) <$> c_dieWith parent pidfd
+
+-- | Ends this process at once: no finalizer, no flush.
+exitNow :: Int -> IO ()
+exitNow = c_exit . fromIntegral
+
+-- | How it ended, if it has.
+reap :: Process -> IO (Maybe Death)
+reap (Process pid _) = allocaBytes 8 $ \d -> c_reap pid d >>= death d
+
+-- | Waits so many milliseconds for it to end (negative: until it does).
+reapWait :: Process -> Int -> IO (Maybe Death)
+reapWait (Process pid fd) ms =
+  allocaBytes 8 $ \d -> c_reapWait pid fd (fromIntegral ms) d >>= death d
+
+death :: Ptr Word8 -> CInt -> IO (Maybe Death)
+death _ 0 = pure Nothing
+death d r
+  | r < 0 = pure (Just Vanished)
+  | otherwise = do
+    signalled <- peekByteOff d 0 :: IO CInt
+    code <- fromIntegral <$> (peekByteOff d 4 :: IO CInt)
+    pure (Just (if signalled /= 0 then Killed code else Exited code))
+
+-- | SIGKILL. Harmless when it has ended already and was not reaped.
+killNow :: Process -> IO ()
+killNow (Process pid _) = () <$ c_kill pid (fromIntegral sigKILL)
