@@ -1,0 +1,24 @@
+-- | Which engine serves a back end. /Internal/: may change without a major version.
+module Maru.Internal.Dispatch
+  ( engineOf,
+  )
+where
+
+import qualified Maru.Backend.Sequential as Sequential
+import qualified Maru.Backend.Sparks as Sparks
+import qualified Maru.Backend.Stm as Stm
+import qualified Maru.Backend.Threads as Threads
+import Maru.Internal.Engine
+import Maru.Options (Backend (..))
+
+-- | 'Nothing': not a back end of its own ('Auto' chooses another one).
+engineOf :: Backend -> Maybe (Job a b -> IO (Running b))
+engineOf which = case which of
+  Sequential -> Just Sequential.engine
+  Sparks -> Just Sparks.engine
+  Threads -> Just Threads.engine
+  BoundThreads -> Just Threads.boundEngine
+  Stm -> Just Stm.engine
+  Shm -> Nothing
+  Sockets -> Nothing
+  Auto -> Nothing

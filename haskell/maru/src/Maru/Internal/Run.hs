@@ -1,0 +1,401 @@
+{-# LANGUAGE LambdaCase #-}
+{-# LANGUAGE RankNTypes #-}
+
+-- | What the in-process back ends share: the threads of one run and their end,
+-- the feeder that walks the input, the lazily produced list, progress and report.
+-- /Internal/: may change without a major version.
+--
+-- Who may hold whom: the threads hold the 'Run', the consumer's list holds the
+-- 'Run' and, alone, the mark that 'produce' makes. When the list is garbage so is
+-- the mark, and its finalizer ends the run.
+--
+-- What the consumer runs has no exception handler around anything that blocks.
+-- An asynchronous exception (a timeout, say) that meets the consumer inside the
+-- list freezes the list where it stands, and the next demand goes on from there. A
+-- handler that threw the exception on would store it in the list for ever.
+module Maru.Internal.Run
+  ( Run,
+    newRun,
+    stopRun,
+    runReport,
+
+    -- * Threads
+    Restore,
+    Fork,
+    spawn,
+    spawnWorkers,
+    whileRegistered,
+    isStopped,
+
+    -- * Input
+    spawnFeeder,
+    endsAt,
+    runWindow,
+
+    -- * Evaluation
+    evaluateItem,
+    capture,
+
+    -- * Chunks
+    Guide,
+    newGuide,
+    guideChunk,
+    timed,
+    work,
+
+    -- * Results
+    arrived,
+    produce,
+    awaitWorkers,
+  )
+where
+
+import Control.Concurrent (ThreadId, forkIO, forkIOWithUnmask, killThread, myThreadId)
+import Control.Concurrent.MVar
+import Control.Concurrent.STM
+import Control.Exception
+import Control.Monad (unless, void, when)
+import qualified Data.ByteString.Lazy as Lazy
+import Data.Foldable (for_, traverse_)
+import Data.IORef
+import Data.IntMap.Strict (IntMap)
+import qualified Data.IntMap.Strict as IntMap
+import GHC.Clock (getMonotonicTimeNSec)
+import Maru.Codec (Codec (..))
+import Maru.Internal.Engine
+import Maru.Internal.Plan
+import Maru.Internal.Progress (watch)
+import Maru.Native.Force (normalise)
+import Maru.Options
+import System.IO.Unsafe (unsafeInterleaveIO)
+import System.Timeout (timeout)
+
+-- | One run. Holds no input and no result.
+data Run = Run
+  { runBackend :: !Backend,
+    runOptions :: !Options,
+    runWorkers :: !Int,
+    -- | How to end each thread that works for the run, by key; 'Nothing' once the
+    -- run has been stopped.
+    runThreads :: !(MVar (Maybe (IntMap (IO ())))),
+    runKeys :: !(IORef Int),
+    runStopped :: !(IORef Bool),
+    -- | Threads that 'spawn' made and that have not ended.
+    runAlive :: !(TVar Int),
+    -- | Items that the consumer has taken, in steps of a quarter window.
+    runConsumed :: !(TVar Int),
+    -- | How far beyond 'runConsumed' the input may be walked. It only grows:
+    -- 'produce' relies on that.
+    runAhead :: !(TVar Int),
+    runArrived :: !(IORef Int),
+    runTotal :: !(IORef (Maybe Int)),
+    runChunks :: !(IORef Int),
+    runNotes :: !(IORef [String]),
+    runStarted :: !(IORef Int),
+    -- | Workers whose initialiser has not returned.
+    runUnready :: !(IORef Int),
+    -- | Filled when all workers are ready, or with what the first failure threw.
+    runReady :: !(MVar (Maybe SomeException))
+  }
+
+newRun :: Backend -> Options -> Int -> IO Run
+newRun b options n =
+  Run b options n
+    <$> newMVar (Just IntMap.empty)
+    <*> newIORef 0
+    <*> newIORef False
+    <*> newTVarIO 0
+    <*> newTVarIO 0
+    <*> newTVarIO (stepAhead (step (settings options n) nothingSeen))
+    <*> newIORef 0
+    <*> newIORef Nothing
+    <*> newIORef 0
+    <*> newIORef []
+    <*> newIORef 0
+    <*> newIORef 0
+    <*> newEmptyMVar
+
+settings :: Options -> Int -> Settings
+settings options n =
+  Settings
+    { setChunking = chunking options,
+      setWorkers = n,
+      setWindow = window options
+    }
+
+-- | Ends all threads of the run and waits for them: not longer than a tenth of a
+-- second, because a thread in a loop that does not allocate cannot be ended
+-- earlier than the loop.
+stopRun :: Run -> IO ()
+stopRun run = do
+  endRun run
+  void (timeout 100000 (atomically (readTVar (runAlive run) >>= check . (== 0))))
+
+-- | 'stopRun' without the wait.
+endRun :: Run -> IO ()
+endRun run = do
+  atomicWriteIORef (runStopped run) True
+  threads <- swapMVar (runThreads run) Nothing
+  -- Each by a thread of its own: throwTo waits for its target.
+  for_ threads (traverse_ forkIO)
+
+isStopped :: Run -> IO Bool
+isStopped = readIORef . runStopped
+
+runReport :: Run -> IO Report
+runReport run = do
+  started <- readIORef (runStarted run)
+  chunks <- readIORef (runChunks run)
+  done <- readIORef (runArrived run)
+  notes <- readIORef (runNotes run)
+  pure
+    (noReport (runBackend run))
+      { reportWorkersStarted = started,
+        reportChunks = chunks,
+        reportTransports = [("in process", done)],
+        reportNotes = reverse notes
+      }
+
+-- Threads -------------------------------------------------------------------
+
+-- | Lets asynchronous exceptions in.
+type Restore = forall x. IO x -> IO x
+
+-- | 'forkIOWithUnmask' and its like.
+type Fork = (Restore -> IO ()) -> IO ThreadId
+
+-- | Starts a thread that ends with the run. Its body runs masked.
+spawn :: Run -> Fork -> (Restore -> IO ()) -> IO ()
+spawn run fork body = mask_ $
+  modifyMVar_ (runThreads run) $ \case
+    Nothing -> pure Nothing
+    Just others -> do
+      key <- newKey run
+      atomically (modifyTVar' (runAlive run) (+ 1))
+      thread <- fork (\restore -> body restore `finally` ended key)
+      pure (Just (IntMap.insert key (killThread thread) others))
+  where
+    ended key = uninterruptibleMask_ $ do
+      forget run key
+      atomically (modifyTVar' (runAlive run) (subtract 1))
+
+newKey :: Run -> IO Int
+newKey run = atomicModifyIORef' (runKeys run) (\n -> (n + 1, n))
+
+forget :: Run -> Int -> IO ()
+forget run key = modifyMVar_ (runThreads run) (pure . fmap (IntMap.delete key))
+
+-- | Starts so many workers. Each runs the initialiser, then its body; the body
+-- gets the worker's number. Starts the progress callback too. Call it once.
+spawnWorkers :: Run -> Int -> (Int -> Fork) -> (Int -> Restore -> IO ()) -> IO ()
+spawnWorkers run count fork body = do
+  writeIORef (runStarted run) count
+  writeIORef (runUnready run) count
+  for_ [0 .. count - 1] $ \n ->
+    spawn run (fork n) $ \restore -> do
+      ready <- try (restore (initialise (runOptions run)))
+      case ready of
+        Left e -> void (tryPutMVar (runReady run) (Just e))
+        Right () -> do
+          left <- atomicModifyIORef' (runUnready run) (\k -> (k - 1, k - 1))
+          when (left == 0) $ void (tryPutMVar (runReady run) Nothing)
+          body n restore
+  for_ (onProgress (runOptions run)) $ \callback ->
+    spawn run forkIOWithUnmask $ \restore -> do
+      outcome <- restore (watch callback (look run))
+      stopped <- isStopped run
+      case outcome of
+        Left e
+          | not stopped ->
+            atomicModifyIORef' (runNotes run) (\notes -> (progressNote e : notes, ()))
+        _ -> pure ()
+  where
+    progressNote e = "the progress callback threw and is called no more: " <> displayException e
+
+look :: Run -> IO (Int, Maybe Int, Int)
+look run = do
+  total <- readIORef (runTotal run)
+  done <- readIORef (runArrived run)
+  started <- readIORef (runStarted run)
+  pure (done, total, started)
+
+-- | Thrown to a borrowed thread when the run is stopped.
+data Ended = Ended deriving (Show)
+
+instance Exception Ended where
+  toException = asyncExceptionToException
+  fromException = asyncExceptionFromException
+
+-- | Runs an action in a thread that is not the run's own (one that runs sparks)
+-- and that 'stopRun' may interrupt, but only within the action: the thread goes on
+-- to other work, perhaps of another run, so an 'Ended' under way is waited for.
+whileRegistered :: Run -> (Restore -> IO ()) -> IO ()
+whileRegistered run action = mask $ \restore -> do
+  me <- myThreadId
+  landed <- newEmptyMVar
+  key <- newKey run
+  let end = throwTo me Ended >> putMVar landed ()
+  live <- modifyMVar (runThreads run) $ \threads ->
+    pure (IntMap.insert key end <$> threads, threads)
+  for_ live $ \_ -> do
+    action restore `catch` \Ended -> pure ()
+    uninterruptibleMask_ (forget run key)
+    stopped <- isStopped run
+    when stopped $ awaitLanding landed
+  where
+    -- Blocking lets a pending Ended in; then the second look finds it landed.
+    awaitLanding landed =
+      readMVar landed `catch` \Ended -> awaitLanding landed
+
+-- Input ---------------------------------------------------------------------
+
+-- | Walks the spine of the input, never further ahead of the consumer than the
+-- window, and hands over each item and then the end: how many there were, and what
+-- the spine threw there.
+--
+-- A thread of its own does this, so that a spine that blocks or computes delays no
+-- result of an earlier item.
+spawnFeeder :: Run -> (Int -> a -> IO ()) -> (Int -> Maybe SomeException -> IO ()) -> [a] -> IO ()
+spawnFeeder run offer finish inputs = spawn run forkIOWithUnmask (feed run offer finish inputs)
+
+feed :: Run -> (Int -> a -> IO ()) -> (Int -> Maybe SomeException -> IO ()) -> [a] -> Restore -> IO ()
+feed run offer finish inputs restore = go 0 inputs
+  where
+    go n xs = do
+      atomically $ do
+        consumed <- readTVar (runConsumed run)
+        ahead <- readTVar (runAhead run)
+        check (n < consumed + ahead)
+      seen <- try (restore (evaluate xs))
+      stopped <- isStopped run
+      unless stopped $ case seen of
+        Right (x : rest) -> offer n x >> go (n + 1) rest
+        Right [] -> end n Nothing
+        Left e -> end n (Just e)
+    end n e = do
+      endsAt run n
+      finish n e
+
+-- | How far the input may be walked ahead of the consumer, to begin with.
+runWindow :: Run -> IO Int
+runWindow = readTVarIO . runAhead
+
+-- | The input holds so many items.
+endsAt :: Run -> Int -> IO ()
+endsAt run = atomicWriteIORef (runTotal run) . Just
+
+-- Evaluation ----------------------------------------------------------------
+
+-- | One item's value in normal form, through the codec where one is given.
+evaluateItem :: Maybe (Codec b) -> (a -> b) -> a -> IO b
+evaluateItem codec f x = case codec of
+  Nothing -> normal (f x)
+  Just c -> do
+    bytes <- evaluate (Lazy.toStrict (encode c (f x)))
+    case decode c bytes of
+      Left why -> throwIO (ErrorCall ("maru: the codec cannot decode its own encoding: " <> why))
+      Right y -> normal y
+  where
+    normal y = y <$ normalise y
+
+-- | An item's value or what it threw, asynchronous types included: @f@ may throw
+-- 'ThreadKilled' itself. 'Nothing': the run was stopped meanwhile.
+capture :: Run -> Restore -> IO b -> IO (Maybe (Either SomeException b))
+capture run restore action = do
+  before <- isStopped run
+  if before
+    then pure Nothing
+    else do
+      result <- try (restore action)
+      stopped <- isStopped run
+      pure (if stopped then Nothing else Just result)
+
+-- Chunks --------------------------------------------------------------------
+
+-- | Chooses chunk sizes for workers that claim.
+data Guide = Guide
+  { guideSettings :: !Settings,
+    guideDispatchNs :: !Double,
+    guideItemNs :: !(IORef (Maybe Double)),
+    guideSize :: !(IORef Int)
+  }
+
+-- | For a run whose dispatch of a chunk costs so many nanoseconds.
+newGuide :: Run -> Double -> IO Guide
+newGuide run dispatchNs =
+  Guide (settings (runOptions run) (runWorkers run)) dispatchNs <$> newIORef Nothing <*> newIORef 0
+
+-- | How many of the available items to claim now. One claim at a time.
+guideChunk :: Run -> Guide -> Int -> IO Int
+guideChunk run guide available = do
+  itemNs <- readIORef (guideItemNs guide)
+  size <- readIORef (guideSize guide)
+  ended <- (/= Nothing) <$> readIORef (runTotal run)
+  let seen =
+        nothingSeen
+          { seenItemNs = itemNs,
+            seenDispatchNs = Just (guideDispatchNs guide),
+            seenAvailable = available,
+            seenEnded = ended,
+            seenSize = size
+          }
+      (n, size') = nextChunk (guideSettings guide) seen
+      ahead = lookAhead (guideSettings guide) size'
+  writeIORef (guideSize guide) size'
+  atomicModifyIORef' (runChunks run) (\k -> (k + 1, ()))
+  before <- readTVarIO (runAhead run)
+  when (ahead > before) $ atomically (modifyTVar' (runAhead run) (max ahead))
+  pure n
+
+-- | The loop of a worker: claims, evaluates, until a claim yields nothing.
+work :: Run -> Guide -> IO [item] -> ([item] -> IO ()) -> IO ()
+work run guide claimSome evaluateAll = loop
+  where
+    loop = do
+      stopped <- isStopped run
+      unless stopped $ do
+        items <- claimSome
+        unless (null items) $ timed guide (length items) (evaluateAll items) >> loop
+
+-- | Runs the evaluation of a chunk of so many items and learns from its time.
+timed :: Guide -> Int -> IO () -> IO ()
+timed guide items action = do
+  start <- getMonotonicTimeNSec
+  action
+  end <- getMonotonicTimeNSec
+  let cost = ItemCost items (fromIntegral (end - start))
+  -- Two workers at once may lose one of the two measurements: harmless.
+  modifyIORef' (guideItemNs guide) (`blend` cost)
+
+-- Results -------------------------------------------------------------------
+
+-- | Counts a result that the consumer may now take.
+arrived :: Run -> IO ()
+arrived run = atomicModifyIORef' (runArrived run) (\n -> (n + 1, ()))
+
+-- | The lazily produced list: @next@ waits for an outcome and yields the state
+-- after it; 'Nothing' is the end. @next@ must be interruptible at any point and
+-- must not handle exceptions.
+produce :: Run -> (s -> IO (Maybe (Outcome b, s))) -> s -> IO [Outcome b]
+produce run next start = do
+  taken <- newIORef (0 :: Int)
+  -- Only the list holds this reference.
+  void (mkWeakIORef taken (endRun run))
+  let go s = unsafeInterleaveIO (next s >>= maybe (pure []) (uncurry (keep taken)))
+      keep mark o s = take1 mark >> (o :) <$> go s
+  go start
+  where
+    take1 taken = do
+      n <- (+ 1) <$> readIORef taken
+      writeIORef taken n
+      told <- readTVarIO (runConsumed run)
+      ahead <- readTVarIO (runAhead run)
+      -- In steps, so that the feeder does not wake for every single item. At
+      -- most a quarter window is untold, so the item waited for is always
+      -- within the window.
+      when (n - told >= max 1 (ahead `div` 4)) $ atomically (writeTVar (runConsumed run) n)
+
+-- | Waits until every worker's initialiser has returned; throws what the first
+-- one that failed threw.
+awaitWorkers :: Run -> IO ()
+awaitWorkers run = readMVar (runReady run) >>= traverse_ throwIO
