@@ -1,0 +1,399 @@
+/* topology.c: the CPUs of this machine, or of the one that a sysroot describes.
+ *
+ * Everything is read relative to a root, so a folder of small files can stand
+ * for any machine.  What is missing is replaced by the flattest assumption (one
+ * socket, one node, a core per CPU) and noted in `degraded`.
+ */
+#define _GNU_SOURCE
+#include <maru/topology.h>
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CPUS MARU_TOPOLOGY_MAX_CPUS
+#define NODES_MAX 1024
+#define CACHE_LEVELS 10
+
+struct cpu_set {
+  uint8_t has[CPUS];
+};
+
+/* ---- files ------------------------------------------------------------- */
+
+/* Reads the start of root/path; false when it cannot be read. */
+static bool read_text(const char *root, const char *path, char *text, size_t size) {
+  char full[PATH_MAX];
+  if ((size_t)snprintf(full, sizeof full, "%s/%s", root, path) >= sizeof full)
+    return false;
+  FILE *file = fopen(full, "re");
+  if (file == NULL)
+    return false;
+  size_t got = fread(text, 1, size - 1, file);
+  bool good = !ferror(file);
+  fclose(file);
+  text[got] = '\0';
+  return good;
+}
+
+static bool read_cpu_text(const char *root, int cpu, const char *name, char *text, size_t size) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/%s", cpu, name);
+  return read_text(root, path, text, size);
+}
+
+static bool read_cpu_number(const char *root, int cpu, const char *name, int32_t *number) {
+  char text[64], *end;
+  if (!read_cpu_text(root, cpu, name, text, sizeof text))
+    return false;
+  long value = strtol(text, &end, 10);
+  if (end == text || value < 0 || value > INT32_MAX)
+    return false; /* some firmware says -1 for "unknown" */
+  *number = (int32_t)value;
+  return true;
+}
+
+/* A list such as "0-3,8,10-11".  False when it is no list or leaves the range;
+ * the set then holds what came before. */
+static bool parse_list(const char *text, struct cpu_set *set) {
+  memset(set, 0, sizeof *set);
+  while (isspace((unsigned char)*text))
+    text++;
+  while (*text != '\0') {
+    char *end;
+    if (!isdigit((unsigned char)*text))
+      return false;
+    unsigned long first = strtoul(text, &end, 10), last = first;
+    if (*end == '-') {
+      if (!isdigit((unsigned char)end[1]))
+        return false;
+      last = strtoul(end + 1, &end, 10);
+    }
+    if (first > last || last >= CPUS)
+      return false;
+    memset(&set->has[first], 1, last - first + 1);
+    text = end;
+    while (*text == ',' || isspace((unsigned char)*text))
+      text++;
+  }
+  return true;
+}
+
+static int32_t first_of(const struct cpu_set *set) {
+  const uint8_t *found = memchr(set->has, 1, CPUS);
+  return found != NULL ? (int32_t)(found - set->has) : -1;
+}
+
+/* ---- CPUs -------------------------------------------------------------- */
+
+/* The smallest CPU that shares the highest data cache with `cpu`; -1: unknown. */
+static int32_t read_llc(const char *root, int cpu) {
+  int32_t best_level = 0, llc = -1;
+  for (int i = 0; i < CACHE_LEVELS; i++) {
+    char name[64], text[4096];
+    struct cpu_set sharers;
+    int32_t level;
+    snprintf(name, sizeof name, "cache/index%d/level", i);
+    if (!read_cpu_number(root, cpu, name, &level) || level <= best_level)
+      continue;
+    snprintf(name, sizeof name, "cache/index%d/type", i);
+    if (read_cpu_text(root, cpu, name, text, sizeof text) && strncmp(text, "Instr", 5) == 0)
+      continue;
+    snprintf(name, sizeof name, "cache/index%d/shared_cpu_list", i);
+    if (!read_cpu_text(root, cpu, name, text, sizeof text) || !parse_list(text, &sharers))
+      continue;
+    best_level = level;
+    llc = first_of(&sharers);
+  }
+  return llc;
+}
+
+static void read_cpu(struct maru_topology *topology, const char *root, struct maru_cpu *cpu) {
+  if (!read_cpu_number(root, cpu->id, "topology/physical_package_id", &cpu->socket)) {
+    cpu->socket = 0;
+    topology->degraded = 1;
+  }
+  if (!read_cpu_number(root, cpu->id, "topology/core_id", &cpu->core)) {
+    cpu->core = cpu->id;
+    topology->degraded = 1;
+  }
+  cpu->llc = read_llc(root, cpu->id);
+}
+
+/* Where no cache is described (many virtual machines), a socket shares one. */
+static void fill_missing_caches(struct maru_topology *topology) {
+  for (uint32_t i = 0; i < topology->cpu_count; i++)
+    for (uint32_t j = 0; topology->cpus[i].llc < 0; j++)
+      if (topology->cpus[j].socket == topology->cpus[i].socket)
+        topology->cpus[i].llc = topology->cpus[j].id;
+}
+
+/* Node numbers may have gaps, and nodes may have no CPU (memory only). */
+static void read_nodes(struct maru_topology *topology, const char *root) {
+  char path[64], text[4096];
+  struct cpu_set members;
+  for (int32_t node = 0; node < NODES_MAX; node++) {
+    snprintf(path, sizeof path, "sys/devices/system/node/node%d/cpulist", (int)node);
+    if (!read_text(root, path, text, sizeof text) || !parse_list(text, &members))
+      continue;
+    for (uint32_t i = 0; i < topology->cpu_count; i++)
+      if (members.has[topology->cpus[i].id])
+        topology->cpus[i].node = node;
+  }
+}
+
+/* ---- counts ------------------------------------------------------------ */
+
+static bool same_socket(const struct maru_cpu *a, const struct maru_cpu *b) {
+  return a->socket == b->socket;
+}
+
+static bool same_node(const struct maru_cpu *a, const struct maru_cpu *b) {
+  return a->node == b->node;
+}
+
+static bool same_core(const struct maru_cpu *a, const struct maru_cpu *b) {
+  return a->core == b->core && a->socket == b->socket;
+}
+
+static bool any_cpu(const struct maru_cpu *cpu) { return cpu != NULL; }
+
+static bool is_allowed(const struct maru_cpu *cpu) { return cpu->allowed; }
+
+/* How many classes of `same` there are among the CPUs that count. */
+static uint32_t count_classes(const struct maru_topology *topology,
+                              bool (*same)(const struct maru_cpu *, const struct maru_cpu *),
+                              bool (*counts)(const struct maru_cpu *)) {
+  uint32_t classes = 0;
+  for (uint32_t i = 0; i < topology->cpu_count; i++) {
+    const struct maru_cpu *cpu = &topology->cpus[i];
+    bool fresh = counts(cpu);
+    for (uint32_t j = 0; fresh && j < i; j++)
+      fresh = !(counts(&topology->cpus[j]) && same(&topology->cpus[j], cpu));
+    classes += fresh;
+  }
+  return classes;
+}
+
+static void count(struct maru_topology *topology) {
+  topology->allowed_count = 0;
+  for (uint32_t i = 0; i < topology->cpu_count; i++)
+    topology->allowed_count += topology->cpus[i].allowed;
+  topology->socket_count = count_classes(topology, same_socket, any_cpu);
+  topology->node_count = count_classes(topology, same_node, any_cpu);
+  topology->core_count = count_classes(topology, same_core, is_allowed);
+}
+
+/* ---- limits ------------------------------------------------------------ */
+
+static void lower_quota(struct maru_topology *topology, double quota, double period) {
+  if (quota <= 0 || period <= 0)
+    return;
+  double millicpus = quota / period * 1000;
+  uint32_t rounded = millicpus >= UINT32_MAX ? UINT32_MAX : (uint32_t)millicpus;
+  if (rounded < millicpus)
+    rounded++;
+  if (topology->quota_millicpus == 0 || rounded < topology->quota_millicpus)
+    topology->quota_millicpus = rounded;
+}
+
+static void lower_memory(struct maru_topology *topology, const char *text) {
+  char *end;
+  unsigned long long limit = strtoull(text, &end, 10); /* "max" is no number */
+  if (end != text && limit < topology->memory_limit)
+    topology->memory_limit = limit;
+}
+
+/* Applies the limits of one cgroup folder, of version 1 or 2. */
+static void read_group(struct maru_topology *topology, const char *root, const char *folder) {
+  char path[PATH_MAX], text[128], period[128];
+  snprintf(path, sizeof path, "%.4000s/cpu.max", folder);
+  double quota_us, period_us;
+  if (read_text(root, path, text, sizeof text) &&
+      sscanf(text, "%lf %lf", &quota_us, &period_us) == 2)
+    lower_quota(topology, quota_us, period_us);
+  snprintf(path, sizeof path, "%.4000s/cpu.cfs_quota_us", folder);
+  if (read_text(root, path, text, sizeof text)) {
+    snprintf(path, sizeof path, "%.4000s/cpu.cfs_period_us", folder);
+    if (read_text(root, path, period, sizeof period))
+      lower_quota(topology, strtod(text, NULL), strtod(period, NULL)); /* -1: no limit */
+  }
+  snprintf(path, sizeof path, "%.4000s/memory.max", folder);
+  if (read_text(root, path, text, sizeof text))
+    lower_memory(topology, text);
+  snprintf(path, sizeof path, "%.4000s/memory.limit_in_bytes", folder);
+  if (read_text(root, path, text, sizeof text))
+    lower_memory(topology, text);
+}
+
+/* Applies a group's limits and those of its ancestors.  In a container the path
+ * may name folders that only its host sees; the walk reaches the mount's root. */
+static void walk_group(struct maru_topology *topology, const char *root, const char *mount,
+                       const char *group) {
+  char folder[PATH_MAX];
+  snprintf(folder, sizeof folder, "%s%.3900s", mount, group);
+  size_t end = strlen(mount);
+  for (;;) {
+    read_group(topology, root, folder);
+    char *slash = strrchr(folder + end, '/');
+    if (slash == NULL)
+      return;
+    *slash = '\0';
+  }
+}
+
+/* One line of /proc/self/cgroup: "id:controllers:path". */
+static void read_group_line(struct maru_topology *topology, const char *root, char *line) {
+  char mount[256];
+  char *controllers = strchr(line, ':');
+  char *group = controllers != NULL ? strchr(controllers + 1, ':') : NULL;
+  if (group == NULL)
+    return;
+  *group++ = '\0';
+  controllers++;
+  if (*controllers == '\0') { /* version 2, alone or beside version 1 */
+    walk_group(topology, root, "sys/fs/cgroup", group);
+    walk_group(topology, root, "sys/fs/cgroup/unified", group);
+    return;
+  }
+  snprintf(mount, sizeof mount, "sys/fs/cgroup/%.200s", controllers);
+  walk_group(topology, root, mount, group);
+}
+
+static void read_limits(struct maru_topology *topology, const char *root) {
+  char text[16384], *rest = text;
+  unsigned long long kib;
+  topology->memory_limit = UINT64_MAX;
+  if (read_text(root, "proc/meminfo", text, sizeof text) &&
+      sscanf(text, "MemTotal: %llu", &kib) == 1)
+    topology->memory_limit = (uint64_t)kib * 1024;
+  if (!read_text(root, "proc/self/cgroup", text, sizeof text))
+    return;
+  for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+    read_group_line(topology, root, line);
+}
+
+/* ---- the whole --------------------------------------------------------- */
+
+static int allocate(struct maru_topology *topology, const struct cpu_set *online,
+                    const struct cpu_set *allowed) {
+  uint32_t cpus = 0;
+  for (int id = 0; id < CPUS; id++)
+    cpus += online->has[id];
+  topology->cpus = calloc(cpus, sizeof *topology->cpus);
+  if (topology->cpus == NULL)
+    return -ENOMEM;
+  for (int id = 0; id < CPUS; id++)
+    if (online->has[id])
+      topology->cpus[topology->cpu_count++] = (struct maru_cpu){
+          .id = id, .core = id, .llc = -1, .allowed = allowed == NULL || allowed->has[id]};
+  return 0;
+}
+
+/* `allowed` NULL: all CPUs are. */
+static int read_machine(struct maru_topology *topology, const char *root,
+                        const struct cpu_set *allowed) {
+  char text[16384];
+  struct cpu_set online = {0};
+  *topology = (struct maru_topology){0};
+  if (!read_text(root, "sys/devices/system/cpu/online", text, sizeof text) ||
+      !parse_list(text, &online) || first_of(&online) < 0) {
+    topology->degraded = 1;
+    if (allowed != NULL)
+      online = *allowed;
+    if (first_of(&online) < 0)
+      online.has[0] = 1;
+  }
+  int rc = allocate(topology, &online, allowed);
+  if (rc < 0)
+    return rc;
+  for (uint32_t i = 0; i < topology->cpu_count; i++)
+    read_cpu(topology, root, &topology->cpus[i]);
+  fill_missing_caches(topology);
+  read_nodes(topology, root);
+  read_limits(topology, root);
+  count(topology);
+  return 0;
+}
+
+/* False: the kernel's mask cannot be read. */
+static bool read_affinity(struct cpu_set *allowed) {
+  static const size_t bytes = 8192 / 8;
+  uint8_t mask[8192 / 8] __attribute__((aligned(sizeof(long)))) = {0};
+  if (sched_getaffinity(0, bytes, (cpu_set_t *)mask) < 0)
+    return false;
+  for (int id = 0; id < CPUS; id++)
+    allowed->has[id] = CPU_ISSET_S((size_t)id, bytes, (cpu_set_t *)mask);
+  return first_of(allowed) >= 0;
+}
+
+/* "2x12" after "virtual:". */
+static int make_virtual(struct maru_topology *topology, const char *shape) {
+  unsigned sockets, cpus;
+  char rest;
+  struct cpu_set online = {0};
+  if (!isdigit((unsigned char)*shape) || sscanf(shape, "%5ux%5u%c", &sockets, &cpus, &rest) != 2 ||
+      sockets == 0 || cpus == 0 || sockets * cpus > CPUS)
+    return -EINVAL;
+  memset(online.has, 1, sockets * cpus);
+  *topology = (struct maru_topology){.virtual_machine = 1};
+  int rc = allocate(topology, &online, NULL);
+  if (rc < 0)
+    return rc;
+  for (uint32_t i = 0; i < topology->cpu_count; i++) {
+    int32_t socket = (int32_t)(i / cpus);
+    struct maru_cpu *cpu = &topology->cpus[i];
+    cpu->socket = cpu->node = socket;
+    cpu->llc = socket * (int32_t)cpus;
+  }
+  read_limits(topology, "");
+  topology->quota_millicpus = 0; /* of this machine's time; the other has its own */
+  count(topology);
+  return 0;
+}
+
+int maru_topology_read_root(struct maru_topology *topology, const char *sysroot) {
+  struct stat status;
+  if (stat(sysroot, &status) < 0)
+    return -errno;
+  if (!S_ISDIR(status.st_mode))
+    return -ENOTDIR;
+  return read_machine(topology, sysroot, NULL);
+}
+
+int maru_topology_read(struct maru_topology *topology) {
+  const char *override = getenv(MARU_TOPOLOGY_ENV);
+  if (override != NULL && *override != '\0') {
+    if (strncmp(override, "virtual:", 8) == 0)
+      return make_virtual(topology, override + 8);
+    int rc = maru_topology_read_root(topology, override);
+    if (rc == 0)
+      topology->virtual_machine = 1;
+    return rc;
+  }
+  struct cpu_set allowed;
+  bool known = read_affinity(&allowed);
+  int rc = read_machine(topology, "", known ? &allowed : NULL);
+  if (rc == 0 && !known)
+    topology->degraded = 1;
+  return rc;
+}
+
+void maru_topology_free(struct maru_topology *topology) {
+  free(topology->cpus);
+  *topology = (struct maru_topology){0};
+}
+
+uint32_t maru_topology_workers(const struct maru_topology *topology) {
+  uint32_t workers = topology->allowed_count;
+  uint32_t quota = (topology->quota_millicpus + 999) / 1000;
+  if (quota > 0 && quota < workers)
+    workers = quota;
+  return workers > 0 ? workers : 1;
+}

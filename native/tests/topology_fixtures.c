@@ -1,0 +1,130 @@
+/* Description: described machines are read as they are; this machine too. */
+#define _GNU_SOURCE
+#include <maru/topology.h>
+
+#include "check.h"
+
+#include <sched.h>
+
+static struct maru_topology read_fixture(const char *name) {
+  struct maru_topology topology;
+  char root[4096];
+  snprintf(root, sizeof root, "%s/%s", FIXTURES, name);
+  CHECK_EQUAL(maru_topology_read_root(&topology, root), 0);
+  return topology;
+}
+
+static void two_sockets(void) {
+  struct maru_topology t = read_fixture("two-sockets");
+  CHECK_EQUAL(t.cpu_count, 8);
+  CHECK_EQUAL(t.allowed_count, 8);
+  CHECK_EQUAL(t.core_count, 4);
+  CHECK_EQUAL(t.socket_count, 2);
+  CHECK_EQUAL(t.node_count, 2);
+  CHECK_EQUAL(t.memory_limit, UINT64_C(16) << 30);
+  CHECK_EQUAL(t.quota_millicpus, 0);
+  CHECK_EQUAL(t.degraded, 0);
+  CHECK_EQUAL(t.virtual_machine, 0);
+  for (int i = 0; i < 8; i++) {
+    CHECK_EQUAL(t.cpus[i].id, i);
+    CHECK_EQUAL(t.cpus[i].socket, i / 4);
+    CHECK_EQUAL(t.cpus[i].node, i / 4);
+    CHECK_EQUAL(t.cpus[i].llc, i / 4 * 4);
+    CHECK_EQUAL(t.cpus[i].core, i / 2 % 2);
+  }
+  CHECK_EQUAL(maru_topology_workers(&t), 8);
+  maru_topology_free(&t);
+}
+
+/* CPU 2 is offline, node 1 has memory only, nodes 2 and 3 do not exist, no cache
+ * is described, and version 1 cgroups grant 1.5 CPUs further up. */
+static void odd_nodes(void) {
+  struct maru_topology t = read_fixture("odd-nodes");
+  CHECK_EQUAL(t.cpu_count, 3);
+  CHECK_EQUAL(t.cpus[2].id, 3);
+  CHECK_EQUAL(t.cpus[1].node, 0);
+  CHECK_EQUAL(t.cpus[2].node, 4);
+  CHECK_EQUAL(t.cpus[2].llc, 0);
+  CHECK_EQUAL(t.node_count, 2);
+  CHECK_EQUAL(t.socket_count, 1);
+  CHECK_EQUAL(t.core_count, 3);
+  CHECK_EQUAL(t.quota_millicpus, 1500);
+  CHECK_EQUAL(t.memory_limit, UINT64_C(256) << 20);
+  CHECK_EQUAL(t.degraded, 0);
+  CHECK_EQUAL(maru_topology_workers(&t), 2);
+  maru_topology_free(&t);
+}
+
+/* No CPU description at all; version 2 cgroups with half a CPU. */
+static void sandbox(void) {
+  struct maru_topology t = read_fixture("sandbox");
+  CHECK_EQUAL(t.degraded, 1);
+  CHECK_EQUAL(t.cpu_count, 1);
+  CHECK_EQUAL(t.socket_count, 1);
+  CHECK_EQUAL(t.node_count, 1);
+  CHECK_EQUAL(t.core_count, 1);
+  CHECK_EQUAL(t.cpus[0].llc, 0);
+  CHECK_EQUAL(t.quota_millicpus, 500);
+  CHECK_EQUAL(t.memory_limit, UINT64_C(128) << 20);
+  CHECK_EQUAL(maru_topology_workers(&t), 1);
+  maru_topology_free(&t);
+}
+
+static int read_named(const char *value, struct maru_topology *topology) {
+  CHECK_EQUAL(setenv(MARU_TOPOLOGY_ENV, value, 1), 0);
+  return maru_topology_read(topology);
+}
+
+static void overridden(void) {
+  static const char *const malformed[] = {
+      "virtual:",     "virtual:2",   "virtual:2x",   "virtual:0x4",         "virtual:2x4x2",
+      "virtual:-2x4", "virtual:2x0", "virtual: 2x4", "virtual:99999x99999", "virtual:65x64"};
+  struct maru_topology t;
+  for (unsigned i = 0; i < sizeof malformed / sizeof *malformed; i++)
+    CHECK_EQUAL(read_named(malformed[i], &t), -EINVAL);
+  CHECK_EQUAL(read_named("/nowhere", &t), -ENOENT);
+  CHECK_EQUAL(read_named("virtual:2x12", &t), 0);
+  CHECK_EQUAL(t.virtual_machine, 1);
+  CHECK_EQUAL(t.cpu_count, 24);
+  CHECK_EQUAL(t.core_count, 24);
+  CHECK_EQUAL(t.socket_count, 2);
+  CHECK_EQUAL(t.node_count, 2);
+  CHECK_EQUAL(t.cpus[23].llc, 12);
+  CHECK_EQUAL(maru_topology_workers(&t), 24);
+  maru_topology_free(&t);
+  CHECK_EQUAL(read_named(FIXTURES "/two-sockets", &t), 0);
+  CHECK_EQUAL(t.virtual_machine, 1);
+  CHECK_EQUAL(t.cpu_count, 8);
+  maru_topology_free(&t);
+}
+
+static void this_machine(void) {
+  struct maru_topology t;
+  cpu_set_t one;
+  CHECK_EQUAL(read_named("", &t), 0);
+  CHECK_EQUAL(t.virtual_machine, 0);
+  CHECK(t.cpu_count >= 1 && t.allowed_count >= 1 && t.core_count >= 1);
+  CHECK(t.memory_limit > 0);
+  int32_t id = -1;
+  for (uint32_t i = 0; i < t.cpu_count; i++)
+    if (t.cpus[i].allowed)
+      id = t.cpus[i].id;
+  maru_topology_free(&t);
+  CPU_ZERO(&one);
+  CPU_SET(id, &one);
+  CHECK_EQUAL(sched_setaffinity(0, sizeof one, &one), 0);
+  CHECK_EQUAL(maru_topology_read(&t), 0);
+  CHECK_EQUAL(t.allowed_count, 1);
+  CHECK_EQUAL(t.core_count, 1);
+  CHECK_EQUAL(maru_topology_workers(&t), 1);
+  maru_topology_free(&t);
+}
+
+int main(void) {
+  two_sockets();
+  odd_nodes();
+  sandbox();
+  overridden();
+  this_machine();
+  return 0;
+}
