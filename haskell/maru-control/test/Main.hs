@@ -141,7 +141,7 @@ plots =
         width <- (10 **) <$> forAll (Gen.double (Range.linearFrac (-3) 6))
         let ts = ticks Linear (low, low + width)
         assert (minimum ts <= low + 1e-6 * width && maximum ts >= low + width - 1e-6 * width)
-        assert (length ts >= 3 && length ts <= 10),
+        assert (length ts >= 3 && length ts <= 11),
       law "logarithmic ticks enclose the interval" $ do
         low <- (10 **) <$> forAll (Gen.double (Range.linearFrac (-6) 3))
         factor <- (10 **) <$> forAll (Gen.double (Range.linearFrac 0.2 6))
