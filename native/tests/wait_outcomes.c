@@ -3,6 +3,7 @@
 
 #include "check.h"
 
+#include <sys/mman.h>
 #include <sys/time.h>
 
 static const enum maru_wait_kind kinds[] = {MARU_WAIT_ADAPTIVE, MARU_WAIT_SPIN, MARU_WAIT_BLOCK,
@@ -66,6 +67,22 @@ static void interrupted(struct maru_wait_policy *policy) {
   CHECK_EQUAL(maru_wait(&word, 2, ~1u, policy, maru_now_ns() + 10000 * MS), -EINTR);
 }
 
+/* A notifier that was killed between its change and its wake. */
+static void change_silently(void *word) {
+  usleep(10000);
+  atomic_fetch_add((_Atomic uint32_t *)word, MARU_WAIT_STEP);
+}
+
+static void killed_notifier(struct maru_wait_policy *policy) {
+  _Atomic uint32_t *word =
+      mmap(NULL, sizeof *word, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(word != MAP_FAILED);
+  pid_t pid = start(change_silently, word);
+  CHECK_EQUAL(maru_wait(word, 2, ~1u, policy, maru_now_ns() + 10000 * MS), 0);
+  CHECK_EQUAL(finish(pid), 0);
+  munmap(word, sizeof *word);
+}
+
 int main(void) {
   names();
   bad_arguments();
@@ -73,6 +90,7 @@ int main(void) {
     struct maru_wait_policy policy;
     CHECK_EQUAL(maru_wait_policy_init(&policy, kinds[i]), 0);
     met_and_timed_out(&policy);
+    killed_notifier(&policy);
     if (kinds[i] != MARU_WAIT_SPIN)
       interrupted(&policy);
   }
