@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <maru/topology.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -187,6 +188,15 @@ void maru_worker_signals(void) {
   signal(SIGTERM, SIG_DFL);
   signal(SIGQUIT, SIG_DFL);
   signal(SIGCHLD, SIG_DFL);
+}
+
+int maru_default_workers(void) {
+  struct maru_topology topology;
+  if (maru_topology_read(&topology) < 0)
+    return 1;
+  int workers = (int)maru_topology_workers(&topology);
+  maru_topology_free(&topology);
+  return workers;
 }
 
 void maru_exit_now(int status) { _exit(status); }

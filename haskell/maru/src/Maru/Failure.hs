@@ -4,12 +4,14 @@ module Maru.Failure
     Death (..),
     RemoteException (..),
     Untransferable (..),
+    ItemFailed (..),
+    renumber,
     Unavailable (..),
     BadOptions (..),
   )
 where
 
-import Control.Exception (Exception (..))
+import Control.Exception (Exception (..), SomeException)
 
 -- | How a worker ended.
 data Death
@@ -79,6 +81,26 @@ instance Show Untransferable where
       . showString ", which cannot leave its process; return plain data, or use parMapVia with a codec"
 
 instance Exception Untransferable
+
+-- | What happened to one item, for those who want to look instead of throw.
+data ItemFailed = ItemFailed
+  { failedIndex :: !Int,
+    -- | -1: the caller itself.
+    failedWorker :: !Int,
+    -- | The exception of @f@ in its own type, or one of this module.
+    failedCause :: !SomeException
+  }
+  deriving (Show)
+
+-- | Adds to the index that an exception of this module names: for the rest of
+-- a list whose beginning was evaluated elsewhere.
+renumber :: Int -> SomeException -> SomeException
+renumber 0 e = e
+renumber n e
+  | Just x <- fromException e = toException x {lostIndex = lostIndex x + n}
+  | Just x <- fromException e = toException x {remoteIndex = remoteIndex x + n}
+  | Just x <- fromException e = toException x {untransferableIndex = untransferableIndex x + n}
+  | otherwise = e
 
 -- | Something that was asked for is not to be had here.
 data Unavailable = Unavailable

@@ -35,15 +35,15 @@ import Maru.Codec (Codec (..))
 import Maru.Failure
 import Maru.Internal.Engine
 import Maru.Internal.Feed
+import Maru.Internal.Normal (normalised)
 import Maru.Internal.Plan
 import Maru.Internal.Progress (watch)
 import Maru.Native.Channel
-import Maru.Native.Force (normalise)
 import Maru.Native.Process
 import Maru.Native.Region (Region, newRegion, regionGet, regionRelease, unpack, zeroCopy)
 import Maru.Native.Rts (collapseHeap, rtsProblems)
 import Maru.Options
-import System.IO.Unsafe (unsafeInterleaveIO, unsafePerformIO)
+import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Posix.Process (forkProcess, getProcessID)
 import System.Posix.Types (ProcessID)
 
@@ -346,7 +346,7 @@ accept run slot r = case kindOf (recordKind r) of
     note run "items that read an inherited descriptor were evaluated in the caller"
     cells <- maybe [] (\(Missing _ xs) -> xs) . IntMap.lookup i . stMissing <$> readIORef (runState run)
     case cells of
-      (x : _) -> arrive run i 1 [Outcome i (-1) (Right (inCaller (jobFunction job x)))]
+      (x : _) -> arrive run i 1 [Outcome i (-1) (Right (normalised (jobFunction job x)))]
       [] -> pure ()
   Just Refused -> do
     what <- unpackText <$> copied
@@ -376,10 +376,6 @@ accept run slot r = case kindOf (recordKind r) of
 leaving :: Run a b -> Int -> IO ()
 leaving run slot =
   change run (\s -> s {stWorkers = IntMap.adjust (\w -> w {workerLeaving = True}) slot (stWorkers s)})
-
--- An element that is evaluated by whoever looks at it.
-inCaller :: b -> b
-inCaller y = unsafePerformIO (y <$ normalise y)
 
 -- Results of one piece arrive in order, so a batch starts where one is missing.
 arrive :: Run a b -> Int -> Int -> [Outcome b] -> IO ()
@@ -629,7 +625,8 @@ hireOne run slot share = do
             Just (at, Missing _ cells) -> Cursor at cells
             Nothing -> Cursor (stNext s) (stCells s),
           assignedKnown = seen,
-          assignedNursery = 64 * 1024 * 1024
+          assignedNursery = 64 * 1024 * 1024,
+          assignedSiblings = jobWorkers job
         }
 
 -- The end --------------------------------------------------------------------

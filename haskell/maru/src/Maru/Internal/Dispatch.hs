@@ -5,6 +5,7 @@ module Maru.Internal.Dispatch
 where
 
 import qualified Maru.Backend.Sequential as Sequential
+import qualified Maru.Backend.Shm as Shm
 import qualified Maru.Backend.Sparks as Sparks
 import qualified Maru.Backend.Stm as Stm
 import qualified Maru.Backend.Threads as Threads
@@ -19,6 +20,6 @@ engineOf which = case which of
   Threads -> Just Threads.engine
   BoundThreads -> Just Threads.boundEngine
   Stm -> Just Stm.engine
-  Shm -> Nothing
+  Shm -> Just Shm.engine
   Sockets -> Nothing
   Auto -> Nothing

@@ -29,6 +29,7 @@ import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
 import GHC.IO (unsafeUnmask)
 import Maru.Backend.Shm.Wire
 import Maru.Codec (Codec (..))
+import Maru.Internal.Budget (enterWorker)
 import Maru.Native.Channel
 import Maru.Native.Process
 import Maru.Native.Region (Region, regionAdd, regionRoom)
@@ -66,7 +67,9 @@ data Assignment a b = Assignment
     -- | The input's cells below this index were evaluated before the fork.
     assignedKnown :: !Int,
     -- | Bytes of allocation area that a long-lived worker may grow to.
-    assignedNursery :: !Int
+    assignedNursery :: !Int,
+    -- | Workers of this map, this one included.
+    assignedSiblings :: !Int
   }
 
 data Cursor a = Cursor !Int [a]
@@ -95,6 +98,7 @@ prologue a = do
   sealed <- sealSnapshot (assignedSnapshot a)
   unless sealed (exitNow 72)
   workerSignals
+  enterWorker (assignedSiblings a)
   capabilities <- getNumCapabilities
   when (capabilities > 1) (setNumCapabilities 1)
 

@@ -1,0 +1,230 @@
+-- | Parallel map on processes.
+--
+-- > import Maru
+-- >
+-- > main :: IO ()
+-- > main = print (sum (parMap (+ 1) [1 .. 100 :: Int]))
+--
+-- 'parMap' is 'map', and this module keeps two properties whatever happens to a
+-- worker:
+--
+--   * __nothing is lost__: the result is the one of 'map', in order, or an
+--     exception that names the item. A worker that is killed is noticed within
+--     100 ms and its items are evaluated again;
+--   * __nothing is left__: when the result has been consumed, is dropped, or its
+--     consumer dies, every worker ends.
+--
+-- Two differences to 'map' remain. Results are evaluated to normal form, in
+-- parallel and somewhat ahead of their consumer; and @f@ may be evaluated more
+-- than once, in a process that shares memory contents but no open files with the
+-- caller: it must be pure. @docs/when-not-to-use.md@ says when all this does not
+-- pay.
+module Maru
+  ( -- * Mapping
+    parMap,
+    parMapWith,
+    parFor,
+    parFold,
+    parBuffer,
+    procList,
+
+    -- * Mapping in 'IO'
+    parMapM,
+    parMapUnordered,
+    parMapReporting,
+
+    -- * Results that say how they cross
+    parMapVia,
+    Codec (..),
+    binary,
+    rawBytes,
+    showRead,
+
+    -- * Failures as values
+    parMapTry,
+    ItemFailed (..),
+
+    -- * Large inputs
+    withInput,
+
+    -- * Progress
+    Progress (..),
+    progressBar,
+
+    -- * Options
+    Options (..),
+    defaultOptions,
+    Backend (..),
+    backendName,
+    backendFromName,
+    allBackends,
+    Workers (..),
+    Chunking (..),
+    Policy (..),
+    Transport (..),
+
+    -- * What maru throws
+    WorkerLost (..),
+    Death (..),
+    RemoteException (..),
+    Untransferable (..),
+    Unavailable (..),
+    BadOptions (..),
+    Report (..),
+  )
+where
+
+import Control.Exception (CompactionFailed, bracket, evaluate, throw, throwIO, try)
+import Control.Parallel.Strategies (Strategy)
+import Data.List (foldl')
+import qualified GHC.Compact as Compact
+import Maru.Backend.Auto (autoMap)
+import Maru.Codec
+import Maru.Failure
+import Maru.Internal.Budget
+import Maru.Internal.Dispatch (engineOf)
+import Maru.Internal.Engine
+import Maru.Internal.Normal (normalised)
+import Maru.Options
+import Maru.Progress (progressBar)
+import System.IO.Unsafe (unsafePerformIO)
+
+-- | @parMap f xs == map f xs@, on all cores this process may use.
+--
+-- Ordered; lazy in both directions: the first result is there before the last
+-- input is demanded, and the look-ahead is bounded. O(1) memory per item that is
+-- under way. Throws at an element what @f@ throws there.
+parMap :: (a -> b) -> [a] -> [b]
+parMap = parMapWith defaultOptions
+
+-- | 'parMap' with 'Options'.
+parMapWith :: Options -> (a -> b) -> [a] -> [b]
+parMapWith options f xs = unsafePerformIO $ do
+  which <- resolveBackend options
+  case which of
+    Auto -> automatic options f xs
+    Sequential -> map (normalised . f) xs <$ checkOptions options
+    _ -> values <$> startOn which options Ordered Nothing f xs
+
+-- | @parFor xs f = parMap f xs@.
+parFor :: [a] -> (a -> b) -> [b]
+parFor = flip parMap
+
+-- | @parFold op z f xs == foldr op z (map f xs)@ for an associative @op@ with
+-- unit @z@. Workers fold, so that one value per segment of 64 items crosses.
+parFold :: Options -> (b -> b -> b) -> b -> (a -> b) -> [a] -> b
+parFold options op z f xs = foldl' op z (parMapWith options segment (segments xs))
+  where
+    segment = foldl' op z . map f
+    segments [] = []
+    segments ys = let (now, later) = splitAt 64 ys in now : segments later
+
+-- | 'parMapWith' that works at most so many items ahead of its consumer; for
+-- infinite lists too.
+parBuffer :: Options -> Int -> (a -> b) -> [a] -> [b]
+parBuffer options n = parMapWith options {window = Just n}
+
+-- | For @xs \`using\` procList options@: the elements are evaluated on workers.
+-- Unlike with @parList rdeepseq@ the original elements stay as they are: use the
+-- list that comes back.
+procList :: Options -> Strategy [a]
+procList options xs = pure (parMapWith options id xs)
+
+-- | 'parMapWith' whose results cross in a coding of yours: for results that hold
+-- functions or foreign memory, or whose coded form is much smaller.
+--
+-- > parMapVia binary defaultOptions f xs
+parMapVia :: Codec b -> Options -> (a -> b) -> [a] -> [b]
+parMapVia codec options f xs = unsafePerformIO $ do
+  which <- resolveBackend options
+  values <$> startOn (isolated which) options Ordered (Just codec) f xs
+
+-- | Scoped: when it returns or throws, the workers are gone. Throws the first
+-- exception by index.
+parMapM :: Options -> (a -> b) -> [a] -> IO [b]
+parMapM options f xs =
+  scoped options Ordered Nothing f xs $
+    mapM (either throwIO evaluate . outcomeResult) . outcomes
+
+-- | Results with their index, as they come. The list is produced lazily.
+parMapUnordered :: Options -> (a -> b) -> [a] -> IO [(Int, b)]
+parMapUnordered options f xs = do
+  which <- resolveBackend options
+  running <- startOn (isolated which) options Unordered Nothing f xs
+  pure [(outcomeIndex o, either throw id (outcomeResult o)) | o <- outcomes running]
+
+-- | 'parMapWith', and a look at what has happened so far: which back end ran,
+-- how results crossed and why, who died.
+parMapReporting :: Options -> (a -> b) -> [a] -> IO ([b], IO Report)
+parMapReporting options f xs = do
+  which <- resolveBackend options
+  running <- startOn (isolated which) options Ordered Nothing f xs
+  pure (values running, report running)
+
+-- | A failed item as a value, the others undisturbed.
+parMapTry :: Options -> (a -> b) -> [a] -> [Either ItemFailed b]
+parMapTry options f xs = unsafePerformIO $ do
+  which <- resolveBackend options
+  running <- startOn (isolated which) options Ordered Nothing f xs
+  pure (map item (outcomes running))
+  where
+    item (Outcome i w result) = either (Left . ItemFailed i w) Right result
+
+-- | Puts a large input where no worker's garbage collector copies it: reading it
+-- in a worker costs no memory, however much the worker collects. The value is
+-- evaluated to normal form and copied once, keeping its sharing; what cannot be
+-- moved (functions, pinned byte strings) makes it an ordinary value again.
+withInput :: a -> (a -> IO r) -> IO r
+withInput x use = do
+  compacted <- try (Compact.compactWithSharing x)
+  case compacted of
+    Right c -> use (Compact.getCompact c)
+    Left e -> const (use x) (e :: CompactionFailed)
+
+-- Starting -------------------------------------------------------------------
+
+values :: Running b -> [b]
+values = map (either throw id . outcomeResult) . outcomes
+
+-- 'Auto' evaluates its first items in the caller; where failures, codecs or the
+-- report matter, they all go to a back end.
+isolated :: Backend -> Backend
+isolated Auto = Shm
+isolated b = b
+
+startOn :: Backend -> Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> IO (Running b)
+startOn which options order codec f xs = do
+  checkOptions options
+  n <- resolveWorkers options which
+  case engineOf which of
+    Just engine -> engine (Job options n order codec f xs)
+    Nothing -> throwIO (BadOptions ("the back end " <> backendName which <> " cannot be asked for here"))
+
+scoped :: Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> (Running b -> IO r) -> IO r
+scoped options order codec f xs = bracket acquire stop
+  where
+    acquire = do
+      which <- resolveBackend options
+      startOn (isolated which) options order codec f xs
+
+automatic :: Options -> (a -> b) -> [a] -> IO [b]
+automatic options f xs = do
+  checkOptions options
+  n <- resolveWorkers options Auto
+  autoMap n (pure 1000000) parallel f xs
+  where
+    parallel offset rest = do
+      running <- startOn Shm options Ordered Nothing f rest
+      pure [either (throw . renumber offset) id (outcomeResult o) | o <- outcomes running]
+
+checkOptions :: Options -> IO ()
+checkOptions options
+  | Fixed n <- chunking options, n < 1 = bad "chunking" (show n) "1 or more"
+  | Retry n <- policy options, n < 0 = bad "policy = Retry" (show n) "0 or more"
+  | Just n <- window options, n < 1 = bad "window" (show n) "1 or more"
+  | regionMiB options < 1 || regionMiB options > 4096 = bad "regionMiB" (show (regionMiB options)) "1 to 4096"
+  | Just n <- memoryMiB options, n < 16 = bad "memoryMiB" (show n) "16 or more"
+  | not (idleSeconds options > 0) = bad "idleSeconds" (show (idleSeconds options)) "a positive number"
+  | otherwise = pure ()
+  where
+    bad what is want = throwIO (BadOptions (what <> " is " <> is <> "; give " <> want))
