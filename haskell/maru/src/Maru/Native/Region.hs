@@ -1,4 +1,29 @@
--- | Results that cross by address.
+{-# LANGUAGE BangPatterns #-}
+{-# LANGUAGE CPP #-}
+{-# LANGUAGE ForeignFunctionInterface #-}
+{-# LANGUAGE GHCForeignImportPrim #-}
+{-# LANGUAGE MagicHash #-}
+{-# LANGUAGE UnboxedTuples #-}
+{-# LANGUAGE UnliftedFFITypes #-}
+
+-- | Results that cross from a forked worker to its parent as an address.
+--
+-- The parent makes a 'Region' and forks. The worker puts values into it
+-- ('regionAdd') and sends their addresses. The parent turns them into values
+-- ('regionGet'), while the worker is still writing others. Once the worker is
+-- dead the parent calls 'regionRelease'; the region is then ordinary memory,
+-- freed by the garbage collector when the last of its values is.
+--
+-- Any value without functions and mutable objects crosses, pinned memory
+-- (ByteStrings, storable vectors) included. What a value holds as a bare 'Ptr'
+-- or address number crosses as that number. Mutable byte arrays cannot be told
+-- from immutable ones and cross as what they held.
+--
+-- A weak pointer or stable name whose key lies in a region behaves as with any
+-- compact region: it may die before its key.
+--
+-- Where the garbage collector does not allow that ('zeroCopy'), 'pack' and
+-- 'unpack' do the same by copying the value twice.
 module Maru.Native.Region
   ( -- * By address
     Region,
@@ -17,58 +42,326 @@ module Maru.Native.Region
   )
 where
 
+import Control.Concurrent.MVar (MVar, modifyMVar, newMVar)
+import Control.Exception (evaluate, mask_, throwIO)
+import Control.Monad (join)
+import qualified Data.ByteString.Char8 as Char8
+import Data.IORef (IORef, atomicModifyIORef', newIORef, writeIORef)
+import Data.Int (Int64)
 import Data.Word (Word64, Word8)
-import Foreign.ForeignPtr (ForeignPtr)
-import Foreign.Ptr (Ptr)
+import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
+import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr)
+import Foreign.Marshal (alloca)
+import Foreign.Ptr (Ptr, nullPtr)
+import Foreign.StablePtr (StablePtr, freeStablePtr, newStablePtr)
+import Foreign.Storable (peek)
+import GHC.Exts
+  ( Addr#,
+    Any,
+    Compact#,
+    Int (I#),
+    Int#,
+    Ptr (Ptr),
+    RealWorld,
+    State#,
+    Word (W#),
+    Word#,
+    addrToAny#,
+    compactGetFirstBlock#,
+    compactNew#,
+    int2Addr#,
+    touch#,
+    unsafeCoerce#,
+  )
+import GHC.IO (IO (IO))
+import Maru.Failure (Unavailable (..))
+import Maru.Native.Force (bytestringTable, normalise)
+import System.IO.Unsafe (unsafePerformIO)
 
--- | Shared pages that a worker fills and the parent adopts.
-data Region = Region
+foreign import ccall unsafe "maru_region_new"
+  c_new :: Addr# -> Int64 -> Ptr CInt -> IO Int64
 
+foreign import ccall unsafe "maru_region_room"
+  c_room :: Ptr () -> Int64 -> IO Int64
+
+foreign import ccall unsafe "maru_region_release"
+  c_release :: Addr# -> Ptr () -> Int64 -> CInt -> IO Int64
+
+foreign import ccall unsafe "maru_packed_kind"
+  c_packedKind :: Ptr Word8 -> Int64 -> IO Int64
+
+foreign import ccall unsafe "maru_landing_new"
+  c_landingNew :: Addr# -> IO Int64
+
+foreign import ccall unsafe "maru_unpack_beside"
+  c_unpackBeside :: Ptr () -> Ptr Word8 -> Int64 -> IO Int64
+
+foreign import ccall unsafe "maru_unpack_alone"
+  c_unpackAlone :: Addr# -> Ptr Word8 -> Int64 -> IO Int64
+
+foreign import ccall unsafe "maru_rts_refusal"
+  c_refusal :: IO CString
+
+foreign import ccall unsafe "&free"
+  c_free :: FinalizerPtr Word8
+
+foreign import prim "maru_region_addzh"
+  add# :: Any -> Addr# -> Word# -> Word# -> Word# -> State# RealWorld -> (# State# RealWorld, Int# #)
+
+foreign import prim "maru_packzh"
+  pack# :: Any -> Word# -> Word# -> Addr# -> State# RealWorld -> (# State# RealWorld, Int# #)
+
+foreign import prim "maru_unpack_heapzh"
+  unpackHeap# :: Addr# -> Int# -> State# RealWorld -> (# State# RealWorld, Int#, Any #)
+
+-- * Compact regions as such
+
+-- | A compact region and its first block, by which C knows it.
+data Anchor = Anchor Compact# Addr#
+
+newAnchor :: IO Anchor
+newAnchor = IO $ \s -> case compactNew# 64## s of
+  (# s1, compact #) -> case compactGetFirstBlock# compact s1 of
+    (# s2, first, _ #) -> (# s2, Anchor compact first #)
+
+keep :: Anchor -> IO ()
+keep (Anchor compact _) = IO $ \s -> (# touch# compact s, () #)
+
+valueAt :: Int64 -> IO a
+valueAt address = case fromIntegral address of
+  I# a -> IO $ \s -> case addrToAny# (int2Addr# a) of (# x #) -> (# s, x #)
+
+-- * By address
+
+-- | Shared pages that one worker fills and its parent adopts.
+data Region
+  = Region
+      !Anchor
+      !(Ptr ())
+      -- ^ Where it lies.
+      !Int
+      -- ^ Its size in MiB.
+      !CInt
+      -- ^ The descriptor of its pages.
+      !(IORef (Maybe (StablePtr Anchor)))
+      -- ^ Keeps the region from the collectors of all processes that inherit it;
+      -- gone once it has been released.
+
+-- | In the parent, before the fork: a region of so many MiB (at least 1). Pages
+-- that nobody writes cost nothing. Throws 'Unavailable' where there is no
+-- memory, address space or descriptor for it. Must be released, else it stays.
+newRegion :: Int -> IO Region
+newRegion mebibytes = mask_ $ do
+  anchor@(Anchor _ first) <- newAnchor
+  let megablocks = max 1 mebibytes
+  alloca $ \fdAt -> do
+    base <- c_new first (fromIntegral megablocks) fdAt
+    if base < 0
+      then unavailable ("a region of " <> show megablocks <> " MiB for results") base "use a smaller regionMiB, or fewer workers"
+      else do
+        fd <- peek fdAt
+        pin <- newStablePtr anchor >>= newIORef . Just
+        pure (Region anchor (pointer base) megablocks fd pin)
+
+unavailable :: String -> Int64 -> String -> IO a
+unavailable what code remedy = throwIO (Unavailable what (errorText code) remedy)
+
+errorText :: Int64 -> String
+errorText code = show (errnoToIOError "maru" (Errno (fromIntegral (negate code))) Nothing Nothing)
+
+pointer :: Int64 -> Ptr a
+pointer address = case fromIntegral address of I# a -> Ptr (int2Addr# a)
+
+-- | What became of a value.
 data Added
-  = -- | The address, for 'regionGet'.
+  = -- | It is there, at the address for 'regionGet'.
     Added !Word64
   | -- | It did not fit. Nothing was added; smaller values may still fit.
     Full
   | -- | What was found in it that cannot leave its process: \"a function\".
     Refused !String
+  deriving (Eq, Show)
 
--- | In the parent, before the fork: so many MiB.
-newRegion :: Int -> IO Region
-newRegion _ = ioError (userError "not built yet")
-
--- | In the child: evaluates the value fully, copies it. True: keep sharing
--- (and cycles) inside the value.
+-- | In the worker: evaluates the value to normal form and copies it into the
+-- region. Throws what evaluation throws. With the flag, what is shared inside
+-- the value stays shared, and cyclic values cross; without, each reference gets
+-- its own copy (large byte arrays and static data excepted), and a cyclic value
+-- does not fit. An exception at any time, or the worker's death, leaves the
+-- region as it was.
 regionAdd :: Region -> Bool -> a -> IO Added
-regionAdd _ _ _ = ioError (userError "not built yet")
+regionAdd (Region _ (Ptr base) size _ _) sharing x = do
+  code <- inNormalForm x $ \x' -> case (fromIntegral size, bytestringTable) of
+    (W# megablocks, W# table) -> IO $ \s ->
+      case add# x' base megablocks (flag sharing) table s of (# s1, r #) -> (# s1, fromIntegral (I# r) #)
+  if code >= 0
+    then pure (Added (fromIntegral code))
+    else failed code Full Refused
+
+flag :: Bool -> Word#
+flag True = 1##
+flag False = 0##
+
+-- | Runs a copier, which says 'eAGAIN' when it meets a thunk; evaluates only
+-- then.
+inNormalForm :: a -> (Any -> IO Int64) -> IO Int64
+inNormalForm x copy = do
+  _ <- evaluate x
+  first <- copy (unsafeCoerce# x)
+  if isError eAGAIN first then normalise x >> copy (unsafeCoerce# x) else pure first
+
+isError :: Errno -> Int64 -> Bool
+isError (Errno e) code = code == negate (fromIntegral e)
+
+failed :: Int64 -> b -> (String -> b) -> IO b
+failed code full refused
+  | isError eNOSPC code = pure full
+  | code <= negate copyRefused = pure (refused (closureName (negate code - copyRefused)))
+  | otherwise = ioError (errnoToIOError "maru: copying a result" (Errno (fromIntegral (negate code))) Nothing Nothing)
+  where
+    copyRefused = 4096
+
+-- | By closure type, as GHC 9.0 numbers them.
+closureName :: Int64 -> String
+closureName t
+  | t >= 8 && t <= 14 || t == 25 = "a function"
+  | t == 23 = "an interpreted function"
+  | t == 39 || t == 40 = "an MVar"
+  | t == 41 = "a TVar"
+  | t `elem` [43, 44, 59, 60] = "a mutable array"
+  | t == 47 || t == 48 = "an IORef or STRef"
+  | t == 49 = "a weak pointer"
+  | t == 50 || t == 51 = "a stable name or another run-time object"
+  | t == 52 || t == 53 = "a thread"
+  | t == 63 = "a compact region"
+  | t == 64 = "foreign memory"
+  | otherwise = "a run-time object of type " <> show t
 
 -- | Bytes still free.
 regionRoom :: Region -> IO Int
-regionRoom _ = pure 0
+regionRoom (Region _ base size _ _) = fromIntegral <$> c_room base (fromIntegral size)
 
--- | In the parent: the value at that address.
+-- | In the parent, before 'regionRelease': the value at an address that the
+-- region's worker sent. The type must be the one that was added.
 regionGet :: Word64 -> IO a
-regionGet _ = ioError (userError "not built yet")
+regionGet = valueAt . fromIntegral
 
--- | In the parent, once the process that wrote is dead. Idempotent.
+-- | In the parent, once the process that wrote is dead (and waited for).
+-- Idempotent. Adopted values keep the region alive; where there are none it is
+-- freed. What the worker did not use goes back to the heap at once.
 regionRelease :: Region -> IO ()
-regionRelease _ = pure ()
+regionRelease (Region anchor@(Anchor _ first) base megablocks fd pin) = mask_ $ do
+  held <- atomicModifyIORef' pin ((,) Nothing)
+  case held of
+    Nothing -> pure ()
+    Just stable -> do
+      code <- c_release first base (fromIntegral megablocks) fd
+      keep anchor
+      if code < 0
+        then writeIORef pin held >> unavailable "memory for results" code ""
+        else freeStablePtr stable
 
--- | May results cross by address in this program, and why not.
+-- | May results cross by address in this program, and why not: another GHC than
+-- the validated one, @--nonmoving-gc@, a dynamically linked run-time system, or
+-- a trial that failed. The answer does not change while the program runs.
 zeroCopy :: IO (Either String ())
-zeroCopy = pure (Left "not built yet")
+zeroCopy = pure zeroCopyHere
+
+zeroCopyHere :: Either String ()
+zeroCopyHere = unsafePerformIO $ do
+  refusal <- c_refusal
+  if refusal /= nullPtr then Left <$> peekCString refusal else trial
+{-# NOINLINE zeroCopyHere #-}
+
+-- | Adds a value with all that is special to a region and gets it back.
+trial :: IO (Either String ())
+trial = do
+  region <- newRegion 1
+  let value = (map Just "maru", Char8.pack "maru", 2 ^ (100 :: Int) :: Integer)
+  added <- regionAdd region False value
+  same <- case added of
+    Added address -> (== value) <$> (regionGet address >>= evaluate)
+    _ -> pure False
+  regionRelease region
+  pure (if same then Right () else Left "a trial value did not come back as it was")
+
+-- * By copy
 
 -- | A value as position-independent bytes.
 data Packed
-  = -- | So many bytes there (outside the heap, freed with the pointer).
+  = -- | So many bytes there, freed with the pointer.
     Packed !(ForeignPtr Word8) !Int
   | -- | As 'Refused'.
     Unpackable !String
 
--- | In the child: evaluates the value fully. Flag as for 'regionAdd'.
+-- | In the worker: evaluates the value to normal form and writes it to memory
+-- outside the heap. As 'regionAdd' otherwise; a cyclic value without the flag
+-- takes all memory.
 pack :: Bool -> a -> IO Packed
-pack _ _ = ioError (userError "not built yet")
+pack sharing x = alloca $ \at -> do
+  code <- inNormalForm x $ \x' -> case (at, bytestringTable) of
+    (Ptr at#, W# table) -> IO $ \s ->
+      case pack# x' (flag sharing) table at# s of (# s1, r #) -> (# s1, fromIntegral (I# r) #)
+  if code >= 0
+    then do
+      bytes <- peek at >>= newForeignPtr c_free
+      pure (Packed bytes (fromIntegral code))
+    else failed code (Unpackable "more than memory holds") Unpackable
 
--- | In a process of the same program forked from the same parent (or the
--- parent itself): the value, or 'Nothing' when the bytes are not one.
+-- | In any process that was forked from the same run of the program as the one
+-- that packed, with the same heap addresses of code: the value, or 'Nothing'
+-- when the bytes are none. The type must be the one that was packed.
 unpack :: Ptr Word8 -> Int -> IO (Maybe a)
-unpack _ _ = ioError (userError "not built yet")
+unpack bytes size = do
+  kind <- c_packedKind bytes (fromIntegral size)
+  case kind of
+    0 -> unpackHeap bytes size
+    1 -> unpackBeside bytes size
+    2 -> unpackAlone bytes size
+    _ -> pure Nothing
+
+unpackHeap :: Ptr Word8 -> Int -> IO (Maybe a)
+unpackHeap (Ptr bytes) (I# size) = IO $ \s -> case unpackHeap# bytes size s of
+  (# s1, 0#, x #) -> (# s1, Just (unsafeCoerce# x) #)
+  (# s1, _, _ #) -> (# s1, Nothing #)
+
+-- | Where small values with pinned memory land, beside each other.
+data Landing = Landing !Anchor !(Ptr ())
+
+landing :: MVar (Maybe Landing)
+landing = unsafePerformIO (newMVar Nothing)
+{-# NOINLINE landing #-}
+
+unpackBeside :: Ptr Word8 -> Int -> IO (Maybe a)
+unpackBeside bytes size = modifyMVar landing $ \current -> do
+  r <- maybe (pure Nothing) beside current
+  case r of
+    Just x -> pure (current, x)
+    Nothing -> do
+      fresh <- newLanding
+      x <- beside fresh
+      pure (Just fresh, join x)
+  where
+    beside (Landing anchor base) = do
+      code <- c_unpackBeside base bytes (fromIntegral size)
+      x <- if isError eNOSPC code then pure Nothing else Just <$> landed code
+      x <$ keep anchor
+
+newLanding :: IO Landing
+newLanding = do
+  anchor@(Anchor _ first) <- newAnchor
+  base <- c_landingNew first
+  if base < 0 then unavailable "memory for results" base "" else pure (Landing anchor (pointer base))
+
+unpackAlone :: Ptr Word8 -> Int -> IO (Maybe a)
+unpackAlone bytes size = do
+  anchor@(Anchor _ first) <- newAnchor
+  code <- c_unpackAlone first bytes (fromIntegral size)
+  landed code <* keep anchor
+
+landed :: Int64 -> IO (Maybe a)
+landed code
+  | code >= 0 = do
+    !x <- valueAt code
+    pure (Just x)
+  | isError eBADMSG code = pure Nothing
+  | otherwise = unavailable "memory for results" code ""

@@ -1,61 +1,144 @@
+{-# LANGUAGE ForeignFunctionInterface #-}
+{-# LANGUAGE MagicHash #-}
+{-# LANGUAGE UnboxedTuples #-}
+
 -- | What maru does to GHC's run-time system, in one place.
 module Maru.Native.Rts
-  ( prepareChild,
+  ( -- * Workers
+    prepareChild,
+    neuterFinalizers,
+
+    -- * Memory
     setAllocArea,
     allocArea,
-    rtsProblems,
     collapseHeap,
     gcElapsedNs,
+
+    -- * What this program allows
+    rtsProblems,
+
+    -- * Exceptions
     ShippedException (..),
     splitException,
     joinException,
   )
 where
 
-import Control.Exception (SomeException)
+import Control.Exception (SomeException, throwIO)
+import Control.Monad (void)
+import Data.Int (Int64)
 import Data.Word (Word64)
-import GHC.Exts (Any)
+import Foreign.C (CBool (..), CString, Errno (..), errnoToIOError, peekCString)
+import Foreign.Ptr (Ptr, nullPtr)
+import GHC.Exts (Any, Int (I#), Ptr (Ptr), addr2Int#, addrToAny#, anyToAddr#, int2Addr#, unsafeCoerce#)
+import GHC.IO (IO (IO))
+import Maru.Failure (Unavailable (..))
+
+foreign import ccall unsafe "maru_rts_refusal"
+  c_refusal :: IO CString
+
+foreign import ccall unsafe "maru_rts_nonmoving"
+  c_nonmoving :: IO CBool
+
+foreign import ccall unsafe "maru_rts_no_idle_gc"
+  c_noIdleGc :: IO ()
+
+foreign import ccall unsafe "maru_rts_neuter_weaks"
+  c_neuterWeaks :: IO Int64
+
+foreign import ccall unsafe "maru_rts_set_alloc_area"
+  c_setAllocArea :: Int64 -> IO ()
+
+foreign import ccall unsafe "maru_rts_alloc_area"
+  c_allocArea :: IO Int64
+
+foreign import ccall unsafe "maru_rts_gc_elapsed_ns"
+  c_gcElapsedNs :: IO Word64
+
+foreign import ccall safe "maru_rts_collapse_heap"
+  c_collapseHeap :: IO Int64
+
+foreign import ccall unsafe "maru_rts_is_static"
+  c_isStatic :: Ptr () -> IO CBool
+
+-- | First thing in a forked worker: no garbage collection by itself when idle
+-- (it would copy the whole inherited heap), and no finalizers of what is the
+-- parent's (they would flush its buffers and close its resources twice).
+prepareChild :: IO ()
+prepareChild = c_noIdleGc >> void neuterFinalizers
+
+-- | Takes their finalizers from all weak pointers of this process; how many
+-- weak pointers there were. On a GHC that was not validated: none, and they
+-- keep them.
+neuterFinalizers :: IO Int
+neuterFinalizers = max 0 . fromIntegral <$> c_neuterWeaks
+
+-- | Bytes of the allocation area of each capability, from the next collection
+-- on. No effect where the program runs with nursery chunks (@-n@, or @-A16m@
+-- and more with several capabilities): their number is fixed at start.
+setAllocArea :: Int -> IO ()
+setAllocArea = c_setAllocArea . fromIntegral
+
+-- | See 'setAllocArea'.
+allocArea :: IO Int
+allocArea = fromIntegral <$> c_allocArea
+
+-- | What in this program's run-time system stands in the way, one line each;
+-- empty: nothing. With @--nonmoving-gc@ forked workers as such are unsafe (GHC
+-- 9.0: they may hang), with or without results by address.
+rtsProblems :: IO [String]
+rtsProblems = do
+  refusal <- c_refusal
+  nonmoving <- c_nonmoving
+  why <- if refusal == nullPtr then pure [] else (: []) <$> peekCString refusal
+  pure
+    ( ["forked workers are unsafe: the program runs with --nonmoving-gc" | nonmoving /= 0]
+        <> ["no results by address: " <> line | nonmoving == 0, line <- why]
+    )
+
+-- | Collapses the heap into huge pages, so that a fork has fewer page tables to
+-- copy; how many bytes were collapsed. Copy-on-write then works on 2 MiB at a
+-- time: for heaps that are mostly read. Throws 'Unavailable' where the kernel
+-- does not offer it (Linux before 6.1).
+collapseHeap :: IO Int
+collapseHeap = do
+  code <- c_collapseHeap
+  if code >= 0
+    then pure (fromIntegral code)
+    else throwIO (Unavailable "the heap in huge pages" (reason code) "leave hugePages off")
+  where
+    reason code = show (errnoToIOError "madvise" (Errno (fromIntegral (negate code))) Nothing Nothing)
+
+-- | Nanoseconds that this process has spent in garbage collections. Without
+-- @+RTS -T@ the run-time system starts to count at the first call.
+gcElapsedNs :: IO Word64
+gcElapsedNs = c_gcElapsedNs
 
 -- | An exception taken apart for the journey.
 data ShippedException
-  = -- | The address of its 'Exception' dictionary, which is the same in parent
-    -- and child, and its payload, to be sent like a result.
+  = -- | The address of its @Exception@ dictionary, which is the same in parent
+    -- and worker, and its payload, to be sent like a result.
     Typed !Word64 Any
   | -- | The dictionary was built at run time: only the text can cross.
     TextOnly
 
--- | First thing in a forked worker: no garbage collections by themselves, and
--- no finalizers of the parent's objects.
-prepareChild :: IO ()
-prepareChild = ioError (userError "not built yet")
+-- | As 'SomeException' lies in memory.
+data Parts = Parts Any Any
 
--- | Bytes of the allocation area of each capability, from the next collection
--- on.
-setAllocArea :: Int -> IO ()
-setAllocArea _ = ioError (userError "not built yet")
-
--- | See 'setAllocArea'.
-allocArea :: IO Int
-allocArea = ioError (userError "not built yet")
-
--- | Why results cannot cross by address in this program, one line each; empty:
--- they can.
-rtsProblems :: IO [String]
-rtsProblems = pure ["not built yet"]
-
--- | Collapses the heap into huge pages; how many bytes were.
-collapseHeap :: IO Int
-collapseHeap = ioError (userError "not built yet")
-
--- | Nanoseconds of garbage collection since the first call (which returns 0
--- unless the program runs with @+RTS -T@).
-gcElapsedNs :: IO Word64
-gcElapsedNs = ioError (userError "not built yet")
-
--- | In the child.
+-- | In the worker. The parent must hold on to the function and inputs that led
+-- here until it has called 'joinException': they keep the dictionary's code
+-- from its collector.
 splitException :: SomeException -> IO ShippedException
-splitException _ = pure TextOnly
+splitException e = case unsafeCoerce# e of
+  Parts dictionary payload -> do
+    address <- IO $ \s -> case anyToAddr# dictionary s of (# s1, a #) -> (# s1, I# (addr2Int# a) #)
+    static <- c_isStatic (toPtr address)
+    pure (if static /= 0 then Typed (fromIntegral address) payload else TextOnly)
+  where
+    toPtr (I# a) = Ptr (int2Addr# a)
 
--- | In the parent: dictionary address and payload.
+-- | In the parent: dictionary's address and payload.
 joinException :: Word64 -> Any -> IO SomeException
-joinException _ _ = ioError (userError "not built yet")
+joinException address payload = case fromIntegral address of
+  I# a -> case addrToAny# (int2Addr# a) of
+    (# dictionary #) -> pure (unsafeCoerce# (Parts dictionary payload))

@@ -1,0 +1,472 @@
+/*
+ * Copies a value in normal form into an image. A walk with a stack of its own, depth first, so
+ * that what is visited together lies together. No allocation in the Haskell heap and no safe
+ * point: nothing moves meanwhile.
+ *
+ * Copied: constructors, byte arrays (pinned ones too), frozen arrays. Followed: indirections. Left
+ * as they are: static constructors that lead to no CAF. Everything else is refused.
+ *
+ * Pinned memory. A ForeignPtr is an address beside a pointer to what keeps it alive. Where a
+ * constructor points to a PlainPtr or MallocPtr, each of its raw words that lies in that array's
+ * payload (or one past it) is that address and gets the copy's. A raw word that is none of it but
+ * has the same value would be changed too; nobody keeps addresses as integers beside the
+ * ForeignPtr that owns them. Addresses that stand alone (Ptr) are copied as they are.
+ */
+#include "image.h"
+#include "seen.h"
+
+#if MARU_RTS_VALIDATED
+#include <errno.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+extern const StgInfoTable base_GHCziForeignPtr_PlainPtr_con_info;
+extern const StgInfoTable base_GHCziForeignPtr_MallocPtr_con_info;
+extern const StgInfoTable base_GHCziForeignPtr_PlainForeignPtr_con_info;
+extern const StgInfoTable base_GHCziForeignPtr_FinalPtr_con_info;
+extern StgClosure base_GHCziForeignPtr_FinalPtr_closure;
+
+/* Below this a byte array is copied again at each place that refers to it. */
+enum { SHARED_ARRAY = 128 };
+
+/* --- the walk --- */
+
+struct fields {
+  size_t at, left; /* so many pointer fields from that offset on are still to be done */
+};
+
+struct copy {
+  struct image *image;
+  const StgInfoTable *bytestring; /* info table of the constructor of strict ByteStrings */
+  bool sharing;
+  struct table seen;
+  struct fields *stack;
+  size_t depth, room;
+};
+
+static StgClosure *closure_at(const struct copy *c, size_t at) {
+  return (StgClosure *)(void *)(c->image->base + at);
+}
+
+static StgClosure *pointer_to(const struct copy *c, size_t at, W_ tag) {
+  return (StgClosure *)(c->image->origin + at + tag);
+}
+
+static bool push(struct copy *c, size_t at, size_t count) {
+  if (!count)
+    return true;
+  if (c->depth == c->room) {
+    size_t room = c->room ? c->room * 2 : 1024;
+    struct fields *stack = realloc(c->stack, room * sizeof *stack);
+    if (!stack)
+      return false;
+    c->stack = stack;
+    c->room = room;
+  }
+  c->stack[c->depth++] = (struct fields){at, count};
+  return true;
+}
+
+static int64_t refuse(const StgInfoTable *info) { return -(int64_t)(COPY_REFUSED + info->type); }
+
+/* Follows indirections: 0 and an evaluated closure (tagged as the pointer to it was), or an error.
+   A black hole whose indirectee is a thread or a queue is a thunk under evaluation. */
+static int64_t resolve(StgClosure **pointer) {
+  for (StgClosure *p = *pointer;;) {
+    StgClosure *q = UNTAG_CLOSURE(p);
+    const StgInfoTable *info = get_itbl(q);
+    switch (info->type) {
+    case IND:
+    case IND_STATIC:
+      p = ((StgInd *)q)->indirectee;
+      continue;
+    case BLACKHOLE:
+      p = ((StgInd *)q)->indirectee;
+      if (GET_CLOSURE_TAG(p) == 0) {
+        StgHalfWord type = get_itbl(p)->type;
+        if (type == TSO || type == BLOCKING_QUEUE)
+          return -EAGAIN;
+      }
+      continue;
+    case THUNK:
+    case THUNK_1_0:
+    case THUNK_0_1:
+    case THUNK_2_0:
+    case THUNK_1_1:
+    case THUNK_0_2:
+    case THUNK_STATIC:
+    case THUNK_SELECTOR:
+    case AP:
+    case AP_STACK:
+    case WHITEHOLE:
+      return -EAGAIN;
+    default:
+      *pointer = p;
+      return 0;
+    }
+  }
+}
+
+static int64_t copy_plain(struct copy *c, const void *from, size_t bytes) {
+  size_t at = image_reserve(c->image, bytes);
+  if (!at)
+    return -ENOSPC;
+  memcpy(c->image->base + at, from, bytes);
+  return (int64_t)at;
+}
+
+/* A byte array: its copy's offset. */
+static int64_t copy_bytes(struct copy *c, StgArrBytes *array) {
+  size_t bytes = arr_words_sizeW(array) * sizeof(W_);
+  if (!c->sharing && bytes < SHARED_ARRAY)
+    return copy_plain(c, array, bytes);
+  struct seen *entry = table_entry(&c->seen, array);
+  if (!entry)
+    return -ENOMEM;
+  if (!entry->to) {
+    int64_t at = copy_plain(c, array, bytes);
+    if (at < 0)
+      return at;
+    entry->to = (size_t)at;
+  }
+  return (int64_t)entry->to;
+}
+
+/* --- foreign pointers --- */
+
+/* Read-only memory of the program itself: the same in parent and child. */
+static int in_object(struct dl_phdr_info *object, size_t size, void *address) {
+  (void)size;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+    uintptr_t from = object->dlpi_addr + part->p_vaddr, p = (uintptr_t)address;
+    if (part->p_type == PT_LOAD && !(part->p_flags & PF_W) && p >= from && p < from + part->p_memsz)
+      return 1;
+  }
+  return -1; /* the program comes first; libraries may have been loaded after the fork */
+}
+
+static bool is_literal(W_ address) {
+  return !maru_in_heap((void *)address) && dl_iterate_phdr(in_object, (void *)address) == 1;
+}
+
+/* Could this raw word be the address of memory that only this process has? */
+static bool is_private(W_ address) {
+  unsigned char resident;
+  void *page = (void *)(address & ~(W_)(BLOCK_SIZE - 1));
+  return !is_literal(address) && (mincore(page, 1, &resident) == 0 || errno != ENOMEM);
+}
+
+/* The table lies before its symbol, which the compiler need not know. */
+static W_ constructor_tag(const StgInfoTable *info) {
+  __asm__("" : "+r"(info));
+  return (W_)INFO_PTR_TO_STRUCT(info)->srt + 1;
+}
+
+static StgClosure *no_finalizers(void) {
+  return TAG_CLOSURE(constructor_tag(&base_GHCziForeignPtr_FinalPtr_con_info),
+                     &base_GHCziForeignPtr_FinalPtr_closure);
+}
+
+/* A new PlainPtr of the array at this offset. */
+static int64_t plain_ptr(struct copy *c, size_t array, StgClosure **contents) {
+  size_t at = image_reserve(c->image, 2 * sizeof(W_));
+  if (!at)
+    return -ENOSPC;
+  StgClosure *closure = closure_at(c, at);
+  closure->header.info = &base_GHCziForeignPtr_PlainPtr_con_info;
+  closure->payload[0] = pointer_to(c, array, 0);
+  *contents = pointer_to(c, at, constructor_tag(&base_GHCziForeignPtr_PlainPtr_con_info));
+  return 0;
+}
+
+/* Notes that the raw word at this offset points into the image. */
+static bool note_site(struct copy *c, size_t at) {
+  struct image *image = c->image;
+  if (image->origin == (uintptr_t)image->base)
+    return true;
+  if (image->sites_used == image->sites_room) {
+    size_t room = image->sites_room ? image->sites_room * 2 : 64;
+    size_t *sites = realloc(image->sites, room * sizeof *sites);
+    if (!sites)
+      return false;
+    image->sites = sites;
+    image->sites_room = room;
+  }
+  image->sites[image->sites_used++] = at;
+  return true;
+}
+
+static int64_t set_address(struct copy *c, size_t at, size_t target) {
+  W_ address = (W_)(c->image->origin + target);
+  memcpy(c->image->base + at, &address, sizeof address);
+  return note_site(c, at) ? 0 : -ENOMEM;
+}
+
+/* Bytes by themselves, as a byte array: its offset. */
+static int64_t copy_slice(struct copy *c, const void *from, size_t bytes) {
+  size_t at =
+      image_reserve(c->image, sizeof(StgArrBytes) + ROUNDUP_BYTES_TO_WDS(bytes) * sizeof(W_));
+  if (!at)
+    return -ENOSPC;
+  StgArrBytes *array = (StgArrBytes *)closure_at(c, at);
+  array->header.info = &stg_ARR_WORDS_info;
+  array->bytes = bytes;
+  memcpy(array->payload, from, bytes);
+  return (int64_t)at;
+}
+
+/* Rather the whole array than this slice of it? Its slices together cost at most as much as the
+   array does before it is copied whole; so neither a slice of a large array costs the array, nor
+   do many overlapping slices cost more than twice the array. */
+static bool prefer_whole(struct seen *entry, size_t array, size_t slice) {
+  if (!entry->to && entry->sliced + slice <= array / 2) {
+    entry->sliced += slice;
+    return false;
+  }
+  return true;
+}
+
+/* The byte array that keeps foreign memory alive, or NULL. */
+static StgArrBytes *owned_array(const StgClosure *contents) {
+  const StgInfoTable *info = contents->header.info;
+  if (info == &base_GHCziForeignPtr_PlainPtr_con_info ||
+      info == &base_GHCziForeignPtr_MallocPtr_con_info)
+    return (StgArrBytes *)UNTAG_CLOSURE(contents->payload[0]);
+  return NULL;
+}
+
+static bool is_contents(const StgClosure *q) {
+  const StgInfoTable *info = q->header.info;
+  return info == &base_GHCziForeignPtr_PlainPtr_con_info ||
+         info == &base_GHCziForeignPtr_MallocPtr_con_info ||
+         info == &base_GHCziForeignPtr_PlainForeignPtr_con_info ||
+         info == &base_GHCziForeignPtr_FinalPtr_con_info;
+}
+
+/* A strict ByteString: its bytes are known, so any memory will do. Two shapes: contents, address,
+   length; or contents, address, offset, length. at: the copy of the constructor. */
+static int64_t copy_bytestring(struct copy *c, const StgClosure *from, size_t at, size_t raw) {
+  const W_ *words = (const W_ *)&from->payload[1];
+  size_t address = at + sizeof(StgHeader) + sizeof(W_);
+  size_t length = words[raw - 1], offset = raw == 3 ? words[1] : 0;
+  const char *bytes = (const char *)words[0] + offset;
+  StgClosure *contents = no_finalizers();
+  int64_t r;
+
+  if (length == 0) {
+    memset(c->image->base + address, 0, raw * sizeof(W_));
+  } else if (!is_literal((W_)bytes)) {
+    StgClosure *owner = from->payload[0];
+    if ((r = resolve(&owner)) < 0)
+      return r;
+    StgArrBytes *array = owned_array(UNTAG_CLOSURE(owner));
+    struct seen *entry = NULL;
+    if (array && arr_words_sizeW(array) * sizeof(W_) >= SHARED_ARRAY &&
+        !(entry = table_entry(&c->seen, array)))
+      return -ENOMEM;
+    if (entry && prefer_whole(entry, array->bytes, length)) {
+      r = copy_bytes(c, array);
+      if (r < 0)
+        return r;
+      size_t start = (size_t)r + sizeof(StgArrBytes) + (size_t)(words[0] - (W_)array->payload);
+      int64_t error = set_address(c, address, start);
+      if (error < 0)
+        return error;
+    } else {
+      r = copy_slice(c, bytes, length);
+      if (r < 0)
+        return r;
+      int64_t error = set_address(c, address, (size_t)r + sizeof(StgArrBytes));
+      if (error < 0)
+        return error;
+      if (raw == 3)
+        memset(c->image->base + address + sizeof(W_), 0, sizeof(W_));
+    }
+    r = plain_ptr(c, (size_t)r, &contents);
+    if (r < 0)
+      return r;
+  }
+  closure_at(c, at)->payload[0] = contents;
+  return 0;
+}
+
+/* One field of a constructor that holds a foreign pointer's contents, with the constructor's raw
+   words to be rewritten. */
+static int64_t copy_contents(struct copy *c, const StgClosure *from, const StgClosure *contents,
+                             size_t at, size_t field, size_t pointers, size_t raw) {
+  const W_ *words = (const W_ *)&from->payload[pointers];
+  StgArrBytes *array = owned_array(contents);
+  StgClosure *copy = no_finalizers();
+  if (array) {
+    int64_t r = copy_bytes(c, array);
+    if (r < 0)
+      return r;
+    for (size_t i = 0; i < raw; i++) {
+      W_ offset = words[i] - (W_)array->payload;
+      if (offset <= array->bytes) {
+        int64_t error = set_address(c, at + sizeof(StgHeader) + (pointers + i) * sizeof(W_),
+                                    (size_t)r + sizeof(StgArrBytes) + offset);
+        if (error < 0)
+          return error;
+      }
+    }
+    r = plain_ptr(c, (size_t)r, &copy);
+    if (r < 0)
+      return r;
+  } else {
+    for (size_t i = 0; i < raw; i++)
+      if (is_private(words[i]))
+        return -COPY_FOREIGN;
+  }
+  closure_at(c, at)->payload[field] = copy;
+  return 0;
+}
+
+/* Fields of a constructor with raw words, one of which may be an address. */
+static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, size_t pointers,
+                          size_t raw) {
+  if (from->header.info == c->bytestring)
+    return copy_bytestring(c, from, at, raw);
+  for (size_t i = pointers; i-- > 0;) {
+    StgClosure *p = from->payload[i];
+    int64_t r = resolve(&p);
+    if (r < 0)
+      return r;
+    const StgClosure *q = UNTAG_CLOSURE(p);
+    if (is_contents(q)) {
+      r = copy_contents(c, from, q, at, i, pointers, raw);
+      if (r < 0)
+        return r;
+    } else if (!push(c, at + sizeof(StgHeader) + i * sizeof(W_), 1)) {
+      return -ENOMEM;
+    }
+  }
+  return 0;
+}
+
+/* --- values --- */
+
+/* Copies a constructor and notes its fields: the copy's offset. */
+static int64_t copy_constructor(struct copy *c, const StgClosure *q, const StgInfoTable *info) {
+  size_t pointers = info->layout.payload.ptrs, raw = info->layout.payload.nptrs;
+  size_t at = image_reserve(c->image, sizeof(StgHeader) + (pointers + raw) * sizeof(W_));
+  if (!at)
+    return -ENOSPC;
+  memcpy(c->image->base + at, q, sizeof(StgHeader) + (pointers + raw) * sizeof(W_));
+  if (pointers && raw) {
+    int64_t r = copy_mixed(c, q, at, pointers, raw);
+    if (r < 0)
+      return r;
+  } else if (!push(c, at + sizeof(StgHeader), pointers)) {
+    return -ENOMEM;
+  }
+  return (int64_t)at;
+}
+
+static int64_t copy_array(struct copy *c, const StgClosure *q, size_t header, size_t pointers) {
+  int64_t at = copy_plain(c, q, closure_sizeW(q) * sizeof(W_));
+  if (at >= 0 && !push(c, (size_t)at + header, pointers))
+    return -ENOMEM;
+  return at;
+}
+
+/* Copies an evaluated closure: the copy's offset; 0: it may stay where it is. */
+static int64_t copy_value(struct copy *c, StgClosure *q, const StgInfoTable *info) {
+  switch (info->type) {
+  case CONSTR_0_1:
+  case CONSTR_0_2:
+  case CONSTR_NOCAF:
+    if (!maru_in_heap(q))
+      return 0;
+    return copy_constructor(c, q, info);
+  case CONSTR:
+  case CONSTR_1_0:
+  case CONSTR_2_0:
+  case CONSTR_1_1:
+    return copy_constructor(c, q, info);
+  case ARR_WORDS:
+    return copy_bytes(c, (StgArrBytes *)q);
+  case MUT_ARR_PTRS_FROZEN_DIRTY:
+  case MUT_ARR_PTRS_FROZEN_CLEAN:
+    return copy_array(c, q, sizeof(StgMutArrPtrs), ((const StgMutArrPtrs *)q)->ptrs);
+  case SMALL_MUT_ARR_PTRS_FROZEN_DIRTY:
+  case SMALL_MUT_ARR_PTRS_FROZEN_CLEAN:
+    return copy_array(c, q, sizeof(StgSmallMutArrPtrs), ((const StgSmallMutArrPtrs *)q)->ptrs);
+  default:
+    return refuse(info);
+  }
+}
+
+/* Makes the field at this offset point to a copy of what it points to. Static constructors are
+   remembered even without sharing: a table that a million results refer to is copied once. */
+static int64_t copy_field(struct copy *c, size_t at) {
+  StgClosure *p;
+  memcpy(&p, c->image->base + at, sizeof p);
+  int64_t r = resolve(&p);
+  if (r < 0)
+    return r;
+  StgClosure *q = UNTAG_CLOSURE(p);
+  const StgInfoTable *info = get_itbl(q);
+  struct seen *entry = NULL;
+  bool remember = (c->sharing || !maru_in_heap(q)) && info->type != ARR_WORDS;
+  if (remember && !(entry = table_entry(&c->seen, q)))
+    return -ENOMEM;
+  if (entry && entry->to) {
+    r = (int64_t)entry->to;
+  } else {
+    r = copy_value(c, q, info);
+    if (r < 0)
+      return r;
+    if (remember && r > 0) {
+      entry = table_entry(&c->seen, q); /* copying may have made the table grow */
+      entry->to = (size_t)r;
+    }
+  }
+  if (r > 0)
+    p = pointer_to(c, (size_t)r, GET_CLOSURE_TAG(p));
+  memcpy(c->image->base + at, &p, sizeof p);
+  return 0;
+}
+
+static int64_t walk(struct copy *c, size_t root) {
+  if (!push(c, root, 1))
+    return -ENOMEM;
+  while (c->depth) {
+    struct fields *top = &c->stack[c->depth - 1];
+    size_t at = top->at;
+    top->at += sizeof(W_);
+    if (--top->left == 0)
+      c->depth--;
+    int64_t r = copy_field(c, at);
+    if (r < 0)
+      return r;
+  }
+  return 0;
+}
+
+int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
+                   const StgInfoTable *bytestring, StgClosure **root) {
+  struct copy c = {.image = image, .bytestring = bytestring, .sharing = sharing};
+  size_t before = image->at;
+  /* The pointer to the root lives in the image as well, as the contents of a byte array, so that
+     the walk has only one kind of field and the image stays a row of closures. */
+  W_ box[3] = {(W_)&stg_ARR_WORDS_info, sizeof(W_), (W_)value};
+  int64_t r = copy_plain(&c, box, sizeof box);
+  if (r > 0) {
+    size_t field = (size_t)r + 2 * sizeof(W_);
+    r = walk(&c, field);
+    if (r == 0)
+      memcpy(root, image->base + field, sizeof *root);
+  }
+  free(c.stack);
+  free(c.seen.slots);
+  if (r < 0)
+    image_at(image, before);
+  return r;
+}
+#else
+typedef int maru_copy_is_not_available;
+#endif

@@ -1,0 +1,80 @@
+/*
+ * An image: Haskell values in normal form in one stretch of memory, laid out so that the garbage
+ * collector accepts pointers into it.
+ *
+ * Offsets count from the start of a megablock (1 MiB, aligned). The image lies in a group of
+ * megablocks that GHC's block allocator gave to a compact region as room for *one* byte array;
+ * values live inside that array's payload, where nothing of the run-time system ever looks.
+ *
+ *   0       block descriptors of the first megablock (GHC's)
+ *   16 KiB  start of the group: header of the compact block, header of the byte array; this page
+ *           stays private to each process
+ *   20 KiB  struct image_head, then values
+ *   k MiB   for k > 0: block descriptors that we write, 16 KiB, then values
+ *
+ * What the collector does with a pointer to a value: it looks at the descriptor of the 4 KiB block
+ * in which the value *starts*, finds "part of a compact region", follows it to the region, and
+ * keeps the region. So a value may start only where the descriptor of its megablock is intact; one
+ * that does not fit into the rest of its megablock and is larger than a whole one runs on over the
+ * descriptors of the next, and nothing else starts in the megablock where it ends.
+ */
+#ifndef MARU_RTS_IMAGE_H
+#define MARU_RTS_IMAGE_H
+
+#include "internals.h"
+
+#if MARU_RTS_VALIDATED
+
+#define IMAGE_BLOCK MBLOCK_SIZE
+#define IMAGE_FIRST FIRST_BLOCK_OFF
+#define IMAGE_PRIVATE (IMAGE_FIRST + BLOCK_SIZE) /* shared from here on */
+#define IMAGE_DATA (IMAGE_PRIVATE + sizeof(struct image_head))
+#define IMAGE_TAIL 64 /* bytes at the end of the group that the byte array does not cover */
+
+struct image_head {
+  _Atomic uint64_t used; /* offset below which all is complete; written by the worker only */
+  uint64_t unused[7];
+};
+
+struct image {
+  char *base;       /* where offset 0 is */
+  size_t at;        /* next free offset; a multiple of IMAGE_BLOCK: go to the next megablock */
+  size_t stretch;   /* up to here without further thought */
+  size_t limit;     /* never beyond; grows where grow != NULL */
+  uintptr_t origin; /* how a pointer to offset 0 is written */
+  bdescr *head;     /* descriptor of the group; NULL: descriptors are written on landing */
+  bool (*grow)(struct image *, size_t limit);
+  size_t *sites; /* where origin != base: offsets of the raw addresses that point into it */
+  size_t sites_used, sites_room;
+};
+
+/* Sets where the next value goes. */
+void image_at(struct image *image, size_t at);
+
+/* Room for so many bytes (a multiple of 8): its offset, or 0 when there is none. */
+size_t image_reserve_slow(struct image *image, size_t bytes);
+
+static inline size_t image_reserve(struct image *image, size_t bytes) {
+  size_t at = image->at;
+  if (bytes > image->stretch - at)
+    return image_reserve_slow(image, bytes);
+  image->at = at + bytes;
+  return at;
+}
+
+/* Descriptors for the megablock at this offset. */
+void image_describe(char *base, size_t offset, bdescr *head);
+
+/* Writes a value as part of the image. *root: how it is pointed at. 0 or
+     -ENOSPC  it does not fit            -ENOMEM  no memory for book-keeping
+     -EAGAIN  not in normal form         -(COPY_REFUSED + type)  a closure of that type is in it
+   On failure image->at is where it was. */
+enum { COPY_REFUSED = 4096, COPY_FOREIGN = COPY_REFUSED + N_CLOSURE_TYPES };
+int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
+                   const StgInfoTable *bytestring, StgClosure **root);
+
+/* Makes the pointers of an image that was written at another origin right: [IMAGE_DATA, end). */
+int64_t image_relocate(char *base, size_t end, uintptr_t origin, bdescr *head);
+
+#endif
+#endif

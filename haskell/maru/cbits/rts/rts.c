@@ -1,0 +1,105 @@
+/* The worker's prologue and the knobs of the run-time system. Called unsafely: no collection can
+   happen meanwhile. Errors are negative errno. */
+#include "internals.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+const char *maru_rts_refusal(void) {
+#if !MARU_RTS_VALIDATED
+  return "this GHC, platform or way of building (profiling) has not been validated";
+#else
+  if (!&mblock_address_space || !&capabilities || !&n_capabilities || !&mblocks_allocated ||
+      !allocateForCompact)
+    return "the run-time system is a shared library (program built with -dynamic, or GHCi)";
+  if (RtsFlags.GcFlags.useNonmoving)
+    return "the program runs with --nonmoving-gc";
+  return NULL;
+#endif
+}
+
+bool maru_rts_nonmoving(void) { return RtsFlags.GcFlags.useNonmoving; }
+
+void maru_rts_no_idle_gc(void) { RtsFlags.GcFlags.doIdleGC = false; }
+
+/* Allocation area of each capability, from the next collection on. Where the user chose one with
+   chunks (-A… -n…) it stays: its number of chunks is fixed at start. */
+void maru_rts_set_alloc_area(int64_t bytes) {
+  W_ blocks = (W_)bytes / BLOCK_SIZE;
+  if (RtsFlags.GcFlags.nurseryChunkSize)
+    return;
+  RtsFlags.GcFlags.minAllocAreaSize = (uint32_t)(blocks ? blocks : 1);
+  RtsFlags.GcFlags.largeAllocLim = RtsFlags.GcFlags.minAllocAreaSize;
+  large_alloc_lim = (W_)RtsFlags.GcFlags.largeAllocLim * BLOCK_SIZE_W;
+}
+
+int64_t maru_rts_alloc_area(void) {
+  return (int64_t)RtsFlags.GcFlags.minAllocAreaSize * (int64_t)BLOCK_SIZE;
+}
+
+/* The run-time system keeps the times of its collections only where someone asked for statistics;
+   asking later is the same as +RTS -T from then on. */
+uint64_t maru_rts_gc_elapsed_ns(void) {
+  RTSStats stats;
+  if (RtsFlags.GcFlags.giveStats == NO_GC_STATS)
+    RtsFlags.GcFlags.giveStats = COLLECT_GC_STATS;
+  getRTSStats(&stats);
+  return stats.gc_elapsed_ns > 0 ? (uint64_t)stats.gc_elapsed_ns : 0;
+}
+
+#if MARU_RTS_VALIDATED
+enum { huge_page = 2 << 20 };
+
+/* One huge page at a time: a single bad one must not end the walk. */
+static int64_t collapse(uintptr_t from, uintptr_t to, int *error) {
+  int64_t done = 0;
+  from = (from + huge_page - 1) & ~(uintptr_t)(huge_page - 1);
+  for (; from + huge_page <= to; from += huge_page) {
+    if (madvise((void *)from, huge_page, MADV_COLLAPSE) == 0)
+      done += huge_page;
+    else
+      *error = errno;
+  }
+  return done;
+}
+#endif
+
+/* Collapses the dynamic heap's private anonymous memory into huge pages; bytes collapsed. */
+int64_t maru_rts_collapse_heap(void) {
+#if !MARU_RTS_VALIDATED
+  return -ENOSYS;
+#else
+  if (!&mblock_address_space)
+    return -ENOSYS;
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (!maps)
+    return -errno;
+  char line[4096];
+  int64_t done = 0;
+  int error = 0;
+  while (fgets(line, sizeof line, maps)) {
+    uintptr_t from, to;
+    unsigned long inode;
+    if (sscanf(line, "%lx-%lx rw-p %*x %*s %lu", &from, &to, &inode) == 3 && inode == 0 &&
+        maru_in_heap((void *)from))
+      done += collapse(from, to, &error);
+  }
+  fclose(maps);
+  return done == 0 && error ? -error : done;
+#endif
+}
+
+/* Is this (possibly tagged) closure static, that is, at the same address in parent and child? */
+bool maru_rts_is_static(const void *closure) {
+#if MARU_RTS_VALIDATED
+  return &mblock_address_space && !maru_in_heap(closure);
+#else
+  (void)closure;
+  return false;
+#endif
+}
