@@ -1,664 +1,81 @@
 -- | Forked processes that talk over shared memory: the seed's SAMShm.
 --
--- The coordinator is whoever consumes the outcomes: each demand that is not
--- satisfied yet reads the workers' logs, looks for deaths, hands out chunks and
--- then sleeps on one doorbell. A second thread, the tender, does the same every
--- 20 ms while the consumer is busy elsewhere, and ends the workers when nobody
--- has asked for long.
---
--- All state is changed under one lock with asynchronous exceptions masked and
--- without exception handlers around anything that can be interrupted: the
--- consumer's side runs inside lazily evaluated thunks, which an asynchronous
--- exception must leave resumable.
+-- Results are written to one append-only log per worker (no lock and no shared
+-- cache line between workers), chunks are claimed on one crew.
 module Maru.Backend.Shm
   ( engine,
   )
 where
 
-import Control.Concurrent
-import Control.Exception
-import Control.Monad
-import qualified Data.ByteString as Strict
-import qualified Data.ByteString.Unsafe as Unsafe
-import Data.Foldable (for_, traverse_)
-import Data.IORef
-import Data.Int (Int64)
-import Data.IntMap.Strict (IntMap)
-import qualified Data.IntMap.Strict as IntMap
-import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isJust, isNothing)
-import Foreign (castPtr, peekElemOff)
-import Foreign.C (CInt)
-import Maru.Backend.Shm.Wire
-import Maru.Backend.Shm.Worker
-import Maru.Codec (Codec (..))
-import Maru.Failure
+import Maru.Backend.Process (Style (..), engineOn)
+import Maru.Backend.Process.Fabric
 import Maru.Internal.Engine
-import Maru.Internal.Feed
-import Maru.Internal.Normal (normalised)
-import Maru.Internal.Plan
-import Maru.Internal.Progress (watch)
 import Maru.Native.Channel
-import Maru.Native.Process
-import Maru.Native.Region (Region, newRegion, regionGet, regionRelease, unpack, zeroCopy)
-import Maru.Native.Rts (collapseHeap, rtsProblems)
-import Maru.Options
-import System.IO.Unsafe (unsafeInterleaveIO)
-import System.Posix.Process (forkProcess, getProcessID)
-import System.Posix.Types (ProcessID)
+import Maru.Options (Backend (Shm))
 
--- Types ----------------------------------------------------------------------
-
-data Run a b = Run
-  { runJob :: !(Job a b),
-    runCrew :: !Crew,
-    runFeed :: !Feed,
-    runPolicy :: !WaitPolicy,
-    runSelf :: !ProcessID,
-    runSelfPidfd :: !CInt,
-    -- | Why results do not cross by address, if they do not.
-    runByCopy :: !(Maybe String),
-    -- | Tells about progress.
-    runTeller :: !(IORef (Maybe ThreadId)),
-    -- | When the consumer last asked.
-    runAsked :: !(IORef Int64),
-    -- | Guards everything below, and the crew's and the logs' memory.
-    runLock :: !(MVar ()),
-    runState :: !(IORef (State a b))
-  }
-
-data State a b = State
-  { stWorkers :: !(IntMap Worker),
-    -- | What was handed out and has not arrived, by first missing index.
-    stMissing :: !(IntMap (Missing a)),
-    -- | Keys of missing pieces that no worker has.
-    stOrphans :: ![Int],
-    -- | What arrived and was not delivered, by first index.
-    stArrived :: !(IntMap (Batch b)),
-    -- | The input from the first index that was not handed out.
-    stNext :: !Int,
-    stCells :: [a],
-    -- | Ordered: the next index to deliver; unordered: how many were delivered.
-    stDelivered :: !Int,
-    stTries :: !(IntMap Int),
-    -- | The planner's last chunk size.
-    stSize :: !Int,
-    stClosed :: !Bool,
-    -- | Nothing more will come, because of this.
-    stFatal :: !(Maybe SomeException),
-    -- | Nobody has asked for long: no workers until somebody does.
-    stDormant :: !Bool,
-    stEnded :: !Bool,
-    stLooked :: !Int64,
-    stStarted :: !Int,
-    stLost :: !Int,
-    stChunks :: !Int,
-    stInCaller :: !Int,
-    stCrossed :: !(Map.Map String Int),
-    stNotes :: ![String]
-  }
-
--- | Where the piece ends, and its cells.
-data Missing a = Missing !Int [a]
-
--- | How many, and which.
-data Batch b = Batch !Int [Outcome b]
-
-data Worker = Worker
-  { workerProcess :: !Process,
-    workerLog :: !Log,
-    workerRegion :: !(Maybe Region),
-    -- | Pieces that were given to it at birth: [first, end).
-    workerGiven :: ![(Int, Int)],
-    -- | It said that it leaves, or we ended it: its death is nobody's fault.
-    workerLeaving :: !Bool
-  }
-
--- Engine ---------------------------------------------------------------------
-
--- | See 'Engine'. Throws 'Unavailable' where forked workers cannot be had.
+-- | See 'Maru.Backend.Process.engineOn'.
 engine :: Job a b -> IO (Running b)
-engine job = do
-  run <- newRun job
-  -- Only the list of outcomes holds the key: when it is garbage, so is the run.
-  key <- newIORef ()
-  _ <- mkWeakIORef key (endRun run)
-  _ <- forkIOWithUnmask (\unmask -> unmask (tend run))
-  for_ (onProgress (jobOptions job)) $ \callback -> do
-    teller <- forkIOWithUnmask (\unmask -> unmask (tellProgress run callback))
-    writeIORef (runTeller run) (Just teller)
-  list <- unsafeInterleaveIO (consume run key)
-  pure Running {outcomes = list, stop = endRun run, report = reportOf run}
+engine = engineOn Style {styleBackend = Shm, styleByAddress = True, styleFabric = sharedMemory}
 
-newRun :: Job a b -> IO (Run a b)
-newRun job = do
-  problems <- rtsProblems
-  byCopy <- crossing (transport options)
-  when (hugePages options) (void collapseHeap)
-  crew <- newCrew (jobWorkers job) slots
-  feed <- startFeed (jobInputs job) (ring crew)
-  self <- getProcessID
-  now <- nowNs
-  run <-
-    Run job crew feed <$> newWaitPolicy <*> pure self <*> openPidfd self <*> pure byCopy
-      <*> newIORef Nothing
-      <*> newIORef now
-      <*> newMVar ()
-      <*> newIORef (emptyState job)
-  traverse_ (note run) problems
-  traverse_ (\why -> note run ("results cross by copy: " <> why)) byCopy
-  pure run
-  where
-    options = jobOptions job
+sharedMemory :: Int -> IO Fabric
+sharedMemory workers = do
+  crew <- newCrew workers slots
+  policy <- newWaitPolicy
+  pure
+    Fabric
+      { publishChunk = publish crew,
+        unclaimed = backlog crew,
+        closeFabric = closeCrew crew,
+        newsSeen = bell crew,
+        ringNews = ring crew,
+        awaitNews = \seen deadline -> await crew seen policy deadline,
+        itemCost = measuredCost crew workers,
+        openLink = linkTo crew,
+        freeFabric = freeCrew crew >> freeWaitPolicy policy
+      }
 
 -- Most chunks handed out at once.
 slots :: Int
 slots = 4096
 
-crossing :: Transport -> IO (Maybe String)
-crossing CompactCopy = pure (Just "asked for")
-crossing wanted = do
-  possible <- zeroCopy
-  case possible of
-    Right () -> pure Nothing
-    Left why
-      | wanted == ZeroCopy ->
-        throwIO (Unavailable "zero-copy transport" why "use TransportAuto or CompactCopy")
-      | otherwise -> pure (Just why)
-
-emptyState :: Job a b -> State a b
-emptyState job =
-  State
-    { stWorkers = IntMap.empty,
-      stMissing = IntMap.empty,
-      stOrphans = [],
-      stArrived = IntMap.empty,
-      stNext = 0,
-      stCells = jobInputs job,
-      stDelivered = 0,
-      stTries = IntMap.empty,
-      stSize = 0,
-      stClosed = False,
-      stFatal = Nothing,
-      stDormant = False,
-      stEnded = False,
-      stLooked = 0,
-      stStarted = 0,
-      stLost = 0,
-      stChunks = 0,
-      stInCaller = 0,
-      stCrossed = Map.empty,
-      stNotes = []
-    }
-
--- | Runs with the lock held and asynchronous exceptions masked, so that no
--- thunk is ever frozen while it holds the lock. Must take bounded time.
-locked :: Run a b -> IO c -> IO c
-locked run act = uninterruptibleMask_ $ do
-  takeMVar (runLock run)
-  result <- try act
-  putMVar (runLock run) ()
-  either (throwIO :: SomeException -> IO c) pure result
-
-change :: Run a b -> (State a b -> State a b) -> IO ()
-change run = modifyIORef' (runState run)
-
-note :: Run a b -> String -> IO ()
-note run line = change run (\s -> if line `elem` stNotes s then s else s {stNotes = line : stNotes s})
-
--- The consumer ---------------------------------------------------------------
-
-data Demand b = Deliver [Outcome b] | Finished | FailedWith SomeException | Wait
-
-consume :: Run a b -> IORef () -> IO [Outcome b]
-consume run key = do
-  readIORef key
-  now <- nowNs
-  writeIORef (runAsked run) now
-  seen <- locked run (whenLive run (bell (runCrew run)))
-  demanded <- locked run (whenLive run (change run (\s -> s {stDormant = False}) >> advance run now >> nextStep run))
-  case demanded of
-    Deliver batch -> do
-      rest <- unsafeInterleaveIO (consume run key)
-      pure (batch ++ rest)
-    Finished -> [] <$ forkIO (endRun run)
-    FailedWith e -> forkIO (endRun run) >> throwIO e
-    Wait -> do
-      -- Without the threaded run-time system the call below stops every
-      -- Haskell thread: let them run first, and keep it short.
-      yield
-      await (runCrew run) seen (runPolicy run) (now + slice)
-      consume run key
-  where
-    slice = if rtsSupportsBoundThreads then 50000000 else 2000000
-
-whenLive :: Run a b -> IO c -> IO c
-whenLive run act = do
-  ended <- stEnded <$> readIORef (runState run)
-  if ended
-    then throwIO (ErrorCall "maru: the result of a parallel map was demanded after its scope ended")
-    else act
-
-nextStep :: Run a b -> IO (Demand b)
-nextStep run = do
-  s <- readIORef (runState run)
-  seen <- known (runFeed run)
-  let candidate = case jobOrder (runJob run) of
-        Ordered -> (,) (stDelivered s) <$> IntMap.lookup (stDelivered s) (stArrived s)
-        Unordered -> IntMap.lookupMin (stArrived s)
-  case candidate of
-    Just (at, Batch n os) -> do
-      writeIORef (runState run) s {stArrived = IntMap.delete at (stArrived s), stDelivered = stDelivered s + n}
-      pure (Deliver os)
-    Nothing
-      | Just e <- stFatal s -> pure (FailedWith e)
-      | stDelivered s < knownCount seen -> pure Wait
-      | otherwise -> pure $ case knownEnd seen of
-        Nothing -> Wait
-        Just Complete -> Finished
-        Just (Broken e) -> FailedWith e
-
--- The tender -----------------------------------------------------------------
-
--- Looks after the run while the consumer is busy elsewhere; ends with it.
-tend :: Run a b -> IO ()
-tend run = do
-  threadDelay 20000
-  now <- nowNs
-  asked <- readIORef (runAsked run)
-  ended <- locked run $ do
-    ended <- stEnded <$> readIORef (runState run)
-    unless ended $
-      if now - asked > idleNs then fallAsleep run else advance run now
-    pure ended
-  unless ended (tend run)
-  where
-    idleNs = round (idleSeconds (jobOptions (runJob run)) * 1e9) :: Int64
-
-fallAsleep :: Run a b -> IO ()
-fallAsleep run = do
-  change run (\s -> s {stDormant = True})
-  awake <- IntMap.keys . stWorkers <$> readIORef (runState run)
-  unless (null awake) $ do
-    note run "workers were ended because no result was asked for"
-    for_ awake (dismiss run)
-
--- | Tells about progress until the run ends.
-tellProgress :: Run a b -> (Progress -> IO ()) -> IO ()
-tellProgress run callback = do
-  told <- watch callback (progressOf run)
-  either (\e -> locked run (note run ("the progress callback threw: " <> displayException e))) pure told
-
-progressOf :: Run a b -> IO (Int, Maybe Int, Int)
-progressOf run = do
-  s <- readIORef (runState run)
-  seen <- known (runFeed run)
-  let waiting = sum [n | Batch n _ <- IntMap.elems (stArrived s)]
-  pure (stDelivered s + waiting, knownCount seen <$ knownEnd seen, IntMap.size (stWorkers s))
-
--- One round ------------------------------------------------------------------
-
-advance :: Run a b -> Int64 -> IO ()
-advance run now = do
-  workers0 <- stWorkers <$> readIORef (runState run)
-  for_ (IntMap.toList workers0) (uncurry (readLog run))
-  s <- readIORef (runState run)
-  when (now - stLooked s > 20000000) $ do
-    change run (\st -> st {stLooked = now})
-    for_ (IntMap.toList (stWorkers s)) $ \(slot, w) -> do
-      ended <- reap (workerProcess w)
-      for_ ended (bury run slot w)
-  handOut run
-  hire run
-
--- Records --------------------------------------------------------------------
-
-readLog :: Run a b -> Int -> Worker -> IO ()
-readLog run slot w = loop False
-  where
-    loop any' = do
-      next <- nextRecord (workerLog w)
-      case next of
-        Just r -> accept run slot r >> loop True
-        Nothing -> when any' (releaseRecords (workerLog w))
-
-accept :: Run a b -> Int -> Record -> IO ()
-accept run slot r = case kindOf (recordKind r) of
-  Just Addresses -> do
-    let n = recordLength r `div` 8
-    values <- forM [0 .. n - 1] (peekElemOff (recordChunk r) >=> regionGet)
-    arrive run i n (zipWith (\k v -> outcome k (Right v)) [i ..] values)
-    crossed "zero-copy" n
-  Just Compacted -> do
-    value <- unpack (castPtr (recordChunk r)) (recordLength r)
-    one (maybe (Left damaged) Right value)
-    crossed "compact copy" 1
-  Just Coded -> do
-    bytes <- copied
-    one (decoded bytes)
-    crossed "codec" 1
-  Just Threw -> do
-    e <- copied >>= unpackException i slot
-    one (Left e)
-    crossed "exception" 1
-  Just Sealed -> do
-    change run (\s -> s {stInCaller = stInCaller s + 1})
-    note run "items that read an inherited descriptor were evaluated in the caller"
-    cells <- maybe [] (\(Missing _ xs) -> xs) . IntMap.lookup i . stMissing <$> readIORef (runState run)
-    case cells of
-      (x : _) -> arrive run i 1 [Outcome i (-1) (Right (normalised (jobFunction job x)))]
-      [] -> pure ()
-  Just Refused -> do
-    what <- unpackText <$> copied
-    one (Left (toException (Untransferable i what)))
-  Just Retired -> do
-    why <- unpackText <$> copied
-    note run ("a worker was replaced: " <> why)
-    leaving run slot
-  Just InitialiserThrew -> do
-    e <- copied >>= unpackException i slot
-    leaving run slot
-    change run (\s -> s {stFatal = Just (fromMaybe e (stFatal s))})
-  Nothing -> throwIO (ErrorCall ("maru: a worker's channel holds a record of unknown kind " <> show (recordKind r)))
-  where
-    job = runJob run
-    i = recordIndex r
-    outcome k = Outcome k slot
-    one result = arrive run i 1 [outcome i result]
-    -- The log's pages are given back; what is kept must be copied.
-    copied = Unsafe.unsafePackCStringLen (castPtr (recordChunk r), recordLength r) >>= evaluate . Strict.copy
-    damaged = toException (RemoteException i slot "a result" "could not be relocated")
-    crossed way n = change run (\s -> s {stCrossed = Map.insertWith (+) way n (stCrossed s)})
-    decoded bytes = case jobCodec job of
-      Nothing -> Left damaged
-      Just codec -> either (Left . toException . RemoteException i slot "a decoding error") Right (decode codec bytes)
-
-leaving :: Run a b -> Int -> IO ()
-leaving run slot =
-  change run (\s -> s {stWorkers = IntMap.adjust (\w -> w {workerLeaving = True}) slot (stWorkers s)})
-
--- Results of one piece arrive in order, so a batch starts where one is missing.
-arrive :: Run a b -> Int -> Int -> [Outcome b] -> IO ()
-arrive run i n os = change run $ \s -> case IntMap.lookup i (stMissing s) of
-  Nothing -> s -- a second copy of what has arrived: not even a retry makes one
-  Just (Missing end cells) ->
-    let without = IntMap.delete i (stMissing s)
-        rest
-          | i + n < end = IntMap.insert (i + n) (Missing end (drop n cells)) without
-          | otherwise = without
-     in s {stMissing = rest, stArrived = IntMap.insert i (Batch n os) (stArrived s)}
-
--- Deaths ---------------------------------------------------------------------
-
--- The worker is gone and reaped. What it wrote is read, what it had is orphaned.
-bury :: Run a b -> Int -> Worker -> Death -> IO ()
-bury run slot w0 death = do
-  readLog run slot w0
-  s <- readIORef (runState run)
-  let w = IntMap.findWithDefault w0 slot (stWorkers s)
-  claimed <- claimOf (runCrew run) slot
-  current <- fromIntegral . countedCurrent <$> readCounters (runCrew run) slot
-  forfeit (runCrew run) slot
-  freeLog (workerLog w)
-  traverse_ regionRelease (workerRegion w)
-  closePidfd (processPidfd (workerProcess w))
-  let ranges = [(f, f + n) | Just (Chunk f n) <- [claimed]] ++ workerGiven w
-      left = concatMap (missingIn s) ranges
-  change run $ \st ->
-    st
-      { stWorkers = IntMap.delete slot (stWorkers st),
-        stOrphans = left ++ stOrphans st
-      }
-  unless (workerLeaving w || death == Exited logUsedUp || (death == Exited 0 && null left)) $
-    lose run slot death current
-
-missingIn :: State a b -> (Int, Int) -> [Int]
-missingIn s (first, end) = takeWhile (< end) (IntMap.keys (snd (IntMap.split (first - 1) (stMissing s))))
-
--- A death that was not announced: the item that was being evaluated may be
--- the cause.
-lose :: Run a b -> Int -> Death -> Int -> IO ()
-lose run slot death current = do
-  s <- readIORef (runState run)
-  writeIORef (runState run) s {stLost = stLost s + 1}
-  case culprit s of
-    Nothing -> pure ()
-    Just key -> do
-      let tries = 1 + IntMap.findWithDefault 0 current (stTries s)
-          lost = WorkerLost current slot death tries
-      note run (show lost)
-      change run (\st -> st {stTries = IntMap.insert current tries (stTries st)})
-      case policy (jobOptions (runJob run)) of
-        Retry n | tries <= n -> pure ()
-        Fail -> change run (\st -> st {stFatal = Just (toException lost)})
-        _ -> giveUp run key current lost
-  where
-    culprit s = do
-      (key, Missing end _) <- IntMap.lookupLE current (stMissing s)
-      if current < end && key `elem` stOrphans s then Just key else Nothing
-
--- Cuts the item out of its piece and leaves a typed hole.
-giveUp :: Run a b -> Int -> Int -> WorkerLost -> IO ()
-giveUp run key i lost = do
-  change run $ \s -> case IntMap.lookup key (stMissing s) of
-    Nothing -> s
-    Just (Missing end cells) ->
-      let here = drop (i - key) cells
-          pieces =
-            [(key, Missing i cells) | key < i]
-              ++ [(i, Missing (i + 1) here)]
-              ++ [(i + 1, Missing end (drop 1 here)) | i + 1 < end]
-       in s
-            { stMissing = foldr (uncurry IntMap.insert) (IntMap.delete key (stMissing s)) pieces,
-              stOrphans = filter (/= i) (map fst pieces) ++ filter (/= key) (stOrphans s)
-            }
-  arrive run i 1 [Outcome i (lostWorker lost) (Left (toException lost))]
-
--- | Ends one worker and takes over what it had.
-dismiss :: Run a b -> Int -> IO ()
-dismiss run slot = do
-  worker <- IntMap.lookup slot . stWorkers <$> readIORef (runState run)
-  for_ worker $ \w -> do
-    leaving run slot
-    killNow (workerProcess w)
-    ended <- reapWait (workerProcess w) 5000
-    bury run slot w (fromMaybe Vanished ended)
-
--- Work -----------------------------------------------------------------------
-
--- Hands out chunks: enough to keep the workers busy until the next round,
--- bounded by the window.
-handOut :: Run a b -> IO ()
-handOut run = do
-  s <- readIORef (runState run)
-  unless (stClosed s || stDormant s) $ do
-    cost <- itemCost run
-    seen <- known (runFeed run)
-    waiting <- backlog (runCrew run)
-    let ahead = max (lookAhead settings (stSize s)) (fromMaybe (supply cost) (window options))
-        plan = publishMore settings cost (isJust (knownEnd seen)) (wantedChunks settings cost (stSize s))
-    wantUpTo (runFeed run) (stDelivered s + ahead + 1)
-    plan run (min (knownCount seen) (stDelivered s + ahead) - stNext s) waiting
-    after <- readIORef (runState run)
-    when (Just (stNext after) == (knownCount seen <$ knownEnd seen)) $ do
-      closeCrew (runCrew run)
-      change run (\st -> st {stClosed = True})
-  where
-    options = jobOptions (runJob run)
-    workerCount = jobWorkers (runJob run)
-    settings = Settings (chunking options) workerCount (window options)
-    -- Items that keep all workers busy for a while.
-    supply = maybe 0 (\ns -> min 65536 (workerCount * ceiling (supplyNs / max 1 ns)))
-
--- | The tender looks every 20 ms: twice that much work is handed out ahead.
-supplyNs :: Double
-supplyNs = 4e7
-
--- | How many chunks should be waiting to be claimed.
-wantedChunks :: Settings -> Maybe Double -> Int -> Int
-wantedChunks settings cost size = max (chunksAhead * setWorkers settings) (min (slots `div` 4) supplied)
-  where
-    supplied = case cost of
-      Just ns -> setWorkers settings * ceiling (supplyNs / max 1 (ns * fromIntegral (max 1 size)))
-      Nothing -> 0
-
--- Repeats the planner's step with the same measurement until enough waits.
-publishMore :: Settings -> Maybe Double -> Bool -> Int -> Run a b -> Int -> Int -> IO ()
-publishMore settings cost ended wanted run available0 waiting0 = do
-  size0 <- stSize <$> readIORef (runState run)
-  let go available waiting
-        | available <= 0 || waiting >= wanted = pure ()
-        | otherwise = do
-          let decision = step settings (Seen cost Nothing available ended 0 size0)
-          taken <- takeWhileM (handOutOne run) (stepChunks decision)
-          change run (\s -> s {stSize = stepSize decision})
-          unless (null taken) (go (available - sum taken) (waiting + length taken))
-  go available0 waiting0
-
-takeWhileM :: (x -> IO Bool) -> [x] -> IO [x]
-takeWhileM _ [] = pure []
-takeWhileM act (x : xs) = do
-  continue <- act x
-  if continue then (x :) <$> takeWhileM act xs else pure []
-
--- | 'False': no slot is free now.
-handOutOne :: Run a b -> Int -> IO Bool
-handOutOne run n = do
-  s <- readIORef (runState run)
-  let first = stNext s
-  -- The piece is known before anybody can claim it.
-  taken <- publish (runCrew run) (Chunk first n)
-  when taken $
-    writeIORef
-      (runState run)
-      s
-        { stMissing = IntMap.insert first (Missing (first + n) (stCells s)) (stMissing s),
-          stNext = first + n,
-          stCells = drop n (stCells s),
-          stChunks = stChunks s + 1
-        }
-  pure taken
-
--- | Nanoseconds an item takes, as far as is known.
-itemCost :: Run a b -> IO (Maybe Double)
-itemCost run = do
-  counters <- mapM (readCounters (runCrew run)) [0 .. jobWorkers (runJob run) - 1]
+measuredCost :: Crew -> Int -> IO (Maybe Double)
+measuredCost crew workers = do
+  counters <- mapM (readCounters crew) [0 .. workers - 1]
   let items = sum (map countedItems counters)
       busy = sum (map countedBusyNs counters)
   pure (if items == 0 then Nothing else Just (fromIntegral busy / fromIntegral items))
 
--- Workers --------------------------------------------------------------------
-
--- Starts as many workers as there is work for that nobody has.
-hire :: Run a b -> IO ()
-hire run = do
-  s <- readIORef (runState run)
-  waiting <- backlog (runCrew run)
-  let free = [slot | slot <- [0 .. jobWorkers (runJob run) - 1], IntMap.notMember slot (stWorkers s)]
-      orphans = stOrphans s
-      wanted = min (length free) (length orphans + waiting)
-  unless (stDormant s || wanted == 0 || not (isNothing (stFatal s))) $ do
-    let shares = deal wanted orphans
-    change run (\st -> st {stOrphans = []})
-    for_ (zip free shares) $ \(slot, share) -> do
-      hired <- try (hireOne run slot share)
-      case hired of
-        Right () -> pure ()
-        Left e -> do
-          change run (\st -> st {stOrphans = share ++ stOrphans st})
-          unhireable run (e :: SomeException)
-
--- | Deals a list round robin to so many hands.
-deal :: Int -> [x] -> [[x]]
-deal n xs = [every (drop k xs) | k <- [0 .. n - 1]]
-  where
-    every [] = []
-    every (y : ys) = y : every (drop (n - 1) ys)
-
--- With some workers alive the run goes on, slower; with none it cannot.
-unhireable :: Run a b -> SomeException -> IO ()
-unhireable run e = do
-  alive <- IntMap.size . stWorkers <$> readIORef (runState run)
-  let why = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, memory limits and `maru doctor`"
-  if alive > 0
-    then note run (show why)
-    else change run (\s -> s {stFatal = Just (toException why)})
-
-hireOne :: Run a b -> Int -> [Int] -> IO ()
-hireOne run slot share = do
-  s <- readIORef (runState run)
-  seen <- known (runFeed run)
-  channel <- newLog (64 * 1024 * 1024 * 1024)
-  region <- case (runByCopy run, jobCodec job) of
-    (Nothing, Nothing) -> Just <$> newRegion (regionMiB options)
-    _ -> pure Nothing
-  setCurrent (runCrew run) slot (-1)
-  snapshot <- takeSnapshot
-  let segments =
-        [ Segment key (end - key) cells
-          | key <- share,
-            Just (Missing end cells) <- [IntMap.lookup key (stMissing s)]
-        ]
-  pid <- forkProcess (runWorker (assignment s channel region snapshot segments (knownCount seen)))
-  freeSnapshot snapshot
-  pidfd <- openPidfd pid
-  let w = Worker (Process pid pidfd) channel region [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] False
-  change run (\st -> st {stWorkers = IntMap.insert slot w (stWorkers st), stStarted = stStarted st + 1})
-  where
-    job = runJob run
-    options = jobOptions job
-    assignment s channel region snapshot segments seen =
-      Assignment
-        { assignedWorker = slot,
-          assignedParent = runSelf run,
-          assignedParentPidfd = runSelfPidfd run,
-          assignedSnapshot = snapshot,
-          assignedCrew = runCrew run,
-          assignedLog = channel,
-          assignedRegion = region,
-          assignedSharing = sharing options,
-          assignedCodec = jobCodec job,
-          assignedFunction = jobFunction job,
-          assignedInitialiser = initialise options,
-          assignedSegments = segments,
-          assignedCursor = case IntMap.lookupMin (stMissing s) of
-            Just (at, Missing _ cells) -> Cursor at cells
-            Nothing -> Cursor (stNext s) (stCells s),
-          assignedKnown = seen,
-          assignedNursery = 64 * 1024 * 1024,
-          assignedSiblings = jobWorkers job
-        }
-
--- The end --------------------------------------------------------------------
-
--- | Idempotent; may be called from any thread, a finalizer too.
-endRun :: Run a b -> IO ()
-endRun run = do
-  first <- locked run $ do
-    s <- readIORef (runState run)
-    unless (stEnded s) $ do
-      for_ (stWorkers s) (killNow . workerProcess)
-      for_ (IntMap.keys (stWorkers s)) (dismiss run)
-      change run $ \st ->
-        st {stEnded = True, stMissing = IntMap.empty, stArrived = IntMap.empty, stCells = []}
-      freeCrew (runCrew run)
-      closePidfd (runSelfPidfd run)
-    pure (not (stEnded s))
-  -- Not waited for: a spine that never allocates cannot be interrupted.
-  when first . void . forkIO $ do
-    readIORef (runTeller run) >>= traverse_ killThread
-    stopFeed (runFeed run)
-
-reportOf :: Run a b -> IO Report
-reportOf run = locked run $ do
-  s <- readIORef (runState run)
+linkTo :: Crew -> Int -> IO Link
+linkTo crew worker = do
+  channel <- newLog channelBytes
+  setCurrent crew worker (-1)
   pure
-    Report
-      { reportBackend = Shm,
-        reportWorkersStarted = stStarted s,
-        reportWorkersLost = stLost s,
-        reportChunks = stChunks s,
-        reportTransports = Map.toList (stCrossed s),
-        reportInCaller = stInCaller s,
-        reportNotes = reverse (stNotes s)
+    Link
+      { nextRecordOf = nextRecord channel,
+        recordsRead = releaseRecords channel,
+        unfinished = do
+          claimed <- claimOf crew worker
+          current <- fromIntegral . countedCurrent <$> readCounters crew worker
+          forfeit crew worker
+          pure (maybe [] pure claimed, if current < 0 then Nothing else Just current),
+        closeLink = freeLog channel,
+        workerEnd = do
+          policy <- newWaitPolicy
+          pure
+            WorkerEnd
+              { claimChunk = claim crew worker policy,
+                chunkDone = \n ns -> do
+                  countItem crew worker (fromIntegral n)
+                  countBusy crew worker (fromIntegral ns)
+                  done crew worker,
+                evaluating = setCurrent crew worker,
+                reserveRecord = reserve channel,
+                commitRecord = \bytes index kind -> do
+                  commit channel bytes index kind
+                  ring crew
+              }
       }
+
+-- | Address space of a log; its pages are used once and given back.
+channelBytes :: Num n => n
+channelBytes = 64 * 1024 * 1024 * 1024

@@ -9,6 +9,7 @@ module Maru.Native.Channel
   ( -- * Waiting
     WaitPolicy,
     newWaitPolicy,
+    freeWaitPolicy,
     nowNs,
 
     -- * Log
@@ -51,7 +52,7 @@ where
 import Control.Exception (throwIO)
 import Data.Int (Int64)
 import Data.Word (Word16, Word32, Word64)
-import Foreign (Ptr, alloca, allocaBytes, mallocBytes, peek, peekByteOff, poke, pokeByteOff)
+import Foreign (Ptr, alloca, allocaBytes, free, mallocBytes, peek, peekByteOff, poke, pokeByteOff)
 import Foreign.C (CInt (..), Errno (..), eAGAIN, eNOSPC, ePIPE, errnoToIOError)
 import Maru.Failure (Unavailable (..))
 
@@ -66,13 +67,15 @@ foreign import ccall unsafe "maru_wait_policy_init"
 foreign import ccall unsafe "maru_now_ns"
   nowNs :: IO Int64
 
--- | The adaptive policy. The 16 bytes live as long as the process: one per
--- coordinator or worker.
+-- | The adaptive policy; free it with 'freeWaitPolicy'.
 newWaitPolicy :: IO WaitPolicy
 newWaitPolicy = do
   p <- mallocBytes 16
   _ <- c_policyInit p 0
   pure (WaitPolicy p)
+
+freeWaitPolicy :: WaitPolicy -> IO ()
+freeWaitPolicy (WaitPolicy p) = free p
 
 -- Log ------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 -- | What the records between a forked worker and its coordinator say.
 -- /Internal/.
-module Maru.Backend.Shm.Wire
+module Maru.Backend.Process.Wire
   ( -- * Kinds of record
     Kind (..),
     kindWord,

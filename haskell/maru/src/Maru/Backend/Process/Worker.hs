@@ -4,7 +4,7 @@
 -- A worker never returns: it ends by @_exit@, so that no finalizer, no exit
 -- handler and no last collection of the inherited heap runs in it. Whatever it
 -- has to say, exceptions included, goes through its log.
-module Maru.Backend.Shm.Worker
+module Maru.Backend.Process.Worker
   ( Assignment (..),
     Segment (..),
     Cursor (..),
@@ -27,10 +27,11 @@ import Foreign (Ptr, castPtr, copyBytes, pokeElemOff)
 import Foreign.C (CInt)
 import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
 import GHC.IO (unsafeUnmask)
-import Maru.Backend.Shm.Wire
+import Maru.Backend.Process.Fabric
+import Maru.Backend.Process.Wire
 import Maru.Codec (Codec (..))
 import Maru.Internal.Budget (enterWorker)
-import Maru.Native.Channel
+import Maru.Native.Channel (nowNs)
 import Maru.Native.Process
 import Maru.Native.Region (Region, regionAdd, regionRoom)
 import qualified Maru.Native.Region as Region
@@ -48,12 +49,10 @@ data Segment a = Segment
 
 -- | Everything a worker is told at birth. It inherits the rest.
 data Assignment a b = Assignment
-  { assignedWorker :: !Int,
-    assignedParent :: !ProcessID,
+  { assignedParent :: !ProcessID,
     assignedParentPidfd :: !CInt,
     assignedSnapshot :: !Snapshot,
-    assignedCrew :: !Crew,
-    assignedLog :: !Log,
+    assignedLink :: !Link,
     -- | 'Nothing': results go as copies.
     assignedRegion :: !(Maybe Region),
     assignedSharing :: !Bool,
@@ -80,7 +79,9 @@ runWorker a = do
   prologue a
   started <- nowNs
   fresh <- newIORef True
-  outcome <- try (unsafeUnmask (work (Worker a started fresh)))
+  outcome <- try $ do
+    end <- workerEnd (assignedLink a)
+    unsafeUnmask (work (Worker a end started fresh))
   case outcome of
     Right () -> exitNow 0
     -- Only our own machinery can throw here; the coordinator sees status 70
@@ -104,6 +105,7 @@ prologue a = do
 
 data Worker a b = Worker
   { assignment :: !(Assignment a b),
+    link :: !WorkerEnd,
     startedNs :: !Int64,
     -- | Nothing has been committed yet.
     freshLog :: !(IORef Bool)
@@ -121,8 +123,7 @@ work w = do
       _ <- forkIO (freeStuck main)
       for_ (assignedSegments a) $ \s ->
         runItems w (segmentFirst s) (segmentCount s) (segmentCells s)
-      policy <- newWaitPolicy
-      claimLoop w policy (assignedCursor a)
+      claimLoop w (assignedCursor a)
   where
     a = assignment w
 
@@ -146,27 +147,22 @@ freeStuck worker = look (0 :: Int)
             look (n + 1)
         _ -> look 0
 
--- Claims until the coordinator has closed the crew and nothing is left.
-claimLoop :: Worker a b -> WaitPolicy -> Cursor a -> IO ()
-claimLoop w policy cursor = do
+-- Claims until the coordinator has closed the fabric and nothing is left.
+claimLoop :: Worker a b -> Cursor a -> IO ()
+claimLoop w cursor = do
   now <- nowNs
   growNursery w now
-  claimed <- claim crew me policy (now + 1000000000)
+  claimed <- claimChunk (link w) (now + 1000000000)
   case claimed of
     Closed -> pure ()
-    NotYet -> claimLoop w policy cursor
+    NotYet -> claimLoop w cursor
     Claimed (Chunk first count) -> do
       before <- nowNs
       cells <- reach w cursor first count
       rest <- runItems w first count cells
       after <- nowNs
-      countItem crew me (fromIntegral count)
-      countBusy crew me (fromIntegral (after - before))
-      done crew me
-      claimLoop w policy (Cursor (first + count) rest)
-  where
-    crew = assignedCrew (assignment w)
-    me = assignedWorker (assignment w)
+      chunkDone (link w) count (after - before)
+      claimLoop w (Cursor (first + count) rest)
 
 -- The allocation area is worth more than a second core's collector (measured;
 -- docs/map.md), but its pages cost time to touch: it grows with the worker's
@@ -229,7 +225,7 @@ runItems w first count cells0 = open first >>= go first cells0
           retire w i "its copy of the input ended early"
           pure []
         (x : rest) -> do
-          setCurrent (assignedCrew a) (assignedWorker a) i
+          evaluating (link w) i
           let y = assignedFunction a x
           placed <- place w y
           case placed of
@@ -296,9 +292,8 @@ send w kind i bytes = do
 
 publishRecord :: Worker a b -> Int -> Int -> Kind -> IO ()
 publishRecord w bytes i kind = do
-  commit (assignedLog (assignment w)) bytes i (kindWord kind)
+  commitRecord (link w) bytes i (kindWord kind)
   writeIORef (freshLog w) False
-  ring (assignedCrew (assignment w))
 
 -- | Exit status of a worker whose log is full; no fault of its items.
 logUsedUp :: Int
@@ -308,7 +303,7 @@ logUsedUp = 73
 -- not even fit a new one is refused, or its item would go round for ever.
 reserveRoom :: Worker a b -> Int -> Int -> IO (Ptr Word64)
 reserveRoom w i bytes = do
-  room <- reserve (assignedLog (assignment w)) bytes
+  room <- reserveRecord (link w) bytes
   case room of
     Reserved p -> pure p
     LogFull -> do

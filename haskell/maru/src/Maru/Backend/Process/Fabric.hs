@@ -1,0 +1,71 @@
+-- | How a coordinator and its forked workers reach each other. /Internal/.
+--
+-- One coordinator ("Maru.Backend.Process") serves every fabric. What a fabric
+-- promises:
+--
+--   * a chunk that was published is either unclaimed, or 'unfinished' of exactly
+--     one worker, or finished: also when that worker is killed at any instruction;
+--   * records of one link arrive in order, whole, or not at all;
+--   * 'awaitNews' returns when anything happened since 'newsSeen', at the latest
+--     at its deadline; an asynchronous exception ends it at once.
+--
+-- The coordinator calls everything but 'awaitNews' and 'ringNews' under its lock.
+module Maru.Backend.Process.Fabric
+  ( Fabric (..),
+    Link (..),
+    WorkerEnd (..),
+    Chunk (..),
+    Record (..),
+    Reserved (..),
+    Claimed (..),
+  )
+where
+
+import Data.Int (Int64)
+import Data.Word (Word16, Word32)
+import Maru.Native.Channel (Chunk (..), Claimed (..), Record (..), Reserved (..))
+
+data Fabric = Fabric
+  { -- | 'False': no room for another unfinished chunk now.
+    publishChunk :: Chunk -> IO Bool,
+    -- | Chunks that nobody has claimed.
+    unclaimed :: IO Int,
+    -- | No chunk will be published any more.
+    closeFabric :: IO (),
+    newsSeen :: IO Word32,
+    ringNews :: IO (),
+    -- | News seen before, deadline.
+    awaitNews :: Word32 -> Int64 -> IO (),
+    -- | Measured nanoseconds per item.
+    itemCost :: IO (Maybe Double),
+    -- | Both ends of a link to the worker of that number, before it is forked.
+    openLink :: Int -> IO Link,
+    freeFabric :: IO ()
+  }
+
+-- | To one worker. The coordinator's side.
+data Link = Link
+  { -- | The next record; its chunk is valid until 'recordsRead'.
+    nextRecordOf :: IO (Maybe Record),
+    -- | What was read is no longer needed.
+    recordsRead :: IO (),
+    -- | Called once, when the worker is dead and its records are read: the chunks
+    -- it had, which are free again, and the index it was evaluating, where known.
+    unfinished :: IO ([Chunk], Maybe Int),
+    closeLink :: IO (),
+    -- | Called once, in the worker.
+    workerEnd :: IO WorkerEnd
+  }
+
+-- | The worker's side.
+data WorkerEnd = WorkerEnd
+  { -- | Waits until the deadline.
+    claimChunk :: Int64 -> IO Claimed,
+    -- | So many items took so many nanoseconds, and their results are sent.
+    chunkDone :: Int -> Int64 -> IO (),
+    evaluating :: Int -> IO (),
+    -- | Room for a record of so many bytes.
+    reserveRecord :: Int -> IO Reserved,
+    -- | Bytes, index, kind.
+    commitRecord :: Int -> Int -> Word16 -> IO ()
+  }
