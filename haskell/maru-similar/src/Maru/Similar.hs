@@ -1,0 +1,169 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE RankNTypes #-}
+
+-- | Which submissions of a collection are similar?
+--
+-- > Right corpus <- readCorpus LanguageAuto [] ["submissions"]
+-- > let prepared = prepare map defaultConfig corpus
+-- >     report = assemble defaultConfig prepared (comparePrepared map defaultConfig prepared)
+--
+-- The map is a parameter: any that equals 'map' gives the same report, to the
+-- byte.
+module Maru.Similar
+  ( -- * Options
+    Config (..),
+    defaultConfig,
+
+    -- * Steps
+    ParallelMap,
+    Prepared (..),
+    Submission (..),
+    prepare,
+    comparePrepared,
+    Row,
+    Report (..),
+    assemble,
+
+    -- * Reading
+    module Maru.Similar.Corpus,
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.List (partition, sort, sortOn)
+import qualified Data.Vector as V
+import qualified Data.Vector.Unboxed as VU
+import Maru.Similar.Corpus
+import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Normalise
+import Maru.Similar.Pairs
+import Maru.Similar.Tiling
+import Maru.Similar.Token (tokenErrors)
+
+data Config = Config
+  { configView :: !View,
+    -- | Tokens of the shortest match that counts, at least 1.
+    configMinMatch :: !Int,
+    -- | Pairs below this similarity are not reported.
+    configThreshold :: !Double
+  }
+  deriving (Eq, Show)
+
+-- | 'Structure', 9 tokens, all pairs.
+defaultConfig :: Config
+defaultConfig = Config Structure 9 0
+
+-- | What is known of a submission besides its code.
+data Submission = Submission
+  { submissionName :: !ByteString,
+    submissionFiles :: !Int,
+    -- | Tokens compared.
+    submissionTokens :: !Int,
+    -- | Tokens that the base has too.
+    submissionExcluded :: !Int,
+    -- | Tokens that are not Java, and literals and comments that do not end.
+    submissionErrors :: !Int
+  }
+  deriving (Eq, Show)
+
+-- | Submissions ready to be compared, by name.
+data Prepared = Prepared
+  { preparedSubmissions :: !(V.Vector Submission),
+    preparedCodes :: !(V.Vector Codes),
+    preparedLeftOut :: ![LeftOut]
+  }
+
+-- | Everything that is reported.
+data Report = Report
+  { reportConfig :: !Config,
+    -- | By name; what is left by position elsewhere points here.
+    reportSubmissions :: !(V.Vector Submission),
+    -- | Of each submission, tokens compared.
+    reportLengths :: !(VU.Vector Int),
+    reportLeftOut :: ![LeftOut],
+    -- | How many pairs were compared, reported or not.
+    reportCompared :: !Int,
+    reportPairs :: !PairTable
+  }
+
+-- | What a task makes of a submission. Plain data, so that it can cross to
+-- another process.
+data Analysed = Analysed
+  { analysedCodes :: !Codes,
+    analysedExcluded :: !Int,
+    analysedErrors :: !Int
+  }
+
+-- | Lex and normalise all submissions, one task each. Those without a token are
+-- left out.
+prepare :: ParallelMap -> Config -> Corpus -> Prepared
+prepare parallel config corpus =
+  Prepared
+    { preparedSubmissions = V.fromList (map (uncurry describe) full),
+      preparedCodes = V.fromList (map (analysedCodes . snd) full),
+      preparedLeftOut = sort (corpusLeftOut corpus ++ concatMap (hollow . fst) void)
+    }
+  where
+    entries = corpusEntries corpus
+    analysed = parallel (analyse config base) (map entrySources entries)
+    (full, void) = partition (not . isVoid . snd) (zip entries analysed)
+    isVoid a = ownLength (analysedCodes a) == 0 && analysedExcluded a == 0
+    hollow entry = [LeftOut (sourcePath s) "no code: only comments and white space" | s <- entrySources entry]
+    base = baseIndex config (corpusBase corpus)
+
+describe :: Entry -> Analysed -> Submission
+describe entry a =
+  Submission
+    { submissionName = entryName entry,
+      submissionFiles = length (entrySources entry),
+      submissionTokens = ownLength (analysedCodes a),
+      submissionExcluded = analysedExcluded a,
+      submissionErrors = analysedErrors a
+    }
+
+baseIndex :: Config -> [Source] -> Maybe Index
+baseIndex _ [] = Nothing
+baseIndex config sources = Just (index m (side m (fst (lexAll config sources))))
+  where
+    m = configMinMatch config
+
+-- | The code of all sources, and how much is wrong with them.
+lexAll :: Config -> [Source] -> (Codes, Int)
+lexAll config sources = (joinWithBarriers (map fst each), sum (map snd each))
+  where
+    each = map one sources
+    one (Source _ bytes) = (normalise (configView config) bytes tokens, tokenErrors tokens)
+      where
+        tokens = lexJava bytes
+
+analyse :: Config -> Maybe Index -> [Source] -> Analysed
+analyse config base sources = Analysed own (ownLength codes - ownLength own) errors
+  where
+    (codes, errors) = lexAll config sources
+    own = maybe codes (withoutBase config codes) base
+
+-- | Without what tiles with the base.
+withoutBase :: Config -> Codes -> Index -> Codes
+withoutBase config codes base = excluding (sortOn fst ranges) codes
+  where
+    ranges = [(matchRight t, matchLength t) | t <- tilingTiles (tiles base (side m codes))]
+    m = configMinMatch config
+
+-- | All pairs, one task per submission; produced as the map produces.
+comparePrepared :: ParallelMap -> Config -> Prepared -> [Row]
+comparePrepared parallel config = compareAll parallel (configMinMatch config) . preparedCodes
+
+assemble :: Config -> Prepared -> [Row] -> Report
+assemble config prepared rows =
+  Report
+    { reportConfig = config,
+      reportSubmissions = submissions,
+      reportLengths = lengths,
+      reportLeftOut = preparedLeftOut prepared,
+      reportCompared = n * (n - 1) `div` 2,
+      reportPairs = rankPairs (configThreshold config) lengths rows
+    }
+  where
+    submissions = preparedSubmissions prepared
+    n = V.length submissions
+    lengths = VU.convert (V.map submissionTokens submissions)

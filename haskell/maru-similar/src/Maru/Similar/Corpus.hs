@@ -1,0 +1,264 @@
+{-# LANGUAGE LambdaCase #-}
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Reading a collection of submissions.
+--
+-- A submission is a direct child, file or folder, of a path; of a folder, all
+-- source files below it, sorted by path. A path that is itself a file is one
+-- submission. Whatever is not read is named with the reason: nothing is skipped
+-- silently. Names are bytes, in any locale.
+--
+-- Symbolic links are followed, but no folder and no file is read twice for one
+-- submission, so loops end. Pipes, sockets and devices are never opened.
+module Maru.Similar.Corpus
+  ( Language (..),
+    Entry (..),
+    Source (..),
+    LeftOut (..),
+    Corpus (..),
+    BadPath (..),
+    readCorpus,
+  )
+where
+
+import Control.Exception (IOException, try)
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import qualified Data.ByteString.Char8 as BC
+import Data.Function (on)
+import Data.IORef
+import Data.List (groupBy, sort, sortOn)
+import qualified Data.Set as Set
+import qualified Data.Text.Encoding as T
+import qualified Data.Text.Encoding.Error as T
+import System.IO (hClose)
+import System.IO.Error (ioeGetErrorString, isDoesNotExistError)
+import System.Posix.ByteString
+
+-- | Which files are source files.
+data Language
+  = -- | Those whose name says so (@.java@).
+    LanguageAuto
+  | -- | The same below a folder; a file given by itself is Java whatever its
+    -- name.
+    Java
+  deriving (Eq, Show, Enum, Bounded)
+
+data Source = Source
+  { sourcePath :: !RawFilePath,
+    sourceBytes :: !ByteString
+  }
+  deriving (Eq, Show)
+
+-- | A submission, not yet looked into.
+data Entry = Entry
+  { -- | Its path below the given path; prefixed with that where it would be
+    -- ambiguous.
+    entryName :: !ByteString,
+    -- | At least one.
+    entrySources :: ![Source]
+  }
+  deriving (Eq, Show)
+
+-- | A file or folder that was not read, and why.
+data LeftOut = LeftOut
+  { leftOutPath :: !RawFilePath,
+    leftOutReason :: !ByteString
+  }
+  deriving (Eq, Ord, Show)
+
+data Corpus = Corpus
+  { -- | By name.
+    corpusEntries :: ![Entry],
+    -- | The template code, all bases together.
+    corpusBase :: ![Source],
+    -- | By path.
+    corpusLeftOut :: ![LeftOut]
+  }
+  deriving (Eq, Show)
+
+-- | A given path that cannot be used, and why.
+data BadPath = BadPath !RawFilePath !ByteString
+  deriving (Eq, Show)
+
+-- | Identity of a file: device and inode.
+type FileKey = (DeviceID, FileID)
+
+-- | Read the submissions of the paths, and the base (paths of files or folders
+-- that hold template code).
+readCorpus :: Language -> [RawFilePath] -> [RawFilePath] -> IO (Either BadPath Corpus)
+readCorpus language bases paths = do
+  bad <- firstBad (bases ++ paths)
+  case bad of
+    Just b -> pure (Left b)
+    Nothing -> do
+      log_ <- newIORef []
+      baseKeys <- mapM fileKey bases
+      base <- concat <$> mapM (readTree log_ language) bases
+      seen <- newIORef (Set.fromList baseKeys)
+      entries <- concat <$> mapM (readPath log_ seen language) paths
+      missed <- readIORef log_
+      pure (Right (Corpus (nameAll entries) base (sort missed)))
+
+firstBad :: [RawFilePath] -> IO (Maybe BadPath)
+firstBad = \case
+  [] -> pure Nothing
+  p : ps ->
+    try (usable p) >>= \case
+      Right (Just why) -> pure (Just (BadPath p why))
+      Left e -> pure (Just (BadPath p (reasonOf e)))
+      Right Nothing -> firstBad ps
+  where
+    usable p = do
+      status <- getFileStatus p
+      if isDirectory status
+        then Nothing <$ listFolder p
+        else pure (if isRegularFile status then Nothing else Just (kindOf status))
+
+type Log = IORef [LeftOut]
+
+leaveOut :: Log -> RawFilePath -> ByteString -> IO ()
+leaveOut log_ path why = modifyIORef' log_ (LeftOut path why :)
+
+-- | Path, name below it, sources.
+type Found = (RawFilePath, ByteString, [Source])
+
+-- | The submissions of one path. No child is taken twice, also over several
+-- paths.
+readPath :: Log -> IORef (Set.Set FileKey) -> Language -> RawFilePath -> IO [Found]
+readPath log_ seen language path = do
+  isFolder <- isDirectory <$> getFileStatus path
+  if isFolder
+    then do
+      children <- listFolder path
+      concat <$> mapM child children
+    else submission path path
+  where
+    child name
+      | hidden name = [] <$ leaveOut log_ (path </> name) "hidden"
+      | otherwise = submission (path </> name) name
+    submission full name =
+      try (fileKey full) >>= \case
+        Left e -> [] <$ leaveOut log_ full (reasonListed e)
+        Right key -> do
+          known <- Set.member key <$> readIORef seen
+          if known
+            then [] <$ leaveOut log_ full "already read, or part of the base"
+            else do
+              modifyIORef' seen (Set.insert key)
+              sources <- readTree log_ (if full == path then language else LanguageAuto) full
+              pure [(path, name, sources) | not (null sources)]
+
+-- | All sources of a file or folder. A folder without any is left out itself.
+readTree :: Log -> Language -> RawFilePath -> IO [Source]
+readTree log_ language top = do
+  visited <- newIORef Set.empty
+  found <- go visited top
+  isFolder <- either noFolder isDirectory <$> try (getFileStatus top)
+  if null found && isFolder
+    then [] <$ leaveOut log_ top "holds no Java source that can be read"
+    else pure found
+  where
+    noFolder :: IOException -> Bool
+    noFolder _ = False
+    go visited path =
+      try (visit visited path) >>= \case
+        Right sources -> pure sources
+        Left e -> [] <$ leaveOut log_ path (reasonListed e)
+    visit visited path = do
+      status <- getFileStatus path
+      let key = (deviceID status, fileID status)
+      known <- Set.member key <$> readIORef visited
+      modifyIORef' visited (Set.insert key)
+      case () of
+        _
+          | known -> [] <$ leaveOut log_ path "reached before by another way (a link)"
+          | isDirectory status -> do
+            names <- listFolder path
+            concat <$> mapM (below visited path) names
+          | not (isRegularFile status) -> [] <$ leaveOut log_ path (kindOf status)
+          | not (isSource (if path == top then language else LanguageAuto) path) -> [] <$ leaveOut log_ path "not a Java file"
+          | otherwise -> readSource log_ path (fileSize status)
+    below visited path name
+      | hidden name = [] <$ leaveOut log_ (path </> name) "hidden"
+      | otherwise = go visited (path </> name)
+
+isSource :: Language -> RawFilePath -> Bool
+isSource language path = language == Java || ".java" `B.isSuffixOf` path
+
+readSource :: Log -> RawFilePath -> FileOffset -> IO [Source]
+readSource log_ path size
+  | size == 0 = [] <$ leaveOut log_ path "empty"
+  | size > largestSource = [] <$ leaveOut log_ path "larger than 1 GiB"
+  | otherwise = do
+    bytes <- decode <$> readBytes path
+    if B.elem 0 (B.take 4096 bytes)
+      then [] <$ leaveOut log_ path "binary"
+      else pure [Source path bytes]
+
+largestSource :: FileOffset
+largestSource = 1024 * 1024 * 1024
+
+-- | Without waiting, should the file have become a pipe by now.
+readBytes :: RawFilePath -> IO ByteString
+readBytes path = do
+  fd <- openFd path ReadOnly Nothing defaultFileFlags {nonBlock = True}
+  handle <- fdToHandle fd
+  bytes <- B.hGetContents handle
+  hClose handle
+  pure bytes
+
+-- | UTF-16 is seen by its byte order mark.
+decode :: ByteString -> ByteString
+decode bytes
+  | "\xff\xfe" `B.isPrefixOf` bytes = T.encodeUtf8 (T.decodeUtf16LEWith T.lenientDecode (B.drop 2 bytes))
+  | "\xfe\xff" `B.isPrefixOf` bytes = T.encodeUtf8 (T.decodeUtf16BEWith T.lenientDecode (B.drop 2 bytes))
+  | otherwise = bytes
+
+-- | Sorted by bytes, without @.@ and @..@.
+listFolder :: RawFilePath -> IO [ByteString]
+listFolder path = do
+  stream <- openDirStream path
+  names <- collect stream
+  closeDirStream stream
+  pure (sort (filter (`notElem` [".", ".."]) names))
+  where
+    collect stream = do
+      name <- readDirStream stream
+      if B.null name then pure [] else (name :) <$> collect stream
+
+fileKey :: RawFilePath -> IO FileKey
+fileKey path = (\s -> (deviceID s, fileID s)) <$> getFileStatus path
+
+hidden :: ByteString -> Bool
+hidden name = "." `B.isPrefixOf` name
+
+kindOf :: FileStatus -> ByteString
+kindOf status
+  | isNamedPipe status = "a pipe, not a file"
+  | isSocket status = "a socket, not a file"
+  | otherwise = "a device, not a file"
+
+reasonOf :: IOException -> ByteString
+reasonOf e
+  | isDoesNotExistError e = "does not exist"
+  | otherwise = "cannot be read: " <> BC.pack (ioeGetErrorString e)
+
+-- | The reason for what its folder lists.
+reasonListed :: IOException -> ByteString
+reasonListed e
+  | isDoesNotExistError e = "a broken symbolic link, or removed meanwhile"
+  | otherwise = reasonOf e
+
+(</>) :: RawFilePath -> ByteString -> RawFilePath
+folder </> name
+  | "/" `B.isSuffixOf` folder = folder <> name
+  | otherwise = folder <> "/" <> name
+
+-- | Names that occur more than once are prefixed by the path they came from.
+nameAll :: [Found] -> [Entry]
+nameAll found = sortOn entryName (concatMap named (groupBy ((==) `on` nameOf) (sortOn nameOf found)))
+  where
+    nameOf (_, name, _) = name
+    named [(_, name, sources)] = [Entry name sources]
+    named same = [Entry (path </> name) sources | (path, name, sources) <- same]

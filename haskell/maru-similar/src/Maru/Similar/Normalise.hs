@@ -1,0 +1,166 @@
+{-# LANGUAGE BangPatterns #-}
+{-# LANGUAGE RankNTypes #-}
+
+-- | From tokens to the codes that are compared.
+--
+-- * Identifiers and literals become their class ('Structure') or keep their
+--   spelling as a hash ('Names').
+-- * @package@ and @import@ declarations are left out: they are no work of
+--   anybody's.
+-- * A stretch that repeats itself with a period of at most 'longestPeriod'
+--   tokens is cut after 'repeatsKept' tokens: a table of ten thousand numbers is
+--   one idea, and would otherwise outweigh the program (and make tiling
+--   quadratic).
+module Maru.Similar.Normalise
+  ( View (..),
+    Code,
+    Codes,
+    barrier,
+    isBarrier,
+    normalise,
+    collapseRepeats,
+    longestPeriod,
+    repeatsKept,
+    joinWithBarriers,
+    excluding,
+    ownLength,
+  )
+where
+
+import Control.Monad (when)
+import Control.Monad.ST (ST)
+import Data.Bits (shiftR, xor, (.&.), (.|.))
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import Data.List (intersperse)
+import Data.Primitive.PrimArray
+import Data.Word (Word32, Word64, Word8)
+import Maru.Similar.Token
+
+-- | What of a token is compared.
+data View
+  = -- | Names and values do not count, only their classes.
+    Structure
+  | -- | Names and values count.
+    Names
+  deriving (Eq, Show, Enum, Bounded)
+
+type Code = Word32
+
+type Codes = PrimArray Code
+
+-- | Matches nothing, not even itself. Stands between the files of a submission
+-- and for what was excluded, so that no tile spans either.
+barrier :: Code
+barrier = maxBound
+
+isBarrier :: Code -> Bool
+isBarrier = (== barrier)
+{-# INLINE isBarrier #-}
+
+-- | The codes of one source, without barriers. Linear time.
+normalise :: View -> ByteString -> Tokens -> Codes
+normalise view source ts = collapseRepeats (generateUpTo n fill)
+  where
+    n = tokenCount ts
+    fill :: MutablePrimArray s Code -> ST s Int
+    fill out = go 0 0
+      where
+        go !i !o
+          | i >= n = pure o
+          | kind == KwImport || kind == KwPackage = go (afterSemicolon i) o
+          | otherwise = writePrimArray out o (code i kind) >> go (i + 1) (o + 1)
+          where
+            kind = tokenKind ts i
+    afterSemicolon i
+      | i >= n = n
+      | tokenKind ts i == Semicolon = i + 1
+      | otherwise = afterSemicolon (i + 1)
+    code i kind = case view of
+      Structure -> fromIntegral (fromEnum (classOf kind))
+      Names
+        | hasSpelling kind -> spelling (tokenText source ts i)
+        | otherwise -> fromIntegral (fromEnum kind)
+
+-- | An array of at most so many codes; the action says how many it wrote.
+generateUpTo :: Int -> (forall s. MutablePrimArray s Code -> ST s Int) -> Codes
+generateUpTo n fill = runPrimArray $ do
+  out <- newPrimArray n
+  used <- fill out
+  shrinkMutablePrimArray out used
+  pure out
+
+-- | One representative for kinds that are interchangeable.
+classOf :: Kind -> Kind
+classOf kind = case kind of
+  FloatLiteral -> IntLiteral
+  TextBlock -> StringLiteral
+  KwFalse -> KwTrue
+  _ -> kind
+
+hasSpelling :: Kind -> Bool
+hasSpelling kind = kind <= TextBlock
+
+-- | Above every kind, below 'barrier'.
+spelling :: ByteString -> Code
+spelling text = (fromIntegral (h `xor` (h `shiftR` 32)) .&. 0x3fffffff) .|. 0x40000000
+  where
+    h = B.foldl' (\acc w -> (acc `xor` fromIntegral w) * 0x100000001b3) (0xcbf29ce484222325 :: Word64) text
+
+-- | Periods that 'collapseRepeats' looks for: 1 to this.
+longestPeriod :: Int
+longestPeriod = 16
+
+-- | How much of a repeating stretch is kept, at least.
+repeatsKept :: Int
+repeatsKept = 64
+
+-- | Cuts each stretch in which every token equals the one @p@ tokens before it,
+-- for a @p@ in @[1, longestPeriod]@, to its first @repeatsKept + p@ tokens.
+-- Idempotent but for what the cuts bring together. O(n).
+collapseRepeats :: Codes -> Codes
+collapseRepeats codes
+  | n <= repeatsKept = codes
+  | foldlPrimArray' max 0 surplus == 0 = codes
+  | otherwise = generateUpTo n (keepOthers 0 0)
+  where
+    n = sizeofPrimArray codes
+    surplus = runPrimArray $ do
+      flags <- newPrimArray n
+      setPrimArray flags 0 n (0 :: Word8)
+      mapM_ (flagSurplus codes flags) [1 .. longestPeriod]
+      pure flags
+    keepOthers :: Int -> Int -> MutablePrimArray s Code -> ST s Int
+    keepOthers !i !o out
+      | i >= n = pure o
+      | indexPrimArray surplus i == 0 =
+        writePrimArray out o (indexPrimArray codes i) >> keepOthers (i + 1) (o + 1) out
+      | otherwise = keepOthers (i + 1) o out
+
+flagSurplus :: Codes -> MutablePrimArray s Word8 -> Int -> ST s ()
+flagSurplus codes flags p = go p (0 :: Int)
+  where
+    n = sizeofPrimArray codes
+    go !i !run
+      | i >= n = pure ()
+      | indexPrimArray codes i /= indexPrimArray codes (i - p) = go (i + 1) 0
+      | otherwise = do
+        when (run >= repeatsKept) $ writePrimArray flags i 1
+        go (i + 1) (run + 1)
+
+-- | The files of a submission as one sequence.
+joinWithBarriers :: [Codes] -> Codes
+joinWithBarriers = mconcat . intersperse (primArrayFromList [barrier])
+
+-- | Each of the ranges (first, length; ascending, disjoint) becomes a barrier.
+excluding :: [(Int, Int)] -> Codes -> Codes
+excluding ranges codes = mconcat (go 0 ranges)
+  where
+    slice from to = clonePrimArray codes from (to - from)
+    go at [] = [slice at (sizeofPrimArray codes)]
+    go at ((first, len) : more) =
+      slice at first : primArrayFromList [barrier] : go (first + len) more
+
+-- | Tokens that count: all but barriers. O(n).
+ownLength :: Codes -> Int
+ownLength = foldlPrimArray' (\acc c -> if isBarrier c then acc else acc + 1) 0

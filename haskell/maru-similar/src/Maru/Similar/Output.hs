@@ -1,0 +1,247 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE TupleSections #-}
+
+-- | Reports as CSV, JSON and a table for people.
+module Maru.Similar.Output
+  ( csv,
+    json,
+    table,
+    TableStyle (..),
+    printableName,
+  )
+where
+
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import Data.ByteString.Builder
+import qualified Data.ByteString.Builder.Prim as P
+import Data.Char (isControl)
+import Data.List (intersperse)
+import Data.Text (Text)
+import qualified Data.Text as T
+import qualified Data.Text.Encoding as T
+import qualified Data.Text.Encoding.Error as T
+import qualified Data.Vector as V
+import qualified Data.Vector.Unboxed as VU
+import Maru.Similar
+import Maru.Similar.Normalise (View (..))
+import Maru.Similar.Pairs
+import Maru.Similar.Score
+
+-- | RFC 4180 with line feeds, header
+-- @left,right,similarity,avg,max,matched,left_tokens,right_tokens@, one row per
+-- reported pair, the most similar first. Names are the bytes of the file system.
+csv :: Report -> Builder
+csv report =
+  "left,right,similarity,avg,max,matched,left_tokens,right_tokens\n"
+    <> foldMap (row . detail report) (pairList (reportPairs report))
+  where
+    row d =
+      mconcat (intersperse (char7 ',') (csvField (leftName d) : csvField (rightName d) : numbers d))
+        <> char7 '\n'
+    numbers d =
+      [ share (similarity (detailScore d)),
+        share (scoreAverage (detailScore d)),
+        share (scoreMaximum (detailScore d)),
+        intDec (matched d),
+        intDec (leftTokens d),
+        intDec (rightTokens d)
+      ]
+
+csvField :: ByteString -> Builder
+csvField text
+  | B.any special text = char7 '"' <> P.primMapByteStringBounded quoted text <> char7 '"'
+  | otherwise = byteString text
+  where
+    special w = w == 44 || w == 34 || w == 10 || w == 13
+    quoted = P.condB (== 34) (P.liftFixedToBounded ((\w -> (w, w)) P.>$< P.word8 P.>*< P.word8)) (P.liftFixedToBounded P.word8)
+
+-- | A pair with what is printed of it.
+data Detail = Detail
+  { leftName :: !ByteString,
+    rightName :: !ByteString,
+    detailScore :: !Score,
+    matched :: !Int,
+    leftTokens :: !Int,
+    rightTokens :: !Int,
+    whole :: !Bool
+  }
+
+detail :: Report -> Pair -> Detail
+detail report pair =
+  Detail
+    { leftName = nameOf (pairLeft pair),
+      rightName = nameOf (pairRight pair),
+      detailScore = pairScore lengths pair,
+      matched = pairMatched pair,
+      leftTokens = lengths VU.! pairLeft pair,
+      rightTokens = lengths VU.! pairRight pair,
+      whole = pairComplete pair
+    }
+  where
+    lengths = reportLengths report
+    nameOf i = submissionName (reportSubmissions report V.! i)
+
+-- | A number in [0, 1] with six digits.
+share :: Double -> Builder
+share x = intDec (millionths `quot` 1000000) <> char7 '.' <> sixDigits millionths
+  where
+    millionths = round (x * 1000000) :: Int
+
+-- | The last six decimal digits.
+sixDigits :: Int -> Builder
+sixDigits = P.primFixed ((\n -> (place 100000 n, (place 10000 n, (place 1000 n, (place 100 n, (place 10 n, place 1 n)))))) P.>$< six)
+  where
+    place unit n = fromIntegral (48 + n `quot` unit `rem` 10)
+    six = P.word8 P.>*< P.word8 P.>*< P.word8 P.>*< P.word8 P.>*< P.word8 P.>*< P.word8
+
+-- | Schema @maru-similar/1@ (docs/similar.md): UTF-8, one line per element of
+-- its lists; bytes of names that are not UTF-8 become U+FFFD. What does not bear
+-- on the result (back end, workers) is not in it.
+json :: Report -> Builder
+json report =
+  "{\"schema\":\"maru-similar/1\",\n\"options\":"
+    <> options (reportConfig report)
+    <> ",\n\"compared\":"
+    <> intDec (reportCompared report)
+    <> ",\n\"submissions\":"
+    <> list submission (V.toList (reportSubmissions report))
+    <> ",\n\"leftOut\":"
+    <> list leftOut (reportLeftOut report)
+    <> ",\n\"pairs\":"
+    <> list (pairObject . detail report) (pairList (reportPairs report))
+    <> "}\n"
+  where
+    options config =
+      object
+        [ ("language", jsonString "java"),
+          ("view", jsonString (viewName (configView config))),
+          ("minMatch", intDec (configMinMatch config)),
+          ("threshold", doubleDec (configThreshold config))
+        ]
+    submission s =
+      object
+        [ ("name", jsonString (submissionName s)),
+          ("files", intDec (submissionFiles s)),
+          ("tokens", intDec (submissionTokens s)),
+          ("excludedTokens", intDec (submissionExcluded s)),
+          ("errors", intDec (submissionErrors s))
+        ]
+    leftOut (LeftOut path why) = object [("path", jsonString path), ("reason", jsonString why)]
+
+viewName :: View -> ByteString
+viewName Structure = "structure"
+viewName Names = "names"
+
+pairObject :: Detail -> Builder
+pairObject d =
+  object
+    [ ("left", jsonString (leftName d)),
+      ("right", jsonString (rightName d)),
+      ("similarity", share (similarity (detailScore d))),
+      ("avg", share (scoreAverage (detailScore d))),
+      ("max", share (scoreMaximum (detailScore d))),
+      ("matched", intDec (matched d)),
+      ("leftTokens", intDec (leftTokens d)),
+      ("rightTokens", intDec (rightTokens d)),
+      ("complete", if whole d then "true" else "false")
+    ]
+
+object :: [(Builder, Builder)] -> Builder
+object fields = char7 '{' <> mconcat (intersperse (char7 ',') (map field fields)) <> char7 '}'
+  where
+    field (key, value) = char7 '"' <> key <> "\":" <> value
+
+list :: (a -> Builder) -> [a] -> Builder
+list item items = char7 '[' <> mconcat (intersperse ",\n" (map item items)) <> char7 ']'
+
+jsonString :: ByteString -> Builder
+jsonString text = char7 '"' <> T.encodeUtf8BuilderEscaped escape (readable text) <> char7 '"'
+  where
+    escape =
+      P.condB (< 32) (P.liftFixedToBounded hexEscape) $
+        P.condB (\w -> w == 34 || w == 92) (P.liftFixedToBounded backslashed) (P.liftFixedToBounded P.word8)
+    hexEscape = (\w -> ('\\', ('u', ('0', ('0', w))))) P.>$< P.char7 P.>*< P.char7 P.>*< P.char7 P.>*< P.char7 P.>*< P.word8HexFixed
+    backslashed = ('\\',) P.>$< P.char7 P.>*< P.word8
+
+readable :: ByteString -> Text
+readable = T.decodeUtf8With T.lenientDecode
+
+-- | How a table is drawn.
+newtype TableStyle = TableStyle
+  { -- | With colours for a terminal.
+    coloured :: Bool
+  }
+
+-- | The most similar pairs, aligned; then one line that sums up.
+table :: TableStyle -> Int -> Report -> Builder
+table style top report
+  | reportCompared report == 0 = "Nothing to compare: one submission only.\n"
+  | otherwise = foldMap line shown <> summary report (length shown)
+  where
+    shown = map (detail report) (take top (pairList (reportPairs report)))
+    leftWidth = maximum (0 : map (T.length . printable . leftName) shown)
+    rightWidth = maximum (0 : map (T.length . printable . rightName) shown)
+    line d =
+      paint style d (percent (similarity (detailScore d)))
+        <> "  "
+        <> cellText leftWidth (leftName d)
+        <> "  "
+        <> cellText rightWidth (rightName d)
+        <> "  ("
+        <> extent d
+        <> ")\n"
+    cellText width name = T.encodeUtf8Builder (T.justifyLeft width ' ' (printable name))
+
+-- | What is common, of how much.
+extent :: Detail -> Builder
+extent d = atLeast <> intDec (matched d) <> " of " <> sizes <> " tokens"
+  where
+    atLeast = if whole d then "" else "at least "
+    sizes
+      | leftTokens d == rightTokens d = intDec (leftTokens d)
+      | otherwise = intDec (leftTokens d) <> " and " <> intDec (rightTokens d)
+
+-- | Rounded down, so that 100 % is said of nothing less.
+percent :: Double -> Builder
+percent x = T.encodeUtf8Builder (T.justifyRight 3 ' ' (T.pack (show n))) <> " %"
+  where
+    n = floor (x * 100 + 1e-9) :: Int
+
+-- | Red from 80 %, yellow from 60 %.
+paint :: TableStyle -> Detail -> Builder -> Builder
+paint style d text
+  | not (coloured style) = text
+  | s >= 0.8 = "\ESC[31m" <> text <> "\ESC[0m"
+  | s >= 0.6 = "\ESC[33m" <> text <> "\ESC[0m"
+  | otherwise = text
+  where
+    s = similarity (detailScore d)
+
+summary :: Report -> Int -> Builder
+summary report shown =
+  "\n"
+    <> count (V.length (reportSubmissions report)) "submission"
+    <> ", "
+    <> count (reportCompared report) "pair"
+    <> " compared; "
+    <> (if reported < reportCompared report then intDec reported <> " at or above the threshold; " else "")
+    <> intDec high
+    <> " at 80 % or more"
+    <> (if shown < reported then "; the first " <> intDec shown <> " are shown" else "")
+    <> ".\n"
+  where
+    reported = pairCount (reportPairs report)
+    high = length (takeWhile ((>= 0.8) . similarityOf) (pairList (reportPairs report)))
+    similarityOf = similarity . pairScore (reportLengths report)
+
+count :: Int -> Builder -> Builder
+count n thing = intDec n <> " " <> thing <> (if n == 1 then "" else "s")
+
+-- | A name must not steer the terminal.
+printable :: ByteString -> Text
+printable = T.map (\c -> if isControl c then '?' else c) . readable
+
+-- | The same as bytes, UTF-8.
+printableName :: ByteString -> ByteString
+printableName = T.encodeUtf8 . printable

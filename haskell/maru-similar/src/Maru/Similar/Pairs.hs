@@ -1,0 +1,128 @@
+{-# LANGUAGE RankNTypes #-}
+
+-- | All pairs of a collection, by any parallel map.
+--
+-- One task compares one submission with all that are at least as long: its
+-- m-gram table is built once. What a task returns is one unboxed array, four
+-- bytes a pair. The outcome does not depend on the map, nor on the order of the
+-- submissions.
+module Maru.Similar.Pairs
+  ( -- * Comparing
+    ParallelMap,
+    Row (..),
+    compareAll,
+
+    -- * Results
+    Pair (..),
+    PairTable,
+    rankPairs,
+    pairCount,
+    pairAt,
+    pairList,
+    pairScore,
+  )
+where
+
+import Control.Monad.ST (ST)
+import Data.Bits (shiftL, shiftR, (.&.), (.|.))
+import Data.List (sortOn, tails)
+import Data.Primitive.PrimArray
+import qualified Data.Vector as V
+import qualified Data.Vector.Algorithms.Intro as Intro
+import qualified Data.Vector.Unboxed as VU
+import qualified Data.Vector.Unboxed.Mutable as VM
+import Data.Word (Word32, Word64)
+import Maru.Similar.Normalise (Codes)
+import Maru.Similar.Score (Score, score, similarity)
+import Maru.Similar.Tiling
+
+-- | Anything that equals 'map'.
+type ParallelMap = forall a b. (a -> b) -> [a] -> [b]
+
+-- | The outcome of one task.
+data Row = Row
+  { -- | Which submission.
+    rowLeft :: !Int,
+    -- | Whom it was compared with.
+    rowRights :: !(VU.Vector Int),
+    -- | Tokens covered, by right side; times two, plus one where the tiling is
+    -- not complete.
+    rowCells :: !(VU.Vector Word32)
+  }
+
+-- | One row per submission but the last (in the tasks' order), produced as the
+-- map produces them. The minimum match length must be at least 1.
+compareAll :: ParallelMap -> Int -> V.Vector Codes -> [Row]
+compareAll parallel m submissions = zipWith assemble tasks (parallel (cells m) (map snd tasks))
+  where
+    tasks = [(map fst task, map snd task) | task@(_ : _ : _) <- tails ordered]
+    assemble (ids, _) = case ids of
+      [] -> Row 0 VU.empty
+      left : rights -> Row left (VU.fromList rights)
+    ordered = sortOn (orderKey . snd) (zip [0 ..] (map (side m) (V.toList submissions)))
+
+-- | Equal keys only for equal sequences, whose order cannot matter.
+orderKey :: Side -> (Int, Int, [Word32])
+orderKey s = (sideLength s, sizeofPrimArray (sideCodes s), primArrayToList (sideCodes s))
+
+-- | The first side against the others. Equal sequences match wholly, also where
+-- they are shorter than the minimum match length.
+cells :: Int -> [Side] -> VU.Vector Word32
+cells _ [] = VU.empty
+cells m (left : rights) = VU.fromListN (length rights) (merge same (coverages (index m left) different))
+  where
+    same = map ((== sideCodes left) . sideCodes) rights
+    different = [r | (r, False) <- zip rights same]
+    merge (True : more) found = cell (Coverage (sideLength left) True) : merge more found
+    merge (False : more) (c : found) = cell c : merge more found
+    merge _ _ = []
+
+cell :: Coverage -> Word32
+cell (Coverage n whole) = fromIntegral n * 2 + (if whole then 0 else 1)
+
+-- | A compared pair; positions in the submissions' order.
+data Pair = Pair
+  { pairLeft :: !Int,
+    pairRight :: !Int,
+    -- | Tokens that tiles cover, on either side.
+    pairMatched :: !Int,
+    -- | 'False': the work bound was met; the true coverage may be higher.
+    pairComplete :: !Bool
+  }
+  deriving (Eq, Show)
+
+-- | Pairs, the most similar first, then by position. 20 bytes a pair.
+newtype PairTable = PairTable (VU.Vector (Double, Word64, Word32))
+
+-- | The pairs of at least that similarity. The lengths are those of the
+-- submissions, in tokens. O(p log p) for p pairs.
+rankPairs :: Double -> VU.Vector Int -> [Row] -> PairTable
+rankPairs threshold lengths rows = PairTable (VU.modify sortRanked (VU.concat (map ranked rows)))
+  where
+    ranked (Row left rights found) =
+      VU.filter (\(s, _, _) -> s >= threshold) (VU.zipWith (entry left) rights found)
+    entry left right c =
+      (similarity (score (fromIntegral (c `shiftR` 1)) (lengths VU.! left) (lengths VU.! right)), at, c)
+      where
+        at = fromIntegral (min left right) `shiftL` 32 .|. fromIntegral (max left right)
+
+sortRanked :: VM.MVector s (Double, Word64, Word32) -> ST s ()
+sortRanked = Intro.sortBy $ \(s, at, _) (s', at', _) -> compare s' s <> compare at at'
+
+pairCount :: PairTable -> Int
+pairCount (PairTable t) = VU.length t
+
+-- | The index must be in @[0, pairCount)@.
+pairAt :: PairTable -> Int -> Pair
+pairAt (PairTable t) i = Pair (fromIntegral (at `shiftR` 32)) (fromIntegral (at .&. 0xffffffff)) matched (even c)
+  where
+    (_, at, c) = t VU.! i
+    matched = fromIntegral (c `shiftR` 1)
+
+-- | Produced lazily.
+pairList :: PairTable -> [Pair]
+pairList t = map (pairAt t) [0 .. pairCount t - 1]
+
+-- | From the same lengths.
+pairScore :: VU.Vector Int -> Pair -> Score
+pairScore lengths (Pair left right matched _) = score matched (lengths VU.! left) (lengths VU.! right)

@@ -1,0 +1,192 @@
+-- | Tokens of one source file, as unboxed arrays: 9 bytes a token.
+module Maru.Similar.Token
+  ( -- * Kinds
+    Kind (..),
+
+    -- * Token arrays
+    Tokens (..),
+    tokenCount,
+    tokenKind,
+    tokenStart,
+    tokenEnd,
+    tokenText,
+
+    -- * Lines
+    LineTable,
+    lineTable,
+    lineOf,
+  )
+where
+
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import Data.Vector.Unboxed (Vector)
+import qualified Data.Vector.Unboxed as VU
+import Data.Word (Word32, Word8)
+
+-- | What a token is. Contextual keywords (@var@, @record@, @yield@, ...) are
+-- identifiers: whether they are more depends on grammar, not on spelling.
+data Kind
+  = -- | A run of bytes that cannot start any token.
+    Error
+  | Identifier
+  | IntLiteral
+  | FloatLiteral
+  | CharLiteral
+  | StringLiteral
+  | TextBlock
+  | KwTrue
+  | KwFalse
+  | KwNull
+  | KwAbstract
+  | KwAssert
+  | KwBoolean
+  | KwBreak
+  | KwByte
+  | KwCase
+  | KwCatch
+  | KwChar
+  | KwClass
+  | KwConst
+  | KwContinue
+  | KwDefault
+  | KwDo
+  | KwDouble
+  | KwElse
+  | KwEnum
+  | KwExtends
+  | KwFinal
+  | KwFinally
+  | KwFloat
+  | KwFor
+  | KwGoto
+  | KwIf
+  | KwImplements
+  | KwImport
+  | KwInstanceof
+  | KwInt
+  | KwInterface
+  | KwLong
+  | KwNative
+  | KwNew
+  | KwPackage
+  | KwPrivate
+  | KwProtected
+  | KwPublic
+  | KwReturn
+  | KwShort
+  | KwStatic
+  | KwStrictfp
+  | KwSuper
+  | KwSwitch
+  | KwSynchronized
+  | KwThis
+  | KwThrow
+  | KwThrows
+  | KwTransient
+  | KwTry
+  | KwVoid
+  | KwVolatile
+  | KwWhile
+  | KwUnderscore
+  | ParenOpen
+  | ParenClose
+  | BraceOpen
+  | BraceClose
+  | BracketOpen
+  | BracketClose
+  | Semicolon
+  | Comma
+  | Dot
+  | Ellipsis
+  | At
+  | ColonColon
+  | Assign
+  | Greater
+  | Less
+  | Not
+  | Complement
+  | Question
+  | Colon
+  | Arrow
+  | Equal
+  | GreaterEqual
+  | LessEqual
+  | NotEqual
+  | AndAnd
+  | OrOr
+  | Increment
+  | Decrement
+  | Plus
+  | Minus
+  | Star
+  | Slash
+  | And
+  | Or
+  | Xor
+  | Percent
+  | ShiftLeft
+  | PlusAssign
+  | MinusAssign
+  | StarAssign
+  | SlashAssign
+  | AndAssign
+  | OrAssign
+  | XorAssign
+  | PercentAssign
+  | ShiftLeftAssign
+  deriving (Eq, Ord, Show, Enum, Bounded)
+
+-- | All tokens of a source, in order, without overlap. What lies between two
+-- tokens is white space and comments.
+data Tokens = Tokens
+  { -- | 'fromEnum' of the 'Kind'.
+    tokenKinds :: !(Vector Word8),
+    -- | Offset of the first byte.
+    tokenStarts :: !(Vector Word32),
+    -- | Offset after the last byte.
+    tokenEnds :: !(Vector Word32),
+    -- | How much is wrong with the source: 'Error' tokens, and literals and
+    -- comments that do not end.
+    tokenErrors :: !Int
+  }
+  deriving (Eq, Show)
+
+tokenCount :: Tokens -> Int
+tokenCount = VU.length . tokenKinds
+
+-- | The index must be in @[0, tokenCount)@.
+tokenKind :: Tokens -> Int -> Kind
+tokenKind ts i = toEnum (fromIntegral (tokenKinds ts VU.! i))
+
+-- | Offset of the first byte.
+tokenStart :: Tokens -> Int -> Int
+tokenStart ts i = fromIntegral (tokenStarts ts VU.! i)
+
+-- | Offset after the last byte.
+tokenEnd :: Tokens -> Int -> Int
+tokenEnd ts i = fromIntegral (tokenEnds ts VU.! i)
+
+-- | A slice of the source that the tokens were made from.
+tokenText :: ByteString -> Tokens -> Int -> ByteString
+tokenText source ts i = slice (tokenStart ts i) (tokenEnd ts i) source
+
+slice :: Int -> Int -> ByteString -> ByteString
+slice from to = B.take (to - from) . B.drop from
+
+-- | Offsets of the line feeds of a source.
+newtype LineTable = LineTable (Vector Word32)
+
+lineTable :: ByteString -> LineTable
+lineTable = LineTable . VU.fromList . map fromIntegral . B.elemIndices 10
+
+-- | The line of an offset, from 1. O(log lines).
+lineOf :: LineTable -> Word32 -> Int
+lineOf (LineTable feeds) offset = search 0 (VU.length feeds)
+  where
+    search lo hi
+      | lo >= hi = lo + 1
+      | feeds VU.! mid < offset = search (mid + 1) hi
+      | otherwise = search lo mid
+      where
+        mid = (lo + hi) `div` 2

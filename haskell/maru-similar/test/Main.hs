@@ -1,0 +1,18 @@
+module Main (main) where
+
+import qualified CorpusTest
+import qualified LexerTest
+import qualified MutateTest
+import qualified OutputTest
+import qualified PairsTest
+import qualified RealTest
+import Test.Tasty (defaultMain, testGroup)
+import qualified TilingTest
+
+main :: IO ()
+main = do
+  real <- RealTest.tests
+  defaultMain $
+    testGroup
+      "maru-similar"
+      [LexerTest.tests, TilingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, OutputTest.tests, real]

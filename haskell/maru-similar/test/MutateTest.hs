@@ -1,0 +1,74 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+module MutateTest (tests) where
+
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import qualified Data.ByteString.Char8 as BC
+import Data.Word (Word64)
+import Maru.Similar
+import Maru.Similar.Lexer.Java
+import Maru.Similar.Mutate
+import Maru.Similar.Pairs
+import Maru.Similar.Score
+import Maru.Similar.Token
+import Snippets
+import Test.QuickCheck hiding (property)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit
+
+tests :: TestTree
+tests =
+  testGroup
+    "Mutate"
+    [ testGroup "neutral operators leave a similarity of 1" [testCase (show op) (neutral op) | op <- allOperators, tokenNeutral op],
+      testGroup "every operator changes something" [testCase (show op) (changes op) | op <- allOperators],
+      testGroup "an example of each" [testCase (show op) (assertBool (show wanted) (any (wanted `B.isInfixOf`) (variants op source))) | (op, source, wanted) <- examples],
+      testCase "methods are swapped whole" methodsSwapped,
+      property "the same seed, the same copy" 50 $ \seed -> disguise seed bubble === disguise seed bubble,
+      property "copies lex without errors and stay similar" 300 staysSimilar
+    ]
+
+disguise :: Word64 -> ByteString -> ByteString
+disguise seed = mutate seed (someOperators seed)
+
+variants :: Operator -> ByteString -> [ByteString]
+variants op source = [mutate seed [op] source | seed <- [1 .. 30]]
+
+neutral :: Operator -> Assertion
+neutral op = [() | p <- programs, copy <- variants op p, similarityOf p copy /= 1] @?= []
+
+changes :: Operator -> Assertion
+changes op = assertBool "no variant differs" (or [copy /= p | p <- programs, copy <- variants op p])
+
+examples :: [(Operator, ByteString, ByteString)]
+examples =
+  [ (Rename, "class A { int total = 0; void f() { total++; } }", "int v2 = 0; void v1() { v2++; }"),
+    (StripComments, "int a; // one\n/* two */ int b;", "int a; \n  int b;"),
+    (Layout, "class A {\n    int a;\n}", "\n\tint a;"),
+    (DeadDeclarations, "class A { void f() { g(); h(); } }", "g();\n        int unused"),
+    (ForToWhile, "for (int i = 0; i < n; i++) { f(i); }", "{int i = 0; while ( i < n) { f(i); i++; } }"),
+    (CompoundIncrement, "x++;", "x += 1;"),
+    (ExtraParentheses, "return a + b;", "return (a + b);"),
+    (FlipComparisons, "if (a < b)", "if (b > a)")
+  ]
+
+methodsSwapped :: Assertion
+methodsSwapped = do
+  let source = "class A { int x; void f() { if (y) { g(); } } int g() { return 1; } }"
+      swapped = "class A { int x; int g() { return 1; } void f() { if (y) { g(); } } }"
+  assertBool "never swapped" (swapped `elem` variants MethodSwap source)
+  [v | v <- variants MethodSwap source, v `notElem` [source, swapped]] @?= []
+
+staysSimilar :: Word64 -> Property
+staysSimilar seed = conjoin [judge p | p <- programs]
+  where
+    judge p = counterexample (BC.unpack copy) (tokenErrors (lexJava copy) == 0 && similarityOf p copy > 0.35)
+      where
+        copy = disguise seed p
+
+similarityOf :: ByteString -> ByteString -> Double
+similarityOf a b = sum [similarity (pairScore (reportLengths report) p) | p <- pairList (reportPairs report)]
+  where
+    prepared = prepare map defaultConfig (Corpus [Entry "a" [Source "a" a], Entry "b" [Source "b" b]] [] [])
+    report = assemble defaultConfig prepared (comparePrepared map defaultConfig prepared)

@@ -1,0 +1,85 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+module OutputTest (tests) where
+
+import qualified Data.ByteString as B
+import qualified Data.ByteString.Builder as Builder
+import qualified Data.ByteString.Char8 as BC
+import qualified Data.ByteString.Lazy as BL
+import Maru.Similar
+import Maru.Similar.Output
+import Snippets
+import Test.QuickCheck hiding (property)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit
+
+tests :: TestTree
+tests =
+  testGroup
+    "Output"
+    [ testCase "CSV" $
+        text csv (reportOf ["a", "b,c", "d\"e"])
+          @?= BC.unlines
+            [ "left,right,similarity,avg,max,matched,left_tokens,right_tokens",
+              "a,\"b,c\",1.000000,1.000000,1.000000,219,219,219",
+              "a,\"d\"\"e\",1.000000,1.000000,1.000000,219,219,219",
+              "\"b,c\",\"d\"\"e\",1.000000,1.000000,1.000000,219,219,219"
+            ],
+      property "CSV names survive a reader" 300 csvRoundTrip,
+      testCase "JSON" $
+        text json ((reportOf ["\"\\\n", "\xc3\xa9\xff"]) {reportLeftOut = [LeftOut "x" "why"]})
+          @?= BC.unlines
+            [ "{\"schema\":\"maru-similar/1\",",
+              "\"options\":{\"language\":\"java\",\"view\":\"structure\",\"minMatch\":9,\"threshold\":0.0},",
+              "\"compared\":1,",
+              "\"submissions\":[{\"name\":\"\\\"\\\\\\u000a\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0},",
+              "{\"name\":\"\xc3\xa9\xef\xbf\xbd\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0}],",
+              "\"leftOut\":[{\"path\":\"x\",\"reason\":\"why\"}],",
+              "\"pairs\":[{\"left\":\"\\\"\\\\\\u000a\",\"right\":\"\xc3\xa9\xef\xbf\xbd\",\"similarity\":1.000000,\"avg\":1.000000,\"max\":1.000000,\"matched\":219,\"leftTokens\":219,\"rightTokens\":219,\"complete\":true}]}"
+            ],
+      testCase "the table aligns, sums up, and steers no terminal" $
+        text (table (TableStyle False) 2) (reportOf ["a", "long\ESC[1m", "\xc3\xa9"])
+          @?= BC.unlines
+            [ "100 %  a  long?[1m  (219 of 219 tokens)",
+              "100 %  a  \xc3\xa9         (219 of 219 tokens)",
+              "",
+              "3 submissions, 3 pairs compared; 3 at 80 % or more; the first 2 are shown."
+            ],
+      testCase "colours only where they are wanted" $
+        assertBool "no colour" ("\ESC[31m100 %\ESC[0m" `B.isPrefixOf` text (table (TableStyle True) 1) (reportOf ["a", "b"])),
+      testCase "one submission" $
+        text (table (TableStyle False) 2) (reportOf ["a"]) @?= "Nothing to compare: one submission only.\n"
+    ]
+
+text :: (Report -> Builder.Builder) -> Report -> B.ByteString
+text form = BL.toStrict . Builder.toLazyByteString . form
+
+-- | Equal submissions of these names, in that order.
+reportOf :: [B.ByteString] -> Report
+reportOf names = assemble defaultConfig prepared (comparePrepared map defaultConfig prepared)
+  where
+    prepared = prepare map defaultConfig (Corpus [Entry n [Source n bubble] | n <- names] [] [])
+
+csvRoundTrip :: Property
+csvRoundTrip = forAll (vectorOf 2 (BC.pack <$> listOf1 (elements ",\"\n\rab "))) $ \names ->
+  map (take 2) (drop 1 (readCsv (BC.unpack (text csv (reportOf names))))) === [map BC.unpack names]
+
+-- | RFC 4180, as it is written down there.
+readCsv :: String -> [[String]]
+readCsv = go [] []
+  where
+    go _ _ "" = []
+    go fields field s = case s of
+      '"' : rest | null field -> quoted fields "" rest
+      ',' : rest -> go (reverse field : fields) [] rest
+      '\n' : rest -> reverse (reverse field : fields) : go [] [] rest
+      c : rest -> go fields (c : field) rest
+    quoted fields field s = case s of
+      '"' : '"' : rest -> quoted fields ('"' : field) rest
+      '"' : rest -> closed fields field rest
+      c : rest -> quoted fields (c : field) rest
+      "" -> []
+    closed fields field s = case s of
+      ',' : rest -> go (reverse field : fields) [] rest
+      _ : rest -> reverse (reverse field : fields) : go [] [] rest
+      "" -> []

@@ -1,0 +1,134 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE RankNTypes #-}
+
+module PairsTest (tests) where
+
+import qualified Data.ByteString as B
+import qualified Data.ByteString.Builder as Builder
+import qualified Data.ByteString.Char8 as BC
+import qualified Data.ByteString.Lazy as BL
+import Data.List (sort)
+import qualified Data.Vector as V
+import qualified Data.Vector.Unboxed as VU
+import Data.Word (Word32)
+import Maru.Similar
+import Maru.Similar.Mutate
+import Maru.Similar.Normalise
+import Maru.Similar.Output (csv, json)
+import Maru.Similar.Pairs
+import Maru.Similar.Score
+import Snippets
+import Test.QuickCheck hiding (property)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit
+
+tests :: TestTree
+tests =
+  testGroup
+    "Pairs"
+    [ property "a score does not depend on which side is which" 500 symmetric,
+      property "scores are in [0, 1], 1 for equals, 0 for nothing in common" 500 bounded,
+      property "any order of submissions gives the same pairs" 200 anyOrder,
+      property "the threshold leaves out just what is below it" 200 thresholded,
+      testCase "reversed evaluation gives the same bytes" $
+        outputs backwards someCorpus @?= outputs map someCorpus,
+      testCase "short equals are found, short others not" $ do
+        similarityOf [1, 2] [1, 2] @?= 1
+        similarityOf [1, 2] [1, 3] @?= 0,
+      testCase "a part of another: max is 1, avg is less" $ do
+        let s = score 10 10 30
+        (scoreMaximum s, scoreAverage s, similarity s) @?= (1, 0.5, 0.75),
+      testCase "equal work scores 100 % also with template code in it" $ do
+        let entries = [Entry "a" [Source "a" (template <> bubble)], Entry "b" [Source "b" (template <> bubble)]]
+            report = run defaultConfig (Corpus entries [Source "base" template] [])
+        [similarity (pairScore (reportLengths report) p) | p <- pairList (reportPairs report)] @?= [1]
+        [submissionExcluded s > 20 | s <- V.toList (reportSubmissions report)] @?= [True, True],
+      testCase "template code alone is nothing in common" $ do
+        let entries = [Entry "a" [Source "a" (template <> bubble)], Entry "b" [Source "b" (template <> words_)]]
+            similarities c = let r = run defaultConfig c in [similarity (pairScore (reportLengths r) p) | p <- pairList (reportPairs r)]
+            with = sum (similarities (Corpus entries [Source "base" template] []))
+            without = sum (similarities (Corpus entries [] []))
+        assertBool (show (with, without)) (with < without / 2),
+      testCase "what has only template code matches nothing" $ do
+        let r = run defaultConfig (Corpus [Entry n [Source n template] | n <- ["a", "b"]] [Source "base" template] [])
+        [similarity (pairScore (reportLengths r) p) | p <- pairList (reportPairs r)] @?= [0],
+      testCase "the names view tells renamed copies apart" $ do
+        let entries = [Entry "a" [Source "a" bubble], Entry "b" [Source "b" (mutate 1 [Rename] bubble)]]
+            value view = let r = run defaultConfig {configView = view} (Corpus entries [] []) in [similarity (pairScore (reportLengths r) p) | p <- pairList (reportPairs r)]
+        value Structure @?= [1]
+        assertBool (show (value Names)) (all (< 0.9) (value Names)),
+      testCase "a submission without code is left out by name" $ do
+        let r = run defaultConfig (Corpus [Entry "a" [Source "d/a" "// nothing\n"], Entry "b" [Source "b" bubble]] [] [])
+        map leftOutPath (reportLeftOut r) @?= ["d/a"]
+        V.length (reportSubmissions r) @?= 1
+        pairCount (reportPairs r) @?= 0
+    ]
+
+run :: Config -> Corpus -> Report
+run config corpus = assemble config prepared (comparePrepared map config prepared)
+  where
+    prepared = prepare map config corpus
+
+outputs :: ParallelMap -> Corpus -> (BL.ByteString, BL.ByteString)
+outputs parallel corpus = (text csv, text json)
+  where
+    text form = Builder.toLazyByteString (form report)
+    prepared = prepare parallel defaultConfig corpus
+    report = assemble defaultConfig prepared (comparePrepared parallel defaultConfig prepared)
+
+-- | A map that evaluates from the end.
+backwards :: (a -> b) -> [a] -> [b]
+backwards f xs = reverse (foldr (\y ys -> y `seq` (y : ys)) [] (map f (reverse xs)))
+
+someCorpus :: Corpus
+someCorpus = Corpus [Entry (name i j) [Source (name i j) (mutate i (someOperators i) p)] | (j, p) <- zip [1 :: Int ..] programs, i <- [1 .. 5]] [] []
+  where
+    name i j = BC.pack (show j <> "-" <> show i)
+
+template :: B.ByteString
+template =
+  BC.unlines
+    [ "interface Task { void run(java.util.List<String> lines) throws Exception; }",
+      "class Loader { static String load(String path) { return path == null ? \"\" : path.trim(); } }"
+    ]
+
+newtype Sequences = Sequences [[Word32]]
+  deriving (Show)
+
+instance Arbitrary Sequences where
+  arbitrary = Sequences <$> (choose (2, 7) >>= \n -> vectorOf n (concat <$> listOf (elements stock)))
+    where
+      stock = [[1 .. 6], [3 .. 9], [1, 1, 1], [9, 8, 7, 6], [1, 2], [20], []]
+  shrink (Sequences s) = [Sequences s' | s' <- shrinkList (shrinkList (const [])) s, length s' >= 2]
+
+pairsOf :: Double -> [[Word32]] -> [(Int, Int, Double)]
+pairsOf threshold sequences = [(pairLeft p, pairRight p, similarity (pairScore lengths p)) | p <- pairList ranked]
+  where
+    arrays = V.fromList (map codes sequences)
+    lengths = VU.convert (V.map ownLength arrays)
+    ranked = rankPairs threshold lengths (compareAll map 3 arrays)
+
+similarityOf :: [Word32] -> [Word32] -> Double
+similarityOf a b = sum [s | (_, _, s) <- pairsOf 0 [a, b]]
+
+symmetric :: Sequences -> Property
+symmetric (Sequences s) = conjoin [similarityOf a b === similarityOf b a | (a, b) <- zip s (drop 1 s)]
+
+bounded :: Sequences -> Property
+bounded (Sequences s) =
+  conjoin
+    [ conjoin [counterexample (show x) (x >= 0 && x <= 1) | (_, _, x) <- pairsOf 0 s],
+      conjoin [similarityOf a a === (if null a then 0 else 1) | a <- s],
+      conjoin [similarityOf a (map (+ 100) a) === 0 | a <- s]
+    ]
+
+anyOrder :: Sequences -> Property
+anyOrder (Sequences s) = forAll (shuffle [0 .. length s - 1]) $ \order ->
+  named order (pairsOf 0 [s !! i | i <- order]) === named [0 ..] (pairsOf 0 s)
+  where
+    named :: [Int] -> [(Int, Int, Double)] -> [(Int, Int, Double)]
+    named order found = sort [(min a b, max a b, x) | (l, r, x) <- found, let a = order !! l, let b = order !! r]
+
+thresholded :: Sequences -> Property
+thresholded (Sequences s) = forAll (choose (0, 1)) $ \t ->
+  pairsOf t s === filter (\(_, _, x) -> x >= t) (pairsOf 0 s)

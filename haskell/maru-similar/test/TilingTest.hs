@@ -1,0 +1,99 @@
+module TilingTest (tests) where
+
+import Data.List (sortOn)
+import Data.Primitive.PrimArray (primArrayToList, sizeofPrimArray)
+import qualified Data.Set as Set
+import Data.Word (Word32)
+import Maru.Similar.Normalise
+import Maru.Similar.Tiling
+import Snippets
+import System.Timeout (timeout)
+import Test.QuickCheck hiding (property)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit hiding (assert)
+
+tests :: TestTree
+tests =
+  testGroup
+    "Tiling"
+    [ property "tiles are those of the plain algorithm" 3000 sameAsPlain,
+      property "coverage is the sum of the tiles, pair by pair" 500 sameCoverage,
+      testCase "an example by hand" $
+        -- abcd is longest; then only ef is left, of length 2.
+        tilesOf 2 [1, 2, 3, 4, 5, 6] [5, 6, 1, 2, 3, 4] @?= [Match 0 2 4, Match 4 0 2],
+      testCase "what is shorter than the minimum is no tile" $ tilesOf 5 [1, 2, 3, 4] [1, 2, 3, 4] @?= [],
+      testCase "a barrier matches nothing" $
+        tilesOf 2 [1, 2, barrier, 3, 4] [1, 2, barrier, 3, 4] @?= [Match 0 0 2, Match 3 3 2],
+      testCase "too much repetition ends in time, and says so" workIsBounded,
+      property "repeats are cut, the rest is kept" 500 collapses
+    ]
+
+tilesOf :: Int -> [Word32] -> [Word32] -> [Tile]
+tilesOf m a b = tilingTiles (tiles (index m (side m (codes a))) (side m (codes b)))
+
+-- | Sequences with much in common: blocks from a small stock.
+data Case = Case Int [Word32] [Word32]
+  deriving (Show)
+
+instance Arbitrary Case where
+  arbitrary = Case <$> choose (1, 6) <*> stretch <*> stretch
+    where
+      stretch = do
+        n <- choose (0, 12)
+        concat <$> vectorOf n (frequency [(3, elements stock), (2, (: []) <$> choose (0, 3)), (1, pure [barrier])])
+      stock = [[0, 1, 2, 3, 4, 5], [1, 2, 3], [2, 2, 2, 2, 2], [0, 1, 0, 1], [5, 4, 3, 2, 1]]
+  shrink (Case m a b) = [Case m a' b | a' <- shrinkList (const []) a] ++ [Case m a b' | b' <- shrinkList (const []) b]
+
+sameAsPlain :: Case -> Property
+sameAsPlain (Case m a b) = tilesOf m a b === plain m a b
+
+sameCoverage :: Int -> [Case] -> Property
+sameCoverage seed cases = map covered found === [sum (map matchLength (tilesOf m a b)) | b <- bs]
+  where
+    m = 1 + abs seed `mod` 6
+    a = concat [x | Case _ x _ <- take 1 cases]
+    bs = [y | Case _ _ y <- cases]
+    found = coverages (index m (side m (codes a))) (map (side m . codes) bs)
+
+-- | Greedy string tiling as it is defined: scan everything for the longest free
+-- match (the earliest of these), mark it, again.
+plain :: Int -> [Word32] -> [Word32] -> [Tile]
+plain m a b = go Set.empty Set.empty
+  where
+    na = length a
+    nb = length b
+    go markedA markedB = case sortOn (negate . matchLength) candidates of
+      best : _ -> best : go (mark (matchLeft best) best markedA) (mark (matchRight best) best markedB)
+      [] -> []
+      where
+        candidates = [Match i j n | i <- [0 .. na - 1], j <- [0 .. nb - 1], let n = run i j, n >= m]
+        run i j = length (takeWhile free (zip [i .. na - 1] [j .. nb - 1]))
+        free (i, j) = a !! i == b !! j && a !! i /= barrier && i `Set.notMember` markedA && j `Set.notMember` markedB
+    mark from t = Set.union (Set.fromList [from .. from + matchLength t - 1])
+
+-- | Sixty thousand tokens of two kinds without any order.
+workIsBounded :: Assertion
+workIsBounded = do
+  done <- timeout 60000000 (pure $! complete (head' (coverages (index 9 (noise 1)) [noise 2])))
+  done @?= Just False
+  where
+    noise seed = side 9 (codes (take 60000 (map bit (iterate step seed))))
+    step x = (x * 1103515245 + 12345) `mod` 2147483648 :: Integer
+    bit x = fromIntegral (x `div` 65536 `mod` 2)
+    head' cs = case cs of
+      c : _ -> c
+      [] -> Coverage 0 True
+
+-- | A table of numbers between two stretches of code.
+collapses :: Positive Int -> [Word32] -> Property
+collapses (Positive n) before =
+  conjoin
+    [ counterexample "short" (collapseRepeats (codes plainCode) === codes plainCode),
+      counterexample "long" (sizeofPrimArray (collapseRepeats (codes long)) <= 2 * length before' + repeatsKept + longestPeriod),
+      counterexample "once" (take (length before') (sequenceOf long) === before')
+    ]
+  where
+    before' = zipWith (\i w -> (w `mod` 50) * 1000 + i) [100 ..] (take 100 before)
+    plainCode = before' ++ concat (replicate 20 [7, 8])
+    long = before' ++ concat (replicate (100 + n * 50) [7, 8]) ++ before'
+    sequenceOf = primArrayToList . collapseRepeats . codes
