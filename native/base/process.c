@@ -74,6 +74,12 @@ void maru_fd_snapshot_free(struct maru_fd_snapshot *s) {
   free(s);
 }
 
+void maru_fd_snapshot_spare(struct maru_fd_snapshot *s, int fd) {
+  for (size_t i = 0; i < s->count; i++)
+    if (s->entries[i].fd == fd)
+      s->entries[i--] = s->entries[--s->count];
+}
+
 int maru_fd_snapshot_seal(const struct maru_fd_snapshot *s) {
   /* Neither reading nor writing is possible on an O_PATH descriptor. */
   int nothing = open("/", O_PATH | O_CLOEXEC);

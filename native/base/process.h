@@ -21,6 +21,9 @@ struct maru_fd_snapshot;
 struct maru_fd_snapshot *maru_fd_snapshot_take(void);
 void maru_fd_snapshot_free(struct maru_fd_snapshot *snapshot);
 
+/* `fd` stays open in the child. */
+void maru_fd_snapshot_spare(struct maru_fd_snapshot *snapshot, int fd);
+
 /* In the child: every descriptor of the snapshot that is still the same file
  * is replaced by one whose reads fail with EBADF; standard output and error
  * stay as they are, and so do event, timer and process descriptors (they have

@@ -74,7 +74,7 @@ module Maru
   )
 where
 
-import Control.Exception (CompactionFailed, bracket, evaluate, throw, throwIO, try)
+import Control.Exception (CompactionFailed (..), bracket, evaluate, throw, throwIO, try)
 import Control.Parallel.Strategies (Strategy)
 import Data.List (foldl')
 import qualified GHC.Compact as Compact
@@ -179,7 +179,7 @@ withInput x use = do
   compacted <- try (Compact.compactWithSharing x)
   case compacted of
     Right c -> use (Compact.getCompact c)
-    Left e -> const (use x) (e :: CompactionFailed)
+    Left CompactionFailed {} -> use x
 
 -- Starting -------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ checkOptions options
   | Just n <- window options, n < 1 = bad "window" (show n) "1 or more"
   | regionMiB options < 1 || regionMiB options > 4096 = bad "regionMiB" (show (regionMiB options)) "1 to 4096"
   | Just n <- memoryMiB options, n < 16 = bad "memoryMiB" (show n) "16 or more"
-  | not (idleSeconds options > 0) = bad "idleSeconds" (show (idleSeconds options)) "a positive number"
+  | idleSeconds options <= 0 || isNaN (idleSeconds options) = bad "idleSeconds" (show (idleSeconds options)) "a positive number"
   | otherwise = pure ()
   where
     bad what is want = throwIO (BadOptions (what <> " is " <> is <> "; give " <> want))

@@ -27,7 +27,7 @@ import Data.Int (Int64)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isJust, isNothing)
+import Data.Maybe (fromMaybe, isJust)
 import Foreign (castPtr, peekElemOff)
 import Foreign.C (CInt)
 import Maru.Backend.Process.Fabric
@@ -554,7 +554,7 @@ hire run = do
   let free = [slot | slot <- [0 .. jobWorkers (runJob run) - 1], IntMap.notMember slot (stWorkers s)]
       orphans = stOrphans s
       wanted = min (length free) (length orphans + waiting)
-  unless (stDormant s || wanted == 0 || not (isNothing (stFatal s))) $ do
+  unless (stDormant s || wanted == 0 || isJust (stFatal s)) $ do
     let shares = deal wanted orphans
     change run (\st -> st {stOrphans = []})
     for_ (zip free shares) $ \(slot, share) -> do
@@ -590,6 +590,7 @@ hireOne run slot share = do
     (Nothing, Nothing) -> Just <$> newRegion (regionMiB options)
     _ -> pure Nothing
   snapshot <- takeSnapshot
+  for_ (keptOpen link) (spare snapshot)
   let segments =
         [ Segment key (end - key) cells
           | key <- share,

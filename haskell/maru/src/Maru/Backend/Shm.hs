@@ -59,6 +59,7 @@ linkTo crew worker = do
           forfeit crew worker
           pure (maybe [] pure claimed, if current < 0 then Nothing else Just current),
         closeLink = freeLog channel,
+        keptOpen = [],
         workerEnd = do
           policy <- newWaitPolicy
           pure

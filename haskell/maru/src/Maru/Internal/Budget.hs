@@ -11,7 +11,6 @@ where
 import Control.Concurrent (getNumCapabilities)
 import Control.Exception (throwIO)
 import Data.IORef (IORef, newIORef, readIORef, writeIORef)
-import Data.List (intercalate)
 import Foreign.C (CInt (..))
 import Maru.Failure (BadOptions (..))
 import Maru.Options
@@ -70,4 +69,4 @@ resolveBackend options
       Just name -> maybe (throwIO (unknown name)) pure (backendFromName name)
   where
     unknown name =
-      BadOptions ("MARU_BACKEND is " <> show name <> "; known: " <> intercalate " " (map backendName allBackends))
+      BadOptions ("MARU_BACKEND is " <> show name <> "; known: " <> unwords (map backendName allBackends))

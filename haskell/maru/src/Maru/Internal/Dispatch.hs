@@ -6,6 +6,7 @@ where
 
 import qualified Maru.Backend.Sequential as Sequential
 import qualified Maru.Backend.Shm as Shm
+import qualified Maru.Backend.Sockets as Sockets
 import qualified Maru.Backend.Sparks as Sparks
 import qualified Maru.Backend.Stm as Stm
 import qualified Maru.Backend.Threads as Threads
@@ -21,5 +22,5 @@ engineOf which = case which of
   BoundThreads -> Just Threads.boundEngine
   Stm -> Just Stm.engine
   Shm -> Just Shm.engine
-  Sockets -> Nothing
+  Sockets -> Just Sockets.engine
   Auto -> Nothing

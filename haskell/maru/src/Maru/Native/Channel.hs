@@ -21,6 +21,7 @@ module Maru.Native.Channel
     commit,
     Record (..),
     nextRecord,
+    peekRecord,
     releaseRecords,
 
     -- * Crew
@@ -50,6 +51,7 @@ module Maru.Native.Channel
 where
 
 import Control.Exception (throwIO)
+import Control.Monad (void)
 import Data.Int (Int64)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (Ptr, alloca, allocaBytes, free, mallocBytes, peek, peekByteOff, poke, pokeByteOff)
@@ -143,16 +145,20 @@ nextRecord :: Log -> IO (Maybe Record)
 nextRecord (Log l) = allocaBytes 32 $ \r -> do
   got <- c_logNext l r
   case got of
-    1 -> do
-      chunk <- peekByteOff r 0
-      len <- peekByteOff r 8 :: IO Word64
-      index <- peekByteOff r 16 :: IO Word64
-      kind <- peekByteOff r 24
-      pure (Just (Record chunk (fromIntegral len) (fromIntegral index) kind))
+    1 -> Just <$> peekRecord r
     0 -> pure Nothing
     _
       | Errno (negate got) == ePIPE -> pure Nothing -- closed and all read
       | otherwise -> refused "a record in shared memory" got
+
+-- | A @struct maru_record@.
+peekRecord :: Ptr () -> IO Record
+peekRecord r = do
+  chunk <- peekByteOff r 0
+  len <- peekByteOff r 8 :: IO Word64
+  index <- peekByteOff r 16 :: IO Word64
+  kind <- peekByteOff r 24
+  pure (Record chunk (fromIntegral len) (fromIntegral index) kind)
 
 -- | Gives the pages of consumed records back to the system.
 releaseRecords :: Log -> IO ()
@@ -244,7 +250,7 @@ ring (Crew c) = c_crewRing c
 -- | Sleeps until the bell is no longer @seen@, the deadline, or a signal. An
 -- asynchronous exception ends it at once (interruptible call).
 await :: Crew -> Word32 -> WaitPolicy -> Int64 -> IO ()
-await (Crew c) seen (WaitPolicy p) deadline = () <$ c_crewAwait c seen p deadline
+await (Crew c) seen (WaitPolicy p) deadline = void (c_crewAwait c seen p deadline)
 
 data Claimed = Claimed !Chunk | Closed | NotYet
 

@@ -8,6 +8,7 @@ module Maru.Native.Process
     Snapshot,
     takeSnapshot,
     freeSnapshot,
+    spare,
     sealSnapshot,
     openPidfd,
     closePidfd,
@@ -20,6 +21,7 @@ module Maru.Native.Process
   )
 where
 
+import Control.Monad (void)
 import Data.Word (Word8)
 import Foreign (Ptr, allocaBytes, nullPtr, peekByteOff)
 import Foreign.C (CInt (..))
@@ -61,6 +63,14 @@ foreign import ccall safe "maru_reap_wait"
 takeSnapshot :: IO Snapshot
 takeSnapshot = Snapshot <$> c_take
 
+foreign import ccall unsafe "maru_fd_snapshot_spare" c_spare :: Ptr CSnapshot -> CInt -> IO ()
+
+-- | That descriptor stays open in the child.
+spare :: Snapshot -> CInt -> IO ()
+spare (Snapshot s) fd
+  | s == nullPtr = pure ()
+  | otherwise = c_spare s fd
+
 freeSnapshot :: Snapshot -> IO ()
 freeSnapshot (Snapshot s) = c_free s
 
@@ -77,7 +87,7 @@ openPidfd = c_pidfd
 closePidfd :: CInt -> IO ()
 closePidfd fd
   | fd < 0 = pure ()
-  | otherwise = () <$ c_close fd
+  | otherwise = void (c_close fd)
 
 -- | This process ends when that one does.
 dieWith :: ProcessID -> CInt -> IO Bool
@@ -107,4 +117,4 @@ death d r
 
 -- | SIGKILL. Harmless when it has ended already and was not reaped.
 killNow :: Process -> IO ()
-killNow (Process pid _) = () <$ c_kill pid (fromIntegral sigKILL)
+killNow (Process pid _) = void (c_kill pid (fromIntegral sigKILL))

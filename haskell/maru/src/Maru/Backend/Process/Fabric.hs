@@ -23,6 +23,7 @@ where
 
 import Data.Int (Int64)
 import Data.Word (Word16, Word32)
+import Foreign.C (CInt)
 import Maru.Native.Channel (Chunk (..), Claimed (..), Record (..), Reserved (..))
 
 data Fabric = Fabric
@@ -53,6 +54,8 @@ data Link = Link
     -- it had, which are free again, and the index it was evaluating, where known.
     unfinished :: IO ([Chunk], Maybe Int),
     closeLink :: IO (),
+    -- | Descriptors that the worker needs.
+    keptOpen :: ![CInt],
     -- | Called once, in the worker.
     workerEnd :: IO WorkerEnd
   }

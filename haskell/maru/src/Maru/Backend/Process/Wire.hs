@@ -25,6 +25,7 @@ import qualified Data.ByteString as Strict
 import qualified Data.ByteString.Internal as Bytes (fromForeignPtr)
 import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Unsafe as Unsafe
+import Data.Either (fromRight)
 import Data.Typeable (typeOf)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (castPtr)
@@ -81,7 +82,7 @@ packException e = do
     Right (Just bytes) -> pure (Strict.cons 1 bytes)
     _ -> do
       text <- try (evaluate (describe (displayException e))) :: IO (Either SomeException Strict.ByteString)
-      pure (Strict.cons 0 (either (const (describe "(its text threw another exception)")) id text))
+      pure (Strict.cons 0 (fromRight (describe "(its text threw another exception)") text))
   where
     describe text = Lazy.toStrict (Binary.encode (typeName e, text))
 

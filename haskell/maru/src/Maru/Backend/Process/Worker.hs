@@ -14,7 +14,7 @@ module Maru.Backend.Process.Worker
 where
 
 import Control.Concurrent (ThreadId, forkIO, getNumCapabilities, myThreadId, setNumCapabilities, threadDelay, throwTo)
-import Control.Exception (SomeException, evaluate, try)
+import Control.Exception (SomeException (..), evaluate, try)
 import Control.Monad (unless, when)
 import qualified Data.ByteString as Strict
 import qualified Data.ByteString.Lazy as Lazy
@@ -86,7 +86,7 @@ runWorker a = do
     Right () -> exitNow 0
     -- Only our own machinery can throw here; the coordinator sees status 70
     -- and gives the items to another worker.
-    Left e -> const (exitNow 70) (e :: SomeException)
+    Left SomeException {} -> exitNow 70
 
 -- The order matters: nothing may run before the inherited finalizers are
 -- neutered, and the watch on the parent duplicates its descriptor before the
@@ -191,7 +191,7 @@ reach w (Cursor at cells) first count
       Right (Just True) -> pure from
       Right (Just False) -> leave "its copy of the input ended early"
       Right Nothing -> leave "its copy of the input took too long to walk"
-      Left e -> const (leave "its copy of the input could not be walked") (e :: SomeException)
+      Left SomeException {} -> leave "its copy of the input could not be walked"
   where
     from = drop (first - at) cells
     leave why = retire w first why >> pure from
@@ -215,8 +215,7 @@ runItems w first count cells0 = open first >>= go first cells0
     -- is published.
     open i = do
       room <- reserveRoom w i (8 * (end - i))
-      now <- nowNs
-      pure (Batch room i 0 now)
+      Batch room i 0 <$> nowNs
     go i cells batch
       | i >= end = cells <$ flush w batch
       | otherwise = case cells of
@@ -287,7 +286,7 @@ place w y = do
 send :: Worker a b -> Kind -> Int -> Strict.ByteString -> IO ()
 send w kind i bytes = do
   room <- reserveRoom w i (Strict.length bytes)
-  Unsafe.unsafeUseAsCStringLen bytes $ \(from, n) -> copyBytes (castPtr room) from n
+  Unsafe.unsafeUseAsCStringLen bytes $ uncurry (copyBytes (castPtr room))
   publishRecord w (Strict.length bytes) i kind
 
 publishRecord :: Worker a b -> Int -> Int -> Kind -> IO ()
