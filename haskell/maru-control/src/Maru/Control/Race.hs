@@ -16,6 +16,7 @@ module Maru.Control.Race
     verdict,
     times,
     worthwhile,
+    fewestRounds,
   )
 where
 
@@ -41,6 +42,8 @@ data Verdict c
     Gain !c !Double
   | -- | The baseline stays; the best rival and the same ratio, if any ran.
     NoGain !(Maybe (c, Double))
+  | -- | Fewer rounds than 'fewestRounds' were run: so many.
+    Undecided !Int
   deriving (Eq, Show)
 
 -- | The least ratio that is worth a change of settings.
@@ -99,13 +102,17 @@ decided race = length (raceRunning race) <= 1
 
 -- | The answer after the rounds so far.
 verdict :: Ord c => Race c -> Verdict c
-verdict race = case (Map.lookup (raceBaseline race) (raceTimes race), rivals) of
+verdict race
+  | raceRounds race < fewestRounds && not (decided race) = Undecided (raceRounds race)
+  | otherwise = standing race
+
+standing :: Ord c => Race c -> Verdict c
+standing race = case (Map.lookup (raceBaseline race) (raceTimes race), rivals) of
   (Just base, (c, own) : _)
-    | enough && ratio >= worthwhile && everyRound -> Gain c ratio
+    | ratio >= worthwhile && everyRound -> Gain c ratio
     | otherwise -> NoGain (Just (c, ratio))
     where
       ratio = median base / median own
-      enough = raceRounds race >= fewestRounds
       everyRound = and (NonEmpty.zipWith (>) base own)
   _ -> NoGain Nothing
   where

@@ -1,0 +1,175 @@
+#define _GNU_SOURCE
+#include "probe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <maru/topology.h>
+#include <maru/wait.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static int result(long returned) { return returned < 0 ? -errno : 0; }
+
+int maru_probe_memfd(void) {
+  int fd = memfd_create("maru-probe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (fd < 0)
+    return -errno;
+  int error = result(ftruncate(fd, HUGE_PAGE));
+  if (error == 0)
+    error = result(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL));
+  if (error == 0) {
+    void *mapped = mmap(NULL, HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    error = mapped == MAP_FAILED ? -errno : result(munmap(mapped, HUGE_PAGE));
+  }
+  close(fd);
+  return error;
+}
+
+int maru_probe_futex(void) {
+  uint32_t word = 0;
+  return result(syscall(SYS_futex, &word, FUTEX_WAKE, 1, NULL, NULL, 0));
+}
+
+int maru_probe_pidfd(void) {
+  int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+  return fd < 0 ? -errno : result(close(fd));
+}
+
+int maru_probe_collapse(void) {
+  /* Twice the size holds one aligned huge page wherever it lies. */
+  char *mapped =
+      mmap(NULL, 2 * HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED)
+    return -errno;
+  char *aligned = mapped + (-(uintptr_t)mapped & (HUGE_PAGE - 1));
+  memset(aligned, 1, HUGE_PAGE);
+  int error = result(madvise(aligned, HUGE_PAGE, MADV_COLLAPSE));
+  munmap(mapped, 2 * HUGE_PAGE);
+  return error;
+}
+
+int maru_probe_scratch(const char *name) {
+  int fd = memfd_create(name, MFD_CLOEXEC);
+  if (fd < 0)
+    return -errno;
+  int high = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+  int error = high < 0 ? -errno : high;
+  close(fd);
+  return error;
+}
+
+int maru_probe_topology(struct maru_probe_topology *seen) {
+  struct maru_topology topology;
+  int error = maru_topology_read(&topology);
+  if (error < 0)
+    return error;
+  *seen = (struct maru_probe_topology){
+      .cpus = topology.cpu_count,
+      .allowed = topology.allowed_count,
+      .cores = topology.core_count,
+      .nodes = topology.node_count,
+      .sockets = topology.socket_count,
+      .quota_millicpus = topology.quota_millicpus,
+      .memory_limit = topology.memory_limit,
+      .workers = maru_topology_workers(&topology),
+      .degraded = topology.degraded,
+      .described = topology.virtual_machine,
+  };
+  maru_topology_free(&topology);
+  return 0;
+}
+
+/* ---- hand-over --------------------------------------------------------- */
+
+struct handover {
+  _Atomic uint32_t word;  /* changed by the notifier */
+  _Atomic uint32_t ready; /* changed by the waiter before each wait */
+  _Atomic int64_t changed_ns;
+  int64_t pause_ns;
+  int64_t deadline_ns;
+  int64_t *latency_ns;
+  int rounds;
+  int done; /* by the waiter; read after it was joined */
+  struct maru_wait_policy policy;
+};
+
+/* -EINTR is no answer; everything else is. */
+static int await_change(_Atomic uint32_t *word, uint32_t seen, struct maru_wait_policy *policy,
+                        int64_t deadline_ns) {
+  int error;
+  do
+    error = maru_wait_while(word, seen, ~MARU_WAIT_ARMED, policy, deadline_ns);
+  while (error == -EINTR);
+  return error;
+}
+
+static void *wait_for_changes(void *argument) {
+  struct handover *h = argument;
+  for (int i = 0; i < h->rounds; i++) {
+    /* Only this side's request makes the notifier change the word, so it still
+     * has the value read here when the wait begins. */
+    uint32_t seen = atomic_load_explicit(&h->word, memory_order_relaxed) & ~MARU_WAIT_ARMED;
+    maru_notify(&h->ready);
+    if (await_change(&h->word, seen, &h->policy, h->deadline_ns) < 0)
+      break;
+    /* Ordered behind the word's change by the acquire in the wait. */
+    h->latency_ns[i] = maru_now_ns() - atomic_load_explicit(&h->changed_ns, memory_order_relaxed);
+    h->done = i + 1;
+  }
+  return NULL;
+}
+
+/* Short pauses are spun: a sleep is 50 us too long. */
+static void pause_for(int64_t ns) {
+  if (ns >= 200000) {
+    struct timespec time = {.tv_nsec = ns};
+    nanosleep(&time, NULL);
+    return;
+  }
+  int64_t end = maru_now_ns() + ns;
+  while (maru_now_ns() < end)
+    ;
+}
+
+static int change_words(struct handover *h) {
+  struct maru_wait_policy policy;
+  int error = maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
+  uint32_t seen = 0;
+  for (int i = 0; i < h->rounds && error == 0; i++) {
+    error = await_change(&h->ready, seen, &policy, h->deadline_ns);
+    if (error < 0)
+      break;
+    seen += MARU_WAIT_STEP;
+    pause_for(h->pause_ns);
+    /* Ordered before the change by the release in the notification. */
+    atomic_store_explicit(&h->changed_ns, maru_now_ns(), memory_order_relaxed);
+    maru_notify(&h->word);
+  }
+  return error == -ETIMEDOUT ? 0 : error;
+}
+
+int maru_probe_handover(int kind, int64_t pause_ns, int rounds, int64_t *latency_ns) {
+  struct handover h = {.pause_ns = pause_ns, .latency_ns = latency_ns, .rounds = rounds};
+  int error = maru_wait_policy_init(&h.policy, (enum maru_wait_kind)kind);
+  if (error < 0)
+    return error;
+  h.deadline_ns = maru_now_ns() + 500000000;
+  pthread_t waiter;
+  error = -pthread_create(&waiter, NULL, wait_for_changes, &h);
+  if (error < 0)
+    return error;
+  error = change_words(&h);
+  pthread_join(waiter, NULL);
+  return error < 0 ? error : h.done;
+}

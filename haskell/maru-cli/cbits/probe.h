@@ -1,0 +1,31 @@
+/* probe.h: what `maru doctor` asks this machine.  Each probe does the thing it
+ * asks about; 0 or a positive answer, else a negative errno. */
+#ifndef MARU_CLI_PROBE_H
+#define MARU_CLI_PROBE_H
+
+#include <stdint.h>
+
+/* A memfd of 2 MiB can be made, sealed against resizing and mapped. */
+int maru_probe_memfd(void);
+int maru_probe_futex(void);
+int maru_probe_pidfd(void);
+/* 2 MiB of private memory can be collapsed into a huge page. */
+int maru_probe_collapse(void);
+
+/* A memfd named `name`, close-on-exec, with a number of 10 or above, so that it
+ * never takes the place of a closed standard descriptor. */
+int maru_probe_scratch(const char *name);
+
+struct maru_probe_topology {
+  uint64_t cpus, allowed, cores, nodes, sockets, quota_millicpus, memory_limit, workers;
+  uint64_t degraded, described;
+};
+int maru_probe_topology(struct maru_probe_topology *seen);
+
+/* Measures hand-overs between two threads: one waits for a word with the policy
+ * `kind`, the other changes it `pause_ns` later.  latency_ns[i] is the time from
+ * the change to the return of the wait.  The number of rounds done (at most
+ * `rounds`; fewer when 500 ms are over), -ENOTSUP, or another errno. */
+int maru_probe_handover(int kind, int64_t pause_ns, int rounds, int64_t *latency_ns);
+
+#endif

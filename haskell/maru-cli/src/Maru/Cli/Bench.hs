@@ -1,0 +1,141 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru bench@: runs experiments and writes, for each, its raw data
+-- (@NAME.json@, schema @maru-bench\/1@) and plots (@NAME.svg@), and one report
+-- (@report.html@) that needs no other file.
+module Maru.Cli.Bench
+  ( benchCommand,
+
+    -- * For tests
+    htmlReport,
+    chosen,
+  )
+where
+
+import Control.Monad (forM, forM_)
+import Data.Aeson (Value, object, (.=))
+import qualified Data.ByteString.Lazy as Lazy
+import Data.List (find, intercalate)
+import qualified Data.Text as Text
+import qualified Data.Text.Encoding as Text
+import Data.Time.Clock (getCurrentTime)
+import Data.Time.Format.ISO8601 (iso8601Show)
+import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Exit
+import Maru.Cli.Host (machineJson)
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Control.Plot (escape, svg)
+import Options.Applicative hiding (internal)
+import System.Directory (createDirectoryIfMissing)
+import System.Exit (ExitCode (..))
+import System.FilePath ((<.>), (</>))
+
+data Flags = Flags
+  { flagQuick :: !Bool,
+    flagOut :: !FilePath,
+    flagList :: !Bool,
+    flagNames :: ![String]
+  }
+
+benchCommand :: [Room] -> Mod CommandFields (IO ExitCode)
+benchCommand rooms =
+  command "bench" $
+    info
+      (bench (concatMap roomExperiments rooms) <$> flags)
+      ( progDesc "Measure, and write raw data, plots and one report"
+          <> footer "Examples: maru bench --list   |   maru bench handover --quick --out figures"
+      )
+  where
+    flags =
+      Flags
+        <$> switch (long "quick" <> help "Fewer repetitions: for a first look, not for publication")
+        <*> strOption (long "out" <> metavar "DIR" <> value "maru-bench" <> help "Folder for data and report (default maru-bench)")
+        <*> switch (long "list" <> help "List the experiments and end")
+        <*> many (strArgument (metavar "EXPERIMENT..." <> help "Which (default: all)"))
+
+bench :: [Experiment] -> Flags -> IO ExitCode
+bench experiments flags
+  | flagList flags = do
+    mapM_ putStrLn (renderTable (Table [(L, "experiment"), (L, "what is measured")] [[experimentName e, experimentPurpose e] | e <- experiments]))
+    pure ExitSuccess
+  | otherwise = do
+    todo <- either (problem usage) pure (chosen experiments (flagNames flags))
+    createDirectoryIfMissing True (flagOut flags)
+    results <- forM todo (measure flags)
+    let page = flagOut flags </> "report.html"
+    writeTo page (text (htmlReport results))
+    putStrLn ("report: " ++ page)
+    pure ExitSuccess
+
+-- | The experiments of those names, all if there are none; 'Left': which is unknown.
+chosen :: [Experiment] -> [String] -> Either String [Experiment]
+chosen experiments names
+  | null names = Right experiments
+  | otherwise = traverse one names
+  where
+    one name = maybe (Left (unknown name)) Right (find ((== name) . experimentName) experiments)
+    unknown name = "unknown experiment '" ++ name ++ "'; known: " ++ intercalate ", " (map experimentName experiments)
+
+measure :: Flags -> Experiment -> IO (Experiment, Figures)
+measure flags experiment = do
+  started <- getCurrentTime
+  machine <- machineJson
+  begun <- getMonotonicTime
+  figures <- experimentRun experiment (if flagQuick flags then Quick else Full) (warn . ((name ++ ": ") ++))
+  ended <- getMonotonicTime
+  writeJson (flagOut flags </> name <.> "json") (document (iso8601Show started) (ended - begun) machine figures)
+  forM_ (zip plotNames (figuresPlots figures)) $ \(file, plot) ->
+    writeTo (flagOut flags </> file <.> "svg") (text (svg plot))
+  printFigures figures
+  pure (experiment, figures)
+  where
+    name = experimentName experiment
+    plotNames = name : [name ++ "-" ++ show n | n <- [2 :: Int ..]]
+    document started took machine figures =
+      object
+        [ "schema" .= ("maru-bench/1" :: String),
+          "experiment" .= name,
+          "started" .= started,
+          "seconds" .= (took :: Double),
+          "quick" .= flagQuick flags,
+          "machine" .= (machine :: Value),
+          "line" .= figuresLine figures,
+          "data" .= figuresData figures
+        ]
+
+text :: String -> Lazy.ByteString
+text = Lazy.fromStrict . Text.encodeUtf8 . Text.pack
+
+-- | One page: a line for each experiment, then its tables and plots.
+htmlReport :: [(Experiment, Figures)] -> String
+htmlReport results =
+  unlines $
+    [ "<!doctype html>",
+      "<html lang=\"en\"><head><meta charset=\"utf-8\"><title>maru bench</title>",
+      "<style>body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#222}"
+        ++ "table{border-collapse:collapse;margin:1rem 0}td,th{padding:.2rem .8rem;border-bottom:1px solid #ddd;text-align:left}"
+        ++ "td.r,th.r{text-align:right;font-variant-numeric:tabular-nums}svg{max-width:100%;height:auto}</style></head><body>",
+      "<h1>maru bench</h1>",
+      "<table><tr><th>experiment</th><th>result</th></tr>"
+    ]
+      ++ ["<tr><td><a href=\"#" ++ e name ++ "\">" ++ e name ++ "</a></td><td>" ++ e (figuresLine f) ++ "</td></tr>" | (x, f) <- results, let name = experimentName x]
+      ++ ["</table>"]
+      ++ concatMap one results
+      ++ ["</body></html>"]
+  where
+    e = escape
+    one (x, f) =
+      [ "<h2 id=\"" ++ e (experimentName x) ++ "\">" ++ e (experimentName x) ++ "</h2>",
+        "<p>" ++ e (experimentPurpose x) ++ "</p>"
+      ]
+        ++ map svg (figuresPlots f)
+        ++ concatMap htmlTable (figuresTables f)
+
+htmlTable :: (String, Table) -> [String]
+htmlTable (title, Table heads rows) =
+  ["<h3>" ++ escape title ++ "</h3>", "<table>", row "th" (map snd heads)] ++ map (row "td") rows ++ ["</table>"]
+  where
+    row tag cells = "<tr>" ++ concat (zipWith (cell tag) (map fst heads) cells) ++ "</tr>"
+    cell tag align content =
+      "<" ++ tag ++ (if align == R then " class=\"r\"" else "") ++ ">" ++ escape content ++ "</" ++ tag ++ ">"

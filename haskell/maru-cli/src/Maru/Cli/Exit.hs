@@ -1,0 +1,78 @@
+-- | How the command ends: exit statuses, and one line for every failure.
+module Maru.Cli.Exit
+  ( Problem (..),
+    usage,
+    badInput,
+    unavailable,
+    internal,
+    maruFailed,
+    problem,
+    warn,
+    reporting,
+  )
+where
+
+import Control.Exception
+import System.Exit (ExitCode (..), exitWith)
+import System.IO (hPutStrLn, stderr)
+import System.IO.Error (isResourceVanishedError)
+
+-- | What went wrong, to what, what to do; and the status for it.
+data Problem = Problem
+  { problemStatus :: !Int,
+    problemLine :: !String
+  }
+  deriving (Eq, Show)
+
+instance Exception Problem
+
+-- | 64: the command line.
+usage :: Int
+usage = 64
+
+-- | 65: the data.
+badInput :: Int
+badInput = 65
+
+-- | 69: something needed is not there.
+unavailable :: Int
+unavailable = 69
+
+-- | 70: a defect of maru's own.
+internal :: Int
+internal = 70
+
+-- | 125: @maru run@ could not do its part.
+maruFailed :: Int
+maruFailed = 125
+
+-- | Ends the command.
+problem :: Int -> String -> IO a
+problem status line = throwIO (Problem status line)
+
+-- | A line on standard error; the command goes on.
+warn :: String -> IO ()
+warn line = hPutStrLn stderr ("maru: " ++ line)
+
+-- | Runs a whole command: problems become their line and status, other
+-- exceptions status 70 (they are maru's own fault). Output into a pipe that
+-- nobody reads any more ends it as SIGPIPE would, without a line.
+reporting :: IO () -> IO ()
+reporting action =
+  action
+    `catches` [ Handler (\e -> throwIO (e :: ExitCode)),
+                Handler (\(Problem status line) -> warn line >> exit status),
+                Handler interrupted,
+                Handler vanished,
+                Handler unexpected
+              ]
+  where
+    exit = exitWith . ExitFailure
+    vanished e
+      | isResourceVanishedError e = exit 141
+      | otherwise = unexpected (toException e)
+    unexpected e = warn (oneLine (displayException (e :: SomeException))) >> exit internal
+    interrupted e = case e of
+      UserInterrupt -> exit 130
+      _ -> throwIO e
+    oneLine = unwords . lines

@@ -1,0 +1,157 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | This machine: what doctor asks of every machine, and how figures say where
+-- they come from.
+module Maru.Cli.Host
+  ( hostChecks,
+    machineJson,
+    readText,
+  )
+where
+
+import Control.Exception (IOException, try)
+import Data.Aeson (Value, object, (.=))
+import Data.Char (isSpace)
+import Data.Either (fromRight)
+import Data.List (dropWhileEnd, isPrefixOf)
+import Data.Version (showVersion)
+import Maru.Cli.Room
+import Maru.Cli.Run (supervisorPath)
+import Maru.Native.Probe
+import System.Directory (doesFileExist)
+import System.Environment (getExecutablePath, lookupEnv)
+import System.IO.Error (ioeGetErrorString)
+import System.Info (arch, compilerName, fullCompilerVersion)
+import System.Posix.Resource (Resource (ResourceTotalMemory), ResourceLimit (..), ResourceLimits (softLimit), getResourceLimit)
+import System.Posix.Unistd (SystemID (release, systemName), getSystemID)
+
+hostChecks :: [Check]
+hostChecks =
+  [ Check "kernel" kernel,
+    Check "processors" processors,
+    Check "memory limit" memoryLimit,
+    Check "processes" processes,
+    Check "huge pages" hugePages,
+    Check "supervisor" supervisor,
+    Check "compiler" (pure (Finding Good (ghc ++ " built this command") ""))
+  ]
+
+kernel :: IO Finding
+kernel = do
+  system <- getSystemID
+  let named = systemName system ++ " " ++ release system ++ ", " ++ arch
+  pure $
+    if versionOf (release system) >= [5, 4]
+      then Finding Good named ""
+      else Finding Bad named "maru needs Linux 5.4 or later (pidfd_open)"
+
+-- | Leading numbers of @6.1.0-17-amd64@.
+versionOf :: String -> [Int]
+versionOf text = case span (`elem` ['0' .. '9']) text of
+  ("", _) -> []
+  (digits, '.' : more) -> read digits : versionOf more
+  (digits, _) -> [read digits]
+
+processors :: IO Finding
+processors = either refused judged <$> probeTopology
+  where
+    refused why = Finding Bad ("cannot be read: " ++ why) "set MARU_TOPOLOGY to virtual:SxC or unset it"
+    judged t
+      | topologyDegraded t = Finding Doubtful (described t) "mount /sys, or describe the machine with MARU_TOPOLOGY"
+      | topologyWorkers t < 2 = Finding Doubtful (described t) "nothing runs in parallel here; allow more CPUs"
+      | otherwise = Finding Good (described t) ""
+    described t =
+      show (topologyAllowed t) ++ " of " ++ show (topologyCpus t) ++ " CPUs, " ++ counted (topologyCores t) "core"
+        ++ ", "
+        ++ counted (topologySockets t) "socket"
+        ++ ", "
+        ++ counted (topologyNodes t) "NUMA node"
+        ++ quota (topologyQuota t)
+        ++ (if topologyDescribed t then " (as MARU_TOPOLOGY says)" else "")
+        ++ "; "
+        ++ counted (topologyWorkers t) "worker"
+        ++ " by default"
+    quota 0 = ""
+    quota q = ", cgroup grants " ++ show (fromIntegral q / 1000 :: Double) ++ " CPUs"
+    counted n what = show n ++ " " ++ what ++ (if n == 1 then "" else "s")
+
+memoryLimit :: IO Finding
+memoryLimit = judged . softLimit <$> getResourceLimit ResourceTotalMemory
+  where
+    judged limit = case limit of
+      ResourceLimit bytes ->
+        Finding
+          Doubtful
+          ("address space is limited to " ++ show (bytes `div` 1048576) ++ " MiB")
+          "workers map regions sparsely and need address space: ulimit -v unlimited"
+      _ -> Finding Good "address space is not limited" ""
+
+processes :: IO Finding
+processes = judge . limitIn . fromRight "" <$> readText "/proc/self/limits"
+  where
+    limitIn text = [w | l <- lines text, "Max processes" `isPrefixOf` l, w : _ <- [drop 2 (words l)]]
+    judge limit = case limit of
+      ["unlimited"] -> Finding Good "not limited" ""
+      [n]
+        | all (`elem` ['0' .. '9']) n && (read n :: Integer) < 256 ->
+          Finding Doubtful (n ++ " at most for this user") "workers are processes: ulimit -u 4096"
+        | otherwise -> Finding Good (n ++ " at most for this user") ""
+      _ -> Finding Doubtful "/proc/self/limits does not say" "mount /proc"
+
+hugePages :: IO Finding
+hugePages = do
+  mode <- readText "/sys/kernel/mm/transparent_hugepage/enabled"
+  collapse <- probeCollapse
+  let name = either (const "not in this kernel") chosen mode
+  pure $ case collapse of
+    Right () -> Finding Good ("mode " ++ name ++ ", collapse on demand works") ""
+    Left why ->
+      Finding Doubtful ("mode " ++ name ++ ", collapse on demand: " ++ why) "the option that collapses the heap before a fork does nothing here (Linux 6.1 has it)"
+  where
+    chosen text = takeWhile (/= ']') (drop 1 (dropWhile (/= '[') text))
+
+supervisor :: IO Finding
+supervisor = do
+  path <- supervisorPath <$> lookupEnv "MARU_LIBEXEC" <*> getExecutablePath
+  there <- doesFileExist path
+  pure $
+    if there
+      then Finding Good path ""
+      else Finding Bad ("not at " ++ path) "install maru wholly or set MARU_LIBEXEC; maru run needs it"
+
+ghc :: String
+ghc = compilerName ++ " " ++ showVersion fullCompilerVersion
+
+-- | Where a figure was measured: model, cores, kernel, compiler, load.
+machineJson :: IO Value
+machineJson = do
+  system <- getSystemID
+  cpuinfo <- readText "/proc/cpuinfo"
+  load <- readText "/proc/loadavg"
+  topology <- probeTopology
+  pure $
+    object
+      [ "cpu" .= (either (const "unknown") model cpuinfo :: String),
+        "cpus" .= either (const 0) topologyCpus topology,
+        "cpus_allowed" .= either (const 0) topologyAllowed topology,
+        "cores" .= either (const 0) topologyCores topology,
+        "sockets" .= either (const 0) topologySockets topology,
+        "quota_millicpus" .= either (const 0) topologyQuota topology,
+        "kernel" .= (systemName system ++ " " ++ release system),
+        "arch" .= arch,
+        "compiler" .= ghc,
+        "load" .= (either (const []) (take 3 . words) load :: [String])
+      ]
+  where
+    model text = case [drop 1 (dropWhile (/= ':') l) | l <- lines text, "model name" `isPrefixOf` l] of
+      name : _ -> trim name
+      [] -> "unknown"
+    trim = dropWhileEnd isSpace . dropWhile isSpace
+
+-- | A small file of the kernel's; 'Left': why not.
+readText :: FilePath -> IO (Either String String)
+readText path = do
+  content <- try (readFile path >>= \text -> length text `seq` pure text)
+  pure (either (Left . why) Right content)
+  where
+    why e = path ++ ": " ++ ioeGetErrorString (e :: IOException)

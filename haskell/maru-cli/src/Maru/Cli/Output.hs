@@ -1,0 +1,135 @@
+-- | What every subcommand prints with: tables, JSON, files. @-@ as a file is
+-- standard output everywhere.
+module Maru.Cli.Output
+  ( -- * Tables
+    Table (..),
+    Align (..),
+    renderTable,
+
+    -- * Figures
+    Figures (..),
+    printFigures,
+
+    -- * JSON
+    JsonTo,
+    jsonTo,
+    writeJson,
+    jsonLine,
+
+    -- * Files
+    writeTo,
+    seconds,
+    paint,
+    Colour (..),
+    wantsColour,
+  )
+where
+
+import Control.Exception (IOException, try)
+import Data.Aeson (Value, encode)
+import qualified Data.ByteString.Lazy as Lazy
+import qualified Data.ByteString.Lazy.Char8 as LazyChars
+import Data.List (dropWhileEnd, transpose)
+import Maru.Cli.Exit
+import Maru.Control.Plot (Plot)
+import Numeric (showFFloat)
+import Options.Applicative hiding (internal)
+import qualified Options.Applicative as Options
+import System.Environment (lookupEnv)
+import System.IO (Handle, hIsTerminalDevice)
+import System.IO.Error (ioeGetErrorString)
+
+data Table = Table
+  { tableHeads :: ![(Align, String)],
+    tableRows :: ![[String]]
+  }
+  deriving (Eq, Show)
+
+data Align = L | R
+  deriving (Eq, Show)
+
+-- | Lines without trailing blanks; columns two blanks apart. Characters are
+-- taken to be one column wide.
+renderTable :: Table -> [String]
+renderTable (Table heads rows) = map line (map snd heads : rows)
+  where
+    line = dropWhileEnd (== ' ') . concat . zipWith3 cell (map fst heads) widths
+    widths = map (maximum . (0 :) . map length) (transpose (map snd heads : rows))
+    cell align width text = case align of
+      L -> text ++ blanks ++ "  "
+      R -> blanks ++ text ++ "  "
+      where
+        blanks = replicate (width - length text) ' '
+
+-- | What a simulation or an experiment has to show.
+data Figures = Figures
+  { -- | One line: what was found.
+    figuresLine :: !String,
+    -- | With their titles.
+    figuresTables :: ![(String, Table)],
+    figuresPlots :: ![Plot],
+    -- | The raw data.
+    figuresData :: !Value
+  }
+
+-- | Tables with their titles, then the line.
+printFigures :: Figures -> IO ()
+printFigures figures = do
+  mapM_ titled (figuresTables figures)
+  putStrLn (figuresLine figures)
+  where
+    titled (title, table) = mapM_ putStrLn ((title : renderTable table) ++ [""])
+
+-- | Where JSON goes, if anywhere.
+type JsonTo = Maybe FilePath
+
+-- | @--json@ and @--json=FILE@.
+jsonTo :: Parser JsonTo
+jsonTo =
+  optional $
+    flag' "-" (long "json" <> help "Print JSON instead of the table (--json=FILE: write it to FILE, print the table)")
+      <|> strOption (long "json" <> metavar "FILE" <> Options.internal)
+
+-- | Ends with status 69 if the file cannot be written.
+writeJson :: FilePath -> Value -> IO ()
+writeJson file = writeTo file . jsonLine
+
+-- | One line, ended.
+jsonLine :: Value -> Lazy.ByteString
+jsonLine = (<> LazyChars.pack "\n") . encode
+
+writeTo :: FilePath -> Lazy.ByteString -> IO ()
+writeTo "-" content = Lazy.putStr content
+writeTo file content = do
+  written <- try (Lazy.writeFile file content)
+  case written of
+    Right () -> pure ()
+    Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ ioeGetErrorString (e :: IOException))
+
+-- | A duration with three digits and a unit.
+seconds :: Double -> String
+seconds s
+  | s == 0 = "0 s"
+  | s >= 100 = showFFloat (Just 0) s " s"
+  | s >= 1 = showFFloat (Just 2) s " s"
+  | s >= 1e-3 = showFFloat (Just (if s >= 0.1 then 0 else 2)) (s * 1e3) " ms"
+  | s >= 1e-6 = showFFloat (Just (if s >= 1e-4 then 0 else 2)) (s * 1e6) " µs"
+  | otherwise = showFFloat (Just 0) (s * 1e9) " ns"
+
+data Colour = Green | Yellow | Red | Bold
+  deriving (Eq, Show)
+
+-- | The text in a colour, if colour is wanted.
+paint :: Bool -> Colour -> String -> String
+paint False _ text = text
+paint True colour text = "\ESC[" ++ code ++ "m" ++ text ++ "\ESC[0m"
+  where
+    code = case colour of
+      Green -> "32"
+      Yellow -> "33"
+      Red -> "31"
+      Bold -> "1"
+
+-- | On a terminal and not forbidden by @NO_COLOR@.
+wantsColour :: Handle -> IO Bool
+wantsColour handle = (&&) <$> hIsTerminalDevice handle <*> (maybe True null <$> lookupEnv "NO_COLOR")

@@ -1,0 +1,78 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Tuned settings, as files: what a tuner found for one command, applied by
+-- @maru run \@NAME@. JSON of schema @maru-profile/1@ below
+-- @$XDG_CONFIG_HOME/maru/profiles@ (else @~/.config/maru/profiles@).
+module Maru.Cli.Profile
+  ( Profile (..),
+    profilePath,
+    readProfile,
+    encodeProfile,
+    decodeProfile,
+  )
+where
+
+import Control.Exception (IOException, try)
+import Data.Aeson
+import Data.Aeson.Types (Parser, parseEither)
+import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Lazy as Lazy
+import qualified Data.Map.Strict as Map
+import Maru.Cli.Exit
+import System.Directory (XdgDirectory (XdgConfig), getXdgDirectory)
+import System.FilePath ((<.>), (</>))
+import System.IO.Error (ioeGetErrorString)
+
+data Profile = Profile
+  { profileName :: !String,
+    -- | The tuner that made it.
+    profileTuner :: !String,
+    profileEnvironment :: ![(String, String)],
+    profileLine :: !String,
+    -- | The measurements behind it.
+    profileEvidence :: !Value
+  }
+  deriving (Eq, Show)
+
+schema :: String
+schema = "maru-profile/1"
+
+-- | A name that has a slash is a path.
+profilePath :: String -> IO FilePath
+profilePath name
+  | '/' `elem` name = pure name
+  | otherwise = getXdgDirectory XdgConfig ("maru" </> "profiles" </> name <.> "json")
+
+-- | Ends with status 65 if the file is not a profile or cannot be read.
+readProfile :: String -> IO Profile
+readProfile name = do
+  path <- profilePath name
+  content <- try (Lazy.fromStrict <$> ByteString.readFile path)
+  case content of
+    Left e -> refuse path (ioeGetErrorString (e :: IOException))
+    Right bytes -> either (refuse path) pure (decodeProfile bytes)
+  where
+    refuse path why = problem badInput ("cannot use profile " ++ path ++ ": " ++ why)
+
+encodeProfile :: Profile -> Value
+encodeProfile p =
+  object
+    [ "schema" .= schema,
+      "name" .= profileName p,
+      "tuner" .= profileTuner p,
+      "environment" .= Map.fromList (profileEnvironment p),
+      "line" .= profileLine p,
+      "evidence" .= profileEvidence p
+    ]
+
+decodeProfile :: Lazy.ByteString -> Either String Profile
+decodeProfile bytes = eitherDecode bytes >>= parseEither (withObject "profile" fields)
+  where
+    fields o = do
+      version <- o .: "schema"
+      if version == schema then profile o else fail ("schema is " ++ version ++ ", not " ++ schema)
+    profile :: Object -> Parser Profile
+    profile o =
+      Profile <$> o .: "name" <*> o .: "tuner" <*> (Map.toList <$> o .: "environment")
+        <*> o .: "line"
+        <*> o .: "evidence"

@@ -1,0 +1,177 @@
+{-# LANGUAGE ExistentialQuantification #-}
+
+-- | What a room gives to the command line. The subcommands are shells; rooms
+-- plug into them and neither parse arguments by themselves nor draw.
+--
+-- A room is a value: add it to "Maru.Cli.Rooms" and its flags are in
+-- @maru run --help@, its page in @maru top@, its checks in @maru doctor@, its
+-- simulators, tuners and experiments in @maru sim@, @tune@ and @bench@.
+-- "Maru.Cli.Room.Example" uses every plug.
+module Maru.Cli.Room
+  ( Room (..),
+    room,
+
+    -- * Run
+    RunPlug (..),
+    Part (..),
+    Refusal (..),
+
+    -- * Top
+    TopPage (..),
+    Block (..),
+
+    -- * Doctor
+    Check (..),
+    Finding (..),
+    Level (..),
+
+    -- * Sim
+    Simulator (..),
+
+    -- * Tune
+    Tuner (..),
+    TuneContext (..),
+    Tuned (..),
+
+    -- * Bench
+    Experiment (..),
+    Effort (..),
+  )
+where
+
+import Data.Aeson (Value)
+import Maru.Cli.Output (Figures, Table)
+import Maru.Native.BoardView (Board)
+import Options.Applicative (Parser)
+
+data Room = Room
+  { -- | As its section on the board is named.
+    roomName :: !String,
+    -- | What contends, in a few words.
+    roomPurpose :: !String,
+    roomRun :: !(Maybe RunPlug),
+    roomTop :: !(Maybe TopPage),
+    roomChecks :: ![Check],
+    roomSimulators :: ![Simulator],
+    roomTuners :: ![Tuner],
+    roomExperiments :: ![Experiment]
+  }
+
+-- | A room that has a name and a purpose and gives nothing yet.
+room :: String -> String -> Room
+room name purpose = Room name purpose Nothing Nothing [] [] [] []
+
+-- | Flags of @maru run@; what must be known of this machine to decide about
+-- them; and the decision, which is pure.
+data RunPlug = forall flags facts. RunPlug (Parser flags) (IO facts) (facts -> flags -> Either Refusal Part)
+
+-- | What a room asks of the supervisor. 'mempty': nothing.
+data Part = Part
+  { partEnvironment :: ![(String, String)],
+    -- | Paths of libraries, for @LD_PRELOAD@.
+    partPreload :: ![FilePath],
+    -- | What is done and why, a line each, for @--explain@.
+    partExplain :: ![String]
+  }
+  deriving (Eq, Show)
+
+instance Semigroup Part where
+  Part e p x <> Part e' p' x' = Part (e <> e') (p <> p') (x <> x')
+
+instance Monoid Part where
+  mempty = Part [] [] []
+
+-- | Why a flag cannot be followed.
+data Refusal
+  = -- | Nobody could: status 64.
+    Misused !String
+  | -- | This machine or build cannot: status 125, or left out with
+    -- @--best-effort@.
+    Unavailable !String
+  deriving (Eq, Show)
+
+-- | A part of the screen, with a state that its keys change.
+data TopPage = forall state.
+  TopPage
+  { -- | Key and what it does. @q@ is the shell's.
+    pageKeys :: ![(Char, String)],
+    pageStart :: !state,
+    pageKey :: !(Char -> state -> state),
+    -- | What to show of a board, given how it looked so many seconds ago, if
+    -- it did. Nothing to show: an empty list.
+    pageDraw :: !(state -> Maybe (Double, Board) -> Board -> [Block]),
+    -- | The same as data.
+    pageJson :: !(Board -> Maybe Value)
+  }
+
+data Block = Line !String | Tabular !Table
+  deriving (Eq, Show)
+
+-- | A question that @maru doctor@ asks. An exception counts as 'Bad'.
+data Check = Check
+  { checkName :: !String,
+    checkRun :: !(IO Finding)
+  }
+
+data Finding = Finding
+  { findingLevel :: !Level,
+    -- | What was found.
+    findingDetail :: !String,
+    -- | What to do about it; empty if nothing.
+    findingRemedy :: !String
+  }
+  deriving (Eq, Show)
+
+data Level
+  = Good
+  | -- | maru works, with less.
+    Doubtful
+  | -- | Something needed is missing.
+    Bad
+  deriving (Eq, Ord, Show, Enum, Bounded)
+
+-- | A pure model with options.
+data Simulator = Simulator
+  { simName :: !String,
+    simPurpose :: !String,
+    -- | 'Left': what is wrong with the options (status 64).
+    simParser :: !(Parser (Either String Figures))
+  }
+
+-- | A search for better settings.
+data Tuner = forall flags.
+  Tuner
+  { tunerName :: !String,
+    tunerPurpose :: !String,
+    tunerParser :: !(Parser flags),
+    tunerRun :: !(flags -> TuneContext -> IO Tuned)
+  }
+
+data TuneContext = TuneContext
+  { -- | Seconds.
+    tuneBudget :: !Double,
+    tuneCommand :: !FilePath,
+    tuneArguments :: ![String],
+    -- | Says a line of progress.
+    tuneSay :: !(String -> IO ())
+  }
+
+data Tuned = Tuned
+  { -- | The environment of the profile; 'Nothing': no gain was found.
+    tunedEnvironment :: !(Maybe [(String, String)]),
+    -- | One line: the gain, or why there is none.
+    tunedLine :: !String,
+    tunedTable :: !Table,
+    tunedData :: !Value
+  }
+
+-- | A measurement, for a figure or a table of its own.
+data Experiment = Experiment
+  { experimentName :: !String,
+    experimentPurpose :: !String,
+    -- | Says lines of progress.
+    experimentRun :: !(Effort -> (String -> IO ()) -> IO Figures)
+  }
+
+data Effort = Quick | Full
+  deriving (Eq, Show)

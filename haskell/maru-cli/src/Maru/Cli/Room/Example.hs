@@ -1,0 +1,70 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | A room that uses every plug and does nothing: the pattern for a new one,
+-- and what the tests of the shells run. It is not in "Maru.Cli.Rooms".
+module Maru.Cli.Room.Example
+  ( exampleRoom,
+  )
+where
+
+import Data.Aeson (Value, object, toJSON, (.=))
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Control.Plot
+import Maru.Native.BoardView
+import Options.Applicative
+
+exampleRoom :: Room
+exampleRoom =
+  (room "example" "nothing")
+    { roomRun = Just (RunPlug kindFlag (pure available) decide),
+      roomTop = Just page,
+      roomChecks = [Check "example" (pure (Finding Good "as ever" ""))],
+      roomSimulators = [simulator],
+      roomTuners = [tuner],
+      roomExperiments = [experiment]
+    }
+  where
+    available = ["plain"]
+    kindFlag = optional (strOption (long "example" <> metavar "KIND" <> help "plain or fancy"))
+
+-- | The decision is pure: the machine's facts come as an argument.
+decide :: [String] -> Maybe String -> Either Refusal Part
+decide _ Nothing = Right mempty
+decide available (Just kind)
+  | kind `elem` available = Right (Part [("EXAMPLE", kind)] ["/lib/libexample.so"] ["the example is " ++ kind])
+  | kind == "fancy" = Left (Unavailable "this machine has no fancy example")
+  | otherwise = Left (Misused ("unknown example '" ++ kind ++ "'; known: plain, fancy"))
+
+-- | Counts the sections; @x@ shows their names too.
+page :: TopPage
+page =
+  TopPage
+    { pageKeys = [('x', "names")],
+      pageStart = False,
+      pageKey = const not,
+      pageDraw = \names before board ->
+        Line (show (length (boardSections board)) ++ " sections" ++ maybe "" (const ", seen before") before) :
+          [Tabular (Table [(L, "name")] [[sectionName s] | s <- boardSections board]) | names],
+      pageJson = Just . toJSON . length . boardSections
+    }
+
+simulator :: Simulator
+simulator = Simulator "example" "Counts" (Right . figures <$> option auto (long "n" <> metavar "N" <> value (3 :: Int) <> help "How far"))
+
+experiment :: Experiment
+experiment = Experiment "example" "counts" (\effort _ -> pure (figures (if effort == Quick then 3 else 9)))
+
+tuner :: Tuner
+tuner =
+  Tuner "example" "Finds that nothing helps" (pure ()) $ \() _ ->
+    pure (Tuned Nothing "no gain: there is nothing to tune" (Table [] []) (object []))
+
+figures :: Int -> Figures
+figures n =
+  Figures
+    { figuresLine = "counted to " ++ show n,
+      figuresTables = [("Numbers", Table [(R, "n")] [[show i] | i <- [1 .. n]])],
+      figuresPlots = [Plot "Numbers" (Axis "n" Linear) (Axis "n" Linear) [Series "n" [Point (fromIntegral i) (fromIntegral i) 0 (fromIntegral i) | i <- [1 .. n]]]],
+      figuresData = object ["n" .= n] :: Value
+    }

@@ -1,0 +1,157 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru tune gc@: the allocation area of a Haskell program (@-A@, @-n@), by
+-- measurement. The flags travel in @GHCRTS@, so the command line stays as it is
+-- and a program that is not GHC's simply shows no gain.
+module Maru.Cli.Room.Map.Gc
+  ( gcTuner,
+    candidates,
+    parseStatistics,
+  )
+where
+
+import Control.Exception (IOException, bracket, try)
+import Data.Aeson (Value, object, (.=))
+import Data.List (intercalate)
+import Data.List.NonEmpty (nonEmpty)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe, mapMaybe)
+import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Exit
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Control.Race
+import Maru.Control.Statistics
+import Numeric (showFFloat)
+import System.Directory (getTemporaryDirectory, removeFile)
+import System.Environment (getEnvironment)
+import System.Exit (ExitCode (..))
+import System.IO
+import System.IO.Error (ioeGetErrorString)
+import System.Process
+import Text.Read (readMaybe)
+
+gcTuner :: Tuner
+gcTuner =
+  Tuner
+    { tunerName = "gc",
+      tunerPurpose = "The allocation area of a Haskell program (+RTS -A, -n). It is run again and again with its output thrown away and no input; it must be linked with -rtsopts",
+      tunerParser = pure (),
+      tunerRun = const tuneGc
+    }
+
+-- | Runtime flags that are tried; none is the baseline.
+candidates :: [String]
+candidates =
+  ["-A4m", "-A16m", "-A64m", "-A256m"] ++ ["-A" ++ size ++ " -n4m" | size <- ["16m", "64m", "256m"]]
+
+baseline :: String
+baseline = ""
+
+-- | Most rounds; a race that is this close will not be decided by more.
+mostRounds :: Int
+mostRounds = 15
+
+tuneGc :: TuneContext -> IO Tuned
+tuneGc context = do
+  before <- lookup "GHCRTS" <$> getEnvironment
+  let given = fromMaybe "" before
+  first <- runOnce context given baseline
+  statistics <- either (problem badInput) (pure . runStatistics) first
+  deadline <- (+ tuneBudget context) <$> getMonotonicTime
+  race <- rounds context given deadline 1 (start baseline candidates)
+  pure (judged given statistics race)
+
+-- | Rounds until the race is decided, the time is over or the most were run. A
+-- round that would pass the deadline is not begun.
+rounds :: TuneContext -> String -> Double -> Int -> Race String -> IO (Race String)
+rounds context given deadline number race = do
+  begun <- getMonotonicTime
+  results <- mapM one (entrants race)
+  ended <- getMonotonicTime
+  let next = record (Map.fromList (mapMaybe sequence results)) race
+  tuneSay context ("round " ++ show number ++ ": " ++ show (length (entrants next)) ++ " settings left")
+  if decided next || number >= mostRounds || ended + (ended - begun) > deadline
+    then pure next
+    else rounds context given deadline (number + 1) next
+  where
+    one flags = (,) flags . either (const Nothing) (Just . runWall) <$> runOnce context given flags
+
+data Run = Run
+  { runWall :: !Double,
+    runStatistics :: !(Map.Map String Double)
+  }
+
+-- | 'Left': one line, why this run does not count.
+runOnce :: TuneContext -> String -> String -> IO (Either String Run)
+runOnce context given flags = withScratch $ \file -> do
+  environment <- filter ((/= "GHCRTS") . fst) <$> getEnvironment
+  let rts = unwords (filter (not . null) [given, flags, "-t" ++ file, "--machine-readable"])
+      job = (proc (tuneCommand context) (tuneArguments context)) {env = Just (("GHCRTS", rts) : environment)}
+  begun <- getMonotonicTime
+  outcome <- try (withNullHandles job (\quiet -> withCreateProcess quiet (\_ _ _ child -> waitForProcess child)))
+  ended <- getMonotonicTime
+  statistics <- readFile file >>= \text -> length text `seq` pure (parseStatistics text)
+  pure $ case outcome of
+    Left e -> Left ("cannot execute '" ++ tuneCommand context ++ "': " ++ ioeGetErrorString (e :: IOException))
+    Right (ExitFailure status) -> Left (name ++ " ended with status " ++ show status ++ whyFailed)
+    Right ExitSuccess
+      | Map.null statistics -> Left (name ++ " did not accept GHCRTS: it is not a GHC program, or linked without -rtsopts")
+      | otherwise -> Right (Run (ended - begun) statistics)
+  where
+    name = "'" ++ tuneCommand context ++ "'"
+    whyFailed = " (if it runs well by itself: link it with -rtsopts)"
+
+withNullHandles :: CreateProcess -> (CreateProcess -> IO a) -> IO a
+withNullHandles job action =
+  withFile "/dev/null" ReadWriteMode $ \null' ->
+    action job {std_in = UseHandle null', std_out = UseHandle null', std_err = UseHandle null'}
+
+withScratch :: (FilePath -> IO a) -> IO a
+withScratch = bracket create removeFile
+  where
+    create = do
+      folder <- getTemporaryDirectory
+      (file, handle) <- openTempFile folder "maru-gc"
+      hClose handle
+      pure file
+
+-- | What the runtime writes for @-tFILE --machine-readable@: the command line,
+-- then a Haskell list of pairs of strings. Empty if it is something else.
+parseStatistics :: String -> Map.Map String Double
+parseStatistics text = case readMaybe (unlines (drop 1 (lines text))) of
+  Just pairs -> Map.mapMaybe readMaybe (Map.fromList (pairs :: [(String, String)]))
+  Nothing -> Map.empty
+
+judged :: String -> Map.Map String Double -> Race String -> Tuned
+judged given statistics race =
+  Tuned
+    { tunedEnvironment = case verdict race of
+        Gain flags _ -> Just [("GHCRTS", unwords (filter (not . null) [given, flags]))]
+        _ -> Nothing,
+      tunedLine = line (verdict race) ++ collecting,
+      tunedTable = Table [(L, "flags"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (map row measured),
+      tunedData = evidence
+    }
+  where
+    measured = [(flags, summarise sample) | (flags, ts) <- Map.toList (times race), Just sample <- [nonEmpty ts]]
+    row (flags, s) =
+      [named flags, show (summaryCount s)] ++ map seconds [summaryMedian s, summaryLeast s, summaryMost s]
+    named flags = if null flags then "(as it is)" else flags
+    line (Gain flags ratio) = "gain: " ++ percent ratio ++ " faster with " ++ flags
+    line (Undecided count) =
+      "undecided: there was time for " ++ show count ++ " of at least " ++ show fewestRounds ++ " rounds; give a longer --budget"
+    line (NoGain Nothing) = "no gain: nothing but the present settings ran"
+    line (NoGain (Just (flags, ratio)))
+      | ratio > 1 = "no gain: the best, " ++ flags ++ ", is " ++ percent ratio ++ " faster in the median, which is within the noise"
+      | otherwise = "no gain: the present settings are the fastest"
+    percent ratio = showFFloat (Just 1) ((ratio - 1) * 100) " %"
+    share = (/) <$> Map.lookup "GC_wall_seconds" statistics <*> Map.lookup "total_wall_seconds" statistics
+    collecting = maybe "" (\s -> "; before: " ++ showFFloat (Just 0) (100 * s) " % of the time in the collector") share
+    evidence :: Value
+    evidence =
+      object
+        [ "baseline_statistics" .= statistics,
+          "rows" .= [object ["flags" .= flags, "seconds" .= ts] | (flags, ts) <- Map.toList (times race)],
+          "tried" .= intercalate ", " candidates
+        ]

@@ -1,0 +1,145 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The wait room: how every other room waits for a word of memory to change.
+module Maru.Cli.Room.Wait
+  ( waitRoom,
+    decidePolicy,
+  )
+where
+
+import Data.Aeson (object, (.=))
+import Data.List (intercalate)
+import Data.List.NonEmpty (NonEmpty, nonEmpty)
+import qualified Data.List.NonEmpty as NonEmpty
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Control.Plot
+import Maru.Control.Statistics
+import Maru.Native.Probe
+import Numeric (showFFloat)
+import Options.Applicative
+
+waitRoom :: Room
+waitRoom =
+  (room "wait" "time slices of those who wait")
+    { roomRun = Just (RunPlug policyFlag waitPolicies decidePolicy),
+      roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
+      roomExperiments = [handoverExperiment]
+    }
+
+-- ---- run ----------------------------------------------------------------
+
+policyFlag :: Parser (Maybe String)
+policyFlag =
+  optional . strOption $
+    long "wait" <> metavar "POLICY" <> help "How maru's parts wait: adaptive, spin, block, ..."
+      <> completer (listIOCompleter (map fst . filter snd <$> waitPolicies))
+
+-- | From the policies and whether this build has them.
+decidePolicy :: [(String, Bool)] -> Maybe String -> Either Refusal Part
+decidePolicy _ Nothing = Right mempty
+decidePolicy known (Just name) = case lookup name known of
+  Just True ->
+    Right mempty {partEnvironment = [("MARU_WAIT", name)], partExplain = ["maru's parts in the command wait by '" ++ name ++ "'"]}
+  Just False -> Left (Unavailable ("this build does not have the wait policy '" ++ name ++ "'; it has " ++ names (filter snd known)))
+  Nothing -> Left (Misused ("unknown wait policy '" ++ name ++ "'; known: " ++ names known))
+  where
+    names = intercalate ", " . map fst
+
+-- ---- doctor -------------------------------------------------------------
+
+futex :: IO Finding
+futex = either bad (const (Finding Good "works" "")) <$> probeFutex
+  where
+    bad why = Finding Bad why "a sandbox forbids futex(2); nothing can sleep without it"
+
+policies :: IO Finding
+policies = (\known -> Finding Good (intercalate ", " [n | (n, True) <- known]) "") <$> waitPolicies
+
+-- | Quick: a tenth of a second or so.
+handOver :: IO Finding
+handOver = do
+  known <- waitPolicies
+  measured <- handoversOf [(n, name) | (n, (name, True)) <- zip [0 ..] known, name `elem` ["spin", "block"]] 2000 200
+  pure $ case measured of
+    [] -> Finding Bad "no word ever changed" "report this as a defect"
+    _ -> Finding Good (intercalate ", " [name ++ " " ++ nanoseconds (summaryMedian s) | (name, s) <- measured]) ""
+
+-- ---- bench --------------------------------------------------------------
+
+-- | Policies by number, waits of so many nanoseconds, that many rounds.
+handoversOf :: [(Int, String)] -> Int -> Int -> IO [(String, Summary)]
+handoversOf policies' pause rounds = concat <$> mapM one policies'
+  where
+    one (number, name) = either (const []) (named name) <$> handover number pause rounds
+    named name latencies = [(name, summary sample) | Just sample <- [nonEmpty latencies]]
+
+-- | Median with the range of the middle nine tenths: single interruptions by
+-- the machine's other work are not the policy's.
+summary :: NonEmpty Double -> Summary
+summary sample = Summary (median sample) (quantile 0.05 sample) (quantile 0.95 sample) (NonEmpty.length sample)
+
+handoverExperiment :: Experiment
+handoverExperiment =
+  Experiment
+    { experimentName = "handover",
+      experimentPurpose = "time from the change of a word to the return of the wait for it, for each waiting policy and length of the wait (median, 5th and 95th percentile)",
+      experimentRun = runHandover
+    }
+
+runHandover :: Effort -> (String -> IO ()) -> IO Figures
+runHandover effort say = do
+  known <- waitPolicies
+  let available = [(n, name) | (n, (name, True)) <- zip [0 ..] known]
+  measured <- concat <$> mapM (at available) pauses
+  pure (figures (map snd available) measured)
+  where
+    rounds = if effort == Quick then 100 else 2000
+    pauses = [1000, 5000, 20000, 100000, 500000] :: [Int]
+    at available pause = do
+      say ("waits of " ++ nanoseconds (fromIntegral pause))
+      zip (repeat pause) <$> handoversOf available pause rounds
+
+figures :: [String] -> [(Int, (String, Summary))] -> Figures
+figures names measured =
+  Figures
+    { figuresLine = case measured of
+        [] -> "nothing could be measured"
+        _ -> "hand-over after a wait of 1 µs: " ++ intercalate ", " [n ++ " " ++ nanoseconds (summaryMedian s) | (1000, (n, s)) <- measured],
+      figuresTables = [("Hand-over by policy and length of the wait", Table heads rows)],
+      figuresPlots = [Plot "Hand-over of a word" (Axis "length of the wait, µs" Logarithmic) (Axis "from change to return, µs" Logarithmic) series],
+      figuresData =
+        object
+          [ "unit" .= ("ns" :: String),
+            "rows"
+              .= [ object
+                     [ "policy" .= n,
+                       "wait" .= pause,
+                       "median" .= summaryMedian s,
+                       "p05" .= summaryLeast s,
+                       "p95" .= summaryMost s,
+                       "rounds" .= summaryCount s
+                     ]
+                   | (pause, (n, s)) <- measured
+                 ]
+          ]
+    }
+  where
+    heads = [(L, "policy"), (R, "wait"), (R, "median"), (R, "5 %"), (R, "95 %"), (R, "rounds")]
+    rows =
+      [ [n, nanoseconds (fromIntegral pause), nanoseconds (summaryMedian s), nanoseconds (summaryLeast s), nanoseconds (summaryMost s), show (summaryCount s)]
+        | name <- names,
+          (pause, (n, s)) <- measured,
+          n == name
+      ]
+    series =
+      [ Series name [Point (fromIntegral pause / 1000) (micro summaryMedian s) (micro summaryLeast s) (micro summaryMost s) | (pause, (n, s)) <- measured, n == name]
+        | name <- names
+      ]
+    micro f s = f s / 1000
+
+nanoseconds :: Double -> String
+nanoseconds ns
+  | ns >= 1e6 = showFFloat (Just 1) (ns / 1e6) " ms"
+  | ns >= 1e3 = showFFloat (Just 1) (ns / 1e3) " µs"
+  | otherwise = showFFloat (Just 0) ns " ns"

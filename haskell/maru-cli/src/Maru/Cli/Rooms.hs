@@ -1,0 +1,13 @@
+-- | The rooms of this build, in the order in which they are shown. A new room
+-- is a module below @Maru.Cli.Room@ and a name here.
+module Maru.Cli.Rooms
+  ( rooms,
+  )
+where
+
+import Maru.Cli.Room (Room)
+import Maru.Cli.Room.Map (mapRoom)
+import Maru.Cli.Room.Wait (waitRoom)
+
+rooms :: [Room]
+rooms = [mapRoom, waitRoom]

@@ -1,0 +1,292 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru run@: plans, then becomes the supervisor; the supervisor runs the
+-- command and becomes @maru report-run@, which says what was measured. One
+-- process all the time, none beside the command.
+--
+-- The plan travels from the first to the last as a line in a memory file that
+-- the command does not inherit; the supervisor adds its line of figures.
+module Maru.Cli.Run
+  ( runCommand,
+    reportRun,
+
+    -- * The plan, for tests
+    Request (..),
+    Plan (..),
+    planRun,
+    supervisorArguments,
+    supervisorPath,
+    splitProfiles,
+    verdictLine,
+    Measured (..),
+    lastWords,
+  )
+where
+
+import Control.Exception (IOException, try)
+import Control.Monad (unless, when)
+import Data.Aeson
+import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Char8 as Chars
+import qualified Data.ByteString.Lazy as Lazy
+import Data.Either (partitionEithers)
+import Data.List (intercalate)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
+import qualified Data.Text as Text
+import Maru.Cli.Exit
+import Maru.Cli.Output hiding (seconds)
+import qualified Maru.Cli.Output as Output
+import Maru.Cli.Profile
+import Maru.Cli.Room
+import Maru.Native.BoardView
+import Maru.Native.Probe (scratchDescriptor)
+import Options.Applicative hiding (internal)
+import System.Directory (doesFileExist)
+import System.Environment (getExecutablePath, lookupEnv)
+import System.Exit (ExitCode (..))
+import System.FilePath (takeDirectory, (</>))
+import System.IO (SeekMode (AbsoluteSeek), hFlush, hPutStrLn, stderr)
+import System.IO.Error (ioeGetErrorString)
+import System.Posix.IO (FdOption (CloseOnExec), closeFd, fdSeek, fdToHandle, fdWrite, setFdOption)
+import System.Posix.Process (executeFile)
+import System.Posix.Types (Fd)
+import Text.Read (readMaybe)
+
+-- ---- before -------------------------------------------------------------
+
+-- | What the command line asked for, before anything was looked up.
+data Request = Request
+  { requestBestEffort :: !Bool,
+    requestExplain :: !Bool,
+    requestReport :: !(Maybe FilePath),
+    -- | Room (or profile) and its answer.
+    requestParts :: ![(String, Either Refusal Part)],
+    requestCommand :: ![String]
+  }
+
+-- | What will be done.
+data Plan = Plan
+  { planEnvironment :: ![(String, String)],
+    planPreload :: ![FilePath],
+    -- | Room and line.
+    planExplain :: ![(String, String)],
+    planShowExplain :: !Bool,
+    planReport :: !(Maybe FilePath),
+    planCommand :: ![String]
+  }
+  deriving (Eq, Show)
+
+-- | Pure. Later rooms win where two set the same variable.
+planRun :: Request -> Either Problem Plan
+planRun request = do
+  parts <- traverse decide (requestParts request)
+  when (null (requestCommand request)) $
+    Left (Problem usage "run needs a command; see 'maru run --help'")
+  let whole = foldMap snd parts
+  pure
+    Plan
+      { planEnvironment = Map.toList (Map.fromList (partEnvironment whole)),
+        planPreload = partPreload whole,
+        planExplain = [(name, line) | (name, part) <- parts, line <- partExplain part],
+        planShowExplain = requestExplain request,
+        planReport = requestReport request,
+        planCommand = requestCommand request
+      }
+  where
+    decide (name, answer) = case answer of
+      Right part -> Right (name, part)
+      Left (Misused why) -> Left (Problem usage why)
+      Left (Unavailable why)
+        | requestBestEffort request -> Right (name, mempty {partExplain = ["left out: " ++ why]})
+        | otherwise -> Left (Problem maruFailed (why ++ "; --best-effort goes on without it"))
+
+-- | The supervisor's arguments, given its report descriptor and reporter.
+supervisorArguments :: Plan -> Fd -> FilePath -> [String]
+supervisorArguments plan descriptor reporter =
+  concat [["--setenv", name ++ "=" ++ value'] | (name, value') <- planEnvironment plan]
+    -- The supervisor puts each before the ones before it.
+    ++ concat [["--preload", path] | path <- reverse (planPreload plan)]
+    ++ ["--report-fd", show descriptor, "--reporter", reporter, "--"]
+    ++ planCommand plan
+
+-- | Leading words that begin with @\@@ are profiles; a @--@ behind them ends them.
+splitProfiles :: [String] -> ([String], [String])
+splitProfiles text = case span isProfile text of
+  ([], run) -> ([], run)
+  (profiles, "--" : run) -> (map (drop 1) profiles, run)
+  (profiles, run) -> (map (drop 1) profiles, run)
+  where
+    isProfile word = take 1 word == "@" && length word > 1
+
+-- | Below @MARU_LIBEXEC@ if that is set, else beside the command's @bin@.
+supervisorPath :: Maybe FilePath -> FilePath -> FilePath
+supervisorPath libexec executable = case libexec of
+  Just folder | not (null folder) -> folder </> "maru-supervise"
+  _ -> takeDirectory (takeDirectory executable) </> "libexec" </> "maru" </> "maru-supervise"
+
+runCommand :: [Room] -> Mod CommandFields (IO ExitCode)
+runCommand rooms =
+  command "run" $
+    info
+      (start <$> sequenceA plugs <*> flags <*> words')
+      ( progDesc "Run a command under maru"
+          <> noIntersperse
+          <> footer
+            "Examples: maru run --wait spin-block -- ./server   |   maru run @fast --report run.json -- ./batch in.txt   |   Status: the command's own; 125 maru failed, 126 cannot execute, 127 not found, 128+N ended by signal N."
+      )
+  where
+    plugs = [(,) (roomName r) <$> answer plug | r <- rooms, Just plug <- [roomRun r]]
+    answer (RunPlug parser probe decide) = (\given -> (`decide` given) <$> probe) <$> parser
+    flags =
+      (,,)
+        <$> switch (long "best-effort" <> help "Go on without what is not available here")
+        <*> switch (long "explain" <> help "Say what is done and why, before the command starts")
+        <*> optional (strOption (long "report" <> metavar "FILE" <> help "Write what was measured as JSON (- is standard output)"))
+    words' = many (strArgument (metavar "[@PROFILE...] [--] COMMAND..."))
+
+start :: [(String, IO (Either Refusal Part))] -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
+start plugs (bestEffort, explain, file) text = do
+  let (names, words') = splitProfiles text
+  profiles <- mapM profilePart names
+  rooms <- mapM sequenceA plugs
+  plan <-
+    either (\p -> problem (problemStatus p) (problemLine p)) pure $
+      planRun (Request bestEffort explain file (profiles ++ rooms) words')
+  when (planShowExplain plan) (mapM_ say (explanation plan))
+  supervise plan
+  where
+    say line = hPutStrLn stderr ("maru: " ++ line)
+
+profilePart :: String -> IO (String, Either Refusal Part)
+profilePart name = do
+  profile <- readProfile name
+  pure
+    ( "@" ++ name,
+      Right mempty {partEnvironment = profileEnvironment profile, partExplain = [profileLine profile]}
+    )
+
+explanation :: Plan -> [String]
+explanation plan =
+  case [room' ++ ": " ++ line | (room', line) <- planExplain plan] of
+    [] -> ["nothing is changed; the run is measured and shown by 'maru top'"]
+    told -> told ++ ["sets " ++ name ++ "=" ++ v | (name, v) <- planEnvironment plan]
+
+-- | Does not return.
+supervise :: Plan -> IO ExitCode
+supervise plan = do
+  executable <- getExecutablePath
+  supervisor <- (`supervisorPath` executable) <$> lookupEnv "MARU_LIBEXEC"
+  there <- doesFileExist supervisor
+  unless there $
+    problem maruFailed ("the supervisor is not at " ++ supervisor ++ "; install maru wholly or set MARU_LIBEXEC")
+  -- Found out now, not after hours.
+  mapM_ checkWritable (planReport plan)
+  scratch <- scratchDescriptor "maru-report" >>= either (problem maruFailed . ("no memory for the report: " ++)) pure
+  writeWhole scratch (Lazy.toStrict (jsonLine (planJson plan)))
+  setFdOption scratch CloseOnExec False
+  hFlush stderr
+  became <- try (executeFile supervisor False (supervisorArguments plan scratch executable) Nothing)
+  case became of
+    Left e -> do
+      closeFd scratch
+      problem maruFailed ("cannot execute " ++ supervisor ++ ": " ++ ioeGetErrorString (e :: IOException))
+    Right () -> pure ExitSuccess
+
+checkWritable :: FilePath -> IO ()
+checkWritable "-" = pure ()
+checkWritable file = do
+  opened <- try (ByteString.appendFile file ByteString.empty)
+  case opened of
+    Right () -> pure ()
+    Left e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ ioeGetErrorString (e :: IOException))
+
+writeWhole :: Fd -> ByteString.ByteString -> IO ()
+writeWhole fd bytes = unless (ByteString.null bytes) $ do
+  written <- fdWrite fd (Chars.unpack bytes)
+  writeWhole fd (ByteString.drop (fromIntegral written) bytes)
+
+planJson :: Plan -> Value
+planJson plan =
+  object
+    [ "environment" .= Map.fromList (planEnvironment plan),
+      "preload" .= planPreload plan,
+      "explain" .= [object ["room" .= r, "line" .= l] | (r, l) <- planExplain plan],
+      "report" .= planReport plan,
+      "command" .= planCommand plan
+    ]
+
+-- ---- after --------------------------------------------------------------
+
+-- | What the supervisor wrote.
+data Measured = Measured
+  { measuredStatus :: !Int,
+    measuredStarted :: !Bool,
+    measuredWall :: !Double,
+    measuredUser :: !Double,
+    measuredSystem :: !Double,
+    -- | Of the largest process.
+    measuredMaxRssKiB :: !Double
+  }
+  deriving (Eq, Show)
+
+instance FromJSON Measured where
+  parseJSON = withObject "measured" $ \o ->
+    Measured <$> o .: "status" <*> o .: "started" <*> o .: "wall_s" <*> o .: "user_s" <*> o .: "sys_s"
+      <*> o .: "max_rss_kib"
+
+-- | Only what was measured.
+verdictLine :: Measured -> [String] -> String
+verdictLine m rooms =
+  intercalate
+    "; "
+    [ Output.seconds (measuredWall m) ++ " wall",
+      Output.seconds (measuredUser m) ++ " user + " ++ Output.seconds (measuredSystem m) ++ " system",
+      show (round (measuredMaxRssKiB m / 1024) :: Int) ++ " MiB in the largest process",
+      if null rooms then "no room was active" else "rooms: " ++ unwords rooms
+    ]
+
+-- | The plan and the figures, from the memory file.
+lastWords :: Chars.ByteString -> Either String (Map String Value, Value, Measured)
+lastWords content = case Chars.lines content of
+  [plan, figures] ->
+    (,,) <$> eitherDecodeStrict plan <*> eitherDecodeStrict figures <*> eitherDecodeStrict figures
+  other -> Left (show (length other) ++ " lines instead of 2")
+
+-- | @maru report-run DESCRIPTOR STATUS [BOARD]@: what the supervisor becomes.
+-- The status is the command's whatever happens here.
+reportRun :: [String] -> IO ExitCode
+reportRun arguments = case arguments of
+  descriptor : code : board
+    | Just fd <- readMaybe descriptor,
+      Just status <- readMaybe code -> do
+      told <- try (report (fromInteger fd) board)
+      case told of
+        Left (Problem _ why) -> warn why
+        Right () -> pure ()
+      pure (if status == 0 then ExitSuccess else ExitFailure status)
+  _ -> problem usage "report-run is for the supervisor alone"
+
+report :: Fd -> [FilePath] -> IO ()
+report fd boards = do
+  _ <- fdSeek fd AbsoluteSeek 0
+  content <- fdToHandle fd >>= ByteString.hGetContents
+  (plan, figures, measured) <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
+  (broken, seen) <- partitionEithers <$> mapM readBoard boards
+  mapM_ (warn . ("cannot read the run's board: " ++)) broken
+  let rooms = [sectionName s | b <- seen, s <- boardSections b, sectionName s /= "run"]
+      said = concatMap boardLines seen
+  when (measuredStarted measured) (warn (verdictLine measured rooms))
+  case Map.lookup "report" plan of
+    Just (String file) -> writeJson (Text.unpack file) (reportJson plan figures rooms said)
+    _ -> pure ()
+
+reportJson :: Map String Value -> Value -> [String] -> [String] -> Value
+reportJson plan figures rooms said =
+  object
+    [ "schema" .= ("maru-run/1" :: String),
+      "plan" .= Map.delete "report" plan,
+      "measured" .= figures,
+      "rooms" .= rooms,
+      "log" .= said
+    ]

@@ -1,0 +1,101 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The section @run@ of a board (layout: @maru/run.h@), decoded.
+module Maru.Cli.RunSection
+  ( RunState (..),
+    RunSection (..),
+    runSection,
+    decodeRun,
+    runJson,
+    commandLine,
+  )
+where
+
+import Data.Aeson
+import Data.Binary.Get
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Lazy as Lazy
+import Data.Int (Int64)
+import Data.List (find)
+import qualified Data.Text as Text
+import Data.Text.Encoding (decodeUtf8With)
+import Data.Text.Encoding.Error (lenientDecode)
+import Maru.Native.BoardView
+
+data RunState = Starting | Running | Stopped | Ended
+  deriving (Eq, Show, Enum, Bounded)
+
+data RunSection = RunSection
+  { runState :: !RunState,
+    -- | The command's.
+    runPid :: !Int,
+    -- | Since the epoch, nanoseconds.
+    runStarted :: !Int64,
+    -- | Once it has ended.
+    runStatus :: !Int,
+    -- | Possibly cut.
+    runCommand :: ![String]
+  }
+  deriving (Eq, Show)
+
+-- | The run of a board, if it is one of @maru run@ or @maru launch@.
+runSection :: Board -> Maybe RunSection
+runSection board =
+  find ((== ("run", 1)) . key) (boardSections board) >>= decodeRun . sectionBytes
+  where
+    key s = (sectionName s, sectionVersion s)
+
+-- | 'Nothing' if the bytes are too short or hold an unknown state.
+decodeRun :: ByteString -> Maybe RunSection
+decodeRun bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
+  Right (_, _, Just run) -> Just run
+  _ -> Nothing
+  where
+    fields = do
+      state <- fromIntegral <$> getWord32host
+      pid <- getInt32host
+      skip 8
+      started <- getInt64host
+      status <- getInt32host
+      size <- getWord32host
+      command <- getRemainingLazyByteString
+      pure $
+        if state > fromEnum (maxBound :: RunState)
+          then Nothing
+          else
+            Just
+              RunSection
+                { runState = toEnum state,
+                  runPid = fromIntegral pid,
+                  runStarted = started,
+                  runStatus = fromIntegral status,
+                  runCommand = arguments (ByteString.take (fromIntegral size) (Lazy.toStrict command))
+                }
+    arguments text = map decode (dropEnd (ByteString.split 0 text))
+    dropEnd parts = take (length parts - 1) parts
+    decode = Text.unpack . decodeUtf8With lenientDecode
+
+runJson :: RunSection -> Value
+runJson run =
+  object
+    [ "state" .= stateName (runState run),
+      "pid" .= runPid run,
+      "started_ns" .= runStarted run,
+      "status" .= if runState run == Ended then Just (runStatus run) else Nothing,
+      "command" .= runCommand run
+    ]
+  where
+    stateName :: RunState -> String
+    stateName s = case s of
+      Starting -> "starting"
+      Running -> "running"
+      Stopped -> "stopped"
+      Ended -> "ended"
+
+-- | The command on one line, control characters shown as question marks (it
+-- comes from another process).
+commandLine :: RunSection -> String
+commandLine = map plain . unwords . runCommand
+  where
+    plain c = if c < ' ' || (c >= '\DEL' && c < '\xa0') then '?' else c

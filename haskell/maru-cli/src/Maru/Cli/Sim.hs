@@ -1,0 +1,47 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru sim@: a room's model, run on a machine you may not have.
+module Maru.Cli.Sim
+  ( simCommand,
+  )
+where
+
+import Data.Aeson (object, (.=))
+import qualified Data.ByteString.Lazy as Lazy
+import qualified Data.Text as Text
+import qualified Data.Text.Encoding as Text
+import Maru.Cli.Exit
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Control.Plot (svg)
+import Options.Applicative hiding (internal)
+import System.Exit (ExitCode (..))
+
+simCommand :: [Room] -> Mod CommandFields (IO ExitCode)
+simCommand rooms =
+  command "sim" $
+    info
+      (hsubparser (foldMap simulator (concatMap roomSimulators rooms) <> metavar "MODEL"))
+      ( progDesc "Simulate a room on a machine you describe"
+          <> footer "Example: maru sim map --workers 1,8,64 --costs bimodal   |   The same seed gives the same result."
+      )
+
+simulator :: Simulator -> Mod CommandFields (IO ExitCode)
+simulator sim =
+  command (simName sim) $
+    info (simulate (simName sim) <$> simParser sim <*> jsonTo <*> drawing) (progDesc (simPurpose sim))
+  where
+    drawing = optional (strOption (long "svg" <> metavar "FILE" <> help "Draw the result"))
+
+simulate :: String -> Either String Figures -> JsonTo -> Maybe FilePath -> IO ExitCode
+simulate _ (Left why) _ _ = problem usage why
+simulate name (Right figures) json drawing = do
+  if "-" `elem` json then pure () else printFigures figures
+  mapM_ (`writeJson` document) json
+  mapM_ draw drawing
+  pure ExitSuccess
+  where
+    document = object ["schema" .= ("maru-sim/1" :: String), "model" .= name, "data" .= figuresData figures]
+    draw file = case figuresPlots figures of
+      [] -> problem usage ("the model " ++ name ++ " has no picture")
+      plot : _ -> writeTo file (Lazy.fromStrict (Text.encodeUtf8 (Text.pack (svg plot))))

@@ -1,0 +1,96 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru tune@: searches settings for one command and keeps them as a profile
+-- for @maru run \@NAME@, if there is a gain. If there is none it says so.
+module Maru.Cli.Tune
+  ( tuneSubcommand,
+    parseDuration,
+  )
+where
+
+import Control.Monad (unless)
+import Data.Aeson (object, (.=))
+import qualified Data.ByteString.Lazy as Lazy
+import Data.Char (isAlphaNum)
+import Data.Maybe (fromMaybe, isJust)
+import Maru.Cli.Exit
+import Maru.Cli.Output
+import Maru.Cli.Profile
+import Maru.Cli.Room
+import Options.Applicative hiding (internal)
+import System.Directory (createDirectoryIfMissing)
+import System.Exit (ExitCode (..))
+import System.FilePath (takeDirectory, takeFileName)
+import Text.Read (readMaybe)
+
+data Flags = Flags
+  { flagBudget :: !Double,
+    flagName :: !(Maybe String),
+    flagOut :: !(Maybe FilePath),
+    flagJson :: !JsonTo,
+    flagCommand :: !FilePath,
+    flagArguments :: ![String]
+  }
+
+tuneSubcommand :: [Room] -> Mod CommandFields (IO ExitCode)
+tuneSubcommand rooms =
+  command "tune" $
+    info
+      (hsubparser (foldMap tuner (concatMap roomTuners rooms) <> metavar "WHAT"))
+      ( progDesc "Search better settings for a command and keep them as a profile"
+          <> footer "Example: maru tune gc --budget 1m --name sort -- ./sort big.txt; then: maru run @sort -- ./sort big.txt"
+      )
+
+tuner :: Tuner -> Mod CommandFields (IO ExitCode)
+tuner (Tuner name purpose parser run) =
+  command name $
+    info
+      ((\flags own -> tune name (run own) flags) <$> common <*> parser)
+      (progDesc purpose <> noIntersperse)
+  where
+    common =
+      Flags
+        <$> option (eitherReader parseDuration) (long "budget" <> metavar "TIME" <> value 120 <> help "How long to search: 30s, 2m (default 2m)")
+        <*> optional (strOption (long "name" <> metavar "NAME" <> help "Name of the profile (default: the command's)"))
+        <*> optional (strOption (long "out" <> metavar "FILE" <> help "Write the profile there instead (- is standard output)"))
+        <*> jsonTo
+        <*> strArgument (metavar "COMMAND")
+        <*> many (strArgument (metavar "ARGUMENT..."))
+
+tune :: String -> (TuneContext -> IO Tuned) -> Flags -> IO ExitCode
+tune what run flags = do
+  unless (all plain name && not (null name)) $
+    problem usage ("the profile's name may have letters, digits, - and _ only, not '" ++ name ++ "'")
+  tuned <- run (TuneContext (flagBudget flags) (flagCommand flags) (flagArguments flags) warn)
+  let quiet = flagOut flags == Just "-" || flagJson flags == Just "-"
+  unless quiet (mapM_ putStrLn (renderTable (tunedTable tuned) ++ ["", tunedLine tuned]))
+  mapM_ (`writeJson` document tuned) (flagJson flags)
+  mapM_ (keep tuned) (tunedEnvironment tuned)
+  pure ExitSuccess
+  where
+    name = fromMaybe (filter plain (takeFileName (flagCommand flags))) (flagName flags)
+    plain c = isAlphaNum c || c `elem` ("-_" :: String)
+    document tuned =
+      object
+        [ "schema" .= ("maru-tune/1" :: String),
+          "tuner" .= what,
+          "command" .= (flagCommand flags : flagArguments flags),
+          "gain" .= isJust (tunedEnvironment tuned),
+          "line" .= tunedLine tuned,
+          "data" .= tunedData tuned
+        ]
+    keep tuned environment = do
+      path <- maybe (profilePath name) pure (flagOut flags)
+      let bytes = jsonLine (encodeProfile (Profile name what environment (tunedLine tuned) (tunedData tuned)))
+      if path == "-" then Lazy.putStr bytes else createDirectoryIfMissing True (takeDirectory path) >> writeTo path bytes
+      unless (path == "-") $
+        warn ("profile written to " ++ path ++ maybe ("; use it: maru run @" ++ name ++ " -- COMMAND") (const "") (flagOut flags))
+
+-- | Seconds: @30@, @30s@, @1.5m@, @1h@.
+parseDuration :: String -> Either String Double
+parseDuration text = case span (`elem` ("0123456789." :: String)) text of
+  (digits, unit)
+    | Just number <- readMaybe digits, Just factor <- lookup unit units, number * factor > 0 -> Right (number * factor)
+  _ -> Left ("a time such as 30s or 2m is needed, not '" ++ text ++ "'")
+  where
+    units = [("", 1), ("s", 1), ("m", 60), ("h", 3600)]

@@ -1,0 +1,138 @@
+-- | Questions to this machine that only doing the thing can answer.
+module Maru.Native.Probe
+  ( Answer,
+    probeMemfd,
+    probeFutex,
+    probePidfd,
+    probeCollapse,
+    scratchDescriptor,
+    Topology (..),
+    probeTopology,
+    waitPolicies,
+    handover,
+  )
+where
+
+import Data.Int (Int64)
+import Data.Word (Word64)
+import Foreign.C.Error (Errno (..), errnoToIOError)
+import Foreign.C.String (CString, peekCString, withCString)
+import Foreign.C.Types (CInt (..), CUInt (..))
+import Foreign.Marshal.Alloc (allocaBytes)
+import Foreign.Marshal.Array (allocaArray, peekArray)
+import Foreign.Ptr (Ptr, nullPtr)
+import Foreign.Storable (peekByteOff)
+import System.IO.Error (ioeGetErrorString)
+import System.Posix.Types (Fd (..))
+
+#include <maru/wait.h>
+#include <probe.h>
+
+-- | 'Left': why not, in the system's words.
+type Answer a = Either String a
+
+foreign import ccall unsafe "maru_probe_memfd" c_memfd :: IO CInt
+
+foreign import ccall unsafe "maru_probe_futex" c_futex :: IO CInt
+
+foreign import ccall unsafe "maru_probe_pidfd" c_pidfd :: IO CInt
+
+foreign import ccall safe "maru_probe_collapse" c_collapse :: IO CInt
+
+foreign import ccall unsafe "maru_probe_scratch" c_scratch :: CString -> IO CInt
+
+foreign import ccall safe "maru_probe_topology" c_topology :: Ptr () -> IO CInt
+
+foreign import ccall safe "maru_probe_handover"
+  c_handover :: CInt -> Int64 -> CInt -> Ptr Int64 -> IO CInt
+
+foreign import ccall unsafe "maru_wait_kind_name" c_kindName :: CUInt -> IO CString
+
+foreign import ccall unsafe "maru_wait_policy_init" c_policyInit :: Ptr () -> CUInt -> IO CInt
+
+answer :: CInt -> Answer Int
+answer status
+  | status >= 0 = Right (fromIntegral status)
+  | otherwise = Left (ioeGetErrorString (errnoToIOError "" (Errno (negate status)) Nothing Nothing))
+
+-- | Shared memory without a name, sealed against resizing.
+probeMemfd :: IO (Answer ())
+probeMemfd = (() <$) . answer <$> c_memfd
+
+probeFutex :: IO (Answer ())
+probeFutex = (() <$) . answer <$> c_futex
+
+probePidfd :: IO (Answer ())
+probePidfd = (() <$) . answer <$> c_pidfd
+
+-- | Private memory collapses into huge pages on demand.
+probeCollapse :: IO (Answer ())
+probeCollapse = (() <$) . answer <$> c_collapse
+
+-- | Memory that reads and writes like a file, closed at exec; for the caller
+-- to close.
+scratchDescriptor :: String -> IO (Answer Fd)
+scratchDescriptor name = fmap fromIntegral . answer <$> withCString name c_scratch
+
+-- | As the native rooms see this machine; see @maru/topology.h@.
+data Topology = Topology
+  { topologyCpus :: !Int,
+    topologyAllowed :: !Int,
+    topologyCores :: !Int,
+    topologyNodes :: !Int,
+    topologySockets :: !Int,
+    -- | CPU time per second granted by the cgroup, in thousandths; 0: no limit.
+    topologyQuota :: !Int,
+    -- | Bytes.
+    topologyMemory :: !Word64,
+    topologyWorkers :: !Int,
+    topologyDegraded :: !Bool,
+    -- | From @MARU_TOPOLOGY@, not from this machine.
+    topologyDescribed :: !Bool
+  }
+
+probeTopology :: IO (Answer Topology)
+probeTopology =
+  allocaBytes #{size struct maru_probe_topology} $ \p -> do
+    status <- c_topology p
+    case answer status of
+      Left why -> pure (Left why)
+      Right _ ->
+        fmap Right $
+          Topology
+            <$> (int <$> #{peek struct maru_probe_topology, cpus} p)
+            <*> (int <$> #{peek struct maru_probe_topology, allowed} p)
+            <*> (int <$> #{peek struct maru_probe_topology, cores} p)
+            <*> (int <$> #{peek struct maru_probe_topology, nodes} p)
+            <*> (int <$> #{peek struct maru_probe_topology, sockets} p)
+            <*> (int <$> #{peek struct maru_probe_topology, quota_millicpus} p)
+            <*> #{peek struct maru_probe_topology, memory_limit} p
+            <*> (int <$> #{peek struct maru_probe_topology, workers} p)
+            <*> (flag <$> #{peek struct maru_probe_topology, degraded} p)
+            <*> (flag <$> #{peek struct maru_probe_topology, described} p)
+  where
+    int = fromIntegral :: Word64 -> Int
+    flag = (/= 0) :: Word64 -> Bool
+
+-- | Every waiting policy's name, and whether this build has it. The position
+-- in the list is the policy's number.
+waitPolicies :: IO [(String, Bool)]
+waitPolicies = mapM policy [0 .. #{const MARU_WAIT_KINDS} - 1]
+  where
+    policy kind = (,) <$> nameOf kind <*> available kind
+    nameOf kind = do
+      name <- c_kindName kind
+      if name == nullPtr then pure (show kind) else peekCString name
+    available kind =
+      allocaBytes #{size struct maru_wait_policy} $ \p -> (>= 0) <$> c_policyInit p kind
+
+-- | Nanoseconds from the change of a word to the return of a wait for it, under
+-- the policy of that number, the change coming so many nanoseconds after the
+-- wait began, that many rounds at most and half a second at most.
+handover :: Int -> Int -> Int -> IO (Answer [Double])
+handover kind pause rounds =
+  allocaArray rounds $ \latencies -> do
+    done <- c_handover (fromIntegral kind) (fromIntegral pause) (fromIntegral rounds) latencies
+    case answer done of
+      Left why -> pure (Left why)
+      Right count -> Right . map fromIntegral <$> peekArray count latencies
