@@ -205,4 +205,17 @@ int maru_default_workers(void) {
   return workers;
 }
 
+uint64_t maru_resident_bytes(void) {
+  char text[128];
+  int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+  if (fd >= 0)
+    close(fd);
+  if (n <= 0)
+    return 0;
+  text[n] = 0;
+  char *second = strchr(text, ' ');
+  return second ? strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
 void maru_exit_now(int status) { _exit(status); }

@@ -65,6 +65,9 @@ void maru_worker_signals(void);
  * topology cannot be read.  Reads files: some 100 us. */
 int maru_default_workers(void);
 
+/* Resident memory of this process in bytes; 0 when /proc does not tell. */
+uint64_t maru_resident_bytes(void);
+
 /* Ends this process without running anything. */
 void maru_exit_now(int status) __attribute__((noreturn));
 

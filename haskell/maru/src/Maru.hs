@@ -78,7 +78,7 @@ import Control.Exception (CompactionFailed (..), bracket, evaluate, throw, throw
 import Control.Parallel.Strategies (Strategy)
 import Data.List (foldl')
 import qualified GHC.Compact as Compact
-import Maru.Backend.Auto (autoMap)
+import Maru.Backend.Auto (autoMap, forkCost)
 import Maru.Codec
 import Maru.Failure
 import Maru.Internal.Budget
@@ -211,7 +211,7 @@ automatic :: Options -> (a -> b) -> [a] -> IO [b]
 automatic options f xs = do
   checkOptions options
   n <- resolveWorkers options Auto
-  autoMap n (pure 1000000) parallel f xs
+  autoMap n forkCost parallel f xs
   where
     parallel offset rest = do
       running <- startOn Shm options Ordered Nothing f rest

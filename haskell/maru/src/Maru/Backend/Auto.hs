@@ -13,6 +13,7 @@ module Maru.Backend.Auto
     decide,
     Sample (..),
     autoMap,
+    forkCost,
   )
 where
 
@@ -27,6 +28,7 @@ import GHC.Clock (getMonotonicTimeNSec)
 import Maru.Internal.Feed
 import Maru.Internal.Normal (normalised)
 import Maru.Native.Force (normalise)
+import Maru.Native.Process (residentBytes)
 import System.IO.Unsafe (unsafeInterleaveIO)
 
 -- | What the first items showed.
@@ -65,10 +67,10 @@ decide workers forkNs (Sample items work walk) ahead
 sampleNs :: Int64
 sampleNs = 1000000
 
--- | @autoMap workers forkCost parallel f xs@. @parallel offset rest@ maps the
+-- | @autoMap workers costOfFork parallel f xs@. @parallel offset rest@ maps the
 -- rest of the list on workers.
 autoMap :: forall a b. Int -> IO Int64 -> (Int -> [a] -> IO [b]) -> (a -> b) -> [a] -> IO [b]
-autoMap workers forkCost parallel f = sampling 0 (Sample 0 0 0)
+autoMap workers costOfFork parallel f = sampling 0 (Sample 0 0 0)
   where
     sampling _ _ [] = pure []
     sampling i sample xs@(x : rest)
@@ -78,7 +80,7 @@ autoMap workers forkCost parallel f = sampling 0 (Sample 0 0 0)
         (value, sample') <- measure sample (f x)
         (value :) <$> unsafeInterleaveIO (sampling (i + 1) sample' rest)
     choose i sample xs = do
-      forkNs <- forkCost
+      forkNs <- costOfFork
       ahead <- walkAhead (cellsWorth sample (8 * forkNs * fromIntegral workers)) xs
       case decide workers forkNs sample ahead of
         OnWorkers -> parallel i xs
@@ -89,6 +91,13 @@ autoMap workers forkCost parallel f = sampling 0 (Sample 0 0 0)
     here _ _ _ [] = pure []
     here n i sample (x : rest) =
       (normalised (f x) :) <$> unsafeInterleaveIO (here (n - 1) (i + 1) sample rest)
+
+-- | Nanoseconds until one more worker works, for the heap as it is: page tables
+-- are copied (20 us a MiB, measured).
+forkCost :: IO Int64
+forkCost = do
+  resident <- residentBytes
+  pure (700000 + 20000 * fromIntegral (resident `div` 1048576))
 
 -- | How many items take that long, within reason.
 cellsWorth :: Sample -> Int64 -> Int

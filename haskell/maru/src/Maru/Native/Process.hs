@@ -18,11 +18,12 @@ module Maru.Native.Process
     reap,
     reapWait,
     killNow,
+    residentBytes,
   )
 where
 
 import Control.Monad (void)
-import Data.Word (Word8)
+import Data.Word (Word64, Word8)
 import Foreign (Ptr, allocaBytes, nullPtr, peekByteOff)
 import Foreign.C (CInt (..))
 import Maru.Failure (Death (..))
@@ -114,6 +115,12 @@ death d r
     signalled <- peekByteOff d 0 :: IO CInt
     code <- fromIntegral <$> (peekByteOff d 4 :: IO CInt)
     pure (Just (if signalled /= 0 then Killed code else Exited code))
+
+foreign import ccall unsafe "maru_resident_bytes" c_resident :: IO Word64
+
+-- | Memory of this process that is in RAM; 0 when unknown.
+residentBytes :: IO Int
+residentBytes = fromIntegral <$> c_resident
 
 -- | SIGKILL. Harmless when it has ended already and was not reaped.
 killNow :: Process -> IO ()
