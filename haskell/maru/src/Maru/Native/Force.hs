@@ -29,7 +29,7 @@ import GHC.Exts
 import GHC.IO (IO (IO))
 
 foreign import prim "maru_normalisezh"
-  normalise# :: Any -> Word# -> Word# -> State# RealWorld -> (# State# RealWorld, Word# #)
+  normalise# :: Any -> Word# -> Word# -> Word# -> State# RealWorld -> (# State# RealWorld, Word# #)
 
 foreign import prim "maru_thunkszh"
   thunks# :: Any -> MutableArray# RealWorld Any -> Word# -> State# RealWorld -> (# State# RealWorld, Int# #)
@@ -40,34 +40,35 @@ foreign import prim "maru_infozh"
 -- | Evaluates to normal form, whatever the type: what 'Control.DeepSeq.rnf'
 -- does for types that have it. Functions and mutable objects are leaves; throws
 -- what evaluation throws. A few nanoseconds per constructor; lists take no
--- stack, trees one frame per level. Evaluated data is not interruptible while
--- it is walked.
+-- stack, other data a frame per level, to a bound. Evaluated data is not
+-- interruptible while it is walked.
 --
 -- Terminates on cyclic values too. What is shared is walked once per reference,
 -- until that has become expensive; then each object once.
 normalise :: a -> IO ()
 normalise x = do
-  left <- walk budget (unsafeCoerce# x)
-  unless (left > 0) (inRounds (2 * budget) (unsafeCoerce# x))
-  where
-    budget = 0x1000000
+  done <- walk (Bounds 0x1000000 0x20000) (unsafeCoerce# x)
+  unless done (inRounds (Bounds 0x2000000 0x40000) (unsafeCoerce# x))
 
--- | Evaluates at most so many closures; what is left of the budget.
-walk :: Word -> Any -> IO Word
-walk (W# budget) x = case bytestringTable of
-  W# table -> IO $ \s -> case normalise# x budget table s of
-    (# s1, left #) -> (# s1, W# left #)
+-- | How many closures to visit, and how deep to recurse.
+data Bounds = Bounds !Word !Word
 
--- | For values that are cyclic or shared much, or just large: finds the thunks
--- that are left (a walk that visits each object once), evaluates those within a
--- budget, and so on with twice the budget, so that the walks cost no more than
--- the evaluation.
-inRounds :: Word -> Any -> IO ()
-inRounds budget x = do
+-- | Evaluates within bounds; whether they sufficed.
+walk :: Bounds -> Any -> IO Bool
+walk (Bounds (W# visits) (W# depth)) x = case bytestringTable of
+  W# table -> IO $ \s -> case normalise# x visits depth table s of
+    (# s1, left #) -> (# s1, W# left > 0 #)
+
+-- | For values that are cyclic, shared much, very deep or just large: finds the
+-- thunks that are left (a walk that visits each object once), evaluates those
+-- within bounds, and so on with twice the bounds, so that the walks cost no more
+-- than the evaluation.
+inRounds :: Bounds -> Any -> IO ()
+inRounds bounds@(Bounds visits depth) x = do
   found <- findThunks x
   unless (null found) $ do
-    forM_ found (walk budget)
-    inRounds (2 * budget) x
+    forM_ found (walk bounds)
+    inRounds (Bounds (2 * visits) (2 * depth)) x
 
 -- | At most 4096 thunks that the value leads to; none: it is in normal form.
 findThunks :: Any -> IO [Any]

@@ -1,0 +1,69 @@
+#!/bin/sh
+# Stress of results by address under GHC's collectors, mostly with the debug run-time system and
+# its sanity checks. One line per case: "ok NAME" or "FAIL NAME"; status 1 when one failed.
+#
+#   run.sh [ROUNDS]     rounds per case, default 4 (about 2 minutes in all); hundreds for a soak
+#
+# MARU_GC_BUILD: where to build (default: a temporary folder, removed at the end).
+# MARU_GC_TIMEOUT: seconds per case, default 60 + ROUNDS.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+package=$(dirname "$(dirname "$here")")
+rounds=${1:-4}
+limit=${MARU_GC_TIMEOUT:-$((60 + rounds))}
+if [ -n "${MARU_GC_BUILD:-}" ]; then
+  build=$MARU_GC_BUILD
+  mkdir -p "$build"
+else
+  build=$(mktemp -d)
+  trap 'rm -rf "$build"' EXIT INT TERM
+fi
+
+# The same objects, linked with each of the run-time systems.
+link() {
+  out=$1
+  shift
+  ghc -v0 -O1 -package ghc-compact -i"$package/src" -i"$here" -I"$package/cbits/rts" \
+    -outputdir "$build" "$package"/cbits/rts/*.c "$package/cbits/rts/prim.cmm" \
+    -optc-O2 -optc-std=gnu11 -rtsopts "$@" "$here/Stress.hs" -o "$build/$out" || exit 70
+}
+link plain
+link debug -debug
+link threaded -threaded
+link threaded-debug -threaded -debug
+
+failed=0
+run() {
+  program=$1
+  case=$2
+  shift 2
+  log=$build/log
+  if timeout -k 5 "$limit" "$build/$program" "$case" "$rounds" +RTS "$@" -RTS >"$log" 2>&1; then
+    echo "ok gc-$case $program $*"
+  else
+    echo "FAIL gc-$case $program $* (status $?): $(tail -n 1 "$log")"
+    failed=1
+  fi
+}
+
+for case in keep bytes kill reuse threads nested copies exceptions refusals weaks; do
+  run debug $case -DS
+  run debug $case -DS -A64k
+  run debug $case -DS -c
+  run debug $case -DS -G3
+  run threaded-debug $case -DS -N1 -A64k
+  run threaded-debug $case -DS -N2
+  run threaded-debug $case -DS -N2 -c
+  run plain $case -A64k
+  run threaded $case -A64k -N2
+  run threaded $case -A64k -N2 -G3
+done
+# Larger values: the debug run-time system checks all of them at each collection.
+for case in overflow cycles; do
+  run plain $case -A1m
+  run threaded $case -A1m -N2
+  run debug $case -DS -A16m
+  run threaded-debug $case -DS -N2 -A16m
+  run debug $case -DS -A16m -c
+done
+exit $failed
