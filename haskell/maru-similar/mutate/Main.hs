@@ -3,10 +3,11 @@
 -- | @maru-mutate@: disguised copies of Java files, with labels. Deterministic.
 module Main (main) where
 
-import Control.Monad (forM_, when)
+import Control.Monad (forM_, unless, when)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Builder as Builder
 import Data.List (intersperse)
+import Data.Maybe (fromMaybe)
 import Data.Word (Word64)
 import Maru.Similar.Mutate
 import Options.Applicative
@@ -19,6 +20,7 @@ data Order = Order
   { orderSeed :: !Word64,
     orderCount :: !Int,
     orderOut :: !FilePath,
+    orderLabels :: !(Maybe FilePath),
     orderFiles :: ![FilePath]
   }
 
@@ -28,22 +30,23 @@ orderParser =
     <$> option auto (long "seed" <> metavar "S" <> value 1 <> showDefault <> help "Another seed, other copies")
     <*> option auto (long "count" <> metavar "N" <> help "Copies to write in all, the files in turn")
     <*> strOption (long "out" <> metavar "DIR" <> help "Where to; made if it is missing")
+    <*> optional (strOption (long "labels" <> metavar "FILE" <> help "Where the labels go (default: DIR/labels.csv)"))
     <*> some (strArgument (metavar "FILE..."))
 
 main :: IO ()
 main = do
-  order <- execParser (info (orderParser <**> helper) (progDesc "Write disguised copies of Java files, and labels.csv"))
+  order <- execParser (info (orderParser <**> helper) (progDesc "Write disguised copies of Java files, and their labels"))
   when (orderCount order < 0) $ failWith "--count must not be negative"
   exists <- fileExist (orderOut order)
-  if exists then pure () else createDirectory (orderOut order) 0o777
+  unless exists $ createDirectory (orderOut order) 0o777
   sources <- mapM B.readFile (orderFiles order)
   let copies = take (orderCount order) (zip [1 ..] (cycle (zip (orderFiles order) sources)))
-  withBinaryFile (orderOut order <> "/labels.csv") WriteMode $ \labels -> do
+  withBinaryFile (fromMaybe (orderOut order <> "/labels.csv") (orderLabels order)) WriteMode $ \labels -> do
     Builder.hPutBuilder labels "file,source,seed,operators\n"
     forM_ copies $ \(n, (path, source)) -> do
       let seed = orderSeed order * 1000003 + fromIntegral n
           ops = someOperators seed
-          name = stem path <> "_m" <> padded n <> ".java"
+          name = stem path <> "-copy-" <> padded n <> ".java"
       B.writeFile (orderOut order <> "/" <> name) (mutate seed ops source)
       Builder.hPutBuilder labels (label name path seed ops)
 

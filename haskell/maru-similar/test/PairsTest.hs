@@ -78,7 +78,7 @@ outputs parallel corpus = (text csv, text json)
 
 -- | A map that evaluates from the end.
 backwards :: (a -> b) -> [a] -> [b]
-backwards f xs = reverse (foldr (\y ys -> y `seq` (y : ys)) [] (map f (reverse xs)))
+backwards f xs = reverse (foldr (\x ys -> let y = f x in y `seq` (y : ys)) [] (reverse xs))
 
 someCorpus :: Corpus
 someCorpus = Corpus [Entry (name i j) [Source (name i j) (mutate i (someOperators i) p)] | (j, p) <- zip [1 :: Int ..] programs, i <- [1 .. 5]] [] []

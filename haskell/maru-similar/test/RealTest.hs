@@ -1,14 +1,17 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | On real student programs, where they are at hand: in @MARU_JAVA_CORPUS@, or
--- in @shared/data/java-corpus@ beside the checkout.
+-- | On whole collections, where they are at hand: our own in @examples/corpus@ of
+-- the checkout; real student programs in @MARU_JAVA_CORPUS@, or in
+-- @shared/data/java-corpus@ beside the checkout.
 module RealTest (tests) where
 
+import Control.Monad (filterM)
 import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
-import Data.List (isPrefixOf, sort)
+import Data.List (isPrefixOf, partition, sort)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (listToMaybe)
 import qualified Data.Vector as V
 import Maru.Similar
 import Maru.Similar.Mutate
@@ -25,26 +28,49 @@ import Text.Printf (printf)
 
 tests :: IO TestTree
 tests = do
-  found <- findCorpus
-  pure $ case found of
-    Nothing -> testCase "SKIPPED: no Java corpus at hand (set MARU_JAVA_CORPUS)" (pure ())
-    Just dir ->
-      testGroup
-        "real programs"
-        [ testCaseInfo "homework-108: copies rank above other tasks" (homework dir),
-          testCaseInfo "projects: the clone is found, folders are submissions" (projects dir),
-          testCaseInfo "1000 copies: every pair" (thousand dir)
-        ]
-
-findCorpus :: IO (Maybe FilePath)
-findCorpus = do
   given <- lookupEnv "MARU_JAVA_CORPUS"
+  real <- maybe (findAbove "shared/data/java-corpus") (pure . Just) given
+  own <- findAbove "examples/corpus"
+  pure $
+    testGroup
+      "collections"
+      [ collection "our own corpus (examples/corpus)" own $ \dir ->
+          [testCaseInfo "every copy is above every pair of independent works" (ownCorpus dir)],
+        collection "the real Java corpus (set MARU_JAVA_CORPUS)" real $ \dir ->
+          [ testCaseInfo "homework-108: copies rank above other tasks" (homework dir),
+            testCaseInfo "projects: the clone is found, folders are submissions" (projects dir),
+            testCaseInfo "1000 copies: every pair" (thousand dir)
+          ]
+      ]
+
+collection :: String -> Maybe FilePath -> (FilePath -> [TestTree]) -> TestTree
+collection name found these = case found of
+  Nothing -> testCase ("SKIPPED: " <> name <> " is not at hand") (pure ())
+  Just dir -> testGroup name (these dir)
+
+-- | In the working directory, or beside one of those that it is in.
+findAbove :: FilePath -> IO (Maybe FilePath)
+findAbove path = do
   here <- getCurrentDirectory
-  let ancestors = takeWhile (/= "/") (iterate takeDirectory here)
-  firstThat doesDirectoryExist (maybe [d </> "shared/data/java-corpus" | d <- ancestors] pure given)
-  where
-    firstThat _ [] = pure Nothing
-    firstThat ok (x : xs) = ok x >>= \yes -> if yes then pure (Just x) else firstThat ok xs
+  present <- filterM doesDirectoryExist [d </> path | d <- takeWhile (/= "/") (iterate takeDirectory here)]
+  pure (listToMaybe present)
+
+-- | The copies' labels lie beside the folder.
+ownCorpus :: FilePath -> IO String
+ownCorpus dir = do
+  report <- analyse <$> load dir
+  V.length (reportSubmissions report) @?= 40
+  reportLeftOut report @?= []
+  rows <- drop 1 . BC.lines <$> BC.readFile (takeDirectory dir </> "corpus-labels.csv")
+  let labelled = [(copy, BC.drop (BC.length "corpus/") source) | copy : source : _ <- map (BC.split ',') rows]
+      name i = submissionName (reportSubmissions report V.! i)
+      scored = [(name (pairLeft p), name (pairRight p), similarity (pairScore (reportLengths report) p)) | p <- pairList (reportPairs report)]
+      (copies, others) = partition (\(a, b, _) -> (a, b) `elem` labelled || (b, a) `elem` labelled) scored
+      lowest = minimum [s | (_, _, s) <- copies]
+      highest = maximum [s | (_, _, s) <- others]
+  length copies @?= 20
+  assertBool (printf "lowest copy %.3f, highest other %.3f" lowest highest) (lowest > highest + 0.1)
+  pure (printf "lowest copy %.3f, highest other %.3f" lowest highest)
 
 analyse :: Corpus -> Report
 analyse corpus = assemble defaultConfig prepared (comparePrepared map defaultConfig prepared)
