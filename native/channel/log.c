@@ -45,8 +45,11 @@ struct maru_log {
   /* Written by the producer. */
   alignas(MR_CACHE_LINE) _Atomic uint64_t last; /* bytes used */
   _Atomic uint64_t count;
-  _Atomic uint32_t closed;
   uint64_t reserved; /* bytes offered by the last reserve */
+
+  /* Written once, by the producer.  Apart from `last`, because an idle consumer
+   * reads it at each look. */
+  alignas(MR_CACHE_LINE) _Atomic uint32_t closed;
 
   /* Written by the consumer. */
   alignas(MR_CACHE_LINE) uint64_t next; /* offset of the record to read next */
@@ -178,10 +181,9 @@ int maru_log_next(struct maru_log *log, struct maru_record *record) {
 }
 
 void maru_log_release(struct maru_log *log) {
-  uint64_t page = mr_page_round(1);
-  uint64_t keep = log->current & ~(page - 1);
-  if (keep - log->released < RELEASE_STEP)
+  if (log->current - log->released < RELEASE_STEP)
     return;
+  uint64_t keep = log->current & ~(mr_page_round(1) - 1);
   /* A refusal costs memory, never a record; the next step tries the whole
    * range again. */
   if (madvise(record_at(log, log->released), keep - log->released, MADV_REMOVE) == 0)
