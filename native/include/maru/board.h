@@ -71,8 +71,8 @@ int maru_board_add(struct maru_board *board, const char *name, uint32_t version,
                    void **data);
 /* Finds a section.  -ENOENT; -ENOTSUP: there in another version or smaller
  * than `size`; -EPROTO: the board is damaged. */
-int maru_board_find(const struct maru_board *board, const char *name, uint32_t version,
-                    size_t size, void **data);
+int maru_board_find(const struct maru_board *board, const char *name, uint32_t version, size_t size,
+                    void **data);
 /* Section number `position`, 0 upwards; -ENOENT past the last. */
 int maru_board_section_at(const struct maru_board *board, unsigned position,
                           struct maru_board_section *section);

@@ -38,7 +38,7 @@ struct maru_topology {
    * 0: no limit (cgroup v2 cpu.max, v1 cpu.cfs_quota_us; the smallest on the
    * way to the root). */
   uint32_t quota_millicpus;
-  uint64_t memory_limit; /* bytes: the cgroup's, or the machine's */
+  uint64_t memory_limit;   /* bytes: the cgroup's, or the machine's */
   uint8_t virtual_machine; /* from MARU_TOPOLOGY, not from this machine */
   uint8_t degraded;
 };

@@ -75,8 +75,8 @@ int64_t maru_now_ns(void);
  * or bits of `want` outside of `mask`.  -ENOTSUP: policy not in this build.
  * A notifier killed between its change and its wake delays a sleeper by at most
  * 50 ms. */
-int maru_wait(_Atomic uint32_t *word, uint32_t want, uint32_t mask,
-              struct maru_wait_policy *policy, int64_t deadline_ns);
+int maru_wait(_Atomic uint32_t *word, uint32_t want, uint32_t mask, struct maru_wait_policy *policy,
+              int64_t deadline_ns);
 
 /* The same until (*word & mask) != seen: for counters such as doorbells. */
 int maru_wait_while(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
