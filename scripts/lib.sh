@@ -27,16 +27,21 @@ die() {
 # phase TITLE COMMAND...: one line per phase; the output goes to a log, which
 # is shown when the phase fails (V=1 shows everything at once).
 phase() {
-  local title=$1 log started=$SECONDS status=0
+  local title=$1 log started=$SECONDS status
   shift
   log=$logs/${title//[^a-zA-Z0-9]/-}.log
   printf '%-52s' "$title"
+  # A shell that tests a function's status ignores set -e inside it, hence the subshell.
+  set +e
   if [ -n "${V:-}" ]; then
     echo
-    "$@" 2>&1 | tee "$log" || status=$?
+    (set -e; "$@") 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
   else
-    "$@" >"$log" 2>&1 </dev/null || status=$?
+    (set -e; "$@") >"$log" 2>&1 </dev/null
+    status=$?
   fi
+  set -e
   if [ "$status" -eq 0 ]; then
     echo "ok  $((SECONDS - started)) s"
     return
