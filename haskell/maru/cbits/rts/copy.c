@@ -41,7 +41,8 @@ struct copy {
   struct image *image;
   const StgInfoTable *bytestring; /* info table of the constructor of strict ByteStrings */
   bool sharing;
-  struct table seen;
+  struct table seen;   /* offset of the copy */
+  struct table sliced; /* of byte arrays: bytes that were copied as slices */
   struct fields *stack;
   size_t depth, room;
 };
@@ -54,9 +55,13 @@ static StgClosure *pointer_to(const struct copy *c, size_t at, W_ tag) {
   return (StgClosure *)(c->image->origin + at + tag);
 }
 
+/* Notes fields to be done. What they point to is about to be read, likely from cold memory. */
 static bool push(struct copy *c, size_t at, size_t count) {
   if (!count)
     return true;
+  StgClosure *const *field = (StgClosure *const *)(void *)(c->image->base + at);
+  for (size_t i = 0; i < count && i < 4; i++)
+    __builtin_prefetch(UNTAG_CLOSURE(field[i]));
   if (c->depth == c->room) {
     size_t room = c->room ? c->room * 2 : 1024;
     struct fields *stack = realloc(c->stack, room * sizeof *stack);
@@ -107,6 +112,18 @@ static int64_t resolve(StgClosure **pointer) {
       return 0;
     }
   }
+}
+
+/* Constructors are a few words: not worth a call. */
+static inline int64_t copy_words(struct copy *c, const StgClosure *q, size_t words) {
+  size_t at = image_reserve(c->image, words * sizeof(W_));
+  if (!at)
+    return -ENOSPC;
+  const W_ *from = (const W_ *)q;
+  W_ *to = (W_ *)(void *)(c->image->base + at);
+  for (size_t i = 0; i < words; i++)
+    to[i] = from[i];
+  return (int64_t)at;
 }
 
 static int64_t copy_plain(struct copy *c, const void *from, size_t bytes) {
@@ -218,15 +235,24 @@ static int64_t copy_slice(struct copy *c, const void *from, size_t bytes) {
   return (int64_t)at;
 }
 
-/* Rather the whole array than this slice of it? Its slices together cost at most as much as the
+/* Rather the whole array than this slice of it? Its slices together cost at most half of what the
    array does before it is copied whole; so neither a slice of a large array costs the array, nor
-   do many overlapping slices cost more than twice the array. */
-static bool prefer_whole(struct seen *entry, size_t array, size_t slice) {
-  if (!entry->to && entry->sliced + slice <= array / 2) {
-    entry->sliced += slice;
-    return false;
-  }
-  return true;
+   do many overlapping slices cost more than the array and a half. 1, 0 or an error. */
+static int64_t prefer_whole(struct copy *c, const StgArrBytes *array, size_t slice) {
+  if (array->bytes < SHARED_ARRAY)
+    return slice > array->bytes / 2;
+  struct seen *entry = table_entry(&c->seen, array);
+  if (!entry)
+    return -ENOMEM;
+  if (entry->to)
+    return 1;
+  entry = table_entry(&c->sliced, array);
+  if (!entry)
+    return -ENOMEM;
+  if (entry->to + slice > array->bytes / 2)
+    return 1;
+  entry->to += slice;
+  return 0;
 }
 
 /* The byte array that keeps foreign memory alive, or NULL. */
@@ -263,28 +289,18 @@ static int64_t copy_bytestring(struct copy *c, const StgClosure *from, size_t at
     if ((r = resolve(&owner)) < 0)
       return r;
     StgArrBytes *array = owned_array(UNTAG_CLOSURE(owner));
-    struct seen *entry = NULL;
-    if (array && arr_words_sizeW(array) * sizeof(W_) >= SHARED_ARRAY &&
-        !(entry = table_entry(&c->seen, array)))
-      return -ENOMEM;
-    if (entry && prefer_whole(entry, array->bytes, length)) {
-      r = copy_bytes(c, array);
-      if (r < 0)
-        return r;
-      size_t start = (size_t)r + sizeof(StgArrBytes) + (size_t)(words[0] - (W_)array->payload);
-      int64_t error = set_address(c, address, start);
-      if (error < 0)
-        return error;
-    } else {
-      r = copy_slice(c, bytes, length);
-      if (r < 0)
-        return r;
-      int64_t error = set_address(c, address, (size_t)r + sizeof(StgArrBytes));
-      if (error < 0)
-        return error;
-      if (raw == 3)
-        memset(c->image->base + address + sizeof(W_), 0, sizeof(W_));
-    }
+    int64_t whole = array ? prefer_whole(c, array, length) : 0;
+    if (whole < 0)
+      return whole;
+    r = whole ? copy_bytes(c, array) : copy_slice(c, bytes, length);
+    if (r < 0)
+      return r;
+    size_t skip = whole ? (size_t)(words[0] - (W_)array->payload) : 0;
+    int64_t error = set_address(c, address, (size_t)r + sizeof(StgArrBytes) + skip);
+    if (error < 0)
+      return error;
+    if (!whole && raw == 3)
+      memset(c->image->base + address + sizeof(W_), 0, sizeof(W_));
     r = plain_ptr(c, (size_t)r, &contents);
     if (r < 0)
       return r;
@@ -325,11 +341,19 @@ static int64_t copy_contents(struct copy *c, const StgClosure *from, const StgCl
   return 0;
 }
 
+/* Does a field lead to a foreign pointer's contents? True also where that is not seen at once. */
+static bool may_hold_contents(const StgClosure *q, size_t pointers) {
+  for (size_t i = 0; i < pointers; i++) {
+    const StgClosure *field = UNTAG_CLOSURE(q->payload[i]);
+    if (is_contents(field) || get_itbl(field)->type > CONSTR_NOCAF)
+      return true;
+  }
+  return false;
+}
+
 /* Fields of a constructor with raw words, one of which may be an address. */
 static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, size_t pointers,
                           size_t raw) {
-  if (from->header.info == c->bytestring)
-    return copy_bytestring(c, from, at, raw);
   for (size_t i = pointers; i-- > 0;) {
     StgClosure *p = from->payload[i];
     int64_t r = resolve(&p);
@@ -352,18 +376,16 @@ static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, siz
 /* Copies a constructor and notes its fields: the copy's offset. */
 static int64_t copy_constructor(struct copy *c, const StgClosure *q, const StgInfoTable *info) {
   size_t pointers = info->layout.payload.ptrs, raw = info->layout.payload.nptrs;
-  size_t at = image_reserve(c->image, sizeof(StgHeader) + (pointers + raw) * sizeof(W_));
-  if (!at)
-    return -ENOSPC;
-  memcpy(c->image->base + at, q, sizeof(StgHeader) + (pointers + raw) * sizeof(W_));
-  if (pointers && raw) {
-    int64_t r = copy_mixed(c, q, at, pointers, raw);
-    if (r < 0)
-      return r;
-  } else if (!push(c, at + sizeof(StgHeader), pointers)) {
-    return -ENOMEM;
-  }
-  return (int64_t)at;
+  int64_t at = copy_words(c, q, sizeofW(StgHeader) + pointers + raw), r = 0;
+  if (at < 0)
+    return at;
+  if (pointers && raw && q->header.info == c->bytestring)
+    r = copy_bytestring(c, q, (size_t)at, raw);
+  else if (pointers && raw && may_hold_contents(q, pointers))
+    r = copy_mixed(c, q, (size_t)at, pointers, raw);
+  else if (!push(c, (size_t)at + sizeof(StgHeader), pointers))
+    r = -ENOMEM;
+  return r < 0 ? r : at;
 }
 
 static int64_t copy_array(struct copy *c, const StgClosure *q, size_t header, size_t pointers) {
@@ -373,19 +395,16 @@ static int64_t copy_array(struct copy *c, const StgClosure *q, size_t header, si
   return at;
 }
 
-/* Copies an evaluated closure: the copy's offset; 0: it may stay where it is. */
+/* Copies an evaluated closure: the copy's offset. */
 static int64_t copy_value(struct copy *c, StgClosure *q, const StgInfoTable *info) {
   switch (info->type) {
-  case CONSTR_0_1:
-  case CONSTR_0_2:
-  case CONSTR_NOCAF:
-    if (!maru_in_heap(q))
-      return 0;
-    return copy_constructor(c, q, info);
   case CONSTR:
   case CONSTR_1_0:
+  case CONSTR_0_1:
   case CONSTR_2_0:
   case CONSTR_1_1:
+  case CONSTR_0_2:
+  case CONSTR_NOCAF:
     return copy_constructor(c, q, info);
   case ARR_WORDS:
     return copy_bytes(c, (StgArrBytes *)q);
@@ -400,34 +419,49 @@ static int64_t copy_value(struct copy *c, StgClosure *q, const StgInfoTable *inf
   }
 }
 
+/* A static constructor that leads to no CAF: the same in parent and worker, for ever. */
+static bool may_stay(const StgClosure *q, const StgInfoTable *info) {
+  return !maru_in_heap(q) &&
+         (info->type == CONSTR_NOCAF || info->type == CONSTR_0_1 || info->type == CONSTR_0_2);
+}
+
+/* Copies an evaluated closure, once: the copy's offset. */
+static int64_t copy_once(struct copy *c, StgClosure *q, const StgInfoTable *info) {
+  struct seen *entry = table_entry(&c->seen, q);
+  if (!entry)
+    return -ENOMEM;
+  if (entry->to)
+    return (int64_t)entry->to;
+  const struct seen *slots = c->seen.slots;
+  int64_t at = copy_value(c, q, info);
+  if (at < 0)
+    return at;
+  if (slots != c->seen.slots)
+    entry = slot_of(&c->seen, (uintptr_t)q);
+  entry->to = (size_t)at;
+  return at;
+}
+
 /* Makes the field at this offset point to a copy of what it points to. Static constructors are
    remembered even without sharing: a table that a million results refer to is copied once. */
-static int64_t copy_field(struct copy *c, size_t at) {
-  StgClosure *p;
-  memcpy(&p, c->image->base + at, sizeof p);
-  int64_t r = resolve(&p);
-  if (r < 0)
-    return r;
-  StgClosure *q = UNTAG_CLOSURE(p);
+static inline int64_t copy_field(struct copy *c, size_t at) {
+  StgClosure *p = *(StgClosure **)(void *)(c->image->base + at), *q = UNTAG_CLOSURE(p);
   const StgInfoTable *info = get_itbl(q);
-  struct seen *entry = NULL;
-  bool remember = (c->sharing || !maru_in_heap(q)) && info->type != ARR_WORDS;
-  if (remember && !(entry = table_entry(&c->seen, q)))
-    return -ENOMEM;
-  if (entry && entry->to) {
-    r = (int64_t)entry->to;
-  } else {
-    r = copy_value(c, q, info);
+  if (info->type > CONSTR_NOCAF) {
+    int64_t r = resolve(&p);
     if (r < 0)
       return r;
-    if (remember && r > 0) {
-      entry = table_entry(&c->seen, q); /* copying may have made the table grow */
-      entry->to = (size_t)r;
-    }
+    q = UNTAG_CLOSURE(p);
+    info = get_itbl(q);
   }
-  if (r > 0)
+  if (!may_stay(q, info)) {
+    bool once = (c->sharing || !maru_in_heap(q)) && info->type != ARR_WORDS;
+    int64_t r = once ? copy_once(c, q, info) : copy_value(c, q, info);
+    if (r < 0)
+      return r;
     p = pointer_to(c, (size_t)r, GET_CLOSURE_TAG(p));
-  memcpy(c->image->base + at, &p, sizeof p);
+  }
+  *(StgClosure **)(void *)(c->image->base + at) = p;
   return 0;
 }
 
@@ -463,6 +497,7 @@ int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
   }
   free(c.stack);
   free(c.seen.slots);
+  free(c.sliced.slots);
   if (r < 0)
     image_at(image, before);
   return r;

@@ -10,8 +10,7 @@
 
 struct seen {
   uintptr_t from; /* 0: free */
-  size_t to;      /* offset of the copy; 0: none as a whole yet */
-  size_t sliced;  /* bytes of it that were copied as slices */
+  size_t to;      /* what is known of it; 0: nothing yet */
 };
 
 struct table {
