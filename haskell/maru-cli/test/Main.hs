@@ -1,2 +1,299 @@
+module Main (main) where
+
+import Data.Aeson (Value (..), eitherDecode, encode, object)
+import Data.Binary.Put
+import qualified Data.ByteString.Char8 as Chars
+import qualified Data.ByteString.Lazy as Lazy
+import Data.Either (fromLeft)
+import Data.List (isInfixOf)
+import qualified Data.Map.Strict as Map
+import Maru.Cli.Bench
+import Maru.Cli.Doctor
+import Maru.Cli.Exit
+import Maru.Cli.Main (commandLineOf)
+import Maru.Cli.Output
+import Maru.Cli.Profile
+import Maru.Cli.Room
+import Maru.Cli.Room.Example (exampleRoom)
+import Maru.Cli.Room.Map.Gc (parseStatistics)
+import Maru.Cli.Room.Wait (decidePolicy)
+import Maru.Cli.Rooms (rooms)
+import Maru.Cli.Run
+import Maru.Cli.RunSection
+import Maru.Cli.Top
+import Maru.Cli.Tune (parseDuration)
+import Maru.Native.BoardView
+import Options.Applicative
+import System.Exit (ExitCode (..))
+import System.Process (readProcessWithExitCode)
+import Test.Tasty (TestTree, defaultMain, testGroup)
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
+
 main :: IO ()
-main = pure ()
+main =
+  defaultMain $
+    testGroup
+      "maru-cli"
+      [plans, profiles, supervisors, boards, checks, benches, commandLines, outputs, builtCommand]
+
+-- ---- run ----------------------------------------------------------------
+
+request :: [(String, Either Refusal Part)] -> Request
+request parts =
+  Request
+    { requestBestEffort = False,
+      requestExplain = False,
+      requestReport = Nothing,
+      requestParts = parts,
+      requestCommand = ["cmd", "-x"]
+    }
+
+plans :: TestTree
+plans =
+  testGroup
+    "plan"
+    [ testCase "parts are joined, later rooms win" $
+        fmap planEnvironment (planRun (request [("a", part [("X", "1"), ("Y", "1")] []), ("b", part [("X", "2")] [])]))
+          @?= Right [("X", "2"), ("Y", "1")],
+      testCase "nothing asked for changes nothing" $
+        fmap (\p -> (planEnvironment p, planPreload p, planExplain p)) (planRun (request [("a", Right mempty)]))
+          @?= Right ([], [], []),
+      testCase "no command is a usage error" $
+        either problemStatus (const 0) (planRun (request []) {requestCommand = []}) @?= 64,
+      testCase "misuse is a usage error, best effort or not" $
+        [ either problemStatus (const 0) (planRun (request [("a", Left (Misused "m"))]) {requestBestEffort = b})
+          | b <- [False, True]
+        ]
+          @?= [64, 64],
+      testCase "what is not available stops the run" $
+        either problemStatus (const 0) (planRun (request [("a", Left (Unavailable "u"))])) @?= 125,
+      testCase "with best effort it is left out and said" $
+        fmap planExplain (planRun (request [("a", Left (Unavailable "u"))]) {requestBestEffort = True})
+          @?= Right [("a", "left out: u")],
+      testCase "the supervisor's arguments" $
+        fmap
+          (\p -> supervisorArguments p 12 "/bin/maru")
+          (planRun (request [("a", part [("X", "1=2")] ["/1.so", "/2.so"])]))
+          @?= Right
+            [ "--setenv",
+              "X=1=2",
+              "--preload",
+              "/2.so",
+              "--preload",
+              "/1.so",
+              "--report-fd",
+              "12",
+              "--reporter",
+              "/bin/maru",
+              "--",
+              "cmd",
+              "-x"
+            ],
+      testCase "wait policies" $ do
+        decidePolicy known Nothing @?= Right mempty
+        fmap partEnvironment (decidePolicy known (Just "spin")) @?= Right [("MARU_WAIT", "spin")]
+        decidePolicy known (Just "gang") @?= Left (Unavailable "this build does not have the wait policy 'gang'; it has spin")
+        decidePolicy known (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang"),
+      testCase "profiles stand before the command" $
+        map
+          splitProfiles
+          [["c", "@x"], ["@p", "c"], ["@p", "@q", "--", "c"], ["@p", "--", "--", "c"], ["@"], ["--", "c"]]
+          @?= [([], ["c", "@x"]), (["p"], ["c"]), (["p", "q"], ["c"]), (["p"], ["--", "c"]), ([], ["@"]), ([], ["--", "c"])]
+    ]
+  where
+    part environment preload = Right (Part environment preload [])
+    known = [("spin", True), ("gang", False)]
+
+supervisors :: TestTree
+supervisors =
+  testGroup
+    "supervisor"
+    [ testCase "lies beside the command, unless told" $ do
+        supervisorPath Nothing "/usr/bin/maru" @?= "/usr/libexec/maru/maru-supervise"
+        supervisorPath (Just "") "/usr/bin/maru" @?= "/usr/libexec/maru/maru-supervise"
+        supervisorPath (Just "/x") "/usr/bin/maru" @?= "/x/maru-supervise",
+      testCase "its words are understood" $
+        fmap (\(_, _, m) -> m) (lastWords (Chars.pack (unlines ["{}", figures])))
+          @?= Right (Measured 3 True 1.5 1 0.25 2048),
+      testCase "broken words are an error" $
+        mapM_
+          (either (const (pure ())) (const (assertFailure "accepted")) . lastWords . Chars.pack)
+          ["", "{}\n", "{}\n{}\n", "{}\n" ++ figures ++ "\nmore\n", "x\n" ++ figures],
+      testCase "the verdict says only what was measured" $
+        verdictLine (Measured 0 True 1.5 1 0.25 2048) ["map"]
+          @?= "1.50 s wall; 1.00 s user + 250 ms system; 2 MiB in the largest process; rooms: map"
+    ]
+  where
+    figures = "{\"status\":3,\"started\":true,\"wall_s\":1.5,\"user_s\":1,\"sys_s\":0.25,\"max_rss_kib\":2048}"
+
+profiles :: TestTree
+profiles =
+  testGroup
+    "profile"
+    [ testCase "comes back as it was written" $
+        decodeProfile (encode (encodeProfile profile)) @?= Right profile,
+      testCase "another schema is refused" $
+        assertBool "accepted" $
+          either (const True) (const False) (decodeProfile (Lazy.fromStrict (Chars.pack "{\"schema\":\"maru-profile/9\"}"))),
+      testCase "durations" $ do
+        traverse parseDuration ["30", "30s", "1.5m", "1h"] @?= Right [30, 30, 90, 3600]
+        mapM_ (\t -> assertBool t (either (const True) (const False) (parseDuration t))) ["", "0s", "5x", "-1s", "."],
+      testCase "statistics of the runtime" $ do
+        parseStatistics "prog\n [(\"GC_wall_seconds\", \"0.5\")\n ,(\"name\", \"x\")\n ]\n" @?= Map.singleton "GC_wall_seconds" 0.5
+        parseStatistics "" @?= mempty
+    ]
+  where
+    profile = Profile "n" "gc" [("GHCRTS", "-A64m")] "gain" (object [])
+
+-- ---- top ----------------------------------------------------------------
+
+-- | As @maru/run.h@ lays it out.
+runBytes :: Int -> Int -> [String] -> Chars.ByteString
+runBytes state status words' = Lazy.toStrict . runPut $ do
+  putWord32host (fromIntegral state)
+  putInt32host 42
+  putWord64host 7
+  putInt64host 1000
+  putInt32host (fromIntegral status)
+  putWord32host (fromIntegral (Chars.length command'))
+  putByteString command'
+  putByteString (Chars.replicate 64 '\0')
+  where
+    command' = Chars.pack (concatMap (++ "\0") words')
+
+board :: [Section] -> Board
+board sections = Board "/proc/9/fd/3" 9 sections ["map: worker 3 killed by signal 9"]
+
+boards :: TestTree
+boards =
+  testGroup
+    "top"
+    [ testCase "the run section" $
+        decodeRun (runBytes 1 0 ["sleep", "3"]) @?= Just (RunSection Running 42 1000 0 ["sleep", "3"]),
+      testCase "bytes that are no run section" $
+        map decodeRun [Chars.empty, Chars.take 20 (runBytes 1 0 []), runBytes 9 0 ["x"]] @?= [Nothing, Nothing, Nothing],
+      testCase "a command cannot write on the screen" $
+        commandLine (RunSection Running 1 0 0 ["a\ESC[2J", "b\n"]) @?= "a?[2J b?",
+      testCase "a run with its log" $
+        drawBoard False [] Nothing withRun @?= ["42  Running  sleep 3", "  ! map: worker 3 killed by signal 9"],
+      testCase "a program without maru run" $
+        take 1 (drawBoard False [] Nothing (board [])) @?= ["9  a program that uses maru itself"],
+      testCase "pages are drawn and see what was before" $ do
+        drawBoard False pages Nothing withRun !! 1 @?= "  1 sections"
+        drawBoard False pages (Just (1, withRun)) withRun !! 1 @?= "  1 sections, seen before",
+      testCase "keys reach the page that knows them" $ do
+        length (drawBoard False (map (pressKey 'x') pages) Nothing withRun) @?= 5
+        length (drawBoard False (map (pressKey 'y') pages) Nothing withRun) @?= 3,
+      testCase "colour only where wanted" $
+        take 1 (drawBoard True [] Nothing withRun) @?= ["\ESC[1m42  Running  sleep 3\ESC[0m"],
+      testCase "JSON has the pages' data" $
+        assertBool "no example" ("\"rooms\":{\"example\":1}" `isInfixOf` Chars.unpack (Lazy.toStrict (encode (sampleJson 1 pages [withRun]))))
+    ]
+  where
+    withRun = board [Section "run" 1 (runBytes 1 0 ["sleep", "3"])]
+    pages = foldMap (maybe [] pure . openPage) [exampleRoom]
+
+-- ---- doctor, bench ------------------------------------------------------
+
+checks :: TestTree
+checks =
+  testGroup
+    "doctor"
+    [ testCase "an exception is a finding" $ do
+        (_, finding) <- examine ("r", Check "c" (ioError (userError "boom")))
+        findingLevel finding @?= Bad
+        assertBool "no reason" ("boom" `isInfixOf` findingDetail finding),
+      testCase "only what is missing changes the status" $ do
+        doctorStatus [] @?= ExitSuccess
+        doctorStatus [Finding Doubtful "" ""] @?= ExitSuccess
+        doctorStatus [Finding Good "" "", Finding Bad "" ""] @?= ExitFailure 69,
+      testCase "remedies stand below their checks" $
+        doctorTable False [(("r", "c"), Finding Bad "none" "get one"), (("r", "d"), Finding Good "some" "unused")]
+          @?= [ "room  check  answer",
+                "r     c      fail    none",
+                "          -> get one",
+                "r     d      ok      some",
+                "",
+                "1 missing, 0 doubtful"
+              ]
+    ]
+
+benches :: TestTree
+benches =
+  testGroup
+    "bench"
+    [ testCase "experiments are chosen by name" $ do
+        fmap (map experimentName) (chosen experiments []) @?= Right ["example"]
+        fromLeft "" (chosen experiments ["x"]) @?= "unknown experiment 'x'; known: example",
+      testCase "the report is one page with every experiment" $ do
+        results <- traverse (\x -> (,) x <$> experimentRun x Quick (const (pure ()))) experiments
+        let page = htmlReport results
+        mapM_ (\t -> assertBool t (t `isInfixOf` page)) ["counted to 3", "<svg", "href=\"#example\"", "<h3>Numbers</h3>"]
+    ]
+  where
+    experiments = roomExperiments exampleRoom
+
+-- ---- the command line ---------------------------------------------------
+
+commandLines :: TestTree
+commandLines =
+  testGroup
+    "command line"
+    [ testCase "a room's plugs are on the command line" $
+        mapM_
+          accepted
+          [ ["run", "--example", "fancy", "--", "true"],
+            ["sim", "example", "--n", "4"],
+            ["sim", "map", "--workers", "1,2", "--chunks", "static,fixed:8"],
+            ["tune", "example", "cmd", "-x"],
+            ["tune", "gc", "--budget", "30s", "--json=f", "--", "cmd"],
+            ["doctor", "--json"],
+            ["doctor", "--json=file"],
+            ["top", "--once", "42"],
+            ["bench", "--quick", "example"],
+            ["similar", "dir"]
+          ],
+      testCase "what is not there is refused" $
+        mapM_
+          refused
+          [ ["launch"],
+            ["sim", "lock"],
+            ["tune", "lock", "cmd"],
+            ["run", "--frobnicate", "--", "true"],
+            ["top", "-3"],
+            ["doctor", "file"]
+          ],
+      testCase "the command's own flags are the command's" $
+        mapM_ accepted [["run", "ls", "--wait", "x"], ["run", "--", "--wait"], ["run", "@p", "--", "ls", "-l"]],
+      testCase "rooms have different names" $
+        length rooms @?= length (foldr (\r seen -> if roomName r `elem` seen then seen else roomName r : seen) [] rooms)
+    ]
+  where
+    parse = execParserPure defaultPrefs (commandLineOf (rooms ++ [exampleRoom]))
+    accepted words' = case parse words' of
+      Success _ -> pure ()
+      _ -> assertFailure (unwords words')
+    refused words' = case parse words' of
+      Failure _ -> pure ()
+      _ -> assertFailure (unwords words')
+
+outputs :: TestTree
+outputs =
+  testGroup
+    "output"
+    [ testCase "columns" $
+        renderTable (Table [(L, "name"), (R, "n")] [["a", "10"], ["long name", "7"]])
+          @?= ["name        n", "a          10", "long name   7"],
+      testCase "durations" $
+        map seconds [0, 5e-8, 1.5e-6, 2.5e-4, 2.5e-2, 0.5, 2.5, 250]
+          @?= ["0 s", "50 ns", "1.50 µs", "250 µs", "25.00 ms", "500 ms", "2.50 s", "250 s"],
+      testCase "JSON is one line" $
+        (eitherDecode (jsonLine Null), Lazy.length (jsonLine Null)) @?= (Right Null, 5)
+    ]
+
+builtCommand :: TestTree
+builtCommand = testCase "the built command (test/cli.sh)" $ do
+  (code, out, err) <- readProcessWithExitCode "timeout" ["240", "bash", "test/cli.sh"] ""
+  case code of
+    ExitSuccess -> pure ()
+    _ -> assertFailure (out ++ err)

@@ -19,10 +19,10 @@ import Maru.Cli.Exit
 import Maru.Cli.Room (Room)
 import Maru.Cli.Run (reportRun, runCommand)
 import Maru.Cli.Sim (simCommand)
+import Maru.Cli.Similar (similarCommand)
 import Maru.Cli.Top (topCommand)
 import Maru.Cli.Tune (tuneSubcommand)
 import Options.Applicative hiding (internal)
-import Options.Applicative.Help.Chunk (isEmpty)
 import Options.Applicative.Help.Types (renderHelp)
 import Paths_maru_cli (version)
 import System.Environment (getArgs)
@@ -43,15 +43,13 @@ maru rooms = do
       Success run -> run
       CompletionInvoked result -> execCompletion result "maru" >>= putStr >> pure ExitSuccess
       Failure failure -> answer (execFailure failure "maru")
-    preferences = prefs (showHelpOnEmpty <> columns 100)
+    preferences = prefs (columns 100)
 
 -- | Help is printed; anything else is one line and status 64.
 answer :: (ParserHelp, ExitCode, Int) -> IO ExitCode
 answer (text, code, width) = case code of
   ExitSuccess -> ExitSuccess <$ putStrLn (renderHelp width text)
-  ExitFailure _
-    | isEmpty (helpError text) -> problem usage "no subcommand; see 'maru --help'"
-    | otherwise -> problem usage (oneLine ++ "; see 'maru --help'")
+  ExitFailure _ -> problem usage (oneLine ++ "; see 'maru --help'")
   where
     oneLine = unwords (words (renderHelp 10000 mempty {helpError = helpError text}))
 
@@ -67,6 +65,7 @@ commandLineOf rooms =
     subcommands =
       hsubparser
         ( metavar "COMMAND"
+            <> similarCommand
             <> runCommand rooms
             <> topCommand rooms
             <> doctorCommand rooms

@@ -243,8 +243,10 @@ interactively watching = bracket enter leave (const watching)
   where
     enter = do
       before <- getTerminalAttributes stdInput
-      setTerminalAttributes stdInput (foldl withoutMode before [ProcessInput, EnableEcho]) Immediately
+      -- First: the runtime remembers the attributes that it finds here and
+      -- restores them at the very end.
       hSetBuffering stdin NoBuffering
+      setTerminalAttributes stdInput (foldl withoutMode before [ProcessInput, EnableEcho]) Immediately
       putStr "\ESC[?1049h\ESC[?25l"
       pure before
     leave before = do

@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# The built command from outside: statuses, bad input, outputs. Needs maru on the
+# PATH; runs in the package's folder. UPDATE=1 rewrites the golden help.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+package=$(dirname "$here")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_CONFIG_HOME=$work/config MARU_LIBEXEC=$work/libexec
+unset MARU_BOARD MARU_WAIT MARU_TOPOLOGY
+failures=0
+
+fail() {
+  echo "FAIL: $*"
+  failures=$((failures + 1))
+}
+
+# The supervisor from its sources, so that the test needs no staged prefix.
+mkdir -p "$MARU_LIBEXEC"
+native=$package/native
+cc -std=gnu11 -I"$native/include" -I"$native/base" -o "$MARU_LIBEXEC/maru-supervise" \
+  "$native"/run/*.c "$native/board/board.c" "$native/base/shared.c" || exit 1
+
+# status EXPECTED MESSAGE-PART COMMAND...: the exit status; a failure is one line
+# that begins with "maru: " and holds the part ("" if no line is expected).
+status() {
+  local expected=$1 part=$2 got
+  shift 2
+  timeout 30 "$@" >"$work/out" 2>"$work/err" </dev/null
+  got=$?
+  [ "$got" -eq "$expected" ] || fail "status $got instead of $expected: $*: $(cat "$work/err")"
+  if [ -n "$part" ]; then
+    grep -qF -- "$part" "$work/err" || fail "no '$part' from: $*: $(cat "$work/err")"
+    [ "$(grep -vc ' wall; ' "$work/err")" -eq 1 ] || fail "not one line from: $*: $(cat "$work/err")"
+    grep -q '^maru: ' "$work/err" || fail "no 'maru: ' from: $*"
+  fi
+}
+
+# json SCHEMA COMMAND...: standard output is one JSON object of that schema.
+json() {
+  local schema=$1
+  shift
+  timeout 60 "$@" >"$work/out" 2>"$work/err" </dev/null || fail "status $? from: $*: $(cat "$work/err")"
+  python3 -c 'import json, sys; assert json.load(sys.stdin)["schema"] == sys.argv[1]' "$schema" \
+    <"$work/out" || fail "not JSON of schema $schema: $*"
+}
+
+# ---- the command line
+status 0 "" maru --version
+status 0 "" maru --help
+status 64 "Missing: COMMAND" maru
+status 64 "frobnicate" maru frobnicate
+status 64 "--frobnicate" maru doctor --frobnicate
+status 64 "report-run" maru report-run
+
+# ---- run: statuses
+status 64 "needs a command" maru run
+status 64 "known: adaptive, spin, yield, block" maru run --wait wrong -- true
+status 125 "--best-effort" maru run --wait gang -- true
+status 0 "" maru run --wait gang --best-effort -- true
+status 127 "'no-such-command'" maru run -- no-such-command
+status 126 "cannot execute" maru run -- /
+status 7 "" maru run -- sh -c 'exit 7'
+status 137 "" maru run -- sh -c 'kill -9 $$'
+status 125 "the supervisor is not at" env MARU_LIBEXEC=/nowhere maru run -- true
+status 125 "cannot write /nowhere/r.json" maru run --report /nowhere/r.json -- true
+status 65 "cannot use profile" maru run @no-such-profile -- true
+
+# ---- run: the command is left alone
+[ "$(echo abc | timeout 20 maru run -- cat 2>/dev/null)" = abc ] || fail "input does not reach the command"
+[ "$(timeout 20 maru run -- printf '%s|' 'a b' '' --wait 2>/dev/null)" = 'a b||--wait|' ] || fail "arguments change"
+[ "$(timeout 20 maru run --wait spin-block -- sh -c 'echo $MARU_WAIT' 2>/dev/null)" = spin-block ] || fail "MARU_WAIT is not set"
+# Signals 1 to 28: those from 32 on are the C library's own.
+probe='ls /proc/self/fd; sed -nE "s/^(Sig(Blk|Ign)).*(.{7})$/\1 \3/p" /proc/self/status'
+plain=$(sh -c "$probe" </dev/null 2>&1)
+under=$(timeout 20 maru run -- sh -c "$probe" </dev/null 2>/dev/null)
+[ "$plain" = "$under" ] || fail "descriptors or signals differ: $plain / $under"
+timeout 20 maru run -- true 2>"$work/err"
+grep -Eq '^maru: .* wall; .* user \+ .* system; [0-9]+ MiB' "$work/err" || fail "no verdict: $(cat "$work/err")"
+timeout 20 maru run --explain --wait spin -- true 2>&1 | grep -q "sets MARU_WAIT=spin" || fail "nothing explained"
+
+# ---- run: report
+json maru-run/1 maru run --report - -- true
+timeout 20 maru run --report "$work/report.json" -- sh -c 'exit 3' 2>/dev/null
+python3 - "$work/report.json" <<'PYTHON' || fail "the report does not say what happened"
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["measured"]["status"] == 3, report
+assert report["measured"]["wall_s"] > 0, report
+assert report["plan"]["command"] == ["sh", "-c", "exit 3"], report
+PYTHON
+
+# ---- top
+status 0 "" maru top --once
+status 69 "process 1 has no maru run" maru top --once 1
+status 64 "process number" maru top nonsense
+maru run -- sleep 30 2>/dev/null &
+run=$!
+for _ in $(seq 200); do
+  timeout 20 maru top --once "$run" >"$work/out" 2>/dev/null && grep -q "Running  sleep 30" "$work/out" && break
+  sleep 0.05
+done
+grep -q "Running  sleep 30" "$work/out" || fail "top does not show the run"
+json maru-top/1 maru top --once --json "$run"
+timeout 20 maru top --once --record "$work/record" "$run" >/dev/null && python3 -m json.tool "$work/record" >/dev/null ||
+  fail "top does not record"
+timeout 60 python3 "$here/terminal.py" "$run" || fail "top on a terminal"
+kill "$run"
+wait "$run"
+[ $? -eq 143 ] || fail "a run that was ended by TERM does not say so"
+
+# ---- doctor
+json maru-doctor/1 maru doctor --json
+status 0 "" maru doctor "--json=$work/doctor.json"
+python3 -m json.tool "$work/doctor.json" >/dev/null || fail "doctor's file is not JSON"
+grep -q "kernel" "$work/out" || fail "doctor prints no table beside its file"
+status 69 "" env MARU_LIBEXEC=/nowhere maru doctor
+grep -q -- "-> install maru wholly" "$work/out" || fail "doctor gives no remedy"
+status 69 "cannot write /nowhere/d" maru doctor --json=/nowhere/d
+
+# ---- sim
+json maru-sim/1 maru sim map --json --items 1000
+status 64 "unknown chunk policy 'wrong'" maru sim map --chunks wrong
+status 64 "from 1 to 65535 is needed" maru sim map --workers 0
+status 64 "unknown distribution" maru sim map --costs wrong
+status 64 "wrong" maru sim wrong
+status 0 "" maru sim map --items 0
+first=$(timeout 60 maru sim map --items 2000 --seed 5)
+[ "$first" = "$(timeout 60 maru sim map --items 2000 --seed 5)" ] || fail "the same seed gives another result"
+[ "$first" != "$(timeout 60 maru sim map --items 2000 --seed 6)" ] || fail "the seed has no effect"
+status 0 "" maru sim map --items 500 --svg "$work/sim.svg"
+python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$work/sim.svg" || fail "the picture is not XML"
+timeout 20 maru sim map | true
+[ "${PIPESTATUS[0]}" -ne 70 ] || fail "a closed pipe is taken for a defect"
+
+# ---- tune
+status 65 "cannot execute 'no-such-command'" maru tune gc -- no-such-command
+status 65 "-rtsopts" maru tune gc -- true
+status 65 "ended with status 1" maru tune gc -- false
+status 64 "a time such as" maru tune gc --budget soon -- true
+status 64 "Missing: COMMAND" maru tune gc
+
+# ---- bench
+status 64 "known: handover" maru bench wrong
+status 0 "" maru bench --list
+status 0 "" maru bench handover --quick --out "$work/bench"
+python3 - "$work/bench" <<'PYTHON' || fail "bench's files are not what they should be"
+import json, sys, xml.dom.minidom
+folder = sys.argv[1]
+data = json.load(open(folder + "/handover.json"))
+assert data["schema"] == "maru-bench/1" and data["data"]["rows"] and data["machine"]["cpus"] >= 1
+xml.dom.minidom.parse(folder + "/handover.svg")
+page = open(folder + "/report.html").read()
+assert "<svg" in page and "http://" not in page.replace("http://www.w3.org/2000/svg", "")
+PYTHON
+
+# ---- help, man pages, completions
+help() {
+  for words in "" run top doctor sim "sim map" tune "tune gc" bench; do
+    echo "== maru $words"
+    # shellcheck disable=SC2086
+    timeout 20 maru $words --help
+  done
+}
+help >"$work/help"
+# The list of commands grows with each of them.
+sed -i '/^Available commands:/,/^$/{/^  [a-z]/d}' "$work/help"
+[ -z "${UPDATE:-}" ] || cp "$work/help" "$here/help.txt"
+diff -u "$here/help.txt" "$work/help" || fail "the help has changed; UPDATE=1 test/cli.sh rewrites it"
+
+commands=$(timeout 20 maru --help | sed -n '/^Available commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+[ -n "$commands" ] || fail "no commands in the help"
+for name in $commands; do
+  page=$package/../../docs/man/maru-$name.1
+  [ -f "$page" ] || { fail "no man page for $name"; continue; }
+  text=$(sed 's/\\-/-/g; s/\\f[BIR]//g' "$page")
+  inner=$(timeout 20 maru "$name" --help | sed -n '/^Available commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+  for words in "$name" ${inner:+$(printf "$name/%s " $inner)}; do
+    for option in $(timeout 20 maru ${words/\// } --help | grep -oE -- '--[a-z-]+' | sort -u); do
+      grep -qE -- "$option([^a-z-]|\$)" <<<"$text" || fail "maru-$name.1 does not explain $option"
+    done
+  done
+done
+for shell in bash zsh fish; do
+  timeout 20 maru "--$shell-completion-script" maru | grep -q maru || fail "no completion for $shell"
+done
+timeout 20 maru --bash-completion-index 2 --bash-completion-word maru --bash-completion-word run \
+  --bash-completion-word --wa | grep -qx -- --wait || fail "--wait is not completed"
+
+if [ "$failures" -gt 0 ]; then
+  echo "$failures failures"
+  exit 1
+fi
+echo "all checks of the built command passed"
