@@ -3,6 +3,7 @@
 
 module PairsTest (tests) where
 
+import Control.Exception (evaluate)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
@@ -11,6 +12,8 @@ import Data.List (sort)
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word32)
+import Maru (parMapWith)
+import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Mutate
 import Maru.Similar.Normalise
@@ -18,6 +21,7 @@ import Maru.Similar.Output (csv, json)
 import Maru.Similar.Pairs
 import Maru.Similar.Score
 import Snippets
+import System.Timeout (timeout)
 import Test.QuickCheck hiding (property)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
@@ -32,6 +36,14 @@ tests =
       property "the threshold leaves out just what is below it" 200 thresholded,
       testCase "reversed evaluation gives the same bytes" $
         outputs backwards someCorpus @?= outputs map someCorpus,
+      testGroup
+        "every back end of maru gives the same bytes"
+        [ testCase (Maru.backendName b <> ", " <> show w) $ do
+            done <- timeout 60000000 (evaluate (outputs (parMapWith Maru.defaultOptions {Maru.backend = b, Maru.workers = Maru.Workers w}) someCorpus == outputs map someCorpus))
+            done @?= Just True
+          | b <- Maru.allBackends,
+            w <- [1, 2, 5]
+        ],
       testCase "short equals are found, short others not" $ do
         similarityOf [1, 2] [1, 2] @?= 1
         similarityOf [1, 2] [1, 3] @?= 0,

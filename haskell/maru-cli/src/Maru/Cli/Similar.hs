@@ -10,7 +10,7 @@ module Maru.Cli.Similar
   )
 where
 
-import Control.Exception (Exception, IOException, evaluate, throwIO, try)
+import Control.Exception (Exception, evaluate, throwIO, try)
 import Control.Monad (foldM_, forM_, unless, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
@@ -23,6 +23,8 @@ import GHC.Clock (getMonotonicTime)
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru (parMapWith)
+import Maru.Cli.Exit (badInput, unavailable, usage)
+import Maru.Cli.Output (wantsColour)
 import Maru.Options (Backend, Workers (..), allBackends, backendFromName, backendName)
 import qualified Maru.Options as Maru
 import Maru.Similar
@@ -33,7 +35,7 @@ import Options.Applicative
 import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))
 import System.IO
-import System.IO.Error (ioeGetErrorString)
+import System.IO.Error (ioeGetErrorString, isResourceVanishedError)
 import System.Posix.ByteString (RawFilePath)
 import Text.Read (readMaybe)
 
@@ -93,7 +95,7 @@ mostWorkers :: Integer
 mostWorkers = 65535
 
 parseShare :: String -> Either String Double
-parseShare s = case readMaybe s of
+parseShare s = case readMaybe (if take 1 s == "." then '0' : s else s) of
   Just x | x >= 0 && x <= 1 -> Right x
   _ -> Left ("the threshold must be a number from 0 to 1, not '" <> s <> "'")
 
@@ -112,13 +114,13 @@ similar s = do
     Left failure -> failWith failure
     Right options
       | csvFile s == Just "-" && jsonFile s == Just "-" ->
-        failWith (Stop 64 "only one of --csv and --json can go to standard output")
+        failWith (Stop usage "only one of --csv and --json can go to standard output")
       | otherwise -> do
         rawBases <- mapM rawPath (bases s)
         rawPaths <- mapM rawPath (paths s)
         corpus <- readCorpus (language s) rawBases rawPaths
         case corpus of
-          Left (BadPath path why) -> failWith (Stop 65 (printableName path <> ": " <> why))
+          Left (BadPath path why) -> failWith (Stop badInput (printableName path <> ": " <> why))
           Right c -> compareCorpus s options rawPaths c
 
 -- | Flags win over the environment.
@@ -140,7 +142,7 @@ fromEnvironment variable parse given = case given of
   Nothing -> do
     set <- lookupEnv variable
     pure $ case set of
-      Just text | not (null text) -> either (Left . Stop 64 . named) (Right . Just) (parse text)
+      Just text | not (null text) -> either (Left . Stop usage . named) (Right . Just) (parse text)
       _ -> Right Nothing
   where
     named why = BC.pack (variable <> ": " <> why)
@@ -160,7 +162,7 @@ compareCorpus s options given corpus = do
       rows = comparePrepared (parMapWith options) config prepared
   warnLeftOut (preparedLeftOut prepared)
   if V.null submissions
-    then failWith (Stop 65 (nothingUsable given (preparedLeftOut prepared)))
+    then failWith (Stop badInput (nothingUsable given (preparedLeftOut prepared)))
     else do
       showProgress terminal (V.length submissions - 1) rows
       let report = assemble config prepared rows
@@ -168,7 +170,7 @@ compareCorpus s options given corpus = do
       written <- try (writeAll s report)
       case written of
         Right () -> pure ExitSuccess
-        Left (NotWritten what why) -> failWith (Stop 69 (what <> ": cannot be written: " <> why))
+        Left (NotWritten what why) -> failWith (Stop unavailable (what <> ": cannot be written: " <> why))
 
 nothingUsable :: [RawFilePath] -> [LeftOut] -> ByteString
 nothingUsable given missed =
@@ -251,7 +253,7 @@ writeAll s report = do
   forM_ (csvFile s) (writeTo (csv report))
   forM_ (jsonFile s) (writeTo (json report))
   unless (Just "-" `elem` [csvFile s, jsonFile s]) $ do
-    colour <- wantsColour
+    colour <- wantsColour stdout
     writeTo (table (TableStyle colour) (top s) report) "-"
 
 writeTo :: Builder -> FilePath -> IO ()
@@ -261,12 +263,9 @@ writeTo content file = do
     _ -> withBinaryFile file WriteMode (`hPutBuilder` content)
   case result of
     Right () -> pure ()
-    Left e -> do
-      name <- if file == "-" then pure "standard output" else printableName <$> rawPath file
-      throwIO (NotWritten name (BC.pack (ioeGetErrorString (e :: IOException))))
-
-wantsColour :: IO Bool
-wantsColour = do
-  terminal <- hIsTerminalDevice stdout
-  refused <- lookupEnv "NO_COLOR"
-  pure (terminal && maybe True null refused)
+    Left e
+      -- Nobody reads the pipe any more: the shell of all subcommands ends for that.
+      | isResourceVanishedError e -> throwIO e
+      | otherwise -> do
+        name <- if file == "-" then pure "standard output" else printableName <$> rawPath file
+        throwIO (NotWritten name (BC.pack (ioeGetErrorString e)))
