@@ -2,6 +2,7 @@ module Main (main) where
 
 import Data.List (isInfixOf)
 import Data.List.NonEmpty (NonEmpty (..))
+import qualified Data.List.NonEmpty as NonEmpty
 import qualified Data.Map.Strict as Map
 import Data.String (fromString)
 import Hedgehog (PropertyT, assert, forAll, property, (===))
@@ -9,6 +10,8 @@ import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
 import Maru.Control.Plot
 import Maru.Control.Race
+import Maru.Control.Ratio hiding (Verdict (Undecided))
+import qualified Maru.Control.Ratio as Ratio
 import Maru.Control.Sim.Map
 import Maru.Control.Statistics
 import Test.Tasty (TestTree, defaultMain, testGroup)
@@ -16,7 +19,7 @@ import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, simulator, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property
@@ -70,6 +73,52 @@ race =
         decided (start 'a' "") @?= True
         verdict (rounds 3 (\_ _ -> Just 1) (start 'a' "")) @?= NoGain Nothing
     ]
+
+ratios :: TestTree
+ratios =
+  testGroup
+    "ratio"
+    [ law "the interval holds the median and lies in the sample" $ do
+        sample <- forAll sampled
+        let e = estimate sample
+        assert (minimum sample <= estimateLow e && estimateHigh e <= maximum sample)
+        assert (estimateLow e <= estimateMedian e + 1e-12 && estimateMedian e <= estimateHigh e + 1e-12),
+      law "the same ratios give the same interval, in any order" $ do
+        sample <- forAll sampled
+        shuffled <- forAll (Gen.shuffle (NonEmpty.toList sample))
+        Just (estimate sample) === fmap estimate (NonEmpty.nonEmpty shuffled),
+      law "scaled ratios give a scaled interval" $ do
+        sample <- forAll sampled
+        let near x y = abs (x - y) < 1e-9
+        assert (near (2 * estimateLow (estimate sample)) (estimateLow (estimate (fmap (* 2) sample)))),
+      testCase "95 % of the intervals hold the true median" $ do
+        let trials = [estimate (lognormal seed) | seed <- [1 .. 300]]
+            inside = length [() | e <- trials, estimateLow e <= 1, 1 <= estimateHigh e]
+        assertBool (show inside ++ " of 300") (inside >= 270 && inside <= 298),
+      testCase "an interval above the bar holds, below it fails" $ do
+        judge (AtLeast 0.95) (Estimate 1 0.96 1.1 6) @?= Holds
+        judge (AtLeast 0.95) (Estimate 0.9 0.8 0.94 6) @?= Fails
+        judge (AtMost 0.95) (Estimate 0.9 0.8 0.94 6) @?= Holds
+        judge (AtMost 0.95) (Estimate 1 0.96 1.1 6) @?= Fails,
+      testCase "a narrow interval may hold the bar, a wide one decides nothing" $ do
+        judge (AtLeast 1) (Estimate 1 0.98 1.03 6) @?= Holds
+        judge (AtLeast 1) (Estimate 1 0.9 1.1 6) @?= Ratio.Undecided,
+      testCase "narrow is relative to the bar" $
+        judge (AtMost 0.01) (Estimate 0.01 0.005 0.02 6) @?= Ratio.Undecided,
+      testCase "few pairs decide nothing; after the most there are no more" $ do
+        judge (AtLeast 1) (Estimate 2 2 2 (fewestPairs - 1)) @?= Ratio.Undecided
+        assertBool "settled too early" (not (settled (AtLeast 1) (Estimate 1 0.9 1.1 (mostPairs - 1))))
+        assertBool "never settled" (settled (AtLeast 1) (Estimate 1 0.9 1.1 mostPairs))
+    ]
+  where
+    sampled = Gen.nonEmpty (Range.linear 1 40) (Gen.double (Range.linearFrac 0.5 2))
+    -- Twenty ratios around 1: the sum of twelve uniform draws is nearly normal.
+    lognormal seed =
+      let draws = map ((/ 4294967296) . fromIntegral) (drop 1 (iterate lcg (seed * 7919))) :: [Double]
+          one ds = exp (0.2 * (sum (take 12 ds) - 6))
+       in one draws :| [one (drop (12 * k) draws) | k <- [1 .. 19]]
+    lcg :: Int -> Int
+    lcg s = (s * 1664525 + 1013904223) `mod` 4294967296
 
 simulator :: TestTree
 simulator =
