@@ -34,9 +34,10 @@ sharedMemory workers = do
         freeFabric = freeCrew crew >> freeWaitPolicy policy
       }
 
--- Most chunks handed out at once.
+-- Most chunks between the oldest unfinished one and the newest: one that takes
+-- for ever must not stop the others soon.
 slots :: Int
-slots = 4096
+slots = 16384
 
 measuredCost :: Crew -> Int -> IO (Maybe Double)
 measuredCost crew workers = do

@@ -55,7 +55,7 @@ import Control.Monad (void)
 import Data.Int (Int64)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (Ptr, alloca, allocaBytes, free, mallocBytes, peek, peekByteOff, poke, pokeByteOff)
-import Foreign.C (CInt (..), Errno (..), eAGAIN, eNOSPC, ePIPE, errnoToIOError)
+import Foreign.C (CInt (..), Errno (..), eAGAIN, eINTR, eNOSPC, ePIPE, eTIMEDOUT, errnoToIOError)
 import Maru.Failure (Unavailable (..))
 
 data CPolicy
@@ -263,7 +263,9 @@ claim (Crew c) w (WaitPolicy p) deadline = allocaBytes 24 $ \out -> do
   case r of
     1 -> Claimed <$> peekChunk out
     0 -> pure Closed
-    _ -> pure NotYet
+    _
+      | Errno (negate r) `elem` [eTIMEDOUT, eINTR] -> pure NotYet
+      | otherwise -> refused "a claim on a chunk" r
 
 done :: Crew -> Int -> IO ()
 done (Crew c) w = c_crewDone c (fromIntegral w)
