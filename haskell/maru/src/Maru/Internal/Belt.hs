@@ -41,22 +41,23 @@ data Item a b = Item
   }
 
 data Belt a b = Belt
-  { beltOrder :: !Order,
-    -- | Where the feeder appends. Its own.
+  { -- | Where the feeder appends. Its own.
     beltTail :: !(IORef (Link a b)),
     -- | How many the feeder has appended. Written by the feeder alone.
     beltFed :: !(IORef Int),
     -- | What no worker has claimed, and how many were.
     beltUnclaimed :: !(MVar (Link a b, Int)),
-    -- | Where the next outcome goes when any order will do.
-    beltUnfilled :: !(MVar (Link a b))
+    -- | Where the next outcome goes when any order will do. 'Nothing': outcomes
+    -- go to their own items, and this must not hold the first one for ever.
+    beltUnfilled :: !(Maybe (MVar (Link a b)))
   }
 
 -- | A belt and its first link, for the consumer.
 newBelt :: Order -> IO (Belt a b, Link a b)
 newBelt order = do
   first <- newEmptyMVar
-  belt <- Belt order <$> newIORef first <*> newIORef 0 <*> newMVar (first, 0) <*> newMVar first
+  unfilled <- if order == Ordered then pure Nothing else Just <$> newMVar first
+  belt <- Belt <$> newIORef first <*> newIORef 0 <*> newMVar (first, 0) <*> pure unfilled
   pure (belt, first)
 
 -- | For the feeder: one more item.
@@ -109,9 +110,7 @@ evaluateChunk run belt evaluateOne worker restore = go
       capture run restore (evaluateOne (itemInput item))
         >>= maybe (pure ()) (\result -> deliver (Outcome (itemIndex item) worker result) item >> go items)
     deliver outcome item = do
-      slot <- case beltOrder belt of
-        Ordered -> pure (itemOutcome item)
-        Unordered -> modifyMVar (beltUnfilled belt) nextSlot
+      slot <- maybe (pure (itemOutcome item)) (`modifyMVar` nextSlot) (beltUnfilled belt)
       arrived run
       putMVar slot outcome
     -- As many cells as outcomes: this does not block.

@@ -123,13 +123,24 @@ settings options n =
       setWindow = window options
     }
 
--- | Ends all threads of the run and waits for them: not longer than a tenth of a
--- second, because a thread in a loop that does not allocate cannot be ended
--- earlier than the loop.
+-- | Ends all threads of the run and waits for them, but not for long: a thread in
+-- a loop that does not allocate cannot be ended earlier than the loop.
 stopRun :: Run -> IO ()
 stopRun run = do
+  complete <- isComplete run
+  -- Then all threads end by themselves, and progress is told to the end.
+  when complete allEnded
   endRun run
-  void (timeout 100000 (atomically (readTVar (runAlive run) >>= check . (== 0))))
+  allEnded
+  where
+    allEnded = void (timeout 150000 (atomically (readTVar (runAlive run) >>= check . (== 0))))
+
+-- | Every item has a result: what threads are left end by themselves.
+isComplete :: Run -> IO Bool
+isComplete run = do
+  total <- readIORef (runTotal run)
+  done <- readIORef (runArrived run)
+  pure (Just done == total)
 
 -- | 'stopRun' without the wait.
 endRun :: Run -> IO ()
@@ -380,7 +391,7 @@ produce :: Run -> (s -> IO (Maybe (Outcome b, s))) -> s -> IO [Outcome b]
 produce run next start = do
   taken <- newIORef (0 :: Int)
   -- Only the list holds this reference.
-  void (mkWeakIORef taken (endRun run))
+  void (mkWeakIORef taken (isComplete run >>= (`unless` endRun run)))
   let go s = unsafeInterleaveIO (next s >>= maybe (pure []) (uncurry (keep taken)))
       keep mark o s = take1 mark >> (o :) <$> go s
   go start
