@@ -6,9 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static _Noreturn void become(char *const argv[], const struct inherited *inherited, int failure) {
+void inherited_restore(const struct inherited *inherited) {
   sigaction(SIGCHLD, &inherited->on_child, NULL);
+  sigaction(SIGXFSZ, &inherited->on_large, NULL);
   sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+}
+
+static _Noreturn void become(char *const argv[], const struct inherited *inherited, int failure) {
+  inherited_restore(inherited);
   execvp(argv[0], argv);
   int error = errno;
   while (write(failure, &error, sizeof error) < 0 && errno == EINTR)

@@ -9,7 +9,10 @@
 struct inherited {
   sigset_t mask;
   struct sigaction on_child; /* SIGCHLD's disposition */
+  struct sigaction on_large; /* SIGXFSZ's */
 };
+
+void inherited_restore(const struct inherited *inherited);
 
 /* Forks and executes argv[0], searched in PATH.  0 and *pid once the command's
  * own code runs; else the negative errno of fork or exec, with no child left. */

@@ -113,7 +113,7 @@ static void note_command(struct maru_run *run, char *const argv[]) {
 
 static struct inherited take_signals(struct supervisor *self) {
   struct inherited inherited;
-  struct sigaction standard = {.sa_handler = SIG_DFL};
+  struct sigaction standard = {.sa_handler = SIG_DFL}, ignored = {.sa_handler = SIG_IGN};
   sigemptyset(&self->signals);
   for (size_t i = 0; i < sizeof handled / sizeof *handled; i++)
     sigaddset(&self->signals, handled[i]);
@@ -121,6 +121,8 @@ static struct inherited take_signals(struct supervisor *self) {
   /* Ignored by our parent it would let the kernel reap the command, and its
    * status would be lost. */
   sigaction(SIGCHLD, &standard, &inherited.on_child);
+  /* A board above the user's file size limit is an error, not our end. */
+  sigaction(SIGXFSZ, &ignored, &inherited.on_large);
   return inherited;
 }
 
@@ -258,7 +260,7 @@ static void become_reporter(struct supervisor *self, const struct options *optio
   fcntl(options->report_fd, F_SETFD, 0);
   if (self->board_path[0] != '\0')
     fcntl(self->board.fd, F_SETFD, 0);
-  sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+  inherited_restore(inherited);
   char *board = self->board_path[0] != '\0' ? self->board_path : NULL;
   execv(options->reporter,
         (char *[]){(char *)options->reporter, "report-run", report, code, board, NULL});
@@ -274,11 +276,11 @@ int main(int argc, char **argv) {
     return STATUS_MARU_FAILED;
   if (options.report_fd >= 0)
     fcntl(options.report_fd, F_SETFD, FD_CLOEXEC);
+  struct inherited inherited = take_signals(&self);
   open_board(&self);
   self.terminal = terminal_open();
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
     fprintf(stderr, "maru: cannot reap orphans: %s\n", strerror(errno));
-  struct inherited inherited = take_signals(&self);
 
   int64_t started = nanoseconds(CLOCK_MONOTONIC);
   int status = start(&self, options.command, &inherited);

@@ -64,7 +64,7 @@ status 7 "" maru run -- sh -c 'exit 7'
 status 137 "" maru run -- sh -c 'kill -9 $$'
 status 125 "the supervisor is not at" env MARU_LIBEXEC=/nowhere maru run -- true
 status 125 "cannot write /nowhere/r.json" maru run --report /nowhere/r.json -- true
-status 65 "cannot use profile" maru run @no-such-profile -- true
+status 65 "no-such-profile.json: No such file or directory" maru run @no-such-profile -- true
 
 # ---- run: the command is left alone
 [ "$(echo abc | timeout 20 maru run -- cat 2>/dev/null)" = abc ] || fail "input does not reach the command"
@@ -142,6 +142,7 @@ status 64 "Missing: COMMAND" maru tune gc
 
 # ---- bench
 status 64 "known: handover" maru bench wrong
+status 69 "cannot make the folder /proc/x" maru bench --out /proc/x
 status 0 "" maru bench --list
 status 0 "" maru bench handover --quick --out "$work/bench"
 python3 - "$work/bench" <<'PYTHON' || fail "bench's files are not what they should be"

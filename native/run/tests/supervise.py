@@ -5,6 +5,7 @@ Every wait is bounded; every process started here is ended here."""
 import json
 import os
 import pty
+import resource
 import select
 import signal
 import subprocess
@@ -360,6 +361,14 @@ class Board(unittest.TestCase):
     def test_long_command_lines_are_cut(self):
         seen = self.fields(run(PROBE, "x" * 100000))
         self.assertEqual(seen["command"], PROBE)
+
+    def test_without_a_board_the_command_runs(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
+        result = sh("echo board=$MARU_BOARD; grep SigIgn /proc/self/status", preexec_fn=limit,
+                    env={"MARU_BOARD": "outer", "PATH": os.environ["PATH"]})
+        plain = subprocess.run(["grep", "SigIgn", "/proc/self/status"], capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stdout), (0, "board=\n" + plain.stdout))
+        self.assertIn("no board for this run (File too large)", result.stderr)
 
     def test_nested_runs_have_boards_of_their_own(self):
         self.fields(run(SUPERVISOR, "--", PROBE))

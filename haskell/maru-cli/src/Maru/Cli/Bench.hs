@@ -27,7 +27,6 @@ import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot (escape, svg)
 import Options.Applicative hiding (internal)
-import System.Directory (createDirectoryIfMissing)
 import System.Exit (ExitCode (..))
 import System.FilePath ((<.>), (</>))
 
@@ -61,7 +60,7 @@ bench experiments flags
     pure ExitSuccess
   | otherwise = do
     todo <- either (problem usage) pure (chosen experiments (flagNames flags))
-    createDirectoryIfMissing True (flagOut flags)
+    makeFolder (flagOut flags)
     results <- forM todo (measure flags)
     let page = flagOut flags </> "report.html"
     writeTo page (text (htmlReport results))

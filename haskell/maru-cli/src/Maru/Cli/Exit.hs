@@ -8,11 +8,13 @@ module Maru.Cli.Exit
     maruFailed,
     problem,
     warn,
+    reason,
     reporting,
   )
 where
 
 import Control.Exception
+import GHC.IO.Exception (IOException (..))
 import System.Exit (ExitCode (..), exitWith)
 import System.IO (hPutStrLn, stderr)
 import System.IO.Error (isResourceVanishedError)
@@ -53,6 +55,10 @@ problem status line = throwIO (Problem status line)
 -- | A line on standard error; the command goes on.
 warn :: String -> IO ()
 warn line = hPutStrLn stderr ("maru: " ++ line)
+
+-- | The system's own words, without the place.
+reason :: IOException -> String
+reason e = if null (ioe_description e) then show (ioe_type e) else ioe_description e
 
 -- | Runs a whole command: problems become their line and status, other
 -- exceptions status 70 (they are maru's own fault). Output into a pipe that

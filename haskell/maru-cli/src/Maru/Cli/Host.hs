@@ -9,18 +9,18 @@ module Maru.Cli.Host
   )
 where
 
-import Control.Exception (IOException, try)
+import Control.Exception (try)
 import Data.Aeson (Value, object, (.=))
 import Data.Char (isSpace)
 import Data.Either (fromRight)
 import Data.List (dropWhileEnd, isPrefixOf)
 import Data.Version (showVersion)
+import Maru.Cli.Exit (reason)
 import Maru.Cli.Room
 import Maru.Cli.Run (supervisorPath)
 import Maru.Native.Probe
 import System.Directory (doesFileExist)
 import System.Environment (getExecutablePath, lookupEnv)
-import System.IO.Error (ioeGetErrorString)
 import System.Info (arch, compilerName, fullCompilerVersion)
 import System.Posix.Resource (Resource (ResourceTotalMemory), ResourceLimit (..), ResourceLimits (softLimit), getResourceLimit)
 import System.Posix.Unistd (SystemID (release, systemName), getSystemID)
@@ -154,4 +154,4 @@ readText path = do
   content <- try (readFile path >>= \text -> length text `seq` pure text)
   pure (either (Left . why) Right content)
   where
-    why e = path ++ ": " ++ ioeGetErrorString (e :: IOException)
+    why e = path ++ ": " ++ reason e

@@ -18,6 +18,7 @@ module Maru.Cli.Output
 
     -- * Files
     writeTo,
+    makeFolder,
     seconds,
     paint,
     Colour (..),
@@ -25,7 +26,7 @@ module Maru.Cli.Output
   )
 where
 
-import Control.Exception (IOException, try)
+import Control.Exception (try)
 import Data.Aeson (Value, encode)
 import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Lazy.Char8 as LazyChars
@@ -35,9 +36,9 @@ import Maru.Control.Plot (Plot)
 import Numeric (showFFloat)
 import Options.Applicative hiding (internal)
 import qualified Options.Applicative as Options
+import System.Directory (createDirectoryIfMissing)
 import System.Environment (lookupEnv)
 import System.IO (Handle, hIsTerminalDevice)
-import System.IO.Error (ioeGetErrorString)
 
 data Table = Table
   { tableHeads :: ![(Align, String)],
@@ -104,7 +105,15 @@ writeTo file content = do
   written <- try (Lazy.writeFile file content)
   case written of
     Right () -> pure ()
-    Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ ioeGetErrorString (e :: IOException))
+    Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ reason e)
+
+-- | With its parents. Ends with status 69 if it cannot be made.
+makeFolder :: FilePath -> IO ()
+makeFolder folder = do
+  made <- try (createDirectoryIfMissing True folder)
+  case made of
+    Right () -> pure ()
+    Left e -> problem unavailable ("cannot make the folder " ++ folder ++ ": " ++ reason e)
 
 -- | A duration with three digits and a unit.
 seconds :: Double -> String

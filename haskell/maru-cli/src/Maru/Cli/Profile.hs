@@ -12,7 +12,7 @@ module Maru.Cli.Profile
   )
 where
 
-import Control.Exception (IOException, try)
+import Control.Exception (try)
 import Data.Aeson
 import Data.Aeson.Types (Parser, parseEither)
 import qualified Data.ByteString as ByteString
@@ -21,7 +21,6 @@ import qualified Data.Map.Strict as Map
 import Maru.Cli.Exit
 import System.Directory (XdgDirectory (XdgConfig), getXdgDirectory)
 import System.FilePath ((<.>), (</>))
-import System.IO.Error (ioeGetErrorString)
 
 data Profile = Profile
   { profileName :: !String,
@@ -49,7 +48,7 @@ readProfile name = do
   path <- profilePath name
   content <- try (Lazy.fromStrict <$> ByteString.readFile path)
   case content of
-    Left e -> refuse path (ioeGetErrorString (e :: IOException))
+    Left e -> refuse path (reason e)
     Right bytes -> either (refuse path) pure (decodeProfile bytes)
   where
     refuse path why = problem badInput ("cannot use profile " ++ path ++ ": " ++ why)

@@ -23,7 +23,7 @@ module Maru.Cli.Run
   )
 where
 
-import Control.Exception (IOException, try)
+import Control.Exception (try)
 import Control.Monad (unless, when)
 import Data.Aeson
 import qualified Data.ByteString as ByteString
@@ -47,7 +47,6 @@ import System.Environment (getExecutablePath, lookupEnv)
 import System.Exit (ExitCode (..))
 import System.FilePath (takeDirectory, (</>))
 import System.IO (SeekMode (AbsoluteSeek), hFlush, hPutStrLn, stderr)
-import System.IO.Error (ioeGetErrorString)
 import System.Posix.IO (FdOption (CloseOnExec), closeFd, fdSeek, fdToHandle, fdWrite, setFdOption)
 import System.Posix.Process (executeFile)
 import System.Posix.Types (Fd)
@@ -190,7 +189,7 @@ supervise plan = do
   case became of
     Left e -> do
       closeFd scratch
-      problem maruFailed ("cannot execute " ++ supervisor ++ ": " ++ ioeGetErrorString (e :: IOException))
+      problem maruFailed ("cannot execute " ++ supervisor ++ ": " ++ reason e)
     Right () -> pure ExitSuccess
 
 checkWritable :: FilePath -> IO ()
@@ -199,7 +198,7 @@ checkWritable file = do
   opened <- try (ByteString.appendFile file ByteString.empty)
   case opened of
     Right () -> pure ()
-    Left e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ ioeGetErrorString (e :: IOException))
+    Left e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ reason e)
 
 writeWhole :: Fd -> ByteString.ByteString -> IO ()
 writeWhole fd bytes = unless (ByteString.null bytes) $ do

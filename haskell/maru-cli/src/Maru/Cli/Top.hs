@@ -37,7 +37,6 @@ import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.IO
-import System.IO.Error (ioeGetErrorString)
 import System.Posix.Files (deviceID, fileID, fileOwner, getFileStatus, readSymbolicLink)
 import System.Posix.IO (stdInput)
 import System.Posix.Terminal
@@ -213,7 +212,7 @@ watch view pages before boards = do
       written <- try (Lazy.appendFile file line)
       case written of
         Right () -> pure ()
-        Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ ioeGetErrorString (e :: IOException))
+        Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ reason e)
 
 display :: View -> [Page] -> [String] -> IO ()
 display view pages content = putStr (start ++ concatMap (++ newline) shown)

@@ -18,7 +18,6 @@ import Maru.Cli.Output
 import Maru.Cli.Profile
 import Maru.Cli.Room
 import Options.Applicative hiding (internal)
-import System.Directory (createDirectoryIfMissing)
 import System.Exit (ExitCode (..))
 import System.FilePath (takeDirectory, takeFileName)
 import Text.Read (readMaybe)
@@ -82,7 +81,7 @@ tune what run flags = do
     keep tuned environment = do
       path <- maybe (profilePath name) pure (flagOut flags)
       let bytes = jsonLine (encodeProfile (Profile name what environment (tunedLine tuned) (tunedData tuned)))
-      if path == "-" then Lazy.putStr bytes else createDirectoryIfMissing True (takeDirectory path) >> writeTo path bytes
+      if path == "-" then Lazy.putStr bytes else makeFolder (takeDirectory path) >> writeTo path bytes
       unless (path == "-") $
         warn ("profile written to " ++ path ++ maybe ("; use it: maru run @" ++ name ++ " -- COMMAND") (const "") (flagOut flags))
 

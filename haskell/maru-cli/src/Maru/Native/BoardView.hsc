@@ -18,7 +18,7 @@ import Foreign.C.Types (CInt (..), CSize (..), CUInt (..))
 import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peekByteOff)
-import System.IO.Error (ioeGetErrorString)
+import GHC.IO.Exception (IOException (..))
 
 #include <maru/board.h>
 
@@ -113,4 +113,4 @@ readLines board = allocaBytes room (go 0)
 reason :: CInt -> String
 reason status
   | Errno (negate status) == eOK = "no error"
-  | otherwise = ioeGetErrorString (errnoToIOError "" (Errno (negate status)) Nothing Nothing)
+  | otherwise = ioe_description (errnoToIOError "" (Errno (negate status)) Nothing Nothing)

@@ -22,7 +22,7 @@ import Foreign.Marshal.Alloc (allocaBytes)
 import Foreign.Marshal.Array (allocaArray, peekArray)
 import Foreign.Ptr (Ptr, nullPtr)
 import Foreign.Storable (peekByteOff)
-import System.IO.Error (ioeGetErrorString)
+import GHC.IO.Exception (IOException (..))
 import System.Posix.Types (Fd (..))
 
 #include <maru/wait.h>
@@ -53,7 +53,7 @@ foreign import ccall unsafe "maru_wait_policy_init" c_policyInit :: Ptr () -> CU
 answer :: CInt -> Answer Int
 answer status
   | status >= 0 = Right (fromIntegral status)
-  | otherwise = Left (ioeGetErrorString (errnoToIOError "" (Errno (negate status)) Nothing Nothing))
+  | otherwise = Left (ioe_description (errnoToIOError "" (Errno (negate status)) Nothing Nothing))
 
 -- | Shared memory without a name, sealed against resizing.
 probeMemfd :: IO (Answer ())

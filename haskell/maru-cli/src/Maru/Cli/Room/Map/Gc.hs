@@ -10,7 +10,7 @@ module Maru.Cli.Room.Map.Gc
   )
 where
 
-import Control.Exception (IOException, bracket, try)
+import Control.Exception (bracket, try)
 import Data.Aeson (Value, object, (.=))
 import Data.List (intercalate)
 import Data.List.NonEmpty (nonEmpty)
@@ -27,7 +27,6 @@ import System.Directory (getTemporaryDirectory, removeFile)
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..))
 import System.IO
-import System.IO.Error (ioeGetErrorString)
 import System.Process
 import Text.Read (readMaybe)
 
@@ -93,7 +92,7 @@ runOnce context given flags = withScratch $ \file -> do
   ended <- getMonotonicTime
   statistics <- readFile file >>= \text -> length text `seq` pure (parseStatistics text)
   pure $ case outcome of
-    Left e -> Left ("cannot execute '" ++ tuneCommand context ++ "': " ++ ioeGetErrorString (e :: IOException))
+    Left e -> Left ("cannot execute '" ++ tuneCommand context ++ "': " ++ reason e)
     Right (ExitFailure status) -> Left (name ++ " ended with status " ++ show status ++ whyFailed)
     Right ExitSuccess
       | Map.null statistics -> Left (name ++ " did not accept GHCRTS: it is not a GHC program, or linked without -rtsopts")
