@@ -138,6 +138,31 @@ void maru_crew_done(struct maru_crew *crew, uint32_t worker);
 
 struct maru_worker_counters *maru_crew_counters(struct maru_crew *crew, uint32_t worker);
 
+/* ---- the map room on the board ------------------------------------------ */
+
+#define MARU_MAP_SECTION "map"
+#define MARU_MAP_SECTION_VERSION 1
+
+/* Totals over all parallel maps of all processes of a run; the section's
+ * content.  Written by addition from any process, read by anybody. */
+struct maru_map_totals {
+  _Atomic uint64_t maps;          /* started */
+  _Atomic uint64_t workers_alive; /* now */
+  _Atomic uint64_t workers_started;
+  _Atomic uint64_t workers_lost; /* died without having been told to */
+  _Atomic uint64_t items;        /* results that arrived */
+  _Atomic uint64_t in_caller;    /* of these, evaluated by the caller after all */
+};
+
+/* The totals of the run that this process belongs to (MARU_BOARD); NULL where
+ * there is no board or it refuses.  The mapping stays for the process's life. */
+struct maru_map_totals *maru_map_totals_open(void);
+/* Adds to counter number `which` (its place in the struct); wraps, so a
+ * negative delta subtracts. */
+void maru_map_totals_add(struct maru_map_totals *totals, unsigned which, int64_t delta);
+/* Says a line in the board's text log, for room "map". */
+void maru_map_say(const char *line);
+
 #ifdef __cplusplus
 }
 #endif

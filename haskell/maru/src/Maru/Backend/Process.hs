@@ -44,6 +44,7 @@ import Maru.Native.Channel (nowNs)
 import Maru.Native.Process
 import Maru.Native.Region (Region, newRegion, regionGet, regionRelease, unpack, zeroCopy)
 import Maru.Native.Rts (collapseHeap, rtsProblems)
+import Maru.Native.Totals
 import Maru.Options
 import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Posix.Process (forkProcess, getProcessID)
@@ -61,7 +62,8 @@ data Style = Style
   }
 
 data Run a b = Run
-  { runJob :: !(Job a b),
+  { -- | Without its inputs: whoever holds the run must not hold the whole list.
+    runJob :: !(Job a b),
     runStyle :: !Style,
     runFabric :: !Fabric,
     runFeed :: !Feed,
@@ -105,6 +107,9 @@ data State a b = State
     stLost :: !Int,
     stChunks :: !Int,
     stInCaller :: !Int,
+    stItems :: !Int,
+    -- | What the board has been told.
+    stTold :: !Totals,
     stCrossed :: !(Map.Map String Int),
     stNotes :: ![String]
   }
@@ -151,7 +156,7 @@ newRun style job = do
   self <- getProcessID
   now <- nowNs
   run <-
-    Run job style fabric feed self <$> openPidfd self <*> pure byCopy
+    Run job {jobInputs = []} style fabric feed self <$> openPidfd self <*> pure byCopy
       <*> newIORef Nothing
       <*> newIORef now
       <*> newMVar ()
@@ -194,6 +199,8 @@ emptyState job =
       stLost = 0,
       stChunks = 0,
       stInCaller = 0,
+      stItems = 0,
+      stTold = noTotals,
       stCrossed = Map.empty,
       stNotes = []
     }
@@ -211,7 +218,11 @@ change :: Run a b -> (State a b -> State a b) -> IO ()
 change run = modifyIORef' (runState run)
 
 note :: Run a b -> String -> IO ()
-note run line = change run (\s -> if line `elem` stNotes s then s else s {stNotes = line : stNotes s})
+note run line = do
+  before <- stNotes <$> readIORef (runState run)
+  unless (line `elem` before) $ do
+    change run (\s -> s {stNotes = line : before})
+    sayOnBoard line
 
 -- The consumer ---------------------------------------------------------------
 
@@ -317,6 +328,14 @@ advance run now = do
       for_ ended (bury run slot w)
   handOut run
   hire run
+  tellBoard run
+
+tellBoard :: Run a b -> IO ()
+tellBoard run = do
+  s <- readIORef (runState run)
+  let now = Totals 1 (IntMap.size (stWorkers s)) (stStarted s) (stLost s) (stItems s) (stInCaller s)
+  addTotals (stTold s) now
+  writeIORef (runState run) s {stTold = now}
 
 -- Records --------------------------------------------------------------------
 
@@ -393,7 +412,7 @@ arrive run i n os = change run $ \s -> case IntMap.lookup i (stMissing s) of
         rest
           | i + n < end = IntMap.insert (i + n) (Missing end (drop n cells)) without
           | otherwise = without
-     in s {stMissing = rest, stArrived = IntMap.insert i (Batch n os) (stArrived s)}
+     in s {stMissing = rest, stArrived = IntMap.insert i (Batch n os) (stArrived s), stItems = stItems s + n}
 
 -- Deaths ---------------------------------------------------------------------
 
@@ -634,6 +653,7 @@ endRun run = do
     unless (stEnded s) $ do
       for_ (stWorkers s) (killNow . workerProcess)
       for_ (IntMap.keys (stWorkers s)) (dismiss run)
+      tellBoard run
       change run $ \st ->
         st {stEnded = True, stMissing = IntMap.empty, stArrived = IntMap.empty, stCells = []}
       freeFabric (runFabric run)
