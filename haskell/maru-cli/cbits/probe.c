@@ -7,6 +7,7 @@
 #include <maru/topology.h>
 #include <maru/wait.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -100,7 +101,8 @@ struct handover {
   int64_t deadline_ns;
   int64_t *latency_ns;
   int rounds;
-  int done; /* by the waiter; read after it was joined */
+  int done;  /* by the waiter; read after it was joined */
+  int error; /* the notifier's; likewise */
   struct maru_wait_policy policy;
 };
 
@@ -142,7 +144,8 @@ static void pause_for(int64_t ns) {
     ;
 }
 
-static int change_words(struct handover *h) {
+static void *change_words(void *argument) {
+  struct handover *h = argument;
   struct maru_wait_policy policy;
   int error = maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
   uint32_t seen = 0;
@@ -156,20 +159,54 @@ static int change_words(struct handover *h) {
     atomic_store_explicit(&h->changed_ns, maru_now_ns(), memory_order_relaxed);
     maru_notify(&h->word);
   }
-  return error == -ETIMEDOUT ? 0 : error;
+  h->error = error == -ETIMEDOUT ? 0 : error;
+  return NULL;
+}
+
+/* The first or the last CPU that this process may use: two threads that share
+ * one would measure the scheduler. */
+static cpu_set_t one_cpu(int last) {
+  cpu_set_t allowed, chosen;
+  int found = -1;
+  CPU_ZERO(&chosen);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) < 0)
+    CPU_ZERO(&allowed);
+  for (int cpu = 0; cpu < CPU_SETSIZE && (found < 0 || last); cpu++)
+    if (CPU_ISSET(cpu, &allowed))
+      found = cpu;
+  if (found >= 0)
+    CPU_SET(found, &chosen);
+  return chosen;
+}
+
+static int start_on(pthread_t *thread, cpu_set_t cpu, void *(*run)(void *), void *argument) {
+  pthread_attr_t attributes;
+  int error = pthread_attr_init(&attributes);
+  if (error != 0)
+    return -error;
+  if (CPU_COUNT(&cpu) > 0)
+    error = pthread_attr_setaffinity_np(&attributes, sizeof cpu, &cpu);
+  if (error == 0)
+    error = pthread_create(thread, &attributes, run, argument);
+  pthread_attr_destroy(&attributes);
+  return -error;
 }
 
 int maru_probe_handover(int kind, int64_t pause_ns, int rounds, int64_t *latency_ns) {
   struct handover h = {.pause_ns = pause_ns, .latency_ns = latency_ns, .rounds = rounds};
+  pthread_t waiter, notifier;
   int error = maru_wait_policy_init(&h.policy, (enum maru_wait_kind)kind);
   if (error < 0)
     return error;
   h.deadline_ns = maru_now_ns() + 500000000;
-  pthread_t waiter;
-  error = -pthread_create(&waiter, NULL, wait_for_changes, &h);
+  error = start_on(&waiter, one_cpu(0), wait_for_changes, &h);
   if (error < 0)
     return error;
-  error = change_words(&h);
+  error = start_on(&notifier, one_cpu(1), change_words, &h);
+  if (error == 0)
+    pthread_join(notifier, NULL);
   pthread_join(waiter, NULL);
+  if (error == 0)
+    error = h.error;
   return error < 0 ? error : h.done;
 }

@@ -22,10 +22,10 @@ struct maru_probe_topology {
 };
 int maru_probe_topology(struct maru_probe_topology *seen);
 
-/* Measures hand-overs between two threads: one waits for a word with the policy
- * `kind`, the other changes it `pause_ns` later.  latency_ns[i] is the time from
- * the change to the return of the wait.  The number of rounds done (at most
- * `rounds`; fewer when 500 ms are over), -ENOTSUP, or another errno. */
+/* Measures hand-overs between two threads, on two CPUs if there are two: one waits for a word with
+ * the policy `kind`, the other changes it `pause_ns` later.  latency_ns[i] is the time from the
+ * change to the return of the wait.  The number of rounds done (at most `rounds`; fewer when 500 ms
+ * are over), -ENOTSUP, or another errno. */
 int maru_probe_handover(int kind, int64_t pause_ns, int rounds, int64_t *latency_ns);
 
 #endif
