@@ -178,7 +178,7 @@ nothingUsable given missed =
   where
     because = case missed of
       [] -> "; a submission is a .java file, or a folder that holds some"
-      _ -> " (" <> counted (length missed) "file" <> " or folder left out, see above)"
+      _ -> " (" <> filesOrFolders missed <> " left out, see above)"
 
 -- Progress --------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ failWith (Stop status why) = ExitFailure status <$ complain why
 
 warnLeftOut :: [LeftOut] -> IO ()
 warnLeftOut missed = unless (null missed) $ do
-  complain ("warning: " <> counted (length missed) "file or folder" <> " left out:")
+  complain ("warning: " <> filesOrFolders missed <> " left out:")
   forM_ (take shown missed) $ \(LeftOut path why) ->
     B.hPut stderr ("  " <> printableName path <> ": " <> why <> "\n")
   when (length missed > shown) $
@@ -235,6 +235,11 @@ warnAbout report = do
     warn names what =
       unless (null names) $
         complain ("warning: " <> counted (length names) "submission" <> " " <> what <> ": " <> BC.intercalate ", " (map printableName (take 5 names)) <> (if length names > 5 then ", ..." else ""))
+
+filesOrFolders :: [LeftOut] -> ByteString
+filesOrFolders missed = case length missed of
+  1 -> "1 file or folder"
+  n -> BC.pack (show n) <> " files or folders"
 
 counted :: Int -> ByteString -> ByteString
 counted n thing = BC.pack (show n) <> " " <> thing <> (if n == 1 then "" else "s")

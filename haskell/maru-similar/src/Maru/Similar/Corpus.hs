@@ -94,7 +94,7 @@ readCorpus language bases paths = do
     Nothing -> do
       log_ <- newIORef []
       baseKeys <- mapM fileKey bases
-      base <- concat <$> mapM (readTree log_ language) bases
+      base <- concat <$> mapM (readTree log_ Set.empty language) bases
       seen <- newIORef (Set.fromList baseKeys)
       entries <- concat <$> mapM (readPath log_ seen language) paths
       missed <- readIORef log_
@@ -127,17 +127,18 @@ type Found = (RawFilePath, ByteString, [Source])
 -- paths.
 readPath :: Log -> IORef (Set.Set FileKey) -> Language -> RawFilePath -> IO [Found]
 readPath log_ seen language path = do
-  isFolder <- isDirectory <$> getFileStatus path
-  if isFolder
+  status <- getFileStatus path
+  if isDirectory status
     then do
       children <- listFolder path
-      concat <$> mapM child children
-    else submission path path
+      concat <$> mapM (child (deviceID status, fileID status)) children
+    else submission Set.empty path path
   where
-    child name
+    -- A link back to the path itself would make all submissions one more.
+    child folder name
       | hidden name = [] <$ leaveOut log_ (path </> name) "hidden"
-      | otherwise = submission (path </> name) name
-    submission full name =
+      | otherwise = submission (Set.singleton folder) (path </> name) name
+    submission closed full name =
       try (fileKey full) >>= \case
         Left e -> [] <$ leaveOut log_ full (reasonListed e)
         Right key -> do
@@ -146,16 +147,19 @@ readPath log_ seen language path = do
             then [] <$ leaveOut log_ full "already read, or part of the base"
             else do
               modifyIORef' seen (Set.insert key)
-              sources <- readTree log_ (if full == path then language else LanguageAuto) full
+              sources <- readTree log_ closed (if full == path then language else LanguageAuto) full
               pure [(path, name, sources) | not (null sources)]
 
--- | All sources of a file or folder. A folder without any is left out itself.
-readTree :: Log -> Language -> RawFilePath -> IO [Source]
-readTree log_ language top = do
-  visited <- newIORef Set.empty
+-- | All sources of a file or folder, but of none that is closed. A folder
+-- without any is left out itself.
+readTree :: Log -> Set.Set FileKey -> Language -> RawFilePath -> IO [Source]
+readTree log_ closed language top = do
+  visited <- newIORef closed
   found <- go visited top
   isFolder <- either noFolder isDirectory <$> try (getFileStatus top)
-  if null found && isFolder
+  -- Where the folder itself was just left out, its reason is there.
+  named <- any ((== top) . leftOutPath) . take 1 <$> readIORef log_
+  if null found && isFolder && not named
     then [] <$ leaveOut log_ top "holds no Java source that can be read"
     else pure found
   where
