@@ -9,6 +9,7 @@ trap 'rm -rf "$work"' EXIT
 export XDG_CONFIG_HOME=$work/config MARU_LIBEXEC=$work/libexec
 unset MARU_BOARD MARU_WAIT MARU_TOPOLOGY
 failures=0
+command -v maru >/dev/null || { echo "no maru on the PATH"; exit 1; }
 
 fail() {
   echo "FAIL: $*"
@@ -75,6 +76,10 @@ probe='ls /proc/self/fd; sed -nE "s/^(Sig(Blk|Ign)).*(.{7})$/\1 \3/p" /proc/self
 plain=$(sh -c "$probe" </dev/null 2>&1)
 under=$(timeout 20 maru run -- sh -c "$probe" </dev/null 2>/dev/null)
 [ "$plain" = "$under" ] || fail "descriptors or signals differ: $plain / $under"
+for closed in '<&-' '>&-' '2>&-' '<&- >&- 2>&-'; do
+  eval "timeout 20 maru run -- sh -c 'exit 4' $closed" 2>"$work/err"
+  [ $? -eq 4 ] || fail "wrong status with $closed"
+done
 timeout 20 maru run -- true 2>"$work/err"
 grep -Eq '^maru: .* wall; .* user \+ .* system; [0-9]+ MiB' "$work/err" || fail "no verdict: $(cat "$work/err")"
 timeout 20 maru run --explain --wait spin -- true 2>&1 | grep -q "sets MARU_WAIT=spin" || fail "nothing explained"

@@ -34,7 +34,7 @@ gcTuner :: Tuner
 gcTuner =
   Tuner
     { tunerName = "gc",
-      tunerPurpose = "The allocation area of a Haskell program (+RTS -A, -n). It is run again and again with its output thrown away and no input; it must be linked with -rtsopts",
+      tunerPurpose = "The allocation area of a Haskell program (+RTS -A, -n), linked with -rtsopts",
       tunerParser = pure (),
       tunerRun = const tuneGc
     }
