@@ -1,0 +1,103 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru-bench-map@: one measurement, printed as one line of JSON.
+--
+-- It says @ready@ once its input is there, waits for a line, measures: so that
+-- two of them can begin at the same instant, and nobody's start-up is timed.
+module Maru.Bench.Main (main) where
+
+import Control.Exception (evaluate)
+import Control.Monad (void)
+import Data.Aeson (Value (..), encode, object, (.=))
+import qualified Data.ByteString.Lazy.Char8 as Lazy
+import Data.IORef
+import Data.List (find, intercalate)
+import qualified Data.Map.Strict as Map
+import Maru (Chunking (..), Options (..), Report (..), Workers (..), defaultOptions)
+import Maru.Bench.Mapper
+import Maru.Bench.Meter
+import Maru.Bench.Transport
+import Maru.Bench.Work
+import Options.Applicative hiding (Success)
+import System.IO
+import System.Mem (performMajorGC)
+
+main :: IO ()
+main = do
+  act <- execParser (info (hsubparser (mapCommand <> carryCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
+  line <- act
+  Lazy.putStrLn (encode line)
+
+named :: String -> (a -> String) -> [a] -> ReadM a
+named what name xs = eitherReader $ \text ->
+  maybe (Left ("unknown " ++ what ++ " '" ++ text ++ "'; known: " ++ intercalate ", " (map name xs))) Right (find ((== text) . name) xs)
+
+ready :: IO ()
+ready = performMajorGC >> putStrLn "ready" >> hFlush stdout >> void getLine
+
+-- A workload -----------------------------------------------------------------
+
+data Order = Order
+  { orderWork :: !Work,
+    orderWay :: !Way,
+    orderSize :: !Int,
+    orderGrain :: !Int,
+    orderWorkers :: !Workers,
+    orderChunking :: !Chunking,
+    orderHeap :: !Int,
+    orderPart :: !(Maybe Int)
+  }
+
+mapCommand :: Mod CommandFields (IO Value)
+mapCommand = command "map" (info (measure <$> order) (progDesc "A workload by one way to map"))
+  where
+    order =
+      Order
+        <$> argument (named "workload" workName allWorks) (metavar "WORKLOAD")
+        <*> argument (named "way" wayName allWays) (metavar "WAY")
+        <*> argument natural (metavar "SIZE")
+        <*> option natural (long "grain" <> metavar "TURNS" <> value 0)
+        <*> option (Workers <$> natural) (long "workers" <> metavar "N" <> value (Workers 2))
+        <*> option (Fixed <$> natural) (long "chunk" <> metavar "N" <> value Guided <> help "Items a claim (default: guided)")
+        <*> option natural (long "heap" <> metavar "MIB" <> value 0 <> help "Live data of the caller beside the work")
+        <*> optional (option natural (long "half" <> metavar "0|1" <> help "Only this half of the work, in the caller"))
+    natural = do
+      n <- auto
+      if n >= (0 :: Int) then pure n else readerError "a number from 0 on is needed"
+
+measure :: Order -> IO Value
+measure o = do
+  prepared <- workPrepare (orderWork o) (orderSize o) (orderGrain o)
+  heap <- liveHeap (orderHeap o)
+  reports <- newIORef []
+  let options = defaultOptions {workers = orderWorkers o, chunking = orderChunking o}
+      way = maybe (mapper reports (orderWay o) options) (halves (preparedCosts prepared)) (orderPart o)
+  ready
+  -- Looked at inside: a report is of the run while it is there.
+  ((checksum, first), meter) <- metered (preparedRun prepared way)
+  seen <- readIORef reports >>= sequence
+  _ <- evaluate (Map.size heap)
+  pure (object ["meter" .= meterJson meter, "first_ns" .= (first - meterStart meter), "checksum" .= checksum, "reports" .= map reportJson seen])
+
+reportJson :: Report -> Value
+reportJson r =
+  object
+    [ "started" .= reportWorkersStarted r,
+      "lost" .= reportWorkersLost r,
+      "chunks" .= reportChunks r,
+      "transports" .= reportTransports r,
+      "notes" .= reportNotes r
+    ]
+
+-- A crossing -----------------------------------------------------------------
+
+carryCommand :: Mod CommandFields (IO Value)
+carryCommand = command "carry" (info (run <$> kind <*> transit <*> share <*> results) (progDesc "Large results by one way of crossing"))
+  where
+    kind = argument (named "kind of result" carriedName allCarried) (metavar "KIND")
+    transit = argument (named "way of crossing" transitName allTransits) (metavar "TRANSIT")
+    share = option auto (long "divide" <> metavar "N" <> value 1 <> help "Results smaller by that")
+    results = option auto (long "results" <> metavar "N" <> value 4)
+    run k t divide n = do
+      ready
+      crossingJson <$> carry t k (carriedSize k `div` max 1 divide) n

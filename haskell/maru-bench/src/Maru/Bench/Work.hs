@@ -1,0 +1,109 @@
+{-# LANGUAGE ScopedTypeVariables #-}
+
+-- | The workloads, fixed before anything was measured. Each is a map and a sum
+-- over its results; the sum is the same whatever maps.
+module Maru.Bench.Work
+  ( Work (..),
+    Prepared (..),
+    allWorks,
+    workFromName,
+    liveHeap,
+  )
+where
+
+import Control.DeepSeq (NFData, force, rnf)
+import Control.Exception (evaluate)
+import Data.Int (Int64)
+import Data.List (find, foldl')
+import qualified Data.Map.Strict as Map
+import qualified Data.Vector as V
+import qualified Data.Vector.Unboxed as VU
+import Maru.Bench.Java (corpus)
+import Maru.Bench.Mapper (Mapper (..))
+import Maru.Bench.Meter (nowNs)
+import Maru.Similar (comparePrepared, defaultConfig, prepare)
+import qualified Maru.Similar as Similar
+import Maru.Similar.Pairs (Row (..))
+
+data Work = Work
+  { workName :: !String,
+    workPurpose :: !String,
+    -- | Builds and evaluates the input. Size, then grain.
+    workPrepare :: Int -> Int -> IO Prepared
+  }
+
+data Prepared = Prepared
+  { -- | What the items cost, in a unit of their own.
+    preparedCosts :: ![Double],
+    -- | The checksum, and when the first result was there.
+    preparedRun :: Mapper -> IO (Int, Int64)
+  }
+
+allWorks :: [Work]
+allWorks =
+  [ Work "fib" "fib of 1..SIZE: the last item is two fifths of the work" (\n _ -> listWork [1 .. n] (1.618 ^^) fib fromInteger),
+    Work "build" "SIZE maps of lists: allocates, collects garbage" (\n _ -> listWork [1 .. n] (const 1) build weight),
+    Work "similar" "all pairs of SIZE disguised Java programs" (\n _ -> similar n),
+    Work "ints" "SIZE lists of 20 000 numbers: cheap to make, dear to carry" (\n _ -> listWork [1 .. n] (const 1) numbers (foldl' (+) 0)),
+    Work "grain" "SIZE items of GRAIN loop turns each" (\n g -> listWork [1 .. n] (const 1) (turns g) id),
+    Work "trivial" "SIZE additions: nothing but dispatch" (\n _ -> listWork [1 .. n] (const 1) (+ 1) id)
+  ]
+
+workFromName :: String -> Maybe Work
+workFromName name = find ((== name) . workName) allWorks
+
+listWork :: NFData b => [Int] -> (Int -> Double) -> (Int -> b) -> (b -> Int) -> IO Prepared
+listWork xs cost f summary = do
+  evaluate (rnf xs)
+  pure (Prepared (map cost xs) run)
+  where
+    run m = do
+      ys <- evaluate (mapDeep m f xs)
+      mapM_ evaluate (take 1 ys)
+      first <- nowNs
+      total <- evaluate (foldl' (\s y -> s + summary y) 0 ys)
+      pure (total, first)
+
+fib :: Int -> Integer
+fib n = if n < 2 then fromIntegral n else fib (n - 1) + fib (n - 2)
+{-# NOINLINE fib #-}
+
+build :: Int -> Map.Map Int [Int]
+build k = Map.filter (\l -> sum l `mod` 97 == k `mod` 97) (foldl insert Map.empty [1 .. 40000])
+  where
+    insert m i = Map.insertWith (++) ((i * 7919 + k) `mod` 4001) [i] m
+{-# NOINLINE build #-}
+
+weight :: Map.Map Int [Int] -> Int
+weight = Map.foldl' (\a l -> a + sum l) 0
+
+numbers :: Int -> [Int]
+numbers k = take 20000 (iterate (\x -> (x * 1103515245 + 12345) `mod` 2147483648) k)
+{-# NOINLINE numbers #-}
+
+-- Each turn needs the one before.
+turns :: Int -> Int -> Int
+turns g = go g
+  where
+    go 0 x = x
+    go n x = go (n - 1) (x * 6364136223846793005 + 1442695040888963407)
+{-# NOINLINE turns #-}
+
+-- Lexing is preparation: what is timed is the comparison.
+similar :: Int -> IO Prepared
+similar n = do
+  let prepared = prepare map defaultConfig (corpus n)
+      codes = Similar.preparedCodes prepared
+  mapM_ evaluate (V.toList codes)
+  let costs = [fromIntegral (n - i) | i <- [1 .. n - 1]]
+      run m = do
+        rows <- evaluate (comparePrepared (mapFlat m) defaultConfig prepared)
+        mapM_ (evaluate . rowCells) (take 1 rows)
+        first <- nowNs
+        total <- evaluate (foldl' (\s row -> s + fromIntegral (VU.sum (VU.map fromIntegral (rowCells row) :: VU.Vector Int))) 0 rows)
+        pure (total, first)
+  pure (Prepared costs run)
+
+-- | That many MiB that stay alive as long as the result is referenced.
+liveHeap :: Int -> IO (Map.Map Int Int)
+liveHeap mib = evaluate (force (Map.fromDistinctAscList [(i, i) | i <- [1 .. mib * 13107]]))
