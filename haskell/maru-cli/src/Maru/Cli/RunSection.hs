@@ -72,9 +72,9 @@ decodeRun bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
                   runStatus = fromIntegral status,
                   runCommand = arguments (ByteString.take (fromIntegral size) (Lazy.toStrict command))
                 }
-    arguments text = map decode (dropEnd (ByteString.split 0 text))
+    arguments text = map readable (dropEnd (ByteString.split 0 text))
     dropEnd parts = take (length parts - 1) parts
-    decode = Text.unpack . decodeUtf8With lenientDecode
+    readable = Text.unpack . decodeUtf8With lenientDecode
 
 runJson :: RunSection -> Value
 runJson run =
