@@ -23,6 +23,15 @@ const char *maru_rts_refusal(void) {
 #endif
 }
 
+/* Is this a GHC whose heap maru may read and write by itself? */
+bool maru_rts_validated(void) {
+#if MARU_RTS_VALIDATED
+  return &mblock_address_space && &mblocks_allocated && allocateForCompact;
+#else
+  return false;
+#endif
+}
+
 bool maru_rts_nonmoving(void) { return RtsFlags.GcFlags.useNonmoving; }
 
 void maru_rts_no_idle_gc(void) { RtsFlags.GcFlags.doIdleGC = false; }

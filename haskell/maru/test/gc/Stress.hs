@@ -21,9 +21,10 @@ import Data.Maybe (catMaybes, isNothing)
 import qualified Data.Text as Text
 import Data.Word
 import Foreign.ForeignPtr
-import Foreign.Marshal (mallocBytes)
+import Foreign.Marshal (free, mallocBytes)
 import Foreign.Ptr
 import Foreign.Storable
+import Maru.Native.Compact
 import Maru.Native.Force
 import Maru.Native.Region
 import Maru.Native.Rts
@@ -57,6 +58,7 @@ cases =
     ("threads", threadsCase),
     ("nested", nestedCase),
     ("copies", copiesCase),
+    ("portable", portableCase),
     ("refusals", refusalsCase),
     ("exceptions", exceptionsCase),
     ("cycles", cyclesCase),
@@ -308,6 +310,22 @@ copiesCase rounds = do
     forM_ old $ \(q, x) -> check "a kept copy" (sameRaw (raw q) x)
   junk <- Bytes.useAsCStringLen (Bytes.replicate 100 5) (\(p, n) -> unpack (castPtr p) n)
   check "junk is nothing" (isNothing (junk :: Maybe ()))
+
+-- | The copy path of other GHCs.
+portableCase :: Int -> IO ()
+portableCase rounds = forM_ [1 .. rounds] $ \r -> do
+  packed <- packCompact (odd r) (map (tree r) [1 .. 20])
+  case packed of
+    Left why -> wrong why
+    Right (bytes, n) -> do
+      back <- unpackCompact bytes n
+      cut <- unpackCompact bytes (n - 8)
+      free bytes
+      performMajorGC
+      check "a portable copy" (back == Just (map (tree r) [1 .. 20]))
+      check "cut short" (isNothing (cut :: Maybe ()))
+  refused <- packCompact False (Char8.replicate 100 'x')
+  check "a portable copy of a ByteString is refused" (either (const True) (const False) refused)
 
 -- | What cannot cross is named, and leaves the region as it was.
 refusalsCase :: Int -> IO ()

@@ -3,6 +3,7 @@
 {-# LANGUAGE ForeignFunctionInterface #-}
 {-# LANGUAGE GHCForeignImportPrim #-}
 {-# LANGUAGE MagicHash #-}
+{-# LANGUAGE TupleSections #-}
 {-# LANGUAGE UnboxedTuples #-}
 {-# LANGUAGE UnliftedFFITypes #-}
 
@@ -44,12 +45,12 @@ where
 
 import Control.Concurrent.MVar (MVar, modifyMVar, newMVar)
 import Control.Exception (evaluate, mask_, throwIO)
-import Control.Monad (join)
+import Control.Monad (join, when)
 import qualified Data.ByteString.Char8 as Char8
 import Data.IORef (IORef, atomicModifyIORef', newIORef, writeIORef)
 import Data.Int (Int64)
 import Data.Word (Word64, Word8)
-import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
+import Foreign.C (CBool (..), CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
 import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr)
 import Foreign.Marshal (alloca)
 import Foreign.Ptr (Ptr, nullPtr)
@@ -75,6 +76,7 @@ import GHC.Exts
   )
 import GHC.IO (IO (IO))
 import Maru.Failure (Unavailable (..))
+import Maru.Native.Compact (packCompact, unpackCompact)
 import Maru.Native.Force (bytestringTable, normalise)
 import System.IO.Unsafe (unsafePerformIO)
 
@@ -102,6 +104,9 @@ foreign import ccall unsafe "maru_unpack_alone"
 foreign import ccall unsafe "maru_rts_refusal"
   c_refusal :: IO CString
 
+foreign import ccall unsafe "maru_rts_validated"
+  c_validated :: IO CBool
+
 foreign import ccall unsafe "&free"
   c_free :: FinalizerPtr Word8
 
@@ -119,8 +124,18 @@ foreign import prim "maru_unpack_heapzh"
 -- | A compact region and its first block, by which C knows it.
 data Anchor = Anchor Compact# Addr#
 
+-- | Not where the collector does not allow what is to be done with it: with
+-- @--nonmoving-gc@ its values would be freed under the reader.
 newAnchor :: IO Anchor
-newAnchor = IO $ \s -> case compactNew# 64## s of
+newAnchor = do
+  refusal <- c_refusal
+  when (refusal /= nullPtr) $ do
+    why <- peekCString refusal
+    throwIO (Unavailable "memory for results" why "see zeroCopy")
+  newCompact
+
+newCompact :: IO Anchor
+newCompact = IO $ \s -> case compactNew# 64## s of
   (# s1, compact #) -> case compactGetFirstBlock# compact s1 of
     (# s2, first, _ #) -> (# s2, Anchor compact first #)
 
@@ -250,7 +265,7 @@ regionGet = valueAt . fromIntegral
 -- freed. What the worker did not use goes back to the heap at once.
 regionRelease :: Region -> IO ()
 regionRelease (Region anchor@(Anchor _ first) base megablocks fd pin) = mask_ $ do
-  held <- atomicModifyIORef' pin ((,) Nothing)
+  held <- atomicModifyIORef' pin (Nothing,)
   case held of
     Nothing -> pure ()
     Just stable -> do
@@ -297,7 +312,14 @@ data Packed
 -- outside the heap. As 'regionAdd' otherwise; a cyclic value without the flag
 -- takes all memory.
 pack :: Bool -> a -> IO Packed
-pack sharing x = alloca $ \at -> do
+pack sharing x = do
+  validated <- c_validated
+  if validated /= 0 then packImage sharing x else packCompact sharing x >>= either (pure . Unpackable) owned
+  where
+    owned (bytes, size) = (`Packed` size) <$> newForeignPtr c_free bytes
+
+packImage :: Bool -> a -> IO Packed
+packImage sharing x = alloca $ \at -> do
   code <- inNormalForm x $ \x' -> case (at, bytestringTable) of
     (Ptr at#, W# table) -> IO $ \s ->
       case pack# x' (flag sharing) table at# s of (# s1, r #) -> (# s1, fromIntegral (I# r) #)
@@ -312,6 +334,11 @@ pack sharing x = alloca $ \at -> do
 -- when the bytes are none. The type must be the one that was packed.
 unpack :: Ptr Word8 -> Int -> IO (Maybe a)
 unpack bytes size = do
+  validated <- c_validated
+  if validated /= 0 then unpackImage bytes size else unpackCompact bytes size
+
+unpackImage :: Ptr Word8 -> Int -> IO (Maybe a)
+unpackImage bytes size = do
   kind <- c_packedKind bytes (fromIntegral size)
   case kind of
     0 -> unpackHeap bytes size
