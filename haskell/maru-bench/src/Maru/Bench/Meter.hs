@@ -54,7 +54,11 @@ metered act = do
   threadDelay 50000
   children1 <- childrenCpuNs
   meter <-
-    Meter start end (self1 - self0) (children1 - children0)
+    Meter
+      start
+      end
+      (self1 - self0)
+      (children1 - children0)
       (gc_elapsed_ns gc1 - gc_elapsed_ns gc0)
       (fromIntegral (gcs gc1 - gcs gc0))
       <$> c_peakKib 0

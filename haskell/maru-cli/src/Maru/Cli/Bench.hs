@@ -15,7 +15,7 @@ where
 import Control.Monad (forM, forM_)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString.Lazy as Lazy
-import Data.List (find, intercalate)
+import Data.List (intercalate, isPrefixOf)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
 import Data.Time.Clock (getCurrentTime)
@@ -51,7 +51,7 @@ benchCommand rooms =
         <$> switch (long "quick" <> help "Fewer repetitions: for a first look, not for publication")
         <*> strOption (long "out" <> metavar "DIR" <> value "maru-bench" <> help "Folder for data and report (default maru-bench)")
         <*> switch (long "list" <> help "List the experiments and end")
-        <*> many (strArgument (metavar "EXPERIMENT..." <> help "Which (default: all)"))
+        <*> many (strArgument (metavar "EXPERIMENT..." <> help "Which (default: all); 'map' stands for every 'map/...'"))
 
 bench :: [Experiment] -> Flags -> IO ExitCode
 bench experiments flags
@@ -67,13 +67,17 @@ bench experiments flags
     putStrLn ("report: " ++ page)
     pure ExitSuccess
 
--- | The experiments of those names, all if there are none; 'Left': which is unknown.
+-- | The experiments of those names, all if there are none; the part of a name
+-- before a slash stands for all that begin so. 'Left': which is unknown.
 chosen :: [Experiment] -> [String] -> Either String [Experiment]
 chosen experiments names
   | null names = Right experiments
-  | otherwise = traverse one names
+  | otherwise = concat <$> traverse matching names
   where
-    one name = maybe (Left (unknown name)) Right (find ((== name) . experimentName) experiments)
+    matching name = case filter (called name . experimentName) experiments of
+      [] -> Left (unknown name)
+      found -> Right found
+    called name own = own == name || (name ++ "/") `isPrefixOf` own
     unknown name = "unknown experiment '" ++ name ++ "'; known: " ++ intercalate ", " (map experimentName experiments)
 
 measure :: Flags -> Experiment -> IO (Experiment, Figures)
@@ -83,14 +87,16 @@ measure flags experiment = do
   begun <- getMonotonicTime
   figures <- experimentRun experiment (if flagQuick flags then Quick else Full) (warn . ((name ++ ": ") ++))
   ended <- getMonotonicTime
-  writeJson (flagOut flags </> name <.> "json") (document (iso8601Show started) (ended - begun) machine figures)
+  writeJson (flagOut flags </> fileName <.> "json") (document (iso8601Show started) (ended - begun) machine figures)
   forM_ (zip plotNames (figuresPlots figures)) $ \(file, plot) ->
     writeTo (flagOut flags </> file <.> "svg") (text (svg plot))
   printFigures figures
   pure (experiment, figures)
   where
     name = experimentName experiment
-    plotNames = name : [name ++ "-" ++ show n | n <- [2 :: Int ..]]
+    -- No folder of its own for a room's experiments.
+    fileName = map (\c -> if c == '/' then '-' else c) name
+    plotNames = fileName : [fileName ++ "-" ++ show n | n <- [2 :: Int ..]]
     document started took machine figures =
       object
         [ "schema" .= ("maru-bench/1" :: String),

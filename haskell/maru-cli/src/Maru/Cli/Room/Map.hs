@@ -9,6 +9,7 @@ where
 
 import Data.Aeson (object, (.=))
 import Data.List (find, intercalate)
+import Maru.Cli.Bench.Map (mapExperiments)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.Room.Map.Gc (gcTuner)
@@ -25,7 +26,8 @@ mapRoom =
   (room "map" "one heap and one garbage collector for all cores")
     { roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "zero-copy results" zeroCopy],
       roomSimulators = [mapSimulator],
-      roomTuners = [gcTuner]
+      roomTuners = [gcTuner],
+      roomExperiments = mapExperiments
     }
 
 -- ---- doctor -------------------------------------------------------------

@@ -1,0 +1,173 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Rounds: in each, every side is measured once, in rotated order, so that what
+-- slows the machine slows all of them. Claims (mostly about the ratio of two
+-- sides) are judged from the rounds that their sides ran in; where that does not
+-- decide, further rounds are run with these sides alone.
+module Maru.Cli.Bench.Rounds
+  ( -- * Running
+    Rounds (..),
+    roundsFor,
+    runRounds,
+    rotated,
+
+    -- * Looking
+    samplesOf,
+    summaryOf,
+
+    -- * Claims
+    Claim (..),
+    ratio,
+    paired,
+    single,
+    Judged (..),
+    judgeClaim,
+    claimsTable,
+    claimsLine,
+    claimJson,
+    roundsJson,
+  )
+where
+
+import Data.Aeson (Value, object, (.=))
+import Data.List (intercalate, nub)
+import Data.List.NonEmpty (nonEmpty)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (mapMaybe)
+import Maru.Cli.Bench.Side (Sample, Side (..))
+import Maru.Cli.Host (readText)
+import Maru.Cli.Output
+import Maru.Cli.Room (Effort (..))
+import Maru.Control.Ratio
+import Maru.Control.Statistics
+import Numeric (showFFloat)
+
+-- | What was measured, the oldest round first; with the load average before it.
+newtype Rounds = Rounds [(String, Map.Map String Sample)]
+
+-- | How many rounds: at least, at most.
+roundsFor :: Effort -> (Int, Int)
+roundsFor Quick = (3, 3)
+roundsFor Full = (fewestPairs, mostPairs)
+
+-- | @runRounds effort say measure sides claims@: rounds of all sides, then more
+-- of those that undecided claims are about.
+runRounds :: Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
+runRounds effort say measure sides claims = loop 0 (Rounds [])
+  where
+    loop n rounds@(Rounds done)
+      | n < atLeast = one n sides
+      | n < most, not (null open) = one n [s | s <- sides, sideName s `elem` open]
+      | otherwise = pure rounds
+      where
+        open = nub (concat [claimSides c | c <- claims rounds, unsettled (judgeClaim rounds c)])
+        one k these = do
+          say ("round " ++ show (k + 1) ++ (if k < atLeast then " of " ++ show atLeast else " for what is undecided: " ++ intercalate ", " (map sideName these)))
+          load <- either id (unwords . take 3 . words) <$> readText "/proc/loadavg"
+          measured <- mapM (\s -> (,) (sideName s) <$> measure s) (rotated k these)
+          loop (k + 1) (Rounds (done ++ [(load, Map.fromList measured)]))
+    (atLeast, most) = roundsFor effort
+    unsettled judged = maybe False (not . settled (claimBar (judgedClaim judged))) (judgedEstimate judged)
+
+-- | Nobody always runs behind the same neighbour.
+rotated :: Int -> [a] -> [a]
+rotated k xs = drop turn xs ++ take turn xs
+  where
+    turn = k `mod` max 1 (length xs)
+
+samplesOf :: Rounds -> String -> [Sample]
+samplesOf (Rounds rounds) side = mapMaybe (Map.lookup side . snd) rounds
+
+summaryOf :: (Sample -> Maybe Double) -> Rounds -> String -> Maybe Summary
+summaryOf metric rounds side = summarise <$> nonEmpty (mapMaybe metric (samplesOf rounds side))
+
+-- | Something that is said of a figure, and its bar.
+data Claim = Claim
+  { claimText :: !String,
+    -- | Which sides must run once more for one more value.
+    claimSides :: ![String],
+    claimValues :: Rounds -> [Double],
+    claimBar :: !Bar
+  }
+
+-- | @ratio text bar metric left right@: left / right, paired by rounds.
+ratio :: String -> Bar -> (Sample -> Maybe Double) -> String -> String -> Claim
+ratio text bar metric = paired text bar (\l r -> if r > 0 then Just (l / r) else Nothing) metric metric
+
+-- | @paired text bar combine of1 of2 left right@: any value of two samples of one
+-- round.
+paired :: String -> Bar -> (Double -> Double -> Maybe Double) -> (Sample -> Maybe Double) -> (Sample -> Maybe Double) -> String -> String -> Claim
+paired text bar combine ofLeft ofRight left right = Claim text (nub [left, right]) values bar
+  where
+    values (Rounds rounds) = mapMaybe (value . snd) rounds
+    value samples = do
+      l <- Map.lookup left samples >>= ofLeft
+      r <- Map.lookup right samples >>= ofRight
+      combine l r
+
+-- | @single text bar metric side@: values of one side.
+single :: String -> Bar -> (Sample -> [Double]) -> String -> Claim
+single text bar metric side = Claim text [side] (\rounds -> concatMap metric (samplesOf rounds side)) bar
+
+data Judged = Judged
+  { judgedClaim :: !Claim,
+    -- | 'Nothing': there is no value.
+    judgedEstimate :: !(Maybe Estimate),
+    judgedVerdict :: !Verdict
+  }
+
+judgeClaim :: Rounds -> Claim -> Judged
+judgeClaim rounds claim = Judged claim found (maybe Undecided (judge (claimBar claim)) found)
+  where
+    found = estimate <$> nonEmpty (claimValues claim rounds)
+
+claimsTable :: [Judged] -> Table
+claimsTable judged =
+  Table
+    [(L, "claim"), (R, "bar"), (R, "measured"), (R, "95 % interval"), (R, "pairs"), (L, "verdict")]
+    [ [claimText (judgedClaim j), bar (claimBar (judgedClaim j))] ++ found (judgedEstimate j) ++ [verdictName (judgedVerdict j)]
+      | j <- judged
+    ]
+  where
+    bar (AtLeast b) = "≥ " ++ figure b
+    bar (AtMost b) = "≤ " ++ figure b
+    found Nothing = ["-", "-", "0"]
+    found (Just e) = [figure (estimateMedian e), figure (estimateLow e) ++ " … " ++ figure (estimateHigh e), show (estimatePairs e)]
+
+-- Three or four digits, from shares of a percent to millions.
+figure :: Double -> String
+figure v
+  | abs v >= 1e6 = showFFloat (Just 2) (v / 1e6) " M"
+  | abs v >= 100 = showFFloat (Just 0) v ""
+  | abs v < 0.1 = showFFloat (Just 4) v ""
+  | otherwise = showFFloat (Just 3) v ""
+
+-- | One line that hides no loss.
+claimsLine :: [Judged] -> String
+claimsLine judged =
+  intercalate
+    "; "
+    ( (show (length (having Holds)) ++ " of " ++ show (length judged) ++ " claims hold") :
+        [word ++ ": " ++ intercalate ", " (map (claimText . judgedClaim) some) | (word, v) <- [("FAIL", Fails), ("undecided", Undecided)], let some = having v, not (null some)]
+    )
+  where
+    having v = filter ((== v) . judgedVerdict) judged
+
+claimJson :: Judged -> Value
+claimJson j =
+  object
+    [ "claim" .= claimText c,
+      "sides" .= claimSides c,
+      "bar" .= show (claimBar c),
+      "median" .= fmap estimateMedian (judgedEstimate j),
+      "low" .= fmap estimateLow (judgedEstimate j),
+      "high" .= fmap estimateHigh (judgedEstimate j),
+      "pairs" .= maybe 0 estimatePairs (judgedEstimate j),
+      "verdict" .= verdictName (judgedVerdict j)
+    ]
+  where
+    c = judgedClaim j
+
+-- | Every run.
+roundsJson :: Rounds -> Value
+roundsJson (Rounds rounds) = object ["rounds" .= [object ["load" .= load, "samples" .= samples] | (load, samples) <- rounds]]

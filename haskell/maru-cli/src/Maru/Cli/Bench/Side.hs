@@ -1,0 +1,129 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | One side of a measurement: a fresh process that says what it measured as
+-- one line of JSON. Two processes may be started together and begin at the same
+-- instant.
+module Maru.Cli.Bench.Side
+  ( Side (..),
+    helperPath,
+    runSide,
+    runTool,
+
+    -- * Reading samples
+    Sample,
+    at,
+    number,
+    wallNs,
+  )
+where
+
+import Control.Exception (IOException, bracketOnError, try)
+import Control.Monad (unless)
+import Data.Aeson (FromJSON, Result (..), Value (..), eitherDecode, fromJSON, object, (.=))
+import Data.Aeson.Key (fromText)
+import qualified Data.Aeson.KeyMap as KeyMap
+import qualified Data.ByteString.Lazy.Char8 as Lazy
+import Data.Foldable (traverse_)
+import Data.Text (Text)
+import Maru.Cli.Exit
+import System.Directory (doesFileExist)
+import System.Environment (getExecutablePath, lookupEnv)
+import System.Exit (ExitCode (..))
+import System.FilePath (takeDirectory, (</>))
+import System.IO
+import System.IO.Error (ioeGetErrorString)
+import System.Process
+import System.Timeout (timeout)
+
+-- | What is run: a name for people, and the arguments of each process.
+data Side = Side
+  { sideName :: !String,
+    sideProcesses :: ![[String]]
+  }
+  deriving (Eq, Show)
+
+-- | As the process said it.
+type Sample = Value
+
+-- | A program that is installed beside the command. Ends with status 69 if it
+-- is not there.
+helperPath :: String -> IO FilePath
+helperPath name = do
+  libexec <- lookupEnv "MARU_LIBEXEC"
+  executable <- getExecutablePath
+  let beside = takeDirectory (takeDirectory executable) </> "libexec" </> "maru"
+      path = maybe beside (\f -> if null f then beside else f) libexec </> name
+  there <- doesFileExist path
+  unless there $ problem unavailable ("this experiment needs " ++ path ++ "; install maru wholly or set MARU_LIBEXEC")
+  pure path
+
+-- | Each process says @ready@; then all are told to begin. Of more than one, the
+-- sample is their list.
+runSide :: FilePath -> Side -> IO Sample
+runSide program side = do
+  samples <- bounded (sideName side) (bracketOnError (mapM spawn (sideProcesses side)) (traverse_ end) both)
+  pure $ case samples of
+    [one] -> one
+    many -> object ["together" .= many]
+  where
+    spawn arguments = do
+      (Just input, Just output, _, process) <-
+        createProcess (proc program arguments) {std_in = CreatePipe, std_out = CreatePipe}
+      pure (input, output, process)
+    end (input, output, process) = terminateProcess process >> hClose input >> hClose output >> waitForProcess process
+    both running = do
+      mapM_ isReady running
+      mapM_ go running
+      mapM collect running
+    isReady (_, output, process) = do
+      line <- try (hGetLine output)
+      case line of
+        Right "ready" -> pure ()
+        Right other -> broken ("said '" ++ other ++ "'")
+        Left e -> waitForProcess process >>= \code -> broken ("ended before it began: " ++ show code ++ ", " ++ ioeGetErrorString (e :: IOException))
+    go (input, _, _) = hPutStrLn input "go" >> hClose input
+    collect (_, output, process) = do
+      text <- Lazy.hGetContents output
+      code <- Lazy.length text `seq` waitForProcess process
+      case (code, eitherDecode text) of
+        (ExitSuccess, Right value) -> pure value
+        (ExitSuccess, Left why) -> broken ("printed no JSON: " ++ why)
+        (ExitFailure n, _) -> broken ("ended with status " ++ show n)
+    broken why = problem internal ("measuring " ++ sideName side ++ ": " ++ program ++ " " ++ why)
+
+-- | A program that measures both sides by itself.
+runTool :: FilePath -> [String] -> IO Sample
+runTool program arguments = do
+  (code, text, errors) <- bounded program (readProcessWithExitCode program arguments "")
+  case (code, eitherDecode (Lazy.pack text)) of
+    (ExitSuccess, Right value) -> pure value
+    (ExitSuccess, Left why) -> problem internal (program ++ " printed no JSON: " ++ why)
+    (ExitFailure 77, _) -> problem unavailable (program ++ " " ++ unwords (lines errors))
+    (ExitFailure n, _) -> problem internal (program ++ " ended with status " ++ show n ++ ": " ++ unwords (lines errors))
+
+-- Ten minutes for one measurement: something hangs.
+bounded :: String -> IO a -> IO a
+bounded what act = timeout 600000000 act >>= maybe (problem internal ("measuring " ++ what ++ " took more than 10 minutes; it was ended")) pure
+
+-- | The value at a path of keys.
+at :: FromJSON a => [Text] -> Sample -> Maybe a
+at path value = go path value
+  where
+    go [] v = case fromJSON v of
+      Success x -> Just x
+      Error _ -> Nothing
+    go (k : ks) (Object o) = KeyMap.lookup (fromText k) o >>= go ks
+    go _ _ = Nothing
+
+number :: [Text] -> Sample -> Maybe Double
+number = at
+
+-- | Of one process: as it said. Of several: from the first start to the last
+-- end.
+wallNs :: Sample -> Maybe Double
+wallNs sample = case at ["together"] sample of
+  Just many -> do
+    starts <- traverse (number ["meter", "start_ns"]) many
+    ends <- traverse (number ["meter", "end_ns"]) many
+    if null (many :: [Value]) then Nothing else Just (maximum ends - minimum starts)
+  Nothing -> number ["meter", "wall_ns"] sample
