@@ -198,3 +198,11 @@ uint64_t maru_log_count(const struct maru_log *log) {
 uint64_t maru_log_last(const struct maru_log *log) {
   return atomic_load_explicit(&log->last, memory_order_relaxed);
 }
+
+void maru_publish(_Atomic uint64_t *word, uint64_t value) {
+  atomic_store_explicit(word, value, memory_order_release);
+}
+
+uint64_t maru_observe(const _Atomic uint64_t *word) {
+  return atomic_load_explicit(word, memory_order_acquire);
+}

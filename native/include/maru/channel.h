@@ -79,6 +79,12 @@ void maru_log_release(struct maru_log *log);
 uint64_t maru_log_count(const struct maru_log *log);
 uint64_t maru_log_last(const struct maru_log *log);
 
+/* A record may be sent before it is filled: its producer then counts in a word
+ * of the chunk what is there.  Stores with release order: who observes the
+ * value sees everything that the producer wrote before. */
+void maru_publish(_Atomic uint64_t *word, uint64_t value);
+uint64_t maru_observe(const _Atomic uint64_t *word);
+
 /* ---- crew -------------------------------------------------------------- */
 
 struct maru_crew;

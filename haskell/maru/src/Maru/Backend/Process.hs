@@ -28,7 +28,7 @@ import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust)
-import Foreign (castPtr, peekElemOff)
+import Foreign (Ptr, Word64, castPtr, peekElemOff)
 import Foreign.C (CInt)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Wire
@@ -40,7 +40,7 @@ import Maru.Internal.Feed
 import Maru.Internal.Normal (normalised)
 import Maru.Internal.Plan
 import Maru.Internal.Progress (watch)
-import Maru.Native.Channel (nowNs)
+import Maru.Native.Channel (nowNs, observeWord)
 import Maru.Native.Process
 import Maru.Native.Region (Region, newRegion, regionGet, regionRelease, unpack, zeroCopy)
 import Maru.Native.Rts (collapseHeap, rtsProblems)
@@ -93,6 +93,9 @@ data State a b = State
     stCells :: [a],
     -- | Ordered: the next index to deliver; unordered: how many were delivered.
     stDelivered :: !Int,
+    -- | Of these, how many the consumer has certainly looked at: all but the
+    -- last batch. The look-ahead counts from here.
+    stTaken :: !Int,
     stTries :: !(IntMap Int),
     -- | The planner's last chunk size.
     stSize :: !Int,
@@ -123,12 +126,17 @@ data Batch b = Batch !Int [Outcome b]
 data Worker = Worker
   { workerProcess :: !Process,
     workerLink :: !Link,
+    -- | A record of addresses that its worker is still filling.
+    workerFilling :: !(IORef (Maybe Filling)),
     workerRegion :: !(Maybe Region),
     -- | Pieces that were given to it at birth: [first, end).
     workerGiven :: ![(Int, Int)],
     -- | It said that it leaves, or we ended it: its death is nobody's fault.
     workerLeaving :: !Bool
   }
+
+-- | The record, its first index, and how many of its addresses were taken.
+data Filling = Filling !(Ptr Word64) !Int !Int
 
 -- Engine ---------------------------------------------------------------------
 
@@ -188,6 +196,7 @@ emptyState job =
       stNext = 0,
       stCells = jobInputs job,
       stDelivered = 0,
+      stTaken = 0,
       stTries = IntMap.empty,
       stSize = 0,
       stClosed = False,
@@ -234,7 +243,7 @@ consume run key = do
   now <- nowNs
   writeIORef (runAsked run) now
   seen <- locked run (whenLive run (newsSeen (runFabric run)))
-  demanded <- locked run (whenLive run (change run (\s -> s {stDormant = False}) >> advance run now >> nextStep run))
+  demanded <- locked run (whenLive run (change run (\s -> s {stDormant = False, stTaken = stDelivered s}) >> advance run now >> nextStep run))
   case demanded of
     Deliver batch -> do
       rest <- unsafeInterleaveIO (consume run key)
@@ -340,33 +349,53 @@ tellBoard run = do
 -- Records --------------------------------------------------------------------
 
 readLog :: Run a b -> Int -> Worker -> IO ()
-readLog run slot w = loop False
+readLog run slot w = do
+  resumed <- takeFilled run slot w
+  when resumed (loop False)
   where
-    loop any' = do
+    loop some = do
       next <- nextRecordOf (workerLink w)
       case next of
-        Just r -> accept run slot r >> loop True
-        Nothing -> when any' (recordsRead (workerLink w))
+        Nothing -> when some (recordsRead (workerLink w))
+        Just r
+          | kindOf (recordKind r) == Just Addresses -> do
+            writeIORef (workerFilling w) (Just (Filling (recordChunk r) (recordIndex r) 0))
+            complete <- takeFilled run slot w
+            when complete (loop True)
+          | otherwise -> accept run slot r >> loop True
+
+-- | Takes what has been filled in since; 'True': the record, if any, is done.
+takeFilled :: Run a b -> Int -> Worker -> IO Bool
+takeFilled run slot w = do
+  filling <- readIORef (workerFilling w)
+  case filling of
+    Nothing -> pure True
+    Just (Filling record index taken) -> do
+      (n, full) <- isFull <$> observeWord record
+      when (n > taken) $ do
+        values <- forM [taken + 1 .. n] (peekElemOff record >=> regionGet)
+        arrive run (index + taken) (n - taken) (zipWith (\k v -> Outcome k slot (Right v)) [index + taken ..] values)
+        crossed run "zero-copy" (n - taken)
+      writeIORef (workerFilling w) (if full then Nothing else Just (Filling record index n))
+      pure full
+
+crossed :: Run a b -> String -> Int -> IO ()
+crossed run way n = change run (\s -> s {stCrossed = Map.insertWith (+) way n (stCrossed s)})
 
 accept :: Run a b -> Int -> Record -> IO ()
 accept run slot r = case kindOf (recordKind r) of
-  Just Addresses -> do
-    let n = recordLength r `div` 8
-    values <- forM [0 .. n - 1] (peekElemOff (recordChunk r) >=> regionGet)
-    arrive run i n (zipWith (\k v -> outcome k (Right v)) [i ..] values)
-    crossed "zero-copy" n
   Just Compacted -> do
     value <- unpack (castPtr (recordChunk r)) (recordLength r)
     one (maybe (Left damaged) Right value)
-    crossed "compact copy" 1
+    crossed run "compact copy" 1
   Just Coded -> do
     bytes <- copied
     one (decoded bytes)
-    crossed "codec" 1
+    crossed run "codec" 1
   Just Threw -> do
     e <- copied >>= unpackException i slot
     one (Left e)
-    crossed "exception" 1
+    crossed run "exception" 1
   Just Sealed -> do
     change run (\s -> s {stInCaller = stInCaller s + 1})
     note run "items that read an inherited descriptor were evaluated in the caller"
@@ -385,7 +414,7 @@ accept run slot r = case kindOf (recordKind r) of
     e <- copied >>= unpackException i slot
     leaving run slot
     change run (\s -> s {stFatal = Just (fromMaybe e (stFatal s))})
-  Nothing -> throwIO (ErrorCall ("maru: a worker's channel holds a record of unknown kind " <> show (recordKind r)))
+  _ -> throwIO (ErrorCall ("maru: a worker's channel holds a record of unknown kind " <> show (recordKind r)))
   where
     job = runJob run
     i = recordIndex r
@@ -394,7 +423,6 @@ accept run slot r = case kindOf (recordKind r) of
     -- The log's pages are given back; what is kept must be copied.
     copied = Unsafe.unsafePackCStringLen (castPtr (recordChunk r), recordLength r) >>= evaluate . Strict.copy
     damaged = toException (RemoteException i slot "a result" "could not be relocated")
-    crossed way n = change run (\s -> s {stCrossed = Map.insertWith (+) way n (stCrossed s)})
     decoded bytes = case jobCodec job of
       Nothing -> Left damaged
       Just codec -> either (Left . toException . RemoteException i slot "a decoding error") Right (decode codec bytes)
@@ -501,8 +529,8 @@ handOut run = do
     waiting <- unclaimed (runFabric run)
     let ahead = max (lookAhead settings (stSize s)) (fromMaybe (supply cost) (window options))
         plan = publishMore settings cost (isJust (knownEnd seen)) (wantedChunks settings cost (stSize s))
-    wantUpTo (runFeed run) (stDelivered s + ahead + 1)
-    plan run (min (knownCount seen) (stDelivered s + ahead) - stNext s) waiting
+    wantUpTo (runFeed run) (stTaken s + ahead + 1)
+    plan run (min (knownCount seen) (stTaken s + ahead) - stNext s) waiting
     after <- readIORef (runState run)
     when (Just (stNext after) == (knownCount seen <$ knownEnd seen)) $ do
       closeFabric (runFabric run)
@@ -512,7 +540,7 @@ handOut run = do
     workerCount = jobWorkers (runJob run)
     settings = Settings (chunking options) workerCount (window options)
     -- Items that keep all workers busy for a while.
-    supply = maybe 0 (\ns -> min 65536 (workerCount * ceiling (supplyNs / max 1 ns)))
+    supply = maybe 0 (\ns -> workerCount * min 2048 (ceiling (supplyNs / max 1 ns)))
 
 -- | The tender looks every 20 ms: twice that much work is handed out ahead.
 supplyNs :: Double
@@ -618,7 +646,8 @@ hireOne run slot share = do
   pid <- forkProcess (runWorker (assignment s link region snapshot segments (knownCount seen)))
   freeSnapshot snapshot
   pidfd <- openPidfd pid
-  let w = Worker (Process pid pidfd) link region [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] False
+  filling <- newIORef Nothing
+  let w = Worker (Process pid pidfd) link filling region [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] False
   change run (\st -> st {stWorkers = IntMap.insert slot w (stWorkers st), stStarted = stStarted st + 1})
   where
     job = runJob run
@@ -648,8 +677,9 @@ hireOne run slot share = do
 -- | Idempotent; may be called from any thread, a finalizer too.
 endRun :: Run a b -> IO ()
 endRun run = do
-  first <- locked run $ do
+  (first, complete) <- locked run $ do
     s <- readIORef (runState run)
+    seen <- known (runFeed run)
     unless (stEnded s) $ do
       for_ (stWorkers s) (killNow . workerProcess)
       for_ (IntMap.keys (stWorkers s)) (dismiss run)
@@ -658,10 +688,11 @@ endRun run = do
         st {stEnded = True, stMissing = IntMap.empty, stArrived = IntMap.empty, stCells = []}
       freeFabric (runFabric run)
       closePidfd (runSelfPidfd run)
-    pure (not (stEnded s))
+    pure (not (stEnded s), isJust (knownEnd seen) && stDelivered s == knownCount seen)
   -- Not waited for: a spine that never allocates cannot be interrupted.
   when first . void . forkIO $ do
-    readIORef (runTeller run) >>= traverse_ killThread
+    -- The teller of a complete run ends by itself, with its last call.
+    unless complete (readIORef (runTeller run) >>= traverse_ killThread)
     stopFeed (runFeed run)
 
 reportOf :: Run a b -> IO Report

@@ -31,7 +31,9 @@ sharedMemory workers = do
         awaitNews = \seen deadline -> await crew seen policy deadline,
         itemCost = measuredCost crew workers,
         openLink = linkTo crew,
-        freeFabric = freeCrew crew >> freeWaitPolicy policy
+        -- The crew's pages go when no thread can reach them any more: the consumer
+        -- may be waiting on them, the feeder about to ring.
+        freeFabric = pure ()
       }
 
 -- Most chunks between the oldest unfinished one and the newest: one that takes
@@ -67,14 +69,14 @@ linkTo crew worker = do
             WorkerEnd
               { claimChunk = claim crew worker policy,
                 chunkDone = \n ns -> do
-                  countItem crew worker (fromIntegral n)
-                  countBusy crew worker (fromIntegral ns)
+                  countItems crew worker (fromIntegral n) (fromIntegral ns)
                   done crew worker,
                 evaluating = setCurrent crew worker,
                 reserveRecord = reserve channel,
                 commitRecord = \bytes index kind -> do
                   commit channel bytes index kind
-                  ring crew
+                  ring crew,
+                wake = ring crew
               }
       }
 

@@ -37,7 +37,7 @@ data Office = Office
     officeClosed :: !(IORef Bool),
     officeDesks :: !(IORef (IntMap Desk)),
     officeCost :: !(IORef (Int64, Int64)),
-    officeBell :: !CInt
+    officeBell :: !Bell
   }
 
 -- One worker, as the coordinator sees it.
@@ -64,7 +64,7 @@ sockets = do
         awaitNews = \_ deadline -> awaitSockets office deadline,
         itemCost = meanCost <$> readIORef (officeCost office),
         openLink = linkTo office,
-        freeFabric = closeStream (officeBell office)
+        freeFabric = closeBell (officeBell office)
       }
 
 meanCost :: (Int64, Int64) -> Maybe Double
@@ -78,7 +78,8 @@ awaitSockets office deadline = do
   present <- filterGone desks
   now <- nowNs
   let ms = fromIntegral (max 0 ((deadline - now + 999999) `div` 1000000))
-  waitReadable (officeBell office : map deskSocket present) ms
+  rung <- bellDescriptor (officeBell office)
+  waitReadable (rung <> map deskSocket present) ms
   where
     filterGone ds = concat <$> mapM (\d -> (\gone -> [d | not gone]) <$> readIORef (deskGone d)) ds
 
@@ -198,7 +199,8 @@ workerOn socket = do
           p <- readIORef buffer
           deliver index kind p bytes
           -- One huge result must not stay for ever.
-          when (bytes > 16777216) $ free p >> writeIORef buffer nullPtr >> writeIORef size 0
+          when (bytes > 16777216) $ free p >> writeIORef buffer nullPtr >> writeIORef size 0,
+        wake = pure ()
       }
   where
     deliver index kind p bytes = do

@@ -9,7 +9,6 @@ module Maru.Native.Channel
   ( -- * Waiting
     WaitPolicy,
     newWaitPolicy,
-    freeWaitPolicy,
     nowNs,
 
     -- * Log
@@ -23,12 +22,13 @@ module Maru.Native.Channel
     nextRecord,
     peekRecord,
     releaseRecords,
+    publishWord,
+    observeWord,
 
     -- * Crew
     Crew,
     Chunk (..),
     newCrew,
-    freeCrew,
     publish,
     closeCrew,
     backlog,
@@ -44,8 +44,7 @@ module Maru.Native.Channel
     -- * Counters
     Counters (..),
     readCounters,
-    countItem,
-    countBusy,
+    countItems,
     setCurrent,
   )
 where
@@ -54,14 +53,14 @@ import Control.Exception (throwIO)
 import Control.Monad (void)
 import Data.Int (Int64)
 import Data.Word (Word16, Word32, Word64)
-import Foreign (Ptr, alloca, allocaBytes, free, mallocBytes, peek, peekByteOff, poke, pokeByteOff)
+import Foreign (FinalizerPtr, ForeignPtr, Ptr, alloca, allocaBytes, mallocForeignPtrBytes, newForeignPtr, peek, peekByteOff, poke, pokeByteOff, withForeignPtr)
 import Foreign.C (CInt (..), Errno (..), eAGAIN, eINTR, eNOSPC, ePIPE, eTIMEDOUT, errnoToIOError)
 import Maru.Failure (Unavailable (..))
 
 data CPolicy
 
 -- | How one thread waits; learns, so each waiting thread has its own.
-newtype WaitPolicy = WaitPolicy (Ptr CPolicy)
+newtype WaitPolicy = WaitPolicy (ForeignPtr CPolicy)
 
 foreign import ccall unsafe "maru_wait_policy_init"
   c_policyInit :: Ptr CPolicy -> CInt -> IO CInt
@@ -69,15 +68,12 @@ foreign import ccall unsafe "maru_wait_policy_init"
 foreign import ccall unsafe "maru_now_ns"
   nowNs :: IO Int64
 
--- | The adaptive policy; free it with 'freeWaitPolicy'.
+-- | The adaptive policy.
 newWaitPolicy :: IO WaitPolicy
 newWaitPolicy = do
-  p <- mallocBytes 16
-  _ <- c_policyInit p 0
-  pure (WaitPolicy p)
-
-freeWaitPolicy :: WaitPolicy -> IO ()
-freeWaitPolicy (WaitPolicy p) = free p
+  policy <- mallocForeignPtrBytes 16
+  _ <- withForeignPtr policy (`c_policyInit` 0)
+  pure (WaitPolicy policy)
 
 -- Log ------------------------------------------------------------------------
 
@@ -164,11 +160,25 @@ peekRecord r = do
 releaseRecords :: Log -> IO ()
 releaseRecords (Log l) = c_logRelease l
 
+foreign import ccall unsafe "maru_publish" c_publishWord :: Ptr Word64 -> Word64 -> IO ()
+
+foreign import ccall unsafe "maru_observe" c_observeWord :: Ptr Word64 -> IO Word64
+
+-- | Stores a word of a record that has been sent; what was written before is
+-- visible to whoever observes it.
+publishWord :: Ptr Word64 -> Word64 -> IO ()
+publishWord = c_publishWord
+
+observeWord :: Ptr Word64 -> IO Word64
+observeWord = c_observeWord
+
 -- Crew -----------------------------------------------------------------------
 
 data CCrew
 
-newtype Crew = Crew (Ptr CCrew)
+-- | Unmapped when it is garbage: a thread that waits on it, or is about to ring
+-- its bell, keeps it.
+newtype Crew = Crew (ForeignPtr CCrew)
 
 data Chunk = Chunk {chunkFirst :: !Int, chunkCount :: !Int}
   deriving (Eq, Show)
@@ -176,7 +186,7 @@ data Chunk = Chunk {chunkFirst :: !Int, chunkCount :: !Int}
 foreign import ccall unsafe "maru_crew_create"
   c_crewCreate :: Ptr (Ptr CCrew) -> Word32 -> Word32 -> IO CInt
 
-foreign import ccall unsafe "maru_crew_destroy" c_crewDestroy :: Ptr CCrew -> IO ()
+foreign import ccall unsafe "&maru_crew_destroy" c_crewDestroy :: FinalizerPtr CCrew
 
 foreign import ccall unsafe "maru_crew_publish"
   c_crewPublish :: Ptr CCrew -> Word64 -> Word32 -> IO CInt
@@ -212,52 +222,53 @@ foreign import ccall unsafe "maru_crew_counters"
 newCrew :: Int -> Int -> IO Crew
 newCrew workers slots = alloca $ \out -> do
   r <- c_crewCreate out (fromIntegral workers) (fromIntegral slots)
-  if r == 0 then Crew <$> peek out else refused "a crew in shared memory" r
+  if r == 0 then peek out >>= fmap Crew . newForeignPtr c_crewDestroy else refused "a crew in shared memory" r
 
-freeCrew :: Crew -> IO ()
-freeCrew (Crew c) = c_crewDestroy c
+on :: Crew -> (Ptr CCrew -> IO a) -> IO a
+on (Crew crew) = withForeignPtr crew
 
 -- | 'False': all slots hold unfinished chunks.
 publish :: Crew -> Chunk -> IO Bool
-publish (Crew c) (Chunk first count) = do
-  r <- c_crewPublish c (fromIntegral first) (fromIntegral count)
+publish crew (Chunk first count) = do
+  r <- on crew $ \c -> c_crewPublish c (fromIntegral first) (fromIntegral count)
   case r of
     0 -> pure True
     _ | Errno (negate r) == eAGAIN -> pure False
     _ -> refused "a slot for a chunk" r
 
 closeCrew :: Crew -> IO ()
-closeCrew (Crew c) = c_crewClose c
+closeCrew crew = on crew c_crewClose
 
 backlog :: Crew -> IO Int
-backlog (Crew c) = fromIntegral <$> c_crewBacklog c
+backlog crew = fromIntegral <$> on crew c_crewBacklog
 
 -- | The unfinished chunk of a dead worker.
 claimOf :: Crew -> Int -> IO (Maybe Chunk)
-claimOf (Crew c) w = allocaBytes 24 $ \out -> do
+claimOf crew w = on crew $ \c -> allocaBytes 24 $ \out -> do
   r <- c_crewClaimOf c (fromIntegral w) out
   if r == 1 then Just <$> peekChunk out else pure Nothing
 
 forfeit :: Crew -> Int -> IO ()
-forfeit (Crew c) w = c_crewForfeit c (fromIntegral w)
+forfeit crew w = on crew (`c_crewForfeit` fromIntegral w)
 
 bell :: Crew -> IO Word32
-bell (Crew c) = c_crewBell c
+bell crew = on crew c_crewBell
 
 ring :: Crew -> IO ()
-ring (Crew c) = c_crewRing c
+ring crew = on crew c_crewRing
 
 -- | Sleeps until the bell is no longer @seen@, the deadline, or a signal. An
 -- asynchronous exception ends it at once (interruptible call).
 await :: Crew -> Word32 -> WaitPolicy -> Int64 -> IO ()
-await (Crew c) seen (WaitPolicy p) deadline = void (c_crewAwait c seen p deadline)
+await crew seen (WaitPolicy policy) deadline =
+  on crew $ \c -> withForeignPtr policy $ \p -> void (c_crewAwait c seen p deadline)
 
 data Claimed = Claimed !Chunk | Closed | NotYet
 
 -- | @claim crew worker policy deadline@: tries without leaving Haskell first,
 -- since a call that may sleep gives the capability up and takes it back.
 claim :: Crew -> Int -> WaitPolicy -> Int64 -> IO Claimed
-claim (Crew c) w (WaitPolicy p) deadline = allocaBytes 24 $ \out -> do
+claim crew w (WaitPolicy policy) deadline = on crew $ \c -> withForeignPtr policy $ \p -> allocaBytes 24 $ \out -> do
   quick <- c_crewTryClaim c (fromIntegral w) out p 0
   r <- if quick < 0 then c_crewClaim c (fromIntegral w) out p deadline else pure quick
   case r of
@@ -268,7 +279,7 @@ claim (Crew c) w (WaitPolicy p) deadline = allocaBytes 24 $ \out -> do
       | otherwise -> refused "a claim on a chunk" r
 
 done :: Crew -> Int -> IO ()
-done (Crew c) w = c_crewDone c (fromIntegral w)
+done crew w = on crew (`c_crewDone` fromIntegral w)
 
 peekChunk :: Ptr () -> IO Chunk
 peekChunk out = do
@@ -286,28 +297,21 @@ data Counters = Counters
     countedCurrent :: !Word64
   }
 
-countersOf :: Crew -> Int -> IO (Ptr Word64)
-countersOf (Crew c) w = c_crewCounters c (fromIntegral w)
+withCounters :: Crew -> Int -> (Ptr Word64 -> IO a) -> IO a
+withCounters crew w use = on crew $ \c -> c_crewCounters c (fromIntegral w) >>= use
 
 readCounters :: Crew -> Int -> IO Counters
-readCounters crew w = do
-  p <- countersOf crew w
+readCounters crew w = withCounters crew w $ \p ->
   Counters <$> peek p <*> peekByteOff p 8 <*> peekByteOff p 16 <*> peekByteOff p 24
 
-countItem :: Crew -> Int -> Word64 -> IO ()
-countItem crew w n = do
-  p <- countersOf crew w
+-- | So many items took so many nanoseconds.
+countItems :: Crew -> Int -> Word64 -> Word64 -> IO ()
+countItems crew w n ns = withCounters crew w $ \p -> do
   peek p >>= poke p . (+ n)
-
-countBusy :: Crew -> Int -> Word64 -> IO ()
-countBusy crew w ns = do
-  p <- countersOf crew w
   (peekByteOff p 8 :: IO Word64) >>= pokeByteOff p 8 . (+ ns)
 
 setCurrent :: Crew -> Int -> Int -> IO ()
-setCurrent crew w i = do
-  p <- countersOf crew w
-  pokeByteOff p 24 (fromIntegral i :: Word64)
+setCurrent crew w i = withCounters crew w $ \p -> pokeByteOff p 24 (fromIntegral i :: Word64)
 
 refused :: String -> CInt -> IO a
 refused what r =

@@ -14,13 +14,17 @@ module Maru.Native.Stream
     waitReadable,
 
     -- * A bell for the waiting side
+    Bell,
     newBell,
     ringBell,
     silenceBell,
+    bellDescriptor,
+    closeBell,
   )
 where
 
-import Control.Exception (throwIO)
+import Control.Concurrent.MVar (MVar, newMVar, putMVar, readMVar, takeMVar)
+import Control.Exception (throwIO, uninterruptibleMask_)
 import Control.Monad (void)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (Ptr, alloca, allocaArray, allocaBytes, castPtr, peek, peekElemOff, withArrayLen)
@@ -108,16 +112,38 @@ readRecord (Reader r) = allocaBytes 32 $ \out -> do
 waitReadable :: [CInt] -> Int -> IO ()
 waitReadable fds ms = withArrayLen fds $ \n p -> void (c_wait p (fromIntegral n) (fromIntegral ms))
 
-newBell :: IO CInt
+-- | Closed once; ringing it later does nothing.
+newtype Bell = Bell (MVar (Maybe CInt))
+
+newBell :: IO Bell
 newBell = do
   fd <- c_eventfd 0 0o2004000 -- EFD_CLOEXEC, EFD_NONBLOCK
-  if fd >= 0 then pure fd else refused "an event descriptor" (let Errno e = eMFILE in negate e)
+  if fd >= 0
+    then Bell <$> newMVar (Just fd)
+    else refused "an event descriptor" (let Errno e = eMFILE in negate e)
 
-ringBell :: CInt -> IO ()
-ringBell fd = void (c_eventfdWrite fd 1)
+ringBell :: Bell -> IO ()
+ringBell bell = whileOpen bell (void . (`c_eventfdWrite` 1))
 
-silenceBell :: CInt -> IO ()
-silenceBell fd = alloca (void . c_eventfdRead fd)
+silenceBell :: Bell -> IO ()
+silenceBell bell = whileOpen bell (\fd -> alloca (void . c_eventfdRead fd))
+
+-- | For 'waitReadable'; empty when it is closed.
+bellDescriptor :: Bell -> IO [CInt]
+bellDescriptor (Bell open) = maybe [] pure <$> readMVar open
+
+closeBell :: Bell -> IO ()
+closeBell (Bell open) = uninterruptibleMask_ $ do
+  was <- takeMVar open
+  mapM_ closeStream was
+  putMVar open Nothing
+
+-- The number must not be closed, and given to another file, meanwhile.
+whileOpen :: Bell -> (CInt -> IO ()) -> IO ()
+whileOpen (Bell open) act = uninterruptibleMask_ $ do
+  fd <- takeMVar open
+  mapM_ act fd
+  putMVar open fd
 
 refused :: String -> CInt -> IO a
 refused what r =

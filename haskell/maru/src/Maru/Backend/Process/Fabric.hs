@@ -70,5 +70,7 @@ data WorkerEnd = WorkerEnd
     -- | Room for a record of so many bytes.
     reserveRecord :: Int -> IO Reserved,
     -- | Bytes, index, kind.
-    commitRecord :: Int -> Int -> Word16 -> IO ()
+    commitRecord :: Int -> Int -> Word16 -> IO (),
+    -- | There is news in what was sent.
+    wake :: IO ()
   }

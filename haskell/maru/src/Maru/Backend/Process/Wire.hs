@@ -5,6 +5,8 @@ module Maru.Backend.Process.Wire
     Kind (..),
     kindWord,
     kindOf,
+    filled,
+    isFull,
 
     -- * Exceptions
     packException,
@@ -19,15 +21,16 @@ module Maru.Backend.Process.Wire
   )
 where
 
-import Control.Exception (BlockedIndefinitelyOnMVar (..), BlockedIndefinitelyOnSTM (..), Exception (..), NonTermination (..), SomeException (..), evaluate, try)
+import Control.Exception (BlockedIndefinitelyOnMVar (..), BlockedIndefinitelyOnSTM (..), Exception (..), NonTermination (..), SomeAsyncException (..), SomeException (..), evaluate, try)
 import qualified Data.Binary as Binary
+import Data.Bits (clearBit, setBit, testBit)
 import qualified Data.ByteString as Strict
 import qualified Data.ByteString.Internal as Bytes (fromForeignPtr)
 import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Unsafe as Unsafe
 import Data.Either (fromRight)
 import Data.Typeable (typeOf)
-import Data.Word (Word16, Word32, Word64)
+import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign (castPtr)
 import Foreign.C (Errno (..), eBADF)
 import GHC.IO.Exception (IOException (..))
@@ -37,7 +40,9 @@ import Maru.Native.Rts (ShippedException (..), joinException, splitException)
 
 -- | The index of a record is that of its (first) item.
 data Kind
-  = -- | Addresses of consecutive results.
+  = -- | Addresses of consecutive results: a word that counts them, then as many
+    -- as it counts; its top bit says that no more will be filled in. The record
+    -- is sent before it is filled, so that no result waits for its neighbours.
     Addresses
   | -- | One result, as a compact that must be relocated.
     Compacted
@@ -64,6 +69,14 @@ kindOf w
   | w >= 1 && fromIntegral w <= fromEnum (maxBound :: Kind) + 1 = Just (toEnum (fromIntegral w - 1))
   | otherwise = Nothing
 
+-- | The first word of an 'Addresses' record: so many, and no more to come?
+filled :: Int -> Bool -> Word64
+filled n full = if full then setBit (fromIntegral n) 63 else fromIntegral n
+
+-- | Inverse of 'filled'.
+isFull :: Word64 -> (Int, Bool)
+isFull w = (fromIntegral (clearBit w 63), testBit w 63)
+
 -- | A value as bytes, or what in it cannot leave its process.
 packBytes :: Bool -> a -> IO (Either String Strict.ByteString)
 packBytes sharing x = do
@@ -72,19 +85,30 @@ packBytes sharing x = do
     Packed memory n -> Right (Bytes.fromForeignPtr memory 0 n)
     Unpackable what -> Left what
 
+-- The first byte of a packed exception.
+textForm, plainForm, asyncForm :: Word8
+textForm = 0
+plainForm = 1
+asyncForm = 2
+
 -- | An exception as bytes. Its type survives where the dictionary is a static
 -- closure (every instance without a context of its own) and the payload is
 -- plain data; else type name and text do.
 packException :: SomeException -> IO Strict.ByteString
 packException e = do
-  tried <- try (packTyped (withoutHandle e)) :: IO (Either SomeException (Maybe Strict.ByteString))
+  tried <- try (packTyped inner) :: IO (Either SomeException (Maybe Strict.ByteString))
   case tried of
-    Right (Just bytes) -> pure (Strict.cons 1 bytes)
+    Right (Just bytes) -> pure (Strict.cons form bytes)
     _ -> do
       text <- try (evaluate (describe (displayException e))) :: IO (Either SomeException Strict.ByteString)
-      pure (Strict.cons 0 (fromRight (describe "(its text threw another exception)") text))
+      pure (Strict.cons textForm (fromRight (describe "(its text threw another exception)") text))
   where
     describe text = Lazy.toStrict (Binary.encode (typeName e, text))
+    -- An asynchronous type comes wrapped together with its dictionary, which
+    -- cannot cross as data: it is wrapped again on arrival.
+    (form, inner) = case fromException e of
+      Just (SomeAsyncException x) -> (asyncForm, SomeException x)
+      Nothing -> (plainForm, withoutHandle e)
 
 typeName :: SomeException -> String
 typeName (SomeException x) = show (typeOf x)
@@ -103,12 +127,12 @@ packTyped e = do
 -- | Inverse, in the coordinator. Index and worker are for the text form.
 unpackException :: Int -> Int -> Strict.ByteString -> IO SomeException
 unpackException index worker bytes = case Strict.uncons bytes of
-  Just (1, rest) -> do
+  Just (form, rest) | form /= textForm -> do
     let (address, body) = Strict.splitAt 8 rest
         aligned = Strict.copy body
     value <- Unsafe.unsafeUseAsCStringLen aligned $ \(p, n) -> unpack (castPtr p) n
     case value of
-      Just payload -> joinException (Binary.decode (Lazy.fromStrict address) :: Word64) payload
+      Just payload -> rewrap form <$> joinException (Binary.decode (Lazy.fromStrict address) :: Word64) payload
       Nothing -> pure (lost "an exception" "(it could not be relocated)")
   Just (_, rest) -> pure $ case Binary.decodeOrFail (Lazy.fromStrict rest) of
     Right (_, _, (ty, text)) -> lost ty text
@@ -116,6 +140,9 @@ unpackException index worker bytes = case Strict.uncons bytes of
   Nothing -> pure (lost "an exception" "(its record is empty)")
   where
     lost ty text = toException (RemoteException index worker ty text)
+    rewrap form (SomeException x)
+      | form == asyncForm = toException (SomeAsyncException x)
+      | otherwise = SomeException x
 
 -- A Handle is a pair of MVars, which cannot cross; the message can.
 withoutHandle :: SomeException -> SomeException

@@ -31,7 +31,7 @@ import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Wire
 import Maru.Codec (Codec (..))
 import Maru.Internal.Budget (enterWorker)
-import Maru.Native.Channel (nowNs)
+import Maru.Native.Channel (nowNs, publishWord)
 import Maru.Native.Process
 import Maru.Native.Region (Region, regionAdd, regionRoom)
 import qualified Maru.Native.Region as Region
@@ -81,7 +81,8 @@ runWorker a = do
   fresh <- newIORef True
   outcome <- try $ do
     end <- workerEnd (assignedLink a)
-    unsafeUnmask (work (Worker a end started fresh))
+    room <- maybe (pure 0) regionRoom (assignedRegion a)
+    unsafeUnmask (work (Worker a end started fresh room))
   case outcome of
     Right () -> exitNow 0
     -- Only our own machinery can throw here; the coordinator sees status 70
@@ -108,7 +109,9 @@ data Worker a b = Worker
     link :: !WorkerEnd,
     startedNs :: !Int64,
     -- | Nothing has been committed yet.
-    freshLog :: !(IORef Bool)
+    freshLog :: !(IORef Bool),
+    -- | Room for results at birth.
+    freshRoom :: !Int
   }
 
 work :: Worker a b -> IO ()
@@ -202,54 +205,64 @@ hasCells 0 _ = True
 hasCells _ [] = False
 hasCells n (_ : rest) = hasCells (n - 1) rest
 
--- Results that wait to be published together: room for some addresses, how
--- many are filled, and since when.
-data Batch = Batch !(Ptr Word64) !Int !Int !Int64
+-- A record of addresses that is being filled: where, how many, its room, and
+-- when the coordinator was last woken for it.
+data Batch = NoBatch | Batch !(Ptr Word64) !Int !Int !Int64
 
+-- Addresses in one record.
+largestBatch :: Int
+largestBatch = 64
+
+-- | The coordinator sees each result as soon as it is there, even while the next
+-- item runs for ever; it is woken for them at most every 200 us.
 runItems :: Worker a b -> Int -> Int -> [a] -> IO [a]
-runItems w first count cells0 = open first >>= go first cells0
+runItems w first count cells0 = go first cells0 NoBatch
   where
     a = assignment w
     end = first + count
-    -- One reservation for what is left of the chunk; it is shortened when it
-    -- is published.
-    open i = do
-      room <- reserveRoom w i (8 * (end - i))
-      Batch room i 0 <$> nowNs
     go i cells batch
-      | i >= end = cells <$ flush w batch
+      | i >= end = cells <$ close w batch
       | otherwise = case cells of
         [] -> do
-          flush w batch
+          close w batch
           retire w i "its copy of the input ended early"
           pure []
         (x : rest) -> do
           evaluating (link w) i
-          let y = assignedFunction a x
-          placed <- place w y
+          placed <- place w (assignedFunction a x)
           case placed of
-            ByAddress address -> push batch address >>= continue (i + 1) rest
+            ByAddress address -> add i address batch >>= go (i + 1) rest
             Otherwise say -> do
-              flush w batch
+              close w batch
               say i
-              open (i + 1) >>= go (i + 1) rest
-    push (Batch room start n since) address = do
-      pokeElemOff room n address
-      pure (Batch room start (n + 1) since)
-    -- A result waits at most 200 us for its neighbours.
-    continue i rest batch@(Batch _ _ _ since) = do
+              go (i + 1) rest NoBatch
+    add i address NoBatch = do
+      let room = min largestBatch (end - i)
+      record <- reserveRoom w i (8 * (room + 1))
+      publishWord record (filled 0 False)
+      publishRecord w (8 * (room + 1)) i Addresses
       now <- nowNs
-      if i < end && now - since < 200000
-        then go i rest batch
+      add i address (Batch record 0 room now)
+    add i address (Batch record n room woken) = do
+      pokeElemOff record (n + 1) address
+      publishWord record (filled (n + 1) (n + 1 == room))
+      now <- nowNs
+      let due = n + 1 == room || now - woken > 200000
+      when due (wake (link w))
+      if n + 1 < room
+        then pure (Batch record (n + 1) room (if due then now else woken))
         else do
-          flush w batch
           crowded <- nearlyFull
-          when (crowded && i < end) (retire w i "its pages for results are used up")
-          if i < end then open i >>= go i rest else pure rest
+          when (crowded && i + 1 < end) (retire w (i + 1) "its pages for results are used up")
+          pure NoBatch
     nearlyFull = maybe (pure False) (fmap (< 262144) . regionRoom) (assignedRegion a)
 
-flush :: Worker a b -> Batch -> IO ()
-flush w (Batch _ start n _) = when (n > 0) (publishRecord w (8 * n) start Addresses)
+-- Nothing more will be filled in.
+close :: Worker a b -> Batch -> IO ()
+close _ NoBatch = pure ()
+close w (Batch record n _ _) = do
+  publishWord record (filled n True)
+  wake (link w)
 
 data Placed = ByAddress !Word64 | Otherwise (Int -> IO ())
 
@@ -264,7 +277,10 @@ place w y = do
       added <- regionAdd region (assignedSharing a) y
       case added of
         Region.Added address -> pure (ByAddress address)
-        Region.Full -> byCopy True
+        Region.Full -> do
+          room <- regionRoom region
+          -- A successor would have no more room than a fresh one.
+          byCopy (room < freshRoom w)
         Region.Refused what -> pure (refused what)
     (Nothing, Nothing) -> byCopy False
   pure $ case tried of
