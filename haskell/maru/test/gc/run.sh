@@ -19,13 +19,20 @@ else
   trap 'rm -rf "$build"' EXIT INT TERM
 fi
 
-# The same objects, linked with each of the run-time systems.
+# One set of objects, linked with each of the run-time systems. (Left to itself ghc puts the objects
+# of C files beside their sources.)
+objects=
+for source in "$package"/cbits/rts/*.c "$package/cbits/rts/prim.cmm"; do
+  object=$build/$(basename "$source").o
+  ghc -v0 -c -optc-O2 -optc-std=gnu11 -I"$package/cbits/rts" "$source" -o "$object" || exit 70
+  objects="$objects $object"
+done
 link() {
   out=$1
   shift
-  ghc -v0 -O1 -package ghc-compact -i"$package/src" -i"$here" -I"$package/cbits/rts" \
-    -outputdir "$build" "$package"/cbits/rts/*.c "$package/cbits/rts/prim.cmm" \
-    -optc-O2 -optc-std=gnu11 -rtsopts "$@" "$here/Stress.hs" -o "$build/$out" || exit 70
+  # shellcheck disable=SC2086 # a list of files
+  ghc -v0 -O1 -package ghc-compact -i"$package/src" -i"$here" -outputdir "$build" -rtsopts "$@" \
+    $objects "$here/Stress.hs" -o "$build/$out" || exit 70
 }
 link plain
 link debug -debug
@@ -47,23 +54,23 @@ run() {
 }
 
 for case in keep bytes kill reuse threads nested copies portable exceptions refusals weaks; do
-  run debug $case -DS
-  run debug $case -DS -A64k
-  run debug $case -DS -c
-  run debug $case -DS -G3
-  run threaded-debug $case -DS -N1 -A64k
-  run threaded-debug $case -DS -N2
-  run threaded-debug $case -DS -N2 -c
-  run plain $case -A64k
-  run threaded $case -A64k -N2
-  run threaded $case -A64k -N2 -G3
+  run debug "$case" -DS
+  run debug "$case" -DS -A64k
+  run debug "$case" -DS -c
+  run debug "$case" -DS -G3
+  run threaded-debug "$case" -DS -N1 -A64k
+  run threaded-debug "$case" -DS -N2
+  run threaded-debug "$case" -DS -N2 -c
+  run plain "$case" -A64k
+  run threaded "$case" -A64k -N2
+  run threaded "$case" -A64k -N2 -G3
 done
 # Larger values: the debug run-time system checks all of them at each collection.
 for case in overflow cycles; do
-  run plain $case -A1m
-  run threaded $case -A1m -N2
-  run debug $case -DS -A16m
-  run threaded-debug $case -DS -N2 -A16m
-  run debug $case -DS -A16m -c
+  run plain "$case" -A1m
+  run threaded "$case" -A1m -N2
+  run debug "$case" -DS -A16m
+  run threaded-debug "$case" -DS -N2 -A16m
+  run debug "$case" -DS -A16m -c
 done
 exit $failed

@@ -11,7 +11,7 @@ import Data.IORef (newIORef, readIORef, writeIORef)
 import Data.Word (Word64, Word8)
 import Foreign.Marshal (copyBytes, mallocBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr, ptrToWordPtr, wordPtrToPtr)
-import Foreign.Storable (peekElemOff, pokeElemOff)
+import Foreign.Storable (peekElemOff, pokeByteOff, pokeElemOff)
 import GHC.Compact (compact, compactWithSharing, getCompact)
 import GHC.Compact.Serialized (SerializedCompact (..), importCompact, withSerializedCompact)
 import GHC.IO.Exception (CompactionFailed (..))
@@ -39,10 +39,19 @@ packCompact sharing x = do
       word 2 (address root)
       sequence_ [word (3 + 2 * i) (address p) >> word (4 + 2 * i) (fromIntegral n) | (i, (p, n)) <- zip [0 ..] blocks]
       foldM_ (\to (p, n) -> (to `plusPtr` fromIntegral n) <$ copyBytes to (castPtr p) (fromIntegral n)) (buffer `plusPtr` header) blocks
+      sequence_ [pokeByteOff buffer (header + at) (0 :: Word64) | at <- map (+ nextField) (starts blocks)]
       pure (buffer, total)
+    starts = init . scanl (\at (_, n) -> at + fromIntegral n) 0
 
 magic :: Word64
 magic = 0x7463706d6f63726d
+
+-- | Where in a block its successor's address stands. It means nothing to the
+-- receiver, whose run-time system sets it after the block has been filled; but a
+-- collection in between follows it where that run-time system is one for
+-- debugging.
+nextField :: Int
+nextField = 16
 
 headerBytes :: Int -> Int
 headerBytes blocks = 8 * (3 + 2 * blocks)
