@@ -1,3 +1,77 @@
 module Main (main) where
+
+import Control.Monad (forM_)
+import qualified Data.ByteString as B
+import Data.IORef
+import Data.List (nub)
+import Maru (Options (..), Workers (..), defaultOptions)
+import Maru.Bench.Java
+import Maru.Bench.Mapper
+import Maru.Bench.Transport
+import Maru.Bench.Work
+import Test.Tasty (TestTree, defaultMain, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+
 main :: IO ()
-main = pure ()
+main = defaultMain (testGroup "maru-bench" [workloads, partition, corpora, crossings])
+
+-- | Small sizes: what is tested is that everybody computes the same.
+sizes :: [(String, Int, Int)]
+sizes = [("fib", 15, 0), ("build", 2, 0), ("similar", 6, 0), ("ints", 3, 0), ("grain", 20, 50), ("trivial", 100, 0)]
+
+workloads :: TestTree
+workloads =
+  testGroup
+    "every way gives the same sum"
+    [ testCase (name ++ " by " ++ wayName way) $ do
+        work <- maybe (fail ("no workload " ++ name)) pure (workFromName name)
+        expected <- sumBy work Plain size grain
+        found <- sumBy work way size grain
+        found @?= expected
+      | (name, size, grain) <- sizes,
+        way <- allWays
+    ]
+  where
+    sumBy work way size grain = do
+      prepared <- workPrepare work size grain
+      reports <- newIORef []
+      fst <$> preparedRun prepared (mapper reports way defaultOptions {workers = Workers 2})
+
+partition :: TestTree
+partition =
+  testGroup
+    "halves"
+    [ testCase "each item is in one half" $
+        forM_ [[], [1], [1, 2, 3], replicate 10 1, map (1.6 ^^) [1 .. 20 :: Int]] $ \costs -> do
+          let items = [0 .. length costs - 1]
+              half part = mapFlat (halves costs part) id items
+          nub (half 0 ++ half 1) @?= half 0 ++ half 1
+          length (half 0 ++ half 1) @?= length items,
+      testCase "they cost nearly the same where the dearest item is two fifths" $ do
+        let costs = map (1.618 ^^) [1 .. 30 :: Int]
+            cost part = sum (mapFlat (halves costs part) id costs)
+        assertBool (show (cost 0, cost 1)) (abs (cost 0 - cost 1) < 0.05 * cost 0)
+    ]
+
+corpora :: TestTree
+corpora =
+  testGroup
+    "corpus"
+    [ testCase "assignments differ" $
+        length (nub (map assignment [0 .. 7])) @?= 8,
+      testCase "the same on every machine" $ do
+        corpus 9 @?= corpus 9
+        assertBool "too short to be a program" (B.length (assignment 0) > 5000)
+    ]
+
+crossings :: TestTree
+crossings =
+  testGroup
+    "crossings are measured"
+    [ testCase (carriedName kind ++ " by " ++ transitName transit) $ do
+        found <- carry transit kind (max 10 (carriedSize kind `div` 1000)) 2
+        crossingResults found @?= 2
+        assertBool (show found) (crossingWorker found > 0)
+      | kind <- allCarried,
+        transit <- allTransits
+    ]

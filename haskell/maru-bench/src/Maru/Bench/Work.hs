@@ -83,7 +83,7 @@ numbers k = take 20000 (iterate (\x -> (x * 1103515245 + 12345) `mod` 2147483648
 
 -- Each turn needs the one before.
 turns :: Int -> Int -> Int
-turns g = go g
+turns = go
   where
     go 0 x = x
     go n x = go (n - 1) (x * 6364136223846793005 + 1442695040888963407)

@@ -107,7 +107,7 @@ bounded what act = timeout 600000000 act >>= maybe (problem internal ("measuring
 
 -- | The value at a path of keys.
 at :: FromJSON a => [Text] -> Sample -> Maybe a
-at path value = go path value
+at = go
   where
     go [] v = case fromJSON v of
       Success x -> Just x
