@@ -20,6 +20,8 @@ import Maru.Options (Backend (..))
 -- | What the threads of a run share.
 data Channels a b = Channels
   { tasks :: !(TBQueue (Int, a)),
+    -- | Set with the first task.
+    begun :: !(TVar Bool),
     results :: !(TBQueue (Outcome b)),
     -- | How many items there are and what the spine threw, once known.
     theEnd :: !(TVar (Maybe (Int, Maybe SomeException)))
@@ -31,10 +33,10 @@ engine (Job options n order codec f inputs) = mask_ $ do
   guide <- newGuide run claimNs
   -- All that may be ahead fits, so the window is what bounds the run.
   capacity <- fromIntegral <$> runWindow run
-  channels <- Channels <$> newTBQueueIO capacity <*> newTBQueueIO capacity <*> newTVarIO Nothing
+  channels <- Channels <$> newTBQueueIO capacity <*> newTVarIO False <*> newTBQueueIO capacity <*> newTVarIO Nothing
   spawnFeeder
     run
-    (\i x -> atomically (writeTBQueue (tasks channels) (i, x)))
+    (\i x -> atomically (when (i == 0) (writeTVar (begun channels) True) >> writeTBQueue (tasks channels) (i, x)))
     (\count e -> atomically (writeTVar (theEnd channels) (Just (count, e))))
     inputs
   spawnWorkers run n forkOnWithUnmask $ \worker restore ->
@@ -85,14 +87,19 @@ collect run channels order = go
       (Just outcome, others) -> pure (Just (outcome, (had + 1, others)))
       (Nothing, _) -> do
         let received = had + IntMap.size early
+        when (received == 0) begin
         came <- atomically $ (Right <$> readTBQueue (results channels)) `orElse` endAfter received
         case came of
           Left e -> Nothing <$ mapM_ throwIO e
-          Right outcome -> do
-            when (received == 0) $ awaitWorkers run
-            if order == Unordered || outcomeIndex outcome == had
-              then pure (Just (outcome, (had + 1, early)))
-              else go (had, IntMap.insert (outcomeIndex outcome) outcome early)
+          Right outcome
+            | order == Unordered || outcomeIndex outcome == had ->
+              pure (Just (outcome, (had + 1, early)))
+            | otherwise -> go (had, IntMap.insert (outcomeIndex outcome) outcome early)
+    -- Workers that failed to start send no result: ask before waiting for one,
+    -- but only if there is any item.
+    begin = do
+      some <- atomically $ (readTVar (begun channels) >>= check >> pure True) `orElse` (False <$ endAfter 0)
+      when some $ awaitWorkers run
     endAfter received = do
       end <- readTVar (theEnd channels)
       case end of
