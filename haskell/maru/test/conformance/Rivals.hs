@@ -8,6 +8,7 @@ import Control.Concurrent (forkIO, killThread, threadDelay)
 import Control.Exception
 import Control.Monad (forM_, forever, replicateM_, void)
 import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Char8 as Char8
 import Data.List (group, isInfixOf, sort)
 import Maru.Failure
 import Maru.Internal.Engine
@@ -98,7 +99,8 @@ processes b =
 traces :: IO (Int, Int, [String])
 traces = do
   tasks <- listDirectory "/proc/self/task"
-  children <- concat <$> mapM (\t -> words <$> readFile ("/proc/self/task/" <> t <> "/children")) tasks
+  -- Read to the end before the descriptors are counted.
+  children <- concat <$> mapM (\t -> words . Char8.unpack <$> ByteString.readFile ("/proc/self/task/" <> t <> "/children")) tasks
   descriptors <- listDirectory "/proc/self/fd"
   names <- filter (isInfixOf "maru") <$> listDirectory "/dev/shm"
   pure (length children, length descriptors, names)
