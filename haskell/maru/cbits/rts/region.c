@@ -41,6 +41,9 @@ static int probe(size_t megablocks) {
   W_ limit = RtsFlags.GcFlags.maxHeapSize;
   if (limit && (mblocks_allocated + megablocks) * (IMAGE_BLOCK / BLOCK_SIZE) >= limit)
     return -ENOMEM;
+  W_ space = mblock_address_space.end - mblock_address_space.begin;
+  if (mblocks_allocated + megablocks >= space / IMAGE_BLOCK)
+    return -ENOMEM;
   void *p = mmap(NULL, group_bytes(megablocks), PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (p == MAP_FAILED)
