@@ -58,6 +58,7 @@ backendName b = case b of
 backendFromName :: String -> Maybe Backend
 backendFromName name = find ((== name) . backendName) allBackends
 
+-- | All of them, in the order of the type.
 allBackends :: [Backend]
 allBackends = [minBound .. maxBound]
 

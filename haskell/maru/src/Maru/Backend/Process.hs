@@ -43,7 +43,7 @@ import Maru.Internal.Progress (watch)
 import Maru.Native.Channel (nowNs, observeWord)
 import Maru.Native.Process
 import Maru.Native.Region (Region, newRegion, regionGet, regionRelease, unpack, zeroCopy)
-import Maru.Native.Rts (collapseHeap, rtsProblems)
+import Maru.Native.Rts (collapseHeap, forkHazard)
 import Maru.Native.Totals
 import Maru.Options
 import System.IO.Unsafe (unsafeInterleaveIO)
@@ -156,9 +156,11 @@ engineOn style job = do
 
 newRun :: Style -> Job a b -> IO (Run a b)
 newRun style job = do
-  problems <- rtsProblems
+  hazard <- forkHazard
+  for_ hazard $ \why ->
+    throwIO (Unavailable "a map on forked workers" why "leave that flag out, or use Threads or Sparks")
   byCopy <- if styleByAddress style then crossing (transport options) else pure (Just "sockets carry copies")
-  when (hugePages options) (void collapseHeap)
+  collapsed <- if hugePages options then try collapseHeap else pure (Right 0)
   fabric <- styleFabric style (jobWorkers job)
   feed <- startFeed (jobInputs job) (ringNews fabric)
   self <- getProcessID
@@ -169,7 +171,7 @@ newRun style job = do
       <*> newIORef now
       <*> newMVar ()
       <*> newIORef (emptyState job)
-  traverse_ (note run) problems
+  either (\e -> note run (displayException (e :: Unavailable))) (const (pure ())) collapsed
   traverse_ (\why -> note run ("results cross by copy: " <> why)) byCopy
   pure run
   where
@@ -229,9 +231,13 @@ change run = modifyIORef' (runState run)
 note :: Run a b -> String -> IO ()
 note run line = do
   before <- stNotes <$> readIORef (runState run)
-  unless (line `elem` before) $ do
+  unless (line `elem` before || length before >= mostNotes) $ do
     change run (\s -> s {stNotes = line : before})
     sayOnBoard line
+
+-- A report is read by a person.
+mostNotes :: Int
+mostNotes = 40
 
 -- The consumer ---------------------------------------------------------------
 

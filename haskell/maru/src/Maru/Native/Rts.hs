@@ -15,7 +15,7 @@ module Maru.Native.Rts
     gcElapsedNs,
 
     -- * What this program allows
-    rtsProblems,
+    forkHazard,
 
     -- * Exceptions
     ShippedException (..),
@@ -28,14 +28,11 @@ import Control.Exception (SomeException, throwIO)
 import Control.Monad (void)
 import Data.Int (Int64)
 import Data.Word (Word64)
-import Foreign.C (CBool (..), CString, Errno (..), errnoToIOError, peekCString)
-import Foreign.Ptr (Ptr, nullPtr)
+import Foreign.C (CBool (..), Errno (..), errnoToIOError)
+import Foreign.Ptr (Ptr)
 import GHC.Exts (Any, Int (I#), Ptr (Ptr), addr2Int#, addrToAny#, anyToAddr#, int2Addr#, unsafeCoerce#)
 import GHC.IO (IO (IO))
 import Maru.Failure (Unavailable (..))
-
-foreign import ccall unsafe "maru_rts_refusal"
-  c_refusal :: IO CString
 
 foreign import ccall unsafe "maru_rts_nonmoving"
   c_nonmoving :: IO CBool
@@ -83,18 +80,12 @@ setAllocArea = c_setAllocArea . fromIntegral
 allocArea :: IO Int
 allocArea = fromIntegral <$> c_allocArea
 
--- | What in this program's run-time system stands in the way, one line each;
--- empty: nothing. With @--nonmoving-gc@ forked workers as such are unsafe (GHC
--- 9.0: they may hang), with or without results by address.
-rtsProblems :: IO [String]
-rtsProblems = do
-  refusal <- c_refusal
+-- | Why forked workers are unsafe in this program, if they are. With
+-- @--nonmoving-gc@ they may hang (GHC 9.0, observed), however results cross.
+forkHazard :: IO (Maybe String)
+forkHazard = do
   nonmoving <- c_nonmoving
-  why <- if refusal == nullPtr then pure [] else (: []) <$> peekCString refusal
-  pure
-    ( ["forked workers are unsafe: the program runs with --nonmoving-gc" | nonmoving /= 0]
-        <> ["no results by address: " <> line | nonmoving == 0, line <- why]
-    )
+  pure (if nonmoving /= 0 then Just "the program runs with --nonmoving-gc" else Nothing)
 
 -- | Collapses the heap into huge pages, so that a fork has fewer page tables to
 -- copy; how many bytes were collapsed. Copy-on-write then works on 2 MiB at a
