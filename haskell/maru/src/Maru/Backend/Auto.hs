@@ -1,13 +1,14 @@
 {-# LANGUAGE RankNTypes #-}
 {-# LANGUAGE ScopedTypeVariables #-}
 
--- | Measures the first items in the caller, then decides where the rest is
--- evaluated.
+-- | Measures some of the items in the caller, and decides again and again
+-- whether the rest is worth workers.
 --
 -- The bargain (Maru.Options.Auto): a list that takes 50 ms or more is at most
--- 5 % slower than 'Sequential', a shorter one at most 2 ms. So at most
--- 'sampleNs' is spent on measuring, and workers are started only for work that
--- is known to be there (cells already walked) and long enough to pay for them.
+-- 5 % slower than 'Sequential', a shorter one at most 2 ms. So one item is
+-- measured for every 'stretchNs' of work, and workers are started only for work
+-- that is known to be there (cells already walked) and long enough to pay for
+-- them. Only the latest measurements count: items may become dearer.
 module Maru.Backend.Auto
   ( Decision (..),
     decide,
@@ -20,26 +21,34 @@ where
 import Control.Concurrent
 import Control.Exception
 import Control.Monad (void)
-import Data.IORef (mkWeakIORef, newIORef, readIORef)
+import Data.IORef
 import Data.Int (Int64)
-import Data.Maybe (isJust)
+import Data.List (sort)
+import Data.Maybe (fromMaybe, isJust)
 import Data.Word (Word64)
 import GHC.Clock (getMonotonicTimeNSec)
 import Maru.Internal.Feed
 import Maru.Internal.Normal (normalised)
 import Maru.Native.Force (normalise)
 import Maru.Native.Process (residentBytes)
-import System.IO.Unsafe (unsafeInterleaveIO)
+import System.CPUTime (getCPUTime)
+import System.IO.Unsafe (unsafeInterleaveIO, unsafePerformIO)
 
--- | What the first items showed.
+-- | What the measured items showed, in nanoseconds.
 data Sample = Sample
-  { sampleItems :: !Int,
-    -- | Evaluating them.
-    sampleWorkNs :: !Int64,
-    -- | Walking their results once more: what carrying them costs grows with it.
-    sampleWalkNs :: !Int64
+  { -- | Evaluating the latest three, the newest first.
+    sampleWork :: ![Double],
+    -- | Walking a result once more: what carrying it costs grows with it.
+    sampleWalk :: !Double
   }
   deriving (Eq, Show)
+
+-- | The median: one item in which the collector ran says nothing. Of two
+-- measurements the lower one.
+typical :: Sample -> Double
+typical (Sample work _) = case drop ((length work - 1) `div` 2) (sort work) of
+  ns : _ -> max 1 ns
+  [] -> 1
 
 data Decision = InCaller | OnWorkers
   deriving (Eq, Show)
@@ -48,49 +57,164 @@ data Decision = InCaller | OnWorkers
 -- are known to follow. Pure, for its tests.
 --
 -- Workers pay when what they take off the caller exceeds what they cost:
--- starting them, and carrying results (building a copy costs about four walks,
+-- starting them, and carrying results (building a copy costs about eight walks,
 -- measured).
 decide :: Int -> Int64 -> Sample -> Int -> Decision
-decide workers forkNs (Sample items work walk) ahead
-  | workers < 2 || items == 0 = InCaller
+decide workers forkNs sample ahead
+  | workers < 2 || not (believable sample) = InCaller
   | carrying > 0.5 * perItem = InCaller
   | alone > together + 2 * starting = OnWorkers
   | otherwise = InCaller
   where
-    perItem = fromIntegral work / fromIntegral items :: Double
-    carrying = 4 * fromIntegral walk / fromIntegral items
+    perItem = typical sample
+    carrying = 8 * sampleWalk sample
     starting = fromIntegral forkNs * fromIntegral workers
     alone = perItem * fromIntegral ahead
     together = starting + (perItem + carrying) * fromIntegral ahead / fromIntegral workers
 
--- | At most so many nanoseconds are spent on measuring.
-sampleNs :: Int64
-sampleNs = 1000000
+-- | A first item may have been dear because it was the first; one that took
+-- 20 ms pays for the mistake.
+believable :: Sample -> Bool
+believable (Sample work _) = case work of
+  [] -> False
+  [ns] -> ns > 20000000
+  _ -> True
+
+-- | One item is measured for so much work: measuring takes a microsecond.
+stretchNs :: Double
+stretchNs = 200000
+
+-- | Where the map is.
+data Place a = Place
+  { placeIndex :: !Int,
+    placeSample :: !Sample,
+    -- | Measurements so far.
+    placeProbes :: !Int,
+    -- | What a worker costs, as far as is known; 0: it was not asked yet.
+    placeForkNs :: !Int64,
+    -- | Items between the last two measurements.
+    placeStretch :: !Int,
+    -- | Cells below this index are known to exist; the list from there on.
+    placeKnown :: !Int,
+    placeBeyond :: [a],
+    -- | There is no cell beyond.
+    placeEnds :: !Bool,
+    -- | Not before this index is it worth looking further ahead, and how long to
+    -- wait after that: a slow spine is asked ever more rarely.
+    placeLook :: !Int,
+    placePatience :: !Int
+  }
 
 -- | @autoMap workers costOfFork parallel f xs@. @parallel offset rest@ maps the
 -- rest of the list on workers.
 autoMap :: forall a b. Int -> IO Int64 -> (Int -> [a] -> IO [b]) -> (a -> b) -> [a] -> IO [b]
-autoMap workers costOfFork parallel f = sampling 0 (Sample 0 0 0)
+autoMap workers costOfFork parallel f list
+  | workers < 2 = pure (map (normalised . f) list)
+  | otherwise = probe (Place 0 (Sample [] 0) 0 0 0 0 [] False 0 8) list
   where
-    sampling _ _ [] = pure []
-    sampling i sample xs@(x : rest)
-      | workers < 2 = pure (map (normalised . f) xs)
-      | sampleWorkNs sample + sampleWalkNs sample >= sampleNs = choose i sample xs
-      | otherwise = do
-        (value, sample') <- measure sample (f x)
-        (value :) <$> unsafeInterleaveIO (sampling (i + 1) sample' rest)
-    choose i sample xs = do
-      forkNs <- costOfFork
-      ahead <- walkAhead (cellsWorth sample (8 * forkNs * fromIntegral workers)) xs
-      case decide workers forkNs sample ahead of
-        OnWorkers -> parallel i xs
-        InCaller -> here (max 1 ahead) i sample xs
-    -- So many items are mapped here before looking again.
-    here :: Int -> Int -> Sample -> [a] -> IO [b]
-    here 0 i sample xs = choose i sample xs
-    here _ _ _ [] = pure []
-    here n i sample (x : rest) =
-      (normalised (f x) :) <$> unsafeInterleaveIO (here (n - 1) (i + 1) sample rest)
+    probe :: Place a -> [a] -> IO [b]
+    probe _ [] = pure []
+    probe place0 xs@(x : rest) = do
+      (decision, place) <- choose workers costOfFork (reached xs place0)
+      case decision of
+        OnWorkers -> parallel (placeIndex place) xs
+        InCaller -> do
+          (value, cost) <- measured (placeProbes place < 2 || placeProbes place `mod` 8 == 0) (f x)
+          let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
+          (value :) <$> unsafeInterleaveIO (stretch after value cost rest)
+
+    -- Maps some items here, on demand, without measuring each.
+    stretch :: Place a -> b -> IORef (Maybe Cost) -> [a] -> IO [b]
+    stretch place0 value cost xs = do
+      place <- learn place0 value cost
+      begun <- getMonotonicTimeNSec
+      let n = placeStretch place
+          -- The clock is looked at now and then: it costs as much as an item may.
+          go k cells
+            | k == n || k `mod` 16 == 15 = unsafePerformIO (pause k cells)
+            | otherwise = on k cells
+          on _ [] = []
+          on k (c : cells) = normalised (f c) : go (k + 1 :: Int) cells
+          pause k cells = do
+            took <- subtract begun <$> getMonotonicTimeNSec
+            if k == n || overdue took then probe (paced took k place) cells else pure (on k cells)
+      pure (go 0 xs)
+
+-- | With what the measured item has shown. A consumer that walks the list before
+-- it looks at the elements has not evaluated it: that is done now, and the next
+-- time later, for it takes two switches between threads.
+learn :: Place a -> b -> IORef (Maybe Cost) -> IO (Place a)
+learn place value cost = do
+  seen <- readIORef cost
+  case seen of
+    Just c -> pure (next stretchNs c)
+    Nothing -> do
+      beside value
+      late <- readIORef cost
+      pure (maybe place {placeStretch = 1} (next (25 * stretchNs)) late)
+  where
+    next ns c = let sample = with c (placeSample place) in place {placeSample = sample, placeStretch = upTo (ns / typical sample)}
+    upTo = min (2 * placeStretch place + 1) . floor . min 10000
+    with (Cost work walk) (Sample before walked) = Sample (take 3 (work : before)) (fromMaybe walked walk)
+
+-- | After a stretch of so many items that took so long. If it is overdue the next
+-- measurement should come sooner.
+paced :: Word64 -> Int -> Place a -> Place a
+paced took n place = place {placeIndex = placeIndex place + n, placeStretch = if overdue took then n `div` 4 else n}
+
+-- | Items differ, or the consumer is slow: then measuring costs nothing.
+overdue :: Word64 -> Bool
+overdue took = fromIntegral took > 4 * stretchNs
+
+-- | At the cells that begin at the place.
+reached :: [a] -> Place a -> Place a
+reached xs place
+  | placeKnown place > placeIndex place = place
+  | otherwise = place {placeKnown = placeIndex place, placeBeyond = xs}
+
+-- | Nothing is held that the consumer leaves behind.
+forgetful :: Place a -> Place a
+forgetful place
+  | placeKnown place > placeIndex place = place
+  | otherwise = place {placeBeyond = []}
+
+-- | Whether the rest is worth workers. Looks ahead only where enough cells would
+-- make it so.
+choose :: Int -> IO Int64 -> Place a -> IO (Decision, Place a)
+choose workers costOfFork place0
+  | not (believable sample) = pure (InCaller, place0)
+  | otherwise = do
+    place <- priced costOfFork place0
+    let forkNs = placeForkNs place
+        wanted = cellsWorth workers forkNs sample
+    case decide workers forkNs sample wanted of
+      InCaller -> pure (InCaller, place)
+      OnWorkers -> do
+        place' <- lookAhead wanted place
+        pure (decide workers forkNs sample (placeKnown place' - placeIndex place'), place')
+  where
+    sample = placeSample place0
+
+-- | Knows what a worker costs. Asking takes some microseconds; the heap grows.
+priced :: IO Int64 -> Place a -> IO (Place a)
+priced costOfFork place
+  | placeForkNs place > 0 && placeProbes place `mod` 16 /= 0 = pure place
+  | otherwise = (\ns -> place {placeForkNs = max 1 ns}) <$> costOfFork
+
+-- | Sees to it that so many cells from the place on are known, if they are there
+-- soon.
+lookAhead :: Int -> Place a -> IO (Place a)
+lookAhead wanted place
+  | missing <= 0 || placeEnds place || placeIndex place < placeLook place = pure place
+  | otherwise = do
+    (n, ends) <- walkAhead missing (placeBeyond place)
+    let seen = place {placeKnown = placeKnown place + n, placeBeyond = drop n (placeBeyond place), placeEnds = ends}
+    pure $
+      if n < missing && not ends
+        then seen {placeLook = placeIndex place + placePatience place, placePatience = 2 * placePatience place}
+        else seen
+  where
+    missing = placeIndex place + wanted - placeKnown place
 
 -- | Nanoseconds until one more worker works, for the heap as it is: page tables
 -- are copied (20 us a MiB, measured).
@@ -99,51 +223,66 @@ forkCost = do
   resident <- residentBytes
   pure (700000 + 20000 * fromIntegral (resident `div` 1048576))
 
--- | How many items take that long, within reason.
-cellsWorth :: Sample -> Int64 -> Int
-cellsWorth (Sample items work _) ns =
-  fromIntegral (max 1 (min 20000 (ns * fromIntegral items `div` max 1 work)))
+-- | How many items are worth eight starts of all workers, within reason.
+cellsWorth :: Int -> Int64 -> Sample -> Int
+cellsWorth workers forkNs sample =
+  max 1 (ceiling (min 20000 (8 * fromIntegral forkNs * fromIntegral workers / typical sample)))
 
--- | How many cells follow, up to a number; gives a slow spine one millisecond.
-walkAhead :: Int -> [a] -> IO Int
+-- | How many cells follow, up to a number, and whether these are all; gives a
+-- slow spine one millisecond.
+walkAhead :: Int -> [a] -> IO (Int, Bool)
 walkAhead wanted xs = do
-  progress <- newEmptyMVar
-  feed <- startFeed xs (void (tryPutMVar progress ()))
+  feed <- startFeed xs (pure ())
   wantUpTo feed wanted
   let wait slices = do
+        -- It walks what is there before this thread runs again.
+        yield
         seen <- known feed
         if slices == 0 || knownCount seen >= wanted || isJust (knownEnd seen)
-          then knownCount seen <$ forkIO (stopFeed feed)
-          else do
-            -- Either more has been walked, or some time has passed.
-            yield
-            _ <- tryTakeMVar progress
-            threadDelay 50
-            wait (slices - 1 :: Int)
+          then (knownCount seen, isJust (knownEnd seen)) <$ forkIO (stopFeed feed)
+          else threadDelay 50 >> wait (slices - 1 :: Int)
   wait 20
 
--- | Evaluates one result in a thread beside the consumer: what @f@ throws must
--- not be mistaken for an exception thrown at the consumer, and becomes the
--- element, not the list.
-measure :: forall b. Sample -> b -> IO (b, Sample)
-measure (Sample items work walk) y = do
-  box <- newEmptyMVar
-  helper <- mask_ (forkIOWithUnmask (evaluateInto box))
-  -- Nobody waits any more: the thread ends too.
+-- Measuring ------------------------------------------------------------------
+
+-- | Nanoseconds to evaluate a result, and to walk it once more if that was
+-- measured.
+data Cost = Cost !Double !(Maybe Double)
+
+-- | The value, which when it is looked at becomes evaluated to normal form and
+-- leaves its cost in the cell.
+measured :: Bool -> b -> IO (b, IORef (Maybe Cost))
+measured walking y = do
+  cell <- newIORef Nothing
+  let value = unsafePerformIO $ do
+        work <- costing (normalise y)
+        walk <- if walking then Just <$> costing (normalise y) else pure Nothing
+        writeIORef cell (Just (Cost work walk))
+        pure y
+  pure (value, cell)
+
+-- | Nanoseconds, of the clock or of the processor, whichever are fewer: time in
+-- which somebody else had the core is not the item's.
+costing :: IO () -> IO Double
+costing act = do
+  cpu0 <- getCPUTime
+  clock0 <- getMonotonicTimeNSec
+  act
+  clock1 <- getMonotonicTimeNSec
+  cpu1 <- getCPUTime
+  pure (min (fromIntegral (clock1 - clock0)) (fromIntegral (cpu1 - cpu0) / 1000))
+
+-- | Evaluates in a thread beside the consumer: what evaluation throws must not
+-- be mistaken for an exception thrown at the consumer. It stays in the value.
+beside :: b -> IO ()
+beside value = do
+  done <- newEmptyMVar
+  helper <- mask_ (forkIOWithUnmask (\unmask -> attempt (unmask (void (evaluate value))) >>= putMVar done))
+  -- When nobody waits any more the thread ends too.
   waiting <- newIORef ()
   _ <- mkWeakIORef waiting (killThread helper)
-  (value, more, again) <- takeMVar box
+  _ <- takeMVar done
   readIORef waiting
-  pure (value, Sample (items + 1) (work + fromIntegral more) (walk + fromIntegral again))
   where
-    evaluateInto :: MVar (b, Word64, Word64) -> (forall x. IO x -> IO x) -> IO ()
-    evaluateInto box unmask = do
-      start <- getMonotonicTimeNSec
-      result <- try (unmask (normalise y))
-      end <- getMonotonicTimeNSec
-      case result of
-        Left e -> putMVar box (throw (e :: SomeException), end - start, 0)
-        Right () -> do
-          normalise y
-          walked <- getMonotonicTimeNSec
-          putMVar box (y, end - start, walked - end)
+    attempt :: IO () -> IO (Either SomeException ())
+    attempt = try

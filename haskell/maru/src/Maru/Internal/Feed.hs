@@ -14,8 +14,9 @@ where
 
 import Control.Concurrent (MVar, ThreadId, forkIOWithUnmask, killThread, newEmptyMVar, takeMVar, tryPutMVar)
 import Control.Exception (SomeException, evaluate, try)
-import Control.Monad (void, when)
+import Control.Monad (unless, void, when)
 import Data.IORef (IORef, newIORef, readIORef, writeIORef)
+import GHC.Conc (ThreadStatus (..), threadStatus)
 
 -- | How the input ends.
 data End
@@ -47,7 +48,8 @@ startFeed xs notify = do
   wake <- newEmptyMVar
   let walk n cells = do
         limit <- readIORef goal
-        if n >= limit then takeMVar wake >> walk n cells else step n cells
+        unless (limit < 0) $
+          if n >= limit then takeMVar wake >> walk n cells else step n cells
       step n cells = do
         cell <- try (evaluate cells)
         case cell of
@@ -64,9 +66,19 @@ known = readIORef . feedKnown
 wantUpTo :: Feed -> Int -> IO ()
 wantUpTo feed n = do
   before <- readIORef (feedGoal feed)
-  when (n > before) $ do
+  -- A goal below zero is the end.
+  when (before >= 0 && n > before) $ do
     writeIORef (feedGoal feed) n
     void (tryPutMVar (feedWake feed) ())
 
+-- | Ends the walk; idempotent. A walker that waits inside the input (for a file,
+-- a socket, a clock) is not interrupted but ends by itself afterwards: an
+-- exception thrown there could stay in the cell, which others may hold too.
 stopFeed :: Feed -> IO ()
-stopFeed = killThread . feedThread
+stopFeed feed = do
+  writeIORef (feedGoal feed) (-1)
+  void (tryPutMVar (feedWake feed) ())
+  status <- threadStatus (feedThread feed)
+  case status of
+    ThreadBlocked _ -> pure ()
+    _ -> killThread (feedThread feed)

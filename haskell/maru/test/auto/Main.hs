@@ -1,0 +1,126 @@
+-- | The default back end's decisions, with workers that only note that they were
+-- asked.
+module Main (main) where
+
+import Control.Concurrent (threadDelay)
+import Control.Exception (ErrorCall, evaluate, try)
+import Data.IORef
+import Data.Int (Int64)
+import Data.List (foldl')
+import Data.Maybe (isNothing)
+import Maru.Backend.Auto
+import System.IO.Unsafe (unsafeInterleaveIO)
+import System.Timeout (timeout)
+import Test.Tasty (TestTree, defaultMain, testGroup)
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
+
+main :: IO ()
+main = defaultMain (testGroup "auto" [decisions, lists, places])
+
+decisions :: TestTree
+decisions =
+  testGroup
+    "decide"
+    [ testCase "much work that is known to be there goes to workers" $
+        decide 2 fork (Sample [1e6, 1e6] 1e3) 100 @?= OnWorkers,
+      testCase "little work does not" $
+        decide 2 fork (Sample [1e6, 1e6] 1e3) 3 @?= InCaller,
+      testCase "results that are dear to carry do not" $
+        decide 2 fork (Sample [1e6, 1e6] 1e5) 1000 @?= InCaller,
+      testCase "one worker is no worker" $
+        decide 1 fork (Sample [1e6, 1e6] 1e3) 1000 @?= InCaller,
+      testCase "nothing is known from nothing, nor from one cheap item" $ do
+        decide 2 fork (Sample [] 0) 1000 @?= InCaller
+        decide 2 fork (Sample [1e6] 1e3) 1000 @?= InCaller,
+      testCase "one very dear item is believed" $
+        decide 2 fork (Sample [1e8] 1e3) 9 @?= OnWorkers,
+      testCase "one outlier of three is not" $
+        decide 2 fork (Sample [100, 1e8, 100] 1) 1000 @?= InCaller,
+      testCase "a large heap, which makes workers dear, needs more work" $ do
+        decide 2 fork (Sample [1e6, 1e6] 1e3) 20 @?= OnWorkers
+        decide 2 (20 * fork) (Sample [1e6, 1e6] 1e3) 20 @?= InCaller
+    ]
+
+fork :: Int64
+fork = 700000
+
+-- | Where workers were asked for, and the list.
+auto :: (a -> b) -> [a] -> IO (IORef (Maybe Int), [b])
+auto f xs = do
+  asked <- newIORef Nothing
+  let parallel offset rest = map f rest <$ writeIORef asked (Just offset)
+  ys <- autoMap 2 (pure fork) parallel f xs
+  pure (asked, ys)
+
+lists :: TestTree
+lists =
+  testGroup
+    "equals map"
+    [ testCase "for every length, elements first" $
+        mapM_ (\n -> auto (* 2) [1 .. n] >>= \(_, ys) -> ys @?= map (* 2) [1 .. n :: Int]) [0, 1, 2, 3, 10, 100, 1000, 30000],
+      testCase "for a consumer that walks the list first" $ do
+        (_, ys) <- auto (* 2) [1 .. 5000 :: Int]
+        length ys @?= 5000
+        ys @?= map (* 2) [1 .. 5000],
+      testCase "the first result needs no second input" $ do
+        (_, ys) <- auto (+ 1) (1 : undefined)
+        take 1 ys @?= [2 :: Int],
+      testCase "an input without end" $ do
+        (_, ys) <- auto (+ 1) [0 :: Int ..]
+        take 1000 ys @?= [1 .. 1000],
+      testCase "what one item throws is that element" $ do
+        (_, ys) <- auto (\x -> if even x then error "even" else x) [1 .. 9 :: Int]
+        length ys @?= 9
+        outcomes <- mapM (try . evaluate) ys :: IO [Either ErrorCall Int]
+        map (either (const Nothing) Just) outcomes @?= [if even x then Nothing else Just x | x <- [1 .. 9]],
+      testCase "an item that is given up is there when it is asked for again" $ do
+        (_, ys) <- auto (\n -> turns (n * 20000000)) [1, 0, 0 :: Int]
+        first <- timeout 1000 (evaluate (sum ys))
+        assertBool "too fast to be given up" (isNothing first)
+        sum ys @?= turns 20000000 + 2 * turns 0,
+      testCase "three million items in constant memory (run with -M64m)" $ do
+        -- Read, so that no constant holds the whole input.
+        n <- readIORef =<< newIORef (3000000 :: Int)
+        (_, ys) <- auto (+ 1) [1 .. n]
+        foldl' (+) 0 ys @?= n * (n + 3) `div` 2
+    ]
+
+places :: TestTree
+places =
+  testGroup
+    "where the work is done"
+    [ testCase "cheap items stay with the caller" $ do
+        (asked, ys) <- auto (+ 1) [1 .. 50000 :: Int]
+        foldl' (+) 0 ys @?= sum [2 .. 50001]
+        readIORef asked >>= (@?= Nothing),
+      testCase "dear items go to workers after a few" $ do
+        (asked, ys) <- auto dear [1 .. 60]
+        foldl' (+) 0 ys @?= sum (map dear [1 .. 60])
+        readIORef asked >>= within 1 10,
+      testCase "items that become dear go then" $ do
+        (asked, ys) <- auto (\i -> if i < 2000 then i else dear i) [0 .. 2060]
+        _ <- evaluate (foldl' (+) 0 ys)
+        readIORef asked >>= within 2000 2030,
+      testCase "a slow spine keeps its items with the caller" $ do
+        (asked, ys) <- slow [1 .. 5] >>= auto dear
+        _ <- evaluate (foldl' (+) 0 ys)
+        readIORef asked >>= (@?= Nothing)
+    ]
+  where
+    within low high asked = case asked of
+      Just at | low <= at && at <= high -> pure ()
+      other -> assertFailure ("workers were asked for at " ++ show other)
+    slow [] = pure []
+    slow (x : rest) = unsafeInterleaveIO (threadDelay 30000 >> (x :) <$> slow rest)
+
+-- | Some milliseconds.
+dear :: Int -> Int
+dear i = turns (3000000 + i)
+
+-- Each turn needs the one before.
+turns :: Int -> Int
+turns n = go n n
+  where
+    go 0 x = x
+    go k x = go (k - 1 :: Int) (x * 6364136223846793005 + 1442695040888963407)
+{-# NOINLINE turns #-}
