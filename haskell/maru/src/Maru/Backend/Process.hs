@@ -97,6 +97,8 @@ data State a b = State
     -- last batch. The look-ahead counts from here.
     stTaken :: !Int,
     stTries :: !(IntMap Int),
+    -- | Workers that ended since anything arrived.
+    stBarren :: !Int,
     -- | The planner's last chunk size.
     stSize :: !Int,
     stClosed :: !Bool,
@@ -200,6 +202,7 @@ emptyState job =
       stDelivered = 0,
       stTaken = 0,
       stTries = IntMap.empty,
+      stBarren = 0,
       stSize = 0,
       stClosed = False,
       stFatal = Nothing,
@@ -446,7 +449,7 @@ arrive run i n os = change run $ \s -> case IntMap.lookup i (stMissing s) of
         rest
           | i + n < end = IntMap.insert (i + n) (Missing end (drop n cells)) without
           | otherwise = without
-     in s {stMissing = rest, stArrived = IntMap.insert i (Batch n os) (stArrived s), stItems = stItems s + n}
+     in s {stMissing = rest, stArrived = IntMap.insert i (Batch n os) (stArrived s), stItems = stItems s + n, stBarren = 0}
 
 -- Deaths ---------------------------------------------------------------------
 
@@ -467,21 +470,38 @@ bury run slot w0 death = do
       { stWorkers = IntMap.delete slot (stWorkers st),
         stOrphans = left ++ stOrphans st
       }
-  unless (workerLeaving w || death == Exited logUsedUp || (death == Exited 0 && null left)) $
-    lose run slot death (maybe (firstOf left) pure current)
+  blamed <-
+    if workerLeaving w || death == Exited logUsedUp || (death == Exited 0 && null left)
+      then pure False
+      else lose run slot death (maybe (firstOf left) pure current)
+  unless blamed (giveUpBarren run slot death)
   where
     firstOf = foldr (\k _ -> Just k) Nothing
+
+-- Workers that end again and again without a result, and not because of an item,
+-- would do so for ever: something in their start is wrong.
+giveUpBarren :: Run a b -> Int -> Death -> IO ()
+giveUpBarren run slot death = do
+  change run (\st -> st {stBarren = stBarren st + 1})
+  s <- readIORef (runState run)
+  when (stBarren s > 8 + 4 * jobWorkers (runJob run) && not (stDormant s)) $
+    change run (\st -> st {stFatal = Just (fromMaybe (why s) (stFatal st))})
+  where
+    why s = case lookup death startFailures of
+      Just reason -> toException (Unavailable "a map on forked workers" reason "look at `maru doctor`, or use the Threads back end")
+      Nothing -> toException (WorkerLost (maybe (stNext s) fst (IntMap.lookupMin (stMissing s))) slot death (stBarren s))
 
 missingIn :: State a b -> (Int, Int) -> [Int]
 missingIn s (first, end) = takeWhile (< end) (IntMap.keys (snd (IntMap.split (first - 1) (stMissing s))))
 
 -- A death that was not announced: the item that was being evaluated may be
--- the cause.
-lose :: Run a b -> Int -> Death -> Maybe Int -> IO ()
+-- the cause. 'False': it was in none.
+lose :: Run a b -> Int -> Death -> Maybe Int -> IO Bool
 lose run slot death suspect = do
   s <- readIORef (runState run)
   writeIORef (runState run) s {stLost = stLost s + 1}
-  for_ (suspect >>= culprit s) $ \(key, i) -> do
+  let found = suspect >>= culprit s
+  for_ found $ \(key, i) -> do
     let tries = 1 + IntMap.findWithDefault 0 i (stTries s)
         lost = WorkerLost i slot death tries
     note run (show lost)
@@ -490,6 +510,7 @@ lose run slot death suspect = do
       Retry n | tries <= n -> pure ()
       Fail -> change run (\st -> st {stFatal = Just (toException lost)})
       _ -> giveUp run key i lost
+  pure (isJust found)
   where
     culprit s i = do
       (key, Missing end _) <- IntMap.lookupLE i (stMissing s)

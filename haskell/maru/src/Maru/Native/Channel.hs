@@ -51,11 +51,13 @@ where
 
 import Control.Exception (throwIO)
 import Control.Monad (void)
+import Data.Foldable (fold)
 import Data.Int (Int64)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (FinalizerPtr, ForeignPtr, Ptr, alloca, allocaBytes, mallocForeignPtrBytes, newForeignPtr, peek, peekByteOff, poke, pokeByteOff, withForeignPtr)
-import Foreign.C (CInt (..), Errno (..), eAGAIN, eINTR, eNOSPC, ePIPE, eTIMEDOUT, errnoToIOError)
-import Maru.Failure (Unavailable (..))
+import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eINTR, eNOSPC, ePIPE, eTIMEDOUT, errnoToIOError, withCString)
+import Maru.Failure (BadOptions (..), Unavailable (..))
+import System.Environment (lookupEnv)
 
 data CPolicy
 
@@ -65,15 +67,23 @@ newtype WaitPolicy = WaitPolicy (ForeignPtr CPolicy)
 foreign import ccall unsafe "maru_wait_policy_init"
   c_policyInit :: Ptr CPolicy -> CInt -> IO CInt
 
+foreign import ccall unsafe "maru_wait_kind_of"
+  c_kindOf :: CString -> IO CInt
+
 foreign import ccall unsafe "maru_now_ns"
   nowNs :: IO Int64
 
--- | The adaptive policy.
+-- | The policy that @MARU_WAIT@ names, else the adaptive one. Throws
+-- 'BadOptions' for a name that does not exist or that this build lacks.
 newWaitPolicy :: IO WaitPolicy
 newWaitPolicy = do
   policy <- mallocForeignPtrBytes 16
-  _ <- withForeignPtr policy (`c_policyInit` 0)
-  pure (WaitPolicy policy)
+  asked <- lookupEnv "MARU_WAIT"
+  kind <- maybe (pure 0) (`withCString` c_kindOf) asked
+  r <- if kind < 0 then pure kind else withForeignPtr policy (`c_policyInit` kind)
+  if r == 0 then pure (WaitPolicy policy) else throwIO (BadOptions (unknown asked))
+  where
+    unknown asked = "MARU_WAIT is " <> show (fold asked) <> ", which this build does not have; see `maru run --help`"
 
 -- Log ------------------------------------------------------------------------
 

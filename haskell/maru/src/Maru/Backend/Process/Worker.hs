@@ -10,6 +10,7 @@ module Maru.Backend.Process.Worker
     Cursor (..),
     runWorker,
     logUsedUp,
+    startFailures,
   )
 where
 
@@ -30,6 +31,7 @@ import GHC.IO (unsafeUnmask)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Wire
 import Maru.Codec (Codec (..))
+import Maru.Failure (Death (..))
 import Maru.Internal.Budget (enterWorker)
 import Maru.Native.Channel (nowNs, publishWord)
 import Maru.Native.Process
@@ -96,9 +98,9 @@ prologue :: Assignment a b -> IO ()
 prologue a = do
   prepareChild
   watched <- dieWith (assignedParent a) (assignedParentPidfd a)
-  unless watched (exitNow 71)
+  unless watched (exitNow unwatched)
   sealed <- sealSnapshot (assignedSnapshot a)
-  unless sealed (exitNow 72)
+  unless sealed (exitNow unsealed)
   workerSignals
   enterWorker (assignedSiblings a)
   capabilities <- getNumCapabilities
@@ -309,6 +311,18 @@ publishRecord :: Worker a b -> Int -> Int -> Kind -> IO ()
 publishRecord w bytes i kind = do
   commitRecord (link w) bytes i (kindWord kind)
   writeIORef (freshLog w) False
+
+-- Exit statuses of a worker that could not start.
+unwatched, unsealed :: Int
+unwatched = 71
+unsealed = 72
+
+-- | What they mean.
+startFailures :: [(Death, String)]
+startFailures =
+  [ (Exited unwatched, "a worker could not start a thread to watch the caller"),
+    (Exited unsealed, "a worker could not seal the descriptors that it inherited (is /proc mounted?)")
+  ]
 
 -- | Exit status of a worker whose log is full; no fault of its items.
 logUsedUp :: Int
