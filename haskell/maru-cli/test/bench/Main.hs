@@ -1,0 +1,114 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Rounds and claims, with sides that measure nothing.
+module Main (main) where
+
+import Control.Monad (forM_)
+import Data.Aeson (Value, object, (.=))
+import Data.IORef
+import Data.List (sort)
+import qualified Data.Map.Strict as Map
+import Maru.Cli.Bench (chosen)
+import Maru.Cli.Bench.Map (mapExperiments)
+import Maru.Cli.Bench.Rounds
+import Maru.Cli.Bench.Side
+import Maru.Cli.Output (Table (..))
+import Maru.Cli.Room (Effort (..), Experiment (..))
+import Maru.Control.Ratio
+import Test.Tasty (TestTree, defaultMain, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+
+main :: IO ()
+main = defaultMain (testGroup "bench" [running, claiming, reading, naming])
+
+sampleOf :: Double -> Value
+sampleOf wall = object ["meter" .= object ["wall_ns" .= wall]]
+
+sides :: [Side]
+sides = [Side name [] | name <- ["a", "b", "c"]]
+
+-- | The n-th measurement of a side takes what the function says; also which
+-- sides were measured, in order.
+play :: Effort -> (String -> Int -> Double) -> [Claim] -> IO (Rounds, [String])
+play effort cost claims = do
+  counts <- newIORef Map.empty
+  order <- newIORef []
+  let measure side = do
+        let name = sideName side
+        n <- Map.findWithDefault 0 name <$> readIORef counts
+        modifyIORef' counts (Map.insert name (n + 1))
+        modifyIORef' order (name :)
+        pure (sampleOf (cost name n))
+  rounds <- runRounds effort (const (pure ())) measure sides (const claims)
+  (,) rounds . reverse <$> readIORef order
+
+running :: TestTree
+running =
+  testGroup
+    "rounds"
+    [ testCase "every side in every round, in rotated order" $ do
+        (_, order) <- play Quick (\_ _ -> 1) []
+        order @?= ["a", "b", "c", "b", "c", "a", "c", "a", "b"],
+      testCase "rotation keeps everybody" $
+        forM_ [0 .. 7] $ \k -> sort (rotated k [1 .. 3 :: Int]) @?= [1, 2, 3],
+      testCase "what is clear takes the fewest rounds" $ do
+        (rounds, _) <- play Full (\name _ -> if name == "a" then 2 else 1) [faster]
+        length (samplesOf rounds "c") @?= fewestPairs,
+      testCase "what is not takes more, of its own sides, up to the most" $ do
+        (rounds, _) <- play Full (\name n -> if name == "a" && even n then 0.5 else 1) [faster]
+        length (samplesOf rounds "a") @?= mostPairs
+        length (samplesOf rounds "b") @?= mostPairs
+        length (samplesOf rounds "c") @?= fewestPairs
+        judgedVerdict (judgeClaim rounds faster) @?= Undecided,
+      testCase "it stops when it has become clear" $ do
+        (rounds, _) <- play Full (\name n -> if name == "a" && n < 3 then 0.5 else if name == "a" then 2 else 1) [faster]
+        let n = length (samplesOf rounds "a")
+        assertBool (show n) (n > fewestPairs && n < mostPairs)
+        judgedVerdict (judgeClaim rounds faster) @?= Holds
+    ]
+  where
+    faster = ratio "a / b" (AtLeast 1) wallNs "a" "b"
+
+claiming :: TestTree
+claiming =
+  testGroup
+    "claims"
+    [ testCase "a ratio pairs the runs of one round" $ do
+        (rounds, _) <- play Quick (\name n -> fromIntegral (n + 1) * (if name == "a" then 3 else 1)) []
+        claimValues (ratio "" (AtLeast 1) wallNs "a" "b") rounds @?= [3, 3, 3],
+      testCase "a side that was not measured gives no verdict" $ do
+        (rounds, _) <- play Quick (\_ _ -> 1) []
+        let judged = judgeClaim rounds (ratio "" (AtLeast 1) wallNs "a" "nobody")
+        judgedVerdict judged @?= Undecided
+        judgedEstimate judged @?= Nothing,
+      testCase "the table has a row a claim, the line names the losses" $ do
+        (rounds, _) <- play Full (\name _ -> if name == "a" then 2 else 1) []
+        let judged = map (judgeClaim rounds) [ratio "won" (AtLeast 1) wallNs "a" "b", ratio "lost" (AtMost 1) wallNs "a" "b"]
+        map last (tableRows (claimsTable judged)) @?= ["holds", "FAILS"]
+        claimsLine judged @?= "1 of 2 claims hold; FAIL: lost"
+    ]
+
+reading :: TestTree
+reading =
+  testGroup
+    "samples"
+    [ testCase "two processes take from the first start to the last end" $
+        wallNs (object ["together" .= [span' 10 50, span' 12 90]]) @?= Just 80,
+      testCase "one process takes what it says" $ wallNs (sampleOf 7) @?= Just 7,
+      testCase "what is not there is not a number" $ number ["meter", "gc_ns"] (sampleOf 7) @?= Nothing
+    ]
+  where
+    span' :: Double -> Double -> Value
+    span' start end = object ["meter" .= object ["start_ns" .= start, "end_ns" .= end]]
+
+naming :: TestTree
+naming =
+  testGroup
+    "names"
+    [ testCase "a room's name stands for all of its experiments" $
+        fmap (map experimentName) (chosen mapExperiments ["map"]) @?= Right (map experimentName mapExperiments),
+      testCase "an experiment's for itself" $
+        fmap (map experimentName) (chosen mapExperiments ["map/channel"]) @?= Right ["map/channel"],
+      testCase "a part of a name for nothing" $
+        either (const True) (const False) (chosen mapExperiments ["map/chan"]) @?= True
+    ]
