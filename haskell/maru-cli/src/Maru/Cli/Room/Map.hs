@@ -13,6 +13,7 @@ import Maru.Cli.Bench.Map (mapExperiments)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.Room.Map.Gc (gcTuner)
+import Maru.Cli.Room.Map.Page (mapPage)
 import Maru.Control.Plot
 import Maru.Control.Sim.Map
 import Maru.Native.Probe
@@ -24,7 +25,8 @@ import Text.Read (readMaybe)
 mapRoom :: Room
 mapRoom =
   (room "map" "one heap and one garbage collector for all cores")
-    { roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "zero-copy results" zeroCopy],
+    { roomTop = Just mapPage,
+      roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "zero-copy results" zeroCopy],
       roomSimulators = [mapSimulator],
       roomTuners = [gcTuner],
       roomExperiments = mapExperiments
