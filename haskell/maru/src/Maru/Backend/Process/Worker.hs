@@ -128,7 +128,8 @@ work w = do
       _ <- forkIO (freeStuck main)
       for_ (assignedSegments a) $ \s ->
         runItems w (segmentFirst s) (segmentCount s) (segmentCells s)
-      claimLoop w (assignedCursor a)
+      noting <- gcElapsedNs
+      claimLoop w (Collected (startedNs w) noting) (assignedCursor a)
   where
     a = assignment w
 
@@ -153,35 +154,39 @@ freeStuck worker = look (0 :: Int)
         _ -> look 0
 
 -- Claims until the coordinator has closed the fabric and nothing is left.
-claimLoop :: Worker a b -> Cursor a -> IO ()
-claimLoop w cursor = do
+claimLoop :: Worker a b -> Collected -> Cursor a -> IO ()
+claimLoop w collected cursor = do
   now <- nowNs
-  growNursery w now
+  collected' <- growNursery w now collected
   claimed <- claimChunk (link w) (now + 1000000000)
   case claimed of
     Closed -> pure ()
-    NotYet -> claimLoop w cursor
+    NotYet -> claimLoop w collected' cursor
     Claimed (Chunk first count) -> do
       before <- nowNs
       cells <- reach w cursor first count
       rest <- runItems w first count cells
       after <- nowNs
       chunkDone (link w) count (after - before)
-      claimLoop w (Cursor (first + count) rest)
+      claimLoop w collected' (Cursor (first + count) rest)
+
+-- | When the collector's time was last looked at, and what it was then.
+data Collected = Collected !Int64 !Word64
 
 -- The allocation area is worth more than a second core's collector (measured;
--- docs/map.md), but its pages cost time to touch: it grows with the worker's
--- age.
-growNursery :: Worker a b -> Int64 -> IO ()
-growNursery w now
-  | age < 10000000 = pure ()
+-- docs/map.md), but its pages cost time to touch and do not fit the cache: it
+-- grows while the collector takes more than a twentieth of the time.
+growNursery :: Worker a b -> Int64 -> Collected -> IO Collected
+growNursery w now before@(Collected since spent)
+  | now - since < 5000000 = pure before
   | otherwise = do
+    total <- gcElapsedNs
     area <- allocArea
-    when (area < wanted) (setAllocArea wanted)
-  where
-    age = now - startedNs w
-    most = assignedNursery (assignment w)
-    wanted = if age < 40000000 then min most (16 * 1024 * 1024) else most
+    let share = fromIntegral (total - spent) / fromIntegral (now - since) :: Double
+        most = assignedNursery (assignment w)
+        wanted = min most (area * (if share > 0.25 then 16 else 4))
+    when (share > 0.05 && area < wanted) (setAllocArea wanted)
+    pure (Collected now total)
 
 -- | The cells from @first@ on, at least @count@ of them evaluated. A spine
 -- that this process cannot walk by itself (it comes from a file, or from
