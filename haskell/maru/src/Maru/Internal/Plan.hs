@@ -191,6 +191,6 @@ data ItemCost = ItemCost {costItems :: !Int, costNs :: !Double}
 blend :: Maybe Double -> ItemCost -> Maybe Double
 blend before (ItemCost items ns)
   | items <= 0 = before
-  | otherwise = Just (maybe now (\old -> 0.7 * old + 0.3 * now) before)
+  | otherwise = Just $! maybe now (\old -> 0.7 * old + 0.3 * now) before
   where
     now = ns / fromIntegral items

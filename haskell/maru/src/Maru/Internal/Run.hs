@@ -60,6 +60,7 @@ import Data.Foldable (for_, traverse_)
 import Data.IORef
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
+import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTimeNSec)
 import Maru.Codec (Codec (..))
 import Maru.Internal.Engine
@@ -184,17 +185,20 @@ spawn run fork body = mask_ $
       key <- newKey run
       atomically (modifyTVar' (runAlive run) (+ 1))
       thread <- fork (\restore -> body restore `finally` ended key)
-      pure (Just (IntMap.insert key (killThread thread) others))
+      Just <$> evaluate (IntMap.insert key (killThread thread) others)
   where
     ended key = uninterruptibleMask_ $ do
-      forget run key
+      void (forget run key)
       atomically (modifyTVar' (runAlive run) (subtract 1))
 
 newKey :: Run -> IO Int
 newKey run = atomicModifyIORef' (runKeys run) (\n -> (n + 1, n))
 
-forget :: Run -> Int -> IO ()
-forget run key = modifyMVar_ (runThreads run) (pure . fmap (IntMap.delete key))
+-- | 'False': too late, the run has been stopped and ends the thread of that key.
+forget :: Run -> Int -> IO Bool
+forget run key = modifyMVar (runThreads run) $ \threads -> do
+  threads' <- traverse (evaluate . IntMap.delete key) threads
+  pure (threads', isJust threads')
 
 -- | Starts so many workers. Each runs the initialiser, then its body; the body
 -- gets the worker's number. Starts the progress callback too. Call it once.
@@ -246,13 +250,13 @@ whileRegistered run action = mask $ \restore -> do
   landed <- newEmptyMVar
   key <- newKey run
   let end = throwTo me Ended >> putMVar landed ()
-  live <- modifyMVar (runThreads run) $ \threads ->
-    pure (IntMap.insert key end <$> threads, threads)
-  for_ live $ \_ -> do
+  live <- modifyMVar (runThreads run) $ \threads -> do
+    threads' <- traverse (evaluate . IntMap.insert key end) threads
+    pure (threads', isJust threads)
+  when live $ do
     action restore `catch` \Ended -> pure ()
-    uninterruptibleMask_ (forget run key)
-    stopped <- isStopped run
-    when stopped $ awaitLanding landed
+    inTime <- uninterruptibleMask_ (forget run key)
+    unless inTime $ awaitLanding landed
   where
     -- Blocking lets a pending Ended in; then the second look finds it landed.
     awaitLanding landed =
