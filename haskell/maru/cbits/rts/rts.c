@@ -51,6 +51,15 @@ int64_t maru_rts_alloc_area(void) {
   return (int64_t)RtsFlags.GcFlags.minAllocAreaSize * (int64_t)BLOCK_SIZE;
 }
 
+/* Most bytes of the whole heap from now on; the user's own -M stays where it is lower. */
+void maru_rts_limit_heap(int64_t bytes) {
+  W_ blocks = (W_)bytes / BLOCK_SIZE;
+  if (blocks > UINT32_MAX)
+    return;
+  if (!RtsFlags.GcFlags.maxHeapSize || blocks < RtsFlags.GcFlags.maxHeapSize)
+    RtsFlags.GcFlags.maxHeapSize = (uint32_t)blocks;
+}
+
 /* The run-time system keeps the times of its collections only where someone asked for statistics;
    asking later is the same as +RTS -T from then on. */
 uint64_t maru_rts_gc_elapsed_ns(void) {

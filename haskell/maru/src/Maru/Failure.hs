@@ -39,6 +39,7 @@ instance Show WorkerLost where
       . showString (describe d)
       . showString (if n > 1 then " (try " <> show n <> ")" else "")
     where
+      describe (Exited 251) = " ran out of heap (its -M, or memoryMiB)"
       describe (Exited s) = " left with exit status " <> show s <> "; f must not exit"
       describe (Killed 9) = " was killed by signal 9 (kill -9, or out of memory: see the kernel log)"
       describe (Killed s) = " was killed by signal " <> show s

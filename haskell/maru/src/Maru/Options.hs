@@ -137,9 +137,9 @@ data Options = Options
     -- | MiB of shared pages for results per worker, 1 to 4096; a worker whose
     -- pages are full is replaced. Default 64.
     regionMiB :: !Int,
-    -- | MiB that all workers together may have as private memory; what is
-    -- above is refused with a clear error in the worker that asks. Default: no
-    -- bound but the machine's.
+    -- | MiB that the heaps of all workers together may grow by, divided evenly.
+    -- A worker that needs more ends, and its item is treated as the 'policy'
+    -- says. Default: no bound but the machine's.
     memoryMiB :: !(Maybe Int),
     -- | Seconds without demand for a result after which the workers end (new
     -- ones are started on the next demand). Default 10.

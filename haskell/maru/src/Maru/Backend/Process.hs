@@ -679,6 +679,7 @@ hireOne run slot share = do
   where
     job = runJob run
     options = jobOptions job
+    memory = (\mib -> mib * 1024 * 1024 `div` jobWorkers job) <$> memoryMiB options
     assignment s link region snapshot segments seen =
       Assignment
         { assignedParent = runSelf run,
@@ -695,7 +696,8 @@ hireOne run slot share = do
             Just (at, Missing _ cells) -> Cursor at cells
             Nothing -> Cursor (stNext s) (stCells s),
           assignedKnown = seen,
-          assignedNursery = 64 * 1024 * 1024,
+          assignedNursery = maybe id (\bytes -> min (bytes `div` 4)) memory (64 * 1024 * 1024),
+          assignedMemory = memory,
           assignedSiblings = jobWorkers job
         }
 

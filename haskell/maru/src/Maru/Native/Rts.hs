@@ -11,6 +11,7 @@ module Maru.Native.Rts
     -- * Memory
     setAllocArea,
     allocArea,
+    limitHeap,
     collapseHeap,
     gcElapsedNs,
 
@@ -79,6 +80,14 @@ setAllocArea = c_setAllocArea . fromIntegral
 -- | See 'setAllocArea'.
 allocArea :: IO Int
 allocArea = fromIntegral <$> c_allocArea
+
+foreign import ccall unsafe "maru_rts_limit_heap"
+  c_limitHeap :: Int64 -> IO ()
+
+-- | Most bytes of this process's heap; above it the run-time system ends the
+-- process with status 251.
+limitHeap :: Int -> IO ()
+limitHeap = c_limitHeap . fromIntegral
 
 -- | Why forked workers are unsafe in this program, if they are. With
 -- @--nonmoving-gc@ they may hang (GHC 9.0, observed), however results cross.

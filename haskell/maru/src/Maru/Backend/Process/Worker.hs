@@ -69,6 +69,8 @@ data Assignment a b = Assignment
     assignedKnown :: !Int,
     -- | Bytes of allocation area that a long-lived worker may grow to.
     assignedNursery :: !Int,
+    -- | Bytes that its heap may grow by.
+    assignedMemory :: !(Maybe Int),
     -- | Workers of this map, this one included.
     assignedSiblings :: !Int
   }
@@ -102,6 +104,9 @@ prologue a = do
   sealed <- sealSnapshot (assignedSnapshot a)
   unless sealed (exitNow unsealed)
   workerSignals
+  for_ (assignedMemory a) $ \bytes -> do
+    inherited <- residentBytes
+    limitHeap (inherited + bytes)
   enterWorker (assignedSiblings a)
   capabilities <- getNumCapabilities
   when (capabilities > 1) (setNumCapabilities 1)
