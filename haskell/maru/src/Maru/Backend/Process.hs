@@ -447,9 +447,24 @@ arrive run i n os = change run $ \s -> case IntMap.lookup i (stMissing s) of
   Just (Missing end cells) ->
     let without = IntMap.delete i (stMissing s)
         rest
-          | i + n < end = IntMap.insert (i + n) (Missing end (drop n cells)) without
+          | i + n < end = case after n cells of
+            Rest later -> IntMap.insert (i + n) (Missing end later) without
           | otherwise = without
      in s {stMissing = rest, stArrived = IntMap.insert i (Batch n os) (stArrived s), stItems = stItems s + n, stBarren = 0}
+
+-- | A list whose cells so far are known, behind a constructor: it can be taken
+-- out of another list now, without evaluating a cell that is not known yet.
+-- (A newtype would have no such moment.)
+
+{- HLINT ignore Rest "Use newtype instead of data" -}
+data Rest a = Rest [a]
+
+-- | 'drop', at once. A lazy one would keep the list's beginning, or the state
+-- that it was in, for as long as nobody looks.
+after :: Int -> [a] -> Rest a
+after 0 xs = Rest xs
+after n (_ : xs) = after (n - 1) xs
+after _ [] = Rest []
 
 -- Deaths ---------------------------------------------------------------------
 
@@ -558,8 +573,8 @@ handOut run = do
         plan = publishMore settings cost (isJust (knownEnd seen)) (wantedChunks settings cost (stSize s))
     wantUpTo (runFeed run) (stTaken s + ahead + 1)
     plan run (min (knownCount seen) (stTaken s + ahead) - stNext s) waiting
-    after <- readIORef (runState run)
-    when (Just (stNext after) == (knownCount seen <$ knownEnd seen)) $ do
+    handed <- readIORef (runState run)
+    when (Just (stNext handed) == (knownCount seen <$ knownEnd seen)) $ do
       closeFabric (runFabric run)
       change run (\st -> st {stClosed = True})
   where
@@ -607,15 +622,16 @@ handOutOne run n = do
   let first = stNext s
   -- The piece is known before anybody can claim it.
   taken <- publishChunk (runFabric run) (Chunk first n)
-  when taken $
-    writeIORef
-      (runState run)
-      s
-        { stMissing = IntMap.insert first (Missing (first + n) (stCells s)) (stMissing s),
-          stNext = first + n,
-          stCells = drop n (stCells s),
-          stChunks = stChunks s + 1
-        }
+  let cells = stCells s
+  when taken $ case after n cells of
+    Rest rest ->
+      writeIORef (runState run)
+        $! s
+          { stMissing = IntMap.insert first (Missing (first + n) cells) (stMissing s),
+            stNext = first + n,
+            stCells = rest,
+            stChunks = stChunks s + 1
+          }
   pure taken
 
 -- Workers --------------------------------------------------------------------
