@@ -146,7 +146,7 @@ status 64 "a time such as" maru tune gc --budget soon -- true
 status 64 "Missing: COMMAND" maru tune gc
 
 # ---- bench
-status 64 "known: handover" maru bench wrong
+status 64 "known: map/dispatch" maru bench wrong
 status 69 "cannot make the folder /proc/x" maru bench --out /proc/x
 status 0 "" maru bench --list
 status 0 "" maru bench handover --quick --out "$work/bench"
