@@ -77,6 +77,7 @@ where
 import Control.Exception (CompactionFailed (..), bracket, evaluate, throw, throwIO, try)
 import Control.Parallel.Strategies (Strategy)
 import Data.List (foldl')
+import Data.Maybe (isJust)
 import qualified GHC.Compact as Compact
 import Maru.Backend.Auto (autoMap, forkCost)
 import Maru.Codec
@@ -85,6 +86,7 @@ import Maru.Internal.Budget
 import Maru.Internal.Dispatch (engineOf)
 import Maru.Internal.Engine
 import Maru.Internal.Normal (normalised)
+import Maru.Native.Rts (forkHazard)
 import Maru.Options
 import Maru.Progress (progressBar)
 import System.IO.Unsafe (unsafePerformIO)
@@ -207,11 +209,13 @@ scoped options order codec f xs = bracket acquire stop
       which <- resolveBackend options
       startOn (isolated which) options order codec f xs
 
+-- Where forked workers are unsafe, the caller evaluates all items.
 automatic :: Options -> (a -> b) -> [a] -> IO [b]
 automatic options f xs = do
   checkOptions options
   n <- resolveWorkers options Auto
-  autoMap n forkCost parallel f xs
+  hazard <- forkHazard
+  autoMap (if isJust hazard then 1 else n) forkCost parallel f xs
   where
     parallel offset rest = do
       running <- startOn Shm options Ordered Nothing f rest
