@@ -19,6 +19,24 @@
 -- than once, in a process that shares memory contents but no open files with the
 -- caller: it must be pure. @docs/when-not-to-use.md@ says when all this does not
 -- pay.
+--
+-- __Failure__, for all functions here. What @f@ throws is thrown at its element,
+-- in its own type where the exception can cross, else as 'RemoteException'; that
+-- includes stack and heap overflow and @exitWith@. Besides: 'WorkerLost',
+-- 'Untransferable' at an element; 'BadOptions' and 'Unavailable' (a back end that
+-- this program, its flags or a sandbox do not allow) where the list is first
+-- looked at. A spine that throws does so at its place.
+--
+-- __Laziness__: nothing starts before the list is looked at; the first result
+-- needs no later input.
+--
+-- __Cost__: starting a forked worker copies the caller's page tables, so it grows
+-- with the heap; @maru bench map\/dispatch@ prints what beginning and an item
+-- cost, by back end.
+--
+-- The design is that of three models of parallel Haskell on many cores, here the
+-- back ends 'Sockets' (SAMSoc), 'Stm' (SAMSTM) and 'Shm' (SAMShm); their figures,
+-- beside ours, are in @docs\/experiments.md@.
 module Maru
   ( -- * Mapping
     parMap,
@@ -96,10 +114,16 @@ import System.IO.Unsafe (unsafePerformIO)
 -- Ordered; lazy in both directions: the first result is there before the last
 -- input is demanded, and the look-ahead is bounded. O(1) memory per item that is
 -- under way. Throws at an element what @f@ throws there.
+--
+-- The back end is 'Auto': short lists never leave the caller.
 parMap :: (a -> b) -> [a] -> [b]
 parMap = parMapWith defaultOptions
 
--- | 'parMap' with 'Options'.
+-- | 'parMap' with 'Options'. Throws 'BadOptions' for options out of range.
+--
+-- Items that 'Auto' or 'Sequential' evaluates in the caller are evaluated on
+-- demand, as by 'map', but to normal form; for them 'initialise' is not run and
+-- 'onProgress' is not told. Name another back end where these matter.
 parMapWith :: Options -> (a -> b) -> [a] -> [b]
 parMapWith options f xs = unsafePerformIO $ do
   which <- resolveBackend options
@@ -113,7 +137,9 @@ parFor :: [a] -> (a -> b) -> [b]
 parFor = flip parMap
 
 -- | @parFold op z f xs == foldr op z (map f xs)@ for an associative @op@ with
--- unit @z@. Workers fold, so that one value per segment of 64 items crosses.
+-- unit @z@. Workers fold, so that one value per segment of 64 items crosses. The
+-- whole list is consumed, in constant memory; a segment counts as one item in
+-- 'chunking', 'window' and exceptions. What @f@ throws, the fold throws.
 parFold :: Options -> (b -> b -> b) -> b -> (a -> b) -> [a] -> b
 parFold options op z f xs = foldl' op z (parMapWith options segment (segments xs))
   where
@@ -121,14 +147,15 @@ parFold options op z f xs = foldl' op z (parMapWith options segment (segments xs
     segments [] = []
     segments ys = let (now, later) = splitAt 64 ys in now : segments later
 
--- | 'parMapWith' that works at most so many items ahead of its consumer; for
--- infinite lists too.
+-- | 'parMapWith' that works at most so many items (1 or more) ahead of its
+-- consumer; for infinite lists too. What 'window' says is overruled.
 parBuffer :: Options -> Int -> (a -> b) -> [a] -> [b]
 parBuffer options n = parMapWith options {window = Just n}
 
 -- | For @xs \`using\` procList options@: the elements are evaluated on workers.
 -- Unlike with @parList rdeepseq@ the original elements stay as they are: use the
--- list that comes back.
+-- list that comes back. Elements must be unevaluated to be worth it, and come back
+-- as copies.
 procList :: Options -> Strategy [a]
 procList options xs = pure (parMapWith options id xs)
 
@@ -136,19 +163,25 @@ procList options xs = pure (parMapWith options id xs)
 -- functions or foreign memory, or whose coded form is much smaller.
 --
 -- > parMapVia binary defaultOptions f xs
+--
+-- Back ends that share the caller's heap code and decode all the same. An element
+-- whose bytes cannot be decoded throws. With the back end 'Auto': 'Shm'.
 parMapVia :: Codec b -> Options -> (a -> b) -> [a] -> [b]
 parMapVia codec options f xs = unsafePerformIO $ do
   which <- resolveBackend options
   values <$> startOn (isolated which) options Ordered (Just codec) f xs
 
--- | Scoped: when it returns or throws, the workers are gone. Throws the first
--- exception by index.
+-- | Scoped: when it returns or throws (also an asynchronous exception), the
+-- workers are gone. Throws the first exception by index. O(length) memory: all
+-- results are there when it returns. With the back end 'Auto': 'Shm'.
 parMapM :: Options -> (a -> b) -> [a] -> IO [b]
 parMapM options f xs =
   scoped options Ordered Nothing f xs $
     mapM (either throwIO evaluate . outcomeResult) . outcomes
 
--- | Results with their index, as they come. The list is produced lazily.
+-- | Results with their index, as they come, so one slow item delays no other.
+-- The list is produced lazily; an element of which @f@ threw throws when its value
+-- is looked at, its index does not. With the back end 'Auto': 'Shm'.
 parMapUnordered :: Options -> (a -> b) -> [a] -> IO [(Int, b)]
 parMapUnordered options f xs = do
   which <- resolveBackend options
@@ -156,14 +189,18 @@ parMapUnordered options f xs = do
   pure [(outcomeIndex o, either throw id (outcomeResult o)) | o <- outcomes running]
 
 -- | 'parMapWith', and a look at what has happened so far: which back end ran,
--- how results crossed and why, who died.
+-- how results crossed and why, who died. The second action may be run at any
+-- time and again; it counts what has happened by then. With the back end 'Auto':
+-- 'Shm'.
 parMapReporting :: Options -> (a -> b) -> [a] -> IO ([b], IO Report)
 parMapReporting options f xs = do
   which <- resolveBackend options
   running <- startOn (isolated which) options Ordered Nothing f xs
   pure (values running, report running)
 
--- | A failed item as a value, the others undisturbed.
+-- | A failed item as a value, the others undisturbed: 'Left' for what @f@ threw,
+-- for a lost worker and for a result that cannot cross. Under the policy 'Fail' a
+-- lost worker still ends the list. With the back end 'Auto': 'Shm'.
 parMapTry :: Options -> (a -> b) -> [a] -> [Either ItemFailed b]
 parMapTry options f xs = unsafePerformIO $ do
   which <- resolveBackend options
@@ -174,8 +211,10 @@ parMapTry options f xs = unsafePerformIO $ do
 
 -- | Puts a large input where no worker's garbage collector copies it: reading it
 -- in a worker costs no memory, however much the worker collects. The value is
--- evaluated to normal form and copied once, keeping its sharing; what cannot be
--- moved (functions, pinned byte strings) makes it an ordinary value again.
+-- evaluated to normal form and copied once, keeping its sharing, in time and
+-- memory O(its size). What cannot be moved (functions, mutable objects, pinned
+-- memory such as a strict @ByteString@) makes it an ordinary value again, silently:
+-- correct, but not protected. Throws what evaluating the value throws.
 withInput :: a -> (a -> IO r) -> IO r
 withInput x use = do
   compacted <- try (Compact.compactWithSharing x)
@@ -185,6 +224,7 @@ withInput x use = do
 
 -- Starting -------------------------------------------------------------------
 
+-- What failed throws where it is looked at.
 values :: Running b -> [b]
 values = map (either throw id . outcomeResult) . outcomes
 

@@ -15,7 +15,8 @@ import qualified Data.ByteString.Char8 as Char8
 import qualified Data.ByteString.Lazy as Lazy
 import Text.Read (readEither)
 
--- | Law: @decode c (toStrict (encode c x)) == Right x@.
+-- | Law: @decode c (toStrict (encode c x)) == Right x@. What 'encode' throws counts
+-- as thrown by @f@.
 data Codec b = Codec
   { -- | Runs in the worker; evaluates the result as far as it needs.
     encode :: b -> Lazy.ByteString,
@@ -23,7 +24,8 @@ data Codec b = Codec
     decode :: Strict.ByteString -> Either String b
   }
 
--- | Through the @binary@ package.
+-- | Through the @binary@ package; bytes left over are an error. O(size) on both
+-- sides.
 binary :: Binary b => Codec b
 binary =
   Codec
@@ -35,7 +37,7 @@ binary =
           | otherwise -> Left ("byte " <> show at <> ": bytes left over")
     }
 
--- | The bytes themselves, copied once.
+-- | The bytes themselves, copied once. Never fails.
 rawBytes :: Codec Strict.ByteString
 rawBytes = Codec {encode = Lazy.fromStrict, decode = Right}
 

@@ -15,7 +15,8 @@ import Control.Exception (Exception (..), SomeException)
 
 -- | How a worker ended.
 data Death
-  = -- | It called @exit@ (or @exitWith@ inside @f@) with this status.
+  = -- | It left with this status: C code called @exit@. (Haskell's @exitWith@ is an
+    -- exception like others, thrown at its element.)
     Exited !Int
   | -- | A signal killed it.
     Killed !Int
@@ -26,9 +27,12 @@ data Death
 -- | The worker that evaluated this item died, more often than the policy
 -- retries.
 data WorkerLost = WorkerLost
-  { lostIndex :: !Int,
+  { -- | Of the item, from 0.
+    lostIndex :: !Int,
+    -- | The last worker that had it, from 0.
     lostWorker :: !Int,
     lostDeath :: !Death,
+    -- | Workers that died of it.
     lostTries :: !Int
   }
   deriving (Eq)
@@ -39,6 +43,7 @@ instance Show WorkerLost where
       . showString (describe d)
       . showString (if n > 1 then " (try " <> show n <> ")" else "")
     where
+      describe (Exited 70) = " could not go on (status 70: out of heap or descriptors between two items, or a defect of maru)"
       describe (Exited 251) = " ran out of heap (its -M, or memoryMiB)"
       describe (Exited s) = " left with exit status " <> show s <> "; f must not exit"
       describe (Killed 9) = " was killed by signal 9 (kill -9, or out of memory: see the kernel log)"
@@ -50,7 +55,9 @@ instance Exception WorkerLost
 -- | @f@ threw an exception whose value could not cross (it holds a function,
 -- say); its text did.
 data RemoteException = RemoteException
-  { remoteIndex :: !Int,
+  { -- | Of the item, from 0.
+    remoteIndex :: !Int,
+    -- | From 0.
     remoteWorker :: !Int,
     -- | The exception's type, as text.
     remoteType :: String,
@@ -70,7 +77,8 @@ instance Exception RemoteException
 
 -- | A result holds something that has no meaning in another process.
 data Untransferable = Untransferable
-  { untransferableIndex :: !Int,
+  { -- | Of the item, from 0.
+    untransferableIndex :: !Int,
     -- | What was found: \"a function\", \"an MVar\", ...
     untransferableWhat :: String
   }
@@ -85,7 +93,8 @@ instance Exception Untransferable
 
 -- | What happened to one item, for those who want to look instead of throw.
 data ItemFailed = ItemFailed
-  { failedIndex :: !Int,
+  { -- | Of the item, from 0.
+    failedIndex :: !Int,
     -- | -1: the caller itself.
     failedWorker :: !Int,
     -- | The exception of @f@ in its own type, or one of this module.
@@ -107,6 +116,7 @@ renumber n e
 data Unavailable = Unavailable
   { unavailableWhat :: String,
     unavailableWhy :: String,
+    -- | What to do instead; may be empty.
     unavailableRemedy :: String
   }
   deriving (Eq)

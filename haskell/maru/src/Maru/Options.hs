@@ -24,15 +24,19 @@ import Data.List (find)
 
 -- | Where the items are evaluated.
 data Backend
-  = -- | Measure the first items, then choose.
+  = -- | Measure items in the caller, now and then, and go on with 'Shm' as soon as
+    -- what is known to follow is worth it. Under @--nonmoving-gc@, where forked
+    -- workers are refused, always the caller.
     Auto
   | -- | In the caller, on demand. The model that every other back end equals.
     Sequential
-  | -- | GHC's sparks (the Eval monad).
+  | -- | GHC's sparks (the Eval monad). Uses as many cores as there are
+    -- capabilities (@+RTS -N@), as all back ends up to 'Stm' do.
     Sparks
   | -- | Lightweight threads (@forkIO@), one per worker.
     Threads
-  | -- | Operating-system threads (@forkOS@), one per worker.
+  | -- | Operating-system threads (@forkOS@), one per worker. Only in programs
+    -- that are linked with @-threaded@.
     BoundThreads
   | -- | Threads that talk over STM channels (the seed's SAMSTM).
     Stm
@@ -65,9 +69,11 @@ allBackends = [minBound .. maxBound]
 -- | How many workers.
 data Workers
   = -- | @MARU_WORKERS@, else one per core that this process may use (affinity
-    -- mask, cgroup quota); for 'Stm' as many as there are capabilities.
+    -- mask, cgroup quota); for 'Stm' as many as there are capabilities. In a
+    -- forked worker, for a nested map: the worker's share of the cores, at least
+    -- 1, whatever @MARU_WORKERS@ says.
     WorkersAuto
-  | -- | Exactly that many, 1 to 65 535.
+  | -- | Exactly that many, 1 to 65 535, in nested maps too.
     Workers !Int
   deriving (Eq, Show)
 
@@ -80,8 +86,8 @@ data Chunking
     Fixed !Int
   deriving (Eq, Show)
 
--- | What happens to an item whose worker died (was killed, ran out of memory,
--- crashed).
+-- | What happens to an item whose worker died (was killed, crashed, left by
+-- C's @exit@). What @f@ throws is no death.
 data Policy
   = -- | Evaluate it again, up to so many times; then the element throws
     -- 'Maru.Failure.WorkerLost'.
@@ -93,11 +99,13 @@ data Policy
     Fail
   deriving (Eq, Show)
 
--- | How a result crosses from a worker's heap to the caller's.
+-- | How a result crosses from a forked worker's heap to the caller's. For 'Shm';
+-- 'Sockets' always carries compact copies, a codec (@parMapVia@) its own bytes.
 data Transport
   = -- | By address where that is proven safe, else by copy.
     TransportAuto
-  | -- | By address; an error where that is not available.
+  | -- | By address; 'Maru.Failure.Unavailable' where that is not to be had (GHCs
+    -- other than 9.0.2, a shared run-time system as in GHCi).
     ZeroCopy
   | -- | As a compact region that is copied and relocated.
     CompactCopy
@@ -111,7 +119,7 @@ data Progress = Progress
     progressTotal :: !(Maybe Int),
     -- | Workers alive.
     progressWorkers :: !Int,
-    -- | Seconds since the first worker was started.
+    -- | Seconds since the map began.
     progressSeconds :: !Double
   }
   deriving (Eq, Show)
@@ -129,27 +137,35 @@ data Options = Options
     -- | Default 'TransportAuto'.
     transport :: !Transport,
     -- | Keep sharing inside one result (a result that is a graph). Costs the
-    -- worker two to four times as much; needed for cyclic results. Default off.
+    -- worker two to four times as much; needed for cyclic results, which without
+    -- it never arrive. Default off.
     sharing :: !Bool,
     -- | Most items between the consumer and the look-ahead, so the bound on
     -- buffered results. Default: follows the chunk size.
     window :: !(Maybe Int),
     -- | MiB of shared pages for results per worker, 1 to 4096; a worker whose
-    -- pages are full is replaced. Default 64.
+    -- pages are full is replaced. Pages count as live heap of the caller, whole,
+    -- until the last of their results is garbage. Default 64.
     regionMiB :: !Int,
-    -- | MiB that the heaps of all workers together may grow by, divided evenly.
-    -- A worker that needs more ends, and its item is treated as the 'policy'
-    -- says. Default: no bound but the machine's.
+    -- | MiB that the heaps of all workers together may grow by, 16 or more,
+    -- divided evenly. The item in which a worker needs more throws
+    -- 'Control.Exception.HeapOverflow'; a worker that overflows between items ends
+    -- and is replaced. A major collection counts with what it copies, inherited
+    -- data too (@withInput@ keeps that out). Shared pages and memory from
+    -- @malloc@ do not count. Default: no bound but the machine's.
     memoryMiB :: !(Maybe Int),
     -- | Seconds without demand for a result after which the workers end (new
     -- ones are started on the next demand). Default 10.
     idleSeconds :: !Double,
-    -- | Run once in every worker before its first item. Default: nothing.
+    -- | Run once in every worker before its first item ('Sparks': once in all).
+    -- What it throws, the list throws. Default: nothing.
     initialise :: !(IO ()),
-    -- | Told about progress. Default: nobody.
+    -- | Told about progress, in a thread of its own. A callback that throws is
+    -- called no more, and the report says so. Default: nobody.
     onProgress :: !(Maybe (Progress -> IO ())),
     -- | Collapse the caller's heap into huge pages before forking: for large
-    -- heaps that are mostly read. Default off.
+    -- heaps that are mostly read. Needs Linux 6.1; without it the report says so.
+    -- Default off.
     hugePages :: !Bool
   }
 
