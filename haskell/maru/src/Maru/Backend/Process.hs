@@ -264,6 +264,8 @@ consume run key = do
       -- Haskell thread: let them run first, and keep it short.
       yield
       awaitNews (runFabric run) seen (now + slice)
+      -- Waiting is interruptible, in a masked caller too.
+      allowInterrupt
       consume run key
   where
     slice = if rtsSupportsBoundThreads then 50000000 else 2000000

@@ -22,13 +22,14 @@ module Maru.Backend.Process.Wire
 where
 
 import Control.Exception (BlockedIndefinitelyOnMVar (..), BlockedIndefinitelyOnSTM (..), Exception (..), NonTermination (..), SomeAsyncException (..), SomeException (..), evaluate, try)
+import Control.Monad (join)
 import qualified Data.Binary as Binary
 import Data.Bits (clearBit, setBit, testBit)
 import qualified Data.ByteString as Strict
 import qualified Data.ByteString.Internal as Bytes (fromForeignPtr)
 import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Unsafe as Unsafe
-import Data.Either (fromRight)
+import Data.Maybe (fromMaybe)
 import Data.Typeable (typeOf)
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign (castPtr)
@@ -37,6 +38,7 @@ import GHC.IO.Exception (IOException (..))
 import Maru.Failure (RemoteException (..))
 import Maru.Native.Region (Packed (..), pack, unpack)
 import Maru.Native.Rts (ShippedException (..), joinException, splitException)
+import System.Timeout (timeout)
 
 -- | The index of a record is that of its (first) item.
 data Kind
@@ -96,12 +98,12 @@ asyncForm = 2
 -- plain data; else type name and text do.
 packException :: SomeException -> IO Strict.ByteString
 packException e = do
-  tried <- try (packTyped inner) :: IO (Either SomeException (Maybe Strict.ByteString))
-  case tried of
-    Right (Just bytes) -> pure (Strict.cons form bytes)
-    _ -> do
-      text <- try (evaluate (describe (displayException e))) :: IO (Either SomeException Strict.ByteString)
-      pure (Strict.cons textForm (fromRight (describe "(its text threw another exception)") text))
+  typed <- attempt (packTyped inner)
+  case join typed of
+    Just bytes -> pure (Strict.cons form bytes)
+    Nothing -> do
+      text <- attempt (evaluate (describe (take longestText (displayException e))))
+      pure (Strict.cons textForm (fromMaybe (describe "(its text throws, or has no end)") text))
   where
     describe text = Lazy.toStrict (Binary.encode (typeName e, text))
     -- An asynchronous type comes wrapped together with its dictionary, which
@@ -109,6 +111,16 @@ packException e = do
     (form, inner) = case fromException e of
       Just (SomeAsyncException x) -> (asyncForm, SomeException x)
       Nothing -> (plainForm, withoutHandle e)
+
+-- An exception may hold what throws again, or has no end.
+attempt :: IO a -> IO (Maybe a)
+attempt act = either noException id <$> try (timeout 200000 act)
+  where
+    noException SomeException {} = Nothing
+
+-- Characters of an exception's text.
+longestText :: Int
+longestText = 10000
 
 typeName :: SomeException -> String
 typeName (SomeException x) = show (typeOf x)
