@@ -65,6 +65,7 @@ run effort say = do
         figuresData = object ["measured" .= roundsJson rounds, "items" .= items]
       }
   where
+    heaps = heapsFor effort
     items = if effort == Quick then 20000 else 100000 :: Int
     sides =
       concat
@@ -78,8 +79,10 @@ run effort say = do
     begin :: String -> Int -> String
     begin w heap = w ++ " first " ++ show heap
 
-heaps :: [Int]
-heaps = [10, 500]
+-- | MiB. Making the large one takes a second for each side.
+heapsFor :: Effort -> [Int]
+heapsFor Quick = [10, 100]
+heapsFor Full = [10, 500]
 
 scaled :: Double -> Summary -> Summary
 scaled k s = s {summaryMedian = k * summaryMedian s, summaryLeast = k * summaryLeast s, summaryMost = k * summaryMost s}
