@@ -137,8 +137,8 @@ data Options = Options
     -- | Default 'TransportAuto'.
     transport :: !Transport,
     -- | Keep sharing inside one result (a result that is a graph). Costs the
-    -- worker two to four times as much; needed for cyclic results, which without
-    -- it never arrive. Default off.
+    -- worker several times as much; needed for cyclic results, which without it
+    -- never arrive. Default off.
     sharing :: !Bool,
     -- | Most items between the consumer and the look-ahead, so the bound on
     -- buffered results. Default: follows the chunk size.
