@@ -36,22 +36,33 @@ static void work(struct maru_crew *crew, struct maru_log *log, uint32_t worker) 
   }
 }
 
-/* A worker that dies without a word would not ring: the deadline lets us look. */
+/* Has every worker left?  One that died is named and ends the program. */
+static int all_left(void) {
+  pid_t pid;
+  int status;
+  while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+    must(status == 0 ? 0 : -ECHILD, "a worker died");
+  return pid < 0;
+}
+
+/* A worker that dies without a word would not ring: the deadline lets us look.
+ * Whoever has left may have left records behind, so we read once more. */
 static uint64_t collect(struct maru_crew *crew, struct maru_log **logs) {
   struct maru_wait_policy policy;
   struct maru_record record;
   uint64_t sum = 0;
   must(maru_wait_policy_init(&policy, MARU_WAIT_ADAPTIVE), "policy");
+  int left = 0;
   for (int got = 0; got < ITEMS;) {
     uint32_t seen = maru_crew_bell(crew);
     int before = got;
     for (int w = 0; w < WORKERS; w++)
       for (; maru_log_next(logs[w], &record) == 1; got++)
         sum += *(const uint64_t *)record.chunk;
+    must(got == before && left ? -ECHILD : 0, "results are missing");
     if (got == before &&
-        maru_crew_await(crew, seen, &policy, maru_now_ns() + 1000000000) == -ETIMEDOUT &&
-        waitpid(-1, NULL, WNOHANG) != 0)
-      must(-ECHILD, "a worker died");
+        maru_crew_await(crew, seen, &policy, maru_now_ns() + 1000000000) == -ETIMEDOUT)
+      left = all_left();
   }
   return sum;
 }
@@ -67,7 +78,7 @@ int main(void) {
   maru_crew_close(crew);
   for (uint32_t w = 0; w < WORKERS; w++) {
     pid_t pid = fork();
-    must(pid, "fork");
+    must(pid < 0 ? -errno : 0, "fork");
     if (pid == 0) {
       work(crew, logs[w], w);
       _exit(0);
