@@ -158,9 +158,9 @@ learn place value cost = do
     with (Cost work walk) (Sample before walked) = Sample (take 3 (work : before)) (fromMaybe walked walk)
 
 -- | After a stretch of so many items that took so long. If it is overdue the next
--- measurement should come sooner.
+-- measurements follow at once.
 paced :: Word64 -> Int -> Place a -> Place a
-paced took n place = place {placeIndex = placeIndex place + n, placeStretch = if overdue took then n `div` 4 else n}
+paced took n place = place {placeIndex = placeIndex place + n, placeStretch = if overdue took then 0 else n}
 
 -- | Items differ, or the consumer is slow: then measuring costs nothing.
 overdue :: Word64 -> Bool
