@@ -79,8 +79,8 @@ data Workers
 
 -- | How many consecutive items a worker claims at once.
 data Chunking
-  = -- | From the measured cost of an item and of a dispatch, smaller towards
-    -- the end.
+  = -- | From the measured cost of an item: thirty times the (fixed) cost of a
+    -- dispatch, smaller towards the end.
     Guided
   | -- | Always so many (the remainder is spread evenly).
     Fixed !Int
