@@ -44,6 +44,8 @@ instance Show WorkerLost where
       . showString (if n > 1 then " (try " <> show n <> ")" else "")
     where
       describe (Exited 70) = " could not go on (status 70: out of heap or descriptors between two items, or a defect of maru)"
+      describe (Exited s)
+        | s == 71 || s == 72 = " could not start (status " <> show s <> ": no thread or file descriptor left, see `ulimit -u` and `ulimit -n`, or no /proc)"
       describe (Exited 251) = " ran out of heap (its -M, or memoryMiB)"
       describe (Exited s) = " left with exit status " <> show s <> "; f must not exit"
       describe (Killed 9) = " was killed by signal 9 (kill -9, or out of memory: see the kernel log)"
