@@ -99,6 +99,8 @@ data State a b = State
     stTries :: !(IntMap Int),
     -- | Workers that ended since anything arrived.
     stBarren :: !Int,
+    -- | When a worker may be started again, after the system refused one.
+    stHireFrom :: !Int64,
     -- | The planner's last chunk size.
     stSize :: !Int,
     stClosed :: !Bool,
@@ -203,10 +205,12 @@ emptyState job =
       stTaken = 0,
       stTries = IntMap.empty,
       stBarren = 0,
+      stHireFrom = 0,
       stSize = 0,
       stClosed = False,
       stFatal = Nothing,
-      stDormant = False,
+      -- Until the first demand.
+      stDormant = True,
       stEnded = False,
       stLooked = 0,
       stStarted = 0,
@@ -272,6 +276,9 @@ consume run key = do
 
 whenLive :: Run a b -> IO c -> IO c
 whenLive run act = do
+  here <- getProcessID
+  when (here /= runSelf run) . throwIO . ErrorCall $
+    "maru: the result of a parallel map was demanded in a process that was forked while it ran; demand it before forking"
   ended <- stEnded <$> readIORef (runState run)
   if ended
     then throwIO (ErrorCall "maru: the result of a parallel map was demanded after its scope ended")
@@ -336,8 +343,15 @@ progressOf run = do
 
 -- One round ------------------------------------------------------------------
 
+-- | What goes wrong in it ends the map, not the thread that happened to look.
 advance :: Run a b -> Int64 -> IO ()
-advance run now = do
+advance run now =
+  try (oneRound run now) >>= either failed pure
+  where
+    failed e = change run (\s -> s {stFatal = Just (fromMaybe (e :: SomeException) (stFatal s))})
+
+oneRound :: Run a b -> Int64 -> IO ()
+oneRound run now = do
   workers0 <- stWorkers <$> readIORef (runState run)
   for_ (IntMap.toList workers0) (uncurry (readLog run))
   s <- readIORef (runState run)
@@ -347,7 +361,7 @@ advance run now = do
       ended <- reap (workerProcess w)
       for_ ended (bury run slot w)
   handOut run
-  hire run
+  hire run now
   tellBoard run
 
 tellBoard :: Run a b -> IO ()
@@ -409,7 +423,7 @@ accept run slot r = case kindOf (recordKind r) of
     crossed run "exception" 1
   Just Sealed -> do
     change run (\s -> s {stInCaller = stInCaller s + 1})
-    note run "items that read an inherited descriptor were evaluated in the caller"
+    note run "items that need what only the caller has (an open file, another thread) were evaluated there"
     cells <- maybe [] (\(Missing _ xs) -> xs) . IntMap.lookup i . stMissing <$> readIORef (runState run)
     case cells of
       (x : _) -> arrive run i 1 [Outcome i (-1) (Right (normalised (jobFunction job x)))]
@@ -477,18 +491,16 @@ bury run slot w0 death = do
   s <- readIORef (runState run)
   let w = IntMap.findWithDefault w0 slot (stWorkers s)
   (claimed, current) <- unfinished (workerLink w)
+  -- First of all, so that nothing is freed twice should something throw below.
+  change run (\st -> st {stWorkers = IntMap.delete slot (stWorkers st)})
   closeLink (workerLink w)
-  traverse_ regionRelease (workerRegion w)
   closePidfd (processPidfd (workerProcess w))
+  traverse_ regionRelease (workerRegion w)
   let ranges = [(f, f + n) | Chunk f n <- claimed] ++ workerGiven w
       left = concatMap (missingIn s) ranges
-  change run $ \st ->
-    st
-      { stWorkers = IntMap.delete slot (stWorkers st),
-        stOrphans = left ++ stOrphans st
-      }
+  change run (\st -> st {stOrphans = left ++ stOrphans st})
   blamed <-
-    if workerLeaving w || death == Exited logUsedUp || (death == Exited 0 && null left)
+    if workerLeaving w || death == Exited logUsedUp || isJust (lookup death startFailures) || (death == Exited 0 && null left)
       then pure False
       else lose run slot death (maybe (firstOf left) pure current)
   unless blamed (giveUpBarren run slot death)
@@ -639,14 +651,14 @@ handOutOne run n = do
 -- Workers --------------------------------------------------------------------
 
 -- Starts as many workers as there is work for that nobody has.
-hire :: Run a b -> IO ()
-hire run = do
+hire :: Run a b -> Int64 -> IO ()
+hire run now = do
   s <- readIORef (runState run)
   waiting <- unclaimed (runFabric run)
   let free = [slot | slot <- [0 .. jobWorkers (runJob run) - 1], IntMap.notMember slot (stWorkers s)]
       orphans = stOrphans s
       wanted = min (length free) (length orphans + waiting)
-  unless (stDormant s || wanted == 0 || isJust (stFatal s)) $ do
+  unless (stDormant s || now < stHireFrom s || wanted == 0 || isJust (stFatal s)) $ do
     let shares = deal wanted orphans
     change run (\st -> st {stOrphans = []})
     for_ (zip free shares) $ \(slot, share) -> do
@@ -654,7 +666,7 @@ hire run = do
       case hired of
         Right () -> pure ()
         Left e -> do
-          change run (\st -> st {stOrphans = share ++ stOrphans st})
+          change run (\st -> st {stOrphans = share ++ stOrphans st, stHireFrom = now + 1000000000})
           unhireable run (e :: SomeException)
 
 -- | Deals a list round robin to so many hands.
@@ -668,7 +680,7 @@ deal n xs = [every (drop k xs) | k <- [0 .. n - 1]]
 unhireable :: Run a b -> SomeException -> IO ()
 unhireable run e = do
   alive <- IntMap.size . stWorkers <$> readIORef (runState run)
-  let why = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, memory limits and `maru doctor`"
+  let why = fromMaybe (Unavailable "another worker process" (displayException e) "look at `ulimit -u`, memory limits and `maru doctor`") (fromException e)
   if alive > 0
     then note run (show why)
     else change run (\s -> s {stFatal = Just (toException why)})
@@ -678,7 +690,7 @@ hireOne run slot share = do
   s <- readIORef (runState run)
   seen <- known (runFeed run)
   link <- openLink (runFabric run) slot
-  region <- case (runByCopy run, jobCodec job) of
+  region <- (`onException` closeLink link) $ case (runByCopy run, jobCodec job) of
     (Nothing, Nothing) -> Just <$> newRegion (regionMiB options)
     _ -> pure Nothing
   snapshot <- takeSnapshot
@@ -688,7 +700,9 @@ hireOne run slot share = do
           | key <- share,
             Just (Missing end cells) <- [IntMap.lookup key (stMissing s)]
         ]
-  pid <- forkProcess (runWorker (assignment s link region snapshot segments (knownCount seen)))
+  pid <-
+    forkProcess (runWorker (assignment s link region snapshot segments (knownCount seen)))
+      `onException` (closeLink link >> traverse_ regionRelease region >> freeSnapshot snapshot)
   freeSnapshot snapshot
   pidfd <- openPidfd pid
   filling <- newIORef Nothing
@@ -729,7 +743,8 @@ endRun run = do
     seen <- known (runFeed run)
     unless (stEnded s) $ do
       for_ (stWorkers s) (killNow . workerProcess)
-      for_ (IntMap.keys (stWorkers s)) (dismiss run)
+      refusals <- forM (IntMap.keys (stWorkers s)) (try . dismiss run)
+      for_ refusals (either (\e -> note run (displayException (e :: SomeException))) pure)
       tellBoard run
       change run $ \st ->
         st {stEnded = True, stMissing = IntMap.empty, stArrived = IntMap.empty, stCells = []}

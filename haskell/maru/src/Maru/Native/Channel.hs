@@ -56,6 +56,7 @@ import Data.Int (Int64)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (FinalizerPtr, ForeignPtr, Ptr, alloca, allocaBytes, mallocForeignPtrBytes, newForeignPtr, peek, peekByteOff, poke, pokeByteOff, withForeignPtr)
 import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eINTR, eNOSPC, ePIPE, eTIMEDOUT, errnoToIOError, withCString)
+import GHC.IO.Exception (IOException (..))
 import Maru.Failure (BadOptions (..), Unavailable (..))
 import System.Environment (lookupEnv)
 
@@ -328,6 +329,6 @@ refused what r =
   throwIO
     Unavailable
       { unavailableWhat = what,
-        unavailableWhy = show (errnoToIOError "maru" (Errno (negate r)) Nothing Nothing),
+        unavailableWhy = ioe_description (errnoToIOError "" (Errno (negate r)) Nothing Nothing),
         unavailableRemedy = "look at `ulimit -v`, the memory limit of the container, and `maru doctor`; or use the Threads back end"
       }

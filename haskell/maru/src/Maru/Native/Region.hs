@@ -44,7 +44,7 @@ module Maru.Native.Region
 where
 
 import Control.Concurrent.MVar (MVar, modifyMVar, newMVar)
-import Control.Exception (evaluate, mask_, throwIO)
+import Control.Exception (evaluate, mask_, throwIO, try)
 import Control.Monad (join, when)
 import qualified Data.ByteString.Char8 as Char8
 import Data.IORef (IORef, atomicModifyIORef', newIORef, writeIORef)
@@ -289,8 +289,10 @@ zeroCopyHere = unsafePerformIO $ do
 
 -- | Adds a value with all that is special to a region and gets it back.
 trial :: IO (Either String ())
-trial = do
-  region <- newRegion 1
+trial = try (newRegion 1) >>= either (pure . Left . unavailableWhy) trialIn
+
+trialIn :: Region -> IO (Either String ())
+trialIn region = do
   let value = (map Just "maru", Char8.pack "maru", 2 ^ (100 :: Int) :: Integer)
   added <- regionAdd region False value
   same <- case added of

@@ -29,6 +29,7 @@ import Control.Monad (void)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (Ptr, alloca, allocaArray, allocaBytes, castPtr, peek, peekElemOff, withArrayLen)
 import Foreign.C (CInt (..), CUInt (..), Errno (..), eMFILE, ePIPE, errnoToIOError)
+import GHC.IO.Exception (IOException (..))
 import Maru.Failure (Unavailable (..))
 import Maru.Native.Channel (Chunk (..), Record (..), peekRecord)
 
@@ -150,6 +151,6 @@ refused what r =
   throwIO
     Unavailable
       { unavailableWhat = what,
-        unavailableWhy = show (errnoToIOError "maru" (Errno (negate r)) Nothing Nothing),
+        unavailableWhy = ioe_description (errnoToIOError "" (Errno (negate r)) Nothing Nothing),
         unavailableRemedy = "look at `ulimit -n` and `maru doctor`; or use the Shm back end"
       }

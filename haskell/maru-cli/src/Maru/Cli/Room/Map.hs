@@ -42,7 +42,7 @@ memfd = either bad (const (Finding Good "shared memory without a name, sealed ag
 pidfd :: IO Finding
 pidfd = either bad (const (Finding Good "a worker's death is seen at once" "")) <$> probePidfd
   where
-    bad why = Finding Bad why "maru needs pidfd_open (Linux 5.3); a sandbox may forbid it"
+    bad why = Finding Doubtful why "deaths are looked for instead; pidfd_open needs Linux 5.3, a sandbox may forbid it"
 
 zeroCopy :: IO Finding
 zeroCopy = either slower (const (Finding Good "results cross by address (in programs built like this command)" "")) <$> Region.zeroCopy
