@@ -75,6 +75,7 @@ import GHC.Exts
     unsafeCoerce#,
   )
 import GHC.IO (IO (IO))
+import GHC.IO.Exception (IOException (..))
 import Maru.Failure (Unavailable (..))
 import Maru.Native.Compact (packCompact, unpackCompact)
 import Maru.Native.Force (bytestringTable, normalise)
@@ -182,7 +183,7 @@ unavailable :: String -> Int64 -> String -> IO a
 unavailable what code remedy = throwIO (Unavailable what (errorText code) remedy)
 
 errorText :: Int64 -> String
-errorText code = show (errnoToIOError "maru" (Errno (fromIntegral (negate code))) Nothing Nothing)
+errorText code = ioe_description (errnoToIOError "" (Errno (fromIntegral (negate code))) Nothing Nothing)
 
 pointer :: Int64 -> Ptr a
 pointer address = case fromIntegral address of I# a -> Ptr (int2Addr# a)
