@@ -154,6 +154,18 @@ int maru_die_with(pid_t parent, int parent_pidfd) {
   return -r;
 }
 
+int maru_kill(pid_t pid, int pidfd) {
+#ifdef SYS_pidfd_send_signal
+  if (pidfd >= 0 && syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0) == 0)
+    return 0;
+  if (pidfd >= 0 && errno == ESRCH)
+    return -ESRCH;
+#else
+  (void)pidfd;
+#endif
+  return kill(pid, SIGKILL) ? -errno : 0;
+}
+
 static int reap(pid_t pid, int options, struct maru_death *death) {
   int status;
   pid_t r;
@@ -172,19 +184,24 @@ static int reap(pid_t pid, int options, struct maru_death *death) {
 
 int maru_reap(pid_t pid, struct maru_death *death) { return reap(pid, WNOHANG, death); }
 
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 int maru_reap_wait(pid_t pid, int pidfd, int timeout_ms, struct maru_death *death) {
   if (timeout_ms < 0)
     return reap(pid, 0, death);
-  if (pidfd >= 0) {
-    struct pollfd p = {.fd = pidfd, .events = POLLIN};
-    poll(&p, 1, timeout_ms);
-    return reap(pid, WNOHANG, death);
-  }
-  for (;; timeout_ms--) {
+  struct pollfd p = {.fd = pidfd, .events = POLLIN};
+  int64_t end = now_ms() + timeout_ms;
+  for (;;) {
+    int64_t left = end - now_ms();
     int r = reap(pid, WNOHANG, death);
-    if (r || timeout_ms <= 0)
+    if (r || left <= 0)
       return r;
-    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    /* A signal may end it early; without a pidfd it only sleeps. */
+    poll(&p, 1, pidfd >= 0 ? (int)left : 1);
   }
 }
 

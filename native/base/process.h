@@ -45,6 +45,10 @@ int maru_pidfd_open(pid_t pid);
  * noticed.  Call it before maru_fd_snapshot_seal. */
 int maru_die_with(pid_t parent, int parent_pidfd);
 
+/* SIGKILL to a child.  By its pidfd where there is one: its number may be another
+ * process's once somebody else has reaped it. */
+int maru_kill(pid_t pid, int pidfd);
+
 /* How a process ended.  code: exit status, or signal number. */
 struct maru_death {
   int signalled;

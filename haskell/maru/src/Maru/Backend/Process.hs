@@ -27,7 +27,7 @@ import Data.Int (Int64)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isJust)
+import Data.Maybe (fromMaybe, isJust, isNothing)
 import Foreign (Ptr, Word64, castPtr, peekElemOff)
 import Foreign.C (CInt)
 import Maru.Backend.Process.Fabric
@@ -145,8 +145,10 @@ data Filling = Filling !(Ptr Word64) !Int !Int
 -- Engine ---------------------------------------------------------------------
 
 -- | See 'Maru.Internal.Engine.Engine'. Throws 'Unavailable' where forked workers cannot be had.
+--
+-- Not interruptible: a run exists with the finalizer that ends it, or not at all.
 engineOn :: Style -> Job a b -> IO (Running b)
-engineOn style job = do
+engineOn style job = uninterruptibleMask_ $ do
   run <- newRun style job
   -- Only the list of outcomes holds the key: when it is garbage, so is the run.
   key <- newIORef ()
@@ -253,10 +255,15 @@ data Demand b = Deliver [Outcome b] | Finished | FailedWith SomeException | Wait
 consume :: Run a b -> IORef () -> IO [Outcome b]
 consume run key = do
   readIORef key
+  -- Before the lock: in a forked process a thread that it lacks may hold it.
+  ours <- isOurs run
+  unless ours (throwIO OnlyCaller)
   now <- nowNs
   writeIORef (runAsked run) now
-  seen <- locked run (whenLive run (newsSeen (runFabric run)))
-  demanded <- locked run (whenLive run (change run (\s -> s {stDormant = False, stTaken = stDelivered s}) >> advance run now >> nextStep run))
+  (seen, demanded) <- locked run $ do
+    change run (\s -> s {stDormant = False, stTaken = stDelivered s})
+    seen <- unlessEnded run 0 $ newsSeen (runFabric run) <* advance run now
+    (,) seen <$> nextStep run
   case demanded of
     Deliver batch -> do
       rest <- unsafeInterleaveIO (consume run key)
@@ -274,15 +281,15 @@ consume run key = do
   where
     slice = if rtsSupportsBoundThreads then 50000000 else 2000000
 
-whenLive :: Run a b -> IO c -> IO c
-whenLive run act = do
-  here <- getProcessID
-  when (here /= runSelf run) . throwIO . ErrorCall $
-    "maru: the result of a parallel map was demanded in a process that was forked while it ran; demand it before forking"
+-- | Is this the process that started the run? Else its lock and its workers must
+-- be left alone.
+isOurs :: Run a b -> IO Bool
+isOurs run = (== runSelf run) <$> getProcessID
+
+unlessEnded :: Run a b -> c -> IO c -> IO c
+unlessEnded run instead act = do
   ended <- stEnded <$> readIORef (runState run)
-  if ended
-    then throwIO (ErrorCall "maru: the result of a parallel map was demanded after its scope ended")
-    else act
+  if ended then pure instead else act
 
 nextStep :: Run a b -> IO (Demand b)
 nextStep run = do
@@ -297,15 +304,17 @@ nextStep run = do
       pure (Deliver os)
     Nothing
       | Just e <- stFatal s -> pure (FailedWith e)
-      | stDelivered s < knownCount seen -> pure Wait
-      | otherwise -> pure $ case knownEnd seen of
-        Nothing -> Wait
-        Just Complete -> Finished
-        Just (Broken e) -> FailedWith e
+      | stDelivered s == knownCount seen,
+        Just end <- knownEnd seen -> pure $ case end of
+        Complete -> Finished
+        Broken e -> FailedWith e
+      | stEnded s -> pure (FailedWith (toException (ErrorCall "maru: the result of a parallel map was demanded after its scope ended")))
+      | otherwise -> pure Wait
 
 -- The tender -----------------------------------------------------------------
 
--- Looks after the run while the consumer is busy elsewhere; ends with it.
+-- Looks after the run while the consumer is busy elsewhere; ends with it, or ends
+-- it when all is delivered: the consumer may never look at the end of its list.
 tend :: Run a b -> IO ()
 tend run = do
   threadDelay 20000
@@ -316,9 +325,17 @@ tend run = do
     unless ended $
       if now - asked > idleNs then fallAsleep run else advance run now
     pure ended
-  unless ended (tend run)
+  complete <- isComplete run
+  unless ended (if complete then endRun run else tend run)
   where
     idleNs = round (idleSeconds (jobOptions (runJob run)) * 1e9) :: Int64
+
+-- | The end of the input is known, and all before it was delivered.
+isComplete :: Run a b -> IO Bool
+isComplete run = do
+  s <- readIORef (runState run)
+  seen <- known (runFeed run)
+  pure (isJust (knownEnd seen) && stDelivered s == knownCount seen)
 
 fallAsleep :: Run a b -> IO ()
 fallAsleep run = do
@@ -332,7 +349,10 @@ fallAsleep run = do
 tellProgress :: Run a b -> (Progress -> IO ()) -> IO ()
 tellProgress run callback = do
   told <- watch callback (progressOf run)
-  either (\e -> locked run (note run ("the progress callback threw: " <> displayException e))) pure told
+  for_ (either Just (const Nothing) told) $ \e ->
+    -- What 'endRun' throws is no fault of the callback.
+    unless (fromException e == Just ThreadKilled) $
+      locked run (note run ("the progress callback threw: " <> displayException e))
 
 progressOf :: Run a b -> IO (Int, Maybe Int, Int)
 progressOf run = do
@@ -496,11 +516,12 @@ bury run slot w0 death = do
   closeLink (workerLink w)
   closePidfd (processPidfd (workerProcess w))
   traverse_ regionRelease (workerRegion w)
-  let ranges = [(f, f + n) | Chunk f n <- claimed] ++ workerGiven w
+  -- In the order in which it worked on them: the first may be the cause.
+  let ranges = workerGiven w ++ [(f, f + n) | Chunk f n <- claimed]
       left = concatMap (missingIn s) ranges
   change run (\st -> st {stOrphans = left ++ stOrphans st})
   blamed <-
-    if workerLeaving w || death == Exited logUsedUp || isJust (lookup death startFailures) || (death == Exited 0 && null left)
+    if workerLeaving w || death == Exited logUsedUp || isJust (lookup death startFailures) || (null left && death `elem` [Exited 0, Vanished])
       then pure False
       else lose run slot death (maybe (firstOf left) pure current)
   unless blamed (giveUpBarren run slot death)
@@ -570,7 +591,17 @@ dismiss run slot = do
     leaving run slot
     killNow (workerProcess w)
     ended <- reapWait (workerProcess w) 5000
+    -- Killed, it runs no instruction of ours any more; but the kernel may hold it
+    -- for long (a disk that does not answer).
+    when (isNothing ended) . void . forkIO $ reapLater (workerProcess w)
     bury run slot w (fromMaybe Vanished ended)
+
+-- No zombie stays.
+reapLater :: Process -> IO ()
+reapLater process = do
+  threadDelay 100000
+  ended <- reap process
+  when (isNothing ended) (reapLater process)
 
 -- Work -----------------------------------------------------------------------
 
@@ -690,9 +721,7 @@ hireOne run slot share = do
   s <- readIORef (runState run)
   seen <- known (runFeed run)
   link <- openLink (runFabric run) slot
-  region <- (`onException` closeLink link) $ case (runByCopy run, jobCodec job) of
-    (Nothing, Nothing) -> Just <$> newRegion (regionMiB options)
-    _ -> pure Nothing
+  region <- newPages run `onException` closeLink link
   snapshot <- takeSnapshot
   for_ (keptOpen link) (spare snapshot)
   let segments =
@@ -700,8 +729,11 @@ hireOne run slot share = do
           | key <- share,
             Just (Missing end cells) <- [IntMap.lookup key (stMissing s)]
         ]
+  -- The run-time system keeps what it was given for as long as the child lives;
+  -- what only f leads to must become garbage there, or no wait for it ever ends.
+  body <- newIORef (runWorker (assignment s link region snapshot segments (knownCount seen)))
   pid <-
-    forkProcess (runWorker (assignment s link region snapshot segments (knownCount seen)))
+    forkProcess (join (atomicModifyIORef' body ((,) (pure ()))))
       `onException` (closeLink link >> traverse_ regionRelease region >> freeSnapshot snapshot)
   freeSnapshot snapshot
   pidfd <- openPidfd pid
@@ -733,32 +765,47 @@ hireOne run slot share = do
           assignedSiblings = jobWorkers job
         }
 
+-- | Pages for results by address; where they cannot be had, results are copied.
+newPages :: Run a b -> IO (Maybe Region)
+newPages run
+  | isJust (runByCopy run) || isJust (jobCodec (runJob run)) = pure Nothing
+  | otherwise = try (newRegion (regionMiB options)) >>= either refusedPages (pure . Just)
+  where
+    options = jobOptions (runJob run)
+    refusedPages e
+      | transport options == ZeroCopy = throwIO (e :: Unavailable)
+      | otherwise = Nothing <$ note run ("results cross by copy: " <> show e)
+
 -- The end --------------------------------------------------------------------
 
--- | Idempotent; may be called from any thread, a finalizer too.
+-- | Idempotent; may be called from any thread, a finalizer too. In a process that
+-- was forked meanwhile it does nothing: the workers are its parent's.
 endRun :: Run a b -> IO ()
 endRun run = do
-  (first, complete) <- locked run $ do
-    s <- readIORef (runState run)
-    seen <- known (runFeed run)
-    unless (stEnded s) $ do
-      for_ (stWorkers s) (killNow . workerProcess)
-      refusals <- forM (IntMap.keys (stWorkers s)) (try . dismiss run)
-      for_ refusals (either (\e -> note run (displayException (e :: SomeException))) pure)
-      tellBoard run
-      change run $ \st ->
-        st {stEnded = True, stMissing = IntMap.empty, stArrived = IntMap.empty, stCells = []}
-      freeFabric (runFabric run)
-      closePidfd (runSelfPidfd run)
-    pure (not (stEnded s), isJust (knownEnd seen) && stDelivered s == knownCount seen)
-  -- Not waited for: a spine that never allocates cannot be interrupted.
-  when first . void . forkIO $ do
-    -- The teller of a complete run ends by itself, with its last call.
-    unless complete (readIORef (runTeller run) >>= traverse_ killThread)
-    stopFeed (runFeed run)
+  ours <- isOurs run
+  when ours $ do
+    first <- locked run (unlessEnded run False (True <$ release run))
+    complete <- isComplete run
+    -- Not waited for: a spine that never allocates cannot be interrupted.
+    when first . void . forkIO $ do
+      -- The teller of a complete run ends by itself, with its last call.
+      unless complete (readIORef (runTeller run) >>= traverse_ killThread)
+      stopFeed (runFeed run)
+
+release :: Run a b -> IO ()
+release run = do
+  alive <- stWorkers <$> readIORef (runState run)
+  for_ alive (killNow . workerProcess)
+  refusals <- forM (IntMap.keys alive) (try . dismiss run)
+  for_ refusals (either (\e -> note run (displayException (e :: SomeException))) pure)
+  tellBoard run
+  change run $ \st ->
+    st {stEnded = True, stMissing = IntMap.empty, stArrived = IntMap.empty, stCells = []}
+  freeFabric (runFabric run)
+  closePidfd (runSelfPidfd run)
 
 reportOf :: Run a b -> IO Report
-reportOf run = locked run $ do
+reportOf run = do
   s <- readIORef (runState run)
   pure
     Report

@@ -27,7 +27,6 @@ import Data.Word (Word64, Word8)
 import Foreign (Ptr, allocaBytes, nullPtr, peekByteOff)
 import Foreign.C (CInt (..))
 import Maru.Failure (Death (..))
-import System.Posix.Signals (sigKILL)
 import System.Posix.Types (CPid (..), ProcessID)
 
 -- | A child of this process. The pidfd is negative where the kernel has none.
@@ -48,7 +47,7 @@ foreign import ccall unsafe "maru_pidfd_open" c_pidfd :: CPid -> IO CInt
 
 foreign import ccall unsafe "close" c_close :: CInt -> IO CInt
 
-foreign import ccall unsafe "kill" c_kill :: CPid -> CInt -> IO CInt
+foreign import ccall unsafe "maru_kill" c_kill :: CPid -> CInt -> IO CInt
 
 foreign import ccall unsafe "maru_die_with" c_dieWith :: CPid -> CInt -> IO CInt
 
@@ -122,6 +121,6 @@ foreign import ccall unsafe "maru_resident_bytes" c_resident :: IO Word64
 residentBytes :: IO Int
 residentBytes = fromIntegral <$> c_resident
 
--- | SIGKILL. Harmless when it has ended already and was not reaped.
+-- | SIGKILL. Harmless when it has ended already.
 killNow :: Process -> IO ()
-killNow (Process pid _) = void (c_kill pid (fromIntegral sigKILL))
+killNow (Process pid fd) = void (c_kill pid fd)

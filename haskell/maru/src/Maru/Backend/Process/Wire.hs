@@ -163,9 +163,11 @@ withoutHandle e = case fromException e of
   Nothing -> e
 
 -- | Thrown to an item that has waited for a thread that exists only in the
--- caller.
+-- caller, and to whoever demands a result in a process that was forked from it.
 data OnlyCaller = OnlyCaller
-  deriving (Show)
+
+instance Show OnlyCaller where
+  show OnlyCaller = "maru: the result of a parallel map was demanded in another process than the one that started it; demand it before forking"
 
 instance Exception OnlyCaller
 

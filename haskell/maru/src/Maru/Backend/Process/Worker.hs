@@ -26,7 +26,7 @@ import Data.Int (Int64)
 import Data.Word (Word64)
 import Foreign (Ptr, castPtr, copyBytes, pokeElemOff)
 import Foreign.C (CInt)
-import GHC.Conc (BlockReason (..), ThreadStatus (..), threadStatus)
+import GHC.Conc (BlockReason (..), ThreadStatus (..), mkWeakThreadId, threadStatus)
 import GHC.IO (unsafeUnmask)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Wire
@@ -39,6 +39,7 @@ import Maru.Native.Region (Region, regionAdd, regionRoom)
 import qualified Maru.Native.Region as Region
 import Maru.Native.Rts
 import System.Mem (performMajorGC)
+import System.Mem.Weak (Weak, deRefWeak)
 import System.Posix.Types (ProcessID)
 import System.Timeout (timeout)
 
@@ -130,7 +131,7 @@ work w = do
       exitNow 0
     Right () -> do
       main <- myThreadId
-      _ <- forkIO (freeStuck main)
+      _ <- mkWeakThreadId main >>= forkIO . freeStuck
       for_ (assignedSegments a) $ \s ->
         runItems w (segmentFirst s) (segmentCount s) (segmentCells s)
       noting <- gcElapsedNs
@@ -141,22 +142,23 @@ work w = do
 -- | Frees the worker from waiting for a thread of the caller, of which there
 -- are none in this process. A value that such a thread was computing shows as
 -- 'BlockedOnBlackHole'; a variable that it should fill is found by a major
--- collection, which costs a copy of the heap and is therefore tried last.
-freeStuck :: ThreadId -> IO ()
-freeStuck worker = look (0 :: Int)
+-- collection, which costs a copy of the heap and is therefore tried last. Held
+-- by a weak pointer: a thread that is held for good cannot be found to be stuck.
+freeStuck :: Weak ThreadId -> IO ()
+freeStuck held = look (0 :: Int)
   where
     look n = do
       threadDelay 100000
-      status <- threadStatus worker
-      case status of
-        ThreadBlocked BlockedOnBlackHole
-          | n >= 1 -> throwTo worker OnlyCaller >> look 0
-          | otherwise -> look (n + 1)
-        ThreadBlocked why
-          | why == BlockedOnMVar || why == BlockedOnSTM -> do
-            when (n == 19) performMajorGC
-            look (n + 1)
-        _ -> look 0
+      worker <- deRefWeak held
+      for_ worker $ \thread -> threadStatus thread >>= react n thread >>= again
+    again (n, collect) = when collect performMajorGC >> look n
+    react n thread status = case status of
+      ThreadBlocked BlockedOnBlackHole
+        | n >= 1 -> (0, False) <$ throwTo thread OnlyCaller
+        | otherwise -> pure (n + 1, False)
+      ThreadBlocked why
+        | why == BlockedOnMVar || why == BlockedOnSTM -> pure (n + 1, n == 19)
+      _ -> pure (0, False)
 
 -- Claims until the coordinator has closed the fabric and nothing is left.
 claimLoop :: Worker a b -> Collected -> Cursor a -> IO ()
