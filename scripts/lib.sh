@@ -93,11 +93,11 @@ sanitized() {
   meson test -C "$build/.native-$name" --no-rebuild --print-errorlogs --timeout-multiplier 5 "${tests[@]}"
 }
 
-# haskell_tests PACKAGE: its test suites. A package whose suites run no test at
+# haskell_tests TARGET...: their test suites. A package whose suites run no test at
 # all has lost them: that is a failure.
 haskell_tests() {
-  local log=$logs/haskell-tests-$1.log
-  cabal_offline v2-test "$1" --test-show-details=direct 2>&1 | tee "$log"
+  local log=$logs/haskell-tests-${1//:/-}.log
+  cabal_offline v2-test "$@" --test-show-details=direct 2>&1 | tee "$log"
   grep -qE '^All [0-9]+ tests passed' "$log" || {
     echo "FAILED: $1 ran no test"
     return 1

@@ -1,0 +1,126 @@
+{-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
+
+-- | Programs that do more than map, and places that refuse.
+module Guests (tests) where
+
+import Control.Concurrent
+import Control.Exception hiding (Handler)
+import Control.Monad
+import Data.List (isInfixOf, isPrefixOf)
+import Maru
+import System.Exit (ExitCode (..))
+import System.Mem (performMajorGC)
+import System.Posix.Process hiding (ProcessStatus (..))
+import qualified System.Posix.Process as Process
+import System.Posix.Signals
+import System.Posix.Types (ProcessID)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit
+import Tools
+
+tests :: Backend -> TestTree
+tests b =
+  testGroup
+    "guests and refusals"
+    [ testCase "several maps at once from several threads" . leavingNothing $ do
+        boxes <- forM [1 .. 6] $ \k -> do
+          box <- newEmptyMVar
+          _ <- forkIO (try (parMapM (onBackend b) {workers = Workers 2} (working 20) [k .. k + 100]) >>= putMVar box)
+          pure (k, box)
+        within 60 . forM_ boxes $ \(k, box) ->
+          takeMVar box >>= either (throwIO :: SomeException -> IO ()) (@?= [k + 1 .. k + 101]),
+      testCase "one result demanded by several threads" . leavingNothing $ do
+        let ys = parMapWith (onBackend b) (working 20) [1 .. 200]
+        boxes <- replicateM 4 $ do
+          box <- newEmptyMVar
+          box <$ forkIO (evaluate (sum ys) >>= putMVar box)
+        within 30 (forM_ boxes (takeMVar >=> (@?= sum [2 .. 201]))),
+      testCase "a map started and consumed with asynchronous exceptions masked" . leavingNothing $
+        forM_ [mask_, uninterruptibleMask_] $ \masked ->
+          within 20 (masked (parMapM (onBackend b) (working 1) [1 .. 50])) >>= (@?= [2 .. 51]),
+      testCase "a process that the program forks while a map runs disturbs nothing" $ forks b,
+      testCase "a map inside a process that the program forked" $ forkedMap b,
+      testCase "a forked process that goes on with its parent's map gets one clear error" $ heirs b,
+      testCase "a caller that ignores SIGCHLD" $ chld b Ignore,
+      testCase "a caller whose SIGCHLD handler waits for any child" $
+        chld b (Catch (void (try (getAnyProcessStatus False False) :: IO (Either SomeException (Maybe (ProcessID, Process.ProcessStatus)))))),
+      testGroup
+        "where the system refuses: the right result, or one clear line"
+        [ testCase what (refusing b argument)
+          | (what, argument) <-
+              [ ("no more address space", "space"),
+                ("only a little address space", "little-space"),
+                ("no more processes", "processes"),
+                ("no more descriptors", "descriptors"),
+                ("three more descriptors", "few-descriptors"),
+                ("a sandbox refuses memfd_create", "memfd"),
+                ("a sandbox refuses pidfd_open", "pidfd"),
+                ("a sandbox refuses shared futexes", "futex"),
+                ("a sandbox refuses eventfd and socketpair", "sockets")
+              ]
+        ],
+      testCase "--nonmoving-gc is refused with one clear line, or works" $ do
+        (status, out, err) <- scene ["refuse", "nothing", backendName b, "+RTS", "--nonmoving-gc", "-RTS"] ""
+        clear status out err
+    ]
+
+refusing :: Backend -> String -> Assertion
+refusing b what = do
+  (status, out, err) <- scene ["refuse", what, backendName b] ""
+  clear status out err
+
+-- | The right result, or status 1 and one line by us.
+clear :: ExitCode -> String -> String -> Assertion
+clear ExitSuccess out err = (out, err) @?= ("right\n", "")
+clear status out err = do
+  (status, out) @?= (ExitFailure 1, "")
+  let ours = [l | l <- lines err, "maru: " `isInfixOf` l]
+      -- The run-time system's own, at its end.
+      others = [l | l <- lines err, not ("maru: " `isInfixOf` l), not ("failed to create OS thread" `isInfixOf` l)]
+  (others, length ours) @?= ([], 1)
+  assertBool err (not ("maru: " `isInfixOf` drop 5 (dropUntil "maru: " (concat ours))))
+
+dropUntil :: String -> String -> String
+dropUntil word = go
+  where
+    go [] = []
+    go t@(_ : rest) = if word `isPrefixOf` t then t else go rest
+
+forks :: Backend -> Assertion
+forks b = leavingNothing $ do
+  let ys = parMapWith (onBackend b) {policy = Fail} (pausing 5) [1 .. 300 :: Int]
+  within 10 (evaluate (sum (take 10 ys))) >>= (@?= 55)
+  pids <- replicateM 5 . forkProcess $ do
+    -- In it the parent's result becomes garbage.
+    replicateM_ 3 (performMajorGC >> threadDelay 20000)
+    exitImmediately (ExitFailure 7)
+  within 30 (evaluate (sum ys)) >>= (@?= sum [1 .. 300])
+  forM_ pids $ \pid -> getProcessStatus True False pid >>= (@?= Just (Process.Exited (ExitFailure 7)))
+
+forkedMap :: Backend -> Assertion
+forkedMap b = leavingNothing $ do
+  pid <- forkProcess $ do
+    ys <- parMapM (onBackend b) (working 1) [1 .. 100]
+    left <- children
+    exitImmediately (if ys == [2 .. 101] && null left then ExitSuccess else ExitFailure 1)
+  within 20 (getProcessStatus True False pid) >>= (@?= Just (Process.Exited ExitSuccess))
+
+heirs :: Backend -> Assertion
+heirs b = leavingNothing $ do
+  let ys = parMapWith (onBackend b) {policy = Fail, window = Just 4} (pausing 5) [1 .. 100 :: Int]
+  within 10 (evaluate (sum (take 3 ys))) >>= (@?= 6)
+  pid <- forkProcess $ do
+    got <- try (evaluate (sum ys))
+    exitImmediately $ case got of
+      Left e | "another process" `isInfixOf` displayException (e :: SomeException) -> ExitSuccess
+      Left _ -> ExitFailure 2
+      Right _ -> ExitFailure 1
+  within 20 (getProcessStatus True False pid) >>= (@?= Just (Process.Exited ExitSuccess))
+  within 20 (evaluate (sum ys)) >>= (@?= 5050)
+
+chld :: Backend -> Handler -> Assertion
+chld b handler = do
+  old <- installHandler sigCHLD handler Nothing
+  flip finally (installHandler sigCHLD old Nothing) . leavingNothing . forM_ [Fail, Retry 3] $ \p -> do
+    within 20 (parMapM (onBackend b) {policy = p} (working 20) [1 .. 100]) >>= (@?= [2 .. 101])
+    within 20 (evaluate (sum (take 5 (parMapWith (onBackend b) {policy = p} (working 20) [1 ..])))) >>= (@?= 20)

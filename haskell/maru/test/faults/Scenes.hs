@@ -1,0 +1,93 @@
+{-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
+
+-- | What a copy of this program plays for a test: programs that are killed,
+-- starved or fed from outside.
+module Scenes (play) where
+
+import Control.Concurrent
+import Control.Exception
+import Control.Monad
+import Foreign.C (CInt (..))
+import GHC.IO.Handle (hDuplicateTo)
+import Maru
+import System.Exit (ExitCode (..))
+import System.IO
+import System.Posix.Process (exitImmediately)
+import Tools
+
+foreign import ccall safe "faults_refuse" c_refuse :: CInt -> IO CInt
+
+foreign import ccall safe "faults_space" c_space :: CInt -> IO CInt
+
+foreign import ccall safe "faults_descriptors" c_descriptors :: CInt -> IO CInt
+
+foreign import ccall safe "faults_processes" c_processes :: IO CInt
+
+play :: [String] -> IO ()
+play ["hang", name, how] = hang (options name) how
+play ["leave", name] = do
+  let ys = parMapWith (options name) (pausing 20) [1 :: Int ..]
+  _ <- evaluate (sum (take 10 ys))
+  children >>= putStrLn . unwords . map show
+play ["lines", name] = do
+  hSetBuffering stdout LineBuffering
+  ls <- lines <$> getContents
+  mapM_ print (parMapWith (options name) ((* 2) . read) ls :: [Int])
+play ["file", name, path] = do
+  -- Standard input is a file: two processes that read it share one offset.
+  openFile path ReadMode >>= (`hDuplicateTo` stdin)
+  play ["lines", name]
+play ["rest", name] = do
+  ls <- replicateM 1000 getLine
+  putStrLn ("sum of 1000: " <> show (sum (parMapWith (options name) read ls :: [Int])))
+  getLine >>= putStrLn . ("next: " <>)
+play ["stack", name] = results name (\i -> if i == 1 then foldr (+) 0 [i .. 10000000] else i)
+play ["heap", name] = results name (\i -> if i == 1 then length (show (reverse [i .. 100000000])) else i)
+play ["refuse", what, name] = do
+  refuse what
+  ys <- parMapM (options name) (working 10) [1 .. 100]
+  putStrLn (if ys == [2 .. 101] then "right" else "wrong")
+  hFlush stdout
+  -- At its end glibc would abort without shared futexes, the run-time system
+  -- complain about the threads that it may not start.
+  exitImmediately ExitSuccess
+play other = throwIO (userError ("no such scene: " <> unwords other))
+
+options :: String -> Options
+options name = maybe (error name) onBackend (backendFromName name)
+
+results :: String -> (Int -> Int) -> IO ()
+results name f = forM_ (parMapTry (options name) {policy = Retry 0} f [1, 2, 3]) $ \y ->
+  putStrLn (either (\e -> "Left " <> takeWhile (/= '\n') (displayException (failedCause e))) (("Right " <>) . show) y)
+
+-- | Prints its workers when there are three, then goes on for ever.
+hang :: Options -> String -> IO ()
+hang opts how = do
+  never <- newEmptyMVar :: IO (MVar ())
+  _ <- forkIO $ do
+    _ <- eventually "three workers" 20 ((== 3) . length <$> children)
+    threadDelay 300000
+    children >>= putStrLn . unwords . map show
+    hFlush stdout
+  let ys = case how of
+        "loop" -> parMapWith opts {chunking = Fixed 1} (endless :: Int -> Int) [1 .. 9]
+        "call" -> parMapWith opts {chunking = Fixed 1} (sleeping 100) [1 .. 9]
+        _ -> parMapWith opts {chunking = Fixed 1} (pausing 50) ([1 .. 9] <> effect (threadDelay 100000000 >> pure []))
+  print =<< evaluate (sum ys)
+  readMVar never
+
+refuse :: String -> IO ()
+refuse what = do
+  r <- case what of
+    "nothing" -> pure 0
+    "space" -> c_space 1
+    "little-space" -> c_space 200
+    "processes" -> c_processes
+    "descriptors" -> c_descriptors 0
+    "few-descriptors" -> c_descriptors 3
+    "memfd" -> c_refuse 0
+    "pidfd" -> c_refuse 1
+    "futex" -> c_refuse 2
+    "sockets" -> c_refuse 3
+    _ -> throwIO (userError ("no such refusal: " <> what))
+  when (r /= 0) (throwIO (userError ("could not refuse " <> what <> ": error " <> show r)))

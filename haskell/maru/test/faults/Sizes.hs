@@ -1,0 +1,95 @@
+-- | Results of any size and kind, and numbers of workers.
+module Sizes (tests) where
+
+import Control.Concurrent (threadDelay)
+import Control.Exception
+import Control.Monad
+import qualified Data.ByteString.Char8 as Bytes
+import qualified Data.ByteString.Lazy as Lazy
+import Data.IORef
+import Data.List (isInfixOf)
+import qualified Data.Map.Strict as Map
+import GHC.Conc (getNumProcessors)
+import Maru
+import System.Environment (setEnv, unsetEnv)
+import System.Mem (performMajorGC)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit
+import Tools
+
+tests :: Backend -> TestTree
+tests b =
+  testGroup
+    "sizes"
+    [ testCase "results of 50 MB" . leavingNothing $ do
+        ys <- within 60 (parMapM (onBackend b) {workers = Workers 2} (\i -> Bytes.replicate 50000000 (toEnum (64 + i))) [1 .. 3])
+        map (\y -> (Bytes.length y, Bytes.head y, Bytes.last y)) ys @?= [(50000000, c, c) | c <- "ABC"],
+      testCase "results larger than their pages, as heap objects" . leavingNothing $ do
+        ys <- within 60 (parMapM (onBackend b) {regionMiB = 1} (\i -> [i .. i + 200000]) [1 .. 6 :: Int])
+        map (\y -> (take 1 y, length y)) ys @?= [([i], 200001) | i <- [1 .. 6]],
+      testCase "strict, lazy and shared byte strings, inside other data" . leavingNothing $ do
+        let f i = Map.fromList [(k, (Bytes.pack (show (i * k)), Lazy.fromStrict (Bytes.replicate k 'x'))) | k <- [1 .. 50]]
+        ys <- within 30 (parMapM (onBackend b) f [1 .. 40 :: Int])
+        ys @?= map f [1 .. 40],
+      testCase "2000 results of 1 MB through pages of 8 MiB: right, and memory stays bounded" $ rotations b,
+      testCase "2000 results with one in ten an exception" . leavingNothing $ do
+        let ys = parMapTry (onBackend b) (\i -> if i `mod` 10 == 0 then throw (ErrorCall (show i)) else i) [0 .. 1999 :: Int]
+        got <- within 30 (evaluate (length ys) >> pure ys)
+        [i | Right i <- got] @?= filter ((/= 0) . (`mod` 10)) [0 .. 1999]
+        [(failedIndex e, fmap show (fromException (failedCause e) :: Maybe ErrorCall)) | Left e <- got]
+          @?= [(i, Just (show i)) | i <- [0, 10 .. 1999]],
+      testCase "unordered delivery with holes: each index once" . leavingNothing $ do
+        us <- parMapUnordered (onBackend b) (\i -> if i `mod` 7 == 0 then throw (ErrorCall "no") else i) [0 .. 300 :: Int]
+        seen <- within 30 . forM us $ \(i, y) -> (,) i <$> try (evaluate y)
+        Map.toList (Map.fromListWith (+) [(i, 1 :: Int) | (i, _) <- seen]) @?= [(i, 1) | i <- [0 .. 300]]
+        forM_ seen $ \(i, y) -> either (\e -> const (i `mod` 7) (e :: ErrorCall)) (const 0) y @?= 0,
+      testCase "200 workers" . leavingNothing $
+        within 60 (parMapM (onBackend b) {workers = Workers 200, chunking = Fixed 1} (working 10) [1 .. 1000]) >>= (@?= [2 .. 1001]),
+      testCase "more workers than items" . leavingNothing $
+        within 20 (parMapM (onBackend b) {workers = Workers 64} (working 10) [1, 2]) >>= (@?= [2, 3]),
+      testCase "a nested map that is left to choose does not multiply processes" $ nested b,
+      testCase "a map on two workers inside a map" . leavingNothing $ do
+        let inner i = sum (parMapWith (onBackend b) {workers = Workers 2} (working 1) [i, i + 1, i + 2])
+        within 60 (parMapM (onBackend b) {workers = Workers 2} inner [1 .. 10]) >>= (@?= [3 * i + 6 | i <- [1 .. 10]]),
+      testCase "a number of workers outside 1 to 65535 is refused, with one line that names it" $
+        forM_ [0, -1, 1000000] $ \n ->
+          refused (show n) (parMapM (onBackend b) {workers = Workers n} (+ 1) [1 :: Int]),
+      testCase "rubbish in MARU_WORKERS and MARU_BACKEND is refused, with one line that names it" $
+        forM_ [("MARU_WORKERS", "many"), ("MARU_WORKERS", "0"), ("MARU_WORKERS", "-3"), ("MARU_WORKERS", "99999999999999999999"), ("MARU_BACKEND", "rubbish"), ("MARU_BACKEND", "Shm")] $ \(name, value) ->
+          flip finally (unsetEnv name) $ do
+            setEnv name value
+            refused name (parMapM defaultOptions {backend = if name == "MARU_WORKERS" then b else Auto} (+ 1) [1 :: Int])
+    ]
+
+refused :: String -> IO [Int] -> Assertion
+refused what act = do
+  got <- try act
+  case got of
+    Left (BadOptions why) -> assertBool why (what `isInfixOf` why && length (lines why) == 1)
+    Right ys -> assertFailure (show ys)
+
+rotations :: Backend -> Assertion
+rotations b = leavingNothing $ do
+  most <- newIORef 0
+  before <- performMajorGC >> residentMiB
+  let n = 2000 :: Int
+      f i = let w = working 1 i in Bytes.replicate 1000000 (toEnum (w `mod` 128))
+      -- Not more than 16 results wait.
+      ys = parBuffer (onBackend b) {regionMiB = 8} 16 f [1 .. n]
+  within 110 . forM_ (zip [1 ..] ys) $ \(i, y) -> do
+    (Bytes.length y, Bytes.last y) @?= (1000000, toEnum ((i + 1) `mod` 128))
+    when (i `mod` 20 == 0) $ performMajorGC >> residentMiB >>= \m -> modifyIORef' most (max m)
+  peak <- readIORef most
+  assertBool ("resident before and at most: " <> show (before, peak) <> " MiB") (peak < before + 150)
+
+nested :: Backend -> Assertion
+nested b = leavingNothing $ do
+  let inner i = effect $ do
+        before <- children
+        s <- evaluate (sum (parMapWith defaultOptions {backend = b} (working 2) [i .. i + 200]))
+        s `seq` ((\now -> (length before, length now)) <$> children)
+      slow i = effect (threadDelay 1000) `seq` inner i
+  counts <- within 60 (parMapM (onBackend b) {workers = Workers 4} slow [1 .. 8])
+  -- Four workers on these cores: one each, at most.
+  cores <- getNumProcessors
+  assertBool (show counts) (all (\(_, n) -> n <= max 1 (cores `div` 4) + 1) counts)

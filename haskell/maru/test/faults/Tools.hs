@@ -1,0 +1,274 @@
+{-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
+
+-- | What the fault tests look at and do: children, descriptors and mappings of a
+-- process; seeded random kills; scenes played in a copy of this program.
+module Tools
+  ( -- * Under test
+    processBackends,
+    onBackend,
+    scale,
+
+    -- * Effects in pure code
+    effect,
+    working,
+    sleeping,
+    pausing,
+    endless,
+
+    -- * Looking at processes
+    children,
+    childrenOf,
+    alive,
+    residentMiB,
+    descriptors,
+
+    -- * Waiting
+    within,
+    eventually,
+    leavingNothing,
+    noChildren,
+
+    -- * Scenes
+    Scene (..),
+    playing,
+    scene,
+    sceneWith,
+    finishes,
+    linesOf,
+    workersOf,
+    kill,
+  )
+where
+
+import Control.Concurrent
+import Control.Exception
+import Control.Monad
+import Data.Char (isDigit)
+import Data.List (isInfixOf, isPrefixOf)
+import Foreign.C (CUInt (..))
+import GHC.Clock (getMonotonicTime)
+import Maru
+import System.Directory (listDirectory)
+import System.Environment (getEnvironment, getExecutablePath, lookupEnv)
+import System.Exit (ExitCode (..))
+import System.IO
+import System.IO.Unsafe (unsafePerformIO)
+import System.Mem (performMajorGC)
+import System.Posix.Signals (Signal, signalProcess)
+import System.Posix.Types (ProcessID)
+import System.Process
+import System.Timeout (timeout)
+import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, (@?=))
+
+-- Under test -----------------------------------------------------------------
+
+processBackends :: [Backend]
+processBackends = [Shm, Sockets]
+
+-- | Three workers.
+onBackend :: Backend -> Options
+onBackend b = defaultOptions {backend = b, workers = Workers 3}
+
+-- | @MARU_TEST_SCALE@: how many times as much to do.
+scale :: Int
+scale = effect $ do
+  text <- lookupEnv "MARU_TEST_SCALE"
+  case reads <$> text of
+    Nothing -> pure 1
+    Just [(n, "")] | n >= 1 -> pure n
+    _ -> throwIO (userError ("MARU_TEST_SCALE is not a positive number: " <> show text))
+{-# NOINLINE scale #-}
+
+-- Effects in pure code -------------------------------------------------------
+
+effect :: IO a -> a
+effect = unsafePerformIO
+{-# NOINLINE effect #-}
+
+-- | The argument plus one, after some thousand rounds of arithmetic.
+working :: Int -> Int -> Int
+working thousands i = go (1000 * thousands) i
+  where
+    go :: Int -> Int -> Int
+    go 0 x = if x == minBound then 0 else i + 1
+    go n x = go (n - 1) (x * 6364136223846793005 + 1442695040888963407)
+{-# NOINLINE working #-}
+
+-- | The second argument, after so many milliseconds in 'threadDelay'.
+pausing :: Int -> a -> a
+pausing ms x = effect (threadDelay (1000 * ms)) `seq` x
+{-# NOINLINE pausing #-}
+
+-- | The second argument, after so many seconds in a foreign call.
+sleeping :: Int -> a -> a
+sleeping s x = effect (void (c_sleep (fromIntegral s))) `seq` x
+{-# NOINLINE sleeping #-}
+
+-- | Loops without allocating.
+endless :: Int -> a
+endless n = if n == minBound then endless n else endless (if even n then n + 1 else n - 1)
+{-# NOINLINE endless #-}
+
+foreign import ccall safe "sleep" c_sleep :: CUInt -> IO CUInt
+
+-- Looking at processes -------------------------------------------------------
+
+-- | Children of this process, zombies included.
+children :: IO [ProcessID]
+children = childrenIn "self"
+
+childrenOf :: ProcessID -> IO [ProcessID]
+childrenOf = childrenIn . show
+
+childrenIn :: String -> IO [ProcessID]
+childrenIn who = do
+  tasks <- listed ("/proc/" <> who <> "/task")
+  concat <$> forM tasks (\t -> map read . words <$> contents ("/proc/" <> who <> "/task/" <> t <> "/children"))
+
+-- | Threads and processes come and go while one looks.
+listed :: FilePath -> IO [FilePath]
+listed path = either (\e -> const [] (e :: IOException)) id <$> try (listDirectory path)
+
+contents :: FilePath -> IO String
+contents path = either (\e -> const "" (e :: IOException)) id <$> try (readStrictly path)
+
+readStrictly :: FilePath -> IO String
+readStrictly path = withFile path ReadMode $ \h -> do
+  text <- hGetContents h
+  text <$ evaluate (length text)
+
+-- | Runs, sleeps or is stopped; a zombie does not.
+alive :: ProcessID -> IO Bool
+alive pid = do
+  status <- contents ("/proc/" <> show pid <> "/status")
+  let state = [drop 6 l | l <- lines status, "State:" `isPrefixOf` l]
+  pure (any (\s -> not ("Z" `isInfixOf` s || "X" `isInfixOf` s)) state)
+
+residentMiB :: IO Int
+residentMiB = do
+  status <- contents "/proc/self/status"
+  pure (sum [read (filter isDigit l) `div` 1024 | l <- lines status, "VmRSS:" `isPrefixOf` l])
+
+descriptors :: IO Int
+descriptors = subtract 1 . length <$> listed "/proc/self/fd"
+
+-- | Children, descriptors, mappings of ours, files of ours in /dev/shm.
+data Census = Census [ProcessID] Int Int [FilePath]
+  deriving (Eq, Show)
+
+census :: IO Census
+census = do
+  maps <- lines <$> contents "/proc/self/maps"
+  shm <- filter ("maru" `isInfixOf`) <$> listed "/dev/shm"
+  Census <$> children <*> descriptors <*> pure (length (filter ("memfd:maru" `isInfixOf`) maps)) <*> pure shm
+
+-- Waiting --------------------------------------------------------------------
+
+-- | Fails if the action takes longer than so many seconds.
+within :: Double -> IO a -> IO a
+within seconds action =
+  timeout (round (seconds * 1000000)) action
+    >>= maybe (assertFailure ("not done after " <> show seconds <> " s")) pure
+
+-- | Looks until it is so; how many seconds that took, at most so many.
+eventually :: String -> Double -> IO Bool -> IO Double
+eventually what seconds look = getMonotonicTime >>= go
+  where
+    go start = do
+      holds <- look
+      now <- getMonotonicTime
+      if holds
+        then pure (now - start)
+        else do
+          assertBool (what <> ": not so after " <> show seconds <> " s") (now - start < seconds)
+          threadDelay 5000
+          go start
+
+-- | After the action: no child (no zombie either), no descriptor and no file more
+-- than before, and a bounded number of mappings.
+leavingNothing :: IO a -> IO a
+leavingNothing action = do
+  Census _ fds maps shm <- census
+  result <- action
+  -- Pages of results that the heap has taken over keep their name until it uses
+  -- them again.
+  let clean (Census c f m s) = null c && f <= fds && m <= maps + 16 && s == shm
+      look left = do
+        performMajorGC
+        now <- census
+        if clean now
+          then pure ()
+          else
+            if left == (0 :: Int)
+              then assertFailure ("left behind: " <> show now <> ", before: " <> show (Census [] fds maps shm))
+              else threadDelay 10000 >> look (left - 1)
+  look 400
+  pure result
+
+noChildren :: IO Bool
+noChildren = null <$> children
+
+-- Scenes ---------------------------------------------------------------------
+
+-- | A running copy of this program.
+data Scene = Scene
+  { sceneInput :: !Handle,
+    sceneOutput :: !Handle,
+    sceneErrors :: !Handle,
+    sceneProcess :: !ProcessHandle,
+    scenePid :: !ProcessID
+  }
+
+-- | Plays a scene (see "Scenes") while the action runs; ends it afterwards.
+playing :: [(String, String)] -> [String] -> (Scene -> IO a) -> IO a
+playing variables arguments = bracket start end
+  where
+    start = do
+      program <- getExecutablePath
+      inherited <- getEnvironment
+      let others = [v | v@(name, _) <- inherited, name `notElem` map fst variables]
+      (Just i, Just o, Just e, p) <-
+        createProcess
+          (proc program ("--scene" : arguments))
+            { std_in = CreatePipe,
+              std_out = CreatePipe,
+              std_err = CreatePipe,
+              env = Just (variables <> others)
+            }
+      mapM_ (`hSetBuffering` LineBuffering) [i, o]
+      Just pid <- getPid p
+      pure (Scene i o e p pid)
+    end s = do
+      mapM_ (\h -> hClose h `catch` \e -> const (pure ()) (e :: IOException)) [sceneInput s, sceneOutput s, sceneErrors s]
+      running <- getProcessExitCode (sceneProcess s)
+      when (running == Nothing) (kill 9 (scenePid s))
+      void (waitForProcess (sceneProcess s))
+
+-- | Plays a scene to its end, at most 60 s: status, output, errors.
+scene :: [String] -> String -> IO (ExitCode, String, String)
+scene = sceneWith []
+
+sceneWith :: [(String, String)] -> [String] -> String -> IO (ExitCode, String, String)
+sceneWith variables arguments input = within 60 . playing variables arguments $ \s -> do
+  out <- newEmptyMVar
+  err <- newEmptyMVar
+  _ <- forkIO (hGetContents (sceneOutput s) >>= \t -> evaluate (length t) >> putMVar out t)
+  _ <- forkIO (hGetContents (sceneErrors s) >>= \t -> evaluate (length t) >> putMVar err t)
+  (hPutStr (sceneInput s) input >> hClose (sceneInput s)) `catch` \e -> const (pure ()) (e :: IOException)
+  (,,) <$> waitForProcess (sceneProcess s) <*> takeMVar out <*> takeMVar err
+
+-- | The scene ends well and prints exactly these lines.
+finishes :: [String] -> String -> [String] -> Assertion
+finishes arguments input expected = do
+  (status, out, err) <- scene arguments input
+  (status, lines out, err) @?= (ExitSuccess, expected, "")
+
+linesOf :: Scene -> Int -> IO [String]
+linesOf s n = within 30 (replicateM n (hGetLine (sceneOutput s)))
+
+-- | The pids on a scene's first line.
+workersOf :: Scene -> IO [ProcessID]
+workersOf s = concatMap (map read . words) <$> linesOf s 1
+
+kill :: Signal -> ProcessID -> IO ()
+kill signal pid = signalProcess signal pid `catch` \e -> const (pure ()) (e :: IOException)

@@ -1,0 +1,102 @@
+/* refuse.c: takes from this process what a sandbox or a limit would. Errors are errno. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int faults_refuse(int what);
+int faults_space(int mebibytes);
+int faults_descriptors(int more);
+int faults_processes(void);
+
+static int install(struct sock_filter *code, unsigned short length) {
+  struct sock_fprog program = {length, code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    return errno;
+  /* For all threads of this process. */
+  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) ? errno
+                                                                                            : 0;
+}
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define SKIP_UNLESS(value, n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value), 0, (n))
+#define REFUSE(error) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error))
+#define ALLOW BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static int refuse_one(uint32_t number) {
+  struct sock_filter code[] = {LOAD(nr), SKIP_UNLESS(number, 1), REFUSE(EPERM), ALLOW};
+  return install(code, sizeof code / sizeof *code);
+}
+
+/* glibc ends a process whose private futexes are refused. */
+static int refuse_shared_futexes(void) {
+  struct sock_filter code[] = {
+      LOAD(nr),      SKIP_UNLESS(SYS_futex, 3),
+      LOAD(args[1]), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, FUTEX_PRIVATE_FLAG, 1, 0),
+      REFUSE(EPERM), ALLOW};
+  return install(code, sizeof code / sizeof *code);
+}
+
+int faults_refuse(int what) {
+  switch (what) {
+  case 0:
+    return refuse_one(SYS_memfd_create);
+  case 1:
+    return refuse_one(SYS_pidfd_open);
+  case 2:
+    return refuse_shared_futexes();
+  case 3: {
+    int error = refuse_one(SYS_eventfd2);
+    return error ? error : refuse_one(SYS_socketpair);
+  }
+  default:
+    return EINVAL;
+  }
+}
+
+static int limit(int resource, rlim_t value) {
+  struct rlimit r = {value, value};
+  return setrlimit(resource, &r) ? errno : 0;
+}
+
+/* Address space: so many MiB beyond what is in use. */
+int faults_space(int mebibytes) {
+  FILE *f = fopen("/proc/self/statm", "re");
+  unsigned long pages;
+  if (!f)
+    return errno;
+  int got = fscanf(f, "%lu", &pages);
+  fclose(f);
+  if (got != 1)
+    return EIO;
+  return limit(RLIMIT_AS, pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)mebibytes << 20));
+}
+
+/* So many more descriptors than are open. */
+int faults_descriptors(int more) {
+  int highest = 0;
+  for (int fd = 0; fd < 1024; fd++) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    if (access(path, F_OK) == 0)
+      highest = fd;
+  }
+  return limit(RLIMIT_NOFILE, (rlim_t)(highest + 1 + more));
+}
+
+/* The limit does not bind root. */
+int faults_processes(void) {
+  int error = limit(RLIMIT_NPROC, 0);
+  if (!error && geteuid() == 0 && setuid(65534))
+    error = errno;
+  return error;
+}
