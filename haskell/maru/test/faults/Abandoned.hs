@@ -1,5 +1,7 @@
 {-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
 
+{- HLINT ignore "Redundant <$>" -}
+
 -- | Results that nobody wants any more, or not yet.
 module Abandoned (tests) where
 
@@ -32,7 +34,7 @@ tests b =
         us <- parMapUnordered (onBackend b) (working 1) [1 .. 10]
         threadDelay 200000
         noChildren >>= assertBool "a worker was started"
-        reportWorkersStarted <$> report' >>= (@?= 0)
+        report' >>= (@?= 0) . reportWorkersStarted
         within 10 (evaluate (sum ys)) >>= (@?= 65)
         within 10 (evaluate (sum (map snd us))) >>= (@?= 65),
       testCase "kept but not demanded: gone after idleSeconds, and right when demanded later" . leavingNothing $ do
@@ -104,4 +106,4 @@ flat b = leavingNothing $ do
   performMajorGC >> threadDelay 100000
   descriptors >>= \now -> assertBool (show (fds, now)) (now <= fds + 3)
   where
-    once = within 10 (parMapM (onBackend b) (\i -> replicate 100 i) [1 .. 30 :: Int]) >>= \yss -> sum (map sum yss) @?= 100 * sum [1 .. 30]
+    once = within 10 (parMapM (onBackend b) (replicate 100) [1 .. 30 :: Int]) >>= \yss -> sum (map sum yss) @?= 100 * sum [1 .. 30]

@@ -1,5 +1,7 @@
 {-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
 
+{- HLINT ignore "Use >=>" -}
+
 -- | Programs that do more than map, and places that refuse.
 module Guests (tests) where
 

@@ -41,7 +41,7 @@ play ["rest", name] = do
   ls <- replicateM 1000 getLine
   putStrLn ("sum of 1000: " <> show (sum (parMapWith (options name) read ls :: [Int])))
   getLine >>= putStrLn . ("next: " <>)
-play ["stack", name] = results name (\i -> if i == 1 then foldr (+) 0 [i .. 10000000] else i)
+play ["stack", name] = results name (\i -> if i == 1 then sum [i .. 10000000] else i)
 play ["heap", name] = results name (\i -> if i == 1 then length (show (reverse [i .. 100000000])) else i)
 play ["refuse", what, name] = do
   refuse what

@@ -1,3 +1,5 @@
+{- HLINT ignore "Evaluate" -}
+
 -- | Results of any size and kind, and numbers of workers.
 module Sizes (tests) where
 
@@ -33,13 +35,13 @@ tests b =
         ys @?= map f [1 .. 40],
       testCase "2000 results of 1 MB through pages of 8 MiB: right, and memory stays bounded" $ rotations b,
       testCase "2000 results with one in ten an exception" . leavingNothing $ do
-        let ys = parMapTry (onBackend b) (\i -> if i `mod` 10 == 0 then throw (ErrorCall (show i)) else i) [0 .. 1999 :: Int]
+        let ys = parMapTry (onBackend b) (\i -> if i `mod` 10 == 0 then error (show i) else i) [0 .. 1999 :: Int]
         got <- within 30 (evaluate (length ys) >> pure ys)
         [i | Right i <- got] @?= filter ((/= 0) . (`mod` 10)) [0 .. 1999]
         [(failedIndex e, fmap show (fromException (failedCause e) :: Maybe ErrorCall)) | Left e <- got]
           @?= [(i, Just (show i)) | i <- [0, 10 .. 1999]],
       testCase "unordered delivery with holes: each index once" . leavingNothing $ do
-        us <- parMapUnordered (onBackend b) (\i -> if i `mod` 7 == 0 then throw (ErrorCall "no") else i) [0 .. 300 :: Int]
+        us <- parMapUnordered (onBackend b) (\i -> if i `mod` 7 == 0 then error "no" else i) [0 .. 300 :: Int]
         seen <- within 30 . forM us $ \(i, y) -> (,) i <$> try (evaluate y)
         Map.toList (Map.fromListWith (+) [(i, 1 :: Int) | (i, _) <- seen]) @?= [(i, 1) | i <- [0 .. 300]]
         forM_ seen $ \(i, y) -> either (\e -> const (i `mod` 7) (e :: ErrorCall)) (const 0) y @?= 0,

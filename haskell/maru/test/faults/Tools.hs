@@ -1,5 +1,7 @@
 {-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
 
+{- HLINT ignore "Evaluate" -}
+
 -- | What the fault tests look at and do: children, descriptors and mappings of a
 -- process; seeded random kills; scenes played in a copy of this program.
 module Tools
@@ -45,6 +47,7 @@ import Control.Exception
 import Control.Monad
 import Data.Char (isDigit)
 import Data.List (isInfixOf, isPrefixOf)
+import Data.Maybe (isNothing)
 import Foreign.C (CUInt (..))
 import GHC.Clock (getMonotonicTime)
 import Maru
@@ -241,7 +244,7 @@ playing variables arguments = bracket start end
     end s = do
       mapM_ (\h -> hClose h `catch` \e -> const (pure ()) (e :: IOException)) [sceneInput s, sceneOutput s, sceneErrors s]
       running <- getProcessExitCode (sceneProcess s)
-      when (running == Nothing) (kill 9 (scenePid s))
+      when (isNothing running) (kill 9 (scenePid s))
       void (waitForProcess (sceneProcess s))
 
 -- | Plays a scene to its end, at most 60 s: status, output, errors.

@@ -88,7 +88,7 @@ fromFile b = withLines 5000 $ \path -> do
 conversation :: Backend -> Assertion
 conversation b = playing [] ["lines", backendName b] $ \s ->
   forM_ [1 .. 30 :: Int] $ \i -> do
-    hPutStrLn (sceneInput s) (show i)
+    hPrint (sceneInput s) i
     linesOf s 1 >>= (@?= [show (2 * i)])
 
 withLines :: Int -> (FilePath -> IO a) -> IO a
