@@ -733,7 +733,7 @@ hireOne run slot share = do
   -- what only f leads to must become garbage there, or no wait for it ever ends.
   body <- newIORef (runWorker (assignment s link region snapshot segments (knownCount seen)))
   pid <-
-    forkProcess (join (atomicModifyIORef' body ((,) (pure ()))))
+    forkProcess (join (readIORef body <* writeIORef body (pure ())))
       `onException` (closeLink link >> traverse_ regionRelease region >> freeSnapshot snapshot)
   freeSnapshot snapshot
   pidfd <- openPidfd pid
