@@ -38,6 +38,8 @@ where
 import Data.Array.Unboxed (UArray, listArray, (!))
 import Data.List (foldl', sortOn)
 import qualified Data.Set as Set
+import Maru.Internal.Plan (Seen (..), Settings (..), nextChunk, nothingSeen)
+import qualified Maru.Options as Options
 import System.Random.SplitMix (SMGen, mkSMGen, nextDouble)
 
 -- | All times in seconds.
@@ -103,8 +105,8 @@ data Chunking
     Static
   | -- | Always so many (at least 1).
     Fixed !Int
-  | -- | A share of what is left, so that chunks get smaller towards the end,
-    -- and never less than is worth thirty dispatches.
+  | -- | The library's own rule ("Maru.Internal.Plan"), which learns what an item
+    -- costs when the first chunk ends.
     Guided
   deriving (Eq, Show)
 
@@ -135,23 +137,23 @@ efficiency model o = speedup o / fromIntegral (max 1 (modelWorkers model))
 
 -- | Runs the model. Item and worker numbers below 1 count as 0 items, 1 worker.
 simulate :: Model -> Outcome
-simulate model = finish (go initial 0 0 [])
+simulate model = finish (go initial 0 0 (Planned 0 (1 / 0)) [])
   where
     count = max 0 (modelItems model)
     workers = max 1 (modelWorkers model)
     prefix = prefixSums model {modelItems = count}
     initial = Set.fromList [(modelStart model * fromIntegral (w + 1), w) | w <- [0 .. workers - 1]]
 
-    -- Worker-free times, time at which the claim word is free, next item,
-    -- completed chunks.
-    go free claimable next done
+    -- Worker-free times, time at which the claim word is free, next item, what
+    -- the planner knows, completed chunks.
+    go free claimable next (Planned before known) done
       | next >= count = (free, done)
       | otherwise = case Set.minView free of
         Nothing -> (free, done)
         Just ((now, w), others) ->
-          go (Set.insert (ended, w) others) claimed (next + size) ((ended, size) : done)
+          go (Set.insert (ended, w) others) claimed (next + size) (Planned aimed (min known ended)) ((ended, size) : done)
           where
-            size = chunkSize model workers next
+            (size, aimed) = chunkSize model workers next (known <= now) before
             claimed = max now claimable + modelClaim model
             cost = prefix ! (next + size) - prefix ! next
             ended = claimed + modelDispatch model + cost
@@ -167,16 +169,28 @@ simulate model = finish (go initial 0 0 [])
       max callerFree ended + modelCollect model * fromIntegral size
     spread ends = if null ends then 0 else maximum ends - minimum ends
 
--- | Items of the chunk that starts at an index; at least 1, never past the end.
-chunkSize :: Model -> Int -> Int -> Int
-chunkSize model workers next = max 1 (min left size)
+-- | The size that the planner aimed at last, and when the first chunk ended.
+data Planned = Planned !Int !Double
+
+-- | Items of the chunk that starts at an index (at least 1, never past the end),
+-- given whether an item's cost is known and what was aimed at before; and what is
+-- aimed at now.
+chunkSize :: Model -> Int -> Int -> Bool -> Int -> (Int, Int)
+chunkSize model workers next known before = case modelChunking model of
+  Static -> always ((modelItems model + workers - 1) `div` workers)
+  Fixed n -> always n
+  Guided -> nextChunk (Settings Options.Guided workers Nothing) seen
   where
     left = modelItems model - next
-    size = case modelChunking model of
-      Static -> (modelItems model + workers - 1) `div` workers
-      Fixed n -> n
-      Guided -> max worthIt (left `div` (2 * workers))
-    worthIt = ceiling (30 * (modelDispatch model + modelClaim model) / max 1e-12 (modelItem model))
+    always n = (max 1 (min left n), before)
+    nanoseconds = Just . (* 1e9)
+    seen =
+      nothingSeen
+        { seenItemNs = if known then nanoseconds (modelItem model) else Nothing,
+          seenAvailable = left,
+          seenEnded = True,
+          seenSize = before
+        }
 
 -- | Cost of the items before each index.
 prefixSums :: Model -> UArray Int Double
