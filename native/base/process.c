@@ -215,8 +215,9 @@ void maru_worker_signals(void) {
 
 int maru_default_workers(void) {
   struct maru_topology topology;
-  if (maru_topology_read(&topology) < 0)
-    return 1;
+  int rc = maru_topology_read(&topology);
+  if (rc < 0)
+    return rc;
   int workers = (int)maru_topology_workers(&topology);
   maru_topology_free(&topology);
   return workers;

@@ -65,8 +65,8 @@ int maru_reap_wait(pid_t pid, int pidfd, int timeout_ms, struct maru_death *deat
  * business; a request to end ends it. */
 void maru_worker_signals(void);
 
-/* How many workers pay off in this process (maru_topology_workers); 1 when the
- * topology cannot be read.  Reads files: some 100 us. */
+/* How many workers pay off in this process (maru_topology_workers), or an error of
+ * maru_topology_read.  Reads files: some 100 us. */
 int maru_default_workers(void);
 
 /* Resident memory of this process in bytes; 0 when /proc does not tell. */

@@ -44,6 +44,7 @@ struct image {
   uintptr_t origin; /* how a pointer to offset 0 is written */
   bdescr *head;     /* descriptor of the group; NULL: descriptors are written on landing */
   bool (*grow)(struct image *, size_t limit);
+  size_t most;   /* what it may grow to; 0: as far as memory goes */
   size_t *sites; /* where origin != base: offsets of the raw addresses that point into it */
   size_t sites_used, sites_room;
 };

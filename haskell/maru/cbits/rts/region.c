@@ -219,7 +219,11 @@ static void *packed_buffer(const struct image *image) {
 }
 
 static bool packed_grow(struct image *image, size_t limit) {
-  size_t at = image->at, room = 2 * (limit - IMAGE_DATA) + 4096;
+  size_t at = image->at, need = limit - IMAGE_DATA, room = 2 * need + 4096;
+  if (image->most && room > image->most)
+    room = image->most;
+  if (need > room)
+    return false;
   void *buffer = realloc(packed_buffer(image), sizeof(struct packed) + room);
   if (!buffer)
     return false;
@@ -229,12 +233,18 @@ static bool packed_grow(struct image *image, size_t limit) {
   return true;
 }
 
+/* Without sharing a cyclic value has no end, and one that shares much may have none in practice. */
+enum { UNSHARED_MOST = 256 << 20 };
+
 /* A value in normal form as position-independent bytes: their number, *bytes to be freed; or an
-   error of image_copy. */
+   error of image_copy: -ENOSPC where memory, or without sharing UNSHARED_MOST, is exceeded. */
 int64_t maru_pack(StgClosure *value, W_ sharing, const StgInfoTable *bytestring, void **bytes) {
-  struct image image = {.origin = packed_origin, .at = IMAGE_DATA, .grow = packed_grow};
+  struct image image = {.origin = packed_origin,
+                        .at = IMAGE_DATA,
+                        .grow = packed_grow,
+                        .most = sharing ? 0 : UNSHARED_MOST};
   StgClosure *root;
-  int64_t r = -ENOMEM;
+  int64_t r = -ENOSPC;
   if (packed_grow(&image, IMAGE_DATA) &&
       (r = image_copy(&image, value, sharing, bytestring, &root)) == 0) {
     size_t end = image.at, sites = image.sites_used * sizeof *image.sites;
@@ -247,7 +257,7 @@ int64_t maru_pack(StgClosure *value, W_ sharing, const StgInfoTable *bytestring,
       free(image.sites);
       return (int64_t)(sizeof header + (end - IMAGE_DATA) + sites);
     }
-    r = -ENOMEM;
+    r = -ENOSPC;
   }
   free(packed_buffer(&image));
   free(image.sites);

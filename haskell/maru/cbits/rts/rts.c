@@ -34,7 +34,16 @@ bool maru_rts_validated(void) {
 
 bool maru_rts_nonmoving(void) { return RtsFlags.GcFlags.useNonmoving; }
 
-void maru_rts_no_idle_gc(void) { RtsFlags.GcFlags.doIdleGC = false; }
+/* A forked process that is one of many: no collection when idle, none by several threads, no thread
+   moved to another capability (but sparks still are, and what forkOn places). Capabilities stay as
+   many as they are: with setNumCapabilities and then a parallel collection in a child of
+   forkProcess, GHC 9.0.2 was seen, once in some hundred forks, to leave runnable threads on a
+   capability that no thread of the system runs. */
+void maru_rts_one_of_many(void) {
+  RtsFlags.GcFlags.doIdleGC = false;
+  RtsFlags.ParFlags.parGcEnabled = false;
+  RtsFlags.ParFlags.migrate = false;
+}
 
 /* Allocation area of each capability, from the next collection on. Where the user chose one with
    chunks (-A… -n…) it stays: its number of chunks is fixed at start. */

@@ -1,7 +1,8 @@
-/* Weak pointers of the parent in a forked worker. */
+/* What a forked worker inherits and must not keep: its parent's finalizers and threads. */
 #include "internals.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 /* For one offset. What it repeats of the other headers it says as plain numbers. */
@@ -11,6 +12,9 @@
 #include <DerivedConstants.h>
 
 #if MARU_RTS_VALIDATED
+/* Not by index: the size of a generation depends on the run-time system that is linked. */
+static const generation *next_generation(const generation *g) { return g->to == g ? NULL : g->to; }
+
 static int64_t neuter(StgWeak *weak) {
   int64_t n = 0;
   for (; weak; weak = weak->link, n++) {
@@ -38,10 +42,50 @@ int64_t maru_rts_neuter_weaks(void) {
   if (!&capabilities || !&n_capabilities)
     return -ENOSYS;
   int64_t n = 0;
-  for (uint32_t g = 0; g < RtsFlags.GcFlags.generations; g++)
-    n += neuter(generations[g].weak_ptr_list);
+  for (const generation *g = generations; g; g = next_generation(g))
+    n += neuter(g->weak_ptr_list);
   for (uint32_t c = 0; c < n_capabilities; c++)
     n += neuter(fresh_weaks(capabilities[c]));
   return n;
 #endif
 }
+
+/* Forking. A thread that is in a foreign call when its process forks is dead in the child, but
+   forkProcess leaves it its stack. Whoever still holds such a thread (a timer, a test runner) would
+   hold all that it was working on, and no wait for any of it would ever be found to be for ever.
+   forkProcess forgets the list of threads, so it is walked before: as the first thing in the child,
+   while all of the parent's capabilities and locks are held. */
+#if MARU_RTS_VALIDATED
+static _Thread_local bool forking;
+
+/* Leaves the bottom frame alone. */
+static void strip(StgStack *stack) {
+  StgStopFrame *bottom = (StgStopFrame *)(stack->stack + stack->stack_size) - 1;
+  bottom->header.info = &stg_stop_thread_info;
+  stack->sp = (StgPtr)bottom;
+}
+
+static void in_child(void) {
+  if (!forking)
+    return;
+  forking = false; /* the worker's own forks are none of ours */
+  for (const generation *g = generations; g; g = next_generation(g))
+    for (StgTSO *t = g->threads; t != END_TSO_QUEUE; t = t->global_link)
+      if (t->why_blocked == BlockedOnCCall || t->why_blocked == BlockedOnCCall_Interruptible)
+        strip(t->stackobj);
+}
+
+static void prepare_forking(void) { pthread_atfork(NULL, NULL, in_child); }
+
+/* forkProcess, see above. */
+pid_t maru_rts_fork(HsStablePtr *entry) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, prepare_forking);
+  forking = true;
+  pid_t pid = forkProcess(entry);
+  forking = false;
+  return pid;
+}
+#else
+pid_t maru_rts_fork(HsStablePtr *entry) { return forkProcess(entry); }
+#endif

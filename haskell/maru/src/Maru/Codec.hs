@@ -20,7 +20,8 @@ import Text.Read (readEither)
 data Codec b = Codec
   { -- | Runs in the worker; evaluates the result as far as it needs.
     encode :: b -> Lazy.ByteString,
-    -- | Runs in the caller. 'Left' becomes an exception of that element.
+    -- | Runs in the caller. 'Left' becomes an exception of that element. It
+    -- must not throw: that would reach whoever looks at the element first.
     decode :: Strict.ByteString -> Either String b
   }
 

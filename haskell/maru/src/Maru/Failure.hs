@@ -2,6 +2,7 @@
 module Maru.Failure
   ( WorkerLost (..),
     Death (..),
+    deathText,
     RemoteException (..),
     Untransferable (..),
     ItemFailed (..),
@@ -40,17 +41,20 @@ data WorkerLost = WorkerLost
 instance Show WorkerLost where
   showsPrec _ (WorkerLost i w d n) =
     showString "maru: item " . shows i . showString " lost: worker " . shows w
-      . showString (describe d)
+      . showString (' ' : deathText d)
       . showString (if n > 1 then " (try " <> show n <> ")" else "")
-    where
-      describe (Exited 70) = " could not go on (status 70: out of heap or descriptors between two items, or a defect of maru)"
-      describe (Exited s)
-        | s == 71 || s == 72 = " could not start (status " <> show s <> ": no thread or file descriptor left, see `ulimit -u` and `ulimit -n`, or no /proc)"
-      describe (Exited 251) = " ran out of heap (its -M, or memoryMiB)"
-      describe (Exited s) = " left with exit status " <> show s <> "; f must not exit"
-      describe (Killed 9) = " was killed by signal 9 (kill -9, or out of memory: see the kernel log)"
-      describe (Killed s) = " was killed by signal " <> show s
-      describe Vanished = " vanished"
+
+-- | What happened to a worker, as the end of a sentence.
+deathText :: Death -> String
+deathText death = case death of
+  Exited 70 -> "could not go on (status 70: out of heap or descriptors between two items, or a defect of maru)"
+  Exited s
+    | s == 71 || s == 72 -> "could not start (status " <> show s <> ": no thread or file descriptor left, see `ulimit -u` and `ulimit -n`, or no /proc)"
+  Exited 251 -> "ran out of heap (its -M, or memoryMiB)"
+  Exited s -> "left with exit status " <> show s <> "; f must not exit"
+  Killed 9 -> "was killed by signal 9 (kill -9, or out of memory: see the kernel log)"
+  Killed s -> "was killed by signal " <> show s
+  Vanished -> "vanished"
 
 instance Exception WorkerLost
 

@@ -137,8 +137,10 @@ data Options = Options
     -- | Default 'TransportAuto'.
     transport :: !Transport,
     -- | Keep sharing inside one result (a result that is a graph). Costs the
-    -- worker several times as much; needed for cyclic results, which without it
-    -- never arrive. Default off.
+    -- worker several times as much. Default off: sharing is then kept only in
+    -- results that do not fit the worker's pages and take more than 256 MiB
+    -- without (cyclic ones do); and where results cross through GHC's compact
+    -- regions (another GHC, GHCi, dynamic programs), a cyclic one never arrives.
     sharing :: !Bool,
     -- | Most items between the consumer and the look-ahead, so the bound on
     -- buffered results. Default: follows the chunk size.

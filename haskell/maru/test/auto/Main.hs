@@ -32,8 +32,12 @@ decisions =
       testCase "nothing is known from nothing, nor from one cheap item" $ do
         decide 2 fork (Sample [] 0) 1000 @?= InCaller
         decide 2 fork (Sample [1e6] 1e3) 1000 @?= InCaller,
+      testCase "items that cost no more than handing a result over stay, however many" $
+        decide 2 fork (Sample [1e3, 1e3, 1e3] 10) 20000 @?= InCaller,
       testCase "one very dear item is believed" $
         decide 2 fork (Sample [1e8] 1e3) 9 @?= OnWorkers,
+      testCase "of costs that grow smoothly the latest is believed" $
+        decide 2 fork (Sample [4e6, 2e6, 1e6] 1e3) 5 @?= OnWorkers,
       testCase "one outlier of three is not" $
         decide 2 fork (Sample [100, 1e8, 100] 1) 1000 @?= InCaller,
       testCase "a large heap, which makes workers dear, needs more work" $ do
@@ -74,10 +78,11 @@ lists =
         outcomes <- mapM (try . evaluate) ys :: IO [Either ErrorCall Int]
         map (either (const Nothing) Just) outcomes @?= [if even x then Nothing else Just x | x <- [1 .. 9]],
       testCase "an item that is given up is there when it is asked for again" $ do
-        (_, ys) <- auto (\n -> turns (n * 20000000)) [1, 0, 0 :: Int]
+        -- Many: the loop in one of them has no place to be interrupted.
+        (_, ys) <- auto turns (replicate 50 2000000)
         first <- timeout 1000 (evaluate (sum ys))
         assertBool "too fast to be given up" (isNothing first)
-        sum ys @?= turns 20000000 + 2 * turns 0,
+        sum ys @?= 50 * turns 2000000,
       testCase "three million items in constant memory (run with -M64m)" $ do
         -- Read, so that no constant holds the whole input.
         n <- readIORef =<< newIORef (3000000 :: Int)

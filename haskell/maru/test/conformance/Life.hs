@@ -6,6 +6,7 @@ module Life (tests) where
 import Control.Concurrent
 import Control.Exception
 import Control.Monad (forM_, replicateM_, void)
+import qualified Data.ByteString as ByteString
 import Data.IORef
 import Data.List (isInfixOf)
 import GHC.Clock (getMonotonicTime)
@@ -32,6 +33,9 @@ ends b =
         Running os end _ <- runJob b (job (holding mark) [1 :: Int ..])
         length (take 10 os) @?= 10
         end,
+    testCase "four hundred short runs in a row, each with a collection in its workers" $
+      forM_ [1 .. 400 :: Int] $ \_ ->
+        within 20 (valuesOf b (job (\n -> ByteString.length (ByteString.replicate (n * 1000000) 1)) [1, 2, 3])) >>= (@?= [1000000, 2000000, 3000000]),
     testCase "stop may be called twice, and after the end" $
       withRun b (job (+ 1) [1 .. 10 :: Int]) $ \running -> do
         length (outcomes running) @?= 10

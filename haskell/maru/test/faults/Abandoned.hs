@@ -100,10 +100,8 @@ flat b = leavingNothing $ do
   before <- residentMiB
   fds <- descriptors
   replicateM_ (200 * scale) once
-  performMajorGC
-  after <- residentMiB
-  assertBool ("resident before and after: " <> show (before, after) <> " MiB") (after < before + 30)
-  performMajorGC >> threadDelay 100000
-  descriptors >>= \now -> assertBool (show (fds, now)) (now <= fds + 3)
+  -- What the last maps had is freed by finalizers, some time after a collection.
+  void (eventually ("resident memory back at " <> show before <> " MiB") 5 (performMajorGC >> (< before + 30) <$> residentMiB))
+  void (eventually ("back at " <> show fds <> " descriptors") 5 (performMajorGC >> (<= fds + 3) <$> descriptors))
   where
     once = within 10 (parMapM (onBackend b) (replicate 100) [1 .. 30 :: Int]) >>= \yss -> sum (map sum yss) @?= 100 * sum [1 .. 30]

@@ -23,6 +23,8 @@ foreign import ccall safe "faults_descriptors" c_descriptors :: CInt -> IO CInt
 
 foreign import ccall safe "faults_processes" c_processes :: IO CInt
 
+foreign import ccall safe "faults_deaf_child" c_deafChild :: IO CInt
+
 play :: [String] -> IO ()
 play ["hang", name, how] = hang (options name) how
 play ["leave", name] = do
@@ -41,17 +43,25 @@ play ["rest", name] = do
   ls <- replicateM 1000 getLine
   putStrLn ("sum of 1000: " <> show (sum (parMapWith (options name) read ls :: [Int])))
   getLine >>= putStrLn . ("next: " <>)
-play ["stack", name] = results name (\i -> if i == 1 then sum [i .. 10000000] else i)
+play ["stack", name] = results name (\i -> if i == 1 then deep 10000000 else i)
 play ["heap", name] = results name (\i -> if i == 1 then length (show (reverse [i .. 100000000])) else i)
 play ["refuse", what, name] = do
   refuse what
-  ys <- parMapM (options name) (working 10) [1 .. 100]
+  -- Where one worker is lost, the others would do without it.
+  let few = (options name) {workers = Workers (if what == "one-start" then 1 else 3)}
+  ys <- parMapM few (working 10) [1 .. 100]
   putStrLn (if ys == [2 .. 101] then "right" else "wrong")
   hFlush stdout
   -- At its end glibc would abort without shared futexes, the run-time system
   -- complain about the threads that it may not start.
   exitImmediately ExitSuccess
 play other = throwIO (userError ("no such scene: " <> unwords other))
+
+-- | As many, counted on the stack.
+deep :: Int -> Int
+deep 0 = 0
+deep n = 1 + deep (n - 1)
+{-# NOINLINE deep #-}
 
 options :: String -> Options
 options name = maybe (error name) onBackend (backendFromName name)
@@ -89,5 +99,6 @@ refuse what = do
     "pidfd" -> c_refuse 1
     "futex" -> c_refuse 2
     "sockets" -> c_refuse 3
+    "one-start" -> c_deafChild
     _ -> throwIO (userError ("no such refusal: " <> what))
   when (r /= 0) (throwIO (userError ("could not refuse " <> what <> ": error " <> show r)))

@@ -29,13 +29,16 @@ tests b =
       testCase "results larger than their pages, as heap objects" . leavingNothing $ do
         ys <- within 60 (parMapM (onBackend b) {regionMiB = 1} (\i -> [i .. i + 200000]) [1 .. 6 :: Int])
         map (\y -> (take 1 y, length y)) ys @?= [([i], 200001) | i <- [1 .. 6]],
+      testCase "cyclic results, with and without sharing" . leavingNothing . forM_ [False, True] $ \shared -> do
+        ys <- within 60 (parMapM (onBackend b) {sharing = shared} (\i -> let ring = i : (i + 1) : ring in ring) [1 .. 3 :: Int])
+        map (take 5) ys @?= [[i, i + 1, i, i + 1, i] | i <- [1 .. 3]],
       testCase "strict, lazy and shared byte strings, inside other data" . leavingNothing $ do
         let f i = Map.fromList [(k, (Bytes.pack (show (i * k)), Lazy.fromStrict (Bytes.replicate k 'x'))) | k <- [1 .. 50]]
         ys <- within 30 (parMapM (onBackend b) f [1 .. 40 :: Int])
         ys @?= map f [1 .. 40],
       testCase "2000 results of 1 MB through pages of 8 MiB: right, and memory stays bounded" $ rotations b,
       testCase "2000 results with one in ten an exception" . leavingNothing $ do
-        let ys = parMapTry (onBackend b) (\i -> if i `mod` 10 == 0 then error (show i) else i) [0 .. 1999 :: Int]
+        let ys = parMapTry (onBackend b) (\i -> if i `mod` 10 == 0 then errorWithoutStackTrace (show i) else i) [0 .. 1999 :: Int]
         got <- within 30 (evaluate (length ys) >> pure ys)
         [i | Right i <- got] @?= filter ((/= 0) . (`mod` 10)) [0 .. 1999]
         [(failedIndex e, fmap show (fromException (failedCause e) :: Maybe ErrorCall)) | Left e <- got]
@@ -53,14 +56,18 @@ tests b =
       testCase "a map on two workers inside a map" . leavingNothing $ do
         let inner i = sum (parMapWith (onBackend b) {workers = Workers 2} (working 1) [i, i + 1, i + 2])
         within 60 (parMapM (onBackend b) {workers = Workers 2} inner [1 .. 10]) >>= (@?= [3 * i + 6 | i <- [1 .. 10]]),
+      testCase "a result about as large as is copied without sharing" . leavingNothing $ do
+        let f n = [Bytes.replicate 20 (toEnum (i `mod` 128)) | i <- [1 .. n]]
+        ys <- within 100 (parMapM (onBackend b) {workers = Workers 1} f [1150000 :: Int, 2300000])
+        map (\y -> (length y, Bytes.length (last y))) ys @?= [(1150000, 20), (2300000, 20)],
       testCase "a number of workers outside 1 to 65535 is refused, with one line that names it" $
         forM_ [0, -1, 1000000] $ \n ->
           refused (show n) (parMapM (onBackend b) {workers = Workers n} (+ 1) [1 :: Int]),
-      testCase "rubbish in MARU_WORKERS and MARU_BACKEND is refused, with one line that names it" $
-        forM_ [("MARU_WORKERS", "many"), ("MARU_WORKERS", "0"), ("MARU_WORKERS", "-3"), ("MARU_WORKERS", "99999999999999999999"), ("MARU_BACKEND", "rubbish"), ("MARU_BACKEND", "Shm")] $ \(name, value) ->
+      testCase "rubbish in MARU_WORKERS, MARU_TOPOLOGY and MARU_BACKEND is refused, with one line that names it" $
+        forM_ [("MARU_WORKERS", "many"), ("MARU_WORKERS", "0"), ("MARU_WORKERS", "-3"), ("MARU_WORKERS", "99999999999999999999"), ("MARU_TOPOLOGY", "virtual:2by4"), ("MARU_TOPOLOGY", "/nowhere"), ("MARU_BACKEND", "rubbish"), ("MARU_BACKEND", "Shm")] $ \(name, value) ->
           flip finally (unsetEnv name) $ do
             setEnv name value
-            refused name (parMapM defaultOptions {backend = if name == "MARU_WORKERS" then b else Auto} (+ 1) [1 :: Int])
+            refused name (parMapM defaultOptions {backend = if name == "MARU_BACKEND" then Auto else b} (+ 1) [1 :: Int])
     ]
 
 refused :: String -> IO [Int] -> Assertion

@@ -102,9 +102,12 @@ pausing :: Int -> a -> a
 pausing ms x = effect (threadDelay (1000 * ms)) `seq` x
 {-# NOINLINE pausing #-}
 
--- | The second argument, after so many seconds in a foreign call.
+-- | The second argument, after so many seconds in foreign calls. Without threads
+-- the run-time system's clock interrupts them.
 sleeping :: Int -> a -> a
-sleeping s x = effect (void (c_sleep (fromIntegral s))) `seq` x
+sleeping s x = effect (rest (fromIntegral s)) `seq` x
+  where
+    rest left = unless (left == 0) (c_sleep left >>= rest)
 {-# NOINLINE sleeping #-}
 
 -- | Loops without allocating.

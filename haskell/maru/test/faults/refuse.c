@@ -5,6 +5,7 @@
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@ int faults_refuse(int what);
 int faults_space(int mebibytes);
 int faults_descriptors(int more);
 int faults_processes(void);
+int faults_deaf_child(void);
 
 static int install(struct sock_filter *code, unsigned short length) {
   struct sock_fprog program = {length, code};
@@ -100,3 +102,15 @@ int faults_processes(void) {
     error = errno;
   return error;
 }
+
+static int next_is_deaf = 1;
+
+static void in_parent(void) { next_is_deaf = 0; }
+
+static void in_child(void) {
+  while (next_is_deaf)
+    pause();
+}
+
+/* The next process that is forked never gets to its first instruction. */
+int faults_deaf_child(void) { return pthread_atfork(NULL, in_parent, in_child); }

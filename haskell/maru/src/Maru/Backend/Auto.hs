@@ -1,3 +1,4 @@
+{-# LANGUAGE BangPatterns #-}
 {-# LANGUAGE RankNTypes #-}
 {-# LANGUAGE ScopedTypeVariables #-}
 
@@ -21,6 +22,7 @@ where
 import Control.Concurrent
 import Control.Exception
 import Control.Monad (void)
+import Data.Bits ((.&.))
 import Data.IORef
 import Data.Int (Int64)
 import Data.List (sort)
@@ -32,7 +34,7 @@ import Maru.Internal.Normal (normalised)
 import Maru.Native.Force (normalise)
 import Maru.Native.Process (residentBytes)
 import System.CPUTime (getCPUTime)
-import System.IO.Unsafe (unsafeInterleaveIO, unsafePerformIO)
+import System.IO.Unsafe (unsafeDupablePerformIO, unsafeInterleaveIO, unsafePerformIO)
 
 -- | What the measured items showed, in nanoseconds.
 data Sample = Sample
@@ -44,8 +46,11 @@ data Sample = Sample
   deriving (Eq, Show)
 
 -- | The median: one item in which the collector ran says nothing. Of two
--- measurements the lower one.
+-- measurements the lower one; of costs that grow smoothly the latest.
 typical :: Sample -> Double
+typical (Sample [a, b, c] _) | grown a b && grown b c = a
+  where
+    grown now before = now > 1.2 * before && now < 3 * before
 typical (Sample work _) = case drop ((length work - 1) `div` 2) (sort work) of
   ns : _ -> max 1 ns
   [] -> 1
@@ -57,8 +62,8 @@ data Decision = InCaller | OnWorkers
 -- are known to follow. Pure, for its tests.
 --
 -- Workers pay when what they take off the caller exceeds what they cost:
--- starting them, and carrying results (building a copy costs about eight walks,
--- measured).
+-- starting them, and carrying results: 'outcomeNs' each, and building a copy
+-- costs about eight walks (measured).
 decide :: Int -> Int64 -> Sample -> Int -> Decision
 decide workers forkNs sample ahead
   | workers < 2 || not (believable sample) = InCaller
@@ -67,17 +72,22 @@ decide workers forkNs sample ahead
   | otherwise = InCaller
   where
     perItem = typical sample
-    carrying = 8 * sampleWalk sample
+    carrying = outcomeNs + 8 * sampleWalk sample
     starting = fromIntegral forkNs * fromIntegral workers
     alone = perItem * fromIntegral ahead
     together = starting + (perItem + carrying) * fromIntegral ahead / fromIntegral workers
 
+-- | What any result costs worker and caller together, in nanoseconds: half of it
+-- in either, at 100 000 items of 1 us (measured).
+outcomeNs :: Double
+outcomeNs = 1200
+
 -- | A first item may have been dear because it was the first; one that took
--- 20 ms pays for the mistake.
+-- 10 ms pays for the mistake.
 believable :: Sample -> Bool
 believable (Sample work _) = case work of
   [] -> False
-  [ns] -> ns > 20000000
+  [ns] -> ns > 10000000
   _ -> True
 
 -- | One item is measured for so much work: measuring takes a microsecond.
@@ -119,7 +129,7 @@ autoMap workers costOfFork parallel f list
       case decision of
         OnWorkers -> parallel (placeIndex place) xs
         InCaller -> do
-          (value, cost) <- measured (placeProbes place < 2 || placeProbes place `mod` 8 == 0) (f x)
+          (value, cost) <- measured (placeProbes place < 2 || placeProbes place `mod` 32 == 0) (f x)
           let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
           (value :) <$> unsafeInterleaveIO (stretch after value cost rest)
 
@@ -128,17 +138,27 @@ autoMap workers costOfFork parallel f list
     stretch place0 value cost xs = do
       place <- learn place0 value cost
       begun <- getMonotonicTimeNSec
-      let n = placeStretch place
-          -- The clock is looked at now and then: it costs as much as an item may.
+      let !n = placeStretch place
+          !looks = lookMask place
+          !usual = typical (placeSample place)
           go k cells
-            | k == n || k `mod` 16 == 15 = unsafePerformIO (pause k cells)
+            | k == n || k .&. looks == looks = unsafeDupablePerformIO (pause k cells)
             | otherwise = on k cells
           on _ [] = []
           on k (c : cells) = normalised (f c) : go (k + 1 :: Int) cells
+          -- Two threads may look at the clock; only one may go on from there.
           pause k cells = do
             took <- subtract begun <$> getMonotonicTimeNSec
-            if k == n || overdue took then probe (paced took k place) cells else pure (on k cells)
+            pure (if k == n || overdue usual k took then unsafePerformIO (probe (paced took k place) cells) else on k cells)
       pure (go 0 xs)
+
+-- | How often the clock is looked at within a stretch, as a mask of the number of
+-- items: for every 5 us of work, which costs a percent, and at least for every 32
+-- items or a quarter of what has been seen, since they may become dearer.
+lookMask :: Place a -> Int
+lookMask place = foldr const 31 (dropWhile tooOften [0, 1, 3, 7, 15])
+  where
+    tooOften between = typical (placeSample place) * fromIntegral (between + 1) < 5000 && 4 * between < placeIndex place
 
 -- | With what the measured item has shown. A consumer that walks the list before
 -- it looks at the elements has not evaluated it: that is done now, and the next
@@ -160,11 +180,12 @@ learn place value cost = do
 -- | After a stretch of so many items that took so long. If it is overdue the next
 -- measurements follow at once.
 paced :: Word64 -> Int -> Place a -> Place a
-paced took n place = place {placeIndex = placeIndex place + n, placeStretch = if overdue took then 0 else n}
+paced took n place = place {placeIndex = placeIndex place + n, placeStretch = if overdue (typical (placeSample place)) n took then 0 else n}
 
--- | Items differ, or the consumer is slow: then measuring costs nothing.
-overdue :: Word64 -> Bool
-overdue took = fromIntegral took > 4 * stretchNs
+-- | Items differ from those measured, or the consumer is slow: then measuring
+-- costs next to nothing.
+overdue :: Double -> Int -> Word64 -> Bool
+overdue usual n took = fromIntegral took > min (4 * stretchNs) (50000 + 8 * usual * fromIntegral n)
 
 -- | At the cells that begin at the place.
 reached :: [a] -> Place a -> Place a

@@ -43,11 +43,11 @@ import Maru.Internal.Progress (watch)
 import Maru.Native.Channel (nowNs, observeWord)
 import Maru.Native.Process
 import Maru.Native.Region (Region, newRegion, regionGet, regionRelease, unpack, zeroCopy)
-import Maru.Native.Rts (collapseHeap, forkHazard)
+import Maru.Native.Rts (collapseHeap, forkHazard, forkWorker)
 import Maru.Native.Totals
 import Maru.Options
 import System.IO.Unsafe (unsafeInterleaveIO)
-import System.Posix.Process (forkProcess, getProcessID)
+import System.Posix.Process (getProcessID)
 import System.Posix.Types (ProcessID)
 
 -- Types ----------------------------------------------------------------------
@@ -99,6 +99,8 @@ data State a b = State
     stTries :: !(IntMap Int),
     -- | Workers that ended since anything arrived.
     stBarren :: !Int,
+    -- | When the first of them ended.
+    stBarrenSince :: !Int64,
     -- | When a worker may be started again, after the system refused one.
     stHireFrom :: !Int64,
     -- | The planner's last chunk size.
@@ -135,9 +137,16 @@ data Worker = Worker
     workerRegion :: !(Maybe Region),
     -- | Pieces that were given to it at birth: [first, end).
     workerGiven :: ![(Int, Int)],
+    -- | When it was forked.
+    workerHired :: !Int64,
+    workerStage :: !Stage,
     -- | It said that it leaves, or we ended it: its death is nobody's fault.
     workerLeaving :: !Bool
   }
+
+-- | How far a worker has got: to its prologue, the user's initialiser, the items.
+data Stage = Starting | Initialising | Working
+  deriving (Eq)
 
 -- | The record, its first index, and how many of its addresses were taken.
 data Filling = Filling !(Ptr Word64) !Int !Int
@@ -207,6 +216,7 @@ emptyState job =
       stTaken = 0,
       stTries = IntMap.empty,
       stBarren = 0,
+      stBarrenSince = 0,
       stHireFrom = 0,
       stSize = 0,
       stClosed = False,
@@ -379,10 +389,19 @@ oneRound run now = do
     change run (\st -> st {stLooked = now})
     for_ (IntMap.toList (stWorkers s)) $ \(slot, w) -> do
       ended <- reap (workerProcess w)
-      for_ ended (bury run slot w)
+      case ended of
+        Just death -> bury run slot w death
+        Nothing -> unless (workerStage w /= Starting || now - workerHired w < startNs) $ do
+          note run "a worker did not get through its start within 10 s and was replaced"
+          dismiss run slot
   handOut run
   hire run now
   tellBoard run
+
+-- | A start takes milliseconds, and no code of the user's. A child of a process
+-- with many threads can inherit a lock that nobody will open.
+startNs :: Int64
+startNs = 10000000000
 
 tellBoard :: Run a b -> IO ()
 tellBoard run = do
@@ -435,6 +454,7 @@ accept run slot r = case kindOf (recordKind r) of
     crossed run "compact copy" 1
   Just Coded -> do
     bytes <- copied
+    -- By the consumer, outside of the lock.
     one (decoded bytes)
     crossed run "codec" 1
   Just Threw -> do
@@ -455,6 +475,8 @@ accept run slot r = case kindOf (recordKind r) of
     why <- unpackText <$> copied
     note run ("a worker was replaced: " <> why)
     leaving run slot
+  Just Ready -> reached Initialising
+  Just Initialised -> reached Working
   Just InitialiserThrew -> do
     e <- copied >>= unpackException i slot
     leaving run slot
@@ -463,6 +485,7 @@ accept run slot r = case kindOf (recordKind r) of
   where
     job = runJob run
     i = recordIndex r
+    reached stage = changeWorker run (\w -> w {workerStage = stage}) slot
     outcome k = Outcome k slot
     one result = arrive run i 1 [outcome i result]
     -- The log's pages are given back; what is kept must be copied.
@@ -473,8 +496,10 @@ accept run slot r = case kindOf (recordKind r) of
       Just codec -> either (Left . toException . RemoteException i slot "a decoding error") Right (decode codec bytes)
 
 leaving :: Run a b -> Int -> IO ()
-leaving run slot =
-  change run (\s -> s {stWorkers = IntMap.adjust (\w -> w {workerLeaving = True}) slot (stWorkers s)})
+leaving run = changeWorker run (\w -> w {workerLeaving = True})
+
+changeWorker :: Run a b -> (Worker -> Worker) -> Int -> IO ()
+changeWorker run f slot = change run (\s -> s {stWorkers = IntMap.adjust f slot (stWorkers s)})
 
 -- Results of one piece arrive in order, so a batch starts where one is missing.
 arrive :: Run a b -> Int -> Int -> [Outcome b] -> IO ()
@@ -521,24 +546,32 @@ bury run slot w0 death = do
       left = concatMap (missingIn s) ranges
   change run (\st -> st {stOrphans = left ++ stOrphans st})
   blamed <-
-    if workerLeaving w || death == Exited logUsedUp || isJust (lookup death startFailures) || (null left && death `elem` [Exited 0, Vanished])
+    if workerLeaving w || workerStage w /= Working || death == Exited logUsedUp || isJust (lookup death startFailures) || (null left && death `elem` [Exited 0, Vanished])
       then pure False
       else lose run slot death (maybe (firstOf left) pure current)
-  unless blamed (giveUpBarren run slot death)
+  unless (workerStage w == Working || workerLeaving w) $ do
+    change run (\st -> st {stLost = stLost st + 1})
+    note run ("a worker " <> deathText death <> " before its first item")
+  unless blamed (giveUpBarren run slot (workerStage w) death)
   where
     firstOf = foldr (\k _ -> Just k) Nothing
 
 -- Workers that end again and again without a result, and not because of an item,
 -- would do so for ever: something in their start is wrong.
-giveUpBarren :: Run a b -> Int -> Death -> IO ()
-giveUpBarren run slot death = do
-  change run (\st -> st {stBarren = stBarren st + 1})
+giveUpBarren :: Run a b -> Int -> Stage -> Death -> IO ()
+giveUpBarren run slot stage death = do
+  now <- nowNs
+  change run (\st -> st {stBarren = stBarren st + 1, stBarrenSince = if stBarren st == 0 then now else stBarrenSince st})
   s <- readIORef (runState run)
-  when (stBarren s > 8 + 4 * jobWorkers (runJob run) && not (stDormant s)) $
+  -- Somebody who kills workers from outside may go on for a while.
+  let lasting = death /= Killed 9 || now - stBarrenSince s > 3000000000
+  when (stBarren s > 8 + 4 * jobWorkers (runJob run) && lasting && not (stDormant s)) $
     change run (\st -> st {stFatal = Just (fromMaybe (why s) (stFatal st))})
   where
     why s = case lookup death startFailures of
       Just reason -> toException (Unavailable "a map on forked workers" reason "look at `maru doctor`, or use the Threads back end")
+      Nothing | stage == Starting -> toException (Unavailable "a map on forked workers" ("each worker " <> deathText death <> " before it had started, or did not start within 10 s") "look at `maru doctor`, or use the Threads back end")
+      Nothing | stage == Initialising -> toException (Unavailable "a map on forked workers" ("each worker " <> deathText death <> " in the initialiser") "mend the action given as `initialise`")
       Nothing -> toException (WorkerLost (maybe (stNext s) fst (IntMap.lookupMin (stMissing s))) slot death (stBarren s))
 
 missingIn :: State a b -> (Int, Int) -> [Int]
@@ -733,12 +766,13 @@ hireOne run slot share = do
   -- what only f leads to must become garbage there, or no wait for it ever ends.
   body <- newIORef (runWorker (assignment s link region snapshot segments (knownCount seen)))
   pid <-
-    forkProcess (join (readIORef body <* writeIORef body (pure ())))
+    forkWorker (join (readIORef body <* writeIORef body (pure ())))
       `onException` (closeLink link >> traverse_ regionRelease region >> freeSnapshot snapshot)
   freeSnapshot snapshot
   pidfd <- openPidfd pid
   filling <- newIORef Nothing
-  let w = Worker (Process pid pidfd) link filling region [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] False
+  hired <- nowNs
+  let w = Worker (Process pid pidfd) link filling region [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] hired Starting False
   change run (\st -> st {stWorkers = IntMap.insert slot w (stWorkers st), stStarted = stStarted st + 1})
   where
     job = runJob run

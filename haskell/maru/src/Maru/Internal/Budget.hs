@@ -10,7 +10,7 @@ where
 
 import Control.Concurrent (getNumCapabilities)
 import Control.Exception (throwIO)
-import Data.IORef (IORef, newIORef, readIORef, writeIORef)
+import Data.IORef (IORef, modifyIORef', newIORef, readIORef, writeIORef)
 import Foreign.C (CInt (..))
 import Maru.Failure (BadOptions (..))
 import Maru.Options
@@ -20,23 +20,43 @@ import Text.Read (readMaybe)
 
 foreign import ccall safe "maru_default_workers" c_defaultWorkers :: IO CInt
 
--- 'Nothing' in the program itself; in a worker, its share of the cores.
-share :: IORef (Maybe Int)
-share = unsafePerformIO (newIORef Nothing)
-{-# NOINLINE share #-}
+-- Among how many processes the cores are shared; 0 in the program itself.
+sharers :: IORef Int
+sharers = unsafePerformIO (newIORef 0)
+{-# NOINLINE sharers #-}
 
--- | In a worker: one of so many.
+-- | In a worker: one of so many. Looks at nothing: most workers never ask.
 enterWorker :: Int -> IO ()
-enterWorker siblings = do
-  mine <- allowance
-  writeIORef share (Just (max 1 (mine `div` siblings)))
+enterWorker siblings = modifyIORef' sharers ((* siblings) . max 1)
 
 insideWorker :: IO Bool
-insideWorker = (/= Nothing) <$> readIORef share
+insideWorker = (> 0) <$> readIORef sharers
 
--- What this process may use in all.
+-- What this process may use in all. A worker reads it from the machine once.
 allowance :: IO Int
-allowance = readIORef share >>= maybe (max 1 . fromIntegral <$> c_defaultWorkers) pure
+allowance = do
+  among <- readIORef sharers
+  known <- readIORef cores
+  case known of
+    Just n | among > 0 -> pure (max 1 (n `div` among))
+    _ -> do
+      n <- machine
+      writeIORef cores (Just n)
+      pure (max 1 (n `div` max 1 among))
+
+cores :: IORef (Maybe Int)
+cores = unsafePerformIO (newIORef Nothing)
+{-# NOINLINE cores #-}
+
+-- A machine that says nothing of itself has one core; one that the user
+-- describes must be readable.
+machine :: IO Int
+machine = do
+  n <- fromIntegral <$> c_defaultWorkers
+  described <- lookupEnv "MARU_TOPOLOGY"
+  case described of
+    Just text | n < 0, not (null text) -> throwIO (BadOptions ("MARU_TOPOLOGY is " <> show text <> ", which cannot be read: give virtual:SxC (S sockets of C cores), a folder, or unset it"))
+    _ -> pure (max 1 n)
 
 -- | How many workers. Throws 'BadOptions' outside of 1 to 65 535.
 resolveWorkers :: Options -> Backend -> IO Int
@@ -49,7 +69,7 @@ resolveWorkers options which = case workers options of
       (Just text, _) -> case readMaybe text of
         Just n -> checked "MARU_WORKERS" n
         Nothing -> throwIO (BadOptions ("MARU_WORKERS is " <> show text <> "; give a number from 1 to 65535"))
-      (Nothing, Stm) -> getNumCapabilities
+      (Nothing, Stm) | not nested -> getNumCapabilities
       (Nothing, _) -> allowance
   where
     checked what n

@@ -312,8 +312,8 @@ data Packed
     Unpackable !String
 
 -- | In the worker: evaluates the value to normal form and writes it to memory
--- outside the heap. As 'regionAdd' otherwise; a cyclic value without the flag
--- takes all memory.
+-- outside the heap. As 'regionAdd' otherwise; what without the flag exceeds
+-- 256 MiB (a cyclic value does) is written again with it.
 pack :: Bool -> a -> IO Packed
 pack sharing x = do
   validated <- c_validated
@@ -330,7 +330,11 @@ packImage sharing x = alloca $ \at -> do
     then do
       bytes <- peek at >>= newForeignPtr c_free
       pure (Packed bytes (fromIntegral code))
-    else failed code (Unpackable "more than memory holds") Unpackable
+    else retried code
+  where
+    retried code
+      | isError eNOSPC code && not sharing = packImage True x
+      | otherwise = failed code (Unpackable "more than memory holds") Unpackable
 
 -- | In any process that was forked from the same run of the program as the one
 -- that packed, with the same heap addresses of code: the value, or 'Nothing'

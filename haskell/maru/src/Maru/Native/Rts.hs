@@ -5,6 +5,7 @@
 -- | What maru does to GHC's run-time system, in one place.
 module Maru.Native.Rts
   ( -- * Workers
+    forkWorker,
     prepareChild,
     neuterFinalizers,
 
@@ -25,24 +26,29 @@ module Maru.Native.Rts
   )
 where
 
-import Control.Exception (SomeException, throwIO)
+import Control.Exception (SomeException, bracket, throwIO)
 import Control.Monad (void)
 import Data.Int (Int64)
 import Data.Word (Word64)
-import Foreign.C (CBool (..), Errno (..), errnoToIOError)
+import Foreign.C (CBool (..), Errno (..), errnoToIOError, throwErrnoIfMinus1)
 import Foreign.Ptr (Ptr)
+import Foreign.StablePtr (StablePtr, freeStablePtr, newStablePtr)
 import GHC.Exts (Any, Int (I#), Ptr (Ptr), addr2Int#, addrToAny#, anyToAddr#, int2Addr#, unsafeCoerce#)
 import GHC.IO (IO (IO))
 import Maru.Failure (Unavailable (..))
+import System.Posix.Types (CPid (..), ProcessID)
 
 foreign import ccall unsafe "maru_rts_nonmoving"
   c_nonmoving :: IO CBool
 
-foreign import ccall unsafe "maru_rts_no_idle_gc"
-  c_noIdleGc :: IO ()
+foreign import ccall unsafe "maru_rts_one_of_many"
+  c_oneOfMany :: IO ()
 
 foreign import ccall unsafe "maru_rts_neuter_weaks"
   c_neuterWeaks :: IO Int64
+
+foreign import ccall safe "maru_rts_fork"
+  c_fork :: StablePtr (IO ()) -> IO CPid
 
 foreign import ccall unsafe "maru_rts_set_alloc_area"
   c_setAllocArea :: Int64 -> IO ()
@@ -59,11 +65,17 @@ foreign import ccall safe "maru_rts_collapse_heap"
 foreign import ccall unsafe "maru_rts_is_static"
   c_isStatic :: Ptr () -> IO CBool
 
--- | First thing in a forked worker: no garbage collection by itself when idle
--- (it would copy the whole inherited heap), and no finalizers of what is the
--- parent's (they would flush its buffers and close its resources twice).
+-- | Forks a process that does this, in which nothing is left of what the threads
+-- of this one were doing. The action must not return. Throws 'IOException'.
+forkWorker :: IO () -> IO ProcessID
+forkWorker act = bracket (newStablePtr act) freeStablePtr (throwErrnoIfMinus1 "forkProcess" . c_fork)
+
+-- | First thing in a forked worker: it collects with one thread, and not by
+-- itself when idle (that would copy the whole inherited heap), and runs no
+-- finalizers of what is the parent's (they would flush its buffers and close its
+-- resources twice).
 prepareChild :: IO ()
-prepareChild = c_noIdleGc >> void neuterFinalizers
+prepareChild = c_oneOfMany >> void neuterFinalizers
 
 -- | Takes their finalizers from all weak pointers of this process; how many
 -- weak pointers there were. On a GHC that was not validated: none, and they

@@ -61,6 +61,10 @@ data Kind
     Retired
   | -- | The worker's initialiser threw: see 'packException'.
     InitialiserThrew
+  | -- | The worker has passed its prologue: next is the user's initialiser.
+    Ready
+  | -- | The worker has passed its initialiser: next are items.
+    Initialised
   deriving (Eq, Show, Enum, Bounded)
 
 kindWord :: Kind -> Word16
