@@ -53,8 +53,8 @@ run effort say = do
             ++ [("Claims", claimsTable everything)],
         figuresPlots =
           [ Plot
-              ("Speed-up, default flags (" ++ unwords [show i ++ " " ++ loadName l | (i, (l, _)) <- zip [1 :: Int ..] results] ++ ")")
-              (Axis "workload" Linear)
+              "Speed-up, default flags"
+              (Axis "workload" (Named (map (loadName . fst) results)))
               (Axis "times map" Linear)
               [ Series name [Point x s s s | (x, (_, rounds)) <- zip [1 ..] results, Just s <- [speedup rounds name]]
                 | name <- ["ceiling", "shm", "sockets", "sparks -N2", "parallel -N2", "async -N2", "auto", "auto -N2"]
