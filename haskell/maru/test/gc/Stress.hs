@@ -80,7 +80,7 @@ foreign import ccall safe "pause" c_pause :: IO ()
 -- it, and the program ends all the same.
 deepPause :: Int -> IO ()
 deepPause 0 = c_pause >> deepPause 0
-deepPause n = deepPause (n - 1) >> hPutStrLn stderr (show n)
+deepPause n = deepPause (n - 1) >> hPrint stderr n
 {-# NOINLINE deepPause #-}
 
 -- * Values
