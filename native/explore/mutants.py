@@ -32,8 +32,8 @@ FAULTS = [
     ("the main queue is dropped behind those taken back", CNA,
      "chain(queue->aside_last, next);\n", "\n"),
     ("those set aside are forgotten when the main queue is empty", CNA,
-     "if (queue->aside_first == NULL &&\n      atomic_load_explicit",
-     "if (atomic_load_explicit"),
+     "  if (replace_last(queue, node, queue->aside_last))\n    return take_back(queue);",
+     "  if (is_last(queue, node))\n    return take_back(queue), NULL;"),
     ("the last of those set aside keeps its successor", CNA, "chain(last, NULL);", ""),
     ("the next set aside replace the first", CNA,
      "if (queue->aside_first == NULL)\n    queue->aside_first = first;\n  else\n"
@@ -52,7 +52,15 @@ FAULTS = [
      "memory_order_relaxed)) {",
      "atomic_store_explicit(&queue->tail, NULL, memory_order_release);\n    if (last) {"),
     ("a successor is taken before it has linked itself", CNA,
-     "mr_waiting_for(queue->waiting, &node->linked, MR_SET, MR_SET, &mr_forever);\n", "\n"),
+     "  mr_waiting_for(queue->waiting, &node->linked, MR_SET, MR_SET, &mr_forever);\n", "\n"),
+    ("malthusian: the oldest returns without those behind it", CNA, "chain(oldest, next);", ";"),
+    ("malthusian: the youngest is dropped when somebody has come", CNA,
+     "  push_aside(queue, youngest);\n  return await", "  return await"),
+    ("shfl: a waiter is moved and its place not closed", CNA,
+     "chain(before, linked(node));\n", "\n"),
+    ("shfl: the last one is moved, too", CNA, " && linked(node) != NULL; most--", "; most--"),
+    ("qspin: the next one is not asked to step aside", "lock/qspin.c",
+     "mr_word_release(&lock->qspin.pending);", ""),
     ("nodes from the heap are kept", CNA, "    free(used);", "    ;"),
     ("a node is written after its grant", CNA,
      "  maru_notify_store(&node->state, MR_SET);\n  return true;",
@@ -99,7 +107,7 @@ FAULTS = [
 TEST = ["tests/lock_explore.c", "explore/explore.c"]
 SHIPPED = ["wait/wait.c"] + [
     f"lock/{name}.c"
-    for name in "clh cohort fissile lock options queue waiting words".split()
+    for name in "clh cohort fissile lock options qspin queue shfl waiting words".split()
 ]
 
 

@@ -11,7 +11,7 @@
 #define PATIENCE 16
 
 static int create(struct maru_lock *lock, const struct maru_lock_options *options) {
-  mr_queue_init(&lock->fissile.queue, &lock->waiting, &lock->place, options);
+  mr_queue_init(&lock->fissile.queue, MR_NEAR, &lock->waiting, &lock->place, options);
   return 0;
 }
 

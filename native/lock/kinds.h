@@ -37,6 +37,16 @@ struct maru_lock {
       struct mr_queue queue;
     } fissile;
     struct {
+      alignas(64) _Atomic uint32_t word;
+      _Atomic uint32_t pending; /* MR_SET: somebody is the next one */
+      struct mr_queue queue;
+    } qspin;
+    struct {
+      alignas(64) _Atomic uint32_t word;
+      struct mr_queue queue;
+      uint32_t in_a_row; /* the head's: heads that have sorted the queue */
+    } shfl;
+    struct {
       alignas(64) _Atomic uint32_t word; /* c-bo-mcs */
       struct mr_queue queue;             /* hmcs */
       struct mr_cohort_socket *sockets;
@@ -58,6 +68,6 @@ struct mr_lock_kind {
 /* -EINVAL: a knob is out of its range. */
 int mr_options_check(const struct maru_lock_options *options);
 
-extern const struct mr_lock_kind mr_clh, mr_fissile, mr_c_bo_mcs, mr_hmcs;
+extern const struct mr_lock_kind mr_clh, mr_qspin, mr_shfl, mr_fissile, mr_c_bo_mcs, mr_hmcs;
 
 #endif

@@ -131,15 +131,20 @@ static const struct mr_lock_kind ticket_kind = {.name = "ticket",
                                                 .try = ticket_try,
                                                 .release = ticket_release};
 
-/* ---- mcs, cna ----------------------------------------------------------- */
+/* ---- mcs, cna, malthusian ----------------------------------------------------------- */
 
 static int mcs_create(struct maru_lock *lock, const struct maru_lock_options *options) {
-  mr_queue_init(&lock->queue, &lock->waiting, NULL, options);
+  mr_queue_init(&lock->queue, MR_IN_TURN, &lock->waiting, NULL, options);
   return 0;
 }
 
 static int cna_create(struct maru_lock *lock, const struct maru_lock_options *options) {
-  mr_queue_init(&lock->queue, &lock->waiting, &lock->place, options);
+  mr_queue_init(&lock->queue, MR_NEAR, &lock->waiting, &lock->place, options);
+  return 0;
+}
+
+static int malthusian_create(struct maru_lock *lock, const struct maru_lock_options *options) {
+  mr_queue_init(&lock->queue, MR_FEW, &lock->waiting, NULL, options);
   return 0;
 }
 
@@ -169,14 +174,21 @@ static const struct mr_lock_kind cna_kind = {.name = "cna",
                                              .try = queue_try,
                                              .release = queue_release};
 
+static const struct mr_lock_kind malthusian_kind = {.name = "malthusian",
+                                                    .create = malthusian_create,
+                                                    .acquire = queue_acquire,
+                                                    .try = queue_try,
+                                                    .release = queue_release};
+
 /* ---- all ---------------------------------------------------------------- */
 
 static const struct mr_lock_kind *const kinds[MARU_LOCK_KINDS] = {
     [MARU_LOCK_PTHREAD] = &pthread_kind, [MARU_LOCK_TTAS] = &ttas_kind,
     [MARU_LOCK_TICKET] = &ticket_kind,   [MARU_LOCK_MCS] = &mcs_kind,
     [MARU_LOCK_CLH] = &mr_clh,           [MARU_LOCK_CNA] = &cna_kind,
-    [MARU_LOCK_FISSILE] = &mr_fissile,   [MARU_LOCK_C_BO_MCS] = &mr_c_bo_mcs,
-    [MARU_LOCK_HMCS] = &mr_hmcs,
+    [MARU_LOCK_QSPIN] = &mr_qspin,       [MARU_LOCK_MALTHUSIAN] = &malthusian_kind,
+    [MARU_LOCK_SHFL] = &mr_shfl,         [MARU_LOCK_FISSILE] = &mr_fissile,
+    [MARU_LOCK_C_BO_MCS] = &mr_c_bo_mcs, [MARU_LOCK_HMCS] = &mr_hmcs,
 };
 
 const char *maru_lock_kind_name(enum maru_lock_kind kind) {

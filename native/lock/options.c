@@ -7,17 +7,19 @@
 #include <string.h>
 
 #define PASSES 64
+#define MALTHUSIAN_RANGE 0x400
 
 int maru_lock_options_init(struct maru_lock_options *options, enum maru_lock_kind kind) {
   if ((unsigned)kind >= MARU_LOCK_KINDS)
     return -EINVAL;
-  *options = (struct maru_lock_options){.kind = kind,
-                                        .wait = MARU_WAIT_ADAPTIVE,
-                                        .handoff_range = MARU_LOCK_RANGE_MAX,
-                                        .shuffle_reduction = 1,
-                                        .max_bypass = MARU_LOCK_UNBOUNDED,
-                                        .passes = PASSES,
-                                        .seed = 1};
+  *options = (struct maru_lock_options){
+      .kind = kind,
+      .wait = MARU_WAIT_ADAPTIVE,
+      .handoff_range = kind == MARU_LOCK_MALTHUSIAN ? MALTHUSIAN_RANGE : MARU_LOCK_RANGE_MAX,
+      .shuffle_reduction = 1,
+      .max_bypass = MARU_LOCK_UNBOUNDED,
+      .passes = PASSES,
+      .seed = 1};
   return 0;
 }
 

@@ -23,9 +23,10 @@
 
 enum { WAITING, GIVEN_UP, OFFERED }; /* claim */
 
-void mr_queue_init(struct mr_queue *queue, struct mr_waiting *waiting, const struct mr_place *place,
-                   const struct maru_lock_options *options) {
+void mr_queue_init(struct mr_queue *queue, enum mr_queue_order order, struct mr_waiting *waiting,
+                   const struct mr_place *place, const struct maru_lock_options *options) {
   *queue = (struct mr_queue){.place = place,
+                             .order = order,
                              .waiting = waiting,
                              .deadline_ns = options->deadline_ns,
                              .max_bypass = options->max_bypass,
@@ -137,8 +138,6 @@ static bool overdue(const struct mr_queue *queue) {
 
 /* May we look for a waiter of our socket? */
 static bool keep_local(struct mr_queue *queue) {
-  if (queue->place == NULL)
-    return false;
   if (queue->aside_first == NULL && probably(queue, queue->shuffle_reduction))
     return false;
   return probably(queue, queue->handoff_range) && !overdue(queue);
@@ -197,28 +196,40 @@ static struct maru_lock_node *take_back(struct mr_queue *queue) {
   return first;
 }
 
+/* Whether `node` is the last one.  Relaxed: `linked` brings what came with a newcomer. */
+static bool is_last(struct mr_queue *queue, const struct maru_lock_node *node) {
+  return atomic_load_explicit(&queue->tail, memory_order_relaxed) == node;
+}
+
+/* The queue from `node`, its last, on becomes `first` to `last`; false: somebody has come. */
+static bool replace_last(struct mr_queue *queue, struct maru_lock_node *node,
+                         struct maru_lock_node *last) {
+  /* Release: the nodes are as we left them for whoever queues behind them. */
+  return atomic_compare_exchange_strong_explicit(&queue->tail, &node, last, memory_order_release,
+                                                 memory_order_relaxed);
+}
+
+/* The successor of `node`, which is not the last one. */
+static struct maru_lock_node *await_link(struct mr_queue *queue, struct maru_lock_node *node) {
+  mr_waiting_for(queue->waiting, &node->linked, MR_SET, MR_SET, &mr_forever);
+  return linked(node);
+}
+
 /* NULL: `node` is the last one, and nobody is set aside. */
 static struct maru_lock_node *next_in_main(struct mr_queue *queue, struct maru_lock_node *node) {
   struct maru_lock_node *next = linked(node);
   if (next != NULL)
     return next;
-  /* Relaxed: only whether somebody has come; `linked` brings the rest. */
-  if (queue->aside_first == NULL &&
-      atomic_load_explicit(&queue->tail, memory_order_relaxed) == node)
-    return NULL;
-  struct maru_lock_node *expected = node;
-  /* Release: those set aside are as we left them for whoever queues behind them. */
-  if (queue->aside_first != NULL &&
-      atomic_compare_exchange_strong_explicit(&queue->tail, &expected, queue->aside_last,
-                                              memory_order_release, memory_order_relaxed))
+  if (queue->aside_first == NULL)
+    return is_last(queue, node) ? NULL : await_link(queue, node);
+  if (replace_last(queue, node, queue->aside_last))
     return take_back(queue);
-  mr_waiting_for(queue->waiting, &node->linked, MR_SET, MR_SET, &mr_forever);
-  return linked(node);
+  return await_link(queue, node);
 }
 
-/* Who comes after `node`, taken out of the queues' order; `socket` is the holder's. */
-static struct maru_lock_node *successor(struct mr_queue *queue, struct maru_lock_node *node,
-                                        int32_t socket) {
+/* `socket` is the holder's. */
+static struct maru_lock_node *near_successor(struct mr_queue *queue, struct maru_lock_node *node,
+                                             int32_t socket) {
   struct maru_lock_node *next = next_in_main(queue, node);
   if (next == NULL)
     return NULL;
@@ -237,9 +248,115 @@ static struct maru_lock_node *successor(struct mr_queue *queue, struct maru_lock
   return take_back(queue);
 }
 
+/* ---- few ---------------------------------------------------------------- */
+
+/* Those set aside are a stack; `prev` leads from its bottom, the oldest, upwards. */
+static void push_aside(struct mr_queue *queue, struct maru_lock_node *node) {
+  node->prev = NULL;
+  chain(node, queue->aside_first);
+  if (queue->aside_first != NULL)
+    queue->aside_first->prev = node;
+  else
+    queue->aside_last = node;
+  queue->aside_first = node;
+}
+
+static struct maru_lock_node *pop_youngest(struct mr_queue *queue) {
+  struct maru_lock_node *node = queue->aside_first;
+  queue->aside_first = linked(node);
+  if (queue->aside_first != NULL)
+    queue->aside_first->prev = NULL;
+  else
+    queue->aside_last = NULL;
+  chain(node, NULL);
+  return node;
+}
+
+static struct maru_lock_node *pop_oldest(struct mr_queue *queue) {
+  struct maru_lock_node *node = queue->aside_last;
+  queue->aside_last = node->prev;
+  if (queue->aside_last != NULL)
+    chain(queue->aside_last, NULL);
+  else
+    queue->aside_first = NULL;
+  return node;
+}
+
+/* NULL: `node` is the last one, and nobody is set aside. */
+static struct maru_lock_node *next_or_youngest(struct mr_queue *queue,
+                                               struct maru_lock_node *node) {
+  struct maru_lock_node *next = linked(node);
+  if (next != NULL)
+    return next;
+  if (queue->aside_first == NULL)
+    return is_last(queue, node) ? NULL : await_link(queue, node);
+  struct maru_lock_node *youngest = pop_youngest(queue);
+  if (replace_last(queue, node, youngest))
+    return youngest;
+  push_aside(queue, youngest);
+  return await_link(queue, node);
+}
+
+static struct maru_lock_node *few_successor(struct mr_queue *queue, struct maru_lock_node *node) {
+  struct maru_lock_node *next = next_or_youngest(queue, node);
+  if (next == NULL)
+    return NULL;
+  if (queue->aside_first != NULL && !probably(queue, queue->handoff_range)) {
+    struct maru_lock_node *oldest = pop_oldest(queue);
+    chain(oldest, next);
+    return oldest;
+  }
+  /* One that may give up is not set aside: its node would stay there for long. */
+  struct maru_lock_node *second = linked(next);
+  if (second == NULL || next->may_give_up)
+    return next;
+  push_aside(queue, next);
+  return second;
+}
+
+/* ---- shuffling ---------------------------------------------------------- */
+
+bool mr_queue_shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t most) {
+  struct maru_lock_node *group = hold->used, *before = group, *node;
+  int32_t socket = (int32_t)mr_place_here(queue->place);
+  bool moved = false;
+  /* The last one is not moved: a newcomer may be linking itself to it. */
+  for (; most > 0 && (node = linked(before)) != NULL && linked(node) != NULL; most--) {
+    if (node->socket != socket) {
+      before = node;
+      continue;
+    }
+    if (before != group) {
+      chain(before, linked(node));
+      chain(node, linked(group));
+      chain(group, node);
+      moved = true;
+    } else {
+      before = node;
+    }
+    group = node;
+  }
+  return moved;
+}
+
 /* ---- handing over ------------------------------------------------------- */
 
+/* Who comes after `node`, taken out of the queues; NULL: `node` is the last one. */
+static struct maru_lock_node *successor(struct mr_queue *queue, struct maru_lock_node *node,
+                                        int32_t socket) {
+  switch (queue->order) {
+  case MR_NEAR:
+    return near_successor(queue, node, socket);
+  case MR_FEW:
+    return few_successor(queue, node);
+  default:
+    return next_in_main(queue, node);
+  }
+}
+
 static void count_grant(struct mr_queue *queue, struct maru_lock_node *node, int32_t socket) {
+  if (queue->order != MR_NEAR)
+    return;
   number(queue, node);
   node->bypassed = queue->grants++ - (node->arrival - 1 - queue->aside_length);
   queue->counts.handoffs++;
@@ -259,7 +376,7 @@ static bool grant(struct maru_lock_node *node) {
 }
 
 static int32_t socket_of_holder(const struct mr_queue *queue, const struct maru_lock_node *node) {
-  if (queue->place == NULL || node->socket >= 0)
+  if (queue->order != MR_NEAR || node->socket >= 0)
     return node->socket;
   return (int32_t)mr_place_here(queue->place); /* it did not wait */
 }

@@ -1,11 +1,16 @@
 /* queue.h: the queue lock of Mellor-Crummey and Scott, and CNA on top of it (internal).
  *
  * Arrivals join the tail of the main queue.  Only the holder works on what is before:
- * with a `place` it looks along the main queue for a waiter of its own socket and sets
- * those of others that stand before it aside, in the secondary queue (seed 5).  Without
- * one it hands over to the next.
  *
- * Invariant: the secondary queue followed by the main queue is in order of arrival.
+ *   in turn   it hands over to the next (MCS)
+ *   near      it looks along the main queue for a waiter of its own socket and sets those
+ *             of others that stand before it aside, in the secondary queue (CNA; seed 5)
+ *   few       while more than one waits it sets the next one aside, so that few threads
+ *             circulate; the youngest returns when nobody waits, the oldest now and then
+ *             (Malthusian)
+ *
+ * Invariant of `near`: the secondary queue followed by the main queue is in order of
+ * arrival.
  */
 #ifndef MARU_LOCK_QUEUE_H
 #define MARU_LOCK_QUEUE_H
@@ -16,11 +21,14 @@
 #include <maru/lock.h>
 #include <stdalign.h>
 
+enum mr_queue_order { MR_IN_TURN, MR_NEAR, MR_FEW };
+
 struct mr_queue {
   alignas(64) struct maru_lock_node *_Atomic tail; /* NULL: free */
 
   /* Fixed. */
-  alignas(64) const struct mr_place *place; /* NULL: first come, first served */
+  alignas(64) const struct mr_place *place; /* NULL: nobody asks for a waiter's socket */
+  enum mr_queue_order order;
   struct mr_waiting *waiting;
   uint64_t deadline_ns;
   uint64_t max_bypass;
@@ -37,9 +45,9 @@ struct mr_queue {
   struct maru_lock_counts counts;
 };
 
-/* `place` NULL: the knobs do not matter. */
-void mr_queue_init(struct mr_queue *queue, struct mr_waiting *waiting, const struct mr_place *place,
-                   const struct maru_lock_options *options);
+/* MR_NEAR needs a `place`. */
+void mr_queue_init(struct mr_queue *queue, enum mr_queue_order order, struct mr_waiting *waiting,
+                   const struct mr_place *place, const struct maru_lock_options *options);
 
 /* 0; with a deadline also -ETIMEDOUT, -ENOMEM. */
 int mr_queue_acquire(struct mr_queue *queue, struct maru_hold *hold,
@@ -48,5 +56,8 @@ bool mr_queue_try(struct mr_queue *queue, struct maru_hold *hold);
 void mr_queue_release(struct mr_queue *queue, struct maru_hold *hold);
 /* Releases it if somebody takes it; false: nobody waits, it is still held. */
 bool mr_queue_hand_on(struct mr_queue *queue, struct maru_hold *hold);
+/* By the holder of an MR_IN_TURN queue with a `place`: moves waiters of its socket forward,
+ * behind itself, past at most `most` others in all.  True: some have been moved. */
+bool mr_queue_shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t most);
 
 #endif

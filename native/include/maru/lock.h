@@ -18,11 +18,11 @@
  * Failure: negative errno.
  *
  * Sources: ticket, MCS: Mellor-Crummey and Scott 1991.  CLH: Craig 1993, Magnusson
- * et al. 1994; leaving a queue: Scott and Scherer 2001.  CNA: Dice and Kogan,
- * EuroSys 2019; the range of its hand-offs: seed 5; shuffle reduction and the
- * deadline: Kogan's Linux series v15.  Fissile: Dice and Kogan 2020.  Cohort
- * locks: Dice, Marathe, Shavit, PPoPP 2012; HMCS: Chabbi et al., PPoPP 2015.
- * max_bypass: ours.
+ * et al. 1994; leaving a queue: Scott and Scherer 2001.  qspin: after Linux's queued
+ * spinlock.  Malthusian: Dice, EuroSys 2017.  ShflLock: Kashyap et al., SOSP 2019.  CNA: Dice and
+ * Kogan, EuroSys 2019; the range of its hand-offs: seed 5; shuffle reduction and the deadline:
+ * Kogan's Linux series v15.  Fissile: Dice and Kogan 2020.  Cohort locks: Dice, Marathe, Shavit,
+ * PPoPP 2012; HMCS: Chabbi et al., PPoPP 2015. max_bypass: ours.
  */
 #ifndef MARU_LOCK_H
 #define MARU_LOCK_H
@@ -43,6 +43,9 @@ enum maru_lock_kind {
   MARU_LOCK_MCS,         /* a queue; first come, first served */
   MARU_LOCK_CLH,         /* the same; each waits at its predecessor's node */
   MARU_LOCK_CNA,         /* a queue that prefers the holder's socket */
+  MARU_LOCK_QSPIN,       /* one word; the first waiter waits at it, the others queue */
+  MARU_LOCK_MALTHUSIAN,  /* a queue that lets few threads circulate, the rest sleep */
+  MARU_LOCK_SHFL,        /* one word, and a queue that its head sorts by socket */
   MARU_LOCK_FISSILE,     /* one word, barging allowed; those who wait queue as in CNA */
   MARU_LOCK_C_BO_MCS,    /* a queue a socket, under one word */
   MARU_LOCK_HMCS,        /* a queue a socket, under a queue */
@@ -66,7 +69,8 @@ struct maru_lock_options {
   uint32_t spin_ns; /* 0: the wait room's default */
 
   /* cna, fissile.  At a hand-off the lock leaves the socket with a chance of 1 in
-   * handoff_range: a power of two, 1 (always) to 0x10000 (default; seed 5's). */
+   * handoff_range: a power of two, 1 (always) to 0x10000 (default; seed 5's).
+   * malthusian: so the waiter that was set aside first returns (default 0x400). */
   uint32_t handoff_range;
   /* While nobody has been set aside, look for a waiter of one's own socket only with
    * a chance of 1 in this: a power of two up to 0x10000.  1 (default): always.  Linux
@@ -80,7 +84,8 @@ struct maru_lock_options {
    * queue; who gives up just as the lock is offered counts as having got it. */
   uint64_t max_bypass;
 
-  /* c-bo-mcs, hmcs: hand-offs within a socket before the others are let in (default 64). */
+  /* c-bo-mcs, hmcs: hand-offs within a socket before the others are let in.  shfl: heads
+   * of the queue in a row that may sort it, and waiters that each looks at.  Default 64. */
   uint32_t passes;
 
   uint64_t seed; /* of the chances; default 1 */
@@ -108,6 +113,7 @@ struct maru_lock_node {
   uint64_t arrival;    /* 1.. in the order of arrival; 0: not seen yet */
   uint64_t bypassed;   /* by how many later arrivals */
   int64_t aside_since; /* 0: never, or no deadline_ns */
+  struct maru_lock_node *prev;
 };
 
 struct maru_hold {
