@@ -1,15 +1,18 @@
 /* maru-bench-lock: a lock under the load of FxMark's MWRL, in user space.  Prints JSON.
  *
- *     maru-bench-lock [-t THREADS] [-s SECONDS] [-l] [LOCK...]     default: 24, 1, all
+ *     maru-bench-lock [-t THREADS] [-s SECONDS] [-v SxC] [-l] [LOCK...]    default: 24, 1, all
  *
  * MWRL: each process renames its one file within its own directory, again and again; in
  * the kernel all meet at rename_lock.  Here each thread has one name in one table; a
  * rename formats the old and the new name and hashes them outside of the lock, and under it
  * moves the entry from one bucket to another between two steps of a sequence number.
- * LOCK is as maru/lock.h reads it; -l prints the default list.
+ * LOCK is as maru/lock.h reads it; -l prints the default list.  -v: on a machine with one
+ * socket, threads are told that they are on one of S (MARU_TOPOLOGY=virtual:SxC): then the
+ * locks do what they would do there, and nothing costs what it would.
  *
  * Waits are timed from the request to the acquisition, so two looks at the clock are part of
- * every operation.  `overtaken`: acquisitions by others between a request and its own.
+ * every operation.  `overtaken`: acquisitions by others between a request and its own; one
+ * that loses its CPU before it has queued is overtaken under any lock.
  * Each lock is measured in a process of its own, which is killed when it has not ended
  * LATE seconds after it was told to: spinning threads in a queue may not come to an end.
  */
@@ -345,6 +348,21 @@ static struct maru_lock_options *read_locks(const char *const *locks, int count)
   return options;
 }
 
+/* Unless the machine has several. */
+static void imagine_sockets(const char *shape) {
+  struct maru_topology topology;
+  char text[64];
+  if (getenv(MARU_TOPOLOGY_ENV) != NULL)
+    return;
+  int rc = maru_topology_read(&topology);
+  if (rc < 0)
+    fail(70, "reading the topology", strerror(-rc));
+  snprintf(text, sizeof text, "virtual:%s", shape);
+  if (topology.socket_count == 1)
+    setenv(MARU_TOPOLOGY_ENV, text, 1);
+  maru_topology_free(&topology);
+}
+
 static void print_head(unsigned threads) {
   struct maru_topology topology;
   int rc = maru_topology_read(&topology);
@@ -362,11 +380,13 @@ int main(int argc, char **argv) {
   double seconds = 1;
   const char *const *locks = all_locks;
   int count = sizeof all_locks / sizeof *all_locks, option;
-  while ((option = getopt(argc, argv, "t:s:l")) != -1)
+  while ((option = getopt(argc, argv, "t:s:v:l")) != -1)
     if (option == 't')
       threads = (unsigned)read_number(optarg, 1, THREADS_MAX, "threads");
     else if (option == 's')
       seconds = read_number(optarg, 0.01, SECONDS_MAX, "seconds");
+    else if (option == 'v')
+      imagine_sockets(optarg);
     else if (option == 'l') {
       for (int i = 0; i < count; i++)
         puts(locks[i]);
