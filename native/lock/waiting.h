@@ -16,8 +16,8 @@ struct mr_deadline {
 static const struct mr_deadline mr_forever = {CLOCK_MONOTONIC, MARU_WAIT_FOREVER};
 
 struct mr_waiting {
-  struct maru_wait_policy policy; /* as made */
-  _Atomic uint32_t learned;       /* what ADAPTIVE has learnt at this lock */
+  struct maru_wait_policy policy;        /* as made */
+  _Alignas(64) _Atomic uint32_t learned; /* what ADAPTIVE has learnt at this lock */
 };
 
 int mr_waiting_init(struct mr_waiting *waiting, enum maru_wait_kind kind, uint32_t spin_ns);

@@ -15,11 +15,13 @@ struct scene {
   uint64_t rounds;
   uint32_t *order; /* arrivals in the order of acquisition; 0: it did not wait */
   uint64_t count;
+  _Atomic unsigned asking; /* threads about to ask for the first time */
 };
 
 static void *visit(void *argument) {
   struct scene *scene = argument;
   struct maru_hold hold;
+  atomic_fetch_add(&scene->asking, 1);
   for (uint64_t i = 0; i < scene->rounds; i++) {
     CHECK_EQUAL(maru_lock_acquire(scene->lock, &hold), 0);
     scene->order[scene->count++] = (uint32_t)hold.own.arrival;
@@ -76,7 +78,9 @@ static void play(const char *text, uint64_t acquisitions) {
   CHECK_EQUAL(maru_lock_acquire(scene.lock, &hold), 0); /* so that they meet */
   for (int i = 0; i < THREADS; i++)
     CHECK_EQUAL(pthread_create(&threads[i], NULL, visit, &scene), 0);
-  usleep(5000);
+  while (atomic_load(&scene.asking) < THREADS)
+    usleep(1000);
+  usleep(20000);
   maru_lock_release(scene.lock, &hold);
   for (int i = 0; i < THREADS; i++)
     CHECK_EQUAL(pthread_join(threads[i], NULL), 0);

@@ -139,7 +139,8 @@ int maru_lock_acquire(struct maru_lock *lock, struct maru_hold *hold);
 int maru_lock_try(struct maru_lock *lock, struct maru_hold *hold);
 /* Until `clock` (CLOCK_MONOTONIC, CLOCK_REALTIME) shows `deadline`.  -ETIMEDOUT: the hold
  * is free again.  -EINVAL: another clock, or bad nanoseconds.  -ENOMEM: where the lock is
- * contended, the queues need a node that outlives the call.  With ticket, such a caller
+ * contended, the queues need a node that outlives the call: 64 bytes, which a later holder
+ * frees.  With ticket, such a caller
  * does not queue: it takes the lock when it finds it free. */
 int maru_lock_acquire_until(struct maru_lock *lock, struct maru_hold *hold, clockid_t clock,
                             const struct timespec *deadline);
