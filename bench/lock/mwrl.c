@@ -138,6 +138,7 @@ struct worker {
   struct table *table;
   unsigned number;
   pthread_t thread;
+  struct entry entry; /* others walk over it until the last of them has ended */
   uint64_t renames, overtaken;
   struct histogram waits;
 };
@@ -171,8 +172,9 @@ static void move_entry(struct table *table, struct entry *entry, uint64_t hash, 
   atomic_store_explicit(&table->sequence, sequence + 2, memory_order_release);
 }
 
-static void rename_once(struct worker *self, struct entry *entry) {
+static void rename_once(struct worker *self) {
   struct table *table = self->table;
+  struct entry *entry = &self->entry;
   struct maru_hold hold;
   char old[NAME], new[NAME];
   snprintf(old, sizeof old, "%u/n_file_rename-%llu", self->number,
@@ -200,22 +202,22 @@ static void rename_once(struct worker *self, struct entry *entry) {
 static void *work(void *argument) {
   struct worker *self = argument;
   struct table *table = self->table;
-  struct entry entry = {.next = NULL};
+  struct entry *entry = &self->entry;
   struct maru_hold hold;
   struct maru_wait_policy policy;
-  snprintf(entry.name, sizeof entry.name, "%u/n_file_rename-0", self->number);
-  entry.hash = hash_of(entry.name);
+  snprintf(entry->name, sizeof entry->name, "%u/n_file_rename-0", self->number);
+  entry->hash = hash_of(entry->name);
   maru_wait_policy_init(&policy, MARU_WAIT_BLOCK);
   if (maru_lock_acquire(table->lock, &hold) < 0)
     abort();
-  entry.next = *bucket_of(table, entry.hash);
-  *bucket_of(table, entry.hash) = &entry;
+  entry->next = *bucket_of(table, entry->hash);
+  *bucket_of(table, entry->hash) = entry;
   maru_lock_release(table->lock, &hold);
   while (maru_wait(&table->go, 2, 2, &policy, MARU_WAIT_FOREVER) < 0)
     ; /* a signal */
   /* Relaxed: nothing is read that it announces. */
   while (!atomic_load_explicit(&table->stop, memory_order_relaxed))
-    rename_once(self, &entry);
+    rename_once(self);
   return NULL;
 }
 
@@ -321,6 +323,9 @@ static bool run(const char *lock, const struct maru_lock_options *options, unsig
   bool good = late || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
   if (good)
     print(lock, result, last);
+  else if (WIFSIGNALED(status))
+    fprintf(stderr, "maru: maru-bench-lock: measuring %s: killed by signal %d\n", lock,
+            WTERMSIG(status));
   munmap(result, sizeof *result);
   return good;
 }
