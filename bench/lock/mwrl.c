@@ -41,12 +41,13 @@ static const char *const all_locks[] = {
     "pthread", "ttas", "ticket", "mcs", "clh", "qspin", "malthusian", "shfl", "fissile", "c-bo-mcs",
     "hmcs",
     /* seed 5's ranges */
-    "cna:range=0x10000", "cna:range=0x1000", "cna:range=0x800", "cna:range=0x400",
-    "cna:range=0x200", "cna:range=0x100",
+    "cna:handoff_range=0x10000", "cna:handoff_range=0x1000", "cna:handoff_range=0x800",
+    "cna:handoff_range=0x400", "cna:handoff_range=0x200", "cna:handoff_range=0x100",
     /* the same with Linux v15's rule for few waiters */
-    "cna:shuffle=128", "cna:shuffle=128,range=0x1000", "cna:shuffle=128,range=0x100",
+    "cna:shuffle_reduction=128", "cna:shuffle_reduction=128,handoff_range=0x1000",
+    "cna:shuffle_reduction=128,handoff_range=0x100",
     /* bounds */
-    "cna:deadline=1ms", "cna:deadline=100us", "cna:deadline=25us", "cna:bypass=100",
+    "cna:deadline=1ms", "cna:deadline=100us", "cna:deadline=25us", "cna:max_bypass=100",
     /* pure spinning */
     "ttas:wait=spin", "ticket:wait=spin", "mcs:wait=spin", "cna:wait=spin"};
 

@@ -114,13 +114,13 @@ static bool set(struct maru_lock_options *options, struct word key, struct word 
     options->spin_ns = (uint32_t)number;
     return good;
   }
-  if (is_word(key, "range"))
+  if (is_word(key, "handoff_range"))
     return read_range(value, &options->handoff_range);
-  if (is_word(key, "shuffle"))
+  if (is_word(key, "shuffle_reduction"))
     return read_range(value, &options->shuffle_reduction);
   if (is_word(key, "deadline"))
     return read_time(value, INT64_MAX, &options->deadline_ns);
-  if (is_word(key, "bypass"))
+  if (is_word(key, "max_bypass"))
     return read_plain(value, UINT64_MAX, &options->max_bypass);
   if (is_word(key, "passes")) {
     bool good = read_plain(value, UINT32_MAX, &number) && number > 0;

@@ -104,10 +104,10 @@ static void play(const char *text, uint64_t acquisitions) {
 int main(void) {
   uint64_t acquisitions = setting("MARU_TEST_ACQUISITIONS", 200000) * setting("MARU_TEST_SCALE", 1);
   CHECK_EQUAL(setenv("MARU_TOPOLOGY", "virtual:3x1", 1), 0);
-  play("cna:wait=block,bypass=0", acquisitions);
-  play("cna:wait=block,bypass=1", acquisitions);
-  play("cna:wait=block,bypass=10", acquisitions);
-  play("cna:wait=spin-block,spin=1us,bypass=100", acquisitions);
-  play("cna:wait=block,range=16", acquisitions);
+  play("cna:wait=block,max_bypass=0", acquisitions);
+  play("cna:wait=block,max_bypass=1", acquisitions);
+  play("cna:wait=block,max_bypass=10", acquisitions);
+  play("cna:wait=spin-block,spin=1us,max_bypass=100", acquisitions);
+  play("cna:wait=block,handoff_range=16", acquisitions);
   return 0;
 }

@@ -40,10 +40,11 @@ static void names(void) {
 
 static void texts(void) {
   struct maru_lock_options options;
-  CHECK_EQUAL(maru_lock_options_parse(&options,
-                                      "cna:wait=spin-block,spin=3us,range=0x100,shuffle=128,"
-                                      "deadline=25us,bypass=7,seed=9",
-                                      NULL),
+  CHECK_EQUAL(maru_lock_options_parse(
+                  &options,
+                  "cna:wait=spin-block,spin=3us,handoff_range=0x100,shuffle_reduction=128,"
+                  "deadline=25us,max_bypass=7,seed=9",
+                  NULL),
               0);
   CHECK_EQUAL(options.kind, MARU_LOCK_CNA);
   CHECK_EQUAL(options.wait, MARU_WAIT_SPIN_BLOCK);
@@ -66,22 +67,22 @@ static void wrong_texts(void) {
     int at;
   } cases[] = {{"", 0},
                {"cnA", 0},
-               {"cna,range=2", 0},
+               {"cna,handoff_range=2", 0},
                {"cna:", 4},
                {"cna:range", 4},
                {"cna:rang=2", 4},
-               {"cna:range=", 10},
-               {"cna:range=3", 10},
-               {"cna:range=0", 10},
-               {"cna:range=0x20000", 10},
-               {"cna:range=2x", 10},
-               {"cna:range=-2", 10},
+               {"cna:handoff_range=", 18},
+               {"cna:handoff_range=3", 18},
+               {"cna:handoff_range=0", 18},
+               {"cna:handoff_range=0x20000", 18},
+               {"cna:handoff_range=2x", 18},
+               {"cna:handoff_range=-2", 18},
                {"cna:deadline=25", 13},
                {"cna:deadline=25 us", 13},
                {"cna:deadline=99999999999999999999ns", 13},
                {"cna:deadline=9999999999999s", 13},
                {"cna:wait=often", 9},
-               {"cna:bypass=1,,", 13},
+               {"cna:max_bypass=1,,", 17},
                {"cna:seed=0", 9},
                {"hmcs:passes=0", 12}};
   struct maru_lock_options options;

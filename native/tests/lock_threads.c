@@ -92,8 +92,9 @@ static void play(const char *text, uint64_t rounds) {
 }
 
 static const char *const waits[] = {"block", "spin-block,spin=2us", "adaptive", "spin"};
-static const char *const knobs[] = {"range=4", "range=4,shuffle=4", "range=0x10000,deadline=20us",
-                                    "bypass=0", "bypass=3"};
+static const char *const knobs[] = {"handoff_range=4", "handoff_range=4,shuffle_reduction=4",
+                                    "handoff_range=0x10000,deadline=20us", "max_bypass=0",
+                                    "max_bypass=3"};
 
 int main(void) {
   uint64_t rounds = setting("MARU_TEST_ROUNDS", 4000) * setting("MARU_TEST_SCALE", 1);

@@ -96,9 +96,9 @@ struct maru_lock_options {
 /* 0, or -EINVAL for an unknown kind. */
 int maru_lock_options_init(struct maru_lock_options *options, enum maru_lock_kind kind);
 
-/* Reads "KIND[:KEY=VALUE,...]": keys wait, spin, range, shuffle, deadline, bypass,
- * passes, seed; times with a unit (ns, us, ms, s), numbers also as 0x...
- * 0, or -EINVAL; then *wrong, if not NULL, is where in `text` the mistake is. */
+/* Reads "KIND[:KEY=VALUE,...]": keys wait, spin, handoff_range,
+ * shuffle_reduction, deadline, max_bypass, passes, seed; times with a unit (ns, us, ms, s), numbers
+ * also as 0x... 0, or -EINVAL; then *wrong, if not NULL, is where in `text` the mistake is. */
 int maru_lock_options_parse(struct maru_lock_options *options, const char *text,
                             const char **wrong);
 

@@ -70,7 +70,7 @@ plot runs =
     [ Series name (mapMaybe place (filter (among . nameOf) runs))
       | (name, among) <-
           [ ("cna, 0x10000 to 0x100", ("cna:range" `isPrefixOf`)),
-            ("the same, shuffle 1/128", ("cna:shuffle" `isPrefixOf`)),
+            ("the same, shuffle 1/128", ("cna:shuffle_reduction" `isPrefixOf`)),
             ("cna, deadline 1 ms to 25 us", ("cna:deadline" `isPrefixOf`)),
             ("mcs", (== "mcs")),
             ("pthread", (== "pthread"))
