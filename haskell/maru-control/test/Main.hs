@@ -8,6 +8,7 @@ import Data.String (fromString)
 import Hedgehog (PropertyT, assert, forAll, property, (===))
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
+import LockTest (locks)
 import Maru.Control.Plot
 import Maru.Control.Race
 import Maru.Control.Ratio hiding (Verdict (Undecided))
@@ -19,7 +20,7 @@ import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property
