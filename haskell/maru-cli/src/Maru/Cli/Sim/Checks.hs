@@ -42,6 +42,7 @@ checksJson checks =
 origin :: Check -> String
 origin c = case checkKind c of
   Calibrated -> "calibrated"
+  Assumed -> "assumed"
   Predicted -> "predicted"
 
 bar :: Bound -> String

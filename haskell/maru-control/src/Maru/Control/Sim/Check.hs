@@ -18,8 +18,14 @@ data Check = Check
   }
   deriving (Eq, Show)
 
--- | Whether the model was fitted to this figure.
-data Kind = Calibrated | Predicted
+-- | How far the model was made for this figure.
+data Kind
+  = -- | Fitted to it.
+    Calibrated
+  | -- | Its costs were chosen with this in mind.
+    Assumed
+  | -- | Not looked at when the model was made.
+    Predicted
   deriving (Eq, Show)
 
 data Bound = Between !Double !Double | AtLeast !Double | AtMost !Double
