@@ -181,6 +181,11 @@ loops =
             best task = snd (maximum [(gain task policy, policyName policy) | policy <- [SingleSocket, PerSocket, CrossSocket]])
         best mapReduce @?= "cross-socket"
         best httpd @?= "per-socket",
+      testCase "a device at its cap is the limit" $ do
+        let slow = (seedPlant (machine 2 24)) {plantDevice = 64 * 1000, plantNoise = 0}
+            s = summarise (run slow (Just (defaultConfig CrossSocket)) (steady mapReduce) 1 100)
+        -- A thousand operations of 64 KiB a second.
+        assertBool (show (summaryRate s)) (abs (summaryRate s - 1000) < 1),
       testCase "CPUs that go away leave the sets at once" $ do
         let Load {loadAt = at} = fromMaybe (steady httpd) (lookup "unplugged" [(loadName l, l) | l <- loads])
             topology = machine 2 24

@@ -7,7 +7,6 @@
 module Maru.Control.Sim.Calendar
   ( Calendar,
     newCalendar,
-    scheduled,
     schedule,
     earliest,
     takeEarliest,
@@ -26,11 +25,6 @@ newCalendar capacity = do
   size <- newPrimArray 1
   writePrimArray size 0 0
   Calendar <$> newPrimArray (max 1 capacity) <*> newPrimArray (max 1 capacity) <*> pure size
-
--- | How many events there are.
-scheduled :: Calendar s -> ST s Int
-scheduled (Calendar _ _ size) = readPrimArray size 0
-{-# INLINE scheduled #-}
 
 schedule :: Calendar s -> Double -> Int -> ST s ()
 schedule (Calendar times events size) time event = do

@@ -21,8 +21,7 @@
 -- * /A delegated call/ costs the caller 'plantHandOver' times the distance to the
 --   core that does it.
 -- * /An interrupt/ costs 'taskInterrupt', longer by distance and spread as a call.
--- * /A device/ has a cap in bytes a second, and so has the path to it from far
---   nodes.
+-- * /The devices/ together have a cap in bytes a second.
 --
 -- All cores of a set are equally busy. Every task goes as fast as the busiest
 -- thing that it uses allows.
@@ -79,9 +78,8 @@ data Plant = Plant
     plantNet :: !DeviceCosts,
     -- | Microseconds at distance 10.
     plantHandOver :: !Double,
-    -- | KiB a second of each device, and over the path to it from a far node.
+    -- | KiB a second that the devices can do.
     plantDevice :: !Double,
-    plantPath :: !Double,
     -- | Share by which each period's figures scatter.
     plantNoise :: !Double
   }
@@ -130,7 +128,6 @@ seedPlant topology =
       plantNet = DeviceCosts {costStack = 0.05, costSpread = 0.05, costCopy = 0.3, costCopyFar = 1},
       plantHandOver = 0.4,
       plantDevice = 1 / 0,
-      plantPath = 1 / 0,
       plantNoise = 0.02
     }
 
@@ -224,9 +221,7 @@ plantSample plant allowed policy sets tasks generator =
     demand = Map.fromListWith (+) [(pool, taskOffered t * c) | t <- tasks, (pool, c) <- Map.toList (charges t)]
     pressure pool = Map.findWithDefault 0 pool demand / max 1e-9 (Map.findWithDefault 0 pool size)
     bytes = sum [taskOffered t * taskBytes t | t <- tasks]
-    crossing = sum [taskOffered t * taskBytes t * sharePart s | t <- tasks, let item = Item (taskDevice t) Call, s <- shares item, toDevice item (shareOn s) > 0]
-    limits = [bytes / plantDevice plant, crossing / plantPath plant]
-    pace task = taskOffered task / maximum (1 : limits ++ map pressure (Map.keys (charges task)))
+    pace task = taskOffered task / maximum (1 : bytes / plantDevice plant : map pressure (Map.keys (charges task)))
     paced = [(pace t, t) | t <- tasks]
     use pool = sum [rate * Map.findWithDefault 0 pool (charges t) | (rate, t) <- paced] / max 1e-9 (Map.findWithDefault 0 pool size)
 

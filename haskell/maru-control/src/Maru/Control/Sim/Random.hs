@@ -6,14 +6,13 @@ module Maru.Control.Sim.Random
     uniform,
     chance,
     exponential,
-    below,
   )
 where
 
 import Control.Monad.ST (ST)
 import Data.Primitive.PrimArray
 import Data.Word (Word64)
-import System.Random.SplitMix (mkSMGen, nextDouble, nextWord64, seedSMGen', unseedSMGen)
+import System.Random.SplitMix (mkSMGen, nextDouble, seedSMGen', unseedSMGen)
 
 -- | State and increment of SplitMix.
 newtype Source s = Source (MutablePrimArray s Word64)
@@ -45,13 +44,3 @@ chance p source = (< p) <$> uniform source
 exponential :: Double -> Source s -> ST s Double
 exponential mean source = (\u -> negate mean * log (1 - u)) <$> uniform source
 {-# INLINE exponential #-}
-
--- | From 0 to one less than a positive number.
-below :: Int -> Source s -> ST s Int
-below n (Source cells) = do
-  state <- readPrimArray cells 0
-  increment <- readPrimArray cells 1
-  let (w, next) = nextWord64 (seedSMGen' (state, increment))
-  writePrimArray cells 0 (fst (unseedSMGen next))
-  pure (fromIntegral (w `mod` fromIntegral n))
-{-# INLINE below #-}
