@@ -8,18 +8,20 @@ import Data.String (fromString)
 import Hedgehog (PropertyT, assert, forAll, property, (===))
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
+import LockTest (locks)
 import Maru.Control.Plot
 import Maru.Control.Race
 import Maru.Control.Ratio hiding (Verdict (Undecided))
 import qualified Maru.Control.Ratio as Ratio
 import Maru.Control.Sim.Map
 import Maru.Control.Statistics
+import SteerTest (steering)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, steering, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property

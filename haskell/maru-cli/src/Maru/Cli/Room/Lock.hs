@@ -6,6 +6,11 @@ where
 
 import Maru.Cli.Bench.Lock (lockExperiments)
 import Maru.Cli.Room
+import Maru.Cli.Sim.Lock (lockSimulator)
 
 lockRoom :: Room
-lockRoom = (room "lock" "hand-overs of a lock between sockets") {roomExperiments = lockExperiments}
+lockRoom =
+  (room "lock" "hand-overs of a lock between sockets")
+    { roomExperiments = lockExperiments,
+      roomSimulators = [lockSimulator]
+    }
