@@ -1,0 +1,229 @@
+/* Description: what a core refuses, what its log keeps, how many messages its
+ * operations cost, and that no message from outside makes it do what it must not.
+ */
+#include "world.h"
+
+#include "../message.h"
+#include "check.h"
+
+#define FUZZ 3000u
+
+static struct world world;
+
+static void open_world(uint16_t nodes, uint32_t pages, uint64_t seed, bool stumble) {
+  struct shape shape = {
+      .nodes = nodes, .pages = pages, .home_run = 1, .objects = 16, .stumble = stumble};
+  world_create(&world, &shape, seed);
+}
+
+static struct program *code(int node) { return &world.nodes[node].program; }
+
+/* ---- refusals ---------------------------------------------------------------- */
+
+static void bad_configurations(void) {
+  struct mr_core *core;
+  static uint32_t incarnations[2];
+  struct mr_core_config good = {
+      .nodes = 2, .pages = 1, .home_run = 1, .objects = 1, .incarnations = incarnations};
+  struct mr_core_config bad = good;
+  bad.me = 2;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.pages = 0;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.nodes = MR_NODES_MAX + 1;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.home_run = 0;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  CHECK_EQUAL(mr_core_create(&core, &good), 0);
+  mr_core_destroy(core);
+}
+
+static void bad_requests(void) {
+  open_world(2, 2, 1, false);
+  struct mr_core *core = world.nodes[0].core;
+  CHECK_EQUAL(mr_core_read(core, 2), -EINVAL);
+  CHECK_EQUAL(mr_core_write(core, UINT32_MAX), -EINVAL);
+  CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 16, 0), -EINVAL);
+  CHECK_EQUAL(mr_core_sync(core, MR_OPS, 0, 0), -EINVAL);
+  CHECK_EQUAL(mr_core_sync(core, MR_CONDITION, 1, 16), -EINVAL);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 1, 0), 0); /* managed elsewhere */
+  CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 1, 0), -EBUSY);
+  CHECK_EQUAL(mr_core_read(core, 0), -EBUSY);
+  world_destroy(&world);
+}
+
+/* A misuse stops the node that did it, with the reason, wherever the manager is. */
+static void misuse(const struct instruction *first, const struct instruction *second, int error) {
+  for (uint16_t node = 0; node < 2; node++) {
+    open_world(2, 2, 1, true);
+    emit(code(node), *first);
+    emit(code(node), *second);
+    world_run(&world);
+    CHECK_EQUAL(world.failure, error);
+    CHECK_EQUAL(mr_core_read(world.nodes[node].core, 0), -ECANCELED);
+    CHECK_EQUAL(mr_core_message(world.nodes[node].core, (uint16_t)(1 - node), "", 0), -ECANCELED);
+    world_destroy(&world);
+  }
+}
+
+static void misuses(void) {
+  struct instruction lock = lock_of(0), unlock = unlock_of(0), other = unlock_of(2),
+                     post = sync_of(MR_POST, 0, 1), none = sync_of(MR_BARRIER, 2, 0),
+                     many = sync_of(MR_BARRIER, 2, 3), minus = sync_of(MR_POST, 2, -1);
+  misuse(&lock, &other, -EPERM);
+  misuse(&unlock, &lock, -EPERM);
+  misuse(&lock, &lock, -EBUSY);
+  misuse(&lock, &post, -EINVAL);
+  misuse(&lock, &none, -EINVAL);
+  misuse(&lock, &many, -EINVAL);
+  misuse(&lock, &minus, -EINVAL);
+}
+
+/* ---- the log -------------------------------------------------------------------- */
+
+/* Nodes that exchange one lock and never meet at a barrier: every interval is
+ * acquired by all in time, and is dropped. */
+static void trimmed(void) {
+  enum { TURNS = 400 };
+  open_world(3, 2, 5, false);
+  uint64_t most = 0, intervals = 0;
+  for (int node = 0; node < 3; node++)
+    for (int n = 0; n < TURNS; n++) {
+      emit(code(node), lock_of(n % 3));
+      emit(code(node), read_of(0, 64u * (uint32_t)(n % 3), 8));
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 64u * (uint32_t)(n % 3), 8));
+      emit(code(node), unlock_of(n % 3));
+    }
+  while (world_step(&world))
+    for (int node = 0; node < 3; node++) {
+      uint64_t length = mr_core_log_length(world.nodes[node].core);
+      most = length > most ? length : most;
+    }
+  for (int node = 0; node < 3; node++) {
+    CHECK(world.nodes[node].ended);
+    intervals += mr_core_counters(world.nodes[node].core)->intervals;
+  }
+  CHECK_EQUAL(intervals, 3 * TURNS);
+  /* How far nodes may be apart is the schedule's choice, but it is not the whole run. */
+  CHECK(most < 3 * TURNS / 4);
+  world_destroy(&world);
+}
+
+/* The home wrote what was there already, another node wrote elsewhere in the page
+ * meanwhile: the home has changed nothing, and tells of nothing. */
+static void home_changes_nothing(void) {
+  open_world(2, 1, 1, false);
+  emit(code(0), set_of(0, 0));
+  emit(code(0), write_of(0, 0, 8));
+  emit(code(0), sync_of(MR_WAIT, 0, 0));
+  emit(code(0), sync_of(MR_BARRIER, 1, 2));
+  emit(code(1), set_of(0, 9));
+  emit(code(1), write_of(0, 256, 8));
+  /* The home writes first. */
+  while (world.nodes[0].mapped[0] != MR_READ_WRITE)
+    CHECK(world_step(&world));
+  emit(code(1), sync_of(MR_POST, 0, 1));
+  emit(code(1), sync_of(MR_BARRIER, 1, 2));
+  world.nodes[1].ended = false;
+  world_run(&world);
+  CHECK_EQUAL(mr_core_counters(world.nodes[0].core)->intervals, 0);
+  CHECK_EQUAL(mr_core_counters(world.nodes[1].core)->intervals, 1);
+  CHECK_EQUAL(mr_core_counters(world.nodes[1].core)->masked, 1);
+  world_destroy(&world);
+}
+
+/* ---- what it costs ---------------------------------------------------------------- */
+
+static uint64_t messages(void) {
+  uint64_t sum = 0;
+  for (uint16_t node = 0; node < world.shape.nodes; node++)
+    sum += mr_core_counters(world.nodes[node].core)->messages;
+  return sum;
+}
+
+static void costs_of(uint16_t nodes) {
+  uint64_t seed = nodes, n = nodes;
+  /* A lock managed elsewhere: ask, grant, give back. */
+  open_world(nodes, n, seed, false);
+  emit(code(0), lock_of(1));
+  emit(code(0), unlock_of(1));
+  world_run(&world);
+  CHECK_EQUAL(messages(), 3);
+  world_destroy(&world);
+  /* A barrier: there and back for all but the manager; a dirty page: diff and
+   * acknowledgement; a page that has become invalid: request and copy. */
+  open_world(nodes, n, seed, false);
+  for (int node = 0; node < nodes; node++) {
+    emit(code(node), set_of(0, 5));
+    emit(code(node), write_of(0, MR_PAGE * ((uint32_t)(node + 1) % nodes), 4));
+    emit(code(node), sync_of(MR_BARRIER, 0, nodes));
+    emit(code(node), read_of(0, MR_PAGE * ((uint32_t)(node + 2) % nodes), 4));
+  }
+  world_run(&world);
+  uint64_t fetched = nodes > 2 ? 2 * n : 0; /* of two nodes each reads its own home's page */
+  CHECK_EQUAL(messages(), 2 * (n - 1) + 2 * n + fetched);
+  world_destroy(&world);
+}
+
+/* ---- hostile ------------------------------------------------------------------------ */
+
+static void write_racy_programs(void) {
+  for (int node = 0; node < 3; node++)
+    for (int n = 0; n < 6; n++) {
+      emit(code(node), lock_of((uint32_t)(n + node) % 3));
+      struct instruction read = read_of(0, 64u * (uint32_t)n, 8);
+      read.code = READ_RACY;
+      emit(code(node), read);
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 64u * (uint32_t)n, 8));
+      emit(code(node), unlock_of((uint32_t)(n + node) % 3));
+      emit(code(node), sync_of(MR_BARRIER, 3, 3));
+    }
+}
+
+/* Another message like one that is on its way, with a few bytes changed, behind
+ * the part of the header that the transport vouches for. */
+static void forge(struct channel *channel) {
+  static uint8_t bytes[64 * 1024];
+  struct message *real = channel->head;
+  if (real == NULL || real->length > sizeof bytes)
+    return;
+  memcpy(bytes, real->bytes, real->length);
+  bytes[1] = world_random(&world, 2) != 0 ? (uint8_t)(1 + world_random(&world, 8)) : bytes[1];
+  for (uint32_t n = 1 + world_random(&world, 4); n > 0; n--)
+    bytes[12 + world_random(&world, (uint32_t)real->length - 12)] =
+        (uint8_t)(world_random(&world, 2) != 0 ? world_random(&world, 4)
+                                               : next_random(&world.random));
+  mr_core_message(world.nodes[real->to].core, real->from, bytes, real->length);
+}
+
+static void hostile(uint64_t seed) {
+  open_world(3, 6, seed, true);
+  write_racy_programs();
+  /* Ends where it ends: stopped, stuck or done, but within its own memory (address
+   * sanitizer) and without a wrong call of the sink. */
+  for (uint32_t steps = 0; steps < 400 && world_step(&world); steps++)
+    if (world_random(&world, 8) == 0)
+      forge(&world.channels[world_random(&world, 3)][world_random(&world, 3)]);
+  world_destroy(&world);
+}
+
+int main(void) {
+  bad_configurations();
+  bad_requests();
+  misuses();
+  trimmed();
+  home_changes_nothing();
+  for (uint16_t nodes = 2; nodes <= WORLD_NODES; nodes++)
+    costs_of(nodes);
+  uint64_t seed = setting("MARU_DSM_SEED", 1);
+  uint64_t rounds = setting("MARU_DSM_SCHEDULES", FUZZ * setting("MARU_TEST_SCALE", 1));
+  for (uint64_t i = 0; i < rounds; i++)
+    hostile(seed + i);
+  return 0;
+}
