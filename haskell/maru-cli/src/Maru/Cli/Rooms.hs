@@ -6,8 +6,9 @@ module Maru.Cli.Rooms
 where
 
 import Maru.Cli.Room (Room)
+import Maru.Cli.Room.Dsm (dsmRoom)
 import Maru.Cli.Room.Map (mapRoom)
 import Maru.Cli.Room.Wait (waitRoom)
 
 rooms :: [Room]
-rooms = [mapRoom, waitRoom]
+rooms = [mapRoom, waitRoom, dsmRoom]
