@@ -38,9 +38,11 @@ enum mr_access_way { MR_BY_USERFAULTFD, MR_BY_MPROTECT, MR_ACCESS_WAYS };
 
 struct mr_area;
 
-/* `write`: what the access needs; where the machine does not tell, reading is taken first. 0: it
- * is allowed now.  Otherwise the fault is treated as one outside every area.  Runs in a
- * signal handler: async-signal-safe calls only. */
+/* `write`: what the access needs; where the machine does not tell, reading is
+ * taken first.  0: it is allowed now.  Otherwise the fault is treated as one outside every
+ * area.  Runs in a signal handler, but one that interrupts nothing else than an access to
+ * the area: it may call all that the accessing code is not in the middle of (a program that
+ * prints from the area holds stdio's lock; no allocator touches it). */
 typedef int mr_fault(void *context, uint32_t page, bool write);
 
 /* "userfaultfd", "mprotect". */

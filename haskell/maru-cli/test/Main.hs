@@ -258,12 +258,16 @@ commandLines =
             ["doctor", "--json=file"],
             ["top", "--once", "42"],
             ["bench", "--quick", "example"],
+            ["launch", "-n", "2", "--", "ls", "-n"],
             ["similar", "dir"]
           ],
       testCase "what is not there is refused" $
         mapM_
           refused
-          [ ["launch"],
+          [ ["launch", "--", "true"],
+            ["launch", "-n", "0", "--", "true"],
+            ["launch", "-n", "257", "--", "true"],
+            ["launch", "-n", "2"],
             ["sim", "lock"],
             ["tune", "lock", "cmd"],
             ["run", "--frobnicate", "--", "true"],

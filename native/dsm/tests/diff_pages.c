@@ -4,7 +4,11 @@
 
 #include "check.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PAIRS 500u
+#else
 #define PAIRS 20000u
+#endif
 
 struct pages {
   alignas(64) uint8_t twin[MR_PAGE];
