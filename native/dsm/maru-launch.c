@@ -9,7 +9,8 @@
  * During:  each node is a process group; its standard input is empty, each line
  *          of its output appears whole, after "[NODE] ".  HUP, INT and TERM end the job.
  * After:   where one node failed, the others are ended (TERM, then KILL after
- *          GRACE_MS).  No node outlives this process: the kernel kills them if it dies.
+ *          GRACE_MS), and one line says which and how.  No node outlives this
+ *          process: the kernel kills them if it dies.
  *
  * Status:  125 maru failed, 126 the command cannot be executed, 127 it was not
  *          found, else that of the first node that failed by itself (128 + the signal that
@@ -69,9 +70,10 @@ struct job {
   char *addresses;
   char secret[2 * SECRET + 1];
   int signals;
-  int status; /* what we shall exit with */
-  bool ending;
-  int64_t kill_at; /* ms; 0: not */
+  int status;          /* what we shall exit with */
+  unsigned culprit;    /* whose it is; NODES_MAX: a signal to us */
+  bool ending, killed; /* we sent TERM, KILL */
+  int64_t kill_at;     /* ms; 0: not */
 };
 
 static _Noreturn void fail(int status, const char *what, const char *why) {
@@ -268,11 +270,15 @@ static void end_job(struct job *job) {
   signal_all(job, SIGTERM);
 }
 
-/* A node that another's death took along is not the cause. */
-static void note_status(struct job *job, int status) {
+/* A node that another's death took along, or that we ended, is not the cause.  It may
+ * be reaped first: a dying node closes its connections before it is gone. */
+static void note_status(struct job *job, unsigned number, int status) {
   int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-  if (code != 0 && (job->status == 0 || (job->status == STATUS_LOST && !job->ending)))
+  bool by_us = (job->ending && code == 128 + SIGTERM) || (job->killed && code == 128 + SIGKILL);
+  if (code != 0 && !by_us && (job->status == 0 || job->status == STATUS_LOST)) {
     job->status = code;
+    job->culprit = number;
+  }
 }
 
 static void reap(struct job *job) {
@@ -282,7 +288,7 @@ static void reap(struct job *job) {
       if (job->node[i].pid == pid) {
         job->node[i].pid = 0;
         job->alive--;
-        note_status(job, status);
+        note_status(job, i, status);
       }
   if (job->status != 0)
     end_job(job);
@@ -293,6 +299,7 @@ static void read_signals(struct job *job) {
   while (read(job->signals, &info, sizeof info) == sizeof info)
     if (info.ssi_signo != SIGCHLD) {
       job->status = 128 + (int)info.ssi_signo;
+      job->culprit = NODES_MAX;
       end_job(job);
     }
 }
@@ -315,6 +322,7 @@ static int patience(struct job *job) {
   if (left > 0)
     return (int)left;
   signal_all(job, SIGKILL);
+  job->killed = true;
   job->kill_at = 0;
   return -1;
 }
@@ -345,6 +353,9 @@ int main(int count, char **arguments) {
   for (unsigned i = 0; i < job.nodes; i++)
     start_node(&job, i);
   watch(&job);
-  /* Whatever a node left in its group goes with it. */
+  if (job.status != 0 && job.culprit < NODES_MAX)
+    fprintf(stderr, "maru: launch: node %u %s %d\n", job.culprit,
+            job.status > 128 ? "was ended by signal" : "ended with status",
+            job.status > 128 ? job.status - 128 : job.status);
   return job.status;
 }
