@@ -202,6 +202,10 @@ plots =
       testCase "points that cannot be drawn are counted" $
         assertBool "note" $
           "1 point cannot be drawn" `isInfixOf` svg (plot "t" [Point 1 1 1 1, Point 2 (0 / 0) 1 1]),
+      testCase "named kinds are named, and not joined" $ do
+        let kinds = svg (Plot "t" (Axis "x" (Named ["fib", "build"])) (Axis "y" Linear) [Series name [Point 1 1 1 1, Point 2 2 2 2] | name <- ["s", "t"]])
+        mapM_ (\name -> assertBool name ((">" ++ name ++ "<") `isInfixOf` kinds)) ["fib", "build"]
+        assertBool "joined" (not ("polyline" `isInfixOf` kinds)),
       testCase "no coordinate is ever not a number" $
         mapM_
           (\ps -> assertBool (show ps) (not ("NaN" `isInfixOf` svg (plot "t" ps))))

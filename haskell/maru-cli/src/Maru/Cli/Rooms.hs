@@ -7,8 +7,9 @@ where
 
 import Maru.Cli.Room (Room)
 import Maru.Cli.Room.Dsm (dsmRoom)
+import Maru.Cli.Room.Lock (lockRoom)
 import Maru.Cli.Room.Map (mapRoom)
 import Maru.Cli.Room.Wait (waitRoom)
 
 rooms :: [Room]
-rooms = [mapRoom, waitRoom, dsmRoom]
+rooms = [mapRoom, lockRoom, waitRoom, dsmRoom]
