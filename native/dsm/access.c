@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -32,13 +33,16 @@
 
 struct mr_area {
   enum mr_access_way way;
+  pid_t owner;
   uint32_t pages;
   uint8_t *program;
   uint8_t *runtime;
   int uffd;
   mr_fault *fault;
   void *context;
-  uint8_t allowed[]; /* enum mr_access, by page */
+  /* enum mr_access, by page.  The kernel may take a page's mapping away at any time; but
+   * what is MR_NONE here has none. */
+  uint8_t allowed[];
 };
 
 /* A signal handler finds what it needs only here. */
@@ -73,19 +77,13 @@ static int open_uffd(void) {
   return (int)fd;
 }
 
-static int watch(struct mr_area *area) {
-  area->uffd = open_uffd();
-  if (area->uffd < 0)
-    return area->uffd;
-  struct uffdio_register range = {.range = {(uintptr_t)area->program, bytes_of(area)},
-                                  .mode = MODES};
-  return ioctl(area->uffd, UFFDIO_REGISTER, &range) < 0 ? -EOPNOTSUPP : 0;
-}
-
 static int protect_writes(struct mr_area *area, uint8_t *at, size_t size, bool on) {
   struct uffdio_writeprotect range = {.range = {(uintptr_t)at, size},
                                       .mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
-  return ioctl(area->uffd, UFFDIO_WRITEPROTECT, &range) < 0 ? -errno : 0;
+  while (ioctl(area->uffd, UFFDIO_WRITEPROTECT, &range) < 0)
+    if (errno != EAGAIN) /* the address space was changing */
+      return -errno;
+  return 0;
 }
 
 /* Gives the pages of the memfd a place in the program's view.  The kernel stops
@@ -99,7 +97,7 @@ static int map_pages(struct mr_area *area, uint8_t *at, size_t size, bool writab
   return rc;
 }
 
-/* Pages that nothing is allowed on yet. */
+/* Page by page where some are mapped already. */
 static int admit(struct mr_area *area, uint8_t *at, size_t size, bool writable) {
   for (size_t mapped; size > 0; at += mapped, size -= mapped) {
     int rc = map_pages(area, at, size, writable, &mapped);
@@ -126,9 +124,25 @@ static int allow_by_uffd(struct mr_area *area, uint8_t *at, size_t size, enum mr
                          enum mr_access to) {
   if (to == MR_NONE)
     return madvise(at, size, MADV_DONTNEED) < 0 ? -errno : 0;
-  if (from == MR_NONE)
+  /* Where nothing seems to change, the mapping is gone: reclaimed, or dropped by madvise. */
+  if (from == MR_NONE || from == to)
     return admit(area, at, size, to == MR_READ_WRITE);
   return protect_writes(area, at, size, to == MR_READ);
+}
+
+static int watch(struct mr_area *area) {
+  area->uffd = open_uffd();
+  if (area->uffd < 0)
+    return area->uffd;
+  struct uffdio_register range = {.range = {(uintptr_t)area->program, bytes_of(area)},
+                                  .mode = MODES};
+  if (ioctl(area->uffd, UFFDIO_REGISTER, &range) < 0)
+    return -EOPNOTSUPP;
+  /* No feature tells whether a page can be mapped without write access (Linux 6.4). */
+  int rc = admit(area, area->program, MR_PAGE, false);
+  if (rc == 0)
+    rc = allow_by_uffd(area, area->program, MR_PAGE, MR_READ, MR_NONE);
+  return rc == -EINVAL ? -EOPNOTSUPP : rc;
 }
 
 /* ---- either way ---------------------------------------------------------------- */
@@ -138,6 +152,22 @@ static int allow_by_mprotect(uint8_t *at, size_t size, enum mr_access to) {
   return mprotect(at, size, rights[to]) < 0 ? -errno : 0;
 }
 
+static int allow_run(struct mr_area *area, uint32_t first, uint32_t count, enum mr_access from,
+                     enum mr_access to) {
+  uint8_t *at = area->program + (size_t)first * MR_PAGE;
+  size_t size = (size_t)count * MR_PAGE;
+  if (from == MR_NONE && to == MR_NONE)
+    return 0;
+  /* Before it is done: an error may come after some pages have been mapped. */
+  if (to != MR_NONE)
+    memset(area->allowed + first, to, count);
+  int rc = area->way == MR_BY_USERFAULTFD ? allow_by_uffd(area, at, size, from, to)
+                                          : allow_by_mprotect(at, size, to);
+  if (rc == 0)
+    memset(area->allowed + first, to, count);
+  return rc;
+}
+
 int mr_area_allow(struct mr_area *area, uint32_t first, uint32_t count, enum mr_access access) {
   if (first > area->pages || count > area->pages - first || access > MR_READ_WRITE)
     return -EINVAL;
@@ -145,15 +175,9 @@ int mr_area_allow(struct mr_area *area, uint32_t first, uint32_t count, enum mr_
     enum mr_access from = (enum mr_access)area->allowed[first];
     for (run = 1; first + run < end && area->allowed[first + run] == from;)
       run++;
-    uint8_t *at = area->program + (size_t)first * MR_PAGE;
-    size_t size = (size_t)run * MR_PAGE;
-    int rc = from == access                   ? 0
-             : area->way == MR_BY_USERFAULTFD ? allow_by_uffd(area, at, size, from, access)
-                                              : allow_by_mprotect(at, size, access);
+    int rc = allow_run(area, first, run, from, access);
     if (rc < 0)
       return rc;
-    for (uint32_t i = 0; i < run; i++)
-      area->allowed[first + i] = (uint8_t)access;
   }
   return 0;
 }

@@ -12,6 +12,10 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
+
 #define PAGES 64u
 #define ROUNDS 4000u
 /* As many as make mprotect run out of mappings. */
@@ -83,6 +87,43 @@ static void one_page(enum mr_access_way way) {
   CHECK_EQUAL(program(seen, 8)[0], 0);
   program(seen, 9)[5] = 1;
   CHECK_EQUAL(runtime(seen, 9)[5], 1);
+  mr_area_destroy(seen->area);
+}
+
+/* The kernel may drop a page's mapping whenever it likes; the access just goes on. */
+static void dropped(enum mr_access_way way, int advice) {
+  struct seen it, *slot, *seen = reopen(&it, &slot, way, PAGES);
+  alarm(20); /* instead of faulting for ever */
+  for (enum mr_access access = MR_READ; access <= MR_READ_WRITE; access++) {
+    runtime(seen, access)[9] = 42;
+    CHECK_EQUAL(mr_area_allow(seen->area, access, 1, access), 0);
+    CHECK_EQUAL(program(seen, access)[9], 42);
+    madvise((void *)runtime(seen, access), MR_PAGE, MADV_DONTNEED);
+    /* A kernel that does not know the advice drops nothing. */
+    madvise((void *)program(seen, access), MR_PAGE, advice);
+    CHECK_EQUAL(program(seen, access)[9], 42);
+    madvise((void *)program(seen, access), MR_PAGE, advice);
+    program(seen, access)[9] = 43;
+    CHECK_EQUAL(runtime(seen, access)[9], 43);
+    CHECK(seen->reads + seen->writes <= 4 * access);
+    /* It is still seen what is no longer allowed. */
+    CHECK_EQUAL(mr_area_allow(seen->area, access, 1, MR_READ), 0);
+    uint32_t writes = seen->writes;
+    program(seen, access)[9] = 44;
+    CHECK_EQUAL(seen->writes, writes + 1);
+  }
+  alarm(0);
+  mr_area_destroy(seen->area);
+}
+
+/* What was mapped before an error is not forgotten. */
+static void half_done(enum mr_access_way way) {
+  struct seen it, *slot, *seen = reopen(&it, &slot, way, PAGES);
+  CHECK_EQUAL(munmap((void *)program(seen, 2), MR_PAGE), 0);
+  CHECK(mr_area_allow(seen->area, 0, 4, MR_READ_WRITE) < 0);
+  CHECK_EQUAL(mr_area_allow(seen->area, 0, 1, MR_NONE), 0);
+  CHECK_EQUAL(program(seen, 0)[0], 0);
+  CHECK_EQUAL(seen->reads, 1);
   mr_area_destroy(seen->area);
 }
 
@@ -224,6 +265,9 @@ int main(void) {
     }
     any = true;
     one_page(way);
+    dropped(way, MADV_DONTNEED);
+    dropped(way, MADV_PAGEOUT);
+    half_done(way);
     system_call(way);
     random_rights(way, setting("MARU_DSM_SEED", 1), rounds);
     alternating(way);
