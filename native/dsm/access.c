@@ -196,18 +196,30 @@ static struct mr_area *area_of(const uint8_t *address) {
 
 /* Not ours: as if we were not here. */
 static void pass_on(int signal, siginfo_t *info, void *context, enum mr_access_way way) {
-  struct sigaction *before = &all.before[way];
-  if (before->sa_flags & SA_SIGINFO)
-    before->sa_sigaction(signal, info, context);
-  else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN)
-    before->sa_handler(signal);
-  else {
+  const struct sigaction *before = &all.before[way];
+  bool sent = info->si_code <= 0, plain = !(before->sa_flags & SA_SIGINFO);
+  /* An access cannot be ignored: the kernel ends the process. */
+  if (plain && before->sa_handler == SIG_IGN && sent)
+    return;
+  if (plain && (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN)) {
     /* An access is made again when we return, and then has the default action; a
      * signal that somebody sent has to come again. */
     sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
-    if (info->si_code <= 0)
+    if (sent)
       raise(signal);
+    return;
   }
+  /* The end of on_signal undoes it, or the handler's own jump does. */
+  sigset_t mask = before->sa_mask, own;
+  sigemptyset(&own);
+  sigaddset(&own, signal);
+  pthread_sigmask(SIG_BLOCK, &mask, NULL);
+  if (before->sa_flags & SA_NODEFER && !sigismember(&mask, signal))
+    pthread_sigmask(SIG_UNBLOCK, &own, NULL);
+  if (plain)
+    before->sa_handler(signal);
+  else
+    before->sa_sigaction(signal, info, context);
 }
 
 static bool was_write(const ucontext_t *context, const struct mr_area *area, uint32_t page) {
@@ -228,7 +240,8 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
   /* A signal that somebody sent has no address. */
   struct mr_area *area = info->si_code > 0 ? area_of(address) : NULL;
   int rc = -EFAULT;
-  if (area != NULL && area->way == way) {
+  /* A child has a copy of all this, but not the memory, and no part in the job. */
+  if (area != NULL && area->way == way && area->owner == getpid()) {
     uint32_t page = (uint32_t)((size_t)(address - area->program) / MR_PAGE);
     rc = area->fault(area->context, page, was_write(context, area, page));
   }
@@ -243,7 +256,8 @@ static int handle(enum mr_access_way way) {
   struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
   sigemptyset(&action.sa_mask);
   int signal = way == MR_BY_USERFAULTFD ? SIGBUS : SIGSEGV;
-  if (sigaction(signal, &action, &all.before[way]) < 0)
+  /* First, so that the handler finds it filled in. */
+  if (sigaction(signal, NULL, &all.before[way]) < 0 || sigaction(signal, &action, NULL) < 0)
     return -errno;
   all.handles[way] = true;
   return 0;
@@ -318,7 +332,12 @@ int mr_area_create(struct mr_area **area, enum mr_access_way way, void *address,
   struct mr_area *a = calloc(1, sizeof *a + pages);
   if (a == NULL)
     return -ENOMEM;
-  *a = (struct mr_area){.way = way, .pages = pages, .uffd = -1, .fault = fault, .context = context};
+  *a = (struct mr_area){.way = way,
+                        .owner = getpid(),
+                        .pages = pages,
+                        .uffd = -1,
+                        .fault = fault,
+                        .context = context};
   int rc = set_up(a, address);
   if (rc < 0) {
     mr_area_destroy(a);

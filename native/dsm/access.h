@@ -19,9 +19,15 @@
  *
  * Signals: SIGBUS (userfaultfd) or SIGSEGV (mprotect).  A fault outside every area
  * goes to the handler that was there before, or has the signal's default action, so
- * core dumps and debuggers work as ever (gdb: "handle SIGBUS nostop noprint").  The signal
- * is blocked while the fault function runs.  Children do not inherit the program's
- * view.  Thread-safety: threads may fault and call mr_area_allow at once, on different
+ * core dumps and debuggers work as ever (gdb: "handle SIGBUS nostop noprint").  That handler
+ * runs with its own mask and SA_NODEFER, but SA_RESETHAND and SA_RESTART do not count.  The
+ * first area (or probe) of a way installs our handler, which then stays: somebody may have
+ * kept its address.  Nobody else may change the signal's action meanwhile.  The signal is
+ * blocked while the fault function runs.
+ *
+ * Children (fork) inherit neither the program's view nor the fault function: their faults
+ * there are faults outside every area.  They may not use an area of their parent's.
+ * Thread-safety: threads may fault and call mr_area_allow at once, on different
  * pages.  Errors are negative errno.
  */
 #ifndef MARU_DSM_ACCESS_H

@@ -66,6 +66,7 @@ static struct {
   struct maru_wait_policy policy; /* the program's thread's */
   _Atomic uint32_t done;
   int64_t result;
+  pid_t owner;
   uint16_t nodes, me;
   uint16_t up; /* peers that have not left */
   bool leaving;
@@ -141,6 +142,9 @@ static int64_t await(int rc) {
 static int64_t request(enum mr_op op, uint32_t id, int64_t argument) {
   if (node.core == NULL)
     die(STATUS_USAGE, "maru_dsm_init was not called");
+  if (node.owner != getpid())
+    /* It would write into the node's connections. */
+    die(STATUS_USAGE, "a child process cannot use the node's shared memory");
   begin();
   return await(mr_core_sync(node.core, op, id, argument));
 }
@@ -334,6 +338,7 @@ void maru_dsm_init(void) {
   static uint32_t incarnations[JOB_NODES_MAX];
   if (node.core != NULL)
     die(STATUS_USAGE, "maru_dsm_init was called twice");
+  node.owner = getpid();
   node.nodes = (uint16_t)number("MARU_DSM_NODES", 1, 1, JOB_NODES_MAX);
   node.me = (uint16_t)number("MARU_DSM_NODE", 0, 0, node.nodes - 1u);
   node.up = (uint16_t)(node.nodes - 1);

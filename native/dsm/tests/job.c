@@ -7,6 +7,7 @@
  *     fail       node 1 ends with status 3, the others hang
  *     misuse     unlocks what it does not hold
  *     left       returns from main without leaving the job
+ *     child      unlocks in a child process
  *     say        long and unfinished lines
  */
 #define _GNU_SOURCE
@@ -60,6 +61,19 @@ static void never(const char *mode) {
   maru_dsm_barrier(0);
 }
 
+static void child(void *unused) {
+  (void)unused;
+  maru_dsm_unlock(1);
+}
+
+/* Node 1's child is refused; its parent goes on. */
+static void bear(void) {
+  maru_dsm_lock(maru_dsm_node());
+  if (maru_dsm_node() == 1)
+    CHECK_EQUAL(WEXITSTATUS(finish(start(child, NULL))), 64);
+  maru_dsm_unlock(maru_dsm_node());
+}
+
 static void say(void) {
   for (int i = 0; i < 70000; i++)
     putchar('x');
@@ -73,6 +87,8 @@ int main(int count, char **arguments) {
     mix();
   else if (strcmp(mode, "misuse") == 0)
     maru_dsm_unlock(1);
+  else if (strcmp(mode, "child") == 0)
+    bear();
   else if (strcmp(mode, "left") == 0)
     return 0;
   else if (strcmp(mode, "say") == 0)

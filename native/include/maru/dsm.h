@@ -6,7 +6,8 @@
  * accesses are ordered by the operations below see sequential consistency; C11
  * atomics on shared memory order nothing between nodes.
  *
- * One thread of a process may use the shared memory and call these functions.  System
+ * One thread of a process may use the shared memory and call these functions; a child
+ * process (fork) may do neither.  System
  * calls do not see shared memory that the thread has not touched: read(2) and
  * the like fail with EFAULT.  Signals used: SIGBUS, or SIGSEGV where userfaultfd is missing.
  *
