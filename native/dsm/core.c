@@ -9,20 +9,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define NOBODY UINT16_MAX
 #define MISUSED "a lock, barrier or the like is misused by this node: object"
 #define NOTICE_BYTES (sizeof(uint32_t) + sizeof(uint64_t))
 
 struct page {
-  uint64_t version;     /* home: diffs received; elsewhere: what the copy was fetched at */
-  uint64_t needed;      /* the newest version that a write notice told of */
-  uint64_t alone_since; /* home: all versions from this one on are by `last` */
-  uint16_t last;        /* home: who wrote the newest version */
-  uint8_t access;       /* enum mr_access */
-  bool twin;            /* written since the last interval; listed in `dirty` */
-  bool flying;          /* its diff is on the way home */
-  bool leaked;          /* home: fetched from here since the twin was made */
-  bool shared;          /* others write it meanwhile: the next diff bears masks at once */
+  uint64_t version; /* home: diffs received; elsewhere: what the copy was fetched at */
+  uint64_t needed;  /* the newest version that a write notice told of */
+  uint8_t access;   /* enum mr_access */
+  bool twin;        /* written since the last interval; listed in `dirty` */
+  bool flying;      /* its diff is on the way home */
+  bool leaked;      /* home: fetched from here since the twin was made */
+  bool shared;      /* others write it meanwhile: the next diff bears masks at once */
 };
 
 enum phase {
@@ -336,15 +333,6 @@ static void notice(struct mr_core *core, uint32_t page, uint64_t version) {
   core->notices[core->notice_count++] = (struct mr_notice){.version = version, .page = page};
 }
 
-/* At the home: one more diff, by `writer`. */
-static void count_diff(struct page *p, uint16_t writer) {
-  p->version++;
-  if (p->last != writer) {
-    p->last = writer;
-    p->alone_since = p->version;
-  }
-}
-
 static void send_diff(struct mr_core *core, uint32_t page) {
   struct page *p = &core->pages[page];
   struct mr_diff *diff = &core->diff;
@@ -377,15 +365,8 @@ static void flush_page(struct mr_core *core, uint32_t page) {
    * where nothing differs in the end: it is stale, and its holder not alone. */
   if (core->diff.blocks != 0 || p->leaked) {
     p->leaked = false;
-    count_diff(p, core->config.me);
-    notice(core, page, p->version);
+    notice(core, page, ++p->version);
   }
-}
-
-/* Changes have come to the home that a copy of version `base` lacks and that
- * `writer` has not made itself. */
-static bool others_wrote(const struct page *p, uint16_t writer, uint64_t base) {
-  return base < p->version && !(p->last == writer && p->alone_since <= base + 1);
 }
 
 static void apply(struct mr_core *core, uint32_t page) {
@@ -408,15 +389,15 @@ static int on_diff(struct mr_core *core, const struct mr_header *header, struct 
   uint64_t base = (uint64_t)header->value;
   if (base > p->version)
     return fail(core, -EPROTO, "a diff against a version that is yet to come, of page", page);
-  bool shared = p->twin || others_wrote(p, header->from, base);
+  /* A writer's own diffs leave its copy as new as the home's, if it is alone. */
+  bool shared = p->twin || base < p->version;
   if (shared && !core->diff.masked) {
     core->counters.asked_for_masks++;
     send_short(core, header->from, MR_DIFF_AGAIN, page, 0, 0);
     return 0;
   }
   apply(core, page);
-  count_diff(p, header->from);
-  send_short(core, header->from, MR_DIFF_KEPT, page, (int64_t)p->version, shared);
+  send_short(core, header->from, MR_DIFF_KEPT, page, (int64_t)++p->version, shared);
   return 0;
 }
 
@@ -799,10 +780,8 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
   memcpy(c->incarnations, config->incarnations, config->nodes * sizeof *c->incarnations);
   c->config.incarnations = c->incarnations;
   /* All copies are alike, all zero: nothing has to be fetched. */
-  for (uint32_t page = 0; page < config->pages; page++) {
+  for (uint32_t page = 0; page < config->pages; page++)
     c->pages[page].access = MR_READ;
-    c->pages[page].last = NOBODY;
-  }
   *core = c;
   return 0;
 }
