@@ -146,6 +146,8 @@ static struct mr_writer *compose(struct mr_core *core, enum mr_message_type type
 
 static void dispatch(struct mr_core *core, uint16_t to) {
   struct mr_writer *out = &core->out;
+  if (core->stopped)
+    return;
   size_t body = out->length - sizeof(struct mr_header);
   if (out->failed || body > UINT32_MAX) {
     fail(core, -ENOMEM, "no memory for a message of bytes", out->length);
@@ -228,6 +230,9 @@ static void make_writable(struct mr_core *core, uint32_t page) {
   set_access(core, page, MR_READ_WRITE);
 }
 
+/* What a call returns whose work is done, unless the core stopped meanwhile. */
+static int unless_stopped(const struct mr_core *core) { return core->stopped ? -ECANCELED : 0; }
+
 static int ready(const struct mr_core *core, uint32_t page) {
   if (core->stopped)
     return -ECANCELED;
@@ -249,7 +254,7 @@ int mr_core_read(struct mr_core *core, uint32_t page) {
     return rc;
   if (core->pages[page].access == MR_NONE) {
     fetch(core, page, false);
-    return 0;
+    return unless_stopped(core);
   }
   /* The shell's mapping may lag behind: at first nothing is mapped. */
   set_access(core, page, (enum mr_access)core->pages[page].access);
@@ -263,7 +268,7 @@ int mr_core_write(struct mr_core *core, uint32_t page) {
     return rc;
   if (core->pages[page].access == MR_NONE) {
     fetch(core, page, true);
-    return 0;
+    return unless_stopped(core);
   }
   make_writable(core, page);
   finish(core, 0);
@@ -508,7 +513,7 @@ int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argum
   core->pending = (struct pending){
       .stage = condition ? STANDS : SINGLE, .condition = id, .lock = (uint32_t)argument};
   begin(core, op, id, argument);
-  return 0;
+  return unless_stopped(core);
 }
 
 /* An operation is done.  A node that waits for a condition stands in its queue
@@ -571,7 +576,7 @@ static int accept_grant(struct mr_core *core, enum mr_op op, uint32_t id, int64_
   struct pending *pending = &core->pending;
   if (op == MR_SIGNAL)
     return signalled(core, id);
-  if (pending->phase != ASKING || pending->op != op || pending->id != id)
+  if (pending->phase != ASKING || !answered(op) || pending->op != op || pending->id != id)
     return fail(core, -EPROTO, "a grant that was not asked for, of object", id);
   if (acquires(op) && acquire(core, time) < 0)
     return -ECANCELED;
@@ -581,12 +586,27 @@ static int accept_grant(struct mr_core *core, enum mr_op op, uint32_t id, int64_
 
 /* ---- as a manager ------------------------------------------------------------------ */
 
+/* A request that is being decided. */
+struct decision {
+  struct mr_core *core;
+  uint32_t slot;
+  const uint64_t *released; /* NULL: it releases nothing */
+};
+
+/* Only once the request is known to be legal: a refused one releases nothing. */
+static void keep_released(const struct decision *d) {
+  if (d->released != NULL)
+    mr_time_join(mr_manager_time(d->core->manager, d->slot), d->released, d->core->config.nodes);
+}
+
 static void send_grant(void *context, uint16_t to, enum mr_op op, uint32_t slot, int64_t result) {
-  struct mr_core *core = context;
+  const struct decision *decision = context;
+  struct mr_core *core = decision->core;
   const uint64_t *time = mr_manager_time(core->manager, slot);
   uint32_t id = slot * core->config.nodes + core->config.me;
   if (core->stopped)
     return;
+  keep_released(decision);
   if (to == core->config.me) {
     accept_grant(core, op, id, result, time);
     return;
@@ -597,18 +617,18 @@ static void send_grant(void *context, uint16_t to, enum mr_op op, uint32_t slot,
   put_time(core, core->floor);
   if (acquires(op))
     put_intervals(core, to, time);
-  if (!core->stopped)
-    dispatch(core, to);
+  dispatch(core, to);
 }
 
 static void manage(struct mr_core *core, const struct mr_request *request, const uint64_t *time) {
-  if (releases((enum mr_op)request->op))
-    mr_time_join(mr_manager_time(core->manager, request->slot), time, core->config.nodes);
-  int rc = mr_manager_step(core->manager, request, send_grant, core);
+  struct decision decision = {core, request->slot, releases((enum mr_op)request->op) ? time : NULL};
+  int rc = mr_manager_step(core->manager, request, send_grant, &decision);
   uint32_t id = request->slot * core->config.nodes + core->config.me;
-  if (rc < 0 && request->from == core->config.me)
+  if (rc == 0)
+    keep_released(&decision);
+  else if (request->from == core->config.me)
     fail(core, rc, MISUSED, id);
-  else if (rc < 0)
+  else
     send_short(core, request->from, MR_REFUSED, id, rc, request->op);
 }
 
@@ -647,7 +667,7 @@ static int read_intervals(struct mr_core *core, uint16_t from, struct mr_reader 
     if (rc < 0)
       return fail(core, rc,
                   rc == -ENOMEM ? "no memory for write notices from node"
-                                : "write notices are missing from node",
+                                : "write notices are missing or differ, from node",
                   from);
     uint64_t *held = row(core, core->held, from);
     held[node] = held[node] > number ? held[node] : number;
@@ -674,6 +694,9 @@ static int on_sync(struct mr_core *core, const struct mr_header *header, struct 
   int rc = read_intervals(core, from, reader);
   if (rc < 0)
     return rc;
+  if (time[core->config.me] > core->time[core->config.me])
+    return fail(core, -EPROTO, "a request tells of intervals that this node never had, by node",
+                from);
   if (releases(op) && !covered(core, time))
     return fail(core, -EPROTO, "a release without its write notices, by node", from);
   mr_time_join(row(core, core->heard, from), time, nodes);
@@ -704,7 +727,9 @@ static int on_grant(struct mr_core *core, const struct mr_header *header,
 
 static int on_refused(struct mr_core *core, const struct mr_header *header,
                       struct mr_reader *reader) {
-  if (reader->left != 0 || header->value >= 0 || header->value < INT32_MIN)
+  if (reader->left != 0 || header->value >= 0 || header->value < INT32_MIN ||
+      header->subject >= core->config.objects ||
+      header->subject % core->config.nodes != header->from)
     return -EBADMSG;
   return fail(core, (int)header->value, MISUSED, header->subject);
 }
@@ -730,7 +755,8 @@ int mr_core_message(struct mr_core *core, uint16_t from, const void *message, si
     core->counters.dropped++;
     return -ESTALE;
   }
-  return handlers[header.type](core, &header, &reader);
+  int rc = handlers[header.type](core, &header, &reader);
+  return rc < 0 ? rc : unless_stopped(core);
 }
 
 /* ---- life ----------------------------------------------------------------------------- */
@@ -738,7 +764,8 @@ int mr_core_message(struct mr_core *core, uint16_t from, const void *message, si
 static bool valid(const struct mr_core_config *config) {
   return config->nodes >= 1 && config->nodes <= MR_NODES_MAX && config->me < config->nodes &&
          config->pages >= 1 && config->pages <= MR_PAGES_MAX && config->home_run >= 1 &&
-         config->objects >= 1;
+         config->objects >= 1 && config->objects <= MR_OBJECTS_MAX &&
+         (uintptr_t)config->memory % 64 == 0 && (uintptr_t)config->twins % 64 == 0;
 }
 
 static bool allocate(struct mr_core *core) {

@@ -45,6 +45,7 @@
 
 #define MR_NODES_MAX 1024u
 #define MR_PAGES_MAX (UINT32_MAX / 2)
+#define MR_OBJECTS_MAX (UINT32_MAX / 2)
 
 /* What the computing thread may do with a page without asking. */
 enum mr_access { MR_NONE, MR_READ, MR_READ_WRITE };
@@ -92,7 +93,8 @@ void mr_core_destroy(struct mr_core *core);
 
 /* The computing thread needs to read, or to write, a page.  0: done has been or
  * will be called.  Here and below: -EBUSY: the last request is not done;
- * -EINVAL: no such page, operation or object; -ECANCELED: the core has stopped. */
+ * -EINVAL: no such page, operation or object; -ECANCELED: the core has stopped, before or in
+ * this very call: done is not called any more. */
 int mr_core_read(struct mr_core *core, uint32_t page);
 int mr_core_write(struct mr_core *core, uint32_t page);
 
@@ -102,7 +104,7 @@ int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argum
 
 /* A message arrived from node `from`.  0; -ESTALE: of another epoch or
  * incarnation, dropped; -EBADMSG: not a message of this protocol, nothing
- * changed; -ECANCELED. */
+ * changed; -ECANCELED: as above. */
 int mr_core_message(struct mr_core *core, uint16_t from, const void *message, size_t length);
 
 /* What the computing thread may do with `page` now. */

@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* Bit k of a mask is byte k of a block; diffs are sent as they lie. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "written for little-endian hosts");
+
 #define BYTES UINT64_C(0x0101010101010101)
 #define LOW7 (BYTES * 0x7f)
 #define PACKED_MASKED 1u

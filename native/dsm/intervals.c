@@ -1,6 +1,7 @@
 #include "intervals.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,11 +62,29 @@ static int grow(struct ring *ring) {
   return 0;
 }
 
+const struct mr_interval *mr_intervals_at(const struct mr_intervals *log, uint16_t node,
+                                          uint64_t number) {
+  const struct ring *ring = &log->rings[node];
+  return number > ring->trimmed && number <= ring->known ? *slot(ring, number) : NULL;
+}
+
+/* One that is gone is taken to be the same. */
+static bool same(const struct mr_interval *interval, const struct mr_notice *notices,
+                 uint32_t count) {
+  if (interval == NULL)
+    return true;
+  bool equal = interval->count == count;
+  for (uint32_t i = 0; i < count && equal; i++)
+    equal = interval->notices[i].page == notices[i].page &&
+            interval->notices[i].version == notices[i].version;
+  return equal;
+}
+
 int mr_intervals_add(struct mr_intervals *log, uint16_t node, uint64_t number,
                      const struct mr_notice *notices, uint32_t count) {
   struct ring *ring = &log->rings[node];
   if (number <= ring->known)
-    return 0;
+    return same(mr_intervals_at(log, node, number), notices, count) ? 0 : -EPROTO;
   if (number != ring->known + 1)
     return -EPROTO;
   if (ring->known - ring->trimmed == ring->capacity && grow(ring) < 0)
@@ -78,12 +97,6 @@ int mr_intervals_add(struct mr_intervals *log, uint16_t node, uint64_t number,
   *slot(ring, number) = interval;
   ring->known = number;
   return 0;
-}
-
-const struct mr_interval *mr_intervals_at(const struct mr_intervals *log, uint16_t node,
-                                          uint64_t number) {
-  const struct ring *ring = &log->rings[node];
-  return number > ring->trimmed && number <= ring->known ? *slot(ring, number) : NULL;
 }
 
 void mr_intervals_trim(struct mr_intervals *log, uint16_t node, uint64_t number) {

@@ -39,7 +39,8 @@ uint64_t mr_intervals_known(const struct mr_intervals *log, uint16_t node);
 uint64_t mr_intervals_held(const struct mr_intervals *log);
 
 /* Adds interval `number` of `node` with a copy of its notices.  One that is
- * known already changes nothing.  -EPROTO: one between is missing.  -ENOMEM. */
+ * known already changes nothing.  -EPROTO: one between is missing, or it is known
+ * with other notices.  -ENOMEM. */
 int mr_intervals_add(struct mr_intervals *log, uint16_t node, uint64_t number,
                      const struct mr_notice *notices, uint32_t count);
 

@@ -96,8 +96,9 @@ __attribute__((format(printf, 2, 3))) static _Noreturn void die(int status, cons
 
 static void on_send(void *context, uint16_t to, const void *message, size_t length) {
   (void)context;
-  if (mr_transport_send(node.transport, to, message, length) < 0)
-    die(STATUS_INTERNAL, "no memory for a message to node %u", to);
+  int rc = mr_transport_send(node.transport, to, message, length);
+  if (rc < 0)
+    die(STATUS_INTERNAL, "cannot send %zu bytes to node %u: %s", length, to, strerror(-rc));
 }
 
 static void on_protect(void *context, uint32_t page, enum mr_access access) {

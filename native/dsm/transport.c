@@ -279,6 +279,8 @@ int mr_transport_send(struct mr_transport *transport, uint16_t to, const void *m
                       size_t length) {
   struct link *link = &transport->links[to];
   uint32_t size = (uint32_t)length;
+  if (length > FRAME_MAX)
+    return -EMSGSIZE;
   if (link->fd < 0)
     return 0;
   if (append(&link->out, &size, sizeof size) < 0 || append(&link->out, message, length) < 0)

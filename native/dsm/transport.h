@@ -43,7 +43,8 @@ int mr_transport_join(struct mr_transport **transport, const struct mr_job *job,
                       uint32_t *incarnations, int seconds);
 void mr_transport_close(struct mr_transport *transport);
 
-/* Sends, or keeps a copy to send.  To a peer that is down: nothing.  -ENOMEM. */
+/* Sends, or keeps a copy to send.  To a peer that is down: nothing.  -ENOMEM;
+ * -EMSGSIZE: more than 1 GiB. */
 int mr_transport_send(struct mr_transport *transport, uint16_t to, const void *message,
                       size_t length);
 /* Tells every peer that nothing more will come. */

@@ -37,6 +37,12 @@ static void bad_configurations(void) {
   bad = good;
   bad.home_run = 0;
   CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.objects = UINT32_MAX;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.twins = (uint8_t *)(uintptr_t)32;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
   CHECK_EQUAL(mr_core_create(&core, &good), 0);
   mr_core_destroy(core);
 }
@@ -170,6 +176,180 @@ static void costs_of(uint16_t nodes) {
   world_destroy(&world);
 }
 
+/* ---- forged ------------------------------------------------------------------------ */
+
+struct forged {
+  struct mr_header header;
+  uint8_t body[512];
+};
+
+/* A message of node 1's. */
+static struct forged forged(enum mr_message_type type, uint32_t subject, int64_t value,
+                            uint32_t detail) {
+  return (struct forged){.header = {.version = MR_MESSAGE_VERSION,
+                                    .type = (uint8_t)type,
+                                    .from = 1,
+                                    .epoch = 7,
+                                    .incarnation = 101,
+                                    .subject = subject,
+                                    .value = value,
+                                    .detail = detail}};
+}
+
+static void put(struct forged *message, const void *bytes, size_t size) {
+  CHECK(message->header.length + size <= sizeof message->body);
+  memcpy(message->body + message->header.length, bytes, size);
+  message->header.length += (uint32_t)size;
+}
+
+static void put_numbers(struct forged *message, uint64_t first, uint64_t second) {
+  put(message, &first, sizeof first);
+  put(message, &second, sizeof second);
+}
+
+/* Interval `number` of node 1 wrote `page`. */
+static void put_interval(struct forged *message, uint64_t number, uint32_t page, uint64_t version) {
+  uint16_t node = 1;
+  uint32_t count = 1;
+  put(message, &node, sizeof node);
+  put(message, &number, sizeof number);
+  put(message, &count, sizeof count);
+  put(message, &page, sizeof page);
+  put(message, &version, sizeof version);
+}
+
+static int deliver(const struct forged *message) {
+  return mr_core_message(world.nodes[0].core, message->header.from, message,
+                         sizeof message->header + message->header.length);
+}
+
+/* Times of two nodes. */
+static struct forged request(enum mr_op op, uint32_t id, uint64_t of0, uint64_t of1) {
+  struct forged message = forged(MR_SYNC, id, 0, op);
+  put_numbers(&message, of0, of1);
+  return message;
+}
+
+static struct forged grant(enum mr_op op, uint32_t id, uint64_t of0, uint64_t of1) {
+  struct forged message = forged(MR_GRANT, id, 0, op);
+  put_numbers(&message, of0, of1);
+  put_numbers(&message, 0, 0);
+  return message;
+}
+
+/* Two nodes; what is forged comes to node 0, which may be asking for something. */
+static struct mr_core *victim(bool asks, enum mr_op op, uint32_t id, int64_t argument) {
+  open_world(2, 4, 1, true);
+  if (asks) {
+    world.nodes[0].waits = true;
+    CHECK_EQUAL(mr_core_sync(world.nodes[0].core, op, id, argument), 0);
+  }
+  return world.nodes[0].core;
+}
+
+static void refused(const struct forged *message, int rc, int failure) {
+  CHECK_EQUAL(deliver(message), rc);
+  CHECK_EQUAL(world.failure, failure);
+  world_destroy(&world);
+}
+
+static void forged_requests(void) {
+  struct forged message = request(MR_FETCH_ADD, 0, 0, 1);
+  victim(false, 0, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* a release without its notices */
+  message = request(MR_LOCK, 0, 1, 0);
+  victim(false, 0, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* it knows an interval that I never had */
+  message = request(MR_FETCH_ADD, 0, 0, 2);
+  put_interval(&message, 2, 1, 1);
+  victim(false, 0, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* one is missing between */
+  message = request(MR_FETCH_ADD, 0, 0, 1);
+  put_interval(&message, 1, 1, 1);
+  put_interval(&message, 1, 1, 2);
+  victim(false, 0, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* the same, but not the same */
+  message = request(MR_FETCH_ADD, 1, 0, 0);
+  victim(false, 0, 0, 0);
+  refused(&message, -EBADMSG, 0); /* managed elsewhere */
+}
+
+static void forged_grants(void) {
+  struct forged message = grant(MR_LOCK, 1, 0, 1);
+  victim(true, MR_LOCK, 1, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* without the notices */
+  message = grant(MR_LOCK, 1, 1, 0);
+  victim(true, MR_LOCK, 1, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* of intervals that I never had */
+  message = grant(MR_LOCK, 3, 0, 0);
+  victim(true, MR_LOCK, 1, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* of another lock */
+  message = forged(MR_REFUSED, 2, -EPERM, MR_LOCK);
+  victim(true, MR_LOCK, 1, 0);
+  refused(&message, -EBADMSG, 0); /* node 0's own object */
+}
+
+/* Nothing but a signal wakes who sleeps at a condition. */
+static void forged_wake(void) {
+  struct mr_core *core = victim(true, MR_LOCK, 1, 0);
+  struct forged message = grant(MR_LOCK, 1, 0, 0);
+  CHECK_EQUAL(deliver(&message), 0);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_sync(core, MR_CONDITION, 3, 1), 0);
+  message = grant(MR_CONDITION, 3, 0, 0);
+  CHECK_EQUAL(deliver(&message), 0);
+  message = grant(MR_UNLOCK, 1, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO);
+}
+
+static void forged_copies(void) {
+  static const struct forged none;
+  struct {
+    struct mr_header header;
+    uint8_t page[MR_PAGE];
+  } copy = {.header = none.header};
+  struct mr_core *core = victim(true, MR_LOCK, 1, 0);
+  struct forged message = grant(MR_LOCK, 1, 0, 1);
+  put_interval(&message, 1, 1, 5);
+  CHECK_EQUAL(deliver(&message), 0);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_read(core, 1), 0);
+  copy.header = forged(MR_PAGE_COPY, 3, 5, 0).header;
+  copy.header.length = MR_PAGE;
+  CHECK_EQUAL(mr_core_message(core, 1, &copy, sizeof copy), -EBADMSG); /* of another page */
+  copy.header.subject = 1;
+  copy.header.value = 4; /* older than the notice */
+  CHECK_EQUAL(mr_core_message(core, 1, &copy, sizeof copy), -ECANCELED);
+  CHECK_EQUAL(world.failure, -EPROTO);
+  world_destroy(&world);
+}
+
+/* A page's copy comes from its home, from nobody else. */
+static void copy_from_anybody(void) {
+  struct {
+    struct mr_header header;
+    uint8_t page[MR_PAGE];
+  } copy = {.header = forged(MR_PAGE_COPY, 2, 5, 0).header};
+  open_world(3, 3, 1, true);
+  struct mr_core *core = world.nodes[0].core;
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 1, 0), 0);
+  struct forged message = forged(MR_GRANT, 1, 0, MR_LOCK);
+  put_numbers(&message, 0, 1);
+  put_numbers(&message, 0, 0);
+  put_numbers(&message, 0, 0);
+  put_interval(&message, 1, 2, 5);
+  CHECK_EQUAL(deliver(&message), 0);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_read(core, 2), 0);
+  copy.header.length = MR_PAGE;
+  CHECK_EQUAL(mr_core_message(core, 1, &copy, sizeof copy), -EBADMSG);
+  copy.header.from = 2;
+  copy.header.incarnation = 102;
+  CHECK_EQUAL(mr_core_message(core, 2, &copy, sizeof copy), 0);
+  world_destroy(&world);
+}
+
 /* ---- hostile ------------------------------------------------------------------------ */
 
 static void write_racy_programs(void) {
@@ -221,6 +401,11 @@ int main(void) {
   home_changes_nothing();
   for (uint16_t nodes = 2; nodes <= WORLD_NODES; nodes++)
     costs_of(nodes);
+  forged_requests();
+  forged_grants();
+  forged_wake();
+  forged_copies();
+  copy_from_anybody();
   uint64_t seed = setting("MARU_DSM_SEED", 1);
   uint64_t rounds = setting("MARU_DSM_SCHEDULES", FUZZ * setting("MARU_TEST_SCALE", 1));
   for (uint64_t i = 0; i < rounds; i++)
