@@ -45,6 +45,13 @@ struct pending {
   bool woken;
 };
 
+/* One look at what all have acquired; see core.h. */
+struct round {
+  uint64_t number;
+  uint64_t *least; /* of those that are in it */
+  uint64_t *in;    /* a bit per node */
+};
+
 struct mr_core {
   struct mr_core_config config;
   const struct mr_diff_code *code;
@@ -56,9 +63,10 @@ struct mr_core {
 
   uint64_t *time;  /* what this node has acquired */
   uint64_t *floor; /* what every node is known to have acquired */
-  uint64_t *heard; /* nodes × nodes: what each was last known to have acquired */
-  uint64_t *held;  /* nodes × nodes: what each one's log holds at least */
-  uint64_t *other; /* two scratch times */
+  uint64_t *held;  /* nodes × nodes: what each one's log holds at least, the floor aside */
+  struct round round;
+  struct round heard;      /* scratch, of a message that is read */
+  uint64_t *told, *lowest; /* scratch: its time and its floor */
 
   uint32_t *dirty; /* pages that have twins */
   uint32_t dirty_count;
@@ -191,7 +199,8 @@ static void put_intervals(struct mr_core *core, uint16_t to, const uint64_t *tim
   uint64_t *held = row(core, core->held, to);
   for (uint16_t q = 0; q < core->config.nodes && !core->stopped; q++)
     if (q != to)
-      for (uint64_t number = held[q] + 1; number <= time[q] && !core->stopped; number++)
+      for (uint64_t number = (held[q] > core->floor[q] ? held[q] : core->floor[q]) + 1;
+           number <= time[q] && !core->stopped; number++)
         put_interval(core, q, number);
   /* The channel is in order: whatever is sent later finds these there. */
   mr_time_join(held, time, core->config.nodes);
@@ -199,23 +208,79 @@ static void put_intervals(struct mr_core *core, uint16_t to, const uint64_t *tim
 
 /* ---- what all have acquired -------------------------------------------------- */
 
-static void raise_floor(struct mr_core *core, const uint64_t *floor) {
-  uint16_t nodes = core->config.nodes;
-  mr_time_join(core->floor, floor, nodes);
-  for (uint16_t q = 0; q < nodes; q++) {
-    mr_time_join(row(core, core->held, q), core->floor, nodes);
-    mr_intervals_trim(core->log, q, core->floor[q]);
-  }
+static size_t words_of(const struct mr_core *core) { return (core->config.nodes + 63u) / 64; }
+
+static void enter_round(struct mr_core *core, uint64_t number) {
+  struct round *round = &core->round;
+  uint16_t me = core->config.me;
+  round->number = number;
+  memset(round->in, 0, words_of(core) * sizeof *round->in);
+  round->in[me / 64] = UINT64_C(1) << me % 64;
+  memcpy(round->least, core->time, core->config.nodes * sizeof *round->least);
 }
 
-static void find_floor(struct mr_core *core) {
-  uint16_t nodes = core->config.nodes;
-  uint64_t *least = core->other;
-  memcpy(least, core->time, nodes * sizeof *least);
+static bool all_in(const struct mr_core *core) {
+  unsigned in = 0;
+  for (size_t w = 0; w < words_of(core); w++)
+    in += (unsigned)__builtin_popcountll(core->round.in[w]);
+  return in == core->config.nodes;
+}
+
+static void raise_floor(struct mr_core *core, const uint64_t *floor) {
+  mr_time_join(core->floor, floor, core->config.nodes);
+  for (uint16_t q = 0; q < core->config.nodes; q++)
+    mr_intervals_trim(core->log, q, core->floor[q]);
+}
+
+static void close_round(struct mr_core *core) {
+  if (!all_in(core))
+    return;
+  raise_floor(core, core->round.least);
+  enter_round(core, core->round.number + 1);
+}
+
+static void put_progress(struct mr_core *core) {
+  put_time(core, core->floor);
+  mr_put(&core->out, &core->round.number, sizeof core->round.number);
+  mr_put(&core->out, core->round.in, words_of(core) * sizeof *core->round.in);
+  put_time(core, core->round.least);
+}
+
+static void take_progress(struct mr_core *core, struct mr_reader *reader) {
+  size_t time = core->config.nodes * sizeof(uint64_t);
+  mr_take(reader, core->lowest, time);
+  mr_take(reader, &core->heard.number, sizeof core->heard.number);
+  mr_take(reader, core->heard.in, words_of(core) * sizeof *core->heard.in);
+  mr_take(reader, core->heard.least, time);
+}
+
+/* What was taken may be true.  A round ends when all are in it, so nobody is two ahead;
+ * and nobody is in it for this node. */
+static int check_progress(struct mr_core *core, uint16_t from) {
+  uint16_t nodes = core->config.nodes, me = core->config.me;
+  const struct round *heard = &core->heard;
+  bool ahead = heard->number > core->round.number;
+  bool spare = nodes % 64 != 0 && heard->in[nodes / 64] >> nodes % 64 != 0;
+  bool good = heard->number <= core->round.number + 1 && !spare &&
+              !(ahead && (heard->in[me / 64] >> me % 64 & 1) != 0);
   for (uint16_t q = 0; q < nodes; q++)
-    if (q != core->config.me)
-      mr_time_meet(least, row(core, core->heard, q), nodes);
-  raise_floor(core, least);
+    good = good && core->lowest[q] <= core->time[q];
+  return good ? 0
+              : fail(core, -EPROTO, "what all have acquired is more than I have, by node", from);
+}
+
+static void hear_progress(struct mr_core *core) {
+  struct round *round = &core->round;
+  const struct round *heard = &core->heard;
+  raise_floor(core, core->lowest);
+  if (heard->number > round->number)
+    enter_round(core, heard->number);
+  if (heard->number < round->number)
+    return;
+  for (size_t w = 0; w < words_of(core); w++)
+    round->in[w] |= heard->in[w];
+  mr_time_meet(round->least, heard->least, core->config.nodes);
+  close_round(core);
 }
 
 /* ---- pages -------------------------------------------------------------------- */
@@ -477,6 +542,8 @@ static void flushed(struct mr_core *core) {
     core->time[me]++;
     core->counters.intervals++;
   }
+  /* A node alone hears of nobody. */
+  close_round(core);
   ask(core);
 }
 
@@ -494,6 +561,7 @@ static void ask(struct mr_core *core) {
   } else {
     compose(core, MR_SYNC, pending->id, pending->argument, op);
     put_time(core, core->time);
+    put_progress(core);
     if (releases(op))
       put_intervals(core, manager, core->time);
     dispatch(core, manager);
@@ -611,10 +679,9 @@ static void send_grant(void *context, uint16_t to, enum mr_op op, uint32_t slot,
     accept_grant(core, op, id, result, time);
     return;
   }
-  find_floor(core);
   compose(core, MR_GRANT, id, result, op);
   put_time(core, time);
-  put_time(core, core->floor);
+  put_progress(core);
   if (acquires(op))
     put_intervals(core, to, time);
   dispatch(core, to);
@@ -685,9 +752,10 @@ static bool covered(const struct mr_core *core, const uint64_t *time) {
 
 static int on_sync(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
   uint16_t nodes = core->config.nodes, from = header->from;
-  uint64_t *time = core->other + nodes;
+  uint64_t *time = core->told;
   enum mr_op op = (enum mr_op)header->detail;
   mr_take(reader, time, nodes * sizeof *time);
+  take_progress(core, reader);
   if (reader->bad || header->subject >= core->config.objects ||
       header->subject % nodes != core->config.me || header->detail >= MR_OPS)
     return -EBADMSG;
@@ -699,7 +767,9 @@ static int on_sync(struct mr_core *core, const struct mr_header *header, struct 
                 from);
   if (releases(op) && !covered(core, time))
     return fail(core, -EPROTO, "a release without its write notices, by node", from);
-  mr_time_join(row(core, core->heard, from), time, nodes);
+  if (check_progress(core, from) < 0)
+    return -ECANCELED;
+  hear_progress(core);
   mr_time_join(row(core, core->held, from), time, nodes);
   struct mr_request request = {from, (uint8_t)op, header->subject / nodes, header->value};
   manage(core, &request, time);
@@ -709,9 +779,9 @@ static int on_sync(struct mr_core *core, const struct mr_header *header, struct 
 static int on_grant(struct mr_core *core, const struct mr_header *header,
                     struct mr_reader *reader) {
   uint16_t nodes = core->config.nodes;
-  uint64_t *time = core->other + nodes, *floor = core->other;
+  uint64_t *time = core->told;
   mr_take(reader, time, nodes * sizeof *time);
-  mr_take(reader, floor, nodes * sizeof *floor);
+  take_progress(core, reader);
   if (reader->bad || header->subject >= core->config.objects ||
       header->subject % nodes != header->from || header->detail >= MR_OPS)
     return -EBADMSG;
@@ -721,7 +791,9 @@ static int on_grant(struct mr_core *core, const struct mr_header *header,
   if (time[core->config.me] > core->time[core->config.me])
     return fail(core, -EPROTO, "a grant tells of intervals that this node never had, by node",
                 header->from);
-  raise_floor(core, floor);
+  if (check_progress(core, header->from) < 0)
+    return -ECANCELED;
+  hear_progress(core);
   return accept_grant(core, (enum mr_op)header->detail, header->subject, header->value, time);
 }
 
@@ -768,6 +840,12 @@ static bool valid(const struct mr_core_config *config) {
          (uintptr_t)config->memory % 64 == 0 && (uintptr_t)config->twins % 64 == 0;
 }
 
+static bool allocate_round(struct round *round, size_t nodes) {
+  round->least = calloc(nodes, sizeof *round->least);
+  round->in = calloc((nodes + 63) / 64, sizeof *round->in);
+  return round->least != NULL && round->in != NULL;
+}
+
 static bool allocate(struct mr_core *core) {
   const struct mr_core_config *config = &core->config;
   size_t nodes = config->nodes;
@@ -775,14 +853,15 @@ static bool allocate(struct mr_core *core) {
   core->pages = calloc(config->pages, sizeof *core->pages);
   core->time = calloc(nodes, sizeof *core->time);
   core->floor = calloc(nodes, sizeof *core->floor);
-  core->other = calloc(2 * nodes, sizeof *core->other);
-  core->heard = calloc(nodes * nodes, sizeof *core->heard);
+  core->told = calloc(nodes, sizeof *core->told);
+  core->lowest = calloc(nodes, sizeof *core->lowest);
   core->held = calloc(nodes * nodes, sizeof *core->held);
   core->dirty = calloc(config->pages, sizeof *core->dirty);
   core->notices = calloc(config->pages, sizeof *core->notices);
   core->incoming = calloc(config->pages, sizeof *core->incoming);
   return core->incarnations != NULL && core->pages != NULL && core->time != NULL &&
-         core->floor != NULL && core->other != NULL && core->heard != NULL && core->held != NULL &&
+         core->floor != NULL && core->told != NULL && core->lowest != NULL && core->held != NULL &&
+         allocate_round(&core->round, nodes) && allocate_round(&core->heard, nodes) &&
          core->dirty != NULL && core->notices != NULL && core->incoming != NULL &&
          mr_manager_create(&core->manager, config->nodes,
                            (config->objects + config->nodes - 1) / config->nodes) == 0 &&
@@ -809,6 +888,7 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
   /* All copies are alike, all zero: nothing has to be fetched. */
   for (uint32_t page = 0; page < config->pages; page++)
     c->pages[page].access = MR_READ;
+  enter_round(c, 0);
   *core = c;
   return 0;
 }
@@ -823,8 +903,12 @@ void mr_core_destroy(struct mr_core *core) {
   free(core->notices);
   free(core->dirty);
   free(core->held);
-  free(core->heard);
-  free(core->other);
+  free(core->heard.in);
+  free(core->heard.least);
+  free(core->round.in);
+  free(core->round.least);
+  free(core->lowest);
+  free(core->told);
   free(core->floor);
   free(core->time);
   free(core->pages);

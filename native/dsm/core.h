@@ -20,8 +20,16 @@
  *
  * Locks and the like live at their managers: object `id` at node id % nodes.
  * A release carries the write notices that the manager lacks, a grant those
- * that the acquirer lacks.  Intervals that every node is known to have
- * acquired are dropped; that knowledge travels on the same messages.
+ * that the acquirer lacks.
+ *
+ * Intervals that every node has acquired (the *floor*) are dropped.  How far all
+ * are, they find in rounds that travel on requests and grants: a round is the set of
+ * the nodes that are in it and the least that those had acquired when they entered.  Who
+ * hears of one enters it; who finds all in it raises the floor and begins the next.  So
+ * the floor rises while every node hears, by whatever way, from every other: at a
+ * barrier, or where only neighbours ever meet.  A log grows while some node synchronises with
+ * nobody, and at a node that only posts and is never answered.  Cost: such a message
+ * has three numbers a node, and its work grows as the nodes, not faster.
  *
  * One thread of a node computes: a node has at most one request at a time.
  * Events are the functions below; actions are calls of the sink, made before the

@@ -21,12 +21,14 @@ enum mr_message_type {
   MR_DIFF_KEPT,  /* subject: page; value: version since */
   MR_DIFF_AGAIN, /* subject: page: send it with masks */
   MR_SYNC,       /* subject: object; detail: operation; value: argument;
-                    body: vector time, write notices */
+                    body: vector time, progress, write notices */
   MR_GRANT,      /* subject: object; detail: operation; value: result;
-                    body: vector time, what all have acquired, write notices */
+                    body: vector time, progress, write notices */
   MR_REFUSED,    /* subject: object; detail: operation; value: errno */
   MR_MESSAGE_TYPES
 };
+/* Progress: what all have acquired; the number of the sender's round, who is in it (a
+ * bit per node, in whole words), what those have acquired at least (core.h). */
 
 struct mr_header {
   uint8_t version;

@@ -120,6 +120,41 @@ static void trimmed(void) {
   world_destroy(&world);
 }
 
+/* The longest log while `turns` times every node counts up under lock n, then n + 1:
+ * only neighbours ever meet, a node alone itself. */
+static uint64_t ring(uint16_t nodes, int turns) {
+  uint64_t longest = 0;
+  open_world(nodes, nodes, 3, false);
+  for (uint16_t node = 0; node < nodes; node++) {
+    world.weights[node] = 1;
+    for (uint16_t to = 0; to < nodes; to++)
+      world.channels[node][to].weight = 1;
+    for (int n = 0; n < 2 * turns; n++) {
+      uint32_t lock = (node + n % 2u) % nodes;
+      emit(code(node), lock_of(lock));
+      emit(code(node), read_of(0, 64 * lock, 8));
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 64 * lock, 8));
+      emit(code(node), unlock_of(lock));
+    }
+  }
+  /* Who has ended hears nothing any more. */
+  for (bool all = true; all && world_step(&world);)
+    for (uint16_t node = 0; node < nodes; node++) {
+      uint64_t length = mr_core_log_length(world.nodes[node].core);
+      longest = length > longest ? length : longest;
+      all = all && !world.nodes[node].ended;
+    }
+  world_run(&world);
+  world_destroy(&world);
+  return longest;
+}
+
+static void neighbours(void) {
+  for (uint16_t nodes = 1; nodes <= WORLD_NODES; nodes++)
+    CHECK(ring(nodes, 300) <= 4u * nodes * nodes);
+}
+
 /* The home wrote what was there already, another node wrote elsewhere in the page
  * meanwhile: the home has changed nothing, and tells of nothing. */
 static void home_changes_nothing(void) {
@@ -207,6 +242,13 @@ static void put_numbers(struct forged *message, uint64_t first, uint64_t second)
   put(message, &second, sizeof second);
 }
 
+/* A floor, and a round of whom the bits of `in` name. */
+static void put_progress(struct forged *message, uint64_t floor, uint64_t round, uint64_t in) {
+  put_numbers(message, floor, 0);
+  put_numbers(message, round, in);
+  put_numbers(message, 0, 0);
+}
+
 /* Interval `number` of node 1 wrote `page`. */
 static void put_interval(struct forged *message, uint64_t number, uint32_t page, uint64_t version) {
   uint16_t node = 1;
@@ -227,13 +269,88 @@ static int deliver(const struct forged *message) {
 static struct forged request(enum mr_op op, uint32_t id, uint64_t of0, uint64_t of1) {
   struct forged message = forged(MR_SYNC, id, 0, op);
   put_numbers(&message, of0, of1);
+  put_progress(&message, 0, 0, 2);
   return message;
+}
+
+/* ---- many nodes --------------------------------------------------------------------- */
+
+#define MANY 130u
+
+static void count_send(void *context, uint16_t to, const void *message, size_t length) {
+  (void)to;
+  (void)message;
+  (void)length;
+  ++*(uint32_t *)context;
+}
+static void no_protect(void *context, uint32_t page, enum mr_access access) {
+  (void)context;
+  (void)page;
+  (void)access;
+}
+static void no_result(void *context, int64_t result) {
+  (void)context;
+  (void)result;
+}
+static void no_failure(void *context, int error, const char *why) {
+  (void)context;
+  (void)error;
+  fprintf(stderr, "%s\n", why);
+  CHECK(!"a core may stop");
+}
+
+/* All others arrive at the barrier that node 0 manages: they have acquired `acquired`
+ * intervals of its, and are in `round`. */
+static void arrive(struct mr_core *core, uint64_t acquired, uint64_t round) {
+  for (uint16_t node = 1; node < MANY; node++) {
+    struct {
+      struct mr_header header;
+      uint64_t time[MANY], floor[MANY], round, in[3], least[MANY];
+    } message = {.header = forged(MR_SYNC, 0, MANY, MR_BARRIER).header};
+    message.header.from = node;
+    message.header.incarnation = 0;
+    message.header.length = sizeof message - sizeof message.header;
+    message.time[0] = message.least[0] = acquired;
+    message.round = round;
+    message.in[node / 64] = UINT64_C(1) << node % 64;
+    CHECK_EQUAL(mr_core_message(core, node, &message, sizeof message), 0);
+  }
+}
+
+/* One word of bits is not enough for them. */
+static void many_nodes(void) {
+  static const struct mr_core_sink sink = {count_send, no_protect, no_result, no_failure};
+  static alignas(64) uint8_t memory[MR_PAGE], twins[MR_PAGE];
+  static uint32_t incarnations[MANY];
+  uint32_t sent = 0;
+  struct mr_core *core;
+  struct mr_core_config config = {.nodes = MANY,
+                                  .pages = 1,
+                                  .home_run = 1,
+                                  .objects = 1,
+                                  .epoch = 7,
+                                  .incarnations = incarnations,
+                                  .memory = memory,
+                                  .twins = twins,
+                                  .sink = &sink,
+                                  .context = &sent};
+  CHECK_EQUAL(mr_core_create(&core, &config), 0);
+  CHECK_EQUAL(mr_core_write(core, 0), 0);
+  memory[0] = 1;
+  for (uint64_t round = 0; round < 3; round++) {
+    CHECK_EQUAL(mr_core_sync(core, MR_BARRIER, 0, MANY), 0);
+    /* In round 0 and 1 they do not have the interval yet, or entered before they did. */
+    arrive(core, round > 1, round);
+    CHECK_EQUAL(mr_core_log_length(core), round < 2);
+    CHECK_EQUAL(sent, (round + 1) * (MANY - 1));
+  }
+  mr_core_destroy(core);
 }
 
 static struct forged grant(enum mr_op op, uint32_t id, uint64_t of0, uint64_t of1) {
   struct forged message = forged(MR_GRANT, id, 0, op);
   put_numbers(&message, of0, of1);
-  put_numbers(&message, 0, 0);
+  put_progress(&message, 0, 0, 2);
   return message;
 }
 
@@ -289,6 +406,24 @@ static void forged_grants(void) {
   refused(&message, -EBADMSG, 0); /* node 0's own object */
 }
 
+/* What all have acquired is at most what this node has. */
+static void forged_progress(void) {
+  static const uint64_t lies[][3] = {/* floor, round, in it */
+                                     {1, 0, 2},
+                                     {0, 2, 2},
+                                     {0, UINT64_MAX, 2},
+                                     {0, 1, 3},
+                                     {0, 0, 4}};
+  for (unsigned i = 0; i < sizeof lies / sizeof *lies; i++)
+    for (int granted = 0; granted < 2; granted++) {
+      struct forged message = forged(granted ? MR_GRANT : MR_SYNC, granted != 0, 0, MR_LOCK);
+      put_numbers(&message, 0, 0);
+      put_progress(&message, lies[i][0], lies[i][1], lies[i][2]);
+      victim(granted, MR_LOCK, 1, 0);
+      refused(&message, -ECANCELED, -EPROTO);
+    }
+}
+
 /* Nothing but a signal wakes who sleeps at a condition. */
 static void forged_wake(void) {
   struct mr_core *core = victim(true, MR_LOCK, 1, 0);
@@ -335,9 +470,9 @@ static void copy_from_anybody(void) {
   world.nodes[0].waits = true;
   CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 1, 0), 0);
   struct forged message = forged(MR_GRANT, 1, 0, MR_LOCK);
-  put_numbers(&message, 0, 1);
-  put_numbers(&message, 0, 0);
-  put_numbers(&message, 0, 0);
+  static const uint64_t time[3] = {0, 1, 0}, zeros[3 + 2 + 3];
+  put(&message, time, sizeof time);
+  put(&message, zeros, sizeof zeros); /* the floor; round 0, nobody in it; the least */
   put_interval(&message, 1, 2, 5);
   CHECK_EQUAL(deliver(&message), 0);
   world.nodes[0].waits = true;
@@ -347,6 +482,26 @@ static void copy_from_anybody(void) {
   copy.header.from = 2;
   copy.header.incarnation = 102;
   CHECK_EQUAL(mr_core_message(core, 2, &copy, sizeof copy), 0);
+  world_destroy(&world);
+}
+
+/* Who holds an interval is not told of it again. */
+static void told_once(void) {
+  enum { TURNS = 50 };
+  uint64_t notices = 0;
+  open_world(2, 2, 1, false);
+  for (int node = 0; node < 2; node++)
+    for (int n = 0; n < TURNS; n++) {
+      emit(code(node), lock_of(0));
+      emit(code(node), read_of(0, 64, 8));
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 64, 8));
+      emit(code(node), unlock_of(0));
+    }
+  world_run(&world);
+  for (int node = 0; node < 2; node++)
+    notices += mr_core_counters(world.nodes[node].core)->notices;
+  CHECK(notices > 0 && notices <= 2 * TURNS);
   world_destroy(&world);
 }
 
@@ -398,14 +553,18 @@ int main(void) {
   bad_requests();
   misuses();
   trimmed();
+  neighbours();
   home_changes_nothing();
   for (uint16_t nodes = 2; nodes <= WORLD_NODES; nodes++)
     costs_of(nodes);
+  told_once();
   forged_requests();
   forged_grants();
+  forged_progress();
   forged_wake();
   forged_copies();
   copy_from_anybody();
+  many_nodes();
   uint64_t seed = setting("MARU_DSM_SEED", 1);
   uint64_t rounds = setting("MARU_DSM_SCHEDULES", FUZZ * setting("MARU_TEST_SCALE", 1));
   for (uint64_t i = 0; i < rounds; i++)
