@@ -299,6 +299,54 @@ static void no_failure(void *context, int error, const char *why) {
   CHECK(!"a core may stop");
 }
 
+/* A store that comes just before the page is protected is part of the interval. */
+struct late {
+  uint8_t *page;
+  bool seen;
+};
+
+static void store_late(void *context, uint32_t page, enum mr_access access) {
+  struct late *late = context;
+  if (page == 1 && access == MR_READ)
+    late->page[100] = 9;
+}
+
+static void look_for_it(void *context, uint16_t to, const void *message, size_t length) {
+  static struct mr_diff diff;
+  static alignas(64) uint8_t page[MR_PAGE];
+  struct late *late = context;
+  const struct mr_header *header = message;
+  CHECK_EQUAL(to, 1);
+  CHECK_EQUAL(header->type, MR_DIFF);
+  CHECK_EQUAL(mr_diff_unpack(&diff, header + 1, length - sizeof *header), 0);
+  mr_diff_code(MR_DIFF_SCALAR)->apply(&diff, page);
+  CHECK(page[0] == 1 && page[100] == 9);
+  late->seen = true;
+}
+
+static void late_store(void) {
+  static const struct mr_core_sink sink = {look_for_it, store_late, no_result, no_failure};
+  static alignas(64) uint8_t memory[2 * MR_PAGE], twins[2 * MR_PAGE];
+  static uint32_t incarnations[2];
+  struct late late = {.page = memory + MR_PAGE};
+  struct mr_core *core;
+  struct mr_core_config config = {.nodes = 2,
+                                  .pages = 2,
+                                  .home_run = 1,
+                                  .objects = 1,
+                                  .incarnations = incarnations,
+                                  .memory = memory,
+                                  .twins = twins,
+                                  .sink = &sink,
+                                  .context = &late};
+  CHECK_EQUAL(mr_core_create(&core, &config), 0);
+  CHECK_EQUAL(mr_core_write(core, 1), 0);
+  memory[MR_PAGE] = 1;
+  CHECK_EQUAL(mr_core_sync(core, MR_POST, 0, 1), 0);
+  CHECK(late.seen);
+  mr_core_destroy(core);
+}
+
 /* All others arrive at the barrier that node 0 manages: they have acquired `acquired`
  * intervals of its, and are in `round`. */
 static void arrive(struct mr_core *core, uint64_t acquired, uint64_t round) {
@@ -389,6 +437,18 @@ static void forged_requests(void) {
   message = request(MR_FETCH_ADD, 1, 0, 0);
   victim(false, 0, 0, 0);
   refused(&message, -EBADMSG, 0); /* managed elsewhere */
+}
+
+/* Who is refused has released nothing. */
+static void refused_release(void) {
+  struct forged message = request(MR_UNLOCK, 0, 0, 1);
+  put_interval(&message, 1, 1, 1);
+  struct mr_core *core = victim(false, 0, 0, 0);
+  CHECK_EQUAL(deliver(&message), 0);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 0, 0), 0);
+  CHECK_EQUAL(mr_core_access(core, 1), MR_READ);
+  world_destroy(&world);
 }
 
 static void forged_grants(void) {
@@ -559,11 +619,13 @@ int main(void) {
     costs_of(nodes);
   told_once();
   forged_requests();
+  refused_release();
   forged_grants();
   forged_progress();
   forged_wake();
   forged_copies();
   copy_from_anybody();
+  late_store();
   many_nodes();
   uint64_t seed = setting("MARU_DSM_SEED", 1);
   uint64_t rounds = setting("MARU_DSM_SCHEDULES", FUZZ * setting("MARU_TEST_SCALE", 1));

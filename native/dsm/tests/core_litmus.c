@@ -265,7 +265,8 @@ static void await_flag(int node, uint32_t flag) {
   uint32_t again = emit(code(node), read_of(0, flag, 8));
   uint32_t branch = emit(code(node), jump_zero(0, 0));
   uint32_t done = emit(code(node), jump(0));
-  code(node)->code[branch].id = emit(code(node), sync_of(MR_CONDITION, FULL, X_LOCK));
+  uint32_t wait = emit(code(node), sync_of(MR_CONDITION, FULL, X_LOCK));
+  code(node)->code[branch].id = wait;
   emit(code(node), jump(again));
   code(node)->code[done].id = code(node)->length;
 }

@@ -3,7 +3,8 @@
  *
  * A program has phases between barriers.  In each phase each variable (1 to 8
  * bytes; several share blocks and pages) is guarded by a lock, or one node's
- * own, or only read, or handed from one node to others by a semaphore or a flag.
+ * own, or only read, or handed from one node to others by a semaphore, a flag or
+ * a condition.
  */
 #include "world.h"
 
@@ -18,21 +19,27 @@
 #define VARIABLES 14
 #define PHASES 3
 #define LOCKS 3
-/* Object ids: locks, then barrier, counter, then one per phase and variable. */
+/* Object ids: locks, then barrier, counter, the lock of the conditions, then one per
+ * phase and variable. */
 #define BARRIER_ID LOCKS
 #define COUNTER_ID (LOCKS + 1)
-#define HANDED_ID (LOCKS + 2)
+#define GATE_ID (LOCKS + 2)
+#define HANDED_ID (LOCKS + 3)
 #define OBJECTS (HANDED_ID + PHASES * VARIABLES)
 
+/* Far from the variables: a byte per phase and variable that says it was handed over. */
+#define SIGNS 2048u
+
 enum role { GUARDED, OWNED, CONSTANT, HANDED, ROLES };
+enum way { BY_SEMAPHORE, BY_FLAG, BY_CONDITION, WAYS };
 
 struct variable {
   uint32_t address;
   uint8_t length;
   enum role role; /* in the phase that is being written */
   uint16_t node;  /* the owner, or who hands it over */
-  uint16_t to;    /* HANDED by a semaphore: to whom; by a flag: all others */
-  bool by_flag;
+  uint16_t to;    /* HANDED by a semaphore: to whom; otherwise to all others */
+  enum way way;
   uint32_t lock;
 };
 
@@ -48,12 +55,14 @@ static uint32_t draw(struct plan *plan, uint32_t bound) {
 
 static void place(struct plan *plan) {
   uint32_t next[8] = {0};
+  /* From a page's beginning or its end. */
+  uint32_t backward = draw(plan, 256);
   for (int v = 0; v < VARIABLES; v++) {
     uint32_t page = draw(plan, plan->world->shape.pages);
     uint8_t length = (uint8_t)(1 + draw(plan, 8));
     next[page] += draw(plan, 4);
-    plan->variables[v] =
-        (struct variable){.address = page * MR_PAGE + next[page], .length = length};
+    uint32_t at = backward >> page & 1 ? MR_PAGE - next[page] - length : next[page];
+    plan->variables[v] = (struct variable){.address = page * MR_PAGE + at, .length = length};
     next[page] += length;
   }
 }
@@ -65,7 +74,7 @@ static void cast(struct plan *plan) {
     variable->role = (enum role)draw(plan, ROLES);
     variable->node = (uint16_t)draw(plan, nodes);
     variable->lock = draw(plan, LOCKS);
-    variable->by_flag = draw(plan, 2) != 0;
+    variable->way = (enum way)draw(plan, WAYS);
     variable->to = (uint16_t)((variable->node + 1 + draw(plan, nodes - 1u)) % nodes);
   }
 }
@@ -114,22 +123,54 @@ static uint32_t handed_id(const struct plan *plan, const struct variable *v, uin
   return HANDED_ID + phase * VARIABLES + (uint32_t)(v - plan->variables);
 }
 
+static void show_sign(struct plan *plan, struct program *program, uint32_t id) {
+  bool first = draw(plan, 2) != 0;
+  emit(program, lock_of(GATE_ID));
+  emit(program, set_of(6, 1));
+  emit(program, write_of(6, SIGNS + id, 1));
+  if (first)
+    emit(program, sync_of(MR_BROADCAST, id, 0));
+  emit(program, unlock_of(GATE_ID));
+  if (!first)
+    emit(program, sync_of(MR_BROADCAST, id, 0));
+}
+
+/* while (no sign) wait(condition) */
+static void await_sign(struct program *program, uint32_t id) {
+  emit(program, lock_of(GATE_ID));
+  uint32_t again = emit(program, read_of(6, SIGNS + id, 1));
+  uint32_t branch = emit(program, jump_zero(6, 0));
+  uint32_t done = emit(program, jump(0));
+  uint32_t wait = emit(program, sync_of(MR_CONDITION, id, GATE_ID));
+  emit(program, jump(again));
+  /* Emitting may move the code. */
+  uint32_t leave = emit(program, unlock_of(GATE_ID));
+  program->code[branch].id = wait;
+  program->code[done].id = leave;
+}
+
 static void hand_over(struct plan *plan, struct program *program, const struct variable *v,
                       uint32_t phase) {
   uint32_t id = handed_id(plan, v, phase);
   use(plan, program, v);
-  emit(program, v->by_flag ? sync_of(MR_FLAG_SET, id, 5) : sync_of(MR_POST, id, 1));
+  if (v->way == BY_CONDITION)
+    show_sign(plan, program, id);
+  else
+    emit(program, v->way == BY_FLAG ? sync_of(MR_FLAG_SET, id, 5) : sync_of(MR_POST, id, 1));
 }
 
-/* After a flag everybody who waited may read, after a semaphore one may do anything. */
+/* After a semaphore one may do anything, otherwise everybody who waited may read. */
 static void take_over(struct plan *plan, struct program *program, const struct variable *v,
                       uint32_t phase) {
   uint32_t id = handed_id(plan, v, phase);
-  emit(program, v->by_flag ? sync_of(MR_FLAG_AWAIT, id, 5) : sync_of(MR_WAIT, id, 0));
-  if (v->by_flag)
-    look(plan, program, v);
+  if (v->way == BY_CONDITION)
+    await_sign(program, id);
   else
+    emit(program, v->way == BY_FLAG ? sync_of(MR_FLAG_AWAIT, id, 5) : sync_of(MR_WAIT, id, 0));
+  if (v->way == BY_SEMAPHORE)
     use(plan, program, v);
+  else
+    look(plan, program, v);
 }
 
 static void handed(struct plan *plan, uint16_t node, uint32_t phase) {
@@ -140,7 +181,7 @@ static void handed(struct plan *plan, uint16_t node, uint32_t phase) {
       continue;
     if (v->node == node)
       hand_over(plan, program, v, phase);
-    else if (v->by_flag || node == v->to)
+    else if (v->way != BY_SEMAPHORE || node == v->to)
       take_over(plan, program, v, phase);
   }
 }
@@ -192,7 +233,8 @@ static void check_homes(const struct plan *plan) {
 static void one(uint64_t seed) {
   static struct world world;
   struct plan plan = {.world = &world, .random = seed * UINT64_C(0xd1342543de82ef95) | 1};
-  struct shape shape = {.nodes = (uint16_t)(2 + draw(&plan, 3)),
+  struct shape shape = {.nodes =
+                            (uint16_t)(2 + draw(&plan, draw(&plan, 8) != 0 ? 3 : WORLD_NODES - 1)),
                         .pages = 1 + draw(&plan, 4),
                         .home_run = 1 + draw(&plan, 2),
                         .objects = OBJECTS,

@@ -4,10 +4,15 @@
 
 #include "check.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PAIRS 500u
+#define STORES 200000u
 #else
 #define PAIRS 20000u
+#define STORES 30000000u
 #endif
 
 struct pages {
@@ -126,6 +131,36 @@ static void one_pair(struct pages *p, uint64_t seed) {
   }
 }
 
+/* A thread that writes other bytes of the blocks meanwhile loses none. */
+static volatile uint8_t contested[MR_PAGE] __attribute__((aligned(64)));
+static _Atomic bool written;
+
+static void *write_low(void *unused) {
+  for (uint32_t i = 0; i < STORES; i++) {
+    volatile uint8_t *byte = &contested[MR_BLOCK * (i % 4)];
+    /* What it stored there the last time. */
+    CHECK_EQUAL(*byte, i < 4 ? 0 : (uint8_t)(i - 4));
+    *byte = (uint8_t)i;
+  }
+  /* Relaxed: only says that it is over. */
+  atomic_store_explicit(&written, true, memory_order_relaxed);
+  return unused;
+}
+
+static void two_threads(void) {
+  static struct mr_diff diff;
+  static struct pages p;
+  pthread_t writer;
+  for (unsigned i = 0; i < 4 * MR_BLOCK; i++)
+    p.left[i] = i % MR_BLOCK != 0;
+  mr_diff_best()->encode(&diff, p.left, p.twin);
+  mr_diff_mask(&diff, p.twin);
+  CHECK_EQUAL(pthread_create(&writer, NULL, write_low, NULL), 0);
+  while (!atomic_load_explicit(&written, memory_order_relaxed))
+    mr_diff_apply_masked(&diff, (void *)contested);
+  CHECK_EQUAL(pthread_join(writer, NULL), 0);
+}
+
 /* Whatever comes over the wire is a diff within the page, or refused. */
 static void hostile(uint64_t seed) {
   static uint8_t bytes[MR_DIFF_PACKED_MAX + 16];
@@ -148,5 +183,6 @@ int main(void) {
     one_pair(&pages, (seed + i) * UINT64_C(0x9e3779b97f4a7c15) + 1);
     hostile((seed + i) * UINT64_C(0xd1342543de82ef95) + 1);
   }
+  two_threads();
   return 0;
 }

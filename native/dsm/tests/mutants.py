@@ -16,7 +16,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCES = ["core.c", "manager.c", "intervals.c", "message.c", "diff.c"]
-TESTS = {"core_random": "4000", "core_litmus": "300", "core_edges": "50"}
+TESTS = {"manager_steps": "1", "core_edges": "50", "core_random": "4000", "core_litmus": "300", "diff_pages": "300"}
 FLAGS = ["-std=gnu11", "-O1", "-w", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
 SECONDS = 60
 
@@ -51,7 +51,7 @@ MUTANTS = [
     ("a twin outlives its interval", "core.c",
      "p->flying = p->twin = false;", "p->flying = false;"),
     ("a release leaves no trace at the manager", "core.c",
-     "    mr_time_join(mr_manager_time(core->manager, request->slot), time, core->config.nodes);\n", "    ;\n"),
+     "    mr_time_join(mr_manager_time(d->core->manager, d->slot), d->released, d->core->config.nodes);", "    ;"),
     ("the newest interval is not acquired", "core.c",
      "number <= time[q]; number++) {\n      const struct mr_interval *interval = mr_intervals_at",
      "number < time[q]; number++) {\n      const struct mr_interval *interval = mr_intervals_at"),
@@ -93,6 +93,45 @@ MUTANTS = [
      "    grant(s, s->object->holder, MR_LOCK, 0);", "    ;"),
     ("anybody may unlock", "manager.c",
      "  if (s->object->holder != s->request->from)\n    return -EPERM;\n", ""),
+    ("whoever came last gets the lock first", "manager.c",
+     "  if (s->object->first == NOBODY)\n    s->object->first = node;\n  else\n"
+     "    s->manager->waiters[s->object->last].next = node;\n  s->object->last = node;",
+     "  s->manager->waiters[node].next = s->object->first;\n  s->object->first = node;"),
+    ("a barrier waits for all nodes", "manager.c",
+     "s->object->arrived < parties", "s->object->arrived < s->manager->nodes"),
+    ("a flag wakes whoever waits", "manager.c",
+     "waiter->argument == s->object->value", "waiter->waits"),
+    ("a flag that is set opens for every value", "manager.c",
+     "s->object->value == s->request->argument", "s->object->value != 0"),
+    ("a flag's queue has lost its end", "manager.c", "  s->object->last = kept;\n", ""),
+    ("a refused request makes the object", "manager.c",
+     "  if (rc == 0)\n    object->kind", "  object->kind"),
+    ("a refused request releases", "core.c",
+     "  if (rc == 0)\n    keep_released(&decision);\n  else if", "  keep_released(&decision);\n  if (rc == 0)\n    ;\n  else if"),
+    ("a diff is read while it is being written", "core.c",
+     "  if (p->access == MR_READ_WRITE)\n    set_access(core, page, MR_READ);\n"
+     "  core->code->encode(&core->diff, memory_of(core, page), twin_of(core, page));",
+     "  core->code->encode(&core->diff, memory_of(core, page), twin_of(core, page));\n"
+     "  if (p->access == MR_READ_WRITE)\n    set_access(core, page, MR_READ);"),
+    ("a release comes without its notices", "core.c", "releases(op) && !covered(core, time)", "false"),
+    ("a request tells of what is yet to come", "core.c",
+     "  if (time[core->config.me] > core->time[core->config.me])\n    return fail(core, -EPROTO, \"a request",
+     "  if (false)\n    return fail(core, -EPROTO, \"a request"),
+    ("a page comes from anybody", "core.c",
+     "header->from != mr_core_home(core, page) || reader->left != MR_PAGE", "reader->left != MR_PAGE"),
+    ("a page comes older than its notice", "core.c", "(uint64_t)header->value < p->needed", "false"),
+    ("any answer wakes a sleeper", "core.c", "!answered(op) || ", ""),
+    ("anybody refuses", "core.c",
+     " ||\n      header->subject % core->config.nodes != header->from)\n    return -EBADMSG;\n  return fail",
+     ")\n    return -EBADMSG;\n  return fail"),
+    ("a known interval comes with other notices", "intervals.c",
+     "same(mr_intervals_at(log, node, number), notices, count) ? 0 : -EPROTO", "0"),
+    ("a stopped core says that all is well", "core.c",
+     "return core->stopped ? -ECANCELED : 0; }", "return core->stopped ? 0 : 0; }"),
+    ("changed bytes are stored with their neighbours", "diff.c",
+     "    to[k] = (uint8_t)(word >> 8 * k);",
+     "    *(volatile uint64_t *)to = (*(volatile uint64_t *)to & ~(UINT64_C(255) << 8 * k)) | "
+     "(word & UINT64_C(255) << 8 * k);"),
     ("a barrier opens one too early", "manager.c",
      "s->object->arrived < parties", "s->object->arrived + 1 < parties"),
     ("a semaphore lets everybody through", "manager.c",
@@ -128,7 +167,7 @@ def link(work, objects, test):
 
 def verdict(program, schedules):
     """None: it passed."""
-    environment = dict(os.environ, MARU_DSM_SCHEDULES=schedules, MARU_DSM_SEED="1")
+    environment = dict(os.environ, MARU_DSM_SCHEDULES=schedules, MARU_DSM_PAIRS=schedules, MARU_DSM_SEED="1")
     try:
         result = run([str(program)], env=environment, timeout=SECONDS)
     except subprocess.TimeoutExpired:
