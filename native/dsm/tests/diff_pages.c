@@ -12,7 +12,7 @@
 #define STORES 200000u
 #else
 #define PAIRS 20000u
-#define STORES 30000000u
+#define STORES 300000000u
 #endif
 
 struct pages {
