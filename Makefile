@@ -25,7 +25,7 @@ test: ## set up, build, run every test; prints the time of each part
 soak: setup build ## the tests again at length (MARU_TEST_SCALE, default 50)
 	@scripts/soak
 
-verify: setup ## check the models of the protocols without a bound
+verify: setup ## check the models of the protocols without a bound, a million schedules of the dsm core
 	@scripts/verify
 
 sanitize: setup ## the C tests under ASan + UBSan and under TSan

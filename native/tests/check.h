@@ -14,10 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* What a failing check says last: which random case it was. */
+static char check_note[128] __attribute__((unused));
+
 #define CHECK(condition)                                                                           \
   do {                                                                                             \
     if (!(condition)) {                                                                            \
-      fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                    \
+      fprintf(stderr, "%s:%d: not true: %s %s\n", __FILE__, __LINE__, #condition, check_note);     \
       _exit(1);                                                                                    \
     }                                                                                              \
   } while (0)
@@ -26,8 +29,8 @@
   do {                                                                                             \
     long long left_ = (long long)(left), right_ = (long long)(right);                              \
     if (left_ != right_) {                                                                         \
-      fprintf(stderr, "%s:%d: %s is %lld, not %s (%lld)\n", __FILE__, __LINE__, #left, left_,      \
-              #right, right_);                                                                     \
+      fprintf(stderr, "%s:%d: %s is %lld, not %s (%lld) %s\n", __FILE__, __LINE__, #left, left_,   \
+              #right, right_, check_note);                                                         \
       _exit(1);                                                                                    \
     }                                                                                              \
   } while (0)

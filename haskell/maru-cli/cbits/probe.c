@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "probe.h"
 
+#include "access.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -55,6 +57,8 @@ int maru_probe_pidfd(void) {
   int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
   return fd < 0 ? -errno : result(close(fd));
 }
+
+int maru_probe_access(int way) { return mr_access_probe((enum mr_access_way)way); }
 
 int maru_probe_collapse(void) {
   /* Twice the size holds one aligned huge page wherever it lies. */

@@ -12,6 +12,9 @@ int maru_probe_pidfd(void);
 /* 2 MiB of private memory can be collapsed into a huge page. */
 int maru_probe_collapse(void);
 
+/* First accesses to memory can be seen; way: enum mr_access_way, native/dsm/access.h. */
+int maru_probe_access(int way);
+
 /* A memfd named `name`, close-on-exec, with a number of 10 or above, so that it
  * never takes the place of a closed standard descriptor. */
 int maru_probe_scratch(const char *name);

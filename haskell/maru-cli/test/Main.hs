@@ -14,6 +14,7 @@ import Maru.Cli.Main (commandLineOf)
 import Maru.Cli.Output
 import Maru.Cli.Profile
 import Maru.Cli.Room
+import Maru.Cli.Room.Dsm (accessFinding)
 import Maru.Cli.Room.Example (exampleRoom)
 import Maru.Cli.Room.Map.Gc (parseStatistics)
 import Maru.Cli.Room.Wait (decidePolicy)
@@ -215,7 +216,13 @@ checks =
                 "r     d      ok      some",
                 "",
                 "1 missing, 0 doubtful"
-              ]
+              ],
+      testCase "accesses are seen one way or the other" $ do
+        findingLevel (accessFinding (Right ()) (Left "no")) @?= Good
+        let second = accessFinding (Left "not permitted") (Right ())
+        findingLevel second @?= Doubtful
+        assertBool "no reason" ("not permitted" `isInfixOf` findingDetail second)
+        findingLevel (accessFinding (Left "a") (Left "b")) @?= Bad
     ]
 
 benches :: TestTree
@@ -251,12 +258,16 @@ commandLines =
             ["doctor", "--json=file"],
             ["top", "--once", "42"],
             ["bench", "--quick", "example"],
+            ["launch", "-n", "2", "--", "ls", "-n"],
             ["similar", "dir"]
           ],
       testCase "what is not there is refused" $
         mapM_
           refused
-          [ ["launch"],
+          [ ["launch", "--", "true"],
+            ["launch", "-n", "0", "--", "true"],
+            ["launch", "-n", "257", "--", "true"],
+            ["launch", "-n", "2"],
             ["sim", "nothing"],
             ["tune", "lock", "cmd"],
             ["run", "--frobnicate", "--", "true"],

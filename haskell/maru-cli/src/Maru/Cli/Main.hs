@@ -16,6 +16,7 @@ import GHC.IO.Encoding (mkTextEncoding, setFileSystemEncoding, setLocaleEncoding
 import Maru.Cli.Bench (benchCommand)
 import Maru.Cli.Doctor (doctorCommand)
 import Maru.Cli.Exit
+import Maru.Cli.Launch (launchCommand)
 import Maru.Cli.Room (Room)
 import Maru.Cli.Run (reportRun, runCommand)
 import Maru.Cli.Sim (simCommand)
@@ -67,6 +68,7 @@ commandLineOf rooms =
         ( metavar "COMMAND"
             <> similarCommand
             <> runCommand rooms
+            <> launchCommand
             <> topCommand rooms
             <> doctorCommand rooms
             <> simCommand rooms

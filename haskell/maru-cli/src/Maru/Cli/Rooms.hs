@@ -6,10 +6,11 @@ module Maru.Cli.Rooms
 where
 
 import Maru.Cli.Room (Room)
+import Maru.Cli.Room.Dsm (dsmRoom)
 import Maru.Cli.Room.Lock (lockRoom)
 import Maru.Cli.Room.Map (mapRoom)
 import Maru.Cli.Room.Steer (steerRoom)
 import Maru.Cli.Room.Wait (waitRoom)
 
 rooms :: [Room]
-rooms = [mapRoom, lockRoom, steerRoom, waitRoom]
+rooms = [mapRoom, lockRoom, steerRoom, waitRoom, dsmRoom]

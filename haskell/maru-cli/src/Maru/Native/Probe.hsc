@@ -5,6 +5,8 @@ module Maru.Native.Probe
     probeFutex,
     probePidfd,
     probeCollapse,
+    AccessWay (..),
+    probeAccess,
     scratchDescriptor,
     Topology (..),
     probeTopology,
@@ -39,6 +41,8 @@ foreign import ccall unsafe "maru_probe_pidfd" c_pidfd :: IO CInt
 
 foreign import ccall safe "maru_probe_collapse" c_collapse :: IO CInt
 
+foreign import ccall unsafe "maru_probe_access" c_access :: CInt -> IO CInt
+
 foreign import ccall unsafe "maru_probe_scratch" c_scratch :: CString -> IO CInt
 
 foreign import ccall safe "maru_probe_topology" c_topology :: Ptr () -> IO CInt
@@ -68,6 +72,13 @@ probePidfd = (() <$) . answer <$> c_pidfd
 -- | Private memory collapses into huge pages on demand.
 probeCollapse :: IO (Answer ())
 probeCollapse = (() <$) . answer <$> c_collapse
+
+-- | How first accesses to memory are seen; as in @native/dsm/access.h@.
+data AccessWay = ByUserfaultfd | ByMprotect
+  deriving (Eq, Show, Enum)
+
+probeAccess :: AccessWay -> IO (Answer ())
+probeAccess way = (() <$) . answer <$> c_access (fromIntegral (fromEnum way))
 
 -- | Memory that reads and writes like a file, closed at exec; for the caller
 -- to close.

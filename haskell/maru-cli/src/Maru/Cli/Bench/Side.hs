@@ -54,7 +54,7 @@ helperPath name = do
   let beside = takeDirectory (takeDirectory executable) </> "libexec" </> "maru"
       path = maybe beside (\f -> if null f then beside else f) libexec </> name
   there <- doesFileExist path
-  unless there $ problem unavailable ("this experiment needs " ++ path ++ "; install maru wholly or set MARU_LIBEXEC")
+  unless there $ problem unavailable ("this needs " ++ path ++ "; install maru wholly or set MARU_LIBEXEC")
   pure path
 
 -- | Each process says @ready@; then all are told to begin. Of more than one, the

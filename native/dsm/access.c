@@ -1,0 +1,381 @@
+#define _GNU_SOURCE
+#include "access.h"
+
+#include "diff.h"
+#include "shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+/* Newer than the headers of Debian 12. */
+#ifndef UFFDIO_CONTINUE_MODE_WP
+#define UFFDIO_CONTINUE_MODE_WP ((__u64)1 << 1)
+#endif
+#ifndef UFFD_USER_MODE_ONLY
+#define UFFD_USER_MODE_ONLY 1
+#endif
+
+#define FEATURES                                                                                   \
+  (UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MINOR_SHMEM | UFFD_FEATURE_PAGEFAULT_FLAG_WP |               \
+   UFFD_FEATURE_WP_HUGETLBFS_SHMEM)
+#define MODES (UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP)
+
+struct mr_area {
+  enum mr_access_way way;
+  pid_t owner;
+  uint32_t pages;
+  uint8_t *program;
+  uint8_t *runtime;
+  int uffd;
+  mr_fault *fault;
+  void *context;
+  /* enum mr_access, by page.  The kernel may take a page's mapping away at any time; but
+   * what is MR_NONE here has none. */
+  uint8_t allowed[];
+};
+
+/* A signal handler finds what it needs only here. */
+static struct {
+  pthread_mutex_t changing;
+  struct mr_area *_Atomic areas[MR_AREAS_MAX];
+  bool handles[MR_ACCESS_WAYS];
+  struct sigaction before[MR_ACCESS_WAYS];
+} all = {.changing = PTHREAD_MUTEX_INITIALIZER};
+
+static size_t bytes_of(const struct mr_area *area) { return (size_t)area->pages * MR_PAGE; }
+
+uint8_t *mr_area_program(const struct mr_area *area) { return area->program; }
+uint8_t *mr_area_runtime(const struct mr_area *area) { return area->runtime; }
+
+const char *mr_access_way_name(enum mr_access_way way) {
+  return way == MR_BY_USERFAULTFD ? "userfaultfd" : "mprotect";
+}
+
+/* ---- userfaultfd ------------------------------------------------------------- */
+
+static int open_uffd(void) {
+  long fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+  if (fd < 0)
+    /* Older than that flag. */
+    return errno == EINVAL ? -EOPNOTSUPP : -errno;
+  struct uffdio_api api = {.api = UFFD_API, .features = FEATURES};
+  if (ioctl((int)fd, UFFDIO_API, &api) < 0) {
+    close((int)fd);
+    return -EOPNOTSUPP;
+  }
+  return (int)fd;
+}
+
+static int protect_writes(struct mr_area *area, uint8_t *at, size_t size, bool on) {
+  struct uffdio_writeprotect range = {.range = {(uintptr_t)at, size},
+                                      .mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0};
+  while (ioctl(area->uffd, UFFDIO_WRITEPROTECT, &range) < 0)
+    if (errno != EAGAIN) /* the address space was changing */
+      return -errno;
+  return 0;
+}
+
+/* Gives the pages of the memfd a place in the program's view.  The kernel stops
+ * where a page was never written or is mapped already; `mapped` says how far it came. */
+static int map_pages(struct mr_area *area, uint8_t *at, size_t size, bool writable,
+                     size_t *mapped) {
+  struct uffdio_continue range = {.range = {(uintptr_t)at, size},
+                                  .mode = writable ? 0 : UFFDIO_CONTINUE_MODE_WP};
+  int rc = ioctl(area->uffd, UFFDIO_CONTINUE, &range) < 0 ? -errno : 0;
+  *mapped = rc == 0 ? size : range.mapped > 0 ? (size_t)range.mapped : 0;
+  return rc;
+}
+
+/* Page by page where some are mapped already. */
+static int admit(struct mr_area *area, uint8_t *at, size_t size, bool writable) {
+  for (size_t mapped; size > 0; at += mapped, size -= mapped) {
+    int rc = map_pages(area, at, size, writable, &mapped);
+    if (rc == 0 || mapped > 0)
+      continue;
+    if (rc == -EFAULT) {
+      /* Never written: reading the runtime's view makes the memfd have it. */
+      (void)*(volatile uint8_t *)(area->runtime + (at - area->program));
+      rc = map_pages(area, at, MR_PAGE, writable, &mapped);
+    }
+    if (rc == -EEXIST) {
+      rc = protect_writes(area, at, MR_PAGE, !writable);
+      mapped = MR_PAGE;
+    }
+    if (rc == -EAGAIN)
+      continue; /* the address space was changing; nothing is mapped yet */
+    if (rc < 0)
+      return rc;
+  }
+  return 0;
+}
+
+static int allow_by_uffd(struct mr_area *area, uint8_t *at, size_t size, enum mr_access from,
+                         enum mr_access to) {
+  if (to == MR_NONE)
+    return madvise(at, size, MADV_DONTNEED) < 0 ? -errno : 0;
+  /* Where nothing seems to change, the mapping is gone: reclaimed, or dropped by madvise. */
+  if (from == MR_NONE || from == to)
+    return admit(area, at, size, to == MR_READ_WRITE);
+  return protect_writes(area, at, size, to == MR_READ);
+}
+
+static int watch(struct mr_area *area) {
+  area->uffd = open_uffd();
+  if (area->uffd < 0)
+    return area->uffd;
+  struct uffdio_register range = {.range = {(uintptr_t)area->program, bytes_of(area)},
+                                  .mode = MODES};
+  if (ioctl(area->uffd, UFFDIO_REGISTER, &range) < 0)
+    return -EOPNOTSUPP;
+  /* No feature tells whether a page can be mapped without write access (Linux 6.4). */
+  int rc = admit(area, area->program, MR_PAGE, false);
+  if (rc == 0)
+    rc = allow_by_uffd(area, area->program, MR_PAGE, MR_READ, MR_NONE);
+  return rc == -EINVAL ? -EOPNOTSUPP : rc;
+}
+
+/* ---- either way ---------------------------------------------------------------- */
+
+static int allow_by_mprotect(uint8_t *at, size_t size, enum mr_access to) {
+  static const int rights[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE};
+  return mprotect(at, size, rights[to]) < 0 ? -errno : 0;
+}
+
+static int allow_run(struct mr_area *area, uint32_t first, uint32_t count, enum mr_access from,
+                     enum mr_access to) {
+  uint8_t *at = area->program + (size_t)first * MR_PAGE;
+  size_t size = (size_t)count * MR_PAGE;
+  if (from == MR_NONE && to == MR_NONE)
+    return 0;
+  /* Before it is done: an error may come after some pages have been mapped. */
+  if (to != MR_NONE)
+    memset(area->allowed + first, to, count);
+  int rc = area->way == MR_BY_USERFAULTFD ? allow_by_uffd(area, at, size, from, to)
+                                          : allow_by_mprotect(at, size, to);
+  if (rc == 0)
+    memset(area->allowed + first, to, count);
+  return rc;
+}
+
+int mr_area_allow(struct mr_area *area, uint32_t first, uint32_t count, enum mr_access access) {
+  if (first > area->pages || count > area->pages - first || access > MR_READ_WRITE)
+    return -EINVAL;
+  for (uint32_t end = first + count, run; first < end; first += run) {
+    enum mr_access from = (enum mr_access)area->allowed[first];
+    for (run = 1; first + run < end && area->allowed[first + run] == from;)
+      run++;
+    int rc = allow_run(area, first, run, from, access);
+    if (rc < 0)
+      return rc;
+  }
+  return 0;
+}
+
+/* ---- signals --------------------------------------------------------------------- */
+
+static struct mr_area *area_of(const uint8_t *address) {
+  for (int i = 0; i < MR_AREAS_MAX; i++) {
+    /* Acquire: pairs with the release that entered the finished area. */
+    struct mr_area *area = atomic_load_explicit(&all.areas[i], memory_order_acquire);
+    if (area != NULL && address >= area->program && address < area->program + bytes_of(area))
+      return area;
+  }
+  return NULL;
+}
+
+/* Not ours: as if we were not here. */
+static void pass_on(int signal, siginfo_t *info, void *context, enum mr_access_way way) {
+  const struct sigaction *before = &all.before[way];
+  bool sent = info->si_code <= 0, plain = !(before->sa_flags & SA_SIGINFO);
+  /* An access cannot be ignored: the kernel ends the process. */
+  if (plain && before->sa_handler == SIG_IGN && sent)
+    return;
+  if (plain && (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN)) {
+    /* An access is made again when we return, and then has the default action; a
+     * signal that somebody sent has to come again. */
+    sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    if (sent)
+      raise(signal);
+    return;
+  }
+  /* The end of on_signal undoes it, or the handler's own jump does. */
+  sigset_t mask = before->sa_mask, own;
+  sigemptyset(&own);
+  sigaddset(&own, signal);
+  pthread_sigmask(SIG_BLOCK, &mask, NULL);
+  if (before->sa_flags & SA_NODEFER && !sigismember(&mask, signal))
+    pthread_sigmask(SIG_UNBLOCK, &own, NULL);
+  if (plain)
+    before->sa_handler(signal);
+  else
+    before->sa_sigaction(signal, info, context);
+}
+
+static bool was_write(const ucontext_t *context, const struct mr_area *area, uint32_t page) {
+#if defined(__x86_64__)
+  (void)area;
+  (void)page;
+  return (context->uc_mcontext.gregs[REG_ERR] & 2) != 0;
+#else
+  (void)context;
+  return area->allowed[page] == MR_READ;
+#endif
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context) {
+  enum mr_access_way way = signal == SIGBUS ? MR_BY_USERFAULTFD : MR_BY_MPROTECT;
+  int error = errno;
+  const uint8_t *address = info->si_addr;
+  /* A signal that somebody sent has no address. */
+  struct mr_area *area = info->si_code > 0 ? area_of(address) : NULL;
+  int rc = -EFAULT;
+  /* A child has a copy of all this, but not the memory, and no part in the job. */
+  if (area != NULL && area->way == way && area->owner == getpid()) {
+    uint32_t page = (uint32_t)((size_t)(address - area->program) / MR_PAGE);
+    rc = area->fault(area->context, page, was_write(context, area, page));
+  }
+  if (rc < 0)
+    pass_on(signal, info, context, way);
+  errno = error;
+}
+
+static int handle(enum mr_access_way way) {
+  if (all.handles[way])
+    return 0;
+  struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+  sigemptyset(&action.sa_mask);
+  int signal = way == MR_BY_USERFAULTFD ? SIGBUS : SIGSEGV;
+  /* First, so that the handler finds it filled in. */
+  if (sigaction(signal, NULL, &all.before[way]) < 0 || sigaction(signal, &action, NULL) < 0)
+    return -errno;
+  all.handles[way] = true;
+  return 0;
+}
+
+/* ---- life -------------------------------------------------------------------------- */
+
+static int enter(struct mr_area *area) {
+  pthread_mutex_lock(&all.changing);
+  int rc = handle(area->way), i = 0;
+  while (i < MR_AREAS_MAX && atomic_load_explicit(&all.areas[i], memory_order_relaxed) != NULL)
+    i++;
+  if (rc == 0 && i == MR_AREAS_MAX)
+    rc = -EMFILE;
+  if (rc == 0)
+    /* Release: a handler that finds the area finds it finished. */
+    atomic_store_explicit(&all.areas[i], area, memory_order_release);
+  pthread_mutex_unlock(&all.changing);
+  return rc;
+}
+
+static void leave(struct mr_area *area) {
+  pthread_mutex_lock(&all.changing);
+  for (int i = 0; i < MR_AREAS_MAX; i++)
+    if (atomic_load_explicit(&all.areas[i], memory_order_relaxed) == area)
+      /* Relaxed: by contract no thread faults in it any more. */
+      atomic_store_explicit(&all.areas[i], NULL, memory_order_relaxed);
+  pthread_mutex_unlock(&all.changing);
+}
+
+static int map_views(struct mr_area *area, void *address) {
+  int fd = mr_sealed_memfd("maru-dsm", bytes_of(area));
+  if (fd < 0)
+    return fd;
+  int rights = area->way == MR_BY_MPROTECT ? PROT_NONE : PROT_READ | PROT_WRITE;
+  int place = address != NULL ? MAP_FIXED_NOREPLACE : 0;
+  area->runtime = mmap(NULL, bytes_of(area), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  area->program = mmap(address, bytes_of(area), rights, MAP_SHARED | place, fd, 0);
+  int error = errno;
+  close(fd);
+  if (area->runtime == MAP_FAILED)
+    area->runtime = NULL;
+  if (area->program == MAP_FAILED) {
+    area->program = NULL;
+    return -error;
+  }
+  /* A kernel that does not know the flag takes the address as a hint. */
+  if (address != NULL && area->program != address)
+    return -EEXIST;
+  return area->runtime != NULL ? 0 : -ENOMEM;
+}
+
+static int set_up(struct mr_area *area, void *address) {
+  int rc = map_views(area, address);
+  if (rc < 0)
+    return rc;
+  /* One page at a time is allowed or not; and a child could not be watched.  That
+   * the kernel knows no huge pages does no harm. */
+  madvise(area->program, bytes_of(area), MADV_NOHUGEPAGE);
+  madvise(area->runtime, bytes_of(area), MADV_NOHUGEPAGE);
+  madvise(area->program, bytes_of(area), MADV_DONTFORK);
+  if (area->way == MR_BY_USERFAULTFD)
+    rc = watch(area);
+  return rc < 0 ? rc : enter(area);
+}
+
+int mr_area_create(struct mr_area **area, enum mr_access_way way, void *address, uint32_t pages,
+                   mr_fault *fault, void *context) {
+  if (pages == 0 || pages > MR_PAGES_MAX || way >= MR_ACCESS_WAYS ||
+      sysconf(_SC_PAGESIZE) != MR_PAGE)
+    return -EINVAL;
+  struct mr_area *a = calloc(1, sizeof *a + pages);
+  if (a == NULL)
+    return -ENOMEM;
+  *a = (struct mr_area){.way = way,
+                        .owner = getpid(),
+                        .pages = pages,
+                        .uffd = -1,
+                        .fault = fault,
+                        .context = context};
+  int rc = set_up(a, address);
+  if (rc < 0) {
+    mr_area_destroy(a);
+    return rc;
+  }
+  *area = a;
+  return 0;
+}
+
+void mr_area_destroy(struct mr_area *area) {
+  leave(area);
+  if (area->program != NULL)
+    munmap(area->program, bytes_of(area));
+  if (area->runtime != NULL)
+    munmap(area->runtime, bytes_of(area));
+  if (area->uffd >= 0)
+    close(area->uffd);
+  free(area);
+}
+
+static int no_fault(void *context, uint32_t page, bool write) {
+  (void)context;
+  (void)page;
+  (void)write;
+  return -EFAULT;
+}
+
+/* All that is used is tried once; nobody touches the page. */
+int mr_access_probe(enum mr_access_way way) {
+  struct mr_area *area;
+  int rc = mr_area_create(&area, way, NULL, 1, no_fault, NULL);
+  if (rc < 0)
+    return rc;
+  rc = mr_area_allow(area, 0, 1, MR_READ);
+  if (rc == 0)
+    rc = mr_area_allow(area, 0, 1, MR_READ_WRITE);
+  if (rc == 0)
+    rc = mr_area_allow(area, 0, 1, MR_NONE);
+  mr_area_destroy(area);
+  return rc == -EINVAL ? -EOPNOTSUPP : rc;
+}

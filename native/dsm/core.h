@@ -1,0 +1,125 @@
+/* core.h: the protocol of the shared memory, as a function from events to
+ * actions (internal to libmaru-dsm).
+ *
+ * Home-based lazy release consistency.  Each page has a *home* node, whose
+ * copy receives everybody's changes.  A node that writes makes a twin first;
+ * where it releases, its *interval* ends: the diffs of what it wrote go
+ * home, and only when every home has acknowledged them does the release go on.
+ * So whoever hears of an interval finds its changes at the homes, a fetch
+ * never waits there, and a second acknowledgement (a backup's) is one more to
+ * count.  Where a node acquires, it learns the write notices of
+ * the intervals that happened before, and the pages they name become
+ * invalid, unless its copy is as new.  Programs whose conflicting accesses are
+ * all ordered by the operations below see sequential consistency.
+ *
+ * A page's *version* is how many diffs its home has received.  A copy knows the
+ * version it was fetched at; a diff goes home with it.  If others' changes came
+ * to the home since, or the home itself is writing the page, the home asks for
+ * the diff again with byte masks, and the writer sends them at once from
+ * then on until it is alone again.
+ *
+ * Locks and the like live at their managers: object `id` at node id % nodes.
+ * A release carries the write notices that the manager lacks, a grant those
+ * that the acquirer lacks.
+ *
+ * Intervals that every node has acquired (the *floor*) are dropped.  How far all
+ * are, they find in rounds that travel on requests and grants: a round is the set of
+ * the nodes that are in it and the least that those had acquired when they entered.  Who
+ * hears of one enters it; who finds all in it raises the floor and begins the next.  So
+ * the floor rises while every node hears, by whatever way, from every other: at a
+ * barrier, or where only neighbours ever meet.  A log grows while some node synchronises with
+ * nobody, and at a node that only posts and is never answered.  Cost: such a message
+ * has three numbers a node, and its work grows as the nodes, not faster.
+ *
+ * One thread of a node computes: a node has at most one request at a time.
+ * Events are the functions below; actions are calls of the sink, made before the
+ * function returns, in the order in which they take effect.  A sink must not call
+ * back into the core.  No I/O, no clock; memory is allocated at creation, and
+ * while running only for write notices and longer messages.  A core is a
+ * value: it may be dropped between any two events.
+ *
+ * Channels between two nodes deliver in order, once each, or not at all.  Every
+ * message bears the sender's epoch and incarnation; one of another epoch or
+ * incarnation than expected is dropped.  Thread-safety: none; the owner calls
+ * one function at a time.
+ */
+#ifndef MARU_DSM_CORE_H
+#define MARU_DSM_CORE_H
+
+#include "manager.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define MR_NODES_MAX 1024u
+#define MR_PAGES_MAX (UINT32_MAX / 2)
+#define MR_OBJECTS_MAX (UINT32_MAX / 2)
+
+/* What the computing thread may do with a page without asking. */
+enum mr_access { MR_NONE, MR_READ, MR_READ_WRITE };
+
+struct mr_core_sink {
+  /* `message` is valid during the call.  `to` is another node. */
+  void (*send)(void *context, uint16_t to, const void *message, size_t length);
+  /* From now on the computing thread may do that much, and no more. */
+  void (*protect)(void *context, uint32_t page, enum mr_access access);
+  /* The node's request is done. */
+  void (*done)(void *context, int64_t result);
+  /* The core has stopped: a program's error or a broken promise of a
+   * peer.  `why` is one line, valid as long as the core. */
+  void (*failed)(void *context, int error, const char *why);
+};
+
+struct mr_core_config {
+  uint16_t nodes, me;
+  uint32_t pages;
+  uint32_t home_run; /* so many pages in a row have one home; then the next node's turn */
+  uint32_t objects;  /* ids below it */
+  uint32_t epoch;
+  const uint32_t *incarnations; /* one per node */
+  /* pages × 4096 bytes each, all zero, 64-byte aligned; the caller's, until the
+   * core is destroyed.  `memory` is what protect speaks of; the core
+   * reads and writes it whatever the computing thread may.  `twins` is used only where
+   * a page is being written: sparse memory will do. */
+  uint8_t *memory, *twins;
+  const struct mr_core_sink *sink;
+  void *context;
+};
+
+/* How much of what; for reports and for what a protocol should cost. */
+struct mr_core_counters {
+  uint64_t fetches, diffs, masked, asked_for_masks, invalidations;
+  uint64_t intervals, notices, requests, dropped;
+  uint64_t messages, bytes; /* sent */
+};
+
+struct mr_core;
+
+/* -EINVAL, -ENOMEM. */
+int mr_core_create(struct mr_core **core, const struct mr_core_config *config);
+void mr_core_destroy(struct mr_core *core);
+
+/* The computing thread needs to read, or to write, a page.  0: done has been or
+ * will be called.  Here and below: -EBUSY: the last request is not done;
+ * -EINVAL: no such page, operation or object; -ECANCELED: the core has stopped, before or in
+ * this very call: done is not called any more. */
+int mr_core_read(struct mr_core *core, uint32_t page);
+int mr_core_write(struct mr_core *core, uint32_t page);
+
+/* A synchronisation operation on object `id`.  MR_CONDITION: `argument` is the id of
+ * a lock that this node holds; done when the node has been signalled and holds the lock again. */
+int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument);
+
+/* A message arrived from node `from`.  0; -ESTALE: of another epoch or
+ * incarnation, dropped; -EBADMSG: not a message of this protocol, nothing
+ * changed; -ECANCELED: as above. */
+int mr_core_message(struct mr_core *core, uint16_t from, const void *message, size_t length);
+
+/* What the computing thread may do with `page` now. */
+enum mr_access mr_core_access(const struct mr_core *core, uint32_t page);
+uint16_t mr_core_home(const struct mr_core *core, uint32_t page);
+const struct mr_core_counters *mr_core_counters(const struct mr_core *core);
+/* Intervals in the log now. */
+uint64_t mr_core_log_length(const struct mr_core *core);
+
+#endif

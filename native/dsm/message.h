@@ -1,0 +1,80 @@
+/* message.h: the messages between cores, as bytes (internal to libmaru-dsm).
+ *
+ * A header, then a body that the type defines.  Numbers are in host order: a
+ * job runs on one architecture.  Readers trust nothing: a short body ends in
+ * mr_reader.bad, never in a read beyond it.
+ */
+#ifndef MARU_DSM_MESSAGE_H
+#define MARU_DSM_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MR_MESSAGE_VERSION 1u
+
+enum mr_message_type {
+  MR_FETCH = 1,  /* subject: page; value: version of the copy; no body */
+  MR_PAGE_COPY,  /* subject: page; value: version; body: the page */
+  MR_DIFF,       /* subject: page; value: version of the copy; body: a packed diff */
+  MR_DIFF_KEPT,  /* subject: page; value: version since */
+  MR_DIFF_AGAIN, /* subject: page: send it with masks */
+  MR_SYNC,       /* subject: object; detail: operation; value: argument;
+                    body: vector time, progress, write notices */
+  MR_GRANT,      /* subject: object; detail: operation; value: result;
+                    body: vector time, progress, write notices */
+  MR_REFUSED,    /* subject: object; detail: operation; value: errno */
+  MR_MESSAGE_TYPES
+};
+/* Progress: what all have acquired; the number of the sender's round, who is in it (a
+ * bit per node, in whole words), what those have acquired at least (core.h). */
+
+struct mr_header {
+  uint8_t version;
+  uint8_t type;
+  uint16_t from;
+  uint32_t epoch;
+  uint32_t incarnation; /* the sender's */
+  uint32_t subject;
+  int64_t value;
+  uint32_t detail;
+  uint32_t length; /* of the body, in bytes */
+};
+
+struct mr_reader {
+  const uint8_t *at;
+  size_t left;
+  bool bad;
+};
+
+/* Copies the next `size` bytes; zeros, and bad, where there are not so many. */
+static inline void mr_take(struct mr_reader *reader, void *to, size_t size) {
+  if (size > reader->left) {
+    memset(to, 0, size);
+    reader->bad = true;
+    reader->left = 0;
+    return;
+  }
+  memcpy(to, reader->at, size);
+  reader->at += size;
+  reader->left -= size;
+}
+
+/* A message under construction; grows.  `failed` once memory was refused. */
+struct mr_writer {
+  uint8_t *bytes;
+  size_t length, capacity;
+  bool failed;
+};
+
+/* Room for `size` more bytes, counted as written; NULL when memory is refused. */
+void *mr_put_room(struct mr_writer *writer, size_t size);
+
+static inline void mr_put(struct mr_writer *writer, const void *from, size_t size) {
+  void *room = mr_put_room(writer, size);
+  if (room != NULL)
+    memcpy(room, from, size);
+}
+
+#endif

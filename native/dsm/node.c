@@ -1,0 +1,374 @@
+/* node.c: a node of a job (maru/dsm.h): the shell around the protocol core.
+ *
+ * The program's thread asks the core, in a call or in the handler of a fault,
+ * and waits until the core says done.  The *server* thread feeds the core with what other
+ * nodes send.  One mutex guards core and transport.  A fault cannot
+ * come while this thread holds it: neither core nor transport touch the program's view.
+ *
+ * There is one node in a process, as there is one set of signal handlers and one
+ * fixed address: hence the one static object.
+ */
+#define _GNU_SOURCE
+#include <maru/dsm.h>
+
+#include "access.h"
+#include "core.h"
+#include "diff.h"
+#include "shared.h"
+#include "transport.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <maru/wait.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* Far from where the system, the heap and the address sanitizer put things; the
+ * thread sanitizer allows few places. */
+#if defined(__SANITIZE_THREAD__)
+#define ADDRESS ((void *)UINT64_C(0x004000000000))
+#else
+#define ADDRESS ((void *)UINT64_C(0x300000000000))
+#endif
+#define DEFAULT_MIB 256u
+#define MOST_MIB (UINT64_C(1) << 20)
+#define HOME_RUN 16u
+#define JOIN_SECONDS 30
+#define EPOCH 1u
+#define JOB_NODES_MAX 256u
+
+enum { STATUS_USAGE = 64, STATUS_UNAVAILABLE = 69, STATUS_INTERNAL = 70, STATUS_LOST = 75 };
+
+/* Objects of the core, by kind. */
+enum {
+  LOCKS = 0,
+  BARRIERS = MARU_DSM_IDS,
+  COUNTERS = 2 * MARU_DSM_IDS,
+  LEAVING = 3 * MARU_DSM_IDS
+};
+
+#define WAITING 0u
+#define DONE MARU_WAIT_STEP
+
+static struct {
+  pthread_mutex_t lock;
+  struct mr_core *core;
+  struct mr_area *area;
+  struct mr_transport *transport; /* NULL: the only node */
+  pthread_t server;
+  struct maru_wait_policy policy; /* the program's thread's */
+  _Atomic uint32_t done;
+  int64_t result;
+  pid_t owner;
+  uint16_t nodes, me;
+  uint16_t up; /* peers that have not left */
+  bool leaving;
+  size_t used, size; /* bytes of shared memory */
+  uint8_t *twins;
+} node = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- the end ------------------------------------------------------------------ */
+
+/* One line in one write, whatever other threads do; then nothing of the program's
+ * runs any more. */
+__attribute__((format(printf, 2, 3))) static _Noreturn void die(int status, const char *format,
+                                                                ...) {
+  char line[256];
+  int length = snprintf(line, sizeof line, "maru: node %u: ", node.me);
+  va_list arguments;
+  va_start(arguments, format);
+  length += vsnprintf(line + length, sizeof line - 1 - (size_t)length, format, arguments);
+  va_end(arguments);
+  length = length < (int)sizeof line - 1 ? length : (int)sizeof line - 2;
+  line[length++] = '\n';
+  (void)!write(STDERR_FILENO, line, (size_t)length);
+  _exit(status);
+}
+
+/* ---- what the core does ---------------------------------------------------------- */
+
+static void on_send(void *context, uint16_t to, const void *message, size_t length) {
+  (void)context;
+  int rc = mr_transport_send(node.transport, to, message, length);
+  if (rc < 0)
+    die(STATUS_INTERNAL, "cannot send %zu bytes to node %u: %s", length, to, strerror(-rc));
+}
+
+static void on_protect(void *context, uint32_t page, enum mr_access access) {
+  (void)context;
+  int rc = mr_area_allow(node.area, page, 1, access);
+  if (rc < 0)
+    die(STATUS_INTERNAL, "cannot set the rights of page %u: %s%s", page, strerror(-rc),
+        rc == -ENOMEM ? " (vm.max_map_count?)" : "");
+}
+
+static void on_done(void *context, int64_t result) {
+  (void)context;
+  node.result = result;
+  maru_notify_store(&node.done, DONE);
+}
+
+static void on_failed(void *context, int error, const char *why) {
+  (void)context;
+  die(STATUS_INTERNAL, "%s: %s", why, strerror(-error));
+}
+
+static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed};
+
+/* ---- requests of the program's thread ---------------------------------------------- */
+
+static void begin(void) {
+  pthread_mutex_lock(&node.lock);
+  /* Relaxed: who changes it next holds the mutex. */
+  atomic_store_explicit(&node.done, WAITING, memory_order_relaxed);
+}
+
+static int64_t await(int rc) {
+  pthread_mutex_unlock(&node.lock);
+  if (rc < 0)
+    die(STATUS_INTERNAL, "a request was refused: %s%s", strerror(-rc),
+        rc == -EBUSY ? " (a second thread uses the shared memory)" : "");
+  while (maru_wait(&node.done, DONE, ~MARU_WAIT_ARMED, &node.policy, MARU_WAIT_FOREVER) < 0)
+    ;
+  return node.result;
+}
+
+static int64_t request(enum mr_op op, uint32_t id, int64_t argument) {
+  if (node.core == NULL)
+    die(STATUS_USAGE, "maru_dsm_init was not called");
+  if (node.owner != getpid())
+    /* It would write into the node's connections. */
+    die(STATUS_USAGE, "a child process cannot use the node's shared memory");
+  begin();
+  return await(mr_core_sync(node.core, op, id, argument));
+}
+
+static uint32_t checked(uint32_t id) {
+  if (id >= MARU_DSM_IDS)
+    die(STATUS_USAGE, "id %u: ids are below %u", id, MARU_DSM_IDS);
+  return id;
+}
+
+static int on_fault(void *context, uint32_t page, bool write) {
+  (void)context;
+  begin();
+  await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page));
+  return 0;
+}
+
+uint32_t maru_dsm_node(void) { return node.me; }
+uint32_t maru_dsm_nodes(void) { return node.nodes; }
+
+void maru_dsm_lock(uint32_t id) { request(MR_LOCK, LOCKS + checked(id), 0); }
+void maru_dsm_unlock(uint32_t id) { request(MR_UNLOCK, LOCKS + checked(id), 0); }
+void maru_dsm_barrier(uint32_t id) { request(MR_BARRIER, BARRIERS + checked(id), node.nodes); }
+
+int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta) {
+  return request(MR_FETCH_ADD, COUNTERS + checked(id), delta);
+}
+
+void *maru_dsm_alloc(size_t size) {
+  /* What has a page's size gets pages of its own. */
+  size_t unit = size >= MR_PAGE ? MR_PAGE : 64, at = (node.used + unit - 1) & ~(unit - 1);
+  if (node.area == NULL || at > node.size || size > node.size - at)
+    return NULL;
+  node.used = at + size;
+  return mr_area_program(node.area) + at;
+}
+
+/* ---- the server ----------------------------------------------------------------------- */
+
+static void on_message(void *context, uint16_t from, const void *message, size_t length) {
+  (void)context;
+  int rc = mr_core_message(node.core, from, message, length);
+  if (rc < 0 && rc != -ESTALE)
+    die(STATUS_INTERNAL, "node %u sent what is no message of this protocol", from);
+}
+
+static void on_down(void *context, uint16_t from, bool farewell) {
+  (void)context;
+  if (!farewell && !node.leaving)
+    die(STATUS_LOST, "lost node %u; the job cannot go on", from);
+  node.up--;
+}
+
+static const struct mr_transport_sink transport_sink = {on_message, on_down};
+
+/* Until every peer has left. */
+static void *serve(void *unused) {
+  for (bool up = true; up;) {
+    mr_transport_wait(node.transport);
+    pthread_mutex_lock(&node.lock);
+    if (mr_transport_serve(node.transport, &transport_sink, NULL) < 0)
+      die(STATUS_INTERNAL, "no memory for what other nodes send");
+    up = node.up > 0;
+    pthread_mutex_unlock(&node.lock);
+  }
+  return unused;
+}
+
+static void start_server(void) {
+  sigset_t every, before;
+  sigfillset(&every);
+  /* Signals are for the program's thread. */
+  pthread_sigmask(SIG_SETMASK, &every, &before);
+  int rc = pthread_create(&node.server, NULL, serve, NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (rc != 0)
+    die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(rc));
+}
+
+/* ---- joining ----------------------------------------------------------------------------- */
+
+/* A whole number of the environment, `otherwise` if it is not set. */
+static uint64_t number(const char *name, uint64_t otherwise, uint64_t least, uint64_t most) {
+  const char *text = getenv(name);
+  if (text == NULL)
+    return otherwise;
+  char *end;
+  errno = 0;
+  unsigned long long value = strtoull(text, &end, 10);
+  if (errno != 0 || end == text || *end != 0 || *text == '-' || value < least || value > most)
+    die(STATUS_USAGE, "%s is '%s'; a number from %llu to %llu is needed", name, text,
+        (unsigned long long)least, (unsigned long long)most);
+  return value;
+}
+
+static const char *needed(const char *name) {
+  const char *text = getenv(name);
+  if (text == NULL)
+    die(STATUS_USAGE, "%s is not set; start jobs with 'maru launch'", name);
+  return text;
+}
+
+/* "ADDRESS:PORT,..." one per node. */
+static void read_addresses(struct sockaddr_in *addresses, uint16_t nodes) {
+  const char *text = needed("MARU_DSM_ADDRESSES");
+  for (uint16_t i = 0; i < nodes; i++) {
+    char host[INET_ADDRSTRLEN];
+    unsigned port;
+    int used = 0;
+    if (sscanf(text, "%15[0-9.]:%u%n", host, &port, &used) != 2 || port > UINT16_MAX ||
+        inet_pton(AF_INET, host, &addresses[i].sin_addr) != 1 ||
+        text[used] != (i + 1 < nodes ? ',' : 0))
+      die(STATUS_USAGE, "MARU_DSM_ADDRESSES does not hold %u addresses", nodes);
+    addresses[i].sin_family = AF_INET;
+    addresses[i].sin_port = htons((uint16_t)port);
+    text += used + 1;
+  }
+}
+
+static void read_secret(uint8_t *secret) {
+  const char *text = needed("MARU_DSM_SECRET");
+  for (int i = 0; i < MR_SECRET; i++)
+    if (strlen(text) != 2 * MR_SECRET || sscanf(text + 2 * i, "%2hhx", &secret[i]) != 1)
+      die(STATUS_USAGE, "MARU_DSM_SECRET is not a secret of %d bytes", MR_SECRET);
+  /* The program's children need not know it. */
+  unsetenv("MARU_DSM_SECRET");
+}
+
+static void join(uint32_t *incarnations) {
+  static struct sockaddr_in addresses[JOB_NODES_MAX];
+  struct mr_job job = {.nodes = node.nodes, .me = node.me, .addresses = addresses, .epoch = EPOCH};
+  job.listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
+  if (job.listener == 0)
+    needed("MARU_DSM_LISTENER");
+  read_addresses(addresses, node.nodes);
+  read_secret(job.secret);
+  if (getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
+    die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
+  int rc = mr_transport_join(&node.transport, &job, incarnations, JOIN_SECONDS);
+  if (rc < 0)
+    die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
+}
+
+/* The way asked for, or the best that works. */
+static enum mr_access_way choose_way(void) {
+  const char *asked = getenv("MARU_DSM_ACCESS");
+  int rc = -EINVAL;
+  for (int way = 0; way < MR_ACCESS_WAYS; way++) {
+    const char *name = mr_access_way_name((enum mr_access_way)way);
+    if (asked != NULL && strcmp(asked, name) != 0)
+      continue;
+    rc = mr_access_probe((enum mr_access_way)way);
+    if (rc == 0)
+      return (enum mr_access_way)way;
+  }
+  if (rc == -EINVAL)
+    die(STATUS_USAGE, "MARU_DSM_ACCESS is '%s'; known: userfaultfd, mprotect", asked);
+  die(STATUS_UNAVAILABLE, "accesses to memory cannot be seen here%s%s: %s",
+      asked != NULL ? " by " : "", asked != NULL ? asked : "", strerror(-rc));
+}
+
+static void map_memory(void) {
+  uint32_t pages = (uint32_t)(node.size / MR_PAGE);
+  int rc = mr_area_create(&node.area, choose_way(), ADDRESS, pages, on_fault, NULL);
+  if (rc < 0)
+    die(STATUS_UNAVAILABLE, "cannot map %zu MiB at %p: %s", node.size >> 20, ADDRESS,
+        strerror(-rc));
+  node.twins = mmap(NULL, node.size, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (node.twins == MAP_FAILED)
+    die(STATUS_UNAVAILABLE, "no room for twins: %s", strerror(errno));
+}
+
+static void create_core(const uint32_t *incarnations) {
+  struct mr_core_config config = {.nodes = node.nodes,
+                                  .me = node.me,
+                                  .pages = (uint32_t)(node.size / MR_PAGE),
+                                  .home_run = HOME_RUN,
+                                  .objects = LEAVING + 1,
+                                  .epoch = EPOCH,
+                                  .incarnations = incarnations,
+                                  .memory = mr_area_runtime(node.area),
+                                  .twins = node.twins,
+                                  .sink = &core_sink};
+  int rc = mr_core_create(&node.core, &config);
+  if (rc < 0)
+    die(STATUS_UNAVAILABLE, "cannot begin: %s", strerror(-rc));
+}
+
+void maru_dsm_init(void) {
+  static uint32_t incarnations[JOB_NODES_MAX];
+  if (node.core != NULL)
+    die(STATUS_USAGE, "maru_dsm_init was called twice");
+  node.owner = getpid();
+  node.nodes = (uint16_t)number("MARU_DSM_NODES", 1, 1, JOB_NODES_MAX);
+  node.me = (uint16_t)number("MARU_DSM_NODE", 0, 0, node.nodes - 1u);
+  node.up = (uint16_t)(node.nodes - 1);
+  node.size = (size_t)number("MARU_DSM_MIB", DEFAULT_MIB, 1, MOST_MIB) << 20;
+  maru_wait_policy_init(&node.policy, MARU_WAIT_ADAPTIVE);
+  map_memory();
+  if (node.nodes > 1)
+    join(incarnations);
+  create_core(incarnations);
+  if (node.nodes > 1)
+    start_server();
+}
+
+void maru_dsm_exit(void) {
+  request(MR_BARRIER, LEAVING, node.nodes);
+  if (node.nodes > 1) {
+    pthread_mutex_lock(&node.lock);
+    node.leaving = true;
+    if (mr_transport_farewell(node.transport) < 0)
+      die(STATUS_INTERNAL, "no memory to say farewell");
+    pthread_mutex_unlock(&node.lock);
+    pthread_join(node.server, NULL);
+    mr_transport_close(node.transport);
+    node.transport = NULL;
+  }
+  mr_core_destroy(node.core);
+  node.core = NULL;
+  mr_area_destroy(node.area);
+  node.area = NULL;
+  munmap(node.twins, node.size);
+  node.used = 0;
+}

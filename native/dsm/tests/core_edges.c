@@ -1,0 +1,635 @@
+/* Description: what a core refuses, what its log keeps, how many messages its
+ * operations cost, and that no message from outside makes it do what it must not.
+ */
+#include "world.h"
+
+#include "../message.h"
+#include "check.h"
+
+#define FUZZ 3000u
+
+static struct world world;
+
+static void open_world(uint16_t nodes, uint32_t pages, uint64_t seed, bool stumble) {
+  struct shape shape = {
+      .nodes = nodes, .pages = pages, .home_run = 1, .objects = 16, .stumble = stumble};
+  world_create(&world, &shape, seed);
+}
+
+static struct program *code(int node) { return &world.nodes[node].program; }
+
+/* ---- refusals ---------------------------------------------------------------- */
+
+static void bad_configurations(void) {
+  struct mr_core *core;
+  static uint32_t incarnations[2];
+  struct mr_core_config good = {
+      .nodes = 2, .pages = 1, .home_run = 1, .objects = 1, .incarnations = incarnations};
+  struct mr_core_config bad = good;
+  bad.me = 2;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.pages = 0;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.nodes = MR_NODES_MAX + 1;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.home_run = 0;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.objects = UINT32_MAX;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.twins = (uint8_t *)(uintptr_t)32;
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  CHECK_EQUAL(mr_core_create(&core, &good), 0);
+  mr_core_destroy(core);
+}
+
+static void bad_requests(void) {
+  open_world(2, 2, 1, false);
+  struct mr_core *core = world.nodes[0].core;
+  CHECK_EQUAL(mr_core_read(core, 2), -EINVAL);
+  CHECK_EQUAL(mr_core_write(core, UINT32_MAX), -EINVAL);
+  CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 16, 0), -EINVAL);
+  CHECK_EQUAL(mr_core_sync(core, MR_OPS, 0, 0), -EINVAL);
+  CHECK_EQUAL(mr_core_sync(core, MR_CONDITION, 1, 16), -EINVAL);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 1, 0), 0); /* managed elsewhere */
+  CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 1, 0), -EBUSY);
+  CHECK_EQUAL(mr_core_read(core, 0), -EBUSY);
+  world_destroy(&world);
+}
+
+/* A misuse stops the node that did it, with the reason, wherever the manager is. */
+static void misuse(const struct instruction *first, const struct instruction *second, int error) {
+  for (uint16_t node = 0; node < 2; node++) {
+    open_world(2, 2, 1, true);
+    emit(code(node), *first);
+    emit(code(node), *second);
+    world_run(&world);
+    CHECK_EQUAL(world.failure, error);
+    CHECK_EQUAL(mr_core_read(world.nodes[node].core, 0), -ECANCELED);
+    CHECK_EQUAL(mr_core_message(world.nodes[node].core, (uint16_t)(1 - node), "", 0), -ECANCELED);
+    world_destroy(&world);
+  }
+}
+
+static void misuses(void) {
+  struct instruction lock = lock_of(0), unlock = unlock_of(0), other = unlock_of(2),
+                     post = sync_of(MR_POST, 0, 1), none = sync_of(MR_BARRIER, 2, 0),
+                     many = sync_of(MR_BARRIER, 2, 3), minus = sync_of(MR_POST, 2, -1);
+  misuse(&lock, &other, -EPERM);
+  misuse(&unlock, &lock, -EPERM);
+  misuse(&lock, &lock, -EBUSY);
+  misuse(&lock, &post, -EINVAL);
+  misuse(&lock, &none, -EINVAL);
+  misuse(&lock, &many, -EINVAL);
+  misuse(&lock, &minus, -EINVAL);
+}
+
+/* ---- the log -------------------------------------------------------------------- */
+
+/* Nodes that exchange one lock and never meet at a barrier: every interval is
+ * acquired by all in time, and is dropped. */
+static void trimmed(void) {
+  enum { TURNS = 400 };
+  open_world(3, 2, 5, false);
+  uint64_t most = 0, intervals = 0;
+  for (int node = 0; node < 3; node++)
+    for (int n = 0; n < TURNS; n++) {
+      emit(code(node), lock_of(n % 3));
+      emit(code(node), read_of(0, 64u * (uint32_t)(n % 3), 8));
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 64u * (uint32_t)(n % 3), 8));
+      emit(code(node), unlock_of(n % 3));
+    }
+  while (world_step(&world))
+    for (int node = 0; node < 3; node++) {
+      uint64_t length = mr_core_log_length(world.nodes[node].core);
+      most = length > most ? length : most;
+    }
+  for (int node = 0; node < 3; node++) {
+    CHECK(world.nodes[node].ended);
+    intervals += mr_core_counters(world.nodes[node].core)->intervals;
+  }
+  CHECK_EQUAL(intervals, 3 * TURNS);
+  /* How far nodes may be apart is the schedule's choice, but it is not the whole run. */
+  CHECK(most < 3 * TURNS / 4);
+  world_destroy(&world);
+}
+
+/* The longest log while `turns` times every node counts up under lock n, then n + 1:
+ * only neighbours ever meet, a node alone itself. */
+static uint64_t ring(uint16_t nodes, int turns) {
+  uint64_t longest = 0;
+  open_world(nodes, nodes, 3, false);
+  for (uint16_t node = 0; node < nodes; node++) {
+    world.weights[node] = 1;
+    for (uint16_t to = 0; to < nodes; to++)
+      world.channels[node][to].weight = 1;
+    for (int n = 0; n < 2 * turns; n++) {
+      uint32_t lock = (node + n % 2u) % nodes;
+      emit(code(node), lock_of(lock));
+      emit(code(node), read_of(0, 64 * lock, 8));
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 64 * lock, 8));
+      emit(code(node), unlock_of(lock));
+    }
+  }
+  /* Who has ended hears nothing any more. */
+  for (bool all = true; all && world_step(&world);)
+    for (uint16_t node = 0; node < nodes; node++) {
+      uint64_t length = mr_core_log_length(world.nodes[node].core);
+      longest = length > longest ? length : longest;
+      all = all && !world.nodes[node].ended;
+    }
+  world_run(&world);
+  world_destroy(&world);
+  return longest;
+}
+
+static void neighbours(void) {
+  for (uint16_t nodes = 1; nodes <= WORLD_NODES; nodes++)
+    CHECK(ring(nodes, 300) <= 4u * nodes * nodes);
+}
+
+/* The home wrote what was there already, another node wrote elsewhere in the page
+ * meanwhile: the home has changed nothing, and tells of nothing. */
+static void home_changes_nothing(void) {
+  open_world(2, 1, 1, false);
+  emit(code(0), set_of(0, 0));
+  emit(code(0), write_of(0, 0, 8));
+  emit(code(0), sync_of(MR_WAIT, 0, 0));
+  emit(code(0), sync_of(MR_BARRIER, 1, 2));
+  emit(code(1), set_of(0, 9));
+  emit(code(1), write_of(0, 256, 8));
+  /* The home writes first. */
+  while (world.nodes[0].mapped[0] != MR_READ_WRITE)
+    CHECK(world_step(&world));
+  emit(code(1), sync_of(MR_POST, 0, 1));
+  emit(code(1), sync_of(MR_BARRIER, 1, 2));
+  world.nodes[1].ended = false;
+  world_run(&world);
+  CHECK_EQUAL(mr_core_counters(world.nodes[0].core)->intervals, 0);
+  CHECK_EQUAL(mr_core_counters(world.nodes[1].core)->intervals, 1);
+  CHECK_EQUAL(mr_core_counters(world.nodes[1].core)->masked, 1);
+  world_destroy(&world);
+}
+
+/* ---- what it costs ---------------------------------------------------------------- */
+
+static uint64_t messages(void) {
+  uint64_t sum = 0;
+  for (uint16_t node = 0; node < world.shape.nodes; node++)
+    sum += mr_core_counters(world.nodes[node].core)->messages;
+  return sum;
+}
+
+static void costs_of(uint16_t nodes) {
+  uint64_t seed = nodes, n = nodes;
+  /* A lock managed elsewhere: ask, grant, give back. */
+  open_world(nodes, n, seed, false);
+  emit(code(0), lock_of(1));
+  emit(code(0), unlock_of(1));
+  world_run(&world);
+  CHECK_EQUAL(messages(), 3);
+  world_destroy(&world);
+  /* A barrier: there and back for all but the manager; a dirty page: diff and
+   * acknowledgement; a page that has become invalid: request and copy. */
+  open_world(nodes, n, seed, false);
+  for (int node = 0; node < nodes; node++) {
+    emit(code(node), set_of(0, 5));
+    emit(code(node), write_of(0, MR_PAGE * ((uint32_t)(node + 1) % nodes), 4));
+    emit(code(node), sync_of(MR_BARRIER, 0, nodes));
+    emit(code(node), read_of(0, MR_PAGE * ((uint32_t)(node + 2) % nodes), 4));
+  }
+  world_run(&world);
+  uint64_t fetched = nodes > 2 ? 2 * n : 0; /* of two nodes each reads its own home's page */
+  CHECK_EQUAL(messages(), 2 * (n - 1) + 2 * n + fetched);
+  world_destroy(&world);
+}
+
+/* ---- forged ------------------------------------------------------------------------ */
+
+struct forged {
+  struct mr_header header;
+  uint8_t body[512];
+};
+
+/* A message of node 1's. */
+static struct forged forged(enum mr_message_type type, uint32_t subject, int64_t value,
+                            uint32_t detail) {
+  return (struct forged){.header = {.version = MR_MESSAGE_VERSION,
+                                    .type = (uint8_t)type,
+                                    .from = 1,
+                                    .epoch = 7,
+                                    .incarnation = 101,
+                                    .subject = subject,
+                                    .value = value,
+                                    .detail = detail}};
+}
+
+static void put(struct forged *message, const void *bytes, size_t size) {
+  CHECK(message->header.length + size <= sizeof message->body);
+  memcpy(message->body + message->header.length, bytes, size);
+  message->header.length += (uint32_t)size;
+}
+
+static void put_numbers(struct forged *message, uint64_t first, uint64_t second) {
+  put(message, &first, sizeof first);
+  put(message, &second, sizeof second);
+}
+
+/* A floor, and a round of whom the bits of `in` name. */
+static void put_progress(struct forged *message, uint64_t floor, uint64_t round, uint64_t in) {
+  put_numbers(message, floor, 0);
+  put_numbers(message, round, in);
+  put_numbers(message, 0, 0);
+}
+
+/* Interval `number` of node 1 wrote `page`. */
+static void put_interval(struct forged *message, uint64_t number, uint32_t page, uint64_t version) {
+  uint16_t node = 1;
+  uint32_t count = 1;
+  put(message, &node, sizeof node);
+  put(message, &number, sizeof number);
+  put(message, &count, sizeof count);
+  put(message, &page, sizeof page);
+  put(message, &version, sizeof version);
+}
+
+static int deliver(const struct forged *message) {
+  return mr_core_message(world.nodes[0].core, message->header.from, message,
+                         sizeof message->header + message->header.length);
+}
+
+/* Times of two nodes. */
+static struct forged request(enum mr_op op, uint32_t id, uint64_t of0, uint64_t of1) {
+  struct forged message = forged(MR_SYNC, id, 0, op);
+  put_numbers(&message, of0, of1);
+  put_progress(&message, 0, 0, 2);
+  return message;
+}
+
+/* ---- many nodes --------------------------------------------------------------------- */
+
+#define MANY 130u
+
+static void count_send(void *context, uint16_t to, const void *message, size_t length) {
+  (void)to;
+  (void)message;
+  (void)length;
+  ++*(uint32_t *)context;
+}
+static void no_protect(void *context, uint32_t page, enum mr_access access) {
+  (void)context;
+  (void)page;
+  (void)access;
+}
+static void no_result(void *context, int64_t result) {
+  (void)context;
+  (void)result;
+}
+static void no_failure(void *context, int error, const char *why) {
+  (void)context;
+  (void)error;
+  fprintf(stderr, "%s\n", why);
+  CHECK(!"a core may stop");
+}
+
+/* A store that comes just before the page is protected is part of the interval. */
+struct late {
+  uint8_t *page;
+  bool seen;
+};
+
+static void store_late(void *context, uint32_t page, enum mr_access access) {
+  struct late *late = context;
+  if (page == 1 && access == MR_READ)
+    late->page[100] = 9;
+}
+
+static void look_for_it(void *context, uint16_t to, const void *message, size_t length) {
+  static struct mr_diff diff;
+  static alignas(64) uint8_t page[MR_PAGE];
+  struct late *late = context;
+  const struct mr_header *header = message;
+  CHECK_EQUAL(to, 1);
+  CHECK_EQUAL(header->type, MR_DIFF);
+  CHECK_EQUAL(mr_diff_unpack(&diff, header + 1, length - sizeof *header), 0);
+  mr_diff_code(MR_DIFF_SCALAR)->apply(&diff, page);
+  CHECK(page[0] == 1 && page[100] == 9);
+  late->seen = true;
+}
+
+static void late_store(void) {
+  static const struct mr_core_sink sink = {look_for_it, store_late, no_result, no_failure};
+  static alignas(64) uint8_t memory[2 * MR_PAGE], twins[2 * MR_PAGE];
+  static uint32_t incarnations[2];
+  struct late late = {.page = memory + MR_PAGE};
+  struct mr_core *core;
+  struct mr_core_config config = {.nodes = 2,
+                                  .pages = 2,
+                                  .home_run = 1,
+                                  .objects = 1,
+                                  .incarnations = incarnations,
+                                  .memory = memory,
+                                  .twins = twins,
+                                  .sink = &sink,
+                                  .context = &late};
+  CHECK_EQUAL(mr_core_create(&core, &config), 0);
+  CHECK_EQUAL(mr_core_write(core, 1), 0);
+  memory[MR_PAGE] = 1;
+  CHECK_EQUAL(mr_core_sync(core, MR_POST, 0, 1), 0);
+  CHECK(late.seen);
+  mr_core_destroy(core);
+}
+
+/* All others arrive at the barrier that node 0 manages: they have acquired `acquired`
+ * intervals of its, and are in `round`. */
+static void arrive(struct mr_core *core, uint64_t acquired, uint64_t round) {
+  for (uint16_t node = 1; node < MANY; node++) {
+    struct {
+      struct mr_header header;
+      uint64_t time[MANY], floor[MANY], round, in[3], least[MANY];
+    } message = {.header = forged(MR_SYNC, 0, MANY, MR_BARRIER).header};
+    message.header.from = node;
+    message.header.incarnation = 0;
+    message.header.length = sizeof message - sizeof message.header;
+    message.time[0] = message.least[0] = acquired;
+    message.round = round;
+    message.in[node / 64] = UINT64_C(1) << node % 64;
+    CHECK_EQUAL(mr_core_message(core, node, &message, sizeof message), 0);
+  }
+}
+
+/* One word of bits is not enough for them. */
+static void many_nodes(void) {
+  static const struct mr_core_sink sink = {count_send, no_protect, no_result, no_failure};
+  static alignas(64) uint8_t memory[MR_PAGE], twins[MR_PAGE];
+  static uint32_t incarnations[MANY];
+  uint32_t sent = 0;
+  struct mr_core *core;
+  struct mr_core_config config = {.nodes = MANY,
+                                  .pages = 1,
+                                  .home_run = 1,
+                                  .objects = 1,
+                                  .epoch = 7,
+                                  .incarnations = incarnations,
+                                  .memory = memory,
+                                  .twins = twins,
+                                  .sink = &sink,
+                                  .context = &sent};
+  CHECK_EQUAL(mr_core_create(&core, &config), 0);
+  CHECK_EQUAL(mr_core_write(core, 0), 0);
+  memory[0] = 1;
+  for (uint64_t round = 0; round < 3; round++) {
+    CHECK_EQUAL(mr_core_sync(core, MR_BARRIER, 0, MANY), 0);
+    /* In round 0 and 1 they do not have the interval yet, or entered before they did. */
+    arrive(core, round > 1, round);
+    CHECK_EQUAL(mr_core_log_length(core), round < 2);
+    CHECK_EQUAL(sent, (round + 1) * (MANY - 1));
+  }
+  mr_core_destroy(core);
+}
+
+static struct forged grant(enum mr_op op, uint32_t id, uint64_t of0, uint64_t of1) {
+  struct forged message = forged(MR_GRANT, id, 0, op);
+  put_numbers(&message, of0, of1);
+  put_progress(&message, 0, 0, 2);
+  return message;
+}
+
+/* Two nodes; what is forged comes to node 0, which may be asking for something. */
+static struct mr_core *victim(bool asks, enum mr_op op, uint32_t id, int64_t argument) {
+  open_world(2, 4, 1, true);
+  if (asks) {
+    world.nodes[0].waits = true;
+    CHECK_EQUAL(mr_core_sync(world.nodes[0].core, op, id, argument), 0);
+  }
+  return world.nodes[0].core;
+}
+
+static void refused(const struct forged *message, int rc, int failure) {
+  CHECK_EQUAL(deliver(message), rc);
+  CHECK_EQUAL(world.failure, failure);
+  world_destroy(&world);
+}
+
+static void forged_requests(void) {
+  struct forged message = request(MR_FETCH_ADD, 0, 0, 1);
+  victim(false, 0, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* a release without its notices */
+  message = request(MR_LOCK, 0, 1, 0);
+  victim(false, 0, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* it knows an interval that I never had */
+  message = request(MR_FETCH_ADD, 0, 0, 2);
+  put_interval(&message, 2, 1, 1);
+  victim(false, 0, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* one is missing between */
+  message = request(MR_FETCH_ADD, 0, 0, 1);
+  put_interval(&message, 1, 1, 1);
+  put_interval(&message, 1, 1, 2);
+  victim(false, 0, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* the same, but not the same */
+  message = request(MR_FETCH_ADD, 1, 0, 0);
+  victim(false, 0, 0, 0);
+  refused(&message, -EBADMSG, 0); /* managed elsewhere */
+}
+
+/* Who is refused has released nothing. */
+static void refused_release(void) {
+  struct forged message = request(MR_UNLOCK, 0, 0, 1);
+  put_interval(&message, 1, 1, 1);
+  struct mr_core *core = victim(false, 0, 0, 0);
+  CHECK_EQUAL(deliver(&message), 0);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 0, 0), 0);
+  CHECK_EQUAL(mr_core_access(core, 1), MR_READ);
+  world_destroy(&world);
+}
+
+static void forged_grants(void) {
+  struct forged message = grant(MR_LOCK, 1, 0, 1);
+  victim(true, MR_LOCK, 1, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* without the notices */
+  message = grant(MR_LOCK, 1, 1, 0);
+  victim(true, MR_LOCK, 1, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* of intervals that I never had */
+  message = grant(MR_LOCK, 3, 0, 0);
+  victim(true, MR_LOCK, 1, 0);
+  refused(&message, -ECANCELED, -EPROTO); /* of another lock */
+  message = forged(MR_REFUSED, 2, -EPERM, MR_LOCK);
+  victim(true, MR_LOCK, 1, 0);
+  refused(&message, -EBADMSG, 0); /* node 0's own object */
+}
+
+/* What all have acquired is at most what this node has. */
+static void forged_progress(void) {
+  static const uint64_t lies[][3] = {/* floor, round, in it */
+                                     {1, 0, 2},
+                                     {0, 2, 2},
+                                     {0, UINT64_MAX, 2},
+                                     {0, 1, 3},
+                                     {0, 0, 4}};
+  for (unsigned i = 0; i < sizeof lies / sizeof *lies; i++)
+    for (int granted = 0; granted < 2; granted++) {
+      struct forged message = forged(granted ? MR_GRANT : MR_SYNC, granted != 0, 0, MR_LOCK);
+      put_numbers(&message, 0, 0);
+      put_progress(&message, lies[i][0], lies[i][1], lies[i][2]);
+      victim(granted, MR_LOCK, 1, 0);
+      refused(&message, -ECANCELED, -EPROTO);
+    }
+}
+
+/* Nothing but a signal wakes who sleeps at a condition. */
+static void forged_wake(void) {
+  struct mr_core *core = victim(true, MR_LOCK, 1, 0);
+  struct forged message = grant(MR_LOCK, 1, 0, 0);
+  CHECK_EQUAL(deliver(&message), 0);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_sync(core, MR_CONDITION, 3, 1), 0);
+  message = grant(MR_CONDITION, 3, 0, 0);
+  CHECK_EQUAL(deliver(&message), 0);
+  message = grant(MR_UNLOCK, 1, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO);
+}
+
+static void forged_copies(void) {
+  static const struct forged none;
+  struct {
+    struct mr_header header;
+    uint8_t page[MR_PAGE];
+  } copy = {.header = none.header};
+  struct mr_core *core = victim(true, MR_LOCK, 1, 0);
+  struct forged message = grant(MR_LOCK, 1, 0, 1);
+  put_interval(&message, 1, 1, 5);
+  CHECK_EQUAL(deliver(&message), 0);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_read(core, 1), 0);
+  copy.header = forged(MR_PAGE_COPY, 3, 5, 0).header;
+  copy.header.length = MR_PAGE;
+  CHECK_EQUAL(mr_core_message(core, 1, &copy, sizeof copy), -EBADMSG); /* of another page */
+  copy.header.subject = 1;
+  copy.header.value = 4; /* older than the notice */
+  CHECK_EQUAL(mr_core_message(core, 1, &copy, sizeof copy), -ECANCELED);
+  CHECK_EQUAL(world.failure, -EPROTO);
+  world_destroy(&world);
+}
+
+/* A page's copy comes from its home, from nobody else. */
+static void copy_from_anybody(void) {
+  struct {
+    struct mr_header header;
+    uint8_t page[MR_PAGE];
+  } copy = {.header = forged(MR_PAGE_COPY, 2, 5, 0).header};
+  open_world(3, 3, 1, true);
+  struct mr_core *core = world.nodes[0].core;
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 1, 0), 0);
+  struct forged message = forged(MR_GRANT, 1, 0, MR_LOCK);
+  static const uint64_t time[3] = {0, 1, 0}, zeros[3 + 2 + 3];
+  put(&message, time, sizeof time);
+  put(&message, zeros, sizeof zeros); /* the floor; round 0, nobody in it; the least */
+  put_interval(&message, 1, 2, 5);
+  CHECK_EQUAL(deliver(&message), 0);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_read(core, 2), 0);
+  copy.header.length = MR_PAGE;
+  CHECK_EQUAL(mr_core_message(core, 1, &copy, sizeof copy), -EBADMSG);
+  copy.header.from = 2;
+  copy.header.incarnation = 102;
+  CHECK_EQUAL(mr_core_message(core, 2, &copy, sizeof copy), 0);
+  world_destroy(&world);
+}
+
+/* Who holds an interval is not told of it again. */
+static void told_once(void) {
+  enum { TURNS = 50 };
+  uint64_t notices = 0;
+  open_world(2, 2, 1, false);
+  for (int node = 0; node < 2; node++)
+    for (int n = 0; n < TURNS; n++) {
+      emit(code(node), lock_of(0));
+      emit(code(node), read_of(0, 64, 8));
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 64, 8));
+      emit(code(node), unlock_of(0));
+    }
+  world_run(&world);
+  for (int node = 0; node < 2; node++)
+    notices += mr_core_counters(world.nodes[node].core)->notices;
+  CHECK(notices > 0 && notices <= 2 * TURNS);
+  world_destroy(&world);
+}
+
+/* ---- hostile ------------------------------------------------------------------------ */
+
+static void write_racy_programs(void) {
+  for (int node = 0; node < 3; node++)
+    for (int n = 0; n < 6; n++) {
+      emit(code(node), lock_of((uint32_t)(n + node) % 3));
+      struct instruction read = read_of(0, 64u * (uint32_t)n, 8);
+      read.code = READ_RACY;
+      emit(code(node), read);
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 64u * (uint32_t)n, 8));
+      emit(code(node), unlock_of((uint32_t)(n + node) % 3));
+      emit(code(node), sync_of(MR_BARRIER, 3, 3));
+    }
+}
+
+/* Another message like one that is on its way, with a few bytes changed, behind
+ * the part of the header that the transport vouches for. */
+static void forge(struct channel *channel) {
+  static uint8_t bytes[64 * 1024];
+  struct message *real = channel->head;
+  if (real == NULL || real->length > sizeof bytes)
+    return;
+  memcpy(bytes, real->bytes, real->length);
+  bytes[1] = world_random(&world, 2) != 0 ? (uint8_t)(1 + world_random(&world, 8)) : bytes[1];
+  for (uint32_t n = 1 + world_random(&world, 4); n > 0; n--)
+    bytes[12 + world_random(&world, (uint32_t)real->length - 12)] =
+        (uint8_t)(world_random(&world, 2) != 0 ? world_random(&world, 4)
+                                               : next_random(&world.random));
+  mr_core_message(world.nodes[real->to].core, real->from, bytes, real->length);
+}
+
+static void hostile(uint64_t seed) {
+  open_world(3, 6, seed, true);
+  write_racy_programs();
+  /* Ends where it ends: stopped, stuck or done, but within its own memory (address
+   * sanitizer) and without a wrong call of the sink. */
+  for (uint32_t steps = 0; steps < 400 && world_step(&world); steps++)
+    if (world_random(&world, 8) == 0)
+      forge(&world.channels[world_random(&world, 3)][world_random(&world, 3)]);
+  world_destroy(&world);
+}
+
+int main(void) {
+  bad_configurations();
+  bad_requests();
+  misuses();
+  trimmed();
+  neighbours();
+  home_changes_nothing();
+  for (uint16_t nodes = 2; nodes <= WORLD_NODES; nodes++)
+    costs_of(nodes);
+  told_once();
+  forged_requests();
+  refused_release();
+  forged_grants();
+  forged_progress();
+  forged_wake();
+  forged_copies();
+  copy_from_anybody();
+  late_store();
+  many_nodes();
+  uint64_t seed = setting("MARU_DSM_SEED", 1);
+  uint64_t rounds = setting("MARU_DSM_SCHEDULES", FUZZ * setting("MARU_TEST_SCALE", 1));
+  for (uint64_t i = 0; i < rounds; i++)
+    hostile(seed + i);
+  return 0;
+}

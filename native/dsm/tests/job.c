@@ -1,0 +1,100 @@
+/* job: a node of a job, for the tests of jobs; what it does is its first argument.
+ *
+ *     mix        everything at once, checked: locks, counters, all bytes of a page
+ *                written by all nodes
+ *     hang       node 0 says "ready", all wait for a barrier that is never full
+ *     die        as hang, but node 1 kills itself
+ *     fail       node 1 ends with status 3, the others hang
+ *     misuse     unlocks what it does not hold
+ *     left       returns from main without leaving the job
+ *     child      unlocks in a child process
+ *     say        long and unfinished lines
+ */
+#define _GNU_SOURCE
+#include <maru/dsm.h>
+
+#include "check.h"
+
+#define TURNS 200
+#define ROUNDS 20
+#define WIDTH 8192u
+
+static void mix(void) {
+  uint32_t me = maru_dsm_node(), nodes = maru_dsm_nodes();
+  /* In front, so that the words below do not begin a page. */
+  CHECK(maru_dsm_alloc(40) != NULL);
+  long *counter = maru_dsm_alloc(sizeof *counter);
+  uint8_t *bytes = maru_dsm_alloc(WIDTH);
+  CHECK(counter != NULL && bytes != NULL && (uintptr_t)counter % 64 == 0);
+  CHECK(maru_dsm_alloc(SIZE_MAX) == NULL);
+  for (int turn = 0; turn < TURNS; turn++) {
+    maru_dsm_lock(7);
+    ++*counter;
+    maru_dsm_unlock(7);
+    maru_dsm_fetch_add(7, 2);
+  }
+  maru_dsm_barrier(7);
+  CHECK_EQUAL(*counter, (long)nodes * TURNS);
+  CHECK_EQUAL(maru_dsm_fetch_add(7, 0), (long)nodes * TURNS * 2);
+  for (uint32_t round = 1; round <= ROUNDS; round++) {
+    for (uint32_t i = (me + round) % nodes; i < WIDTH; i += nodes)
+      bytes[i] = (uint8_t)(i * round);
+    maru_dsm_barrier(1);
+    for (uint32_t i = 0; i < WIDTH; i++)
+      CHECK_EQUAL(bytes[i], (uint8_t)(i * round));
+    maru_dsm_barrier(2);
+  }
+  printf("mixed\n");
+}
+
+static void never(const char *mode) {
+  if (maru_dsm_node() == 0) {
+    printf("ready\n");
+    fflush(stdout);
+  } else if (maru_dsm_node() == 1 && strcmp(mode, "die") == 0) {
+    kill(getpid(), SIGKILL);
+  } else if (maru_dsm_node() == 1 && strcmp(mode, "fail") == 0) {
+    _exit(3);
+  } else if (maru_dsm_node() == 1) {
+    pause();
+  }
+  maru_dsm_barrier(0);
+}
+
+static void child(void *unused) {
+  (void)unused;
+  maru_dsm_unlock(1);
+}
+
+/* Node 1's child is refused; its parent goes on. */
+static void bear(void) {
+  maru_dsm_lock(maru_dsm_node());
+  if (maru_dsm_node() == 1)
+    CHECK_EQUAL(WEXITSTATUS(finish(start(child, NULL))), 64);
+  maru_dsm_unlock(maru_dsm_node());
+}
+
+static void say(void) {
+  for (int i = 0; i < 70000; i++)
+    putchar('x');
+  printf("\nlast");
+}
+
+int main(int count, char **arguments) {
+  const char *mode = count > 1 ? arguments[1] : "";
+  maru_dsm_init();
+  if (strcmp(mode, "mix") == 0)
+    mix();
+  else if (strcmp(mode, "misuse") == 0)
+    maru_dsm_unlock(1);
+  else if (strcmp(mode, "child") == 0)
+    bear();
+  else if (strcmp(mode, "left") == 0)
+    return 0;
+  else if (strcmp(mode, "say") == 0)
+    say();
+  else
+    never(mode);
+  maru_dsm_exit();
+  return 0;
+}

@@ -1,0 +1,144 @@
+/* Description: each kind of object grants whom it must, in the order in which they
+ * came, and a refused request changes nothing. */
+#include "../manager.h"
+
+#include "check.h"
+
+#define NODES 6
+
+/* What was granted, in order. */
+static struct {
+  uint16_t to;
+  enum mr_op op;
+  int64_t result;
+} granted[64];
+static int grants;
+static struct mr_manager *manager;
+
+static void on_granted(void *context, uint16_t to, enum mr_op op, uint32_t slot, int64_t result) {
+  (void)context;
+  (void)slot;
+  granted[grants].to = to;
+  granted[grants].op = op;
+  granted[grants++].result = result;
+}
+
+/* Makes the step; how many it granted, or why not. */
+static int step(uint16_t from, enum mr_op op, uint32_t slot, int64_t argument) {
+  struct mr_request request = {from, (uint8_t)op, slot, argument};
+  grants = 0;
+  int rc = mr_manager_step(manager, &request, on_granted, NULL);
+  CHECK(rc == 0 || grants == 0);
+  return rc < 0 ? rc : grants;
+}
+
+static bool granted_to(int place, uint16_t node, enum mr_op op) {
+  return place < grants && granted[place].to == node && granted[place].op == op;
+}
+
+static void locks(void) {
+  CHECK_EQUAL(step(3, MR_LOCK, 0, 0), 1);
+  for (uint16_t node = 0; node < 3; node++)
+    CHECK_EQUAL(step(node, MR_LOCK, 0, 0), 0);
+  CHECK_EQUAL(step(3, MR_UNLOCK, 0, 0), 1);
+  for (uint16_t node = 0; node < 3; node++) {
+    CHECK(granted_to(0, node, MR_LOCK));
+    CHECK_EQUAL(step(node, MR_UNLOCK, 0, 0), node < 2);
+  }
+  /* Nobody waits: it is free for the next, whose queue is a new one. */
+  CHECK_EQUAL(step(5, MR_LOCK, 0, 0), 1);
+  CHECK_EQUAL(step(4, MR_LOCK, 0, 0), 0);
+  CHECK_EQUAL(step(5, MR_UNLOCK, 0, 0), 1);
+  CHECK(granted_to(0, 4, MR_LOCK));
+}
+
+/* As many as say so meet, not all nodes; then the next that come. */
+static void barriers(void) {
+  for (uint16_t first = 0; first < NODES; first += 3) {
+    CHECK_EQUAL(step((uint16_t)(first + 2), MR_BARRIER, 1, 3), 0);
+    CHECK_EQUAL(step(first, MR_BARRIER, 1, 3), 0);
+    CHECK_EQUAL(step((uint16_t)(first + 1), MR_BARRIER, 1, 2), -EINVAL);
+    CHECK_EQUAL(step((uint16_t)(first + 1), MR_BARRIER, 1, 3), 3);
+  }
+}
+
+/* Whoever waits for the value goes on, the others stay, in their order; the flag
+ * may have any value again. */
+static void flags(void) {
+  static const int64_t awaited[] = {1, 2, 1, 2, 1};
+  CHECK_EQUAL(step(5, MR_FLAG_SET, 2, 7), 0);
+  CHECK_EQUAL(step(5, MR_FLAG_AWAIT, 2, 7), 1);
+  for (uint16_t node = 0; node < 5; node++)
+    CHECK_EQUAL(step(node, MR_FLAG_AWAIT, 2, awaited[node]), 0);
+  CHECK_EQUAL(step(5, MR_FLAG_SET, 2, 1), 3);
+  CHECK(granted_to(0, 0, MR_FLAG_AWAIT) && granted_to(1, 2, MR_FLAG_AWAIT) &&
+        granted_to(2, 4, MR_FLAG_AWAIT));
+  /* Behind those that stayed. */
+  CHECK_EQUAL(step(0, MR_FLAG_AWAIT, 2, 2), 0);
+  CHECK_EQUAL(step(2, MR_FLAG_AWAIT, 2, 1), 1);
+  CHECK_EQUAL(step(5, MR_FLAG_SET, 2, 0), 0);
+  CHECK_EQUAL(step(2, MR_FLAG_AWAIT, 2, 1), 0);
+  CHECK_EQUAL(step(5, MR_FLAG_SET, 2, 2), 3);
+  CHECK(granted_to(0, 1, MR_FLAG_AWAIT) && granted_to(1, 3, MR_FLAG_AWAIT) &&
+        granted_to(2, 0, MR_FLAG_AWAIT));
+  CHECK_EQUAL(step(5, MR_FLAG_SET, 2, 1), 1);
+  CHECK(granted_to(0, 2, MR_FLAG_AWAIT));
+}
+
+static void semaphores(void) {
+  CHECK_EQUAL(step(0, MR_WAIT, 3, 0), 0);
+  CHECK_EQUAL(step(1, MR_WAIT, 3, 0), 0);
+  CHECK_EQUAL(step(2, MR_POST, 3, 3), 2);
+  CHECK(granted_to(0, 0, MR_WAIT) && granted_to(1, 1, MR_WAIT));
+  CHECK_EQUAL(step(0, MR_WAIT, 3, 0), 1);
+  CHECK_EQUAL(step(0, MR_WAIT, 3, 0), 0);
+  CHECK_EQUAL(step(2, MR_POST, 3, 0), -EINVAL);
+  CHECK_EQUAL(step(2, MR_POST, 3, 1), 1);
+}
+
+static void counters(void) {
+  CHECK_EQUAL(step(0, MR_FETCH_ADD, 4, INT64_MAX), 1);
+  CHECK_EQUAL(step(1, MR_FETCH_ADD, 4, 1), 1);
+  CHECK(granted[0].result == INT64_MAX);
+  CHECK_EQUAL(step(1, MR_FETCH_ADD, 4, 0), 1);
+  CHECK(granted[0].result == INT64_MIN);
+}
+
+static void conditions(void) {
+  for (uint16_t node = 0; node < 4; node++) {
+    CHECK_EQUAL(step(node, MR_CONDITION, 5, 0), 1);
+    CHECK(granted_to(0, node, MR_CONDITION));
+  }
+  CHECK_EQUAL(step(5, MR_SIGNAL, 5, 0), 1);
+  CHECK(granted_to(0, 0, MR_SIGNAL));
+  CHECK_EQUAL(step(5, MR_BROADCAST, 5, 0), 3);
+  CHECK(granted_to(0, 1, MR_SIGNAL) && granted_to(1, 2, MR_SIGNAL) && granted_to(2, 3, MR_SIGNAL));
+  CHECK_EQUAL(step(5, MR_SIGNAL, 5, 0), 0);
+}
+
+static void refusals(void) {
+  CHECK_EQUAL(step(0, MR_OPS, 6, 0), -EINVAL);
+  CHECK_EQUAL(step(0, MR_LOCK, 7, 0), -EINVAL);
+  CHECK_EQUAL(step(0, MR_POST, 6, -1), -EINVAL);
+  /* It made no semaphore of the object. */
+  CHECK_EQUAL(step(0, MR_LOCK, 6, 0), 1);
+  CHECK_EQUAL(step(0, MR_POST, 6, 1), -EINVAL);
+  CHECK_EQUAL(step(0, MR_LOCK, 6, 0), -EBUSY);
+  CHECK_EQUAL(step(1, MR_UNLOCK, 6, 0), -EPERM);
+  CHECK_EQUAL(step(1, MR_LOCK, 6, 0), 0);
+  CHECK_EQUAL(step(1, MR_WAIT, 3, 0), -EBUSY); /* it waits already */
+  CHECK_EQUAL(step(0, MR_UNLOCK, 6, 0), 1);
+}
+
+int main(void) {
+  CHECK_EQUAL(mr_manager_create(&manager, NODES, 7), 0);
+  locks();
+  barriers();
+  flags();
+  semaphores();
+  counters();
+  conditions();
+  refusals();
+  mr_manager_destroy(manager);
+  return 0;
+}

@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Seeded faults in the protocol: each must be caught by the core's tests.
+
+usage: mutants.py [WORD]      only mutants whose description holds WORD
+
+A mutant is one replacement in one source file; a replacement that no longer
+fits its file is an error.  Prints one line each, then "N passed, M failed".
+"""
+
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCES = ["core.c", "manager.c", "intervals.c", "message.c", "diff.c"]
+TESTS = {"manager_steps": "1", "core_edges": "50", "core_random": "4000", "core_litmus": "300", "diff_pages": "300"}
+FLAGS = ["-std=gnu11", "-O1", "-w", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
+SECONDS = 60
+
+MUTANTS = [
+    ("a release does not wait for its diffs", "core.c",
+     "  if (core->pending.awaited == 0)\n    flushed(core);\n}\n\n/* Every home",
+     "  flushed(core);\n}\n\n/* Every home"),
+    ("a page stays valid that is one version behind", "core.c",
+     "if (p->needed > p->version && p->access", "if (p->needed > p->version + 1 && p->access"),
+    ("the home takes every writer for the only one", "core.c",
+     "p->twin || base < p->version;", "p->twin;"),
+    ("the home forgets that it writes itself", "core.c",
+     "p->twin || base < p->version;", "base < p->version;"),
+    ("others' changes count as the home's own", "core.c",
+     "  if (core->pages[page].twin)\n    mr_diff_apply_masked(&core->diff, twin_of(core, page));", ""),
+    ("what was fetched in the middle of an interval is kept", "core.c",
+     "core->diff.blocks != 0 || p->leaked", "core->diff.blocks != 0"),
+    ("the home does not count its own intervals", "core.c",
+     "++p->version);\n  }\n}", "p->version);\n  }\n}"),
+    ("a fresh copy buries own changes", "core.c",
+     "  mr_diff_apply_masked(&core->diff, memory);\n", ""),
+    ("a fresh copy's twin is the old one", "core.c",
+     "  memcpy(twin, copy, MR_PAGE);\n", ""),
+    ("a copy counts as newer than it is", "core.c",
+     "p->version = (uint64_t)header->value;", "p->version = (uint64_t)header->value + 1;"),
+    ("one's own diff makes an old copy new", "core.c",
+     "if (version == p->version + 1)", "if (version > p->version)"),
+    ("no twin is made", "core.c",
+     "    memcpy(twin_of(core, page), memory_of(core, page), MR_PAGE);\n", ""),
+    ("a page stays writable after the interval's end", "core.c",
+     "    set_access(core, page, MR_READ);\n  core->code", "    ;\n  core->code"),
+    ("a twin outlives its interval", "core.c",
+     "p->flying = p->twin = false;", "p->flying = false;"),
+    ("a release leaves no trace at the manager", "core.c",
+     "    mr_time_join(mr_manager_time(d->core->manager, d->slot), d->released, d->core->config.nodes);", "    ;"),
+    ("the newest interval is not acquired", "core.c",
+     "number <= time[q]; number++) {\n      const struct mr_interval *interval = mr_intervals_at",
+     "number < time[q]; number++) {\n      const struct mr_interval *interval = mr_intervals_at"),
+    ("an acquisition is not remembered", "core.c",
+     "  mr_time_join(core->time, time, core->config.nodes);\n  return 0;", "  return 0;"),
+    ("an acquisition counts without its notices", "core.c",
+     "        invalidate(core, &interval->notices[i]);", "        ;"),
+    ("write notices are left out", "core.c",
+     "core->floor[q]) + 1;", "core->floor[q]) + 2;"),
+    ("what one has acquired counts for all", "core.c",
+     "  mr_time_meet(round->least, heard->least, core->config.nodes);\n", ""),
+    ("the floor rises before all are in the round", "core.c",
+     "return in == core->config.nodes;", "return in + 1 >= core->config.nodes;"),
+    ("what others know of the floor is ignored", "core.c", "  raise_floor(core, core->lowest);\n", ""),
+    ("one enters a round without its own part", "core.c",
+     "  memcpy(round->least, core->time, core->config.nodes * sizeof *round->least);",
+     "  memset(round->least, 255, core->config.nodes * sizeof *round->least);"),
+    ("what a log holds is forgotten", "core.c",
+     "  mr_time_join(held, time, core->config.nodes);\n}", "}"),
+    ("a floor is believed that is above what one has", "core.c",
+     "core->lowest[q] <= core->time[q]", "true"),
+    ("a round two ahead is believed", "core.c",
+     "heard->number <= core->round.number + 1 && !spare", "!spare"),
+    ("nothing is ever dropped from the log", "core.c",
+     "    mr_intervals_trim(core->log, q, core->floor[q]);\n", "    ;\n"),
+    ("a fetch-and-add is no release", "core.c",
+     "op == MR_FLAG_SET ||\n         op == MR_FETCH_ADD;", "op == MR_FLAG_SET;"),
+    ("a flag is no acquisition", "core.c", "op == MR_WAIT || op == MR_FLAG_AWAIT ||", "op == MR_WAIT ||"),
+    ("a signal that comes early is lost", "core.c", "    if (!pending->woken)\n      return;", "    return;"),
+    ("a node sleeps without standing in the queue", "core.c",
+     ".stage = condition ? STANDS : SINGLE", ".stage = condition ? LEAVES : SINGLE"),
+    ("messages of another epoch count", "core.c", "header.epoch != core->config.epoch || ", ""),
+    ("messages of another incarnation count", "core.c",
+     " || header.incarnation != core->incarnations[from]", ""),
+    ("a message may be shorter than it says", "core.c", "header.length != reader.left ||", ""),
+    ("a lock has two holders", "manager.c",
+     "  if (s->object->holder != NOBODY) {\n    enqueue(s);\n    return 0;\n  }", ""),
+    ("a lock is forgotten when it is handed on", "manager.c",
+     "    grant(s, s->object->holder, MR_LOCK, 0);", "    ;"),
+    ("anybody may unlock", "manager.c",
+     "  if (s->object->holder != s->request->from)\n    return -EPERM;\n", ""),
+    ("whoever came last gets the lock first", "manager.c",
+     "  if (s->object->first == NOBODY)\n    s->object->first = node;\n  else\n"
+     "    s->manager->waiters[s->object->last].next = node;\n  s->object->last = node;",
+     "  s->manager->waiters[node].next = s->object->first;\n  s->object->first = node;"),
+    ("a barrier waits for all nodes", "manager.c",
+     "s->object->arrived < parties", "s->object->arrived < s->manager->nodes"),
+    ("a flag wakes whoever waits", "manager.c",
+     "waiter->argument == s->object->value", "waiter->waits"),
+    ("a flag that is set opens for every value", "manager.c",
+     "s->object->value == s->request->argument", "s->object->value != 0"),
+    ("a flag's queue has lost its end", "manager.c", "  s->object->last = kept;\n", ""),
+    ("a refused request makes the object", "manager.c",
+     "  if (rc == 0)\n    object->kind", "  object->kind"),
+    ("a refused request releases", "core.c",
+     "  if (rc == 0)\n    keep_released(&decision);\n  else if", "  keep_released(&decision);\n  if (rc == 0)\n    ;\n  else if"),
+    ("a diff is read while it is being written", "core.c",
+     "  if (p->access == MR_READ_WRITE)\n    set_access(core, page, MR_READ);\n"
+     "  core->code->encode(&core->diff, memory_of(core, page), twin_of(core, page));",
+     "  core->code->encode(&core->diff, memory_of(core, page), twin_of(core, page));\n"
+     "  if (p->access == MR_READ_WRITE)\n    set_access(core, page, MR_READ);"),
+    ("a release comes without its notices", "core.c", "releases(op) && !covered(core, time)", "false"),
+    ("a request tells of what is yet to come", "core.c",
+     "  if (time[core->config.me] > core->time[core->config.me])\n    return fail(core, -EPROTO, \"a request",
+     "  if (false)\n    return fail(core, -EPROTO, \"a request"),
+    ("a page comes from anybody", "core.c",
+     "header->from != mr_core_home(core, page) || reader->left != MR_PAGE", "reader->left != MR_PAGE"),
+    ("a page comes older than its notice", "core.c", "(uint64_t)header->value < p->needed", "false"),
+    ("any answer wakes a sleeper", "core.c", "!answered(op) || ", ""),
+    ("anybody refuses", "core.c",
+     " ||\n      header->subject % core->config.nodes != header->from)\n    return -EBADMSG;\n  return fail",
+     ")\n    return -EBADMSG;\n  return fail"),
+    ("a known interval comes with other notices", "intervals.c",
+     "same(mr_intervals_at(log, node, number), notices, count) ? 0 : -EPROTO", "0"),
+    ("a stopped core says that all is well", "core.c",
+     "return core->stopped ? -ECANCELED : 0; }", "return core->stopped ? 0 : 0; }"),
+    ("changed bytes are stored with their neighbours", "diff.c",
+     "    to[k] = (uint8_t)(word >> 8 * k);",
+     "    *(volatile uint64_t *)to = (*(volatile uint64_t *)to & ~(UINT64_C(255) << 8 * k)) | "
+     "(word & UINT64_C(255) << 8 * k);"),
+    ("a barrier opens one too early", "manager.c",
+     "s->object->arrived < parties", "s->object->arrived + 1 < parties"),
+    ("a semaphore lets everybody through", "manager.c",
+     "    s->object->value--;\n    grant(s, dequeue(s)", "    grant(s, dequeue(s)"),
+    ("a flag wakes only the first", "manager.c",
+     "      *link = waiter->next;", "      *link = NOBODY;"),
+    ("a broadcast wakes only the first", "manager.c",
+     "while (s->object->first != NOBODY)\n    signal_one", "if (s->object->first != NOBODY)\n    signal_one"),
+    ("any object may be of any kind", "manager.c",
+     "object->kind != UNUSED && object->kind != steps[request->op].kind", "false"),
+    ("a mask names all bytes", "diff.c", "(uint8_t)((high >> 7)", "(uint8_t)(0 * (high >> 7)) | (uint8_t)~((high >> 7) * 0"),
+]
+
+
+def run(command, **options):
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **options)
+
+
+def build(work, source):
+    """Objects of the sources are shared; only the changed one is compiled anew."""
+    compiler = os.environ.get("CC", "cc")
+    result = run([compiler, *FLAGS, "-c", f"-iquote{HERE.parent}", str(source), "-o", str(work / (source.stem + ".o"))])
+    if result.returncode != 0:
+        raise SystemExit(f"maru: {source} does not compile:\n{result.stdout}")
+
+
+def link(work, objects, test):
+    compiler = os.environ.get("CC", "cc")
+    program = work / test
+    subprocess.run([compiler, "-o", program, *map(str, objects)], check=True)
+    return program
+
+
+def verdict(program, schedules):
+    """None: it passed."""
+    environment = dict(os.environ, MARU_DSM_SCHEDULES=schedules, MARU_DSM_PAIRS=schedules, MARU_DSM_SEED="1")
+    try:
+        result = run([str(program)], env=environment, timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return "does not end"
+    if result.returncode == 0:
+        return None
+    lines = result.stdout.strip().splitlines()
+    return lines[-1] if lines else f"status {result.returncode}"
+
+
+def try_mutant(common, mutant):
+    description, name, old, new = mutant
+    text = (HERE.parent / name).read_text()
+    if text.count(old) != 1:
+        return False, f"FAILED  {description}: no longer fits {name}"
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        source = work / name
+        source.write_text(text.replace(old, new))
+        build(work, source)
+        objects = [work / f"{source.stem}.o"]
+        objects += [common / f"{s[:-2]}.o" for s in SOURCES if s != name] + [common / "world.o"]
+        for test, schedules in TESTS.items():
+            program = link(work, [common / f"{test}.o", *objects], test)
+            said = verdict(program, schedules)
+            if said is not None:
+                return True, f"ok      {description} ({test}: {said[:90]})"
+    return False, f"FAILED  {description}: not caught"
+
+
+def main():
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    chosen = [m for m in MUTANTS if word in m[0]]
+    if not chosen:
+        raise SystemExit(f"maru: no mutant's description holds '{word}'")
+    passed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        common = pathlib.Path(folder)
+        for name in SOURCES:
+            build(common, HERE.parent / name)
+        for name in ["world", *TESTS]:
+            build(common, HERE / f"{name}.c")
+        objects = [common / f"{s[:-2]}.o" for s in SOURCES] + [common / "world.o"]
+        for test, schedules in TESTS.items():
+            said = verdict(link(common, [common / f"{test}.o", *objects], test), schedules)
+            if said is not None:
+                raise SystemExit(f"maru: {test} fails without a mutant: {said}")
+        with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("MARU_JOBS", os.cpu_count() or 1))) as pool:
+            for caught, line in pool.map(lambda m: try_mutant(common, m), chosen):
+                passed += caught
+                print(line, flush=True)
+    print(f"{passed} passed, {len(chosen) - passed} failed")
+    return 0 if passed == len(chosen) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,306 @@
+#include "world.h"
+
+#include "../message.h"
+#include "check.h"
+
+#define STEPS_MAX 2000000u
+
+uint32_t emit(struct program *program, struct instruction instruction) {
+  if (program->length == program->capacity) {
+    program->capacity = program->capacity != 0 ? 2 * program->capacity : 64;
+    program->code = realloc(program->code, program->capacity * sizeof instruction);
+    CHECK(program->code != NULL);
+  }
+  program->code[program->length] = instruction;
+  return program->length++;
+}
+
+uint32_t world_random(struct world *world, uint32_t bound) {
+  return (uint32_t)((next_random(&world->random) >> 32) % bound);
+}
+
+#define TRACE(world, ...)                                                                          \
+  do {                                                                                             \
+    if ((world)->trace)                                                                            \
+      fprintf(stderr, __VA_ARGS__);                                                                \
+  } while (0)
+
+/* ---- the sink -------------------------------------------------------------- */
+
+static void on_send(void *context, uint16_t to, const void *bytes, size_t length) {
+  struct node *node = context;
+  CHECK(to < node->world->shape.nodes && to != node->number);
+  struct channel *channel = &node->world->channels[node->number][to];
+  struct message *message = malloc(sizeof *message + length);
+  CHECK(message != NULL);
+  *message = (struct message){.from = node->number, .to = to, .length = length};
+  memcpy(message->bytes, bytes, length);
+  *channel->tail = message;
+  channel->tail = &message->next;
+}
+
+static void on_protect(void *context, uint32_t page, enum mr_access access) {
+  struct node *node = context;
+  CHECK(page < node->world->shape.pages);
+  node->mapped[page] = access;
+  TRACE(node->world, "  node %u: page %u access %d\n", node->number, page, access);
+}
+
+static void on_done(void *context, int64_t result) {
+  struct node *node = context;
+  CHECK(node->waits);
+  node->waits = false;
+  if (node->result != NULL)
+    *node->result = result;
+}
+
+static void on_failed(void *context, int error, const char *why) {
+  struct node *node = context;
+  TRACE(node->world, "  node %u: stopped: %s\n", node->number, why);
+  node->world->failure = error;
+  if (!node->world->shape.stumble) {
+    fprintf(stderr, "node %u stopped: %s: %s\n", node->number, why, strerror(-error));
+    CHECK(!"a core may stop");
+  }
+}
+
+static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed};
+
+/* ---- life -------------------------------------------------------------------- */
+
+static uint8_t *pages_of(const struct shape *shape) {
+  uint8_t *bytes = aligned_alloc(MR_PAGE, (size_t)shape->pages * MR_PAGE);
+  CHECK(bytes != NULL);
+  memset(bytes, 0, (size_t)shape->pages * MR_PAGE);
+  return bytes;
+}
+
+static void create_node(struct world *world, uint16_t number) {
+  uint32_t incarnations[WORLD_NODES];
+  struct node *node = &world->nodes[number];
+  for (uint32_t i = 0; i < WORLD_NODES; i++)
+    incarnations[i] = 100 + i;
+  *node = (struct node){.world = world,
+                        .number = number,
+                        .memory = pages_of(&world->shape),
+                        .twins = pages_of(&world->shape)};
+  node->mapped = calloc(world->shape.pages, sizeof *node->mapped);
+  CHECK(node->mapped != NULL);
+  struct mr_core_config config = {.nodes = world->shape.nodes,
+                                  .me = number,
+                                  .pages = world->shape.pages,
+                                  .home_run = world->shape.home_run,
+                                  .objects = world->shape.objects,
+                                  .epoch = 7,
+                                  .incarnations = incarnations,
+                                  .memory = node->memory,
+                                  .twins = node->twins,
+                                  .sink = &sink,
+                                  .context = node};
+  CHECK_EQUAL(mr_core_create(&node->core, &config), 0);
+}
+
+void world_create(struct world *world, const struct shape *shape, uint64_t seed) {
+  static const uint32_t weights[] = {1, 1, 4, 16, 64};
+  snprintf(check_note, sizeof check_note, "(again: MARU_DSM_SEED=%llu MARU_DSM_SCHEDULES=1)",
+           (unsigned long long)seed);
+  memset(world, 0, sizeof *world);
+  world->shape = *shape;
+  world->random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+  world->trace = getenv("MARU_DSM_TRACE") != NULL;
+  world->reference = pages_of(shape);
+  for (uint16_t i = 0; i < shape->nodes; i++)
+    create_node(world, i);
+  for (uint16_t i = 0; i < shape->nodes; i++) {
+    world->weights[i] = weights[world_random(world, 5)];
+    for (uint16_t j = 0; j < shape->nodes; j++)
+      world->channels[i][j] = (struct channel){.tail = &world->channels[i][j].head,
+                                               .weight = weights[world_random(world, 5)]};
+  }
+}
+
+static void drop(struct channel *channel) {
+  for (struct message *m = channel->head, *next; m != NULL; m = next) {
+    next = m->next;
+    free(m);
+  }
+}
+
+void world_destroy(struct world *world) {
+  for (uint16_t i = 0; i < world->shape.nodes; i++) {
+    struct node *node = &world->nodes[i];
+    mr_core_destroy(node->core);
+    free(node->memory);
+    free(node->twins);
+    free(node->mapped);
+    free(node->program.code);
+    for (uint16_t j = 0; j < world->shape.nodes; j++)
+      drop(&world->channels[i][j]);
+  }
+  free(world->reference);
+}
+
+/* ---- one step ------------------------------------------------------------------ */
+
+static void wrong_read(const struct node *node, const struct instruction *i, int64_t found,
+                       int64_t expected) {
+  fprintf(stderr, "node %u, instruction %u: %u bytes at %u are %llx, not %llx\n", node->number,
+          node->next, i->length, i->address, (unsigned long long)found,
+          (unsigned long long)expected);
+  CHECK(!"a read sees the last write before it");
+}
+
+/* A request has been made; only a core that stops meanwhile does not take it. */
+static void begun(const struct node *node, int rc) {
+  CHECK_EQUAL(rc, node->world->failure != 0 ? -ECANCELED : 0);
+}
+
+/* False: the access needs the core first. */
+static bool may(struct node *node, uint32_t page, enum mr_access needed) {
+  if (node->mapped[page] >= needed)
+    return true;
+  node->waits = true;
+  node->result = NULL;
+  begun(node, needed == MR_READ ? mr_core_read(node->core, page) : mr_core_write(node->core, page));
+  return false;
+}
+
+static bool touch(struct node *node, const struct instruction *i) {
+  uint32_t page = i->address / MR_PAGE;
+  int64_t expected = 0, *reg = &node->registers[i->reg];
+  if (!may(node, page, i->code == WRITE ? MR_READ_WRITE : MR_READ))
+    return false;
+  CHECK(mr_core_access(node->core, page) >= node->mapped[page]);
+  if (i->code == WRITE) {
+    memcpy(node->memory + i->address, reg, i->length);
+    memcpy(node->world->reference + i->address, reg, i->length);
+    return true;
+  }
+  *reg = 0;
+  memcpy(reg, node->memory + i->address, i->length);
+  memcpy(&expected, node->world->reference + i->address, i->length);
+  if (i->code == READ && *reg != expected)
+    wrong_read(node, i, *reg, expected);
+  return true;
+}
+
+static void synchronise(struct node *node, const struct instruction *i) {
+  node->waits = true;
+  node->result = &node->registers[i->reg];
+  begun(node, mr_core_sync(node->core, (enum mr_op)i->op, i->id, i->value));
+}
+
+static void run_instruction(struct node *node) {
+  const struct instruction *i = &node->program.code[node->next];
+  if (node->next == node->program.length || i->code == END) {
+    node->ended = true;
+    return;
+  }
+  TRACE(node->world, "node %u @%u: code %u op %u id %u address %u reg %u=%lld value %lld\n",
+        node->number, node->next, i->code, i->op, i->id, i->address, i->reg,
+        (long long)node->registers[i->reg], (long long)i->value);
+  switch (i->code) {
+  case READ:
+  case READ_RACY:
+  case WRITE:
+    node->next += touch(node, i);
+    return;
+  case SET:
+    node->registers[i->reg] = i->value;
+    break;
+  case ADD:
+    node->registers[i->reg] += i->value;
+    break;
+  case SYNC:
+    node->next++;
+    synchronise(node, i);
+    return;
+  case JUMP_ZERO:
+    node->next = node->registers[i->reg] == 0 ? i->id : node->next + 1;
+    return;
+  case JUMP:
+    node->next = i->id;
+    return;
+  }
+  node->next++;
+}
+
+/* A message that was sent before a failure, and came late. */
+static void deliver_stale(struct world *world, struct message *message) {
+  struct mr_header header;
+  memcpy(&header, message->bytes, sizeof header);
+  struct mr_header kept = header;
+  header.epoch -= world_random(world, 2);
+  header.incarnation -= header.epoch == kept.epoch;
+  memcpy(message->bytes, &header, sizeof header);
+  CHECK_EQUAL(mr_core_message(world->nodes[message->to].core, message->from, message->bytes,
+                              message->length),
+              -ESTALE);
+  memcpy(message->bytes, &kept, sizeof kept);
+  /* One that was cut off on the way is no message. */
+  CHECK_EQUAL(mr_core_message(world->nodes[message->to].core, message->from, message->bytes,
+                              world_random(world, (uint32_t)message->length)),
+              -EBADMSG);
+}
+
+static void deliver(struct world *world, struct channel *channel) {
+  struct message *message = channel->head;
+  channel->head = message->next;
+  if (channel->head == NULL)
+    channel->tail = &channel->head;
+  TRACE(world, "message %u -> %u type %u subject %u\n", message->from, message->to,
+        message->bytes[1], *(uint32_t *)(void *)(message->bytes + 12));
+  if (world->shape.stale && world_random(world, 16) == 0)
+    deliver_stale(world, message);
+  int rc = mr_core_message(world->nodes[message->to].core, message->from, message->bytes,
+                           message->length);
+  if (world->shape.stumble && world->failure == 0)
+    world->failure = rc;
+  CHECK(rc == 0 || world->shape.stumble);
+  free(message);
+}
+
+static bool runnable(const struct node *node) { return !node->waits && !node->ended; }
+
+bool world_step(struct world *world) {
+  uint16_t nodes = world->shape.nodes;
+  uint32_t total = 0;
+  for (uint16_t i = 0; i < nodes; i++) {
+    total += runnable(&world->nodes[i]) ? world->weights[i] : 0;
+    for (uint16_t j = 0; j < nodes; j++)
+      total += world->channels[i][j].head != NULL ? world->channels[i][j].weight : 0;
+  }
+  if (total == 0 || world->failure != 0)
+    return false;
+  CHECK(world->steps++ < STEPS_MAX);
+  uint32_t ticket = world_random(world, total);
+  for (uint16_t i = 0; i < nodes; i++) {
+    uint32_t weight = runnable(&world->nodes[i]) ? world->weights[i] : 0;
+    if (ticket < weight) {
+      run_instruction(&world->nodes[i]);
+      return true;
+    }
+    ticket -= weight;
+    for (uint16_t j = 0; j < nodes; j++) {
+      weight = world->channels[i][j].head != NULL ? world->channels[i][j].weight : 0;
+      if (ticket < weight) {
+        deliver(world, &world->channels[i][j]);
+        return true;
+      }
+      ticket -= weight;
+    }
+  }
+  return true;
+}
+
+void world_run(struct world *world) {
+  while (world_step(world))
+    ;
+  if (world->failure != 0)
+    return;
+  for (uint16_t i = 0; i < world->shape.nodes; i++)
+    if (!world->nodes[i].ended) {
+      fprintf(stderr, "node %u hangs at instruction %u\n", i, world->nodes[i].next);
+      CHECK(!"every node ends");
+    }
+}

@@ -1,0 +1,138 @@
+/* world.h: N cores, channels between them and the programs of their computing
+ * threads, in one process and without time (for tests).
+ *
+ * A schedule is a seed: at each step it chooses who goes next, a message at the
+ * head of some channel (channels are first in, first out; some are slow) or some
+ * node's next instruction.  Reads are compared with a reference memory on which
+ * each write is done at once: where conflicting accesses are ordered by
+ * synchronisation, both must agree at every read.
+ */
+#ifndef MARU_DSM_TESTS_WORLD_H
+#define MARU_DSM_TESTS_WORLD_H
+
+#include "../core.h"
+#include "../diff.h"
+
+#include <stdbool.h>
+
+#define WORLD_NODES 8
+#define REGISTERS 8
+
+enum code {
+  END = 0,
+  READ,      /* register ← `length` bytes at `address`; must agree with the reference */
+  READ_RACY, /* the same, whatever is there: for programs that have races */
+  WRITE,     /* `length` bytes at `address` ← register */
+  SET,       /* register ← value */
+  ADD,       /* register += value */
+  SYNC,      /* mr_core_sync(op, id, value); register ← result */
+  JUMP_ZERO, /* to instruction `id` if the register is 0 */
+  JUMP
+};
+
+struct instruction {
+  uint8_t code;
+  uint8_t reg;
+  uint8_t length;
+  uint8_t op;
+  uint32_t id;
+  uint32_t address;
+  int64_t value;
+};
+
+struct program {
+  struct instruction *code;
+  uint32_t length, capacity;
+};
+
+/* Appends; the place of the new instruction. */
+uint32_t emit(struct program *program, struct instruction instruction);
+
+static inline struct instruction lock_of(uint32_t id) {
+  return (struct instruction){.code = SYNC, .op = MR_LOCK, .id = id, .reg = REGISTERS - 1};
+}
+static inline struct instruction unlock_of(uint32_t id) {
+  return (struct instruction){.code = SYNC, .op = MR_UNLOCK, .id = id, .reg = REGISTERS - 1};
+}
+static inline struct instruction sync_of(enum mr_op op, uint32_t id, int64_t value) {
+  return (struct instruction){
+      .code = SYNC, .op = (uint8_t)op, .id = id, .value = value, .reg = REGISTERS - 1};
+}
+static inline struct instruction read_of(uint8_t reg, uint32_t address, uint8_t length) {
+  return (struct instruction){.code = READ, .reg = reg, .address = address, .length = length};
+}
+static inline struct instruction write_of(uint8_t reg, uint32_t address, uint8_t length) {
+  return (struct instruction){.code = WRITE, .reg = reg, .address = address, .length = length};
+}
+static inline struct instruction set_of(uint8_t reg, int64_t value) {
+  return (struct instruction){.code = SET, .reg = reg, .value = value};
+}
+static inline struct instruction add_of(uint8_t reg, int64_t value) {
+  return (struct instruction){.code = ADD, .reg = reg, .value = value};
+}
+static inline struct instruction jump_zero(uint8_t reg, uint32_t to) {
+  return (struct instruction){.code = JUMP_ZERO, .reg = reg, .id = to};
+}
+static inline struct instruction jump(uint32_t to) {
+  return (struct instruction){.code = JUMP, .id = to};
+}
+
+struct shape {
+  uint16_t nodes;
+  uint32_t pages, home_run, objects;
+  bool stale;   /* now and then a message of another epoch or incarnation comes */
+  bool stumble; /* a failing core ends the run instead of the test */
+};
+
+struct message {
+  struct message *next;
+  uint16_t from, to;
+  size_t length;
+  uint8_t bytes[];
+};
+
+struct node {
+  struct world *world;
+  uint16_t number;
+  struct mr_core *core;
+  uint8_t *memory, *twins;
+  enum mr_access *mapped; /* what protect said last */
+  struct program program;
+  uint32_t next;
+  bool waits;
+  bool ended;
+  int64_t registers[REGISTERS];
+  int64_t *result; /* where the request's result goes; NULL */
+};
+
+struct channel {
+  struct message *head, **tail;
+  uint32_t weight;
+};
+
+struct world {
+  struct shape shape;
+  uint64_t random;
+  uint64_t steps;
+  bool trace;
+  int failure; /* what a core said; only with `stumble` */
+  struct node nodes[WORLD_NODES];
+  struct channel channels[WORLD_NODES][WORLD_NODES];
+  uint32_t weights[WORLD_NODES];
+  uint8_t *reference;
+};
+
+/* Nodes with empty programs. */
+void world_create(struct world *world, const struct shape *shape, uint64_t seed);
+void world_destroy(struct world *world);
+
+/* One step of the schedule; false: nobody can go on.  Fails the test where a read
+ * differs from the reference, or a core stops. */
+bool world_step(struct world *world);
+
+/* Steps until nobody can go on; fails the test unless every program has ended. */
+void world_run(struct world *world);
+
+uint32_t world_random(struct world *world, uint32_t bound);
+
+#endif

@@ -1,0 +1,53 @@
+/* maru/dsm.h: memory that several processes share by load and store.
+ *
+ * Every node is a process that runs the same program from its beginning (`maru
+ * launch -n 4 -- ./program`); a program started alone is a job of one node.  What
+ * maru_dsm_alloc returns lies at the same address on every node.  Programs whose conflicting
+ * accesses are ordered by the operations below see sequential consistency; C11
+ * atomics on shared memory order nothing between nodes.
+ *
+ * One thread of a process may use the shared memory and call these functions; a child
+ * process (fork) may do neither.  System
+ * calls do not see shared memory that the thread has not touched: read(2) and
+ * the like fail with EFAULT.  Signals used: SIGBUS, or SIGSEGV where userfaultfd is missing.
+ *
+ * Failure: where the job cannot go on (a node was lost, a lock is misused), the
+ * process says one line ("maru: ...") on standard error and ends: 75 a node was lost, 70 otherwise.
+ */
+#ifndef MARU_DSM_H
+#define MARU_DSM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Ids of locks, barriers and counters are below it, each kind by itself. */
+#define MARU_DSM_IDS 16384u
+
+/* Joins the job.  Waits at most 30 s for the other nodes.  Ends the process where the job cannot
+ * be joined: 64 wrong environment, 69 something needed is not available here. */
+void maru_dsm_init(void);
+/* Waits for all nodes, then leaves.  To be called by all. */
+void maru_dsm_exit(void);
+
+uint32_t maru_dsm_node(void); /* from 0 */
+uint32_t maru_dsm_nodes(void);
+
+/* `size` bytes of zeros, 64-byte aligned.  Every node must make the same calls in the same
+ * order.  NULL: not so much is left of MARU_DSM_MIB (default 256) MiB. */
+void *maru_dsm_alloc(size_t size);
+
+void maru_dsm_lock(uint32_t id);
+void maru_dsm_unlock(uint32_t id);
+/* All nodes meet. */
+void maru_dsm_barrier(uint32_t id);
+/* Adds to a counter that starts at 0; its value before.  Orders as a lock does. */
+int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
