@@ -12,6 +12,7 @@
 #undef atomic_compare_exchange_strong_explicit
 #undef atomic_compare_exchange_weak_explicit
 #undef atomic_fetch_add_explicit
+#undef atomic_fetch_sub_explicit
 #undef atomic_fetch_and_explicit
 #undef atomic_fetch_or_explicit
 
@@ -42,6 +43,8 @@
 #define atomic_compare_exchange_weak_explicit atomic_compare_exchange_strong_explicit
 #define atomic_fetch_add_explicit(object, value, order)                                            \
   (explore_access(object, EXPLORE_MODIFY), RAW_FETCH(add, object, value))
+#define atomic_fetch_sub_explicit(object, value, order)                                            \
+  (explore_access(object, EXPLORE_MODIFY), RAW_FETCH(sub, object, value))
 #define atomic_fetch_and_explicit(object, value, order)                                            \
   (explore_access(object, EXPLORE_MODIFY), RAW_FETCH(and, object, value))
 #define atomic_fetch_or_explicit(object, value, order)                                             \

@@ -81,7 +81,7 @@ struct maru_lock_options {
   uint64_t deadline_ns;
   /* cna.  How many later arrivals may get the lock before a waiter, at most; 0 is first
    * come, first served.  Default MARU_LOCK_UNBOUNDED.  One arrives when it joins the
-   * queue; who gives up just as the lock is offered counts as having got it. */
+   * queue; who gives up counts no more. */
   uint64_t max_bypass;
 
   /* c-bo-mcs, hmcs: hand-offs within a socket before the others are let in.  shfl: heads
@@ -139,13 +139,24 @@ int maru_lock_acquire(struct maru_lock *lock, struct maru_hold *hold);
 int maru_lock_try(struct maru_lock *lock, struct maru_hold *hold);
 /* Until `clock` (CLOCK_MONOTONIC, CLOCK_REALTIME) shows `deadline`.  -ETIMEDOUT: the hold
  * is free again.  -EINVAL: another clock, or bad nanoseconds.  -ENOMEM: where the lock is
- * contended, the queues need a node that outlives the call: 64 bytes, which a later holder
- * frees.  With ticket, such a caller
- * does not queue: it takes the lock when it finds it free. */
+ * contended, the queues need a node that outlives the call: 64 bytes.
+ *
+ * Once the deadline has passed the lock is taken only when it is free.  Whoever gives
+ * up in a queue leaves its node there until a later holder comes to it and frees it; one
+ * in the secondary queue of cna, until the lock leaves the socket.  When
+ * MARU_LOCK_LEFT_MAX such nodes are in one queue, further callers with a deadline do not
+ * queue there: ten thousand times a second they look whether the queue is empty or
+ * has room again.  So a queue holds at most MARU_LOCK_LEFT_MAX nodes and one for each thread
+ * that is in such a call.  This is so for mcs, cna, malthusian and the queues of qspin, shfl,
+ * fissile, c-bo-mcs (one a socket) and hmcs (one a socket and one).  clh has no such bound
+ * (64 bytes for each that gave up, until the thread behind it goes on or, behind
+ * nobody, at once).  With ticket, such a caller never queues. */
+#define MARU_LOCK_LEFT_MAX 256
 int maru_lock_acquire_until(struct maru_lock *lock, struct maru_hold *hold, clockid_t clock,
                             const struct timespec *deadline);
 /* Gives the lock to the next.  `hold` may be used again as soon as it returns.  Takes
- * time proportional to the waiters that it sets aside or that gave up (cna, fissile). */
+ * time proportional to the waiters that it looks at (cna, fissile: up to the first of its
+ * socket) or that gave up. */
 void maru_lock_release(struct maru_lock *lock, struct maru_hold *hold);
 
 /* What a cna lock's holders counted; of other kinds all zero. */
