@@ -206,6 +206,17 @@ static void passed_over(struct maru_lock *lock) {
   maru_lock_release(lock, &hold);
 }
 
+/* A try that fails leaves no mark for which the release would make a system call. */
+static void clh_try_only_looks(void) {
+  struct maru_lock *lock = make("clh");
+  struct maru_hold hold, other;
+  CHECK_EQUAL(maru_lock_acquire(lock, &hold), 0);
+  CHECK_EQUAL(maru_lock_try(lock, &other), -EBUSY);
+  CHECK_EQUAL(atomic_load(&hold.used->state), 0);
+  maru_lock_release(lock, &hold);
+  maru_lock_destroy(lock);
+}
+
 /* Any thread may release. */
 struct errand {
   struct maru_lock *lock;
@@ -235,6 +246,7 @@ int main(void) {
   texts();
   wrong_texts();
   refused();
+  clh_try_only_looks();
   for (int kind = FIRST_KIND; kind < MARU_LOCK_KINDS; kind++)
     for (unsigned i = 0; i < sizeof waits / sizeof *waits; i++) {
       char text[64];
