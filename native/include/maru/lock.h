@@ -28,7 +28,6 @@
 #define MARU_LOCK_H
 
 #include <maru/wait.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -102,13 +101,19 @@ int maru_lock_options_init(struct maru_lock_options *options, enum maru_lock_kin
 int maru_lock_options_parse(struct maru_lock_options *options, const char *text,
                             const char **wrong);
 
+#ifdef __cplusplus
+#define MARU_LOCK_ALIGNAS alignas(64)
+#else
+#define MARU_LOCK_ALIGNAS _Alignas(64)
+#endif
+
 /* One acquisition.  The fields are private. */
 struct maru_lock_node {
-  _Alignas(64) struct maru_lock_node *_Atomic next;
-  _Atomic uint32_t linked; /* next has been written */
-  _Atomic uint32_t state;  /* where its owner waits */
-  _Atomic uint32_t claim;  /* of an owner who may give up: who was first */
-  int32_t socket;          /* -1: not asked for */
+  MARU_LOCK_ALIGNAS MARU_ATOMIC(struct maru_lock_node *) next;
+  MARU_ATOMIC(uint32_t) linked; /* next has been written */
+  MARU_ATOMIC(uint32_t) state;  /* where its owner waits */
+  MARU_ATOMIC(uint32_t) claim;  /* of an owner who may give up: who was first */
+  int32_t socket;               /* -1: not asked for */
   uint32_t may_give_up;
   uint64_t arrival;    /* 1.. in the order of arrival; 0: not seen yet */
   uint64_t bypassed;   /* by how many later arrivals */
