@@ -8,7 +8,8 @@
  * A lock serves the threads of one process.  Each acquisition uses a hold, memory
  * of the caller that stays where it is from the acquisition to the release; any
  * thread may release.  A hold serves one acquisition at a time and needs no
- * initialisation.  Locks are not recursive.
+ * initialisation.  Locks are not recursive, not shared between processes, and not robust:
+ * there is no EOWNERDEAD, the lock of a thread that ended while it held it stays held.
  *
  * Ordering: what was done under the lock before a release is visible after the
  * acquisitions that follow it.
@@ -139,8 +140,10 @@ void maru_lock_destroy(struct maru_lock *lock);
 /* 0: the lock is held.  -ENOMEM: clh, which allocates a node each time; the others
  * never fail. */
 int maru_lock_acquire(struct maru_lock *lock, struct maru_hold *hold);
-/* 0, or -EBUSY: somebody has it or is next.  Never waits for a holder.  With clh, also -ENOMEM, and
- * -EBUSY while another thread is in the middle of acquiring a free lock. */
+/* 0, or -EBUSY: somebody has it or is next.  Never waits for a holder.  -EBUSY may also come
+ * from a lock that nobody holds: with clh while another thread is in the middle of
+ * acquiring it, with c-bo-mcs and hmcs while one of the same socket is in the middle
+ * of releasing it, acquiring it or trying to.  With clh, also -ENOMEM. */
 int maru_lock_try(struct maru_lock *lock, struct maru_hold *hold);
 /* Until `clock` (CLOCK_MONOTONIC, CLOCK_REALTIME) shows `deadline`.  -ETIMEDOUT: the hold
  * is free again.  -EINVAL: another clock, or bad nanoseconds.  -ENOMEM: where the lock is
