@@ -41,6 +41,8 @@ struct world {
   bool inside, waits[TASKS_MAX];
   uint64_t bypassed[TASKS_MAX];
   uint64_t value, expected;
+  uint64_t handoffs, left_socket; /* to somebody who waited */
+  unsigned last;                  /* holder */
   /* The rules'. */
   unsigned asks[TASKS_MAX];
   int64_t aside_since[TASKS_MAX], released_ns;
@@ -81,12 +83,30 @@ static bool is_one_queue(const struct maru_lock *lock) {
   return strcmp(name, "mcs") == 0 || strcmp(name, "cna") == 0 || strcmp(name, "malthusian") == 0;
 }
 
+/* A node knows its socket when its owner has waited. */
+static void count_handoff(struct world *world, unsigned task) {
+  if (world->holds[task].used->socket >= 0) {
+    world->handoffs++;
+    world->left_socket += task % 2 != world->last % 2;
+  }
+  world->last = task;
+}
+
+static void check_counts(const struct world *world) {
+  struct maru_lock_counts counts;
+  maru_lock_counts(world->lock, &counts);
+  explore_check(counts.handoffs == world->handoffs, "hand-offs are counted wrong");
+  explore_check(counts.left_socket == world->left_socket, "who left the socket is counted wrong");
+}
+
 static void end(void *argument) {
   struct world *world = argument;
   struct maru_hold hold;
   explore_check(world->value == world->expected, "an update was lost");
   explore_check(maru_lock_try(world->lock, &hold) == 0, "a free lock is not free");
   maru_lock_release(world->lock, &hold);
+  if (strcmp(world->lock->kind->name, "cna") == 0)
+    check_counts(world);
   if (is_one_queue(world->lock))
     explore_check(*(const uint32_t *)&world->lock->queue.left == 0, "a node that was left stays");
   if (world->lock->kind == &mr_fissile)
@@ -200,6 +220,8 @@ static void hold_it(struct world *world, unsigned task) {
   if (world->play->counts)
     explore_check(world->holds[task].own.bypassed == world->bypassed[task],
                   "bypasses are counted wrong");
+  if (strcmp(world->lock->kind->name, "cna") == 0)
+    count_handoff(world, task);
   const struct rule *rule = world->play->rule;
   if (rule != NULL && rule->held != NULL)
     rule->held(world, task);
