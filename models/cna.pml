@@ -12,6 +12,10 @@
  *
  * GIVE_UP: thread 1 may leave while it waits; its node is passed over.
  *
+ * Left out: deadlines and max_bypass (a hand-off may leave the socket at any time), memory
+ * (a node that was left is not freed, nor dropped before its turn), weak memory orders, how
+ * a waiter sleeps (wait.pml).
+ *
  * verify: pass -DTHREADS=3 -DROUNDS=2
  * verify: pass -DTHREADS=4 -DROUNDS=1
  * verify: pass -DTHREADS=3 -DROUNDS=1 -DGIVE_UP

@@ -11,6 +11,9 @@
  *
  * A lost wake-up is an invalid end state.
  *
+ * Left out: waits with a deadline, tries, mutexes that are shared, robust or inherit a
+ * priority, weak memory orders.
+ *
  * verify: pass
  * verify: pass -DHIDDEN=2
  * verify: fail -DHIDDEN=2 -DRETAKE_WITH_1

@@ -341,6 +341,13 @@ static double read_number(const char *text, double least, double most, const cha
   return number;
 }
 
+static unsigned read_whole(const char *text, unsigned most, const char *what) {
+  double number = read_number(text, 1, most, what);
+  if (number != (unsigned)number)
+    fail(USAGE, what, text);
+  return (unsigned)number;
+}
+
 static struct maru_lock_options *read_locks(const char *const *locks, int count) {
   struct maru_lock_options *options = calloc((size_t)count, sizeof *options);
   const char *wrong;
@@ -354,19 +361,40 @@ static struct maru_lock_options *read_locks(const char *const *locks, int count)
   return options;
 }
 
-/* Unless the machine has several. */
+/* What the locks mean by a socket: the CPUs that share a last-level cache. */
+static unsigned count_sockets(const struct maru_topology *topology) {
+  unsigned sockets = 0;
+  for (uint32_t i = 0; i < topology->cpu_count; i++) {
+    uint32_t first = 0;
+    while (topology->cpus[first].llc != topology->cpus[i].llc)
+      first++;
+    sockets += first == i;
+  }
+  return sockets;
+}
+
+/* Unless the machine has several, or MARU_TOPOLOGY says what it has. */
 static void imagine_sockets(const char *shape) {
   struct maru_topology topology;
   char text[64];
-  if (getenv(MARU_TOPOLOGY_ENV) != NULL)
-    return;
+  const char *given = getenv(MARU_TOPOLOGY_ENV);
+  if (given != NULL && (given = strdup(given)) == NULL)
+    fail(70, "reading the topology", strerror(ENOMEM));
   int rc = maru_topology_read(&topology);
   if (rc < 0)
-    fail(70, "reading the topology", strerror(-rc));
-  snprintf(text, sizeof text, "virtual:%s", shape);
-  if (topology.socket_count == 1)
-    setenv(MARU_TOPOLOGY_ENV, text, 1);
+    fail(given != NULL ? USAGE : 70, "reading the topology", strerror(-rc));
+  bool several = count_sockets(&topology) > 1;
   maru_topology_free(&topology);
+  int length = snprintf(text, sizeof text, "virtual:%s", shape);
+  setenv(MARU_TOPOLOGY_ENV, text, 1);
+  if (length >= (int)sizeof text || maru_topology_read(&topology) < 0)
+    fail(USAGE, "no such shape (SxC)", shape);
+  maru_topology_free(&topology);
+  if (given != NULL)
+    setenv(MARU_TOPOLOGY_ENV, given, 1);
+  else if (several)
+    unsetenv(MARU_TOPOLOGY_ENV);
+  free((char *)given);
 }
 
 static void print_head(unsigned threads) {
@@ -376,7 +404,7 @@ static void print_head(unsigned threads) {
     fail(USAGE, MARU_TOPOLOGY_ENV, strerror(-rc));
   printf("{\"schema\": \"maru-bench-lock/1\", \"workload\": \"mwrl\", \"threads\": %u, "
          "\"cpus\": %u, \"sockets\": %u, \"virtual\": %s,\n  \"runs\": [\n",
-         threads, topology.allowed_count, topology.socket_count,
+         threads, topology.allowed_count, count_sockets(&topology),
          topology.virtual_machine ? "true" : "false");
   maru_topology_free(&topology);
 }
@@ -386,9 +414,10 @@ int main(int argc, char **argv) {
   double seconds = 1;
   const char *const *locks = all_locks;
   int count = sizeof all_locks / sizeof *all_locks, option;
+  opterr = 0; /* we say it */
   while ((option = getopt(argc, argv, "t:s:v:l")) != -1)
     if (option == 't')
-      threads = (unsigned)read_number(optarg, 1, THREADS_MAX, "threads");
+      threads = read_whole(optarg, THREADS_MAX, "threads");
     else if (option == 's')
       seconds = read_number(optarg, 0.01, SECONDS_MAX, "seconds");
     else if (option == 'v')
@@ -397,8 +426,10 @@ int main(int argc, char **argv) {
       for (int i = 0; i < count; i++)
         puts(locks[i]);
       return 0;
-    } else
-      return USAGE;
+    } else {
+      char name[] = {'-', (char)optopt, '\0'};
+      fail(USAGE, "no such option, or it lacks its value", name);
+    }
   if (optind < argc) {
     locks = (const char *const *)argv + optind;
     count = argc - optind;

@@ -9,6 +9,8 @@
 
 #undef aligned_alloc /* ours is real memory */
 #undef free
+#undef malloc
+#undef calloc
 
 #define STACK_BYTES 65536
 #define POINTS_MAX 100000 /* of one schedule */
@@ -30,6 +32,7 @@ struct task {
   const volatile void *last_object; /* of its last access */
   uint64_t last_writes;             /* `writes` then */
   bool repeats;                     /* it reads that again while nobody has written */
+  bool late;                        /* so it goes on until it looks at the clock */
   uint64_t priority;
   uint64_t mark;
 };
@@ -37,7 +40,7 @@ struct task {
 /* One point of an exhaustive search. */
 struct choice {
   uint8_t taken, count;
-  bool costs;     /* all but the first option are preemptions */
+  uint8_t free;   /* the options from here on are preemptions or early deadlines */
   unsigned spent; /* preemptions before */
 };
 
@@ -111,11 +114,21 @@ struct options {
 };
 
 static bool is_stalled(const struct task *task) {
-  return task->repeats && task->last_writes == x.writes;
+  return task->repeats && !task->late && task->last_writes == x.writes;
 }
 
 static bool may_time_out(const struct task *task) {
   return task->state == ASLEEP && task->until_ns - x.now_ns < SHORTEST_FOREVER_NS;
+}
+
+/* A spinner that is not among `options` already. */
+static bool may_be_late(const struct options *options, unsigned task) {
+  if (x.tasks[task].state != READY || !is_stalled(&x.tasks[task]))
+    return false;
+  for (unsigned i = 0; i < options->count; i++)
+    if (options->tasks[i] == (int)task)
+      return false;
+  return true;
 }
 
 static void add_ready(struct options *options) {
@@ -148,7 +161,7 @@ static struct options list_options(void) {
     add_stalled(&options);
   options.awake = options.count;
   for (unsigned i = 0; i < x.scene->tasks; i++)
-    if (may_time_out(&x.tasks[i]))
+    if (may_time_out(&x.tasks[i]) || (!x.plan->exhaustive && may_be_late(&options, i)))
       options.tasks[options.count++] = (int)i;
   return options;
 }
@@ -179,10 +192,11 @@ static unsigned in_order(const struct options *options) {
   struct choice *choice = &x.path[x.points];
   if (x.points >= x.path_length) {
     const struct choice *before = x.points > 0 ? choice - 1 : NULL;
+    unsigned free = options->awake > 0 ? options->awake : options->count;
     *choice = (struct choice){
         .count = (uint8_t)options->count,
-        .costs = options->current_first || (options->awake > 0 && options->awake < options->count),
-        .spent = before != NULL ? before->spent + (before->costs && before->taken > 0) : 0};
+        .free = (uint8_t)(options->current_first ? 1 : free),
+        .spent = before != NULL ? before->spent + (before->taken >= before->free) : 0};
     x.path_length = x.points + 1;
   }
   return choice->taken;
@@ -192,7 +206,8 @@ static unsigned in_order(const struct options *options) {
 static bool next_path(void) {
   while (x.path_length > 0) {
     struct choice *last = &x.path[x.path_length - 1];
-    if (last->taken + 1u < last->count && last->spent + last->costs <= x.plan->preemptions) {
+    unsigned next = last->taken + 1u;
+    if (next < last->count && last->spent + (next >= last->free) <= x.plan->preemptions) {
       last->taken++;
       return true;
     }
@@ -218,6 +233,8 @@ static struct task *choose(void) {
     task->timed_out = true;
     if (x.now_ns < task->until_ns)
       x.now_ns = task->until_ns;
+  } else if (option >= options.awake) {
+    task->late = true;
   }
   x.current = chosen;
   return task;
@@ -271,8 +288,14 @@ uint64_t explore_marked(unsigned task) { return x.tasks[task].mark; }
 
 int64_t explore_now_ns(void) {
   x.now_ns += CLOCK_STEP_NS;
+  if (x.current >= 0 && x.tasks[x.current].late) {
+    x.tasks[x.current].late = false;
+    x.now_ns += LATE_NS;
+  }
   return x.now_ns;
 }
+
+int64_t explore_time_ns(void) { return x.now_ns; }
 
 int explore_futex_wait(const volatile void *word, uint32_t expected, int64_t until_ns) {
   explore_access(word, EXPLORE_WRITE);
@@ -301,6 +324,8 @@ void *explore_alloc(uint64_t size) {
     fail("too many blocks of memory");
     return NULL;
   }
+  if (x.plan->memory_fails && x.current >= 0 && next_random() % 8 == 0)
+    return NULL;
   void *memory = aligned_alloc(64, size);
   if (memory != NULL)
     x.blocks[x.block_count++] = (struct block){.memory = memory, .size = size};

@@ -1,7 +1,7 @@
 /* explore.h: runs the shipped C under a scheduler of our own.
  *
  * Sources compiled with `shim` first among the include folders call us before each
- * atomic operation, futex call and look at the clock, and take their memory from us.
+ * atomic operation and futex call, read our clock and take their memory from us.
  * Tasks are coroutines of one thread: between two such points nothing else runs, so a
  * schedule is the list of who went on at each point, and can be repeated.  The memory
  * is sequentially consistent: what weaker orders allow is the thread sanitizer's.
@@ -9,7 +9,8 @@
  * The futex is a model: a wait compares and sleeps in one step, a wake wakes all, and a
  * wait with a deadline may end at any point.  A lost wake-up is a state in which nobody
  * can go on.  A task that reads one word again and again, while nobody writes any, runs
- * only when no other can; SHORTEST_FOREVER_NS of waiting counts as waiting for ever.
+ * only when no other can, or, at random, because its time has come: then it finds LATE_NS gone
+ * at its next look at the clock.  SHORTEST_FOREVER_NS of waiting counts as waiting for ever.
  *
  * A schedule fails when a check does, when nobody can go on, when a task spins without end,
  * when memory is freed twice, written after it was freed, or never freed.
@@ -25,6 +26,7 @@
 
 #define EXPLORE_TASKS_MAX 8
 #define SHORTEST_FOREVER_NS INT64_C(1000000000000)
+#define LATE_NS INT64_C(100000)
 
 struct explore_scene {
   unsigned tasks;
@@ -42,6 +44,7 @@ struct explore_plan {
    * on, or deadlines that pass early; in a fixed order. */
   bool exhaustive;
   unsigned preemptions;
+  bool memory_fails; /* one allocation in eight, at random; not exhaustive */
 };
 
 struct explore_report {
@@ -75,7 +78,8 @@ enum explore_access { EXPLORE_READ, EXPLORE_WRITE, EXPLORE_MODIFY };
 void explore_access(const volatile void *object, enum explore_access access);
 int explore_futex_wait(const volatile void *word, uint32_t expected, int64_t until_ns);
 void explore_futex_wake(const volatile void *word);
-int64_t explore_now_ns(void);
+int64_t explore_now_ns(void); /* each look takes 1 us */
+int64_t explore_time_ns(void);
 void *explore_alloc(uint64_t size);
 void explore_free(void *memory);
 

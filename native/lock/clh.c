@@ -29,12 +29,23 @@ static void destroy(struct maru_lock *lock) {
   free(atomic_load_explicit(&lock->clh_tail, memory_order_relaxed));
 }
 
+/* Who is late, or only tries, looks once: it neither spins nor arms the word. */
+static int await_done(struct maru_lock *lock, struct maru_lock_node *node,
+                      const struct mr_deadline *deadline) {
+  /* Acquire: what the last holder did is visible. */
+  if (atomic_load_explicit(&node->state, memory_order_acquire) & MR_SET)
+    return 0;
+  if (deadline->ns != MARU_WAIT_FOREVER && mr_deadline_passed(deadline))
+    return -ETIMEDOUT;
+  return mr_waiting_for(&lock->waiting, &node->state, MR_SET, MR_SET, deadline);
+}
+
 /* Waits until the last one that has not given up is done; frees who is passed over. */
 static int await_turn(struct maru_lock *lock, struct maru_lock_node **before,
                       const struct mr_deadline *deadline) {
   for (;;) {
     struct maru_lock_node *node = *before;
-    int rc = mr_waiting_for(&lock->waiting, &node->state, MR_SET, MR_SET, deadline);
+    int rc = await_done(lock, node, deadline);
     if (rc < 0)
       return rc;
     /* Relaxed, both: ordered by the wait. */

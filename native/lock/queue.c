@@ -6,22 +6,33 @@
  * main queue when that has run empty; nothing is ever dropped.  models/cna.pml and the
  * tests lock_explore check this.
  *
- * A waiter that gives up leaves its node behind, from the heap.  One exchange of `claim`
- * says who was first, the waiter that leaves or the holder that offers the lock.  A node
- * that was left is passed over as if its owner had got the lock and released it at
- * once, and freed.
+ * A waiter that gives up leaves its node behind, from the heap.  What `claim`
+ * was when it changed says who was first, the waiter that leaves or the holder that offers the
+ * lock.  A node that was left is freed when its turn comes, as if its owner had got the lock and
+ * released it at once; or, when a holder that looks for its own socket meets it before
+ * it has a number, as if it had never come.  `left` counts such nodes: beyond LEFT_MAX whoever may
+ * give up does not queue, but looks again every POLL_NS.
+ *
+ * A release is linear in the nodes that it passes: once it has decided to leave the socket
+ * it does not look for it again.
  *
  * Counting bypasses.  By the invariant of queue.h a node is first looked at in the order
  * of arrival: then it gets its number.  When a node is granted as number g of all
  * grants, g - 1 nodes went before it; its number a says that a - 1 arrived before it; of
  * these `older` still wait.  So g - 1 - (a - 1 - older) that came later went first.
- * For the node that has waited longest, `older` is 0. */
+ * For the node that has waited longest, `older` is 0.  A numbered node that was left is
+ * passed over only then, so it is never one that went first. */
 #include "queue.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 enum { WAITING, GIVEN_UP, OFFERED }; /* claim */
+
+#ifndef LEFT_MAX /* a test sets it lower */
+#define LEFT_MAX MARU_LOCK_LEFT_MAX
+#endif
+#define POLL_NS 100000
 
 void mr_queue_init(struct mr_queue *queue, enum mr_queue_order order, struct mr_waiting *waiting,
                    const struct mr_place *place, const struct maru_lock_options *options) {
@@ -45,6 +56,16 @@ static void node_init(struct maru_lock_node *node, bool may_give_up) {
 static void retire(struct maru_hold *hold, struct maru_lock_node *used) {
   if (used != &hold->own)
     free(used);
+}
+
+/* Has its owner left it?  Acquire: the owner is done with it. */
+static bool was_left(struct maru_lock_node *node) {
+  return node->may_give_up && atomic_load_explicit(&node->claim, memory_order_acquire) == GIVEN_UP;
+}
+
+/* By the holder, for a node that was left.  Relaxed: a count, no order. */
+static void forget(struct mr_queue *queue) {
+  atomic_fetch_sub_explicit(&queue->left, 1, memory_order_relaxed);
 }
 
 /* NULL: the last one, or its successor has not said so yet. */
@@ -86,9 +107,15 @@ static int await_grant(struct mr_queue *queue, struct maru_lock_node *node,
   int rc = mr_waiting_for(queue->waiting, &node->state, MR_SET, MR_SET, deadline);
   if (rc == 0)
     return 0;
-  /* Release: we are done with the node when the holder finds it left. */
-  if (atomic_exchange_explicit(&node->claim, GIVEN_UP, memory_order_acq_rel) == WAITING)
+  /* Before the node is left, so that nobody subtracts it first. */
+  atomic_fetch_add_explicit(&queue->left, 1, memory_order_relaxed);
+  uint32_t claim = WAITING;
+  /* Release: we are done with the node when the holder finds it left.  Relaxed: the grant orders.
+   */
+  if (atomic_compare_exchange_strong_explicit(&node->claim, &claim, GIVEN_UP, memory_order_release,
+                                              memory_order_relaxed))
     return rc;
+  forget(queue);
   /* The lock was offered before we gave up: the grant is on its way. */
   return mr_waiting_for(queue->waiting, &node->state, MR_SET, MR_SET, &mr_forever);
 }
@@ -102,12 +129,27 @@ static int queue_up(struct mr_queue *queue, struct maru_hold *hold, struct maru_
   return rc;
 }
 
+/* 0: it was free, and is ours; -EAGAIN: there is room to queue. */
+static int await_room(struct mr_queue *queue, struct maru_hold *hold,
+                      const struct mr_deadline *deadline) {
+  while (!mr_queue_try(queue, hold)) {
+    if (mr_deadline_passed(deadline))
+      return -ETIMEDOUT;
+    /* Relaxed: a count, no order. */
+    if (atomic_load_explicit(&queue->left, memory_order_relaxed) < LEFT_MAX)
+      return -EAGAIN;
+    mr_waiting_pause(queue->waiting, POLL_NS, deadline);
+  }
+  return 0;
+}
+
 int mr_queue_acquire(struct mr_queue *queue, struct maru_hold *hold,
                      const struct mr_deadline *deadline) {
   if (deadline->ns == MARU_WAIT_FOREVER)
     return queue_up(queue, hold, &hold->own, deadline);
-  if (mr_queue_try(queue, hold))
-    return 0;
+  int rc = await_room(queue, hold, deadline);
+  if (rc != -EAGAIN)
+    return rc;
   struct maru_lock_node *node = aligned_alloc(alignof(struct maru_lock_node), sizeof *node);
   return node != NULL ? queue_up(queue, hold, node, deadline) : -ENOMEM;
 }
@@ -123,6 +165,12 @@ bool mr_queue_try(struct mr_queue *queue, struct maru_hold *hold) {
 
 /* ---- choosing ----------------------------------------------------------- */
 
+/* Where one release gives the lock. */
+struct direction {
+  int32_t socket; /* the holder's */
+  bool leaves;    /* it has been decided that it goes to whoever has waited longest */
+};
+
 /* Seed 5's probably(): false once in `range` times. */
 static bool probably(struct mr_queue *queue, uint32_t range) {
   queue->random ^= queue->random << 13;
@@ -131,35 +179,62 @@ static bool probably(struct mr_queue *queue, uint32_t range) {
   return (queue->random >> 16 & (range - 1)) != 0;
 }
 
-static bool overdue(const struct mr_queue *queue) {
-  return queue->deadline_ns > 0 && queue->aside_first != NULL &&
-         maru_now_ns() - queue->aside_first->aside_since >= (int64_t)queue->deadline_ns;
-}
-
-/* May we look for a waiter of our socket? */
-static bool keep_local(struct mr_queue *queue) {
-  if (queue->aside_first == NULL && probably(queue, queue->shuffle_reduction))
-    return false;
-  return probably(queue, queue->handoff_range) && !overdue(queue);
-}
-
-/* The first waiter of our socket from `next` on; *last: the one before it. */
-static struct maru_lock_node *find_local(struct maru_lock_node *next, int32_t socket,
-                                         struct maru_lock_node **last) {
-  struct maru_lock_node *found = next;
-  *last = NULL;
-  while (found != NULL && found->socket != socket) {
-    *last = found;
-    found = linked(found);
-  }
-  return found;
+/* It may be in the main queue again, where it has come back and not got the lock. */
+static bool overdue(const struct mr_queue *queue, const struct maru_lock_node *oldest) {
+  return queue->deadline_ns > 0 && oldest->aside_since != 0 &&
+         maru_now_ns() - oldest->aside_since >= (int64_t)queue->deadline_ns;
 }
 
 /* May one more that came later go before whoever has waited longest? */
-static bool bypass_allowed(const struct mr_queue *queue, const struct maru_lock_node *next) {
-  const struct maru_lock_node *oldest = queue->aside_first != NULL ? queue->aside_first : next;
+static bool bypass_allowed(const struct mr_queue *queue, const struct maru_lock_node *oldest) {
   uint64_t arrival = oldest->arrival != 0 ? oldest->arrival : queue->arrivals + 1;
   return queue->grants + 1 - (arrival - 1) <= queue->max_bypass;
+}
+
+/* May the lock stay in the socket?  `next`: the main queue's first. */
+static bool keep_local(struct mr_queue *queue, const struct maru_lock_node *next) {
+  const struct maru_lock_node *oldest = queue->aside_first != NULL ? queue->aside_first : next;
+  if (queue->aside_first == NULL && probably(queue, queue->shuffle_reduction))
+    return false;
+  return probably(queue, queue->handoff_range) && !overdue(queue, oldest);
+}
+
+/* May a waiter of our socket that is not the oldest go before it? */
+static bool may_pass(const struct mr_queue *queue, const struct maru_lock_node *next) {
+  return bypass_allowed(queue, queue->aside_first != NULL ? queue->aside_first : next);
+}
+
+/* False: its owner has given up.  May be done again. */
+static bool offer(struct maru_lock_node *node) {
+  uint32_t claim = WAITING;
+  /* Acquire: an owner that gave up is done with the node, which we shall free. */
+  return !node->may_give_up ||
+         atomic_compare_exchange_strong_explicit(&node->claim, &claim, OFFERED,
+                                                 memory_order_acquire, memory_order_acquire) ||
+         claim == OFFERED;
+}
+
+/* The first of our socket from *next on to whom the lock could be offered, which it now is;
+ * *last: the one before it.  On the way, nodes without a number that were left are freed. */
+static struct maru_lock_node *find_local(struct mr_queue *queue, struct maru_lock_node **next,
+                                         int32_t socket, struct maru_lock_node **last) {
+  struct maru_lock_node *node = *next, *after;
+  for (*last = NULL; node != NULL; node = after) {
+    after = linked(node);
+    if (node->arrival == 0 && after != NULL && was_left(node)) {
+      if (*last != NULL)
+        chain(*last, after);
+      else
+        *next = after;
+      free(node);
+      forget(queue);
+      continue;
+    }
+    if (node->socket == socket && offer(node))
+      return node;
+    *last = node;
+  }
+  return NULL;
 }
 
 static void number(struct mr_queue *queue, struct maru_lock_node *node) {
@@ -227,21 +302,21 @@ static struct maru_lock_node *next_in_main(struct mr_queue *queue, struct maru_l
   return await_link(queue, node);
 }
 
-/* `socket` is the holder's. */
+/* Leaves the socket where `to` says so, or nobody of it waits. */
 static struct maru_lock_node *near_successor(struct mr_queue *queue, struct maru_lock_node *node,
-                                             int32_t socket) {
+                                             struct direction *to) {
   struct maru_lock_node *next = next_in_main(queue, node);
   if (next == NULL)
     return NULL;
-  if (keep_local(queue)) {
-    struct maru_lock_node *last, *local = find_local(next, socket, &last);
-    bool bypass = local != next || queue->aside_first != NULL;
-    if (local != NULL && (!bypass || bypass_allowed(queue, next))) {
+  if (!to->leaves && keep_local(queue, next) && may_pass(queue, next)) {
+    struct maru_lock_node *last, *local = find_local(queue, &next, to->socket, &last);
+    if (local != NULL) {
       if (last != NULL)
         set_aside(queue, next, last);
       return local;
     }
   }
+  to->leaves = true;
   if (queue->aside_first == NULL)
     return next;
   chain(queue->aside_last, next);
@@ -343,10 +418,10 @@ bool mr_queue_shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t m
 
 /* Who comes after `node`, taken out of the queues; NULL: `node` is the last one. */
 static struct maru_lock_node *successor(struct mr_queue *queue, struct maru_lock_node *node,
-                                        int32_t socket) {
+                                        struct direction *to) {
   switch (queue->order) {
   case MR_NEAR:
-    return near_successor(queue, node, socket);
+    return near_successor(queue, node, to);
   case MR_FEW:
     return few_successor(queue, node);
   default:
@@ -354,25 +429,19 @@ static struct maru_lock_node *successor(struct mr_queue *queue, struct maru_lock
   }
 }
 
-static void count_grant(struct mr_queue *queue, struct maru_lock_node *node, int32_t socket) {
+/* `node` is granted, or was left and is passed over. */
+static void count(struct mr_queue *queue, struct maru_lock_node *node, int32_t socket,
+                  bool granted) {
   if (queue->order != MR_NEAR)
     return;
   number(queue, node);
   node->bypassed = queue->grants++ - (node->arrival - 1 - queue->aside_length);
+  if (!granted)
+    return;
   queue->counts.handoffs++;
   queue->counts.left_socket += node->socket != socket;
   if (node->bypassed > queue->counts.longest_bypass)
     queue->counts.longest_bypass = node->bypassed;
-}
-
-/* False: its owner has given up. */
-static bool grant(struct maru_lock_node *node) {
-  /* Acquire: an owner that gave up is done with the node, which we shall free. */
-  if (node->may_give_up &&
-      atomic_exchange_explicit(&node->claim, OFFERED, memory_order_acq_rel) == GIVEN_UP)
-    return false;
-  maru_notify_store(&node->state, MR_SET);
-  return true;
 }
 
 static int32_t socket_of_holder(const struct mr_queue *queue, const struct maru_lock_node *node) {
@@ -381,24 +450,32 @@ static int32_t socket_of_holder(const struct mr_queue *queue, const struct maru_
   return (int32_t)mr_place_here(queue->place); /* it did not wait */
 }
 
-bool mr_queue_hand_on(struct mr_queue *queue, struct maru_hold *hold) {
-  struct maru_lock_node *node = hold->used;
-  int32_t socket = socket_of_holder(queue, node);
+/* False: nobody waits; hold->used is the last node, the holder's or one that was left. */
+static bool hand_on(struct mr_queue *queue, struct maru_hold *hold, struct direction *to) {
   for (;;) {
-    struct maru_lock_node *next = successor(queue, node, socket);
-    hold->used = node;
+    struct maru_lock_node *next = successor(queue, hold->used, to);
     if (next == NULL)
       return false;
-    retire(hold, node);
-    count_grant(queue, next, socket);
-    if (grant(next))
+    retire(hold, hold->used);
+    hold->used = next;
+    bool granted = offer(next);
+    count(queue, next, to->socket, granted);
+    if (granted) {
+      maru_notify_store(&next->state, MR_SET);
       return true;
-    node = next;
+    }
+    forget(queue);
   }
 }
 
+bool mr_queue_hand_on(struct mr_queue *queue, struct maru_hold *hold) {
+  struct direction to = {socket_of_holder(queue, hold->used), false};
+  return hand_on(queue, hold, &to);
+}
+
 void mr_queue_release(struct mr_queue *queue, struct maru_hold *hold) {
-  while (!mr_queue_hand_on(queue, hold)) {
+  struct direction to = {socket_of_holder(queue, hold->used), false};
+  while (!hand_on(queue, hold, &to)) {
     struct maru_lock_node *last = hold->used;
     /* Release: what the holder did is visible to the next one. */
     if (atomic_compare_exchange_strong_explicit(&queue->tail, &last, NULL, memory_order_release,

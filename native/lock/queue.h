@@ -25,6 +25,7 @@ enum mr_queue_order { MR_IN_TURN, MR_NEAR, MR_FEW };
 
 struct mr_queue {
   alignas(64) struct maru_lock_node *_Atomic tail; /* NULL: free */
+  _Atomic uint32_t left;                           /* nodes whose owners gave up */
 
   /* Fixed. */
   alignas(64) const struct mr_place *place; /* NULL: nobody asks for a waiter's socket */
@@ -49,7 +50,7 @@ struct mr_queue {
 void mr_queue_init(struct mr_queue *queue, enum mr_queue_order order, struct mr_waiting *waiting,
                    const struct mr_place *place, const struct maru_lock_options *options);
 
-/* 0; with a deadline also -ETIMEDOUT, -ENOMEM. */
+/* 0; with a deadline also -ETIMEDOUT, -ENOMEM.  Past the deadline it only tries. */
 int mr_queue_acquire(struct mr_queue *queue, struct maru_hold *hold,
                      const struct mr_deadline *deadline);
 bool mr_queue_try(struct mr_queue *queue, struct maru_hold *hold);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 
 /* A realtime clock may be set while somebody waits by it: it is looked at this often. */
 #define REALTIME_SLICE_NS 50000000
@@ -19,6 +18,8 @@ int mr_waiting_init(struct mr_waiting *waiting, enum maru_wait_kind kind, uint32
 }
 
 static int64_t now_on(clockid_t clock) {
+  if (clock == CLOCK_MONOTONIC)
+    return maru_now_ns();
   struct timespec now;
   clock_gettime(clock, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -32,8 +33,8 @@ static int64_t next_look(const struct mr_deadline *deadline) {
   return maru_now_ns() + (left < REALTIME_SLICE_NS ? left : REALTIME_SLICE_NS);
 }
 
-static bool passed(const struct mr_deadline *deadline) {
-  return deadline->clock == CLOCK_MONOTONIC || now_on(deadline->clock) >= deadline->ns;
+bool mr_deadline_passed(const struct mr_deadline *deadline) {
+  return now_on(deadline->clock) >= deadline->ns;
 }
 
 typedef int wait_function(_Atomic uint32_t *, uint32_t, uint32_t, struct maru_wait_policy *,
@@ -48,7 +49,7 @@ static int patiently(wait_function *wait, struct mr_waiting *waiting, _Atomic ui
   int rc;
   do
     rc = wait(word, value, mask, &policy, next_look(deadline));
-  while (rc == -EINTR || (rc == -ETIMEDOUT && !passed(deadline)));
+  while (rc == -EINTR || (rc == -ETIMEDOUT && !mr_deadline_passed(deadline)));
   if (policy.learned != learned)
     atomic_store_explicit(&waiting->learned, policy.learned, memory_order_relaxed);
   return rc;
@@ -62,4 +63,12 @@ int mr_waiting_for(struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_t 
 int mr_waiting_while(struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_t seen,
                      uint32_t mask, const struct mr_deadline *deadline) {
   return patiently(maru_wait_while, waiting, word, seen, mask, deadline);
+}
+
+void mr_waiting_pause(const struct mr_waiting *waiting, int64_t ns,
+                      const struct mr_deadline *deadline) {
+  _Atomic uint32_t never = 0;
+  struct maru_wait_policy policy = waiting->policy;
+  int64_t until = maru_now_ns() + ns, look = next_look(deadline);
+  maru_wait(&never, MR_SET, MR_SET, &policy, look < until ? look : until);
 }

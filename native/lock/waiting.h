@@ -3,6 +3,7 @@
 #define MARU_LOCK_WAITING_H
 
 #include <maru/wait.h>
+#include <stdbool.h>
 #include <time.h>
 
 /* Values of the words of this room, beside MARU_WAIT_ARMED. */
@@ -28,5 +29,9 @@ int mr_waiting_for(struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_t 
 /* The same until (*word & mask) != seen. */
 int mr_waiting_while(struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_t seen,
                      uint32_t mask, const struct mr_deadline *deadline);
+/* For `ns` at most, the deadline or a signal.  Nothing is learnt. */
+void mr_waiting_pause(const struct mr_waiting *waiting, int64_t ns,
+                      const struct mr_deadline *deadline);
+bool mr_deadline_passed(const struct mr_deadline *deadline);
 
 #endif

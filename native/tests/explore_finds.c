@@ -94,6 +94,32 @@ static void free_twice(void *argument, unsigned task) {
   free(world->memory);
 }
 
+/* 0 sleeps, then 2 runs before 1: no preemption, though 0 might time out. */
+static void free_switch(void *argument, unsigned task) {
+  struct world *world = argument;
+  if (task == 0) {
+    atomic_store_explicit(&world->other, 1, memory_order_relaxed);
+    mr_futex_wait(&world->word, 0, explore_time_ns() + 1000);
+  } else if (task == 1) {
+    world->seen = 1;
+    explore_point();
+  } else {
+    bool sleeps = atomic_load_explicit(&world->other, memory_order_relaxed);
+    explore_check(!sleeps || world->seen == 1, "2 ran before 1");
+  }
+}
+
+/* A spinner's deadline passes. */
+static void late_spinner(void *argument, unsigned task) {
+  struct world *world = argument;
+  struct maru_wait_policy policy = {.kind = MARU_WAIT_SPIN};
+  int64_t deadline = explore_time_ns() + 50000;
+  if (task == 0)
+    explore_check(maru_wait(&world->word, 2, 2, &policy, deadline) == 0, "it was late");
+  else
+    maru_notify_store(&world->word, 2);
+}
+
 /* ---- the wait room ------------------------------------------------------ */
 
 /* A bell rung by two, heard by one; its timed look must not lose a ring either. */
@@ -129,6 +155,16 @@ static void door(void *argument, unsigned task) {
 
 /* ---- all ---------------------------------------------------------------- */
 
+static struct explore_report play_bounded(unsigned tasks, void (*run)(void *, unsigned),
+                                          unsigned preemptions) {
+  struct world world;
+  struct explore_scene scene = {tasks, &world, begin, end, run};
+  struct explore_plan plan = {.schedules = 3000, .exhaustive = true, .preemptions = preemptions};
+  struct explore_report report;
+  explore(&scene, &plan, &report);
+  return report;
+}
+
 static struct explore_report play(unsigned tasks, void (*run)(void *, unsigned),
                                   void (*finish)(void *), bool exhaustive) {
   struct world world;
@@ -153,6 +189,11 @@ static void must_find(void (*run)(void *, unsigned), void (*finish)(void *), con
   }
 }
 
+static void must_find_at_random(void (*run)(void *, unsigned), const char *what) {
+  struct explore_report report = play(2, run, end, false);
+  CHECK(report.failure != NULL && strcmp(report.failure, what) == 0);
+}
+
 static void must_pass(unsigned tasks, void (*run)(void *, unsigned)) {
   struct explore_report report = play(tasks, run, end, false);
   CHECK(report.failure == NULL);
@@ -168,6 +209,8 @@ int main(void) {
   must_find(use_after_free, end, "freed memory is written");
   must_find(free_twice, end, "memory is freed twice");
   must_find(leak, end, "memory is never freed");
+  must_find_at_random(late_spinner, "it was late");
+  CHECK(play_bounded(3, free_switch, 0).failure != NULL);
   must_pass(3, bell);
   must_pass(3, door);
   /* The same plan gives the same schedules. */

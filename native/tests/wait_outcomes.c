@@ -83,9 +83,24 @@ static void killed_notifier(struct maru_wait_policy *policy) {
   munmap(word, sizeof *word);
 }
 
+/* A budget that a deadline cut short has not been shown not to pay. */
+static void cut_short(void) {
+  _Atomic uint32_t word = 0;
+  struct maru_wait_policy policy;
+  CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_ADAPTIVE), 0);
+  policy.spare = 1;
+  policy.spin_ns = policy.learned = 50 * MS;
+  CHECK_EQUAL(maru_wait(&word, 2, ~1u, &policy, maru_now_ns() + MS), -ETIMEDOUT);
+  CHECK_EQUAL(policy.learned, 50 * MS);
+  policy.spin_ns = policy.learned = 20000;
+  CHECK_EQUAL(maru_wait(&word, 2, ~1u, &policy, maru_now_ns() + 20 * MS), -ETIMEDOUT);
+  CHECK_EQUAL(policy.learned, 10000);
+}
+
 int main(void) {
   names();
   bad_arguments();
+  cut_short();
   for (unsigned i = 0; i < KIND_COUNT; i++) {
     struct maru_wait_policy policy;
     CHECK_EQUAL(maru_wait_policy_init(&policy, kinds[i]), 0);

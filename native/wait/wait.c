@@ -195,7 +195,8 @@ static int spin_then_block(_Atomic uint32_t *word, const struct condition *c,
   if (budget > 0) {
     int64_t end = maru_now_ns() + budget;
     bool paid = spin(word, c, end < deadline_ns ? end : deadline_ns);
-    if (policy->kind == MARU_WAIT_ADAPTIVE)
+    /* A budget that a deadline cut short says nothing. */
+    if (policy->kind == MARU_WAIT_ADAPTIVE && (paid || end <= deadline_ns))
       adaptive_learn(policy, paid);
     if (paid)
       return 0;

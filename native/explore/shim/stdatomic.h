@@ -12,6 +12,7 @@
 #undef atomic_compare_exchange_strong_explicit
 #undef atomic_compare_exchange_weak_explicit
 #undef atomic_fetch_add_explicit
+#undef atomic_fetch_sub_explicit
 #undef atomic_fetch_and_explicit
 #undef atomic_fetch_or_explicit
 
@@ -42,9 +43,45 @@
 #define atomic_compare_exchange_weak_explicit atomic_compare_exchange_strong_explicit
 #define atomic_fetch_add_explicit(object, value, order)                                            \
   (explore_access(object, EXPLORE_MODIFY), RAW_FETCH(add, object, value))
+#define atomic_fetch_sub_explicit(object, value, order)                                            \
+  (explore_access(object, EXPLORE_MODIFY), RAW_FETCH(sub, object, value))
 #define atomic_fetch_and_explicit(object, value, order)                                            \
   (explore_access(object, EXPLORE_MODIFY), RAW_FETCH(and, object, value))
 #define atomic_fetch_or_explicit(object, value, order)                                             \
   (explore_access(object, EXPLORE_MODIFY), RAW_FETCH(or, object, value))
+
+/* What we have no point for does not compile. */
+#undef atomic_load
+#undef atomic_store
+#undef atomic_exchange
+#undef atomic_compare_exchange_strong
+#undef atomic_compare_exchange_weak
+#undef atomic_fetch_add
+#undef atomic_fetch_sub
+#undef atomic_fetch_and
+#undef atomic_fetch_or
+#undef atomic_fetch_xor
+#undef atomic_fetch_xor_explicit
+#undef atomic_thread_fence
+#undef atomic_flag_test_and_set
+#undef atomic_flag_test_and_set_explicit
+#undef atomic_flag_clear
+#undef atomic_flag_clear_explicit
+#pragma GCC poison atomic_load
+#pragma GCC poison atomic_store
+#pragma GCC poison atomic_exchange
+#pragma GCC poison atomic_compare_exchange_strong
+#pragma GCC poison atomic_compare_exchange_weak
+#pragma GCC poison atomic_fetch_add
+#pragma GCC poison atomic_fetch_sub
+#pragma GCC poison atomic_fetch_and
+#pragma GCC poison atomic_fetch_or
+#pragma GCC poison atomic_fetch_xor
+#pragma GCC poison atomic_fetch_xor_explicit
+#pragma GCC poison atomic_thread_fence
+#pragma GCC poison atomic_flag_test_and_set
+#pragma GCC poison atomic_flag_test_and_set_explicit
+#pragma GCC poison atomic_flag_clear
+#pragma GCC poison atomic_flag_clear_explicit
 
 #endif

@@ -8,5 +8,8 @@
 
 #define aligned_alloc(alignment, size) explore_alloc(size)
 #define free(memory) explore_free(memory)
+/* Not watched: these do not compile. */
+#define malloc(size) malloc_is_not_watched
+#define calloc(count, size) calloc_is_not_watched
 
 #endif

@@ -8,7 +8,8 @@
  * A lock serves the threads of one process.  Each acquisition uses a hold, memory
  * of the caller that stays where it is from the acquisition to the release; any
  * thread may release.  A hold serves one acquisition at a time and needs no
- * initialisation.  Locks are not recursive.
+ * initialisation.  Locks are not recursive, not shared between processes, and not robust:
+ * there is no EOWNERDEAD, the lock of a thread that ended while it held it stays held.
  *
  * Ordering: what was done under the lock before a release is visible after the
  * acquisitions that follow it.
@@ -28,7 +29,6 @@
 #define MARU_LOCK_H
 
 #include <maru/wait.h>
-#include <stdatomic.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -81,7 +81,7 @@ struct maru_lock_options {
   uint64_t deadline_ns;
   /* cna.  How many later arrivals may get the lock before a waiter, at most; 0 is first
    * come, first served.  Default MARU_LOCK_UNBOUNDED.  One arrives when it joins the
-   * queue; who gives up just as the lock is offered counts as having got it. */
+   * queue; who gives up counts no more. */
   uint64_t max_bypass;
 
   /* c-bo-mcs, hmcs: hand-offs within a socket before the others are let in.  shfl: heads
@@ -102,13 +102,19 @@ int maru_lock_options_init(struct maru_lock_options *options, enum maru_lock_kin
 int maru_lock_options_parse(struct maru_lock_options *options, const char *text,
                             const char **wrong);
 
+#ifdef __cplusplus
+#define MARU_LOCK_ALIGNAS alignas(64)
+#else
+#define MARU_LOCK_ALIGNAS _Alignas(64)
+#endif
+
 /* One acquisition.  The fields are private. */
 struct maru_lock_node {
-  _Alignas(64) struct maru_lock_node *_Atomic next;
-  _Atomic uint32_t linked; /* next has been written */
-  _Atomic uint32_t state;  /* where its owner waits */
-  _Atomic uint32_t claim;  /* of an owner who may give up: who was first */
-  int32_t socket;          /* -1: not asked for */
+  MARU_LOCK_ALIGNAS MARU_ATOMIC(struct maru_lock_node *) next;
+  MARU_ATOMIC(uint32_t) linked; /* next has been written */
+  MARU_ATOMIC(uint32_t) state;  /* where its owner waits */
+  MARU_ATOMIC(uint32_t) claim;  /* of an owner who may give up: who was first */
+  int32_t socket;               /* -1: not asked for */
   uint32_t may_give_up;
   uint64_t arrival;    /* 1.. in the order of arrival; 0: not seen yet */
   uint64_t bypassed;   /* by how many later arrivals */
@@ -134,18 +140,31 @@ void maru_lock_destroy(struct maru_lock *lock);
 /* 0: the lock is held.  -ENOMEM: clh, which allocates a node each time; the others
  * never fail. */
 int maru_lock_acquire(struct maru_lock *lock, struct maru_hold *hold);
-/* 0, or -EBUSY: somebody has it or is next.  Never waits for a holder.  With clh, also -ENOMEM, and
- * -EBUSY while another thread is in the middle of acquiring a free lock. */
+/* 0, or -EBUSY: somebody has it or is next.  Never waits for a holder.  -EBUSY may also come
+ * from a lock that nobody holds: with clh while another thread is in the middle of
+ * acquiring it, with c-bo-mcs and hmcs while one of the same socket is in the middle
+ * of releasing it, acquiring it or trying to.  With clh, also -ENOMEM. */
 int maru_lock_try(struct maru_lock *lock, struct maru_hold *hold);
 /* Until `clock` (CLOCK_MONOTONIC, CLOCK_REALTIME) shows `deadline`.  -ETIMEDOUT: the hold
  * is free again.  -EINVAL: another clock, or bad nanoseconds.  -ENOMEM: where the lock is
- * contended, the queues need a node that outlives the call: 64 bytes, which a later holder
- * frees.  With ticket, such a caller
- * does not queue: it takes the lock when it finds it free. */
+ * contended, the queues need a node that outlives the call: 64 bytes.
+ *
+ * Once the deadline has passed the lock is taken only when it is free.  Whoever gives
+ * up in a queue leaves its node there until a later holder comes to it and frees it; one
+ * in the secondary queue of cna, until the lock leaves the socket.  When
+ * MARU_LOCK_LEFT_MAX such nodes are in one queue, further callers with a deadline do not
+ * queue there: ten thousand times a second they look whether the queue is empty or
+ * has room again.  So a queue holds at most MARU_LOCK_LEFT_MAX nodes and one for each thread
+ * that is in such a call.  This is so for mcs, cna, malthusian and the queues of qspin, shfl,
+ * fissile, c-bo-mcs (one a socket) and hmcs (one a socket and one).  clh has no such bound
+ * (64 bytes for each that gave up, until the thread behind it goes on or, behind
+ * nobody, at once).  With ticket, such a caller never queues. */
+#define MARU_LOCK_LEFT_MAX 256
 int maru_lock_acquire_until(struct maru_lock *lock, struct maru_hold *hold, clockid_t clock,
                             const struct timespec *deadline);
 /* Gives the lock to the next.  `hold` may be used again as soon as it returns.  Takes
- * time proportional to the waiters that it sets aside or that gave up (cna, fissile). */
+ * time proportional to the waiters that it looks at (cna, fissile: up to the first of its
+ * socket) or that gave up. */
 void maru_lock_release(struct maru_lock *lock, struct maru_hold *hold);
 
 /* What a cna lock's holders counted; of other kinds all zero. */

@@ -12,8 +12,16 @@
 #ifndef MARU_WAIT_H
 #define MARU_WAIT_H
 
-#include <stdatomic.h>
 #include <stdint.h>
+
+/* An atomic object in memory that C and C++ share: the same bytes in both. */
+#ifdef __cplusplus
+#include <atomic>
+#define MARU_ATOMIC(type) std::atomic<type>
+#else
+#include <stdatomic.h>
+#define MARU_ATOMIC(type) _Atomic(type)
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -75,21 +83,21 @@ int64_t maru_now_ns(void);
  * or bits of `want` outside of `mask`.  -ENOTSUP: policy not in this build.
  * A notifier killed between its change and its wake delays a sleeper by at most
  * 50 ms. */
-int maru_wait(_Atomic uint32_t *word, uint32_t want, uint32_t mask, struct maru_wait_policy *policy,
-              int64_t deadline_ns);
+int maru_wait(MARU_ATOMIC(uint32_t) * word, uint32_t want, uint32_t mask,
+              struct maru_wait_policy *policy, int64_t deadline_ns);
 
 /* The same until (*word & mask) != seen: for counters such as doorbells. */
-int maru_wait_while(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
+int maru_wait_while(MARU_ATOMIC(uint32_t) * word, uint32_t seen, uint32_t mask,
                     struct maru_wait_policy *policy, int64_t deadline_ns);
 
 /* Adds MARU_WAIT_STEP with release order and wakes every sleeper.  No system
  * call unless somebody sleeps.  Wait-free but for that call.  May touch the word
  * after a waiter has returned: the word must outlive both. */
-void maru_notify(_Atomic uint32_t *word);
+void maru_notify(MARU_ATOMIC(uint32_t) * word);
 
 /* Stores `value` (bit 0 clear) with release order and wakes every sleeper.
  * Touches the word once: a waiter may free it as soon as it returns. */
-void maru_notify_store(_Atomic uint32_t *word, uint32_t value);
+void maru_notify_store(MARU_ATOMIC(uint32_t) * word, uint32_t value);
 
 #ifdef __cplusplus
 }
