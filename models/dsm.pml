@@ -7,6 +7,11 @@
  * once for all (it never changes); which notices a node has, its vector time says.
  * One word here is what a byte is in the C code: diffs are always exact.
  *
+ * Left out: asking for a diff again with masks, and copies that are fetched in the middle of
+ * the home's interval (`leaked`); the log of intervals and when it is trimmed
+ * (dsm-rounds.pml has the floor); semaphores, flags, counters and conditions;
+ * barriers of some nodes; epochs and incarnations.  The core's own tests have these.
+ *
  * X (page 0) is counted up under lock 0 by nodes 0 and 2, Y (page 1) under lock
  * 1 by nodes 1 and 2.  V (page 0) is node 0's alone, U (page 1) node 2's, until the
  * barrier: both pages have several writers at once.  Node 1 reads X, and Y then carries
