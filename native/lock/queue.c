@@ -6,12 +6,12 @@
  * main queue when that has run empty; nothing is ever dropped.  models/cna.pml and the
  * tests lock_explore check this.
  *
- * A waiter that gives up leaves its node behind, from the heap.  What `claim`
- * was when it changed says who was first, the waiter that leaves or the holder that offers the
- * lock.  A node that was left is freed when its turn comes, as if its owner had got the lock and
- * released it at once; or, when a holder that looks for its own socket meets it before
- * it has a number, as if it had never come.  `left` counts such nodes: beyond LEFT_MAX whoever may
- * give up does not queue, but looks again every POLL_NS.
+ * A waiter that gives up leaves its node behind, from the heap.  What `claim` was when it
+ * changed says who was first, the waiter that leaves or the holder that offers the lock.
+ * A node that was left is freed when its turn comes, as if its owner had got the lock
+ * and released it at once; or, when a holder that looks for its own socket meets it before
+ * it has a number, as if it had never come.  `left` counts such nodes: from LEFT_MAX on
+ * whoever may give up does not queue, but looks again every POLL_NS.
  *
  * A release is linear in the nodes that it passes: once it has decided to leave the socket
  * it does not look for it again.
