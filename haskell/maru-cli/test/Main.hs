@@ -16,7 +16,7 @@ import Maru.Cli.Profile
 import Maru.Cli.Room
 import Maru.Cli.Room.Example (exampleRoom)
 import Maru.Cli.Room.Map.Gc (parseStatistics)
-import Maru.Cli.Room.Wait (decidePolicy)
+import Maru.Cli.Room.Wait (decidePolicy, judgePolicies)
 import Maru.Cli.Rooms (rooms)
 import Maru.Cli.Run
 import Maru.Cli.RunSection
@@ -92,8 +92,10 @@ plans =
       testCase "wait policies" $ do
         decidePolicy known Nothing @?= Right mempty
         fmap partEnvironment (decidePolicy known (Just "spin")) @?= Right [("MARU_WAIT", "spin")]
-        decidePolicy known (Just "gang") @?= Left (Unavailable "this build does not have the wait policy 'gang'; it has spin")
-        decidePolicy known (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang"),
+        decidePolicy known (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
+        judgePolicies [("spin", Right Nothing)] @?= Finding Good "spin" ""
+        judgePolicies [("spin", Right Nothing), ("gang", Right (Just ("coop", "no slots")))]
+          @?= Finding Good "spin; gang runs as coop: no slots" "",
       testCase "profiles stand before the command" $
         map
           splitProfiles
@@ -102,7 +104,7 @@ plans =
     ]
   where
     part environment preload = Right (Part environment preload [])
-    known = [("spin", True), ("gang", False)]
+    known = ["spin", "gang"]
 
 supervisors :: TestTree
 supervisors =
