@@ -12,6 +12,7 @@
 #include "task.h"
 
 #include <maru/board.h>
+#include <sched.h>
 #include <stddef.h>
 
 _Static_assert(sizeof(struct maru_channel) == 64, "a channel is one cache line");
@@ -103,7 +104,7 @@ void mr_channel_begin(struct maru_channel *channel, const struct mr_condition *c
   STORE(channel->mask, c->mask);
   STORE(channel->until_equal, c->until_equal);
   STORE(channel->since_ns, maru_now_ns());
-  STORE(channel->waits, LOAD(channel->waits) + 1);
+  STORE(channel->cpu, (uint32_t)sched_getcpu());
   mr_channel_show(channel, MARU_CHANNEL_AWAKE);
 }
 

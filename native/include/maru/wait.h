@@ -154,7 +154,7 @@ struct maru_channel {
   _Atomic int32_t tid;      /* the waiting thread; 0: nobody attached */
   _Atomic uint32_t normal;  /* its own place in the scheduler, packed; private */
   _Atomic uint32_t boosted; /* 1 while the daemon holds it boosted */
-  _Atomic uint32_t waits;   /* begun, wraps */
+  _Atomic uint32_t cpu;     /* where this wait began */
 };
 
 /* The board's section. */
