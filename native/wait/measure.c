@@ -4,6 +4,8 @@
 #include "futex.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define ROUNDS 64
@@ -12,7 +14,9 @@
 /* Two threads hand a turn to and fro by futex alone; half a round trip is a
  * hand-over. */
 struct table {
-  _Atomic uint32_t turn; /* whose step is next: even ours, odd the other's; -1: the end */
+  _Atomic uint32_t turn; /* whose step is next: even the caller's, odd the other's; -1: the end */
+  int64_t times[ROUNDS];
+  int done;
 };
 
 #define THE_END UINT32_MAX
@@ -50,26 +54,71 @@ static int by_size(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-int64_t maru_wait_measure_handover(void) {
-  struct table table = {.turn = 0};
-  int64_t times[ROUNDS];
-  int done = 0;
-  pthread_t thread;
-  int rc = pthread_create(&thread, NULL, answer, &table);
+static void *call(void *argument) {
+  struct table *table = argument;
+  while (table->done < ROUNDS) {
+    uint32_t turn = 2 * (uint32_t)table->done + 1;
+    int64_t begin = maru_now_ns();
+    pass(table, turn);
+    if (!await(table, turn))
+      break;
+    table->times[table->done++] = (maru_now_ns() - begin) / 2;
+  }
+  pass(table, THE_END);
+  return NULL;
+}
+
+/* The CPU that we are on and another one that is allowed: two threads that share one
+ * would measure a switch.  False where there is none. */
+static bool two_cpus(cpu_set_t *here, cpu_set_t *there) {
+  cpu_set_t allowed;
+  int own = sched_getcpu(), other = -1;
+  if (own < 0 || own >= CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) < 0)
+    return false;
+  for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+    if (cpu != own && CPU_ISSET(cpu, &allowed))
+      other = cpu;
+  if (other < 0)
+    return false;
+  CPU_ZERO(here);
+  CPU_ZERO(there);
+  CPU_SET(own, here);
+  CPU_SET(other, there);
+  return true;
+}
+
+static int start_on(pthread_t *thread, const cpu_set_t *cpus, void *(*body)(void *),
+                    struct table *table) {
+  pthread_attr_t attributes;
+  int rc = pthread_attr_init(&attributes);
   if (rc != 0)
     return -rc;
-  while (done < ROUNDS) {
-    uint32_t turn = 2 * (uint32_t)done + 1;
-    int64_t begin = maru_now_ns();
-    pass(&table, turn);
-    if (!await(&table, turn))
-      break;
-    times[done++] = (maru_now_ns() - begin) / 2;
-  }
-  pass(&table, THE_END);
-  pthread_join(thread, NULL);
-  if (done < ROUNDS / 2)
+  if (cpus != NULL)
+    rc = pthread_attr_setaffinity_np(&attributes, sizeof *cpus, cpus);
+  if (rc == 0)
+    rc = pthread_create(thread, &attributes, body, table);
+  pthread_attr_destroy(&attributes);
+  return -rc;
+}
+
+int64_t maru_wait_measure_handover(void) {
+  struct table table = {.turn = 0};
+  cpu_set_t here, there;
+  pthread_t caller, answerer;
+  bool apart = two_cpus(&here, &there);
+  int rc = start_on(&answerer, apart ? &there : NULL, answer, &table);
+  if (rc < 0)
+    return rc;
+  rc = start_on(&caller, apart ? &here : NULL, call, &table);
+  if (rc == 0)
+    pthread_join(caller, NULL);
+  else
+    pass(&table, THE_END);
+  pthread_join(answerer, NULL);
+  if (rc < 0)
+    return rc;
+  if (table.done < ROUNDS / 2)
     return -ETIMEDOUT;
-  qsort(times, (size_t)done, sizeof *times, by_size);
-  return times[done / 2];
+  qsort(table.times, (size_t)table.done, sizeof *table.times, by_size);
+  return table.times[table.done / 2];
 }

@@ -54,6 +54,11 @@ status 64 "frobnicate" maru frobnicate
 status 64 "--frobnicate" maru doctor --frobnicate
 status 64 "report-run" maru report-run
 
+# ---- boost
+status 64 "no period" maru boost --period 1s
+status 64 "none of auto, wake, restore, pb" maru boost --policy fast
+status 69 "maru-boost" maru boost --for 1
+
 # ---- run: statuses
 status 64 "needs a command" maru run
 status 64 "known: adaptive, spin, yield, block, spin-block, spin-lower, lower-yield, sleep-poll, coop, gang, dcs" maru run --wait wrong -- true

@@ -183,7 +183,7 @@ int maru_wait_table_of(const struct maru_board *board, struct maru_wait_table **
 /* From now on the calling thread is the one that waits for the channel's word with
  * `policy`, until it attaches the policy to NULL.  Decides anew what runs; sets
  * spin_ns to twice the hand-over between two threads, which the first to come
- * measures (2 ms, with a thread of its own).  Attach again after a change of the
+ * measures (2 ms, with threads of its own).  Attach again after a change of the
  * thread's priority or affinity.  Not a signal handler's business.
  * -EPROTO: the channel lies on no board's section. */
 int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *policy);
@@ -203,7 +203,7 @@ int maru_channel_pending(const struct maru_channel *channel);
 int maru_wait_wake_pending(struct maru_wait_table *table, const struct maru_channel *own);
 
 /* Nanoseconds from a futex wake to the wakened thread's return, between two threads
- * of this process, median of 64; 2 ms or so.  Negative errno. */
+ * of this process, on two CPUs if it may use two; median of 64; 2 ms or so.  Negative errno. */
 int64_t maru_wait_measure_handover(void);
 
 #ifdef __cplusplus

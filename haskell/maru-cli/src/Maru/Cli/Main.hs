@@ -14,6 +14,7 @@ where
 import Data.Version (showVersion)
 import GHC.IO.Encoding (mkTextEncoding, setFileSystemEncoding, setLocaleEncoding)
 import Maru.Cli.Bench (benchCommand)
+import Maru.Cli.Boost (boostCommand)
 import Maru.Cli.Doctor (doctorCommand)
 import Maru.Cli.Exit
 import Maru.Cli.Room (Room)
@@ -67,6 +68,7 @@ commandLineOf rooms =
         ( metavar "COMMAND"
             <> similarCommand
             <> runCommand rooms
+            <> boostCommand
             <> topCommand rooms
             <> doctorCommand rooms
             <> simCommand rooms

@@ -12,6 +12,7 @@ import Data.Aeson (object, (.=))
 import Data.List (intercalate)
 import Data.List.NonEmpty (NonEmpty, nonEmpty)
 import qualified Data.List.NonEmpty as NonEmpty
+import Maru.Cli.Bench.Boost (boostExperiments)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -25,7 +26,7 @@ waitRoom =
   (room "wait" "time slices of those who wait")
     { roomRun = Just (RunPlug policyFlag waitPolicies decidePolicy),
       roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
-      roomExperiments = [handoverExperiment]
+      roomExperiments = handoverExperiment : boostExperiments
     }
 
 -- ---- run ----------------------------------------------------------------
