@@ -43,7 +43,8 @@
 #define GUARD_PRIORITY 91
 #define LOOP_LIMIT_US 500000 /* a worker that never sleeps is ended by the kernel */
 #define FIND_EVERY_NS INT64_C(1000000000)
-#define ASK_AGAIN_NS INT64_C(1000000000)
+#define ASK_AGAIN_NS INT64_C(1000000000)    /* about a thread that was refused */
+#define CHECK_AGAIN_NS INT64_C(10000000000) /* a known one: it may have become another program */
 #define SLOT_NS INT64_C(20000000)
 #define PB_PERIOD_NS INT64_C(20000000)
 #define QUIET_TICKS 50
@@ -181,7 +182,20 @@ static void say(const struct daemon *self, const char *what, const struct maru_c
     printf("would %s thread %d\n", what, tid);
 }
 
-/* The line's thread, checked when it is new and again every second. */
+/* A thread that waits by turns on several channels is raised through one at a time:
+ * while it is, the kernel does not say where it belongs. */
+static bool is_raised(const struct daemon *self, int32_t tid) {
+  for (unsigned b = 0; b < BOOST_BOARDS; b++)
+    for (uint32_t i = 0; self->boards.slots[b] != NULL && i < MARU_WAIT_CHANNELS; i++) {
+      const struct boost_subject *subject = &self->boards.slots[b]->subjects[i];
+      /* Relaxed: this process alone writes the mark. */
+      if (subject->tid == tid && atomic_load_explicit(&subject->touched, memory_order_relaxed))
+        return true;
+    }
+  return false;
+}
+
+/* The line's thread, checked when it is new and now and then again. */
 static bool is_known(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns) {
   struct maru_channel *line = &one->table->channels[i];
   struct boost_subject *subject = &one->subjects[i];
@@ -201,7 +215,7 @@ static bool is_known(struct daemon *self, struct boost_board *one, uint32_t i, i
   if (tid == 0 || (!same && now_ns < one->ask_again_ns[i]))
     return false;
   struct boost_subject fresh;
-  int rc = boost_admit(&fresh, tid, start, &one->status);
+  int rc = is_raised(self, tid) ? -EAGAIN : boost_admit(&fresh, tid, start, &one->status);
   one->ask_again_ns[i] = now_ns + ASK_AGAIN_NS;
   if (rc == -EAGAIN) {
     if (!same)
@@ -215,6 +229,7 @@ static bool is_known(struct daemon *self, struct boost_board *one, uint32_t i, i
     return false;
   }
   *subject = fresh;
+  one->ask_again_ns[i] = now_ns + CHECK_AGAIN_NS;
   return true;
 }
 
@@ -236,6 +251,8 @@ static struct boost_view view_of(struct daemon *self, struct boost_board *one, u
 
 static int raise_one(struct daemon *self, struct boost_board *one, uint32_t i) {
   struct maru_channel *line = &one->table->channels[i];
+  if (is_raised(self, one->subjects[i].tid))
+    return -EBUSY;
   /* Before the deed: a thread that finds the daemon dead looks here.  Release: as
    * boost_raise's mark. */
   atomic_store_explicit(&line->boosted, 1, memory_order_release);
@@ -331,9 +348,7 @@ static struct boost_seen tick(struct daemon *self, int64_t now_ns, int64_t perio
 static void leave_one(struct daemon *self, struct boost_board *one) {
   if (one->table == NULL || self->dry_run)
     return;
-  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
-    if (one->lines[i].raised_until_ns != 0)
-      (void)end_one(one, i);
+  boost_board_settle(one);
   atomic_store_explicit(&one->table->slot_job, 0, memory_order_relaxed);
   atomic_store_explicit(&one->table->heartbeat_ns, 0, memory_order_relaxed);
 }
@@ -423,7 +438,7 @@ static int guard(pid_t worker, const sigset_t *signals) {
 }
 
 int main(int argc, char **argv) {
-  static struct daemon self = {.until_ns = INT64_MAX, .rules = {.cap_percent = 90}};
+  struct daemon self = {.until_ns = INT64_MAX, .rules = {.cap_percent = 90}};
   sigset_t ending, signals;
   self.how = boost_means();
   self.boards.subjects =

@@ -177,6 +177,9 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
 
 int boost_end(struct boost_subject *subject) {
   struct mr_sched now;
+  /* Relaxed: we alone write the mark. */
+  if (!atomic_load_explicit(&subject->touched, memory_order_relaxed))
+    return 0;
   int rc = mr_sched_get(subject->tid, &now);
   if (rc == 0 && !is_lowered(&now))
     rc = place(subject, &subject->normal);

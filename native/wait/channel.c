@@ -19,6 +19,7 @@ _Static_assert(sizeof(struct maru_channel) == 64, "a channel is one cache line")
 
 #define LEAST_SPIN_NS 2000
 #define MOST_SPIN_NS 100000
+#define USUAL_HANDOVER_NS 10000
 
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
@@ -156,9 +157,10 @@ static uint32_t spin_of(struct maru_wait_table *table) {
   uint32_t handover = LOAD(table->handover_ns);
   if (handover == 0) {
     int64_t measured = maru_wait_measure_handover();
-    if (measured < 0)
-      return 0;
-    handover = measured > UINT32_MAX / 4 ? UINT32_MAX / 4 : (uint32_t)measured;
+    /* A machine too busy to measure, or without threads: not tried again. */
+    handover = measured <= 0             ? USUAL_HANDOVER_NS
+               : measured > MOST_SPIN_NS ? MOST_SPIN_NS
+                                         : (uint32_t)measured;
     STORE(table->handover_ns, handover);
   }
   uint32_t spin = 2 * handover;
@@ -189,7 +191,7 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
     /* Release: who sees the thread sees when it started. */
     atomic_store_explicit(&channel->tid, tid, memory_order_release);
     policy->channel = channel;
-    policy->spin_ns = spin > 0 ? spin : policy->spin_ns;
+    policy->spin_ns = spin;
   }
   mr_wait_decide(policy);
   return 0;

@@ -43,6 +43,7 @@
 #define LEARNED_MOST 4u    /* ADAPTIVE spins up to so many times spin_ns */
 #define YIELDS_PER_CLOCK 8
 #define SLEEP_POLL_NS 50000
+#define COOP_SPIN_NS 2500      /* twice a switch between two threads of one CPU, measured */
 #define COOP_SLICE_NS 4000000  /* a rotation of the scheduler's */
 #define GANG_SPIN_NS 100000    /* in the own time slot, between looks at the slot */
 #define GANG_SLICE_NS 1000000  /* out of it */
@@ -66,8 +67,7 @@ enum why { AS_ASKED, CANNOT_RESTORE, NO_CHANNEL, NO_DOORBELL, NO_SLOTS };
 
 static const char *const reasons[] = {
     [AS_ASKED] = "",
-    [CANNOT_RESTORE] = "a lowered thread could not come back by itself: no right to raise priority "
-                       "(CAP_SYS_NICE, or ulimit -e)",
+    [CANNOT_RESTORE] = "a lowered thread could not come back: CAP_SYS_NICE or ulimit -e is missing",
     [NO_CHANNEL] = "the word is not a channel on a board, so other waiters cannot see it",
     [NO_DOORBELL] = "the sender of this channel rings no doorbell",
     [NO_SLOTS] = "no `maru boost --policy gang` gives time slots",
@@ -327,6 +327,15 @@ static int sleep_unknown(const struct wait *w) {
   return look(w) ? 0 : rc < 0 ? rc : -EAGAIN;
 }
 
+/* How long spinning pays before a policy goes on: twice what the hand-over then costs.
+ * To and from coop that is a switch on one CPU, and its watcher looks as often as a
+ * spinner while nobody else wants the CPU. */
+static uint32_t spin_before(const struct wait *w) {
+  bool to_coop = w->channel != NULL &&
+                 (w->policy->runs == MARU_WAIT_COOP || w->policy->runs == MARU_WAIT_ADAPTIVE);
+  return to_coop ? earlier(w->policy->spin_ns, COOP_SPIN_NS) : w->policy->spin_ns;
+}
+
 static int coop(const struct wait *w) {
   struct maru_wait_table *table = mr_table_of(w->channel);
   /* Relaxed: we wrote it. */
@@ -440,29 +449,31 @@ static int due_at_once(const struct wait *w) {
 /* ADAPTIVE keeps one number.  From LEAST_SPIN_NS upwards it is the budget.
  * Below, spinning has not been paying, and it counts the waits until one
  * probes with the whole budget again. */
-static uint32_t adaptive_budget(struct maru_wait_policy *policy) {
+static uint32_t adaptive_budget(struct maru_wait_policy *policy, uint32_t base) {
   if (policy->learned > 0 && policy->learned < LEAST_SPIN_NS) {
     policy->learned--;
     return 0;
   }
   if (policy->learned == 0)
-    policy->learned = policy->spin_ns;
-  return earlier(policy->learned, (int64_t)LEARNED_MOST * policy->spin_ns);
+    policy->learned = base;
+  return earlier(policy->learned, (int64_t)LEARNED_MOST * base);
 }
 
 /* Longer while messages keep arriving in time, shorter while they do not. */
-static void adaptive_learn(struct maru_wait_policy *policy, uint32_t budget, bool paid) {
+static void adaptive_learn(struct maru_wait_policy *policy, uint32_t base, uint32_t budget,
+                           bool paid) {
   if (paid)
-    policy->learned = earlier(2 * (int64_t)budget, (int64_t)LEARNED_MOST * policy->spin_ns);
+    policy->learned = earlier(2 * (int64_t)budget, (int64_t)LEARNED_MOST * base);
   else
     policy->learned = budget / 2 < LEAST_SPIN_NS ? WAITS_TO_PROBE : budget / 2;
 }
 
 static int adaptive(const struct wait *w) {
-  uint32_t budget = w->policy->spare ? adaptive_budget(w->policy) : 0;
+  uint32_t base = spin_before(w);
+  uint32_t budget = w->policy->spare ? adaptive_budget(w->policy, base) : 0;
   if (budget > 0) {
     bool paid = spin_first(w, budget);
-    adaptive_learn(w->policy, budget, paid);
+    adaptive_learn(w->policy, base, budget, paid);
     if (paid)
       return 0;
   }
@@ -483,7 +494,7 @@ static int wait_by(const struct wait *w) {
     return due_at_once(w);
   if (kind == MARU_WAIT_GANG && w->channel != NULL)
     return gang(w);
-  if (spin_first(w, w->policy->spin_ns))
+  if (spin_first(w, spin_before(w)))
     return 0;
   switch (kind) {
   case MARU_WAIT_YIELD:

@@ -7,7 +7,7 @@
  * its guard, both at once, or one of a pair, in its wait or on its way to a wake.  Then every
  * survivor must be in its own place, and the exchange must go on.
  *
- * MARU_TEST_KILLS (default 24) and MARU_TEST_SEED set length and course. */
+ * MARU_TEST_KILLS (default 16) and MARU_TEST_SEED set length and course. */
 #define _GNU_SOURCE
 #include "boost.h"
 
@@ -125,7 +125,7 @@ int main(int argc, char **argv) {
                                               MARU_WAIT_SPIN, MARU_WAIT_COOP, MARU_WAIT_ADAPTIVE};
   CHECK(argc == 2);
   need_root();
-  uint64_t kills = setting("MARU_TEST_KILLS", 24);
+  uint64_t kills = setting("MARU_TEST_KILLS", 16);
   uint64_t seed = setting("MARU_TEST_SEED", 88172645463325252);
   struct mr_sched above = {.policy = SCHED_FIFO, .priority = 95, .on_fork = 1};
   /* We outrank whatever is raised. */

@@ -46,7 +46,8 @@ enum maru_wait_kind {
   MARU_WAIT_COOP,         /* spin for spin_ns, then sleep unknown to the notifier: who
                              waits next looks for us; one waiter a CPU stays awake */
   MARU_WAIT_GANG,         /* spin in the own job's time slot of `maru boost`, else sleep */
-  MARU_WAIT_DCS,          /* sleep at once, due at once when the message arrives */
+  MARU_WAIT_DCS,          /* sleep at once, due at once when the message arrives: the
+                             thread asks for short time slices and keeps them */
   MARU_WAIT_KINDS
 };
 
@@ -58,7 +59,8 @@ struct maru_channel;
  * Initialise with maru_wait_policy_init; then `spin_ns` and `spare` may be changed. */
 struct maru_wait_policy {
   uint32_t kind;                /* enum maru_wait_kind */
-  uint32_t spin_ns;             /* spinning before anything else; ADAPTIVE: 0 to 4 times that */
+  uint32_t spin_ns;             /* spinning before anything else, on the way to COOP 2.5 us
+                       at most; ADAPTIVE: 0 to 4 times that */
   uint32_t learned;             /* ADAPTIVE: current budget in ns; private */
   uint32_t spare;               /* 1: another core is there to change the word while we spin */
   struct maru_channel *channel; /* of maru_channel_attach, or NULL; private */
@@ -159,8 +161,9 @@ struct maru_channel {
 
 /* The board's section. */
 struct maru_wait_table {
-  _Atomic uint32_t used;        /* lines below were taken at least once */
-  _Atomic uint32_t handover_ns; /* measured by the first who attached; 0: not yet */
+  _Atomic uint32_t used; /* lines below were taken at least once */
+  _Atomic uint32_t
+      handover_ns; /* measured by the first who attached (10 us if it could not); 0: not yet */
   _Atomic int64_t heartbeat_ns; /* the daemon's last tick; 0: there was none */
   _Atomic uint32_t slot_job;    /* + 1; of the time slot that is on; 0: no slots */
   char apart[44];
