@@ -19,6 +19,7 @@ struct boost_board {
   struct maru_board board;
   struct maru_wait_table *table; /* NULL: no channel registered yet */
   struct stat status;            /* of the memfd */
+  uint32_t used;                 /* lines that were ever seen: never fewer, whatever it says */
   struct boost_state state;
   struct boost_line *lines;       /* MARU_WAIT_CHANNELS */
   struct boost_subject *subjects; /* the same number, in memory shared with the guard */

@@ -58,7 +58,7 @@ static void raise_some(const struct boost_rules *rules, struct boost_state *stat
   bool busy[MARU_WAIT_CPUS] = {false};
   int64_t time = TICKS_RAISED * period_ns;
   for (uint32_t i = 0; i < count; i++)
-    busy[views[i].cpu] |= lines[i].raised_until_ns != 0;
+    busy[lines[i].raised_cpu] |= lines[i].raised_until_ns != 0;
   uint32_t first = state->next < count ? state->next : 0;
   for (uint32_t k = 0; k < count; k++) {
     uint32_t i = (first + k) % count, cpu = views[i].cpu;
@@ -67,6 +67,7 @@ static void raise_some(const struct boost_rules *rules, struct boost_state *stat
       continue;
     busy[cpu] = true;
     lines[i].raised_until_ns = now_ns + time;
+    lines[i].raised_cpu = cpu;
     state->raised_ns[cpu] += time;
     state->next = i + 1;
     actions[i] |= BOOST_RAISE;
@@ -135,7 +136,7 @@ struct boost_seen boost_step(const struct boost_rules *rules, struct boost_state
   }
   if (rules->slots)
     give_slots(rules, state, views, lines, count, now_ns, actions);
-  else if (rules->raises && count > 0)
+  else if (rules->raises && seen.pending > 0)
     raise_some(rules, state, views, lines, count, now_ns, period_ns, actions);
   return seen;
 }

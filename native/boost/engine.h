@@ -34,6 +34,7 @@ struct boost_line {
   int64_t pending_since_ns; /* 0: not pending */
   int64_t raised_until_ns;  /* 0: not raised */
   int64_t rests_until_ns;   /* it was raised and made nothing of it */
+  uint32_t raised_cpu;      /* as it said then; a liar moves */
 };
 
 struct boost_rules {

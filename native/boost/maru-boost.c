@@ -41,7 +41,7 @@
 
 #define WORKER_PRIORITY 90
 #define GUARD_PRIORITY 91
-#define LOOP_LIMIT_US 500000 /* a worker that never sleeps is ended by the kernel */
+#define LOOP_LIMIT_US 5000000 /* a worker that never sleeps is ended by the kernel */
 #define FIND_EVERY_NS INT64_C(1000000000)
 #define ASK_AGAIN_NS INT64_C(1000000000)    /* about a thread that was refused */
 #define CHECK_AGAIN_NS INT64_C(10000000000) /* a known one: it may have become another program */
@@ -61,6 +61,7 @@ struct daemon {
   enum boost_how how;
   int64_t period_ns; /* 0: by itself */
   int64_t until_ns;
+  uint32_t cpus; /* of this machine: as many are raised at once */
   bool finds, dry_run, json;
 };
 
@@ -238,14 +239,15 @@ static struct boost_view view_of(struct daemon *self, struct boost_board *one, u
   struct maru_channel *line = &one->table->channels[i];
   /* Acquire: pairs with the waiter's release of its state. */
   uint32_t state = atomic_load_explicit(&line->state, memory_order_acquire);
+  bool waits = state != MARU_CHANNEL_IDLE;
   bool needs_rights = self->rules.restores || self->rules.raises || self->rules.slots;
-  return (struct boost_view){.waits = state != MARU_CHANNEL_IDLE,
+  return (struct boost_view){.waits = waits,
                              .asleep = state == MARU_CHANNEL_ASLEEP,
                              .lowered = state == MARU_CHANNEL_LOWERED,
-                             .pending = maru_channel_pending(line),
+                             .pending = waits && maru_channel_pending(line),
                              .known = needs_rights && is_known(self, one, i, now_ns),
                              .cpu = atomic_load_explicit(&line->cpu, memory_order_relaxed) %
-                                    MARU_WAIT_CPUS,
+                                    self->cpus,
                              .job = atomic_load_explicit(&line->job, memory_order_relaxed)};
 }
 
@@ -313,6 +315,8 @@ static struct boost_seen look_after(struct daemon *self, struct boost_board *one
     return (struct boost_seen){0};
   uint32_t count = atomic_load_explicit(&one->table->used, memory_order_acquire);
   count = count < MARU_WAIT_CHANNELS ? count : MARU_WAIT_CHANNELS;
+  /* A raise must end though its line is denied. */
+  count = one->used = count > one->used ? count : one->used;
   bool wakes = false;
   for (uint32_t i = 0; i < count; i++)
     views[i] = view_of(self, one, i, now_ns);
@@ -400,7 +404,9 @@ static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
     int64_t now = maru_now_ns();
     if (self->finds && now >= find) {
       boost_boards_find(&self->boards);
-      find = now + FIND_EVERY_NS;
+      /* On a machine with many processes less often: 2 % of the time at most. */
+      int64_t took = maru_now_ns() - now;
+      find = now + (50 * took > FIND_EVERY_NS ? 50 * took : FIND_EVERY_NS);
     }
     struct boost_seen seen = tick(self, now, period);
     if (by_itself)
@@ -441,6 +447,8 @@ int main(int argc, char **argv) {
   struct daemon self = {.until_ns = INT64_MAX, .rules = {.cap_percent = 90}};
   sigset_t ending, signals;
   self.how = boost_means();
+  long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+  self.cpus = cpus < 1 ? 1 : cpus > MARU_WAIT_CPUS ? MARU_WAIT_CPUS : (uint32_t)cpus;
   self.boards.subjects =
       mmap(NULL, (size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS * sizeof(struct boost_subject),
            PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -39,7 +39,8 @@ void boost_dismiss(struct boost_subject *subject);
 
 /* -ESRCH and friends: not done, or undone. */
 int boost_raise(struct boost_subject *subject, enum boost_how how);
-/* The end of a raise, if there was one; a thread that has lowered itself meanwhile stays lowered. */
+/* The end of a raise, if there was one; a thread that has lowered itself meanwhile stays lowered.
+ */
 int boost_end(struct boost_subject *subject);
 /* A lowered thread to its own place. */
 int boost_restore(struct boost_subject *subject);

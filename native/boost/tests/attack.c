@@ -139,6 +139,11 @@ static void own_thread(const char *program) {
     CHECK_EQUAL(mr_sched_get(pid, &now), 0);
   } while (now.policy != SCHED_FIFO);
   CHECK(now.priority <= 80);
+  atomic_store(&table->used, 0); /* "there is no such line" */
+  do {
+    CHECK(maru_now_ns() < end);
+    CHECK_EQUAL(mr_sched_get(pid, &now), 0);
+  } while (now.policy == SCHED_FIFO);
   CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
   CHECK(field(report, "raises") > 0);
   CHECK_EQUAL(mr_sched_get(pid, &now), 0);

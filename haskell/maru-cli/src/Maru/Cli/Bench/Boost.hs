@@ -23,6 +23,7 @@ boostExperiments =
   [ experiment "boost/seed" "The published regime: 4 jobs, a quantum of 100 ms, messages of 1 ms, by their share of the time; times the ideal" seedCells seedClaims,
     experiment "boost/cells" "This kernel's own scheduler: policies by jobs and computing between two messages; times the ideal" pairCells pairClaims,
     experiment "boost/silent" "Channels whose sender wakes nobody, beside sleeping with wake-ups, by computing between two messages; times the ideal" silentCells silentClaims,
+    experiment "boost/hogs" "A CPU hog beside 3 jobs on each CPU, by computing between two messages; times the ideal (a fair share gives 1.33)" hogCells hogClaims,
     experiment "boost/dedicated" "One job, a CPU for each of its processes: what waiting costs where nobody contends; times the ideal" dedicatedCells dedicatedClaims
   ]
 
@@ -148,6 +149,33 @@ silentCells =
 
 silentClaims :: [Claim]
 silentClaims = [against (AtMost (if grain <= 10 then 0.6 else 1.05)) "adaptive, silent" "block, with wake-ups" grain | grain <- grains]
+
+-- Hogs -------------------------------------------------------------------------
+
+hogCells :: [Cell]
+hogCells =
+  [ Cell way grain (["quantum=fair", "limit=8", "jobs=3", "hogs=1", "work=100", setting "compute" grain] ++ how)
+    | grain <- [200],
+      (way, how) <-
+        [ ("spin", ["wait=spin"]),
+          ("yield", ["wait=yield"]),
+          ("block", ["wait=block"]),
+          ("adaptive", ["wait=adaptive"]),
+          ("adaptive, daemon", ["wait=adaptive", "daemon=auto"]),
+          ("adaptive, silent, daemon", ["wait=adaptive", "silent=1", "daemon=auto"]),
+          ("lower-yield, silent, daemon", ["wait=lower-yield", "silent=1", "daemon=auto"])
+        ]
+  ]
+
+hogClaims :: [Claim]
+hogClaims =
+  [ against (AtMost 0.5) "adaptive, silent, daemon" "yield" 200,
+    against (AtMost 1.1) "adaptive, silent, daemon" "block" 200,
+    against (AtMost 1.15) "adaptive" "block" 200,
+    Claim "share of the hogs beside adaptive, silent, daemon" [named "adaptive, silent, daemon" 200] shares' (AtLeast 0.2)
+  ]
+  where
+    shares' rounds = [s | sample <- samplesOf rounds (named "adaptive, silent, daemon" 200), Just s <- [number ["hog_share"] sample]]
 
 -- Dedicated --------------------------------------------------------------------
 
