@@ -265,7 +265,7 @@ commandLines =
         mapM_
           refused
           [ ["launch"],
-            ["sim", "lock"],
+            ["sim", "nothing"],
             ["tune", "lock", "cmd"],
             ["run", "--frobnicate", "--", "true"],
             ["top", "-3"],

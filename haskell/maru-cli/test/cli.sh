@@ -141,6 +141,25 @@ first=$(timeout 60 maru sim map --items 2000 --seed 5)
 [ "$first" != "$(timeout 60 maru sim map --items 2000 --seed 6)" ] || fail "the seed has no effect"
 status 0 "" maru sim map --items 500 --svg "$work/sim.svg"
 python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$work/sim.svg" || fail "the picture is not XML"
+seed_machine=$here/../../../bench/lock/seed-machine.json
+json maru-sim/1 maru sim lock --json --duration-ms 5
+status 64 "tells apart fifo" maru sim lock --lock ttas
+status 64 "no key 'range'" maru sim lock --lock cna:range=4
+status 64 "a deadline such as" maru sim lock --lock cna:deadline=never
+status 64 "no more threads than cores" maru sim lock --threads 25
+status 64 "must cost some time" maru sim lock --hold-ns 0 --think-ns 0
+status 65 "No such file" maru sim lock --machine /nowhere/m
+status 65 "maru-machine/1 is needed" maru sim lock --machine <(echo '{"schema":"x","lock":{}}')
+status 65 "unknown cost 'far'" maru sim lock --machine <(echo '{"schema":"maru-machine/1","lock":{"far":1}}')
+status 69 "cannot write /nowhere/m" maru sim lock --duration-ms 1 --save /nowhere/m
+json maru-sim/1 maru sim io --json --periods 20
+status 64 "unknown policy 'wrong'" maru sim io --policy wrong
+status 64 "unknown load 'wrong'" maru sim io --load wrong
+status 64 "at least one core a socket" maru sim io --sockets 4 --cores 3
+status 0 "" maru sim io --load unplugged --policy auto --timeline --svg "$work/io.svg"
+first=$(timeout 60 maru sim lock --duration-ms 5 --machine "$seed_machine" --save "$work/machine.json")
+[ "$first" = "$(timeout 60 maru sim lock --duration-ms 5)" ] || fail "the file of the seed's machine is not the default"
+cmp -s "$seed_machine" "$work/machine.json" || fail "a machine does not come back as it was written"
 timeout 20 maru sim map | true
 [ "${PIPESTATUS[0]}" -ne 70 ] || fail "a closed pipe is taken for a defect"
 
@@ -168,7 +187,7 @@ PYTHON
 
 # ---- help, man pages, completions
 help() {
-  for words in "" run top doctor sim "sim map" tune "tune gc" bench; do
+  for words in "" run top doctor sim "sim map" "sim lock" "sim io" tune "tune gc" bench; do
     echo "== maru $words"
     # shellcheck disable=SC2086
     timeout 20 maru $words --help

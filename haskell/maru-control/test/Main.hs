@@ -8,18 +8,20 @@ import Data.String (fromString)
 import Hedgehog (PropertyT, assert, forAll, property, (===))
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
+import LockTest (locks)
 import Maru.Control.Plot
 import Maru.Control.Race
 import Maru.Control.Ratio hiding (Verdict (Undecided))
 import qualified Maru.Control.Ratio as Ratio
 import Maru.Control.Sim.Map
 import Maru.Control.Statistics
+import SteerTest (steering)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, steering, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property
@@ -202,6 +204,10 @@ plots =
       testCase "points that cannot be drawn are counted" $
         assertBool "note" $
           "1 point cannot be drawn" `isInfixOf` svg (plot "t" [Point 1 1 1 1, Point 2 (0 / 0) 1 1]),
+      testCase "named kinds are named, and not joined" $ do
+        let kinds = svg (Plot "t" (Axis "x" (Named ["fib", "build"])) (Axis "y" Linear) [Series name [Point 1 1 1 1, Point 2 2 2 2] | name <- ["s", "t"]])
+        mapM_ (\name -> assertBool name ((">" ++ name ++ "<") `isInfixOf` kinds)) ["fib", "build"]
+        assertBool "joined" (not ("polyline" `isInfixOf` kinds)),
       testCase "no coordinate is ever not a number" $
         mapM_
           (\ps -> assertBool (show ps) (not ("NaN" `isInfixOf` svg (plot "t" ps))))

@@ -92,12 +92,13 @@ module Maru
   )
 where
 
+import Control.Concurrent (getNumCapabilities)
 import Control.Exception (CompactionFailed (..), bracket, evaluate, throw, throwIO, try)
 import Control.Parallel.Strategies (Strategy)
 import Data.List (foldl')
 import Data.Maybe (isJust)
 import qualified GHC.Compact as Compact
-import Maru.Backend.Auto (autoMap, forkCost)
+import Maru.Backend.Auto (Means (..), autoMap, forkCost)
 import Maru.Codec
 import Maru.Failure
 import Maru.Internal.Budget
@@ -249,16 +250,18 @@ scoped options order codec f xs = bracket acquire stop
       which <- resolveBackend options
       startOn (isolated which) options order codec f xs
 
--- Where forked workers are unsafe, the caller evaluates all items.
+-- Where forked workers are unsafe there are none.
 automatic :: Options -> (a -> b) -> [a] -> IO [b]
 automatic options f xs = do
   checkOptions options
   n <- resolveWorkers options Auto
   hazard <- forkHazard
-  autoMap (if isJust hazard then 1 else n) forkCost parallel f xs
+  capabilities <- getNumCapabilities
+  let means = Means (if isJust hazard then 1 else n) (min n capabilities)
+  autoMap means forkCost (rest Shm options) (rest Sparks options {workers = Workers (meansCapabilities means)}) f xs
   where
-    parallel offset rest = do
-      running <- startOn Shm options Ordered Nothing f rest
+    rest which options' offset ys = do
+      running <- startOn which options' Ordered Nothing f ys
       pure [either (throw . renumber offset) id (outcomeResult o) | o <- outcomes running]
 
 checkOptions :: Options -> IO ()

@@ -17,6 +17,7 @@
 #include <errno.h>
 
 #if MARU_RTS_VALIDATED
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,6 +74,50 @@ static int64_t add_group(StgCompactNFDataBlock *first, size_t megablocks, char *
   return 0;
 }
 
+/* --- what the collector may think of it --- */
+
+/* Blocks of this process's regions that are not released yet, inherited ones included. */
+static _Atomic size_t open_blocks;
+static void (*next_hook)(const struct GCDetails_ *);
+
+/* After a collection of everything the run-time system lets the heap grow in proportion to what is
+   live, and a region is, whole. Beside 64 MiB of it as much garbage would pile up, in the parent
+   and in every worker. The world stands still; n_words, large and compact blocks are what
+   resizeGenerations went by. */
+static void after_collection(const struct GCDetails_ *details) {
+  generation *old = oldest_gen;
+  /* relaxed: a region that another thread makes or releases just now counts the next time */
+  size_t open = atomic_load_explicit(&open_blocks, memory_order_relaxed);
+  if (details->gen == old->no && open > 0 && open <= old->n_compact_blocks) {
+    size_t live = (old->n_words + BLOCK_SIZE_W - 1) / BLOCK_SIZE_W + old->n_large_blocks +
+                  old->n_compact_blocks - open;
+    size_t most = (size_t)((double)live * RtsFlags.GcFlags.oldGenFactor);
+    if (most < RtsFlags.GcFlags.minOldGenSize)
+      most = RtsFlags.GcFlags.minOldGenSize;
+    if (old->max_blocks > open + most)
+      old->max_blocks = open + most;
+  }
+  if (next_hook)
+    next_hook(details);
+}
+
+static void hook_collections(void) {
+  next_hook = rtsConfig.gcDoneHook;
+  rtsConfig.gcDoneHook = after_collection;
+}
+
+static void count_region(size_t megablocks, bool opened) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  size_t blocks = MBLOCK_GROUP_BLOCKS(megablocks);
+  if (!&rtsConfig || !&oldest_gen)
+    return;
+  pthread_once(&once, hook_collections);
+  /* relaxed: a number, read while the world stands still */
+  atomic_fetch_add_explicit(&open_blocks, opened ? blocks : -blocks, memory_order_relaxed);
+}
+
+/* --- making and filling --- */
+
 /* The base address of a new region of so many megablocks, a fresh descriptor in *fd. */
 int64_t maru_region_new(StgCompactNFDataBlock *first, int64_t megablocks, int *fd) {
   size_t bytes = group_bytes((size_t)megablocks) - IMAGE_PRIVATE;
@@ -90,6 +135,7 @@ int64_t maru_region_new(StgCompactNFDataBlock *first, int64_t megablocks, int *f
     return error;
   }
   atomic_store_explicit(&head_of(base)->used, IMAGE_DATA, memory_order_relaxed);
+  count_region((size_t)megablocks, true);
   return (int64_t)base;
 }
 
@@ -197,6 +243,7 @@ int64_t maru_region_release(StgCompactNFDataBlock *first, char *base, int64_t me
     return -errno;
   if (keep < all)
     trim(first, base, all, keep);
+  count_region(all, false);
   close(fd);
   return 0;
 }

@@ -75,12 +75,17 @@ static void in_child(void) {
         strip(t->stackobj);
 }
 
-static void prepare_forking(void) { pthread_atfork(NULL, NULL, in_child); }
+static int unprepared; /* why forking cannot be prepared */
+static void prepare_forking(void) { unprepared = pthread_atfork(NULL, NULL, in_child); }
 
-/* forkProcess, see above. */
+/* forkProcess, see above; -1 and errno where it fails. */
 pid_t maru_rts_fork(HsStablePtr *entry) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, prepare_forking);
+  if (unprepared) {
+    errno = unprepared;
+    return -1;
+  }
   forking = true;
   pid_t pid = forkProcess(entry);
   forking = false;

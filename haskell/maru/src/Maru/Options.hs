@@ -25,8 +25,9 @@ import Data.List (find)
 -- | Where the items are evaluated.
 data Backend
   = -- | Measure items in the caller, now and then, and go on with 'Shm' as soon as
-    -- what is known to follow is worth it. Under @--nonmoving-gc@, where forked
-    -- workers are refused, always the caller.
+    -- what is known to follow is worth it; with 'Sparks' where results are dear to
+    -- carry to another process, or forked workers are refused (@--nonmoving-gc@),
+    -- and there are several capabilities.
     Auto
   | -- | In the caller, on demand. The model that every other back end equals.
     Sequential

@@ -22,27 +22,36 @@ decisions =
   testGroup
     "decide"
     [ testCase "much work that is known to be there goes to workers" $
-        decide 2 fork (Sample [1e6, 1e6] 1e3) 100 @?= OnWorkers,
+        decide (Means 2 1) fork (Sample [1e6, 1e6] 1e3) 100 @?= OnWorkers,
       testCase "little work does not" $
-        decide 2 fork (Sample [1e6, 1e6] 1e3) 3 @?= InCaller,
+        decide (Means 2 1) fork (Sample [1e6, 1e6] 1e3) 3 @?= InCaller,
       testCase "results that are dear to carry do not" $
-        decide 2 fork (Sample [1e6, 1e6] 1e5) 1000 @?= InCaller,
+        decide (Means 2 1) fork (Sample [1e6, 1e6] 1e5) 1000 @?= InCaller,
+      testCase "results that are dear to carry go to several capabilities" $ do
+        decide (Means 2 2) fork (Sample [1e6, 1e6] 1e5) 1000 @?= OnCapabilities
+        decide (Means 2 2) fork (Sample [1e6, 1e6] 1e5) 1 @?= InCaller
+        decide (Means 2 2) fork (Sample [1e4, 1e4] 1e4) 100000 @?= InCaller,
+      testCase "where workers are unsafe all that is long goes there" $
+        decide (Means 1 2) fork (Sample [1e6, 1e6] 1e3) 1000 @?= OnCapabilities,
+      testCase "what is cheap to carry waits for workers, however many capabilities there are" $ do
+        decide (Means 2 2) fork (Sample [1e6, 1e6] 1e3) 100 @?= OnWorkers
+        decide (Means 2 2) fork (Sample [1e6, 1e6] 1e3) 3 @?= InCaller,
       testCase "one worker is no worker" $
-        decide 1 fork (Sample [1e6, 1e6] 1e3) 1000 @?= InCaller,
+        decide (Means 1 1) fork (Sample [1e6, 1e6] 1e3) 1000 @?= InCaller,
       testCase "nothing is known from nothing, nor from one cheap item" $ do
-        decide 2 fork (Sample [] 0) 1000 @?= InCaller
-        decide 2 fork (Sample [1e6] 1e3) 1000 @?= InCaller,
+        decide (Means 2 1) fork (Sample [] 0) 1000 @?= InCaller
+        decide (Means 2 1) fork (Sample [1e6] 1e3) 1000 @?= InCaller,
       testCase "items that cost no more than handing a result over stay, however many" $
-        decide 2 fork (Sample [1e3, 1e3, 1e3] 10) 20000 @?= InCaller,
+        decide (Means 2 1) fork (Sample [1e3, 1e3, 1e3] 10) 20000 @?= InCaller,
       testCase "one very dear item is believed" $
-        decide 2 fork (Sample [1e8] 1e3) 9 @?= OnWorkers,
+        decide (Means 2 1) fork (Sample [1e8] 1e3) 9 @?= OnWorkers,
       testCase "of costs that grow smoothly the latest is believed" $
-        decide 2 fork (Sample [4e6, 2e6, 1e6] 1e3) 5 @?= OnWorkers,
+        decide (Means 2 1) fork (Sample [4e6, 2e6, 1e6] 1e3) 5 @?= OnWorkers,
       testCase "one outlier of three is not" $
-        decide 2 fork (Sample [100, 1e8, 100] 1) 1000 @?= InCaller,
+        decide (Means 2 1) fork (Sample [100, 1e8, 100] 1) 1000 @?= InCaller,
       testCase "a large heap, which makes workers dear, needs more work" $ do
-        decide 2 fork (Sample [1e6, 1e6] 1e3) 20 @?= OnWorkers
-        decide 2 (20 * fork) (Sample [1e6, 1e6] 1e3) 20 @?= InCaller
+        decide (Means 2 1) fork (Sample [1e6, 1e6] 1e3) 20 @?= OnWorkers
+        decide (Means 2 1) (20 * fork) (Sample [1e6, 1e6] 1e3) 20 @?= InCaller
     ]
 
 fork :: Int64
@@ -53,7 +62,7 @@ auto :: (a -> b) -> [a] -> IO (IORef (Maybe Int), [b])
 auto f xs = do
   asked <- newIORef Nothing
   let parallel offset rest = map f rest <$ writeIORef asked (Just offset)
-  ys <- autoMap 2 (pure fork) parallel f xs
+  ys <- autoMap (Means 2 1) (pure fork) parallel parallel f xs
   pure (asked, ys)
 
 lists :: TestTree

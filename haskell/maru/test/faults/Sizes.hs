@@ -78,7 +78,7 @@ refused what act = do
     Right ys -> assertFailure (show ys)
 
 rotations :: Backend -> Assertion
-rotations b = leavingNothing $ do
+rotations b = leavingMappings 64 $ do
   most <- newIORef 0
   before <- performMajorGC >> residentMiB
   let n = 2000 :: Int

@@ -28,6 +28,7 @@ module Tools
     within,
     eventually,
     leavingNothing,
+    leavingMappings,
     noChildren,
 
     -- * Scenes
@@ -191,14 +192,17 @@ eventually what seconds look = getMonotonicTime >>= go
           go start
 
 -- | After the action: no child (no zombie either), no descriptor and no file more
--- than before, and a bounded number of mappings.
+-- than before, and a few mappings at most.
 leavingNothing :: IO a -> IO a
-leavingNothing action = do
+leavingNothing = leavingMappings 16
+
+-- | With so many mappings more: pages of results that the heap has taken over keep
+-- their name until it uses them again, a mapping a megabyte.
+leavingMappings :: Int -> IO a -> IO a
+leavingMappings more action = do
   Census _ fds maps shm <- census
   result <- action
-  -- Pages of results that the heap has taken over keep their name until it uses
-  -- them again.
-  let clean (Census c f m s) = null c && f <= fds && m <= maps + 16 && s == shm
+  let clean (Census c f m s) = null c && f <= fds && m <= maps + more && s == shm
       look left = do
         performMajorGC
         now <- census

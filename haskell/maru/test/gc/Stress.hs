@@ -24,6 +24,7 @@ import Foreign.ForeignPtr
 import Foreign.Marshal (free, mallocBytes)
 import Foreign.Ptr
 import Foreign.Storable
+import GHC.Stats (RTSStats (max_mem_in_use_bytes), getRTSStats)
 import Maru.Native.Compact
 import Maru.Native.Force
 import Maru.Native.Region
@@ -45,6 +46,7 @@ main = do
   case args of
     [name, rounds] | Just act <- lookup name cases -> do
       zeroCopy >>= either (wrong . ("zero copy: " <>)) pure
+      when rtsSupportsBoundThreads . void $ forkIO (deepPause 20000)
       act (read rounds)
     _ -> wrong ("usage: Stress CASE ROUNDS, CASE one of " <> unwords (map fst cases))
 
@@ -62,7 +64,8 @@ cases =
     ("refusals", refusalsCase),
     ("exceptions", exceptionsCase),
     ("cycles", cyclesCase),
-    ("weaks", weaksCase)
+    ("weaks", weaksCase),
+    ("garbage", garbageCase)
   ]
 
 wrong :: String -> IO a
@@ -70,6 +73,15 @@ wrong why = hPutStrLn stderr why >> exitFailure
 
 check :: String -> Bool -> IO ()
 check what good = unless good (wrong ("wrong: " <> what))
+
+foreign import ccall safe "pause" c_pause :: IO ()
+
+-- | In a foreign call, on a stack of several chunks: forked workers must be rid of
+-- it, and the program ends all the same.
+deepPause :: Int -> IO ()
+deepPause 0 = c_pause >> deepPause 0
+deepPause n = deepPause (n - 1) >> hPrint stderr n
+{-# NOINLINE deepPause #-}
 
 -- * Values
 
@@ -436,8 +448,8 @@ weaksCase rounds = replicateM_ rounds $ do
     pure key
   fresh <- inChild neuterFinalizers
   check ("weak pointers found: " <> show (before, fresh)) (before < 20 && fresh >= 40)
-  ended <- forkProcess $ do
-    prepareChild
+  ended <- forkWorker $ do
+    prologue
     performMajorGC
     threadDelay 50000
     exitImmediately ExitSuccess
@@ -449,9 +461,25 @@ weaksCase rounds = replicateM_ rounds $ do
   pure ()
   where
     inChild act = do
-      pid <- forkProcess (act >>= \n -> exitImmediately (if n > 250 then ExitFailure 251 else if n == 0 then ExitSuccess else ExitFailure n))
+      pid <- forkWorker (act >>= \n -> exitImmediately (if n > 250 then ExitFailure 251 else if n == 0 then ExitSuccess else ExitFailure n))
       status <- getProcessStatus True False pid
       case status of
         Just (Exited ExitSuccess) -> pure 0
         Just (Exited (ExitFailure n)) -> pure n
         other -> wrong (show other)
+
+-- | Beside a region the heap grows as it would without one: it lets garbage pile up
+-- in proportion to what lives, and a region's 64 MiB are not to count. (Run with -T.)
+garbageCase :: Int -> IO ()
+garbageCase rounds = do
+  region <- newRegion 64
+  -- Into the oldest generation, where it counts.
+  replicateM_ 3 performMajorGC
+  before <- max_mem_in_use_bytes <$> getRTSStats
+  kept <- newIORef []
+  forM_ [1 .. 150 * rounds] $ \i -> do
+    xs <- evaluate (Map.fromList [(k, k + i) | k <- [1 .. 4000]])
+    modifyIORef kept (take 8 . (xs :)) >> readIORef kept >>= void . evaluate . length
+  after <- max_mem_in_use_bytes <$> getRTSStats
+  check ("the heap at most, before and after: " <> show (before, after)) (after < before + 32 * 1024 * 1024)
+  regionRelease region

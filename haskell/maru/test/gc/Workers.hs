@@ -5,6 +5,7 @@
 module Workers
   ( Worker,
     start,
+    prologue,
     next,
     finish,
     kill,
@@ -14,6 +15,7 @@ module Workers
   )
 where
 
+import Control.Concurrent (rtsSupportsBoundThreads)
 import Control.Exception (SomeException, bracket, evaluate, throwIO, try)
 import Control.Monad (forM_, unless, when)
 import Data.Word (Word64, Word8)
@@ -22,13 +24,15 @@ import Foreign.Marshal (alloca, allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peek, poke)
 import Maru.Native.Region
-import Maru.Native.Rts (prepareChild)
+import Maru.Native.Rts (forkWorker, prepareChild)
 import System.Exit (ExitCode (..))
 import System.IO (hPutStrLn, stderr)
 import System.Posix.IO (closeFd, createPipe, fdReadBuf, fdWriteBuf)
-import System.Posix.Process (exitImmediately, forkProcess, getProcessStatus)
+import System.Posix.Process (exitImmediately, getProcessStatus)
 import System.Posix.Signals (sigKILL, signalProcess)
 import System.Posix.Types (Fd, ProcessID)
+
+foreign import ccall unsafe "stress_without_sanity" c_withoutSanity :: IO ()
 
 -- | A process that adds values to a region, and the end of the pipe from which
 -- their addresses come.
@@ -39,8 +43,8 @@ start :: Int -> Bool -> [a] -> IO Worker
 start mebibytes sharing values = do
   region <- newRegion mebibytes
   (from, to) <- createPipe
-  pid <- forkProcess . leave $ do
-    prepareChild
+  pid <- forkWorker . leave $ do
+    prologue
     closeFd from
     forM_ values $ \x -> do
       added <- regionAdd region sharing x
@@ -49,6 +53,10 @@ start mebibytes sharing values = do
         other -> fail ("regionAdd: " <> show other)
   closeFd to
   pure (Worker pid from region)
+
+-- | First thing in a worker.
+prologue :: IO ()
+prologue = prepareChild >> when rtsSupportsBoundThreads c_withoutSanity
 
 -- | Ends the process with a status that says whether the action went well,
 -- without the run-time system's exit.
@@ -93,8 +101,8 @@ type Copied a = Either String a
 
 copied :: Bool -> a -> IO (Copied a)
 copied sharing value = bracket createPipe (closeFd . fst) $ \(from, to) -> do
-  pid <- forkProcess . leave $ do
-    prepareChild
+  pid <- forkWorker . leave $ do
+    prologue
     packed <- pack sharing value
     case packed of
       Unpackable what -> fail ("pack: " <> what)

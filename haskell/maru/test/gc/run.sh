@@ -22,7 +22,7 @@ fi
 # One set of objects, linked with each of the run-time systems. (Left to itself ghc puts the objects
 # of C files beside their sources.)
 objects=
-for source in "$package"/cbits/rts/*.c "$package/cbits/rts/prim.cmm"; do
+for source in "$package"/cbits/rts/*.c "$package/cbits/rts/prim.cmm" "$here/sanity.c"; do
   object=$build/$(basename "$source").o
   ghc -v0 -c -optc-O2 -optc-std=gnu11 -I"$package/cbits/rts" "$source" -o "$object" || exit 70
   objects="$objects $object"
@@ -73,4 +73,6 @@ for case in overflow cycles; do
   run threaded-debug "$case" -DS -N2 -A16m
   run debug "$case" -DS -A16m -c
 done
+run plain garbage -T -A256k
+run threaded garbage -T -A256k -N2
 exit $failed

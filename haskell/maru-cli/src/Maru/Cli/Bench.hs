@@ -1,8 +1,9 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | @maru bench@: runs experiments and writes, for each, its raw data
--- (@NAME.json@, schema @maru-bench\/1@) and plots (@NAME.svg@), and one report
--- (@report.html@) that needs no other file.
+-- (@NAME.json@, schema @maru-bench\/1@) and plots (@NAME.svg@, and @NAME.png@ where
+-- @rsvg-convert@ is installed), and one report (@report.html@) that needs no other
+-- file.
 module Maru.Cli.Bench
   ( benchCommand,
 
@@ -12,10 +13,11 @@ module Maru.Cli.Bench
   )
 where
 
-import Control.Monad (forM, forM_)
+import Control.Monad (forM, forM_, when)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString.Lazy as Lazy
 import Data.List (intercalate, isPrefixOf)
+import Data.Maybe (isNothing)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
 import Data.Time.Clock (getCurrentTime)
@@ -27,8 +29,10 @@ import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot (escape, svg)
 import Options.Applicative hiding (internal)
+import System.Directory (findExecutable)
 import System.Exit (ExitCode (..))
 import System.FilePath ((<.>), (</>))
+import System.Process (readProcessWithExitCode)
 
 data Flags = Flags
   { flagQuick :: !Bool,
@@ -61,7 +65,9 @@ bench experiments flags
   | otherwise = do
     todo <- either (problem usage) pure (chosen experiments (flagNames flags))
     makeFolder (flagOut flags)
-    results <- forM todo (measure flags)
+    painter <- findExecutable "rsvg-convert"
+    when (isNothing painter) (warn "plots as SVG only: rsvg-convert (Debian: librsvg2-bin) is not installed")
+    results <- forM todo (measure flags painter)
     let page = flagOut flags </> "report.html"
     writeTo page (text (htmlReport results))
     putStrLn ("report: " ++ page)
@@ -80,16 +86,19 @@ chosen experiments names
     called name own = own == name || (name ++ "/") `isPrefixOf` own
     unknown name = "unknown experiment '" ++ name ++ "'; known: " ++ intercalate ", " (map experimentName experiments)
 
-measure :: Flags -> Experiment -> IO (Experiment, Figures)
-measure flags experiment = do
+-- | The second argument: what makes a PNG of an SVG, if anything does.
+measure :: Flags -> Maybe FilePath -> Experiment -> IO (Experiment, Figures)
+measure flags painter experiment = do
   started <- getCurrentTime
   machine <- machineJson
   begun <- getMonotonicTime
   figures <- experimentRun experiment (if flagQuick flags then Quick else Full) (warn . ((name ++ ": ") ++))
   ended <- getMonotonicTime
   writeJson (flagOut flags </> fileName <.> "json") (document (iso8601Show started) (ended - begun) machine figures)
-  forM_ (zip plotNames (figuresPlots figures)) $ \(file, plot) ->
-    writeTo (flagOut flags </> file <.> "svg") (text (svg plot))
+  forM_ (zip plotNames (figuresPlots figures)) $ \(file, plot) -> do
+    let drawing = flagOut flags </> file <.> "svg"
+    writeTo drawing (text (svg plot))
+    forM_ painter $ \program -> drawPng program drawing (flagOut flags </> file <.> "png")
   printFigures figures
   pure (experiment, figures)
   where
@@ -108,6 +117,12 @@ measure flags experiment = do
           "line" .= figuresLine figures,
           "data" .= figuresData figures
         ]
+
+-- | A picture that could not be made is said, and nothing else is lost by it.
+drawPng :: FilePath -> FilePath -> FilePath -> IO ()
+drawPng program drawing picture = do
+  (status, _, said) <- readProcessWithExitCode program ["--zoom", "2", "--output", picture, drawing] ""
+  when (status /= ExitSuccess) (warn (picture ++ ": " ++ unwords (lines said)))
 
 text :: String -> Lazy.ByteString
 text = Lazy.fromStrict . Text.encodeUtf8 . Text.pack

@@ -134,8 +134,9 @@ data Level
 data Simulator = Simulator
   { simName :: !String,
     simPurpose :: !String,
-    -- | 'Left': what is wrong with the options (status 64).
-    simParser :: !(Parser (Either String Figures))
+    -- | 'Left': what is wrong with the options (status 64). Files that the
+    -- options name are read in 'IO'; the model itself is pure.
+    simParser :: !(Parser (IO (Either String Figures)))
   }
 
 -- | A search for better settings.

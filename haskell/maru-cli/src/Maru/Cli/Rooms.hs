@@ -6,8 +6,10 @@ module Maru.Cli.Rooms
 where
 
 import Maru.Cli.Room (Room)
+import Maru.Cli.Room.Lock (lockRoom)
 import Maru.Cli.Room.Map (mapRoom)
+import Maru.Cli.Room.Steer (steerRoom)
 import Maru.Cli.Room.Wait (waitRoom)
 
 rooms :: [Room]
-rooms = [mapRoom, waitRoom]
+rooms = [mapRoom, lockRoom, steerRoom, waitRoom]

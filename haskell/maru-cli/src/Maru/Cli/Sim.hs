@@ -33,15 +33,15 @@ simulator sim =
   where
     drawing = optional (strOption (long "svg" <> metavar "FILE" <> help "Draw the result"))
 
-simulate :: String -> Either String Figures -> JsonTo -> Maybe FilePath -> IO ExitCode
-simulate _ (Left why) _ _ = problem usage why
-simulate name (Right figures) json drawing = do
-  if "-" `elem` json then pure () else printFigures figures
-  mapM_ (`writeJson` document) json
-  mapM_ draw drawing
-  pure ExitSuccess
+simulate :: String -> IO (Either String Figures) -> JsonTo -> Maybe FilePath -> IO ExitCode
+simulate name model json drawing = model >>= either (problem usage) shown
   where
-    document = object ["schema" .= ("maru-sim/1" :: String), "model" .= name, "data" .= figuresData figures]
-    draw file = case figuresPlots figures of
+    shown figures = do
+      if "-" `elem` json then pure () else printFigures figures
+      mapM_ (`writeJson` document figures) json
+      mapM_ (draw figures) drawing
+      pure ExitSuccess
+    document figures = object ["schema" .= ("maru-sim/1" :: String), "model" .= name, "data" .= figuresData figures]
+    draw figures file = case figuresPlots figures of
       [] -> problem usage ("the model " ++ name ++ " has no picture")
       plot : _ -> writeTo file (Lazy.fromStrict (Text.encodeUtf8 (Text.pack (svg plot))))

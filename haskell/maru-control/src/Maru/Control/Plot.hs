@@ -1,4 +1,4 @@
--- | Line plots as SVG text: medians with whiskers from the least to the most
+-- | Plots as SVG text: medians with whiskers from the least to the most
 -- value, axes with round ticks, a legend. Nothing else in maru draws figures.
 --
 -- The result is a whole @\<svg\>@ element that needs no other file, script or
@@ -40,11 +40,14 @@ data Scale
     Linear
   | -- | To base 10; values that are not positive cannot be drawn.
     Logarithmic
+  | -- | Of the x axis: kinds, the first at 1. Points are not joined, and those of
+    -- different series stand beside each other.
+    Named ![String]
   deriving (Eq, Show)
 
 data Series = Series
   { seriesName :: !String,
-    -- | Joined by a line in this order.
+    -- | Joined by a line in this order, but for 'Named' kinds.
     seriesPoints :: ![Point]
   }
   deriving (Eq, Show)
@@ -75,15 +78,27 @@ svg plot =
       ]
         ++ gridX plot frame
         ++ gridY plot frame
-        ++ concat (zipWith (series frame) looks drawable)
+        ++ concat (zipWith (series frame (joined (plotX plot))) looks (beside (plotX plot) drawable))
         ++ legend (zip looks (map seriesName (plotSeries plot)))
         ++ note (length (allPoints plot) - length (concatMap seriesPoints drawable))
         ++ ["</svg>"]
     )
   where
+    joined axis = case axisScale axis of
+      Named _ -> False
+      _ -> True
     drawable = map (keep (canDraw plot)) (plotSeries plot)
     keep ok s = s {seriesPoints = filter ok (seriesPoints s)}
     frame = frameOf plot (concatMap seriesPoints drawable)
+
+-- | Moves the series of named kinds apart.
+beside :: Axis -> [Series] -> [Series]
+beside axis all' = case axisScale axis of
+  Named _ -> zipWith move [0 :: Int ..] all'
+  _ -> all'
+  where
+    move k s = s {seriesPoints = [p {pointX = pointX p + shift k} | p <- seriesPoints s]}
+    shift k = 0.7 * ((fromIntegral k + 0.5) / fromIntegral (length all') - 0.5)
 
 -- ---- geometry -----------------------------------------------------------
 
@@ -114,10 +129,14 @@ frameOf plot points =
     scaleY = axisScale (plotY plot)
     xs = map pointX points
     ys = concatMap (\p -> [pointLeast p, pointMost p]) points
-    ticksX = ticks scaleX (tight xs)
+    ticksX = case scaleX of
+      Named names -> map fromIntegral [1 .. length names]
+      _ -> ticks scaleX (tight xs)
     ticksY = ticks scaleY (rooted scaleY ys)
     -- The x axis ends at the data, the y axis at a tick.
-    rangeX = tight xs
+    rangeX = case scaleX of
+      Named names -> (0.5, fromIntegral (length names) + 0.5)
+      _ -> tight xs
     rangeY = tight (ticksY ++ ys)
     inside (low, high) = filter (\t -> t >= low - slack && t <= high + slack)
       where
@@ -130,7 +149,7 @@ canDraw :: Plot -> Point -> Bool
 canDraw plot p =
   all (fits (plotY plot)) [pointY p, pointLeast p, pointMost p] && fits (plotX plot) (pointX p)
   where
-    fits axis v = finite v && (axisScale axis == Linear || v > 0)
+    fits axis v = finite v && (axisScale axis /= Logarithmic || v > 0)
     finite v = not (isNaN v || isInfinite v)
 
 -- | Least and most; some interval that is not empty if there is nothing.
@@ -142,8 +161,8 @@ tight vs
   | otherwise = (minimum vs - 1, minimum vs + 1)
 
 rooted :: Scale -> [Double] -> (Double, Double)
-rooted Linear vs = tight (0 : vs)
 rooted Logarithmic vs = tight vs
+rooted _ vs = tight (0 : vs)
 
 place :: Scale -> (Double, Double) -> (Double, Double) -> Double -> Double
 place scale (low, high) (from, to) v = from + (to - from) * (f v - f low) / (f high - f low)
@@ -153,18 +172,6 @@ place scale (low, high) (from, to) v = from + (to - from) * (f v - f low) / (f h
 -- | Round values that enclose the interval: 3 to 11 of them on a linear scale;
 -- on a logarithmic one powers of ten, with 2 and 5 between them if there are few.
 ticks :: Scale -> (Double, Double) -> [Double]
-ticks Linear (low, high) = [step * fromIntegral i | i <- [first .. final]]
-  where
-    raw = (high - low) / 5
-    magnitude = 10 ^^ (floor (logBase 10 raw) :: Int)
-    step = magnitude * rounded (raw / magnitude)
-    rounded r
-      | r < 1.5 = 1
-      | r < 3.5 = 2
-      | r < 7.5 = 5
-      | otherwise = 10
-    first = floor (low / step + 1e-9) :: Int
-    final = ceiling (high / step - 1e-9) :: Int
 ticks Logarithmic (low, high) = enclosing
   where
     decades = [floor (logBase 10 low) .. ceiling (logBase 10 high)] :: [Int]
@@ -176,6 +183,18 @@ ticks Logarithmic (low, high) = enclosing
     dropAbove vs = case span (< high * (1 - 1e-9)) vs of
       (below, next : _) -> below ++ [next]
       (below, []) -> below
+ticks _ (low, high) = [step * fromIntegral i | i <- [first .. final]]
+  where
+    raw = (high - low) / 5
+    magnitude = 10 ^^ (floor (logBase 10 raw) :: Int)
+    step = magnitude * rounded (raw / magnitude)
+    rounded r
+      | r < 1.5 = 1
+      | r < 3.5 = 2
+      | r < 7.5 = 5
+      | otherwise = 10
+    first = floor (low / step + 1e-9) :: Int
+    final = ceiling (high / step - 1e-9) :: Int
 
 -- ---- parts --------------------------------------------------------------
 
@@ -185,11 +204,15 @@ gridX plot frame =
   textAt "middle" ((left + right) / 2, bottom + 40) "" (axisLabel (plotX plot)) :
   concat
     [ [ line "#222" 1 (x, bottom) (x, bottom + 5),
-        textAt "middle" (x, bottom + 19) "" (number t)
+        textAt "middle" (x, bottom + 19) "" (named t)
       ]
       | t <- frameTicksX frame,
         let x = frameX frame t
     ]
+  where
+    named t = case axisScale (plotX plot) of
+      Named names -> concat (take 1 (drop (round t - 1) names))
+      _ -> number t
 
 gridY :: Plot -> Frame -> [String]
 gridY plot frame =
@@ -213,14 +236,14 @@ looks :: [Look]
 looks = cycle (zip colours (cycle ["circle", "square", "triangle", "diamond", "cross"]))
   where
     colours =
-      ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+      ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888"]
 
-series :: Frame -> Look -> Series -> [String]
-series frame look@(colour, _) s =
+series :: Frame -> Bool -> Look -> Series -> [String]
+series frame joined look@(colour, _) s =
   [ "<polyline fill=\"none\" stroke=\"" ++ colour ++ "\" stroke-width=\"2\" points=\""
       ++ unwords [coordinate x ++ "," ++ coordinate y | (x, y) <- map position points]
       ++ "\"/>"
-    | length points > 1
+    | joined && length points > 1
   ]
     ++ concatMap whisker points
     ++ map (marker look . position) points

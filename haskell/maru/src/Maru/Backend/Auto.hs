@@ -3,7 +3,8 @@
 {-# LANGUAGE ScopedTypeVariables #-}
 
 -- | Measures some of the items in the caller, and decides again and again
--- whether the rest is worth workers.
+-- whether the rest is worth workers, or, where its results are dear to carry from
+-- one process to another, the program's own capabilities (@+RTS -N@).
 --
 -- The bargain (Maru.Options.Auto): a list that takes 50 ms or more is at most
 -- 5 % slower than 'Sequential', a shorter one at most 2 ms. So one item is
@@ -11,7 +12,8 @@
 -- that is known to be there (cells already walked) and long enough to pay for
 -- them. Only the latest measurements count: items may become dearer.
 module Maru.Backend.Auto
-  ( Decision (..),
+  ( Means (..),
+    Decision (..),
     decide,
     Sample (..),
     autoMap,
@@ -55,27 +57,43 @@ typical (Sample work _) = case drop ((length work - 1) `div` 2) (sort work) of
   ns : _ -> max 1 ns
   [] -> 1
 
-data Decision = InCaller | OnWorkers
+-- | What there is beside the caller's thread: forked workers and capabilities,
+-- its own included. Fewer than two: none.
+data Means = Means
+  { meansWorkers :: !Int,
+    meansCapabilities :: !Int
+  }
+
+data Decision = InCaller | OnCapabilities | OnWorkers
   deriving (Eq, Show)
 
--- | @decide workers forkNs sample ahead@: where to evaluate @ahead@ items that
+-- | @decide means forkNs sample ahead@: where to evaluate @ahead@ items that
 -- are known to follow. Pure, for its tests.
 --
 -- Workers pay when what they take off the caller exceeds what they cost:
 -- starting them, and carrying results: 'outcomeNs' each, and building a copy
--- costs about eight walks (measured).
-decide :: Int -> Int64 -> Sample -> Int -> Decision
-decide workers forkNs sample ahead
-  | workers < 2 || not (believable sample) = InCaller
-  | carrying > 0.5 * perItem = InCaller
-  | alone > together + 2 * starting = OnWorkers
+-- costs about eight walks (measured). Capabilities share heap and collector, which
+-- costs the more the more there are: they are for what workers cannot take.
+decide :: Means -> Int64 -> Sample -> Int -> Decision
+decide means forkNs sample ahead
+  | not (believable sample) = InCaller
+  | meansWorkers means > 1 && carrying <= 0.5 * perItem =
+    if alone > together + 2 * starting then OnWorkers else InCaller
+  | meansCapabilities means > 1 && perItem > sparkWorthNs && alone > sparksWorthNs = OnCapabilities
   | otherwise = InCaller
   where
     perItem = typical sample
     carrying = outcomeNs + 8 * sampleWalk sample
-    starting = fromIntegral forkNs * fromIntegral workers
+    workers = fromIntegral (meansWorkers means)
+    starting = fromIntegral forkNs * workers
     alone = perItem * fromIntegral ahead
-    together = starting + (perItem + carrying) * fromIntegral ahead / fromIntegral workers
+    together = starting + (perItem + carrying) * fromIntegral ahead / workers
+
+-- | An item, and all items ahead, for which sparks cost next to nothing: a spark
+-- costs about 2 us, the threads behind them a tenth of a millisecond.
+sparkWorthNs, sparksWorthNs :: Double
+sparkWorthNs = 20000
+sparksWorthNs = 2000000
 
 -- | What any result costs worker and caller together, in nanoseconds: half of it
 -- in either, at 100 000 items of 1 us (measured).
@@ -115,19 +133,20 @@ data Place a = Place
     placePatience :: !Int
   }
 
--- | @autoMap workers costOfFork parallel f xs@. @parallel offset rest@ maps the
--- rest of the list on workers.
-autoMap :: forall a b. Int -> IO Int64 -> (Int -> [a] -> IO [b]) -> (a -> b) -> [a] -> IO [b]
-autoMap workers costOfFork parallel f list
-  | workers < 2 = pure (map (normalised . f) list)
+-- | @autoMap means costOfFork onWorkers onCapabilities f xs@: the last functions but
+-- one map the rest of the list, which begins at that index.
+autoMap :: forall a b. Means -> IO Int64 -> (Int -> [a] -> IO [b]) -> (Int -> [a] -> IO [b]) -> (a -> b) -> [a] -> IO [b]
+autoMap means costOfFork onWorkers onCapabilities f list
+  | meansWorkers means < 2 && meansCapabilities means < 2 = pure (map (normalised . f) list)
   | otherwise = probe (Place 0 (Sample [] 0) 0 0 0 0 [] False 0 8) list
   where
     probe :: Place a -> [a] -> IO [b]
     probe _ [] = pure []
     probe place0 xs@(x : rest) = do
-      (decision, place) <- choose workers costOfFork (reached xs place0)
+      (decision, place) <- choose means costOfFork (reached xs place0)
       case decision of
-        OnWorkers -> parallel (placeIndex place) xs
+        OnWorkers -> onWorkers (placeIndex place) xs
+        OnCapabilities -> onCapabilities (placeIndex place) xs
         InCaller -> do
           (value, cost) <- measured (placeProbes place < 2 || placeProbes place `mod` 32 == 0) (f x)
           let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
@@ -199,20 +218,20 @@ forgetful place
   | placeKnown place > placeIndex place = place
   | otherwise = place {placeBeyond = []}
 
--- | Whether the rest is worth workers. Looks ahead only where enough cells would
--- make it so.
-choose :: Int -> IO Int64 -> Place a -> IO (Decision, Place a)
-choose workers costOfFork place0
+-- | Whether the rest is worth more than the caller. Looks ahead only where enough
+-- cells would make it so.
+choose :: Means -> IO Int64 -> Place a -> IO (Decision, Place a)
+choose means costOfFork place0
   | not (believable sample) = pure (InCaller, place0)
   | otherwise = do
     place <- priced costOfFork place0
     let forkNs = placeForkNs place
-        wanted = cellsWorth workers forkNs sample
-    case decide workers forkNs sample wanted of
-      InCaller -> pure (InCaller, place)
-      OnWorkers -> do
+        wanted = cellsWorth (meansWorkers means) forkNs sample
+    if decide means forkNs sample wanted == InCaller
+      then pure (InCaller, place)
+      else do
         place' <- lookAhead wanted place
-        pure (decide workers forkNs sample (placeKnown place' - placeIndex place'), place')
+        pure (decide means forkNs sample (placeKnown place' - placeIndex place'), place')
   where
     sample = placeSample place0
 

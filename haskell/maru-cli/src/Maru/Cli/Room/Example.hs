@@ -50,7 +50,7 @@ page =
     }
 
 simulator :: Simulator
-simulator = Simulator "example" "Counts" (Right . figures <$> option auto (long "n" <> metavar "N" <> value (3 :: Int) <> help "How far"))
+simulator = Simulator "example" "Counts" (pure . Right . figures <$> option auto (long "n" <> metavar "N" <> value (3 :: Int) <> help "How far"))
 
 experiment :: Experiment
 experiment = Experiment "example" "counts" (\effort _ -> pure (figures (if effort == Quick then 3 else 9)))

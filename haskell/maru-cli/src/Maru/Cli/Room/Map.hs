@@ -56,7 +56,7 @@ mapSimulator =
   Simulator
     { simName = "map",
       simPurpose = "A parallel map: workers, chunks and what dispatching them costs",
-      simParser = simulation <$> options
+      simParser = pure . simulation <$> options
     }
 
 data Options = Options

@@ -62,8 +62,8 @@ run effort say = do
           ],
         figuresPlots =
           [ Plot
-              "Caller's cost until usable (1 ints, 2 map, 3 tree, 4 text, 5 bytes)"
-              (Axis "kind of result" Linear)
+              "Caller's cost until usable"
+              (Axis "kind of result" (Named (map fst kinds)))
               (Axis "ms" Logarithmic)
               [Series t [point x (milli s) | (x, (k, _)) <- zip [1 ..] kinds, Just s <- [summaryOf (usable t) rounds (sideOf k t)]] | t <- transits]
           ],

@@ -1,0 +1,414 @@
+/* maru-bench-lock: a lock under the load of FxMark's MWRL, in user space.  Prints JSON.
+ *
+ *     maru-bench-lock [-t THREADS] [-s SECONDS] [-v SxC] [-l] [LOCK...]    default: 24, 1, all
+ *
+ * MWRL: each process renames its one file within its own directory, again and again; in
+ * the kernel all meet at rename_lock.  Here each thread has one name in one table; a
+ * rename formats the old and the new name and hashes them outside of the lock, and under it
+ * moves the entry from one bucket to another between two steps of a sequence number.
+ * LOCK is as maru/lock.h reads it; -l prints the default list.  -v: on a machine with one
+ * socket, threads are told that they are on one of S (MARU_TOPOLOGY=virtual:SxC): then the
+ * locks do what they would do there, and nothing costs what it would.
+ *
+ * Waits are timed from the request to the acquisition, so two looks at the clock are part of
+ * every operation.  `overtaken`: acquisitions by others between a request and its own; one
+ * that loses its CPU before it has queued is overtaken under any lock.
+ * Each lock is measured in a process of its own, which is killed when it has not ended
+ * LATE seconds after it was told to: spinning threads in a queue may not come to an end.
+ */
+#define _GNU_SOURCE
+#include <maru/lock.h>
+#include <maru/topology.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define THREADS_MAX 1024
+#define SECONDS_MAX 3600
+#define LATE 20
+#define BUCKETS 1024 /* of the table of names */
+#define NAME 48
+#define USAGE 64
+
+static const char *const all_locks[] = {
+    "pthread", "ttas", "ticket", "mcs", "clh", "qspin", "malthusian", "shfl", "fissile", "c-bo-mcs",
+    "hmcs",
+    /* seed 5's ranges */
+    "cna:handoff_range=0x10000", "cna:handoff_range=0x1000", "cna:handoff_range=0x800",
+    "cna:handoff_range=0x400", "cna:handoff_range=0x200", "cna:handoff_range=0x100",
+    /* the same with Linux v15's rule for few waiters */
+    "cna:shuffle_reduction=128", "cna:shuffle_reduction=128,handoff_range=0x1000",
+    "cna:shuffle_reduction=128,handoff_range=0x100",
+    /* bounds */
+    "cna:deadline=1ms", "cna:deadline=100us", "cna:deadline=25us", "cna:max_bypass=100",
+    /* pure spinning */
+    "ttas:wait=spin", "ticket:wait=spin", "mcs:wait=spin", "cna:wait=spin"};
+
+static _Noreturn void fail(int status, const char *what, const char *why) {
+  fprintf(stderr, "maru: maru-bench-lock: %s: %s\n", what, why);
+  exit(status);
+}
+
+/* ---- histogram ----------------------------------------------------------- */
+
+/* Nanoseconds; from 256 on 128 classes an octave: the middle of a class is at most 0.4 %
+ * off. */
+#define CLASSES (256 + 56 * 128)
+
+struct histogram {
+  uint64_t counts[CLASSES];
+  uint64_t total, largest;
+};
+
+static unsigned class_of(uint64_t value) {
+  if (value < 256)
+    return (unsigned)value;
+  unsigned octave = 63 - (unsigned)__builtin_clzll(value);
+  return 256 + (octave - 8) * 128 + (unsigned)(value >> (octave - 7) & 127);
+}
+
+static double middle_of(unsigned class) {
+  if (class < 256)
+    return class;
+  unsigned octave = (class - 256) / 128 + 8;
+  double width = (double)(UINT64_C(1) << (octave - 7));
+  return (128 + (class - 256) % 128 + 0.5) * width;
+}
+
+static void note(struct histogram *histogram, uint64_t value) {
+  histogram->counts[class_of(value)]++;
+  histogram->total++;
+  if (value > histogram->largest)
+    histogram->largest = value;
+}
+
+static void merge(struct histogram *into, const struct histogram *from) {
+  for (unsigned i = 0; i < CLASSES; i++)
+    into->counts[i] += from->counts[i];
+  into->total += from->total;
+  if (from->largest > into->largest)
+    into->largest = from->largest;
+}
+
+/* The value that a share of `part` is not above; no larger than the largest. */
+static double quantile(const struct histogram *histogram, double part) {
+  double wanted = part * (double)histogram->total, seen = 0;
+  for (unsigned i = 0; i < CLASSES; i++) {
+    seen += (double)histogram->counts[i];
+    if (seen >= wanted && seen > 0)
+      return middle_of(i) < (double)histogram->largest ? middle_of(i) : (double)histogram->largest;
+  }
+  return 0;
+}
+
+/* The mean of the largest hundredth (CVaR 1 %). */
+static double mean_of_worst(const struct histogram *histogram) {
+  double left = (double)histogram->total / 100, wanted = left, sum = 0;
+  for (unsigned i = CLASSES; i-- > 0 && left > 0;) {
+    double taken = (double)histogram->counts[i] < left ? (double)histogram->counts[i] : left;
+    sum += taken * middle_of(i);
+    left -= taken;
+  }
+  return wanted > 0 ? sum / wanted : 0;
+}
+
+/* ---- the workload --------------------------------------------------------- */
+
+struct entry {
+  struct entry *next;
+  uint64_t hash;
+  char name[NAME];
+};
+
+struct table {
+  struct maru_lock *lock;
+  _Atomic uint32_t go; /* 2 once all may begin */
+  _Atomic uint32_t stop;
+  _Alignas(64) struct entry *buckets[BUCKETS];
+  _Alignas(64) _Atomic uint64_t sequence; /* two steps a rename */
+};
+
+struct worker {
+  struct table *table;
+  unsigned number;
+  pthread_t thread;
+  struct entry entry; /* others walk over it until the last of them has ended */
+  uint64_t renames, overtaken;
+  struct histogram waits;
+};
+
+/* FNV-1a. */
+static uint64_t hash_of(const char *name) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325);
+  for (; *name != '\0'; name++)
+    hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+static struct entry **bucket_of(struct table *table, uint64_t hash) {
+  return &table->buckets[hash % BUCKETS];
+}
+
+static void move_entry(struct table *table, struct entry *entry, uint64_t hash, const char *name) {
+  /* Relaxed, and release at the end, as a sequence lock's writer; readers here only look how
+   * far it has come. */
+  uint64_t sequence = atomic_load_explicit(&table->sequence, memory_order_relaxed);
+  atomic_store_explicit(&table->sequence, sequence + 1, memory_order_relaxed);
+  struct entry **at = bucket_of(table, entry->hash);
+  while (*at != entry)
+    at = &(*at)->next;
+  *at = entry->next;
+  memcpy(entry->name, name, NAME);
+  entry->hash = hash;
+  at = bucket_of(table, hash);
+  entry->next = *at;
+  *at = entry;
+  atomic_store_explicit(&table->sequence, sequence + 2, memory_order_release);
+}
+
+static void rename_once(struct worker *self) {
+  struct table *table = self->table;
+  struct entry *entry = &self->entry;
+  struct maru_hold hold;
+  char old[NAME], new[NAME];
+  snprintf(old, sizeof old, "%u/n_file_rename-%llu", self->number,
+           (unsigned long long)self->renames);
+  snprintf(new, sizeof new, "%u/n_file_rename-%llu", self->number,
+           (unsigned long long)self->renames + 1);
+  uint64_t hash = hash_of(new);
+  if (hash_of(old) != entry->hash)
+    abort();
+  /* Relaxed, both looks: a count, no order. */
+  uint64_t before = atomic_load_explicit(&table->sequence, memory_order_relaxed) / 2;
+  int64_t asked = maru_now_ns();
+  if (maru_lock_acquire(table->lock, &hold) < 0)
+    abort(); /* out of memory */
+  uint64_t waited = (uint64_t)(maru_now_ns() - asked);
+  uint64_t passed = atomic_load_explicit(&table->sequence, memory_order_relaxed) / 2 - before;
+  move_entry(table, entry, hash, new);
+  maru_lock_release(table->lock, &hold);
+  note(&self->waits, waited);
+  if (passed > self->overtaken)
+    self->overtaken = passed;
+  self->renames++;
+}
+
+static void *work(void *argument) {
+  struct worker *self = argument;
+  struct table *table = self->table;
+  struct entry *entry = &self->entry;
+  struct maru_hold hold;
+  struct maru_wait_policy policy;
+  snprintf(entry->name, sizeof entry->name, "%u/n_file_rename-0", self->number);
+  entry->hash = hash_of(entry->name);
+  maru_wait_policy_init(&policy, MARU_WAIT_BLOCK);
+  if (maru_lock_acquire(table->lock, &hold) < 0)
+    abort();
+  entry->next = *bucket_of(table, entry->hash);
+  *bucket_of(table, entry->hash) = entry;
+  maru_lock_release(table->lock, &hold);
+  while (maru_wait(&table->go, 2, 2, &policy, MARU_WAIT_FOREVER) < 0)
+    ; /* a signal */
+  /* Relaxed: nothing is read that it announces. */
+  while (!atomic_load_explicit(&table->stop, memory_order_relaxed))
+    rename_once(self);
+  return NULL;
+}
+
+/* ---- one lock -------------------------------------------------------------- */
+
+struct result {
+  bool finished;
+  double seconds, jain;
+  uint64_t renames, overtaken;
+  struct histogram waits;
+  struct maru_lock_counts counts;
+};
+
+static void sum_up(struct result *result, const struct worker *workers, unsigned threads) {
+  double sum = 0, squares = 0;
+  for (unsigned i = 0; i < threads; i++) {
+    double renames = (double)workers[i].renames;
+    sum += renames;
+    squares += renames * renames;
+    result->renames += workers[i].renames;
+    if (workers[i].overtaken > result->overtaken)
+      result->overtaken = workers[i].overtaken;
+    merge(&result->waits, &workers[i].waits);
+  }
+  result->jain = squares > 0 ? sum * sum / (threads * squares) : 0;
+}
+
+/* In a process of its own. */
+static void measure(const struct maru_lock_options *options, unsigned threads, double seconds,
+                    struct result *result) {
+  struct table *table = aligned_alloc(64, sizeof *table);
+  struct worker *workers = calloc(threads, sizeof *workers);
+  struct maru_hold hold;
+  if (table == NULL || workers == NULL)
+    fail(70, "measuring", strerror(ENOMEM));
+  memset(table, 0, sizeof *table);
+  int rc = maru_lock_create(&table->lock, options);
+  if (rc < 0)
+    fail(70, "making the lock", strerror(-rc));
+  for (unsigned i = 0; i < threads; i++) {
+    workers[i].table = table;
+    workers[i].number = i;
+    rc = pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+    if (rc != 0)
+      fail(70, "starting a thread", strerror(rc));
+  }
+  int64_t begin = maru_now_ns();
+  maru_notify_store(&table->go, 2);
+  usleep((useconds_t)(seconds * 1e6));
+  atomic_store_explicit(&table->stop, 1, memory_order_relaxed);
+  for (unsigned i = 0; i < threads; i++)
+    pthread_join(workers[i].thread, NULL);
+  result->seconds = (double)(maru_now_ns() - begin) / 1e9;
+  sum_up(result, workers, threads);
+  if (maru_lock_acquire(table->lock, &hold) < 0)
+    abort();
+  maru_lock_counts(table->lock, &result->counts);
+  maru_lock_release(table->lock, &hold);
+  result->finished = true;
+}
+
+static void print(const char *lock, const struct result *result, bool last) {
+  if (!result->finished) {
+    printf("    {\"lock\": \"%s\", \"finished\": false}%s\n", lock, last ? "" : ",");
+    return;
+  }
+  const struct histogram *waits = &result->waits;
+  printf("    {\"lock\": \"%s\", \"finished\": true, \"seconds\": %.6f, \"operations\": %llu, "
+         "\"per_second\": %.1f,\n     \"wait_ns\": {\"p50\": %.0f, \"p99\": %.0f, "
+         "\"p99_9\": %.0f, \"p99_99\": %.0f, \"max\": %llu, \"cvar_1\": %.0f},\n"
+         "     \"jain\": %.4f, \"longest_overtaken\": %llu, \"handoffs\": %llu, "
+         "\"left_socket\": %llu, \"longest_bypass\": %llu}%s\n",
+         lock, result->seconds, (unsigned long long)result->renames,
+         (double)result->renames / result->seconds, quantile(waits, 0.5), quantile(waits, 0.99),
+         quantile(waits, 0.999), quantile(waits, 0.9999), (unsigned long long)waits->largest,
+         mean_of_worst(waits), result->jain, (unsigned long long)result->overtaken,
+         (unsigned long long)result->counts.handoffs,
+         (unsigned long long)result->counts.left_socket,
+         (unsigned long long)result->counts.longest_bypass, last ? "" : ",");
+}
+
+/* False: its process failed, and has said so. */
+static bool run(const char *lock, const struct maru_lock_options *options, unsigned threads,
+                double seconds, bool last) {
+  struct result *result =
+      mmap(NULL, sizeof *result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (result == MAP_FAILED)
+    fail(70, "measuring", strerror(errno));
+  fflush(NULL);
+  pid_t pid = fork();
+  if (pid < 0)
+    fail(70, "fork", strerror(errno));
+  if (pid == 0) {
+    alarm((unsigned)seconds + LATE);
+    measure(options, threads, seconds, result);
+    _exit(0);
+  }
+  int status;
+  while (waitpid(pid, &status, 0) < 0)
+    if (errno != EINTR)
+      fail(70, "waitpid", strerror(errno));
+  bool late = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+  bool good = late || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  if (good)
+    print(lock, result, last);
+  else if (WIFSIGNALED(status))
+    fprintf(stderr, "maru: maru-bench-lock: measuring %s: killed by signal %d\n", lock,
+            WTERMSIG(status));
+  munmap(result, sizeof *result);
+  return good;
+}
+
+/* ---- the command ------------------------------------------------------------ */
+
+static double read_number(const char *text, double least, double most, const char *what) {
+  char *end;
+  double number = strtod(text, &end);
+  if (end == text || *end != '\0' || !(number >= least && number <= most))
+    fail(USAGE, what, text);
+  return number;
+}
+
+static struct maru_lock_options *read_locks(const char *const *locks, int count) {
+  struct maru_lock_options *options = calloc((size_t)count, sizeof *options);
+  const char *wrong;
+  if (options == NULL)
+    fail(70, "reading the locks", strerror(ENOMEM));
+  for (int i = 0; i < count; i++)
+    if (maru_lock_options_parse(&options[i], locks[i], &wrong) < 0) {
+      fprintf(stderr, "maru: maru-bench-lock: no such lock: '%s', at '%s'\n", locks[i], wrong);
+      exit(USAGE);
+    }
+  return options;
+}
+
+/* Unless the machine has several. */
+static void imagine_sockets(const char *shape) {
+  struct maru_topology topology;
+  char text[64];
+  if (getenv(MARU_TOPOLOGY_ENV) != NULL)
+    return;
+  int rc = maru_topology_read(&topology);
+  if (rc < 0)
+    fail(70, "reading the topology", strerror(-rc));
+  snprintf(text, sizeof text, "virtual:%s", shape);
+  if (topology.socket_count == 1)
+    setenv(MARU_TOPOLOGY_ENV, text, 1);
+  maru_topology_free(&topology);
+}
+
+static void print_head(unsigned threads) {
+  struct maru_topology topology;
+  int rc = maru_topology_read(&topology);
+  if (rc < 0)
+    fail(USAGE, MARU_TOPOLOGY_ENV, strerror(-rc));
+  printf("{\"schema\": \"maru-bench-lock/1\", \"workload\": \"mwrl\", \"threads\": %u, "
+         "\"cpus\": %u, \"sockets\": %u, \"virtual\": %s,\n  \"runs\": [\n",
+         threads, topology.allowed_count, topology.socket_count,
+         topology.virtual_machine ? "true" : "false");
+  maru_topology_free(&topology);
+}
+
+int main(int argc, char **argv) {
+  unsigned threads = 24;
+  double seconds = 1;
+  const char *const *locks = all_locks;
+  int count = sizeof all_locks / sizeof *all_locks, option;
+  while ((option = getopt(argc, argv, "t:s:v:l")) != -1)
+    if (option == 't')
+      threads = (unsigned)read_number(optarg, 1, THREADS_MAX, "threads");
+    else if (option == 's')
+      seconds = read_number(optarg, 0.01, SECONDS_MAX, "seconds");
+    else if (option == 'v')
+      imagine_sockets(optarg);
+    else if (option == 'l') {
+      for (int i = 0; i < count; i++)
+        puts(locks[i]);
+      return 0;
+    } else
+      return USAGE;
+  if (optind < argc) {
+    locks = (const char *const *)argv + optind;
+    count = argc - optind;
+  }
+  struct maru_lock_options *options = read_locks(locks, count);
+  print_head(threads);
+  for (int i = 0; i < count; i++)
+    if (!run(locks[i], &options[i], threads, seconds, i == count - 1))
+      return 70;
+  puts("  ]}");
+  free(options);
+  return 0;
+}

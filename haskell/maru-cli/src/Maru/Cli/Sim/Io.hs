@@ -1,0 +1,155 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru sim io@: the steering controller on a machine that you describe.
+module Maru.Cli.Sim.Io
+  ( ioSimulator,
+  )
+where
+
+import Data.Aeson (Value, object, (.=))
+import qualified Data.IntSet as IntSet
+import Data.List (find, intercalate)
+import qualified Data.Map.Strict as Map
+import Maru.Cli.Output
+import Maru.Cli.Room (Simulator (..))
+import Maru.Cli.Sim.Checks
+import Maru.Cli.Sim.Readers
+import Maru.Control.Plot
+import Maru.Control.Sim.Check
+import Maru.Control.Sim.Io
+import Maru.Control.Steer
+import Options.Applicative
+
+ioSimulator :: Simulator
+ioSimulator =
+  Simulator
+    { simName = "io",
+      simPurpose = "Cores for input and output: the controller and its policies against a model of a machine",
+      simParser = pure . act <$> options
+    }
+
+data Options = Options
+  { optionSockets :: !Int,
+    optionPlant :: !Plant,
+    optionPolicies :: ![Policy],
+    optionLoads :: ![Load],
+    optionPeriods :: !Int,
+    optionSeed :: !Int,
+    optionTimeline :: !Bool,
+    optionStudy :: !Bool
+  }
+
+options :: Parser Options
+options =
+  build
+    <$> numbered "sockets" "S" (wholeFrom 1 64 "a number of sockets") 2 "2" "Sockets of the machine; the devices are at the first"
+    <*> numbered "cores" "N" (wholeFrom 1 1024 "a number of cores") 24 "24" "Cores in all"
+    <*> numbered "policy" "POLICY,..." (listOf policy) allPolicies "all" ("Policies: " ++ intercalate ", " (map policyName allPolicies))
+    <*> numbered "load" "LOAD,..." (listOf load) loads "all" ("Loads: " ++ intercalate ", " (map loadName loads))
+    <*> numbered "periods" "N" (wholeFrom 1 100000 "a number of periods") 300 "300" "Periods of 0.1 s"
+    <*> numbered "hand-over-us" "US" (numberFrom 0 1e6 "a time") (plantHandOver (seedPlant (machine 1 1))) "0.4" "What handing a call to another core costs its caller"
+    <*> numbered "pollution" "SHARE" (numberFrom 0 10 "a share") (plantPollution (seedPlant (machine 1 1))) "0.15" "By how much calls, and interrupts, slow the computing that shares their core"
+    <*> numbered "seed" "N" (wholeFrom 0 maxBound "a number") 1 "1" "Of the scatter"
+    <*> switch (long "timeline" <> help "Every change: when, what, why")
+    <*> switch (long "study" <> help "The seed's order of policies on 2 and 4 sockets, and a machine on which delegation loses")
+  where
+    build sockets cores policies ls periods handOver pollution =
+      Options sockets (seedPlant (machine sockets cores)) {plantHandOver = handOver, plantPollution = pollution} policies ls periods
+
+policy :: String -> Either String Policy
+policy text = maybe (Left ("unknown policy '" ++ text ++ "'; known: " ++ intercalate ", " (map policyName allPolicies))) Right (find ((== text) . policyName) allPolicies)
+
+load :: String -> Either String Load
+load text = maybe (Left ("unknown load '" ++ text ++ "'; known: " ++ intercalate ", " (map loadName loads))) Right (find ((== text) . loadName) loads)
+
+act :: Options -> Either String Figures
+act o
+  | length (nodes topology) < optionSockets o = Left "sim io needs at least one core a socket"
+  | optionStudy o = Right (study (optionSeed o))
+  | otherwise = Right (comparison o)
+  where
+    topology = plantTopology (optionPlant o)
+
+-- | A load under a policy; 'Nothing': without a controller.
+data Row = Row !Load !(Maybe Policy) ![Period]
+
+comparison :: Options -> Figures
+comparison o =
+  Figures
+    { figuresLine = intercalate "; " [loadName l ++ ": " ++ best l | l <- optionLoads o],
+      figuresTables = ("Policies", Table heads (map row rows)) : [("Changes", Table [(L, "load"), (L, "policy"), (R, "period"), (L, "item"), (L, "cores"), (L, "why"), (R, "must reach")] (concatMap changes rows)) | optionTimeline o],
+      figuresPlots = [Plot ("Rate under " ++ loadName l) (Axis "period of 0.1 s" Linear) (Axis "operations a second" Linear) [Series (name p) [Point (fromIntegral t) (periodRate x) (periodRate x) (periodRate x) | (t, x) <- zip [0 :: Int ..] xs] | Row l' p xs <- rows, loadName l' == loadName l] | l <- take 1 (optionLoads o)],
+      figuresData = object ["rows" .= map json rows]
+    }
+  where
+    rows = [Row l p (run (optionPlant o) (defaultConfig <$> p) l (optionSeed o) (optionPeriods o)) | l <- optionLoads o, p <- Nothing : map Just (optionPolicies o)]
+    heads = [(L, "load"), (L, "policy"), (R, "op/s"), (R, "over off"), (R, "changes"), (R, "undone"), (L, "cores in the end")]
+    name = maybe "off" policyName
+    rate (Row _ _ xs) = summaryRate (summarise xs)
+    off l = sum [rate r | r@(Row l' Nothing _) <- rows, loadName l' == loadName l]
+    over r@(Row l _ _) = rate r / max 1e-9 (off l)
+    row r@(Row l p xs) = [loadName l, name p, fixed 0 (rate r), fixed 3 (over r), show (summaryChanges s), show (summaryUndone s), setsText (summarySets s)]
+      where
+        s = summarise xs
+    best l = case [(over r, name p) | r@(Row l' p _) <- rows, loadName l' == loadName l] of
+      [] -> "-"
+      r : rs -> let (gain, which) = foldl (\a b -> if fst b > fst a then b else a) r rs in which ++ " " ++ fixed 3 gain
+    changes (Row l p xs) =
+      [ [loadName l, name p, show t, itemName (actionItem a), cpusText (actionCpus a), reasonName (actionReason a), if actionMust a > 0 then fixed 0 (actionMust a) else "-"]
+        | (t, x) <- zip [0 :: Int ..] xs,
+          a <- periodActions x
+      ]
+    json r@(Row l p xs) =
+      object
+        [ "load" .= loadName l,
+          "policy" .= name p,
+          "ops_per_s" .= rate r,
+          "over_off" .= over r,
+          "changes" .= summaryChanges (summarise xs),
+          "undone" .= summaryUndone (summarise xs),
+          "sets" .= setsJson (summarySets (summarise xs)),
+          "rates" .= map periodRate xs
+        ]
+
+setsText :: Sets -> String
+setsText sets = if Map.null sets then "-" else intercalate ", " [itemName item ++ " " ++ cpusText set | (item, set) <- Map.toList sets]
+
+-- | As the kernel writes lists of CPUs.
+cpusText :: IntSet.IntSet -> String
+cpusText set = if IntSet.null set then "none" else intercalate "," (map range (runs (IntSet.toAscList set)))
+  where
+    range (a, b) = if a == b then show a else show a ++ "-" ++ show b
+    runs = foldr grow []
+    grow cpu ((a, b) : more) | cpu + 1 == a = (cpu, b) : more
+    grow cpu more = (cpu, cpu) : more
+
+setsJson :: Sets -> Value
+setsJson sets = object ["items" .= [object ["item" .= itemName item, "cpus" .= IntSet.toAscList set] | (item, set) <- Map.toList sets]]
+
+-- ---- study -------------------------------------------------------------
+
+-- | 2000 periods a run: retries of what was undone are rare only in the long run.
+study :: Int -> Figures
+study seed =
+  Figures
+    { figuresLine = checkLine checks,
+      figuresTables = [("What the seed says and what the model has", checkTable checks)],
+      figuresPlots = [],
+      figuresData = object ["checks" .= checksJson checks]
+    }
+  where
+    checks =
+      concat
+        [ [ check ("map-reduce, " ++ where' ++ ": cross-socket over the better of the others") (AtLeast 1) (gain plant mapReduce CrossSocket / max (gain plant mapReduce SingleSocket) (gain plant mapReduce PerSocket)) "best",
+            check ("web server, " ++ where' ++ ": per-socket over the better of the others") (AtLeast 1) (gain plant httpd PerSocket / max (gain plant httpd SingleSocket) (gain plant httpd CrossSocket)) "best"
+          ]
+          | (sockets, cores) <- [(2, 24), (4, 48)],
+            let plant = seedPlant (machine sockets cores)
+                where' = show sockets ++ " sockets"
+        ]
+        ++ [ check "one socket where delegation loses: auto over off" (AtLeast 0.97) (gain (losingPlant (machine 1 8)) httpd Auto) "",
+             check "two sockets where delegation loses: auto over off" (AtLeast 0.97) (gain (losingPlant (machine 2 24)) mapReduce Auto) ""
+           ]
+    check name bound figure published = Check name (if null published then Predicted else Assumed) bound figure published
+    gain plant task p = rate plant task (Just (defaultConfig p)) / rate plant task Nothing
+    rate plant task config = summaryRate (summarise (run plant config (Load "" "" (\t _ -> ([task], IntSet.fromList (concatMap (nodeCpus t) (nodes t))))) seed 2000))

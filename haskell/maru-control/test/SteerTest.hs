@@ -1,0 +1,201 @@
+module SteerTest (steering) where
+
+import Control.Monad (foldM_, forM_, when)
+import qualified Data.IntMap.Strict as IntMap
+import Data.IntSet (IntSet)
+import qualified Data.IntSet as IntSet
+import Data.List (nub)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe)
+import Data.String (fromString)
+import Hedgehog (Gen, PropertyT, TestLimit, annotateShow, assert, forAll, property, withTests, (===))
+import qualified Hedgehog.Gen as Gen
+import qualified Hedgehog.Range as Range
+import Maru.Control.Sim.Io
+import Maru.Control.Steer
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+import Test.Tasty.Hedgehog (testPropertyNamed)
+
+steering :: TestTree
+steering = testGroup "steer" [controllers, loops]
+
+law :: TestLimit -> String -> PropertyT IO () -> TestTree
+law n name = testPropertyNamed name (fromString name) . withTests n . property
+
+-- ---- any sample at all -------------------------------------------------
+
+genTopology :: Gen Topology
+genTopology = do
+  sockets <- Gen.int (Range.linear 1 4)
+  each <- Gen.int (Range.linear 0 6)
+  extra <- Gen.int (Range.linear 1 4)
+  file <- Gen.maybe (Gen.int (Range.linear 0 sockets))
+  net <- Gen.maybe (Gen.int (Range.linear 0 sockets))
+  far <- Gen.int (Range.linear 11 40)
+  let m = machine sockets (sockets * each + extra)
+  -- A device may be at a node without CPUs.
+  pure m {topologyFile = file, topologyNet = net, topologyDistances = Map.map (const far) (topologyDistances m)}
+
+genSample :: Topology -> Gen Sample
+genSample topology = do
+  gone <- Gen.frequency [(6, pure []), (1, Gen.subsequence cpus)]
+  strangers <- Gen.frequency [(9, pure []), (1, pure [1000])]
+  work <- traverse (const works) (Map.fromList [(item, ()) | item <- allItems])
+  use <- Gen.list (Range.singleton (length cpus)) (Gen.double (Range.linearFrac 0 1))
+  Sample (IntSet.fromList (strangers ++ filter (`notElem` gone) cpus)) work (IntMap.fromList (zip cpus use)) <$> Gen.double (Range.linearFrac 0 1000)
+  where
+    cpus = IntMap.keys (topologyCpus topology)
+    works = IntMap.fromList <$> traverse (\node -> (,) node <$> Gen.frequency [(1, pure 0), (2, Gen.double (Range.linearFrac 0 8))]) (nodes topology)
+
+controllers :: TestTree
+controllers =
+  testGroup
+    "controller"
+    [ law 10000 "sets are disjoint, allowed, of the policy's nodes, within the budget; actions say all" $ do
+        topology <- forAll genTopology
+        policy <- forAll (Gen.element allPolicies)
+        most <- forAll (Gen.int (Range.linear 0 12))
+        samples <- forAll (Gen.list (Range.linear 1 20) (genSample topology))
+        let config = (defaultConfig policy) {configBudget = most, configBackoff = 10}
+        foldM_ (period config topology) (start, Map.empty) samples,
+      law 500 "a set that has grown does not shrink, nor the other way, within the dwell" $ do
+        topology <- forAll genTopology
+        policy <- forAll (Gen.element allPolicies)
+        samples <- forAll (Gen.list (Range.linear 1 80) (genSample topology))
+        let config = (defaultConfig policy) {configBackoff = 10}
+            turns = [(t, reason) | (t, reason) <- decisions config topology samples, reason `elem` [Grown, Shrunk]]
+        annotateShow turns
+        assert (and [b - a >= configDwell config | ((a, x), (b, y)) <- zip turns (drop 1 turns), x /= y]),
+      testCase "three CPUs are left alone" $
+        IntSet.unions (concatMap (Map.elems . periodSets) (run (seedPlant (machine 1 3)) (Just (defaultConfig CrossSocket)) (steady mapReduce) 1 100)) @?= IntSet.empty,
+      testCase "single-socket stays next to the device, cross-socket goes on" $ do
+        policyNodes (machine 4 8) SingleSocket File @?= [0]
+        policyNodes (machine 4 8) {topologyFile = Just 2} CrossSocket File @?= [2, 0, 1, 3]
+        policyNodes (machine 2 8) {topologyFile = Nothing} SingleSocket File @?= [0, 1]
+    ]
+  where
+    period config topology (state, known) sample = do
+      let (next, actions) = step config topology state sample
+          sets = stateSets next
+          all' = IntSet.unions (Map.elems sets)
+          inNode set node = length [() | cpu <- IntSet.toList set, IntMap.lookup cpu (topologyCpus topology) == Just node]
+          usable = IntSet.filter (`IntMap.member` topologyCpus topology) (sampleAllowed sample)
+      annotateShow (next, actions)
+      sum (map IntSet.size (Map.elems sets)) === IntSet.size all'
+      assert (all' `IntSet.isSubsetOf` usable)
+      assert (IntSet.size all' <= budget config (sampleAllowed sample))
+      forM_ (nodes topology) $ \node -> assert (2 * inNode all' node <= inNode usable node)
+      forM_ (Map.toList sets) $ \(item, set) ->
+        assert (all (`elem` policyNodes topology (fromMaybe (configPolicy config) (statePolicy next)) (itemDevice item)) (nodesOf topology set))
+      let told = foldl (\m a -> Map.filter (not . IntSet.null) (Map.insert (actionItem a) (actionCpus a) m)) known actions
+      told === sets
+      pure (next, told)
+
+nodesOf :: Topology -> IntSet -> [Node]
+nodesOf topology set = nub [node | cpu <- IntSet.toList set, Just node <- [IntMap.lookup cpu (topologyCpus topology)]]
+
+-- | When anything was decided, and why.
+decisions :: Config -> Topology -> [Sample] -> [(Int, Reason)]
+decisions config topology samples = concat (snd (foldl go (start, []) (zip [0 ..] samples)))
+  where
+    go (state, done) (t, sample) =
+      let (next, actions) = step config topology state sample
+       in (next, done ++ [take 1 [(t, actionReason a) | a <- actions]])
+
+-- ---- on a plant --------------------------------------------------------
+
+steady :: Task -> Load
+steady task = Load "steady" "" (\t _ -> ([task], IntMap.keysSet (topologyCpus t)))
+
+-- | Nothing for fifty periods, then this.
+afterwards :: Task -> Load
+afterwards task = Load "step" "" (\t p -> ([if p < 50 then task {taskOffered = 0} else task], IntMap.keysSet (topologyCpus t)))
+
+genTask :: Gen Task
+genTask =
+  Task <$> Gen.element [File, Net] <*> Gen.frequency [(1, pure 1e9), (2, Gen.double (Range.linearFrac 0 500000))]
+    <*> Gen.double (Range.linearFrac 1 200)
+    <*> Gen.double (Range.linearFrac 1 100)
+    <*> Gen.double (Range.linearFrac 0 20)
+    <*> Gen.double (Range.linearFrac 0 128)
+
+changed :: [Period] -> [Int]
+changed periods = [t | (t, p) <- zip [0 ..] periods, not (null (periodActions p))]
+
+loops :: TestTree
+loops =
+  testGroup
+    "on the plant"
+    [ testCase "98 % of the steps of a load are answered within ten periods, all within twenty" $ do
+        let steps =
+              [ (make, sockets, each, policy, task, changed (run (make' (machine sockets (sockets * each))) (Just (defaultConfig policy)) (afterwards task) 1 100))
+                | (make, make') <- [("seed", seedPlant), ("losing", losingPlant)],
+                  sockets <- [1, 2, 4],
+                  each <- [1, 4, 8, 16],
+                  policy <- [SingleSocket, PerSocket, CrossSocket],
+                  base <- [mapReduce, httpd],
+                  offered <- [1e4, 5e4, 2e5, 1e9],
+                  let task = base {taskOffered = offered}
+              ]
+            late = [(make, sockets, each, policy, task, ts) | (make, sockets, each, policy, task, ts) <- steps, any (\t -> t < 50 || t >= 60) ts]
+        assertBool ("no step of the load was answered: " ++ show (length steps)) (any (\(_, _, _, _, _, ts) -> not (null ts)) steps)
+        assertBool (show (length late) ++ " of " ++ show (length steps) ++ unlines (map show late)) (50 * length late <= length steps)
+        assertBool "later than twenty periods" (and [t < 70 | (_, _, _, _, _, ts) <- late, t <- ts]),
+      testCase "a steady load sees at most one change in fifty periods, once settled" $ do
+        let busy =
+              [ (sockets, policy, task, ts)
+                | make <- [seedPlant, losingPlant],
+                  sockets <- [2, 4],
+                  policy <- [SingleSocket, PerSocket, CrossSocket],
+                  base <- [mapReduce, httpd],
+                  offered <- [5e4, 1e9],
+                  let task = base {taskOffered = offered},
+                  let ts = filter (>= 10) (changed (run (make (machine sockets (8 * sockets))) (Just (defaultConfig policy)) (steady task) 1 1010)),
+                  length ts > 20
+              ]
+        assertBool (unlines (map show busy)) (null busy),
+      law 100 "a square wave never makes a set grow and shrink within the dwell" $ do
+        (plant, policy) <- forAll genPlant
+        task <- forAll genTask
+        half <- forAll (Gen.int (Range.linear 1 12))
+        let load = Load "square" "" (\t p -> ([if even (p `div` half) then task else task {taskOffered = 0}], IntMap.keysSet (topologyCpus t)))
+            turns = [(t, r) | (t, p) <- zip [0 :: Int ..] (run plant (Just (defaultConfig policy)) load 1 300), r <- nub (map actionReason (periodActions p)), r `elem` [Grown, Shrunk]]
+        annotateShow turns
+        assert (and [b - a >= configDwell (defaultConfig policy) | ((a, x), (b, y)) <- zip turns (drop 1 turns), x /= y]),
+      testCase "where delegation loses it is undone, and stays so for longer each time" $
+        forM_ allPolicies $ \policy -> do
+          let periods = run (losingPlant (machine 2 24)) (Just (defaultConfig policy)) (steady mapReduce) 1 2000
+              undone = [t | (t, p) <- zip [0 :: Int ..] periods, any ((== Undone) . actionReason) (periodActions p)]
+              gaps = zipWith (-) (drop 1 undone) undone
+          assertBool (policyName policy ++ " was not undone") (length undone >= 2)
+          assertBool (show undone) (and (zipWith (<) gaps (drop 1 gaps)))
+          Map.null (summarySets (summarise periods)) @?= True,
+      testCase "under a lasting load auto costs at most 3 % from the fifth second on" $
+        forM_ [seedPlant (machine 2 24), seedPlant (machine 4 48), losingPlant (machine 1 8), losingPlant (machine 2 24)] $ \plant ->
+          forM_ [l | l <- loads, loadName l `elem` ["hdfs", "httpd", "idle", "unplugged"]] $ \load -> do
+            let rate c = sum (map periodRate (drop 50 (run plant c load 1 1000)))
+            assertBool (loadName load) (rate (Just (defaultConfig Auto)) >= 0.97 * rate Nothing),
+      testCase "the seed's order: cross-socket for the map-reduce, per-socket for the web server" $ do
+        let gain task policy = summaryRate (summarise (run (seedPlant (machine 2 24)) (Just (defaultConfig policy)) (steady task) 1 300))
+            best task = snd (maximum [(gain task policy, policyName policy) | policy <- [SingleSocket, PerSocket, CrossSocket]])
+        best mapReduce @?= "cross-socket"
+        best httpd @?= "per-socket",
+      testCase "a device at its cap is the limit" $ do
+        let slow = (seedPlant (machine 2 24)) {plantDevice = 64 * 1000, plantNoise = 0}
+            s = summarise (run slow (Just (defaultConfig CrossSocket)) (steady mapReduce) 1 100)
+        -- A thousand operations of 64 KiB a second.
+        assertBool (show (summaryRate s)) (abs (summaryRate s - 1000) < 1),
+      testCase "CPUs that go away leave the sets at once" $ do
+        let Load {loadAt = at} = fromMaybe (steady httpd) (lookup "unplugged" [(loadName l, l) | l <- loads])
+            topology = machine 2 24
+            periods = run (seedPlant topology) (Just (defaultConfig CrossSocket)) (Load "" "" at) 1 150
+        foldM_ (\t p -> when (t > 100) (assertBool (show t) (all (`IntSet.isSubsetOf` snd (at topology t)) (Map.elems (periodSets p)))) >> pure (t + 1)) (0 :: Int) periods
+    ]
+  where
+    genPlant = do
+      sockets <- Gen.int (Range.linear 1 4)
+      each <- Gen.int (Range.linear 1 16)
+      make <- Gen.element [seedPlant, losingPlant]
+      policy <- Gen.element [SingleSocket, PerSocket, CrossSocket]
+      pure (make (machine sockets (sockets * each)), policy)

@@ -1,0 +1,164 @@
+/* maru/lock.h: mutual exclusion whose algorithm is chosen when the lock is made.
+ *
+ * The point is the hand-over: who gets the lock next, and from which socket.
+ * A CNA lock keeps it among the threads of one socket, and its knobs bound what
+ * that costs the others.  "Socket" means here: the CPUs that share a last-level
+ * cache, as maru/topology.h reads them (MARU_TOPOLOGY overrides).
+ *
+ * A lock serves the threads of one process.  Each acquisition uses a hold, memory
+ * of the caller that stays where it is from the acquisition to the release; any
+ * thread may release.  A hold serves one acquisition at a time and needs no
+ * initialisation.  Locks are not recursive.
+ *
+ * Ordering: what was done under the lock before a release is visible after the
+ * acquisitions that follow it.
+ * Thread-safety: all functions but create and destroy; none is signal-safe.
+ * Waiting: by maru_wait only (but for MARU_LOCK_PTHREAD, glibc's own); signal
+ * handlers run, and the wait goes on.
+ * Failure: negative errno.
+ *
+ * Sources: ticket, MCS: Mellor-Crummey and Scott 1991.  CLH: Craig 1993, Magnusson
+ * et al. 1994; leaving a queue: Scott and Scherer 2001.  qspin: after Linux's queued
+ * spinlock.  Malthusian: Dice, EuroSys 2017.  ShflLock: Kashyap et al., SOSP 2019.  CNA: Dice and
+ * Kogan, EuroSys 2019; the range of its hand-offs: seed 5; shuffle reduction and the deadline:
+ * Kogan's Linux series v15.  Fissile: Dice and Kogan 2020.  Cohort locks: Dice, Marathe, Shavit,
+ * PPoPP 2012; HMCS: Chabbi et al., PPoPP 2015. max_bypass: ours.
+ */
+#ifndef MARU_LOCK_H
+#define MARU_LOCK_H
+
+#include <maru/wait.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum maru_lock_kind {
+  MARU_LOCK_PTHREAD = 0, /* glibc's mutex, the peer */
+  MARU_LOCK_TTAS,        /* one word; no order */
+  MARU_LOCK_TICKET,      /* one word; first come, first served */
+  MARU_LOCK_MCS,         /* a queue; first come, first served */
+  MARU_LOCK_CLH,         /* the same; each waits at its predecessor's node */
+  MARU_LOCK_CNA,         /* a queue that prefers the holder's socket */
+  MARU_LOCK_QSPIN,       /* one word; the first waiter waits at it, the others queue */
+  MARU_LOCK_MALTHUSIAN,  /* a queue that lets few threads circulate, the rest sleep */
+  MARU_LOCK_SHFL,        /* one word, and a queue that its head sorts by socket */
+  MARU_LOCK_FISSILE,     /* one word, barging allowed; those who wait queue as in CNA */
+  MARU_LOCK_C_BO_MCS,    /* a queue a socket, under one word */
+  MARU_LOCK_HMCS,        /* a queue a socket, under a queue */
+  MARU_LOCK_KINDS
+};
+
+/* "ttas", "c-bo-mcs" and so on; NULL for an unknown kind. */
+const char *maru_lock_kind_name(enum maru_lock_kind kind);
+/* The kind of that name; -EINVAL when there is none. */
+int maru_lock_kind_of(const char *name);
+
+#define MARU_LOCK_RANGE_MAX 0x10000u
+
+/* What a lock is made of.  maru_lock_options_init sets the defaults; a knob that
+ * the kind does not have is ignored. */
+struct maru_lock_options {
+  enum maru_lock_kind kind;
+  /* SPIN burns the core, SPIN_BLOCK spins for spin_ns and then sleeps, BLOCK sleeps at
+   * once, ADAPTIVE (default) spins while that has been paying for this lock. */
+  enum maru_wait_kind wait;
+  uint32_t spin_ns; /* 0: the wait room's default */
+
+  /* cna, fissile.  At a hand-off the lock leaves the socket with a chance of 1 in
+   * handoff_range: a power of two, 1 (always) to 0x10000 (default; seed 5's).
+   * malthusian: so the waiter that was set aside first returns (default 0x400). */
+  uint32_t handoff_range;
+  /* While nobody has been set aside, look for a waiter of one's own socket only with
+   * a chance of 1 in this: a power of two up to 0x10000.  1 (default): always.  Linux
+   * v15 uses 128. */
+  uint32_t shuffle_reduction;
+  /* A hand-off goes to whoever was set aside first once that was this long ago.
+   * 0 (default): no bound.  It is looked at once a hand-off. */
+  uint64_t deadline_ns;
+  /* cna.  How many later arrivals may get the lock before a waiter, at most; 0 is first
+   * come, first served.  Default MARU_LOCK_UNBOUNDED.  One arrives when it joins the
+   * queue; who gives up just as the lock is offered counts as having got it. */
+  uint64_t max_bypass;
+
+  /* c-bo-mcs, hmcs: hand-offs within a socket before the others are let in.  shfl: heads
+   * of the queue in a row that may sort it, and waiters that each looks at.  Default 64. */
+  uint32_t passes;
+
+  uint64_t seed; /* of the chances; default 1 */
+};
+
+#define MARU_LOCK_UNBOUNDED UINT64_MAX
+
+/* 0, or -EINVAL for an unknown kind. */
+int maru_lock_options_init(struct maru_lock_options *options, enum maru_lock_kind kind);
+
+/* Reads "KIND[:KEY=VALUE,...]": keys wait, spin, handoff_range,
+ * shuffle_reduction, deadline, max_bypass, passes, seed; times with a unit (ns, us, ms, s), numbers
+ * also as 0x... 0, or -EINVAL; then *wrong, if not NULL, is where in `text` the mistake is. */
+int maru_lock_options_parse(struct maru_lock_options *options, const char *text,
+                            const char **wrong);
+
+/* One acquisition.  The fields are private. */
+struct maru_lock_node {
+  _Alignas(64) struct maru_lock_node *_Atomic next;
+  _Atomic uint32_t linked; /* next has been written */
+  _Atomic uint32_t state;  /* where its owner waits */
+  _Atomic uint32_t claim;  /* of an owner who may give up: who was first */
+  int32_t socket;          /* -1: not asked for */
+  uint32_t may_give_up;
+  uint64_t arrival;    /* 1.. in the order of arrival; 0: not seen yet */
+  uint64_t bypassed;   /* by how many later arrivals */
+  int64_t aside_since; /* 0: never, or no deadline_ns */
+  struct maru_lock_node *prev;
+};
+
+struct maru_hold {
+  struct maru_lock_node own;
+  struct maru_lock_node *used; /* `own`, or one from the heap that outlives a timeout */
+  uint32_t socket;             /* c-bo-mcs, hmcs: whose queue it went through */
+};
+
+struct maru_lock;
+
+/* Makes a lock with 64-byte alignment on the heap.  Reads the topology (some 100 us)
+ * where the kind needs it.  A word of a lock is no channel: ways to wait that need one
+ * are replaced (maru_wait_runs_as).  -EINVAL: bad options or MARU_TOPOLOGY; -ENOMEM. */
+int maru_lock_create(struct maru_lock **lock, const struct maru_lock_options *options);
+/* No other call on the lock may be under way, a release neither. */
+void maru_lock_destroy(struct maru_lock *lock);
+
+/* 0: the lock is held.  -ENOMEM: clh, which allocates a node each time; the others
+ * never fail. */
+int maru_lock_acquire(struct maru_lock *lock, struct maru_hold *hold);
+/* 0, or -EBUSY: somebody has it or is next.  Never waits for a holder.  With clh, also -ENOMEM, and
+ * -EBUSY while another thread is in the middle of acquiring a free lock. */
+int maru_lock_try(struct maru_lock *lock, struct maru_hold *hold);
+/* Until `clock` (CLOCK_MONOTONIC, CLOCK_REALTIME) shows `deadline`.  -ETIMEDOUT: the hold
+ * is free again.  -EINVAL: another clock, or bad nanoseconds.  -ENOMEM: where the lock is
+ * contended, the queues need a node that outlives the call: 64 bytes, which a later holder
+ * frees.  With ticket, such a caller
+ * does not queue: it takes the lock when it finds it free. */
+int maru_lock_acquire_until(struct maru_lock *lock, struct maru_hold *hold, clockid_t clock,
+                            const struct timespec *deadline);
+/* Gives the lock to the next.  `hold` may be used again as soon as it returns.  Takes
+ * time proportional to the waiters that it sets aside or that gave up (cna, fissile). */
+void maru_lock_release(struct maru_lock *lock, struct maru_hold *hold);
+
+/* What a cna lock's holders counted; of other kinds all zero. */
+struct maru_lock_counts {
+  uint64_t handoffs;       /* to somebody who waited */
+  uint64_t left_socket;    /* of these, to another socket */
+  uint64_t set_aside;      /* waiters moved to the secondary queue */
+  uint64_t longest_bypass; /* most later arrivals that got it before one waiter */
+};
+/* To be called by the holder. */
+void maru_lock_counts(const struct maru_lock *lock, struct maru_lock_counts *counts);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

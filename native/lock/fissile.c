@@ -1,0 +1,62 @@
+/* fissile.c: one word that anybody may take while it is free; those who found it taken
+ * queue, and only the queue's head competes for it.
+ *
+ * So a woken waiter never holds up a lock that a running thread could use.  The head
+ * that has lost PATIENCE rounds tells newcomers to queue: those already on
+ * their way, at most one acquisition a thread, may still go first. */
+#include "kinds.h"
+
+#include <errno.h>
+
+#define PATIENCE 16
+
+static int create(struct maru_lock *lock, const struct maru_lock_options *options) {
+  mr_queue_init(&lock->fissile.queue, MR_NEAR, &lock->waiting, &lock->place, options);
+  return 0;
+}
+
+static int try(struct maru_lock *lock, struct maru_hold *hold) {
+  (void)hold;
+  /* Relaxed: advice. */
+  if (atomic_load_explicit(&lock->fissile.impatient, memory_order_relaxed) != 0)
+    return -EBUSY;
+  return mr_word_try(&lock->fissile.word) ? 0 : -EBUSY;
+}
+
+/* By the queue's head. */
+static int compete(struct maru_lock *lock, const struct mr_deadline *deadline) {
+  _Atomic uint32_t *word = &lock->fissile.word;
+  int rc = 0, lost = 0;
+  for (; rc == 0 && !mr_word_try(word); lost++) {
+    if (lost == PATIENCE)
+      atomic_store_explicit(&lock->fissile.impatient, 1, memory_order_relaxed);
+    rc = mr_waiting_for(&lock->waiting, word, 0, MR_SET, deadline);
+  }
+  if (lost > PATIENCE)
+    atomic_store_explicit(&lock->fissile.impatient, 0, memory_order_relaxed);
+  return rc;
+}
+
+static int acquire(struct maru_lock *lock, struct maru_hold *hold,
+                   const struct mr_deadline *deadline) {
+  if (try(lock, hold) == 0)
+    return 0;
+  int rc = mr_queue_acquire(&lock->fissile.queue, hold, deadline);
+  if (rc < 0)
+    return rc;
+  rc = compete(lock, deadline);
+  mr_queue_release(&lock->fissile.queue, hold);
+  return rc;
+}
+
+static void release(struct maru_lock *lock, struct maru_hold *hold) {
+  (void)hold;
+  mr_word_release(&lock->fissile.word);
+}
+
+const struct mr_lock_kind mr_fissile = {.name = "fissile",
+                                        .needs_place = true,
+                                        .create = create,
+                                        .acquire = acquire,
+                                        .try = try,
+                                        .release = release};

@@ -1,0 +1,410 @@
+/* queue.c: who gets the lock next.
+ *
+ * Why everybody in the queue gets it.  An arrival swaps itself into `tail` and then
+ * tells its predecessor; a holder that finds no successor but another tail waits for that
+ * word.  The secondary queue is emptied into the main queue's front, or becomes the
+ * main queue when that has run empty; nothing is ever dropped.  models/cna.pml and the
+ * tests lock_explore check this.
+ *
+ * A waiter that gives up leaves its node behind, from the heap.  One exchange of `claim`
+ * says who was first, the waiter that leaves or the holder that offers the lock.  A node
+ * that was left is passed over as if its owner had got the lock and released it at
+ * once, and freed.
+ *
+ * Counting bypasses.  By the invariant of queue.h a node is first looked at in the order
+ * of arrival: then it gets its number.  When a node is granted as number g of all
+ * grants, g - 1 nodes went before it; its number a says that a - 1 arrived before it; of
+ * these `older` still wait.  So g - 1 - (a - 1 - older) that came later went first.
+ * For the node that has waited longest, `older` is 0. */
+#include "queue.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+enum { WAITING, GIVEN_UP, OFFERED }; /* claim */
+
+void mr_queue_init(struct mr_queue *queue, enum mr_queue_order order, struct mr_waiting *waiting,
+                   const struct mr_place *place, const struct maru_lock_options *options) {
+  *queue = (struct mr_queue){.place = place,
+                             .order = order,
+                             .waiting = waiting,
+                             .deadline_ns = options->deadline_ns,
+                             .max_bypass = options->max_bypass,
+                             .handoff_range = options->handoff_range,
+                             .shuffle_reduction = options->shuffle_reduction,
+                             .random = options->seed};
+}
+
+/* ---- nodes -------------------------------------------------------------- */
+
+static void node_init(struct maru_lock_node *node, bool may_give_up) {
+  *node = (struct maru_lock_node){.socket = -1, .may_give_up = may_give_up};
+}
+
+/* `used` is in no queue any more. */
+static void retire(struct maru_hold *hold, struct maru_lock_node *used) {
+  if (used != &hold->own)
+    free(used);
+}
+
+/* NULL: the last one, or its successor has not said so yet. */
+static struct maru_lock_node *linked(struct maru_lock_node *node) {
+  /* Acquire: the successor's fields, written before it linked itself. */
+  if (!(atomic_load_explicit(&node->linked, memory_order_acquire) & MR_SET))
+    return NULL;
+  /* Relaxed: ordered by `linked`. */
+  return atomic_load_explicit(&node->next, memory_order_relaxed);
+}
+
+/* By the holder, among nodes that only holders touch: relaxed, the next holder sees it
+ * with the grant. */
+static void chain(struct maru_lock_node *node, struct maru_lock_node *next) {
+  atomic_store_explicit(&node->next, next, memory_order_relaxed);
+  atomic_store_explicit(&node->linked, next != NULL ? MR_SET : 0, memory_order_relaxed);
+}
+
+/* ---- arriving ----------------------------------------------------------- */
+
+/* True: it was free, and is ours. */
+static bool join(struct mr_queue *queue, struct maru_lock_node *node) {
+  /* Release: our node is ready before anybody finds it.  Acquire: the predecessor's is
+   * ready, and what the last holder did is visible. */
+  struct maru_lock_node *before =
+      atomic_exchange_explicit(&queue->tail, node, memory_order_acq_rel);
+  if (before == NULL)
+    return true;
+  if (queue->place != NULL)
+    node->socket = (int32_t)mr_place_here(queue->place);
+  /* Relaxed: published by the word, which is the last we touch of `before`. */
+  atomic_store_explicit(&before->next, node, memory_order_relaxed);
+  maru_notify_store(&before->linked, MR_SET);
+  return false;
+}
+
+static int await_grant(struct mr_queue *queue, struct maru_lock_node *node,
+                       const struct mr_deadline *deadline) {
+  int rc = mr_waiting_for(queue->waiting, &node->state, MR_SET, MR_SET, deadline);
+  if (rc == 0)
+    return 0;
+  /* Release: we are done with the node when the holder finds it left. */
+  if (atomic_exchange_explicit(&node->claim, GIVEN_UP, memory_order_acq_rel) == WAITING)
+    return rc;
+  /* The lock was offered before we gave up: the grant is on its way. */
+  return mr_waiting_for(queue->waiting, &node->state, MR_SET, MR_SET, &mr_forever);
+}
+
+static int queue_up(struct mr_queue *queue, struct maru_hold *hold, struct maru_lock_node *node,
+                    const struct mr_deadline *deadline) {
+  node_init(node, node != &hold->own);
+  int rc = join(queue, node) ? 0 : await_grant(queue, node, deadline);
+  if (rc == 0)
+    hold->used = node;
+  return rc;
+}
+
+int mr_queue_acquire(struct mr_queue *queue, struct maru_hold *hold,
+                     const struct mr_deadline *deadline) {
+  if (deadline->ns == MARU_WAIT_FOREVER)
+    return queue_up(queue, hold, &hold->own, deadline);
+  if (mr_queue_try(queue, hold))
+    return 0;
+  struct maru_lock_node *node = aligned_alloc(alignof(struct maru_lock_node), sizeof *node);
+  return node != NULL ? queue_up(queue, hold, node, deadline) : -ENOMEM;
+}
+
+bool mr_queue_try(struct mr_queue *queue, struct maru_hold *hold) {
+  struct maru_lock_node *nobody = NULL;
+  node_init(&hold->own, false);
+  hold->used = &hold->own;
+  /* As in join(). */
+  return atomic_compare_exchange_strong_explicit(&queue->tail, &nobody, &hold->own,
+                                                 memory_order_acq_rel, memory_order_relaxed);
+}
+
+/* ---- choosing ----------------------------------------------------------- */
+
+/* Seed 5's probably(): false once in `range` times. */
+static bool probably(struct mr_queue *queue, uint32_t range) {
+  queue->random ^= queue->random << 13;
+  queue->random ^= queue->random >> 7;
+  queue->random ^= queue->random << 17;
+  return (queue->random >> 16 & (range - 1)) != 0;
+}
+
+static bool overdue(const struct mr_queue *queue) {
+  return queue->deadline_ns > 0 && queue->aside_first != NULL &&
+         maru_now_ns() - queue->aside_first->aside_since >= (int64_t)queue->deadline_ns;
+}
+
+/* May we look for a waiter of our socket? */
+static bool keep_local(struct mr_queue *queue) {
+  if (queue->aside_first == NULL && probably(queue, queue->shuffle_reduction))
+    return false;
+  return probably(queue, queue->handoff_range) && !overdue(queue);
+}
+
+/* The first waiter of our socket from `next` on; *last: the one before it. */
+static struct maru_lock_node *find_local(struct maru_lock_node *next, int32_t socket,
+                                         struct maru_lock_node **last) {
+  struct maru_lock_node *found = next;
+  *last = NULL;
+  while (found != NULL && found->socket != socket) {
+    *last = found;
+    found = linked(found);
+  }
+  return found;
+}
+
+/* May one more that came later go before whoever has waited longest? */
+static bool bypass_allowed(const struct mr_queue *queue, const struct maru_lock_node *next) {
+  const struct maru_lock_node *oldest = queue->aside_first != NULL ? queue->aside_first : next;
+  uint64_t arrival = oldest->arrival != 0 ? oldest->arrival : queue->arrivals + 1;
+  return queue->grants + 1 - (arrival - 1) <= queue->max_bypass;
+}
+
+static void number(struct mr_queue *queue, struct maru_lock_node *node) {
+  if (node->arrival == 0)
+    node->arrival = ++queue->arrivals;
+}
+
+/* Moves the main queue's front, `first` to `last`, behind those set aside. */
+static void set_aside(struct mr_queue *queue, struct maru_lock_node *first,
+                      struct maru_lock_node *last) {
+  int64_t now = queue->deadline_ns > 0 ? maru_now_ns() : 0;
+  for (struct maru_lock_node *node = first;; node = linked(node)) {
+    number(queue, node);
+    if (node->aside_since == 0)
+      node->aside_since = now;
+    queue->aside_length++;
+    queue->counts.set_aside++;
+    if (node == last)
+      break;
+  }
+  chain(last, NULL);
+  if (queue->aside_first == NULL)
+    queue->aside_first = first;
+  else
+    chain(queue->aside_last, first);
+  queue->aside_last = last;
+}
+
+/* Those set aside become the main queue's front; their first. */
+static struct maru_lock_node *take_back(struct mr_queue *queue) {
+  struct maru_lock_node *first = queue->aside_first;
+  queue->aside_first = queue->aside_last = NULL;
+  queue->aside_length = 0;
+  return first;
+}
+
+/* Whether `node` is the last one.  Relaxed: `linked` brings what came with a newcomer. */
+static bool is_last(struct mr_queue *queue, const struct maru_lock_node *node) {
+  return atomic_load_explicit(&queue->tail, memory_order_relaxed) == node;
+}
+
+/* The queue from `node`, its last, on becomes `first` to `last`; false: somebody has come. */
+static bool replace_last(struct mr_queue *queue, struct maru_lock_node *node,
+                         struct maru_lock_node *last) {
+  /* Release: the nodes are as we left them for whoever queues behind them. */
+  return atomic_compare_exchange_strong_explicit(&queue->tail, &node, last, memory_order_release,
+                                                 memory_order_relaxed);
+}
+
+/* The successor of `node`, which is not the last one. */
+static struct maru_lock_node *await_link(struct mr_queue *queue, struct maru_lock_node *node) {
+  mr_waiting_for(queue->waiting, &node->linked, MR_SET, MR_SET, &mr_forever);
+  return linked(node);
+}
+
+/* NULL: `node` is the last one, and nobody is set aside. */
+static struct maru_lock_node *next_in_main(struct mr_queue *queue, struct maru_lock_node *node) {
+  struct maru_lock_node *next = linked(node);
+  if (next != NULL)
+    return next;
+  if (queue->aside_first == NULL)
+    return is_last(queue, node) ? NULL : await_link(queue, node);
+  if (replace_last(queue, node, queue->aside_last))
+    return take_back(queue);
+  return await_link(queue, node);
+}
+
+/* `socket` is the holder's. */
+static struct maru_lock_node *near_successor(struct mr_queue *queue, struct maru_lock_node *node,
+                                             int32_t socket) {
+  struct maru_lock_node *next = next_in_main(queue, node);
+  if (next == NULL)
+    return NULL;
+  if (keep_local(queue)) {
+    struct maru_lock_node *last, *local = find_local(next, socket, &last);
+    bool bypass = local != next || queue->aside_first != NULL;
+    if (local != NULL && (!bypass || bypass_allowed(queue, next))) {
+      if (last != NULL)
+        set_aside(queue, next, last);
+      return local;
+    }
+  }
+  if (queue->aside_first == NULL)
+    return next;
+  chain(queue->aside_last, next);
+  return take_back(queue);
+}
+
+/* ---- few ---------------------------------------------------------------- */
+
+/* Those set aside are a stack; `prev` leads from its bottom, the oldest, upwards. */
+static void push_aside(struct mr_queue *queue, struct maru_lock_node *node) {
+  node->prev = NULL;
+  chain(node, queue->aside_first);
+  if (queue->aside_first != NULL)
+    queue->aside_first->prev = node;
+  else
+    queue->aside_last = node;
+  queue->aside_first = node;
+}
+
+static struct maru_lock_node *pop_youngest(struct mr_queue *queue) {
+  struct maru_lock_node *node = queue->aside_first;
+  queue->aside_first = linked(node);
+  if (queue->aside_first != NULL)
+    queue->aside_first->prev = NULL;
+  else
+    queue->aside_last = NULL;
+  chain(node, NULL);
+  return node;
+}
+
+static struct maru_lock_node *pop_oldest(struct mr_queue *queue) {
+  struct maru_lock_node *node = queue->aside_last;
+  queue->aside_last = node->prev;
+  if (queue->aside_last != NULL)
+    chain(queue->aside_last, NULL);
+  else
+    queue->aside_first = NULL;
+  return node;
+}
+
+/* NULL: `node` is the last one, and nobody is set aside. */
+static struct maru_lock_node *next_or_youngest(struct mr_queue *queue,
+                                               struct maru_lock_node *node) {
+  struct maru_lock_node *next = linked(node);
+  if (next != NULL)
+    return next;
+  if (queue->aside_first == NULL)
+    return is_last(queue, node) ? NULL : await_link(queue, node);
+  struct maru_lock_node *youngest = pop_youngest(queue);
+  if (replace_last(queue, node, youngest))
+    return youngest;
+  push_aside(queue, youngest);
+  return await_link(queue, node);
+}
+
+static struct maru_lock_node *few_successor(struct mr_queue *queue, struct maru_lock_node *node) {
+  struct maru_lock_node *next = next_or_youngest(queue, node);
+  if (next == NULL)
+    return NULL;
+  if (queue->aside_first != NULL && !probably(queue, queue->handoff_range)) {
+    struct maru_lock_node *oldest = pop_oldest(queue);
+    chain(oldest, next);
+    return oldest;
+  }
+  /* One that may give up is not set aside: its node would stay there for long. */
+  struct maru_lock_node *second = linked(next);
+  if (second == NULL || next->may_give_up)
+    return next;
+  push_aside(queue, next);
+  return second;
+}
+
+/* ---- shuffling ---------------------------------------------------------- */
+
+bool mr_queue_shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t most) {
+  struct maru_lock_node *group = hold->used, *before = group, *node;
+  int32_t socket = (int32_t)mr_place_here(queue->place);
+  bool moved = false;
+  /* The last one is not moved: a newcomer may be linking itself to it. */
+  for (; most > 0 && (node = linked(before)) != NULL && linked(node) != NULL; most--) {
+    if (node->socket != socket) {
+      before = node;
+      continue;
+    }
+    if (before != group) {
+      chain(before, linked(node));
+      chain(node, linked(group));
+      chain(group, node);
+      moved = true;
+    } else {
+      before = node;
+    }
+    group = node;
+  }
+  return moved;
+}
+
+/* ---- handing over ------------------------------------------------------- */
+
+/* Who comes after `node`, taken out of the queues; NULL: `node` is the last one. */
+static struct maru_lock_node *successor(struct mr_queue *queue, struct maru_lock_node *node,
+                                        int32_t socket) {
+  switch (queue->order) {
+  case MR_NEAR:
+    return near_successor(queue, node, socket);
+  case MR_FEW:
+    return few_successor(queue, node);
+  default:
+    return next_in_main(queue, node);
+  }
+}
+
+static void count_grant(struct mr_queue *queue, struct maru_lock_node *node, int32_t socket) {
+  if (queue->order != MR_NEAR)
+    return;
+  number(queue, node);
+  node->bypassed = queue->grants++ - (node->arrival - 1 - queue->aside_length);
+  queue->counts.handoffs++;
+  queue->counts.left_socket += node->socket != socket;
+  if (node->bypassed > queue->counts.longest_bypass)
+    queue->counts.longest_bypass = node->bypassed;
+}
+
+/* False: its owner has given up. */
+static bool grant(struct maru_lock_node *node) {
+  /* Acquire: an owner that gave up is done with the node, which we shall free. */
+  if (node->may_give_up &&
+      atomic_exchange_explicit(&node->claim, OFFERED, memory_order_acq_rel) == GIVEN_UP)
+    return false;
+  maru_notify_store(&node->state, MR_SET);
+  return true;
+}
+
+static int32_t socket_of_holder(const struct mr_queue *queue, const struct maru_lock_node *node) {
+  if (queue->order != MR_NEAR || node->socket >= 0)
+    return node->socket;
+  return (int32_t)mr_place_here(queue->place); /* it did not wait */
+}
+
+bool mr_queue_hand_on(struct mr_queue *queue, struct maru_hold *hold) {
+  struct maru_lock_node *node = hold->used;
+  int32_t socket = socket_of_holder(queue, node);
+  for (;;) {
+    struct maru_lock_node *next = successor(queue, node, socket);
+    hold->used = node;
+    if (next == NULL)
+      return false;
+    retire(hold, node);
+    count_grant(queue, next, socket);
+    if (grant(next))
+      return true;
+    node = next;
+  }
+}
+
+void mr_queue_release(struct mr_queue *queue, struct maru_hold *hold) {
+  while (!mr_queue_hand_on(queue, hold)) {
+    struct maru_lock_node *last = hold->used;
+    /* Release: what the holder did is visible to the next one. */
+    if (atomic_compare_exchange_strong_explicit(&queue->tail, &last, NULL, memory_order_release,
+                                                memory_order_relaxed)) {
+      retire(hold, hold->used);
+      return;
+    }
+  }
+}

@@ -1,0 +1,54 @@
+/* shfl.c: one word that anybody may take while it is free; those who found it taken queue,
+ * and the head, before it waits for the word, moves waiters of its socket up behind itself.
+ *
+ * So the order is made by those who wait, not by the holder.  After `passes` heads that have
+ * done so, one does not, and whoever has been passed comes closer. */
+#include "kinds.h"
+
+#include <errno.h>
+
+static int create(struct maru_lock *lock, const struct maru_lock_options *options) {
+  mr_queue_init(&lock->shfl.queue, MR_IN_TURN, &lock->waiting, &lock->place, options);
+  lock->shfl.in_a_row = 0;
+  lock->passes = options->passes;
+  return 0;
+}
+
+static int try(struct maru_lock *lock, struct maru_hold *hold) {
+  (void)hold;
+  return mr_word_try(&lock->shfl.word) ? 0 : -EBUSY;
+}
+
+/* By the head. */
+static void shuffle(struct maru_lock *lock, struct maru_hold *hold) {
+  bool may = lock->shfl.in_a_row < lock->passes;
+  if (may && mr_queue_shuffle(&lock->shfl.queue, hold, lock->passes))
+    lock->shfl.in_a_row++;
+  else if (!may)
+    lock->shfl.in_a_row = 0;
+}
+
+static int acquire(struct maru_lock *lock, struct maru_hold *hold,
+                   const struct mr_deadline *deadline) {
+  if (try(lock, hold) == 0)
+    return 0;
+  int rc = mr_queue_acquire(&lock->shfl.queue, hold, deadline);
+  if (rc < 0)
+    return rc;
+  shuffle(lock, hold);
+  rc = mr_word_acquire(&lock->shfl.word, &lock->waiting, deadline);
+  mr_queue_release(&lock->shfl.queue, hold);
+  return rc;
+}
+
+static void release(struct maru_lock *lock, struct maru_hold *hold) {
+  (void)hold;
+  mr_word_release(&lock->shfl.word);
+}
+
+const struct mr_lock_kind mr_shfl = {.name = "shfl",
+                                     .needs_place = true,
+                                     .create = create,
+                                     .acquire = acquire,
+                                     .try = try,
+                                     .release = release};

@@ -1,0 +1,32 @@
+/* waiting.h: how the threads at one lock wait, and until when (internal). */
+#ifndef MARU_LOCK_WAITING_H
+#define MARU_LOCK_WAITING_H
+
+#include <maru/wait.h>
+#include <time.h>
+
+/* Values of the words of this room, beside MARU_WAIT_ARMED. */
+#define MR_SET 2u
+
+struct mr_deadline {
+  clockid_t clock;
+  int64_t ns; /* MARU_WAIT_FOREVER: none */
+};
+
+static const struct mr_deadline mr_forever = {CLOCK_MONOTONIC, MARU_WAIT_FOREVER};
+
+struct mr_waiting {
+  struct maru_wait_policy policy;        /* as made */
+  _Alignas(64) _Atomic uint32_t learned; /* what ADAPTIVE has learnt at this lock */
+};
+
+int mr_waiting_init(struct mr_waiting *waiting, enum maru_wait_kind kind, uint32_t spin_ns);
+
+/* Until (*word & mask) == want, over signals: 0 (acquire) or -ETIMEDOUT. */
+int mr_waiting_for(struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_t want, uint32_t mask,
+                   const struct mr_deadline *deadline);
+/* The same until (*word & mask) != seen. */
+int mr_waiting_while(struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_t seen,
+                     uint32_t mask, const struct mr_deadline *deadline);
+
+#endif
