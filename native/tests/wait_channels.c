@@ -110,7 +110,7 @@ static void unprivileged(void *unused) {
 }
 
 struct sleeper {
-  struct maru_channel *channel;
+  struct maru_channel *channel, *second;
   enum maru_wait_kind kind;
 };
 
@@ -204,15 +204,78 @@ static void lowers(enum maru_wait_kind kind, bool daemon_dies) {
   table->heartbeat_ns = 0;
 }
 
+/* Boosted as the daemon does it. */
+static void boost(struct maru_channel *line) {
+  struct sched_param priority = {.sched_priority = 1};
+  atomic_store(&line->boosted, 1);
+  CHECK_EQUAL(sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority), 0);
+}
+
 static void wait_boosted(void *argument) {
   struct maru_channel *channel = argument;
   struct maru_wait_policy policy = attached(channel, MARU_WAIT_BLOCK);
-  struct sched_param priority = {.sched_priority = 1};
-  atomic_store(&channel->boosted, 1);
-  CHECK_EQUAL(sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &priority), 0);
+  boost(channel);
   CHECK_EQUAL(maru_wait(&channel->word, 0, ~1u, &policy, 0), 0);
   CHECK_EQUAL(sched_getscheduler(0), SCHED_OTHER);
   CHECK_EQUAL(channel->boosted, 0);
+}
+
+/* Boosted through another line than the one that it waits at, by a daemon that then
+ * dies: this one wait puts it back. */
+static void wait_forsaken(void *argument) {
+  struct sleeper *sleeper = argument;
+  struct maru_wait_policy other = attached(sleeper->second, MARU_WAIT_BLOCK);
+  struct maru_wait_policy policy = attached(sleeper->channel, sleeper->kind);
+  boost(sleeper->second);
+  CHECK_EQUAL(maru_wait(&sleeper->channel->word, 2, ~1u, &policy, maru_now_ns() + 40 * SECOND), 0);
+  CHECK_EQUAL(sched_getscheduler(0), SCHED_OTHER);
+  CHECK_EQUAL(maru_channel_attach(NULL, &other), 0);
+}
+
+static void forsaken(enum maru_wait_kind kind, uint32_t slot) {
+  struct sleeper sleeper = {.channel = channel_of(0), .second = channel_of(0), .kind = kind};
+  table->slot_job = slot;
+  table->heartbeat_ns = maru_now_ns() + 60 * SECOND;
+  pid_t pid = start(wait_forsaken, &sleeper);
+  int64_t end = maru_now_ns() + 20 * SECOND;
+  while (atomic_load(&sleeper.channel->state) == MARU_CHANNEL_IDLE)
+    CHECK(maru_now_ns() < end);
+  table->heartbeat_ns = maru_now_ns() - MARU_WAIT_STALE_NS;
+  while (atomic_load(&sleeper.second->boosted))
+    CHECK(maru_now_ns() < end);
+  maru_notify(&sleeper.channel->word);
+  CHECK_EQUAL(finish(pid), 0);
+  maru_channel_release(sleeper.channel);
+  maru_channel_release(sleeper.second);
+  table->heartbeat_ns = 0;
+  table->slot_job = 0;
+}
+
+/* Its own place is what it was before the boost, whatever the kernel says now. */
+static void own_place_while_boosted(void *argument) {
+  struct maru_channel *channel = argument;
+  struct maru_wait_policy policy = attached(channel, MARU_WAIT_LOWER_YIELD);
+  uint32_t normal = channel->normal;
+  _Atomic uint32_t word = 0;
+  table->heartbeat_ns = maru_now_ns() + 60 * SECOND;
+  boost(channel);
+  CHECK_EQUAL(maru_channel_attach(channel, &policy), 0);
+  CHECK_EQUAL(channel->normal, normal);
+  CHECK_EQUAL(maru_wait(&word, 2, ~1u, &policy, maru_now_ns() + 5 * MS), -ETIMEDOUT);
+  CHECK_EQUAL(sched_getscheduler(0) & ~SCHED_RESET_ON_FORK, SCHED_OTHER);
+  CHECK_EQUAL(getpriority(PRIO_PROCESS, 0), 0);
+  table->heartbeat_ns = 0;
+}
+
+static void boosted(void) {
+  if (getuid() != 0)
+    return;
+  CHECK_EQUAL(finish(start(wait_boosted, channel_of(0))), 0);
+  CHECK_EQUAL(finish(start(own_place_while_boosted, channel_of(0))), 0);
+  for (int kind = 0; kind < MARU_WAIT_KINDS; kind++)
+    forsaken((enum maru_wait_kind)kind, 0);
+  forsaken(MARU_WAIT_GANG, 8); /* in its slot */
+  forsaken(MARU_WAIT_GANG, 9); /* out of it */
 }
 
 int main(void) {
@@ -224,6 +287,7 @@ int main(void) {
   CHECK_EQUAL(finish(start(unprivileged, NULL)), 0);
   wake_by_others();
   dead_watcher();
+  boosted();
   struct maru_wait_policy policy;
   CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_SPIN_LOWER), 0);
   if (maru_wait_runs_as(&policy, NULL) != MARU_WAIT_SPIN_LOWER) {
@@ -234,7 +298,5 @@ int main(void) {
   lowers(MARU_WAIT_SPIN_LOWER, false);
   lowers(MARU_WAIT_LOWER_YIELD, false);
   lowers(MARU_WAIT_LOWER_YIELD, true);
-  if (getuid() == 0)
-    CHECK_EQUAL(finish(start(wait_boosted, channel_of(0))), 0);
   return 0;
 }

@@ -100,11 +100,11 @@ void maru_channel_release(struct maru_channel *channel) {
 
 /* ---- the waiter ---------------------------------------------------------- */
 
-void mr_channel_begin(struct maru_channel *channel, const struct mr_condition *c) {
+void mr_channel_begin(struct maru_channel *channel, const struct mr_condition *c, int64_t now_ns) {
   STORE(channel->want, c->value);
   STORE(channel->mask, c->mask);
   STORE(channel->until_equal, c->until_equal);
-  STORE(channel->since_ns, maru_now_ns());
+  STORE(channel->since_ns, now_ns);
   STORE(channel->cpu, (uint32_t)sched_getcpu());
   mr_channel_show(channel, MARU_CHANNEL_AWAKE);
 }
@@ -115,39 +115,66 @@ void mr_channel_show(struct maru_channel *channel, enum maru_channel_state state
     atomic_store_explicit(&channel->state, (uint32_t)state, memory_order_release);
 }
 
+static bool fresh(int64_t beat_ns, int64_t now_ns) {
+  return beat_ns != 0 && now_ns - beat_ns < MARU_WAIT_STALE_NS;
+}
+
 bool mr_daemon_fresh(const struct maru_wait_table *table, int64_t now_ns) {
-  int64_t beat = LOAD(table->heartbeat_ns);
-  return beat != 0 && now_ns - beat < MARU_WAIT_STALE_NS;
+  return fresh(LOAD(table->heartbeat_ns), now_ns);
 }
 
-void mr_channel_end_stale_boost(struct maru_channel *channel) {
-  if (!LOAD(channel->boosted) || mr_daemon_fresh(mr_table_of(channel), maru_now_ns()))
-    return;
-  struct mr_sched normal = mr_sched_unpack(LOAD(channel->normal));
-  /* From above to its own place: no right is needed but to end "reset on fork". */
-  if (mr_sched_set(0, &normal) < 0) {
-    normal.on_fork = 1;
-    (void)mr_sched_set(0, &normal);
-  }
-  STORE(channel->boosted, 0);
+struct mr_sched mr_channel_normal(const struct maru_channel *channel) {
+  return mr_sched_unpack(LOAD(channel->normal));
 }
 
-/* A line through which the daemon holds this thread boosted; NULL. */
-static struct maru_channel *boosted_line(struct maru_wait_table *table, pid_t tid) {
+bool mr_channel_boosted(const struct maru_channel *channel) { return LOAD(channel->boosted) != 0; }
+
+/* A line through which the daemon holds this thread boosted; NULL.  The start time
+ * tells threads of other pid namespaces apart. */
+static struct maru_channel *boosted_line(struct maru_wait_table *table, pid_t tid, uint64_t start) {
   uint32_t used = LOAD(table->used);
-  for (uint32_t i = 0; i < used && i < MARU_WAIT_CHANNELS; i++)
-    if (LOAD(table->channels[i].tid) == tid && LOAD(table->channels[i].boosted))
-      return &table->channels[i];
+  for (uint32_t i = 0; i < used && i < MARU_WAIT_CHANNELS; i++) {
+    struct maru_channel *line = &table->channels[i];
+    if (LOAD(line->tid) == tid && mr_channel_boosted(line) && LOAD(line->start) == start)
+      return line;
+  }
   return NULL;
+}
+
+static void end_boost(struct maru_channel *line) {
+  struct mr_sched normal = mr_channel_normal(line);
+  pid_t tid = LOAD(line->tid); /* not 0: a policy may be detached by another thread */
+  /* From above to its own place: no right is needed but to end "reset on fork". */
+  if (mr_sched_set(tid, &normal) < 0) {
+    normal.on_fork = 1;
+    (void)mr_sched_set(tid, &normal);
+  }
+  STORE(line->boosted, 0);
+}
+
+void mr_channel_end_stale_boosts(struct maru_channel *channel, int64_t now_ns,
+                                 int64_t *ended_beat_ns) {
+  struct maru_wait_table *table = mr_table_of(channel);
+  int64_t beat = LOAD(table->heartbeat_ns);
+  if (fresh(beat, now_ns))
+    return;
+  if (mr_channel_boosted(channel))
+    end_boost(channel);
+  if (beat == *ended_beat_ns)
+    return;
+  *ended_beat_ns = beat;
+  struct maru_channel *line;
+  while ((line = boosted_line(table, LOAD(channel->tid), LOAD(channel->start))) != NULL)
+    end_boost(line);
 }
 
 /* What the kernel says of a boosted thread is not its own place: another of its
  * lines has kept that. */
-static int own_place(struct maru_wait_table *table, pid_t tid, uint32_t *packed) {
+static int own_place(struct maru_wait_table *table, pid_t tid, uint64_t start, uint32_t *packed) {
   struct mr_sched sched;
-  struct maru_channel *before = boosted_line(table, tid);
+  struct maru_channel *before = boosted_line(table, tid, start);
   int rc = mr_sched_get(0, &sched);
-  struct maru_channel *boosted = before != NULL ? before : boosted_line(table, tid);
+  struct maru_channel *boosted = before != NULL ? before : boosted_line(table, tid, start);
   if (rc == 0)
     *packed = boosted != NULL ? LOAD(boosted->normal) : mr_sched_pack(&sched);
   return rc;
@@ -168,31 +195,38 @@ static uint32_t spin_of(struct maru_wait_table *table) {
 }
 
 static void detach(struct maru_wait_policy *policy) {
-  if (policy->channel != NULL) {
-    STORE(policy->channel->tid, 0);
-    mr_channel_show(policy->channel, MARU_CHANNEL_IDLE);
-  }
+  if (policy->channel == NULL)
+    return;
+  int64_t ended_beat_ns = 0; /* nobody would end it once the line is nobody's */
+  mr_channel_end_stale_boosts(policy->channel, maru_now_ns(), &ended_beat_ns);
+  STORE(policy->channel->tid, 0);
+  mr_channel_show(policy->channel, MARU_CHANNEL_IDLE);
   policy->channel = NULL;
 }
 
 int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *policy) {
-  detach(policy);
-  if (channel != NULL) {
-    struct maru_wait_table *table = mr_table_of(channel);
-    if (table == NULL)
-      return -EPROTO;
-    pid_t tid = gettid();
-    uint32_t normal, spin = spin_of(table);
-    int rc = own_place(table, tid, &normal);
-    if (rc < 0)
-      return rc;
-    STORE(channel->normal, normal);
-    STORE(channel->start, mr_start_time(tid));
-    /* Release: who sees the thread sees when it started. */
-    atomic_store_explicit(&channel->tid, tid, memory_order_release);
-    policy->channel = channel;
-    policy->spin_ns = spin;
+  if (channel == NULL) {
+    detach(policy);
+    mr_wait_decide(policy);
+    return 0;
   }
+  struct maru_wait_table *table = mr_table_of(channel);
+  if (table == NULL)
+    return -EPROTO;
+  pid_t tid = gettid();
+  uint64_t start = mr_start_time(tid);
+  uint32_t normal, spin = spin_of(table);
+  /* Before the old line is let go: it may be the one that keeps the own place. */
+  int rc = own_place(table, tid, start, &normal);
+  if (rc < 0)
+    return rc;
+  detach(policy);
+  STORE(channel->normal, normal);
+  STORE(channel->start, start);
+  /* Release: who sees the thread sees when it started. */
+  atomic_store_explicit(&channel->tid, tid, memory_order_release);
+  policy->channel = channel;
+  policy->spin_ns = spin;
   mr_wait_decide(policy);
   return 0;
 }

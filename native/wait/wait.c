@@ -58,6 +58,7 @@ struct wait {
   struct maru_wait_policy *policy;
   struct maru_channel *channel; /* the policy's, if the word is its; else NULL */
   int64_t deadline_ns;
+  int64_t ended_beat_ns; /* the heartbeat whose boosts of this thread are ended */
 };
 
 /* Internal: the daemon died while we were lowered. */
@@ -114,8 +115,7 @@ static bool may_lower(const struct maru_wait_policy *policy) {
   struct mr_sched own;
   int rc = 0;
   if (policy->channel != NULL)
-    /* Relaxed: we wrote it. */
-    own = mr_sched_unpack(atomic_load_explicit(&policy->channel->normal, memory_order_relaxed));
+    own = mr_channel_normal(policy->channel);
   else
     rc = mr_sched_get(0, &own);
   return rc == 0 && mr_sched_can_restore(&own) == 0;
@@ -180,6 +180,15 @@ int64_t maru_now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* The clock, for every loop here: a thread that nobody would put back any more puts
+ * itself back at the next look at it, and every sleep is short enough for that. */
+static int64_t now_in(struct wait *w) {
+  int64_t now = maru_now_ns();
+  if (w->policy->channel != NULL)
+    mr_channel_end_stale_boosts(w->policy->channel, now, &w->ended_beat_ns);
+  return now;
+}
+
 static void pause_core(void) {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -195,12 +204,12 @@ static inline bool look_at(_Atomic uint32_t *word, const struct mr_condition *c)
   return mr_holds(atomic_load_explicit(word, memory_order_acquire), c);
 }
 
-static bool look(const struct wait *w) { return look_at(w->word, &w->c); }
+static bool look(struct wait *w) { return look_at(w->word, &w->c); }
 
 static int64_t earlier(int64_t left, int64_t right) { return left < right ? left : right; }
 
 /* True when the condition held before the time `end`. */
-static bool spin(const struct wait *w, int64_t end_ns) {
+static bool spin(struct wait *w, int64_t end_ns) {
   struct mr_condition c = w->c; /* in registers: each look is one load */
   _Atomic uint32_t *word = w->word;
   do {
@@ -209,15 +218,15 @@ static bool spin(const struct wait *w, int64_t end_ns) {
         return true;
       pause_core();
     }
-  } while (maru_now_ns() < end_ns);
+  } while (now_in(w) < end_ns);
   return look_at(word, &c);
 }
 
 /* What most policies begin with.  True when that was all. */
-static bool spin_first(const struct wait *w, uint32_t budget_ns) {
+static bool spin_first(struct wait *w, uint32_t budget_ns) {
   if (!w->policy->spare || budget_ns == 0)
     return false;
-  return spin(w, earlier(maru_now_ns() + budget_ns, w->deadline_ns));
+  return spin(w, earlier(now_in(w) + budget_ns, w->deadline_ns));
 }
 
 /* In place of a futex that the kernel refuses. */
@@ -241,14 +250,14 @@ static int sleep_on(_Atomic uint32_t *word, uint32_t expected, int64_t until_ns)
 }
 
 /* Armed: the notifier wakes. */
-static int block_until(const struct wait *w, int64_t until_ns) {
+static int block_until(struct wait *w, int64_t until_ns) {
   for (;;) {
     mr_channel_show(w->channel, MARU_CHANNEL_ASLEEP);
     /* Acquire, as in look(). */
     uint32_t now = atomic_fetch_or_explicit(w->word, MARU_WAIT_ARMED, memory_order_acquire);
     if (mr_holds(now, &w->c))
       return 0;
-    int64_t time = maru_now_ns();
+    int64_t time = now_in(w);
     if (time >= until_ns)
       return -ETIMEDOUT;
     int rc = sleep_on(w->word, now | MARU_WAIT_ARMED, earlier(time + SLICE_NS, until_ns));
@@ -257,25 +266,25 @@ static int block_until(const struct wait *w, int64_t until_ns) {
   }
 }
 
-static int block(const struct wait *w) { return block_until(w, w->deadline_ns); }
+static int block(struct wait *w) { return block_until(w, w->deadline_ns); }
 
-static int give_way_until(const struct wait *w) {
+static int give_way_until(struct wait *w) {
   for (;;) {
     for (int i = 0; i < YIELDS_PER_CLOCK; i++) {
       if (look(w))
         return 0;
       sched_yield();
     }
-    if (maru_now_ns() >= w->deadline_ns)
+    if (now_in(w) >= w->deadline_ns)
       return look(w) ? 0 : -ETIMEDOUT;
   }
 }
 
-static int sleep_poll(const struct wait *w) {
+static int sleep_poll(struct wait *w) {
   for (;;) {
     if (look(w))
       return 0;
-    int64_t left = w->deadline_ns - maru_now_ns();
+    int64_t left = w->deadline_ns - now_in(w);
     if (left <= 0)
       return -ETIMEDOUT;
     struct timespec pause = {.tv_nsec = earlier(left, SLEEP_POLL_NS)};
@@ -296,7 +305,7 @@ static bool take_watch(_Atomic int32_t *watch, int32_t self) {
                                                  memory_order_relaxed);
 }
 
-static int watch_on(const struct wait *w, struct maru_wait_table *table, int cpu) {
+static int watch_on(struct wait *w, struct maru_wait_table *table, int cpu) {
   for (;;) {
     for (int i = 0; i < YIELDS_PER_CLOCK; i++) {
       if (look(w))
@@ -304,7 +313,7 @@ static int watch_on(const struct wait *w, struct maru_wait_table *table, int cpu
       maru_wait_wake_pending(table, w->channel);
       sched_yield();
     }
-    if (maru_now_ns() >= w->deadline_ns)
+    if (now_in(w) >= w->deadline_ns)
       return look(w) ? 0 : -ETIMEDOUT;
     if (sched_getcpu() != cpu)
       return -EAGAIN; /* it is another CPU's watch now */
@@ -312,7 +321,7 @@ static int watch_on(const struct wait *w, struct maru_wait_table *table, int cpu
 }
 
 /* Not armed: no notifier knows. */
-static int sleep_unknown(const struct wait *w) {
+static int sleep_unknown(struct wait *w) {
   mr_channel_show(w->channel, MARU_CHANNEL_ASLEEP);
   /* Acquire, as in look().  The state is shown before this look: who changes the
    * word later and then looks for sleepers finds us, or the kernel finds another
@@ -320,7 +329,7 @@ static int sleep_unknown(const struct wait *w) {
   uint32_t now = atomic_load_explicit(w->word, memory_order_acquire);
   if (mr_holds(now, &w->c))
     return 0;
-  int64_t time = maru_now_ns();
+  int64_t time = now_in(w);
   if (time >= w->deadline_ns)
     return -ETIMEDOUT;
   int rc = sleep_on(w->word, now, earlier(time + COOP_SLICE_NS, w->deadline_ns));
@@ -330,13 +339,13 @@ static int sleep_unknown(const struct wait *w) {
 /* How long spinning pays before a policy goes on: twice what the hand-over then costs.
  * To and from coop that is a switch on one CPU, and its watcher looks as often as a
  * spinner while nobody else wants the CPU. */
-static uint32_t spin_before(const struct wait *w) {
+static uint32_t spin_before(struct wait *w) {
   bool to_coop = w->channel != NULL &&
                  (w->policy->runs == MARU_WAIT_COOP || w->policy->runs == MARU_WAIT_ADAPTIVE);
   return to_coop ? earlier(w->policy->spin_ns, COOP_SPIN_NS) : w->policy->spin_ns;
 }
 
-static int coop(const struct wait *w) {
+static int coop(struct wait *w) {
   struct maru_wait_table *table = mr_table_of(w->channel);
   /* Relaxed: we wrote it. */
   int32_t self = atomic_load_explicit(&w->channel->tid, memory_order_relaxed);
@@ -360,13 +369,13 @@ static int coop(const struct wait *w) {
 /* ---- lowered ------------------------------------------------------------- */
 
 /* Whether a daemon that would have restored us has died since `had_daemon`. */
-static bool forsaken(const struct wait *w, bool had_daemon, int64_t now_ns) {
+static bool forsaken(struct wait *w, bool had_daemon, int64_t now_ns) {
   return had_daemon && !mr_daemon_fresh(mr_table_of(w->channel), now_ns);
 }
 
-static int look_lowered(const struct wait *w) {
+static int look_lowered(struct wait *w) {
   bool giving_way = w->policy->runs == MARU_WAIT_LOWER_YIELD;
-  int64_t now = maru_now_ns();
+  int64_t now = now_in(w);
   bool had_daemon = w->channel != NULL && mr_daemon_fresh(mr_table_of(w->channel), now);
   do {
     for (int i = 0; i < (giving_way ? YIELDS_PER_CLOCK : LOOKS_PER_CLOCK); i++) {
@@ -377,7 +386,7 @@ static int look_lowered(const struct wait *w) {
       else
         pause_core();
     }
-    now = maru_now_ns();
+    now = now_in(w);
     if (forsaken(w, had_daemon, now))
       return FORSAKEN;
   } while (now < w->deadline_ns);
@@ -393,10 +402,10 @@ static void restore(struct maru_wait_policy *policy, const struct mr_sched *norm
     run_instead(policy, policy->channel != NULL ? MARU_WAIT_COOP : MARU_WAIT_YIELD, CANNOT_RESTORE);
 }
 
-static int lowered(const struct wait *w) {
+static int lowered(struct wait *w) {
   struct mr_sched normal;
-  if (w->channel != NULL) /* relaxed: we wrote it; the kernel might tell of a boost */
-    normal = mr_sched_unpack(atomic_load_explicit(&w->channel->normal, memory_order_relaxed));
+  if (w->policy->channel != NULL) /* the kernel might tell of a boost */
+    normal = mr_channel_normal(w->policy->channel);
   else if (mr_sched_get(0, &normal) < 0)
     return give_way_until(w);
   struct mr_sched low = mr_sched_lowered(&normal);
@@ -411,10 +420,10 @@ static int lowered(const struct wait *w) {
 
 /* ---- by the scheduler ---------------------------------------------------- */
 
-static int gang(const struct wait *w) {
+static int gang(struct wait *w) {
   struct maru_wait_table *table = mr_table_of(w->channel);
   for (;;) {
-    int64_t now = maru_now_ns();
+    int64_t now = now_in(w);
     if (now >= w->deadline_ns)
       return look(w) ? 0 : -ETIMEDOUT;
     if (!slots_on(table))
@@ -436,7 +445,7 @@ static int gang(const struct wait *w) {
 
 /* A thread with short time slices is due soon after it wakes: the arrival of the
  * message schedules its receiver. */
-static int due_at_once(const struct wait *w) {
+static int due_at_once(struct wait *w) {
   if (w->policy->learned != DCS_TIME_SLICE) {
     w->policy->learned = DCS_TIME_SLICE;
     (void)mr_sched_short_slice(DCS_TIME_SLICE); /* refused: as BLOCK */
@@ -468,7 +477,7 @@ static void adaptive_learn(struct maru_wait_policy *policy, uint32_t base, uint3
     policy->learned = budget / 2 < LEAST_SPIN_NS ? WAITS_TO_PROBE : budget / 2;
 }
 
-static int adaptive(const struct wait *w) {
+static int adaptive(struct wait *w) {
   uint32_t base = spin_before(w);
   uint32_t budget = w->policy->spare ? adaptive_budget(w->policy, base) : 0;
   if (budget > 0) {
@@ -482,7 +491,7 @@ static int adaptive(const struct wait *w) {
 
 /* ---- all ----------------------------------------------------------------- */
 
-static int wait_by(const struct wait *w) {
+static int wait_by(struct wait *w) {
   uint32_t kind = w->policy->runs;
   if (kind == MARU_WAIT_SPIN)
     return spin(w, w->deadline_ns) ? 0 : -ETIMEDOUT;
@@ -515,15 +524,15 @@ static int wait_for(_Atomic uint32_t *word, const struct mr_condition *c,
     return -EINVAL;
   if ((c->mask & MARU_WAIT_ARMED) || (c->value & ~c->mask))
     return -EINVAL;
-  if (policy->channel != NULL)
-    mr_channel_end_stale_boost(policy->channel);
+  struct wait w = {.word = word, .c = *c, .policy = policy, .deadline_ns = deadline_ns};
+  if (policy->channel != NULL && mr_channel_boosted(policy->channel))
+    (void)now_in(&w);
   if (look_at(word, c))
     return 0;
-  struct wait w = {.word = word, .c = *c, .policy = policy, .deadline_ns = deadline_ns};
   if (policy->channel == NULL || word != &policy->channel->word)
     return wait_by(&w);
   w.channel = policy->channel;
-  mr_channel_begin(w.channel, c);
+  mr_channel_begin(w.channel, c, now_in(&w));
   int rc = wait_by(&w);
   mr_channel_show(w.channel, MARU_CHANNEL_IDLE);
   return rc;
