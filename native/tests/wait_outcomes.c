@@ -96,8 +96,29 @@ static void stand_ins(const struct maru_wait_policy *policy) {
     CHECK_EQUAL(runs, policy->kind);
 }
 
+/* A hand-over wakes somebody who sleeps: that takes a multiple of waking nobody. */
+static void handover(void) {
+  _Atomic uint32_t word = 0;
+  int64_t nobody = INT64_MAX;
+  for (int i = 0; i < 100; i++) {
+    atomic_store(&word, MARU_WAIT_ARMED);
+    int64_t begin = maru_now_ns();
+    maru_notify(&word);
+    int64_t time = maru_now_ns() - begin;
+    nobody = time < nobody ? time : nobody;
+  }
+  for (int i = 0; i < 20; i++) {
+    int64_t measured = maru_wait_measure_handover();
+    if (measured < 0)
+      CHECK_EQUAL(measured, -ETIMEDOUT);
+    else
+      CHECK(measured > 3 * nobody);
+  }
+}
+
 int main(void) {
   names();
+  handover();
   bad_arguments();
   for (int kind = 0; kind < MARU_WAIT_KINDS; kind++) {
     struct maru_wait_policy policy;

@@ -9,12 +9,16 @@
 #include <stdlib.h>
 
 #define ROUNDS 64
+#define LEAST_ROUNDS 8
 #define PATIENCE_NS INT64_C(20000000)
+#define PAUSE_NS 15000 /* longer than going to sleep takes */
 
-/* Two threads hand a turn to and fro by futex alone; half a round trip is a
- * hand-over. */
+/* Two threads hand a turn to and fro by futex alone.  A round counts when the wake
+ * found the other one asleep: a message to somebody awake is much faster. */
 struct table {
   _Atomic uint32_t turn; /* whose step is next: even the caller's, odd the other's; -1: the end */
+  int64_t woken_ns;      /* the answerer's last return; ordered by the turn */
+  int64_t end_ns;
   int64_t times[ROUNDS];
   int done;
 };
@@ -23,19 +27,19 @@ struct table {
 
 /* False when nobody answered: the machine is too busy to measure. */
 static int await(struct table *table, uint32_t unwanted) {
-  int64_t end = maru_now_ns() + PATIENCE_NS;
   /* Acquire and release order nothing but the turn itself. */
   while (atomic_load_explicit(&table->turn, memory_order_acquire) == unwanted) {
-    if (maru_now_ns() >= end)
+    if (maru_now_ns() >= table->end_ns)
       return 0;
-    (void)mr_futex_wait(&table->turn, unwanted, end);
+    (void)mr_futex_wait(&table->turn, unwanted, table->end_ns);
   }
   return 1;
 }
 
-static void pass(struct table *table, uint32_t turn) {
+/* True when the other one slept. */
+static bool pass(struct table *table, uint32_t turn) {
   atomic_store_explicit(&table->turn, turn, memory_order_release);
-  mr_futex_wake_all(&table->turn);
+  return mr_futex_wake_count(&table->turn) > 0;
 }
 
 static void *answer(void *argument) {
@@ -45,6 +49,7 @@ static void *answer(void *argument) {
       return NULL;
     if (atomic_load_explicit(&table->turn, memory_order_acquire) == THE_END)
       return NULL;
+    table->woken_ns = maru_now_ns();
     pass(table, turn + 2);
   }
 }
@@ -54,15 +59,24 @@ static int by_size(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
+/* The other one goes to sleep meanwhile, on this CPU if it must. */
+static void let_it_sleep(void) {
+  int64_t end = maru_now_ns() + PAUSE_NS;
+  do
+    sched_yield();
+  while (maru_now_ns() < end);
+}
+
 static void *call(void *argument) {
   struct table *table = argument;
-  while (table->done < ROUNDS) {
-    uint32_t turn = 2 * (uint32_t)table->done + 1;
+  for (uint32_t turn = 1; table->done < ROUNDS; turn += 2) {
+    let_it_sleep();
     int64_t begin = maru_now_ns();
-    pass(table, turn);
+    bool slept = pass(table, turn);
     if (!await(table, turn))
       break;
-    table->times[table->done++] = (maru_now_ns() - begin) / 2;
+    if (slept)
+      table->times[table->done++] = table->woken_ns - begin;
   }
   pass(table, THE_END);
   return NULL;
@@ -102,7 +116,7 @@ static int start_on(pthread_t *thread, const cpu_set_t *cpus, void *(*body)(void
 }
 
 int64_t maru_wait_measure_handover(void) {
-  struct table table = {.turn = 0};
+  struct table table = {.end_ns = maru_now_ns() + PATIENCE_NS};
   cpu_set_t here, there;
   pthread_t caller, answerer;
   bool apart = two_cpus(&here, &there);
@@ -117,7 +131,7 @@ int64_t maru_wait_measure_handover(void) {
   pthread_join(answerer, NULL);
   if (rc < 0)
     return rc;
-  if (table.done < ROUNDS / 2)
+  if (table.done < LEAST_ROUNDS)
     return -ETIMEDOUT;
   qsort(table.times, (size_t)table.done, sizeof *table.times, by_size);
   return table.times[table.done / 2];

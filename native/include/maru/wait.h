@@ -44,7 +44,8 @@ enum maru_wait_kind {
   MARU_WAIT_LOWER_YIELD,  /* the same, giving way between two looks */
   MARU_WAIT_SLEEP_POLL,   /* spin for spin_ns, then look every 50 us */
   MARU_WAIT_COOP,         /* spin for spin_ns, then sleep unknown to the notifier: who
-                             waits next looks for us; one waiter a CPU stays awake */
+                             waits next looks for us; one waiter a CPU stays awake
+                             while there are messages for anybody */
   MARU_WAIT_GANG,         /* spin in the own job's time slot of `maru boost`, else sleep */
   MARU_WAIT_DCS,          /* sleep at once, due at once when the message arrives: the
                              thread asks for short time slices and keeps them */
@@ -167,7 +168,7 @@ struct maru_wait_table {
   _Atomic int64_t heartbeat_ns; /* the daemon's last tick; 0: there was none */
   _Atomic uint32_t slot_job;    /* + 1; of the time slot that is on; 0: no slots */
   char apart[44];
-  _Atomic int32_t awake[MARU_WAIT_CPUS]; /* tid of the waiter that stays awake there */
+  _Atomic uint32_t awake[MARU_WAIT_CPUS]; /* COOP: when one last looked there; private */
   struct maru_channel channels[MARU_WAIT_CHANNELS];
 };
 
@@ -186,7 +187,7 @@ int maru_wait_table_of(const struct maru_board *board, struct maru_wait_table **
 /* From now on the calling thread is the one that waits for the channel's word with
  * `policy`, until it attaches the policy to NULL.  Decides anew what runs; sets
  * spin_ns to twice the hand-over between two threads, which the first to come
- * measures (2 ms, with threads of its own).  Attach again after a change of the
+ * measures (maru_wait_measure_handover).  Attach again after a change of the
  * thread's priority or affinity.  Not a signal handler's business.
  * -EPROTO: the channel lies on no board's section. */
 int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *policy);
@@ -206,7 +207,9 @@ int maru_channel_pending(const struct maru_channel *channel);
 int maru_wait_wake_pending(struct maru_wait_table *table, const struct maru_channel *own);
 
 /* Nanoseconds from a futex wake to the wakened thread's return, between two threads
- * of this process, on two CPUs if it may use two; median of 64; 2 ms or so.  Negative errno. */
+ * of this process, on two CPUs if it may use two; median of 64 wakes that found the
+ * other asleep.  1 to 12 ms; on a busy machine it ends after 20 ms and what the scheduler
+ * adds, with 8 wakes at least.  Negative errno, -ETIMEDOUT when there were fewer. */
 int64_t maru_wait_measure_handover(void);
 
 #ifdef __cplusplus
