@@ -8,10 +8,15 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 #define MS INT64_C(1000000)
 #define SECOND (1000 * MS)
 #define NOBODY 65534
+#define IDLE_CPU_NS                                                                                \
+  (300 * MS) /* 20 times what was seen; one that never rests uses 600 and more                     \
+              */
 
 static struct maru_board board;
 static struct maru_wait_table *table;
@@ -133,13 +138,17 @@ static void pin(int cpu) {
   CHECK_EQUAL(sched_setaffinity(0, sizeof set, &set), 0);
 }
 
-/* The watch of every CPU is held by a process that never looks, so that the coop
- * waiter sleeps: it is ours to wake it. */
+/* As the watch of every CPU is held by somebody who looked just now: wait.c, lease_at. */
+static void hold_watches(int64_t when_ns) {
+  for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
+    atomic_store(&table->awake[i], (uint32_t)(when_ns >> 20) | 1u << 31);
+}
+
+/* So the coop waiter sleeps: it is ours to wake it. */
 static void wake_by_others(void) {
   struct maru_channel *channel = channel_of(MARU_CHANNEL_SILENT);
   struct sleeper sleeper = {.channel = channel, .kind = MARU_WAIT_COOP};
-  for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
-    atomic_store(&table->awake[i], getpid());
+  hold_watches(maru_now_ns());
   pid_t pid = start(sleep_for_message, &sleeper);
   await_state(channel, MARU_CHANNEL_ASLEEP);
   maru_channel_post(channel);
@@ -150,31 +159,51 @@ static void wake_by_others(void) {
     (void)maru_wait_wake_pending(table, NULL);
   CHECK_EQUAL(finish(pid), 0);
   maru_channel_release(channel);
-  for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
-    atomic_store(&table->awake[i], 0);
+  memset((void *)table->awake, 0, sizeof table->awake);
 }
 
-/* A watcher that was killed is replaced: the next waiter there is awake. */
-static void dead_watcher(void) {
-  pid_t dead = start(sleep_for_message, &(struct sleeper){.channel = channel_of(0)});
-  CHECK_EQUAL(kill(dead, SIGKILL), 0);
-  CHECK_EQUAL(finish(dead), SIGKILL);
-  for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
-    atomic_store(&table->awake[i], dead);
+/* A watcher that looks no more is replaced, alive or not. */
+static void lost_watcher(void) {
   struct maru_channel *channel = channel_of(MARU_CHANNEL_SILENT);
   struct sleeper sleeper = {.channel = channel, .kind = MARU_WAIT_COOP};
+  hold_watches(maru_now_ns() - SECOND);
+  uint32_t lost = table->awake[0];
   pid_t pid = start(sleep_for_message, &sleeper);
   int64_t end = maru_now_ns() + 20 * SECOND;
   bool replaced = false;
   while (!replaced) {
     CHECK(maru_now_ns() < end);
     for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
-      replaced |= atomic_load(&table->awake[i]) == pid;
+      replaced |= atomic_load(&table->awake[i]) != lost;
   }
   maru_channel_post(channel);
   CHECK_EQUAL(finish(pid), 0);
   memset((void *)table->awake, 0, sizeof table->awake);
   maru_channel_release(channel);
+}
+
+/* Without a message it hardly runs. */
+static void wait_idly(void *argument) {
+  struct sleeper *sleeper = argument;
+  struct maru_wait_policy policy = attached(sleeper->channel, sleeper->kind);
+  struct timespec before, after;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+  CHECK_EQUAL(maru_wait(&sleeper->channel->word, 2, ~1u, &policy, maru_now_ns() + SECOND),
+              -ETIMEDOUT);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+  int64_t used = (after.tv_sec - before.tv_sec) * SECOND + (int64_t)after.tv_nsec - before.tv_nsec;
+  printf("%s, idle for 1 s: %.1f ms of CPU\n", maru_wait_kind_name(sleeper->kind), used / 1e6);
+  fflush(stdout);
+  CHECK(used < IDLE_CPU_NS);
+}
+
+static void idle(uint32_t flags) {
+  static const enum maru_wait_kind kinds[] = {MARU_WAIT_ADAPTIVE, MARU_WAIT_COOP, MARU_WAIT_BLOCK};
+  for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    struct sleeper sleeper = {.channel = channel_of(flags), .kind = kinds[i]};
+    CHECK_EQUAL(finish(start(wait_idly, &sleeper)), 0);
+    maru_channel_release(sleeper.channel);
+  }
 }
 
 static struct maru_channel *lowered_channel;
@@ -267,6 +296,40 @@ static void own_place_while_boosted(void *argument) {
   table->heartbeat_ns = 0;
 }
 
+struct attributes { /* the kernel's, first version */
+  uint32_t size, policy;
+  uint64_t flags;
+  int32_t nice;
+  uint32_t priority;
+  uint64_t runtime, deadline, period;
+};
+
+static uint64_t time_slice(void) {
+  struct attributes own;
+  CHECK_EQUAL(syscall(SYS_sched_getattr, 0, &own, sizeof own, 0), 0);
+  return own.runtime;
+}
+
+static void wait_due(struct maru_wait_policy *policy) {
+  CHECK_EQUAL(maru_wait(&policy->channel->word, 2, ~1u, policy, maru_now_ns() + MS), -ETIMEDOUT);
+}
+
+/* A daemon's raise and its end take the short time slices away: they are asked for again. */
+static void short_slices(void *unused) {
+  (void)unused;
+  struct maru_wait_policy policy = attached(channel_of(0), MARU_WAIT_DCS);
+  wait_due(&policy);
+  uint64_t slice = time_slice();
+  struct attributes plain = {.size = sizeof plain};
+  table->heartbeat_ns = maru_now_ns() + 60 * SECOND;
+  wait_due(&policy);
+  CHECK_EQUAL(syscall(SYS_sched_setattr, 0, &plain, 0), 0);
+  if (time_slice() == slice)
+    return; /* this kernel has none */
+  wait_due(&policy);
+  CHECK_EQUAL(time_slice(), slice);
+}
+
 static void boosted(void) {
   if (getuid() != 0)
     return;
@@ -286,7 +349,11 @@ int main(void) {
   stand_ins();
   CHECK_EQUAL(finish(start(unprivileged, NULL)), 0);
   wake_by_others();
-  dead_watcher();
+  lost_watcher();
+  idle(0);
+  idle(MARU_CHANNEL_SILENT);
+  CHECK_EQUAL(finish(start(short_slices, NULL)), 0);
+  table->heartbeat_ns = 0;
   boosted();
   struct maru_wait_policy policy;
   CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_SPIN_LOWER), 0);

@@ -14,8 +14,10 @@
  * COOP sleeps without arming: no notifier makes a system call for it.  Whoever
  * begins to wait on the same board looks through the channels and wakes those with
  * a message; on each CPU one waiter stays awake (it gives way between two looks)
- * and does that while nobody else comes; and a sleeper looks by itself every
- * COOP_SLICE_NS, whatever becomes of the others.
+ * and does that while nobody else comes, for WATCH_NS without any message; and a
+ * sleeper looks by itself every COOP_SLICE_NS, whatever becomes of the others.  Who has
+ * watched in vain for so long rests: armed where the sender rings, else as a sleeper
+ * whose slices begin short.
  *
  * A thread lowers itself only inside of one call, and the call does not return
  * before the thread has looked that its priority is its own again.  The daemon may
@@ -43,10 +45,15 @@
 #define LEARNED_MOST 4u    /* ADAPTIVE spins up to so many times spin_ns */
 #define YIELDS_PER_CLOCK 8
 #define SLEEP_POLL_NS 50000
-#define COOP_SPIN_NS 2500      /* twice a switch between two threads of one CPU, measured */
-#define COOP_SLICE_NS 4000000  /* a rotation of the scheduler's */
-#define GANG_SPIN_NS 100000    /* in the own time slot, between looks at the slot */
-#define GANG_SLICE_NS 1000000  /* out of it */
+#define COOP_SPIN_NS 2500     /* twice a switch between two threads of one CPU, measured */
+#ifndef COOP_SLICE_NS         /* a test sets these two beyond its own end, too */
+#define COOP_SLICE_NS 4000000 /* a rotation of the scheduler's */
+#endif
+#define WATCH_NS 12000000   /* some rotations without a message for anybody */
+#define GANG_SPIN_NS 100000 /* in the own time slot, between looks at the slot */
+#ifndef GANG_SLICE_NS
+#define GANG_SLICE_NS 1000000 /* out of it */
+#endif
 #define DCS_TIME_SLICE 100000u /* the least that the kernel grants */
 
 _Static_assert(sizeof(struct maru_wait_policy) == 32, "Maru.Native.Channel allocates so much");
@@ -58,6 +65,7 @@ struct wait {
   struct maru_wait_policy *policy;
   struct maru_channel *channel; /* the policy's, if the word is its; else NULL */
   int64_t deadline_ns;
+  int64_t watched_ns;    /* how long it has stayed awake for others, in vain */
   int64_t ended_beat_ns; /* the heartbeat whose boosts of this thread are ended */
 };
 
@@ -295,33 +303,46 @@ static int sleep_poll(struct wait *w) {
 
 /* ---- coop ---------------------------------------------------------------- */
 
-/* The waiter that stays awake on a CPU; the word of a dead one is taken over. */
-static bool take_watch(_Atomic int32_t *watch, int32_t self) {
-  /* Relaxed: the watch orders nothing; two watchers would only look twice. */
-  int32_t holder = atomic_load_explicit(watch, memory_order_relaxed);
-  if (holder != 0 && (syscall(SYS_tkill, holder, 0) == 0 || errno != ESRCH))
+/* The watch of a CPU is a lease: its word holds when the waiter that stays awake there
+ * looked last, in units of 2^20 ns (never 0).  One that does not look for WATCH_LEASE
+ * units (killed, stopped, pushed aside by others) has lost it, whatever pid namespace it
+ * lives in.  Relaxed throughout: the watch orders nothing; two watchers would only look
+ * twice. */
+#define WATCH_LEASE 20u
+
+static uint32_t lease_at(int64_t now_ns) { return (uint32_t)(now_ns >> 20) | 1u << 31; }
+
+static bool take_watch(_Atomic uint32_t *watch, int64_t now_ns) {
+  uint32_t held = atomic_load_explicit(watch, memory_order_relaxed), now = lease_at(now_ns);
+  if (held != 0 && ((now - held) & ~(1u << 31)) < WATCH_LEASE)
     return false;
-  return atomic_compare_exchange_strong_explicit(watch, &holder, self, memory_order_relaxed,
+  return atomic_compare_exchange_strong_explicit(watch, &held, now, memory_order_relaxed,
                                                  memory_order_relaxed);
 }
 
+/* As long as there are messages for somebody, and on this CPU. */
 static int watch_on(struct wait *w, struct maru_wait_table *table, int cpu) {
-  for (;;) {
+  _Atomic uint32_t *watch = &table->awake[(unsigned)cpu % MARU_WAIT_CPUS];
+  int64_t now = now_in(w), busy = now - w->watched_ns;
+  do {
+    atomic_store_explicit(watch, lease_at(now), memory_order_relaxed);
     for (int i = 0; i < YIELDS_PER_CLOCK; i++) {
       if (look(w))
         return 0;
-      maru_wait_wake_pending(table, w->channel);
+      if (maru_wait_wake_pending(table, w->channel) > 0)
+        busy = now;
       sched_yield();
     }
-    if (now_in(w) >= w->deadline_ns)
+    now = now_in(w);
+    w->watched_ns = now - busy;
+    if (now >= w->deadline_ns)
       return look(w) ? 0 : -ETIMEDOUT;
-    if (sched_getcpu() != cpu)
-      return -EAGAIN; /* it is another CPU's watch now */
-  }
+  } while (w->watched_ns < WATCH_NS && sched_getcpu() == cpu);
+  return -EAGAIN;
 }
 
 /* Not armed: no notifier knows. */
-static int sleep_unknown(struct wait *w) {
+static int sleep_unknown(struct wait *w, int64_t slice_ns) {
   mr_channel_show(w->channel, MARU_CHANNEL_ASLEEP);
   /* Acquire, as in look().  The state is shown before this look: who changes the
    * word later and then looks for sleepers finds us, or the kernel finds another
@@ -332,8 +353,21 @@ static int sleep_unknown(struct wait *w) {
   int64_t time = now_in(w);
   if (time >= w->deadline_ns)
     return -ETIMEDOUT;
-  int rc = sleep_on(w->word, now, earlier(time + COOP_SLICE_NS, w->deadline_ns));
+  int rc = sleep_on(w->word, now, earlier(time + slice_ns, w->deadline_ns));
   return look(w) ? 0 : rc < 0 ? rc : -EAGAIN;
+}
+
+/* Nothing has happened for long: until something does, this costs next to no time. */
+static int rest(struct wait *w) {
+  /* Relaxed: fixed when the channel was registered. */
+  uint32_t flags = atomic_load_explicit(&w->channel->flags, memory_order_relaxed);
+  if (!(flags & MARU_CHANNEL_SILENT))
+    return block(w);
+  int64_t slice = SLEEP_POLL_NS;
+  int rc;
+  while ((rc = sleep_unknown(w, slice)) == -EAGAIN)
+    slice = earlier(2 * slice, COOP_SLICE_NS);
+  return rc;
 }
 
 /* How long spinning pays before a policy goes on: twice what the hand-over then costs.
@@ -347,23 +381,20 @@ static uint32_t spin_before(struct wait *w) {
 
 static int coop(struct wait *w) {
   struct maru_wait_table *table = mr_table_of(w->channel);
-  /* Relaxed: we wrote it. */
-  int32_t self = atomic_load_explicit(&w->channel->tid, memory_order_relaxed);
-  int rc;
+  int rc = -EAGAIN;
   maru_wait_wake_pending(table, w->channel);
-  do {
+  while (rc == -EAGAIN && w->watched_ns < WATCH_NS) {
     int cpu = sched_getcpu();
-    _Atomic int32_t *watch = &table->awake[(unsigned)cpu % MARU_WAIT_CPUS];
-    if (!take_watch(watch, self)) {
-      rc = sleep_unknown(w);
+    _Atomic uint32_t *watch = &table->awake[(unsigned)cpu % MARU_WAIT_CPUS];
+    if (!take_watch(watch, now_in(w))) {
+      rc = sleep_unknown(w, COOP_SLICE_NS);
       continue;
     }
     mr_channel_show(w->channel, MARU_CHANNEL_AWAKE);
     rc = watch_on(w, table, cpu);
-    /* Relaxed: see take_watch. */
     atomic_store_explicit(watch, 0, memory_order_relaxed);
-  } while (rc == -EAGAIN);
-  return rc;
+  }
+  return rc == -EAGAIN ? rest(w) : rc;
 }
 
 /* ---- lowered ------------------------------------------------------------- */
@@ -444,11 +475,14 @@ static int gang(struct wait *w) {
 }
 
 /* A thread with short time slices is due soon after it wakes: the arrival of the
- * message schedules its receiver. */
+ * message schedules its receiver.  A raise of the daemon's takes the slice away: asked
+ * for in each wait while there is a daemon, or after a refusal. */
 static int due_at_once(struct wait *w) {
-  if (w->policy->learned != DCS_TIME_SLICE) {
-    w->policy->learned = DCS_TIME_SLICE;
-    (void)mr_sched_short_slice(DCS_TIME_SLICE); /* refused: as BLOCK */
+  struct maru_channel *channel = w->policy->channel;
+  bool daemon = channel != NULL && mr_daemon_fresh(mr_table_of(channel), now_in(w));
+  if (daemon || w->policy->learned != DCS_TIME_SLICE) {
+    bool granted = mr_sched_short_slice(DCS_TIME_SLICE) == 0; /* else: as BLOCK */
+    w->policy->learned = granted && !daemon ? DCS_TIME_SLICE : 0;
   }
   return block(w);
 }

@@ -5,9 +5,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 static inline int mr_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t until_ns) {
   return explore_futex_wait(word, expected, until_ns);
