@@ -24,9 +24,12 @@ static inline int mr_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64
   return rc < 0 ? -errno : 0;
 }
 
-/* Errors are of no interest: where the kernel refuses futexes nobody sleeps in one. */
-static inline void mr_futex_wake_all(_Atomic uint32_t *word) {
-  (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+/* How many slept.  Where the kernel refuses futexes nobody sleeps in one: none. */
+static inline int mr_futex_wake_count(_Atomic uint32_t *word) {
+  long rc = syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+  return rc > 0 ? (int)rc : 0;
 }
+
+static inline void mr_futex_wake_all(_Atomic uint32_t *word) { (void)mr_futex_wake_count(word); }
 
 #endif

@@ -18,6 +18,7 @@
 #include <maru/board.h>
 
 #include "shared.h"
+#include "task.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,22 +85,6 @@ static uint64_t hash_words(uint64_t seed, const uint64_t *words, unsigned count)
 
 /* ---- creating, opening, closing ---------------------------------------- */
 
-/* Field 22 of /proc/self/stat: ticks between boot and our start.  0: unknown. */
-static uint64_t own_start_time(void) {
-  char text[1024];
-  int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-  if (fd < 0)
-    return 0;
-  ssize_t got = read(fd, text, sizeof text - 1);
-  close(fd);
-  text[got > 0 ? got : 0] = '\0';
-  /* The name, field 2, may hold anything but ends at the last parenthesis. */
-  char *at = strrchr(text, ')');
-  for (int field = 2; at != NULL && field < 22; field++)
-    at = strchr(at + 1, ' ');
-  return at != NULL ? strtoull(at, NULL, 10) : 0;
-}
-
 static int map_board(struct maru_board *board, int fd, size_t size) {
   void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (base == MAP_FAILED) {
@@ -124,7 +109,7 @@ int maru_board_create(struct maru_board *board, size_t size) {
   struct header *header = header_of(board);
   STORE(header->version, LAYOUT_VERSION);
   STORE(header->owner_pid, (int32_t)getpid());
-  STORE(header->owner_start, own_start_time());
+  STORE(header->owner_start, mr_start_time(getpid()));
   STORE(header->size, room);
   STORE(header->used, (sizeof *header + ALIGNMENT - 1) & ~(ALIGNMENT - 1));
   /* Release: with the magic comes the rest of the header. */

@@ -93,11 +93,11 @@ FAULTS = [
      "  if (old & MARU_WAIT_ARMED)\n    mr_futex_wake_all(word);\n}", "  (void)old;\n}"),
     ("a waiter does not say that it sleeps", "somebody spins without end",
      "wait/wait.c",
-     "atomic_fetch_or_explicit(word, MARU_WAIT_ARMED, memory_order_acquire)",
-     "atomic_load_explicit(word, memory_order_acquire)"),
+     "atomic_fetch_or_explicit(w->word, MARU_WAIT_ARMED, memory_order_acquire)",
+     "atomic_load_explicit(w->word, memory_order_acquire)"),
     ("a waiter does not look again before it sleeps", "nobody can go on",
      "wait/wait.c",
-     "    if (holds(now, c))\n      return 0;", ""),
+     "    if (mr_holds(now, &w->c))\n      return 0;", ""),
     ("a word is released without a wake", "nobody can go on",
      "lock/words.c",
      "maru_notify_store(word, 0);", STORE.format("word", "0")),
@@ -207,6 +207,9 @@ FAULTS = [
 ]
 
 TEST = ["tests/lock_explore.c", "explore/explore.c"]
+# What wait.c needs for channels, which no explored scene has: without the shim.
+UNEXPLORED = ["board/board.c"] + [f"base/{name}.c" for name in "process shared task topology".split()]
+UNEXPLORED += [f"wait/{name}.c" for name in "channel measure priority".split()]
 SHIPPED = ["wait/wait.c"] + [
     f"lock/{name}.c"
     for name in "clh cohort fissile lock options qspin queue shfl waiting words".split()
@@ -221,7 +224,8 @@ class Bench:
         """The object of a source file, or of `text` in its place."""
         out = self.work / (name.replace("/", "-") + (".mutant.o" if text else ".o"))
         source = self.native / name
-        folders = ["explore/shim", "include", "base", "lock", "tests", str(pathlib.Path(name).parent)]
+        folders = [] if name in UNEXPLORED else ["explore/shim"]
+        folders += ["include", "base", "lock", "tests", str(pathlib.Path(name).parent)]
         command = [self.compiler, "-std=gnu11", "-O1", "-w", "-DSLICE_NS=3600000000000"]
         command += ["-DPATIENCE=1", "-DLEFT_MAX=1"]
         command += [f"-I{self.native / folder}" for folder in folders]
@@ -257,7 +261,7 @@ def main():
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(native, compiler, pathlib.Path(folder))
-        objects = {name: bench.compile(name) for name in TEST + SHIPPED}
+        objects = {name: bench.compile(name) for name in TEST + UNEXPLORED + SHIPPED}
         found = bench.run(objects.values())
         if found is not None:
             sys.exit(f"maru: mutants.py: the code as shipped fails: {found}")

@@ -60,8 +60,9 @@ static int await_turn(struct maru_lock *lock, struct maru_lock_node **before,
 static void give_up(struct maru_lock *lock, struct maru_lock_node *node,
                     struct maru_lock_node *before) {
   struct maru_lock_node *last = node;
-  /* Release: `before` is ready for whoever queues behind it. */
-  if (atomic_compare_exchange_strong_explicit(&lock->clh_tail, &last, before, memory_order_release,
+  /* Release: `before` is ready for whoever queues behind it.  Acquire: who queued behind this
+     node, and gave up before, reads it no more. */
+  if (atomic_compare_exchange_strong_explicit(&lock->clh_tail, &last, before, memory_order_acq_rel,
                                               memory_order_relaxed)) {
     free(node);
     return;

@@ -50,7 +50,8 @@ static int patiently(wait_function *wait, struct mr_waiting *waiting, _Atomic ui
   do
     rc = wait(word, value, mask, &policy, next_look(deadline));
   while (rc == -EINTR || (rc == -ETIMEDOUT && !mr_deadline_passed(deadline)));
-  if (policy.learned != learned)
+  /* What the other policies keep there concerns one thread. */
+  if (policy.kind == MARU_WAIT_ADAPTIVE && policy.learned != learned)
     atomic_store_explicit(&waiting->learned, policy.learned, memory_order_relaxed);
   return rc;
 }

@@ -25,6 +25,7 @@
 #define _GNU_SOURCE
 #include "command.h"
 #include "options.h"
+#include "task.h"
 #include "terminal.h"
 
 #include <errno.h>
@@ -132,24 +133,6 @@ static int64_t nanoseconds(clockid_t clock) {
   return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Field 22 of /proc/PID/stat, counted from behind the command name, which may
- * hold spaces and parentheses.  0: not there. */
-static uint64_t start_time_of(pid_t pid) {
-  char path[32], text[1024];
-  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
-  ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-  if (fd >= 0)
-    close(fd);
-  if (got <= 0)
-    return 0;
-  text[got] = '\0';
-  char *field = strrchr(text, ')');
-  for (int number = 2; field != NULL && number < 22; number++)
-    field = strchr(field + 1, ' ');
-  return field == NULL ? 0 : strtoull(field + 1, NULL, 10);
-}
-
 static void show_state(struct supervisor *self, enum maru_run_state state) {
   /* Release: a reader that sees the state sees the fields it stands for. */
   atomic_store_explicit(&self->run->state, (uint32_t)state, memory_order_release);
@@ -161,7 +144,7 @@ static int start(struct supervisor *self, char *const argv[], const struct inher
   int error = command_start(argv, inherited, &self->child);
   if (error == 0) {
     self->run->pid = self->child;
-    self->run->start_time = start_time_of(self->child);
+    self->run->start_time = mr_start_time(self->child);
     show_state(self, MARU_RUN_RUNNING);
     return 0;
   }

@@ -102,8 +102,8 @@ static void refused(void) {
   options.handoff_range = 24;
   CHECK_EQUAL(maru_lock_create(&lock, &options), -EINVAL);
   options.handoff_range = 1;
-  options.wait = MARU_WAIT_GANG;
-  CHECK_EQUAL(maru_lock_create(&lock, &options), -ENOTSUP);
+  options.wait = MARU_WAIT_KINDS;
+  CHECK_EQUAL(maru_lock_create(&lock, &options), -EINVAL);
   options.wait = MARU_WAIT_BLOCK;
   CHECK_EQUAL(setenv("MARU_TOPOLOGY", "virtual:2", 1), 0);
   CHECK_EQUAL(maru_lock_create(&lock, &options), -EINVAL);
@@ -241,7 +241,7 @@ static void released_by_another(struct maru_lock *lock) {
 }
 
 int main(void) {
-  static const char *const waits[] = {"block", "adaptive", "spin"};
+  static const char *const waits[] = {"block", "adaptive", "spin", "gang"};
   names();
   texts();
   wrong_texts();

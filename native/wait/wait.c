@@ -1,4 +1,4 @@
-/* wait.c: one waiting loop for every policy.
+/* wait.c: the waiting loops, one for each way to let time pass between two looks.
  *
  * Why no wake-up is lost.  All accesses are read-modify-writes of one word, so
  * they have one order.  A waiter sets ARMED and, in the same operation, reads
@@ -10,11 +10,25 @@
  *
  * What the protocol cannot cover is a notifier killed between its change and
  * its wake.  Therefore no sleep is longer than SLICE_NS.
+ *
+ * COOP sleeps without arming: no notifier makes a system call for it.  Whoever
+ * begins to wait on the same board looks through the channels and wakes those with
+ * a message; on each CPU one waiter stays awake (it gives way between two looks)
+ * and does that while nobody else comes, for WATCH_NS without any message; and a
+ * sleeper looks by itself every COOP_SLICE_NS, whatever becomes of the others.  Who has
+ * watched in vain for so long rests: armed where the sender rings, else as a sleeper
+ * whose slices begin short.
+ *
+ * A thread lowers itself only inside of one call, and the call does not return
+ * before the thread has looked that its priority is its own again.  The daemon may
+ * have restored (or boosted) it by then: only a priority that is still the lowered
+ * one is changed.  models/boost.pml checks this.
  */
 #define _GNU_SOURCE
-#include <maru/wait.h>
+#include "channel.h"
 
 #include "futex.h"
+#include "priority.h"
 
 #include <sched.h>
 #include <stdbool.h>
@@ -28,10 +42,44 @@
 #define LOOKS_PER_CLOCK 32 /* a look and a pause: 1 to 2 us between clock reads */
 #define LEAST_SPIN_NS 512u /* a budget below this is not worth a clock read */
 #define WAITS_TO_PROBE 64u /* below LEAST_SPIN_NS: see adaptive_budget */
+#define LEARNED_MOST 4u    /* ADAPTIVE spins up to so many times spin_ns */
+#define YIELDS_PER_CLOCK 8
+#define SLEEP_POLL_NS 50000
+#define COOP_SPIN_NS 2500     /* twice a switch between two threads of one CPU, measured */
+#ifndef COOP_SLICE_NS         /* a test sets these two beyond its own end, too */
+#define COOP_SLICE_NS 4000000 /* a rotation of the scheduler's */
+#endif
+#define WATCH_NS 12000000   /* some rotations without a message for anybody */
+#define GANG_SPIN_NS 100000 /* in the own time slot, between looks at the slot */
+#ifndef GANG_SLICE_NS
+#define GANG_SLICE_NS 1000000 /* out of it */
+#endif
+#define DCS_TIME_SLICE 100000u /* the least that the kernel grants */
 
-struct condition {
-  uint32_t value, mask;
-  bool until_equal;
+_Static_assert(sizeof(struct maru_wait_policy) == 32, "Maru.Native.Channel allocates so much");
+
+/* Each wait is one call of a function of this type. */
+struct wait {
+  _Atomic uint32_t *word;
+  struct mr_condition c;
+  struct maru_wait_policy *policy;
+  struct maru_channel *channel; /* the policy's, if the word is its; else NULL */
+  int64_t deadline_ns;
+  int64_t watched_ns;    /* how long it has stayed awake for others, in vain */
+  int64_t ended_beat_ns; /* the heartbeat whose boosts of this thread are ended */
+};
+
+/* Internal: the daemon died while we were lowered. */
+#define FORSAKEN (-ESTALE)
+
+enum why { AS_ASKED, CANNOT_RESTORE, NO_CHANNEL, NO_DOORBELL, NO_SLOTS };
+
+static const char *const reasons[] = {
+    [AS_ASKED] = "",
+    [CANNOT_RESTORE] = "a lowered thread could not come back: CAP_SYS_NICE or ulimit -e is missing",
+    [NO_CHANNEL] = "the word is not a channel on a board, so other waiters cannot see it",
+    [NO_DOORBELL] = "the sender of this channel rings no doorbell",
+    [NO_SLOTS] = "no `maru boost --policy gang` gives time slots",
 };
 
 static const char *const names[MARU_WAIT_KINDS] = {
@@ -59,18 +107,6 @@ int maru_wait_kind_of(const char *name) {
   return -EINVAL;
 }
 
-static int check_kind(uint32_t kind) {
-  switch (kind) {
-  case MARU_WAIT_ADAPTIVE:
-  case MARU_WAIT_SPIN:
-  case MARU_WAIT_BLOCK:
-  case MARU_WAIT_SPIN_BLOCK:
-    return 0;
-  default:
-    return kind < MARU_WAIT_KINDS ? -ENOTSUP : -EINVAL;
-  }
-}
-
 static bool several_cpus_allowed(void) {
   unsigned long mask[1024 / sizeof(unsigned long)] = {0}; /* 8192 CPUs */
   if (sched_getaffinity(0, sizeof mask, (cpu_set_t *)mask) < 0)
@@ -78,21 +114,87 @@ static bool several_cpus_allowed(void) {
   return CPU_COUNT_S(sizeof mask, (cpu_set_t *)mask) > 1;
 }
 
+static void run_instead(struct maru_wait_policy *policy, enum maru_wait_kind kind, enum why why) {
+  policy->runs = kind;
+  policy->why = why;
+}
+
+static bool may_lower(const struct maru_wait_policy *policy) {
+  struct mr_sched own;
+  int rc = 0;
+  if (policy->channel != NULL)
+    own = mr_channel_normal(policy->channel);
+  else
+    rc = mr_sched_get(0, &own);
+  return rc == 0 && mr_sched_can_restore(&own) == 0;
+}
+
+void mr_wait_decide(struct maru_wait_policy *policy) {
+  bool shared = policy->channel != NULL;
+  /* Relaxed: fixed when the channel was registered. */
+  bool silent = shared && (atomic_load_explicit(&policy->channel->flags, memory_order_relaxed) &
+                           MARU_CHANNEL_SILENT) != 0;
+  run_instead(policy, (enum maru_wait_kind)policy->kind, AS_ASKED);
+  switch (policy->kind) {
+  case MARU_WAIT_SPIN_LOWER:
+  case MARU_WAIT_LOWER_YIELD:
+    if (!may_lower(policy))
+      run_instead(policy, shared ? MARU_WAIT_COOP : MARU_WAIT_YIELD, CANNOT_RESTORE);
+    break;
+  case MARU_WAIT_COOP:
+  case MARU_WAIT_GANG:
+    if (!shared)
+      run_instead(policy, MARU_WAIT_SPIN_BLOCK, NO_CHANNEL);
+    break;
+  case MARU_WAIT_BLOCK:
+  case MARU_WAIT_SPIN_BLOCK:
+  case MARU_WAIT_DCS:
+    if (silent)
+      run_instead(policy, MARU_WAIT_COOP, NO_DOORBELL);
+    break;
+  default:
+    break;
+  }
+}
+
 int maru_wait_policy_init(struct maru_wait_policy *policy, enum maru_wait_kind kind) {
-  int rc = check_kind(kind);
-  if (rc < 0)
-    return rc;
+  if ((unsigned)kind >= MARU_WAIT_KINDS)
+    return -EINVAL;
   *policy = (struct maru_wait_policy){.kind = kind,
                                       .spin_ns = DEFAULT_SPIN_NS,
                                       .learned = DEFAULT_SPIN_NS,
                                       .spare = several_cpus_allowed()};
+  mr_wait_decide(policy);
   return 0;
+}
+
+static bool slots_on(const struct maru_wait_table *table) {
+  return mr_daemon_fresh(table, maru_now_ns()) &&
+         /* Relaxed: nothing hangs on the order of slots and messages. */
+         atomic_load_explicit(&table->slot_job, memory_order_relaxed) != 0;
+}
+
+enum maru_wait_kind maru_wait_runs_as(const struct maru_wait_policy *policy, const char **why) {
+  /* Whether there are time slots changes while the thread waits. */
+  bool slotless = policy->runs == MARU_WAIT_GANG && !slots_on(mr_table_of(policy->channel));
+  if (why != NULL)
+    *why = reasons[slotless ? (uint32_t)NO_SLOTS : policy->why];
+  return slotless ? MARU_WAIT_COOP : (enum maru_wait_kind)policy->runs;
 }
 
 int64_t maru_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* The clock, for every loop here: a thread that nobody would put back any more puts
+ * itself back at the next look at it, and every sleep is short enough for that. */
+static int64_t now_in(struct wait *w) {
+  int64_t now = maru_now_ns();
+  if (w->policy->channel != NULL)
+    mr_channel_end_stale_boosts(w->policy->channel, now, &w->ended_beat_ns);
+  return now;
 }
 
 static void pause_core(void) {
@@ -105,25 +207,34 @@ static void pause_core(void) {
 #endif
 }
 
-static bool holds(uint32_t word, const struct condition *c) {
-  return ((word & c->mask) == c->value) == c->until_equal;
+/* Acquire: whoever returns on this look sees what the writer did before. */
+static inline bool look_at(_Atomic uint32_t *word, const struct mr_condition *c) {
+  return mr_holds(atomic_load_explicit(word, memory_order_acquire), c);
 }
 
-/* Acquire: whoever returns on this look sees what the writer did before. */
-static bool look(_Atomic uint32_t *word, const struct condition *c) {
-  return holds(atomic_load_explicit(word, memory_order_acquire), c);
-}
+static bool look(struct wait *w) { return look_at(w->word, &w->c); }
+
+static int64_t earlier(int64_t left, int64_t right) { return left < right ? left : right; }
 
 /* True when the condition held before the time `end`. */
-static bool spin(_Atomic uint32_t *word, const struct condition *c, int64_t end_ns) {
+static bool spin(struct wait *w, int64_t end_ns) {
+  struct mr_condition c = w->c; /* in registers: each look is one load */
+  _Atomic uint32_t *word = w->word;
   do {
     for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
-      if (look(word, c))
+      if (look_at(word, &c))
         return true;
       pause_core();
     }
-  } while (maru_now_ns() < end_ns);
-  return look(word, c);
+  } while (now_in(w) < end_ns);
+  return look_at(word, &c);
+}
+
+/* What most policies begin with.  True when that was all. */
+static bool spin_first(struct wait *w, uint32_t budget_ns) {
+  if (!w->policy->spare || budget_ns == 0)
+    return false;
+  return spin(w, earlier(now_in(w) + budget_ns, w->deadline_ns));
 }
 
 /* In place of a futex that the kernel refuses. */
@@ -146,87 +257,333 @@ static int sleep_on(_Atomic uint32_t *word, uint32_t expected, int64_t until_ns)
   }
 }
 
-static int block(_Atomic uint32_t *word, const struct condition *c, int64_t deadline_ns) {
+/* Armed: the notifier wakes. */
+static int block_until(struct wait *w, int64_t until_ns) {
   for (;;) {
+    mr_channel_show(w->channel, MARU_CHANNEL_ASLEEP);
     /* Acquire, as in look(). */
-    uint32_t now = atomic_fetch_or_explicit(word, MARU_WAIT_ARMED, memory_order_acquire);
-    if (holds(now, c))
+    uint32_t now = atomic_fetch_or_explicit(w->word, MARU_WAIT_ARMED, memory_order_acquire);
+    if (mr_holds(now, &w->c))
       return 0;
-    int64_t time = maru_now_ns();
-    if (time >= deadline_ns)
+    int64_t time = now_in(w);
+    if (time >= until_ns)
       return -ETIMEDOUT;
-    int64_t slice = time + SLICE_NS;
-    int rc = sleep_on(word, now | MARU_WAIT_ARMED, slice < deadline_ns ? slice : deadline_ns);
+    int rc = sleep_on(w->word, now | MARU_WAIT_ARMED, earlier(time + SLICE_NS, until_ns));
     if (rc < 0)
-      return look(word, c) ? 0 : rc;
+      return look(w) ? 0 : rc;
   }
 }
+
+static int block(struct wait *w) { return block_until(w, w->deadline_ns); }
+
+static int give_way_until(struct wait *w) {
+  for (;;) {
+    for (int i = 0; i < YIELDS_PER_CLOCK; i++) {
+      if (look(w))
+        return 0;
+      sched_yield();
+    }
+    if (now_in(w) >= w->deadline_ns)
+      return look(w) ? 0 : -ETIMEDOUT;
+  }
+}
+
+static int sleep_poll(struct wait *w) {
+  for (;;) {
+    if (look(w))
+      return 0;
+    int64_t left = w->deadline_ns - now_in(w);
+    if (left <= 0)
+      return -ETIMEDOUT;
+    struct timespec pause = {.tv_nsec = earlier(left, SLEEP_POLL_NS)};
+    if (nanosleep(&pause, NULL) < 0)
+      return look(w) ? 0 : -EINTR;
+  }
+}
+
+/* ---- coop ---------------------------------------------------------------- */
+
+/* The watch of a CPU is a lease: its word holds when the waiter that stays awake there
+ * looked last, in units of 2^20 ns (never 0).  One that does not look for WATCH_LEASE
+ * units (killed, stopped, pushed aside by others) has lost it, whatever pid namespace it
+ * lives in.  Relaxed throughout: the watch orders nothing; two watchers would only look
+ * twice. */
+#define WATCH_LEASE 20u
+
+static uint32_t lease_at(int64_t now_ns) { return (uint32_t)(now_ns >> 20) | 1u << 31; }
+
+static bool take_watch(_Atomic uint32_t *watch, int64_t now_ns) {
+  uint32_t held = atomic_load_explicit(watch, memory_order_relaxed), now = lease_at(now_ns);
+  if (held != 0 && ((now - held) & ~(1u << 31)) < WATCH_LEASE)
+    return false;
+  return atomic_compare_exchange_strong_explicit(watch, &held, now, memory_order_relaxed,
+                                                 memory_order_relaxed);
+}
+
+/* As long as there are messages for somebody, and on this CPU. */
+static int watch_on(struct wait *w, struct maru_wait_table *table, int cpu) {
+  _Atomic uint32_t *watch = &table->awake[(unsigned)cpu % MARU_WAIT_CPUS];
+  int64_t now = now_in(w), busy = now - w->watched_ns;
+  do {
+    atomic_store_explicit(watch, lease_at(now), memory_order_relaxed);
+    for (int i = 0; i < YIELDS_PER_CLOCK; i++) {
+      if (look(w))
+        return 0;
+      if (maru_wait_wake_pending(table, w->channel) > 0)
+        busy = now;
+      sched_yield();
+    }
+    now = now_in(w);
+    w->watched_ns = now - busy;
+    if (now >= w->deadline_ns)
+      return look(w) ? 0 : -ETIMEDOUT;
+  } while (w->watched_ns < WATCH_NS && sched_getcpu() == cpu);
+  return -EAGAIN;
+}
+
+/* Not armed: no notifier knows. */
+static int sleep_unknown(struct wait *w, int64_t slice_ns) {
+  mr_channel_show(w->channel, MARU_CHANNEL_ASLEEP);
+  /* Acquire, as in look().  The state is shown before this look: who changes the
+   * word later and then looks for sleepers finds us, or the kernel finds another
+   * value.  Where these cross, the slice ends the sleep. */
+  uint32_t now = atomic_load_explicit(w->word, memory_order_acquire);
+  if (mr_holds(now, &w->c))
+    return 0;
+  int64_t time = now_in(w);
+  if (time >= w->deadline_ns)
+    return -ETIMEDOUT;
+  int rc = sleep_on(w->word, now, earlier(time + slice_ns, w->deadline_ns));
+  return look(w) ? 0 : rc < 0 ? rc : -EAGAIN;
+}
+
+/* Nothing has happened for long: until something does, this costs next to no time. */
+static int rest(struct wait *w) {
+  /* Relaxed: fixed when the channel was registered. */
+  uint32_t flags = atomic_load_explicit(&w->channel->flags, memory_order_relaxed);
+  if (!(flags & MARU_CHANNEL_SILENT))
+    return block(w);
+  int64_t slice = SLEEP_POLL_NS;
+  int rc;
+  while ((rc = sleep_unknown(w, slice)) == -EAGAIN)
+    slice = earlier(2 * slice, COOP_SLICE_NS);
+  return rc;
+}
+
+/* How long spinning pays before a policy goes on: twice what the hand-over then costs.
+ * To and from coop that is a switch on one CPU, and its watcher looks as often as a
+ * spinner while nobody else wants the CPU. */
+static uint32_t spin_before(struct wait *w) {
+  bool to_coop = w->channel != NULL &&
+                 (w->policy->runs == MARU_WAIT_COOP || w->policy->runs == MARU_WAIT_ADAPTIVE);
+  return to_coop ? earlier(w->policy->spin_ns, COOP_SPIN_NS) : w->policy->spin_ns;
+}
+
+static int coop(struct wait *w) {
+  struct maru_wait_table *table = mr_table_of(w->channel);
+  int rc = -EAGAIN;
+  maru_wait_wake_pending(table, w->channel);
+  while (rc == -EAGAIN && w->watched_ns < WATCH_NS) {
+    int cpu = sched_getcpu();
+    _Atomic uint32_t *watch = &table->awake[(unsigned)cpu % MARU_WAIT_CPUS];
+    if (!take_watch(watch, now_in(w))) {
+      rc = sleep_unknown(w, COOP_SLICE_NS);
+      continue;
+    }
+    mr_channel_show(w->channel, MARU_CHANNEL_AWAKE);
+    rc = watch_on(w, table, cpu);
+    atomic_store_explicit(watch, 0, memory_order_relaxed);
+  }
+  return rc == -EAGAIN ? rest(w) : rc;
+}
+
+/* ---- lowered ------------------------------------------------------------- */
+
+/* Whether a daemon that would have restored us has died since `had_daemon`. */
+static bool forsaken(struct wait *w, bool had_daemon, int64_t now_ns) {
+  return had_daemon && !mr_daemon_fresh(mr_table_of(w->channel), now_ns);
+}
+
+static int look_lowered(struct wait *w) {
+  bool giving_way = w->policy->runs == MARU_WAIT_LOWER_YIELD;
+  int64_t now = now_in(w);
+  bool had_daemon = w->channel != NULL && mr_daemon_fresh(mr_table_of(w->channel), now);
+  do {
+    for (int i = 0; i < (giving_way ? YIELDS_PER_CLOCK : LOOKS_PER_CLOCK); i++) {
+      if (look(w))
+        return 0;
+      if (giving_way)
+        sched_yield();
+      else
+        pause_core();
+    }
+    now = now_in(w);
+    if (forsaken(w, had_daemon, now))
+      return FORSAKEN;
+  } while (now < w->deadline_ns);
+  return look(w) ? 0 : -ETIMEDOUT;
+}
+
+/* Back to the own place, unless the daemon has put us there or above. */
+static void restore(struct maru_wait_policy *policy, const struct mr_sched *normal) {
+  struct mr_sched now, lowered = mr_sched_lowered(normal);
+  if (mr_sched_get(0, &now) == 0 && !mr_sched_equal(&now, &lowered))
+    return;
+  if (mr_sched_set(0, normal) < 0) /* the right was taken away meanwhile */
+    run_instead(policy, policy->channel != NULL ? MARU_WAIT_COOP : MARU_WAIT_YIELD, CANNOT_RESTORE);
+}
+
+static int lowered(struct wait *w) {
+  struct mr_sched normal;
+  if (w->policy->channel != NULL) /* the kernel might tell of a boost */
+    normal = mr_channel_normal(w->policy->channel);
+  else if (mr_sched_get(0, &normal) < 0)
+    return give_way_until(w);
+  struct mr_sched low = mr_sched_lowered(&normal);
+  if (mr_sched_set(0, &low) < 0)
+    return give_way_until(w);
+  mr_channel_show(w->channel, MARU_CHANNEL_LOWERED);
+  int rc = look_lowered(w);
+  restore(w->policy, &normal);
+  mr_channel_show(w->channel, MARU_CHANNEL_AWAKE);
+  return rc == FORSAKEN ? coop(w) : rc;
+}
+
+/* ---- by the scheduler ---------------------------------------------------- */
+
+static int gang(struct wait *w) {
+  struct maru_wait_table *table = mr_table_of(w->channel);
+  for (;;) {
+    int64_t now = now_in(w);
+    if (now >= w->deadline_ns)
+      return look(w) ? 0 : -ETIMEDOUT;
+    if (!slots_on(table))
+      return coop(w);
+    /* Relaxed, as in slots_on; the job is fixed. */
+    uint32_t slot = atomic_load_explicit(&table->slot_job, memory_order_relaxed);
+    uint32_t job = atomic_load_explicit(&w->channel->job, memory_order_relaxed);
+    if (slot == job + 1) {
+      mr_channel_show(w->channel, MARU_CHANNEL_AWAKE);
+      if (spin(w, earlier(now + GANG_SPIN_NS, w->deadline_ns)))
+        return 0;
+      continue;
+    }
+    int rc = block_until(w, earlier(now + GANG_SLICE_NS, w->deadline_ns));
+    if (rc != -ETIMEDOUT)
+      return rc;
+  }
+}
+
+/* A thread with short time slices is due soon after it wakes: the arrival of the
+ * message schedules its receiver.  A raise of the daemon's takes the slice away: asked
+ * for in each wait while there is a daemon, or after a refusal. */
+static int due_at_once(struct wait *w) {
+  struct maru_channel *channel = w->policy->channel;
+  bool daemon = channel != NULL && mr_daemon_fresh(mr_table_of(channel), now_in(w));
+  if (daemon || w->policy->learned != DCS_TIME_SLICE) {
+    bool granted = mr_sched_short_slice(DCS_TIME_SLICE) == 0; /* else: as BLOCK */
+    w->policy->learned = granted && !daemon ? DCS_TIME_SLICE : 0;
+  }
+  return block(w);
+}
+
+/* ---- adaptive ------------------------------------------------------------ */
 
 /* ADAPTIVE keeps one number.  From LEAST_SPIN_NS upwards it is the budget.
  * Below, spinning has not been paying, and it counts the waits until one
  * probes with the whole budget again. */
-static uint32_t adaptive_budget(struct maru_wait_policy *policy) {
+static uint32_t adaptive_budget(struct maru_wait_policy *policy, uint32_t base) {
   if (policy->learned > 0 && policy->learned < LEAST_SPIN_NS) {
     policy->learned--;
     return 0;
   }
-  if (policy->learned == 0 || policy->learned > policy->spin_ns)
-    policy->learned = policy->spin_ns;
-  return policy->learned;
+  if (policy->learned == 0)
+    policy->learned = base;
+  return earlier(policy->learned, (int64_t)LEARNED_MOST * base);
 }
 
-static void adaptive_learn(struct maru_wait_policy *policy, bool paid) {
-  uint32_t learned = policy->learned;
+/* Longer while messages keep arriving in time, shorter while they do not. */
+static void adaptive_learn(struct maru_wait_policy *policy, uint32_t base, uint32_t budget,
+                           bool paid) {
   if (paid)
-    policy->learned = learned < policy->spin_ns / 2 ? 2 * learned : policy->spin_ns;
+    policy->learned = earlier(2 * (int64_t)budget, (int64_t)LEARNED_MOST * base);
   else
-    policy->learned = learned / 2 < LEAST_SPIN_NS ? WAITS_TO_PROBE : learned / 2;
+    policy->learned = budget / 2 < LEAST_SPIN_NS ? WAITS_TO_PROBE : budget / 2;
 }
 
-static uint32_t spin_budget(struct maru_wait_policy *policy) {
-  if (!policy->spare || policy->kind == MARU_WAIT_BLOCK)
-    return 0;
-  return policy->kind == MARU_WAIT_SPIN_BLOCK ? policy->spin_ns : adaptive_budget(policy);
-}
-
-static int spin_then_block(_Atomic uint32_t *word, const struct condition *c,
-                           struct maru_wait_policy *policy, int64_t deadline_ns) {
-  uint32_t budget = spin_budget(policy);
+static int adaptive(struct wait *w) {
+  uint32_t base = spin_before(w);
+  uint32_t budget = w->policy->spare ? adaptive_budget(w->policy, base) : 0;
   if (budget > 0) {
-    int64_t end = maru_now_ns() + budget;
-    bool paid = spin(word, c, end < deadline_ns ? end : deadline_ns);
+    int64_t end = now_in(w) + budget;
+    bool paid = spin(w, earlier(end, w->deadline_ns));
     /* A budget that a deadline cut short says nothing. */
-    if (policy->kind == MARU_WAIT_ADAPTIVE && (paid || end <= deadline_ns))
-      adaptive_learn(policy, paid);
+    if (paid || end <= w->deadline_ns)
+      adaptive_learn(w->policy, base, budget, paid);
     if (paid)
       return 0;
   }
-  return block(word, c, deadline_ns);
+  return w->channel != NULL ? coop(w) : block(w);
 }
 
-static int wait_for(_Atomic uint32_t *word, const struct condition *c,
+/* ---- all ----------------------------------------------------------------- */
+
+static int wait_by(struct wait *w) {
+  uint32_t kind = w->policy->runs;
+  if (kind == MARU_WAIT_SPIN)
+    return spin(w, w->deadline_ns) ? 0 : -ETIMEDOUT;
+  if (kind == MARU_WAIT_BLOCK)
+    return block(w);
+  if (kind == MARU_WAIT_ADAPTIVE)
+    return adaptive(w);
+  if (kind == MARU_WAIT_DCS)
+    return due_at_once(w);
+  if (kind == MARU_WAIT_GANG && w->channel != NULL)
+    return gang(w);
+  if (spin_first(w, spin_before(w)))
+    return 0;
+  switch (kind) {
+  case MARU_WAIT_YIELD:
+    return give_way_until(w);
+  case MARU_WAIT_SLEEP_POLL:
+    return sleep_poll(w);
+  case MARU_WAIT_SPIN_LOWER:
+  case MARU_WAIT_LOWER_YIELD:
+    return lowered(w);
+  default: /* COOP or GANG with another word than its channel's: as SPIN_BLOCK */
+    return kind != MARU_WAIT_SPIN_BLOCK && w->channel != NULL ? coop(w) : block(w);
+  }
+}
+
+static int wait_for(_Atomic uint32_t *word, const struct mr_condition *c,
                     struct maru_wait_policy *policy, int64_t deadline_ns) {
-  int rc = check_kind(policy->kind);
-  if (rc < 0)
-    return rc;
+  if (policy->kind >= MARU_WAIT_KINDS || policy->runs >= MARU_WAIT_KINDS)
+    return -EINVAL;
   if ((c->mask & MARU_WAIT_ARMED) || (c->value & ~c->mask))
     return -EINVAL;
-  if (look(word, c))
+  struct wait w = {.word = word, .c = *c, .policy = policy, .deadline_ns = deadline_ns};
+  if (policy->channel != NULL && mr_channel_boosted(policy->channel))
+    (void)now_in(&w);
+  if (look_at(word, c))
     return 0;
-  if (policy->kind == MARU_WAIT_SPIN)
-    return spin(word, c, deadline_ns) ? 0 : -ETIMEDOUT;
-  return spin_then_block(word, c, policy, deadline_ns);
+  if (policy->channel == NULL || word != &policy->channel->word)
+    return wait_by(&w);
+  w.channel = policy->channel;
+  mr_channel_begin(w.channel, c, now_in(&w));
+  int rc = wait_by(&w);
+  mr_channel_show(w.channel, MARU_CHANNEL_IDLE);
+  return rc;
 }
 
 int maru_wait(_Atomic uint32_t *word, uint32_t want, uint32_t mask, struct maru_wait_policy *policy,
               int64_t deadline_ns) {
-  struct condition c = {.value = want, .mask = mask, .until_equal = true};
+  struct mr_condition c = {.value = want, .mask = mask, .until_equal = true};
   return wait_for(word, &c, policy, deadline_ns);
 }
 
 int maru_wait_while(_Atomic uint32_t *word, uint32_t seen, uint32_t mask,
                     struct maru_wait_policy *policy, int64_t deadline_ns) {
-  struct condition c = {.value = seen, .mask = mask, .until_equal = false};
+  struct mr_condition c = {.value = seen, .mask = mask, .until_equal = false};
   return wait_for(word, &c, policy, deadline_ns);
 }
 

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <maru/board.h>
 #include <maru/topology.h>
 #include <maru/wait.h>
 #include <pthread.h>
@@ -102,6 +103,24 @@ int maru_probe_topology(struct maru_probe_topology *seen) {
   };
   maru_topology_free(&topology);
   return 0;
+}
+
+int maru_probe_policy(int kind, const char **why) {
+  struct maru_board board;
+  struct maru_channel *channel;
+  struct maru_wait_policy policy;
+  int error = maru_board_create(&board, sizeof(struct maru_wait_table));
+  if (error < 0)
+    return error;
+  error = maru_channel_register(&board, 0, 0, &channel);
+  if (error == 0)
+    error = maru_wait_policy_init(&policy, (enum maru_wait_kind)kind);
+  if (error == 0)
+    error = maru_channel_attach(channel, &policy);
+  if (error == 0)
+    error = (int)maru_wait_runs_as(&policy, why);
+  maru_board_close(&board);
+  return error;
 }
 
 /* ---- hand-over --------------------------------------------------------- */

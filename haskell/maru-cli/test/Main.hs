@@ -8,6 +8,7 @@ import Data.Either (fromLeft)
 import Data.List (isInfixOf)
 import qualified Data.Map.Strict as Map
 import Maru.Cli.Bench
+import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
 import Maru.Cli.Main (commandLineOf)
@@ -17,7 +18,7 @@ import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
 import Maru.Cli.Room.Example (exampleRoom)
 import Maru.Cli.Room.Map.Gc (parseStatistics)
-import Maru.Cli.Room.Wait (decidePolicy)
+import Maru.Cli.Room.Wait (decidePolicy, judgePolicies)
 import Maru.Cli.Rooms (rooms)
 import Maru.Cli.Run
 import Maru.Cli.RunSection
@@ -93,8 +94,15 @@ plans =
       testCase "wait policies" $ do
         decidePolicy known Nothing @?= Right mempty
         fmap partEnvironment (decidePolicy known (Just "spin")) @?= Right [("MARU_WAIT", "spin")]
-        decidePolicy known (Just "gang") @?= Left (Unavailable "this build does not have the wait policy 'gang'; it has spin")
-        decidePolicy known (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang"),
+        decidePolicy known (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
+        judgePolicies [("spin", Right Nothing)] @?= Finding Good "spin" ""
+        judgePolicies [("spin", Right Nothing), ("gang", Right (Just ("coop", "no slots")))]
+          @?= Finding Good "spin; gang runs as coop: no slots" "",
+      testCase "the daemon's options" $ do
+        map periodOf ["auto", "20ms", "250us"] @?= [Right 0, Right 20000, Right 250]
+        mapM_ (\t -> assertBool t (either (const True) (const False) (periodOf t))) ["", "ms", "5", "99us", "51ms", "5s", "99999999999ms"]
+        boostArguments (BoostOptions 20000 "pb" (Just "nice") 50 (Just 0.5) ["/b"] True True)
+          @?= words "--policy pb --period-us 20000 --cap 50 --boost nice --for-ms 500 --board /b --dry-run --json",
       testCase "profiles stand before the command" $
         map
           splitProfiles
@@ -103,7 +111,7 @@ plans =
     ]
   where
     part environment preload = Right (Part environment preload [])
-    known = [("spin", True), ("gang", False)]
+    known = ["spin", "gang"]
 
 supervisors :: TestTree
 supervisors =

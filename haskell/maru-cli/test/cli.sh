@@ -20,7 +20,7 @@ fail() {
 mkdir -p "$MARU_LIBEXEC"
 native=$package/native
 cc -std=gnu11 -I"$native/include" -I"$native/base" -o "$MARU_LIBEXEC/maru-supervise" \
-  "$native"/run/*.c "$native/board/board.c" "$native/base/shared.c" || exit 1
+  "$native"/run/*.c "$native/board/board.c" "$native/base/shared.c" "$native/base/task.c" || exit 1
 
 # status EXPECTED MESSAGE-PART COMMAND...: the exit status; a failure is one line
 # that begins with "maru: " and holds the part ("" if no line is expected).
@@ -54,11 +54,17 @@ status 64 "frobnicate" maru frobnicate
 status 64 "--frobnicate" maru doctor --frobnicate
 status 64 "report-run" maru report-run
 
+# ---- boost
+status 64 "no period" maru boost --period 1s
+status 64 "none of auto, wake, restore, pb" maru boost --policy fast
+status 69 "maru-boost" maru boost --for 1
+
 # ---- run: statuses
 status 64 "needs a command" maru run
-status 64 "known: adaptive, spin, yield, block" maru run --wait wrong -- true
-status 125 "--best-effort" maru run --wait gang -- true
-status 0 "" maru run --wait gang --best-effort -- true
+status 64 "known: adaptive, spin, yield, block, spin-block, spin-lower, lower-yield, sleep-poll, coop, gang, dcs" maru run --wait wrong -- true
+for policy in adaptive spin yield block spin-block spin-lower lower-yield sleep-poll coop gang dcs; do
+  status 0 "" maru run --wait "$policy" -- true
+done
 status 127 "'no-such-command'" maru run -- no-such-command
 status 126 "cannot execute" maru run -- /
 status 7 "" maru run -- sh -c 'exit 7'

@@ -131,8 +131,8 @@ struct maru_hold {
 struct maru_lock;
 
 /* Makes a lock with 64-byte alignment on the heap.  Reads the topology (some 100 us)
- * where the kind needs it.  -EINVAL: bad options or MARU_TOPOLOGY; -ENOTSUP: a way
- * to wait that is not in the list above; -ENOMEM. */
+ * where the kind needs it.  A word of a lock is no channel: ways to wait that need one
+ * are replaced (maru_wait_runs_as).  -EINVAL: bad options or MARU_TOPOLOGY; -ENOMEM. */
 int maru_lock_create(struct maru_lock **lock, const struct maru_lock_options *options);
 /* No other call on the lock may be under way, a release neither. */
 void maru_lock_destroy(struct maru_lock *lock);

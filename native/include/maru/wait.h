@@ -5,9 +5,15 @@
  * sets it before it sleeps, so that a notifier makes a system call only when
  * somebody sleeps.  The owner of the word keeps its own value in bits 1..31.
  *
+ * A *channel* is a word that lies on the board of a run, in a line that also
+ * says who waits for what since when.  Other waiters and `maru boost` see it
+ * there: they can wake its waiter without any help of the sender.
+ *
  * Thread-safety: every function may be called from any thread of any process
- * that maps the word.  Signal-safety: all are async-signal-safe.
- * Failure: negative errno.  No function allocates memory.
+ * that maps the word.  Signal-safety: the waits and notifications, maru_now_ns and
+ * the names are async-signal-safe; a handler must not leave a wait by longjmp
+ * (the thread might be lowered).  What starts a thread, and so is not, says so.
+ * Failure: negative errno.
  */
 #ifndef MARU_WAIT_H
 #define MARU_WAIT_H
@@ -35,38 +41,58 @@ extern "C" {
  * word; otherwise wait in slices and look. */
 #define MARU_WAIT_FOREVER INT64_MAX
 
-/* The list is the same in the C API, on the board and on every command line.
- * Kinds that this build does not implement fail with -ENOTSUP. */
+/* The list is the same in the C API, on the board and on every command line. */
 enum maru_wait_kind {
-  MARU_WAIT_ADAPTIVE = 0, /* spin while that has been paying, then sleep */
+  MARU_WAIT_ADAPTIVE = 0, /* spin while that has been paying, then COOP or sleep */
   MARU_WAIT_SPIN,         /* burn the core until the deadline */
-  MARU_WAIT_YIELD,
-  MARU_WAIT_BLOCK,      /* sleep at once */
-  MARU_WAIT_SPIN_BLOCK, /* spin for spin_ns, then sleep */
-  MARU_WAIT_SPIN_LOWER,
-  MARU_WAIT_LOWER_YIELD,
-  MARU_WAIT_SLEEP_POLL,
-  MARU_WAIT_COOP,
-  MARU_WAIT_GANG,
-  MARU_WAIT_DCS,
+  MARU_WAIT_YIELD,        /* spin for spin_ns, then give way between two looks */
+  MARU_WAIT_BLOCK,        /* sleep at once; the notifier wakes */
+  MARU_WAIT_SPIN_BLOCK,   /* spin for spin_ns, then sleep */
+  MARU_WAIT_SPIN_LOWER,   /* spin for spin_ns, lower the own priority, spin on */
+  MARU_WAIT_LOWER_YIELD,  /* the same, giving way between two looks */
+  MARU_WAIT_SLEEP_POLL,   /* spin for spin_ns, then look every 50 us */
+  MARU_WAIT_COOP,         /* spin for spin_ns, then sleep unknown to the notifier: who
+                             waits next looks for us; one waiter a CPU stays awake
+                             while there are messages for anybody */
+  MARU_WAIT_GANG,         /* spin in the own job's time slot of `maru boost`, else sleep */
+  MARU_WAIT_DCS,          /* sleep at once, due at once when the message arrives: the
+                             thread asks for short time slices and keeps them */
   MARU_WAIT_KINDS
 };
 
+struct maru_board;
+struct maru_channel;
+
 /* How one waiting thread waits.  Owned by the caller, one per waiting thread:
  * the adaptive policy learns in it, so it must not be shared.
- * Initialise with maru_wait_policy_init. */
+ * Initialise with maru_wait_policy_init; then `spin_ns` and `spare` may be changed. */
 struct maru_wait_policy {
-  uint32_t kind;    /* enum maru_wait_kind */
-  uint32_t spin_ns; /* budget of SPIN_BLOCK, upper bound of ADAPTIVE */
-  uint32_t learned; /* ADAPTIVE: current budget in ns; private */
-  uint32_t spare;   /* 1: another core is there to change the word while we spin */
+  uint32_t kind;                /* enum maru_wait_kind */
+  uint32_t spin_ns;             /* spinning before anything else, on the way to COOP 2.5 us
+                       at most; ADAPTIVE: 0 to 4 times that */
+  uint32_t learned;             /* ADAPTIVE: current budget in ns; private */
+  uint32_t spare;               /* 1: another core is there to change the word while we spin */
+  struct maru_channel *channel; /* of maru_channel_attach, or NULL; private */
+  uint32_t runs;                /* the kind that really runs; private */
+  uint32_t why;                 /* private: see maru_wait_runs_as */
 };
 
 /* Sets *policy to `kind` with defaults for this machine: spin_ns 20 000 (about
- * twice a measured hand-over between cores), no spinning at all when only one
- * CPU is allowed to this process.  0, or -EINVAL for an unknown kind,
- * -ENOTSUP for one that this build lacks. */
+ * twice a hand-over between cores; maru_channel_attach measures), no spinning at
+ * all when only one CPU is allowed to this process.  0, or -EINVAL for an unknown
+ * kind.  SPIN_LOWER and LOWER_YIELD: starts and joins a thread that tries whether
+ * a lowered thread could come back. */
 int maru_wait_policy_init(struct maru_wait_policy *policy, enum maru_wait_kind kind);
+
+/* The kind that really runs, and why it is not the one asked for (*why, "" if it
+ * is; static text, `why` may be NULL):
+ *   SPIN_LOWER, LOWER_YIELD   where a lowered thread could not come back by itself
+ *                             (unprivileged Linux): COOP on a channel, else YIELD
+ *   COOP                      for a word that is no channel: SPIN_BLOCK
+ *   GANG                      the same; without time slots of `maru boost`: COOP
+ *   what sleeps on a doorbell, on a channel whose sender rings none: COOP (DCS,
+ *                             BLOCK and SPIN_BLOCK; this is no loss of wake-ups) */
+enum maru_wait_kind maru_wait_runs_as(const struct maru_wait_policy *policy, const char **why);
 
 /* "spin-block" and so on; NULL for an unknown kind. */
 const char *maru_wait_kind_name(enum maru_wait_kind kind);
@@ -79,10 +105,11 @@ int64_t maru_now_ns(void);
 /* Returns once (*word & mask) == want.  `mask` must not hold MARU_WAIT_ARMED.
  * 0: the word has (had) that value, and what its writer did before is visible
  * (acquire).  -ETIMEDOUT: the absolute deadline has passed.  -EINTR: a signal
- * handler ran while it slept; nothing was lost, call again.  -EINVAL: bad policy,
- * or bits of `want` outside of `mask`.  -ENOTSUP: policy not in this build.
+ * handler ran while it slept; nothing was lost, call again (a policy that stays awake,
+ * or sleeps shortly, may not notice).  -EINVAL: bad policy,
+ * or bits of `want` outside of `mask`.
  * A notifier killed between its change and its wake delays a sleeper by at most
- * 50 ms. */
+ * 50 ms.  When it returns, the thread's priority is what it was. */
 int maru_wait(MARU_ATOMIC(uint32_t) * word, uint32_t want, uint32_t mask,
               struct maru_wait_policy *policy, int64_t deadline_ns);
 
@@ -98,6 +125,100 @@ void maru_notify(MARU_ATOMIC(uint32_t) * word);
 /* Stores `value` (bit 0 clear) with release order and wakes every sleeper.
  * Touches the word once: a waiter may free it as soon as it returns. */
 void maru_notify_store(MARU_ATOMIC(uint32_t) * word, uint32_t value);
+
+/* ---- channels: words on the board ---------------------------------------- */
+
+#define MARU_WAIT_SECTION "wait"
+#define MARU_WAIT_VERSION 1u
+#define MARU_WAIT_CHANNELS 1024u
+#define MARU_WAIT_CPUS 256u
+/* A daemon that has not said for so long that it lives is taken for dead. */
+#define MARU_WAIT_STALE_NS INT64_C(100000000)
+
+/* What the waiter of a channel is doing. */
+enum maru_channel_state {
+  MARU_CHANNEL_IDLE = 0, /* nobody waits */
+  MARU_CHANNEL_AWAKE,    /* it spins or gives way */
+  MARU_CHANNEL_ASLEEP,   /* in the kernel; FUTEX_WAKE of the word wakes it */
+  MARU_CHANNEL_LOWERED   /* awake with lowered priority */
+};
+
+enum maru_channel_flags {
+  /* The sender only stores (maru_channel_post): nothing ever wakes the waiter but
+   * other waiters and the daemon. */
+  MARU_CHANNEL_SILENT = 1u
+};
+
+/* One cache line.  Written by the waiter but for `word` (the sender) and
+ * `boosted` (the daemon).  A reader that is privileged trusts none of it. */
+struct maru_channel {
+  MARU_ATOMIC(uint32_t) word;  /* as everywhere: bit 0 is the doorbell */
+  MARU_ATOMIC(uint32_t) state; /* enum maru_channel_state; stored last, with release order */
+  MARU_ATOMIC(uint32_t) want;
+  MARU_ATOMIC(uint32_t) mask;
+  MARU_ATOMIC(uint32_t) until_equal; /* 1: waits for (word & mask) == want, 0: for != */
+  MARU_ATOMIC(uint32_t) taken;       /* 1 from register to release */
+  MARU_ATOMIC(uint32_t) flags;
+  MARU_ATOMIC(uint32_t) job;
+  MARU_ATOMIC(int64_t) since_ns; /* of this wait; maru_now_ns */
+  MARU_ATOMIC(uint64_t) start;   /* of the waiting thread: /proc/TID/stat field 22 */
+  MARU_ATOMIC(int32_t) tid;      /* the waiting thread; 0: nobody attached */
+  MARU_ATOMIC(uint32_t) normal;  /* its own place in the scheduler, packed; private */
+  MARU_ATOMIC(uint32_t) boosted; /* 1 while the daemon holds it boosted */
+  MARU_ATOMIC(uint32_t) cpu;     /* where this wait began */
+};
+
+/* The board's section. */
+struct maru_wait_table {
+  MARU_ATOMIC(uint32_t) used; /* lines below were taken at least once */
+  /* Measured by the first who attached (10 us if it could not); 0: not yet. */
+  MARU_ATOMIC(uint32_t) handover_ns;
+  MARU_ATOMIC(int64_t) heartbeat_ns; /* the daemon's last tick; 0: there was none */
+  MARU_ATOMIC(uint32_t) slot_job;    /* + 1; of the time slot that is on; 0: no slots */
+  char apart[44];
+  MARU_ATOMIC(uint32_t) awake[MARU_WAIT_CPUS]; /* COOP: when one last looked there; private */
+  struct maru_channel channels[MARU_WAIT_CHANNELS];
+};
+
+/* Takes a line on the board, which must stay open as long as the channel is used;
+ * adds the section if it is not there.  `job`: processes that wait for each other
+ * have the same.  The word begins as 0.  Other processes reach the channel by its
+ * number.  -ENOSPC: all are taken, or maru_board_add's errors. */
+int maru_channel_register(struct maru_board *board, uint32_t job, uint32_t flags,
+                          struct maru_channel **channel);
+/* Gives the line back; nobody may use it any more. */
+void maru_channel_release(struct maru_channel *channel);
+
+/* The section of a board; -ENOENT where no channel was registered yet. */
+int maru_wait_table_of(const struct maru_board *board, struct maru_wait_table **table);
+
+/* From now on the calling thread is the one that waits for the channel's word with
+ * `policy`, until it attaches the policy to NULL.  Decides anew what runs; sets
+ * spin_ns to twice the hand-over between two threads, which the first to come
+ * measures (maru_wait_measure_handover).  Attach again after a change of the
+ * thread's priority or affinity.  Not a signal handler's business.
+ * -EPROTO: the channel lies on no board's section. */
+int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *policy);
+
+/* How often the word was stepped, modulo 2^31 (acquire). */
+uint32_t maru_channel_count(const struct maru_channel *channel);
+
+/* The step of maru_notify without its wake: for senders that never make a system
+ * call.  Only for channels with MARU_CHANNEL_SILENT. */
+void maru_channel_post(struct maru_channel *channel);
+
+/* Whether somebody waits there for what already happened.  A guess: both may
+ * change meanwhile. */
+int maru_channel_pending(const struct maru_channel *channel);
+
+/* Wakes the sleepers of pending channels, but not `own` (may be NULL).  How many. */
+int maru_wait_wake_pending(struct maru_wait_table *table, const struct maru_channel *own);
+
+/* Nanoseconds from a futex wake to the wakened thread's return, between two threads
+ * of this process, on two CPUs if it may use two; median of 64 wakes that found the
+ * other asleep.  1 to 12 ms; on a busy machine it ends after 20 ms and what the scheduler
+ * adds, with 8 wakes at least.  Negative errno, -ETIMEDOUT when there were fewer. */
+int64_t maru_wait_measure_handover(void);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,7 @@ where
 import Data.Version (showVersion)
 import GHC.IO.Encoding (mkTextEncoding, setFileSystemEncoding, setLocaleEncoding)
 import Maru.Cli.Bench (benchCommand)
+import Maru.Cli.Boost (boostCommand)
 import Maru.Cli.Doctor (doctorCommand)
 import Maru.Cli.Exit
 import Maru.Cli.Launch (launchCommand)
@@ -69,6 +70,7 @@ commandLineOf rooms =
             <> similarCommand
             <> runCommand rooms
             <> launchCommand
+            <> boostCommand
             <> topCommand rooms
             <> doctorCommand rooms
             <> simCommand rooms

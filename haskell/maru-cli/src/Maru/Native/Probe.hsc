@@ -11,6 +11,7 @@ module Maru.Native.Probe
     Topology (..),
     probeTopology,
     waitPolicies,
+    probePolicy,
     handover,
   )
 where
@@ -20,10 +21,10 @@ import Data.Word (Word64)
 import Foreign.C.Error (Errno (..), errnoToIOError)
 import Foreign.C.String (CString, peekCString, withCString)
 import Foreign.C.Types (CInt (..), CUInt (..))
-import Foreign.Marshal.Alloc (allocaBytes)
+import Foreign.Marshal.Alloc (alloca, allocaBytes)
 import Foreign.Marshal.Array (allocaArray, peekArray)
 import Foreign.Ptr (Ptr, nullPtr)
-import Foreign.Storable (peekByteOff)
+import Foreign.Storable (peek, peekByteOff)
 import GHC.IO.Exception (IOException (..))
 import System.Posix.Types (Fd (..))
 
@@ -52,7 +53,8 @@ foreign import ccall safe "maru_probe_handover"
 
 foreign import ccall unsafe "maru_wait_kind_name" c_kindName :: CUInt -> IO CString
 
-foreign import ccall unsafe "maru_wait_policy_init" c_policyInit :: Ptr () -> CUInt -> IO CInt
+-- Starts a thread: safe.
+foreign import ccall safe "maru_probe_policy" c_policy :: CInt -> Ptr CString -> IO CInt
 
 answer :: CInt -> Answer Int
 answer status
@@ -125,17 +127,25 @@ probeTopology =
     int = fromIntegral :: Word64 -> Int
     flag = (/= 0) :: Word64 -> Bool
 
--- | Every waiting policy's name, and whether this build has it. The position
--- in the list is the policy's number.
-waitPolicies :: IO [(String, Bool)]
-waitPolicies = mapM policy [0 .. #{const MARU_WAIT_KINDS} - 1]
-  where
-    policy kind = (,) <$> nameOf kind <*> available kind
-    nameOf kind = do
-      name <- c_kindName kind
-      if name == nullPtr then pure (show kind) else peekCString name
-    available kind =
-      allocaBytes #{size struct maru_wait_policy} $ \p -> (>= 0) <$> c_policyInit p kind
+-- | Every waiting policy's name; the position in the list is its number.
+waitPolicies :: IO [String]
+waitPolicies = mapM policyName [0 .. #{const MARU_WAIT_KINDS} - 1]
+
+policyName :: CUInt -> IO String
+policyName kind = do
+  name <- c_kindName kind
+  if name == nullPtr then pure (show kind) else peekCString name
+
+-- | Whether the policy of that number runs as asked on a channel here:
+-- 'Nothing', or what runs instead and why.
+probePolicy :: Int -> IO (Answer (Maybe (String, String)))
+probePolicy kind = alloca $ \why -> do
+  status <- c_policy (fromIntegral kind) why
+  case answer status of
+    Left refusal -> pure (Left refusal)
+    Right runs
+      | runs == kind -> pure (Right Nothing)
+      | otherwise -> fmap (Right . Just) ((,) <$> policyName (fromIntegral runs) <*> (peek why >>= peekCString))
 
 -- | Nanoseconds from the change of a word to the return of a wait for it, under
 -- the policy of that number, the change coming so many nanoseconds after the

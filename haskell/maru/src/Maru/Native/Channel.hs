@@ -53,11 +53,13 @@ import Control.Exception (throwIO)
 import Control.Monad (void)
 import Data.Foldable (fold)
 import Data.Int (Int64)
+import Data.List (intercalate)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (FinalizerPtr, ForeignPtr, Ptr, alloca, allocaBytes, mallocForeignPtrBytes, newForeignPtr, peek, peekByteOff, poke, pokeByteOff, withForeignPtr)
 import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eINTR, eNOSPC, ePIPE, eTIMEDOUT, errnoToIOError, withCString)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (BadOptions (..), Unavailable (..))
+import Maru.Wait (policyName)
 import System.Environment (lookupEnv)
 
 data CPolicy
@@ -75,16 +77,16 @@ foreign import ccall unsafe "maru_now_ns"
   nowNs :: IO Int64
 
 -- | The policy that @MARU_WAIT@ names, else the adaptive one. Throws
--- 'BadOptions' for a name that does not exist or that this build lacks.
+-- 'BadOptions' for a name that does not exist.
 newWaitPolicy :: IO WaitPolicy
 newWaitPolicy = do
-  policy <- mallocForeignPtrBytes 16
+  policy <- mallocForeignPtrBytes 32 -- wait.c asserts the size
   asked <- lookupEnv "MARU_WAIT"
   kind <- maybe (pure 0) (`withCString` c_kindOf) asked
   r <- if kind < 0 then pure kind else withForeignPtr policy (`c_policyInit` kind)
   if r == 0 then pure (WaitPolicy policy) else throwIO (BadOptions (unknown asked))
   where
-    unknown asked = "MARU_WAIT is " <> show (fold asked) <> ", which this build does not have; see `maru run --help`"
+    unknown asked = "MARU_WAIT is " <> show (fold asked) <> ", which is no wait policy; known: " <> intercalate ", " (map policyName [minBound .. maxBound])
 
 -- Log ------------------------------------------------------------------------
 

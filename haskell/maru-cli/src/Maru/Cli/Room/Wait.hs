@@ -4,6 +4,7 @@
 module Maru.Cli.Room.Wait
   ( waitRoom,
     decidePolicy,
+    judgePolicies,
   )
 where
 
@@ -11,6 +12,7 @@ import Data.Aeson (object, (.=))
 import Data.List (intercalate)
 import Data.List.NonEmpty (NonEmpty, nonEmpty)
 import qualified Data.List.NonEmpty as NonEmpty
+import Maru.Cli.Bench.Boost (boostExperiments)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -24,7 +26,7 @@ waitRoom =
   (room "wait" "time slices of those who wait")
     { roomRun = Just (RunPlug policyFlag waitPolicies decidePolicy),
       roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
-      roomExperiments = [handoverExperiment]
+      roomExperiments = handoverExperiment : boostExperiments
     }
 
 -- ---- run ----------------------------------------------------------------
@@ -32,19 +34,16 @@ waitRoom =
 policyFlag :: Parser (Maybe String)
 policyFlag =
   optional . strOption $
-    long "wait" <> metavar "POLICY" <> help "How maru's parts wait: adaptive, spin, block, ..."
-      <> completer (listIOCompleter (map fst . filter snd <$> waitPolicies))
+    long "wait" <> metavar "POLICY" <> help "How maru's parts wait: adaptive, spin, block, coop, ..."
+      <> completer (listIOCompleter waitPolicies)
 
--- | From the policies and whether this build has them.
-decidePolicy :: [(String, Bool)] -> Maybe String -> Either Refusal Part
+-- | From the names of the policies. What cannot run here is replaced by the
+-- library, which says so; see @maru doctor@.
+decidePolicy :: [String] -> Maybe String -> Either Refusal Part
 decidePolicy _ Nothing = Right mempty
-decidePolicy known (Just name) = case lookup name known of
-  Just True ->
-    Right mempty {partEnvironment = [("MARU_WAIT", name)], partExplain = ["maru's parts in the command wait by '" ++ name ++ "'"]}
-  Just False -> Left (Unavailable ("this build does not have the wait policy '" ++ name ++ "'; it has " ++ names (filter snd known)))
-  Nothing -> Left (Misused ("unknown wait policy '" ++ name ++ "'; known: " ++ names known))
-  where
-    names = intercalate ", " . map fst
+decidePolicy known (Just name)
+  | name `elem` known = Right mempty {partEnvironment = [("MARU_WAIT", name)], partExplain = ["maru's parts in the command wait by '" ++ name ++ "'"]}
+  | otherwise = Left (Misused ("unknown wait policy '" ++ name ++ "'; known: " ++ intercalate ", " known))
 
 -- ---- doctor -------------------------------------------------------------
 
@@ -54,13 +53,24 @@ futex = either bad (const (Finding Good "works" "")) <$> probeFutex
     bad why = Finding Bad why "a sandbox forbids futex(2); nothing can sleep without it"
 
 policies :: IO Finding
-policies = (\known -> Finding Good (intercalate ", " [n | (n, True) <- known]) "") <$> waitPolicies
+policies = do
+  known <- waitPolicies
+  answers <- mapM probePolicy [0 .. length known - 1]
+  pure (judgePolicies (zip known answers))
+
+-- | Which run as asked, which as another one, and why. Waiting works either way.
+judgePolicies :: [(String, Either String (Maybe (String, String)))] -> Finding
+judgePolicies answers = Finding (if null broken then Good else Bad) (intercalate "; " (asAsked : replaced ++ broken)) ""
+  where
+    asAsked = intercalate ", " [n | (n, Right Nothing) <- answers]
+    replaced = [n ++ " runs as " ++ other ++ ": " ++ why | (n, Right (Just (other, why))) <- answers]
+    broken = [n ++ " cannot be tried: " ++ why | (n, Left why) <- answers]
 
 -- | Quick: a tenth of a second or so.
 handOver :: IO Finding
 handOver = do
   known <- waitPolicies
-  measured <- handoversOf [(n, name) | (n, (name, True)) <- zip [0 ..] known, name `elem` ["spin", "block"]] 2000 200
+  measured <- handoversOf [(n, name) | (n, name) <- zip [0 ..] known, name `elem` ["spin", "block"]] 2000 200
   pure $ case measured of
     [] -> Finding Bad "no word ever changed" "report this as a defect"
     _ -> Finding Good (intercalate ", " [name ++ " " ++ nanoseconds (summaryMedian s) | (name, s) <- measured]) ""
@@ -90,15 +100,14 @@ handoverExperiment =
 runHandover :: Effort -> (String -> IO ()) -> IO Figures
 runHandover effort say = do
   known <- waitPolicies
-  let available = [(n, name) | (n, (name, True)) <- zip [0 ..] known]
-  measured <- concat <$> mapM (at available) pauses
-  pure (figures (map snd available) measured)
+  measured <- concat <$> mapM (at (zip [0 ..] known)) pauses
+  pure (figures known measured)
   where
     rounds = if effort == Quick then 100 else 2000
     pauses = [1000, 5000, 20000, 100000, 500000] :: [Int]
-    at available pause = do
+    at numbered pause = do
       say ("waits of " ++ nanoseconds (fromIntegral pause))
-      zip (repeat pause) <$> handoversOf available pause rounds
+      zip (repeat pause) <$> handoversOf numbered pause rounds
 
 figures :: [String] -> [(Int, (String, Summary))] -> Figures
 figures names measured =

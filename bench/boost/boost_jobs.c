@@ -1,0 +1,397 @@
+/* boost_jobs: jobs of two processes on two nodes that are two CPUs.  Prints JSON.
+ *
+ *     boost_jobs BOOST-PROGRAM NAME=VALUE...
+ *
+ *   wait=KIND       how the processes wait (default spin)
+ *   daemon=POLICY   what maru-boost does meanwhile (default: it does not run)
+ *   period=US       its period; 0: by itself
+ *   jobs=N          1 to 16 (4)
+ *   work=MS         computing per process (200)
+ *   compute=US      computing between two messages, +-10 % (2000)
+ *   latency=US      from sending to arrival (0: at once)
+ *   quantum=rr      SCHED_RR, 100 ms, as the published kernel's long quantum; fair: the default
+ *   silent=1        nobody rings: the sender only writes memory
+ *   hogs=N          processes on each CPU that only compute
+ *   limit=S         ended after that: "done" is false, the time is the limit (10)
+ *   seed=N          of order and jitter
+ *
+ * The loop of one process is the published one: send, receive, compute, again.  A
+ * latency is kept by one process a node, the network card: it stands above all others,
+ * sleeps until a message is due and delivers it.  The nodes are put out of phase: each
+ * starts its jobs in an order of its own.  This program outranks what it starts and
+ * ends all of it at the limit.
+ */
+#define _GNU_SOURCE
+#include "../../native/tests/check.h"
+
+#include <maru/board.h>
+#include <maru/wait.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define MOST_JOBS 16
+#define NODES 2
+#define IN_FLIGHT 4 /* messages of one direction; the loop allows two */
+#define BASE_PRIORITY 5
+#define CARD_PRIORITY 92
+#define WATCH_PRIORITY 95
+#define MS INT64_C(1000000)
+#define STAGGER_NS (5 * MS)
+
+struct link { /* to one process */
+  struct maru_channel *channel;
+  _Atomic uint64_t sent;
+  uint64_t delivered; /* the card's */
+  int64_t due_ns[IN_FLIGHT];
+};
+
+struct shared {
+  _Atomic uint32_t started;
+  _Atomic uint32_t over;
+  _Atomic uint32_t card_bell[NODES];
+  _Atomic int64_t ended_ns[MOST_JOBS][NODES];
+  _Atomic uint64_t hog_us[NODES];
+  struct link links[MOST_JOBS][NODES];
+};
+
+struct setting {
+  enum maru_wait_kind kind;
+  const char *daemon;
+  bool fair, silent;
+  long period, jobs, work, compute, latency, hogs, limit, seed;
+};
+
+struct place {
+  unsigned job, node;
+};
+
+static struct shared *shared;
+static struct maru_board board;
+static struct setting is = {
+    .jobs = 4, .work = 200, .compute = 2000, .limit = 10, .seed = 1, .kind = MARU_WAIT_SPIN};
+static double loops_per_us;
+static int cpus[NODES];
+
+/* ---- computing ----------------------------------------------------------- */
+
+static uint64_t turn(uint64_t loops) {
+  uint64_t x = 1;
+  for (uint64_t i = 0; i < loops; i++) {
+    x = x * UINT64_C(6364136223846793005) + 1;
+    __asm__ volatile("" : "+r"(x));
+  }
+  return x;
+}
+
+static void compute(double us) { (void)turn((uint64_t)(us * loops_per_us)); }
+
+/* The fastest of some: interruptions only slow it down. */
+static void calibrate(void) {
+  for (int i = 0; i < 20; i++) {
+    int64_t begin = maru_now_ns();
+    (void)turn(1000000);
+    double rate = 1e9 / (double)(maru_now_ns() - begin);
+    loops_per_us = rate > loops_per_us ? rate : loops_per_us;
+  }
+}
+
+/* ---- places -------------------------------------------------------------- */
+
+static void choose_cpus(void) {
+  cpu_set_t set;
+  int found = 0;
+  CHECK_EQUAL(sched_getaffinity(0, sizeof set, &set), 0);
+  for (int cpu = 0; cpu < CPU_SETSIZE && found < NODES; cpu++)
+    if (CPU_ISSET(cpu, &set))
+      cpus[found++] = cpu;
+  if (found < NODES)
+    skip("needs two CPUs");
+}
+
+static void pin(unsigned node) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpus[node], &set);
+  CHECK_EQUAL(sched_setaffinity(0, sizeof set, &set), 0);
+}
+
+static void rank(int policy, int priority) {
+  struct sched_param param = {.sched_priority = priority};
+  if (sched_setscheduler(0, policy, &param) < 0)
+    skip("needs the right to real-time priorities");
+}
+
+static void await_start(void) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  while (!atomic_load(&shared->started))
+    usleep(200);
+}
+
+/* ---- messages ------------------------------------------------------------ */
+
+static void arrive(struct link *link) {
+  if (is.silent)
+    maru_channel_post(link->channel);
+  else
+    maru_notify(&link->channel->word);
+}
+
+static void send_to(struct link *link, unsigned node) {
+  if (is.latency == 0) {
+    arrive(link);
+    return;
+  }
+  uint64_t sent = atomic_load_explicit(&link->sent, memory_order_relaxed);
+  link->due_ns[sent % IN_FLIGHT] = maru_now_ns() + is.latency * 1000;
+  /* Release: the card reads when it is due. */
+  atomic_store_explicit(&link->sent, sent + 1, memory_order_release);
+  maru_notify(&shared->card_bell[node]);
+}
+
+/* Delivers what is due on this node; when the next one is. */
+static int64_t deliver(unsigned node) {
+  int64_t next = INT64_MAX;
+  for (unsigned job = 0; job < is.jobs; job++) {
+    struct link *link = &shared->links[job][node];
+    uint64_t sent = atomic_load_explicit(&link->sent, memory_order_acquire);
+    while (link->delivered < sent) {
+      int64_t due = link->due_ns[link->delivered % IN_FLIGHT];
+      if (due > maru_now_ns()) {
+        next = due < next ? due : next;
+        break;
+      }
+      link->delivered++;
+      arrive(link);
+    }
+  }
+  return next;
+}
+
+static void card(void *argument) {
+  unsigned node = ((struct place *)argument)->node;
+  struct maru_wait_policy policy;
+  pin(node);
+  rank(SCHED_FIFO, CARD_PRIORITY);
+  prctl(PR_SET_TIMERSLACK, 1);
+  await_start();
+  CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_BLOCK), 0);
+  while (!atomic_load(&shared->over)) {
+    uint32_t seen = atomic_load(&shared->card_bell[node]) & ~MARU_WAIT_ARMED;
+    int64_t next = deliver(node), soon = maru_now_ns() + 20 * MS;
+    if (next == INT64_MAX) { /* nothing on its way: the next sender rings */
+      maru_wait_while(&shared->card_bell[node], seen, ~MARU_WAIT_ARMED, &policy, soon);
+      continue;
+    }
+    /* Whatever is sent meanwhile is due later. */
+    struct timespec at = {.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+  }
+}
+
+/* ---- the processes ------------------------------------------------------- */
+
+/* Where in its node's order a job starts. */
+static unsigned position(unsigned job, unsigned node) {
+  unsigned order[MOST_JOBS];
+  uint64_t seed = (uint64_t)is.seed * 2654435761u + node * 40503u + 1;
+  for (unsigned i = 0; i < is.jobs; i++)
+    order[i] = i;
+  for (unsigned i = (unsigned)is.jobs - 1; i > 0; i--) {
+    unsigned k = (unsigned)(next_random(&seed) % (i + 1)), was = order[i];
+    order[i] = order[k];
+    order[k] = was;
+  }
+  return order[job];
+}
+
+static void stagger(unsigned places) {
+  struct timespec pause = {.tv_nsec = 100000 + STAGGER_NS * places};
+  nanosleep(&pause, NULL);
+}
+
+static void process(void *argument) {
+  struct place me = *(struct place *)argument;
+  struct link *in = &shared->links[me.job][me.node], *out = &shared->links[me.job][1 - me.node];
+  struct maru_wait_policy policy;
+  pin(me.node);
+  prctl(PR_SET_TIMERSLACK, 1);
+  if (!is.fair)
+    rank(SCHED_RR, BASE_PRIORITY);
+  CHECK_EQUAL(maru_wait_policy_init(&policy, is.kind), 0);
+  policy.spare = 1; /* the other node is another CPU */
+  CHECK_EQUAL(maru_channel_attach(in->channel, &policy), 0);
+  await_start();
+  stagger(position(me.job, me.node));
+  uint64_t seed = (uint64_t)is.seed * 77 + me.job * 13 + me.node + 1;
+  for (long i = 1; i <= is.work * 1000 / is.compute; i++) {
+    send_to(out, 1 - me.node);
+    for (;;) {
+      uint32_t count = maru_channel_count(in->channel);
+      if (count >= i)
+        break;
+      int rc = maru_wait_while(&in->channel->word, count * MARU_WAIT_STEP, ~MARU_WAIT_ARMED,
+                               &policy, MARU_WAIT_FOREVER);
+      CHECK(rc == 0 || rc == -EINTR);
+    }
+    compute((double)is.compute * (0.9 + 0.2 * (double)(next_random(&seed) % 1000) / 1000));
+  }
+  atomic_store(&shared->ended_ns[me.job][me.node], maru_now_ns());
+}
+
+static void hog(void *argument) {
+  unsigned node = ((struct place *)argument)->node;
+  pin(node);
+  if (!is.fair)
+    rank(SCHED_RR, BASE_PRIORITY);
+  await_start();
+  for (;;) {
+    compute(100);
+    atomic_fetch_add(&shared->hog_us[node], 100);
+  }
+}
+
+static pid_t start_daemon(const char *program) {
+  char path[64], period[16], end[16];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), board.fd);
+  snprintf(period, sizeof period, "%ld", is.period);
+  snprintf(end, sizeof end, "%ld", is.limit * 2000);
+  fflush(NULL);
+  pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    execl(program, program, "--board", path, "--policy", is.daemon, "--period-us", period,
+          "--for-ms", end, "--cap", "100", NULL);
+    _exit(127);
+  }
+  return pid;
+}
+
+/* ---- all ----------------------------------------------------------------- */
+
+static long number(const char *value, long least, long most) {
+  char *end;
+  long n = strtol(value, &end, 10);
+  CHECK(end != value && *end == '\0' && n >= least && n <= most);
+  return n;
+}
+
+static void read_setting(char *text) {
+  char *value = strchr(text, '=');
+  CHECK(value != NULL);
+  *value++ = '\0';
+  struct {
+    const char *name;
+    long *number;
+    long least, most;
+  } numbers[] = {{"period", &is.period, 0, 50000},     {"jobs", &is.jobs, 1, MOST_JOBS},
+                 {"work", &is.work, 1, 10000},         {"compute", &is.compute, 1, 1000000},
+                 {"latency", &is.latency, 0, 1000000}, {"hogs", &is.hogs, 0, 4},
+                 {"limit", &is.limit, 1, 60},          {"seed", &is.seed, 1, 1000000}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (strcmp(text, numbers[i].name) == 0) {
+      *numbers[i].number = number(value, numbers[i].least, numbers[i].most);
+      return;
+    }
+  if (strcmp(text, "wait") == 0) {
+    CHECK(maru_wait_kind_of(value) >= 0);
+    is.kind = (enum maru_wait_kind)maru_wait_kind_of(value);
+  } else if (strcmp(text, "daemon") == 0)
+    is.daemon = value;
+  else if (strcmp(text, "quantum") == 0)
+    is.fair = strcmp(value, "fair") == 0;
+  else if (strcmp(text, "silent") == 0)
+    is.silent = number(value, 0, 1) == 1;
+  else
+    CHECK(!"a known name");
+}
+
+/* True when all ended by themselves before the limit. */
+static bool await_all(pid_t *pids, unsigned count, int64_t limit_ns) {
+  unsigned left = count;
+  while (left > 0 && maru_now_ns() < limit_ns) {
+    usleep(1000);
+    for (unsigned i = 0; i < count; i++) {
+      int status;
+      if (pids[i] == 0 || waitpid(pids[i], &status, WNOHANG) != pids[i])
+        continue;
+      if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        skip("a process may not take its place");
+      CHECK_EQUAL(status, 0);
+      pids[i] = 0;
+      left--;
+    }
+  }
+  return left == 0;
+}
+
+static void end_all(pid_t *pids, unsigned count) {
+  for (unsigned i = 0; i < count; i++)
+    if (pids[i] != 0) {
+      kill(pids[i], SIGKILL);
+      finish(pids[i]);
+    }
+}
+
+int main(int argc, char **argv) {
+  pid_t workers[MOST_JOBS * NODES], others[16], daemon = 0;
+  unsigned worker_count = 0, other_count = 0;
+  CHECK(argc >= 2);
+  for (int i = 2; i < argc; i++)
+    read_setting(argv[i]);
+  choose_cpus();
+  calibrate();
+  rank(SCHED_FIFO | SCHED_RESET_ON_FORK, WATCH_PRIORITY);
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(shared != MAP_FAILED);
+  CHECK_EQUAL(maru_board_create(&board, sizeof(struct maru_wait_table)), 0);
+  for (unsigned i = 0; i < is.jobs * NODES; i++)
+    CHECK_EQUAL(maru_channel_register(&board, i / 2, is.silent ? MARU_CHANNEL_SILENT : 0,
+                                      &shared->links[i / 2][i % 2].channel),
+                0);
+  struct maru_wait_policy measure;
+  CHECK_EQUAL(maru_wait_policy_init(&measure, MARU_WAIT_BLOCK), 0);
+  /* Before the fork: all have the same spin length. */
+  CHECK_EQUAL(maru_channel_attach(shared->links[0][0].channel, &measure), 0);
+  CHECK_EQUAL(maru_channel_attach(NULL, &measure), 0);
+  for (unsigned node = 0; node < NODES; node++) {
+    if (is.latency > 0)
+      others[other_count++] = start(card, &(struct place){.node = node});
+    for (long i = 0; i < is.hogs; i++)
+      others[other_count++] = start(hog, &(struct place){.node = node});
+  }
+  for (unsigned i = 0; i < is.jobs * NODES; i++)
+    workers[worker_count++] = start(process, &(struct place){.job = i / 2, .node = i % 2});
+  if (is.daemon != NULL)
+    daemon = start_daemon(argv[1]);
+  usleep(30000);
+  int64_t begin = maru_now_ns(), limit = begin + is.limit * 1000 * MS, end = begin;
+  atomic_store(&shared->started, 1);
+  bool done = await_all(workers, worker_count, limit);
+  atomic_store(&shared->over, 1);
+  if (daemon != 0) {
+    kill(daemon, SIGTERM);
+    CHECK_EQUAL(finish(daemon), 0);
+  }
+  end_all(workers, worker_count);
+  end_all(others, other_count);
+  for (unsigned i = 0; i < is.jobs * NODES; i++) {
+    int64_t time = atomic_load(&shared->ended_ns[i / 2][i % 2]);
+    end = time > end ? time : end;
+  }
+  struct rusage used;
+  getrusage(RUSAGE_CHILDREN, &used);
+  double wall = done ? (double)(end - begin) : (double)is.limit * 1e9;
+  double ideal = (double)is.jobs * (double)is.work * 1e6;
+  printf("{\"done\": %s, \"wall_ns\": %.0f, \"ideal_ns\": %.0f, \"times_ideal\": %.4f, "
+         "\"hog_share\": %.4f, \"handover_ns\": %u, \"voluntary\": %ld, \"involuntary\": %ld}\n",
+         done ? "true" : "false", wall, ideal, wall / ideal,
+         (double)(shared->hog_us[0] + shared->hog_us[1]) * 1e3 / (2 * wall),
+         (unsigned)(measure.spin_ns / 2), used.ru_nvcsw, used.ru_nivcsw);
+  return 0;
+}

@@ -1,0 +1,105 @@
+-- | @maru boost@: the daemon that wakes, restores and raises those whose message
+-- is there. Parses and becomes @libexec\/maru\/maru-boost@, which does it all.
+module Maru.Cli.Boost
+  ( boostCommand,
+
+    -- * For tests
+    BoostOptions (..),
+    boostArguments,
+    periodOf,
+  )
+where
+
+import Control.Exception (IOException, try)
+import Data.Char (isDigit)
+import Data.List (intercalate)
+import Maru.Cli.Bench.Side (helperPath)
+import Maru.Cli.Exit
+import Options.Applicative hiding (internal)
+import System.Exit (ExitCode (..))
+import System.Posix.Process (executeFile)
+
+data BoostOptions = BoostOptions
+  { -- | Microseconds; 0: by itself.
+    boostPeriod :: !Int,
+    boostPolicy :: !String,
+    boostBy :: !(Maybe String),
+    boostCap :: !Int,
+    boostFor :: !(Maybe Double),
+    boostBoards :: ![FilePath],
+    boostDryRun :: !Bool,
+    boostJson :: !Bool
+  }
+  deriving (Eq, Show)
+
+boostCommand :: Mod CommandFields (IO ExitCode)
+boostCommand =
+  command "boost" $
+    info
+      (boost <$> options)
+      ( progDesc "Wake, restore and boost waiting processes whose message is there"
+          <> footer "Examples: maru boost   |   maru boost --policy pb+lower --period 20ms   |   Status: 0, 64 usage, 69 not available, 70 the worker died."
+      )
+
+options :: Parser BoostOptions
+options =
+  BoostOptions
+    <$> option (eitherReader periodOf) (long "period" <> metavar "TIME" <> value 0 <> help "Between two looks: 100us to 50ms, or auto (default): 250us to 5ms as needed")
+    <*> option (eitherReader (oneOf policies)) (long "policy" <> metavar "POLICY" <> value "auto" <> help (intercalate ", " policies ++ " (default auto)") <> completeWith policies)
+    <*> optional (option (eitherReader (oneOf means)) (long "boost" <> metavar "HOW" <> help "fifo, nice or none (default: the first of them that is permitted)" <> completeWith means))
+    <*> option (eitherReader percent) (long "cap" <> metavar "PERCENT" <> value 90 <> help "How much of a CPU's time boosted threads may have together (default 90)")
+    <*> optional (option (eitherReader positive) (long "for" <> metavar "SECONDS" <> help "End by itself"))
+    <*> many (strOption (long "board" <> metavar "PATH" <> help "Look after this run only (a value of MARU_BOARD); default: all of yours, as root everybody's"))
+    <*> switch (long "dry-run" <> help "Say what would be done; do and write nothing")
+    <*> switch (long "json" <> help "Print JSON, a line each")
+
+policies, means :: [String]
+policies = ["auto", "wake", "restore", "pb", "pb+lower", "gang"]
+means = ["fifo", "nice", "none"]
+
+oneOf :: [String] -> String -> Either String String
+oneOf known name
+  | name `elem` known = Right name
+  | otherwise = Left ("'" ++ name ++ "' is none of " ++ intercalate ", " known)
+
+-- | @5ms@, @250us@, @auto@ as microseconds.
+periodOf :: String -> Either String Int
+periodOf "auto" = Right 0
+periodOf text = case span isDigit text of
+  (digits, "ms") | inRange digits -> bounded (1000 * read digits)
+  (digits, "us") | inRange digits -> bounded (read digits)
+  _ -> wrong
+  where
+    inRange digits = not (null digits) && length digits <= 6
+    bounded us
+      | us >= 100 && us <= 50000 = Right us
+      | otherwise = wrong
+    wrong = Left ("'" ++ text ++ "' is no period: 100us to 50ms, or auto")
+
+percent :: String -> Either String Int
+percent text
+  | not (null text), length text <= 3, all isDigit text, read text <= (100 :: Int) = Right (read text)
+  | otherwise = Left ("'" ++ text ++ "' is not 0 to 100")
+
+positive :: String -> Either String Double
+positive text = case reads text of
+  [(s, "")] | s >= 0.001 && s <= 1e6 -> Right s
+  _ -> Left ("'" ++ text ++ "' is not 0.001 to 1000000")
+
+-- | For @maru-boost@.
+boostArguments :: BoostOptions -> [String]
+boostArguments o =
+  ["--policy", boostPolicy o, "--period-us", show (boostPeriod o), "--cap", show (boostCap o)]
+    ++ maybe [] (\how -> ["--boost", how]) (boostBy o)
+    ++ maybe [] (\s -> ["--for-ms", show (ceiling (s * 1000) :: Int)]) (boostFor o)
+    ++ concat [["--board", path] | path <- boostBoards o]
+    ++ ["--dry-run" | boostDryRun o]
+    ++ ["--json" | boostJson o]
+
+boost :: BoostOptions -> IO ExitCode
+boost o = do
+  program <- helperPath "maru-boost"
+  became <- try (executeFile program False (boostArguments o) Nothing)
+  case became of
+    Left e -> problem unavailable ("cannot execute " ++ program ++ ": " ++ reason (e :: IOException))
+    Right code -> code

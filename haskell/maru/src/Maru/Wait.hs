@@ -1,0 +1,207 @@
+{-# LANGUAGE InterruptibleFFI #-}
+
+-- | Waiting for a message from another process (@maru\/wait.h@).
+--
+-- A 'Channel' is a counter in memory that this process shares with the processes
+-- that it forks. One side steps it, the other one waits until it has been stepped.
+-- How it waits is a 'Policy'; with the default an idle wait costs next to nothing
+-- and a busy one no system call.
+--
+-- > hall <- newHall
+-- > channel <- newChannel hall
+-- > child <- forkProcess (ring channel)
+-- > waiter <- attach Adaptive channel
+-- > awaitAfter waiter 0 (seconds 1)   -- Just 1
+--
+-- The channels of a hall are seen by @maru boost@ when the program was started by
+-- @maru run@.
+module Maru.Wait
+  ( -- * Policies
+    Policy (..),
+    policyName,
+    policyNamed,
+
+    -- * Channels
+    Hall,
+    newHall,
+    Channel,
+    newChannel,
+    ring,
+    rung,
+
+    -- * Waiting
+    Waiter,
+    attach,
+    runsAs,
+    awaitAfter,
+    seconds,
+  )
+where
+
+import Control.Exception (throwIO)
+import Control.Monad (when)
+import Data.Bits (shiftL)
+import Data.Int (Int64)
+import Data.Word (Word32)
+import Foreign (ForeignPtr, Ptr, alloca, mallocForeignPtrBytes, peek, withForeignPtr)
+import Foreign.C (CInt (..), CSize (..), CString, Errno (..), eINTR, eTIMEDOUT, errnoToIOError, peekCString)
+import GHC.IO.Exception (IOException (..))
+import Maru.Failure (Unavailable (..))
+
+-- | The same list as everywhere: @maru run --wait@, @MARU_WAIT@, @maru\/wait.h@.
+data Policy
+  = -- | Spins while that has been paying, then as 'Coop'. The default.
+    Adaptive
+  | -- | Burns the core.
+    Spin
+  | -- | Spins shortly, then gives way between two looks.
+    Yield
+  | -- | Sleeps at once; the sender wakes.
+    Block
+  | -- | Spins shortly, then sleeps.
+    SpinBlock
+  | -- | Spins shortly, lowers the thread's own priority and spins on.
+    SpinLower
+  | -- | The same, giving way between two looks.
+    LowerYield
+  | -- | Looks every 50 µs.
+    SleepPoll
+  | -- | Sleeps unknown to the sender; who waits next looks for it.
+    Coop
+  | -- | Spins in the job's own time slot of @maru boost@, else sleeps.
+    Gang
+  | -- | Sleeps at once and is due at once when the message arrives.
+    Dcs
+  deriving (Eq, Ord, Show, Enum, Bounded)
+
+-- | As on the command line: @spin-block@.
+policyName :: Policy -> String
+policyName policy = case policy of
+  Adaptive -> "adaptive"
+  Spin -> "spin"
+  Yield -> "yield"
+  Block -> "block"
+  SpinBlock -> "spin-block"
+  SpinLower -> "spin-lower"
+  LowerYield -> "lower-yield"
+  SleepPoll -> "sleep-poll"
+  Coop -> "coop"
+  Gang -> "gang"
+  Dcs -> "dcs"
+
+policyNamed :: String -> Maybe Policy
+policyNamed name = lookup name [(policyName p, p) | p <- [minBound .. maxBound]]
+
+-- Channels ---------------------------------------------------------------------
+
+data CBoard
+
+data CChannel
+
+data CPolicy
+
+-- | Where channels lie: the board of this run, else one of our own. It stays
+-- mapped until the process ends.
+newtype Hall = Hall (ForeignPtr CBoard)
+
+newtype Channel = Channel (Ptr CChannel)
+
+foreign import ccall unsafe "maru_board_open_env" c_openEnv :: Ptr CBoard -> IO CInt
+
+foreign import ccall unsafe "maru_board_create" c_create :: Ptr CBoard -> CSize -> IO CInt
+
+foreign import ccall unsafe "maru_channel_register"
+  c_register :: Ptr CBoard -> Word32 -> Word32 -> Ptr (Ptr CChannel) -> IO CInt
+
+foreign import ccall unsafe "maru_notify" c_notify :: Ptr CChannel -> IO ()
+
+foreign import ccall unsafe "maru_channel_count" c_count :: Ptr CChannel -> IO Word32
+
+-- | Throws 'Unavailable' without shared memory.
+newHall :: IO Hall
+newHall = do
+  board <- mallocForeignPtrBytes 24
+  withForeignPtr board $ \b -> do
+    found <- c_openEnv b
+    -- A board that cannot be used is as none: the program goes on.
+    when (found < 0) $ c_create b (1024 * 1024) >>= orRefused "a board in shared memory"
+  pure (Hall board)
+
+-- | Before the fork: the child inherits it. A hall has 1024; 'Unavailable' when all
+-- are taken.
+newChannel :: Hall -> IO Channel
+newChannel (Hall board) = withForeignPtr board $ \b -> alloca $ \out -> do
+  c_register b 0 0 out >>= orRefused "a channel on the board"
+  Channel <$> peek out
+
+-- | Steps the counter. What this process wrote before into shared memory is
+-- visible to whoever sees the step. Any thread of any process may.
+ring :: Channel -> IO ()
+ring (Channel c) = c_notify c
+
+-- | How often it has been rung, modulo 2³¹.
+rung :: Channel -> IO Word32
+rung (Channel c) = c_count c
+
+-- Waiting ----------------------------------------------------------------------
+
+-- | The one that waits for a channel. One thread at a time may use it, and a
+-- channel has one waiter. Lowering policies and 'Gang' act on the operating system's
+-- thread: use them in a bound thread ('Control.Concurrent.forkOS', or @main@).
+data Waiter = Waiter !Channel !(ForeignPtr CPolicy)
+
+foreign import ccall safe "maru_wait_policy_init" c_policyInit :: Ptr CPolicy -> CInt -> IO CInt
+
+foreign import ccall safe "maru_channel_attach" c_attach :: Ptr CChannel -> Ptr CPolicy -> IO CInt
+
+foreign import ccall unsafe "maru_wait_runs_as" c_runsAs :: Ptr CPolicy -> Ptr CString -> IO CInt
+
+foreign import ccall interruptible "maru_wait_while"
+  c_waitWhile :: Ptr CChannel -> Word32 -> Word32 -> Ptr CPolicy -> Int64 -> IO CInt
+
+foreign import ccall unsafe "maru_now_ns" c_now :: IO Int64
+
+-- | This thread is the channel's waiter from now on. The first on a board measures
+-- a hand-over (2 ms).
+attach :: Policy -> Channel -> IO Waiter
+attach policy channel@(Channel c) = do
+  p <- mallocForeignPtrBytes 32 -- wait.c asserts the size
+  withForeignPtr p $ \q -> do
+    c_policyInit q (fromIntegral (fromEnum policy)) >>= orRefused "a wait policy"
+    c_attach c q >>= orRefused "waiting on a channel"
+  pure (Waiter channel p)
+
+-- | What really runs, and why it is not what was asked for (empty if it is).
+runsAs :: Waiter -> IO (Policy, String)
+runsAs (Waiter _ policy) = withForeignPtr policy $ \p -> alloca $ \why -> do
+  kind <- c_runsAs p why
+  text <- peek why >>= peekCString
+  pure (toEnum (fromIntegral kind), text)
+
+-- | @awaitAfter waiter seen time@ waits until the channel has been rung other than
+-- @seen@ times, and says how often; 'Nothing' when the time is over first. An
+-- asynchronous exception ends the wait where the policy sleeps; else within 50 ms.
+awaitAfter :: Waiter -> Word32 -> Int64 -> IO (Maybe Word32)
+awaitAfter (Waiter channel@(Channel c) policy) seen time = do
+  now <- c_now
+  loop (if time > maxBound - now then maxBound else now + time)
+  where
+    loop deadline = do
+      now <- c_now
+      status <- withForeignPtr policy $ \p ->
+        c_waitWhile c (seen `shiftL` 1) (maxBound - 1) p (min deadline (now + slice))
+      again deadline status
+    again deadline status
+      | status == 0 = Just <$> rung channel
+      | Errno (negate status) `notElem` [eTIMEDOUT, eINTR] = Nothing <$ orRefused "waiting on a channel" status
+      | otherwise = c_now >>= \now -> if now >= deadline then pure Nothing else loop deadline
+    slice = 50000000
+
+-- | As nanoseconds.
+seconds :: Double -> Int64
+seconds s = round (s * 1e9)
+
+orRefused :: String -> CInt -> IO ()
+orRefused what status = when (status < 0) . throwIO $ Unavailable what why "look at `maru doctor`"
+  where
+    why = ioe_description (errnoToIOError "" (Errno (negate status)) Nothing Nothing)

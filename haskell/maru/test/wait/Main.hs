@@ -1,0 +1,66 @@
+-- | Waiting from Haskell: the list of policies is C's, every policy sees a ring,
+-- its deadline and an asynchronous exception, across a fork too.
+module Main (main) where
+
+import Control.Concurrent
+import Control.Exception (try)
+import Control.Monad
+import Maru.Failure (Unavailable)
+import Maru.Wait
+import System.Exit (ExitCode (..))
+import System.Posix.Process (ProcessStatus (..), exitImmediately, forkProcess, getProcessStatus)
+import System.Timeout (timeout)
+import Test.Tasty
+import Test.Tasty.HUnit
+
+main :: IO ()
+main = do
+  hall <- newHall
+  defaultMain . testGroup "Maru.Wait" $
+    [ testCase "every policy has one name" $
+        map (policyNamed . policyName) policies @?= map Just policies,
+      testCase "an unknown name is none" $ policyNamed "fast" @?= Nothing,
+      testCase "a full board is refused" $ do
+        full <- newHall
+        made <- try (replicateM 1025 (newChannel full))
+        either (const (pure ())) (const (assertFailure "1025 channels")) (made :: Either Unavailable [Channel])
+    ]
+      ++ map (policyTests hall) policies
+
+policies :: [Policy]
+policies = [minBound .. maxBound]
+
+policyTests :: Hall -> Policy -> TestTree
+policyTests hall policy =
+  testGroup
+    (policyName policy)
+    [ testCase "what runs is said, with a reason if it is another" $ do
+        (runs, why) <- newChannel hall >>= attach policy >>= runsAs
+        (runs == policy) @?= null why,
+      testCase "a ring is seen" $ do
+        channel <- newChannel hall
+        waiter <- attach policy channel
+        _ <- forkIO (threadDelay 5000 >> ring channel)
+        awaitAfter waiter 0 patience >>= (@?= Just 1)
+        rung channel >>= (@?= 1),
+      testCase "a ring from a child is seen" $ do
+        channel <- newChannel hall
+        waiter <- attach policy channel
+        child <- forkProcess (replicateM_ 3 (ring channel) >> exitImmediately ExitSuccess)
+        counts <- until' (== Just 3) (\seen -> awaitAfter waiter seen patience)
+        counts @?= Just 3
+        getProcessStatus True False child >>= (@?= Just (Exited ExitSuccess)),
+      testCase "the time ends it" $ do
+        waiter <- newChannel hall >>= attach policy
+        awaitAfter waiter 0 (seconds 0.002) >>= (@?= Nothing),
+      testCase "an exception ends it" $ do
+        waiter <- newChannel hall >>= attach policy
+        timeout 5000 (awaitAfter waiter 0 patience) >>= (@?= Nothing)
+    ]
+  where
+    patience = seconds 20
+    until' done step = loop 0
+      where
+        loop seen = do
+          r <- step seen
+          if done r then pure r else maybe (pure Nothing) loop r

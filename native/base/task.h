@@ -1,0 +1,13 @@
+/* task.h: which process or thread a number stands for (internal). */
+#ifndef MARU_BASE_TASK_H
+#define MARU_BASE_TASK_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Ticks between boot and the start of a process or thread (/proc/TID/stat, field
+ * 22): with it a number that was used again is told from the first.  0: it is
+ * gone, or /proc does not say. */
+uint64_t mr_start_time(pid_t tid);
+
+#endif

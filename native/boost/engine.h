@@ -1,0 +1,78 @@
+/* engine.h: what the daemon decides in one tick.  Pure: views of the channels and
+ * its own memory in, actions out; no clock, no system call.
+ *
+ * What comes from a board may be a lie.  The engine bounds what a lie can buy:
+ * one boosted thread a CPU, each for two ticks at most and then not again for two
+ * ticks, and on each CPU only `cap_percent` of the time together.
+ */
+#ifndef MARU_BOOST_ENGINE_H
+#define MARU_BOOST_ENGINE_H
+
+#include <maru/wait.h>
+#include <stdbool.h>
+
+/* A channel at this tick. */
+struct boost_view {
+  bool waits;   /* its state is not IDLE */
+  bool asleep;  /* ... but ASLEEP */
+  bool lowered; /* ... but LOWERED */
+  bool pending; /* what it waits for is there */
+  bool known;   /* its thread was checked: it may be restored and boosted */
+  uint32_t cpu; /* below MARU_WAIT_CPUS */
+  uint32_t job;
+};
+
+enum boost_action {
+  BOOST_WAKE = 1,
+  BOOST_RESTORE = 2, /* a lowered thread to its own place */
+  BOOST_RAISE = 4,
+  BOOST_END = 8 /* a raised thread back to its own place */
+};
+
+/* What the daemon remembers of a channel.  Zero: nothing. */
+struct boost_line {
+  int64_t pending_since_ns; /* 0: not pending */
+  int64_t raised_until_ns;  /* 0: not raised */
+  int64_t rests_until_ns;   /* it was raised and made nothing of it */
+  uint32_t raised_cpu;      /* as it said then; a liar moves */
+};
+
+struct boost_rules {
+  bool restores;
+  bool raises;
+  bool at_once; /* raise what is pending now (the published scheme), not what has
+                   been pending for a whole period and did not run */
+  bool slots;   /* gang: raise one job after the other */
+  int64_t slot_ns;
+  unsigned cap_percent;
+};
+
+struct boost_state {
+  uint32_t next; /* the line to begin with: everybody's turn comes */
+  int64_t window_began_ns;
+  int64_t raised_ns[MARU_WAIT_CPUS]; /* in this window */
+  uint32_t slot_job;                 /* + 1; 0: none yet */
+  int64_t slot_until_ns;
+};
+
+/* What a tick saw, for the choice of the next period. */
+struct boost_seen {
+  uint32_t waiting; /* channels */
+  uint32_t stuck;   /* pending for a period or more */
+  uint32_t pending;
+};
+
+/* One tick.  actions[i]: a set of enum boost_action for line i.  O(count), with
+ * slots O(count) too. */
+struct boost_seen boost_step(const struct boost_rules *rules, struct boost_state *state,
+                             const struct boost_view *views, struct boost_line *lines,
+                             uint32_t count, int64_t now_ns, int64_t period_ns, uint8_t *actions);
+
+/* The next period when it is chosen by itself: 5 ms, shorter (down to 250 us) while
+ * messages lie unread, longer while none do. */
+int64_t boost_next_period(int64_t period_ns, struct boost_seen seen);
+
+#define BOOST_LONGEST_NS INT64_C(5000000)
+#define BOOST_SHORTEST_NS INT64_C(250000)
+
+#endif

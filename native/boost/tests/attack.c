@@ -1,0 +1,177 @@
+/* Description: a board that lies makes a privileged daemon touch nobody who did not come.
+ *
+ *     attack PROGRAM [SEED]
+ *
+ * The board is an ordinary user's.  Its lines name threads of root, of another user,
+ * of the same user without the board, with a wrong start; then random words.  The
+ * victims' places in the scheduler are read all the time: none may ever change. */
+#define _GNU_SOURCE
+#include "boost.h"
+
+#include "task.h"
+
+#include <grp.h>
+#include <sys/mman.h>
+
+#define OWNER 65533
+#define OTHER 65534
+#define FUZZ_ROUNDS 3000
+#define VICTIMS 3
+
+static struct maru_board board;
+static struct maru_wait_table *table;
+
+static void become(uid_t user) {
+  CHECK_EQUAL(setgroups(0, NULL), 0);
+  CHECK_EQUAL(setgid(user), 0);
+  CHECK_EQUAL(setuid(user), 0);
+  prctl(PR_SET_DUMPABLE, 1);
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user takes it away */
+}
+
+static void wait_for_ever(void *user) {
+  munmap(board.base, board.size); /* it does not have the board */
+  close(board.fd);
+  become(*(uid_t *)user);
+  for (;;)
+    pause();
+}
+
+/* Made by the owner: the memfd's user is who created it. */
+static void make_board(void) {
+  CHECK_EQUAL(seteuid(OWNER), 0);
+  CHECK_EQUAL(maru_board_create(&board, 1 << 20), 0);
+  CHECK_EQUAL(seteuid(0), 0);
+  struct maru_channel *channel;
+  CHECK_EQUAL(maru_channel_register(&board, 0, 0, &channel), 0);
+  CHECK_EQUAL(maru_wait_table_of(&board, &table), 0);
+}
+
+/* A line that says: lowered, its message is there. */
+static void lie(uint32_t i, pid_t tid, uint64_t start_time) {
+  struct maru_channel *line = &table->channels[i];
+  atomic_store(&line->word, 2);
+  atomic_store(&line->want, 2);
+  atomic_store(&line->mask, ~1u);
+  atomic_store(&line->until_equal, 1);
+  atomic_store(&line->normal, UINT32_C(0xff020002)); /* "my own place is FIFO 255" */
+  atomic_store(&line->start, start_time);
+  atomic_store(&line->tid, tid);
+  atomic_store(&line->state, i % 2 ? MARU_CHANNEL_LOWERED : MARU_CHANNEL_AWAKE);
+  if (atomic_load(&table->used) <= i)
+    atomic_store(&table->used, i + 1);
+}
+
+struct victim {
+  pid_t pid;
+  struct mr_sched place;
+};
+
+static void look_at(const struct victim *victim) {
+  struct mr_sched now;
+  CHECK_EQUAL(mr_sched_get(victim->pid, &now), 0);
+  CHECK(mr_sched_equal(&now, &victim->place));
+}
+
+static void look_for(const struct victim *victims, unsigned count, int64_t time) {
+  int64_t end = maru_now_ns() + time;
+  while (maru_now_ns() < end)
+    for (unsigned i = 0; i < count; i++)
+      look_at(&victims[i]);
+}
+
+static void named_victims(const char *program, struct victim *victims) {
+  uint32_t line = 0;
+  char report[512];
+  for (unsigned i = 0; i < VICTIMS; i++)
+    lie(line++, victims[i].pid, mr_start_time(victims[i].pid));
+  lie(line++, 1, mr_start_time(1));
+  lie(line++, getpid(), mr_start_time(getpid()) + 1);
+  lie(line++, -5, 1);
+  lie(line++, INT32_MAX, 1);
+  struct daemon d = start_daemon(program, &board, "pb+lower", "1000");
+  look_for(victims, VICTIMS, 300 * MS);
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  CHECK_EQUAL(field(report, "raises"), 0);
+  CHECK_EQUAL(field(report, "restores"), 0);
+  CHECK(field(report, "refused") >= line);
+}
+
+/* Every word of the section at random, now and then the victims' numbers. */
+static void random_words(const char *program, struct victim *victims, uint64_t seed) {
+  char report[512];
+  struct daemon d = start_daemon(program, &board, "pb+lower", "500");
+  _Atomic uint32_t *words = (_Atomic uint32_t *)table;
+  for (unsigned round = 0; round < FUZZ_ROUNDS; round++) {
+    for (unsigned i = 0; i < 64; i++)
+      atomic_store(&words[next_random(&seed) % (sizeof *table / 4)], (uint32_t)next_random(&seed));
+    atomic_store(&table->used, (uint32_t)next_random(&seed));
+    struct victim *victim = &victims[next_random(&seed) % VICTIMS];
+    lie(next_random(&seed) % MARU_WAIT_CHANNELS, victim->pid, mr_start_time(victim->pid));
+    atomic_store(&table->used, UINT32_MAX);
+    for (unsigned i = 0; i < VICTIMS; i++)
+      look_at(&victims[i]);
+  }
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  CHECK_EQUAL(field(report, "raises"), 0);
+}
+
+/* What a liar can have: itself raised; its board's owner comes and has it mapped. */
+static void wait_and_spin(void *argument) {
+  (void)argument;
+  become(OWNER);
+  for (volatile uint64_t i = 0;; i++)
+    continue;
+}
+
+static void own_thread(const char *program) {
+  char report[512];
+  memset((void *)table->channels, 0, sizeof table->channels);
+  atomic_store(&table->used, 1);
+  pid_t pid = start(wait_and_spin, NULL);
+  usleep(10000);
+  lie(0, pid, mr_start_time(pid));
+  struct daemon d = start_daemon(program, &board, "pb", "1000");
+  struct mr_sched now;
+  int64_t end = maru_now_ns() + LONG_ENOUGH;
+  do {
+    CHECK(maru_now_ns() < end);
+    CHECK_EQUAL(mr_sched_get(pid, &now), 0);
+  } while (now.policy != SCHED_FIFO);
+  CHECK(now.priority <= 80);
+  atomic_store(&table->used, 0); /* "there is no such line" */
+  do {
+    CHECK(maru_now_ns() < end);
+    CHECK_EQUAL(mr_sched_get(pid, &now), 0);
+  } while (now.policy == SCHED_FIFO);
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  CHECK(field(report, "raises") > 0);
+  CHECK_EQUAL(mr_sched_get(pid, &now), 0);
+  CHECK_EQUAL(now.policy, SCHED_OTHER);
+  kill(pid, SIGKILL);
+  finish(pid);
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc >= 2);
+  need_root();
+  /* Above what the daemon raises: whatever happens, we see the end. */
+  struct mr_sched above = {.policy = SCHED_FIFO, .priority = 95, .on_fork = 1};
+  make_board();
+  uid_t users[VICTIMS] = {0, OTHER, OWNER};
+  struct victim victims[VICTIMS];
+  for (unsigned i = 0; i < VICTIMS; i++) {
+    victims[i].pid = start(wait_for_ever, &users[i]);
+    CHECK_EQUAL(mr_sched_get(victims[i].pid, &victims[i].place), 0);
+  }
+  usleep(50000); /* they have left the board */
+  named_victims(argv[1], victims);
+  random_words(argv[1], victims, setting("MARU_TEST_SEED", 88172645463325252));
+  CHECK_EQUAL(mr_sched_set(0, &above), 0);
+  own_thread(argv[1]);
+  for (unsigned i = 0; i < VICTIMS; i++) {
+    kill(victims[i].pid, SIGKILL);
+    finish(victims[i].pid);
+  }
+  return 0;
+}

@@ -1,0 +1,88 @@
+/* boost.h: what the tests of the daemon share: it is started with a pipe for its
+ * report, and always ended. */
+#ifndef MARU_BOOST_TESTS_BOOST_H
+#define MARU_BOOST_TESTS_BOOST_H
+
+#include "check.h"
+#include "priority.h"
+
+#include <maru/board.h>
+#include <maru/wait.h>
+#include <sched.h>
+#include <sys/prctl.h>
+
+#define MS INT64_C(1000000)
+#define SECOND (1000 * MS)
+#define LONG_ENOUGH (20 * SECOND)
+
+struct daemon {
+  pid_t guard;
+  pid_t worker;
+  int output;
+};
+
+static inline pid_t child_of(pid_t pid) {
+  char path[64], text[64];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/children", pid, pid);
+  FILE *file = fopen(path, "re");
+  pid_t child = 0;
+  if (file != NULL && fgets(text, sizeof text, file) != NULL)
+    child = atoi(text);
+  if (file != NULL)
+    fclose(file);
+  return child;
+}
+
+/* Runs MARU_BOOST (the program's path) on that board. */
+static inline struct daemon start_daemon(const char *program, const struct maru_board *board,
+                                         const char *policy, const char *period_us) {
+  char path[64];
+  int ends[2];
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), board->fd);
+  CHECK_EQUAL(pipe(ends), 0);
+  struct daemon d = {.output = ends[0]};
+  d.guard = fork();
+  CHECK(d.guard >= 0);
+  if (d.guard == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[0]);
+    close(ends[1]);
+    execl(program, program, "--board", path, "--policy", policy, "--period-us", period_us,
+          "--for-ms", "60000", "--json", NULL);
+    _exit(127);
+  }
+  close(ends[1]);
+  int64_t end = maru_now_ns() + LONG_ENOUGH;
+  while ((d.worker = child_of(d.guard)) == 0)
+    CHECK(maru_now_ns() < end);
+  return d;
+}
+
+static inline long long field(const char *report, const char *name) {
+  char key[32];
+  snprintf(key, sizeof key, "\"%s\":", name);
+  const char *at = strstr(report, key);
+  CHECK(at != NULL);
+  return atoll(at + strlen(key));
+}
+
+/* Ends it; its report (empty if it was killed) is in `report`. */
+static inline int end_daemon(struct daemon *d, char *report, size_t size) {
+  kill(d->guard, SIGTERM);
+  int status = finish(d->guard);
+  ssize_t got = read(d->output, report, size - 1);
+  report[got > 0 ? got : 0] = '\0';
+  close(d->output);
+  return status;
+}
+
+static inline void need_root(void) {
+  struct mr_sched fifo = {.policy = SCHED_FIFO, .priority = 1}, own;
+  CHECK_EQUAL(mr_sched_get(0, &own), 0);
+  if (getuid() != 0 || mr_sched_set(0, &fifo) < 0)
+    skip("needs root and the right to SCHED_FIFO");
+  CHECK_EQUAL(mr_sched_set(0, &own), 0);
+}
+
+#endif

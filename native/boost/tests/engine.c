@@ -1,0 +1,163 @@
+/* Description: whatever the boards say, the engine raises one a CPU, two ticks, within the cap. */
+#include "engine.h"
+
+#include "check.h"
+
+#define MS INT64_C(1000000)
+#define LINES 24u
+#define CPUS 3u
+
+static struct boost_view waiting(void) { return (struct boost_view){.waits = true, .known = true}; }
+
+struct bench {
+  struct boost_rules rules;
+  struct boost_state state;
+  struct boost_view views[LINES];
+  struct boost_line lines[LINES];
+  uint8_t actions[LINES];
+  int64_t now;
+};
+
+static struct boost_seen tick(struct bench *b, uint32_t count) {
+  b->now += MS;
+  return boost_step(&b->rules, &b->state, b->views, b->lines, count, b->now, MS, b->actions);
+}
+
+static void wakes_and_restores(void) {
+  struct bench b = {.rules = {.restores = true, .cap_percent = 100}};
+  b.views[0] = waiting();
+  b.views[0].asleep = true;
+  struct boost_seen seen = tick(&b, 1);
+  CHECK_EQUAL(b.actions[0], 0);
+  CHECK_EQUAL(seen.waiting, 1);
+  CHECK_EQUAL(seen.pending, 0);
+  b.views[0].pending = true;
+  tick(&b, 1);
+  CHECK_EQUAL(b.actions[0], BOOST_WAKE);
+  b.views[0].asleep = false;
+  b.views[0].lowered = true;
+  tick(&b, 1);
+  CHECK_EQUAL(b.actions[0], BOOST_RESTORE);
+  b.views[0].known = false;
+  tick(&b, 1);
+  CHECK_EQUAL(b.actions[0], 0);
+  b.rules.restores = false;
+  b.views[0].known = true;
+  tick(&b, 1);
+  CHECK_EQUAL(b.actions[0], 0);
+}
+
+/* The published scheme: at once, until it has served, then the next one. */
+static void raises_in_turn(void) {
+  struct bench b = {.rules = {.raises = true, .at_once = true, .cap_percent = 100}};
+  for (unsigned i = 0; i < 3; i++) {
+    b.views[i] = waiting();
+    b.views[i].pending = true;
+  }
+  tick(&b, 3);
+  CHECK(b.actions[0] == BOOST_RAISE && b.actions[1] == 0 && b.actions[2] == 0);
+  b.views[0].waits = false;
+  tick(&b, 3);
+  CHECK(b.actions[0] == BOOST_END && b.actions[1] == BOOST_RAISE && b.actions[2] == 0);
+  tick(&b, 3);
+  CHECK(b.actions[1] == 0);
+  tick(&b, 3); /* two ticks are over; it rests */
+  CHECK(b.actions[1] == BOOST_END && b.actions[2] == BOOST_RAISE);
+  b.views[1].known = false;
+  b.views[2].waits = false;
+  tick(&b, 3);
+  CHECK(b.actions[0] == 0 && b.actions[1] == 0 && b.actions[2] == BOOST_END);
+}
+
+/* By itself: only what lay ready for a whole period. */
+static void raises_the_stuck(void) {
+  struct bench b = {.rules = {.raises = true, .cap_percent = 100}};
+  b.views[0] = waiting();
+  b.views[0].pending = true;
+  CHECK_EQUAL(tick(&b, 1).stuck, 0);
+  CHECK_EQUAL(b.actions[0], 0);
+  CHECK_EQUAL(tick(&b, 1).stuck, 1);
+  CHECK_EQUAL(b.actions[0], BOOST_RAISE);
+}
+
+static void slots(void) {
+  struct bench b = {.rules = {.slots = true, .slot_ns = 2 * MS, .cap_percent = 100}};
+  for (unsigned i = 0; i < 4; i++) {
+    b.views[i] = waiting();
+    b.views[i].job = i / 2;
+    b.views[i].cpu = i % 2;
+  }
+  tick(&b, 4);
+  CHECK_EQUAL(b.state.slot_job, 1);
+  CHECK(b.actions[0] == BOOST_RAISE && b.actions[1] == BOOST_RAISE);
+  CHECK(b.actions[2] == 0 && b.actions[3] == 0);
+  tick(&b, 4);
+  CHECK(b.actions[0] == 0 && b.actions[2] == 0);
+  tick(&b, 4);
+  CHECK_EQUAL(b.state.slot_job, 2);
+  CHECK(b.actions[0] == BOOST_END && b.actions[2] == BOOST_RAISE && b.actions[3] == BOOST_RAISE);
+}
+
+/* Lines that say anything at all: what was raised is counted here, by the actions. */
+static void liars(unsigned cap, uint64_t seed) {
+  struct bench b = {.rules = {.restores = true, .raises = true, .at_once = true}};
+  int64_t since[LINES] = {0}, held = 0, window = 0;
+  b.rules.cap_percent = cap;
+  for (unsigned t = 0; t < 20000; t++) {
+    for (unsigned i = 0; i < LINES; i++) {
+      uint64_t r = next_random(&seed);
+      b.views[i] = (struct boost_view){.waits = r % 8 != 0,
+                                       .asleep = r >> 8 & 1,
+                                       .lowered = r >> 9 & 1,
+                                       .pending = r >> 10 & 1 || r >> 11 & 1,
+                                       .known = i % 5 != 0,
+                                       .cpu = (uint32_t)(r >> 16) % CPUS};
+    }
+    tick(&b, LINES);
+    unsigned raised = 0;
+    for (unsigned i = 0; i < LINES; i++) {
+      if (b.actions[i] & BOOST_END) {
+        CHECK(since[i] != 0);
+        CHECK(b.now - since[i] <= 2 * MS);
+        since[i] = 0;
+      }
+      if (b.actions[i] & (BOOST_RAISE | BOOST_RESTORE))
+        CHECK(b.views[i].known);
+      if (b.actions[i] & BOOST_RAISE) {
+        CHECK_EQUAL(since[i], 0);
+        since[i] = b.now;
+      }
+      raised += since[i] != 0;
+    }
+    if (b.state.window_began_ns != window) {
+      window = b.state.window_began_ns;
+      held = 0;
+    }
+    CHECK(raised <= CPUS);
+    held += raised * MS;
+    /* Those that are raised as the window begins belong to the one before. */
+    CHECK(held <= CPUS * (1000 * MS / 100 * cap + 2 * MS));
+  }
+}
+
+static void periods(void) {
+  struct boost_seen none = {0}, some = {.waiting = 1, .pending = 1}, stuck = {1, 1, 1};
+  CHECK_EQUAL(boost_next_period(BOOST_LONGEST_NS, none), BOOST_LONGEST_NS);
+  CHECK_EQUAL(boost_next_period(MS, some), MS);
+  CHECK_EQUAL(boost_next_period(MS, stuck), MS / 2);
+  CHECK_EQUAL(boost_next_period(BOOST_SHORTEST_NS, stuck), BOOST_SHORTEST_NS);
+  CHECK(boost_next_period(MS, none) > MS);
+}
+
+int main(void) {
+  uint64_t seed = setting("MARU_TEST_SEED", 88172645463325252);
+  wakes_and_restores();
+  raises_in_turn();
+  raises_the_stuck();
+  slots();
+  liars(100, seed);
+  liars(50, seed + 1);
+  liars(0, seed + 2);
+  periods();
+  return 0;
+}

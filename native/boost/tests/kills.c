@@ -1,0 +1,144 @@
+/* Description: whoever is killed when, nobody stays raised or lowered, nobody waits for ever.
+ *
+ *     kills PROGRAM
+ *
+ * Pairs of processes exchange messages under lowering policies while the daemon
+ * raises and restores.  At a random instant something is killed: the daemon's worker,
+ * its guard, both at once, or one of a pair, in its wait or on its way to a wake.  Then every
+ * survivor must be in its own place, and the exchange must go on.
+ *
+ * MARU_TEST_KILLS (default 16) and MARU_TEST_SEED set length and course. */
+#define _GNU_SOURCE
+#include "boost.h"
+
+#include <sys/mman.h>
+
+#define PAIRS 2
+#define WORKERS (2 * PAIRS)
+#define WAIT_SLICE (20 * MS)
+
+enum target { WORKER_DIES, GUARD_DIES, BOTH_DIE, PEER_DIES, TARGETS };
+static const char *const target_names[] = {"worker", "guard", "worker and guard", "peer"};
+
+struct shared {
+  _Atomic uint32_t quit;
+  _Atomic uint64_t rounds[WORKERS];
+};
+
+static struct maru_board board;
+static struct shared *shared;
+static struct maru_channel *channels[WORKERS];
+
+struct job {
+  unsigned self;
+  enum maru_wait_kind kind;
+};
+
+static void compute(void) {
+  for (volatile unsigned i = 0; i < 20000; i++)
+    continue;
+}
+
+/* Exchanges until it is told to quit; a peer that is gone costs a slice a round. */
+static void exchange(void *argument) {
+  struct job *job = argument;
+  unsigned peer = job->self ^ 1;
+  cpu_set_t set;
+  struct maru_wait_policy policy;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  CPU_ZERO(&set);
+  CPU_SET(0, &set); /* all on one CPU: somebody must always give way */
+  CHECK_EQUAL(sched_setaffinity(0, sizeof set, &set), 0);
+  CHECK_EQUAL(maru_wait_policy_init(&policy, job->kind), 0);
+  CHECK_EQUAL(maru_channel_attach(channels[job->self], &policy), 0);
+  uint32_t seen = 0;
+  while (!atomic_load(&shared->quit)) {
+    maru_notify(&channels[peer]->word);
+    int rc = maru_wait_while(&channels[job->self]->word, seen, ~MARU_WAIT_ARMED, &policy,
+                             maru_now_ns() + WAIT_SLICE);
+    CHECK(rc == 0 || rc == -ETIMEDOUT || rc == -EINTR);
+    seen = atomic_load(&channels[job->self]->word) & ~MARU_WAIT_ARMED;
+    atomic_fetch_add(&shared->rounds[job->self], 1);
+    compute();
+  }
+  /* What the daemon did and could not undo, the next wait undoes. */
+  int64_t end = maru_now_ns() + LONG_ENOUGH;
+  struct mr_sched own;
+  do {
+    CHECK(maru_now_ns() < end);
+    usleep(1000);
+    maru_wait_while(&channels[job->self]->word, 1u << 31, ~MARU_WAIT_ARMED, &policy, 0);
+    CHECK_EQUAL(mr_sched_get(0, &own), 0);
+  } while (own.policy != SCHED_OTHER || own.nice != 0);
+}
+
+static void go_on(unsigned self, uint64_t more) {
+  int64_t end = maru_now_ns() + LONG_ENOUGH;
+  uint64_t goal = atomic_load(&shared->rounds[self]) + more;
+  while (atomic_load(&shared->rounds[self]) < goal) {
+    CHECK(maru_now_ns() < end);
+    usleep(200);
+  }
+}
+
+static void one_kill(const char *program, enum target target, enum maru_wait_kind kind,
+                     uint64_t *seed) {
+  pid_t pids[WORKERS];
+  char report[512];
+  atomic_store(&shared->quit, 0);
+  memset((void *)shared->rounds, 0, sizeof shared->rounds);
+  for (unsigned i = 0; i < WORKERS; i++) {
+    CHECK_EQUAL(maru_channel_register(&board, i / 2, 0, &channels[i]), 0);
+  }
+  for (unsigned i = 0; i < WORKERS; i++) {
+    struct job job = {.self = i, .kind = kind};
+    pids[i] = start(exchange, &job);
+  }
+  struct daemon d = start_daemon(program, &board, "pb+lower", "1000");
+  for (unsigned i = 0; i < WORKERS; i++)
+    go_on(i, 2);
+  usleep((useconds_t)(next_random(seed) % 20000));
+  unsigned victim = (unsigned)(next_random(seed) % WORKERS);
+  if (target == WORKER_DIES || target == BOTH_DIE)
+    CHECK_EQUAL(kill(d.worker, SIGKILL), 0);
+  if (target == GUARD_DIES || target == BOTH_DIE)
+    CHECK_EQUAL(kill(d.guard, SIGKILL), 0);
+  if (target == PEER_DIES)
+    CHECK_EQUAL(kill(pids[victim], SIGKILL), 0);
+  /* Those whose peer lives go on. */
+  for (unsigned i = 0; i < WORKERS; i++)
+    if (target != PEER_DIES || (i != victim && i != (victim ^ 1)))
+      go_on(i, 20);
+  (void)end_daemon(&d, report, sizeof report);
+  atomic_store(&shared->quit, 1);
+  for (unsigned i = 0; i < WORKERS; i++)
+    if (target == PEER_DIES && i == victim)
+      CHECK_EQUAL(finish(pids[i]), SIGKILL);
+    else
+      CHECK_EQUAL(finish(pids[i]), 0);
+  for (unsigned i = 0; i < WORKERS; i++)
+    maru_channel_release(channels[i]);
+}
+
+int main(int argc, char **argv) {
+  static const enum maru_wait_kind kinds[] = {MARU_WAIT_SPIN_LOWER, MARU_WAIT_LOWER_YIELD,
+                                              MARU_WAIT_SPIN, MARU_WAIT_COOP, MARU_WAIT_ADAPTIVE};
+  CHECK(argc == 2);
+  need_root();
+  uint64_t kills = setting("MARU_TEST_KILLS", 16);
+  uint64_t seed = setting("MARU_TEST_SEED", 88172645463325252);
+  struct mr_sched above = {.policy = SCHED_FIFO, .priority = 95, .on_fork = 1};
+  /* We outrank whatever is raised. */
+  CHECK_EQUAL(mr_sched_set(0, &above), 0);
+  shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(shared != MAP_FAILED);
+  CHECK_EQUAL(maru_board_create(&board, 1 << 20), 0);
+  for (uint64_t i = 0; i < kills; i++) {
+    enum target target = (enum target)(i % TARGETS);
+    enum maru_wait_kind kind = kinds[next_random(&seed) % (sizeof kinds / sizeof *kinds)];
+    printf("%s under %s\n", target_names[target], maru_wait_kind_name(kind));
+    fflush(stdout);
+    one_kill(argv[1], target, kind, &seed);
+  }
+  return 0;
+}

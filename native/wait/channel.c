@@ -1,0 +1,276 @@
+/* channel.c: the board's section of the wait room.
+ *
+ * A line's fields are stored relaxed and its state last, with release order: who
+ * loads the state with acquire order sees what that wait is for.  A reader may
+ * still meet a line between two waits; what it then does is a wake too many.
+ */
+#define _GNU_SOURCE
+#include "channel.h"
+
+#include "futex.h"
+#include "priority.h"
+#include "task.h"
+
+#include <maru/board.h>
+#include <sched.h>
+#include <stddef.h>
+
+_Static_assert(sizeof(struct maru_channel) == 64, "a channel is one cache line");
+
+#define LEAST_SPIN_NS 2000
+#define MOST_SPIN_NS 100000
+#define USUAL_HANDOVER_NS 10000
+
+#define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
+#define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
+
+int maru_wait_table_of(const struct maru_board *board, struct maru_wait_table **table) {
+  void *data;
+  int rc = maru_board_find(board, MARU_WAIT_SECTION, MARU_WAIT_VERSION, sizeof **table, &data);
+  if (rc == 0)
+    *table = data;
+  return rc;
+}
+
+struct maru_wait_table *mr_table_of(const struct maru_channel *channel) {
+  /* The line knows its own number; relaxed: it was written before anybody attached. */
+  uint32_t number = LOAD(channel->taken);
+  if (number == 0 || number > MARU_WAIT_CHANNELS)
+    return NULL;
+  const struct maru_channel *first = channel - (number - 1);
+  return (struct maru_wait_table *)((char *)first - offsetof(struct maru_wait_table, channels));
+}
+
+static int table_for(struct maru_board *board, struct maru_wait_table **table) {
+  void *data;
+  int rc = maru_wait_table_of(board, table);
+  if (rc != -ENOENT)
+    return rc;
+  rc = maru_board_add(board, MARU_WAIT_SECTION, MARU_WAIT_VERSION, sizeof **table, &data);
+  if (rc == -EEXIST) /* somebody else was faster */
+    return maru_wait_table_of(board, table);
+  if (rc == 0)
+    *table = data;
+  return rc;
+}
+
+static bool take(struct maru_channel *channel, uint32_t number) {
+  uint32_t nobody = 0;
+  /* Acquire: pairs with the release; what the former user wrote comes before. */
+  return atomic_compare_exchange_strong_explicit(&channel->taken, &nobody, number + 1,
+                                                 memory_order_acquire, memory_order_relaxed);
+}
+
+/* Release: who sees the new bound finds lines that are taken. */
+static void note_used(struct maru_wait_table *table, uint32_t used) {
+  uint32_t seen = LOAD(table->used);
+  while (seen < used && !atomic_compare_exchange_weak_explicit(
+                            &table->used, &seen, used, memory_order_release, memory_order_relaxed))
+    continue;
+}
+
+int maru_channel_register(struct maru_board *board, uint32_t job, uint32_t flags,
+                          struct maru_channel **channel) {
+  struct maru_wait_table *table;
+  int rc = table_for(board, &table);
+  if (rc < 0)
+    return rc;
+  if (flags & ~(uint32_t)MARU_CHANNEL_SILENT)
+    return -EINVAL;
+  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++) {
+    struct maru_channel *line = &table->channels[i];
+    if (!take(line, i))
+      continue;
+    STORE(line->word, 0);
+    STORE(line->job, job);
+    STORE(line->flags, flags);
+    note_used(table, i + 1);
+    *channel = line;
+    return 0;
+  }
+  return -ENOSPC;
+}
+
+void maru_channel_release(struct maru_channel *channel) {
+  STORE(channel->tid, 0);
+  STORE(channel->state, MARU_CHANNEL_IDLE);
+  /* Release: the next to take the line comes after all that was done with it. */
+  atomic_store_explicit(&channel->taken, 0, memory_order_release);
+}
+
+/* ---- the waiter ---------------------------------------------------------- */
+
+void mr_channel_begin(struct maru_channel *channel, const struct mr_condition *c, int64_t now_ns) {
+  STORE(channel->want, c->value);
+  STORE(channel->mask, c->mask);
+  STORE(channel->until_equal, c->until_equal);
+  STORE(channel->since_ns, now_ns);
+  STORE(channel->cpu, (uint32_t)sched_getcpu());
+  mr_channel_show(channel, MARU_CHANNEL_AWAKE);
+}
+
+void mr_channel_show(struct maru_channel *channel, enum maru_channel_state state) {
+  /* Release: the state comes with what the wait is for. */
+  if (channel != NULL)
+    atomic_store_explicit(&channel->state, (uint32_t)state, memory_order_release);
+}
+
+static bool fresh(int64_t beat_ns, int64_t now_ns) {
+  return beat_ns != 0 && now_ns - beat_ns < MARU_WAIT_STALE_NS;
+}
+
+bool mr_daemon_fresh(const struct maru_wait_table *table, int64_t now_ns) {
+  return fresh(LOAD(table->heartbeat_ns), now_ns);
+}
+
+struct mr_sched mr_channel_normal(const struct maru_channel *channel) {
+  return mr_sched_unpack(LOAD(channel->normal));
+}
+
+bool mr_channel_boosted(const struct maru_channel *channel) { return LOAD(channel->boosted) != 0; }
+
+/* A line through which the daemon holds this thread boosted; NULL.  The start time
+ * tells threads of other pid namespaces apart. */
+static struct maru_channel *boosted_line(struct maru_wait_table *table, pid_t tid, uint64_t start) {
+  uint32_t used = LOAD(table->used);
+  for (uint32_t i = 0; i < used && i < MARU_WAIT_CHANNELS; i++) {
+    struct maru_channel *line = &table->channels[i];
+    if (LOAD(line->tid) == tid && mr_channel_boosted(line) && LOAD(line->start) == start)
+      return line;
+  }
+  return NULL;
+}
+
+static void end_boost(struct maru_channel *line) {
+  struct mr_sched normal = mr_channel_normal(line);
+  pid_t tid = LOAD(line->tid); /* not 0: a policy may be detached by another thread */
+  /* From above to its own place: no right is needed but to end "reset on fork". */
+  if (mr_sched_set(tid, &normal) < 0) {
+    normal.on_fork = 1;
+    (void)mr_sched_set(tid, &normal);
+  }
+  STORE(line->boosted, 0);
+}
+
+void mr_channel_end_stale_boosts(struct maru_channel *channel, int64_t now_ns,
+                                 int64_t *ended_beat_ns) {
+  struct maru_wait_table *table = mr_table_of(channel);
+  int64_t beat = LOAD(table->heartbeat_ns);
+  if (fresh(beat, now_ns))
+    return;
+  if (mr_channel_boosted(channel))
+    end_boost(channel);
+  if (beat == *ended_beat_ns)
+    return;
+  *ended_beat_ns = beat;
+  struct maru_channel *line;
+  while ((line = boosted_line(table, LOAD(channel->tid), LOAD(channel->start))) != NULL)
+    end_boost(line);
+}
+
+/* What the kernel says of a boosted thread is not its own place: another of its
+ * lines has kept that. */
+static int own_place(struct maru_wait_table *table, pid_t tid, uint64_t start, uint32_t *packed) {
+  struct mr_sched sched;
+  struct maru_channel *before = boosted_line(table, tid, start);
+  int rc = mr_sched_get(0, &sched);
+  struct maru_channel *boosted = before != NULL ? before : boosted_line(table, tid, start);
+  if (rc == 0)
+    *packed = boosted != NULL ? LOAD(boosted->normal) : mr_sched_pack(&sched);
+  return rc;
+}
+
+static uint32_t spin_of(struct maru_wait_table *table) {
+  uint32_t handover = LOAD(table->handover_ns);
+  if (handover == 0) {
+    int64_t measured = maru_wait_measure_handover();
+    /* A machine too busy to measure, or without threads: not tried again. */
+    handover = measured <= 0             ? USUAL_HANDOVER_NS
+               : measured > MOST_SPIN_NS ? MOST_SPIN_NS
+                                         : (uint32_t)measured;
+    STORE(table->handover_ns, handover);
+  }
+  uint32_t spin = 2 * handover;
+  return spin < LEAST_SPIN_NS ? LEAST_SPIN_NS : spin > MOST_SPIN_NS ? MOST_SPIN_NS : spin;
+}
+
+static void detach(struct maru_wait_policy *policy) {
+  if (policy->channel == NULL)
+    return;
+  int64_t ended_beat_ns = 0; /* nobody would end it once the line is nobody's */
+  mr_channel_end_stale_boosts(policy->channel, maru_now_ns(), &ended_beat_ns);
+  STORE(policy->channel->tid, 0);
+  mr_channel_show(policy->channel, MARU_CHANNEL_IDLE);
+  policy->channel = NULL;
+}
+
+int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *policy) {
+  if (channel == NULL) {
+    detach(policy);
+    mr_wait_decide(policy);
+    return 0;
+  }
+  struct maru_wait_table *table = mr_table_of(channel);
+  if (table == NULL)
+    return -EPROTO;
+  pid_t tid = gettid();
+  uint64_t start = mr_start_time(tid);
+  uint32_t normal, spin = spin_of(table);
+  /* Before the old line is let go: it may be the one that keeps the own place. */
+  int rc = own_place(table, tid, start, &normal);
+  if (rc < 0)
+    return rc;
+  detach(policy);
+  STORE(channel->normal, normal);
+  STORE(channel->start, start);
+  /* Release: who sees the thread sees when it started. */
+  atomic_store_explicit(&channel->tid, tid, memory_order_release);
+  policy->channel = channel;
+  policy->spin_ns = spin;
+  mr_wait_decide(policy);
+  return 0;
+}
+
+/* ---- everybody ----------------------------------------------------------- */
+
+void maru_channel_post(struct maru_channel *channel) {
+  /* Release: a waiter that sees the step sees what we wrote before it. */
+  atomic_fetch_add_explicit(&channel->word, MARU_WAIT_STEP, memory_order_release);
+}
+
+uint32_t maru_channel_count(const struct maru_channel *channel) {
+  /* Acquire: what was written before the steps is visible. */
+  return atomic_load_explicit(&channel->word, memory_order_acquire) / MARU_WAIT_STEP;
+}
+
+int maru_channel_pending(const struct maru_channel *channel) {
+  /* Acquire: pairs with the release of the state. */
+  uint32_t state = atomic_load_explicit(&channel->state, memory_order_acquire);
+  struct mr_condition c = {.value = LOAD(channel->want),
+                           .mask = LOAD(channel->mask),
+                           .until_equal = LOAD(channel->until_equal) != 0};
+  return state != MARU_CHANNEL_IDLE && mr_holds(LOAD(channel->word), &c);
+}
+
+/* One waker alone makes the system call.  Its death between the two steps delays
+ * the sleeper until the end of its slice. */
+static bool wake(struct maru_channel *channel) {
+  uint32_t asleep = MARU_CHANNEL_ASLEEP;
+  /* Relaxed: the kernel orders sleeping and waking by the word itself. */
+  if (!atomic_compare_exchange_strong_explicit(&channel->state, &asleep, MARU_CHANNEL_AWAKE,
+                                               memory_order_relaxed, memory_order_relaxed))
+    return false;
+  mr_futex_wake_all(&channel->word);
+  return true;
+}
+
+int maru_wait_wake_pending(struct maru_wait_table *table, const struct maru_channel *own) {
+  int woken = 0;
+  uint32_t used = LOAD(table->used);
+  for (uint32_t i = 0; i < used && i < MARU_WAIT_CHANNELS; i++) {
+    struct maru_channel *line = &table->channels[i];
+    if (line != own && LOAD(line->state) == MARU_CHANNEL_ASLEEP && maru_channel_pending(line))
+      woken += wake(line);
+  }
+  return woken;
+}
