@@ -123,6 +123,12 @@ int maru_probe_policy(int kind, const char **why) {
   return error;
 }
 
+int maru_probe_word_policy(int kind, const char **why) {
+  struct maru_wait_policy policy;
+  int error = maru_wait_policy_init(&policy, (enum maru_wait_kind)kind);
+  return error < 0 ? error : (int)maru_wait_runs_as(&policy, why);
+}
+
 /* ---- hand-over --------------------------------------------------------- */
 
 struct handover {

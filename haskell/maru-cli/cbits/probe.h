@@ -22,6 +22,8 @@ int maru_probe_scratch(const char *name);
 /* Which waiting policy runs here where `kind` is asked for on a channel of a board:
  * its number, or a negative errno; why it is another one, or "". */
 int maru_probe_policy(int kind, const char **why);
+/* The same at a word that is no channel, as maru's own parts wait. */
+int maru_probe_word_policy(int kind, const char **why);
 
 struct maru_probe_topology {
   uint64_t cpus, allowed, cores, nodes, sockets, quota_millicpus, memory_limit, workers;

@@ -95,6 +95,8 @@ plans =
         decidePolicy known Nothing @?= Right mempty
         fmap partEnvironment (decidePolicy known (Just "spin")) @?= Right [("MARU_WAIT", "spin")]
         decidePolicy known (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
+        fmap partReplaced (decidePolicy known (Just "spin")) @?= Right []
+        fmap partReplaced (decidePolicy known (Just "gang")) @?= Right ["gang runs as coop: no slots"]
         judgePolicies [("spin", Right Nothing)] @?= Finding Good "spin" ""
         judgePolicies [("spin", Right Nothing), ("gang", Right (Just ("coop", "no slots")))]
           @?= Finding Good "spin; gang runs as coop: no slots" "",
@@ -110,8 +112,8 @@ plans =
           @?= [([], ["c", "@x"]), (["p"], ["c"]), (["p", "q"], ["c"]), (["p"], ["--", "c"]), ([], ["@"]), ([], ["--", "c"])]
     ]
   where
-    part environment preload = Right (Part environment preload [])
-    known = ["spin", "gang"]
+    part environment preload = Right (Part environment preload [] [])
+    known = [("spin", Nothing), ("gang", Just ("coop", "no slots"))]
 
 supervisors :: TestTree
 supervisors =

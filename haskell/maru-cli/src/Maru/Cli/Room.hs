@@ -71,15 +71,17 @@ data Part = Part
     -- | Paths of libraries, for @LD_PRELOAD@.
     partPreload :: ![FilePath],
     -- | What is done and why, a line each, for @--explain@.
-    partExplain :: ![String]
+    partExplain :: ![String],
+    -- | What runs other than asked, and why, a line each: always said, and in the report.
+    partReplaced :: ![String]
   }
   deriving (Eq, Show)
 
 instance Semigroup Part where
-  Part e p x <> Part e' p' x' = Part (e <> e') (p <> p') (x <> x')
+  Part e p x r <> Part e' p' x' r' = Part (e <> e') (p <> p') (x <> x') (r <> r')
 
 instance Monoid Part where
-  mempty = Part [] [] []
+  mempty = Part [] [] [] []
 
 -- | Why a flag cannot be followed.
 data Refusal

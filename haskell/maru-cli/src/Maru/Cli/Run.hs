@@ -70,6 +70,7 @@ data Plan = Plan
     planPreload :: ![FilePath],
     -- | Room and line.
     planExplain :: ![(String, String)],
+    planReplaced :: ![(String, String)],
     planShowExplain :: !Bool,
     planReport :: !(Maybe FilePath),
     planCommand :: ![String]
@@ -88,6 +89,7 @@ planRun request = do
       { planEnvironment = Map.toList (Map.fromList (partEnvironment whole)),
         planPreload = partPreload whole,
         planExplain = [(name, line) | (name, part) <- parts, line <- partExplain part],
+        planReplaced = [(name, line) | (name, part) <- parts, line <- partReplaced part],
         planShowExplain = requestExplain request,
         planReport = requestReport request,
         planCommand = requestCommand request
@@ -152,6 +154,7 @@ start plugs (bestEffort, explain, file) text = do
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
       planRun (Request bestEffort explain file (profiles ++ rooms) words')
+  mapM_ (\(room', line) -> say (room' ++ ": " ++ line)) (planReplaced plan)
   when (planShowExplain plan) (mapM_ say (explanation plan))
   supervise plan
   where
@@ -210,10 +213,13 @@ planJson plan =
   object
     [ "environment" .= Map.fromList (planEnvironment plan),
       "preload" .= planPreload plan,
-      "explain" .= [object ["room" .= r, "line" .= l] | (r, l) <- planExplain plan],
+      "explain" .= roomLines (planExplain plan),
+      "replaced" .= roomLines (planReplaced plan),
       "report" .= planReport plan,
       "command" .= planCommand plan
     ]
+  where
+    roomLines told = [object ["room" .= r, "line" .= l] | (r, l) <- told]
 
 -- ---- after --------------------------------------------------------------
 

@@ -12,6 +12,7 @@ module Maru.Native.Probe
     probeTopology,
     waitPolicies,
     probePolicy,
+    probeWordPolicy,
     handover,
   )
 where
@@ -55,6 +56,8 @@ foreign import ccall unsafe "maru_wait_kind_name" c_kindName :: CUInt -> IO CStr
 
 -- Starts a thread: safe.
 foreign import ccall safe "maru_probe_policy" c_policy :: CInt -> Ptr CString -> IO CInt
+
+foreign import ccall safe "maru_probe_word_policy" c_wordPolicy :: CInt -> Ptr CString -> IO CInt
 
 answer :: CInt -> Answer Int
 answer status
@@ -139,8 +142,15 @@ policyName kind = do
 -- | Whether the policy of that number runs as asked on a channel here:
 -- 'Nothing', or what runs instead and why.
 probePolicy :: Int -> IO (Answer (Maybe (String, String)))
-probePolicy kind = alloca $ \why -> do
-  status <- c_policy (fromIntegral kind) why
+probePolicy = replacement c_policy
+
+-- | The same at a word that is no channel, as maru's own parts wait.
+probeWordPolicy :: Int -> IO (Answer (Maybe (String, String)))
+probeWordPolicy = replacement c_wordPolicy
+
+replacement :: (CInt -> Ptr CString -> IO CInt) -> Int -> IO (Answer (Maybe (String, String)))
+replacement probe kind = alloca $ \why -> do
+  status <- probe (fromIntegral kind) why
   case answer status of
     Left refusal -> pure (Left refusal)
     Right runs

@@ -9,6 +9,7 @@ module Maru.Cli.Room.Wait
 where
 
 import Data.Aeson (object, (.=))
+import Data.Either (fromRight)
 import Data.List (intercalate)
 import Data.List.NonEmpty (NonEmpty, nonEmpty)
 import qualified Data.List.NonEmpty as NonEmpty
@@ -24,7 +25,7 @@ import Options.Applicative
 waitRoom :: Room
 waitRoom =
   (room "wait" "time slices of those who wait")
-    { roomRun = Just (RunPlug policyFlag waitPolicies decidePolicy),
+    { roomRun = Just (RunPlug policyFlag wordPolicies decidePolicy),
       roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
       roomExperiments = handoverExperiment : boostExperiments
     }
@@ -37,13 +38,26 @@ policyFlag =
     long "wait" <> metavar "POLICY" <> help "How maru's parts wait: adaptive, spin, block, coop, ..."
       <> completer (listIOCompleter waitPolicies)
 
--- | From the names of the policies. What cannot run here is replaced by the
--- library, which says so; see @maru doctor@.
-decidePolicy :: [String] -> Maybe String -> Either Refusal Part
+-- | Each policy with what runs instead of it at the words of maru's own parts, and why.
+wordPolicies :: IO [(String, Maybe (String, String))]
+wordPolicies = do
+  known <- waitPolicies
+  answers <- mapM probeWordPolicy [0 .. length known - 1]
+  pure (zip known (map (fromRight Nothing) answers))
+
+-- | From the policies and what replaces them here. What cannot run is replaced by the
+-- library; this says so.
+decidePolicy :: [(String, Maybe (String, String))] -> Maybe String -> Either Refusal Part
 decidePolicy _ Nothing = Right mempty
-decidePolicy known (Just name)
-  | name `elem` known = Right mempty {partEnvironment = [("MARU_WAIT", name)], partExplain = ["maru's parts in the command wait by '" ++ name ++ "'"]}
-  | otherwise = Left (Misused ("unknown wait policy '" ++ name ++ "'; known: " ++ intercalate ", " known))
+decidePolicy known (Just name) = case lookup name known of
+  Nothing -> Left (Misused ("unknown wait policy '" ++ name ++ "'; known: " ++ intercalate ", " (map fst known)))
+  Just replaced ->
+    Right
+      mempty
+        { partEnvironment = [("MARU_WAIT", name)],
+          partExplain = ["maru's parts in the command wait by '" ++ name ++ "'"],
+          partReplaced = [name ++ " runs as " ++ other ++ ": " ++ why | Just (other, why) <- [replaced]]
+        }
 
 -- ---- doctor -------------------------------------------------------------
 
