@@ -99,21 +99,28 @@ int boost_boards_open(struct boost_boards *boards, const char *path) {
   return rc;
 }
 
-void boost_board_settle(struct boost_board *one) {
+unsigned boost_board_settle(struct boost_board *one) {
+  unsigned failed = 0;
   for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++) {
     /* Relaxed: this process alone writes the mark.  None is set in a dry run. */
     if (!atomic_load_explicit(&one->subjects[i].touched, memory_order_relaxed))
       continue;
-    (void)boost_end(&one->subjects[i]);
     one->lines[i].raised_until_ns = 0;
+    if (boost_end(&one->subjects[i]) < 0 &&
+        atomic_load_explicit(&one->subjects[i].touched, memory_order_relaxed)) {
+      failed++;
+      continue;
+    }
     /* Release: it is in its place before the mark goes. */
     atomic_store_explicit(&one->table->channels[i].boosted, 0, memory_order_release);
   }
+  return failed;
 }
 
 void boost_boards_close(struct boost_boards *boards, unsigned slot) {
   struct boost_board *old = boards->slots[slot];
-  boost_board_settle(old);
+  if (boost_board_settle(old) > 0)
+    return; /* not forgotten before everybody is in his place */
   for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
     if (old->subjects[i].tid != 0)
       boost_dismiss(&old->subjects[i]);

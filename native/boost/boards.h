@@ -37,9 +37,9 @@ int boost_boards_open(struct boost_boards *boards, const char *path);
 /* Looks through /proc for the boards of living processes, opens new ones; closes
  * those whose owner has gone. */
 void boost_boards_find(struct boost_boards *boards);
-/* Every raise ends, and its mark on the board goes. */
-void boost_board_settle(struct boost_board *one);
-/* Settles it, forgets its threads, unmaps it. */
+/* Every raise ends, and its mark on the board goes.  How many could not be ended. */
+unsigned boost_board_settle(struct boost_board *one);
+/* Settles it, forgets its threads, unmaps it; nothing while a raise cannot be ended. */
 void boost_boards_close(struct boost_boards *boards, unsigned slot);
 
 #endif

@@ -183,6 +183,8 @@ static void say(const struct daemon *self, const char *what, const struct maru_c
     printf("would %s thread %d\n", what, tid);
 }
 
+#define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
+
 /* A thread that waits by turns on several channels is raised through one at a time:
  * while it is, the kernel does not say where it belongs. */
 static bool is_raised(const struct daemon *self, int32_t tid) {
@@ -194,6 +196,21 @@ static bool is_raised(const struct daemon *self, int32_t tid) {
         return true;
     }
   return false;
+}
+
+static int end_one(struct boost_board *one, uint32_t i) {
+  int rc = boost_end(&one->subjects[i]);
+  /* Release: it is in its place before the mark goes. */
+  if (!LOAD(one->subjects[i].touched))
+    atomic_store_explicit(&one->table->channels[i].boosted, 0, memory_order_release);
+  return rc;
+}
+
+/* The ends that failed. */
+static void end_again(struct daemon *self, struct boost_board *one) {
+  for (uint32_t i = 0; i < one->used; i++)
+    if (LOAD(one->subjects[i].touched) && one->lines[i].raised_until_ns == 0 && end_one(one, i) < 0)
+      self->totals.failed++;
 }
 
 /* The line's thread, checked when it is new and now and then again. */
@@ -208,8 +225,9 @@ static bool is_known(struct daemon *self, struct boost_board *one, uint32_t i, i
     return true;
   if (!same && subject->tid != 0) {
     /* The thread has gone, or the line has another one now. */
-    if (one->lines[i].raised_until_ns != 0)
-      (void)boost_end(subject);
+    (void)end_one(one, i);
+    if (LOAD(subject->touched))
+      return false; /* it is not forgotten before it is in its place */
     one->lines[i] = (struct boost_line){0};
     boost_dismiss(subject);
   }
@@ -218,6 +236,15 @@ static bool is_known(struct daemon *self, struct boost_board *one, uint32_t i, i
   struct boost_subject fresh;
   int rc = is_raised(self, tid) ? -EAGAIN : boost_admit(&fresh, tid, start, &one->status);
   one->ask_again_ns[i] = now_ns + ASK_AGAIN_NS;
+  if (rc == -EBUSY) {
+    /* Raised, and not by us: what a dead daemon left, or another one's. */
+    struct mr_sched claimed = mr_sched_unpack(LOAD(line->normal));
+    rc = LOAD(line->boosted) && !self->dry_run ? boost_put_back(&fresh, &claimed) : rc;
+    boost_dismiss(&fresh);
+    if (rc == 0)
+      atomic_store_explicit(&line->boosted, 0, memory_order_release);
+    rc = -EAGAIN;
+  }
   if (rc == -EAGAIN) {
     if (!same)
       one->ask_again_ns[i] = now_ns + BOOST_LONGEST_NS;
@@ -261,13 +288,6 @@ static int raise_one(struct daemon *self, struct boost_board *one, uint32_t i) {
   int rc = boost_raise(&one->subjects[i], self->how);
   if (rc < 0)
     atomic_store_explicit(&line->boosted, 0, memory_order_relaxed);
-  return rc;
-}
-
-static int end_one(struct boost_board *one, uint32_t i) {
-  int rc = boost_end(&one->subjects[i]);
-  /* Release: it is in its place before the mark goes. */
-  atomic_store_explicit(&one->table->channels[i].boosted, 0, memory_order_release);
   return rc;
 }
 
@@ -318,6 +338,7 @@ static struct boost_seen look_after(struct daemon *self, struct boost_board *one
   /* A raise must end though its line is denied. */
   count = one->used = count > one->used ? count : one->used;
   bool wakes = false;
+  end_again(self, one);
   for (uint32_t i = 0; i < count; i++)
     views[i] = view_of(self, one, i, now_ns);
   struct boost_seen seen =
@@ -446,7 +467,8 @@ static int guard(pid_t worker, const sigset_t *signals) {
 int main(int argc, char **argv) {
   struct daemon self = {.until_ns = INT64_MAX, .rules = {.cap_percent = 90}};
   sigset_t ending, signals;
-  self.how = boost_means();
+  enum boost_how means = boost_means();
+  self.how = means;
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   self.cpus = cpus < 1 ? 1 : cpus > MARU_WAIT_CPUS ? MARU_WAIT_CPUS : (uint32_t)cpus;
   self.boards.subjects =
@@ -461,7 +483,7 @@ int main(int argc, char **argv) {
   if (rc < 0)
     return rc == -EINVAL ? 64 : 69;
   bool wants_rights = self.rules.raises || self.rules.restores || self.rules.slots;
-  if (wants_rights && boost_means() == BOOST_BY_NOTHING)
+  if (wants_rights && means == BOOST_BY_NOTHING)
     fprintf(stderr, "maru-boost: no right to raise priorities (root or CAP_SYS_NICE): sleepers are "
                     "woken, nobody is restored or boosted\n");
   sigemptyset(&ending);
