@@ -14,13 +14,14 @@
  * --period-us 0: 5 ms to 250 us as needed, 50 ms while nobody waits.
  *
  * Two processes: the guard starts the worker, which does all of the above, and
- * waits.  Whatever ends the worker, the guard puts every thread back that was
- * raised or is lowered, then ends.  If the guard is killed the worker puts them back
- * and ends; if both are killed at once, each thread finds the daemon's heartbeat
- * stale when it waits next, and puts itself back.
+ * watches it.  Whatever ends the worker (or stops it: 100 ms without a tick, then it is
+ * killed), the guard puts every thread back that was raised or is lowered, then ends.  If the guard
+ * is killed the worker puts them back and ends; if both are killed at once, each thread finds the
+ * daemon's heartbeat stale when it waits next, and puts itself back.
  *
  * Status: 0 ended as asked (--for-ms, SIGTERM, SIGINT), 64 usage, 69 a board cannot
- * be used, 70 the worker died.
+ * be used, 70 the worker failed; the line says
+ * how many threads could not be put back.
  */
 #define _GNU_SOURCE
 #include "boards.h"
@@ -42,6 +43,11 @@
 #define WORKER_PRIORITY 90
 #define GUARD_PRIORITY 91
 #define LOOP_LIMIT_US 5000000 /* a worker that never sleeps is ended by the kernel */
+/* The guard's looks: 100 ms without a beat where both run by FIFO, else 2 s. */
+#define LOOK_NS 20000000
+#define LOOKS 5
+#define LOOKS_SLOW 100
+#define LOOKS_TO_END 50 /* 1 s */
 #define FIND_EVERY_NS INT64_C(1000000000)
 #define ASK_AGAIN_NS INT64_C(1000000000)    /* about a thread that was refused */
 #define CHECK_AGAIN_NS INT64_C(10000000000) /* a known one: it may have become another program */
@@ -54,7 +60,14 @@ struct totals {
   uint64_t ticks, wakes, restores, raises, ends, refused, failed;
 };
 
+/* In memory that the guard sees. */
+struct shared {
+  _Atomic uint64_t beats; /* of the worker: one a tick */
+  struct boost_subject subjects[(size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS];
+};
+
 struct daemon {
+  struct shared *shared;
   struct boost_rules rules;
   struct boost_boards boards;
   struct totals totals;
@@ -370,12 +383,14 @@ static struct boost_seen tick(struct daemon *self, int64_t now_ns, int64_t perio
 
 /* ---- the worker ----------------------------------------------------------- */
 
-static void leave_one(struct daemon *self, struct boost_board *one) {
+/* How many could not be put back. */
+static unsigned leave_one(struct daemon *self, struct boost_board *one) {
   if (one->table == NULL || self->dry_run)
-    return;
-  boost_board_settle(one);
+    return 0;
+  unsigned failed = boost_board_settle(one);
   atomic_store_explicit(&one->table->slot_job, 0, memory_order_relaxed);
   atomic_store_explicit(&one->table->heartbeat_ns, 0, memory_order_relaxed);
+  return failed;
 }
 
 static void report(const struct daemon *self) {
@@ -403,10 +418,10 @@ static bool sleep_until(int64_t time_ns, const sigset_t *ending) {
   return sigtimedwait(ending, NULL, &pause) > 0;
 }
 
-static void set_priority(int priority) {
+static int set_priority(int priority) {
   /* Without the right the daemon is an ordinary process, late when the CPU is taken. */
   struct mr_sched own = {.policy = SCHED_FIFO, .on_fork = 1, .priority = (uint32_t)priority};
-  (void)mr_sched_set(0, &own);
+  return mr_sched_set(0, &own);
 }
 
 static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
@@ -416,7 +431,7 @@ static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
     return 0;
   setrlimit(RLIMIT_RTTIME, &bound);
   prctl(PR_SET_TIMERSLACK, 1);
-  set_priority(WORKER_PRIORITY);
+  (void)set_priority(WORKER_PRIORITY);
   bool by_itself = self->period_ns == 0;
   int64_t period = by_itself ? BOOST_LONGEST_NS : self->period_ns;
   int64_t next = maru_now_ns(), find = next;
@@ -430,6 +445,8 @@ static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
       find = now + (50 * took > FIND_EVERY_NS ? 50 * took : FIND_EVERY_NS);
     }
     struct boost_seen seen = tick(self, now, period);
+    /* Relaxed: a counter that the guard looks at. */
+    atomic_fetch_add_explicit(&self->shared->beats, 1, memory_order_relaxed);
     if (by_itself)
       period = boost_next_period(period, seen);
     /* A job that computes all the time looks as idle for a tick as one that has gone. */
@@ -439,29 +456,80 @@ static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
     if (sleep_until(next, ending))
       break;
   }
+  unsigned left = 0;
   for (unsigned i = 0; i < BOOST_BOARDS; i++)
     if (self->boards.slots[i] != NULL)
-      leave_one(self, self->boards.slots[i]);
+      left += leave_one(self, self->boards.slots[i]);
   report(self);
-  return fflush(stdout) == 0 ? 0 : 70;
+  return fflush(stdout) == 0 && left == 0 ? 0 : 70;
 }
 
 /* ---- the guard ------------------------------------------------------------ */
 
-static void rescue_all(const struct daemon *self) {
+/* How many could not be put back. */
+static unsigned rescue_all(const struct daemon *self) {
+  unsigned failed = 0;
   for (size_t i = 0; i < (size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS; i++)
     if (self->boards.subjects[i].tid != 0)
-      (void)boost_rescue(&self->boards.subjects[i]);
+      failed += boost_rescue(&self->boards.subjects[i]) < 0;
+  return failed;
+}
+
+struct watch {
+  uint64_t beats;
+  unsigned looks; /* since the last beat */
+  unsigned looks_most;
+  unsigned ending; /* looks since the request to end; 0: none */
+};
+
+/* A worker that was stopped, or is late: looks are counted, not time, so that a guard
+ * that was stopped itself does not blame the worker. */
+static bool is_late(struct watch *watch, const struct daemon *self) {
+  /* Relaxed: a counter. */
+  uint64_t beats = atomic_load_explicit(&self->shared->beats, memory_order_relaxed);
+  bool holds = self->how != BOOST_BY_NOTHING && !self->dry_run;
+  watch->looks = beats != watch->beats || beats == 0 || !holds ? 0 : watch->looks + 1;
+  watch->beats = beats;
+  watch->ending += watch->ending > 0;
+  return watch->looks > watch->looks_most || watch->ending > LOOKS_TO_END;
+}
+
+/* Its status if it ends within 200 ms; else it hangs in the kernel and comes to no deed. */
+static int end_worker(pid_t worker) {
+  static const struct timespec pause = {.tv_nsec = LOOK_NS};
+  int status = SIGKILL;
+  kill(worker, SIGKILL);
+  for (int look = 0; look < 10 && waitpid(worker, &status, WNOHANG) == 0; look++)
+    nanosleep(&pause, NULL);
+  return status;
 }
 
 /* Passes requests to end on; the worker's status. */
-static int guard(pid_t worker, const sigset_t *signals) {
-  int status, signal;
-  set_priority(GUARD_PRIORITY);
-  while (waitpid(worker, &status, WNOHANG) == 0)
-    if (sigwait(signals, &signal) == 0 && signal != SIGCHLD)
+static int guard(const struct daemon *self, pid_t worker, const sigset_t *signals) {
+  static const struct timespec pause = {.tv_nsec = LOOK_NS};
+  struct watch watch = {.looks_most = LOOKS_SLOW};
+  int status;
+  if (set_priority(GUARD_PRIORITY) == 0)
+    watch.looks_most = LOOKS;
+  while (waitpid(worker, &status, WNOHANG) == 0) {
+    int signal = sigtimedwait(signals, NULL, &pause);
+    if (signal < 0 && is_late(&watch, self))
+      return end_worker(worker);
+    if (signal > 0 && signal != SIGCHLD) {
       kill(worker, SIGTERM);
+      watch.ending = watch.ending > 0 ? watch.ending : 1;
+    }
+  }
   return status;
+}
+
+static int after_death(const struct daemon *self) {
+  unsigned failed = rescue_all(self);
+  if (failed > 0)
+    fprintf(stderr, "maru-boost: the worker failed; %u threads could not be put back\n", failed);
+  else
+    fprintf(stderr, "maru-boost: the worker failed; every thread is back in its place\n");
+  return 70;
 }
 
 int main(int argc, char **argv) {
@@ -471,13 +539,13 @@ int main(int argc, char **argv) {
   self.how = means;
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   self.cpus = cpus < 1 ? 1 : cpus > MARU_WAIT_CPUS ? MARU_WAIT_CPUS : (uint32_t)cpus;
-  self.boards.subjects =
-      mmap(NULL, (size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS * sizeof(struct boost_subject),
-           PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (self.boards.subjects == MAP_FAILED) {
+  self.shared = mmap(NULL, sizeof *self.shared, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (self.shared == MAP_FAILED) {
     fprintf(stderr, "maru-boost: no memory\n");
     return 69;
   }
+  self.boards.subjects = self.shared->subjects;
   (void)read_policy(&self, "auto");
   int rc = read_options(&self, argc, argv);
   if (rc < 0)
@@ -494,6 +562,7 @@ int main(int argc, char **argv) {
   sigaddset(&signals, SIGCHLD);
   sigprocmask(SIG_BLOCK, &signals, NULL);
   signal(SIGCHLD, SIG_DFL);
+  signal(SIGTSTP, SIG_IGN); /* a terminal must not stop what holds others raised */
   pid_t parent = getpid(), worker = fork();
   if (worker < 0) {
     fprintf(stderr, "maru-boost: cannot fork: %s\n", strerror(errno));
@@ -501,10 +570,6 @@ int main(int argc, char **argv) {
   }
   if (worker == 0)
     return work(&self, parent, &ending);
-  int status = guard(worker, &signals);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-    return 0;
-  rescue_all(&self);
-  fprintf(stderr, "maru-boost: the worker died; every thread is back in its place\n");
-  return 70;
+  int status = guard(&self, worker, &signals);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : after_death(&self);
 }

@@ -201,6 +201,24 @@ static void reniced(void) {
   maru_board_close(&board);
 }
 
+/* A stopped worker's raises end, and so does the daemon. */
+static void stopped(void) {
+  char report[512];
+  make_board(0);
+  pid_t pid = start_as(0);
+  show(0, pid, MARU_CHANNEL_AWAKE);
+  struct daemon d = start_daemon(program, &board, "pb", "50000");
+  until_policy(pid, SCHED_FIFO);
+  CHECK_EQUAL(kill(d.worker, SIGSTOP), 0);
+  int64_t began = maru_now_ns();
+  until_policy(pid, SCHED_OTHER);
+  CHECK(maru_now_ns() - began < 20 * 100 * MS);
+  int status = end_daemon(&d, report, sizeof report);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 70);
+  end(pid);
+  maru_board_close(&board);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   need_root();
@@ -212,5 +230,6 @@ int main(int argc, char **argv) {
   deadline();
   by_limit();
   reniced();
+  stopped();
   return 0;
 }
