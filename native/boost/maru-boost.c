@@ -24,7 +24,7 @@
  * how many threads could not be put back.
  */
 #define _GNU_SOURCE
-#include "boards.h"
+#include "clerk.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -50,9 +50,16 @@
 #define LOOKS_TO_END 50 /* 1 s */
 #define FIND_EVERY_NS INT64_C(1000000000)
 #define ASK_AGAIN_NS INT64_C(1000000000)    /* about a thread that was refused */
+#define BACK_OFF_NS INT64_C(5000000)        /* about one that is lowered; then twice as long */
+#define ASKED_NS INT64_C(200000000)         /* the answer is on its way */
 #define CHECK_AGAIN_NS INT64_C(10000000000) /* a known one: it may have become another program */
 #define SLOT_NS INT64_C(20000000)
 #define PB_PERIOD_NS INT64_C(20000000)
+#define SEAT_NS INT64_C(100000000) /* for so long a thread's CPU is taken as known */
+#define SEATS 256u                 /* read in one tick */
+#define SEATS_A_BOARD 32u
+#define REST 9          /* a tick is followed by a pause of so many times its own time */
+#define HELD_MOST 1024u /* threads raised at once */
 #define QUIET_TICKS 50
 #define IDLE_NS INT64_C(50000000) /* half of what makes a heartbeat stale */
 
@@ -68,13 +75,25 @@ struct shared {
 
 struct daemon {
   struct shared *shared;
+  struct boost_state state;
+  struct boost_clerk *clerk;
+  struct boost_view *views; /* of all boards */
+  uint8_t *actions;
+  uint32_t count;
+  struct boost_subject *held[HELD_MOST]; /* that are raised, or whose end has failed */
+  unsigned held_count;
+  unsigned turn;    /* the board to begin with */
+  unsigned seats;   /* read in this tick */
+  int64_t check_ns; /* when those without a message are looked at too */
+  bool checks;      /* now */
+  bool asks;        /* the clerk takes a list in this tick */
+  bool said_full;
   struct boost_rules rules;
   struct boost_boards boards;
   struct totals totals;
   enum boost_how how;
   int64_t period_ns; /* 0: by itself */
   int64_t until_ns;
-  uint32_t cpus; /* of this machine: as many are raised at once */
   bool finds, dry_run, json;
 };
 
@@ -103,8 +122,10 @@ static int read_policy(struct daemon *self, const char *name) {
   for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
     if (strcmp(name, policies[i].name) == 0) {
       unsigned cap = self->rules.cap_percent;
+      uint32_t cpus = self->rules.cpus;
       self->rules = policies[i].rules;
       self->rules.cap_percent = cap;
+      self->rules.cpus = cpus;
       return 0;
     }
   return refuse("unknown policy (auto, wake, restore, pb, pb+lower, gang)", name);
@@ -129,6 +150,22 @@ static int read_number(const char *text, long least, long most, long *number) {
   return 0;
 }
 
+static bool is_open(void *context, const struct stat *status) {
+  const struct boost_boards *boards = context;
+  for (unsigned i = 0; i < BOOST_BOARDS; i++)
+    if (boards->slots[i] != NULL && boards->slots[i]->status.st_ino == status->st_ino)
+      return true;
+  return false;
+}
+
+static int open_board(struct daemon *self, const char *path) {
+  struct boost_board *made;
+  int rc = boost_board_open(&made, path, is_open, &self->boards);
+  if (rc == 0 && (rc = boost_boards_put(&self->boards, made)) < 0)
+    boost_board_free(made);
+  return rc == -EALREADY ? 0 : rc;
+}
+
 static int read_option(struct daemon *self, const char *name, const char *value) {
   long number = 0;
   int rc = 0;
@@ -149,8 +186,8 @@ static int read_option(struct daemon *self, const char *name, const char *value)
     self->until_ns = maru_now_ns() + number * 1000000;
   } else if (strcmp(name, "--board") == 0) {
     self->finds = false;
-    rc = boost_boards_open(&self->boards, value);
-    if (rc < 0 && rc != -EEXIST) {
+    rc = open_board(self, value);
+    if (rc < 0) {
       refuse("cannot use this board", value);
       return rc == -EINVAL ? -EPROTO : rc;
     }
@@ -183,6 +220,16 @@ static int read_options(struct daemon *self, int argc, char **argv) {
   return 0;
 }
 
+/* One daemon a board. */
+static int lock_boards(struct daemon *self) {
+  for (unsigned i = 0; i < BOOST_BOARDS && !self->dry_run; i++)
+    if (self->boards.slots[i] != NULL && boost_board_lock(self->boards.slots[i]) < 0) {
+      fprintf(stderr, "maru-boost: another daemon looks after this board\n");
+      return -EBUSY;
+    }
+  return 0;
+}
+
 /* ---- a tick --------------------------------------------------------------- */
 
 static const char *const action_names[] = {"wake", "restore", "raise", "end"};
@@ -201,13 +248,9 @@ static void say(const struct daemon *self, const char *what, const struct maru_c
 /* A thread that waits by turns on several channels is raised through one at a time:
  * while it is, the kernel does not say where it belongs. */
 static bool is_raised(const struct daemon *self, int32_t tid) {
-  for (unsigned b = 0; b < BOOST_BOARDS; b++)
-    for (uint32_t i = 0; self->boards.slots[b] != NULL && i < MARU_WAIT_CHANNELS; i++) {
-      const struct boost_subject *subject = &self->boards.slots[b]->subjects[i];
-      /* Relaxed: this process alone writes the mark. */
-      if (subject->tid == tid && atomic_load_explicit(&subject->touched, memory_order_relaxed))
-        return true;
-    }
+  for (unsigned k = 0; k < self->held_count; k++)
+    if (self->held[k]->tid == tid && LOAD(self->held[k]->touched))
+      return true;
   return false;
 }
 
@@ -219,59 +262,212 @@ static int end_one(struct boost_board *one, uint32_t i) {
   return rc;
 }
 
-/* The ends that failed. */
-static void end_again(struct daemon *self, struct boost_board *one) {
-  for (uint32_t i = 0; i < one->used; i++)
-    if (LOAD(one->subjects[i].touched) && one->lines[i].raised_until_ns == 0 && end_one(one, i) < 0)
+/* Forgets whom it holds no more; tries again the ends that failed. */
+static void end_again(struct daemon *self) {
+  unsigned kept = 0;
+  for (unsigned k = 0; k < self->held_count; k++) {
+    size_t number = (size_t)(self->held[k] - self->boards.subjects);
+    struct boost_board *one = self->boards.slots[number / MARU_WAIT_CHANNELS];
+    uint32_t i = number % MARU_WAIT_CHANNELS;
+    if (one == NULL || !LOAD(self->held[k]->touched))
+      continue;
+    if (one->lines[i].raised_until_ns == 0 && end_one(one, i) < 0)
       self->totals.failed++;
+    if (LOAD(self->held[k]->touched))
+      self->held[kept++] = self->held[k];
+  }
+  self->held_count = kept;
 }
 
-/* The line's thread, checked when it is new and now and then again. */
+/* ---- what the clerk is asked, and answers --------------------------------- */
+
+/* False: it may not be forgotten yet. */
+static bool forget(struct boost_board *one, uint32_t i) {
+  (void)end_one(one, i);
+  if (LOAD(one->subjects[i].touched))
+    return false; /* before it is in its place */
+  one->lines[i] = (struct boost_line){0};
+  one->memory[i] = (struct boost_memory){0};
+  boost_dismiss(&one->subjects[i]);
+  return true;
+}
+
+static void ask(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns) {
+  struct boost_clerk *clerk = self->clerk;
+  unsigned slot = (unsigned)((size_t)(one->subjects - self->boards.subjects) / MARU_WAIT_CHANNELS);
+  unsigned asked = 0;
+  for (unsigned k = clerk->ask_count; k > 0 && clerk->asks[k - 1].slot == slot; k--)
+    asked++;
+  if (asked == BOOST_ASKS_A_BOARD || is_raised(self, one->table->channels[i].tid))
+    return;
+  struct maru_channel *line = &one->table->channels[i];
+  clerk->asks[clerk->ask_count++] = (struct boost_ask){
+      .board = one, .slot = slot, .line = i, .tid = LOAD(line->tid), .start = LOAD(line->start)};
+  one->memory[i].ask_again_ns = now_ns + ASKED_NS;
+}
+
+static bool is_subject(const struct boost_subject *subject, int32_t tid, uint64_t start) {
+  return subject->tid != 0 && subject->tid == tid && subject->start == start;
+}
+
+/* The line's thread was checked.  When it is new, and now and then again, the clerk is asked. */
 static bool is_known(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns) {
   struct maru_channel *line = &one->table->channels[i];
   struct boost_subject *subject = &one->subjects[i];
   /* Acquire: the start comes with the tid. */
   int32_t tid = atomic_load_explicit(&line->tid, memory_order_acquire);
-  uint64_t start = atomic_load_explicit(&line->start, memory_order_relaxed);
-  bool same = subject->tid != 0 && subject->tid == tid && subject->start == start;
-  if (same && (now_ns < one->ask_again_ns[i] || one->lines[i].raised_until_ns != 0))
-    return true;
-  if (!same && subject->tid != 0) {
-    /* The thread has gone, or the line has another one now. */
-    (void)end_one(one, i);
-    if (LOAD(subject->touched))
-      return false; /* it is not forgotten before it is in its place */
-    one->lines[i] = (struct boost_line){0};
-    boost_dismiss(subject);
-  }
-  if (tid == 0 || (!same && now_ns < one->ask_again_ns[i]))
+  bool same = is_subject(subject, tid, LOAD(line->start));
+  /* The thread has gone, or the line has another one now. */
+  if (!same && subject->tid != 0 && !forget(one, i))
     return false;
-  struct boost_subject fresh;
-  int rc = is_raised(self, tid) ? -EAGAIN : boost_admit(&fresh, tid, start, &one->status);
-  one->ask_again_ns[i] = now_ns + ASK_AGAIN_NS;
-  if (rc == -EBUSY) {
-    /* Raised, and not by us: what a dead daemon left, or another one's. */
-    struct mr_sched claimed = mr_sched_unpack(LOAD(line->normal));
-    rc = LOAD(line->boosted) && !self->dry_run ? boost_put_back(&fresh, &claimed) : rc;
-    boost_dismiss(&fresh);
-    if (rc == 0)
-      atomic_store_explicit(&line->boosted, 0, memory_order_release);
-    rc = -EAGAIN;
-  }
-  if (rc == -EAGAIN) {
-    if (!same)
-      one->ask_again_ns[i] = now_ns + BOOST_LONGEST_NS;
-    return same; /* lowered: its own place is known from before */
-  }
-  if (same)
+  if (self->asks && tid != 0 && now_ns >= one->memory[i].ask_again_ns &&
+      one->lines[i].raised_until_ns == 0)
+    ask(self, one, i, now_ns);
+  return same;
+}
+
+/* Raised, and not by us: what a dead daemon left, or another one's. */
+static void put_back(struct daemon *self, struct maru_channel *line, struct boost_subject *fresh) {
+  struct mr_sched claimed = mr_sched_unpack(LOAD(line->normal));
+  if (self->dry_run || !LOAD(line->boosted) || is_raised(self, fresh->tid))
+    return;
+  if (boost_put_back(fresh, &claimed) == 0)
+    /* Release: it is in its place before the mark goes. */
+    atomic_store_explicit(&line->boosted, 0, memory_order_release);
+}
+
+static void take_answer(struct daemon *self, struct boost_ask *ask, int64_t now_ns) {
+  struct boost_board *one = self->boards.slots[ask->slot];
+  struct boost_subject *subject = &one->subjects[ask->line];
+  struct boost_memory *memory = &one->memory[ask->line];
+  bool same = is_subject(subject, ask->tid, ask->start);
+  bool later = ask->rc == -EAGAIN || ask->rc == -EBUSY || ask->rc == -EINTR;
+  if (ask->rc == -EBUSY)
+    put_back(self, &one->table->channels[ask->line], &ask->subject);
+  if (later) {
+    int64_t longer = 2 * memory->back_off_ns;
+    memory->back_off_ns = longer < BACK_OFF_NS    ? BACK_OFF_NS
+                          : longer > ASK_AGAIN_NS ? ASK_AGAIN_NS
+                                                  : longer;
+    memory->ask_again_ns = now_ns + memory->back_off_ns;
+  } else
+    *memory = (struct boost_memory){.ask_again_ns =
+                                        now_ns + (ask->rc == 0 ? CHECK_AGAIN_NS : ASK_AGAIN_NS)};
+  self->totals.refused += ask->rc < 0 && !later;
+  /* Who is raised meanwhile, or another one by now, keeps what is known of it. */
+  bool replaces = !later && !LOAD(subject->touched) && (same || subject->tid == 0);
+  if (replaces && subject->tid != 0)
     boost_dismiss(subject);
-  if (rc < 0) {
-    self->totals.refused++;
-    return false;
+  if (replaces && ask->rc == 0)
+    *subject = ask->subject;
+  else if (ask->rc == 0 || ask->rc == -EBUSY)
+    boost_dismiss(&ask->subject);
+}
+
+static bool has_living(const struct boost_board *one) {
+  for (uint32_t i = 0; i < one->used; i++)
+    if (one->subjects[i].tid != 0 && boost_lives(&one->subjects[i]))
+      return true;
+  return false;
+}
+
+/* What no process holds, and none of whose threads lives. */
+static void close_unused(struct daemon *self) {
+  struct boost_clerk *clerk = self->clerk;
+  for (unsigned i = 0; i < BOOST_BOARDS; i++) {
+    struct boost_board *one = self->boards.slots[i];
+    if (one == NULL)
+      continue;
+    one->unseen = clerk->seen[i] == one->status.st_ino ? 0 : one->unseen + 1;
+    if (one->unseen < 2 || has_living(one))
+      continue;
+    struct boost_board *old = boost_boards_take(&self->boards, i);
+    if (old != NULL)
+      clerk->old[clerk->old_count++] = old;
   }
-  *subject = fresh;
-  one->ask_again_ns[i] = now_ns + CHECK_AGAIN_NS;
-  return true;
+}
+
+static void take_found(struct daemon *self) {
+  struct boost_clerk *clerk = self->clerk;
+  for (unsigned i = 0; i < clerk->found_count; i++)
+    if (boost_boards_put(&self->boards, clerk->found[i]) < 0)
+      clerk->old[clerk->old_count++] = clerk->found[i];
+  if (clerk->full && !self->said_full) {
+    fprintf(stderr, "maru-boost: no room for more runs (%d in all, as root %d a user)\n",
+            BOOST_BOARDS, BOOST_BOARDS_A_USER);
+    self->said_full = true;
+  }
+}
+
+/* Takes the answers, if they are there, and begins a new list.  `*find_ns`: when the next
+ * search is due. */
+static void begin_list(struct daemon *self, int64_t now_ns, int64_t *find_ns) {
+  struct boost_clerk *clerk = self->clerk;
+  self->asks = boost_clerk_idle(clerk);
+  if (!self->asks)
+    return;
+  for (unsigned i = 0; i < clerk->ask_count; i++)
+    take_answer(self, &clerk->asks[i], now_ns);
+  clerk->ask_count = 0;
+  if (clerk->complete) {
+    close_unused(self);
+    /* On a machine with many processes less often: 2 % of the time at most. */
+    int64_t pause = 50 * clerk->took_ns;
+    *find_ns = now_ns + (pause > FIND_EVERY_NS ? pause : FIND_EVERY_NS);
+  }
+  take_found(self);
+  clerk->searches = self->finds && now_ns >= *find_ns;
+}
+
+static void hand_list(struct daemon *self) {
+  struct boost_clerk *clerk = self->clerk;
+  if (!self->asks || (clerk->ask_count == 0 && clerk->old_count == 0 && !clerk->searches)) {
+    clerk->found_count = self->asks ? 0 : clerk->found_count;
+    clerk->complete = self->asks ? false : clerk->complete;
+    return;
+  }
+  for (unsigned i = 0; i < BOOST_BOARDS; i++) {
+    const struct boost_board *one = self->boards.slots[i];
+    clerk->boards[i].inode = one != NULL ? one->status.st_ino : 0;
+    clerk->boards[i].user = one != NULL ? one->status.st_uid : 0;
+  }
+  clerk->dry_run = self->dry_run;
+  boost_clerk_ask(clerk);
+}
+
+/* ---- what the engine sees, and decides ------------------------------------ */
+
+/* Where the kernel says that it is. */
+static void read_seat(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns) {
+  int cpu = boost_cpu(one->subjects[i].tid);
+  self->seats++;
+  if (cpu < 0)
+    return;
+  one->memory[i].cpu = (uint32_t)cpu % MARU_WAIT_CPUS;
+  one->memory[i].seated_ns = now_ns;
+}
+
+static bool is_seated(const struct boost_board *one, uint32_t i, int64_t now_ns) {
+  return one->memory[i].seated_ns != 0 && now_ns - one->memory[i].seated_ns < SEAT_NS;
+}
+
+/* Of those who are raised at each tick, of those who might be some in turn. */
+static void read_seats(struct daemon *self, struct boost_board *one, struct boost_view *views,
+                       int64_t now_ns) {
+  unsigned limit = self->seats + SEATS_A_BOARD < SEATS ? self->seats + SEATS_A_BOARD : SEATS;
+  for (uint32_t k = 0; k < one->used; k++) {
+    uint32_t i = (one->turn + k) % one->used;
+    bool raised = one->lines[i].raised_until_ns != 0;
+    bool wants = views[i].known && (views[i].pending || self->rules.slots);
+    if (raised)
+      read_seat(self, one, i, now_ns);
+    else if (wants && self->seats < limit && !is_seated(one, i, now_ns)) {
+      read_seat(self, one, i, now_ns);
+      one->turn = i + 1;
+    }
+    views[i].seated = views[i].known && is_seated(one, i, now_ns);
+    views[i].cpu = one->memory[i].cpu;
+  }
 }
 
 static struct boost_view view_of(struct daemon *self, struct boost_board *one, uint32_t i,
@@ -280,20 +476,22 @@ static struct boost_view view_of(struct daemon *self, struct boost_board *one, u
   /* Acquire: pairs with the waiter's release of its state. */
   uint32_t state = atomic_load_explicit(&line->state, memory_order_acquire);
   bool waits = state != MARU_CHANNEL_IDLE;
+  bool pending = waits && maru_channel_pending(line);
+  bool matters = pending || self->rules.slots || self->checks;
   bool needs_rights = self->rules.restores || self->rules.raises || self->rules.slots;
   return (struct boost_view){.waits = waits,
                              .asleep = state == MARU_CHANNEL_ASLEEP,
                              .lowered = state == MARU_CHANNEL_LOWERED,
-                             .pending = waits && maru_channel_pending(line),
-                             .known = needs_rights && is_known(self, one, i, now_ns),
-                             .cpu = atomic_load_explicit(&line->cpu, memory_order_relaxed) %
-                                    self->cpus,
-                             .job = atomic_load_explicit(&line->job, memory_order_relaxed)};
+                             .pending = pending,
+                             .known = needs_rights && matters && is_known(self, one, i, now_ns),
+                             .user = one->user,
+                             .job = LOAD(line->job) | (uint64_t)one->status.st_ino << 32,
+                             .line = &one->lines[i]};
 }
 
 static int raise_one(struct daemon *self, struct boost_board *one, uint32_t i) {
   struct maru_channel *line = &one->table->channels[i];
-  if (is_raised(self, one->subjects[i].tid))
+  if (self->held_count == HELD_MOST || is_raised(self, one->subjects[i].tid))
     return -EBUSY;
   /* Before the deed: a thread that finds the daemon dead looks here.  Release: as
    * boost_raise's mark. */
@@ -301,6 +499,8 @@ static int raise_one(struct daemon *self, struct boost_board *one, uint32_t i) {
   int rc = boost_raise(&one->subjects[i], self->how);
   if (rc < 0)
     atomic_store_explicit(&line->boosted, 0, memory_order_relaxed);
+  else
+    self->held[self->held_count++] = &one->subjects[i];
   return rc;
 }
 
@@ -332,53 +532,72 @@ static void act(struct daemon *self, struct boost_board *one, uint32_t i, uint8_
 }
 
 static void publish(const struct daemon *self, struct boost_board *one, int64_t now_ns) {
+  /* A job that has the slot on another board is none of this one. */
+  uint64_t here = (uint64_t)one->status.st_ino << 32;
+  uint64_t job = self->state.slot_job - 1;
+  bool slot = self->rules.slots && self->state.slot_job != 0;
+  uint32_t shown = !slot                                   ? 0
+                   : (job & ~(uint64_t)UINT32_MAX) == here ? (uint32_t)job + 1
+                                                           : UINT32_MAX;
   if (self->dry_run)
     return;
   /* Relaxed: nothing hangs on their order. */
   atomic_store_explicit(&one->table->heartbeat_ns, now_ns, memory_order_relaxed);
-  atomic_store_explicit(&one->table->slot_job, self->rules.slots ? one->state.slot_job : 0,
-                        memory_order_relaxed);
+  atomic_store_explicit(&one->table->slot_job, shown, memory_order_relaxed);
 }
 
-static struct boost_seen look_after(struct daemon *self, struct boost_board *one, int64_t now_ns,
-                                    int64_t period_ns) {
-  struct boost_view views[MARU_WAIT_CHANNELS];
-  uint8_t actions[MARU_WAIT_CHANNELS];
+/* Its channels, behind those of the boards before it. */
+static void look_at(struct daemon *self, struct boost_board *one, int64_t now_ns) {
+  struct boost_view *views = self->views + self->count;
   if (one->table == NULL && maru_wait_table_of(&one->board, &one->table) < 0)
-    return (struct boost_seen){0};
+    return;
   uint32_t count = atomic_load_explicit(&one->table->used, memory_order_acquire);
   count = count < MARU_WAIT_CHANNELS ? count : MARU_WAIT_CHANNELS;
   /* A raise must end though its line is denied. */
-  count = one->used = count > one->used ? count : one->used;
-  bool wakes = false;
-  end_again(self, one);
-  for (uint32_t i = 0; i < count; i++)
+  one->used = count > one->used ? count : one->used;
+  for (uint32_t i = 0; i < one->used; i++)
     views[i] = view_of(self, one, i, now_ns);
-  struct boost_seen seen =
-      boost_step(&self->rules, &one->state, views, one->lines, count, now_ns, period_ns, actions);
+  if (self->rules.raises || self->rules.slots)
+    read_seats(self, one, views, now_ns);
+  one->first = self->count;
+  self->count += one->used;
+}
+
+static void act_on(struct daemon *self, struct boost_board *one, int64_t now_ns) {
+  const uint8_t *actions = self->actions + one->first;
+  bool wakes = false;
+  if (one->table == NULL)
+    return;
   publish(self, one, now_ns);
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < one->used; i++) {
     wakes |= (actions[i] & BOOST_WAKE) != 0;
     if (actions[i] != 0)
       act(self, one, i, actions[i]);
   }
   if (wakes && !self->dry_run)
     self->totals.wakes += (uint64_t)maru_wait_wake_pending(one->table, NULL);
-  return seen;
 }
 
 static struct boost_seen tick(struct daemon *self, int64_t now_ns, int64_t period_ns) {
-  struct boost_seen all = {0};
   self->totals.ticks++;
-  for (unsigned i = 0; i < BOOST_BOARDS; i++) {
-    if (self->boards.slots[i] == NULL)
-      continue;
-    struct boost_seen seen = look_after(self, self->boards.slots[i], now_ns, period_ns);
-    all.waiting += seen.waiting;
-    all.pending += seen.pending;
-    all.stuck += seen.stuck;
+  self->count = 0;
+  self->seats = 0;
+  self->turn++;
+  self->checks = now_ns >= self->check_ns;
+  if (self->checks)
+    self->check_ns = now_ns + BOOST_LONGEST_NS;
+  end_again(self);
+  for (unsigned k = 0; k < BOOST_BOARDS; k++) {
+    struct boost_board *one = self->boards.slots[(self->turn + k) % BOOST_BOARDS];
+    if (one != NULL)
+      look_at(self, one, now_ns);
   }
-  return all;
+  struct boost_seen seen = boost_step(&self->rules, &self->state, self->views, self->count, now_ns,
+                                      period_ns, self->actions);
+  for (unsigned i = 0; i < BOOST_BOARDS; i++)
+    if (self->boards.slots[i] != NULL)
+      act_on(self, self->boards.slots[i], now_ns);
+  return seen;
 }
 
 /* ---- the worker ----------------------------------------------------------- */
@@ -424,27 +643,32 @@ static int set_priority(int priority) {
   return mr_sched_set(0, &own);
 }
 
-static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
-  struct rlimit bound = {LOOP_LIMIT_US, 2 * LOOP_LIMIT_US};
-  prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != guard)
-    return 0;
-  setrlimit(RLIMIT_RTTIME, &bound);
-  prctl(PR_SET_TIMERSLACK, 1);
-  (void)set_priority(WORKER_PRIORITY);
+/* A descriptor for each thread that is looked after. */
+static void raise_limit(void) {
+  struct rlimit files;
+  rlim_t wanted = BOOST_BOARDS * MARU_WAIT_CHANNELS + 1024;
+  if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+    return;
+  files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
+  (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
+static int64_t own_time(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void run(struct daemon *self, const sigset_t *ending) {
   bool by_itself = self->period_ns == 0;
   int64_t period = by_itself ? BOOST_LONGEST_NS : self->period_ns;
   int64_t next = maru_now_ns(), find = next;
   unsigned quiet = 0;
   while (next < self->until_ns) {
-    int64_t now = maru_now_ns();
-    if (self->finds && now >= find) {
-      boost_boards_find(&self->boards);
-      /* On a machine with many processes less often: 2 % of the time at most. */
-      int64_t took = maru_now_ns() - now;
-      find = now + (50 * took > FIND_EVERY_NS ? 50 * took : FIND_EVERY_NS);
-    }
+    int64_t now = maru_now_ns(), began = own_time();
+    begin_list(self, now, &find);
     struct boost_seen seen = tick(self, now, period);
+    hand_list(self);
     /* Relaxed: a counter that the guard looks at. */
     atomic_fetch_add_explicit(&self->shared->beats, 1, memory_order_relaxed);
     if (by_itself)
@@ -452,10 +676,33 @@ static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
     /* A job that computes all the time looks as idle for a tick as one that has gone. */
     quiet = seen.waiting > 0 || self->rules.slots ? 0 : quiet + 1;
     int64_t pause = quiet < QUIET_TICKS || period > IDLE_NS ? period : IDLE_NS;
+    int64_t rest = maru_now_ns() + REST * (own_time() - began);
     next = next + pause > now ? next + pause : now + pause;
+    next = next > rest ? next : rest;
     if (sleep_until(next, ending))
-      break;
+      return;
   }
+}
+
+static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
+  struct rlimit bound = {LOOP_LIMIT_US, 2 * LOOP_LIMIT_US};
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != guard)
+    return 0;
+  size_t most = (size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS;
+  self->views = calloc(most, sizeof *self->views);
+  self->actions = calloc(most, sizeof *self->actions);
+  self->clerk = calloc(1, sizeof *self->clerk);
+  raise_limit();
+  if (self->views == NULL || self->actions == NULL || self->clerk == NULL ||
+      boost_clerk_start(self->clerk) < 0) {
+    fprintf(stderr, "maru-boost: no memory, or no thread\n");
+    return 70;
+  }
+  setrlimit(RLIMIT_RTTIME, &bound);
+  prctl(PR_SET_TIMERSLACK, 1);
+  (void)set_priority(WORKER_PRIORITY);
+  run(self, ending);
   unsigned left = 0;
   for (unsigned i = 0; i < BOOST_BOARDS; i++)
     if (self->boards.slots[i] != NULL)
@@ -538,7 +785,7 @@ int main(int argc, char **argv) {
   enum boost_how means = boost_means();
   self.how = means;
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-  self.cpus = cpus < 1 ? 1 : cpus > MARU_WAIT_CPUS ? MARU_WAIT_CPUS : (uint32_t)cpus;
+  self.rules.cpus = cpus < 1 ? 1 : cpus > MARU_WAIT_CPUS ? MARU_WAIT_CPUS : (uint32_t)cpus;
   self.shared = mmap(NULL, sizeof *self.shared, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (self.shared == MAP_FAILED) {
@@ -548,6 +795,8 @@ int main(int argc, char **argv) {
   self.boards.subjects = self.shared->subjects;
   (void)read_policy(&self, "auto");
   int rc = read_options(&self, argc, argv);
+  if (rc == 0)
+    rc = lock_boards(&self);
   if (rc < 0)
     return rc == -EINVAL ? 64 : 69;
   bool wants_rights = self.rules.raises || self.rules.restores || self.rules.slots;

@@ -112,9 +112,13 @@ static bool may_come_back(int32_t tgid, unsigned long long capabilities,
 }
 
 /* A process that lives now has had its number since it was admitted. */
-static int lives(const struct boost_subject *subject) {
+bool boost_lives(const struct boost_subject *subject) {
   struct pollfd p = {.fd = subject->pidfd, .events = POLLIN};
-  if (poll(&p, 1, 0) != 0)
+  return poll(&p, 1, 0) == 0;
+}
+
+static int lives(const struct boost_subject *subject) {
+  if (!boost_lives(subject))
     return -ESRCH;
   /* A thread's number may go to another thread while the process lives. */
   if (subject->tid != subject->tgid && mr_start_time(subject->tid) != subject->start)

@@ -46,6 +46,8 @@ struct boost_subject {
 int boost_admit(struct boost_subject *subject, int32_t tid, uint64_t start,
                 const struct stat *board);
 void boost_dismiss(struct boost_subject *subject);
+/* Its process lives.  O(1). */
+bool boost_lives(const struct boost_subject *subject);
 
 /* What a dead daemon left: to the place that its line claims if a raise from there leads
  * to where it is, else to SCHED_OTHER.  Never up. */

@@ -219,6 +219,24 @@ static void stopped(void) {
   maru_board_close(&board);
 }
 
+/* The kernel's word: the second one is refused. */
+static void one_a_board(void) {
+  char path[64];
+  make_board(0);
+  struct daemon d = start_daemon(program, &board, "pb", "1000");
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), board.fd);
+  pid_t second = fork();
+  CHECK(second >= 0);
+  if (second == 0) {
+    execl(program, program, "--board", path, "--for-ms", "1000", NULL);
+    _exit(127);
+  }
+  int status = finish(second);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 69);
+  end_well(&d);
+  maru_board_close(&board);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 2);
   need_root();
@@ -231,5 +249,6 @@ int main(int argc, char **argv) {
   by_limit();
   reniced();
   stopped();
+  one_a_board();
   return 0;
 }
