@@ -99,8 +99,10 @@ static void look_at_board(struct boost_clerk *clerk, const char *path) {
   struct boost_board *made;
   if (boost_board_open(&made, path, skips, clerk) < 0)
     return;
-  if (maru_wait_table_of(&made->board, &made->table) < 0 ||
-      (!clerk->dry_run && boost_board_lock(made) < 0)) {
+  bool has_channels = maru_wait_table_of(&made->board, &made->table) == 0;
+  bool ours = clerk->dry_run || boost_board_lock(made) == 0;
+  clerk->taken |= !ours;
+  if (!has_channels || !ours) {
     boost_board_free(made);
     return;
   }
@@ -199,7 +201,7 @@ bool boost_clerk_idle(struct boost_clerk *clerk) {
 
 void boost_clerk_ask(struct boost_clerk *clerk) {
   clerk->found_count = 0;
-  clerk->full = clerk->complete = false;
+  clerk->full = clerk->taken = clerk->complete = false;
   /* Relaxed: the semaphore orders. */
   atomic_store_explicit(&clerk->busy, 1, memory_order_relaxed);
   sem_post(&clerk->asked);

@@ -48,6 +48,7 @@ struct boost_clerk {
   struct boost_board *found[BOOST_FINDS];
   unsigned found_count;
   bool full;                /* a board was left out: no room, or the user has his number */
+  bool taken;               /* another daemon looks after a board */
   bool complete;            /* a search has ended; then: */
   ino_t seen[BOOST_BOARDS]; /* the boards that a process holds */
   int64_t took_ns;          /* CPU time of the search */

@@ -87,7 +87,7 @@ struct daemon {
   int64_t check_ns; /* when those without a message are looked at too */
   bool checks;      /* now */
   bool asks;        /* the clerk takes a list in this tick */
-  bool said_full;
+  bool said_full, said_taken;
   struct boost_rules rules;
   struct boost_boards boards;
   struct totals totals;
@@ -220,14 +220,28 @@ static int read_options(struct daemon *self, int argc, char **argv) {
   return 0;
 }
 
+/* One that was killed just now may still be on its way out. */
+static int lock_board(struct boost_board *one) {
+  static const struct timespec pause = {.tv_nsec = 10000000};
+  int rc = boost_board_lock(one);
+  for (int again = 0; rc == -EBUSY && again < 20; again++) {
+    nanosleep(&pause, NULL);
+    rc = boost_board_lock(one);
+  }
+  return rc;
+}
+
 /* One daemon a board. */
 static int lock_boards(struct daemon *self) {
-  for (unsigned i = 0; i < BOOST_BOARDS && !self->dry_run; i++)
-    if (self->boards.slots[i] != NULL && boost_board_lock(self->boards.slots[i]) < 0) {
-      fprintf(stderr, "maru-boost: another daemon looks after this board\n");
-      return -EBUSY;
-    }
-  return 0;
+  int rc = 0;
+  for (unsigned i = 0; i < BOOST_BOARDS && !self->dry_run && rc == 0; i++)
+    if (self->boards.slots[i] != NULL)
+      rc = lock_board(self->boards.slots[i]);
+  if (rc == -EBUSY)
+    fprintf(stderr, "maru-boost: another daemon looks after this board\n");
+  else if (rc < 0)
+    fprintf(stderr, "maru-boost: cannot lock this board: %s\n", strerror(-rc));
+  return rc < 0 ? -EBUSY : 0;
 }
 
 /* ---- a tick --------------------------------------------------------------- */
@@ -298,7 +312,7 @@ static void ask(struct daemon *self, struct boost_board *one, uint32_t i, int64_
   unsigned asked = 0;
   for (unsigned k = clerk->ask_count; k > 0 && clerk->asks[k - 1].slot == slot; k--)
     asked++;
-  if (asked == BOOST_ASKS_A_BOARD || is_raised(self, one->table->channels[i].tid))
+  if (asked == BOOST_ASKS_A_BOARD || is_raised(self, LOAD(one->table->channels[i].tid)))
     return;
   struct maru_channel *line = &one->table->channels[i];
   clerk->asks[clerk->ask_count++] = (struct boost_ask){
@@ -396,6 +410,10 @@ static void take_found(struct daemon *self) {
     fprintf(stderr, "maru-boost: no room for more runs (%d in all, as root %d a user)\n",
             BOOST_BOARDS, BOOST_BOARDS_A_USER);
     self->said_full = true;
+  }
+  if (clerk->taken && !self->said_taken) {
+    fprintf(stderr, "maru-boost: another daemon looks after some of these runs\n");
+    self->said_taken = true;
   }
 }
 
