@@ -168,7 +168,7 @@ static void false_cpus(const char *program) {
   char report[512];
   pid_t pids[SPINNERS];
   struct mr_sched now;
-  unsigned seen = 0;
+  unsigned seen = 0, doubles = 0;
   memset((void *)table->channels, 0, sizeof table->channels);
   for (unsigned i = 0; i < SPINNERS; i++)
     pids[i] = start(pin_and_spin, NULL);
@@ -187,11 +187,13 @@ static void false_cpus(const char *program) {
       CHECK_EQUAL(mr_sched_get(pids[i], &now), 0);
       raised += now.policy == SCHED_FIFO;
     }
-    /* Two while one is followed by the next between two of our looks. */
     CHECK(raised <= 2);
+    doubles += raised == 2;
     seen += raised > 0;
     usleep(1000);
   }
+  /* We may look while one follows the other. */
+  CHECK(doubles < seen / 4);
   CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
   for (unsigned i = 0; i < SPINNERS; i++) {
     kill(pids[i], SIGKILL);
