@@ -12,6 +12,13 @@
  * A sleeper's slice is SLICE: without it a sleeper whose wakers have died sleeps for
  * ever. The daemon's marks are set before its deeds and taken after the undoing.
  *
+ * Left out, and tested instead (native/boost/tests/places.c, kills.c, attack.c): a second daemon (a
+ * lock of the kernel's excludes it), a daemon that is started again and finds a raise,
+ * two lines of one thread (raised through one at a time), an end that the kernel refuses (tried
+ * again at each tick), a stopped worker (killed by the guard, so as -DKILL_WORKER). A waiter
+ * whose last wait never ends is not in it: with worker and guard dead it stays boosted, as
+ * docs/man/maru-boost.1 says.
+ *
  * verify: pass
  * verify: pass -DCOOP
  * verify: pass -DCOOP -DNO_SLICE

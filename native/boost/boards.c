@@ -2,18 +2,12 @@
 #include "boards.h"
 
 #include "shared.h"
-#include "task.h"
-
-#include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define LINK "/memfd:maru-board (deleted)"
 
 /* The file system that all memfds lie in. */
 static dev_t memfd_device(void) {
@@ -42,121 +36,118 @@ static int check_path(const char *path, struct stat *status) {
   return fd;
 }
 
-static int is_open(const struct boost_boards *boards, const struct stat *status) {
-  for (unsigned i = 0; i < BOOST_BOARDS; i++)
-    if (boards->slots[i] != NULL && boards->slots[i]->status.st_ino == status->st_ino)
-      return 1;
-  return 0;
-}
-
 static struct boost_board *new_board(void) {
   struct boost_board *made = calloc(1, sizeof *made);
   if (made == NULL)
     return NULL;
   made->lines = calloc(MARU_WAIT_CHANNELS, sizeof *made->lines);
-  made->ask_again_ns = calloc(MARU_WAIT_CHANNELS, sizeof *made->ask_again_ns);
-  if (made->lines != NULL && made->ask_again_ns != NULL)
+  made->memory = calloc(MARU_WAIT_CHANNELS, sizeof *made->memory);
+  if (made->lines != NULL && made->memory != NULL)
     return made;
-  free(made->lines);
-  free(made->ask_again_ns);
-  free(made);
+  boost_board_free(made);
   return NULL;
 }
 
-static int open_checked(struct boost_boards *boards, unsigned slot, int fd,
-                        const struct stat *status) {
+void boost_board_free(struct boost_board *one) {
+  if (one->board.base != NULL)
+    maru_board_close(&one->board);
+  free(one->lines);
+  free(one->memory);
+  free(one);
+}
+
+static int open_checked(struct boost_board **made, int fd, const struct stat *status) {
   char path[32];
-  struct boost_board *made = new_board();
-  if (made == NULL)
+  struct boost_board *one = new_board();
+  if (one == NULL)
     return -ENOMEM;
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  int rc = maru_board_open(&made->board, path);
+  int rc = maru_board_open(&one->board, path);
   if (rc < 0) {
-    free(made->lines);
-    free(made->ask_again_ns);
-    free(made);
+    one->board.base = NULL;
+    boost_board_free(one);
     return rc;
   }
-  maru_board_forget_fd(&made->board);
-  made->status = *status;
+  one->status = *status;
+  *made = one;
+  return 0;
+}
+
+int boost_board_open(struct boost_board **made, const char *path,
+                     bool (*skips)(void *context, const struct stat *status), void *context) {
+  struct stat status;
+  int fd = check_path(path, &status);
+  if (fd < 0)
+    return fd;
+  int rc = skips(context, &status) ? -EALREADY : open_checked(made, fd, &status);
+  close(fd);
+  return rc;
+}
+
+int boost_board_lock(struct boost_board *one) {
+  struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+  if (fcntl(one->board.fd, F_OFD_SETLK, &whole) == 0)
+    return 0;
+  return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
+}
+
+/* The number of the user's first board. */
+static uint32_t number_of(const struct boost_boards *boards, uid_t user, unsigned otherwise) {
+  for (uint32_t i = 0; i < BOOST_BOARDS; i++)
+    if (boards->slots[i] != NULL && boards->slots[i]->status.st_uid == user)
+      return boards->slots[i]->user;
+  /* A number that no other user has. */
+  uint32_t taken = 0;
+  for (uint32_t i = 0; i < BOOST_BOARDS; i++)
+    if (boards->slots[i] != NULL)
+      taken |= 1u << boards->slots[i]->user;
+  return taken != UINT32_MAX ? (uint32_t)__builtin_ctz(~taken) : otherwise;
+}
+
+int boost_boards_put(struct boost_boards *boards, struct boost_board *made) {
+  unsigned slot = 0;
+  while (slot < BOOST_BOARDS && boards->slots[slot] != NULL)
+    slot++;
+  if (slot == BOOST_BOARDS)
+    return -ENOSPC;
+  made->user = number_of(boards, made->status.st_uid, slot);
   made->subjects = boards->subjects + (size_t)slot * MARU_WAIT_CHANNELS;
   boards->slots[slot] = made;
   return 0;
 }
 
-int boost_boards_open(struct boost_boards *boards, const char *path) {
-  struct stat status;
-  unsigned slot = 0;
-  int fd = check_path(path, &status);
-  if (fd < 0)
-    return fd;
-  while (slot < BOOST_BOARDS && boards->slots[slot] != NULL)
-    slot++;
-  int rc = is_open(boards, &status) ? -EEXIST
-           : slot == BOOST_BOARDS   ? -ENOSPC
-                                    : open_checked(boards, slot, fd, &status);
-  close(fd);
-  return rc;
+unsigned boost_boards_of(const struct boost_boards *boards, uid_t user) {
+  unsigned count = 0;
+  for (unsigned i = 0; i < BOOST_BOARDS; i++)
+    count += boards->slots[i] != NULL && boards->slots[i]->status.st_uid == user;
+  return count;
 }
 
-void boost_board_settle(struct boost_board *one) {
+unsigned boost_board_settle(struct boost_board *one) {
+  unsigned failed = 0;
   for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++) {
     /* Relaxed: this process alone writes the mark.  None is set in a dry run. */
     if (!atomic_load_explicit(&one->subjects[i].touched, memory_order_relaxed))
       continue;
-    (void)boost_end(&one->subjects[i]);
     one->lines[i].raised_until_ns = 0;
+    if (boost_end(&one->subjects[i]) < 0 &&
+        atomic_load_explicit(&one->subjects[i].touched, memory_order_relaxed)) {
+      failed++;
+      continue;
+    }
     /* Release: it is in its place before the mark goes. */
     atomic_store_explicit(&one->table->channels[i].boosted, 0, memory_order_release);
   }
+  return failed;
 }
 
-void boost_boards_close(struct boost_boards *boards, unsigned slot) {
+struct boost_board *boost_boards_take(struct boost_boards *boards, unsigned slot) {
   struct boost_board *old = boards->slots[slot];
-  boost_board_settle(old);
+  if (boost_board_settle(old) > 0)
+    return NULL;
   for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
     if (old->subjects[i].tid != 0)
       boost_dismiss(&old->subjects[i]);
-  maru_board_close(&old->board);
-  free(old->lines);
-  free(old->ask_again_ns);
-  free(old);
   boards->slots[slot] = NULL;
-}
-
-static bool owner_lives(const struct boost_board *one) {
-  struct maru_board_owner owner;
-  return maru_board_owner_of(&one->board, &owner) == 0 &&
-         mr_start_time(owner.pid) == owner.start_time;
-}
-
-static void look_at_process(struct boost_boards *boards, const char *pid) {
-  char folder[48], path[320], link[64];
-  snprintf(folder, sizeof folder, "/proc/%.16s/fd", pid);
-  DIR *dir = opendir(folder);
-  if (dir == NULL)
-    return;
-  struct dirent *entry;
-  while ((entry = readdir(dir)) != NULL) {
-    ssize_t length = readlinkat(dirfd(dir), entry->d_name, link, sizeof link);
-    if (length != sizeof LINK - 1 || memcmp(link, LINK, sizeof LINK - 1) != 0)
-      continue;
-    snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-    (void)boost_boards_open(boards, path); /* one that cannot be used is as none */
-  }
-  closedir(dir);
-}
-
-void boost_boards_find(struct boost_boards *boards) {
-  for (unsigned i = 0; i < BOOST_BOARDS; i++)
-    if (boards->slots[i] != NULL && !owner_lives(boards->slots[i]))
-      boost_boards_close(boards, i);
-  DIR *proc = opendir("/proc");
-  if (proc == NULL)
-    return;
-  struct dirent *entry;
-  while ((entry = readdir(proc)) != NULL)
-    if (isdigit((unsigned char)entry->d_name[0]))
-      look_at_process(boards, entry->d_name);
-  closedir(proc);
+  return old;
 }

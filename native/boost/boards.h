@@ -14,16 +14,25 @@
 #include <maru/board.h>
 
 #define BOOST_BOARDS 32
+#define BOOST_BOARDS_A_USER 8 /* of those that root finds */
 
 struct boost_board {
-  struct maru_board board;
-  struct maru_wait_table *table; /* NULL: no channel registered yet */
-  struct stat status;            /* of the memfd */
-  uint32_t used;                 /* lines that were ever seen: never fewer, whatever it says */
-  struct boost_state state;
+  struct maru_board board;        /* its descriptor holds the lock */
+  struct maru_wait_table *table;  /* NULL: no channel registered yet */
+  struct stat status;             /* of the memfd */
+  uint32_t used;                  /* lines that were ever seen: never fewer, whatever it says */
+  uint32_t user;                  /* its owner's number */
+  unsigned unseen;                /* searches that found no process with it */
+  uint32_t first;                 /* of its views in this tick */
+  uint32_t turn;                  /* the line whose CPU is read next */
   struct boost_line *lines;       /* MARU_WAIT_CHANNELS */
   struct boost_subject *subjects; /* the same number, in memory shared with the guard */
-  int64_t *ask_again_ns;          /* a thread that was refused is not asked about each tick */
+  struct boost_memory {
+    int64_t ask_again_ns; /* a thread that was refused is not asked about each tick */
+    int64_t back_off_ns;
+    int64_t seated_ns; /* when `cpu` was read */
+    uint32_t cpu;
+  } * memory;
 };
 
 struct boost_boards {
@@ -31,15 +40,22 @@ struct boost_boards {
   struct boost_subject *subjects;          /* BOOST_BOARDS * MARU_WAIT_CHANNELS */
 };
 
-/* Opens the board at that path, if it is none that is open already.  0; -EEXIST;
- * -ENOSPC; -EACCES: another user's; -EPROTO: no board; else as maru_board_open. */
-int boost_boards_open(struct boost_boards *boards, const char *path);
-/* Looks through /proc for the boards of living processes, opens new ones; closes
- * those whose owner has gone. */
-void boost_boards_find(struct boost_boards *boards);
-/* Every raise ends, and its mark on the board goes. */
-void boost_board_settle(struct boost_board *one);
-/* Settles it, forgets its threads, unmaps it. */
-void boost_boards_close(struct boost_boards *boards, unsigned slot);
+/* Opens the board at that path, unless `skips` says no.  0; -EALREADY: skipped; -EACCES:
+ * another user's; -EPROTO: no board; else as maru_board_open. */
+int boost_board_open(struct boost_board **made, const char *path,
+                     bool (*skips)(void *context, const struct stat *status), void *context);
+/* From now on no other daemon looks after it (the kernel's word, F_OFD_SETLK); ends with the
+ * processes that hold the descriptor.  -EBUSY: another one does. */
+int boost_board_lock(struct boost_board *one);
+/* Unmaps and frees it; nobody of it is raised. */
+void boost_board_free(struct boost_board *one);
+/* Gives it a place.  -ENOSPC. */
+int boost_boards_put(struct boost_boards *boards, struct boost_board *made);
+/* How many of that user are there. */
+unsigned boost_boards_of(const struct boost_boards *boards, uid_t user);
+/* Every raise ends, and its mark on the board goes.  How many could not be ended. */
+unsigned boost_board_settle(struct boost_board *one);
+/* Settles it, forgets its threads and takes it out; NULL while a raise cannot be ended. */
+struct boost_board *boost_boards_take(struct boost_boards *boards, unsigned slot);
 
 #endif

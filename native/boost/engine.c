@@ -10,6 +10,7 @@ static void open_window(struct boost_state *state, int64_t now_ns) {
     return;
   state->window_began_ns = now_ns;
   memset(state->raised_ns, 0, sizeof state->raised_ns);
+  memset(state->user_ns, 0, sizeof state->user_ns);
 }
 
 static void note_pending(struct boost_line *line, const struct boost_view *view, int64_t now_ns) {
@@ -40,75 +41,142 @@ static uint8_t maybe_end(struct boost_line *line, int64_t now_ns, int64_t period
   return end_raise(line);
 }
 
-static bool within_cap(const struct boost_rules *rules, const struct boost_state *state,
-                       uint32_t cpu, int64_t time_ns) {
-  return (state->raised_ns[cpu] + time_ns) * 100 <= WINDOW_NS * (int64_t)rules->cap_percent;
+struct step {
+  const struct boost_rules *rules;
+  struct boost_state *state;
+  const struct boost_view *views;
+  uint32_t count;
+  int64_t now_ns, period_ns;
+  uint8_t *actions;
+  unsigned users;            /* who want any */
+  bool busy[MARU_WAIT_CPUS]; /* somebody is raised there */
+};
+
+static bool within_cap(const struct step *s, const struct boost_view *view, int64_t time_ns) {
+  int64_t percent = WINDOW_NS * (int64_t)s->rules->cap_percent;
+  return (s->state->raised_ns[view->cpu] + time_ns) * 100 <= percent &&
+         (s->state->user_ns[view->user] + time_ns) * 100 * s->users <= percent * s->rules->cpus;
 }
 
-static bool may_raise(const struct boost_rules *rules, const struct boost_view *view,
-                      const struct boost_line *line, int64_t now_ns, int64_t period_ns) {
-  return view->known && line->raised_until_ns == 0 && now_ns >= line->rests_until_ns &&
-         pending_for(line, now_ns, rules->at_once ? 0 : period_ns);
+static void charge(struct step *s, const struct boost_view *view, int64_t time_ns) {
+  s->busy[view->cpu] = true;
+  s->state->raised_ns[view->cpu] += time_ns;
+  s->state->user_ns[view->user] += time_ns;
+  view->line->raised_cpu = view->cpu;
+}
+
+/* A raised thread that has moved counts where it is, and ends where another one is. */
+static void follow_raised(struct step *s) {
+  for (uint32_t i = 0; i < s->count; i++) {
+    const struct boost_view *view = &s->views[i];
+    struct boost_line *line = view->line;
+    if (line->raised_until_ns == 0)
+      continue;
+    int64_t left = line->raised_until_ns - s->now_ns;
+    bool moved = line->raised_cpu != view->cpu;
+    if (s->busy[view->cpu] || (moved && !within_cap(s, view, left)))
+      s->actions[i] |= end_raise(line);
+    else if (moved)
+      charge(s, view, left);
+    else
+      s->busy[view->cpu] = true;
+  }
+}
+
+static bool may_raise(const struct step *s, const struct boost_view *view) {
+  const struct boost_line *line = view->line;
+  return view->known && view->seated && line->raised_until_ns == 0 &&
+         s->now_ns >= line->rests_until_ns &&
+         pending_for(line, s->now_ns, s->rules->at_once ? 0 : s->period_ns);
 }
 
 /* One a CPU, beginning behind the one that was raised last. */
-static void raise_some(const struct boost_rules *rules, struct boost_state *state,
-                       const struct boost_view *views, struct boost_line *lines, uint32_t count,
-                       int64_t now_ns, int64_t period_ns, uint8_t *actions) {
-  bool busy[MARU_WAIT_CPUS] = {false};
-  int64_t time = TICKS_RAISED * period_ns;
-  for (uint32_t i = 0; i < count; i++)
-    busy[lines[i].raised_cpu] |= lines[i].raised_until_ns != 0;
-  uint32_t first = state->next < count ? state->next : 0;
-  for (uint32_t k = 0; k < count; k++) {
-    uint32_t i = (first + k) % count, cpu = views[i].cpu;
-    if (busy[cpu] || !may_raise(rules, &views[i], &lines[i], now_ns, period_ns) ||
-        !within_cap(rules, state, cpu, time))
+static void raise_some(struct step *s) {
+  int64_t time = TICKS_RAISED * s->period_ns;
+  uint32_t first = s->state->next < s->count ? s->state->next : 0;
+  for (uint32_t k = 0; k < s->count; k++) {
+    uint32_t i = (first + k) % s->count;
+    const struct boost_view *view = &s->views[i];
+    if (!may_raise(s, view) || s->busy[view->cpu] || !within_cap(s, view, time))
       continue;
-    busy[cpu] = true;
-    lines[i].raised_until_ns = now_ns + time;
-    lines[i].raised_cpu = cpu;
-    state->raised_ns[cpu] += time;
-    state->next = i + 1;
-    actions[i] |= BOOST_RAISE;
+    view->line->raised_until_ns = s->now_ns + time;
+    charge(s, view, time);
+    s->state->next = i + 1;
+    s->actions[i] |= BOOST_RAISE;
   }
 }
 
-/* The smallest job above `after`, else the smallest; -1 without any. */
-static int64_t next_job(const struct boost_view *views, uint32_t count, int64_t after) {
-  int64_t smallest = -1, above = -1;
-  for (uint32_t i = 0; i < count; i++) {
-    int64_t job = views[i].job;
-    if (!views[i].known)
+/* The smallest job of the user that is `least` or above, else the smallest; plus one; 0
+ * without any. */
+static uint64_t job_from(const struct step *s, uint32_t user, uint64_t least) {
+  uint64_t smallest = 0, above = 0;
+  for (uint32_t i = 0; i < s->count; i++) {
+    uint64_t job = s->views[i].job + 1;
+    if (!s->views[i].known || s->views[i].user != user)
       continue;
-    if (smallest < 0 || job < smallest)
+    if (smallest == 0 || job < smallest)
       smallest = job;
-    if (job > after && (above < 0 || job < above))
+    if (job > least && (above == 0 || job < above))
       above = job;
   }
-  return above >= 0 ? above : smallest;
+  return above != 0 ? above : smallest;
 }
 
-static void give_slots(const struct boost_rules *rules, struct boost_state *state,
-                       const struct boost_view *views, struct boost_line *lines, uint32_t count,
-                       int64_t now_ns, uint8_t *actions) {
-  if (now_ns >= state->slot_until_ns) {
-    state->slot_job = (uint32_t)(next_job(views, count, (int64_t)state->slot_job - 1) + 1);
-    state->slot_until_ns = now_ns + rules->slot_ns;
+/* The users in turn, of each his jobs in turn. */
+static void next_slot(struct step *s) {
+  struct boost_state *state = s->state;
+  uint32_t wants = 0;
+  for (uint32_t i = 0; i < s->count; i++)
+    if (s->views[i].known)
+      wants |= 1u << s->views[i].user;
+  state->slot_job = 0;
+  for (uint32_t k = 1; k <= BOOST_USERS && state->slot_job == 0; k++) {
+    uint32_t user = (state->slot_user + k) % BOOST_USERS;
+    if (!(wants & 1u << user))
+      continue;
+    state->slot_user = user;
+    state->slot_job = state->user_job[user] = job_from(s, user, state->user_job[user]);
   }
-  for (uint32_t i = 0; i < count; i++) {
-    bool on = views[i].known && state->slot_job == views[i].job + 1;
-    if (!on && lines[i].raised_until_ns != 0)
-      actions[i] |= end_raise(&lines[i]);
-    else if (on && lines[i].raised_until_ns != state->slot_until_ns &&
-             within_cap(rules, state, views[i].cpu, rules->slot_ns)) {
-      if (lines[i].raised_until_ns == 0)
-        actions[i] |= BOOST_RAISE;
-      lines[i].raised_until_ns = state->slot_until_ns;
-      state->raised_ns[views[i].cpu] += rules->slot_ns;
-    } else if (on && lines[i].raised_until_ns != 0 && now_ns >= lines[i].raised_until_ns)
-      actions[i] |= end_raise(&lines[i]);
+  state->slot_until_ns = s->now_ns + s->rules->slot_ns;
+}
+
+static void give_slots(struct step *s) {
+  struct boost_state *state = s->state;
+  bool fresh = s->now_ns >= state->slot_until_ns;
+  if (fresh)
+    next_slot(s);
+  for (uint32_t i = 0; i < s->count; i++) {
+    struct boost_line *line = s->views[i].line;
+    bool on = s->views[i].known && state->slot_job == s->views[i].job + 1;
+    if (line->raised_until_ns != 0 && (!on || s->now_ns >= line->raised_until_ns)) {
+      s->actions[i] |= end_raise(line);
+      s->busy[s->views[i].cpu] = false;
+    }
   }
+  int64_t left = state->slot_until_ns - s->now_ns;
+  for (uint32_t i = 0; i < s->count; i++) {
+    const struct boost_view *view = &s->views[i];
+    if (!view->known || !view->seated || state->slot_job != view->job + 1 ||
+        view->line->raised_until_ns != 0 || s->busy[view->cpu] || !within_cap(s, view, left))
+      continue;
+    /* One that goes on need not be put down before. */
+    s->actions[i] =
+        s->actions[i] & BOOST_END ? s->actions[i] & ~BOOST_END : s->actions[i] | BOOST_RAISE;
+    view->line->raised_until_ns = state->slot_until_ns;
+    charge(s, view, left);
+  }
+}
+
+static unsigned users_of(const struct boost_state *state, const struct boost_view *views,
+                         uint32_t count) {
+  uint32_t users = 0;
+  for (uint32_t i = 0; i < count; i++)
+    if (views[i].line->pending_since_ns != 0)
+      users |= 1u << views[i].user;
+  for (uint32_t user = 0; user < BOOST_USERS; user++)
+    if (state->user_ns[user] > 0)
+      users |= 1u << user;
+  return users != 0 ? (unsigned)__builtin_popcount(users) : 1;
 }
 
 static void count_seen(struct boost_seen *seen, const struct boost_view *view,
@@ -119,14 +187,21 @@ static void count_seen(struct boost_seen *seen, const struct boost_view *view,
 }
 
 struct boost_seen boost_step(const struct boost_rules *rules, struct boost_state *state,
-                             const struct boost_view *views, struct boost_line *lines,
-                             uint32_t count, int64_t now_ns, int64_t period_ns, uint8_t *actions) {
+                             const struct boost_view *views, uint32_t count, int64_t now_ns,
+                             int64_t period_ns, uint8_t *actions) {
   struct boost_seen seen = {0};
+  struct step s = {.rules = rules,
+                   .state = state,
+                   .views = views,
+                   .count = count,
+                   .now_ns = now_ns,
+                   .period_ns = period_ns,
+                   .actions = actions};
   open_window(state, now_ns);
   for (uint32_t i = 0; i < count; i++) {
-    note_pending(&lines[i], &views[i], now_ns);
-    count_seen(&seen, &views[i], &lines[i], now_ns, period_ns);
-    actions[i] = rules->slots ? 0 : maybe_end(&lines[i], now_ns, period_ns);
+    note_pending(views[i].line, &views[i], now_ns);
+    count_seen(&seen, &views[i], views[i].line, now_ns, period_ns);
+    actions[i] = rules->slots ? 0 : maybe_end(views[i].line, now_ns, period_ns);
     if (!views[i].pending)
       continue;
     if (views[i].asleep)
@@ -134,10 +209,14 @@ struct boost_seen boost_step(const struct boost_rules *rules, struct boost_state
     if (views[i].lowered && views[i].known && rules->restores)
       actions[i] |= BOOST_RESTORE;
   }
+  if (!rules->slots && !rules->raises)
+    return seen;
+  s.users = users_of(state, views, count);
+  follow_raised(&s);
   if (rules->slots)
-    give_slots(rules, state, views, lines, count, now_ns, actions);
-  else if (rules->raises && seen.pending > 0)
-    raise_some(rules, state, views, lines, count, now_ns, period_ns, actions);
+    give_slots(&s);
+  else if (seen.pending > 0)
+    raise_some(&s);
   return seen;
 }
 

@@ -1,9 +1,11 @@
 /* engine.h: what the daemon decides in one tick.  Pure: views of the channels and
  * its own memory in, actions out; no clock, no system call.
  *
- * What comes from a board may be a lie.  The engine bounds what a lie can buy:
- * one boosted thread a CPU, each for two ticks at most and then not again for two
- * ticks, and on each CPU only `cap_percent` of the time together.
+ * What comes from a board may be a lie; CPU, user and `known` come from the kernel.  The
+ * engine bounds what a lie can buy, over all boards together: one boosted thread a CPU
+ * (one that moves to another's CPU loses its boost at the next tick), each for two ticks
+ * or a slot at most, and not again for two ticks; of each CPU's time `cap_percent` in
+ * each second; of the sum over the CPUs each user, of those who want any, an equal part.
  */
 #ifndef MARU_BOOST_ENGINE_H
 #define MARU_BOOST_ENGINE_H
@@ -11,15 +13,22 @@
 #include <maru/wait.h>
 #include <stdbool.h>
 
+#define BOOST_USERS 32
+
+struct boost_line;
+
 /* A channel at this tick. */
 struct boost_view {
-  bool waits;   /* its state is not IDLE */
-  bool asleep;  /* ... but ASLEEP */
-  bool lowered; /* ... but LOWERED */
-  bool pending; /* what it waits for is there */
-  bool known;   /* its thread was checked: it may be restored and boosted */
-  uint32_t cpu; /* below MARU_WAIT_CPUS */
-  uint32_t job;
+  bool waits;    /* its state is not IDLE */
+  bool asleep;   /* ... but ASLEEP */
+  bool lowered;  /* ... but LOWERED */
+  bool pending;  /* what it waits for is there */
+  bool known;    /* its thread was checked: it may be restored */
+  bool seated;   /* ... and `cpu` was read: it may be boosted */
+  uint32_t cpu;  /* where it is or was last, below MARU_WAIT_CPUS; of the known */
+  uint32_t user; /* below BOOST_USERS */
+  uint64_t job;
+  struct boost_line *line;
 };
 
 enum boost_action {
@@ -34,7 +43,7 @@ struct boost_line {
   int64_t pending_since_ns; /* 0: not pending */
   int64_t raised_until_ns;  /* 0: not raised */
   int64_t rests_until_ns;   /* it was raised and made nothing of it */
-  uint32_t raised_cpu;      /* as it said then; a liar moves */
+  uint32_t raised_cpu;      /* at the last tick */
 };
 
 struct boost_rules {
@@ -45,13 +54,17 @@ struct boost_rules {
   bool slots;   /* gang: raise one job after the other */
   int64_t slot_ns;
   unsigned cap_percent;
+  uint32_t cpus;
 };
 
 struct boost_state {
   uint32_t next; /* the line to begin with: everybody's turn comes */
   int64_t window_began_ns;
   int64_t raised_ns[MARU_WAIT_CPUS]; /* in this window */
-  uint32_t slot_job;                 /* + 1; 0: none yet */
+  int64_t user_ns[BOOST_USERS];      /* the same, of the user's threads */
+  uint64_t user_job[BOOST_USERS];    /* + 1; the user's last with a slot; 0: none yet */
+  uint32_t slot_user;
+  uint64_t slot_job; /* + 1; 0: none yet */
   int64_t slot_until_ns;
 };
 
@@ -62,11 +75,10 @@ struct boost_seen {
   uint32_t pending;
 };
 
-/* One tick.  actions[i]: a set of enum boost_action for line i.  O(count), with
- * slots O(count) too. */
+/* One tick.  actions[i]: a set of enum boost_action for line i.  O(count). */
 struct boost_seen boost_step(const struct boost_rules *rules, struct boost_state *state,
-                             const struct boost_view *views, struct boost_line *lines,
-                             uint32_t count, int64_t now_ns, int64_t period_ns, uint8_t *actions);
+                             const struct boost_view *views, uint32_t count, int64_t now_ns,
+                             int64_t period_ns, uint8_t *actions);
 
 /* The next period when it is chosen by itself: 5 ms, shorter (down to 250 us) while
  * messages lie unread, longer while none do. */

@@ -14,16 +14,17 @@
  * --period-us 0: 5 ms to 250 us as needed, 50 ms while nobody waits.
  *
  * Two processes: the guard starts the worker, which does all of the above, and
- * waits.  Whatever ends the worker, the guard puts every thread back that was
- * raised or is lowered, then ends.  If the guard is killed the worker puts them back
- * and ends; if both are killed at once, each thread finds the daemon's heartbeat
- * stale when it waits next, and puts itself back.
+ * watches it.  Whatever ends the worker (or stops it: 100 ms without a tick, then it is
+ * killed), the guard puts every thread back that was raised or is lowered, then ends.  If the guard
+ * is killed the worker puts them back and ends; if both are killed at once, each thread finds the
+ * daemon's heartbeat stale when it waits next, and puts itself back.
  *
  * Status: 0 ended as asked (--for-ms, SIGTERM, SIGINT), 64 usage, 69 a board cannot
- * be used, 70 the worker died.
+ * be used, 70 the worker failed; the line says
+ * how many threads could not be put back.
  */
 #define _GNU_SOURCE
-#include "boards.h"
+#include "clerk.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -42,11 +43,23 @@
 #define WORKER_PRIORITY 90
 #define GUARD_PRIORITY 91
 #define LOOP_LIMIT_US 5000000 /* a worker that never sleeps is ended by the kernel */
+/* The guard's looks: 100 ms without a beat where both run by FIFO, else 2 s. */
+#define LOOK_NS 20000000
+#define LOOKS 5
+#define LOOKS_SLOW 100
+#define LOOKS_TO_END 50 /* 1 s */
 #define FIND_EVERY_NS INT64_C(1000000000)
 #define ASK_AGAIN_NS INT64_C(1000000000)    /* about a thread that was refused */
+#define BACK_OFF_NS INT64_C(5000000)        /* about one that is lowered; then twice as long */
+#define ASKED_NS INT64_C(200000000)         /* the answer is on its way */
 #define CHECK_AGAIN_NS INT64_C(10000000000) /* a known one: it may have become another program */
 #define SLOT_NS INT64_C(20000000)
 #define PB_PERIOD_NS INT64_C(20000000)
+#define SEAT_NS INT64_C(100000000) /* for so long a thread's CPU is taken as known */
+#define SEATS 256u                 /* read in one tick */
+#define SEATS_A_BOARD 32u
+#define REST 9          /* a tick is followed by a pause of so many times its own time */
+#define HELD_MOST 1024u /* threads raised at once */
 #define QUIET_TICKS 50
 #define IDLE_NS INT64_C(50000000) /* half of what makes a heartbeat stale */
 
@@ -54,14 +67,33 @@ struct totals {
   uint64_t ticks, wakes, restores, raises, ends, refused, failed;
 };
 
+/* In memory that the guard sees. */
+struct shared {
+  _Atomic uint64_t beats; /* of the worker: one a tick */
+  struct boost_subject subjects[(size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS];
+};
+
 struct daemon {
+  struct shared *shared;
+  struct boost_state state;
+  struct boost_clerk *clerk;
+  struct boost_view *views; /* of all boards */
+  uint8_t *actions;
+  uint32_t count;
+  struct boost_subject *held[HELD_MOST]; /* that are raised, or whose end has failed */
+  unsigned held_count;
+  unsigned turn;    /* the board to begin with */
+  unsigned seats;   /* read in this tick */
+  int64_t check_ns; /* when those without a message are looked at too */
+  bool checks;      /* now */
+  bool asks;        /* the clerk takes a list in this tick */
+  bool said_full, said_taken;
   struct boost_rules rules;
   struct boost_boards boards;
   struct totals totals;
   enum boost_how how;
   int64_t period_ns; /* 0: by itself */
   int64_t until_ns;
-  uint32_t cpus; /* of this machine: as many are raised at once */
   bool finds, dry_run, json;
 };
 
@@ -90,8 +122,10 @@ static int read_policy(struct daemon *self, const char *name) {
   for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
     if (strcmp(name, policies[i].name) == 0) {
       unsigned cap = self->rules.cap_percent;
+      uint32_t cpus = self->rules.cpus;
       self->rules = policies[i].rules;
       self->rules.cap_percent = cap;
+      self->rules.cpus = cpus;
       return 0;
     }
   return refuse("unknown policy (auto, wake, restore, pb, pb+lower, gang)", name);
@@ -116,6 +150,22 @@ static int read_number(const char *text, long least, long most, long *number) {
   return 0;
 }
 
+static bool is_open(void *context, const struct stat *status) {
+  const struct boost_boards *boards = context;
+  for (unsigned i = 0; i < BOOST_BOARDS; i++)
+    if (boards->slots[i] != NULL && boards->slots[i]->status.st_ino == status->st_ino)
+      return true;
+  return false;
+}
+
+static int open_board(struct daemon *self, const char *path) {
+  struct boost_board *made;
+  int rc = boost_board_open(&made, path, is_open, &self->boards);
+  if (rc == 0 && (rc = boost_boards_put(&self->boards, made)) < 0)
+    boost_board_free(made);
+  return rc == -EALREADY ? 0 : rc;
+}
+
 static int read_option(struct daemon *self, const char *name, const char *value) {
   long number = 0;
   int rc = 0;
@@ -136,8 +186,8 @@ static int read_option(struct daemon *self, const char *name, const char *value)
     self->until_ns = maru_now_ns() + number * 1000000;
   } else if (strcmp(name, "--board") == 0) {
     self->finds = false;
-    rc = boost_boards_open(&self->boards, value);
-    if (rc < 0 && rc != -EEXIST) {
+    rc = open_board(self, value);
+    if (rc < 0) {
       refuse("cannot use this board", value);
       return rc == -EINVAL ? -EPROTO : rc;
     }
@@ -170,6 +220,30 @@ static int read_options(struct daemon *self, int argc, char **argv) {
   return 0;
 }
 
+/* One that was killed just now may still be on its way out. */
+static int lock_board(struct boost_board *one) {
+  static const struct timespec pause = {.tv_nsec = 10000000};
+  int rc = boost_board_lock(one);
+  for (int again = 0; rc == -EBUSY && again < 20; again++) {
+    nanosleep(&pause, NULL);
+    rc = boost_board_lock(one);
+  }
+  return rc;
+}
+
+/* One daemon a board. */
+static int lock_boards(struct daemon *self) {
+  int rc = 0;
+  for (unsigned i = 0; i < BOOST_BOARDS && !self->dry_run && rc == 0; i++)
+    if (self->boards.slots[i] != NULL)
+      rc = lock_board(self->boards.slots[i]);
+  if (rc == -EBUSY)
+    fprintf(stderr, "maru-boost: another daemon looks after this board\n");
+  else if (rc < 0)
+    fprintf(stderr, "maru-boost: cannot lock this board: %s\n", strerror(-rc));
+  return rc < 0 ? -EBUSY : 0;
+}
+
 /* ---- a tick --------------------------------------------------------------- */
 
 static const char *const action_names[] = {"wake", "restore", "raise", "end"};
@@ -183,55 +257,235 @@ static void say(const struct daemon *self, const char *what, const struct maru_c
     printf("would %s thread %d\n", what, tid);
 }
 
+#define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
+
 /* A thread that waits by turns on several channels is raised through one at a time:
  * while it is, the kernel does not say where it belongs. */
 static bool is_raised(const struct daemon *self, int32_t tid) {
-  for (unsigned b = 0; b < BOOST_BOARDS; b++)
-    for (uint32_t i = 0; self->boards.slots[b] != NULL && i < MARU_WAIT_CHANNELS; i++) {
-      const struct boost_subject *subject = &self->boards.slots[b]->subjects[i];
-      /* Relaxed: this process alone writes the mark. */
-      if (subject->tid == tid && atomic_load_explicit(&subject->touched, memory_order_relaxed))
-        return true;
-    }
+  for (unsigned k = 0; k < self->held_count; k++)
+    if (self->held[k]->tid == tid && LOAD(self->held[k]->touched))
+      return true;
   return false;
 }
 
-/* The line's thread, checked when it is new and now and then again. */
+static int end_one(struct boost_board *one, uint32_t i) {
+  int rc = boost_end(&one->subjects[i]);
+  /* Release: it is in its place before the mark goes. */
+  if (!LOAD(one->subjects[i].touched))
+    atomic_store_explicit(&one->table->channels[i].boosted, 0, memory_order_release);
+  return rc;
+}
+
+/* Forgets whom it holds no more; tries again the ends that failed. */
+static void end_again(struct daemon *self) {
+  unsigned kept = 0;
+  for (unsigned k = 0; k < self->held_count; k++) {
+    size_t number = (size_t)(self->held[k] - self->boards.subjects);
+    struct boost_board *one = self->boards.slots[number / MARU_WAIT_CHANNELS];
+    uint32_t i = number % MARU_WAIT_CHANNELS;
+    if (one == NULL || !LOAD(self->held[k]->touched))
+      continue;
+    if (one->lines[i].raised_until_ns == 0 && end_one(one, i) < 0)
+      self->totals.failed++;
+    if (LOAD(self->held[k]->touched))
+      self->held[kept++] = self->held[k];
+  }
+  self->held_count = kept;
+}
+
+/* ---- what the clerk is asked, and answers --------------------------------- */
+
+/* False: it may not be forgotten yet. */
+static bool forget(struct boost_board *one, uint32_t i) {
+  (void)end_one(one, i);
+  if (LOAD(one->subjects[i].touched))
+    return false; /* before it is in its place */
+  one->lines[i] = (struct boost_line){0};
+  one->memory[i] = (struct boost_memory){0};
+  boost_dismiss(&one->subjects[i]);
+  return true;
+}
+
+static void ask(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns) {
+  struct boost_clerk *clerk = self->clerk;
+  unsigned slot = (unsigned)((size_t)(one->subjects - self->boards.subjects) / MARU_WAIT_CHANNELS);
+  unsigned asked = 0;
+  for (unsigned k = clerk->ask_count; k > 0 && clerk->asks[k - 1].slot == slot; k--)
+    asked++;
+  if (asked == BOOST_ASKS_A_BOARD || is_raised(self, LOAD(one->table->channels[i].tid)))
+    return;
+  struct maru_channel *line = &one->table->channels[i];
+  clerk->asks[clerk->ask_count++] = (struct boost_ask){
+      .board = one, .slot = slot, .line = i, .tid = LOAD(line->tid), .start = LOAD(line->start)};
+  one->memory[i].ask_again_ns = now_ns + ASKED_NS;
+}
+
+static bool is_subject(const struct boost_subject *subject, int32_t tid, uint64_t start) {
+  return subject->tid != 0 && subject->tid == tid && subject->start == start;
+}
+
+/* The line's thread was checked.  When it is new, and now and then again, the clerk is asked. */
 static bool is_known(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns) {
   struct maru_channel *line = &one->table->channels[i];
   struct boost_subject *subject = &one->subjects[i];
   /* Acquire: the start comes with the tid. */
   int32_t tid = atomic_load_explicit(&line->tid, memory_order_acquire);
-  uint64_t start = atomic_load_explicit(&line->start, memory_order_relaxed);
-  bool same = subject->tid != 0 && subject->tid == tid && subject->start == start;
-  if (same && (now_ns < one->ask_again_ns[i] || one->lines[i].raised_until_ns != 0))
-    return true;
-  if (!same && subject->tid != 0) {
-    /* The thread has gone, or the line has another one now. */
-    if (one->lines[i].raised_until_ns != 0)
-      (void)boost_end(subject);
-    one->lines[i] = (struct boost_line){0};
-    boost_dismiss(subject);
-  }
-  if (tid == 0 || (!same && now_ns < one->ask_again_ns[i]))
+  bool same = is_subject(subject, tid, LOAD(line->start));
+  /* The thread has gone, or the line has another one now. */
+  if (!same && subject->tid != 0 && !forget(one, i))
     return false;
-  struct boost_subject fresh;
-  int rc = is_raised(self, tid) ? -EAGAIN : boost_admit(&fresh, tid, start, &one->status);
-  one->ask_again_ns[i] = now_ns + ASK_AGAIN_NS;
-  if (rc == -EAGAIN) {
-    if (!same)
-      one->ask_again_ns[i] = now_ns + BOOST_LONGEST_NS;
-    return same; /* lowered: its own place is known from before */
-  }
-  if (same)
+  if (self->asks && tid != 0 && now_ns >= one->memory[i].ask_again_ns &&
+      one->lines[i].raised_until_ns == 0)
+    ask(self, one, i, now_ns);
+  return same;
+}
+
+/* Raised, and not by us: what a dead daemon left, or another one's. */
+static void put_back(struct daemon *self, struct maru_channel *line, struct boost_subject *fresh) {
+  struct mr_sched claimed = mr_sched_unpack(LOAD(line->normal));
+  if (self->dry_run || !LOAD(line->boosted) || is_raised(self, fresh->tid))
+    return;
+  if (boost_put_back(fresh, &claimed) == 0)
+    /* Release: it is in its place before the mark goes. */
+    atomic_store_explicit(&line->boosted, 0, memory_order_release);
+}
+
+static void take_answer(struct daemon *self, struct boost_ask *ask, int64_t now_ns) {
+  struct boost_board *one = self->boards.slots[ask->slot];
+  struct boost_subject *subject = &one->subjects[ask->line];
+  struct boost_memory *memory = &one->memory[ask->line];
+  bool same = is_subject(subject, ask->tid, ask->start);
+  bool later = ask->rc == -EAGAIN || ask->rc == -EBUSY || ask->rc == -EINTR;
+  if (ask->rc == -EBUSY)
+    put_back(self, &one->table->channels[ask->line], &ask->subject);
+  if (later) {
+    int64_t longer = 2 * memory->back_off_ns;
+    memory->back_off_ns = longer < BACK_OFF_NS    ? BACK_OFF_NS
+                          : longer > ASK_AGAIN_NS ? ASK_AGAIN_NS
+                                                  : longer;
+    memory->ask_again_ns = now_ns + memory->back_off_ns;
+  } else
+    *memory = (struct boost_memory){.ask_again_ns =
+                                        now_ns + (ask->rc == 0 ? CHECK_AGAIN_NS : ASK_AGAIN_NS)};
+  self->totals.refused += ask->rc < 0 && !later;
+  /* Who is raised meanwhile, or another one by now, keeps what is known of it. */
+  bool replaces = !later && !LOAD(subject->touched) && (same || subject->tid == 0);
+  if (replaces && subject->tid != 0)
     boost_dismiss(subject);
-  if (rc < 0) {
-    self->totals.refused++;
-    return false;
+  if (replaces && ask->rc == 0)
+    *subject = ask->subject;
+  else if (ask->rc == 0 || ask->rc == -EBUSY)
+    boost_dismiss(&ask->subject);
+}
+
+static bool has_living(const struct boost_board *one) {
+  for (uint32_t i = 0; i < one->used; i++)
+    if (one->subjects[i].tid != 0 && boost_lives(&one->subjects[i]))
+      return true;
+  return false;
+}
+
+/* What no process holds, and none of whose threads lives. */
+static void close_unused(struct daemon *self) {
+  struct boost_clerk *clerk = self->clerk;
+  for (unsigned i = 0; i < BOOST_BOARDS; i++) {
+    struct boost_board *one = self->boards.slots[i];
+    if (one == NULL)
+      continue;
+    one->unseen = clerk->seen[i] == one->status.st_ino ? 0 : one->unseen + 1;
+    if (one->unseen < 2 || has_living(one))
+      continue;
+    struct boost_board *old = boost_boards_take(&self->boards, i);
+    if (old != NULL)
+      clerk->old[clerk->old_count++] = old;
   }
-  *subject = fresh;
-  one->ask_again_ns[i] = now_ns + CHECK_AGAIN_NS;
-  return true;
+}
+
+static void take_found(struct daemon *self) {
+  struct boost_clerk *clerk = self->clerk;
+  for (unsigned i = 0; i < clerk->found_count; i++)
+    if (boost_boards_put(&self->boards, clerk->found[i]) < 0)
+      clerk->old[clerk->old_count++] = clerk->found[i];
+  if (clerk->full && !self->said_full) {
+    fprintf(stderr, "maru-boost: no room for more runs (%d in all, as root %d a user)\n",
+            BOOST_BOARDS, BOOST_BOARDS_A_USER);
+    self->said_full = true;
+  }
+  if (clerk->taken && !self->said_taken) {
+    fprintf(stderr, "maru-boost: another daemon looks after some of these runs\n");
+    self->said_taken = true;
+  }
+}
+
+/* Takes the answers, if they are there, and begins a new list.  `*find_ns`: when the next
+ * search is due. */
+static void begin_list(struct daemon *self, int64_t now_ns, int64_t *find_ns) {
+  struct boost_clerk *clerk = self->clerk;
+  self->asks = boost_clerk_idle(clerk);
+  if (!self->asks)
+    return;
+  for (unsigned i = 0; i < clerk->ask_count; i++)
+    take_answer(self, &clerk->asks[i], now_ns);
+  clerk->ask_count = 0;
+  if (clerk->complete) {
+    close_unused(self);
+    /* On a machine with many processes less often: 2 % of the time at most. */
+    int64_t pause = 50 * clerk->took_ns;
+    *find_ns = now_ns + (pause > FIND_EVERY_NS ? pause : FIND_EVERY_NS);
+  }
+  take_found(self);
+  clerk->searches = self->finds && now_ns >= *find_ns;
+}
+
+static void hand_list(struct daemon *self) {
+  struct boost_clerk *clerk = self->clerk;
+  if (!self->asks || (clerk->ask_count == 0 && clerk->old_count == 0 && !clerk->searches)) {
+    clerk->found_count = self->asks ? 0 : clerk->found_count;
+    clerk->complete = self->asks ? false : clerk->complete;
+    return;
+  }
+  for (unsigned i = 0; i < BOOST_BOARDS; i++) {
+    const struct boost_board *one = self->boards.slots[i];
+    clerk->boards[i].inode = one != NULL ? one->status.st_ino : 0;
+    clerk->boards[i].user = one != NULL ? one->status.st_uid : 0;
+  }
+  clerk->dry_run = self->dry_run;
+  boost_clerk_ask(clerk);
+}
+
+/* ---- what the engine sees, and decides ------------------------------------ */
+
+/* Where the kernel says that it is. */
+static void read_seat(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns) {
+  int cpu = boost_cpu(one->subjects[i].tid);
+  self->seats++;
+  if (cpu < 0)
+    return;
+  one->memory[i].cpu = (uint32_t)cpu % MARU_WAIT_CPUS;
+  one->memory[i].seated_ns = now_ns;
+}
+
+static bool is_seated(const struct boost_board *one, uint32_t i, int64_t now_ns) {
+  return one->memory[i].seated_ns != 0 && now_ns - one->memory[i].seated_ns < SEAT_NS;
+}
+
+/* Of those who are raised at each tick, of those who might be some in turn. */
+static void read_seats(struct daemon *self, struct boost_board *one, struct boost_view *views,
+                       int64_t now_ns) {
+  unsigned limit = self->seats + SEATS_A_BOARD < SEATS ? self->seats + SEATS_A_BOARD : SEATS;
+  for (uint32_t k = 0; k < one->used; k++) {
+    uint32_t i = (one->turn + k) % one->used;
+    bool raised = one->lines[i].raised_until_ns != 0;
+    bool wants = views[i].known && (views[i].pending || self->rules.slots);
+    if (raised)
+      read_seat(self, one, i, now_ns);
+    else if (wants && self->seats < limit && !is_seated(one, i, now_ns)) {
+      read_seat(self, one, i, now_ns);
+      one->turn = i + 1;
+    }
+    views[i].seated = views[i].known && is_seated(one, i, now_ns);
+    views[i].cpu = one->memory[i].cpu;
+  }
 }
 
 static struct boost_view view_of(struct daemon *self, struct boost_board *one, uint32_t i,
@@ -240,20 +494,22 @@ static struct boost_view view_of(struct daemon *self, struct boost_board *one, u
   /* Acquire: pairs with the waiter's release of its state. */
   uint32_t state = atomic_load_explicit(&line->state, memory_order_acquire);
   bool waits = state != MARU_CHANNEL_IDLE;
+  bool pending = waits && maru_channel_pending(line);
+  bool matters = pending || self->rules.slots || self->checks;
   bool needs_rights = self->rules.restores || self->rules.raises || self->rules.slots;
   return (struct boost_view){.waits = waits,
                              .asleep = state == MARU_CHANNEL_ASLEEP,
                              .lowered = state == MARU_CHANNEL_LOWERED,
-                             .pending = waits && maru_channel_pending(line),
-                             .known = needs_rights && is_known(self, one, i, now_ns),
-                             .cpu = atomic_load_explicit(&line->cpu, memory_order_relaxed) %
-                                    self->cpus,
-                             .job = atomic_load_explicit(&line->job, memory_order_relaxed)};
+                             .pending = pending,
+                             .known = needs_rights && matters && is_known(self, one, i, now_ns),
+                             .user = one->user,
+                             .job = LOAD(line->job) | (uint64_t)one->status.st_ino << 32,
+                             .line = &one->lines[i]};
 }
 
 static int raise_one(struct daemon *self, struct boost_board *one, uint32_t i) {
   struct maru_channel *line = &one->table->channels[i];
-  if (is_raised(self, one->subjects[i].tid))
+  if (self->held_count == HELD_MOST || is_raised(self, one->subjects[i].tid))
     return -EBUSY;
   /* Before the deed: a thread that finds the daemon dead looks here.  Release: as
    * boost_raise's mark. */
@@ -261,13 +517,8 @@ static int raise_one(struct daemon *self, struct boost_board *one, uint32_t i) {
   int rc = boost_raise(&one->subjects[i], self->how);
   if (rc < 0)
     atomic_store_explicit(&line->boosted, 0, memory_order_relaxed);
-  return rc;
-}
-
-static int end_one(struct boost_board *one, uint32_t i) {
-  int rc = boost_end(&one->subjects[i]);
-  /* Release: it is in its place before the mark goes. */
-  atomic_store_explicit(&one->table->channels[i].boosted, 0, memory_order_release);
+  else
+    self->held[self->held_count++] = &one->subjects[i];
   return rc;
 }
 
@@ -299,62 +550,84 @@ static void act(struct daemon *self, struct boost_board *one, uint32_t i, uint8_
 }
 
 static void publish(const struct daemon *self, struct boost_board *one, int64_t now_ns) {
+  /* A job that has the slot on another board is none of this one. */
+  uint64_t here = (uint64_t)one->status.st_ino << 32;
+  uint64_t job = self->state.slot_job - 1;
+  bool slot = self->rules.slots && self->state.slot_job != 0;
+  uint32_t shown = !slot                                   ? 0
+                   : (job & ~(uint64_t)UINT32_MAX) == here ? (uint32_t)job + 1
+                                                           : UINT32_MAX;
   if (self->dry_run)
     return;
   /* Relaxed: nothing hangs on their order. */
   atomic_store_explicit(&one->table->heartbeat_ns, now_ns, memory_order_relaxed);
-  atomic_store_explicit(&one->table->slot_job, self->rules.slots ? one->state.slot_job : 0,
-                        memory_order_relaxed);
+  atomic_store_explicit(&one->table->slot_job, shown, memory_order_relaxed);
 }
 
-static struct boost_seen look_after(struct daemon *self, struct boost_board *one, int64_t now_ns,
-                                    int64_t period_ns) {
-  struct boost_view views[MARU_WAIT_CHANNELS];
-  uint8_t actions[MARU_WAIT_CHANNELS];
+/* Its channels, behind those of the boards before it. */
+static void look_at(struct daemon *self, struct boost_board *one, int64_t now_ns) {
+  struct boost_view *views = self->views + self->count;
   if (one->table == NULL && maru_wait_table_of(&one->board, &one->table) < 0)
-    return (struct boost_seen){0};
+    return;
   uint32_t count = atomic_load_explicit(&one->table->used, memory_order_acquire);
   count = count < MARU_WAIT_CHANNELS ? count : MARU_WAIT_CHANNELS;
   /* A raise must end though its line is denied. */
-  count = one->used = count > one->used ? count : one->used;
-  bool wakes = false;
-  for (uint32_t i = 0; i < count; i++)
+  one->used = count > one->used ? count : one->used;
+  for (uint32_t i = 0; i < one->used; i++)
     views[i] = view_of(self, one, i, now_ns);
-  struct boost_seen seen =
-      boost_step(&self->rules, &one->state, views, one->lines, count, now_ns, period_ns, actions);
+  if (self->rules.raises || self->rules.slots)
+    read_seats(self, one, views, now_ns);
+  one->first = self->count;
+  self->count += one->used;
+}
+
+static void act_on(struct daemon *self, struct boost_board *one, int64_t now_ns) {
+  const uint8_t *actions = self->actions + one->first;
+  bool wakes = false;
+  if (one->table == NULL)
+    return;
   publish(self, one, now_ns);
-  for (uint32_t i = 0; i < count; i++) {
+  for (uint32_t i = 0; i < one->used; i++) {
     wakes |= (actions[i] & BOOST_WAKE) != 0;
     if (actions[i] != 0)
       act(self, one, i, actions[i]);
   }
   if (wakes && !self->dry_run)
     self->totals.wakes += (uint64_t)maru_wait_wake_pending(one->table, NULL);
-  return seen;
 }
 
 static struct boost_seen tick(struct daemon *self, int64_t now_ns, int64_t period_ns) {
-  struct boost_seen all = {0};
   self->totals.ticks++;
-  for (unsigned i = 0; i < BOOST_BOARDS; i++) {
-    if (self->boards.slots[i] == NULL)
-      continue;
-    struct boost_seen seen = look_after(self, self->boards.slots[i], now_ns, period_ns);
-    all.waiting += seen.waiting;
-    all.pending += seen.pending;
-    all.stuck += seen.stuck;
+  self->count = 0;
+  self->seats = 0;
+  self->turn++;
+  self->checks = now_ns >= self->check_ns;
+  if (self->checks)
+    self->check_ns = now_ns + BOOST_LONGEST_NS;
+  end_again(self);
+  for (unsigned k = 0; k < BOOST_BOARDS; k++) {
+    struct boost_board *one = self->boards.slots[(self->turn + k) % BOOST_BOARDS];
+    if (one != NULL)
+      look_at(self, one, now_ns);
   }
-  return all;
+  struct boost_seen seen = boost_step(&self->rules, &self->state, self->views, self->count, now_ns,
+                                      period_ns, self->actions);
+  for (unsigned i = 0; i < BOOST_BOARDS; i++)
+    if (self->boards.slots[i] != NULL)
+      act_on(self, self->boards.slots[i], now_ns);
+  return seen;
 }
 
 /* ---- the worker ----------------------------------------------------------- */
 
-static void leave_one(struct daemon *self, struct boost_board *one) {
+/* How many could not be put back. */
+static unsigned leave_one(struct daemon *self, struct boost_board *one) {
   if (one->table == NULL || self->dry_run)
-    return;
-  boost_board_settle(one);
+    return 0;
+  unsigned failed = boost_board_settle(one);
   atomic_store_explicit(&one->table->slot_job, 0, memory_order_relaxed);
   atomic_store_explicit(&one->table->heartbeat_ns, 0, memory_order_relaxed);
+  return failed;
 }
 
 static void report(const struct daemon *self) {
@@ -382,10 +655,51 @@ static bool sleep_until(int64_t time_ns, const sigset_t *ending) {
   return sigtimedwait(ending, NULL, &pause) > 0;
 }
 
-static void set_priority(int priority) {
+static int set_priority(int priority) {
   /* Without the right the daemon is an ordinary process, late when the CPU is taken. */
   struct mr_sched own = {.policy = SCHED_FIFO, .on_fork = 1, .priority = (uint32_t)priority};
-  (void)mr_sched_set(0, &own);
+  return mr_sched_set(0, &own);
+}
+
+/* A descriptor for each thread that is looked after. */
+static void raise_limit(void) {
+  struct rlimit files;
+  rlim_t wanted = BOOST_BOARDS * MARU_WAIT_CHANNELS + 1024;
+  if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+    return;
+  files.rlim_cur = files.rlim_max < wanted ? files.rlim_max : wanted;
+  (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
+static int64_t own_time(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void run(struct daemon *self, const sigset_t *ending) {
+  bool by_itself = self->period_ns == 0;
+  int64_t period = by_itself ? BOOST_LONGEST_NS : self->period_ns;
+  int64_t next = maru_now_ns(), find = next;
+  unsigned quiet = 0;
+  while (next < self->until_ns) {
+    int64_t now = maru_now_ns(), began = own_time();
+    begin_list(self, now, &find);
+    struct boost_seen seen = tick(self, now, period);
+    hand_list(self);
+    /* Relaxed: a counter that the guard looks at. */
+    atomic_fetch_add_explicit(&self->shared->beats, 1, memory_order_relaxed);
+    if (by_itself)
+      period = boost_next_period(period, seen);
+    /* A job that computes all the time looks as idle for a tick as one that has gone. */
+    quiet = seen.waiting > 0 || self->rules.slots ? 0 : quiet + 1;
+    int64_t pause = quiet < QUIET_TICKS || period > IDLE_NS ? period : IDLE_NS;
+    int64_t rest = maru_now_ns() + REST * (own_time() - began);
+    next = next + pause > now ? next + pause : now + pause;
+    next = next > rest ? next : rest;
+    if (sleep_until(next, ending))
+      return;
+  }
 }
 
 static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
@@ -393,75 +707,118 @@ static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != guard)
     return 0;
+  size_t most = (size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS;
+  self->views = calloc(most, sizeof *self->views);
+  self->actions = calloc(most, sizeof *self->actions);
+  self->clerk = calloc(1, sizeof *self->clerk);
+  raise_limit();
+  if (self->views == NULL || self->actions == NULL || self->clerk == NULL ||
+      boost_clerk_start(self->clerk) < 0) {
+    fprintf(stderr, "maru-boost: no memory, or no thread\n");
+    return 70;
+  }
   setrlimit(RLIMIT_RTTIME, &bound);
   prctl(PR_SET_TIMERSLACK, 1);
-  set_priority(WORKER_PRIORITY);
-  bool by_itself = self->period_ns == 0;
-  int64_t period = by_itself ? BOOST_LONGEST_NS : self->period_ns;
-  int64_t next = maru_now_ns(), find = next;
-  unsigned quiet = 0;
-  while (next < self->until_ns) {
-    int64_t now = maru_now_ns();
-    if (self->finds && now >= find) {
-      boost_boards_find(&self->boards);
-      /* On a machine with many processes less often: 2 % of the time at most. */
-      int64_t took = maru_now_ns() - now;
-      find = now + (50 * took > FIND_EVERY_NS ? 50 * took : FIND_EVERY_NS);
-    }
-    struct boost_seen seen = tick(self, now, period);
-    if (by_itself)
-      period = boost_next_period(period, seen);
-    /* A job that computes all the time looks as idle for a tick as one that has gone. */
-    quiet = seen.waiting > 0 || self->rules.slots ? 0 : quiet + 1;
-    int64_t pause = quiet < QUIET_TICKS || period > IDLE_NS ? period : IDLE_NS;
-    next = next + pause > now ? next + pause : now + pause;
-    if (sleep_until(next, ending))
-      break;
-  }
+  (void)set_priority(WORKER_PRIORITY);
+  run(self, ending);
+  unsigned left = 0;
   for (unsigned i = 0; i < BOOST_BOARDS; i++)
     if (self->boards.slots[i] != NULL)
-      leave_one(self, self->boards.slots[i]);
+      left += leave_one(self, self->boards.slots[i]);
   report(self);
-  return fflush(stdout) == 0 ? 0 : 70;
+  return fflush(stdout) == 0 && left == 0 ? 0 : 70;
 }
 
 /* ---- the guard ------------------------------------------------------------ */
 
-static void rescue_all(const struct daemon *self) {
+/* How many could not be put back. */
+static unsigned rescue_all(const struct daemon *self) {
+  unsigned failed = 0;
   for (size_t i = 0; i < (size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS; i++)
     if (self->boards.subjects[i].tid != 0)
-      (void)boost_rescue(&self->boards.subjects[i]);
+      failed += boost_rescue(&self->boards.subjects[i]) < 0;
+  return failed;
+}
+
+struct watch {
+  uint64_t beats;
+  unsigned looks; /* since the last beat */
+  unsigned looks_most;
+  unsigned ending; /* looks since the request to end; 0: none */
+};
+
+/* A worker that was stopped, or is late: looks are counted, not time, so that a guard
+ * that was stopped itself does not blame the worker. */
+static bool is_late(struct watch *watch, const struct daemon *self) {
+  /* Relaxed: a counter. */
+  uint64_t beats = atomic_load_explicit(&self->shared->beats, memory_order_relaxed);
+  bool holds = self->how != BOOST_BY_NOTHING && !self->dry_run;
+  watch->looks = beats != watch->beats || beats == 0 || !holds ? 0 : watch->looks + 1;
+  watch->beats = beats;
+  watch->ending += watch->ending > 0;
+  return watch->looks > watch->looks_most || watch->ending > LOOKS_TO_END;
+}
+
+/* Its status if it ends within 200 ms; else it hangs in the kernel and comes to no deed. */
+static int end_worker(pid_t worker) {
+  static const struct timespec pause = {.tv_nsec = LOOK_NS};
+  int status = SIGKILL;
+  kill(worker, SIGKILL);
+  for (int look = 0; look < 10 && waitpid(worker, &status, WNOHANG) == 0; look++)
+    nanosleep(&pause, NULL);
+  return status;
 }
 
 /* Passes requests to end on; the worker's status. */
-static int guard(pid_t worker, const sigset_t *signals) {
-  int status, signal;
-  set_priority(GUARD_PRIORITY);
-  while (waitpid(worker, &status, WNOHANG) == 0)
-    if (sigwait(signals, &signal) == 0 && signal != SIGCHLD)
+static int guard(const struct daemon *self, pid_t worker, const sigset_t *signals) {
+  static const struct timespec pause = {.tv_nsec = LOOK_NS};
+  struct watch watch = {.looks_most = LOOKS_SLOW};
+  int status;
+  if (set_priority(GUARD_PRIORITY) == 0)
+    watch.looks_most = LOOKS;
+  while (waitpid(worker, &status, WNOHANG) == 0) {
+    int signal = sigtimedwait(signals, NULL, &pause);
+    if (signal < 0 && is_late(&watch, self))
+      return end_worker(worker);
+    if (signal > 0 && signal != SIGCHLD) {
       kill(worker, SIGTERM);
+      watch.ending = watch.ending > 0 ? watch.ending : 1;
+    }
+  }
   return status;
+}
+
+static int after_death(const struct daemon *self) {
+  unsigned failed = rescue_all(self);
+  if (failed > 0)
+    fprintf(stderr, "maru-boost: the worker failed; %u threads could not be put back\n", failed);
+  else
+    fprintf(stderr, "maru-boost: the worker failed; every thread is back in its place\n");
+  return 70;
 }
 
 int main(int argc, char **argv) {
   struct daemon self = {.until_ns = INT64_MAX, .rules = {.cap_percent = 90}};
   sigset_t ending, signals;
-  self.how = boost_means();
+  enum boost_how means = boost_means();
+  self.how = means;
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-  self.cpus = cpus < 1 ? 1 : cpus > MARU_WAIT_CPUS ? MARU_WAIT_CPUS : (uint32_t)cpus;
-  self.boards.subjects =
-      mmap(NULL, (size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS * sizeof(struct boost_subject),
-           PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (self.boards.subjects == MAP_FAILED) {
+  self.rules.cpus = cpus < 1 ? 1 : cpus > MARU_WAIT_CPUS ? MARU_WAIT_CPUS : (uint32_t)cpus;
+  self.shared = mmap(NULL, sizeof *self.shared, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (self.shared == MAP_FAILED) {
     fprintf(stderr, "maru-boost: no memory\n");
     return 69;
   }
+  self.boards.subjects = self.shared->subjects;
   (void)read_policy(&self, "auto");
   int rc = read_options(&self, argc, argv);
+  if (rc == 0)
+    rc = lock_boards(&self);
   if (rc < 0)
     return rc == -EINVAL ? 64 : 69;
   bool wants_rights = self.rules.raises || self.rules.restores || self.rules.slots;
-  if (wants_rights && boost_means() == BOOST_BY_NOTHING)
+  if (wants_rights && means == BOOST_BY_NOTHING)
     fprintf(stderr, "maru-boost: no right to raise priorities (root or CAP_SYS_NICE): sleepers are "
                     "woken, nobody is restored or boosted\n");
   sigemptyset(&ending);
@@ -472,6 +829,7 @@ int main(int argc, char **argv) {
   sigaddset(&signals, SIGCHLD);
   sigprocmask(SIG_BLOCK, &signals, NULL);
   signal(SIGCHLD, SIG_DFL);
+  signal(SIGTSTP, SIG_IGN); /* a terminal must not stop what holds others raised */
   pid_t parent = getpid(), worker = fork();
   if (worker < 0) {
     fprintf(stderr, "maru-boost: cannot fork: %s\n", strerror(errno));
@@ -479,10 +837,6 @@ int main(int argc, char **argv) {
   }
   if (worker == 0)
     return work(&self, parent, &ending);
-  int status = guard(worker, &signals);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
-    return 0;
-  rescue_all(&self);
-  fprintf(stderr, "maru-boost: the worker died; every thread is back in its place\n");
-  return 70;
+  int status = guard(&self, worker, &signals);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : after_death(&self);
 }

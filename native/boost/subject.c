@@ -5,12 +5,17 @@
 #include "task.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define RAISE_STEPS 5
@@ -19,50 +24,101 @@
 
 /* ---- who is it ------------------------------------------------------------ */
 
-/* Tgid and whether all four user ids are `owner`. */
-static int read_status(int32_t tid, int32_t *tgid, uid_t owner) {
+#define USER_IDS 4
+#define CAP_SYS_NICE_BIT 23
+#define MOST_OF_MAPS (1 << 20)
+
+struct status {
+  int32_t tgid;
+  unsigned users[USER_IDS];
+  unsigned long long capabilities;
+};
+
+static int read_status(int32_t tid, struct status *status) {
   char path[32], line[256];
-  unsigned user[4];
-  int found = 0, rc = -ESRCH;
+  unsigned found = 0, *u = status->users;
   snprintf(path, sizeof path, "/proc/%d/status", tid);
   FILE *file = fopen(path, "re");
   if (file == NULL)
     return -ESRCH;
-  while (found < 2 && fgets(line, sizeof line, file) != NULL) {
-    if (sscanf(line, "Tgid: %d", tgid) == 1)
-      found++;
-    if (sscanf(line, "Uid: %u %u %u %u", &user[0], &user[1], &user[2], &user[3]) == 4) {
-      rc =
-          user[0] == owner && user[1] == owner && user[2] == owner && user[3] == owner ? 0 : -EPERM;
-      found++;
-    }
+  while (found < 3 && fgets(line, sizeof line, file) != NULL) {
+    found += sscanf(line, "Tgid: %d", &status->tgid) == 1;
+    found += sscanf(line, "Uid: %u %u %u %u", &u[0], &u[1], &u[2], &u[3]) == USER_IDS;
+    found += sscanf(line, "CapEff: %llx", &status->capabilities) == 1;
   }
   fclose(file);
-  return found == 2 ? rc : -ESRCH;
+  return found == 3 ? 0 : -ESRCH;
+}
+
+static bool all_users_are(const struct status *status, uid_t owner) {
+  for (unsigned i = 0; i < USER_IDS; i++)
+    if (status->users[i] != owner)
+      return false;
+  return true;
+}
+
+/* One line of maps; what a path adds to it is no line of its own, however long. */
+static bool is_mapping_of(const char *line, const struct stat *board) {
+  unsigned high, low;
+  unsigned long inode;
+  return sscanf(line, "%*s %*s %*s %x:%x %lu", &high, &low, &inode) == 3 &&
+         makedev(high, low) == board->st_dev && inode == board->st_ino;
 }
 
 static int has_mapped(int32_t tgid, const struct stat *board) {
-  char path[32], line[512];
+  char path[32], piece[512];
   int rc = -EACCES;
+  size_t seen = 0;
+  bool begins = true;
   snprintf(path, sizeof path, "/proc/%d/maps", tgid);
   FILE *file = fopen(path, "re");
   if (file == NULL)
     return -ESRCH;
-  while (rc != 0 && fgets(line, sizeof line, file) != NULL) {
-    unsigned high, low;
-    unsigned long inode;
-    if (sscanf(line, "%*s %*s %*s %x:%x %lu", &high, &low, &inode) == 3 &&
-        makedev(high, low) == board->st_dev && inode == board->st_ino)
+  while (rc == -EACCES && fgets(piece, sizeof piece, file) != NULL) {
+    size_t length = strlen(piece);
+    if (begins && is_mapping_of(piece, board))
       rc = 0;
+    else if ((seen += length) > MOST_OF_MAPS)
+      rc = -E2BIG;
+    begins = length > 0 && piece[length - 1] == '\n';
   }
   fclose(file);
   return rc;
 }
 
+static bool same_user_namespace(int32_t tgid) {
+  char path[40];
+  struct stat theirs, ours;
+  snprintf(path, sizeof path, "/proc/%d/ns/user", tgid);
+  return stat(path, &theirs) == 0 && stat("/proc/self/ns/user", &ours) == 0 &&
+         theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
+}
+
+static bool by_clock(const struct mr_sched *sched) {
+  return sched->policy == SCHED_FIFO || sched->policy == SCHED_RR;
+}
+
+/* Would the kernel let the thread itself go from nice 19 to that place?  A capability
+ * counts in our user namespace alone. */
+static bool may_come_back(int32_t tgid, unsigned long long capabilities,
+                          const struct mr_sched *normal) {
+  struct rlimit limit;
+  if (capabilities >> CAP_SYS_NICE_BIT & 1 && same_user_namespace(tgid))
+    return true;
+  if (by_clock(normal))
+    return prlimit(tgid, RLIMIT_RTPRIO, NULL, &limit) == 0 && limit.rlim_cur >= normal->priority;
+  return prlimit(tgid, RLIMIT_NICE, NULL, &limit) == 0 &&
+         limit.rlim_cur >= (rlim_t)(20 - normal->nice);
+}
+
 /* A process that lives now has had its number since it was admitted. */
-static int lives(const struct boost_subject *subject) {
+bool boost_lives(const struct boost_subject *subject) {
   struct pollfd p = {.fd = subject->pidfd, .events = POLLIN};
-  if (poll(&p, 1, 0) != 0)
+  return poll(&p, 1, 0) == 0;
+}
+
+static int lives(const struct boost_subject *subject) {
+  if (!boost_lives(subject))
     return -ESRCH;
   /* A thread's number may go to another thread while the process lives. */
   if (subject->tid != subject->tgid && mr_start_time(subject->tid) != subject->start)
@@ -85,12 +141,39 @@ static bool is_lowered(const struct mr_sched *sched) {
   return mr_sched_equal(sched, &lowered);
 }
 
+static struct mr_sched raised(const struct mr_sched *normal, enum boost_how how) {
+  struct mr_sched up = {.policy = normal->policy, .on_fork = 1};
+  if (how == BOOST_BY_NICE && !by_clock(normal)) {
+    up.nice = RAISED_NICE;
+    return up;
+  }
+  up.policy = by_clock(normal) ? normal->policy : (uint32_t)SCHED_FIFO;
+  up.priority = normal->priority + RAISE_STEPS;
+  if (up.priority > HIGHEST_RAISED)
+    up.priority = normal->priority > HIGHEST_RAISED ? normal->priority : HIGHEST_RAISED;
+  return up;
+}
+
+/* As this daemon or another one leaves it. */
+static bool looks_raised(const struct mr_sched *sched) {
+  return sched->on_fork != 0 && (by_clock(sched) || sched->nice == RAISED_NICE);
+}
+
+static int may_be_own(const struct mr_sched *sched) {
+  if (!by_clock(sched) && sched->policy != SCHED_OTHER && sched->policy != SCHED_BATCH &&
+      sched->policy != SCHED_IDLE)
+    return -ENOTSUP;
+  return looks_raised(sched) ? -EBUSY : is_lowered(sched) ? -EAGAIN : 0;
+}
+
 static int check(struct boost_subject *subject, const struct stat *board) {
-  int rc = read_status(subject->tid, &subject->tgid, subject->owner);
-  if (rc == 0 && geteuid() != 0 && geteuid() != subject->owner)
-    rc = -EPERM;
+  struct status status = {0};
+  int rc = read_status(subject->tid, &status);
   if (rc < 0)
     return rc;
+  if (!all_users_are(&status, subject->owner) || (geteuid() != 0 && geteuid() != subject->owner))
+    return -EPERM;
+  subject->tgid = status.tgid;
   subject->pidfd = maru_pidfd_open(subject->tgid);
   if (subject->pidfd < 0)
     return subject->pidfd;
@@ -99,9 +182,11 @@ static int check(struct boost_subject *subject, const struct stat *board) {
   rc = has_mapped(subject->tgid, board);
   if (rc == 0)
     rc = mr_sched_get(subject->tid, &subject->normal);
-  if (rc == 0 && is_lowered(&subject->normal))
-    rc = -EAGAIN;
-  return rc == 0 ? lives(subject) : rc;
+  if (rc == 0)
+    rc = lives(subject);
+  subject->restorable =
+      rc == 0 && may_come_back(subject->tgid, status.capabilities, &subject->normal);
+  return rc == 0 ? may_be_own(&subject->normal) : rc;
 }
 
 int boost_admit(struct boost_subject *subject, int32_t tid, uint64_t start,
@@ -111,7 +196,7 @@ int boost_admit(struct boost_subject *subject, int32_t tid, uint64_t start,
   *subject =
       (struct boost_subject){.tid = tid, .pidfd = -1, .start = start, .owner = board->st_uid};
   int rc = check(subject, board);
-  if (rc < 0)
+  if (rc < 0 && rc != -EBUSY)
     boost_dismiss(subject);
   return rc;
 }
@@ -124,18 +209,17 @@ void boost_dismiss(struct boost_subject *subject) {
 
 /* ---- what is done to it --------------------------------------------------- */
 
-static struct mr_sched raised(const struct mr_sched *normal, enum boost_how how) {
-  struct mr_sched up = {.policy = normal->policy, .on_fork = 1};
-  bool by_clock = normal->policy == SCHED_FIFO || normal->policy == SCHED_RR;
-  if (how == BOOST_BY_NICE && !by_clock) {
-    up.nice = RAISED_NICE;
-    return up;
-  }
-  up.policy = by_clock ? normal->policy : (uint32_t)SCHED_FIFO;
-  up.priority = normal->priority + RAISE_STEPS;
-  if (up.priority > HIGHEST_RAISED)
-    up.priority = normal->priority > HIGHEST_RAISED ? normal->priority : HIGHEST_RAISED;
-  return up;
+/* Under a raise by FIFO the kernel keeps it. */
+static int32_t nice_of(int32_t tid) { return getpriority(PRIO_PROCESS, (id_t)tid); }
+
+/* Without CAP_SYS_NICE "reset on fork" cannot be taken away again: then it stays. */
+static int put(int32_t tid, const struct mr_sched *wanted) {
+  struct mr_sched copy = *wanted;
+  int rc = mr_sched_set(tid, &copy);
+  if (rc != -EPERM || copy.on_fork)
+    return rc;
+  copy.on_fork = 1;
+  return mr_sched_set(tid, &copy);
 }
 
 /* Sets, and looks whether it was the right thread all the time. */
@@ -145,9 +229,9 @@ static int place(struct boost_subject *subject, const struct mr_sched *wanted) {
   if (rc == 0)
     rc = mr_sched_get(subject->tid, &found);
   if (rc == 0)
-    rc = mr_sched_set(subject->tid, wanted);
+    rc = put(subject->tid, wanted);
   if (rc == 0 && lives(subject) < 0) {
-    (void)mr_sched_set(subject->tid, &found);
+    (void)put(subject->tid, &found);
     rc = -ESRCH;
   }
   return rc;
@@ -162,9 +246,16 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
     rc = mr_sched_get(subject->tid, &now);
   if (rc < 0)
     return rc;
-  /* It may have changed its own place since; relaxed: we alone write the mark. */
-  if (!is_lowered(&now) && !atomic_load_explicit(&subject->touched, memory_order_relaxed))
+  /* Relaxed: we alone write the mark. */
+  if (atomic_load_explicit(&subject->touched, memory_order_relaxed))
+    return -EBUSY;
+  rc = may_be_own(&now);
+  /* It may have changed its own place since. */
+  if (rc == 0)
     subject->normal = now;
+  else if (rc != -EAGAIN)
+    return rc;
+  subject->found_nice = nice_of(subject->tid);
   up = raised(&subject->normal, how);
   /* Release: whoever sees the mark knows the place to go back to.  Before the deed:
    * the guard undoes what is marked. */
@@ -175,14 +266,25 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
   return rc;
 }
 
+/* The normal place, with the nice that an administrator gave it under a raise by FIFO. */
+static struct mr_sched way_back(const struct boost_subject *subject, const struct mr_sched *now) {
+  struct mr_sched back = subject->normal;
+  int32_t nice = nice_of(subject->tid);
+  if (by_clock(now) && !by_clock(&back) && nice != subject->found_nice)
+    back.nice = nice;
+  return back;
+}
+
 int boost_end(struct boost_subject *subject) {
-  struct mr_sched now;
+  struct mr_sched now, back;
   /* Relaxed: we alone write the mark. */
   if (!atomic_load_explicit(&subject->touched, memory_order_relaxed))
     return 0;
   int rc = mr_sched_get(subject->tid, &now);
-  if (rc == 0 && !is_lowered(&now))
-    rc = place(subject, &subject->normal);
+  if (rc == 0 && !is_lowered(&now)) {
+    back = way_back(subject, &now);
+    rc = place(subject, &back);
+  }
   if (rc == 0 || rc == -ESRCH)
     /* Release: it is in its place before the guard need not look any more. */
     atomic_store_explicit(&subject->touched, 0, memory_order_release);
@@ -191,36 +293,82 @@ int boost_end(struct boost_subject *subject) {
 
 int boost_restore(struct boost_subject *subject) {
   struct mr_sched now;
-  int rc = mr_sched_get(subject->tid, &now);
+  int rc = subject->restorable ? still_owners(subject) : -EPERM;
+  if (rc == 0)
+    rc = mr_sched_get(subject->tid, &now);
   return rc == 0 && is_lowered(&now) ? place(subject, &subject->normal) : rc;
+}
+
+int boost_put_back(struct boost_subject *subject, const struct mr_sched *claimed) {
+  struct mr_sched now, back = {.policy = SCHED_OTHER, .nice = nice_of(subject->tid)};
+  int rc = mr_sched_get(subject->tid, &now);
+  if (rc < 0 || !looks_raised(&now))
+    return rc;
+  if (!by_clock(&now))
+    back.nice = claimed->nice > 0 ? claimed->nice : 0;
+  else if (by_clock(claimed) && claimed->priority > 0) {
+    struct mr_sched up = raised(claimed, BOOST_BY_FIFO);
+    if (mr_sched_equal(&up, &now))
+      back = *claimed;
+  }
+  return place(subject, &back);
+}
+
+int boost_cpu(int32_t tid) {
+  char path[32], text[1024];
+  snprintf(path, sizeof path, "/proc/%d/stat", tid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return -ESRCH;
+  ssize_t got = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[got > 0 ? got : 0] = '\0';
+  /* The name, field 2, ends at the last parenthesis; the CPU is field 39. */
+  char *at = strrchr(text, ')');
+  for (int field = 2; at != NULL && field < 39; field++)
+    at = strchr(at + 1, ' ');
+  return at != NULL ? atoi(at) : -ESRCH;
 }
 
 int boost_rescue(const struct boost_subject *subject) {
   struct boost_subject copy = *subject;
-  struct mr_sched now;
+  struct mr_sched now, back;
   /* Acquire: pairs with the mark of boost_raise. */
   bool touched = atomic_load_explicit(&subject->touched, memory_order_acquire) != 0;
   copy.pidfd = maru_pidfd_open(copy.tgid);
   if (copy.pidfd < 0)
-    return copy.pidfd;
+    return copy.pidfd == -ESRCH ? 0 : copy.pidfd;
   int rc = mr_start_time(copy.tid) == copy.start ? mr_sched_get(copy.tid, &now) : -ESRCH;
-  if (rc == 0 && (touched || is_lowered(&now)))
-    rc = place(&copy, &copy.normal);
+  if (rc == 0 && (is_lowered(&now) ? copy.restorable : touched)) {
+    back = way_back(&copy, &now);
+    rc = place(&copy, &back);
+  }
   close(copy.pidfd);
-  return rc;
+  return rc == -ESRCH ? 0 : rc;
+}
+
+/* The whole way up and back. */
+static bool can_cycle(pid_t child, enum boost_how how) {
+  struct mr_sched own, found, up;
+  if (mr_sched_get(child, &own) < 0)
+    return false;
+  up = raised(&own, how);
+  return mr_sched_set(child, &up) == 0 && put(child, &own) == 0 &&
+         mr_sched_get(child, &found) == 0 && mr_sched_equal(&found, &own);
 }
 
 enum boost_how boost_means(void) {
-  struct mr_sched own, higher;
-  if (mr_sched_get(0, &own) < 0)
+  enum boost_how how = BOOST_BY_FIFO;
+  pid_t child = fork();
+  if (child < 0)
     return BOOST_BY_NOTHING;
-  for (enum boost_how how = BOOST_BY_FIFO; how < BOOST_BY_NOTHING; how++) {
-    higher = raised(&own, how);
-    higher.on_fork = 0; /* else the way back may be barred */
-    if (mr_sched_set(0, &higher) == 0) {
-      (void)mr_sched_set(0, &own);
-      return how;
-    }
-  }
-  return BOOST_BY_NOTHING;
+  if (child == 0)
+    for (;;)
+      pause();
+  while (how < BOOST_BY_NOTHING && !can_cycle(child, how))
+    how++;
+  kill(child, SIGKILL);
+  while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+    continue;
+  return how;
 }

@@ -8,13 +8,17 @@
  *   - it started when the board says, and its process lives after the action too
  *     (pidfd): the number was not used again meanwhile; else the action is undone;
  *   - its own place in the scheduler is what the kernel said while it was neither
- *     lowered nor raised; never what the board says.
+ *     lowered nor raised; never what the board says.  What looks like a raise (of
+ *     another daemon, or of one that died) is never taken for somebody's own place;
+ *   - it is restored only where the kernel would let its owner do that: a nice of 19
+ *     may be an administrator's.
  */
 #ifndef MARU_BOOST_SUBJECT_H
 #define MARU_BOOST_SUBJECT_H
 
 #include "priority.h"
 
+#include <stdbool.h>
 #include <sys/stat.h>
 
 enum boost_how { BOOST_BY_FIFO, BOOST_BY_NICE, BOOST_BY_NOTHING };
@@ -27,28 +31,44 @@ struct boost_subject {
   uint64_t start;
   uid_t owner;
   struct mr_sched normal;
-  _Atomic uint32_t touched; /* 1 from before a raise until after its end */
+  bool restorable;    /* its owner may leave nice 19 for the normal place */
+  int32_t found_nice; /* under a raise by FIFO: another nice is an administrator's */
+  _Atomic uint32_t
+      touched; /* 1 from before a raise until after its end: one that failed is tried again */
 };
 
 /* Checks the thread; `board` is what fstat says of the board.  0, or why not:
  * -ESRCH gone or another one, -EPERM not the owner's, -EACCES does not have the
- * board mapped, -EAGAIN lowered at present: ask again later. */
+ * board mapped, -E2BIG too many mappings to look through, -ENOTSUP a policy that cannot
+ * be given back (SCHED_DEADLINE).  Ask again later: -EAGAIN lowered at present; -EBUSY
+ * raised already, and then the subject stays, for boost_put_back.  Reads up to 1 MiB of
+ * /proc: not for a loop that must not be late. */
 int boost_admit(struct boost_subject *subject, int32_t tid, uint64_t start,
                 const struct stat *board);
 void boost_dismiss(struct boost_subject *subject);
+/* Its process lives.  O(1). */
+bool boost_lives(const struct boost_subject *subject);
 
-/* -ESRCH and friends: not done, or undone. */
+/* What a dead daemon left: to the place that its line claims if a raise from there leads
+ * to where it is, else to SCHED_OTHER.  Never up. */
+int boost_put_back(struct boost_subject *subject, const struct mr_sched *claimed);
+
+/* The CPU that it is on or ran on last; negative errno. */
+int boost_cpu(int32_t tid);
+
+/* -ESRCH and friends: not done, or undone; -EBUSY: somebody else raised it. */
 int boost_raise(struct boost_subject *subject, enum boost_how how);
 /* The end of a raise, if there was one; a thread that has lowered itself meanwhile stays lowered.
- */
+ * Where the kernel refuses to take "reset on fork" away that stays.  Failure: the mark stays. */
 int boost_end(struct boost_subject *subject);
-/* A lowered thread to its own place. */
+/* A lowered thread to its own place; -EPERM where its owner could not do that. */
 int boost_restore(struct boost_subject *subject);
 /* For the guard, which has no pidfds: whatever was raised, or is lowered, goes to its
- * own place. */
+ * own place.  0 too where nothing had to be done, or the thread has gone. */
 int boost_rescue(const struct boost_subject *subject);
 
-/* What this process may do to others: FIFO, else nice, else nothing. */
+/* What this process may do to others and undo, tried with a child: FIFO, else nice, else
+ * nothing. */
 enum boost_how boost_means(void);
 
 #endif

@@ -152,6 +152,92 @@ static void own_thread(const char *program) {
   finish(pid);
 }
 
+/* Lines that claim many CPUs for threads of one: one of them is raised at a time, within
+ * the cap. */
+#define SPINNERS 6
+
+static void pin_and_spin(void *argument) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(0, &set);
+  CHECK_EQUAL(sched_setaffinity(0, sizeof set, &set), 0);
+  wait_and_spin(argument);
+}
+
+static void false_cpus(const char *program) {
+  char report[512];
+  pid_t pids[SPINNERS];
+  struct mr_sched now;
+  unsigned seen = 0, doubles = 0;
+  memset((void *)table->channels, 0, sizeof table->channels);
+  for (unsigned i = 0; i < SPINNERS; i++)
+    pids[i] = start(pin_and_spin, NULL);
+  usleep(20000);
+  for (unsigned i = 0; i < SPINNERS; i++) {
+    lie(i, pids[i], mr_start_time(pids[i]));
+    atomic_store(&table->channels[i].state, MARU_CHANNEL_AWAKE);
+    atomic_store(&table->channels[i].cpu, 10 + i);
+  }
+  struct daemon d = start_daemon(program, &board, "pb", "5000");
+  int64_t end = maru_now_ns() + LONG_ENOUGH;
+  while (seen < 300) {
+    unsigned raised = 0;
+    CHECK(maru_now_ns() < end);
+    for (unsigned i = 0; i < SPINNERS; i++) {
+      CHECK_EQUAL(mr_sched_get(pids[i], &now), 0);
+      raised += now.policy == SCHED_FIFO;
+    }
+    CHECK(raised <= 2);
+    doubles += raised == 2;
+    seen += raised > 0;
+    usleep(1000);
+  }
+  /* We may look while one follows the other. */
+  CHECK(doubles < seen / 4);
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  for (unsigned i = 0; i < SPINNERS; i++) {
+    kill(pids[i], SIGKILL);
+    finish(pids[i]);
+  }
+}
+
+/* As many mappings as the kernel grants, named by every line: the daemon ticks on, and
+ * serves another's board. */
+static void map_much(void *argument) {
+  int fd = memfd_create("x", MFD_CLOEXEC);
+  (void)argument;
+  CHECK(fd >= 0 && ftruncate(fd, 4096) == 0);
+  for (unsigned i = 0; i < 60000; i++)
+    if (mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) ==
+        MAP_FAILED)
+      break;
+  become(OWNER);
+  for (;;)
+    pause();
+}
+
+static void many_maps(const char *program) {
+  char report[512];
+  memset((void *)table->channels, 0, sizeof table->channels);
+  pid_t pid = start(map_much, NULL);
+  usleep(500000);
+  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
+    lie(i, pid, mr_start_time(pid));
+  struct daemon d = start_daemon(program, &board, "pb", "1000");
+  int64_t last = atomic_load(&table->heartbeat_ns), worst = 0, end = maru_now_ns() + SECOND;
+  while (maru_now_ns() < end) {
+    int64_t beat = atomic_load(&table->heartbeat_ns);
+    worst = beat - last > worst ? beat - last : worst;
+    last = beat;
+    usleep(200);
+  }
+  CHECK(worst < 20 * 5 * MS);
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  CHECK_EQUAL(field(report, "raises"), 0);
+  kill(pid, SIGKILL);
+  finish(pid);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc >= 2);
   need_root();
@@ -169,6 +255,8 @@ int main(int argc, char **argv) {
   random_words(argv[1], victims, setting("MARU_TEST_SEED", 88172645463325252));
   CHECK_EQUAL(mr_sched_set(0, &above), 0);
   own_thread(argv[1]);
+  false_cpus(argv[1]);
+  many_maps(argv[1]);
   for (unsigned i = 0; i < VICTIMS; i++) {
     kill(victims[i].pid, SIGKILL);
     finish(victims[i].pid);

@@ -33,11 +33,14 @@ static inline pid_t child_of(pid_t pid) {
   return child;
 }
 
-/* Runs MARU_BOOST (the program's path) on that board. */
+/* Runs MARU_BOOST (the program's path) on that board, which has a channel. */
 static inline struct daemon start_daemon(const char *program, const struct maru_board *board,
                                          const char *policy, const char *period_us) {
   char path[64];
   int ends[2];
+  struct maru_wait_table *table;
+  CHECK_EQUAL(maru_wait_table_of(board, &table), 0);
+  int64_t before = atomic_load(&table->heartbeat_ns);
   snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), board->fd);
   CHECK_EQUAL(pipe(ends), 0);
   struct daemon d = {.output = ends[0]};
@@ -53,9 +56,12 @@ static inline struct daemon start_daemon(const char *program, const struct maru_
     _exit(127);
   }
   close(ends[1]);
+  /* Before its first tick its child may be another than the worker. */
   int64_t end = maru_now_ns() + LONG_ENOUGH;
-  while ((d.worker = child_of(d.guard)) == 0)
+  while (atomic_load(&table->heartbeat_ns) == before || (d.worker = child_of(d.guard)) == 0) {
     CHECK(maru_now_ns() < end);
+    usleep(100);
+  }
   return d;
 }
 

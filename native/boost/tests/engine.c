@@ -7,7 +7,9 @@
 #define LINES 24u
 #define CPUS 3u
 
-static struct boost_view waiting(void) { return (struct boost_view){.waits = true, .known = true}; }
+static struct boost_view waiting(void) {
+  return (struct boost_view){.waits = true, .known = true, .seated = true};
+}
 
 struct bench {
   struct boost_rules rules;
@@ -20,7 +22,10 @@ struct bench {
 
 static struct boost_seen tick(struct bench *b, uint32_t count) {
   b->now += MS;
-  return boost_step(&b->rules, &b->state, b->views, b->lines, count, b->now, MS, b->actions);
+  b->rules.cpus = CPUS;
+  for (uint32_t i = 0; i < count; i++)
+    b->views[i].line = &b->lines[i];
+  return boost_step(&b->rules, &b->state, b->views, count, b->now, MS, b->actions);
 }
 
 static void wakes_and_restores(void) {
@@ -101,7 +106,7 @@ static void slots(void) {
 /* Lines that say anything at all: what was raised is counted here, by the actions. */
 static void liars(unsigned cap, uint64_t seed) {
   struct bench b = {.rules = {.restores = true, .raises = true, .at_once = true}};
-  int64_t since[LINES] = {0}, held = 0, window = 0;
+  int64_t since[LINES] = {0}, held = 0, by_user[3] = {0}, window = 0;
   b.rules.cap_percent = cap;
   for (unsigned t = 0; t < 20000; t++) {
     for (unsigned i = 0; i < LINES; i++) {
@@ -111,10 +116,12 @@ static void liars(unsigned cap, uint64_t seed) {
                                        .lowered = r >> 9 & 1,
                                        .pending = r >> 10 & 1 || r >> 11 & 1,
                                        .known = i % 5 != 0,
+                                       .seated = r >> 12 & 3,
+                                       .user = i % 3,
                                        .cpu = (uint32_t)(r >> 16) % CPUS};
     }
     tick(&b, LINES);
-    unsigned raised = 0;
+    unsigned raised = 0, on[CPUS] = {0};
     for (unsigned i = 0; i < LINES; i++) {
       if (b.actions[i] & BOOST_END) {
         CHECK(since[i] != 0);
@@ -128,13 +135,21 @@ static void liars(unsigned cap, uint64_t seed) {
         since[i] = b.now;
       }
       raised += since[i] != 0;
+      /* Wherever they move. */
+      on[b.views[i].cpu] += since[i] != 0;
+      CHECK(on[b.views[i].cpu] <= 1);
+      by_user[i % 3] += since[i] != 0 ? MS : 0;
     }
     if (b.state.window_began_ns != window) {
       window = b.state.window_began_ns;
       held = 0;
+      memset(by_user, 0, sizeof by_user);
     }
     CHECK(raised <= CPUS);
     held += raised * MS;
+    /* Of three who want it each has a third, and what was on as the window began. */
+    for (unsigned user = 0; user < 3; user++)
+      CHECK(t < 1000 || by_user[user] <= CPUS * (1000 * MS / 100 * cap / 3 + 4 * MS));
     /* Those that are raised as the window begins belong to the one before. */
     CHECK(held <= CPUS * (1000 * MS / 100 * cap + 2 * MS));
   }

@@ -16,6 +16,7 @@
 #define PAIRS 2
 #define WORKERS (2 * PAIRS)
 #define WAIT_SLICE (20 * MS)
+#define PUT_BACK (20 * 100 * MS) /* a daemon is taken for dead after 100 ms */
 
 enum target { WORKER_DIES, GUARD_DIES, BOTH_DIE, PEER_DIES, TARGETS };
 static const char *const target_names[] = {"worker", "guard", "worker and guard", "peer"};
@@ -81,6 +82,18 @@ static void go_on(unsigned self, uint64_t more) {
   }
 }
 
+/* Without a daemon nobody is raised for long, though he never ends. */
+static void none_raised(const pid_t *pids) {
+  int64_t end = maru_now_ns() + PUT_BACK;
+  struct mr_sched now;
+  for (unsigned i = 0; i < WORKERS; i++)
+    do {
+      CHECK(maru_now_ns() < end);
+      usleep(200);
+      CHECK_EQUAL(mr_sched_get(pids[i], &now), 0);
+    } while (now.policy != SCHED_OTHER);
+}
+
 static void one_kill(const char *program, enum target target, enum maru_wait_kind kind,
                      uint64_t *seed) {
   pid_t pids[WORKERS];
@@ -109,6 +122,8 @@ static void one_kill(const char *program, enum target target, enum maru_wait_kin
   for (unsigned i = 0; i < WORKERS; i++)
     if (target != PEER_DIES || (i != victim && i != (victim ^ 1)))
       go_on(i, 20);
+  if (target != PEER_DIES)
+    none_raised(pids);
   (void)end_daemon(&d, report, sizeof report);
   atomic_store(&shared->quit, 1);
   for (unsigned i = 0; i < WORKERS; i++)

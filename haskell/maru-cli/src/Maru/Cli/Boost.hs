@@ -38,7 +38,7 @@ boostCommand =
     info
       (boost <$> options)
       ( progDesc "Wake, restore and boost waiting processes whose message is there"
-          <> footer "Examples: maru boost   |   maru boost --policy pb+lower --period 20ms   |   Status: 0, 64 usage, 69 not available, 70 the worker died."
+          <> footer "Examples: maru boost   |   maru boost --policy pb+lower --period 20ms   |   Status: 0, 64 usage, 69 not available, 70 the worker failed."
       )
 
 options :: Parser BoostOptions
@@ -47,7 +47,7 @@ options =
     <$> option (eitherReader periodOf) (long "period" <> metavar "TIME" <> value 0 <> help "Between two looks: 100us to 50ms, or auto (default): 250us to 5ms as needed")
     <*> option (eitherReader (oneOf policies)) (long "policy" <> metavar "POLICY" <> value "auto" <> help (intercalate ", " policies ++ " (default auto)") <> completeWith policies)
     <*> optional (option (eitherReader (oneOf means)) (long "boost" <> metavar "HOW" <> help "fifo, nice or none (default: the first of them that is permitted)" <> completeWith means))
-    <*> option (eitherReader percent) (long "cap" <> metavar "PERCENT" <> value 90 <> help "How much of a CPU's time boosted threads may have together (default 90)")
+    <*> option (eitherReader percent) (long "cap" <> metavar "PERCENT" <> value 90 <> help "How much of a CPU's time boosted threads of all runs may have together (default 90)")
     <*> optional (option (eitherReader positive) (long "for" <> metavar "SECONDS" <> help "End by itself"))
     <*> many (strOption (long "board" <> metavar "PATH" <> help "Look after this run only (a value of MARU_BOARD); default: all of yours, as root everybody's"))
     <*> switch (long "dry-run" <> help "Say what would be done; do and write nothing")
