@@ -797,6 +797,12 @@ static int after_death(const struct daemon *self) {
   return 70;
 }
 
+static void free_boards(struct daemon *self) {
+  for (unsigned i = 0; i < BOOST_BOARDS; i++)
+    if (self->boards.slots[i] != NULL)
+      boost_board_free(self->boards.slots[i]);
+}
+
 int main(int argc, char **argv) {
   struct daemon self = {.until_ns = INT64_MAX, .rules = {.cap_percent = 90}};
   sigset_t ending, signals;
@@ -815,8 +821,10 @@ int main(int argc, char **argv) {
   int rc = read_options(&self, argc, argv);
   if (rc == 0)
     rc = lock_boards(&self);
-  if (rc < 0)
+  if (rc < 0) {
+    free_boards(&self);
     return rc == -EINVAL ? 64 : 69;
+  }
   bool wants_rights = self.rules.raises || self.rules.restores || self.rules.slots;
   if (wants_rights && means == BOOST_BY_NOTHING)
     fprintf(stderr, "maru-boost: no right to raise priorities (root or CAP_SYS_NICE): sleepers are "
@@ -836,7 +844,10 @@ int main(int argc, char **argv) {
     return 69;
   }
   if (worker == 0)
-    return work(&self, parent, &ending);
+    /* At once: the clerk still runs. */
+    _exit(work(&self, parent, &ending));
   int status = guard(&self, worker, &signals);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : after_death(&self);
+  int end = WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : after_death(&self);
+  free_boards(&self);
+  return end;
 }
