@@ -93,6 +93,7 @@ policyName policy = case policy of
   Gang -> "gang"
   Dcs -> "dcs"
 
+-- | The policy of that name; 'Nothing' when there is none.
 policyNamed :: String -> Maybe Policy
 policyNamed name = lookup name [(policyName p, p) | p <- [minBound .. maxBound]]
 
