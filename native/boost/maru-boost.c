@@ -188,7 +188,7 @@ static int read_option(struct daemon *self, const char *name, const char *value)
     self->finds = false;
     rc = open_board(self, value);
     if (rc < 0) {
-      refuse("cannot use this board", value);
+      fprintf(stderr, "maru-boost: cannot use this board: %s: %s\n", value, strerror(-rc));
       return rc == -EINVAL ? -EPROTO : rc;
     }
     return 0;

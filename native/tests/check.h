@@ -68,6 +68,17 @@ static inline uint64_t next_random(uint64_t *seed) {
   return *seed * UINT64_C(2685821657736338717);
 }
 
+/* Of this process: lines of /proc/self/maps. */
+static inline int mappings(void) {
+  int lines = 0;
+  FILE *file = fopen("/proc/self/maps", "r");
+  CHECK(file != NULL);
+  for (int c; (c = fgetc(file)) != EOF;)
+    lines += c == '\n';
+  fclose(file);
+  return lines;
+}
+
 /* A whole number from the environment, for longer runs. */
 static inline uint64_t setting(const char *name, uint64_t otherwise) {
   const char *text = getenv(name);

@@ -10,24 +10,14 @@
 
 #include "task.h"
 
-#include <grp.h>
 #include <sys/mman.h>
 
-#define OWNER 65533
 #define OTHER 65534
 #define FUZZ_ROUNDS 3000
 #define VICTIMS 3
 
 static struct maru_board board;
 static struct maru_wait_table *table;
-
-static void become(uid_t user) {
-  CHECK_EQUAL(setgroups(0, NULL), 0);
-  CHECK_EQUAL(setgid(user), 0);
-  CHECK_EQUAL(setuid(user), 0);
-  prctl(PR_SET_DUMPABLE, 1);
-  prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user takes it away */
-}
 
 static void wait_for_ever(void *user) {
   munmap(board.base, board.size); /* it does not have the board */

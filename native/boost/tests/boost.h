@@ -6,6 +6,7 @@
 #include "check.h"
 #include "priority.h"
 
+#include <grp.h>
 #include <maru/board.h>
 #include <maru/wait.h>
 #include <sched.h>
@@ -20,6 +21,18 @@ struct daemon {
   pid_t worker;
   int output;
 };
+
+#define OWNER 65533 /* an ordinary user */
+
+/* For a child of root's: it goes when its parent goes. */
+static inline void become(uid_t user) {
+  CHECK_EQUAL(setgroups(0, NULL), 0);
+  CHECK_EQUAL(setgid(user), 0);
+  CHECK_EQUAL(setuid(user), 0);
+  /* Both are lost on a change of user. */
+  prctl(PR_SET_DUMPABLE, 1);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
 
 static inline pid_t child_of(pid_t pid) {
   char path[64], text[64];

@@ -9,23 +9,12 @@
 
 #include "task.h"
 
-#include <grp.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-
-#define OWNER 65533
 
 static struct maru_board board;
 static struct maru_wait_table *table;
 static const char *program;
-
-static void become(uid_t user) {
-  CHECK_EQUAL(setgroups(0, NULL), 0);
-  CHECK_EQUAL(setgid(user), 0);
-  CHECK_EQUAL(setuid(user), 0);
-  prctl(PR_SET_DUMPABLE, 1);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
 
 static void make_board(uid_t user) {
   struct maru_channel *channel;

@@ -12,21 +12,11 @@
 
 #include "task.h"
 
-#include <grp.h>
 #include <sys/mount.h>
 
-#define OWNER 65533
 #define CROWD 40
 
 static const char *program;
-
-static void become(uid_t user) {
-  CHECK_EQUAL(setgroups(0, NULL), 0);
-  CHECK_EQUAL(setgid(user), 0);
-  CHECK_EQUAL(setuid(user), 0);
-  prctl(PR_SET_DUMPABLE, 1);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-}
 
 static void make_board(struct maru_board *board, struct maru_wait_table **table) {
   struct maru_channel *channel;

@@ -172,16 +172,6 @@ static void random_rights(enum mr_access_way way, uint64_t seed, uint64_t rounds
   mr_area_destroy(seen->area);
 }
 
-static int mappings(void) {
-  int lines = 0;
-  FILE *file = fopen("/proc/self/maps", "r");
-  CHECK(file != NULL);
-  for (int c; (c = fgetc(file)) != EOF;)
-    lines += c == '\n';
-  fclose(file);
-  return lines;
-}
-
 /* Every other page: no mapping each with userfaultfd; with mprotect an error, not a crash. */
 static void alternating(enum mr_access_way way) {
   struct seen it, *slot, *seen = reopen(&it, &slot, way, MANY);

@@ -75,16 +75,6 @@ static void measure_runs(struct bench *bench, const char *name, enum mr_access a
   printf("   \"%s\": {\"mean_ns\": %.0f},\n", name, (double)(maru_now_ns() - begin) / PAGES);
 }
 
-static int mappings(void) {
-  int lines = 0;
-  FILE *file = fopen("/proc/self/maps", "r");
-  CHECK(file != NULL);
-  for (int c; (c = fgetc(file)) != EOF;)
-    lines += c == '\n';
-  fclose(file);
-  return lines;
-}
-
 static void gigabyte(enum mr_access_way way) {
   struct bench bench = {0};
   CHECK_EQUAL(mr_area_create(&bench.area, way, NULL, GIGABYTE, serve, &bench), 0);
