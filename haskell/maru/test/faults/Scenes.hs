@@ -93,12 +93,11 @@ refuse what = do
     "space" -> c_space 1
     "little-space" -> c_space 200
     "processes" -> c_processes
-    "descriptors" -> c_descriptors 0
-    "few-descriptors" -> c_descriptors 3
     "memfd" -> c_refuse 0
     "pidfd" -> c_refuse 1
     "futex" -> c_refuse 2
     "sockets" -> c_refuse 3
     "one-start" -> c_deafChild
+    _ | ["descriptors", more] <- words what, [(n, "")] <- reads more -> c_descriptors n
     _ -> throwIO (userError ("no such refusal: " <> what))
   when (r /= 0) (throwIO (userError ("could not refuse " <> what <> ": error " <> show r)))

@@ -1,6 +1,7 @@
 /* refuse.c: takes from this process what a sandbox or a limit would. Errors are errno. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
@@ -83,16 +84,14 @@ int faults_space(int mebibytes) {
   return limit(RLIMIT_AS, pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)mebibytes << 20));
 }
 
-/* So many more descriptors than are open. */
+/* So many more descriptors than are open: the limit bounds new numbers only, and a high one may
+   have been inherited. */
 int faults_descriptors(int more) {
-  int highest = 0;
-  for (int fd = 0; fd < 1024; fd++) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (access(path, F_OK) == 0)
-      highest = fd;
-  }
-  return limit(RLIMIT_NOFILE, (rlim_t)(highest + 1 + more));
+  int next = 0;
+  for (int left = more;; next++)
+    if (fcntl(next, F_GETFD) < 0 && left-- == 0)
+      break;
+  return limit(RLIMIT_NOFILE, (rlim_t)next);
 }
 
 /* The limit does not bind root. */

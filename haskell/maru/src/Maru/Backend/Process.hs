@@ -744,7 +744,7 @@ deal n xs = [every (drop k xs) | k <- [0 .. n - 1]]
 unhireable :: Run a b -> SomeException -> IO ()
 unhireable run e = do
   alive <- IntMap.size . stWorkers <$> readIORef (runState run)
-  let why = fromMaybe (Unavailable "another worker process" (displayException e) "look at `ulimit -u`, memory limits and `maru doctor`") (fromException e)
+  let why = fromMaybe (Unavailable "another worker process" (displayException e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`") (fromException e)
   if alive > 0
     then note run (show why)
     else change run (\s -> s {stFatal = Just (toException why)})
