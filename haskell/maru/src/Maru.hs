@@ -260,9 +260,9 @@ automatic options f xs = do
   let means = Means (if isJust hazard then 1 else n) (min n capabilities)
   autoMap means forkCost (rest Shm options) (rest Sparks options {workers = Workers (meansCapabilities means)}) f xs
   where
-    rest which options' offset ys = do
+    rest which options' number ys = do
       running <- startOn which options' Ordered Nothing f ys
-      pure [either (throw . renumber offset) id (outcomeResult o) | o <- outcomes running]
+      pure [either (throw . renumber number) id (outcomeResult o) | o <- outcomes running]
 
 checkOptions :: Options -> IO ()
 checkOptions options

@@ -108,14 +108,13 @@ data ItemFailed = ItemFailed
   }
   deriving (Show)
 
--- | Adds to the index that an exception of this module names: for the rest of
--- a list whose beginning was evaluated elsewhere.
-renumber :: Int -> SomeException -> SomeException
-renumber 0 e = e
-renumber n e
-  | Just x <- fromException e = toException x {lostIndex = lostIndex x + n}
-  | Just x <- fromException e = toException x {remoteIndex = remoteIndex x + n}
-  | Just x <- fromException e = toException x {untransferableIndex = untransferableIndex x + n}
+-- | Changes the index that an exception of this module names: for a part of a
+-- list that was evaluated on its own.
+renumber :: (Int -> Int) -> SomeException -> SomeException
+renumber number e
+  | Just x <- fromException e = toException x {lostIndex = number (lostIndex x)}
+  | Just x <- fromException e = toException x {remoteIndex = number (remoteIndex x)}
+  | Just x <- fromException e = toException x {untransferableIndex = number (untransferableIndex x)}
   | otherwise = e
 
 -- | Something that was asked for is not to be had here.

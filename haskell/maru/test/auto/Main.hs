@@ -4,10 +4,12 @@ module Main (main) where
 
 import Control.Concurrent (threadDelay)
 import Control.Exception (ErrorCall, evaluate, try)
+import Control.Monad (forM_)
 import Data.IORef
 import Data.Int (Int64)
 import Data.List (foldl')
 import Data.Maybe (isNothing)
+import Maru (Backend (Auto), Options (..), Untransferable (..), Workers (..), defaultOptions, parMapWith)
 import Maru.Backend.Auto
 import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Timeout (timeout)
@@ -15,7 +17,7 @@ import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
 
 main :: IO ()
-main = defaultMain (testGroup "auto" [decisions, lists, places])
+main = defaultMain (testGroup "auto" [decisions, lists, places, orders])
 
 decisions :: TestTree
 decisions =
@@ -61,7 +63,7 @@ fork = 700000
 auto :: (a -> b) -> [a] -> IO (IORef (Maybe Int), [b])
 auto f xs = do
   asked <- newIORef Nothing
-  let parallel offset rest = map f rest <$ writeIORef asked (Just offset)
+  let parallel numbered rest = map f rest <$ writeIORef asked (Just (numbered 0))
   ys <- autoMap (Means 2 1) (pure fork) parallel parallel f xs
   pure (asked, ys)
 
@@ -78,6 +80,9 @@ lists =
       testCase "the first result needs no second input" $ do
         (_, ys) <- auto (+ 1) (1 : undefined)
         take 1 ys @?= [2 :: Int],
+      testCase "where costs rise" $ do
+        (_, ys) <- auto (turns . (3000 *) . (2 ^)) [1 .. 14 :: Int]
+        ys @?= map (turns . (3000 *) . (2 ^)) [1 .. 14 :: Int],
       testCase "an input without end" $ do
         (_, ys) <- auto (+ 1) [0 :: Int ..]
         take 1000 ys @?= [1 .. 1000],
@@ -126,6 +131,32 @@ places =
       other -> assertFailure ("workers were asked for at " ++ show other)
     slow [] = pure []
     slow (x : rest) = unsafeInterleaveIO (threadDelay 30000 >> (x :) <$> slow rest)
+
+orders :: TestTree
+orders =
+  testGroup
+    "the order in which items go to workers"
+    [ testCase "as they come where costs do not rise" $
+        forM_ [Sample [1e6, 1e6, 1e6] 0, Sample [1e6, 2e6, 4e6] 0, Sample [4e6, 1e6] 0, Sample [8e6, 1e6, 1e5] 0] $ \sample ->
+          arranged (arrange 2 sample 100) [1 .. 100 :: Int] @?= [1 .. 100],
+      testCase "where they rise the last few are turned round" $
+        arranged (arrange 2 risen 20) [1 .. 20 :: Int] @?= [1 .. 12] <> [20, 19 .. 13],
+      testCase "results go back, and a place there is known here" $
+        forM_ [(n, count) | n <- [1 .. 4], count <- [0 .. 40]] $ \(n, count) -> do
+          let way = arrange n risen count
+              here = [0 .. count - 1]
+          restored way (arranged way here) @?= here
+          map (placeBefore way) here @?= arranged way here,
+      testCase "all before the last few can be consumed before those are there" $
+        take 12 (restored (arrange 2 risen 20) ([1 .. 12] <> undefined)) @?= [1 .. 12 :: Int],
+      testCase "an exception names the item's own place" $ do
+        let f n = if n == 16 then (turns 1, Just (+ n)) else (turns (3000 * 2 ^ n), Nothing)
+            ys = parMapWith defaultOptions {backend = Auto, workers = Workers 2} f [0 .. 17 :: Int]
+        outcomes <- mapM (try . evaluate . fst) ys
+        [untransferableIndex e | Left e <- outcomes] @?= [16]
+    ]
+  where
+    risen = Sample [4e6, 2e6, 1e6] 0
 
 -- | Some milliseconds.
 dear :: Int -> Int

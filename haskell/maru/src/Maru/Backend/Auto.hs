@@ -16,6 +16,8 @@ module Maru.Backend.Auto
     Decision (..),
     decide,
     Sample (..),
+    Arrangement (..),
+    arrange,
     autoMap,
     forkCost,
   )
@@ -50,12 +52,17 @@ data Sample = Sample
 -- | The median: one item in which the collector ran says nothing. Of two
 -- measurements the lower one; of costs that grow smoothly the latest.
 typical :: Sample -> Double
-typical (Sample [a, b, c] _) | grown a b && grown b c = a
-  where
-    grown now before = now > 1.2 * before && now < 3 * before
+typical sample@(Sample (latest : _) _) | rising sample = latest
 typical (Sample work _) = case drop ((length work - 1) `div` 2) (sort work) of
   ns : _ -> max 1 ns
   [] -> 1
+
+-- | Whether costs grow smoothly.
+rising :: Sample -> Bool
+rising (Sample [a, b, c] _) = grown a b && grown b c
+  where
+    grown now before = now > 1.2 * before && now < 3 * before
+rising _ = False
 
 -- | What there is beside the caller's thread: forked workers and capabilities,
 -- its own included. Fewer than two: none.
@@ -133,9 +140,31 @@ data Place a = Place
     placePatience :: !Int
   }
 
+-- | In which order the rest of a list goes to workers.
+data Arrangement = Arrangement
+  { -- | What the workers get, and the inverse for their results.
+    arranged, restored :: forall x. [x] -> [x],
+    -- | From an item's place there to its place in the rest.
+    placeBefore :: Int -> Int
+  }
+
+-- | @arrange workers sample count@: as they come; but of @count@ items whose
+-- costs rise, the last first: begun last, the dearest would keep one worker busy
+-- long after the others. Only a few: none of their results can be consumed before
+-- all of them are there.
+arrange :: Int -> Sample -> Int -> Arrangement
+arrange workers sample count
+  | rising sample = Arrangement turned turned (\i -> if i < front then i else front + count - 1 - i)
+  | otherwise = Arrangement id id id
+  where
+    front = max 0 (count - 4 * workers)
+    turned :: [x] -> [x]
+    turned xs = let (early, late) = splitAt front xs in early <> reverse late
+
 -- | @autoMap means costOfFork onWorkers onCapabilities f xs@: the last functions but
--- one map the rest of the list, which begins at that index.
-autoMap :: forall a b. Means -> IO Int64 -> (Int -> [a] -> IO [b]) -> (Int -> [a] -> IO [b]) -> (a -> b) -> [a] -> IO [b]
+-- one map the rest of the list; the first argument leads from an item's place in it
+-- to that in the whole.
+autoMap :: forall a b. Means -> IO Int64 -> ((Int -> Int) -> [a] -> IO [b]) -> ((Int -> Int) -> [a] -> IO [b]) -> (a -> b) -> [a] -> IO [b]
 autoMap means costOfFork onWorkers onCapabilities f list
   | meansWorkers means < 2 && meansCapabilities means < 2 = pure (map (normalised . f) list)
   | otherwise = probe (Place 0 (Sample [] 0) 0 0 0 0 [] False 0 8) list
@@ -145,12 +174,18 @@ autoMap means costOfFork onWorkers onCapabilities f list
     probe place0 xs@(x : rest) = do
       (decision, place) <- choose means costOfFork (reached xs place0)
       case decision of
-        OnWorkers -> onWorkers (placeIndex place) xs
-        OnCapabilities -> onCapabilities (placeIndex place) xs
+        OnWorkers ->
+          let way = arrangement place
+           in restored way <$> onWorkers ((placeIndex place +) . placeBefore way) (arranged way xs)
+        OnCapabilities -> onCapabilities (placeIndex place +) xs
         InCaller -> do
           (value, cost) <- measured (placeProbes place < 2 || placeProbes place `mod` 32 == 0) (f x)
           let after = forgetful place {placeIndex = placeIndex place + 1, placeProbes = placeProbes place + 1}
           (value :) <$> unsafeInterleaveIO (stretch after value cost rest)
+
+    arrangement place
+      | placeEnds place = arrange (meansWorkers means) (placeSample place) (placeKnown place - placeIndex place)
+      | otherwise = arrange (meansWorkers means) (Sample [] 0) 0
 
     -- Maps some items here, on demand, without measuring each.
     stretch :: Place a -> b -> IORef (Maybe Cost) -> [a] -> IO [b]
