@@ -32,6 +32,7 @@
 #include <fcntl.h>
 #include <maru/board.h>
 #include <maru/run.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>

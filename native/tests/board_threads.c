@@ -4,6 +4,7 @@
 #include "check.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 static struct maru_board board;
 

@@ -1,8 +1,14 @@
-// Description: the headers for locks and waiting compile as C++17, and mean the same memory.
+// Description: the headers compile as C++17, and mean the same memory.
+#include <maru/board.h>
+#include <maru/channel.h>
+#include <maru/dsm.h>
 #include <maru/lock.h>
+#include <maru/run.h>
+#include <maru/topology.h>
 
 static_assert(sizeof(maru_lock_node) == 64, "a node is as large as in C");
 static_assert(alignof(maru_hold) == 64, "a hold is aligned as in C");
+static_assert(sizeof(maru_worker_counters) == 4 * 8, "counters are as large as in C");
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a word is a word");
 
 int take(maru_lock *lock);

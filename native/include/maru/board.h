@@ -16,7 +16,6 @@
 #ifndef MARU_BOARD_H
 #define MARU_BOARD_H
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>

@@ -82,8 +82,8 @@ uint64_t maru_log_last(const struct maru_log *log);
 /* A record may be sent before it is filled: its producer then counts in a word
  * of the chunk what is there.  Stores with release order: who observes the
  * value sees everything that the producer wrote before. */
-void maru_publish(_Atomic uint64_t *word, uint64_t value);
-uint64_t maru_observe(const _Atomic uint64_t *word);
+void maru_publish(MARU_ATOMIC(uint64_t) * word, uint64_t value);
+uint64_t maru_observe(const MARU_ATOMIC(uint64_t) * word);
 
 /* ---- crew -------------------------------------------------------------- */
 
@@ -98,10 +98,10 @@ struct maru_chunk {
 
 /* Counters of one worker, written by that worker alone, read by anybody. */
 struct maru_worker_counters {
-  _Atomic uint64_t items;   /* evaluated */
-  _Atomic uint64_t busy_ns; /* between claim and done */
-  _Atomic uint64_t gc_ns;   /* of these, in the collector */
-  _Atomic uint64_t current; /* index being evaluated */
+  MARU_ATOMIC(uint64_t) items;   /* evaluated */
+  MARU_ATOMIC(uint64_t) busy_ns; /* between claim and done */
+  MARU_ATOMIC(uint64_t) gc_ns;   /* of these, in the collector */
+  MARU_ATOMIC(uint64_t) current; /* index being evaluated */
 };
 
 #define MARU_CREW_MAX_WORKERS 65535u
@@ -152,12 +152,12 @@ struct maru_worker_counters *maru_crew_counters(struct maru_crew *crew, uint32_t
 /* Totals over all parallel maps of all processes of a run; the section's
  * content.  Written by addition from any process, read by anybody. */
 struct maru_map_totals {
-  _Atomic uint64_t maps;          /* started */
-  _Atomic uint64_t workers_alive; /* now */
-  _Atomic uint64_t workers_started;
-  _Atomic uint64_t workers_lost; /* died without having been told to */
-  _Atomic uint64_t items;        /* results that arrived */
-  _Atomic uint64_t in_caller;    /* of these, evaluated by the caller after all */
+  MARU_ATOMIC(uint64_t) maps;          /* started */
+  MARU_ATOMIC(uint64_t) workers_alive; /* now */
+  MARU_ATOMIC(uint64_t) workers_started;
+  MARU_ATOMIC(uint64_t) workers_lost; /* died without having been told to */
+  MARU_ATOMIC(uint64_t) items;        /* results that arrived */
+  MARU_ATOMIC(uint64_t) in_caller;    /* of these, evaluated by the caller after all */
 };
 
 /* The totals of the run that this process belongs to (MARU_BOARD); NULL where

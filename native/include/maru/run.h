@@ -8,7 +8,7 @@
 #ifndef MARU_RUN_H
 #define MARU_RUN_H
 
-#include <stdatomic.h>
+#include <maru/wait.h> /* MARU_ATOMIC */
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -27,11 +27,11 @@ enum maru_run_state {
 };
 
 struct maru_run {
-  _Atomic uint32_t state; /* enum maru_run_state */
-  int32_t pid;            /* the command's */
-  uint64_t start_time;    /* of the command, /proc/PID/stat field 22; 0: unknown */
-  int64_t started_ns;     /* CLOCK_REALTIME */
-  int32_t status;         /* exit status as `maru run` reports it */
+  MARU_ATOMIC(uint32_t) state; /* enum maru_run_state */
+  int32_t pid;                 /* the command's */
+  uint64_t start_time;         /* of the command, /proc/PID/stat field 22; 0: unknown */
+  int64_t started_ns;          /* CLOCK_REALTIME */
+  int32_t status;              /* exit status as `maru run` reports it */
   uint32_t command_length;
   /* The argument vector, each argument ended by NUL; cut to fit. */
   char command[MARU_RUN_COMMAND_MAX];

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <maru/board.h>
 #include <maru/run.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
