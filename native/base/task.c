@@ -18,6 +18,8 @@ uint64_t mr_start_time(pid_t tid) {
   text[got > 0 ? got : 0] = '\0';
   /* The name, field 2, may hold anything but ends at the last parenthesis. */
   char *at = strrchr(text, ')');
+  if (at != NULL && (strncmp(at, ") Z", 3) == 0 || strncmp(at, ") X", 3) == 0))
+    return 0;
   for (int field = 2; at != NULL && field < 22; field++)
     at = strchr(at + 1, ' ');
   return at != NULL ? strtoull(at, NULL, 10) : 0;

@@ -6,8 +6,8 @@
 #include <sys/types.h>
 
 /* Ticks between boot and the start of a process or thread (/proc/TID/stat, field
- * 22): with it a number that was used again is told from the first.  0: it is
- * gone, or /proc does not say. */
+ * 22): with it a number that was used again is told from the first.  0: it has
+ * ended (a zombie too), or /proc does not say. */
 uint64_t mr_start_time(pid_t tid);
 
 #endif

@@ -1,5 +1,4 @@
 /* lock.c: one type for all algorithms; those of a few lines are here. */
-#define _GNU_SOURCE /* pthread_mutex_clocklock */
 #include "kinds.h"
 
 #include <errno.h>
@@ -18,11 +17,7 @@ static void pthread_destroy(struct maru_lock *lock) { pthread_mutex_destroy(&loc
 static int pthread_acquire(struct maru_lock *lock, struct maru_hold *hold,
                            const struct mr_deadline *deadline) {
   (void)hold;
-  if (deadline->ns == MARU_WAIT_FOREVER)
-    return -pthread_mutex_lock(&lock->mutex);
-  struct timespec until = {.tv_sec = deadline->ns / 1000000000,
-                           .tv_nsec = deadline->ns % 1000000000};
-  return -pthread_mutex_clocklock(&lock->mutex, deadline->clock, &until);
+  return mr_mutex_acquire(&lock->mutex, deadline);
 }
 
 static int pthread_try(struct maru_lock *lock, struct maru_hold *hold) {
@@ -241,17 +236,9 @@ int maru_lock_try(struct maru_lock *lock, struct maru_hold *hold) {
 
 int maru_lock_acquire_until(struct maru_lock *lock, struct maru_hold *hold, clockid_t clock,
                             const struct timespec *deadline) {
-  if ((clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME) || deadline->tv_nsec < 0 ||
-      deadline->tv_nsec >= 1000000000)
-    return -EINVAL;
-  struct mr_deadline until = {.clock = clock};
-  if (deadline->tv_sec < 0)
-    until.ns = 0;
-  else if (deadline->tv_sec >= INT64_MAX / 1000000000)
-    until.ns = INT64_MAX - 1; /* centuries; MARU_WAIT_FOREVER would mean no deadline at all */
-  else
-    until.ns = (int64_t)deadline->tv_sec * 1000000000 + deadline->tv_nsec;
-  return lock->kind->acquire(lock, hold, &until);
+  struct mr_deadline until;
+  int rc = mr_deadline_read(&until, clock, deadline);
+  return rc < 0 ? rc : lock->kind->acquire(lock, hold, &until);
 }
 
 void maru_lock_release(struct maru_lock *lock, struct maru_hold *hold) {

@@ -24,6 +24,8 @@
  * passed over only then, so it is never one that went first. */
 #include "queue.h"
 
+#include "chance.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -171,14 +173,6 @@ struct direction {
   bool leaves;    /* it has been decided that it goes to whoever has waited longest */
 };
 
-/* Seed 5's probably(): false once in `range` times. */
-static bool probably(struct mr_queue *queue, uint32_t range) {
-  queue->random ^= queue->random << 13;
-  queue->random ^= queue->random >> 7;
-  queue->random ^= queue->random << 17;
-  return (queue->random >> 16 & (range - 1)) != 0;
-}
-
 /* It may be in the main queue again, where it has come back and not got the lock. */
 static bool overdue(const struct mr_queue *queue, const struct maru_lock_node *oldest) {
   return queue->deadline_ns > 0 && oldest->aside_since != 0 &&
@@ -194,9 +188,9 @@ static bool bypass_allowed(const struct mr_queue *queue, const struct maru_lock_
 /* May the lock stay in the socket?  `next`: the main queue's first. */
 static bool keep_local(struct mr_queue *queue, const struct maru_lock_node *next) {
   const struct maru_lock_node *oldest = queue->aside_first != NULL ? queue->aside_first : next;
-  if (queue->aside_first == NULL && probably(queue, queue->shuffle_reduction))
+  if (queue->aside_first == NULL && mr_probably(&queue->random, queue->shuffle_reduction))
     return false;
-  return probably(queue, queue->handoff_range) && !overdue(queue, oldest);
+  return mr_probably(&queue->random, queue->handoff_range) && !overdue(queue, oldest);
 }
 
 /* May a waiter of our socket that is not the oldest go before it? */
@@ -376,7 +370,7 @@ static struct maru_lock_node *few_successor(struct mr_queue *queue, struct maru_
   struct maru_lock_node *next = next_or_youngest(queue, node);
   if (next == NULL)
     return NULL;
-  if (queue->aside_first != NULL && !probably(queue, queue->handoff_range)) {
+  if (queue->aside_first != NULL && !mr_probably(&queue->random, queue->handoff_range)) {
     struct maru_lock_node *oldest = pop_oldest(queue);
     chain(oldest, next);
     return oldest;

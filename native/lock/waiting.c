@@ -1,4 +1,5 @@
 /* waiting.c: maru_wait with the patience of a lock. */
+#define _GNU_SOURCE /* pthread_mutex_clocklock */
 #include "waiting.h"
 
 #include <errno.h>
@@ -29,12 +30,38 @@ static int64_t now_on(clockid_t clock) {
 static int64_t next_look(const struct mr_deadline *deadline) {
   if (deadline->clock == CLOCK_MONOTONIC)
     return deadline->ns;
-  int64_t left = deadline->ns - now_on(deadline->clock);
+  int64_t left = mr_deadline_left(deadline);
   return maru_now_ns() + (left < REALTIME_SLICE_NS ? left : REALTIME_SLICE_NS);
 }
 
 bool mr_deadline_passed(const struct mr_deadline *deadline) {
-  return now_on(deadline->clock) >= deadline->ns;
+  return mr_deadline_left(deadline) <= 0;
+}
+
+int64_t mr_deadline_left(const struct mr_deadline *deadline) {
+  return deadline->ns - now_on(deadline->clock);
+}
+
+int mr_deadline_read(struct mr_deadline *deadline, clockid_t clock, const struct timespec *then) {
+  if ((clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME) || then->tv_nsec < 0 ||
+      then->tv_nsec >= 1000000000)
+    return -EINVAL;
+  *deadline = (struct mr_deadline){.clock = clock};
+  if (then->tv_sec < 0)
+    deadline->ns = 0;
+  else if (then->tv_sec >= INT64_MAX / 1000000000)
+    deadline->ns = INT64_MAX - 1; /* centuries; MARU_WAIT_FOREVER would mean no deadline at all */
+  else
+    deadline->ns = (int64_t)then->tv_sec * 1000000000 + then->tv_nsec;
+  return 0;
+}
+
+int mr_mutex_acquire(pthread_mutex_t *mutex, const struct mr_deadline *deadline) {
+  if (deadline->ns == MARU_WAIT_FOREVER)
+    return -pthread_mutex_lock(mutex);
+  struct timespec until = {.tv_sec = deadline->ns / 1000000000,
+                           .tv_nsec = deadline->ns % 1000000000};
+  return -pthread_mutex_clocklock(mutex, deadline->clock, &until);
 }
 
 typedef int wait_function(_Atomic uint32_t *, uint32_t, uint32_t, struct maru_wait_policy *,

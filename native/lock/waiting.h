@@ -3,6 +3,7 @@
 #define MARU_LOCK_WAITING_H
 
 #include <maru/wait.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <time.h>
 
@@ -33,5 +34,12 @@ int mr_waiting_while(struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_
 void mr_waiting_pause(const struct mr_waiting *waiting, int64_t ns,
                       const struct mr_deadline *deadline);
 bool mr_deadline_passed(const struct mr_deadline *deadline);
+/* Nanoseconds until then, negative once it has passed. */
+int64_t mr_deadline_left(const struct mr_deadline *deadline);
+/* -EINVAL: neither CLOCK_MONOTONIC nor CLOCK_REALTIME, or bad nanoseconds. */
+int mr_deadline_read(struct mr_deadline *deadline, clockid_t clock, const struct timespec *then);
+
+/* By libc's own waiting.  Errors of pthread_mutex_lock and pthread_mutex_clocklock, negative. */
+int mr_mutex_acquire(pthread_mutex_t *mutex, const struct mr_deadline *deadline);
 
 #endif

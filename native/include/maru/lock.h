@@ -8,8 +8,8 @@
  * A lock serves the threads of one process.  Each acquisition uses a hold, memory
  * of the caller that stays where it is from the acquisition to the release; any
  * thread may release.  A hold serves one acquisition at a time and needs no
- * initialisation.  Locks are not recursive, not shared between processes, and not robust:
- * there is no EOWNERDEAD, the lock of a thread that ended while it held it stays held.
+ * initialisation.  Locks are not recursive, and not robust: the lock of a thread that ended
+ * while it held it stays held.  Between processes: maru_shared_lock, below.
  *
  * Ordering: what was done under the lock before a release is visible after the
  * acquisitions that follow it.
@@ -29,6 +29,7 @@
 #define MARU_LOCK_H
 
 #include <maru/wait.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -176,6 +177,50 @@ struct maru_lock_counts {
 };
 /* To be called by the holder. */
 void maru_lock_counts(const struct maru_lock *lock, struct maru_lock_counts *counts);
+
+/* ---- between processes --------------------------------------------------- */
+
+/* A lock in memory that several processes map (MAP_SHARED, at any address), which outlives
+ * whoever dies with it: SIGKILL of a holder is told to the next one, as a robust
+ * pthread_mutex_t does; nobody waits for a waiter that has died.
+ *
+ * Kinds: pthread (no order), mcs (first come, first served) and cna (with handoff_range,
+ * and with deadline_ns, which counts from when a waiter began to wait).  Inside, a robust mutex
+ * says who holds it; a table of MARU_SHARED_LOCK_SEATS waiters says who is woken for it.  Order is
+ * kept but where that would cost the lock: after a death, between a waiter that gives up and
+ * the release that meant it, and by waiters that find no seat.  After a death the lock may
+ * stand idle for up to 100 ms.  All processes must be in one pid namespace. */
+#define MARU_SHARED_LOCK_SEATS 64
+
+struct maru_shared_lock;
+
+/* Bytes that it takes. */
+size_t maru_shared_lock_size(void);
+/* Makes one in `memory` (64-byte alignment, not in use).  -EINVAL: another kind, bad options
+ * or alignment. */
+int maru_shared_lock_init(void *memory, const struct maru_lock_options *options);
+/* This process's view of the lock at `memory`, on the heap; all threads may share it, and a
+ * forked child may go on with it.  Reads the topology for cna.  -EINVAL: no lock of this version
+ * is there, or bad MARU_TOPOLOGY; -ENOMEM. */
+int maru_shared_lock_attach(struct maru_shared_lock **lock, void *memory);
+/* The lock stays. */
+void maru_shared_lock_detach(struct maru_shared_lock *lock);
+
+/* 0: the lock is held.  -EOWNERDEAD: it is held too, but its last holder died with it: mend what
+ * it protects, then say maru_shared_lock_consistent; a release without that makes it
+ * -ENOTRECOVERABLE for ever.  -EDEADLK: this thread has it already. */
+int maru_shared_lock_acquire(struct maru_shared_lock *lock);
+/* The same, or -EBUSY.  A free lock is taken even if others are about to be woken for it. */
+int maru_shared_lock_try(struct maru_shared_lock *lock);
+/* The same, or -ETIMEDOUT; clocks and -EINVAL as maru_lock_acquire_until. */
+int maru_shared_lock_acquire_until(struct maru_shared_lock *lock, clockid_t clock,
+                                   const struct timespec *deadline);
+/* By the holder that got -EOWNERDEAD.  -EINVAL: there is nothing to be said. */
+int maru_shared_lock_consistent(struct maru_shared_lock *lock);
+/* By the thread that holds it; else -EPERM.  Linear in the waiters. */
+int maru_shared_lock_release(struct maru_shared_lock *lock);
+/* To be called by the holder.  set_aside and longest_bypass are 0. */
+void maru_shared_lock_counts(const struct maru_shared_lock *lock, struct maru_lock_counts *counts);
 
 #ifdef __cplusplus
 }
