@@ -106,7 +106,7 @@ PYTHON
 
 # ---- top
 status 0 "" maru top --once
-status 69 "process 1 has no maru run" maru top --once 1
+status 69 "there is no process 4194305" maru top --once 4194305
 status 64 "process number" maru top nonsense
 maru run -- sleep 30 2>/dev/null &
 run=$!

@@ -93,17 +93,19 @@ data Refusal
   deriving (Eq, Show)
 
 -- | A part of the screen, with a state that its keys change.
-data TopPage = forall state.
+data TopPage = forall state seen.
   TopPage
   { -- | Key and what it does. @q@ is the shell's.
     pageKeys :: ![(Char, String)],
     pageStart :: !state,
     pageKey :: !(Char -> state -> state),
-    -- | What to show of a board, given how it looked so many seconds ago, if
-    -- it did. Nothing to show: an empty list.
-    pageDraw :: !(state -> Maybe (Double, Board) -> Board -> [Block]),
+    -- | Takes from a board, or from the processes of its run, what is shown; reads only.
+    pageSee :: !(Board -> IO seen),
+    -- | What to show of that, given what was seen so many seconds ago, if
+    -- anything was. Nothing to show: an empty list.
+    pageDraw :: !(state -> Maybe (Double, seen) -> seen -> [Block]),
     -- | The same as data.
-    pageJson :: !(Board -> Maybe Value)
+    pageJson :: !(Maybe (Double, seen) -> seen -> Maybe Value)
   }
 
 data Block = Line !String | Tabular !Table
