@@ -113,7 +113,7 @@ plans =
           @?= [([], ["c", "@x"]), (["p"], ["c"]), (["p", "q"], ["c"]), (["p"], ["--", "c"]), ([], ["@"]), ([], ["--", "c"])]
     ]
   where
-    part environment preload = Right (Part environment preload [] [])
+    part environment preload = Right (Part environment preload [] [] [])
     known = [("spin", Nothing), ("gang", Just ("coop", "no slots"))]
 
 supervisors :: TestTree
@@ -125,8 +125,11 @@ supervisors =
         supervisorPath (Just "") "/usr/bin/maru" @?= "/usr/libexec/maru/maru-supervise"
         supervisorPath (Just "/x") "/usr/bin/maru" @?= "/x/maru-supervise",
       testCase "its words are understood" $
-        fmap (\(_, _, m) -> m) (lastWords (Chars.pack (unlines ["{}", figures])))
+        fmap (\(_, _, _, m) -> m) (lastWords (Chars.pack (unlines ["{}", figures])))
           @?= Right (Measured 3 True 1.5 1 0.25 2048),
+      testCase "with what was said beside the run" $
+        fmap (\(_, said, _, _) -> length said) (lastWords (Chars.pack (unlines ["{}", "{\"room\":\"r\",\"line\":\"l\"}", figures])))
+          @?= Right 1,
       testCase "broken words are an error" $
         mapM_
           (either (const (pure ())) (const (assertFailure "accepted")) . lastWords . Chars.pack)
@@ -189,15 +192,15 @@ boards =
       testCase "a run with its log" $
         drawn [] withRun >>= (@?= ["42  Running  sleep 3", "  ! map: worker 3 killed by signal 9"]),
       testCase "a program without maru run" $ do
-        take 1 <$> drawn [] (board []) >>= (@?= ["9  a program that uses maru itself"])
-        take 1 <$> drawn [] (board []) {boardPath = ""} >>= (@?= ["9  not started by maru"]),
+        drawn [] (board []) >>= (@?= ["9  a program that uses maru itself"]) . take 1
+        drawn [] (board []) {boardPath = ""} >>= (@?= ["9  not started by maru"]) . take 1,
       testCase "pages are drawn and see what was before" $ do
         (after, shown) <- lookAll 1 [withRun] pages
         map (take 1 . drop 1 . drawBoard False) shown @?= [["  1 sections"]]
         drawn after withRun >>= (@?= ["  1 sections, seen before"]) . take 1 . drop 1,
       testCase "keys reach the page that knows them" $ do
-        length <$> drawn (map (pressKey 'x') pages) withRun >>= (@?= 5)
-        length <$> drawn (map (pressKey 'y') pages) withRun >>= (@?= 3),
+        drawn (map (pressKey 'x') pages) withRun >>= (@?= 5) . length
+        drawn (map (pressKey 'y') pages) withRun >>= (@?= 3) . length,
       testCase "colour only where wanted" $ do
         (_, shown) <- lookAll 1 [withRun] []
         map (take 1 . drawBoard True) shown @?= [["\ESC[1m42  Running  sleep 3\ESC[0m"]],

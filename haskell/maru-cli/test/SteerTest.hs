@@ -43,7 +43,7 @@ machines =
         m <- fixture "node-without-cpus"
         shape m @?= ([(0, [0 .. 3]), (2, [4 .. 7])], [("nvme0n1", Just 5)])
         machineDistance m 2 5 @?= 17,
-      testCase "a device at node -1 is at no node" $ snd . shape <$> fixture "unknown-node" >>= (@?= [("nvme0n1", Nothing)]),
+      testCase "a device at node -1 is at no node" $ fixture "unknown-node" >>= (@?= [("nvme0n1", Nothing)]) . snd . shape,
       testCase "CPUs that are offline are not there" $ do
         m <- fixture "offline"
         fst (shape m) @?= [(0, [0, 1, 3]), (1, [4, 6, 7])]
@@ -51,7 +51,7 @@ machines =
         IntMap.keys (snapshotCores s) @?= [0, 1, 3, 4, 6, 7]
         map interruptCounts (snapshotInterrupts s) @?= [IntMap.fromList [(0, 1), (1, 2), (3, 3), (4, 4), (6, 5), (7, 6)]],
       testCase "a container's CPUs are its programs'" $ readAllowed (both "cpuset") 7 >>= (@?= Just (IntSet.fromList [4, 5])),
-      testCase "a folder that describes nothing is a machine of no CPUs" $ shape <$> readMachine "test/steer/nowhere" >>= (@?= ([], []))
+      testCase "a folder that describes nothing is a machine of no CPUs" $ readMachine "test/steer/nowhere" >>= (@?= ([], [])) . shape
     ]
 
 both :: String -> Roots
@@ -83,7 +83,7 @@ programs =
         (m, seen) <- observed
         let busy = seen {observedThreads = [u {usedUser = 0.3, usedSystem = 0.6} | u <- observedThreads seen]}
             sets = Map.fromList [(Item File Call, IntSet.fromList [12 .. 15]), (Item File Interrupt, IntSet.fromList [10, 11])]
-            wanted = settings m base [] (Just SingleSocket) sets busy
+            wanted = settings m base base [] (Just SingleSocket) sets busy
         topologyFile (topologyFor m busy) @?= Just 1
         wanted
           @?= Map.fromList
@@ -98,12 +98,12 @@ programs =
         (m, seen) <- observed
         let own = seen {observedThreads = [u {usedThread = (usedThread u) {threadAllowed = IntSet.singleton 2}} | u <- observedThreads seen]}
             sets = Map.singleton (Item File Call) (IntSet.fromList [12 .. 15])
-        settings m base [] (Just SingleSocket) sets own @?= Map.empty
-        Map.size (settings m base [IntSet.singleton 2] (Just SingleSocket) sets own) @?= 3,
+        settings m base base [] (Just SingleSocket) sets own @?= Map.empty
+        Map.size (settings m base base [IntSet.singleton 2] (Just SingleSocket) sets own) @?= 3,
       testCase "that uses the network gets its queues" $ do
         (m, seen) <- observed
         let sets = Map.fromList [(Item Net Call, IntSet.fromList [6, 7]), (Item Net Interrupt, IntSet.fromList [3, 4, 5])]
-            files = [(f, v) | (OfFile f, v) <- Map.toList (settings m base [] (Just PerSocket) sets seen)]
+            files = [(f, v) | (OfFile f, v) <- Map.toList (settings m base base [] (Just PerSocket) sets seen)]
         lookup "proc/irq/51/smp_affinity_list" files @?= Just "4"
         lookup "sys/class/net/eth0/queues/rx-1/rps_cpus" files @?= Just "38"
         lookup "sys/class/net/eth0/queues/tx-0/xps_cpus" files @?= Just "c0"

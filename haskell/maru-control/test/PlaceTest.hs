@@ -46,7 +46,7 @@ placing =
         policy <- forAll (Gen.maybe (Gen.element allPolicies))
         kind <- forAll (Gen.maybe (Gen.element [File, Net]))
         let threads = [used tid kind mask | (tid, mask) <- zip [1 ..] masks]
-            wanted = settings machine base [] policy (disjoint sets) (blank {observedThreads = threads})
+            wanted = settings machine base base [] policy (disjoint sets) (blank {observedThreads = threads})
         annotateShow wanted
         sequence_ [assert (maybe False (\cpus -> not (IntSet.null cpus) && cpus `IntSet.isSubsetOf` base) (parseCpuList value)) | (OfThread _ _, value) <- Map.toList wanted]
         assert (and [mask == base | (tid, mask) <- zip [1 ..] masks, Map.member (OfThread tid 0) wanted]),

@@ -73,15 +73,18 @@ data Part = Part
     -- | What is done and why, a line each, for @--explain@.
     partExplain :: ![String],
     -- | What runs other than asked, and why, a line each: always said, and in the report.
-    partReplaced :: ![String]
+    partReplaced :: ![String],
+    -- | A program to run beside the command, and its arguments; empty: none. Of
+    -- several rooms the first has it.
+    partBeside :: ![String]
   }
   deriving (Eq, Show)
 
 instance Semigroup Part where
-  Part e p x r <> Part e' p' x' r' = Part (e <> e') (p <> p') (x <> x') (r <> r')
+  Part e p x r b <> Part e' p' x' r' b' = Part (e <> e') (p <> p') (x <> x') (r <> r') (if null b then b' else b)
 
 instance Monoid Part where
-  mempty = Part [] [] [] []
+  mempty = Part [] [] [] [] []
 
 -- | Why a flag cannot be followed.
 data Refusal

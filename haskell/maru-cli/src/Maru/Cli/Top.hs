@@ -18,10 +18,11 @@ module Maru.Cli.Top
 where
 
 import Control.Concurrent (threadDelay)
-import Control.Exception (IOException, bracket, try)
+import Control.Exception (bracket, try)
 import Control.Monad (filterM, forM, unless)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.Aeson.Key as Key
+import Data.Bifunctor (first)
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (rights)
 import Data.Function (on)
@@ -94,7 +95,7 @@ findBoards pid = do
     (found, _) -> pure found
   where
     -- Any process can be observed, whoever started it.
-    alive process = maybe [] (const [Board "" process [] []]) <$> try' (getFileStatus ("/proc" </> show process))
+    alive process = maybe [] (const [Board "" process [] []]) <$> orNothing (getFileStatus ("/proc" </> show process))
     identity board = (boardOwner board, runPid <$> runSection board)
     wanted board = maybe True (`elem` (boardOwner board : map runPid (catMaybes [runSection board]))) pid
 
@@ -106,22 +107,16 @@ heldBoards = do
   pids <- filter (all (`elem` ['0' .. '9'])) <$> orNone (listDirectory "/proc")
   ours <- filterM (ownedBy user) pids
   paths <- concat <$> mapM descriptors ours
-  identified <- forM paths $ \path -> fmap (\s -> ((deviceID s, fileID s), path)) <$> try' (getFileStatus path)
+  identified <- forM paths $ \path -> fmap (\s -> ((deviceID s, fileID s), path)) <$> orNothing (getFileStatus path)
   pure (map snd (nubBy ((==) `on` fst) (catMaybes identified)))
   where
-    ownedBy user pid = maybe False ((== user) . fileOwner) <$> try' (getFileStatus ("/proc" </> pid))
+    ownedBy user pid = maybe False ((== user) . fileOwner) <$> orNothing (getFileStatus ("/proc" </> pid))
     descriptors pid = do
       let folder = "/proc" </> pid </> "fd"
       numbers <- orNone (listDirectory folder)
       filterM isBoard (map (folder </>) numbers)
-    isBoard path = maybe False ("/memfd:maru-board" `isPrefixOf`) <$> try' (readSymbolicLink path)
-    orNone list = concat <$> try' list
-
-try' :: IO a -> IO (Maybe a)
-try' reading = either ignore Just <$> try reading
-  where
-    ignore :: IOException -> Maybe a
-    ignore _ = Nothing
+    isBoard path = maybe False ("/memfd:maru-board" `isPrefixOf`) <$> orNothing (readSymbolicLink path)
+    orNone list = concat <$> orNothing list
 
 -- ---- pages --------------------------------------------------------------
 
@@ -173,8 +168,8 @@ lookAll now boards pages = do
       seen <- mapM (actSee acts) boards
       let shown board s = Shown name (actDraw acts state earlier s) (actJson acts earlier s)
             where
-              earlier = (\(at, old) -> (now - at, old)) <$> Map.lookup (keyOf board) before
-      pure (Page name acts state (Map.fromList (zip (map keyOf boards) (map ((,) now) seen))), zipWith shown boards seen)
+              earlier = first (now -) <$> Map.lookup (keyOf board) before
+      pure (Page name acts state (Map.fromList (zip (map keyOf boards) [(now, s) | s <- seen])), zipWith shown boards seen)
 
 -- | One run: its command, its rooms, the last lines of its log.
 drawBoard :: Bool -> (Board, [Shown]) -> [String]
@@ -209,12 +204,12 @@ top rooms flags = do
   let pages = mapMaybe openPage rooms
   terminal <- (&&) <$> hIsTerminalDevice stdin <*> hIsTerminalDevice stdout
   colour <- wantsColour stdout
-  first <- findBoards (flagPid flags)
+  found <- findBoards (flagPid flags)
   case flagPid flags of
-    Just pid | null first -> problem unavailable ("there is no process " ++ show pid ++ " that you may see; 'maru top' lists your runs")
+    Just pid | null found -> problem unavailable ("there is no process " ++ show pid ++ " that you may see; 'maru top' lists your runs")
     _ -> pure ()
   let view = View flags colour (terminal && not (flagOnce flags) && not (flagJson flags))
-  if viewInteractive view then interactively (watch view pages first) else watch view pages first
+  if viewInteractive view then interactively (watch view pages found) else watch view pages found
   pure ExitSuccess
 
 data View = View

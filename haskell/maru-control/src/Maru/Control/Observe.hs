@@ -209,7 +209,9 @@ parseSoftirqs text = case lines text of
   [] -> IntMap.empty
   where
     cpuOf word = stripPrefix "CPU" word >>= readMaybe
-    kinds = [("NET_RX:", \n -> (n, 0)), ("NET_TX:", \n -> (n, 0)), ("BLOCK:", (,) 0), ("IRQ_POLL:", (,) 0)]
+    kinds = [("NET_RX:", net), ("NET_TX:", net), ("BLOCK:", disk), ("IRQ_POLL:", disk)]
+    net n = (n, 0)
+    disk n = (0, n)
     add (a, b) (c, d) = (a + c, b + d)
 
 -- | The name is in parentheses and may hold anything, parentheses too.
@@ -249,7 +251,7 @@ parseTraffic text = Map.fromList (mapMaybe interface (lines text))
 
 -- | A node's @distance@: to the nodes of the machine in ascending order.
 parseDistances :: [Node] -> Node -> String -> Map (Node, Node) Int
-parseDistances known node text = maybe Map.empty (Map.fromList . zip (map ((,) node) known)) (traverse readMaybe (words text))
+parseDistances known node text = maybe Map.empty (Map.fromList . zip [(node, other) | other <- known]) (traverse readMaybe (words text))
 
 -- ---- between two looks -------------------------------------------------
 

@@ -76,14 +76,14 @@ sampleOf machine allowed seen =
       where
         net = IntMap.findWithDefault 0.5 cpu (observedNetShare seen)
 
--- | What these sets ask for. @base@ is where the program ran by itself; @ours@
--- are the masks that we have set.
-settings :: Machine -> IntSet -> [IntSet] -> Maybe Policy -> Sets -> Observation -> Settings
-settings machine base ours policy sets seen
+-- | What these sets ask for. @allowed@ are the CPUs to be used, @base@ where the
+-- program ran by itself; @ours@ are the masks that we have set.
+settings :: Machine -> IntSet -> IntSet -> [IntSet] -> Maybe Policy -> Sets -> Observation -> Settings
+settings machine allowed base ours policy sets seen
   | Map.null sets = Map.empty
   | otherwise = Map.fromList (threads ++ concatMap ofHardware (machineHardware machine))
   where
-    others = IntSet.difference base (IntSet.unions (Map.elems sets))
+    others = IntSet.difference allowed (IntSet.unions (Map.elems sets))
     set device kind = Map.findWithDefault IntSet.empty (Item device kind) sets
     threads =
       [ (OfThread (threadId t) (statStart (threadStat t)), showCpuList cpus)
@@ -107,7 +107,9 @@ settings machine base ours policy sets seen
     queues h =
       [(queue h rx "rps_cpus", showCpuMask cpus) | let cpus = set Net Interrupt, not (IntSet.null cpus), length (rxOf h) < IntSet.size cpus, rx <- rxOf h]
         ++ [(queue h tx "xps_cpus", showCpuMask cpus) | let cpus = set Net Call, not (IntSet.null cpus), length (txOf h) > 1, tx <- txOf h]
-        ++ [setting | not (IntSet.null (set Net Call)), setting <- (OfFile "proc/sys/net/core/rps_sock_flow_entries", "32768") : [(queue h rx "rps_flow_cnt", show (32768 `div` max 1 (length (rxOf h)))) | rx <- rxOf h]]
+        ++ [setting | not (IntSet.null (set Net Call)), setting <- (OfFile "proc/sys/net/core/rps_sock_flow_entries", "32768") : [(queue h rx "rps_flow_cnt", show (share (length (rxOf h)))) | rx <- rxOf h]]
+    -- The kernel wants powers of two.
+    share n = maximum (1 : takeWhile (\p -> p * n <= 32768) (iterate (* 2) 1)) :: Int
     rxOf = filter ("rx-" `isPrefixOf`) . hardwareQueues
     txOf = filter ("tx-" `isPrefixOf`) . hardwareQueues
     queue h name file = OfFile ("sys/class/net/" ++ hardwareName h ++ "/queues/" ++ name ++ "/" ++ file)

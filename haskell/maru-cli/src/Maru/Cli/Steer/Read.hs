@@ -3,15 +3,17 @@
 module Maru.Cli.Steer.Read
   ( Roots (..),
     ownRoots,
+    describedRoot,
     readMachine,
     readSnapshot,
     parents,
     treeOf,
     readAllowed,
+    isAlive,
   )
 where
 
-import Control.Exception (IOException, evaluate, try)
+import Control.Exception (evaluate)
 import Control.Monad (filterM, forM)
 import Data.Bits (shiftL, shiftR, (.&.), (.|.))
 import qualified Data.ByteString.Char8 as Bytes
@@ -24,6 +26,7 @@ import Data.List (dropWhileEnd, isPrefixOf, nub, sort, stripPrefix)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (catMaybes, fromMaybe, listToMaybe, mapMaybe)
 import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Exit (orNothing)
 import Maru.Control.CpuList (parseCpuList)
 import Maru.Control.Observe
 import Maru.Control.Steer (Device (..))
@@ -43,12 +46,12 @@ data Roots = Roots
 -- | @MARU_TOPOLOGY@ may name a folder that stands for the machine; processes are
 -- always this machine's.
 ownRoots :: IO Roots
-ownRoots = do
+ownRoots = (\root -> Roots (fromMaybe "/" root) "/") <$> describedRoot
+
+describedRoot :: IO (Maybe FilePath)
+describedRoot = do
   described <- lookupEnv "MARU_TOPOLOGY"
-  let root = case described of
-        Just folder | take 1 folder `elem` ["/", "."] -> folder
-        _ -> "/"
-  pure (Roots root "/")
+  pure (described >>= \folder -> if take 1 folder `elem` ["/", "."] then Just folder else Nothing)
 
 -- ---- files -------------------------------------------------------------
 
@@ -65,12 +68,6 @@ entries folder = maybe [] sort <$> orNothing (listDirectory folder)
 
 numbers :: FilePath -> IO [Int]
 numbers = fmap (mapMaybe readMaybe . filter (all isDigit)) . entries
-
-orNothing :: IO a -> IO (Maybe a)
-orNothing action = either nothing Just <$> try action
-  where
-    nothing :: IOException -> Maybe a
-    nothing _ = Nothing
 
 -- ---- the machine -------------------------------------------------------
 
@@ -149,6 +146,12 @@ processFolder roots pid = rootProcesses roots </> "proc" </> show pid
 -- | Where a process's first thread may run.
 readAllowed :: Roots -> Int -> IO (Maybe IntSet)
 readAllowed roots pid = parseAllowed <$> text (processFolder roots pid </> "status")
+
+-- | It is there and has not ended.
+isAlive :: Roots -> Int -> IO Bool
+isAlive roots pid = do
+  stat <- text (processFolder roots pid </> "stat")
+  pure (take 1 (words (drop 1 (dropWhile (/= ')') stat))) `notElem` [[], ["Z"], ["X"]])
 
 -- | Files that are looked at of each process: a server with a hundred thousand
 -- sockets is not to be slowed down.
