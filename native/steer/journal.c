@@ -20,6 +20,7 @@
 #define PREFIX "steer-"
 #define LINE_MAX_BYTES (3 * MR_VALUE_MAX)
 #define NO_CPU "-"
+#define SHORTEN_FROM 256 /* changes */
 
 /* ---- the folder ---------------------------------------------------------- */
 
@@ -182,24 +183,51 @@ static int add_wrote(struct mr_change *change, const char *value) {
 
 /* A value that any thread of the run was given, before or now: what it starts inherits it. */
 static bool wrote_to_threads(const struct mr_journal *journal, const char *value) {
-  for (size_t i = 0; i < journal->count; i++)
-    if (journal->changes[i].target.tid != 0 && wrote(&journal->changes[i], value))
+  for (size_t i = 0; i < journal->mask_count; i++)
+    if (strcmp(journal->masks[i], value) == 0)
       return true;
   return false;
 }
 
+static int add_mask(struct mr_journal *journal, const char *value) {
+  if (wrote_to_threads(journal, value))
+    return 0;
+  char **grown = reallocarray(journal->masks, journal->mask_count + 1, sizeof *grown);
+  if (grown == NULL)
+    return -ENOMEM;
+  journal->masks = grown;
+  grown[journal->mask_count] = strdup(value);
+  if (grown[journal->mask_count] == NULL)
+    return -ENOMEM;
+  journal->mask_count++;
+  return 0;
+}
+
+/* Notes a value that is about to be written, or was. */
+static int add_value(struct mr_journal *journal, struct mr_change *change, const char *value) {
+  int error = change->target.tid != 0 ? add_mask(journal, value) : 0;
+  return error < 0 ? error : add_wrote(change, value);
+}
+
+static void forget_change(struct mr_change *change) {
+  for (size_t i = 0; i < change->wrote_count; i++)
+    free(change->wrote[i]);
+  free(change->wrote);
+  free(change->found);
+}
+
 static void forget(struct mr_journal *journal) {
-  for (size_t i = 0; i < journal->count; i++) {
-    for (size_t j = 0; j < journal->changes[i].wrote_count; j++)
-      free(journal->changes[i].wrote[j]);
-    free(journal->changes[i].wrote);
-    free(journal->changes[i].found);
-  }
+  for (size_t i = 0; i < journal->count; i++)
+    forget_change(&journal->changes[i]);
+  for (size_t i = 0; i < journal->mask_count; i++)
+    free(journal->masks[i]);
   free(journal->changes);
+  free(journal->masks);
   free(journal->base);
   journal->changes = NULL;
+  journal->masks = NULL;
   journal->base = NULL;
-  journal->count = 0;
+  journal->count = journal->mask_count = 0;
 }
 
 /* ---- reading a journal ------------------------------------------------------- */
@@ -224,7 +252,7 @@ static int load_set(struct mr_journal *journal, char **words, size_t count) {
     return -ENOMEM;
   change->process = read.process;
   change->process_start = read.process_start;
-  return add_wrote(change, meant(words[count - 1]));
+  return add_value(journal, change, meant(words[count - 1]));
 }
 
 static int load_line(struct mr_journal *journal, char *line) {
@@ -238,6 +266,8 @@ static int load_line(struct mr_journal *journal, char *line) {
     journal->base = strdup(meant(words[3]));
     return journal->base != NULL ? 0 : -ENOMEM;
   }
+  if (count == 2 && strcmp(words[0], "mask") == 0)
+    return add_mask(journal, words[1]);
   if (strcmp(words[0], "set") == 0)
     return load_set(journal, words, count);
   if (strcmp(words[0], "back") != 0 || (count != 2 && count != 3))
@@ -379,13 +409,32 @@ static int holds(struct mr_journal *other, bool dead, void *argument) {
 
 /* ---- opening ------------------------------------------------------------------- */
 
-/* Under another name until it is locked: without the lock it would be a dead run's. */
-static int create(struct mr_journal *journal) {
-  char draft[PATH_MAX], path[PATH_MAX], name[MR_PATH_MAX], boot[64];
-  read_boot(journal->root, boot);
-  snprintf(journal->name, sizeof journal->name, PREFIX "%s-%d-%" PRIu64, boot, (int)getpid(),
-           mr_start_time(getpid()));
+static int append_tree(struct mr_journal *journal) {
+  char line[MR_VALUE_MAX + 64];
+  snprintf(line, sizeof line, "tree %d %" PRIu64 " %s", (int)journal->tree, journal->tree_start,
+           shown(journal->base));
+  return append(journal, line);
+}
+
+static int append_all(struct mr_journal *journal) {
+  char line[MR_VALUE_MAX + 64];
+  int error = append_tree(journal);
+  for (size_t i = 0; error == 0 && i < journal->mask_count; i++) {
+    snprintf(line, sizeof line, "mask %s", journal->masks[i]);
+    error = append(journal, line);
+  }
+  for (size_t i = 0; error == 0 && i < journal->count; i++)
+    for (size_t j = 0; error == 0 && j < journal->changes[i].wrote_count; j++)
+      error = append_set(journal, &journal->changes[i], journal->changes[i].wrote[j]);
+  return error;
+}
+
+/* Writes the whole journal into a new file, which takes the place of the old one at once.  Under
+ * another name until it is locked: without the lock it would be a dead run's. */
+static int publish(struct mr_journal *journal) {
+  char draft[PATH_MAX], path[PATH_MAX], name[MR_PATH_MAX];
   snprintf(name, sizeof name, ".draft-%d", (int)getpid());
+  int old = journal->fd;
   int error = join(draft, journal->folder, name);
   if (error == 0)
     error = join(path, journal->folder, journal->name);
@@ -394,24 +443,55 @@ static int create(struct mr_journal *journal) {
   unlink(draft);
   journal->fd = open(draft, O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (journal->fd < 0)
-    return -errno;
-  char line[MR_VALUE_MAX + 64];
-  snprintf(line, sizeof line, "tree %d %" PRIu64 " %s", (int)journal->tree, journal->tree_start,
-           shown(journal->base));
-  if (flock(journal->fd, LOCK_EX | LOCK_NB) < 0)
+    error = -errno;
+  if (error == 0 && flock(journal->fd, LOCK_EX | LOCK_NB) < 0)
     error = -errno;
   if (error == 0)
-    error = append(journal, line);
+    error = append_all(journal);
   if (error == 0)
     error = mr_journal_sync(journal);
   if (error == 0 && rename(draft, path) < 0)
     error = -errno;
+  int unwanted = error == 0 ? old : journal->fd;
   if (error < 0) {
     unlink(draft);
-    close(journal->fd);
-    journal->fd = -1;
+    journal->fd = old;
   }
+  if (unwanted >= 0)
+    close(unwanted);
   return error;
+}
+
+static int create(struct mr_journal *journal) {
+  char boot[64];
+  read_boot(journal->root, boot);
+  snprintf(journal->name, sizeof journal->name, PREFIX "%s-%d-%" PRIu64, boot, (int)getpid(),
+           mr_start_time(getpid()));
+  return publish(journal);
+}
+
+/* Threads come and go for as long as a server runs.  Drops those that are gone or were put back;
+ * what they had been given is remembered for those that they started. */
+static void drop_gone(struct mr_journal *journal) {
+  size_t kept = 0;
+  for (size_t i = 0; i < journal->count; i++) {
+    struct mr_change *change = &journal->changes[i];
+    bool gone =
+        change->target.tid != 0 && mr_start_time(change->target.tid) != change->target.start;
+    if (change->back || gone)
+      forget_change(change);
+    else
+      journal->changes[kept++] = *change;
+  }
+  journal->count = kept;
+}
+
+int mr_journal_shorten(struct mr_journal *journal) {
+  if (journal->count < 2 * journal->shortened + SHORTEN_FROM)
+    return 0;
+  drop_gone(journal);
+  journal->shortened = journal->count;
+  return publish(journal);
 }
 
 static int read_base(struct mr_journal *journal) {
@@ -486,7 +566,9 @@ int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, 
   if (error < 0)
     return error;
   struct mr_change *change = find(journal, target);
-  if (strcmp(now, value) == 0 && change != NULL)
+  /* One that was started with it is put back with those that nobody saw. */
+  bool inherited = change == NULL && target->tid != 0 && wrote_to_threads(journal, now);
+  if (strcmp(now, value) == 0 && (change != NULL || inherited))
     return -EALREADY;
   if (change != NULL && strcmp(now, change->found) != 0 && !wrote(change, now))
     return -EPERM; /* somebody else's by now */
@@ -496,7 +578,6 @@ int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, 
     error = lock < 0 ? lock : claim_file(journal, target);
   }
   if (error == 0 && change == NULL) {
-    bool inherited = target->tid != 0 && wrote_to_threads(journal, now);
     change = add_change(journal, target, inherited ? journal->base : now);
     error = change == NULL ? -ENOMEM : 0;
     if (error == 0 && target->tid != 0) {
@@ -505,7 +586,7 @@ int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, 
     }
   }
   if (error == 0)
-    error = add_wrote(change, value);
+    error = add_value(journal, change, value);
   if (error == 0)
     error = append_set(journal, change, value);
   if (lock >= 0)
@@ -563,15 +644,15 @@ static int back_strays(struct mr_journal *journal) {
   return strays.put_back;
 }
 
-static bool has_thread(const struct mr_journal *journal, bool active) {
+static bool has_thread(const struct mr_journal *journal) {
   for (size_t i = 0; i < journal->count; i++)
-    if (journal->changes[i].target.tid != 0 && !(active && journal->changes[i].back))
+    if (journal->changes[i].target.tid != 0 && !journal->changes[i].back)
       return true;
   return false;
 }
 
 void mr_journal_back_strays(struct mr_journal *journal) {
-  if (!has_thread(journal, false) || has_thread(journal, true))
+  if (journal->mask_count == 0 || has_thread(journal))
     return;
   /* A thread may start another between our look and our touch; each pass leaves fewer. */
   for (int pass = 0; pass < 16 && back_strays(journal) > 0; pass++)

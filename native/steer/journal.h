@@ -9,6 +9,7 @@
  *   tree PID START CPUS                 the run's processes, and where they may run by themselves
  *   set TID START TGID START OLD NEW    a thread
  *   set PATH OLD NEW                    a file; "-" stands for no CPU
+ *   mask CPUS                           threads that are gone had it; others may have inherited it
  *   back TID START | back PATH          it was put back: free for others
  *
  * Putting back never overwrites a value that is not ours: what is neither what was found
@@ -44,6 +45,9 @@ struct mr_journal {
   char *base;
   struct mr_change *changes;
   size_t count;
+  char **masks; /* all that threads were given */
+  size_t mask_count;
+  size_t shortened; /* changes when it was last */
 };
 
 /* Finds or makes the folder, puts back what dead runs left, and opens a journal for the
@@ -54,6 +58,10 @@ int mr_journal_open(struct mr_journal *journal, const char *root, pid_t tree, in
 
 /* Only the putting back; how many dead runs there were. */
 int mr_journal_repair(const char *root);
+
+/* Where many changes have come together: keeps those that still matter, in a new file that takes
+ * the old one's place at once.  0 or a negative errno (then the old file goes on). */
+int mr_journal_shorten(struct mr_journal *journal);
 
 /* Notes that a target will be set, without making sure that it is on disk.  -EBUSY: a run
  * that is alive has it; -EALREADY: it has the value. */

@@ -18,7 +18,7 @@
  *            ok | no REASON         one for each order of a batch, in order
  *            end FAILED             all is put back, but for so many
  *   from it  set TID START CPUS | set PATH VALUE | back TID START | back PATH
- *            go                     ends a batch
+ *            go                     ends a batch; what goes back goes first
  *
  * Status: 0; 64 usage; 69 (repair) something could not be put back or read.
  */
@@ -66,7 +66,7 @@ struct guard {
 struct order {
   bool set;
   struct mr_target target;
-  char value[MR_VALUE_MAX];
+  char *value;
   int error;
 };
 
@@ -86,13 +86,19 @@ static int read_target(struct mr_target *target, char **words, size_t count) {
 /* A thread's CPUs are cut to where the program may run, as the kernel would. */
 static int read_value(const struct guard *guard, struct order *order, const char *text) {
   struct mr_cpus set;
-  int error = mr_target_form(&order->target, text, order->value);
-  if (error < 0 || order->target.tid == 0)
+  char value[MR_VALUE_MAX];
+  int error = mr_target_form(&order->target, text, value);
+  if (error < 0)
     return error;
-  (void)mr_cpus_parse_list(order->value, &set);
-  mr_cpus_keep(&set, &guard->base);
-  mr_cpus_list(&set, order->value);
-  return mr_cpus_empty(&set) ? -ENXIO : 0;
+  if (order->target.tid != 0) {
+    (void)mr_cpus_parse_list(value, &set);
+    mr_cpus_keep(&set, &guard->base);
+    mr_cpus_list(&set, value);
+    if (mr_cpus_empty(&set))
+      return -ENXIO;
+  }
+  order->value = strdup(value);
+  return order->value != NULL ? 0 : -ENOMEM;
 }
 
 static void read_order(const struct guard *guard, struct order *order, char *line) {
@@ -115,16 +121,17 @@ static int check_owner(const struct guard *guard, const struct mr_target *target
   return target->tid == 0 || mr_is_below(mr_process_of(target->tid), guard->tree) ? 0 : -ESRCH;
 }
 
-static void note(struct guard *guard, struct order *order) {
-  if (order->error < 0)
-    return;
-  if (!order->set)
+static void put_back(struct guard *guard, struct order *order) {
+  if (!order->set && order->error == 0)
     order->error = mr_journal_back(&guard->journal, &order->target);
-  else {
-    order->error = check_owner(guard, &order->target);
-    if (order->error == 0)
-      order->error = mr_journal_note(&guard->journal, &order->target, order->value);
-  }
+}
+
+static void note(struct guard *guard, struct order *order) {
+  if (!order->set || order->error < 0)
+    return;
+  order->error = check_owner(guard, &order->target);
+  if (order->error == 0)
+    order->error = mr_journal_note(&guard->journal, &order->target, order->value);
 }
 
 static void make(struct guard *guard, struct order *order, int synced) {
@@ -173,21 +180,31 @@ static bool answer(struct guard *guard, const char *text) {
   return true;
 }
 
+/* Puts back, then notes all, makes sure that it is on disk, then changes. */
+static void do_batch(struct guard *guard, struct order *orders, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    put_back(guard, &orders[i]);
+  for (size_t i = 0; i < count; i++)
+    note(guard, &orders[i]);
+  int synced = mr_journal_sync(&guard->journal);
+  for (size_t i = 0; i < count; i++)
+    make(guard, &orders[i], synced);
+  mr_journal_back_strays(&guard->journal);
+  (void)mr_journal_shorten(&guard->journal);
+}
+
 static bool obey(struct guard *guard, char *batch, size_t count) {
-  struct order *orders = calloc(count, sizeof *orders);
-  bool read = orders != NULL || count == 0;
-  for (size_t i = 0; read && i < count; i++)
+  struct order *orders = calloc(count > 0 ? count : 1, sizeof *orders);
+  if (orders == NULL)
+    return false;
+  for (size_t i = 0; i < count; i++) {
     read_order(guard, &orders[i], strsep(&batch, "\n"));
-  for (size_t i = 0; read && i < count; i++)
     if (guard->off != NULL)
       orders[i].error = -ENODEV;
-    else
-      note(guard, &orders[i]);
-  int synced = guard->off == NULL ? mr_journal_sync(&guard->journal) : 0;
-  for (size_t i = 0; read && i < count; i++)
-    make(guard, &orders[i], synced);
+  }
   if (guard->off == NULL)
-    mr_journal_back_strays(&guard->journal);
+    do_batch(guard, orders, count);
+  bool read = true;
   for (size_t i = 0; read && i < count; i++) {
     char line[200];
     if (orders[i].error == 0)
@@ -196,6 +213,8 @@ static bool obey(struct guard *guard, char *batch, size_t count) {
       snprintf(line, sizeof line, "no %s\n", reason(orders[i].error));
     read = answer(guard, line);
   }
+  for (size_t i = 0; i < count; i++)
+    free(orders[i].value);
   free(orders);
   return read;
 }
@@ -326,7 +345,9 @@ static void end_controller(struct guard *guard, int failed) {
   int pidfd = maru_pidfd_open(guard->controller);
   if (maru_reap_wait(guard->controller, pidfd, CONTROLLER_ENDS_MS, &death) == 0) {
     (void)maru_kill(guard->controller, pidfd);
-    (void)maru_reap_wait(guard->controller, pidfd, -1, &death);
+    /* One that sleeps in the kernel for good is left to whoever inherits it. */
+    if (maru_reap_wait(guard->controller, pidfd, CONTROLLER_ENDS_MS / 3, &death) == 0)
+      return;
   }
   if (death.signalled || death.code != 0)
     fprintf(stderr, "maru: the controller of input and output failed (%s %d); all is put back\n",

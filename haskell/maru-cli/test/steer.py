@@ -6,6 +6,7 @@ is as it was within two seconds."""
 import glob
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -140,6 +141,26 @@ def kill_round(victim):
     run.communicate(timeout=20)
 
 
+def random_kill(dice):
+    """At any moment: before, while and after anything is placed; one or two at once."""
+    victims = dice.choice([["maru run"], ["guard"], ["controller"], ["maru run", "controller"], ["controller", "maru run"]])
+    run = start("run", "--io", dice.choice(["single-socket", "per-socket", "auto"]), "--", *PROGRAM)
+    within(5, lambda: named(run.pid, "dd"))
+    program = named(run.pid, "dd")
+    pause = dice.choice([0.05, 1.4]) + dice.random() * 0.5
+    time.sleep(pause)
+    guard = named(run.pid, "maru-steer")
+    pids = {"maru run": run.pid, "guard": guard, "controller": guard and named(guard, "maru")}
+    was = placed(program)
+    for victim in victims:
+        if pids[victim]:
+            os.kill(pids[victim], signal.SIGKILL)
+    check(f"SIGKILL of {' and '.join(victims)} after {pause:.2f} s ({'' if was else 'not '}placed): all is as it was",
+          within(LIMIT, lambda: as_found(program)), (os.sched_getaffinity(program), text(IRQ)))
+    os.kill(program, signal.SIGKILL)
+    run.communicate(timeout=20)
+
+
 def undone():
     report = WORK + "/report.json"
     run = start("run", "--io", "single-socket", "--report", report, "--", *PROGRAM)
@@ -176,6 +197,11 @@ try:
     threading.Thread(target=load, daemon=True).start()
     for victim in ("maru run", "guard", "controller", "program"):
         kill_round(victim)
+    seed = int(os.environ.get("MARU_TEST_SEED", "6"))
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    for _ in range(4 * int(os.environ.get("MARU_TEST_SCALE", "1"))):
+        random_kill(dice)
     attach()
     undone()
 finally:

@@ -1,6 +1,6 @@
 """A controller that does what a file says, or random things: what the guard is tested with.
 
-controller.py GUARD ROOT MODE: MODE is `idle`, `file:PATH` (orders, once), or `random:SEED:TREE`
+controller.py GUARD ROOT MODE: MODE is `idle`, `file:PATH` (orders, in batches that `go` parts), or `random:SEED:TREE`
 (threads of the processes below TREE and files of ROOT, until it ends).  Answers go to PATH.out.
 As the real one it runs `repair` when the guard is gone without a word.
 """
@@ -57,7 +57,7 @@ first = line()
 kind, _, rest = mode.partition(":")
 if kind == "file":
     with open(rest) as f:
-        said = batch(f.read().split("\n")[:-1])
+        said = [a for part in f.read().split("go\n") for a in batch(part.split("\n")[:-1])]
     with open(rest + ".part", "w") as f:
         f.write("\n".join([first] + said) + "\n")
     os.rename(rest + ".part", rest + ".out")

@@ -205,6 +205,13 @@ def cases():
     check("what is no setting of ours is refused", [a for a in said[1:7] if not a.startswith("no ")])
     r.over()
 
+    r, said = run(root, s.pid, f"set {RPS} f", *["go", f"set {IRQ} 1", "go", f"back {IRQ}"] * 400, "go", f"set {IRQ} 1", f"back {IRQ}")
+    check("many changes: all are done, the journal stays short", set(said[1:]) != {"ok"} or value(root, IRQ) != "1" or
+          sum(1 for _ in open(journals(root)[0])) > 700)
+    check("and what matters is in it", RPS not in open(journals(root)[0]).read())
+    r.over()
+    check("so that it is put back", as_found(root) or journals(root))
+
     # Reads like a list of CPUs; nobody may write it.
     os.makedirs(f"{root}/proc/irq/9")
     os.symlink("/proc/sys/kernel/cap_last_cap", f"{root}/proc/irq/9/smp_affinity_list")

@@ -35,6 +35,8 @@ module Maru.Control.Observe
     parseCounts,
     parseAllowed,
     parseTraffic,
+    parseMounts,
+    parseMountOf,
     parseDistances,
 
     -- * Between two looks
@@ -248,6 +250,14 @@ parseTraffic text = Map.fromList (mapMaybe interface (lines text))
           sent : _ <- drop 8 values ->
           Just (name, received + sent)
       _ -> Nothing
+
+-- | A @mountinfo@: the device, @major:minor@, of each mount.
+parseMounts :: String -> IntMap String
+parseMounts text = IntMap.fromList [(mount, device) | number : _ : device : _ <- map words (lines text), Just mount <- [readMaybe number]]
+
+-- | A file's @fdinfo@: its mount.
+parseMountOf :: String -> Maybe Int
+parseMountOf text = listToMaybe [n | ["mnt_id:", value] <- map words (lines text), Just n <- [readMaybe value]]
 
 -- | A node's @distance@: to the nodes of the machine in ascending order.
 parseDistances :: [Node] -> Node -> String -> Map (Node, Node) Int

@@ -14,8 +14,7 @@ module Maru.Cli.Steer.Read
 where
 
 import Control.Exception (evaluate)
-import Control.Monad (filterM, forM)
-import Data.Bits (shiftL, shiftR, (.&.), (.|.))
+import Control.Monad (forM)
 import qualified Data.ByteString.Char8 as Bytes
 import Data.Char (isDigit, isSpace)
 import Data.IntMap.Strict (IntMap)
@@ -33,7 +32,7 @@ import Maru.Control.Steer (Device (..))
 import System.Directory (canonicalizePath, doesDirectoryExist, doesPathExist, listDirectory)
 import System.Environment (lookupEnv)
 import System.FilePath (takeDirectory, takeFileName, (</>))
-import System.Posix.Files (deviceID, getFileStatus, isRegularFile, readSymbolicLink)
+import System.Posix.Files (readSymbolicLink)
 import Text.Read (readMaybe)
 
 -- | Where the machine's files are and where the processes' are.
@@ -145,7 +144,14 @@ processFolder roots pid = rootProcesses roots </> "proc" </> show pid
 
 -- | Where a process's first thread may run.
 readAllowed :: Roots -> Int -> IO (Maybe IntSet)
-readAllowed roots pid = parseAllowed <$> text (processFolder roots pid </> "status")
+readAllowed roots pid = allowedIn (processFolder roots pid)
+
+-- | Of a process's or a thread's folder. The line is found before the text becomes a
+-- list of characters: there may be thousands of threads, twice a second.
+allowedIn :: FilePath -> IO (Maybe IntSet)
+allowedIn folder = (>>= parseAllowed . Bytes.unpack . line) <$> orNothing (Bytes.readFile (folder </> "status"))
+  where
+    line = Bytes.takeWhile (/= '\n') . snd . Bytes.breakSubstring (Bytes.pack "Cpus_allowed_list:")
 
 -- | It is there and has not ended.
 isAlive :: Roots -> Int -> IO Bool
@@ -183,34 +189,27 @@ readProcess roots pid = do
     let own = folder </> "task" </> show tid
     stat <- parseStat <$> text (own </> "stat")
     counts <- parseCounts <$> text (own </> "io")
-    allowed <- parseAllowed <$> text (own </> "status")
+    allowed <- allowedIn own
     pure ((\s a -> Thread tid pid s counts a disks sockets) <$> stat <*> allowed)
   where
     folder = processFolder roots pid
 
--- | The disks that a process has files open on, and whether it has sockets.
+-- | The disks that a process has files open on, and whether it has sockets. The files
+-- themselves are not touched: those of a server that does not answer would stop us.
 openFiles :: Roots -> Int -> IO ([String], Bool)
 openFiles roots pid = do
-  fds <- map (folder </>) . take filesAtMost <$> entries folder
-  links <- zip fds . map (fromMaybe "") <$> mapM (orNothing . readSymbolicLink) fds
-  files <- filterM (regular . fst) [(fd, link) | (fd, link) <- links, take 1 link == "/"]
-  disks <- nub . catMaybes <$> mapM (diskOf . fst) files
-  pure (disks, any (("socket:" `isPrefixOf`) . snd) links)
+  fds <- take filesAtMost <$> entries (folder </> "fd")
+  links <- zip fds . map (fromMaybe "") <$> mapM (orNothing . readSymbolicLink . ((folder </> "fd") </>)) fds
+  mounts <- parseMounts <$> text (folder </> "mountinfo")
+  used <- mapM (fmap parseMountOf . text . ((folder </> "fdinfo") </>)) [fd | (fd, link) <- links, take 1 link == "/"]
+  disks <- mapM diskOf (nub (mapMaybe (>>= (`IntMap.lookup` mounts)) used))
+  pure (nub (catMaybes disks), any (("socket:" `isPrefixOf`) . snd) links)
   where
-    folder = processFolder roots pid </> "fd"
-    regular file = maybe False isRegularFile <$> orNothing (getFileStatus file)
-    diskOf file = orNothing (getFileStatus file) >>= maybe (pure Nothing) (named . fromIntegral . deviceID)
+    folder = processFolder roots pid
     -- A partition's folder lies in its disk's.
-    named device = do
-      let link = rootMachine roots </> "sys/dev/block" </> (show (major device) ++ ":" ++ show (minor device))
-      there <- doesPathExist link
-      if not there
-        then pure Nothing
-        else do
-          path <- canonicalizePath link
-          partition <- doesPathExist (path </> "partition")
-          isDisk <- doesDirectoryExist path
-          pure (if isDisk then Just (takeFileName (if partition then takeDirectory path else path)) else Nothing)
-    major, minor :: Int -> Int
-    major d = ((d `shiftR` 8) .&. 0xfff) .|. ((d `shiftR` 32) .&. 0xfffff000)
-    minor d = (d .&. 0xff) .|. ((d `shiftR` 12) .&. 0xffffff00) .&. (1 `shiftL` 32 - 1)
+    diskOf device = do
+      let link = rootMachine roots </> "sys/dev/block" </> device
+      path <- canonicalizePath link
+      there <- doesDirectoryExist path
+      partition <- doesPathExist (path </> "partition")
+      pure (if there then Just (takeFileName (if partition then takeDirectory path else path)) else Nothing)
