@@ -98,15 +98,21 @@ static uint32_t checksum(const char *text, size_t length) {
   return sum;
 }
 
-/* In one write: a reader sees all of it, or a part that its checksum tells. */
+/* In one write: a reader sees all of it, or a part that its checksum tells.  A part is cut off
+ * again: what follows it would not be read. */
 static int append(struct mr_journal *journal, const char *line) {
   char *whole;
+  off_t before = lseek(journal->fd, 0, SEEK_END);
+  if (journal->broken || before < 0)
+    return -EIO;
   int length = asprintf(&whole, "%s #%08" PRIx32 "\n", line, checksum(line, strlen(line)));
   if (length < 0)
     return -ENOMEM;
   ssize_t written = write(journal->fd, whole, (size_t)length);
   int error = written == length ? 0 : written < 0 ? -errno : -ENOSPC;
   free(whole);
+  if (error < 0 && ftruncate(journal->fd, before) < 0)
+    journal->broken = true;
   return error;
 }
 
@@ -489,9 +495,15 @@ static void drop_gone(struct mr_journal *journal) {
 int mr_journal_shorten(struct mr_journal *journal) {
   if (journal->count < 2 * journal->shortened + SHORTEN_FROM)
     return 0;
+  /* Others must not look while it has two names or none. */
+  int lock = lock_folder(journal->folder);
+  if (lock < 0)
+    return lock;
   drop_gone(journal);
   journal->shortened = journal->count;
-  return publish(journal);
+  int error = publish(journal);
+  close(lock);
+  return error;
 }
 
 static int read_base(struct mr_journal *journal) {
@@ -611,6 +623,14 @@ static int put_back(struct mr_journal *journal, struct mr_change *change) {
 int mr_journal_back(struct mr_journal *journal, const struct mr_target *target) {
   struct mr_change *change = find(journal, target);
   return change == NULL ? 0 : put_back(journal, change);
+}
+
+int mr_journal_revert(struct mr_journal *journal, const struct mr_target *target) {
+  struct mr_change *change = find(journal, target);
+  if (change == NULL)
+    return 0;
+  (void)mr_target_write(target, journal->root, change->found);
+  return put_back(journal, change);
 }
 
 struct strays {

@@ -47,6 +47,7 @@ struct mr_journal {
   size_t count;
   char **masks; /* all that threads were given */
   size_t mask_count;
+  bool broken;      /* a torn line could not be cut off: nothing can be noted */
   size_t shortened; /* changes when it was last */
 };
 
@@ -71,6 +72,8 @@ int mr_journal_sync(struct mr_journal *journal);
 
 /* Puts one target back as it was found. */
 int mr_journal_back(struct mr_journal *journal, const struct mr_target *target);
+/* The same where our own write has just been made into another value. */
+int mr_journal_revert(struct mr_journal *journal, const struct mr_target *target);
 /* Where no thread is set any more: those that inherited what one was set to. */
 void mr_journal_back_strays(struct mr_journal *journal);
 /* Puts back everything, threads that were started meanwhile too.  How many could not be.

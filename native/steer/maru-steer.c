@@ -144,7 +144,9 @@ static void make(struct guard *guard, struct order *order, int synced) {
   if (order->error < 0)
     return;
   order->error = synced < 0 ? synced : mr_target_write(&order->target, guard->root, order->value);
-  if (order->error < 0)
+  if (order->error == -ERANGE)
+    (void)mr_journal_revert(&guard->journal, &order->target);
+  else if (order->error < 0)
     (void)mr_journal_back(&guard->journal, &order->target);
 }
 

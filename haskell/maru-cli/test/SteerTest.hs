@@ -4,6 +4,7 @@ module SteerTest (steering) where
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import qualified Data.Map.Strict as Map
+import Maru.Cli.Steer.Control
 import Maru.Cli.Steer.Read
 import Maru.Control.Observe
 import Maru.Control.Place
@@ -12,7 +13,27 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 steering :: TestTree
-steering = testGroup "steer" [machines, programs]
+steering = testGroup "steer" [machines, programs, verdicts]
+
+verdicts :: TestTree
+verdicts =
+  testGroup
+    "the verdict"
+    [ testCase "of nothing" $ verdict (newStory (By Auto)) @?= "off: hardly any input and output was seen",
+      testCase "as asked" $ verdict (newStory Off) @?= "off, as asked",
+      testCase "of what is placed, and what could not be" $
+        verdict placed {storyRefused = Map.fromList [(OfFile "proc/irq/9/smp_affinity_list", "Operation not permitted"), (OfThread 7 1, "gone")]}
+          @?= "placed, per-socket: file calls on 2-3 (5 threads, undone 0 times); could not set thread 7 (gone) and 1 more",
+      testCase "where nothing could be set it is off" $
+        verdict placed {storyInForce = 0, storyMended = True, storyFailed = 2}
+          @?= "off: nothing of what was wanted could be set; put back what a run that was killed had left; 2 settings could not be put back",
+      testCase "policies by name" $ do
+        choiceOf "auto" @?= Right (By Auto)
+        choiceOf "off" @?= Right Off
+        choiceOf "Auto" @?= Left "unknown io policy 'Auto'; known: single-socket, per-socket, cross-socket, auto, off"
+    ]
+  where
+    placed = (newStory (By Auto)) {storySets = Map.singleton (Item File Call) (IntSet.fromList [2, 3]), storyPolicy = Just PerSocket, storyThreads = 5, storyInForce = 5}
 
 fixture :: String -> IO Machine
 fixture = readMachine . folder

@@ -94,11 +94,13 @@ data Story = Story
     -- | What could not be set, and why.
     storyRefused :: !(Map Target String),
     storyThreads :: !Int,
+    -- | Settings that are in force now.
+    storyInForce :: !Int,
     storyFailed :: !Int
   }
 
 newStory :: Choice -> Story
-newStory choice = Story choice Nothing False False [] Map.empty Nothing Map.empty 0 0
+newStory choice = Story choice Nothing False False [] Map.empty Nothing Map.empty 0 0 0
 
 -- | One line.
 verdict :: Story -> String
@@ -109,6 +111,7 @@ verdict story = intercalate "; " (outcome : mended ++ refused ++ failed)
     outcome
       | Just why <- storyOff story = "off: " ++ why
       | storyChoice story == Off = "off, as asked"
+      | not (Map.null (storySets story)) && storyInForce story == 0 = "off: nothing of what was wanted could be set"
       | not (Map.null (storySets story)) = "placed" ++ maybe "" ((", " ++) . policyName) (storyPolicy story) ++ ": " ++ intercalate ", " [itemName item ++ " on " ++ showCpuList set | (item, set) <- Map.toList (storySets story)] ++ counted
       | not (null (storyActions story)) = "off: tried (" ++ intercalate ", " tried ++ ") and undone, it was not faster" ++ counted
       | storyBusy story = "off: input and output need no cores of their own here"
@@ -305,7 +308,7 @@ act steering machine allowed config time observation now = do
   answered <- exchange (steerLink steering) batch
   pure $ case answered of
     Left end -> Left end
-    Right got -> Right (foldl' learn told (zip batch got))
+    Right got -> Right (counted (foldl' learn told (zip batch got)))
   where
     sample = sampleOf machine allowed observation
     (state, actions) = step config (topologyFor machine observation) (nowState now) sample
@@ -319,6 +322,7 @@ act steering machine allowed config time observation now = do
       Set t _ -> t
       Back t -> t
     story = nowStory now
+    counted n = n {nowStory = (nowStory n) {storyInForce = Map.size (nowHave n)}}
     told =
       now
         { nowState = state,
@@ -338,7 +342,9 @@ act steering machine allowed config time observation now = do
             nowStory = (nowStory n) {storyThreads = storyThreads (nowStory n) + (if isThread t && Map.notMember t (nowHave n) then 1 else 0)}
           }
       (Set (OfThread _ _) _, Just "gone") -> n
-      (Set t _, Just why) -> n {nowStory = (nowStory n) {storyRefused = Map.insert t why (storyRefused (nowStory n))}}
+      -- Threads come and go for as long as a server runs.
+      (Set t _, Just why) | Map.size (storyRefused (nowStory n)) < 1000 -> n {nowStory = (nowStory n) {storyRefused = Map.insert t why (storyRefused (nowStory n))}}
+      (Set _ _, Just _) -> n
       (Back t, _) -> n {nowHave = Map.delete t (nowHave n)}
     isThread t = case t of
       OfThread _ _ -> True

@@ -157,7 +157,8 @@ allowedIn folder = (>>= parseAllowed . Bytes.unpack . line) <$> orNothing (Bytes
 isAlive :: Roots -> Int -> IO Bool
 isAlive roots pid = do
   stat <- text (processFolder roots pid </> "stat")
-  pure (take 1 (words (drop 1 (dropWhile (/= ')') stat))) `notElem` [[], ["Z"], ["X"]])
+  -- The name, in parentheses, may hold some itself.
+  pure (take 1 (words (reverse (takeWhile (/= ')') (reverse stat)))) `notElem` [[], ["Z"], ["X"]])
 
 -- | Files that are looked at of each process: a server with a hundred thousand
 -- sockets is not to be slowed down.
