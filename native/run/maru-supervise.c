@@ -12,6 +12,9 @@
  * Status:  125 maru failed, 126 the command cannot be executed, 127 it was not
  *          found, else its own, or 128 + the signal that ended it.
  *
+ * What runs beside the command (--beside) starts before it and is told when it is over; see
+ * beside.h.  It is not the command's: neither its time nor its end counts.
+ *
  * It waits for the command alone: descendants that outlive it (daemons) go on,
  * adopted by the next subreaper.  If the supervisor is killed (SIGKILL) the
  * command goes on as well; only the board goes, with the last process that
@@ -23,6 +26,7 @@
  * So a signal that a process sends to the whole group arrives twice.
  */
 #define _GNU_SOURCE
+#include "beside.h"
 #include "command.h"
 #include "options.h"
 #include "task.h"
@@ -56,6 +60,7 @@ struct supervisor {
   struct maru_run *run; /* the board's section, or `unseen` */
   struct maru_run unseen;
   struct terminal terminal;
+  struct beside beside;
   sigset_t signals;
   pid_t child;
   pid_t lent_to; /* group that we lent the terminal to; 0: none */
@@ -185,7 +190,9 @@ static bool reap(struct supervisor *self, int *status) {
     pid_t pid = waitpid(-1, &how, WNOHANG | WUNTRACED | WCONTINUED);
     if (pid <= 0)
       return false;
-    if (pid != self->child)
+    if (pid == self->beside.pid)
+      self->beside.pid = WIFSTOPPED(how) || WIFCONTINUED(how) ? pid : 0;
+    else if (pid != self->child)
       self->orphans += WIFEXITED(how) || WIFSIGNALED(how);
     else if (WIFSTOPPED(how))
       follow_stop(self, WSTOPSIG(how));
@@ -222,15 +229,14 @@ static double seconds(struct timeval time) {
   return (double)time.tv_sec + (double)time.tv_usec * 1e-6;
 }
 
-static void write_report(const struct supervisor *self, int fd, int status, double wall) {
-  struct rusage used;
-  getrusage(RUSAGE_CHILDREN, &used);
+static void write_report(const struct supervisor *self, int fd, int status, double wall,
+                         const struct rusage *used) {
   if (dprintf(fd,
               "{\"schema\":\"maru-supervise/1\",\"status\":%d,\"started\":%s,\"wall_s\":%.6f,"
               "\"user_s\":%.6f,\"sys_s\":%.6f,\"max_rss_kib\":%ld,\"orphans_reaped\":%u,"
               "\"board\":%s}\n",
-              status, self->child > 0 ? "true" : "false", wall, seconds(used.ru_utime),
-              seconds(used.ru_stime), used.ru_maxrss, self->orphans,
+              status, self->child > 0 ? "true" : "false", wall, seconds(used->ru_utime),
+              seconds(used->ru_stime), used->ru_maxrss, self->orphans,
               self->board_path[0] != '\0' ? "true" : "false") < 0)
     fprintf(stderr, "maru: cannot write the report: %s\n", strerror(errno));
 }
@@ -266,17 +272,21 @@ int main(int argc, char **argv) {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
     fprintf(stderr, "maru: cannot reap orphans: %s\n", strerror(errno));
 
+  beside_start(&self.beside, options.beside, options.report_fd, &inherited);
   int64_t started = nanoseconds(CLOCK_MONOTONIC);
   int status = start(&self, options.command, &inherited);
   if (status == 0)
     status = supervise(&self);
   double wall = (double)(nanoseconds(CLOCK_MONOTONIC) - started) * 1e-9;
+  struct rusage used;
+  getrusage(RUSAGE_CHILDREN, &used);
   self.run->status = status;
   show_state(&self, MARU_RUN_ENDED);
   terminal_take_back(&self.terminal, self.lent_to);
 
+  beside_end(&self.beside);
   if (options.report_fd >= 0)
-    write_report(&self, options.report_fd, status, wall);
+    write_report(&self, options.report_fd, status, wall, &used);
   if (options.reporter != NULL)
     become_reporter(&self, &options, status, &inherited);
   if (self.board_path[0] != '\0')

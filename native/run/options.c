@@ -49,6 +49,16 @@ static int read_descriptor(const char *text, int *fd) {
   return 0;
 }
 
+static int add_beside(struct options *options, char *word) {
+  size_t count = 0;
+  while (options->beside[count] != NULL)
+    count++;
+  if (count == BESIDE_WORDS)
+    return refuse("too many words of --beside", word);
+  options->beside[count] = word;
+  return 0;
+}
+
 static int read_option(struct options *options, const char *name, char *value) {
   if (strcmp(name, "--setenv") == 0)
     return set_environment(value);
@@ -56,6 +66,8 @@ static int read_option(struct options *options, const char *name, char *value) {
     return add_preload(value);
   if (strcmp(name, "--report-fd") == 0)
     return read_descriptor(value, &options->report_fd);
+  if (strcmp(name, "--beside") == 0)
+    return add_beside(options, value);
   if (strcmp(name, "--reporter") == 0) {
     options->reporter = value;
     return 0;

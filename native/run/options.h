@@ -1,17 +1,21 @@
 /* options.h: the argument vector of maru-supervise.
  *
  *   maru-supervise [--setenv NAME=VALUE]... [--preload PATH]...
- *                  [--report-fd N] [--reporter PATH] -- COMMAND [ARGUMENT]...
+ *                  [--report-fd N] [--reporter PATH] [--beside WORD]...
+ *                  -- COMMAND [ARGUMENT]...
  *
  * Written by a planner, not by people: strict, in this form only.
  */
 #ifndef MARU_RUN_OPTIONS_H
 #define MARU_RUN_OPTIONS_H
 
+#define BESIDE_WORDS 32
+
 struct options {
   char **command; /* NULL-terminated tail of argv */
   const char *reporter;
-  int report_fd; /* -1: none */
+  int report_fd;                  /* -1: none */
+  char *beside[BESIDE_WORDS + 1]; /* the words of what runs beside; NULL-terminated */
 };
 
 /* Reads argv and applies --setenv and --preload to this process's environment

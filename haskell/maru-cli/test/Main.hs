@@ -26,6 +26,7 @@ import Maru.Cli.Top
 import Maru.Cli.Tune (parseDuration)
 import Maru.Native.BoardView
 import Options.Applicative
+import SteerTest (steering)
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)
 import Test.Tasty (TestTree, defaultMain, testGroup)
@@ -36,7 +37,7 @@ main =
   defaultMain $
     testGroup
       "maru-cli"
-      [plans, profiles, supervisors, boards, checks, benches, commandLines, outputs, builtCommand]
+      [plans, profiles, supervisors, boards, steering, checks, benches, commandLines, outputs, builtCommand]
 
 -- ---- run ----------------------------------------------------------------
 
@@ -112,7 +113,7 @@ plans =
           @?= [([], ["c", "@x"]), (["p"], ["c"]), (["p", "q"], ["c"]), (["p"], ["--", "c"]), ([], ["@"]), ([], ["--", "c"])]
     ]
   where
-    part environment preload = Right (Part environment preload [] [])
+    part environment preload = Right (Part environment preload [] [] [])
     known = [("spin", Nothing), ("gang", Just ("coop", "no slots"))]
 
 supervisors :: TestTree
@@ -124,8 +125,11 @@ supervisors =
         supervisorPath (Just "") "/usr/bin/maru" @?= "/usr/libexec/maru/maru-supervise"
         supervisorPath (Just "/x") "/usr/bin/maru" @?= "/x/maru-supervise",
       testCase "its words are understood" $
-        fmap (\(_, _, m) -> m) (lastWords (Chars.pack (unlines ["{}", figures])))
+        fmap (\(_, _, _, m) -> m) (lastWords (Chars.pack (unlines ["{}", figures])))
           @?= Right (Measured 3 True 1.5 1 0.25 2048),
+      testCase "with what was said beside the run" $
+        fmap (\(_, said, _, _) -> length said) (lastWords (Chars.pack (unlines ["{}", "{\"room\":\"r\",\"line\":\"l\"}", figures])))
+          @?= Right 1,
       testCase "broken words are an error" $
         mapM_
           (either (const (pure ())) (const (assertFailure "accepted")) . lastWords . Chars.pack)
@@ -186,23 +190,28 @@ boards =
       testCase "a command cannot write on the screen" $
         commandLine (RunSection Running 1 0 0 ["a\ESC[2J", "b\n"]) @?= "a?[2J b?",
       testCase "a run with its log" $
-        drawBoard False [] Nothing withRun @?= ["42  Running  sleep 3", "  ! map: worker 3 killed by signal 9"],
-      testCase "a program without maru run" $
-        take 1 (drawBoard False [] Nothing (board [])) @?= ["9  a program that uses maru itself"],
+        drawn [] withRun >>= (@?= ["42  Running  sleep 3", "  ! map: worker 3 killed by signal 9"]),
+      testCase "a program without maru run" $ do
+        drawn [] (board []) >>= (@?= ["9  a program that uses maru itself"]) . take 1
+        drawn [] (board []) {boardPath = ""} >>= (@?= ["9  not started by maru"]) . take 1,
       testCase "pages are drawn and see what was before" $ do
-        drawBoard False pages Nothing withRun !! 1 @?= "  1 sections"
-        drawBoard False pages (Just (1, withRun)) withRun !! 1 @?= "  1 sections, seen before",
+        (after, shown) <- lookAll 1 [withRun] pages
+        map (take 1 . drop 1 . drawBoard False) shown @?= [["  1 sections"]]
+        drawn after withRun >>= (@?= ["  1 sections, seen before"]) . take 1 . drop 1,
       testCase "keys reach the page that knows them" $ do
-        length (drawBoard False (map (pressKey 'x') pages) Nothing withRun) @?= 5
-        length (drawBoard False (map (pressKey 'y') pages) Nothing withRun) @?= 3,
-      testCase "colour only where wanted" $
-        take 1 (drawBoard True [] Nothing withRun) @?= ["\ESC[1m42  Running  sleep 3\ESC[0m"],
-      testCase "JSON has the pages' data" $
-        assertBool "no example" ("\"rooms\":{\"example\":1}" `isInfixOf` Chars.unpack (Lazy.toStrict (encode (sampleJson 1 pages [withRun]))))
+        drawn (map (pressKey 'x') pages) withRun >>= (@?= 5) . length
+        drawn (map (pressKey 'y') pages) withRun >>= (@?= 3) . length,
+      testCase "colour only where wanted" $ do
+        (_, shown) <- lookAll 1 [withRun] []
+        map (take 1 . drawBoard True) shown @?= [["\ESC[1m42  Running  sleep 3\ESC[0m"]],
+      testCase "JSON has the pages' data" $ do
+        (_, shown) <- lookAll 1 [withRun] pages
+        assertBool "no example" ("\"rooms\":{\"example\":1}" `isInfixOf` Chars.unpack (Lazy.toStrict (encode (sampleJson 1 shown))))
     ]
   where
     withRun = board [Section "run" 1 (runBytes 1 0 ["sleep", "3"])]
     pages = foldMap (maybe [] pure . openPage) [exampleRoom]
+    drawn at one = concatMap (drawBoard False) . snd <$> lookAll 2 [one] at
 
 -- ---- doctor, bench ------------------------------------------------------
 

@@ -20,7 +20,7 @@ fail() {
 mkdir -p "$MARU_LIBEXEC"
 native=$package/native
 cc -std=gnu11 -I"$native/include" -I"$native/base" -o "$MARU_LIBEXEC/maru-supervise" \
-  "$native"/run/*.c "$native/board/board.c" "$native/base/shared.c" "$native/base/task.c" || exit 1
+  "$native"/run/*.c "$native/board/board.c" "$native/base/shared.c" "$native/base/task.c" "$native/base/process.c" "$native/base/topology.c" || exit 1
 
 # status EXPECTED MESSAGE-PART COMMAND...: the exit status; a failure is one line
 # that begins with "maru: " and holds the part ("" if no line is expected).
@@ -53,6 +53,14 @@ status 64 "Missing: COMMAND" maru
 status 64 "frobnicate" maru frobnicate
 status 64 "--frobnicate" maru doctor --frobnicate
 status 64 "report-run" maru report-run
+
+# ---- steer
+status 64 "unknown io policy 'fast'" maru run --io fast -- true
+status 125 "steering needs $MARU_LIBEXEC/maru-steer" maru run --io auto -- true
+status 0 "" maru run --best-effort --io auto -- true
+status 64 "steer-run is for the guard alone" maru steer-run
+status 69 "there is no process 4194305" maru attach 4194305
+status 64 "a process number is needed" maru attach x
 
 # ---- boost
 status 64 "no period" maru boost --period 1s
@@ -106,7 +114,7 @@ PYTHON
 
 # ---- top
 status 0 "" maru top --once
-status 69 "process 1 has no maru run" maru top --once 1
+status 69 "there is no process 4194305" maru top --once 4194305
 status 64 "process number" maru top nonsense
 maru run -- sleep 30 2>/dev/null &
 run=$!
@@ -190,7 +198,7 @@ PYTHON
 
 # ---- help, man pages, completions
 help() {
-  for words in "" run launch top doctor sim "sim map" "sim lock" "sim io" tune "tune gc" bench; do
+  for words in "" run attach launch top doctor sim "sim map" "sim lock" "sim io" tune "tune gc" bench; do
     echo "== maru $words"
     # shellcheck disable=SC2086
     timeout 20 maru $words --help

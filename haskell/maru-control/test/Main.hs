@@ -15,13 +15,14 @@ import Maru.Control.Ratio hiding (Verdict (Undecided))
 import qualified Maru.Control.Ratio as Ratio
 import Maru.Control.Sim.Map
 import Maru.Control.Statistics
+import PlaceTest (placing)
 import SteerTest (steering)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, steering, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, steering, placing, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property

@@ -54,6 +54,11 @@ def name_of(pid):
         return name.read().strip()
 
 
+def children_of(pid):
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as children:
+        return [int(p) for p in children.read().split()]
+
+
 def child_of(pid):
     try:
         with open("/proc/%d/task/%d/children" % (pid, pid)) as children:
@@ -425,6 +430,38 @@ class Report(unittest.TestCase):
                          options=("--report-fd", str(fd), "--reporter", "/no/reporter"))
             self.assertEqual(result.returncode, 5)
             self.assertIn("/no/reporter", result.stderr)
+
+
+class Beside(unittest.TestCase):
+    WORDS = ("/bin/sh", "-c", 'echo begun >&2; cat; echo "{}"; echo ended >&2')
+
+    def options(self, *more):
+        return [o for word in self.WORDS for o in ("--beside", word)] + list(more)
+
+    def test_ends_with_the_command_and_reports_before_it(self):
+        with tempfile.TemporaryFile("w+") as file:
+            fd = file.fileno()
+            result = run("sh", "-c", "sleep 2 >/dev/null 2>&1 & exit 5", pass_fds=(fd,),
+                         options=self.options("--report-fd", str(fd)))
+            self.assertEqual((result.returncode, result.stderr.split()), (5, ["begun", "ended"]))
+            file.seek(0)
+            lines = file.read().splitlines()
+            self.assertEqual(lines[0], "{}")
+            self.assertEqual(json.loads(lines[1])["orphans_reaped"], 0)
+
+    def test_ends_when_the_supervisor_is_killed(self):
+        with subprocess.Popen([SUPERVISOR, *self.options(), "--", "sleep", "30"],
+                              stderr=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stderr.readline(), "begun\n")
+            command = eventually(lambda: [p for p in children_of(process.pid) if name_of(p) == "sleep"], "the command")
+            process.kill()
+            self.assertEqual(process.stderr.readline(), "ended\n")
+            os.kill(command[0], signal.SIGKILL)
+
+    def test_that_cannot_start_is_said(self):
+        result = run("true", options=("--beside", "/no/such"))
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("/no/such", result.stderr)
 
 
 if __name__ == "__main__":

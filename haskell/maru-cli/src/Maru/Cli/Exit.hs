@@ -9,6 +9,7 @@ module Maru.Cli.Exit
     problem,
     warn,
     reason,
+    orNothing,
     reporting,
   )
 where
@@ -59,6 +60,13 @@ warn line = hPutStrLn stderr ("maru: " ++ line)
 -- | The system's own words, without the place.
 reason :: IOException -> String
 reason e = if null (ioe_description e) then show (ioe_type e) else ioe_description e
+
+-- | For what may be gone, or may not be read.
+orNothing :: IO a -> IO (Maybe a)
+orNothing action = either gone Just <$> try action
+  where
+    gone :: IOException -> Maybe a
+    gone _ = Nothing
 
 -- | Runs a whole command: problems become their line and status, other
 -- exceptions status 70 (they are maru's own fault). Output into a pipe that

@@ -13,6 +13,7 @@ where
 
 import Data.Version (showVersion)
 import GHC.IO.Encoding (mkTextEncoding, setFileSystemEncoding, setLocaleEncoding)
+import Maru.Cli.Attach (attachCommand)
 import Maru.Cli.Bench (benchCommand)
 import Maru.Cli.Boost (boostCommand)
 import Maru.Cli.Doctor (doctorCommand)
@@ -22,6 +23,7 @@ import Maru.Cli.Room (Room)
 import Maru.Cli.Run (reportRun, runCommand)
 import Maru.Cli.Sim (simCommand)
 import Maru.Cli.Similar (similarCommand)
+import Maru.Cli.Steer.Control (steerRun)
 import Maru.Cli.Top (topCommand)
 import Maru.Cli.Tune (tuneSubcommand)
 import Options.Applicative hiding (internal)
@@ -41,6 +43,7 @@ maru rooms = do
   reporting (getArgs >>= dispatch >>= exitWith)
   where
     dispatch ("report-run" : arguments) = reportRun arguments
+    dispatch ("steer-run" : arguments) = steerRun arguments
     dispatch arguments = case execParserPure preferences (commandLineOf rooms) arguments of
       Success run -> run
       CompletionInvoked result -> execCompletion result "maru" >>= putStr >> pure ExitSuccess
@@ -70,6 +73,7 @@ commandLineOf rooms =
             <> similarCommand
             <> runCommand rooms
             <> launchCommand
+            <> attachCommand
             <> boostCommand
             <> topCommand rooms
             <> doctorCommand rooms

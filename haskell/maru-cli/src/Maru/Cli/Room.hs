@@ -73,15 +73,18 @@ data Part = Part
     -- | What is done and why, a line each, for @--explain@.
     partExplain :: ![String],
     -- | What runs other than asked, and why, a line each: always said, and in the report.
-    partReplaced :: ![String]
+    partReplaced :: ![String],
+    -- | A program to run beside the command, and its arguments; empty: none. Of
+    -- several rooms the first has it.
+    partBeside :: ![String]
   }
   deriving (Eq, Show)
 
 instance Semigroup Part where
-  Part e p x r <> Part e' p' x' r' = Part (e <> e') (p <> p') (x <> x') (r <> r')
+  Part e p x r b <> Part e' p' x' r' b' = Part (e <> e') (p <> p') (x <> x') (r <> r') (if null b then b' else b)
 
 instance Monoid Part where
-  mempty = Part [] [] [] []
+  mempty = Part [] [] [] [] []
 
 -- | Why a flag cannot be followed.
 data Refusal
@@ -93,17 +96,19 @@ data Refusal
   deriving (Eq, Show)
 
 -- | A part of the screen, with a state that its keys change.
-data TopPage = forall state.
+data TopPage = forall state seen.
   TopPage
   { -- | Key and what it does. @q@ is the shell's.
     pageKeys :: ![(Char, String)],
     pageStart :: !state,
     pageKey :: !(Char -> state -> state),
-    -- | What to show of a board, given how it looked so many seconds ago, if
-    -- it did. Nothing to show: an empty list.
-    pageDraw :: !(state -> Maybe (Double, Board) -> Board -> [Block]),
+    -- | Takes from a board, or from the processes of its run, what is shown; reads only.
+    pageSee :: !(Board -> IO seen),
+    -- | What to show of that, given what was seen so many seconds ago, if
+    -- anything was. Nothing to show: an empty list.
+    pageDraw :: !(state -> Maybe (Double, seen) -> seen -> [Block]),
     -- | The same as data.
-    pageJson :: !(Board -> Maybe Value)
+    pageJson :: !(Maybe (Double, seen) -> seen -> Maybe Value)
   }
 
 data Block = Line !String | Tabular !Table

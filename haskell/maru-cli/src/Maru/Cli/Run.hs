@@ -73,6 +73,7 @@ data Plan = Plan
     planReplaced :: ![(String, String)],
     planShowExplain :: !Bool,
     planReport :: !(Maybe FilePath),
+    planBeside :: ![String],
     planCommand :: ![String]
   }
   deriving (Eq, Show)
@@ -92,6 +93,7 @@ planRun request = do
         planReplaced = [(name, line) | (name, part) <- parts, line <- partReplaced part],
         planShowExplain = requestExplain request,
         planReport = requestReport request,
+        planBeside = partBeside whole,
         planCommand = requestCommand request
       }
   where
@@ -108,6 +110,7 @@ supervisorArguments plan descriptor reporter =
   concat [["--setenv", name ++ "=" ++ value'] | (name, value') <- planEnvironment plan]
     -- The supervisor puts each before the ones before it.
     ++ concat [["--preload", path] | path <- reverse (planPreload plan)]
+    ++ concat [["--beside", word] | word <- planBeside plan]
     ++ ["--report-fd", show descriptor, "--reporter", reporter, "--"]
     ++ planCommand plan
 
@@ -215,6 +218,7 @@ planJson plan =
       "preload" .= planPreload plan,
       "explain" .= roomLines (planExplain plan),
       "replaced" .= roomLines (planReplaced plan),
+      "beside" .= planBeside plan,
       "report" .= planReport plan,
       "command" .= planCommand plan
     ]
@@ -251,12 +255,23 @@ verdictLine m rooms =
       if null rooms then "no room was active" else "rooms: " ++ unwords rooms
     ]
 
--- | The plan and the figures, from the memory file.
-lastWords :: Chars.ByteString -> Either String (Map String Value, Value, Measured)
+-- | The plan, what was said beside the run, and the figures, from the memory file.
+lastWords :: Chars.ByteString -> Either String (Map String Value, [Beside], Value, Measured)
 lastWords content = case Chars.lines content of
-  [plan, figures] ->
-    (,,) <$> eitherDecodeStrict plan <*> eitherDecodeStrict figures <*> eitherDecodeStrict figures
-  other -> Left (show (length other) ++ " lines instead of 2")
+  plan : more@(_ : _)
+    | (beside, figures) <- (init' more, last' plan more) ->
+      (,,,) <$> eitherDecodeStrict plan <*> traverse eitherDecodeStrict beside <*> eitherDecodeStrict figures <*> eitherDecodeStrict figures
+  other -> Left (show (length other) ++ " lines instead of 2 or more")
+  where
+    init' list = take (length list - 1) list
+    last' = foldl (\_ line -> line)
+
+-- | What a room's program beside the run says: a line for people, and all of it.
+data Beside = Beside !String !String !Value
+  deriving (Eq, Show)
+
+instance FromJSON Beside where
+  parseJSON value' = withObject "beside" (\o -> Beside <$> o .: "room" <*> o .: "line" <*> pure value') value'
 
 -- | @maru report-run DESCRIPTOR STATUS [BOARD]@: what the supervisor becomes.
 -- The status is the command's whatever happens here.
@@ -276,22 +291,24 @@ report :: Fd -> [FilePath] -> IO ()
 report fd boards = do
   _ <- fdSeek fd AbsoluteSeek 0
   content <- fdToHandle fd >>= ByteString.hGetContents
-  (plan, figures, measured) <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
+  (plan, beside, figures, measured) <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
   (broken, seen) <- partitionEithers <$> mapM readBoard boards
   mapM_ (warn . ("cannot read the run's board: " ++)) broken
   let rooms = [sectionName s | b <- seen, s <- boardSections b, sectionName s /= "run"]
       said = concatMap boardLines seen
+  mapM_ (\(Beside room' line _) -> warn (room' ++ ": " ++ line)) beside
   when (measuredStarted measured) (warn (verdictLine measured rooms))
   case Map.lookup "report" plan of
-    Just (String file) -> writeJson (Text.unpack file) (reportJson plan figures rooms said)
+    Just (String file) -> writeJson (Text.unpack file) (reportJson plan figures rooms said beside)
     _ -> pure ()
 
-reportJson :: Map String Value -> Value -> [String] -> [String] -> Value
-reportJson plan figures rooms said =
+reportJson :: Map String Value -> Value -> [String] -> [String] -> [Beside] -> Value
+reportJson plan figures rooms said beside =
   object
     [ "schema" .= ("maru-run/1" :: String),
       "plan" .= Map.delete "report" plan,
       "measured" .= figures,
       "rooms" .= rooms,
+      "beside" .= [value' | Beside _ _ value' <- beside],
       "log" .= said
     ]

@@ -1,3 +1,4 @@
+{-# LANGUAGE ExistentialQuantification #-}
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | @maru top@: the runs of this user that are alive, and what their rooms
@@ -7,22 +8,27 @@ module Maru.Cli.Top
 
     -- * For tests
     Page,
+    Shown,
     openPage,
     pressKey,
+    lookAll,
     drawBoard,
     sampleJson,
   )
 where
 
 import Control.Concurrent (threadDelay)
-import Control.Exception (IOException, bracket, try)
+import Control.Exception (bracket, try)
 import Control.Monad (filterM, forM, unless)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.Aeson.Key as Key
+import Data.Bifunctor (first)
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (rights)
 import Data.Function (on)
 import Data.List (intercalate, isPrefixOf, nubBy)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
 import Data.Maybe (catMaybes, isJust, mapMaybe)
 import Data.Time.Clock.POSIX (getPOSIXTime)
 import GHC.Clock (getMonotonicTime)
@@ -61,7 +67,7 @@ topCommand rooms =
   where
     flags =
       Flags
-        <$> optional (argument positive (metavar "PID" <> help "Only the run that this process owns or is"))
+        <$> optional (argument positive (metavar "PID" <> help "Only the run that this process owns or is, or any other program"))
         <*> switch (long "once" <> help "Show it once and end")
         <*> option positiveSeconds (long "interval" <> metavar "SECONDS" <> value 1 <> help "Between two looks (default 1)")
         <*> switch (long "json" <> help "Print one line of JSON for each look")
@@ -75,7 +81,8 @@ topCommand rooms =
 
 -- ---- finding ------------------------------------------------------------
 
--- | The boards of this user's processes, each once, those of @MARU_BOARD@ first.
+-- | The boards of this user's processes, each once, those of @MARU_BOARD@ first. For a
+-- process that is asked for and has none: an empty one.
 findBoards :: Maybe Int -> IO [Board]
 findBoards pid = do
   own <- lookupEnv "MARU_BOARD"
@@ -83,8 +90,12 @@ findBoards pid = do
   -- open; they are not ours to show.
   held <- heldBoards
   boards <- rights <$> mapM readBoard (maybe id (:) own held)
-  pure (filter wanted (nubBy ((==) `on` identity) boards))
+  case (filter wanted (nubBy ((==) `on` identity) boards), pid) of
+    ([], Just process) -> alive process
+    (found, _) -> pure found
   where
+    -- Any process can be observed, whoever started it.
+    alive process = maybe [] (const [Board "" process [] []]) <$> orNothing (getFileStatus ("/proc" </> show process))
     identity board = (boardOwner board, runPid <$> runSection board)
     wanted board = maybe True (`elem` (boardOwner board : map runPid (catMaybes [runSection board]))) pid
 
@@ -96,70 +107,93 @@ heldBoards = do
   pids <- filter (all (`elem` ['0' .. '9'])) <$> orNone (listDirectory "/proc")
   ours <- filterM (ownedBy user) pids
   paths <- concat <$> mapM descriptors ours
-  identified <- forM paths $ \path -> fmap (\s -> ((deviceID s, fileID s), path)) <$> try' (getFileStatus path)
+  identified <- forM paths $ \path -> fmap (\s -> ((deviceID s, fileID s), path)) <$> orNothing (getFileStatus path)
   pure (map snd (nubBy ((==) `on` fst) (catMaybes identified)))
   where
-    ownedBy user pid = maybe False ((== user) . fileOwner) <$> try' (getFileStatus ("/proc" </> pid))
+    ownedBy user pid = maybe False ((== user) . fileOwner) <$> orNothing (getFileStatus ("/proc" </> pid))
     descriptors pid = do
       let folder = "/proc" </> pid </> "fd"
       numbers <- orNone (listDirectory folder)
       filterM isBoard (map (folder </>) numbers)
-    isBoard path = maybe False ("/memfd:maru-board" `isPrefixOf`) <$> try' (readSymbolicLink path)
-    orNone list = concat <$> try' list
-
-try' :: IO a -> IO (Maybe a)
-try' reading = either ignore Just <$> try reading
-  where
-    ignore :: IOException -> Maybe a
-    ignore _ = Nothing
+    isBoard path = maybe False ("/memfd:maru-board" `isPrefixOf`) <$> orNothing (readSymbolicLink path)
+    orNone list = concat <$> orNothing list
 
 -- ---- pages --------------------------------------------------------------
 
--- | A room's page with its present state.
-data Page = Page !String !TopPage
+-- | A room's page with its present state and what it saw of each board last, and
+-- when.
+data Page = forall state seen. Page !String !(Acts state seen) !state !(Map BoardKey (Double, seen))
+
+data Acts state seen = Acts
+  { actKeys :: ![(Char, String)],
+    actKey :: !(Char -> state -> state),
+    actSee :: !(Board -> IO seen),
+    actDraw :: !(state -> Maybe (Double, seen) -> seen -> [Block]),
+    actJson :: !(Maybe (Double, seen) -> seen -> Maybe Value)
+  }
+
+type BoardKey = (FilePath, Int)
+
+keyOf :: Board -> BoardKey
+keyOf board = (boardPath board, boardOwner board)
+
+-- | What a room has to show of a board.
+data Shown = Shown
+  { shownRoom :: !String,
+    shownBlocks :: ![Block],
+    shownValue :: !(Maybe Value)
+  }
 
 openPage :: Room -> Maybe Page
-openPage r = Page (roomName r) <$> roomTop r
+openPage r = fmap open (roomTop r)
+  where
+    open (TopPage keys state onKey see draw json) = Page (roomName r) (Acts keys onKey see draw json) state Map.empty
 
 -- | Keys go to every page that knows them.
 pressKey :: Char -> Page -> Page
-pressKey key (Page name (TopPage keys state onKey draw json))
-  | key `elem` map fst keys = Page name (TopPage keys (onKey key state) onKey draw json)
-  | otherwise = Page name (TopPage keys state onKey draw json)
+pressKey key (Page name acts state seen)
+  | key `elem` map fst (actKeys acts) = Page name acts (actKey acts key state) seen
+  | otherwise = Page name acts state seen
 
-drawPage :: Maybe (Double, Board) -> Board -> Page -> [String]
-drawPage before board (Page _ (TopPage _ state _ draw _)) = concatMap block (draw state before board)
+keysOf :: Page -> [(Char, String)]
+keysOf (Page _ acts _ _) = actKeys acts
+
+-- | Looks at all boards at a time in seconds; what each page shows of each board.
+lookAll :: Double -> [Board] -> [Page] -> IO ([Page], [(Board, [Shown])])
+lookAll now boards pages = do
+  (after, shown') <- unzip <$> mapM look pages
+  pure (after, zip boards (foldr (zipWith (:)) (map (const []) boards) shown'))
+  where
+    look (Page name acts state before) = do
+      seen <- mapM (actSee acts) boards
+      let shown board s = Shown name (actDraw acts state earlier s) (actJson acts earlier s)
+            where
+              earlier = first (now -) <$> Map.lookup (keyOf board) before
+      pure (Page name acts state (Map.fromList (zip (map keyOf boards) [(now, s) | s <- seen])), zipWith shown boards seen)
+
+-- | One run: its command, its rooms, the last lines of its log.
+drawBoard :: Bool -> (Board, [Shown]) -> [String]
+drawBoard colour (board, shown) =
+  paint colour Bold headline : concatMap block (concatMap shownBlocks shown) ++ map ("  ! " ++) (lastOf 5 (boardLines board))
   where
     block (Line text) = ["  " ++ text]
     block (Tabular table) = map ("  " ++) (renderTable table)
-
-keysOf :: Page -> [(Char, String)]
-keysOf (Page _ (TopPage keys _ _ _ _)) = keys
-
-pageValue :: Board -> Page -> Maybe (String, Value)
-pageValue board (Page name (TopPage _ _ _ _ json)) = (,) name <$> json board
-
--- | One run: its command, its rooms, the last lines of its log.
-drawBoard :: Bool -> [Page] -> Maybe (Double, Board) -> Board -> [String]
-drawBoard colour pages before board =
-  paint colour Bold headline : concatMap (drawPage before board) pages ++ map ("  ! " ++) (lastOf 5 (boardLines board))
-  where
     headline = case runSection board of
       Just run -> show (runPid run) ++ "  " ++ show (runState run) ++ "  " ++ commandLine run
-      Nothing -> show (boardOwner board) ++ "  a program that uses maru itself"
+      Nothing -> show (boardOwner board) ++ (if null (boardPath board) then "  not started by maru" else "  a program that uses maru itself")
     lastOf n list = drop (length list - n) list
 
-sampleJson :: Double -> [Page] -> [Board] -> Value
-sampleJson now pages boards =
+sampleJson :: Double -> [(Board, [Shown])] -> Value
+sampleJson now boards =
   object ["schema" .= ("maru-top/1" :: String), "time" .= now, "runs" .= map one boards]
   where
-    one board =
+    one (board, shown) =
       object
         [ "board" .= boardPath board,
           "owner" .= boardOwner board,
           "run" .= fmap runJson (runSection board),
           "sections" .= [object ["name" .= sectionName s, "version" .= sectionVersion s] | s <- boardSections board],
-          "rooms" .= object [Key.fromString name .= v | (name, v) <- mapMaybe (pageValue board) pages],
+          "rooms" .= object [Key.fromString (shownRoom s) .= v | s <- shown, Just v <- [shownValue s]],
           "log" .= boardLines board
         ]
 
@@ -170,12 +204,12 @@ top rooms flags = do
   let pages = mapMaybe openPage rooms
   terminal <- (&&) <$> hIsTerminalDevice stdin <*> hIsTerminalDevice stdout
   colour <- wantsColour stdout
-  first <- findBoards (flagPid flags)
+  found <- findBoards (flagPid flags)
   case flagPid flags of
-    Just pid | null first -> problem unavailable ("process " ++ show pid ++ " has no maru run that you may see; 'maru top' lists all")
+    Just pid | null found -> problem unavailable ("there is no process " ++ show pid ++ " that you may see; 'maru top' lists your runs")
     _ -> pure ()
   let view = View flags colour (terminal && not (flagOnce flags) && not (flagJson flags))
-  if viewInteractive view then interactively (watch view pages [] first) else watch view pages [] first
+  if viewInteractive view then interactively (watch view pages found) else watch view pages found
   pure ExitSuccess
 
 data View = View
@@ -185,14 +219,15 @@ data View = View
     viewInteractive :: !Bool
   }
 
-watch :: View -> [Page] -> [(Double, Board)] -> [Board] -> IO ()
-watch view pages before boards = do
+watch :: View -> [Page] -> [Board] -> IO ()
+watch view before boards = do
   now <- getMonotonicTime
   stamp <- realToFrac <$> getPOSIXTime
-  mapM_ (appendLine (jsonLine (sampleJson stamp pages boards))) (flagRecord flags)
+  (pages, shown) <- lookAll now boards before
+  mapM_ (appendLine (jsonLine (sampleJson stamp shown))) (flagRecord flags)
   if flagJson flags
-    then Lazy.putStr (jsonLine (sampleJson stamp pages boards))
-    else display view pages (concatMap (section now) boards)
+    then Lazy.putStr (jsonLine (sampleJson stamp shown))
+    else display view pages (concatMap ((++ [""]) . drawBoard (viewColour view)) shown)
   hFlush stdout
   unless (flagOnce flags) $ do
     keys <- waitForKeys view
@@ -200,14 +235,9 @@ watch view pages before boards = do
       next <- findBoards (flagPid flags)
       -- The run that was asked for has ended.
       unless (null next && isJust (flagPid flags)) $
-        watch view (map (\p -> foldl (flip pressKey) p keys) pages) [(now, b) | b <- boards] next
+        watch view (map (\p -> foldl (flip pressKey) p keys) pages) next
   where
     flags = viewFlags view
-    section now board = drawBoard (viewColour view) pages (earlier now board) board ++ [""]
-    earlier now board =
-      case [(now - at, b) | (at, b) <- before, boardPath b == boardPath board, boardOwner b == boardOwner board] of
-        found : _ -> Just found
-        [] -> Nothing
     appendLine line file = do
       written <- try (Lazy.appendFile file line)
       case written of

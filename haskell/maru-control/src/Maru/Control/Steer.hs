@@ -19,6 +19,7 @@
 --   sizes are corrected once after two periods; 'configTrial' periods later
 --   it stays or is undone; after one that was undone nothing grows for a time that
 --   doubles with each failure.
+-- * A size that a correction has found too large is not tried again for a while.
 -- * Between the end of a trial and the next, but when CPUs go away, there
 --   are 'configDwell' periods.
 --
@@ -258,7 +259,10 @@ data State = State
     stateShrinkFrom :: !Int,
     stateWait :: !Int,
     -- | Scores of the last periods since the last change, newest first.
-    stateScores :: ![Double]
+    stateScores :: ![Double],
+    -- | Sizes that a correction has found too large, the highest rate of that trial, and
+    -- until which period this is remembered.
+    stateTooLarge :: !(Map Item (Int, Double, Int))
   }
   deriving (Eq, Show)
 
@@ -293,7 +297,8 @@ start =
       stateGrowFrom = 0,
       stateShrinkFrom = 0,
       stateWait = 0,
-      stateScores = []
+      stateScores = [],
+      stateTooLarge = Map.empty
     }
 
 stateSets :: State -> Sets
@@ -328,7 +333,7 @@ step :: Config -> Topology -> State -> Sample -> (State, [Action])
 step config topology before sample
   | fitting config topology (sampleAllowed sample) (stateSets_ before) /= stateSets_ before =
     -- What was found out held for another machine.
-    change (later {stateTrial = Nothing, stateScores = [], stateGrowFrom = 0, stateWait = 0}) Map.empty Nothing Lost 0
+    change (later {stateTrial = Nothing, stateScores = [], stateGrowFrom = 0, stateWait = 0, stateTooLarge = Map.empty}) Map.empty Nothing Lost 0
   | otherwise = case stateTrial seen of
     Just trial
       | trialCorrects trial == Just (stateNow seen) -> correct config topology sample seen trial
@@ -337,7 +342,9 @@ step config topology before sample
     Nothing -> consider config topology sample seen
   where
     later = before {stateNow = stateNow before + 1}
-    seen = wish config topology sample later {stateScores = take (configTrial config) (score topology sample (stateSets_ before) : stateScores later)}
+    -- What is normal after a correction is known when its trial ends.
+    usual (size, rate, until') = (size, if null (stateTrial before) then rate else max rate (sampleRate sample), until')
+    seen = wish config topology sample later {stateTooLarge = Map.map usual (stateTooLarge later), stateScores = take (configTrial config) (score topology sample (stateSets_ before) : stateScores later)}
 
 -- | Sets that the CPUs allowed now still hold, within the budget.
 fitting :: Config -> Topology -> IntSet -> Sets -> Sets
@@ -379,12 +386,19 @@ meanUse sample set = sum [IntMap.findWithDefault 0 cpu (sampleUse sample) | cpu 
 wish :: Config -> Topology -> Sample -> State -> State
 wish config topology sample state = state {stateWishes = Map.fromList [(item, counted item) | item <- allItems]}
   where
-    counted item = case compare (wanted config topology sample (stateSets_ state) item) (sizeOf (stateSets_ state) item) of
-      GT -> max 0 known + 1
+    counted item = case compare size (sizeOf (stateSets_ state) item) of
+      GT | not (tooLarge item size) -> max 0 known + 1
       LT -> min 0 known - 1
-      EQ -> 0
+      _ -> 0
       where
+        size = wanted config topology sample (stateSets_ state) item
         known = Map.findWithDefault 0 item (stateWishes state)
+
+    -- A set of few cores may be too busy with one less and too idle with one more: only more load, or
+    -- time, is a reason to try that again.
+    tooLarge item size = case Map.lookup item (stateTooLarge state) of
+      Just (known, rate, until') -> size >= known && sampleRate sample <= 1.1 * rate && stateNow state < until'
+      Nothing -> False
 
 sizeOf :: Sets -> Item -> Int
 sizeOf sets item = maybe 0 IntSet.size (Map.lookup item sets)
@@ -476,10 +490,11 @@ begin state sets policy = change state {stateScores = []} sets (Just policy)
 correct :: Config -> Topology -> Sample -> State -> Trial -> (State, [Action])
 correct config topology sample state trial
   | sets == stateSets_ state = (state {stateScores = []}, [])
-  | otherwise = begin state {stateTrial = Just trial {trialNow = (policy, sets)}} sets policy Corrected (bar config trial)
+  | otherwise = begin state {stateTrial = Just trial {trialNow = (policy, sets)}, stateTooLarge = Map.union cut (stateTooLarge state)} sets policy Corrected (bar config trial)
   where
     (policy, _) = trialNow trial
     sets = arranged config topology sample state policy
+    cut = Map.fromList [(item, (size, sampleRate sample, stateNow state + configBackoff config)) | (item, set) <- Map.toList (stateSets_ state), let size = IntSet.size set, sizeOf sets item < size]
 
 -- | A trial has run its time: the next policy, or a verdict.
 judge :: Config -> Topology -> Sample -> State -> Trial -> (State, [Action])

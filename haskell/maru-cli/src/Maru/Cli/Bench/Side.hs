@@ -5,6 +5,7 @@
 -- instant.
 module Maru.Cli.Bench.Side
   ( Side (..),
+    helperAt,
     helperPath,
     runSide,
     runTool,
@@ -18,7 +19,6 @@ module Maru.Cli.Bench.Side
 where
 
 import Control.Exception (IOException, bracketOnError, try)
-import Control.Monad (unless)
 import Data.Aeson (FromJSON, Result (..), Value (..), eitherDecode, fromJSON, object, (.=))
 import Data.Aeson.Key (fromText)
 import qualified Data.Aeson.KeyMap as KeyMap
@@ -45,17 +45,21 @@ data Side = Side
 -- | As the process said it.
 type Sample = Value
 
--- | A program that is installed beside the command. Ends with status 69 if it
--- is not there.
-helperPath :: String -> IO FilePath
-helperPath name = do
+-- | A program that is installed beside the command; 'Left': where it is not.
+helperAt :: String -> IO (Either FilePath FilePath)
+helperAt name = do
   libexec <- lookupEnv "MARU_LIBEXEC"
   executable <- getExecutablePath
   let beside = takeDirectory (takeDirectory executable) </> "libexec" </> "maru"
       path = maybe beside (\f -> if null f then beside else f) libexec </> name
   there <- doesFileExist path
-  unless there $ problem unavailable ("this needs " ++ path ++ "; install maru wholly or set MARU_LIBEXEC")
-  pure path
+  pure (if there then Right path else Left path)
+
+-- | The same; ends with status 69 if it is not there.
+helperPath :: String -> IO FilePath
+helperPath name = helperAt name >>= either missing pure
+  where
+    missing path = problem unavailable ("this needs " ++ path ++ "; install maru wholly or set MARU_LIBEXEC")
 
 -- | Each process says @ready@; then all are told to begin. Of more than one, the
 -- sample is their list.

@@ -32,7 +32,7 @@ exampleRoom =
 decide :: [String] -> Maybe String -> Either Refusal Part
 decide _ Nothing = Right mempty
 decide available (Just kind)
-  | kind `elem` available = Right (Part [("EXAMPLE", kind)] ["/lib/libexample.so"] ["the example is " ++ kind] [])
+  | kind `elem` available = Right (Part [("EXAMPLE", kind)] ["/lib/libexample.so"] ["the example is " ++ kind] [] [])
   | kind == "fancy" = Left (Unavailable "this machine has no fancy example")
   | otherwise = Left (Misused ("unknown example '" ++ kind ++ "'; known: plain, fancy"))
 
@@ -43,10 +43,11 @@ page =
     { pageKeys = [('x', "names")],
       pageStart = False,
       pageKey = const not,
-      pageDraw = \names before board ->
-        Line (show (length (boardSections board)) ++ " sections" ++ maybe "" (const ", seen before") before) :
-          [Tabular (Table [(L, "name")] [[sectionName s] | s <- boardSections board]) | names],
-      pageJson = Just . toJSON . length . boardSections
+      pageSee = pure . map sectionName . boardSections,
+      pageDraw = \shown before names ->
+        Line (show (length names) ++ " sections" ++ maybe "" (const ", seen before") before) :
+          [Tabular (Table [(L, "name")] (map pure names)) | shown],
+      pageJson = \_ names -> Just (toJSON (length names))
     }
 
 simulator :: Simulator

@@ -14,6 +14,7 @@ import Maru.Cli.Output
 import Maru.Cli.Room (Simulator (..))
 import Maru.Cli.Sim.Checks
 import Maru.Cli.Sim.Readers
+import Maru.Control.CpuList (showCpuList)
 import Maru.Control.Plot
 import Maru.Control.Sim.Check
 import Maru.Control.Sim.Io
@@ -114,14 +115,8 @@ comparison o =
 setsText :: Sets -> String
 setsText sets = if Map.null sets then "-" else intercalate ", " [itemName item ++ " " ++ cpusText set | (item, set) <- Map.toList sets]
 
--- | As the kernel writes lists of CPUs.
 cpusText :: IntSet.IntSet -> String
-cpusText set = if IntSet.null set then "none" else intercalate "," (map range (runs (IntSet.toAscList set)))
-  where
-    range (a, b) = if a == b then show a else show a ++ "-" ++ show b
-    runs = foldr grow []
-    grow cpu ((a, b) : more) | cpu + 1 == a = (cpu, b) : more
-    grow cpu more = (cpu, cpu) : more
+cpusText set = if IntSet.null set then "none" else showCpuList set
 
 setsJson :: Sets -> Value
 setsJson sets = object ["items" .= [object ["item" .= itemName item, "cpus" .= IntSet.toAscList set] | (item, set) <- Map.toList sets]]

@@ -35,11 +35,10 @@ mapPage =
     { pageKeys = [],
       pageStart = (),
       pageKey = const id,
-      pageDraw = \() before board -> maybe [] (draw (before >>= rate)) (totalsOf board),
-      pageJson = fmap json . totalsOf
+      pageSee = pure . totalsOf,
+      pageDraw = \() before -> maybe [] (draw (before >>= sequenceA)),
+      pageJson = const (fmap json)
     }
-  where
-    rate (elapsed, board) = (,) elapsed <$> totalsOf board
 
 totalsOf :: Board -> Maybe MapTotals
 totalsOf board =

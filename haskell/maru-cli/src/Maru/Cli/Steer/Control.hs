@@ -1,0 +1,354 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The controller beside a program, @maru steer-run@: looks twice a second, asks
+-- "Maru.Control.Steer" and "Maru.Control.Place" what to do, and tells it to the guard
+-- that started it, @maru-steer@ (its head has the protocol). The guard changes things
+-- and puts them back; if it is killed, this process starts the putting back.
+module Maru.Cli.Steer.Control
+  ( steerRun,
+    guardWords,
+    Choice (..),
+    choiceOf,
+    choiceNames,
+
+    -- * For tests
+    Story (..),
+    newStory,
+    verdict,
+  )
+where
+
+import Control.Concurrent (forkIO)
+import Control.Concurrent.Chan
+import Control.Monad (void)
+import Data.Aeson (Value, object, (.=))
+import qualified Data.ByteString.Lazy as Lazy
+import Data.Foldable (foldl')
+import qualified Data.IntMap.Strict as IntMap
+import Data.IntSet (IntSet)
+import qualified Data.IntSet as IntSet
+import Data.List (intercalate, nub, stripPrefix)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe)
+import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Exit
+import Maru.Cli.Output (jsonLine)
+import Maru.Cli.Steer.Page (observationJson)
+import Maru.Cli.Steer.Read
+import Maru.Control.CpuList
+import Maru.Control.Observe
+import Maru.Control.Place
+import Maru.Control.Steer
+import System.Exit (ExitCode (..))
+import System.IO
+import System.Posix.IO (fdToHandle)
+import System.Posix.Process (executeFile, getParentProcessID)
+import System.Posix.Types (ProcessID)
+import System.Timeout (timeout)
+import Text.Read (readMaybe)
+
+-- | What @--io@ takes: a policy, or only to look.
+data Choice = Off | By !Policy
+  deriving (Eq, Show)
+
+choiceName :: Choice -> String
+choiceName choice = case choice of
+  Off -> "off"
+  By policy -> policyName policy
+
+choiceNames :: [String]
+choiceNames = map policyName allPolicies ++ ["off"]
+
+choiceOf :: String -> Either String Choice
+choiceOf text = case [c | c <- Off : map By allPolicies, choiceName c == text] of
+  choice : _ -> Right choice
+  [] -> Left ("unknown io policy '" ++ text ++ "'; known: " ++ intercalate ", " choiceNames)
+
+-- | The command that steers the processes below one: the guard's program, this
+-- command's, the process, the policy, and the folder that stands for the machine.
+guardWords :: FilePath -> FilePath -> Int -> Choice -> Maybe FilePath -> [String]
+guardWords guard command tree choice root =
+  [guard, "guard", "--tree", show tree]
+    ++ maybe [] (\r -> ["--root", r]) root
+    ++ ["--", command, "steer-run", guard, show tree, choiceName choice]
+    ++ maybe [] pure root
+
+-- | Between two looks. Shorter ones hold too few of the kernel's ticks.
+period :: Double
+period = 0.5
+
+-- ---- the story ----------------------------------------------------------
+
+-- | What is told at the end.
+data Story = Story
+  { storyChoice :: !Choice,
+    -- | Why nothing can be done, if so.
+    storyOff :: !(Maybe String),
+    storyMended :: !Bool,
+    storyBusy :: !Bool,
+    -- | Seconds from the start, and what was done, newest first.
+    storyActions :: ![(Double, Action)],
+    storySets :: !Sets,
+    storyPolicy :: !(Maybe Policy),
+    -- | What could not be set, and why.
+    storyRefused :: !(Map Target String),
+    storyThreads :: !Int,
+    -- | Settings that are in force now.
+    storyInForce :: !Int,
+    storyFailed :: !Int
+  }
+
+newStory :: Choice -> Story
+newStory choice = Story choice Nothing False False [] Map.empty Nothing Map.empty 0 0 0
+
+-- | One line.
+verdict :: Story -> String
+verdict story = intercalate "; " (outcome : mended ++ refused ++ failed)
+  where
+    tried = nub [reasonName r | (_, Action {actionReason = r}) <- reverse (storyActions story), r /= Undone, r /= Corrected]
+    undone = length (nub [t | (t, Action {actionReason = Undone}) <- storyActions story])
+    outcome
+      | Just why <- storyOff story = "off: " ++ why
+      | storyChoice story == Off = "off, as asked"
+      | not (Map.null (storySets story)) && storyInForce story == 0 = "off: nothing of what was wanted could be set"
+      | not (Map.null (storySets story)) = "placed" ++ maybe "" ((", " ++) . policyName) (storyPolicy story) ++ ": " ++ intercalate ", " [itemName item ++ " on " ++ showCpuList set | (item, set) <- Map.toList (storySets story)] ++ counted
+      | not (null (storyActions story)) = "off: tried (" ++ intercalate ", " tried ++ ") and undone, it was not faster" ++ counted
+      | storyBusy story = "off: input and output need no cores of their own here"
+      | otherwise = "off: hardly any input and output was seen"
+    counted = " (" ++ show (storyThreads story) ++ " threads, undone " ++ show undone ++ " times)"
+    mended = ["put back what a run that was killed had left" | storyMended story]
+    refused = case Map.toList (storyRefused story) of
+      [] -> []
+      (target, why) : more -> ["could not set " ++ targetName target ++ " (" ++ why ++ ")" ++ (if null more then "" else " and " ++ show (length more) ++ " more")]
+    failed = [show (storyFailed story) ++ " settings could not be put back" | storyFailed story > 0]
+
+targetName :: Target -> String
+targetName target = case target of
+  OfThread tid _ -> "thread " ++ show tid
+  OfFile path -> '/' : path
+
+storyJson :: Story -> Maybe Value -> Value
+storyJson story seen =
+  object
+    [ "schema" .= ("maru-steer/1" :: String),
+      "room" .= ("steer" :: String),
+      "line" .= verdict story,
+      "policy" .= choiceName (storyChoice story),
+      "in_force" .= fmap policyName (storyPolicy story),
+      "sets" .= [object ["item" .= itemName item, "cpus" .= showCpuList set] | (item, set) <- Map.toList (storySets story)],
+      "changes" .= [object ["at_s" .= t, "item" .= itemName (actionItem a), "cpus" .= showCpuList (actionCpus a), "why" .= reasonName (actionReason a), "must_reach" .= actionMust a] | (t, a) <- reverse (storyActions story)],
+      "refused" .= [object ["what" .= targetName target, "why" .= why] | (target, why) <- Map.toList (storyRefused story)],
+      "threads" .= storyThreads story,
+      "last_seen" .= seen
+    ]
+
+-- ---- talking to the guard ----------------------------------------------
+
+data Link = Link
+  { linkOrders :: !Handle,
+    -- | Lines of the guard; 'Nothing': it is gone.
+    linkLines :: !(Chan (Maybe String))
+  }
+
+-- | What ends the controller.
+data End
+  = -- | All is put back, but for so many.
+    Told !Int
+  | -- | The guard is gone without a word.
+    Orphaned
+
+openLink :: IO Link
+openLink = do
+  orders' <- fdToHandle 3
+  hSetBuffering orders' (BlockBuffering Nothing)
+  heard <- newChan
+  void (forkIO (listen heard))
+  pure (Link orders' heard)
+  where
+    listen heard = do
+      line <- orNothing getLine
+      writeChan heard line
+      mapM_ (const (listen heard)) line
+
+-- | Does a batch; the answers, or the end if that came instead.
+exchange :: Link -> [Order] -> IO (Either End [Maybe String])
+exchange _ [] = pure (Right [])
+exchange link batch = do
+  sent <- orNothing (mapM_ (hPutStrLn (linkOrders link)) (map orderLine batch ++ ["go"]) >> hFlush (linkOrders link))
+  maybe (pure (Left Orphaned)) (const (answers (length batch) [])) sent
+  where
+    answers :: Int -> [Maybe String] -> IO (Either End [Maybe String])
+    answers 0 got = pure (Right (reverse got))
+    answers n got = do
+      line <- readChan (linkLines link)
+      case line of
+        Just "ok" -> answers (n - 1) (Nothing : got)
+        Just text | Just why <- stripPrefix "no " text -> answers (n - 1) (Just why : got)
+        other -> pure (Left (endOf other))
+
+orderLine :: Order -> String
+orderLine order = case order of
+  Set target value -> "set " ++ name target ++ " " ++ value
+  Back target -> "back " ++ name target
+  where
+    name target = case target of
+      OfThread tid start' -> show tid ++ " " ++ show start'
+      OfFile path -> path
+
+endOf :: Maybe String -> End
+endOf line = case words <$> line of
+  Just ["end", failed] | Just n <- readMaybe failed -> Told n
+  _ -> Orphaned
+
+-- | The end, if it comes within a period.
+pauseOrEnd :: Link -> IO (Maybe End)
+pauseOrEnd link = fmap endOf <$> timeout (round (period * 1e6)) (readChan (linkLines link))
+
+-- ---- the loop ----------------------------------------------------------
+
+data Steering = Steering
+  { steerLink :: !Link,
+    steerRoots :: !Roots,
+    steerDescribed :: !Bool,
+    steerTree :: !Int,
+    -- | Where the program runs by itself.
+    steerBase :: !IntSet,
+    steerGuard :: !ProcessID,
+    steerBegan :: !Double
+  }
+
+data Now = Now
+  { nowState :: !State,
+    nowHave :: !Settings,
+    nowMasks :: ![IntSet],
+    nowBefore :: !(Maybe Snapshot),
+    nowSeen :: !(Maybe (Machine, Observation)),
+    nowStory :: !Story
+  }
+
+-- | @maru steer-run GUARD TREE POLICY [ROOT]@, for the guard alone.
+steerRun :: [String] -> IO ExitCode
+steerRun arguments = case arguments of
+  guard : tree : name : root
+    | Just pid <- readMaybe tree,
+      Right choice <- choiceOf name,
+      length root <= 1 ->
+      steer guard pid choice (foldr const "" root)
+  _ -> problem usage "steer-run is for the guard alone"
+
+steer :: FilePath -> Int -> Choice -> FilePath -> IO ExitCode
+steer guard tree choice root = do
+  parent <- getParentProcessID
+  link <- openLink
+  began <- getMonotonicTime
+  first <- readChan (linkLines link)
+  let story = newStory choice
+      steering base = Steering link (Roots (if null root then "/" else root) "/") (not (null root)) tree base parent began
+      fresh = Now start Map.empty [] Nothing Nothing
+      begin base s = loop (steering base) (fresh s)
+  (end, now) <- case words <$> first of
+    Just ["ready", cpus, mended] | Just base <- parseCpuList cpus -> begin base story {storyMended = mended /= "0"}
+    Just ("off" : why) -> begin IntSet.empty story {storyOff = Just (unwords why)}
+    _ -> pure (Orphaned, fresh story)
+  case end of
+    Told failed -> do
+      let s = (nowStory now) {storyFailed = failed}
+      -- Nobody may be left to read it.
+      _ <- orNothing (Lazy.putStr (jsonLine (storyJson s (uncurry observationJson <$> nowSeen now))) >> hFlush stdout)
+      pure ExitSuccess
+    Orphaned -> do
+      warn "the guard of --io was killed; its controller puts everything back"
+      executeFile guard False (["repair", "--after", show parent] ++ (if null root then [] else ["--root", root])) Nothing
+
+-- | Until the guard says that it is over, or the program is gone.
+loop :: Steering -> Now -> IO (End, Now)
+loop steering now = do
+  ended <- pauseOrEnd (steerLink steering)
+  there <- isAlive (steerRoots steering) (steerTree steering)
+  case ended of
+    Just end -> pure (end, now)
+    -- Our end is the guard's, too; it has nothing to say to us then.
+    Nothing | not there -> pure (Told 0, now)
+    Nothing -> do
+      next <- look steering now
+      case next of
+        Left end -> pure (end, now)
+        Right after -> loop steering after
+
+look :: Steering -> Now -> IO (Either End Now)
+look steering now
+  | Just _ <- storyOff (nowStory now) = pure (Right now)
+  | otherwise = do
+    machine <- readMachine (rootMachine roots)
+    parentOf <- parents roots
+    -- The guard and we stand below the run as well.
+    let tree = filter (/= steerTree steering) (treeOf parentOf [fromIntegral (steerGuard steering)] (steerTree steering))
+    snapshot <- readSnapshot roots (if runs parentOf then tree else steerTree steering : tree)
+    let seen = (`between'` snapshot) <$> nowBefore now
+        between' = between machine
+        described = IntMap.keysSet (machineCpus machine)
+        allowed = if steerDescribed steering then described else IntSet.intersection (steerBase steering) described
+    time <- getMonotonicTime
+    case (storyChoice (nowStory now), seen) of
+      (By policy, Just observation)
+        | budget (defaultConfig policy) allowed == 0 ->
+          pure (Right now {nowStory = (nowStory now) {storyOff = Just (show (IntSet.size allowed) ++ " CPUs; with fewer than four none is given to input and output alone")}, nowSeen = Just (machine, observation)})
+        | otherwise -> act steering machine allowed (defaultConfig policy) (time - steerBegan steering) observation now {nowBefore = Just snapshot, nowSeen = Just (machine, observation)}
+      (_, observation) -> pure (Right now {nowBefore = Just snapshot, nowSeen = (,) machine <$> observation})
+  where
+    roots = steerRoots steering
+    -- The guard is a child of the supervisor of a run, and of somebody else when a
+    -- program is attached to.
+    runs parentOf = IntMap.lookup (fromIntegral (steerGuard steering)) parentOf == Just (steerTree steering)
+
+-- | One period of the controller.
+act :: Steering -> Machine -> IntSet -> Config -> Double -> Observation -> Now -> IO (Either End Now)
+act steering machine allowed config time observation now = do
+  answered <- exchange (steerLink steering) batch
+  pure $ case answered of
+    Left end -> Left end
+    Right got -> Right (counted (foldl' learn told (zip batch got)))
+  where
+    sample = sampleOf machine allowed observation
+    (state, actions) = step config (topologyFor machine observation) (nowState now) sample
+    sets = stateSets state
+    wanted = settings machine allowed (steerBase steering) (nowMasks now) (statePolicy state) sets observation
+    -- While the sets stay, so does each thread: what it does changes from period to period.
+    kept = if null actions then Map.union (Map.intersection (nowHave now) wanted) wanted else wanted
+    batch = filter (worthwhile . target) (orders (nowHave now) kept)
+    worthwhile t = Map.notMember t (storyRefused story)
+    target order = case order of
+      Set t _ -> t
+      Back t -> t
+    story = nowStory now
+    counted n = n {nowStory = (nowStory n) {storyInForce = Map.size (nowHave n)}}
+    told =
+      now
+        { nowState = state,
+          nowStory =
+            story
+              { storyActions = [(time, a) | a <- reverse actions] ++ storyActions story,
+                storySets = sets,
+                storyPolicy = statePolicy state,
+                storyBusy = storyBusy story || not (all IntMap.null (sampleWork sample))
+              }
+        }
+    learn n (order, refusal) = case (order, refusal) of
+      (Set t value, Nothing) ->
+        n
+          { nowHave = Map.insert t value (nowHave n),
+            nowMasks = nub (maskOf t value ++ nowMasks n),
+            nowStory = (nowStory n) {storyThreads = storyThreads (nowStory n) + (if isThread t && Map.notMember t (nowHave n) then 1 else 0)}
+          }
+      (Set (OfThread _ _) _, Just "gone") -> n
+      -- Threads come and go for as long as a server runs.
+      (Set t _, Just why) | Map.size (storyRefused (nowStory n)) < 1000 -> n {nowStory = (nowStory n) {storyRefused = Map.insert t why (storyRefused (nowStory n))}}
+      (Set _ _, Just _) -> n
+      (Back t, _) -> n {nowHave = Map.delete t (nowHave n)}
+    isThread t = case t of
+      OfThread _ _ -> True
+      OfFile _ -> False
+    maskOf t value = case t of
+      OfThread _ _ -> [IntSet.intersection (steerBase steering) (fromMaybe IntSet.empty (parseCpuList value))]
+      OfFile _ -> []

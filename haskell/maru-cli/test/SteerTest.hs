@@ -1,0 +1,141 @@
+-- | Machines as folders of small files (@test\/steer@), and what is made of them.
+module SteerTest (steering) where
+
+import qualified Data.IntMap.Strict as IntMap
+import qualified Data.IntSet as IntSet
+import qualified Data.Map.Strict as Map
+import Maru.Cli.Steer.Control
+import Maru.Cli.Steer.Read
+import Maru.Control.Observe
+import Maru.Control.Place
+import Maru.Control.Steer
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+
+steering :: TestTree
+steering = testGroup "steer" [machines, programs, verdicts]
+
+verdicts :: TestTree
+verdicts =
+  testGroup
+    "the verdict"
+    [ testCase "of nothing" $ verdict (newStory (By Auto)) @?= "off: hardly any input and output was seen",
+      testCase "as asked" $ verdict (newStory Off) @?= "off, as asked",
+      testCase "of what is placed, and what could not be" $
+        verdict placed {storyRefused = Map.fromList [(OfFile "proc/irq/9/smp_affinity_list", "Operation not permitted"), (OfThread 7 1, "gone")]}
+          @?= "placed, per-socket: file calls on 2-3 (5 threads, undone 0 times); could not set thread 7 (gone) and 1 more",
+      testCase "where nothing could be set it is off" $
+        verdict placed {storyInForce = 0, storyMended = True, storyFailed = 2}
+          @?= "off: nothing of what was wanted could be set; put back what a run that was killed had left; 2 settings could not be put back",
+      testCase "policies by name" $ do
+        choiceOf "auto" @?= Right (By Auto)
+        choiceOf "off" @?= Right Off
+        choiceOf "Auto" @?= Left "unknown io policy 'Auto'; known: single-socket, per-socket, cross-socket, auto, off"
+    ]
+  where
+    placed = (newStory (By Auto)) {storySets = Map.singleton (Item File Call) (IntSet.fromList [2, 3]), storyPolicy = Just PerSocket, storyThreads = 5, storyInForce = 5}
+
+fixture :: String -> IO Machine
+fixture = readMachine . folder
+
+folder :: String -> FilePath
+folder = ("test/steer/" ++)
+
+-- | CPUs by node, disks and their nodes.
+shape :: Machine -> ([(Node, [Cpu])], [(String, Maybe Node)])
+shape m = (Map.toAscList (Map.fromListWith (flip (++)) [(node, [cpu]) | (cpu, node) <- IntMap.toAscList (machineCpus m)]), [(hardwareName h, hardwareNode h) | h <- machineHardware m])
+
+machines :: TestTree
+machines =
+  testGroup
+    "machines"
+    [ testCase "one node of two CPUs" $ fixture "one-by-two" >>= (@?= ([(0, [0, 1])], [])) . shape,
+      testCase "two of eight, a disk at one, a network interface at the other" $ do
+        m <- fixture "two-by-eight"
+        shape m @?= ([(0, [0 .. 7]), (1, [8 .. 15])], [("nvme0n1", Just 1), ("eth0", Just 0)])
+        machineDistance m 0 1 @?= 21
+        map (IntSet.toAscList . hardwareInterrupts) (machineHardware m) @?= [[40, 41], [50, 51]]
+        map hardwareQueues (machineHardware m) @?= [[], ["rx-0", "rx-1", "tx-0", "tx-1"]],
+      testCase "four nodes of one socket" $ do
+        m <- fixture "four-nodes"
+        fst (shape m) @?= [(n, [4 * n .. 4 * n + 3] ++ [16 + 4 * n .. 19 + 4 * n]) | n <- [0 .. 3]]
+        machineDistance m 1 3 @?= 12,
+      testCase "a node without CPUs may hold a device, and keeps its distance" $ do
+        m <- fixture "node-without-cpus"
+        shape m @?= ([(0, [0 .. 3]), (2, [4 .. 7])], [("nvme0n1", Just 5)])
+        machineDistance m 2 5 @?= 17,
+      testCase "a device at node -1 is at no node" $ fixture "unknown-node" >>= (@?= [("nvme0n1", Nothing)]) . snd . shape,
+      testCase "CPUs that are offline are not there" $ do
+        m <- fixture "offline"
+        fst (shape m) @?= [(0, [0, 1, 3]), (1, [4, 6, 7])]
+        s <- readSnapshot (both "offline") []
+        IntMap.keys (snapshotCores s) @?= [0, 1, 3, 4, 6, 7]
+        map interruptCounts (snapshotInterrupts s) @?= [IntMap.fromList [(0, 1), (1, 2), (3, 3), (4, 4), (6, 5), (7, 6)]],
+      testCase "a container's CPUs are its programs'" $ readAllowed (both "cpuset") 7 >>= (@?= Just (IntSet.fromList [4, 5])),
+      testCase "a folder that describes nothing is a machine of no CPUs" $ readMachine "test/steer/nowhere" >>= (@?= ([], [])) . shape
+    ]
+
+both :: String -> Roots
+both name = Roots (folder name) (folder name)
+
+programs :: TestTree
+programs =
+  testGroup
+    "a program"
+    [ testCase "is its process and those below" $ do
+        p <- parents (both "two-by-eight")
+        treeOf p [] 100 @?= [100, 200]
+        treeOf p [200] 100 @?= [100]
+        treeOf p [] 999 @?= [],
+      testCase "is seen with its devices, its nodes, its interrupts" $ do
+        (m, seen) <- observed
+        let t = IntMap.fromList [(threadId (usedThread u), u) | u <- observedThreads seen]
+        fmap usedRead (IntMap.lookup 100 t) @?= Just 80000
+        fmap (statName . threadStat . usedThread) (IntMap.lookup 100 t) @?= Just "up (load)"
+        fmap usedNode (IntMap.lookup 101 t) @?= Just (Just 1)
+        fmap usedDevice (IntMap.lookup 100 t) @?= Just (Just File)
+        fmap usedHardware (IntMap.lookup 100 t) @?= Just ["nvme0n1"]
+        fmap usedDevice (IntMap.lookup 200 t) @?= Just Nothing
+        fmap IntMap.toList (Map.lookup "nvme0n1" (observedInterrupts seen)) @?= Just [(cpu, 0.005) | cpu <- [8 .. 15]]
+        fmap useSoftirq (IntMap.lookup 3 (observedCores seen)) @?= Just 0.05
+        -- 8 of 10 MB are read on node 0, the disk is at node 1.
+        observedRemote seen @?= Just 0.8
+        assertBool (show (predictedGain m seen)) (maybe False (\g -> g > 0.1 && g < 0.3) (predictedGain m seen)),
+      testCase "goes next to its disk, and so do its interrupts" $ do
+        (m, seen) <- observed
+        let busy = seen {observedThreads = [u {usedUser = 0.3, usedSystem = 0.6} | u <- observedThreads seen]}
+            sets = Map.fromList [(Item File Call, IntSet.fromList [12 .. 15]), (Item File Interrupt, IntSet.fromList [10, 11])]
+            wanted = settings m base base [] (Just SingleSocket) sets busy
+        topologyFile (topologyFor m busy) @?= Just 1
+        wanted
+          @?= Map.fromList
+            [ (OfThread 100 90000, "12-15"),
+              (OfThread 101 90000, "12-15"),
+              (OfThread 200 95000, "0-9"),
+              (OfFile "proc/irq/40/smp_affinity_list", "10"),
+              (OfFile "proc/irq/41/smp_affinity_list", "11")
+            ]
+        orders wanted Map.empty @?= map Back (Map.keys wanted),
+      testCase "that placed a thread itself keeps it" $ do
+        (m, seen) <- observed
+        let own = seen {observedThreads = [u {usedThread = (usedThread u) {threadAllowed = IntSet.singleton 2}} | u <- observedThreads seen]}
+            sets = Map.singleton (Item File Call) (IntSet.fromList [12 .. 15])
+        settings m base base [] (Just SingleSocket) sets own @?= Map.empty
+        Map.size (settings m base base [IntSet.singleton 2] (Just SingleSocket) sets own) @?= 3,
+      testCase "that uses the network gets its queues" $ do
+        (m, seen) <- observed
+        let sets = Map.fromList [(Item Net Call, IntSet.fromList [6, 7]), (Item Net Interrupt, IntSet.fromList [3, 4, 5])]
+            files = [(f, v) | (OfFile f, v) <- Map.toList (settings m base base [] (Just PerSocket) sets seen)]
+        lookup "proc/irq/51/smp_affinity_list" files @?= Just "4"
+        lookup "sys/class/net/eth0/queues/rx-1/rps_cpus" files @?= Just "38"
+        lookup "sys/class/net/eth0/queues/tx-0/xps_cpus" files @?= Just "c0"
+        lookup "proc/sys/net/core/rps_sock_flow_entries" files @?= Just "32768"
+        lookup "sys/class/net/eth0/queues/rx-0/rps_flow_cnt" files @?= Just "16384"
+    ]
+  where
+    base = IntSet.fromList [0 .. 15]
+    observed = do
+      m <- fixture "two-by-eight"
+      p <- parents (both "two-by-eight")
+      s <- readSnapshot (both "two-by-eight") (treeOf p [] 100)
+      pure (m, sinceStart m s)

@@ -1,0 +1,210 @@
+"""maru run --io and maru attach, whole: real threads of this machine, and a folder that stands for
+a machine of four CPUs on two nodes.  steer.py MARU
+
+The folder's counters are moved by this test, so that the controller sees load.  Whoever is killed, all
+is as it was within two seconds."""
+import glob
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+MARU = os.path.abspath(sys.argv[1])
+WORK = tempfile.mkdtemp()
+ROOT = WORK + "/machine"
+IRQ = ROOT + "/proc/irq/40/smp_affinity_list"
+BASE = os.sched_getaffinity(0)
+LIMIT = 2.0
+failures = []
+ENV = dict(os.environ, MARU_TOPOLOGY=ROOT)
+ENV.pop("MARU_BOARD", None)
+
+
+def put(path, text):
+    os.makedirs(os.path.dirname(f"{ROOT}/{path}"), exist_ok=True)
+    with open(f"{ROOT}/{path}.new", "w") as f:
+        f.write(text + "\n")
+    os.rename(f"{ROOT}/{path}.new", f"{ROOT}/{path}")
+
+
+def make():
+    put("sys/devices/system/cpu/online", "0-3")
+    for node, cpus in ((0, "0-1"), (1, "2-3")):
+        put(f"sys/devices/system/node/node{node}/cpulist", cpus)
+        put(f"sys/devices/system/node/node{node}/distance", "10 21" if node == 0 else "21 10")
+    device = "sys/devices/pci0000:00/0000:00:04.0"
+    put(device + "/numa_node", "0")
+    put(device + "/msi_irqs/40", "msix")
+    put(device + "/nvme/nvme0/nvme0n1/size", "1")
+    os.makedirs(ROOT + "/sys/block")
+    os.symlink("../devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1", ROOT + "/sys/block/nvme0n1")
+    put("proc/irq/40/smp_affinity_list", "0-3")
+    put("proc/uptime", "1000.0 1.0")
+    put("proc/sys/kernel/random/boot_id", "11111111-2222-3333-4444-555555555555")
+
+
+def load():
+    """Busy CPUs, a fifth of each serving the disk's interrupts; busier once anything is placed: here
+    placing never pays."""
+    before, t, busy = time.monotonic(), 0.0, [0.0] * 4
+    while True:
+        now = time.monotonic()
+        grown, before = 100 * (now - before), now
+        t += grown
+        factor = 0.6 if text(IRQ) == "0-3" else 1.0
+        for i, share in enumerate((0.35, 0.45, 0.0, 0.2)):
+            busy[i] += factor * share * grown
+        busy[2] = t - busy[0] - busy[1] - busy[3]
+        user, system, idle, soft = map(int, busy)
+        put("proc/stat", "\n".join(f"cpu{c} {user} 0 {system} {idle} 0 0 {soft} 0 0 0" for c in range(4)))
+        put("proc/softirqs", "  CPU0 CPU1 CPU2 CPU3\nBLOCK: " + " ".join([str(int(1000 + t))] * 4))
+        put("proc/interrupts", "  CPU0 CPU1 CPU2 CPU3\n 40: " + " ".join([str(int(t))] * 4) + " PCI-MSI nvme0q1")
+        time.sleep(0.1)
+
+
+def text(path):
+    with open(path) as f:
+        return f.read().strip()
+
+
+def within(seconds, condition):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return condition()
+
+
+def check(name, good, told=""):
+    print(("ok      " if good else "FAILED  ") + name + ("" if good else f": {told}"), flush=True)
+    if not good:
+        failures.append(name)
+
+
+def below(pid):
+    try:
+        children = [int(c) for c in text(f"/proc/{pid}/task/{pid}/children").split()]
+    except OSError:
+        return []
+    return children + [c for child in children for c in below(child)]
+
+
+def named(pid, name):
+    for p in below(pid):
+        try:
+            if text(f"/proc/{p}/comm") == name and text(f"/proc/{p}/stat").split(") ")[1][0] != "Z":
+                return p
+        except OSError:
+            pass
+    return None
+
+
+def placed(pid):
+    return pid is not None and os.sched_getaffinity(pid) == {1} and text(IRQ) != "0-3"
+
+
+def as_found(pid):
+    return os.sched_getaffinity(pid) == BASE and text(IRQ) == "0-3" and not glob.glob(ROOT + "/run/maru/steer-*")
+
+
+# Reads and writes without end, nearly all of it in the kernel.
+PROGRAM = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64k"]
+
+
+def start(*argv):
+    return subprocess.Popen([MARU, *argv], env=ENV, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
+def kill_round(victim):
+    run = start("run", "--io", "single-socket", "--", *PROGRAM)
+    within(5, lambda: named(run.pid, "dd"))
+    program = named(run.pid, "dd")
+    check(f"threads and interrupts are placed ({victim})", within(20, lambda: placed(program)), (os.sched_getaffinity(program), text(IRQ)))
+    guard = named(run.pid, "maru-steer")
+    target = {"maru run": run.pid, "guard": guard, "controller": named(guard, "maru"), "program": program}[victim]
+    os.kill(target, signal.SIGKILL)
+    if victim == "program":
+        good = within(LIMIT, lambda: text(IRQ) == "0-3" and not glob.glob(ROOT + "/run/maru/steer-*"))
+    else:
+        good = within(LIMIT, lambda: as_found(program))
+    check(f"SIGKILL of {victim}: all is as it was", good, (text(IRQ), glob.glob(ROOT + "/run/maru/steer-*")))
+    if victim != "program":
+        os.kill(program, signal.SIGKILL)
+    run.communicate(timeout=20)
+
+
+def random_kill(dice):
+    """At any moment: before, while and after anything is placed; one or two at once."""
+    victims = dice.choice([["maru run"], ["guard"], ["controller"], ["maru run", "controller"], ["controller", "maru run"]])
+    run = start("run", "--io", dice.choice(["single-socket", "per-socket", "auto"]), "--", *PROGRAM)
+    within(5, lambda: named(run.pid, "dd"))
+    program = named(run.pid, "dd")
+    pause = dice.choice([0.05, 1.4]) + dice.random() * 0.5
+    time.sleep(pause)
+    guard = named(run.pid, "maru-steer")
+    pids = {"maru run": run.pid, "guard": guard, "controller": guard and named(guard, "maru")}
+    was = placed(program)
+    for victim in victims:
+        if pids[victim]:
+            os.kill(pids[victim], signal.SIGKILL)
+    check(f"SIGKILL of {' and '.join(victims)} after {pause:.2f} s ({'' if was else 'not '}placed): all is as it was",
+          within(LIMIT, lambda: as_found(program)), (os.sched_getaffinity(program), text(IRQ)))
+    os.kill(program, signal.SIGKILL)
+    run.communicate(timeout=20)
+
+
+def undone():
+    report = WORK + "/report.json"
+    run = start("run", "--io", "single-socket", "--report", report, "--", *PROGRAM)
+    within(5, lambda: named(run.pid, "dd"))
+    program = named(run.pid, "dd")
+    within(20, lambda: placed(program))
+    check("what is not faster is undone while the program goes on", within(20, lambda: os.sched_getaffinity(program) == BASE and text(IRQ) == "0-3"), os.sched_getaffinity(program))
+    os.kill(program, signal.SIGTERM)
+    told = run.communicate(timeout=20)[1]
+    check("the verdict says so in one line", re.search(r"^maru: steer: off: tried \(grown\) and undone, it was not faster", told, re.M), told)
+    check("the status is the command's", run.returncode == 128 + signal.SIGTERM, run.returncode)
+    data = json.loads(text(report))["beside"][0]
+    check("the report has every change and what it had to reach", [c["why"] for c in data["changes"]][-1] == "undone" and data["changes"][0]["must_reach"] > 0, data["changes"])
+
+
+def attach():
+    program = subprocess.Popen(PROGRAM, stderr=subprocess.DEVNULL)
+    run = start("attach", "--io", "cross-socket", str(program.pid))
+    check("a program that runs already is placed", within(20, lambda: placed(program.pid)), os.sched_getaffinity(program.pid))
+    second = subprocess.run([MARU, "attach", "--for", "0.7", str(program.pid)], env=ENV, stderr=subprocess.PIPE, text=True, timeout=20)
+    check("once at a time", second.returncode == 0 and "steers these processes already" in second.stderr, second.stderr)
+    run.kill()
+    check("SIGKILL of maru attach: all is as it was", within(LIMIT, lambda: as_found(program.pid)), text(IRQ))
+    run.communicate(timeout=20)
+    program.kill()
+    program.wait()
+
+
+if not {0, 1} <= BASE:
+    print("skipped: needs CPUs 0 and 1")
+    sys.exit(0)
+try:
+    make()
+    threading.Thread(target=load, daemon=True).start()
+    for victim in ("maru run", "guard", "controller", "program"):
+        kill_round(victim)
+    seed = int(os.environ.get("MARU_TEST_SEED", "6"))
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    for _ in range(4 * int(os.environ.get("MARU_TEST_SCALE", "1"))):
+        random_kill(dice)
+    attach()
+    undone()
+finally:
+    shutil.rmtree(WORK, ignore_errors=True)
+print(f"{len(failures)} failures")
+sys.exit(bool(failures))

@@ -1,0 +1,450 @@
+/* maru-steer: the hands of `maru run --io` and `maru attach`, and what puts back.
+ *
+ *   maru-steer guard --tree PID [--root DIR] -- CONTROLLER [ARGUMENT]...
+ *   maru-steer repair [--root DIR] [--after PID]    (once that guard has ended)
+ *
+ * guard starts the controller and does what it says, for the processes below PID; each change is in
+ * the journal, on disk, before it is made (journal.h).  It ends, and puts everything back,
+ * when its standard input is at its end (whoever started it holds the other end, so its
+ * death, however it comes, is seen at once), when the controller ends, or by SIGTERM, SIGINT or
+ * SIGHUP.  If the guard itself is killed the controller sees it and runs `repair`; if both
+ * are, the next guard does.
+ *
+ * The controller has its answers on standard input and orders on descriptor 3; its standard
+ * output is the guard's.  Lines:
+ *
+ *   to it    ready CPUS MENDED      where the program may run; dead runs that were put back
+ *            off REASON             nothing can be changed; orders are refused
+ *            ok | no REASON         one for each order of a batch, in order
+ *            end FAILED             all is put back, but for so many
+ *   from it  set TID START CPUS | set PATH VALUE | back TID START | back PATH
+ *            go                     ends a batch; what goes back goes first
+ *
+ * Status: 0; 64 usage; 69 (repair) something could not be put back or read.
+ */
+#define _GNU_SOURCE
+#include "journal.h"
+#include "process.h"
+#include "process_table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { STATUS_USAGE = 64, STATUS_UNAVAILABLE = 69 };
+enum { ORDERS_FD = 3 };
+
+/* A batch that is larger is no controller of ours. */
+#define BATCH_BYTES (16u << 20)
+#define CONTROLLER_ENDS_MS 3000
+#define ANSWER_MS 1000
+#define GUARD_ENDS_MS 1000
+
+struct guard {
+  struct mr_journal journal;
+  struct mr_cpus base;
+  const char *root;
+  const char *off; /* why nothing can be changed; NULL: it can */
+  char off_text[160];
+  int mended;
+  pid_t tree, controller;
+  int orders, answers, signals;
+  char *batch;
+  size_t batch_length;
+};
+
+/* ---- orders -------------------------------------------------------------- */
+
+struct order {
+  bool set;
+  struct mr_target target;
+  char *value;
+  int error;
+};
+
+static int read_target(struct mr_target *target, char **words, size_t count) {
+  *target = (struct mr_target){0};
+  if (count == 2) {
+    target->tid = atoi(words[0]);
+    target->start = strtoull(words[1], NULL, 10);
+    return target->tid > 0 ? 0 : -EINVAL;
+  }
+  if (count != 1 || strlen(words[0]) >= sizeof target->path || !mr_target_permitted(words[0]))
+    return -EINVAL;
+  strcpy(target->path, words[0]);
+  return 0;
+}
+
+/* A thread's CPUs are cut to where the program may run, as the kernel would. */
+static int read_value(const struct guard *guard, struct order *order, const char *text) {
+  struct mr_cpus set;
+  char value[MR_VALUE_MAX];
+  int error = mr_target_form(&order->target, text, value);
+  if (error < 0)
+    return error;
+  if (order->target.tid != 0) {
+    (void)mr_cpus_parse_list(value, &set);
+    mr_cpus_keep(&set, &guard->base);
+    mr_cpus_list(&set, value);
+    if (mr_cpus_empty(&set))
+      return -ENXIO;
+  }
+  order->value = strdup(value);
+  return order->value != NULL ? 0 : -ENOMEM;
+}
+
+static void read_order(const struct guard *guard, struct order *order, char *line) {
+  char *words[5], *rest = line;
+  size_t count = 0;
+  for (char *word; count < 5 && (word = strsep(&rest, " ")) != NULL;)
+    words[count++] = word;
+  order->error = -EINVAL;
+  if (count >= 3 && strcmp(words[0], "set") == 0) {
+    order->set = true;
+    order->error = read_target(&order->target, words + 1, count - 2);
+    if (order->error == 0)
+      order->error = read_value(guard, order, words[count - 1]);
+  } else if (count >= 2 && strcmp(words[0], "back") == 0)
+    order->error = read_target(&order->target, words + 1, count - 1);
+}
+
+/* A thread that is not of the program is not ours to touch, whatever the controller says. */
+static int check_owner(const struct guard *guard, const struct mr_target *target) {
+  return target->tid == 0 || mr_is_below(mr_process_of(target->tid), guard->tree) ? 0 : -ESRCH;
+}
+
+static void put_back(struct guard *guard, struct order *order) {
+  if (!order->set && order->error == 0)
+    order->error = mr_journal_back(&guard->journal, &order->target);
+}
+
+static void note(struct guard *guard, struct order *order) {
+  if (!order->set || order->error < 0)
+    return;
+  order->error = check_owner(guard, &order->target);
+  if (order->error == 0)
+    order->error = mr_journal_note(&guard->journal, &order->target, order->value);
+}
+
+static void make(struct guard *guard, struct order *order, int synced) {
+  if (!order->set)
+    return;
+  if (order->error == -EALREADY) {
+    order->error = 0;
+    return;
+  }
+  if (order->error < 0)
+    return;
+  order->error = synced < 0 ? synced : mr_target_write(&order->target, guard->root, order->value);
+  if (order->error == -ERANGE)
+    (void)mr_journal_revert(&guard->journal, &order->target);
+  else if (order->error < 0)
+    (void)mr_journal_back(&guard->journal, &order->target);
+}
+
+static const char *reason(int error) {
+  switch (error) {
+  case -EBUSY:
+    return "another maru run has it";
+  case -ERANGE:
+    return "the kernel made something else of it";
+  case -ENXIO:
+    return "the program may not run there";
+  case -ESRCH:
+    return "gone";
+  default:
+    return strerror(-error);
+  }
+}
+
+/* False: nobody reads them. */
+static bool answer(struct guard *guard, const char *text) {
+  for (size_t length = strlen(text); length > 0;) {
+    ssize_t written = write(guard->answers, text, length);
+    if (written < 0 && errno == EAGAIN) {
+      struct pollfd room = {.fd = guard->answers, .events = POLLOUT};
+      if (poll(&room, 1, ANSWER_MS) == 1)
+        continue;
+    }
+    if (written < 0)
+      return false;
+    text += written;
+    length -= (size_t)written;
+  }
+  return true;
+}
+
+/* Puts back, then notes all, makes sure that it is on disk, then changes. */
+static void do_batch(struct guard *guard, struct order *orders, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    put_back(guard, &orders[i]);
+  for (size_t i = 0; i < count; i++)
+    note(guard, &orders[i]);
+  int synced = mr_journal_sync(&guard->journal);
+  for (size_t i = 0; i < count; i++)
+    make(guard, &orders[i], synced);
+  mr_journal_back_strays(&guard->journal);
+  (void)mr_journal_shorten(&guard->journal);
+}
+
+static bool obey(struct guard *guard, char *batch, size_t count) {
+  struct order *orders = calloc(count > 0 ? count : 1, sizeof *orders);
+  if (orders == NULL)
+    return false;
+  for (size_t i = 0; i < count; i++) {
+    read_order(guard, &orders[i], strsep(&batch, "\n"));
+    if (guard->off != NULL)
+      orders[i].error = -ENODEV;
+  }
+  if (guard->off == NULL)
+    do_batch(guard, orders, count);
+  bool read = true;
+  for (size_t i = 0; read && i < count; i++) {
+    char line[200];
+    if (orders[i].error == 0)
+      snprintf(line, sizeof line, "ok\n");
+    else
+      snprintf(line, sizeof line, "no %s\n", reason(orders[i].error));
+    read = answer(guard, line);
+  }
+  for (size_t i = 0; i < count; i++)
+    free(orders[i].value);
+  free(orders);
+  return read;
+}
+
+/* Does every batch that has come wholly.  False: the controller is of no use any more. */
+static bool take_orders(struct guard *guard) {
+  char piece[1 << 16];
+  ssize_t got = read(guard->orders, piece, sizeof piece);
+  if (got <= 0 || guard->batch_length + (size_t)got > BATCH_BYTES)
+    return got < 0 && errno == EINTR;
+  char *grown = realloc(guard->batch, guard->batch_length + (size_t)got + 1);
+  if (grown == NULL)
+    return false;
+  guard->batch = grown;
+  memcpy(grown + guard->batch_length, piece, (size_t)got);
+  guard->batch_length += (size_t)got;
+  grown[guard->batch_length] = '\0';
+  char *begin = grown, *line = grown;
+  size_t count = 0;
+  bool good = true;
+  for (char *end; good && (end = strchr(line, '\n')) != NULL; line = end + 1) {
+    bool ends = end - line == 2 && strncmp(line, "go", 2) == 0;
+    count += !ends;
+    if (ends) {
+      good = obey(guard, begin, count);
+      begin = end + 1;
+      count = 0;
+    }
+  }
+  guard->batch_length -= (size_t)(begin - grown);
+  memmove(grown, begin, guard->batch_length + 1);
+  return good;
+}
+
+/* ---- the controller ---------------------------------------------------------- */
+
+static _Noreturn void become_controller(char **argv, int orders, int answers,
+                                        const sigset_t *mask) {
+  sigprocmask(SIG_SETMASK, mask, NULL);
+  signal(SIGPIPE, SIG_DFL);
+  if (dup2(answers, STDIN_FILENO) == STDIN_FILENO && dup2(orders, ORDERS_FD) == ORDERS_FD &&
+      fcntl(ORDERS_FD, F_SETFD, 0) == 0)
+    execv(argv[0], argv);
+  fprintf(stderr, "maru: cannot start the controller '%s': %s\n", argv[0], strerror(errno));
+  _exit(127);
+}
+
+/* Descriptors above ORDERS_FD, so that dup2 onto it closes nothing that is needed. */
+static int high_pipe(int ends[2]) {
+  int low[2];
+  if (pipe2(low, O_CLOEXEC) < 0)
+    return -errno;
+  for (int i = 0; i < 2; i++) {
+    ends[i] = fcntl(low[i], F_DUPFD_CLOEXEC, ORDERS_FD + 1);
+    close(low[i]);
+  }
+  return ends[0] < 0 || ends[1] < 0 ? -EMFILE : 0;
+}
+
+static int start_controller(struct guard *guard, char **argv, const sigset_t *mask) {
+  int orders[2], answers[2];
+  int error = high_pipe(orders);
+  if (error == 0)
+    error = high_pipe(answers);
+  if (error < 0)
+    return error;
+  guard->controller = fork();
+  if (guard->controller < 0)
+    return -errno;
+  if (guard->controller == 0)
+    become_controller(argv, orders[1], answers[0], mask);
+  close(orders[1]);
+  close(answers[0]);
+  guard->orders = orders[0];
+  guard->answers = answers[1];
+  fcntl(guard->answers, F_SETFL, O_NONBLOCK);
+  return 0;
+}
+
+static bool greet(struct guard *guard) {
+  char line[MR_VALUE_MAX + 64];
+  if (guard->off != NULL)
+    snprintf(line, sizeof line, "off %s\n", guard->off);
+  else
+    snprintf(line, sizeof line, "ready %s %d\n", guard->journal.base, guard->mended);
+  return answer(guard, line);
+}
+
+/* ---- life -------------------------------------------------------------------------- */
+
+static void open_journal(struct guard *guard) {
+  pid_t other = 0;
+  int error = mr_journal_open(&guard->journal, guard->root, guard->tree, &guard->mended, &other);
+  if (error == 0) {
+    (void)mr_cpus_parse_list(guard->journal.base, &guard->base);
+    return;
+  }
+  if (error == -EBUSY)
+    snprintf(guard->off_text, sizeof guard->off_text, "process %d steers these processes already",
+             (int)other);
+  else
+    snprintf(guard->off_text, sizeof guard->off_text, "no place for a journal (%s)",
+             error == -ENODEV ? "set XDG_RUNTIME_DIR" : strerror(-error));
+  guard->off = guard->off_text;
+}
+
+/* True until something says that it is over. */
+static bool watch(struct guard *guard) {
+  struct pollfd watched[] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                             {.fd = guard->orders, .events = POLLIN},
+                             {.fd = guard->signals, .events = POLLIN}};
+  if (poll(watched, 3, -1) < 0)
+    return errno == EINTR;
+  char ignored[256];
+  if (watched[0].revents != 0 && read(STDIN_FILENO, ignored, sizeof ignored) <= 0)
+    return false;
+  if (watched[2].revents != 0)
+    return false;
+  return watched[1].revents == 0 || take_orders(guard);
+}
+
+static void end_controller(struct guard *guard, int failed) {
+  char line[32];
+  struct maru_death death;
+  snprintf(line, sizeof line, "end %d\n", failed);
+  (void)answer(guard, line);
+  close(guard->answers);
+  int pidfd = maru_pidfd_open(guard->controller);
+  if (maru_reap_wait(guard->controller, pidfd, CONTROLLER_ENDS_MS, &death) == 0) {
+    (void)maru_kill(guard->controller, pidfd);
+    /* One that sleeps in the kernel for good is left to whoever inherits it. */
+    if (maru_reap_wait(guard->controller, pidfd, CONTROLLER_ENDS_MS / 3, &death) == 0)
+      return;
+  }
+  if (death.signalled || death.code != 0)
+    fprintf(stderr, "maru: the controller of input and output failed (%s %d); all is put back\n",
+            death.signalled ? "signal" : "status", death.code);
+}
+
+static int run_guard(struct guard *guard, char **argv) {
+  sigset_t ends, before;
+  sigemptyset(&ends);
+  sigaddset(&ends, SIGTERM);
+  sigaddset(&ends, SIGINT);
+  sigaddset(&ends, SIGHUP);
+  sigprocmask(SIG_BLOCK, &ends, &before);
+  signal(SIGPIPE, SIG_IGN);
+  signal(SIGCHLD, SIG_DFL);
+  /* A terminal's signals are the command's business. */
+  (void)setsid();
+  umask(077);
+  guard->signals = signalfd(-1, &ends, SFD_CLOEXEC);
+  open_journal(guard);
+  int error = start_controller(guard, argv, &before);
+  if (error < 0) {
+    fprintf(stderr, "maru: cannot start the controller: %s\n", strerror(-error));
+    mr_journal_close(&guard->journal, false);
+    return STATUS_UNAVAILABLE;
+  }
+  for (bool on = greet(guard); on;)
+    on = watch(guard);
+  int failed = guard->off == NULL ? mr_journal_back_all(&guard->journal) : 0;
+  if (failed > 0)
+    fprintf(stderr,
+            "maru: %d settings could not be put back; the next `maru run --io` tries again\n",
+            failed);
+  if (guard->off == NULL)
+    mr_journal_close(&guard->journal, failed > 0);
+  end_controller(guard, failed);
+  free(guard->batch);
+  return 0;
+}
+
+static int refuse(const char *what, const char *about) {
+  fprintf(stderr, "maru-steer: %s: %s\n", what, about);
+  return STATUS_USAGE;
+}
+
+/* A process that dies closes our pipe before it lets go of its journal. */
+static void await_end(pid_t guard) {
+  struct pollfd end = {.fd = maru_pidfd_open(guard), .events = POLLIN};
+  if (end.fd < 0)
+    return;
+  (void)poll(&end, 1, GUARD_ENDS_MS);
+  close(end.fd);
+}
+
+static int repair(const char *root, pid_t after) {
+  if (after > 0)
+    await_end(after);
+  int mended = mr_journal_repair(root);
+  if (mended >= 0)
+    return 0;
+  fprintf(stderr, "maru-steer: cannot put back what was left: %s\n", strerror(-mended));
+  return STATUS_UNAVAILABLE;
+}
+
+int main(int argc, char **argv) {
+  struct guard *guard = calloc(1, sizeof *guard);
+  if (guard == NULL)
+    return STATUS_UNAVAILABLE;
+  guard->root = "";
+  guard->journal.fd = -1;
+  if (argc < 2)
+    return refuse("usage", "maru-steer guard|repair [OPTION VALUE]... [-- CONTROLLER]");
+  int at = 2;
+  pid_t after = 0;
+  for (; at < argc && strcmp(argv[at], "--") != 0; at += 2) {
+    if (at + 1 >= argc)
+      return refuse("option without a value", argv[at]);
+    if (strcmp(argv[at], "--root") == 0)
+      guard->root = argv[at + 1];
+    else if (strcmp(argv[at], "--tree") == 0)
+      guard->tree = atoi(argv[at + 1]);
+    else if (strcmp(argv[at], "--after") == 0)
+      after = atoi(argv[at + 1]);
+    else
+      return refuse("unknown option", argv[at]);
+  }
+  int status;
+  if (strcmp(argv[1], "repair") == 0)
+    status = repair(guard->root, after);
+  else if (strcmp(argv[1], "guard") != 0)
+    status = refuse("unknown command", argv[1]);
+  else if (guard->tree <= 1 || at + 1 >= argc)
+    status = refuse("guard needs --tree PID and a controller", argv[1]);
+  else
+    status = run_guard(guard, argv + at + 1);
+  free(guard);
+  return status;
+}
