@@ -63,10 +63,10 @@ FAULTS = [
      CNA, "node->arrival = ++queue->arrivals;", ";"),
     ("a release does not look for a newcomer", "bypassed too often",
      CNA,
-     "if (atomic_compare_exchange_strong_explicit(&queue->tail, &last, NULL, "
+     "if (atomic_compare_exchange_strong_explicit(queue->tail, &last, NULL, "
      "memory_order_release,\n                                                "
      "memory_order_relaxed)) {",
-     "atomic_store_explicit(&queue->tail, NULL, memory_order_release);\n    if (last) {"),
+     "atomic_store_explicit(queue->tail, NULL, memory_order_release);\n    if (last) {"),
     ("a successor is taken before it has linked itself", "somebody spins without end",
      CNA,
      "  mr_waiting_for(queue->waiting, &node->linked, MR_SET, MR_SET, &mr_forever);\n", "\n"),
@@ -187,8 +187,8 @@ FAULTS = [
     ("shfl: nobody sorts", "nobody sorts the queue",
      CNA, "    if (node->socket != socket) {", "    if (true) {"),
     ("shfl: all sort", "too many sort in a row",
-     "lock/shfl.c",
-     "bool may = lock->shfl.in_a_row < lock->passes;", "bool may = true;"),
+     CNA,
+     "bool may = queue->in_a_row < passes;", "bool may = true;"),
     ("cohort: it stays in the socket", "too many hand-offs within a socket",
      "lock/cohort.c",
      "if (socket->passed < lock->passes) {", "if (true) {"),
