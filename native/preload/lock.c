@@ -15,6 +15,13 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+/* Maru.Cli.Room.Lock.Overlay reads these places. */
+_Static_assert(offsetof(struct maru_overlay, name) == 64 &&
+                   offsetof(struct maru_overlay, initialised) == 96 &&
+                   offsetof(struct maru_overlay, counts) == 256 &&
+                   sizeof(struct maru_overlay_counts) == 64,
+               "the section's layout");
+
 static struct maru_overlay without_board;
 static struct mr_overlay overlay = {.off = MR_GLIBC_OWN, .board = &without_board};
 static struct mr_preload preload;

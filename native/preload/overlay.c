@@ -125,8 +125,8 @@ static int queue_up(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
   if (overlay->shuffles)
     mr_queue_shuffle(&traveller.queue, &traveller.hold, options.passes);
   int rc = compete(overlay, mutex, counts);
-  chances = traveller.queue.random;
   bool handed_on = mr_queue_release(&traveller.queue, &traveller.hold);
+  chances = traveller.queue.random;
   add(&counts->queued, 1);
   add(&counts->handed_on, handed_on);
   if (!handed_on) { /* what the queue counted ends here */

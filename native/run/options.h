@@ -11,7 +11,8 @@
 struct options {
   char **command; /* NULL-terminated tail of argv */
   const char *reporter;
-  int report_fd; /* -1: none */
+  int report_fd;        /* -1: none */
+  const char *preloads; /* LD_PRELOAD before --preload; NULL: it was not set */
 };
 
 /* Reads argv and applies --setenv and --preload to this process's environment

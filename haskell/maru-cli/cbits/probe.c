@@ -2,6 +2,7 @@
 #include "probe.h"
 
 #include "access.h"
+#include "policy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -247,4 +248,16 @@ int maru_probe_handover(int kind, int64_t pause_ns, int rounds, int64_t *latency
   if (error == 0)
     error = h.error;
   return error < 0 ? error : h.done;
+}
+
+const char *maru_probe_overlay(unsigned position) {
+  const struct mr_policy *policy = mr_policy_at(position);
+  return policy != NULL ? policy->name : NULL;
+}
+
+int maru_probe_overlay_options(const char *text) {
+  const struct mr_policy *policy;
+  struct maru_lock_options options;
+  const char *wrong;
+  return mr_policy_read(text, &policy, &options, &wrong) == 0 ? -1 : (int)(wrong - text);
 }

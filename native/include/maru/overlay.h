@@ -59,7 +59,7 @@ struct maru_overlay {
   MARU_ATOMIC(uint32_t) resets;      /* queues that a fork had left behind */
   MARU_ATOMIC(uint64_t) initialised; /* mutexes, by pthread_mutex_init */
   MARU_ATOMIC(uint64_t) left[MARU_LEFT_KINDS];
-  char apart_too[64];
+  char apart_too[120];
   struct maru_overlay_counts counts[MARU_OVERLAY_LINES];
 };
 

@@ -50,6 +50,9 @@ data Room = Room
     -- | What contends, in a few words.
     roomPurpose :: !String,
     roomRun :: !(Maybe RunPlug),
+    -- | What is said when a run is over, a line each, given the environment that was
+    -- planned and the board as it was left.
+    roomClosing :: !([(String, String)] -> Board -> [String]),
     roomTop :: !(Maybe TopPage),
     roomChecks :: ![Check],
     roomSimulators :: ![Simulator],
@@ -59,11 +62,11 @@ data Room = Room
 
 -- | A room that has a name and a purpose and gives nothing yet.
 room :: String -> String -> Room
-room name purpose = Room name purpose Nothing Nothing [] [] [] []
+room name purpose = Room name purpose Nothing (\_ _ -> []) Nothing [] [] [] []
 
--- | Flags of @maru run@; what must be known of this machine to decide about
--- them; and the decision, which is pure.
-data RunPlug = forall flags facts. RunPlug (Parser flags) (IO facts) (facts -> flags -> Either Refusal Part)
+-- | Flags of @maru run@; what must be known of this machine, given the command and them, to
+-- decide about them; and the decision, which is pure.
+data RunPlug = forall flags facts. RunPlug (Parser flags) ([String] -> flags -> IO facts) (facts -> flags -> Either Refusal Part)
 
 -- | What a room asks of the supervisor. 'mempty': nothing.
 data Part = Part

@@ -26,10 +26,9 @@ import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.Foldable (traverse_)
 import Data.Text (Text)
 import Maru.Cli.Exit
+import Maru.Cli.Run (libexecFile)
 import System.Directory (doesFileExist)
-import System.Environment (getExecutablePath, lookupEnv)
 import System.Exit (ExitCode (..))
-import System.FilePath (takeDirectory, (</>))
 import System.IO
 import System.IO.Error (ioeGetErrorString)
 import System.Process
@@ -49,10 +48,7 @@ type Sample = Value
 -- is not there.
 helperPath :: String -> IO FilePath
 helperPath name = do
-  libexec <- lookupEnv "MARU_LIBEXEC"
-  executable <- getExecutablePath
-  let beside = takeDirectory (takeDirectory executable) </> "libexec" </> "maru"
-      path = maybe beside (\f -> if null f then beside else f) libexec </> name
+  path <- libexecFile name
   there <- doesFileExist path
   unless there $ problem unavailable ("this needs " ++ path ++ "; install maru wholly or set MARU_LIBEXEC")
   pure path

@@ -17,7 +17,7 @@ import Options.Applicative
 exampleRoom :: Room
 exampleRoom =
   (room "example" "nothing")
-    { roomRun = Just (RunPlug kindFlag (pure available) decide),
+    { roomRun = Just (RunPlug kindFlag (\_ _ -> pure available) decide),
       roomTop = Just page,
       roomChecks = [Check "example" (pure (Finding Good "as ever" ""))],
       roomSimulators = [simulator],
