@@ -1,5 +1,6 @@
 // Description: the headers for locks and waiting compile as C++17, and mean the same memory.
 #include <maru/lock.h>
+#include <maru/overlay.h>
 
 static_assert(sizeof(maru_lock_node) == 64, "a node is as large as in C");
 static_assert(alignof(maru_hold) == 64, "a hold is aligned as in C");
