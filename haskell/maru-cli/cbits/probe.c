@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <maru/board.h>
+#include <maru/overlay.h>
 #include <maru/topology.h>
 #include <maru/wait.h>
 #include <pthread.h>
@@ -260,4 +261,20 @@ int maru_probe_overlay_options(const char *text) {
   struct maru_lock_options options;
   const char *wrong;
   return mr_policy_read(text, &policy, &options, &wrong) == 0 ? -1 : (int)(wrong - text);
+}
+
+int maru_probe_overlay_deadline(const char *path, uint64_t ns) {
+  struct maru_board board;
+  void *section;
+  int error = maru_board_open(&board, path);
+  if (error < 0)
+    return error;
+  error = maru_board_find(&board, MARU_OVERLAY_SECTION, MARU_OVERLAY_VERSION,
+                          sizeof(struct maru_overlay), &section);
+  if (error == 0)
+    /* Relaxed: a knob stands for itself. */
+    atomic_store_explicit(&((struct maru_overlay *)section)->knobs.deadline_ns, ns,
+                          memory_order_relaxed);
+  maru_board_close(&board);
+  return error;
 }

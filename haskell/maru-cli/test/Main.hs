@@ -18,7 +18,7 @@ import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
 import Maru.Cli.Room.Example (exampleRoom)
 import Maru.Cli.Room.Lock (LockFacts (..), closeLock, decideLock)
-import Maru.Cli.Room.Lock.Overlay (decodeOverlay)
+import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
 import Maru.Cli.Room.Lock.Program (Program (..), interpreterOf)
 import Maru.Cli.Room.Map.Gc (parseStatistics)
 import Maru.Cli.Room.Wait (decidePolicy, judgePolicies)
@@ -162,6 +162,9 @@ locks =
       testCase "it is said that nothing came of it" $
         map (`closeLock` board []) [[], [("MARU_LOCK", "cna")]]
           @?= [[], ["no process of the run took the library: its mutexes were glibc's"]],
+      testCase "a deadline is halved and doubled, up to none" $ do
+        map (turned '<') [0, 25000, 1000, 1500] @?= [1000000000, 12500, 1000, 1000]
+        map (turned '>') [25000, 600000000, 1000000000, 0] @?= [50000, 1000000000, 0, 0],
       testCase "a section that is too short" $ decodeOverlay (Chars.replicate 2000 '\0') @?= Nothing
     ]
   where

@@ -102,6 +102,8 @@ data TopPage = forall state.
     pageKeys :: ![(Char, String)],
     pageStart :: !state,
     pageKey :: !(Char -> state -> state),
+    -- | What a key does to each run that is shown.
+    pageTurn :: !(Char -> Board -> IO ()),
     -- | What to show of a board, given how it looked so many seconds ago, if
     -- it did. Nothing to show: an empty list.
     pageDraw :: !(state -> Maybe (Double, Board) -> Board -> [Block]),

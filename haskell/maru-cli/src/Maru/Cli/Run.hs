@@ -294,7 +294,7 @@ report known fd boards = do
       planned = case Map.lookup "environment" plan of
         Just (Object o) -> [(Key.toString name, Text.unpack v) | (name, String v) <- KeyMap.toList o]
         _ -> []
-      figuresOf r = [Key.fromString (roomName r) .= v | Just (TopPage _ _ _ _ value') <- [roomTop r], b <- seen, Just v <- [value' b]]
+      figuresOf r = [Key.fromString (roomName r) .= v | Just (TopPage _ _ _ _ _ value') <- [roomTop r], b <- seen, Just v <- [value' b]]
   when (measuredStarted measured) $ do
     mapM_ warn [roomName r ++ ": " ++ line | r <- known, b <- seen, line <- roomClosing r planned b]
     warn (verdictLine measured rooms)

@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | @maru top@: the runs of this user that are alive, and what their rooms
--- count. Reads only; a run does not notice.
+-- count. Only a key of a room's page changes anything there: a knob.
 module Maru.Cli.Top
   ( topCommand,
 
@@ -123,21 +123,27 @@ openPage r = Page (roomName r) <$> roomTop r
 
 -- | Keys go to every page that knows them.
 pressKey :: Char -> Page -> Page
-pressKey key (Page name (TopPage keys state onKey draw json))
-  | key `elem` map fst keys = Page name (TopPage keys (onKey key state) onKey draw json)
-  | otherwise = Page name (TopPage keys state onKey draw json)
+pressKey key (Page name (TopPage keys state onKey turn draw json))
+  | key `elem` map fst keys = Page name (TopPage keys (onKey key state) onKey turn draw json)
+  | otherwise = Page name (TopPage keys state onKey turn draw json)
+
+-- | What a key does to the runs that are shown. A run that has just ended cannot be told, and
+-- need not.
+turnKnobs :: [Board] -> [Page] -> Char -> IO ()
+turnKnobs boards pages key =
+  sequence_ [turn key board | Page _ (TopPage keys _ _ turn _ _) <- pages, key `elem` map fst keys, board <- boards]
 
 drawPage :: Maybe (Double, Board) -> Board -> Page -> [String]
-drawPage before board (Page _ (TopPage _ state _ draw _)) = concatMap block (draw state before board)
+drawPage before board (Page _ (TopPage _ state _ _ draw _)) = concatMap block (draw state before board)
   where
     block (Line text) = ["  " ++ text]
     block (Tabular table) = map ("  " ++) (renderTable table)
 
 keysOf :: Page -> [(Char, String)]
-keysOf (Page _ (TopPage keys _ _ _ _)) = keys
+keysOf (Page _ (TopPage keys _ _ _ _ _)) = keys
 
 pageValue :: Board -> Page -> Maybe (String, Value)
-pageValue board (Page name (TopPage _ _ _ _ json)) = (,) name <$> json board
+pageValue board (Page name (TopPage _ _ _ _ _ json)) = (,) name <$> json board
 
 -- | One run: its command, its rooms, the last lines of its log.
 drawBoard :: Bool -> [Page] -> Maybe (Double, Board) -> Board -> [String]
@@ -197,6 +203,7 @@ watch view pages before boards = do
   unless (flagOnce flags) $ do
     keys <- waitForKeys view
     unless ('q' `elem` keys) $ do
+      mapM_ (turnKnobs boards pages) keys
       next <- findBoards (flagPid flags)
       -- The run that was asked for has ended.
       unless (null next && isJust (flagPid flags)) $

@@ -16,6 +16,7 @@ module Maru.Native.Probe
     handover,
     overlayLocks,
     probeOverlay,
+    setOverlayDeadline,
   )
 where
 
@@ -60,6 +61,8 @@ foreign import ccall unsafe "maru_wait_kind_name" c_kindName :: CUInt -> IO CStr
 foreign import ccall safe "maru_probe_policy" c_policy :: CInt -> Ptr CString -> IO CInt
 
 foreign import ccall safe "maru_probe_word_policy" c_wordPolicy :: CInt -> Ptr CString -> IO CInt
+
+foreign import ccall unsafe "maru_probe_overlay_deadline" c_overlayDeadline :: CString -> Word64 -> IO CInt
 
 foreign import ccall unsafe "maru_probe_overlay" c_overlay :: CUInt -> IO CString
 
@@ -187,3 +190,7 @@ probeOverlay :: String -> IO (Maybe Int)
 probeOverlay text = do
   wrong <- withCString text c_overlayOptions
   pure (if wrong < 0 then Nothing else Just (fromIntegral wrong))
+
+-- | On the board at a path, in nanoseconds; 0: none.
+setOverlayDeadline :: FilePath -> Word64 -> IO (Answer ())
+setOverlayDeadline path ns = (() <$) . answer <$> withCString path (`c_overlayDeadline` ns)

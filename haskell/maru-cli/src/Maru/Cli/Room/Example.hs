@@ -43,6 +43,7 @@ page =
     { pageKeys = [('x', "names")],
       pageStart = False,
       pageKey = const not,
+      pageTurn = \_ _ -> pure (),
       pageDraw = \names before board ->
         Line (show (length (boardSections board)) ++ " sections" ++ maybe "" (const ", seen before") before) :
           [Tabular (Table [(L, "name")] [[sectionName s] | s <- boardSections board]) | names],

@@ -10,6 +10,7 @@ module Maru.Cli.Room.Lock.Overlay
     overlayLine,
     leftLine,
     overlayPage,
+    turned,
   )
 where
 
@@ -25,6 +26,7 @@ import Data.Word (Word32, Word64)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Native.BoardView
+import Maru.Native.Probe (setOverlayDeadline)
 
 data Overlay = Overlay
   { -- | Of the algorithm; empty as long as no process has said it.
@@ -121,6 +123,9 @@ overlayLine o =
     ++ " waited for more than "
     ++ seconds (fromIntegral (overlayPatience o) * 1e-9)
 
+knobLine :: Overlay -> String
+knobLine o = "deadline " ++ (if overlayDeadline o == 0 then "none" else seconds (fromIntegral (overlayDeadline o) * 1e-9)) ++ ", range " ++ show (overlayRange o)
+
 -- | Which mutexes were left to glibc and why.
 leftLine :: Overlay -> String
 leftLine o = case [show n ++ " " ++ name | (name, n) <- zip leftNames (overlayLeft o), n > 0] of
@@ -131,13 +136,29 @@ counted :: Integer -> String -> String -> String
 counted 1 one _ = "1 " ++ one
 counted n _ many = show n ++ " " ++ many
 
+-- | Half or twice a deadline in nanoseconds, within 1 us and 1 s; none (0) is longer than 1 s.
+turned :: Char -> Word64 -> Word64
+turned '<' 0 = second
+turned '<' ns = max 1000 (ns `div` 2)
+turned '>' ns
+  | ns == 0 || ns >= second = 0
+  | otherwise = min second (2 * ns)
+turned _ ns = ns
+
+second :: Word64
+second = 1000000000
+
 -- | The lines of a run that has the section.
 overlayPage :: TopPage
 overlayPage =
   TopPage
-    { pageKeys = [],
+    { pageKeys = [('<', "shorter deadline"), ('>', "longer deadline")],
       pageStart = (),
       pageKey = const id,
-      pageDraw = \() _ board -> maybe [] (\o -> [Line ("lock  " ++ overlayLine o), Line ("lock  " ++ leftLine o)]) (overlayOf board),
+      -- Read anew: two keys may come between two looks.
+      pageTurn = \key shown -> do
+        now <- readBoard (boardPath shown)
+        sequence_ [setOverlayDeadline (boardPath board) (turned key (overlayDeadline o)) | Right board <- [now], Just o <- [overlayOf board]],
+      pageDraw = \() _ board -> maybe [] (\o -> [Line ("lock  " ++ overlayLine o), Line ("lock  " ++ knobLine o), Line ("lock  " ++ leftLine o)]) (overlayOf board),
       pageJson = fmap overlayJson . overlayOf
     }

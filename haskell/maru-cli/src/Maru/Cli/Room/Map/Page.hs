@@ -35,6 +35,7 @@ mapPage =
     { pageKeys = [],
       pageStart = (),
       pageKey = const id,
+      pageTurn = \_ _ -> pure (),
       pageDraw = \() before board -> maybe [] (draw (before >>= rate)) (totalsOf board),
       pageJson = fmap json . totalsOf
     }
