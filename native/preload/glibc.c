@@ -28,7 +28,6 @@ _Static_assert(sizeof(pthread_mutex_t) == 40 &&
 
 #define PATTERN 0x5a
 
-/* Has everything been written but the last 16 bytes? */
 static bool spare_is(const pthread_mutex_t *mutex, unsigned char expected) {
   const unsigned char *bytes = (const unsigned char *)&mutex->__data.__list;
   for (int i = 0; i < 16; i++)

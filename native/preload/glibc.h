@@ -10,8 +10,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The names that glibc keeps for its own calls of the public functions, from its first
- * version for the machine on: nobody is preloaded before them, nothing must be looked up. */
+/* The names by which glibc also exports these functions, since its first version for the
+ * machine: what is preloaded before the public ones leaves them alone, and nothing must be
+ * looked up, however early a call comes. */
 #ifndef MR_GLIBC_MODEL /* the explorer brings its own */
 #if defined(__x86_64__)
 #define MR_GLIBC_FIRST "GLIBC_2.2.5"
