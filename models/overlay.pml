@@ -1,5 +1,4 @@
-/* overlay.pml: a futex mutex with an admission queue in front of it: what a lock for unmodified
- * programs will be (native/preload, not written yet).
+/* overlay.pml: a futex mutex with an admission queue in front of it: native/preload.
  *
  * The word is glibc's: 0 free, 1 taken, 2 taken and somebody may sleep on it.  Its
  * release (glibc's own) stores 0 and wakes one sleeper if it was 2.  Two threads come

@@ -63,10 +63,10 @@ FAULTS = [
      CNA, "node->arrival = ++queue->arrivals;", ";"),
     ("a release does not look for a newcomer", "bypassed too often",
      CNA,
-     "if (atomic_compare_exchange_strong_explicit(&queue->tail, &last, NULL, "
+     "if (atomic_compare_exchange_strong_explicit(queue->tail, &last, NULL, "
      "memory_order_release,\n                                                "
      "memory_order_relaxed)) {",
-     "atomic_store_explicit(&queue->tail, NULL, memory_order_release);\n    if (last) {"),
+     "atomic_store_explicit(queue->tail, NULL, memory_order_release);\n    if (last) {"),
     ("a successor is taken before it has linked itself", "somebody spins without end",
      CNA,
      "  mr_waiting_for(queue->waiting, &node->linked, MR_SET, MR_SET, &mr_forever);\n", "\n"),
@@ -187,8 +187,8 @@ FAULTS = [
     ("shfl: nobody sorts", "nobody sorts the queue",
      CNA, "    if (node->socket != socket) {", "    if (true) {"),
     ("shfl: all sort", "too many sort in a row",
-     "lock/shfl.c",
-     "bool may = lock->shfl.in_a_row < lock->passes;", "bool may = true;"),
+     CNA,
+     "bool may = queue->in_a_row < passes;", "bool may = true;"),
     ("cohort: it stays in the socket", "too many hand-offs within a socket",
      "lock/cohort.c",
      "if (socket->passed < lock->passes) {", "if (true) {"),
@@ -206,14 +206,42 @@ FAULTS = [
      "atomic_store_explicit(&lock->fissile.impatient, 0, memory_order_relaxed);", ";"),
 ]
 
-TEST = ["tests/lock_explore.c", "explore/explore.c"]
+OVERLAY = "preload/overlay.c"
+
+# The same, found by overlay_explore.c.
+OVERLAY_FAULTS = [
+    ("overlay: the queue's state stays with its last head", "nobody can go on",
+     CNA, "if (queue->travels)", "if (false)"),
+    ("overlay: the first set aside stays with the last head", "nobody can go on",
+     CNA, "to->aside_first = from->aside_first;", ""),
+    ("overlay: the last set aside stays with the last head", "nobody can go on",
+     CNA, "to->aside_last = from->aside_last;", ""),
+    ("overlay: patience does not return", "it stays impatient",
+     OVERLAY, "atomic_store_explicit(impatient, 0, memory_order_relaxed);", ";"),
+    ("overlay: a fork's queue is not emptied", "it crashes",
+     OVERLAY, "atomic_store_explicit(&cell->tail, NULL, memory_order_relaxed);", ";"),
+    ("overlay: a fork's queue is used while another empties it", "nobody can go on",
+     OVERLAY, "if (whose == mine + 1)\n    return false;", ""),
+    ("overlay: a child has its parent's number", "nobody can go on",
+     OVERLAY, "% INT_MAX + 1;", "% INT_MAX;"),
+    ("overlay: the head keeps its place", "nobody can go on",
+     OVERLAY, "bool handed_on = mr_queue_release(&traveller.queue, &traveller.hold);",
+     "bool handed_on = mr_queue_hand_on(&traveller.queue, &traveller.hold);"),
+    ("overlay: nobody waits to be the head", "nobody can go on",
+     OVERLAY, "mr_queue_acquire(&traveller.queue, &traveller.hold, &mr_forever);",
+     "mr_queue_try(&traveller.queue, &traveller.hold);"),
+    ("overlay: the head does not wait for the mutex", "two are inside",
+     OVERLAY, "rc = mr_glibc_lock(mutex);", "rc = 0;"),
+]
+
+TESTS = {"tests/lock_explore.c": FAULTS, "tests/overlay_explore.c": OVERLAY_FAULTS}
 # What wait.c needs for channels, which no explored scene has: without the shim.
 UNEXPLORED = ["board/board.c"] + [f"base/{name}.c" for name in "process shared task topology".split()]
 UNEXPLORED += [f"wait/{name}.c" for name in "channel measure priority".split()]
 SHIPPED = ["wait/wait.c"] + [
     f"lock/{name}.c"
     for name in "clh cohort fissile lock options qspin queue shfl waiting words".split()
-]
+] + [OVERLAY]
 
 
 class Bench:
@@ -227,7 +255,7 @@ class Bench:
         folders = [] if name in UNEXPLORED else ["explore/shim"]
         folders += ["include", "base", "lock", "tests", str(pathlib.Path(name).parent)]
         command = [self.compiler, "-std=gnu11", "-O1", "-w", "-DSLICE_NS=3600000000000"]
-        command += ["-DPATIENCE=1", "-DLEFT_MAX=1"]
+        command += ["-DPATIENCE=1", "-DLEFT_MAX=1", "-DMR_GLIBC_MODEL"]
         command += [f"-I{self.native / folder}" for folder in folders]
         command += ["-c", "-o", out, "-x", "c", "-" if text else source]
         subprocess.run(command, check=True, input=text and text.encode())
@@ -256,23 +284,31 @@ def plant(native, file, old, new):
     return text.replace(old, new)
 
 
+def is_found(bench, native, objects, name, expected, file, old, new):
+    mutant = bench.compile(file, plant(native, file, old, new))
+    found = bench.run([mutant if source == file else object for source, object in objects.items()])
+    good = found is not None and found.startswith(expected)
+    says = found if good else f"{found or 'not found'}, not: {expected}"
+    print(f"{'PASS' if good else 'FAIL'}  {name}: {says}", flush=True)
+    return good
+
+
 def main():
     native, compiler = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2]
     missed = 0
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(native, compiler, pathlib.Path(folder))
-        objects = {name: bench.compile(name) for name in TEST + UNEXPLORED + SHIPPED}
-        found = bench.run(objects.values())
-        if found is not None:
-            sys.exit(f"maru: mutants.py: the code as shipped fails: {found}")
-        for name, expected, file, old, new in FAULTS:
-            mutant = bench.compile(file, plant(native, file, old, new))
-            found = bench.run([mutant if source == file else object for source, object in objects.items()])
-            good = found is not None and found.startswith(expected)
-            missed += not good
-            says = found if good else f"{found or 'not found'}, not: {expected}"
-            print(f"{'PASS' if good else 'FAIL'}  {name}: {says}", flush=True)
-    print(f"{len(FAULTS) - missed} of {len(FAULTS)} faults found")
+        shared = {name: bench.compile(name) for name in ["explore/explore.c"] + UNEXPLORED + SHIPPED}
+        for test, faults in TESTS.items():
+            objects = {**shared, test: bench.compile(test)}
+            if test != "tests/overlay_explore.c":
+                del objects[OVERLAY]
+            found = bench.run(objects.values())
+            if found is not None:
+                sys.exit(f"maru: mutants.py: the code as shipped fails: {found}")
+            missed += sum(not is_found(bench, native, objects, *fault) for fault in faults)
+    total = sum(map(len, TESTS.values()))
+    print(f"{total - missed} of {total} faults found")
     return missed > 0
 
 

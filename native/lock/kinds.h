@@ -44,7 +44,6 @@ struct maru_lock {
     struct {
       alignas(64) _Atomic uint32_t word;
       struct mr_queue queue;
-      uint32_t in_a_row; /* the head's: heads that have sorted the queue */
     } shfl;
     struct {
       alignas(64) _Atomic uint32_t word; /* c-bo-mcs */

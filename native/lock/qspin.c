@@ -12,7 +12,7 @@ static int create(struct maru_lock *lock, const struct maru_lock_options *option
 
 /* Relaxed, both: advice; the words decide. */
 static bool queue_is_empty(struct maru_lock *lock) {
-  return atomic_load_explicit(&lock->qspin.queue.tail, memory_order_relaxed) == NULL;
+  return atomic_load_explicit(lock->qspin.queue.tail, memory_order_relaxed) == NULL;
 }
 
 static bool somebody_is_next(struct maru_lock *lock) {

@@ -46,6 +46,12 @@ void mr_queue_init(struct mr_queue *queue, enum mr_queue_order order, struct mr_
                              .handoff_range = options->handoff_range,
                              .shuffle_reduction = options->shuffle_reduction,
                              .random = options->seed};
+  queue->tail = &queue->own_tail;
+}
+
+void mr_queue_travel(struct mr_traveller *traveller, struct maru_lock_node *_Atomic *tail) {
+  traveller->queue.tail = tail;
+  traveller->queue.travels = true;
 }
 
 /* ---- nodes -------------------------------------------------------------- */
@@ -92,8 +98,7 @@ static void chain(struct maru_lock_node *node, struct maru_lock_node *next) {
 static bool join(struct mr_queue *queue, struct maru_lock_node *node) {
   /* Release: our node is ready before anybody finds it.  Acquire: the predecessor's is
    * ready, and what the last holder did is visible. */
-  struct maru_lock_node *before =
-      atomic_exchange_explicit(&queue->tail, node, memory_order_acq_rel);
+  struct maru_lock_node *before = atomic_exchange_explicit(queue->tail, node, memory_order_acq_rel);
   if (before == NULL)
     return true;
   if (queue->place != NULL)
@@ -161,7 +166,7 @@ bool mr_queue_try(struct mr_queue *queue, struct maru_hold *hold) {
   node_init(&hold->own, false);
   hold->used = &hold->own;
   /* As in join(). */
-  return atomic_compare_exchange_strong_explicit(&queue->tail, &nobody, &hold->own,
+  return atomic_compare_exchange_strong_explicit(queue->tail, &nobody, &hold->own,
                                                  memory_order_acq_rel, memory_order_relaxed);
 }
 
@@ -267,14 +272,14 @@ static struct maru_lock_node *take_back(struct mr_queue *queue) {
 
 /* Whether `node` is the last one.  Relaxed: `linked` brings what came with a newcomer. */
 static bool is_last(struct mr_queue *queue, const struct maru_lock_node *node) {
-  return atomic_load_explicit(&queue->tail, memory_order_relaxed) == node;
+  return atomic_load_explicit(queue->tail, memory_order_relaxed) == node;
 }
 
 /* The queue from `node`, its last, on becomes `first` to `last`; false: somebody has come. */
 static bool replace_last(struct mr_queue *queue, struct maru_lock_node *node,
                          struct maru_lock_node *last) {
   /* Release: the nodes are as we left them for whoever queues behind them. */
-  return atomic_compare_exchange_strong_explicit(&queue->tail, &node, last, memory_order_release,
+  return atomic_compare_exchange_strong_explicit(queue->tail, &node, last, memory_order_release,
                                                  memory_order_relaxed);
 }
 
@@ -385,7 +390,7 @@ static struct maru_lock_node *few_successor(struct mr_queue *queue, struct maru_
 
 /* ---- shuffling ---------------------------------------------------------- */
 
-bool mr_queue_shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t most) {
+static bool shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t most) {
   struct maru_lock_node *group = hold->used, *before = group, *node;
   int32_t socket = (int32_t)mr_place_here(queue->place);
   bool moved = false;
@@ -406,6 +411,14 @@ bool mr_queue_shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t m
     group = node;
   }
   return moved;
+}
+
+void mr_queue_shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t passes) {
+  bool may = queue->in_a_row < passes;
+  if (may && shuffle(queue, hold, passes))
+    queue->in_a_row++;
+  else if (!may)
+    queue->in_a_row = 0;
 }
 
 /* ---- handing over ------------------------------------------------------- */
@@ -444,6 +457,19 @@ static int32_t socket_of_holder(const struct mr_queue *queue, const struct maru_
   return (int32_t)mr_place_here(queue->place); /* it did not wait */
 }
 
+/* What is the holder's goes with the queue.  `next` reads it after the grant, which orders. */
+static void carry(const struct mr_queue *from, struct maru_lock_node *next) {
+  struct mr_queue *to = &((struct mr_traveller *)next)->queue;
+  to->aside_first = from->aside_first;
+  to->aside_last = from->aside_last;
+  to->aside_length = from->aside_length;
+  to->random = from->random;
+  to->in_a_row = from->in_a_row;
+  to->arrivals = from->arrivals;
+  to->grants = from->grants;
+  to->counts = from->counts;
+}
+
 /* False: nobody waits; hold->used is the last node, the holder's or one that was left. */
 static bool hand_on(struct mr_queue *queue, struct maru_hold *hold, struct direction *to) {
   for (;;) {
@@ -455,6 +481,8 @@ static bool hand_on(struct mr_queue *queue, struct maru_hold *hold, struct direc
     bool granted = offer(next);
     count(queue, next, to->socket, granted);
     if (granted) {
+      if (queue->travels)
+        carry(queue, next);
       maru_notify_store(&next->state, MR_SET);
       return true;
     }
@@ -467,15 +495,16 @@ bool mr_queue_hand_on(struct mr_queue *queue, struct maru_hold *hold) {
   return hand_on(queue, hold, &to);
 }
 
-void mr_queue_release(struct mr_queue *queue, struct maru_hold *hold) {
+bool mr_queue_release(struct mr_queue *queue, struct maru_hold *hold) {
   struct direction to = {socket_of_holder(queue, hold->used), false};
   while (!hand_on(queue, hold, &to)) {
     struct maru_lock_node *last = hold->used;
     /* Release: what the holder did is visible to the next one. */
-    if (atomic_compare_exchange_strong_explicit(&queue->tail, &last, NULL, memory_order_release,
+    if (atomic_compare_exchange_strong_explicit(queue->tail, &last, NULL, memory_order_release,
                                                 memory_order_relaxed)) {
       retire(hold, hold->used);
-      return;
+      return false;
     }
   }
+  return true;
 }

@@ -24,11 +24,13 @@
 enum mr_queue_order { MR_IN_TURN, MR_NEAR, MR_FEW };
 
 struct mr_queue {
-  alignas(64) struct maru_lock_node *_Atomic tail; /* NULL: free */
-  _Atomic uint32_t left;                           /* nodes whose owners gave up */
+  alignas(64) struct maru_lock_node *_Atomic own_tail;
+  _Atomic uint32_t left; /* nodes whose owners gave up */
 
   /* Fixed. */
-  alignas(64) const struct mr_place *place; /* NULL: nobody asks for a waiter's socket */
+  alignas(64) struct maru_lock_node *_Atomic *tail; /* at NULL: free */
+  bool travels;                                     /* see struct mr_traveller */
+  const struct mr_place *place;                     /* NULL: nobody asks for a waiter's socket */
   enum mr_queue_order order;
   struct mr_waiting *waiting;
   uint64_t deadline_ns;
@@ -41,9 +43,18 @@ struct mr_queue {
   struct maru_lock_node *aside_last;
   uint64_t aside_length;
   uint64_t random;
+  uint32_t in_a_row; /* holders that have shuffled */
   uint64_t arrivals; /* waiters seen, in order of arrival */
   uint64_t grants;   /* of these, offered the lock */
   struct maru_lock_counts counts;
+};
+
+/* A waiter at a queue that has no memory but its tail: each brings a queue that travels.
+ * What is the holder's is copied from the one who hands over to the one who gets it; whoever
+ * finds the queue empty begins with its own. */
+struct mr_traveller {
+  struct maru_hold hold; /* first: a node is found in the main queue, its traveller by it */
+  struct mr_queue queue;
 };
 
 /* MR_NEAR needs a `place`. */
@@ -54,11 +65,15 @@ void mr_queue_init(struct mr_queue *queue, enum mr_queue_order order, struct mr_
 int mr_queue_acquire(struct mr_queue *queue, struct maru_hold *hold,
                      const struct mr_deadline *deadline);
 bool mr_queue_try(struct mr_queue *queue, struct maru_hold *hold);
-void mr_queue_release(struct mr_queue *queue, struct maru_hold *hold);
+/* True: somebody has it now. */
+bool mr_queue_release(struct mr_queue *queue, struct maru_hold *hold);
 /* Releases it if somebody takes it; false: nobody waits, it is still held. */
 bool mr_queue_hand_on(struct mr_queue *queue, struct maru_hold *hold);
+/* Makes a queue travel, whose tail is *tail.  It never serves a deadline. */
+void mr_queue_travel(struct mr_traveller *traveller, struct maru_lock_node *_Atomic *tail);
 /* By the holder of an MR_IN_TURN queue with a `place`: moves waiters of its socket forward,
- * behind itself, past at most `most` others in all.  True: some have been moved. */
-bool mr_queue_shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t most);
+ * behind itself, past at most `passes` others in all; after `passes` holders in a row that
+ * have done so, one does not. */
+void mr_queue_shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t passes);
 
 #endif

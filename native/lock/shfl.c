@@ -9,7 +9,6 @@
 
 static int create(struct maru_lock *lock, const struct maru_lock_options *options) {
   mr_queue_init(&lock->shfl.queue, MR_IN_TURN, &lock->waiting, &lock->place, options);
-  lock->shfl.in_a_row = 0;
   lock->passes = options->passes;
   return 0;
 }
@@ -19,15 +18,6 @@ static int try(struct maru_lock *lock, struct maru_hold *hold) {
   return mr_word_try(&lock->shfl.word) ? 0 : -EBUSY;
 }
 
-/* By the head. */
-static void shuffle(struct maru_lock *lock, struct maru_hold *hold) {
-  bool may = lock->shfl.in_a_row < lock->passes;
-  if (may && mr_queue_shuffle(&lock->shfl.queue, hold, lock->passes))
-    lock->shfl.in_a_row++;
-  else if (!may)
-    lock->shfl.in_a_row = 0;
-}
-
 static int acquire(struct maru_lock *lock, struct maru_hold *hold,
                    const struct mr_deadline *deadline) {
   if (try(lock, hold) == 0)
@@ -35,7 +25,7 @@ static int acquire(struct maru_lock *lock, struct maru_hold *hold,
   int rc = mr_queue_acquire(&lock->shfl.queue, hold, deadline);
   if (rc < 0)
     return rc;
-  shuffle(lock, hold);
+  mr_queue_shuffle(&lock->shfl.queue, hold, lock->passes);
   rc = mr_word_acquire(&lock->shfl.word, &lock->waiting, deadline);
   mr_queue_release(&lock->shfl.queue, hold);
   return rc;

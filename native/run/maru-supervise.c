@@ -251,6 +251,11 @@ static void become_reporter(struct supervisor *self, const struct options *optio
   if (self->board_path[0] != '\0')
     fcntl(self->board.fd, F_SETFD, 0);
   inherited_restore(inherited);
+  /* What was put before the command's libraries is not for ours. */
+  if (options->preloads != NULL)
+    setenv("LD_PRELOAD", options->preloads, 1);
+  else
+    unsetenv("LD_PRELOAD");
   char *board = self->board_path[0] != '\0' ? self->board_path : NULL;
   execv(options->reporter,
         (char *[]){(char *)options->reporter, "report-run", report, code, board, NULL});

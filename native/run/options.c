@@ -76,7 +76,10 @@ static int read_option(struct options *options, const char *name, char *value) {
 }
 
 int options_read(struct options *options, int argc, char **argv) {
+  const char *preloads = getenv("LD_PRELOAD");
   *options = (struct options){.report_fd = -1};
+  if (preloads != NULL && (options->preloads = strdup(preloads)) == NULL)
+    return refuse("no memory for the environment", "LD_PRELOAD");
   int at = 1;
   while (at < argc && strcmp(argv[at], "--") != 0) {
     if (at + 1 >= argc)

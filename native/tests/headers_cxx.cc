@@ -3,6 +3,7 @@
 #include <maru/channel.h>
 #include <maru/dsm.h>
 #include <maru/lock.h>
+#include <maru/overlay.h>
 #include <maru/run.h>
 #include <maru/topology.h>
 

@@ -145,8 +145,8 @@ static void check_overdue(struct world *world, unsigned task) {
 /* shfl: a head's sort is counted, and their number bounded. */
 static void check_shfl(struct world *world, unsigned task) {
   (void)task;
-  explore_check(world->lock->shfl.in_a_row <= world->lock->passes, "too many sort in a row");
-  seen.reached += world->lock->shfl.in_a_row > 0;
+  explore_check(world->lock->shfl.queue.in_a_row <= world->lock->passes, "too many sort in a row");
+  seen.reached += world->lock->shfl.queue.in_a_row > 0;
 }
 
 static void check_malthusian(struct world *world, unsigned task) {
@@ -248,7 +248,7 @@ static void note_asking(struct world *world, unsigned task) {
   if (world->play->rule == NULL || world->play->rule->held != check_qspin)
     return;
   for (unsigned i = 0; i < world->play->tasks; i++)
-    if (*(struct maru_lock_node *const *)&lock->qspin.queue.tail == &world->holds[i].own) {
+    if (*(struct maru_lock_node *const *)&lock->qspin.queue.own_tail == &world->holds[i].own) {
       world->before[task] = (int)i;
       world->before_asks[task] = world->asks[i];
     }

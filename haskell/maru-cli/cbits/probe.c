@@ -2,11 +2,13 @@
 #include "probe.h"
 
 #include "access.h"
+#include "policy.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <maru/board.h>
+#include <maru/overlay.h>
 #include <maru/topology.h>
 #include <maru/wait.h>
 #include <pthread.h>
@@ -247,4 +249,32 @@ int maru_probe_handover(int kind, int64_t pause_ns, int rounds, int64_t *latency
   if (error == 0)
     error = h.error;
   return error < 0 ? error : h.done;
+}
+
+const char *maru_probe_overlay(unsigned position) {
+  const struct mr_policy *policy = mr_policy_at(position);
+  return policy != NULL ? policy->name : NULL;
+}
+
+int maru_probe_overlay_options(const char *text) {
+  const struct mr_policy *policy;
+  struct maru_lock_options options;
+  const char *wrong;
+  return mr_policy_read(text, &policy, &options, &wrong) == 0 ? -1 : (int)(wrong - text);
+}
+
+int maru_probe_overlay_deadline(const char *path, uint64_t ns) {
+  struct maru_board board;
+  void *section;
+  int error = maru_board_open(&board, path);
+  if (error < 0)
+    return error;
+  error = maru_board_find(&board, MARU_OVERLAY_SECTION, MARU_OVERLAY_VERSION,
+                          sizeof(struct maru_overlay), &section);
+  if (error == 0)
+    /* Relaxed: a knob stands for itself. */
+    atomic_store_explicit(&((struct maru_overlay *)section)->knobs.deadline_ns, ns,
+                          memory_order_relaxed);
+  maru_board_close(&board);
+  return error;
 }

@@ -37,4 +37,12 @@ int maru_probe_topology(struct maru_probe_topology *seen);
  * are over), -ENOTSUP, or another errno. */
 int maru_probe_handover(int kind, int64_t pause_ns, int rounds, int64_t *latency_ns);
 
+/* Name `position` of the locks that `maru run --lock` knows; NULL past the last. */
+const char *maru_probe_overlay(unsigned position);
+/* -1: such a lock may be asked for, else where in `text` the mistake is. */
+int maru_probe_overlay_options(const char *text);
+
+/* Sets the deadline of the section "lock" of the board at `path`: 0 or a negative errno. */
+int maru_probe_overlay_deadline(const char *path, uint64_t ns);
+
 #endif

@@ -17,6 +17,9 @@ import Maru.Cli.Profile
 import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
 import Maru.Cli.Room.Example (exampleRoom)
+import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
+import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
+import Maru.Cli.Room.Lock.Program (Program (..), interpreterOf)
 import Maru.Cli.Room.Map.Gc (parseStatistics)
 import Maru.Cli.Room.Wait (decidePolicy, judgePolicies)
 import Maru.Cli.Rooms (rooms)
@@ -37,7 +40,7 @@ main =
   defaultMain $
     testGroup
       "maru-cli"
-      [plans, profiles, supervisors, boards, steering, checks, benches, commandLines, outputs, builtCommand]
+      [plans, locks, profiles, supervisors, boards, steering, checks, benches, commandLines, outputs, builtCommand]
 
 -- ---- run ----------------------------------------------------------------
 
@@ -71,7 +74,7 @@ plans =
       testCase "what is not available stops the run" $
         either problemStatus (const 0) (planRun (request [("a", Left (Unavailable "u"))])) @?= 125,
       testCase "with best effort it is left out and said" $
-        fmap planExplain (planRun (request [("a", Left (Unavailable "u"))]) {requestBestEffort = True})
+        fmap planReplaced (planRun (request [("a", Left (Unavailable "u"))]) {requestBestEffort = True})
           @?= Right [("a", "left out: u")],
       testCase "the supervisor's arguments" $
         fmap
@@ -121,9 +124,9 @@ supervisors =
   testGroup
     "supervisor"
     [ testCase "lies beside the command, unless told" $ do
-        supervisorPath Nothing "/usr/bin/maru" @?= "/usr/libexec/maru/maru-supervise"
-        supervisorPath (Just "") "/usr/bin/maru" @?= "/usr/libexec/maru/maru-supervise"
-        supervisorPath (Just "/x") "/usr/bin/maru" @?= "/x/maru-supervise",
+        libexecPath Nothing "/usr/bin/maru" @?= "/usr/libexec/maru"
+        libexecPath (Just "") "/usr/bin/maru" @?= "/usr/libexec/maru"
+        libexecPath (Just "/x") "/usr/bin/maru" @?= "/x",
       testCase "its words are understood" $
         fmap (\(_, _, _, m) -> m) (lastWords (Chars.pack (unlines ["{}", figures])))
           @?= Right (Measured 3 True 1.5 1 0.25 2048),
@@ -140,6 +143,36 @@ supervisors =
     ]
   where
     figures = "{\"status\":3,\"started\":true,\"wall_s\":1.5,\"user_s\":1,\"sys_s\":0.25,\"max_rss_kib\":2048}"
+
+locks :: TestTree
+locks =
+  testGroup
+    "lock"
+    [ testCase "without the flag nothing is asked for" $ decideLock Nothing Nothing @?= Right mempty,
+      testCase "a lock that is there" $
+        fmap (\p -> (partEnvironment p, partPreload p)) (decideLock (Just facts) (Just "cna:deadline=25us"))
+          @?= Right ([("MARU_LOCK", "cna:deadline=25us")], ["/l.so"]),
+      testCase "one that is not" $
+        decideLock (Just facts) (Just "mcs")
+          @?= Left (Misused "no lock 'mcs' can be laid over a program's mutexes; there are pass, cna"),
+      testCase "where it is wrong" $
+        decideLock (Just facts {factWrong = Just 4}) (Just "cna:x=1") @?= Left (Misused "--lock cna:x=1: not understood from 'x=1' on"),
+      testCase "programs that cannot be served" $
+        map (\p -> either (const True) (const False) (decideLock (Just facts {factProgram = p}) (Just "cna"))) [Static, Foreign, Privileged, Dynamic "/lib/ld-musl-x86_64.so.1", Dynamic "/lib64/ld-linux-x86-64.so.2", Unknown]
+          @?= [True, True, True, True, False, False],
+      testCase "what a file's first bytes tell" $
+        map (interpreterOf (Chars.pack "\DELELF\2\1")) [Chars.pack "#! /bin/sh -e\n", Chars.pack "#!", Chars.pack "text", Chars.pack "\DELELF\1\1", Chars.pack "\DELELF\2\1"]
+          @?= [Script "/bin/sh", Unknown, Unknown, Foreign, Unknown],
+      testCase "it is said that nothing came of it" $
+        map (\planned -> maybe [] afterLines (afterLock (Map.fromList planned) (board []))) [[], [("MARU_LOCK", "cna")]]
+          @?= [[], ["no process of the run took the library: its mutexes were glibc's"]],
+      testCase "a deadline is halved and doubled, up to none" $ do
+        map (turned '<') [0, 25000, 1000, 1500] @?= [1000000000, 12500, 1000, 1000]
+        map (turned '>') [25000, 600000000, 1000000000, 0] @?= [50000, 1000000000, 0, 0],
+      testCase "a section that is too short" $ decodeOverlay (Chars.replicate 2000 '\0') @?= Nothing
+    ]
+  where
+    facts = LockFacts ["pass", "cna"] Nothing "/l.so" True "cmd" (Dynamic "/lib64/ld-linux-x86-64.so.2")
 
 profiles :: TestTree
 profiles =

@@ -17,10 +17,9 @@ import Data.List (dropWhileEnd, isPrefixOf)
 import Data.Version (showVersion)
 import Maru.Cli.Exit (reason)
 import Maru.Cli.Room
-import Maru.Cli.Run (supervisorPath)
+import Maru.Cli.Run (libexecFile)
 import Maru.Native.Probe
 import System.Directory (doesFileExist)
-import System.Environment (getExecutablePath, lookupEnv)
 import System.Info (arch, compilerName, fullCompilerVersion)
 import System.Posix.Resource (Resource (ResourceTotalMemory), ResourceLimit (..), ResourceLimits (softLimit), getResourceLimit)
 import System.Posix.Unistd (SystemID (release, systemName), getSystemID)
@@ -112,7 +111,7 @@ hugePages = do
 
 supervisor :: IO Finding
 supervisor = do
-  path <- supervisorPath <$> lookupEnv "MARU_LIBEXEC" <*> getExecutablePath
+  path <- libexecFile "maru-supervise"
   there <- doesFileExist path
   pure $
     if there

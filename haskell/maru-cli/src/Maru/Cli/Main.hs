@@ -42,7 +42,7 @@ maru rooms = do
   mapM_ (`hSetEncoding` utf8) [stdout, stderr]
   reporting (getArgs >>= dispatch >>= exitWith)
   where
-    dispatch ("report-run" : arguments) = reportRun arguments
+    dispatch ("report-run" : arguments) = reportRun rooms arguments
     dispatch ("steer-run" : arguments) = steerRun arguments
     dispatch arguments = case execParserPure preferences (commandLineOf rooms) arguments of
       Success run -> run

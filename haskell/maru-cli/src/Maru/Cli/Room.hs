@@ -15,6 +15,7 @@ module Maru.Cli.Room
     RunPlug (..),
     Part (..),
     Refusal (..),
+    Afterwards (..),
 
     -- * Top
     TopPage (..),
@@ -40,6 +41,7 @@ module Maru.Cli.Room
 where
 
 import Data.Aeson (Value)
+import Data.Map.Strict (Map)
 import Maru.Cli.Output (Figures, Table)
 import Maru.Native.BoardView (Board)
 import Options.Applicative (Parser)
@@ -50,6 +52,9 @@ data Room = Room
     -- | What contends, in a few words.
     roomPurpose :: !String,
     roomRun :: !(Maybe RunPlug),
+    -- | What there is to say of a run that has ended, from the environment that it
+    -- was given and its board.
+    roomAfter :: !(Map String String -> Board -> Maybe Afterwards),
     roomTop :: !(Maybe TopPage),
     roomChecks :: ![Check],
     roomSimulators :: ![Simulator],
@@ -59,11 +64,11 @@ data Room = Room
 
 -- | A room that has a name and a purpose and gives nothing yet.
 room :: String -> String -> Room
-room name purpose = Room name purpose Nothing Nothing [] [] [] []
+room name purpose = Room name purpose Nothing (\_ _ -> Nothing) Nothing [] [] [] []
 
--- | Flags of @maru run@; what must be known of this machine to decide about
--- them; and the decision, which is pure.
-data RunPlug = forall flags facts. RunPlug (Parser flags) (IO facts) (facts -> flags -> Either Refusal Part)
+-- | Flags of @maru run@; what must be known of this machine, given the command and them, to
+-- decide about them; and the decision, which is pure.
+data RunPlug = forall flags facts. RunPlug (Parser flags) ([String] -> flags -> IO facts) (facts -> flags -> Either Refusal Part)
 
 -- | What a room asks of the supervisor. 'mempty': nothing.
 data Part = Part
@@ -95,6 +100,13 @@ data Refusal
     Unavailable !String
   deriving (Eq, Show)
 
+-- | Lines for standard error, and the room's part of the report.
+data Afterwards = Afterwards
+  { afterLines :: ![String],
+    afterData :: !Value
+  }
+  deriving (Eq, Show)
+
 -- | A part of the screen, with a state that its keys change.
 data TopPage = forall state seen.
   TopPage
@@ -102,6 +114,8 @@ data TopPage = forall state seen.
     pageKeys :: ![(Char, String)],
     pageStart :: !state,
     pageKey :: !(Char -> state -> state),
+    -- | What a key does to each run that is shown.
+    pageTurn :: !(Char -> Board -> IO ()),
     -- | Takes from a board, or from the processes of its run, what is shown; reads only.
     pageSee :: !(Board -> IO seen),
     -- | What to show of that, given what was seen so many seconds ago, if

@@ -15,7 +15,8 @@ module Maru.Cli.Run
     Plan (..),
     planRun,
     supervisorArguments,
-    supervisorPath,
+    libexecPath,
+    libexecFile,
     splitProfiles,
     verdictLine,
     Measured (..),
@@ -26,6 +27,7 @@ where
 import Control.Exception (try)
 import Control.Monad (unless, when)
 import Data.Aeson
+import Data.Aeson.Types (parseMaybe)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
@@ -33,6 +35,7 @@ import Data.Either (partitionEithers)
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe)
 import qualified Data.Text as Text
 import Maru.Cli.Exit
 import Maru.Cli.Output hiding (seconds)
@@ -101,7 +104,7 @@ planRun request = do
       Right part -> Right (name, part)
       Left (Misused why) -> Left (Problem usage why)
       Left (Unavailable why)
-        | requestBestEffort request -> Right (name, mempty {partExplain = ["left out: " ++ why]})
+        | requestBestEffort request -> Right (name, mempty {partReplaced = ["left out: " ++ why]})
         | otherwise -> Left (Problem maruFailed (why ++ "; --best-effort goes on without it"))
 
 -- | The supervisor's arguments, given its report descriptor and reporter.
@@ -124,10 +127,17 @@ splitProfiles text = case span isProfile text of
     isProfile word = take 1 word == "@" && length word > 1
 
 -- | Below @MARU_LIBEXEC@ if that is set, else beside the command's @bin@.
-supervisorPath :: Maybe FilePath -> FilePath -> FilePath
-supervisorPath libexec executable = case libexec of
-  Just folder | not (null folder) -> folder </> "maru-supervise"
-  _ -> takeDirectory (takeDirectory executable) </> "libexec" </> "maru" </> "maru-supervise"
+libexecPath :: Maybe FilePath -> FilePath -> FilePath
+libexecPath libexec executable = case libexec of
+  Just folder | not (null folder) -> folder
+  _ -> takeDirectory (takeDirectory executable) </> "libexec" </> "maru"
+
+-- | Where a file that is installed with the command is to be; it may not be there.
+libexecFile :: String -> IO FilePath
+libexecFile name = do
+  executable <- getExecutablePath
+  folder <- (`libexecPath` executable) <$> lookupEnv "MARU_LIBEXEC"
+  pure (folder </> name)
 
 runCommand :: [Room] -> Mod CommandFields (IO ExitCode)
 runCommand rooms =
@@ -141,7 +151,7 @@ runCommand rooms =
       )
   where
     plugs = [(,) (roomName r) <$> answer plug | r <- rooms, Just plug <- [roomRun r]]
-    answer (RunPlug parser probe decide) = (\given -> (`decide` given) <$> probe) <$> parser
+    answer (RunPlug parser probe decide) = (\given words'' -> (`decide` given) <$> probe words'' given) <$> parser
     flags =
       (,,)
         <$> switch (long "best-effort" <> help "Go on without what is not available here")
@@ -149,11 +159,11 @@ runCommand rooms =
         <*> optional (strOption (long "report" <> metavar "FILE" <> help "Write what was measured as JSON (- is standard output)"))
     words' = many (strArgument (metavar "[@PROFILE...] [--] COMMAND..."))
 
-start :: [(String, IO (Either Refusal Part))] -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
+start :: [(String, [String] -> IO (Either Refusal Part))] -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
 start plugs (bestEffort, explain, file) text = do
   let (names, words') = splitProfiles text
   profiles <- mapM profilePart names
-  rooms <- mapM sequenceA plugs
+  rooms <- mapM (traverse ($ words')) plugs
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
       planRun (Request bestEffort explain file (profiles ++ rooms) words')
@@ -181,7 +191,7 @@ explanation plan =
 supervise :: Plan -> IO ExitCode
 supervise plan = do
   executable <- getExecutablePath
-  supervisor <- (`supervisorPath` executable) <$> lookupEnv "MARU_LIBEXEC"
+  supervisor <- libexecFile "maru-supervise"
   there <- doesFileExist supervisor
   unless there $
     problem maruFailed ("the supervisor is not at " ++ supervisor ++ "; install maru wholly or set MARU_LIBEXEC")
@@ -275,20 +285,20 @@ instance FromJSON Beside where
 
 -- | @maru report-run DESCRIPTOR STATUS [BOARD]@: what the supervisor becomes.
 -- The status is the command's whatever happens here.
-reportRun :: [String] -> IO ExitCode
-reportRun arguments = case arguments of
+reportRun :: [Room] -> [String] -> IO ExitCode
+reportRun rooms arguments = case arguments of
   descriptor : code : board
     | Just fd <- readMaybe descriptor,
       Just status <- readMaybe code -> do
-      told <- try (report (fromInteger fd) board)
+      told <- try (report rooms (fromInteger fd) board)
       case told of
         Left (Problem _ why) -> warn why
         Right () -> pure ()
       pure (if status == 0 then ExitSuccess else ExitFailure status)
   _ -> problem usage "report-run is for the supervisor alone"
 
-report :: Fd -> [FilePath] -> IO ()
-report fd boards = do
+report :: [Room] -> Fd -> [FilePath] -> IO ()
+report known fd boards = do
   _ <- fdSeek fd AbsoluteSeek 0
   content <- fdToHandle fd >>= ByteString.hGetContents
   (plan, beside, figures, measured) <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
@@ -296,19 +306,27 @@ report fd boards = do
   mapM_ (warn . ("cannot read the run's board: " ++)) broken
   let rooms = [sectionName s | b <- seen, s <- boardSections b, sectionName s /= "run"]
       said = concatMap boardLines seen
+      after = [(roomName r, a) | r <- known, b <- seen, Just a <- [roomAfter r (environmentOf plan) b]]
   mapM_ (\(Beside room' line _) -> warn (room' ++ ": " ++ line)) beside
-  when (measuredStarted measured) (warn (verdictLine measured rooms))
+  when (measuredStarted measured) $ do
+    mapM_ (\(name, a) -> mapM_ (warn . ((name ++ ": ") ++)) (afterLines a)) after
+    warn (verdictLine measured rooms)
   case Map.lookup "report" plan of
-    Just (String file) -> writeJson (Text.unpack file) (reportJson plan figures rooms said beside)
+    Just (String file) -> writeJson (Text.unpack file) (reportJson plan figures rooms said beside after)
     _ -> pure ()
 
-reportJson :: Map String Value -> Value -> [String] -> [String] -> [Beside] -> Value
-reportJson plan figures rooms said beside =
+-- | As planned.
+environmentOf :: Map String Value -> Map String String
+environmentOf plan = fromMaybe Map.empty (Map.lookup "environment" plan >>= parseMaybe parseJSON)
+
+reportJson :: Map String Value -> Value -> [String] -> [String] -> [Beside] -> [(String, Afterwards)] -> Value
+reportJson plan figures rooms said beside after =
   object
     [ "schema" .= ("maru-run/1" :: String),
       "plan" .= Map.delete "report" plan,
       "measured" .= figures,
       "rooms" .= rooms,
       "beside" .= [value' | Beside _ _ value' <- beside],
+      "after" .= Map.fromList [(name, afterData a) | (name, a) <- after],
       "log" .= said
     ]

@@ -2,7 +2,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | @maru top@: the runs of this user that are alive, and what their rooms
--- count. Reads only; a run does not notice.
+-- count. Only a key of a room's page changes anything there: a knob.
 module Maru.Cli.Top
   ( topCommand,
 
@@ -127,6 +127,7 @@ data Page = forall state seen. Page !String !(Acts state seen) !state !(Map Boar
 data Acts state seen = Acts
   { actKeys :: ![(Char, String)],
     actKey :: !(Char -> state -> state),
+    actTurn :: !(Char -> Board -> IO ()),
     actSee :: !(Board -> IO seen),
     actDraw :: !(state -> Maybe (Double, seen) -> seen -> [Block]),
     actJson :: !(Maybe (Double, seen) -> seen -> Maybe Value)
@@ -147,7 +148,7 @@ data Shown = Shown
 openPage :: Room -> Maybe Page
 openPage r = fmap open (roomTop r)
   where
-    open (TopPage keys state onKey see draw json) = Page (roomName r) (Acts keys onKey see draw json) state Map.empty
+    open (TopPage keys state onKey turn see draw json) = Page (roomName r) (Acts keys onKey turn see draw json) state Map.empty
 
 -- | Keys go to every page that knows them.
 pressKey :: Char -> Page -> Page
@@ -157,6 +158,12 @@ pressKey key (Page name acts state seen)
 
 keysOf :: Page -> [(Char, String)]
 keysOf (Page _ acts _ _) = actKeys acts
+
+-- | What a key does to the runs that are shown. A run that has just ended cannot be told, and
+-- need not.
+turnKnobs :: [Board] -> [Page] -> Char -> IO ()
+turnKnobs boards pages key =
+  sequence_ [actTurn acts key board | Page _ acts _ _ <- pages, key `elem` map fst (actKeys acts), board <- boards]
 
 -- | Looks at all boards at a time in seconds; what each page shows of each board.
 lookAll :: Double -> [Board] -> [Page] -> IO ([Page], [(Board, [Shown])])
@@ -232,6 +239,7 @@ watch view before boards = do
   unless (flagOnce flags) $ do
     keys <- waitForKeys view
     unless ('q' `elem` keys) $ do
+      mapM_ (turnKnobs boards pages) keys
       next <- findBoards (flagPid flags)
       -- The run that was asked for has ended.
       unless (null next && isJust (flagPid flags)) $

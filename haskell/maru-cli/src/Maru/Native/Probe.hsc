@@ -14,6 +14,9 @@ module Maru.Native.Probe
     probePolicy,
     probeWordPolicy,
     handover,
+    overlayLocks,
+    probeOverlay,
+    setOverlayDeadline,
   )
 where
 
@@ -58,6 +61,12 @@ foreign import ccall unsafe "maru_wait_kind_name" c_kindName :: CUInt -> IO CStr
 foreign import ccall safe "maru_probe_policy" c_policy :: CInt -> Ptr CString -> IO CInt
 
 foreign import ccall safe "maru_probe_word_policy" c_wordPolicy :: CInt -> Ptr CString -> IO CInt
+
+foreign import ccall unsafe "maru_probe_overlay_deadline" c_overlayDeadline :: CString -> Word64 -> IO CInt
+
+foreign import ccall unsafe "maru_probe_overlay" c_overlay :: CUInt -> IO CString
+
+foreign import ccall unsafe "maru_probe_overlay_options" c_overlayOptions :: CString -> IO CInt
 
 answer :: CInt -> Answer Int
 answer status
@@ -167,3 +176,21 @@ handover kind pause rounds =
     case answer done of
       Left why -> pure (Left why)
       Right count -> Right . map fromIntegral <$> peekArray count latencies
+
+-- | The locks that can be laid over the mutexes of an unmodified program.
+overlayLocks :: IO [String]
+overlayLocks = namesFrom 0
+  where
+    namesFrom n = do
+      name <- c_overlay n
+      if name == nullPtr then pure [] else (:) <$> peekCString name <*> namesFrom (n + 1)
+
+-- | 'Just': from where on @NAME[:KEY=VALUE,...]@ is wrong.
+probeOverlay :: String -> IO (Maybe Int)
+probeOverlay text = do
+  wrong <- withCString text c_overlayOptions
+  pure (if wrong < 0 then Nothing else Just (fromIntegral wrong))
+
+-- | On the board at a path, in nanoseconds; 0: none.
+setOverlayDeadline :: FilePath -> Word64 -> IO (Answer ())
+setOverlayDeadline path ns = (() <$) . answer <$> withCString path (`c_overlayDeadline` ns)

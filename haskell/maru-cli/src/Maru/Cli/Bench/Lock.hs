@@ -11,6 +11,7 @@ import Data.Aeson (Value)
 import Data.List (isPrefixOf)
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
+import Maru.Cli.Bench.Lock.Overlay (overlayExperiment)
 import Maru.Cli.Bench.Side
 import Maru.Cli.Output
 import Maru.Cli.Room
@@ -23,7 +24,8 @@ lockExperiments =
       { experimentName = "lock/mwrl",
         experimentPurpose = "24 threads rename in one table: throughput, waits and fairness of every lock; the ranges of seed 5, deadlines",
         experimentRun = run
-      }
+      },
+    overlayExperiment
   ]
 
 run :: Effort -> (String -> IO ()) -> IO Figures

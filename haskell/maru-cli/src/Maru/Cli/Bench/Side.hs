@@ -26,10 +26,9 @@ import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.Foldable (traverse_)
 import Data.Text (Text)
 import Maru.Cli.Exit
+import Maru.Cli.Run (libexecFile)
 import System.Directory (doesFileExist)
-import System.Environment (getExecutablePath, lookupEnv)
 import System.Exit (ExitCode (..))
-import System.FilePath (takeDirectory, (</>))
 import System.IO
 import System.IO.Error (ioeGetErrorString)
 import System.Process
@@ -48,10 +47,7 @@ type Sample = Value
 -- | A program that is installed beside the command; 'Left': where it is not.
 helperAt :: String -> IO (Either FilePath FilePath)
 helperAt name = do
-  libexec <- lookupEnv "MARU_LIBEXEC"
-  executable <- getExecutablePath
-  let beside = takeDirectory (takeDirectory executable) </> "libexec" </> "maru"
-      path = maybe beside (\f -> if null f then beside else f) libexec </> name
+  path <- libexecFile name
   there <- doesFileExist path
   pure (if there then Right path else Left path)
 

@@ -17,7 +17,7 @@ import Options.Applicative
 exampleRoom :: Room
 exampleRoom =
   (room "example" "nothing")
-    { roomRun = Just (RunPlug kindFlag (pure available) decide),
+    { roomRun = Just (RunPlug kindFlag (\_ _ -> pure available) decide),
       roomTop = Just page,
       roomChecks = [Check "example" (pure (Finding Good "as ever" ""))],
       roomSimulators = [simulator],
@@ -43,6 +43,7 @@ page =
     { pageKeys = [('x', "names")],
       pageStart = False,
       pageKey = const not,
+      pageTurn = \_ _ -> pure (),
       pageSee = pure . map sectionName . boardSections,
       pageDraw = \shown before names ->
         Line (show (length names) ++ " sections" ++ maybe "" (const ", seen before") before) :

@@ -22,7 +22,7 @@ import System.Posix.Process (getProcessID)
 steerRoom :: Room
 steerRoom =
   (room "steer" "the path of input and output")
-    { roomRun = Just (RunPlug policyFlag here decideIo),
+    { roomRun = Just (RunPlug policyFlag (\_ _ -> here) decideIo),
       roomSimulators = [ioSimulator],
       roomTop = Just ioPage
     }

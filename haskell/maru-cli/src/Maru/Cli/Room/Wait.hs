@@ -25,7 +25,7 @@ import Options.Applicative
 waitRoom :: Room
 waitRoom =
   (room "wait" "time slices of those who wait")
-    { roomRun = Just (RunPlug policyFlag wordPolicies decidePolicy),
+    { roomRun = Just (RunPlug policyFlag (\_ _ -> wordPolicies) decidePolicy),
       roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
       roomExperiments = handoverExperiment : boostExperiments
     }

@@ -29,6 +29,7 @@ ioPage =
     { pageKeys = [('i', "input and output: all lines")],
       pageStart = False,
       pageKey = const not,
+      pageTurn = \_ _ -> pure (),
       pageSee = see,
       pageDraw = \every before now -> draw every (fst now) (observed before now),
       pageJson = \before now -> if null (snapshotThreads (snd now)) then Nothing else Just (observationJson (fst now) (observed before now))

@@ -35,6 +35,7 @@ mapPage =
     { pageKeys = [],
       pageStart = (),
       pageKey = const id,
+      pageTurn = \_ _ -> pure (),
       pageSee = pure . totalsOf,
       pageDraw = \() before -> maybe [] (draw (before >>= sequenceA)),
       pageJson = const (fmap json)

@@ -1,0 +1,165 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The section @lock@ of a board (layout: @maru/overlay.h@): what was laid over the
+-- mutexes of a run's programs.
+module Maru.Cli.Room.Lock.Overlay
+  ( Overlay (..),
+    overlayOf,
+    decodeOverlay,
+    overlayJson,
+    overlayLine,
+    leftLine,
+    overlayPage,
+    turned,
+  )
+where
+
+import Control.Monad (replicateM)
+import Data.Aeson (Value, object, (.=))
+import qualified Data.Aeson.Key as Key
+import Data.Binary.Get
+import Data.ByteString (ByteString)
+import qualified Data.ByteString.Char8 as Chars
+import qualified Data.ByteString.Lazy as Lazy
+import Data.List (find, intercalate)
+import Data.Word (Word32, Word64)
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Native.BoardView
+import Maru.Native.Probe (setOverlayDeadline)
+
+data Overlay = Overlay
+  { -- | Of the algorithm; empty as long as no process has said it.
+    overlayName :: !String,
+    overlayRange :: !Word32,
+    overlayReduction :: !Word32,
+    overlayDeadline :: !Word64,
+    -- | Nanoseconds.
+    overlayPatience :: !Word64,
+    overlayProcesses :: !Word32,
+    overlayPassing :: !Word32,
+    overlayResets :: !Word32,
+    overlayInitialised :: !Word64,
+    -- | In the order of 'leftNames'.
+    overlayLeft :: ![Word64],
+    overlayQueued :: !Word64,
+    overlayHandedOn :: !Word64,
+    overlayImpatient :: !Word64,
+    overlayLeftSocket :: !Word64,
+    overlaySetAside :: !Word64
+  }
+  deriving (Eq, Show)
+
+-- | What a mutex that is left to glibc is.
+leftNames :: [String]
+leftNames = ["robust", "inheriting priorities", "with a priority", "shared between processes"]
+
+overlayOf :: Board -> Maybe Overlay
+overlayOf board =
+  find ((== ("lock", 1)) . key) (boardSections board) >>= decodeOverlay . sectionBytes
+  where
+    key s = (sectionName s, sectionVersion s)
+
+-- | 'Nothing' if the bytes are too short.
+decodeOverlay :: ByteString -> Maybe Overlay
+decodeOverlay bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
+  Right (_, _, overlay) -> Just overlay
+  Left _ -> Nothing
+  where
+    fields = do
+      range <- getWord32host
+      reduction <- getWord32host
+      skip 8
+      deadline <- getWord64host
+      skip 8
+      patience <- getWord64host
+      skip 24
+      name <- Chars.takeWhile (/= '\0') <$> getByteString 16
+      processes <- getWord32host
+      passing <- getWord32host
+      skip 4
+      resets <- getWord32host
+      initialised <- getWord64host
+      left <- replicateM (length leftNames) getWord64host
+      skip 120
+      counts <- replicateM 32 (replicateM 5 getWord64host <* skip 24)
+      let total n = sum [value | line <- counts, (i, value) <- zip [0 :: Int ..] line, i == n]
+      pure (Overlay (Chars.unpack name) range reduction deadline patience processes passing resets initialised left (total 0) (total 1) (total 2) (total 3) (total 4))
+
+overlayJson :: Overlay -> Value
+overlayJson o =
+  object
+    [ "lock" .= overlayName o,
+      "knobs"
+        .= object
+          [ "handoff_range" .= overlayRange o,
+            "shuffle_reduction" .= overlayReduction o,
+            "deadline_ns" .= overlayDeadline o,
+            "patience_ns" .= overlayPatience o
+          ],
+      "processes" .= overlayProcesses o,
+      "processes_passing_through" .= overlayPassing o,
+      "queues_left_by_forks" .= overlayResets o,
+      "mutexes_initialised" .= overlayInitialised o,
+      "mutexes_left_to_glibc" .= object [Key.fromString name .= n | (name, n) <- zip leftNames (overlayLeft o)],
+      "queued" .= overlayQueued o,
+      "handed_on" .= overlayHandedOn o,
+      "impatient" .= overlayImpatient o,
+      "left_socket" .= overlayLeftSocket o,
+      "set_aside" .= overlaySetAside o
+    ]
+
+-- | What it did.
+overlayLine :: Overlay -> String
+overlayLine o =
+  overlayName o ++ " in " ++ counted (toInteger (overlayProcesses o - overlayPassing o)) "process" "processes"
+    ++ concat [" (" ++ show (overlayPassing o) ++ " passed through)" | overlayPassing o > 0]
+    ++ "; "
+    ++ counted (toInteger (overlayQueued o)) "acquisition" "acquisitions"
+    ++ " queued, "
+    ++ show (overlayHandedOn o)
+    ++ " with somebody behind, "
+    ++ show (overlayImpatient o)
+    ++ " waited for more than "
+    ++ seconds (fromIntegral (overlayPatience o) * 1e-9)
+
+knobLine :: Overlay -> String
+knobLine o = "deadline " ++ (if overlayDeadline o == 0 then "none" else seconds (fromIntegral (overlayDeadline o) * 1e-9)) ++ ", range " ++ show (overlayRange o)
+
+-- | Which mutexes were left to glibc and why.
+leftLine :: Overlay -> String
+leftLine o = case [show n ++ " " ++ name | (name, n) <- zip leftNames (overlayLeft o), n > 0] of
+  [] -> "no mutex was left to glibc for its kind"
+  kinds -> "mutexes left to glibc: " ++ intercalate ", " kinds
+
+counted :: Integer -> String -> String -> String
+counted 1 one _ = "1 " ++ one
+counted n _ many = show n ++ " " ++ many
+
+-- | Half or twice a deadline in nanoseconds, within 1 us and 1 s; none (0) is longer than 1 s.
+turned :: Char -> Word64 -> Word64
+turned '<' 0 = second
+turned '<' ns = max 1000 (ns `div` 2)
+turned '>' ns
+  | ns == 0 || ns >= second = 0
+  | otherwise = min second (2 * ns)
+turned _ ns = ns
+
+second :: Word64
+second = 1000000000
+
+-- | The lines of a run that has the section.
+overlayPage :: TopPage
+overlayPage =
+  TopPage
+    { pageKeys = [('<', "shorter deadline"), ('>', "longer deadline")],
+      pageStart = (),
+      pageKey = const id,
+      -- Read anew: two keys may come between two looks.
+      pageTurn = \key shown -> do
+        now <- readBoard (boardPath shown)
+        sequence_ [setOverlayDeadline (boardPath board) (turned key (overlayDeadline o)) | Right board <- [now], Just o <- [overlayOf board]],
+      pageSee = pure . overlayOf,
+      pageDraw = \() _ -> maybe [] (\o -> [Line ("lock  " ++ overlayLine o), Line ("lock  " ++ knobLine o), Line ("lock  " ++ leftLine o)]),
+      pageJson = const (fmap overlayJson)
+    }

@@ -1,0 +1,69 @@
+/* maru/overlay.h: the section "lock" on a board: what `maru run --lock` lays over the mutexes
+ * of unmodified programs.  Knobs go down, counters come up; all processes of a run share it.
+ *
+ * The knobs may be written at any time by anybody who may write the board: who queues next
+ * reads them.  A knob out of its range (maru/lock.h) counts as its default.
+ * Counters only grow; a thread adds to one of the lines, so a reader adds up the lines.
+ */
+#ifndef MARU_OVERLAY_H
+#define MARU_OVERLAY_H
+
+#include <maru/wait.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MARU_OVERLAY_SECTION "lock"
+#define MARU_OVERLAY_VERSION 1u
+#define MARU_OVERLAY_LINES 32u
+#define MARU_OVERLAY_ENV "MARU_LOCK"
+
+/* What a mutex that is left to glibc is; the first of these that holds. */
+enum maru_overlay_left {
+  MARU_LEFT_ROBUST = 0,
+  MARU_LEFT_INHERIT, /* of priorities */
+  MARU_LEFT_PROTECT, /* by a priority */
+  MARU_LEFT_SHARED,  /* between processes */
+  MARU_LEFT_KINDS
+};
+
+struct maru_overlay_knobs {
+  MARU_ATOMIC(uint32_t) handoff_range; /* 0: no knob has been set yet */
+  MARU_ATOMIC(uint32_t) shuffle_reduction;
+  MARU_ATOMIC(uint32_t) passes;
+  MARU_ATOMIC(uint64_t) deadline_ns;
+  MARU_ATOMIC(uint64_t) max_bypass; /* among those who queue */
+  /* After so long at the mutex the queue's head tells newcomers to queue. */
+  MARU_ATOMIC(uint64_t) patience_ns;
+};
+
+/* One cache line. */
+struct maru_overlay_counts {
+  MARU_ATOMIC(uint64_t) queued;      /* acquisitions that went through the queue */
+  MARU_ATOMIC(uint64_t) handed_on;   /* of these, that found somebody behind them */
+  MARU_ATOMIC(uint64_t) impatient;   /* heads that waited longer than patience_ns */
+  MARU_ATOMIC(uint64_t) left_socket; /* cna: hand-ons to another socket */
+  MARU_ATOMIC(uint64_t) set_aside;   /* cna */
+  uint64_t apart[3];
+};
+
+struct maru_overlay {
+  struct maru_overlay_knobs knobs;
+  char apart[64 - sizeof(struct maru_overlay_knobs) % 64];
+  char name[16];                     /* of the algorithm; before handoff_range */
+  MARU_ATOMIC(uint32_t) processes;   /* that came with the overlay */
+  MARU_ATOMIC(uint32_t) passing;     /* of these, that only pass through */
+  MARU_ATOMIC(uint32_t) warned;      /* somebody has said on stderr why */
+  MARU_ATOMIC(uint32_t) resets;      /* queues that a fork had left behind */
+  MARU_ATOMIC(uint64_t) initialised; /* mutexes, by pthread_mutex_init */
+  MARU_ATOMIC(uint64_t) left[MARU_LEFT_KINDS];
+  char apart_too[120];
+  struct maru_overlay_counts counts[MARU_OVERLAY_LINES];
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,42 @@
+#include "bootstrap.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 256
+
+void mr_preload_start(struct mr_preload *preload, const char *room) {
+  *preload = (struct mr_preload){.room = room};
+  preload->on_board = maru_board_open_env(&preload->board) == 0;
+  /* The program may close all descriptors that it does not know. */
+  if (preload->on_board)
+    maru_board_forget_fd(&preload->board);
+}
+
+void *mr_preload_section(struct mr_preload *preload, const char *name, uint32_t version,
+                         size_t size) {
+  void *section = NULL;
+  if (!preload->on_board)
+    return NULL;
+  int rc = maru_board_add(&preload->board, name, version, size, &section);
+  if (rc == -EEXIST)
+    rc = maru_board_find(&preload->board, name, version, size, &section);
+  return rc == 0 ? section : NULL;
+}
+
+void mr_preload_warn(struct mr_preload *preload, _Atomic uint32_t *said, const char *format, ...) {
+  char text[LINE_MAX_BYTES], line[LINE_MAX_BYTES + 32];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  if (preload->on_board)
+    maru_board_say(&preload->board, preload->room, "%s", text);
+  /* Relaxed: who comes first. */
+  if (atomic_exchange_explicit(said, 1, memory_order_relaxed) != 0)
+    return;
+  int length = snprintf(line, sizeof line, "maru: %s: %s\n", preload->room, text);
+  (void)!write(STDERR_FILENO, line, (size_t)length);
+}

@@ -1,0 +1,77 @@
+/* overlay.h: an admission queue laid over a mutex of glibc (internal).
+ *
+ * glibc's word stays the truth, and only glibc's own code changes it.  Who finds the mutex
+ * taken joins a queue whose tail lies in the 16 bytes that the mutex does not use; the queue's
+ * nodes are on the waiters' stacks.  Only the queue's head asks glibc for the mutex, and once
+ * it has it, it hands head-ship on, by the policies of native/lock.  So threads that this
+ * code never sees (in a condition variable, with a deadline, by trylock) are safe beside it.
+ *
+ * A running thread may take a free mutex before those who queue, until the head has waited for
+ * patience_ns: then newcomers queue.
+ *
+ * A fork leaves the tail of a queue behind whose waiters do not exist in the child: each
+ * process has a number, and a queue of another number is empty.
+ *
+ * Until it is turned on, every mutex is glibc's alone. */
+#ifndef MARU_PRELOAD_OVERLAY_H
+#define MARU_PRELOAD_OVERLAY_H
+
+#include "glibc.h"
+
+#include "../lock/queue.h"
+#include <maru/overlay.h>
+
+#include <errno.h>
+#include <stddef.h>
+
+/* The spare 16 bytes of a mutex; all zero: never contended. */
+struct mr_overlay_cell {
+  struct maru_lock_node *_Atomic tail;
+  /* Twice the number of the process whose queue it is; odd while that empties another's. */
+  _Atomic uint32_t process;
+  _Atomic uint32_t impatient; /* the head has waited long */
+};
+
+#define MR_OVERLAY_PATIENCE_NS 1000000
+
+struct mr_overlay {
+  _Atomic int off; /* MR_GLIBC_OWN: every mutex counts as glibc's own; 0: turned on */
+  enum mr_queue_order order;
+  bool shuffles;
+  struct maru_lock_options options; /* the knobs' defaults */
+  struct mr_waiting waiting;
+  const struct mr_place *place; /* NULL: the order does not ask */
+  struct maru_overlay *board;   /* on a board or not; never NULL */
+  /* The process's number: 0 after a fork, which wipes the page, until somebody asks. */
+  _Atomic uint32_t *process;
+  _Atomic uint32_t last_process;
+};
+
+static inline struct mr_overlay_cell *mr_overlay_cell(pthread_mutex_t *mutex) {
+  return (struct mr_overlay_cell *)&mutex->__data.__list;
+}
+
+/* 0: the overlay is on, and the mutex is not of a kind that is glibc's own. */
+static inline int mr_overlay_leaves(const struct mr_overlay *overlay,
+                                    const pthread_mutex_t *mutex) {
+  /* Acquire: the rest of the overlay was ready before it was turned on. */
+  int off = atomic_load_explicit(&overlay->off, memory_order_acquire);
+  return (mr_glibc_kind(mutex) | off) & MR_GLIBC_OWN;
+}
+
+/* By whoever did not get it at once, or should not try. */
+int mr_overlay_wait(struct mr_overlay *overlay, pthread_mutex_t *mutex);
+
+static inline int mr_overlay_lock(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
+  /* Relaxed: advice. */
+  uint32_t impatient =
+      atomic_load_explicit(&mr_overlay_cell(mutex)->impatient, memory_order_relaxed);
+  if (__builtin_expect(((uint32_t)mr_overlay_leaves(overlay, mutex) | impatient) == 0, 1)) {
+    int rc = mr_glibc_trylock(mutex);
+    if (__builtin_expect(rc != EBUSY, 1))
+      return rc;
+  }
+  return mr_overlay_wait(overlay, mutex);
+}
+
+#endif
