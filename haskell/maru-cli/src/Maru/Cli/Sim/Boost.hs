@@ -43,7 +43,7 @@ options =
     <*> numbered "compute-us" "US" (numberFrom 1 1e6 "a time") (modelCompute d) "100" "Computing between two messages, +-10 %"
     <*> numbered "latency-us" "US" (numberFrom 0 1e6 "a time") (modelLatency d) "2" "Of a message"
     <*> optional (option (eitherReader (numberFrom 0.001 1000 "a ratio")) (long "ratio" <> metavar "R" <> help "Latency by computing, in place of --latency-us"))
-    <*> numbered "pattern" "PATTERN" pattern Ring "ring" "ring (both neighbours) or barrier (all)"
+    <*> numbered "pattern" "PATTERN" shape Ring "ring" "ring (both neighbours) or barrier (all)"
     <*> numbered "hogs" "N" (wholeFrom 0 16 "a number of hogs") 0 "0" "Threads on each node that only compute"
     <*> numbered "quantum" "fair|MS" quantum (modelScheduler d) "fair" "The kernel's own scheduler, or round robin with that quantum"
     <*> numbered "skew-us" "US" (numberFrom 0 1e6 "a time") (modelSkew d) "50" "By how much the nodes' clocks are off"
@@ -75,8 +75,8 @@ options =
 scheme :: String -> Either String (String, Scheme)
 scheme name = maybe (Left ("unknown policy '" ++ name ++ "'; known: " ++ intercalate ", " (map fst schemes))) (Right . (,) name) (schemeNamed name)
 
-pattern :: String -> Either String Pattern
-pattern text = case text of
+shape :: String -> Either String Pattern
+shape text = case text of
   "ring" -> Right Ring
   "barrier" -> Right Barrier
   _ -> Left ("ring or barrier is needed, not '" ++ text ++ "'")

@@ -102,15 +102,18 @@ defaultModel =
       modelSeed = 1
     }
 
+-- | Who sends to whom.
 data Pattern = Ring | Barrier
   deriving (Eq, Show, Enum, Bounded)
 
+-- | What shares a node's CPU.
 data Scheduler
   = Fair !Fairness
   | -- | With that quantum.
     RoundRobin !Double
   deriving (Eq, Show)
 
+-- | Of EEVDF.
 data Fairness = Fairness
   { fairSlice :: !Double,
     fairTick :: !Double,

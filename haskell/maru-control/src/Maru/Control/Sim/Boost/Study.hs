@@ -157,6 +157,7 @@ publishedChecks = concatMap checks publishedShares
             Check (at "boost + lowering over boost") Predicted (AtMost 0.91) (lowering / boost) "<= 0.91"
           ]
 
+-- | What the table of nodes shows.
 nodeCounts :: [Int]
 nodeCounts = [1, 2, 16, 256, 1024]
 
