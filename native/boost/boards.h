@@ -17,15 +17,16 @@
 #define BOOST_BOARDS_A_USER 8 /* of those that root finds */
 
 struct boost_board {
-  struct maru_board board;        /* its descriptor holds the lock */
-  struct maru_wait_table *table;  /* NULL: no channel registered yet */
-  struct stat status;             /* of the memfd */
-  uint32_t used;                  /* lines that were ever seen: never fewer, whatever it says */
-  uint32_t user;                  /* its owner's number */
-  unsigned unseen;                /* searches that found no process with it */
-  uint32_t first;                 /* of its views in this tick */
-  uint32_t turn;                  /* the line whose CPU is read next */
-  struct boost_line *lines;       /* MARU_WAIT_CHANNELS */
+  struct maru_board board;       /* its descriptor holds the lock */
+  struct maru_wait_table *table; /* NULL: no channel registered yet */
+  struct stat status;            /* of the memfd */
+  uint32_t used;                 /* lines that were ever seen: never fewer, whatever it says */
+  uint32_t user;                 /* its owner's number */
+  unsigned unseen;               /* searches that found no process with it */
+  uint32_t first, count;         /* of its views in this tick */
+  uint32_t turn;                 /* the line whose CPU is read next */
+  struct boost_line *lines;      /* MARU_WAIT_CHANNELS */
+  uint64_t remembered[MARU_WAIT_CHANNELS / 64]; /* a bit for each of them that is not empty */
   struct boost_subject *subjects; /* the same number, in memory shared with the guard */
   struct boost_memory {
     int64_t ask_again_ns; /* a thread that was refused is not asked about each tick */

@@ -93,7 +93,9 @@ static bool may_raise(const struct step *s, const struct boost_view *view) {
 /* One a CPU, beginning behind the one that was raised last. */
 static void raise_some(struct step *s) {
   int64_t time = TICKS_RAISED * s->period_ns;
-  uint32_t first = s->state->next < s->count ? s->state->next : 0;
+  uint32_t first = 0;
+  while (first < s->count && s->views[first].number < s->state->next)
+    first++;
   for (uint32_t k = 0; k < s->count; k++) {
     uint32_t i = (first + k) % s->count;
     const struct boost_view *view = &s->views[i];
@@ -101,7 +103,7 @@ static void raise_some(struct step *s) {
       continue;
     view->line->raised_until_ns = s->now_ns + time;
     charge(s, view, time);
-    s->state->next = i + 1;
+    s->state->next = view->number + 1;
     s->actions[i] |= BOOST_RAISE;
   }
 }

@@ -28,6 +28,7 @@ struct boost_view {
   uint32_t cpu;  /* where it is or was last, below MARU_WAIT_CPUS; of the known */
   uint32_t user; /* below BOOST_USERS */
   uint64_t job;
+  uint32_t number; /* of the line, the same in every tick: not all lines are in each */
   struct boost_line *line;
 };
 
@@ -58,7 +59,7 @@ struct boost_rules {
 };
 
 struct boost_state {
-  uint32_t next; /* the line to begin with: everybody's turn comes */
+  uint32_t next; /* the number of the line to begin with: everybody's turn comes */
   int64_t window_began_ns;
   int64_t raised_ns[MARU_WAIT_CPUS]; /* in this window */
   int64_t user_ns[BOOST_USERS];      /* the same, of the user's threads */

@@ -80,6 +80,7 @@ struct daemon {
   struct boost_view *views; /* of all boards */
   uint8_t *actions;
   uint32_t count;
+  uint32_t quietly_waiting;              /* without a view in this tick */
   struct boost_subject *held[HELD_MOST]; /* that are raised, or whose end has failed */
   unsigned held_count;
   unsigned turn;    /* the board to begin with */
@@ -469,42 +470,79 @@ static bool is_seated(const struct boost_board *one, uint32_t i, int64_t now_ns)
   return one->memory[i].seated_ns != 0 && now_ns - one->memory[i].seated_ns < SEAT_NS;
 }
 
+static uint32_t line_of(const struct boost_board *one, const struct boost_view *view) {
+  return (uint32_t)(view->line - one->lines);
+}
+
 /* Of those who are raised at each tick, of those who might be some in turn. */
 static void read_seats(struct daemon *self, struct boost_board *one, struct boost_view *views,
                        int64_t now_ns) {
   unsigned limit = self->seats + SEATS_A_BOARD < SEATS ? self->seats + SEATS_A_BOARD : SEATS;
-  for (uint32_t k = 0; k < one->used; k++) {
-    uint32_t i = (one->turn + k) % one->used;
+  uint32_t begin = 0;
+  while (begin < one->count && line_of(one, &views[begin]) < one->turn)
+    begin++;
+  for (uint32_t k = 0; k < one->count; k++) {
+    struct boost_view *view = &views[(begin + k) % one->count];
+    uint32_t i = line_of(one, view);
     bool raised = one->lines[i].raised_until_ns != 0;
-    bool wants = views[i].known && (views[i].pending || self->rules.slots);
+    bool wants = view->known && (view->pending || self->rules.slots);
     if (raised)
       read_seat(self, one, i, now_ns);
     else if (wants && self->seats < limit && !is_seated(one, i, now_ns)) {
       read_seat(self, one, i, now_ns);
       one->turn = i + 1;
     }
-    views[i].seated = views[i].known && is_seated(one, i, now_ns);
-    views[i].cpu = one->memory[i].cpu;
+    view->seated = view->known && is_seated(one, i, now_ns);
+    view->cpu = one->memory[i].cpu;
   }
 }
 
+static bool needs_rights(const struct daemon *self) {
+  return self->rules.restores || self->rules.raises || self->rules.slots;
+}
+
 static struct boost_view view_of(struct daemon *self, struct boost_board *one, uint32_t i,
-                                 int64_t now_ns) {
+                                 uint32_t state, bool pending, int64_t now_ns) {
+  return (struct boost_view){
+      .waits = state != MARU_CHANNEL_IDLE,
+      .asleep = state == MARU_CHANNEL_ASLEEP,
+      .lowered = state == MARU_CHANNEL_LOWERED,
+      .pending = pending,
+      .known = needs_rights(self) && (pending || self->rules.slots || self->checks) &&
+               is_known(self, one, i, now_ns),
+      .user = one->user,
+      .job = LOAD(one->table->channels[i].job) | (uint64_t)one->status.st_ino << 32,
+      .number = (uint32_t)(&one->subjects[i] - self->boards.subjects),
+      .line = &one->lines[i]};
+}
+
+/* The engine's own memory of a line, in one bit: what it remembers nothing of and what has no
+ * message is none of its business. */
+static bool is_remembered(const struct boost_board *one, uint32_t i) {
+  return one->remembered[i / 64] >> i % 64 & 1;
+}
+
+static void remember(struct boost_board *one, uint32_t i) {
+  bool holds = one->lines[i].pending_since_ns != 0 || one->lines[i].raised_until_ns != 0;
+  uint64_t bit = UINT64_C(1) << i % 64;
+  one->remembered[i / 64] = holds ? one->remembered[i / 64] | bit : one->remembered[i / 64] & ~bit;
+}
+
+/* A cache line of the board, and no more where there is nothing to do.  True: a view. */
+static bool see(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns,
+                struct boost_view *view) {
   struct maru_channel *line = &one->table->channels[i];
   /* Acquire: pairs with the waiter's release of its state. */
   uint32_t state = atomic_load_explicit(&line->state, memory_order_acquire);
-  bool waits = state != MARU_CHANNEL_IDLE;
-  bool pending = waits && maru_channel_pending(line);
-  bool matters = pending || self->rules.slots || self->checks;
-  bool needs_rights = self->rules.restores || self->rules.raises || self->rules.slots;
-  return (struct boost_view){.waits = waits,
-                             .asleep = state == MARU_CHANNEL_ASLEEP,
-                             .lowered = state == MARU_CHANNEL_LOWERED,
-                             .pending = pending,
-                             .known = needs_rights && matters && is_known(self, one, i, now_ns),
-                             .user = one->user,
-                             .job = LOAD(line->job) | (uint64_t)one->status.st_ino << 32,
-                             .line = &one->lines[i]};
+  bool pending = state != MARU_CHANNEL_IDLE && maru_channel_pending(line);
+  if (pending || self->rules.slots || is_remembered(one, i)) {
+    *view = view_of(self, one, i, state, pending, now_ns);
+    return true;
+  }
+  self->quietly_waiting += state != MARU_CHANNEL_IDLE;
+  if (self->checks && needs_rights(self))
+    (void)is_known(self, one, i, now_ns); /* asks who it is, before that matters */
+  return false;
 }
 
 static int raise_one(struct daemon *self, struct boost_board *one, uint32_t i) {
@@ -573,12 +611,13 @@ static void look_at(struct daemon *self, struct boost_board *one, int64_t now_ns
   count = count < MARU_WAIT_CHANNELS ? count : MARU_WAIT_CHANNELS;
   /* A raise must end though its line is denied. */
   one->used = count > one->used ? count : one->used;
+  one->count = 0;
   for (uint32_t i = 0; i < one->used; i++)
-    views[i] = view_of(self, one, i, now_ns);
+    one->count += see(self, one, i, now_ns, &views[one->count]);
   if (self->rules.raises || self->rules.slots)
     read_seats(self, one, views, now_ns);
   one->first = self->count;
-  self->count += one->used;
+  self->count += one->count;
 }
 
 static void act_on(struct daemon *self, struct boost_board *one, int64_t now_ns) {
@@ -587,10 +626,12 @@ static void act_on(struct daemon *self, struct boost_board *one, int64_t now_ns)
   if (one->table == NULL)
     return;
   publish(self, one, now_ns);
-  for (uint32_t i = 0; i < one->used; i++) {
-    wakes |= (actions[i] & BOOST_WAKE) != 0;
-    if (actions[i] != 0)
-      act(self, one, i, actions[i]);
+  for (uint32_t k = 0; k < one->count; k++) {
+    uint32_t i = line_of(one, &self->views[one->first + k]);
+    wakes |= (actions[k] & BOOST_WAKE) != 0;
+    if (actions[k] != 0)
+      act(self, one, i, actions[k]);
+    remember(one, i);
   }
   if (wakes && !self->dry_run)
     self->totals.wakes += (uint64_t)maru_wait_wake_pending(one->table, NULL);
@@ -599,6 +640,7 @@ static void act_on(struct daemon *self, struct boost_board *one, int64_t now_ns)
 static struct boost_seen tick(struct daemon *self, int64_t now_ns, int64_t period_ns) {
   self->totals.ticks++;
   self->count = 0;
+  self->quietly_waiting = 0;
   self->seats = 0;
   self->turn++;
   self->checks = now_ns >= self->check_ns;
@@ -615,6 +657,7 @@ static struct boost_seen tick(struct daemon *self, int64_t now_ns, int64_t perio
   for (unsigned i = 0; i < BOOST_BOARDS; i++)
     if (self->boards.slots[i] != NULL)
       act_on(self, self->boards.slots[i], now_ns);
+  seen.waiting += self->quietly_waiting;
   return seen;
 }
 

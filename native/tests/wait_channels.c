@@ -330,6 +330,26 @@ static void short_slices(void *unused) {
   CHECK_EQUAL(time_slice(), slice);
 }
 
+/* Its channel is given back by another process while it waits. */
+static void wait_on(void *argument) {
+  struct sleeper *sleeper = argument;
+  struct maru_wait_policy policy = attached(sleeper->channel, sleeper->kind);
+  CHECK_EQUAL(maru_wait(&sleeper->channel->word, 2, ~1u, &policy, maru_now_ns() + 80 * MS),
+              -ETIMEDOUT);
+  CHECK(maru_wait_runs_as(&policy, NULL) < MARU_WAIT_KINDS);
+  CHECK_EQUAL(maru_channel_attach(NULL, &policy), 0);
+}
+
+static void released_meanwhile(enum maru_wait_kind kind) {
+  struct sleeper sleeper = {.channel = channel_of(0), .kind = kind};
+  pid_t pid = start(wait_on, &sleeper);
+  int64_t end = maru_now_ns() + 20 * SECOND;
+  while (atomic_load(&sleeper.channel->state) == MARU_CHANNEL_IDLE)
+    CHECK(maru_now_ns() < end);
+  maru_channel_release(sleeper.channel);
+  CHECK_EQUAL(finish(pid), 0);
+}
+
 static void boosted(void) {
   if (getuid() != 0)
     return;
@@ -354,6 +374,8 @@ int main(void) {
   idle(MARU_CHANNEL_SILENT);
   CHECK_EQUAL(finish(start(short_slices, NULL)), 0);
   table->heartbeat_ns = 0;
+  for (int kind = 0; kind < MARU_WAIT_KINDS; kind++)
+    released_meanwhile(kind);
   boosted();
   struct maru_wait_policy policy;
   CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_SPIN_LOWER), 0);

@@ -32,7 +32,9 @@ int maru_wait_table_of(const struct maru_board *board, struct maru_wait_table **
   return rc;
 }
 
-struct maru_wait_table *mr_table_of(const struct maru_channel *channel) {
+/* The section that a channel lies in; NULL once it is given back, which another process may
+ * do at any time: a policy keeps the answer. */
+static struct maru_wait_table *table_of(const struct maru_channel *channel) {
   /* The line knows its own number; relaxed: it was written before anybody attached. */
   uint32_t number = LOAD(channel->taken);
   if (number == 0 || number > MARU_WAIT_CHANNELS)
@@ -152,9 +154,10 @@ static void end_boost(struct maru_channel *line) {
   STORE(line->boosted, 0);
 }
 
-void mr_channel_end_stale_boosts(struct maru_channel *channel, int64_t now_ns,
+void mr_channel_end_stale_boosts(const struct maru_wait_policy *policy, int64_t now_ns,
                                  int64_t *ended_beat_ns) {
-  struct maru_wait_table *table = mr_table_of(channel);
+  struct maru_channel *channel = policy->channel;
+  struct maru_wait_table *table = policy->table;
   int64_t beat = LOAD(table->heartbeat_ns);
   if (fresh(beat, now_ns))
     return;
@@ -198,10 +201,11 @@ static void detach(struct maru_wait_policy *policy) {
   if (policy->channel == NULL)
     return;
   int64_t ended_beat_ns = 0; /* nobody would end it once the line is nobody's */
-  mr_channel_end_stale_boosts(policy->channel, maru_now_ns(), &ended_beat_ns);
+  mr_channel_end_stale_boosts(policy, maru_now_ns(), &ended_beat_ns);
   STORE(policy->channel->tid, 0);
   mr_channel_show(policy->channel, MARU_CHANNEL_IDLE);
   policy->channel = NULL;
+  policy->table = NULL;
 }
 
 int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *policy) {
@@ -210,7 +214,7 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
     mr_wait_decide(policy);
     return 0;
   }
-  struct maru_wait_table *table = mr_table_of(channel);
+  struct maru_wait_table *table = table_of(channel);
   if (table == NULL)
     return -EPROTO;
   pid_t tid = gettid();
@@ -226,6 +230,7 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
   /* Release: who sees the thread sees when it started. */
   atomic_store_explicit(&channel->tid, tid, memory_order_release);
   policy->channel = channel;
+  policy->table = table;
   policy->spin_ns = spin;
   mr_wait_decide(policy);
   return 0;

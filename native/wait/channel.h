@@ -17,9 +17,6 @@ static inline bool mr_holds(uint32_t word, const struct mr_condition *c) {
   return ((word & c->mask) == c->value) == c->until_equal;
 }
 
-/* The section that a channel lies in. */
-struct maru_wait_table *mr_table_of(const struct maru_channel *channel);
-
 /* Shows a wait and its state; once the wait has ended, MARU_CHANNEL_IDLE.  A NULL
  * channel is not shown. */
 void mr_channel_begin(struct maru_channel *channel, const struct mr_condition *c, int64_t now_ns);
@@ -36,11 +33,11 @@ struct mr_sched mr_channel_normal(const struct maru_channel *channel);
 /* The daemon holds that thread boosted through this line. */
 bool mr_channel_boosted(const struct maru_channel *channel);
 
-/* When the daemon has died, the thread that attached the channel goes back to its own
+/* When the daemon has died, the thread that attached the policy's channel goes back to its own
  * place, whichever line it was boosted through.  *ended_beat_ns, 0 at first,
  * keeps which heartbeat that was done for: the other lines are looked through once, since
  * a dead daemon boosts nobody. */
-void mr_channel_end_stale_boosts(struct maru_channel *channel, int64_t now_ns,
+void mr_channel_end_stale_boosts(const struct maru_wait_policy *policy, int64_t now_ns,
                                  int64_t *ended_beat_ns);
 
 #endif

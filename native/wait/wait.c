@@ -56,7 +56,7 @@
 #endif
 #define DCS_TIME_SLICE 100000u /* the least that the kernel grants */
 
-_Static_assert(sizeof(struct maru_wait_policy) == 32, "Maru.Native.Channel allocates so much");
+_Static_assert(sizeof(struct maru_wait_policy) == 40, "Maru.Native.Channel allocates so much");
 
 /* Each wait is one call of a function of this type. */
 struct wait {
@@ -176,7 +176,7 @@ static bool slots_on(const struct maru_wait_table *table) {
 
 enum maru_wait_kind maru_wait_runs_as(const struct maru_wait_policy *policy, const char **why) {
   /* Whether there are time slots changes while the thread waits. */
-  bool slotless = policy->runs == MARU_WAIT_GANG && !slots_on(mr_table_of(policy->channel));
+  bool slotless = policy->runs == MARU_WAIT_GANG && !slots_on(policy->table);
   if (why != NULL)
     *why = reasons[slotless ? (uint32_t)NO_SLOTS : policy->why];
   return slotless ? MARU_WAIT_COOP : (enum maru_wait_kind)policy->runs;
@@ -193,7 +193,7 @@ int64_t maru_now_ns(void) {
 static int64_t now_in(struct wait *w) {
   int64_t now = maru_now_ns();
   if (w->policy->channel != NULL)
-    mr_channel_end_stale_boosts(w->policy->channel, now, &w->ended_beat_ns);
+    mr_channel_end_stale_boosts(w->policy, now, &w->ended_beat_ns);
   return now;
 }
 
@@ -380,7 +380,7 @@ static uint32_t spin_before(struct wait *w) {
 }
 
 static int coop(struct wait *w) {
-  struct maru_wait_table *table = mr_table_of(w->channel);
+  struct maru_wait_table *table = w->policy->table;
   int rc = -EAGAIN;
   maru_wait_wake_pending(table, w->channel);
   while (rc == -EAGAIN && w->watched_ns < WATCH_NS) {
@@ -401,13 +401,13 @@ static int coop(struct wait *w) {
 
 /* Whether a daemon that would have restored us has died since `had_daemon`. */
 static bool forsaken(struct wait *w, bool had_daemon, int64_t now_ns) {
-  return had_daemon && !mr_daemon_fresh(mr_table_of(w->channel), now_ns);
+  return had_daemon && !mr_daemon_fresh(w->policy->table, now_ns);
 }
 
 static int look_lowered(struct wait *w) {
   bool giving_way = w->policy->runs == MARU_WAIT_LOWER_YIELD;
   int64_t now = now_in(w);
-  bool had_daemon = w->channel != NULL && mr_daemon_fresh(mr_table_of(w->channel), now);
+  bool had_daemon = w->channel != NULL && mr_daemon_fresh(w->policy->table, now);
   do {
     for (int i = 0; i < (giving_way ? YIELDS_PER_CLOCK : LOOKS_PER_CLOCK); i++) {
       if (look(w))
@@ -452,7 +452,7 @@ static int lowered(struct wait *w) {
 /* ---- by the scheduler ---------------------------------------------------- */
 
 static int gang(struct wait *w) {
-  struct maru_wait_table *table = mr_table_of(w->channel);
+  struct maru_wait_table *table = w->policy->table;
   for (;;) {
     int64_t now = now_in(w);
     if (now >= w->deadline_ns)
@@ -479,7 +479,7 @@ static int gang(struct wait *w) {
  * for in each wait while there is a daemon, or after a refusal. */
 static int due_at_once(struct wait *w) {
   struct maru_channel *channel = w->policy->channel;
-  bool daemon = channel != NULL && mr_daemon_fresh(mr_table_of(channel), now_in(w));
+  bool daemon = channel != NULL && mr_daemon_fresh(w->policy->table, now_in(w));
   if (daemon || w->policy->learned != DCS_TIME_SLICE) {
     bool granted = mr_sched_short_slice(DCS_TIME_SLICE) == 0; /* else: as BLOCK */
     w->policy->learned = granted && !daemon ? DCS_TIME_SLICE : 0;

@@ -23,8 +23,10 @@ struct bench {
 static struct boost_seen tick(struct bench *b, uint32_t count) {
   b->now += MS;
   b->rules.cpus = CPUS;
-  for (uint32_t i = 0; i < count; i++)
+  for (uint32_t i = 0; i < count; i++) {
     b->views[i].line = &b->lines[i];
+    b->views[i].number = i;
+  }
   return boost_step(&b->rules, &b->state, b->views, count, b->now, MS, b->actions);
 }
 
@@ -103,6 +105,31 @@ static void slots(void) {
   CHECK(b.actions[0] == BOOST_END && b.actions[2] == BOOST_RAISE && b.actions[3] == BOOST_RAISE);
 }
 
+/* Lines that come and go before the others do not take the others' turn. */
+static void turns_beside_flicker(uint64_t seed) {
+  struct bench b = {.rules = {.raises = true, .at_once = true, .cap_percent = 100, .cpus = 1}};
+  unsigned raises[6] = {0};
+  for (unsigned t = 0; t < 600; t++) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 6; i++) {
+      bool pending = i >= 3 || next_random(&seed) % 2 == 0;
+      if (!pending && b.lines[i].pending_since_ns == 0 && b.lines[i].raised_until_ns == 0)
+        continue; /* the daemon does not show it */
+      b.views[count] = waiting();
+      b.views[count].pending = pending;
+      b.views[count].number = i;
+      b.views[count++].line = &b.lines[i];
+    }
+    b.now += MS;
+    boost_step(&b.rules, &b.state, b.views, count, b.now, MS, b.actions);
+    for (uint32_t k = 0; k < count; k++)
+      raises[b.views[k].number] += (b.actions[k] & BOOST_RAISE) != 0;
+  }
+  /* A raise lasts two ticks at most: 300 or more, for six. */
+  for (uint32_t i = 3; i < 6; i++)
+    CHECK(raises[i] >= 40);
+}
+
 /* Lines that say anything at all: what was raised is counted here, by the actions. */
 static void liars(unsigned cap, uint64_t seed) {
   struct bench b = {.rules = {.restores = true, .raises = true, .at_once = true}};
@@ -170,6 +197,7 @@ int main(void) {
   raises_in_turn();
   raises_the_stuck();
   slots();
+  turns_beside_flicker(seed);
   liars(100, seed);
   liars(50, seed + 1);
   liars(0, seed + 2);

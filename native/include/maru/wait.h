@@ -62,19 +62,21 @@ enum maru_wait_kind {
 
 struct maru_board;
 struct maru_channel;
+struct maru_wait_table;
 
 /* How one waiting thread waits.  Owned by the caller, one per waiting thread:
  * the adaptive policy learns in it, so it must not be shared.
  * Initialise with maru_wait_policy_init; then `spin_ns` and `spare` may be changed. */
 struct maru_wait_policy {
-  uint32_t kind;                /* enum maru_wait_kind */
-  uint32_t spin_ns;             /* spinning before anything else, on the way to COOP 2.5 us
-                       at most; ADAPTIVE: 0 to 4 times that */
-  uint32_t learned;             /* ADAPTIVE: current budget in ns; private */
-  uint32_t spare;               /* 1: another core is there to change the word while we spin */
-  struct maru_channel *channel; /* of maru_channel_attach, or NULL; private */
-  uint32_t runs;                /* the kind that really runs; private */
-  uint32_t why;                 /* private: see maru_wait_runs_as */
+  uint32_t kind;                 /* enum maru_wait_kind */
+  uint32_t spin_ns;              /* spinning before anything else, on the way to COOP 2.5 us
+                        at most; ADAPTIVE: 0 to 4 times that */
+  uint32_t learned;              /* ADAPTIVE: current budget in ns; private */
+  uint32_t spare;                /* 1: another core is there to change the word while we spin */
+  struct maru_channel *channel;  /* of maru_channel_attach, or NULL; private */
+  uint32_t runs;                 /* the kind that really runs; private */
+  uint32_t why;                  /* private: see maru_wait_runs_as */
+  struct maru_wait_table *table; /* the channel's; private */
 };
 
 /* Sets *policy to `kind` with defaults for this machine: spin_ns 20 000 (about

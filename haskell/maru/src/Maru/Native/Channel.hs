@@ -80,7 +80,7 @@ foreign import ccall unsafe "maru_now_ns"
 -- 'BadOptions' for a name that does not exist.
 newWaitPolicy :: IO WaitPolicy
 newWaitPolicy = do
-  policy <- mallocForeignPtrBytes 32 -- wait.c asserts the size
+  policy <- mallocForeignPtrBytes 40 -- wait.c asserts the size
   asked <- lookupEnv "MARU_WAIT"
   kind <- maybe (pure 0) (`withCString` c_kindOf) asked
   r <- if kind < 0 then pure kind else withForeignPtr policy (`c_policyInit` kind)

@@ -16,6 +16,7 @@ import qualified Data.List.NonEmpty as NonEmpty
 import Maru.Cli.Bench.Boost (boostExperiments)
 import Maru.Cli.Output
 import Maru.Cli.Room
+import Maru.Cli.Sim.Boost (boostSimulator)
 import Maru.Control.Plot
 import Maru.Control.Statistics
 import Maru.Native.Probe
@@ -27,6 +28,7 @@ waitRoom =
   (room "wait" "time slices of those who wait")
     { roomRun = Just (RunPlug policyFlag (\_ _ -> wordPolicies) decidePolicy),
       roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
+      roomSimulators = [boostSimulator],
       roomExperiments = handoverExperiment : boostExperiments
     }
 

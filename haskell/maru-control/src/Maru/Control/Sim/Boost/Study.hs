@@ -1,0 +1,179 @@
+-- | What the simulator of the wait room is held to: measurements of two nodes, the
+-- published experiment, and up to 1024 nodes.
+--
+-- Fitted on two CPUs of this machine (@boost_jobs@, medians of three or more runs,
+-- 2026-11-21, raw data in @bench\/results\/2026-11-21-calm@): what a wake-up costs and what
+-- others take, on spinning, sleeping and giving way at 1000, 100 and 30 µs; what the emulated
+-- network card costs, on one job that spins. The judged policies were looked at while those were
+-- chosen, in the cells without latency and with four jobs: assumed. The rest is predicted.
+module Maru.Control.Sim.Boost.Study
+  ( Cell (..),
+    measured,
+    cellModel,
+    cellChecks,
+    publishedShares,
+    publishedModel,
+    publishedChecks,
+    nodeCounts,
+    scaleModel,
+    scaleChecks,
+    slowdown,
+  )
+where
+
+import Data.List.NonEmpty (NonEmpty (..))
+import Maru.Control.Sim.Boost
+import Maru.Control.Sim.Check
+import Maru.Control.Statistics (median)
+
+-- | Jobs, computing between messages, latency (µs), and the measured slowdown of a scheme.
+data Cell = Cell
+  { cellScheme :: !String,
+    cellJobs :: !Int,
+    cellCompute :: !Double,
+    cellLatency :: !Double,
+    cellMeasured :: !Double
+  }
+  deriving (Eq, Show)
+
+-- | Medians of the raw data.
+measured :: [Cell]
+measured =
+  [ Cell "adaptive" 4 30 0 1.214,
+    Cell "adaptive" 4 100 0 1.166,
+    Cell "adaptive" 4 1000 0 1.154,
+    Cell "block" 4 30 0 1.282,
+    Cell "block" 4 100 0 1.226,
+    Cell "block" 4 1000 0 1.129,
+    Cell "coop" 4 29 20 2.559,
+    Cell "coop" 4 30 0 1.143,
+    Cell "coop" 4 67 20 1.814,
+    Cell "coop" 4 100 0 1.172,
+    Cell "coop" 4 300 0 1.085,
+    Cell "coop" 4 400 20 1.24,
+    Cell "coop" 4 1000 0 1.062,
+    Cell "coop" 8 100 0 1.207,
+    Cell "coop" 8 1000 0 1.086,
+    Cell "dcs" 4 30 0 1.323,
+    Cell "dcs" 4 100 0 1.218,
+    Cell "dcs" 4 1000 0 1.133,
+    Cell "gang" 4 29 20 3.587,
+    Cell "gang" 4 30 0 1.189,
+    Cell "gang" 4 67 20 2.276,
+    Cell "gang" 4 100 0 1.29,
+    Cell "gang" 4 300 0 1.158,
+    Cell "gang" 4 400 20 1.294,
+    Cell "gang" 4 1000 0 1.132,
+    Cell "gang" 8 100 0 1.345,
+    Cell "gang" 8 1000 0 1.255,
+    Cell "lower-yield" 4 29 20 3.269,
+    Cell "lower-yield" 4 30 0 1.234,
+    Cell "lower-yield" 4 67 20 2.119,
+    Cell "lower-yield" 4 100 0 1.198,
+    Cell "lower-yield" 4 300 0 1.125,
+    Cell "lower-yield" 4 400 20 1.242,
+    Cell "lower-yield" 4 1000 0 1.16,
+    Cell "lower-yield" 8 100 0 1.246,
+    Cell "lower-yield" 8 1000 0 1.172,
+    Cell "sleep-poll" 4 30 0 1.394,
+    Cell "sleep-poll" 4 100 0 1.46,
+    Cell "sleep-poll" 4 1000 0 1.154,
+    Cell "spin" 4 30 0 4.12,
+    Cell "spin" 4 100 0 3.818,
+    Cell "spin" 4 1000 0 1.908,
+    Cell "spin-block" 4 30 0 1.219,
+    Cell "spin-block" 4 100 0 1.257,
+    Cell "spin-block" 4 1000 0 1.131,
+    Cell "spin-lower" 4 30 0 1.849,
+    Cell "spin-lower" 4 100 0 1.752,
+    Cell "spin-lower" 4 1000 0 1.727,
+    Cell "yield" 4 30 0 1.288,
+    Cell "yield" 4 100 0 1.236,
+    Cell "yield" 4 1000 0 1.129
+  ]
+
+-- | Median over three seeds of wall time by the ideal.
+slowdown :: Model -> Double
+slowdown m = median (fmap (\k -> outcomeSlowdown (simulate m {modelSeed = modelSeed m + k})) (0 :| [1, 2]))
+
+cellModel :: Cell -> Model
+cellModel cell =
+  withScheme (cellScheme cell) $
+    defaultModel
+      { modelJobs = cellJobs cell,
+        modelWork = if cellJobs cell == 8 then 50000 else 100000,
+        modelCompute = cellCompute cell,
+        modelLatency = cellLatency cell,
+        modelCosts = if cellLatency cell > 0 then underCard else thisMachine,
+        modelLimit = 10
+      }
+
+withScheme :: String -> Model -> Model
+withScheme name m = maybe m (\scheme -> m {modelScheme = scheme}) (schemeNamed name)
+
+-- | Gang, coop and lower-yield within 15 % of what was measured.
+cellChecks :: [Check]
+cellChecks = [check cell | cell <- measured, cellScheme cell `elem` ["gang", "coop", "lower-yield"]]
+  where
+    check cell =
+      Check
+        { checkName = cellScheme cell ++ ", " ++ show (cellJobs cell) ++ " jobs, " ++ whole (cellCompute cell) ++ " us, latency " ++ whole (cellLatency cell) ++ " us",
+          checkKind = if cellLatency cell == 0 && cellJobs cell == 4 then Assumed else Predicted,
+          checkBound = Between (0.85 * cellMeasured cell) (1.15 * cellMeasured cell),
+          checkValue = slowdown (cellModel cell),
+          checkPublished = "measured " ++ show (cellMeasured cell)
+        }
+
+whole :: Double -> String
+whole x = show (round x :: Int)
+
+-- | Latency by computing.
+publishedShares :: [Double]
+publishedShares = [0.1, 0.3, 0.5, 0.7]
+
+-- | Four jobs on two nodes under the published kernel's long quantum.
+publishedModel :: Double -> String -> Model
+publishedModel share name =
+  withScheme name $
+    defaultModel
+      { modelScheduler = longQuantum,
+        modelWork = 200000,
+        modelLatency = 1000,
+        modelCompute = 1000 / share,
+        modelCosts = underCard,
+        modelLimit = 10
+      }
+
+-- | Beside the published claims.
+publishedChecks :: [Check]
+publishedChecks = concatMap checks publishedShares
+  where
+    checks share =
+      let lowering = slowdown (publishedModel share "pb+lower")
+          boost = slowdown (publishedModel share "pb")
+          local = slowdown (publishedModel share "spin")
+          at what = what ++ " at share " ++ show share
+       in [ Check (at "boost + lowering over LOCAL") Predicted (AtMost 0.5) (lowering / local) "<= 0.5",
+            Check (at "boost + lowering over boost") Predicted (AtMost 0.91) (lowering / boost) "<= 0.91"
+          ]
+
+-- | What the table of nodes shows.
+nodeCounts :: [Int]
+nodeCounts = [1, 2, 16, 256, 1024]
+
+-- | Four jobs with a message every 100 µs.
+scaleModel :: Costs -> Pattern -> Int -> String -> Model
+scaleModel machine what nodes name =
+  withScheme name $ defaultModel {modelNodes = nodes, modelPattern = what, modelCosts = machine, modelWork = 60000, modelLimit = 10.5}
+
+-- | At 1024 nodes, where spinning takes ten times the ideal.
+scaleChecks :: [Check]
+scaleChecks =
+  [ Check ("adaptive, 1024 nodes, " ++ shape ++ ", " ++ name) Predicted (AtMost bar) (once (scaleModel machine what 1024 "adaptive")) ""
+    | (what, shape) <- [(Ring, "ring"), (Barrier, "barrier")],
+      (name, machine) <- [("quiet nodes", quietMachine), ("disturbed as this machine", thisMachine)]
+  ]
+    ++ [Check "LOCAL, 1024 nodes, ring, quiet nodes" Predicted (AtLeast 10) (once (scaleModel quietMachine Ring 1024 "spin")) ""]
+  where
+    bar = 1.4
+    once = outcomeSlowdown . simulate
