@@ -40,7 +40,7 @@ maru rooms = do
   mapM_ (`hSetEncoding` utf8) [stdout, stderr]
   reporting (getArgs >>= dispatch >>= exitWith)
   where
-    dispatch ("report-run" : arguments) = reportRun arguments
+    dispatch ("report-run" : arguments) = reportRun rooms arguments
     dispatch arguments = case execParserPure preferences (commandLineOf rooms) arguments of
       Success run -> run
       CompletionInvoked result -> execCompletion result "maru" >>= putStr >> pure ExitSuccess

@@ -15,6 +15,7 @@ module Maru.Cli.Room
     RunPlug (..),
     Part (..),
     Refusal (..),
+    Afterwards (..),
 
     -- * Top
     TopPage (..),
@@ -40,6 +41,7 @@ module Maru.Cli.Room
 where
 
 import Data.Aeson (Value)
+import Data.Map.Strict (Map)
 import Maru.Cli.Output (Figures, Table)
 import Maru.Native.BoardView (Board)
 import Options.Applicative (Parser)
@@ -54,12 +56,15 @@ data Room = Room
     roomChecks :: ![Check],
     roomSimulators :: ![Simulator],
     roomTuners :: ![Tuner],
-    roomExperiments :: ![Experiment]
+    roomExperiments :: ![Experiment],
+    -- | What there is to say of a run that has ended, from the environment that it
+    -- was given and its board.
+    roomAfter :: !(Map String String -> Board -> Maybe Afterwards)
   }
 
 -- | A room that has a name and a purpose and gives nothing yet.
 room :: String -> String -> Room
-room name purpose = Room name purpose Nothing Nothing [] [] [] []
+room name purpose = Room name purpose Nothing Nothing [] [] [] [] (\_ _ -> Nothing)
 
 -- | Flags of @maru run@; what must be known of this machine to decide about
 -- them; and the decision, which is pure.
@@ -90,6 +95,13 @@ data Refusal
   | -- | This machine or build cannot: status 125, or left out with
     -- @--best-effort@.
     Unavailable !String
+  deriving (Eq, Show)
+
+-- | Lines for standard error, and the room's part of the report.
+data Afterwards = Afterwards
+  { afterLines :: ![String],
+    afterData :: !Value
+  }
   deriving (Eq, Show)
 
 -- | A part of the screen, with a state that its keys change.

@@ -26,6 +26,7 @@ where
 import Control.Exception (try)
 import Control.Monad (unless, when)
 import Data.Aeson
+import Data.Aeson.Types (parseMaybe)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
@@ -33,6 +34,7 @@ import Data.Either (partitionEithers)
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe)
 import qualified Data.Text as Text
 import Maru.Cli.Exit
 import Maru.Cli.Output hiding (seconds)
@@ -260,20 +262,20 @@ lastWords content = case Chars.lines content of
 
 -- | @maru report-run DESCRIPTOR STATUS [BOARD]@: what the supervisor becomes.
 -- The status is the command's whatever happens here.
-reportRun :: [String] -> IO ExitCode
-reportRun arguments = case arguments of
+reportRun :: [Room] -> [String] -> IO ExitCode
+reportRun rooms arguments = case arguments of
   descriptor : code : board
     | Just fd <- readMaybe descriptor,
       Just status <- readMaybe code -> do
-      told <- try (report (fromInteger fd) board)
+      told <- try (report rooms (fromInteger fd) board)
       case told of
         Left (Problem _ why) -> warn why
         Right () -> pure ()
       pure (if status == 0 then ExitSuccess else ExitFailure status)
   _ -> problem usage "report-run is for the supervisor alone"
 
-report :: Fd -> [FilePath] -> IO ()
-report fd boards = do
+report :: [Room] -> Fd -> [FilePath] -> IO ()
+report known fd boards = do
   _ <- fdSeek fd AbsoluteSeek 0
   content <- fdToHandle fd >>= ByteString.hGetContents
   (plan, figures, measured) <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
@@ -281,17 +283,25 @@ report fd boards = do
   mapM_ (warn . ("cannot read the run's board: " ++)) broken
   let rooms = [sectionName s | b <- seen, s <- boardSections b, sectionName s /= "run"]
       said = concatMap boardLines seen
-  when (measuredStarted measured) (warn (verdictLine measured rooms))
+      after = [(roomName r, a) | r <- known, b <- seen, Just a <- [roomAfter r (environmentOf plan) b]]
+  when (measuredStarted measured) $ do
+    mapM_ (\(name, a) -> mapM_ (warn . ((name ++ ": ") ++)) (afterLines a)) after
+    warn (verdictLine measured rooms)
   case Map.lookup "report" plan of
-    Just (String file) -> writeJson (Text.unpack file) (reportJson plan figures rooms said)
+    Just (String file) -> writeJson (Text.unpack file) (reportJson plan figures rooms said after)
     _ -> pure ()
 
-reportJson :: Map String Value -> Value -> [String] -> [String] -> Value
-reportJson plan figures rooms said =
+-- | As planned.
+environmentOf :: Map String Value -> Map String String
+environmentOf plan = fromMaybe Map.empty (Map.lookup "environment" plan >>= parseMaybe parseJSON)
+
+reportJson :: Map String Value -> Value -> [String] -> [String] -> [(String, Afterwards)] -> Value
+reportJson plan figures rooms said after =
   object
     [ "schema" .= ("maru-run/1" :: String),
       "plan" .= Map.delete "report" plan,
       "measured" .= figures,
       "rooms" .= rooms,
-      "log" .= said
+      "log" .= said,
+      "after" .= Map.fromList [(name, afterData a) | (name, a) <- after]
     ]
