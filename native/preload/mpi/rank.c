@@ -10,8 +10,10 @@
  *
  * Why a waiter first gives way.  Among ranks that all give way a turn costs less
  * than a sleep and its wake-up.  Beside a program that does not, a turn costs a time
- * slice, and a sleeper is due when it wakes.  So the time to give way is learned:
- * longer while it pays, shorter while it does not.
+ * slice, a hundred times as much, and a sleeper is due when it wakes.  So one slow
+ * turn is enough to sleep at once in the next waits, in more of them each time that
+ * giving way is tried again and is slow again.  It sleeps as DCS does: without short
+ * time slices of its own it would not be due before the other's slice is over.
  */
 #define _GNU_SOURCE
 #include "rank.h"
@@ -30,10 +32,9 @@
 #define SLICE_LEAST_NS 50000
 #define SLICE_KNOWN_NS 500000 /* whoever ends the wait will ring */
 #define SLICE_MOST_NS 1000000
-#define GIVE_WAY_NS 1000000u
-#define GIVE_WAY_MOST_NS 2000000u
-#define GIVE_WAY_LEAST_NS 60000u /* below: not for WAITS_TO_PROBE waits */
-#define WAITS_TO_PROBE 64u
+#define GIVE_WAY_NS 1000000 /* in all; a turn that takes longer is slow */
+#define SLEEPS_LEAST 64u    /* waits until giving way is tried again */
+#define SLEEPS_MOST 1024u
 #define PASSES 16 /* of rings in one wait */
 #define PATIENCE_NS INT64_C(5000000000)
 #define LAUNCHER_MOST 32 /* ancestors looked at */
@@ -116,12 +117,17 @@ static uint64_t mix(uint64_t hash, uint64_t value) {
   return hash ^ hash >> 29;
 }
 
-/* Processes that a job spawns are a world of their own under the same launcher. */
+/* One launcher may start several worlds, one after the other or by MPI_Comm_spawn. */
 static uint64_t world_name(void) {
-  const char *name = getenv("OMPI_MCA_ess_base_jobid");
+  static const char *const variables[] = {"OMPI_MCA_ess_base_jobid", "PMIX_NAMESPACE", "PMI_JOBID",
+                                          "SLURM_JOB_ID", "SLURM_STEP_ID"};
   uint64_t hash = 0;
-  for (; name != NULL && *name != '\0'; name++)
-    hash = mix(hash, (unsigned char)*name);
+  for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+    const char *name = getenv(variables[i]);
+    for (; name != NULL && *name != '\0'; name++)
+      hash = mix(hash, (unsigned char)*name);
+    hash = mix(hash, i);
+  }
   return hash;
 }
 
@@ -193,12 +199,16 @@ static struct mr_job *find_job(uint64_t key) {
   return NULL;
 }
 
+static uint64_t holder_of(pid_t pid) {
+  return (uint64_t)(uint32_t)pid << 32 | (uint32_t)mr_start_time(pid);
+}
+
 static bool take_line(struct mr_rank *line) {
-  int32_t pid = LOAD(line->pid);
-  if (pid != 0 && mr_start_time(pid) == LOAD(line->start))
+  uint64_t held = LOAD(line->holder);
+  if (held != 0 && holder_of((pid_t)(held >> 32)) == held)
     return false;
-  return atomic_compare_exchange_strong_explicit(&line->pid, &pid, self.pid, memory_order_acq_rel,
-                                                 memory_order_relaxed);
+  return atomic_compare_exchange_strong_explicit(&line->holder, &held, holder_of(self.pid),
+                                                 memory_order_acq_rel, memory_order_relaxed);
 }
 
 /* Moves what a line has cost to the section's own figures. */
@@ -209,7 +219,7 @@ static void settle(struct mr_cost *from) {
     ADD(sum[i], atomic_exchange_explicit(&source[i], 0, memory_order_relaxed));
 }
 
-/* Fresh lines first: one of a rank that was killed tells who looks at the board. */
+/* One that nobody has, or whose rank was killed. */
 static struct mr_rank *find_line(void) {
   for (uint32_t i = 0; i < MR_MPI_RANKS; i++) {
     struct mr_rank *line = &self.section->ranks[i];
@@ -237,7 +247,6 @@ static void choose_policy(void) {
 }
 
 static void show_line(struct mr_rank *line, int rank) {
-  STORE(line->start, mr_start_time(self.pid));
   STORE(line->rank, rank);
   STORE(line->bell, 0);
   for (int need = 0; need < MR_NEEDS; need++)
@@ -284,7 +293,8 @@ void mr_rank_join(int rank, int size) {
   choose_policy();
   const char *missing = self.peers == NULL ? "no memory" : join_board(rank);
   if (missing != NULL)
-    maru_board_say(&self.board, "wait", "MPI ranks without doorbells look by themselves: %s", missing);
+    maru_board_say(&self.board, "wait", "MPI ranks without doorbells look by themselves: %s",
+                   missing);
   self.began_ns = maru_now_ns();
 }
 
@@ -299,7 +309,7 @@ void mr_rank_leave(void) {
   settle(&line->cost);
   STORE(line->job, 0);
   /* Release: whoever takes the line comes after all that was done with it. */
-  atomic_store_explicit(&line->pid, 0, memory_order_release);
+  atomic_store_explicit(&line->holder, 0, memory_order_release);
   if (self.job == NULL)
     return;
   if (ADD(self.job->left, 1) + 1 == (uint32_t)self.size) {
@@ -397,11 +407,11 @@ bool mr_entered(const struct mr_rank *line, uint32_t comm, uint32_t count) {
 
 /* ---- waiting ------------------------------------------------------------- */
 
-/* One thread's.  `give_way_ns` is learned: below GIVE_WAY_LEAST_NS it counts the
- * waits until giving way is tried again. */
+/* One thread's. */
 struct manner {
   bool made;
-  uint32_t give_way_ns;
+  uint32_t sleeps;  /* so many waits more sleep at once */
+  uint32_t penalty; /* what `sleeps` becomes after the next slow turn */
   struct maru_wait_policy awake, asleep;
 };
 static _Thread_local struct manner manner;
@@ -410,32 +420,26 @@ static struct manner *own_manner(void) {
   if (!manner.made) {
     bool adaptive = self.kind == MARU_WAIT_ADAPTIVE;
     (void)maru_wait_policy_init(&manner.awake, MARU_WAIT_YIELD);
-    (void)maru_wait_policy_init(&manner.asleep, adaptive ? MARU_WAIT_BLOCK : self.kind);
+    (void)maru_wait_policy_init(&manner.asleep, adaptive ? MARU_WAIT_DCS : self.kind);
     manner.awake.spin_ns = 0; /* the question itself takes longer */
-    manner.give_way_ns = GIVE_WAY_NS;
+    manner.penalty = SLEEPS_LEAST;
     manner.made = true;
   }
   return &manner;
 }
 
-static uint32_t budget_of(struct manner *own) {
+static bool gives_way(struct manner *own) {
   if (self.kind != MARU_WAIT_ADAPTIVE)
-    return 0;
-  if (own->give_way_ns > 0 && own->give_way_ns < GIVE_WAY_LEAST_NS) {
-    own->give_way_ns--;
-    return 0;
-  }
-  if (own->give_way_ns == 0)
-    own->give_way_ns = GIVE_WAY_NS;
-  return own->give_way_ns;
+    return false;
+  if (own->sleeps == 0)
+    return true;
+  own->sleeps--;
+  return false;
 }
 
-static void learn(struct manner *own, bool paid) {
-  uint32_t budget = own->give_way_ns;
-  if (paid)
-    own->give_way_ns = 2 * budget < GIVE_WAY_MOST_NS ? 2 * budget : GIVE_WAY_MOST_NS;
-  else
-    own->give_way_ns = budget / 2 < GIVE_WAY_LEAST_NS ? WAITS_TO_PROBE : budget / 2;
+static void was_slow(struct manner *own) {
+  own->sleeps = own->penalty;
+  own->penalty = 2 * own->penalty < SLEEPS_MOST ? 2 * own->penalty : SLEEPS_MOST;
 }
 
 static int64_t cpu_ns(void) {
@@ -466,12 +470,22 @@ static int64_t slice_of(const struct manner *own, int64_t slice) {
   return kind == MARU_WAIT_SPIN || kind == MARU_WAIT_YIELD ? 0 : slice;
 }
 
+/* One turn.  False: they have taken too long in all. */
+static bool give_way(struct manner *own, _Atomic uint32_t *bell, uint32_t seen, int64_t end_ns) {
+  int64_t before = maru_now_ns();
+  (void)maru_wait_while(bell, seen, VALUE_MASK, &own->awake, 0);
+  int64_t now = maru_now_ns();
+  if (now - before > GIVE_WAY_NS)
+    was_slow(own);
+  return now < end_ns;
+}
+
 static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
   struct manner *own = own_manner();
-  uint32_t budget = budget_of(own), last = heard(bell);
-  int64_t now = maru_now_ns(), end = now + budget,
-          slice = w->known ? SLICE_KNOWN_NS : SLICE_LEAST_NS;
-  bool tried = budget > 0;
+  bool awake = gives_way(own);
+  uint32_t last = heard(bell);
+  int64_t end_ns = maru_now_ns() + GIVE_WAY_NS;
+  int64_t slice = w->known ? SLICE_KNOWN_NS : SLICE_LEAST_NS;
   for (int passes = 0;;) {
     uint32_t seen = heard(bell);
     if (w->done(w))
@@ -483,24 +497,18 @@ static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
       if (w->pass_on != NULL)
         w->pass_on(w);
     }
-    if (budget > 0) {
-      (void)maru_wait_while(bell, seen, VALUE_MASK, &own->awake, 0);
-      now = maru_now_ns();
-      if (now < end)
-        continue;
-      budget = 0; /* the last turn may have taken a time slice */
-      learn(own, false);
-      tried = false;
+    if (awake) {
+      awake = give_way(own, bell, seen, end_ns);
       continue;
     }
-    if (self.line != NULL)
+    int64_t most = slice_of(own, slice);
+    if (self.line != NULL && most > 0)
       ADD(self.line->cost.sleeps, 1);
-    now = maru_now_ns();
-    (void)maru_wait_while(bell, seen, VALUE_MASK, &own->asleep, now + slice_of(own, slice));
+    (void)maru_wait_while(bell, seen, VALUE_MASK, &own->asleep, maru_now_ns() + most);
     slice = 2 * slice < SLICE_MOST_NS ? 2 * slice : SLICE_MOST_NS;
   }
-  if (tried)
-    learn(own, true);
+  if (awake)
+    own->penalty = SLEEPS_LEAST;
 }
 
 void mr_wait(struct mr_waiting *w) {

@@ -44,10 +44,11 @@ struct mr_cost {
 /* One rank of this host. */
 struct mr_rank {
   alignas(64) struct mr_cost cost; /* not yet in the section's own */
-  _Atomic int32_t pid;             /* 0: nobody's */
-  _Atomic int32_t rank;            /* in MPI_COMM_WORLD */
-  _Atomic uint64_t start;          /* /proc/PID/stat field 22 */
-  _Atomic uint32_t job;            /* index + 1; stored last, with release order */
+  /* Process and, below, the low half of its start time (/proc/PID/stat field 22):
+   * one word, so that a line is taken in one step.  0: nobody's. */
+  _Atomic uint64_t holder;
+  _Atomic int32_t rank; /* in MPI_COMM_WORLD */
+  _Atomic uint32_t job; /* index + 1; stored last, with release order */
   alignas(64) _Atomic uint32_t bell;
   _Atomic uint32_t needs[MR_NEEDS]; /* how many threads wait for that */
   /* Collective operations entered: what the communicator's members hash to above,
@@ -77,6 +78,6 @@ struct mr_mpi {
 
 /* What the decoder knows. */
 _Static_assert(sizeof(struct mr_cost) == 48, "figures");
-_Static_assert(sizeof(struct mr_rank) == 320, "a rank");
+_Static_assert(sizeof(struct mr_rank) == 256, "a rank");
 
 #endif

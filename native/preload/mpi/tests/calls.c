@@ -216,7 +216,7 @@ static void requests(void) {
   enum { EACH = 4 };
   MPI_Request request[16 * EACH];
   MPI_Status status[16 * EACH];
-  int in[16][EACH], out[EACH], n = 0, index, seen = 0, indices[16 * EACH];
+  int in[16][EACH], out[EACH], n = 0, index, indices[16 * EACH];
   memset(in, 0, sizeof in);
   for (int i = 0; i < EACH; i++)
     out[i] = rank * 10 + i;
@@ -231,7 +231,6 @@ static void requests(void) {
     }
   for (int done = 0; done < size; done++) {
     MPI_Waitany(n, request, &index, &status[0]);
-    seen += index;
     if (request[index] != MPI_REQUEST_NULL)
       say("waitany left a request\n");
   }

@@ -55,7 +55,7 @@ decodeMpi bytes = case runGetOrFail whole (Lazy.fromStrict bytes) of
       ended <- cost
       used <- getWord32host
       skip 12
-      present <- replicateM (fromIntegral (min 512 used)) (cost <* skip 272)
+      present <- replicateM (fromIntegral (min 512 used)) (cost <* skip 208)
       pure (mconcat (ended : present))
     cost = MpiCost <$> count <*> seconds <*> seconds <*> seconds <*> count <*> count
     count = fromIntegral <$> getWord64host

@@ -20,6 +20,7 @@ import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe)
 import Maru.Cli.Bench.Boost (boostExperiments)
+import Maru.Cli.Bench.Mpi (mpiExperiments)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
 import Maru.Cli.Room
@@ -40,7 +41,7 @@ waitRoom =
     { roomRun = Just (RunPlug policyFlag waitFacts decidePolicy),
       roomAfter = mpiAfterwards,
       roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
-      roomExperiments = handoverExperiment : boostExperiments
+      roomExperiments = handoverExperiment : boostExperiments ++ mpiExperiments
     }
 
 -- ---- run ----------------------------------------------------------------
@@ -48,7 +49,7 @@ waitRoom =
 policyFlag :: Parser (Maybe String)
 policyFlag =
   optional . strOption $
-    long "wait" <> metavar "POLICY" <> help "How maru's parts wait: adaptive, spin, block, coop, ..."
+    long "wait" <> metavar "POLICY" <> help "How maru's parts and MPI ranks wait: adaptive, spin, block, coop, ..."
       <> completer (listIOCompleter waitPolicies)
 
 -- | What must be known to decide.
