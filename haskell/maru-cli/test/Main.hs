@@ -104,7 +104,7 @@ plans =
           @?= Finding Good "spin; gang runs as coop: no slots" "",
       testCase "what MPI's ranks measured" $ do
         let mpi words' = Section "mpi" 1 (Lazy.toStrict (runPut (mapM_ putWord64host words')))
-            boardOf sections said = Board "" 1 sections said
+            boardOf = Board "" 1
             ended = [2, 10000000000, 8000000000, 400000000, 7, 5]
             killed = 1 : 2000000000 : 1000000000 : 50000000 : 1 : 1 : replicate 26 0
             asked = Map.fromList [("MARU_WAIT", "adaptive")]
