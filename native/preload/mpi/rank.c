@@ -32,8 +32,8 @@
 #define SLICE_LEAST_NS 50000
 #define SLICE_KNOWN_NS 500000 /* whoever ends the wait will ring */
 #define SLICE_MOST_NS 1000000
-#define GIVE_WAY_NS 1000000 /* in all; a turn that takes longer is slow */
-#define SLEEPS_LEAST 64u    /* waits until giving way is tried again */
+#define GIVE_WAY_NS 2000000 /* in all; a turn that takes longer is slow */
+#define SLEEPS_LEAST 4u     /* waits until giving way is tried again */
 #define SLEEPS_MOST 1024u
 #define PASSES 16 /* of rings in one wait */
 #define PATIENCE_NS INT64_C(5000000000)
@@ -507,8 +507,8 @@ static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
     (void)maru_wait_while(bell, seen, VALUE_MASK, &own->asleep, maru_now_ns() + most);
     slice = 2 * slice < SLICE_MOST_NS ? 2 * slice : SLICE_MOST_NS;
   }
-  if (awake)
-    own->penalty = SLEEPS_LEAST;
+  if (awake) /* half: luck beside a hog is no proof that there is none */
+    own->penalty = own->penalty / 2 > SLEEPS_LEAST ? own->penalty / 2 : SLEEPS_LEAST;
 }
 
 void mr_wait(struct mr_waiting *w) {
