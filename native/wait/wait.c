@@ -276,16 +276,14 @@ static int block_until(struct wait *w, int64_t until_ns) {
 
 static int block(struct wait *w) { return block_until(w, w->deadline_ns); }
 
+/* One turn may take a time slice of somebody else's: the clock is read after each. */
 static int give_way_until(struct wait *w) {
-  for (;;) {
-    for (int i = 0; i < YIELDS_PER_CLOCK; i++) {
-      if (look(w))
-        return 0;
-      sched_yield();
-    }
-    if (now_in(w) >= w->deadline_ns)
-      return look(w) ? 0 : -ETIMEDOUT;
-  }
+  do {
+    if (look(w))
+      return 0;
+    sched_yield();
+  } while (now_in(w) < w->deadline_ns);
+  return look(w) ? 0 : -ETIMEDOUT;
 }
 
 static int sleep_poll(struct wait *w) {

@@ -12,6 +12,7 @@ import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
 import Maru.Cli.Main (commandLineOf)
+import Maru.Cli.MpiSection
 import Maru.Cli.Output
 import Maru.Cli.Profile
 import Maru.Cli.Room
@@ -21,7 +22,7 @@ import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
 import Maru.Cli.Room.Lock.Program (Program (..), interpreterOf)
 import Maru.Cli.Room.Map.Gc (parseStatistics)
-import Maru.Cli.Room.Wait (decidePolicy, judgePolicies)
+import Maru.Cli.Room.Wait (WaitFacts (..), decidePolicy, judgePolicies, mpiAfterwards)
 import Maru.Cli.Rooms (rooms)
 import Maru.Cli.Run
 import Maru.Cli.RunSection
@@ -96,14 +97,30 @@ plans =
               "-x"
             ],
       testCase "wait policies" $ do
-        decidePolicy known Nothing @?= Right mempty
-        fmap partEnvironment (decidePolicy known (Just "spin")) @?= Right [("MARU_WAIT", "spin")]
-        decidePolicy known (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
-        fmap partReplaced (decidePolicy known (Just "spin")) @?= Right []
-        fmap partReplaced (decidePolicy known (Just "gang")) @?= Right ["gang runs as coop: no slots"]
+        decidePolicy (WaitFacts known Nothing) Nothing @?= Right mempty
+        fmap partEnvironment (decidePolicy (WaitFacts known Nothing) (Just "spin")) @?= Right [("MARU_WAIT", "spin")]
+        decidePolicy (WaitFacts known Nothing) (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
+        fmap partReplaced (decidePolicy (WaitFacts known Nothing) (Just "spin")) @?= Right []
+        fmap partReplaced (decidePolicy (WaitFacts known Nothing) (Just "gang")) @?= Right ["gang runs as coop: no slots"]
+        fmap partPreload (decidePolicy (WaitFacts known (Just ("/l.so", ["MPICH"]))) (Just "spin")) @?= Right ["/l.so"]
         judgePolicies [("spin", Right Nothing)] @?= Finding Good "spin" ""
         judgePolicies [("spin", Right Nothing), ("gang", Right (Just ("coop", "no slots")))]
           @?= Finding Good "spin; gang runs as coop: no slots" "",
+      testCase "what MPI's ranks measured" $ do
+        let mpi words' = Section "mpi" 1 (Lazy.toStrict (runPut (mapM_ putWord64host words')))
+            boardOf = Board "" 1
+            ended = [2, 10000000000, 8000000000, 400000000, 7, 5]
+            killed = 1 : 2000000000 : 1000000000 : 50000000 : 1 : 1 : replicate 26 0
+            asked = Map.fromList [("MARU_WAIT", "adaptive")]
+        decodeMpi (sectionBytes (mpi (ended ++ [0, 0]))) @?= Just (MpiCost 2 10 8 0.4 7 5)
+        decodeMpi (sectionBytes (mpi (ended ++ [1, 0] ++ killed))) @?= Just (MpiCost 3 12 9 0.45 8 6)
+        decodeMpi (sectionBytes (mpi (ended ++ [1, 0] ++ take 3 killed))) @?= Nothing
+        decodeMpi (sectionBytes (mpi (replicate 8 0))) @?= Nothing
+        fmap afterLines (mpiAfterwards asked (boardOf [mpi (ended ++ [0, 0])] []))
+          @?= Just ["MPI: 2 ranks, 80 % of their time waiting, 5 % of that on a CPU"]
+        fmap afterLines (mpiAfterwards asked (boardOf [] ["wait: MPI ranks pass: x", "wait: MPI ranks pass: x", "map: y"]))
+          @?= Just ["MPI ranks pass: x"]
+        mpiAfterwards asked (boardOf [] []) @?= Nothing,
       testCase "the daemon's options" $ do
         map periodOf ["auto", "20ms", "250us"] @?= [Right 0, Right 20000, Right 250]
         mapM_ (\t -> assertBool t (either (const True) (const False) (periodOf t))) ["", "ms", "5", "99us", "51ms", "5s", "99999999999ms"]

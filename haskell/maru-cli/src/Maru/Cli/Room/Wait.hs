@@ -3,33 +3,47 @@
 -- | The wait room: how every other room waits for a word of memory to change.
 module Maru.Cli.Room.Wait
   ( waitRoom,
+    WaitFacts (..),
     decidePolicy,
     judgePolicies,
+    mpiAfterwards,
   )
 where
 
+import Control.Monad (filterM)
 import Data.Aeson (object, (.=))
 import Data.Either (fromRight)
-import Data.List (intercalate)
+import Data.List (intercalate, isPrefixOf, nub)
 import Data.List.NonEmpty (NonEmpty, nonEmpty)
 import qualified Data.List.NonEmpty as NonEmpty
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe)
 import Maru.Cli.Bench.Boost (boostExperiments)
+import Maru.Cli.Bench.Mpi (mpiExperiments)
+import Maru.Cli.MpiSection
 import Maru.Cli.Output
 import Maru.Cli.Room
+import Maru.Cli.RunSection (RunSection (..), runSection)
 import Maru.Cli.Sim.Boost (boostSimulator)
 import Maru.Control.Plot
 import Maru.Control.Statistics
+import Maru.Native.BoardView (Board (..))
 import Maru.Native.Probe
 import Numeric (showFFloat)
 import Options.Applicative
+import System.Directory (doesFileExist)
+import System.Environment (getExecutablePath, lookupEnv)
+import System.FilePath (takeDirectory, takeFileName, (</>))
 
 waitRoom :: Room
 waitRoom =
   (room "wait" "time slices of those who wait")
-    { roomRun = Just (RunPlug policyFlag (\_ _ -> wordPolicies) decidePolicy),
+    { roomRun = Just (RunPlug policyFlag (\_ _ -> waitFacts) decidePolicy),
+      roomAfter = mpiAfterwards,
       roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
       roomSimulators = [boostSimulator],
-      roomExperiments = handoverExperiment : boostExperiments
+      roomExperiments = handoverExperiment : boostExperiments ++ mpiExperiments
     }
 
 -- ---- run ----------------------------------------------------------------
@@ -37,29 +51,69 @@ waitRoom =
 policyFlag :: Parser (Maybe String)
 policyFlag =
   optional . strOption $
-    long "wait" <> metavar "POLICY" <> help "How maru's parts wait: adaptive, spin, block, coop, ..."
+    long "wait" <> metavar "POLICY" <> help "How maru's parts and MPI ranks wait: adaptive, spin, block, coop, ..."
       <> completer (listIOCompleter waitPolicies)
 
--- | Each policy with what runs instead of it at the words of maru's own parts, and why.
-wordPolicies :: IO [(String, Maybe (String, String))]
-wordPolicies = do
+-- | What must be known to decide.
+data WaitFacts = WaitFacts
+  { -- | Each policy with what runs instead of it at the words of maru's own parts, and why.
+    factPolicies :: ![(String, Maybe (String, String))],
+    -- | What MPI programs are given, if this build has it, and for which MPIs.
+    factMpi :: !(Maybe (FilePath, [String]))
+  }
+
+waitFacts :: IO WaitFacts
+waitFacts = do
   known <- waitPolicies
   answers <- mapM probeWordPolicy [0 .. length known - 1]
-  pure (zip known (map (fromRight Nothing) answers))
+  WaitFacts (zip known (map (fromRight Nothing) answers)) <$> mpiLibraries
 
--- | From the policies and what replaces them here. What cannot run is replaced by the
--- library; this says so.
-decidePolicy :: [(String, Maybe (String, String))] -> Maybe String -> Either Refusal Part
+-- | Beside the command's @bin@, or where @MARU_LIB@ says.
+mpiLibraries :: IO (Maybe (FilePath, [String]))
+mpiLibraries = do
+  asked <- lookupEnv "MARU_LIB"
+  executable <- getExecutablePath
+  let folder = fromMaybe (takeDirectory (takeDirectory executable) </> "lib" </> "maru") asked
+      door = folder </> "libmaru-mpi.so"
+  there <- doesFileExist door
+  shims <- filterM (\(_, file) -> doesFileExist (folder </> file)) [("Open MPI", "libmaru-mpi-openmpi.so"), ("MPICH", "libmaru-mpi-mpich.so")]
+  pure (if there && not (null shims) then Just (door, map fst shims) else Nothing)
+
+-- | What cannot run is replaced by the library; this says so.
+decidePolicy :: WaitFacts -> Maybe String -> Either Refusal Part
 decidePolicy _ Nothing = Right mempty
-decidePolicy known (Just name) = case lookup name known of
-  Nothing -> Left (Misused ("unknown wait policy '" ++ name ++ "'; known: " ++ intercalate ", " (map fst known)))
+decidePolicy facts (Just name) = case lookup name (factPolicies facts) of
+  Nothing -> Left (Misused ("unknown wait policy '" ++ name ++ "'; known: " ++ intercalate ", " (map fst (factPolicies facts))))
   Just replaced ->
     Right
       mempty
         { partEnvironment = [("MARU_WAIT", name)],
-          partExplain = ["maru's parts in the command wait by '" ++ name ++ "'"],
+          partPreload = maybe [] (pure . fst) (factMpi facts),
+          partExplain = ["maru's parts in the command wait by '" ++ name ++ "'", mpiExplained (factMpi facts)],
           partReplaced = [name ++ " runs as " ++ other ++ ": " ++ why | Just (other, why) <- [replaced]]
         }
+
+mpiExplained :: Maybe (FilePath, [String]) -> String
+mpiExplained Nothing = "MPI programs are not changed: this build has no shim for any MPI"
+mpiExplained (Just (_, mpis)) =
+  "so do ranks of " ++ intercalate " and " mpis ++ ": which one it is shows in each rank; other MPIs and static programs are not changed"
+
+-- | What MPI's ranks have measured; that there were none, where there should have been.
+mpiAfterwards :: Map String String -> Board -> Maybe Afterwards
+mpiAfterwards environment board = case mpiCost board of
+  Just c -> Just (Afterwards (mpiLine c : told) (mpiJson c))
+  Nothing
+    | not (null told) -> Just (Afterwards told (object ["ranks" .= (0 :: Int)]))
+    | launched -> Just (Afterwards [absent] (object ["ranks" .= (0 :: Int)]))
+    | otherwise -> Nothing
+  where
+    told = nub [drop (length said) line | line <- boardLines board, said `isPrefixOf` line, "MPI" `isPrefixOf` drop (length said) line]
+    said = "wait: "
+    launched = Map.member "MARU_WAIT" environment && maybe False byLauncher (runSection board)
+    byLauncher run = case runCommand run of
+      program : _ -> takeWhile (/= '.') (takeFileName program) `elem` ["mpirun", "mpiexec", "orterun", "prun", "srun"]
+      [] -> False
+    absent = "no MPI rank took part: the programs are static, on other hosts, or do not use Open MPI 4 or MPICH 4"
 
 -- ---- doctor -------------------------------------------------------------
 

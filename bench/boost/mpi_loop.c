@@ -1,0 +1,83 @@
+/* mpi_loop.c: an ordinary MPI program, built for each MPI: computes and communicates
+ * in turn.
+ *
+ *   mpi_loop ring|allreduce COMPUTE-US ROUNDS [LIMIT-S]
+ *
+ * ring: 4 KiB to the next rank, from the one before.  Prints one line of JSON: wall
+ * seconds between two barriers, and what computing alone would take on so many CPUs
+ * as this process may use.  After LIMIT-S seconds (default 20) it says how far it came
+ * and ends the job: `rounds` is then smaller than what was asked for.
+ */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BYTES 4096
+
+static double thread_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* CPU time, so that whoever is pushed aside computes as long as the others. */
+static void compute(double seconds) {
+  double end = thread_seconds() + seconds;
+  while (thread_seconds() < end)
+    continue;
+}
+
+static int cpus(void) {
+  cpu_set_t allowed;
+  return sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+}
+
+static void ring(int rank, int size) {
+  static char out[BYTES], in[BYTES];
+  MPI_Sendrecv(out, BYTES, MPI_CHAR, (rank + 1) % size, 0, in, BYTES, MPI_CHAR,
+               (rank + size - 1) % size, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+static void all_reduce(void) {
+  double own = 1, sum;
+  MPI_Allreduce(&own, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv) {
+  MPI_Init(&argc, &argv);
+  int rank, size;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (argc < 4) {
+    fprintf(stderr, "mpi_loop: ring|allreduce COMPUTE-US ROUNDS [LIMIT-S]\n");
+    MPI_Abort(MPI_COMM_WORLD, 64);
+  }
+  int reduce = strcmp(argv[1], "allreduce") == 0, asked = atoi(argv[3]), done = 0;
+  double step = atof(argv[2]) * 1e-6, limit = argc > 4 ? atof(argv[4]) : 20;
+  MPI_Barrier(MPI_COMM_WORLD);
+  double begin = MPI_Wtime();
+  while (done < asked && MPI_Wtime() - begin < limit) {
+    compute(step);
+    if (reduce)
+      all_reduce();
+    else
+      ring(rank, size);
+    done++;
+  }
+  if (done == asked)
+    MPI_Barrier(MPI_COMM_WORLD);
+  double wall = MPI_Wtime() - begin, ideal = step * done * size / cpus();
+  if (rank == 0 || done < asked) {
+    printf("{\"wall_s\": %.6f, \"ideal_s\": %.6f, \"rounds\": %d, \"times_ideal\": %.4f}\n", wall,
+           ideal, done, wall / ideal);
+    fflush(stdout);
+  }
+  if (done < asked) /* the others may wait for this rank */
+    MPI_Abort(MPI_COMM_WORLD, 75);
+  MPI_Finalize();
+  return 0;
+}

@@ -1,0 +1,132 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | What the wait room measures of MPI programs that know nothing of it: more ranks
+-- than CPUs. The method is in @bench\/boost\/README.md@.
+module Maru.Cli.Bench.Mpi
+  ( mpiExperiments,
+  )
+where
+
+import Control.Exception (bracket)
+import Control.Monad (filterM, replicateM, when)
+import Data.Aeson (object, (.=))
+import Data.Maybe (isJust)
+import GHC.Conc (getNumProcessors)
+import Maru.Cli.Bench.Rounds
+import Maru.Cli.Bench.Side
+import Maru.Cli.Exit
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Control.Ratio
+import Maru.Control.Statistics
+import Numeric (showFFloat)
+import System.Directory (doesFileExist, findExecutable)
+import System.Environment (getExecutablePath)
+import System.FilePath (takeDirectory, (</>))
+import System.Process
+
+mpiExperiments :: [Experiment]
+mpiExperiments =
+  [ experiment "boost/mpi-ring" "MPI, 8 ranks: 200 µs of computing, then 4 KiB round the ring; times the ideal" "ring" 5,
+    experiment "boost/mpi-reduce" "MPI, 8 ranks: 200 µs of computing, then MPI_Allreduce of one number; times the ideal" "allreduce" 10
+  ]
+
+data Mpi = OpenMpi | Mpich
+  deriving (Eq, Show, Enum, Bounded)
+
+data Way = Way
+  { wayMpi :: !Mpi,
+    wayOurs :: !Bool,
+    wayHogs :: !Bool
+  }
+  deriving (Eq)
+
+-- | Its program is named by what its launcher is called in Debian.
+suffix :: Mpi -> String
+suffix OpenMpi = "openmpi"
+suffix Mpich = "mpich"
+
+wayName :: Way -> String
+wayName (Way mpi ours hogs) = kind ++ (if hogs then ", a hog a CPU" else "")
+  where
+    kind = case (mpi, ours) of
+      (OpenMpi, False) -> "Open MPI, oversubscribe mode"
+      (OpenMpi, True) -> "Open MPI, --wait adaptive"
+      (Mpich, False) -> "MPICH"
+      (Mpich, True) -> "MPICH, --wait adaptive"
+
+ways :: [Way]
+ways = [Way mpi ours hogs | (mpi, hogs) <- [(Mpich, False), (OpenMpi, False), (OpenMpi, True)], ours <- [False, True]]
+
+-- | @commandOf maru program kind way@.
+commandOf :: FilePath -> FilePath -> String -> Way -> [String]
+commandOf maru program kind way = [word | wayOurs way, word <- [maru, "run", "--wait", "adaptive", "--"]] ++ launch ++ [program, kind, "200", "150"]
+  where
+    launch = case wayMpi way of
+      -- Without --bind-to none it would put all ranks on the CPUs of its choice.
+      OpenMpi -> ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "8"]
+      Mpich -> ["mpirun.mpich", "-n", "8"]
+
+experiment :: String -> String -> String -> Double -> Experiment
+experiment name purpose kind bar =
+  Experiment
+    { experimentName = name,
+      experimentPurpose = purpose,
+      experimentRun = \effort say -> do
+        maru <- getExecutablePath
+        cpus <- getNumProcessors
+        here <- filterM present [minBound ..]
+        when (null here) $ problem unavailable "neither Open MPI nor MPICH is here with the program that is measured"
+        programs <- mapM (\m -> (,) m <$> helperPath ("mpi_loop-" ++ suffix m)) here
+        let those = [(way, commandOf maru program kind way) | way <- ways, Just program <- [lookup (wayMpi way) programs]]
+            sides = [Side (wayName way) [words'] | (way, words') <- those]
+            hogs side = if sideName side `elem` [wayName way | (way, _) <- those, wayHogs way] then cpus else 0
+            measure side = withHogs (hogs side) $ case concat (sideProcesses side) of
+              program : arguments -> runTool program arguments
+              [] -> problem internal "a side without a command"
+            claims = filter (all (`elem` map sideName sides) . claimSides) (claimsFor bar)
+        rounds <- runRounds effort say measure sides (const claims)
+        pure (figuresOf sides rounds (map (judgeClaim rounds) claims))
+    }
+
+-- | Beside the daemon, which is always built.
+present :: Mpi -> IO Bool
+present mpi = do
+  launcher <- findExecutable ("mpirun." ++ suffix mpi)
+  folder <- takeDirectory <$> helperPath "maru-boost"
+  built <- doesFileExist (folder </> ("mpi_loop-" ++ suffix mpi))
+  pure (isJust launcher && built)
+
+-- | That many processes that only compute, meanwhile; they end by themselves if we cannot end them.
+withHogs :: Int -> IO a -> IO a
+withHogs count act = bracket (replicateM count start) (mapM_ end) (const act)
+  where
+    start = spawnProcess "timeout" ["60", "sh", "-c", "while :; do :; done"]
+    end process = terminateProcess process >> waitForProcess process
+
+claimsFor :: Double -> [Claim]
+claimsFor bar =
+  [ against (AtLeast bar) (Way Mpich False False) (Way Mpich True False),
+    against (AtMost 1.05) (Way OpenMpi True False) (Way OpenMpi False False),
+    against (AtLeast 2) (Way OpenMpi False True) (Way OpenMpi True True)
+  ]
+  where
+    against b left right = ratio (wayName left ++ " / " ++ wayName right) b timesIdeal (wayName left) (wayName right)
+
+timesIdeal :: Sample -> Maybe Double
+timesIdeal = number ["times_ideal"]
+
+figuresOf :: [Side] -> Rounds -> [Judged] -> Figures
+figuresOf sides rounds judged =
+  Figures
+    { figuresLine = claimsLine judged,
+      figuresTables =
+        [ ("Wall time by the ideal, median of the rounds (least…most)", Table [(L, "way"), (R, "times the ideal")] [[sideName s, maybe "-" shown (summaryOf timesIdeal rounds (sideName s))] | s <- sides]),
+          ("Claims", claimsTable judged)
+        ],
+      figuresPlots = [],
+      figuresData = object ["measured" .= roundsJson rounds, "claims" .= map claimJson judged]
+    }
+  where
+    shown s = two (summaryMedian s) ++ " (" ++ two (summaryLeast s) ++ "…" ++ two (summaryMost s) ++ ")"
+    two v = showFFloat (Just 2) (v :: Double) ""

@@ -1,0 +1,83 @@
+/* section.h: the section "mpi" of a run's board: which ranks of this host are in
+ * which job, what each waits for, and what waiting has cost.
+ *
+ * A hint and a ledger, never a message: whatever is wrong in here (a rank that was
+ * killed, two jobs taken for one) costs time, bounded by the sleepers' slices, and
+ * changes no result.  The one exception is `whole`, which all ranks of a job must
+ * read alike: it is decided once, by a compare-and-swap.
+ *
+ * Maru.Cli.MpiSection decodes the ledger; it knows this layout.
+ */
+#ifndef MARU_PRELOAD_MPI_SECTION_H
+#define MARU_PRELOAD_MPI_SECTION_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#define MR_MPI_SECTION "mpi"
+#define MR_MPI_VERSION 1u
+#define MR_MPI_RANKS 512u
+#define MR_MPI_JOBS 64u
+#define MR_MPI_COMMS 16u
+
+/* What a rank that waits needs others for. */
+enum mr_need {
+  MR_NEED_MESSAGE,    /* somebody's send */
+  MR_NEED_RECEIVER,   /* somebody's receive: a large or synchronous send */
+  MR_NEED_COLLECTIVE, /* the others of a collective operation */
+  MR_NEEDS
+};
+
+/* What waiting has cost.  Nanoseconds of CLOCK_MONOTONIC and of the threads' CPU
+ * clocks; added relaxed, by the rank that the line belongs to. */
+struct mr_cost {
+  _Atomic uint64_t ranks;
+  _Atomic uint64_t
+      life_ns; /* from the end of MPI_Init to the last wait's end, or to MPI_Finalize */
+  _Atomic uint64_t waited_ns; /* of it in a wait that was not over at once */
+  _Atomic uint64_t cpu_ns;    /* CPU time spent in these */
+  _Atomic uint64_t waits;
+  _Atomic uint64_t sleeps; /* how often one went to sleep */
+};
+
+/* One rank of this host. */
+struct mr_rank {
+  alignas(64) struct mr_cost cost; /* not yet in the section's own */
+  /* Process and, below, the low half of its start time (/proc/PID/stat field 22):
+   * one word, so that a line is taken in one step.  0: nobody's. */
+  _Atomic uint64_t holder;
+  _Atomic int32_t rank; /* in MPI_COMM_WORLD */
+  _Atomic uint32_t job; /* index + 1; stored last, with release order */
+  alignas(64) _Atomic uint32_t bell;
+  _Atomic uint32_t needs[MR_NEEDS]; /* how many threads wait for that */
+  /* Collective operations entered: what the communicator's members hash to above,
+   * how many below.  Two communicators may share a slot. */
+  alignas(64) _Atomic uint64_t entered[MR_MPI_COMMS];
+};
+
+enum mr_whole { MR_UNDECIDED = 0, MR_WHOLE, MR_PARTLY };
+
+/* One MPI_COMM_WORLD. */
+struct mr_job {
+  alignas(64) _Atomic uint64_t key; /* 0: nobody's */
+  _Atomic int32_t launcher;         /* the process above the ranks, and its start */
+  _Atomic uint64_t launcher_start;
+  _Atomic uint32_t arrived;         /* a maru_wait word that counts ranks */
+  _Atomic uint32_t whole;           /* enum mr_whole: all ranks are here and shimmed */
+  _Atomic uint32_t left;            /* ranks */
+  _Atomic uint32_t needs[MR_NEEDS]; /* sums over the ranks */
+};
+
+struct mr_mpi {
+  struct mr_cost ended;  /* of the ranks that have left */
+  _Atomic uint32_t used; /* lines below were taken at least once */
+  alignas(64) struct mr_rank ranks[MR_MPI_RANKS];
+  struct mr_job jobs[MR_MPI_JOBS];
+};
+
+/* What the decoder knows. */
+_Static_assert(sizeof(struct mr_cost) == 48, "figures");
+_Static_assert(sizeof(struct mr_rank) == 256, "a rank");
+
+#endif

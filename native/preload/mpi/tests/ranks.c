@@ -1,0 +1,116 @@
+/* ranks.c: ranks without an MPI: processes that join one board together, wait for each
+ * other round a ring by bells, and leave, or are killed and followed by others.
+ */
+#define _GNU_SOURCE
+#include "check.h"
+#include "rank.h"
+
+#include <errno.h>
+#include <maru/board.h>
+#include <maru/wait.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define RANKS 8
+#define ROUNDS 100
+#define JOBS 12 /* one after the other on one board */
+
+/* What an MPI would carry: how far each rank has come. */
+static _Atomic uint32_t *reached;
+
+struct step {
+  struct mr_waiting waiting; /* first: a question gets its address */
+  int from;
+  uint32_t round;
+};
+
+static bool stepped(struct mr_waiting *waiting) {
+  struct step *step = (struct step *)waiting;
+  return atomic_load_explicit(&reached[step->from], memory_order_acquire) >= step->round;
+}
+
+/* Everybody in turn, once round in each round. */
+static void go_round(int rank) {
+  for (uint32_t round = 1; round <= ROUNDS; round++) {
+    struct step step = {.waiting = {.needs = 1u << MR_NEED_MESSAGE, .known = true, .done = stepped},
+                        .from = (rank + RANKS - 1) % RANKS,
+                        .round = rank == 0 ? round - 1 : round};
+    mr_wait(&step.waiting);
+    atomic_store_explicit(&reached[rank], round, memory_order_release);
+    mr_ring(mr_rank_line((rank + 1) % RANKS), MR_NEED_MESSAGE);
+  }
+}
+
+static void be_rank(int rank, bool to_be_killed) {
+  alarm(30);
+  mr_rank_join(rank, RANKS);
+  CHECK(mr_job_whole());
+  for (int i = 0; i < RANKS; i++) {
+    CHECK(mr_rank_line(i) != NULL);
+    for (int j = 0; j < i; j++)
+      CHECK(mr_rank_line(i) != mr_rank_line(j));
+  }
+  go_round(rank);
+  if (to_be_killed)
+    raise(SIGKILL);
+  mr_rank_leave();
+  _exit(0);
+}
+
+/* Their parent is their launcher: a process of its own for each job. */
+static void be_job(int killed) {
+  for (int rank = 0; rank < RANKS; rank++)
+    if (fork() == 0)
+      be_rank(rank, rank == killed);
+  int status, signalled = 0;
+  while (wait(&status) > 0) {
+    CHECK(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    CHECK(!WIFSIGNALED(status) || WTERMSIG(status) == SIGKILL);
+    signalled += WIFSIGNALED(status) != 0;
+  }
+  CHECK(signalled == (killed >= 0));
+  _exit(0);
+}
+
+static uint64_t sum_of(struct mr_mpi *section, size_t field) {
+  _Atomic uint64_t *ended = &section->ended.ranks;
+  uint64_t sum = ended[field];
+  for (uint32_t i = 0; i < section->used; i++) {
+    _Atomic uint64_t *cost = &section->ranks[i].cost.ranks;
+    sum += cost[field];
+  }
+  return sum;
+}
+
+int main(void) {
+  static const char *const policies[] = {"adaptive", "block", "yield", "sleep-poll"};
+  struct maru_board board;
+  char path[64];
+  void *data;
+  CHECK(maru_board_create(&board, 4u << 20) == 0);
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), board.fd);
+  setenv(MARU_BOARD_ENV, path, 1);
+  for (int job = 0; job < JOBS; job++) {
+    reached = mmap(NULL, RANKS * sizeof *reached, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CHECK(reached != MAP_FAILED);
+    setenv("MARU_WAIT", policies[job % 4], 1);
+    pid_t pid = fork();
+    if (pid == 0)
+      be_job(job % 3 == 2 ? job % RANKS : -1);
+    int status;
+    CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    munmap((void *)reached, RANKS * sizeof *reached);
+  }
+  CHECK(maru_board_find(&board, MR_MPI_SECTION, MR_MPI_VERSION, sizeof(struct mr_mpi), &data) == 0);
+  /* Nobody is lost from the ledger, nobody counted twice; lines are used again. */
+  CHECK(sum_of(data, 0) == JOBS * RANKS);
+  CHECK(sum_of(data, 2) <= sum_of(data, 1));
+  CHECK(((struct mr_mpi *)data)->used <= RANKS + JOBS / 3);
+  maru_board_close(&board);
+  return 0;
+}
