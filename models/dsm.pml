@@ -1,4 +1,4 @@
-/* dsm.pml: reads see the last write before them (native/dsm/core.c).
+/* dsm.pml: reads see the last write before them (native/dsm/core.h).
  *
  * Three nodes, two pages of two words, two locks, one barrier.  Page p has its
  * home at node p, lock l its manager at node l, the barrier at node 2.  A node
