@@ -18,12 +18,29 @@ int mr_fail(struct mr_core *core, int error, const char *what, uint64_t subject)
 
 int mr_unless_stopped(const struct mr_core *core) { return core->stopped ? -ECANCELED : 0; }
 
+void mr_settle(struct mr_core *core) {
+  uint32_t count = core->settling.count;
+  core->settling.count = 0;
+  if (count > 0)
+    core->config.sink->protect(core->config.context, core->settling.page, count,
+                               (enum mr_access)core->settling.access);
+}
+
 void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access) {
   core->pages[page].access = (uint8_t)access;
-  core->config.sink->protect(core->config.context, page, access);
+  if (core->settling.count > 0 && core->settling.access == access &&
+      core->settling.page + core->settling.count == page) {
+    core->settling.count++;
+    return;
+  }
+  mr_settle(core);
+  core->settling.page = page;
+  core->settling.count = 1;
+  core->settling.access = (uint8_t)access;
 }
 
 void mr_finish(struct mr_core *core, int64_t result) {
+  mr_settle(core);
   core->pending.phase = IDLE;
   core->config.sink->done(core->config.context, result);
 }
@@ -102,7 +119,29 @@ static bool valid(const struct mr_core_config *config) {
   return config->nodes >= 1 && config->nodes <= MR_NODES_MAX && config->me < config->nodes &&
          config->pages >= 1 && config->pages <= MR_PAGES_MAX && config->home_run >= 1 &&
          config->objects >= 1 && config->objects <= MR_OBJECTS_MAX &&
-         (uintptr_t)config->memory % 64 == 0 && (uintptr_t)config->twins % 64 == 0;
+         (unsigned)config->fetch < MR_FETCH_POLICIES && config->limits.batch <= MR_BATCH_MAX &&
+         config->limits.range_gap <= MR_RANGE_GAP_MAX && (uintptr_t)config->memory % 64 == 0 &&
+         (uintptr_t)config->twins % 64 == 0;
+}
+
+static void complete(struct mr_fetch_limits *limits) {
+  limits->range_bytes = limits->range_bytes != 0 ? limits->range_bytes : MR_RANGE_BYTES;
+  limits->range_gap = limits->range_gap != 0 ? limits->range_gap : MR_RANGE_GAP;
+  limits->batch = limits->batch != 0 ? limits->batch : MR_BATCH;
+  limits->part_ns = limits->part_ns != 0 ? limits->part_ns : MR_PART_NS;
+}
+
+const char *mr_fetch_name(enum mr_fetch fetch) {
+  static const char *const names[MR_FETCH_POLICIES] = {"adaptive", "page", "range", "stamp"};
+  return names[fetch];
+}
+
+static int allocate_history(struct mr_core *core) {
+  enum mr_fetch fetch = core->config.fetch;
+  bool diffs = fetch == MR_FETCH_RANGE || fetch == MR_FETCH_ADAPTIVE;
+  return mr_history_create(&core->history, core->config.pages,
+                           diffs ? core->config.limits.range_gap : 0,
+                           fetch == MR_FETCH_STAMP || fetch == MR_FETCH_ADAPTIVE);
 }
 
 static bool allocate_round(struct round *round, size_t nodes) {
@@ -121,16 +160,18 @@ static bool allocate(struct mr_core *core) {
   core->told = calloc(nodes, sizeof *core->told);
   core->lowest = calloc(nodes, sizeof *core->lowest);
   core->held = calloc(nodes * nodes, sizeof *core->held);
+  core->ways = calloc(nodes, sizeof *core->ways);
   core->dirty = calloc(config->pages, sizeof *core->dirty);
   core->notices = calloc(config->pages, sizeof *core->notices);
   core->incoming = calloc(config->pages, sizeof *core->incoming);
   return core->incarnations != NULL && core->pages != NULL && core->time != NULL &&
          core->floor != NULL && core->told != NULL && core->lowest != NULL && core->held != NULL &&
          allocate_round(&core->round, nodes) && allocate_round(&core->heard, nodes) &&
-         core->dirty != NULL && core->notices != NULL && core->incoming != NULL &&
+         core->ways != NULL && core->dirty != NULL && core->notices != NULL &&
+         core->incoming != NULL &&
          mr_manager_create(&core->manager, config->nodes,
                            (config->objects + config->nodes - 1) / config->nodes) == 0 &&
-         mr_intervals_create(&core->log, config->nodes) == 0;
+         mr_intervals_create(&core->log, config->nodes) == 0 && allocate_history(core) == 0;
 }
 
 int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
@@ -143,6 +184,7 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
     return -ENOMEM;
   memset(c, 0, size);
   c->config = *config;
+  complete(&c->config.limits);
   c->code = mr_diff_best();
   if (!allocate(c)) {
     mr_core_destroy(c);
@@ -153,6 +195,8 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
   /* All copies are alike, all zero: nothing has to be fetched. */
   for (uint32_t page = 0; page < config->pages; page++)
     c->pages[page].access = MR_READ;
+  c->window = 1;
+  c->expected = UINT32_MAX; /* nobody has read in order yet */
   mr_enter_round(c, 0);
   *core = c;
   return 0;
@@ -163,6 +207,9 @@ void mr_core_destroy(struct mr_core *core) {
     mr_manager_destroy(core->manager);
   if (core->log != NULL)
     mr_intervals_destroy(core->log);
+  if (core->history != NULL)
+    mr_history_destroy(core->history);
+  free(core->ways);
   free(core->out.bytes);
   free(core->incoming);
   free(core->notices);

@@ -101,9 +101,9 @@ static void on_send(void *context, uint16_t to, const void *message, size_t leng
     die(STATUS_INTERNAL, "cannot send %zu bytes to node %u: %s", length, to, strerror(-rc));
 }
 
-static void on_protect(void *context, uint32_t page, enum mr_access access) {
+static void on_protect(void *context, uint32_t page, uint32_t count, enum mr_access access) {
   (void)context;
-  int rc = mr_area_allow(node.area, page, 1, access);
+  int rc = mr_area_allow(node.area, page, count, access);
   if (rc < 0)
     die(STATUS_INTERNAL, "cannot set the rights of page %u: %s%s", page, strerror(-rc),
         rc == -ENOMEM ? " (vm.max_map_count?)" : "");
@@ -120,7 +120,12 @@ static void on_failed(void *context, int error, const char *why) {
   die(STATUS_INTERNAL, "%s: %s", why, strerror(-error));
 }
 
-static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed};
+static uint64_t on_now(void *context) {
+  (void)context;
+  return (uint64_t)maru_now_ns();
+}
+
+static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed, on_now};
 
 /* ---- requests of the program's thread ---------------------------------------------- */
 
@@ -319,6 +324,21 @@ static void map_memory(void) {
     die(STATUS_UNAVAILABLE, "no room for twins: %s", strerror(errno));
 }
 
+static enum mr_fetch choose_fetch(void) {
+  const char *asked = getenv("MARU_DSM_FETCH");
+  for (int fetch = 0; fetch < MR_FETCH_POLICIES; fetch++)
+    if (asked == NULL || strcmp(asked, mr_fetch_name((enum mr_fetch)fetch)) == 0)
+      return (enum mr_fetch)fetch;
+  die(STATUS_USAGE, "MARU_DSM_FETCH is '%s'; known: adaptive, page, range, stamp", asked);
+}
+
+static struct mr_fetch_limits read_limits(void) {
+  return (struct mr_fetch_limits){
+      .range_bytes = (uint32_t)number("MARU_DSM_RANGE_BYTES", MR_RANGE_BYTES, 1, MR_PAGE),
+      .range_gap = (uint32_t)number("MARU_DSM_RANGE_GAP", MR_RANGE_GAP, 1, MR_RANGE_GAP_MAX),
+      .batch = (uint32_t)number("MARU_DSM_BATCH", MR_BATCH, 1, MR_BATCH_MAX)};
+}
+
 static void create_core(const uint32_t *incarnations) {
   struct mr_core_config config = {.nodes = node.nodes,
                                   .me = node.me,
@@ -327,6 +347,8 @@ static void create_core(const uint32_t *incarnations) {
                                   .objects = LEAVING + 1,
                                   .epoch = EPOCH,
                                   .incarnations = incarnations,
+                                  .fetch = choose_fetch(),
+                                  .limits = read_limits(),
                                   .memory = mr_area_runtime(node.area),
                                   .twins = node.twins,
                                   .sink = &core_sink};

@@ -1,8 +1,6 @@
 #include "state.h"
 
-/* ---- pages -------------------------------------------------------------------- */
-
-static void make_writable(struct mr_core *core, uint32_t page) {
+void mr_make_writable(struct mr_core *core, uint32_t page) {
   struct page *p = &core->pages[page];
   if (!p->twin) {
     memcpy(twin_of(core, page), memory_of(core, page), MR_PAGE);
@@ -10,86 +8,6 @@ static void make_writable(struct mr_core *core, uint32_t page) {
     core->dirty[core->dirty_count++] = page;
   }
   mr_set_access(core, page, MR_READ_WRITE);
-}
-
-static void fetch(struct mr_core *core, uint32_t page, bool write) {
-  core->pending =
-      (struct pending){.phase = FETCHING, .stage = SINGLE, .page = page, .write = write};
-  core->counters.fetches++;
-  mr_send_short(core, mr_core_home(core, page), MR_FETCH, page, (int64_t)core->pages[page].version,
-                0);
-}
-
-int mr_core_read(struct mr_core *core, uint32_t page) {
-  int rc = ready(core, page);
-  if (rc < 0)
-    return rc;
-  if (core->pages[page].access == MR_NONE) {
-    fetch(core, page, false);
-    return mr_unless_stopped(core);
-  }
-  /* The shell's mapping may lag behind: at first nothing is mapped. */
-  mr_set_access(core, page, (enum mr_access)core->pages[page].access);
-  mr_finish(core, 0);
-  return 0;
-}
-
-int mr_core_write(struct mr_core *core, uint32_t page) {
-  int rc = ready(core, page);
-  if (rc < 0)
-    return rc;
-  if (core->pages[page].access == MR_NONE) {
-    fetch(core, page, true);
-    return mr_unless_stopped(core);
-  }
-  make_writable(core, page);
-  mr_finish(core, 0);
-  return 0;
-}
-
-int mr_on_fetch(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
-  uint32_t page = header->subject;
-  if (page >= core->config.pages || !at_home(core, page) || reader->left != 0)
-    return -EBADMSG;
-  core->pages[page].leaked = core->pages[page].twin;
-  struct mr_writer *out =
-      mr_compose(core, MR_PAGE_COPY, page, (int64_t)core->pages[page].version, 0);
-  mr_put(out, memory_of(core, page), MR_PAGE);
-  mr_dispatch(core, header->from);
-  return 0;
-}
-
-/* Own changes of the running interval go on top of the fresh copy. */
-static void merge_copy(struct mr_core *core, uint32_t page, const uint8_t *copy) {
-  uint8_t *memory = memory_of(core, page), *twin = twin_of(core, page);
-  core->code->encode(&core->diff, memory, twin);
-  mr_diff_mask(&core->diff, twin);
-  memcpy(memory, copy, MR_PAGE);
-  memcpy(twin, copy, MR_PAGE);
-  mr_diff_apply_masked(&core->diff, memory);
-}
-
-int mr_on_page_copy(struct mr_core *core, const struct mr_header *header,
-                    struct mr_reader *reader) {
-  struct pending *pending = &core->pending;
-  uint32_t page = header->subject;
-  if (pending->phase != FETCHING || pending->page != page ||
-      header->from != mr_core_home(core, page) || reader->left != MR_PAGE)
-    return -EBADMSG;
-  struct page *p = &core->pages[page];
-  if ((uint64_t)header->value < p->needed)
-    return mr_fail(core, -EPROTO, "the home's copy is older than a write notice, of page", page);
-  if (p->twin)
-    merge_copy(core, page, reader->at);
-  else
-    memcpy(memory_of(core, page), reader->at, MR_PAGE);
-  p->version = (uint64_t)header->value;
-  if (pending->write || p->twin)
-    make_writable(core, page);
-  else
-    mr_set_access(core, page, MR_READ);
-  mr_finish(core, 0);
-  return 0;
 }
 
 void mr_invalidate(struct mr_core *core, const struct mr_notice *notice) {
@@ -124,12 +42,16 @@ static void send_diff(struct mr_core *core, uint32_t page) {
   mr_dispatch(core, mr_core_home(core, page));
 }
 
+/* As a home: the page has what the scratch diff says; its version since. */
+static uint64_t changed(struct mr_core *core, uint32_t page) {
+  uint64_t version = ++core->pages[page].version;
+  mr_history_add(core->history, page, version, core->diff.bitmap);
+  return version;
+}
+
 /* Ends the interval for one page. */
 static void flush_page(struct mr_core *core, uint32_t page) {
   struct page *p = &core->pages[page];
-  /* First nobody may write any more, then what was written is read. */
-  if (p->access == MR_READ_WRITE)
-    mr_set_access(core, page, MR_READ);
   core->code->encode(&core->diff, memory_of(core, page), twin_of(core, page));
   if (core->diff.blocks != 0 && !at_home(core, page)) {
     p->flying = true;
@@ -138,17 +60,18 @@ static void flush_page(struct mr_core *core, uint32_t page) {
     return;
   }
   p->twin = false;
-  /* A copy that was fetched meanwhile holds what was written in between, even
-   * where nothing differs in the end: it is stale, and its holder not alone. */
-  if (core->diff.blocks != 0 || p->leaked) {
-    p->leaked = false;
-    notice(core, page, ++p->version);
-  }
+  if (core->diff.blocks != 0)
+    notice(core, page, changed(core, page));
 }
 
 bool mr_flush(struct mr_core *core) {
   core->pending.awaited = 0;
   core->notice_count = 0;
+  /* First nobody may write any more, then what was written is read. */
+  for (uint32_t i = 0; i < core->dirty_count; i++)
+    if (core->pages[core->dirty[i]].access == MR_READ_WRITE)
+      mr_set_access(core, core->dirty[i], MR_READ);
+  mr_settle(core);
   for (uint32_t i = 0; i < core->dirty_count; i++)
     flush_page(core, core->dirty[i]);
   return core->pending.awaited != 0;
@@ -182,7 +105,7 @@ int mr_on_diff(struct mr_core *core, const struct mr_header *header, struct mr_r
     return 0;
   }
   apply(core, page);
-  mr_send_short(core, header->from, MR_DIFF_KEPT, page, (int64_t)++p->version, shared);
+  mr_send_short(core, header->from, MR_DIFF_KEPT, page, (int64_t)changed(core, page), shared);
   return 0;
 }
 

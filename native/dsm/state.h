@@ -1,5 +1,5 @@
 /* state.h: what a core is made of, for the files that are the core: core.c (life, messages),
- * pages.c (copies and diffs), progress.c (write notices, what all have acquired), sync.c
+ * fetch.c (copies), pages.c (diffs), progress.c (write notices, what all have acquired), sync.c
  * (requests and grants).  Internal to them; the contract is core.h.
  */
 #ifndef MARU_DSM_STATE_H
@@ -8,6 +8,7 @@
 #include "core.h"
 
 #include "diff.h"
+#include "history.h"
 #include "intervals.h"
 #include "message.h"
 
@@ -20,7 +21,6 @@ struct page {
   uint8_t access;   /* enum mr_access */
   bool twin;        /* written since the last interval; listed in `dirty` */
   bool flying;      /* its diff is on the way home */
-  bool leaked;      /* home: fetched from here since the twin was made */
   bool shared;      /* others write it meanwhile: the next diff bears masks at once */
 };
 
@@ -40,9 +40,10 @@ struct pending {
   enum mr_op op;
   uint32_t id;
   int64_t argument;
-  uint32_t page; /* FETCHING */
+  uint32_t page, next, end; /* FETCHING: what for; pages from `next` to `end` are to come yet */
   bool write;
-  uint32_t awaited;         /* FLUSHING: acknowledgements */
+  uint64_t since;           /* FETCHING: when that was */
+  uint32_t awaited;         /* FETCHING: copies; FLUSHING: acknowledgements */
   uint32_t condition, lock; /* all stages but SINGLE */
   bool woken;
 };
@@ -54,6 +55,24 @@ struct round {
   uint64_t *in;    /* a bit per node */
 };
 
+/* The quickest answer of a home, of those that were about as long. */
+struct quickest {
+  uint64_t ns;
+  size_t bytes;
+};
+
+enum size { SHORT, LONG, SIZES };
+
+/* What the way to a peer costs.  As a home: what it said, and what it was sent last. */
+struct way {
+  struct quickest best[SIZES], last[SIZES]; /* of this window and of the one before; ns 0: none */
+  uint32_t samples;                         /* of this window */
+  uint32_t ns_per_kib;                      /* 0: not known */
+  uint32_t told;                            /* the same, as the peer says */
+  uint32_t whole;                           /* pages in a row that went whole */
+  bool parts;                               /* the last went in part */
+};
+
 struct mr_core {
   struct mr_core_config config;
   const struct mr_diff_code *code;
@@ -62,6 +81,16 @@ struct mr_core {
   struct pending pending;
   struct mr_manager *manager;
   struct mr_intervals *log;
+  struct mr_history *history; /* of the pages whose home this is */
+  struct way *ways;           /* one per node */
+
+  uint32_t batch[MR_BATCH_MAX]; /* pages that are on their way here */
+  uint32_t batch_count;
+  uint32_t expected, window; /* a reader in order faults there next; and gets so many pages */
+  struct {
+    uint32_t page, count;
+    uint8_t access;
+  } settling; /* what protect has yet to say */
 
   uint64_t *time;  /* what this node has acquired */
   uint64_t *floor; /* what every node is known to have acquired */
@@ -77,7 +106,7 @@ struct mr_core {
   struct mr_notice *incoming; /* scratch: of a record that is read */
 
   struct mr_writer out;
-  struct mr_diff diff; /* scratch */
+  struct mr_diff diff, own; /* scratch */
   struct mr_core_counters counters;
   bool stopped;
   char why[120];
@@ -119,7 +148,9 @@ static inline size_t words_of(const struct mr_core *core) {
 int mr_fail(struct mr_core *core, int error, const char *what, uint64_t subject);
 /* What a call returns whose work is done, unless the core stopped meanwhile. */
 int mr_unless_stopped(const struct mr_core *core);
+/* Takes effect with mr_settle or mr_finish: what is told of pages in a row is told at once. */
 void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access);
+void mr_settle(struct mr_core *core);
 void mr_finish(struct mr_core *core, int64_t result);
 struct mr_writer *mr_compose(struct mr_core *core, enum mr_message_type type, uint32_t subject,
                              int64_t value, uint32_t detail);
@@ -128,13 +159,18 @@ void mr_send_short(struct mr_core *core, uint16_t to, enum mr_message_type type,
                    int64_t value, uint32_t detail);
 void mr_put_time(struct mr_core *core, const uint64_t *time);
 
-/* ---- pages.c ------------------------------------------------------------------- */
+/* ---- fetch.c ------------------------------------------------------------------- */
 
-/* Ends the interval for every page that was written; whether diffs are on their way now. */
-bool mr_flush(struct mr_core *core);
 int mr_on_fetch(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 int mr_on_page_copy(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+
+/* ---- pages.c ------------------------------------------------------------------- */
+
+/* The computing thread may write the page from now on. */
+void mr_make_writable(struct mr_core *core, uint32_t page);
 void mr_invalidate(struct mr_core *core, const struct mr_notice *notice);
+/* Ends the interval for every page that was written; whether diffs are on their way now. */
+bool mr_flush(struct mr_core *core);
 int mr_on_diff(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 int mr_on_diff_again(struct mr_core *core, const struct mr_header *header,
                      struct mr_reader *reader);

@@ -127,6 +127,7 @@ static int acquire(struct mr_core *core, const uint64_t *time) {
         mr_invalidate(core, &interval->notices[i]);
     }
   }
+  mr_settle(core);
   mr_time_join(core->time, time, core->config.nodes);
   return 0;
 }
