@@ -40,8 +40,11 @@ void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access) {
 }
 
 void mr_finish(struct mr_core *core, int64_t result) {
-  mr_settle(core);
   core->pending.phase = IDLE;
+  if (core->has_later && mr_acquire(core, core->later) < 0)
+    return;
+  core->has_later = false;
+  mr_settle(core);
   core->config.sink->done(core->config.context, result);
 }
 
@@ -92,7 +95,8 @@ static int (*const handlers[MR_MESSAGE_TYPES])(struct mr_core *, const struct mr
                                                struct mr_reader *) = {
     [MR_FETCH] = mr_on_fetch,         [MR_PAGE_COPY] = mr_on_page_copy,   [MR_DIFF] = mr_on_diff,
     [MR_DIFF_KEPT] = mr_on_diff_kept, [MR_DIFF_AGAIN] = mr_on_diff_again, [MR_SYNC] = mr_on_sync,
-    [MR_GRANT] = mr_on_grant,         [MR_REFUSED] = mr_on_refused,
+    [MR_GRANT] = mr_on_grant,         [MR_REFUSED] = mr_on_refused,       [MR_NEWS] = mr_on_news,
+    [MR_NEWS_HEARD] = mr_on_news,
 };
 
 int mr_core_message(struct mr_core *core, uint16_t from, const void *message, size_t length) {
@@ -158,6 +162,7 @@ static bool allocate(struct mr_core *core) {
   core->time = calloc(nodes, sizeof *core->time);
   core->floor = calloc(nodes, sizeof *core->floor);
   core->told = calloc(nodes, sizeof *core->told);
+  core->later = calloc(nodes, sizeof *core->later);
   core->lowest = calloc(nodes, sizeof *core->lowest);
   core->held = calloc(nodes * nodes, sizeof *core->held);
   core->ways = calloc(nodes, sizeof *core->ways);
@@ -165,10 +170,10 @@ static bool allocate(struct mr_core *core) {
   core->notices = calloc(config->pages, sizeof *core->notices);
   core->incoming = calloc(config->pages, sizeof *core->incoming);
   return core->incarnations != NULL && core->pages != NULL && core->time != NULL &&
-         core->floor != NULL && core->told != NULL && core->lowest != NULL && core->held != NULL &&
-         allocate_round(&core->round, nodes) && allocate_round(&core->heard, nodes) &&
-         core->ways != NULL && core->dirty != NULL && core->notices != NULL &&
-         core->incoming != NULL &&
+         core->floor != NULL && core->told != NULL && core->lowest != NULL && core->later != NULL &&
+         core->held != NULL && allocate_round(&core->round, nodes) &&
+         allocate_round(&core->heard, nodes) && core->ways != NULL && core->dirty != NULL &&
+         core->notices != NULL && core->incoming != NULL &&
          mr_manager_create(&core->manager, config->nodes,
                            (config->objects + config->nodes - 1) / config->nodes) == 0 &&
          mr_intervals_create(&core->log, config->nodes) == 0 && allocate_history(core) == 0;
@@ -185,6 +190,7 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
   memset(c, 0, size);
   c->config = *config;
   complete(&c->config.limits);
+  c->config.log_most = config->log_most != 0 ? config->log_most : MR_LOG_MOST;
   c->code = mr_diff_best();
   if (!allocate(c)) {
     mr_core_destroy(c);
@@ -219,6 +225,7 @@ void mr_core_destroy(struct mr_core *core) {
   free(core->heard.least);
   free(core->round.in);
   free(core->round.least);
+  free(core->later);
   free(core->lowest);
   free(core->told);
   free(core->floor);

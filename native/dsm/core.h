@@ -29,9 +29,11 @@
  * the nodes that are in it and the least that those had acquired when they entered.  Who
  * hears of one enters it; who finds all in it raises the floor and begins the next.  So
  * the floor rises while every node hears, by whatever way, from every other: at a
- * barrier, or where only neighbours ever meet.  A log grows while some node synchronises with
- * nobody, and at a node that only posts and is never answered.  Cost: such a message
- * has three numbers a node, and its work grows as the nodes, not faster.
+ * barrier, or where only neighbours ever meet.  Where some node synchronises with
+ * nobody, or only posts and is never answered, a log would grow: whoever has ended
+ * `log_most` / 2 intervals and still holds more than `log_most` sends them to all, who
+ * acquire them there and then (to acquire more, or earlier, is always allowed) and answer.  Cost:
+ * such a message has three numbers a node, and its work grows as the nodes, not faster.
  *
  * Who reads pages in their order fetches several at once, twice as many each time, up to
  * a limit; each home is asked once for each run of pages that it is the home of.
@@ -84,6 +86,7 @@ struct mr_fetch_limits {
   uint32_t part_ns;
 };
 
+#define MR_LOG_MOST 1024u
 #define MR_RANGE_BYTES 2048u
 #define MR_RANGE_GAP 16u
 #define MR_RANGE_GAP_MAX 1024u
@@ -117,6 +120,7 @@ struct mr_core_config {
   const uint32_t *incarnations; /* one per node */
   enum mr_fetch fetch;
   struct mr_fetch_limits limits; /* each 0: as MR_RANGE_BYTES and so on */
+  uint32_t log_most;             /* intervals; 0: MR_LOG_MOST */
   /* pages × 4096 bytes each, all zero, 64-byte aligned; the caller's, until the
    * core is destroyed.  `memory` is what protect speaks of; the core
    * reads and writes it whatever the computing thread may.  `twins` is used only where
@@ -132,7 +136,7 @@ struct mr_core_counters {
   uint64_t pages, parts;           /* sent as a home: whole, in part */
   uint64_t page_bytes, part_bytes; /* how much that was */
   uint64_t searched;               /* diffs looked at for it */
-  uint64_t intervals, notices, requests, dropped;
+  uint64_t intervals, notices, requests, news, dropped;
   uint64_t messages, bytes; /* sent */
 };
 

@@ -27,6 +27,8 @@ enum mr_message_type {
   MR_GRANT,      /* subject: object; detail: operation; value: result;
                     body: vector time, progress, write notices */
   MR_REFUSED,    /* subject: object; detail: operation; value: errno */
+  MR_NEWS,       /* body: vector time, progress, write notices */
+  MR_NEWS_HEARD, /* body: vector time, progress */
   MR_MESSAGE_TYPES
 };
 /* Progress: what all have acquired; the number of the sender's round, who is in it (a

@@ -153,3 +153,25 @@ void mr_hear_progress(struct mr_core *core) {
   mr_time_meet(round->least, heard->least, core->config.nodes);
   mr_close_round(core);
 }
+
+/* ---- news ------------------------------------------------------------------------ */
+
+void mr_send_news(struct mr_core *core, uint16_t to, enum mr_message_type type) {
+  mr_compose(core, type, 0, 0, 0);
+  mr_put_time(core, core->time);
+  mr_put_progress(core);
+  if (type == MR_NEWS)
+    mr_put_intervals(core, to, core->time);
+  mr_dispatch(core, to);
+}
+
+void mr_spread_news(struct mr_core *core) {
+  uint64_t most = core->config.log_most;
+  if (++core->since_news < most / 2 || mr_intervals_held(core->log) <= most)
+    return;
+  core->since_news = 0;
+  core->counters.news++;
+  for (uint16_t to = 0; to < core->config.nodes && !core->stopped; to++)
+    if (to != core->config.me)
+      mr_send_news(core, to, MR_NEWS);
+}

@@ -95,6 +95,9 @@ struct mr_core {
   uint64_t *time;  /* what this node has acquired */
   uint64_t *floor; /* what every node is known to have acquired */
   uint64_t *held;  /* nodes × nodes: what each one's log holds at least, the floor aside */
+  uint64_t *later; /* what to acquire when the fetch is done */
+  bool has_later;
+  uint64_t since_news; /* own intervals */
   struct round round;
   struct round heard;      /* scratch, of a message that is read */
   uint64_t *told, *lowest; /* scratch: its time and its floor */
@@ -188,8 +191,16 @@ void mr_take_progress(struct mr_core *core, struct mr_reader *reader);
 int mr_check_progress(struct mr_core *core, uint16_t from);
 void mr_hear_progress(struct mr_core *core);
 
+/* To all nodes, if the log has become too long. */
+void mr_spread_news(struct mr_core *core);
+void mr_send_news(struct mr_core *core, uint16_t to, enum mr_message_type type);
+
 /* ---- sync.c ---------------------------------------------------------------------- */
 
+/* Everything that happened before `time` has happened before what this node
+ * does from now on. */
+int mr_acquire(struct mr_core *core, const uint64_t *time);
+int mr_on_news(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 /* Every home has this node's changes: others may hear of them. */
 void mr_flushed(struct mr_core *core);
 int mr_on_sync(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);

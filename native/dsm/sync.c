@@ -47,6 +47,8 @@ void mr_flushed(struct mr_core *core) {
   }
   /* A node alone hears of nobody. */
   mr_close_round(core);
+  if (core->notice_count > 0)
+    mr_spread_news(core);
   ask(core);
 }
 
@@ -113,9 +115,7 @@ static void next_stage(struct mr_core *core, int64_t result) {
 
 /* ---- grants ------------------------------------------------------------------------ */
 
-/* Everything that happened before `time` has happened before what this node
- * does from now on. */
-static int acquire(struct mr_core *core, const uint64_t *time) {
+int mr_acquire(struct mr_core *core, const uint64_t *time) {
   for (uint16_t q = 0; q < core->config.nodes; q++) {
     if (q == core->config.me)
       continue;
@@ -150,7 +150,7 @@ static int accept_grant(struct mr_core *core, enum mr_op op, uint32_t id, int64_
     return signalled(core, id);
   if (pending->phase != ASKING || !answered(op) || pending->op != op || pending->id != id)
     return mr_fail(core, -EPROTO, "a grant that was not asked for, of object", id);
-  if (acquires(op) && acquire(core, time) < 0)
+  if (acquires(op) && mr_acquire(core, time) < 0)
     return -ECANCELED;
   next_stage(core, result);
   return 0;
@@ -248,6 +248,35 @@ int mr_on_grant(struct mr_core *core, const struct mr_header *header, struct mr_
     return -ECANCELED;
   mr_hear_progress(core);
   return accept_grant(core, (enum mr_op)header->detail, header->subject, header->value, time);
+}
+
+int mr_on_news(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
+  uint16_t nodes = core->config.nodes, from = header->from;
+  uint64_t *time = core->told;
+  mr_take(reader, time, nodes * sizeof *time);
+  mr_take_progress(core, reader);
+  if (reader->bad || (header->type == MR_NEWS_HEARD && reader->left != 0))
+    return -EBADMSG;
+  int rc = mr_read_intervals(core, from, reader);
+  if (rc < 0)
+    return rc;
+  if (time[core->config.me] > core->time[core->config.me] ||
+      (header->type == MR_NEWS && !mr_covered(core, time)))
+    return mr_fail(core, -EPROTO, "news without their write notices, by node", from);
+  if (mr_check_progress(core, from) < 0)
+    return -ECANCELED;
+  mr_time_join(row(core, core->held, from), time, nodes);
+  if (header->type == MR_NEWS && core->pending.phase == FETCHING) {
+    /* The copy that is on its way may be older than the news. */
+    mr_time_join(core->later, time, nodes);
+    core->has_later = true;
+  } else if (header->type == MR_NEWS && mr_acquire(core, time) < 0) {
+    return -ECANCELED;
+  }
+  mr_hear_progress(core);
+  if (header->type == MR_NEWS)
+    mr_send_news(core, from, MR_NEWS_HEARD);
+  return 0;
 }
 
 int mr_on_refused(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {

@@ -155,6 +155,61 @@ static void neighbours(void) {
     CHECK(ring(nodes, 300) <= 4u * nodes * nodes);
 }
 
+/* The longest log while nodes 0 and 1 exchange a lock, or node 0 posts what nobody waits for;
+ * node 2 `waits` at a barrier meanwhile, or computes. */
+static uint64_t longest_beside(bool posts, bool waits, uint32_t turns, uint32_t log_most) {
+  uint64_t longest = 0;
+  struct shape shape = {.nodes = 3, .pages = 3, .home_run = 1, .objects = 16, .log_most = log_most};
+  world_create(&world, &shape, 3);
+  for (uint16_t node = 0; node < 3; node++) {
+    world.weights[node] = 1;
+    for (uint16_t to = 0; to < 3; to++)
+      world.channels[node][to].weight = 1;
+  }
+  emit(code(2), read_of(0, 0, 8));
+  if (waits)
+    emit(code(2), sync_of(MR_BARRIER, 4, 3));
+  while (!world.nodes[2].waits && !world.nodes[2].ended)
+    world_step(&world);
+  for (uint32_t n = 0; n < turns; n++)
+    for (int node = 0; node < (posts ? 1 : 2); node++) {
+      if (!posts)
+        emit(code(node), lock_of(1));
+      emit(code(node), read_of(0, 0, 8));
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 0, 8));
+      emit(code(node), posts ? sync_of(MR_POST, 5, 1) : unlock_of(1));
+    }
+  for (bool all = false; !all && world_step(&world);) {
+    all = true;
+    for (uint16_t node = 0; node < 3; node++) {
+      uint64_t length = mr_core_log_length(world.nodes[node].core);
+      longest = length > longest ? length : longest;
+      all = all && world.nodes[node].next == world.nodes[node].program.length;
+    }
+  }
+  /* Who was silent sees what was written. */
+  for (int node = 0; node < 3; node++) {
+    if (node < 2 || !waits)
+      emit(code(node), sync_of(MR_BARRIER, 4, 3));
+    emit(code(node), read_of(0, 0, 8));
+    world.nodes[node].ended = false;
+  }
+  world_run(&world);
+  CHECK_EQUAL(world.nodes[2].registers[0], (int64_t)turns * (posts ? 1 : 2));
+  world_destroy(&world);
+  return longest;
+}
+
+static void silent(void) {
+  for (int posts = 0; posts < 2; posts++)
+    for (int waits = 0; waits < 2; waits++) {
+      CHECK(longest_beside(posts, waits, 500, UINT32_MAX) >= 500);
+      /* Two rounds of both writers. */
+      CHECK(longest_beside(posts, waits, 500, 32) <= 32 * 4);
+    }
+}
+
 /* The home wrote what was there already, another node wrote elsewhere in the page
  * meanwhile: the home has changed nothing, and tells of nothing. */
 static void home_changes_nothing(void) {
@@ -528,6 +583,21 @@ static struct mr_core *waiting_for_copy(void) {
   return core;
 }
 
+/* News bring the write notices that they speak of, and speak of nothing that never was. */
+static void forged_news(void) {
+  struct forged message = forged(MR_NEWS_HEARD, 0, 0, 0);
+  put_numbers(&message, 1, 0);
+  put_progress(&message, 0, 0, 2);
+  victim(false, 0, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO);
+  /* Even where they are to be acquired later. */
+  message = forged(MR_NEWS, 0, 0, 0);
+  put_numbers(&message, 0, 2);
+  put_progress(&message, 0, 0, 2);
+  waiting_for_copy();
+  refused(&message, -ECANCELED, -EPROTO);
+}
+
 static void forged_copies(void) {
   struct mr_core *core = waiting_for_copy();
   struct forged_copy copy = forged_copy(3, 5);
@@ -656,7 +726,9 @@ static void forge(struct channel *channel) {
   if (real == NULL || real->length > sizeof bytes)
     return;
   memcpy(bytes, real->bytes, real->length);
-  bytes[1] = world_random(&world, 2) != 0 ? (uint8_t)(1 + world_random(&world, 8)) : bytes[1];
+  bytes[1] = world_random(&world, 2) != 0
+                 ? (uint8_t)(1 + world_random(&world, MR_MESSAGE_TYPES - 1))
+                 : bytes[1];
   for (uint32_t n = 1 + world_random(&world, 4); n > 0; n--)
     bytes[12 + world_random(&world, (uint32_t)real->length - 12)] =
         (uint8_t)(world_random(&world, 2) != 0 ? world_random(&world, 4)
@@ -681,6 +753,7 @@ int main(void) {
   misuses();
   trimmed();
   neighbours();
+  silent();
   home_changes_nothing();
   for (uint16_t nodes = 2; nodes <= WORLD_NODES; nodes++)
     costs_of(nodes);
@@ -690,6 +763,7 @@ int main(void) {
   forged_grants();
   forged_progress();
   forged_wake();
+  forged_news();
   forged_copies();
   forged_part();
   forged_fetches();

@@ -178,6 +178,13 @@ MUTANTS = [
     ("what protect has to say is forgotten", "core.c", "  mr_settle(core);\n  core->settling.page", "  core->settling.page"),
     ("pages that are apart are protected together", "core.c",
      "core->settling.page + core->settling.count == page", "true"),
+    ("news are not answered", "sync.c", "    mr_send_news(core, from, MR_NEWS_HEARD);\n", "    ;\n"),
+    ("news count during a fetch", "sync.c", "core->pending.phase == FETCHING) {", "false) {"),
+    ("news are not acquired", "sync.c", "header->type == MR_NEWS && mr_acquire(core, time) < 0", "false"),
+    ("news come without their notices", "sync.c", "header->type == MR_NEWS && !mr_covered(core, time)", "false"),
+    ("news tell of what is yet to come", "sync.c",
+     "time[core->config.me] > core->time[core->config.me] ||\n", ""),
+    ("nobody sends news", "progress.c", "if (++core->since_news < most / 2 ||", "if (true ||"),
 ]
 
 

@@ -102,6 +102,7 @@ static void create_node(struct world *world, uint16_t number) {
                                   .incarnations = incarnations,
                                   .fetch = world->shape.fetch[number],
                                   .limits = world->shape.limits,
+                                  .log_most = world->shape.log_most,
                                   .memory = node->memory,
                                   .twins = node->twins,
                                   .sink = &sink,

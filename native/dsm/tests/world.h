@@ -82,6 +82,7 @@ struct shape {
   uint32_t pages, home_run, objects;
   enum mr_fetch fetch[WORLD_NODES];
   struct mr_fetch_limits limits;
+  uint32_t log_most;
   uint32_t bring; /* one access in so many is told beforehand, with what follows; 0: none */
   bool stale;     /* now and then a message of another epoch or incarnation comes */
   bool stumble;   /* a failing core ends the run instead of the test */
