@@ -201,7 +201,6 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
   /* All copies are alike, all zero: nothing has to be fetched. */
   for (uint32_t page = 0; page < config->pages; page++)
     c->pages[page].access = MR_READ;
-  c->window = 1;
   c->expected = UINT32_MAX; /* nobody has read in order yet */
   mr_enter_round(c, 0);
   *core = c;

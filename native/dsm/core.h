@@ -35,8 +35,8 @@
  * acquire them there and then (to acquire more, or earlier, is always allowed) and answer.  Cost:
  * such a message has three numbers a node, and its work grows as the nodes, not faster.
  *
- * Who reads pages in their order fetches several at once, twice as many each time, up to
- * a limit; each home is asked once for each run of pages that it is the home of.
+ * Who reads pages in their order fetches several at once, from the third on twice as many each
+ * time, up to a limit; each home is asked once for each run of pages that it is the home of.
  *
  * One thread of a node computes: a node has at most one request at a time.
  * Events are the functions below; actions are calls of the sink, made before the

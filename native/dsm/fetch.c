@@ -73,9 +73,12 @@ static bool in_order(const struct mr_core *core, uint32_t page) {
 
 static void fetch_for(struct mr_core *core, uint32_t page, bool write) {
   uint32_t most = core->config.limits.batch, left = core->config.pages - page;
-  core->window = in_order(core, page) ? 2 * core->window : 1;
-  core->window = core->window < most ? core->window : most;
-  core->expected = page + (core->window < left ? core->window : left);
+  core->ordered = in_order(core, page) ? core->ordered + 1 : 0;
+  /* Two pages in a row are no order yet: a row of a matrix may end there. */
+  uint32_t doublings = core->ordered > 1 ? core->ordered - 1 : 0;
+  uint32_t window = doublings < 6 ? 1u << doublings : MR_BATCH_MAX;
+  window = window < most ? window : most;
+  core->expected = page + (window < left ? window : left);
   fetch(core, page, core->expected, write);
 }
 

@@ -86,7 +86,7 @@ struct mr_core {
 
   uint32_t batch[MR_BATCH_MAX]; /* pages that are on their way here */
   uint32_t batch_count;
-  uint32_t expected, window; /* a reader in order faults there next; and gets so many pages */
+  uint32_t expected, ordered; /* a reader in order faults there next; so many faults were */
   struct {
     uint32_t page, count;
     uint8_t access;
