@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <maru/wait.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@
 #define DEFAULT_MIB 256u
 #define MOST_MIB (UINT64_C(1) << 20)
 #define HOME_RUN 16u
+#define SPIN_US 200u
 #define JOIN_SECONDS 30
 #define EPOCH 1u
 #define JOB_NODES_MAX 256u
@@ -279,6 +281,14 @@ static void read_secret(uint8_t *secret) {
   unsetenv("MARU_DSM_SECRET");
 }
 
+/* A server that keeps its processor answers in a fifth of the time; where there are fewer
+ * processors than nodes it would keep it from those that compute. */
+static uint64_t default_spin(void) {
+  cpu_set_t cpus;
+  bool enough = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= node.nodes;
+  return enough ? SPIN_US : 0;
+}
+
 static void join(uint32_t *incarnations) {
   static struct sockaddr_in addresses[JOB_NODES_MAX];
   struct mr_job job = {.nodes = node.nodes, .me = node.me, .addresses = addresses, .epoch = EPOCH};
@@ -292,6 +302,8 @@ static void join(uint32_t *incarnations) {
   int rc = mr_transport_join(&node.transport, &job, incarnations, JOIN_SECONDS);
   if (rc < 0)
     die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
+  mr_transport_spin(node.transport,
+                    (int64_t)number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000) * 1000);
 }
 
 /* The way asked for, or the best that works. */
@@ -343,7 +355,8 @@ static void create_core(const uint32_t *incarnations) {
   struct mr_core_config config = {.nodes = node.nodes,
                                   .me = node.me,
                                   .pages = (uint32_t)(node.size / MR_PAGE),
-                                  .home_run = HOME_RUN,
+                                  .home_run =
+                                      (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20),
                                   .objects = LEAVING + 1,
                                   .epoch = EPOCH,
                                   .incarnations = incarnations,
