@@ -5,8 +5,9 @@
  * Starts itself as jobs of two nodes by maru-launch, which lies beside it.  Node 0 is the home
  * of all pages and writes one byte of each; after a barrier node 1 reads them: once in an
  * order in which no two follow each other (each fault brings one page), once in order (from the
- * third fault on batches, then of 64).  A time is what the reading instruction took: fault,
- * request, answer, mapping.
+ * third fault on batches, then of 64).  Both with a server
+ * that sleeps and with one that spins (MARU_DSM_SPIN_US).  A time is what the reading instruction
+ * took: fault, request, answer, mapping.
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
@@ -100,7 +101,7 @@ static void node(uint32_t rounds) {
 }
 
 /* One job; prints what its node 1 printed. */
-static void job(const char *fetch, const char *rounds, const char *separator) {
+static void job(const char *fetch, const char *spin_us, const char *rounds, const char *separator) {
   char self[PATH_MAX], folder[PATH_MAX], command[3 * PATH_MAX], line[512];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length < 0)
@@ -114,6 +115,7 @@ static void job(const char *fetch, const char *rounds, const char *separator) {
     snprintf(command, sizeof command, "exec '%s/maru-launch' -n 2 -- '%s' '%s'", dirname(folder),
              self, rounds);
   setenv("MARU_DSM_FETCH", fetch, 1);
+  setenv("MARU_DSM_SPIN_US", spin_us, 1);
   FILE *output = popen(command, "r");
   if (output == NULL || fgets(line, sizeof line, output) == NULL || strncmp(line, "[1] ", 4) != 0 ||
       pclose(output) != 0) {
@@ -121,7 +123,7 @@ static void job(const char *fetch, const char *rounds, const char *separator) {
     exit(70);
   }
   line[strcspn(line, "\n")] = 0;
-  printf("%s\n{\"fetch\": \"%s\", %s}", separator, fetch, line + 4);
+  printf("%s\n{\"fetch\": \"%s\", \"spin_us\": %s, %s}", separator, fetch, spin_us, line + 4);
 }
 
 int main(int count, char **arguments) {
@@ -139,7 +141,8 @@ int main(int count, char **arguments) {
   setenv("MARU_DSM_BATCH", "64", 1);
   printf("{\"unit\": \"ns\", \"pages\": %u, \"runs\": [", PAGES);
   for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
-    job(policies[i], rounds, i > 0 ? "," : "");
+    for (int spins = 0; spins < 2; spins++)
+      job(policies[i], spins ? "200" : "0", rounds, i + (size_t)spins > 0 ? "," : "");
   printf("\n]}\n");
   return 0;
 }
