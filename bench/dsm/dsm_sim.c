@@ -363,7 +363,6 @@ static int64_t checksum;
 
 /* Addresses: the bound, then the pool's top and tours of 32 bytes. */
 #define BOUND 0u
-#define IDLE_NODES 64u
 #define TOP MR_PAGE
 #define TOURS (2 * MR_PAGE)
 _Static_assert(MR_PAGE % sizeof(struct tour) == 0, "no tour crosses a page");

@@ -7,6 +7,7 @@
 #include <maru/wait.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,8 +308,11 @@ void mr_transport_spin(struct mr_transport *transport, int64_t ns) { transport->
 static void look(struct mr_transport *t) {
   int64_t begin = maru_now_ns(), deadline = begin + t->spin_ns;
   int found = 0;
-  while (t->spins && found == 0 && maru_now_ns() < deadline)
+  while (t->spins && found == 0 && maru_now_ns() < deadline) {
     found = poll(t->polled, t->nodes + 1u, 0);
+    /* Whoever else wants this processor computes. */
+    sched_yield();
+  }
   if (found <= 0)
     poll(t->polled, t->nodes + 1u, -1);
   t->spins = maru_now_ns() < deadline;

@@ -108,9 +108,9 @@ links _ say = do
     heads = [(L, "link"), (L, "program")] ++ [(R, p) | p <- policies] ++ [(R, "range/page"), (R, "adaptive/better")]
     rows (Link name _ _ _ _, s) = [[name, p] ++ [fixed 4 (time s p f) | f <- policies] ++ [fixed 3 (time s p "range" / time s p "page"), fixed 3 (ofBetter s p)] | p <- programs]
     paper runs =
-      [ against ("paper's network, tsp: range over page") (AtMost 0.92) (ratio runs "tsp"),
-        against ("paper's network, raytrace: range over page") (AtMost 0.92) (ratio runs "raytrace"),
-        against ("paper's network, ocean: range over page (the paper: no gain)") (AtLeast 0.92) (ratio runs "ocean")
+      [ against "paper's network, tsp: range over page" (AtMost 0.92) (ratio runs "tsp"),
+        against "paper's network, raytrace: range over page" (AtMost 0.92) (ratio runs "raytrace"),
+        against "paper's network, ocean: range over page (the paper: no gain)" (AtLeast 0.92) (ratio runs "ocean")
       ]
     ratio runs p = timeIn runs p "range" / timeIn runs p "page"
     adaptive (Link name _ _ _ _, s) = [against (name ++ ", " ++ p ++ ": adaptive over the better of page and range") (AtMost 1.02) (ofBetter s p) | p <- programs]
