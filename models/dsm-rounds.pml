@@ -1,4 +1,4 @@
-/* dsm-rounds.pml: what a node takes for acquired by all is (native/dsm/core.c, rounds).
+/* dsm-rounds.pml: what a node takes for acquired by all is (native/dsm/progress.c, rounds).
  *
  * Three nodes; `time` is how much of one node's intervals each has acquired, and only
  * grows.  Each sends to the next, in a ring.  Every message carries the sender's floor and round.  Intervals up to the floor are

@@ -1,4 +1,4 @@
-/* dsm.pml: reads see the last write before them (native/dsm/core.c).
+/* dsm.pml: reads see the last write before them (native/dsm/core.h).
  *
  * Three nodes, two pages of two words, two locks, one barrier.  Page p has its
  * home at node p, lock l its manager at node l, the barrier at node 2.  A node
@@ -7,8 +7,10 @@
  * once for all (it never changes); which notices a node has, its vector time says.
  * One word here is what a byte is in the C code: diffs are always exact.
  *
- * Left out: asking for a diff again with masks, and copies that are fetched in the middle of
- * the home's interval (`leaked`); the log of intervals and when it is trimmed
+ * A home answers a fetch with the page or with the words that changed since the copy's
+ * version, as it likes: the policies are ways to choose.
+ *
+ * Left out: asking for a diff again with masks; batches of pages; the log of intervals and when it is trimmed
  * (dsm-rounds.pml has the floor); semaphores, flags, counters and conditions;
  * barriers of some nodes; epochs and incarnations.  The core's own tests have these.
  *
@@ -25,6 +27,8 @@
  * verify: fail -DNO_MERGE
  * verify: fail -DALWAYS_NEW
  * verify: fail -DEARLY_BARRIER
+ * verify: fail -DSTAMP_MISSED
+ * verify: fail -DPART_TOO_SMALL
  */
 #define NODES 3
 #define INTERVALS 4 /* numbers of a node's intervals are below it */
@@ -42,6 +46,7 @@ typedef node_t {
   byte word[4];    /* two pages of two */
   byte twin[4];
   byte version[2]; /* home: diffs received; elsewhere: what the copy was fetched at */
+  byte stamp[4];   /* home: the version that changed the word last */
   byte needed[2];
   byte time[NODES];
   byte changed[2]; /* versions of the pages that the ending interval changed; 0: not */
@@ -76,7 +81,7 @@ inline validate(page) {
   if
   :: VALID(page)
   :: else ->
-     atomic { node[me].done = 0; TO(page) ! FETCH(page, 0, 0, 0, 0) };
+     atomic { node[me].done = 0; TO(page) ! FETCH(page, node[me].version[page], 0, 0, 0) };
      (node[me].done)
   fi
 }
@@ -103,14 +108,29 @@ inline store(w, value) {
    2 * (node[me].word[2 * (page) + 1] != node[me].twin[2 * (page) + 1]))
 #endif
 
+/* As a home: these words are of the page's newest version. */
+inline mark(p, held_) {
+  if
+  :: (held_) & 1 -> node[me].stamp[2 * (p)] = node[me].version[p]
+  :: else
+  fi;
+  if
+  :: (held_) & 2 -> node[me].stamp[2 * (p) + 1] = node[me].version[p]
+  :: else
+  fi
+}
+
 /* Diffs go home; then the interval gets its number. */
 inline flush() {
   page = 0;
   do
   :: page < 2 && node[me].dirty[page] && me == page ->
      d_step {
-       node[me].dirty[page] = 0;
        node[me].version[page]++;
+#ifndef STAMP_MISSED /* mutant: the home's own changes leave no trace */
+       mark(page, HELD(page));
+#endif
+       node[me].dirty[page] = 0;
        node[me].changed[page] = node[me].version[page];
        page++
      }
@@ -261,6 +281,16 @@ inline take_copy(w, fresh) {
   node[me].twin[w] = fresh
 }
 
+#define RELEASED(w) (node[me].dirty[(w) / 2] -> node[me].twin[w] : node[me].word[w])
+
+#ifdef PART_TOO_SMALL /* mutant: what came with the next version is left out */
+#define SINCE(have) ((have) + 1)
+#else
+#define SINCE(have) (have)
+#endif
+#define CHANGED(p, have)                                                             \
+  ((node[me].stamp[2 * (p)] > SINCE(have)) + 2 * (node[me].stamp[2 * (p) + 1] > SINCE(have)))
+
 proctype server(byte me) {
   byte a[3];
   byte about, held, from, n;
@@ -275,12 +305,23 @@ end:
        fi;
        if
        :: wire[from * NODES + me] ? FETCH(about, a[0], a[1], a[2], held) ->
-          TO(from) ! COPY(about, node[me].version[about], node[me].word[2 * about],
-                          node[me].word[2 * about + 1], 0)
+          /* What the home has not released goes to nobody. */
+          if
+          :: TO(from) ! COPY(about, node[me].version[about], RELEASED(2 * about),
+                             RELEASED(2 * about + 1), 3)
+          :: TO(from) ! COPY(about, node[me].version[about], RELEASED(2 * about),
+                             RELEASED(2 * about + 1), CHANGED(about, a[0]))
+          fi
        :: wire[from * NODES + me] ? COPY(about, a[0], a[1], a[2], held) ->
           assert(a[0] >= node[me].needed[about]);
-          take_copy(2 * about, a[1]);
-          take_copy(2 * about + 1, a[2]);
+          if
+          :: held & 1 -> take_copy(2 * about, a[1])
+          :: else
+          fi;
+          if
+          :: held & 2 -> take_copy(2 * about + 1, a[2])
+          :: else
+          fi;
           node[me].version[about] = a[0];
           node[me].done = 1
        :: wire[from * NODES + me] ? DIFF(about, a[0], a[1], a[2], held) ->
@@ -297,6 +338,7 @@ end:
           :: else -> break
           od;
           node[me].version[about]++;
+          mark(about, held);
           TO(from) ! KEPT(about, node[me].version[about], 0, 0, 0)
        :: wire[from * NODES + me] ? KEPT(about, a[0], a[1], a[2], held) ->
 #ifndef NO_ACKNOWLEDGEMENT

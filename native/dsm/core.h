@@ -13,10 +13,12 @@
  * all ordered by the operations below see sequential consistency.
  *
  * A page's *version* is how many diffs its home has received.  A copy knows the
- * version it was fetched at; a diff goes home with it.  If others' changes came
- * to the home since, or the home itself is writing the page, the home asks for
- * the diff again with byte masks, and the writer sends them at once from
- * then on until it is alone again.
+ * version it was fetched at, and is what the home had then, without what the home itself had
+ * not released.  So a fetch may bring just what changed since (history.h); whether it
+ * does is the home's policy (enum mr_fetch).  A diff goes home with its copy's version.  If others'
+ * changes came to the home since, or the home itself is writing the page, the home asks for the
+ * diff again with byte masks, and the writer sends them at once from then on until it is alone
+ * again.
  *
  * Locks and the like live at their managers: object `id` at node id % nodes.
  * A release carries the write notices that the manager lacks, a grant those
@@ -27,16 +29,21 @@
  * the nodes that are in it and the least that those had acquired when they entered.  Who
  * hears of one enters it; who finds all in it raises the floor and begins the next.  So
  * the floor rises while every node hears, by whatever way, from every other: at a
- * barrier, or where only neighbours ever meet.  A log grows while some node synchronises with
- * nobody, and at a node that only posts and is never answered.  Cost: such a message
- * has three numbers a node, and its work grows as the nodes, not faster.
+ * barrier, or where only neighbours ever meet.  Where some node synchronises with
+ * nobody, or only posts and is never answered, a log would grow: whoever has ended
+ * `log_most` / 2 intervals and still holds more than `log_most` sends them to all, who
+ * acquire them there and then (to acquire more, or earlier, is always allowed) and answer.  Cost:
+ * such a message has three numbers a node, and its work grows as the nodes, not faster.
+ *
+ * Who reads pages in their order fetches several at once, from the third on twice as many each
+ * time, up to a limit; each home is asked once for each run of pages that it is the home of.
  *
  * One thread of a node computes: a node has at most one request at a time.
  * Events are the functions below; actions are calls of the sink, made before the
  * function returns, in the order in which they take effect.  A sink must not call
- * back into the core.  No I/O, no clock; memory is allocated at creation, and
- * while running only for write notices and longer messages.  A core is a
- * value: it may be dropped between any two events.
+ * back into the core.  No I/O, no clock but the sink's; memory is allocated at creation, and
+ * while running only for write notices, longer messages and what a home knows of its pages' past.
+ * A core is a value: it may be dropped between any two events.
  *
  * Channels between two nodes deliver in order, once each, or not at all.  Every
  * message bears the sender's epoch and incarnation; one of another epoch or
@@ -58,16 +65,50 @@
 /* What the computing thread may do with a page without asking. */
 enum mr_access { MR_NONE, MR_READ, MR_READ_WRITE };
 
+/* How a home answers who has an older copy of a page.  Nodes may differ. */
+enum mr_fetch {
+  MR_FETCH_ADAPTIVE, /* what is least to send, if that pays: see mr_fetch_limits */
+  MR_FETCH_PAGE,     /* the page */
+  MR_FETCH_RANGE,    /* what the diffs since changed, as the paper has it (seed 3) */
+  MR_FETCH_STAMP,    /* the lines of 64 bytes that changed since, if they are less than the page */
+  MR_FETCH_POLICIES
+};
+
+struct mr_fetch_limits {
+  /* MR_FETCH_RANGE: the page is sent if what changed is more bytes, or more diffs.
+   * MR_FETCH_ADAPTIVE searches as many diffs before it takes the stamps. */
+  uint32_t range_bytes, range_gap;
+  /* A fetch brings as many pages at most, 1 to MR_BATCH_MAX, where pages are asked for in
+   * their order. */
+  uint32_t batch;
+  /* MR_FETCH_ADAPTIVE: what it costs to find, make and apply a part of a page, in ns.  A
+   * part pays where sending the rest would take longer. */
+  uint32_t part_ns;
+};
+
+#define MR_LOG_MOST 1024u
+#define MR_RANGE_BYTES 2048u
+#define MR_RANGE_GAP 16u
+#define MR_RANGE_GAP_MAX 1024u
+#define MR_BATCH 16u
+#define MR_BATCH_MAX 64u
+#define MR_PART_NS 200u
+
+/* "adaptive", "page", "range", "stamp". */
+const char *mr_fetch_name(enum mr_fetch fetch);
+
 struct mr_core_sink {
   /* `message` is valid during the call.  `to` is another node. */
   void (*send)(void *context, uint16_t to, const void *message, size_t length);
-  /* From now on the computing thread may do that much, and no more. */
-  void (*protect)(void *context, uint32_t page, enum mr_access access);
+  /* From now on the computing thread may do that much with `count` pages, and no more. */
+  void (*protect)(void *context, uint32_t page, uint32_t count, enum mr_access access);
   /* The node's request is done. */
   void (*done)(void *context, int64_t result);
   /* The core has stopped: a program's error or a broken promise of a
    * peer.  `why` is one line, valid as long as the core. */
   void (*failed)(void *context, int error, const char *why);
+  /* Nanoseconds since whenever; NULL: MR_FETCH_ADAPTIVE does not learn what links cost. */
+  uint64_t (*now)(void *context);
 };
 
 struct mr_core_config {
@@ -77,6 +118,9 @@ struct mr_core_config {
   uint32_t objects;  /* ids below it */
   uint32_t epoch;
   const uint32_t *incarnations; /* one per node */
+  enum mr_fetch fetch;
+  struct mr_fetch_limits limits; /* each 0: as MR_RANGE_BYTES and so on */
+  uint32_t log_most;             /* intervals; 0: MR_LOG_MOST */
   /* pages × 4096 bytes each, all zero, 64-byte aligned; the caller's, until the
    * core is destroyed.  `memory` is what protect speaks of; the core
    * reads and writes it whatever the computing thread may.  `twins` is used only where
@@ -89,7 +133,10 @@ struct mr_core_config {
 /* How much of what; for reports and for what a protocol should cost. */
 struct mr_core_counters {
   uint64_t fetches, diffs, masked, asked_for_masks, invalidations;
-  uint64_t intervals, notices, requests, dropped;
+  uint64_t pages, parts;           /* sent as a home: whole, in part */
+  uint64_t page_bytes, part_bytes; /* how much that was */
+  uint64_t searched;               /* diffs looked at for it */
+  uint64_t intervals, notices, requests, news, dropped;
   uint64_t messages, bytes; /* sent */
 };
 
@@ -105,6 +152,9 @@ void mr_core_destroy(struct mr_core *core);
  * this very call: done is not called any more. */
 int mr_core_read(struct mr_core *core, uint32_t page);
 int mr_core_write(struct mr_core *core, uint32_t page);
+/* It will read `count` pages from `page` on: brings those that are not here, as many at a time
+ * as MR_BATCH_MAX.  -EINVAL: none, or not so many pages. */
+int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count);
 
 /* A synchronisation operation on object `id`.  MR_CONDITION: `argument` is the id of
  * a lock that this node holds; done when the node has been signalled and holds the lock again. */

@@ -44,7 +44,17 @@ static void apply_scalar(const struct mr_diff *diff, void *page) {
       to[64 * w + (unsigned)__builtin_ctzll(bits)] = *from++;
 }
 
-static const struct mr_diff_code scalar = {"scalar", encode_scalar, apply_scalar};
+static void gather_scalar(struct mr_diff *diff, const void *page) {
+  const uint64_t *from = page;
+  uint64_t *out = diff->words;
+  for (unsigned w = 0; w < MR_DIFF_BITMAP; w++)
+    for (uint64_t bits = diff->bitmap[w]; bits != 0; bits &= bits - 1)
+      *out++ = from[64 * w + (unsigned)__builtin_ctzll(bits)];
+  diff->blocks = (uint32_t)(out - diff->words);
+  diff->masked = false;
+}
+
+static const struct mr_diff_code scalar = {"scalar", encode_scalar, apply_scalar, gather_scalar};
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -111,9 +121,23 @@ __attribute__((target("avx512f,popcnt"))) static void apply_avx512(const struct 
     }
 }
 
+__attribute__((target("avx512f,popcnt"))) static void gather_avx512(struct mr_diff *diff,
+                                                                    const void *page) {
+  const __m512i *from = page;
+  uint64_t *out = diff->words;
+  for (unsigned w = 0; w < MR_DIFF_BITMAP; w++)
+    for (unsigned b = 0; b < 64; b += 8, from++) {
+      __mmask8 set = (__mmask8)(diff->bitmap[w] >> b);
+      _mm512_storeu_si512(out, _mm512_maskz_compress_epi64(set, _mm512_load_si512(from)));
+      out += __builtin_popcount(set);
+    }
+  diff->blocks = (uint32_t)(out - diff->words);
+  diff->masked = false;
+}
+
 /* Expanding needs a table per pattern without AVX-512; the scalar loop is as fast. */
-static const struct mr_diff_code avx2 = {"AVX2", encode_avx2, apply_scalar};
-static const struct mr_diff_code avx512 = {"AVX-512", encode_avx512, apply_avx512};
+static const struct mr_diff_code avx2 = {"AVX2", encode_avx2, apply_scalar, gather_scalar};
+static const struct mr_diff_code avx512 = {"AVX-512", encode_avx512, apply_avx512, gather_avx512};
 
 const struct mr_diff_code *mr_diff_code(enum mr_diff_isa isa) {
   bool popcnt = __builtin_cpu_supports("popcnt");

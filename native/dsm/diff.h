@@ -50,6 +50,8 @@ struct mr_diff_code {
   void (*encode)(struct mr_diff *diff, const void *page, const void *twin);
   /* Stores the changed blocks of an unmasked diff into `page`. */
   void (*apply)(const struct mr_diff *diff, void *page);
+  /* The diff that holds of `page` the blocks that its bitmap names. */
+  void (*gather)(struct mr_diff *diff, const void *page);
 };
 
 /* The code for one instruction set; NULL where this CPU lacks it. */

@@ -12,11 +12,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MR_MESSAGE_VERSION 1u
+#define MR_MESSAGE_VERSION 2u
 
 enum mr_message_type {
-  MR_FETCH = 1,  /* subject: page; value: version of the copy; no body */
-  MR_PAGE_COPY,  /* subject: page; value: version; body: the page */
+  MR_FETCH = 1,  /* subject: the first page; detail: ns that 1024 bytes take from this home, 0:
+                    not known; body: for each page its number and the copy's version */
+  MR_PAGE_COPY,  /* subject: the first page; body: for each that was asked for, in order:
+                    version, length, then the page (length MR_PAGE) or a packed diff of it */
   MR_DIFF,       /* subject: page; value: version of the copy; body: a packed diff */
   MR_DIFF_KEPT,  /* subject: page; value: version since */
   MR_DIFF_AGAIN, /* subject: page: send it with masks */
@@ -25,6 +27,8 @@ enum mr_message_type {
   MR_GRANT,      /* subject: object; detail: operation; value: result;
                     body: vector time, progress, write notices */
   MR_REFUSED,    /* subject: object; detail: operation; value: errno */
+  MR_NEWS,       /* body: vector time, progress, write notices */
+  MR_NEWS_HEARD, /* body: vector time, progress */
   MR_MESSAGE_TYPES
 };
 /* Progress: what all have acquired; the number of the sender's round, who is in it (a

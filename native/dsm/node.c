@@ -21,7 +21,9 @@
 #include <errno.h>
 #include <maru/wait.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdalign.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +42,7 @@
 #define DEFAULT_MIB 256u
 #define MOST_MIB (UINT64_C(1) << 20)
 #define HOME_RUN 16u
+#define SPIN_US 200u
 #define JOIN_SECONDS 30
 #define EPOCH 1u
 #define JOB_NODES_MAX 256u
@@ -101,9 +104,9 @@ static void on_send(void *context, uint16_t to, const void *message, size_t leng
     die(STATUS_INTERNAL, "cannot send %zu bytes to node %u: %s", length, to, strerror(-rc));
 }
 
-static void on_protect(void *context, uint32_t page, enum mr_access access) {
+static void on_protect(void *context, uint32_t page, uint32_t count, enum mr_access access) {
   (void)context;
-  int rc = mr_area_allow(node.area, page, 1, access);
+  int rc = mr_area_allow(node.area, page, count, access);
   if (rc < 0)
     die(STATUS_INTERNAL, "cannot set the rights of page %u: %s%s", page, strerror(-rc),
         rc == -ENOMEM ? " (vm.max_map_count?)" : "");
@@ -120,7 +123,12 @@ static void on_failed(void *context, int error, const char *why) {
   die(STATUS_INTERNAL, "%s: %s", why, strerror(-error));
 }
 
-static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed};
+static uint64_t on_now(void *context) {
+  (void)context;
+  return (uint64_t)maru_now_ns();
+}
+
+static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed, on_now};
 
 /* ---- requests of the program's thread ---------------------------------------------- */
 
@@ -274,6 +282,14 @@ static void read_secret(uint8_t *secret) {
   unsetenv("MARU_DSM_SECRET");
 }
 
+/* A server that keeps its processor answers in a fifth of the time; where there are fewer
+ * processors than nodes it would keep it from those that compute. */
+static uint64_t default_spin(void) {
+  cpu_set_t cpus;
+  bool enough = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= node.nodes;
+  return enough ? SPIN_US : 0;
+}
+
 static void join(uint32_t *incarnations) {
   static struct sockaddr_in addresses[JOB_NODES_MAX];
   struct mr_job job = {.nodes = node.nodes, .me = node.me, .addresses = addresses, .epoch = EPOCH};
@@ -287,6 +303,8 @@ static void join(uint32_t *incarnations) {
   int rc = mr_transport_join(&node.transport, &job, incarnations, JOIN_SECONDS);
   if (rc < 0)
     die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
+  mr_transport_spin(node.transport,
+                    (int64_t)number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000) * 1000);
 }
 
 /* The way asked for, or the best that works. */
@@ -319,14 +337,52 @@ static void map_memory(void) {
     die(STATUS_UNAVAILABLE, "no room for twins: %s", strerror(errno));
 }
 
+static enum mr_fetch choose_fetch(void) {
+  const char *asked = getenv("MARU_DSM_FETCH");
+  for (int fetch = 0; fetch < MR_FETCH_POLICIES; fetch++)
+    if (asked == NULL || strcmp(asked, mr_fetch_name((enum mr_fetch)fetch)) == 0)
+      return (enum mr_fetch)fetch;
+  die(STATUS_USAGE, "MARU_DSM_FETCH is '%s'; known: adaptive, page, range, stamp", asked);
+}
+
+/* What it costs here to send an eighth of a page and to take it in, in ns: the quickest of some. */
+static uint32_t measure_part(void) {
+  static struct mr_diff diff;
+  static alignas(64) uint8_t page[MR_PAGE], packed[MR_DIFF_PACKED_MAX];
+  const struct mr_diff_code *code = mr_diff_best();
+  int64_t best = INT64_MAX;
+  for (int turn = 0; turn < 32; turn++) {
+    int64_t begin = maru_now_ns();
+    memset(diff.bitmap, 0x10, sizeof diff.bitmap);
+    code->gather(&diff, page);
+    size_t length = mr_diff_pack(&diff, packed);
+    if (mr_diff_unpack(&diff, packed, length) == 0)
+      code->apply(&diff, page);
+    int64_t took = maru_now_ns() - begin;
+    best = took < best ? took : best;
+  }
+  return best < 1 ? 1 : best < 100000 ? (uint32_t)best : 100000;
+}
+
+static struct mr_fetch_limits read_limits(void) {
+  return (struct mr_fetch_limits){
+      .range_bytes = (uint32_t)number("MARU_DSM_RANGE_BYTES", MR_RANGE_BYTES, 1, MR_PAGE),
+      .range_gap = (uint32_t)number("MARU_DSM_RANGE_GAP", MR_RANGE_GAP, 1, MR_RANGE_GAP_MAX),
+      .batch = (uint32_t)number("MARU_DSM_BATCH", MR_BATCH, 1, MR_BATCH_MAX),
+      .part_ns = measure_part()};
+}
+
 static void create_core(const uint32_t *incarnations) {
   struct mr_core_config config = {.nodes = node.nodes,
                                   .me = node.me,
                                   .pages = (uint32_t)(node.size / MR_PAGE),
-                                  .home_run = HOME_RUN,
+                                  .home_run =
+                                      (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20),
                                   .objects = LEAVING + 1,
                                   .epoch = EPOCH,
                                   .incarnations = incarnations,
+                                  .fetch = choose_fetch(),
+                                  .limits = read_limits(),
                                   .memory = mr_area_runtime(node.area),
                                   .twins = node.twins,
                                   .sink = &core_sink};

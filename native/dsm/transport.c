@@ -7,6 +7,7 @@
 #include <maru/wait.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,8 @@ struct mr_transport {
   /* Whether a peer has to be polled for room; read by the waiting thread. */
   _Atomic bool *kept;
   struct pollfd *polled;
+  int64_t spin_ns;
+  bool spins; /* the last wait was short enough for it */
   struct link links[];
 };
 
@@ -299,6 +302,22 @@ int mr_transport_farewell(struct mr_transport *transport) {
 
 /* ---- receiving -------------------------------------------------------------------- */
 
+void mr_transport_spin(struct mr_transport *transport, int64_t ns) { transport->spin_ns = ns; }
+
+/* Looks again and again for so long as the last wait makes hope; then sleeps. */
+static void look(struct mr_transport *t) {
+  int64_t begin = maru_now_ns(), deadline = begin + t->spin_ns;
+  int found = 0;
+  while (t->spins && found == 0 && maru_now_ns() < deadline) {
+    found = poll(t->polled, t->nodes + 1u, 0);
+    /* Whoever else wants this processor computes. */
+    sched_yield();
+  }
+  if (found <= 0)
+    poll(t->polled, t->nodes + 1u, -1);
+  t->spins = maru_now_ns() < deadline;
+}
+
 void mr_transport_wait(struct mr_transport *transport) {
   uint16_t nodes = transport->nodes;
   for (uint16_t node = 0; node < nodes; node++) {
@@ -307,7 +326,7 @@ void mr_transport_wait(struct mr_transport *transport) {
                                               .events = (short)(POLLIN | (kept ? POLLOUT : 0))};
   }
   transport->polled[nodes] = (struct pollfd){.fd = transport->wake, .events = POLLIN};
-  poll(transport->polled, nodes + 1u, -1);
+  look(transport);
   eventfd_t unused;
   if (transport->polled[nodes].revents != 0)
     eventfd_read(transport->wake, &unused);

@@ -50,6 +50,10 @@ int mr_transport_send(struct mr_transport *transport, uint16_t to, const void *m
 /* Tells every peer that nothing more will come. */
 int mr_transport_farewell(struct mr_transport *transport);
 
+/* How long mr_transport_wait keeps its processor before it sleeps, where the last wait was no
+ * longer; 0, as at first: not at all.  Before others use the transport. */
+void mr_transport_spin(struct mr_transport *transport, int64_t ns);
+
 /* Waits until some peer has sent something, or can be sent what was kept. */
 void mr_transport_wait(struct mr_transport *transport);
 /* Receives and sends what is possible now.  -ENOMEM. */

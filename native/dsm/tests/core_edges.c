@@ -155,6 +155,61 @@ static void neighbours(void) {
     CHECK(ring(nodes, 300) <= 4u * nodes * nodes);
 }
 
+/* The longest log while nodes 0 and 1 exchange a lock, or node 0 posts what nobody waits for;
+ * node 2 `waits` at a barrier meanwhile, or computes. */
+static uint64_t longest_beside(bool posts, bool waits, uint32_t turns, uint32_t log_most) {
+  uint64_t longest = 0;
+  struct shape shape = {.nodes = 3, .pages = 3, .home_run = 1, .objects = 16, .log_most = log_most};
+  world_create(&world, &shape, 3);
+  for (uint16_t node = 0; node < 3; node++) {
+    world.weights[node] = 1;
+    for (uint16_t to = 0; to < 3; to++)
+      world.channels[node][to].weight = 1;
+  }
+  emit(code(2), read_of(0, 0, 8));
+  if (waits)
+    emit(code(2), sync_of(MR_BARRIER, 4, 3));
+  while (!world.nodes[2].waits && !world.nodes[2].ended)
+    world_step(&world);
+  for (uint32_t n = 0; n < turns; n++)
+    for (int node = 0; node < (posts ? 1 : 2); node++) {
+      if (!posts)
+        emit(code(node), lock_of(1));
+      emit(code(node), read_of(0, 0, 8));
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 0, 8));
+      emit(code(node), posts ? sync_of(MR_POST, 5, 1) : unlock_of(1));
+    }
+  for (bool all = false; !all && world_step(&world);) {
+    all = true;
+    for (uint16_t node = 0; node < 3; node++) {
+      uint64_t length = mr_core_log_length(world.nodes[node].core);
+      longest = length > longest ? length : longest;
+      all = all && world.nodes[node].next == world.nodes[node].program.length;
+    }
+  }
+  /* Who was silent sees what was written. */
+  for (int node = 0; node < 3; node++) {
+    if (node < 2 || !waits)
+      emit(code(node), sync_of(MR_BARRIER, 4, 3));
+    emit(code(node), read_of(0, 0, 8));
+    world.nodes[node].ended = false;
+  }
+  world_run(&world);
+  CHECK_EQUAL(world.nodes[2].registers[0], (int64_t)turns * (posts ? 1 : 2));
+  world_destroy(&world);
+  return longest;
+}
+
+static void silent(void) {
+  for (int posts = 0; posts < 2; posts++)
+    for (int waits = 0; waits < 2; waits++) {
+      CHECK(longest_beside(posts, waits, 500, UINT32_MAX) >= 500);
+      /* Two rounds of both writers. */
+      CHECK(longest_beside(posts, waits, 500, 32) <= 32 * 4);
+    }
+}
+
 /* The home wrote what was there already, another node wrote elsewhere in the page
  * meanwhile: the home has changed nothing, and tells of nothing. */
 static void home_changes_nothing(void) {
@@ -283,9 +338,10 @@ static void count_send(void *context, uint16_t to, const void *message, size_t l
   (void)length;
   ++*(uint32_t *)context;
 }
-static void no_protect(void *context, uint32_t page, enum mr_access access) {
+static void no_protect(void *context, uint32_t page, uint32_t count, enum mr_access access) {
   (void)context;
   (void)page;
+  (void)count;
   (void)access;
 }
 static void no_result(void *context, int64_t result) {
@@ -305,9 +361,9 @@ struct late {
   bool seen;
 };
 
-static void store_late(void *context, uint32_t page, enum mr_access access) {
+static void store_late(void *context, uint32_t page, uint32_t count, enum mr_access access) {
   struct late *late = context;
-  if (page == 1 && access == MR_READ)
+  if (page == 1 && count == 1 && access == MR_READ)
     late->page[100] = 9;
 }
 
@@ -325,7 +381,7 @@ static void look_for_it(void *context, uint16_t to, const void *message, size_t 
 }
 
 static void late_store(void) {
-  static const struct mr_core_sink sink = {look_for_it, store_late, no_result, no_failure};
+  static const struct mr_core_sink sink = {look_for_it, store_late, no_result, no_failure, NULL};
   static alignas(64) uint8_t memory[2 * MR_PAGE], twins[2 * MR_PAGE];
   static uint32_t incarnations[2];
   struct late late = {.page = memory + MR_PAGE};
@@ -367,7 +423,7 @@ static void arrive(struct mr_core *core, uint64_t acquired, uint64_t round) {
 
 /* One word of bits is not enough for them. */
 static void many_nodes(void) {
-  static const struct mr_core_sink sink = {count_send, no_protect, no_result, no_failure};
+  static const struct mr_core_sink sink = {count_send, no_protect, no_result, no_failure, NULL};
   static alignas(64) uint8_t memory[MR_PAGE], twins[MR_PAGE];
   static uint32_t incarnations[MANY];
   uint32_t sent = 0;
@@ -466,6 +522,25 @@ static void forged_grants(void) {
   refused(&message, -EBADMSG, 0); /* node 0's own object */
 }
 
+struct forged_copy {
+  struct mr_header header;
+  uint8_t body[12 + MR_PAGE];
+};
+
+/* One whole page. */
+static struct forged_copy forged_copy(uint32_t page, uint64_t version) {
+  struct forged_copy copy = {.header = forged(MR_PAGE_COPY, page, 0, 0).header};
+  uint32_t length = MR_PAGE;
+  memcpy(copy.body, &version, sizeof version);
+  memcpy(copy.body + 8, &length, sizeof length);
+  copy.header.length = sizeof copy.body;
+  return copy;
+}
+
+static int deliver_copy(struct mr_core *core, const struct forged_copy *copy) {
+  return mr_core_message(core, copy->header.from, copy, sizeof copy->header + copy->header.length);
+}
+
 /* What all have acquired is at most what this node has. */
 static void forged_progress(void) {
   static const uint64_t lies[][3] = {/* floor, round, in it */
@@ -497,51 +572,113 @@ static void forged_wake(void) {
   refused(&message, -ECANCELED, -EPROTO);
 }
 
-static void forged_copies(void) {
-  static const struct forged none;
-  struct {
-    struct mr_header header;
-    uint8_t page[MR_PAGE];
-  } copy = {.header = none.header};
+/* Node 0 waits for page 1, which has version 5. */
+static struct mr_core *waiting_for_copy(void) {
   struct mr_core *core = victim(true, MR_LOCK, 1, 0);
   struct forged message = grant(MR_LOCK, 1, 0, 1);
   put_interval(&message, 1, 1, 5);
   CHECK_EQUAL(deliver(&message), 0);
   world.nodes[0].waits = true;
   CHECK_EQUAL(mr_core_read(core, 1), 0);
-  copy.header = forged(MR_PAGE_COPY, 3, 5, 0).header;
-  copy.header.length = MR_PAGE;
-  CHECK_EQUAL(mr_core_message(core, 1, &copy, sizeof copy), -EBADMSG); /* of another page */
-  copy.header.subject = 1;
-  copy.header.value = 4; /* older than the notice */
-  CHECK_EQUAL(mr_core_message(core, 1, &copy, sizeof copy), -ECANCELED);
+  return core;
+}
+
+/* News bring the write notices that they speak of, and speak of nothing that never was. */
+static void forged_news(void) {
+  struct forged message = forged(MR_NEWS_HEARD, 0, 0, 0);
+  put_numbers(&message, 1, 0);
+  put_progress(&message, 0, 0, 2);
+  victim(false, 0, 0, 0);
+  refused(&message, -ECANCELED, -EPROTO);
+  /* Even where they are to be acquired later. */
+  message = forged(MR_NEWS, 0, 0, 0);
+  put_numbers(&message, 0, 2);
+  put_progress(&message, 0, 0, 2);
+  waiting_for_copy();
+  refused(&message, -ECANCELED, -EPROTO);
+}
+
+static void forged_copies(void) {
+  struct mr_core *core = waiting_for_copy();
+  struct forged_copy copy = forged_copy(3, 5);
+  CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG); /* of another page */
+  copy = forged_copy(1, 5);
+  copy.header.length--;
+  CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG); /* cut off */
+  copy = forged_copy(1, 5);
+  copy.body[8]--;
+  CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG); /* neither a page nor a diff */
+  copy = forged_copy(1, 4);                         /* older than the notice */
+  CHECK_EQUAL(deliver_copy(core, &copy), -ECANCELED);
   CHECK_EQUAL(world.failure, -EPROTO);
   world_destroy(&world);
 }
 
-/* A page's copy comes from its home, from nobody else. */
+/* A part is what changed, not what some other writer changed of it. */
+static void forged_part(void) {
+  static struct mr_diff diff;
+  static alignas(64) uint8_t page[MR_PAGE], twin[MR_PAGE];
+  struct mr_core *core = waiting_for_copy();
+  page[9] = 7;
+  mr_diff_best()->encode(&diff, page, twin);
+  mr_diff_mask(&diff, twin);
+  for (int masked = 1; masked >= 0; masked--) {
+    struct forged_copy copy = forged_copy(1, 5);
+    diff.masked = masked != 0;
+    uint32_t length = (uint32_t)mr_diff_pack(&diff, copy.body + 12);
+    memcpy(copy.body + 8, &length, sizeof length);
+    copy.header.length = 12 + length;
+    CHECK_EQUAL(deliver_copy(core, &copy), masked ? -EBADMSG : 0);
+    CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG); /* nobody waits for it twice */
+  }
+  CHECK_EQUAL(world.nodes[0].memory[MR_PAGE + 9], 7);
+  world_destroy(&world);
+}
+
+static void forged_fetches(void) {
+  victim(false, 0, 0, 0);
+  uint32_t pages[] = {2, 1};
+  uint64_t have = 0;
+  struct forged message = forged(MR_FETCH, 2, 0, 0);
+  CHECK_EQUAL(deliver(&message), -EBADMSG); /* of nothing */
+  put(&message, &pages[0], 4);
+  put(&message, &have, 8);
+  CHECK_EQUAL(deliver(&message), 0);
+  message.header.subject = 0;
+  CHECK_EQUAL(deliver(&message), -EBADMSG); /* it begins with another */
+  message.header.subject = 2;
+  put(&message, &pages[1], 4);
+  put(&message, &have, 8);
+  refused(&message, -EBADMSG, 0); /* one whose home is elsewhere */
+}
+
+/* A page's copy comes from its home, from nobody else, and once. */
 static void copy_from_anybody(void) {
-  struct {
-    struct mr_header header;
-    uint8_t page[MR_PAGE];
-  } copy = {.header = forged(MR_PAGE_COPY, 2, 5, 0).header};
+  struct forged_copy copy = forged_copy(2, 5);
   open_world(3, 3, 1, true);
   struct mr_core *core = world.nodes[0].core;
   world.nodes[0].waits = true;
   CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 1, 0), 0);
   struct forged message = forged(MR_GRANT, 1, 0, MR_LOCK);
-  static const uint64_t time[3] = {0, 1, 0}, zeros[3 + 2 + 3];
+  static const uint64_t time[3] = {0, 2, 0}, zeros[3 + 2 + 3];
   put(&message, time, sizeof time);
   put(&message, zeros, sizeof zeros); /* the floor; round 0, nobody in it; the least */
-  put_interval(&message, 1, 2, 5);
+  put_interval(&message, 1, 1, 5);
+  put_interval(&message, 2, 2, 5);
   CHECK_EQUAL(deliver(&message), 0);
+  CHECK_EQUAL(mr_core_bring(core, 0, 4), -EINVAL);
+  CHECK_EQUAL(mr_core_bring(core, 1, 0), -EINVAL);
   world.nodes[0].waits = true;
-  CHECK_EQUAL(mr_core_read(core, 2), 0);
-  copy.header.length = MR_PAGE;
-  CHECK_EQUAL(mr_core_message(core, 1, &copy, sizeof copy), -EBADMSG);
+  CHECK_EQUAL(mr_core_bring(core, 0, 3), 0);
+  CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG);
   copy.header.from = 2;
   copy.header.incarnation = 102;
-  CHECK_EQUAL(mr_core_message(core, 2, &copy, sizeof copy), 0);
+  CHECK_EQUAL(deliver_copy(core, &copy), 0);
+  CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG); /* it has come */
+  CHECK(world.nodes[0].waits);
+  copy = forged_copy(1, 5);
+  CHECK_EQUAL(deliver_copy(core, &copy), 0);
+  CHECK(!world.nodes[0].waits);
   world_destroy(&world);
 }
 
@@ -589,7 +726,9 @@ static void forge(struct channel *channel) {
   if (real == NULL || real->length > sizeof bytes)
     return;
   memcpy(bytes, real->bytes, real->length);
-  bytes[1] = world_random(&world, 2) != 0 ? (uint8_t)(1 + world_random(&world, 8)) : bytes[1];
+  bytes[1] = world_random(&world, 2) != 0
+                 ? (uint8_t)(1 + world_random(&world, MR_MESSAGE_TYPES - 1))
+                 : bytes[1];
   for (uint32_t n = 1 + world_random(&world, 4); n > 0; n--)
     bytes[12 + world_random(&world, (uint32_t)real->length - 12)] =
         (uint8_t)(world_random(&world, 2) != 0 ? world_random(&world, 4)
@@ -614,6 +753,7 @@ int main(void) {
   misuses();
   trimmed();
   neighbours();
+  silent();
   home_changes_nothing();
   for (uint16_t nodes = 2; nodes <= WORLD_NODES; nodes++)
     costs_of(nodes);
@@ -623,7 +763,10 @@ int main(void) {
   forged_grants();
   forged_progress();
   forged_wake();
+  forged_news();
   forged_copies();
+  forged_part();
+  forged_fetches();
   copy_from_anybody();
   late_store();
   many_nodes();

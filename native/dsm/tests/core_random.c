@@ -1,8 +1,8 @@
 /* Description: random programs without data races see sequential consistency,
  * whatever the order in which messages come.
  *
- * A program has phases between barriers.  In each phase each variable (1 to 8
- * bytes; several share blocks and pages) is guarded by a lock, or one node's
+ * Nodes differ in how they answer fetches.  A program has phases between barriers.  In each phase
+ * each variable (1 to 8 bytes; several share blocks and pages) is guarded by a lock, or one node's
  * own, or only read, or handed from one node to others by a semaphore, a flag or
  * a condition.
  */
@@ -230,6 +230,22 @@ static void check_homes(const struct plan *plan) {
   }
 }
 
+/* One policy for all, or each its own; limits that are met often. */
+static void choose_fetch(struct plan *plan, struct shape *shape) {
+  static const uint32_t gaps[] = {1, 2, 5, 16}, bytes[] = {8, 64, 2048, 4096},
+                        batches[] = {1, 2, 64};
+  bool mixed = draw(plan, 4) == 0;
+  shape->fetch[0] = (enum mr_fetch)draw(plan, MR_FETCH_POLICIES);
+  for (uint16_t node = 1; node < shape->nodes; node++)
+    shape->fetch[node] = mixed ? (enum mr_fetch)draw(plan, MR_FETCH_POLICIES) : shape->fetch[0];
+  shape->limits = (struct mr_fetch_limits){.range_gap = gaps[draw(plan, 4)],
+                                           .range_bytes = bytes[draw(plan, 4)],
+                                           .batch = batches[draw(plan, 3)],
+                                           .part_ns = 1 + draw(plan, 2000)};
+  shape->bring = draw(plan, 2) * 8;
+  shape->log_most = draw(plan, 2) * (1 + draw(plan, 8));
+}
+
 static void one(uint64_t seed) {
   static struct world world;
   struct plan plan = {.world = &world, .random = seed * UINT64_C(0xd1342543de82ef95) | 1};
@@ -239,6 +255,7 @@ static void one(uint64_t seed) {
                         .home_run = 1 + draw(&plan, 2),
                         .objects = OBJECTS,
                         .stale = true};
+  choose_fetch(&plan, &shape);
   world_create(&world, &shape, seed);
   place(&plan);
   write_programs(&plan);

@@ -39,11 +39,18 @@ static void on_send(void *context, uint16_t to, const void *bytes, size_t length
   channel->tail = &message->next;
 }
 
-static void on_protect(void *context, uint32_t page, enum mr_access access) {
+static void on_protect(void *context, uint32_t page, uint32_t count, enum mr_access access) {
   struct node *node = context;
-  CHECK(page < node->world->shape.pages);
-  node->mapped[page] = access;
-  TRACE(node->world, "  node %u: page %u access %d\n", node->number, page, access);
+  CHECK(count > 0 && page < node->world->shape.pages && count <= node->world->shape.pages - page);
+  for (uint32_t p = page; p < page + count; p++)
+    node->mapped[p] = access;
+  TRACE(node->world, "  node %u: pages %u + %u access %d\n", node->number, page, count, access);
+}
+
+/* A clock that runs as it likes. */
+static uint64_t on_now(void *context) {
+  struct world *world = ((struct node *)context)->world;
+  return world->now += world_random(world, 4) == 0 ? world_random(world, 100000) : 1;
 }
 
 static void on_done(void *context, int64_t result) {
@@ -64,7 +71,7 @@ static void on_failed(void *context, int error, const char *why) {
   }
 }
 
-static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed};
+static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed, on_now};
 
 /* ---- life -------------------------------------------------------------------- */
 
@@ -93,6 +100,9 @@ static void create_node(struct world *world, uint16_t number) {
                                   .objects = world->shape.objects,
                                   .epoch = 7,
                                   .incarnations = incarnations,
+                                  .fetch = world->shape.fetch[number],
+                                  .limits = world->shape.limits,
+                                  .log_most = world->shape.log_most,
                                   .memory = node->memory,
                                   .twins = node->twins,
                                   .sink = &sink,
@@ -165,10 +175,21 @@ static bool may(struct node *node, uint32_t page, enum mr_access needed) {
   return false;
 }
 
+/* Now and then a reader says what it will read next. */
+static bool bring(struct node *node, uint32_t page) {
+  if (node->world->shape.bring == 0 || world_random(node->world, node->world->shape.bring) != 0)
+    return false;
+  node->waits = true;
+  node->result = NULL;
+  begun(node, mr_core_bring(node->core, page,
+                            1 + world_random(node->world, node->world->shape.pages - page)));
+  return true;
+}
+
 static bool touch(struct node *node, const struct instruction *i) {
   uint32_t page = i->address / MR_PAGE;
   int64_t expected = 0, *reg = &node->registers[i->reg];
-  if (!may(node, page, i->code == WRITE ? MR_READ_WRITE : MR_READ))
+  if (bring(node, page) || !may(node, page, i->code == WRITE ? MR_READ_WRITE : MR_READ))
     return false;
   CHECK(mr_core_access(node->core, page) >= node->mapped[page]);
   if (i->code == WRITE) {

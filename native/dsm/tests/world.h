@@ -80,8 +80,12 @@ static inline struct instruction jump(uint32_t to) {
 struct shape {
   uint16_t nodes;
   uint32_t pages, home_run, objects;
-  bool stale;   /* now and then a message of another epoch or incarnation comes */
-  bool stumble; /* a failing core ends the run instead of the test */
+  enum mr_fetch fetch[WORLD_NODES];
+  struct mr_fetch_limits limits;
+  uint32_t log_most;
+  uint32_t bring; /* one access in so many is told beforehand, with what follows; 0: none */
+  bool stale;     /* now and then a message of another epoch or incarnation comes */
+  bool stumble;   /* a failing core ends the run instead of the test */
 };
 
 struct message {
@@ -113,7 +117,7 @@ struct channel {
 struct world {
   struct shape shape;
   uint64_t random;
-  uint64_t steps;
+  uint64_t steps, now;
   bool trace;
   int failure; /* what a core said; only with `stumble` */
   struct node nodes[WORLD_NODES];

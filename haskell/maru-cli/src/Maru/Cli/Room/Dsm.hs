@@ -8,13 +8,15 @@ module Maru.Cli.Room.Dsm
   )
 where
 
+import Maru.Cli.Bench.Dsm (dsmExperiments)
 import Maru.Cli.Room
 import Maru.Native.Probe
 
 dsmRoom :: Room
 dsmRoom =
   (room "dsm" "the memory of one node, and its loss")
-    { roomChecks = [Check "access detection" (accessFinding <$> probeAccess ByUserfaultfd <*> probeAccess ByMprotect)]
+    { roomExperiments = dsmExperiments,
+      roomChecks = [Check "access detection" (accessFinding <$> probeAccess ByUserfaultfd <*> probeAccess ByMprotect)]
     }
 
 -- | From what trying userfaultfd and mprotect said.

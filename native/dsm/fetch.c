@@ -1,0 +1,368 @@
+#include "state.h"
+
+/* Answers about as long as a page, and shorter ones: the limit between. */
+#define SHORT_MOST (MR_PAGE * 3 / 4)
+/* So many answers make a window in which the quickest counts. */
+#define WINDOW 64u
+/* So many whole pages in a row, and the next goes in part: else nobody learns what parts cost. */
+#define TRY_AFTER 32u
+
+#define ASKED_BYTES (sizeof(uint32_t) + sizeof(uint64_t))
+
+/* ---- asking ------------------------------------------------------------------ */
+
+static uint64_t now(const struct mr_core *core) {
+  return core->config.sink->now != NULL ? core->config.sink->now(core->config.context) : 0;
+}
+
+static uint32_t run_of(const struct mr_core *core, uint32_t page) {
+  return page / core->config.home_run;
+}
+
+/* The pages of the batch from `first` on that one home is asked for together; how many. */
+static uint32_t together(const struct mr_core *core, uint32_t first) {
+  uint32_t count = 1;
+  while (first + count < core->batch_count &&
+         run_of(core, core->batch[first + count]) == run_of(core, core->batch[first]))
+    count++;
+  return count;
+}
+
+static void ask_home(struct mr_core *core, uint32_t first, uint32_t count) {
+  uint16_t home = mr_core_home(core, core->batch[first]);
+  struct mr_writer *out =
+      mr_compose(core, MR_FETCH, core->batch[first], 0, core->ways[home].ns_per_kib);
+  for (uint32_t i = first; i < first + count; i++) {
+    mr_put(out, &core->batch[i], sizeof(uint32_t));
+    mr_put(out, &core->pages[core->batch[i]].version, sizeof(uint64_t));
+  }
+  core->counters.fetches += count;
+  core->pending.awaited++;
+  mr_dispatch(core, home);
+}
+
+/* Asks for the pages that are still to come, as many as a batch holds. */
+static void bring_on(struct mr_core *core) {
+  struct pending *pending = &core->pending;
+  core->batch_count = 0;
+  for (; pending->next < pending->end && core->batch_count < MR_BATCH_MAX; pending->next++)
+    if (core->pages[pending->next].access == MR_NONE)
+      core->batch[core->batch_count++] = pending->next;
+  pending->since = now(core);
+  for (uint32_t i = 0, count; i < core->batch_count && !core->stopped; i += count) {
+    count = together(core, i);
+    ask_home(core, i, count);
+  }
+}
+
+static void fetch(struct mr_core *core, uint32_t page, uint32_t end, bool write) {
+  core->pending = (struct pending){
+      .phase = FETCHING, .stage = SINGLE, .page = page, .next = page, .end = end, .write = write};
+  bring_on(core);
+}
+
+/* Whether nobody had to ask for the pages between the last batch and this one. */
+static bool in_order(const struct mr_core *core, uint32_t page) {
+  if (page < core->expected || page - core->expected > MR_BATCH_MAX)
+    return false;
+  for (uint32_t p = core->expected; p < page; p++)
+    if (core->pages[p].access == MR_NONE)
+      return false;
+  return true;
+}
+
+static void fetch_for(struct mr_core *core, uint32_t page, bool write) {
+  uint32_t most = core->config.limits.batch, left = core->config.pages - page;
+  core->ordered = in_order(core, page) ? core->ordered + 1 : 0;
+  /* Two pages in a row are no order yet: a row of a matrix may end there. */
+  uint32_t doublings = core->ordered > 1 ? core->ordered - 1 : 0;
+  uint32_t window = doublings < 6 ? 1u << doublings : MR_BATCH_MAX;
+  window = window < most ? window : most;
+  core->expected = page + (window < left ? window : left);
+  fetch(core, page, core->expected, write);
+}
+
+int mr_core_read(struct mr_core *core, uint32_t page) {
+  int rc = ready(core, page);
+  if (rc < 0)
+    return rc;
+  if (core->pages[page].access == MR_NONE) {
+    fetch_for(core, page, false);
+    return mr_unless_stopped(core);
+  }
+  /* The shell's mapping may lag behind: at first nothing is mapped. */
+  mr_set_access(core, page, (enum mr_access)core->pages[page].access);
+  mr_finish(core, 0);
+  return 0;
+}
+
+int mr_core_write(struct mr_core *core, uint32_t page) {
+  int rc = ready(core, page);
+  if (rc < 0)
+    return rc;
+  if (core->pages[page].access == MR_NONE) {
+    fetch_for(core, page, true);
+    return mr_unless_stopped(core);
+  }
+  mr_make_writable(core, page);
+  mr_finish(core, 0);
+  return 0;
+}
+
+static void have_all(struct mr_core *core) {
+  for (uint32_t page = core->pending.page; page < core->pending.end; page++)
+    mr_set_access(core, page, (enum mr_access)core->pages[page].access);
+  mr_finish(core, 0);
+}
+
+int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count) {
+  int rc = ready(core, page);
+  if (rc < 0)
+    return rc;
+  if (count == 0 || count > core->config.pages - page)
+    return -EINVAL;
+  fetch(core, page, page + count, false);
+  if (core->batch_count == 0)
+    have_all(core);
+  return mr_unless_stopped(core);
+}
+
+/* ---- what the way costs -------------------------------------------------------- */
+
+static struct quickest quicker(struct quickest a, struct quickest b) {
+  return a.ns != 0 && (b.ns == 0 || a.ns <= b.ns) ? a : b;
+}
+
+/* Of one page each: the difference between long and short answers is what bytes cost.  The
+ * quickest count, as waiting for a processor is no property of the way. */
+static void learn(struct way *way, size_t bytes, uint64_t ns) {
+  enum size size = bytes > SHORT_MOST ? LONG : SHORT;
+  struct quickest sample = {ns, bytes};
+  way->best[size] = quicker(sample, way->best[size]);
+  struct quickest few = quicker(way->best[SHORT], way->last[SHORT]);
+  struct quickest many = quicker(way->best[LONG], way->last[LONG]);
+  if (few.ns != 0 && many.ns != 0) {
+    uint64_t more = many.ns > few.ns ? many.ns - few.ns : 0;
+    uint64_t rate = more * 1024 / (many.bytes - few.bytes);
+    way->ns_per_kib = rate < 1 ? 1 : rate < UINT32_MAX ? (uint32_t)rate : UINT32_MAX;
+  }
+  if (++way->samples < WINDOW)
+    return;
+  way->samples = 0;
+  for (int s = 0; s < SIZES; s++) {
+    way->last[s] = way->best[s].ns != 0 ? way->best[s] : way->last[s];
+    way->best[s].ns = 0;
+  }
+}
+
+/* Whether to send `bytes` of a page instead of the page.  The last choice has a tenth for it. */
+static bool pays(const struct mr_core *core, const struct way *way, size_t bytes) {
+  uint64_t saved = (uint64_t)way->told * (MR_PAGE - bytes) / 1024;
+  uint64_t cost = core->config.limits.part_ns;
+  if (bytes >= MR_PAGE)
+    return false;
+  if (way->told == 0)
+    return !way->parts;
+  if (bytes <= SHORT_MOST && way->whole >= TRY_AFTER)
+    return true;
+  return 10 * saved > (way->parts ? 9 : 11) * cost;
+}
+
+/* ---- as a home ------------------------------------------------------------------- */
+
+static size_t size_of(const uint64_t *bitmap, int blocks) {
+  size_t size = 2 + (size_t)blocks * MR_BLOCK;
+  for (unsigned w = 0; w < MR_DIFF_BITMAP; w++)
+    size += bitmap[w] != 0 ? 8 : 0;
+  return size;
+}
+
+/* What changed since, by the policy; below 0: the page has to go. */
+static int find_part(struct mr_core *core, uint32_t page, uint64_t have, uint64_t *bitmap) {
+  const struct mr_fetch_limits *limits = &core->config.limits;
+  enum mr_fetch policy = core->config.fetch;
+  int blocks = -ENOENT;
+  if (policy == MR_FETCH_RANGE)
+    return mr_history_diffs(core->history, page, have, limits->range_bytes / MR_BLOCK, bitmap,
+                            &core->counters.searched);
+  if (policy == MR_FETCH_ADAPTIVE)
+    blocks =
+        mr_history_diffs(core->history, page, have, MR_BLOCKS, bitmap, &core->counters.searched);
+  if (blocks == -ENOENT && policy != MR_FETCH_PAGE)
+    blocks = mr_history_stamps(core->history, page, have, bitmap);
+  return blocks;
+}
+
+static bool goes_in_part(struct mr_core *core, uint16_t to, uint32_t page, uint64_t have) {
+  struct way *way = &core->ways[to];
+  int blocks = find_part(core, page, have, core->diff.bitmap);
+  if (blocks < 0)
+    return false;
+  size_t size = size_of(core->diff.bitmap, blocks);
+  if (core->config.fetch != MR_FETCH_ADAPTIVE)
+    return size < MR_PAGE;
+  way->parts = pays(core, way, size);
+  way->whole = way->parts ? 0 : way->whole + 1;
+  return way->parts;
+}
+
+/* What the home itself has not released goes to nobody: the twin lacks it. */
+static const uint8_t *released(const struct mr_core *core, uint32_t page) {
+  return core->pages[page].twin ? twin_of(core, page) : memory_of(core, page);
+}
+
+static void put_part(struct mr_core *core, uint32_t page) {
+  struct mr_writer *out = &core->out;
+  size_t at = out->length;
+  core->code->gather(&core->diff, released(core, page));
+  uint8_t *room = mr_put_room(out, sizeof(uint32_t) + MR_DIFF_PACKED_MAX);
+  if (room == NULL)
+    return;
+  uint32_t length = (uint32_t)mr_diff_pack(&core->diff, room + sizeof length);
+  memcpy(room, &length, sizeof length);
+  out->length = at + sizeof length + length;
+  core->counters.parts++;
+  core->counters.part_bytes += length;
+}
+
+static void put_copy(struct mr_core *core, uint16_t to, uint32_t page, uint64_t have) {
+  uint32_t length = MR_PAGE;
+  mr_put(&core->out, &core->pages[page].version, sizeof(uint64_t));
+  if (goes_in_part(core, to, page, have)) {
+    put_part(core, page);
+    return;
+  }
+  mr_put(&core->out, &length, sizeof length);
+  mr_put(&core->out, released(core, page), MR_PAGE);
+  core->counters.pages++;
+  core->counters.page_bytes += MR_PAGE;
+}
+
+int mr_on_fetch(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
+  uint32_t page;
+  uint64_t have;
+  struct mr_reader check = *reader;
+  if (reader->left == 0 || reader->left % ASKED_BYTES != 0 ||
+      reader->left / ASKED_BYTES > MR_BATCH_MAX)
+    return -EBADMSG;
+  for (bool first = true; check.left > 0; first = false) {
+    mr_take(&check, &page, sizeof page);
+    mr_take(&check, &have, sizeof have);
+    if (page >= core->config.pages || !at_home(core, page) || (first && page != header->subject))
+      return -EBADMSG;
+  }
+  core->ways[header->from].told = header->detail;
+  mr_compose(core, MR_PAGE_COPY, header->subject, 0, 0);
+  while (reader->left > 0) {
+    mr_take(reader, &page, sizeof page);
+    mr_take(reader, &have, sizeof have);
+    put_copy(core, header->from, page, have);
+  }
+  mr_dispatch(core, header->from);
+  return 0;
+}
+
+/* ---- copies come ------------------------------------------------------------------- */
+
+struct copy {
+  uint64_t version;
+  const uint8_t *bytes;
+  uint32_t length;
+};
+
+/* A whole page, or a diff of blocks: then it is in the scratch diff. */
+static bool read_copy(struct mr_core *core, struct mr_reader *reader, struct copy *copy) {
+  mr_take(reader, &copy->version, sizeof copy->version);
+  mr_take(reader, &copy->length, sizeof copy->length);
+  if (reader->bad || copy->length > reader->left)
+    return false;
+  copy->bytes = reader->at;
+  reader->at += copy->length;
+  reader->left -= copy->length;
+  return copy->length == MR_PAGE ||
+         (mr_diff_unpack(&core->diff, copy->bytes, copy->length) == 0 && !core->diff.masked);
+}
+
+static void store(struct mr_core *core, const struct copy *copy, uint8_t *page) {
+  if (copy->length == MR_PAGE)
+    memcpy(page, copy->bytes, MR_PAGE);
+  else
+    core->code->apply(&core->diff, page);
+}
+
+/* Own changes of the running interval go on top of the fresh copy. */
+static void merge_copy(struct mr_core *core, uint32_t page, const struct copy *copy) {
+  struct mr_diff *own = &core->own;
+  uint8_t *memory = memory_of(core, page), *twin = twin_of(core, page);
+  core->code->encode(own, memory, twin);
+  mr_diff_mask(own, twin);
+  store(core, copy, memory);
+  store(core, copy, twin);
+  mr_diff_apply_masked(own, memory);
+}
+
+static void take_copy(struct mr_core *core, uint32_t page, const struct copy *copy) {
+  struct page *p = &core->pages[page];
+  if (p->twin)
+    merge_copy(core, page, copy);
+  else
+    store(core, copy, memory_of(core, page));
+  p->version = copy->version;
+  /* The sink hears of it when all have come. */
+  p->access = MR_READ;
+  if (p->twin || (core->pending.write && core->pending.page == page))
+    mr_make_writable(core, page);
+}
+
+/* Where in the batch the pages are that `header` begins with; batch_count: nowhere. */
+static uint32_t find_asked(const struct mr_core *core, const struct mr_header *header) {
+  uint32_t first = 0;
+  if (core->pending.phase != FETCHING || header->subject >= core->config.pages ||
+      header->from != mr_core_home(core, header->subject))
+    return core->batch_count;
+  while (first < core->batch_count && core->batch[first] != header->subject)
+    first += together(core, first);
+  /* One that has come is readable. */
+  bool waits = first < core->batch_count && core->pages[header->subject].access == MR_NONE;
+  return waits ? first : core->batch_count;
+}
+
+/* The body twice: all of it must be well formed before anything is taken. */
+static int check_copies(struct mr_core *core, uint32_t first, uint32_t count,
+                        struct mr_reader reader) {
+  struct copy copy;
+  for (uint32_t i = first; i < first + count; i++)
+    if (!read_copy(core, &reader, &copy))
+      return -EBADMSG;
+    else if (copy.version < core->pages[core->batch[i]].needed)
+      return mr_fail(core, -EPROTO, "the home's copy is older than a write notice, of page",
+                     core->batch[i]);
+  return reader.left == 0 ? 0 : -EBADMSG;
+}
+
+int mr_on_page_copy(struct mr_core *core, const struct mr_header *header,
+                    struct mr_reader *reader) {
+  struct pending *pending = &core->pending;
+  uint32_t first = find_asked(core, header);
+  if (first == core->batch_count)
+    return -EBADMSG;
+  uint32_t count = together(core, first);
+  size_t bytes = reader->left;
+  int rc = check_copies(core, first, count, *reader);
+  if (rc < 0)
+    return rc;
+  if (core->batch_count == 1 && core->config.sink->now != NULL)
+    learn(&core->ways[header->from], bytes, now(core) - pending->since);
+  struct copy copy;
+  for (uint32_t i = first; i < first + count; i++) {
+    read_copy(core, reader, &copy);
+    take_copy(core, core->batch[i], &copy);
+  }
+  if (--pending->awaited > 0)
+    return 0;
+  if (pending->next < pending->end)
+    bring_on(core);
+  if (core->pending.awaited == 0)
+    have_all(core);
+  return 0;
+}

@@ -1,0 +1,210 @@
+/* state.h: what a core is made of, for the files that are the core: core.c (life, messages),
+ * fetch.c (copies), pages.c (diffs), progress.c (write notices, what all have acquired), sync.c
+ * (requests and grants).  Internal to them; the contract is core.h.
+ */
+#ifndef MARU_DSM_STATE_H
+#define MARU_DSM_STATE_H
+
+#include "core.h"
+
+#include "diff.h"
+#include "history.h"
+#include "intervals.h"
+#include "message.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+struct page {
+  uint64_t version; /* home: diffs received; elsewhere: what the copy was fetched at */
+  uint64_t needed;  /* the newest version that a write notice told of */
+  uint8_t access;   /* enum mr_access */
+  bool twin;        /* written since the last interval; listed in `dirty` */
+  bool flying;      /* its diff is on the way home */
+  bool shared;      /* others write it meanwhile: the next diff bears masks at once */
+};
+
+enum phase {
+  IDLE,
+  FETCHING, /* a page is on its way here */
+  FLUSHING, /* diffs are on their way home */
+  ASKING    /* the manager has the request */
+};
+
+/* A wait for a condition is several operations, one after the other. */
+enum stage { SINGLE, STANDS, LEAVES, SLEEPS, RETURNS };
+
+struct pending {
+  enum phase phase;
+  enum stage stage;
+  enum mr_op op;
+  uint32_t id;
+  int64_t argument;
+  uint32_t page, next, end; /* FETCHING: what for; pages from `next` to `end` are to come yet */
+  bool write;
+  uint64_t since;           /* FETCHING: when that was */
+  uint32_t awaited;         /* FETCHING: copies; FLUSHING: acknowledgements */
+  uint32_t condition, lock; /* all stages but SINGLE */
+  bool woken;
+};
+
+/* One look at what all have acquired; see core.h. */
+struct round {
+  uint64_t number;
+  uint64_t *least; /* of those that are in it */
+  uint64_t *in;    /* a bit per node */
+};
+
+/* The quickest answer of a home, of those that were about as long. */
+struct quickest {
+  uint64_t ns;
+  size_t bytes;
+};
+
+enum size { SHORT, LONG, SIZES };
+
+/* What the way to a peer costs.  As a home: what it said, and what it was sent last. */
+struct way {
+  struct quickest best[SIZES], last[SIZES]; /* of this window and of the one before; ns 0: none */
+  uint32_t samples;                         /* of this window */
+  uint32_t ns_per_kib;                      /* 0: not known */
+  uint32_t told;                            /* the same, as the peer says */
+  uint32_t whole;                           /* pages in a row that went whole */
+  bool parts;                               /* the last went in part */
+};
+
+struct mr_core {
+  struct mr_core_config config;
+  const struct mr_diff_code *code;
+  uint32_t *incarnations;
+  struct page *pages;
+  struct pending pending;
+  struct mr_manager *manager;
+  struct mr_intervals *log;
+  struct mr_history *history; /* of the pages whose home this is */
+  struct way *ways;           /* one per node */
+
+  uint32_t batch[MR_BATCH_MAX]; /* pages that are on their way here */
+  uint32_t batch_count;
+  uint32_t expected, ordered; /* a reader in order faults there next; so many faults were */
+  struct {
+    uint32_t page, count;
+    uint8_t access;
+  } settling; /* what protect has yet to say */
+
+  uint64_t *time;  /* what this node has acquired */
+  uint64_t *floor; /* what every node is known to have acquired */
+  uint64_t *held;  /* nodes × nodes: what each one's log holds at least, the floor aside */
+  uint64_t *later; /* what to acquire when the fetch is done */
+  bool has_later;
+  uint64_t since_news; /* own intervals */
+  struct round round;
+  struct round heard;      /* scratch, of a message that is read */
+  uint64_t *told, *lowest; /* scratch: its time and its floor */
+
+  uint32_t *dirty; /* pages that have twins */
+  uint32_t dirty_count;
+  struct mr_notice *notices; /* of the interval that is ending */
+  uint32_t notice_count;
+  struct mr_notice *incoming; /* scratch: of a record that is read */
+
+  struct mr_writer out;
+  struct mr_diff diff, own; /* scratch */
+  struct mr_core_counters counters;
+  bool stopped;
+  char why[120];
+};
+
+/* ---- small things ---------------------------------------------------------- */
+
+static inline bool at_home(const struct mr_core *core, uint32_t page) {
+  return mr_core_home(core, page) == core->config.me;
+}
+
+static inline uint8_t *memory_of(const struct mr_core *core, uint32_t page) {
+  return core->config.memory + (size_t)page * MR_PAGE;
+}
+
+static inline uint8_t *twin_of(const struct mr_core *core, uint32_t page) {
+  return core->config.twins + (size_t)page * MR_PAGE;
+}
+
+static inline uint64_t *row(const struct mr_core *core, uint64_t *table, uint16_t node) {
+  return table + (size_t)node * core->config.nodes;
+}
+
+static inline int ready(const struct mr_core *core, uint32_t page) {
+  if (core->stopped)
+    return -ECANCELED;
+  if (page >= core->config.pages)
+    return -EINVAL;
+  return core->pending.phase != IDLE ? -EBUSY : 0;
+}
+
+static inline size_t words_of(const struct mr_core *core) {
+  return (core->config.nodes + 63u) / 64;
+}
+
+/* ---- core.c ------------------------------------------------------------------ */
+
+/* Stops the core; -ECANCELED. */
+int mr_fail(struct mr_core *core, int error, const char *what, uint64_t subject);
+/* What a call returns whose work is done, unless the core stopped meanwhile. */
+int mr_unless_stopped(const struct mr_core *core);
+/* Takes effect with mr_settle or mr_finish: what is told of pages in a row is told at once. */
+void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access);
+void mr_settle(struct mr_core *core);
+void mr_finish(struct mr_core *core, int64_t result);
+struct mr_writer *mr_compose(struct mr_core *core, enum mr_message_type type, uint32_t subject,
+                             int64_t value, uint32_t detail);
+void mr_dispatch(struct mr_core *core, uint16_t to);
+void mr_send_short(struct mr_core *core, uint16_t to, enum mr_message_type type, uint32_t subject,
+                   int64_t value, uint32_t detail);
+void mr_put_time(struct mr_core *core, const uint64_t *time);
+
+/* ---- fetch.c ------------------------------------------------------------------- */
+
+int mr_on_fetch(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+int mr_on_page_copy(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+
+/* ---- pages.c ------------------------------------------------------------------- */
+
+/* The computing thread may write the page from now on. */
+void mr_make_writable(struct mr_core *core, uint32_t page);
+void mr_invalidate(struct mr_core *core, const struct mr_notice *notice);
+/* Ends the interval for every page that was written; whether diffs are on their way now. */
+bool mr_flush(struct mr_core *core);
+int mr_on_diff(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+int mr_on_diff_again(struct mr_core *core, const struct mr_header *header,
+                     struct mr_reader *reader);
+int mr_on_diff_kept(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+
+/* ---- progress.c ----------------------------------------------------------------- */
+
+void mr_put_intervals(struct mr_core *core, uint16_t to, const uint64_t *time);
+int mr_read_intervals(struct mr_core *core, uint16_t from, struct mr_reader *reader);
+bool mr_covered(const struct mr_core *core, const uint64_t *time);
+void mr_enter_round(struct mr_core *core, uint64_t number);
+void mr_close_round(struct mr_core *core);
+void mr_put_progress(struct mr_core *core);
+void mr_take_progress(struct mr_core *core, struct mr_reader *reader);
+int mr_check_progress(struct mr_core *core, uint16_t from);
+void mr_hear_progress(struct mr_core *core);
+
+/* To all nodes, if the log has become too long. */
+void mr_spread_news(struct mr_core *core);
+void mr_send_news(struct mr_core *core, uint16_t to, enum mr_message_type type);
+
+/* ---- sync.c ---------------------------------------------------------------------- */
+
+/* Everything that happened before `time` has happened before what this node
+ * does from now on. */
+int mr_acquire(struct mr_core *core, const uint64_t *time);
+int mr_on_news(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+/* Every home has this node's changes: others may hear of them. */
+void mr_flushed(struct mr_core *core);
+int mr_on_sync(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+int mr_on_grant(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+int mr_on_refused(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+
+#endif

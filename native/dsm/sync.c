@@ -1,0 +1,288 @@
+#include "state.h"
+
+#define MISUSED "a lock, barrier or the like is misused by this node: object"
+
+static bool releases(enum mr_op op) {
+  return op == MR_UNLOCK || op == MR_BARRIER || op == MR_POST || op == MR_FLAG_SET ||
+         op == MR_FETCH_ADD;
+}
+
+static bool acquires(enum mr_op op) {
+  return op == MR_LOCK || op == MR_BARRIER || op == MR_WAIT || op == MR_FLAG_AWAIT ||
+         op == MR_FETCH_ADD;
+}
+
+/* Whether the manager answers the request itself. */
+static bool answered(enum mr_op op) { return acquires(op) || op == MR_CONDITION; }
+
+/* ---- requests to managers -------------------------------------------------------- */
+
+static void ask(struct mr_core *core);
+static void next_stage(struct mr_core *core, int64_t result);
+
+static void begin(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument) {
+  core->pending.op = op;
+  core->pending.id = id;
+  core->pending.argument = argument;
+  if (!releases(op)) {
+    ask(core);
+    return;
+  }
+  core->pending.phase = FLUSHING;
+  if (!mr_flush(core))
+    mr_flushed(core);
+}
+
+void mr_flushed(struct mr_core *core) {
+  uint16_t me = core->config.me;
+  core->dirty_count = 0;
+  if (core->notice_count > 0) {
+    int rc = mr_intervals_add(core->log, me, core->time[me] + 1, core->notices, core->notice_count);
+    if (rc < 0) {
+      mr_fail(core, rc, "no memory for the write notices of interval", core->time[me] + 1);
+      return;
+    }
+    core->time[me]++;
+    core->counters.intervals++;
+  }
+  /* A node alone hears of nobody. */
+  mr_close_round(core);
+  if (core->notice_count > 0)
+    mr_spread_news(core);
+  ask(core);
+}
+
+static void manage(struct mr_core *core, const struct mr_request *request, const uint64_t *time);
+
+static void ask(struct mr_core *core) {
+  struct pending *pending = &core->pending;
+  enum mr_op op = pending->op;
+  uint16_t nodes = core->config.nodes, manager = (uint16_t)(pending->id % nodes);
+  core->counters.requests++;
+  pending->phase = ASKING;
+  if (manager == core->config.me) {
+    struct mr_request request = {manager, (uint8_t)op, pending->id / nodes, pending->argument};
+    manage(core, &request, core->time);
+  } else {
+    mr_compose(core, MR_SYNC, pending->id, pending->argument, op);
+    mr_put_time(core, core->time);
+    mr_put_progress(core);
+    if (releases(op))
+      mr_put_intervals(core, manager, core->time);
+    mr_dispatch(core, manager);
+  }
+  if (!answered(op) && !core->stopped)
+    next_stage(core, 0);
+}
+
+int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument) {
+  int rc = ready(core, 0);
+  if (rc < 0)
+    return rc;
+  bool condition = op == MR_CONDITION;
+  if (op < MR_LOCK || op >= MR_OPS || id >= core->config.objects ||
+      (condition && (argument < 0 || argument >= core->config.objects)))
+    return -EINVAL;
+  core->pending = (struct pending){
+      .stage = condition ? STANDS : SINGLE, .condition = id, .lock = (uint32_t)argument};
+  begin(core, op, id, argument);
+  return mr_unless_stopped(core);
+}
+
+/* An operation is done.  A node that waits for a condition stands in its queue
+ * before it gives the lock away, so that no signal is lost between. */
+static void next_stage(struct mr_core *core, int64_t result) {
+  struct pending *pending = &core->pending;
+  switch (pending->stage) {
+  case STANDS:
+    pending->stage = LEAVES;
+    begin(core, MR_UNLOCK, pending->lock, 0);
+    return;
+  case LEAVES:
+    pending->stage = SLEEPS;
+    if (!pending->woken)
+      return;
+    /* fall through */
+  case SLEEPS:
+    pending->stage = RETURNS;
+    begin(core, MR_LOCK, pending->lock, 0);
+    return;
+  case SINGLE:
+  case RETURNS:
+    mr_finish(core, result);
+  }
+}
+
+/* ---- grants ------------------------------------------------------------------------ */
+
+int mr_acquire(struct mr_core *core, const uint64_t *time) {
+  for (uint16_t q = 0; q < core->config.nodes; q++) {
+    if (q == core->config.me)
+      continue;
+    for (uint64_t number = core->time[q] + 1; number <= time[q]; number++) {
+      const struct mr_interval *interval = mr_intervals_at(core->log, q, number);
+      if (interval == NULL)
+        return mr_fail(core, -EPROTO, "a grant without the write notices of node", q);
+      for (uint32_t i = 0; i < interval->count; i++)
+        mr_invalidate(core, &interval->notices[i]);
+    }
+  }
+  mr_settle(core);
+  mr_time_join(core->time, time, core->config.nodes);
+  return 0;
+}
+
+static int signalled(struct mr_core *core, uint32_t id) {
+  struct pending *pending = &core->pending;
+  if (pending->phase == IDLE || pending->condition != id || pending->woken ||
+      (pending->stage != LEAVES && pending->stage != SLEEPS))
+    return mr_fail(core, -EPROTO, "a signal that nobody waits for, of condition", id);
+  pending->woken = true;
+  if (pending->stage == SLEEPS)
+    next_stage(core, 0);
+  return 0;
+}
+
+static int accept_grant(struct mr_core *core, enum mr_op op, uint32_t id, int64_t result,
+                        const uint64_t *time) {
+  struct pending *pending = &core->pending;
+  if (op == MR_SIGNAL)
+    return signalled(core, id);
+  if (pending->phase != ASKING || !answered(op) || pending->op != op || pending->id != id)
+    return mr_fail(core, -EPROTO, "a grant that was not asked for, of object", id);
+  if (acquires(op) && mr_acquire(core, time) < 0)
+    return -ECANCELED;
+  next_stage(core, result);
+  return 0;
+}
+
+/* ---- as a manager ------------------------------------------------------------------ */
+
+/* A request that is being decided. */
+struct decision {
+  struct mr_core *core;
+  uint32_t slot;
+  const uint64_t *released; /* NULL: it releases nothing */
+};
+
+/* Only once the request is known to be legal: a refused one releases nothing. */
+static void keep_released(const struct decision *d) {
+  if (d->released != NULL)
+    mr_time_join(mr_manager_time(d->core->manager, d->slot), d->released, d->core->config.nodes);
+}
+
+static void send_grant(void *context, uint16_t to, enum mr_op op, uint32_t slot, int64_t result) {
+  const struct decision *decision = context;
+  struct mr_core *core = decision->core;
+  const uint64_t *time = mr_manager_time(core->manager, slot);
+  uint32_t id = slot * core->config.nodes + core->config.me;
+  if (core->stopped)
+    return;
+  keep_released(decision);
+  if (to == core->config.me) {
+    accept_grant(core, op, id, result, time);
+    return;
+  }
+  mr_compose(core, MR_GRANT, id, result, op);
+  mr_put_time(core, time);
+  mr_put_progress(core);
+  if (acquires(op))
+    mr_put_intervals(core, to, time);
+  mr_dispatch(core, to);
+}
+
+static void manage(struct mr_core *core, const struct mr_request *request, const uint64_t *time) {
+  struct decision decision = {core, request->slot, releases((enum mr_op)request->op) ? time : NULL};
+  int rc = mr_manager_step(core->manager, request, send_grant, &decision);
+  uint32_t id = request->slot * core->config.nodes + core->config.me;
+  if (rc == 0)
+    keep_released(&decision);
+  else if (request->from == core->config.me)
+    mr_fail(core, rc, MISUSED, id);
+  else
+    mr_send_short(core, request->from, MR_REFUSED, id, rc, request->op);
+}
+/* ---- messages in -------------------------------------------------------------------- */
+
+int mr_on_sync(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
+  uint16_t nodes = core->config.nodes, from = header->from;
+  uint64_t *time = core->told;
+  enum mr_op op = (enum mr_op)header->detail;
+  mr_take(reader, time, nodes * sizeof *time);
+  mr_take_progress(core, reader);
+  if (reader->bad || header->subject >= core->config.objects ||
+      header->subject % nodes != core->config.me || header->detail >= MR_OPS)
+    return -EBADMSG;
+  int rc = mr_read_intervals(core, from, reader);
+  if (rc < 0)
+    return rc;
+  if (time[core->config.me] > core->time[core->config.me])
+    return mr_fail(core, -EPROTO, "a request tells of intervals that this node never had, by node",
+                   from);
+  if (releases(op) && !mr_covered(core, time))
+    return mr_fail(core, -EPROTO, "a release without its write notices, by node", from);
+  if (mr_check_progress(core, from) < 0)
+    return -ECANCELED;
+  mr_hear_progress(core);
+  mr_time_join(row(core, core->held, from), time, nodes);
+  struct mr_request request = {from, (uint8_t)op, header->subject / nodes, header->value};
+  manage(core, &request, time);
+  return 0;
+}
+
+int mr_on_grant(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
+  uint16_t nodes = core->config.nodes;
+  uint64_t *time = core->told;
+  mr_take(reader, time, nodes * sizeof *time);
+  mr_take_progress(core, reader);
+  if (reader->bad || header->subject >= core->config.objects ||
+      header->subject % nodes != header->from || header->detail >= MR_OPS)
+    return -EBADMSG;
+  int rc = mr_read_intervals(core, header->from, reader);
+  if (rc < 0)
+    return rc;
+  if (time[core->config.me] > core->time[core->config.me])
+    return mr_fail(core, -EPROTO, "a grant tells of intervals that this node never had, by node",
+                   header->from);
+  if (mr_check_progress(core, header->from) < 0)
+    return -ECANCELED;
+  mr_hear_progress(core);
+  return accept_grant(core, (enum mr_op)header->detail, header->subject, header->value, time);
+}
+
+int mr_on_news(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
+  uint16_t nodes = core->config.nodes, from = header->from;
+  uint64_t *time = core->told;
+  mr_take(reader, time, nodes * sizeof *time);
+  mr_take_progress(core, reader);
+  if (reader->bad || (header->type == MR_NEWS_HEARD && reader->left != 0))
+    return -EBADMSG;
+  int rc = mr_read_intervals(core, from, reader);
+  if (rc < 0)
+    return rc;
+  if (time[core->config.me] > core->time[core->config.me] ||
+      (header->type == MR_NEWS && !mr_covered(core, time)))
+    return mr_fail(core, -EPROTO, "news without their write notices, by node", from);
+  if (mr_check_progress(core, from) < 0)
+    return -ECANCELED;
+  mr_time_join(row(core, core->held, from), time, nodes);
+  if (header->type == MR_NEWS && core->pending.phase == FETCHING) {
+    /* The copy that is on its way may be older than the news. */
+    mr_time_join(core->later, time, nodes);
+    core->has_later = true;
+  } else if (header->type == MR_NEWS && mr_acquire(core, time) < 0) {
+    return -ECANCELED;
+  }
+  mr_hear_progress(core);
+  if (header->type == MR_NEWS)
+    mr_send_news(core, from, MR_NEWS_HEARD);
+  return 0;
+}
+
+int mr_on_refused(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
+  if (reader->left != 0 || header->value >= 0 || header->value < INT32_MIN ||
+      header->subject >= core->config.objects ||
+      header->subject % core->config.nodes != header->from)
+    return -EBADMSG;
+  return mr_fail(core, (int)header->value, MISUSED, header->subject);
+}
