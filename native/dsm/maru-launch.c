@@ -6,9 +6,9 @@
  * Before:  binds one loopback port per node, draws the job's secret, and passes
  *          both in the environment (MARU_DSM_*); a node inherits its own
  *          listening socket, so no port can be taken by somebody else meanwhile.
- * During:  each node is a process group; its standard input is empty, each line
- *          of its output appears whole, after "[NODE] ".  HUP, INT and TERM end the job.
- * After:   where one node failed, the others are ended (TERM, then KILL after
+ * During:  each node is a process group; each line of its output appears whole, after "[NODE] ".
+ * Node 0 has our standard input, unless that is a terminal; the others' is empty.  HUP, INT and
+ * TERM end the job. After:   where one node failed, the others are ended (TERM, then KILL after
  *          GRACE_MS), and one line says which and how.  No node outlives this
  *          process: the kernel kills them if it dies.
  *
@@ -148,6 +148,14 @@ static void set_number(const char *name, unsigned value) {
   setenv(name, text, 1);
 }
 
+static bool empty_input(void) {
+  int nothing = open("/dev/null", O_RDONLY);
+  bool done = nothing >= 0 && dup2(nothing, 0) == 0;
+  if (nothing > 2)
+    close(nothing);
+  return done;
+}
+
 static _Noreturn void become_node(const struct job *job, unsigned number, const int *outputs,
                                   pid_t parent) {
   const struct node *node = &job->node[number];
@@ -158,11 +166,10 @@ static _Noreturn void become_node(const struct job *job, unsigned number, const 
   setpgid(0, 0);
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
-  int nothing = open("/dev/null", O_RDONLY);
-  if (nothing < 0 || dup2(nothing, 0) < 0 || dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
+  if ((number > 0 || isatty(0)) && !empty_input())
     _exit(STATUS_MARU_FAILED);
-  if (nothing > 2)
-    close(nothing);
+  if (dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
+    _exit(STATUS_MARU_FAILED);
   fcntl(node->listener, F_SETFD, 0);
   set_number("MARU_DSM_NODES", job->nodes);
   set_number("MARU_DSM_NODE", number);
