@@ -147,12 +147,17 @@ int open64(const char *path, int flags, ...) {
   CALL(open64, string(path), path, flags, mode);
 }
 int creat(const char *path, mode_t mode) { CALL(creat, string(path), path, mode); }
+int creat64(const char *path, mode_t mode) { CALL(creat64, string(path), path, mode); }
 int access(const char *path, int mode) { CALL(access, string(path), path, mode); }
 int unlink(const char *path) { CALL(unlink, string(path), path); }
 int stat(const char *restrict path, struct stat *restrict to) {
   CALL(stat, (string(path), writes(to, sizeof *to)), path, to);
 }
 int fstat(int fd, struct stat *to) { CALL(fstat, writes(to, sizeof *to), fd, to); }
+int stat64(const char *restrict path, struct stat64 *restrict to) {
+  CALL(stat64, (string(path), writes(to, sizeof *to)), path, to);
+}
+int fstat64(int fd, struct stat64 *to) { CALL(fstat64, writes(to, sizeof *to), fd, to); }
 FILE *fopen(const char *restrict path, const char *restrict mode) {
   CALL(fopen, (string(path), string(mode)), path, mode);
 }
