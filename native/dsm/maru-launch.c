@@ -73,7 +73,10 @@ struct job {
   int status;          /* what we shall exit with */
   unsigned culprit;    /* whose it is; NODES_MAX: a signal to us */
   bool ending, killed; /* we sent TERM, KILL */
-  int64_t kill_at;     /* ms; 0: not */
+  bool said;           /* a node's last words were shown */
+  char *lost;          /* such words of a node that only lost another, and whose */
+  unsigned lost_by;
+  int64_t kill_at; /* ms; 0: not */
 };
 
 static _Noreturn void fail(int status, const char *what, const char *why) {
@@ -222,8 +225,31 @@ static void write_all(int fd, const char *bytes, size_t length) {
   }
 }
 
-static void write_line(unsigned number, const struct stream *stream, const char *line,
-                       size_t length) {
+/* One cause, one line: what ends a job ends all its nodes, and each has something to say.  Of
+ * their last words the first are shown; those of who merely lost another are kept back.
+ * True: not to be shown now. */
+static bool is_echo(struct job *job, unsigned number, const char *line, size_t length) {
+  char begin[32], lost[40];
+  int size = snprintf(begin, sizeof begin, "maru: node %u: ", number);
+  int lost_size = snprintf(lost, sizeof lost, "%slost node ", begin);
+  if (length < (size_t)size || memcmp(line, begin, (size_t)size) != 0)
+    return false;
+  if (length >= (size_t)lost_size && memcmp(line, lost, (size_t)lost_size) == 0) {
+    if (job->lost == NULL) {
+      job->lost_by = number;
+      job->lost = strndup(line, length);
+    }
+    return true;
+  }
+  bool echo = job->said;
+  job->said = true;
+  return echo;
+}
+
+static void write_line(struct job *job, unsigned number, const struct stream *stream,
+                       const char *line, size_t length) {
+  if (stream->to == STDERR_FILENO && is_echo(job, number, line, length))
+    return;
   static char whole[LINE_MAX_BYTES + 16];
   int prefix = snprintf(whole, sizeof whole, "[%u] ", number);
   memcpy(whole + prefix, line, length);
@@ -232,29 +258,29 @@ static void write_line(unsigned number, const struct stream *stream, const char 
 }
 
 /* Whole lines; one that is too long in pieces; what is left at the end. */
-static void write_lines(unsigned number, struct stream *stream, bool end) {
+static void write_lines(struct job *job, unsigned number, struct stream *stream, bool end) {
   char *begin = stream->line, *newline;
   size_t left = stream->length;
   while ((newline = memchr(begin, '\n', left)) != NULL) {
-    write_line(number, stream, begin, (size_t)(newline - begin));
+    write_line(job, number, stream, begin, (size_t)(newline - begin));
     left -= (size_t)(newline - begin) + 1;
     begin = newline + 1;
   }
   if (left > 0 && (end || left == LINE_MAX_BYTES)) {
-    write_line(number, stream, begin, left);
+    write_line(job, number, stream, begin, left);
     left = 0;
   }
   memmove(stream->line, begin, left);
   stream->length = left;
 }
 
-static void read_stream(unsigned number, struct stream *stream) {
+static void read_stream(struct job *job, unsigned number, struct stream *stream) {
   ssize_t n = read(stream->fd, stream->line + stream->length, LINE_MAX_BYTES - stream->length);
   if (n < 0 && errno == EINTR)
     return;
   if (n > 0)
     stream->length += (size_t)n;
-  write_lines(number, stream, n <= 0);
+  write_lines(job, number, stream, n <= 0);
   if (n <= 0) {
     close(stream->fd);
     stream->fd = -1;
@@ -346,10 +372,22 @@ static void watch(struct job *job) {
       break;
     for (unsigned i = 0; i < 2 * job->nodes; i++)
       if (ready > 0 && polled[i].revents != 0)
-        read_stream(i / 2, &job->node[i / 2].streams[i % 2]);
+        read_stream(job, i / 2, &job->node[i / 2].streams[i % 2]);
     read_signals(job);
     reap(job);
   }
+}
+
+/* Where no node has said it. */
+static void say_why(const struct job *job) {
+  if (job->status == 0 || job->culprit == NODES_MAX || job->said)
+    return;
+  if (job->status == STATUS_LOST && job->lost != NULL)
+    fprintf(stderr, "[%u] %s\n", job->lost_by, job->lost);
+  else
+    fprintf(stderr, "maru: launch: node %u %s %d\n", job->culprit,
+            job->status > 128 ? "was ended by signal" : "ended with status",
+            job->status > 128 ? job->status - 128 : job->status);
 }
 
 int main(int count, char **arguments) {
@@ -360,9 +398,6 @@ int main(int count, char **arguments) {
   for (unsigned i = 0; i < job.nodes; i++)
     start_node(&job, i);
   watch(&job);
-  if (job.status != 0 && job.culprit < NODES_MAX)
-    fprintf(stderr, "maru: launch: node %u %s %d\n", job.culprit,
-            job.status > 128 ? "was ended by signal" : "ended with status",
-            job.status > 128 ? job.status - 128 : job.status);
+  say_why(&job);
   return job.status;
 }

@@ -324,12 +324,17 @@ static void join(uint32_t *incarnations) {
   read_secret(job.secret);
   if (getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
     mr_node_die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
-  int rc = mr_transport_join(&node.transport, &job, incarnations, JOIN_SECONDS);
+  int seconds = (int)number("MARU_DSM_JOIN", JOIN_SECONDS, 1, 3600);
+  int rc = mr_transport_join(&node.transport, &job, incarnations, seconds);
+  if (rc == -ETIMEDOUT)
+    mr_node_die(STATUS_UNAVAILABLE,
+                "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
+                node.nodes, seconds);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
 }
 
-/* The way asked for, or the best that works. */
+/* The way asked for, or the best that works; a worse one than the best is said. */
 static enum mr_access_way choose_way(void) {
   const char *asked = getenv("MARU_DSM_ACCESS");
   int rc = -EINVAL;
@@ -337,7 +342,11 @@ static enum mr_access_way choose_way(void) {
     const char *name = mr_access_way_name((enum mr_access_way)way);
     if (asked != NULL && strcmp(asked, name) != 0)
       continue;
+    int before = rc;
     rc = mr_access_probe((enum mr_access_way)way);
+    if (rc == 0 && asked == NULL && way > 0 && node.me == 0)
+      fprintf(stderr, "maru: accesses are seen by %s, which is slower; %s: %s\n", name,
+              mr_access_way_name((enum mr_access_way)(way - 1)), strerror(-before));
     if (rc == 0)
       return (enum mr_access_way)way;
   }

@@ -9,11 +9,20 @@
  *     left       returns from main without leaving the job
  *     child      unlocks in a child process
  *     say        long and unfinished lines
+ *     taken      something lies where the shared memory has to be
+ *     blind      the kernel has no userfaultfd; then as mix
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
 
 #include "check.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #define TURNS 200
 #define ROUNDS 20
@@ -80,10 +89,32 @@ static void say(void) {
   printf("\nlast");
 }
 
+/* Any place in the range that the job needs (node.c). */
+static void take(void) {
+  CHECK(mmap((void *)UINT64_C(0x300000100000), 4096, PROT_READ,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+}
+
+static void blind(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog filter = {sizeof code / sizeof *code, code};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+    skip("no seccomp");
+}
+
 int main(int count, char **arguments) {
   const char *mode = count > 1 ? arguments[1] : "";
+  if (strcmp(mode, "taken") == 0)
+    take();
+  if (strcmp(mode, "blind") == 0)
+    blind();
   maru_dsm_init();
-  if (strcmp(mode, "mix") == 0)
+  if (strcmp(mode, "mix") == 0 || strcmp(mode, "blind") == 0)
     mix();
   else if (strcmp(mode, "misuse") == 0)
     maru_dsm_unlock(1);
