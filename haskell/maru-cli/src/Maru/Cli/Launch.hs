@@ -1,5 +1,5 @@
--- | @maru launch@: becomes the agent that starts the nodes of a job on this host
--- and watches them.
+-- | @maru launch@: becomes the agent that starts the nodes of a job and watches
+-- them.
 module Maru.Cli.Launch
   ( launchCommand,
   )
@@ -25,14 +25,15 @@ launchCommand :: Mod CommandFields (IO ExitCode)
 launchCommand =
   command "launch" $
     info
-      (launch <$> nodes <*> settings <*> some (strArgument (metavar "[--] COMMAND...")))
+      (launch <$> nodes <*> hosts <*> settings <*> some (strArgument (metavar "[--] COMMAND...")))
       ( progDesc "Run a program on several nodes that share memory (maru/dsm.h)"
           <> noIntersperse
           <> footer
             "Example: maru launch -n 4 -- ./ocean   |   Status: that of the first node that failed; 75 a node was lost, 125 maru failed, 126 cannot execute, 127 not found, 128+N ended by signal N."
       )
   where
-    nodes = option (between 1 256) (short 'n' <> metavar "N" <> help "So many nodes, all on this host (1 to 256)")
+    nodes = option (between 1 256) (short 'n' <> metavar "N" <> help "So many nodes (1 to 256)")
+    hosts = optional (strOption (long "hosts" <> metavar "FILE" <> action "file" <> help "On the hosts that it names, a line each: HOST [NODES]; over ssh (default: all on this host)"))
 
 settings :: Parser Settings
 settings =
@@ -54,13 +55,13 @@ choice name words' text =
   where
     known word = if word `elem` words' then Just word else Nothing
 
-launch :: Int -> Settings -> [String] -> IO ExitCode
-launch nodes asked words' = do
+launch :: Int -> Maybe FilePath -> Settings -> [String] -> IO ExitCode
+launch nodes hosts asked words' = do
   agent <- helperPath "maru-launch"
   export "MARU_DSM_MIB" (show <$> memory asked)
   export "MARU_DSM_ACCESS" (access asked)
   export "MARU_PARMACS_GLOBALS" (globals asked)
-  started <- try (executeFile agent False (["-n", show nodes, "--"] ++ words') Nothing)
+  started <- try (executeFile agent False (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ ["--"] ++ words') Nothing)
   case started of
     Left e -> problem maruFailed ("cannot start " ++ agent ++ ": " ++ reason e)
     Right code -> pure code
