@@ -14,6 +14,7 @@
 #include "access.h"
 #include "core.h"
 #include "diff.h"
+#include "heat.h"
 #include "shared.h"
 #include "transport.h"
 
@@ -63,6 +64,7 @@ static struct {
   size_t used, size; /* bytes of shared memory to be given out */
   uint32_t pages;    /* with those of globals */
   uint8_t *twins;
+  struct mr_heat *heat; /* NULL: nobody asked */
 } node = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the end ------------------------------------------------------------------ */
@@ -92,6 +94,8 @@ static void on_send(void *context, uint16_t to, const void *message, size_t leng
 
 static void on_protect(void *context, uint32_t page, enum mr_access access) {
   (void)context;
+  mr_heat_allow(node.heat, page, access, mr_area_runtime(node.area) + (size_t)page * MR_PAGE,
+                node.twins + (size_t)page * MR_PAGE);
   int rc = mr_area_allow(node.area, page, 1, access);
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "cannot set the rights of page %u: %s%s", page, strerror(-rc),
@@ -150,6 +154,7 @@ static uint32_t checked(uint32_t id) {
 static int on_fault(void *context, uint32_t page, bool write) {
   (void)context;
   begin();
+  mr_heat_fault(node.heat, page, write);
   await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page));
   return 0;
 }
@@ -214,12 +219,21 @@ void maru_dsm_touch(const void *from, size_t size, int write) {
   }
 }
 
-void *maru_dsm_alloc(size_t size) {
+void mr_node_site(const void *from, size_t size, const char *site) {
+  pthread_mutex_lock(&node.lock);
+  mr_heat_site(node.heat, (size_t)((const uint8_t *)from - mr_area_program(node.area)), size, site);
+  pthread_mutex_unlock(&node.lock);
+}
+
+void *(maru_dsm_alloc)(size_t size) { return maru_dsm_alloc_at(size, "maru_dsm_alloc"); }
+
+void *maru_dsm_alloc_at(size_t size, const char *site) {
   /* What has a page's size gets pages of its own. */
   size_t unit = size >= MR_PAGE ? MR_PAGE : 64, at = (node.used + unit - 1) & ~(unit - 1);
   if (node.area == NULL || at > node.size || size > node.size - at)
     return NULL;
   node.used = at + size;
+  mr_node_site(mr_area_program(node.area) + at, size, site);
   return mr_area_program(node.area) + at;
 }
 
@@ -432,6 +446,9 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   node.size = (size_t)number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
   maru_wait_policy_init(&node.policy, MARU_WAIT_ADAPTIVE);
   map_memory(globals);
+  node.heat = mr_heat_create(node.pages);
+  if (globals != NULL)
+    mr_heat_site(node.heat, node.size, globals->size, "globals");
   if (node.nodes > 1)
     join(incarnations);
   create_core(incarnations);
@@ -455,6 +472,8 @@ void maru_dsm_exit(void) {
     mr_transport_close(node.transport);
     node.transport = NULL;
   }
+  mr_heat_tell(node.heat);
+  node.heat = NULL;
   mr_core_destroy(node.core);
   node.core = NULL;
   mr_area_destroy(node.area);

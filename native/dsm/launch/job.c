@@ -56,12 +56,28 @@ static bool is_echo(struct job *job, unsigned number, const char *line, size_t l
   return echo;
 }
 
+/* For the report: whose, and the rest of the line. */
+static bool is_heat(const struct job *job, unsigned number, const char *line, size_t length) {
+  static const char mark[] = "maru: heat: ";
+  const size_t size = sizeof mark - 1;
+  char whole[4096];
+  if (job->report < 0 || length < size || length > sizeof whole - 16 ||
+      memcmp(line, mark, size) != 0)
+    return false;
+  int written =
+      snprintf(whole, sizeof whole, "%u %.*s\n", number, (int)(length - size), line + size);
+  mr_launch_write(job->report, whole, (size_t)written);
+  return true;
+}
+
 void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length) {
   static char whole[MR_LAUNCH_LINE + 16];
   if (job->agent) {
     mr_launch_report_line(number, to, line, length);
     return;
   }
+  if (to == STDERR_FILENO && is_heat(job, number, line, length))
+    return;
   if (to == STDERR_FILENO && is_echo(job, number, line, length))
     return;
   int prefix = snprintf(whole, sizeof whole, "[%u] ", number);

@@ -63,6 +63,7 @@ struct job {
   bool said;           /* a node's last words were shown */
   char *lost;          /* such words of a node that only lost another, and whose */
   unsigned lost_by;
+  int report; /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
   bool agent; /* for a process on another host, which gets to hear all and decides all */
   void (*signal)(struct job *job, int signal); /* to all nodes */
 };

@@ -20,8 +20,8 @@ dnl CREATE(body) makes one process, CREATE(body, n) n - 1 and is the nth itself.
 define(`CREATE', `MARU_WITH($#, `$0', `{maru_parmacs_create((void (*)(void))($1), ifelse($#, 1, 1, ($2) - 1)); ifelse($#, 1, `', `$1();')}')')
 define(`WAIT_FOR_END', `MARU_WITH($#, `$0', `{maru_parmacs_wait($1);}')')
 
-define(`G_MALLOC', `MARU_WITH($#, `$0', `maru_parmacs_share($1);')')
-define(`NU_MALLOC', `MARU_WITH($#, `$0', `maru_parmacs_share($1);')')
+define(`G_MALLOC', `MARU_WITH($#, `$0', `maru_parmacs_share($1, MARU_DSM_SITE);')')
+define(`NU_MALLOC', `MARU_WITH($#, `$0', `maru_parmacs_share($1, MARU_DSM_SITE);')')
 define(`G_FREE', `MARU_WITH($#, `$0', `((void)($1));')')
 define(`NU_FREE', `MARU_WITH($#, `$0', `((void)($1));')')
 

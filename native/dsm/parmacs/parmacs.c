@@ -88,7 +88,7 @@ static uint8_t *shared_pages(size_t size) {
   return base + at;
 }
 
-void *maru_parmacs_share(size_t size) {
+static uint8_t *shared_block(size_t size) {
   if (size >= MR_PAGE)
     return shared_pages(size);
   size_t unit = (size + 63) & ~(size_t)63;
@@ -99,6 +99,12 @@ void *maru_parmacs_share(size_t size) {
   uint8_t *at = self.chunk;
   self.chunk += unit;
   return at;
+}
+
+void *maru_parmacs_share(size_t size, const char *site) {
+  uint8_t *block = shared_block(size);
+  mr_node_site(block, size, site);
+  return block;
 }
 
 /* ---- malloc --------------------------------------------------------------------------- */
@@ -116,7 +122,7 @@ void *maru_parmacs_memalign(size_t alignment, size_t size) {
   size_t need = mr_heap_need(size, alignment);
   if (block == NULL && self.shared && need != 0) {
     size_t chunk = need > CHUNK ? need : CHUNK;
-    self.heap->next = shared_pages(chunk);
+    self.heap->next = maru_parmacs_share(chunk, "malloc");
     self.heap->end = self.heap->next + chunk;
     block = mr_heap_take(self.heap, size, alignment);
   }
@@ -279,7 +285,7 @@ static void make_room(struct command *command, size_t pieces) {
   size_t need = pieces * (sizeof(uint8_t *) + MR_PAGE) + MR_PAGE;
   if (need > self.image_room) {
     self.image_room = 2 * need;
-    self.image = shared_pages(self.image_room);
+    self.image = maru_parmacs_share(self.image_room, "CREATE");
   }
   command->contents = self.image;
   command->addresses = (uint8_t **)(self.image + pieces * MR_PAGE);

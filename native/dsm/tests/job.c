@@ -9,6 +9,7 @@
  *     left       returns from main without leaving the job
  *     child      unlocks in a child process
  *     say        long and unfinished lines
+ *     stripe     one page whose lines different nodes change, one where all change the same line
  *     taken      something lies where the shared memory has to be
  *     blind      the kernel has no userfaultfd; then as mix
  */
@@ -89,6 +90,23 @@ static void say(void) {
   printf("\nlast");
 }
 
+static void stripe(void) {
+  uint8_t *false_page = maru_dsm_alloc_at(4096, "falsely"),
+          *true_page = maru_dsm_alloc_at(4096, "truly"),
+          *read_page = maru_dsm_alloc_at(4096, "read");
+  for (uint8_t round = 1; round <= ROUNDS; round++) {
+    false_page[64 * maru_dsm_node()] = round;
+    maru_dsm_lock(0);
+    true_page[0]++;
+    maru_dsm_unlock(0);
+    if (maru_dsm_node() == 0)
+      read_page[0] = round;
+    maru_dsm_barrier(0);
+    CHECK_EQUAL(read_page[0], round);
+    maru_dsm_barrier(0);
+  }
+}
+
 /* Any place in the range that the job needs (node.c). */
 static void take(void) {
   CHECK(mmap((void *)UINT64_C(0x300000100000), 4096, PROT_READ,
@@ -122,6 +140,8 @@ int main(int count, char **arguments) {
     bear();
   else if (strcmp(mode, "left") == 0)
     return 0;
+  else if (strcmp(mode, "stripe") == 0)
+    stripe();
   else if (strcmp(mode, "say") == 0)
     say();
   else

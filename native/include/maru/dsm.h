@@ -40,6 +40,12 @@ uint32_t maru_dsm_nodes(void);
 /* `size` bytes of zeros, 64-byte aligned.  Every node must make the same calls in the same
  * order.  NULL: not so much is left of MARU_DSM_MIB (default 256) MiB. */
 void *maru_dsm_alloc(size_t size);
+/* The same; `site`, a string that stays, is who asks, for `maru launch --report`. */
+void *maru_dsm_alloc_at(size_t size, const char *site);
+#define MARU_DSM_TEXT_(x) #x
+#define MARU_DSM_TEXT(x) MARU_DSM_TEXT_(x)
+#define MARU_DSM_SITE __FILE__ ":" MARU_DSM_TEXT(__LINE__)
+#define maru_dsm_alloc(size) maru_dsm_alloc_at(size, MARU_DSM_SITE)
 
 void maru_dsm_lock(uint32_t id);
 void maru_dsm_unlock(uint32_t id);

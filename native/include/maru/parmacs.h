@@ -35,8 +35,8 @@ void maru_parmacs_create(void (*body)(void), long count);
 void maru_parmacs_wait(long count);
 
 /* `size` bytes of zeros that all processes share; a page or more begins a page.  Not given back.
- * Ends the process (69) where no more is left. */
-void *maru_parmacs_share(size_t size);
+ * Ends the process (69) where no more is left.  `site`: as in maru_dsm_alloc_at. */
+void *maru_parmacs_share(size_t size, const char *site);
 
 /* A new id, for whatever kind. */
 uint32_t maru_parmacs_id(void);

@@ -17,7 +17,7 @@ import Maru.Cli.Bench (benchCommand)
 import Maru.Cli.Boost (boostCommand)
 import Maru.Cli.Doctor (doctorCommand)
 import Maru.Cli.Exit
-import Maru.Cli.Launch (launchCommand)
+import Maru.Cli.Launch (launchCommand, reportLaunch)
 import Maru.Cli.Room (Room)
 import Maru.Cli.Run (reportRun, runCommand)
 import Maru.Cli.Sim (simCommand)
@@ -41,6 +41,7 @@ maru rooms = do
   reporting (getArgs >>= dispatch >>= exitWith)
   where
     dispatch ("report-run" : arguments) = reportRun arguments
+    dispatch ("report-launch" : arguments) = reportLaunch arguments
     dispatch arguments = case execParserPure preferences (commandLineOf rooms) arguments of
       Success run -> run
       CompletionInvoked result -> execCompletion result "maru" >>= putStr >> pure ExitSuccess
