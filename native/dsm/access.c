@@ -410,10 +410,6 @@ int mr_area_window(struct mr_area *area, void *address, uint32_t first) {
   return area->way == MR_BY_USERFAULTFD ? watch_range(area, address, size) : 0;
 }
 
-bool mr_area_holds(const struct mr_area *area, const void *address) {
-  return page_at(area, address) < area->pages;
-}
-
 static int no_fault(void *context, uint32_t page, bool write) {
   (void)context;
   (void)page;

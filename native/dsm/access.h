@@ -71,8 +71,6 @@ void mr_area_destroy(struct mr_area *area);
  * window stays when the area is destroyed, and a child (fork) may go on reading it.
  * -EINVAL; -ENOMEM; as mr_access_probe. */
 int mr_area_window(struct mr_area *area, void *address, uint32_t first);
-/* Whether the program sees the area's memory there. */
-bool mr_area_holds(const struct mr_area *area, const void *address);
 
 uint8_t *mr_area_program(const struct mr_area *area);
 uint8_t *mr_area_runtime(const struct mr_area *area);

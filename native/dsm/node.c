@@ -25,6 +25,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,11 +198,27 @@ uint8_t *mr_node_memory(size_t *size) {
   return mr_area_program(node.area);
 }
 
+/* Where shared memory is seen.  Not in the area, which goes: any thread that makes a system call
+ * asks (syscalls.c). Relaxed: who uses shared memory knows that it is there. */
+static struct { _Atomic uintptr_t from, size; } seen[2];
+
+static void see(int i, const void *from, size_t size) {
+  atomic_store_explicit(&seen[i].from, (uintptr_t)from, memory_order_relaxed);
+  atomic_store_explicit(&seen[i].size, size, memory_order_relaxed);
+}
+
+static bool is_shared(uintptr_t at) {
+  for (int i = 0; i < 2; i++)
+    if (at - atomic_load_explicit(&seen[i].from, memory_order_relaxed) <
+        atomic_load_explicit(&seen[i].size, memory_order_relaxed))
+      return true;
+  return false;
+}
+
 bool mr_node_shares(const void *from, size_t size) {
-  if (node.core == NULL || size == 0 || (uintptr_t)from + size - 1 < (uintptr_t)from)
-    return false;
-  const uint8_t *first = from, *last = first + size - 1;
-  return mr_area_holds(node.area, first) || mr_area_holds(node.area, last);
+  uintptr_t first = (uintptr_t)from;
+  return size != 0 && first + size - 1 >= first &&
+         (is_shared(first) || is_shared(first + size - 1));
 }
 
 /* By the accesses themselves: a range may begin or end outside. */
@@ -211,7 +228,7 @@ void maru_dsm_touch(const void *from, size_t size, int write) {
   uintptr_t last = (uintptr_t)from + size - 1;
   for (uintptr_t at = (uintptr_t)from; at <= last; at = (at | (MR_PAGE - 1)) + 1) {
     volatile uint8_t *byte = (volatile uint8_t *)at;
-    if (!mr_area_holds(node.area, (const void *)at))
+    if (!is_shared(at))
       continue;
     uint8_t value = *byte;
     if (write)
@@ -446,6 +463,9 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   node.size = (size_t)number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
   maru_wait_policy_init(&node.policy, MARU_WAIT_ADAPTIVE);
   map_memory(globals);
+  see(0, mr_area_program(node.area), node.size);
+  if (globals != NULL)
+    see(1, globals->address, globals->size);
   node.heat = mr_heat_create(node.pages);
   if (globals != NULL)
     mr_heat_site(node.heat, node.size, globals->size, "globals");
@@ -472,6 +492,8 @@ void maru_dsm_exit(void) {
     mr_transport_close(node.transport);
     node.transport = NULL;
   }
+  see(0, NULL, 0);
+  see(1, NULL, 0);
   mr_heat_tell(node.heat);
   node.heat = NULL;
   mr_core_destroy(node.core);

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -274,9 +275,21 @@ static void tell_begin(const struct job *job, const struct host *host) {
   free(text);
 }
 
-static void hear_ports(const struct host *host, uint16_t *ports) {
+/* Nothing of the job has begun: a signal to us ends us, and the kernel the agents. */
+static void await_agent(const struct job *job, const struct host *host) {
+  struct pollfd polled[2] = {{.fd = host->from, .events = POLLIN},
+                             {.fd = job->signals, .events = POLLIN}};
+  struct signalfd_siginfo info;
+  while (polled[0].revents == 0)
+    if (poll(polled, 2, -1) > 0 && polled[1].revents != 0 &&
+        read(job->signals, &info, sizeof info) == sizeof info && info.ssi_signo != SIGCHLD)
+      exit(128 + (int)info.ssi_signo);
+}
+
+static void hear_ports(const struct job *job, const struct host *host, uint16_t *ports) {
   struct frame frame;
   char body[MR_LAUNCH_NODES * 2 + 2];
+  await_agent(job, host);
   if (!read_frame(host->from, &frame, body, sizeof body) || frame.kind != PORTS ||
       frame.length != host->here * sizeof *ports)
     refuse(STATUS_UNAVAILABLE, "host %s: no agent could be started there%s", host->name, "");
@@ -380,7 +393,7 @@ void mr_launch_on_hosts(struct job *job, const char *file) {
   }
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].here > 0)
-      hear_ports(&all.host[i], ports);
+      hear_ports(job, &all.host[i], ports);
   tell_addresses(job, ports);
   watch_hosts(job);
 }

@@ -434,8 +434,11 @@ static void steady_addresses(char **arguments) {
   int now = personality(0xffffffff);
   if (getenv(STEADY) == NULL && getenv("MARU_DSM_NODES") != NULL && now >= 0 &&
       !(now & ADDR_NO_RANDOMIZE) && personality((unsigned)now | ADDR_NO_RANDOMIZE) >= 0) {
+    char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[length > 0 ? length : 0] = 0;
     setenv(STEADY, "1", 1);
-    execv("/proc/self/exe", arguments);
+    execv(self, arguments);
   }
   unsetenv(STEADY);
 }
