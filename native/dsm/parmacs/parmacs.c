@@ -57,6 +57,7 @@ static struct {
   const struct maru_parmacs_program *program;
   char **arguments;
   int count;
+  pid_t owner;
   bool shared; /* globals and what malloc gives are */
   struct command *command;
   struct mr_heap *heap;       /* NULL: not yet */
@@ -69,6 +70,8 @@ static struct {
   uint32_t order[MR_JOB_NODES_MAX];
   bool busy[MR_JOB_NODES_MAX];
   bool running; /* a created process's body */
+  void (*body)(void);
+  uint8_t *stack; /* what of it the image holds begins there */
   ucontext_t loop, process;
 } self;
 
@@ -377,14 +380,13 @@ void maru_parmacs_create(void (*body)(void), long count) {
   give_command(body, count);
 }
 
-static void run_process(void) { self.command->body(); }
+static void run_process(void) { self.body(); }
 
 /* On the stack of the image, below what is in use. */
 static void enter_process(void) {
   getcontext(&self.process);
   self.process.uc_stack.ss_sp = STACK;
-  self.process.uc_stack.ss_size =
-      (size_t)(self.command->ranges[STACK_IN_USE].from - STACK) - RED_ZONE;
+  self.process.uc_stack.ss_size = (size_t)(self.stack - STACK) - RED_ZONE;
   self.process.uc_link = &self.loop;
   makecontext(&self.process, run_process, 0);
   self.running = true;
@@ -399,6 +401,9 @@ static void serve_node_0(void) {
     if (self.command->body == NULL)
       return;
     read_image();
+    /* From the next line on node 0 may write another command. */
+    self.body = self.command->body;
+    self.stack = self.command->ranges[STACK_IN_USE].from;
     mr_node_request(MR_POST, MR_TAKEN, 1);
     enter_process();
     fflush(NULL);
@@ -416,7 +421,9 @@ void maru_parmacs_exit(int status) {
 /* Of node 0.  Where it fails, nobody is waited for: they may wait for it. */
 static void at_exit(int status, void *unused) {
   (void)unused;
-  if (!mr_node_started() || maru_dsm_node() != 0 || (status != 0 && self.first < self.created))
+  /* A child of the program's own is no node. */
+  if (self.owner != getpid() || !mr_node_started() || maru_dsm_node() != 0 ||
+      (status != 0 && self.first < self.created))
     return;
   maru_parmacs_wait(MR_JOB_NODES_MAX);
   self.command->body = NULL;
@@ -425,8 +432,7 @@ static void at_exit(int status, void *unused) {
   maru_dsm_exit();
 }
 
-/* ---- main
- * ---------------------------------------------------------------------------------------- */
+/* ---- main ---------------------------------------------------------------------- */
 
 /* Libraries at the same addresses on every node.  Where the system refuses, images
  * are refused when they differ (read_image). */
@@ -507,6 +513,7 @@ int maru_parmacs_main(const struct maru_parmacs_program *program, int count, cha
   self.program = &kept;
   self.arguments = arguments;
   self.count = count;
+  self.owner = getpid();
   self.shared = globals_shared();
   start_node(program);
   map_at(ARENA, ARENA_SIZE, "heap");
