@@ -37,7 +37,10 @@ struct mr_area {
   uint32_t pages;
   uint8_t *program;
   uint8_t *runtime;
-  int uffd;
+  /* Pages from `window_first` on are seen at `window` instead; none: window_first is `pages`. */
+  uint8_t *window;
+  uint32_t window_first;
+  int fd, uffd;
   mr_fault *fault;
   void *context;
   /* enum mr_access, by page.  The kernel may take a page's mapping away at any time; but
@@ -54,6 +57,28 @@ static struct {
 } all = {.changing = PTHREAD_MUTEX_INITIALIZER};
 
 static size_t bytes_of(const struct mr_area *area) { return (size_t)area->pages * MR_PAGE; }
+
+static size_t window_bytes(const struct mr_area *area) {
+  return (size_t)(area->pages - area->window_first) * MR_PAGE;
+}
+
+/* Where the program sees the page. */
+static uint8_t *seen_at(const struct mr_area *area, uint32_t page) {
+  return page < area->window_first ? area->program + (size_t)page * MR_PAGE
+                                   : area->window + (size_t)(page - area->window_first) * MR_PAGE;
+}
+
+/* The page that the program sees there; `pages`: none. */
+static uint32_t page_at(const struct mr_area *area, const uint8_t *address) {
+  /* As numbers: the address may belong to no object of ours. */
+  size_t from_start = (uintptr_t)address - (uintptr_t)area->program,
+         from_window = (uintptr_t)address - (uintptr_t)area->window;
+  if (from_start < (size_t)area->window_first * MR_PAGE)
+    return (uint32_t)(from_start / MR_PAGE);
+  if (from_window < window_bytes(area))
+    return area->window_first + (uint32_t)(from_window / MR_PAGE);
+  return area->pages;
+}
 
 uint8_t *mr_area_program(const struct mr_area *area) { return area->program; }
 uint8_t *mr_area_runtime(const struct mr_area *area) { return area->runtime; }
@@ -105,7 +130,7 @@ static int admit(struct mr_area *area, uint8_t *at, size_t size, bool writable) 
       continue;
     if (rc == -EFAULT) {
       /* Never written: reading the runtime's view makes the memfd have it. */
-      (void)*(volatile uint8_t *)(area->runtime + (at - area->program));
+      (void)*(volatile uint8_t *)(area->runtime + (size_t)page_at(area, at) * MR_PAGE);
       rc = map_pages(area, at, MR_PAGE, writable, &mapped);
     }
     if (rc == -EEXIST) {
@@ -130,16 +155,20 @@ static int allow_by_uffd(struct mr_area *area, uint8_t *at, size_t size, enum mr
   return protect_writes(area, at, size, to == MR_READ);
 }
 
+static int watch_range(struct mr_area *area, uint8_t *at, size_t size) {
+  struct uffdio_register range = {.range = {(uintptr_t)at, size}, .mode = MODES};
+  return ioctl(area->uffd, UFFDIO_REGISTER, &range) < 0 ? -EOPNOTSUPP : 0;
+}
+
 static int watch(struct mr_area *area) {
   area->uffd = open_uffd();
   if (area->uffd < 0)
     return area->uffd;
-  struct uffdio_register range = {.range = {(uintptr_t)area->program, bytes_of(area)},
-                                  .mode = MODES};
-  if (ioctl(area->uffd, UFFDIO_REGISTER, &range) < 0)
-    return -EOPNOTSUPP;
+  int rc = watch_range(area, area->program, bytes_of(area));
+  if (rc < 0)
+    return rc;
   /* No feature tells whether a page can be mapped without write access (Linux 6.4). */
-  int rc = admit(area, area->program, MR_PAGE, false);
+  rc = admit(area, area->program, MR_PAGE, false);
   if (rc == 0)
     rc = allow_by_uffd(area, area->program, MR_PAGE, MR_READ, MR_NONE);
   return rc == -EINVAL ? -EOPNOTSUPP : rc;
@@ -154,7 +183,7 @@ static int allow_by_mprotect(uint8_t *at, size_t size, enum mr_access to) {
 
 static int allow_run(struct mr_area *area, uint32_t first, uint32_t count, enum mr_access from,
                      enum mr_access to) {
-  uint8_t *at = area->program + (size_t)first * MR_PAGE;
+  uint8_t *at = seen_at(area, first);
   size_t size = (size_t)count * MR_PAGE;
   if (from == MR_NONE && to == MR_NONE)
     return 0;
@@ -173,7 +202,8 @@ int mr_area_allow(struct mr_area *area, uint32_t first, uint32_t count, enum mr_
     return -EINVAL;
   for (uint32_t end = first + count, run; first < end; first += run) {
     enum mr_access from = (enum mr_access)area->allowed[first];
-    for (run = 1; first + run < end && area->allowed[first + run] == from;)
+    for (run = 1; first + run < end && area->allowed[first + run] == from &&
+                  first + run != area->window_first;)
       run++;
     int rc = allow_run(area, first, run, from, access);
     if (rc < 0)
@@ -188,7 +218,7 @@ static struct mr_area *area_of(const uint8_t *address) {
   for (int i = 0; i < MR_AREAS_MAX; i++) {
     /* Acquire: pairs with the release that entered the finished area. */
     struct mr_area *area = atomic_load_explicit(&all.areas[i], memory_order_acquire);
-    if (area != NULL && address >= area->program && address < area->program + bytes_of(area))
+    if (area != NULL && page_at(area, address) < area->pages)
       return area;
   }
   return NULL;
@@ -242,7 +272,7 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
   int rc = -EFAULT;
   /* A child has a copy of all this, but not the memory, and no part in the job. */
   if (area != NULL && area->way == way && area->owner == getpid()) {
-    uint32_t page = (uint32_t)((size_t)(address - area->program) / MR_PAGE);
+    uint32_t page = page_at(area, address);
     rc = area->fault(area->context, page, was_write(context, area, page));
   }
   if (rc < 0)
@@ -297,7 +327,7 @@ static int map_views(struct mr_area *area, void *address) {
   area->runtime = mmap(NULL, bytes_of(area), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   area->program = mmap(address, bytes_of(area), rights, MAP_SHARED | place, fd, 0);
   int error = errno;
-  close(fd);
+  area->fd = fd;
   if (area->runtime == MAP_FAILED)
     area->runtime = NULL;
   if (area->program == MAP_FAILED) {
@@ -335,6 +365,8 @@ int mr_area_create(struct mr_area **area, enum mr_access_way way, void *address,
   *a = (struct mr_area){.way = way,
                         .owner = getpid(),
                         .pages = pages,
+                        .window_first = pages,
+                        .fd = -1,
                         .uffd = -1,
                         .fault = fault,
                         .context = context};
@@ -353,9 +385,29 @@ void mr_area_destroy(struct mr_area *area) {
     munmap(area->program, bytes_of(area));
   if (area->runtime != NULL)
     munmap(area->runtime, bytes_of(area));
+  if (area->window != NULL)
+    mprotect(area->window, window_bytes(area), PROT_READ | PROT_WRITE);
   if (area->uffd >= 0)
     close(area->uffd);
+  if (area->fd >= 0)
+    close(area->fd);
   free(area);
+}
+
+int mr_area_window(struct mr_area *area, void *address, uint32_t first) {
+  if (first >= area->pages || area->window_first != area->pages ||
+      (uintptr_t)address % MR_PAGE != 0)
+    return -EINVAL;
+  size_t size = (size_t)(area->pages - first) * MR_PAGE;
+  int rights = area->way == MR_BY_MPROTECT ? PROT_NONE : PROT_READ | PROT_WRITE;
+  memcpy(area->runtime + (size_t)first * MR_PAGE, address, size);
+  if (mmap(address, size, rights, MAP_SHARED | MAP_FIXED, area->fd, (off_t)first * MR_PAGE) ==
+      MAP_FAILED)
+    return -errno;
+  area->window = address;
+  area->window_first = first;
+  madvise(address, size, MADV_NOHUGEPAGE);
+  return area->way == MR_BY_USERFAULTFD ? watch_range(area, address, size) : 0;
 }
 
 static int no_fault(void *context, uint32_t page, bool write) {

@@ -66,6 +66,12 @@ int mr_area_create(struct mr_area **area, enum mr_access_way way, void *address,
 /* No thread may access it any more. */
 void mr_area_destroy(struct mr_area *area);
 
+/* From now on the program sees the pages from `first` on at `address`, in place of what is
+ * mapped there, whose bytes they take over.  Once an area, before anything is allowed.  The
+ * window stays when the area is destroyed, and a child (fork) may go on reading it.
+ * -EINVAL; -ENOMEM; as mr_access_probe. */
+int mr_area_window(struct mr_area *area, void *address, uint32_t first);
+
 uint8_t *mr_area_program(const struct mr_area *area);
 uint8_t *mr_area_runtime(const struct mr_area *area);
 

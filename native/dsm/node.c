@@ -9,22 +9,25 @@
  * fixed address: hence the one static object.
  */
 #define _GNU_SOURCE
-#include <maru/dsm.h>
+#include "node.h"
 
 #include "access.h"
 #include "core.h"
 #include "diff.h"
+#include "heat.h"
 #include "shared.h"
 #include "transport.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <maru/wait.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdalign.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,17 +48,6 @@
 #define SPIN_US 200u
 #define JOIN_SECONDS 30
 #define EPOCH 1u
-#define JOB_NODES_MAX 256u
-
-enum { STATUS_USAGE = 64, STATUS_UNAVAILABLE = 69, STATUS_INTERNAL = 70, STATUS_LOST = 75 };
-
-/* Objects of the core, by kind. */
-enum {
-  LOCKS = 0,
-  BARRIERS = MARU_DSM_IDS,
-  COUNTERS = 2 * MARU_DSM_IDS,
-  LEAVING = 3 * MARU_DSM_IDS
-};
 
 #define WAITING 0u
 #define DONE MARU_WAIT_STEP
@@ -73,16 +65,16 @@ static struct {
   uint16_t nodes, me;
   uint16_t up; /* peers that have not left */
   bool leaving;
-  size_t used, size; /* bytes of shared memory */
+  size_t used, size; /* bytes of shared memory to be given out */
+  uint32_t pages;    /* with those of globals */
   uint8_t *twins;
+  struct mr_heat *heat; /* NULL: nobody asked */
 } node = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the end ------------------------------------------------------------------ */
 
-/* One line in one write, whatever other threads do; then nothing of the program's
- * runs any more. */
-__attribute__((format(printf, 2, 3))) static _Noreturn void die(int status, const char *format,
-                                                                ...) {
+/* One write, whatever other threads do. */
+void mr_node_die(int status, const char *format, ...) {
   char line[256];
   int length = snprintf(line, sizeof line, "maru: node %u: ", node.me);
   va_list arguments;
@@ -101,15 +93,18 @@ static void on_send(void *context, uint16_t to, const void *message, size_t leng
   (void)context;
   int rc = mr_transport_send(node.transport, to, message, length);
   if (rc < 0)
-    die(STATUS_INTERNAL, "cannot send %zu bytes to node %u: %s", length, to, strerror(-rc));
+    mr_node_die(STATUS_INTERNAL, "cannot send %zu bytes to node %u: %s", length, to, strerror(-rc));
 }
 
 static void on_protect(void *context, uint32_t page, uint32_t count, enum mr_access access) {
   (void)context;
+  for (uint32_t each = page; each < page + count; each++)
+    mr_heat_allow(node.heat, each, access, mr_area_runtime(node.area) + (size_t)each * MR_PAGE,
+                  node.twins + (size_t)each * MR_PAGE);
   int rc = mr_area_allow(node.area, page, count, access);
   if (rc < 0)
-    die(STATUS_INTERNAL, "cannot set the rights of page %u: %s%s", page, strerror(-rc),
-        rc == -ENOMEM ? " (vm.max_map_count?)" : "");
+    mr_node_die(STATUS_INTERNAL, "cannot set the rights of page %u: %s%s", page, strerror(-rc),
+                rc == -ENOMEM ? " (vm.max_map_count?)" : "");
 }
 
 static void on_done(void *context, int64_t result) {
@@ -120,7 +115,7 @@ static void on_done(void *context, int64_t result) {
 
 static void on_failed(void *context, int error, const char *why) {
   (void)context;
-  die(STATUS_INTERNAL, "%s: %s", why, strerror(-error));
+  mr_node_die(STATUS_INTERNAL, "%s: %s", why, strerror(-error));
 }
 
 static uint64_t on_now(void *context) {
@@ -141,32 +136,35 @@ static void begin(void) {
 static int64_t await(int rc) {
   pthread_mutex_unlock(&node.lock);
   if (rc < 0)
-    die(STATUS_INTERNAL, "a request was refused: %s%s", strerror(-rc),
-        rc == -EBUSY ? " (a second thread uses the shared memory)" : "");
+    mr_node_die(STATUS_INTERNAL, "a request was refused: %s%s", strerror(-rc),
+                rc == -EBUSY ? " (a second thread uses the shared memory)" : "");
   while (maru_wait(&node.done, DONE, ~MARU_WAIT_ARMED, &node.policy, MARU_WAIT_FOREVER) < 0)
     ;
   return node.result;
 }
 
-static int64_t request(enum mr_op op, uint32_t id, int64_t argument) {
+bool mr_node_started(void) { return node.core != NULL; }
+
+int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
   if (node.core == NULL)
-    die(STATUS_USAGE, "maru_dsm_init was not called");
+    mr_node_die(STATUS_USAGE, "maru_dsm_init was not called");
   if (node.owner != getpid())
     /* It would write into the node's connections. */
-    die(STATUS_USAGE, "a child process cannot use the node's shared memory");
+    mr_node_die(STATUS_USAGE, "a child process cannot use the node's shared memory");
   begin();
-  return await(mr_core_sync(node.core, op, id, argument));
+  return await(mr_core_sync(node.core, op, object, argument));
 }
 
 static uint32_t checked(uint32_t id) {
   if (id >= MARU_DSM_IDS)
-    die(STATUS_USAGE, "id %u: ids are below %u", id, MARU_DSM_IDS);
+    mr_node_die(STATUS_USAGE, "id %u: ids are below %u", id, MARU_DSM_IDS);
   return id;
 }
 
 static int on_fault(void *context, uint32_t page, bool write) {
   (void)context;
   begin();
+  mr_heat_fault(node.heat, page, write);
   await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page));
   return 0;
 }
@@ -174,20 +172,94 @@ static int on_fault(void *context, uint32_t page, bool write) {
 uint32_t maru_dsm_node(void) { return node.me; }
 uint32_t maru_dsm_nodes(void) { return node.nodes; }
 
-void maru_dsm_lock(uint32_t id) { request(MR_LOCK, LOCKS + checked(id), 0); }
-void maru_dsm_unlock(uint32_t id) { request(MR_UNLOCK, LOCKS + checked(id), 0); }
-void maru_dsm_barrier(uint32_t id) { request(MR_BARRIER, BARRIERS + checked(id), node.nodes); }
-
-int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta) {
-  return request(MR_FETCH_ADD, COUNTERS + checked(id), delta);
+static int64_t request(enum mr_op op, uint32_t kind, uint32_t id, int64_t argument) {
+  return mr_node_request(op, kind + checked(id), argument);
 }
 
-void *maru_dsm_alloc(size_t size) {
+void maru_dsm_lock(uint32_t id) { request(MR_LOCK, MR_LOCKS, id, 0); }
+void maru_dsm_unlock(uint32_t id) { request(MR_UNLOCK, MR_LOCKS, id, 0); }
+void maru_dsm_barrier(uint32_t id) { request(MR_BARRIER, MR_BARRIERS, id, node.nodes); }
+
+int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta) {
+  return request(MR_FETCH_ADD, MR_COUNTERS, id, delta);
+}
+
+void maru_dsm_semaphore_wait(uint32_t id) { request(MR_WAIT, MR_SEMAPHORES, id, 0); }
+void maru_dsm_semaphore_post(uint32_t id, uint32_t count) {
+  request(MR_POST, MR_SEMAPHORES, id, count);
+}
+
+void maru_dsm_flag_set(uint32_t id, int64_t value) { request(MR_FLAG_SET, MR_FLAGS, id, value); }
+void maru_dsm_flag_await(uint32_t id, int64_t value) {
+  request(MR_FLAG_AWAIT, MR_FLAGS, id, value);
+}
+
+void maru_dsm_condition_wait(uint32_t id, uint32_t lock) {
+  request(MR_CONDITION, MR_CONDITIONS, id, MR_LOCKS + checked(lock));
+}
+void maru_dsm_condition_signal(uint32_t id) { request(MR_SIGNAL, MR_CONDITIONS, id, 0); }
+void maru_dsm_condition_broadcast(uint32_t id) { request(MR_BROADCAST, MR_CONDITIONS, id, 0); }
+
+void maru_dsm_fence(void) { mr_node_request(MR_FETCH_ADD, MR_FENCE, 0); }
+
+uint8_t *mr_node_memory(size_t *size) {
+  *size = node.size;
+  return mr_area_program(node.area);
+}
+
+/* Where shared memory is seen.  Not in the area, which goes: any thread that makes a system call
+ * asks (syscalls.c). Relaxed: who uses shared memory knows that it is there. */
+static struct { _Atomic uintptr_t from, size; } seen[2];
+
+static void see(int i, const void *from, size_t size) {
+  atomic_store_explicit(&seen[i].from, (uintptr_t)from, memory_order_relaxed);
+  atomic_store_explicit(&seen[i].size, size, memory_order_relaxed);
+}
+
+static bool is_shared(uintptr_t at) {
+  for (int i = 0; i < 2; i++)
+    if (at - atomic_load_explicit(&seen[i].from, memory_order_relaxed) <
+        atomic_load_explicit(&seen[i].size, memory_order_relaxed))
+      return true;
+  return false;
+}
+
+bool mr_node_shares(const void *from, size_t size) {
+  uintptr_t first = (uintptr_t)from;
+  return size != 0 && first + size - 1 >= first &&
+         (is_shared(first) || is_shared(first + size - 1));
+}
+
+/* By the accesses themselves: a range may begin or end outside. */
+void maru_dsm_touch(const void *from, size_t size, int write) {
+  if (!mr_node_shares(from, size))
+    return;
+  uintptr_t last = (uintptr_t)from + size - 1;
+  for (uintptr_t at = (uintptr_t)from; at <= last; at = (at | (MR_PAGE - 1)) + 1) {
+    volatile uint8_t *byte = (volatile uint8_t *)at;
+    if (!is_shared(at))
+      continue;
+    uint8_t value = *byte;
+    if (write)
+      *byte = value;
+  }
+}
+
+void mr_node_site(const void *from, size_t size, const char *site) {
+  pthread_mutex_lock(&node.lock);
+  mr_heat_site(node.heat, (size_t)((const uint8_t *)from - mr_area_program(node.area)), size, site);
+  pthread_mutex_unlock(&node.lock);
+}
+
+void *(maru_dsm_alloc)(size_t size) { return maru_dsm_alloc_at(size, "maru_dsm_alloc"); }
+
+void *maru_dsm_alloc_at(size_t size, const char *site) {
   /* What has a page's size gets pages of its own. */
   size_t unit = size >= MR_PAGE ? MR_PAGE : 64, at = (node.used + unit - 1) & ~(unit - 1);
   if (node.area == NULL || at > node.size || size > node.size - at)
     return NULL;
   node.used = at + size;
+  mr_node_site(mr_area_program(node.area) + at, size, site);
   return mr_area_program(node.area) + at;
 }
 
@@ -197,13 +269,13 @@ static void on_message(void *context, uint16_t from, const void *message, size_t
   (void)context;
   int rc = mr_core_message(node.core, from, message, length);
   if (rc < 0 && rc != -ESTALE)
-    die(STATUS_INTERNAL, "node %u sent what is no message of this protocol", from);
+    mr_node_die(STATUS_INTERNAL, "node %u sent what is no message of this protocol", from);
 }
 
 static void on_down(void *context, uint16_t from, bool farewell) {
   (void)context;
   if (!farewell && !node.leaving)
-    die(STATUS_LOST, "lost node %u; the job cannot go on", from);
+    mr_node_die(STATUS_LOST, "lost node %u; the job cannot go on", from);
   node.up--;
 }
 
@@ -215,7 +287,7 @@ static void *serve(void *unused) {
     mr_transport_wait(node.transport);
     pthread_mutex_lock(&node.lock);
     if (mr_transport_serve(node.transport, &transport_sink, NULL) < 0)
-      die(STATUS_INTERNAL, "no memory for what other nodes send");
+      mr_node_die(STATUS_INTERNAL, "no memory for what other nodes send");
     up = node.up > 0;
     pthread_mutex_unlock(&node.lock);
   }
@@ -230,7 +302,7 @@ static void start_server(void) {
   int rc = pthread_create(&node.server, NULL, serve, NULL);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (rc != 0)
-    die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(rc));
+    mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(rc));
 }
 
 /* ---- joining ----------------------------------------------------------------------------- */
@@ -244,15 +316,15 @@ static uint64_t number(const char *name, uint64_t otherwise, uint64_t least, uin
   errno = 0;
   unsigned long long value = strtoull(text, &end, 10);
   if (errno != 0 || end == text || *end != 0 || *text == '-' || value < least || value > most)
-    die(STATUS_USAGE, "%s is '%s'; a number from %llu to %llu is needed", name, text,
-        (unsigned long long)least, (unsigned long long)most);
+    mr_node_die(STATUS_USAGE, "%s is '%s'; a number from %llu to %llu is needed", name, text,
+                (unsigned long long)least, (unsigned long long)most);
   return value;
 }
 
 static const char *needed(const char *name) {
   const char *text = getenv(name);
   if (text == NULL)
-    die(STATUS_USAGE, "%s is not set; start jobs with 'maru launch'", name);
+    mr_node_die(STATUS_USAGE, "%s is not set; start jobs with 'maru launch'", name);
   return text;
 }
 
@@ -266,7 +338,7 @@ static void read_addresses(struct sockaddr_in *addresses, uint16_t nodes) {
     if (sscanf(text, "%15[0-9.]:%u%n", host, &port, &used) != 2 || port > UINT16_MAX ||
         inet_pton(AF_INET, host, &addresses[i].sin_addr) != 1 ||
         text[used] != (i + 1 < nodes ? ',' : 0))
-      die(STATUS_USAGE, "MARU_DSM_ADDRESSES does not hold %u addresses", nodes);
+      mr_node_die(STATUS_USAGE, "MARU_DSM_ADDRESSES does not hold %u addresses", nodes);
     addresses[i].sin_family = AF_INET;
     addresses[i].sin_port = htons((uint16_t)port);
     text += used + 1;
@@ -277,7 +349,7 @@ static void read_secret(uint8_t *secret) {
   const char *text = needed("MARU_DSM_SECRET");
   for (int i = 0; i < MR_SECRET; i++)
     if (strlen(text) != 2 * MR_SECRET || sscanf(text + 2 * i, "%2hhx", &secret[i]) != 1)
-      die(STATUS_USAGE, "MARU_DSM_SECRET is not a secret of %d bytes", MR_SECRET);
+      mr_node_die(STATUS_USAGE, "MARU_DSM_SECRET is not a secret of %d bytes", MR_SECRET);
   /* The program's children need not know it. */
   unsetenv("MARU_DSM_SECRET");
 }
@@ -291,7 +363,7 @@ static uint64_t default_spin(void) {
 }
 
 static void join(uint32_t *incarnations) {
-  static struct sockaddr_in addresses[JOB_NODES_MAX];
+  static struct sockaddr_in addresses[MR_JOB_NODES_MAX];
   struct mr_job job = {.nodes = node.nodes, .me = node.me, .addresses = addresses, .epoch = EPOCH};
   job.listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
   if (job.listener == 0)
@@ -299,15 +371,20 @@ static void join(uint32_t *incarnations) {
   read_addresses(addresses, node.nodes);
   read_secret(job.secret);
   if (getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
-    die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
-  int rc = mr_transport_join(&node.transport, &job, incarnations, JOIN_SECONDS);
+    mr_node_die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
+  int seconds = (int)number("MARU_DSM_JOIN", JOIN_SECONDS, 1, 3600);
+  int rc = mr_transport_join(&node.transport, &job, incarnations, seconds);
+  if (rc == -ETIMEDOUT)
+    mr_node_die(STATUS_UNAVAILABLE,
+                "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
+                node.nodes, seconds);
   if (rc < 0)
-    die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
+    mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
   mr_transport_spin(node.transport,
                     (int64_t)number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000) * 1000);
 }
 
-/* The way asked for, or the best that works. */
+/* The way asked for, or the best that works; a worse one than the best is said. */
 static enum mr_access_way choose_way(void) {
   const char *asked = getenv("MARU_DSM_ACCESS");
   int rc = -EINVAL;
@@ -315,26 +392,42 @@ static enum mr_access_way choose_way(void) {
     const char *name = mr_access_way_name((enum mr_access_way)way);
     if (asked != NULL && strcmp(asked, name) != 0)
       continue;
+    int before = rc;
     rc = mr_access_probe((enum mr_access_way)way);
+    if (rc == 0 && asked == NULL && way > 0 && node.me == 0)
+      fprintf(stderr, "maru: accesses are seen by %s, which is slower; %s: %s\n", name,
+              mr_access_way_name((enum mr_access_way)(way - 1)), strerror(-before));
     if (rc == 0)
       return (enum mr_access_way)way;
   }
   if (rc == -EINVAL)
-    die(STATUS_USAGE, "MARU_DSM_ACCESS is '%s'; known: userfaultfd, mprotect", asked);
-  die(STATUS_UNAVAILABLE, "accesses to memory cannot be seen here%s%s: %s",
-      asked != NULL ? " by " : "", asked != NULL ? asked : "", strerror(-rc));
+    mr_node_die(STATUS_USAGE, "MARU_DSM_ACCESS is '%s'; known: userfaultfd, mprotect", asked);
+  mr_node_die(STATUS_UNAVAILABLE, "accesses to memory cannot be seen here%s%s: %s",
+              asked != NULL ? " by " : "", asked != NULL ? asked : "", strerror(-rc));
 }
 
-static void map_memory(void) {
-  uint32_t pages = (uint32_t)(node.size / MR_PAGE);
+/* `globals`, where there are any, come after what can be allocated. */
+static void map_memory(const struct mr_globals *globals) {
+  size_t whole = node.size + (globals != NULL ? globals->size : 0);
+  uint32_t pages = (uint32_t)(whole / MR_PAGE);
   int rc = mr_area_create(&node.area, choose_way(), ADDRESS, pages, on_fault, NULL);
   if (rc < 0)
-    die(STATUS_UNAVAILABLE, "cannot map %zu MiB at %p: %s", node.size >> 20, ADDRESS,
-        strerror(-rc));
-  node.twins = mmap(NULL, node.size, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    mr_node_die(STATUS_UNAVAILABLE, "cannot map %zu MiB of shared memory at %p: %s%s",
+                node.size >> 20, ADDRESS, strerror(-rc),
+                rc == -EEXIST   ? " (something else of this process lies there)"
+                : rc == -ENOMEM ? "; set MARU_DSM_MIB to less"
+                                : "");
+  if (globals != NULL)
+    rc = mr_area_window(node.area, globals->address, (uint32_t)(node.size / MR_PAGE));
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot share %zu bytes of globals at %p: %s", globals->size,
+                globals->address, strerror(-rc));
+  node.pages = pages;
+  node.twins =
+      mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (node.twins == MAP_FAILED)
-    die(STATUS_UNAVAILABLE, "no room for twins: %s", strerror(errno));
+    mr_node_die(STATUS_UNAVAILABLE, "no room for twins of %zu MiB: %s; set MARU_DSM_MIB to less",
+                whole >> 20, strerror(errno));
 }
 
 static enum mr_fetch choose_fetch(void) {
@@ -342,7 +435,7 @@ static enum mr_fetch choose_fetch(void) {
   for (int fetch = 0; fetch < MR_FETCH_POLICIES; fetch++)
     if (asked == NULL || strcmp(asked, mr_fetch_name((enum mr_fetch)fetch)) == 0)
       return (enum mr_fetch)fetch;
-  die(STATUS_USAGE, "MARU_DSM_FETCH is '%s'; known: adaptive, page, range, stamp", asked);
+  mr_node_die(STATUS_USAGE, "MARU_DSM_FETCH is '%s'; known: adaptive, page, range, stamp", asked);
 }
 
 /* What it costs here to send an eighth of a page and to take it in, in ns: the quickest of some. */
@@ -375,10 +468,10 @@ static struct mr_fetch_limits read_limits(void) {
 static void create_core(const uint32_t *incarnations) {
   struct mr_core_config config = {.nodes = node.nodes,
                                   .me = node.me,
-                                  .pages = (uint32_t)(node.size / MR_PAGE),
+                                  .pages = node.pages,
                                   .home_run =
                                       (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20),
-                                  .objects = LEAVING + 1,
+                                  .objects = MR_OBJECTS,
                                   .epoch = EPOCH,
                                   .incarnations = incarnations,
                                   .fetch = choose_fetch(),
@@ -388,43 +481,82 @@ static void create_core(const uint32_t *incarnations) {
                                   .sink = &core_sink};
   int rc = mr_core_create(&node.core, &config);
   if (rc < 0)
-    die(STATUS_UNAVAILABLE, "cannot begin: %s", strerror(-rc));
+    mr_node_die(STATUS_UNAVAILABLE, "cannot begin: %s", strerror(-rc));
 }
 
-void maru_dsm_init(void) {
-  static uint32_t incarnations[JOB_NODES_MAX];
+/* A number for the program that this process runs, by its bytes. */
+static int64_t program(void) {
+  uint8_t bytes[16384];
+  uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+  int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  ssize_t n = -1;
+  while (fd >= 0 && (n = read(fd, bytes, sizeof bytes)) > 0)
+    for (ssize_t i = 0; i < n; i++)
+      sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
+  if (n < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot read this program: %s", strerror(errno));
+  close(fd);
+  return (int64_t)(sum >> 1);
+}
+
+/* Other code has other ids and addresses. */
+static void compare_programs(void) {
+  int64_t mine = program();
+  if (node.me == 0)
+    mr_node_request(MR_FETCH_ADD, MR_PROGRAM, mine);
+  mr_node_request(MR_BARRIER, MR_JOINED, node.nodes);
+  if (mr_node_request(MR_FETCH_ADD, MR_PROGRAM, 0) != mine)
+    mr_node_die(STATUS_DATA, "this node's program is not node 0's; all nodes run the same file");
+}
+
+void mr_node_start(const struct mr_globals *globals, unsigned mib) {
+  static uint32_t incarnations[MR_JOB_NODES_MAX];
   if (node.core != NULL)
-    die(STATUS_USAGE, "maru_dsm_init was called twice");
+    mr_node_die(STATUS_USAGE, "maru_dsm_init was called twice");
   node.owner = getpid();
-  node.nodes = (uint16_t)number("MARU_DSM_NODES", 1, 1, JOB_NODES_MAX);
+  node.nodes = (uint16_t)number("MARU_DSM_NODES", 1, 1, MR_JOB_NODES_MAX);
   node.me = (uint16_t)number("MARU_DSM_NODE", 0, 0, node.nodes - 1u);
   node.up = (uint16_t)(node.nodes - 1);
-  node.size = (size_t)number("MARU_DSM_MIB", DEFAULT_MIB, 1, MOST_MIB) << 20;
+  node.size = (size_t)number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
   maru_wait_policy_init(&node.policy, MARU_WAIT_ADAPTIVE);
-  map_memory();
+  map_memory(globals);
+  see(0, mr_area_program(node.area), node.size);
+  if (globals != NULL)
+    see(1, globals->address, globals->size);
+  node.heat = mr_heat_create(node.pages);
+  if (globals != NULL)
+    mr_heat_site(node.heat, node.size, globals->size, "globals");
   if (node.nodes > 1)
     join(incarnations);
   create_core(incarnations);
-  if (node.nodes > 1)
+  if (node.nodes > 1) {
     start_server();
+    compare_programs();
+  }
 }
 
+void maru_dsm_init(void) { mr_node_start(NULL, DEFAULT_MIB); }
+
 void maru_dsm_exit(void) {
-  request(MR_BARRIER, LEAVING, node.nodes);
+  mr_node_request(MR_BARRIER, MR_LEAVING, node.nodes);
   if (node.nodes > 1) {
     pthread_mutex_lock(&node.lock);
     node.leaving = true;
     if (mr_transport_farewell(node.transport) < 0)
-      die(STATUS_INTERNAL, "no memory to say farewell");
+      mr_node_die(STATUS_INTERNAL, "no memory to say farewell");
     pthread_mutex_unlock(&node.lock);
     pthread_join(node.server, NULL);
     mr_transport_close(node.transport);
     node.transport = NULL;
   }
+  see(0, NULL, 0);
+  see(1, NULL, 0);
+  mr_heat_tell(node.heat);
+  node.heat = NULL;
   mr_core_destroy(node.core);
   node.core = NULL;
   mr_area_destroy(node.area);
   node.area = NULL;
-  munmap(node.twins, node.size);
+  munmap(node.twins, (size_t)node.pages * MR_PAGE);
   node.used = 0;
 }

@@ -11,6 +11,7 @@ import Maru.Cli.Bench
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
+import Maru.Cli.Launch.Heat
 import Maru.Cli.Main (commandLineOf)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
@@ -41,7 +42,45 @@ main =
   defaultMain $
     testGroup
       "maru-cli"
-      [plans, locks, profiles, supervisors, boards, steering, checks, benches, commandLines, outputs, builtCommand]
+      [plans, locks, profiles, supervisors, boards, steering, checks, benches, commandLines, outputs, heat, builtCommand]
+
+-- ---- launch ---------------------------------------------------------------
+
+heat :: TestTree
+heat =
+  testGroup
+    "launch: heat of pages"
+    [ testCase "lines of different nodes in one page: shared falsely; one line: truly" $
+        map (\p -> (pageNumber p, pageSharing p, pageWriters p)) (pagesByHeat nodes)
+          @?= [(1, Falsely, 2), (0, Truly, 2), (2, Unshared, 0)],
+      testCase "a page belongs to what lies on it, wherever that begins" $
+        map (\p -> (pageNumber p, pageSites p)) (pagesByHeat nodes)
+          @?= [(1, ["a.c:1", "b.c:2"]), (0, ["a.c:1"]), (2, [])],
+      testCase "an allocation's faults are those of its pages" $
+        map (\h -> (heatSite h, heatBytes h, heatPages h, heatReads h, heatWrites h, heatFalsely h)) (heats nodes)
+          @?= [("a.c:1", 5000, 2, 1, 13, 1), ("b.c:2", 64, 1, 0, 10, 1)],
+      testCase "nothing told, nothing hot" $ verdict (heats []) @?= "no shared page was asked for",
+      testCase "the hottest is named" $
+        verdict (heats nodes) @?= "hottest: a.c:1, 14 faults on 2 pages, 1 of them shared falsely",
+      testCase "what is no line of a node is refused" $
+        mapM_
+          (\line -> assertBool line (either (const True) (const False) (told line)))
+          ["", "0 page 1 2 3", "0 page x 2 3 0", "0 page 1 2 3 xyz", "0 site 1 2", "0 site -1 2 n", "page 1 2 3 4"]
+    ]
+  where
+    nodes =
+      either error id $
+        mapM
+          told
+          [ "0 site 0 5000 a.c:1",
+            "1 site 0 5000 a.c:1",
+            "0 site 5056 64 b.c:2",
+            "0 page 0 1 2 3",
+            "1 page 0 0 1 2",
+            "0 page 1 0 5 1",
+            "1 page 1 0 5 8000000000000000",
+            "0 page 2 1 0 0"
+          ]
 
 -- ---- run ----------------------------------------------------------------
 
@@ -329,6 +368,7 @@ commandLines =
             ["top", "--once", "42"],
             ["bench", "--quick", "example"],
             ["launch", "-n", "2", "--", "ls", "-n"],
+            ["launch", "-n", "2", "--hosts", "f", "--globals", "shared", "--access", "mprotect", "--memory", "1024", "--report", "-", "ls", "-n"],
             ["similar", "dir"]
           ],
       testCase "what is not there is refused" $
@@ -338,6 +378,9 @@ commandLines =
             ["launch", "-n", "0", "--", "true"],
             ["launch", "-n", "257", "--", "true"],
             ["launch", "-n", "2"],
+            ["launch", "-n", "2", "--globals", "some", "true"],
+            ["launch", "-n", "2", "--access", "magic", "true"],
+            ["launch", "-n", "2", "--memory", "0", "true"],
             ["sim", "nothing"],
             ["tune", "lock", "cmd"],
             ["run", "--frobnicate", "--", "true"],

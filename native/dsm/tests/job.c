@@ -9,11 +9,21 @@
  *     left       returns from main without leaving the job
  *     child      unlocks in a child process
  *     say        long and unfinished lines
+ *     stripe     one page whose lines different nodes change, one where all change the same line
+ *     taken      something lies where the shared memory has to be
+ *     blind      the kernel has no userfaultfd; then as mix
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
 
 #include "check.h"
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 #define TURNS 200
 #define ROUNDS 20
@@ -80,10 +90,49 @@ static void say(void) {
   printf("\nlast");
 }
 
+static void stripe(void) {
+  uint8_t *false_page = maru_dsm_alloc_at(4096, "falsely"),
+          *true_page = maru_dsm_alloc_at(4096, "truly"),
+          *read_page = maru_dsm_alloc_at(4096, "read");
+  for (uint8_t round = 1; round <= ROUNDS; round++) {
+    false_page[64 * maru_dsm_node()] = round;
+    maru_dsm_lock(0);
+    true_page[0]++;
+    maru_dsm_unlock(0);
+    if (maru_dsm_node() == 0)
+      read_page[0] = round;
+    maru_dsm_barrier(0);
+    CHECK_EQUAL(read_page[0], round);
+    maru_dsm_barrier(0);
+  }
+}
+
+/* Any place in the range that the job needs (node.c). */
+static void take(void) {
+  CHECK(mmap((void *)UINT64_C(0x300000100000), 4096, PROT_READ,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != MAP_FAILED);
+}
+
+static void blind(void) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  struct sock_fprog filter = {sizeof code / sizeof *code, code};
+  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+    skip("no seccomp");
+}
+
 int main(int count, char **arguments) {
   const char *mode = count > 1 ? arguments[1] : "";
+  if (strcmp(mode, "taken") == 0)
+    take();
+  if (strcmp(mode, "blind") == 0)
+    blind();
   maru_dsm_init();
-  if (strcmp(mode, "mix") == 0)
+  if (strcmp(mode, "mix") == 0 || strcmp(mode, "blind") == 0)
     mix();
   else if (strcmp(mode, "misuse") == 0)
     maru_dsm_unlock(1);
@@ -91,6 +140,8 @@ int main(int count, char **arguments) {
     bear();
   else if (strcmp(mode, "left") == 0)
     return 0;
+  else if (strcmp(mode, "stripe") == 0)
+    stripe();
   else if (strcmp(mode, "say") == 0)
     say();
   else

@@ -24,11 +24,12 @@
 extern "C" {
 #endif
 
-/* Ids of locks, barriers and counters are below it, each kind by itself. */
-#define MARU_DSM_IDS 16384u
+/* Ids of locks, barriers and so on are below it, each kind by itself. */
+#define MARU_DSM_IDS 262144u
 
 /* Joins the job.  Waits at most 30 s for the other nodes.  Ends the process where the job cannot
- * be joined: 64 wrong environment, 69 something needed is not available here. */
+ * be joined: 64 wrong environment, 65 node 0 runs another program, 69 something needed is not
+ * available here. */
 void maru_dsm_init(void);
 /* Waits for all nodes, then leaves.  To be called by all. */
 void maru_dsm_exit(void);
@@ -39,6 +40,12 @@ uint32_t maru_dsm_nodes(void);
 /* `size` bytes of zeros, 64-byte aligned.  Every node must make the same calls in the same
  * order.  NULL: not so much is left of MARU_DSM_MIB (default 256) MiB. */
 void *maru_dsm_alloc(size_t size);
+/* The same; `site`, a string that stays, is who asks, for `maru launch --report`. */
+void *maru_dsm_alloc_at(size_t size, const char *site);
+#define MARU_DSM_TEXT_(x) #x
+#define MARU_DSM_TEXT(x) MARU_DSM_TEXT_(x)
+#define MARU_DSM_SITE __FILE__ ":" MARU_DSM_TEXT(__LINE__)
+#define maru_dsm_alloc(size) maru_dsm_alloc_at(size, MARU_DSM_SITE)
 
 void maru_dsm_lock(uint32_t id);
 void maru_dsm_unlock(uint32_t id);
@@ -46,6 +53,28 @@ void maru_dsm_unlock(uint32_t id);
 void maru_dsm_barrier(uint32_t id);
 /* Adds to a counter that starts at 0; its value before.  Orders as a lock does. */
 int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta);
+
+/* A semaphore starts at 0; waiting takes one, as soon as there is one. */
+void maru_dsm_semaphore_wait(uint32_t id);
+void maru_dsm_semaphore_post(uint32_t id, uint32_t count);
+
+/* A flag starts at 0.  Waits until it has that value. */
+void maru_dsm_flag_set(uint32_t id, int64_t value);
+void maru_dsm_flag_await(uint32_t id, int64_t value);
+
+/* Gives the lock, which this node holds, back; waits until signalled; takes it again.  A
+ * signal that finds nobody waiting is lost. */
+void maru_dsm_condition_wait(uint32_t id, uint32_t lock);
+void maru_dsm_condition_signal(uint32_t id);
+void maru_dsm_condition_broadcast(uint32_t id);
+
+/* Orders all before it, of this node, before all after later fences, of any node. */
+void maru_dsm_fence(void);
+
+/* Makes the range readable, or writable, for system calls too, until this node's next call of
+ * a function above; what of it is not shared memory is left alone.  The kernel may ask for it again
+ * under memory pressure (EFAULT). */
+void maru_dsm_touch(const void *from, size_t size, int write);
 
 #ifdef __cplusplus
 }

@@ -1,37 +1,161 @@
--- | @maru launch@: becomes the agent that starts the nodes of a job on this host
--- and watches them.
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru launch@: becomes the agent that starts the nodes of a job and watches
+-- them.
 module Maru.Cli.Launch
   ( launchCommand,
+    reportLaunch,
   )
 where
 
 import Control.Exception (try)
+import Control.Monad (unless, when)
+import Data.Aeson (Value, object, (.=))
+import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Char8 as Chars
+import Data.List (intercalate)
 import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
+import qualified Maru.Cli.Launch.Heat as Heat
+import Maru.Cli.Output (writeJson)
+import Maru.Native.Probe (scratchDescriptor)
 import Options.Applicative hiding (internal)
-import System.Exit (ExitCode)
+import System.Environment (getExecutablePath, setEnv)
+import System.Exit (ExitCode (..))
+import System.IO (SeekMode (AbsoluteSeek))
+import System.Posix.IO (FdOption (CloseOnExec), fdSeek, fdToHandle, fdWrite, setFdOption)
 import System.Posix.Process (executeFile)
+import System.Posix.Types (Fd)
+import Text.Read (readMaybe)
+
+-- | What the nodes find in their environment.
+data Settings = Settings
+  { memory :: !(Maybe Int),
+    access :: !(Maybe String),
+    globals :: !(Maybe String),
+    reportTo :: !(Maybe FilePath)
+  }
 
 launchCommand :: Mod CommandFields (IO ExitCode)
 launchCommand =
   command "launch" $
     info
-      (launch <$> nodes <*> some (strArgument (metavar "[--] COMMAND...")))
+      (launch <$> nodes <*> hosts <*> settings <*> some (strArgument (metavar "[--] COMMAND...")))
       ( progDesc "Run a program on several nodes that share memory (maru/dsm.h)"
           <> noIntersperse
           <> footer
             "Example: maru launch -n 4 -- ./ocean   |   Status: that of the first node that failed; 75 a node was lost, 125 maru failed, 126 cannot execute, 127 not found, 128+N ended by signal N."
       )
   where
-    nodes = option (auto >>= bounded) (short 'n' <> metavar "N" <> help "So many nodes, all on this host (1 to 256)")
-    bounded n
-      | n >= 1 && n <= 256 = pure n
-      | otherwise = readerError "there may be 1 to 256 nodes"
+    nodes = option (between 1 256) (short 'n' <> metavar "N" <> help "So many nodes (1 to 256)")
+    hosts = optional (strOption (long "hosts" <> metavar "FILE" <> action "file" <> help "On the hosts that it names, a line each: HOST [NODES]; over ssh (default: all on this host)"))
 
-launch :: Int -> [String] -> IO ExitCode
-launch nodes words' = do
+settings :: Parser Settings
+settings =
+  Settings
+    <$> optional (option (between 1 1048576) (long "memory" <> metavar "MIB" <> help "So much shared memory at most (default 256; PARMACS programs 4096)"))
+    <*> choice "access" ["userfaultfd", "mprotect"] "How accesses to shared memory are seen (default: what works, in this order)"
+    <*> choice "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)"
+    <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what, as JSON (- is standard output)"))
+
+between :: Int -> Int -> ReadM Int
+between least most = auto >>= bounded
+  where
+    bounded n
+      | n >= least && n <= most = pure n
+      | otherwise = readerError ("a number from " ++ show least ++ " to " ++ show most ++ " is needed")
+
+choice :: String -> [String] -> String -> Parser (Maybe String)
+choice name words' text =
+  optional (option (maybeReader known) (long name <> metavar (intercalate "|" words') <> completeWith words' <> help text))
+  where
+    known word = if word `elem` words' then Just word else Nothing
+
+launch :: Int -> Maybe FilePath -> Settings -> [String] -> IO ExitCode
+launch nodes hosts asked words' = do
   agent <- helperPath "maru-launch"
-  started <- try (executeFile agent False (["-n", show nodes, "--"] ++ words') Nothing)
+  export "MARU_DSM_MIB" (show <$> memory asked)
+  export "MARU_DSM_ACCESS" (access asked)
+  export "MARU_PARMACS_GLOBALS" (globals asked)
+  noting <- maybe (pure []) prepareReport (reportTo asked)
+  started <- try (executeFile agent False (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words') Nothing)
   case started of
     Left e -> problem maruFailed ("cannot start " ++ agent ++ ": " ++ reason e)
     Right code -> pure code
+  where
+    export name = mapM_ (setEnv name)
+
+-- ---- the report -----------------------------------------------------------
+
+-- | The agent's arguments: a memory file, which begins with where the report goes.
+prepareReport :: FilePath -> IO [String]
+prepareReport file = do
+  -- Found out now, not after hours.
+  unless (file == "-") $ do
+    opened <- try (appendFile file "")
+    either (\e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ reason e)) pure opened
+  scratch <- scratchDescriptor "maru-report" >>= either (problem maruFailed . ("no memory for the report: " ++)) pure
+  _ <- fdWrite scratch (file ++ "\n")
+  setFdOption scratch CloseOnExec False
+  setEnv "MARU_DSM_REPORT" "1"
+  executable <- getExecutablePath
+  pure ["--report-fd", show scratch, "--reporter", executable]
+
+-- | @maru report-launch DESCRIPTOR STATUS@: what the agent becomes.  The status is the
+-- job's whatever happens here.
+reportLaunch :: [String] -> IO ExitCode
+reportLaunch [descriptor, code]
+  | Just fd <- readMaybe descriptor,
+    Just status <- readMaybe code = do
+    done <- try (writeReport (fromInteger fd) status)
+    case done of
+      Left (Problem _ why) -> warn why
+      Right () -> pure ()
+    pure (if status == 0 then ExitSuccess else ExitFailure status)
+reportLaunch _ = problem usage "report-launch is for maru launch alone"
+
+writeReport :: Fd -> Int -> IO ()
+writeReport fd status = do
+  _ <- fdSeek fd AbsoluteSeek 0
+  content <- fdToHandle fd >>= ByteString.hGetContents
+  case lines (Chars.unpack content) of
+    file : rest -> do
+      lines' <- either (problem internal . ("the job's report is broken: " ++)) pure (mapM Heat.told rest)
+      when (status == 0) (warn (Heat.verdict (Heat.heats lines')))
+      writeJson file (reportJson status lines')
+    [] -> problem internal "the job's report is empty"
+
+reportJson :: Int -> [Heat.Told] -> Value
+reportJson status lines' =
+  object
+    [ "schema" .= ("maru-launch/1" :: String),
+      "status" .= status,
+      "sites" .= map site (Heat.heats lines'),
+      "hottest_pages" .= map page (take 100 (Heat.pagesByHeat lines'))
+    ]
+  where
+    site h =
+      object
+        [ "site" .= Heat.heatSite h,
+          "bytes" .= toInteger (Heat.heatBytes h),
+          "pages" .= Heat.heatPages h,
+          "read_faults" .= Heat.heatReads h,
+          "write_faults" .= Heat.heatWrites h,
+          "truly_shared_pages" .= Heat.heatTruly h,
+          "falsely_shared_pages" .= Heat.heatFalsely h
+        ]
+    page p =
+      object
+        [ "page" .= Heat.pageNumber p,
+          "sites" .= Heat.pageSites p,
+          "read_faults" .= Heat.pageReads p,
+          "write_faults" .= Heat.pageWrites p,
+          "writers" .= Heat.pageWriters p,
+          "sharing" .= sharingName (Heat.pageSharing p)
+        ]
+
+sharingName :: Heat.Sharing -> String
+sharingName kind = case kind of
+  Heat.Unshared -> "none"
+  Heat.Truly -> "true"
+  Heat.Falsely -> "false"

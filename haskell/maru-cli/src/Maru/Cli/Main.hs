@@ -18,7 +18,7 @@ import Maru.Cli.Bench (benchCommand)
 import Maru.Cli.Boost (boostCommand)
 import Maru.Cli.Doctor (doctorCommand)
 import Maru.Cli.Exit
-import Maru.Cli.Launch (launchCommand)
+import Maru.Cli.Launch (launchCommand, reportLaunch)
 import Maru.Cli.Room (Room)
 import Maru.Cli.Run (reportRun, runCommand)
 import Maru.Cli.Sim (simCommand)
@@ -44,6 +44,7 @@ maru rooms = do
   where
     dispatch ("report-run" : arguments) = reportRun rooms arguments
     dispatch ("steer-run" : arguments) = steerRun arguments
+    dispatch ("report-launch" : arguments) = reportLaunch arguments
     dispatch arguments = case execParserPure preferences (commandLineOf rooms) arguments of
       Success run -> run
       CompletionInvoked result -> execCompletion result "maru" >>= putStr >> pure ExitSuccess

@@ -1,0 +1,101 @@
+#include "heat.h"
+
+#include "diff.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINE 64u
+
+struct page {
+  uint64_t lines;
+  uint32_t reads, writes;
+  bool writable;
+};
+
+struct site {
+  size_t offset, size;
+  const char *name;
+};
+
+struct mr_heat {
+  struct page *pages;
+  struct site *sites;
+  uint32_t page_count;
+  size_t site_count, site_room;
+};
+
+static void destroy(struct mr_heat *heat) {
+  free(heat->pages);
+  free(heat->sites);
+  free(heat);
+}
+
+struct mr_heat *mr_heat_create(uint32_t pages) {
+  if (getenv("MARU_DSM_REPORT") == NULL)
+    return NULL;
+  struct mr_heat *heat = calloc(1, sizeof *heat);
+  if (heat == NULL)
+    return NULL;
+  heat->page_count = pages;
+  heat->pages = calloc(pages, sizeof *heat->pages);
+  if (heat->pages != NULL)
+    return heat;
+  destroy(heat);
+  return NULL;
+}
+
+void mr_heat_fault(struct mr_heat *heat, uint32_t page, bool write) {
+  if (heat == NULL)
+    return;
+  heat->pages[page].reads += !write;
+  heat->pages[page].writes += write;
+}
+
+void mr_heat_allow(struct mr_heat *heat, uint32_t page, enum mr_access access,
+                   const uint8_t *memory, const uint8_t *twin) {
+  if (heat == NULL)
+    return;
+  struct page *p = &heat->pages[page];
+  /* The twin is as the page was when writing began. */
+  if (p->writable && access != MR_READ_WRITE)
+    for (unsigned i = 0; i < MR_PAGE / LINE; i++)
+      if (memcmp(memory + i * LINE, twin + i * LINE, LINE) != 0)
+        p->lines |= UINT64_C(1) << i;
+  p->writable = access == MR_READ_WRITE;
+}
+
+void mr_heat_site(struct mr_heat *heat, size_t offset, size_t size, const char *site) {
+  if (heat == NULL)
+    return;
+  if (heat->site_count == heat->site_room) {
+    size_t room = heat->site_room != 0 ? 2 * heat->site_room : 64;
+    struct site *more = realloc(heat->sites, room * sizeof *more);
+    if (more == NULL)
+      return; /* the report says less */
+    heat->sites = more;
+    heat->site_room = room;
+  }
+  heat->sites[heat->site_count++] = (struct site){offset, size, site};
+}
+
+void mr_heat_tell(struct mr_heat *heat) {
+  if (heat == NULL)
+    return;
+  fflush(stderr);
+  FILE *stream = fdopen(dup(STDERR_FILENO), "w");
+  for (size_t i = 0; stream != NULL && i < heat->site_count; i++)
+    fprintf(stream, "maru: heat: site %zu %zu %s\n", heat->sites[i].offset, heat->sites[i].size,
+            heat->sites[i].name);
+  for (uint32_t i = 0; stream != NULL && i < heat->page_count; i++) {
+    const struct page *p = &heat->pages[i];
+    if (p->reads != 0 || p->writes != 0)
+      fprintf(stream, "maru: heat: page %u %u %u %llx\n", i, p->reads, p->writes,
+              (unsigned long long)p->lines);
+  }
+  if (stream != NULL)
+    fclose(stream);
+  destroy(heat);
+}

@@ -1,0 +1,169 @@
+#define _GNU_SOURCE
+#include "launch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+void mr_launch_fail(int status, const char *what, const char *why) {
+  fprintf(stderr, "maru: launch: %s%s%s\n", what, *why ? ": " : "", why);
+  exit(status);
+}
+
+int64_t mr_launch_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void mr_launch_write(int fd, const char *bytes, size_t length) {
+  while (length > 0) {
+    ssize_t n = write(fd, bytes, length);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n <= 0)
+      return; /* nobody reads it any more */
+    bytes += n;
+    length -= (size_t)n;
+  }
+}
+
+/* ---- what is said --------------------------------------------------------------- */
+
+/* One cause, one line: what ends a job ends all its nodes, and each has something to say.  Of
+ * their last words the first are shown; those of who merely lost another are kept back.
+ * True: not to be shown now. */
+static bool is_echo(struct job *job, unsigned number, const char *line, size_t length) {
+  char begin[32], lost[40];
+  int size = snprintf(begin, sizeof begin, "maru: node %u: ", number);
+  int lost_size = snprintf(lost, sizeof lost, "%slost node ", begin);
+  if (length < (size_t)size || memcmp(line, begin, (size_t)size) != 0)
+    return false;
+  if (length >= (size_t)lost_size && memcmp(line, lost, (size_t)lost_size) == 0) {
+    if (job->lost == NULL) {
+      job->lost = strndup(line, length);
+      job->lost_by = number;
+    }
+    return true;
+  }
+  bool echo = job->said;
+  job->said = true;
+  return echo;
+}
+
+/* For the report: whose, and the rest of the line. */
+static bool is_heat(const struct job *job, unsigned number, const char *line, size_t length) {
+  static const char mark[] = "maru: heat: ";
+  const size_t size = sizeof mark - 1;
+  char whole[4096];
+  if (job->report < 0 || length < size || length > sizeof whole - 16 ||
+      memcmp(line, mark, size) != 0)
+    return false;
+  int written =
+      snprintf(whole, sizeof whole, "%u %.*s\n", number, (int)(length - size), line + size);
+  mr_launch_write(job->report, whole, (size_t)written);
+  return true;
+}
+
+void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length) {
+  static char whole[MR_LAUNCH_LINE + 16];
+  if (job->agent) {
+    mr_launch_report_line(number, to, line, length);
+    return;
+  }
+  if (to == STDERR_FILENO && is_heat(job, number, line, length))
+    return;
+  if (to == STDERR_FILENO && is_echo(job, number, line, length))
+    return;
+  int prefix = snprintf(whole, sizeof whole, "[%u] ", number);
+  memcpy(whole + prefix, line, length);
+  whole[(size_t)prefix + length] = '\n';
+  mr_launch_write(to, whole, (size_t)prefix + length + 1);
+}
+
+/* Where no node has said it. */
+void mr_launch_say_why(const struct job *job) {
+  if (job->status == 0 || job->culprit == MR_LAUNCH_NODES || job->said)
+    return;
+  if (job->status == STATUS_LOST && job->lost != NULL)
+    fprintf(stderr, "[%u] %s\n", job->lost_by, job->lost);
+  else
+    fprintf(stderr, "maru: launch: node %u %s %d\n", job->culprit,
+            job->status > 128 ? "was ended by signal" : "ended with status",
+            job->status > 128 ? job->status - 128 : job->status);
+}
+
+/* ---- how it ends ------------------------------------------------------------------- */
+
+static void begin_end(struct job *job) {
+  if (job->ending)
+    return;
+  job->ending = true;
+  job->kill_at = mr_launch_now() + MR_LAUNCH_GRACE_MS;
+  job->signal(job, SIGTERM);
+}
+
+void mr_launch_end(struct job *job, int status) {
+  if (job->status == 0 || job->status == STATUS_LOST) {
+    job->status = status;
+    job->culprit = MR_LAUNCH_NODES;
+  }
+  begin_end(job);
+}
+
+/* A node that another's death took along, or that we ended, is not the cause.  It may
+ * be reaped first: a dying node closes its connections before it is gone. */
+void mr_launch_ended(struct job *job, unsigned number, int code) {
+  job->alive--;
+  if (job->agent) {
+    mr_launch_report_end(number, code);
+    return;
+  }
+  bool by_us = (job->ending && code == 128 + SIGTERM) || (job->killed && code == 128 + SIGKILL);
+  if (code == 0 || by_us)
+    return;
+  if (job->status == 0 || job->status == STATUS_LOST) {
+    job->status = code;
+    job->culprit = number;
+  }
+  begin_end(job);
+}
+
+int mr_launch_patience(struct job *job) {
+  if (job->kill_at == 0)
+    return -1;
+  int64_t left = job->kill_at - mr_launch_now();
+  if (left > 0)
+    return (int)left;
+  job->killed = true;
+  job->kill_at = 0;
+  job->signal(job, SIGKILL);
+  return -1;
+}
+
+void mr_launch_catch_signals(struct job *job) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigaddset(&set, SIGHUP);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  sigprocmask(SIG_BLOCK, &set, NULL);
+  job->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (job->signals < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "cannot receive signals", strerror(errno));
+}
+
+void mr_launch_read_signals(struct job *job) {
+  struct signalfd_siginfo info;
+  while (read(job->signals, &info, sizeof info) == sizeof info)
+    if (info.ssi_signo != SIGCHLD) {
+      job->status = 0;
+      mr_launch_end(job, 128 + (int)info.ssi_signo);
+    }
+}

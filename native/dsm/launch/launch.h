@@ -1,0 +1,107 @@
+/* launch.h: the parts of maru-launch (internal).
+ *
+ *     maru-launch.c   what is asked for; begins and ends
+ *     job.c           what is true of any job: whose failure ends it, what is said, when patience
+ * ends nodes.c         the nodes of this host hosts.c         jobs on several hosts: one agent a
+ * host, over ssh
+ *
+ * One thread.  What fails here ends the process with one line (mr_launch_fail); no node
+ * outlives it: the kernel kills the nodes of a process that dies, and an agent dies with its
+ * connection.
+ */
+#ifndef MARU_DSM_LAUNCH_H
+#define MARU_DSM_LAUNCH_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+  STATUS_USAGE = 64,
+  STATUS_UNAVAILABLE = 69,
+  STATUS_LOST = 75,
+  STATUS_MARU_FAILED = 125,
+  STATUS_CANNOT_EXECUTE = 126,
+  STATUS_NOT_FOUND = 127
+};
+
+#define MR_LAUNCH_NODES 256u
+#define MR_LAUNCH_SECRET 32
+#define MR_LAUNCH_LINE 65536u
+#define MR_LAUNCH_GRACE_MS 2000
+
+/* One of a node's two outputs. */
+struct stream {
+  int fd; /* -1: ended */
+  int to;
+  size_t length;
+  char *line;
+};
+
+struct node {
+  pid_t pid; /* 0: ended */
+  int listener;
+  uint16_t port;
+  struct stream streams[2];
+};
+
+struct job {
+  unsigned nodes;       /* of all hosts */
+  unsigned first, here; /* those of this host, and the only ones in `node` */
+  unsigned alive;       /* that this process knows to be */
+  struct node node[MR_LAUNCH_NODES];
+  char **command;
+  const char *addresses; /* "ADDRESS:PORT,…", one per node */
+  char secret[2 * MR_LAUNCH_SECRET + 1];
+  int signals;         /* a signalfd */
+  int status;          /* what we shall exit with */
+  unsigned culprit;    /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
+  bool ending, killed; /* we sent TERM, KILL */
+  int64_t kill_at;     /* ms; 0: not */
+  bool said;           /* a node's last words were shown */
+  char *lost;          /* such words of a node that only lost another, and whose */
+  unsigned lost_by;
+  int report; /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
+  bool agent; /* for a process on another host, which gets to hear all and decides all */
+  void (*signal)(struct job *job, int signal); /* to all nodes */
+};
+
+/* ---- job.c ---- */
+
+void mr_launch_fail(int status, const char *what, const char *why) __attribute__((noreturn));
+int64_t mr_launch_now(void); /* ms */
+void mr_launch_write(int fd, const char *bytes, size_t length);
+void mr_launch_catch_signals(struct job *job);
+/* HUP, INT or TERM to us ends the job. */
+void mr_launch_read_signals(struct job *job);
+/* A line that a node wrote to `to`. */
+void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length);
+/* A node ended with that status (128 + signal). */
+void mr_launch_ended(struct job *job, unsigned number, int code);
+/* Ends it for that reason, if no other has. */
+void mr_launch_end(struct job *job, int status);
+/* How long to wait for news, in ms; sends KILL when it is time to. */
+int mr_launch_patience(struct job *job);
+void mr_launch_say_why(const struct job *job);
+
+/* ---- nodes.c ---- */
+
+void mr_launch_bind(struct job *job, struct in_addr at);
+void mr_launch_start(struct job *job);
+void mr_launch_signal_nodes(struct job *job, int signal);
+/* Until all nodes here have ended.  `control`: a descriptor that `controlled` reads, or -1. */
+void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job));
+
+/* ---- hosts.c ---- */
+
+/* As main: the job's nodes are on the hosts that the file names. */
+void mr_launch_on_hosts(struct job *job, const char *file);
+/* As main, on one of them. */
+void mr_launch_agent(struct job *job);
+/* What an agent hears, to the one who started it. */
+void mr_launch_report_line(unsigned number, int to, const char *line, size_t length);
+void mr_launch_report_end(unsigned number, int code);
+
+#endif

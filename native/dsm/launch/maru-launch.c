@@ -1,0 +1,119 @@
+/* maru-launch: starts the nodes of a job and watches them, on behalf of `maru launch`.
+ *
+ *     maru-launch -n NODES [--hosts FILE] -- COMMAND [ARGUMENT...]
+ *         --report-fd FD --reporter MARU: notes there what nodes tell about their pages, and in the
+ * end becomes `MARU report-launch FD STATUS` maru-launch --agent        one host's part, started by
+ * the first form over ssh
+ *
+ * Before:  binds one port per node, on the loopback interface if the job has one host, draws the
+ * job's secret, and passes both in the environment (MARU_DSM_*); a node inherits its own listening
+ * socket, so no port can be taken by somebody else meanwhile. During:  each node is a process
+ * group; each line of its output appears whole, after
+ *          "[NODE] ".  Node 0 has our standard input, unless that is a terminal or there are
+ * several hosts; the others' is empty.  HUP, INT and TERM end the job. After:   where one node
+ * failed, the others are ended (TERM, then KILL after MR_LAUNCH_GRACE_MS), and one line says which
+ * and how, if no node said why.  No node outlives this process: the kernel kills them if it dies.
+ *
+ * Status:  125 maru failed, 126 the command cannot be executed, 127 it was not
+ *          found, else that of the first node that failed by itself (128 + the signal that
+ *          killed it), or 128 + the signal that this process was sent.
+ */
+#define _GNU_SOURCE
+#include "launch.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define USAGE "usage: maru-launch -n NODES [--hosts FILE] -- COMMAND...; 1 to 256 nodes"
+
+struct wish {
+  const char *hosts;    /* their file, or NULL */
+  const char *reporter; /* what we become in the end, or NULL */
+};
+
+static struct wish read_arguments(struct job *job, int count, char **arguments) {
+  struct wish wish = {NULL, NULL};
+  char *end = NULL;
+  unsigned long nodes = 0;
+  int at = 1;
+  for (; at + 1 < count && strcmp(arguments[at], "--") != 0; at += 2)
+    if (strcmp(arguments[at], "-n") == 0)
+      nodes = strtoul(arguments[at + 1], &end, 10);
+    else if (strcmp(arguments[at], "--hosts") == 0)
+      wish.hosts = arguments[at + 1];
+    else if (strcmp(arguments[at], "--report-fd") == 0)
+      job->report = (int)strtol(arguments[at + 1], NULL, 10);
+    else if (strcmp(arguments[at], "--reporter") == 0)
+      wish.reporter = arguments[at + 1];
+    else
+      mr_launch_fail(STATUS_USAGE, USAGE, "");
+  if (at + 1 >= count || end == NULL || *end != 0 || nodes < 1 || nodes > MR_LAUNCH_NODES)
+    mr_launch_fail(STATUS_USAGE, USAGE, "");
+  job->nodes = (unsigned)nodes;
+  job->command = arguments + at + 1;
+  return wish;
+}
+
+static void draw_secret(struct job *job) {
+  uint8_t secret[MR_LAUNCH_SECRET];
+  if (getrandom(secret, sizeof secret, 0) != sizeof secret)
+    mr_launch_fail(STATUS_MARU_FAILED, "no random numbers", strerror(errno));
+  for (int i = 0; i < MR_LAUNCH_SECRET; i++)
+    snprintf(job->secret + 2 * i, 3, "%02x", secret[i]);
+}
+
+static void on_this_host(struct job *job) {
+  struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
+  job->here = job->nodes;
+  job->signal = mr_launch_signal_nodes;
+  mr_launch_bind(job, loopback);
+  char *addresses = calloc(job->nodes, sizeof "127.0.0.1:65535,"), *at = addresses;
+  if (addresses == NULL)
+    mr_launch_fail(STATUS_MARU_FAILED, "no memory", "");
+  for (unsigned i = 0; i < job->nodes; i++)
+    at += sprintf(at, "%s127.0.0.1:%u", i > 0 ? "," : "", job->node[i].port);
+  job->addresses = addresses;
+  mr_launch_start(job);
+  mr_launch_watch(job, -1, NULL);
+}
+
+/* Does not return where it succeeds. */
+static void become_reporter(const struct job *job, const char *reporter) {
+  char descriptor[16], status[16];
+  snprintf(descriptor, sizeof descriptor, "%d", job->report);
+  snprintf(status, sizeof status, "%d", job->status);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  fcntl(job->report, F_SETFD, 0);
+  execl(reporter, reporter, "report-launch", descriptor, status, (char *)NULL);
+  fprintf(stderr, "maru: launch: no report: %s: %s\n", reporter, strerror(errno));
+}
+
+int main(int count, char **arguments) {
+  static struct job job = {.report = -1};
+  if (count == 2 && strcmp(arguments[1], "--agent") == 0) {
+    mr_launch_agent(&job);
+    return 0;
+  }
+  struct wish wish = read_arguments(&job, count, arguments);
+  if (job.report >= 0)
+    fcntl(job.report, F_SETFD, FD_CLOEXEC);
+  mr_launch_catch_signals(&job);
+  draw_secret(&job);
+  if (wish.hosts != NULL)
+    mr_launch_on_hosts(&job, wish.hosts);
+  else
+    on_this_host(&job);
+  mr_launch_say_why(&job);
+  if (wish.reporter != NULL && job.report >= 0)
+    become_reporter(&job, wish.reporter);
+  return job.status;
+}

@@ -1,0 +1,188 @@
+#define _GNU_SOURCE
+#include "launch.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- starting ------------------------------------------------------------------ */
+
+static void bind_port(struct node *node, struct in_addr at) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = at};
+  socklen_t size = sizeof address;
+  node->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (node->listener < 0 || bind(node->listener, (struct sockaddr *)&address, size) < 0 ||
+      listen(node->listener, MR_LAUNCH_NODES) < 0 ||
+      getsockname(node->listener, (struct sockaddr *)&address, &size) < 0) {
+    int error = errno;
+    mr_launch_fail(STATUS_MARU_FAILED, inet_ntoa(at), strerror(error));
+  }
+  node->port = ntohs(address.sin_port);
+}
+
+void mr_launch_bind(struct job *job, struct in_addr at) {
+  for (unsigned i = 0; i < job->here; i++)
+    bind_port(&job->node[i], at);
+}
+
+static void set_number(const char *name, unsigned value) {
+  char text[16];
+  snprintf(text, sizeof text, "%u", value);
+  setenv(name, text, 1);
+}
+
+static bool empty_input(void) {
+  int nothing = open("/dev/null", O_RDONLY);
+  bool done = nothing >= 0 && dup2(nothing, 0) == 0;
+  if (nothing > 2)
+    close(nothing);
+  return done;
+}
+
+static _Noreturn void become_node(const struct job *job, unsigned i, const int *outputs,
+                                  pid_t parent) {
+  const struct node *node = &job->node[i];
+  sigset_t none;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent)
+    _exit(STATUS_MARU_FAILED);
+  setpgid(0, 0);
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, NULL);
+  bool has_input = job->first + i == 0 && !job->agent && !isatty(0);
+  if (!has_input && !empty_input())
+    _exit(STATUS_MARU_FAILED);
+  if (dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
+    _exit(STATUS_MARU_FAILED);
+  fcntl(node->listener, F_SETFD, 0);
+  set_number("MARU_DSM_NODES", job->nodes);
+  set_number("MARU_DSM_NODE", job->first + i);
+  set_number("MARU_DSM_LISTENER", (unsigned)node->listener);
+  setenv("MARU_DSM_ADDRESSES", job->addresses, 1);
+  setenv("MARU_DSM_SECRET", job->secret, 1);
+  execvp(job->command[0], job->command);
+  int error = errno;
+  fprintf(stderr, "maru: node %u: %s: %s\n", job->first + i, job->command[0], strerror(error));
+  _exit(error == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_EXECUTE);
+}
+
+static void start_node(struct job *job, unsigned i) {
+  struct node *node = &job->node[i];
+  int pipes[2][2], outputs[2];
+  pid_t parent = getpid();
+  for (int k = 0; k < 2; k++) {
+    if (pipe2(pipes[k], O_CLOEXEC) < 0)
+      mr_launch_fail(STATUS_MARU_FAILED, "no pipe for a node's output", strerror(errno));
+    outputs[k] = pipes[k][1];
+    node->streams[k] =
+        (struct stream){.fd = pipes[k][0], .to = k + 1, .line = malloc(MR_LAUNCH_LINE)};
+    if (node->streams[k].line == NULL)
+      mr_launch_fail(STATUS_MARU_FAILED, "no memory", "");
+  }
+  node->pid = fork();
+  if (node->pid < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "cannot start a node", strerror(errno));
+  if (node->pid == 0)
+    become_node(job, i, outputs, parent);
+  /* Here too, so that the group is there when we signal it. */
+  setpgid(node->pid, node->pid);
+  close(pipes[0][1]);
+  close(pipes[1][1]);
+  close(node->listener);
+  job->alive++;
+}
+
+void mr_launch_start(struct job *job) {
+  for (unsigned i = 0; i < job->here; i++)
+    start_node(job, i);
+}
+
+/* ---- output ------------------------------------------------------------------------ */
+
+/* Whole lines; one that is too long in pieces; what is left at the end. */
+static void pass_lines(struct job *job, unsigned number, struct stream *stream, bool end) {
+  char *begin = stream->line, *newline;
+  size_t left = stream->length;
+  while ((newline = memchr(begin, '\n', left)) != NULL) {
+    mr_launch_line(job, number, stream->to, begin, (size_t)(newline - begin));
+    left -= (size_t)(newline - begin) + 1;
+    begin = newline + 1;
+  }
+  if (left > 0 && (end || left == MR_LAUNCH_LINE)) {
+    mr_launch_line(job, number, stream->to, begin, left);
+    left = 0;
+  }
+  memmove(stream->line, begin, left);
+  stream->length = left;
+}
+
+static void read_stream(struct job *job, unsigned number, struct stream *stream) {
+  ssize_t n = read(stream->fd, stream->line + stream->length, MR_LAUNCH_LINE - stream->length);
+  if (n < 0 && errno == EINTR)
+    return;
+  if (n > 0)
+    stream->length += (size_t)n;
+  pass_lines(job, number, stream, n <= 0);
+  if (n <= 0) {
+    close(stream->fd);
+    stream->fd = -1;
+  }
+}
+
+/* ---- life and death -------------------------------------------------------------------- */
+
+void mr_launch_signal_nodes(struct job *job, int signal) {
+  for (unsigned i = 0; i < job->here; i++)
+    if (job->node[i].pid > 0)
+      kill(-job->node[i].pid, signal);
+}
+
+static void reap(struct job *job) {
+  int status;
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+    for (unsigned i = 0; i < job->here; i++)
+      if (job->node[i].pid == pid) {
+        job->node[i].pid = 0;
+        mr_launch_ended(job, job->first + i,
+                        WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+      }
+}
+
+static bool open_streams(const struct job *job) {
+  for (unsigned i = 0; i < job->here; i++)
+    if (job->node[i].streams[0].fd >= 0 || job->node[i].streams[1].fd >= 0)
+      return true;
+  return false;
+}
+
+/* When no node is left, what is in the pipes is read, but nobody who inherited one is
+ * waited for. */
+void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job)) {
+  static struct pollfd polled[2 * MR_LAUNCH_NODES + 2];
+  while (job->alive > 0 || open_streams(job)) {
+    nfds_t count = 0;
+    for (unsigned i = 0; i < 2 * job->here; i++)
+      polled[count++] = (struct pollfd){.fd = job->node[i / 2].streams[i % 2].fd, .events = POLLIN};
+    polled[count++] = (struct pollfd){.fd = job->signals, .events = POLLIN};
+    polled[count++] = (struct pollfd){.fd = job->alive > 0 ? control : -1, .events = POLLIN};
+    int ready = poll(polled, count, job->alive > 0 ? mr_launch_patience(job) : 0);
+    if (ready == 0 && job->alive == 0)
+      break;
+    for (unsigned i = 0; i < 2 * job->here; i++)
+      if (ready > 0 && polled[i].revents != 0)
+        read_stream(job, job->first + i / 2, &job->node[i / 2].streams[i % 2]);
+    if (ready > 0 && polled[count - 1].revents != 0)
+      controlled(job);
+    mr_launch_read_signals(job);
+    reap(job);
+  }
+}

@@ -1,0 +1,65 @@
+/* node.h: what other parts of libmaru-dsm may ask of this process's node (internal).
+ *
+ * Objects of the core have one number space: MR_KINDS kinds of MARU_DSM_IDS ids each, which belong
+ * to the program, and after them the library's own.
+ */
+#ifndef MARU_DSM_NODE_H
+#define MARU_DSM_NODE_H
+
+#include <maru/dsm.h>
+
+#include "manager.h"
+
+#include <stdbool.h>
+
+enum {
+  STATUS_USAGE = 64,
+  STATUS_DATA = 65,
+  STATUS_UNAVAILABLE = 69,
+  STATUS_INTERNAL = 70,
+  STATUS_LOST = 75
+};
+
+#define MR_JOB_NODES_MAX 256u
+
+enum {
+  MR_LOCKS = 0,
+  MR_BARRIERS = MARU_DSM_IDS,
+  MR_COUNTERS = 2 * MARU_DSM_IDS,
+  MR_SEMAPHORES = 3 * MARU_DSM_IDS,
+  MR_FLAGS = 4 * MARU_DSM_IDS,
+  MR_CONDITIONS = 5 * MARU_DSM_IDS,
+  MR_LEAVING = 6 * MARU_DSM_IDS, /* barrier */
+  MR_JOINED,                     /* barrier */
+  MR_PROGRAM,                    /* counter: node 0's program */
+  MR_FENCE,                      /* counter */
+  MR_HEAP,                       /* counter: bytes of shared memory given out (parmacs.c) */
+  MR_NAMES,                      /* counter: ids given out */
+  MR_TAKEN,                      /* semaphore: a process has taken its image */
+  MR_START,                      /* semaphores, one per node: it has something to do */
+  MR_ENDED = MR_START + MR_JOB_NODES_MAX, /* semaphores, one per node: it has done it */
+  MR_OBJECTS = MR_ENDED + MR_JOB_NODES_MAX
+};
+
+/* Program memory that becomes shared: whole pages, the same on every node. */
+struct mr_globals {
+  void *address;
+  size_t size;
+};
+
+/* maru_dsm_init; `globals`: NULL or what becomes shared; `mib`: how much memory where
+ * MARU_DSM_MIB is not set. */
+void mr_node_start(const struct mr_globals *globals, unsigned mib);
+bool mr_node_started(void);
+int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument);
+/* The shared memory that maru_dsm_alloc gives out. */
+uint8_t *mr_node_memory(size_t *size);
+/* Who allocated that, for the report. */
+void mr_node_site(const void *from, size_t size, const char *site);
+/* Whether a byte of the range is shared memory. */
+bool mr_node_shares(const void *from, size_t size);
+/* One line on standard error, then nothing of the program's runs any more. */
+_Noreturn void mr_node_die(int status, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

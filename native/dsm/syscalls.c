@@ -1,0 +1,196 @@
+/* syscalls.c: libc's calls that hand memory to the kernel, for shared memory too.
+ *
+ * The kernel does not bring pages in as a load does: it says EFAULT.  So these definitions, which
+ * the linker finds before libc's, touch what the kernel is to read or write, call libc's,
+ * and touch again where the kernel says EFAULT all the same (it may have reclaimed a
+ * mapping meanwhile).  Memory that is not shared costs a comparison of addresses.
+ *
+ * A string is touched by finding its end.  stdio's calls need this only where they skip their own
+ * buffer. Not covered: what libraries do by themselves, ioctl and the like, raw system calls:
+ * maru_dsm_touch.
+ */
+#define _GNU_SOURCE
+/* Either would give these definitions other names. */
+#undef _FORTIFY_SOURCE
+#undef _FILE_OFFSET_BITS
+#include "node.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* Each is a whole touch; somebody would have to take the pages away as fast. */
+#define TURNS 100
+
+/* Calls libc's `name` with what follows, again and again while the kernel misses what `touch`
+ * brings in.  Relaxed: every thread finds the same function. */
+#define CALL(name, touch, ...)                                                                     \
+  static _Atomic(typeof(name) *) found;                                                            \
+  typeof(name) *next = atomic_load_explicit(&found, memory_order_relaxed);                         \
+  if (next == NULL) {                                                                              \
+    next = (typeof(name) *)dlsym(RTLD_NEXT, #name);                                                \
+    atomic_store_explicit(&found, next, memory_order_relaxed);                                     \
+  }                                                                                                \
+  typeof(next(__VA_ARGS__)) result;                                                                \
+  int turn = 0;                                                                                    \
+  do {                                                                                             \
+    touch;                                                                                         \
+    result = next(__VA_ARGS__);                                                                    \
+  } while (failed((intptr_t)result) && ++turn < TURNS && mr_node_started());                       \
+  return result
+
+static bool failed(intptr_t result) { return result == -1 && errno == EFAULT; }
+
+static void reads(const void *from, size_t size) { maru_dsm_touch(from, size, 0); }
+static void writes(void *to, size_t size) { maru_dsm_touch(to, size, 1); }
+
+static void vector(const struct iovec *parts, int count, int write) {
+  /* Loading from `parts` brings it in. */
+  for (int i = 0; i < count; i++)
+    maru_dsm_touch(parts[i].iov_base, parts[i].iov_len, write);
+}
+
+static void message(const struct msghdr *message, int write) {
+  writes((void *)message, write ? sizeof *message : 0);
+  maru_dsm_touch(message->msg_name, message->msg_namelen, write);
+  maru_dsm_touch(message->msg_control, message->msg_controllen, write);
+  vector(message->msg_iov, (int)message->msg_iovlen, write);
+}
+
+static void string(const char *text) {
+  if (mr_node_shares(text, 1))
+    (void)*(volatile const char *)(text + strlen(text));
+}
+
+/* ---- descriptors ------------------------------------------------------------------- */
+
+ssize_t read(int fd, void *to, size_t size) { CALL(read, writes(to, size), fd, to, size); }
+ssize_t write(int fd, const void *from, size_t size) {
+  CALL(write, reads(from, size), fd, from, size);
+}
+ssize_t pread(int fd, void *to, size_t size, off_t at) {
+  CALL(pread, writes(to, size), fd, to, size, at);
+}
+ssize_t pread64(int fd, void *to, size_t size, off64_t at) {
+  CALL(pread64, writes(to, size), fd, to, size, at);
+}
+ssize_t pwrite(int fd, const void *from, size_t size, off_t at) {
+  CALL(pwrite, reads(from, size), fd, from, size, at);
+}
+ssize_t pwrite64(int fd, const void *from, size_t size, off64_t at) {
+  CALL(pwrite64, reads(from, size), fd, from, size, at);
+}
+ssize_t readv(int fd, const struct iovec *parts, int count) {
+  CALL(readv, vector(parts, count, 1), fd, parts, count);
+}
+ssize_t writev(int fd, const struct iovec *parts, int count) {
+  CALL(writev, vector(parts, count, 0), fd, parts, count);
+}
+int poll(struct pollfd *polled, nfds_t count, int timeout) {
+  CALL(poll, writes(polled, count * sizeof *polled), polled, count, timeout);
+}
+
+/* ---- sockets -------------------------------------------------------------------------- */
+
+ssize_t recv(int fd, void *to, size_t size, int flags) {
+  CALL(recv, writes(to, size), fd, to, size, flags);
+}
+ssize_t send(int fd, const void *from, size_t size, int flags) {
+  CALL(send, reads(from, size), fd, from, size, flags);
+}
+ssize_t recvfrom(int fd, void *to, size_t size, int flags, struct sockaddr *restrict address,
+                 socklen_t *restrict length) {
+  CALL(recvfrom,
+       (writes(to, size), writes(length, length != NULL ? sizeof *length : 0),
+        writes(address, address != NULL && length != NULL ? *length : 0)),
+       fd, to, size, flags, address, length);
+}
+ssize_t sendto(int fd, const void *from, size_t size, int flags, const struct sockaddr *address,
+               socklen_t length) {
+  CALL(sendto, (reads(from, size), reads(address, length)), fd, from, size, flags, address, length);
+}
+ssize_t recvmsg(int fd, struct msghdr *to, int flags) {
+  CALL(recvmsg, message(to, 1), fd, to, flags);
+}
+ssize_t sendmsg(int fd, const struct msghdr *from, int flags) {
+  CALL(sendmsg, message(from, 0), fd, from, flags);
+}
+
+/* ---- files by name ---------------------------------------------------------------------- */
+
+/* A mode follows where a file may be made. */
+#define MODE(flags)                                                                                \
+  mode_t mode = 0;                                                                                 \
+  if (((flags)&O_CREAT) != 0 || ((flags)&O_TMPFILE) == O_TMPFILE) {                                \
+    va_list arguments;                                                                             \
+    va_start(arguments, flags);                                                                    \
+    mode = va_arg(arguments, mode_t);                                                              \
+    va_end(arguments);                                                                             \
+  }
+
+int open(const char *path, int flags, ...) {
+  MODE(flags)
+  CALL(open, string(path), path, flags, mode);
+}
+int open64(const char *path, int flags, ...) {
+  MODE(flags)
+  CALL(open64, string(path), path, flags, mode);
+}
+int creat(const char *path, mode_t mode) { CALL(creat, string(path), path, mode); }
+int creat64(const char *path, mode_t mode) { CALL(creat64, string(path), path, mode); }
+int access(const char *path, int mode) { CALL(access, string(path), path, mode); }
+int unlink(const char *path) { CALL(unlink, string(path), path); }
+int stat(const char *restrict path, struct stat *restrict to) {
+  CALL(stat, (string(path), writes(to, sizeof *to)), path, to);
+}
+int fstat(int fd, struct stat *to) { CALL(fstat, writes(to, sizeof *to), fd, to); }
+int stat64(const char *restrict path, struct stat64 *restrict to) {
+  CALL(stat64, (string(path), writes(to, sizeof *to)), path, to);
+}
+int fstat64(int fd, struct stat64 *to) { CALL(fstat64, writes(to, sizeof *to), fd, to); }
+FILE *fopen(const char *restrict path, const char *restrict mode) {
+  CALL(fopen, (string(path), string(mode)), path, mode);
+}
+FILE *fopen64(const char *restrict path, const char *restrict mode) {
+  CALL(fopen64, (string(path), string(mode)), path, mode);
+}
+
+/* ---- stdio --------------------------------------------------------------------------------- */
+
+size_t fread(void *restrict to, size_t size, size_t count, FILE *restrict stream) {
+  CALL(fread, writes(to, size * count), to, size, count, stream);
+}
+size_t fwrite(const void *restrict from, size_t size, size_t count, FILE *restrict stream) {
+  CALL(fwrite, reads(from, size * count), from, size, count, stream);
+}
+
+/* ---- what fortified programs call instead -----------------------------------------------------
+ */
+
+ssize_t __read_chk(int fd, void *to, size_t size, size_t room);
+ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room);
+ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags);
+size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
+
+ssize_t __read_chk(int fd, void *to, size_t size, size_t room) {
+  CALL(__read_chk, writes(to, size), fd, to, size, room);
+}
+ssize_t __pread_chk(int fd, void *to, size_t size, off_t at, size_t room) {
+  CALL(__pread_chk, writes(to, size), fd, to, size, at, room);
+}
+ssize_t __recv_chk(int fd, void *to, size_t size, size_t room, int flags) {
+  CALL(__recv_chk, writes(to, size), fd, to, size, room, flags);
+}
+size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream) {
+  CALL(__fread_chk, writes(to, size * count), to, room, size, count, stream);
+}

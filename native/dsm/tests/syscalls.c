@@ -1,0 +1,185 @@
+/* syscalls: what libc hands to the kernel, from and to shared memory that this node does not have:
+ * each page is another node's until the call.
+ *
+ *     maru-launch -n 2 -- dsm-syscalls
+ */
+#define _GNU_SOURCE
+#include <maru/dsm.h>
+
+#include "check.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define SIZE 20000u /* pages, and parts of pages at both ends */
+
+static uint8_t *shared, *back;
+static int file, pair[2], round_number;
+static char *path; /* shared; node 0's file */
+
+/* Node 1 writes everything: whatever node 0 has is old. */
+static void refresh(void) {
+  round_number++;
+  maru_dsm_barrier(0);
+  if (maru_dsm_node() == 1)
+    for (uint32_t i = 0; i < SIZE; i++) {
+      shared[i] = (uint8_t)(i * 7 + (uint32_t)round_number);
+      back[i] = 0;
+    }
+  maru_dsm_barrier(0);
+}
+
+/* Node 1 sees what node 0's call has put into `back`. */
+static void arrived(void) {
+  maru_dsm_barrier(1);
+  if (maru_dsm_node() == 1)
+    for (uint32_t i = 0; i < SIZE; i++)
+      CHECK_EQUAL(back[i], (uint8_t)(i * 7 + (uint32_t)round_number));
+  maru_dsm_barrier(1);
+}
+
+static bool asks(void) { return maru_dsm_node() == 0; }
+
+/* Without the library's help the kernel refuses: this test could not pass otherwise. */
+static void kernel_refuses(void) {
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(syscall(SYS_pwrite64, file, shared, SIZE, 0), -1);
+    CHECK_EQUAL(errno, EFAULT);
+    maru_dsm_touch(shared, SIZE, 0);
+    CHECK_EQUAL(syscall(SYS_pwrite64, file, shared, SIZE, 0), SIZE);
+  }
+}
+
+static void positioned(void) {
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(pwrite(file, shared, SIZE, 0), SIZE);
+    CHECK_EQUAL(pread(file, back, SIZE, 0), SIZE);
+  }
+  arrived();
+}
+
+static void sequential(void) {
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(lseek(file, 0, SEEK_SET), 0);
+    CHECK_EQUAL(write(file, shared, SIZE), SIZE);
+    CHECK_EQUAL(lseek(file, 0, SEEK_SET), 0);
+    CHECK_EQUAL(read(file, back, SIZE), SIZE);
+  }
+  arrived();
+}
+
+static void scattered(void) {
+  refresh();
+  if (asks()) {
+    struct iovec out[] = {{shared, 5000}, {shared + 5000, SIZE - 5000}},
+                 in[] = {{back, 9000}, {back + 9000, SIZE - 9000}};
+    CHECK_EQUAL(lseek(file, 0, SEEK_SET), 0);
+    CHECK_EQUAL(writev(file, out, 2), SIZE);
+    CHECK_EQUAL(lseek(file, 0, SEEK_SET), 0);
+    CHECK_EQUAL(readv(file, in, 2), SIZE);
+  }
+  arrived();
+}
+
+static void sockets(void) {
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(send(pair[0], shared, SIZE, 0), SIZE);
+    CHECK_EQUAL(recv(pair[1], back, SIZE, 0), SIZE);
+  }
+  arrived();
+  refresh();
+  if (asks()) {
+    struct iovec out = {shared, SIZE}, in = {back, SIZE};
+    struct msghdr from = {.msg_iov = &out, .msg_iovlen = 1}, to = {.msg_iov = &in, .msg_iovlen = 1};
+    CHECK_EQUAL(sendmsg(pair[0], &from, 0), SIZE);
+    CHECK_EQUAL(recvmsg(pair[1], &to, 0), SIZE);
+  }
+  arrived();
+  refresh();
+  if (asks()) {
+    CHECK_EQUAL(sendto(pair[0], shared, SIZE, 0, NULL, 0), SIZE);
+    CHECK_EQUAL(recvfrom(pair[1], back, SIZE, 0, NULL, NULL), SIZE);
+  }
+  arrived();
+}
+
+/* So much that stdio passes its own buffer by. */
+static void streams(void) {
+  refresh();
+  if (asks()) {
+    FILE *stream = fopen(path, "w+");
+    CHECK(stream != NULL);
+    CHECK_EQUAL(fwrite(shared, 1, SIZE, stream), SIZE);
+    CHECK_EQUAL(fflush(stream), 0);
+    rewind(stream);
+    CHECK_EQUAL(fread(back, 1, SIZE, stream), SIZE);
+    fclose(stream);
+  }
+  arrived();
+}
+
+/* A file's name, a status and what is polled in shared memory. */
+static void small_things(void) {
+  refresh();
+  if (maru_dsm_node() == 1) {
+    strcpy((char *)shared + 4090, path);
+    memcpy(back, &(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, sizeof(struct pollfd));
+  }
+  maru_dsm_barrier(2);
+  if (asks()) {
+    CHECK_EQUAL(access((char *)shared + 4090, R_OK), 0);
+    int fd = open((char *)shared + 4090, O_RDONLY);
+    CHECK(fd >= 0);
+    CHECK_EQUAL(fstat(fd, (struct stat *)(back + 8192)), 0);
+    CHECK(S_ISREG(((struct stat *)(back + 8192))->st_mode));
+    close(fd);
+    CHECK(poll((struct pollfd *)back, 1, 0) >= 0);
+  }
+}
+
+/* What nothing can bring in stays an error, and ends. */
+static void nowhere(void) {
+  if (!asks())
+    return;
+  void *volatile never = (void *)16;
+  CHECK_EQUAL(write(file, never, 10), -1);
+  CHECK_EQUAL(errno, EFAULT);
+  CHECK_EQUAL(read(-1, back, 10), -1);
+  CHECK_EQUAL(errno, EBADF);
+}
+
+int main(void) {
+  maru_dsm_init();
+  shared = (uint8_t *)maru_dsm_alloc(SIZE + 4096) + 100;
+  back = (uint8_t *)maru_dsm_alloc(SIZE + 4096) + 104;
+  path = maru_dsm_alloc(4096);
+  if (asks()) {
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, 4096, "%s/maru-syscalls-XXXXXX", folder != NULL ? folder : "/tmp");
+    file = mkstemp(path);
+    CHECK(file >= 0);
+    CHECK_EQUAL(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+  }
+  kernel_refuses();
+  positioned();
+  sequential();
+  scattered();
+  sockets();
+  streams();
+  small_things();
+  nowhere();
+  if (asks())
+    CHECK_EQUAL(unlink(path), 0);
+  maru_dsm_exit();
+  return 0;
+}

@@ -1,0 +1,75 @@
+/* maru/parmacs.h: what programs in the ANL macros (PARMACS) run on; maru.m4 expands
+ * the macros to these calls.  A program is built by `maru-parmacs` and started by
+ * `maru launch`.
+ *
+ * Processes are created as by fork: node 0 alone runs main; a created process begins with a copy
+ * of node 0's globals, of what malloc gave it and of its stack, all at the same addresses, and
+ * shares what G_MALLOC gave.  With MARU_PARMACS_GLOBALS=shared, globals and what
+ * malloc gives are shared memory as well, as they are between threads.
+ *
+ * Not copied: open files and other state of the system or of libraries, and memory that libraries
+ * allocate for themselves.
+ *
+ * Ids stand for locks and so on; 0, what fresh memory holds, is none.  One thread a process.
+ * Failure: one line on standard error and the end of the process, as maru/dsm.h.
+ */
+#ifndef MARU_PARMACS_H
+#define MARU_PARMACS_H
+
+#include <assert.h>
+#include <maru/dsm.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#ifndef PAGE_SIZE
+#define PAGE_SIZE 4096
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* `count` new processes run `body` and then end.  Status 64 where so many nodes are not idle. */
+void maru_parmacs_create(void (*body)(void), long count);
+/* Until `count` of those not yet waited for have ended, or all if there are fewer. */
+void maru_parmacs_wait(long count);
+
+/* `size` bytes of zeros that all processes share; a page or more begins a page.  Not given back.
+ * Ends the process (69) where no more is left.  `site`: as in maru_dsm_alloc_at. */
+void *maru_parmacs_share(size_t size, const char *site);
+
+/* A new id, for whatever kind. */
+uint32_t maru_parmacs_id(void);
+void maru_parmacs_lock(uint32_t id);
+void maru_parmacs_unlock(uint32_t id);
+void maru_parmacs_barrier(uint32_t id, long processes);
+void maru_parmacs_set(uint32_t id, int on);
+void maru_parmacs_await(uint32_t id);
+void maru_parmacs_condition_wait(uint32_t id, uint32_t lock);
+void maru_parmacs_signal(uint32_t id);
+void maru_parmacs_broadcast(uint32_t id);
+/* The next number of a loop 0 … last that `processes` processes share; -1 for each of them when
+ * there is none, and then the loop begins anew. */
+long maru_parmacs_next(uint32_t id, long last, long processes);
+/* Microseconds since 1970. */
+unsigned long maru_parmacs_clock(void);
+
+/* For the code that maru-parmacs links in: main of every node, and what replaces the
+ * program's calls of malloc and exit. */
+struct maru_parmacs_program {
+  int (*main)(int, char **, char **);
+  char *globals, *globals_end;
+};
+int maru_parmacs_main(const struct maru_parmacs_program *program, int count, char **arguments,
+                      char **environment);
+void *maru_parmacs_malloc(size_t size);
+void *maru_parmacs_calloc(size_t count, size_t size);
+void *maru_parmacs_realloc(void *old, size_t size);
+void *maru_parmacs_memalign(size_t alignment, size_t size);
+void maru_parmacs_free(void *block);
+void maru_parmacs_exit(int status) __attribute__((noreturn));
+
+#ifdef __cplusplus
+}
+#endif
+#endif
