@@ -173,7 +173,7 @@ runBytes state status words' = Lazy.toStrict . runPut $ do
     command' = Chars.pack (concatMap (++ "\0") words')
 
 board :: [Section] -> Board
-board sections = Board "/proc/9/fd/3" 9 sections ["map: worker 3 killed by signal 9"]
+board sections = Board "/proc/9/fd/3" 9 sections ["map: worker 3 killed by signal 9"] []
 
 boards :: TestTree
 boards =

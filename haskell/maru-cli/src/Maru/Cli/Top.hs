@@ -28,6 +28,7 @@ import Data.Time.Clock.POSIX (getPOSIXTime)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
+import Maru.Cli.ProcessCalls (readProcessCalls)
 import Maru.Cli.Room
 import Maru.Cli.RunSection
 import Maru.Native.BoardView
@@ -83,8 +84,9 @@ findBoards pid = do
   -- open; they are not ours to show.
   held <- heldBoards
   boards <- rights <$> mapM readBoard (maybe id (:) own held)
-  pure (filter wanted (nubBy ((==) `on` identity) boards))
+  mapM withProcesses (filter wanted (nubBy ((==) `on` identity) boards))
   where
+    withProcesses board = (\processes -> board {boardProcesses = processes}) <$> readProcessCalls (boardOwner board)
     identity board = (boardOwner board, runPid <$> runSection board)
     wanted board = maybe True (`elem` (boardOwner board : map runPid (catMaybes [runSection board]))) pid
 

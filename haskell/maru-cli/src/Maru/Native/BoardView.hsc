@@ -3,6 +3,8 @@
 module Maru.Native.BoardView
   ( Board (..),
     Section (..),
+    ProcessCalls (..),
+    Linkage (..),
     readBoard,
   )
 where
@@ -30,8 +32,27 @@ data Board = Board
     boardOwner :: !Int,
     boardSections :: ![Section],
     -- | The text log, oldest line first, as far as its ring still has it.
-    boardLines :: ![String]
+    boardLines :: ![String],
+    -- | The owner and its descendants; empty where nobody looked.
+    boardProcesses :: ![ProcessCalls]
   }
+
+-- | A process of a run, as the kernel knows it.
+data ProcessCalls = ProcessCalls
+  { callsPid :: !Int,
+    callsName :: !String,
+    -- | Read and write calls, with those of children that it reaped.
+    callsMade :: !Integer,
+    -- | @libmaru-io.so@ is in it.
+    callsLoaded :: !Bool,
+    -- | It was started with @MARU_IO@.
+    callsAsked :: !Bool,
+    callsLinkage :: !Linkage
+  }
+  deriving (Eq, Show)
+
+data Linkage = Dynamic | Static | Go | Unknown
+  deriving (Eq, Show)
 
 -- | One room's memory, in the machine's byte order.
 data Section = Section
@@ -68,7 +89,7 @@ readBoard path =
 
 copyBoard :: FilePath -> Ptr () -> IO Board
 copyBoard path board =
-  Board path <$> readOwner board <*> readSections board <*> readLines board
+  Board path <$> readOwner board <*> readSections board <*> readLines board <*> pure []
 
 readOwner :: Ptr () -> IO Int
 readOwner board =
