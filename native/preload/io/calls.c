@@ -10,6 +10,7 @@
 #undef _FILE_OFFSET_BITS
 #undef _FORTIFY_SOURCE
 #define _GNU_SOURCE
+#include "guard.h"
 #include "io.h"
 
 #include <dirent.h>
@@ -28,7 +29,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* How long a request may wait to be taken; guarded: longer than that cannot pay. */
 #define PATIENCE_NS INT64_C(10000000)
+#define GUARDED_PATIENCE_NS INT64_C(50000)
 #define COUNT_MOST 0x7ffff000u /* what the kernel moves at once */
 
 void io_forked(bool child);
@@ -77,14 +80,79 @@ static void count_state(void) { count(MARU_IO_STATE, 0, 0); }
 
 /* ---- delegating ---------------------------------------------------------- */
 
-static inline bool delegating(void) {
-  return __builtin_expect(io_process.mode == MARU_IO_ALWAYS, 0) && io_may_delegate();
+/* Guarded: files only (what a socket's call costs depends on the other side), and no small calls.
+ * A guard for each range of sizes; all threads share it, and who comes while another one looks
+ * goes direct, unmeasured. */
+#define GUARDED_LEAST (16u << 10)
+#define GUARDED_RANGES 3
+#define SLICE_CALLS 32u
+#define PAUSE_SLICES 4096u
+
+static struct gate {
+  _Atomic bool taken;
+  bool begun;
+  struct io_guard guard;
+} gates[GUARDED_RANGES];
+
+/* A call that is measured, or `gate` is NULL. */
+struct trial {
+  struct gate *gate;
+  bool on;
+  bool timed;
+  int64_t began_ns;
+};
+
+/* Acquire and release: the gate is one thread's at a time. */
+static bool enter(struct gate *gate) {
+  return !atomic_exchange_explicit(&gate->taken, true, memory_order_acquire);
+}
+static void leave(struct gate *gate) {
+  atomic_store_explicit(&gate->taken, false, memory_order_release);
+}
+
+static bool guard_says(struct trial *trial, uint32_t entry, size_t size) {
+  if (io_kind_of(entry) != IO_REGULAR || size < GUARDED_LEAST)
+    return false;
+  struct gate *gate = &gates[size < 4 * GUARDED_LEAST ? 0 : size < 16 * GUARDED_LEAST ? 1 : 2];
+  if (!enter(gate))
+    return false;
+  if (!gate->begun)
+    io_guard_begin(&gate->guard, SLICE_CALLS, PAUSE_SLICES);
+  gate->begun = true;
+  trial->gate = gate;
+  trial->on = io_guard_on(&gate->guard);
+  trial->timed = gate->guard.trying;
+  leave(gate);
+  if (trial->timed)
+    trial->began_ns = maru_now_ns();
+  return trial->on;
+}
+
+/* Whether the call is to be made by a context. */
+static bool decide(struct trial *trial, uint32_t entry, size_t size) {
+  if (!io_may_delegate())
+    return false;
+  return io_process.mode == MARU_IO_ALWAYS || guard_says(trial, entry, size);
+}
+
+static void conclude(const struct trial *trial, ssize_t moved) {
+  struct gate *gate = trial->gate;
+  int saved = errno;
+  uint64_t ns = trial->timed ? (uint64_t)(maru_now_ns() - trial->began_ns) : 0;
+  errno = saved;
+  if (moved <= 0 || !enter(gate))
+    return;
+  /* Another thread's call may have ended the slice meanwhile. */
+  if (io_guard_on(&gate->guard) == trial->on && gate->guard.trying == trial->timed)
+    io_guard_add(&gate->guard, (uint64_t)moved, ns);
+  leave(gate);
 }
 
 static bool elsewhere(enum io_context_class class, int fd, uint32_t entry, long number, long a,
                       long b, long c, long d, long e, long *result) {
   struct io_request request = {number, {fd, a, b, c, d, e}, fd, entry};
-  return io_delegate(class, &request, PATIENCE_NS, result);
+  int64_t patience = io_process.mode == MARU_IO_ALWAYS ? PATIENCE_NS : GUARDED_PATIENCE_NS;
+  return io_delegate(class, &request, patience, result);
 }
 
 /* As the call returns it. */
@@ -141,11 +209,19 @@ static bool send_elsewhere(int fd, uint32_t entry, const void *data, size_t size
   return true;
 }
 
-static size_t total_of(const struct iovec *parts, size_t count) {
-  size_t total = 0;
-  for (size_t i = 0; i < count; i++)
-    if (__builtin_add_overflow(total, parts[i].iov_len, &total))
-      return SIZE_MAX;
+#define PARTS_MOST 16
+
+/* A copy of the list, or 0: the caller's pointer may lead nowhere, and then it is the kernel
+ * that has to say so.  Returns what they hold together. */
+static size_t copy_parts(struct iovec *to, const struct iovec *from, int number) {
+  size_t size = (size_t)number * sizeof *from, total = 0;
+  struct iovec here = {to, size}, there = {(void *)from, size};
+  if (io_raw(SYS_process_vm_readv, io_process.pid, (long)&here, 1, (long)&there, 1, 0) !=
+      (long)size)
+    return 0;
+  for (int i = 0; i < number; i++)
+    if (__builtin_add_overflow(total, to[i].iov_len, &total))
+      return 0;
   return total;
 }
 
@@ -200,11 +276,13 @@ static bool parts_elsewhere(int fd, uint32_t entry, bool writes, const struct io
   if (io_kind_of(entry) == IO_REGULAR)
     return elsewhere(IO_FILE_CONTEXT, fd, entry, writes ? SYS_writev : SYS_readv, (long)parts,
                      number, 0, 0, 0, result);
-  size_t total = total_of(parts, (size_t)number);
-  if ((io_kind_of(entry) != IO_STREAM && io_kind_of(entry) != IO_DATAGRAM) || total == 0 ||
-      total > COUNT_MOST)
+  struct iovec copy[PARTS_MOST];
+  if ((io_kind_of(entry) != IO_STREAM && io_kind_of(entry) != IO_DATAGRAM) || number > PARTS_MOST)
     return false;
-  struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)number};
+  size_t total = copy_parts(copy, parts, number);
+  if (total == 0 || total > COUNT_MOST)
+    return false;
+  struct msghdr message = {.msg_iov = copy, .msg_iovlen = (size_t)number};
   return writes ? message_elsewhere(fd, entry, &message, 0, result)
                 : receive(fd, entry, SYS_recvmsg, (long)&message, 0, 0, 0, 0, result);
 }
@@ -217,11 +295,18 @@ static bool at_elsewhere(int fd, uint32_t entry, long call, const void *buffer, 
 
 /* ---- reading and writing ------------------------------------------------- */
 
-/* The wrapper's body: delegated, or by the next library. */
-#define BY(try, call)                                                                              \
+/* The wrapper's body: delegated, or by the next library; `entry` is in scope. */
+#define BY(size, try, call)                                                                        \
   ({                                                                                               \
+    struct trial trial_ = {.gate = NULL};                                                          \
     long by_;                                                                                      \
-    delegating() && (try) ? outcome(by_) : (call);                                                 \
+    ssize_t moved_ = __builtin_expect(io_process.mode >= MARU_IO_GUARDED, 0) &&                    \
+                             decide(&trial_, entry, size) && (try)                                 \
+                         ? outcome(by_)                                                            \
+                         : (call);                                                                 \
+    if (__builtin_expect(trial_.gate != NULL, 0))                                                  \
+      conclude(&trial_, moved_);                                                                   \
+    moved_;                                                                                        \
   })
 
 /* After reads that go on where the last one ended, a helper reads ahead. */
@@ -236,7 +321,7 @@ static inline ssize_t has_read(int fd, uint32_t entry, off_t offset, ssize_t got
   EXPORT ssize_t name(int fd, void *buffer, size_t size) {                                         \
     NEXT(name, ssize_t, (int, void *, size_t))                                                     \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t got = BY(read_elsewhere(fd, entry, buffer, size, &by_), next(fd, buffer, size));       \
+    ssize_t got = BY(size, read_elsewhere(fd, entry, buffer, size, &by_), next(fd, buffer, size)); \
     return has_read(fd, entry, -1, got);                                                           \
   }
 READS(read)
@@ -245,7 +330,7 @@ READS(__read)
 EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room) {
   NEXT(__read_chk, ssize_t, (int, void *, size_t, size_t))
   uint32_t entry = io_file(fd);
-  ssize_t got = BY(size <= room && read_elsewhere(fd, entry, buffer, size, &by_),
+  ssize_t got = BY(size, size <= room && read_elsewhere(fd, entry, buffer, size, &by_),
                    next(fd, buffer, size, room));
   return has_read(fd, entry, -1, got);
 }
@@ -254,7 +339,8 @@ EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room) {
   EXPORT ssize_t name(int fd, const void *buffer, size_t size) {                                   \
     NEXT(name, ssize_t, (int, const void *, size_t))                                               \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t put = BY(write_elsewhere(fd, entry, buffer, size, &by_), next(fd, buffer, size));      \
+    ssize_t put =                                                                                  \
+        BY(size, write_elsewhere(fd, entry, buffer, size, &by_), next(fd, buffer, size));          \
     return moved_by(entry, true, put, 1);                                                          \
   }
 WRITES(write)
@@ -264,7 +350,7 @@ WRITES(__write)
   EXPORT ssize_t name(int fd, void *buffer, size_t size, offset_type offset) {                     \
     NEXT(name, ssize_t, (int, void *, size_t, offset_type))                                        \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t got = BY(at_elsewhere(fd, entry, SYS_pread64, buffer, (long)size, offset, &by_),       \
+    ssize_t got = BY(size, at_elsewhere(fd, entry, SYS_pread64, buffer, (long)size, offset, &by_), \
                      next(fd, buffer, size, offset));                                              \
     return has_read(fd, entry, offset, got);                                                       \
   }
@@ -277,7 +363,8 @@ READS_AT(__pread64, off64_t)
     NEXT(name, ssize_t, (int, void *, size_t, offset_type, size_t))                                \
     uint32_t entry = io_file(fd);                                                                  \
     ssize_t got =                                                                                  \
-        BY(size <= room && at_elsewhere(fd, entry, SYS_pread64, buffer, (long)size, offset, &by_), \
+        BY(size,                                                                                   \
+           size <= room && at_elsewhere(fd, entry, SYS_pread64, buffer, (long)size, offset, &by_), \
            next(fd, buffer, size, offset, room));                                                  \
     return has_read(fd, entry, offset, got);                                                       \
   }
@@ -288,8 +375,9 @@ READS_AT_CHECKED(__pread64_chk, off64_t)
   EXPORT ssize_t name(int fd, const void *buffer, size_t size, offset_type offset) {               \
     NEXT(name, ssize_t, (int, const void *, size_t, offset_type))                                  \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t put = BY(at_elsewhere(fd, entry, SYS_pwrite64, buffer, (long)size, offset, &by_),      \
-                     next(fd, buffer, size, offset));                                              \
+    ssize_t put =                                                                                  \
+        BY(size, at_elsewhere(fd, entry, SYS_pwrite64, buffer, (long)size, offset, &by_),          \
+           next(fd, buffer, size, offset));                                                        \
     return moved_by(entry, true, put, 1);                                                          \
   }
 WRITES_AT(pwrite, off_t)
@@ -299,14 +387,16 @@ WRITES_AT(__pwrite64, off64_t)
 EXPORT ssize_t readv(int fd, const struct iovec *parts, int number) {
   NEXT(readv, ssize_t, (int, const struct iovec *, int))
   uint32_t entry = io_file(fd);
-  ssize_t got = BY(parts_elsewhere(fd, entry, false, parts, number, &by_), next(fd, parts, number));
+  ssize_t got =
+      BY(0, parts_elsewhere(fd, entry, false, parts, number, &by_), next(fd, parts, number));
   return has_read(fd, entry, -1, got);
 }
 
 EXPORT ssize_t writev(int fd, const struct iovec *parts, int number) {
   NEXT(writev, ssize_t, (int, const struct iovec *, int))
   uint32_t entry = io_file(fd);
-  ssize_t put = BY(parts_elsewhere(fd, entry, true, parts, number, &by_), next(fd, parts, number));
+  ssize_t put =
+      BY(0, parts_elsewhere(fd, entry, true, parts, number, &by_), next(fd, parts, number));
   return moved_by(entry, true, put, 1);
 }
 
@@ -314,7 +404,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int number) {
   EXPORT ssize_t name(int fd, const struct iovec *parts, int number, offset_type offset) {         \
     NEXT(name, ssize_t, (int, const struct iovec *, int, offset_type))                             \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t moved = BY(at_elsewhere(fd, entry, call, parts, number, offset, &by_),                 \
+    ssize_t moved = BY(0, at_elsewhere(fd, entry, call, parts, number, offset, &by_),              \
                        next(fd, parts, number, offset));                                           \
     return moved_by(entry, writes, moved, 1);                                                      \
   }
@@ -324,17 +414,17 @@ PARTS_AT(pwritev, off_t, SYS_pwritev, true)
 PARTS_AT(pwritev64, off64_t, SYS_pwritev, true)
 
 /* With flags that say how: always direct. */
-#define PARTS_AT_BY(name, offset_type, writes)                                                     \
+#define PARTS_AT_BY(size, name, offset_type, writes)                                               \
   EXPORT ssize_t name(int fd, const struct iovec *parts, int number, offset_type offset,           \
                       int flags) {                                                                 \
     NEXT(name, ssize_t, (int, const struct iovec *, int, offset_type, int))                        \
     uint32_t entry = io_file(fd);                                                                  \
     return moved_by(entry, writes, next(fd, parts, number, offset, flags), 1);                     \
   }
-PARTS_AT_BY(preadv2, off_t, false)
-PARTS_AT_BY(preadv64v2, off64_t, false)
-PARTS_AT_BY(pwritev2, off_t, true)
-PARTS_AT_BY(pwritev64v2, off64_t, true)
+PARTS_AT_BY(size, preadv2, off_t, false)
+PARTS_AT_BY(size, preadv64v2, off64_t, false)
+PARTS_AT_BY(size, pwritev2, off_t, true)
+PARTS_AT_BY(size, pwritev64v2, off64_t, true)
 
 /* ---- sockets ------------------------------------------------------------- */
 
@@ -352,7 +442,7 @@ static bool receive_from(int fd, uint32_t entry, void *buffer, size_t size, int 
 EXPORT ssize_t recv(int fd, void *buffer, size_t size, int flags) {
   NEXT(recv, ssize_t, (int, void *, size_t, int))
   uint32_t entry = io_file(fd);
-  ssize_t got = BY(receive_from(fd, entry, buffer, size, flags, NULL, NULL, &by_),
+  ssize_t got = BY(size, receive_from(fd, entry, buffer, size, flags, NULL, NULL, &by_),
                    next(fd, buffer, size, flags));
   return moved_by(entry, false, got, 0);
 }
@@ -360,8 +450,9 @@ EXPORT ssize_t recv(int fd, void *buffer, size_t size, int flags) {
 EXPORT ssize_t __recv_chk(int fd, void *buffer, size_t size, size_t room, int flags) {
   NEXT(__recv_chk, ssize_t, (int, void *, size_t, size_t, int))
   uint32_t entry = io_file(fd);
-  ssize_t got = BY(size <= room && receive_from(fd, entry, buffer, size, flags, NULL, NULL, &by_),
-                   next(fd, buffer, size, room, flags));
+  ssize_t got =
+      BY(size, size <= room && receive_from(fd, entry, buffer, size, flags, NULL, NULL, &by_),
+         next(fd, buffer, size, room, flags));
   return moved_by(entry, false, got, 0);
 }
 
@@ -369,7 +460,7 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buffer, size_t size, int flags,
                         struct sockaddr *restrict from, socklen_t *restrict from_size) {
   NEXT(recvfrom, ssize_t, (int, void *, size_t, int, struct sockaddr *, socklen_t *))
   uint32_t entry = io_file(fd);
-  ssize_t got = BY(receive_from(fd, entry, buffer, size, flags, from, from_size, &by_),
+  ssize_t got = BY(size, receive_from(fd, entry, buffer, size, flags, from, from_size, &by_),
                    next(fd, buffer, size, flags, from, from_size));
   return moved_by(entry, false, got, 0);
 }
@@ -379,7 +470,7 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *restrict buffer, size_t size, size_t
   NEXT(__recvfrom_chk, ssize_t, (int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *))
   uint32_t entry = io_file(fd);
   ssize_t got =
-      BY(size <= room && receive_from(fd, entry, buffer, size, flags, from, from_size, &by_),
+      BY(size, size <= room && receive_from(fd, entry, buffer, size, flags, from, from_size, &by_),
          next(fd, buffer, size, room, flags, from, from_size));
   return moved_by(entry, false, got, 0);
 }
@@ -387,9 +478,9 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *restrict buffer, size_t size, size_t
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
   NEXT(recvmsg, ssize_t, (int, struct msghdr *, int))
   uint32_t entry = io_file(fd);
-  ssize_t got =
-      BY(is_socket(entry) && receive(fd, entry, SYS_recvmsg, (long)message, 0, flags, 0, 0, &by_),
-         next(fd, message, flags));
+  ssize_t got = BY(
+      0, is_socket(entry) && receive(fd, entry, SYS_recvmsg, (long)message, 0, flags, 0, 0, &by_),
+      next(fd, message, flags));
   return moved_by(entry, false, got, 0);
 }
 
@@ -397,9 +488,9 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
   EXPORT ssize_t name(int fd, const void *buffer, size_t size, int flags) {                        \
     NEXT(name, ssize_t, (int, const void *, size_t, int))                                          \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t put =                                                                                  \
-        BY(is_socket(entry) && send_elsewhere(fd, entry, buffer, size, flags, NULL, 0, &by_),      \
-           next(fd, buffer, size, flags));                                                         \
+    ssize_t put = BY(                                                                              \
+        size, is_socket(entry) && send_elsewhere(fd, entry, buffer, size, flags, NULL, 0, &by_),   \
+        next(fd, buffer, size, flags));                                                            \
     return moved_by(entry, true, put, 0);                                                          \
   }
 SENDS(send)
@@ -409,16 +500,16 @@ EXPORT ssize_t sendto(int fd, const void *buffer, size_t size, int flags, const 
                       socklen_t to_size) {
   NEXT(sendto, ssize_t, (int, const void *, size_t, int, const struct sockaddr *, socklen_t))
   uint32_t entry = io_file(fd);
-  ssize_t put =
-      BY(is_socket(entry) && send_elsewhere(fd, entry, buffer, size, flags, to, to_size, &by_),
-         next(fd, buffer, size, flags, to, to_size));
+  ssize_t put = BY(
+      size, is_socket(entry) && send_elsewhere(fd, entry, buffer, size, flags, to, to_size, &by_),
+      next(fd, buffer, size, flags, to, to_size));
   return moved_by(entry, true, put, 0);
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
   NEXT(sendmsg, ssize_t, (int, const struct msghdr *, int))
   uint32_t entry = io_file(fd);
-  ssize_t put = BY(is_socket(entry) && message_elsewhere(fd, entry, message, flags, &by_),
+  ssize_t put = BY(0, is_socket(entry) && message_elsewhere(fd, entry, message, flags, &by_),
                    next(fd, message, flags));
   return moved_by(entry, true, put, 0);
 }
@@ -720,7 +811,6 @@ RESTRICTS(capset, int, (void *header, const void *data), (header, data))
     NEXT(name, int, parameters)                                                                    \
     io_go_direct("delegates nothing any more: it called " #name);                                  \
     io_contexts_retire();                                                                          \
-    io_hint_retire();                                                                              \
     return next arguments;                                                                         \
   }
 LEAVES(unshare, (int flags), (flags))
@@ -788,7 +878,6 @@ static void before_raw(long number, long a, long b) {
   case SYS_setns:
     io_go_direct("delegates nothing any more: it called unshare or setns by syscall");
     io_contexts_retire();
-    io_hint_retire();
     break;
   case SYS_seccomp:
   case SYS_capset:

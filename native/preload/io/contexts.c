@@ -62,6 +62,7 @@ struct context {
   _Atomic uint32_t state;
   _Atomic uint32_t stop;
   unsigned node;
+  enum io_context_class class;
   pthread_t thread;
 };
 
@@ -130,7 +131,7 @@ static bool make_all(struct context *context) {
 }
 
 /* The CPUs of the node, of those that the program's first thread may use. */
-static void settle_on_node(unsigned node) {
+void io_settle_on_node(unsigned node) {
   struct maru_topology topology;
   cpu_set_t allowed, near;
   CPU_ZERO(&near);
@@ -177,13 +178,15 @@ static void *serve(void *argument) {
   struct maru_wait_policy policy;
   io_self.gone = true; /* no slot and no line of its own */
   pthread_setname_np(pthread_self(), "maru-io");
-  settle_on_node(context->node);
-  maru_wait_policy_init(&policy, MARU_WAIT_ADAPTIVE);
+  bool hints = context->class == IO_HINT_CONTEXT;
+  io_settle_on_node(context->node);
+  /* Nobody waits for the helper: it need not spin for the next request. */
+  maru_wait_policy_init(&policy, hints ? MARU_WAIT_BLOCK : MARU_WAIT_ADAPTIVE);
   /* Relaxed: a flag to leave by. */
   while (atomic_load_explicit(&context->stop, memory_order_relaxed) == 0) {
     /* Acquire, and before the look: what is marked later rings later. */
     uint32_t seen = atomic_load_explicit(&context->bell, memory_order_acquire) & (uint32_t)STATE;
-    if (make_all(context))
+    if (hints ? io_hint_work() : make_all(context))
       continue;
     int64_t idle = maru_now_ns() + IDLE_NS;
     if (maru_wait_while(&context->bell, seen, (uint32_t)STATE, &policy, idle) == -ETIMEDOUT)
@@ -226,7 +229,7 @@ static bool create(struct context *context) {
   return rc == 0;
 }
 
-static void start_context(struct context *context, unsigned node) {
+static void start_context(struct context *context, enum io_context_class class, unsigned node) {
   uint32_t nobody = 0;
   /* Acquire and release: `thread` of who retires. */
   if (!atomic_compare_exchange_strong_explicit(&starting, &nobody, 2, memory_order_acquire,
@@ -236,6 +239,7 @@ static void start_context(struct context *context, unsigned node) {
     int cancel;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     context->node = node;
+    context->class = class;
     if (create(context)) {
       count_context();
       /* Release: with the thread. */
@@ -250,15 +254,24 @@ static void start_context(struct context *context, unsigned node) {
 
 static struct context *context_of(enum io_context_class class) {
   unsigned cpu = 0, node = 0;
-  getcpu(&cpu, &node);
+  if (class != IO_HINT_CONTEXT) /* one is enough: it goes to the devices */
+    getcpu(&cpu, &node);
   struct context *context = &contexts[node % NODES][class];
   if (atomic_load_explicit(&context->state, memory_order_acquire) == READY)
     return context;
   if (!blocks_signals())
-    start_context(context, node % NODES);
+    start_context(context, class, node % NODES);
   else if (atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed) == REFUSALS_MOST)
     io_say("delegates nothing yet: the threads that make calls block signals");
   return NULL; /* this call is direct, the next one need not be */
+}
+
+void io_context_ring(enum io_context_class class) {
+  if (!io_same_process() || atomic_load_explicit(&io_process.direct, memory_order_relaxed))
+    return;
+  struct context *context = context_of(class);
+  if (context != NULL)
+    maru_notify(&context->bell);
 }
 
 void io_contexts_retire(void) {

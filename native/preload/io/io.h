@@ -113,7 +113,7 @@ void io_file_keep_direct(int fd);
 
 /* ---- contexts.c ---------------------------------------------------------- */
 
-enum io_context_class { IO_FILE_CONTEXT = 0, IO_NET_CONTEXT, IO_CONTEXT_CLASSES };
+enum io_context_class { IO_FILE_CONTEXT = 0, IO_NET_CONTEXT, IO_HINT_CONTEXT, IO_CONTEXT_CLASSES };
 
 struct io_request {
   long number; /* of the system call */
@@ -129,6 +129,10 @@ bool io_delegate(enum io_context_class class, const struct io_request *request, 
 /* Whether the thread may delegate now: not in a handler over a request of its own, not real-time.
  */
 bool io_may_delegate(void);
+/* Has the context of that class, on whatever node, look for work; starts it if need be. */
+void io_context_ring(enum io_context_class class);
+/* Binds the calling context to the node's CPUs. */
+void io_settle_on_node(unsigned node);
 void io_wait_for_requests(unsigned first, unsigned last);
 /* Until the thread's own request, over which it was interrupted, is done. */
 void io_settle(void);
@@ -145,6 +149,7 @@ void io_contexts_forget(void); /* in a forked child */
 void io_hint_read(int fd, uint32_t entry, int64_t offset, size_t bytes);
 void io_hint_forget(int fd);
 void io_hint_fork(void);
-void io_hint_retire(void);
+/* What the helper does; false: there was nothing to do. */
+bool io_hint_work(void);
 
 #endif

@@ -794,6 +794,13 @@ static void odd_flags(void) {
   DO(recv(file, other, 10, 0));
   DO(recvmsg(pair[1], (void *)8, MSG_DONTWAIT));
   DO(sendmsg(pair[0], (void *)8, 0));
+  fcntl(pair[1], F_SETFL, O_NONBLOCK);
+  DO(readv(pair[1], (void *)8, 2));
+  DO(writev(pair[0], (void *)8, 2));
+  DO(read(pair[1], (void *)8, 10));
+  DO(write(pair[0], (void *)8, 10));
+  DO(readv(pair[1], &(struct iovec){other, 0}, 1));
+  DO(writev(pair[0], &(struct iovec){other, 0}, 1));
 }
 static void descriptors_travel(void) {
   int pair[2];
@@ -1161,7 +1168,7 @@ static const struct {
     D(reset),
     N(low_water),
     N(sequenced),
-    N(odd_flags),
+    D(odd_flags),
     D(descriptors_travel),
     N(several_messages),
     N(file_to_socket),
