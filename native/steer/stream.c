@@ -1,9 +1,11 @@
-/* stream.c: a ring with one writer, the reading thread, and one reader, the consumer.
+/* stream.c: a ring that the reading thread fills and the consumer empties.
  *
  * `filled` counts the blocks that were read, `freed` those that were given back; both only grow,
- * by one, and wrap together.  Each side waits on a word of the other's.  The consumer rings
- * `space` only twice a round of the ring: a reader that has been stopped by a full ring finds
- * half of it empty, and the two do not hand over the CPU for every block.
+ * by one, and wrap together.  Who holds `token` reads the next block.  That is the thread, but a
+ * consumer that finds the ring empty and the token free reads for itself: without a core for the
+ * thread a stream is as good as read(2).  The consumer rings `space` only twice a round of the
+ * ring: a thread that was stopped by a full ring finds half of it empty, and the two do not hand
+ * over the CPU for every block.
  */
 #define _GNU_SOURCE
 #include <maru/stream.h>
@@ -26,6 +28,7 @@
 #define BLOCK_MOST (1u << 30)
 #define BLOCKS_MOST 65536u
 #define COUNT (~MARU_WAIT_ARMED)
+#define HELD 2u
 
 struct maru_stream {
   int fd;
@@ -35,6 +38,9 @@ struct maru_stream {
   char *memory;
   ssize_t *lengths; /* of each block; 0 or -errno in the last one */
   pthread_t thread;
+  /* The token's holder's. */
+  unsigned place; /* of the next block to be read */
+  bool ended;
   /* The consumer's. */
   uint32_t consumed; /* blocks */
   unsigned block;    /* the next one's place */
@@ -44,10 +50,11 @@ struct maru_stream {
   alignas(64) _Atomic uint32_t filled;
   alignas(64) _Atomic uint32_t freed;
   _Atomic uint32_t space;
+  _Atomic uint32_t token; /* 0: free; HELD */
   _Atomic uint32_t stop;
 };
 
-/* ---- the reading thread -------------------------------------------------- */
+/* ---- reading ------------------------------------------------------------- */
 
 /* Until there is something to read, or the end or an error; false: stop. */
 static bool readable(struct maru_stream *stream) {
@@ -61,37 +68,50 @@ static bool readable(struct maru_stream *stream) {
   return both[1].revents == 0;
 }
 
-static bool stopped(struct maru_stream *stream) {
-  return atomic_load_explicit(&stream->stop, memory_order_relaxed) != 0; /* nothing hangs on it */
-}
-
-/* Until a block is free; false: stop. */
-static bool has_space(struct maru_stream *stream, uint32_t filled,
-                      struct maru_wait_policy *policy) {
+static ssize_t read_block(struct maru_stream *stream) {
+  char *memory = stream->memory + (size_t)stream->place * stream->block_bytes;
   for (;;) {
-    /* Acquire, and before the look at `freed`: what is given back later rings later. */
-    uint32_t seen = atomic_load_explicit(&stream->space, memory_order_acquire) & COUNT;
-    if (stopped(stream))
-      return false;
-    /* Acquire: the consumer is done with the block. */
-    uint32_t freed = atomic_load_explicit(&stream->freed, memory_order_acquire);
-    if ((filled - freed) / MARU_WAIT_STEP < stream->blocks)
-      return true;
-    maru_wait_while(&stream->space, seen, COUNT, policy, MARU_WAIT_FOREVER);
-  }
-}
-
-static ssize_t read_block(struct maru_stream *stream, unsigned block) {
-  char *memory = stream->memory + (size_t)block * stream->block_bytes;
-  for (;;) {
+    if (!readable(stream))
+      return -ECANCELED;
     ssize_t got = read(stream->fd, memory, stream->block_bytes);
     if (got >= 0)
       return got;
     if (errno != EINTR && (errno != EAGAIN || stream->stop_fd < 0))
       return -errno;
-    if (!readable(stream))
-      return -ECANCELED;
   }
+}
+
+static bool has_space(struct maru_stream *stream) {
+  /* Acquire: the consumer is done with the block.  The token orders `filled`. */
+  uint32_t freed = atomic_load_explicit(&stream->freed, memory_order_acquire);
+  uint32_t filled = atomic_load_explicit(&stream->filled, memory_order_relaxed) & COUNT;
+  return (filled - freed) / MARU_WAIT_STEP < stream->blocks;
+}
+
+static bool take_token(struct maru_stream *stream) {
+  uint32_t now = atomic_load_explicit(&stream->token, memory_order_relaxed);
+  /* Who waited for it leaves the word armed.  Acquire: what the last holder did. */
+  while ((now & COUNT) == 0)
+    if (atomic_compare_exchange_weak_explicit(&stream->token, &now, now | HELD,
+                                              memory_order_acquire, memory_order_relaxed))
+      return true;
+  return false;
+}
+
+/* With the token, which it gives back. */
+static void read_next(struct maru_stream *stream) {
+  ssize_t length = read_block(stream);
+  stream->lengths[stream->place] = length;
+  stream->ended = length <= 0;
+  stream->place = stream->place + 1 == stream->blocks ? 0 : stream->place + 1;
+  maru_notify(&stream->filled);
+  maru_notify_store(&stream->token, 0);
+}
+
+/* ---- the reading thread -------------------------------------------------- */
+
+static bool stopped(struct maru_stream *stream) {
+  return atomic_load_explicit(&stream->stop, memory_order_relaxed) != 0; /* nothing hangs on it */
 }
 
 static void *read_ahead(void *argument) {
@@ -99,17 +119,23 @@ static void *read_ahead(void *argument) {
   struct maru_wait_policy policy;
   /* Full means that the consumer is slower: it wants the core more. */
   maru_wait_policy_init(&policy, MARU_WAIT_BLOCK);
-  unsigned block = 0;
-  for (uint32_t filled = 0;; filled += MARU_WAIT_STEP) {
-    if (!has_space(stream, filled, &policy) || !readable(stream))
-      return NULL;
-    ssize_t length = read_block(stream, block);
-    stream->lengths[block] = length;
-    maru_notify(&stream->filled);
-    if (length <= 0)
-      return NULL;
-    block = block + 1 == stream->blocks ? 0 : block + 1;
+  while (!stopped(stream)) {
+    /* Acquire, and before the look at `freed`: what is given back later rings later. */
+    uint32_t seen = atomic_load_explicit(&stream->space, memory_order_acquire) & COUNT;
+    if (!take_token(stream)) {
+      maru_wait(&stream->token, 0, COUNT, &policy, MARU_WAIT_FOREVER);
+    } else if (stream->ended) {
+      maru_notify_store(&stream->token, 0);
+      break;
+    } else if (has_space(stream)) {
+      read_next(stream);
+    } else {
+      maru_notify_store(&stream->token, 0);
+      if (!stopped(stream))
+        maru_wait_while(&stream->space, seen, COUNT, &policy, MARU_WAIT_FOREVER);
+    }
   }
+  return NULL;
 }
 
 /* ---- the consumer -------------------------------------------------------- */
@@ -124,12 +150,29 @@ static void give_back(struct maru_stream *stream) {
     maru_notify(&stream->space);
 }
 
+/* Nothing is there: reads it, or waits until the thread has.  Returns early when a handler ran. */
+static void fetch(struct maru_stream *stream, uint32_t mine) {
+  if (!take_token(stream)) {
+    maru_wait_while(&stream->filled, mine, COUNT, &stream->policy, MARU_WAIT_FOREVER);
+    return;
+  }
+  int cancel; /* a thread that is cancelled here would take the token with it */
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+  /* The thread may have read it meanwhile, and ended.  Relaxed: with the token. */
+  if ((atomic_load_explicit(&stream->filled, memory_order_relaxed) & COUNT) == mine)
+    read_next(stream);
+  else
+    maru_notify_store(&stream->token, 0);
+  pthread_setcancelstate(cancel, NULL);
+}
+
 ssize_t maru_stream_next(struct maru_stream *stream, const void **data) {
   if (stream->holding)
     give_back(stream);
   uint32_t mine = stream->consumed * MARU_WAIT_STEP;
-  while (maru_wait_while(&stream->filled, mine, COUNT, &stream->policy, MARU_WAIT_FOREVER) < 0)
-    ; /* a handler ran */
+  /* Acquire: the block. */
+  while ((atomic_load_explicit(&stream->filled, memory_order_acquire) & COUNT) == mine)
+    fetch(stream, mine);
   ssize_t length = stream->lengths[stream->block];
   if (length <= 0)
     return length;

@@ -32,7 +32,8 @@ int maru_stream_open(struct maru_stream **stream, int fd, size_t block_bytes, un
 
 /* The next bytes, in order: how many (at least 1), and *data, valid until the next call; gives
  * the last block back.  0: the end.  Negative errno: what read(2) said there, after all that it
- * had read before; the end and an error stay.  Waits while there is nothing yet. */
+ * had read before; the end and an error stay.  Waits while there is nothing yet; no cancellation
+ * point. */
 ssize_t maru_stream_next(struct maru_stream *stream, const void **data);
 
 /* Ends the reading, wherever it is, and frees everything.  NULL: nothing.  Waits for a read of a

@@ -229,11 +229,18 @@ static bool create(struct context *context) {
   return rc == 0;
 }
 
+static bool take_start(void) {
+  uint32_t now = atomic_load_explicit(&starting, memory_order_relaxed);
+  /* Who waited for it leaves the word armed.  Acquire: what the last holder did. */
+  while ((now & (uint32_t)STATE) == 0)
+    if (atomic_compare_exchange_weak_explicit(&starting, &now, now | 2, memory_order_acquire,
+                                              memory_order_relaxed))
+      return true;
+  return false;
+}
+
 static void start_context(struct context *context, enum io_context_class class, unsigned node) {
-  uint32_t nobody = 0;
-  /* Acquire and release: `thread` of who retires. */
-  if (!atomic_compare_exchange_strong_explicit(&starting, &nobody, 2, memory_order_acquire,
-                                               memory_order_relaxed))
+  if (!take_start())
     return;
   if (atomic_load_explicit(&context->state, memory_order_relaxed) == NONE) {
     int cancel;
@@ -276,13 +283,11 @@ void io_context_ring(enum io_context_class class) {
 
 void io_contexts_retire(void) {
   struct maru_wait_policy policy;
-  uint32_t nobody = 0;
+  if (!io_same_process())
+    return;
   maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
-  while (!atomic_compare_exchange_strong_explicit(&starting, &nobody, 2, memory_order_acquire,
-                                                  memory_order_relaxed)) {
+  while (!take_start())
     maru_wait(&starting, 0, (uint32_t)STATE, &policy, MARU_WAIT_FOREVER);
-    nobody = 0;
-  }
   for (unsigned i = 0; i < NODES * IO_CONTEXT_CLASSES; i++) {
     struct context *context = &contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES];
     if (atomic_load_explicit(&context->state, memory_order_relaxed) != READY)

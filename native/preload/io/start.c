@@ -68,6 +68,8 @@ void io_say(const char *text) {
 }
 
 void io_go_direct(const char *why) {
+  if (!io_same_process())
+    return; /* what a child of vfork does to itself */
   /* Relaxed: requests that are under way were allowed when they were made. */
   if (!atomic_exchange_explicit(&io_process.direct, true, memory_order_relaxed) &&
       io_process.mode >= MARU_IO_GUARDED)

@@ -20,6 +20,7 @@ import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
+import Data.Either (fromRight)
 import Data.Maybe (fromMaybe, mapMaybe)
 import Maru.Native.BoardView (Linkage (..), ProcessCalls (..))
 import System.Directory (listDirectory)
@@ -30,7 +31,7 @@ import Text.Read (readMaybe)
 -- | The process, then all that descend from it. What cannot be read is left out, or 'Unknown'.
 readProcessCalls :: Int -> IO [ProcessCalls]
 readProcessCalls root = do
-  names <- either (const []) id <$> quietly (listDirectory "/proc")
+  names <- fromRight [] <$> quietly (listDirectory "/proc")
   parents <- concat <$> mapM parent (mapMaybe readMaybe names)
   mapM look =<< filterM (fmap (either (const False) (const True)) . quietly . ByteString.readFile . (</> "io") . folder) (descendants root parents)
   where
@@ -49,7 +50,7 @@ look pid = do
   start <- quietly (withBinaryFile (folder pid </> "exe") ReadMode (`ByteString.hGet` 65536))
   pure (ProcessCalls pid (map plain name) made loaded asked (either (const Unknown) linkageOf start))
   where
-    content file = either (const "") id <$> quietly (ByteString.readFile (folder pid </> file))
+    content file = fromRight "" <$> quietly (ByteString.readFile (folder pid </> file))
     plain c = if c < ' ' || c > '~' then '?' else c
 
 quietly :: IO a -> IO (Either IOException a)

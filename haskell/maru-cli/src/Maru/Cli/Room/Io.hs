@@ -25,20 +25,20 @@ import qualified Data.ByteString.Lazy as Lazy
 import Data.List (find, intercalate, nub)
 import Data.Maybe (isJust)
 import Data.Word (Word64)
+import Maru.Cli.Bench.Io (ioExperiments)
+import Maru.Cli.IoLibrary
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Native.BoardView
 import Numeric (showFFloat)
 import Options.Applicative
-import System.Directory (doesFileExist)
-import System.Environment (getExecutablePath, lookupEnv)
-import System.FilePath (takeDirectory, (</>))
 
 ioRoom :: Room
 ioRoom =
   (room "io" "calls for input and output, in the program")
-    { roomRun = Just (RunPlug delegateFlag libraryFile decideIo),
-      roomTop = Just page
+    { roomRun = Just (RunPlug delegateFlag ioLibrary decideIo),
+      roomTop = Just page,
+      roomExperiments = ioExperiments
     }
 
 -- ---- run ----------------------------------------------------------------
@@ -57,17 +57,6 @@ modes =
     ("guarded", "files that are read in order are read ahead where that is measured to pay"),
     ("always", "reads and writes are made by threads of maru's (for study: slower on one socket)")
   ]
-
--- | Where the library is expected, and whether it is there.
-libraryFile :: IO (FilePath, Bool)
-libraryFile = do
-  libexec <- lookupEnv "MARU_LIBEXEC"
-  executable <- getExecutablePath
-  let prefix = takeDirectory . takeDirectory $ case libexec of
-        Just folder | not (null folder) -> folder
-        _ -> executable
-      path = prefix </> "lib" </> "maru" </> "libmaru-io.so"
-  (,) path <$> doesFileExist path
 
 decideIo :: (FilePath, Bool) -> Maybe String -> Either Refusal Part
 decideIo _ Nothing = Right mempty
