@@ -251,11 +251,7 @@ static void become_reporter(struct supervisor *self, const struct options *optio
   if (self->board_path[0] != '\0')
     fcntl(self->board.fd, F_SETFD, 0);
   inherited_restore(inherited);
-  /* What was put before the command's libraries is not for ours. */
-  if (options->preloads != NULL)
-    setenv("LD_PRELOAD", options->preloads, 1);
-  else
-    unsetenv("LD_PRELOAD");
+  options_take_back_preloads(options);
   char *board = self->board_path[0] != '\0' ? self->board_path : NULL;
   execv(options->reporter,
         (char *[]){(char *)options->reporter, "report-run", report, code, board, NULL});
@@ -277,7 +273,7 @@ int main(int argc, char **argv) {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
     fprintf(stderr, "maru: cannot reap orphans: %s\n", strerror(errno));
 
-  beside_start(&self.beside, options.beside, options.report_fd, &inherited);
+  beside_start(&self.beside, &options, &inherited);
   int64_t started = nanoseconds(CLOCK_MONOTONIC);
   int status = start(&self, options.command, &inherited);
   if (status == 0)

@@ -95,3 +95,10 @@ int options_read(struct options *options, int argc, char **argv) {
   options->command = argv + at + 1;
   return 0;
 }
+
+void options_take_back_preloads(const struct options *options) {
+  if (options->preloads != NULL)
+    setenv("LD_PRELOAD", options->preloads, 1);
+  else
+    unsetenv("LD_PRELOAD");
+}

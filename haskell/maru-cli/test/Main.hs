@@ -2,6 +2,7 @@ module Main (main) where
 
 import Data.Aeson (Value (..), eitherDecode, encode, object)
 import Data.Binary.Put
+import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (fromLeft)
@@ -15,10 +16,12 @@ import Maru.Cli.Launch.Heat
 import Maru.Cli.Main (commandLineOf)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
+import Maru.Cli.ProcessCalls
 import Maru.Cli.Profile
 import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
 import Maru.Cli.Room.Example (exampleRoom)
+import Maru.Cli.Room.Io
 import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
 import Maru.Cli.Room.Lock.Program (Program (..), interpreterOf)
@@ -160,6 +163,36 @@ plans =
         fmap afterLines (mpiAfterwards asked (boardOf [] ["wait: MPI ranks pass: x", "wait: MPI ranks pass: x", "map: y"]))
           @?= Just ["MPI ranks pass: x"]
         mpiAfterwards asked (boardOf [] []) @?= Nothing,
+      testCase "delegation of input and output" $ do
+        decideDelegation ("/l.so", True) Nothing @?= Right mempty
+        fmap (\p -> (partEnvironment p, partPreload p)) (decideDelegation ("/l.so", True) (Just "hint")) @?= Right ([("MARU_IO", "hint")], ["/l.so"])
+        either (const True) (const False) (decideDelegation ("/l.so", False) (Just "hint")) @?= True
+        decideDelegation ("/l.so", True) (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, guarded, always"),
+      testCase "the counters of input and output" $ do
+        decodeIo (ByteString.replicate 100 0) @?= Nothing
+        fmap ioMode (decodeIo (ByteString.replicate (256 + 1024 * 256) 0)) @?= Just "never"
+        decodeIo (ByteString.cons 9 (ByteString.replicate (255 + 1024 * 256) 0)) @?= Nothing
+        fmap (\c -> (lookup "file read" (ioClasses c), ioKernel c, ioHints c)) (decodeIo countedTwice) @?= Just (Just (14, 514), 4, 6),
+      testCase "what is missed is named" $ do
+        let process linkage loaded made = ProcessCalls 7 "p" made loaded True linkage
+            owner = (process Dynamic False 0) {callsName = "owner"}
+            counts seen = (\c -> c {ioKernel = seen, ioLoads = 1}) <$> decodeIo (ByteString.replicate (256 + 1024 * 256) 0)
+            warning seen ps = coverageWarning (coverageOf (counts seen) (owner : ps))
+        warning 950 [process Dynamic True 1000] @?= Nothing
+        warning 0 [process Dynamic True 199] @?= Nothing
+        warning 949 [process Dynamic True 1000] @?= Just "WARNING: 94.9 % of the calls are seen; the others: stdio, or system calls of its own: p"
+        warning 0 [process Static False 1000] @?= Just "WARNING: 0.0 % of the calls are seen; the others: linked statically: p"
+        warning 0 [process Go False 1000] @?= Just "WARNING: 0.0 % of the calls are seen; the others: Go makes system calls itself: p"
+        warning 190 [process Dynamic True 206] @?= Just "WARNING: 92.2 % of the calls are seen; the others: the loader's own reads of programs that were started"
+        coverageMade (coverageOf Nothing [owner, process Unknown False 5]) @?= 5,
+      testCase "what the kernel says of a process" $ do
+        madeOf (Chars.pack "rchar: 5\nsyscr: 30\nsyscw: 12\n") @?= 42
+        descendants 1 [(2, 1), (3, 2), (4, 9), (1, 1)] @?= [1, 2, 3]
+        linkageOf (Chars.pack "#!/bin/sh") @?= Unknown
+        linkageOf (elf [1, 2]) @?= Static
+        linkageOf (elf [1, 3]) @?= Dynamic
+        linkageOf (elf [1] <> Chars.pack "Go build ID: \"x\"") @?= Go
+        linkageOf (ByteString.take 20 (elf [3])) @?= Unknown,
       testCase "the daemon's options" $ do
         map periodOf ["auto", "20ms", "250us"] @?= [Right 0, Right 20000, Right 250]
         mapM_ (\t -> assertBool t (either (const True) (const False) (periodOf t))) ["", "ms", "5", "99us", "51ms", "5s", "99999999999ms"]
@@ -266,7 +299,7 @@ runBytes state status words' = Lazy.toStrict . runPut $ do
     command' = Chars.pack (concatMap (++ "\0") words')
 
 board :: [Section] -> Board
-board sections = Board "/proc/9/fd/3" 9 sections ["map: worker 3 killed by signal 9"]
+board sections = Board "/proc/9/fd/3" 9 sections ["map: worker 3 killed by signal 9"] []
 
 boards :: TestTree
 boards =
@@ -421,3 +454,20 @@ builtCommand = testCase "the built command (test/cli.sh)" $ do
   case code of
     ExitSuccess -> pure ()
     _ -> assertFailure (out ++ err)
+
+-- | A section whose lines 0 and 3 hold: 7 calls and 257 bytes in the first class; 2 calls that the
+-- kernel counts, 3 windows.
+countedTwice :: ByteString.ByteString
+countedTwice = ByteString.concat [ByteString.replicate 256 0, line, empty', empty', line, ByteString.replicate (1020 * 256) 0]
+  where
+    empty' = ByteString.replicate 256 0
+    line = ByteString.concat ([ByteString.replicate 8 0, word 7 0, word 1 1] ++ replicate 14 (word 0 0) ++ [word 2 0, word 0 0, word 0 0, word 3 0, ByteString.replicate 88 0])
+    word low high = ByteString.pack ([low, high] ++ replicate 6 0)
+
+-- | An executable with program headers of these kinds.
+elf :: [Int] -> ByteString.ByteString
+elf kinds = ByteString.concat (Chars.pack "\DELELF" : ByteString.replicate 28 0 : word8 64 : ByteString.replicate 14 0 : half 56 : half (length kinds) : ByteString.replicate 6 0 : [ByteString.pack (fromIntegral kind : replicate 55 0) | kind <- kinds])
+  where
+    word8 n = ByteString.pack (n : replicate 7 0)
+    half :: Int -> ByteString.ByteString
+    half n = ByteString.pack [fromIntegral n, 0]

@@ -7,10 +7,11 @@ where
 
 import Maru.Cli.Room (Room)
 import Maru.Cli.Room.Dsm (dsmRoom)
+import Maru.Cli.Room.Io (ioRoom)
 import Maru.Cli.Room.Lock (lockRoom)
 import Maru.Cli.Room.Map (mapRoom)
 import Maru.Cli.Room.Steer (steerRoom)
 import Maru.Cli.Room.Wait (waitRoom)
 
 rooms :: [Room]
-rooms = [mapRoom, lockRoom, steerRoom, waitRoom, dsmRoom]
+rooms = [mapRoom, lockRoom, steerRoom, ioRoom, waitRoom, dsmRoom]

@@ -1,0 +1,120 @@
+/* files.c: what a descriptor is.
+ *
+ * Looked up with fstat at the first use and kept until somebody closes or replaces the
+ * descriptor; nothing is concluded from how it was opened.  A library that closes and opens
+ * behind our back can leave a wrong kind: a pipe that is taken for a file keeps one context
+ * busy until data come, and others take their requests back meanwhile.
+ *
+ * The generation makes a request for a descriptor that was closed meanwhile visible: who
+ * closes steps the generation first and then looks for requests in flight; who makes a
+ * request shows it first and then the context compares the generation.  One of them sees the
+ * other (both are sequentially consistent).
+ */
+#define _GNU_SOURCE
+#include "io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+
+_Atomic uint32_t io_files[IO_FDS];
+
+static long raw2(long number, long a, const void *b) {
+  return io_raw(number, a, (long)b, 0, 0, 0, 0);
+}
+
+/* File systems whose reads and writes end by themselves and do not ask who calls.  Files of
+ * /proc, /sys, cgroups and tracing may block, or mean the calling thread. */
+static bool is_plain_file_system(int fd) {
+  struct statfs fs;
+  if (raw2(SYS_fstatfs, fd, &fs) < 0)
+    return false;
+  switch ((uint32_t)fs.f_type) {
+  case EXT4_SUPER_MAGIC:
+  case XFS_SUPER_MAGIC:
+  case BTRFS_SUPER_MAGIC:
+  case F2FS_SUPER_MAGIC:
+  case TMPFS_MAGIC:
+  case OVERLAYFS_SUPER_MAGIC:
+  case 0x2fc12fc1: /* ZFS */
+    return true;
+  default:
+    return false;
+  }
+}
+
+static int socket_option(int fd, int option) {
+  int value = -1;
+  socklen_t size = sizeof value;
+  long rc = io_raw(SYS_getsockopt, fd, SOL_SOCKET, option, (long)&value, (long)&size, 0);
+  return rc < 0 ? -1 : value;
+}
+
+static enum io_kind kind_of_socket(int fd) {
+  int domain = socket_option(fd, SO_DOMAIN), type = socket_option(fd, SO_TYPE);
+  if (domain != AF_INET && domain != AF_INET6 && domain != AF_UNIX)
+    return IO_OTHER;
+  return type == SOCK_STREAM ? IO_STREAM : type == SOCK_DGRAM ? IO_DATAGRAM : IO_OTHER;
+}
+
+static enum io_kind kind_now(int fd) {
+  struct stat status;
+  if (raw2(SYS_fstat, fd, &status) < 0)
+    return IO_UNKNOWN;
+  if (S_ISREG(status.st_mode) && is_plain_file_system(fd))
+    return IO_REGULAR;
+  return S_ISSOCK(status.st_mode) ? kind_of_socket(fd) : IO_OTHER;
+}
+
+uint32_t io_file_look(int fd) {
+  /* A child of vfork has our memory and descriptors of its own. */
+  if (!io_same_process())
+    return 0;
+  uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_seq_cst);
+  enum io_kind kind = kind_now(fd);
+  /* Fails when it was closed meanwhile: then nothing is known. */
+  if (kind == IO_UNKNOWN ||
+      !atomic_compare_exchange_strong_explicit(&io_files[fd], &entry, (entry & ~0xffu) | kind,
+                                               memory_order_seq_cst, memory_order_relaxed))
+    return 0;
+  return (entry & ~0xffu) | kind;
+}
+
+static void step(int fd) {
+  uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_relaxed);
+  /* Sequentially consistent: see above. */
+  while (!atomic_compare_exchange_weak_explicit(&io_files[fd], &entry, (entry & ~0xffu) + 0x100,
+                                                memory_order_seq_cst, memory_order_relaxed))
+    ;
+}
+
+void io_forget(int fd) {
+  if ((unsigned)fd >= IO_FDS)
+    return;
+  /* Nobody who could have a request looked at it since the last step. */
+  if (io_kind_of(atomic_load_explicit(&io_files[fd], memory_order_seq_cst)) == IO_UNKNOWN)
+    return;
+  step(fd);
+  io_hint_forget(fd);
+  io_wait_for_requests((unsigned)fd, (unsigned)fd);
+}
+
+void io_forget_from(unsigned first, unsigned last) {
+  for (unsigned fd = first; fd < IO_FDS && fd <= last; fd++)
+    if (io_kind_of(atomic_load_explicit(&io_files[fd], memory_order_relaxed)) != IO_UNKNOWN)
+      io_forget((int)fd);
+}
+
+void io_file_keep_direct(int fd) {
+  if ((unsigned)fd >= IO_FDS)
+    return;
+  io_forget(fd);
+  uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_relaxed);
+  /* Relaxed but for the order of the word itself: the kind only forbids. */
+  atomic_compare_exchange_strong_explicit(&io_files[fd], &entry, (entry & ~0xffu) | IO_OTHER,
+                                          memory_order_seq_cst, memory_order_relaxed);
+}

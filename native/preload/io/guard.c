@@ -1,0 +1,64 @@
+/* guard.c: see guard.h. */
+#include "guard.h"
+
+#define GAIN 0.95
+#define WEIGHT 0.4 /* of the newest slice */
+
+static void begin_trial(struct io_guard *guard) {
+  guard->trying = true;
+  guard->on = false;
+  guard->cost[0] = guard->cost[1] = 0;
+  guard->left = 2 * IO_GUARD_PROBE;
+}
+
+void io_guard_begin(struct io_guard *guard, uint32_t slice_calls, uint32_t pause_least) {
+  *guard = (struct io_guard){.slice_calls = slice_calls, .pause_least = pause_least};
+  begin_trial(guard);
+}
+
+static void weigh(double *mean, double sample) {
+  *mean = *mean == 0 ? sample : *mean + WEIGHT * (sample - *mean);
+}
+
+static void judge(struct io_guard *guard) {
+  guard->trying = false;
+  guard->on = guard->cost[1] <= GAIN * guard->cost[0];
+  if (guard->on) {
+    guard->left = IO_GUARD_STAY;
+    guard->pause = 0;
+    return;
+  }
+  if (guard->pause == 0)
+    guard->pause = guard->pause_least;
+  else
+    guard->pause = guard->pause < IO_GUARD_PAUSE_MOST / 2 ? 2 * guard->pause : IO_GUARD_PAUSE_MOST;
+  guard->left = guard->pause;
+}
+
+bool io_guard_add(struct io_guard *guard, uint64_t bytes, uint64_t ns) {
+  if (guard->skip > 0) {
+    guard->skip--;
+    return false;
+  }
+  guard->bytes += bytes;
+  guard->ns += ns;
+  if (++guard->calls < guard->slice_calls)
+    return false;
+  if (guard->trying && guard->bytes > 0)
+    weigh(&guard->cost[guard->on], (double)guard->ns / (double)guard->bytes);
+  guard->bytes = guard->ns = 0;
+  guard->calls = 0;
+  if (--guard->left > 0) {
+    if (guard->trying) {
+      guard->on = !guard->on;
+      guard->skip = 1;
+    }
+    return false;
+  }
+  if (!guard->trying) {
+    begin_trial(guard);
+    return false;
+  }
+  judge(guard);
+  return true;
+}

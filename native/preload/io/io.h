@@ -1,0 +1,155 @@
+/* io.h: the parts of libmaru-io.so, and what each may assume (internal).
+ *
+ *   calls.c      the symbols: count, perhaps delegate, call the next library
+ *   counters.c   lines on the board
+ *   files.c      what a descriptor is, remembered until somebody closes it
+ *   contexts.c   the threads that make calls for others
+ *   hint.c       reads ahead of sequential streams
+ *   guard.c      decides by measured cost (pure)
+ *   start.c      configuration, fork
+ *
+ * Everything on the path of a call is async-signal-safe, allocates nothing and leaves errno
+ * as the call left it.  A call is made directly whenever anything is not as expected.
+ */
+#ifndef MARU_PRELOAD_IO_H
+#define MARU_PRELOAD_IO_H
+
+#include <maru/io.h>
+#include <maru/wait.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* ---- start.c ------------------------------------------------------------- */
+
+struct io_process {
+  enum maru_io_mode mode;
+  _Atomic bool direct;    /* somebody restricted itself: nothing is delegated any more */
+  _Atomic uint32_t epoch; /* steps when threads may have changed how they are scheduled */
+  pid_t pid;              /* a child of vfork, or of a fork that we did not see, has another */
+};
+extern struct io_process io_process;
+
+/* One a thread. */
+struct io_self {
+  struct maru_io_line *line;
+  int16_t slot;            /* + 1; 0: none yet; -1: never */
+  volatile uint8_t inside; /* 1 while the thread waits for its request */
+  int cancel;              /* its cancel state before that */
+  bool gone;               /* its destructor ran */
+  bool real_time;
+  uint32_t epoch;
+};
+extern __thread struct io_self io_self __attribute__((tls_model("initial-exec")));
+
+/* The next library's symbol of that name; ends the program where there is none
+ * (a libc without a symbol that is called through us does not exist). */
+void *io_next_symbol(const char *name);
+
+/* For good, with the reason on the board. */
+void io_go_direct(const char *why);
+void io_say(const char *text);
+bool io_same_process(void);
+void io_thread_begins(void);
+/* The real syscall(2) of libc: -errno instead of errno, which it leaves alone. */
+long io_raw(long number, long a, long b, long c, long d, long e, long f);
+
+/* ---- counters.c ---------------------------------------------------------- */
+
+/* `section` NULL: counts where nobody looks. */
+void io_counters_open(struct maru_io_section *section);
+struct maru_io_section *io_section(void);
+/* The thread's line, taken at the first call. */
+struct maru_io_line *io_line_take(void);
+void io_line_leave(void);
+
+static inline struct maru_io_line *io_line(void) {
+  struct maru_io_line *line = io_self.line;
+  return line != NULL ? line : io_line_take();
+}
+
+void io_add_shared(_Atomic uint64_t *counter, uint64_t more);
+extern struct maru_io_line *io_shared_line;
+
+/* Relaxed: one writer, and readers want no order.  A handler that interrupts between load and
+ * store may lose its own counts: a statistic, not worth a locked instruction. */
+static inline void io_add(struct maru_io_line *line, _Atomic uint64_t *counter, uint64_t more) {
+  if (__builtin_expect(line == io_shared_line, 0)) {
+    io_add_shared(counter, more);
+    return;
+  }
+  uint64_t now = atomic_load_explicit(counter, memory_order_relaxed);
+  atomic_store_explicit(counter, now + more, memory_order_relaxed);
+}
+
+/* ---- files.c ------------------------------------------------------------- */
+
+#define IO_FDS 65536
+
+/* What is known of a descriptor, packed: generation << 8 | kind. */
+enum io_kind { IO_UNKNOWN = 0, IO_REGULAR, IO_STREAM, IO_DATAGRAM, IO_OTHER };
+static inline enum io_kind io_kind_of(uint32_t entry) { return (enum io_kind)(entry & 0xff); }
+
+extern _Atomic uint32_t io_files[IO_FDS];
+
+uint32_t io_file_look(int fd);
+/* Looked up at the first use since it was forgotten.  0: nothing is known. */
+static inline uint32_t io_file(int fd) {
+  if ((unsigned)fd >= IO_FDS)
+    return 0;
+  /* Acquire: with the entry comes the state of its stream. */
+  uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_acquire);
+  return io_kind_of(entry) != IO_UNKNOWN ? entry : io_file_look(fd);
+}
+/* The number will stand for something else: waits for requests in flight. */
+void io_forget(int fd);
+void io_forget_from(unsigned first, unsigned last);
+/* From now on calls on it are never delegated. */
+void io_file_keep_direct(int fd);
+
+/* ---- contexts.c ---------------------------------------------------------- */
+
+enum io_context_class { IO_FILE_CONTEXT = 0, IO_NET_CONTEXT, IO_HINT_CONTEXT, IO_CONTEXT_CLASSES };
+
+struct io_request {
+  long number; /* of the system call */
+  long arguments[6];
+  int fd;
+  uint32_t entry; /* what `fd` was when it was decided to delegate */
+};
+
+/* True: *result is what the call returned, or -errno; a signal that it caused was raised in
+ * this thread.  False: it was not made. */
+bool io_delegate(enum io_context_class class, const struct io_request *request, int64_t patience_ns,
+                 long *result);
+/* Whether the thread may delegate now: not in a handler over a request of its own, not real-time.
+ */
+bool io_may_delegate(void);
+/* Has the context of that class, on whatever node, look for work; starts it if need be. */
+void io_context_ring(enum io_context_class class);
+/* Binds the calling context to the node's CPUs. */
+void io_settle_on_node(unsigned node);
+void io_wait_for_requests(unsigned first, unsigned last);
+/* Until the thread's own request, over which it was interrupted, is done. */
+void io_settle(void);
+/* The same before a jump out of a handler: the call will not be resumed. */
+void io_abandon(void);
+void io_slot_leave(void);
+/* Ends and joins them; they start again on demand. */
+void io_contexts_retire(void);
+void io_contexts_forget(void); /* in a forked child */
+
+/* ---- hint.c -------------------------------------------------------------- */
+
+/* After a read of `bytes` bytes at `offset` (-1: the file's own position). */
+void io_hint_read(int fd, uint32_t entry, int64_t offset, size_t bytes);
+void io_hint_forget(int fd);
+void io_hint_fork(void);
+/* What the helper does; false: there was nothing to do. */
+bool io_hint_work(void);
+
+#endif

@@ -1,0 +1,132 @@
+/* fuzz.c: threads read, close, duplicate, replace and inherit descriptors of one table at
+ * random; what a read returns must come from a file that stood there.
+ *
+ *   fuzz SEED SECONDS
+ *
+ * Every file holds its own number in each word, so a result tells which file it came from, and
+ * torn ones show.  Legal results: the words of one file, nothing (a pipe or socket that is
+ * empty, without blocking), or EBADF.  Descriptors that are closed meanwhile are part of it;
+ * that a number stands for another file by then is, too (the program's own race).  What is
+ * not: bytes of two files, a call that never returns, another errno. */
+#define _GNU_SOURCE
+#include "check.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define FILES 6
+#define WORDS 4096
+#define PLACES 24
+#define FIRST 100
+#define THREADS 4
+
+static int files[FILES];
+static double end_at;
+
+static double seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void look(const uint64_t *words, ssize_t got) {
+  if (got < 0) {
+    if (errno != EBADF && errno != EAGAIN && errno != EINVAL && errno != ESPIPE && errno != EIO)
+      CHECK_EQUAL(errno, EBADF);
+    return;
+  }
+  CHECK_EQUAL(got % 8, 0);
+  for (ssize_t i = 0; i < got / 8; i++) {
+    CHECK(words[i] >= 1000 && words[i] < 1000 + FILES);
+    CHECK_EQUAL(words[i], words[0]);
+  }
+}
+
+static void put_something(int place, uint64_t *seed) {
+  int pair[2];
+  switch (next_random(seed) % 4) {
+  case 0:
+    if (pipe2(pair, O_NONBLOCK | O_CLOEXEC) == 0) {
+      dup3(pair[0], place, O_CLOEXEC);
+      close(pair[0]);
+      close(pair[1]);
+    }
+    break;
+  case 1:
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0) {
+      dup3(pair[0], place, O_CLOEXEC);
+      close(pair[0]);
+      close(pair[1]);
+    }
+    break;
+  default:
+    dup2(files[next_random(seed) % FILES], place);
+  }
+}
+
+static void child_reads(uint64_t *seed) {
+  uint64_t words[64];
+  int place = FIRST + (int)(next_random(seed) % PLACES);
+  pid_t pid = fork();
+  if (pid < 0)
+    return;
+  if (pid == 0) {
+    for (int i = 0; i < 5; i++)
+      look(words, pread(place, words, sizeof words, (off_t)(next_random(seed) % 64) * 8));
+    _exit(0);
+  }
+  CHECK_EQUAL(finish(pid), 0);
+}
+
+static void step(uint64_t *seed) {
+  uint64_t words[WORDS], choice = next_random(seed) % 100;
+  int place = FIRST + (int)(next_random(seed) % PLACES);
+  size_t size = 8 * (1 + next_random(seed) % WORDS);
+  if (choice < 60)
+    look(words, pread(place, words, size, (off_t)(next_random(seed) % 64) * 8));
+  else if (choice < 75)
+    CHECK(recv(place, words, size, MSG_DONTWAIT) <= 0); /* nobody sends */
+  else if (choice < 85)
+    close(place);
+  else if (choice < 97)
+    put_something(place, seed);
+  else if (choice < 99)
+    close(dup(place));
+  else
+    child_reads(seed);
+}
+
+static void *work(void *argument) {
+  uint64_t seed = (uint64_t)(uintptr_t)argument;
+  while (seconds() < end_at)
+    for (int i = 0; i < 50; i++)
+      step(&seed);
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  CHECK(argc == 3);
+  uint64_t seed = strtoull(argv[1], NULL, 0), words[WORDS + 64];
+  end_at = seconds() + atof(argv[2]);
+  snprintf(check_note, sizeof check_note, "(seed %s)", argv[1]);
+  for (int f = 0; f < FILES; f++) {
+    char path[] = "/tmp/maru-fuzz-XXXXXX";
+    files[f] = mkstemp(path);
+    CHECK(files[f] >= 0 && files[f] < FIRST);
+    unlink(path);
+    for (int i = 0; i < WORDS + 64; i++)
+      words[i] = 1000 + (uint64_t)f;
+    CHECK_EQUAL(write(files[f], words, sizeof words), sizeof words);
+  }
+  pthread_t threads[THREADS];
+  for (uintptr_t t = 0; t < THREADS; t++)
+    CHECK_EQUAL(pthread_create(&threads[t], NULL, work,
+                               (void *)(uintptr_t)(seed * 0x9e3779b97f4a7c15u + t + 1)),
+                0);
+  for (int t = 0; t < THREADS; t++)
+    pthread_join(threads[t], NULL);
+  printf("done\n");
+  return 0;
+}
