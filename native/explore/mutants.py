@@ -16,7 +16,7 @@ import tempfile
 CNA = "lock/queue.c"
 STORE = "atomic_store_explicit({}, {}, memory_order_release);"
 
-# name, what it is found as, file, text, what stands there instead
+# name, what it is found as (or one of several), file, text, what stands there instead
 FAULTS = [
     ("an arrival does not wake its predecessor", "nobody can go on",
      CNA,
@@ -214,7 +214,8 @@ OVERLAY_FAULTS = [
      CNA, "if (queue->travels)", "if (false)"),
     ("overlay: the first set aside stays with the last head", "nobody can go on",
      CNA, "to->aside_first = from->aside_first;", ""),
-    ("overlay: the last set aside stays with the last head", "nobody can go on",
+    # A pointer to a stack that has ended: to what is there now.
+    ("overlay: the last set aside stays with the last head", ("nobody can go on", "it crashes"),
      CNA, "to->aside_last = from->aside_last;", ""),
     ("overlay: patience does not return", "it stays impatient",
      OVERLAY, "atomic_store_explicit(impatient, 0, memory_order_relaxed);", ";"),
