@@ -28,7 +28,7 @@
 #define WARM_S 0.1
 #define THREADS_MOST 16
 
-static void fail(const char *what) {
+static _Noreturn void fail(const char *what) {
   fprintf(stderr, "maru: maru-bench-io: %s: %s\n", what, strerror(errno));
   exit(69);
 }

@@ -24,7 +24,8 @@ import Maru.Cli.Room.Example (exampleRoom)
 import Maru.Cli.Room.Io
 import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
-import Maru.Cli.Room.Lock.Program (Program (..), interpreterOf)
+import Maru.Cli.Room.Lock.Program (interpreterOf)
+import qualified Maru.Cli.Room.Lock.Program as Program
 import Maru.Cli.Room.Map.Gc (parseStatistics)
 import Maru.Cli.Room.Wait (WaitFacts (..), decidePolicy, judgePolicies, mpiAfterwards)
 import Maru.Cli.Rooms (rooms)
@@ -247,11 +248,11 @@ locks =
       testCase "where it is wrong" $
         decideLock (Just facts {factWrong = Just 4}) (Just "cna:x=1") @?= Left (Misused "--lock cna:x=1: not understood from 'x=1' on"),
       testCase "programs that cannot be served" $
-        map (\p -> either (const True) (const False) (decideLock (Just facts {factProgram = p}) (Just "cna"))) [Static, Foreign, Privileged, Dynamic "/lib/ld-musl-x86_64.so.1", Dynamic "/lib64/ld-linux-x86-64.so.2", Unknown]
+        map (\p -> either (const True) (const False) (decideLock (Just facts {factProgram = p}) (Just "cna"))) [Program.Static, Program.Foreign, Program.Privileged, Program.Dynamic "/lib/ld-musl-x86_64.so.1", Program.Dynamic "/lib64/ld-linux-x86-64.so.2", Program.Unknown]
           @?= [True, True, True, True, False, False],
       testCase "what a file's first bytes tell" $
         map (interpreterOf (Chars.pack "\DELELF\2\1")) [Chars.pack "#! /bin/sh -e\n", Chars.pack "#!", Chars.pack "text", Chars.pack "\DELELF\1\1", Chars.pack "\DELELF\2\1"]
-          @?= [Script "/bin/sh", Unknown, Unknown, Foreign, Unknown],
+          @?= [Program.Script "/bin/sh", Program.Unknown, Program.Unknown, Program.Foreign, Program.Unknown],
       testCase "it is said that nothing came of it" $
         map (\planned -> maybe [] afterLines (afterLock (Map.fromList planned) (board []))) [[], [("MARU_LOCK", "cna")]]
           @?= [[], ["no process of the run took the library: its mutexes were glibc's"]],
@@ -261,7 +262,7 @@ locks =
       testCase "a section that is too short" $ decodeOverlay (Chars.replicate 2000 '\0') @?= Nothing
     ]
   where
-    facts = LockFacts ["pass", "cna"] Nothing "/l.so" True "cmd" (Dynamic "/lib64/ld-linux-x86-64.so.2")
+    facts = LockFacts ["pass", "cna"] Nothing "/l.so" True "cmd" (Program.Dynamic "/lib64/ld-linux-x86-64.so.2")
 
 profiles :: TestTree
 profiles =
@@ -299,7 +300,7 @@ runBytes state status words' = Lazy.toStrict . runPut $ do
     command' = Chars.pack (concatMap (++ "\0") words')
 
 board :: [Section] -> Board
-board sections = Board "/proc/9/fd/3" 9 sections ["map: worker 3 killed by signal 9"] []
+board sections = Board "/proc/9/fd/3" 9 sections ["map: worker 3 killed by signal 9"]
 
 boards :: TestTree
 boards =
