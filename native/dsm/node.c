@@ -290,9 +290,15 @@ static uint64_t default_spin(void) {
   return enough ? SPIN_US : 0;
 }
 
-static void join(uint32_t *incarnations) {
+static void join(uint32_t *incarnations, const struct mr_core_config *config) {
   static struct sockaddr_in addresses[JOB_NODES_MAX];
-  struct mr_job job = {.nodes = node.nodes, .me = node.me, .addresses = addresses, .epoch = EPOCH};
+  struct mr_job job = {.nodes = node.nodes,
+                       .me = node.me,
+                       .addresses = addresses,
+                       .epoch = EPOCH,
+                       /* By these a page's home is found. */
+                       .settings = (uint64_t)config->pages << 32 | config->home_run};
+  uint64_t spin_us = number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000);
   job.listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
   if (job.listener == 0)
     needed("MARU_DSM_LISTENER");
@@ -301,10 +307,11 @@ static void join(uint32_t *incarnations) {
   if (getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
     die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
   int rc = mr_transport_join(&node.transport, &job, incarnations, JOIN_SECONDS);
+  if (rc == -EPROTO)
+    die(STATUS_USAGE, "MARU_DSM_MIB and MARU_DSM_HOME_RUN must be the same on all nodes");
   if (rc < 0)
     die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
-  mr_transport_spin(node.transport,
-                    (int64_t)number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000) * 1000);
+  mr_transport_spin(node.transport, (int64_t)spin_us * 1000);
 }
 
 /* The way asked for, or the best that works. */
@@ -372,21 +379,25 @@ static struct mr_fetch_limits read_limits(void) {
       .part_ns = measure_part()};
 }
 
-static void create_core(const uint32_t *incarnations) {
-  struct mr_core_config config = {.nodes = node.nodes,
-                                  .me = node.me,
-                                  .pages = (uint32_t)(node.size / MR_PAGE),
-                                  .home_run =
-                                      (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20),
-                                  .objects = LEAVING + 1,
-                                  .epoch = EPOCH,
-                                  .incarnations = incarnations,
-                                  .fetch = choose_fetch(),
-                                  .limits = read_limits(),
-                                  .memory = mr_area_runtime(node.area),
-                                  .twins = node.twins,
-                                  .sink = &core_sink};
-  int rc = mr_core_create(&node.core, &config);
+/* Before the job is joined: a node with bad settings ends while nobody relies on it yet. */
+static struct mr_core_config read_config(void) {
+  return (struct mr_core_config){.nodes = node.nodes,
+                                 .me = node.me,
+                                 .pages = (uint32_t)(node.size / MR_PAGE),
+                                 .home_run =
+                                     (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20),
+                                 .objects = LEAVING + 1,
+                                 .epoch = EPOCH,
+                                 .fetch = choose_fetch(),
+                                 .limits = read_limits(),
+                                 .sink = &core_sink};
+}
+
+static void create_core(struct mr_core_config *config, const uint32_t *incarnations) {
+  config->incarnations = incarnations;
+  config->memory = mr_area_runtime(node.area);
+  config->twins = node.twins;
+  int rc = mr_core_create(&node.core, config);
   if (rc < 0)
     die(STATUS_UNAVAILABLE, "cannot begin: %s", strerror(-rc));
 }
@@ -401,10 +412,11 @@ void maru_dsm_init(void) {
   node.up = (uint16_t)(node.nodes - 1);
   node.size = (size_t)number("MARU_DSM_MIB", DEFAULT_MIB, 1, MOST_MIB) << 20;
   maru_wait_policy_init(&node.policy, MARU_WAIT_ADAPTIVE);
+  struct mr_core_config config = read_config();
   map_memory();
   if (node.nodes > 1)
-    join(incarnations);
-  create_core(incarnations);
+    join(incarnations, &config);
+  create_core(&config, incarnations);
   if (node.nodes > 1)
     start_server();
 }
