@@ -282,8 +282,8 @@ static void read_secret(uint8_t *secret) {
   unsetenv("MARU_DSM_SECRET");
 }
 
-/* A server that keeps its processor answers in a fifth of the time; where there are fewer
- * processors than nodes it would keep it from those that compute. */
+/* A server that keeps its processor need not be woken, which on an idle machine takes longest;
+ * where there are fewer processors than nodes it would keep it from those that compute. */
 static uint64_t default_spin(void) {
   cpu_set_t cpus;
   bool enough = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= node.nodes;
