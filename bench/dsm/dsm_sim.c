@@ -1,8 +1,12 @@
 /* maru-sim-dsm: the shipped protocol core on a network that is described.  Prints JSON.
  *
- *     maru-sim-dsm programs LATENCY_NS PS_PER_BYTE CPU    tsp, raytrace and ocean on 8 nodes, by
- * each fetch policy maru-sim-dsm scale                                  what a fetch, a lock and a
- * barrier cost on 1 to 64 nodes
+ *     maru-sim-dsm programs LATENCY_NS PS_PER_BYTE CPU
+ *
+ * runs tsp, raytrace and ocean on 8 nodes, by each fetch policy;
+ *
+ *     maru-sim-dsm scale
+ *
+ * counts what a fetch, a lock and a barrier cost on 1 to 64 nodes.
  *
  * Method.  N cores in one process; simulated time.  A message leaves when its sender's
  * card is free, occupies it PS_PER_BYTE for each byte and arrives LATENCY_NS later; a node

@@ -354,17 +354,23 @@ static void read_secret(uint8_t *secret) {
   unsetenv("MARU_DSM_SECRET");
 }
 
-/* A server that keeps its processor answers in a fifth of the time; where there are fewer
- * processors than nodes it would keep it from those that compute. */
+/* A server that keeps its processor need not be woken, which on an idle machine takes longest;
+ * where there are fewer processors than nodes it would keep it from those that compute. */
 static uint64_t default_spin(void) {
   cpu_set_t cpus;
   bool enough = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= node.nodes;
   return enough ? SPIN_US : 0;
 }
 
-static void join(uint32_t *incarnations) {
+static void join(uint32_t *incarnations, const struct mr_core_config *config) {
   static struct sockaddr_in addresses[MR_JOB_NODES_MAX];
-  struct mr_job job = {.nodes = node.nodes, .me = node.me, .addresses = addresses, .epoch = EPOCH};
+  struct mr_job job = {.nodes = node.nodes,
+                       .me = node.me,
+                       .addresses = addresses,
+                       .epoch = EPOCH,
+                       /* By these a page's home is found. */
+                       .settings = (uint64_t)config->pages << 32 | config->home_run};
+  uint64_t spin_us = number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000);
   job.listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
   if (job.listener == 0)
     needed("MARU_DSM_LISTENER");
@@ -378,10 +384,11 @@ static void join(uint32_t *incarnations) {
     mr_node_die(STATUS_UNAVAILABLE,
                 "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
                 node.nodes, seconds);
+  if (rc == -EPROTO)
+    mr_node_die(STATUS_USAGE, "MARU_DSM_MIB and MARU_DSM_HOME_RUN must be the same on all nodes");
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
-  mr_transport_spin(node.transport,
-                    (int64_t)number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000) * 1000);
+  mr_transport_spin(node.transport, (int64_t)spin_us * 1000);
 }
 
 /* The way asked for, or the best that works; a worse one than the best is said. */
@@ -465,21 +472,25 @@ static struct mr_fetch_limits read_limits(void) {
       .part_ns = measure_part()};
 }
 
-static void create_core(const uint32_t *incarnations) {
-  struct mr_core_config config = {.nodes = node.nodes,
-                                  .me = node.me,
-                                  .pages = node.pages,
-                                  .home_run =
-                                      (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20),
-                                  .objects = MR_OBJECTS,
-                                  .epoch = EPOCH,
-                                  .incarnations = incarnations,
-                                  .fetch = choose_fetch(),
-                                  .limits = read_limits(),
-                                  .memory = mr_area_runtime(node.area),
-                                  .twins = node.twins,
-                                  .sink = &core_sink};
-  int rc = mr_core_create(&node.core, &config);
+/* Before the job is joined: a node with bad settings ends while nobody relies on it yet. */
+static struct mr_core_config read_config(void) {
+  return (struct mr_core_config){.nodes = node.nodes,
+                                 .me = node.me,
+                                 .pages = node.pages,
+                                 .home_run =
+                                     (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20),
+                                 .objects = MR_OBJECTS,
+                                 .epoch = EPOCH,
+                                 .fetch = choose_fetch(),
+                                 .limits = read_limits(),
+                                 .sink = &core_sink};
+}
+
+static void create_core(struct mr_core_config *config, const uint32_t *incarnations) {
+  config->incarnations = incarnations;
+  config->memory = mr_area_runtime(node.area);
+  config->twins = node.twins;
+  int rc = mr_core_create(&node.core, config);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot begin: %s", strerror(-rc));
 }
@@ -520,6 +531,7 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   node.size = (size_t)number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
   maru_wait_policy_init(&node.policy, MARU_WAIT_ADAPTIVE);
   map_memory(globals);
+  struct mr_core_config config = read_config();
   see(0, mr_area_program(node.area), node.size);
   if (globals != NULL)
     see(1, globals->address, globals->size);
@@ -527,8 +539,8 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   if (globals != NULL)
     mr_heat_site(node.heat, node.size, globals->size, "globals");
   if (node.nodes > 1)
-    join(incarnations);
-  create_core(incarnations);
+    join(incarnations, &config);
+  create_core(&config, incarnations);
   if (node.nodes > 1) {
     start_server();
     compare_programs();

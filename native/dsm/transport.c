@@ -50,8 +50,9 @@ struct hello {
   uint8_t secret[MR_SECRET];
   uint16_t node, nodes;
   uint32_t epoch, incarnation;
+  uint64_t settings;
 };
-_Static_assert(sizeof(struct hello) == 4 + MR_SECRET + 12, "no padding");
+_Static_assert(sizeof(struct hello) == 4 + MR_SECRET + 20, "no padding");
 
 /* ---- buffers ----------------------------------------------------------------- */
 
@@ -119,7 +120,8 @@ static bool greet(int fd, const struct mr_job *job) {
                        .node = job->me,
                        .nodes = job->nodes,
                        .epoch = job->epoch,
-                       .incarnation = job->incarnation};
+                       .incarnation = job->incarnation,
+                       .settings = job->settings};
   memcpy(mine.secret, job->secret, MR_SECRET);
   return exchange(fd, &mine, sizeof mine, true);
 }
@@ -137,10 +139,16 @@ static bool meet(int fd, const struct mr_job *job, bool connected, struct hello 
                    : listen_to(fd, job, theirs) && greet(fd, job);
 }
 
-static void admit(struct mr_transport *t, int fd, const struct hello *theirs,
-                  uint32_t *incarnations) {
+/* Takes `fd`.  Both sides have heard of each other's settings, so both refuse. */
+static int admit(struct mr_transport *t, const struct mr_job *job, int fd,
+                 const struct hello *theirs, uint32_t *incarnations) {
+  if (theirs->settings != job->settings) {
+    close(fd);
+    return -EPROTO;
+  }
   t->links[theirs->node].fd = fd;
   incarnations[theirs->node] = theirs->incarnation;
+  return 0;
 }
 
 static int call(struct mr_transport *t, const struct mr_job *job, uint16_t node,
@@ -155,8 +163,7 @@ static int call(struct mr_transport *t, const struct mr_job *job, uint16_t node,
     close(fd);
     return -ECONNREFUSED;
   }
-  admit(t, fd, &theirs, incarnations);
-  return 0;
+  return admit(t, job, fd, &theirs, incarnations);
 }
 
 static int answer(struct mr_transport *t, const struct mr_job *job, uint32_t *incarnations,
@@ -175,8 +182,8 @@ static int answer(struct mr_transport *t, const struct mr_job *job, uint32_t *in
     close(fd);
     return 0;
   }
-  admit(t, fd, &theirs, incarnations);
-  return 1;
+  int rc = admit(t, job, fd, &theirs, incarnations);
+  return rc < 0 ? rc : 1;
 }
 
 static int call_until(struct mr_transport *t, const struct mr_job *job, uint16_t node,

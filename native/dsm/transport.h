@@ -26,6 +26,7 @@ struct mr_job {
   const struct sockaddr_in *addresses;
   uint32_t epoch;
   uint32_t incarnation; /* this process's */
+  uint64_t settings;    /* whatever has to be the same on all nodes */
   uint8_t secret[MR_SECRET];
 };
 
@@ -38,7 +39,8 @@ struct mr_transport_sink {
 struct mr_transport;
 
 /* Connects with all other nodes and fills in their incarnations.
- * -ETIMEDOUT: not all were there in `seconds`; -ENOMEM; or what the system said. */
+ * -ETIMEDOUT: not all were there in `seconds`; -EPROTO: one has other settings; -ENOMEM; or what
+ * the system said. */
 int mr_transport_join(struct mr_transport **transport, const struct mr_job *job,
                       uint32_t *incarnations, int seconds);
 void mr_transport_close(struct mr_transport *transport);

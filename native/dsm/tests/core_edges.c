@@ -707,12 +707,13 @@ static void told_once(void) {
 static void write_racy_programs(void) {
   for (int node = 0; node < 3; node++)
     for (int n = 0; n < 6; n++) {
+      uint32_t address = (uint32_t)n % 4 * MR_PAGE + 64u * (uint32_t)n;
       emit(code(node), lock_of((uint32_t)(n + node) % 3));
-      struct instruction read = read_of(0, 64u * (uint32_t)n, 8);
+      struct instruction read = read_of(0, address, 8);
       read.code = READ_RACY;
       emit(code(node), read);
       emit(code(node), add_of(0, 1));
-      emit(code(node), write_of(0, 64u * (uint32_t)n, 8));
+      emit(code(node), write_of(0, address, 8));
       emit(code(node), unlock_of((uint32_t)(n + node) % 3));
       emit(code(node), sync_of(MR_BARRIER, 3, 3));
     }
@@ -737,7 +738,17 @@ static void forge(struct channel *channel) {
 }
 
 static void hostile(uint64_t seed) {
-  open_world(3, 6, seed, true);
+  /* Fetches of several pages, answers in parts. */
+  struct shape shape = {.nodes = 3,
+                        .pages = 6,
+                        .home_run = 1 + (uint32_t)(seed % 2),
+                        .objects = 16,
+                        .bring = 4,
+                        .log_most = 4,
+                        .stumble = true};
+  for (uint16_t node = 0; node < 3; node++)
+    shape.fetch[node] = (enum mr_fetch)((seed / 2 + node) % MR_FETCH_POLICIES);
+  world_create(&world, &shape, seed);
   write_racy_programs();
   /* Ends where it ends: stopped, stuck or done, but within its own memory (address
    * sanitizer) and without a wrong call of the sink. */

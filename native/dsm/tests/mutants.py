@@ -16,8 +16,13 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCES = ["core.c", "fetch.c", "history.c", "pages.c", "progress.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
-TESTS = {"manager_steps": "1", "core_edges": "50", "core_random": "4000", "history_steps": "1", "core_litmus": "300", "diff_pages": "300"}
-FLAGS = ["-std=gnu11", "-O1", "-w", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
+# The quickest first; the first finding ends a mutant.
+TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_random": "4000", "history_steps": "1", "diff_pages": "300"}
+# Where a source has a test of its own, that is the quickest to find.
+OWN = {"history.c": "history_steps", "diff.c": "diff_pages"}
+FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
+CORE = "libcore.so"
+NAMED = f"-Wl,-soname,{CORE}"
 SECONDS = 60
 
 MUTANTS = [
@@ -200,18 +205,16 @@ def build(work, source):
         raise SystemExit(f"maru: {source} does not compile:\n{result.stdout}")
 
 
-def link(work, objects, test):
-    compiler = os.environ.get("CC", "cc")
-    program = work / test
-    subprocess.run([compiler, "-o", program, *map(str, objects)], check=True)
-    return program
+def link(program, *inputs):
+    subprocess.run([os.environ.get("CC", "cc"), "-o", program, *map(str, inputs)], check=True)
 
 
-def verdict(program, schedules):
-    """None: it passed."""
-    environment = dict(os.environ, MARU_DSM_SCHEDULES=schedules, MARU_DSM_PAIRS=schedules, MARU_DSM_SEED="1")
+def verdict(common, test, core):
+    """What the test says of the core in that folder; None: it passed."""
+    schedules = TESTS[test]
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(core), MARU_DSM_SCHEDULES=schedules, MARU_DSM_PAIRS=schedules, MARU_DSM_SEED="1")
     try:
-        result = run([str(program)], env=environment, timeout=SECONDS)
+        result = run([str(common / test)], env=environment, timeout=SECONDS)
     except subprocess.TimeoutExpired:
         return "does not end"
     if result.returncode == 0:
@@ -230,11 +233,9 @@ def try_mutant(common, mutant):
         source = work / name
         source.write_text(text.replace(old, new))
         build(work, source)
-        objects = [work / f"{source.stem}.o"]
-        objects += [common / f"{s[:-2]}.o" for s in SOURCES if s != name] + [common / "world.o"]
-        for test, schedules in TESTS.items():
-            program = link(work, [common / f"{test}.o", *objects], test)
-            said = verdict(program, schedules)
+        link(work / CORE, "-shared", NAMED, work / f"{source.stem}.o", *(common / f"{s[:-2]}.o" for s in SOURCES if s != name))
+        for test in sorted(TESTS, key=lambda t: t != OWN.get(name)):
+            said = verdict(common, test, work)
             if said is not None:
                 return True, f"ok      {description} ({test}: {said[:90]})"
     return False, f"FAILED  {description}: not caught"
@@ -248,16 +249,15 @@ def main():
     passed = 0
     with tempfile.TemporaryDirectory() as folder:
         common = pathlib.Path(folder)
-        for name in SOURCES:
-            build(common, HERE.parent / name)
-        for name in ["world", *TESTS]:
-            build(common, HERE / f"{name}.c")
-        objects = [common / f"{s[:-2]}.o" for s in SOURCES] + [common / "world.o"]
-        for test, schedules in TESTS.items():
-            said = verdict(link(common, [common / f"{test}.o", *objects], test), schedules)
-            if said is not None:
-                raise SystemExit(f"maru: {test} fails without a mutant: {said}")
         with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("MARU_JOBS", os.cpu_count() or 1))) as pool:
+            sources = [HERE.parent / name for name in SOURCES] + [HERE / f"{name}.c" for name in ["world", *TESTS]]
+            list(pool.map(lambda source: build(common, source), sources))
+            link(common / CORE, "-shared", NAMED, *(common / f"{s[:-2]}.o" for s in SOURCES))
+            for test in TESTS:
+                link(common / test, common / f"{test}.o", common / "world.o", common / CORE)
+            for test, said in pool.map(lambda t: (t, verdict(common, t, common)), TESTS):
+                if said is not None:
+                    raise SystemExit(f"maru: {test} fails without a mutant: {said}")
             for caught, line in pool.map(lambda m: try_mutant(common, m), chosen):
                 passed += caught
                 print(line, flush=True)
