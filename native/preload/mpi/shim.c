@@ -392,8 +392,9 @@ EXPORT int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int 
                                 int from, int in_tag, MPI_Comm comm, MPI_Status *status) {
   int size;
   void *copy = NULL;
-  if (started && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) && count >= 0 &&
-      type != MPI_DATATYPE_NULL && mr_comm_of(comm) != NULL)
+  /* MPICH does not pack from MPI_BOTTOM. */
+  if (started && buffer != MPI_BOTTOM && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) &&
+      count >= 0 && type != MPI_DATATYPE_NULL && mr_comm_of(comm) != NULL)
     copy = packed(buffer, count, type, comm, &size);
   if (copy == NULL)
     return PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status);
