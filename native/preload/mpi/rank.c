@@ -158,6 +158,7 @@ static int find_section(void) {
 }
 
 static void sweep(struct mr_job *job) {
+  STORE(job->launcher, 0);
   STORE(job->arrived, 0);
   STORE(job->whole, MR_UNDECIDED);
   STORE(job->left, 0);
@@ -171,8 +172,11 @@ static bool take_job(struct mr_job *job, uint64_t found, uint64_t key) {
                                                  memory_order_relaxed);
 }
 
+/* Not: one that was just taken, whose launcher is not yet told. */
 static bool forsaken(const struct mr_job *job) {
-  return mr_start_time(LOAD(job->launcher)) != LOAD(job->launcher_start);
+  /* Acquire: with the launcher comes its start. */
+  pid_t launcher = atomic_load_explicit(&job->launcher, memory_order_acquire);
+  return launcher != 0 && mr_start_time(launcher) != LOAD(job->launcher_start);
 }
 
 /* All ranks of a job try the entries in one order and so meet.  Where they do not
@@ -241,9 +245,11 @@ static void choose_policy(void) {
   int kind = name == NULL ? MARU_WAIT_ADAPTIVE : maru_wait_kind_of(name);
   if (kind >= 0)
     self.kind = (enum maru_wait_kind)kind;
-  else
+  else if (self.board.base != NULL)
     maru_board_say(&self.board, "wait", "rank %d: MARU_WAIT names no policy: adaptive",
                    (int)self.pid);
+  else
+    fprintf(stderr, "maru: wait: MARU_WAIT names no policy: adaptive; `maru doctor` lists them\n");
 }
 
 static void show_line(struct mr_rank *line, int rank) {
@@ -271,8 +277,9 @@ static const char *join_board(int rank) {
   self.job = find_job(key);
   if (self.job == NULL)
     return "more than 64 jobs at a time";
-  STORE(self.job->launcher, launcher);
   STORE(self.job->launcher_start, start);
+  /* Release: who sees the launcher sees its start. */
+  atomic_store_explicit(&self.job->launcher, launcher, memory_order_release);
   self.job_number = (uint32_t)(self.job - self.section->jobs);
   show_line(self.line, rank);
   maru_notify(&self.job->arrived);
@@ -286,6 +293,7 @@ void mr_rank_join(int rank, int size) {
   self.alone = local >= 0 && local < size;
   self.peers = calloc((size_t)size, sizeof *self.peers);
   if (maru_board_open_env(&self.board) < 0) {
+    self.board = (struct maru_board){.fd = -1};
     choose_policy();
     return; /* run without `maru run`, or on another host */
   }
@@ -318,8 +326,12 @@ void mr_rank_leave(void) {
   }
 }
 
-/* A rank that ends without MPI_Finalize. */
-__attribute__((destructor)) static void leave_at_exit(void) { mr_rank_leave(); }
+/* A rank that ends without MPI_Finalize.  Another of its threads may still wait: the line
+ * stays, and is taken over once the process is gone. */
+__attribute__((destructor)) static void age_at_exit(void) {
+  if (self.line != NULL && self.pid == getpid())
+    age();
+}
 
 /* ---- the job ------------------------------------------------------------- */
 
@@ -391,8 +403,10 @@ void mr_ring_all(enum mr_need need) {
   atomic_thread_fence(memory_order_seq_cst); /* as in mr_ring */
   if (LOAD(self.job->needs[need]) == 0)
     return;
-  for (int rank = 0; rank < self.size; rank++)
-    mr_ring(mr_rank_line(rank), need);
+  uint32_t used = atomic_load_explicit(&self.section->used, memory_order_acquire);
+  for (uint32_t i = 0; i < used && i < MR_MPI_RANKS; i++)
+    if (LOAD(self.section->ranks[i].job) == self.job_number + 1)
+      mr_ring(&self.section->ranks[i], need);
 }
 
 void mr_enter(uint32_t comm, uint32_t count) {

@@ -14,7 +14,8 @@
 
 /* After MPI_Init.  Says on the board what is missing. */
 void mr_rank_join(int rank, int size);
-/* Before MPI_Finalize, or at exit: the ledger is closed, the line given back. */
+/* Before MPI_Finalize, when no thread waits any more: the ledger is closed, the line given
+ * back. */
 void mr_rank_leave(void);
 
 /* Whether every rank of MPI_COMM_WORLD is on this host and comes through this

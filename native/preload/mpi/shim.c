@@ -1,13 +1,15 @@
 /* shim.c: blocking calls of MPI as a non-blocking start and a wait.
  *
- * Compiled once for each MPI.  A request is looked at by MPI_Request_get_status,
- * which changes nothing, until it is complete; then the original call ends it.  So
- * statuses, error codes, error handlers, inactive and persistent requests are the
- * original's.  What has no non-blocking form, or must not have one here, passes.
+ * Compiled once for each MPI.  A wait asks by the MPI_Test that belongs to it until that
+ * one completes.  So statuses, error codes, inactive and persistent requests are the
+ * MPI's own, and an error handler is called once: MPICH calls it for
+ * MPI_Request_get_status, too.  What has no non-blocking form, or must not have one
+ * here, passes.
  */
 #include "comm.h"
 #include "rank.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
@@ -65,43 +67,42 @@ static void received(void) {
 
 #define FOR_MESSAGES (1u << MR_NEED_MESSAGE | 1u << MR_NEED_RECEIVER)
 
-enum how_many { ALL, ANY };
+enum how_many { ONE, ALL, ANY, SOME };
 
 struct requests {
   struct mr_waiting waiting; /* first: a question gets its address */
-  MPI_Request *request;
-  int count, next; /* those below `next` are complete */
   enum how_many enough;
+  int count;
+  MPI_Request *request;
+  MPI_Status *status;
+  int *index;              /* ANY: which one; SOME: how many */
+  int *indices;            /* SOME */
   struct mr_rank *partner; /* NULL: several, or unknown */
+  int flag, rc;
 };
 
-/* An error ends the wait: the original call that follows meets and tells it. */
-static bool complete(MPI_Request request) {
-  int flag;
-  return PMPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag;
+static int test(struct requests *r) {
+  int rc;
+  switch (r->enough) {
+  case ALL:
+    return PMPI_Testall(r->count, r->request, &r->flag, r->status);
+  case ANY:
+    return PMPI_Testany(r->count, r->request, r->index, &r->flag, r->status);
+  case SOME:
+    rc = PMPI_Testsome(r->count, r->request, r->index, r->indices, r->status);
+    r->flag = rc == MPI_SUCCESS && *r->index != 0; /* undefined: none is active */
+    return rc;
+  default:
+    return PMPI_Test(r->request, &r->flag, r->status);
+  }
 }
 
-static bool all_complete(struct requests *r) {
-  while (r->next < r->count && complete(r->request[r->next]))
-    r->next++;
-  return r->next == r->count;
-}
-
-/* Also where no request is active at all: nothing will ever complete. */
-static bool any_complete(struct requests *r) {
-  bool active = false;
-  for (int i = 0; i < r->count; i++)
-    if (r->request[i] != MPI_REQUEST_NULL) {
-      if (complete(r->request[i]))
-        return true;
-      active = true;
-    }
-  return !active;
-}
-
+/* Asked once more after the end it must not ask the MPI: the requests are gone. */
 static bool enough_complete(struct mr_waiting *waiting) {
   struct requests *r = (struct requests *)waiting;
-  return r->enough == ALL ? all_complete(r) : any_complete(r);
+  if (!r->flag && r->rc == MPI_SUCCESS)
+    r->rc = test(r);
+  return r->flag || r->rc != MPI_SUCCESS;
 }
 
 static void answer_partners(struct mr_waiting *waiting) {
@@ -115,50 +116,62 @@ static void answer_partners(struct mr_waiting *waiting) {
   mr_ring_all(MR_NEED_RECEIVER);
 }
 
-static void wait_for(MPI_Request *request, int count, enum how_many enough, unsigned needs,
-                     struct mr_rank *partner) {
-  struct requests r = {.waiting = {.needs = needs,
-                                   .known = partner != NULL,
-                                   .done = enough_complete,
-                                   .pass_on = answer_partners},
-                       .request = request,
-                       .count = count,
-                       .enough = enough,
-                       .partner = partner};
+static int wait_for(struct requests r, unsigned needs) {
+  r.waiting = (struct mr_waiting){.needs = needs,
+                                  .known = r.partner != NULL,
+                                  .done = enough_complete,
+                                  .pass_on = answer_partners};
   mr_wait(&r.waiting);
+  return r.rc;
+}
+
+static int wait_one(MPI_Request *request, MPI_Status *status, unsigned needs,
+                    struct mr_rank *partner) {
+  return wait_for((struct requests){.enough = ONE,
+                                    .count = 1,
+                                    .request = request,
+                                    .status = status,
+                                    .partner = partner,
+                                    .rc = MPI_SUCCESS},
+                  needs);
+}
+
+static int wait_many(enum how_many enough, int count, MPI_Request *request, int *index,
+                     int *indices, MPI_Status *status) {
+  int rc = wait_for((struct requests){.enough = enough,
+                                      .count = count,
+                                      .request = request,
+                                      .status = status,
+                                      .index = index,
+                                      .indices = indices,
+                                      .rc = MPI_SUCCESS},
+                    FOR_MESSAGES);
+  received();
+  return rc;
 }
 
 EXPORT int MPI_Wait(MPI_Request *request, MPI_Status *status) {
-  if (started && request != NULL) {
-    wait_for(request, 1, ALL, FOR_MESSAGES, NULL);
-    received();
-  }
-  return PMPI_Wait(request, status);
+  if (!started)
+    return PMPI_Wait(request, status);
+  int rc = wait_one(request, status, FOR_MESSAGES, NULL);
+  received();
+  return rc;
 }
 
 EXPORT int MPI_Waitall(int count, MPI_Request request[], MPI_Status status[]) {
-  if (started && request != NULL && count > 0) {
-    wait_for(request, count, ALL, FOR_MESSAGES, NULL);
-    received();
-  }
-  return PMPI_Waitall(count, request, status);
+  return started ? wait_many(ALL, count, request, NULL, NULL, status)
+                 : PMPI_Waitall(count, request, status);
 }
 
 EXPORT int MPI_Waitany(int count, MPI_Request request[], int *index, MPI_Status *status) {
-  if (started && request != NULL && count > 0) {
-    wait_for(request, count, ANY, FOR_MESSAGES, NULL);
-    received();
-  }
-  return PMPI_Waitany(count, request, index, status);
+  return started ? wait_many(ANY, count, request, index, NULL, status)
+                 : PMPI_Waitany(count, request, index, status);
 }
 
 EXPORT int MPI_Waitsome(int count, MPI_Request request[], int *done, int indices[],
                         MPI_Status status[]) {
-  if (started && request != NULL && count > 0) {
-    wait_for(request, count, ANY, FOR_MESSAGES, NULL);
-    received();
-  }
-  return PMPI_Waitsome(count, request, done, indices, status);
+  return started ? wait_many(SOME, count, request, done, indices, status)
+                 : PMPI_Waitsome(count, request, done, indices, status);
 }
 
 /* ---- sending ------------------------------------------------------------- */
@@ -166,9 +179,9 @@ EXPORT int MPI_Waitsome(int count, MPI_Request request[], int *done, int indices
 static int finish_send(MPI_Request *request, MPI_Comm comm, int rank) {
   struct mr_rank *partner = line_of(comm, rank);
   mr_ring(partner, MR_NEED_MESSAGE);
-  wait_for(request, 1, ALL, 1u << MR_NEED_RECEIVER, partner);
+  int rc = wait_one(request, MPI_STATUS_IGNORE, 1u << MR_NEED_RECEIVER, partner);
   mr_ring(partner, MR_NEED_MESSAGE); /* its last piece */
-  return PMPI_Wait(request, MPI_STATUS_IGNORE);
+  return rc;
 }
 
 #define SEND(name, start)                                                                          \
@@ -187,7 +200,8 @@ SEND(Rsend, Irsend)
 EXPORT int MPI_Bsend(const void *buffer, int count, MPI_Datatype type, int rank, int tag,
                      MPI_Comm comm) {
   int rc = PMPI_Bsend(buffer, count, type, rank, tag, comm);
-  sent_to(comm, rank);
+  if (rc == MPI_SUCCESS)
+    sent_to(comm, rank);
   return rc;
 }
 
@@ -226,9 +240,9 @@ EXPORT int MPI_Startall(int count, MPI_Request request[]) {
 static int finish_receive(MPI_Request *request, MPI_Comm comm, int rank, MPI_Status *status) {
   struct mr_rank *partner = line_of(comm, rank);
   mr_ring(partner, MR_NEED_RECEIVER);
-  wait_for(request, 1, ALL, 1u << MR_NEED_MESSAGE, partner);
+  int rc = wait_one(request, status, 1u << MR_NEED_MESSAGE, partner);
   received();
-  return PMPI_Wait(request, status);
+  return rc;
 }
 
 /* From MPI_PROC_NULL: a request would lose the source. */
@@ -257,9 +271,9 @@ EXPORT int MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *me
   if (rc != MPI_SUCCESS)
     return rc;
   received();
-  wait_for(&request, 1, ALL, 1u << MR_NEED_MESSAGE, NULL);
+  rc = wait_one(&request, status, 1u << MR_NEED_MESSAGE, NULL);
   received();
-  return PMPI_Wait(&request, status);
+  return rc;
 }
 
 struct probe {
@@ -312,11 +326,11 @@ static void withdraw(MPI_Request *receive) {
 
 static int finish_both(MPI_Request request[2], MPI_Comm comm, int to, MPI_Status *status) {
   sent_to(comm, to);
-  wait_for(request, 2, ALL, FOR_MESSAGES, NULL);
+  /* Each question makes progress for both. */
+  int received_rc = wait_one(&request[0], status, FOR_MESSAGES, NULL);
   received();
+  int sent_rc = wait_one(&request[1], MPI_STATUS_IGNORE, FOR_MESSAGES, NULL);
   sent_to(comm, to);
-  int received_rc = PMPI_Wait(&request[0], status);
-  int sent_rc = PMPI_Wait(&request[1], MPI_STATUS_IGNORE);
   return received_rc != MPI_SUCCESS ? received_rc : sent_rc;
 }
 
@@ -337,14 +351,19 @@ EXPORT int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, i
 pass:
   rc = PMPI_Sendrecv(out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag,
                      comm, status);
-  sent_to(comm, to);
+  if (rc == MPI_SUCCESS)
+    sent_to(comm, to);
   return rc;
 }
 
-/* The message as it was, for the buffer is received into; NULL: no memory, or wrong
- * arguments. */
+/* The message as it was, for the buffer is received into; NULL: no memory, too large, or
+ * wrong arguments. */
 static void *packed(const void *buffer, int count, MPI_Datatype type, MPI_Comm comm, int *size) {
-  int room, used = 0;
+  int room, used = 0, bytes;
+  /* MPI_Pack counts in int. */
+  if (PMPI_Type_size(type, &bytes) != MPI_SUCCESS || bytes < 0 ||
+      (long long)bytes * count > INT_MAX / 2)
+    return NULL;
   if (PMPI_Pack_size(count, type, comm, &room) != MPI_SUCCESS)
     return NULL;
   void *copy = malloc((size_t)room + 1);
@@ -373,8 +392,9 @@ EXPORT int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int 
                                 int from, int in_tag, MPI_Comm comm, MPI_Status *status) {
   int size;
   void *copy = NULL;
-  if (started && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) && count >= 0 &&
-      type != MPI_DATATYPE_NULL && mr_comm_of(comm) != NULL)
+  /* MPICH does not pack from MPI_BOTTOM. */
+  if (started && buffer != MPI_BOTTOM && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) &&
+      count >= 0 && type != MPI_DATATYPE_NULL && mr_comm_of(comm) != NULL)
     copy = packed(buffer, count, type, comm, &size);
   if (copy == NULL)
     return PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status);
@@ -392,6 +412,7 @@ struct collective {
   struct mr_waiting waiting; /* first: a question gets its address */
   MPI_Request request;
   struct mr_comm *comm;
+  int flag, rc;
 };
 
 /* NULL: this operation must pass. */
@@ -401,7 +422,10 @@ static struct mr_comm *replaceable(MPI_Comm comm) {
 }
 
 static bool collective_complete(struct mr_waiting *waiting) {
-  return complete(((struct collective *)waiting)->request);
+  struct collective *c = (struct collective *)waiting;
+  if (!c->flag && c->rc == MPI_SUCCESS)
+    c->rc = PMPI_Test(&c->request, &c->flag, MPI_STATUS_IGNORE);
+  return c->flag || c->rc != MPI_SUCCESS;
 }
 
 static void ring_members(const struct mr_comm *c) {
@@ -428,13 +452,14 @@ static int finish_collective(struct mr_comm *c, MPI_Request request, enum shape 
                                              .done = collective_complete,
                                              .pass_on = step_members},
                                  .request = request,
-                                 .comm = c};
+                                 .comm = c,
+                                 .rc = MPI_SUCCESS};
   mr_enter(c->hash, ++c->count);
   if (shape == PAIRWISE || all_entered(c))
     ring_members(c);
   mr_wait(&operation.waiting);
   ring_members(c);
-  return PMPI_Wait(&operation.request, MPI_STATUS_IGNORE);
+  return operation.rc;
 }
 
 #define COLLECTIVE(name, start, shape, formal, ...)                                                \

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,8 +264,29 @@ static void requests(void) {
   }
   MPI_Waitany(2, kept, &index, MPI_STATUS_IGNORE);
   say("inactive: %s\n", index == MPI_UNDEFINED ? "undefined" : "defined");
+  /* One that is inactive, one that will complete. */
+  for (int round = 0; round < 2; round++) {
+    MPI_Request send;
+    int done;
+    MPI_Start(&kept[1]);
+    dawdle();
+    MPI_Isend(&rank, 1, MPI_INT, next, 30, MPI_COMM_WORLD, &send);
+    if (round == 0)
+      MPI_Waitany(2, kept, &index, &status[0]);
+    else
+      MPI_Waitsome(2, kept, &done, &index, &status[0]);
+    say_status("half inactive", &status[0], MPI_INT);
+    say("half inactive: %d, %d\n", index, came);
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+  }
   MPI_Request_free(&kept[0]);
   MPI_Request_free(&kept[1]);
+  int cancelled;
+  MPI_Irecv(&came, 1, MPI_INT, rank, 31, MPI_COMM_WORLD, &kept[0]);
+  MPI_Cancel(&kept[0]);
+  MPI_Wait(&kept[0], &status[0]);
+  MPI_Test_cancelled(&status[0], &cancelled);
+  say("cancelled %d\n", cancelled);
 }
 
 static void types(void) {
@@ -400,6 +422,65 @@ static void to_all(MPI_Comm comm, int me, int n, int count) {
   free(in);
 }
 
+/* What a rank does not need it need not give; in place, all that can be. */
+static void in_place(void) {
+  int buffer[32], counts[16], places[16], bytes[16];
+  MPI_Datatype types_[16];
+  bool root = rank == 0;
+  for (int i = 0; i < 16; i++) {
+    counts[i] = 2;
+    places[i] = 2 * i;
+    bytes[i] = places[i] * (int)sizeof(int);
+    types_[i] = MPI_INT;
+  }
+#define IN_PLACE(call, count)                                                                      \
+  fill(buffer, 32, rank);                                                                          \
+  call;                                                                                            \
+  say("in place %u\n", sum_of(buffer, count))
+  IN_PLACE(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer, 2, MPI_INT, MPI_COMM_WORLD),
+           2 * size);
+  IN_PLACE(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer, counts, places, MPI_INT,
+                          MPI_COMM_WORLD),
+           2 * size);
+  IN_PLACE(MPI_Alltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, buffer, 2, MPI_INT, MPI_COMM_WORLD),
+           2 * size);
+  IN_PLACE(MPI_Alltoallv(MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL, buffer, counts, places,
+                         MPI_INT, MPI_COMM_WORLD),
+           2 * size);
+  IN_PLACE(
+      MPI_Alltoallw(MPI_IN_PLACE, NULL, NULL, NULL, buffer, counts, bytes, types_, MPI_COMM_WORLD),
+      2 * size);
+  IN_PLACE(MPI_Reduce_scatter(MPI_IN_PLACE, buffer, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD), 2);
+  IN_PLACE(MPI_Reduce_scatter_block(MPI_IN_PLACE, buffer, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD), 2);
+  IN_PLACE(MPI_Scan(MPI_IN_PLACE, buffer, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD), 2);
+  IN_PLACE(MPI_Exscan(MPI_IN_PLACE, buffer, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD), root ? 0 : 2);
+  IN_PLACE(MPI_Gatherv(root ? MPI_IN_PLACE : buffer, root ? 0 : 2,
+                       root ? MPI_DATATYPE_NULL : MPI_INT, root ? buffer : NULL,
+                       root ? counts : NULL, root ? places : NULL,
+                       root ? MPI_INT : MPI_DATATYPE_NULL, 0, MPI_COMM_WORLD),
+           2 * size);
+  IN_PLACE(MPI_Scatterv(root ? buffer : NULL, root ? counts : NULL, root ? places : NULL,
+                        root ? MPI_INT : MPI_DATATYPE_NULL, root ? MPI_IN_PLACE : buffer,
+                        root ? 0 : 2, root ? MPI_DATATYPE_NULL : MPI_INT, 0, MPI_COMM_WORLD),
+           2 * size);
+#undef IN_PLACE
+  MPI_Datatype somewhere;
+  MPI_Aint address;
+  MPI_Get_address(buffer, &address);
+  MPI_Type_create_hindexed(1, (int[]){1}, &address, MPI_INT, &somewhere);
+  MPI_Type_commit(&somewhere);
+  fill(buffer, 32, rank);
+  MPI_Bcast(MPI_BOTTOM, 1, somewhere, size - 1, MPI_COMM_WORLD);
+  say("bottom %d\n", *buffer);
+  *buffer = rank;
+  MPI_Sendrecv_replace(MPI_BOTTOM, 1, somewhere, next, 43, before, 43, MPI_COMM_WORLD,
+                       MPI_STATUS_IGNORE);
+  say("bottom %d\n", *buffer);
+  MPI_Type_free(&somewhere);
+  MPI_Allreduce(NULL, buffer, 0, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Bcast(NULL, 0, MPI_INT, 0, MPI_COMM_WORLD);
+}
+
 static void in_order(void) {
   MPI_Op op;
   unsigned own[4] = {1u + (unsigned)rank, 2, 3, 5u + (unsigned)rank}, product[4];
@@ -483,6 +564,38 @@ static void many(void) {
 
 /* ---- errors -------------------------------------------------------------- */
 
+static int handled;
+
+static void count_error(MPI_Comm *comm, int *code, ...) {
+  (void)comm, (void)code;
+  handled++;
+}
+
+/* A handler of the program's is called as often as without us. */
+static void handlers(void) {
+  int value[4] = {1, 2, 3, 4}, in, index, done;
+  MPI_Request receive, send;
+  MPI_Status status;
+  MPI_Errhandler handler;
+  MPI_Comm_create_errhandler(count_error, &handler);
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
+  for (int way = 0; way < 5; way++) { /* a message longer than its buffer */
+    MPI_Isend(value, 4, MPI_INT, rank, 73, MPI_COMM_WORLD, &send);
+    handled = 0;
+    if (way > 0)
+      MPI_Irecv(&in, 1, MPI_INT, rank, 73, MPI_COMM_WORLD, &receive);
+    int rc = way == 0   ? MPI_Recv(&in, 1, MPI_INT, rank, 73, MPI_COMM_WORLD, &status)
+             : way == 1 ? MPI_Wait(&receive, &status)
+             : way == 2 ? MPI_Waitall(1, &receive, &status)
+             : way == 3 ? MPI_Waitany(1, &receive, &index, &status)
+                        : MPI_Waitsome(1, &receive, &done, &index, &status);
+    say("handled: %s, %d times\n", name_of(rc), handled);
+    MPI_Wait(&send, MPI_STATUS_IGNORE);
+  }
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+  MPI_Errhandler_free(&handler);
+}
+
 static void errors(void) {
   int value[4] = {1, 2, 3, 4}, in[4];
   MPI_Request request[2];
@@ -551,12 +664,14 @@ int main(int argc, char **argv) {
   rooted(MPI_COMM_WORLD, rank, size, size - 1, 30000);
   to_all(MPI_COMM_WORLD, rank, size, 3);
   to_all(MPI_COMM_WORLD, rank, size, 20000);
+  in_place();
   in_order();
   splits();
   neighbours();
   many();
   windows();
   errors();
+  handlers();
   if (rank != 0)
     MPI_Send(said, (int)length, MPI_CHAR, 0, 99, MPI_COMM_WORLD);
   else
