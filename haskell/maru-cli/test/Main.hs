@@ -159,9 +159,11 @@ locks =
       testCase "what a file's first bytes tell" $
         map (interpreterOf (Chars.pack "\DELELF\2\1")) [Chars.pack "#! /bin/sh -e\n", Chars.pack "#!", Chars.pack "text", Chars.pack "\DELELF\1\1", Chars.pack "\DELELF\2\1"]
           @?= [Script "/bin/sh", Unknown, Unknown, Foreign, Unknown],
+      testCase "program headers where none can be" $
+        map (interpreterOf (headersAt 64) . headersAt) [64, 0, 0xffff000000000000, maxBound] @?= [Static, Unknown, Unknown, Unknown],
       testCase "it is said that nothing came of it" $
         map (`closeLock` board []) [[], [("MARU_LOCK", "cna")]]
-          @?= [[], ["no process of the run took the library: its mutexes were glibc's"]],
+          @?= [[], ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"]],
       testCase "a deadline is halved and doubled, up to none" $ do
         map (turned '<') [0, 25000, 1000, 1500] @?= [1000000000, 12500, 1000, 1000]
         map (turned '>') [25000, 600000000, 1000000000, 0] @?= [50000, 1000000000, 0, 0],
@@ -169,6 +171,13 @@ locks =
     ]
   where
     facts = LockFacts ["pass", "cna"] Nothing "/l.so" True "cmd" (Dynamic "/lib64/ld-linux-x86-64.so.2")
+    -- A program that says that its one program header, an empty one, is there.
+    headersAt offset = Lazy.toStrict . runPut $ do
+      putByteString (Chars.pack "\DELELF\2\1" <> Chars.replicate 26 '\0')
+      putWord64host offset
+      putByteString (Chars.replicate 14 '\0')
+      mapM_ putWord16host [56, 1]
+      putByteString (Chars.replicate 62 '\0')
 
 profiles :: TestTree
 profiles =

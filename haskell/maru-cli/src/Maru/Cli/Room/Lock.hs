@@ -85,4 +85,4 @@ decideLock _ _ = Right mempty
 closeLock :: [(String, String)] -> Board -> [String]
 closeLock planned board = case overlayOf board of
   Just overlay -> [overlayLine overlay, leftLine overlay]
-  Nothing -> ["no process of the run took the library: its mutexes were glibc's" | isJust (lookup "MARU_LOCK" planned)]
+  Nothing -> ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's" | isJust (lookup "MARU_LOCK" planned)]
