@@ -41,6 +41,13 @@ static void add(_Atomic uint64_t *counter, uint64_t more) {
     atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
+/* Counted by whoever was the head before; now, for a queue may never be empty again. */
+static void show(struct maru_overlay_counts *counts, struct maru_lock_counts *counted) {
+  add(&counts->left_socket, counted->left_socket);
+  add(&counts->set_aside, counted->set_aside);
+  *counted = (struct maru_lock_counts){0};
+}
+
 /* ---- whose queue -------------------------------------------------------- */
 
 /* A number that no ancestor used since it forked us: each is counted before it is used, and
@@ -122,6 +129,7 @@ static int queue_up(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
   struct maru_overlay_counts *counts = own_counts(overlay);
   begin(overlay, mr_overlay_cell(mutex), &traveller, &options);
   mr_queue_acquire(&traveller.queue, &traveller.hold, &mr_forever);
+  show(counts, &traveller.queue.counts);
   if (overlay->shuffles)
     mr_queue_shuffle(&traveller.queue, &traveller.hold, options.passes);
   int rc = compete(overlay, mutex, counts);
@@ -129,10 +137,8 @@ static int queue_up(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
   chances = traveller.queue.random;
   add(&counts->queued, 1);
   add(&counts->handed_on, handed_on);
-  if (!handed_on) { /* what the queue counted ends here */
-    add(&counts->left_socket, traveller.queue.counts.left_socket);
-    add(&counts->set_aside, traveller.queue.counts.set_aside);
-  }
+  if (!handed_on) /* there is no next head to do it */
+    show(counts, &traveller.queue.counts);
   return rc;
 }
 

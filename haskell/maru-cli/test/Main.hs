@@ -253,9 +253,11 @@ locks =
       testCase "what a file's first bytes tell" $
         map (interpreterOf (Chars.pack "\DELELF\2\1")) [Chars.pack "#! /bin/sh -e\n", Chars.pack "#!", Chars.pack "text", Chars.pack "\DELELF\1\1", Chars.pack "\DELELF\2\1"]
           @?= [Program.Script "/bin/sh", Program.Unknown, Program.Unknown, Program.Foreign, Program.Unknown],
+      testCase "program headers where none can be" $
+        map (interpreterOf (headersAt 64) . headersAt) [64, 0, 0xffff000000000000, maxBound] @?= [Program.Static, Program.Unknown, Program.Unknown, Program.Unknown],
       testCase "it is said that nothing came of it" $
         map (\planned -> maybe [] afterLines (afterLock (Map.fromList planned) (board []))) [[], [("MARU_LOCK", "cna")]]
-          @?= [[], ["no process of the run took the library: its mutexes were glibc's"]],
+          @?= [[], ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"]],
       testCase "a deadline is halved and doubled, up to none" $ do
         map (turned '<') [0, 25000, 1000, 1500] @?= [1000000000, 12500, 1000, 1000]
         map (turned '>') [25000, 600000000, 1000000000, 0] @?= [50000, 1000000000, 0, 0],
@@ -263,6 +265,13 @@ locks =
     ]
   where
     facts = LockFacts ["pass", "cna"] Nothing "/l.so" True "cmd" (Program.Dynamic "/lib64/ld-linux-x86-64.so.2")
+    -- A program that says that its one program header, an empty one, is there.
+    headersAt offset = Lazy.toStrict . runPut $ do
+      putByteString (Chars.pack "\DELELF\2\1" <> Chars.replicate 26 '\0')
+      putWord64host offset
+      putByteString (Chars.replicate 14 '\0')
+      mapM_ putWord16host [56, 1]
+      putByteString (Chars.replicate 62 '\0')
 
 profiles :: TestTree
 profiles =

@@ -2,7 +2,8 @@
  * of unmodified programs.  Knobs go down, counters come up; all processes of a run share it.
  *
  * The knobs may be written at any time by anybody who may write the board: who queues next
- * reads them.  A knob out of its range (maru/lock.h) counts as its default.
+ * reads them.  While one is out of its range (maru/lock.h), all but patience_ns count as their
+ * defaults.
  * Counters only grow; a thread adds to one of the lines, so a reader adds up the lines.
  */
 #ifndef MARU_OVERLAY_H

@@ -283,12 +283,31 @@ static void hot(void) {
     pthread_join(ids[i], NULL);
 }
 
+/* ---- it ends while others queue ----------------------------------------------------------- */
+
+static void *contends_for_one(void *unused) {
+  for (;;) {
+    pthread_mutex_lock(&many[0].mutex);
+    sched_yield();
+    pthread_mutex_unlock(&many[0].mutex);
+  }
+  return unused;
+}
+
+static void busy(void) {
+  pthread_t id;
+  for (int i = 0; i < THREADS; i++)
+    CHECK(pthread_create(&id, NULL, contends_for_one, NULL) == 0);
+  usleep(300000);
+  _exit(0);
+}
+
 int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*play)(void);
-  } scenes[] = {{"mixed", mixed},     {"buffer", buffer}, {"forks", forks},
-                {"threads", threads}, {"killed", killed}, {"hot", hot}};
+  } scenes[] = {{"mixed", mixed},   {"buffer", buffer}, {"forks", forks}, {"threads", threads},
+                {"killed", killed}, {"hot", hot},       {"busy", busy}};
   for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof *scenes; i++)
     if (strcmp(argv[1], scenes[i].name) == 0) {
       scenes[i].play();

@@ -88,5 +88,5 @@ afterLock :: Map String String -> Board -> Maybe Afterwards
 afterLock planned board = case overlayOf board of
   Just overlay -> Just (Afterwards [overlayLine overlay, leftLine overlay] (overlayJson overlay))
   Nothing
-    | "MARU_LOCK" `Map.member` planned -> Just (Afterwards ["no process of the run took the library: its mutexes were glibc's"] Null)
+    | "MARU_LOCK" `Map.member` planned -> Just (Afterwards ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"] Null)
     | otherwise -> Nothing

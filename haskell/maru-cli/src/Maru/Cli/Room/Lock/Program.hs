@@ -10,7 +10,7 @@ module Maru.Cli.Room.Lock.Program
 where
 
 import Control.Exception (IOException, try)
-import Control.Monad (replicateM)
+import Control.Monad (replicateM, unless)
 import Data.Binary.Get
 import Data.Bits ((.&.))
 import Data.ByteString (ByteString)
@@ -100,16 +100,18 @@ programHeaders = do
   skip 14
   size <- getWord16host
   count <- getWord16host
+  -- Nothing may be skipped backwards, or past what can be counted.
+  unless (size == 56 && offset >= 58 && offset < 65536) (fail "the system would not execute it")
   skip (fromIntegral offset - 58)
-  replicateM (fromIntegral count) (segment (fromIntegral size))
+  replicateM (fromIntegral count) segment
   where
-    segment size = do
+    segment = do
       kind <- getWord32host
       skip 4
       from <- getWord64host
       skip 16
       bytes <- getWord64host
-      skip (size - 40)
+      skip 8
       pure (fromIntegral kind, from, bytes)
 
 -- | Why a library cannot be put before it.
