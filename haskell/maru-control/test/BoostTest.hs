@@ -36,6 +36,10 @@ boosts =
             outcomePhases o === modelNodes m * modelJobs m * phases m
             assert (abs (outcomeComputed o - outcomeAsked o) <= 1e-3 * fromIntegral (outcomePhases o))
           else assert (outcomeComputed o <= outcomeAsked o + 1e-3),
+      testCase "what a barrier's messages cost their receivers is CPU time, also of the last to come" $ do
+        let o = simulate defaultModel {modelWork = 20000, modelCompute = 10, modelPattern = Barrier, modelCosts = underCard}
+            spent = outcomeComputed o + outcomeBurnt o + outcomeCosts o + outcomeHogs o + outcomeIdle o
+        assertBool (show (spent / outcomeWall o)) (spent <= 2 * outcomeWall o * 1.001),
       law 20 "the same seed gives the same result" $ do
         m <- forAll models
         simulate m === simulate m,

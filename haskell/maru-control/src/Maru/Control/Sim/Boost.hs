@@ -268,11 +268,19 @@ ablations m =
     ("clocks agree", m {modelSkew = 0}),
     ("nodes start in phase", m {modelStagger = 0}),
     ("nobody preempts by waking", m {modelScheduler = calm (modelScheduler m)}),
-    ("switches, wake-ups and ticks are free", m {modelCosts = freeOfCost {costSpin = costSpin (modelCosts m)}}),
+    ("nobody else takes CPU time", m {modelCosts = (modelCosts m) {costOthersEvery = infinity}}),
+    ("switches, wake-ups and ticks are free", m {modelCosts = unhurried (modelCosts m)}),
     ("idle CPUs answer at once", m {modelCosts = (modelCosts m) {costIdle = 0}}),
     ("messages arrive at once", m {modelLatency = 0})
   ]
   where
+    unhurried c =
+      freeOfCost
+        { costSpin = costSpin c,
+          costArrival = costArrival c,
+          costOthersEvery = costOthersEvery c,
+          costOthers = costOthers c
+        }
     calm scheduler = case scheduler of
       Fair rules -> Fair rules {fairPreempts = False}
       other -> other
@@ -623,7 +631,8 @@ send w n k now at0 = do
           writePrimArray (come w) place 0
           let steps = ceiling (logBase 2 (fromIntegral nodes :: Double)) :: Int
           each nodes $ \other -> void (to other 0 (at + fromIntegral steps * (modelLatency m + costArrival (costs w))))
-          pure at
+          -- One of them was for this node, whose CPU it may have cost.
+          max at <$> readPrimArray (stolen w) n
 
 -- | Into an inbox. Whether its owner must be woken for it.
 post :: World s -> Double -> Double -> Int -> Int -> Int -> Double -> ST s Bool
