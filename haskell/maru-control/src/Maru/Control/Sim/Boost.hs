@@ -1036,7 +1036,8 @@ restore w n thread at = do
   low <- readPrimArray (lowered w) thread
   if low == 0 then pure at else reweigh w n thread 0 >> spend w n (costPriority (costs w)) at
 
--- | Another weight, the same part still to come.
+-- | Another weight, the same part still to come; no more than the kernel lets anybody keep: two
+-- slices or a tick.
 reweigh :: World s -> Int -> Int -> Int -> ST s ()
 reweigh w n thread low = do
   before <- weightOf w thread
@@ -1044,7 +1045,9 @@ reweigh w n thread low = do
   writePrimArray (lowered w) thread low
   after <- weightOf w thread
   v <- readPrimArray (virtual w) thread
-  when (common < infinity) $ writePrimArray (virtual w) thread (common - (common - v) * before / after)
+  let most = max (2 * sliceOf w) (tickOf w)
+      owed = max (negate most) (min most ((common - v) * before))
+  when (common < infinity) $ writePrimArray (virtual w) thread (common - owed / after)
   takeTurn w thread
   renew w thread
 
