@@ -90,12 +90,19 @@ static bool may_raise(const struct step *s, const struct boost_view *view) {
          pending_for(line, s->now_ns, s->rules->at_once ? 0 : s->period_ns);
 }
 
+/* Where the number is that comes next in the circle of all, wherever the views begin. */
+static uint32_t next_in_turn(const struct step *s) {
+  uint32_t first = 0;
+  for (uint32_t i = 1; i < s->count; i++)
+    if (s->views[i].number - s->state->next < s->views[first].number - s->state->next)
+      first = i;
+  return first;
+}
+
 /* One a CPU, beginning behind the one that was raised last. */
 static void raise_some(struct step *s) {
   int64_t time = TICKS_RAISED * s->period_ns;
-  uint32_t first = 0;
-  while (first < s->count && s->views[first].number < s->state->next)
-    first++;
+  uint32_t first = next_in_turn(s);
   for (uint32_t k = 0; k < s->count; k++) {
     uint32_t i = (first + k) % s->count;
     const struct boost_view *view = &s->views[i];

@@ -76,7 +76,8 @@ struct boost_seen {
   uint32_t pending;
 };
 
-/* One tick.  actions[i]: a set of enum boost_action for line i.  O(count). */
+/* One tick.  actions[i]: a set of enum boost_action for views[i].  The views are in the order of
+ * their numbers, but may begin anywhere in it.  O(count). */
 struct boost_seen boost_step(const struct boost_rules *rules, struct boost_state *state,
                              const struct boost_view *views, uint32_t count, int64_t now_ns,
                              int64_t period_ns, uint8_t *actions);

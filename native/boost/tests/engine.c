@@ -130,6 +130,28 @@ static void turns_beside_flicker(uint64_t seed) {
     CHECK(raises[i] >= 40);
 }
 
+/* The daemon begins with another board in each tick: everybody's turn comes all the same. */
+static void turns_of_boards(void) {
+  struct bench b = {.rules = {.raises = true, .at_once = true, .cap_percent = 100, .cpus = 1}};
+  unsigned raises[LINES] = {0};
+  for (uint32_t t = 0; t < 100 * LINES; t++) {
+    for (uint32_t k = 0; k < LINES; k++) {
+      uint32_t i = (t + k) % LINES;
+      b.views[k] = waiting();
+      b.views[k].pending = true;
+      b.views[k].number = i;
+      b.views[k].line = &b.lines[i];
+    }
+    b.now += MS;
+    boost_step(&b.rules, &b.state, b.views, LINES, b.now, MS, b.actions);
+    for (uint32_t k = 0; k < LINES; k++)
+      raises[b.views[k].number] += (b.actions[k] & BOOST_RAISE) != 0;
+  }
+  /* One at a time, for two ticks: 50 each. */
+  for (uint32_t i = 0; i < LINES; i++)
+    CHECK(raises[i] >= 40);
+}
+
 /* Lines that say anything at all: what was raised is counted here, by the actions. */
 static void liars(unsigned cap, uint64_t seed) {
   struct bench b = {.rules = {.restores = true, .raises = true, .at_once = true}};
@@ -198,6 +220,7 @@ int main(void) {
   raises_the_stuck();
   slots();
   turns_beside_flicker(seed);
+  turns_of_boards();
   liars(100, seed);
   liars(50, seed + 1);
   liars(0, seed + 2);

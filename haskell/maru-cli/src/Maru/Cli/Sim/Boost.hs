@@ -93,10 +93,10 @@ act o = if optionStudy o then study else comparison o
 comparison :: Options -> Figures
 comparison o =
   Figures
-    { figuresLine = intercalate "; " [show n ++ " nodes: best " ++ best n | n <- optionNodes o],
+    { figuresLine = intercalate "; " [counted n ++ ": " ++ best n | n <- optionNodes o],
       figuresTables =
         [ ("Wall time by the ideal, and where the CPUs' time went", Table heads (map row rows)),
-          ("The model without each of its parts", Table ((L, "model") : [(R, name) | (name, _) <- few]) (map part parts))
+          ("The model without each of its parts, " ++ counted fewest, Table ((L, "model") : [(R, name) | (name, _) <- few]) (map part parts))
         ],
       figuresPlots = [Plot "Simulated jobs that wait" (Axis "nodes" Logarithmic) (Axis "times the ideal" Logarithmic) [Series name [at (fromIntegral n) (outcomeSlowdown x) | (n, name', x) <- rows, name' == name] | (name, _) <- optionSchemes o]],
       figuresData = object ["rows" .= map json rows]
@@ -104,9 +104,11 @@ comparison o =
   where
     rows = [(n, name, simulate (optionModel o) {modelNodes = n, modelScheme = s}) | n <- optionNodes o, (name, s) <- optionSchemes o]
     at x y = Point x y y y
-    best n = case [(outcomeSlowdown x, name) | (n', name, x) <- rows, n' == n] of
-      [] -> "-"
-      found -> let (time, name) = minimum found in name ++ ", " ++ fixed 2 time
+    counted n = show n ++ (if n == 1 then " node" else " nodes")
+    -- Who ended at the limit is not known to be better than another.
+    best n = case [(outcomeSlowdown x, name) | (n', name, x) <- rows, n' == n, outcomeDone x] of
+      [] -> "none done at the limit"
+      found -> let (time, name) = minimum found in "best " ++ name ++ ", " ++ fixed 2 time
     heads = [(R, "nodes"), (L, "policy"), (R, "times ideal"), (R, "computing"), (R, "awake in vain"), (R, "costs"), (R, "hogs"), (R, "idle")]
     row (n, name, x) = [show n, name, times x] ++ [percent 1 (f x / (fromIntegral n * outcomeWall x)) | f <- [outcomeComputed, outcomeBurnt, outcomeCosts, outcomeHogs, outcomeIdle]]
     json (n, name, x) =
@@ -122,9 +124,10 @@ comparison o =
           "hogs_us" .= outcomeHogs x,
           "idle_us" .= outcomeIdle x
         ]
-    -- On the smallest machine asked for: each part is a run of each policy.
+    -- On few nodes and with few policies: each part is a run of each.
     few = take 4 (optionSchemes o)
-    parts = ablations (optionModel o) {modelNodes = minimum (2 : optionNodes o)}
+    fewest = minimum (2 : optionNodes o)
+    parts = ablations (optionModel o) {modelNodes = fewest}
     part (name, m) = name : [times (simulate m {modelScheme = s}) | (_, s) <- few]
 
 times :: Outcome -> String
@@ -138,7 +141,7 @@ study =
     { figuresLine = checkLine checks,
       figuresTables =
         [ ("Two nodes beside measurements, times the ideal: model (measured)", Table ((L, "policy") : [(R, cellTitle c) | c <- situations]) (map cells names)),
-          ("The published experiment, times the ideal", Table ((L, "policy") : [(R, "share " ++ show s) | s <- publishedShares]) [name : [fixed 2 (slowdown (publishedModel s name)) | s <- publishedShares] | name <- ["spin", "pb", "pb+lower", "block", "yield", "adaptive+auto"]]),
+          ("The published experiment, times the ideal", Table ((L, "policy") : [(R, "share " ++ show s) | s <- publishedShares]) [name : [capped (publishedModel s name) | s <- publishedShares] | name <- ["spin", "pb", "pb+lower", "block", "yield", "adaptive+auto"]]),
           ("Nodes, times the ideal (quiet nodes, ring)", Table ((L, "policy") : [(R, show n) | n <- nodeCounts]) [name : [times (simulate (scaleModel quietMachine Ring n name)) | n <- nodeCounts] | name <- ["spin", "block", "coop", "adaptive", "gang"]]),
           ("What the simulator is held to", checkTable checks)
         ],
@@ -151,6 +154,8 @@ study =
     situations = nub [(cellJobs c, cellCompute c, cellLatency c) | c <- measured]
     cellTitle (jobs, compute, latency) = show jobs ++ " x " ++ fixed 0 compute ++ (if latency > 0 then " + " ++ fixed 0 latency else "") ++ " us"
     cells name = name : [maybe "-" both (lookup column [((cellJobs c, cellCompute c, cellLatency c), c) | c <- measured, cellScheme c == name]) | column <- situations]
+    -- The median may be of runs that ended at the limit.
+    capped m = let x = slowdown m in (if x > modelLimit m - 1e-6 then ">= " else "") ++ fixed 2 x
     both c = fixed 2 (slowdown (cellModel c)) ++ " (" ++ fixed 2 (cellMeasured c) ++ ")"
 
 cellJson :: Cell -> Value

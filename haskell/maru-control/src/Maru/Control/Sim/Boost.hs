@@ -268,11 +268,19 @@ ablations m =
     ("clocks agree", m {modelSkew = 0}),
     ("nodes start in phase", m {modelStagger = 0}),
     ("nobody preempts by waking", m {modelScheduler = calm (modelScheduler m)}),
-    ("switches, wake-ups and ticks are free", m {modelCosts = freeOfCost {costSpin = costSpin (modelCosts m)}}),
+    ("nobody else takes CPU time", m {modelCosts = (modelCosts m) {costOthersEvery = infinity}}),
+    ("switches, wake-ups and ticks are free", m {modelCosts = unhurried (modelCosts m)}),
     ("idle CPUs answer at once", m {modelCosts = (modelCosts m) {costIdle = 0}}),
     ("messages arrive at once", m {modelLatency = 0})
   ]
   where
+    unhurried c =
+      freeOfCost
+        { costSpin = costSpin c,
+          costArrival = costArrival c,
+          costOthersEvery = costOthersEvery c,
+          costOthers = costOthers c
+        }
     calm scheduler = case scheduler of
       Fair rules -> Fair rules {fairPreempts = False}
       other -> other
@@ -623,7 +631,8 @@ send w n k now at0 = do
           writePrimArray (come w) place 0
           let steps = ceiling (logBase 2 (fromIntegral nodes :: Double)) :: Int
           each nodes $ \other -> void (to other 0 (at + fromIntegral steps * (modelLatency m + costArrival (costs w))))
-          pure at
+          -- One of them was for this node, whose CPU it may have cost.
+          max at <$> readPrimArray (stolen w) n
 
 -- | Into an inbox. Whether its owner must be woken for it.
 post :: World s -> Double -> Double -> Int -> Int -> Int -> Double -> ST s Bool
@@ -1027,7 +1036,8 @@ restore w n thread at = do
   low <- readPrimArray (lowered w) thread
   if low == 0 then pure at else reweigh w n thread 0 >> spend w n (costPriority (costs w)) at
 
--- | Another weight, the same part still to come.
+-- | Another weight, the same part still to come; no more than the kernel lets anybody keep: two
+-- slices or a tick.
 reweigh :: World s -> Int -> Int -> Int -> ST s ()
 reweigh w n thread low = do
   before <- weightOf w thread
@@ -1035,7 +1045,9 @@ reweigh w n thread low = do
   writePrimArray (lowered w) thread low
   after <- weightOf w thread
   v <- readPrimArray (virtual w) thread
-  when (common < infinity) $ writePrimArray (virtual w) thread (common - (common - v) * before / after)
+  let most = max (2 * sliceOf w) (tickOf w)
+      owed = max (negate most) (min most ((common - v) * before))
+  when (common < infinity) $ writePrimArray (virtual w) thread (common - owed / after)
   takeTurn w thread
   renew w thread
 
