@@ -43,9 +43,8 @@ struct symbol {
   const char *name;
   _Atomic(void *) address;
 } __attribute__((aligned(16)));
-__attribute__((visibility("hidden"))) extern struct symbol
-    first_symbol[] __asm__("__start_io_symbols"),
-    end_of_symbols[] __asm__("__stop_io_symbols");
+extern struct symbol first_symbol[] __asm__("__start_io_symbols"), end_of_symbols[] __asm__(
+                                                                       "__stop_io_symbols");
 
 /* dlsym waits while another thread loads a library, which may wait for us: not in a call. */
 void io_find_symbols(void) {
