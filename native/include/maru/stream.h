@@ -27,7 +27,8 @@ struct maru_stream;
  * 1 GiB) each; 0: MARU_STREAM_BLOCK and MARU_STREAM_BLOCKS.  More memory is never used.
  * The descriptor stays the caller's, must stay open until the stream is closed, and its offset
  * belongs to the stream until then; it ends up anywhere behind what was consumed.
- * -EINVAL, -ENOMEM, -EAGAIN (no thread), -EMFILE (an eventfd is needed for what is not a file). */
+ * -EBADF, -EINVAL, -ENOMEM, -EAGAIN (no thread), -EMFILE (an eventfd is needed for what is not a
+ * file). */
 int maru_stream_open(struct maru_stream **stream, int fd, size_t block_bytes, unsigned blocks);
 
 /* The next bytes, in order: how many (at least 1), and *data, valid until the next call; gives

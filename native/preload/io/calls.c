@@ -3,8 +3,8 @@
  * stdio is left alone (its own reads and writes do not come by here); so are poll, select and
  * epoll, io_uring and aio.  `fclose` and its kin are here because they close descriptors.
  *
- * Each call looks up the next library's symbol once.  Calls of 64-bit, fortified and underscored
- * names are the same functions under other names.
+ * The next library's symbols are looked up when the library is loaded.  Calls of 64-bit, fortified
+ * and underscored names are the same functions under other names.
  */
 /* With these the headers would give our functions other names. */
 #undef _FILE_OFFSET_BITS
@@ -14,6 +14,7 @@
 #include "io.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -36,17 +37,31 @@
 
 void io_forked(bool child);
 
-/* `next`: the symbol behind ours.  Relaxed: whoever looks it up finds the same. */
-#define NEXT_NAMED(symbol, type)                                                                   \
-  static _Atomic(type) cached;                                                                     \
-  type next = atomic_load_explicit(&cached, memory_order_relaxed);                                 \
-  if (__builtin_expect(next == NULL, 0)) {                                                         \
-    next = (type)io_next_symbol(symbol);                                                           \
-    atomic_store_explicit(&cached, next, memory_order_relaxed);                                    \
-  }
+/* One for each function; the linker makes a table of them.  Aligned to its size, so that it
+ * leaves no gaps. */
+struct symbol {
+  const char *name;
+  _Atomic(void *) address;
+} __attribute__((aligned(16)));
+extern struct symbol first_symbol[] __asm__("__start_io_symbols"), end_of_symbols[] __asm__(
+                                                                       "__stop_io_symbols");
+
+/* dlsym waits while another thread loads a library, which may wait for us: not in a call. */
+void io_find_symbols(void) {
+  for (struct symbol *s = first_symbol; s < end_of_symbols; s++)
+    atomic_store_explicit(&s->address, dlsym(RTLD_NEXT, s->name), memory_order_relaxed);
+}
+
+/* `next`: the symbol behind ours; looked up here only in calls that are made before begin().
+ * Relaxed: whoever looks it up finds the same. */
 #define NEXT(name, result, parameters)                                                             \
   typedef result(*next_type) parameters;                                                           \
-  NEXT_NAMED(#name, next_type)
+  static struct symbol symbol_ __attribute__((section("io_symbols"), used)) = {#name, NULL};       \
+  next_type next = (next_type)atomic_load_explicit(&symbol_.address, memory_order_relaxed);        \
+  if (__builtin_expect(next == NULL, 0)) {                                                         \
+    next = (next_type)io_next_symbol(#name);                                                       \
+    atomic_store_explicit(&symbol_.address, (void *)next, memory_order_relaxed);                   \
+  }
 
 /* ---- counting ------------------------------------------------------------ */
 
@@ -108,6 +123,12 @@ static bool enter(struct gate *gate) {
 }
 static void leave(struct gate *gate) {
   atomic_store_explicit(&gate->taken, false, memory_order_release);
+}
+
+/* In a forked child: the threads that were in there are not. */
+void io_gates_fork(void) {
+  for (unsigned i = 0; i < GUARDED_RANGES; i++)
+    leave(&gates[i]);
 }
 
 static bool guard_says(struct trial *trial, uint32_t entry, size_t size) {
@@ -542,10 +563,11 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned number, int flags
 /* A mark below which a blocking receive goes on waiting: a context's attempt would not. */
 EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t size) {
   NEXT(setsockopt, int, (int, int, int, const void *, socklen_t))
+  int rc = next(fd, level, name, value, size);
   if (level == SOL_SOCKET && name == SO_RCVLOWAT)
-    io_file_keep_direct(fd);
+    io_forget_from(0, UINT_MAX); /* any may be a copy: looked at again (files.c) */
   count_state();
-  return next(fd, level, name, value, size);
+  return rc;
 }
 
 /* ---- from one descriptor to another -------------------------------------- */
@@ -709,6 +731,8 @@ EXPORT int dup2(int fd, int to) {
 
 EXPORT int close_range(unsigned first, unsigned last, int flags) {
   NEXT(close_range, int, (unsigned, unsigned, int))
+  if (flags & (int)CLOSE_RANGE_UNSHARE) /* contexts keep the old table */
+    io_go_direct("delegates nothing any more: a thread has descriptors of its own");
   io_forget_from(first, last);
   int rc = next(first, last, flags);
   io_forget_from(first, last);
@@ -860,7 +884,7 @@ SCHEDULES(pthread_setschedparam, (pthread_t thread, int policy, const struct sch
 
 /* ---- syscall(3) ---------------------------------------------------------- */
 
-static void before_raw(long number, long a, long b) {
+static void forget_raw(long number, long a, long b) {
   switch (number) {
   case SYS_close:
     io_forget((int)a);
@@ -874,12 +898,23 @@ static void before_raw(long number, long a, long b) {
   case SYS_close_range:
     io_forget_from((unsigned)a, (unsigned)b);
     break;
+  default:
+    break;
+  }
+}
+
+static void before_raw(long number, long a, long c) {
+  switch (number) {
+  case SYS_close_range:
+    if (c & (long)CLOSE_RANGE_UNSHARE)
+      io_go_direct("delegates nothing any more: a thread has descriptors of its own");
+    break;
   case SYS_unshare:
   case SYS_setns:
-    io_go_direct("delegates nothing any more: it called unshare or setns by syscall");
+  case SYS_seccomp: /* a filter may be for all threads, and kill who calls what contexts do */
+    io_go_direct("delegates nothing any more: it called unshare, setns or seccomp by syscall");
     io_contexts_retire();
     break;
-  case SYS_seccomp:
   case SYS_capset:
   case SYS_setuid:
   case SYS_setgid:
@@ -914,6 +949,9 @@ EXPORT long syscall(long number, ...) {
   long a = va_arg(rest, long), b = va_arg(rest, long), c = va_arg(rest, long),
        d = va_arg(rest, long), e = va_arg(rest, long), f = va_arg(rest, long);
   va_end(rest);
-  before_raw(number, a, b);
-  return next(number, a, b, c, d, e, f);
+  before_raw(number, a, c);
+  forget_raw(number, a, b);
+  long result = next(number, a, b, c, d, e, f);
+  forget_raw(number, a, b);
+  return result;
 }

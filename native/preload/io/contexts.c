@@ -366,8 +366,8 @@ bool io_may_delegate(void) {
          !atomic_load_explicit(&io_process.direct, memory_order_relaxed);
 }
 
-/* Until the request is done (true) or taken back (false). */
-static bool await(struct slot *slot, int64_t patience_ns) {
+/* Until the request is done or taken back. */
+static void await(struct slot *slot, int64_t patience_ns) {
   int64_t deadline = maru_now_ns() + patience_ns;
   for (;;) {
     /* Acquire: the result. */
@@ -376,30 +376,37 @@ static bool await(struct slot *slot, int64_t patience_ns) {
       if (maru_wait_while(&slot->word, QUEUED, (uint32_t)STATE, &slot->policy, deadline) ==
               -ETIMEDOUT &&
           move(slot, QUEUED, BACK))
-        return false;
+        return;
       break;
     case RUNNING: /* the call ends by itself */
       maru_wait_while(&slot->word, RUNNING, (uint32_t)STATE, &slot->policy, MARU_WAIT_FOREVER);
       break;
-    case DONE:
-      return true;
-    default: /* a handler took it back */
-      return false;
+    default: /* done, or a handler took it back */
+      return;
     }
   }
 }
 
-static bool hand_over(struct context *context, struct slot *slot, const struct io_request *request,
+static void hand_over(struct context *context, struct slot *slot, const struct io_request *request,
                       int64_t patience_ns) {
   unsigned number = (unsigned)(slot - slots);
   slot->request = *request;
   atomic_store_explicit(&slot->fd, request->fd, memory_order_relaxed); /* QUEUED releases it */
+  if (!io_self.inside)
+    return; /* a handler jumped within itself, and may have used the slot */
   maru_notify_store(&slot->word, QUEUED);
   /* Release: the request. */
   atomic_fetch_or_explicit(&context->queued[number / 64], UINT64_C(1) << number % 64,
                            memory_order_release);
   maru_notify(&context->bell);
-  return await(slot, patience_ns);
+  await(slot, patience_ns);
+}
+
+/* Only while inside: a handler that settled the request has taken the answer already. */
+static void take_answer(struct slot *slot) {
+  if (!io_self.inside || state_of(slot, memory_order_acquire) != DONE || slot->stale)
+    return;
+  *io_self.answer = (struct io_answer){true, slot->signal, slot->result};
 }
 
 bool io_delegate(enum io_context_class class, const struct io_request *request, int64_t patience_ns,
@@ -410,24 +417,25 @@ bool io_delegate(enum io_context_class class, const struct io_request *request, 
   struct context *context = context_of(class);
   if (context == NULL)
     return false;
-  int saved = errno, signal = 0;
+  int saved = errno;
+  struct io_answer answer = {.made = false};
   pthread_testcancel();
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &io_self.cancel);
+  io_self.answer = &answer;
   io_self.inside = 1;
-  bool made = hand_over(context, slot, request, patience_ns) && !slot->stale;
-  if (made) {
-    *result = slot->result;
-    signal = slot->signal;
-  }
+  hand_over(context, slot, request, patience_ns);
+  take_answer(slot);
   maru_notify_store(&slot->word, IDLE);
   io_self.inside = 0;
   pthread_setcancelstate(io_self.cancel, NULL);
   errno = saved;
+  *result = answer.result;
   struct maru_io_line *line = io_line();
-  io_add(line, made ? &line->delegated : &line->handed_back, 1);
-  if (signal != 0)
-    io_raw(SYS_tgkill, io_process.pid, io_raw(SYS_gettid, 0, 0, 0, 0, 0, 0), signal, 0, 0, 0);
-  return made;
+  io_add(line, answer.made ? &line->delegated : &line->handed_back, 1);
+  if (answer.signal != 0)
+    io_raw(SYS_tgkill, io_process.pid, io_raw(SYS_gettid, 0, 0, 0, 0, 0, 0), answer.signal, 0, 0,
+           0);
+  return answer.made;
 }
 
 void io_settle(void) {
@@ -441,6 +449,8 @@ void io_settle(void) {
   maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
   while (state_of(slot, memory_order_acquire) == RUNNING)
     maru_wait_while(&slot->word, RUNNING, (uint32_t)STATE, &policy, MARU_WAIT_FOREVER);
+  /* Now: in a forked child the slot is new, and a jump may not leave the handler. */
+  take_answer(slot);
   errno = saved;
 }
 

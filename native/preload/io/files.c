@@ -58,6 +58,9 @@ static enum io_kind kind_of_socket(int fd) {
   int domain = socket_option(fd, SO_DOMAIN), type = socket_option(fd, SO_TYPE);
   if (domain != AF_INET && domain != AF_INET6 && domain != AF_UNIX)
     return IO_OTHER;
+  /* Below its mark a blocking receive goes on waiting: a context's attempt would not. */
+  if (socket_option(fd, SO_RCVLOWAT) > 1)
+    return IO_OTHER;
   return type == SOCK_STREAM ? IO_STREAM : type == SOCK_DGRAM ? IO_DATAGRAM : IO_OTHER;
 }
 
@@ -107,14 +110,4 @@ void io_forget_from(unsigned first, unsigned last) {
   for (unsigned fd = first; fd < IO_FDS && fd <= last; fd++)
     if (io_kind_of(atomic_load_explicit(&io_files[fd], memory_order_relaxed)) != IO_UNKNOWN)
       io_forget((int)fd);
-}
-
-void io_file_keep_direct(int fd) {
-  if ((unsigned)fd >= IO_FDS)
-    return;
-  io_forget(fd);
-  uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_relaxed);
-  /* Relaxed but for the order of the word itself: the kind only forbids. */
-  atomic_compare_exchange_strong_explicit(&io_files[fd], &entry, (entry & ~0xffu) | IO_OTHER,
-                                          memory_order_seq_cst, memory_order_relaxed);
 }

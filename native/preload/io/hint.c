@@ -100,9 +100,14 @@ static bool in_order(int fd, struct stream *s, uint64_t run, uint64_t *at) {
   return same;
 }
 
+/* What it reads does not come from the page cache: reading ahead would read everything twice. */
+static bool past_cache(int fd) {
+  return (io_raw(SYS_fcntl, fd, F_GETFL, 0, 0, 0, 0) & O_DIRECT) != 0;
+}
+
 static void look_ahead(int fd, struct stream *s, uint64_t run) {
   uint64_t at, asked = LOAD(s->asked);
-  if (!in_order(fd, s, run, &at))
+  if (!in_order(fd, s, run, &at) || past_cache(fd))
     return;
   uint64_t from = asked >= at && asked < at + 2 * WINDOW ? asked : at;
   STORE(s->asked, at + 2 * WINDOW);

@@ -34,13 +34,21 @@ struct io_process {
 };
 extern struct io_process io_process;
 
+/* What a call returned, to who had it made. */
+struct io_answer {
+  bool made;
+  int signal; /* that the call sent to the context */
+  long result;
+};
+
 /* One a thread. */
 struct io_self {
   struct maru_io_line *line;
-  int16_t slot;            /* + 1; 0: none yet; -1: never */
-  volatile uint8_t inside; /* 1 while the thread waits for its request */
-  int cancel;              /* its cancel state before that */
-  bool gone;               /* its destructor ran */
+  int16_t slot;             /* + 1; 0: none yet; -1: never */
+  volatile uint8_t inside;  /* 1 while the thread waits for its request */
+  int cancel;               /* its cancel state before that */
+  struct io_answer *answer; /* where it is wanted, while inside */
+  bool gone;                /* its destructor ran */
   bool real_time;
   uint32_t epoch;
 };
@@ -49,6 +57,10 @@ extern __thread struct io_self io_self __attribute__((tls_model("initial-exec"))
 /* The next library's symbol of that name; ends the program where there is none
  * (a libc without a symbol that is called through us does not exist). */
 void *io_next_symbol(const char *name);
+
+/* Those of all calls (calls.c). */
+void io_find_symbols(void);
+void io_gates_fork(void); /* calls.c */
 
 /* For good, with the reason on the board. */
 void io_go_direct(const char *why);
@@ -108,8 +120,6 @@ static inline uint32_t io_file(int fd) {
 /* The number will stand for something else: waits for requests in flight. */
 void io_forget(int fd);
 void io_forget_from(unsigned first, unsigned last);
-/* From now on calls on it are never delegated. */
-void io_file_keep_direct(int fd);
 
 /* ---- contexts.c ---------------------------------------------------------- */
 

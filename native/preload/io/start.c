@@ -94,6 +94,7 @@ static void in_child(void) {
   io_process.pid = getpid();
   io_contexts_forget();
   io_hint_fork();
+  io_gates_fork();
   io_self.line = NULL; /* it is the parent's thread that counts there */
   io_self.slot = 0;
   io_self.inside = 0;
@@ -131,7 +132,11 @@ static struct maru_io_section *open_section(void) {
 
 __attribute__((constructor)) static void begin(void) {
   int saved = errno;
-  io_process.pid = getpid();
+  io_find_symbols();
+  io_process.pid = (pid_t)io_raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
+  /* First: a call that counts or delegates uses the key. */
+  bool hears = pthread_key_create(&thread_end, thread_ends) == 0 &&
+               pthread_atfork(before_fork, NULL, in_child) == 0;
   io_process.mode = mode_of(getenv(MARU_IO_ENV));
   struct maru_io_section *section = open_section();
   io_counters_open(section);
@@ -140,11 +145,16 @@ __attribute__((constructor)) static void begin(void) {
     atomic_store_explicit(&section->mode, io_process.mode, memory_order_relaxed);
     atomic_fetch_add_explicit(&section->loads, 1, memory_order_relaxed);
   }
-  if (pthread_key_create(&thread_end, thread_ends) != 0 ||
-      pthread_atfork(before_fork, NULL, in_child) != 0) {
+  if (!hears) {
     io_say("counts and delegates nothing: too many keys or fork handlers");
     io_process.mode = MARU_IO_NEVER;
     io_self.gone = true;
   }
   errno = saved;
+}
+
+/* A thread that calls exit ends without its destructors. */
+__attribute__((destructor)) static void end(void) {
+  if (io_same_process())
+    io_line_leave();
 }

@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #include "check.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -110,11 +111,29 @@ struct later {
   const char *bytes;
   size_t size;
   pthread_t target;
+  pid_t thread;
   int signal;
 };
+static bool sleeps(pid_t thread) {
+  char path[64], status[512];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)thread);
+  int fd = (int)NEED(open(path, O_RDONLY));
+  ssize_t got = syscall(SYS_read, fd, status, sizeof status - 1);
+  close(fd);
+  status[got > 0 ? got : 0] = '\0';
+  const char *state = strrchr(status, ')');
+  return state != NULL && strncmp(state, ") S", 3) == 0;
+}
+/* In its call: for longer than a context may keep it waiting. */
+static void until_it_sleeps(pid_t thread) {
+  for (int times = 0; times < 4; times = sleeps(thread) ? times + 1 : 0)
+    pause_ms(8);
+}
 static void *act_later(void *argument) {
   struct later *l = argument;
   pause_ms(l->ms);
+  if (l->signal != 0)
+    until_it_sleeps(l->thread);
   if (l->signal != 0)
     pthread_kill(l->target, l->signal);
   else
@@ -124,6 +143,7 @@ static void *act_later(void *argument) {
 static pthread_t begin_later(struct later *l) {
   pthread_t thread;
   l->target = pthread_self();
+  l->thread = gettid();
   NEED(-pthread_create(&thread, NULL, act_later, l));
   return thread;
 }
@@ -379,6 +399,15 @@ static void closed_by_range(void) {
   DO(read(fd, other, 10));
   closefrom(fd);
   DO(read(fd, other, 10));
+}
+static void range_unshared(void) {
+  int fd = dup(file);
+  NEED(pwrite(second, "second", 6, 0));
+  DO(pread(fd, other, 6, 0));
+  DO(close_range(1000, 1000, CLOSE_RANGE_UNSHARE)); /* the table is this thread's own now */
+  DO(dup2(second, fd) == fd);
+  DO(pread(fd, other, 6, 0));
+  show(other, 6);
 }
 static void duplicated_by_fcntl(void) {
   int fd = (int)DO(fcntl(file, F_DUPFD, 100));
@@ -776,6 +805,23 @@ static void low_water(void) {
   DO(read(pair[0], other, 100));
   pthread_join(thread, NULL);
 }
+/* The mark is the socket's, not the descriptor's. */
+static void low_water_of_copies(void) {
+  int pair[2], bytes = 8;
+  pair_of(SOCK_STREAM, pair);
+  int before = dup(pair[0]);
+  DO(recv(before, other, 1, MSG_DONTWAIT));
+  DO(setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes));
+  int copies[2] = {before, dup(pair[0])};
+  for (int i = 0; i < 2; i++) {
+    NEED(send(pair[1], "1234", 4, 0));
+    struct later l = {.ms = 40, .fd = pair[1], .bytes = "567890", .size = 6};
+    pthread_t thread = begin_later(&l);
+    DO(read(copies[i], other, 100));
+    pthread_join(thread, NULL);
+    recv(pair[0], other, 100, MSG_DONTWAIT);
+  }
+}
 static void sequenced(void) {
   int pair[2];
   pair_of(SOCK_SEQPACKET, pair);
@@ -916,6 +962,29 @@ static void handler_jumps(void) {
   no_ticks();
   say("enough %d, wrong %d\n", handled >= 50, wrong);
   DO(pread(file, other, 100, 5));
+}
+/* A jump that does not leave the handler: the call that it interrupted goes on. */
+static void jump_within(int number) {
+  sigjmp_buf here;
+  char bytes[100];
+  handled = handled + (number == SIGALRM);
+  if (sigsetjmp(here, 0) == 0)
+    siglongjmp(here, 1);
+  if (pread(file, bytes, 100, 500) != 100 || memcmp(bytes, data + 500, 100) != 0)
+    wrong = wrong + 1;
+}
+static void handler_jumps_within(void) {
+  long written = 0;
+  tick(jump_within, 300);
+  while (handled < 200) {
+    CHECK_EQUAL(write(second, data, 5000), 5000);
+    written += 5000;
+    if (lseek(second, 0, SEEK_CUR) != written)
+      wrong = wrong + 1;
+    written = lseek(second, 0, SEEK_SET);
+  }
+  no_ticks();
+  say("enough %d, wrong %d\n", handled >= 200, wrong);
 }
 static void forked_child_reads(void) {
   for (int i = 0; i < 20; i++) {
@@ -1065,6 +1134,14 @@ static void real_time(void) {
   NEED(-pthread_create(&thread, NULL, as_real_time, NULL));
   pthread_join(thread, NULL);
 }
+/* While a library is loaded, a thread of its makes a call for the first time. */
+static void loaded_library_waits(void) {
+  char path[4096];
+  long length = NEED(readlink("/proc/self/exe", path, sizeof path - 32));
+  path[length] = '\0';
+  strcpy(strrchr(path, '/') + 1, "libio-waits.so");
+  DO(dlopen(path, RTLD_NOW) != NULL);
+}
 static void like_a_daemon(void) {
   pid_t pid = fork();
   if (pid == 0) {
@@ -1131,6 +1208,7 @@ static const struct {
     D(closed_by_stream),
     D(closed_by_number),
     D(closed_by_range),
+    D(range_unshared),
     D(duplicated_by_fcntl),
     N(pseudo_file),
     N(path_only),
@@ -1167,6 +1245,7 @@ static const struct {
     D(shut_down),
     D(reset),
     N(low_water),
+    N(low_water_of_copies),
     N(sequenced),
     D(odd_flags),
     D(descriptors_travel),
@@ -1176,6 +1255,7 @@ static const struct {
     D(cancel_pending),
     D(handler_reads),
     D(handler_jumps),
+    D(handler_jumps_within),
     D(forked_child_reads),
     D(handler_forks),
     D(child_goes_on),
@@ -1186,6 +1266,7 @@ static const struct {
     D(filtered),
     D(other_user),
     D(main_thread_leaves),
+    N(loaded_library_waits),
     N(real_time),
     N(like_a_daemon),
     D(blocked_signals),

@@ -25,6 +25,7 @@ int main(int argc, char **argv) {
   run_under(NULL, NULL, (char *[]){argv[1], "--list", NULL}, 10, &listed);
   /* Ahead of each case a few calls start the contexts. */
   run_under(argv[2], argv[3], (char *[]){argv[1], "read_nothing", NULL}, 60, &with);
+  CHECK_EQUAL(COUNTED(section_of(&board), holder), 0); /* who ends gives its line back */
   uint64_t warm = COUNTED(section_of(&board), delegated);
   unsigned number = 0, failed = 0, delegating = 0, delegated = 0;
   for (char *rest = listed.text, *line; (line = strsep(&rest, "\n")) != NULL && *line != '\0';) {
