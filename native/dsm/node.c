@@ -216,32 +216,46 @@ static void see(int i, const void *from, size_t size) {
   atomic_store_explicit(&seen[i].size, size, memory_order_relaxed);
 }
 
-static bool is_shared(uintptr_t at) {
-  for (int i = 0; i < 2; i++)
-    if (at - atomic_load_explicit(&seen[i].from, memory_order_relaxed) <
-        atomic_load_explicit(&seen[i].size, memory_order_relaxed))
-      return true;
-  return false;
+/* The part of a range, its end included, that is seen there; false: none. */
+static bool part_seen(int i, uintptr_t *first, uintptr_t *last) {
+  uintptr_t from = atomic_load_explicit(&seen[i].from, memory_order_relaxed),
+            size = atomic_load_explicit(&seen[i].size, memory_order_relaxed);
+  if (size == 0 || *last < from || *first > from + size - 1)
+    return false;
+  *first = *first > from ? *first : from;
+  *last = *last < from + size - 1 ? *last : from + size - 1;
+  return true;
+}
+
+/* No memory is so large: a length that went below 0. */
+static bool is_range(const void *from, size_t size) {
+  return size != 0 && (uintptr_t)from + size - 1 >= (uintptr_t)from;
 }
 
 bool mr_node_shares(const void *from, size_t size) {
-  uintptr_t first = (uintptr_t)from;
-  return size != 0 && first + size - 1 >= first &&
-         (is_shared(first) || is_shared(first + size - 1));
+  for (int i = 0; i < 2 && is_range(from, size); i++) {
+    uintptr_t first = (uintptr_t)from, last = first + size - 1;
+    if (part_seen(i, &first, &last))
+      return true;
+  }
+  return false;
 }
 
-/* By the accesses themselves: a range may begin or end outside. */
-void maru_dsm_touch(const void *from, size_t size, int write) {
-  if (!mr_node_shares(from, size))
-    return;
-  uintptr_t last = (uintptr_t)from + size - 1;
-  for (uintptr_t at = (uintptr_t)from; at <= last; at = (at | (MR_PAGE - 1)) + 1) {
+/* By the accesses themselves. */
+static void touch_bytes(uintptr_t first, uintptr_t last, int write) {
+  for (uintptr_t at = first; at <= last; at = (at | (MR_PAGE - 1)) + 1) {
     volatile uint8_t *byte = (volatile uint8_t *)at;
-    if (!is_shared(at))
-      continue;
     uint8_t value = *byte;
     if (write)
       *byte = value;
+  }
+}
+
+void maru_dsm_touch(const void *from, size_t size, int write) {
+  for (int i = 0; i < 2 && is_range(from, size); i++) {
+    uintptr_t first = (uintptr_t)from, last = first + size - 1;
+    if (part_seen(i, &first, &last))
+      touch_bytes(first, last, write);
   }
 }
 
@@ -536,6 +550,8 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   if (globals != NULL)
     see(1, globals->address, globals->size);
   node.heat = mr_heat_create(node.pages);
+  if (node.heat == NULL && getenv("MARU_DSM_REPORT") != NULL)
+    mr_node_die(STATUS_UNAVAILABLE, "no memory for the report that was asked for");
   if (globals != NULL)
     mr_heat_site(node.heat, node.size, globals->size, "globals");
   if (node.nodes > 1)

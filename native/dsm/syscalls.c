@@ -18,6 +18,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -33,7 +34,8 @@
 #define TURNS 100
 
 /* Calls libc's `name` with what follows, again and again while the kernel misses what `touch`
- * brings in.  Relaxed: every thread finds the same function. */
+ * brings in.  Once where that is nothing: a call that failed may have taken a message all the same.
+ * Relaxed: every thread finds the same function. */
 #define CALL(name, touch, ...)                                                                     \
   static _Atomic(typeof(name) *) found;                                                            \
   typeof(name) *next = atomic_load_explicit(&found, memory_order_relaxed);                         \
@@ -43,33 +45,40 @@
   }                                                                                                \
   typeof(next(__VA_ARGS__)) result;                                                                \
   int turn = 0;                                                                                    \
+  bool shared;                                                                                     \
   do {                                                                                             \
-    touch;                                                                                         \
+    shared = touch;                                                                                \
     result = next(__VA_ARGS__);                                                                    \
-  } while (failed((intptr_t)result) && ++turn < TURNS && mr_node_started());                       \
+  } while (failed((intptr_t)result) && shared && ++turn < TURNS);                                  \
   return result
 
 static bool failed(intptr_t result) { return result == -1 && errno == EFAULT; }
 
-static void reads(const void *from, size_t size) { maru_dsm_touch(from, size, 0); }
-static void writes(void *to, size_t size) { maru_dsm_touch(to, size, 1); }
+/* Each says whether any of it is shared. */
+static bool touched(const void *from, size_t size, int write) {
+  maru_dsm_touch(from, size, write);
+  return mr_node_shares(from, size);
+}
+static bool reads(const void *from, size_t size) { return touched(from, size, 0); }
+static bool writes(void *to, size_t size) { return touched(to, size, 1); }
 
-static void vector(const struct iovec *parts, int count, int write) {
-  /* Loading from `parts` brings it in. */
-  for (int i = 0; i < count; i++)
-    maru_dsm_touch(parts[i].iov_base, parts[i].iov_len, write);
+/* The kernel refuses more than IOV_MAX parts, and looks at none. */
+static bool vector(const struct iovec *parts, size_t count, int write) {
+  bool shared = reads(parts, count <= IOV_MAX ? count * sizeof *parts : 0);
+  for (size_t i = 0; i < count && count <= IOV_MAX; i++)
+    shared |= touched(parts[i].iov_base, parts[i].iov_len, write);
+  return shared;
 }
 
-static void message(const struct msghdr *message, int write) {
-  writes((void *)message, write ? sizeof *message : 0);
-  maru_dsm_touch(message->msg_name, message->msg_namelen, write);
-  maru_dsm_touch(message->msg_control, message->msg_controllen, write);
-  vector(message->msg_iov, (int)message->msg_iovlen, write);
+static bool message(const struct msghdr *message, int write) {
+  return touched(message, sizeof *message, write) |
+         touched(message->msg_name, message->msg_namelen, write) |
+         touched(message->msg_control, message->msg_controllen, write) |
+         vector(message->msg_iov, message->msg_iovlen, write);
 }
 
-static void string(const char *text) {
-  if (mr_node_shares(text, 1))
-    (void)*(volatile const char *)(text + strlen(text));
+static bool string(const char *text) {
+  return mr_node_shares(text, 1) && reads(text, strlen(text) + 1);
 }
 
 /* ---- descriptors ------------------------------------------------------------------- */
@@ -91,10 +100,10 @@ ssize_t pwrite64(int fd, const void *from, size_t size, off64_t at) {
   CALL(pwrite64, reads(from, size), fd, from, size, at);
 }
 ssize_t readv(int fd, const struct iovec *parts, int count) {
-  CALL(readv, vector(parts, count, 1), fd, parts, count);
+  CALL(readv, vector(parts, (size_t)count, 1), fd, parts, count);
 }
 ssize_t writev(int fd, const struct iovec *parts, int count) {
-  CALL(writev, vector(parts, count, 0), fd, parts, count);
+  CALL(writev, vector(parts, (size_t)count, 0), fd, parts, count);
 }
 int poll(struct pollfd *polled, nfds_t count, int timeout) {
   CALL(poll, writes(polled, count * sizeof *polled), polled, count, timeout);
@@ -111,13 +120,13 @@ ssize_t send(int fd, const void *from, size_t size, int flags) {
 ssize_t recvfrom(int fd, void *to, size_t size, int flags, struct sockaddr *restrict address,
                  socklen_t *restrict length) {
   CALL(recvfrom,
-       (writes(to, size), writes(length, length != NULL ? sizeof *length : 0),
-        writes(address, address != NULL && length != NULL ? *length : 0)),
+       writes(to, size) | writes(length, length != NULL ? sizeof *length : 0) |
+           writes(address, address != NULL && length != NULL ? *length : 0),
        fd, to, size, flags, address, length);
 }
 ssize_t sendto(int fd, const void *from, size_t size, int flags, const struct sockaddr *address,
                socklen_t length) {
-  CALL(sendto, (reads(from, size), reads(address, length)), fd, from, size, flags, address, length);
+  CALL(sendto, reads(from, size) | reads(address, length), fd, from, size, flags, address, length);
 }
 ssize_t recvmsg(int fd, struct msghdr *to, int flags) {
   CALL(recvmsg, message(to, 1), fd, to, flags);
@@ -151,18 +160,18 @@ int creat64(const char *path, mode_t mode) { CALL(creat64, string(path), path, m
 int access(const char *path, int mode) { CALL(access, string(path), path, mode); }
 int unlink(const char *path) { CALL(unlink, string(path), path); }
 int stat(const char *restrict path, struct stat *restrict to) {
-  CALL(stat, (string(path), writes(to, sizeof *to)), path, to);
+  CALL(stat, string(path) | writes(to, sizeof *to), path, to);
 }
 int fstat(int fd, struct stat *to) { CALL(fstat, writes(to, sizeof *to), fd, to); }
 int stat64(const char *restrict path, struct stat64 *restrict to) {
-  CALL(stat64, (string(path), writes(to, sizeof *to)), path, to);
+  CALL(stat64, string(path) | writes(to, sizeof *to), path, to);
 }
 int fstat64(int fd, struct stat64 *to) { CALL(fstat64, writes(to, sizeof *to), fd, to); }
 FILE *fopen(const char *restrict path, const char *restrict mode) {
-  CALL(fopen, (string(path), string(mode)), path, mode);
+  CALL(fopen, string(path) | string(mode), path, mode);
 }
 FILE *fopen64(const char *restrict path, const char *restrict mode) {
-  CALL(fopen64, (string(path), string(mode)), path, mode);
+  CALL(fopen64, string(path) | string(mode), path, mode);
 }
 
 /* ---- stdio --------------------------------------------------------------------------------- */

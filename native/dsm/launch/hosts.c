@@ -38,7 +38,7 @@ struct frame {
   int32_t value;
 };
 
-#define BODY_MAX (MR_LAUNCH_LINE + 16u)
+#define BODY_MAX (MR_LAUNCH_LINE + 1u)
 
 struct host {
   char name[256];
@@ -54,15 +54,18 @@ static struct {
   unsigned count;
 } all;
 
-static void send_frame(int fd, enum kind kind, unsigned node, int value, const void *body,
-                       size_t length) {
+/* To who does not read any more: reading from there will tell. */
+static void send_frame(struct job *job, int fd, enum kind kind, unsigned node, int value,
+                       const void *body, size_t length) {
   struct frame frame = {kind, node, (uint32_t)length, value};
-  mr_launch_write(fd, (const char *)&frame, sizeof frame);
-  mr_launch_write(fd, body, length);
+  mr_launch_write(job, fd, (const char *)&frame, sizeof frame);
+  mr_launch_write(job, fd, body, length);
 }
 
-static bool read_whole(int fd, void *to, size_t length) {
+static bool read_whole(struct job *job, int fd, void *to, size_t length) {
   for (size_t done = 0; done < length;) {
+    if (!mr_launch_ready(job, fd, POLLIN))
+      return false;
     ssize_t n = read(fd, (char *)to + done, length - done);
     if (n < 0 && errno == EINTR)
       continue;
@@ -74,9 +77,9 @@ static bool read_whole(int fd, void *to, size_t length) {
 }
 
 /* The body ends with a zero that is not counted. */
-static bool read_frame(int fd, struct frame *frame, char *body, size_t most) {
-  if (!read_whole(fd, frame, sizeof *frame) || frame->length >= most ||
-      !read_whole(fd, body, frame->length))
+static bool read_frame(struct job *job, int fd, struct frame *frame, char *body, size_t most) {
+  if (!read_whole(job, fd, frame, sizeof *frame) || frame->length >= most ||
+      !read_whole(job, fd, body, frame->length))
     return false;
   body[frame->length] = 0;
   return true;
@@ -99,7 +102,7 @@ static void begin_agent(struct job *job) {
   struct frame frame;
   struct in_addr address;
   char *body = malloc(SPECIFICATION_MAX);
-  if (body == NULL || !read_frame(0, &frame, body, SPECIFICATION_MAX) || frame.kind != BEGIN ||
+  if (body == NULL || !read_frame(job, 0, &frame, body, SPECIFICATION_MAX) || frame.kind != BEGIN ||
       frame.value < 1 || frame.value > (int)MR_LAUNCH_NODES)
     mr_launch_fail(STATUS_USAGE, "agent: started by 'maru launch --hosts' alone", "");
   char *at = body, *end = body + frame.length, *string;
@@ -127,18 +130,18 @@ static void begin_agent(struct job *job) {
   mr_launch_bind(job, address);
 }
 
-static void tell_ports(const struct job *job) {
+static void tell_ports(struct job *job) {
   uint16_t ports[MR_LAUNCH_NODES];
   for (unsigned i = 0; i < job->here; i++)
     ports[i] = job->node[i].port;
-  send_frame(1, PORTS, job->first, 0, ports, job->here * sizeof *ports);
+  send_frame(job, 1, PORTS, job->first, 0, ports, job->here * sizeof *ports);
 }
 
 /* From the one who started us. */
 static void obey(struct job *job) {
   struct frame frame;
   char body[16];
-  if (read_frame(0, &frame, body, sizeof body) && frame.kind == SIGNAL)
+  if (read_frame(job, 0, &frame, body, sizeof body) && frame.kind == SIGNAL)
     mr_launch_signal_nodes(job, frame.value);
   else
     mr_launch_signal_nodes(job, SIGKILL);
@@ -150,7 +153,7 @@ void mr_launch_agent(struct job *job) {
   mr_launch_catch_signals(job);
   begin_agent(job);
   tell_ports(job);
-  if (!read_frame(0, &frame, addresses, sizeof addresses) || frame.kind != ADDRESSES)
+  if (!read_frame(job, 0, &frame, addresses, sizeof addresses) || frame.kind != ADDRESSES)
     exit(STATUS_MARU_FAILED); /* who started us is gone */
   job->addresses = addresses;
   job->signal = mr_launch_signal_nodes;
@@ -158,11 +161,14 @@ void mr_launch_agent(struct job *job) {
   mr_launch_watch(job, 0, obey);
 }
 
-void mr_launch_report_line(unsigned number, int to, const char *line, size_t length) {
-  send_frame(1, LINE, number, to, line, length);
+void mr_launch_report_line(struct job *job, unsigned number, int to, const char *line,
+                           size_t length) {
+  send_frame(job, 1, LINE, number, to, line, length);
 }
 
-void mr_launch_report_end(unsigned number, int code) { send_frame(1, ENDED, number, code, "", 0); }
+void mr_launch_report_end(struct job *job, unsigned number, int code) {
+  send_frame(job, 1, ENDED, number, code, "", 0);
+}
 
 /* ---- hosts ------------------------------------------------------------------------------ */
 
@@ -186,13 +192,14 @@ static void read_hosts(const char *file) {
   FILE *stream = fopen(file, "re");
   if (stream == NULL)
     refuse(STATUS_UNAVAILABLE, "%s: %s", file, strerror(errno));
-  char line[512];
-  while (fgets(line, sizeof line, stream) != NULL) {
+  char *line = NULL;
+  size_t room = 0;
+  while (getline(&line, &room, stream) >= 0) {
     struct host *host = &all.host[all.count];
     line[strcspn(line, "#\n")] = 0;
     int name_end = 0, end = 0;
     host->slots = 1;
-    if (sscanf(line, " %255s%n %u%n", host->name, &name_end, &host->slots, &end) < 1)
+    if (sscanf(line, " %255s%n %9u%n", host->name, &name_end, &host->slots, &end) < 1)
       continue;
     end = end > name_end ? end : name_end;
     if (line[end + (int)strspn(line + end, " \t\r")] != 0 || host->slots < 1 ||
@@ -201,6 +208,7 @@ static void read_hosts(const char *file) {
     if (++all.count == MR_LAUNCH_NODES)
       break;
   }
+  free(line);
   fclose(stream);
   if (all.count == 0)
     refuse(STATUS_USAGE, "%s names no host%s", file, "");
@@ -230,6 +238,9 @@ static void start_agent(struct host *host) {
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length < 0 || pipe2(to, O_CLOEXEC) < 0 || pipe2(from, O_CLOEXEC) < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start an agent", strerror(errno));
+  if (strchr(self, '\'') != NULL)
+    refuse(STATUS_UNAVAILABLE, "%s: a quote in this path cannot be told to another host's shell%s",
+           self, "");
   snprintf(command, sizeof command, "'%s' --agent", self);
   host->pid = fork();
   if (host->pid < 0)
@@ -255,7 +266,7 @@ static void start_agent(struct host *host) {
 }
 
 /* What an agent has to know, in the order in which it reads it. */
-static void tell_begin(const struct job *job, const struct host *host) {
+static void tell_begin(struct job *job, const struct host *host) {
   extern char **environ;
   char *text = NULL, folder[4096], address[INET_ADDRSTRLEN];
   size_t length = 0;
@@ -271,29 +282,29 @@ static void tell_begin(const struct job *job, const struct host *host) {
   for (char **word = job->command; *word != NULL; word++)
     fprintf(stream, "%s%c", *word, 0);
   fclose(stream);
-  send_frame(host->to, BEGIN, host->first, (int)host->here, text, length);
+  send_frame(job, host->to, BEGIN, host->first, (int)host->here, text, length);
   free(text);
 }
 
-/* Nothing of the job has begun: a signal to us ends us, and the kernel the agents. */
-static void await_agent(const struct job *job, const struct host *host) {
-  struct pollfd polled[2] = {{.fd = host->from, .events = POLLIN},
-                             {.fd = job->signals, .events = POLLIN}};
-  struct signalfd_siginfo info;
-  while (polled[0].revents == 0)
-    if (poll(polled, 2, -1) > 0 && polled[1].revents != 0 &&
-        read(job->signals, &info, sizeof info) == sizeof info && info.ssi_signo != SIGCHLD)
-      exit(128 + (int)info.ssi_signo);
+/* While nothing of the job has begun, a signal to us ends us, and the kernel the agents. */
+static void leave(struct job *job, int signal) {
+  (void)signal;
+  exit(job->status);
 }
 
-static void hear_ports(const struct job *job, const struct host *host, uint16_t *ports) {
+static void hear_ports(struct job *job, const struct host *host, uint16_t *ports) {
   struct frame frame;
   char body[MR_LAUNCH_NODES * 2 + 2];
-  await_agent(job, host);
-  if (!read_frame(host->from, &frame, body, sizeof body) || frame.kind != PORTS ||
+  if (!read_frame(job, host->from, &frame, body, sizeof body) || frame.kind != PORTS ||
       frame.length != host->here * sizeof *ports)
     refuse(STATUS_UNAVAILABLE, "host %s: no agent could be started there%s", host->name, "");
   memcpy(ports + host->first, body, frame.length);
+}
+
+static void signal_hosts(struct job *job, int signal) {
+  for (unsigned i = 0; i < all.count; i++)
+    if (all.host[i].to >= 0)
+      send_frame(job, all.host[i].to, SIGNAL, 0, signal, "", 0);
 }
 
 static void tell_addresses(struct job *job, const uint16_t *ports) {
@@ -305,15 +316,9 @@ static void tell_addresses(struct job *job, const uint16_t *ports) {
                     ports[all.host[i].first + k]);
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].here > 0)
-      send_frame(all.host[i].to, ADDRESSES, 0, 0, addresses, strlen(addresses));
+      send_frame(job, all.host[i].to, ADDRESSES, 0, 0, addresses, strlen(addresses));
   job->alive = job->nodes;
-}
-
-static void signal_hosts(struct job *job, int signal) {
-  (void)job;
-  for (unsigned i = 0; i < all.count; i++)
-    if (all.host[i].to >= 0)
-      send_frame(all.host[i].to, SIGNAL, 0, signal, "", 0);
+  job->signal = signal_hosts;
 }
 
 /* Its nodes are gone, or will be: the agent kills them when it sees the connection's end. */
@@ -334,7 +339,7 @@ static void lose_host(struct job *job, struct host *host) {
 static void hear(struct job *job, struct host *host) {
   static char body[BODY_MAX];
   struct frame frame;
-  bool good = read_frame(host->from, &frame, body, sizeof body) && frame.node >= host->first &&
+  bool good = read_frame(job, host->from, &frame, body, sizeof body) && frame.node >= host->first &&
               frame.node - host->first < host->here;
   if (good && frame.kind == LINE && (frame.value == 1 || frame.value == 2))
     mr_launch_line(job, frame.node, frame.value, body, frame.length);
@@ -365,12 +370,11 @@ static void watch_hosts(struct job *job) {
       for (unsigned i = 0; i < all.count; i++)
         if (all.host[i].from >= 0)
           lose_host(job, &all.host[i]);
-    if (job->killed && job->kill_at == 0)
-      job->kill_at = mr_launch_now() + MR_LAUNCH_GRACE_MS;
   }
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].pid > 0) {
-      kill(-all.host[i].pid, SIGTERM);
+      /* It has nothing to do any more, and may not hear what is less. */
+      kill(-all.host[i].pid, SIGKILL);
       waitpid(all.host[i].pid, NULL, 0);
     }
 }
@@ -381,9 +385,10 @@ void mr_launch_on_hosts(struct job *job, const char *file) {
   for (unsigned i = 0; i < all.count; i++)
     resolve(&all.host[i]);
   place_nodes(job);
+  mr_launch_catch_signals(job);
   /* What an agent does not read any more is no reason to die. */
   signal(SIGPIPE, SIG_IGN);
-  job->signal = signal_hosts;
+  job->signal = leave;
   for (unsigned i = 0; i < all.count; i++) {
     all.host[i].to = all.host[i].from = -1;
     if (all.host[i].here == 0)

@@ -2,6 +2,8 @@
 #include "launch.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,16 +23,35 @@ int64_t mr_launch_now(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-void mr_launch_write(int fd, const char *bytes, size_t length) {
+bool mr_launch_ready(struct job *job, int fd, short event) {
+  for (;;) {
+    struct pollfd polled[2] = {{.fd = fd, .events = event}, {.fd = job->signals, .events = POLLIN}};
+    int patience = mr_launch_patience(job);
+    bool last = job->interrupted && job->killed;
+    int ready = poll(polled, 2, last ? 0 : patience);
+    if (ready > 0 && polled[1].revents != 0)
+      mr_launch_read_signals(job);
+    if (ready > 0 && polled[0].revents != 0)
+      return true;
+    if (last)
+      return false;
+  }
+}
+
+/* So much at a time that what is ready takes it without waiting. */
+int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length) {
   while (length > 0) {
-    ssize_t n = write(fd, bytes, length);
+    if (!mr_launch_ready(job, fd, POLLOUT))
+      return -ECANCELED;
+    ssize_t n = write(fd, bytes, length < PIPE_BUF ? length : PIPE_BUF);
     if (n < 0 && errno == EINTR)
       continue;
-    if (n <= 0)
-      return; /* nobody reads it any more */
+    if (n < 0)
+      return -errno;
     bytes += n;
     length -= (size_t)n;
   }
+  return 0;
 }
 
 /* ---- what is said --------------------------------------------------------------- */
@@ -57,7 +78,7 @@ static bool is_echo(struct job *job, unsigned number, const char *line, size_t l
 }
 
 /* For the report: whose, and the rest of the line. */
-static bool is_heat(const struct job *job, unsigned number, const char *line, size_t length) {
+static bool is_heat(struct job *job, unsigned number, const char *line, size_t length) {
   static const char mark[] = "maru: heat: ";
   const size_t size = sizeof mark - 1;
   char whole[4096];
@@ -66,14 +87,23 @@ static bool is_heat(const struct job *job, unsigned number, const char *line, si
     return false;
   int written =
       snprintf(whole, sizeof whole, "%u %.*s\n", number, (int)(length - size), line + size);
-  mr_launch_write(job->report, whole, (size_t)written);
+  mr_launch_write(job, job->report, whole, (size_t)written);
   return true;
+}
+
+/* A job whose results go nowhere has failed. */
+static void lose_output(struct job *job, int to, int error) {
+  if (to != STDOUT_FILENO || job->ending)
+    return;
+  if (error != -EPIPE)
+    fprintf(stderr, "maru: launch: cannot write what the nodes say: %s\n", strerror(-error));
+  mr_launch_end(job, error == -EPIPE ? 128 + SIGPIPE : STATUS_MARU_FAILED);
 }
 
 void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length) {
   static char whole[MR_LAUNCH_LINE + 16];
   if (job->agent) {
-    mr_launch_report_line(number, to, line, length);
+    mr_launch_report_line(job, number, to, line, length);
     return;
   }
   if (to == STDERR_FILENO && is_heat(job, number, line, length))
@@ -83,7 +113,9 @@ void mr_launch_line(struct job *job, unsigned number, int to, const char *line, 
   int prefix = snprintf(whole, sizeof whole, "[%u] ", number);
   memcpy(whole + prefix, line, length);
   whole[(size_t)prefix + length] = '\n';
-  mr_launch_write(to, whole, (size_t)prefix + length + 1);
+  int rc = mr_launch_write(job, to, whole, (size_t)prefix + length + 1);
+  if (rc < 0)
+    lose_output(job, to, rc);
 }
 
 /* Where no node has said it. */
@@ -121,7 +153,7 @@ void mr_launch_end(struct job *job, int status) {
 void mr_launch_ended(struct job *job, unsigned number, int code) {
   job->alive--;
   if (job->agent) {
-    mr_launch_report_end(number, code);
+    mr_launch_report_end(job, number, code);
     return;
   }
   bool by_us = (job->ending && code == 128 + SIGTERM) || (job->killed && code == 128 + SIGKILL);
@@ -141,9 +173,10 @@ int mr_launch_patience(struct job *job) {
   if (left > 0)
     return (int)left;
   job->killed = true;
-  job->kill_at = 0;
+  /* Who is not gone by then hears it again; an agent that does not is cut off (hosts.c). */
+  job->kill_at = mr_launch_now() + MR_LAUNCH_GRACE_MS;
   job->signal(job, SIGKILL);
-  return -1;
+  return MR_LAUNCH_GRACE_MS;
 }
 
 void mr_launch_catch_signals(struct job *job) {
@@ -164,6 +197,7 @@ void mr_launch_read_signals(struct job *job) {
   while (read(job->signals, &info, sizeof info) == sizeof info)
     if (info.ssi_signo != SIGCHLD) {
       job->status = 0;
+      job->interrupted = true;
       mr_launch_end(job, 128 + (int)info.ssi_signo);
     }
 }

@@ -59,6 +59,7 @@ struct job {
   int status;          /* what we shall exit with */
   unsigned culprit;    /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
   bool ending, killed; /* we sent TERM, KILL */
+  bool interrupted;    /* a signal to us asked for the end */
   int64_t kill_at;     /* ms; 0: not */
   bool said;           /* a node's last words were shown */
   char *lost;          /* such words of a node that only lost another, and whose */
@@ -72,7 +73,11 @@ struct job {
 
 void mr_launch_fail(int status, const char *what, const char *why) __attribute__((noreturn));
 int64_t mr_launch_now(void); /* ms */
-void mr_launch_write(int fd, const char *bytes, size_t length);
+/* Waits for an event of poll's, obeying signals meanwhile: who reads what we write, or an agent,
+ * may have stopped.  False: a signal asked for the end, and there is no more patience. */
+bool mr_launch_ready(struct job *job, int fd, short event);
+/* 0, or what went wrong as negative errno. */
+int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length);
 void mr_launch_catch_signals(struct job *job);
 /* HUP, INT or TERM to us ends the job. */
 void mr_launch_read_signals(struct job *job);
@@ -101,7 +106,8 @@ void mr_launch_on_hosts(struct job *job, const char *file);
 /* As main, on one of them. */
 void mr_launch_agent(struct job *job);
 /* What an agent hears, to the one who started it. */
-void mr_launch_report_line(unsigned number, int to, const char *line, size_t length);
-void mr_launch_report_end(unsigned number, int code);
+void mr_launch_report_line(struct job *job, unsigned number, int to, const char *line,
+                           size_t length);
+void mr_launch_report_end(struct job *job, unsigned number, int code);
 
 #endif

@@ -71,6 +71,7 @@ static void draw_secret(struct job *job) {
 
 static void on_this_host(struct job *job) {
   struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
+  mr_launch_catch_signals(job);
   job->here = job->nodes;
   job->signal = mr_launch_signal_nodes;
   mr_launch_bind(job, loopback);
@@ -97,8 +98,18 @@ static void become_reporter(const struct job *job, const char *reporter) {
   fprintf(stderr, "maru: launch: no report: %s: %s\n", reporter, strerror(errno));
 }
 
+/* What we open would take the place of a closed one.  Writing there is an error still. */
+static void take_standard(void) {
+  for (int fd; (fd = open("/dev/null", O_RDONLY)) >= 0;)
+    if (fd > STDERR_FILENO) {
+      close(fd);
+      return;
+    }
+}
+
 int main(int count, char **arguments) {
-  static struct job job = {.report = -1};
+  static struct job job = {.report = -1, .signals = -1};
+  take_standard();
   if (count == 2 && strcmp(arguments[1], "--agent") == 0) {
     mr_launch_agent(&job);
     return 0;
@@ -106,7 +117,6 @@ int main(int count, char **arguments) {
   struct wish wish = read_arguments(&job, count, arguments);
   if (job.report >= 0)
     fcntl(job.report, F_SETFD, FD_CLOEXEC);
-  mr_launch_catch_signals(&job);
   draw_secret(&job);
   if (wish.hosts != NULL)
     mr_launch_on_hosts(&job, wish.hosts);

@@ -9,6 +9,7 @@
 #include "check.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -156,6 +157,19 @@ static void nowhere(void) {
   CHECK_EQUAL(errno, EFAULT);
   CHECK_EQUAL(read(-1, back, 10), -1);
   CHECK_EQUAL(errno, EBADF);
+  /* Ranges that end nowhere near: the compiler need not know. */
+  volatile size_t below_0 = (size_t)-5;
+  volatile int many = INT_MAX;
+  CHECK_EQUAL(read(-1, back, below_0), -1);
+  CHECK_EQUAL(errno, EBADF);
+  maru_dsm_touch(never, SIZE_MAX / 2, 0);
+  maru_dsm_touch(back, SIZE_MAX / 2, 0);
+  CHECK_EQUAL(readv(-1, &(struct iovec){back, SIZE}, many), -1);
+  /* A message is lost once, not each time that somebody waits. */
+  CHECK_EQUAL(send(pair[0], "one", 3, 0), 3);
+  CHECK_EQUAL(send(pair[0], "two", 3, 0), 3);
+  CHECK_EQUAL(recv(pair[1], never, 3, MSG_DONTWAIT), -1);
+  CHECK_EQUAL(errno, EFAULT);
 }
 
 int main(void) {

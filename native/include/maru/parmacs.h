@@ -7,8 +7,8 @@
  * shares what G_MALLOC gave.  With MARU_PARMACS_GLOBALS=shared, globals and what
  * malloc gives are shared memory as well, as they are between threads.
  *
- * Not copied: open files and other state of the system or of libraries, and memory that libraries
- * allocate for themselves.
+ * Not copied: open files and other state of the system or of libraries, memory that libraries
+ * allocate for themselves, thread-local variables.
  *
  * Ids stand for locks and so on; 0, what fresh memory holds, is none.  One thread a process.
  * Failure: one line on standard error and the end of the process, as maru/dsm.h.
@@ -29,7 +29,8 @@
 extern "C" {
 #endif
 
-/* `count` new processes run `body` and then end.  Status 64 where so many nodes are not idle. */
+/* `count` new processes run `body` and then end.  Where too few nodes are idle, waits until the
+ * oldest processes have ended; status 64 where the job has too few nodes. */
 void maru_parmacs_create(void (*body)(void), long count);
 /* Until `count` of those not yet waited for have ended, or all if there are fewer. */
 void maru_parmacs_wait(long count);

@@ -12,8 +12,10 @@ import Control.Exception (try)
 import Control.Monad (unless, when)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString as ByteString
-import qualified Data.ByteString.Char8 as Chars
 import Data.List (intercalate)
+import Foreign.Ptr (castPtr)
+import qualified GHC.Foreign as Foreign
+import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
 import qualified Maru.Cli.Launch.Heat as Heat
@@ -23,7 +25,7 @@ import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath, setEnv)
 import System.Exit (ExitCode (..))
 import System.IO (SeekMode (AbsoluteSeek))
-import System.Posix.IO (FdOption (CloseOnExec), fdSeek, fdToHandle, fdWrite, setFdOption)
+import System.Posix.IO (FdOption (CloseOnExec), fdSeek, fdToHandle, fdWriteBuf, setFdOption)
 import System.Posix.Process (executeFile)
 import System.Posix.Types (Fd)
 import Text.Read (readMaybe)
@@ -95,7 +97,8 @@ prepareReport file = do
     opened <- try (appendFile file "")
     either (\e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ reason e)) pure opened
   scratch <- scratchDescriptor "maru-report" >>= either (problem maruFailed . ("no memory for the report: " ++)) pure
-  _ <- fdWrite scratch (file ++ "\n")
+  encoding <- getFileSystemEncoding
+  _ <- Foreign.withCStringLen encoding (file ++ "\n") (\(bytes, n) -> fdWriteBuf scratch (castPtr bytes) (fromIntegral n))
   setFdOption scratch CloseOnExec False
   setEnv "MARU_DSM_REPORT" "1"
   executable <- getExecutablePath
@@ -117,8 +120,10 @@ reportLaunch _ = problem usage "report-launch is for maru launch alone"
 writeReport :: Fd -> Int -> IO ()
 writeReport fd status = do
   _ <- fdSeek fd AbsoluteSeek 0
-  content <- fdToHandle fd >>= ByteString.hGetContents
-  case lines (Chars.unpack content) of
+  encoding <- getFileSystemEncoding
+  bytes <- fdToHandle fd >>= ByteString.hGetContents
+  content <- ByteString.useAsCStringLen bytes (Foreign.peekCStringLen encoding)
+  case lines content of
     file : rest -> do
       lines' <- either (problem internal . ("the job's report is broken: " ++)) pure (mapM Heat.told rest)
       when (status == 0) (warn (Heat.verdict (Heat.heats lines')))
