@@ -141,6 +141,19 @@ def kill_round(victim):
     run.communicate(timeout=20)
 
 
+def unheard():
+    """Nobody reads its standard error any more."""
+    run = start("run", "--io", "single-socket", "--", *PROGRAM)
+    within(5, lambda: named(run.pid, "dd"))
+    program = named(run.pid, "dd")
+    check("placed", within(20, lambda: placed(program)), text(IRQ))
+    run.stderr.close()
+    os.kill(named(run.pid, "maru-steer"), signal.SIGKILL)
+    check("SIGKILL of guard, unheard: all is as it was", within(LIMIT, lambda: as_found(program)), text(IRQ))
+    os.kill(program, signal.SIGKILL)
+    run.wait(20)
+
+
 def random_kill(dice):
     """At any moment: before, while and after anything is placed; one or two at once."""
     victims = dice.choice([["maru run"], ["guard"], ["controller"], ["maru run", "controller"], ["controller", "maru run"]])
@@ -197,6 +210,7 @@ try:
     threading.Thread(target=load, daemon=True).start()
     for victim in ("maru run", "guard", "controller", "program"):
         kill_round(victim)
+    unheard()
     seed = int(os.environ.get("MARU_TEST_SEED", "6"))
     print(f"seed {seed}")
     dice = random.Random(seed)

@@ -258,7 +258,8 @@ steer guard tree choice root = do
       _ <- orNothing (Lazy.putStr (jsonLine (storyJson s (uncurry observationJson <$> nowSeen now))) >> hFlush stdout)
       pure ExitSuccess
     Orphaned -> do
-      warn "the guard of --io was killed; its controller puts everything back"
+      -- Whether or not somebody reads that.
+      _ <- orNothing (warn "the guard of --io was killed; its controller puts everything back")
       executeFile guard False (["repair", "--after", show parent] ++ (if null root then [] else ["--root", root])) Nothing
 
 -- | Until the guard says that it is over, or the program is gone.
