@@ -11,23 +11,24 @@
 
 #define ENDS_MS 5000
 
-static _Noreturn void become(char *const argv[], int life, int report,
+static _Noreturn void become(const struct options *options, int life, int report,
                              const struct inherited *inherited) {
+  char *const *argv = options->beside;
   inherited_restore(inherited);
   if (report < 0)
     report = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (dup2(life, STDIN_FILENO) == STDIN_FILENO && dup2(report, STDOUT_FILENO) == STDOUT_FILENO)
-    execv(argv[0], argv);
+    execve(argv[0], argv, options->found);
   fprintf(stderr, "maru: cannot execute '%s': %s; the command runs without it\n", argv[0],
           strerror(errno));
   _exit(127);
 }
 
-void beside_start(struct beside *beside, char *const argv[], int report,
+void beside_start(struct beside *beside, const struct options *options,
                   const struct inherited *inherited) {
   int life[2];
   *beside = (struct beside){.life = -1};
-  if (argv[0] == NULL)
+  if (options->beside[0] == NULL)
     return;
   if (pipe2(life, O_CLOEXEC) < 0) {
     fprintf(stderr, "maru: nothing can run beside the command: %s\n", strerror(errno));
@@ -35,7 +36,7 @@ void beside_start(struct beside *beside, char *const argv[], int report,
   }
   pid_t pid = fork();
   if (pid == 0)
-    become(argv, life[0], report, inherited);
+    become(options, life[0], options->report_fd, inherited);
   if (pid < 0)
     fprintf(stderr, "maru: nothing can run beside the command: %s\n", strerror(errno));
   close(life[0]);

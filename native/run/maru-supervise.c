@@ -271,7 +271,7 @@ int main(int argc, char **argv) {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
     fprintf(stderr, "maru: cannot reap orphans: %s\n", strerror(errno));
 
-  beside_start(&self.beside, options.beside, options.report_fd, &inherited);
+  beside_start(&self.beside, &options, &inherited);
   int64_t started = nanoseconds(CLOCK_MONOTONIC);
   int status = start(&self, options.command, &inherited);
   if (status == 0)

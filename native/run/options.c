@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int refuse(const char *what, const char *about) {
   fprintf(stderr, "maru-supervise: %s: %s\n", what, about);
@@ -75,8 +76,21 @@ static int read_option(struct options *options, const char *name, char *value) {
   return refuse("unknown option", name);
 }
 
+/* setenv changes the list and leaves the strings that it replaces. */
+static char **environment_now(void) {
+  size_t count = 0;
+  while (environ != NULL && environ[count] != NULL)
+    count++;
+  char **copy = calloc(count + 1, sizeof *copy);
+  if (copy != NULL && count > 0)
+    memcpy(copy, environ, count * sizeof *copy);
+  return copy;
+}
+
 int options_read(struct options *options, int argc, char **argv) {
-  *options = (struct options){.report_fd = -1};
+  *options = (struct options){.report_fd = -1, .found = environment_now()};
+  if (options->found == NULL)
+    return refuse("no memory", "environment");
   int at = 1;
   while (at < argc && strcmp(argv[at], "--") != 0) {
     if (at + 1 >= argc)

@@ -16,6 +16,7 @@ struct options {
   const char *reporter;
   int report_fd;                  /* -1: none */
   char *beside[BESIDE_WORDS + 1]; /* the words of what runs beside; NULL-terminated */
+  char **found;                   /* the environment before; for what runs beside */
 };
 
 /* Reads argv and applies --setenv and --preload to this process's environment
