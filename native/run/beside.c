@@ -11,16 +11,14 @@
 
 #define ENDS_MS 5000
 
-static _Noreturn void become(const struct options *options, int life,
+static _Noreturn void become(const struct options *options, int life, int report,
                              const struct inherited *inherited) {
   char *const *argv = options->beside;
-  int report = options->report_fd;
   inherited_restore(inherited);
-  options_take_back_preloads(options);
   if (report < 0)
     report = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (dup2(life, STDIN_FILENO) == STDIN_FILENO && dup2(report, STDOUT_FILENO) == STDOUT_FILENO)
-    execv(argv[0], argv);
+    execve(argv[0], argv, options->found);
   fprintf(stderr, "maru: cannot execute '%s': %s; the command runs without it\n", argv[0],
           strerror(errno));
   _exit(127);
@@ -38,7 +36,7 @@ void beside_start(struct beside *beside, const struct options *options,
   }
   pid_t pid = fork();
   if (pid == 0)
-    become(options, life[0], inherited);
+    become(options, life[0], options->report_fd, inherited);
   if (pid < 0)
     fprintf(stderr, "maru: nothing can run beside the command: %s\n", strerror(errno));
   close(life[0]);

@@ -251,10 +251,10 @@ static void become_reporter(struct supervisor *self, const struct options *optio
   if (self->board_path[0] != '\0')
     fcntl(self->board.fd, F_SETFD, 0);
   inherited_restore(inherited);
-  options_take_back_preloads(options);
   char *board = self->board_path[0] != '\0' ? self->board_path : NULL;
-  execv(options->reporter,
-        (char *[]){(char *)options->reporter, "report-run", report, code, board, NULL});
+  execve(options->reporter,
+         (char *[]){(char *)options->reporter, "report-run", report, code, board, NULL},
+         options->found);
   fprintf(stderr, "maru: cannot execute the reporter '%s': %s\n", options->reporter,
           strerror(errno));
 }

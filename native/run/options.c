@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int refuse(const char *what, const char *about) {
   fprintf(stderr, "maru-supervise: %s: %s\n", what, about);
@@ -75,11 +76,21 @@ static int read_option(struct options *options, const char *name, char *value) {
   return refuse("unknown option", name);
 }
 
+/* setenv changes the list and leaves the strings that it replaces. */
+static char **environment_now(void) {
+  size_t count = 0;
+  while (environ != NULL && environ[count] != NULL)
+    count++;
+  char **copy = calloc(count + 1, sizeof *copy);
+  if (copy != NULL && count > 0)
+    memcpy(copy, environ, count * sizeof *copy);
+  return copy;
+}
+
 int options_read(struct options *options, int argc, char **argv) {
-  const char *preloads = getenv("LD_PRELOAD");
-  *options = (struct options){.report_fd = -1};
-  if (preloads != NULL && (options->preloads = strdup(preloads)) == NULL)
-    return refuse("no memory for the environment", "LD_PRELOAD");
+  *options = (struct options){.report_fd = -1, .found = environment_now()};
+  if (options->found == NULL)
+    return refuse("no memory", "environment");
   int at = 1;
   while (at < argc && strcmp(argv[at], "--") != 0) {
     if (at + 1 >= argc)
@@ -94,11 +105,4 @@ int options_read(struct options *options, int argc, char **argv) {
     return refuse("--reporter needs --report-fd", options->reporter);
   options->command = argv + at + 1;
   return 0;
-}
-
-void options_take_back_preloads(const struct options *options) {
-  if (options->preloads != NULL)
-    setenv("LD_PRELOAD", options->preloads, 1);
-  else
-    unsetenv("LD_PRELOAD");
 }

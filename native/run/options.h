@@ -16,15 +16,12 @@ struct options {
   const char *reporter;
   int report_fd;                  /* -1: none */
   char *beside[BESIDE_WORDS + 1]; /* the words of what runs beside; NULL-terminated */
-  const char *preloads;           /* LD_PRELOAD before --preload; NULL: it was not set */
+  char **found;                   /* the environment before; for what runs beside */
 };
 
 /* Reads argv and applies --setenv and --preload to this process's environment
  * (the command inherits it; the supervisor itself reads nothing there).
  * 0, or -1 after one line on standard error. */
 int options_read(struct options *options, int argc, char **argv);
-
-/* LD_PRELOAD as it was: what is put before the command's libraries is not for our programs. */
-void options_take_back_preloads(const struct options *options);
 
 #endif

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define PREFIX "steer-"
+#define DRAFT ".draft"
 #define LINE_MAX_BYTES (3 * MR_VALUE_MAX)
 #define NO_CPU "-"
 #define SHORTEN_FROM 256 /* changes */
@@ -76,16 +77,18 @@ static int lock_folder(const char *folder) {
   return fd;
 }
 
+#define NO_BOOT "none"
+
 static void read_boot(const char *root, char boot[64]) {
   char path[PATH_MAX];
-  snprintf(boot, 64, "none");
+  snprintf(boot, 64, NO_BOOT);
   if ((size_t)snprintf(path, sizeof path, "%s/proc/sys/kernel/random/boot_id", root) >= sizeof path)
     return;
   FILE *file = fopen(path, "re");
   if (file == NULL)
     return;
   if (fscanf(file, "%63[0-9a-f-]", boot) != 1)
-    snprintf(boot, 64, "none");
+    snprintf(boot, 64, NO_BOOT);
   fclose(file);
 }
 
@@ -362,7 +365,8 @@ static int each_journal(const char *root, const char *folder,
     char path[PATH_MAX];
     if (answer != 0) {
     } else if (strncmp(names[i]->d_name, of_boot, strlen(of_boot)) != 0) {
-      if (join(path, folder, names[i]->d_name) == 0)
+      /* Where ours is not known none is another's. */
+      if (strcmp(boot, NO_BOOT) != 0 && join(path, folder, names[i]->d_name) == 0)
         unlink(path);
     } else {
       int dead = open_other(&other, root, folder, names[i]->d_name);
@@ -379,11 +383,17 @@ static int each_journal(const char *root, const char *folder,
   return answer;
 }
 
-static int mend(struct mr_journal *other, bool dead, void *mended) {
+struct mending {
+  int mended, failed;
+};
+
+static int mend(struct mr_journal *other, bool dead, void *argument) {
+  struct mending *mending = argument;
   if (!dead)
     return 0;
   int failed = mr_journal_back_all(other);
-  ++*(int *)mended;
+  mending->mended += failed == 0;
+  mending->failed += failed;
   mr_journal_close(other, failed > 0);
   return 0;
 }
@@ -410,7 +420,7 @@ static int overlaps(struct mr_journal *other, bool dead, void *argument) {
 
 static int holds(struct mr_journal *other, bool dead, void *argument) {
   struct claim *claim = argument;
-  return !dead && find(other, claim->target) != NULL ? -EBUSY : 0;
+  return !dead && find(other, claim->target) != NULL ? -EUSERS : 0;
 }
 
 /* ---- opening ------------------------------------------------------------------- */
@@ -436,12 +446,12 @@ static int append_all(struct mr_journal *journal) {
 }
 
 /* Writes the whole journal into a new file, which takes the place of the old one at once.  Under
- * another name until it is locked: without the lock it would be a dead run's. */
+ * another name until it is locked: without the lock it would be a dead run's.  Our caller holds the
+ * folder's lock, so a draft that is there already is left of one that was killed. */
 static int publish(struct mr_journal *journal) {
-  char draft[PATH_MAX], path[PATH_MAX], name[MR_PATH_MAX];
-  snprintf(name, sizeof name, ".draft-%d", (int)getpid());
+  char draft[PATH_MAX], path[PATH_MAX];
   int old = journal->fd;
-  int error = join(draft, journal->folder, name);
+  int error = join(draft, journal->folder, DRAFT);
   if (error == 0)
     error = join(path, journal->folder, journal->name);
   if (error < 0)
@@ -521,13 +531,14 @@ static int read_base(struct mr_journal *journal) {
 int mr_journal_open(struct mr_journal *journal, const char *root, pid_t tree, int *mended,
                     pid_t *other) {
   struct claim claim = {.tree = tree};
+  struct mending mending = {0};
   *journal = (struct mr_journal){.root = root, .fd = -1, .tree = tree};
-  *mended = 0;
   int error = find_folder(root, journal->folder);
   int lock = error < 0 ? error : lock_folder(journal->folder);
   if (lock < 0)
     return lock;
-  (void)each_journal(root, journal->folder, mend, mended);
+  (void)each_journal(root, journal->folder, mend, &mending);
+  *mended = mending.mended;
   error = each_journal(root, journal->folder, overlaps, &claim);
   *other = claim.keeper;
   if (error == 0)
@@ -542,14 +553,14 @@ int mr_journal_open(struct mr_journal *journal, const char *root, pid_t tree, in
 
 int mr_journal_repair(const char *root) {
   char folder[MR_PATH_MAX];
-  int mended = 0;
+  struct mending mending = {0};
   int error = find_folder(root, folder);
   int lock = error < 0 ? error : lock_folder(folder);
   if (lock < 0)
     return lock;
-  error = each_journal(root, folder, mend, &mended);
+  error = each_journal(root, folder, mend, &mending);
   close(lock);
-  return error < 0 ? error : mended;
+  return error < 0 ? error : mending.failed;
 }
 
 void mr_journal_close(struct mr_journal *journal, bool keep) {
@@ -617,7 +628,9 @@ static int put_back(struct mr_journal *journal, struct mr_change *change) {
   if (error < 0 && error != -ESRCH && error != -ENOENT)
     return error;
   change->back = true;
-  return append_back(journal, &change->target);
+  /* It is back also where that cannot be noted; doing it once more does no harm. */
+  (void)append_back(journal, &change->target);
+  return 0;
 }
 
 int mr_journal_back(struct mr_journal *journal, const struct mr_target *target) {

@@ -52,19 +52,19 @@ struct mr_journal {
 };
 
 /* Finds or makes the folder, puts back what dead runs left, and opens a journal for the
- * processes below `tree`.  *mended: how many dead runs there were.  -EBUSY: a run that is alive has
- * these processes, a process above or one below; *other is who keeps its journal. */
+ * processes below `tree`.  *mended: how many dead runs were wholly put back.  -EBUSY: a run that is
+ * alive has these processes, a process above or one below; *other is who keeps its journal. */
 int mr_journal_open(struct mr_journal *journal, const char *root, pid_t tree, int *mended,
                     pid_t *other);
 
-/* Only the putting back; how many dead runs there were. */
+/* Only the putting back; how many settings could not be, or a negative errno. */
 int mr_journal_repair(const char *root);
 
 /* Where many changes have come together: keeps those that still matter, in a new file that takes
  * the old one's place at once.  0 or a negative errno (then the old file goes on). */
 int mr_journal_shorten(struct mr_journal *journal);
 
-/* Notes that a target will be set, without making sure that it is on disk.  -EBUSY: a run
+/* Notes that a target will be set, without making sure that it is on disk.  -EUSERS: a run
  * that is alive has it; -EALREADY: it has the value. */
 int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, const char *value);
 /* All that was noted is on disk. */

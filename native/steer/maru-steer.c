@@ -6,8 +6,8 @@
  * guard starts the controller and does what it says, for the processes below PID; each change is in
  * the journal, on disk, before it is made (journal.h).  It ends, and puts everything back,
  * when its standard input is at its end (whoever started it holds the other end, so its
- * death, however it comes, is seen at once), when the controller ends, or by SIGTERM, SIGINT or
- * SIGHUP.  If the guard itself is killed the controller sees it and runs `repair`; if both
+ * death, however it comes, is seen at once), when PID or the controller ends, or by SIGTERM, SIGINT
+ * or SIGHUP.  If the guard itself is killed the controller sees it and runs `repair`; if both
  * are, the next guard does.
  *
  * The controller has its answers on standard input and orders on descriptor 3; its standard
@@ -26,6 +26,7 @@
 #include "journal.h"
 #include "process.h"
 #include "process_table.h"
+#include "task.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,10 +54,10 @@ struct guard {
   struct mr_cpus base;
   const char *root;
   const char *off; /* why nothing can be changed; NULL: it can */
-  char off_text[160];
+  char off_text[MR_PATH_MAX + 64];
   int mended;
   pid_t tree, controller;
-  int orders, answers, signals;
+  int orders, answers, signals, program;
   char *batch;
   size_t batch_length;
 };
@@ -118,7 +119,11 @@ static void read_order(const struct guard *guard, struct order *order, char *lin
 
 /* A thread that is not of the program is not ours to touch, whatever the controller says. */
 static int check_owner(const struct guard *guard, const struct mr_target *target) {
-  return target->tid == 0 || mr_is_below(mr_process_of(target->tid), guard->tree) ? 0 : -ESRCH;
+  if (target->tid == 0)
+    return 0;
+  bool below = mr_is_below(mr_process_of(target->tid), guard->tree);
+  /* Asked last: the number was the program's all the time. */
+  return below && mr_start_time(guard->tree) == guard->journal.tree_start ? 0 : -ESRCH;
 }
 
 static void put_back(struct guard *guard, struct order *order) {
@@ -152,7 +157,7 @@ static void make(struct guard *guard, struct order *order, int synced) {
 
 static const char *reason(int error) {
   switch (error) {
-  case -EBUSY:
+  case -EUSERS:
     return "another maru run has it";
   case -ERANGE:
     return "the kernel made something else of it";
@@ -257,6 +262,7 @@ static _Noreturn void become_controller(char **argv, int orders, int answers,
                                         const sigset_t *mask) {
   sigprocmask(SIG_SETMASK, mask, NULL);
   signal(SIGPIPE, SIG_DFL);
+  signal(SIGXFSZ, SIG_DFL);
   if (dup2(answers, STDIN_FILENO) == STDIN_FILENO && dup2(orders, ORDERS_FD) == ORDERS_FD &&
       fcntl(ORDERS_FD, F_SETFD, 0) == 0)
     execv(argv[0], argv);
@@ -317,6 +323,11 @@ static void open_journal(struct guard *guard) {
   if (error == -EBUSY)
     snprintf(guard->off_text, sizeof guard->off_text, "process %d steers these processes already",
              (int)other);
+  else if (error == -ESRCH)
+    snprintf(guard->off_text, sizeof guard->off_text, "the program has ended");
+  else if (error == -ETIMEDOUT)
+    snprintf(guard->off_text, sizeof guard->off_text,
+             "another maru run does not let go of '%s/lock'", guard->journal.folder);
   else
     snprintf(guard->off_text, sizeof guard->off_text, "no place for a journal (%s)",
              error == -ENODEV ? "set XDG_RUNTIME_DIR" : strerror(-error));
@@ -327,13 +338,14 @@ static void open_journal(struct guard *guard) {
 static bool watch(struct guard *guard) {
   struct pollfd watched[] = {{.fd = STDIN_FILENO, .events = POLLIN},
                              {.fd = guard->orders, .events = POLLIN},
-                             {.fd = guard->signals, .events = POLLIN}};
-  if (poll(watched, 3, -1) < 0)
+                             {.fd = guard->signals, .events = POLLIN},
+                             {.fd = guard->program, .events = POLLIN}};
+  if (poll(watched, 4, -1) < 0)
     return errno == EINTR;
   char ignored[256];
   if (watched[0].revents != 0 && read(STDIN_FILENO, ignored, sizeof ignored) <= 0)
     return false;
-  if (watched[2].revents != 0)
+  if (watched[2].revents != 0 || watched[3].revents != 0)
     return false;
   return watched[1].revents == 0 || take_orders(guard);
 }
@@ -364,11 +376,14 @@ static int run_guard(struct guard *guard, char **argv) {
   sigaddset(&ends, SIGHUP);
   sigprocmask(SIG_BLOCK, &ends, &before);
   signal(SIGPIPE, SIG_IGN);
+  /* A journal above the user's file size limit is an error, not our end. */
+  signal(SIGXFSZ, SIG_IGN);
   signal(SIGCHLD, SIG_DFL);
   /* A terminal's signals are the command's business. */
   (void)setsid();
   umask(077);
   guard->signals = signalfd(-1, &ends, SFD_CLOEXEC);
+  guard->program = maru_pidfd_open(guard->tree);
   open_journal(guard);
   int error = start_controller(guard, argv, &before);
   if (error < 0) {
@@ -407,11 +422,13 @@ static void await_end(pid_t guard) {
 static int repair(const char *root, pid_t after) {
   if (after > 0)
     await_end(after);
-  int mended = mr_journal_repair(root);
-  if (mended >= 0)
-    return 0;
-  fprintf(stderr, "maru-steer: cannot put back what was left: %s\n", strerror(-mended));
-  return STATUS_UNAVAILABLE;
+  int failed = mr_journal_repair(root);
+  if (failed < 0)
+    fprintf(stderr, "maru-steer: cannot put back what was left: %s\n", strerror(-failed));
+  if (failed > 0)
+    fprintf(stderr, "maru-steer: %d settings could not be put back; the next run tries again\n",
+            failed);
+  return failed == 0 ? 0 : STATUS_UNAVAILABLE;
 }
 
 int main(int argc, char **argv) {

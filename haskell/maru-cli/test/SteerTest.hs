@@ -20,6 +20,7 @@ verdicts =
   testGroup
     "the verdict"
     [ testCase "of nothing" $ verdict (newStory (By Auto)) @?= "off: hardly any input and output was seen",
+      testCase "of what may not be seen" $ verdict (newStory (By Auto)) {storyBlind = True} @?= "off: the program's input and output may not be seen (another user's; CAP_SYS_PTRACE is missing)",
       testCase "as asked" $ verdict (newStory Off) @?= "off, as asked",
       testCase "of what is placed, and what could not be" $
         verdict placed {storyRefused = Map.fromList [(OfFile "proc/irq/9/smp_affinity_list", "Operation not permitted"), (OfThread 7 1, "gone")]}

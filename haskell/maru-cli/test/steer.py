@@ -123,11 +123,23 @@ def start(*argv):
     return subprocess.Popen([MARU, *argv], env=ENV, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
 
+def start_placed():
+    """Where others keep the CPUs busy the program may look idle when the controller decides, and what
+    was undone is not tried again for long: then once more."""
+    for _ in range(5):
+        run = start("run", "--io", "single-socket", "--", *PROGRAM)
+        within(20, lambda: named(run.pid, "dd"))
+        program = named(run.pid, "dd")
+        if within(12, lambda: placed(program)):
+            return run, program
+        os.kill(program, signal.SIGKILL)
+        run.communicate(timeout=20)
+    sys.exit("FAILED  nothing was placed, five times")
+
+
 def kill_round(victim):
-    run = start("run", "--io", "single-socket", "--", *PROGRAM)
-    within(5, lambda: named(run.pid, "dd"))
-    program = named(run.pid, "dd")
-    check(f"threads and interrupts are placed ({victim})", within(20, lambda: placed(program)), (os.sched_getaffinity(program), text(IRQ)))
+    run, program = start_placed()
+    check(f"threads and interrupts are placed ({victim})", run.poll() is None, text(IRQ))
     guard = named(run.pid, "maru-steer")
     target = {"maru run": run.pid, "guard": guard, "controller": named(guard, "maru"), "program": program}[victim]
     os.kill(target, signal.SIGKILL)
@@ -141,11 +153,21 @@ def kill_round(victim):
     run.communicate(timeout=20)
 
 
+def unheard():
+    """Nobody reads its standard error any more."""
+    run, program = start_placed()
+    run.stderr.close()
+    os.kill(named(run.pid, "maru-steer"), signal.SIGKILL)
+    check("SIGKILL of guard, unheard: all is as it was", within(LIMIT, lambda: as_found(program)), text(IRQ))
+    os.kill(program, signal.SIGKILL)
+    run.wait(20)
+
+
 def random_kill(dice):
     """At any moment: before, while and after anything is placed; one or two at once."""
     victims = dice.choice([["maru run"], ["guard"], ["controller"], ["maru run", "controller"], ["controller", "maru run"]])
     run = start("run", "--io", dice.choice(["single-socket", "per-socket", "auto"]), "--", *PROGRAM)
-    within(5, lambda: named(run.pid, "dd"))
+    within(20, lambda: named(run.pid, "dd"))
     program = named(run.pid, "dd")
     pause = dice.choice([0.05, 1.4]) + dice.random() * 0.5
     time.sleep(pause)
@@ -164,10 +186,10 @@ def random_kill(dice):
 def undone():
     report = WORK + "/report.json"
     run = start("run", "--io", "single-socket", "--report", report, "--", *PROGRAM)
-    within(5, lambda: named(run.pid, "dd"))
+    within(20, lambda: named(run.pid, "dd"))
     program = named(run.pid, "dd")
     within(20, lambda: placed(program))
-    check("what is not faster is undone while the program goes on", within(20, lambda: os.sched_getaffinity(program) == BASE and text(IRQ) == "0-3"), os.sched_getaffinity(program))
+    check("what is not faster is undone while the program goes on", within(60, lambda: os.sched_getaffinity(program) == BASE and text(IRQ) == "0-3"), os.sched_getaffinity(program))
     os.kill(program, signal.SIGTERM)
     told = run.communicate(timeout=20)[1]
     check("the verdict says so in one line", re.search(r"^maru: steer: off: tried \(grown\) and undone, it was not faster", told, re.M), told)
@@ -178,9 +200,16 @@ def undone():
 
 def attach():
     program = subprocess.Popen(PROGRAM, stderr=subprocess.DEVNULL)
-    run = start("attach", "--io", "cross-socket", str(program.pid))
-    check("a program that runs already is placed", within(20, lambda: placed(program.pid)), os.sched_getaffinity(program.pid))
+    for _ in range(5):  # as in start_placed
+        run = start("attach", "--io", "cross-socket", str(program.pid))
+        if within(12, lambda: placed(program.pid)):
+            break
+        run.terminate()
+        run.communicate(timeout=20)
+    check("a program that runs already is placed", run.poll() is None, text(IRQ))
     second = subprocess.run([MARU, "attach", "--for", "0.7", str(program.pid)], env=ENV, stderr=subprocess.PIPE, text=True, timeout=20)
+    thread = subprocess.run([MARU, "attach", "--for", "0.1", str(threading.enumerate()[-1].native_id)], env=ENV, stderr=subprocess.PIPE, text=True, timeout=20)
+    check("a thread is no program", thread.returncode == 69 and "there is no process" in thread.stderr, thread.stderr)
     check("once at a time", second.returncode == 0 and "steers these processes already" in second.stderr, second.stderr)
     run.kill()
     check("SIGKILL of maru attach: all is as it was", within(LIMIT, lambda: as_found(program.pid)), text(IRQ))
@@ -197,6 +226,7 @@ try:
     threading.Thread(target=load, daemon=True).start()
     for victim in ("maru run", "guard", "controller", "program"):
         kill_round(victim)
+    unheard()
     seed = int(os.environ.get("MARU_TEST_SEED", "6"))
     print(f"seed {seed}")
     dice = random.Random(seed)

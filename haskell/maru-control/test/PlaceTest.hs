@@ -50,6 +50,10 @@ placing =
         annotateShow wanted
         sequence_ [assert (maybe False (\cpus -> not (IntSet.null cpus) && cpus `IntSet.isSubsetOf` base) (parseCpuList value)) | (OfThread _ _, value) <- Map.toList wanted]
         assert (and [mask == base | (tid, mask) <- zip [1 ..] masks, Map.member (OfThread tid 0) wanted]),
+      testCase "CPUs in its mask that are offline make no difference" $ do
+        let mask = IntSet.fromList [0 .. 127]
+            sets = Map.singleton (Item File Call) (IntSet.singleton 0)
+        settings machine base base [] Nothing sets (blank {observedThreads = [used 1 (Just File) mask]}) @?= Map.singleton (OfThread 1 0) "0",
       law "orders lead from what is set to what is wanted" $ do
         [have, want] <- forAll (Gen.list (Range.singleton 2) (Gen.map (Range.linear 0 6) ((,) <$> (OfFile <$> Gen.element ["a", "b", "c", "d"]) <*> Gen.element ["1", "2"])))
         let follow m order = case order of

@@ -458,6 +458,15 @@ class Beside(unittest.TestCase):
             self.assertEqual(process.stderr.readline(), "ended\n")
             os.kill(command[0], signal.SIGKILL)
 
+    def test_has_not_the_environment_of_the_command(self):
+        words = ("/bin/sh", "-c", 'echo "${OF_COMMAND-none} ${LD_PRELOAD-none}" >&2')
+        found = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        result = run("sh", "-c", "echo $OF_COMMAND", env=found,
+                     options=[o for word in words for o in ("--beside", word)]
+                     + ["--setenv", "OF_COMMAND=1", "--preload", "/no/such.so"])
+        self.assertEqual(result.stdout, "1\n")
+        self.assertIn("none none", result.stderr.splitlines())
+
     def test_that_cannot_start_is_said(self):
         result = run("true", options=("--beside", "/no/such"))
         self.assertEqual(result.returncode, 0)

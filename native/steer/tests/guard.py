@@ -2,6 +2,7 @@
 import glob
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -190,6 +191,15 @@ def start_of(tid):
         return f.read().rsplit(")", 1)[1].split()[19]
 
 
+def dies(r):
+    """Guard and controller at once: nobody puts back."""
+    victim = r.controller()
+    os.kill(r.p.pid, signal.SIGSTOP)
+    os.kill(victim, signal.SIGKILL)
+    os.kill(r.p.pid, signal.SIGKILL)
+    r.p.wait()
+
+
 def cases():
     root = machine()
     s = subject()
@@ -243,11 +253,7 @@ def cases():
         f.write(FILES[IRQ])
 
     r, said = run(root, s.pid, f"set {IRQ} 1", f"set {RPS} 1")
-    victim = r.controller()
-    os.kill(r.p.pid, signal.SIGSTOP)
-    os.kill(victim, signal.SIGKILL)
-    os.kill(r.p.pid, signal.SIGKILL)
-    r.p.wait()
+    dies(r)
     check("with both killed the journal remains", len(journals(root)) != 1)
     with open(journals(root)[0], "a") as f:
         f.write(f"set {FLOWS} 0 99")  # torn
@@ -267,7 +273,39 @@ def cases():
           "no place for a journal" not in said[0] or not said[1].startswith("no ") or as_found(root))
     r.over()
     os.chmod(f"{root}/run/maru", 0o700)
+
+    r, said = run(root, s.pid, f"set {IRQ} 1")
+    boot = f"{root}/proc/sys/kernel/random/boot_id"
+    os.rename(boot, boot + ".gone")
+    subprocess.call([GUARD, "repair", "--root", root])
+    check("where the boot is not known no journal is taken for another's", len(journals(root)) != 1)
+    os.rename(boot + ".gone", boot)
+    open(f"{root}/run/maru/.draft", "w").close()  # of one that was killed while it wrote
+    r.over()
+    check("as found", as_found(root) or journals(root))
+
+    path = orders(root, *[f"set {IRQ} {1 + n % 2}\ngo" for n in range(60)])
+    r = Run(root, s.pid, "file:" + path,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)), stderr=subprocess.PIPE)
+    said = answers(path)
+    told = r.p.communicate(timeout=20)[1].decode()
+    check("a journal that may not grow refuses", said[1] != "ok" or not any(a.startswith("no ") for a in said))
+    check("and everything is put back, which is what is said", as_found(root) or journals(root) or told)
+
+    r, said = run(root, s.pid, f"set {IRQ} 1", f"set {RPS} 3")
+    dies(r)
+    os.rename(f"{root}/{IRQ}", f"{root}/{IRQ}.kept")
+    os.mkdir(f"{root}/{IRQ}")  # cannot be read for now
+    repaired = subprocess.run([GUARD, "repair", "--root", root], stderr=subprocess.PIPE)
+    check("repair says what it could not put back", repaired.returncode != 69 or b"1 setting" not in repaired.stderr)
+    os.rmdir(f"{root}/{IRQ}")
+    os.rename(f"{root}/{IRQ}.kept", f"{root}/{IRQ}")
+    check("and the next one does it", subprocess.call([GUARD, "repair", "--root", root]) or as_found(root) or journals(root))
+
+    r, said = run(root, s.pid, f"set {IRQ} 1")
     end(s)
+    check("it ends with the program", settles(lambda: as_found(root) or journals(root) or r.p.poll() is None, 10))
+    r.over()
 
     if not TWO:
         print("skipped: threads need CPUs 0 and 1")

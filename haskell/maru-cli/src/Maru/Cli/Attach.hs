@@ -13,6 +13,7 @@ import Control.Monad (unless)
 import Data.Aeson (Value, eitherDecodeStrict, withObject, (.:))
 import Data.Aeson.Types (parseEither)
 import qualified Data.ByteString.Char8 as Chars
+import qualified Data.IntMap.Strict as IntMap
 import Data.List (intercalate)
 import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
@@ -60,7 +61,8 @@ attachCommand =
 attach :: Flags -> IO ExitCode
 attach flags = do
   roots <- ownRoots
-  there <- isAlive roots (flagPid flags)
+  -- Threads have folders in /proc, too, but are not listed there.
+  there <- (&&) <$> isAlive roots (flagPid flags) <*> (IntMap.member (flagPid flags) <$> parents roots)
   unless there $ problem unavailable ("there is no process " ++ show (flagPid flags))
   guard <- helperPath "maru-steer"
   command' <- getExecutablePath

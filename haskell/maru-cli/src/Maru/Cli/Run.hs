@@ -25,7 +25,7 @@ module Maru.Cli.Run
 where
 
 import Control.Exception (try)
-import Control.Monad (unless, when)
+import Control.Monad (unless, void, when)
 import Data.Aeson
 import Data.Aeson.Types (parseMaybe)
 import qualified Data.ByteString as ByteString
@@ -290,10 +290,11 @@ reportRun rooms arguments = case arguments of
   descriptor : code : board
     | Just fd <- readMaybe descriptor,
       Just status <- readMaybe code -> do
-      told <- try (report rooms (fromInteger fd) board)
-      case told of
-        Left (Problem _ why) -> warn why
-        Right () -> pure ()
+      told <- try (try (report rooms (fromInteger fd) board))
+      mapM_ (orNothing . warn) $ case told of
+        Left e -> Just ("cannot say what was measured: " ++ reason e)
+        Right (Left (Problem _ why)) -> Just why
+        Right (Right ()) -> Nothing
       pure (if status == 0 then ExitSuccess else ExitFailure status)
   _ -> problem usage "report-run is for the supervisor alone"
 
@@ -303,17 +304,20 @@ report known fd boards = do
   content <- fdToHandle fd >>= ByteString.hGetContents
   (plan, beside, figures, measured) <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
   (broken, seen) <- partitionEithers <$> mapM readBoard boards
-  mapM_ (warn . ("cannot read the run's board: " ++)) broken
+  mapM_ (say . ("cannot read the run's board: " ++)) broken
   let rooms = [sectionName s | b <- seen, s <- boardSections b, sectionName s /= "run"]
       said = concatMap boardLines seen
       after = [(roomName r, a) | r <- known, b <- seen, Just a <- [roomAfter r (environmentOf plan) b]]
-  mapM_ (\(Beside room' line _) -> warn (room' ++ ": " ++ line)) beside
+  mapM_ (\(Beside room' line _) -> say (room' ++ ": " ++ line)) beside
   when (measuredStarted measured) $ do
-    mapM_ (\(name, a) -> mapM_ (warn . ((name ++ ": ") ++)) (afterLines a)) after
-    warn (verdictLine measured rooms)
+    mapM_ (\(name, a) -> mapM_ (say . ((name ++ ": ") ++)) (afterLines a)) after
+    say (verdictLine measured rooms)
   case Map.lookup "report" plan of
     Just (String file) -> writeJson (Text.unpack file) (reportJson plan figures rooms said beside after)
     _ -> pure ()
+  where
+    -- The report is written also where nobody reads this.
+    say = void . orNothing . warn
 
 -- | As planned.
 environmentOf :: Map String Value -> Map String String

@@ -83,13 +83,15 @@ settings machine allowed base ours policy sets seen
   | Map.null sets = Map.empty
   | otherwise = Map.fromList (threads ++ concatMap ofHardware (machineHardware machine))
   where
+    -- A mask may hold CPUs that are offline, or that the machine does not have.
+    online = IntSet.filter (`IntMap.member` machineCpus machine)
     others = IntSet.difference allowed (IntSet.unions (Map.elems sets))
     set device kind = Map.findWithDefault IntSet.empty (Item device kind) sets
     threads =
       [ (OfThread (threadId t) (statStart (threadStat t)), showCpuList cpus)
         | u <- observedThreads seen,
           let t = usedThread u,
-          threadAllowed t == base || threadAllowed t `elem` ours,
+          online (threadAllowed t) `elem` map online (base : ours),
           let cpus = maybe others (forCalls u) (handlesIo u),
           not (IntSet.null cpus)
       ]

@@ -30,7 +30,7 @@ import qualified Data.IntSet as IntSet
 import Data.List (intercalate, nub, stripPrefix)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe)
+import Data.Maybe (fromMaybe, isNothing)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output (jsonLine)
@@ -87,6 +87,8 @@ data Story = Story
     storyOff :: !(Maybe String),
     storyMended :: !Bool,
     storyBusy :: !Bool,
+    -- | What its threads read and write may not be seen, nor which files they hold open.
+    storyBlind :: !Bool,
     -- | Seconds from the start, and what was done, newest first.
     storyActions :: ![(Double, Action)],
     storySets :: !Sets,
@@ -100,7 +102,7 @@ data Story = Story
   }
 
 newStory :: Choice -> Story
-newStory choice = Story choice Nothing False False [] Map.empty Nothing Map.empty 0 0 0
+newStory choice = Story choice Nothing False False False [] Map.empty Nothing Map.empty 0 0 0
 
 -- | One line.
 verdict :: Story -> String
@@ -115,6 +117,7 @@ verdict story = intercalate "; " (outcome : mended ++ refused ++ failed)
       | not (Map.null (storySets story)) = "placed" ++ maybe "" ((", " ++) . policyName) (storyPolicy story) ++ ": " ++ intercalate ", " [itemName item ++ " on " ++ showCpuList set | (item, set) <- Map.toList (storySets story)] ++ counted
       | not (null (storyActions story)) = "off: tried (" ++ intercalate ", " tried ++ ") and undone, it was not faster" ++ counted
       | storyBusy story = "off: input and output need no cores of their own here"
+      | storyBlind story = "off: the program's input and output may not be seen (another user's; CAP_SYS_PTRACE is missing)"
       | otherwise = "off: hardly any input and output was seen"
     counted = " (" ++ show (storyThreads story) ++ " threads, undone " ++ show undone ++ " times)"
     mended = ["put back what a run that was killed had left" | storyMended story]
@@ -258,7 +261,8 @@ steer guard tree choice root = do
       _ <- orNothing (Lazy.putStr (jsonLine (storyJson s (uncurry observationJson <$> nowSeen now))) >> hFlush stdout)
       pure ExitSuccess
     Orphaned -> do
-      warn "the guard of --io was killed; its controller puts everything back"
+      -- Whether or not somebody reads that.
+      _ <- orNothing (warn "the guard of --io was killed; its controller puts everything back")
       executeFile guard False (["repair", "--after", show parent] ++ (if null root then [] else ["--root", root])) Nothing
 
 -- | Until the guard says that it is over, or the program is gone.
@@ -331,6 +335,7 @@ act steering machine allowed config time observation now = do
               { storyActions = [(time, a) | a <- reverse actions] ++ storyActions story,
                 storySets = sets,
                 storyPolicy = statePolicy state,
+                storyBlind = all (isNothing . threadCounts . usedThread) (observedThreads observation) && not (null (observedThreads observation)),
                 storyBusy = storyBusy story || not (all IntMap.null (sampleWork sample))
               }
         }
