@@ -77,7 +77,7 @@ status 127 "'no-such-command'" maru run -- no-such-command
 status 126 "cannot execute" maru run -- /
 status 7 "" maru run -- sh -c 'exit 7'
 status 137 "" maru run -- sh -c 'kill -9 $$'
-timeout 20 maru run --io off --report "$work/report.json" -- sh -c 'exit 7' 2>/dev/full
+timeout 20 maru run --report "$work/report.json" -- sh -c 'exit 7' 2>/dev/full
 [ $? -eq 7 ] || fail "the status is lost where nothing can be said"
 grep -q maru-run/1 "$work/report.json" || fail "the report is lost where nothing can be said"
 status 125 "the supervisor is not at" env MARU_LIBEXEC=/nowhere maru run -- true
