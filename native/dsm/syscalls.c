@@ -54,30 +54,32 @@
 
 static bool failed(intptr_t result) { return result == -1 && errno == EFAULT; }
 
-/* Each says whether any of it is shared. */
-static bool touched(const void *from, size_t size, int write) {
+/* Each says whether any of it is shared (no bool: all of them are asked, joined by a bitwise or).
+ */
+static int touched(const void *from, size_t size, int write) {
   maru_dsm_touch(from, size, write);
   return mr_node_shares(from, size);
 }
-static bool reads(const void *from, size_t size) { return touched(from, size, 0); }
-static bool writes(void *to, size_t size) { return touched(to, size, 1); }
+static int reads(const void *from, size_t size) { return touched(from, size, 0); }
+static int writes(void *to, size_t size) { return touched(to, size, 1); }
 
 /* The kernel refuses more than IOV_MAX parts, and looks at none. */
-static bool vector(const struct iovec *parts, size_t count, int write) {
-  bool shared = reads(parts, count <= IOV_MAX ? count * sizeof *parts : 0);
+static int vector(const struct iovec *parts, size_t count, int write) {
+  int shared = reads(parts, count <= IOV_MAX ? count * sizeof *parts : 0);
   for (size_t i = 0; i < count && count <= IOV_MAX; i++)
     shared |= touched(parts[i].iov_base, parts[i].iov_len, write);
   return shared;
 }
 
-static bool message(const struct msghdr *message, int write) {
-  return touched(message, sizeof *message, write) |
-         touched(message->msg_name, message->msg_namelen, write) |
-         touched(message->msg_control, message->msg_controllen, write) |
-         vector(message->msg_iov, message->msg_iovlen, write);
+static int message(const struct msghdr *message, int write) {
+  int shared = touched(message, sizeof *message, write);
+  shared |= touched(message->msg_name, message->msg_namelen, write);
+  shared |= touched(message->msg_control, message->msg_controllen, write);
+  shared |= vector(message->msg_iov, message->msg_iovlen, write);
+  return shared;
 }
 
-static bool string(const char *text) {
+static int string(const char *text) {
   return mr_node_shares(text, 1) && reads(text, strlen(text) + 1);
 }
 

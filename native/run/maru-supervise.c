@@ -292,5 +292,6 @@ int main(int argc, char **argv) {
     become_reporter(&self, &options, status, &inherited);
   if (self.board_path[0] != '\0')
     maru_board_close(&self.board);
+  options_free(&options);
   return status;
 }

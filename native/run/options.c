@@ -87,10 +87,7 @@ static char **environment_now(void) {
   return copy;
 }
 
-int options_read(struct options *options, int argc, char **argv) {
-  *options = (struct options){.report_fd = -1, .found = environment_now()};
-  if (options->found == NULL)
-    return refuse("no memory", "environment");
+static int read_all(struct options *options, int argc, char **argv) {
   int at = 1;
   while (at < argc && strcmp(argv[at], "--") != 0) {
     if (at + 1 >= argc)
@@ -106,3 +103,15 @@ int options_read(struct options *options, int argc, char **argv) {
   options->command = argv + at + 1;
   return 0;
 }
+
+int options_read(struct options *options, int argc, char **argv) {
+  *options = (struct options){.report_fd = -1, .found = environment_now()};
+  if (options->found == NULL)
+    return refuse("no memory", "environment");
+  int rc = read_all(options, argc, argv);
+  if (rc < 0)
+    options_free(options);
+  return rc;
+}
+
+void options_free(struct options *options) { free(options->found); }

@@ -23,5 +23,6 @@ struct options {
  * (the command inherits it; the supervisor itself reads nothing there).
  * 0, or -1 after one line on standard error. */
 int options_read(struct options *options, int argc, char **argv);
+void options_free(struct options *options);
 
 #endif
