@@ -8,6 +8,7 @@ import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (fromLeft)
 import Data.List (isInfixOf)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (isNothing)
 import Maru.Cli.Bench
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
@@ -24,7 +25,7 @@ import Maru.Cli.Room.Example (exampleRoom)
 import Maru.Cli.Room.Io
 import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
-import Maru.Cli.Room.Lock.Program (interpreterOf)
+import Maru.Cli.Room.Lock.Program (inspectFile, interpreterOf, unfit)
 import qualified Maru.Cli.Room.Lock.Program as Program
 import Maru.Cli.Room.Map.Gc (parseStatistics)
 import Maru.Cli.Room.Wait (WaitFacts (..), decidePolicy, judgePolicies, mpiAfterwards)
@@ -255,6 +256,9 @@ locks =
           @?= [Program.Script "/bin/sh", Program.Unknown, Program.Unknown, Program.Foreign, Program.Unknown],
       testCase "program headers where none can be" $
         map (interpreterOf (headersAt 64) . headersAt) [64, 0, 0xffff000000000000, maxBound] @?= [Program.Static, Program.Unknown, Program.Unknown, Program.Unknown],
+      testCase "this very program is linked dynamically" $ do
+        program <- inspectFile "/proc/self/exe"
+        assertBool (show program) (isNothing (unfit program) && program /= Program.Unknown),
       testCase "it is said that nothing came of it" $
         map (\planned -> maybe [] afterLines (afterLock (Map.fromList planned) (board []))) [[], [("MARU_LOCK", "cna")]]
           @?= [[], ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"]],

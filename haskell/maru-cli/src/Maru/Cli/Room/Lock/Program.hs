@@ -111,7 +111,7 @@ programHeaders = do
       from <- getWord64host
       skip 16
       bytes <- getWord64host
-      skip 8
+      skip 16
       pure (fromIntegral kind, from, bytes)
 
 -- | Why a library cannot be put before it.
