@@ -21,7 +21,7 @@ import System.IO.Error (isAlreadyExistsError)
 import System.Posix.Process (exitImmediately, getProcessID)
 import System.Posix.Signals (sigKILL, signalProcess)
 import Test.Tasty (TestTree)
-import Test.Tasty.HUnit (assertFailure, testCase, (@?=))
+import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
 
 tests :: Backend -> TestTree
 tests b = named ["defects of rivals"] (everywhere b <> if inProcess b then [] else processes b)
@@ -29,8 +29,9 @@ tests b = named ["defects of rivals"] (everywhere b <> if inProcess b then [] el
 everywhere :: Backend -> [TestTree]
 everywhere b =
   [ testCase "Parmap 1: the remainder is spread, never given to the last worker" $
-      -- One capability evaluates all sparks; over sockets a chunk is sent ahead.
-      unless (b `elem` [Sequential, Sparks, Sockets]) $
+      -- One capability evaluates all sparks; over sockets a chunk is sent ahead; over STM
+      -- channels two workers may share out the items of what would be one chunk.
+      unless (b `elem` [Sequential, Sparks, Stm, Sockets]) $
         inFolder $ \folder -> do
           -- Whoever has the first chunk is held up until all others are done: it gets no more.
           let f n
@@ -39,7 +40,9 @@ everywhere b =
                 | otherwise = n
           os <- within 60 (outcomesOf b (jobOn 4 f [0 .. 22 :: Int]) {jobOptions = defaultOptions {chunking = Fixed 2}})
           let held = [outcomeWorker o | o <- os, outcomeIndex o == 0]
-          [outcomeIndex o | o <- os, outcomeWorker o `elem` held] @?= [0, 1],
+          -- The first chunk holds one item where the second had not been walked yet.
+          let got = [outcomeIndex o | o <- os, outcomeWorker o `elem` held]
+          assertBool (show got) (got `elem` [[0], [0, 1]]),
     testCase "Parmap 3: an exception of the very last item is read, with its type and value" $ do
       os <- outcomesOf b (job (\n -> if n == 99 then throw (ExitFailure n) else ()) [0 .. 99])
       [fromException e | o <- os, Left e <- [outcomeResult o]] @?= [Just (ExitFailure 99)],
