@@ -29,9 +29,8 @@ tests b = named ["defects of rivals"] (everywhere b <> if inProcess b then [] el
 everywhere :: Backend -> [TestTree]
 everywhere b =
   [ testCase "Parmap 1: the remainder is spread, never given to the last worker" $
-      -- One capability evaluates all sparks; over sockets a chunk is sent ahead; over STM
-      -- channels two workers may share out the items of what would be one chunk.
-      unless (b `elem` [Sequential, Sparks, Stm, Sockets]) $
+      -- One capability evaluates all sparks; over sockets a chunk is sent ahead.
+      unless (b `elem` [Sequential, Sparks, Sockets]) $
         inFolder $ \folder -> do
           -- Whoever has the first chunk is held up until all others are done: it gets no more.
           let f n

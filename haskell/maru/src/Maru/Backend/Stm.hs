@@ -7,7 +7,7 @@ module Maru.Backend.Stm
   )
 where
 
-import Control.Concurrent (forkOnWithUnmask)
+import Control.Concurrent (MVar, forkOnWithUnmask, newMVar, withMVar)
 import Control.Concurrent.STM
 import Control.Exception (SomeException, mask_, throwIO)
 import Control.Monad (when)
@@ -20,6 +20,8 @@ import Maru.Options (Backend (..))
 -- | What the threads of a run share.
 data Channels a b = Channels
   { tasks :: !(TBQueue (Int, a)),
+    -- | Held while a worker claims, so that a chunk's indices are consecutive.
+    turn :: !(MVar ()),
     -- | Set with the first task.
     begun :: !(TVar Bool),
     results :: !(TBQueue (Outcome b)),
@@ -33,7 +35,7 @@ engine (Job options n order codec f inputs) = mask_ $ do
   guide <- newGuide run claimNs
   -- All that may be ahead fits, so the window is what bounds the run.
   capacity <- fromIntegral <$> runWindow run
-  channels <- Channels <$> newTBQueueIO capacity <*> newTVarIO False <*> newTBQueueIO capacity <*> newTVarIO Nothing
+  channels <- Channels <$> newTBQueueIO capacity <*> newMVar () <*> newTVarIO False <*> newTBQueueIO capacity <*> newTVarIO Nothing
   spawnFeeder
     run
     (\i x -> atomically (when (i == 0) (writeTVar (begun channels) True) >> writeTBQueue (tasks channels) (i, x)))
@@ -48,7 +50,7 @@ engine (Job options n order codec f inputs) = mask_ $ do
 -- | Waits for a task, then claims as many of those available as the planner says;
 -- none at the end.
 claimTasks :: Run -> Guide -> Channels a b -> IO [(Int, a)]
-claimTasks run guide channels = do
+claimTasks run guide channels = withMVar (turn channels) $ \() -> do
   first <- atomically $ (Just <$> readTBQueue (tasks channels)) `orElse` ended
   case first of
     Nothing -> pure []
