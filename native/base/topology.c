@@ -5,6 +5,8 @@
  * socket, one node, a core per CPU) and noted in `degraded`.
  */
 #define _GNU_SOURCE
+#include "cpulist.h"
+
 #include <maru/topology.h>
 
 #include <ctype.h>
@@ -59,30 +61,14 @@ static bool read_cpu_number(const char *root, int cpu, const char *name, int32_t
   return true;
 }
 
-/* A list such as "0-3,8,10-11".  False when it is no list or leaves the range;
- * the set then holds what came before. */
+static void add_range(void *set, unsigned long first, unsigned long last) {
+  memset(&((struct cpu_set *)set)->has[first], 1, last - first + 1);
+}
+
+/* False when it is no list or leaves the range; the set then holds what came before. */
 static bool parse_list(const char *text, struct cpu_set *set) {
   memset(set, 0, sizeof *set);
-  while (isspace((unsigned char)*text))
-    text++;
-  while (*text != '\0') {
-    char *end;
-    if (!isdigit((unsigned char)*text))
-      return false;
-    unsigned long first = strtoul(text, &end, 10), last = first;
-    if (*end == '-') {
-      if (!isdigit((unsigned char)end[1]))
-        return false;
-      last = strtoul(end + 1, &end, 10);
-    }
-    if (first > last || last >= CPUS)
-      return false;
-    memset(&set->has[first], 1, last - first + 1);
-    text = end;
-    while (*text == ',' || isspace((unsigned char)*text))
-      text++;
-  }
-  return true;
+  return mr_cpu_list_read(text, CPUS, add_range, set);
 }
 
 static int32_t first_of(const struct cpu_set *set) {

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "cpus.h"
 
+#include "cpulist.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <sched.h>
@@ -16,29 +18,14 @@ static bool has(const struct mr_cpus *set, unsigned cpu) {
   return set->bits[cpu / 64] >> cpu % 64 & 1;
 }
 
+static void add_range(void *set, unsigned long first, unsigned long last) {
+  for (unsigned long cpu = first; cpu <= last; cpu++)
+    add(set, (unsigned)cpu);
+}
+
 bool mr_cpus_parse_list(const char *text, struct mr_cpus *set) {
   memset(set, 0, sizeof *set);
-  while (isspace((unsigned char)*text))
-    text++;
-  while (*text != '\0') {
-    char *end;
-    if (!isdigit((unsigned char)*text))
-      return false;
-    unsigned long first = strtoul(text, &end, 10), last = first;
-    if (*end == '-') {
-      if (!isdigit((unsigned char)end[1]))
-        return false;
-      last = strtoul(end + 1, &end, 10);
-    }
-    if (first > last || last >= MR_CPUS_MAX)
-      return false;
-    for (unsigned long cpu = first; cpu <= last; cpu++)
-      add(set, (unsigned)cpu);
-    text = end;
-    while (*text == ',' || isspace((unsigned char)*text))
-      text++;
-  }
-  return true;
+  return mr_cpu_list_read(text, MR_CPUS_MAX, add_range, set);
 }
 
 bool mr_cpus_parse_mask(const char *text, struct mr_cpus *set) {
