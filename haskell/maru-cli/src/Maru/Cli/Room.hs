@@ -55,7 +55,8 @@ data Room = Room
     -- | What there is to say of a run that has ended, from the environment that it
     -- was given and its board.
     roomAfter :: !(Map String String -> Board -> Maybe Afterwards),
-    roomTop :: !(Maybe TopPage),
+    -- | Made once, when @maru top@ starts.
+    roomTop :: !(Maybe (IO TopPage)),
     roomChecks :: ![Check],
     roomSimulators :: ![Simulator],
     roomTuners :: ![Tuner],

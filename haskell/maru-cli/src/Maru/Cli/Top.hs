@@ -145,8 +145,8 @@ data Shown = Shown
     shownValue :: !(Maybe Value)
   }
 
-openPage :: Room -> Maybe Page
-openPage r = fmap open (roomTop r)
+openPage :: Room -> Maybe (IO Page)
+openPage r = fmap (fmap open) (roomTop r)
   where
     open (TopPage keys state onKey turn see draw json) = Page (roomName r) (Acts keys onKey turn see draw json) state Map.empty
 
@@ -208,7 +208,7 @@ sampleJson now boards =
 
 top :: [Room] -> Flags -> IO ExitCode
 top rooms flags = do
-  let pages = mapMaybe openPage rooms
+  pages <- sequence (mapMaybe openPage rooms)
   terminal <- (&&) <$> hIsTerminalDevice stdin <*> hIsTerminalDevice stdout
   colour <- wantsColour stdout
   found <- findBoards (flagPid flags)

@@ -7,7 +7,8 @@
 -- a thread's device is that of the files that its process holds open, where there is
 -- only one, and @recv@ and @send@ are not counted. A thread that does file I/O and
 -- whose process holds no file of a disk is taken to use the network if it
--- holds sockets ('threadKind').
+-- holds sockets ('threadKind'). Where the kernel counts by thread and device
+-- ('snapshotMoved'), that is taken instead, for threads that it counted something of.
 --
 -- Pure; O(text) for the parsers, O(threads + cores · interrupts) for 'between'.
 module Maru.Control.Observe
@@ -55,10 +56,11 @@ import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Data.IntSet (IntSet)
 import qualified Data.IntSet as IntSet
-import Data.List (isInfixOf, isPrefixOf, stripPrefix)
+import Data.List (isInfixOf, isPrefixOf, sortOn, stripPrefix)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (listToMaybe, mapMaybe)
+import Data.Ord (Down (..))
 import Maru.Control.CpuList (parseCpuList)
 import Maru.Control.Steer (Cpu, Device (..), Node, Topology (..), distance)
 import Text.Read (readMaybe)
@@ -162,7 +164,10 @@ data Snapshot = Snapshot
     snapshotSoftirqs :: !(IntMap (Double, Double)),
     -- | Bytes in and out, of each interface.
     snapshotTraffic :: !(Map String Double),
-    snapshotThreads :: ![Thread]
+    snapshotThreads :: ![Thread],
+    -- | By thread: bytes that the kernel counted to and from each hardware, from
+    -- some moment on. 'Left': why it does not count.
+    snapshotMoved :: !(Either String (IntMap (Map String Double)))
   }
   deriving (Eq, Show)
 
@@ -288,7 +293,10 @@ data ThreadUse = ThreadUse
     -- are of one.
     usedDevice :: !(Maybe Device),
     usedHardware :: ![String],
-    usedDeviceNode :: !(Maybe Node)
+    usedDeviceNode :: !(Maybe Node),
+    -- | Bytes to and from each hardware, where the kernel counted some: then
+    -- 'usedHardware' is known, not guessed.
+    usedMoved :: !(Map String Double)
   }
   deriving (Eq, Show)
 
@@ -304,7 +312,9 @@ data Observation = Observation
     observedTraffic :: !Double,
     -- | Of the bytes read and written by threads whose node and whose device's
     -- are known: the share where they differ. 0 on a machine of one node.
-    observedRemote :: !(Maybe Double)
+    observedRemote :: !(Maybe Double),
+    -- | Why devices were not counted by the kernel; 'Nothing': they were.
+    observedUncounted :: !(Maybe String)
   }
   deriving (Eq, Show)
 
@@ -319,7 +329,8 @@ between machine old new =
       observedThreads = threads,
       observedInterrupts = Map.filter (not . IntMap.null) (Map.fromListWith (IntMap.unionWith (+)) [(name, rates i) | i <- snapshotInterrupts new, Just name <- [ownerOf machine i]]),
       observedTraffic = traffic,
-      observedRemote = if oneNode then Just 0 else if placed > 0 then Just (remote / placed) else Nothing
+      observedRemote = if oneNode then Just 0 else if placed > 0 then Just (remote / placed) else Nothing,
+      observedUncounted = either Just (const Nothing) counted
     }
   where
     elapsed = max 0.001 (snapshotTime new - snapshotTime old)
@@ -358,17 +369,35 @@ between machine old new =
           usedNode = machineNode machine (statCpu (threadStat t)),
           usedDevice = device,
           usedHardware = map hardwareName hardware,
+          usedMoved = moved,
           usedDeviceNode = case map hardwareNode hardware of
             first : more | all (== first) more -> first
             _ -> Nothing
         }
       where
-        device = threadKind traffic (Map.findWithDefault 0 (threadProcess t) processes) t
-        hardware = case device of
+        moved = either (const Map.empty) (IntMap.findWithDefault Map.empty (threadId t)) counted
+        -- Most bytes first.
+        known' = mapMaybe (hardwareOf machine . fst) (sortOn (Down . snd) (Map.toList moved))
+        device = case known' of
+          first : _ -> Just (hardwareDevice first)
+          [] -> threadKind traffic (Map.findWithDefault 0 (threadProcess t) processes) t
+        hardware = if null known' then guessed else known'
+        guessed = case device of
           Just File -> mapMaybe (hardwareOf machine) (threadDisks t)
           Just Net -> [h | h <- machineHardware machine, hardwareDevice h == Net]
           Nothing -> []
-    bytesOf u = usedRead u + usedWritten u
+    counted = grew <$> snapshotMoved old <*> snapshotMoved new
+    grew before now = IntMap.filter (not . Map.null) (IntMap.mapWithKey (\tid -> Map.mapMaybeWithKey (gained (IntMap.findWithDefault Map.empty tid before))) now)
+    -- An entry that the kernel dropped starts again at 0.
+    gained before name n
+      | n > b = Just ((n - b) / elapsed)
+      | n < b = Just (n / elapsed)
+      | otherwise = Nothing
+      where
+        b = Map.findWithDefault 0 name before
+    bytesOf u
+      | Map.null (usedMoved u) = usedRead u + usedWritten u
+      | otherwise = sum (usedMoved u)
     located = [(bytesOf u, a /= b) | u <- threads, Just a <- [usedNode u], Just b <- [usedDeviceNode u]]
     placed = sum (map fst located)
     remote = sum [b | (b, True) <- located]
@@ -379,7 +408,7 @@ sinceStart :: Machine -> Snapshot -> Observation
 sinceStart machine now = whole {observedThreads = zipWith mean (snapshotThreads now) (observedThreads whole)}
   where
     uptime = max 0.001 (snapshotUptime now)
-    whole = between machine now {snapshotTime = snapshotTime now - uptime, snapshotCores = IntMap.empty, snapshotInterrupts = [], snapshotSoftirqs = IntMap.empty, snapshotTraffic = Map.empty, snapshotThreads = []} now
+    whole = between machine now {snapshotTime = snapshotTime now - uptime, snapshotCores = IntMap.empty, snapshotInterrupts = [], snapshotSoftirqs = IntMap.empty, snapshotTraffic = Map.empty, snapshotThreads = [], snapshotMoved = Left "it counts from the first look on"} now
     mean t u = u {usedUser = k * usedUser u, usedSystem = k * usedSystem u, usedRead = k * usedRead u, usedWritten = k * usedWritten u, usedCalls = k * usedCalls u}
       where
         k = uptime / max 0.01 (uptime - fromIntegral (statStart (threadStat t)) / ticksASecond)

@@ -18,7 +18,7 @@ exampleRoom :: Room
 exampleRoom =
   (room "example" "nothing")
     { roomRun = Just (RunPlug kindFlag (\_ _ -> pure available) decide),
-      roomTop = Just page,
+      roomTop = Just (pure page),
       roomChecks = [Check "example" (pure (Finding Good "as ever" ""))],
       roomSimulators = [simulator],
       roomTuners = [tuner],

@@ -38,7 +38,7 @@ ioRoom :: Room
 ioRoom =
   (room "io" "calls for input and output, in the program")
     { roomRun = Just (RunPlug delegateFlag (\_ _ -> ioLibrary) decideDelegation),
-      roomTop = Just page,
+      roomTop = Just (pure page),
       roomExperiments = ioExperiments
     }
 

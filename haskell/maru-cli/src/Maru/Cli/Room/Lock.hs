@@ -27,7 +27,7 @@ lockRoom =
   (room "lock" "hand-overs of a lock between sockets")
     { roomRun = Just (RunPlug lockFlag lockFacts decideLock),
       roomAfter = afterLock,
-      roomTop = Just overlayPage,
+      roomTop = Just (pure overlayPage),
       roomExperiments = lockExperiments,
       roomSimulators = [lockSimulator]
     }

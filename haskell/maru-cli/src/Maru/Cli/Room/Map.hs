@@ -25,7 +25,7 @@ import Text.Read (readMaybe)
 mapRoom :: Room
 mapRoom =
   (room "map" "one heap and one garbage collector for all cores")
-    { roomTop = Just mapPage,
+    { roomTop = Just (pure mapPage),
       roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "zero-copy results" zeroCopy],
       roomSimulators = [mapSimulator],
       roomTuners = [gcTuner],

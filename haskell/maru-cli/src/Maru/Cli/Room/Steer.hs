@@ -15,6 +15,7 @@ import Maru.Cli.Sim.Io (ioSimulator)
 import Maru.Cli.Steer.Control
 import Maru.Cli.Steer.Page (ioPage)
 import Maru.Cli.Steer.Read (describedRoot)
+import Maru.Cli.Steer.Watch (counts, newWatch)
 import Options.Applicative
 import System.Environment (getExecutablePath)
 import System.Posix.Process (getProcessID)
@@ -24,8 +25,13 @@ steerRoom =
   (room "steer" "the path of input and output")
     { roomRun = Just (RunPlug policyFlag (\_ _ -> here) decideIo),
       roomSimulators = [ioSimulator],
-      roomTop = Just ioPage
+      roomTop = Just ioPage,
+      roomChecks = [Check "devices" (found <$> (newWatch >>= counts))]
     }
+  where
+    found answer = case answer of
+      Right () -> Finding Good "counted by thread in the kernel (BPF)" ""
+      Left why -> Finding Doubtful ("guessed from open files: " ++ why) "counting needs root or CAP_BPF and CAP_PERFMON, a kernel with BTF, and maru built with libbpf"
 
 policyFlag :: Parser (Maybe String)
 policyFlag = optional (strOption (long "io" <> metavar "POLICY" <> help ("Cores for input and output: " ++ intercalate ", " choiceNames) <> completeWith choiceNames))

@@ -36,6 +36,7 @@ import Maru.Cli.Exit
 import Maru.Cli.Output (jsonLine)
 import Maru.Cli.Steer.Page (observationJson)
 import Maru.Cli.Steer.Read
+import Maru.Cli.Steer.Watch
 import Maru.Control.CpuList
 import Maru.Control.Observe
 import Maru.Control.Place
@@ -218,7 +219,8 @@ data Steering = Steering
     -- | Where the program runs by itself.
     steerBase :: !IntSet,
     steerGuard :: !ProcessID,
-    steerBegan :: !Double
+    steerBegan :: !Double,
+    steerWatch :: !Watch
   }
 
 data Now = Now
@@ -245,9 +247,10 @@ steer guard tree choice root = do
   parent <- getParentProcessID
   link <- openLink
   began <- getMonotonicTime
+  watch <- newWatch
   first <- readChan (linkLines link)
   let story = newStory choice
-      steering base = Steering link (Roots (if null root then "/" else root) "/") (not (null root)) tree base parent began
+      steering base = Steering link (Roots (if null root then "/" else root) "/") (not (null root)) tree base parent began watch
       fresh = Now start Map.empty [] Nothing Nothing
       begin base s = loop (steering base) (fresh s)
   (end, now) <- case words <$> first of
@@ -288,7 +291,7 @@ look steering now
     parentOf <- parents roots
     -- The guard and we stand below the run as well.
     let tree = filter (/= steerTree steering) (treeOf parentOf [fromIntegral (steerGuard steering)] (steerTree steering))
-    snapshot <- readSnapshot roots (if runs parentOf then tree else steerTree steering : tree)
+    snapshot <- snapshotOf (steerWatch steering) roots (if runs parentOf then tree else steerTree steering : tree)
     let seen = (`between'` snapshot) <$> nowBefore now
         between' = between machine
         described = IntMap.keysSet (machineCpus machine)

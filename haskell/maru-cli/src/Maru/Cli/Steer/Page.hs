@@ -18,19 +18,23 @@ import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.RunSection
 import Maru.Cli.Steer.Read
+import Maru.Cli.Steer.Watch
 import Maru.Control.Observe
 import Maru.Control.Steer (Device (..))
 import Maru.Native.BoardView
 import Numeric (showFFloat)
 
-ioPage :: TopPage
-ioPage =
+ioPage :: IO TopPage
+ioPage = pageWith <$> newWatch
+
+pageWith :: Watch -> TopPage
+pageWith watch =
   TopPage
     { pageKeys = [('i', "input and output: all lines")],
       pageStart = False,
       pageKey = const not,
       pageTurn = \_ _ -> pure (),
-      pageSee = see,
+      pageSee = see watch,
       pageDraw = \every before now -> draw every (fst now) (observed before now),
       pageJson = \before now -> if null (snapshotThreads (snd now)) then Nothing else Just (observationJson (fst now) (observed before now))
     }
@@ -40,8 +44,8 @@ ioPage =
       Nothing -> sinceStart machine now
 
 -- | The processes of a board's run; its owner and those below where there is none.
-see :: Board -> IO (Machine, Snapshot)
-see board = do
+see :: Watch -> Board -> IO (Machine, Snapshot)
+see watch board = do
   roots <- ownRoots
   machine <- readMachine (rootMachine roots)
   parentOf <- parents roots
@@ -50,17 +54,19 @@ see board = do
       tree = case runSection board of
         Just _ -> filter (/= owner) (treeOf parentOf [] owner)
         Nothing -> treeOf parentOf [] owner
-  now <- readSnapshot roots tree
+  now <- snapshotOf watch roots tree
   pure (machine, now)
 
-sourceLine :: String
-sourceLine = "from /proc and /sys (BPF not used)"
+sourceLine :: Observation -> String
+sourceLine seen = case observedUncounted seen of
+  Nothing -> "from /proc, /sys and BPF"
+  Just why -> "from /proc and /sys (BPF not used: " ++ why ++ ")"
 
 draw :: Bool -> Machine -> Observation -> [Block]
 draw every machine seen
   | null (observedThreads seen) = []
   | otherwise =
-    [ Line ("io " ++ sourceLine ++ ": " ++ intercalate ", " facts),
+    [ Line ("io " ++ sourceLine seen ++ ": " ++ intercalate ", " facts),
       Tabular (Table [(R, "core"), (R, "node"), (R, "user"), (R, "system"), (R, "irq"), (R, "softirq")] (map core cores)),
       Tabular (Table [(R, "thread"), (L, "name"), (R, "core"), (R, "node"), (R, "user"), (R, "system"), (R, "read/s"), (R, "written/s"), (R, "calls/s"), (L, "device"), (R, "its node")] (map thread threads))
     ]
@@ -110,8 +116,8 @@ bytes n
 observationJson :: Machine -> Observation -> Value
 observationJson machine seen =
   object
-    [ "source" .= ("procfs" :: String),
-      "bpf" .= ("not used" :: String),
+    [ "source" .= maybe "procfs and bpf" (const ("procfs" :: String)) (observedUncounted seen),
+      "bpf" .= maybe "used" ("not used: " ++) (observedUncounted seen),
       "seconds" .= observedSeconds seen,
       "cores" .= [object ["core" .= cpu, "node" .= machineNode machine cpu, "user" .= useUser u, "system" .= useSystem u, "irq" .= useIrq u, "softirq" .= useSoftirq u] | (cpu, u) <- IntMap.toList (observedCores seen)],
       "threads"
@@ -128,7 +134,8 @@ observationJson machine seen =
                  "calls_per_s" .= (usedCalls u <$ threadCounts t),
                  "kind" .= fmap kindName (usedDevice u),
                  "devices" .= usedHardware u,
-                 "device_node" .= usedDeviceNode u
+                 "device_node" .= usedDeviceNode u,
+                 "counted_bytes_per_s" .= usedMoved u
                ]
              | u <- observedThreads seen,
                let t = usedThread u

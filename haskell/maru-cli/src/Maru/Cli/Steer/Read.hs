@@ -10,11 +10,14 @@ module Maru.Cli.Steer.Read
     treeOf,
     readAllowed,
     isAlive,
+    CountedDevice (..),
+    deviceName,
   )
 where
 
 import Control.Exception (evaluate)
 import Control.Monad (forM)
+import Data.Bits (shiftR, (.&.), (.|.))
 import qualified Data.ByteString.Char8 as Bytes
 import Data.Char (isDigit, isSpace)
 import Data.IntMap.Strict (IntMap)
@@ -32,7 +35,7 @@ import Maru.Control.Steer (Device (..))
 import System.Directory (canonicalizePath, doesDirectoryExist, doesPathExist, listDirectory)
 import System.Environment (lookupEnv)
 import System.FilePath (takeDirectory, takeFileName, (</>))
-import System.Posix.Files (readSymbolicLink)
+import System.Posix.Files (getFileStatus, isBlockDevice, readSymbolicLink, specialDeviceID)
 import Text.Read (readMaybe)
 
 -- | Where the machine's files are and where the processes' are.
@@ -177,7 +180,7 @@ readSnapshot roots pids = do
   threads <- concat <$> mapM (readProcess roots) pids
   -- Read now, not when somebody looks.
   _ <- evaluate (IntMap.size cores + length irqs + IntMap.size soft + Map.size traffic)
-  pure (Snapshot now uptime cores irqs soft traffic threads)
+  pure (Snapshot now uptime cores irqs soft traffic threads (Left "not asked"))
   where
     proc' = rootMachine roots </> "proc"
     seconds line = listToMaybe (words line) >>= readMaybe
@@ -203,14 +206,41 @@ openFiles roots pid = do
   links <- zip fds . map (fromMaybe "") <$> mapM (orNothing . readSymbolicLink . ((folder </> "fd") </>)) fds
   mounts <- parseMounts <$> text (folder </> "mountinfo")
   used <- mapM (fmap parseMountOf . text . ((folder </> "fdinfo") </>)) [fd | (fd, link) <- links, take 1 link == "/"]
-  disks <- mapM diskOf (nub (mapMaybe (>>= (`IntMap.lookup` mounts)) used))
+  raw <- mapM blockDevice [fd | (fd, link) <- links, "/dev/" `isPrefixOf` link]
+  disks <- mapM (diskOf roots) (nub (catMaybes raw ++ mapMaybe (>>= (`IntMap.lookup` mounts)) used))
   pure (nub (catMaybes disks), any (("socket:" `isPrefixOf`) . snd) links)
   where
     folder = processFolder roots pid
-    -- A partition's folder lies in its disk's.
-    diskOf device = do
-      let link = rootMachine roots </> "sys/dev/block" </> device
-      path <- canonicalizePath link
-      there <- doesDirectoryExist path
-      partition <- doesPathExist (path </> "partition")
-      pure (if there then Just (takeFileName (if partition then takeDirectory path else path)) else Nothing)
+    -- A disk that is used without a file system: its node is no file of the disk.
+    blockDevice fd = (>>= numbersOf) <$> orNothing (getFileStatus (folder </> "fd" </> fd))
+    numbersOf status
+      | isBlockDevice status = Just (show (major device) ++ ":" ++ show (minor device))
+      | otherwise = Nothing
+      where
+        device = specialDeviceID status
+    -- Linux's encoding: 12 bits of major, 20 of minor, mixed.
+    major device = (device `shiftR` 8) .&. 0xfff .|. (device `shiftR` 32) .&. 0xfffff000
+    minor device = device .&. 0xff .|. (device `shiftR` 12) .&. 0xffffff00
+
+-- | The disk of a device, @major:minor@. A partition's folder lies in its disk's.
+diskOf :: Roots -> String -> IO (Maybe String)
+diskOf roots device = do
+  let link = rootMachine roots </> "sys/dev/block" </> device
+  path <- canonicalizePath link
+  there <- doesDirectoryExist path
+  partition <- doesPathExist (path </> "partition")
+  pure (if there then Just (takeFileName (if partition then takeDirectory path else path)) else Nothing)
+
+-- | As the kernel counts: a disk or a part of one, @major:minor@; an interface's index.
+data CountedDevice = CountedDisk !String | CountedInterface !Int
+  deriving (Eq, Ord, Show)
+
+-- | The hardware's name, as 'machineHardware' has it.
+deviceName :: Roots -> CountedDevice -> IO (Maybe String)
+deviceName roots device = case device of
+  CountedDisk numbers' -> diskOf roots numbers'
+  CountedInterface index -> do
+    let folder = rootMachine roots </> "sys/class/net"
+    names <- entries folder
+    indices <- mapM (\name -> number (folder </> name </> "ifindex")) names
+    pure (listToMaybe [name | (name, Just i) <- zip names indices, i == index])
