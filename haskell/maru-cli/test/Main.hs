@@ -8,7 +8,7 @@ import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (fromLeft)
 import Data.List (isInfixOf)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (isNothing)
+import Data.Maybe (isNothing, mapMaybe)
 import Maru.Cli.Bench
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
@@ -331,22 +331,23 @@ boards =
         drawn [] (board []) >>= (@?= ["9  a program that uses maru itself"]) . take 1
         drawn [] (board []) {boardPath = ""} >>= (@?= ["9  not started by maru"]) . take 1,
       testCase "pages are drawn and see what was before" $ do
-        (after, shown) <- lookAll 1 [withRun] pages
+        (after, shown) <- lookAll 1 [withRun] =<< pages
         map (take 1 . drop 1 . drawBoard False) shown @?= [["  1 sections"]]
         drawn after withRun >>= (@?= ["  1 sections, seen before"]) . take 1 . drop 1,
       testCase "keys reach the page that knows them" $ do
-        drawn (map (pressKey 'x') pages) withRun >>= (@?= 5) . length
-        drawn (map (pressKey 'y') pages) withRun >>= (@?= 3) . length,
+        opened <- pages
+        drawn (map (pressKey 'x') opened) withRun >>= (@?= 5) . length
+        drawn (map (pressKey 'y') opened) withRun >>= (@?= 3) . length,
       testCase "colour only where wanted" $ do
         (_, shown) <- lookAll 1 [withRun] []
         map (take 1 . drawBoard True) shown @?= [["\ESC[1m42  Running  sleep 3\ESC[0m"]],
       testCase "JSON has the pages' data" $ do
-        (_, shown) <- lookAll 1 [withRun] pages
+        (_, shown) <- lookAll 1 [withRun] =<< pages
         assertBool "no example" ("\"rooms\":{\"example\":1}" `isInfixOf` Chars.unpack (Lazy.toStrict (encode (sampleJson 1 shown))))
     ]
   where
     withRun = board [Section "run" 1 (runBytes 1 0 ["sleep", "3"])]
-    pages = foldMap (maybe [] pure . openPage) [exampleRoom]
+    pages = sequence (mapMaybe openPage [exampleRoom])
     drawn at one = concatMap (drawBoard False) . snd <$> lookAll 2 [one] at
 
 -- ---- doctor, bench ------------------------------------------------------
