@@ -93,6 +93,8 @@ __attribute__((constructor)) static void start(void) {
                                      sizeof(struct maru_overlay));
   if (section != NULL)
     overlay.board = section;
+  overlay.waits = mr_preload_section(&preload, MARU_OVERLAY_WAITS_SECTION,
+                                     MARU_OVERLAY_WAITS_VERSION, sizeof *overlay.waits);
   atomic_fetch_add_explicit(&overlay.board->processes, 1, memory_order_relaxed);
   if (text == NULL || mr_policy_read(text, &policy, &overlay.options, &wrong) < 0) {
     pass_through(text == NULL ? MARU_OVERLAY_ENV " is not set"
