@@ -39,11 +39,18 @@ struct maru_overlay_counts *mr_overlay_counts(const struct mr_overlay *overlay) 
   return &overlay->board->counts[own_number() % MARU_OVERLAY_LINES];
 }
 
+static struct maru_overlay_waits_line *own_line(struct maru_overlay_waits *waits) {
+  return &waits->lines[own_number() % MARU_OVERLAY_WAITS_LINES];
+}
+
+_Atomic uint64_t *mr_overlay_acquisitions(struct maru_overlay_waits *waits) {
+  return &own_line(waits)->acquisitions;
+}
+
 void mr_overlay_waited(struct maru_overlay_waits *waits, uint64_t ns) {
   /* Relaxed: figures. */
-  atomic_fetch_add_explicit(
-      &waits->lines[own_number() % MARU_OVERLAY_WAITS_LINES].classes[maru_histogram_class(ns)], 1,
-      memory_order_relaxed);
+  atomic_fetch_add_explicit(&own_line(waits)->classes[maru_histogram_class(ns)], 1,
+                            memory_order_relaxed);
 }
 
 /* Relaxed: figures. */
