@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "overlay.h"
 #include "../lock/kinds.h"
+#include "waits.h"
 
 #include <limits.h>
 
@@ -29,28 +30,8 @@ static void read_knobs(const struct mr_overlay *overlay, struct maru_lock_option
   *options = mr_options_check(&asked) == 0 ? asked : overlay->options;
 }
 
-/* What differs between threads chooses a line; equal lines are no error. */
-static uintptr_t own_number(void) {
-  static _Thread_local char here;
-  return (uintptr_t)&here >> 12;
-}
-
 struct maru_overlay_counts *mr_overlay_counts(const struct mr_overlay *overlay) {
-  return &overlay->board->counts[own_number() % MARU_OVERLAY_LINES];
-}
-
-static struct maru_overlay_waits_line *own_line(struct maru_overlay_waits *waits) {
-  return &waits->lines[own_number() % MARU_OVERLAY_WAITS_LINES];
-}
-
-_Atomic uint64_t *mr_overlay_acquisitions(struct maru_overlay_waits *waits) {
-  return &own_line(waits)->acquisitions;
-}
-
-void mr_overlay_waited(struct maru_overlay_waits *waits, uint64_t ns) {
-  /* Relaxed: figures. */
-  atomic_fetch_add_explicit(&own_line(waits)->classes[maru_histogram_class(ns)], 1,
-                            memory_order_relaxed);
+  return &overlay->board->counts[mr_waits_own_number() % MARU_OVERLAY_LINES];
 }
 
 /* Relaxed: figures. */
@@ -154,7 +135,7 @@ static int queue_up(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
   int rc = compete(overlay, mutex, counts);
   bool handed_on = mr_queue_release(&traveller.queue, &traveller.hold);
   if (overlay->waits != NULL)
-    mr_overlay_waited(overlay->waits, (uint64_t)(maru_now_ns() - since));
+    mr_waits_add(overlay->waits, (uint64_t)(maru_now_ns() - since));
   chances = traveller.queue.random;
   add(&counts->queued, 1);
   add(&counts->handed_on, handed_on);

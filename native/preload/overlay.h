@@ -62,11 +62,6 @@ static inline int mr_overlay_leaves(const struct mr_overlay *overlay,
 
 /* The calling thread's line of counters; several threads may share it. */
 struct maru_overlay_counts *mr_overlay_counts(const struct mr_overlay *overlay);
-/* Counts a wait; any thread, at any time. */
-void mr_overlay_waited(struct maru_overlay_waits *waits, uint64_t ns);
-
-/* Where the calling thread counts its acquisitions there; several threads may share it. */
-_Atomic uint64_t *mr_overlay_acquisitions(struct maru_overlay_waits *waits);
 
 /* By whoever did not get it at once, or should not try. */
 int mr_overlay_wait(struct mr_overlay *overlay, pthread_mutex_t *mutex);

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "profile.h"
 #include "fairness.h"
-#include "overlay.h"
+#include "waits.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -123,8 +123,7 @@ static struct maru_lockprof_thread *known_thread(struct mr_profile *profile) {
 static void publish(struct mr_profile *profile, struct maru_lockprof_thread *thread,
                     uint64_t now_ns) {
   if (profile->waits != NULL)
-    atomic_fetch_add_explicit(mr_overlay_acquisitions(profile->waits), LOAD(thread->unpublished),
-                              memory_order_relaxed);
+    mr_waits_acquired(profile->waits, LOAD(thread->unpublished));
   STORE(thread->unpublished, 0);
   thread->published_at = now_ns;
 }
@@ -450,7 +449,7 @@ void mr_profile_waited(struct mr_profile *profile, struct mr_profile_request *re
   if (mutex != NULL)
     share(profile, request, mutex, now, request->since_ns);
   if (profile->waits != NULL)
-    mr_overlay_waited(profile->waits, waited);
+    mr_waits_add(profile->waits, waited);
   publish(profile, request->thread, now);
 }
 
