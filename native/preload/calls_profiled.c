@@ -59,7 +59,8 @@ static inline int lock(struct mr_profile *of, pthread_mutex_t *mutex, const void
       mr_profile_reentered(of, mutex, site);
     return rc;
   }
-  struct mr_profile_request request = mr_profile_ask(of, mutex, site, mr_glibc_kind(mutex));
+  struct mr_profile_request request;
+  mr_profile_ask(of, &request, mutex, site, mr_glibc_kind(mutex));
   int rc = until->way == LOCK ? try_first(&mr_overlay, mutex) : mr_glibc_trylock(mutex);
   if (__builtin_expect(rc != EBUSY, 1)) {
     if (got_it(rc))
@@ -77,8 +78,6 @@ static inline int unlock(struct mr_profile *of, pthread_mutex_t *mutex) {
   int rc = mr_glibc_unlock(mutex);
   if (__builtin_expect(rc == 0, 1))
     mr_profile_released(of, &release);
-  else
-    mr_profile_kept(&release);
   return rc;
 }
 
@@ -109,7 +108,8 @@ MR_EXPORT int pthread_mutex_trylock(pthread_mutex_t *mutex) {
       mr_profile_reentered(&profile, mutex, HERE);
     return rc;
   }
-  struct mr_profile_request request = mr_profile_ask(&profile, mutex, HERE, mr_glibc_kind(mutex));
+  struct mr_profile_request request;
+  mr_profile_ask(&profile, &request, mutex, HERE, mr_glibc_kind(mutex));
   int rc = mr_glibc_trylock(mutex);
   if (got_it(rc))
     mr_profile_got(&profile, &request);
@@ -122,40 +122,38 @@ MR_EXPORT int pthread_mutex_trylock(pthread_mutex_t *mutex) {
 
 /* Around a wait.  One that is cancelled takes the mutex back unseen: its release is counted as
  * one whose acquisition was not seen. */
-static struct mr_profile_release before_wait(pthread_mutex_t *mutex) {
+static void before_wait(pthread_mutex_t *mutex) {
   struct mr_profile_release release = mr_profile_release(&profile, mutex);
   mr_profile_released(&profile, &release);
   atomic_fetch_add_explicit(&mr_overlay_counts(&mr_overlay)->reacquired, 1, memory_order_relaxed);
-  return release;
 }
 
-static int after_wait(struct mr_profile_release *release, pthread_mutex_t *mutex, const void *site,
-                      int rc) {
+static int after_wait(pthread_mutex_t *mutex, const void *site, int rc) {
   if (rc != 0 && rc != ETIMEDOUT && rc != EOWNERDEAD) {
-    release->held.since_ns = 0; /* that it was held so far is recorded */
-    mr_profile_kept(release);
+    mr_profile_kept(&profile, mutex); /* there was no wait */
     return rc;
   }
-  struct mr_profile_request request = mr_profile_ask(&profile, mutex, site, mr_glibc_kind(mutex));
+  struct mr_profile_request request;
+  mr_profile_ask(&profile, &request, mutex, site, mr_glibc_kind(mutex));
   mr_profile_returned(&profile, &request);
   return rc;
 }
 
 MR_EXPORT int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
-  struct mr_profile_release release = before_wait(mutex);
-  return after_wait(&release, mutex, HERE, mr_glibc_cond_wait(condition, mutex));
+  before_wait(mutex);
+  return after_wait(mutex, HERE, mr_glibc_cond_wait(condition, mutex));
 }
 
 MR_EXPORT int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                      const struct timespec *until) {
-  struct mr_profile_release release = before_wait(mutex);
-  return after_wait(&release, mutex, HERE, mr_glibc_cond_timedwait(condition, mutex, until));
+  before_wait(mutex);
+  return after_wait(mutex, HERE, mr_glibc_cond_timedwait(condition, mutex, until));
 }
 
 MR_EXPORT int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                      clockid_t clock, const struct timespec *until) {
-  struct mr_profile_release release = before_wait(mutex);
-  return after_wait(&release, mutex, HERE, mr_glibc_cond_clockwait(condition, mutex, clock, until));
+  before_wait(mutex);
+  return after_wait(mutex, HERE, mr_glibc_cond_clockwait(condition, mutex, clock, until));
 }
 
 /* ---- start ---------------------------------------------------------------------------- */
@@ -212,11 +210,13 @@ static void read_clock(void) {
   profile.clock = mr_clock_between(from, mr_clock_mark());
 }
 
-static const struct mr_place *own_place(void) {
+static void read_place(void) {
   static struct mr_place place;
-  if (mr_overlay.place != NULL)
-    return mr_overlay.place;
-  return mr_place_read(&place) == 0 ? &place : NULL;
+  const struct mr_place *known = mr_overlay.place;
+  if (known == NULL && mr_place_read(&place) == 0)
+    known = &place;
+  profile.sockets = known != NULL ? known->sockets : 0;
+  profile.place = profile.sockets > 1 ? known : NULL;
 }
 
 static void unable(struct mr_preload *preload, const char *why) {
@@ -235,7 +235,7 @@ void mr_calls_start(struct mr_preload *preload, bool fit) {
   }
   mr_locate_start();
   profile.locate = mr_locate;
-  profile.place = own_place();
+  read_place();
   profile.process = mr_overlay.process + 1; /* on the page that a fork wipes */
   profile.waits = mr_overlay.waits;
   mr_overlay.waits = NULL; /* counted by the profile */

@@ -53,7 +53,7 @@ static uint32_t own_process(struct mr_profile *profile) {
     return mine;
   struct maru_lockprof_process *process = &profile->board->process[number];
   process->pid = getpid();
-  process->sockets = profile->place != NULL ? profile->place->sockets : 0;
+  process->sockets = profile->sockets;
   process->cpu_clock = profile->clock.ns_per_tick != 0;
   process->began_ns = (int64_t)mr_clock_ns(&profile->clock);
   process->cost_plain_ps = profile->cost_plain_ps;
@@ -197,9 +197,9 @@ static struct maru_lockprof_row *new_row(struct mr_profile *profile,
   return row;
 }
 
-static struct maru_lockprof_row *find_row(struct mr_profile *profile,
-                                          struct maru_lockprof_thread *thread, const void *mutex,
-                                          const void *site, int kind) {
+static inline struct maru_lockprof_row *find_row(struct mr_profile *profile,
+                                                 struct maru_lockprof_thread *thread,
+                                                 const void *mutex, const void *site, int kind) {
   uint64_t hash = ((uintptr_t)mutex + (uintptr_t)site * UINT64_C(0x9e3779b97f4a7c15)) *
                   UINT64_C(0xd6e8feb86659fd93);
   for (uint32_t at = (uint32_t)(hash >> 48);; at++) {
@@ -252,51 +252,57 @@ static struct maru_lockprof_held *find_held(struct maru_lockprof_thread *thread,
 
 static void drop_held(struct maru_lockprof_thread *thread, struct maru_lockprof_held *held) {
   uint32_t count = LOAD(thread->held_count) - 1;
-  memmove(held, held + 1, (size_t)(&thread->held[count] - held) * sizeof *held);
+  if (held != &thread->held[count])
+    memmove(held, held + 1, (size_t)(&thread->held[count] - held) * sizeof *held);
   STORE(thread->held_count, count);
 }
 
-static void push_held(struct maru_lockprof_thread *thread, const struct maru_lockprof_held *held) {
-  /* One that is there already was released by another thread; so, perhaps, was the oldest. */
-  struct maru_lockprof_held *stale = find_held(thread, (const void *)(uintptr_t)held->address);
-  if (stale == NULL && LOAD(thread->held_count) == MARU_LOCKPROF_HELD)
-    stale = &thread->held[0];
-  if (stale != NULL) {
-    drop_held(thread, stale);
-    ADD(thread->unmatched, 1);
-  }
+/* Where it writes the next. */
+static struct maru_lockprof_held *push_held(struct maru_lockprof_thread *thread,
+                                            const void *mutex) {
   uint32_t count = LOAD(thread->held_count);
-  thread->held[count] = *held;
+  if (__builtin_expect(count > 0, 0)) {
+    /* One that is there already was released by another thread; so, perhaps, was the oldest. */
+    struct maru_lockprof_held *stale = find_held(thread, mutex);
+    if (stale == NULL && count == MARU_LOCKPROF_HELD)
+      stale = &thread->held[0];
+    if (stale != NULL) {
+      drop_held(thread, stale);
+      ADD(thread->unmatched, 1);
+      count--;
+    }
+  }
   STORE(thread->held_count, count + 1);
+  return &thread->held[count];
 }
 
-static uint64_t random_of(struct maru_lockprof_thread *thread) {
-  thread->random ^= thread->random << 13;
-  thread->random ^= thread->random >> 7;
-  return thread->random ^= thread->random << 17;
+/* True with a chance of one in MARU_LOCKPROF_SAMPLE (Knuth's generator; its high bits). */
+static bool is_sampled(struct maru_lockprof_thread *thread) {
+  thread->random = thread->random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+  return (thread->random >> 32) % MARU_LOCKPROF_SAMPLE == 0;
 }
 
-static void hold(struct mr_profile *profile, const struct mr_profile_request *request,
-                 uint64_t now_ns, uint32_t weight) {
+static inline void hold(struct mr_profile *profile, const struct mr_profile_request *request,
+                        uint64_t now_ns, uint32_t weight) {
   const struct maru_lockprof_row *row = request->row;
-  bool others = row == &request->thread->others;
-  struct maru_lockprof_held held = {.address = (uintptr_t)request->mutex,
-                                    .since_ns = now_ns,
-                                    .row = others ? NO_ROOM : (uint32_t)(row - profile->board->row),
-                                    .weight = weight};
-  push_held(request->thread, &held);
+  struct maru_lockprof_held *held = push_held(request->thread, request->mutex);
+  held->address = (uintptr_t)request->mutex;
+  held->since_ns = now_ns;
+  held->row = row == &request->thread->others ? NO_ROOM : (uint32_t)(row - profile->board->row);
+  held->depth = 0;
+  held->weight = weight;
 }
 
 /* ---- acquisitions --------------------------------------------------------------------- */
 
-struct mr_profile_request mr_profile_ask(struct mr_profile *profile, const void *mutex,
-                                         const void *site, int kind) {
-  struct mr_profile_request request = {.mutex = mutex, .thread = mr_profile_thread(profile)};
-  if (request.thread != NULL)
-    request.row = find_row(profile, request.thread, mutex, site, kind);
+void mr_profile_ask(struct mr_profile *profile, struct mr_profile_request *request,
+                    const void *mutex, const void *site, int kind) {
+  request->mutex = mutex;
+  request->thread = mr_profile_thread(profile);
+  if (__builtin_expect(request->thread != NULL, 1))
+    request->row = find_row(profile, request->thread, mutex, site, kind);
   else if (profile->board != NULL)
     COUNT(profile->board->lost);
-  return request;
 }
 
 bool mr_profile_holds(struct mr_profile *profile, const void *mutex) {
@@ -345,10 +351,10 @@ static void share(struct mr_profile *profile, const struct mr_profile_request *r
 }
 
 /* What was there before; 0: nobody. */
-static uint32_t come_from(struct mr_profile *profile, struct maru_lockprof_mutex *mutex,
-                          uint32_t *here) {
+static inline uint32_t come_from(struct mr_profile *profile, struct maru_lockprof_mutex *mutex,
+                                 uint32_t *here) {
   *here = 0;
-  if (profile->place == NULL || profile->place->sockets < 2)
+  if (profile->place == NULL)
     return 0;
   uint32_t last = LOAD(mutex->socket);
   *here = mr_place_here(profile->place) + 1;
@@ -357,7 +363,7 @@ static uint32_t come_from(struct mr_profile *profile, struct maru_lockprof_mutex
   return last;
 }
 
-static void acquired_free(struct mr_profile *profile, struct mr_profile_request *request) {
+static inline void acquired_free(struct mr_profile *profile, struct mr_profile_request *request) {
   struct maru_lockprof_row *row = request->row;
   struct maru_lockprof_thread *thread = request->thread;
   struct maru_lockprof_mutex *mutex = mutex_of(profile->board, row);
@@ -366,7 +372,7 @@ static void acquired_free(struct mr_profile *profile, struct mr_profile_request 
   ADD(row->acquisitions, 1);
   ADD(thread->unpublished, 1);
   if (!shared && LOAD(row->acquisitions) > MARU_LOCKPROF_ALL)
-    weight = random_of(thread) % MARU_LOCKPROF_SAMPLE == 0 ? MARU_LOCKPROF_SAMPLE : 0;
+    weight = is_sampled(thread) ? MARU_LOCKPROF_SAMPLE : 0;
   if (mutex != NULL) {
     if (LOAD(mutex->waiters) != 0)
       ADD(mutex->passes, 1);
@@ -461,36 +467,37 @@ void mr_profile_refused(struct mr_profile_request *request) {
 /* ---- releases ------------------------------------------------------------------------- */
 
 struct mr_profile_release mr_profile_release(struct mr_profile *profile, const void *mutex) {
-  struct maru_lockprof_thread *thread = known_thread(profile);
-  struct maru_lockprof_held *held = thread != NULL ? find_held(thread, mutex) : NULL;
-  if (thread == NULL)
-    return (struct mr_profile_release){0};
-  if (held == NULL) {
-    ADD(thread->unmatched, 1);
-    return (struct mr_profile_release){0};
-  }
-  if (held->depth > 0) {
-    held->depth--;
-    return (struct mr_profile_release){0};
-  }
-  struct mr_profile_release release = {.thread = thread, .held = *held};
-  drop_held(thread, held);
-  if (release.held.since_ns != 0)
+  struct mr_profile_release release = {.thread = known_thread(profile)};
+  if (release.thread == NULL)
+    return release;
+  release.held = find_held(release.thread, mutex);
+  if (release.held == NULL)
+    ADD(release.thread->unmatched, 1);
+  else if (release.held->depth > 0) {
+    release.held->depth--;
+    release.held = NULL;
+  } else if (release.held->since_ns != 0)
     release.until_ns = mr_clock_ns(&profile->clock);
   return release;
 }
 
 void mr_profile_released(struct mr_profile *profile, const struct mr_profile_release *release) {
-  const struct maru_lockprof_held *held = &release->held;
-  if (release->thread == NULL || held->since_ns == 0)
+  const struct maru_lockprof_held *held = release->held;
+  if (held == NULL)
     return;
-  struct maru_lockprof_row *row =
-      held->row == NO_ROOM ? &release->thread->others : &profile->board->row[held->row];
-  uint64_t held_ns = release->until_ns > held->since_ns ? release->until_ns - held->since_ns : 0;
-  note(profile->board, &row->times[MARU_LOCKPROF_HOLD], held_ns, held->weight);
+  if (held->since_ns != 0) {
+    struct maru_lockprof_row *row =
+        held->row == NO_ROOM ? &release->thread->others : &profile->board->row[held->row];
+    uint64_t held_ns = release->until_ns > held->since_ns ? release->until_ns - held->since_ns : 0;
+    note(profile->board, &row->times[MARU_LOCKPROF_HOLD], held_ns, held->weight);
+  }
+  drop_held(release->thread, release->held);
 }
 
-void mr_profile_kept(const struct mr_profile_release *release) {
-  if (release->thread != NULL)
-    push_held(release->thread, &release->held);
+void mr_profile_kept(struct mr_profile *profile, const void *mutex) {
+  struct maru_lockprof_thread *thread = known_thread(profile);
+  if (thread == NULL)
+    return;
+  struct maru_lockprof_held *held = push_held(thread, mutex);
+  *held = (struct maru_lockprof_held){.address = (uintptr_t)mutex, .row = NO_ROOM};
 }

@@ -26,10 +26,11 @@ typedef uint64_t mr_profile_locate(struct maru_lockprof *board, const void *addr
 struct mr_profile {
   struct maru_lockprof *board;      /* NULL: nothing is recorded */
   struct maru_overlay_waits *waits; /* NULL: none */
-  const struct mr_place *place;     /* NULL: sockets are not asked for */
+  const struct mr_place *place;     /* NULL: there is one socket, or nobody knows */
   mr_profile_locate *locate;
   struct mr_clock clock;
-  uint64_t cost_plain_ps, cost_profiled_ps; /* for the list of processes */
+  uint64_t cost_plain_ps, cost_profiled_ps; /* for the list of processes, as the next */
+  uint32_t sockets;
   /* The process's place in the list + 1; 0 in a child of a fork, until somebody asks. */
   _Atomic uint32_t *process;
   pthread_key_t key;
@@ -52,8 +53,8 @@ struct maru_lockprof_thread *mr_profile_thread(struct mr_profile *profile);
 void mr_profile_leave(struct mr_profile *profile);
 
 /* Before the mutex is asked for.  `kind` is glibc's. */
-struct mr_profile_request mr_profile_ask(struct mr_profile *profile, const void *mutex,
-                                         const void *site, int kind);
+void mr_profile_ask(struct mr_profile *profile, struct mr_profile_request *request,
+                    const void *mutex, const void *site, int kind);
 /* It was free.  By the holder, as are the next two. */
 void mr_profile_got(struct mr_profile *profile, struct mr_profile_request *request);
 /* A condition variable has given it back. */
@@ -67,16 +68,16 @@ bool mr_profile_holds(struct mr_profile *profile, const void *mutex);
 /* The calling thread holds it already and takes it once more; false: it does not. */
 bool mr_profile_reentered(struct mr_profile *profile, const void *mutex, const void *site);
 
-/* A release, in two steps: before, by the holder, and after.  The first says when it was
- * acquired, so far as is known. */
+/* A release, in two steps: before, by the holder, and after.  If the second does not come, it was
+ * not released after all. */
 struct mr_profile_release {
-  struct maru_lockprof_thread *thread; /* NULL: nothing to record */
-  struct maru_lockprof_held held;
+  struct maru_lockprof_thread *thread;
+  struct maru_lockprof_held *held; /* NULL: nothing to record */
   uint64_t until_ns;
 };
 struct mr_profile_release mr_profile_release(struct mr_profile *profile, const void *mutex);
 void mr_profile_released(struct mr_profile *profile, const struct mr_profile_release *release);
-/* It was not released after all. */
-void mr_profile_kept(const struct mr_profile_release *release);
+/* It was released and is held again, at a moment that is not known. */
+void mr_profile_kept(struct mr_profile *profile, const void *mutex);
 
 #endif
