@@ -8,6 +8,7 @@ module Maru.Cli.Room.Lock.Overlay
     decodeOverlay,
     overlayJson,
     overlayLine,
+    pastLine,
     leftLine,
     overlayPage,
     turned,
@@ -46,7 +47,10 @@ data Overlay = Overlay
     overlayHandedOn :: !Word64,
     overlayImpatient :: !Word64,
     overlayLeftSocket :: !Word64,
-    overlaySetAside :: !Word64
+    overlaySetAside :: !Word64,
+    -- | By condition variables, and tries with a deadline: past the queue.
+    overlayReacquired :: !Word64,
+    overlayTimed :: !Word64
   }
   deriving (Eq, Show)
 
@@ -82,9 +86,9 @@ decodeOverlay bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
       initialised <- getWord64host
       left <- replicateM (length leftNames) getWord64host
       skip 120
-      counts <- replicateM 32 (replicateM 5 getWord64host <* skip 24)
+      counts <- replicateM 32 (replicateM 7 getWord64host <* skip 8)
       let total n = sum [value | line <- counts, (i, value) <- zip [0 :: Int ..] line, i == n]
-      pure (Overlay (Chars.unpack name) range reduction deadline patience processes passing resets initialised left (total 0) (total 1) (total 2) (total 3) (total 4))
+      pure (Overlay (Chars.unpack name) range reduction deadline patience processes passing resets initialised left (total 0) (total 1) (total 2) (total 3) (total 4) (total 5) (total 6))
 
 overlayJson :: Overlay -> Value
 overlayJson o =
@@ -106,7 +110,9 @@ overlayJson o =
       "handed_on" .= overlayHandedOn o,
       "impatient" .= overlayImpatient o,
       "left_socket" .= overlayLeftSocket o,
-      "set_aside" .= overlaySetAside o
+      "set_aside" .= overlaySetAside o,
+      "reacquired_after_condition" .= overlayReacquired o,
+      "timed" .= overlayTimed o
     ]
 
 -- | What it did.
@@ -125,6 +131,12 @@ overlayLine o =
 
 knobLine :: Overlay -> String
 knobLine o = "deadline " ++ (if overlayDeadline o == 0 then "none" else seconds (fromIntegral (overlayDeadline o) * 1e-9)) ++ ", range " ++ show (overlayRange o)
+
+-- | What took a mutex without queueing.
+pastLine :: Overlay -> String
+pastLine o =
+  "past the queues: " ++ counted (toInteger (overlayReacquired o)) "acquisition" "acquisitions" ++ " on return from condition variables, "
+    ++ counted (toInteger (overlayTimed o)) "timed lock" "timed locks"
 
 -- | Which mutexes were left to glibc and why.
 leftLine :: Overlay -> String
