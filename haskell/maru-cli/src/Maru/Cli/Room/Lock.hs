@@ -1,5 +1,3 @@
-{-# LANGUAGE OverloadedStrings #-}
-
 -- | The lock room: who gets a contended lock next.
 module Maru.Cli.Room.Lock
   ( lockRoom,
@@ -9,8 +7,7 @@ module Maru.Cli.Room.Lock
   )
 where
 
-import Data.Aeson (Value (..))
-import qualified Data.Aeson.KeyMap as KeyMap
+import Data.Aeson (Value (Null))
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
@@ -119,7 +116,3 @@ afterLock planned board = case overlayOf board of
   Nothing
     | "MARU_LOCK" `Map.member` planned -> pure (Just (Afterwards ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"] Null []))
     | otherwise -> pure Nothing
-
-withProfile :: Maybe Value -> Value -> Value
-withProfile (Just profile) (Object fields) = Object (KeyMap.insert "profile" profile fields)
-withProfile _ value' = value'
