@@ -2,8 +2,8 @@
 """Runs programs as Debian ships them, with glibc's mutexes or under `maru run --lock`, and looks
 at their answers: what is counted, stored or read back must be right, an exit status is not enough.
 
-usage: maru-bench-programs list
-       maru-bench-programs NAME [--lock LOCK] [--seconds S] [--maru FILE]
+usage: maru-bench-unmodified list
+       maru-bench-unmodified NAME [--lock LOCK] [--seconds S] [--maru FILE]
 
 `list` prints as JSON which programs there are and what is missing for each. A run prints one line
 of JSON: operations a second, what the overlay counted, and "failure": null or a line; status 0 in
@@ -369,7 +369,7 @@ def main():
     parser.add_argument("--lock", help="a lock of maru run --lock (default: glibc's mutexes)")
     parser.add_argument("--seconds", type=float, default=2, help="about how long it is measured (default 2)")
     parser.add_argument("--maru", default="maru", help="the command (default: maru)")
-    parser.error = lambda why: (print(f"maru-bench-programs: {why}", file=sys.stderr), sys.exit(64))
+    parser.error = lambda why: (print(f"maru-bench-unmodified: {why}", file=sys.stderr), sys.exit(64))
     asked = parser.parse_args()
     if asked.program == "list":
         print(json.dumps({"programs": [{"name": name, "missing": missing(name)} for name in PROGRAMS]}))

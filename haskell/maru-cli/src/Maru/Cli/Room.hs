@@ -46,6 +46,7 @@ import Data.Map.Strict (Map)
 import Maru.Cli.Output (Figures, Table)
 import Maru.Native.BoardView (Board)
 import Options.Applicative (Parser)
+import System.Exit (ExitCode)
 
 data Room = Room
   { -- | As its section on the board is named.
@@ -74,6 +75,8 @@ data RunPlug = forall flags facts. RunPlug (Parser flags) (Asked -> flags -> IO 
 -- | What a run's shell was asked for.
 data Asked = Asked
   { askedCommand :: ![String],
+    -- | Of the profiles that were named.
+    askedEnvironment :: ![(String, String)],
     -- | A page is to be written.
     askedPage :: !Bool
   }
@@ -196,6 +199,8 @@ data Tuned = Tuned
     tunedEnvironment :: !(Maybe [(String, String)]),
     -- | One line: the gain, or why there is none.
     tunedLine :: !String,
+    -- | Other than success: there is no such setting.
+    tunedStatus :: !ExitCode,
     tunedTable :: !Table,
     tunedData :: !Value
   }

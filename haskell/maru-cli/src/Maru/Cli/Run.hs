@@ -168,7 +168,7 @@ start :: [(String, Asked -> IO (Either Refusal Part))] -> (Bool, Bool, Maybe Fil
 start plugs (bestEffort, explain, file) text = do
   let (names, words') = splitProfiles text
   profiles <- mapM profilePart names
-  rooms <- mapM (traverse ($ Asked words' (maybe False isPage file))) plugs
+  rooms <- mapM (traverse ($ Asked words' (concat [partEnvironment part | (_, Right part) <- profiles]) (maybe False isPage file))) plugs
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
       planRun (Request bestEffort explain file (profiles ++ rooms) words')

@@ -12,6 +12,7 @@ import Data.List (isPrefixOf)
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
 import Maru.Cli.Bench.Lock.Overlay (overlayExperiment)
+import Maru.Cli.Bench.Lock.Profile (profileExperiment)
 import Maru.Cli.Bench.Lock.Programs (programsExperiment)
 import Maru.Cli.Bench.Side
 import Maru.Cli.Output
@@ -27,6 +28,7 @@ lockExperiments =
         experimentRun = run
       },
     overlayExperiment,
+    profileExperiment,
     programsExperiment
   ]
 

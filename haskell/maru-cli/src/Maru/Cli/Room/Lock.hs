@@ -1,5 +1,3 @@
-{-# LANGUAGE OverloadedStrings #-}
-
 -- | The lock room: who gets a contended lock next.
 module Maru.Cli.Room.Lock
   ( lockRoom,
@@ -9,18 +7,20 @@ module Maru.Cli.Room.Lock
   )
 where
 
-import Data.Aeson (Value (..))
-import qualified Data.Aeson.KeyMap as KeyMap
+import Data.Aeson (Value (Null))
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe)
+import Data.Maybe (fromMaybe, isNothing)
 import Maru.Cli.Bench.Lock (lockExperiments)
+import Maru.Cli.Exit
+import Maru.Cli.Profile (profileEnvironment, readProfile)
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Overlay
 import Maru.Cli.Room.Lock.Page
 import Maru.Cli.Room.Lock.Profile
 import Maru.Cli.Room.Lock.Program
+import Maru.Cli.Room.Lock.Tune (lockTuner)
 import Maru.Cli.Run (libexecFile)
 import Maru.Cli.Sim.Lock (lockSimulator)
 import Maru.Native.BoardView (Board (..))
@@ -36,7 +36,8 @@ lockRoom =
       roomAfter = afterLock,
       roomTop = Just overlayPage,
       roomExperiments = lockExperiments,
-      roomSimulators = [lockSimulator]
+      roomSimulators = [lockSimulator],
+      roomTuners = [lockTuner]
     }
 
 -- ---- run ----------------------------------------------------------------
@@ -48,8 +49,8 @@ lockFlags = (,) <$> lockFlag <*> switch (long "lock-profile" <> help "Record who
 lockFlag :: Parser (Maybe String)
 lockFlag =
   optional . strOption $
-    long "lock" <> metavar "NAME[:K=V,...]"
-      <> help "Who gets a contended mutex of the command next: cna, fifo, shfl, malthusian, pass; keys deadline, handoff_range, ..."
+    long "lock" <> metavar "NAME[:K=V,...]|@PROFILE"
+      <> help "Who gets a contended mutex of the command next: cna, fifo, shfl, malthusian, pass, or what maru tune lock found; keys deadline, handoff_range, ..."
       <> completer (listIOCompleter overlayLocks)
 
 -- | What the decision needs; none of it is looked up unless the flag is given.
@@ -67,8 +68,18 @@ data LockFacts = LockFacts
   }
 
 lockFacts :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
-lockFacts _ (Nothing, False) = pure Nothing
-lockFacts asked (lock, wanted) = do
+lockFacts asked (flag, wanted) = do
+  lock <- maybe (pure (lookup "MARU_LOCK" (askedEnvironment asked))) (fmap Just . fromProfile) flag
+  if isNothing lock && not wanted then pure Nothing else factsOf asked (lock, wanted)
+
+-- | What @\@NAME@ stands for; other locks are themselves.
+fromProfile :: String -> IO String
+fromProfile text = case text of
+  '@' : name -> readProfile name >>= maybe (problem badInput ("profile " ++ name ++ " sets no lock; maru tune lock makes one")) pure . lookup "MARU_LOCK" . profileEnvironment
+  _ -> pure text
+
+factsOf :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
+factsOf asked (lock, wanted) = do
   library <- libexecFile (if profiled then "libmaru-lock-profile.so" else "libmaru-lock.so")
   Just
     <$> ( LockFacts <$> overlayLocks <*> probeOverlay text <*> pure library <*> doesFileExist library <*> pure program
@@ -119,7 +130,3 @@ afterLock planned board = case overlayOf board of
   Nothing
     | "MARU_LOCK" `Map.member` planned -> pure (Just (Afterwards ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"] Null []))
     | otherwise -> pure Nothing
-
-withProfile :: Maybe Value -> Value -> Value
-withProfile (Just profile) (Object fields) = Object (KeyMap.insert "profile" profile fields)
-withProfile _ value' = value'

@@ -45,7 +45,7 @@ data Measured = Measured
 
 run :: Effort -> (String -> IO ()) -> IO Figures
 run effort say = do
-  helper <- helperPath "maru-bench-programs"
+  helper <- helperPath "maru-bench-unmodified"
   maru <- getExecutablePath
   listed <- runTool helper ["list"]
   let (absent, names) = partitionEithers (map present (filter isMeasured (fromMaybe [] (at ["programs"] listed))))

@@ -4,6 +4,8 @@ module Maru.Cli.Room.Lock.Page
   )
 where
 
+import Data.List (sortOn)
+import Data.Ord (Down (..))
 import Data.Word (Word64)
 import Maru.Cli.Output (seconds)
 import Maru.Cli.Page
@@ -73,7 +75,7 @@ siteTable r =
     ++ ["</tbody></table></div>"]
     ++ ["<p class=\"note\">" ++ show (length rows - rowsShown) ++ " more rows are in the JSON report.</p>" | length rows > rowsShown]
   where
-    rows = [(m, s) | m <- lockMutexes r, s <- reportSites m]
+    rows = sortOn (\(_, s) -> let (_, ns', _) = countWait (siteCounts s) in Down ns') [(m, s) | m <- lockMutexes r, s <- reportSites m]
     heads = ["place and mutex", "acquired", "found taken"] ++ times ++ times ++ ["passed by", "other socket", "by condition"]
     times = ["in all", "", "p50", "p99", "p99.9", "p99.99", "max", "worst 1 %"]
     headOf i text
@@ -201,8 +203,8 @@ time ns
 short :: Word64 -> String
 short n
   | n < 10000 = show n
-  | n < 10000000 = showFFloat (Just 1) (fromIntegral n / 1e3 :: Double) " k"
-  | otherwise = showFFloat (Just 1) (fromIntegral n / 1e6 :: Double) " M"
+  | n < 1000000 = showFFloat (Just 1) (fromIntegral n / 1e3 :: Double) " k"
+  | otherwise = showFFloat (Just 2) (fromIntegral n / 1e6 :: Double) " M"
 
 ratio :: Word64 -> Word64 -> Double
 ratio _ 0 = 0

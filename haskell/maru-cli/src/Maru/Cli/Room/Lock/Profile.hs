@@ -9,11 +9,13 @@ module Maru.Cli.Room.Lock.Profile
     Shares (..),
     readReport,
     profileLines,
+    profileTable,
     profileJson,
 
     -- * Pure parts
     mergeProfile,
     sharesOf,
+    seriesOf,
     waitsOf,
   )
 where
@@ -26,8 +28,9 @@ import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Ord (Down (..))
 import Data.Text (Text)
-import Data.Word (Word64)
-import Maru.Cli.Output (seconds)
+import Data.Word (Word32, Word64)
+import Maru.Cli.Output (Align (..), Table (..), seconds)
+import Maru.Cli.Room (Block (..))
 import Maru.Cli.Room.Lock.Symbols
 import Maru.Control.Histogram
 import Maru.Native.LockProfile
@@ -153,7 +156,7 @@ mutexReport profile site thing (process, mutex, rows) =
       reportKind = maybe "" (kindName . mutexKind) mutex,
       reportCounts = foldr1 (<>) counts,
       reportShares = maybe [] sharesOf found,
-      reportSeries = maybe [] (seriesOf . fst) found,
+      reportSeries = maybe [] seriesOf found,
       reportSites = sortOn (Down . second' . countWait . siteCounts) [SiteReport (maybe others site at) c | (at, c) <- rows]
     }
   where
@@ -186,28 +189,48 @@ kindName kind
     3 -> "adaptive"
     _ -> "normal"
 
--- | With the windows that were still open, and what threads had not handed in for these.
+-- | Threads, acquisitions and the sum of their squares of the windows of a scale that are not closed,
+-- by number, with what threads have not handed in.
+openWindows :: Int -> (Fairness, [Pace]) -> Map.Map Word64 (Word64, Word64, Word64)
+openWindows at (fairness, paces) = Map.unionWith plus open pending
+  where
+    open = Map.fromList [(windowNumber w, (windowThreads w, windowSum w, windowSquares w)) | s : _ <- [drop at (fairnessScales fairness)], w <- scaleOpen s]
+    pending = Map.fromListWith plus [(w, (1, fromIntegral c, fromIntegral c * fromIntegral c)) | p <- paces, (w, c) : _ <- [drop at (paceOpen p)]]
+    plus (a, b, c) (a', b', c') = (a + a', b + b', c + c')
+
+-- | 'Nothing' where no two wanted it.
+jain :: (Word64, Word64, Word64) -> Maybe Double
+jain (n, x, xx)
+  | n > 1 && x > 0 = Just (fromIntegral x * fromIntegral x / (fromIntegral n * fromIntegral xx))
+  | otherwise = Nothing
+
+-- | With the windows that are still open.
 sharesOf :: (Fairness, [Pace]) -> [Shares]
 sharesOf (fairness, paces) = zipWith3 shares [1, 10, 100] [0 ..] (fairnessScales fairness)
   where
     shares ms at s =
-      let pending = Map.fromListWith plus [(w, (1, fromIntegral c, fromIntegral c * fromIntegral c)) | p <- paces, (w, c) : _ <- [drop at (paceOpen p)]]
-          open = Map.fromList [(windowNumber w, (windowThreads w, windowSum w, windowSquares w)) | w <- scaleOpen s]
-          jains = [jain n x xx | (n, x, xx) <- Map.elems (Map.unionWith plus open pending), n > 1, x > 0]
+      let jains = mapMaybe jain (Map.elems (openWindows at (fairness, paces)))
           windows = scaleWindows s + fromIntegral (length jains)
        in Shares ms windows (if windows == 0 then 1 else (scaleJain s + sum jains) / fromIntegral windows) (minimum (1 : [scaleLeast s | scaleWindows s > 0] ++ jains)) (scaleLate s)
-    plus (a, b, c) (a', b', c') = (a + a', b + b', c + c') :: (Word64, Word64, Word64)
-    jain n x xx = fromIntegral x * fromIntegral x / (fromIntegral n * fromIntegral xx) :: Double
 
--- | Without the windows that were still open.
-seriesOf :: Fairness -> [(Double, Double, Maybe Double)]
-seriesOf f =
-  [ (fromIntegral (i * step) / 10, fromIntegral count * 10 / fromIntegral step, if windows > 0 then Just (jain / fromIntegral windows) else Nothing)
-    | (i, (count, windows, jain)) <- zip [0 ..] (trimmed (fairnessSeries f))
+-- | From the first window on; those still open are added.
+seriesOf :: (Fairness, [Pace]) -> [(Double, Double, Maybe Double)]
+seriesOf (f, paces) =
+  [ (fromIntegral (i * step) / 10, fromIntegral count * 10 / fromIntegral step, if windows > 0 then Just (sum' / fromIntegral windows) else Nothing)
+    | i <- if Map.null points then [] else [0 .. fst (Map.findMax points)],
+      let (count, windows, sum') = Map.findWithDefault (0, 0, 0) i points
   ]
   where
-    step = fairnessStep f
-    trimmed = reverse . dropWhile (\(c, _, _) -> c == 0) . reverse
+    open = [(n, x, jain w) | (n, w@(_, x, _)) <- Map.toAscList (openWindows 2 (f, paces)), x > 0]
+    step = max 1 (fairnessStep f)
+    first = if fairnessStep f > 0 then fairnessFirst f else minimum (maxBound : [n | (n, _, _) <- open])
+    points =
+      Map.fromListWith
+        plus
+        ( [(i, (fromIntegral c, w, j)) | (i, (c, w, j)) <- zip [0 ..] (fairnessSeries f), c > 0]
+            ++ [((n - first) `div` step, (x, maybe 0 (const 1) j, fromMaybe 0 j)) | (n, x, j) <- open, n >= first, (n - first) `div` step < 1024]
+        )
+    plus (a, b, c) (a', b', c') = (a + a', b + b', c + c') :: (Word64, Word32, Double)
 
 unseen :: LockProfile -> [Maybe Mutex] -> [String]
 unseen p merged =
@@ -234,7 +257,7 @@ waitsOf c = addZeros (minus (minus (countAcquisitions c) (countReacquired c)) (t
 
 profileLines :: LockReport -> [String]
 profileLines r =
-  ("profile of " ++ show (length (lockMutexes r)) ++ " mutexes in " ++ show (length (lockProcesses r)) ++ (if length (lockProcesses r) == 1 then " process" else " processes") ++ cost) :
+  ("profile of " ++ show (length (lockMutexes r)) ++ (if length (lockMutexes r) == 1 then " mutex in " else " mutexes in ") ++ show (length (lockProcesses r)) ++ (if length (lockProcesses r) == 1 then " process" else " processes") ++ cost) :
   [line m | m <- take 3 (lockMutexes r), second' (countWait (reportCounts m)) > 0]
     ++ ["not seen: " ++ u | u <- lockUnseen r]
   where
@@ -255,6 +278,32 @@ profileLines r =
 
 nanoseconds :: Double -> String
 nanoseconds ns = showFFloat (Just 1) ns " ns"
+
+-- | Where most was waited since what was seen so many seconds ago, else since the start.
+profileTable :: Maybe (Double, Maybe LockReport) -> LockReport -> [Block]
+profileTable before now =
+  [Tabular (Table heads (map row (take 8 (sortOn (Down . waited) changed)))) | not (null changed)]
+  where
+    heads = [(L, "place"), (L, "mutex"), (R, "acquired/s"), (R, "found taken"), (R, "waiting"), (R, "wait p99.9"), (R, "hold p99")]
+    earlier = Map.fromList [(key m s, siteCounts s) | Just (_, Just old) <- [before], m <- lockMutexes old, s <- reportSites m]
+    elapsed = case before of
+      Just (s, Just _) -> Just s
+      _ -> Nothing
+    key m s = (processPid (reportProcess m), reportName m, sitePlace s)
+    changed = [(m, s, Map.lookup (key m s) earlier) | m <- lockMutexes now, s <- reportSites m, not (null (reportName m))]
+    since get (_, s, old) = get (siteCounts s) - maybe 0 get old
+    waited = since (second' . countWait)
+    row it@(m, s, _) =
+      let c = siteCounts s
+          got = since countAcquisitions it
+       in [ placeText (sitePlace s),
+            fromMaybe "others" (reportName m),
+            maybe (show got) (\t -> show (round (fromIntegral got / t) :: Integer)) elapsed,
+            if got == 0 then "-" else showFFloat (Just 1) (100 * fromIntegral (since countContended it) / fromIntegral got :: Double) " %",
+            maybe (seconds (fromIntegral (waited it) * 1e-9)) (\t -> showFFloat (Just 2) (fromIntegral (waited it) * 1e-9 / t) "") elapsed,
+            maybe "-" (seconds . (* 1e-9)) (quantile 0.999 (waitsOf c)),
+            let (h, _, _) = countHold c in maybe "-" (seconds . (* 1e-9)) (quantile 0.99 h)
+          ]
 
 -- | Schema: docs/lock.md.
 profileJson :: LockReport -> Value
