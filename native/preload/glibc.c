@@ -1,16 +1,72 @@
 #define _GNU_SOURCE
 #include "glibc.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+/* ---- behind us -------------------------------------------------------------- */
+
+/* The version of condition variables that every program of today is linked to. */
+#if defined(__x86_64__)
+#define MR_GLIBC_COND "GLIBC_2.3.2"
+#else
+#define MR_GLIBC_COND MR_GLIBC_FIRST
+#endif
+
+static void *behind(void *_Atomic *known, const char *name, const char *version) {
+  /* Relaxed: all find the same. */
+  void *function = atomic_load_explicit(known, memory_order_relaxed);
+  if (function == NULL && (function = dlvsym(RTLD_NEXT, name, version)) == NULL)
+    function = dlsym(RTLD_NEXT, name);
+  atomic_store_explicit(known, function, memory_order_relaxed);
+  return function;
+}
+
+/* ENOSYS: this libc has none. */
+#define BEHIND(name, version, type, ...)                                                           \
+  do {                                                                                             \
+    static void *_Atomic known;                                                                    \
+    type *function = (type *)behind(&known, name, version);                                        \
+    return function != NULL ? function(__VA_ARGS__) : ENOSYS;                                      \
+  } while (0)
+
+typedef int timed_lock(pthread_mutex_t *, const struct timespec *);
+typedef int clock_lock(pthread_mutex_t *, clockid_t, const struct timespec *);
+typedef int cond_wait(pthread_cond_t *, pthread_mutex_t *);
+typedef int cond_timed(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+typedef int cond_clock(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
+
+int mr_glibc_timedlock(pthread_mutex_t *mutex, const struct timespec *until) {
+  BEHIND("pthread_mutex_timedlock", "GLIBC_2.34", timed_lock, mutex, until);
+}
+
+int mr_glibc_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until) {
+  BEHIND("pthread_mutex_clocklock", "GLIBC_2.34", clock_lock, mutex, clock, until);
+}
+
+int mr_glibc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+  BEHIND("pthread_cond_wait", MR_GLIBC_COND, cond_wait, condition, mutex);
+}
+
+int mr_glibc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                            const struct timespec *until) {
+  BEHIND("pthread_cond_timedwait", MR_GLIBC_COND, cond_timed, condition, mutex, until);
+}
+
+int mr_glibc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
+                            const struct timespec *until) {
+  BEHIND("pthread_cond_clockwait", "GLIBC_2.34", cond_clock, condition, mutex, clock, until);
+}
+
 int mr_glibc_lock_until(pthread_mutex_t *mutex, int64_t until_ns) {
   struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-  return pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &until);
+  return mr_glibc_clocklock(mutex, CLOCK_MONOTONIC, &until);
 }
 
 bool mr_glibc_holds(const pthread_mutex_t *mutex) {
@@ -54,10 +110,10 @@ static bool keeps_spare(int type) {
   memset(&mutex.__data.__list, PATTERN, 16);
   good = good && mr_glibc_lock(&mutex) == 0 && word_is(&mutex, 1) &&
          mutex.__data.__owner == gettid() &&
-         pthread_cond_timedwait(&condition, &mutex, &past) == ETIMEDOUT &&
-         pthread_mutex_unlock(&mutex) == 0 && word_is(&mutex, 0) && mr_glibc_trylock(&mutex) == 0 &&
-         pthread_mutex_unlock(&mutex) == 0 && mr_glibc_lock_until(&mutex, INT64_MAX) == 0 &&
-         pthread_mutex_unlock(&mutex) == 0 && spare_is(&mutex, PATTERN);
+         mr_glibc_cond_timedwait(&condition, &mutex, &past) == ETIMEDOUT &&
+         mr_glibc_unlock(&mutex) == 0 && word_is(&mutex, 0) && mr_glibc_trylock(&mutex) == 0 &&
+         mr_glibc_unlock(&mutex) == 0 && mr_glibc_lock_until(&mutex, INT64_MAX) == 0 &&
+         mr_glibc_unlock(&mutex) == 0 && spare_is(&mutex, PATTERN);
   return good && pthread_mutex_destroy(&mutex) == 0;
 }
 

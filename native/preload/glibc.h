@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 /* The names by which glibc also exports these functions, since its first version for the
  * machine: what is preloaded before the public ones leaves them alone, and nothing must be
@@ -22,11 +23,23 @@
 __asm__(".symver mr_glibc_init, __pthread_mutex_init@" MR_GLIBC_FIRST);
 __asm__(".symver mr_glibc_lock, __pthread_mutex_lock@" MR_GLIBC_FIRST);
 __asm__(".symver mr_glibc_trylock, __pthread_mutex_trylock@" MR_GLIBC_FIRST);
+__asm__(".symver mr_glibc_unlock, __pthread_mutex_unlock@" MR_GLIBC_FIRST);
 #endif
 extern int mr_glibc_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
     __attribute__((visibility("default")));
 extern int mr_glibc_lock(pthread_mutex_t *mutex) __attribute__((visibility("default")));
 extern int mr_glibc_trylock(pthread_mutex_t *mutex) __attribute__((visibility("default")));
+
+extern int mr_glibc_unlock(pthread_mutex_t *mutex) __attribute__((visibility("default")));
+
+/* Those without a second name are looked up behind us at their first call. */
+int mr_glibc_timedlock(pthread_mutex_t *mutex, const struct timespec *until);
+int mr_glibc_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until);
+int mr_glibc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+int mr_glibc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                            const struct timespec *until);
+int mr_glibc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
+                            const struct timespec *until);
 
 /* The absolute time of CLOCK_MONOTONIC. */
 int mr_glibc_lock_until(pthread_mutex_t *mutex, int64_t until_ns);

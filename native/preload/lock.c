@@ -1,19 +1,14 @@
-/* lock.c: libmaru-lock.so, which `maru run --lock` puts before a program's libraries.
- *
- * Two functions of the program come here: pthread_mutex_lock, and pthread_mutex_init to
- * count what is left to glibc: no static initialiser makes such a mutex.  All others
- * (unlock, trylock, timed locks, condition variables) are glibc's, untouched. */
+/* lock.c: the start of libmaru-lock.so and libmaru-lock-profile.so, one of which `maru run
+ * --lock` puts before a program's libraries, and pthread_mutex_init, to count what is left to
+ * glibc: no static initialiser makes such a mutex. */
 #define _GNU_SOURCE
-#include "bootstrap.h"
-#include "overlay.h"
+#include "lock.h"
 #include "policy.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#define EXPORT __attribute__((visibility("default")))
 
 /* Maru.Cli.Room.Lock.Overlay reads these places. */
 _Static_assert(offsetof(struct maru_overlay, name) == 64 &&
@@ -23,7 +18,7 @@ _Static_assert(offsetof(struct maru_overlay, name) == 64 &&
                "the section's layout");
 
 static struct maru_overlay without_board;
-static struct mr_overlay overlay = {.off = MR_GLIBC_OWN, .board = &without_board};
+struct mr_overlay mr_overlay = {.off = MR_GLIBC_OWN, .board = &without_board};
 static struct mr_preload preload;
 
 /* ---- start ------------------------------------------------------------- */
@@ -41,11 +36,11 @@ static _Atomic uint32_t *wiped_page(void) {
 }
 
 static void show_knobs(const struct mr_policy *policy) {
-  struct maru_overlay_knobs *knobs = &overlay.board->knobs;
+  struct maru_overlay_knobs *knobs = &mr_overlay.board->knobs;
   if (atomic_load_explicit(&knobs->handoff_range, memory_order_acquire) != 0)
     return; /* another process of the run has, or somebody has changed them since */
-  const struct maru_lock_options *options = &overlay.options;
-  strncpy(overlay.board->name, policy->name, sizeof overlay.board->name - 1);
+  const struct maru_lock_options *options = &mr_overlay.options;
+  strncpy(mr_overlay.board->name, policy->name, sizeof mr_overlay.board->name - 1);
   atomic_store_explicit(&knobs->shuffle_reduction, options->shuffle_reduction,
                         memory_order_relaxed);
   atomic_store_explicit(&knobs->passes, options->passes, memory_order_relaxed);
@@ -62,26 +57,26 @@ static const char *prepare(const struct mr_policy *policy) {
   const char *otherwise = mr_glibc_check();
   if (otherwise != NULL)
     return otherwise;
-  if ((overlay.process = wiped_page()) == NULL)
+  if ((mr_overlay.process = wiped_page()) == NULL)
     return "the kernel cannot wipe a page at a fork";
-  if (mr_waiting_init(&overlay.waiting, overlay.options.wait, overlay.options.spin_ns) < 0)
+  if (mr_waiting_init(&mr_overlay.waiting, mr_overlay.options.wait, mr_overlay.options.spin_ns) < 0)
     return "this way to wait does not exist";
   if (policy->places && mr_place_read(&place) < 0)
     return "the topology cannot be read";
-  overlay.place = policy->places ? &place : NULL;
-  overlay.order = policy->order;
-  overlay.shuffles = policy->shuffles;
+  mr_overlay.place = policy->places ? &place : NULL;
+  mr_overlay.order = policy->order;
+  mr_overlay.shuffles = policy->shuffles;
   return NULL;
 }
 
 static void turn_on(void) {
   /* Release: all that was prepared. */
-  atomic_store_explicit(&overlay.off, 0, memory_order_release);
+  atomic_store_explicit(&mr_overlay.off, 0, memory_order_release);
 }
 
 static void pass_through(const char *why) {
-  atomic_fetch_add_explicit(&overlay.board->passing, 1, memory_order_relaxed);
-  mr_preload_warn(&preload, &overlay.board->warned,
+  atomic_fetch_add_explicit(&mr_overlay.board->passing, 1, memory_order_relaxed);
+  mr_preload_warn(&preload, &mr_overlay.board->warned,
                   "process %d keeps glibc's mutexes as they are: %s", (int)getpid(), why);
 }
 
@@ -92,14 +87,17 @@ __attribute__((constructor)) static void start(void) {
   void *section = mr_preload_section(&preload, MARU_OVERLAY_SECTION, MARU_OVERLAY_VERSION,
                                      sizeof(struct maru_overlay));
   if (section != NULL)
-    overlay.board = section;
-  atomic_fetch_add_explicit(&overlay.board->processes, 1, memory_order_relaxed);
-  if (text == NULL || mr_policy_read(text, &policy, &overlay.options, &wrong) < 0) {
+    mr_overlay.board = section;
+  mr_overlay.waits = mr_preload_section(&preload, MARU_OVERLAY_WAITS_SECTION,
+                                        MARU_OVERLAY_WAITS_VERSION, sizeof *mr_overlay.waits);
+  atomic_fetch_add_explicit(&mr_overlay.board->processes, 1, memory_order_relaxed);
+  if (text == NULL || mr_policy_read(text, &policy, &mr_overlay.options, &wrong) < 0) {
     pass_through(text == NULL ? MARU_OVERLAY_ENV " is not set"
                               : MARU_OVERLAY_ENV " names no policy; `maru run --lock` sets it");
     return;
   }
   const char *otherwise = prepare(policy);
+  mr_calls_start(&preload, otherwise == NULL);
   show_knobs(policy);
   if (otherwise != NULL)
     pass_through(otherwise);
@@ -107,23 +105,21 @@ __attribute__((constructor)) static void start(void) {
     turn_on();
 }
 
-/* ---- the program's calls -------------------------------------------------- */
-
-EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex) { return mr_overlay_lock(&overlay, mutex); }
+/* ---- what is left to glibc --------------------------------------------------- */
 
 /* In the order of enum maru_overlay_left. */
 static const int marks[MARU_LEFT_KINDS] = {MR_GLIBC_ROBUST, MR_GLIBC_INHERIT, MR_GLIBC_PROTECT,
                                            MR_GLIBC_SHARED};
 
-EXPORT int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes) {
+MR_EXPORT int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes) {
   int rc = mr_glibc_init(mutex, attributes);
   if (rc != 0)
     return rc;
   /* Relaxed: figures. */
-  atomic_fetch_add_explicit(&overlay.board->initialised, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&mr_overlay.board->initialised, 1, memory_order_relaxed);
   for (int left = 0; left < MARU_LEFT_KINDS; left++)
     if (mr_glibc_kind(mutex) & marks[left]) {
-      atomic_fetch_add_explicit(&overlay.board->left[left], 1, memory_order_relaxed);
+      atomic_fetch_add_explicit(&mr_overlay.board->left[left], 1, memory_order_relaxed);
       break;
     }
   return 0;

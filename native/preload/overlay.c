@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #include "overlay.h"
 #include "../lock/kinds.h"
+#include "waits.h"
 
 #include <limits.h>
 
@@ -29,10 +30,8 @@ static void read_knobs(const struct mr_overlay *overlay, struct maru_lock_option
   *options = mr_options_check(&asked) == 0 ? asked : overlay->options;
 }
 
-/* What differs between threads chooses the line; equal lines are no error. */
-static struct maru_overlay_counts *own_counts(const struct mr_overlay *overlay) {
-  static _Thread_local char here;
-  return &overlay->board->counts[((uintptr_t)&here >> 12) % MARU_OVERLAY_LINES];
+struct maru_overlay_counts *mr_overlay_counts(const struct mr_overlay *overlay) {
+  return &overlay->board->counts[mr_waits_own_number() % MARU_OVERLAY_LINES];
 }
 
 /* Relaxed: figures. */
@@ -126,7 +125,8 @@ static void begin(struct mr_overlay *overlay, struct mr_overlay_cell *cell,
 static int queue_up(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
   struct mr_traveller traveller;
   struct maru_lock_options options;
-  struct maru_overlay_counts *counts = own_counts(overlay);
+  struct maru_overlay_counts *counts = mr_overlay_counts(overlay);
+  int64_t since = overlay->waits != NULL ? maru_now_ns() : 0;
   begin(overlay, mr_overlay_cell(mutex), &traveller, &options);
   mr_queue_acquire(&traveller.queue, &traveller.hold, &mr_forever);
   show(counts, &traveller.queue.counts);
@@ -134,6 +134,8 @@ static int queue_up(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
     mr_queue_shuffle(&traveller.queue, &traveller.hold, options.passes);
   int rc = compete(overlay, mutex, counts);
   bool handed_on = mr_queue_release(&traveller.queue, &traveller.hold);
+  if (overlay->waits != NULL)
+    mr_waits_add(overlay->waits, (uint64_t)(maru_now_ns() - since));
   chances = traveller.queue.random;
   add(&counts->queued, 1);
   add(&counts->handed_on, handed_on);

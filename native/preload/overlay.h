@@ -40,8 +40,9 @@ struct mr_overlay {
   bool shuffles;
   struct maru_lock_options options; /* the knobs' defaults */
   struct mr_waiting waiting;
-  const struct mr_place *place; /* NULL: the order does not ask */
-  struct maru_overlay *board;   /* on a board or not; never NULL */
+  const struct mr_place *place;     /* NULL: the order does not ask */
+  struct maru_overlay *board;       /* on a board or not; never NULL */
+  struct maru_overlay_waits *waits; /* NULL: the queue does not count its waits */
   /* The process's number: 0 after a fork, which wipes the page, until somebody asks. */
   _Atomic uint32_t *process;
   _Atomic uint32_t last_process;
@@ -58,6 +59,9 @@ static inline int mr_overlay_leaves(const struct mr_overlay *overlay,
   int off = atomic_load_explicit(&overlay->off, memory_order_acquire);
   return (mr_glibc_kind(mutex) | off) & MR_GLIBC_OWN;
 }
+
+/* The calling thread's line of counters; several threads may share it. */
+struct maru_overlay_counts *mr_overlay_counts(const struct mr_overlay *overlay);
 
 /* By whoever did not get it at once, or should not try. */
 int mr_overlay_wait(struct mr_overlay *overlay, pthread_mutex_t *mutex);

@@ -78,9 +78,11 @@ static void fill_standard_descriptors(void) {
       (void)!open("/dev/null", O_RDWR | O_CLOEXEC);
 }
 
-static int create_board(struct supervisor *self) {
+static int create_board(struct supervisor *self, size_t room) {
   void *section;
-  int error = maru_board_create(&self->board, BOARD_SIZE);
+  int error = maru_board_create(&self->board, BOARD_SIZE + room);
+  if (error < 0 && room > 0) /* whose room it was says that there is none */
+    error = maru_board_create(&self->board, BOARD_SIZE);
   if (error < 0)
     return error;
   error =
@@ -97,9 +99,9 @@ static int create_board(struct supervisor *self) {
   return setenv(MARU_BOARD_ENV, self->board_path, 1) < 0 ? -errno : 0;
 }
 
-static void open_board(struct supervisor *self) {
+static void open_board(struct supervisor *self, size_t room) {
   self->run = &self->unseen;
-  int error = create_board(self);
+  int error = create_board(self, room);
   if (error < 0) {
     /* A board of an outer run would show this one's rooms there. */
     unsetenv(MARU_BOARD_ENV);
@@ -268,7 +270,7 @@ int main(int argc, char **argv) {
   if (options.report_fd >= 0)
     fcntl(options.report_fd, F_SETFD, FD_CLOEXEC);
   struct inherited inherited = take_signals(&self);
-  open_board(&self);
+  open_board(&self, options.board_room);
   self.terminal = terminal_open();
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
     fprintf(stderr, "maru: cannot reap orphans: %s\n", strerror(errno));

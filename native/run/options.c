@@ -50,6 +50,16 @@ static int read_descriptor(const char *text, int *fd) {
   return 0;
 }
 
+static int read_room(const char *text, size_t *room) {
+  char *end;
+  errno = 0;
+  unsigned long long bytes = strtoull(text, &end, 10);
+  if (errno != 0 || end == text || *end != '\0' || bytes > (1ull << 40))
+    return refuse("--board-room needs a number of bytes, 2^40 at most", text);
+  *room = (size_t)bytes;
+  return 0;
+}
+
 static int add_beside(struct options *options, char *word) {
   size_t count = 0;
   while (options->beside[count] != NULL)
@@ -67,6 +77,8 @@ static int read_option(struct options *options, const char *name, char *value) {
     return add_preload(value);
   if (strcmp(name, "--report-fd") == 0)
     return read_descriptor(value, &options->report_fd);
+  if (strcmp(name, "--board-room") == 0)
+    return read_room(value, &options->board_room);
   if (strcmp(name, "--beside") == 0)
     return add_beside(options, value);
   if (strcmp(name, "--reporter") == 0) {

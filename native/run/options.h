@@ -2,6 +2,7 @@
  *
  *   maru-supervise [--setenv NAME=VALUE]... [--preload PATH]...
  *                  [--report-fd N] [--reporter PATH] [--beside WORD]...
+ *                  [--board-room BYTES]
  *                  -- COMMAND [ARGUMENT]...
  *
  * Written by a planner, not by people: strict, in this form only.
@@ -9,12 +10,15 @@
 #ifndef MARU_RUN_OPTIONS_H
 #define MARU_RUN_OPTIONS_H
 
+#include <stddef.h>
+
 #define BESIDE_WORDS 32
 
 struct options {
   char **command; /* NULL-terminated tail of argv */
   const char *reporter;
   int report_fd;                  /* -1: none */
+  size_t board_room;              /* bytes on the board beyond the usual */
   char *beside[BESIDE_WORDS + 1]; /* the words of what runs beside; NULL-terminated */
   char **found;                   /* the environment before; for what runs beside */
 };

@@ -263,7 +263,24 @@ int maru_probe_overlay_options(const char *text) {
   return mr_policy_read(text, &policy, &options, &wrong) == 0 ? -1 : (int)(wrong - text);
 }
 
-int maru_probe_overlay_deadline(const char *path, uint64_t ns) {
+/* Relaxed: each knob stands for itself. */
+static int set_knob(struct maru_overlay_knobs *knobs, int knob, uint64_t value) {
+  switch (knob) {
+  case MARU_PROBE_DEADLINE:
+    atomic_store_explicit(&knobs->deadline_ns, value, memory_order_relaxed);
+    return 0;
+  case MARU_PROBE_RANGE:
+    atomic_store_explicit(&knobs->handoff_range, (uint32_t)value, memory_order_relaxed);
+    return 0;
+  case MARU_PROBE_PATIENCE:
+    atomic_store_explicit(&knobs->patience_ns, value, memory_order_relaxed);
+    return 0;
+  default:
+    return -EINVAL;
+  }
+}
+
+int maru_probe_overlay_knob(const char *path, int knob, uint64_t value) {
   struct maru_board board;
   void *section;
   int error = maru_board_open(&board, path);
@@ -272,9 +289,7 @@ int maru_probe_overlay_deadline(const char *path, uint64_t ns) {
   error = maru_board_find(&board, MARU_OVERLAY_SECTION, MARU_OVERLAY_VERSION,
                           sizeof(struct maru_overlay), &section);
   if (error == 0)
-    /* Relaxed: a knob stands for itself. */
-    atomic_store_explicit(&((struct maru_overlay *)section)->knobs.deadline_ns, ns,
-                          memory_order_relaxed);
+    error = set_knob(&((struct maru_overlay *)section)->knobs, knob, value);
   maru_board_close(&board);
   return error;
 }

@@ -42,7 +42,8 @@ const char *maru_probe_overlay(unsigned position);
 /* -1: such a lock may be asked for, else where in `text` the mistake is. */
 int maru_probe_overlay_options(const char *text);
 
-/* Sets the deadline of the section "lock" of the board at `path`: 0 or a negative errno. */
-int maru_probe_overlay_deadline(const char *path, uint64_t ns);
+/* Sets a knob of the section "lock" of the board at `path`: 0 or a negative errno. */
+enum { MARU_PROBE_DEADLINE, MARU_PROBE_RANGE, MARU_PROBE_PATIENCE };
+int maru_probe_overlay_knob(const char *path, int knob, uint64_t value);
 
 #endif

@@ -9,6 +9,7 @@
 #ifndef MARU_OVERLAY_H
 #define MARU_OVERLAY_H
 
+#include <maru/histogram.h>
 #include <maru/wait.h>
 #include <stdint.h>
 
@@ -47,7 +48,9 @@ struct maru_overlay_counts {
   MARU_ATOMIC(uint64_t) impatient;   /* heads that waited longer than patience_ns */
   MARU_ATOMIC(uint64_t) left_socket; /* cna: hand-ons to another socket */
   MARU_ATOMIC(uint64_t) set_aside;   /* cna */
-  uint64_t apart[3];
+  MARU_ATOMIC(uint64_t) reacquired;  /* by condition variables: waits that were begun */
+  MARU_ATOMIC(uint64_t) timed;       /* timed locks that were tried */
+  uint64_t apart[1];
 };
 
 struct maru_overlay {
@@ -62,6 +65,35 @@ struct maru_overlay {
   MARU_ATOMIC(uint64_t) left[MARU_LEFT_KINDS];
   char apart_too[120];
   struct maru_overlay_counts counts[MARU_OVERLAY_LINES];
+};
+
+/* The section "lockwaits": how long the run's threads waited for mutexes, live, over all of its
+ * mutexes and processes, in nanoseconds, in the classes of maru/histogram.h.
+ *
+ * Plain counters that only grow; a thread adds (relaxed) to one of the lines.  A reader adds up
+ * the lines, and takes what it read before from it for a window of its own; within one look,
+ * counters may be apart by what happened meanwhile.
+ *
+ * `classes` has an acquisition that found its mutex taken, once it has it: all such in a run with
+ * the profile, and those through the queue without it.
+ * `acquisitions` are all, also the free ones, which waited for 0 ns: a quantile over all of
+ * them takes acquisitions - (sum of classes) more zeros.  A thread adds its own here at its
+ * next wait, and at least once a millisecond while it acquires.  Counted in a run with the profile
+ * alone (`counted` is 1); else they are 0, and nothing is known but of those that waited. */
+#define MARU_OVERLAY_WAITS_SECTION "lockwaits"
+#define MARU_OVERLAY_WAITS_VERSION 1u
+#define MARU_OVERLAY_WAITS_LINES 8u
+
+struct maru_overlay_waits_line {
+  MARU_ATOMIC(uint64_t) acquisitions;
+  uint64_t apart[7];
+  MARU_ATOMIC(uint64_t) classes[MARU_HISTOGRAM_CLASSES];
+};
+
+struct maru_overlay_waits {
+  MARU_ATOMIC(uint32_t) counted;
+  char apart[60];
+  struct maru_overlay_waits_line lines[MARU_OVERLAY_WAITS_LINES];
 };
 
 #ifdef __cplusplus

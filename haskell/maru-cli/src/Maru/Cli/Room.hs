@@ -13,6 +13,7 @@ module Maru.Cli.Room
 
     -- * Run
     RunPlug (..),
+    Asked (..),
     Part (..),
     Refusal (..),
     Afterwards (..),
@@ -45,6 +46,7 @@ import Data.Map.Strict (Map)
 import Maru.Cli.Output (Figures, Table)
 import Maru.Native.BoardView (Board)
 import Options.Applicative (Parser)
+import System.Exit (ExitCode)
 
 data Room = Room
   { -- | As its section on the board is named.
@@ -54,7 +56,7 @@ data Room = Room
     roomRun :: !(Maybe RunPlug),
     -- | What there is to say of a run that has ended, from the environment that it
     -- was given and its board.
-    roomAfter :: !(Map String String -> Board -> Maybe Afterwards),
+    roomAfter :: !(Map String String -> Board -> IO (Maybe Afterwards)),
     -- | Made once, when @maru top@ starts.
     roomTop :: !(Maybe (IO TopPage)),
     roomChecks :: ![Check],
@@ -65,11 +67,21 @@ data Room = Room
 
 -- | A room that has a name and a purpose and gives nothing yet.
 room :: String -> String -> Room
-room name purpose = Room name purpose Nothing (\_ _ -> Nothing) Nothing [] [] [] []
+room name purpose = Room name purpose Nothing (\_ _ -> pure Nothing) Nothing [] [] [] []
 
--- | Flags of @maru run@; what must be known of this machine, given the command and them, to
--- decide about them; and the decision, which is pure.
-data RunPlug = forall flags facts. RunPlug (Parser flags) ([String] -> flags -> IO facts) (facts -> flags -> Either Refusal Part)
+-- | Flags of @maru run@; what must be known of this machine, given what else was asked for and
+-- them, to decide about them; and the decision, which is pure.
+data RunPlug = forall flags facts. RunPlug (Parser flags) (Asked -> flags -> IO facts) (facts -> flags -> Either Refusal Part)
+
+-- | What a run's shell was asked for.
+data Asked = Asked
+  { askedCommand :: ![String],
+    -- | Of the profiles that were named.
+    askedEnvironment :: ![(String, String)],
+    -- | A page is to be written.
+    askedPage :: !Bool
+  }
+  deriving (Eq, Show)
 
 -- | What a room asks of the supervisor. 'mempty': nothing.
 data Part = Part
@@ -82,15 +94,17 @@ data Part = Part
     partReplaced :: ![String],
     -- | A program to run beside the command, and its arguments; empty: none. Of
     -- several rooms the first has it.
-    partBeside :: ![String]
+    partBeside :: ![String],
+    -- | Bytes on the board beyond the usual 4 MiB.
+    partBoardRoom :: !Int
   }
   deriving (Eq, Show)
 
 instance Semigroup Part where
-  Part e p x r b <> Part e' p' x' r' b' = Part (e <> e') (p <> p') (x <> x') (r <> r') (if null b then b' else b)
+  Part e p x r b s <> Part e' p' x' r' b' s' = Part (e <> e') (p <> p') (x <> x') (r <> r') (if null b then b' else b) (s + s')
 
 instance Monoid Part where
-  mempty = Part [] [] [] [] []
+  mempty = Part [] [] [] [] [] 0
 
 -- | Why a flag cannot be followed.
 data Refusal
@@ -101,10 +115,12 @@ data Refusal
     Unavailable !String
   deriving (Eq, Show)
 
--- | Lines for standard error, and the room's part of the report.
+-- | Lines for standard error, and the room's part of the report: as data, and, where that is more
+-- than the lines, as lines of HTML.
 data Afterwards = Afterwards
   { afterLines :: ![String],
-    afterData :: !Value
+    afterData :: !Value,
+    afterSection :: ![String]
   }
   deriving (Eq, Show)
 
@@ -184,6 +200,8 @@ data Tuned = Tuned
     tunedEnvironment :: !(Maybe [(String, String)]),
     -- | One line: the gain, or why there is none.
     tunedLine :: !String,
+    -- | Other than success: there is no such setting.
+    tunedStatus :: !ExitCode,
     tunedTable :: !Table,
     tunedData :: !Value
   }

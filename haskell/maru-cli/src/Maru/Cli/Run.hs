@@ -35,11 +35,13 @@ import Data.Either (partitionEithers)
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe)
+import Data.Maybe (catMaybes, fromMaybe)
 import qualified Data.Text as Text
+import qualified Data.Text.Encoding as Encoding
 import Maru.Cli.Exit
 import Maru.Cli.Output hiding (seconds)
 import qualified Maru.Cli.Output as Output
+import Maru.Cli.Page
 import Maru.Cli.Profile
 import Maru.Cli.Room
 import Maru.Native.BoardView
@@ -48,7 +50,7 @@ import Options.Applicative hiding (internal)
 import System.Directory (doesFileExist)
 import System.Environment (getExecutablePath, lookupEnv)
 import System.Exit (ExitCode (..))
-import System.FilePath (takeDirectory, (</>))
+import System.FilePath (takeDirectory, takeExtension, (</>))
 import System.IO (SeekMode (AbsoluteSeek), hFlush, hPutStrLn, stderr)
 import System.Posix.IO (FdOption (CloseOnExec), closeFd, fdSeek, fdToHandle, fdWrite, setFdOption)
 import System.Posix.Process (executeFile)
@@ -77,6 +79,7 @@ data Plan = Plan
     planShowExplain :: !Bool,
     planReport :: !(Maybe FilePath),
     planBeside :: ![String],
+    planBoardRoom :: !Int,
     planCommand :: ![String]
   }
   deriving (Eq, Show)
@@ -97,6 +100,7 @@ planRun request = do
         planShowExplain = requestExplain request,
         planReport = requestReport request,
         planBeside = partBeside whole,
+        planBoardRoom = partBoardRoom whole,
         planCommand = requestCommand request
       }
   where
@@ -114,6 +118,7 @@ supervisorArguments plan descriptor reporter =
     -- The supervisor puts each before the ones before it.
     ++ concat [["--preload", path] | path <- reverse (planPreload plan)]
     ++ concat [["--beside", word] | word <- planBeside plan]
+    ++ concat [["--board-room", show (planBoardRoom plan)] | planBoardRoom plan > 0]
     ++ ["--report-fd", show descriptor, "--reporter", reporter, "--"]
     ++ planCommand plan
 
@@ -151,19 +156,19 @@ runCommand rooms =
       )
   where
     plugs = [(,) (roomName r) <$> answer plug | r <- rooms, Just plug <- [roomRun r]]
-    answer (RunPlug parser probe decide) = (\given words'' -> (`decide` given) <$> probe words'' given) <$> parser
+    answer (RunPlug parser probe decide) = (\given asked -> (`decide` given) <$> probe asked given) <$> parser
     flags =
       (,,)
         <$> switch (long "best-effort" <> help "Go on without what is not available here")
         <*> switch (long "explain" <> help "Say what is done and why, before the command starts")
-        <*> optional (strOption (long "report" <> metavar "FILE" <> help "Write what was measured as JSON (- is standard output)"))
+        <*> optional (strOption (long "report" <> metavar "FILE" <> help "Write what was measured: a page if it ends in .html, else JSON (- is standard output)"))
     words' = many (strArgument (metavar "[@PROFILE...] [--] COMMAND..."))
 
-start :: [(String, [String] -> IO (Either Refusal Part))] -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
+start :: [(String, Asked -> IO (Either Refusal Part))] -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
 start plugs (bestEffort, explain, file) text = do
   let (names, words') = splitProfiles text
   profiles <- mapM profilePart names
-  rooms <- mapM (traverse ($ words')) plugs
+  rooms <- mapM (traverse ($ Asked words' (concat [partEnvironment part | (_, Right part) <- profiles]) (maybe False isPage file))) plugs
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
       planRun (Request bestEffort explain file (profiles ++ rooms) words')
@@ -305,19 +310,28 @@ report known fd boards = do
   (plan, beside, figures, measured) <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
   (broken, seen) <- partitionEithers <$> mapM readBoard boards
   mapM_ (say . ("cannot read the run's board: " ++)) broken
-  let rooms = [sectionName s | b <- seen, s <- boardSections b, sectionName s /= "run"]
+  let rooms = [name | b <- seen, s <- boardSections b, let name = sectionName s, name `notElem` ("run" : parts)]
       said = concatMap boardLines seen
-      after = [(roomName r, a) | r <- known, b <- seen, Just a <- [roomAfter r (environmentOf plan) b]]
+      parts = ["lockwaits", "lockprof"]
+  after <- catMaybes <$> sequence [fmap ((,) (roomName r)) <$> roomAfter r (environmentOf plan) b | r <- known, b <- seen]
   mapM_ (\(Beside room' line _) -> say (room' ++ ": " ++ line)) beside
   when (measuredStarted measured) $ do
     mapM_ (\(name, a) -> mapM_ (say . ((name ++ ": ") ++)) (afterLines a)) after
     say (verdictLine measured rooms)
   case Map.lookup "report" plan of
-    Just (String file) -> writeJson (Text.unpack file) (reportJson plan figures rooms said beside after)
+    Just (String name)
+      | isPage file -> writeTo file (Lazy.fromStrict (Encoding.encodeUtf8 (Text.pack (reportPage plan (verdictLine measured rooms) said beside after))))
+      | otherwise -> writeJson file (reportJson plan figures rooms said beside after)
+      where
+        file = Text.unpack name
     _ -> pure ()
   where
     -- The report is written also where nobody reads this.
     say = void . orNothing . warn
+
+-- | By the report's name.
+isPage :: FilePath -> Bool
+isPage file = takeExtension file == ".html"
 
 -- | As planned.
 environmentOf :: Map String Value -> Map String String
@@ -334,3 +348,16 @@ reportJson plan figures rooms said beside after =
       "after" .= Map.fromList [(name, afterData a) | (name, a) <- after],
       "log" .= said
     ]
+
+-- | The same for people: what each room has to show, then its lines.
+reportPage :: Map String Value -> String -> [String] -> [Beside] -> [(String, Afterwards)] -> String
+reportPage plan verdict said beside after =
+  htmlPage ("maru run: " ++ unwords told) verdict $
+    concatMap (afterSection . snd) after
+      ++ section "Rooms" ([room' ++ ": " ++ line | Beside room' line _ <- beside] ++ [name ++ ": " ++ line | (name, a) <- after, null (afterSection a), line <- afterLines a])
+      ++ section "Said while it ran" said
+  where
+    told = fromMaybe [] (Map.lookup "command" plan >>= parseMaybe parseJSON)
+    section title lines'
+      | null lines' = []
+      | otherwise = [element "h2" title, "<ul>"] ++ map (element "li") lines' ++ ["</ul>"]

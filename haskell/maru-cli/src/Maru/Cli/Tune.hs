@@ -65,7 +65,7 @@ tune what run flags = do
   unless quiet (mapM_ putStrLn (renderTable (tunedTable tuned) ++ ["", tunedLine tuned]))
   mapM_ (`writeJson` document tuned) (flagJson flags)
   mapM_ (keep tuned) (tunedEnvironment tuned)
-  pure ExitSuccess
+  pure (tunedStatus tuned)
   where
     name = fromMaybe (filter plain (takeFileName (flagCommand flags))) (flagName flags)
     plain c = isAlphaNum c || c `elem` ("-_" :: String)

@@ -17,6 +17,8 @@ module Maru.Native.Probe
     overlayLocks,
     probeOverlay,
     setOverlayDeadline,
+    setOverlayRange,
+    setOverlayPatience,
   )
 where
 
@@ -62,7 +64,7 @@ foreign import ccall safe "maru_probe_policy" c_policy :: CInt -> Ptr CString ->
 
 foreign import ccall safe "maru_probe_word_policy" c_wordPolicy :: CInt -> Ptr CString -> IO CInt
 
-foreign import ccall unsafe "maru_probe_overlay_deadline" c_overlayDeadline :: CString -> Word64 -> IO CInt
+foreign import ccall unsafe "maru_probe_overlay_knob" c_overlayKnob :: CString -> CInt -> Word64 -> IO CInt
 
 foreign import ccall unsafe "maru_probe_overlay" c_overlay :: CUInt -> IO CString
 
@@ -193,4 +195,15 @@ probeOverlay text = do
 
 -- | On the board at a path, in nanoseconds; 0: none.
 setOverlayDeadline :: FilePath -> Word64 -> IO (Answer ())
-setOverlayDeadline path ns = (() <$) . answer <$> withCString path (`c_overlayDeadline` ns)
+setOverlayDeadline = setOverlayKnob #{const MARU_PROBE_DEADLINE}
+
+-- | A power of two.
+setOverlayRange :: FilePath -> Word64 -> IO (Answer ())
+setOverlayRange = setOverlayKnob #{const MARU_PROBE_RANGE}
+
+-- | In nanoseconds.
+setOverlayPatience :: FilePath -> Word64 -> IO (Answer ())
+setOverlayPatience = setOverlayKnob #{const MARU_PROBE_PATIENCE}
+
+setOverlayKnob :: CInt -> FilePath -> Word64 -> IO (Answer ())
+setOverlayKnob knob path value = (() <$) . answer <$> withCString path (\p -> c_overlayKnob p knob value)

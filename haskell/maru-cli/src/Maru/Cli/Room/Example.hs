@@ -13,6 +13,7 @@ import Maru.Cli.Room
 import Maru.Control.Plot
 import Maru.Native.BoardView
 import Options.Applicative
+import System.Exit (ExitCode (..))
 
 exampleRoom :: Room
 exampleRoom =
@@ -32,7 +33,7 @@ exampleRoom =
 decide :: [String] -> Maybe String -> Either Refusal Part
 decide _ Nothing = Right mempty
 decide available (Just kind)
-  | kind `elem` available = Right (Part [("EXAMPLE", kind)] ["/lib/libexample.so"] ["the example is " ++ kind] [] [])
+  | kind `elem` available = Right (Part [("EXAMPLE", kind)] ["/lib/libexample.so"] ["the example is " ++ kind] [] [] 0)
   | kind == "fancy" = Left (Unavailable "this machine has no fancy example")
   | otherwise = Left (Misused ("unknown example '" ++ kind ++ "'; known: plain, fancy"))
 
@@ -60,7 +61,7 @@ experiment = Experiment "example" "counts" (\effort _ -> pure (figures (if effor
 tuner :: Tuner
 tuner =
   Tuner "example" "Finds that nothing helps" (pure ()) $ \() _ ->
-    pure (Tuned Nothing "no gain: there is nothing to tune" (Table [] []) (object []))
+    pure (Tuned Nothing "no gain: there is nothing to tune" ExitSuccess (Table [] []) (object []))
 
 figures :: Int -> Figures
 figures n =

@@ -11,13 +11,20 @@ import Data.Aeson (Value (Null))
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe, isNothing)
 import Maru.Cli.Bench.Lock (lockExperiments)
+import Maru.Cli.Exit
+import Maru.Cli.Profile (profileEnvironment, readProfile)
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Overlay
+import Maru.Cli.Room.Lock.Page
+import Maru.Cli.Room.Lock.Profile
 import Maru.Cli.Room.Lock.Program
+import Maru.Cli.Room.Lock.Tune (lockTuner)
 import Maru.Cli.Run (libexecFile)
 import Maru.Cli.Sim.Lock (lockSimulator)
-import Maru.Native.BoardView (Board)
+import Maru.Native.BoardView (Board (..))
+import Maru.Native.LockProfile (lockProfileBytes)
 import Maru.Native.Probe (overlayLocks, probeOverlay)
 import Options.Applicative
 import System.Directory (doesFileExist)
@@ -25,20 +32,25 @@ import System.Directory (doesFileExist)
 lockRoom :: Room
 lockRoom =
   (room "lock" "hand-overs of a lock between sockets")
-    { roomRun = Just (RunPlug lockFlag lockFacts decideLock),
+    { roomRun = Just (RunPlug lockFlags lockFacts decideLock),
       roomAfter = afterLock,
       roomTop = Just (pure overlayPage),
       roomExperiments = lockExperiments,
-      roomSimulators = [lockSimulator]
+      roomSimulators = [lockSimulator],
+      roomTuners = [lockTuner]
     }
 
 -- ---- run ----------------------------------------------------------------
 
+-- | The lock, and whether to profile.
+lockFlags :: Parser (Maybe String, Bool)
+lockFlags = (,) <$> lockFlag <*> switch (long "lock-profile" <> help "Record who waits for which mutex where (alone: of glibc's own mutexes); so does --lock with --report FILE.html")
+
 lockFlag :: Parser (Maybe String)
 lockFlag =
   optional . strOption $
-    long "lock" <> metavar "NAME[:K=V,...]"
-      <> help "Who gets a contended mutex of the command next: cna, fifo, shfl, malthusian, pass; keys deadline, handoff_range, ..."
+    long "lock" <> metavar "NAME[:K=V,...]|@PROFILE"
+      <> help "Who gets a contended mutex of the command next: cna, fifo, shfl, malthusian, pass, or what maru tune lock found; keys deadline, handoff_range, ..."
       <> completer (listIOCompleter overlayLocks)
 
 -- | What the decision needs; none of it is looked up unless the flag is given.
@@ -49,21 +61,40 @@ data LockFacts = LockFacts
     factLibrary :: !FilePath,
     factInstalled :: !Bool,
     factCommand :: !String,
-    factProgram :: !Program
+    factProgram :: !Program,
+    -- | The lock, as given or understood.
+    factLock :: !String,
+    factProfiled :: !Bool
   }
 
-lockFacts :: [String] -> Maybe String -> IO (Maybe LockFacts)
-lockFacts _ Nothing = pure Nothing
-lockFacts words' (Just text) = do
-  library <- libexecFile "libmaru-lock.so"
-  let program = concat (take 1 words')
+lockFacts :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
+lockFacts asked (flag, wanted) = do
+  lock <- maybe (pure (lookup "MARU_LOCK" (askedEnvironment asked))) (fmap Just . fromProfile) flag
+  if isNothing lock && not wanted then pure Nothing else factsOf asked (lock, wanted)
+
+-- | What @\@NAME@ stands for; other locks are themselves.
+fromProfile :: String -> IO String
+fromProfile text = case text of
+  '@' : name -> readProfile name >>= maybe (problem badInput ("profile " ++ name ++ " sets no lock; maru tune lock makes one")) pure . lookup "MARU_LOCK" . profileEnvironment
+  _ -> pure text
+
+factsOf :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
+factsOf asked (lock, wanted) = do
+  library <- libexecFile (if profiled then "libmaru-lock-profile.so" else "libmaru-lock.so")
   Just
     <$> ( LockFacts <$> overlayLocks <*> probeOverlay text <*> pure library <*> doesFileExist library <*> pure program
             <*> describeProgram program
+            <*> pure text
+            <*> pure profiled
         )
+  where
+    program = concat (take 1 (askedCommand asked))
+    text = fromMaybe "pass" lock
+    profiled = wanted || askedPage asked
 
-decideLock :: Maybe LockFacts -> Maybe String -> Either Refusal Part
-decideLock (Just facts) (Just text)
+decideLock :: Maybe LockFacts -> (Maybe String, Bool) -> Either Refusal Part
+decideLock Nothing _ = Right mempty
+decideLock (Just facts) _
   | name `notElem` factLocks facts =
     Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (factLocks facts)))
   | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on"))
@@ -74,19 +105,28 @@ decideLock (Just facts) (Just text)
       mempty
         { partEnvironment = [("MARU_LOCK", text)],
           partPreload = [factLibrary facts],
+          partBoardRoom = if factProfiled facts then lockProfileBytes else 0,
           partExplain =
-            [ "threads that find a mutex taken queue for it by '" ++ name ++ "'",
-              "robust mutexes, those with priorities and those shared between processes are left to glibc: they use the room that the queue needs, or need the kernel; how many there were is said at the end"
-            ]
+            ["who waits for which mutex where is recorded: some nanoseconds for each acquisition, said in the report" | factProfiled facts]
+              ++ [ "threads that find a mutex taken queue for it by '" ++ name ++ "'",
+                   "robust mutexes, those with priorities and those shared between processes are left to glibc: they use the room that the queue needs, or need the kernel; how many there were is said at the end"
+                 ]
         }
   where
+    text = factLock facts
     name = takeWhile (/= ':') text
-decideLock _ _ = Right mempty
 
 -- | Also that nothing came of it.
-afterLock :: Map String String -> Board -> Maybe Afterwards
+afterLock :: Map String String -> Board -> IO (Maybe Afterwards)
 afterLock planned board = case overlayOf board of
-  Just overlay -> Just (Afterwards [overlayLine overlay, leftLine overlay] (overlayJson overlay))
+  Just overlay -> do
+    profile <- readReport True (boardPath board)
+    let told = [overlayLine overlay, pastLine overlay, leftLine overlay]
+    pure . Just $
+      Afterwards
+        (told ++ maybe [] profileLines profile)
+        (withProfile (profileJson <$> profile) (overlayJson overlay))
+        (maybe [] (lockSection told) profile)
   Nothing
-    | "MARU_LOCK" `Map.member` planned -> Just (Afterwards ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"] Null)
-    | otherwise -> Nothing
+    | "MARU_LOCK" `Map.member` planned -> pure (Just (Afterwards ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"] Null []))
+    | otherwise -> pure Nothing

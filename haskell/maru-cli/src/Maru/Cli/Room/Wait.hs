@@ -40,7 +40,7 @@ waitRoom :: Room
 waitRoom =
   (room "wait" "time slices of those who wait")
     { roomRun = Just (RunPlug policyFlag (\_ _ -> waitFacts) decidePolicy),
-      roomAfter = mpiAfterwards,
+      roomAfter = \environment -> pure . mpiAfterwards environment,
       roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
       roomSimulators = [boostSimulator],
       roomExperiments = handoverExperiment : boostExperiments ++ mpiExperiments
@@ -101,10 +101,10 @@ mpiExplained (Just (_, mpis)) =
 -- | What MPI's ranks have measured; that there were none, where there should have been.
 mpiAfterwards :: Map String String -> Board -> Maybe Afterwards
 mpiAfterwards environment board = case mpiCost board of
-  Just c -> Just (Afterwards (mpiLine c : told) (mpiJson c))
+  Just c -> Just (Afterwards (mpiLine c : told) (mpiJson c) [])
   Nothing
-    | not (null told) -> Just (Afterwards told (object ["ranks" .= (0 :: Int)]))
-    | launched -> Just (Afterwards [absent] (object ["ranks" .= (0 :: Int)]))
+    | not (null told) -> Just (Afterwards told (object ["ranks" .= (0 :: Int)]) [])
+    | launched -> Just (Afterwards [absent] (object ["ranks" .= (0 :: Int)]) [])
     | otherwise -> Nothing
   where
     told = nub [drop (length said) line | line <- boardLines board, said `isPrefixOf` line, "MPI" `isPrefixOf` drop (length said) line]

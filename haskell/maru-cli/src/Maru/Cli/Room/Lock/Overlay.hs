@@ -8,15 +8,18 @@ module Maru.Cli.Room.Lock.Overlay
     decodeOverlay,
     overlayJson,
     overlayLine,
+    pastLine,
     leftLine,
     overlayPage,
+    withProfile,
     turned,
   )
 where
 
-import Control.Monad (replicateM)
-import Data.Aeson (Value, object, (.=))
+import Control.Monad (replicateM, void)
+import Data.Aeson (Value (..), object, (.=))
 import qualified Data.Aeson.Key as Key
+import qualified Data.Aeson.KeyMap as KeyMap
 import Data.Binary.Get
 import Data.ByteString (ByteString)
 import qualified Data.ByteString.Char8 as Chars
@@ -25,8 +28,9 @@ import Data.List (find, intercalate)
 import Data.Word (Word32, Word64)
 import Maru.Cli.Output
 import Maru.Cli.Room
+import Maru.Cli.Room.Lock.Profile
 import Maru.Native.BoardView
-import Maru.Native.Probe (setOverlayDeadline)
+import Maru.Native.Probe (setOverlayDeadline, setOverlayPatience, setOverlayRange)
 
 data Overlay = Overlay
   { -- | Of the algorithm; empty as long as no process has said it.
@@ -46,7 +50,10 @@ data Overlay = Overlay
     overlayHandedOn :: !Word64,
     overlayImpatient :: !Word64,
     overlayLeftSocket :: !Word64,
-    overlaySetAside :: !Word64
+    overlaySetAside :: !Word64,
+    -- | By condition variables, and tries with a deadline: past the queue.
+    overlayReacquired :: !Word64,
+    overlayTimed :: !Word64
   }
   deriving (Eq, Show)
 
@@ -82,9 +89,9 @@ decodeOverlay bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
       initialised <- getWord64host
       left <- replicateM (length leftNames) getWord64host
       skip 120
-      counts <- replicateM 32 (replicateM 5 getWord64host <* skip 24)
+      counts <- replicateM 32 (replicateM 7 getWord64host <* skip 8)
       let total n = sum [value | line <- counts, (i, value) <- zip [0 :: Int ..] line, i == n]
-      pure (Overlay (Chars.unpack name) range reduction deadline patience processes passing resets initialised left (total 0) (total 1) (total 2) (total 3) (total 4))
+      pure (Overlay (Chars.unpack name) range reduction deadline patience processes passing resets initialised left (total 0) (total 1) (total 2) (total 3) (total 4) (total 5) (total 6))
 
 overlayJson :: Overlay -> Value
 overlayJson o =
@@ -106,7 +113,9 @@ overlayJson o =
       "handed_on" .= overlayHandedOn o,
       "impatient" .= overlayImpatient o,
       "left_socket" .= overlayLeftSocket o,
-      "set_aside" .= overlaySetAside o
+      "set_aside" .= overlaySetAside o,
+      "reacquired_after_condition" .= overlayReacquired o,
+      "timed" .= overlayTimed o
     ]
 
 -- | What it did.
@@ -124,7 +133,17 @@ overlayLine o =
     ++ seconds (fromIntegral (overlayPatience o) * 1e-9)
 
 knobLine :: Overlay -> String
-knobLine o = "deadline " ++ (if overlayDeadline o == 0 then "none" else seconds (fromIntegral (overlayDeadline o) * 1e-9)) ++ ", range " ++ show (overlayRange o)
+knobLine o =
+  "deadline " ++ (if overlayDeadline o == 0 then "none" else time (overlayDeadline o)) ++ ", range " ++ show (overlayRange o) ++ ", patience "
+    ++ time (overlayPatience o)
+  where
+    time ns = seconds (fromIntegral ns * 1e-9)
+
+-- | What took a mutex without queueing.
+pastLine :: Overlay -> String
+pastLine o =
+  "past the queues: " ++ counted (toInteger (overlayReacquired o)) "acquisition" "acquisitions" ++ " on return from condition variables, "
+    ++ counted (toInteger (overlayTimed o)) "timed lock" "timed locks"
 
 -- | Which mutexes were left to glibc and why.
 leftLine :: Overlay -> String
@@ -148,18 +167,34 @@ turned _ ns = ns
 second :: Word64
 second = 1000000000
 
--- | The lines of a run that has the section.
+-- | What a key does to the knobs of a board.
+turnKnob :: Char -> FilePath -> Overlay -> IO ()
+turnKnob key path o
+  | key == '<' || key == '>' = void (setOverlayDeadline path (turned key (overlayDeadline o)))
+  | key == '[' || key == ']' = void (setOverlayRange path (min 65536 (max 256 (step '[' (fromIntegral (overlayRange o))))))
+  | otherwise = void (setOverlayPatience path (min second (max 1000 (step '{' (overlayPatience o)))))
+  where
+    step down n = if key == down then n `div` 2 else 2 * n
+
+-- | The lines of a run that has the section, and who waits most if it has the profile.
 overlayPage :: TopPage
 overlayPage =
   TopPage
-    { pageKeys = [('<', "shorter deadline"), ('>', "longer deadline")],
+    { pageKeys = [('<', "shorter deadline"), ('>', "longer deadline"), ('[', "smaller range"), (']', "larger range"), ('{', "less patience"), ('}', "more patience")],
       pageStart = (),
       pageKey = const id,
       -- Read anew: two keys may come between two looks.
       pageTurn = \key shown -> do
         now <- readBoard (boardPath shown)
-        sequence_ [setOverlayDeadline (boardPath board) (turned key (overlayDeadline o)) | Right board <- [now], Just o <- [overlayOf board]],
-      pageSee = pure . overlayOf,
-      pageDraw = \() _ -> maybe [] (\o -> [Line ("lock  " ++ overlayLine o), Line ("lock  " ++ knobLine o), Line ("lock  " ++ leftLine o)]),
-      pageJson = const (fmap overlayJson)
+        sequence_ [turnKnob key (boardPath board) o | Right board <- [now], Just o <- [overlayOf board]],
+      pageSee = \board -> case overlayOf board of
+        Nothing -> pure Nothing
+        Just o -> Just . (,) o <$> readReport False (boardPath board),
+      pageDraw = \() before -> maybe [] (\(o, profile) -> map (Line . ("lock  " ++)) [overlayLine o, pastLine o, knobLine o, leftLine o] ++ maybe [] (profileTable (fmap (>>= snd) <$> before)) profile),
+      pageJson = const (fmap (\(o, profile) -> withProfile (profileJson <$> profile) (overlayJson o)))
     }
+
+-- | The profile beside what else there is to say.
+withProfile :: Maybe Value -> Value -> Value
+withProfile (Just profile) (Object fields) = Object (KeyMap.insert "profile" profile fields)
+withProfile _ value = value

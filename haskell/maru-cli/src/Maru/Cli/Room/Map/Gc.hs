@@ -129,6 +129,7 @@ judged given statistics race =
         Gain flags _ -> Just [("GHCRTS", unwords (filter (not . null) [given, flags]))]
         _ -> Nothing,
       tunedLine = line (verdict race) ++ collecting,
+      tunedStatus = ExitSuccess,
       tunedTable = Table [(L, "flags"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (map row measured),
       tunedData = evidence
     }

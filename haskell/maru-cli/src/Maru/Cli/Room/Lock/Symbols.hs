@@ -1,0 +1,163 @@
+-- | What is at an address of a program's file: by its symbol table, and by @addr2line@ where that
+-- is installed.
+module Maru.Cli.Room.Lock.Symbols
+  ( Place (..),
+    resolvePlaces,
+    placeText,
+
+    -- * For tests
+    symbolsIn,
+  )
+where
+
+import Control.Exception (IOException, try)
+import Control.Monad (foldM)
+import Data.Binary.Get
+import Data.Bits ((.&.))
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Char8 as Chars
+import qualified Data.ByteString.Lazy as Lazy
+import Data.List (isPrefixOf)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe, isJust)
+import Data.Word (Word32, Word64)
+import Numeric (showHex)
+import System.Directory (findExecutable)
+import System.Exit (ExitCode (..))
+import System.FilePath (takeFileName)
+import System.IO
+import System.Process (readProcessWithExitCode)
+
+-- | A place in a program.
+data Place = Place
+  { -- | 'Nothing': in no file (made at run time, or unknown).
+    placeFile :: !(Maybe FilePath),
+    placeOffset :: !Word64,
+    -- | The function or object, demangled if @addr2line@ did it.
+    placeSymbol :: !(Maybe String),
+    -- | @file.c:12@.
+    placeLine :: !(Maybe String)
+  }
+  deriving (Eq, Ord, Show)
+
+-- | The best name that there is.
+placeText :: Place -> String
+placeText p = case (placeSymbol p, placeLine p) of
+  (Just symbol, Just line) -> symbol ++ " (" ++ line ++ ")"
+  (Just symbol, Nothing) -> symbol ++ " (" ++ file ++ ")"
+  (Nothing, Just line) -> line
+  (Nothing, Nothing) -> file
+  where
+    file = maybe "" takeFileName (placeFile p) ++ (if isJust (placeFile p) then "+0x" else "0x") ++ showHex (placeOffset p) ""
+
+-- | Offsets in files, each to its place; and whether lines could be asked for. @code@: ask for lines.
+resolvePlaces :: Bool -> [(FilePath, Word64)] -> IO (Map (FilePath, Word64) Place, Bool)
+resolvePlaces code wanted = do
+  tool <- if code then findExecutable "addr2line" else pure Nothing
+  places <- Map.traverseWithKey (resolveFile tool) (Map.fromListWith (++) [(file, [offset]) | (file, offset) <- wanted])
+  pure (Map.fromList [((file, offset), p) | (file, ps) <- Map.toList places, (offset, p) <- ps], isJust tool)
+
+resolveFile :: Maybe FilePath -> FilePath -> [Word64] -> IO [(Word64, Place)]
+resolveFile tool file offsets = do
+  symbols <- either none id <$> try (symbolsIn file offsets)
+  told <- maybe (pure []) (\t -> askLines t file offsets) tool
+  let lines' = Map.fromList (zip offsets told)
+  pure [(o, place o (Map.lookup o symbols) (Map.lookup o lines')) | o <- offsets]
+  where
+    none :: IOException -> Map Word64 String
+    none _ = Map.empty
+    place o symbol told =
+      let (name, line) = fromMaybe (Nothing, Nothing) told
+       in Place (Just file) o (if isJust name then name else symbol) line
+
+-- | Function and line of each; in the order asked, or nothing at all.
+askLines :: FilePath -> FilePath -> [Word64] -> IO [(Maybe String, Maybe String)]
+askLines tool file offsets = do
+  ran <- try (readProcessWithExitCode tool ("-f" : "-C" : "-s" : "-e" : file : ["0x" ++ showHex o "" | o <- offsets]) "")
+  pure $ case ran :: Either IOException (ExitCode, String, String) of
+    Right (ExitSuccess, out, _) -> pairs (lines out)
+    _ -> []
+  where
+    pairs (name : line : rest) = (known name, known (takeWhile (/= ' ') line)) : pairs rest
+    pairs _ = []
+    known text' = if "??" `isPrefixOf` text' || ":?" `isPrefixOf` dropWhile (/= ':') text' then Nothing else Just text'
+
+-- ---- symbol tables --------------------------------------------------------------
+
+-- | The symbols of an ELF file of 64 bits that cover these addresses of it. Throws 'IOException'
+-- if it cannot be read; what is no such file has none.
+symbolsIn :: FilePath -> [Word64] -> IO (Map Word64 String)
+symbolsIn file wanted = withBinaryFile file ReadMode $ \handle -> do
+  size <- hFileSize handle
+  header <- ByteString.hGet handle 64
+  let slice :: Word64 -> Word64 -> IO ByteString
+      slice offset bytes
+        | toInteger offset + toInteger bytes > size || bytes > 0x40000000 = pure ByteString.empty
+        | otherwise = hSeek handle AbsoluteSeek (toInteger offset) >> ByteString.hGet handle (fromIntegral bytes)
+  case parse sectionTable header of
+    Just (offset, count) -> do
+      table <- slice offset (64 * fromIntegral count)
+      let sections = fromMaybe [] (parse (mapM (const section) [1 .. count]) table)
+          links = [(at, bytes, strings) | (kind, at, bytes, link) <- sections, kind == 2 || kind == 11, (_, sAt, sBytes, _) : _ <- [drop (fromIntegral link) sections], let strings = (sAt, sBytes)]
+      foldM (covering slice) Map.empty links
+    Nothing -> pure Map.empty
+  where
+    covering slice known (at, bytes, (stringsAt, stringsBytes)) = do
+      symbols <- slice at bytes
+      strings <- slice stringsAt stringsBytes
+      pure (Map.union known (coverings strings symbols))
+    coverings strings symbols = Map.map (name strings) (scan symbols (Map.fromList [(o, 0) | o <- wanted]) Map.empty)
+    name strings at = Chars.unpack (Chars.takeWhile (/= '\0') (ByteString.drop (fromIntegral at) strings))
+
+-- | Which symbol's name covers each wanted address; 24 bytes a symbol.
+scan :: ByteString -> Map Word64 Word32 -> Map Word64 Word32 -> Map Word64 Word32
+scan symbols wanted = go 0
+  where
+    count = ByteString.length symbols `div` 24
+    go i found
+      | i >= count = found
+      | kind == 1 || kind == 2 || kind == 10,
+        size > 0,
+        Just (o, _) <- Map.lookupGE value wanted,
+        o - value < size =
+        go (i + 1) (foldr (`Map.insert` string) found (takeWhile (\w -> w - value < size) (o : map fst (Map.toAscList (snd (Map.split o wanted))))))
+      | otherwise = go (i + 1) found
+      where
+        at = i * 24
+        kind = ByteString.index symbols (at + 4) .&. 15
+        value = word64 (at + 8)
+        size = word64 (at + 16)
+        string = fromIntegral (word 4 at)
+    word64 = word 8
+    word :: Int -> Int -> Word64
+    word bytes at = foldr (\k acc -> acc * 256 + fromIntegral (ByteString.index symbols (at + k))) 0 [0 .. bytes - 1]
+
+parse :: Get a -> ByteString -> Maybe a
+parse get bytes = case runGetOrFail get (Lazy.fromStrict bytes) of
+  Right (_, _, a) -> Just a
+  Left _ -> Nothing
+
+-- | Offset and number of the sections, of a little-endian file of 64 bits.
+sectionTable :: Get (Word64, Int)
+sectionTable = do
+  magic <- getByteString 6
+  if magic /= ByteString.pack [0x7f, 0x45, 0x4c, 0x46, 2, 1] then fail "another kind of file" else skip 34
+  offset <- getWord64le
+  skip 10
+  size <- getWord16le
+  count <- getWord16le
+  if size /= 64 then fail "another kind of file" else pure (offset, fromIntegral count)
+
+-- | Type, offset, size and link.
+section :: Get (Word32, Word64, Word64, Word32)
+section = do
+  skip 4
+  kind <- getWord32le
+  skip 16
+  offset <- getWord64le
+  size <- getWord64le
+  link <- getWord32le
+  skip 20
+  pure (kind, offset, size, link)

@@ -1,0 +1,301 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru tune lock@: the deadline with which a command's mutexes do most while their waits
+-- hold an objective. "Maru.Control.Tune.Lock" says what to measure next, as it does on the
+-- simulator; here that is measured.
+--
+-- The command runs under @maru run --lock cna --lock-profile@, and a window is a time of its
+-- life: the knobs on its board are turned, and what the counters there grow by is the window.
+-- A command that ends before is started again, and the window goes on. FIFO is @cna@ with a
+-- range of 1, which always leaves the socket: the same queue, in order.
+module Maru.Cli.Room.Lock.Tune
+  ( lockTuner,
+    parseObjective,
+  )
+where
+
+import Control.Concurrent (myThreadId, threadDelay)
+import Control.Exception (Exception, finally, onException, throwIO, throwTo, try)
+import Control.Monad (unless, void, when)
+import Data.Aeson (Value, object, (.=))
+import Data.IORef
+import Data.List (isPrefixOf, isSuffixOf, stripPrefix)
+import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
+import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Exit
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Cli.Room.Lock.Program (describeProgram, unfit)
+import Maru.Cli.Room.Lock.Waits
+import Maru.Control.Tune.Lock
+import Maru.Native.BoardView (readBoard)
+import Maru.Native.Probe (setOverlayDeadline, setOverlayRange)
+import Numeric (showFFloat)
+import Options.Applicative hiding (internal)
+import System.Directory (listDirectory)
+import System.Environment (getExecutablePath)
+import System.Exit (ExitCode (..))
+import System.FilePath ((</>))
+import System.IO (IOMode (ReadWriteMode), withFile)
+import System.Posix.Files (readSymbolicLink)
+import System.Posix.IO (OpenMode (ReadWrite), closeFd, defaultFileFlags, openFd)
+import System.Posix.Signals (Handler (Catch), installHandler, sigHUP, sigKILL, sigTERM, signalProcessGroup)
+import System.Posix.Types (Fd)
+import System.Process
+import System.Timeout (timeout)
+import Text.Read (readMaybe)
+
+lockTuner :: Tuner
+lockTuner =
+  Tuner
+    { tunerName = "lock",
+      tunerPurpose = "Who gets a contended mutex next: the most acquisitions a second that keep an objective for waits",
+      tunerParser = (,) <$> objective <*> window,
+      tunerRun = uncurry tuneLock
+    }
+  where
+    objective = option (eitherReader parseObjective) (long "slo" <> metavar "pN=TIME" <> help "What waits must hold: p99.9=200us")
+    window = option (eitherReader (positive >=> atMostHour)) (long "window" <> metavar "TIME" <> value 1 <> help "How long each setting is looked at in one go (default 1s)")
+    positive text = maybe (Left ("a time such as 500ms or 2s is needed, not '" ++ text ++ "'")) Right (nanoseconds text)
+    atMostHour ns
+      | ns >= 1e7 && ns <= 3.6e12 = Right (ns / 1e9)
+      | otherwise = Left "a window may last from 10ms to 3600s"
+    f >=> g = \x -> f x >>= g
+
+-- | @p99.9=200us@: a percentile from 50 to 99.999, and a time from 0.5 us to 16 s.
+parseObjective :: String -> Either String Objective
+parseObjective text = case break (== '=') <$> stripPrefix "p" text of
+  Just (percent, '=' : time)
+    | Just share <- readMaybe percent, Just ns <- nanoseconds time -> checked share ns
+  _ -> Left ("an objective such as p99.9=200us is needed, not '" ++ text ++ "'")
+  where
+    checked :: Double -> Double -> Either String Objective
+    checked share ns
+      | share < 50 || share > 99.999 = Left ("the percentile must be from 50 to 99.999, not " ++ show share)
+      | null (deadlines (Objective share ns)) = Left ("impossible: " ++ text ++ " is shorter than a hand-over; 500ns is the least")
+      | ns > 1.6e10 = Left ("16s is the longest that can be asked for, not " ++ text)
+      | otherwise = Right (Objective (share / 100) ns)
+
+-- | @200us@, @1.5ms@; 'Nothing' without a unit.
+nanoseconds :: String -> Maybe Double
+nanoseconds text = case span (`elem` ("0123456789." :: String)) text of
+  (digits, unit) | Just number <- readMaybe digits, Just factor <- lookup unit units, number > (0 :: Double) -> Just (number * factor)
+  _ -> Nothing
+  where
+    units = [("ns", 1), ("us", 1e3), ("ms", 1e6), ("s", 1e9)]
+
+-- ---- the search ------------------------------------------------------------------
+
+-- | There is no time for a further window.
+data OutOfTime = OutOfTime deriving (Show)
+
+instance Exception OutOfTime
+
+tuneLock :: Objective -> Double -> TuneContext -> IO Tuned
+tuneLock objective window context = do
+  describeProgram (tuneCommand context) >>= mapM_ (problem unavailable . (("cannot tune " ++ tuneCommand context ++ ": ") ++)) . unfit
+  seen <- newIORef []
+  running <- newIORef Nothing
+  end <- (+ tuneBudget context) <$> getMonotonicTime
+  endsWell $ do
+    decided <- try (follow (measure seen running end) (search objective) `finally` stop running)
+    judged objective decided . reverse <$> readIORef seen
+  where
+    measure seen running end setting = do
+      now <- getMonotonicTime
+      when (now + window > end) (throwIO OutOfTime)
+      (waits, time) <- collect context running setting window
+      let w = Window (fromIntegral (waitsAcquisitions waits) / time) (atQuantile (objectiveShare objective) waits)
+      modifyIORef' seen ((setting, w) :)
+      count <- length <$> readIORef seen
+      tuneSay context ("window " ++ show count ++ ": " ++ windowLine objective (setting, w))
+      pure w
+
+-- | Whoever ends us ends what we started.
+endsWell :: IO a -> IO a
+endsWell act = do
+  self <- myThreadId
+  mapM_ (\(signal, status) -> installHandler signal (Catch (throwTo self (ExitFailure status))) Nothing) [(sigTERM, 143), (sigHUP, 129)]
+  act
+
+windowLine :: Objective -> (Setting, Window) -> String
+windowLine objective (setting, w) =
+  settingName setting ++ ": " ++ perSecond (windowThroughput w) ++ ", " ++ percentileName objective ++ " " ++ seconds (windowTail w * 1e-9)
+
+perSecond :: Double -> String
+perSecond v = showFFloat (Just (if v < 1e6 then 0 else 3)) (if v < 1e6 then v else v / 1e6) (if v < 1e6 then " acquisitions/s" else " million acquisitions/s")
+
+percentileName :: Objective -> String
+percentileName objective = 'p' : trimmed (showFFloat (Just 3) (100 * objectiveShare objective) "")
+  where
+    trimmed text
+      | ".000" `isSuffixOf` text = takeWhile (/= '.') text
+      | "0" `isSuffixOf` text = trimmed (take (length text - 1) text)
+      | otherwise = text
+
+judged :: Objective -> Either OutOfTime (Verdict, b) -> [(Setting, Window)] -> Tuned
+judged objective decided seen =
+  Tuned
+    { tunedEnvironment = case decided of
+        Right (Use setting _, _) -> Just [("MARU_LOCK", settingName setting)]
+        _ -> Nothing,
+      tunedLine = case decided of
+        Right (verdict@(Use _ w), _) -> verdictLine objective verdict ++ ", " ++ perSecond (windowThroughput w)
+        Right (verdict, _) -> verdictLine objective verdict
+        Left OutOfTime -> "undecided: there was time for " ++ show (length seen) ++ " windows; give a longer --budget or a shorter --window",
+      tunedStatus = case decided of
+        Right (Infeasible _, _) -> ExitFailure 1
+        _ -> ExitSuccess,
+      tunedTable = Table [(R, "window"), (L, "lock"), (R, "acquisitions/s"), (R, percentileName objective)] (zipWith row [1 :: Int ..] seen),
+      tunedData = evidence
+    }
+  where
+    row n (setting, w) = [show n, settingName setting, showFFloat (Just 0) (windowThroughput w) "", seconds (windowTail w * 1e-9)]
+    evidence :: Value
+    evidence =
+      object
+        [ "objective" .= object ["share" .= objectiveShare objective, "limit_ns" .= objectiveLimit objective],
+          "windows" .= [object ["lock" .= settingName s, "per_second" .= windowThroughput w, "tail_ns" .= windowTail w] | (s, w) <- seen]
+        ]
+
+-- ---- windows -----------------------------------------------------------------------
+
+-- | The command under @maru run@; its board is held open, so that its last figures can be read
+-- when it has ended.
+data Live = Live !ProcessHandle !Fd
+
+boardOf :: Live -> FilePath
+boardOf (Live _ fd) = "/proc/self/fd/" ++ show fd
+
+-- | So long after a knob was turned those who queued before are gone.
+settle :: Double
+settle = 0.1
+
+-- | What was counted in so many seconds of the command's life, in how many.
+collect :: TuneContext -> IORef (Maybe Live) -> Setting -> Double -> IO (Waits, Double)
+collect context running setting window = go mempty 0
+  where
+    go :: Waits -> Double -> IO (Waits, Double)
+    go waits time
+      | time >= window, waitsAcquisitions waits > 0 = pure (waits, time)
+      | time >= window = problem badInput ("in a window of " ++ seconds window ++ " '" ++ tuneCommand context ++ "' took no mutex that can be seen: there is nothing to tune")
+      | otherwise = do
+        (more, spent) <- readIORef running >>= maybe (fresh (window - time)) (goOn (window - time))
+        go (waits <> more) (time + spent)
+    goOn left live = do
+      turn live setting
+      threadDelay (round (settle * 1e6))
+      before <- look live
+      begun <- getMonotonicTime
+      watch live before begun left
+    fresh left = do
+      begun <- getMonotonicTime
+      live <- launch context setting
+      writeIORef running (Just live)
+      turn live setting
+      watch live mempty begun left
+    watch live before begun left = do
+      ended <- awaitEnd live left
+      after <- look live
+      now <- getMonotonicTime
+      mapM_ (closed context running live) ended
+      pure (after `since` before, max 1e-6 (now - begun))
+
+-- | It is started anew by whoever needs it.
+closed :: TuneContext -> IORef (Maybe Live) -> Live -> ExitCode -> IO ()
+closed context running (Live _ fd) code = do
+  writeIORef running Nothing
+  closeFd fd
+  unless (code == ExitSuccess) $ problem badInput ("'" ++ tuneCommand context ++ "' ended with " ++ describe code)
+  where
+    describe (ExitFailure n) = "status " ++ show n
+    describe ExitSuccess = "success"
+
+turn :: Live -> Setting -> IO ()
+turn live setting = case setting of
+  InOrder -> set 1 0
+  Within ns -> set 0x10000 (round ns)
+  where
+    set range ns = do
+      -- Where it has just ended there is nothing to turn.
+      void (setOverlayDeadline (boardOf live) ns)
+      void (setOverlayRange (boardOf live) range)
+
+look :: Live -> IO Waits
+look live = either (const mempty) (fromMaybe mempty . waitsOf) <$> readBoard (boardOf live)
+
+-- | Its status if it ends within so many seconds.
+awaitEnd :: Live -> Double -> IO (Maybe ExitCode)
+awaitEnd (Live process _) left = do
+  end <- (+ left) <$> getMonotonicTime
+  poll end
+  where
+    poll end = do
+      code <- getProcessExitCode process
+      now <- getMonotonicTime
+      case code of
+        Nothing | now < end -> threadDelay (round (1e6 * min 0.01 (end - now))) >> poll end
+        _ -> pure code
+
+-- ---- starting and stopping -----------------------------------------------------------
+
+launch :: TuneContext -> Setting -> IO Live
+launch context setting = do
+  maru <- getExecutablePath
+  withFile "/dev/null" ReadWriteMode $ \quiet -> do
+    (_, _, _, process) <-
+      createProcess
+        (proc maru (["run", "--lock-profile", "--lock", started, "--", tuneCommand context] ++ tuneArguments context))
+          { std_in = UseHandle quiet,
+            std_out = UseHandle quiet,
+            std_err = UseHandle quiet,
+            create_group = True
+          }
+    found <- timeout 20000000 (awaitBoard process) `onException` endProcess process
+    case found of
+      Just (Right fd) -> pure (Live process fd)
+      Just (Left code) -> problem badInput ("'" ++ tuneCommand context ++ "' ended before it showed itself (" ++ show code ++ "); see maru run --lock cna -- " ++ tuneCommand context)
+      Nothing -> endProcess process >> problem badInput ("the run of '" ++ tuneCommand context ++ "' has no board within 20 s")
+  where
+    -- The rest is turned on its board.
+    started = case setting of
+      InOrder -> "cna:handoff_range=1"
+      Within _ -> settingName setting
+
+-- | Until the library has counted there, or the run is over.
+awaitBoard :: ProcessHandle -> IO (Either ExitCode Fd)
+awaitBoard process = do
+  found <- getPid process >>= maybe (pure Nothing) (boardHeldBy . show)
+  case found of
+    Just fd -> Right fd <$ awaitLibrary (Live process fd)
+    Nothing -> getProcessExitCode process >>= maybe (threadDelay 2000 >> awaitBoard process) (pure . Left)
+
+awaitLibrary :: Live -> IO ()
+awaitLibrary live@(Live process _) = do
+  counted <- waitsCounted <$> look live
+  ended <- getProcessExitCode process
+  unless (counted || ended /= Nothing) (threadDelay 2000 >> awaitLibrary live)
+
+boardHeldBy :: String -> IO (Maybe Fd)
+boardHeldBy pid = do
+  numbers <- fromMaybe [] <$> orNothing (listDirectory folder)
+  boards <- mapMaybe id <$> mapM isBoard numbers
+  maybe (pure Nothing) (\path -> orNothing (openFd path ReadWrite Nothing defaultFileFlags)) (listToMaybe boards)
+  where
+    folder = "/proc" </> pid </> "fd"
+    isBoard number = do
+      target <- orNothing (readSymbolicLink (folder </> number))
+      pure (if maybe False ("/memfd:maru-board" `isPrefixOf`) target then Just (folder </> number) else Nothing)
+
+stop :: IORef (Maybe Live) -> IO ()
+stop running = readIORef running >>= mapM_ (\(Live process fd) -> endProcess process >> closeFd fd)
+
+-- | Asked to end, then made to.
+endProcess :: ProcessHandle -> IO ()
+endProcess process = do
+  group <- getPid process
+  terminateProcess process
+  ended <- timeout 10000000 (waitForProcess process)
+  when (ended == Nothing) $ do
+    mapM_ (orNothing . signalProcessGroup sigKILL) group
+    void (waitForProcess process)

@@ -1,0 +1,252 @@
+/* calls_profiled.c: the program's calls under libmaru-lock-profile.so.  Each does what it does
+ * under libmaru-lock.so, and is recorded (profile.h).  A condition variable releases its mutex
+ * within libc: the hold ends when the wait begins, and another begins when it is over. */
+#define _GNU_SOURCE
+#include "locate.h"
+#include "lock.h"
+#include "profile.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define HERE __builtin_return_address(0)
+
+static struct mr_profile profile;
+
+/* ---- the calls ------------------------------------------------------------------- */
+
+static bool got_it(int rc) { return rc == 0 || rc == EOWNERDEAD; }
+
+/* A recursive mutex that the thread holds. */
+static bool reenters(struct mr_profile *of, const pthread_mutex_t *mutex) {
+  return (mr_glibc_kind(mutex) & 3) == PTHREAD_MUTEX_RECURSIVE_NP && mr_profile_holds(of, mutex);
+}
+
+/* Asks for it at once, as mr_overlay_lock does. */
+static int try_first(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
+  uint32_t impatient =
+      atomic_load_explicit(&mr_overlay_cell(mutex)->impatient, memory_order_relaxed);
+  if (impatient != 0 && mr_overlay_leaves(overlay, mutex) == 0)
+    return EBUSY;
+  return mr_glibc_trylock(mutex);
+}
+
+enum way { LOCK, TIMED, CLOCK };
+
+struct until {
+  enum way way;
+  clockid_t clock;
+  const struct timespec *at;
+};
+
+static int wait_for(struct mr_overlay *overlay, pthread_mutex_t *mutex, const struct until *until) {
+  switch (until->way) {
+  case TIMED:
+    return mr_glibc_timedlock(mutex, until->at);
+  case CLOCK:
+    return mr_glibc_clocklock(mutex, until->clock, until->at);
+  default:
+    return mr_overlay_wait(overlay, mutex);
+  }
+}
+
+static inline int lock(struct mr_profile *of, pthread_mutex_t *mutex, const void *site,
+                       const struct until *until) {
+  if (__builtin_expect(reenters(of, mutex), 0)) {
+    int rc = wait_for(&mr_overlay, mutex, until);
+    if (rc == 0)
+      mr_profile_reentered(of, mutex, site);
+    return rc;
+  }
+  struct mr_profile_request request;
+  mr_profile_ask(of, &request, mutex, site, mr_glibc_kind(mutex));
+  int rc = until->way == LOCK ? try_first(&mr_overlay, mutex) : mr_glibc_trylock(mutex);
+  if (__builtin_expect(rc != EBUSY, 1)) {
+    if (got_it(rc))
+      mr_profile_got(of, &request);
+    return rc;
+  }
+  mr_profile_wait(of, &request);
+  rc = wait_for(&mr_overlay, mutex, until);
+  mr_profile_waited(of, &request, rc);
+  return rc;
+}
+
+static inline int unlock(struct mr_profile *of, pthread_mutex_t *mutex) {
+  struct mr_profile_release release = mr_profile_release(of, mutex);
+  int rc = mr_glibc_unlock(mutex);
+  if (__builtin_expect(rc == 0, 1))
+    mr_profile_released(of, &release);
+  return rc;
+}
+
+MR_EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex) {
+  static const struct until forever = {.way = LOCK};
+  return lock(&profile, mutex, HERE, &forever);
+}
+
+MR_EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex) { return unlock(&profile, mutex); }
+
+MR_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *at) {
+  struct until until = {.way = TIMED, .at = at};
+  atomic_fetch_add_explicit(&mr_overlay_counts(&mr_overlay)->timed, 1, memory_order_relaxed);
+  return lock(&profile, mutex, HERE, &until);
+}
+
+MR_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
+                                      const struct timespec *at) {
+  struct until until = {.way = CLOCK, .clock = clock, .at = at};
+  atomic_fetch_add_explicit(&mr_overlay_counts(&mr_overlay)->timed, 1, memory_order_relaxed);
+  return lock(&profile, mutex, HERE, &until);
+}
+
+MR_EXPORT int pthread_mutex_trylock(pthread_mutex_t *mutex) {
+  if (reenters(&profile, mutex)) {
+    int rc = mr_glibc_trylock(mutex);
+    if (rc == 0)
+      mr_profile_reentered(&profile, mutex, HERE);
+    return rc;
+  }
+  struct mr_profile_request request;
+  mr_profile_ask(&profile, &request, mutex, HERE, mr_glibc_kind(mutex));
+  int rc = mr_glibc_trylock(mutex);
+  if (got_it(rc))
+    mr_profile_got(&profile, &request);
+  else if (rc == EBUSY)
+    mr_profile_refused(&request);
+  return rc;
+}
+
+/* ---- condition variables --------------------------------------------------------- */
+
+/* Around a wait.  One that is cancelled takes the mutex back unseen: its release is counted as
+ * one whose acquisition was not seen. */
+static void before_wait(pthread_mutex_t *mutex) {
+  struct mr_profile_release release = mr_profile_release(&profile, mutex);
+  mr_profile_released(&profile, &release);
+  atomic_fetch_add_explicit(&mr_overlay_counts(&mr_overlay)->reacquired, 1, memory_order_relaxed);
+}
+
+static int after_wait(pthread_mutex_t *mutex, const void *site, int rc) {
+  if (rc != 0 && rc != ETIMEDOUT && rc != EOWNERDEAD) {
+    mr_profile_kept(&profile, mutex); /* there was no wait */
+    return rc;
+  }
+  struct mr_profile_request request;
+  mr_profile_ask(&profile, &request, mutex, site, mr_glibc_kind(mutex));
+  mr_profile_returned(&profile, &request);
+  return rc;
+}
+
+MR_EXPORT int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
+  before_wait(mutex);
+  return after_wait(mutex, HERE, mr_glibc_cond_wait(condition, mutex));
+}
+
+MR_EXPORT int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                     const struct timespec *until) {
+  before_wait(mutex);
+  return after_wait(mutex, HERE, mr_glibc_cond_timedwait(condition, mutex, until));
+}
+
+MR_EXPORT int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                     clockid_t clock, const struct timespec *until) {
+  before_wait(mutex);
+  return after_wait(mutex, HERE, mr_glibc_cond_clockwait(condition, mutex, clock, until));
+}
+
+/* ---- start ---------------------------------------------------------------------------- */
+
+#define ROUNDS 8
+#define TIMES 500
+#define CALIBRATION_NS 1000000
+
+/* Picoseconds for a lock and an unlock; the best of several rounds.  NULL: glibc's alone. */
+static uint64_t cost_of(struct mr_profile *of) {
+  static const struct until forever = {.way = LOCK};
+  pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+  uint64_t best = UINT64_MAX;
+  for (int round = 0; round < ROUNDS; round++) {
+    int64_t began = maru_now_ns();
+    for (int i = 0; i < TIMES; i++)
+      if (of == NULL) {
+        mr_glibc_lock(&mutex);
+        mr_glibc_unlock(&mutex);
+      } else {
+        lock(of, &mutex, cost_of, &forever);
+        unlock(of, &mutex);
+      }
+    uint64_t took = (uint64_t)(maru_now_ns() - began) * 1000 / TIMES;
+    best = took < best ? took : best;
+  }
+  return best;
+}
+
+/* In memory that is thrown away. */
+static void measure_cost(void) {
+  static _Atomic uint32_t process;
+  size_t size = sizeof(struct maru_lockprof);
+  void *memory =
+      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return; /* then it is unknown: 0 */
+  struct mr_profile scratch = profile;
+  scratch.board = memory;
+  scratch.waits = NULL;
+  scratch.process = &process;
+  profile.cost_plain_ps = cost_of(NULL);
+  profile.cost_profiled_ps = cost_of(&scratch);
+  mr_profile_leave(&scratch);
+  munmap(memory, size);
+}
+
+static void read_clock(void) {
+  struct mr_clock_mark from = mr_clock_mark();
+  if (!mr_clock_may_count())
+    return;
+  while (maru_now_ns() - from.ns < CALIBRATION_NS)
+    ;
+  profile.clock = mr_clock_between(from, mr_clock_mark());
+}
+
+static void read_place(void) {
+  static struct mr_place place;
+  const struct mr_place *known = mr_overlay.place;
+  if (known == NULL && mr_place_read(&place) == 0)
+    known = &place;
+  profile.sockets = known != NULL ? known->sockets : 0;
+  profile.place = profile.sockets > 1 ? known : NULL;
+}
+
+static void unable(struct mr_preload *preload, const char *why) {
+  mr_preload_warn(preload, &mr_overlay.board->warned, "process %d is not in the profile: %s",
+                  (int)getpid(), why);
+}
+
+void mr_calls_start(struct mr_preload *preload, bool fit) {
+  struct maru_lockprof *board =
+      mr_preload_section(preload, MARU_LOCKPROF_SECTION, MARU_LOCKPROF_VERSION, sizeof *board);
+  if (!fit)
+    return; /* it is said that the mutexes are left alone */
+  if (board == NULL) {
+    unable(preload, "there is no room for it on the board");
+    return;
+  }
+  mr_locate_start();
+  profile.locate = mr_locate;
+  read_place();
+  profile.process = mr_overlay.process + 1; /* on the page that a fork wipes */
+  profile.waits = mr_overlay.waits;
+  mr_overlay.waits = NULL; /* counted by the profile */
+  read_clock();
+  if (mr_profile_init(&profile) < 0) {
+    unable(preload, "it uses up all keys of threads");
+    return;
+  }
+  measure_cost();
+  if (profile.waits != NULL)
+    atomic_store_explicit(&profile.waits->counted, 1, memory_order_relaxed);
+  /* From here on it is recorded. */
+  profile.board = board;
+}

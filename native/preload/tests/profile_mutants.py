@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Plants one fault after another in the recording core and lets tests/lock_profile.c look for it.
+
+usage: profile_mutants.py NATIVE-FOLDER COMPILER
+
+Each fault replaces one text that occurs exactly once in its file. Prints PASS and what was found,
+or FAIL; status 1 if the code as shipped fails or a fault is not found.
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+CORE = "preload/profile.c"
+SHARES = "preload/fairness.c"
+
+# name, file, text, what stands there instead
+FAULTS = [
+    ("a slot is never left", CORE,
+     "MARU_LOCKPROF_LEFT, memory_order_release", "MARU_LOCKPROF_TAKEN, memory_order_release"),
+    ("a child of a fork writes to its parent's slot", CORE,
+     "process != 0 && process == own.process, 1", "own.process != 0, 1"),
+    ("a row is found by its mutex alone", CORE,
+     "if (row->address == (uintptr_t)mutex && row->called_from == (uintptr_t)site)",
+     "if (row->address == (uintptr_t)mutex)"),
+    ("samples count once", CORE,
+     "? MARU_LOCKPROF_SAMPLE : 0;", "? 1 : 0;"),
+    ("a hold of a recursive mutex ends with the inner release", CORE,
+     "if (held->depth > 0) {", "if (held->depth > 1) {"),
+    ("who gives up stays among the waiters", CORE,
+     "  if (mutex != NULL)\n    atomic_fetch_sub_explicit(&mutex->waiters, 1, memory_order_relaxed);\n"
+     "  if (rc == ETIMEDOUT)\n    ADD(row->timed_out, 1);\n"
+     "  if (rc != 0 && rc != EOWNERDEAD)\n    return;\n",
+     "  if (rc == ETIMEDOUT)\n    ADD(row->timed_out, 1);\n"
+     "  if (rc != 0 && rc != EOWNERDEAD)\n    return;\n"
+     "  if (mutex != NULL)\n    atomic_fetch_sub_explicit(&mutex->waiters, 1, memory_order_relaxed);\n"),
+    ("who was ahead counts as a bypass", CORE,
+     "passed > request->ahead ? passed - request->ahead : 0", "passed"),
+    ("what a thread has not published is lost when it ends", CORE,
+     "    publish(profile, thread, 0);\n", ""),
+    ("what finds no class is not counted", CORE,
+     "      ADD(times->octaves_lost, weight);\n      return;", "      return;"),
+    ("a thread's table is filled up", CORE,
+     "LOAD(thread->rows) >= ROWS_OF_A_THREAD", "LOAD(thread->rows) >= MARU_LOCKPROF_TABLE - 1"),
+    ("the oldest hold is forgotten silently", CORE,
+     "    drop_held(thread, stale);\n    ADD(thread->unmatched, 1);",
+     "    drop_held(thread, stale);"),
+    ("waits are not live", CORE,
+     "    mr_waits_add(profile->waits, waited);", "    ;"),
+    ("who waits all through a window does not count in it", SHARES,
+     "hand_in(fairness, scale, number, 0);", "(void)number;"),
+    ("squares of sums", SHARES,
+     "ADD(window->squares, count * count);", "ADD(window->squares, count);"),
+    ("a course loses its second half", SHARES,
+     "other = fairness->series[2 * i + 1];", "(void)other;"),
+    ("who comes back from a condition variable is not counted", CORE,
+     "  ADD(request->row->reacquired, 1);\n", ""),
+]
+
+SOURCES = ["preload/clock.c", CORE, SHARES, "preload/waits.c", "lock/place.c", "base/topology.c",
+           "wait/wait.c", "wait/channel.c", "wait/measure.c", "wait/priority.c", "base/process.c",
+           "base/shared.c", "base/task.c", "board/board.c"]
+TEST = "tests/lock_profile.c"
+
+
+def built(native, compiler, folder, changed, objects):
+    """The test with one file changed; what does not depend on it is linked from objects."""
+    program = folder / "test"
+    again = [s for s in SOURCES[1:3] + [TEST] if s == changed]
+    kept = [str(objects / (pathlib.Path(s).stem + ".o")) for s in SOURCES + [TEST] if s not in again]
+    copies = [str(folder / s) for s in again]
+    subprocess.run([*compiler, *map(str, copies), *kept, "-o", str(program), "-pthread"], check=True)
+    return program
+
+
+def main():
+    native, cc = pathlib.Path(sys.argv[1]), sys.argv[2]
+    failed = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        for part in ("preload", "lock", "base", "wait", "board", "tests", "include"):
+            subprocess.run(["cp", "-r", str(native / part), str(folder / part)], check=True)
+        compiler = [cc, "-O1", "-std=gnu11", f"-I{folder}/include", f"-I{folder}/base"]
+        objects = folder / "objects"
+        objects.mkdir()
+        for source in SOURCES + [TEST]:
+            subprocess.run([*compiler, "-c", str(folder / source), "-o",
+                            str(objects / (pathlib.Path(source).stem + ".o"))], check=True)
+        for fault, file, text, instead in [("none", CORE, "", "")] + FAULTS:
+            path = folder / file
+            shipped = path.read_text()
+            if text and shipped.count(text) != 1:
+                print(f"FAIL {fault}: its text occurs {shipped.count(text)} times in {file}")
+                failed += 1
+                continue
+            path.write_text(shipped.replace(text, instead) if text else shipped)
+            program = built(folder, compiler, folder, file, objects)
+            path.write_text(shipped)
+            try:
+                ran = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)
+                status, said = ran.returncode, ran.stderr.strip().splitlines()
+            except subprocess.TimeoutExpired:
+                status, said = -1, ["it does not end"]
+            good = (status == 0) == (fault == "none")
+            failed += not good
+            found = (said or [f"status {status}"])[0].replace(f"{folder}/", "")
+            print(f"{'PASS' if good else 'FAIL'} {fault}: {'nothing found' if status == 0 else found}")
+    return failed != 0
+
+
+sys.exit(main())

@@ -1,0 +1,135 @@
+/* Description: a threaded program whose use of its mutexes is known, for the profile.
+ *
+ * usage: profiled SCENE, one of those at the end. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS 4
+#define ROUNDS 6000
+
+pthread_mutex_t known_mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t known_condition = PTHREAD_COND_INITIALIZER;
+static int turn;
+
+/* Each with a call site of its own. */
+__attribute__((noinline)) void takes_often(void) {
+  pthread_mutex_lock(&known_mutex);
+  pthread_mutex_unlock(&known_mutex);
+}
+
+__attribute__((noinline)) void takes_seldom(void) {
+  pthread_mutex_lock(&known_mutex);
+  pthread_mutex_unlock(&known_mutex);
+}
+
+__attribute__((noinline)) void tries(void) {
+  if (pthread_mutex_trylock(&known_mutex) == 0)
+    pthread_mutex_unlock(&known_mutex);
+}
+
+__attribute__((noinline)) void holds_long(void) {
+  pthread_mutex_lock(&known_mutex);
+  usleep(10000);
+  pthread_mutex_unlock(&known_mutex);
+}
+
+__attribute__((noinline)) void waits_long(int number) {
+  pthread_mutex_lock(&known_mutex);
+  while (turn != number)
+    pthread_cond_wait(&known_condition, &known_mutex);
+  turn = !turn;
+  pthread_cond_signal(&known_condition);
+  pthread_mutex_unlock(&known_mutex);
+}
+
+__attribute__((noinline)) void waits_until(void) {
+  struct timespec at;
+  clock_gettime(CLOCK_MONOTONIC, &at);
+  at.tv_nsec += 1000;
+  pthread_mutex_clocklock(&known_mutex, CLOCK_MONOTONIC, &at);
+  pthread_mutex_unlock(&known_mutex);
+}
+
+static void together(void *(*run)(void *)) {
+  pthread_t ids[THREADS];
+  for (uintptr_t i = 0; i < THREADS; i++)
+    pthread_create(&ids[i], NULL, run, (void *)i);
+  for (int i = 0; i < THREADS; i++)
+    pthread_join(ids[i], NULL);
+}
+
+static void *counts(void *unused) {
+  for (int i = 0; i < ROUNDS; i++) {
+    takes_often();
+    if (i % 10 == 0)
+      takes_seldom();
+  }
+  return unused;
+}
+
+static void known(void) {
+  together(counts);
+  tries();
+  waits_until();
+}
+
+static void holds(void) {
+  for (int i = 0; i < 10; i++)
+    holds_long();
+}
+
+static void *takes_turns(void *number) {
+  for (int i = 0; i < 50; i++)
+    waits_long((int)((uintptr_t)number % 2));
+  return NULL;
+}
+
+static void condition(void) {
+  pthread_t ids[2];
+  for (uintptr_t i = 0; i < 2; i++)
+    pthread_create(&ids[i], NULL, takes_turns, (void *)i);
+  for (int i = 0; i < 2; i++)
+    pthread_join(ids[i], NULL);
+}
+
+static void forks(void) {
+  takes_often();
+  pid_t child = fork();
+  if (child == 0) {
+    counts(NULL);
+    _exit(0);
+  }
+  waitpid(child, NULL, 0);
+}
+
+static void killed(void) {
+  together(counts);
+  kill(getpid(), SIGKILL);
+}
+
+static void again(void) {
+  together(counts);
+  execl("/proc/self/exe", "profiled", "known", (char *)NULL);
+}
+
+int main(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    void (*play)(void);
+  } scenes[] = {{"known", known}, {"holds", holds},   {"condition", condition},
+                {"forks", forks}, {"killed", killed}, {"again", again}};
+  for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof *scenes; i++)
+    if (strcmp(argv[1], scenes[i].name) == 0) {
+      scenes[i].play();
+      return 0;
+    }
+  fprintf(stderr, "profiled: a scene is needed\n");
+  return 64;
+}
