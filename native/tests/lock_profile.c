@@ -162,6 +162,7 @@ static void *works(void *number) {
 
 static void counts_known_work(void) {
   begin();
+  mr_profile_thread(&profile); /* else two threads may make two processes of it, one unused */
   together(THREADS, works);
   uint64_t contended = 0;
   for (unsigned m = 0; m < 2; m++)
