@@ -141,12 +141,12 @@ plans =
               "-x"
             ],
       testCase "wait policies" $ do
-        decidePolicy (WaitFacts known Nothing) Nothing @?= Right mempty
-        fmap partEnvironment (decidePolicy (WaitFacts known Nothing) (Just "spin")) @?= Right [("MARU_WAIT", "spin")]
-        decidePolicy (WaitFacts known Nothing) (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
-        fmap partReplaced (decidePolicy (WaitFacts known Nothing) (Just "spin")) @?= Right []
-        fmap partReplaced (decidePolicy (WaitFacts known Nothing) (Just "gang")) @?= Right ["gang runs as coop: no slots"]
-        fmap partPreload (decidePolicy (WaitFacts known (Just ("/l.so", ["MPICH"]))) (Just "spin")) @?= Right ["/l.so"]
+        decideWait (WaitFacts known Nothing ("/p.so", True)) Nothing @?= Right mempty
+        fmap partEnvironment (decideWait (WaitFacts known Nothing ("/p.so", True)) (Just "spin")) @?= Right [("MARU_WAIT", "spin")]
+        decideWait (WaitFacts known Nothing ("/p.so", True)) (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
+        fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True)) (Just "spin")) @?= Right []
+        fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True)) (Just "gang")) @?= Right ["gang runs as coop: no slots"]
+        fmap partPreload (decidePolicy (WaitFacts known (Just ("/l.so", ["MPICH"])) ("/p.so", True)) (Just "spin")) @?= Right ["/l.so"]
         judgePolicies [("spin", Right Nothing)] @?= Finding Good "spin" ""
         judgePolicies [("spin", Right Nothing), ("gang", Right (Just ("coop", "no slots")))]
           @?= Finding Good "spin; gang runs as coop: no slots" "",

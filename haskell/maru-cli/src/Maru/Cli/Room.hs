@@ -52,6 +52,8 @@ data Room = Room
     -- | What contends, in a few words.
     roomPurpose :: !String,
     roomRun :: !(Maybe RunPlug),
+    -- | What the variables of a profile need beside themselves.
+    roomProfile :: !([(String, String)] -> IO (Either Refusal Part)),
     -- | What there is to say of a run that has ended, from the environment that it
     -- was given and its board.
     roomAfter :: !(Map String String -> Board -> Maybe Afterwards),
@@ -64,7 +66,7 @@ data Room = Room
 
 -- | A room that has a name and a purpose and gives nothing yet.
 room :: String -> String -> Room
-room name purpose = Room name purpose Nothing (\_ _ -> Nothing) Nothing [] [] [] []
+room name purpose = Room name purpose Nothing (const (pure (Right mempty))) (\_ _ -> Nothing) Nothing [] [] [] []
 
 -- | Flags of @maru run@; what must be known of this machine, given the command and them, to
 -- decide about them; and the decision, which is pure.
