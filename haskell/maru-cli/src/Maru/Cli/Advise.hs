@@ -27,7 +27,7 @@ import Maru.Cli.Output
 import Maru.Cli.Steer.Read (ownRoots, parents, treeOf)
 import Maru.Control.Advise
 import Maru.Control.CpuList (parseCpuList)
-import Maru.Control.Observe (Stat (..), parseAllowed, parseStat, ticksASecond)
+import Maru.Control.Observe (Counts (..), Stat (..), parseAllowed, parseCounts, parseStat, ticksASecond)
 import Options.Applicative (Parser, argument, eitherReader, help, metavar, option, value)
 import qualified Options.Applicative as Options
 import System.Directory (doesDirectoryExist, listDirectory)
@@ -61,6 +61,7 @@ adviseJob options = do
   job <- jobOf (advisePid options)
   unless (advisePid options `elem` job) $ problem unavailable ("there is no process " ++ show (advisePid options))
   (seen, unseen) <- watchJob (adviseFor options) (advisePid options) job
+  unless (any ((`elem` job) . taskProcess) (seenTasks seen)) $ problem unavailable ("process " ++ show (advisePid options) ++ " ended while it was watched")
   let findings = advise seen
   unless (adviseJson options == Just "-") (mapM_ putStrLn (report seen unseen findings))
   mapM_ (`writeJson` document options seen unseen findings) (adviseJson options)
@@ -95,6 +96,7 @@ data Moment = Moment
     momentNice :: !Int,
     momentDelayed :: !Double,
     momentSwitches :: !(Int, Int),
+    momentMoved :: !Double,
     momentAllowed :: !IntSet
   }
 
@@ -103,9 +105,10 @@ momentOf folder = do
   line <- text (folder </> "stat")
   schedule <- parseSchedstat <$> text (folder </> "schedstat")
   status <- text (folder </> "status")
+  moved <- maybe 0 (\c -> countRead c + countWritten c) . parseCounts <$> text (folder </> "io")
   pure $ do
     stat <- parseStat line
-    Just $! Moment stat (fromMaybe 0 (listToMaybe (drop 16 (words (afterName line))) >>= readMaybe)) (maybe 0 snd schedule) (fromMaybe (0, 0) (parseSwitches status)) (fromMaybe IntSet.empty (parseAllowed status))
+    Just $! Moment stat (fromMaybe 0 (listToMaybe (drop 16 (words (afterName line))) >>= readMaybe)) (maybe 0 snd schedule) (fromMaybe (0, 0) (parseSwitches status)) moved (fromMaybe IntSet.empty (parseAllowed status))
 
 cpuOf :: Stat -> Double
 cpuOf s = (statUser s + statSystem s) / ticksASecond
@@ -141,13 +144,13 @@ watchJob window pid job = do
   othersAfter <- neighbours self
   throttledAfter <- mapM (throttledIn . fst) groups
   ended <- getMonotonicTime
-  own <- text (proc' pid </> "cgroup")
+  own <- take 1 <$> groupsOf pid
   let long = ended - begun
       tasks = [taskBetween long (IntMap.findWithDefault [] tid spots) tid process m (snd <$> IntMap.lookup tid before) | (tid, (process, m)) <- IntMap.toList after]
       grown = [(p, s, cpuOf s - cpuOf old) | (p, s) <- IntMap.toList othersAfter, Just old <- [IntMap.lookup p othersBefore], cpuOf s - cpuOf old >= 0.05 * long]
   others <- forM grown $ \(p, s, used) -> do
     nice <- maybe 0 momentNice <$> momentOf (proc' p)
-    theirs <- text (proc' p </> "cgroup")
+    theirs <- take 1 <$> groupsOf p
     pure (Neighbour p (printable (statName s)) used (IntMap.findWithDefault (IntSet.singleton (statCpu s)) p places) nice (theirs /= own))
   quotas <- mapM (\((file, path), b, a) -> groupNow file path (a - b)) (zip3 groups throttledBefore throttledAfter)
   libraries <- forM job $ \p -> (,) p <$> librariesOf p
@@ -211,6 +214,7 @@ taskBetween long spots tid process now before =
       taskInvoluntary = count snd,
       taskAllowed = momentAllowed now,
       taskNice = momentNice now,
+      taskMoved = since momentMoved,
       taskSpots = spots
     }
   where

@@ -75,6 +75,8 @@ data Task = Task
     -- | Empty: not known.
     taskAllowed :: !IntSet,
     taskNice :: !Int,
+    -- | Bytes through read and write.
+    taskMoved :: !Double,
     -- | Where it was when it did not run, a sample each.
     taskSpots :: ![Spot]
   }
@@ -246,12 +248,14 @@ pinned seen = case sortOn (Down . snd) [(cpu, n) | (cpu, n) <- IntMap.toList cro
     fixed = [t | t <- busy seen, IntSet.size (taskAllowed t) == 1]
     crowds = IntMap.fromListWith (+) [(cpu, 1 :: Int) | t <- fixed, cpu <- IntSet.toList (taskAllowed t)]
 
--- | A thread that hardly ever sleeps, and is in the kernel for much of its time: it asks
--- again and again.
+-- | A thread that hardly ever sleeps, is in the kernel for much of its time and moves next to
+-- nothing there: it asks again and again.
 asks :: Seen -> Task -> Bool
-asks seen t = awake && taskSystem t >= 0.3 * ran t && ran t > 0
+asks seen t = awake && enough && taskSystem t >= 0.3 * ran t && taskMoved t <= 1e6 * ran t
   where
     awake = wanted t >= 0.8 * seenFor seen
+    -- The kernel's clock for this has ticks of 10 ms.
+    enough = ran t >= 0.05
 
 yields :: Task -> Bool
 yields t = length [() | InYield <- taskSpots t] * 5 >= max 5 (length (taskSpots t))
@@ -298,7 +302,8 @@ crowdedBy seen = ready seen / fromIntegral (max 1 (IntSet.size (allowed seen)))
 
 crowded :: Seen -> Maybe Finding
 crowded seen
-  | crowdedBy seen > 1.2, length (busy seen) > cpus =
+  | crowdedBy seen > 1.2,
+    length (busy seen) > cpus =
     Just
       Finding
         { findingName = "oversubscribed",

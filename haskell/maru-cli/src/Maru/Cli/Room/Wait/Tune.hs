@@ -230,6 +230,7 @@ waitVerdict _ race = case (verdict race, leading race) of
     | otherwise -> "no gain: as it is it is the fastest"
   _
     | AsItIs `Map.notMember` times race -> "undecided: as it is the command was not done in the time; the table has what was; give a longer --budget"
+    | Map.size (times race) > 1 -> "no gain: as it is it is the fastest"
     | otherwise -> "no gain: nothing but the command as it is ran to its end"
   where
     times' e = two (estimateMedian e) ++ " times (" ++ two (estimateLow e) ++ " to " ++ two (estimateHigh e) ++ ")"
