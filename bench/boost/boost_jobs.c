@@ -12,6 +12,7 @@
  *   quantum=rr      SCHED_RR, 100 ms, as the published kernel's long quantum; fair: the default
  *   silent=1        nobody rings: the sender only writes memory
  *   hogs=N          processes on each CPU that only compute
+ *   cgroups=1       a control group for each job (quantum=fair)
  *   limit=S         ended after that: "done" is false, the time is the limit (10)
  *   seed=N          of order and jitter
  *
@@ -22,7 +23,7 @@
  * ends all of it at the limit.
  */
 #define _GNU_SOURCE
-#include "../../native/tests/check.h"
+#include "groups.h"
 
 #include <maru/board.h>
 #include <maru/wait.h>
@@ -62,7 +63,7 @@ struct setting {
   enum maru_wait_kind kind;
   const char *daemon;
   bool fair, silent;
-  long period, jobs, work, compute, latency, hogs, limit, seed;
+  long period, jobs, work, compute, latency, hogs, cgroups, limit, seed;
 };
 
 struct place {
@@ -218,6 +219,7 @@ static void process(void *argument) {
   struct link *in = &shared->links[me.job][me.node], *out = &shared->links[me.job][1 - me.node];
   struct maru_wait_policy policy;
   pin(me.node);
+  join_group(me.job);
   prctl(PR_SET_TIMERSLACK, 1);
   if (!is.fair)
     rank(SCHED_RR, BASE_PRIORITY);
@@ -292,7 +294,8 @@ static void read_setting(char *text) {
   } numbers[] = {{"period", &is.period, 0, 50000},     {"jobs", &is.jobs, 1, MOST_JOBS},
                  {"work", &is.work, 1, 10000},         {"compute", &is.compute, 1, 1000000},
                  {"latency", &is.latency, 0, 1000000}, {"hogs", &is.hogs, 0, 4},
-                 {"limit", &is.limit, 1, 60},          {"seed", &is.seed, 1, 1000000}};
+                 {"limit", &is.limit, 1, 60},          {"seed", &is.seed, 1, 1000000},
+                 {"cgroups", &is.cgroups, 0, 1}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     if (strcmp(text, numbers[i].name) == 0) {
       *numbers[i].number = number(value, numbers[i].least, numbers[i].most);
@@ -365,6 +368,8 @@ int main(int argc, char **argv) {
     for (long i = 0; i < is.hogs; i++)
       others[other_count++] = start(hog, &(struct place){.node = node});
   }
+  if (is.cgroups)
+    make_groups(is.jobs);
   for (unsigned i = 0; i < is.jobs * NODES; i++)
     workers[worker_count++] = start(process, &(struct place){.job = i / 2, .node = i % 2});
   if (is.daemon != NULL)

@@ -18,6 +18,7 @@ import Maru.Cli.Launch.Heat
 import Maru.Cli.Main (commandLineOf)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
+import Maru.Cli.PollSection
 import Maru.Cli.ProcessCalls
 import Maru.Cli.Profile
 import Maru.Cli.Room
@@ -30,12 +31,16 @@ import Maru.Cli.Room.Lock.Profile (Counts (..), Shares (..), mergeProfile, serie
 import Maru.Cli.Room.Lock.Program (inspectFile, interpreterOf, unfit)
 import qualified Maru.Cli.Room.Lock.Program as Program
 import Maru.Cli.Room.Map.Gc (parseStatistics)
-import Maru.Cli.Room.Wait (WaitFacts (..), decidePolicy, judgePolicies, mpiAfterwards)
+import Maru.Cli.Room.Wait (WaitFacts (..), WaitFlags (..), decideWait, judgePolicies, mpiAfterwards, waitAfterwards)
+import Maru.Cli.Room.Wait.Page hiding (Channel (..))
+import qualified Maru.Cli.Room.Wait.Page as Page
+import Maru.Cli.Room.Wait.Tune
 import Maru.Cli.Rooms (rooms)
 import Maru.Cli.Run
 import Maru.Cli.RunSection
 import Maru.Cli.Top
 import Maru.Cli.Tune (parseDuration)
+import Maru.Control.Race (record, start)
 import Maru.Native.BoardView
 import Maru.Native.LockProfile
 import Options.Applicative
@@ -144,12 +149,14 @@ plans =
               "-x"
             ],
       testCase "wait policies" $ do
-        decidePolicy (WaitFacts known Nothing) Nothing @?= Right mempty
-        fmap partEnvironment (decidePolicy (WaitFacts known Nothing) (Just "spin")) @?= Right [("MARU_WAIT", "spin")]
-        decidePolicy (WaitFacts known Nothing) (Just "x") @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
-        fmap partReplaced (decidePolicy (WaitFacts known Nothing) (Just "spin")) @?= Right []
-        fmap partReplaced (decidePolicy (WaitFacts known Nothing) (Just "gang")) @?= Right ["gang runs as coop: no slots"]
-        fmap partPreload (decidePolicy (WaitFacts known (Just ("/l.so", ["MPICH"]))) (Just "spin")) @?= Right ["/l.so"]
+        decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags Nothing False) @?= Right mempty
+        fmap partEnvironment (decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags (Just "spin") False)) @?= Right [("MARU_WAIT", "spin")]
+        decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags (Just "x") False) @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
+        fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags (Just "spin") False)) @?= Right []
+        fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags (Just "gang") False)) @?= Right ["gang runs as coop: no slots"]
+        fmap partPreload (decideWait (WaitFacts known (Just ("/l.so", ["MPICH"])) ("/p.so", True)) (WaitFlags (Just "spin") False)) @?= Right ["/l.so"]
+        fmap (\p -> (partEnvironment p, partPreload p)) (decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags Nothing True)) @?= Right ([("MARU_WAIT_POLL", "1")], ["/p.so"])
+        decideWait (WaitFacts known Nothing ("/p.so", False)) (WaitFlags Nothing True) @?= Left (Unavailable "/p.so is not there; install maru wholly or set MARU_LIB")
         judgePolicies [("spin", Right Nothing)] @?= Finding Good "spin" ""
         judgePolicies [("spin", Right Nothing), ("gang", Right (Just ("coop", "no slots")))]
           @?= Finding Good "spin; gang runs as coop: no slots" "",
@@ -168,6 +175,45 @@ plans =
         fmap afterLines (mpiAfterwards asked (boardOf [] ["wait: MPI ranks pass: x", "wait: MPI ranks pass: x", "map: y"]))
           @?= Just ["MPI ranks pass: x"]
         mpiAfterwards asked (boardOf [] []) @?= Nothing,
+      testCase "what polling cost" $ do
+        let poll words' = Section "poll" 1 (Lazy.toStrict (runPut (mapM_ putWord64host words')))
+            boardOf sections = Board "" 1 sections []
+        decodePoll (sectionBytes (poll [3, 2, 9, 4000000000, 1000000000, 5, 2000000000, 1])) @?= Just (PollCost 3 2 9 4 1 5 2 1)
+        decodePoll (sectionBytes (poll [3, 2])) @?= Nothing
+        decodePoll (sectionBytes (poll (replicate 8 0))) @?= Nothing
+        fmap afterLines (waitAfterwards Map.empty (boardOf [poll [3, 2, 9, 4000000000, 1000000000, 5, 2000000000, 1]]))
+          @?= Just ["polls: 2 processes waited 4.00 s in loops of empty calls, 25 % of that on a CPU"]
+        fmap afterLines (waitAfterwards Map.empty (boardOf [poll [3, 0, 0, 0, 0, 0, 0, 0]]))
+          @?= Just ["polls: none of 3 processes asked again and again without working in between; nothing was changed"]
+        waitAfterwards Map.empty (boardOf []) @?= Nothing,
+      testCase "who waits, for what, since when, and what it costs" $ do
+        let top used heartbeat = putWord32host used >> putWord32host 9000 >> putInt64host heartbeat >> mapM_ putWord32host (replicate 12 0) >> mapM_ putWord32host (replicate 256 0)
+            line state taken job since tid = do
+              mapM_ putWord32host [0, state, 0, 0, 0, taken, 1, job]
+              putInt64host since
+              mapM_ putWord32host [0, 0, tid, 0, 0, 0]
+            bytes = Lazy.toStrict (runPut (top 3 0 >> line 1 1 7 1000000000 42 >> line 0 1 7 0 43 >> line 2 0 7 0 44))
+            table = WaitTable 0 [(0, Page.Channel Awake True 7 1000000000 42 False), (1, Page.Channel Idle True 7 0 43 False)]
+            seen at cpu = Seen at (Just table) (Map.fromList [(42, ("w", cpu))]) [] Nothing Nothing
+        decodeTable bytes @?= Just table
+        decodeTable (ByteString.take 1000 bytes) @?= Nothing
+        drawWaits Nothing (seen 3000000000 0) @?= shownWaits ""
+        drawWaits (Just (1, seen 2000000000 0)) (seen 3000000000 800000000) @?= shownWaits "80 %",
+      testCase "what a tuner tries, and says" $ do
+        let report polls mpiWaits sections =
+              either (const Null) id . eitherDecode . Lazy.fromStrict . Chars.pack $
+                "{\"rooms\": " ++ show (sections :: [String]) ++ ", \"after\": {\"wait\": {\"waits\": " ++ show (mpiWaits :: Int) ++ ", \"poll\": {\"spins\": " ++ show (polls :: Int) ++ "}}}}"
+        reachedIn (report 0 0 ["poll"]) @?= Reached False False
+        reachedIn (report 3 0 []) @?= Reached False True
+        reachedIn (report 0 2 []) @?= Reached True False
+        reachedIn (report 0 0 ["map"]) @?= Reached True False
+        reachedIn (object []) @?= Reached False False
+        settingsFor (Reached False False) @?= []
+        all (\s -> case s of Waiting _ polls -> polls; AsItIs -> False) (settingsFor (Reached False True)) @?= True
+        let raced base own = iterate (record (Map.fromList [(AsItIs, base), (Waiting "block" True, own)])) (start AsItIs [Waiting "block" True]) !! 3
+        waitVerdict (Reached False False) (raced 2 1) @?= "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
+        waitVerdict (Reached False True) (raced 2 1) @?= "gain: 2.00 times (2.00 to 2.00) as fast with --wait block --wait-poll"
+        waitVerdict (Reached False True) (raced 1 2) @?= "no gain: as it is it is the fastest",
       testCase "delegation of input and output" $ do
         decideDelegation ("/l.so", True) Nothing @?= Right mempty
         fmap (\p -> (partEnvironment p, partPreload p)) (decideDelegation ("/l.so", True) (Just "hint")) @?= Right ([("MARU_IO", "hint")], ["/l.so"])
@@ -511,3 +557,14 @@ elf kinds = ByteString.concat (Chars.pack "\DELELF" : ByteString.replicate 28 0 
     word8 n = ByteString.pack (n : replicate 7 0)
     half :: Int -> ByteString.ByteString
     half n = ByteString.pack [fromIntegral n, 0]
+
+-- | One that waits for 2 s.
+shownWaits :: String -> [Block]
+shownWaits lost =
+  [ Line "2 channels, 1 waited for; no maru boost",
+    Tabular
+      ( Table
+          [(R, "thread"), (L, "name"), (R, "waits for"), (R, "job"), (R, "since"), (L, "how"), (R, "CPU lost")]
+          [["42", "w", "channel 0", "7", "2.00 s", "awake, nobody wakes it", lost]]
+      )
+  ]

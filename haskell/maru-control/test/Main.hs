@@ -1,5 +1,6 @@
 module Main (main) where
 
+import AdviseTest (advising)
 import BoostTest (boosts)
 import Data.List (isInfixOf)
 import Data.List.NonEmpty (NonEmpty (..))
@@ -24,7 +25,7 @@ import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, boosts, steering, placing, histograms, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, boosts, steering, placing, advising, histograms, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property

@@ -1,5 +1,6 @@
 -- | @maru boost@: the daemon that wakes, restores and raises those whose message
--- is there. Parses and becomes @libexec\/maru\/maru-boost@, which does it all.
+-- is there. Parses and becomes @libexec\/maru\/maru-boost@, which does it all. @maru boost
+-- advise@ is "Maru.Cli.Advise".
 module Maru.Cli.Boost
   ( boostCommand,
 
@@ -13,6 +14,7 @@ where
 import Control.Exception (IOException, try)
 import Data.Char (isDigit)
 import Data.List (intercalate)
+import Maru.Cli.Advise (adviseJob, adviseOptions)
 import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
 import Options.Applicative hiding (internal)
@@ -36,10 +38,15 @@ boostCommand :: Mod CommandFields (IO ExitCode)
 boostCommand =
   command "boost" $
     info
-      (boost <$> options)
+      (hsubparser adviseCommand <|> boost <$> options)
       ( progDesc "Wake, restore and boost waiting processes whose message is there"
-          <> footer "Examples: maru boost   |   maru boost --policy pb+lower --period 20ms   |   Status: 0, 64 usage, 69 not available, 70 the worker failed."
+          <> footer "Examples: maru boost   |   maru boost advise 4711   |   maru boost --policy pb+lower --period 20ms   |   Status: 0, 64 usage, 69 not available, 70 the worker failed."
       )
+
+adviseCommand :: Mod CommandFields (IO ExitCode)
+adviseCommand =
+  command "advise" (info (adviseJob <$> adviseOptions) (progDesc "Say why a job is slow (spinning, hogs, quotas, binding) and what to type" <> footer "Examples: maru boost advise 4711   |   maru boost advise --for 10 --json $(pgrep -o mpirun)   |   Status: 0 whatever is found, 64 usage, 69 no such process."))
+    <> metavar "advise PID"
 
 options :: Parser BoostOptions
 options =

@@ -8,15 +8,22 @@ module Maru.Cli.MpiSection
     decodeMpi,
     mpiLine,
     mpiJson,
+
+    -- * Ranks
+    MpiRank (..),
+    mpiRanks,
+    decodeRanks,
   )
 where
 
 import Control.Monad (replicateM)
 import Data.Aeson
 import Data.Binary.Get
+import Data.Bits (shiftR)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString.Lazy as Lazy
 import Data.List (find)
+import Maru.Cli.Output (plural)
 import Maru.Native.BoardView
 
 -- | Sums over ranks; seconds.
@@ -52,23 +59,69 @@ decodeMpi bytes = case runGetOrFail whole (Lazy.fromStrict bytes) of
   _ -> Nothing
   where
     whole = do
-      ended <- cost
+      ended <- mpiCostGet
       used <- getWord32host
       skip 12
-      present <- replicateM (fromIntegral (min 512 used)) (cost <* skip 208)
+      present <- replicateM (fromIntegral (min 512 used)) (mpiCostGet <* skip 208)
       pure (mconcat (ended : present))
-    cost = MpiCost <$> count <*> seconds <*> seconds <*> seconds <*> count <*> count
+
+mpiCostGet :: Get MpiCost
+mpiCostGet = MpiCost <$> count <*> time <*> time <*> time <*> count <*> count
+  where
     count = fromIntegral <$> getWord64host
-    seconds = (/ 1e9) . fromIntegral <$> getWord64host
+    time = (/ 1e9) . fromIntegral <$> getWord64host
+
+-- | One that is here.
+data MpiRank = MpiRank
+  { rankPid :: !Int,
+    -- | In its @MPI_COMM_WORLD@.
+    rankNumber :: !Int,
+    rankJob :: !Int,
+    -- | What its threads wait for; empty: none does.
+    rankNeeds :: ![String],
+    rankCost :: !MpiCost
+  }
+  deriving (Eq, Show)
+
+mpiRanks :: Board -> [MpiRank]
+mpiRanks board = maybe [] (decodeRanks . sectionBytes) (find ((== ("mpi", 1)) . key) (boardSections board))
+  where
+    key s = (sectionName s, sectionVersion s)
+
+decodeRanks :: ByteString -> [MpiRank]
+decodeRanks bytes = case runGetOrFail whole (Lazy.fromStrict bytes) of
+  Right (_, _, ranks) -> [r | r <- ranks, rankPid r > 0, rankJob r >= 0]
+  Left _ -> []
+  where
+    whole = do
+      skip 48
+      used <- getWord32host
+      skip 12
+      replicateM (fromIntegral (min 512 used)) line
+    line = do
+      cost <- mpiCostGet
+      holder <- getWord64host
+      number <- getInt32host
+      job <- getWord32host
+      skip 4
+      needs <- replicateM 3 getWord32host
+      skip 176
+      pure
+        MpiRank
+          { rankPid = fromIntegral (holder `shiftR` 32),
+            rankNumber = fromIntegral number,
+            rankJob = fromIntegral job - 1,
+            rankNeeds = [need | (n, need) <- zip needs ["a message", "a receiver", "a collective operation"], n > 0],
+            rankCost = cost
+          }
 
 -- | One line, of what was measured.
 mpiLine :: MpiCost -> String
 mpiLine c =
-  "MPI: " ++ plural (costRanks c) ++ ", " ++ percent (costWaited c) (costLife c) ++ " of their time waiting, "
+  "MPI: " ++ plural (costRanks c) "rank" ++ ", " ++ percent (costWaited c) (costLife c) ++ " of their time waiting, "
     ++ percent (costCpu c) (costWaited c)
     ++ " of that on a CPU"
   where
-    plural n = show n ++ (if n == 1 then " rank" else " ranks")
     percent part total
       | total > 0 = show (round (100 * part / total) :: Int) ++ " %"
       | otherwise = "0 %"

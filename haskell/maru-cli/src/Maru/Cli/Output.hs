@@ -20,6 +20,7 @@ module Maru.Cli.Output
     writeTo,
     makeFolder,
     seconds,
+    plural,
     paint,
     Colour (..),
     wantsColour,
@@ -124,6 +125,13 @@ seconds s
   | s >= 1e-3 = showFFloat (Just (if s >= 0.1 then 0 else 2)) (s * 1e3) " ms"
   | s >= 1e-6 = showFFloat (Just (if s >= 1e-4 then 0 else 2)) (s * 1e6) " µs"
   | otherwise = showFFloat (Just 0) (s * 1e9) " ns"
+
+-- | @1 rank@, @2 ranks@, @3 processes@.
+plural :: Int -> String -> String
+plural 1 noun = "1 " ++ noun
+plural n noun = show n ++ " " ++ noun ++ (if last' noun == 's' then "es" else "s")
+  where
+    last' = foldl (\_ c -> c) ' '
 
 data Colour = Green | Yellow | Red | Bold
   deriving (Eq, Show)

@@ -148,7 +148,7 @@ runCommand :: [Room] -> Mod CommandFields (IO ExitCode)
 runCommand rooms =
   command "run" $
     info
-      (start <$> sequenceA plugs <*> flags <*> words')
+      (start rooms <$> sequenceA plugs <*> flags <*> words')
       ( progDesc "Run a command under maru"
           <> noIntersperse
           <> footer
@@ -164,10 +164,10 @@ runCommand rooms =
         <*> optional (strOption (long "report" <> metavar "FILE" <> help "Write what was measured: a page if it ends in .html, else JSON (- is standard output)"))
     words' = many (strArgument (metavar "[@PROFILE...] [--] COMMAND..."))
 
-start :: [(String, Asked -> IO (Either Refusal Part))] -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
-start plugs (bestEffort, explain, file) text = do
+start :: [Room] -> [(String, Asked -> IO (Either Refusal Part))] -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
+start known plugs (bestEffort, explain, file) text = do
   let (names, words') = splitProfiles text
-  profiles <- mapM profilePart names
+  profiles <- concat <$> mapM (profileParts known) names
   rooms <- mapM (traverse ($ Asked words' (concat [partEnvironment part | (_, Right part) <- profiles]) (maybe False isPage file))) plugs
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
@@ -178,13 +178,12 @@ start plugs (bestEffort, explain, file) text = do
   where
     say line = hPutStrLn stderr ("maru: " ++ line)
 
-profilePart :: String -> IO (String, Either Refusal Part)
-profilePart name = do
+-- | Its own, and what the rooms need for its variables.
+profileParts :: [Room] -> String -> IO [(String, Either Refusal Part)]
+profileParts known name = do
   profile <- readProfile name
-  pure
-    ( "@" ++ name,
-      Right mempty {partEnvironment = profileEnvironment profile, partExplain = [profileLine profile]}
-    )
+  needs <- mapM (`roomProfile` profileEnvironment profile) known
+  pure (map ((,) ("@" ++ name)) (Right mempty {partEnvironment = profileEnvironment profile, partExplain = [profileLine profile]} : needs))
 
 explanation :: Plan -> [String]
 explanation plan =

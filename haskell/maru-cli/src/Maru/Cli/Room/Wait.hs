@@ -4,14 +4,17 @@
 module Maru.Cli.Room.Wait
   ( waitRoom,
     WaitFacts (..),
-    decidePolicy,
+    WaitFlags (..),
+    decideWait,
     judgePolicies,
     mpiAfterwards,
+    waitAfterwards,
   )
 where
 
 import Control.Monad (filterM)
-import Data.Aeson (object, (.=))
+import Data.Aeson (Value (Object), object, (.=))
+import qualified Data.Aeson.KeyMap as KeyMap
 import Data.Either (fromRight)
 import Data.List (intercalate, isPrefixOf, nub)
 import Data.List.NonEmpty (NonEmpty, nonEmpty)
@@ -20,10 +23,15 @@ import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe)
 import Maru.Cli.Bench.Boost (boostExperiments)
+import Maru.Cli.Bench.Containers (containerExperiment)
 import Maru.Cli.Bench.Mpi (mpiExperiments)
+import Maru.Cli.Bench.Sockets (socketExperiments)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
+import Maru.Cli.PollSection
 import Maru.Cli.Room
+import Maru.Cli.Room.Wait.Page (waitPage)
+import Maru.Cli.Room.Wait.Tune (waitTuner)
 import Maru.Cli.RunSection (RunSection (..), runSection)
 import Maru.Cli.Sim.Boost (boostSimulator)
 import Maru.Control.Plot
@@ -39,45 +47,92 @@ import System.FilePath (takeDirectory, takeFileName, (</>))
 waitRoom :: Room
 waitRoom =
   (room "wait" "time slices of those who wait")
-    { roomRun = Just (RunPlug policyFlag (\_ _ -> waitFacts) decidePolicy),
-      roomAfter = \environment -> pure . mpiAfterwards environment,
+    { roomRun = Just (RunPlug waitFlags (\_ _ -> waitFacts) decideWait),
+      roomProfile = \environment -> if any ((`elem` ["MARU_WAIT", pollVariable]) . fst) environment then (`profileNeeds` environment) <$> waitFacts else pure (Right mempty),
+      roomAfter = \environment -> pure . waitAfterwards environment,
+      roomTop = Just (pure waitPage),
+      roomTuners = [waitTuner],
       roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
       roomSimulators = [boostSimulator],
-      roomExperiments = handoverExperiment : boostExperiments ++ mpiExperiments
+      roomExperiments = handoverExperiment : boostExperiments ++ mpiExperiments ++ containerExperiment : socketExperiments
     }
 
 -- ---- run ----------------------------------------------------------------
 
-policyFlag :: Parser (Maybe String)
-policyFlag =
-  optional . strOption $
-    long "wait" <> metavar "POLICY" <> help "How maru's parts and MPI ranks wait: adaptive, spin, block, coop, ..."
-      <> completer (listIOCompleter waitPolicies)
+data WaitFlags = WaitFlags
+  { flagPolicy :: !(Maybe String),
+    flagPoll :: !Bool
+  }
+
+waitFlags :: Parser WaitFlags
+waitFlags =
+  WaitFlags
+    <$> optional
+      ( strOption $
+          long "wait" <> metavar "POLICY" <> help "How maru's parts and MPI ranks wait: adaptive, spin, block, coop, ..."
+            <> completer (listIOCompleter waitPolicies)
+      )
+    <*> switch (long "wait-poll" <> help "So do programs that ask sockets and pipes again and again without waiting (poll, epoll, recv)")
 
 -- | What must be known to decide.
 data WaitFacts = WaitFacts
   { -- | Each policy with what runs instead of it at the words of maru's own parts, and why.
     factPolicies :: ![(String, Maybe (String, String))],
     -- | What MPI programs are given, if this build has it, and for which MPIs.
-    factMpi :: !(Maybe (FilePath, [String]))
+    factMpi :: !(Maybe (FilePath, [String])),
+    -- | What programs are given that poll, and whether it is there.
+    factPoll :: !(FilePath, Bool)
   }
 
 waitFacts :: IO WaitFacts
 waitFacts = do
   known <- waitPolicies
   answers <- mapM probeWordPolicy [0 .. length known - 1]
-  WaitFacts (zip known (map (fromRight Nothing) answers)) <$> mpiLibraries
+  folder <- libraryFolder
+  let poll = folder </> "libmaru-poll.so"
+  WaitFacts (zip known (map (fromRight Nothing) answers)) <$> mpiLibraries folder <*> ((,) poll <$> doesFileExist poll)
 
 -- | Beside the command's @bin@, or where @MARU_LIB@ says.
-mpiLibraries :: IO (Maybe (FilePath, [String]))
-mpiLibraries = do
+libraryFolder :: IO FilePath
+libraryFolder = do
   asked <- lookupEnv "MARU_LIB"
   executable <- getExecutablePath
-  let folder = fromMaybe (takeDirectory (takeDirectory executable) </> "lib" </> "maru") asked
-      door = folder </> "libmaru-mpi.so"
+  pure (fromMaybe (takeDirectory (takeDirectory executable) </> "lib" </> "maru") asked)
+
+mpiLibraries :: FilePath -> IO (Maybe (FilePath, [String]))
+mpiLibraries folder = do
+  let door = folder </> "libmaru-mpi.so"
   there <- doesFileExist door
   shims <- filterM (\(_, file) -> doesFileExist (folder </> file)) [("Open MPI", "libmaru-mpi-openmpi.so"), ("MPICH", "libmaru-mpi-mpich.so")]
   pure (if there && not (null shims) then Just (door, map fst shims) else Nothing)
+
+decideWait :: WaitFacts -> WaitFlags -> Either Refusal Part
+decideWait facts flags = (<>) <$> decidePolicy facts (flagPolicy flags) <*> decidePoll facts (flagPoll flags)
+
+decidePoll :: WaitFacts -> Bool -> Either Refusal Part
+decidePoll _ False = Right mempty
+decidePoll facts True
+  | there =
+    Right
+      mempty
+        { partEnvironment = [(pollVariable, "1")],
+          partPreload = [library],
+          partExplain =
+            [ "a program that finds nothing 32 times in a row, without working in between, sleeps until there is something; its calls come up to 1 ms late then",
+              "adaptive does so only where others need the CPU; yield gives way instead, spin only counts"
+            ]
+        }
+  | otherwise = Left (Unavailable (library ++ " is not there; install maru wholly or set MARU_LIB"))
+  where
+    (library, there) = factPoll facts
+
+-- | Says in a profile that @--wait-poll@ belongs to it; the library does not look at it.
+pollVariable :: String
+pollVariable = "MARU_WAIT_POLL"
+
+-- | What the variables of a profile need: the libraries that read them.
+profileNeeds :: WaitFacts -> [(String, String)] -> Either Refusal Part
+profileNeeds facts environment = decideWait facts (WaitFlags (lookup "MARU_WAIT" environment) (lookup pollVariable environment == Just "1"))
 
 -- | What cannot run is replaced by the library; this says so.
 decidePolicy :: WaitFacts -> Maybe String -> Either Refusal Part
@@ -97,6 +152,15 @@ mpiExplained :: Maybe (FilePath, [String]) -> String
 mpiExplained Nothing = "MPI programs are not changed: this build has no shim for any MPI"
 mpiExplained (Just (_, mpis)) =
   "so do ranks of " ++ intercalate " and " mpis ++ ": which one it is shows in each rank; other MPIs and static programs are not changed"
+
+-- | Of MPI's ranks and of those who polled.
+waitAfterwards :: Map String String -> Board -> Maybe Afterwards
+waitAfterwards environment board = case (mpiAfterwards environment board, pollCost board) of
+  (mpi, Nothing) -> mpi
+  (mpi, Just c) -> Just (Afterwards (concatMap afterLines mpi ++ [pollLine c]) (withPoll (afterData <$> mpi) c))
+  where
+    withPoll (Just (Object fields)) c = Object (KeyMap.insert "poll" (pollJson c) fields)
+    withPoll _ c = object ["poll" .= pollJson c]
 
 -- | What MPI's ranks have measured; that there were none, where there should have been.
 mpiAfterwards :: Map String String -> Board -> Maybe Afterwards

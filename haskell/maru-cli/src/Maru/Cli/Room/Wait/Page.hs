@@ -1,0 +1,236 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The wait room's page of @maru top@: who waits, for what, since when, and what of
+-- a CPU that costs. From the channels on the board (section @wait@, layout: @struct
+-- maru_wait_table@ in @maru/wait.h@), MPI's ranks (section @mpi@) and loops that poll
+-- (section @poll@).
+module Maru.Cli.Room.Wait.Page
+  ( waitPage,
+
+    -- * For tests
+    WaitTable (..),
+    Channel (..),
+    ChannelState (..),
+    decodeTable,
+    Seen (..),
+    drawWaits,
+  )
+where
+
+import Control.Monad (replicateM)
+import Data.Aeson (Value, object, (.=))
+import Data.Binary.Get
+import Data.ByteString (ByteString)
+import qualified Data.ByteString.Lazy as Lazy
+import Data.Int (Int64)
+import Data.List (find, intercalate, sortOn)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (catMaybes, isJust)
+import GHC.Clock (getMonotonicTimeNSec)
+import Maru.Cli.Host (readText)
+import Maru.Cli.MpiSection
+import Maru.Cli.Output
+import Maru.Cli.PollSection
+import Maru.Cli.Room
+import Maru.Native.BoardView
+import Text.Read (readMaybe)
+
+-- ---- the section --------------------------------------------------------
+
+data WaitTable = WaitTable
+  { -- | Nanoseconds of the monotonic clock; 0: no daemon ever.
+    tableHeartbeat :: !Int64,
+    -- | Those that are taken, with their numbers.
+    tableChannels :: ![(Int, Channel)]
+  }
+  deriving (Eq, Show)
+
+data ChannelState = Idle | Awake | Asleep | Lowered
+  deriving (Eq, Show, Enum, Bounded)
+
+data Channel = Channel
+  { channelState :: !ChannelState,
+    -- | The sender wakes nobody.
+    channelSilent :: !Bool,
+    channelJob :: !Int,
+    channelSince :: !Int64,
+    -- | 0: nobody attached.
+    channelThread :: !Int,
+    channelBoosted :: !Bool
+  }
+  deriving (Eq, Show)
+
+-- | 'Nothing' if the bytes are too short.
+decodeTable :: ByteString -> Maybe WaitTable
+decodeTable bytes = case runGetOrFail table (Lazy.fromStrict bytes) of
+  Right (_, _, found) -> Just found
+  Left _ -> Nothing
+  where
+    table = do
+      used <- getWord32host
+      skip 4
+      heartbeat <- getInt64host
+      skip (48 + 4 * 256)
+      lines' <- replicateM (fromIntegral (min 1024 used)) line
+      pure (WaitTable heartbeat [(n, c) | (n, Just c) <- zip [0 ..] lines'])
+    line = do
+      skip 4
+      state <- fromIntegral <$> getWord32host
+      skip 12
+      taken <- getWord32host
+      flags <- getWord32host
+      job <- getWord32host
+      since <- getInt64host
+      skip 8
+      thread <- getInt32host
+      skip 4
+      boosted <- getWord32host
+      skip 4
+      pure $
+        if taken == 1 && state <= fromEnum (maxBound :: ChannelState)
+          then Just (Channel (toEnum state) (odd flags) (fromIntegral job) since (fromIntegral thread) (boosted /= 0))
+          else Nothing
+
+-- ---- looking ------------------------------------------------------------
+
+data Seen = Seen
+  { -- | Nanoseconds of the monotonic clock.
+    seenAt :: !Int64,
+    seenTable :: !(Maybe WaitTable),
+    -- | Name and CPU nanoseconds of the threads that wait.
+    seenThreads :: !(Map Int (String, Int64)),
+    seenRanks :: ![MpiRank],
+    seenMpi :: !(Maybe MpiCost),
+    seenPoll :: !(Maybe PollCost)
+  }
+  deriving (Eq, Show)
+
+waitPage :: TopPage
+waitPage =
+  TopPage
+    { pageKeys = [],
+      pageStart = (),
+      pageKey = const id,
+      pageTurn = \_ _ -> pure (),
+      pageSee = look,
+      pageDraw = \() before now -> if concerned now then drawWaits before now else [],
+      pageJson = \before now -> if concerned now then Just (json before now) else Nothing
+    }
+
+concerned :: Seen -> Bool
+concerned s = isJust (seenTable s) || isJust (seenMpi s) || isJust (seenPoll s)
+
+look :: Board -> IO Seen
+look board = do
+  threads <- mapM thread [channelThread c | (_, c) <- maybe [] waiting table, channelThread c > 0]
+  now <- getMonotonicTimeNSec
+  pure (Seen (fromIntegral now) table (Map.fromList (catMaybes threads)) (mpiRanks board) (mpiCost board) (pollCost board))
+  where
+    table = find ((== ("wait", 1)) . key) (boardSections board) >>= decodeTable . sectionBytes
+    key s = (sectionName s, sectionVersion s)
+    -- What a board says of a thread is believed only as far as it can be seen.
+    thread tid = do
+      name <- readText ("/proc/" ++ show tid ++ "/comm")
+      spent <- readText ("/proc/" ++ show tid ++ "/schedstat")
+      pure $ case (name, spent) of
+        (Right n, Right text) -> (\ns -> (tid, (printable n, ns))) <$> cpuOf text
+        _ -> Nothing
+    cpuOf text = case words text of
+      ns : _ -> readMaybe ns
+      [] -> Nothing
+    printable = map (\c -> if c < ' ' || (c >= '\DEL' && c < '\xa0') then '?' else c) . takeWhile (/= '\n')
+
+waiting :: WaitTable -> [(Int, Channel)]
+waiting table = [one | one@(_, c) <- tableChannels table, channelState c /= Idle]
+
+-- ---- showing ------------------------------------------------------------
+
+-- | Share of a CPU that a thread used between two looks, in both of which it was in the
+-- same wait: all of that was lost.
+lostBy :: Maybe (Double, Seen) -> Seen -> (Int, Channel) -> Maybe Double
+lostBy before now (number, c) = do
+  (elapsed, old) <- before
+  table <- seenTable old
+  was <- lookup number (tableChannels table)
+  (_, spent) <- Map.lookup (channelThread c) (seenThreads now)
+  (_, spentThen) <- Map.lookup (channelThread c) (seenThreads old)
+  if channelState was /= Idle && channelSince was == channelSince c && channelThread was == channelThread c && elapsed > 0
+    then Just (fromIntegral (spent - spentThen) / 1e9 / elapsed)
+    else Nothing
+
+mostRows :: Int
+mostRows = 20
+
+drawWaits :: Maybe (Double, Seen) -> Seen -> [Block]
+drawWaits before now = maybe [] channels (seenTable now) ++ mpi ++ maybe [] polls (seenPoll now)
+  where
+    channels table =
+      Line (plural (length (tableChannels table)) "channel" ++ ", " ++ show (length (waiting table)) ++ " waited for; " ++ daemon table) :
+        [Tabular (Table heads (map row (take mostRows (sortOn (channelSince . snd) (waiting table))))) | not (null (waiting table))]
+    heads = [(R, "thread"), (L, "name"), (R, "waits for"), (R, "job"), (R, "since"), (L, "how"), (R, "CPU lost")]
+    row one@(number, c) =
+      [ if channelThread c > 0 then show (channelThread c) else "-",
+        maybe "" fst (Map.lookup (channelThread c) (seenThreads now)),
+        "channel " ++ show number,
+        show (channelJob c),
+        seconds (since c),
+        how c,
+        maybe "" percent (lostBy before now one)
+      ]
+    since c = fromIntegral (max 0 (seenAt now - channelSince c)) / 1e9
+    how c =
+      intercalate ", " $
+        [stateName (channelState c)] ++ ["boosted" | channelBoosted c] ++ ["nobody wakes it" | channelSilent c]
+    -- As the library judges it.
+    daemon table
+      | tableHeartbeat table == 0 = "no maru boost"
+      | seenAt now - tableHeartbeat table > 100000000 = "maru boost does not answer"
+      | otherwise = "maru boost looks after them"
+    mpi = case (seenMpi now, [r | r <- seenRanks now, not (null (rankNeeds r))]) of
+      (Nothing, _) -> []
+      (Just cost, ranks) ->
+        Line (mpiLine cost ++ maybe "" (lately cost) (rate seenMpi)) :
+          [Tabular (Table [(R, "rank"), (R, "process"), (R, "job"), (L, "waits for"), (R, "CPU of its waits")] (map rankRow (take mostRows (sortOn rankNumber ranks)))) | not (null ranks)]
+    rankRow r = [show (rankNumber r), show (rankPid r), show (rankJob r), intercalate ", " (rankNeeds r), share (costCpu (rankCost r)) (costWaited (rankCost r))]
+    lately cost (elapsed, old) = "; now losing " ++ percent ((costCpu cost - costCpu old) / elapsed) ++ " of a CPU"
+    polls cost = [Line (pollLine cost ++ maybe "" (losing cost) (rate seenPoll))]
+    losing cost (elapsed, old) = "; now losing " ++ percent ((pollCpu cost - pollCpu old) / elapsed) ++ " of a CPU"
+    rate part = case before of
+      Just (elapsed, old) | elapsed > 0 -> (,) elapsed <$> part old
+      _ -> Nothing
+
+percent :: Double -> String
+percent x = show (round (100 * x) :: Int) ++ " %"
+
+share :: Double -> Double -> String
+share part whole = if whole > 0 then percent (part / whole) else ""
+
+stateName :: ChannelState -> String
+stateName s = case s of
+  Idle -> "idle"
+  Awake -> "awake"
+  Asleep -> "asleep"
+  Lowered -> "lowered"
+
+json :: Maybe (Double, Seen) -> Seen -> Value
+json before now =
+  object
+    [ "channels" .= maybe 0 (length . tableChannels) (seenTable now),
+      "waits"
+        .= [ object
+               [ "channel" .= number,
+                 "job" .= channelJob c,
+                 "thread" .= channelThread c,
+                 "state" .= stateName (channelState c),
+                 "boosted" .= channelBoosted c,
+                 "silent" .= channelSilent c,
+                 "since_s" .= (fromIntegral (max 0 (seenAt now - channelSince c)) / 1e9 :: Double),
+                 "cpu_lost" .= lostBy before now one
+               ]
+             | one@(number, c) <- maybe [] waiting (seenTable now)
+           ],
+      "ranks" .= [object ["rank" .= rankNumber r, "pid" .= rankPid r, "job" .= rankJob r, "waits_for" .= rankNeeds r, "cost" .= mpiJson (rankCost r)] | r <- seenRanks now],
+      "mpi" .= fmap mpiJson (seenMpi now),
+      "poll" .= fmap pollJson (seenPoll now)
+    ]

@@ -1,0 +1,237 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru tune wait@: how the processes of a command had best wait, by measurement
+-- against the command as it is.
+module Maru.Cli.Room.Wait.Tune
+  ( waitTuner,
+
+    -- * For tests
+    Setting (..),
+    Reached (..),
+    reachedIn,
+    settingsFor,
+    waitVerdict,
+  )
+where
+
+import Control.Exception (bracket, mask, onException, try)
+import Data.Aeson (Value (..), decode, object, (.=))
+import qualified Data.Aeson.KeyMap as KeyMap
+import qualified Data.ByteString.Lazy as Lazy
+import Data.List.NonEmpty (nonEmpty)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe, mapMaybe)
+import qualified Data.Text as Text
+import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Exit
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Control.Race
+import Maru.Control.Ratio (Estimate (..), estimate)
+import Maru.Control.Statistics
+import Numeric (showFFloat)
+import System.Directory (getTemporaryDirectory, removeFile)
+import System.Environment (getExecutablePath)
+import System.Exit (ExitCode (..))
+import System.IO
+import System.Posix.Signals (sigKILL, sigTERM, signalProcessGroup)
+import System.Process
+import System.Timeout (timeout)
+
+waitTuner :: Tuner
+waitTuner =
+  Tuner
+    { tunerName = "wait",
+      tunerPurpose = "How the processes of a command wait for each other (maru run --wait, --wait-poll)",
+      tunerParser = pure (),
+      tunerRun = const tuneWait
+    }
+
+-- | One way to run the command.
+data Setting
+  = -- | Without maru.
+    AsItIs
+  | -- | A policy; whether for programs that poll, too.
+    Waiting !String !Bool
+  deriving (Eq, Ord, Show)
+
+-- | What there is in the command that a policy would change.
+data Reached = Reached
+  { -- | MPI's ranks waited, or maru's own parts may.
+    reachedPolicies :: !Bool,
+    -- | Somebody asked again and again.
+    reachedPolls :: !Bool
+  }
+  deriving (Eq, Show)
+
+-- | From the report of a run with both.
+reachedIn :: Value -> Reached
+reachedIn report = Reached (positive ["after", "wait", "waits"] || any (`elem` sections) ["wait", "map"]) (positive ["after", "wait", "poll", "spins"])
+  where
+    positive path = case field path report of
+      Just (Number n) -> n > 0
+      _ -> False
+    sections = case field ["rooms"] report of
+      Just (Array names) -> [Text.unpack n | String n <- foldr (:) [] names]
+      _ -> []
+    field [] value = Just value
+    field (k : ks) (Object o) = KeyMap.lookup k o >>= field ks
+    field _ _ = Nothing
+
+-- | What is tried beside the command as it is. Spinning needs no trial: unlike the others it
+-- can only take more from those who work.
+settingsFor :: Reached -> [Setting]
+settingsFor reached =
+  [Waiting policy polls | reachedPolicies reached || polls, policy <- ["adaptive", "yield", "block", "spin-block", "dcs"]]
+    ++ [Waiting "sleep-poll" polls | reachedPolicies reached]
+  where
+    polls = reachedPolls reached
+
+-- | Most rounds; a race that is this close will not be decided by more.
+mostRounds :: Int
+mostRounds = 15
+
+tuneWait :: TuneContext -> IO Tuned
+tuneWait context = do
+  begun <- getMonotonicTime
+  let deadline = begun + tuneBudget context
+  (_, report) <- runReported context deadline >>= either (problem badInput) pure
+  let reached = reachedIn report
+      rivals = settingsFor reached
+  tuneSay context (found reached)
+  race <- if null rivals then pure (start AsItIs []) else rounds context deadline Nothing 1 (start AsItIs rivals)
+  pure (judged reached race)
+
+found :: Reached -> String
+found (Reached False False) = "nothing in the command waits in a way that maru can change"
+found (Reached policies polls) =
+  "there are " ++ concat (["MPI ranks or parts of maru that wait" | policies] ++ [" and " | policies && polls] ++ ["loops that poll" | polls])
+
+-- | Rounds until the race is decided, the time is over or the most were run. A
+-- round that would pass the deadline is not begun.
+rounds :: TuneContext -> Double -> Maybe Double -> Int -> Race Setting -> IO (Race Setting)
+rounds context deadline limit number race = do
+  begun <- getMonotonicTime
+  results <- mapM one (entrants race)
+  ended <- getMonotonicTime
+  let next = record (Map.fromList (mapMaybe sequence results)) race
+      slowest = maximum . (1 :) <$> Map.lookup AsItIs (times next)
+  tuneSay context ("round " ++ show number ++ ": " ++ plural (length (entrants next)) "setting" ++ " left")
+  if decided next || number >= mostRounds || ended + (ended - begun) > deadline
+    then pure next
+    else rounds context deadline slowest (number + 1) next
+  where
+    -- A setting that takes much longer than the command as it is has lost.
+    one setting = do
+      now <- getMonotonicTime
+      let most = maybe id (min . (* 4)) limit (max 1 (deadline - now))
+      (,) setting . either (const Nothing) Just <$> runOnce context setting most
+
+-- ---- running ------------------------------------------------------------
+
+runOnce :: TuneContext -> Setting -> Double -> IO (Either String Double)
+runOnce context setting most = do
+  maru <- getExecutablePath
+  runFor most (commandUnder maru setting [] (tuneCommand context : tuneArguments context))
+
+runReported :: TuneContext -> Double -> IO (Either String (Double, Value))
+runReported context deadline = withScratch $ \file -> do
+  maru <- getExecutablePath
+  now <- getMonotonicTime
+  ran <- runFor (max 1 (deadline - now)) (commandUnder maru (Waiting "adaptive" True) ["--report", file] (tuneCommand context : tuneArguments context))
+  report <- decode <$> Lazy.readFile file
+  pure ((\seconds' -> (seconds', fromMaybe Null report)) <$> ran)
+
+commandUnder :: FilePath -> Setting -> [String] -> [String] -> [String]
+commandUnder _ AsItIs _ command = command
+commandUnder maru (Waiting policy polls) more command =
+  [maru, "run", "--wait", policy] ++ ["--wait-poll" | polls] ++ more ++ ["--"] ++ command
+
+-- | Wall seconds; 'Left': one line, why this run does not count. The command has a process group of
+-- its own, which is ended whenever we leave.
+runFor :: Double -> [String] -> IO (Either String Double)
+runFor _ [] = pure (Left "no command")
+runFor most (program : arguments) =
+  withFile "/dev/null" ReadWriteMode $ \quiet -> do
+    begun <- getMonotonicTime
+    let job = (proc program arguments) {create_group = True, std_in = UseHandle quiet, std_out = UseHandle quiet, std_err = UseHandle quiet}
+    outcome <- try (mask (\restore -> createProcess job >>= \(_, _, _, child) -> restore (timeout (round (most * 1e6)) (waitForProcess child)) `onException` end child >>= settled child))
+    ended <- getMonotonicTime
+    pure $ case outcome of
+      Left e -> Left ("cannot execute '" ++ program ++ "': " ++ reason e)
+      Right (Just ExitSuccess) -> Right (ended - begun)
+      Right (Just (ExitFailure status)) -> Left ("'" ++ unwords (program : arguments) ++ "' ended with status " ++ show status)
+      Right Nothing -> Left ("'" ++ unwords (program : arguments) ++ "' was not done after " ++ seconds most)
+  where
+    settled child Nothing = Nothing <$ end child
+    settled _ code = pure code
+    end child = do
+      group <- getPid child
+      mapM_ (orNothing . signalProcessGroup sigTERM) group
+      patient <- timeout 5000000 (waitForProcess child)
+      mapM_ (orNothing . signalProcessGroup sigKILL) group
+      maybe (() <$ waitForProcess child) (const (pure ())) patient
+
+withScratch :: (FilePath -> IO a) -> IO a
+withScratch = bracket create removeFile
+  where
+    create = do
+      folder <- getTemporaryDirectory
+      (file, handle) <- openTempFile folder "maru-wait"
+      hClose handle
+      pure file
+
+-- ---- judging ------------------------------------------------------------
+
+judged :: Reached -> Race Setting -> Tuned
+judged reached race =
+  Tuned
+    { tunedEnvironment = case verdict race of
+        Gain (Waiting policy polls) _ -> Just (("MARU_WAIT", policy) : [("MARU_WAIT_POLL", "1") | polls])
+        _ -> Nothing,
+      tunedLine = waitVerdict reached race,
+      tunedTable = Table [(L, "setting"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (map row measured),
+      tunedData =
+        object
+          [ "polls" .= reachedPolls reached,
+            "policies" .= reachedPolicies reached,
+            "rows" .= [object ["setting" .= named s, "seconds" .= ts] | (s, ts) <- Map.toList (times race)],
+            "ratio" .= fmap (\(_, e) -> object ["median" .= estimateMedian e, "low" .= estimateLow e, "high" .= estimateHigh e, "pairs" .= estimatePairs e]) (leading race)
+          ]
+    }
+  where
+    measured = [(s, summarise sample) | (s, ts) <- Map.toList (times race), Just sample <- [nonEmpty ts]]
+    row (s, summary) = [named s, show (summaryCount summary)] ++ map seconds [summaryMedian summary, summaryLeast summary, summaryMost summary]
+
+named :: Setting -> String
+named AsItIs = "(as it is)"
+named (Waiting policy polls) = "--wait " ++ policy ++ (if polls then " --wait-poll" else "")
+
+-- | The best rival, and the ratios of the rounds: as it is by the rival.
+leading :: Race Setting -> Maybe (Setting, Estimate)
+leading race = case verdict race of
+  Gain setting _ -> against setting
+  NoGain (Just (setting, _)) -> against setting
+  _ -> Nothing
+  where
+    against setting = do
+      base <- Map.lookup AsItIs (times race)
+      own <- Map.lookup setting (times race)
+      (,) setting . estimate <$> nonEmpty (zipWith (/) base own)
+
+waitVerdict :: Reached -> Race Setting -> String
+waitVerdict (Reached False False) _ = "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
+waitVerdict _ race = case (verdict race, leading race) of
+  (Gain _ _, Just (s, e)) -> "gain: " ++ times' e ++ " as fast with " ++ named s
+  (Undecided count, _) ->
+    "undecided: there was time for " ++ show count ++ " of at least " ++ show fewestRounds ++ " rounds; give a longer --budget"
+  (_, Just (s, e))
+    | estimateMedian e > 1 -> "no gain: the best, " ++ named s ++ ", is " ++ times' e ++ " as fast, which is within the noise"
+    | otherwise -> "no gain: as it is it is the fastest"
+  _
+    | AsItIs `Map.notMember` times race -> "undecided: as it is the command was not done in the time; the table has what was; give a longer --budget"
+    | Map.size (times race) > 1 -> "no gain: as it is it is the fastest"
+    | otherwise -> "no gain: nothing but the command as it is ran to its end"
+  where
+    times' e = two (estimateMedian e) ++ " times (" ++ two (estimateLow e) ++ " to " ++ two (estimateHigh e) ++ ")"
+    two x = showFFloat (Just 2) x ""
