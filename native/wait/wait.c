@@ -333,7 +333,7 @@ static void ask_short_slices(struct wait *w) {
  * lives in.  Relaxed throughout: the watch orders nothing; two watchers would only look
  * twice. */
 #define WATCH_LEASE 20u
-/* In the same units: no turn was ever so slow that this would not be enough. */
+/* In the same units, 21 s: beyond is not the future but the past. */
 #define CROWD_MOST 20000u
 
 static uint32_t coarse(int64_t now_ns) { return (uint32_t)(now_ns >> 20) | 1u << 31; }
