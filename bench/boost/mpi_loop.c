@@ -1,10 +1,12 @@
 /* mpi_loop.c: an ordinary MPI program, built for each MPI: computes and communicates
  * in turn.
  *
- *   mpi_loop ring|allreduce COMPUTE-US ROUNDS [LIMIT-S]
+ *   mpi_loop ring|allreduce|halo COMPUTE-US ROUNDS [LIMIT-S]
  *
- * ring: 4 KiB to the next rank, from the one before.  Prints one line of JSON: wall
- * seconds between two barriers, and what computing alone would take on so many CPUs
+ * ring: 4 KiB to the next rank, from the one before.  halo: COMPUTE-US is a mean; each rank
+ * computes for another part of it in each round (1/4 to 7/4), exchanges 1 KiB with both
+ * neighbours without blocking and reduces a number to all in every fourth round.  Prints one line
+ * of JSON: wall seconds between two barriers, and what computing alone would take on so many CPUs
  * as this process may use.  After LIMIT-S seconds (default 20) it says how far it came
  * and ends the job: `rounds` is then smaller than what was asked for.
  */
@@ -47,22 +49,42 @@ static void all_reduce(void) {
   MPI_Allreduce(&own, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static void halo(int rank, int size, int round) {
+  static char out[2][BYTES / 4], in[2][BYTES / 4];
+  MPI_Request requests[4];
+  MPI_Status statuses[4];
+  int left = (rank + size - 1) % size, right = (rank + 1) % size;
+  MPI_Irecv(in[0], sizeof in[0], MPI_CHAR, left, 1, MPI_COMM_WORLD, &requests[0]);
+  MPI_Irecv(in[1], sizeof in[1], MPI_CHAR, right, 2, MPI_COMM_WORLD, &requests[1]);
+  MPI_Isend(out[0], sizeof out[0], MPI_CHAR, right, 1, MPI_COMM_WORLD, &requests[2]);
+  MPI_Isend(out[1], sizeof out[1], MPI_CHAR, left, 2, MPI_COMM_WORLD, &requests[3]);
+  MPI_Waitall(4, requests, statuses);
+  if (round % 4 == 3)
+    all_reduce();
+}
+
+/* 1/4 to 7/4; neighbours differ, and after seven rounds a rank has had each. */
+static double part(int rank, int round) { return (double)((rank * 3 + round) % 7 + 1) / 4; }
+
 int main(int argc, char **argv) {
   MPI_Init(&argc, &argv);
   int rank, size;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   if (argc < 4) {
-    fprintf(stderr, "mpi_loop: ring|allreduce COMPUTE-US ROUNDS [LIMIT-S]\n");
+    fprintf(stderr, "mpi_loop: ring|allreduce|halo COMPUTE-US ROUNDS [LIMIT-S]\n");
     MPI_Abort(MPI_COMM_WORLD, 64);
   }
-  int reduce = strcmp(argv[1], "allreduce") == 0, asked = atoi(argv[3]), done = 0;
+  int reduce = strcmp(argv[1], "allreduce") == 0, both = strcmp(argv[1], "halo") == 0;
+  int asked = atoi(argv[3]), done = 0;
   double step = atof(argv[2]) * 1e-6, limit = argc > 4 ? atof(argv[4]) : 20;
   MPI_Barrier(MPI_COMM_WORLD);
   double begin = MPI_Wtime();
   while (done < asked && MPI_Wtime() - begin < limit) {
-    compute(step);
-    if (reduce)
+    compute(both ? step * part(rank, done) : step);
+    if (both)
+      halo(rank, size, done);
+    else if (reduce)
       all_reduce();
     else
       ring(rank, size);
@@ -70,7 +92,11 @@ int main(int argc, char **argv) {
   }
   if (done == asked)
     MPI_Barrier(MPI_COMM_WORLD);
-  double wall = MPI_Wtime() - begin, ideal = step * done * size / cpus();
+  double wall = MPI_Wtime() - begin, parts = 0;
+  for (int round = 0; round < done; round++)
+    for (int other = 0; other < size; other++)
+      parts += both ? part(other, round) : 1;
+  double ideal = step * parts / cpus();
   if (rank == 0 || done < asked) {
     printf("{\"wall_s\": %.6f, \"ideal_s\": %.6f, \"rounds\": %d, \"times_ideal\": %.4f}\n", wall,
            ideal, done, wall / ideal);

@@ -24,6 +24,7 @@
  * how many threads could not be put back.
  */
 #define _GNU_SOURCE
+#include "channel.h"
 #include "clerk.h"
 
 #include <errno.h>
@@ -58,6 +59,9 @@
 #define SEAT_NS INT64_C(100000000) /* for so long a thread's CPU is taken as known */
 #define SEATS 256u                 /* read in one tick */
 #define SEATS_A_BOARD 32u
+#define CHECK_NS INT64_C(40000000) /* between looks at those without a message */
+#define LOOK_AHEAD 12              /* lines */
+#define LONG_TICK_NS INT64_C(100000)
 #define REST 9          /* a tick is followed by a pause of so many times its own time */
 #define HELD_MOST 1024u /* threads raised at once */
 #define QUIET_TICKS 50
@@ -502,7 +506,8 @@ static bool needs_rights(const struct daemon *self) {
 }
 
 static struct boost_view view_of(struct daemon *self, struct boost_board *one, uint32_t i,
-                                 uint32_t state, bool pending, int64_t now_ns) {
+                                 bool pending, int64_t now_ns) {
+  uint32_t state = LOAD(one->table->channels[i].state);
   return (struct boost_view){
       .waits = state != MARU_CHANNEL_IDLE,
       .asleep = state == MARU_CHANNEL_ASLEEP,
@@ -518,31 +523,49 @@ static struct boost_view view_of(struct daemon *self, struct boost_board *one, u
 
 /* The engine's own memory of a line, in one bit: what it remembers nothing of and what has no
  * message is none of its business. */
-static bool is_remembered(const struct boost_board *one, uint32_t i) {
-  return one->remembered[i / 64] >> i % 64 & 1;
-}
-
 static void remember(struct boost_board *one, uint32_t i) {
   bool holds = one->lines[i].pending_since_ns != 0 || one->lines[i].raised_until_ns != 0;
   uint64_t bit = UINT64_C(1) << i % 64;
   one->remembered[i / 64] = holds ? one->remembered[i / 64] | bit : one->remembered[i / 64] & ~bit;
 }
 
-/* A cache line of the board, and no more where there is nothing to do.  True: a view. */
-static bool see(struct daemon *self, struct boost_board *one, uint32_t i, int64_t now_ns,
-                struct boost_view *view) {
-  struct maru_channel *line = &one->table->channels[i];
-  /* Acquire: pairs with the waiter's release of its state. */
-  uint32_t state = atomic_load_explicit(&line->state, memory_order_acquire);
-  bool pending = state != MARU_CHANNEL_IDLE && maru_channel_pending(line);
-  if (pending || self->rules.slots || is_remembered(one, i)) {
-    *view = view_of(self, one, i, state, pending, now_ns);
-    return true;
+/* A bit for each of 64 lines. */
+struct lines {
+  uint64_t waiting, pending;
+};
+
+/* Nearly always nothing has come: one cache line each, without a branch. */
+static struct lines read_lines(const struct maru_channel *first, uint32_t count) {
+  struct lines found = {0};
+  for (uint32_t i = 0; i < count; i++) {
+    /* The processor looks ahead within a page, which is 64 lines. */
+    __builtin_prefetch(&first[i + LOOK_AHEAD]);
+    /* Acquire: pairs with the waiter's release of its state. */
+    uint32_t state = atomic_load_explicit(&first[i].state, memory_order_acquire);
+    uint32_t pending = mr_channel_pending_state(&first[i], state);
+    found.waiting |= (uint64_t)(state != MARU_CHANNEL_IDLE) << i;
+    found.pending |= (uint64_t)(pending != MARU_CHANNEL_IDLE) << i;
   }
-  self->quietly_waiting += state != MARU_CHANNEL_IDLE;
-  if (self->checks && needs_rights(self))
-    (void)is_known(self, one, i, now_ns); /* asks who it is, before that matters */
-  return false;
+  return found;
+}
+
+/* Views of the lines from `begin` on, 64 at most, that anything is to be done about. */
+static uint32_t see(struct daemon *self, struct boost_board *one, uint32_t begin, int64_t now_ns,
+                    struct boost_view *views) {
+  uint32_t count = one->used - begin < 64 ? one->used - begin : 64, made = 0;
+  uint64_t all = count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1;
+  struct lines found = read_lines(&one->table->channels[begin], count);
+  uint64_t seen = self->rules.slots ? all : (found.pending | one->remembered[begin / 64]) & all;
+  for (uint64_t left = seen; left != 0; left &= left - 1) {
+    unsigned bit = (unsigned)__builtin_ctzll(left);
+    bool pending = found.pending >> bit & 1;
+    views[made++] = view_of(self, one, begin + bit, pending, now_ns);
+  }
+  self->quietly_waiting += (uint32_t)__builtin_popcountll(found.waiting & ~seen);
+  if (self->checks && needs_rights(self)) /* asks who it is, before that matters */
+    for (uint64_t left = all & ~seen; left != 0; left &= left - 1)
+      (void)is_known(self, one, begin + (unsigned)__builtin_ctzll(left), now_ns);
+  return made;
 }
 
 static int raise_one(struct daemon *self, struct boost_board *one, uint32_t i) {
@@ -612,8 +635,8 @@ static void look_at(struct daemon *self, struct boost_board *one, int64_t now_ns
   /* A raise must end though its line is denied. */
   one->used = count > one->used ? count : one->used;
   one->count = 0;
-  for (uint32_t i = 0; i < one->used; i++)
-    one->count += see(self, one, i, now_ns, &views[one->count]);
+  for (uint32_t begin = 0; begin < one->used; begin += 64)
+    one->count += see(self, one, begin, now_ns, &views[one->count]);
   if (self->rules.raises || self->rules.slots)
     read_seats(self, one, views, now_ns);
   one->first = self->count;
@@ -645,7 +668,7 @@ static struct boost_seen tick(struct daemon *self, int64_t now_ns, int64_t perio
   self->turn++;
   self->checks = now_ns >= self->check_ns;
   if (self->checks)
-    self->check_ns = now_ns + BOOST_LONGEST_NS;
+    self->check_ns = now_ns + CHECK_NS;
   end_again(self);
   for (unsigned k = 0; k < BOOST_BOARDS; k++) {
     struct boost_board *one = self->boards.slots[(self->turn + k) % BOOST_BOARDS];
@@ -690,12 +713,19 @@ static void report(const struct daemon *self) {
          cpu);
 }
 
-/* Sleeps until that time.  True: asked to end meanwhile. */
-static bool sleep_until(int64_t time_ns, const sigset_t *ending) {
-  int64_t left = time_ns - maru_now_ns();
-  left = left < 0 ? 0 : left;
-  struct timespec pause = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
-  return sigtimedwait(ending, NULL, &pause) > 0;
+/* Asked to end. */
+static volatile sig_atomic_t ending;
+
+static void note_end(int signal) {
+  (void)signal;
+  ending = 1;
+}
+
+/* A request to end that comes just before the sleep is seen after it. */
+static void sleep_until(int64_t time_ns) {
+  struct timespec time = {.tv_sec = time_ns / 1000000000, .tv_nsec = time_ns % 1000000000};
+  if (!ending)
+    (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
 }
 
 static int set_priority(int priority) {
@@ -720,13 +750,24 @@ static int64_t own_time(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void run(struct daemon *self, const sigset_t *ending) {
+/* What a tick that ended just now took of the CPU, or more.  The kernel is asked about those
+ * that were long alone: a clock costs as much as 64 lines. */
+static int64_t cost_of(int64_t began_ns, int64_t *asked_ns) {
+  int64_t took = maru_now_ns() - began_ns;
+  if (took < LONG_TICK_NS)
+    return took;
+  int64_t used = own_time(), since = used - *asked_ns;
+  *asked_ns = used;
+  return since < took ? since : took;
+}
+
+static void run(struct daemon *self) {
   bool by_itself = self->period_ns == 0;
   int64_t period = by_itself ? BOOST_LONGEST_NS : self->period_ns;
-  int64_t next = maru_now_ns(), find = next;
+  int64_t next = maru_now_ns(), find = next, asked = 0;
   unsigned quiet = 0;
-  while (next < self->until_ns) {
-    int64_t now = maru_now_ns(), began = own_time();
+  while (next < self->until_ns && !ending) {
+    int64_t now = maru_now_ns();
     begin_list(self, now, &find);
     struct boost_seen seen = tick(self, now, period);
     hand_list(self);
@@ -737,15 +778,23 @@ static void run(struct daemon *self, const sigset_t *ending) {
     /* A job that computes all the time looks as idle for a tick as one that has gone. */
     quiet = seen.waiting > 0 || self->rules.slots ? 0 : quiet + 1;
     int64_t pause = quiet < QUIET_TICKS || period > IDLE_NS ? period : IDLE_NS;
-    int64_t rest = maru_now_ns() + REST * (own_time() - began);
+    int64_t rest = REST * cost_of(now, &asked) + maru_now_ns();
     next = next + pause > now ? next + pause : now + pause;
     next = next > rest ? next : rest;
-    if (sleep_until(next, ending))
-      return;
+    sleep_until(next);
   }
 }
 
-static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
+/* Until here requests to end wait, and the clerk gets none. */
+static void take_requests(const sigset_t *requests) {
+  struct sigaction note = {.sa_handler = note_end};
+  sigaction(SIGTERM, &note, NULL);
+  sigaction(SIGINT, &note, NULL);
+  sigaction(SIGHUP, &note, NULL);
+  sigprocmask(SIG_UNBLOCK, requests, NULL);
+}
+
+static int work(struct daemon *self, pid_t guard, const sigset_t *requests) {
   struct rlimit bound = {LOOP_LIMIT_US, 2 * LOOP_LIMIT_US};
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != guard)
@@ -763,7 +812,8 @@ static int work(struct daemon *self, pid_t guard, const sigset_t *ending) {
   setrlimit(RLIMIT_RTTIME, &bound);
   prctl(PR_SET_TIMERSLACK, 1);
   (void)set_priority(WORKER_PRIORITY);
-  run(self, ending);
+  take_requests(requests);
+  run(self);
   unsigned left = 0;
   for (unsigned i = 0; i < BOOST_BOARDS; i++)
     if (self->boards.slots[i] != NULL)
@@ -848,7 +898,7 @@ static void free_boards(struct daemon *self) {
 
 int main(int argc, char **argv) {
   struct daemon self = {.until_ns = INT64_MAX, .rules = {.cap_percent = 90}};
-  sigset_t ending, signals;
+  sigset_t requests, signals;
   enum boost_how means = boost_means();
   self.how = means;
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -872,11 +922,11 @@ int main(int argc, char **argv) {
   if (wants_rights && means == BOOST_BY_NOTHING)
     fprintf(stderr, "maru-boost: no right to raise priorities (root or CAP_SYS_NICE): sleepers are "
                     "woken, nobody is restored or boosted\n");
-  sigemptyset(&ending);
-  sigaddset(&ending, SIGTERM);
-  sigaddset(&ending, SIGINT);
-  sigaddset(&ending, SIGHUP);
-  signals = ending;
+  sigemptyset(&requests);
+  sigaddset(&requests, SIGTERM);
+  sigaddset(&requests, SIGINT);
+  sigaddset(&requests, SIGHUP);
+  signals = requests;
   sigaddset(&signals, SIGCHLD);
   sigprocmask(SIG_BLOCK, &signals, NULL);
   signal(SIGCHLD, SIG_DFL);
@@ -888,7 +938,7 @@ int main(int argc, char **argv) {
   }
   if (worker == 0)
     /* At once: the clerk still runs. */
-    _exit(work(&self, parent, &ending));
+    _exit(work(&self, parent, &requests));
   int status = guard(&self, worker, &signals);
   int end = WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : after_death(&self);
   free_boards(&self);

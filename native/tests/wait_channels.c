@@ -138,7 +138,7 @@ static void pin(int cpu) {
   CHECK_EQUAL(sched_setaffinity(0, sizeof set, &set), 0);
 }
 
-/* As the watch of every CPU is held by somebody who looked just now: wait.c, lease_at. */
+/* As the watch of every CPU is held by somebody who looked just now: wait.c, coarse. */
 static void hold_watches(int64_t when_ns) {
   for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
     atomic_store(&table->awake[i], (uint32_t)(when_ns >> 20) | 1u << 31);
@@ -179,6 +179,34 @@ static void lost_watcher(void) {
   maru_channel_post(channel);
   CHECK_EQUAL(finish(pid), 0);
   memset((void *)table->awake, 0, sizeof table->awake);
+  maru_channel_release(channel);
+}
+
+/* Where giving way was slow nobody stays awake to watch: the doorbell is armed, and where
+ * there is none a sleeper finds its message by itself. */
+static void crowd(uint32_t flags) {
+  struct maru_channel *channel = channel_of(flags);
+  struct sleeper sleeper = {.channel = channel, .kind = MARU_WAIT_ADAPTIVE};
+  uint32_t until = (uint32_t)((maru_now_ns() + 15 * SECOND) >> 20) | 1u << 31;
+  for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
+    atomic_store(&table->crowded_until[i], until);
+  hold_watches(maru_now_ns() - SECOND); /* free to be taken */
+  uint32_t lost = table->awake[0];
+  pid_t pid = start(sleep_for_message, &sleeper);
+  await_state(channel, MARU_CHANNEL_ASLEEP);
+  if (flags & MARU_CHANNEL_SILENT)
+    maru_channel_post(channel);
+  else {
+    int64_t end = maru_now_ns() + 10 * SECOND;
+    while (!(atomic_load(&channel->word) & MARU_WAIT_ARMED))
+      CHECK(maru_now_ns() < end);
+    maru_notify(&channel->word);
+  }
+  CHECK_EQUAL(finish(pid), 0);
+  for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
+    CHECK_EQUAL(table->awake[i], lost);
+  memset((void *)table->awake, 0, sizeof table->awake);
+  memset((void *)table->crowded_until, 0, sizeof table->crowded_until);
   maru_channel_release(channel);
 }
 
@@ -370,6 +398,8 @@ int main(void) {
   CHECK_EQUAL(finish(start(unprivileged, NULL)), 0);
   wake_by_others();
   lost_watcher();
+  crowd(0);
+  crowd(MARU_CHANNEL_SILENT);
   idle(0);
   idle(MARU_CHANNEL_SILENT);
   CHECK_EQUAL(finish(start(short_slices, NULL)), 0);

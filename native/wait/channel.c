@@ -251,10 +251,7 @@ uint32_t maru_channel_count(const struct maru_channel *channel) {
 int maru_channel_pending(const struct maru_channel *channel) {
   /* Acquire: pairs with the release of the state. */
   uint32_t state = atomic_load_explicit(&channel->state, memory_order_acquire);
-  struct mr_condition c = {.value = LOAD(channel->want),
-                           .mask = LOAD(channel->mask),
-                           .until_equal = LOAD(channel->until_equal) != 0};
-  return state != MARU_CHANNEL_IDLE && mr_holds(LOAD(channel->word), &c);
+  return mr_channel_pending_state(channel, state) != MARU_CHANNEL_IDLE;
 }
 
 /* One waker alone makes the system call.  Its death between the two steps delays

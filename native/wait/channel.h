@@ -17,6 +17,17 @@ static inline bool mr_holds(uint32_t word, const struct mr_condition *c) {
   return ((word & c->mask) == c->value) == c->until_equal;
 }
 
+/* The state, if what it waits for is there; else IDLE. */
+static inline uint32_t mr_channel_pending_state(const struct maru_channel *line, uint32_t state) {
+  /* Relaxed: the caller has loaded the state with acquire order. */
+  struct mr_condition c = {.value = atomic_load_explicit(&line->want, memory_order_relaxed),
+                           .mask = atomic_load_explicit(&line->mask, memory_order_relaxed),
+                           .until_equal =
+                               atomic_load_explicit(&line->until_equal, memory_order_relaxed) != 0};
+  uint32_t word = atomic_load_explicit(&line->word, memory_order_relaxed);
+  return mr_holds(word, &c) ? state : (uint32_t)MARU_CHANNEL_IDLE;
+}
+
 /* Shows a wait and its state; once the wait has ended, MARU_CHANNEL_IDLE.  A NULL
  * channel is not shown. */
 void mr_channel_begin(struct maru_channel *channel, const struct mr_condition *c, int64_t now_ns);

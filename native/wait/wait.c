@@ -19,6 +19,12 @@
  * watched in vain for so long rests: armed where the sender rings, else as a sleeper
  * whose slices begin short.
  *
+ * Staying awake by giving way is a service to others while a turn is short.  Beside a
+ * program that does not give way, a turn is a time slice, and nobody looks meanwhile.  So
+ * after one slow turn whoever waits by ADAPTIVE on that CPU sleeps as DCS does, for TRY_EVERY
+ * times what the turn took: finding out whether the other one has gone costs one part in so
+ * many.  Where turns were slow since processes compute for long, sleeping costs little.
+ *
  * A thread lowers itself only inside of one call, and the call does not return
  * before the thread has looked that its priority is its own again.  The daemon may
  * have restored (or boosted) it by then: only a priority that is still the lowered
@@ -44,6 +50,9 @@
 #define WAITS_TO_PROBE 64u /* below LEAST_SPIN_NS: see adaptive_budget */
 #define LEARNED_MOST 4u    /* ADAPTIVE spins up to so many times spin_ns */
 #define YIELDS_PER_CLOCK 8
+#define SLOW_TURN_NS 2000000 /* half of a rotation of the scheduler's */
+#define TRY_EVERY 50
+#define CROWDED_SLICE_NS 100000 /* at first, where nobody rings */
 #define SLEEP_POLL_NS 50000
 #define COOP_SPIN_NS 2500     /* twice a switch between two threads of one CPU, measured */
 #ifndef COOP_SLICE_NS         /* a test sets these two beyond its own end, too */
@@ -54,7 +63,8 @@
 #ifndef GANG_SLICE_NS
 #define GANG_SLICE_NS 1000000 /* out of it */
 #endif
-#define DCS_TIME_SLICE 100000u /* the least that the kernel grants */
+#define DCS_TIME_SLICE 100000u  /* the least that the kernel grants */
+#define SHORT_SLICES (1u << 31) /* of maru_wait_policy.learned: they were granted */
 
 _Static_assert(sizeof(struct maru_wait_policy) == 40, "Maru.Native.Channel allocates so much");
 
@@ -129,11 +139,14 @@ static bool may_lower(const struct maru_wait_policy *policy) {
   return rc == 0 && mr_sched_can_restore(&own) == 0;
 }
 
+static bool is_silent(const struct maru_channel *channel) {
+  /* Relaxed: fixed when the channel was registered. */
+  return (atomic_load_explicit(&channel->flags, memory_order_relaxed) & MARU_CHANNEL_SILENT) != 0;
+}
+
 void mr_wait_decide(struct maru_wait_policy *policy) {
   bool shared = policy->channel != NULL;
-  /* Relaxed: fixed when the channel was registered. */
-  bool silent = shared && (atomic_load_explicit(&policy->channel->flags, memory_order_relaxed) &
-                           MARU_CHANNEL_SILENT) != 0;
+  bool silent = shared && is_silent(policy->channel);
   run_instead(policy, (enum maru_wait_kind)policy->kind, AS_ASKED);
   switch (policy->kind) {
   case MARU_WAIT_SPIN_LOWER:
@@ -299,6 +312,19 @@ static int sleep_poll(struct wait *w) {
   }
 }
 
+/* A thread with short time slices is due soon after it wakes: the arrival of the
+ * message schedules its receiver.  A raise of the daemon's takes the slice away: asked
+ * for in each wait while there is a daemon, or after a refusal. */
+static void ask_short_slices(struct wait *w) {
+  struct maru_channel *channel = w->policy->channel;
+  bool daemon = channel != NULL && mr_daemon_fresh(w->policy->table, now_in(w));
+  if (daemon || !(w->policy->learned & SHORT_SLICES)) {
+    bool granted = mr_sched_short_slice(DCS_TIME_SLICE) == 0; /* else: as BLOCK */
+    w->policy->learned &= ~SHORT_SLICES;
+    w->policy->learned |= granted && !daemon ? SHORT_SLICES : 0;
+  }
+}
+
 /* ---- coop ---------------------------------------------------------------- */
 
 /* The watch of a CPU is a lease: its word holds when the waiter that stays awake there
@@ -307,15 +333,34 @@ static int sleep_poll(struct wait *w) {
  * lives in.  Relaxed throughout: the watch orders nothing; two watchers would only look
  * twice. */
 #define WATCH_LEASE 20u
+/* In the same units, 21 s: beyond is not the future but the past. */
+#define CROWD_MOST 20000u
 
-static uint32_t lease_at(int64_t now_ns) { return (uint32_t)(now_ns >> 20) | 1u << 31; }
+static uint32_t coarse(int64_t now_ns) { return (uint32_t)(now_ns >> 20) | 1u << 31; }
 
 static bool take_watch(_Atomic uint32_t *watch, int64_t now_ns) {
-  uint32_t held = atomic_load_explicit(watch, memory_order_relaxed), now = lease_at(now_ns);
+  uint32_t held = atomic_load_explicit(watch, memory_order_relaxed), now = coarse(now_ns);
   if (held != 0 && ((now - held) & ~(1u << 31)) < WATCH_LEASE)
     return false;
   return atomic_compare_exchange_strong_explicit(watch, &held, now, memory_order_relaxed,
                                                  memory_order_relaxed);
+}
+
+/* Relaxed, here and below: nothing hangs on it but time. */
+static void note_crowd(struct maru_wait_table *table, int cpu, int64_t now_ns, int64_t took_ns) {
+  if (took_ns > SLOW_TURN_NS)
+    atomic_store_explicit(&table->crowded_until[(unsigned)cpu % MARU_WAIT_CPUS],
+                          coarse(now_ns + TRY_EVERY * took_ns), memory_order_relaxed);
+}
+
+/* Of ADAPTIVE alone: who asks for COOP gets it. */
+static bool avoids_crowd(const struct wait *w, int cpu, int64_t now_ns) {
+  if (w->policy->runs != MARU_WAIT_ADAPTIVE)
+    return false;
+  uint32_t until = atomic_load_explicit(
+      &w->policy->table->crowded_until[(unsigned)cpu % MARU_WAIT_CPUS], memory_order_relaxed);
+  /* Their distance modulo 2^31, for the clock of 31 bits wraps. */
+  return until != 0 && ((until - coarse(now_ns)) & ~(1u << 31)) <= CROWD_MOST;
 }
 
 /* As long as there are messages for somebody, and on this CPU. */
@@ -323,19 +368,19 @@ static int watch_on(struct wait *w, struct maru_wait_table *table, int cpu) {
   _Atomic uint32_t *watch = &table->awake[(unsigned)cpu % MARU_WAIT_CPUS];
   int64_t now = now_in(w), busy = now - w->watched_ns;
   do {
-    atomic_store_explicit(watch, lease_at(now), memory_order_relaxed);
-    for (int i = 0; i < YIELDS_PER_CLOCK; i++) {
-      if (look(w))
-        return 0;
-      if (maru_wait_wake_pending(table, w->channel) > 0)
-        busy = now;
-      sched_yield();
-    }
+    atomic_store_explicit(watch, coarse(now), memory_order_relaxed);
+    if (look(w))
+      return 0;
+    if (maru_wait_wake_pending(table, w->channel) > 0)
+      busy = now;
+    int64_t before = now;
+    sched_yield();
     now = now_in(w);
+    note_crowd(table, cpu, now, now - before);
     w->watched_ns = now - busy;
     if (now >= w->deadline_ns)
       return look(w) ? 0 : -ETIMEDOUT;
-  } while (w->watched_ns < WATCH_NS && sched_getcpu() == cpu);
+  } while (w->watched_ns < WATCH_NS && sched_getcpu() == cpu && !avoids_crowd(w, cpu, now));
   return -EAGAIN;
 }
 
@@ -356,15 +401,14 @@ static int sleep_unknown(struct wait *w, int64_t slice_ns) {
 }
 
 /* Nothing has happened for long: until something does, this costs next to no time. */
-static int rest(struct wait *w) {
-  /* Relaxed: fixed when the channel was registered. */
-  uint32_t flags = atomic_load_explicit(&w->channel->flags, memory_order_relaxed);
-  if (!(flags & MARU_CHANNEL_SILENT))
+static int rest(struct wait *w, int64_t slice_ns) {
+  if (!is_silent(w->channel))
     return block(w);
-  int64_t slice = SLEEP_POLL_NS;
   int rc;
-  while ((rc = sleep_unknown(w, slice)) == -EAGAIN)
-    slice = earlier(2 * slice, COOP_SLICE_NS);
+  while ((rc = sleep_unknown(w, slice_ns)) == -EAGAIN) {
+    maru_wait_wake_pending(w->policy->table, w->channel);
+    slice_ns = earlier(2 * slice_ns, COOP_SLICE_NS);
+  }
   return rc;
 }
 
@@ -383,8 +427,13 @@ static int coop(struct wait *w) {
   maru_wait_wake_pending(table, w->channel);
   while (rc == -EAGAIN && w->watched_ns < WATCH_NS) {
     int cpu = sched_getcpu();
+    int64_t now = now_in(w);
     _Atomic uint32_t *watch = &table->awake[(unsigned)cpu % MARU_WAIT_CPUS];
-    if (!take_watch(watch, now_in(w))) {
+    if (avoids_crowd(w, cpu, now)) {
+      ask_short_slices(w);
+      return rest(w, CROWDED_SLICE_NS);
+    }
+    if (!take_watch(watch, now)) {
       rc = sleep_unknown(w, COOP_SLICE_NS);
       continue;
     }
@@ -392,7 +441,7 @@ static int coop(struct wait *w) {
     rc = watch_on(w, table, cpu);
     atomic_store_explicit(watch, 0, memory_order_relaxed);
   }
-  return rc == -EAGAIN ? rest(w) : rc;
+  return rc == -EAGAIN ? rest(w, SLEEP_POLL_NS) : rc;
 }
 
 /* ---- lowered ------------------------------------------------------------- */
@@ -472,41 +521,38 @@ static int gang(struct wait *w) {
   }
 }
 
-/* A thread with short time slices is due soon after it wakes: the arrival of the
- * message schedules its receiver.  A raise of the daemon's takes the slice away: asked
- * for in each wait while there is a daemon, or after a refusal. */
 static int due_at_once(struct wait *w) {
-  struct maru_channel *channel = w->policy->channel;
-  bool daemon = channel != NULL && mr_daemon_fresh(w->policy->table, now_in(w));
-  if (daemon || w->policy->learned != DCS_TIME_SLICE) {
-    bool granted = mr_sched_short_slice(DCS_TIME_SLICE) == 0; /* else: as BLOCK */
-    w->policy->learned = granted && !daemon ? DCS_TIME_SLICE : 0;
-  }
+  ask_short_slices(w);
   return block(w);
 }
 
 /* ---- adaptive ------------------------------------------------------------ */
 
-/* ADAPTIVE keeps one number.  From LEAST_SPIN_NS upwards it is the budget.
- * Below, spinning has not been paying, and it counts the waits until one
+/* ADAPTIVE keeps one number beside SHORT_SLICES.  From LEAST_SPIN_NS upwards it is the
+ * budget.  Below, spinning has not been paying, and it counts the waits until one
  * probes with the whole budget again. */
+static void learn(struct maru_wait_policy *policy, uint32_t number) {
+  policy->learned = (policy->learned & SHORT_SLICES) | number;
+}
+
 static uint32_t adaptive_budget(struct maru_wait_policy *policy, uint32_t base) {
-  if (policy->learned > 0 && policy->learned < LEAST_SPIN_NS) {
-    policy->learned--;
+  uint32_t learned = policy->learned & ~SHORT_SLICES;
+  if (learned > 0 && learned < LEAST_SPIN_NS) {
+    learn(policy, learned - 1);
     return 0;
   }
-  if (policy->learned == 0)
-    policy->learned = base;
-  return earlier(policy->learned, (int64_t)LEARNED_MOST * base);
+  if (learned == 0)
+    learn(policy, learned = base);
+  return earlier(learned, (int64_t)LEARNED_MOST * base);
 }
 
 /* Longer while messages keep arriving in time, shorter while they do not. */
 static void adaptive_learn(struct maru_wait_policy *policy, uint32_t base, uint32_t budget,
                            bool paid) {
   if (paid)
-    policy->learned = earlier(2 * (int64_t)budget, (int64_t)LEARNED_MOST * base);
+    learn(policy, earlier(2 * (int64_t)budget, (int64_t)LEARNED_MOST * base));
   else
-    policy->learned = budget / 2 < LEAST_SPIN_NS ? WAITS_TO_PROBE : budget / 2;
+    learn(policy, budget / 2 < LEAST_SPIN_NS ? WAITS_TO_PROBE : budget / 2);
 }
 
 static int adaptive(struct wait *w) {

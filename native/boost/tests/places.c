@@ -208,6 +208,23 @@ static void stopped(void) {
   maru_board_close(&board);
 }
 
+/* Each line of a board is looked at: sleepers with a message are woken wherever they lie. */
+static void far_lines(void) {
+  static const uint32_t far[] = {0, 63, 64, 127, 128, 1000, MARU_WAIT_CHANNELS - 1};
+  make_board(0);
+  for (size_t i = 0; i < sizeof far / sizeof *far; i++)
+    show(far[i], getpid(), MARU_CHANNEL_ASLEEP);
+  struct daemon d = start_daemon(program, &board, "wake", "1000");
+  int64_t last = maru_now_ns() + LONG_ENOUGH;
+  for (size_t i = 0; i < sizeof far / sizeof *far; i++)
+    while (atomic_load(&table->channels[far[i]].state) != MARU_CHANNEL_AWAKE) {
+      CHECK(maru_now_ns() < last);
+      usleep(100);
+    }
+  end_well(&d);
+  maru_board_close(&board);
+}
+
 /* The kernel's word: the second one is refused. */
 static void one_a_board(void) {
   char path[64];
@@ -238,6 +255,7 @@ int main(int argc, char **argv) {
   by_limit();
   reniced();
   stopped();
+  far_lines();
   one_a_board();
   return 0;
 }

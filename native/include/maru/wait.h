@@ -43,7 +43,8 @@ extern "C" {
 
 /* The list is the same in the C API, on the board and on every command line. */
 enum maru_wait_kind {
-  MARU_WAIT_ADAPTIVE = 0, /* spin while that has been paying, then COOP or sleep */
+  MARU_WAIT_ADAPTIVE = 0, /* spin while that has been paying, then COOP, or sleep as DCS:
+                             on no channel, or while giving way is slow (CPU hogs) */
   MARU_WAIT_SPIN,         /* burn the core until the deadline */
   MARU_WAIT_YIELD,        /* spin for spin_ns, then give way between two looks */
   MARU_WAIT_BLOCK,        /* sleep at once; the notifier wakes */
@@ -179,6 +180,8 @@ struct maru_wait_table {
   MARU_ATOMIC(uint32_t) slot_job;    /* + 1; of the time slot that is on; 0: no slots */
   char apart[44];
   MARU_ATOMIC(uint32_t) awake[MARU_WAIT_CPUS]; /* COOP: when one last looked there; private */
+  /* ADAPTIVE: until then who waits there sleeps, for giving way was slow; private. */
+  MARU_ATOMIC(uint32_t) crowded_until[MARU_WAIT_CPUS];
   struct maru_channel channels[MARU_WAIT_CHANNELS];
 };
 

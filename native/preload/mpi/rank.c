@@ -10,10 +10,11 @@
  *
  * Why a waiter first gives way.  Among ranks that all give way a turn costs less
  * than a sleep and its wake-up.  Beside a program that does not, a turn costs a time
- * slice, a hundred times as much, and a sleeper is due when it wakes.  So one slow
- * turn is enough to sleep at once in the next waits, in more of them each time that
- * giving way is tried again and is slow again.  It sleeps as DCS does: without short
- * time slices of its own it would not be due before the other's slice is over.
+ * slice, a hundred times as much, and a sleeper is due when it wakes.  So after one slow
+ * turn all ranks sleep at once on that CPU, for TRY_EVERY times what the turn took: finding
+ * out whether the other one has gone costs one part in so many.  A sleeper loses
+ * next to nothing where turns were long because ranks compute for long.  It sleeps as DCS does:
+ * without short time slices of its own it would not be due before the other's slice is over.
  */
 #define _GNU_SOURCE
 #include "rank.h"
@@ -23,6 +24,7 @@
 #include <errno.h>
 #include <maru/board.h>
 #include <maru/wait.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +35,7 @@
 #define SLICE_KNOWN_NS 500000 /* whoever ends the wait will ring */
 #define SLICE_MOST_NS 1000000
 #define GIVE_WAY_NS 2000000 /* in all; a turn that takes longer is slow */
-#define SLEEPS_LEAST 4u     /* waits until giving way is tried again */
-#define SLEEPS_MOST 1024u
+#define TRY_EVERY 50
 #define PASSES 16 /* of rings in one wait */
 #define PATIENCE_NS INT64_C(5000000000)
 #define LAUNCHER_MOST 32 /* ancestors looked at */
@@ -424,8 +425,6 @@ bool mr_entered(const struct mr_rank *line, uint32_t comm, uint32_t count) {
 /* One thread's. */
 struct manner {
   bool made;
-  uint32_t sleeps;  /* so many waits more sleep at once */
-  uint32_t penalty; /* what `sleeps` becomes after the next slow turn */
   struct maru_wait_policy awake, asleep;
 };
 static _Thread_local struct manner manner;
@@ -436,24 +435,22 @@ static struct manner *own_manner(void) {
     (void)maru_wait_policy_init(&manner.awake, MARU_WAIT_YIELD);
     (void)maru_wait_policy_init(&manner.asleep, adaptive ? MARU_WAIT_DCS : self.kind);
     manner.awake.spin_ns = 0; /* the question itself takes longer */
-    manner.penalty = SLEEPS_LEAST;
     manner.made = true;
   }
   return &manner;
 }
 
-static bool gives_way(struct manner *own) {
-  if (self.kind != MARU_WAIT_ADAPTIVE)
-    return false;
-  if (own->sleeps == 0)
-    return true;
-  own->sleeps--;
-  return false;
+/* Of the CPU that we are on, for all ranks of the run; without a board our own.  Relaxed
+ * throughout: nothing hangs on it but time. */
+static _Atomic int64_t *crowded_until(void) {
+  static _Atomic int64_t own;
+  return self.line == NULL
+             ? &own
+             : &self.section->crowded_until_ns[(unsigned)sched_getcpu() % MR_MPI_CPUS];
 }
 
-static void was_slow(struct manner *own) {
-  own->sleeps = own->penalty;
-  own->penalty = 2 * own->penalty < SLEEPS_MOST ? 2 * own->penalty : SLEEPS_MOST;
+static bool gives_way(int64_t now_ns) {
+  return self.kind == MARU_WAIT_ADAPTIVE && now_ns >= LOAD(*crowded_until());
 }
 
 static int64_t cpu_ns(void) {
@@ -488,17 +485,17 @@ static int64_t slice_of(const struct manner *own, int64_t slice) {
 static bool give_way(struct manner *own, _Atomic uint32_t *bell, uint32_t seen, int64_t end_ns) {
   int64_t before = maru_now_ns();
   (void)maru_wait_while(bell, seen, VALUE_MASK, &own->awake, 0);
-  int64_t now = maru_now_ns();
-  if (now - before > GIVE_WAY_NS)
-    was_slow(own);
+  int64_t now = maru_now_ns(), took = now - before;
+  if (took > GIVE_WAY_NS)
+    STORE(*crowded_until(), now + TRY_EVERY * took);
   return now < end_ns;
 }
 
 static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
   struct manner *own = own_manner();
-  bool awake = gives_way(own);
   uint32_t last = heard(bell);
-  int64_t end_ns = maru_now_ns() + GIVE_WAY_NS;
+  int64_t now_ns = maru_now_ns(), end_ns = now_ns + GIVE_WAY_NS;
+  bool awake = gives_way(now_ns);
   int64_t slice = w->known ? SLICE_KNOWN_NS : SLICE_LEAST_NS;
   for (int passes = 0;;) {
     uint32_t seen = heard(bell);
@@ -521,8 +518,6 @@ static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
     (void)maru_wait_while(bell, seen, VALUE_MASK, &own->asleep, maru_now_ns() + most);
     slice = 2 * slice < SLICE_MOST_NS ? 2 * slice : SLICE_MOST_NS;
   }
-  if (awake) /* half: luck beside a hog is no proof that there is none */
-    own->penalty = own->penalty / 2 > SLEEPS_LEAST ? own->penalty / 2 : SLEEPS_LEAST;
 }
 
 void mr_wait(struct mr_waiting *w) {

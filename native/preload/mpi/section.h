@@ -20,6 +20,7 @@
 #define MR_MPI_RANKS 512u
 #define MR_MPI_JOBS 64u
 #define MR_MPI_COMMS 16u
+#define MR_MPI_CPUS 256u
 
 /* What a rank that waits needs others for. */
 enum mr_need {
@@ -74,6 +75,8 @@ struct mr_mpi {
   _Atomic uint32_t used; /* lines below were taken at least once */
   alignas(64) struct mr_rank ranks[MR_MPI_RANKS];
   struct mr_job jobs[MR_MPI_JOBS];
+  /* By CPU (modulo): until then who waits there sleeps, for giving way was slow. */
+  _Atomic int64_t crowded_until_ns[MR_MPI_CPUS];
 };
 
 /* What the decoder knows. */

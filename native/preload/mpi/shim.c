@@ -17,12 +17,36 @@
 /* Between MPI_Init and MPI_Finalize. */
 static bool started;
 
+/* Told that there are more ranks than CPUs, Open MPI gives way in each question that
+ * finds nothing.  Beside a CPU hog that is a time slice for each step of a collective
+ * operation, and without one it is a second turn to ours.  NULL: another MPI. */
+extern bool opal_progress_set_yield_when_idle(bool yields) __attribute__((weak));
+static bool mpi_gives_way;
+
+static void learn_how_it_waits(void) {
+  if (opal_progress_set_yield_when_idle == NULL)
+    return;
+  mpi_gives_way = opal_progress_set_yield_when_idle(false);
+  (void)opal_progress_set_yield_when_idle(mpi_gives_way);
+}
+
+/* What passes meanwhile in another thread spins, and a second wait there gives way twice:
+ * both until the next wait ends. */
+static void wait_until(struct mr_waiting *waiting) {
+  if (mpi_gives_way)
+    (void)opal_progress_set_yield_when_idle(false);
+  mr_wait(waiting);
+  if (mpi_gives_way)
+    (void)opal_progress_set_yield_when_idle(true);
+}
+
 static void start(void) {
   int rank, size;
   if (mr_comm_start() != MPI_SUCCESS || PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
       PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS)
     return; /* everything passes */
   mr_rank_join(rank, size);
+  learn_how_it_waits();
   started = true;
 }
 
@@ -121,7 +145,7 @@ static int wait_for(struct requests r, unsigned needs) {
                                   .known = r.partner != NULL,
                                   .done = enough_complete,
                                   .pass_on = answer_partners};
-  mr_wait(&r.waiting);
+  wait_until(&r.waiting);
   return r.rc;
 }
 
@@ -304,7 +328,7 @@ static int probe(int rank, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
       .message = message,
       .status = status,
       .rc = MPI_SUCCESS};
-  mr_wait(&p.waiting);
+  wait_until(&p.waiting);
   return p.rc;
 }
 
@@ -457,7 +481,7 @@ static int finish_collective(struct mr_comm *c, MPI_Request request, enum shape 
   mr_enter(c->hash, ++c->count);
   if (shape == PAIRWISE || all_entered(c))
     ring_members(c);
-  mr_wait(&operation.waiting);
+  wait_until(&operation.waiting);
   ring_members(c);
   return operation.rc;
 }
