@@ -22,6 +22,9 @@
 
 #define NODES 8
 #define PAGES 2048u
+/* Who comes first to a busy home is chance, and moves radix by three per cent: a figure is the mean
+ * of runs whose latencies differ by a hundredth each.  tsp, which takes longest, does with one. */
+#define TURNS 5
 
 /* Each kind of object has ids of its own. */
 #define KIND (SIM_OBJECTS / 3)
@@ -36,16 +39,17 @@ static const struct program {
   const char *name;
   int (*main)(int, char **);
   const char *arguments[5];
+  int turns;
   double block_ns;
 } programs[] = {
-    {"tsp", tsp_main, {"tsp", "-c", "0"}, 1.0},
-    {"raytrace", raytrace_main, {"raytrace"}, 1.0},
-    {"ocean", ocean_main, {"ocean", "-s", "1"}, 1.0},
-    {"water", water_main, {"water", "-s", "2"}, 1.0},
-    {"radix", radix_main, {"radix"}, 1.0},
-    {"fft", fft_main, {"fft"}, 1.0},
-    {"lu", lu_main, {"lu"}, 1.0},
-    {"matmul", matmul_main, {"matmul"}, 1.0},
+    {"tsp", tsp_main, {"tsp", "-c", "0"}, 1, 0.5},
+    {"raytrace", raytrace_main, {"raytrace"}, TURNS, 1.2},
+    {"ocean", ocean_main, {"ocean", "-s", "1"}, TURNS, 4.0},
+    {"water", water_main, {"water", "-s", "2"}, TURNS, 1.7},
+    {"radix", radix_main, {"radix"}, TURNS, 2.4},
+    {"fft", fft_main, {"fft"}, TURNS, 2.7},
+    {"lu", lu_main, {"lu"}, TURNS, 0.75},
+    {"matmul", matmul_main, {"matmul"}, TURNS, 1.0},
 };
 
 static const struct program *program;
@@ -140,22 +144,27 @@ static void run_program(const char *separator, const struct sim_link *link, uint
                         .program = run_main,
                         .computed = charge};
   struct mr_core_counters c;
-  double alone, time;
+  double alone, time, all;
   char *expected = run(&job, &alone, &c);
   job.nodes = NODES;
   for (int fetch = 0; fetch < MR_FETCH_POLICIES; fetch++) {
     job.fetch = (enum mr_fetch)fetch;
-    char *result = run(&job, &time, &c);
-    if (strcmp(result, expected) != 0)
-      sim_fail("a result on several nodes is not that on one");
+    all = 0;
+    for (int turn = 0; turn < program->turns; turn++) {
+      job.link.latency_ns = link->latency_ns * (1 + 0.01 * (turn - program->turns / 2));
+      char *result = run(&job, &time, &c);
+      if (strcmp(result, expected) != 0)
+        sim_fail("a result on several nodes is not that on one");
+      free(result);
+      all += time;
+    }
     printf("%s\n{\"program\": \"%s\", \"fetch\": \"%s\", \"batch\": %u, \"seconds\": %.9f, "
            "\"alone\": %.9f, \"blocks\": %" PRIu64 ", \"result\": \"%s\", \"messages\": %" PRIu64
            ", \"bytes\": %" PRIu64 ", \"fetches\": %" PRIu64 ", \"pages\": %" PRIu64
            ", \"parts\": %" PRIu64 ", \"part_bytes\": %" PRIu64 ", \"searched\": %" PRIu64 "}",
            fetch > 0 ? "," : separator, program->name, mr_fetch_name((enum mr_fetch)fetch), batch,
-           time, alone, all_blocks, result, c.messages, c.bytes, c.fetches, c.pages, c.parts,
-           c.part_bytes, c.searched);
-    free(result);
+           all / program->turns, alone, all_blocks, expected, c.messages, c.bytes, c.fetches,
+           c.pages, c.parts, c.part_bytes, c.searched);
   }
   free(expected);
 }

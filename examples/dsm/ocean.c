@@ -1,7 +1,7 @@
 /* A wind-driven ocean in a closed basin: in each step the vorticity is moved by the current and
  * stirred by the wind, then the stream function follows from it by Poisson's equation,
  *
- *     w' = w + dt (-J(p, w) + wind - friction w),     laplace p = w,     p = 0 at the coast,
+ *     w' = w + dt (-J(p, w) + wind - w),     laplace p = w,     p = 0 at the coast,
  *
  * solved by multigrid: V-cycles of red-black Gauss-Seidel sweeps on ever coarser grids.  Each node
  * has a band of rows and reads its neighbours' edges.  Points of one colour depend on the other
@@ -135,7 +135,7 @@ static void move(struct ocean *o, double dt) {
       double jacobian =
           (p[1] - p[-1]) * (w[l->side] - w[-l->side]) - (p[l->side] - p[-l->side]) * (w[1] - w[-1]);
       double wind = -sin(M_PI * (double)i * l->step);
-      row(o->moved, l, i)[j] = w[0] + dt * (wind - quarter * jacobian - 0.1 * w[0]);
+      row(o->moved, l, i)[j] = w[0] + dt * (wind - quarter * jacobian - w[0]);
     }
   meet();
   double *before = l->f;
@@ -165,7 +165,7 @@ int main(int count, char **arguments) {
   struct ocean o = {.levels = 0};
   maru_dsm_init();
   open_basin(&o, k, steps);
-  double begin = seconds(), dt = 0.2;
+  double begin = seconds(), dt = o.level[0].step / 2;
   meet();
   for (long step = 0; step < steps; step++) {
     move(&o, dt);

@@ -142,9 +142,9 @@ static void learn(struct way *way, size_t bytes, uint64_t ns) {
   way->best[size] = quicker(sample, way->best[size]);
   struct quickest few = quicker(way->best[SHORT], way->last[SHORT]);
   struct quickest many = quicker(way->best[LONG], way->last[LONG]);
-  if (few.ns != 0 && many.ns != 0) {
-    uint64_t more = many.ns > few.ns ? many.ns - few.ns : 0;
-    uint64_t rate = more * 1024 / (many.bytes - few.bytes);
+  /* A short one that took longer had to wait, and says nothing of the way. */
+  if (few.ns != 0 && many.ns > few.ns) {
+    uint64_t rate = (many.ns - few.ns) * 1024 / (many.bytes - few.bytes);
     way->ns_per_kib = rate < 1 ? 1 : rate < UINT32_MAX ? (uint32_t)rate : UINT32_MAX;
   }
   if (++way->samples < WINDOW)
