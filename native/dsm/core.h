@@ -97,6 +97,8 @@ struct mr_fetch_limits {
 /* "adaptive", "page", "range", "stamp". */
 const char *mr_fetch_name(enum mr_fetch fetch);
 
+struct mr_races;
+
 struct mr_core_sink {
   /* `message` is valid during the call.  `to` is another node. */
   void (*send)(void *context, uint16_t to, const void *message, size_t length);
@@ -126,6 +128,9 @@ struct mr_core_config {
    * reads and writes it whatever the computing thread may.  `twins` is used only where
    * a page is being written: sparse memory will do. */
   uint8_t *memory, *twins;
+  /* Races are looked for: on all nodes, or on none (diffs say more then).  The caller's; NULL: not.
+   */
+  struct mr_races *races;
   const struct mr_core_sink *sink;
   void *context;
 };

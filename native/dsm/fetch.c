@@ -4,7 +4,8 @@
 #define SHORT_MOST (MR_PAGE * 3 / 4)
 /* So many answers make a window in which the quickest counts. */
 #define WINDOW 64u
-/* So many whole pages in a row, and the next goes in part: else nobody learns what parts cost. */
+/* So many whole pages in a row, and the next goes in part; so many parts while nobody knows what
+ * the way costs, and the next goes whole: else nobody learns. */
 #define TRY_AFTER 32u
 
 #define ASKED_BYTES (sizeof(uint32_t) + sizeof(uint64_t))
@@ -141,9 +142,9 @@ static void learn(struct way *way, size_t bytes, uint64_t ns) {
   way->best[size] = quicker(sample, way->best[size]);
   struct quickest few = quicker(way->best[SHORT], way->last[SHORT]);
   struct quickest many = quicker(way->best[LONG], way->last[LONG]);
-  if (few.ns != 0 && many.ns != 0) {
-    uint64_t more = many.ns > few.ns ? many.ns - few.ns : 0;
-    uint64_t rate = more * 1024 / (many.bytes - few.bytes);
+  /* A short one that took longer had to wait, and says nothing of the way. */
+  if (few.ns != 0 && many.ns > few.ns) {
+    uint64_t rate = (many.ns - few.ns) * 1024 / (many.bytes - few.bytes);
     way->ns_per_kib = rate < 1 ? 1 : rate < UINT32_MAX ? (uint32_t)rate : UINT32_MAX;
   }
   if (++way->samples < WINDOW)
@@ -161,9 +162,11 @@ static bool pays(const struct mr_core *core, const struct way *way, size_t bytes
   uint64_t cost = core->config.limits.part_ns;
   if (bytes >= MR_PAGE)
     return false;
+  bool long_enough = way->row >= TRY_AFTER;
+  /* A part costs little, a page may cost much. */
   if (way->told == 0)
-    return !way->parts;
-  if (bytes <= SHORT_MOST && way->whole >= TRY_AFTER)
+    return !(way->parts && long_enough);
+  if (bytes <= SHORT_MOST && !way->parts && long_enough)
     return true;
   return 10 * saved > (way->parts ? 9 : 11) * cost;
 }
@@ -201,9 +204,10 @@ static bool goes_in_part(struct mr_core *core, uint16_t to, uint32_t page, uint6
   size_t size = size_of(core->diff.bitmap, blocks);
   if (core->config.fetch != MR_FETCH_ADAPTIVE)
     return size < MR_PAGE;
-  way->parts = pays(core, way, size);
-  way->whole = way->parts ? 0 : way->whole + 1;
-  return way->parts;
+  bool parts = pays(core, way, size);
+  way->row = parts == way->parts ? way->row + 1 : 1;
+  way->parts = parts;
+  return parts;
 }
 
 /* What the home itself has not released goes to nobody: the twin lacks it. */

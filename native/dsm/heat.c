@@ -2,9 +2,11 @@
 
 #include "diff.h"
 
+#include <maru/wait.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LINE 64u
@@ -21,6 +23,9 @@ struct site {
 };
 
 struct mr_heat {
+  int64_t wall, processor;                /* when the program began */
+  int64_t wait_wall, wait_processor;      /* when the wait began */
+  int64_t waited[MR_HEAT_WAITS], waiting; /* wall; of the processor, in all waits */
   struct page *pages;
   struct site *sites;
   uint32_t page_count;
@@ -34,7 +39,7 @@ static void destroy(struct mr_heat *heat) {
 }
 
 struct mr_heat *mr_heat_create(uint32_t pages) {
-  if (getenv("MARU_DSM_REPORT") == NULL)
+  if (getenv("MARU_DSM_REPORT") == NULL && getenv("MARU_DSM_RACES") == NULL)
     return NULL;
   struct mr_heat *heat = calloc(1, sizeof *heat);
   if (heat == NULL)
@@ -45,6 +50,36 @@ struct mr_heat *mr_heat_create(uint32_t pages) {
     return heat;
   destroy(heat);
   return NULL;
+}
+
+/* Of this thread, in ns. */
+static int64_t processor_now(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+void mr_heat_start(struct mr_heat *heat) {
+  if (heat == NULL)
+    return;
+  heat->wall = maru_now_ns();
+  heat->processor = processor_now();
+  heat->waiting = 0;
+  memset(heat->waited, 0, sizeof heat->waited);
+}
+
+void mr_heat_waits(struct mr_heat *heat) {
+  if (heat == NULL)
+    return;
+  heat->wait_wall = maru_now_ns();
+  heat->wait_processor = processor_now();
+}
+
+void mr_heat_waited(struct mr_heat *heat, enum mr_heat_wait what) {
+  if (heat == NULL)
+    return;
+  heat->waited[what] += maru_now_ns() - heat->wait_wall;
+  heat->waiting += processor_now() - heat->wait_processor;
 }
 
 void mr_heat_fault(struct mr_heat *heat, uint32_t page, bool write) {
@@ -81,11 +116,25 @@ void mr_heat_site(struct mr_heat *heat, size_t offset, size_t size, const char *
   heat->sites[heat->site_count++] = (struct site){offset, size, site};
 }
 
-void mr_heat_tell(struct mr_heat *heat) {
-  if (heat == NULL)
-    return;
+const char *mr_heat_site_of(const struct mr_heat *heat, size_t offset, size_t *begin) {
+  for (size_t i = 0; i < heat->site_count; i++)
+    if (offset >= heat->sites[i].offset && offset - heat->sites[i].offset < heat->sites[i].size) {
+      *begin = heat->sites[i].offset;
+      return heat->sites[i].name;
+    }
+  *begin = 0;
+  return "?";
+}
+
+static void tell(const struct mr_heat *heat) {
   fflush(stderr);
   FILE *stream = fdopen(dup(STDERR_FILENO), "w");
+  int64_t computing = processor_now() - heat->processor - heat->waiting;
+  if (stream != NULL)
+    fprintf(stream, "maru: heat: node %lld %lld %lld %lld %lld\n",
+            (long long)(maru_now_ns() - heat->wall), (long long)computing,
+            (long long)heat->waited[MR_HEAT_FETCH], (long long)heat->waited[MR_HEAT_LOCK],
+            (long long)heat->waited[MR_HEAT_BARRIER]);
   for (size_t i = 0; stream != NULL && i < heat->site_count; i++)
     fprintf(stream, "maru: heat: site %zu %zu %s\n", heat->sites[i].offset, heat->sites[i].size,
             heat->sites[i].name);
@@ -97,5 +146,12 @@ void mr_heat_tell(struct mr_heat *heat) {
   }
   if (stream != NULL)
     fclose(stream);
+}
+
+void mr_heat_tell(struct mr_heat *heat) {
+  if (heat == NULL)
+    return;
+  if (getenv("MARU_DSM_REPORT") != NULL)
+    tell(heat);
   destroy(heat);
 }

@@ -14,17 +14,29 @@
 
 struct mr_heat;
 
-/* NULL: not asked for (MARU_DSM_REPORT), or no memory. */
+/* NULL: not asked for (MARU_DSM_REPORT, or MARU_DSM_RACES, which needs the sites), or no memory. */
 struct mr_heat *mr_heat_create(uint32_t pages);
+/* What the program's thread waits for. */
+enum mr_heat_wait { MR_HEAT_FETCH, MR_HEAT_LOCK, MR_HEAT_BARRIER, MR_HEAT_WAITS };
+
+/* The program begins to compute; in its thread, as the next three. */
+void mr_heat_start(struct mr_heat *heat);
+/* It waits, until mr_heat_waited. */
+void mr_heat_waits(struct mr_heat *heat);
+void mr_heat_waited(struct mr_heat *heat, enum mr_heat_wait what);
 void mr_heat_fault(struct mr_heat *heat, uint32_t page, bool write);
 /* From now on the program may do that much.  `memory` and `twin` are the page's. */
 void mr_heat_allow(struct mr_heat *heat, uint32_t page, enum mr_access access,
                    const uint8_t *memory, const uint8_t *twin);
 /* `site` is kept by address. */
 void mr_heat_site(struct mr_heat *heat, size_t offset, size_t size, const char *site);
-/* Writes it to standard error, for the agent, a line each, and ends:
+/* Who allocated the byte at `offset`, and where that begins; "?": nobody. */
+const char *mr_heat_site_of(const struct mr_heat *heat, size_t offset, size_t *begin);
+/* If a report was asked for, writes it to standard error, for the agent, a line each, and ends:
  *     maru: heat: page NUMBER READS WRITES LINES    LINES: a bit per line, hexadecimal
- *     maru: heat: site OFFSET SIZE NAME */
+ *     maru: heat: site OFFSET SIZE NAME
+ *     maru: heat: node WALL COMPUTING FETCHES LOCKS BARRIERS    ns since mr_heat_start: in all, of
+ * the processor outside of waits, waiting */
 void mr_heat_tell(struct mr_heat *heat);
 
 #endif

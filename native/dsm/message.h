@@ -19,7 +19,8 @@ enum mr_message_type {
                     not known; body: for each page its number and the copy's version */
   MR_PAGE_COPY,  /* subject: the first page; body: for each that was asked for, in order:
                     version, length, then the page (length MR_PAGE) or a packed diff of it */
-  MR_DIFF,       /* subject: page; value: version of the copy; body: a packed diff */
+  MR_DIFF,       /* subject: page; value: version of the copy; body: a packed diff; before it, where
+                    races are looked for, the number of the writer's interval and its time */
   MR_DIFF_KEPT,  /* subject: page; value: version since */
   MR_DIFF_AGAIN, /* subject: page: send it with masks */
   MR_SYNC,       /* subject: object; detail: operation; value: argument;

@@ -15,6 +15,8 @@
 #include "core.h"
 #include "diff.h"
 #include "heat.h"
+#include "link.h"
+#include "races.h"
 #include "shared.h"
 #include "transport.h"
 
@@ -46,6 +48,7 @@
 #define MOST_MIB (UINT64_C(1) << 20)
 #define HOME_RUN 16u
 #define SPIN_US 200u
+#define RACES_SAID 32u
 #define JOIN_SECONDS 30
 #define EPOCH 1u
 
@@ -57,6 +60,7 @@ static struct {
   struct mr_core *core;
   struct mr_area *area;
   struct mr_transport *transport; /* NULL: the only node */
+  struct mr_link *link;           /* NULL: as fast as the network is */
   pthread_t server;
   struct maru_wait_policy policy; /* the program's thread's */
   _Atomic uint32_t done;
@@ -68,7 +72,9 @@ static struct {
   size_t used, size; /* bytes of shared memory to be given out */
   uint32_t pages;    /* with those of globals */
   uint8_t *twins;
-  struct mr_heat *heat; /* NULL: nobody asked */
+  struct mr_heat *heat;   /* NULL: nobody asked */
+  struct mr_races *races; /* the same */
+  unsigned races_said;
 } node = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- the end ------------------------------------------------------------------ */
@@ -89,11 +95,18 @@ void mr_node_die(int status, const char *format, ...) {
 
 /* ---- what the core does ---------------------------------------------------------- */
 
-static void on_send(void *context, uint16_t to, const void *message, size_t length) {
-  (void)context;
+static void send_now(uint16_t to, const void *message, size_t length) {
   int rc = mr_transport_send(node.transport, to, message, length);
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "cannot send %zu bytes to node %u: %s", length, to, strerror(-rc));
+}
+
+static void on_send(void *context, uint16_t to, const void *message, size_t length) {
+  (void)context;
+  if (node.link == NULL)
+    send_now(to, message, length);
+  else if (mr_link_send(node.link, to, message, length) < 0)
+    mr_node_die(STATUS_INTERNAL, "no memory for %zu bytes to node %u", length, to);
 }
 
 static void on_protect(void *context, uint32_t page, uint32_t count, enum mr_access access) {
@@ -125,6 +138,26 @@ static uint64_t on_now(void *context) {
 
 static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed, on_now};
 
+/* One write, whatever other threads do.  The job goes on: its result may be right all the same. */
+static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last, uint16_t one,
+                    uint16_t other) {
+  char line[256];
+  size_t at = (size_t)page * MR_PAGE + first, begin;
+  const char *site = mr_heat_site_of(node.heat, at, &begin);
+  (void)context;
+  if (node.races_said++ > RACES_SAID)
+    return;
+  int length =
+      node.races_said <= RACES_SAID
+          ? snprintf(line, sizeof line,
+                     "maru: race: %.120s, bytes %zu to %zu (page %u): nodes %u and %u wrote "
+                     "them, and nothing orders that\n",
+                     site, at - begin, at - begin + last - first, page, one, other)
+          : snprintf(line, sizeof line, "maru: race: there are more on node %u's pages; not said\n",
+                     node.me);
+  (void)!write(STDERR_FILENO, line, (size_t)length);
+}
+
 /* ---- requests of the program's thread ---------------------------------------------- */
 
 static void begin(void) {
@@ -151,8 +184,11 @@ int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
   if (node.owner != getpid())
     /* It would write into the node's connections. */
     mr_node_die(STATUS_USAGE, "a child process cannot use the node's shared memory");
+  mr_heat_waits(node.heat);
   begin();
-  return await(mr_core_sync(node.core, op, object, argument));
+  int64_t result = await(mr_core_sync(node.core, op, object, argument));
+  mr_heat_waited(node.heat, op == MR_BARRIER ? MR_HEAT_BARRIER : MR_HEAT_LOCK);
+  return result;
 }
 
 static uint32_t checked(uint32_t id) {
@@ -163,9 +199,11 @@ static uint32_t checked(uint32_t id) {
 
 static int on_fault(void *context, uint32_t page, bool write) {
   (void)context;
+  mr_heat_waits(node.heat);
   begin();
   mr_heat_fault(node.heat, page, write);
   await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page));
+  mr_heat_waited(node.heat, MR_HEAT_FETCH);
   return 0;
 }
 
@@ -308,6 +346,15 @@ static void *serve(void *unused) {
   return unused;
 }
 
+static void open_link(void) {
+  int rc = mr_link_create(&node.link, &node.lock, send_now);
+  if (rc == -EINVAL)
+    mr_node_die(STATUS_USAGE, "MARU_DSM_LINK is '%s'; LATENCY_NS,PS_PER_BYTE is needed",
+                getenv("MARU_DSM_LINK"));
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot describe the network: %s", strerror(-rc));
+}
+
 static void start_server(void) {
   sigset_t every, before;
   sigfillset(&every);
@@ -383,7 +430,8 @@ static void join(uint32_t *incarnations, const struct mr_core_config *config) {
                        .addresses = addresses,
                        .epoch = EPOCH,
                        /* By these a page's home is found. */
-                       .settings = (uint64_t)config->pages << 32 | config->home_run};
+                       .settings = (uint64_t)config->pages << 32 |
+                                   (uint64_t)(node.races != NULL) << 31 | config->home_run};
   uint64_t spin_us = number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000);
   job.listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
   if (job.listener == 0)
@@ -399,7 +447,8 @@ static void join(uint32_t *incarnations, const struct mr_core_config *config) {
                 "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
                 node.nodes, seconds);
   if (rc == -EPROTO)
-    mr_node_die(STATUS_USAGE, "MARU_DSM_MIB and MARU_DSM_HOME_RUN must be the same on all nodes");
+    mr_node_die(STATUS_USAGE,
+                "MARU_DSM_MIB, MARU_DSM_HOME_RUN and MARU_DSM_RACES must be the same on all nodes");
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
   mr_transport_spin(node.transport, (int64_t)spin_us * 1000);
@@ -504,6 +553,7 @@ static void create_core(struct mr_core_config *config, const uint32_t *incarnati
   config->incarnations = incarnations;
   config->memory = mr_area_runtime(node.area);
   config->twins = node.twins;
+  config->races = node.races;
   int rc = mr_core_create(&node.core, config);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot begin: %s", strerror(-rc));
@@ -552,15 +602,21 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   node.heat = mr_heat_create(node.pages);
   if (node.heat == NULL && getenv("MARU_DSM_REPORT") != NULL)
     mr_node_die(STATUS_UNAVAILABLE, "no memory for the report that was asked for");
+  if (getenv("MARU_DSM_RACES") != NULL &&
+      (node.heat == NULL ||
+       mr_races_create(&node.races, node.pages, node.nodes, on_race, NULL) < 0))
+    mr_node_die(STATUS_UNAVAILABLE, "no memory to look for races");
   if (globals != NULL)
     mr_heat_site(node.heat, node.size, globals->size, "globals");
   if (node.nodes > 1)
     join(incarnations, &config);
   create_core(&config, incarnations);
   if (node.nodes > 1) {
+    open_link();
     start_server();
     compare_programs();
   }
+  mr_heat_start(node.heat);
 }
 
 void maru_dsm_init(void) { mr_node_start(NULL, DEFAULT_MIB); }
@@ -570,6 +626,9 @@ void maru_dsm_exit(void) {
   if (node.nodes > 1) {
     pthread_mutex_lock(&node.lock);
     node.leaving = true;
+    if (node.link != NULL)
+      mr_link_close(node.link);
+    node.link = NULL;
     if (mr_transport_farewell(node.transport) < 0)
       mr_node_die(STATUS_INTERNAL, "no memory to say farewell");
     pthread_mutex_unlock(&node.lock);
@@ -583,6 +642,9 @@ void maru_dsm_exit(void) {
   node.heat = NULL;
   mr_core_destroy(node.core);
   node.core = NULL;
+  if (node.races != NULL)
+    mr_races_destroy(node.races);
+  node.races = NULL;
   mr_area_destroy(node.area);
   node.area = NULL;
   munmap(node.twins, (size_t)node.pages * MR_PAGE);

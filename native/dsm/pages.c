@@ -1,3 +1,4 @@
+#include "races.h"
 #include "state.h"
 
 void mr_make_writable(struct mr_core *core, uint32_t page) {
@@ -28,12 +29,21 @@ static void notice(struct mr_core *core, uint32_t page, uint64_t version) {
   core->notices[core->notice_count++] = (struct mr_notice){.version = version, .page = page};
 }
 
+static uint64_t running_interval(const struct mr_core *core) {
+  return core->time[core->config.me] + 1;
+}
+
 static void send_diff(struct mr_core *core, uint32_t page) {
   struct page *p = &core->pages[page];
   struct mr_diff *diff = &core->diff;
-  if (p->shared)
+  uint64_t interval = running_interval(core);
+  if (p->shared || core->config.races != NULL)
     mr_diff_mask(diff, twin_of(core, page));
   struct mr_writer *out = mr_compose(core, MR_DIFF, page, (int64_t)p->version, 0);
+  if (core->config.races != NULL) {
+    mr_put(out, &interval, sizeof interval);
+    mr_put_time(core, core->time);
+  }
   uint8_t *room = mr_put_room(out, MR_DIFF_PACKED_MAX);
   if (room != NULL)
     out->length -= MR_DIFF_PACKED_MAX - mr_diff_pack(diff, room);
@@ -60,6 +70,11 @@ static void flush_page(struct mr_core *core, uint32_t page) {
     return;
   }
   p->twin = false;
+  if (core->diff.blocks != 0 && core->config.races != NULL) {
+    mr_diff_mask(&core->diff, twin_of(core, page));
+    mr_races_diff(core->config.races, page, core->config.me, running_interval(core), core->time,
+                  core->floor, &core->diff);
+  }
   if (core->diff.blocks != 0)
     notice(core, page, changed(core, page));
 }
@@ -88,8 +103,26 @@ static void apply(struct mr_core *core, uint32_t page) {
     mr_diff_apply_masked(&core->diff, twin_of(core, page));
 }
 
+/* The scratch diff came from another node. */
+static void look_for_races(struct mr_core *core, uint16_t writer, uint32_t page, uint64_t interval,
+                           const uint64_t *time) {
+  mr_races_diff(core->config.races, page, writer, interval, time, core->floor, &core->diff);
+  if (!core->pages[page].twin)
+    return;
+  core->code->encode(&core->own, memory_of(core, page), twin_of(core, page));
+  mr_diff_mask(&core->own, twin_of(core, page));
+  mr_races_own(core->config.races, page, core->config.me, writer, &core->own, &core->diff);
+}
+
 int mr_on_diff(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
   uint32_t page = header->subject;
+  uint64_t interval = 0, *time = core->told;
+  if (core->config.races != NULL) {
+    mr_take(reader, &interval, sizeof interval);
+    mr_take(reader, time, core->config.nodes * sizeof *time);
+    if (reader->bad)
+      return -EBADMSG;
+  }
   if (page >= core->config.pages || !at_home(core, page) ||
       mr_diff_unpack(&core->diff, reader->at, reader->left) < 0)
     return -EBADMSG;
@@ -104,6 +137,10 @@ int mr_on_diff(struct mr_core *core, const struct mr_header *header, struct mr_r
     mr_send_short(core, header->from, MR_DIFF_AGAIN, page, 0, 0);
     return 0;
   }
+  if (core->config.races != NULL && !core->diff.masked)
+    return -EBADMSG;
+  if (core->config.races != NULL)
+    look_for_races(core, header->from, page, interval, time);
   apply(core, page);
   mr_send_short(core, header->from, MR_DIFF_KEPT, page, (int64_t)changed(core, page), shared);
   return 0;

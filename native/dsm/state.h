@@ -69,8 +69,8 @@ struct way {
   uint32_t samples;                         /* of this window */
   uint32_t ns_per_kib;                      /* 0: not known */
   uint32_t told;                            /* the same, as the peer says */
-  uint32_t whole;                           /* pages in a row that went whole */
   bool parts;                               /* the last went in part */
+  uint32_t row;                             /* so many in a row went as the last */
 };
 
 struct mr_core {

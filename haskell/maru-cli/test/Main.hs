@@ -14,6 +14,7 @@ import Maru.Cli.Bench
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
+import Maru.Cli.Launch.Advice (advice, predicted)
 import Maru.Cli.Launch.Heat
 import Maru.Cli.Main (commandLineOf)
 import Maru.Cli.MpiSection
@@ -72,6 +73,15 @@ heat =
       testCase "an allocation's faults are those of its pages" $
         map (\h -> (heatSite h, heatBytes h, heatPages h, heatReads h, heatWrites h, heatFalsely h)) (heats nodes)
           @?= [("a.c:1", 5000, 2, 1, 13, 1), ("b.c:2", 64, 1, 0, 10, 1)],
+      testCase "advice: what only computes wants more nodes, what only waits wants one" $ do
+        predicted [(10, 8, 0, 0, 2)] 1 @?= 8
+        predicted [(10, 8, 1, 1, 0), (10, 8, 1, 1, 0)] 4 @?= 4 + 1 + 2
+        assertBool "more" (any ("8 nodes would take about" `isPrefixOf`) (advice [ToldNode i 100 100 0 0 0 | i <- [0, 1]]))
+        assertBool "fewer" ("1 node would take about 0.02 of the time" `elem` advice [ToldNode i 100 1 50 0 49 | i <- [0, 1]])
+        advice [] @?= ["none: the program did not end by maru_dsm_exit on every node"],
+      testCase "advice: a site that one node uses should be at home there; one that all use, nowhere" $ do
+        assertBool "one" ("node 1 should be the home of a: 200 of its 201 faults are that node's" `elem` advice [ToldNode 0 1 1 0 0 0, ToldSite 0 4096 "a", ToldPage 1 0 100 100 0, ToldPage 0 0 1 0 0])
+        length (advice [ToldNode i 1 1 0 0 0 | i <- [0, 1]]) @?= 2,
       testCase "nothing told, nothing hot" $ verdict (heats []) @?= "no shared page was asked for",
       testCase "the hottest is named" $
         verdict (heats nodes) @?= "hottest: a.c:1, 14 faults on 2 pages, 1 of them shared falsely",

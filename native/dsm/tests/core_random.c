@@ -243,6 +243,7 @@ static void choose_fetch(struct plan *plan, struct shape *shape) {
                                            .batch = batches[draw(plan, 3)],
                                            .part_ns = 1 + draw(plan, 2000)};
   shape->bring = draw(plan, 2) * 8;
+  shape->races = draw(plan, 4) == 0;
   shape->log_most = draw(plan, 2) * (1 + draw(plan, 8));
 }
 

@@ -10,6 +10,7 @@
  *     child      unlocks in a child process
  *     say        long and unfinished lines
  *     stripe     one page whose lines different nodes change, one where all change the same line
+ *     race       all write the same byte in no order; and much that is no race
  *     taken      something lies where the shared memory has to be
  *     blind      the kernel has no userfaultfd; then as mix
  */
@@ -107,6 +108,25 @@ static void stripe(void) {
   }
 }
 
+/* Bytes of one word by different nodes, a sum under a lock and what a barrier orders are no races.
+ */
+static void race(void) {
+  uint8_t *racy = maru_dsm_alloc_at(4096, "racy"), *shared = maru_dsm_alloc_at(4096, "fine");
+  long *sum = maru_dsm_alloc_at(sizeof *sum, "sum");
+  uint32_t me = maru_dsm_node(), nodes = maru_dsm_nodes();
+  for (uint8_t round = 1; round <= ROUNDS; round++) {
+    shared[me] = round;
+    maru_dsm_lock(0);
+    ++*sum;
+    maru_dsm_unlock(0);
+    maru_dsm_barrier(0);
+    if (me == round % nodes)
+      shared[100] = round;
+    racy[300] = (uint8_t)(round * nodes + me);
+    maru_dsm_barrier(0);
+  }
+}
+
 /* Any place in the range that the job needs (node.c). */
 static void take(void) {
   CHECK(mmap((void *)UINT64_C(0x300000100000), 4096, PROT_READ,
@@ -142,6 +162,8 @@ int main(int count, char **arguments) {
     return 0;
   else if (strcmp(mode, "stripe") == 0)
     stripe();
+  else if (strcmp(mode, "race") == 0)
+    race();
   else if (strcmp(mode, "say") == 0)
     say();
   else

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["core.c", "fetch.c", "history.c", "pages.c", "progress.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
+SOURCES = ["core.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
 TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_random": "4000", "history_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
@@ -26,6 +26,12 @@ NAMED = f"-Wl,-soname,{CORE}"
 SECONDS = 60
 
 MUTANTS = [
+    ("an ordered write counts as a race", "races.c",
+     "past->interval > time[past->writer]", "past->interval >= time[past->writer]"),
+    ("bytes beside count as a race", "races.c",
+     "(uint64_t)diff->masks[next++] << block % 8 * 8;", "(uint64_t)255 << block % 8 * 8;"),
+    ("a writer races with itself", "races.c",
+     "past->writer != writer && ", ""),
     ("a release does not wait for its diffs", "sync.c",
      "  if (!mr_flush(core))\n    mr_flushed(core);", "  mr_flush(core);\n  mr_flushed(core);"),
     ("a page stays valid that is one version behind", "pages.c",

@@ -1,5 +1,7 @@
 #include "world.h"
 
+#include "../races.h"
+
 #include "../message.h"
 #include "check.h"
 
@@ -82,6 +84,14 @@ static uint8_t *pages_of(const struct shape *shape) {
   return bytes;
 }
 
+/* The programs have none. */
+static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last, uint16_t one,
+                    uint16_t other) {
+  (void)context;
+  fprintf(stderr, "page %u, bytes %u to %u, nodes %u and %u\n", page, first, last, one, other);
+  CHECK(!"a race is seen where there is none");
+}
+
 static void create_node(struct world *world, uint16_t number) {
   uint32_t incarnations[WORLD_NODES];
   struct node *node = &world->nodes[number];
@@ -93,6 +103,9 @@ static void create_node(struct world *world, uint16_t number) {
                         .twins = pages_of(&world->shape)};
   node->mapped = calloc(world->shape.pages, sizeof *node->mapped);
   CHECK(node->mapped != NULL);
+  if (world->shape.races)
+    CHECK_EQUAL(
+        mr_races_create(&node->races, world->shape.pages, world->shape.nodes, on_race, NULL), 0);
   struct mr_core_config config = {.nodes = world->shape.nodes,
                                   .me = number,
                                   .pages = world->shape.pages,
@@ -103,6 +116,7 @@ static void create_node(struct world *world, uint16_t number) {
                                   .fetch = world->shape.fetch[number],
                                   .limits = world->shape.limits,
                                   .log_most = world->shape.log_most,
+                                  .races = node->races,
                                   .memory = node->memory,
                                   .twins = node->twins,
                                   .sink = &sink,
@@ -140,6 +154,8 @@ void world_destroy(struct world *world) {
   for (uint16_t i = 0; i < world->shape.nodes; i++) {
     struct node *node = &world->nodes[i];
     mr_core_destroy(node->core);
+    if (node->races != NULL)
+      mr_races_destroy(node->races);
     free(node->memory);
     free(node->twins);
     free(node->mapped);

@@ -85,6 +85,7 @@ struct shape {
   uint32_t log_most;
   uint32_t bring; /* one access in so many is told beforehand, with what follows; 0: none */
   bool stale;     /* now and then a message of another epoch or incarnation comes */
+  bool races;     /* the cores look for them; one that is found fails the test */
   bool stumble;   /* a failing core ends the run instead of the test */
 };
 
@@ -99,6 +100,7 @@ struct node {
   struct world *world;
   uint16_t number;
   struct mr_core *core;
+  struct mr_races *races; /* NULL: not looked for */
   uint8_t *memory, *twins;
   enum mr_access *mapped; /* what protect said last */
   struct program program;

@@ -13,11 +13,13 @@ import Control.Monad (unless, when)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString as ByteString
 import Data.List (intercalate)
+import Data.Maybe (fromMaybe, isNothing)
 import Foreign.Ptr (castPtr)
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
+import qualified Maru.Cli.Launch.Advice as Advice
 import qualified Maru.Cli.Launch.Heat as Heat
 import Maru.Cli.Output (writeJson)
 import Maru.Native.Probe (scratchDescriptor)
@@ -35,6 +37,8 @@ data Settings = Settings
   { memory :: !(Maybe Int),
     access :: !(Maybe String),
     globals :: !(Maybe String),
+    races :: !Bool,
+    advise :: !Bool,
     reportTo :: !(Maybe FilePath)
   }
 
@@ -58,6 +62,8 @@ settings =
     <$> optional (option (between 1 1048576) (long "memory" <> metavar "MIB" <> help "So much shared memory at most (default 256; PARMACS programs 4096)"))
     <*> choice "access" ["userfaultfd", "mprotect"] "How accesses to shared memory are seen (default: what works, in this order)"
     <*> choice "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)"
+    <*> switch (long "races" <> help "Say where two nodes write the same bytes and nothing orders that; slower")
+    <*> switch (long "advise" <> help "Say in the end whether fewer or more nodes would help, and which node should be which page's home")
     <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what, as JSON (- is standard output)"))
 
 between :: Int -> Int -> ReadM Int
@@ -79,7 +85,8 @@ launch nodes hosts asked words' = do
   export "MARU_DSM_MIB" (show <$> memory asked)
   export "MARU_DSM_ACCESS" (access asked)
   export "MARU_PARMACS_GLOBALS" (globals asked)
-  noting <- maybe (pure []) prepareReport (reportTo asked)
+  export "MARU_DSM_RACES" (if races asked then Just "1" else Nothing)
+  noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked)
   started <- try (executeFile agent False (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words') Nothing)
   case started of
     Left e -> problem maruFailed ("cannot start " ++ agent ++ ": " ++ reason e)
@@ -89,16 +96,18 @@ launch nodes hosts asked words' = do
 
 -- ---- the report -----------------------------------------------------------
 
--- | The agent's arguments: a memory file, which begins with where the report goes.
-prepareReport :: FilePath -> IO [String]
-prepareReport file = do
+-- | The agent's arguments: a memory file, which begins with where the report goes (nothing: nowhere)
+-- and whether advice was asked for.
+prepareReport :: Maybe FilePath -> Bool -> IO [String]
+prepareReport to advising = do
+  let file = fromMaybe "" to
   -- Found out now, not after hours.
-  unless (file == "-") $ do
+  unless (file `elem` ["", "-"]) $ do
     opened <- try (appendFile file "")
     either (\e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ reason e)) pure opened
   scratch <- scratchDescriptor "maru-report" >>= either (problem maruFailed . ("no memory for the report: " ++)) pure
   encoding <- getFileSystemEncoding
-  _ <- Foreign.withCStringLen encoding (file ++ "\n") (\(bytes, n) -> fdWriteBuf scratch (castPtr bytes) (fromIntegral n))
+  _ <- Foreign.withCStringLen encoding (unlines [file, if advising then "advise" else ""]) (\(bytes, n) -> fdWriteBuf scratch (castPtr bytes) (fromIntegral n))
   setFdOption scratch CloseOnExec False
   setEnv "MARU_DSM_REPORT" "1"
   executable <- getExecutablePath
@@ -124,11 +133,13 @@ writeReport fd status = do
   bytes <- fdToHandle fd >>= ByteString.hGetContents
   content <- ByteString.useAsCStringLen bytes (Foreign.peekCStringLen encoding)
   case lines content of
-    file : rest -> do
+    file : advising : rest -> do
       lines' <- either (problem internal . ("the job's report is broken: " ++)) pure (mapM Heat.told rest)
-      when (status == 0) (warn (Heat.verdict (Heat.heats lines')))
-      writeJson file (reportJson status lines')
-    [] -> problem internal "the job's report is empty"
+      unless (null file) $ do
+        when (status == 0) (warn (Heat.verdict (Heat.heats lines')))
+        writeJson file (reportJson status lines')
+      when (advising == "advise") (mapM_ (warn . ("advice: " ++)) (if status == 0 then Advice.advice lines' else ["none: the job failed"]))
+    _ -> problem internal "the job's report is empty"
 
 reportJson :: Int -> [Heat.Told] -> Value
 reportJson status lines' =
@@ -136,6 +147,8 @@ reportJson status lines' =
     [ "schema" .= ("maru-launch/1" :: String),
       "status" .= status,
       "sites" .= map site (Heat.heats lines'),
+      "nodes" .= [object ["node" .= i, "seconds" .= s w, "computing" .= s c, "fetching" .= s f, "locks" .= s l, "barriers" .= s b] | Heat.ToldNode i w c f l b <- lines', let s = (1e-9 *)],
+      "advice" .= Advice.advice lines',
       "hottest_pages" .= map page (take 100 (Heat.pagesByHeat lines'))
     ]
   where

@@ -7,6 +7,7 @@ module Maru.Cli.Launch.Heat
     Sharing (..),
     Heat (..),
     told,
+    sitesOfPages,
     pagesByHeat,
     heats,
     verdict,
@@ -28,6 +29,8 @@ data Told
     ToldPage !Int !Int !Int !Int !Word64
   | -- | Offset, size, name.
     ToldSite !Natural !Natural !String
+  | -- | A node, and its nanoseconds: in all, computing, waiting for pages, for locks and the like, for barriers.
+    ToldNode !Int !Double !Double !Double !Double !Double
   deriving (Eq, Show)
 
 -- | A line: the node's number, then its words.
@@ -36,6 +39,9 @@ told line = case words line of
   [node, "page", number, reads', writes, lines'] ->
     maybe broken Right $
       ToldPage <$> readMaybe node <*> readMaybe number <*> readMaybe reads' <*> readMaybe writes <*> hex lines'
+  [node, "node", wall, computing, fetches, locks, barriers] ->
+    maybe broken Right $
+      ToldNode <$> readMaybe node <*> readMaybe wall <*> readMaybe computing <*> readMaybe fetches <*> readMaybe locks <*> readMaybe barriers
   _ : "site" : offset : size : name@(_ : _) ->
     maybe broken Right (ToldSite <$> readMaybe offset <*> readMaybe size <*> pure (unwords name))
   _ -> broken
@@ -91,6 +97,10 @@ sharing written
 -- | By offset; every node tells of the same allocations.
 siteIndex :: [Told] -> Map.Map Natural (Natural, String)
 siteIndex lines' = Map.fromList [(offset, (size, name)) | ToldSite offset size name <- lines']
+
+-- | What lies on a page.
+sitesOfPages :: [Told] -> Int -> [String]
+sitesOfPages = sitesOn . siteIndex
 
 sitesOn :: Map.Map Natural (Natural, String) -> Int -> [String]
 sitesOn starts number = Map.keys (Map.fromList [(name, ()) | (_, name) <- before ++ within])

@@ -1,0 +1,197 @@
+/* The programs of examples/dsm on the simulated machine: maru/dsm.h for them, and what their
+ * computing costs.
+ *
+ * They are compiled with names of their own for main and for the functions below (sim_names.h), and
+ * with -fsanitize-coverage=trace-pc, which calls a function in each basic block.  A block costs
+ * what it costs on the machine of the results: the time of the program alone there, over its
+ * blocks.
+ */
+#define _GNU_SOURCE
+#include "sim_names.h"
+
+#include "sim.h"
+
+#include <maru/dsm.h>
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NODES 8
+#define PAGES 2048u
+/* Who comes first to a busy home is chance, and moves radix by three per cent: a figure is the mean
+ * of runs whose latencies differ by a hundredth each.  tsp, which takes longest, does with one. */
+#define TURNS 5
+
+/* Each kind of object has ids of its own. */
+#define KIND (SIM_OBJECTS / 3)
+enum { LOCKS = 0, BARRIERS = KIND, COUNTERS = 2 * KIND };
+#define LEAVING (BARRIERS + KIND - 1)
+
+int ocean_main(int, char **), water_main(int, char **), raytrace_main(int, char **),
+    tsp_main(int, char **), radix_main(int, char **), fft_main(int, char **), lu_main(int, char **),
+    matmul_main(int, char **);
+
+static const struct program {
+  const char *name;
+  int (*main)(int, char **);
+  const char *arguments[5];
+  int turns;
+  double block_ns;
+} programs[] = {
+    {"tsp", tsp_main, {"tsp", "-c", "0"}, 1, 0.5},
+    {"raytrace", raytrace_main, {"raytrace"}, TURNS, 1.2},
+    {"ocean", ocean_main, {"ocean", "-s", "1"}, TURNS, 4.0},
+    {"water", water_main, {"water", "-s", "2"}, TURNS, 1.7},
+    {"radix", radix_main, {"radix"}, TURNS, 2.4},
+    {"fft", fft_main, {"fft"}, TURNS, 2.7},
+    {"lu", lu_main, {"lu"}, TURNS, 0.75},
+    {"matmul", matmul_main, {"matmul"}, TURNS, 1.0},
+};
+
+static const struct program *program;
+static uint64_t blocks, all_blocks; /* since the running node was last charged; of all */
+static size_t used[NODES];
+
+void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void) { blocks++; }
+
+/* Blocks of the machine's own code are not counted: it is compiled without. */
+static void charge(void) {
+  double ns = (double)blocks * program->block_ns;
+  all_blocks += blocks;
+  blocks = 0;
+  if (ns > 0)
+    sim_work(ns);
+}
+
+static int64_t operate(enum mr_op op, uint32_t kind, uint32_t id, int64_t argument) {
+  if (id >= KIND - 1)
+    sim_fail("an id is too large for the simulator");
+  charge();
+  return sim_synchronise(op, kind + id, argument);
+}
+
+void maru_dsm_init(void) {}
+uint32_t maru_dsm_node(void) { return sim_node(); }
+uint32_t maru_dsm_nodes(void) { return sim_nodes(); }
+void maru_dsm_lock(uint32_t id) { operate(MR_LOCK, LOCKS, id, 0); }
+void maru_dsm_unlock(uint32_t id) { operate(MR_UNLOCK, LOCKS, id, 0); }
+void maru_dsm_barrier(uint32_t id) { operate(MR_BARRIER, BARRIERS, id, sim_nodes()); }
+int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta) {
+  return operate(MR_FETCH_ADD, COUNTERS, id, delta);
+}
+
+void *maru_dsm_alloc_at(size_t size, const char *site) {
+  (void)site;
+  size_t unit = size >= MR_PAGE ? MR_PAGE : 64, at = (used[sim_node()] + unit - 1) & ~(unit - 1);
+  if (at > PAGES * (size_t)MR_PAGE || size > PAGES * (size_t)MR_PAGE - at)
+    return NULL;
+  used[sim_node()] = at + size;
+  return sim_memory() + at;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+  (void)clock;
+  charge();
+  *now = (struct timespec){(time_t)(sim_now() / 1e9), (long)fmod(sim_now(), 1e9)};
+  return 0;
+}
+
+void maru_dsm_exit(void) { sim_synchronise(MR_BARRIER, LEAVING, sim_nodes()); }
+
+static void run_main(uint16_t me) {
+  int count = 0;
+  char *arguments[8] = {NULL};
+  used[me] = 0;
+  for (; count < 5 && program->arguments[count] != NULL; count++)
+    arguments[count] = (char *)(uintptr_t)program->arguments[count];
+  arguments[count++] = "-t";
+  arguments[count++] = "1";
+  if (program->main(count, arguments) != 0)
+    sim_fail("a program failed");
+}
+
+/* What it prints; its time, as itself says, and all nodes' counters.  The caller frees the text. */
+static char *run(const struct sim_job *job, double *seconds, struct mr_core_counters *counters) {
+  char *printed, *said;
+  size_t length;
+  FILE *output = stdout, *errors = stderr;
+  stdout = sim_need(open_memstream(&printed, &length));
+  stderr = sim_need(open_memstream(&said, &length));
+  blocks = all_blocks = 0;
+  sim_run(job, counters);
+  fclose(stdout);
+  fclose(stderr);
+  stdout = output;
+  stderr = errors;
+  if (sscanf(said, "seconds: %lf", seconds) != 1)
+    sim_fail("a program does not say how long it took");
+  free(said);
+  printed[strcspn(printed, "\n")] = 0;
+  return printed;
+}
+
+static void run_program(const char *separator, const struct sim_link *link, uint32_t batch) {
+  struct sim_job job = {.link = *link,
+                        .nodes = 1,
+                        .pages = PAGES,
+                        .batch = batch,
+                        .faults = true,
+                        .program = run_main,
+                        .computed = charge};
+  struct mr_core_counters c;
+  double alone, time, all;
+  char *expected = run(&job, &alone, &c);
+  job.nodes = NODES;
+  for (int fetch = 0; fetch < MR_FETCH_POLICIES; fetch++) {
+    job.fetch = (enum mr_fetch)fetch;
+    all = 0;
+    for (int turn = 0; turn < program->turns; turn++) {
+      job.link.latency_ns = link->latency_ns * (1 + 0.01 * (turn - program->turns / 2));
+      char *result = run(&job, &time, &c);
+      if (strcmp(result, expected) != 0)
+        sim_fail("a result on several nodes is not that on one");
+      free(result);
+      all += time;
+    }
+    printf("%s\n{\"program\": \"%s\", \"fetch\": \"%s\", \"batch\": %u, \"seconds\": %.9f, "
+           "\"alone\": %.9f, \"blocks\": %" PRIu64 ", \"result\": \"%s\", \"messages\": %" PRIu64
+           ", \"bytes\": %" PRIu64 ", \"fetches\": %" PRIu64 ", \"pages\": %" PRIu64
+           ", \"parts\": %" PRIu64 ", \"part_bytes\": %" PRIu64 ", \"searched\": %" PRIu64 "}",
+           fetch > 0 ? "," : separator, program->name, mr_fetch_name((enum mr_fetch)fetch), batch,
+           all / program->turns, alone, all_blocks, expected, c.messages, c.bytes, c.fetches,
+           c.pages, c.parts, c.part_bytes, c.searched);
+  }
+  free(expected);
+}
+
+static int usage(void) {
+  fprintf(stderr,
+          "maru: maru-sim-dsm: programs needs a latency, a byte's time, a processor's "
+          "slowness (above 0), a batch from 1 to %u and no or a known program\n",
+          MR_BATCH_MAX);
+  return 64;
+}
+
+int sim_programs(int count, char **arguments) {
+  struct sim_link link = {atof(arguments[0]), atof(arguments[1]) / 1e3, atof(arguments[2])};
+  long batch = count > 3 ? atol(arguments[3]) : 1;
+  const char *only = count > 4 ? arguments[4] : NULL, *separator = "";
+  if (link.latency_ns < 0 || link.ns_per_byte < 0 || !(link.cpu > 0) || batch < 1 ||
+      batch > MR_BATCH_MAX)
+    return usage();
+  printf("{\"nodes\": %d, \"runs\": [", NODES);
+  for (size_t p = 0; p < sizeof programs / sizeof *programs; p++) {
+    program = &programs[p];
+    if (only != NULL && strcmp(only, program->name) != 0)
+      continue;
+    run_program(separator, &link, (uint32_t)batch);
+    separator = ",";
+  }
+  printf("\n]}\n");
+  return *separator != 0 ? 0 : usage();
+}

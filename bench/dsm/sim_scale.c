@@ -1,0 +1,86 @@
+/* What an operation costs by the number of nodes: messages and bytes, counted. */
+#include "sim.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+/* Values that do not cross a page. */
+#define GET(type, address) (*(const type *)(const void *)sim_touch(address, false))
+#define PUT(type, address, value) (*(type *)(void *)sim_touch(address, true) = (value))
+
+static void meet(void) { sim_synchronise(MR_BARRIER, 0, sim_nodes()); }
+
+#define TURNS 20
+
+/* A page of each home's is read by the next node, 20 times. */
+static void only_fetch(uint16_t me) {
+  for (int turn = 1; turn <= TURNS; turn++) {
+    PUT(int32_t, (size_t)me * 16 * MR_PAGE, turn);
+    meet();
+    if (GET(int32_t, (size_t)((me + 1u) % sim_nodes()) * 16 * MR_PAGE) != turn)
+      sim_fail("a wrong value");
+    meet();
+  }
+}
+static void no_fetch(uint16_t me) {
+  for (int turn = 1; turn <= TURNS; turn++) {
+    PUT(int32_t, (size_t)me * 16 * MR_PAGE, turn);
+    meet();
+    meet();
+  }
+}
+static void locks(uint16_t me) {
+  (void)me;
+  for (int turn = 0; turn < TURNS; turn++) {
+    sim_synchronise(MR_LOCK, 1, 0);
+    sim_synchronise(MR_UNLOCK, 1, 0);
+  }
+}
+static void barriers(uint16_t me) {
+  (void)me;
+  for (int turn = 0; turn < TURNS; turn++)
+    meet();
+}
+
+static void cost(const char *what, const char *separator, uint16_t nodes, uint64_t operations,
+                 const struct mr_core_counters *all, const struct mr_core_counters *without) {
+  printf("%s\n{\"operation\": \"%s\", \"nodes\": %u, \"messages\": %.3f, \"bytes\": %.1f}",
+         separator, what, nodes, (double)(all->messages - without->messages) / (double)operations,
+         (double)(all->bytes - without->bytes) / (double)operations);
+}
+
+static struct mr_core_counters counted(void (*program)(uint16_t), uint16_t nodes,
+                                       enum mr_fetch fetch) {
+  struct mr_core_counters counters;
+  struct sim_job job = {.link = {1000, 0, 1},
+                        .nodes = nodes,
+                        .pages = 16u * nodes,
+                        .fetch = fetch,
+                        .batch = 1,
+                        .program = program};
+  sim_run(&job, &counters);
+  return counters;
+}
+
+int sim_scale(void) {
+  const struct mr_core_counters none = {0};
+  printf("{\"costs\": [");
+  for (uint16_t nodes = 1; nodes <= SIM_NODES_MAX; nodes *= 2) {
+    struct mr_core_counters b = counted(barriers, nodes, MR_FETCH_PAGE);
+    cost("barrier", nodes > 1 ? "," : "", nodes, TURNS, &b, &none);
+    struct mr_core_counters l = counted(locks, nodes, MR_FETCH_PAGE);
+    cost("lock", ",", nodes, (uint64_t)TURNS * nodes, &l, &none);
+    struct mr_core_counters w = counted(no_fetch, nodes, MR_FETCH_PAGE);
+    cost("barrier where every node wrote a page", ",", nodes, 2 * TURNS, &w, &none);
+    if (nodes == 1)
+      continue;
+    for (int fetch = MR_FETCH_PAGE; fetch <= MR_FETCH_STAMP; fetch++) {
+      char name[32];
+      struct mr_core_counters f = counted(only_fetch, nodes, (enum mr_fetch)fetch);
+      snprintf(name, sizeof name, "fetch, %s", mr_fetch_name((enum mr_fetch)fetch));
+      cost(name, ",", nodes, (uint64_t)TURNS * nodes, &f, &w);
+    }
+  }
+  printf("\n]}\n");
+  return 0;
+}
