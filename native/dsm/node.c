@@ -12,13 +12,14 @@
 #include "node.h"
 
 #include "access.h"
+#include "address.h"
 #include "core.h"
 #include "diff.h"
+#include "fabric.h"
 #include "heat.h"
+#include "serve.h"
 #include "shared.h"
-#include "transport.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <maru/wait.h>
@@ -49,17 +50,15 @@
 #define JOIN_SECONDS 30
 #define EPOCH 1u
 
-#define WAITING 0u
-#define DONE MARU_WAIT_STEP
+#define WHY 256
 
 static struct {
   pthread_mutex_t lock;
   struct mr_core *core;
   struct mr_area *area;
   struct mr_transport *transport; /* NULL: the only node */
-  pthread_t server;
-  struct maru_wait_policy policy; /* the program's thread's */
-  _Atomic uint32_t done;
+  struct mr_server *server;
+  bool done; /* the program's request; under the lock */
   int64_t result;
   pid_t owner;
   uint16_t nodes, me;
@@ -110,7 +109,7 @@ static void on_protect(void *context, uint32_t page, uint32_t count, enum mr_acc
 static void on_done(void *context, int64_t result) {
   (void)context;
   node.result = result;
-  maru_notify_store(&node.done, DONE);
+  node.done = true;
 }
 
 static void on_failed(void *context, int error, const char *why) {
@@ -129,8 +128,7 @@ static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_f
 
 static void begin(void) {
   pthread_mutex_lock(&node.lock);
-  /* Relaxed: who changes it next holds the mutex. */
-  atomic_store_explicit(&node.done, WAITING, memory_order_relaxed);
+  node.done = false;
 }
 
 static int64_t await(int rc) {
@@ -138,8 +136,10 @@ static int64_t await(int rc) {
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "a request was refused: %s%s", strerror(-rc),
                 rc == -EBUSY ? " (a second thread uses the shared memory)" : "");
-  while (maru_wait(&node.done, DONE, ~MARU_WAIT_ARMED, &node.policy, MARU_WAIT_FOREVER) < 0)
-    ;
+  if (node.server != NULL)
+    mr_server_await(node.server, &node.done);
+  else if (!node.done)
+    mr_node_die(STATUS_INTERNAL, "the only node waits, and nobody can end that");
   return node.result;
 }
 
@@ -295,28 +295,29 @@ static void on_down(void *context, uint16_t from, bool farewell) {
 
 static const struct mr_transport_sink transport_sink = {on_message, on_down};
 
-/* Until every peer has left. */
-static void *serve(void *unused) {
-  for (bool up = true; up;) {
-    mr_transport_wait(node.transport);
-    pthread_mutex_lock(&node.lock);
-    if (mr_transport_serve(node.transport, &transport_sink, NULL) < 0)
-      mr_node_die(STATUS_INTERNAL, "no memory for what other nodes send");
-    up = node.up > 0;
-    pthread_mutex_unlock(&node.lock);
-  }
-  return unused;
+/* Every peer has left. */
+static bool on_over(void *context) {
+  (void)context;
+  return node.up == 0;
 }
 
-static void start_server(void) {
-  sigset_t every, before;
-  sigfillset(&every);
-  /* Signals are for the program's thread. */
-  pthread_sigmask(SIG_SETMASK, &every, &before);
-  int rc = pthread_create(&node.server, NULL, serve, NULL);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (rc != 0)
-    mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(rc));
+static void on_broken(void *context, int error) {
+  (void)context;
+  if (error == -ENOMEM)
+    mr_node_die(STATUS_INTERNAL, "no memory for what other nodes send");
+  mr_node_die(STATUS_LOST, "cannot hear other nodes: %s", strerror(-error));
+}
+
+static void start_server(uint64_t spin_us) {
+  const struct mr_server_config config = {.transport = node.transport,
+                                          .lock = &node.lock,
+                                          .sink = &transport_sink,
+                                          .spin_ns = (int64_t)spin_us * 1000,
+                                          .over = on_over,
+                                          .failed = on_broken};
+  int rc = mr_server_start(&node.server, &config);
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
 }
 
 /* ---- joining ----------------------------------------------------------------------------- */
@@ -342,19 +343,13 @@ static const char *needed(const char *name) {
   return text;
 }
 
-/* "ADDRESS:PORT,..." one per node. */
-static void read_addresses(struct sockaddr_in *addresses, uint16_t nodes) {
+/* "ADDRESS:PORT,..." one per node; an IPv6 address in brackets. */
+static void read_addresses(struct sockaddr_storage *addresses, uint16_t nodes) {
   const char *text = needed("MARU_DSM_ADDRESSES");
   for (uint16_t i = 0; i < nodes; i++) {
-    char host[INET_ADDRSTRLEN];
-    unsigned port;
-    int used = 0;
-    if (sscanf(text, "%15[0-9.]:%u%n", host, &port, &used) != 2 || port > UINT16_MAX ||
-        inet_pton(AF_INET, host, &addresses[i].sin_addr) != 1 ||
-        text[used] != (i + 1 < nodes ? ',' : 0))
+    int used = mr_address_read(text, &addresses[i]);
+    if (used == 0 || text[used] != (i + 1 < nodes ? ',' : 0))
       mr_node_die(STATUS_USAGE, "MARU_DSM_ADDRESSES does not hold %u addresses", nodes);
-    addresses[i].sin_family = AF_INET;
-    addresses[i].sin_port = htons((uint16_t)port);
     text += used + 1;
   }
 }
@@ -376,15 +371,25 @@ static uint64_t default_spin(void) {
   return enough ? SPIN_US : 0;
 }
 
+static const char *choose_transport(void) {
+  const char *asked = getenv("MARU_DSM_TRANSPORT");
+  const char *provider = asked != NULL ? mr_fabric_provider(asked) : NULL;
+  if (asked == NULL || strcmp(asked, "tcp") == 0)
+    return "tcp";
+  if (provider == NULL || *provider == 0 || strlen(asked) >= MR_TRANSPORT_NAME)
+    mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT is '%s'; known: tcp, ofi:PROVIDER", asked);
+  return asked;
+}
+
 static void join(uint32_t *incarnations, const struct mr_core_config *config) {
-  static struct sockaddr_in addresses[MR_JOB_NODES_MAX];
+  static struct sockaddr_storage addresses[MR_JOB_NODES_MAX];
   struct mr_job job = {.nodes = node.nodes,
                        .me = node.me,
                        .addresses = addresses,
                        .epoch = EPOCH,
+                       .transport = choose_transport(),
                        /* By these a page's home is found. */
                        .settings = (uint64_t)config->pages << 32 | config->home_run};
-  uint64_t spin_us = number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000);
   job.listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
   if (job.listener == 0)
     needed("MARU_DSM_LISTENER");
@@ -393,16 +398,20 @@ static void join(uint32_t *incarnations, const struct mr_core_config *config) {
   if (getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
     mr_node_die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
   int seconds = (int)number("MARU_DSM_JOIN", JOIN_SECONDS, 1, 3600);
-  int rc = mr_transport_join(&node.transport, &job, incarnations, seconds);
+  char why[WHY];
+  int rc = mr_transport_join(&node.transport, &job, incarnations, seconds, why, sizeof why);
+  if (rc < 0 && *why != 0)
+    mr_node_die(STATUS_UNAVAILABLE, "%s", why);
   if (rc == -ETIMEDOUT)
     mr_node_die(STATUS_UNAVAILABLE,
                 "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
                 node.nodes, seconds);
   if (rc == -EPROTO)
     mr_node_die(STATUS_USAGE, "MARU_DSM_MIB and MARU_DSM_HOME_RUN must be the same on all nodes");
+  if (rc == -EPROTOTYPE)
+    mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT must be the same on all nodes");
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
-  mr_transport_spin(node.transport, (int64_t)spin_us * 1000);
 }
 
 /* The way asked for, or the best that works; a worse one than the best is said. */
@@ -543,9 +552,9 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   node.me = (uint16_t)number("MARU_DSM_NODE", 0, 0, node.nodes - 1u);
   node.up = (uint16_t)(node.nodes - 1);
   node.size = (size_t)number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
-  maru_wait_policy_init(&node.policy, MARU_WAIT_ADAPTIVE);
   map_memory(globals);
   struct mr_core_config config = read_config();
+  uint64_t spin_us = number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000);
   see(0, mr_area_program(node.area), node.size);
   if (globals != NULL)
     see(1, globals->address, globals->size);
@@ -558,7 +567,7 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     join(incarnations, &config);
   create_core(&config, incarnations);
   if (node.nodes > 1) {
-    start_server();
+    start_server(spin_us);
     compare_programs();
   }
 }
@@ -573,7 +582,8 @@ void maru_dsm_exit(void) {
     if (mr_transport_farewell(node.transport) < 0)
       mr_node_die(STATUS_INTERNAL, "no memory to say farewell");
     pthread_mutex_unlock(&node.lock);
-    pthread_join(node.server, NULL);
+    mr_server_join(node.server);
+    node.server = NULL;
     mr_transport_close(node.transport);
     node.transport = NULL;
   }
