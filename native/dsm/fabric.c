@@ -11,7 +11,8 @@
 
 #define MESSAGE_MAX ((size_t)1 << 30)
 #define COMPLETIONS 16
-/* A provider that has to be asked to get on, and one that tells nothing. */
+#define LOOKS 20
+/* How often a provider is asked that tells when to, and one that does not. */
 #define PATIENCE_NS 20000000
 #define BLIND_NS 50000
 /* A peer whose sends fail has died, and its link will tell; or the fabric has. */
@@ -278,6 +279,20 @@ static bool all_met(const struct mr_fabric *f, uint16_t *missing) {
   return true;
 }
 
+/* Whether the descriptor says what it should.  That of net, in libfabric 1.17, is readable for ever
+ * after the first completion. */
+static bool falls_silent(struct mr_fabric *f) {
+  struct pollfd polled = {.fd = f->fd, .events = POLLIN};
+  for (int look = 0; look < LOOKS; look++) {
+    while (collect(f) > 0)
+      ;
+    if (mr_fabric_rest(f) == 0 && poll(&polled, 1, 0) == 0)
+      return true;
+    poll(NULL, 0, 1);
+  }
+  return false;
+}
+
 /* An empty message proves the way there; those that come stay held until the first look. */
 int mr_fabric_connect(struct mr_fabric *fabric, const struct mr_card *cards, int64_t deadline,
                       char *why, size_t size) {
@@ -297,6 +312,8 @@ int mr_fabric_connect(struct mr_fabric *fabric, const struct mr_card *cards, int
   }
   if (rc == 0 && !all_met(fabric, &missing))
     rc = -ETIMEDOUT;
+  if (fabric->fd >= 0 && rc == 0 && !falls_silent(fabric))
+    fabric->fd = -1;
   if (rc == -ETIMEDOUT)
     snprintf(why, size, "libfabric's provider '%s' does not reach node %u",
              fabric->info->fabric_attr->prov_name, missing);

@@ -17,12 +17,14 @@
 #include "diff.h"
 #include "fabric.h"
 #include "heat.h"
+#include "launcher.h"
 #include "serve.h"
 #include "shared.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <maru/wait.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -49,6 +51,7 @@
 #define SPIN_US 200u
 #define JOIN_SECONDS 30
 #define EPOCH 1u
+#define ECHO_MS 300
 
 #define WHY 256
 
@@ -64,6 +67,9 @@ static struct {
   uint16_t nodes, me;
   uint16_t up; /* peers that have not left */
   bool leaving;
+  enum mr_launcher launcher;  /* another than ours that started it */
+  bool met;                   /* by that one's help */
+  struct mr_meeting meeting; /* what that one let us find */
   size_t used, size; /* bytes of shared memory to be given out */
   uint32_t pages;    /* with those of globals */
   uint8_t *twins;
@@ -83,6 +89,8 @@ void mr_node_die(int status, const char *format, ...) {
   length = length < (int)sizeof line - 1 ? length : (int)sizeof line - 2;
   line[length++] = '\n';
   (void)!write(STDERR_FILENO, line, (size_t)length);
+  if (node.met && node.owner == getpid())
+    mr_launcher_abort(node.launcher, status);
   _exit(status);
 }
 
@@ -286,10 +294,20 @@ static void on_message(void *context, uint16_t from, const void *message, size_t
     mr_node_die(STATUS_INTERNAL, "node %u sent what is no message of this protocol", from);
 }
 
+/* One line a job: `maru launch` shows one of all; else the first of those who are left says it, and the
+ * others stay until it has seen the same, so that it does not name them. */
+static _Noreturn void lose(uint16_t lost) {
+  if (node.met && node.me != (lost == 0 ? 1 : 0)) {
+    poll(NULL, 0, ECHO_MS);
+    _exit(STATUS_LOST);
+  }
+  mr_node_die(STATUS_LOST, "lost node %u; the job cannot go on", lost);
+}
+
 static void on_down(void *context, uint16_t from, bool farewell) {
   (void)context;
   if (!farewell && !node.leaving)
-    mr_node_die(STATUS_LOST, "lost node %u; the job cannot go on", from);
+    lose(from);
   node.up--;
 }
 
@@ -381,7 +399,33 @@ static const char *choose_transport(void) {
   return asked;
 }
 
-static void join(uint32_t *incarnations, const struct mr_core_config *config) {
+/* Nodes that `maru launch` started find all of it in their environment. */
+static void read_job(struct mr_job *job, struct sockaddr_storage *addresses) {
+  job->listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
+  if (job->listener == 0)
+    needed("MARU_DSM_LISTENER");
+  read_addresses(addresses, node.nodes);
+  read_secret(job->secret);
+}
+
+/* Who else is there, and which of them this is. */
+static void find_job(int seconds) {
+  char why[WHY];
+  if (getenv("MARU_DSM_NODES") == NULL)
+    node.launcher = mr_launcher_find();
+  if (node.launcher == MR_LAUNCHER_NONE) {
+    node.nodes = (uint16_t)number("MARU_DSM_NODES", 1, 1, MR_JOB_NODES_MAX);
+    node.me = (uint16_t)number("MARU_DSM_NODE", 0, 0, node.nodes - 1u);
+    return;
+  }
+  if (mr_launcher_meet(node.launcher, &node.meeting, MR_JOB_NODES_MAX, seconds, why, sizeof why) < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "%s", why);
+  node.nodes = node.meeting.nodes;
+  node.me = node.meeting.me;
+  node.met = true;
+}
+
+static void join(uint32_t *incarnations, const struct mr_core_config *config, int seconds) {
   static struct sockaddr_storage addresses[MR_JOB_NODES_MAX];
   struct mr_job job = {.nodes = node.nodes,
                        .me = node.me,
@@ -390,14 +434,15 @@ static void join(uint32_t *incarnations, const struct mr_core_config *config) {
                        .transport = choose_transport(),
                        /* By these a page's home is found. */
                        .settings = (uint64_t)config->pages << 32 | config->home_run};
-  job.listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
-  if (job.listener == 0)
-    needed("MARU_DSM_LISTENER");
-  read_addresses(addresses, node.nodes);
-  read_secret(job.secret);
+  if (node.met) {
+    job.listener = node.meeting.listener;
+    job.addresses = node.meeting.addresses;
+    memcpy(job.secret, node.meeting.secret, sizeof job.secret);
+  } else {
+    read_job(&job, addresses);
+  }
   if (getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
     mr_node_die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
-  int seconds = (int)number("MARU_DSM_JOIN", JOIN_SECONDS, 1, 3600);
   char why[WHY];
   int rc = mr_transport_join(&node.transport, &job, incarnations, seconds, why, sizeof why);
   if (rc < 0 && *why != 0)
@@ -412,6 +457,8 @@ static void join(uint32_t *incarnations, const struct mr_core_config *config) {
     mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT must be the same on all nodes");
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
+  free(node.meeting.addresses);
+  node.meeting.addresses = NULL;
 }
 
 /* The way asked for, or the best that works; a worse one than the best is said. */
@@ -548,8 +595,8 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   if (node.core != NULL)
     mr_node_die(STATUS_USAGE, "maru_dsm_init was called twice");
   node.owner = getpid();
-  node.nodes = (uint16_t)number("MARU_DSM_NODES", 1, 1, MR_JOB_NODES_MAX);
-  node.me = (uint16_t)number("MARU_DSM_NODE", 0, 0, node.nodes - 1u);
+  int seconds = (int)number("MARU_DSM_JOIN", JOIN_SECONDS, 1, 3600);
+  find_job(seconds);
   node.up = (uint16_t)(node.nodes - 1);
   node.size = (size_t)number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
   map_memory(globals);
@@ -564,7 +611,7 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   if (globals != NULL)
     mr_heat_site(node.heat, node.size, globals->size, "globals");
   if (node.nodes > 1)
-    join(incarnations, &config);
+    join(incarnations, &config, seconds);
   create_core(&config, incarnations);
   if (node.nodes > 1) {
     start_server(spin_us);
@@ -587,6 +634,9 @@ void maru_dsm_exit(void) {
     mr_transport_close(node.transport);
     node.transport = NULL;
   }
+  if (node.met)
+    mr_launcher_leave(node.launcher);
+  node.met = false;
   see(0, NULL, 0);
   see(1, NULL, 0);
   mr_heat_tell(node.heat);

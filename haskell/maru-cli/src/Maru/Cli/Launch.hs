@@ -12,7 +12,7 @@ import Control.Exception (try)
 import Control.Monad (unless, when)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString as ByteString
-import Data.List (intercalate)
+import Data.List (intercalate, stripPrefix)
 import Foreign.Ptr (castPtr)
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
@@ -35,6 +35,7 @@ data Settings = Settings
   { memory :: !(Maybe Int),
     access :: !(Maybe String),
     globals :: !(Maybe String),
+    transport :: !(Maybe String),
     reportTo :: !(Maybe FilePath)
   }
 
@@ -58,7 +59,14 @@ settings =
     <$> optional (option (between 1 1048576) (long "memory" <> metavar "MIB" <> help "So much shared memory at most (default 256; PARMACS programs 4096)"))
     <*> choice "access" ["userfaultfd", "mprotect"] "How accesses to shared memory are seen (default: what works, in this order)"
     <*> choice "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)"
+    <*> optional (option (maybeReader carrier) (long "transport" <> metavar "tcp|ofi:PROVIDER" <> help "What carries messages: TCP, or a provider of libfabric, as 'maru doctor' lists them (default tcp)"))
     <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what, as JSON (- is standard output)"))
+
+carrier :: String -> Maybe String
+carrier name
+  | name == "tcp" = Just name
+  | Just (_ : _) <- stripPrefix "ofi:" name = Just name
+  | otherwise = Nothing
 
 between :: Int -> Int -> ReadM Int
 between least most = auto >>= bounded
@@ -79,6 +87,7 @@ launch nodes hosts asked words' = do
   export "MARU_DSM_MIB" (show <$> memory asked)
   export "MARU_DSM_ACCESS" (access asked)
   export "MARU_PARMACS_GLOBALS" (globals asked)
+  export "MARU_DSM_TRANSPORT" (transport asked)
   noting <- maybe (pure []) prepareReport (reportTo asked)
   started <- try (executeFile agent False (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words') Nothing)
   case started of
