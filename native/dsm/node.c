@@ -418,6 +418,8 @@ static void find_job(int seconds) {
     node.me = (uint16_t)number("MARU_DSM_NODE", 0, 0, node.nodes - 1u);
     return;
   }
+  if (node.launcher == MR_LAUNCHER_MUTE && number("SLURM_PROCID", 0, 0, UINT32_MAX) != 0)
+    _exit(STATUS_UNAVAILABLE); /* process 0 says why */
   if (mr_launcher_meet(node.launcher, &node.meeting, MR_JOB_NODES_MAX, seconds, why, sizeof why) < 0)
     mr_node_die(STATUS_UNAVAILABLE, "%s", why);
   node.nodes = node.meeting.nodes;
