@@ -12,18 +12,21 @@
 #include "node.h"
 
 #include "access.h"
+#include "address.h"
 #include "core.h"
 #include "diff.h"
+#include "fabric.h"
 #include "heat.h"
+#include "launcher.h"
 #include "link.h"
 #include "races.h"
+#include "serve.h"
 #include "shared.h"
-#include "transport.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <maru/wait.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -51,9 +54,9 @@
 #define RACES_SAID 32u
 #define JOIN_SECONDS 30
 #define EPOCH 1u
+#define ECHO_MS 300
 
-#define WAITING 0u
-#define DONE MARU_WAIT_STEP
+#define WHY 256
 
 static struct {
   pthread_mutex_t lock;
@@ -61,14 +64,16 @@ static struct {
   struct mr_area *area;
   struct mr_transport *transport; /* NULL: the only node */
   struct mr_link *link;           /* NULL: as fast as the network is */
-  pthread_t server;
-  struct maru_wait_policy policy; /* the program's thread's */
-  _Atomic uint32_t done;
+  struct mr_server *server;
+  bool done; /* the program's request; under the lock */
   int64_t result;
   pid_t owner;
   uint16_t nodes, me;
   uint16_t up; /* peers that have not left */
   bool leaving;
+  enum mr_launcher launcher;  /* another than ours that started it */
+  bool met;                   /* by that one's help */
+  struct mr_meeting meeting; /* what that one let us find */
   size_t used, size; /* bytes of shared memory to be given out */
   uint32_t pages;    /* with those of globals */
   uint8_t *twins;
@@ -90,6 +95,8 @@ void mr_node_die(int status, const char *format, ...) {
   length = length < (int)sizeof line - 1 ? length : (int)sizeof line - 2;
   line[length++] = '\n';
   (void)!write(STDERR_FILENO, line, (size_t)length);
+  if (node.met && node.owner == getpid())
+    mr_launcher_abort(node.launcher, status);
   _exit(status);
 }
 
@@ -123,7 +130,7 @@ static void on_protect(void *context, uint32_t page, uint32_t count, enum mr_acc
 static void on_done(void *context, int64_t result) {
   (void)context;
   node.result = result;
-  maru_notify_store(&node.done, DONE);
+  node.done = true;
 }
 
 static void on_failed(void *context, int error, const char *why) {
@@ -162,8 +169,7 @@ static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last,
 
 static void begin(void) {
   pthread_mutex_lock(&node.lock);
-  /* Relaxed: who changes it next holds the mutex. */
-  atomic_store_explicit(&node.done, WAITING, memory_order_relaxed);
+  node.done = false;
 }
 
 static int64_t await(int rc) {
@@ -171,8 +177,10 @@ static int64_t await(int rc) {
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "a request was refused: %s%s", strerror(-rc),
                 rc == -EBUSY ? " (a second thread uses the shared memory)" : "");
-  while (maru_wait(&node.done, DONE, ~MARU_WAIT_ARMED, &node.policy, MARU_WAIT_FOREVER) < 0)
-    ;
+  if (node.server != NULL)
+    mr_server_await(node.server, &node.done);
+  else if (!node.done)
+    mr_node_die(STATUS_INTERNAL, "the only node waits, and nobody can end that");
   return node.result;
 }
 
@@ -324,26 +332,29 @@ static void on_message(void *context, uint16_t from, const void *message, size_t
     mr_node_die(STATUS_INTERNAL, "node %u sent what is no message of this protocol", from);
 }
 
+/* One line a job: `maru launch` shows one of all; else the first of those who are left says it, and the
+ * others stay until it has seen the same, so that it does not name them. */
+static _Noreturn void lose(uint16_t lost) {
+  if (node.met && node.me != (lost == 0 ? 1 : 0)) {
+    poll(NULL, 0, ECHO_MS);
+    _exit(STATUS_LOST);
+  }
+  mr_node_die(STATUS_LOST, "lost node %u; the job cannot go on", lost);
+}
+
 static void on_down(void *context, uint16_t from, bool farewell) {
   (void)context;
   if (!farewell && !node.leaving)
-    mr_node_die(STATUS_LOST, "lost node %u; the job cannot go on", from);
+    lose(from);
   node.up--;
 }
 
 static const struct mr_transport_sink transport_sink = {on_message, on_down};
 
-/* Until every peer has left. */
-static void *serve(void *unused) {
-  for (bool up = true; up;) {
-    mr_transport_wait(node.transport);
-    pthread_mutex_lock(&node.lock);
-    if (mr_transport_serve(node.transport, &transport_sink, NULL) < 0)
-      mr_node_die(STATUS_INTERNAL, "no memory for what other nodes send");
-    up = node.up > 0;
-    pthread_mutex_unlock(&node.lock);
-  }
-  return unused;
+/* Every peer has left. */
+static bool on_over(void *context) {
+  (void)context;
+  return node.up == 0;
 }
 
 static void open_link(void) {
@@ -355,15 +366,23 @@ static void open_link(void) {
     mr_node_die(STATUS_UNAVAILABLE, "cannot describe the network: %s", strerror(-rc));
 }
 
-static void start_server(void) {
-  sigset_t every, before;
-  sigfillset(&every);
-  /* Signals are for the program's thread. */
-  pthread_sigmask(SIG_SETMASK, &every, &before);
-  int rc = pthread_create(&node.server, NULL, serve, NULL);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (rc != 0)
-    mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(rc));
+static void on_broken(void *context, int error) {
+  (void)context;
+  if (error == -ENOMEM)
+    mr_node_die(STATUS_INTERNAL, "no memory for what other nodes send");
+  mr_node_die(STATUS_LOST, "cannot hear other nodes: %s", strerror(-error));
+}
+
+static void start_server(uint64_t spin_us) {
+  const struct mr_server_config config = {.transport = node.transport,
+                                          .lock = &node.lock,
+                                          .sink = &transport_sink,
+                                          .spin_ns = (int64_t)spin_us * 1000,
+                                          .over = on_over,
+                                          .failed = on_broken};
+  int rc = mr_server_start(&node.server, &config);
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
 }
 
 /* ---- joining ----------------------------------------------------------------------------- */
@@ -389,19 +408,13 @@ static const char *needed(const char *name) {
   return text;
 }
 
-/* "ADDRESS:PORT,..." one per node. */
-static void read_addresses(struct sockaddr_in *addresses, uint16_t nodes) {
+/* "ADDRESS:PORT,..." one per node; an IPv6 address in brackets. */
+static void read_addresses(struct sockaddr_storage *addresses, uint16_t nodes) {
   const char *text = needed("MARU_DSM_ADDRESSES");
   for (uint16_t i = 0; i < nodes; i++) {
-    char host[INET_ADDRSTRLEN];
-    unsigned port;
-    int used = 0;
-    if (sscanf(text, "%15[0-9.]:%u%n", host, &port, &used) != 2 || port > UINT16_MAX ||
-        inet_pton(AF_INET, host, &addresses[i].sin_addr) != 1 ||
-        text[used] != (i + 1 < nodes ? ',' : 0))
+    int used = mr_address_read(text, &addresses[i]);
+    if (used == 0 || text[used] != (i + 1 < nodes ? ',' : 0))
       mr_node_die(STATUS_USAGE, "MARU_DSM_ADDRESSES does not hold %u addresses", nodes);
-    addresses[i].sin_family = AF_INET;
-    addresses[i].sin_port = htons((uint16_t)port);
     text += used + 1;
   }
 }
@@ -423,25 +436,67 @@ static uint64_t default_spin(void) {
   return enough ? SPIN_US : 0;
 }
 
-static void join(uint32_t *incarnations, const struct mr_core_config *config) {
-  static struct sockaddr_in addresses[MR_JOB_NODES_MAX];
+static const char *choose_transport(void) {
+  const char *asked = getenv("MARU_DSM_TRANSPORT");
+  const char *provider = asked != NULL ? mr_fabric_provider(asked) : NULL;
+  if (asked == NULL || strcmp(asked, "tcp") == 0)
+    return "tcp";
+  if (provider == NULL || *provider == 0 || strlen(asked) >= MR_TRANSPORT_NAME)
+    mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT is '%s'; known: tcp, ofi:PROVIDER", asked);
+  return asked;
+}
+
+/* Nodes that `maru launch` started find all of it in their environment. */
+static void read_job(struct mr_job *job, struct sockaddr_storage *addresses) {
+  job->listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
+  if (job->listener == 0)
+    needed("MARU_DSM_LISTENER");
+  read_addresses(addresses, node.nodes);
+  read_secret(job->secret);
+}
+
+/* Who else is there, and which of them this is. */
+static void find_job(int seconds) {
+  char why[WHY];
+  if (getenv("MARU_DSM_NODES") == NULL)
+    node.launcher = mr_launcher_find();
+  if (node.launcher == MR_LAUNCHER_NONE) {
+    node.nodes = (uint16_t)number("MARU_DSM_NODES", 1, 1, MR_JOB_NODES_MAX);
+    node.me = (uint16_t)number("MARU_DSM_NODE", 0, 0, node.nodes - 1u);
+    return;
+  }
+  if (node.launcher == MR_LAUNCHER_MUTE && number("SLURM_PROCID", 0, 0, UINT32_MAX) != 0)
+    _exit(STATUS_UNAVAILABLE); /* process 0 says why */
+  if (mr_launcher_meet(node.launcher, &node.meeting, MR_JOB_NODES_MAX, seconds, why, sizeof why) < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "%s", why);
+  node.nodes = node.meeting.nodes;
+  node.me = node.meeting.me;
+  node.met = true;
+}
+
+static void join(uint32_t *incarnations, const struct mr_core_config *config, int seconds) {
+  static struct sockaddr_storage addresses[MR_JOB_NODES_MAX];
   struct mr_job job = {.nodes = node.nodes,
                        .me = node.me,
                        .addresses = addresses,
                        .epoch = EPOCH,
+                       .transport = choose_transport(),
                        /* By these a page's home is found. */
                        .settings = (uint64_t)config->pages << 32 |
                                    (uint64_t)(node.races != NULL) << 31 | config->home_run};
-  uint64_t spin_us = number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000);
-  job.listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
-  if (job.listener == 0)
-    needed("MARU_DSM_LISTENER");
-  read_addresses(addresses, node.nodes);
-  read_secret(job.secret);
+  if (node.met) {
+    job.listener = node.meeting.listener;
+    job.addresses = node.meeting.addresses;
+    memcpy(job.secret, node.meeting.secret, sizeof job.secret);
+  } else {
+    read_job(&job, addresses);
+  }
   if (getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
     mr_node_die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
-  int seconds = (int)number("MARU_DSM_JOIN", JOIN_SECONDS, 1, 3600);
-  int rc = mr_transport_join(&node.transport, &job, incarnations, seconds);
+  char why[WHY];
+  int rc = mr_transport_join(&node.transport, &job, incarnations, seconds, why, sizeof why);
+  if (rc < 0 && *why != 0)
+    mr_node_die(STATUS_UNAVAILABLE, "%s", why);
   if (rc == -ETIMEDOUT)
     mr_node_die(STATUS_UNAVAILABLE,
                 "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
@@ -449,9 +504,12 @@ static void join(uint32_t *incarnations, const struct mr_core_config *config) {
   if (rc == -EPROTO)
     mr_node_die(STATUS_USAGE,
                 "MARU_DSM_MIB, MARU_DSM_HOME_RUN and MARU_DSM_RACES must be the same on all nodes");
+  if (rc == -EPROTOTYPE)
+    mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT must be the same on all nodes");
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
-  mr_transport_spin(node.transport, (int64_t)spin_us * 1000);
+  free(node.meeting.addresses);
+  node.meeting.addresses = NULL;
 }
 
 /* The way asked for, or the best that works; a worse one than the best is said. */
@@ -589,13 +647,13 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   if (node.core != NULL)
     mr_node_die(STATUS_USAGE, "maru_dsm_init was called twice");
   node.owner = getpid();
-  node.nodes = (uint16_t)number("MARU_DSM_NODES", 1, 1, MR_JOB_NODES_MAX);
-  node.me = (uint16_t)number("MARU_DSM_NODE", 0, 0, node.nodes - 1u);
+  int seconds = (int)number("MARU_DSM_JOIN", JOIN_SECONDS, 1, 3600);
+  find_job(seconds);
   node.up = (uint16_t)(node.nodes - 1);
   node.size = (size_t)number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
-  maru_wait_policy_init(&node.policy, MARU_WAIT_ADAPTIVE);
   map_memory(globals);
   struct mr_core_config config = read_config();
+  uint64_t spin_us = number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000);
   see(0, mr_area_program(node.area), node.size);
   if (globals != NULL)
     see(1, globals->address, globals->size);
@@ -609,11 +667,11 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   if (globals != NULL)
     mr_heat_site(node.heat, node.size, globals->size, "globals");
   if (node.nodes > 1)
-    join(incarnations, &config);
+    join(incarnations, &config, seconds);
   create_core(&config, incarnations);
   if (node.nodes > 1) {
     open_link();
-    start_server();
+    start_server(spin_us);
     compare_programs();
   }
   mr_heat_start(node.heat);
@@ -632,10 +690,14 @@ void maru_dsm_exit(void) {
     if (mr_transport_farewell(node.transport) < 0)
       mr_node_die(STATUS_INTERNAL, "no memory to say farewell");
     pthread_mutex_unlock(&node.lock);
-    pthread_join(node.server, NULL);
+    mr_server_join(node.server);
+    node.server = NULL;
     mr_transport_close(node.transport);
     node.transport = NULL;
   }
+  if (node.met)
+    mr_launcher_leave(node.launcher);
+  node.met = false;
   see(0, NULL, 0);
   see(1, NULL, 0);
   mr_heat_tell(node.heat);

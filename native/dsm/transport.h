@@ -1,32 +1,38 @@
-/* transport.h: messages between the nodes of a job, over TCP (internal to
- * libmaru-dsm).
+/* transport.h: messages between the nodes of a job (internal to libmaru-dsm).
  *
- * Each pair of nodes has one connection; messages arrive in order, once each, until
- * the peer says farewell or is lost.  Joining is authenticated by the job's secret, both
- * ways; who does not know it is turned away and does not disturb.  Not encrypted: the
- * network is trusted with the data.
+ * Each pair of nodes has one TCP connection.  Joining is authenticated by the job's secret, both
+ * ways; who does not know it is turned away and does not disturb.  Messages go over that
+ * connection (`tcp`), or over a provider of libfabric (`ofi:PROVIDER`, fabric.h); then the
+ * connection says farewell and tells of a peer's death all the same, as providers cannot be
+ * relied on for that.  Messages arrive in order, once each, until the peer says farewell or is
+ * lost.  Not encrypted: the network is trusted with the data.
  *
- * Thread-safety: one thread waits and serves; others may send.  All but
- * mr_transport_wait exclude each other: that is the owner's business.
+ * A peer that dies is noticed at once, one whose host or cable is gone after MR_LOST_MS.
+ *
+ * Thread-safety: calls exclude each other, which is the owner's business; but for
+ * mr_transport_descriptors and mr_transport_patience, which always say the same.
  * Errors are negative errno.
  */
 #ifndef MARU_DSM_TRANSPORT_H
 #define MARU_DSM_TRANSPORT_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #define MR_SECRET 32
+#define MR_LOST_MS 3000
+#define MR_TRANSPORT_NAME 64
 
 struct mr_job {
   uint16_t nodes, me;
   int listener; /* bound and listening at addresses[me]; owned by join */
-  const struct sockaddr_in *addresses;
+  const struct sockaddr_storage *addresses;
   uint32_t epoch;
-  uint32_t incarnation; /* this process's */
-  uint64_t settings;    /* whatever has to be the same on all nodes */
+  uint32_t incarnation;  /* this process's */
+  uint64_t settings;     /* whatever has to be the same on all nodes */
+  const char *transport; /* "tcp" or "ofi:PROVIDER", shorter than MR_TRANSPORT_NAME */
   uint8_t secret[MR_SECRET];
 };
 
@@ -39,10 +45,11 @@ struct mr_transport_sink {
 struct mr_transport;
 
 /* Connects with all other nodes and fills in their incarnations.
- * -ETIMEDOUT: not all were there in `seconds`; -EPROTO: one has other settings; -ENOMEM; or what
- * the system said. */
+ * -ETIMEDOUT: not all were there in `seconds`; -EPROTO: one has other settings;
+ * -EPROTOTYPE: one has another transport; -ENOMEM; or what the system said.  Where the transport itself is
+ * the reason (libfabric or its provider is missing, say), `why` says it, else it is empty. */
 int mr_transport_join(struct mr_transport **transport, const struct mr_job *job,
-                      uint32_t *incarnations, int seconds);
+                      uint32_t *incarnations, int seconds, char *why, size_t size);
 void mr_transport_close(struct mr_transport *transport);
 
 /* Sends, or keeps a copy to send.  To a peer that is down: nothing.  -ENOMEM;
@@ -52,14 +59,17 @@ int mr_transport_send(struct mr_transport *transport, uint16_t to, const void *m
 /* Tells every peer that nothing more will come. */
 int mr_transport_farewell(struct mr_transport *transport);
 
-/* How long mr_transport_wait keeps its processor before it sleeps, where the last wait was no
- * longer; 0, as at first: not at all.  Before others use the transport. */
-void mr_transport_spin(struct mr_transport *transport, int64_t ns);
-
-/* Waits until some peer has sent something, or can be sent what was kept. */
-void mr_transport_wait(struct mr_transport *transport);
-/* Receives and sends what is possible now.  -ENOMEM. */
+/* Receives and sends what is possible now.  How many messages and ends came; -ENOMEM. */
 int mr_transport_serve(struct mr_transport *transport, const struct mr_transport_sink *sink,
                        void *context);
+
+#define MR_TRANSPORT_FDS 2
+/* What is readable when there is something to serve, for poll and epoll, once mr_transport_rest has
+ * said 0 after the last other call.  How many. */
+int mr_transport_descriptors(const struct mr_transport *transport, int fds[MR_TRANSPORT_FDS]);
+/* -EAGAIN: something is there to be served already. */
+int mr_transport_rest(struct mr_transport *transport);
+/* How long one may rely on the descriptors, in ns; -1: for ever. */
+int64_t mr_transport_patience(const struct mr_transport *transport);
 
 #endif

@@ -5,6 +5,8 @@
  * end becomes `MARU report-launch FD STATUS` maru-launch --agent        one host's part, started by
  * the first form over ssh
  *
+ *     maru-launch --providers         those of libfabric that would serve here, or why none does
+ *
  * Before:  binds one port per node, on the loopback interface if the job has one host, draws the
  * job's secret, and passes both in the environment (MARU_DSM_*); a node inherits its own listening
  * socket, so no port can be taken by somebody else meanwhile. During:  each node is a process
@@ -20,6 +22,8 @@
  */
 #define _GNU_SOURCE
 #include "launch.h"
+
+#include "../fabric.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -107,6 +111,14 @@ static void take_standard(void) {
     }
 }
 
+/* For `maru doctor`: one line. */
+static int list_providers(void) {
+  char names[512], why[256];
+  int rc = mr_fabric_list(names, sizeof names, why, sizeof why);
+  puts(rc == 0 ? names : why);
+  return rc == 0 ? 0 : STATUS_UNAVAILABLE;
+}
+
 int main(int count, char **arguments) {
   static struct job job = {.report = -1, .signals = -1};
   take_standard();
@@ -114,6 +126,8 @@ int main(int count, char **arguments) {
     mr_launch_agent(&job);
     return 0;
   }
+  if (count == 2 && strcmp(arguments[1], "--providers") == 0)
+    return list_providers();
   struct wish wish = read_arguments(&job, count, arguments);
   if (job.report >= 0)
     fcntl(job.report, F_SETFD, FD_CLOEXEC);

@@ -12,7 +12,7 @@ import Control.Exception (try)
 import Control.Monad (unless, when)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString as ByteString
-import Data.List (intercalate)
+import Data.List (intercalate, stripPrefix)
 import Data.Maybe (fromMaybe, isNothing)
 import Foreign.Ptr (castPtr)
 import qualified GHC.Foreign as Foreign
@@ -39,6 +39,7 @@ data Settings = Settings
     globals :: !(Maybe String),
     races :: !Bool,
     advise :: !Bool,
+    transport :: !(Maybe String),
     reportTo :: !(Maybe FilePath)
   }
 
@@ -64,7 +65,14 @@ settings =
     <*> choice "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)"
     <*> switch (long "races" <> help "Say where two nodes write the same bytes and nothing orders that; slower")
     <*> switch (long "advise" <> help "Say in the end whether fewer or more nodes would help, and which node should be which page's home")
+    <*> optional (option (maybeReader carrier) (long "transport" <> metavar "tcp|ofi:PROVIDER" <> help "What carries messages: TCP, or a provider of libfabric, as 'maru doctor' lists them (default tcp)"))
     <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what, as JSON (- is standard output)"))
+
+carrier :: String -> Maybe String
+carrier name
+  | name == "tcp" = Just name
+  | Just (_ : _) <- stripPrefix "ofi:" name = Just name
+  | otherwise = Nothing
 
 between :: Int -> Int -> ReadM Int
 between least most = auto >>= bounded
@@ -86,6 +94,7 @@ launch nodes hosts asked words' = do
   export "MARU_DSM_ACCESS" (access asked)
   export "MARU_PARMACS_GLOBALS" (globals asked)
   export "MARU_DSM_RACES" (if races asked then Just "1" else Nothing)
+  export "MARU_DSM_TRANSPORT" (transport asked)
   noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked)
   started <- try (executeFile agent False (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words') Nothing)
   case started of

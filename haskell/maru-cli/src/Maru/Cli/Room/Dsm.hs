@@ -5,19 +5,46 @@ module Maru.Cli.Room.Dsm
 
     -- * For tests
     accessFinding,
+    providersFinding,
   )
 where
 
+import Control.Exception (IOException, try)
 import Maru.Cli.Bench.Dsm (dsmExperiments)
+import Maru.Cli.Bench.Side (helperAt)
 import Maru.Cli.Room
 import Maru.Native.Probe
+import System.Exit (ExitCode (..))
+import System.Process (readProcessWithExitCode)
 
 dsmRoom :: Room
 dsmRoom =
   (room "dsm" "the memory of one node, and its loss")
     { roomExperiments = dsmExperiments,
-      roomChecks = [Check "access detection" (accessFinding <$> probeAccess ByUserfaultfd <*> probeAccess ByMprotect)]
+      roomChecks =
+        [ Check "access detection" (accessFinding <$> probeAccess ByUserfaultfd <*> probeAccess ByMprotect),
+          Check "transports" (providersFinding <$> askProviders)
+        ]
     }
+
+-- | What @maru-launch --providers@ says: a list, or why there is none.
+askProviders :: IO (Either String String)
+askProviders = helperAt "maru-launch" >>= either missing ask
+  where
+    missing path = pure (Left ("there is no " ++ path))
+    ask path = do
+      answered <- try (readProcessWithExitCode path ["--providers"] "")
+      pure $ case answered of
+        Right (ExitSuccess, said, _) -> Right (firstLine said)
+        Right (_, said, complaint) -> Left (firstLine (said ++ complaint))
+        Left e -> Left (show (e :: IOException))
+    firstLine = concat . take 1 . lines
+
+-- | TCP is always there.
+providersFinding :: Either String String -> Finding
+providersFinding (Right names) = Finding Good ("tcp; libfabric: " ++ names) ""
+providersFinding (Left why) =
+  Finding Good ("tcp; not libfabric: " ++ why) "only for 'maru launch --transport ofi:PROVIDER': install libfabric1 (and libfabric-dev to build maru)"
 
 -- | From what trying userfaultfd and mprotect said.
 accessFinding :: Answer () -> Answer () -> Finding

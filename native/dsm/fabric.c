@@ -1,0 +1,324 @@
+/* How messages go over an endpoint; fabric_open.c has its life. */
+#include "fabric_state.h"
+
+#include <errno.h>
+#include <maru/wait.h>
+#include <poll.h>
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE_MAX ((size_t)1 << 30)
+#define COMPLETIONS 16
+#define LOOKS 20
+/* How often a provider is asked that tells when to, and one that does not. */
+#define PATIENCE_NS 20000000
+#define BLIND_NS 50000
+/* A peer whose sends fail has died, and its link will tell; or the fabric has. */
+#define BROKEN_NS INT64_C(1000000000)
+
+/* ---- sending ------------------------------------------------------------------- */
+
+static void give_back(struct mr_fabric *f, struct mr_slot *slot) {
+  slot->next = f->unused;
+  f->unused = slot;
+}
+
+static void break_off(struct mr_fabric *f, uint16_t node) {
+  struct mr_partner *partner = &f->partners[node];
+  if (partner->down || partner->broken_at != 0)
+    return;
+  partner->broken_at = maru_now_ns();
+  f->broken = true;
+}
+
+/* As much as the provider takes now. */
+static void push(struct mr_fabric *f, uint16_t node) {
+  struct mr_partner *partner = &f->partners[node];
+  while (partner->out.first != NULL) {
+    struct mr_slot *slot = partner->out.first;
+    ssize_t rc = fi_send(f->ep, slot->bytes, slot->length, slot->description, partner->address,
+                         &slot->context);
+    if (rc == -FI_EAGAIN)
+      return;
+    mr_queue_take(&partner->out);
+    if (rc != 0) {
+      give_back(f, slot);
+      break_off(f, node);
+    }
+  }
+}
+
+static int cut(struct mr_fabric *f, uint16_t to, const uint8_t *bytes, size_t length, bool last) {
+  struct mr_partner *partner = &f->partners[to];
+  if (f->unused == NULL) {
+    int rc = mr_fabric_grow(f, false);
+    if (rc != 0)
+      return rc;
+  }
+  struct mr_slot *slot = f->unused;
+  f->unused = slot->next;
+  const struct mr_piece piece = {partner->token, partner->sent++, f->me, last};
+  memcpy(slot->bytes, &piece, sizeof piece);
+  memcpy(slot->bytes + sizeof piece, bytes, length);
+  slot->length = (uint32_t)(sizeof piece + length);
+  slot->peer = to;
+  mr_queue_put(&partner->out, slot);
+  return 0;
+}
+
+int mr_fabric_send(struct mr_fabric *fabric, uint16_t to, const void *message, size_t length) {
+  const uint8_t *at = message;
+  int rc = 0;
+  if (fabric->partners[to].down)
+    return 0;
+  for (bool last = false; !last && rc == 0;) {
+    size_t part = length < MR_PIECE_ROOM ? length : MR_PIECE_ROOM;
+    last = part == length;
+    rc = cut(fabric, to, at, part, last);
+    at += part;
+    length -= part;
+  }
+  push(fabric, to);
+  return rc;
+}
+
+void mr_fabric_forget(struct mr_fabric *fabric, uint16_t node) {
+  struct mr_partner *partner = &fabric->partners[node];
+  partner->down = true;
+  while (partner->out.first != NULL)
+    give_back(fabric, mr_queue_take(&partner->out));
+}
+
+/* ---- receiving ------------------------------------------------------------------- */
+
+static void post(struct mr_fabric *f) {
+  while (f->idle.first != NULL) {
+    struct mr_slot *slot = f->idle.first;
+    if (fi_recv(f->ep, slot->bytes, MR_PIECE_MAX, slot->description, FI_ADDR_UNSPEC,
+                &slot->context) != 0)
+      return; /* tried again with the next look */
+    mr_queue_take(&f->idle);
+  }
+}
+
+static struct mr_piece head(const struct mr_slot *slot) {
+  struct mr_piece piece;
+  memcpy(&piece, slot->bytes, sizeof piece);
+  return piece;
+}
+
+/* Nobody else knows the token. */
+static bool is_ours(const struct mr_fabric *f, const struct mr_slot *slot) {
+  if (slot->length < sizeof(struct mr_piece))
+    return false;
+  struct mr_piece piece = head(slot);
+  return piece.token == f->token && piece.from < f->nodes && piece.from != f->me;
+}
+
+static int keep(struct mr_partner *partner, const uint8_t *bytes, size_t length) {
+  size_t needed = partner->length + length;
+  if (needed > MESSAGE_MAX)
+    return -EBADMSG;
+  if (needed > partner->capacity) {
+    size_t capacity = needed * 2;
+    uint8_t *wider = realloc(partner->part, capacity);
+    if (wider == NULL)
+      return -ENOMEM;
+    partner->part = wider;
+    partner->capacity = capacity;
+  }
+  memcpy(partner->part + partner->length, bytes, length);
+  partner->length = needed;
+  return 0;
+}
+
+/* Its turn has come.  Whether a message is whole with it. */
+static int take(struct mr_fabric *f, struct mr_slot *slot, const struct mr_transport_sink *sink,
+                void *context) {
+  struct mr_piece piece = head(slot);
+  struct mr_partner *partner = &f->partners[piece.from];
+  const uint8_t *bytes = slot->bytes + sizeof piece;
+  size_t length = slot->length - sizeof piece;
+  partner->taken++;
+  if (piece.last && partner->length == 0) {
+    if (length > 0)
+      sink->message(context, piece.from, bytes, length);
+    return length > 0;
+  }
+  int rc = keep(partner, bytes, length);
+  if (rc < 0 || !piece.last)
+    return rc;
+  length = partner->length;
+  partner->length = 0;
+  sink->message(context, piece.from, partner->part, length);
+  return 1;
+}
+
+/* A provider keeps the order in which messages are sent, not that in which it is done with
+ * them.  How many messages; those whose turn has not come are held. */
+static int take_held(struct mr_fabric *f, const struct mr_transport_sink *sink, void *context) {
+  int came = 0;
+  for (bool any = true; any && came >= 0;) {
+    any = false;
+    struct mr_queue rest = {NULL, &rest.first};
+    while (f->held.first != NULL && came >= 0) {
+      struct mr_slot *slot = mr_queue_take(&f->held);
+      struct mr_piece piece = head(slot);
+      if (piece.place != f->partners[piece.from].taken) {
+        mr_queue_put(&rest, slot);
+        continue;
+      }
+      int rc = take(f, slot, sink, context);
+      came = rc < 0 ? rc : came + rc;
+      any = true;
+      mr_queue_put(&f->idle, slot);
+    }
+    while (rest.first != NULL)
+      mr_queue_put(&f->held, mr_queue_take(&rest));
+  }
+  return came;
+}
+
+static void completed(struct mr_fabric *f, struct mr_slot *slot, size_t length) {
+  if (!slot->receives) {
+    give_back(f, slot);
+    return;
+  }
+  slot->length = (uint32_t)length;
+  struct mr_partner *partner = is_ours(f, slot) ? &f->partners[head(slot).from] : NULL;
+  /* Older than its turn: nobody sends it twice. */
+  if (partner != NULL && (int32_t)(head(slot).place - partner->taken) >= 0)
+    mr_queue_put(&f->held, slot);
+  else
+    mr_queue_put(&f->idle, slot);
+}
+
+static void failed(struct mr_fabric *f) {
+  struct fi_cq_err_entry error = {0};
+  if (fi_cq_readerr(f->cq, &error, 0) != 1 || error.op_context == NULL)
+    return;
+  struct mr_slot *slot = error.op_context;
+  if (slot->receives) {
+    mr_queue_put(&f->idle, slot);
+    return;
+  }
+  break_off(f, slot->peer);
+  give_back(f, slot);
+}
+
+/* What the provider is done with; whether there may be more. */
+static int collect(struct mr_fabric *f) {
+  struct fi_cq_msg_entry entries[COMPLETIONS];
+  ssize_t count = fi_cq_read(f->cq, entries, COMPLETIONS);
+  if (count == -FI_EAGAIN)
+    return 0;
+  if (count == -FI_EAVAIL) {
+    failed(f);
+    return 1;
+  }
+  for (ssize_t i = 0; i < count; i++)
+    completed(f, entries[i].op_context, entries[i].len);
+  return count < 0 ? (int)count : count == COMPLETIONS;
+}
+
+/* A peer that lives cannot be reached any more. */
+static int check_broken(struct mr_fabric *f) {
+  f->broken = false;
+  for (uint16_t node = 0; node < f->nodes; node++) {
+    const struct mr_partner *partner = &f->partners[node];
+    if (partner->broken_at == 0 || partner->down)
+      continue;
+    if (maru_now_ns() - partner->broken_at > BROKEN_NS)
+      return -ECONNABORTED;
+    f->broken = true;
+  }
+  return 0;
+}
+
+int mr_fabric_serve(struct mr_fabric *fabric, const struct mr_transport_sink *sink,
+                    void *context) {
+  int more, came;
+  while ((more = collect(fabric)) > 0)
+    ;
+  came = more < 0 ? more : fabric->held.first != NULL ? take_held(fabric, sink, context) : 0;
+  post(fabric);
+  for (uint16_t node = 0; node < fabric->nodes; node++)
+    if (fabric->partners[node].out.first != NULL)
+      push(fabric, node);
+  int rc = fabric->broken ? check_broken(fabric) : 0;
+  return rc < 0 ? rc : came;
+}
+
+/* ---- waiting ------------------------------------------------------------------------ */
+
+int mr_fabric_descriptor(const struct mr_fabric *fabric) { return fabric->fd; }
+
+int mr_fabric_rest(struct mr_fabric *fabric) {
+  struct fid *fids[] = {&fabric->cq->fid};
+  return fabric->fd >= 0 && fi_trywait(fabric->fabric, fids, 1) == -FI_EAGAIN ? -EAGAIN : 0;
+}
+
+int64_t mr_fabric_patience(const struct mr_fabric *fabric) {
+  return fabric->fd >= 0 ? PATIENCE_NS : BLIND_NS;
+}
+
+/* ---- the first messages ---------------------------------------------------------------- */
+
+/* Nothing is handed out before all have met. */
+static bool all_met(const struct mr_fabric *f, uint16_t *missing) {
+  for (uint16_t node = 0; node < f->nodes; node++) {
+    bool met = node == f->me;
+    for (const struct mr_slot *slot = f->held.first; slot != NULL && !met; slot = slot->next)
+      met = head(slot).from == node && head(slot).place == 0;
+    *missing = node;
+    if (!met)
+      return false;
+  }
+  return true;
+}
+
+/* Whether the descriptor says what it should.  That of net, in libfabric 1.17, is readable for ever
+ * after the first completion. */
+static bool falls_silent(struct mr_fabric *f) {
+  struct pollfd polled = {.fd = f->fd, .events = POLLIN};
+  for (int look = 0; look < LOOKS; look++) {
+    while (collect(f) > 0)
+      ;
+    if (mr_fabric_rest(f) == 0 && poll(&polled, 1, 0) == 0)
+      return true;
+    poll(NULL, 0, 1);
+  }
+  return false;
+}
+
+/* An empty message proves the way there; those that come stay held until the first look. */
+int mr_fabric_connect(struct mr_fabric *fabric, const struct mr_card *cards, int64_t deadline,
+                      char *why, size_t size) {
+  uint16_t missing = 0;
+  int rc = mr_fabric_meet(fabric, cards), more = 0;
+  post(fabric);
+  for (uint16_t node = 0; node < fabric->nodes && rc == 0; node++)
+    if (node != fabric->me)
+      rc = mr_fabric_send(fabric, node, "", 0);
+  while (rc == 0 && !all_met(fabric, &missing) && maru_now_ns() < deadline) {
+    while ((more = collect(fabric)) > 0)
+      ;
+    rc = more;
+    for (uint16_t node = 0; node < fabric->nodes; node++)
+      push(fabric, node);
+    poll(NULL, 0, 1);
+  }
+  if (rc == 0 && !all_met(fabric, &missing))
+    rc = -ETIMEDOUT;
+  if (fabric->fd >= 0 && rc == 0 && !falls_silent(fabric))
+    fabric->fd = -1;
+  if (rc == -ETIMEDOUT)
+    snprintf(why, size, "libfabric's provider '%s' does not reach node %u",
+             fabric->info->fabric_attr->prov_name, missing);
+  else if (rc != 0)
+    snprintf(why, size, "libfabric's provider '%s' cannot be used: %s",
+             fabric->info->fabric_attr->prov_name, mr_fabric_error(rc));
+  return rc;
+}

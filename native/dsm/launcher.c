@@ -1,0 +1,188 @@
+#define _GNU_SOURCE
+#include "launcher.h"
+
+#include "address.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define PATIENCE_SECONDS 3
+
+/* More than one process of a step of srun's. */
+static bool is_step(void) {
+  const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+  return tasks != NULL && getenv("SLURM_PROCID") != NULL && strtoul(tasks, NULL, 10) > 1;
+}
+
+enum mr_launcher mr_launcher_find(void) {
+  if (getenv("PMIX_RANK") != NULL && getenv("PMIX_NAMESPACE") != NULL)
+    return MR_LAUNCHER_PMIX;
+  if (getenv("PMI_FD") != NULL && getenv("PMI_RANK") != NULL)
+    return MR_LAUNCHER_PMI;
+  return is_step() ? MR_LAUNCHER_MUTE : MR_LAUNCHER_NONE;
+}
+
+static int say(int rc, char *why, size_t size, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+static int say(int rc, char *why, size_t size, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, size, format, arguments);
+  va_end(arguments);
+  return rc;
+}
+
+/* ---- where to be reached -------------------------------------------------------- */
+
+/* Whether the launcher says that all processes are on this host. */
+static bool all_here(unsigned nodes) {
+  static const char *const said[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+    const char *count = getenv(said[i]);
+    if (count != NULL && strtoul(count, NULL, 10) == nodes)
+      return true;
+  }
+  const char *hosts = getenv("SLURM_STEP_NUM_NODES");
+  return hosts != NULL && strtoul(hosts, NULL, 10) == 1;
+}
+
+static bool is_loopback(const struct sockaddr *address) {
+  if (address->sa_family == AF_INET6)
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+  return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+}
+
+/* The loopback interface's where that serves, else what MARU_DSM_ADDRESS or this host's name
+ * means. */
+static int find_address(unsigned nodes, struct sockaddr_storage *address, char *why, size_t size) {
+  const char *asked = getenv("MARU_DSM_ADDRESS");
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  bool here = asked == NULL && all_here(nodes);
+  const char *host = here ? "127.0.0.1" : asked != NULL ? asked : name;
+  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *found;
+  int rc = getaddrinfo(host, NULL, &hints, &found);
+  if (rc != 0)
+    return say(-EHOSTUNREACH, why, size, "unknown host '%s': %s%s", host, gai_strerror(rc),
+               asked == NULL ? "; set MARU_DSM_ADDRESS" : "");
+  bool useless = asked == NULL && !here && is_loopback(found->ai_addr);
+  *address = (struct sockaddr_storage){0};
+  memcpy(address, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  return useless ? say(-EHOSTUNREACH, why, size,
+                       "this host's name, '%s', means an address that other hosts cannot reach; set "
+                       "MARU_DSM_ADDRESS",
+                       name)
+                 : 0;
+}
+
+static int listen_at(struct sockaddr_storage *address, unsigned nodes, char *why, size_t size) {
+  socklen_t length = mr_address_size(address);
+  char text[MR_ADDRESS_TEXT];
+  int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0 || bind(fd, (struct sockaddr *)address, length) < 0 || listen(fd, (int)nodes) < 0 ||
+      getsockname(fd, (struct sockaddr *)address, &length) < 0) {
+    int error = errno;
+    if (fd >= 0)
+      close(fd);
+    mr_address_write(address, 0, text);
+    return say(-error, why, size, "cannot listen at %s: %s", text, strerror(error));
+  }
+  return fd;
+}
+
+/* ---- meeting ----------------------------------------------------------------------- */
+
+static int put_own(const struct mr_board_way *way, struct mr_meeting *m) {
+  char text[MR_ADDRESS_TEXT], secret[2 * MR_SECRET + 1];
+  const struct sockaddr_storage *mine = &m->addresses[m->me];
+  mr_address_write(mine, mr_address_port(mine), text);
+  int rc = way->put("maru-address", text);
+  if (m->me != 0 || rc < 0)
+    return rc;
+  if (getrandom(m->secret, sizeof m->secret, 0) != sizeof m->secret)
+    return -EIO;
+  for (int i = 0; i < MR_SECRET; i++)
+    snprintf(secret + 2 * i, 3, "%02x", m->secret[i]);
+  return way->put("maru-secret", secret);
+}
+
+static int get_others(const struct mr_board_way *way, struct mr_meeting *m) {
+  char value[MR_BOARD_VALUE];
+  int rc = 0;
+  for (uint16_t node = 0; node < m->nodes && rc == 0; node++) {
+    rc = way->get(node, "maru-address", value);
+    if (rc == 0 && mr_address_read(value, &m->addresses[node]) == 0)
+      rc = -EBADMSG;
+  }
+  if (rc == 0)
+    rc = way->get(0, "maru-secret", value);
+  for (int i = 0; i < MR_SECRET && rc == 0; i++)
+    if (strlen(value) != 2 * MR_SECRET || sscanf(value + 2 * i, "%2hhx", &m->secret[i]) != 1)
+      rc = -EBADMSG;
+  return rc;
+}
+
+static int meet(const struct mr_board_way *way, struct mr_meeting *m, char *why, size_t size) {
+  m->addresses = calloc(m->nodes, sizeof *m->addresses);
+  if (m->addresses == NULL)
+    return say(-ENOMEM, why, size, "no memory");
+  struct sockaddr_storage *mine = &m->addresses[m->me];
+  int rc = find_address(m->nodes, mine, why, size);
+  if (rc < 0)
+    return rc;
+  m->listener = listen_at(mine, m->nodes, why, size);
+  if (m->listener < 0)
+    return m->listener;
+  rc = put_own(way, m);
+  if (rc == 0)
+    rc = way->meet();
+  if (rc == 0)
+    rc = get_others(way, m);
+  if (rc < 0)
+    say(rc, why, size, "the launcher did not let the nodes meet: %s", strerror(-rc));
+  return rc;
+}
+
+static const struct mr_board_way *way_of(enum mr_launcher launcher) {
+  return launcher == MR_LAUNCHER_PMIX ? &mr_pmix_way : &mr_pmi_way;
+}
+
+int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
+                     int seconds, char *why, size_t size) {
+  unsigned nodes = 0, me = 0;
+  if (launcher == MR_LAUNCHER_MUTE)
+    return say(-ENOSYS, why, size,
+               "srun offers no way for the nodes to meet; use srun --mpi=pmi2, or --mpi=pmix");
+  const struct mr_board_way *way = way_of(launcher);
+  int rc = way->open(&nodes, &me, seconds, why, size);
+  if (rc < 0)
+    return rc;
+  if (nodes < 1 || nodes > most || me >= nodes)
+    rc = say(-ERANGE, why, size, "the launcher started %u processes; 1 to %u can be nodes", nodes,
+             most);
+  *meeting = (struct mr_meeting){.nodes = (uint16_t)nodes, .me = (uint16_t)me, .listener = -1};
+  if (rc == 0 && nodes > 1)
+    rc = meet(way, meeting, why, size);
+  if (rc < 0)
+    way->close();
+  return rc;
+}
+
+void mr_launcher_leave(enum mr_launcher launcher) { way_of(launcher)->close(); }
+
+void mr_launcher_abort(enum mr_launcher launcher, int status) {
+  /* A launcher that does not answer: we end all the same. */
+  signal(SIGALRM, SIG_DFL);
+  alarm(PATIENCE_SECONDS);
+  way_of(launcher)->abort(status);
+}

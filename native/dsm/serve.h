@@ -1,0 +1,41 @@
+/* serve.h: who looks after what other nodes send (internal to libmaru-dsm).
+ *
+ * While the program computes, a thread of the library's own does: the *server*.  While the program
+ * waits for an answer, its own thread does, and the server is not woken: an answer costs
+ * one change of threads less, and a spinning node takes one processor.
+ *
+ * Whoever looks keeps its processor for a while after each message, then sleeps.
+ */
+#ifndef MARU_DSM_SERVE_H
+#define MARU_DSM_SERVE_H
+
+#include "transport.h"
+
+#include <pthread.h>
+
+struct mr_server_config {
+  struct mr_transport *transport;
+  /* Excludes what transport and core do; whoever calls the sink holds it. */
+  pthread_mutex_t *lock;
+  const struct mr_transport_sink *sink;
+  void *context;
+  /* How long after a message it keeps its processor before it sleeps; 0: not at all. */
+  int64_t spin_ns;
+  /* Asked with the lock held: no peer is left. */
+  bool (*over)(void *context);
+  /* The transport cannot go on, negative errno; does not return. */
+  void (*failed)(void *context, int error);
+};
+
+struct mr_server;
+
+/* Starts the thread, which ends when `over` says so.  Negative errno. */
+int mr_server_start(struct mr_server **server, const struct mr_server_config *config);
+/* Waits for the thread, and frees what it had. */
+void mr_server_join(struct mr_server *server);
+
+/* Called by the program's thread alone, in the handler of a fault too, without the lock: serves until
+ * *done, which whoever serves sets with the lock held, is true. */
+void mr_server_await(struct mr_server *server, const bool *done);
+
+#endif
