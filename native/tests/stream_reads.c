@@ -102,6 +102,38 @@ static void abandoned(uint64_t *seed) {
   CHECK(mappings() < before + 24);
 }
 
+/* Two readers of one pipe or socket: what both were told of only one of them gets, and the other
+ * must not wait where nobody can tell it to stop. */
+static void robbed(void) {
+  for (int i = 0; i < 200; i++) {
+    struct maru_stream *streams[2];
+    int ends[2];
+    CHECK_EQUAL(i % 2 ? pipe(ends) : socketpair(AF_UNIX, SOCK_DGRAM, 0, ends), 0);
+    for (int s = 0; s < 2; s++)
+      CHECK_EQUAL(maru_stream_open(&streams[s], ends[0], 4096, 4), 0);
+    usleep(200); /* both wait for data */
+    CHECK_EQUAL(write(ends[1], "x", 1), 1);
+    usleep(200);
+    for (int s = 0; s < 2; s++)
+      maru_stream_close(streams[s]);
+    close(ends[0]);
+    close(ends[1]);
+  }
+}
+
+/* A descriptor that cannot be read, though what it leads to could be. */
+static void write_only(void) {
+  struct maru_stream *stream;
+  const void *part;
+  int ends[2];
+  CHECK_EQUAL(pipe(ends), 0);
+  CHECK_EQUAL(maru_stream_open(&stream, ends[1], 0, 0), 0);
+  CHECK_EQUAL(maru_stream_next(stream, &part), -EBADF);
+  maru_stream_close(stream);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 static void errors(void) {
   struct maru_stream *stream;
   const void *part;
@@ -137,6 +169,8 @@ int main(void) {
   files(&seed);
   pipes(&seed);
   abandoned(&seed);
+  robbed();
+  write_only();
   errors();
   return 0;
 }
