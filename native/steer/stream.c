@@ -196,7 +196,7 @@ ssize_t maru_stream_next(struct maru_stream *stream, const void **data) {
 static void never_waits(struct maru_stream *stream, mode_t mode) {
   char path[64];
   stream->socket = S_ISSOCK(mode);
-  if (!S_ISFIFO(mode) || (fcntl(stream->fd, F_GETFL) & O_ACCMODE) == O_WRONLY)
+  if (!S_ISFIFO(mode))
     return;
   snprintf(path, sizeof path, "/proc/self/fd/%d", stream->fd);
   int again = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -230,6 +230,8 @@ static int prepare(struct maru_stream *stream) {
   struct stat status;
   if (fstat(stream->fd, &status) < 0)
     return -errno;
+  if ((fcntl(stream->fd, F_GETFL) & O_ACCMODE) == O_WRONLY)
+    return -EBADF; /* it would never be readable, and the reader wait for that */
   if (!S_ISREG(status.st_mode) && (stream->stop_fd = eventfd(0, EFD_CLOEXEC)) < 0)
     return -errno;
   never_waits(stream, status.st_mode);
