@@ -143,7 +143,7 @@ runCommand :: [Room] -> Mod CommandFields (IO ExitCode)
 runCommand rooms =
   command "run" $
     info
-      (start <$> sequenceA plugs <*> flags <*> words')
+      (start again <$> sequenceA plugs <*> flags <*> words')
       ( progDesc "Run a command under maru"
           <> noIntersperse
           <> footer
@@ -152,6 +152,7 @@ runCommand rooms =
   where
     plugs = [(,) (roomName r) <$> answer plug | r <- rooms, Just plug <- [roomRun r]]
     answer (RunPlug parser probe decide) = (\given words'' -> (`decide` given) <$> probe words'' given) <$> parser
+    again = getParseResult . execParserPure defaultPrefs (info (sequenceA plugs) mempty)
     flags =
       (,,)
         <$> switch (long "best-effort" <> help "Go on without what is not available here")
@@ -159,10 +160,14 @@ runCommand rooms =
         <*> optional (strOption (long "report" <> metavar "FILE" <> help "Write what was measured as JSON (- is standard output)"))
     words' = many (strArgument (metavar "[@PROFILE...] [--] COMMAND..."))
 
-start :: [(String, [String] -> IO (Either Refusal Part))] -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
-start plugs (bestEffort, explain, file) text = do
+-- | What the rooms decide, given the command.
+type Decided = [(String, [String] -> IO (Either Refusal Part))]
+
+-- | The first: what flags of rooms say, for those that a profile has.
+start :: ([String] -> Maybe Decided) -> Decided -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
+start again plugs (bestEffort, explain, file) text = do
   let (names, words') = splitProfiles text
-  profiles <- mapM profilePart names
+  profiles <- concat <$> mapM (profileParts again words') names
   rooms <- mapM (traverse ($ words')) plugs
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
@@ -173,13 +178,16 @@ start plugs (bestEffort, explain, file) text = do
   where
     say line = hPutStrLn stderr ("maru: " ++ line)
 
-profilePart :: String -> IO (String, Either Refusal Part)
-profilePart name = do
+-- | A profile's environment, and what the rooms say to its flags ('profileFlags').
+profileParts :: ([String] -> Maybe Decided) -> [String] -> String -> IO [(String, Either Refusal Part)]
+profileParts again words' name = do
   profile <- readProfile name
-  pure
-    ( "@" ++ name,
-      Right mempty {partEnvironment = profileEnvironment profile, partExplain = [profileLine profile]}
-    )
+  let (environment, flags) = profileFlags profile
+  decided <- maybe (unknown flags) pure (again flags)
+  parts <- mapM (traverse ($ words')) decided
+  pure (("@" ++ name, Right mempty {partEnvironment = environment, partExplain = [profileLine profile]}) : [p | p@(_, answer) <- parts, answer /= Right mempty])
+  where
+    unknown flags = problem badInput ("cannot use profile " ++ name ++ ": it has flags that maru run does not know: " ++ unwords flags)
 
 explanation :: Plan -> [String]
 explanation plan =
