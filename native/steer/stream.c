@@ -12,6 +12,7 @@
 #include <maru/wait.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
@@ -19,9 +20,11 @@
 #include <stdalign.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,7 +34,9 @@
 #define HELD 2u
 
 struct maru_stream {
-  int fd;
+  int fd;      /* to read from */
+  bool own_fd; /* it is ours: see never_waits */
+  bool socket;
   int stop_fd; /* readable: stop; -1 for files, whose reads end by themselves */
   size_t block_bytes;
   unsigned blocks;
@@ -73,7 +78,8 @@ static ssize_t read_block(struct maru_stream *stream) {
   for (;;) {
     if (!readable(stream))
       return -ECANCELED;
-    ssize_t got = read(stream->fd, memory, stream->block_bytes);
+    ssize_t got = stream->socket ? recv(stream->fd, memory, stream->block_bytes, MSG_DONTWAIT)
+                                 : read(stream->fd, memory, stream->block_bytes);
     if (got >= 0)
       return got;
     if (errno != EINTR && (errno != EAGAIN || stream->stop_fd < 0))
@@ -183,7 +189,26 @@ ssize_t maru_stream_next(struct maru_stream *stream, const void **data) {
 
 /* ---- beginning and ending ------------------------------------------------ */
 
+/* What poll promised may be gone: to another reader, or a datagram that was damaged.  A read that
+ * waits then would not hear of the end: sockets are asked not to wait, and a pipe is opened once
+ * more for that, since the flag of the caller's own descriptor is everybody's.  Other devices have
+ * one reader. */
+static void never_waits(struct maru_stream *stream, mode_t mode) {
+  char path[64];
+  stream->socket = S_ISSOCK(mode);
+  if (!S_ISFIFO(mode))
+    return;
+  snprintf(path, sizeof path, "/proc/self/fd/%d", stream->fd);
+  int again = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (again < 0)
+    return; /* no /proc, or another user's: as good as it goes */
+  stream->fd = again;
+  stream->own_fd = true;
+}
+
 static void dispose(struct maru_stream *stream) {
+  if (stream->own_fd)
+    close(stream->fd);
   if (stream->memory != MAP_FAILED)
     munmap(stream->memory, stream->block_bytes * stream->blocks);
   if (stream->stop_fd >= 0)
@@ -205,8 +230,11 @@ static int prepare(struct maru_stream *stream) {
   struct stat status;
   if (fstat(stream->fd, &status) < 0)
     return -errno;
+  if ((fcntl(stream->fd, F_GETFL) & O_ACCMODE) == O_WRONLY)
+    return -EBADF; /* it would never be readable, and the reader wait for that */
   if (!S_ISREG(status.st_mode) && (stream->stop_fd = eventfd(0, EFD_CLOEXEC)) < 0)
     return -errno;
+  never_waits(stream, status.st_mode);
   stream->lengths = calloc(stream->blocks, sizeof *stream->lengths);
   /* Populated: page faults are what the reading thread would spend its time on. */
   stream->memory = mmap(NULL, stream->block_bytes * stream->blocks, PROT_READ | PROT_WRITE,

@@ -50,14 +50,18 @@ struct maru_io_line {
   _Atomic uint64_t delegated; /* made by a context */
   _Atomic uint64_t handed_back; /* offered to a context, then made by the caller */
   _Atomic uint64_t hints;       /* windows read ahead */
-  uint64_t reserved[11];
+  _Atomic uint64_t merged;      /* of those delegated: made by one call with others */
+  _Atomic uint64_t by_ring;     /* of those delegated: by an io_uring */
+  uint64_t reserved[9];
 };
 
 struct maru_io_section {
-  _Atomic uint32_t mode;     /* enum maru_io_mode, of the last process that started */
-  _Atomic uint32_t contexts; /* threads that were started to make calls for others */
-  _Atomic uint64_t loads;    /* programs that began with the library in them */
-  uint64_t reserved[30];
+  _Atomic uint32_t mode;       /* enum maru_io_mode, of the last process that started */
+  _Atomic uint32_t contexts;   /* threads that were started to make calls for others */
+  _Atomic uint64_t loads;      /* programs that began with the library in them */
+  _Atomic uint32_t rings;      /* of those threads: that have an io_uring */
+  _Atomic uint32_t ring_error; /* errno with which the kernel refused the last one; 0: it did not */
+  uint64_t reserved[29];
   struct maru_io_line lines[MARU_IO_LINES];
 };
 

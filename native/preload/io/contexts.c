@@ -1,11 +1,8 @@
-/* contexts.c: threads that make calls for others.
+/* contexts.c: who has calls made by others, and who starts and ends those.
  *
  * One context a (process, node, class of call).  A thread that wants a call made puts it into
- * its slot, marks the slot in the context's set and rings; the context makes the call and
- * stores the result.  States of a slot's word:
- *
- *   IDLE -> QUEUED -> RUNNING -> DONE -> IDLE      the context took it
- *           QUEUED -> BACK -> IDLE                 its owner took it back
+ * its slot, marks the slot in the context's set and rings; the context makes the call (serve.c) and
+ * stores the result.
  *
  * Contexts make only calls that end by themselves (regular files; sockets, with
  * MSG_DONTWAIT).  Should one take long nevertheless, the others take their requests back after
@@ -16,184 +13,26 @@
  * reads into must not be written later.
  */
 #define _GNU_SOURCE
-#include "io.h"
-
-#include <maru/topology.h>
+#include "contexts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdalign.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SLOTS 256u
-#define SLOT_WORDS (SLOTS / 64)
-#define NODES 8u
-#define IDLE_NS INT64_C(200000000) /* between looks whether the program has ended but for us */
 #define CLOSE_NS INT64_C(1000000000)
 #define STACK_BYTES (256u << 10)
 #define REFUSALS_MOST 4096u
 
-enum { IDLE = 0, QUEUED = 2, RUNNING = 4, DONE = 6, BACK = 8, STATE = ~MARU_WAIT_ARMED };
-
-struct slot {
-  alignas(64) _Atomic uint32_t word;
-  _Atomic uint32_t taken;
-  _Atomic int fd; /* the request's, for who closes */
-  bool stale;     /* the descriptor was closed before the call was made */
-  int signal;     /* that the call sent to the context */
-  long result;
-  struct io_request request;
-  struct maru_wait_policy policy; /* of the owner */
-};
-
-enum { NONE = 0, STARTING, READY };
-
-struct context {
-  alignas(64) _Atomic uint32_t bell;
-  alignas(64) _Atomic uint64_t queued[SLOT_WORDS];
-  _Atomic uint32_t state;
-  _Atomic uint32_t stop;
-  unsigned node;
-  enum io_context_class class;
-  pthread_t thread;
-};
-
-static struct slot slots[SLOTS];
-static struct context contexts[NODES][IO_CONTEXT_CLASSES];
-static _Atomic uint32_t used;     /* slots below were taken at least once */
-static _Atomic uint32_t running;  /* contexts */
+struct slot io_slots[IO_SLOTS];
+static struct context contexts[IO_NODES][IO_CONTEXT_CLASSES];
+static _Atomic uint32_t used; /* slots below were taken at least once */
+_Atomic uint32_t io_contexts_running;
 static _Atomic uint32_t starting; /* 2: somebody starts or ends contexts */
 static _Atomic uint32_t refusals;
-static _Atomic uint32_t leaving;
-
-static uint32_t state_of(struct slot *slot, memory_order order) {
-  return atomic_load_explicit(&slot->word, order) & (uint32_t)STATE;
-}
-
-/* From one state to another, whoever sleeps there.  False: it was in a third one. */
-static bool move(struct slot *slot, uint32_t from, uint32_t to) {
-  uint32_t now = atomic_load_explicit(&slot->word, memory_order_relaxed);
-  while ((now & (uint32_t)STATE) == from)
-    /* Sequentially consistent: see files.c. */
-    if (atomic_compare_exchange_weak_explicit(&slot->word, &now, to | (now & MARU_WAIT_ARMED),
-                                              memory_order_seq_cst, memory_order_relaxed))
-      return true;
-  return false;
-}
-
-/* ---- the context's side -------------------------------------------------- */
-
-/* A call of the context's sends its signal to the context, where all are blocked. */
-static int take_signal(int signal) {
-  unsigned long set = 1ul << (signal - 1);
-  struct timespec none = {0};
-  return io_raw(SYS_rt_sigtimedwait, (long)&set, 0, (long)&none, sizeof set, 0, 0) == signal
-             ? signal
-             : 0;
-}
-
-static void make(struct slot *slot) {
-  if (!move(slot, QUEUED, RUNNING))
-    return; /* taken back, or made by the context of the slot's earlier request */
-  const struct io_request *r = &slot->request;
-  slot->signal = 0;
-  slot->stale =
-      atomic_load_explicit(&io_files[r->fd], memory_order_seq_cst) != r->entry; /* see files.c */
-  if (!slot->stale) {
-    const long *a = r->arguments;
-    slot->result = io_raw(r->number, a[0], a[1], a[2], a[3], a[4], a[5]);
-    if (slot->result == -EFBIG)
-      slot->signal = take_signal(SIGXFSZ);
-  }
-  maru_notify_store(&slot->word, DONE);
-}
-
-static bool make_all(struct context *context) {
-  bool any = false;
-  for (unsigned w = 0; w < SLOT_WORDS; w++) {
-    if (atomic_load_explicit(&context->queued[w], memory_order_relaxed) == 0)
-      continue;
-    /* Acquire: the requests. */
-    uint64_t set = atomic_exchange_explicit(&context->queued[w], 0, memory_order_acquire);
-    for (; set != 0; set &= set - 1)
-      make(&slots[w * 64 + (unsigned)__builtin_ctzll(set)]);
-    any = true;
-  }
-  return any;
-}
-
-/* The CPUs of the node, of those that the program's first thread may use. */
-void io_settle_on_node(unsigned node) {
-  struct maru_topology topology;
-  cpu_set_t allowed, near;
-  CPU_ZERO(&near);
-  if (sched_getaffinity(io_process.pid, sizeof allowed, &allowed) < 0 ||
-      maru_topology_read(&topology) < 0)
-    return;
-  for (uint32_t i = 0; i < topology.cpu_count; i++) {
-    const struct maru_cpu *cpu = &topology.cpus[i];
-    bool there = topology.node_count < 2 || (unsigned)cpu->node % NODES == node;
-    if (there && cpu->id < CPU_SETSIZE && CPU_ISSET(cpu->id, &allowed))
-      CPU_SET(cpu->id, &near);
-  }
-  maru_topology_free(&topology);
-  sched_setaffinity(0, sizeof near, CPU_COUNT(&near) > 0 ? &near : &allowed);
-}
-
-static bool first_thread_is_gone(void) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)io_process.pid);
-  long fd = io_raw(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-  if (fd < 0)
-    return false;
-  long got = io_raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
-  io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
-  text[got > 0 ? got : 0] = '\0';
-  const char *state = strrchr(text, ')');
-  return state != NULL && strncmp(state, ") Z", 3) == 0;
-}
-
-/* A process whose first thread left by pthread_exit ends with its last thread, which must
- * not be us. */
-static void end_with_the_program(void) {
-  struct stat threads;
-  if (!first_thread_is_gone() || stat("/proc/self/task", &threads) < 0)
-    return;
-  /* Relaxed: contexts that start meanwhile are started by a thread that lives. */
-  if (threads.st_nlink == 2 + 1 + atomic_load_explicit(&running, memory_order_relaxed) &&
-      atomic_exchange_explicit(&leaving, 1, memory_order_relaxed) == 0)
-    exit(0);
-}
-
-static void *serve(void *argument) {
-  struct context *context = argument;
-  struct maru_wait_policy policy;
-  io_self.gone = true; /* no slot and no line of its own */
-  pthread_setname_np(pthread_self(), "maru-io");
-  bool hints = context->class == IO_HINT_CONTEXT;
-  io_settle_on_node(context->node);
-  /* Nobody waits for the helper: it need not spin for the next request. */
-  maru_wait_policy_init(&policy, hints ? MARU_WAIT_BLOCK : MARU_WAIT_ADAPTIVE);
-  /* Relaxed: a flag to leave by. */
-  while (atomic_load_explicit(&context->stop, memory_order_relaxed) == 0) {
-    /* Acquire, and before the look: what is marked later rings later. */
-    uint32_t seen = atomic_load_explicit(&context->bell, memory_order_acquire) & (uint32_t)STATE;
-    if (hints ? io_hint_work() : make_all(context))
-      continue;
-    int64_t idle = maru_now_ns() + IDLE_NS;
-    if (maru_wait_while(&context->bell, seen, (uint32_t)STATE, &policy, idle) == -ETIMEDOUT)
-      end_with_the_program();
-  }
-  return NULL;
-}
 
 /* ---- starting and ending them -------------------------------------------- */
 
@@ -206,7 +45,7 @@ static bool blocks_signals(void) {
 
 static void count_context(void) {
   /* Relaxed: see end_with_the_program; the section is for people. */
-  atomic_fetch_add_explicit(&running, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&io_contexts_running, 1, memory_order_relaxed);
   struct maru_io_section *section = io_section();
   if (section != NULL)
     atomic_fetch_add_explicit(&section->contexts, 1, memory_order_relaxed);
@@ -221,9 +60,9 @@ static bool create(struct context *context) {
   pthread_attr_setstacksize(&attributes, STACK_BYTES);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  int rc = pthread_create(&context->thread, &attributes, serve, context);
+  int rc = pthread_create(&context->thread, &attributes, io_serve, context);
   if (rc == EINVAL) /* the program's thread-local data want more */
-    rc = pthread_create(&context->thread, NULL, serve, context);
+    rc = pthread_create(&context->thread, NULL, io_serve, context);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   return rc == 0;
@@ -263,11 +102,11 @@ static struct context *context_of(enum io_context_class class) {
   unsigned cpu = 0, node = 0;
   if (class != IO_HINT_CONTEXT) /* one is enough: it goes to the devices */
     getcpu(&cpu, &node);
-  struct context *context = &contexts[node % NODES][class];
+  struct context *context = &contexts[node % IO_NODES][class];
   if (atomic_load_explicit(&context->state, memory_order_acquire) == READY)
     return context;
   if (!blocks_signals())
-    start_context(context, class, node % NODES);
+    start_context(context, class, node % IO_NODES);
   else if (atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed) == REFUSALS_MOST)
     io_say("delegates nothing yet: the threads that make calls block signals");
   return NULL; /* this call is direct, the next one need not be */
@@ -288,7 +127,7 @@ void io_contexts_retire(void) {
   maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
   while (!take_start())
     maru_wait(&starting, 0, (uint32_t)STATE, &policy, MARU_WAIT_FOREVER);
-  for (unsigned i = 0; i < NODES * IO_CONTEXT_CLASSES; i++) {
+  for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++) {
     struct context *context = &contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES];
     if (atomic_load_explicit(&context->state, memory_order_relaxed) != READY)
       continue;
@@ -297,18 +136,17 @@ void io_contexts_retire(void) {
     atomic_store_explicit(&context->stop, 1, memory_order_relaxed);
     maru_notify(&context->bell);
     pthread_join(context->thread, NULL);
-    atomic_fetch_sub_explicit(&running, 1, memory_order_relaxed); /* as above */
+    atomic_fetch_sub_explicit(&io_contexts_running, 1, memory_order_relaxed); /* as above */
   }
   maru_notify_store(&starting, 0);
 }
 
 void io_contexts_forget(void) {
   memset(contexts, 0, sizeof contexts);
-  memset(slots, 0, sizeof slots);
+  memset(io_slots, 0, sizeof io_slots);
   atomic_store_explicit(&used, 0, memory_order_relaxed); /* one thread is here */
-  atomic_store_explicit(&running, 0, memory_order_relaxed);
+  atomic_store_explicit(&io_contexts_running, 0, memory_order_relaxed);
   atomic_store_explicit(&starting, 0, memory_order_relaxed);
-  atomic_store_explicit(&leaving, 0, memory_order_relaxed);
 }
 
 /* ---- the caller's side --------------------------------------------------- */
@@ -333,12 +171,12 @@ static struct slot *own_slot(void) {
     io_self.real_time = is_real_time();
   }
   if (io_self.slot != 0)
-    return io_self.slot > 0 ? &slots[io_self.slot - 1] : NULL;
+    return io_self.slot > 0 ? &io_slots[io_self.slot - 1] : NULL;
   io_self.slot = -1;
-  for (unsigned i = 0; i < SLOTS; i++) {
+  for (unsigned i = 0; i < IO_SLOTS; i++) {
     uint32_t free = 0;
     /* Acquire: what its last owner left there. */
-    if (!atomic_compare_exchange_strong_explicit(&slots[i].taken, &free, 1, memory_order_acquire,
+    if (!atomic_compare_exchange_strong_explicit(&io_slots[i].taken, &free, 1, memory_order_acquire,
                                                  memory_order_relaxed))
       continue;
     uint32_t most = atomic_load_explicit(&used, memory_order_relaxed);
@@ -346,10 +184,10 @@ static struct slot *own_slot(void) {
     while (most < i + 1 && !atomic_compare_exchange_weak_explicit(
                                &used, &most, i + 1, memory_order_seq_cst, memory_order_relaxed))
       ;
-    slot_begin(&slots[i]);
+    slot_begin(&io_slots[i]);
     io_thread_begins();
     io_self.slot = (int16_t)(i + 1);
-    return &slots[i];
+    return &io_slots[i];
   }
   return NULL;
 }
@@ -357,7 +195,7 @@ static struct slot *own_slot(void) {
 void io_slot_leave(void) {
   if (io_self.slot > 0)
     /* Release: the slot is idle. */
-    atomic_store_explicit(&slots[io_self.slot - 1].taken, 0, memory_order_release);
+    atomic_store_explicit(&io_slots[io_self.slot - 1].taken, 0, memory_order_release);
   io_self.slot = -1;
 }
 
@@ -389,9 +227,15 @@ static void await(struct slot *slot, int64_t patience_ns) {
 
 static void hand_over(struct context *context, struct slot *slot, const struct io_request *request,
                       int64_t patience_ns) {
-  unsigned number = (unsigned)(slot - slots);
+  unsigned number = (unsigned)(slot - io_slots);
+  bool placed = request->number == SYS_pread64 || request->number == SYS_pwrite64;
+  uint64_t from = placed ? (uint64_t)request->arguments[3] : 0,
+           length = placed ? (uint64_t)request->arguments[2] : 0;
   slot->request = *request;
-  atomic_store_explicit(&slot->fd, request->fd, memory_order_relaxed); /* QUEUED releases it */
+  /* Relaxed: QUEUED releases them. */
+  atomic_store_explicit(&slot->fd, request->fd, memory_order_relaxed);
+  atomic_store_explicit(&slot->from, from, memory_order_relaxed);
+  atomic_store_explicit(&slot->to, from + length, memory_order_relaxed);
   if (!io_self.inside)
     return; /* a handler jumped within itself, and may have used the slot */
   maru_notify_store(&slot->word, QUEUED);
@@ -441,7 +285,7 @@ bool io_delegate(enum io_context_class class, const struct io_request *request, 
 void io_settle(void) {
   if (!io_self.inside || io_self.slot <= 0 || !io_same_process())
     return;
-  struct slot *slot = &slots[io_self.slot - 1];
+  struct slot *slot = &io_slots[io_self.slot - 1];
   int saved = errno;
   if (move(slot, QUEUED, BACK))
     maru_notify_store(&slot->word, IDLE);
@@ -459,7 +303,7 @@ void io_abandon(void) {
     return;
   io_settle();
   if (io_self.slot > 0)
-    maru_notify_store(&slots[io_self.slot - 1].word, IDLE);
+    maru_notify_store(&io_slots[io_self.slot - 1].word, IDLE);
   io_self.inside = 0;
   pthread_setcancelstate(io_self.cancel, NULL);
 }
@@ -472,7 +316,7 @@ void io_wait_for_requests(unsigned first, unsigned last) {
   struct maru_wait_policy policy;
   maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
   for (uint32_t i = 0; i < most; i++) {
-    struct slot *slot = &slots[i];
+    struct slot *slot = &io_slots[i];
     /* Sequentially consistent: see files.c.  One that is only queued will be found stale.
      * The slot may go on under us: then we wait for one request too many. */
     if (state_of(slot, memory_order_seq_cst) != RUNNING)

@@ -3,6 +3,7 @@
 
 #define GAIN 0.95
 #define WEIGHT 0.4 /* of the newest slice */
+#define HOPELESS 1.5
 
 static void begin_trial(struct io_guard *guard) {
   guard->trying = true;
@@ -35,6 +36,19 @@ static void judge(struct io_guard *guard) {
   guard->left = guard->pause;
 }
 
+/* After a slice of each: what costs so much more will not win. */
+static bool hopeless(const struct io_guard *guard) {
+  return guard->trying && guard->on && guard->cost[1] > HOPELESS * guard->cost[0];
+}
+
+uint64_t io_guard_rest(struct io_guard *guard) {
+  if (guard->trying || guard->on)
+    return 0;
+  uint64_t calls = (uint64_t)guard->left * guard->slice_calls;
+  begin_trial(guard);
+  return calls;
+}
+
 bool io_guard_add(struct io_guard *guard, uint64_t bytes, uint64_t ns) {
   if (guard->skip > 0) {
     guard->skip--;
@@ -48,7 +62,7 @@ bool io_guard_add(struct io_guard *guard, uint64_t bytes, uint64_t ns) {
     weigh(&guard->cost[guard->on], (double)guard->ns / (double)guard->bytes);
   guard->bytes = guard->ns = 0;
   guard->calls = 0;
-  if (--guard->left > 0) {
+  if (--guard->left > 0 && !hopeless(guard)) {
     if (guard->trying) {
       guard->on = !guard->on;
       guard->skip = 1;

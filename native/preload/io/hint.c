@@ -2,7 +2,8 @@
  *
  * A stream is a descriptor whose reads each begin where the last one ended.  For every window
  * that it has read, the reader looks whether what comes next is in the page cache already (a
- * byte, without waiting).  If not, a helper thread starts reading it, from a CPU near the device.
+ * byte, without waiting).  If not, a helper thread starts reading it, from a CPU near the device;
+ * while it is there the looks get rarer, up to LOOKS_MOST windows apart.
  * The data go into the page cache and nowhere else: the program's own calls are what they were.
  *
  * All fields of a stream are guesses: threads that share a descriptor may mix them up, and then
@@ -26,6 +27,7 @@
 
 #define STREAMS 1024u
 #define WINDOW (UINT64_C(2) << 20)
+#define LOOKS_MOST 8u
 #define FIRST (UINT64_C(1) << 20) /* a file that is shorter is no stream */
 #define PAUSE_WINDOWS 256u
 
@@ -38,6 +40,8 @@ struct stream {
   _Atomic uint64_t next;   /* where the next read begins, of reads at offsets */
   _Atomic uint64_t run;    /* bytes read in a row */
   _Atomic uint64_t due;    /* the run at which something is to be done */
+  _Atomic uint64_t last;   /* the run at which something was done */
+  _Atomic uint32_t apart;  /* windows between looks */
   _Atomic uint64_t marked; /* when the last window ended; ns */
   _Atomic bool at_offsets;
   _Atomic uint64_t position, position_run; /* when the last window ended */
@@ -111,8 +115,12 @@ static void look_ahead(int fd, struct stream *s, uint64_t run) {
     return;
   uint64_t from = asked >= at && asked < at + 2 * WINDOW ? asked : at;
   STORE(s->asked, at + 2 * WINDOW);
-  if (in_memory(fd, from))
+  if (in_memory(fd, from)) {
+    uint32_t apart = LOAD(s->apart);
+    STORE(s->apart, apart < LOOKS_MOST ? 2 * apart : LOOKS_MOST);
     return;
+  }
+  STORE(s->apart, 1);
   STORE(s->from, from);
   /* Release: the stream's fields. */
   atomic_fetch_or_explicit(&wanted[(unsigned)fd / 64], UINT64_C(1) << (unsigned)fd % 64,
@@ -121,15 +129,18 @@ static void look_ahead(int fd, struct stream *s, uint64_t run) {
 }
 
 static void window_ends(int fd, struct stream *s, uint64_t run) {
-  uint64_t bytes = run - (LOAD(s->due) - WINDOW);
-  STORE(s->due, run + WINDOW);
+  uint64_t bytes = run - LOAD(s->last);
+  STORE(s->last, run);
   if (io_process.mode == MARU_IO_HINT || guarded(s, bytes))
     look_ahead(fd, s, run);
+  STORE(s->due, run + LOAD(s->apart) * WINDOW);
 }
 
 static void begin(struct stream *s, uint32_t entry, bool at_offsets) {
   STORE(s->run, 0);
   STORE(s->due, FIRST);
+  STORE(s->last, 0);
+  STORE(s->apart, 1);
   STORE(s->marked, 0);
   STORE(s->position_run, 0);
   STORE(s->asked, 0);

@@ -3,7 +3,9 @@
  *   calls.c      the symbols: count, perhaps delegate, call the next library
  *   counters.c   lines on the board
  *   files.c      what a descriptor is, remembered until somebody closes it
- *   contexts.c   the threads that make calls for others
+ *   contexts.c   the threads that make calls for others: asking, starting, ending
+ *   serve.c      what they do: one call after another, or as one
+ *   ring.c       or by an io_uring
  *   hint.c       reads ahead of sequential streams
  *   guard.c      decides by measured cost (pure)
  *   start.c      configuration, fork
@@ -28,6 +30,7 @@
 
 struct io_process {
   enum maru_io_mode mode;
+  bool ring;              /* contexts make calls by an io_uring, where there is one */
   _Atomic bool direct;    /* somebody restricted itself: nothing is delegated any more */
   _Atomic uint32_t epoch; /* steps when threads may have changed how they are scheduled */
   pid_t pid;              /* a child of vfork, or of a fork that we did not see, has another */

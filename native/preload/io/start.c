@@ -108,11 +108,17 @@ void io_forked(bool child) {
     before_fork();
 }
 
-static enum maru_io_mode mode_of(const char *text) {
-  for (int mode = 0; text != NULL && mode < MARU_IO_MODES; mode++)
-    if (strcmp(text, mode_names[mode]) == 0)
-      return (enum maru_io_mode)mode;
-  return MARU_IO_NEVER;
+/* A mode, and behind a colon the back end. */
+static void read_mode(const char *text) {
+  for (int mode = 0; text != NULL && mode < MARU_IO_MODES; mode++) {
+    size_t size = strlen(mode_names[mode]);
+    const char *back = text + size;
+    if (strncmp(text, mode_names[mode], size) != 0 ||
+        (*back != '\0' && strcmp(back, ":uring") != 0))
+      continue;
+    io_process.mode = (enum maru_io_mode)mode;
+    io_process.ring = *back != '\0';
+  }
 }
 
 static struct maru_io_section *open_section(void) {
@@ -137,7 +143,7 @@ __attribute__((constructor)) static void begin(void) {
   /* First: a call that counts or delegates uses the key. */
   bool hears = pthread_key_create(&thread_end, thread_ends) == 0 &&
                pthread_atfork(before_fork, NULL, in_child) == 0;
-  io_process.mode = mode_of(getenv(MARU_IO_ENV));
+  read_mode(getenv(MARU_IO_ENV));
   struct maru_io_section *section = open_section();
   io_counters_open(section);
   if (section != NULL) {

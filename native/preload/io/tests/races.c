@@ -1,23 +1,23 @@
 /* races.c: fuzz.c with libmaru-io.so, seed after seed.
  *
- *   races FUZZ LIBRARY SECONDS [SEED]
+ *   races FUZZ LIBRARY MODE SECONDS [SEED]
  */
 #include "under.h"
 
 static struct outcome outcome;
 
 int main(int argc, char **argv) {
-  CHECK(argc >= 4);
+  CHECK(argc >= 5);
   struct maru_board board;
   make_board(&board);
-  int64_t end = now_ms() + atoll(argv[3]) * 1000;
-  uint64_t seed = argc > 4 ? strtoull(argv[4], NULL, 0) : (uint64_t)now_ms();
+  int64_t end = now_ms() + atoll(argv[4]) * 1000;
+  uint64_t seed = argc > 5 ? strtoull(argv[5], NULL, 0) : (uint64_t)now_ms();
   unsigned runs = 0;
   for (; now_ms() < end; runs++, seed++) {
     char number[32];
     snprintf(number, sizeof number, "%llu", (unsigned long long)seed);
     /* Twenty times its length, and a busy machine's pause. */
-    run_under(argv[2], "always", (char *[]){argv[1], number, "2", NULL}, 60, &outcome);
+    run_under(argv[2], argv[3], (char *[]){argv[1], number, "2", NULL}, 60, &outcome);
     if (outcome.status != 0 || strcmp(outcome.text, "done\n") != 0) {
       fprintf(stderr, "seed %s: status %x %s\n", number, (unsigned)outcome.status, outcome.text);
       return 1;

@@ -5,6 +5,7 @@
 -- @$XDG_CONFIG_HOME/maru/profiles@ (else @~/.config/maru/profiles@).
 module Maru.Cli.Profile
   ( Profile (..),
+    profileFlags,
     profilePath,
     readProfile,
     encodeProfile,
@@ -17,6 +18,7 @@ import Data.Aeson
 import Data.Aeson.Types (Parser, parseEither)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Lazy as Lazy
+import Data.List (partition)
 import qualified Data.Map.Strict as Map
 import Maru.Cli.Exit
 import System.Directory (XdgDirectory (XdgConfig), getXdgDirectory)
@@ -32,6 +34,13 @@ data Profile = Profile
     profileEvidence :: !Value
   }
   deriving (Eq, Show)
+
+-- | What it sets in the program's environment, and the flags that it adds to @maru run@: words of
+-- its variable @MARU_RUN_FLAGS@, which the program does not get.
+profileFlags :: Profile -> ([(String, String)], [String])
+profileFlags profile = (others, concatMap (words . snd) flags)
+  where
+    (flags, others) = partition ((== "MARU_RUN_FLAGS") . fst) (profileEnvironment profile)
 
 schema :: String
 schema = "maru-profile/1"

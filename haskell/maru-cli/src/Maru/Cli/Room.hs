@@ -54,8 +54,6 @@ data Room = Room
     -- | What contends, in a few words.
     roomPurpose :: !String,
     roomRun :: !(Maybe RunPlug),
-    -- | What the variables of a profile need beside themselves.
-    roomProfile :: !([(String, String)] -> IO (Either Refusal Part)),
     -- | What there is to say of a run that has ended, from the environment that it
     -- was given and its board.
     roomAfter :: !(Map String String -> Board -> IO (Maybe Afterwards)),
@@ -69,7 +67,7 @@ data Room = Room
 
 -- | A room that has a name and a purpose and gives nothing yet.
 room :: String -> String -> Room
-room name purpose = Room name purpose Nothing (const (pure (Right mempty))) (\_ _ -> pure Nothing) Nothing [] [] [] []
+room name purpose = Room name purpose Nothing (\_ _ -> pure Nothing) Nothing [] [] [] []
 
 -- | Flags of @maru run@; what must be known of this machine, given what else was asked for and
 -- them, to decide about them; and the decision, which is pure.
@@ -78,8 +76,6 @@ data RunPlug = forall flags facts. RunPlug (Parser flags) (Asked -> flags -> IO 
 -- | What a run's shell was asked for.
 data Asked = Asked
   { askedCommand :: ![String],
-    -- | Of the profiles that were named.
-    askedEnvironment :: ![(String, String)],
     -- | A page is to be written.
     askedPage :: !Bool
   }

@@ -148,7 +148,7 @@ runCommand :: [Room] -> Mod CommandFields (IO ExitCode)
 runCommand rooms =
   command "run" $
     info
-      (start rooms <$> sequenceA plugs <*> flags <*> words')
+      (start again <$> sequenceA plugs <*> flags <*> words')
       ( progDesc "Run a command under maru"
           <> noIntersperse
           <> footer
@@ -157,6 +157,7 @@ runCommand rooms =
   where
     plugs = [(,) (roomName r) <$> answer plug | r <- rooms, Just plug <- [roomRun r]]
     answer (RunPlug parser probe decide) = (\given asked -> (`decide` given) <$> probe asked given) <$> parser
+    again = getParseResult . execParserPure defaultPrefs (info (sequenceA plugs) mempty)
     flags =
       (,,)
         <$> switch (long "best-effort" <> help "Go on without what is not available here")
@@ -164,11 +165,16 @@ runCommand rooms =
         <*> optional (strOption (long "report" <> metavar "FILE" <> help "Write what was measured: a page if it ends in .html, else JSON (- is standard output)"))
     words' = many (strArgument (metavar "[@PROFILE...] [--] COMMAND..."))
 
-start :: [Room] -> [(String, Asked -> IO (Either Refusal Part))] -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
-start known plugs (bestEffort, explain, file) text = do
+-- | What the rooms decide, given what else was asked for.
+type Decided = [(String, Asked -> IO (Either Refusal Part))]
+
+-- | The first: what flags of rooms say, for those that a profile has.
+start :: ([String] -> Maybe Decided) -> Decided -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
+start again plugs (bestEffort, explain, file) text = do
   let (names, words') = splitProfiles text
-  profiles <- concat <$> mapM (profileParts known) names
-  rooms <- mapM (traverse ($ Asked words' (concat [partEnvironment part | (_, Right part) <- profiles]) (maybe False isPage file))) plugs
+      asked = Asked words' (maybe False isPage file)
+  profiles <- concat <$> mapM (profileParts again asked) names
+  rooms <- mapM (traverse ($ asked)) plugs
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
       planRun (Request bestEffort explain file (profiles ++ rooms) words')
@@ -178,12 +184,16 @@ start known plugs (bestEffort, explain, file) text = do
   where
     say line = hPutStrLn stderr ("maru: " ++ line)
 
--- | Its own, and what the rooms need for its variables.
-profileParts :: [Room] -> String -> IO [(String, Either Refusal Part)]
-profileParts known name = do
+-- | A profile's environment, and what the rooms say to its flags ('profileFlags').
+profileParts :: ([String] -> Maybe Decided) -> Asked -> String -> IO [(String, Either Refusal Part)]
+profileParts again asked name = do
   profile <- readProfile name
-  needs <- mapM (`roomProfile` profileEnvironment profile) known
-  pure (map ((,) ("@" ++ name)) (Right mempty {partEnvironment = profileEnvironment profile, partExplain = [profileLine profile]} : needs))
+  let (environment, flags) = profileFlags profile
+  decided <- maybe (unknown flags) pure (again flags)
+  parts <- mapM (traverse ($ asked)) decided
+  pure (("@" ++ name, Right mempty {partEnvironment = environment, partExplain = [profileLine profile]}) : [p | p@(_, answer) <- parts, answer /= Right mempty])
+  where
+    unknown flags = problem badInput ("cannot use profile " ++ name ++ ": it has flags that maru run does not know: " ++ unwords flags)
 
 explanation :: Plan -> [String]
 explanation plan =

@@ -12,6 +12,7 @@ import Control.Monad (replicateM_, unless)
 import Data.Aeson (object, (.=))
 import qualified Data.ByteString as ByteString
 import Data.Text (Text)
+import Maru.Cli.Bench.Io.Real
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
@@ -38,6 +39,7 @@ ioExperiments =
         experimentRun = runOverlap
       }
   ]
+    ++ realExperiments
 
 -- | The program and the library, or status 69.
 tools :: IO (FilePath, FilePath)

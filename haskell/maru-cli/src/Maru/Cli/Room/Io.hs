@@ -19,6 +19,7 @@ where
 import Control.Monad (replicateM)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.Aeson.Key as Key
+import Data.Aeson.Types (Pair)
 import Data.Binary.Get (Get, getWord32host, getWord64host, runGetOrFail, skip)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString.Lazy as Lazy
@@ -30,6 +31,7 @@ import Maru.Cli.IoLibrary
 import Maru.Cli.Output
 import Maru.Cli.ProcessCalls
 import Maru.Cli.Room
+import Maru.Cli.Room.Io.Tune (ioTuner)
 import Maru.Native.BoardView
 import Numeric (showFFloat)
 import Options.Applicative
@@ -38,7 +40,9 @@ ioRoom :: Room
 ioRoom =
   (room "io" "calls for input and output, in the program")
     { roomRun = Just (RunPlug delegateFlag (\_ _ -> ioLibrary) decideDelegation),
+      roomAfter = \_ board -> pure (afterwards <$> countsOf board),
       roomTop = Just (pure page),
+      roomTuners = [ioTuner],
       roomExperiments = ioExperiments
     }
 
@@ -47,7 +51,7 @@ ioRoom =
 delegateFlag :: Parser (Maybe String)
 delegateFlag =
   optional . strOption $
-    long "io-delegate" <> metavar "MODE" <> help "Stand before the program's calls for input and output: never (count them only), hint, guarded, always"
+    long "io-delegate" <> metavar "MODE" <> help "Stand before the program's calls for input and output: never (count them only), hint, guarded, always; the last two also with :uring"
       <> completeWith (map fst modes)
 
 -- | With what each does.
@@ -59,10 +63,14 @@ modes =
     ("always", "reads and writes are made by threads of maru's (for study: slower on one socket)")
   ]
 
+-- | Without and with a back end: threads that make calls with an io_uring, where there is one.
+spelled :: [(String, String)]
+spelled = modes ++ [(mode ++ ":uring", what ++ ", by io_uring where the kernel has one (Linux 6.5)") | (mode, what) <- modes, mode `elem` ["guarded", "always"]]
+
 decideDelegation :: (FilePath, Bool) -> Maybe String -> Either Refusal Part
 decideDelegation _ Nothing = Right mempty
-decideDelegation (path, there) (Just mode) = case lookup mode modes of
-  Nothing -> Left (Misused ("unknown mode '" ++ mode ++ "' of --io-delegate; known: " ++ intercalate ", " (map fst modes)))
+decideDelegation (path, there) (Just mode) = case lookup mode spelled of
+  Nothing -> Left (Misused ("unknown mode '" ++ mode ++ "' of --io-delegate; known: " ++ intercalate ", " (map fst spelled)))
   Just what
     | there -> Right mempty {partEnvironment = [("MARU_IO", mode)], partPreload = [path], partExplain = [what]}
     | otherwise -> Left (Unavailable (path ++ " is not there; install maru wholly"))
@@ -80,7 +88,14 @@ data IoCounts = IoCounts
     ioKernel :: !Integer,
     ioDelegated :: !Integer,
     ioHandedBack :: !Integer,
-    ioHints :: !Integer
+    ioHints :: !Integer,
+    -- | Delegated calls that were made by one call with others.
+    ioMerged :: !Integer,
+    -- | Delegated calls that were made by an io_uring.
+    ioByRing :: !Integer,
+    -- | Contexts that have an io_uring, and the errno with which the kernel refused one, or 0.
+    ioRings :: !Integer,
+    ioRingError :: !Integer
   }
   deriving (Eq, Show)
 
@@ -100,17 +115,19 @@ decodeIo bytes = case runGetOrFail section (Lazy.fromStrict bytes) of
       mode <- fromIntegral <$> getWord32host
       contexts <- getWord32host
       loads <- getWord64host
-      skip 240
-      sums <- foldr (zipWith (+) . map toInteger) (replicate 20 0) <$> replicateM lineCount line
+      rings <- getWord32host
+      refused <- getWord32host
+      skip 232
+      sums <- foldr (zipWith (+) . map toInteger) (replicate 22 0) <$> replicateM lineCount line
       pure $ do
         name <- lookup mode (zip [0 :: Int ..] (map fst modes))
         let (classes, rest) = splitAt 16 sums
         case rest of
-          [kernel, delegated, back, hints] ->
-            Just (IoCounts name (toInteger contexts) (toInteger loads) (zip classNames (pairs classes)) kernel delegated back hints)
+          [kernel, delegated, back, hints, merged, byRing] ->
+            Just (IoCounts name (toInteger contexts) (toInteger loads) (zip classNames (pairs classes)) kernel delegated back hints merged byRing (toInteger rings) (toInteger refused))
           _ -> Nothing
     line :: Get [Word64]
-    line = skip 8 *> replicateM 20 getWord64host <* skip 88
+    line = skip 8 *> replicateM 22 getWord64host <* skip 72
     pairs (a : b : more) = (a, b) : pairs more
     pairs _ = []
 
@@ -194,7 +211,7 @@ draw before (Seen counts processes) = table ++ [Line covered] ++ maybe [] (pure 
     table = case counts of
       Nothing -> []
       Just now ->
-        [ Line ("io-delegate=" ++ ioMode now ++ ", " ++ show (ioContexts now) ++ " contexts started, " ++ show (ioDelegated now) ++ " calls delegated, " ++ show (ioHandedBack now) ++ " handed back, " ++ show (ioHints now) ++ " windows read ahead"),
+        [ Line ("io-delegate=" ++ ioMode now ++ ", " ++ show (ioContexts now) ++ " contexts started, " ++ show (ioDelegated now) ++ " calls delegated, " ++ show (ioHandedBack now) ++ " handed back, " ++ show (ioMerged now) ++ " made with a neighbour, " ++ show (ioByRing now) ++ " by io_uring, " ++ show (ioHints now) ++ " windows read ahead"),
           Tabular (Table [(L, "class"), (R, "calls"), (R, "calls/s"), (R, "bytes")] [[n, show c, rate n c, show b] | (n, (c, b)) <- ioClasses now, c > 0])
         ]
     rate name calls = case before of
@@ -209,15 +226,32 @@ json (Seen counts processes) =
         "made" .= coverageMade coverage,
         "warning" .= coverageWarning coverage
       ]
-        ++ maybe [] fields counts
+        ++ maybe [] countsFields counts
     )
   where
     coverage = coverageOf counts processes
-    fields c =
-      [ "mode" .= ioMode c,
-        "contexts" .= ioContexts c,
-        "delegated" .= ioDelegated c,
-        "handed_back" .= ioHandedBack c,
-        "hints" .= ioHints c,
-        "classes" .= object [Key.fromString n .= object ["calls" .= calls, "bytes" .= b] | (n, (calls, b)) <- ioClasses c]
+
+countsFields :: IoCounts -> [Pair]
+countsFields c =
+  [ "mode" .= ioMode c,
+    "contexts" .= ioContexts c,
+    "delegated" .= ioDelegated c,
+    "handed_back" .= ioHandedBack c,
+    "hints" .= ioHints c,
+    "merged" .= ioMerged c,
+    "by_ring" .= ioByRing c,
+    "rings" .= ioRings c,
+    "ring_error" .= ioRingError c,
+    "classes" .= object [Key.fromString n .= object ["calls" .= calls, "bytes" .= b] | (n, (calls, b)) <- ioClasses c]
+  ]
+
+-- ---- afterwards ---------------------------------------------------------
+
+-- | For the report; and a line where an io_uring was asked for and refused.
+afterwards :: IoCounts -> Afterwards
+afterwards c = Afterwards refused (object (countsFields c)) []
+  where
+    refused =
+      [ "io: threads made the calls: this kernel or sandbox refuses an io_uring without a descriptor (errno " ++ show (ioRingError c) ++ "; Linux 6.5 has it)"
+        | ioRingError c /= 0
       ]

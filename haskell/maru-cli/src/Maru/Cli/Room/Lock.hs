@@ -11,10 +11,10 @@ import Data.Aeson (Value (Null))
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isNothing)
+import Data.Maybe (fromMaybe, isNothing, listToMaybe)
 import Maru.Cli.Bench.Lock (lockExperiments)
 import Maru.Cli.Exit
-import Maru.Cli.Profile (profileEnvironment, readProfile)
+import Maru.Cli.Profile (profileFlags, readProfile)
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Overlay
 import Maru.Cli.Room.Lock.Page
@@ -68,15 +68,17 @@ data LockFacts = LockFacts
   }
 
 lockFacts :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
-lockFacts asked (flag, wanted) = do
-  lock <- maybe (pure (lookup "MARU_LOCK" (askedEnvironment asked))) (fmap Just . fromProfile) flag
+lockFacts asked (given, wanted) = do
+  lock <- mapM fromProfile given
   if isNothing lock && not wanted then pure Nothing else factsOf asked (lock, wanted)
 
 -- | What @\@NAME@ stands for; other locks are themselves.
 fromProfile :: String -> IO String
 fromProfile text = case text of
-  '@' : name -> readProfile name >>= maybe (problem badInput ("profile " ++ name ++ " sets no lock; maru tune lock makes one")) pure . lookup "MARU_LOCK" . profileEnvironment
+  '@' : name -> readProfile name >>= maybe (problem badInput ("profile " ++ name ++ " sets no lock; maru tune lock makes one")) pure . lockIn . snd . profileFlags
   _ -> pure text
+  where
+    lockIn flags = listToMaybe (drop 1 (dropWhile (/= "--lock") flags))
 
 factsOf :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
 factsOf asked (lock, wanted) = do

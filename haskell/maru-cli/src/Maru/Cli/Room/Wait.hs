@@ -48,7 +48,6 @@ waitRoom :: Room
 waitRoom =
   (room "wait" "time slices of those who wait")
     { roomRun = Just (RunPlug waitFlags (\_ _ -> waitFacts) decideWait),
-      roomProfile = \environment -> if any ((`elem` ["MARU_WAIT", pollVariable]) . fst) environment then (`profileNeeds` environment) <$> waitFacts else pure (Right mempty),
       roomAfter = \environment -> pure . waitAfterwards environment,
       roomTop = Just (pure waitPage),
       roomTuners = [waitTuner],
@@ -130,10 +129,6 @@ decidePoll facts True
 pollVariable :: String
 pollVariable = "MARU_WAIT_POLL"
 
--- | What the variables of a profile need: the libraries that read them.
-profileNeeds :: WaitFacts -> [(String, String)] -> Either Refusal Part
-profileNeeds facts environment = decideWait facts (WaitFlags (lookup "MARU_WAIT" environment) (lookup pollVariable environment == Just "1"))
-
 -- | What cannot run is replaced by the library; this says so.
 decidePolicy :: WaitFacts -> Maybe String -> Either Refusal Part
 decidePolicy _ Nothing = Right mempty
@@ -157,7 +152,7 @@ mpiExplained (Just (_, mpis)) =
 waitAfterwards :: Map String String -> Board -> Maybe Afterwards
 waitAfterwards environment board = case (mpiAfterwards environment board, pollCost board) of
   (mpi, Nothing) -> mpi
-  (mpi, Just c) -> Just (Afterwards (concatMap afterLines mpi ++ [pollLine c]) (withPoll (afterData <$> mpi) c))
+  (mpi, Just c) -> Just (Afterwards (concatMap afterLines mpi ++ [pollLine c]) (withPoll (afterData <$> mpi) c) [])
   where
     withPoll (Just (Object fields)) c = Object (KeyMap.insert "poll" (pollJson c) fields)
     withPoll _ c = object ["poll" .= pollJson c]

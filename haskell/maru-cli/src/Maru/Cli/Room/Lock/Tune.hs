@@ -137,7 +137,7 @@ judged :: Objective -> Either OutOfTime (Verdict, b) -> [(Setting, Window)] -> T
 judged objective decided seen =
   Tuned
     { tunedEnvironment = case decided of
-        Right (Use setting _, _) -> Just [("MARU_LOCK", settingName setting)]
+        Right (Use setting _, _) -> Just [("MARU_RUN_FLAGS", "--lock " ++ settingName setting)]
         _ -> Nothing,
       tunedLine = case decided of
         Right (verdict@(Use _ w), _) -> verdictLine objective verdict ++ ", " ++ perSecond (windowThroughput w)

@@ -15,11 +15,12 @@ import Data.Aeson (Value, object, (.=))
 import Data.List (intercalate)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, mapMaybe)
+import Data.Maybe (fromMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
 import Maru.Cli.Room
+import Maru.Cli.TuneRace
 import Maru.Control.Race
 import Maru.Control.Statistics
 import Numeric (showFFloat)
@@ -47,10 +48,6 @@ candidates =
 baseline :: String
 baseline = ""
 
--- | Most rounds; a race that is this close will not be decided by more.
-mostRounds :: Int
-mostRounds = 15
-
 tuneGc :: TuneContext -> IO Tuned
 tuneGc context = do
   before <- lookup "GHCRTS" <$> getEnvironment
@@ -58,23 +55,8 @@ tuneGc context = do
   first <- runOnce context given baseline
   statistics <- either (problem badInput) (pure . runStatistics) first
   deadline <- (+ tuneBudget context) <$> getMonotonicTime
-  race <- rounds context given deadline 1 (start baseline candidates)
+  race <- raceWithin context deadline (fmap (either (const Nothing) (Just . runWall)) . runOnce context given) (start baseline candidates)
   pure (judged given statistics race)
-
--- | Rounds until the race is decided, the time is over or the most were run. A
--- round that would pass the deadline is not begun.
-rounds :: TuneContext -> String -> Double -> Int -> Race String -> IO (Race String)
-rounds context given deadline number race = do
-  begun <- getMonotonicTime
-  results <- mapM one (entrants race)
-  ended <- getMonotonicTime
-  let next = record (Map.fromList (mapMaybe sequence results)) race
-  tuneSay context ("round " ++ show number ++ ": " ++ show (length (entrants next)) ++ " settings left")
-  if decided next || number >= mostRounds || ended + (ended - begun) > deadline
-    then pure next
-    else rounds context given deadline (number + 1) next
-  where
-    one flags = (,) flags . either (const Nothing) (Just . runWall) <$> runOnce context given flags
 
 data Run = Run
   { runWall :: !Double,
@@ -88,7 +70,7 @@ runOnce context given flags = withScratch $ \file -> do
   let rts = unwords (filter (not . null) [given, flags, "-t" ++ file, "--machine-readable"])
       job = (proc (tuneCommand context) (tuneArguments context)) {env = Just (("GHCRTS", rts) : environment)}
   begun <- getMonotonicTime
-  outcome <- try (withNullHandles job (\quiet -> withCreateProcess quiet (\_ _ _ child -> waitForProcess child)))
+  outcome <- try (withoutWords job (\quiet -> withCreateProcess quiet (\_ _ _ child -> waitForProcess child)))
   ended <- getMonotonicTime
   statistics <- readFile file >>= \text -> length text `seq` pure (parseStatistics text)
   pure $ case outcome of
@@ -100,11 +82,6 @@ runOnce context given flags = withScratch $ \file -> do
   where
     name = "'" ++ tuneCommand context ++ "'"
     whyFailed = " (if it runs well by itself: link it with -rtsopts)"
-
-withNullHandles :: CreateProcess -> (CreateProcess -> IO a) -> IO a
-withNullHandles job action =
-  withFile "/dev/null" ReadWriteMode $ \null' ->
-    action job {std_in = UseHandle null', std_out = UseHandle null', std_err = UseHandle null'}
 
 withScratch :: (FilePath -> IO a) -> IO a
 withScratch = bracket create removeFile
@@ -138,14 +115,13 @@ judged given statistics race =
     row (flags, s) =
       [named flags, show (summaryCount s)] ++ map seconds [summaryMedian s, summaryLeast s, summaryMost s]
     named flags = if null flags then "(as it is)" else flags
-    line (Gain flags ratio) = "gain: " ++ percent ratio ++ " faster with " ++ flags
+    line (Gain flags ratio) = "gain: " ++ percentFaster ratio ++ " faster with " ++ flags
     line (Undecided count) =
-      "undecided: there was time for " ++ show count ++ " of at least " ++ show fewestRounds ++ " rounds; give a longer --budget"
+      undecidedLine count
     line (NoGain Nothing) = "no gain: nothing but the present settings ran"
     line (NoGain (Just (flags, ratio)))
-      | ratio > 1 = "no gain: the best, " ++ flags ++ ", is " ++ percent ratio ++ " faster in the median, which is within the noise"
+      | ratio > 1 = "no gain: the best, " ++ flags ++ ", is " ++ percentFaster ratio ++ " faster in the median, which is within the noise"
       | otherwise = "no gain: the present settings are the fastest"
-    percent ratio = showFFloat (Just 1) ((ratio - 1) * 100) " %"
     share = (/) <$> Map.lookup "GC_wall_seconds" statistics <*> Map.lookup "total_wall_seconds" statistics
     collecting = maybe "" (\s -> "; before: " ++ showFFloat (Just 0) (100 * s) " % of the time in the collector") share
     evidence :: Value

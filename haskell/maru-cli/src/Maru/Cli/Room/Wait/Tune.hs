@@ -187,9 +187,10 @@ judged :: Reached -> Race Setting -> Tuned
 judged reached race =
   Tuned
     { tunedEnvironment = case verdict race of
-        Gain (Waiting policy polls) _ -> Just (("MARU_WAIT", policy) : [("MARU_WAIT_POLL", "1") | polls])
+        Gain setting@(Waiting _ _) _ -> Just [("MARU_RUN_FLAGS", named setting)]
         _ -> Nothing,
       tunedLine = waitVerdict reached race,
+      tunedStatus = ExitSuccess,
       tunedTable = Table [(L, "setting"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (map row measured),
       tunedData =
         object

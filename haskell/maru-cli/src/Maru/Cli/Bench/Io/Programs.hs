@@ -1,0 +1,285 @@
+-- | The real programs that are measured, each with the load of its own.
+module Maru.Cli.Bench.Io.Programs
+  ( programs,
+
+    -- * For tests
+    ratePerSecond,
+    redisRates,
+    fioRates,
+    readseqRate,
+  )
+where
+
+import Control.Monad (forM, void)
+import Data.Aeson (Value (..), eitherDecode)
+import Data.Aeson.Key (fromString)
+import qualified Data.Aeson.KeyMap as KeyMap
+import qualified Data.ByteString.Lazy.Char8 as Lazy
+import Data.Foldable (toList)
+import Data.List (isInfixOf, isPrefixOf)
+import Data.Maybe (mapMaybe)
+import qualified Data.Text as Text
+import Maru.Cli.Bench.Io.Workload
+import Maru.Cli.Exit
+import System.Directory
+import System.FilePath ((</>))
+import Text.Read (readMaybe)
+
+programs :: [Workload]
+programs = [nginx, httpd, redis, pgbench, sqlite, fio, rocksdb]
+
+-- ---- web servers --------------------------------------------------------
+
+nginx :: Workload
+nginx =
+  Workload
+    { workloadName = "nginx",
+      workloadPurpose = "nginx, one worker: files of 4 KiB and 256 KiB, by wrk",
+      workloadNeeds = [Need "nginx" "nginx-light", Need "wrk" "wrk"],
+      workloadPrepare = pages,
+      workloadMeasure = \folder launch span' -> do
+        port <- freePort
+        writeFile (folder </> "nginx.conf") (configuration folder port)
+        withServer folder launch ["nginx", "-p", folder, "-c", folder </> "nginx.conf"] port (fetches folder port span'),
+      workloadAnswers = True
+    }
+  where
+    configuration folder port =
+      unlines $
+        ["daemon off; user root; worker_processes 1; pid nginx.pid; error_log nginx.log;", "events { worker_connections 256; }", "http { access_log off;"]
+          ++ [kind ++ "_temp_path " ++ folder </> kind ++ ";" | kind <- ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]]
+          ++ ["server { listen 127.0.0.1:" ++ show port ++ "; root " ++ folder </> "pages" ++ "; } }"]
+
+httpd :: Workload
+httpd =
+  Workload
+    { workloadName = "httpd",
+      workloadPurpose = "Apache httpd, event, without sendfile: files of 4 KiB and 256 KiB, by wrk",
+      workloadNeeds = [Need "apache2" "apache2", Need "wrk" "wrk"],
+      workloadPrepare = pages,
+      workloadMeasure = \folder launch span' -> do
+        port <- freePort
+        writeFile (folder </> "httpd.conf") (configuration folder port)
+        withServer folder launch ["apache2", "-d", folder, "-f", folder </> "httpd.conf", "-DFOREGROUND"] port (fetches folder port span'),
+      workloadAnswers = True
+    }
+  where
+    configuration folder port =
+      unlines
+        [ "ServerName localhost",
+          "PidFile httpd.pid",
+          "ErrorLog httpd.log",
+          "LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so",
+          "LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so",
+          "Listen 127.0.0.1:" ++ show port,
+          "DocumentRoot " ++ folder </> "pages",
+          "EnableSendfile Off",
+          "EnableMMAP Off",
+          "User www-data",
+          "Group www-data",
+          "StartServers 1"
+        ]
+
+pages :: FilePath -> IO ()
+pages folder = do
+  createDirectory (folder </> "pages")
+  writeFile (folder </> "pages" </> "small") (replicate 4096 's')
+  writeFile (folder </> "pages" </> "large") (replicate 262144 'l')
+
+fetches :: FilePath -> Int -> Span -> IO [(String, Double)]
+fetches folder port (Span warm measured) = do
+  void (wrk "small" warm)
+  forM ["small", "large"] $ \page -> do
+    text <- wrk page measured
+    case ratePerSecond text of
+      Just rate | not ("Non-2xx" `isInfixOf` text) -> pure (page ++ " files/s", rate)
+      _ -> problem unavailable ("wrk did not get its pages: " ++ unwords (lines text))
+  where
+    wrk page time = said folder (Launch [] (folder </> "wrk.log")) time ["wrk", "-t1", "-c16", "-d" ++ seconds time ++ "s", "http://127.0.0.1:" ++ show port ++ "/" ++ page]
+
+-- | Of wrk's words.
+ratePerSecond :: String -> Maybe Double
+ratePerSecond text = case [w | l <- lines text, ["Requests/sec:", w] <- [words l]] of
+  [w] -> readMaybe w
+  _ -> Nothing
+
+-- ---- Redis --------------------------------------------------------------
+
+redis :: Workload
+redis =
+  Workload
+    { workloadName = "redis",
+      workloadPurpose = "Redis: SET and GET of 512 bytes by 16 clients, by redis-benchmark",
+      workloadNeeds = [Need "redis-server" "redis-server", Need "redis-benchmark" "redis-tools"],
+      workloadPrepare = const (pure ()),
+      workloadMeasure = \folder launch (Span warm measured) -> do
+        port <- freePort
+        let load time = do
+              text <- said folder (Launch [] (folder </> "client.log")) time ["redis-benchmark", "-h", "127.0.0.1", "-p", show port, "-t", "set,get", "-c", "16", "-d", "512", "-r", "100000", "-n", show (round (time * 20000) :: Int), "--csv"]
+              case redisRates text of
+                [set, get] -> pure [("SET/s", set), ("GET/s", get)]
+                _ -> problem unavailable ("redis-benchmark said something else: " ++ unwords (lines text))
+        withServer folder launch ["redis-server", "--bind", "127.0.0.1", "--port", show port, "--save", "", "--appendonly", "no", "--dir", folder, "--daemonize", "no"] port $
+          load warm *> load measured,
+      workloadAnswers = True
+    }
+
+-- | Of redis-benchmark's CSV: SET, GET.
+redisRates :: String -> [Double]
+redisRates text = mapMaybe (\name -> lookup name rows) ["SET", "GET"]
+  where
+    rows = [(name, rate) | l <- lines text, (name : rate' : _) <- [map unquoted (fields l)], Just rate <- [readMaybe rate']]
+    unquoted = filter (/= '"')
+    fields l = case break (== ',') l of
+      (word, _ : more) -> word : fields more
+      (word, []) -> [word]
+
+-- ---- PostgreSQL ---------------------------------------------------------
+
+pgbench :: Workload
+pgbench =
+  Workload
+    { workloadName = "pgbench",
+      workloadPurpose = "PostgreSQL with 16 MB of buffers: selects, and updates without waiting for the disk, by pgbench",
+      workloadNeeds = [Need (postgres "postgres") "postgresql-15", Need (postgres "pgbench") "postgresql-15", Need "setpriv" "util-linux"],
+      workloadPrepare = \folder -> do
+        as <- unprivileged "postgres" folder
+        void (said folder (quiet folder) 60 (as ++ [postgres "initdb", "-D", folder </> "data", "-A", "trust", "-N"]))
+        port <- freePort
+        serve folder (quiet folder) port (void (client folder port 60 ["-i", "-q", "-s", "10"])),
+      workloadMeasure = \folder launch (Span warm measured) -> do
+        port <- freePort
+        serve folder launch port $ do
+          void (client folder port warm ["-S", "-T", seconds warm])
+          forM [("selects/s", ["-S"]), ("updates/s", ["-N"])] $ \(name, how) -> do
+            text <- client folder port measured (how ++ ["-T", seconds measured])
+            case [w | l <- lines text, ("tps" : "=" : w : _) <- [words l]] of
+              [w] | Just rate <- readMaybe w -> pure (name, rate)
+              _ -> problem unavailable ("pgbench said something else: " ++ unwords (lines text)),
+      workloadAnswers = False
+    }
+  where
+    postgres name = "/usr/lib/postgresql/15/bin/" ++ name
+    quiet folder = Launch [] (folder </> "client.log")
+    serve folder launch port action = do
+      as <- unprivileged "postgres" folder
+      withServer
+        folder
+        launch {launchBefore = as ++ launchBefore launch}
+        [postgres "postgres", "-D", folder </> "data", "-p", show port, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "shared_buffers=16MB", "-c", "synchronous_commit=off", "-c", "autovacuum=off"]
+        port
+        action
+    client folder port time arguments =
+      said folder (quiet folder) time ([postgres "pgbench", "-h", "127.0.0.1", "-p", show port, "-U", "postgres", "-c", "4"] ++ arguments ++ ["postgres"])
+
+-- ---- SQLite -------------------------------------------------------------
+
+sqlite :: Workload
+sqlite =
+  Workload
+    { workloadName = "sqlite",
+      workloadPurpose = "SQLite from Python, a write-ahead log and a cache of 1 MB: transactions of 100 rows, reads by key",
+      workloadNeeds = [Need "python3" "python3"],
+      workloadPrepare = const (pure ()),
+      workloadMeasure = \folder launch (Span warm measured) -> do
+        text <- said folder launch (warm + 2 * measured) ["python3", "-c", driver, folder </> "db", show warm, show measured]
+        case traverse readMaybe (words text) of
+          Just [writes, reads'] -> pure [("transactions/s", writes), ("reads/s", reads')]
+          _ -> problem unavailable ("the driver of SQLite said something else: " ++ unwords (lines text)),
+      workloadAnswers = False
+    }
+  where
+    driver =
+      unlines
+        [ "import os, random, sqlite3, sys, time",
+          "path, warm, measured = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])",
+          "for end in ('', '-wal', '-shm'):",
+          "    if os.path.exists(path + end): os.remove(path + end)",
+          "db = sqlite3.connect(path, isolation_level=None)",
+          "for line in ('journal_mode=wal', 'synchronous=off', 'cache_size=-1000', 'wal_autocheckpoint=1000'): db.execute('pragma ' + line).fetchall()",
+          "db.execute('create table t(k integer primary key, v blob)')",
+          "rows = 0",
+          "def write():",
+          "    global rows",
+          "    db.execute('begin')",
+          "    db.executemany('insert into t values(?, ?)', [(rows + i, bytes(400)) for i in range(100)])",
+          "    db.execute('commit')",
+          "    rows += 100",
+          "def read():",
+          "    assert len(db.execute('select v from t where k = ?', (random.randrange(rows),)).fetchone()[0]) == 400",
+          "def rate(what, seconds):",
+          "    begin, number = time.monotonic(), 0",
+          "    while time.monotonic() - begin < seconds:",
+          "        for _ in range(10): what()",
+          "        number += 10",
+          "    return number / (time.monotonic() - begin)",
+          "rate(write, warm / 2); rate(read, warm / 2)",
+          "print(rate(write, measured), rate(read, measured))"
+        ]
+
+-- ---- fio ----------------------------------------------------------------
+
+-- | A process a job: what a job learns is its own, so each has its time to learn.
+fio :: Workload
+fio =
+  Workload
+    { workloadName = "fio",
+      workloadPurpose = "fio, psync: reads in order of 4 KiB, 64 KiB and 1 MiB, cached and O_DIRECT; writes of 64 KiB",
+      workloadNeeds = [Need "fio" "fio"],
+      workloadPrepare = const (pure ()),
+      workloadMeasure = \folder launch (Span warm measured) -> do
+        text <- said folder launch (7 * (warm + measured) + 30) (["fio", "--output-format=json", "--ioengine=psync", "--thread=1", "--size=64M", "--filename=" ++ folder </> "fio.dat", "--time_based=1", "--runtime=" ++ seconds measured, "--invalidate=0", "--create_on_open=0"] ++ concatMap (job warm) (("warm", "read", "64k", False) : jobs))
+        case fioRates text of
+          Right rates -> pure (filter ((/= "warm") . fst) rates)
+          Left why -> problem unavailable ("fio: " ++ why),
+      workloadAnswers = False
+    }
+  where
+    jobs = [(bs ++ (if direct then " direct" else ""), "read", bs, direct) | direct <- [False, True], bs <- ["4k", "64k", "1M"]] ++ [("write 64k", "write", "64k", False)]
+    job warm (name, way, bs, direct) = ["--name=" ++ name, "--stonewall", "--rw=" ++ way, "--bs=" ++ bs, "--direct=" ++ (if direct then "1" else "0")] ++ ["--runtime=" ++ seconds warm | name == "warm"]
+
+-- | Bytes a second by job, of fio's JSON; that may follow lines of words.
+fioRates :: String -> Either String [(String, Double)]
+fioRates text = case eitherDecode (Lazy.pack (unlines (dropWhile (not . isPrefixOf "{") (lines text)))) of
+  Right (Object o) | Just (Array jobs) <- KeyMap.lookup (fromString "jobs") o -> traverse rate (toList jobs)
+  Right _ -> Left "its JSON has no jobs"
+  Left why -> Left why
+  where
+    rate (Object job)
+      | Just (String name) <- key "jobname" job,
+        Just (Object reads') <- key "read" job,
+        Just (Object writes) <- key "write" job,
+        Just (Number r) <- key "bw_bytes" reads',
+        Just (Number w) <- key "bw_bytes" writes,
+        r + w > 0 =
+        Right (Text.unpack name, realToFrac (r + w))
+    rate _ = Left "a job without bytes"
+    key name = KeyMap.lookup (fromString name)
+
+-- ---- RocksDB ------------------------------------------------------------
+
+rocksdb :: Workload
+rocksdb =
+  Workload
+    { workloadName = "rocksdb",
+      workloadPurpose = "RocksDB: a million keys in order, by db_bench readseq",
+      workloadNeeds = [Need "db_bench" "rocksdb-tools"],
+      workloadPrepare = \folder -> void (said folder (Launch [] (folder </> "fill.log")) 60 (bench folder ["--benchmarks=fillseq,compact", "--compression_type=none"])),
+      workloadMeasure = \folder launch (Span warm measured) -> do
+        text <- said folder launch (4 * (warm + measured)) (bench folder ["--use_existing_db=1", "--benchmarks=readrandom," ++ init (concat (replicate (max 2 (round (3 * measured))) "readseq,")), "--duration=" ++ seconds warm, "--cache_size=1048576"])
+        case readseqRate text of
+          Just rate -> pure [("readseq keys/s", rate)]
+          Nothing -> problem unavailable ("db_bench said something else: " ++ unwords (lines text)),
+      workloadAnswers = False
+    }
+  where
+    bench folder more = ["db_bench", "--db=" ++ folder </> "rocks", "--num=1000000", "--value_size=100"] ++ more
+
+-- | Keys a second over all passes, but for the first, of db_bench's words.
+readseqRate :: String -> Maybe Double
+readseqRate text = case drop 1 passes of
+  [] -> Nothing
+  rest -> Just (fromIntegral (length rest) / sum (map recip rest))
+  where
+    passes = [rate | l <- lines text, "readseq" `isPrefixOf` l, (number', "ops/sec") <- pairs (words l), Just rate <- [readMaybe number'], rate > (0 :: Double)]
+    pairs ws = zip ws (map (takeWhile (/= ';')) (drop 1 ws))

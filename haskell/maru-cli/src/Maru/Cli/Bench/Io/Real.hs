@@ -1,0 +1,168 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Real programs with maru and without: a fresh process each time, in rounds of all sides.
+--
+-- @direct@ is the program alone; @never@ passes its calls through @libmaru-io.so@; @auto@ steers
+-- and delegates where trials show a gain, and has five seconds under load to find out. On a
+-- machine of several nodes there are more: @numactl@ near the device, beside @irqbalance@, and each
+-- policy.
+module Maru.Cli.Bench.Io.Real
+  ( realExperiments,
+
+    -- * For tests
+    endOf,
+  )
+where
+
+import Control.Exception (bracket)
+import Control.Monad (unless)
+import Data.Aeson (Value, object, (.=))
+import qualified Data.Aeson.Key as Key
+import Data.List (isPrefixOf, nub, sort)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe, isJust, mapMaybe)
+import qualified Data.Text as Text
+import Maru.Cli.Bench.Io.Programs (programs)
+import Maru.Cli.Bench.Io.Workload
+import Maru.Cli.Bench.Rounds
+import Maru.Cli.Bench.Side (Sample, Side (..), at, number)
+import Maru.Cli.Exit
+import Maru.Cli.IoLibrary
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Control.Ratio
+import Maru.Control.Statistics
+import Numeric (showFFloat)
+import System.Directory (findExecutable, getDirectoryContents)
+import System.Environment (getExecutablePath)
+import System.FilePath ((</>))
+import System.IO
+import System.Process
+
+realExperiments :: [Experiment]
+realExperiments =
+  [ Experiment
+      { experimentName = "io/" ++ workloadName w,
+        experimentPurpose = workloadPurpose w,
+        experimentRun = run w
+      }
+    | w <- programs
+  ]
+
+run :: Workload -> Effort -> (String -> IO ()) -> IO Figures
+run workload effort say = do
+  absent <- missing (workloadNeeds workload)
+  case absent of
+    Just why -> pure (Figures why [] [] (object ["not_measured" .= why]))
+    Nothing -> measured workload effort say
+
+measured :: Workload -> Effort -> (String -> IO ()) -> IO Figures
+measured workload effort say = do
+  (library, there) <- ioLibrary
+  unless there $ problem unavailable ("this needs " ++ library ++ "; install maru wholly or set MARU_LIBEXEC")
+  maru <- getExecutablePath
+  nodes <- length . filter isNode . either (const []) id <$> orEmpty (getDirectoryContents "/sys/devices/system/node")
+  rivals <- if nodes < 2 then pure [] else othersOf maru
+  let sides = [Side name [before] | (name, before) <- ways maru ++ rivals]
+  withFolder $ \folder -> do
+    say "prepares its data"
+    workloadPrepare workload folder
+    rounds <- runRounds effort say (sample workload effort folder) sides (claims workload)
+    let judged = map (judgeClaim rounds) (claims workload rounds)
+    pure
+      Figures
+        { figuresLine = claimsLine judged,
+          figuresTables = [("Claims", claimsTable judged), ("What it did", rates rounds sides), ("Where steering ended", ends rounds)],
+          figuresPlots = [],
+          figuresData = object ["rounds" .= roundsJson rounds, "claims" .= map claimJson judged, "nodes" .= nodes]
+        }
+  where
+    isNode name = "node" `isPrefixOf` name && all (`elem` ("0123456789" :: String)) (drop 4 name)
+    orEmpty action = maybe (Left ()) Right <$> orNothing action
+
+-- | Name, words before the program's own.
+ways :: FilePath -> [(String, [String])]
+ways maru =
+  [ ("direct", []),
+    ("never", [maru, "run", "--io-delegate=never", "--"]),
+    ("auto", [maru, "run", "--io", "auto", "--io-delegate=guarded", "--"])
+  ]
+
+-- | Where there are several nodes. What stands in the name is started beside the program.
+othersOf :: FilePath -> IO [(String, [String])]
+othersOf maru = do
+  near <- nodeOfDisk
+  numactl <- isJust <$> findExecutable "numactl"
+  balance <- isJust <$> findExecutable "irqbalance"
+  pure $
+    [("numactl", ["numactl", "--cpunodebind=" ++ show near, "--membind=" ++ show near]) | numactl]
+      ++ [(irqbalance, []) | balance]
+      ++ [(policy, [maru, "run", "--io", policy, "--"]) | policy <- ["single-socket", "per-socket", "cross-socket"]]
+
+irqbalance :: String
+irqbalance = "irqbalance"
+
+-- | The first disk's that knows; else 0.
+nodeOfDisk :: IO Int
+nodeOfDisk = do
+  disks <- fromMaybe [] <$> orNothing (getDirectoryContents "/sys/block")
+  known <- mapM (\d -> orNothing (readFile ("/sys/block" </> d </> "device" </> "numa_node"))) (sort disks)
+  pure $ case [n | Just text <- known, [(n, _)] <- [reads text], n >= (0 :: Int)] of
+    n : _ -> n
+    [] -> 0
+
+-- | Seconds under load before it counts: what maru learns it has learned by then.
+spanOf :: Effort -> String -> Span
+spanOf effort name = Span (if name `elem` ["direct", "never", "numactl", irqbalance] then 1 else 5) (if effort == Quick then 1 else 2)
+
+sample :: Workload -> Effort -> FilePath -> Side -> IO Sample
+sample workload effort folder side = do
+  let launch = Launch (concat (sideProcesses side)) (folder </> "errors")
+  found <- beside (sideName side == irqbalance) (workloadMeasure workload folder launch (spanOf effort (sideName side)))
+  errors <- withFile (launchErrors launch) ReadMode (\h -> hSetBinaryMode h True >> hGetContents h >>= \t -> length t `seq` pure t)
+  pure (object ["rates" .= object [Key.fromString name .= rate | (name, rate) <- found], "ended" .= endOf errors])
+  where
+    beside False action = action
+    beside True action = bracket (spawnProcess "irqbalance" ["--foreground"]) (\p -> terminateProcess p >> waitForProcess p) (const action)
+
+-- | What steering said last, of what a run wrote to standard error.
+endOf :: String -> Maybe String
+endOf errors = case mapMaybe (after "maru: steer: ") (lines errors) of
+  [] -> Nothing
+  found -> Just (last found)
+  where
+    after prefix line
+      | prefix `isPrefixOf` line = Just (drop (length prefix) line)
+      | otherwise = Nothing
+
+claims :: Workload -> Rounds -> [Claim]
+claims workload rounds =
+  [ ratio (name ++ ", " ++ side ++ " / direct") (AtLeast bar) (number ["rates", Text.pack name]) side "direct"
+    | (side, bar) <- [("never", 0.98), ("auto", 0.97)],
+      name <- namesOf rounds
+  ]
+    ++ [ single "steering ended at off or with threads placed only" (AtLeast 1) (pure . maybe 0 left . at ["ended"]) "auto"
+         | workloadAnswers workload
+       ]
+  where
+    left end = if any (`isPrefixOf` end) ["off", "placed"] then 1 else 0 :: Double
+
+namesOf :: Rounds -> [String]
+namesOf rounds = nub (concatMap names (samplesOf rounds "direct"))
+  where
+    names = maybe [] (Map.keys :: Map.Map String Value -> [String]) . at ["rates"]
+
+rates :: Rounds -> [Side] -> Table
+rates rounds sides =
+  Table
+    ((L, "side") : concat [[(R, name), (R, "/ direct")] | name <- names])
+    [sideName s : concat [[median' s name, share s name] | name <- names] | s <- sides]
+  where
+    names = namesOf rounds
+    of' name = number ["rates", Text.pack name]
+    median' s name = maybe "-" (short . summaryMedian) (summaryOf (of' name) rounds (sideName s))
+    share s name = maybe "-" (\e -> showFFloat (Just 3) (estimateMedian e) "") (judgedEstimate (judgeClaim rounds (ratio "" (AtLeast 0) (of' name) (sideName s) "direct")))
+    short v = if v >= 1e7 then showFFloat (Just 1) (v / 1e6) " M" else showFFloat (Just 0) v ""
+
+ends :: Rounds -> Table
+ends rounds = Table [(L, "auto"), (R, "rounds")] [[end, show n] | (end, n) <- Map.toList (Map.fromListWith (+) [(fromMaybe "(said nothing)" (at ["ended"] s), 1 :: Int) | s <- samplesOf rounds "auto"])]

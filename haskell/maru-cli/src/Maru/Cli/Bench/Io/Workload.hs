@@ -1,0 +1,189 @@
+-- | What real programs' measurements share: a folder of their own, a server that ends with its
+-- measurement, a port that is free, a client whose words are read.
+--
+-- All is bounded: a server has 'startSeconds' to answer and as long to end before it is killed; a
+-- client has what it was asked for and a minute.
+module Maru.Cli.Bench.Io.Workload
+  ( -- * What is measured
+    Workload (..),
+    Need (..),
+    missing,
+    Launch (..),
+    Span (..),
+    seconds,
+
+    -- * Folders and ports
+    withFolder,
+    freePort,
+
+    -- * Programs
+    withServer,
+    said,
+    unprivileged,
+  )
+where
+
+import Control.Concurrent (threadDelay)
+import Control.Exception (IOException, bracket, try)
+import Control.Monad (void, when)
+import Data.List (nub)
+import Data.Maybe (isJust, isNothing)
+import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Exit
+import Network.Socket
+import System.Directory
+import System.Exit (ExitCode (..))
+import System.IO
+import System.Posix.Files (setFileMode, setOwnerAndGroup)
+import System.Posix.Signals (sigKILL, signalProcess)
+import System.Posix.Temp (mkdtemp)
+import System.Posix.User
+import System.Process
+import System.Timeout (timeout)
+
+-- | A real program under load.
+data Workload = Workload
+  { workloadName :: !String,
+    workloadPurpose :: !String,
+    workloadNeeds :: ![Need],
+    -- | Once, in the measurement's folder.
+    workloadPrepare :: !(FilePath -> IO ()),
+    -- | Starts the program in that way, loads it unmeasured for the first time of the span and
+    -- measured for the second one; what it did by what it was asked: more is better.
+    workloadMeasure :: !(FilePath -> Launch -> Span -> IO [(String, Double)]),
+    -- | A server that answers requests: maru has to leave it alone on two cores.
+    workloadAnswers :: !Bool
+  }
+
+-- | A program, and Debian's package that has it.
+data Need = Need
+  { needProgram :: !FilePath,
+    needPackage :: !String
+  }
+
+-- | In words what must be installed; 'Nothing': it is.
+missing :: [Need] -> IO (Maybe String)
+missing needs = do
+  absent <- filterAbsent needs
+  pure $
+    if null absent
+      then Nothing
+      else Just ("not measured: apt-get install " ++ unwords (nub (map needPackage absent)))
+  where
+    filterAbsent [] = pure []
+    filterAbsent (n : more) = do
+      found <- if '/' `elem` needProgram n then doesFileExist (needProgram n) else isJust <$> findExecutable (needProgram n)
+      (if found then id else (n :)) <$> filterAbsent more
+
+-- | How the program is started: words before its own, and where its standard error goes.
+data Launch = Launch
+  { launchBefore :: ![String],
+    launchErrors :: !FilePath
+  }
+
+-- | Seconds unmeasured, seconds measured.
+data Span = Span !Double !Double
+
+-- | As programs read it: whole ones, at least one.
+seconds :: Double -> String
+seconds s = show (max 1 (round s :: Int))
+
+-- ---- folders and ports --------------------------------------------------
+
+-- | On a disk, readable by all, removed at the end.
+withFolder :: (FilePath -> IO a) -> IO a
+withFolder = bracket make removePathForcibly
+  where
+    make = do
+      path <- mkdtemp "/var/tmp/maru-bench-io-"
+      setFileMode path 0o755
+      pure path
+
+-- | On the loopback, a moment ago.
+freePort :: IO Int
+freePort = bracket (socket AF_INET Stream defaultProtocol) close $ \s -> do
+  bind s (SockAddrInet 0 loopback)
+  fromIntegral <$> socketPort s
+
+loopback :: HostAddress
+loopback = tupleToHostAddress (127, 0, 0, 1)
+
+answers :: Int -> IO Bool
+answers port = bracket (socket AF_INET Stream defaultProtocol) close $ \s -> do
+  result <- try (connect s (SockAddrInet (fromIntegral port) loopback))
+  pure (either (\e -> const False (e :: IOException)) (const True) result)
+
+-- ---- programs -----------------------------------------------------------
+
+startSeconds :: Double
+startSeconds = 20
+
+-- | Runs the command in that way while the action runs, from when it answers on the port; then
+-- ends it.
+withServer :: FilePath -> Launch -> [String] -> Int -> IO a -> IO a
+withServer folder launch command port action =
+  withFile (launchErrors launch) WriteMode $ \errors ->
+    withFile "/dev/null" ReadWriteMode $ \none ->
+      case launchBefore launch ++ command of
+        [] -> problem internal "a server without a command"
+        program : arguments ->
+          bracket (start program arguments none errors) end (\process -> ready process >> action)
+  where
+    start program arguments none errors = do
+      (_, _, _, process) <-
+        createProcess (proc program arguments) {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle errors, cwd = Just folder}
+      pure process
+    ready process = do
+      deadline <- (+ startSeconds) <$> getMonotonicTime
+      let wait = do
+            up <- answers port
+            ended <- getProcessExitCode process
+            now <- getMonotonicTime
+            case ended of
+              Just status -> failed ("ended with " ++ show status ++ " before it answered")
+              Nothing
+                | up -> pure ()
+                | now > deadline -> failed "did not answer in time"
+                | otherwise -> threadDelay 20000 >> wait
+      wait
+    failed why = do
+      words' <- readFile (launchErrors launch)
+      problem unavailable (unwords (take 1 command) ++ " " ++ why ++ ": " ++ unwords (lines (lastOf 400 words')))
+    end process = do
+      terminateProcess process
+      gone <- timeout (round (startSeconds * 1000000)) (waitForProcess process)
+      when (isNothing gone) $ do
+        getPid process >>= mapM_ (signalProcess sigKILL)
+        void (waitForProcess process)
+    lastOf n text = drop (length text - n) text
+
+-- | What the command prints, within that many seconds and a minute; its standard error goes where
+-- the launch says.
+said :: FilePath -> Launch -> Double -> [String] -> IO String
+said folder launch limit command = case launchBefore launch ++ command of
+  [] -> problem internal "nothing to run"
+  program : arguments -> withFile (launchErrors launch) WriteMode $ \errors -> do
+    let job = (proc program arguments) {std_in = NoStream, std_out = CreatePipe, std_err = UseHandle errors, cwd = Just folder}
+    result <- timeout (round ((limit + 60) * 1000000)) . withCreateProcess job $ \_ output _ process -> do
+      text <- maybe (pure "") hGetContents output
+      status <- length text `seq` waitForProcess process
+      pure (status, text)
+    case result of
+      Nothing -> failed "did not end in time"
+      Just (ExitFailure n, _) -> failed ("ended with status " ++ show n)
+      Just (ExitSuccess, text) -> pure text
+  where
+    failed why = do
+      words' <- readFile (launchErrors launch)
+      problem unavailable (unwords (take 2 command) ++ " " ++ why ++ ": " ++ unwords (lines words'))
+
+-- | Words before a command that will not run as root; who it is then, the owner of the folder.
+unprivileged :: String -> FilePath -> IO [String]
+unprivileged user folder = do
+  root <- (== 0) <$> getEffectiveUserID
+  if not root
+    then pure []
+    else do
+      entry <- getUserEntryForName user
+      setOwnerAndGroup folder (userID entry) (userGroupID entry)
+      pure ["setpriv", "--reuid=" ++ user, "--regid=" ++ show (userGroupID entry), "--clear-groups"]

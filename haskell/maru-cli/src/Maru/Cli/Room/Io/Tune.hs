@@ -1,0 +1,93 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru tune io@: the ways in which maru can treat a program's input and output, tried on the
+-- program itself.
+module Maru.Cli.Room.Io.Tune
+  ( ioTuner,
+
+    -- * For tests
+    settingsFor,
+    ioTuned,
+  )
+where
+
+import Control.Monad (void)
+import Data.Aeson (object, (.=))
+import Data.List.NonEmpty (nonEmpty)
+import qualified Data.Map.Strict as Map
+import GHC.Clock (getMonotonicTime)
+import GHC.Conc (getNumProcessors)
+import Maru.Cli.Exit
+import Maru.Cli.IoLibrary
+import Maru.Cli.Output
+import Maru.Cli.Room
+import Maru.Cli.TuneRace
+import Maru.Control.Race
+import Maru.Control.Statistics
+import System.Environment (getExecutablePath)
+import System.Exit (ExitCode (..))
+import System.Process
+
+ioTuner :: Tuner
+ioTuner =
+  Tuner
+    { tunerName = "io",
+      tunerPurpose = "Cores for input and output (from four CPUs up), reading ahead, delegation: --io and --io-delegate of maru run",
+      tunerParser = pure (),
+      tunerRun = const tuneIo
+    }
+
+-- | Flags of @maru run@; the empty ones are the program alone.
+baseline :: String
+baseline = ""
+
+-- | Only counts: what passing through costs, and never a gain.
+control :: String
+control = "--io-delegate=never"
+
+-- | Of that many CPUs, and where there is @libmaru-io.so@.
+settingsFor :: Int -> Bool -> [String]
+settingsFor cpus library =
+  [flag | library, flag <- [control, "--io-delegate=hint", "--io-delegate=guarded", "--io-delegate=always", "--io-delegate=always:uring"]]
+    ++ ["--io=" ++ policy | cpus >= 4, policy <- ["auto", "single-socket", "per-socket", "cross-socket"]]
+
+tuneIo :: TuneContext -> IO Tuned
+tuneIo context = do
+  maru <- getExecutablePath
+  (_, library) <- ioLibrary
+  cpus <- getNumProcessors
+  -- One run that must go well; its files are in memory then, for all alike.
+  void (runOnce maru baseline >>= either (problem badInput) pure)
+  deadline <- (+ tuneBudget context) <$> getMonotonicTime
+  race <- raceWithin context deadline (fmap (either (const Nothing) Just) . runOnce maru) (start baseline (settingsFor cpus library))
+  pure (ioTuned race)
+  where
+    runOnce maru flags = timed (job maru flags) (tuneCommand context)
+    job maru flags
+      | null flags = proc (tuneCommand context) (tuneArguments context)
+      | otherwise = proc maru (["run"] ++ words flags ++ ["--", tuneCommand context] ++ tuneArguments context)
+
+-- | What a race says.
+ioTuned :: Race String -> Tuned
+ioTuned race =
+  Tuned
+    { tunedEnvironment = case verdict race of
+        Gain flags _ | flags /= control -> Just [("MARU_RUN_FLAGS", flags)]
+        _ -> Nothing,
+      tunedLine = line (verdict race),
+      tunedStatus = ExitSuccess,
+      tunedTable = Table [(L, "setting"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (map row ran),
+      tunedData = object ["rows" .= [object ["flags" .= flags, "seconds" .= ts] | (flags, ts) <- Map.toList (times race)]]
+    }
+  where
+    ran = [(flags, summarise sample) | (flags, ts) <- Map.toList (times race), Just sample <- [nonEmpty ts]]
+    row (flags, s) = [named flags, show (summaryCount s)] ++ map seconds [summaryMedian s, summaryLeast s, summaryMost s]
+    named flags = if null flags then "(the program alone)" else flags
+    line (Gain flags ratio)
+      | flags == control = "no gain: the fastest, " ++ control ++ ", changes nothing; that is noise"
+      | otherwise = "gain: " ++ percentFaster ratio ++ " faster with " ++ flags
+    line (Undecided count) = undecidedLine count
+    line (NoGain Nothing) = "no gain: nothing but the program alone ran"
+    line (NoGain (Just (flags, ratio)))
+      | ratio > 1 = "no gain: the best, " ++ flags ++ ", is " ++ percentFaster ratio ++ " faster in the median, which is within the noise"
+      | otherwise = "no gain: the program alone is the fastest"
