@@ -55,6 +55,7 @@
 
 #include "manager.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -152,9 +153,9 @@ void mr_core_destroy(struct mr_core *core);
  * this very call: done is not called any more. */
 int mr_core_read(struct mr_core *core, uint32_t page);
 int mr_core_write(struct mr_core *core, uint32_t page);
-/* It will read `count` pages from `page` on: brings those that are not here, as many at a time
- * as MR_BATCH_MAX.  -EINVAL: none, or not so many pages. */
-int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count);
+/* It will read, or write, `count` pages from `page` on: brings those that are not here, as many at
+ * a time as MR_BATCH_MAX.  -EINVAL: none, or not so many pages. */
+int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool write);
 
 /* A synchronisation operation on object `id`.  MR_CONDITION: `argument` is the id of
  * a lock that this node holds; done when the node has been signalled and holds the lock again. */

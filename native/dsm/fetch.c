@@ -55,9 +55,14 @@ static void bring_on(struct mr_core *core) {
   }
 }
 
-static void fetch(struct mr_core *core, uint32_t page, uint32_t end, bool write) {
-  core->pending = (struct pending){
-      .phase = FETCHING, .stage = SINGLE, .page = page, .next = page, .end = end, .write = write};
+static void fetch(struct mr_core *core, uint32_t page, uint32_t end, bool write, bool all) {
+  core->pending = (struct pending){.phase = FETCHING,
+                                   .stage = SINGLE,
+                                   .page = page,
+                                   .next = page,
+                                   .end = end,
+                                   .write = write,
+                                   .all = all};
   bring_on(core);
 }
 
@@ -79,7 +84,7 @@ static void fetch_for(struct mr_core *core, uint32_t page, bool write) {
   uint32_t window = doublings < 6 ? 1u << doublings : MR_BATCH_MAX;
   window = window < most ? window : most;
   core->expected = page + (window < left ? window : left);
-  fetch(core, page, core->expected, write);
+  fetch(core, page, core->expected, write, false);
 }
 
 int mr_core_read(struct mr_core *core, uint32_t page) {
@@ -110,18 +115,22 @@ int mr_core_write(struct mr_core *core, uint32_t page) {
 }
 
 static void have_all(struct mr_core *core) {
+  bool writable = core->pending.write && core->pending.all;
   for (uint32_t page = core->pending.page; page < core->pending.end; page++)
-    mr_set_access(core, page, (enum mr_access)core->pages[page].access);
+    if (writable)
+      mr_make_writable(core, page);
+    else
+      mr_set_access(core, page, (enum mr_access)core->pages[page].access);
   mr_finish(core, 0);
 }
 
-int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count) {
+int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool write) {
   int rc = ready(core, page);
   if (rc < 0)
     return rc;
   if (count == 0 || count > core->config.pages - page)
     return -EINVAL;
-  fetch(core, page, page + count, false);
+  fetch(core, page, page + count, write, true);
   if (core->batch_count == 0)
     have_all(core);
   return mr_unless_stopped(core);

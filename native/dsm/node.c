@@ -65,6 +65,7 @@ static struct {
   uint16_t nodes, me;
   uint16_t up; /* peers that have not left */
   bool leaving;
+  bool unwatched;    /* the program says what it accesses */
   size_t used, size; /* bytes of shared memory to be given out */
   uint32_t pages;    /* with those of globals */
   uint8_t *twins;
@@ -145,12 +146,16 @@ static int64_t await(int rc) {
 
 bool mr_node_started(void) { return node.core != NULL; }
 
-int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
+static void ready(void) {
   if (node.core == NULL)
     mr_node_die(STATUS_USAGE, "maru_dsm_init was not called");
   if (node.owner != getpid())
     /* It would write into the node's connections. */
     mr_node_die(STATUS_USAGE, "a child process cannot use the node's shared memory");
+}
+
+int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
+  ready();
   begin();
   return await(mr_core_sync(node.core, op, object, argument));
 }
@@ -251,7 +256,39 @@ static void touch_bytes(uintptr_t first, uintptr_t last, int write) {
   }
 }
 
+/* As part_seen has it: the page there. */
+static uint32_t page_seen(int i, uintptr_t at) {
+  uintptr_t from = atomic_load_explicit(&seen[i].from, memory_order_relaxed);
+  return (uint32_t)((at - from + (i == 0 ? 0 : node.size)) / MR_PAGE);
+}
+
+static void bring(uint32_t page, uint32_t count, bool write) {
+  ready();
+  begin();
+  for (uint32_t each = page; each < page + count; each++)
+    if (mr_core_access(node.core, each) < (write ? MR_READ_WRITE : MR_READ))
+      mr_heat_fault(node.heat, each, write);
+  await(mr_core_bring(node.core, page, count, write));
+}
+
+static void bring_range(const void *from, size_t size, bool write) {
+  for (int i = 0; i < 2 && is_range(from, size); i++) {
+    uintptr_t first = (uintptr_t)from, last = first + size - 1;
+    if (!part_seen(i, &first, &last))
+      continue;
+    uint32_t page = page_seen(i, first);
+    bring(page, page_seen(i, last) - page + 1, write);
+  }
+}
+
+void maru_dsm_read_range(const void *from, size_t size) { bring_range(from, size, false); }
+void maru_dsm_write_range(void *from, size_t size) { bring_range(from, size, true); }
+
 void maru_dsm_touch(const void *from, size_t size, int write) {
+  if (node.unwatched) {
+    bring_range(from, size, write != 0);
+    return;
+  }
   for (int i = 0; i < 2 && is_range(from, size); i++) {
     uintptr_t first = (uintptr_t)from, last = first + size - 1;
     if (part_seen(i, &first, &last))
@@ -431,7 +468,9 @@ static enum mr_access_way choose_way(void) {
 static void map_memory(const struct mr_globals *globals) {
   size_t whole = node.size + (globals != NULL ? globals->size : 0);
   uint32_t pages = (uint32_t)(whole / MR_PAGE);
-  int rc = mr_area_create(&node.area, choose_way(), ADDRESS, pages, on_fault, NULL);
+  node.unwatched = node.unwatched && getenv("MARU_DSM_ACCESS") == NULL;
+  enum mr_access_way way = node.unwatched ? MR_BY_MPROTECT : choose_way();
+  int rc = mr_area_create(&node.area, way, ADDRESS, pages, node.unwatched ? NULL : on_fault, NULL);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot map %zu MiB of shared memory at %p: %s%s",
                 node.size >> 20, ADDRESS, strerror(-rc),
@@ -564,6 +603,10 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
 }
 
 void maru_dsm_init(void) { mr_node_start(NULL, DEFAULT_MIB); }
+void maru_dsm_init_unwatched(void) {
+  node.unwatched = true;
+  mr_node_start(NULL, DEFAULT_MIB);
+}
 
 void maru_dsm_exit(void) {
   mr_node_request(MR_BARRIER, MR_LEAVING, node.nodes);

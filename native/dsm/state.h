@@ -41,7 +41,7 @@ struct pending {
   uint32_t id;
   int64_t argument;
   uint32_t page, next, end; /* FETCHING: what for; pages from `next` to `end` are to come yet */
-  bool write;
+  bool write, all;          /* FETCHING: to be written: that page, or all to the end */
   uint64_t since;           /* FETCHING: when that was */
   uint32_t awaited;         /* FETCHING: copies; FLUSHING: acknowledgements */
   uint32_t condition, lock; /* all stages but SINGLE */

@@ -666,10 +666,10 @@ static void copy_from_anybody(void) {
   put_interval(&message, 1, 1, 5);
   put_interval(&message, 2, 2, 5);
   CHECK_EQUAL(deliver(&message), 0);
-  CHECK_EQUAL(mr_core_bring(core, 0, 4), -EINVAL);
-  CHECK_EQUAL(mr_core_bring(core, 1, 0), -EINVAL);
+  CHECK_EQUAL(mr_core_bring(core, 0, 4, false), -EINVAL);
+  CHECK_EQUAL(mr_core_bring(core, 1, 0, false), -EINVAL);
   world.nodes[0].waits = true;
-  CHECK_EQUAL(mr_core_bring(core, 0, 3), 0);
+  CHECK_EQUAL(mr_core_bring(core, 0, 3, false), 0);
   CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG);
   copy.header.from = 2;
   copy.header.incarnation = 102;

@@ -175,21 +175,22 @@ static bool may(struct node *node, uint32_t page, enum mr_access needed) {
   return false;
 }
 
-/* Now and then a reader says what it will read next. */
-static bool bring(struct node *node, uint32_t page) {
+/* Now and then somebody says what it will access next. */
+static bool bring(struct node *node, uint32_t page, bool write) {
   if (node->world->shape.bring == 0 || world_random(node->world, node->world->shape.bring) != 0)
     return false;
   node->waits = true;
   node->result = NULL;
   begun(node, mr_core_bring(node->core, page,
-                            1 + world_random(node->world, node->world->shape.pages - page)));
+                            1 + world_random(node->world, node->world->shape.pages - page), write));
   return true;
 }
 
 static bool touch(struct node *node, const struct instruction *i) {
   uint32_t page = i->address / MR_PAGE;
   int64_t expected = 0, *reg = &node->registers[i->reg];
-  if (bring(node, page) || !may(node, page, i->code == WRITE ? MR_READ_WRITE : MR_READ))
+  if (bring(node, page, i->code == WRITE) ||
+      !may(node, page, i->code == WRITE ? MR_READ_WRITE : MR_READ))
     return false;
   CHECK(mr_core_access(node->core, page) >= node->mapped[page]);
   if (i->code == WRITE) {
