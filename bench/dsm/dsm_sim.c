@@ -4,6 +4,10 @@
  *
  * runs tsp, raytrace and ocean on 8 nodes, by each fetch policy;
  *
+ *     maru-sim-dsm homes LATENCY_NS PS_PER_BYTE CPU
+ *
+ * runs them by each policy of homes, with and without diffs on grants;
+ *
  *     maru-sim-dsm scale
  *
  * counts what a fetch, a lock and a barrier cost on 1 to 64 nodes.
@@ -261,7 +265,17 @@ static void enter(void) {
   swapcontext(&node->context, &m.scheduler);
 }
 
-static void open_node(uint16_t number, enum mr_fetch fetch, uint32_t batch) {
+/* How a core is to be, where it differs from the defaults. */
+struct how {
+  enum mr_fetch fetch;
+  uint32_t batch, home_run;
+  enum mr_homes homes;
+  uint32_t grant_bytes;
+};
+
+#define HOME_RUN 16u
+
+static void open_node(uint16_t number, const struct how *how) {
   static uint32_t incarnations[NODES_MAX];
   struct node *node = &m.node[number];
   size_t size = (size_t)m.pages * MR_PAGE;
@@ -275,11 +289,13 @@ static void open_node(uint16_t number, enum mr_fetch fetch, uint32_t batch) {
       .nodes = m.nodes,
       .me = number,
       .pages = m.pages,
-      .home_run = 16,
+      .home_run = how->home_run != 0 ? how->home_run : HOME_RUN,
       .objects = 512,
       .incarnations = incarnations,
-      .fetch = fetch,
-      .limits = {.batch = batch, .part_ns = (uint32_t)(PART_NS * m.link.cpu)},
+      .fetch = how->fetch,
+      .homes = how->homes,
+      .grant_bytes = how->grant_bytes,
+      .limits = {.batch = how->batch, .part_ns = (uint32_t)(PART_NS * m.link.cpu)},
       .memory = node->memory,
       .twins = node->twins,
       .sink = &sink,
@@ -295,7 +311,7 @@ static void open_node(uint16_t number, enum mr_fetch fetch, uint32_t batch) {
 
 /* Runs `program` on all nodes to its end; simulated nanoseconds. */
 static double run(void (*program)(uint16_t), struct link link, uint16_t nodes, uint32_t pages,
-                  enum mr_fetch fetch, uint32_t batch) {
+                  const struct how *how) {
   double end = 0;
   m.link = link;
   m.nodes = nodes;
@@ -303,7 +319,7 @@ static double run(void (*program)(uint16_t), struct link link, uint16_t nodes, u
   m.program = program;
   m.now = 0;
   for (uint16_t i = 0; i < nodes; i++)
-    open_node(i, fetch, batch);
+    open_node(i, how);
   while (m.count > 0) {
     struct event event = pop();
     m.now = event.at;
@@ -335,6 +351,11 @@ static struct mr_core_counters sum(void) {
     all.messages += c->messages;
     all.bytes += c->bytes;
     all.requests += c->requests;
+    all.moved += c->moved;
+    all.passed_on += c->passed_on;
+    all.diffs += c->diffs;
+    all.carried += c->carried;
+    all.spared += c->spared;
   }
   return all;
 }
@@ -662,8 +683,8 @@ static void run_programs(struct link link) {
     int64_t expected = 0;
     for (int fetch = 0; fetch < MR_FETCH_POLICIES; fetch++)
       for (int b = 0; b < 2; b++) {
-        double ns =
-            run(programs[p].run, link, 8, programs[p].pages, (enum mr_fetch)fetch, batches[b]);
+        struct how how = {.fetch = (enum mr_fetch)fetch, .batch = batches[b]};
+        double ns = run(programs[p].run, link, 8, programs[p].pages, &how);
         struct mr_core_counters c = sum();
         close_all();
         expected = fetch == 0 && b == 0 ? checksum : expected;
@@ -676,6 +697,47 @@ static void run_programs(struct link link) {
                separator, programs[p].name, mr_fetch_name((enum mr_fetch)fetch), batches[b],
                ns * 1e-9, checksum, c.messages, c.bytes, c.fetches, c.pages, c.parts, c.part_bytes,
                c.searched);
+        separator = ",";
+      }
+  }
+  printf("\n]}\n");
+}
+
+/* ---- homes ---------------------------------------------------------------------------- */
+
+static void run_homes(struct link link) {
+  static const struct {
+    const char *name;
+    enum mr_homes homes;
+    bool block;
+  } policies[] = {{"cyclic", MR_HOMES_STAY, false},
+                  {"block", MR_HOMES_STAY, true},
+                  {"first-writer", MR_HOMES_FIRST_WRITER, false},
+                  {"migrate", MR_HOMES_MIGRATE, false}};
+  const char *separator = "";
+  printf("{\"nodes\": 8, \"runs\": [");
+  for (size_t p = 0; p < sizeof programs / sizeof *programs; p++) {
+    int64_t expected = 0;
+    for (size_t h = 0; h < sizeof policies / sizeof *policies; h++)
+      for (uint32_t grant = 0; grant < 2; grant++) {
+        struct how how = {.batch = MR_BATCH,
+                          .homes = policies[h].homes,
+                          .home_run = policies[h].block ? (programs[p].pages + 7) / 8 : 0,
+                          .grant_bytes = grant != 0 ? MR_GRANT_BYTES : 1};
+        double ns = run(programs[p].run, link, 8, programs[p].pages, &how);
+        struct mr_core_counters c = sum();
+        close_all();
+        expected = h == 0 && grant == 0 ? checksum : expected;
+        if (checksum != expected)
+          fail("the policies' results differ");
+        printf(
+            "%s\n{\"program\": \"%s\", \"homes\": \"%s\", \"grant_bytes\": %u, \"seconds\": %.9f, "
+            "\"messages\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"fetches\": %" PRIu64
+            ", \"diffs\": %" PRIu64 ", \"moved\": %" PRIu64 ", \"passed_on\": %" PRIu64
+            ", \"carried\": %" PRIu64 ", \"renewed\": %" PRIu64 "}",
+            separator, programs[p].name, policies[h].name, grant != 0 ? MR_GRANT_BYTES : 0,
+            ns * 1e-9, c.messages, c.bytes, c.fetches, c.diffs, c.moved, c.passed_on, c.carried,
+            c.spared);
         separator = ",";
       }
   }
@@ -726,7 +788,7 @@ static void cost(const char *what, const char *separator, uint16_t nodes, uint64
 static struct mr_core_counters counted(void (*program)(uint16_t), uint16_t nodes,
                                        enum mr_fetch fetch) {
   static const struct link none = {1000, 0, 1};
-  run(program, none, nodes, 16u * nodes, fetch, 1);
+  run(program, none, nodes, 16u * nodes, &(struct how){.fetch = fetch, .batch = 1});
   struct mr_core_counters c = sum();
   close_all();
   return c;
@@ -760,12 +822,14 @@ int main(int count, char **arguments) {
     return 0;
   }
   struct link link;
-  if (count != 5 || strcmp(arguments[1], "programs") != 0 ||
+  bool homes = count > 1 && strcmp(arguments[1], "homes") == 0;
+  if (count != 5 || (!homes && strcmp(arguments[1], "programs") != 0) ||
       (link.latency_ns = atof(arguments[2])) < 0 ||
       (link.ns_per_byte = atof(arguments[3]) / 1e3) < 0 || (link.cpu = atof(arguments[4])) <= 0) {
-    fprintf(stderr, "maru: usage: maru-sim-dsm scale | programs LATENCY_NS PS_PER_BYTE CPU\n");
+    fprintf(stderr,
+            "maru: usage: maru-sim-dsm scale | programs|homes LATENCY_NS PS_PER_BYTE CPU\n");
     return 64;
   }
-  run_programs(link);
+  (homes ? run_homes : run_programs)(link);
   return 0;
 }

@@ -436,7 +436,9 @@ static void join(uint32_t *incarnations, const struct mr_core_config *config) {
                 "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
                 node.nodes, seconds);
   if (rc == -EPROTO)
-    mr_node_die(STATUS_USAGE, "MARU_DSM_MIB and MARU_DSM_HOME_RUN must be the same on all nodes");
+    mr_node_die(
+        STATUS_USAGE,
+        "MARU_DSM_MIB, MARU_DSM_HOME_RUN and MARU_DSM_HOMES=block must be the same on all nodes");
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
   mr_transport_spin(node.transport, (int64_t)spin_us * 1000);
@@ -490,6 +492,23 @@ static void map_memory(const struct mr_globals *globals) {
                 whole >> 20, strerror(errno));
 }
 
+/* Where homes are: at first in turns of so many pages, and how they move then. */
+static enum mr_homes choose_homes(uint32_t *home_run) {
+  static const char *const names[] = {"cyclic", "block", "first-writer", "migrate"};
+  static const enum mr_homes homes[] = {MR_HOMES_STAY, MR_HOMES_STAY, MR_HOMES_FIRST_WRITER,
+                                        MR_HOMES_MIGRATE};
+  const char *asked = getenv("MARU_DSM_HOMES");
+  *home_run = (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20);
+  for (unsigned i = 0; i < sizeof homes / sizeof *homes; i++)
+    if (strcmp(asked != NULL ? asked : "migrate", names[i]) == 0) {
+      if (i == 1)
+        *home_run = (node.pages + node.nodes - 1) / node.nodes;
+      return homes[i];
+    }
+  mr_node_die(STATUS_USAGE, "MARU_DSM_HOMES is '%s'; known: cyclic, block, first-writer, migrate",
+              asked);
+}
+
 static enum mr_fetch choose_fetch(void) {
   const char *asked = getenv("MARU_DSM_FETCH");
   for (int fetch = 0; fetch < MR_FETCH_POLICIES; fetch++)
@@ -527,16 +546,23 @@ static struct mr_fetch_limits read_limits(void) {
 
 /* Before the job is joined: a node with bad settings ends while nobody relies on it yet. */
 static struct mr_core_config read_config(void) {
-  return (struct mr_core_config){.nodes = node.nodes,
-                                 .me = node.me,
-                                 .pages = node.pages,
-                                 .home_run =
-                                     (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20),
-                                 .objects = MR_OBJECTS,
-                                 .epoch = EPOCH,
-                                 .fetch = choose_fetch(),
-                                 .limits = read_limits(),
-                                 .sink = &core_sink};
+  uint32_t home_run;
+  enum mr_homes homes = choose_homes(&home_run);
+  return (struct mr_core_config){
+      .nodes = node.nodes,
+      .me = node.me,
+      .pages = node.pages,
+      .home_run = home_run,
+      .homes = homes,
+      .migrate_after =
+          (uint32_t)number("MARU_DSM_MIGRATE_AFTER", MR_MIGRATE_AFTER, 1, MR_MIGRATE_AFTER_MAX),
+      .grant_bytes =
+          (uint32_t)number("MARU_DSM_GRANT_BYTES", MR_GRANT_BYTES, 1, MR_GRANT_BYTES_MAX),
+      .objects = MR_OBJECTS,
+      .epoch = EPOCH,
+      .fetch = choose_fetch(),
+      .limits = read_limits(),
+      .sink = &core_sink};
 }
 
 static void create_core(struct mr_core_config *config, const uint32_t *incarnations) {

@@ -19,6 +19,18 @@ uint32_t world_random(struct world *world, uint32_t bound) {
   return (uint32_t)((next_random(&world->random) >> 32) % bound);
 }
 
+uint16_t world_home(const struct world *world, uint32_t page) {
+  uint16_t home = WORLD_NODES, homes = 0;
+  for (uint16_t node = 0; node < world->shape.nodes; node++)
+    if (mr_core_home(world->nodes[node].core, page) == node) {
+      home = node;
+      homes++;
+    }
+  /* None: while its home is moving. */
+  CHECK(homes <= 1);
+  return home;
+}
+
 #define TRACE(world, ...)                                                                          \
   do {                                                                                             \
     if ((world)->trace)                                                                            \
@@ -101,7 +113,11 @@ static void create_node(struct world *world, uint16_t number) {
                                   .epoch = 7,
                                   .incarnations = incarnations,
                                   .fetch = world->shape.fetch[number],
+                                  .homes = world->shape.homes[number],
                                   .limits = world->shape.limits,
+                                  .migrate_after = world->shape.migrate_after,
+                                  .grant_bytes = world->shape.grant_bytes,
+                                  .log_bytes = world->shape.log_bytes,
                                   .log_most = world->shape.log_most,
                                   .memory = node->memory,
                                   .twins = node->twins,
