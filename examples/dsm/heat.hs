@@ -16,7 +16,7 @@ main = do
   arguments <- getArgs
   let side = case arguments of
         [text] -> read text
-        _ -> 66
+        _ -> 34
   withDsm $ \dsm -> do
     plates <- (,) <$> newShared dsm (side * side) <*> newShared dsm (side * side)
     biggest <- newReduction dsm
