@@ -54,7 +54,8 @@ static bool read_notice(struct mr_core *core, struct mr_reader *reader, struct m
   notice->length = length;
   if (reader->bad || notice->page >= core->config.pages || length > reader->left)
     return false;
-  mr_put(&core->came, reader->at, length);
+  if (length > 0)
+    mr_put(&core->came, reader->at, length);
   reader->at += length;
   reader->left -= length;
   return true;
