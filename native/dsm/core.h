@@ -101,9 +101,9 @@ struct mr_fetch_limits {
   uint32_t part_ns;
 };
 
-/* What changed in a release goes with its write notices, wherever they go, if it is so few bytes
- * in all, packed: who has the version before need not fetch the page.  Not from a barrier, where
- * all would get what few read. */
+/* What a release changed in pages that nodes write in turns goes with its write notices, wherever
+ * they go, page by page as long as it is so few bytes in all, packed: who has the version before
+ * need not fetch the page.  Not from a barrier, where all would get what few read. */
 #define MR_GRANT_BYTES 256u
 #define MR_GRANT_BYTES_MAX 32768u
 

@@ -548,6 +548,8 @@ static struct mr_fetch_limits read_limits(void) {
 static struct mr_core_config read_config(void) {
   uint32_t home_run;
   enum mr_homes homes = choose_homes(&home_run);
+  uint32_t grant_bytes =
+      (uint32_t)number("MARU_DSM_GRANT_BYTES", MR_GRANT_BYTES, 0, MR_GRANT_BYTES_MAX);
   return (struct mr_core_config){
       .nodes = node.nodes,
       .me = node.me,
@@ -556,8 +558,8 @@ static struct mr_core_config read_config(void) {
       .homes = homes,
       .migrate_after =
           (uint32_t)number("MARU_DSM_MIGRATE_AFTER", MR_MIGRATE_AFTER, 1, MR_MIGRATE_AFTER_MAX),
-      .grant_bytes =
-          (uint32_t)number("MARU_DSM_GRANT_BYTES", MR_GRANT_BYTES, 1, MR_GRANT_BYTES_MAX),
+      /* 1 is none as well: no diff is so short. */
+      .grant_bytes = grant_bytes != 0 ? grant_bytes : 1,
       .objects = MR_OBJECTS,
       .epoch = EPOCH,
       .fetch = choose_fetch(),
