@@ -4,6 +4,10 @@
  *
  * runs the programs of examples/dsm, as they are, on 8 nodes, by each fetch policy;
  *
+ *     maru-sim-dsm homes LATENCY_NS PS_PER_BYTE CPU [PROGRAM]
+ *
+ * runs them by each policy of homes, with and without diffs on grants;
+ *
  *     maru-sim-dsm scale
  *
  * counts what a fetch, a lock and a barrier cost on 1 to 64 nodes.
@@ -27,7 +31,9 @@ int main(int count, char **arguments) {
     return sim_scale();
   if (count >= 5 && count <= 7 && strcmp(arguments[1], "programs") == 0)
     return sim_programs(count - 2, arguments + 2);
+  if (count >= 5 && count <= 6 && strcmp(arguments[1], "homes") == 0)
+    return sim_homes(count - 2, arguments + 2);
   fprintf(stderr, "maru: usage: maru-sim-dsm scale | programs LATENCY_NS PS_PER_BYTE CPU [BATCH "
-                  "[PROGRAM]]\n");
+                  "[PROGRAM]] | homes LATENCY_NS PS_PER_BYTE CPU [PROGRAM]\n");
   return 64;
 }

@@ -266,10 +266,12 @@ static void open_node(uint16_t number) {
       .nodes = m.job.nodes,
       .me = number,
       .pages = m.job.pages,
-      .home_run = 16,
+      .home_run = m.job.home_run != 0 ? m.job.home_run : 16,
       .objects = SIM_OBJECTS,
       .incarnations = incarnations,
       .fetch = m.job.fetch,
+      .homes = m.job.homes,
+      .grant_bytes = m.job.grant_bytes,
       .limits = {.batch = m.job.batch, .part_ns = (uint32_t)(PART_NS * m.job.link.cpu)},
       .memory = node->memory,
       .twins = node->twins,
@@ -297,6 +299,11 @@ static void close_node(struct node *node, struct mr_core_counters *all) {
   all->messages += c->messages;
   all->bytes += c->bytes;
   all->requests += c->requests;
+  all->moved += c->moved;
+  all->passed_on += c->passed_on;
+  all->diffs += c->diffs;
+  all->carried += c->carried;
+  all->spared += c->spared;
   mr_core_destroy(node->core);
   if (node->area != NULL)
     mr_area_destroy(node->area);

@@ -25,6 +25,9 @@ struct sim_job {
   uint32_t pages;
   enum mr_fetch fetch;
   uint32_t batch; /* pages of a fetch at most */
+  enum mr_homes homes;
+  uint32_t home_run;    /* 0: 16 */
+  uint32_t grant_bytes; /* as the core has it; 1: none */
   bool faults;    /* the program loads and stores by itself (at most 16 nodes); else by sim_touch */
   void (*program)(uint16_t me);
   void (*computed)(void); /* with `faults`: called in a fault, for sim_work to be called */
@@ -52,6 +55,7 @@ void sim_work(double ns);
 /* ---- the modes ---- */
 
 int sim_programs(int count, char **arguments); /* sim_programs.c */
+int sim_homes(int count, char **arguments);    /* the same */
 int sim_scale(void);                           /* sim_scale.c */
 
 #endif

@@ -140,6 +140,7 @@ static void run_program(const char *separator, const struct sim_link *link, uint
                         .nodes = 1,
                         .pages = PAGES,
                         .batch = batch,
+                        .grant_bytes = 1, /* as in the paper; and homes stay */
                         .faults = true,
                         .program = run_main,
                         .computed = charge};
@@ -169,6 +170,46 @@ static void run_program(const char *separator, const struct sim_link *link, uint
   free(expected);
 }
 
+static void run_homes(const char *separator, const struct sim_link *link) {
+  static const struct {
+    const char *name;
+    enum mr_homes homes;
+    bool block;
+  } policies[] = {{"cyclic", MR_HOMES_STAY, false},
+                  {"block", MR_HOMES_STAY, true},
+                  {"first-writer", MR_HOMES_FIRST_WRITER, false},
+                  {"migrate", MR_HOMES_MIGRATE, false}};
+  struct sim_job job = {.link = *link,
+                        .nodes = 1,
+                        .pages = PAGES,
+                        .batch = MR_BATCH,
+                        .faults = true,
+                        .program = run_main,
+                        .computed = charge};
+  struct mr_core_counters c;
+  double seconds;
+  char *expected = run(&job, &seconds, &c);
+  uint32_t share = (uint32_t)((used[0] + NODES * MR_PAGE - 1) / (NODES * MR_PAGE));
+  job.nodes = NODES;
+  for (size_t i = 0; i < 2 * sizeof policies / sizeof *policies; i++) {
+    uint32_t bytes = i % 2 != 0 ? MR_GRANT_BYTES : 0;
+    job.homes = policies[i / 2].homes;
+    job.home_run = policies[i / 2].block ? share : 0;
+    job.grant_bytes = bytes != 0 ? bytes : 1;
+    char *result = run(&job, &seconds, &c);
+    if (strcmp(result, expected) != 0)
+      sim_fail("a result on several nodes is not that on one");
+    free(result);
+    printf("%s\n{\"program\": \"%s\", \"homes\": \"%s\", \"grant_bytes\": %u, \"seconds\": %.9f, "
+           "\"messages\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"fetches\": %" PRIu64
+           ", \"diffs\": %" PRIu64 ", \"moved\": %" PRIu64 ", \"passed_on\": %" PRIu64
+           ", \"carried\": %" PRIu64 ", \"renewed\": %" PRIu64 "}",
+           i > 0 ? "," : separator, program->name, policies[i / 2].name, bytes, seconds, c.messages,
+           c.bytes, c.fetches, c.diffs, c.moved, c.passed_on, c.carried, c.spared);
+  }
+  free(expected);
+}
+
 static int usage(void) {
   fprintf(stderr,
           "maru: maru-sim-dsm: programs needs a latency, a byte's time, a processor's "
@@ -177,19 +218,42 @@ static int usage(void) {
   return 64;
 }
 
+static bool read_link(struct sim_link *link, char **arguments) {
+  *link = (struct sim_link){atof(arguments[0]), atof(arguments[1]) / 1e3, atof(arguments[2])};
+  return link->latency_ns >= 0 && link->ns_per_byte >= 0 && link->cpu > 0;
+}
+
+static bool chosen(const char *only) { return only == NULL || strcmp(only, program->name) == 0; }
+
 int sim_programs(int count, char **arguments) {
-  struct sim_link link = {atof(arguments[0]), atof(arguments[1]) / 1e3, atof(arguments[2])};
+  struct sim_link link;
   long batch = count > 3 ? atol(arguments[3]) : 1;
   const char *only = count > 4 ? arguments[4] : NULL, *separator = "";
-  if (link.latency_ns < 0 || link.ns_per_byte < 0 || !(link.cpu > 0) || batch < 1 ||
-      batch > MR_BATCH_MAX)
+  if (!read_link(&link, arguments) || batch < 1 || batch > MR_BATCH_MAX)
     return usage();
   printf("{\"nodes\": %d, \"runs\": [", NODES);
   for (size_t p = 0; p < sizeof programs / sizeof *programs; p++) {
     program = &programs[p];
-    if (only != NULL && strcmp(only, program->name) != 0)
+    if (!chosen(only))
       continue;
     run_program(separator, &link, (uint32_t)batch);
+    separator = ",";
+  }
+  printf("\n]}\n");
+  return *separator != 0 ? 0 : usage();
+}
+
+int sim_homes(int count, char **arguments) {
+  struct sim_link link;
+  const char *only = count > 3 ? arguments[3] : NULL, *separator = "";
+  if (!read_link(&link, arguments))
+    return usage();
+  printf("{\"nodes\": %d, \"runs\": [", NODES);
+  for (size_t p = 0; p < sizeof programs / sizeof *programs; p++) {
+    program = &programs[p];
+    if (!chosen(only))
+      continue;
+    run_homes(separator, &link);
     separator = ",";
   }
   printf("\n]}\n");

@@ -200,6 +200,8 @@ static int allow_run(struct mr_area *area, uint32_t first, uint32_t count, enum 
 int mr_area_allow(struct mr_area *area, uint32_t first, uint32_t count, enum mr_access access) {
   if (first > area->pages || count > area->pages - first || access > MR_READ_WRITE)
     return -EINVAL;
+  if (area->fault == NULL)
+    return 0;
   for (uint32_t end = first + count, run; first < end; first += run) {
     enum mr_access from = (enum mr_access)area->allowed[first];
     for (run = 1; first + run < end && area->allowed[first + run] == from &&
@@ -318,11 +320,16 @@ static void leave(struct mr_area *area) {
   pthread_mutex_unlock(&all.changing);
 }
 
+static int rights_at_first(const struct mr_area *area) {
+  bool closed = area->fault != NULL && area->way == MR_BY_MPROTECT;
+  return closed ? PROT_NONE : PROT_READ | PROT_WRITE;
+}
+
 static int map_views(struct mr_area *area, void *address) {
   int fd = mr_sealed_memfd("maru-dsm", bytes_of(area));
   if (fd < 0)
     return fd;
-  int rights = area->way == MR_BY_MPROTECT ? PROT_NONE : PROT_READ | PROT_WRITE;
+  int rights = rights_at_first(area);
   int place = address != NULL ? MAP_FIXED_NOREPLACE : 0;
   area->runtime = mmap(NULL, bytes_of(area), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   area->program = mmap(address, bytes_of(area), rights, MAP_SHARED | place, fd, 0);
@@ -349,6 +356,8 @@ static int set_up(struct mr_area *area, void *address) {
   madvise(area->program, bytes_of(area), MADV_NOHUGEPAGE);
   madvise(area->runtime, bytes_of(area), MADV_NOHUGEPAGE);
   madvise(area->program, bytes_of(area), MADV_DONTFORK);
+  if (area->fault == NULL)
+    return 0;
   if (area->way == MR_BY_USERFAULTFD)
     rc = watch(area);
   return rc < 0 ? rc : enter(area);
@@ -399,7 +408,7 @@ int mr_area_window(struct mr_area *area, void *address, uint32_t first) {
       (uintptr_t)address % MR_PAGE != 0)
     return -EINVAL;
   size_t size = (size_t)(area->pages - first) * MR_PAGE;
-  int rights = area->way == MR_BY_MPROTECT ? PROT_NONE : PROT_READ | PROT_WRITE;
+  int rights = rights_at_first(area);
   memcpy(area->runtime + (size_t)first * MR_PAGE, address, size);
   if (mmap(address, size, rights, MAP_SHARED | MAP_FIXED, area->fd, (off_t)first * MR_PAGE) ==
       MAP_FAILED)
@@ -407,7 +416,8 @@ int mr_area_window(struct mr_area *area, void *address, uint32_t first) {
   area->window = address;
   area->window_first = first;
   madvise(address, size, MADV_NOHUGEPAGE);
-  return area->way == MR_BY_USERFAULTFD ? watch_range(area, address, size) : 0;
+  bool watched = area->fault != NULL && area->way == MR_BY_USERFAULTFD;
+  return watched ? watch_range(area, address, size) : 0;
 }
 
 static int no_fault(void *context, uint32_t page, bool write) {

@@ -58,7 +58,8 @@ const char *mr_access_way_name(enum mr_access_way way);
  * or -EOPNOTSUPP for a userfaultfd that lacks what is needed (before Linux 6.4). */
 int mr_access_probe(enum mr_access_way way);
 
-/* `pages` pages of zeros, nothing allowed.  `address`: where the program's view must
+/* `pages` pages of zeros, nothing allowed.  `fault` NULL: accesses are not watched, `way` does not
+ * matter, and everything is always allowed.  `address`: where the program's view must
  * be, or NULL for anywhere.  -EEXIST: something is mapped there; -ENOMEM; -EINVAL; -EMFILE: more
  * than MR_AREAS_MAX areas; as mr_access_probe. */
 int mr_area_create(struct mr_area **area, enum mr_access_way way, void *address, uint32_t pages,

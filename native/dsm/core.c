@@ -4,7 +4,8 @@
 #include <stdlib.h>
 
 uint16_t mr_core_home(const struct mr_core *core, uint32_t page) {
-  return (uint16_t)(page / core->config.home_run % core->config.nodes);
+  uint16_t moved = core->pages[page].home;
+  return moved != 0 ? (uint16_t)(moved - 1) : first_home(core, page);
 }
 
 int mr_fail(struct mr_core *core, int error, const char *what, uint64_t subject) {
@@ -27,7 +28,7 @@ void mr_settle(struct mr_core *core) {
 }
 
 void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access) {
-  core->pages[page].access = (uint8_t)access;
+  mr_mark_access(core, page, access);
   if (core->settling.count > 0 && core->settling.access == access &&
       core->settling.page + core->settling.count == page) {
     core->settling.count++;
@@ -123,7 +124,10 @@ static bool valid(const struct mr_core_config *config) {
   return config->nodes >= 1 && config->nodes <= MR_NODES_MAX && config->me < config->nodes &&
          config->pages >= 1 && config->pages <= MR_PAGES_MAX && config->home_run >= 1 &&
          config->objects >= 1 && config->objects <= MR_OBJECTS_MAX &&
-         (unsigned)config->fetch < MR_FETCH_POLICIES && config->limits.batch <= MR_BATCH_MAX &&
+         (unsigned)config->fetch < MR_FETCH_POLICIES &&
+         (unsigned)config->homes <= MR_HOMES_MIGRATE &&
+         config->migrate_after <= MR_MIGRATE_AFTER_MAX &&
+         config->grant_bytes <= MR_GRANT_BYTES_MAX && config->limits.batch <= MR_BATCH_MAX &&
          config->limits.range_gap <= MR_RANGE_GAP_MAX && (uintptr_t)config->memory % 64 == 0 &&
          (uintptr_t)config->twins % 64 == 0;
 }
@@ -190,6 +194,12 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
   memset(c, 0, size);
   c->config = *config;
   complete(&c->config.limits);
+  if (config->migrate_after == 0)
+    c->config.migrate_after = MR_MIGRATE_AFTER;
+  if (config->grant_bytes == 0)
+    c->config.grant_bytes = MR_GRANT_BYTES;
+  if (config->log_bytes == 0)
+    c->config.log_bytes = MR_LOG_BYTES;
   c->config.log_most = config->log_most != 0 ? config->log_most : MR_LOG_MOST;
   c->code = mr_diff_best();
   if (!allocate(c)) {
@@ -198,9 +208,7 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
   }
   memcpy(c->incarnations, config->incarnations, config->nodes * sizeof *c->incarnations);
   c->config.incarnations = c->incarnations;
-  /* All copies are alike, all zero: nothing has to be fetched. */
-  for (uint32_t page = 0; page < config->pages; page++)
-    c->pages[page].access = MR_READ;
+  /* All copies are alike, all zero: nothing has to be fetched, and no page entry is touched. */
   c->expected = UINT32_MAX; /* nobody has read in order yet */
   mr_enter_round(c, 0);
   *core = c;
@@ -216,6 +224,8 @@ void mr_core_destroy(struct mr_core *core) {
     mr_history_destroy(core->history);
   free(core->ways);
   free(core->out.bytes);
+  free(core->carried.bytes);
+  free(core->came.bytes);
   free(core->incoming);
   free(core->notices);
   free(core->dirty);
@@ -235,7 +245,7 @@ void mr_core_destroy(struct mr_core *core) {
 }
 
 enum mr_access mr_core_access(const struct mr_core *core, uint32_t page) {
-  return (enum mr_access)core->pages[page].access;
+  return access_of(core, page);
 }
 
 const struct mr_core_counters *mr_core_counters(const struct mr_core *core) {
@@ -243,3 +253,4 @@ const struct mr_core_counters *mr_core_counters(const struct mr_core *core) {
 }
 
 uint64_t mr_core_log_length(const struct mr_core *core) { return mr_intervals_held(core->log); }
+uint64_t mr_core_log_bytes(const struct mr_core *core) { return mr_intervals_bytes(core->log); }

@@ -31,12 +31,18 @@
  * the floor rises while every node hears, by whatever way, from every other: at a
  * barrier, or where only neighbours ever meet.  Where some node synchronises with
  * nobody, or only posts and is never answered, a log would grow: whoever has ended
- * `log_most` / 2 intervals and still holds more than `log_most` sends them to all, who
- * acquire them there and then (to acquire more, or earlier, is always allowed) and answer.  Cost:
- * such a message has three numbers a node, and its work grows as the nodes, not faster.
+ * `log_most` / 2 intervals and still holds more than `log_most`, or as many bytes, sends them to
+ * all, who acquire them there and then (to acquire more, or earlier, is always allowed) and answer.
+ * Cost: such a message has three numbers a node, and its work grows as the nodes, not faster.
  *
  * Who reads pages in their order fetches several at once, from the third on twice as many each
  * time, up to a limit; each home is asked once for each run of pages that it is the home of.
+ *
+ * A page's home may move (enum mr_homes), to a writer whose diff has just come and whose copy
+ * therefore is the home's: it is told with the acknowledgement, which holds all there is to know,
+ * the version. Whoever was a page's home passes on what comes for it; as channels are in order,
+ * that comes after the acknowledgement.  From ex-home to ex-home each step leads to a later home,
+ * so what is passed on arrives; the answer goes to who asked, who from then on asks there.
  *
  * One thread of a node computes: a node has at most one request at a time.
  * Events are the functions below; actions are calls of the sink, made before the
@@ -55,6 +61,7 @@
 
 #include "manager.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -74,6 +81,14 @@ enum mr_fetch {
   MR_FETCH_POLICIES
 };
 
+/* Where the home of a page is, at first a matter of its number.  Each home decides by itself. */
+enum mr_homes {
+  MR_HOMES_STAY,
+  MR_HOMES_FIRST_WRITER, /* moves to the first that writes the page */
+  MR_HOMES_MIGRATE,      /* moves to who alone wrote it `migrate_after` times in a row; after each
+                            move it takes twice as many */
+};
+
 struct mr_fetch_limits {
   /* MR_FETCH_RANGE: the page is sent if what changed is more bytes, or more diffs.
    * MR_FETCH_ADAPTIVE searches as many diffs before it takes the stamps. */
@@ -86,13 +101,23 @@ struct mr_fetch_limits {
   uint32_t part_ns;
 };
 
+/* What a release changed in pages that nodes write in turns goes with its write notices, wherever
+ * they go, page by page as long as it is so few bytes in all, packed: who has the version before
+ * need not fetch the page.  Not from a barrier, where all would get what few read. */
+#define MR_GRANT_BYTES 256u
+#define MR_GRANT_BYTES_MAX 32768u
+
 #define MR_LOG_MOST 1024u
+#define MR_LOG_BYTES (16u << 20)
 #define MR_RANGE_BYTES 2048u
 #define MR_RANGE_GAP 16u
 #define MR_RANGE_GAP_MAX 1024u
 #define MR_BATCH 16u
 #define MR_BATCH_MAX 64u
 #define MR_PART_NS 200u
+#define MR_MIGRATE_AFTER 3u
+#define MR_MIGRATE_AFTER_MAX 7u
+#define MR_MIGRATE_DOUBLINGS 5u
 
 /* "adaptive", "page", "range", "stamp". */
 const char *mr_fetch_name(enum mr_fetch fetch);
@@ -121,8 +146,12 @@ struct mr_core_config {
   uint32_t epoch;
   const uint32_t *incarnations; /* one per node */
   enum mr_fetch fetch;
+  enum mr_homes homes;
+  uint32_t migrate_after;        /* diffs; 0: MR_MIGRATE_AFTER */
   struct mr_fetch_limits limits; /* each 0: as MR_RANGE_BYTES and so on */
+  uint32_t grant_bytes;          /* 0: MR_GRANT_BYTES; 1: none, as no diff is so short */
   uint32_t log_most;             /* intervals; 0: MR_LOG_MOST */
+  uint32_t log_bytes;            /* the same in memory; 0: MR_LOG_BYTES */
   /* pages × 4096 bytes each, all zero, 64-byte aligned; the caller's, until the
    * core is destroyed.  `memory` is what protect speaks of; the core
    * reads and writes it whatever the computing thread may.  `twins` is used only where
@@ -141,6 +170,8 @@ struct mr_core_counters {
   uint64_t pages, parts;           /* sent as a home: whole, in part */
   uint64_t page_bytes, part_bytes; /* how much that was */
   uint64_t searched;               /* diffs looked at for it */
+  uint64_t moved, passed_on; /* homes that left here; messages for pages whose home has left */
+  uint64_t carried, spared;  /* diffs that left with notices here; that made a copy new here */
   uint64_t intervals, notices, requests, news, dropped;
   uint64_t messages, bytes; /* sent */
 };
@@ -157,9 +188,9 @@ void mr_core_destroy(struct mr_core *core);
  * this very call: done is not called any more. */
 int mr_core_read(struct mr_core *core, uint32_t page);
 int mr_core_write(struct mr_core *core, uint32_t page);
-/* It will read `count` pages from `page` on: brings those that are not here, as many at a time
- * as MR_BATCH_MAX.  -EINVAL: none, or not so many pages. */
-int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count);
+/* It will read, or write, `count` pages from `page` on: brings those that are not here, as many at
+ * a time as MR_BATCH_MAX.  -EINVAL: none, or not so many pages. */
+int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool write);
 
 /* A synchronisation operation on object `id`.  MR_CONDITION: `argument` is the id of
  * a lock that this node holds; done when the node has been signalled and holds the lock again. */
@@ -172,9 +203,11 @@ int mr_core_message(struct mr_core *core, uint16_t from, const void *message, si
 
 /* What the computing thread may do with `page` now. */
 enum mr_access mr_core_access(const struct mr_core *core, uint32_t page);
+/* Who that is, as far as this node knows; a home knows. */
 uint16_t mr_core_home(const struct mr_core *core, uint32_t page);
 const struct mr_core_counters *mr_core_counters(const struct mr_core *core);
 /* Intervals in the log now. */
 uint64_t mr_core_log_length(const struct mr_core *core);
+uint64_t mr_core_log_bytes(const struct mr_core *core);
 
 #endif

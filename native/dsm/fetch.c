@@ -16,15 +16,11 @@ static uint64_t now(const struct mr_core *core) {
   return core->config.sink->now != NULL ? core->config.sink->now(core->config.context) : 0;
 }
 
-static uint32_t run_of(const struct mr_core *core, uint32_t page) {
-  return page / core->config.home_run;
-}
-
 /* The pages of the batch from `first` on that one home is asked for together; how many. */
 static uint32_t together(const struct mr_core *core, uint32_t first) {
   uint32_t count = 1;
   while (first + count < core->batch_count &&
-         run_of(core, core->batch[first + count]) == run_of(core, core->batch[first]))
+         mr_core_home(core, core->batch[first + count]) == mr_core_home(core, core->batch[first]))
     count++;
   return count;
 }
@@ -32,13 +28,14 @@ static uint32_t together(const struct mr_core *core, uint32_t first) {
 static void ask_home(struct mr_core *core, uint32_t first, uint32_t count) {
   uint16_t home = mr_core_home(core, core->batch[first]);
   struct mr_writer *out =
-      mr_compose(core, MR_FETCH, core->batch[first], 0, core->ways[home].ns_per_kib);
+      mr_compose(core, MR_FETCH, core->batch[first], core->config.me, core->ways[home].ns_per_kib);
   for (uint32_t i = first; i < first + count; i++) {
     mr_put(out, &core->batch[i], sizeof(uint32_t));
     mr_put(out, &core->pages[core->batch[i]].version, sizeof(uint64_t));
   }
   core->counters.fetches += count;
-  core->pending.awaited++;
+  core->pending.awaited += count;
+  core->pending.asked = home;
   mr_dispatch(core, home);
 }
 
@@ -47,7 +44,7 @@ static void bring_on(struct mr_core *core) {
   struct pending *pending = &core->pending;
   core->batch_count = 0;
   for (; pending->next < pending->end && core->batch_count < MR_BATCH_MAX; pending->next++)
-    if (core->pages[pending->next].access == MR_NONE)
+    if (access_of(core, pending->next) == MR_NONE)
       core->batch[core->batch_count++] = pending->next;
   pending->since = now(core);
   for (uint32_t i = 0, count; i < core->batch_count && !core->stopped; i += count) {
@@ -56,9 +53,14 @@ static void bring_on(struct mr_core *core) {
   }
 }
 
-static void fetch(struct mr_core *core, uint32_t page, uint32_t end, bool write) {
-  core->pending = (struct pending){
-      .phase = FETCHING, .stage = SINGLE, .page = page, .next = page, .end = end, .write = write};
+static void fetch(struct mr_core *core, uint32_t page, uint32_t end, bool write, bool all) {
+  core->pending = (struct pending){.phase = FETCHING,
+                                   .stage = SINGLE,
+                                   .page = page,
+                                   .next = page,
+                                   .end = end,
+                                   .write = write,
+                                   .all = all};
   bring_on(core);
 }
 
@@ -67,7 +69,7 @@ static bool in_order(const struct mr_core *core, uint32_t page) {
   if (page < core->expected || page - core->expected > MR_BATCH_MAX)
     return false;
   for (uint32_t p = core->expected; p < page; p++)
-    if (core->pages[p].access == MR_NONE)
+    if (access_of(core, p) == MR_NONE)
       return false;
   return true;
 }
@@ -80,19 +82,19 @@ static void fetch_for(struct mr_core *core, uint32_t page, bool write) {
   uint32_t window = doublings < 6 ? 1u << doublings : MR_BATCH_MAX;
   window = window < most ? window : most;
   core->expected = page + (window < left ? window : left);
-  fetch(core, page, core->expected, write);
+  fetch(core, page, core->expected, write, false);
 }
 
 int mr_core_read(struct mr_core *core, uint32_t page) {
   int rc = ready(core, page);
   if (rc < 0)
     return rc;
-  if (core->pages[page].access == MR_NONE) {
+  if (access_of(core, page) == MR_NONE) {
     fetch_for(core, page, false);
     return mr_unless_stopped(core);
   }
   /* The shell's mapping may lag behind: at first nothing is mapped. */
-  mr_set_access(core, page, (enum mr_access)core->pages[page].access);
+  mr_set_access(core, page, access_of(core, page));
   mr_finish(core, 0);
   return 0;
 }
@@ -101,7 +103,7 @@ int mr_core_write(struct mr_core *core, uint32_t page) {
   int rc = ready(core, page);
   if (rc < 0)
     return rc;
-  if (core->pages[page].access == MR_NONE) {
+  if (access_of(core, page) == MR_NONE) {
     fetch_for(core, page, true);
     return mr_unless_stopped(core);
   }
@@ -111,18 +113,22 @@ int mr_core_write(struct mr_core *core, uint32_t page) {
 }
 
 static void have_all(struct mr_core *core) {
+  bool writable = core->pending.write && core->pending.all;
   for (uint32_t page = core->pending.page; page < core->pending.end; page++)
-    mr_set_access(core, page, (enum mr_access)core->pages[page].access);
+    if (writable)
+      mr_make_writable(core, page);
+    else
+      mr_set_access(core, page, access_of(core, page));
   mr_finish(core, 0);
 }
 
-int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count) {
+int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool write) {
   int rc = ready(core, page);
   if (rc < 0)
     return rc;
   if (count == 0 || count > core->config.pages - page)
     return -EINVAL;
-  fetch(core, page, page + count, false);
+  fetch(core, page, page + count, write, true);
   if (core->batch_count == 0)
     have_all(core);
   return mr_unless_stopped(core);
@@ -231,6 +237,7 @@ static void put_part(struct mr_core *core, uint32_t page) {
 
 static void put_copy(struct mr_core *core, uint16_t to, uint32_t page, uint64_t have) {
   uint32_t length = MR_PAGE;
+  mr_put(&core->out, &page, sizeof page);
   mr_put(&core->out, &core->pages[page].version, sizeof(uint64_t));
   if (goes_in_part(core, to, page, have)) {
     put_part(core, page);
@@ -242,33 +249,69 @@ static void put_copy(struct mr_core *core, uint16_t to, uint32_t page, uint64_t 
   core->counters.page_bytes += MR_PAGE;
 }
 
-int mr_on_fetch(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
+static void take_asked(struct mr_reader *reader, uint32_t *page, uint64_t *have) {
+  mr_take(reader, page, sizeof *page);
+  mr_take(reader, have, sizeof *have);
+}
+
+/* Pages that are or were this node's, one or more. */
+static bool asked_well(const struct mr_core *core, const struct mr_header *header,
+                       struct mr_reader reader) {
   uint32_t page;
   uint64_t have;
-  struct mr_reader check = *reader;
-  if (reader->left == 0 || reader->left % ASKED_BYTES != 0 ||
-      reader->left / ASKED_BYTES > MR_BATCH_MAX)
-    return -EBADMSG;
-  for (bool first = true; check.left > 0; first = false) {
-    mr_take(&check, &page, sizeof page);
-    mr_take(&check, &have, sizeof have);
-    if (page >= core->config.pages || !at_home(core, page) || (first && page != header->subject))
-      return -EBADMSG;
+  if (reader.left == 0 || reader.left % ASKED_BYTES != 0 ||
+      reader.left / ASKED_BYTES > MR_BATCH_MAX || !mr_is_origin(core, header->value))
+    return false;
+  for (bool first = true; reader.left > 0; first = false) {
+    take_asked(&reader, &page, &have);
+    if (page >= core->config.pages || !mr_answers_for(core, page) ||
+        (first && page != header->subject))
+      return false;
   }
-  core->ways[header->from].told = header->detail;
-  mr_compose(core, MR_PAGE_COPY, header->subject, 0, 0);
+  return true;
+}
+
+/* The first of these pages and those after it whose home is the same node: answered, or passed on
+ * to it. */
+static void answer_some(struct mr_core *core, uint16_t origin, struct mr_reader *reader) {
+  struct mr_reader next = *reader;
+  uint32_t page;
+  uint64_t have;
+  take_asked(&next, &page, &have);
+  uint16_t home = mr_core_home(core, page);
+  bool here = home == core->config.me;
+  mr_compose(core, here ? MR_PAGE_COPY : MR_FETCH, page, here ? 0 : origin, 0);
   while (reader->left > 0) {
-    mr_take(reader, &page, sizeof page);
-    mr_take(reader, &have, sizeof have);
-    put_copy(core, header->from, page, have);
+    next = *reader;
+    take_asked(&next, &page, &have);
+    if (mr_core_home(core, page) != home)
+      break;
+    if (here)
+      put_copy(core, origin, page, have);
+    else
+      mr_put(&core->out, reader->at, ASKED_BYTES);
+    *reader = next;
   }
-  mr_dispatch(core, header->from);
+  core->counters.passed_on += !here;
+  mr_dispatch(core, here ? origin : home);
+}
+
+int mr_on_fetch(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
+  if (!asked_well(core, header, *reader))
+    return -EBADMSG;
+  uint16_t origin = (uint16_t)header->value;
+  /* What it knows of the way is of the way to whom it asked. */
+  if (origin == header->from)
+    core->ways[origin].told = header->detail;
+  while (reader->left > 0 && !core->stopped)
+    answer_some(core, origin, reader);
   return 0;
 }
 
 /* ---- copies come ------------------------------------------------------------------- */
 
 struct copy {
+  uint32_t page;
   uint64_t version;
   const uint8_t *bytes;
   uint32_t length;
@@ -276,6 +319,7 @@ struct copy {
 
 /* A whole page, or a diff of blocks: then it is in the scratch diff. */
 static bool read_copy(struct mr_core *core, struct mr_reader *reader, struct copy *copy) {
+  mr_take(reader, &copy->page, sizeof copy->page);
   mr_take(reader, &copy->version, sizeof copy->version);
   mr_take(reader, &copy->length, sizeof copy->length);
   if (reader->bad || copy->length > reader->left)
@@ -305,64 +349,64 @@ static void merge_copy(struct mr_core *core, uint32_t page, const struct copy *c
   mr_diff_apply_masked(own, memory);
 }
 
-static void take_copy(struct mr_core *core, uint32_t page, const struct copy *copy) {
+static void take_copy(struct mr_core *core, const struct copy *copy) {
+  uint32_t page = copy->page;
   struct page *p = &core->pages[page];
   if (p->twin)
     merge_copy(core, page, copy);
   else
     store(core, copy, memory_of(core, page));
   p->version = copy->version;
+  p->warm = MR_WARM;
   /* The sink hears of it when all have come. */
-  p->access = MR_READ;
+  mr_mark_access(core, page, MR_READ);
   if (p->twin || (core->pending.write && core->pending.page == page))
     mr_make_writable(core, page);
 }
 
-/* Where in the batch the pages are that `header` begins with; batch_count: nowhere. */
-static uint32_t find_asked(const struct mr_core *core, const struct mr_header *header) {
-  uint32_t first = 0;
-  if (core->pending.phase != FETCHING || header->subject >= core->config.pages ||
-      header->from != mr_core_home(core, header->subject))
-    return core->batch_count;
-  while (first < core->batch_count && core->batch[first] != header->subject)
-    first += together(core, first);
-  /* One that has come is readable. */
-  bool waits = first < core->batch_count && core->pages[header->subject].access == MR_NONE;
-  return waits ? first : core->batch_count;
+/* Whether the page is on its way here.  One that has come is readable. */
+static bool awaited(const struct mr_core *core, uint32_t page) {
+  for (uint32_t i = 0; i < core->batch_count; i++)
+    if (core->batch[i] == page)
+      return access_of(core, page) == MR_NONE;
+  return false;
 }
 
-/* The body twice: all of it must be well formed before anything is taken. */
-static int check_copies(struct mr_core *core, uint32_t first, uint32_t count,
+/* The body before anything of it is taken: all of it must be well formed. */
+static int check_copies(struct mr_core *core, const struct mr_header *header,
                         struct mr_reader reader) {
   struct copy copy;
-  for (uint32_t i = first; i < first + count; i++)
-    if (!read_copy(core, &reader, &copy))
+  uint32_t least = header->subject;
+  if (core->pending.phase != FETCHING || reader.left == 0)
+    return -EBADMSG;
+  while (reader.left > 0) {
+    if (!read_copy(core, &reader, &copy) || copy.page < least || !awaited(core, copy.page))
       return -EBADMSG;
-    else if (copy.version < core->pages[core->batch[i]].needed)
+    if (copy.version < core->pages[copy.page].needed)
       return mr_fail(core, -EPROTO, "the home's copy is older than a write notice, of page",
-                     core->batch[i]);
-  return reader.left == 0 ? 0 : -EBADMSG;
+                     copy.page);
+    least = copy.page + 1;
+  }
+  return 0;
 }
 
 int mr_on_page_copy(struct mr_core *core, const struct mr_header *header,
                     struct mr_reader *reader) {
   struct pending *pending = &core->pending;
-  uint32_t first = find_asked(core, header);
-  if (first == core->batch_count)
-    return -EBADMSG;
-  uint32_t count = together(core, first);
   size_t bytes = reader->left;
-  int rc = check_copies(core, first, count, *reader);
+  int rc = check_copies(core, header, *reader);
   if (rc < 0)
     return rc;
-  if (core->batch_count == 1 && core->config.sink->now != NULL)
+  if (core->batch_count == 1 && header->from == pending->asked && core->config.sink->now != NULL)
     learn(&core->ways[header->from], bytes, now(core) - pending->since);
   struct copy copy;
-  for (uint32_t i = first; i < first + count; i++) {
+  while (reader->left > 0) {
     read_copy(core, reader, &copy);
-    take_copy(core, core->batch[i], &copy);
+    take_copy(core, &copy);
+    mr_note_home(core, copy.page, header->from);
+    pending->awaited--;
   }
-  if (--pending->awaited > 0)
+  if (pending->awaited > 0)
     return 0;
   if (pending->next < pending->end)
     bring_on(core);

@@ -13,15 +13,17 @@ struct past {
 
 struct mr_history {
   uint32_t pages, gap;
+  uint32_t first, end; /* pages that have a past lie between */
   bool stamps;
   struct past *past[];
 };
 
 int mr_history_create(struct mr_history **history, uint32_t pages, uint32_t gap, bool stamps) {
-  struct mr_history *h = calloc(1, sizeof *h + pages * sizeof(struct past *));
+  struct mr_history *h = calloc(1, sizeof *h + (size_t)pages * sizeof(struct past *));
   if (h == NULL)
     return -ENOMEM;
   h->pages = pages;
+  h->first = pages;
   h->gap = gap;
   h->stamps = stamps;
   *history = h;
@@ -29,7 +31,8 @@ int mr_history_create(struct mr_history **history, uint32_t pages, uint32_t gap,
 }
 
 void mr_history_destroy(struct mr_history *history) {
-  for (uint32_t page = 0; page < history->pages; page++)
+  /* The others' entries are not even read: their memory was never there. */
+  for (uint32_t page = history->first; page < history->end; page++)
     free(history->past[page]);
   free(history);
 }
@@ -41,6 +44,8 @@ static struct past *begin(struct mr_history *h, uint32_t page, uint64_t since) {
   if (past == NULL)
     past = malloc(sizeof *past + diffs + stamps);
   h->past[page] = past;
+  h->first = page < h->first ? page : h->first;
+  h->end = page < h->end ? h->end : page + 1;
   if (past == NULL)
     return NULL;
   past->since = past->newest = since;

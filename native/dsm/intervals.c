@@ -14,6 +14,7 @@ struct ring {
 };
 
 struct mr_intervals {
+  uint64_t bytes;
   uint16_t nodes;
   struct ring rings[];
 };
@@ -45,6 +46,8 @@ uint64_t mr_intervals_held(const struct mr_intervals *log) {
   return held;
 }
 
+uint64_t mr_intervals_bytes(const struct mr_intervals *log) { return log->bytes; }
+
 static struct mr_interval **slot(const struct ring *ring, uint64_t number) {
   return &ring->slots[number & (ring->capacity - 1)];
 }
@@ -70,30 +73,44 @@ const struct mr_interval *mr_intervals_at(const struct mr_intervals *log, uint16
 
 /* One that is gone is taken to be the same. */
 static bool same(const struct mr_interval *interval, const struct mr_notice *notices,
-                 uint32_t count) {
+                 uint32_t count, const uint8_t *diffs) {
   if (interval == NULL)
     return true;
   bool equal = interval->count == count;
   for (uint32_t i = 0; i < count && equal; i++)
     equal = interval->notices[i].page == notices[i].page &&
-            interval->notices[i].version == notices[i].version;
-  return equal;
+            interval->notices[i].version == notices[i].version &&
+            interval->notices[i].length == notices[i].length;
+  return equal &&
+         (interval->bytes == 0 || memcmp(mr_interval_diffs(interval), diffs, interval->bytes) == 0);
+}
+
+static size_t size_of(uint32_t count, uint32_t bytes) {
+  return sizeof(struct mr_interval) + count * sizeof(struct mr_notice) + bytes;
 }
 
 int mr_intervals_add(struct mr_intervals *log, uint16_t node, uint64_t number,
-                     const struct mr_notice *notices, uint32_t count) {
+                     const struct mr_notice *notices, uint32_t count, const uint8_t *diffs) {
   struct ring *ring = &log->rings[node];
   if (number <= ring->known)
-    return same(mr_intervals_at(log, node, number), notices, count) ? 0 : -EPROTO;
+    return same(mr_intervals_at(log, node, number), notices, count, diffs) ? 0 : -EPROTO;
   if (number != ring->known + 1)
     return -EPROTO;
   if (ring->known - ring->trimmed == ring->capacity && grow(ring) < 0)
     return -ENOMEM;
-  struct mr_interval *interval = malloc(sizeof *interval + count * sizeof *notices);
+  uint32_t bytes = 0;
+  for (uint32_t i = 0; i < count; i++)
+    bytes += notices[i].length;
+  struct mr_interval *interval = malloc(size_of(count, bytes));
   if (interval == NULL)
     return -ENOMEM;
   interval->count = count;
+  interval->bytes = bytes;
   memcpy(interval->notices, notices, count * sizeof *notices);
+  /* No diffs may be no memory. */
+  if (bytes > 0)
+    memcpy(interval->notices + count, diffs, bytes);
+  log->bytes += size_of(count, bytes);
   *slot(ring, number) = interval;
   ring->known = number;
   return 0;
@@ -102,6 +119,9 @@ int mr_intervals_add(struct mr_intervals *log, uint16_t node, uint64_t number,
 void mr_intervals_trim(struct mr_intervals *log, uint16_t node, uint64_t number) {
   struct ring *ring = &log->rings[node];
   uint64_t last = number < ring->known ? number : ring->known;
-  while (ring->trimmed < last)
-    free(*slot(ring, ++ring->trimmed));
+  while (ring->trimmed < last) {
+    struct mr_interval *interval = *slot(ring, ++ring->trimmed);
+    log->bytes -= size_of(interval->count, interval->bytes);
+    free(interval);
+  }
 }

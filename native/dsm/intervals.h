@@ -6,6 +6,8 @@
  * version that each page has at its home since.  A *vector time* holds, for
  * each node, the number of its newest interval that has been acquired.
  *
+ * A notice may bear what changed, as a packed diff: who has the version before needs no fetch.
+ *
  * The log keeps the intervals of every node without a gap, from the oldest that
  * somebody may still ask for to the newest known.  One allocation an interval; a
  * trim frees them.  Thread-safety: none, the owner calls one at a time.
@@ -20,12 +22,18 @@
 struct mr_notice {
   uint64_t version; /* of the page at its home, this interval's changes included */
   uint32_t page;
+  uint32_t length; /* of its diff, 0: none; the diffs of an interval lie one after the other */
 };
 
 struct mr_interval {
   uint32_t count;
+  uint32_t bytes; /* of all diffs */
   struct mr_notice notices[];
 };
+
+static inline const uint8_t *mr_interval_diffs(const struct mr_interval *interval) {
+  return (const uint8_t *)(interval->notices + interval->count);
+}
 
 struct mr_intervals;
 
@@ -37,12 +45,14 @@ void mr_intervals_destroy(struct mr_intervals *log);
 uint64_t mr_intervals_known(const struct mr_intervals *log, uint16_t node);
 /* How many intervals of all nodes are held. */
 uint64_t mr_intervals_held(const struct mr_intervals *log);
+/* How many bytes their notices and diffs are. */
+uint64_t mr_intervals_bytes(const struct mr_intervals *log);
 
-/* Adds interval `number` of `node` with a copy of its notices.  One that is
+/* Adds interval `number` of `node` with a copy of its notices and of their diffs.  One that is
  * known already changes nothing.  -EPROTO: one between is missing, or it is known
  * with other notices.  -ENOMEM. */
 int mr_intervals_add(struct mr_intervals *log, uint16_t node, uint64_t number,
-                     const struct mr_notice *notices, uint32_t count);
+                     const struct mr_notice *notices, uint32_t count, const uint8_t *diffs);
 
 /* The interval `number` of `node`; NULL if it is not held. */
 const struct mr_interval *mr_intervals_at(const struct mr_intervals *log, uint16_t node,

@@ -12,16 +12,19 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MR_MESSAGE_VERSION 2u
+#define MR_MESSAGE_VERSION 3u
 
 enum mr_message_type {
-  MR_FETCH = 1,  /* subject: the first page; detail: ns that 1024 bytes take from this home, 0:
+  MR_FETCH = 1,  /* subject: the first page; value: the node that asks, where it is passed on
+                    another than the sender; detail: ns that 1024 bytes take from this home, 0:
                     not known; body: for each page its number and the copy's version */
-  MR_PAGE_COPY,  /* subject: the first page; body: for each that was asked for, in order:
+  MR_PAGE_COPY,  /* subject: the first page; body: for each in ascending order: number,
                     version, length, then the page (length MR_PAGE) or a packed diff of it */
-  MR_DIFF,       /* subject: page; value: version of the copy; body: a packed diff; before it, where
-                    races are looked for, the number of the writer's interval and its time */
-  MR_DIFF_KEPT,  /* subject: page; value: version since */
+  MR_DIFF,       /* subject: page; value: version of the copy; detail: the writer, as with MR_FETCH;
+                    body: a packed diff; before it, where races are looked for, the number of the
+                    writer's interval and its time */
+  MR_DIFF_KEPT,  /* subject: page; value: version since; detail: bit 0: others write it, bit 1:
+                    the writer is its home from now on, from bit 2 on: how often it has moved */
   MR_DIFF_AGAIN, /* subject: page: send it with masks */
   MR_SYNC,       /* subject: object; detail: operation; value: argument;
                     body: vector time, progress, write notices */

@@ -71,11 +71,12 @@ static struct {
   uint16_t nodes, me;
   uint16_t up; /* peers that have not left */
   bool leaving;
-  enum mr_launcher launcher;  /* another than ours that started it */
-  bool met;                   /* by that one's help */
+  enum mr_launcher launcher; /* another than ours that started it */
+  bool met;                  /* by that one's help */
   struct mr_meeting meeting; /* what that one let us find */
-  size_t used, size; /* bytes of shared memory to be given out */
-  uint32_t pages;    /* with those of globals */
+  bool unwatched;            /* the program says what it accesses */
+  size_t used, size;         /* bytes of shared memory to be given out */
+  uint32_t pages;            /* with those of globals */
   uint8_t *twins;
   struct mr_heat *heat;   /* NULL: nobody asked */
   struct mr_races *races; /* the same */
@@ -186,12 +187,16 @@ static int64_t await(int rc) {
 
 bool mr_node_started(void) { return node.core != NULL; }
 
-int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
+static void ready(void) {
   if (node.core == NULL)
     mr_node_die(STATUS_USAGE, "maru_dsm_init was not called");
   if (node.owner != getpid())
     /* It would write into the node's connections. */
     mr_node_die(STATUS_USAGE, "a child process cannot use the node's shared memory");
+}
+
+int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
+  ready();
   mr_heat_waits(node.heat);
   begin();
   int64_t result = await(mr_core_sync(node.core, op, object, argument));
@@ -297,7 +302,39 @@ static void touch_bytes(uintptr_t first, uintptr_t last, int write) {
   }
 }
 
+/* As part_seen has it: the page there. */
+static uint32_t page_seen(int i, uintptr_t at) {
+  uintptr_t from = atomic_load_explicit(&seen[i].from, memory_order_relaxed);
+  return (uint32_t)((at - from + (i == 0 ? 0 : node.size)) / MR_PAGE);
+}
+
+static void bring(uint32_t page, uint32_t count, bool write) {
+  ready();
+  begin();
+  for (uint32_t each = page; each < page + count; each++)
+    if (mr_core_access(node.core, each) < (write ? MR_READ_WRITE : MR_READ))
+      mr_heat_fault(node.heat, each, write);
+  await(mr_core_bring(node.core, page, count, write));
+}
+
+static void bring_range(const void *from, size_t size, bool write) {
+  for (int i = 0; i < 2 && is_range(from, size); i++) {
+    uintptr_t first = (uintptr_t)from, last = first + size - 1;
+    if (!part_seen(i, &first, &last))
+      continue;
+    uint32_t page = page_seen(i, first);
+    bring(page, page_seen(i, last) - page + 1, write);
+  }
+}
+
+void maru_dsm_read_range(const void *from, size_t size) { bring_range(from, size, false); }
+void maru_dsm_write_range(void *from, size_t size) { bring_range(from, size, true); }
+
 void maru_dsm_touch(const void *from, size_t size, int write) {
+  if (node.unwatched) {
+    bring_range(from, size, write != 0);
+    return;
+  }
   for (int i = 0; i < 2 && is_range(from, size); i++) {
     uintptr_t first = (uintptr_t)from, last = first + size - 1;
     if (part_seen(i, &first, &last))
@@ -332,8 +369,8 @@ static void on_message(void *context, uint16_t from, const void *message, size_t
     mr_node_die(STATUS_INTERNAL, "node %u sent what is no message of this protocol", from);
 }
 
-/* One line a job: `maru launch` shows one of all; else the first of those who are left says it, and the
- * others stay until it has seen the same, so that it does not name them. */
+/* One line a job: `maru launch` shows one of all; else the first of those who are left says it, and
+ * the others stay until it has seen the same, so that it does not name them. */
 static _Noreturn void lose(uint16_t lost) {
   if (node.met && node.me != (lost == 0 ? 1 : 0)) {
     poll(NULL, 0, ECHO_MS);
@@ -467,7 +504,8 @@ static void find_job(int seconds) {
   }
   if (node.launcher == MR_LAUNCHER_MUTE && number("SLURM_PROCID", 0, 0, UINT32_MAX) != 0)
     _exit(STATUS_UNAVAILABLE); /* process 0 says why */
-  if (mr_launcher_meet(node.launcher, &node.meeting, MR_JOB_NODES_MAX, seconds, why, sizeof why) < 0)
+  if (mr_launcher_meet(node.launcher, &node.meeting, MR_JOB_NODES_MAX, seconds, why, sizeof why) <
+      0)
     mr_node_die(STATUS_UNAVAILABLE, "%s", why);
   node.nodes = node.meeting.nodes;
   node.me = node.meeting.me;
@@ -502,8 +540,8 @@ static void join(uint32_t *incarnations, const struct mr_core_config *config, in
                 "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
                 node.nodes, seconds);
   if (rc == -EPROTO)
-    mr_node_die(STATUS_USAGE,
-                "MARU_DSM_MIB, MARU_DSM_HOME_RUN and MARU_DSM_RACES must be the same on all nodes");
+    mr_node_die(STATUS_USAGE, "MARU_DSM_MIB, MARU_DSM_HOME_RUN, MARU_DSM_HOMES=block and "
+                              "MARU_DSM_RACES must be the same on all nodes");
   if (rc == -EPROTOTYPE)
     mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT must be the same on all nodes");
   if (rc < 0)
@@ -538,7 +576,9 @@ static enum mr_access_way choose_way(void) {
 static void map_memory(const struct mr_globals *globals) {
   size_t whole = node.size + (globals != NULL ? globals->size : 0);
   uint32_t pages = (uint32_t)(whole / MR_PAGE);
-  int rc = mr_area_create(&node.area, choose_way(), ADDRESS, pages, on_fault, NULL);
+  node.unwatched = node.unwatched && getenv("MARU_DSM_ACCESS") == NULL;
+  enum mr_access_way way = node.unwatched ? MR_BY_MPROTECT : choose_way();
+  int rc = mr_area_create(&node.area, way, ADDRESS, pages, node.unwatched ? NULL : on_fault, NULL);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot map %zu MiB of shared memory at %p: %s%s",
                 node.size >> 20, ADDRESS, strerror(-rc),
@@ -556,6 +596,23 @@ static void map_memory(const struct mr_globals *globals) {
   if (node.twins == MAP_FAILED)
     mr_node_die(STATUS_UNAVAILABLE, "no room for twins of %zu MiB: %s; set MARU_DSM_MIB to less",
                 whole >> 20, strerror(errno));
+}
+
+/* Where homes are: at first in turns of so many pages, and how they move then. */
+static enum mr_homes choose_homes(uint32_t *home_run) {
+  static const char *const names[] = {"cyclic", "block", "first-writer", "migrate"};
+  static const enum mr_homes homes[] = {MR_HOMES_STAY, MR_HOMES_STAY, MR_HOMES_FIRST_WRITER,
+                                        MR_HOMES_MIGRATE};
+  const char *asked = getenv("MARU_DSM_HOMES");
+  *home_run = (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20);
+  for (unsigned i = 0; i < sizeof homes / sizeof *homes; i++)
+    if (strcmp(asked != NULL ? asked : "migrate", names[i]) == 0) {
+      if (i == 1)
+        *home_run = (node.pages + node.nodes - 1) / node.nodes;
+      return homes[i];
+    }
+  mr_node_die(STATUS_USAGE, "MARU_DSM_HOMES is '%s'; known: cyclic, block, first-writer, migrate",
+              asked);
 }
 
 static enum mr_fetch choose_fetch(void) {
@@ -593,18 +650,30 @@ static struct mr_fetch_limits read_limits(void) {
       .part_ns = measure_part()};
 }
 
+static bool races_wanted(void) { return getenv("MARU_DSM_RACES") != NULL; }
+
 /* Before the job is joined: a node with bad settings ends while nobody relies on it yet. */
 static struct mr_core_config read_config(void) {
-  return (struct mr_core_config){.nodes = node.nodes,
-                                 .me = node.me,
-                                 .pages = node.pages,
-                                 .home_run =
-                                     (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20),
-                                 .objects = MR_OBJECTS,
-                                 .epoch = EPOCH,
-                                 .fetch = choose_fetch(),
-                                 .limits = read_limits(),
-                                 .sink = &core_sink};
+  uint32_t home_run;
+  enum mr_homes homes = choose_homes(&home_run);
+  uint32_t grant_bytes =
+      (uint32_t)number("MARU_DSM_GRANT_BYTES", MR_GRANT_BYTES, 0, MR_GRANT_BYTES_MAX);
+  return (struct mr_core_config){
+      .nodes = node.nodes,
+      .me = node.me,
+      .pages = node.pages,
+      .home_run = home_run,
+      /* Races are looked for at a page's home, in each diff as its writer sent it. */
+      .homes = races_wanted() ? MR_HOMES_STAY : homes,
+      .migrate_after =
+          (uint32_t)number("MARU_DSM_MIGRATE_AFTER", MR_MIGRATE_AFTER, 1, MR_MIGRATE_AFTER_MAX),
+      /* 1 is none as well: no diff is so short. */
+      .grant_bytes = grant_bytes != 0 && !races_wanted() ? grant_bytes : 1,
+      .objects = MR_OBJECTS,
+      .epoch = EPOCH,
+      .fetch = choose_fetch(),
+      .limits = read_limits(),
+      .sink = &core_sink};
 }
 
 static void create_core(struct mr_core_config *config, const uint32_t *incarnations) {
@@ -660,9 +729,8 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   node.heat = mr_heat_create(node.pages);
   if (node.heat == NULL && getenv("MARU_DSM_REPORT") != NULL)
     mr_node_die(STATUS_UNAVAILABLE, "no memory for the report that was asked for");
-  if (getenv("MARU_DSM_RACES") != NULL &&
-      (node.heat == NULL ||
-       mr_races_create(&node.races, node.pages, node.nodes, on_race, NULL) < 0))
+  if (races_wanted() && (node.heat == NULL ||
+                         mr_races_create(&node.races, node.pages, node.nodes, on_race, NULL) < 0))
     mr_node_die(STATUS_UNAVAILABLE, "no memory to look for races");
   if (globals != NULL)
     mr_heat_site(node.heat, node.size, globals->size, "globals");
@@ -678,6 +746,10 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
 }
 
 void maru_dsm_init(void) { mr_node_start(NULL, DEFAULT_MIB); }
+void maru_dsm_init_unwatched(void) {
+  node.unwatched = true;
+  mr_node_start(NULL, DEFAULT_MIB);
+}
 
 void maru_dsm_exit(void) {
   mr_node_request(MR_BARRIER, MR_LEAVING, node.nodes);

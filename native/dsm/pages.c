@@ -1,6 +1,22 @@
 #include "races.h"
 #include "state.h"
 
+static void store_diff(struct mr_core *core, uint8_t *page) {
+  if (core->diff.masked)
+    mr_diff_apply_masked(&core->diff, page);
+  else
+    core->code->apply(&core->diff, page);
+}
+
+/* The scratch diff, another node's. */
+static void apply(struct mr_core *core, uint32_t page) {
+  store_diff(core, memory_of(core, page));
+  /* So that they do not count as this node's own changes. */
+  if (core->pages[page].twin)
+    store_diff(core, twin_of(core, page));
+  core->pages[page].warm = MR_WARM;
+}
+
 void mr_make_writable(struct mr_core *core, uint32_t page) {
   struct page *p = &core->pages[page];
   if (!p->twin) {
@@ -17,16 +33,65 @@ void mr_invalidate(struct mr_core *core, const struct mr_notice *notice) {
     return;
   if (notice->version > p->needed)
     p->needed = notice->version;
-  if (p->needed > p->version && p->access != MR_NONE) {
+  if (p->needed > p->version && access_of(core, notice->page) != MR_NONE) {
     core->counters.invalidations++;
     mr_set_access(core, notice->page, MR_NONE);
   }
 }
 
+bool mr_renew(struct mr_core *core, const struct mr_notice *notice, const uint8_t *diff) {
+  uint32_t page = notice->page;
+  struct page *p = &core->pages[page];
+  /* The home has it already. */
+  if (notice->length == 0 || at_home(core, page) || access_of(core, page) == MR_NONE ||
+      p->version + 1 != notice->version)
+    return false;
+  if (mr_diff_unpack(&core->diff, diff, notice->length) < 0 || !core->diff.masked)
+    return mr_fail(core, -EPROTO, "a diff that came with a write notice is none, of page", page) ==
+           0;
+  apply(core, page);
+  p->version = notice->version;
+  core->counters.spared++;
+  return true;
+}
+
 /* ---- diffs go home -------------------------------------------------------------- */
 
+static bool may_carry(const struct mr_core *core) {
+  return core->pending.op != MR_BARRIER && core->carried.length < core->config.grant_bytes;
+}
+
+/* The scratch diff goes with the notice, if there is room for it; its length, or 0.  Only of pages
+ * that nodes write in turns: what nobody else reads is a load.  With masks: a copy may have
+ * changes of its node that are younger. */
+static uint32_t carry(struct mr_core *core, uint32_t page) {
+  struct mr_writer *out = &core->carried;
+  size_t at = out->length, most = core->config.grant_bytes;
+  struct page *p = &core->pages[page];
+  if (!may_carry(core) || p->warm == 0 || at + core->diff.blocks * (MR_BLOCK + 1) > most)
+    return 0;
+  if (!core->diff.masked)
+    mr_diff_mask(&core->diff, twin_of(core, page));
+  uint8_t *room = mr_put_room(out, MR_DIFF_PACKED_MAX);
+  size_t length = room != NULL ? mr_diff_pack(&core->diff, room) : 0;
+  if (at + length > most)
+    length = 0;
+  out->length = at + length;
+  core->counters.carried += length > 0;
+  return (uint32_t)length;
+}
+
+/* The scratch diff made that version. */
 static void notice(struct mr_core *core, uint32_t page, uint64_t version) {
-  core->notices[core->notice_count++] = (struct mr_notice){.version = version, .page = page};
+  struct page *p = &core->pages[page];
+  core->notices[core->notice_count++] =
+      (struct mr_notice){.version = version, .page = page, .length = carry(core, page)};
+  p->warm = (uint8_t)(p->warm > 0 ? p->warm - 1 : 0) & MR_WARM;
+}
+
+/* The diff that has just been kept: memory and twin differ as they did when it was sent. */
+static void encode_again(struct mr_core *core, uint32_t page) {
+  core->code->encode(&core->diff, memory_of(core, page), twin_of(core, page));
 }
 
 static uint64_t running_interval(const struct mr_core *core) {
@@ -39,7 +104,7 @@ static void send_diff(struct mr_core *core, uint32_t page) {
   uint64_t interval = running_interval(core);
   if (p->shared || core->config.races != NULL)
     mr_diff_mask(diff, twin_of(core, page));
-  struct mr_writer *out = mr_compose(core, MR_DIFF, page, (int64_t)p->version, 0);
+  struct mr_writer *out = mr_compose(core, MR_DIFF, page, (int64_t)p->version, core->config.me);
   if (core->config.races != NULL) {
     mr_put(out, &interval, sizeof interval);
     mr_put_time(core, core->time);
@@ -77,14 +142,17 @@ static void flush_page(struct mr_core *core, uint32_t page) {
   }
   if (core->diff.blocks != 0)
     notice(core, page, changed(core, page));
+  p->in_row = 0;
 }
 
 bool mr_flush(struct mr_core *core) {
   core->pending.awaited = 0;
   core->notice_count = 0;
+  core->carried.length = 0;
+  core->carried.failed = false;
   /* First nobody may write any more, then what was written is read. */
   for (uint32_t i = 0; i < core->dirty_count; i++)
-    if (core->pages[core->dirty[i]].access == MR_READ_WRITE)
+    if (access_of(core, core->dirty[i]) == MR_READ_WRITE)
       mr_set_access(core, core->dirty[i], MR_READ);
   mr_settle(core);
   for (uint32_t i = 0; i < core->dirty_count; i++)
@@ -92,15 +160,82 @@ bool mr_flush(struct mr_core *core) {
   return core->pending.awaited != 0;
 }
 
-static void apply(struct mr_core *core, uint32_t page) {
-  if (!core->diff.masked) {
-    core->code->apply(&core->diff, memory_of(core, page));
-    return;
+/* ---- where homes are --------------------------------------------------------------- */
+
+bool mr_is_origin(const struct mr_core *core, int64_t node) {
+  return node >= 0 && node < core->config.nodes && node != core->config.me;
+}
+
+bool mr_answers_for(const struct mr_core *core, uint32_t page) {
+  return at_home(core, page) || core->pages[page].was_home;
+}
+
+/* As a home: `writer` alone sent a diff, and has what the home has; whether it becomes the home. */
+static bool leaves(struct mr_core *core, uint32_t page, uint16_t writer) {
+  struct page *p = &core->pages[page];
+  unsigned doublings = p->moves < MR_MIGRATE_DOUBLINGS ? p->moves : MR_MIGRATE_DOUBLINGS;
+  p->in_row = p->writer == writer + 1 ? (uint8_t)(p->in_row + (p->in_row < UINT8_MAX)) : 1;
+  p->writer = (uint16_t)(writer + 1);
+  switch (core->config.homes) {
+  case MR_HOMES_FIRST_WRITER:
+    return p->version == 1;
+  case MR_HOMES_MIGRATE:
+    return p->in_row >= core->config.migrate_after << doublings;
+  case MR_HOMES_STAY:
+    break;
   }
-  mr_diff_apply_masked(&core->diff, memory_of(core, page));
-  /* So that they do not count as this node's own changes. */
-  if (core->pages[page].twin)
-    mr_diff_apply_masked(&core->diff, twin_of(core, page));
+  return false;
+}
+
+/* The page stays here as a copy. */
+static void let_go(struct mr_core *core, uint32_t page, uint16_t to) {
+  mr_note_home(core, page, to);
+  core->pages[page].was_home = true;
+  core->counters.moved++;
+}
+
+/* This copy is the home's, and now is the home. */
+static int become_home(struct mr_core *core, uint32_t page, uint64_t version, uint32_t moves) {
+  struct page *p = &core->pages[page];
+  if (version != p->version + 1 || p->needed > version || access_of(core, page) == MR_NONE)
+    return mr_fail(core, -EPROTO, "this node's copy cannot be the home of page", page);
+  mr_note_home(core, page, core->config.me);
+  p->was_home = false;
+  p->in_row = 0;
+  p->moves = moves < UINT8_MAX ? (uint8_t)moves : UINT8_MAX;
+  /* The past begins with what this node itself changed. */
+  encode_again(core, page);
+  mr_history_add(core->history, page, version, core->diff.bitmap);
+  return 0;
+}
+
+/* ---- diffs come -------------------------------------------------------------------- */
+
+#define KEPT_SHARED 1u
+#define KEPT_MOVES 2u /* the writer is the home from now on; how often it moved, from bit 2 on */
+
+static int pass_on(struct mr_core *core, const struct mr_header *header,
+                   const struct mr_reader *reader) {
+  mr_compose(core, MR_DIFF, header->subject, header->value, header->detail);
+  mr_put(&core->out, reader->at, reader->left);
+  core->counters.passed_on++;
+  mr_dispatch(core, mr_core_home(core, header->subject));
+  return 0;
+}
+
+/* As a home: the scratch diff is applied; who sent it hears of it. */
+static void keep(struct mr_core *core, uint32_t page, uint16_t origin, bool shared) {
+  struct page *p = &core->pages[page];
+  apply(core, page);
+  uint64_t version = changed(core, page);
+  uint32_t detail = shared ? KEPT_SHARED : 0;
+  if (shared) {
+    p->in_row = 0;
+  } else if (leaves(core, page, origin)) {
+    detail = KEPT_MOVES | ((uint32_t)p->moves + 1) << 2;
+    let_go(core, page, origin);
+  }
+  mr_send_short(core, origin, MR_DIFF_KEPT, page, (int64_t)version, detail);
 }
 
 /* The scratch diff came from another node. */
@@ -123,10 +258,14 @@ int mr_on_diff(struct mr_core *core, const struct mr_header *header, struct mr_r
     if (reader->bad)
       return -EBADMSG;
   }
-  if (page >= core->config.pages || !at_home(core, page) ||
+  if (page >= core->config.pages || !mr_answers_for(core, page) ||
+      !mr_is_origin(core, header->detail) ||
       mr_diff_unpack(&core->diff, reader->at, reader->left) < 0)
     return -EBADMSG;
+  if (!at_home(core, page))
+    return pass_on(core, header, reader);
   struct page *p = &core->pages[page];
+  uint16_t origin = (uint16_t)header->detail;
   uint64_t base = (uint64_t)header->value;
   if (base > p->version)
     return mr_fail(core, -EPROTO, "a diff against a version that is yet to come, of page", page);
@@ -134,21 +273,19 @@ int mr_on_diff(struct mr_core *core, const struct mr_header *header, struct mr_r
   bool shared = p->twin || base < p->version;
   if (shared && !core->diff.masked) {
     core->counters.asked_for_masks++;
-    mr_send_short(core, header->from, MR_DIFF_AGAIN, page, 0, 0);
+    mr_send_short(core, origin, MR_DIFF_AGAIN, page, 0, 0);
     return 0;
   }
   if (core->config.races != NULL && !core->diff.masked)
     return -EBADMSG;
   if (core->config.races != NULL)
     look_for_races(core, header->from, page, interval, time);
-  apply(core, page);
-  mr_send_short(core, header->from, MR_DIFF_KEPT, page, (int64_t)changed(core, page), shared);
+  keep(core, page, origin, shared);
   return 0;
 }
 
 static bool flies(const struct mr_core *core, const struct mr_header *header) {
-  return header->subject < core->config.pages && core->pages[header->subject].flying &&
-         header->from == mr_core_home(core, header->subject);
+  return header->subject < core->config.pages && core->pages[header->subject].flying;
 }
 
 int mr_on_diff_again(struct mr_core *core, const struct mr_header *header,
@@ -157,6 +294,7 @@ int mr_on_diff_again(struct mr_core *core, const struct mr_header *header,
   if (!flies(core, header) || reader->left != 0)
     return -EBADMSG;
   core->pages[page].shared = true;
+  mr_note_home(core, page, header->from);
   core->code->encode(&core->diff, memory_of(core, page), twin_of(core, page));
   send_diff(core, page);
   return 0;
@@ -169,8 +307,14 @@ int mr_on_diff_kept(struct mr_core *core, const struct mr_header *header,
     return -EBADMSG;
   struct page *p = &core->pages[page];
   uint64_t version = (uint64_t)header->value;
+  mr_note_home(core, page, header->from);
+  if ((header->detail & KEPT_MOVES) != 0 &&
+      become_home(core, page, version, header->detail >> 2) < 0)
+    return -ECANCELED;
+  if (may_carry(core) && p->warm > 0)
+    encode_again(core, page);
   p->flying = p->twin = false;
-  p->shared = header->detail != 0;
+  p->shared = (header->detail & KEPT_SHARED) != 0;
   notice(core, page, version);
   /* Nobody else's change lies between: this copy is the home's. */
   if (version == p->version + 1)

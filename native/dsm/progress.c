@@ -1,6 +1,9 @@
 #include "state.h"
 
 #define NOTICE_BYTES (sizeof(uint32_t) + sizeof(uint64_t))
+/* With a notice's page: its diff follows, after its length in 16 bits. */
+#define CARRIES (UINT32_C(1) << 31)
+_Static_assert(MR_PAGES_MAX <= CARRIES, "no page has that bit");
 
 /* ---- write notices ------------------------------------------------------------ */
 
@@ -13,9 +16,17 @@ static void put_interval(struct mr_core *core, uint16_t node, uint64_t number) {
   mr_put(&core->out, &node, sizeof node);
   mr_put(&core->out, &number, sizeof number);
   mr_put(&core->out, &interval->count, sizeof interval->count);
+  const uint8_t *diff = mr_interval_diffs(interval);
   for (uint32_t i = 0; i < interval->count; i++) {
-    mr_put(&core->out, &interval->notices[i].page, sizeof(uint32_t));
-    mr_put(&core->out, &interval->notices[i].version, sizeof(uint64_t));
+    const struct mr_notice *notice = &interval->notices[i];
+    uint32_t page = notice->page | (notice->length > 0 ? CARRIES : 0);
+    uint16_t length = (uint16_t)notice->length;
+    mr_put(&core->out, &page, sizeof page);
+    mr_put(&core->out, &notice->version, sizeof notice->version);
+    if (length > 0)
+      mr_put(&core->out, &length, sizeof length);
+    mr_put(&core->out, diff, length);
+    diff += length;
   }
   core->counters.notices += interval->count;
 }
@@ -31,6 +42,26 @@ void mr_put_intervals(struct mr_core *core, uint16_t to, const uint64_t *time) {
   /* The channel is in order: whatever is sent later finds these there. */
   mr_time_join(held, time, core->config.nodes);
 }
+
+static bool read_notice(struct mr_core *core, struct mr_reader *reader, struct mr_notice *notice) {
+  uint32_t page;
+  uint16_t length = 0;
+  mr_take(reader, &page, sizeof page);
+  mr_take(reader, &notice->version, sizeof notice->version);
+  if ((page & CARRIES) != 0)
+    mr_take(reader, &length, sizeof length);
+  notice->page = page & ~CARRIES;
+  notice->length = length;
+  if (reader->bad || notice->page >= core->config.pages || length > reader->left)
+    return false;
+  if (length > 0)
+    mr_put(&core->came, reader->at, length);
+  reader->at += length;
+  reader->left -= length;
+  return true;
+}
+
+/* The scratch notices and their diffs. */
 static bool read_record(struct mr_core *core, struct mr_reader *reader, uint16_t *node,
                         uint64_t *number, uint32_t *count) {
   mr_take(reader, node, sizeof *node);
@@ -39,12 +70,10 @@ static bool read_record(struct mr_core *core, struct mr_reader *reader, uint16_t
   if (reader->bad || *node >= core->config.nodes || *count > core->config.pages ||
       *count > reader->left / NOTICE_BYTES)
     return false;
-  for (uint32_t i = 0; i < *count; i++) {
-    mr_take(reader, &core->incoming[i].page, sizeof(uint32_t));
-    mr_take(reader, &core->incoming[i].version, sizeof(uint64_t));
-    if (core->incoming[i].page >= core->config.pages)
+  core->came.length = 0;
+  for (uint32_t i = 0; i < *count; i++)
+    if (!read_notice(core, reader, &core->incoming[i]))
       return false;
-  }
   return true;
 }
 
@@ -60,7 +89,9 @@ int mr_read_intervals(struct mr_core *core, uint16_t from, struct mr_reader *rea
       return -EBADMSG;
   while (reader->left > 0) {
     read_record(core, reader, &node, &number, &count);
-    int rc = mr_intervals_add(core->log, node, number, core->incoming, count);
+    int rc = core->came.failed ? -ENOMEM
+                               : mr_intervals_add(core->log, node, number, core->incoming, count,
+                                                  core->came.bytes);
     if (rc < 0)
       return mr_fail(core, rc,
                      rc == -ENOMEM ? "no memory for write notices from node"
@@ -166,10 +197,14 @@ void mr_send_news(struct mr_core *core, uint16_t to, enum mr_message_type type) 
 }
 
 void mr_spread_news(struct mr_core *core) {
-  uint64_t most = core->config.log_most;
-  if (++core->since_news < most / 2 || mr_intervals_held(core->log) <= most)
+  uint64_t most = core->config.log_most, bytes = core->config.log_bytes;
+  core->since_news++;
+  core->bytes_since_news += core->notice_count * sizeof(struct mr_notice) + core->carried.length;
+  bool many = core->since_news >= most / 2 && mr_intervals_held(core->log) > most;
+  bool large = core->bytes_since_news >= bytes / 2 && mr_intervals_bytes(core->log) > bytes;
+  if (!many && !large)
     return;
-  core->since_news = 0;
+  core->since_news = core->bytes_since_news = 0;
   core->counters.news++;
   for (uint16_t to = 0; to < core->config.nodes && !core->stopped; to++)
     if (to != core->config.me)

@@ -15,14 +15,23 @@
 #include <errno.h>
 #include <stdbool.h>
 
+/* All zero is a page that nobody has written: so memory that is never used costs nothing. */
 struct page {
-  uint64_t version; /* home: diffs received; elsewhere: what the copy was fetched at */
-  uint64_t needed;  /* the newest version that a write notice told of */
-  uint8_t access;   /* enum mr_access */
-  bool twin;        /* written since the last interval; listed in `dirty` */
-  bool flying;      /* its diff is on the way home */
-  bool shared;      /* others write it meanwhile: the next diff bears masks at once */
+  uint64_t version;  /* home: diffs received; elsewhere: what the copy was fetched at */
+  uint64_t needed;   /* the newest version that a write notice told of */
+  uint16_t home;     /* 0: the first; else 1 more than the node that was it when last heard of */
+  uint16_t writer;   /* home: 1 more than the node whose diffs alone came last */
+  uint8_t in_row;    /* home: so many of them */
+  uint8_t moves;     /* home: how often it has moved */
+  uint8_t beyond;    /* enum mr_access, exclusive or MR_READ */
+  bool twin : 1;     /* written since the last interval; listed in `dirty` */
+  bool flying : 1;   /* its diff is on the way home */
+  bool shared : 1;   /* others write it meanwhile: the next diff bears masks at once */
+  bool was_home : 1; /* this node was its home, and knows a later one */
+  uint8_t warm : 2;  /* others changed it so few own intervals ago */
 };
+#define MR_WARM 3
+_Static_assert(sizeof(struct page) == 24, "one for each page of memory");
 
 enum phase {
   IDLE,
@@ -41,9 +50,10 @@ struct pending {
   uint32_t id;
   int64_t argument;
   uint32_t page, next, end; /* FETCHING: what for; pages from `next` to `end` are to come yet */
-  bool write;
+  bool write, all;          /* FETCHING: to be written: that page, or all to the end */
   uint64_t since;           /* FETCHING: when that was */
-  uint32_t awaited;         /* FETCHING: copies; FLUSHING: acknowledgements */
+  uint16_t asked;           /* FETCHING: the home that was asked last */
+  uint32_t awaited;         /* FETCHING: pages; FLUSHING: acknowledgements */
   uint32_t condition, lock; /* all stages but SINGLE */
   bool woken;
 };
@@ -97,7 +107,7 @@ struct mr_core {
   uint64_t *held;  /* nodes × nodes: what each one's log holds at least, the floor aside */
   uint64_t *later; /* what to acquire when the fetch is done */
   bool has_later;
-  uint64_t since_news; /* own intervals */
+  uint64_t since_news, bytes_since_news; /* own intervals */
   struct round round;
   struct round heard;      /* scratch, of a message that is read */
   uint64_t *told, *lowest; /* scratch: its time and its floor */
@@ -106,7 +116,9 @@ struct mr_core {
   uint32_t dirty_count;
   struct mr_notice *notices; /* of the interval that is ending */
   uint32_t notice_count;
+  struct mr_writer carried;   /* diffs of those */
   struct mr_notice *incoming; /* scratch: of a record that is read */
+  struct mr_writer came;      /* scratch: diffs of those */
 
   struct mr_writer out;
   struct mr_diff diff, own; /* scratch */
@@ -116,6 +128,14 @@ struct mr_core {
 };
 
 /* ---- small things ---------------------------------------------------------- */
+
+static inline enum mr_access access_of(const struct mr_core *core, uint32_t page) {
+  return (enum mr_access)(core->pages[page].beyond ^ MR_READ);
+}
+
+static inline uint16_t first_home(const struct mr_core *core, uint32_t page) {
+  return (uint16_t)(page / core->config.home_run % core->config.nodes);
+}
 
 static inline bool at_home(const struct mr_core *core, uint32_t page) {
   return mr_core_home(core, page) == core->config.me;
@@ -151,6 +171,10 @@ static inline size_t words_of(const struct mr_core *core) {
 int mr_fail(struct mr_core *core, int error, const char *what, uint64_t subject);
 /* What a call returns whose work is done, unless the core stopped meanwhile. */
 int mr_unless_stopped(const struct mr_core *core);
+/* The core alone hears of it. */
+static inline void mr_mark_access(struct mr_core *core, uint32_t page, enum mr_access access) {
+  core->pages[page].beyond = (uint8_t)(access ^ MR_READ);
+}
 /* Takes effect with mr_settle or mr_finish: what is told of pages in a row is told at once. */
 void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access);
 void mr_settle(struct mr_core *core);
@@ -167,11 +191,22 @@ void mr_put_time(struct mr_core *core, const uint64_t *time);
 int mr_on_fetch(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 int mr_on_page_copy(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 
+/* `home` answered for the page: it was its home then. */
+static inline void mr_note_home(struct mr_core *core, uint32_t page, uint16_t home) {
+  core->pages[page].home = (uint16_t)(home + 1);
+}
+
 /* ---- pages.c ------------------------------------------------------------------- */
 
+/* Whether a request may have begun at that node. */
+bool mr_is_origin(const struct mr_core *core, int64_t node);
+/* Whether this node is or was the page's home. */
+bool mr_answers_for(const struct mr_core *core, uint32_t page);
 /* The computing thread may write the page from now on. */
 void mr_make_writable(struct mr_core *core, uint32_t page);
 void mr_invalidate(struct mr_core *core, const struct mr_notice *notice);
+/* Whether the copy here became as new as the notice says, by the diff that came with it. */
+bool mr_renew(struct mr_core *core, const struct mr_notice *notice, const uint8_t *diff);
 /* Ends the interval for every page that was written; whether diffs are on their way now. */
 bool mr_flush(struct mr_core *core);
 int mr_on_diff(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);

@@ -37,7 +37,8 @@ void mr_flushed(struct mr_core *core) {
   uint16_t me = core->config.me;
   core->dirty_count = 0;
   if (core->notice_count > 0) {
-    int rc = mr_intervals_add(core->log, me, core->time[me] + 1, core->notices, core->notice_count);
+    int rc = mr_intervals_add(core->log, me, core->time[me] + 1, core->notices, core->notice_count,
+                              core->carried.bytes);
     if (rc < 0) {
       mr_fail(core, rc, "no memory for the write notices of interval", core->time[me] + 1);
       return;
@@ -115,7 +116,34 @@ static void next_stage(struct mr_core *core, int64_t result) {
 
 /* ---- grants ------------------------------------------------------------------------ */
 
+/* By the diffs that came with notices; whether some copy became newer. */
+static bool renew_by(struct mr_core *core, const struct mr_interval *interval) {
+  const uint8_t *diff = mr_interval_diffs(interval);
+  bool renewed = false;
+  for (uint32_t i = 0; i < interval->count && interval->bytes > 0; i++) {
+    renewed |= mr_renew(core, &interval->notices[i], diff);
+    diff += interval->notices[i].length;
+  }
+  return renewed;
+}
+
+static bool renew_once(struct mr_core *core, const uint64_t *time) {
+  bool renewed = false;
+  const struct mr_interval *interval;
+  for (uint16_t q = 0; q < core->config.nodes; q++)
+    for (uint64_t number = core->time[q] + 1; q != core->config.me && number <= time[q] &&
+                                              (interval = mr_intervals_at(core->log, q, number));
+         number++)
+      renewed |= renew_by(core, interval);
+  return renewed;
+}
+
 int mr_acquire(struct mr_core *core, const uint64_t *time) {
+  /* Again while it helps: one node's versions may lie between another's. */
+  while (renew_once(core, time))
+    ;
+  if (core->stopped)
+    return -ECANCELED;
   for (uint16_t q = 0; q < core->config.nodes; q++) {
     if (q == core->config.me)
       continue;

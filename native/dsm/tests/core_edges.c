@@ -266,6 +266,149 @@ static void costs_of(uint16_t nodes) {
   world_destroy(&world);
 }
 
+/* ---- homes that move ----------------------------------------------------------------- */
+
+static void open_moving(uint16_t nodes, enum mr_homes homes) {
+  struct shape shape = {.nodes = nodes, .pages = nodes, .home_run = 1, .objects = 16};
+  for (uint16_t node = 0; node < nodes; node++)
+    shape.homes[node] = homes;
+  world_create(&world, &shape, 1);
+}
+
+/* It writes these numbers, each in an interval. */
+static void emit_turns(int node, int first, int last, uint32_t address) {
+  for (int n = first; n <= last; n++) {
+    emit(code(node), set_of(0, n));
+    emit(code(node), write_of(0, address, 8));
+    emit(code(node), sync_of(MR_POST, 5, 1));
+  }
+}
+
+/* Node 1 alone writes node 0's page: after so many diffs it is the home, and sends none. */
+static void diffs_until_moved(enum mr_homes homes, uint64_t diffs) {
+  enum { TURNS = 40 };
+  open_moving(3, homes);
+  emit_turns(1, 1, TURNS, 0);
+  emit(code(1), sync_of(MR_BARRIER, 3, 3));
+  emit(code(0), sync_of(MR_BARRIER, 3, 3));
+  emit(code(2), sync_of(MR_BARRIER, 3, 3));
+  /* Node 2 asks where the page was; node 0 passes it on once, then node 2 knows. */
+  emit(code(0), read_of(0, 0, 8));
+  emit(code(2), read_of(0, 0, 8));
+  world_run(&world);
+  CHECK_EQUAL(mr_core_counters(world.nodes[1].core)->diffs, diffs);
+  CHECK_EQUAL(world_home(&world, 0), homes == MR_HOMES_STAY ? 0 : 1);
+  CHECK_EQUAL(mr_core_counters(world.nodes[0].core)->passed_on, homes == MR_HOMES_STAY ? 0 : 1);
+  CHECK_EQUAL(mr_core_home(world.nodes[2].core, 0), homes == MR_HOMES_STAY ? 0 : 1);
+  CHECK_EQUAL(world.nodes[2].registers[0], TURNS);
+  world_destroy(&world);
+}
+
+/* Two nodes write a page in turns for long: each move takes twice as many diffs as the last. */
+static void moves_are_bounded(void) {
+  enum { TURNS = 400 };
+  uint64_t moved = 0;
+  open_moving(2, MR_HOMES_MIGRATE);
+  for (int n = 0; n < TURNS; n++) {
+    int node = n / 20 % 2;
+    emit_turns(node, n + 1, n + 1, 0);
+    if (n % 20 == 19)
+      for (int each = 0; each < 2; each++)
+        emit(code(each), sync_of(MR_BARRIER, 3, 2));
+  }
+  world_run(&world);
+  for (int node = 0; node < 2; node++)
+    moved += mr_core_counters(world.nodes[node].core)->moved;
+  /* At 3, 6 and 12; nobody writes 24 times in a row. */
+  CHECK_EQUAL(moved, 3);
+  world_destroy(&world);
+}
+
+/* A counter under a lock: who has it next needs no page, as what changed comes with the grant. */
+static void renewed(void) {
+  enum { TURNS = 60 };
+  uint64_t fetches[2] = {0, 0};
+  for (int with = 0; with < 2; with++) {
+    struct shape shape = {.nodes = 3,
+                          .pages = 3,
+                          .home_run = 1,
+                          .objects = 16,
+                          .grant_bytes = with ? MR_GRANT_BYTES : 1};
+    world_create(&world, &shape, 1);
+    for (int node = 0; node < 3; node++)
+      for (int n = 0; n < TURNS; n++) {
+        emit(code(node), lock_of(1));
+        emit(code(node), read_of(0, 64, 8));
+        emit(code(node), add_of(0, 1));
+        emit(code(node), write_of(0, 64, 8));
+        emit(code(node), unlock_of(1));
+      }
+    world_run(&world);
+    for (int node = 0; node < 3; node++)
+      fetches[with] += mr_core_counters(world.nodes[node].core)->fetches;
+    world_destroy(&world);
+  }
+  CHECK(fetches[0] > 20 && fetches[1] < fetches[0] / 4);
+}
+
+/* ---- memory ------------------------------------------------------------------------- */
+
+static int64_t resident(void) {
+  long size, pages = 0;
+  FILE *stream = fopen("/proc/self/statm", "r");
+  CHECK(stream != NULL && fscanf(stream, "%ld %ld", &size, &pages) == 2);
+  fclose(stream);
+  return pages * 4096;
+}
+
+/* Pages that nobody uses cost address space alone. */
+static void large_reserve(void) {
+  static const struct mr_core_sink sink = {NULL, NULL, NULL, NULL, NULL};
+  static uint32_t incarnations[2];
+  struct mr_core *core;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const int64_t most = INT64_MAX; /* they keep books of it */
+#else
+  const int64_t most = 4 << 20;
+#endif
+  int64_t before = resident();
+  struct mr_core_config config = {.nodes = 2,
+                                  .pages = 1u << 22,
+                                  .home_run = 16,
+                                  .objects = 1,
+                                  .incarnations = incarnations,
+                                  .sink = &sink};
+  CHECK_EQUAL(mr_core_create(&core, &config), 0);
+  CHECK_EQUAL(mr_core_access(core, config.pages - 1), MR_READ);
+  CHECK(resident() - before <= most);
+  mr_core_destroy(core);
+  CHECK(resident() - before <= most);
+}
+
+/* Intervals of many pages: the log is as short in bytes as one of small ones. */
+static void large_intervals(void) {
+  enum { TURNS = 300, PAGES = 60, BYTES = 8192 };
+  uint64_t most = 0;
+  struct shape shape = {
+      .nodes = 2, .pages = PAGES, .home_run = 1, .objects = 16, .log_bytes = BYTES};
+  world_create(&world, &shape, 1);
+  for (int n = 0; n < TURNS; n++) {
+    for (uint32_t page = 0; page < PAGES; page++) {
+      emit(code(0), set_of(0, n + 1));
+      emit(code(0), write_of(0, page * MR_PAGE, 8));
+    }
+    emit(code(0), sync_of(MR_POST, 5, 1));
+  }
+  while (world_step(&world)) {
+    uint64_t bytes = mr_core_log_bytes(world.nodes[0].core);
+    most = bytes > most ? bytes : most;
+  }
+  CHECK(world.nodes[0].ended);
+  /* Two rounds of news, and an interval: 60 notices of 16 bytes. */
+  CHECK(most > BYTES && most < 3 * BYTES);
+  world_destroy(&world);
+}
+
 /* ---- forged ------------------------------------------------------------------------ */
 
 struct forged {
@@ -524,15 +667,16 @@ static void forged_grants(void) {
 
 struct forged_copy {
   struct mr_header header;
-  uint8_t body[12 + MR_PAGE];
+  uint8_t body[16 + MR_PAGE];
 };
 
 /* One whole page. */
 static struct forged_copy forged_copy(uint32_t page, uint64_t version) {
   struct forged_copy copy = {.header = forged(MR_PAGE_COPY, page, 0, 0).header};
   uint32_t length = MR_PAGE;
-  memcpy(copy.body, &version, sizeof version);
-  memcpy(copy.body + 8, &length, sizeof length);
+  memcpy(copy.body, &page, sizeof page);
+  memcpy(copy.body + 4, &version, sizeof version);
+  memcpy(copy.body + 12, &length, sizeof length);
   copy.header.length = sizeof copy.body;
   return copy;
 }
@@ -606,7 +750,7 @@ static void forged_copies(void) {
   copy.header.length--;
   CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG); /* cut off */
   copy = forged_copy(1, 5);
-  copy.body[8]--;
+  copy.body[12]--;
   CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG); /* neither a page nor a diff */
   copy = forged_copy(1, 4);                         /* older than the notice */
   CHECK_EQUAL(deliver_copy(core, &copy), -ECANCELED);
@@ -625,9 +769,9 @@ static void forged_part(void) {
   for (int masked = 1; masked >= 0; masked--) {
     struct forged_copy copy = forged_copy(1, 5);
     diff.masked = masked != 0;
-    uint32_t length = (uint32_t)mr_diff_pack(&diff, copy.body + 12);
-    memcpy(copy.body + 8, &length, sizeof length);
-    copy.header.length = 12 + length;
+    uint32_t length = (uint32_t)mr_diff_pack(&diff, copy.body + 16);
+    memcpy(copy.body + 12, &length, sizeof length);
+    copy.header.length = 16 + length;
     CHECK_EQUAL(deliver_copy(core, &copy), masked ? -EBADMSG : 0);
     CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG); /* nobody waits for it twice */
   }
@@ -635,11 +779,60 @@ static void forged_part(void) {
   world_destroy(&world);
 }
 
+/* A diff that comes with a notice names bytes. */
+static void forged_renewal(void) {
+  static struct mr_diff diff;
+  static alignas(64) uint8_t page[MR_PAGE], twin[MR_PAGE];
+  page[9] = 7;
+  mr_diff_best()->encode(&diff, page, twin);
+  for (int masked = 0; masked < 2; masked++) {
+    uint8_t packed[64];
+    struct forged message = grant(MR_LOCK, 1, 0, 1);
+    uint16_t node = 1;
+    uint32_t one = 1, carries = 1 | UINT32_C(1) << 31;
+    uint64_t number = 1;
+    if (masked)
+      mr_diff_mask(&diff, twin);
+    uint16_t length = (uint16_t)mr_diff_pack(&diff, packed);
+    put(&message, &node, sizeof node);
+    put(&message, &number, sizeof number);
+    put(&message, &one, sizeof one);
+    put(&message, &carries, sizeof carries);
+    put(&message, &number, sizeof number); /* its version */
+    put(&message, &length, sizeof length);
+    put(&message, packed, length);
+    struct mr_core *core = victim(true, MR_LOCK, 1, 0);
+    CHECK_EQUAL(deliver(&message), masked ? 0 : -ECANCELED);
+    CHECK_EQUAL(world.failure, masked ? 0 : -EPROTO);
+    CHECK_EQUAL(world.nodes[0].memory[MR_PAGE + 9], masked ? 7 : 0);
+    CHECK_EQUAL(world.nodes[0].waits, !masked);
+    CHECK_EQUAL(mr_core_access(core, 1), MR_READ);
+    world_destroy(&world);
+  }
+}
+
+/* Nobody becomes a home whose copy is not the page. */
+static void forged_home(void) {
+  for (int64_t version = 1; version <= 2; version++) {
+    struct mr_core *core = victim(false, 0, 0, 0);
+    world.nodes[0].waits = true;
+    CHECK_EQUAL(mr_core_write(core, 1), 0);
+    world.nodes[0].memory[MR_PAGE] = 1;
+    world.nodes[0].waits = true;
+    CHECK_EQUAL(mr_core_sync(core, MR_POST, 0, 1), 0);
+    struct forged message = forged(MR_DIFF_KEPT, 1, version, 2 | 1 << 2);
+    CHECK_EQUAL(deliver(&message), version == 1 ? 0 : -ECANCELED);
+    CHECK_EQUAL(world.failure, version == 1 ? 0 : -EPROTO);
+    CHECK(version != 1 || mr_core_home(core, 1) == 0);
+    world_destroy(&world);
+  }
+}
+
 static void forged_fetches(void) {
   victim(false, 0, 0, 0);
   uint32_t pages[] = {2, 1};
   uint64_t have = 0;
-  struct forged message = forged(MR_FETCH, 2, 0, 0);
+  struct forged message = forged(MR_FETCH, 2, 1, 0);
   CHECK_EQUAL(deliver(&message), -EBADMSG); /* of nothing */
   put(&message, &pages[0], 4);
   put(&message, &have, 8);
@@ -652,8 +845,8 @@ static void forged_fetches(void) {
   refused(&message, -EBADMSG, 0); /* one whose home is elsewhere */
 }
 
-/* A page's copy comes from its home, from nobody else, and once. */
-static void copy_from_anybody(void) {
+/* Each page of a batch comes once, by itself or with others. */
+static void copy_comes_once(void) {
   struct forged_copy copy = forged_copy(2, 5);
   open_world(3, 3, 1, true);
   struct mr_core *core = world.nodes[0].core;
@@ -666,11 +859,10 @@ static void copy_from_anybody(void) {
   put_interval(&message, 1, 1, 5);
   put_interval(&message, 2, 2, 5);
   CHECK_EQUAL(deliver(&message), 0);
-  CHECK_EQUAL(mr_core_bring(core, 0, 4), -EINVAL);
-  CHECK_EQUAL(mr_core_bring(core, 1, 0), -EINVAL);
+  CHECK_EQUAL(mr_core_bring(core, 0, 4, false), -EINVAL);
+  CHECK_EQUAL(mr_core_bring(core, 1, 0, false), -EINVAL);
   world.nodes[0].waits = true;
-  CHECK_EQUAL(mr_core_bring(core, 0, 3), 0);
-  CHECK_EQUAL(deliver_copy(core, &copy), -EBADMSG);
+  CHECK_EQUAL(mr_core_bring(core, 0, 3, false), 0);
   copy.header.from = 2;
   copy.header.incarnation = 102;
   CHECK_EQUAL(deliver_copy(core, &copy), 0);
@@ -745,9 +937,12 @@ static void hostile(uint64_t seed) {
                         .objects = 16,
                         .bring = 4,
                         .log_most = 4,
+                        .migrate_after = 1,
                         .stumble = true};
-  for (uint16_t node = 0; node < 3; node++)
+  for (uint16_t node = 0; node < 3; node++) {
     shape.fetch[node] = (enum mr_fetch)((seed / 2 + node) % MR_FETCH_POLICIES);
+    shape.homes[node] = (enum mr_homes)((seed + node) % 3);
+  }
   world_create(&world, &shape, seed);
   write_racy_programs();
   /* Ends where it ends: stopped, stuck or done, but within its own memory (address
@@ -769,6 +964,13 @@ int main(void) {
   for (uint16_t nodes = 2; nodes <= WORLD_NODES; nodes++)
     costs_of(nodes);
   told_once();
+  diffs_until_moved(MR_HOMES_STAY, 40);
+  diffs_until_moved(MR_HOMES_FIRST_WRITER, 1);
+  diffs_until_moved(MR_HOMES_MIGRATE, MR_MIGRATE_AFTER);
+  moves_are_bounded();
+  renewed();
+  large_reserve();
+  large_intervals();
   forged_requests();
   refused_release();
   forged_grants();
@@ -777,8 +979,10 @@ int main(void) {
   forged_news();
   forged_copies();
   forged_part();
+  forged_renewal();
+  forged_home();
   forged_fetches();
-  copy_from_anybody();
+  copy_comes_once();
   late_store();
   many_nodes();
   uint64_t seed = setting("MARU_DSM_SEED", 1);

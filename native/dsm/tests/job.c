@@ -2,6 +2,7 @@
  *
  *     mix        everything at once, checked: locks, counters, all bytes of a page
  *                written by all nodes
+ *     ranges     accesses are said before, watched or not; a system call reads what others wrote
  *     hang       node 0 says "ready", all wait for a barrier that is never full
  *     die        as hang, but node 1 kills itself
  *     fail       node 1 ends with status 3, the others hang
@@ -55,6 +56,36 @@ static void mix(void) {
       CHECK_EQUAL(bytes[i], (uint8_t)(i * round));
     maru_dsm_barrier(2);
   }
+  printf("mixed\n");
+}
+
+/* Each node writes a band of some pages, and reads all; bands end within pages. */
+static void ranges(void) {
+  enum { COUNT = 200000, SHOWN = 4096 };
+  size_t me = maru_dsm_node(), nodes = maru_dsm_nodes();
+  size_t first = COUNT * me / nodes, end = COUNT * (me + 1) / nodes;
+  uint32_t *numbers = maru_dsm_alloc(COUNT * sizeof *numbers), shown[SHOWN], local = 7;
+  int ends[2];
+  CHECK(numbers != NULL && pipe(ends) == 0);
+  for (uint32_t round = 1; round <= ROUNDS; round++) {
+    maru_dsm_write_range(numbers + first, (end - first) * sizeof *numbers);
+    for (size_t i = first; i < end; i++)
+      numbers[i] = (uint32_t)i * round;
+    maru_dsm_barrier(1);
+    /* The kernel sees it too. */
+    CHECK_EQUAL(write(ends[1], numbers + COUNT / 2, sizeof shown), sizeof shown);
+    CHECK_EQUAL(read(ends[0], shown, sizeof shown), sizeof shown);
+    for (uint32_t i = 0; i < SHOWN; i++)
+      CHECK_EQUAL(shown[i], (COUNT / 2 + i) * round);
+    maru_dsm_read_range(numbers, COUNT * sizeof *numbers);
+    for (uint32_t i = 0; i < COUNT; i++)
+      CHECK_EQUAL(numbers[i], i * round);
+    maru_dsm_barrier(2);
+  }
+  /* Nothing shared, or nothing at all. */
+  maru_dsm_write_range(&local, sizeof local);
+  maru_dsm_read_range(numbers, 0);
+  CHECK_EQUAL(local, 7);
   printf("mixed\n");
 }
 
@@ -151,8 +182,13 @@ int main(int count, char **arguments) {
     take();
   if (strcmp(mode, "blind") == 0)
     blind();
-  maru_dsm_init();
-  if (strcmp(mode, "mix") == 0 || strcmp(mode, "blind") == 0)
+  if (strcmp(mode, "ranges") == 0)
+    maru_dsm_init_unwatched();
+  else
+    maru_dsm_init();
+  if (strcmp(mode, "ranges") == 0)
+    ranges();
+  else if (strcmp(mode, "mix") == 0 || strcmp(mode, "blind") == 0)
     mix();
   else if (strcmp(mode, "misuse") == 0)
     maru_dsm_unlock(1);

@@ -21,6 +21,18 @@ uint32_t world_random(struct world *world, uint32_t bound) {
   return (uint32_t)((next_random(&world->random) >> 32) % bound);
 }
 
+uint16_t world_home(const struct world *world, uint32_t page) {
+  uint16_t home = WORLD_NODES, homes = 0;
+  for (uint16_t node = 0; node < world->shape.nodes; node++)
+    if (mr_core_home(world->nodes[node].core, page) == node) {
+      home = node;
+      homes++;
+    }
+  /* None: while its home is moving. */
+  CHECK(homes <= 1);
+  return home;
+}
+
 #define TRACE(world, ...)                                                                          \
   do {                                                                                             \
     if ((world)->trace)                                                                            \
@@ -114,7 +126,11 @@ static void create_node(struct world *world, uint16_t number) {
                                   .epoch = 7,
                                   .incarnations = incarnations,
                                   .fetch = world->shape.fetch[number],
+                                  .homes = world->shape.homes[number],
                                   .limits = world->shape.limits,
+                                  .migrate_after = world->shape.migrate_after,
+                                  .grant_bytes = world->shape.grant_bytes,
+                                  .log_bytes = world->shape.log_bytes,
                                   .log_most = world->shape.log_most,
                                   .races = node->races,
                                   .memory = node->memory,
@@ -191,21 +207,22 @@ static bool may(struct node *node, uint32_t page, enum mr_access needed) {
   return false;
 }
 
-/* Now and then a reader says what it will read next. */
-static bool bring(struct node *node, uint32_t page) {
+/* Now and then somebody says what it will access next. */
+static bool bring(struct node *node, uint32_t page, bool write) {
   if (node->world->shape.bring == 0 || world_random(node->world, node->world->shape.bring) != 0)
     return false;
   node->waits = true;
   node->result = NULL;
   begun(node, mr_core_bring(node->core, page,
-                            1 + world_random(node->world, node->world->shape.pages - page)));
+                            1 + world_random(node->world, node->world->shape.pages - page), write));
   return true;
 }
 
 static bool touch(struct node *node, const struct instruction *i) {
   uint32_t page = i->address / MR_PAGE;
   int64_t expected = 0, *reg = &node->registers[i->reg];
-  if (bring(node, page) || !may(node, page, i->code == WRITE ? MR_READ_WRITE : MR_READ))
+  if (bring(node, page, i->code == WRITE) ||
+      !may(node, page, i->code == WRITE ? MR_READ_WRITE : MR_READ))
     return false;
   CHECK(mr_core_access(node->core, page) >= node->mapped[page]);
   if (i->code == WRITE) {

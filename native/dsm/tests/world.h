@@ -81,7 +81,9 @@ struct shape {
   uint16_t nodes;
   uint32_t pages, home_run, objects;
   enum mr_fetch fetch[WORLD_NODES];
+  enum mr_homes homes[WORLD_NODES];
   struct mr_fetch_limits limits;
+  uint32_t migrate_after, grant_bytes, log_bytes;
   uint32_t log_most;
   uint32_t bring; /* one access in so many is told beforehand, with what follows; 0: none */
   bool stale;     /* now and then a message of another epoch or incarnation comes */
@@ -138,6 +140,9 @@ bool world_step(struct world *world);
 
 /* Steps until nobody can go on; fails the test unless every program has ended. */
 void world_run(struct world *world);
+
+/* The page's home. */
+uint16_t world_home(const struct world *world, uint32_t page);
 
 uint32_t world_random(struct world *world, uint32_t bound);
 

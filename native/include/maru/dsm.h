@@ -31,6 +31,11 @@ extern "C" {
  * be joined: 64 wrong environment, 65 node 0 runs another program, 69 something needed is not
  * available here. */
 void maru_dsm_init(void);
+/* The same for a program that says before each access what it will access, by
+ * maru_dsm_read_range and maru_dsm_write_range: accesses are not watched, and no signal is used.
+ * What it does not say it reads as it was at some time, and loses where it writes.
+ * MARU_DSM_ACCESS (userfaultfd, mprotect) watches all the same. */
+void maru_dsm_init_unwatched(void);
 /* Waits for all nodes, then leaves.  To be called by all. */
 void maru_dsm_exit(void);
 
@@ -70,6 +75,12 @@ void maru_dsm_condition_broadcast(uint32_t id);
 
 /* Orders all before it, of this node, before all after later fences, of any node. */
 void maru_dsm_fence(void);
+
+/* Brings the pages of a range in, in batches, to be read, or to be read and written, until this
+ * node's next call of a function above.  Optional where accesses are watched, and quicker than
+ * faults in turn.  What of the range is not shared memory is left alone. */
+void maru_dsm_read_range(const void *from, size_t size);
+void maru_dsm_write_range(void *from, size_t size);
 
 /* Makes the range readable, or writable, for system calls too, until this node's next call of
  * a function above; what of it is not shared memory is left alone.  The kernel may ask for it again

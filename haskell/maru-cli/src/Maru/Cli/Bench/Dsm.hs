@@ -2,7 +2,8 @@
 
 -- | The shared memory: fetching over loopback measured, and the shipped
 -- protocol core on networks that are described. The methods are at the top of
--- @bench\/dsm\/dsm_fetch.c@ and @bench\/dsm\/dsm_sim.c@.
+-- @bench\/dsm\/dsm_fetch.c@ and @bench\/dsm\/dsm_sim.c@; what faults and diffs cost,
+-- by @native\/dsm\/tests\/bench_access.c@ and @bench_diff.c@.
 module Maru.Cli.Bench.Dsm
   ( dsmExperiments,
   )
@@ -34,7 +35,10 @@ import Text.Read (readMaybe)
 
 dsmExperiments :: [Experiment]
 dsmExperiments =
-  [ Experiment "dsm/fetch" "A page that is at another node, over loopback TCP: one by one and in batches, by each fetch policy" fetching,
+  [ Experiment "dsm/access" "The first read and write of a page that is here, and the mappings of a gigabyte" accesses,
+    Experiment "dsm/diff" "Finding what changed in a page, by each instruction set that this CPU has" diffs,
+    Experiment "dsm/homes" "The programs of examples/dsm on 8 simulated nodes: where pages have their homes, and diffs that ride on grants" homes,
+    Experiment "dsm/fetch" "A page that is at another node, over loopback TCP: one by one and in batches, by each fetch policy" fetching,
     Experiment "dsm/links" "The programs of examples/dsm on 8 simulated nodes: fetch policies on the paper's network and at 1, 10, 100 Gb/s" links,
     Experiment "dsm/wall" "The programs of examples/dsm as jobs of 2 nodes, in wall time: fetch policies on the paper's network and at 1, 10, 100 Gb/s, by delayed messages" wall,
     Experiment "dsm/scale" "Messages and bytes of a fetch, a lock and a barrier on 1 to 64 simulated nodes" scale
@@ -55,6 +59,104 @@ against name bound value = Sim.Check name Predicted bound value ""
 
 judged :: [Sim.Check] -> (String, Table)
 judged checks = ("Bars", checkTable checks)
+
+-- ---- access --------------------------------------------------------------
+
+accesses :: Effort -> (String -> IO ()) -> IO Figures
+accesses _ say = do
+  program <- helperPath "maru-bench-dsm-access"
+  say "faults"
+  sample <- runTool program []
+  let ways = list ["ways"] sample
+      median way what = figure [what, "median_ns"] way / 1000
+      checks = concat [bars way | way <- ways, text ["way"] way == "userfaultfd", measured way]
+      bars way =
+        [ against "read fault, and a page copied, median, us" (AtMost 4) (median way "read_fault_and_copy"),
+          against "write fault, and a twin, median, us" (AtMost 5.5) (median way "write_fault_and_twin"),
+          against "mappings of a gigabyte with alternating pages" (AtMost 100) (figure ["alternating_gigabyte", "mappings"] way)
+        ]
+      row way
+        | measured way =
+          [text ["way"] way]
+            ++ [fixed 2 (median way what) | what <- ["read_fault_and_copy", "write_fault_and_twin", "protect_one_page", "invalidate_one_page"]]
+            ++ [fixed 0 (figure ["alternating_gigabyte", field] way) | field <- ["mib_done", "mappings"]]
+        | otherwise = [text ["way"] way, "not measured: " ++ text ["not_measured"] way]
+  pure
+    Figures
+      { figuresLine = if null checks then "userfaultfd: not measured here" else checkLine checks,
+        figuresTables = [("Microseconds a page, median; a gigabyte whose every other page may be read", Table heads (map row ways)), judged checks],
+        figuresPlots = [],
+        figuresData = object ["sample" .= sample, "checks" .= checksJson checks]
+      }
+  where
+    heads = (L, "way") : [(R, what) | what <- ["read", "write", "protect", "invalidate", "MiB done", "mappings"]]
+
+measured :: Value -> Bool
+measured = null . text ["not_measured"]
+
+-- ---- diff ----------------------------------------------------------------
+
+diffs :: Effort -> (String -> IO ()) -> IO Figures
+diffs _ say = do
+  program <- helperPath "maru-bench-dsm-diff"
+  say "pages"
+  sample <- runTool program []
+  let codes = zip ["scalar", "AVX2", "AVX-512"] (list ["codes"] sample)
+      checks =
+        [ against (name ++ ", the worst pattern, ns") (AtMost bar) (figure ["worst_encode_ns"] code)
+          | ((name, code), bar) <- zip codes [600, 350, 130],
+            measured code
+        ]
+      rows (name, code)
+        | measured code =
+          [ [name, text ["changed"] p] ++ [fixed 0 (figure [what] p) | what <- ["encode_ns", "encode_masked_ns", "apply_ns"]]
+            | p <- list ["patterns"] code
+          ]
+        | otherwise = [[name, "not measured: " ++ text ["not_measured"] code, "", "", ""]]
+  pure
+    Figures
+      { figuresLine = checkLine checks,
+        figuresTables = [("ns a page, hot, on " ++ text ["cpu"] sample, Table heads (concatMap rows codes)), judged checks],
+        figuresPlots = [],
+        figuresData = object ["sample" .= sample, "checks" .= checksJson checks]
+      }
+  where
+    heads = [(L, "code"), (L, "changed"), (R, "find"), (R, "with masks"), (R, "apply")]
+
+-- ---- homes -----------------------------------------------------------------
+
+homes :: Effort -> (String -> IO ()) -> IO Figures
+homes _ say = do
+  program <- helperPath "maru-sim-dsm"
+  samples <- mapM (simulated program) described
+  let checks =
+        [ against (name ++ ", " ++ p ++ ": the default over cyclic homes without diffs on grants") (AtMost 1.02) (over s p "migrate" 256)
+          | (Link name _ _ _ _, s) <- samples,
+            p <- programs
+        ]
+  pure
+    Figures
+      { figuresLine = checkLine checks,
+        figuresTables = [("Time, messages and bytes over those of cyclic homes without diffs on grants", Table heads (concatMap rows samples)), judged checks],
+        figuresPlots = [],
+        figuresData = object ["links" .= [object ["link" .= name, "latency_ns" .= a, "ps_per_byte" .= b, "cpu" .= c, "sample" .= s] | (Link name _ a b c, s) <- samples], "checks" .= checksJson checks]
+      }
+  where
+    simulated program link@(Link name _ a b c) = do
+      say name
+      sample <- runTool program ["homes", show a, show b, show c]
+      pure (link, sample)
+    heads = [(L, "link"), (L, "program"), (L, "homes"), (R, "bytes on a grant"), (R, "time"), (R, "messages"), (R, "bytes"), (R, "homes moved")]
+    rows (Link name _ _ _ _, s) =
+      [ [name, text ["program"] r, text ["homes"] r, fixed 0 (figure ["grant_bytes"] r)]
+          ++ [fixed 3 (figure [field] r / base s (text ["program"] r) field) | field <- ["seconds", "messages", "bytes"]]
+          ++ [fixed 0 (figure ["moved"] r)]
+        | r <- list ["runs"] s
+      ]
+    base s p field = sum [figure [field] r | r <- list ["runs"] s, text ["program"] r == p, text ["homes"] r == "cyclic", figure ["grant_bytes"] r == 0]
+    over s p policy bytes =
+      sum [figure ["seconds"] r | r <- list ["runs"] s, text ["program"] r == p, text ["homes"] r == policy, figure ["grant_bytes"] r == bytes]
+        / base s p "seconds"
 
 -- ---- fetch -------------------------------------------------------------
 
