@@ -278,7 +278,6 @@ EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *
   POLLED(next(fds, count, timeout, mask, size));
 }
 
-/* Programs may use sets larger than fd_set: the bits are read as the kernel reads them. */
 static bool has(const fd_set *set, int fd) {
   const unsigned long *words = (const unsigned long *)set;
   int bits = 8 * (int)sizeof *words;
@@ -287,7 +286,11 @@ static bool has(const fd_set *set, int fd) {
 
 static void tell_selected(struct mr_spin *spin, int count, const fd_set *in, const fd_set *out,
                           const fd_set *except) {
-  for (int fd = 0; fd < count && !spin->overflow; fd++) {
+  /* The kernel looks at no more bits than there are descriptors; we cannot know how large the
+   * program's sets are beyond an fd_set. */
+  if (count > FD_SETSIZE)
+    mr_spin_over(spin, spin->begun_ns, cpu_ns);
+  for (int fd = 0; fd < count && fd < FD_SETSIZE && !spin->overflow; fd++) {
     int events =
         (has(in, fd) ? POLLIN : 0) | (has(out, fd) ? POLLOUT : 0) | (has(except, fd) ? POLLPRI : 0);
     if (events != 0)

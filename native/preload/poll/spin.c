@@ -44,7 +44,7 @@ static void settle(struct mr_spin *spin, int64_t now_ns, int64_t cpu_ns) {
 
 static void end_row(struct mr_spin *spin, int64_t now_ns, int64_t cpu_ns) {
   settle(spin, now_ns, cpu_ns);
-  spin->cost.spins++;
+  spin->cost.spins += spin->empties > 0;
   spin->empties = 0;
   spin->watched = false;
 }

@@ -1,4 +1,5 @@
 {-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE TupleSections #-}
 
 -- | @maru run@: plans, then becomes the supervisor; the supervisor runs the
 -- command and becomes @maru report-run@, which says what was measured. One
@@ -178,7 +179,7 @@ profileParts :: [Room] -> String -> IO [(String, Either Refusal Part)]
 profileParts known name = do
   profile <- readProfile name
   needs <- mapM (`roomProfile` profileEnvironment profile) known
-  pure (map ((,) ("@" ++ name)) (Right mempty {partEnvironment = profileEnvironment profile, partExplain = [profileLine profile]} : needs))
+  pure (map ("@" ++ name,) (Right mempty {partEnvironment = profileEnvironment profile, partExplain = [profileLine profile]} : needs))
 
 explanation :: Plan -> [String]
 explanation plan =

@@ -221,7 +221,7 @@ throttled seen = case sortOn (Down . groupThrottled) [g | g <- seenGroups seen, 
         { findingName = "throttled",
           findingConfidence = Certain,
           findingText = "its control group " ++ groupPath g ++ " may use " ++ maybe "a limited number of" two (groupQuota g) ++ " CPUs and was stopped for that: " ++ two (groupThrottled g) ++ " s of " ++ two (seenFor seen) ++ " s, summed over CPUs",
-          findingFigures = [("throttled_s", groupThrottled g)] ++ [("quota_cpus", q) | Just q <- [groupQuota g]],
+          findingFigures = ("throttled_s", groupThrottled g) : [("quota_cpus", q) | Just q <- [groupQuota g]],
           findingRemedies = ["give it more CPUs (cpu.max, docker --cpus, a pod's limits), or start fewer threads than the quota has CPUs"]
         }
   [] -> Nothing
@@ -267,7 +267,7 @@ spinning seen
     Just
       Finding
         { findingName = "spinning",
-          findingConfidence = if any yields spinners then Certain else if all sure spinners then Likely else Possible,
+          findingConfidence = if any yields spinners then Certain else if all (asks seen) spinners then Likely else Possible,
           findingText = plural (length spinners) "thread" ++ how ++ perMpi ++ ": " ++ percent (sum (map ran spinners) / seenFor seen / fromIntegral (IntSet.size (allowed seen))) ++ " of its CPUs goes there",
           findingFigures =
             [ ("threads", fromIntegral (length spinners)),
@@ -282,7 +282,6 @@ spinning seen
     isRank t = taskProcess t `elem` map fst (seenRanks seen)
     -- An MPI rank that never sleeps where ranks outnumber CPUs waits for those who do not run.
     spinners = [t | t <- seenTasks seen, asks seen t || yields t && wanted t >= 0.5 * seenFor seen || isRank t && wanted t >= 0.8 * seenFor seen && crowdedBy seen > 1.2]
-    sure t = asks seen t
     how
       | any yields spinners = " that never sleep and give way instead (sched_yield)"
       | any (asks seen) spinners = " that never sleep and ask the kernel again and again (polls without a time-out, reads that find nothing)"
@@ -336,7 +335,7 @@ hogged seen
               ++ " of the time that they want one",
           findingFigures = [("hogs", fromIntegral (length hogs)), ("hog_cpu_s", sum (map neighbourCpu hogs)), ("delay_share", delayShare seen)],
           findingRemedies =
-            ["end or move them, or let them yield: renice -n 19 -p " ++ unwords (map (show . neighbourPid) (take 8 hogs)) | any (not . neighbourApart) hogs]
+            ["end or move them, or let them yield: renice -n 19 -p " ++ unwords (map (show . neighbourPid) (take 8 hogs)) | not (all neighbourApart hogs)]
               ++ ["they are in other control groups, where nice does not count: raise the job's cpu.weight, or lower theirs" | any neighbourApart hogs]
               ++ ["maru boost (as root): raises threads of maru's channels whose message is there" | seenUnderMaru seen]
         }
