@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -99,8 +100,14 @@ static long raw(long number, long a, long b, long c, long d, long e, long f) {
   return next(number, a, b, c, d, e, f);
 }
 
-static int64_t cpu_ns(void) {
+static int64_t cpu_ns(uint64_t *sleeps) {
   struct timespec now;
+  struct rusage used;
+  if (sleeps != NULL) {
+    used.ru_nvcsw = 0;
+    (void)getrusage(RUSAGE_THREAD, &used);
+    *sleeps = (uint64_t)used.ru_nvcsw;
+  }
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }

@@ -160,7 +160,7 @@ watchJob window pid job = do
       hidden = [p | (p, Left ()) <- libraries]
       maru' = or [any ("libmaru-" `isPrefixOf`) names || any ("maru-board" `isInfixOf`) names | (_, Right names) <- libraries]
       unseen =
-        ["libraries of " ++ show (length hidden) ++ " processes (another user's): whether they are MPI ranks" | not (null hidden)]
+        ["libraries of " ++ plural (length hidden) "process" ++ " (another user's): whether they are MPI ranks" | not (null hidden)]
           ++ ["kernel stacks (root sees them): whether threads give way or ask while they spin" | all (null . taskSpots) tasks, any (\t -> taskUser t + taskSystem t + taskDelayed t > 0.5 * long) tasks]
           ++ ["time spent ready without a CPU (this kernel has no /proc/PID/schedstat)" | null [() | t <- tasks, taskDelayed t > 0], length tasks > 1]
           ++ ["limits of its control group (no cpu controller is mounted where maru looks)" | null groups]
