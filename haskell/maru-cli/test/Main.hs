@@ -183,7 +183,8 @@ plans =
           @?= Just ["polls: 2 processes waited 4.00 s in loops of empty calls, 25 % of that on a CPU"]
         fmap afterLines (waitAfterwards Map.empty (boardOf [poll [3, 0, 0, 0, 0, 0, 0, 0]]))
           @?= Just ["polls: none of 3 processes asked again and again without working in between; nothing was changed"]
-        waitAfterwards Map.empty (boardOf []) @?= Nothing,
+        waitAfterwards Map.empty (boardOf []) @?= Nothing
+        fmap (length . afterLines) (waitAfterwards (Map.fromList [("MARU_WAIT_POLL", "1")]) (boardOf [])) @?= Just 1,
       testCase "who waits, for what, since when, and what it costs" $ do
         let top used heartbeat = putWord32host used >> putWord32host 9000 >> putInt64host heartbeat >> replicateM_ 12 (putWord32host 0) >> replicateM_ 256 (putWord32host 0)
             line state taken job since tid = do

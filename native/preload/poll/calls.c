@@ -46,6 +46,7 @@
 
 /* The process. */
 static enum mr_spin_mode mode = MR_SPIN_ADAPT;
+static struct maru_board board = {.fd = -1};
 static struct mr_poll *section; /* NULL: counted where nobody looks */
 static _Atomic bool active;     /* from begin() until the process restricts itself */
 static _Atomic bool counted;    /* as one that spun */
@@ -508,6 +509,8 @@ EXPORT long syscall(long number, ...) {
 
 static enum mr_spin_mode mode_of(const char *policy) {
   int kind = policy == NULL ? MARU_WAIT_ADAPTIVE : maru_wait_kind_of(policy);
+  if (kind < 0 && board.base != NULL)
+    (void)maru_board_say(&board, "wait", "loops of polls: MARU_WAIT names no policy: adaptive");
   switch (kind) {
   case MARU_WAIT_SPIN:
     return MR_SPIN_WATCH;
@@ -521,7 +524,6 @@ static enum mr_spin_mode mode_of(const char *policy) {
 }
 
 static struct mr_poll *open_section(void) {
-  struct maru_board board;
   void *data;
   if (maru_board_open_env(&board) < 0)
     return NULL;
@@ -543,8 +545,8 @@ static void in_child(void) {
 __attribute__((constructor)) static void begin(void) {
   int saved = errno;
   find_symbols();
-  mode = mode_of(getenv("MARU_WAIT"));
   section = open_section();
+  mode = mode_of(getenv("MARU_WAIT"));
   if (section != NULL)
     add(&section->loads, 1);
   /* Without the handler a child would tell what its parent tells. */
