@@ -6,10 +6,12 @@
 #include "../../native/tests/check.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 static char groups[96];
 static long group_count;
+static pid_t group_owner;
 
 static inline bool write_text(const char *path, const char *text) {
   int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -44,7 +46,24 @@ static inline void remove_groups(void) {
   }
 }
 
-/* By the parent, before its children; removed when it exits.  Exits with 77 where there can be
+/* Outlives the parent, however that ends, and then removes the groups. */
+static inline void remove_afterwards(void *unused) {
+  sigset_t death;
+  int number;
+  (void)unused;
+  setsid();
+  close(STDOUT_FILENO); /* who reads it waits for its end */
+  close(STDERR_FILENO);
+  sigemptyset(&death);
+  sigaddset(&death, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &death, NULL);
+  prctl(PR_SET_PDEATHSIG, SIGUSR1);
+  if (getppid() == group_owner)
+    (void)sigwait(&death, &number);
+  remove_groups();
+}
+
+/* By the parent, before its children; removed when it is gone.  Exits with 77 where there can be
  * none. */
 static inline void make_groups(long count) {
   static const char *const roots[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
@@ -56,14 +75,17 @@ static inline void make_groups(long count) {
   snprintf(groups, sizeof groups, "%s/maru-bench-%d", root, (int)getpid());
   if (mkdir(groups, 0755) < 0)
     skip("no control groups with a cpu controller can be made here");
-  atexit(remove_groups);
+  group_owner = getpid();
   snprintf(path, sizeof path, "%s/cgroup.subtree_control", groups);
   (void)write_text(path, "+cpu"); /* version 1 has no such file */
   for (group_count = 0; group_count < count; group_count++) {
     snprintf(path, sizeof path, "%s/%ld", groups, group_count);
     if (mkdir(path, 0755) < 0)
-      skip("no control group a job can be made here");
+      break;
   }
+  (void)start(remove_afterwards, NULL);
+  if (group_count < count)
+    skip("no control group a job can be made here");
 }
 
 /* By a child; without groups it stays where it is. */

@@ -1,11 +1,12 @@
 module Main (main) where
 
+import Control.Monad (replicateM_)
 import Data.Aeson (Value (..), eitherDecode, encode, object)
 import Data.Binary.Put
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
-import Data.Either (fromLeft)
+import Data.Either (fromLeft, fromRight)
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (isInfixOf)
 import qualified Data.Map.Strict as Map
@@ -195,9 +196,10 @@ plans =
           @?= Just ["polls: 2 processes waited 4.00 s in loops of empty calls, 25 % of that on a CPU"]
         fmap afterLines (waitAfterwards Map.empty (boardOf [poll [3, 0, 0, 0, 0, 0, 0, 0]]))
           @?= Just ["polls: none of 3 processes asked again and again without working in between; nothing was changed"]
-        waitAfterwards Map.empty (boardOf []) @?= Nothing,
+        waitAfterwards Map.empty (boardOf []) @?= Nothing
+        fmap (length . afterLines) (waitAfterwards (Map.fromList [("MARU_WAIT_POLL", "1")]) (boardOf [])) @?= Just 1,
       testCase "who waits, for what, since when, and what it costs" $ do
-        let top used heartbeat = putWord32host used >> putWord32host 9000 >> putInt64host heartbeat >> mapM_ putWord32host (replicate 12 0) >> mapM_ putWord32host (replicate 256 0)
+        let top used heartbeat = putWord32host used >> putWord32host 9000 >> putInt64host heartbeat >> replicateM_ 12 (putWord32host 0) >> replicateM_ 256 (putWord32host 0)
             line state taken job since tid = do
               mapM_ putWord32host [0, state, 0, 0, 0, taken, 1, job]
               putInt64host since
@@ -211,7 +213,7 @@ plans =
         drawWaits (Just (1, seen 2000000000 0)) (seen 3000000000 800000000) @?= shownWaits "80 %",
       testCase "what a tuner tries, and says" $ do
         let report polls mpiWaits sections =
-              either (const Null) id . eitherDecode . Lazy.fromStrict . Chars.pack $
+              fromRight Null . eitherDecode . Lazy.fromStrict . Chars.pack $
                 "{\"rooms\": " ++ show (sections :: [String]) ++ ", \"after\": {\"wait\": {\"waits\": " ++ show (mpiWaits :: Int) ++ ", \"poll\": {\"spins\": " ++ show (polls :: Int) ++ "}}}}"
         reachedIn (report 0 0 ["poll"]) @?= Reached False False
         reachedIn (report 3 0 []) @?= Reached False True
@@ -219,7 +221,7 @@ plans =
         reachedIn (report 0 0 ["map"]) @?= Reached True False
         reachedIn (object []) @?= Reached False False
         settingsFor (Reached False False) @?= []
-        all (\s -> case s of Waiting _ polls -> polls; AsItIs -> False) (settingsFor (Reached False True)) @?= True
+        take 1 (settingsFor (Reached False True)) @?= [Waiting "adaptive" True]
         let raced base own = iterate (record (Map.fromList [(AsItIs, base), (Waiting "block" True, own)])) (start AsItIs [Waiting "block" True]) !! 3
         waitVerdict (Reached False False) (raced 2 1) @?= "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
         waitVerdict (Reached False True) (raced 2 1) @?= "gain: 2.00 times (2.00 to 2.00) as fast with --wait block --wait-poll"

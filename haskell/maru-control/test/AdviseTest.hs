@@ -3,7 +3,7 @@ module AdviseTest (advising) where
 import qualified Data.IntSet as IntSet
 import Data.List (isInfixOf)
 import Data.String (fromString)
-import Hedgehog (Gen, PropertyT, annotateShow, assert, forAll, property)
+import Hedgehog (Gen, PropertyT, annotateShow, assert, forAll, property, (===))
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
 import Maru.Control.Advise
@@ -103,7 +103,7 @@ advising =
         map mpiOf [["libc.so.6", "libmpi.so.40.30.4"], ["libmpich.so.12.2.1"], ["libmpi.so.12"], ["libc.so.6"]] @?= [Just OpenMpi, Just Mpich, Just Mpich, Nothing],
       law "no text makes a parser fail" $ do
         text <- forAll (Gen.string (Range.linear 0 200) (Gen.element "ctxt_switches:[<0>] do+/\n0123-"))
-        assert (length (show (parseSchedstat text, parseSwitches text, parseQuota text, spotOf True text, mpiOf (lines text))) > 0),
+        last (show (parseSchedstat text, parseSwitches text, parseQuota text, spotOf True text, mpiOf (lines text))) === ')',
       law "every finding has a text, figures that are numbers, and something to do" $ do
         seen <- forAll genSeen
         let findings = advise seen

@@ -30,6 +30,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -45,6 +46,7 @@
 
 /* The process. */
 static enum mr_spin_mode mode = MR_SPIN_ADAPT;
+static struct maru_board board = {.fd = -1};
 static struct mr_poll *section; /* NULL: counted where nobody looks */
 static _Atomic bool active;     /* from begin() until the process restricts itself */
 static _Atomic bool counted;    /* as one that spun */
@@ -99,8 +101,14 @@ static long raw(long number, long a, long b, long c, long d, long e, long f) {
   return next(number, a, b, c, d, e, f);
 }
 
-static int64_t cpu_ns(void) {
+static int64_t cpu_ns(uint64_t *sleeps) {
   struct timespec now;
+  struct rusage used;
+  if (sleeps != NULL) {
+    used.ru_nvcsw = 0;
+    (void)getrusage(RUSAGE_THREAD, &used);
+    *sleeps = (uint64_t)used.ru_nvcsw;
+  }
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
@@ -278,7 +286,6 @@ EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *
   POLLED(next(fds, count, timeout, mask, size));
 }
 
-/* Programs may use sets larger than fd_set: the bits are read as the kernel reads them. */
 static bool has(const fd_set *set, int fd) {
   const unsigned long *words = (const unsigned long *)set;
   int bits = 8 * (int)sizeof *words;
@@ -287,7 +294,11 @@ static bool has(const fd_set *set, int fd) {
 
 static void tell_selected(struct mr_spin *spin, int count, const fd_set *in, const fd_set *out,
                           const fd_set *except) {
-  for (int fd = 0; fd < count && !spin->overflow; fd++) {
+  /* The kernel looks at no more bits than there are descriptors; we cannot know how large the
+   * program's sets are beyond an fd_set. */
+  if (count > FD_SETSIZE)
+    mr_spin_over(spin, spin->begun_ns, cpu_ns);
+  for (int fd = 0; fd < count && fd < FD_SETSIZE && !spin->overflow; fd++) {
     int events =
         (has(in, fd) ? POLLIN : 0) | (has(out, fd) ? POLLOUT : 0) | (has(except, fd) ? POLLPRI : 0);
     if (events != 0)
@@ -498,6 +509,8 @@ EXPORT long syscall(long number, ...) {
 
 static enum mr_spin_mode mode_of(const char *policy) {
   int kind = policy == NULL ? MARU_WAIT_ADAPTIVE : maru_wait_kind_of(policy);
+  if (kind < 0 && board.base != NULL)
+    (void)maru_board_say(&board, "wait", "loops of polls: MARU_WAIT names no policy: adaptive");
   switch (kind) {
   case MARU_WAIT_SPIN:
     return MR_SPIN_WATCH;
@@ -511,7 +524,6 @@ static enum mr_spin_mode mode_of(const char *policy) {
 }
 
 static struct mr_poll *open_section(void) {
-  struct maru_board board;
   void *data;
   if (maru_board_open_env(&board) < 0)
     return NULL;
@@ -533,8 +545,8 @@ static void in_child(void) {
 __attribute__((constructor)) static void begin(void) {
   int saved = errno;
   find_symbols();
-  mode = mode_of(getenv("MARU_WAIT"));
   section = open_section();
+  mode = mode_of(getenv("MARU_WAIT"));
   if (section != NULL)
     add(&section->loads, 1);
   /* Without the handler a child would tell what its parent tells. */

@@ -1,9 +1,11 @@
 /* spin.c: see spin.h. */
 #include "spin.h"
 
-static void mark(struct mr_spin *spin, int64_t now_ns, int64_t cpu_ns) {
+#include <stddef.h>
+
+static void mark(struct mr_spin *spin, int64_t now_ns, mr_cpu_clock *cpu) {
   spin->mark_ns = now_ns;
-  spin->mark_cpu_ns = cpu_ns;
+  spin->mark_cpu_ns = cpu(&spin->mark_sleeps);
 }
 
 /* Others needed the CPU.  Whoever finds so again soon after it had believed that it was over
@@ -19,15 +21,18 @@ static void contended(struct mr_spin *spin, int64_t now_ns) {
   spin->contended_until_ns = now_ns + spin->hold_ns;
 }
 
-/* How long the thread, which did not sleep, was kept from running since the last mark. */
-static int64_t taken_since_mark(struct mr_spin *spin, int64_t now_ns, mr_cpu_clock *cpu) {
-  int64_t cpu_ns = cpu();
-  int64_t taken = (now_ns - spin->mark_ns) - (cpu_ns - spin->mark_cpu_ns);
-  mark(spin, now_ns, cpu_ns);
+/* How long the thread did not run since the last mark, and whether it slept meanwhile. */
+static int64_t away_since_mark(struct mr_spin *spin, int64_t now_ns, mr_cpu_clock *cpu,
+                               bool *slept) {
+  int64_t began_ns = spin->mark_ns, cpu_ns = spin->mark_cpu_ns;
+  uint64_t sleeps = spin->mark_sleeps;
+  mark(spin, now_ns, cpu);
+  int64_t away = (now_ns - began_ns) - (spin->mark_cpu_ns - cpu_ns);
+  *slept = spin->mark_sleeps != sleeps;
   /* A row that gives way itself loses time to those whom it lets run. */
-  if (taken >= MR_ASIDE_NS && !spin->gives_way)
+  if (away >= MR_ASIDE_NS && !*slept && !spin->gives_way)
     contended(spin, now_ns);
-  return taken;
+  return away;
 }
 
 /* Adds what the row has cost since it was added last. */
@@ -44,20 +49,22 @@ static void settle(struct mr_spin *spin, int64_t now_ns, int64_t cpu_ns) {
 
 static void end_row(struct mr_spin *spin, int64_t now_ns, int64_t cpu_ns) {
   settle(spin, now_ns, cpu_ns);
-  spin->cost.spins++;
+  spin->cost.spins += spin->empties > 0;
   spin->empties = 0;
   spin->watched = false;
 }
 
-/* Whether the row goes on after so long a pause: yes, if somebody else worked meanwhile. */
+/* Whether the row goes on after so long a pause: yes, if somebody else worked meanwhile, and
+ * not while this thread slept. */
 static bool survives(struct mr_spin *spin, int64_t now_ns, int64_t gap_ns, mr_cpu_clock *cpu) {
   if (!spin->watched) {
     spin->empties = 0;
     return false;
   }
-  int64_t taken = taken_since_mark(spin, now_ns, cpu);
-  int64_t worked = gap_ns - (taken < gap_ns ? taken : gap_ns);
-  if (worked <= MR_SPIN_GAP_NS)
+  bool slept;
+  int64_t away = away_since_mark(spin, now_ns, cpu, &slept);
+  int64_t worked = gap_ns - (away < gap_ns ? away : gap_ns);
+  if (worked <= MR_SPIN_GAP_NS && !slept)
     return true;
   end_row(spin, spin->end_ns, spin->mark_cpu_ns - worked);
   return false;
@@ -65,9 +72,9 @@ static bool survives(struct mr_spin *spin, int64_t now_ns, int64_t gap_ns, mr_cp
 
 static void watch(struct mr_spin *spin, int64_t now_ns, mr_cpu_clock *cpu) {
   spin->watched = true;
+  mark(spin, now_ns, cpu);
   spin->first_ns = now_ns;
-  spin->first_cpu_ns = cpu();
-  mark(spin, now_ns, spin->first_cpu_ns);
+  spin->first_cpu_ns = spin->mark_cpu_ns;
   spin->used = spin->hint = spin->known = 0;
   spin->overflow = false;
   spin->slice_ns = MR_SLICE_LEAST_NS;
@@ -86,7 +93,7 @@ bool mr_spin_before(struct mr_spin *spin, int64_t now_ns, mr_cpu_clock *cpu) {
       return false;
     watch(spin, now_ns, cpu);
   } else if (now_ns - spin->first_ns > MR_SETTLE_NS)
-    settle(spin, now_ns, cpu());
+    settle(spin, now_ns, cpu(NULL));
   spin->known++;
   return true;
 }
@@ -139,13 +146,13 @@ void mr_spin_slept(struct mr_spin *spin, int64_t now_ns, bool ready, mr_cpu_cloc
   spin->promised = ready;
   spin->slice_ns = 2 * spin->slice_ns < MR_SLICE_MOST_NS ? 2 * spin->slice_ns : MR_SLICE_MOST_NS;
   spin->begun_ns = now_ns;
-  mark(spin, now_ns, cpu());
+  mark(spin, now_ns, cpu);
 }
 
 void mr_spin_yielded(struct mr_spin *spin, int64_t now_ns, mr_cpu_clock *cpu) {
   spin->cost.yields++;
   spin->begun_ns = now_ns;
-  mark(spin, now_ns, cpu());
+  mark(spin, now_ns, cpu);
 }
 
 void mr_spin_empty(struct mr_spin *spin, int64_t now_ns, bool yield, mr_cpu_clock *cpu) {
@@ -159,10 +166,11 @@ void mr_spin_empty(struct mr_spin *spin, int64_t now_ns, bool yield, mr_cpu_cloc
     spin->alert = true;
   }
   if (spin->watched && took_ns > MR_ASIDE_NS) {
+    bool slept;
     if (yield)
-      mark(spin, now_ns, cpu());
+      mark(spin, now_ns, cpu);
     else
-      (void)taken_since_mark(spin, now_ns, cpu);
+      (void)away_since_mark(spin, now_ns, cpu, &slept);
   }
   spin->gives_way = yield || (spin->gives_way && spin->empties > 0);
   if (spin->empties < UINT32_MAX)
@@ -172,6 +180,6 @@ void mr_spin_empty(struct mr_spin *spin, int64_t now_ns, bool yield, mr_cpu_cloc
 
 void mr_spin_over(struct mr_spin *spin, int64_t now_ns, mr_cpu_clock *cpu) {
   if (spin->watched)
-    end_row(spin, now_ns, cpu());
+    end_row(spin, now_ns, cpu(NULL));
   spin->empties = 0;
 }

@@ -56,6 +56,7 @@ struct mr_spin {
   /* Both clocks, when its watch began (or it was last accounted for), and when it was last
    * known that the thread had lost no time to others. */
   int64_t first_ns, first_cpu_ns, mark_ns, mark_cpu_ns;
+  uint64_t mark_sleeps;
   int64_t contended_until_ns, hold_ns;
   struct mr_spin_cost cost;
   bool overflow;
@@ -63,8 +64,8 @@ struct mr_spin {
   struct pollfd fds[MR_SPIN_FDS];
 };
 
-/* The thread's CPU time; asked for rarely. */
-typedef int64_t mr_cpu_clock(void);
+/* The thread's CPU time and, unless NULL, how often it slept; asked for rarely. */
+typedef int64_t mr_cpu_clock(uint64_t *sleeps);
 
 /* A call that would not wait is about to be made at `now_ns`.  Needed only if
  * mr_spin_wants.  Whether the row is worth telling its descriptors. */

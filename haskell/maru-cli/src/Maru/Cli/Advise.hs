@@ -1,4 +1,5 @@
 {-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE TupleSections #-}
 
 -- | @maru boost advise PID@: watches a job for some seconds and says why it is slow, as far
 -- as time slices are concerned. The judgement is "Maru.Control.Advise"; this looks and prints.
@@ -159,7 +160,7 @@ watchJob window pid job = do
       hidden = [p | (p, Left ()) <- libraries]
       maru' = or [any ("libmaru-" `isPrefixOf`) names || any ("maru-board" `isInfixOf`) names | (_, Right names) <- libraries]
       unseen =
-        ["libraries of " ++ show (length hidden) ++ " processes (another user's): whether they are MPI ranks" | not (null hidden)]
+        ["libraries of " ++ plural (length hidden) "process" ++ " (another user's): whether they are MPI ranks" | not (null hidden)]
           ++ ["kernel stacks (root sees them): whether threads give way or ask while they spin" | all (null . taskSpots) tasks, any (\t -> taskUser t + taskSystem t + taskDelayed t > 0.5 * long) tasks]
           ++ ["time spent ready without a CPU (this kernel has no /proc/PID/schedstat)" | null [() | t <- tasks, taskDelayed t > 0], length tasks > 1]
           ++ ["limits of its control group (no cpu controller is mounted where maru looks)" | null groups]
@@ -179,7 +180,7 @@ watchJob window pid job = do
   where
     neighbours self = do
       parentOf <- ownRoots >>= parents
-      stats <- forM (filter (\p -> p /= self && p `notElem` job) (IntMap.keys parentOf)) $ \p -> fmap ((,) p) . parseStat <$> text (proc' p </> "stat")
+      stats <- forM (filter (\p -> p /= self && p `notElem` job) (IntMap.keys parentOf)) $ \p -> fmap (p,) . parseStat <$> text (proc' p </> "stat")
       pure (IntMap.fromList (catMaybes stats))
     sampled begun threads others = do
       -- With those first that use a CPU now: a job may have thousands.
@@ -194,7 +195,7 @@ watchJob window pid job = do
           found <- forM threads $ \(tid, process) -> do
             let folder = proc' process </> "task" </> show tid
             state <- take 1 . dropWhile (== ' ') . afterName <$> text (folder </> "stat")
-            fmap ((,) tid) . spotOf (state `elem` ["S", "D"]) <$> text (folder </> "stack")
+            fmap (tid,) . spotOf (state `elem` ["S", "D"]) <$> text (folder </> "stack")
           seenAt <- forM others $ \p -> fmap (\s -> (p, IntSet.singleton (statCpu s))) . runningNow <$> text (proc' p </> "stat")
           go threads others end (IntMap.unionWith (++) (IntMap.fromList [(t, [s]) | Just (t, s) <- found]) spots) (IntMap.unionWith IntSet.union (IntMap.fromList (catMaybes seenAt)) places)
     runningNow line
@@ -286,7 +287,7 @@ report seen unseen findings = (plural (length (nub (map taskProcess (seenTasks s
   where
     body
       | null findings = [[verdict]]
-      | otherwise = [[findingName f ++ " (" ++ confidenceName (findingConfidence f) ++ "): " ++ findingText f] ++ ["  -> " ++ r | r <- findingRemedies f] | f <- findings]
+      | otherwise = [(findingName f ++ " (" ++ confidenceName (findingConfidence f) ++ "): " ++ findingText f) : ["  -> " ++ r | r <- findingRemedies f] | f <- findings]
     used = sum [taskUser t + taskSystem t | t <- seenTasks seen] / max 1e-9 (seenFor seen)
     verdict = "nothing is wrong with its time slices: it used " ++ show (round (100 * used) :: Int) ++ " % of a CPU and got one when it wanted it" ++ mostly
     -- Where it sleeps, if it does.

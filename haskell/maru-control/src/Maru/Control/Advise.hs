@@ -221,7 +221,7 @@ throttled seen = case sortOn (Down . groupThrottled) [g | g <- seenGroups seen, 
         { findingName = "throttled",
           findingConfidence = Certain,
           findingText = "its control group " ++ groupPath g ++ " may use " ++ maybe "a limited number of" two (groupQuota g) ++ " CPUs and was stopped for that: " ++ two (groupThrottled g) ++ " s of " ++ two (seenFor seen) ++ " s, summed over CPUs",
-          findingFigures = [("throttled_s", groupThrottled g)] ++ [("quota_cpus", q) | Just q <- [groupQuota g]],
+          findingFigures = ("throttled_s", groupThrottled g) : [("quota_cpus", q) | Just q <- [groupQuota g]],
           findingRemedies = ["give it more CPUs (cpu.max, docker --cpus, a pod's limits), or start fewer threads than the quota has CPUs"]
         }
   [] -> Nothing
@@ -267,8 +267,8 @@ spinning seen
     Just
       Finding
         { findingName = "spinning",
-          findingConfidence = if any yields spinners then Certain else if all sure spinners then Likely else Possible,
-          findingText = plural (length spinners) "thread" ++ how ++ perMpi ++ ": " ++ percent (sum (map ran spinners) / seenFor seen / fromIntegral (IntSet.size (allowed seen))) ++ " of its CPUs goes there",
+          findingConfidence = if any yields spinners then Certain else if all (asks seen) spinners then Likely else Possible,
+          findingText = plural (length spinners) "thread" ++ how ++ perMpi ++ "; they take " ++ percent (safe (sum (map ran spinners)) (cpuTime seen)) ++ " of its CPUs",
           findingFigures =
             [ ("threads", fromIntegral (length spinners)),
               ("cpu_s", sum (map ran spinners)),
@@ -282,7 +282,6 @@ spinning seen
     isRank t = taskProcess t `elem` map fst (seenRanks seen)
     -- An MPI rank that never sleeps where ranks outnumber CPUs waits for those who do not run.
     spinners = [t | t <- seenTasks seen, asks seen t || yields t && wanted t >= 0.5 * seenFor seen || isRank t && wanted t >= 0.8 * seenFor seen && crowdedBy seen > 1.2]
-    sure t = asks seen t
     how
       | any yields spinners = " that never sleep and give way instead (sched_yield)"
       | any (asks seen) spinners = " that never sleep and ask the kernel again and again (polls without a time-out, reads that find nothing)"
@@ -295,6 +294,10 @@ spinning seen
       [] -> ["maru run --wait adaptive --wait-poll -- " ++ command]
       _ -> ["maru run --wait adaptive -- " ++ command, "maru tune wait -- " ++ command]
     command = if null (seenCommand seen) then "COMMAND" else unwords (map quoted (seenCommand seen))
+
+-- | Of the CPUs that it may use, in the window.
+cpuTime :: Seen -> Double
+cpuTime seen = seenFor seen * fromIntegral (IntSet.size (allowed seen))
 
 -- | Ready threads by CPU.
 crowdedBy :: Seen -> Double
@@ -323,25 +326,27 @@ crowded seen
 -- | Others on the job's CPUs, while the job is kept waiting for them.
 hogged :: Seen -> Maybe Finding
 hogged seen
-  | null hogs || delayShare seen < 0.1 = Nothing
+  | null hogs || delayShare seen < 0.1 || taken < 0.1 = Nothing
   | otherwise =
     Just
       Finding
         { findingName = "hogs",
-          findingConfidence = if delayShare seen >= 0.25 then Certain else Likely,
+          findingConfidence = if delayShare seen >= 0.25 && taken >= 0.25 then Certain else Likely,
           findingText =
             "other programs use its CPUs (" ++ intercalate ", " (map told (take 4 hogs)) ++ (if length hogs > 4 then ", and " ++ show (length hogs - 4) ++ " more" else "")
               ++ ") while its threads wait for a CPU "
               ++ percent (delayShare seen)
               ++ " of the time that they want one",
-          findingFigures = [("hogs", fromIntegral (length hogs)), ("hog_cpu_s", sum (map neighbourCpu hogs)), ("delay_share", delayShare seen)],
+          findingFigures = [("hogs", fromIntegral (length hogs)), ("hog_cpu_s", sum (map neighbourCpu hogs)), ("hog_share", taken), ("delay_share", delayShare seen)],
           findingRemedies =
-            ["end or move them, or let them yield: renice -n 19 -p " ++ unwords (map (show . neighbourPid) (take 8 hogs)) | any (not . neighbourApart) hogs]
+            ["end or move them, or let them yield: renice -n 19 -p " ++ unwords (map (show . neighbourPid) (take 8 hogs)) | not (all neighbourApart hogs)]
               ++ ["they are in other control groups, where nice does not count: raise the job's cpu.weight, or lower theirs" | any neighbourApart hogs]
               ++ ["maru boost (as root): raises threads of maru's channels whose message is there" | seenUnderMaru seen]
         }
   where
     own = allowed seen
+    -- Of the CPUs of the job; the rest of its delay is its own doing.
+    taken = safe (sum (map neighbourCpu hogs)) (cpuTime seen)
     hogs = sortOn (Down . neighbourCpu) [n | n <- seenNeighbours seen, neighbourCpu n >= 0.1 * seenFor seen, not (IntSet.disjoint own (neighbourSeen n)), neighbourNice n < 15]
     told n = neighbourName n ++ " (" ++ show (neighbourPid n) ++ ", " ++ percent (neighbourCpu n / seenFor seen) ++ " of a CPU, CPU " ++ showCpuList (neighbourSeen n) ++ ")"
 

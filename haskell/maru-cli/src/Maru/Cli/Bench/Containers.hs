@@ -1,4 +1,5 @@
 {-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE TupleSections #-}
 
 -- | What the wait room measures of jobs in control groups of their own, as containers
 -- are: a priority counts only inside of a group. The method is in
@@ -32,7 +33,7 @@ containerExperiment =
           Figures
             { figuresLine = claimsLine judged,
               figuresTables =
-                [ ("Wall time by the ideal, median of the rounds (least…most)", Table ((L, "policy") : map ((,) R) crowds) [way : [maybe "-" shown (summaryOf timesIdeal rounds (named way crowd)) | crowd <- crowds] | (way, _) <- ways]),
+                [ ("Wall time by the ideal, median of the rounds (least…most)", Table ((L, "policy") : map (R,) crowds) [way : [maybe "-" shown (summaryOf timesIdeal rounds (named way crowd)) | crowd <- crowds] | (way, _) <- ways]),
                   ("Claims", claimsTable judged)
                 ],
               figuresPlots = [],

@@ -151,9 +151,12 @@ mpiExplained (Just (_, mpis)) =
 -- | Of MPI's ranks and of those who polled.
 waitAfterwards :: Map String String -> Board -> Maybe Afterwards
 waitAfterwards environment board = case (mpiAfterwards environment board, pollCost board) of
-  (mpi, Nothing) -> mpi
+  (mpi, Nothing)
+    | Map.member pollVariable environment -> Just (Afterwards (concatMap afterLines mpi ++ [unloaded]) (maybe (object []) afterData mpi) [])
+    | otherwise -> mpi
   (mpi, Just c) -> Just (Afterwards (concatMap afterLines mpi ++ [pollLine c]) (withPoll (afterData <$> mpi) c) [])
   where
+    unloaded = "polls: no process loaded the library: static and set-user-id programs, and other C libraries, are not changed"
     withPoll (Just (Object fields)) c = Object (KeyMap.insert "poll" (pollJson c) fields)
     withPoll _ c = object ["poll" .= pollJson c]
 

@@ -1,4 +1,5 @@
 {-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE TupleSections #-}
 
 -- | @maru tune wait@: how the processes of a command had best wait, by measurement
 -- against the command as it is.
@@ -15,6 +16,7 @@ module Maru.Cli.Room.Wait.Tune
 where
 
 import Control.Exception (bracket, mask, onException, try)
+import Control.Monad (void)
 import Data.Aeson (Value (..), decode, object, (.=))
 import qualified Data.Aeson.KeyMap as KeyMap
 import qualified Data.ByteString.Lazy as Lazy
@@ -140,7 +142,7 @@ runReported context deadline = withScratch $ \file -> do
   now <- getMonotonicTime
   ran <- runFor (max 1 (deadline - now)) (commandUnder maru (Waiting "adaptive" True) ["--report", file] (tuneCommand context : tuneArguments context))
   report <- decode <$> Lazy.readFile file
-  pure ((\seconds' -> (seconds', fromMaybe Null report)) <$> ran)
+  pure ((,fromMaybe Null report) <$> ran)
 
 commandUnder :: FilePath -> Setting -> [String] -> [String] -> [String]
 commandUnder _ AsItIs _ command = command
@@ -170,7 +172,7 @@ runFor most (program : arguments) =
       mapM_ (orNothing . signalProcessGroup sigTERM) group
       patient <- timeout 5000000 (waitForProcess child)
       mapM_ (orNothing . signalProcessGroup sigKILL) group
-      maybe (() <$ waitForProcess child) (const (pure ())) patient
+      maybe (void (waitForProcess child)) (const (pure ())) patient
 
 withScratch :: (FilePath -> IO a) -> IO a
 withScratch = bracket create removeFile
