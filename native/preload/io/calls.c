@@ -814,6 +814,15 @@ JUMPS(siglongjmp, sigjmp_buf)
 void __longjmp_chk(jmp_buf environment, int value) __attribute__((noreturn));
 JUMPS(__longjmp_chk, jmp_buf)
 
+/* Not in a handler, so contexts may be started: servers block signals in the threads they make. */
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *argument) {
+  NEXT(pthread_create, int, (pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))
+  if (io_process.mode == MARU_IO_ALWAYS)
+    io_contexts_start();
+  return next(thread, attributes, run, argument);
+}
+
 EXPORT pid_t _Fork(void) {
   NEXT(_Fork, pid_t, (void))
   io_forked(false);

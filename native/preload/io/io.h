@@ -142,6 +142,9 @@ bool io_delegate(enum io_context_class class, const struct io_request *request, 
 /* Whether the thread may delegate now: not in a handler over a request of its own, not real-time.
  */
 bool io_may_delegate(void);
+/* Starts those of calls, where the caller may allocate: its threads may block signals and start
+ * none. */
+void io_contexts_start(void);
 /* Has the context of that class, on whatever node, look for work; starts it if need be. */
 void io_context_ring(enum io_context_class class);
 /* Binds the calling context to the node's CPUs. */

@@ -118,10 +118,10 @@ answers port = bracket (socket AF_INET Stream defaultProtocol) close $ \s -> do
 startSeconds :: Double
 startSeconds = 20
 
--- | Runs the command in that way while the action runs, from when it answers on the port; then
--- ends it.
-withServer :: FilePath -> Launch -> [String] -> Int -> IO a -> IO a
-withServer folder launch command port action =
+-- | Runs the command in that way while the action runs, from when it answers on the port and says
+-- that it is ready; then ends it.
+withServer :: FilePath -> Launch -> [String] -> Int -> IO Bool -> IO a -> IO a
+withServer folder launch command port isReady action =
   withFile (launchErrors launch) WriteMode $ \errors ->
     withFile "/dev/null" ReadWriteMode $ \none ->
       case launchBefore launch ++ command of
@@ -136,7 +136,7 @@ withServer folder launch command port action =
     ready process = do
       deadline <- (+ startSeconds) <$> getMonotonicTime
       let wait = do
-            up <- answers port
+            up <- (&&) <$> answers port <*> isReady
             ended <- getProcessExitCode process
             now <- getMonotonicTime
             case ended of
