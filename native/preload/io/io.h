@@ -1,6 +1,8 @@
 /* io.h: the parts of libmaru-io.so, and what each may assume (internal).
  *
- *   calls.c      the symbols: count, perhaps delegate, call the next library
+ *   calls.c      the symbols: count, perhaps delegate, call the next library; also
+ *   descriptors.c, leave.c
+ *   delegate.c   which calls contexts make, and what becomes of the answers
  *   counters.c   lines on the board
  *   files.c      what a descriptor is, remembered until somebody closes it
  *   contexts.c   the threads that make calls for others: asking, starting, ending
@@ -24,6 +26,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define IO_COUNT_MOST 0x7ffff000u /* what the kernel moves at once */
 #define EXPORT __attribute__((visibility("default")))
 
 /* ---- start.c ------------------------------------------------------------- */
@@ -63,7 +66,7 @@ void *io_next_symbol(const char *name);
 
 /* Those of all calls (calls.c). */
 void io_find_symbols(void);
-void io_gates_fork(void); /* calls.c */
+void io_gates_fork(void); /* delegate.c */
 
 /* For good, with the reason on the board. */
 void io_go_direct(const char *why);
