@@ -128,7 +128,7 @@ redis =
 
 -- | Of redis-benchmark's CSV: SET, GET.
 redisRates :: String -> [Double]
-redisRates text = mapMaybe (\name -> lookup name rows) ["SET", "GET"]
+redisRates text = mapMaybe (`lookup` rows) ["SET", "GET"]
   where
     rows = [(name, rate) | l <- lines text, (name : rate' : _) <- [map unquoted (fields l)], Just rate <- [readMaybe rate']]
     unquoted = filter (/= '"')

@@ -61,7 +61,7 @@ measured workload effort say = do
   (library, there) <- ioLibrary
   unless there $ problem unavailable ("this needs " ++ library ++ "; install maru wholly or set MARU_LIBEXEC")
   maru <- getExecutablePath
-  nodes <- length . filter isNode . either (const []) id <$> orEmpty (getDirectoryContents "/sys/devices/system/node")
+  nodes <- maybe 0 (length . filter isNode) <$> orNothing (getDirectoryContents "/sys/devices/system/node")
   rivals <- if nodes < 2 then pure [] else othersOf maru
   let sides = [Side name [before] | (name, before) <- ways maru ++ rivals]
   withFolder $ \folder -> do
@@ -78,7 +78,6 @@ measured workload effort say = do
         }
   where
     isNode name = "node" `isPrefixOf` name && all (`elem` ("0123456789" :: String)) (drop 4 name)
-    orEmpty action = maybe (Left ()) Right <$> orNothing action
 
 -- | Name, words before the program's own.
 ways :: FilePath -> [(String, [String])]

@@ -24,7 +24,7 @@ module Maru.Cli.Bench.Io.Workload
 where
 
 import Control.Concurrent (threadDelay)
-import Control.Exception (IOException, bracket, try)
+import Control.Exception (bracket)
 import Control.Monad (void, when)
 import Data.List (nub)
 import Data.Maybe (isJust, isNothing)
@@ -33,6 +33,7 @@ import Maru.Cli.Exit
 import Network.Socket
 import System.Directory
 import System.Exit (ExitCode (..))
+import System.FilePath ((</>))
 import System.IO
 import System.Posix.Files (setFileMode, setOwnerAndGroup)
 import System.Posix.Signals (sigKILL, signalProcess)
@@ -109,9 +110,8 @@ loopback :: HostAddress
 loopback = tupleToHostAddress (127, 0, 0, 1)
 
 answers :: Int -> IO Bool
-answers port = bracket (socket AF_INET Stream defaultProtocol) close $ \s -> do
-  result <- try (connect s (SockAddrInet (fromIntegral port) loopback))
-  pure (either (\e -> const False (e :: IOException)) (const True) result)
+answers port = bracket (socket AF_INET Stream defaultProtocol) close $ \s ->
+  isJust <$> orNothing (connect s (SockAddrInet (fromIntegral port) loopback))
 
 -- ---- programs -----------------------------------------------------------
 
@@ -177,7 +177,8 @@ said folder launch limit command = case launchBefore launch ++ command of
       words' <- readFile (launchErrors launch)
       problem unavailable (unwords (take 2 command) ++ " " ++ why ++ ": " ++ unwords (lines words'))
 
--- | Words before a command that will not run as root; who it is then, the owner of the folder.
+-- | Words before a command that will not run as root; who it is then owns the folder, and one in it
+-- for what programs keep while they run (steering's journal).
 unprivileged :: String -> FilePath -> IO [String]
 unprivileged user folder = do
   root <- (== 0) <$> getEffectiveUserID
@@ -185,5 +186,9 @@ unprivileged user folder = do
     then pure []
     else do
       entry <- getUserEntryForName user
-      setOwnerAndGroup folder (userID entry) (userGroupID entry)
-      pure ["setpriv", "--reuid=" ++ user, "--regid=" ++ show (userGroupID entry), "--clear-groups"]
+      let own path = setOwnerAndGroup path (userID entry) (userGroupID entry)
+          running = folder </> "run"
+      createDirectoryIfMissing False running
+      setFileMode running 0o700
+      mapM_ own [folder, running]
+      pure ["setpriv", "--reuid=" ++ user, "--regid=" ++ show (userGroupID entry), "--clear-groups", "env", "XDG_RUNTIME_DIR=" ++ running]
