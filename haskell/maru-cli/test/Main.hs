@@ -8,10 +8,12 @@ import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (fromLeft, fromRight)
 import qualified Data.IntMap.Strict as IntMap
-import Data.List (isInfixOf)
+import Data.List (isInfixOf, isPrefixOf)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing, mapMaybe)
 import Maru.Cli.Bench
+import Maru.Cli.Bench.Io.Programs (fioRates, ratePerSecond, readseqRate, redisRates)
+import Maru.Cli.Bench.Io.Real (endOf)
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
@@ -27,6 +29,7 @@ import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
 import Maru.Cli.Room.Example (exampleRoom)
 import Maru.Cli.Room.Io
+import Maru.Cli.Room.Io.Tune (ioTuned, settingsFor)
 import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
 import Maru.Cli.Room.Lock.Profile (Counts (..), Shares (..), mergeProfile, seriesOf, sharesOf)
@@ -230,7 +233,26 @@ plans =
         decideDelegation ("/l.so", True) Nothing @?= Right mempty
         fmap (\p -> (partEnvironment p, partPreload p)) (decideDelegation ("/l.so", True) (Just "hint")) @?= Right ([("MARU_IO", "hint")], ["/l.so"])
         either (const True) (const False) (decideDelegation ("/l.so", False) (Just "hint")) @?= True
-        decideDelegation ("/l.so", True) (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, guarded, always"),
+        decideDelegation ("/l.so", True) (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, guarded, always, guarded:uring, always:uring")
+        fmap partEnvironment (decideDelegation ("/l.so", True) (Just "always:uring")) @?= Right [("MARU_IO", "always:uring")],
+      testCase "what real programs say of their rates" $ do
+        ratePerSecond "Running 1s test\nRequests/sec:  39343.41\nTransfer/sec: 1MB" @?= Just 39343.41
+        ratePerSecond "Requests/sec: x" @?= Nothing
+        redisRates "\"test\",\"rps\"\n\"SET\",\"1000.5\",\"0.1\"\n\"GET\",\"2000\",\"0.1\"\n" @?= [1000.5, 2000]
+        fioRates "fio: a word\n{\"jobs\": [{\"jobname\": \"4k\", \"read\": {\"bw_bytes\": 5}, \"write\": {\"bw_bytes\": 0}}]}" @?= Right [("4k", 5)]
+        fioRates "{\"jobs\": [{\"jobname\": \"4k\"}]}" @?= Left "a job without bytes"
+        readseqRate "readseq : 0.5 micros/op 100 ops/sec 0.1 seconds\nreadseq : 0.5 micros/op 200 ops/sec; x\nreadseq : 0.5 micros/op 200 ops/sec; x" @?= Just 200
+        readseqRate "readseq : 0.5 micros/op 100 ops/sec" @?= Nothing
+        endOf "a\nprogress \rmaru: steer: off: 2 CPUs\nmaru: 1 s wall\n" @?= Just "off: 2 CPUs"
+        endOf "nothing" @?= Nothing,
+      testCase "what is tried on a program's input and output" $ do
+        filter (isPrefixOf "--io=") (settingsFor 2 True) @?= []
+        length (filter (isPrefixOf "--io=") (settingsFor 4 True)) @?= 4
+        filter (isPrefixOf "--io-delegate=") (settingsFor 8 False) @?= []
+        let ran fastest = ioTuned (iterate (record (Map.fromList [("", 2), ("--io-delegate=never", 1.9), (fastest, 1)])) (start "" ["--io-delegate=never", fastest]) !! 3)
+        tunedEnvironment (ran "--io-delegate=hint") @?= Just [("MARU_RUN_FLAGS", "--io-delegate=hint")]
+        tunedEnvironment (ran "--io-delegate=never") @?= Nothing
+        profileFlags (Profile "p" "io" [("A", "b"), ("MARU_RUN_FLAGS", "--io=auto --io-delegate=hint")] "" Null) @?= ([("A", "b")], ["--io=auto", "--io-delegate=hint"]),
       testCase "the counters of input and output" $ do
         decodeIo (ByteString.replicate 100 0) @?= Nothing
         fmap ioMode (decodeIo (ByteString.replicate (256 + 1024 * 256) 0)) @?= Just "never"

@@ -36,11 +36,23 @@ static _Atomic uint32_t refusals;
 
 /* ---- starting and ending them -------------------------------------------- */
 
+static bool has_handler(int signal) {
+  unsigned long action[8] = {0}; /* as the kernel has it: the handler first; SIG_DFL 0, SIG_IGN 1 */
+  return io_raw(SYS_rt_sigaction, signal, 0, (long)action, sizeof(unsigned long), 0, 0) == 0 &&
+         action[0] > 1;
+}
+
 /* pthread_create allocates: not in a handler that may have interrupted an allocation.  In a
- * handler its signal is blocked (without SA_NODEFER); so whoever blocks one starts nothing. */
-static bool blocks_signals(void) {
+ * handler its signal is blocked (without SA_NODEFER); so whoever blocks one that has a handler
+ * starts nothing. */
+static bool may_be_in_handler(void) {
   unsigned long mask = 0;
-  return io_raw(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&mask, sizeof mask, 0, 0) < 0 || mask != 0;
+  if (io_raw(SYS_rt_sigprocmask, SIG_BLOCK, 0, (long)&mask, sizeof mask, 0, 0) < 0)
+    return true;
+  for (; mask != 0; mask &= mask - 1)
+    if (has_handler(__builtin_ctzl(mask) + 1))
+      return true;
+  return false;
 }
 
 static void count_context(void) {
@@ -105,11 +117,23 @@ static struct context *context_of(enum io_context_class class) {
   struct context *context = &contexts[node % IO_NODES][class];
   if (atomic_load_explicit(&context->state, memory_order_acquire) == READY)
     return context;
-  if (!blocks_signals())
+  if (!may_be_in_handler())
     start_context(context, class, node % IO_NODES);
   else if (atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed) == REFUSALS_MOST)
     io_say("delegates nothing yet: the threads that make calls block signals");
   return NULL; /* this call is direct, the next one need not be */
+}
+
+void io_contexts_start(void) {
+  unsigned cpu = 0, node = 0;
+  if (!io_same_process() || atomic_load_explicit(&io_process.direct, memory_order_relaxed))
+    return;
+  getcpu(&cpu, &node);
+  for (int class = IO_FILE_CONTEXT; class <= IO_NET_CONTEXT; class ++) {
+    struct context *context = &contexts[node % IO_NODES][class];
+    if (atomic_load_explicit(&context->state, memory_order_acquire) != READY)
+      start_context(context, (enum io_context_class) class, node % IO_NODES);
+  }
 }
 
 void io_context_ring(enum io_context_class class) {

@@ -1,6 +1,8 @@
 /* io.h: the parts of libmaru-io.so, and what each may assume (internal).
  *
- *   calls.c      the symbols: count, perhaps delegate, call the next library
+ *   calls.c      the symbols: count, perhaps delegate, call the next library; also
+ *   descriptors.c, leave.c
+ *   delegate.c   which calls contexts make, and what becomes of the answers
  *   counters.c   lines on the board
  *   files.c      what a descriptor is, remembered until somebody closes it
  *   contexts.c   the threads that make calls for others: asking, starting, ending
@@ -24,6 +26,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#define IO_COUNT_MOST 0x7ffff000u /* what the kernel moves at once */
 #define EXPORT __attribute__((visibility("default")))
 
 /* ---- start.c ------------------------------------------------------------- */
@@ -63,7 +66,7 @@ void *io_next_symbol(const char *name);
 
 /* Those of all calls (calls.c). */
 void io_find_symbols(void);
-void io_gates_fork(void); /* calls.c */
+void io_gates_fork(void); /* delegate.c */
 
 /* For good, with the reason on the board. */
 void io_go_direct(const char *why);
@@ -142,6 +145,9 @@ bool io_delegate(enum io_context_class class, const struct io_request *request, 
 /* Whether the thread may delegate now: not in a handler over a request of its own, not real-time.
  */
 bool io_may_delegate(void);
+/* Starts those of calls, where the caller may allocate: its threads may block signals and start
+ * none. */
+void io_contexts_start(void);
 /* Has the context of that class, on whatever node, look for work; starts it if need be. */
 void io_context_ring(enum io_context_class class);
 /* Binds the calling context to the node's CPUs. */

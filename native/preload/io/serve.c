@@ -23,7 +23,6 @@
 
 #define IDLE_NS INT64_C(200000000) /* between looks whether the program has ended but for us */
 #define MERGE_MOST 16u
-#define COUNT_MOST 0x7ffff000u /* what the kernel moves at once */
 
 static _Atomic uint32_t leaving; /* the program has ended: once */
 
@@ -97,7 +96,7 @@ static bool fits(const struct run *run, const struct slot *slot, bool behind) {
   return slot->request.fd == first->request.fd && slot->request.entry == first->request.entry &&
          slot->request.number == first->request.number &&
          at == (behind ? place_of(slot) : place_of(first)) &&
-         run->bytes + size_of(slot) <= COUNT_MOST;
+         run->bytes + size_of(slot) <= IO_COUNT_MOST;
 }
 
 /* Adds those of the set that go on where the run ends, or end where it begins. */

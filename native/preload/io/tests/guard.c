@@ -89,6 +89,33 @@ static void pauses_double(void) {
   }
 }
 
+/* What costs much more is tried for a slice, not for all of a trial. */
+static void hopeless_trials_are_short(uint64_t *seed) {
+  struct io_guard guard;
+  io_guard_begin(&guard, 16, 1000000);
+  struct plant bad = {1, 3, 0.02};
+  CHECK(play(&guard, &bad, 1000, seed) <= 17);
+}
+
+/* Who counts a pause himself is told how long it is, and comes back to a trial. */
+static void pauses_may_be_counted_outside(void) {
+  struct io_guard guard;
+  io_guard_begin(&guard, 5, PAUSE);
+  CHECK_EQUAL(io_guard_rest(&guard), 0); /* a trial is on */
+  for (uint32_t pause = PAUSE; pause <= 8 * PAUSE; pause *= 2) {
+    unsigned calls = 1;
+    while (!io_guard_add(&guard, 1000, io_guard_on(&guard) ? 1100 : 1000))
+      calls++;
+    CHECK(calls <= 5 * 2 * IO_GUARD_PROBE + 2 * IO_GUARD_PROBE);
+    CHECK_EQUAL(io_guard_rest(&guard), 5 * pause);
+    CHECK(guard.trying);
+  }
+  while (!io_guard_add(&guard, 1000, io_guard_on(&guard) ? 500 : 1000))
+    ;
+  CHECK(io_guard_on(&guard));
+  CHECK_EQUAL(io_guard_rest(&guard), 0); /* it pays: no pause */
+}
+
 int main(void) {
   uint64_t seed = setting("MARU_SEED", 7);
   snprintf(check_note, sizeof check_note, "(MARU_SEED=%llu)", (unsigned long long)seed);
@@ -98,5 +125,7 @@ int main(void) {
   a_change_is_noticed(&seed);
   noise_does_no_harm(&seed);
   pauses_double();
+  hopeless_trials_are_short(&seed);
+  pauses_may_be_counted_outside();
   return 0;
 }

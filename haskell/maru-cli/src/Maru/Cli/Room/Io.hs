@@ -252,6 +252,6 @@ afterwards :: IoCounts -> Afterwards
 afterwards c = Afterwards refused (object (countsFields c)) []
   where
     refused =
-      [ "io: threads made the calls: this kernel or sandbox refuses an io_uring without a descriptor (errno " ++ show (ioRingError c) ++ "; Linux 6.5 has it)"
+      [ "threads made the calls: this kernel or sandbox refuses an io_uring without a descriptor (errno " ++ show (ioRingError c) ++ "; Linux 6.5 has it)"
         | ioRingError c /= 0
       ]

@@ -22,7 +22,9 @@ import qualified Data.Text as Text
 import Maru.Cli.Bench.Io.Workload
 import Maru.Cli.Exit
 import System.Directory
+import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
+import System.Process (readProcessWithExitCode)
 import Text.Read (readMaybe)
 
 programs :: [Workload]
@@ -40,7 +42,7 @@ nginx =
       workloadMeasure = \folder launch span' -> do
         port <- freePort
         writeFile (folder </> "nginx.conf") (configuration folder port)
-        withServer folder launch ["nginx", "-p", folder, "-c", folder </> "nginx.conf"] port (fetches folder port span'),
+        withServer folder launch ["nginx", "-p", folder, "-c", folder </> "nginx.conf"] port (pure True) (fetches folder port span'),
       workloadAnswers = True
     }
   where
@@ -60,7 +62,7 @@ httpd =
       workloadMeasure = \folder launch span' -> do
         port <- freePort
         writeFile (folder </> "httpd.conf") (configuration folder port)
-        withServer folder launch ["apache2", "-d", folder, "-f", folder </> "httpd.conf", "-DFOREGROUND"] port (fetches folder port span'),
+        withServer folder launch ["apache2", "-d", folder, "-f", folder </> "httpd.conf", "-DFOREGROUND"] port (pure True) (fetches folder port span'),
       workloadAnswers = True
     }
   where
@@ -119,14 +121,14 @@ redis =
               case redisRates text of
                 [set, get] -> pure [("SET/s", set), ("GET/s", get)]
                 _ -> problem unavailable ("redis-benchmark said something else: " ++ unwords (lines text))
-        withServer folder launch ["redis-server", "--bind", "127.0.0.1", "--port", show port, "--save", "", "--appendonly", "no", "--dir", folder, "--daemonize", "no"] port $
+        withServer folder launch ["redis-server", "--bind", "127.0.0.1", "--port", show port, "--save", "", "--appendonly", "no", "--dir", folder, "--daemonize", "no"] port (pure True) $
           load warm *> load measured,
       workloadAnswers = True
     }
 
 -- | Of redis-benchmark's CSV: SET, GET.
 redisRates :: String -> [Double]
-redisRates text = mapMaybe (\name -> lookup name rows) ["SET", "GET"]
+redisRates text = mapMaybe (`lookup` rows) ["SET", "GET"]
   where
     rows = [(name, rate) | l <- lines text, (name : rate' : _) <- [map unquoted (fields l)], Just rate <- [readMaybe rate']]
     unquoted = filter (/= '"')
@@ -144,15 +146,15 @@ pgbench =
       workloadNeeds = [Need (postgres "postgres") "postgresql-15", Need (postgres "pgbench") "postgresql-15", Need "setpriv" "util-linux"],
       workloadPrepare = \folder -> do
         as <- unprivileged "postgres" folder
-        void (said folder (quiet folder) 60 (as ++ [postgres "initdb", "-D", folder </> "data", "-A", "trust", "-N"]))
+        void (said folder (quiet folder) 60 (as ++ [postgres "initdb", "-D", folder </> "data", "-A", "trust", "-U", "postgres", "-N"]))
         port <- freePort
         serve folder (quiet folder) port (void (client folder port 60 ["-i", "-q", "-s", "10"])),
       workloadMeasure = \folder launch (Span warm measured) -> do
         port <- freePort
         serve folder launch port $ do
-          void (client folder port warm ["-S", "-T", seconds warm])
+          void (client folder port warm ["-c", "4", "-S", "-T", seconds warm])
           forM [("selects/s", ["-S"]), ("updates/s", ["-N"])] $ \(name, how) -> do
-            text <- client folder port measured (how ++ ["-T", seconds measured])
+            text <- client folder port measured (["-c", "4", "-T", seconds measured] ++ how)
             case [w | l <- lines text, ("tps" : "=" : w : _) <- [words l]] of
               [w] | Just rate <- readMaybe w -> pure (name, rate)
               _ -> problem unavailable ("pgbench said something else: " ++ unwords (lines text)),
@@ -168,9 +170,11 @@ pgbench =
         launch {launchBefore = as ++ launchBefore launch}
         [postgres "postgres", "-D", folder </> "data", "-p", show port, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "shared_buffers=16MB", "-c", "synchronous_commit=off", "-c", "autovacuum=off"]
         port
+        (isReady port)
         action
+    isReady port = (\(status, _, _) -> status == ExitSuccess) <$> readProcessWithExitCode (postgres "pg_isready") ["-q", "-h", "127.0.0.1", "-p", show port] ""
     client folder port time arguments =
-      said folder (quiet folder) time ([postgres "pgbench", "-h", "127.0.0.1", "-p", show port, "-U", "postgres", "-c", "4"] ++ arguments ++ ["postgres"])
+      said folder (quiet folder) time ([postgres "pgbench", "-h", "127.0.0.1", "-p", show port, "-U", "postgres"] ++ arguments ++ ["postgres"])
 
 -- ---- SQLite -------------------------------------------------------------
 

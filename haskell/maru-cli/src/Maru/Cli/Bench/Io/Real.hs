@@ -20,7 +20,7 @@ import Data.Aeson (Value, object, (.=))
 import qualified Data.Aeson.Key as Key
 import Data.List (isPrefixOf, nub, sort)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isJust, mapMaybe)
+import Data.Maybe (fromMaybe, isJust)
 import qualified Data.Text as Text
 import Maru.Cli.Bench.Io.Programs (programs)
 import Maru.Cli.Bench.Io.Workload
@@ -61,7 +61,7 @@ measured workload effort say = do
   (library, there) <- ioLibrary
   unless there $ problem unavailable ("this needs " ++ library ++ "; install maru wholly or set MARU_LIBEXEC")
   maru <- getExecutablePath
-  nodes <- length . filter isNode . either (const []) id <$> orEmpty (getDirectoryContents "/sys/devices/system/node")
+  nodes <- maybe 0 (length . filter isNode) <$> orNothing (getDirectoryContents "/sys/devices/system/node")
   rivals <- if nodes < 2 then pure [] else othersOf maru
   let sides = [Side name [before] | (name, before) <- ways maru ++ rivals]
   withFolder $ \folder -> do
@@ -78,7 +78,6 @@ measured workload effort say = do
         }
   where
     isNode name = "node" `isPrefixOf` name && all (`elem` ("0123456789" :: String)) (drop 4 name)
-    orEmpty action = maybe (Left ()) Right <$> orNothing action
 
 -- | Name, words before the program's own.
 ways :: FilePath -> [(String, [String])]
@@ -111,29 +110,27 @@ nodeOfDisk = do
     n : _ -> n
     [] -> 0
 
--- | Seconds under load before it counts: what maru learns it has learned by then.
-spanOf :: Effort -> String -> Span
-spanOf effort name = Span (if name `elem` ["direct", "never", "numactl", irqbalance] then 1 else 5) (if effort == Quick then 1 else 2)
+-- | Seconds under load before it counts: what maru learns it has learned by then. The same for
+-- all: some programs' data grow meanwhile.
+spanOf :: Effort -> Span
+spanOf effort = Span 5 (if effort == Quick then 1 else 2)
 
 sample :: Workload -> Effort -> FilePath -> Side -> IO Sample
 sample workload effort folder side = do
   let launch = Launch (concat (sideProcesses side)) (folder </> "errors")
-  found <- beside (sideName side == irqbalance) (workloadMeasure workload folder launch (spanOf effort (sideName side)))
+  found <- beside (sideName side == irqbalance) (workloadMeasure workload folder launch (spanOf effort))
   errors <- withFile (launchErrors launch) ReadMode (\h -> hSetBinaryMode h True >> hGetContents h >>= \t -> length t `seq` pure t)
   pure (object ["rates" .= object [Key.fromString name .= rate | (name, rate) <- found], "ended" .= endOf errors])
   where
     beside False action = action
     beside True action = bracket (spawnProcess "irqbalance" ["--foreground"]) (\p -> terminateProcess p >> waitForProcess p) (const action)
 
--- | What steering said last, of what a run wrote to standard error.
+-- | What steering said last, of what a run wrote to standard error: perhaps behind a program's own
+-- words on the same line.
 endOf :: String -> Maybe String
-endOf errors = case mapMaybe (after "maru: steer: ") (lines errors) of
+endOf errors = case drop 1 (Text.splitOn "maru: steer: " (Text.pack errors)) of
   [] -> Nothing
-  found -> Just (last found)
-  where
-    after prefix line
-      | prefix `isPrefixOf` line = Just (drop (length prefix) line)
-      | otherwise = Nothing
+  found -> Just (Text.unpack (Text.takeWhile (/= '\n') (last found)))
 
 claims :: Workload -> Rounds -> [Claim]
 claims workload rounds =

@@ -24,7 +24,7 @@ module Maru.Cli.Bench.Io.Workload
 where
 
 import Control.Concurrent (threadDelay)
-import Control.Exception (IOException, bracket, try)
+import Control.Exception (bracket)
 import Control.Monad (void, when)
 import Data.List (nub)
 import Data.Maybe (isJust, isNothing)
@@ -33,6 +33,7 @@ import Maru.Cli.Exit
 import Network.Socket
 import System.Directory
 import System.Exit (ExitCode (..))
+import System.FilePath ((</>))
 import System.IO
 import System.Posix.Files (setFileMode, setOwnerAndGroup)
 import System.Posix.Signals (sigKILL, signalProcess)
@@ -109,19 +110,18 @@ loopback :: HostAddress
 loopback = tupleToHostAddress (127, 0, 0, 1)
 
 answers :: Int -> IO Bool
-answers port = bracket (socket AF_INET Stream defaultProtocol) close $ \s -> do
-  result <- try (connect s (SockAddrInet (fromIntegral port) loopback))
-  pure (either (\e -> const False (e :: IOException)) (const True) result)
+answers port = bracket (socket AF_INET Stream defaultProtocol) close $ \s ->
+  isJust <$> orNothing (connect s (SockAddrInet (fromIntegral port) loopback))
 
 -- ---- programs -----------------------------------------------------------
 
 startSeconds :: Double
 startSeconds = 20
 
--- | Runs the command in that way while the action runs, from when it answers on the port; then
--- ends it.
-withServer :: FilePath -> Launch -> [String] -> Int -> IO a -> IO a
-withServer folder launch command port action =
+-- | Runs the command in that way while the action runs, from when it answers on the port and says
+-- that it is ready; then ends it.
+withServer :: FilePath -> Launch -> [String] -> Int -> IO Bool -> IO a -> IO a
+withServer folder launch command port isReady action =
   withFile (launchErrors launch) WriteMode $ \errors ->
     withFile "/dev/null" ReadWriteMode $ \none ->
       case launchBefore launch ++ command of
@@ -136,7 +136,7 @@ withServer folder launch command port action =
     ready process = do
       deadline <- (+ startSeconds) <$> getMonotonicTime
       let wait = do
-            up <- answers port
+            up <- (&&) <$> answers port <*> isReady
             ended <- getProcessExitCode process
             now <- getMonotonicTime
             case ended of
@@ -177,7 +177,8 @@ said folder launch limit command = case launchBefore launch ++ command of
       words' <- readFile (launchErrors launch)
       problem unavailable (unwords (take 2 command) ++ " " ++ why ++ ": " ++ unwords (lines words'))
 
--- | Words before a command that will not run as root; who it is then, the owner of the folder.
+-- | Words before a command that will not run as root; who it is then owns the folder, and one in it
+-- for what programs keep while they run (steering's journal).
 unprivileged :: String -> FilePath -> IO [String]
 unprivileged user folder = do
   root <- (== 0) <$> getEffectiveUserID
@@ -185,5 +186,9 @@ unprivileged user folder = do
     then pure []
     else do
       entry <- getUserEntryForName user
-      setOwnerAndGroup folder (userID entry) (userGroupID entry)
-      pure ["setpriv", "--reuid=" ++ user, "--regid=" ++ show (userGroupID entry), "--clear-groups"]
+      let own path = setOwnerAndGroup path (userID entry) (userGroupID entry)
+          running = folder </> "run"
+      createDirectoryIfMissing False running
+      setFileMode running 0o700
+      mapM_ own [folder, running]
+      pure ["setpriv", "--reuid=" ++ user, "--regid=" ++ show (userGroupID entry), "--clear-groups", "env", "XDG_RUNTIME_DIR=" ++ running]

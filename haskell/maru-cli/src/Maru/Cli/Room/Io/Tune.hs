@@ -87,7 +87,9 @@ ioTuned race =
       | flags == control = "no gain: the fastest, " ++ control ++ ", changes nothing; that is noise"
       | otherwise = "gain: " ++ percentFaster ratio ++ " faster with " ++ flags
     line (Undecided count) = undecidedLine count
-    line (NoGain Nothing) = "no gain: nothing but the program alone ran"
+    line (NoGain Nothing)
+      | Map.size (times race) > 1 = "no gain: the program alone is the fastest"
+      | otherwise = "no gain: nothing but the program alone ran"
     line (NoGain (Just (flags, ratio)))
       | ratio > 1 = "no gain: the best, " ++ flags ++ ", is " ++ percentFaster ratio ++ " faster in the median, which is within the noise"
       | otherwise = "no gain: the program alone is the fastest"

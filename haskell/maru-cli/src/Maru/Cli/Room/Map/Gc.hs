@@ -118,7 +118,9 @@ judged given statistics race =
     line (Gain flags ratio) = "gain: " ++ percentFaster ratio ++ " faster with " ++ flags
     line (Undecided count) =
       undecidedLine count
-    line (NoGain Nothing) = "no gain: nothing but the present settings ran"
+    line (NoGain Nothing)
+      | Map.size (times race) > 1 = "no gain: the present settings are the fastest"
+      | otherwise = "no gain: nothing but the present settings ran"
     line (NoGain (Just (flags, ratio)))
       | ratio > 1 = "no gain: the best, " ++ flags ++ ", is " ++ percentFaster ratio ++ " faster in the median, which is within the noise"
       | otherwise = "no gain: the present settings are the fastest"

@@ -1,0 +1,231 @@
+/* delegate.c: which calls are made by a context, and how their answers are made those of the call.
+ */
+#include "calls.h"
+#include "guard.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+/* How long a request may wait to be taken; guarded: longer than that cannot pay. */
+#define PATIENCE_NS INT64_C(10000000)
+#define GUARDED_PATIENCE_NS INT64_C(50000)
+
+/* Guarded: files only (what a socket's call costs depends on the other side), and no small calls.
+ * A guard for each range of sizes; all threads share it, and who comes while another one looks
+ * goes direct, unmeasured. */
+#define GUARDED_LEAST (16u << 10)
+#define GUARDED_RANGES 3
+#define SLICE_CALLS 32u
+#define PAUSE_SLICES 4096u
+
+static struct gate {
+  _Atomic uint64_t rest; /* calls before it is looked at again; a few may get lost */
+  _Atomic bool taken;
+  bool begun;
+  struct io_guard guard;
+} gates[GUARDED_RANGES];
+
+/* Acquire and release: the gate is one thread's at a time. */
+static bool enter(struct gate *gate) {
+  return !atomic_exchange_explicit(&gate->taken, true, memory_order_acquire);
+}
+static void leave(struct gate *gate) {
+  atomic_store_explicit(&gate->taken, false, memory_order_release);
+}
+
+/* In a forked child: the threads that were in there are not. */
+void io_gates_fork(void) {
+  for (unsigned i = 0; i < GUARDED_RANGES; i++)
+    leave(&gates[i]);
+}
+
+static bool guard_says(struct trial *trial, uint32_t entry, size_t size) {
+  if (io_kind_of(entry) != IO_REGULAR || size < GUARDED_LEAST)
+    return false;
+  struct gate *gate = &gates[size < 4 * GUARDED_LEAST ? 0 : size < 16 * GUARDED_LEAST ? 1 : 2];
+  /* Relaxed: nothing hangs on it. */
+  uint64_t rest = atomic_load_explicit(&gate->rest, memory_order_relaxed);
+  if (rest > 0) {
+    atomic_store_explicit(&gate->rest, rest - 1, memory_order_relaxed);
+    return false;
+  }
+  if (!enter(gate))
+    return false;
+  if (!gate->begun)
+    io_guard_begin(&gate->guard, SLICE_CALLS, PAUSE_SLICES);
+  gate->begun = true;
+  trial->gate = gate;
+  trial->on = io_guard_on(&gate->guard);
+  trial->timed = gate->guard.trying;
+  leave(gate);
+  if (trial->timed)
+    trial->began_ns = maru_now_ns();
+  return trial->on;
+}
+
+/* Whether the call is to be made by a context. */
+bool io_decide(struct trial *trial, uint32_t entry, size_t size) {
+  if (!io_may_delegate())
+    return false;
+  return io_process.mode == MARU_IO_ALWAYS || guard_says(trial, entry, size);
+}
+
+void io_conclude(const struct trial *trial, ssize_t moved) {
+  struct gate *gate = trial->gate;
+  int saved = errno;
+  uint64_t ns = trial->timed ? (uint64_t)(maru_now_ns() - trial->began_ns) : 0;
+  errno = saved;
+  if (moved <= 0 || !enter(gate))
+    return;
+  /* Another thread's call may have ended the slice meanwhile. */
+  if (io_guard_on(&gate->guard) == trial->on && gate->guard.trying == trial->timed &&
+      io_guard_add(&gate->guard, (uint64_t)moved, ns))
+    atomic_store_explicit(&gate->rest, io_guard_rest(&gate->guard), memory_order_relaxed);
+  leave(gate);
+}
+
+static bool elsewhere(enum io_context_class class, int fd, uint32_t entry, long number, long a,
+                      long b, long c, long d, long e, long *result) {
+  struct io_request request = {number, {fd, a, b, c, d, e}, fd, entry};
+  int64_t patience = io_process.mode == MARU_IO_ALWAYS ? PATIENCE_NS : GUARDED_PATIENCE_NS;
+  return io_delegate(class, &request, patience, result);
+}
+
+/* As the call returns it. */
+ssize_t io_outcome(long result) {
+  if (result >= 0)
+    return result;
+  errno = (int)-result;
+  return -1;
+}
+
+/* recvfrom and recvmsg by a context.  What would block is not made there. */
+bool io_receive(int fd, uint32_t entry, long number, long a, long b, int flags, long d, long e,
+                long *result) {
+  const int known = MSG_DONTWAIT | MSG_PEEK | MSG_TRUNC | MSG_CMSG_CLOEXEC;
+  if (flags & ~known)
+    return false;
+  int now = flags | MSG_DONTWAIT;
+  bool made = number == SYS_recvmsg
+                  ? elsewhere(IO_NET_CONTEXT, fd, entry, number, a, now, 0, 0, 0, result)
+                  : elsewhere(IO_NET_CONTEXT, fd, entry, number, a, b, now, d, e, result);
+  return made && (*result != -EAGAIN || (flags & MSG_DONTWAIT));
+}
+
+/* The signal that the kernel sends to who writes on a stream that nobody reads. */
+static void raise_pipe(uint32_t entry, int flags, long result) {
+  if (result == -EPIPE && io_kind_of(entry) == IO_STREAM && !(flags & MSG_NOSIGNAL))
+    io_raw(SYS_tgkill, io_process.pid, io_raw(SYS_gettid, 0, 0, 0, 0, 0, 0), SIGPIPE, 0, 0, 0);
+}
+
+#define SEND_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE)
+
+/* The caller sends what a context could not without blocking. */
+static long send_rest(int fd, const char *data, size_t size, int flags, long sent) {
+  NEXT(send, ssize_t, (int, const void *, size_t, int))
+  if (sent < 0 || (size_t)sent == size || (flags & MSG_DONTWAIT))
+    return sent;
+  int saved = errno;
+  ssize_t more = next(fd, data + sent, size - (size_t)sent, flags | MSG_NOSIGNAL);
+  errno = saved; /* an error behind a success shows at the next call */
+  return more > 0 ? sent + more : sent;
+}
+
+bool io_send_elsewhere(int fd, uint32_t entry, const void *data, size_t size, int flags,
+                       const struct sockaddr *to, socklen_t to_size, long *result) {
+  if ((flags & ~SEND_FLAGS) || size == 0 || size > IO_COUNT_MOST)
+    return false;
+  if (!elsewhere(IO_NET_CONTEXT, fd, entry, SYS_sendto, (long)data, (long)size,
+                 flags | MSG_DONTWAIT | MSG_NOSIGNAL, (long)to, to_size, result))
+    return false;
+  if (*result == -EAGAIN && !(flags & MSG_DONTWAIT))
+    return false;
+  raise_pipe(entry, flags, *result);
+  *result = send_rest(fd, data, size, flags, *result);
+  return true;
+}
+
+#define PARTS_MOST 16
+
+/* A copy of the list, or 0: the caller's pointer may lead nowhere, and then it is the kernel
+ * that has to say so.  Returns what they hold together. */
+static size_t copy_parts(struct iovec *to, const struct iovec *from, int number) {
+  size_t size = (size_t)number * sizeof *from, total = 0;
+  struct iovec here = {to, size}, there = {(void *)from, size};
+  if (io_raw(SYS_process_vm_readv, io_process.pid, (long)&here, 1, (long)&there, 1, 0) !=
+      (long)size)
+    return 0;
+  for (int i = 0; i < number; i++)
+    if (__builtin_add_overflow(total, to[i].iov_len, &total))
+      return 0;
+  return total;
+}
+
+/* Of a message of several parts.  What is sent in part is hard to go on with: only what
+ * cannot be (a datagram), or need not be (the caller would not wait either). */
+bool io_message_elsewhere(int fd, uint32_t entry, const struct msghdr *message, int flags,
+                          long *result) {
+  if ((flags & ~SEND_FLAGS) || (io_kind_of(entry) == IO_STREAM && !(flags & MSG_DONTWAIT)) ||
+      !elsewhere(IO_NET_CONTEXT, fd, entry, SYS_sendmsg, (long)message,
+                 flags | MSG_DONTWAIT | MSG_NOSIGNAL, 0, 0, 0, result))
+    return false;
+  if (*result == -EAGAIN && !(flags & MSG_DONTWAIT))
+    return false;
+  raise_pipe(entry, flags, *result);
+  return true;
+}
+
+bool io_read_elsewhere(int fd, uint32_t entry, void *buffer, size_t size, long *result) {
+  if (size == 0 || size > IO_COUNT_MOST)
+    return false;
+  switch (io_kind_of(entry)) {
+  case IO_REGULAR:
+    return elsewhere(IO_FILE_CONTEXT, fd, entry, SYS_read, (long)buffer, (long)size, 0, 0, 0,
+                     result);
+  case IO_STREAM:
+  case IO_DATAGRAM:
+    return io_receive(fd, entry, SYS_recvfrom, (long)buffer, (long)size, 0, 0, 0, result);
+  default:
+    return false;
+  }
+}
+
+bool io_write_elsewhere(int fd, uint32_t entry, const void *buffer, size_t size, long *result) {
+  if (size == 0 || size > IO_COUNT_MOST)
+    return false;
+  switch (io_kind_of(entry)) {
+  case IO_REGULAR:
+    return elsewhere(IO_FILE_CONTEXT, fd, entry, SYS_write, (long)buffer, (long)size, 0, 0, 0,
+                     result);
+  case IO_STREAM:
+  case IO_DATAGRAM:
+    return io_send_elsewhere(fd, entry, buffer, size, 0, NULL, 0, result);
+  default:
+    return false;
+  }
+}
+
+bool io_parts_elsewhere(int fd, uint32_t entry, bool writes, const struct iovec *parts, int number,
+                        long *result) {
+  if (number <= 0 || number > IOV_MAX)
+    return false;
+  if (io_kind_of(entry) == IO_REGULAR)
+    return elsewhere(IO_FILE_CONTEXT, fd, entry, writes ? SYS_writev : SYS_readv, (long)parts,
+                     number, 0, 0, 0, result);
+  struct iovec copy[PARTS_MOST];
+  if ((io_kind_of(entry) != IO_STREAM && io_kind_of(entry) != IO_DATAGRAM) || number > PARTS_MOST)
+    return false;
+  size_t total = copy_parts(copy, parts, number);
+  if (total == 0 || total > IO_COUNT_MOST)
+    return false;
+  struct msghdr message = {.msg_iov = copy, .msg_iovlen = (size_t)number};
+  return writes ? io_message_elsewhere(fd, entry, &message, 0, result)
+                : io_receive(fd, entry, SYS_recvmsg, (long)&message, 0, 0, 0, 0, result);
+}
+
+bool io_at_elsewhere(int fd, uint32_t entry, long call, const void *buffer, long size, off_t offset,
+                     long *result) {
+  return io_kind_of(entry) == IO_REGULAR && size > 0 && size <= (long)IO_COUNT_MOST &&
+         elsewhere(IO_FILE_CONTEXT, fd, entry, call, (long)buffer, size, offset, 0, 0, result);
+}
