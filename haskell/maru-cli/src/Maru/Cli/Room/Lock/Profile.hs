@@ -25,7 +25,7 @@ import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (sortOn)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, mapMaybe)
+import Data.Maybe (fromMaybe, isJust, isNothing, mapMaybe)
 import Data.Ord (Down (..))
 import Data.Text (Text)
 import Data.Word (Word32, Word64)
@@ -100,7 +100,9 @@ readReport named path = readLockProfile path >>= traverse (report named)
 report :: Bool -> LockProfile -> IO LockReport
 report named profile = do
   let merged = mergeProfile profile
-      file (m, o) = (\f -> (f, o)) <$> IntMap.lookup m (profileModules profile)
+      file (m, o) = do
+        path <- IntMap.lookup m (profileModules profile)
+        Just (path, o)
       sites = mapMaybe file [site | (_, _, rows) <- merged, (Just site, _) <- rows]
       objects = mapMaybe (\(_, m, _) -> m >>= file . mutexPlace) merged
   (code, lined) <- if named then resolvePlaces True sites else pure (Map.empty, True)
@@ -132,7 +134,7 @@ mergeProfile profile =
     canonical = sameFile (profileModules profile)
     -- A row whose mutex found no room in the table is among the others.
     rows =
-      [ ((slotProcess s, rowMutex r), Map.singleton (if rowMutex r == Nothing then Nothing else canonical . snd <$> rowOf r) (countsOf r))
+      [ ((slotProcess s, rowMutex r), Map.singleton (if isNothing (rowMutex r) then Nothing else canonical . snd <$> rowOf r) (countsOf r))
         | s <- profileSlots profile,
           r <- slotRows s
       ]
@@ -290,7 +292,7 @@ profileTable before now =
       Just (s, Just _) -> Just s
       _ -> Nothing
     key m s = (processPid (reportProcess m), reportName m, sitePlace s)
-    changed = [(m, s, Map.lookup (key m s) earlier) | m <- lockMutexes now, s <- reportSites m, not (null (reportName m))]
+    changed = [(m, s, Map.lookup (key m s) earlier) | m <- lockMutexes now, isJust (reportName m), s <- reportSites m]
     since get (_, s, old) = get (siteCounts s) - maybe 0 get old
     waited = since (second' . countWait)
     row it@(m, s, _) =
@@ -305,9 +307,9 @@ profileTable before now =
             let (h, _, _) = countHold c in maybe "-" (seconds . (* 1e-9)) (quantile 0.99 h)
           ]
 
--- | Schema: docs/lock.md.
-profileJson :: LockReport -> Value
-profileJson r =
+-- | Schema: docs/lock.md. Of a run that goes on without histograms and course over time.
+profileJson :: Bool -> LockReport -> Value
+profileJson whole r =
   object
     [ "schema" .= ("maru-lock-profile/1" :: Text),
       "processes" .= map processJson (lockProcesses r),
@@ -331,7 +333,7 @@ profileJson r =
           "mutex" .= fromMaybe "others" (reportName m),
           "kind" .= reportKind m,
           "jain" .= [object ["window_ms" .= sharesWindow s, "windows" .= sharesWindows s, "mean" .= sharesMean s, "least" .= sharesLeast s, "late" .= sharesLate s] | s <- reportShares m],
-          "over_time" .= [object ["second" .= t, "per_second" .= x, "jain" .= j] | (t, x, j) <- reportSeries m],
+          "over_time" .= [object ["second" .= t, "per_second" .= x, "jain" .= j] | whole, (t, x, j) <- reportSeries m],
           "sites" .= map siteJson (reportSites m)
         ]
           ++ countsJson (reportCounts m)
@@ -368,7 +370,7 @@ profileJson r =
           "max" .= histogramLongest all',
           "cvar_1" .= worstMean 0.01 all',
           "without_class" .= lost,
-          "histogram" .= [(firstOf at, firstOf at + widthOf at - 1, n) | (at, n) <- IntMap.toAscList (histogramCounts some)]
+          "histogram" .= [(firstOf at, firstOf at + widthOf at - 1, n) | whole, (at, n) <- IntMap.toAscList (histogramCounts some)]
         ]
 
 -- | Of contended acquisitions whose last holder's socket is known: the share that came from another.
