@@ -25,7 +25,7 @@ import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (sortOn)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isJust, isNothing, mapMaybe)
+import Data.Maybe (fromMaybe, isJust, mapMaybe)
 import Data.Ord (Down (..))
 import Data.Text (Text)
 import Data.Word (Word32, Word64)
@@ -132,9 +132,8 @@ mergeProfile profile =
   where
     mutex n = IntMap.lookup n (profileMutexes profile)
     canonical = sameFile (profileModules profile)
-    -- A row whose mutex found no room in the table is among the others.
     rows =
-      [ ((slotProcess s, rowMutex r), Map.singleton (if isNothing (rowMutex r) then Nothing else canonical . snd <$> rowOf r) (countsOf r))
+      [ ((slotProcess s, rowMutex r), Map.singleton (canonical . snd <$> rowOf r) (countsOf r))
         | s <- profileSlots profile,
           r <- slotRows s
       ]
@@ -241,7 +240,7 @@ unseen p merged =
       [plural (profileLostProcesses p) "process" ++ " for which there was no room" | profileLostProcesses p > 0],
       [plural unmatched "release" ++ " of a mutex whose acquisition was not seen (by another thread, before a fork, or of more than 16 held at once)" | unmatched > 0],
       ["no room for all " ++ name ++ ": what is missing is among 'others', or without a distribution" | (name, _) <- profileFull p],
-      ["some mutexes or sites are among 'others': there was no room for more" | Nothing `elem` merged]
+      ["some mutexes are among 'others', by their sites as far as there was room: a thread has room for 384 pairs of a mutex and a site" | Nothing `elem` merged]
     ]
   where
     unmatched = sum (map slotUnmatched (profileSlots p))
