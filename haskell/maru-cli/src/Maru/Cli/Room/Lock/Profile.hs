@@ -285,7 +285,7 @@ profileTable :: Maybe (Double, Maybe LockReport) -> LockReport -> [Block]
 profileTable before now =
   [Tabular (Table heads (map row (take 8 (sortOn (Down . waited) changed)))) | not (null changed)]
   where
-    heads = [(L, "place"), (L, "mutex"), (R, "acquired/s"), (R, "found taken"), (R, "waiting"), (R, "wait p99.9"), (R, "hold p99")]
+    heads = [(L, "place"), (L, "mutex"), (R, if isJust elapsed then "acquired/s" else "acquired"), (R, "found taken"), (R, if isJust elapsed then "waiting" else "waited"), (R, "wait p99.9"), (R, "hold p99")]
     earlier = Map.fromList [(key m s, siteCounts s) | Just (_, Just old) <- [before], m <- lockMutexes old, s <- reportSites m]
     elapsed = case before of
       Just (s, Just _) -> Just s
