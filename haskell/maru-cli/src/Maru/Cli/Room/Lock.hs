@@ -128,7 +128,7 @@ afterLock planned board = case overlayOf board of
     pure . Just $
       Afterwards
         (told ++ maybe [] profileLines profile)
-        (withProfile (profileJson <$> profile) (overlayJson overlay))
+        (withProfile (profileJson True <$> profile) (overlayJson overlay))
         (maybe [] (lockSection told) profile)
   Nothing
     | "MARU_LOCK" `Map.member` planned -> pure (Just (Afterwards ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"] Null []))
