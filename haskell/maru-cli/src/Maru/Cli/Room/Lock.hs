@@ -68,8 +68,8 @@ data LockFacts = LockFacts
   }
 
 lockFacts :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
-lockFacts asked (flag, wanted) = do
-  lock <- maybe (pure (lookup "MARU_LOCK" (askedEnvironment asked))) (fmap Just . fromProfile) flag
+lockFacts asked (given, wanted) = do
+  lock <- maybe (pure (lookup "MARU_LOCK" (askedEnvironment asked))) (fmap Just . fromProfile) given
   if isNothing lock && not wanted then pure Nothing else factsOf asked (lock, wanted)
 
 -- | What @\@NAME@ stands for; other locks are themselves.

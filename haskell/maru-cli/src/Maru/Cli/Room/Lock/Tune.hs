@@ -19,7 +19,7 @@ import Control.Exception (Exception, finally, onException, throwIO, throwTo, try
 import Control.Monad (unless, void, when)
 import Data.Aeson (Value, object, (.=))
 import Data.IORef
-import Data.List (isPrefixOf, isSuffixOf, stripPrefix)
+import Data.List (isPrefixOf, stripPrefix)
 import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
@@ -124,14 +124,6 @@ windowLine objective (setting, w) =
 
 perSecond :: Double -> String
 perSecond v = showFFloat (Just (if v < 1e6 then 0 else 3)) (if v < 1e6 then v else v / 1e6) (if v < 1e6 then " acquisitions/s" else " million acquisitions/s")
-
-percentileName :: Objective -> String
-percentileName objective = 'p' : trimmed (showFFloat (Just 3) (100 * objectiveShare objective) "")
-  where
-    trimmed text
-      | ".000" `isSuffixOf` text = takeWhile (/= '.') text
-      | "0" `isSuffixOf` text = trimmed (take (length text - 1) text)
-      | otherwise = text
 
 judged :: Objective -> Either OutOfTime (Verdict, b) -> [(Setting, Window)] -> Tuned
 judged objective decided seen =
@@ -290,12 +282,11 @@ boardHeldBy pid = do
 stop :: IORef (Maybe Live) -> IO ()
 stop running = readIORef running >>= mapM_ (\(Live process fd) -> endProcess process >> closeFd fd)
 
--- | Asked to end, then made to.
+-- | Asked to end, then made to; also what the command has left running in its group.
 endProcess :: ProcessHandle -> IO ()
 endProcess process = do
   group <- getPid process
   terminateProcess process
-  ended <- timeout 10000000 (waitForProcess process)
-  when (ended == Nothing) $ do
-    mapM_ (orNothing . signalProcessGroup sigKILL) group
-    void (waitForProcess process)
+  _ <- timeout 10000000 (waitForProcess process)
+  mapM_ (orNothing . signalProcessGroup sigKILL) group
+  void (waitForProcess process)
