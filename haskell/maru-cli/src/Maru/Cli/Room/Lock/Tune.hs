@@ -16,11 +16,11 @@ where
 
 import Control.Concurrent (myThreadId, threadDelay)
 import Control.Exception (Exception, finally, onException, throwIO, throwTo, try)
-import Control.Monad (unless, void, when)
+import Control.Monad (unless, void, when, (>=>))
 import Data.Aeson (Value, object, (.=))
 import Data.IORef
 import Data.List (isPrefixOf, stripPrefix)
-import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
+import Data.Maybe (catMaybes, fromMaybe, isJust, listToMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
@@ -60,7 +60,6 @@ lockTuner =
     atMostHour ns
       | ns >= 1e7 && ns <= 3.6e12 = Right (ns / 1e9)
       | otherwise = Left "a window may last from 10ms to 3600s"
-    f >=> g = \x -> f x >>= g
 
 -- | @p99.9=200us@: a percentile from 50 to 99.999, and a time from 0.5 us to 16 s.
 parseObjective :: String -> Either String Objective
@@ -266,12 +265,12 @@ awaitLibrary :: Live -> IO ()
 awaitLibrary live@(Live process _) = do
   counted <- waitsCounted <$> look live
   ended <- getProcessExitCode process
-  unless (counted || ended /= Nothing) (threadDelay 2000 >> awaitLibrary live)
+  unless (counted || isJust ended) (threadDelay 2000 >> awaitLibrary live)
 
 boardHeldBy :: String -> IO (Maybe Fd)
 boardHeldBy pid = do
   numbers <- fromMaybe [] <$> orNothing (listDirectory folder)
-  boards <- mapMaybe id <$> mapM isBoard numbers
+  boards <- catMaybes <$> mapM isBoard numbers
   maybe (pure Nothing) (\path -> orNothing (openFd path ReadWrite Nothing defaultFileFlags)) (listToMaybe boards)
   where
     folder = "/proc" </> pid </> "fd"
