@@ -7,7 +7,7 @@
 
 #define MR_EXPORT __attribute__((visibility("default")))
 
-extern struct mr_overlay mr_overlay;
+extern struct mr_overlay mr_overlay __attribute__((visibility("hidden")));
 
 /* The library's own part of the start, before anything is turned on.  `fit`: this libc's mutexes
  * are as expected. */

@@ -10,6 +10,7 @@
 
 #define NO_ROOM UINT32_MAX
 #define ROWS_OF_A_THREAD (MARU_LOCKPROF_TABLE / 4 * 3)
+#define ROWS_WITH_SITES (MARU_LOCKPROF_TABLE / 8 * 7)
 #define PROBES 64u
 #define MILLISECOND 1000000u
 
@@ -170,11 +171,19 @@ static uint32_t find_mutex(struct mr_profile *profile, uint32_t process, const v
   return NO_ROOM;
 }
 
+static struct maru_lockprof_row *find_row(struct mr_profile *profile,
+                                          struct maru_lockprof_thread *thread, const void *mutex,
+                                          const void *site, int kind);
+
 static struct maru_lockprof_row *new_row(struct mr_profile *profile,
                                          struct maru_lockprof_thread *thread, uint32_t place,
-                                         const void *mutex, const void *site, int kind) {
+                                         uint32_t tag, const void *mutex, const void *site,
+                                         int kind) {
   struct maru_lockprof *board = profile->board;
-  if (own.busy || LOAD(thread->rows) >= ROWS_OF_A_THREAD)
+  /* Without room for the pair, one row for all other mutexes at the site. */
+  if (mutex != NULL && !own.busy && LOAD(thread->rows) >= ROWS_OF_A_THREAD)
+    return find_row(profile, thread, NULL, site, kind);
+  if (own.busy || LOAD(thread->rows) >= ROWS_WITH_SITES)
     return &thread->others;
   uint32_t number = take(&board->rows, MARU_LOCKPROF_ROWS);
   if (number == NO_ROOM)
@@ -188,25 +197,29 @@ static struct maru_lockprof_row *new_row(struct mr_profile *profile,
   row->site = profile->locate(board, (const char *)site - 1);
   if (row->site == 0)
     row->site = MARU_LOCKPROF_PLACE(0, (uintptr_t)site - 1);
-  row->mutex = find_mutex(profile, LOAD(thread->process), mutex, kind);
+  row->mutex = mutex == NULL ? NO_ROOM : find_mutex(profile, LOAD(thread->process), mutex, kind);
   ADD(thread->rows, 1);
   /* Release: the row. */
-  atomic_store_explicit(&thread->table[place], number + 1, memory_order_release);
+  atomic_store_explicit(&thread->table[place], (number + 1) | tag, memory_order_release);
   own.busy = false;
   errno = saved;
   return row;
 }
 
-static inline struct maru_lockprof_row *find_row(struct mr_profile *profile,
-                                                 struct maru_lockprof_thread *thread,
-                                                 const void *mutex, const void *site, int kind) {
+/* Most that do not match are told by the tag, without a look at their rows. */
+static struct maru_lockprof_row *find_row(struct mr_profile *profile,
+                                          struct maru_lockprof_thread *thread, const void *mutex,
+                                          const void *site, int kind) {
   uint64_t hash = ((uintptr_t)mutex + (uintptr_t)site * UINT64_C(0x9e3779b97f4a7c15)) *
                   UINT64_C(0xd6e8feb86659fd93);
+  uint32_t tag = (uint32_t)(hash >> 16) & ~MARU_LOCKPROF_TABLE_ROW;
   for (uint32_t at = (uint32_t)(hash >> 48);; at++) {
-    uint32_t place = at % MARU_LOCKPROF_TABLE, number = LOAD(thread->table[place]);
-    if (number == 0)
-      return new_row(profile, thread, place, mutex, site, kind);
-    struct maru_lockprof_row *row = &profile->board->row[number - 1];
+    uint32_t place = at % MARU_LOCKPROF_TABLE, entry = LOAD(thread->table[place]);
+    if (entry == 0)
+      return new_row(profile, thread, place, tag, mutex, site, kind);
+    if ((entry & ~MARU_LOCKPROF_TABLE_ROW) != tag)
+      continue;
+    struct maru_lockprof_row *row = &profile->board->row[(entry & MARU_LOCKPROF_TABLE_ROW) - 1];
     if (row->address == (uintptr_t)mutex && row->called_from == (uintptr_t)site)
       return row;
   }
@@ -371,15 +384,15 @@ static inline void acquired_free(struct mr_profile *profile, struct mr_profile_r
   bool shared = mutex != NULL && LOAD(mutex->fairness) != 0;
   ADD(row->acquisitions, 1);
   ADD(thread->unpublished, 1);
-  if (!shared && LOAD(row->acquisitions) > MARU_LOCKPROF_ALL)
+  if (LOAD(row->acquisitions) > MARU_LOCKPROF_ALL)
     weight = is_sampled(thread) ? MARU_LOCKPROF_SAMPLE : 0;
   if (mutex != NULL) {
     if (LOAD(mutex->waiters) != 0)
       ADD(mutex->passes, 1);
     come_from(profile, mutex, &here);
   }
-  uint64_t now = weight != 0 ? mr_clock_ns(&profile->clock) : 0;
-  hold(profile, request, now, weight);
+  uint64_t now = weight != 0 || shared ? mr_clock_ns(&profile->clock) : 0;
+  hold(profile, request, weight != 0 ? now : 0, weight);
   if (shared)
     share(profile, request, mutex, now, 0);
   if (now > thread->published_at + MILLISECOND)

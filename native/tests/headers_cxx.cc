@@ -3,6 +3,7 @@
 #include <maru/channel.h>
 #include <maru/dsm.h>
 #include <maru/lock.h>
+#include <maru/lockprof.h>
 #include <maru/overlay.h>
 #include <maru/run.h>
 #include <maru/topology.h>
@@ -10,6 +11,7 @@
 static_assert(sizeof(maru_lock_node) == 64, "a node is as large as in C");
 static_assert(alignof(maru_hold) == 64, "a hold is aligned as in C");
 static_assert(sizeof(maru_worker_counters) == 4 * 8, "counters are as large as in C");
+static_assert(sizeof(maru_lockprof_row) == 512, "a row is as large as in C");
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a word is a word");
 
 int take(maru_lock *lock);

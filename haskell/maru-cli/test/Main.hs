@@ -6,6 +6,7 @@ import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (fromLeft)
+import qualified Data.IntMap.Strict as IntMap
 import Data.List (isInfixOf)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing)
@@ -25,6 +26,7 @@ import Maru.Cli.Room.Example (exampleRoom)
 import Maru.Cli.Room.Io
 import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
+import Maru.Cli.Room.Lock.Profile (Counts (..), Shares (..), mergeProfile, seriesOf, sharesOf)
 import Maru.Cli.Room.Lock.Program (inspectFile, interpreterOf, unfit)
 import qualified Maru.Cli.Room.Lock.Program as Program
 import Maru.Cli.Room.Map.Gc (parseStatistics)
@@ -35,6 +37,7 @@ import Maru.Cli.RunSection
 import Maru.Cli.Top
 import Maru.Cli.Tune (parseDuration)
 import Maru.Native.BoardView
+import Maru.Native.LockProfile
 import Options.Applicative
 import SteerTest (steering)
 import System.Exit (ExitCode (..))
@@ -207,7 +210,7 @@ plans =
           @?= [([], ["c", "@x"]), (["p"], ["c"]), (["p", "q"], ["c"]), (["p"], ["--", "c"]), ([], ["@"]), ([], ["--", "c"])]
     ]
   where
-    part environment preload = Right (Part environment preload [] [] [])
+    part environment preload = Right (Part environment preload [] [] [] 0)
     known = [("spin", Nothing), ("gang", Just ("coop", "no slots"))]
 
 supervisors :: TestTree
@@ -239,17 +242,17 @@ locks :: TestTree
 locks =
   testGroup
     "lock"
-    [ testCase "without the flag nothing is asked for" $ decideLock Nothing Nothing @?= Right mempty,
+    [ testCase "without the flag nothing is asked for" $ decideLock Nothing @?= Right mempty,
       testCase "a lock that is there" $
-        fmap (\p -> (partEnvironment p, partPreload p)) (decideLock (Just facts) (Just "cna:deadline=25us"))
+        fmap (\p -> (partEnvironment p, partPreload p)) (decideLock (Just facts {factLock = "cna:deadline=25us"}))
           @?= Right ([("MARU_LOCK", "cna:deadline=25us")], ["/l.so"]),
       testCase "one that is not" $
-        decideLock (Just facts) (Just "mcs")
+        decideLock (Just facts {factLock = "mcs"})
           @?= Left (Misused "no lock 'mcs' can be laid over a program's mutexes; there are pass, cna"),
       testCase "where it is wrong" $
-        decideLock (Just facts {factWrong = Just 4}) (Just "cna:x=1") @?= Left (Misused "--lock cna:x=1: not understood from 'x=1' on"),
+        decideLock (Just facts {factWrong = Just 4, factLock = "cna:x=1"}) @?= Left (Misused "--lock cna:x=1: not understood from 'x=1' on"),
       testCase "programs that cannot be served" $
-        map (\p -> either (const True) (const False) (decideLock (Just facts {factProgram = p}) (Just "cna"))) [Program.Static, Program.Foreign, Program.Privileged, Program.Dynamic "/lib/ld-musl-x86_64.so.1", Program.Dynamic "/lib64/ld-linux-x86-64.so.2", Program.Unknown]
+        map (\p -> either (const True) (const False) (decideLock (Just facts {factProgram = p}))) [Program.Static, Program.Foreign, Program.Privileged, Program.Dynamic "/lib/ld-musl-x86_64.so.1", Program.Dynamic "/lib64/ld-linux-x86-64.so.2", Program.Unknown]
           @?= [True, True, True, True, False, False],
       testCase "what a file's first bytes tell" $
         map (interpreterOf (Chars.pack "\DELELF\2\1")) [Chars.pack "#! /bin/sh -e\n", Chars.pack "#!", Chars.pack "text", Chars.pack "\DELELF\1\1", Chars.pack "\DELELF\2\1"]
@@ -259,16 +262,38 @@ locks =
       testCase "this very program is linked dynamically" $ do
         program <- inspectFile "/proc/self/exe"
         assertBool (show program) (isNothing (unfit program) && program /= Program.Unknown),
-      testCase "it is said that nothing came of it" $
-        map (\planned -> maybe [] afterLines (afterLock (Map.fromList planned) (board []))) [[], [("MARU_LOCK", "cna")]]
-          @?= [[], ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"]],
+      testCase "the profile needs room on the board" $
+        map (fmap partBoardRoom . decideLock . Just) [facts, facts {factProfiled = True}] @?= [Right 0, Right lockProfileBytes],
+      testCase "it is said that nothing came of it" $ do
+        said <- mapM (\planned -> maybe [] afterLines <$> afterLock (Map.fromList planned) (board [])) [[], [("MARU_LOCK", "cna")]]
+        said @?= [[], ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"]],
       testCase "a deadline is halved and doubled, up to none" $ do
         map (turned '<') [0, 25000, 1000, 1500] @?= [1000000000, 12500, 1000, 1000]
         map (turned '>') [25000, 600000000, 1000000000, 0] @?= [50000, 1000000000, 0, 0],
-      testCase "a section that is too short" $ decodeOverlay (Chars.replicate 2000 '\0') @?= Nothing
+      testCase "a section that is too short" $ decodeOverlay (Chars.replicate 2000 '\0') @?= Nothing,
+      testCase "shares of windows that are open" $ do
+        -- Window 7: two threads with 3 each, one handed in; window 9: one thread alone.
+        let open = [(fairnessOf [window 7 1 3 9, window 9 1 5 25], [Pace 0 [(7, 3), (0, 6), (0, 6)]])]
+        map ((\shares -> [(sharesWindows x, sharesMean x) | x <- take 1 shares]) . sharesOf) open @?= [[(1, 1)]],
+      testCase "one that had all while another waited" $
+        map (\x -> (sharesWindows x, sharesMean x, sharesLeast x)) (take 1 (sharesOf (fairnessOf [window 7 2 10 100], []))) @?= [(1, 0.5, 0.5)],
+      testCase "a course goes on with the windows that are open" $
+        seriesOf ((fairnessOf []) {fairnessFirst = 100, fairnessStep = 2, fairnessSeries = [(10, 2, 1.5), (0, 0, 0)], fairnessScales = scalesOf [] [window 103 1 4 16]}, [])
+          @?= [(0, 50, Just 0.75), (0.2, 20, Nothing)],
+      testCase "threads are merged by mutex and place" $ do
+        let row at n = Row (Just (64, at)) (Just 5) n 0 0 0 0 0 0 0 0 (mempty, 0, 0) (mempty, 0, 0)
+            slots = [Slot 1 0 [row (1, 8) 2], Slot 1 0 [row (1, 8) 3, row (2, 8) 4], Slot 2 0 [row (1, 8) 9]]
+            profile = LockProfile (IntMap.fromList [(1, process' 10), (2, process' 11)]) (IntMap.fromList [(1, "/a"), (2, "/a")]) (IntMap.fromList [(5, Mutex 1 64 (0, 0) 0)]) IntMap.empty [] slots 0 0 []
+        -- Modules 1 and 2 are one file.
+        [(processPid p, [(at, countAcquisitions c, countThreads c) | (at, c) <- sites]) | (p, _, sites) <- mergeProfile profile]
+          @?= [(10, [(Just (1, 8), 9, 3)]), (11, [(Just (1, 8), 9, 1)])]
     ]
   where
-    facts = LockFacts ["pass", "cna"] Nothing "/l.so" True "cmd" (Program.Dynamic "/lib64/ld-linux-x86-64.so.2")
+    facts = LockFacts ["pass", "cna"] Nothing "/l.so" True "cmd" (Program.Dynamic "/lib64/ld-linux-x86-64.so.2") "cna" False
+    window = Window
+    process' pid = Process pid "p" 1 True (0, 0)
+    scalesOf fine coarse = [Scale 0 0 0 0 fine, Scale 0 0 0 0 [], Scale 0 0 0 0 coarse]
+    fairnessOf fine = Fairness 0 (scalesOf fine []) 0 0 []
     -- A program that says that its one program header, an empty one, is there.
     headersAt offset = Lazy.toStrict . runPut $ do
       putByteString (Chars.pack "\DELELF\2\1" <> Chars.replicate 26 '\0')

@@ -10,6 +10,7 @@ import Hedgehog (PropertyT, assert, forAll, property, (===))
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
 import LockTest (locks)
+import qualified Maru.Control.Histogram as Histogram
 import Maru.Control.Plot
 import Maru.Control.Race
 import Maru.Control.Ratio hiding (Verdict (Undecided))
@@ -23,7 +24,7 @@ import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, boosts, steering, placing, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, boosts, steering, placing, histograms, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property
@@ -44,6 +45,32 @@ statistics =
         assert (quantile p sample <= quantile q sample + 1e-12)
         quantile 0 sample === summaryLeast s
         quantile 1 sample === summaryMost s
+    ]
+
+histograms :: TestTree
+histograms =
+  testGroup
+    "histogram"
+    [ testCase "classes have no gap" $
+        and [Histogram.firstOf c + Histogram.widthOf c == Histogram.firstOf (c + 1) | c <- [0 .. Histogram.classes - 2]] @?= True,
+      law "a class's middle is at most 1 % off" $ do
+        value <- forAll (Gen.word64 (Range.exponential 1 (2 ^ (40 :: Int) - 1)))
+        let at = Histogram.classOf value
+        assert (Histogram.firstOf at <= value && value < Histogram.firstOf at + Histogram.widthOf at)
+        assert (abs (Histogram.middleOf at - fromIntegral value) <= 0.01 * fromIntegral value),
+      law "quantiles and worst means are at most 1 % off" $ do
+        sample <- forAll (Gen.nonEmpty (Range.linear 1 200) (Gen.word64 (Range.exponential 1 1000000000)))
+        p <- forAll (Gen.element [0.5, 0.9, 0.99, 0.999])
+        let values = NonEmpty.toList (NonEmpty.sort sample)
+            histogram = Histogram.fromClasses (maximum values) [(Histogram.classOf v, 1) | v <- values]
+            exact = fromIntegral (values !! (min (length values) (max 1 (ceiling (p * fromIntegral (length values) :: Double))) - 1)) :: Double
+            near a b = abs (a - b) <= 0.0101 * b
+        assert (maybe False (`near` exact) (Histogram.quantile p histogram))
+        assert (maybe False (near (sum (map fromIntegral values) / fromIntegral (length values))) (Histogram.worstMean 1 histogram)),
+      testCase "zeros are values" $ do
+        let histogram = Histogram.addZeros 99 (Histogram.fromClasses 1000 [(Histogram.classOf 1000, 1)])
+        fmap round (Histogram.quantile 0.5 histogram) @?= Just (0 :: Int)
+        fmap round (Histogram.quantile 1 histogram) @?= Just (1000 :: Int)
     ]
 
 -- | Runs rounds in which each setting takes what the function says.

@@ -4,7 +4,7 @@
  * A thread has a slot, and for each pair of a mutex and a call site a row; only the thread itself
  * writes to them.  Rows, and the classes of their histograms, octave by octave, come from pools
  * that never shrink: what was recorded stays when threads and processes end, however they do.
- * What finds no room is counted: in the slot's row `others` (another mutex or site), in
+ * What finds no room is counted: in a row for the site alone, in the slot's row `others`, in
  * `octaves_lost` (a histogram's class), in `lost` (anything else).  All words are relaxed
  * counters: a reader at any time may be off by what is just happening.
  *
@@ -35,13 +35,16 @@ extern "C" {
 #define MARU_LOCKPROF_FAIRNESSES 1024u
 #define MARU_LOCKPROF_OCTAVES 65536u
 
-#define MARU_LOCKPROF_TABLE 512u /* a power of two; rows of a thread: three quarters */
+/* A thread's rows by hash; a power of two.  Three quarters are for pairs of a mutex and a site,
+ * an eighth for sites whose other mutexes found no room. */
+#define MARU_LOCKPROF_TABLE 512u
+#define MARU_LOCKPROF_TABLE_ROW 0xffffu /* the part of an entry that is the row */
 #define MARU_LOCKPROF_HELD 16u
 #define MARU_LOCKPROF_RING 64u
 #define MARU_LOCKPROF_SERIES 256u
 
-/* Of a mutex that nobody ever waited for, holds are timed with this chance, each then counting for
- * so many; the first MARU_LOCKPROF_ALL of a row are all timed. */
+/* Of acquisitions that found the mutex free, holds are timed with this chance, each then counting
+ * for so many; the first MARU_LOCKPROF_ALL of a row are all timed. */
 #define MARU_LOCKPROF_SAMPLE 8u
 #define MARU_LOCKPROF_ALL 64u
 
@@ -130,7 +133,7 @@ struct maru_lockprof_times {
 };
 
 struct maru_lockprof_row {
-  uint64_t address;     /* of the mutex; 0: others */
+  uint64_t address;     /* of the mutex; 0: all others at the site */
   uint64_t called_from; /* return address in the process */
   uint64_t site;        /* the same as a place */
   uint32_t mutex;       /* its place in the table; ~0: no room */
@@ -173,7 +176,7 @@ struct maru_lockprof_thread {
   uint64_t apart;
   struct maru_lockprof_held held[MARU_LOCKPROF_HELD];
   struct maru_lockprof_row others;
-  MARU_ATOMIC(uint32_t) table[MARU_LOCKPROF_TABLE]; /* rows, number + 1 */
+  MARU_ATOMIC(uint32_t) table[MARU_LOCKPROF_TABLE]; /* a row's number + 1, bits of a hash */
 };
 
 struct maru_lockprof {

@@ -43,7 +43,7 @@ style =
     ".wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--card);min-width:11rem;max-width:22rem;white-space:normal;overflow-wrap:anywhere;border-right:1px solid var(--rule)}",
     "td small{display:block;color:var(--soft)}th button{all:unset;cursor:pointer}th button:focus-visible{outline:2px solid var(--hold);border-radius:2px}",
     "th[aria-sort=descending] button::after{content:' \\25BE'}th[aria-sort=ascending] button::after{content:' \\25B4'}",
-    "th.w{color:var(--wait)}th.h{color:var(--hold)}.wait{fill:var(--wait)}.hold{fill:var(--hold)}.axis{stroke:var(--rule)}",
+    "th.w{color:var(--wait);text-align:left}th.h{color:var(--hold);text-align:left}.wait{fill:var(--wait)}.hold{fill:var(--hold)}.axis{stroke:var(--rule)}",
     ".jain{fill:none;stroke:var(--wait);stroke-width:1.8}.rate{fill:var(--hold);opacity:.3}svg text{fill:var(--soft);font:11px system-ui,sans-serif}",
     ".cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,26rem),1fr));gap:.9rem}.card svg{width:100%;height:auto}",
     "ul{padding-left:1.2rem}li{margin:.2rem 0}",

@@ -313,7 +313,7 @@ report known fd boards = do
   let rooms = [name | b <- seen, s <- boardSections b, let name = sectionName s, name `notElem` ("run" : parts)]
       said = concatMap boardLines seen
       parts = ["lockwaits", "lockprof"]
-  after <- catMaybes <$> sequence [fmap ((,) (roomName r)) <$> roomAfter r (environmentOf plan) b | r <- known, b <- seen]
+  after <- catMaybes <$> sequence [fmap (named r) <$> roomAfter r (environmentOf plan) b | r <- known, b <- seen]
   mapM_ (\(Beside room' line _) -> say (room' ++ ": " ++ line)) beside
   when (measuredStarted measured) $ do
     mapM_ (\(name, a) -> mapM_ (say . ((name ++ ": ") ++)) (afterLines a)) after
@@ -326,6 +326,7 @@ report known fd boards = do
         file = Text.unpack name
     _ -> pure ()
   where
+    named r a = (roomName r, a)
     -- The report is written also where nobody reads this.
     say = void . orNothing . warn
 

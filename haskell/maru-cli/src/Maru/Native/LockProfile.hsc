@@ -288,7 +288,7 @@ slot base p = do
       unmatched <- #{peek struct maru_lockprof_thread, unmatched} p
       others <- row base True (p `plusPtr` #{offset struct maru_lockprof_thread, others})
       numbers <- forM [0 .. #{const MARU_LOCKPROF_TABLE} - 1] $ \n ->
-        peekByteOff p (#{offset struct maru_lockprof_thread, table} + n * 4) :: IO Word32
+        (.&. #{const MARU_LOCKPROF_TABLE_ROW}) <$> (peekByteOff p (#{offset struct maru_lockprof_thread, table} + n * 4) :: IO Word32)
       rows <- forM [n | n <- numbers, n > 0, n <= #{const MARU_LOCKPROF_ROWS}] $ \n ->
         row base False (base `plusPtr` (#{offset struct maru_lockprof, row} + (fromIntegral n - 1) * #{size struct maru_lockprof_row}))
       pure (Just (Slot (fromIntegral owner) unmatched (filter used [others] ++ rows)))

@@ -32,7 +32,7 @@ import System.Directory (doesFileExist)
 lockRoom :: Room
 lockRoom =
   (room "lock" "hand-overs of a lock between sockets")
-    { roomRun = Just (RunPlug lockFlags lockFacts decideLock),
+    { roomRun = Just (RunPlug lockFlags lockFacts (\facts _ -> decideLock facts)),
       roomAfter = afterLock,
       roomTop = Just overlayPage,
       roomExperiments = lockExperiments,
@@ -92,9 +92,10 @@ factsOf asked (lock, wanted) = do
     text = fromMaybe "pass" lock
     profiled = wanted || askedPage asked
 
-decideLock :: Maybe LockFacts -> (Maybe String, Bool) -> Either Refusal Part
-decideLock Nothing _ = Right mempty
-decideLock (Just facts) _
+-- | The facts say what was asked for.
+decideLock :: Maybe LockFacts -> Either Refusal Part
+decideLock Nothing = Right mempty
+decideLock (Just facts)
   | name `notElem` factLocks facts =
     Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (factLocks facts)))
   | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on"))
@@ -125,7 +126,7 @@ afterLock planned board = case overlayOf board of
     pure . Just $
       Afterwards
         (told ++ maybe [] profileLines profile)
-        (withProfile (profileJson <$> profile) (overlayJson overlay))
+        (withProfile (profileJson True <$> profile) (overlayJson overlay))
         (maybe [] (lockSection told) profile)
   Nothing
     | "MARU_LOCK" `Map.member` planned -> pure (Just (Afterwards ["no process of the run showed itself: where the library was not loaded, mutexes were glibc's"] Null []))

@@ -65,6 +65,6 @@ plot rounds names =
     "Throughput with the profile of mutexes over without, a point a round"
     (Axis "round" Linear)
     (Axis "ratio" Linear)
-    [ Series name [Point i r r r | (i, plain, profiled) <- zip3 [1 ..] (samplesOf rounds name) (samplesOf rounds (name ++ ", profiled")), Just p <- [number ["per_second"] plain], Just q <- [number ["per_second"] profiled], p > 0, let r = q / p]
+    [ Series name [Point i r r r | (i, plain, profiled) <- zip3 [1 ..] (samplesOf rounds name) (samplesOf rounds (name ++ ", profiled")), Just p <- [number ["per_second"] plain], p > 0, Just q <- [number ["per_second"] profiled], let r = q / p]
       | name <- names
     ]

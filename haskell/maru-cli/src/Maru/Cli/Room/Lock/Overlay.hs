@@ -191,7 +191,7 @@ overlayPage =
         Nothing -> pure Nothing
         Just o -> Just . (,) o <$> readReport False (boardPath board),
       pageDraw = \() before -> maybe [] (\(o, profile) -> map (Line . ("lock  " ++)) [overlayLine o, pastLine o, knobLine o, leftLine o] ++ maybe [] (profileTable (fmap (>>= snd) <$> before)) profile),
-      pageJson = const (fmap (\(o, profile) -> withProfile (profileJson <$> profile) (overlayJson o)))
+      pageJson = const (fmap (\(o, profile) -> withProfile (profileJson False <$> profile) (overlayJson o)))
     }
 
 -- | The profile beside what else there is to say.

@@ -184,7 +184,7 @@ notSeen r =
       (element "li")
       ( lockUnseen r
           ++ [ "How long a thread waits for its mutex after a condition variable has woken it: libc does that inside. That it did is counted, and the hold is timed.",
-               "Of a mutex that nobody ever waited for, 1 hold in 8 is timed, at random, and counts for 8; the first 64 at each place are all timed. All waits are timed.",
+               "Of acquisitions that found the mutex free, 1 hold in 8 is timed, at random, and counts for 8; the first 64 at each place are all timed. All waits are timed, and the holds after them.",
                "C11's mtx_lock, locks inside of libc, read-write locks, spin locks, and what a program builds on futexes itself.",
                "A mutex is its address: what was made anew there counts as the same.",
                "A place is the code that calls pthread_mutex_lock: where that is a library's wrapper, it is the wrapper."

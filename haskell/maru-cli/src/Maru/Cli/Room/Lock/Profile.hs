@@ -25,7 +25,7 @@ import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (sortOn)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, mapMaybe)
+import Data.Maybe (fromMaybe, isJust, mapMaybe)
 import Data.Ord (Down (..))
 import Data.Text (Text)
 import Data.Word (Word32, Word64)
@@ -100,7 +100,9 @@ readReport named path = readLockProfile path >>= traverse (report named)
 report :: Bool -> LockProfile -> IO LockReport
 report named profile = do
   let merged = mergeProfile profile
-      file (m, o) = (\f -> (f, o)) <$> IntMap.lookup m (profileModules profile)
+      file (m, o) = do
+        path <- IntMap.lookup m (profileModules profile)
+        Just (path, o)
       sites = mapMaybe file [site | (_, _, rows) <- merged, (Just site, _) <- rows]
       objects = mapMaybe (\(_, m, _) -> m >>= file . mutexPlace) merged
   (code, lined) <- if named then resolvePlaces True sites else pure (Map.empty, True)
@@ -130,9 +132,8 @@ mergeProfile profile =
   where
     mutex n = IntMap.lookup n (profileMutexes profile)
     canonical = sameFile (profileModules profile)
-    -- A row whose mutex found no room in the table is among the others.
     rows =
-      [ ((slotProcess s, rowMutex r), Map.singleton (if rowMutex r == Nothing then Nothing else canonical . snd <$> rowOf r) (countsOf r))
+      [ ((slotProcess s, rowMutex r), Map.singleton (canonical . snd <$> rowOf r) (countsOf r))
         | s <- profileSlots profile,
           r <- slotRows s
       ]
@@ -239,7 +240,7 @@ unseen p merged =
       [plural (profileLostProcesses p) "process" ++ " for which there was no room" | profileLostProcesses p > 0],
       [plural unmatched "release" ++ " of a mutex whose acquisition was not seen (by another thread, before a fork, or of more than 16 held at once)" | unmatched > 0],
       ["no room for all " ++ name ++ ": what is missing is among 'others', or without a distribution" | (name, _) <- profileFull p],
-      ["some mutexes or sites are among 'others': there was no room for more" | Nothing `elem` merged]
+      ["some mutexes are among 'others', by their sites as far as there was room: a thread has room for 384 pairs of a mutex and a site" | Nothing `elem` merged]
     ]
   where
     unmatched = sum (map slotUnmatched (profileSlots p))
@@ -284,13 +285,13 @@ profileTable :: Maybe (Double, Maybe LockReport) -> LockReport -> [Block]
 profileTable before now =
   [Tabular (Table heads (map row (take 8 (sortOn (Down . waited) changed)))) | not (null changed)]
   where
-    heads = [(L, "place"), (L, "mutex"), (R, "acquired/s"), (R, "found taken"), (R, "waiting"), (R, "wait p99.9"), (R, "hold p99")]
+    heads = [(L, "place"), (L, "mutex"), (R, if isJust elapsed then "acquired/s" else "acquired"), (R, "found taken"), (R, if isJust elapsed then "waiting" else "waited"), (R, "wait p99.9"), (R, "hold p99")]
     earlier = Map.fromList [(key m s, siteCounts s) | Just (_, Just old) <- [before], m <- lockMutexes old, s <- reportSites m]
     elapsed = case before of
       Just (s, Just _) -> Just s
       _ -> Nothing
     key m s = (processPid (reportProcess m), reportName m, sitePlace s)
-    changed = [(m, s, Map.lookup (key m s) earlier) | m <- lockMutexes now, s <- reportSites m, not (null (reportName m))]
+    changed = [(m, s, Map.lookup (key m s) earlier) | m <- lockMutexes now, isJust (reportName m), s <- reportSites m]
     since get (_, s, old) = get (siteCounts s) - maybe 0 get old
     waited = since (second' . countWait)
     row it@(m, s, _) =
@@ -305,9 +306,9 @@ profileTable before now =
             let (h, _, _) = countHold c in maybe "-" (seconds . (* 1e-9)) (quantile 0.99 h)
           ]
 
--- | Schema: docs/lock.md.
-profileJson :: LockReport -> Value
-profileJson r =
+-- | Schema: docs/lock.md. Of a run that goes on without histograms and course over time.
+profileJson :: Bool -> LockReport -> Value
+profileJson whole r =
   object
     [ "schema" .= ("maru-lock-profile/1" :: Text),
       "processes" .= map processJson (lockProcesses r),
@@ -331,7 +332,7 @@ profileJson r =
           "mutex" .= fromMaybe "others" (reportName m),
           "kind" .= reportKind m,
           "jain" .= [object ["window_ms" .= sharesWindow s, "windows" .= sharesWindows s, "mean" .= sharesMean s, "least" .= sharesLeast s, "late" .= sharesLate s] | s <- reportShares m],
-          "over_time" .= [object ["second" .= t, "per_second" .= x, "jain" .= j] | (t, x, j) <- reportSeries m],
+          "over_time" .= [object ["second" .= t, "per_second" .= x, "jain" .= j] | whole, (t, x, j) <- reportSeries m],
           "sites" .= map siteJson (reportSites m)
         ]
           ++ countsJson (reportCounts m)
@@ -368,7 +369,7 @@ profileJson r =
           "max" .= histogramLongest all',
           "cvar_1" .= worstMean 0.01 all',
           "without_class" .= lost,
-          "histogram" .= [(firstOf at, firstOf at + widthOf at - 1, n) | (at, n) <- IntMap.toAscList (histogramCounts some)]
+          "histogram" .= [(firstOf at, firstOf at + widthOf at - 1, n) | whole, (at, n) <- IntMap.toAscList (histogramCounts some)]
         ]
 
 -- | Of contended acquisitions whose last holder's socket is known: the share that came from another.

@@ -22,13 +22,16 @@ import Data.List (isPrefixOf)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust)
+import qualified Data.Set as Set
 import Data.Word (Word32, Word64)
 import Numeric (showHex)
 import System.Directory (findExecutable)
 import System.Exit (ExitCode (..))
 import System.FilePath (takeFileName)
 import System.IO
+import System.Posix.Files (getFileStatus, isRegularFile)
 import System.Process (readProcessWithExitCode)
+import System.Timeout (timeout)
 
 -- | A place in a program.
 data Place = Place
@@ -56,13 +59,16 @@ placeText p = case (placeSymbol p, placeLine p) of
 resolvePlaces :: Bool -> [(FilePath, Word64)] -> IO (Map (FilePath, Word64) Place, Bool)
 resolvePlaces code wanted = do
   tool <- if code then findExecutable "addr2line" else pure Nothing
-  places <- Map.traverseWithKey (resolveFile tool) (Map.fromListWith (++) [(file, [offset]) | (file, offset) <- wanted])
+  places <- Map.traverseWithKey (\file -> resolveFile tool file . Set.toList) (Map.fromListWith Set.union [(file, Set.singleton offset) | (file, offset) <- wanted])
   pure (Map.fromList [((file, offset), p) | (file, ps) <- Map.toList places, (offset, p) <- ps], isJust tool)
 
 resolveFile :: Maybe FilePath -> FilePath -> [Word64] -> IO [(Word64, Place)]
 resolveFile tool file offsets = do
-  symbols <- either none id <$> try (symbolsIn file offsets)
-  told <- maybe (pure []) (\t -> askLines t file offsets) tool
+  found <- try (symbolsIn file offsets)
+  let symbols = either none id found
+  told <- case (found, tool) of
+    (Right _, Just t) -> askLines t file offsets
+    _ -> pure []
   let lines' = Map.fromList (zip offsets told)
   pure [(o, place o (Map.lookup o symbols) (Map.lookup o lines')) | o <- offsets]
   where
@@ -72,14 +78,16 @@ resolveFile tool file offsets = do
       let (name, line) = fromMaybe (Nothing, Nothing) told
        in Place (Just file) o (if isJust name then name else symbol) line
 
--- | Function and line of each; in the order asked, or nothing at all.
+-- | Function and line of each; in the order asked, or nothing at all: it failed or took too long.
 askLines :: FilePath -> FilePath -> [Word64] -> IO [(Maybe String, Maybe String)]
 askLines tool file offsets = do
-  ran <- try (readProcessWithExitCode tool ("-f" : "-C" : "-s" : "-e" : file : ["0x" ++ showHex o "" | o <- offsets]) "")
-  pure $ case ran :: Either IOException (ExitCode, String, String) of
-    Right (ExitSuccess, out, _) -> pairs (lines out)
+  ran <- try (timeout patience (readProcessWithExitCode tool ["-f", "-C", "-s", "-e", file] (unlines ["0x" ++ showHex o "" | o <- offsets])))
+  pure $ case ran :: Either IOException (Maybe (ExitCode, String, String)) of
+    Right (Just (ExitSuccess, out, _)) -> pairs (lines out)
     _ -> []
   where
+    -- Microseconds: the debugging information of some programs is large.
+    patience = 20000000
     pairs (name : line : rest) = (known name, known (takeWhile (/= ' ') line)) : pairs rest
     pairs _ = []
     known text' = if "??" `isPrefixOf` text' || ":?" `isPrefixOf` dropWhile (/= ':') text' then Nothing else Just text'
@@ -89,7 +97,7 @@ askLines tool file offsets = do
 -- | The symbols of an ELF file of 64 bits that cover these addresses of it. Throws 'IOException'
 -- if it cannot be read; what is no such file has none.
 symbolsIn :: FilePath -> [Word64] -> IO (Map Word64 String)
-symbolsIn file wanted = withBinaryFile file ReadMode $ \handle -> do
+symbolsIn file wanted = withRegularFile file $ \handle -> do
   size <- hFileSize handle
   header <- ByteString.hGet handle 64
   let slice :: Word64 -> Word64 -> IO ByteString
@@ -110,6 +118,12 @@ symbolsIn file wanted = withBinaryFile file ReadMode $ \handle -> do
       pure (Map.union known (coverings strings symbols))
     coverings strings symbols = Map.map (name strings) (scan symbols (Map.fromList [(o, 0) | o <- wanted]) Map.empty)
     name strings at = Chars.unpack (Chars.takeWhile (/= '\0') (ByteString.drop (fromIntegral at) strings))
+
+-- | Opening another kind of file may wait for ever.
+withRegularFile :: FilePath -> (Handle -> IO a) -> IO a
+withRegularFile file act = do
+  status <- getFileStatus file
+  if isRegularFile status then withBinaryFile file ReadMode act else ioError (userError (file ++ " is no file"))
 
 -- | Which symbol's name covers each wanted address; 24 bytes a symbol.
 scan :: ByteString -> Map Word64 Word32 -> Map Word64 Word32 -> Map Word64 Word32
