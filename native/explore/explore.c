@@ -33,6 +33,7 @@ struct task {
   uint64_t last_writes;             /* `writes` then */
   bool repeats;                     /* it reads that again while nobody has written */
   bool late;                        /* so it goes on until it looks at the clock */
+  bool dead;                        /* DONE, and not by itself */
   uint64_t priority;
   uint64_t mark;
 };
@@ -67,6 +68,8 @@ static struct {
   enum style style;
   uint64_t change_at[CHANGES];
   uint64_t least_priority;
+  uint64_t kill_at; /* UINT64_MAX: nobody is killed */
+  unsigned victim;
   uint64_t last_length;
   /* exhaustive */
   struct choice *path;
@@ -216,7 +219,33 @@ static bool next_path(void) {
   return false;
 }
 
+static bool all_done(void) {
+  for (unsigned i = 0; i < x.scene->tasks; i++)
+    if (x.tasks[i].state != DONE)
+      return false;
+  return true;
+}
+
+static void kill_one(void) {
+  struct task *victim = &x.tasks[x.victim];
+  if (x.points != x.kill_at || victim->state == DONE)
+    return;
+  victim->state = DONE;
+  victim->dead = true;
+  if (x.scene->died != NULL)
+    x.scene->died(x.scene->world, x.victim);
+}
+
+/* Not from the outside, where nobody is done yet. */
+static void leave(void) {
+  x.current = -1;
+  setcontext(&x.outside);
+}
+
 static struct task *choose(void) {
+  kill_one();
+  if (all_done())
+    leave();
   struct options options = list_options();
   if (options.count == 0)
     fail("nobody can go on");
@@ -249,13 +278,7 @@ static void reschedule(void) {
 static void enter(void) {
   x.scene->run(x.scene->world, (unsigned)x.current);
   x.tasks[x.current].state = DONE;
-  bool all_done = true;
-  for (unsigned i = 0; i < x.scene->tasks; i++)
-    all_done = all_done && x.tasks[i].state == DONE;
-  if (!all_done)
-    setcontext(&choose()->context);
-  x.current = -1;
-  setcontext(&x.outside);
+  setcontext(&choose()->context);
 }
 
 /* ---- points ------------------------------------------------------------- */
@@ -281,6 +304,8 @@ void explore_access(const volatile void *object, enum explore_access access) {
 void explore_point(void) { explore_access(NULL, EXPLORE_WRITE); }
 
 unsigned explore_task(void) { return (unsigned)x.current; }
+
+bool explore_is_dead(unsigned task) { return task < x.scene->tasks && x.tasks[task].dead; }
 
 void explore_mark(void) { x.tasks[x.current].mark = 0; }
 
@@ -312,6 +337,10 @@ int explore_futex_wait(const volatile void *word, uint32_t expected, int64_t unt
 
 void explore_futex_wake(const volatile void *word) {
   explore_access(word, EXPLORE_WRITE);
+  explore_futex_woken(word);
+}
+
+void explore_futex_woken(const volatile void *word) {
   for (unsigned i = 0; i < x.scene->tasks; i++)
     if (x.tasks[i].state == ASLEEP && x.tasks[i].word == word)
       x.tasks[i].state = READY;
@@ -387,6 +416,8 @@ static void prepare(void) {
   x.least_priority = UINT64_C(1) << 32;
   for (unsigned i = 0; i < CHANGES; i++)
     x.change_at[i] = next_random() % (x.last_length + 1);
+  x.kill_at = x.plan->kills ? next_random() % (x.last_length + 1) : UINT64_MAX;
+  x.victim = x.plan->kills ? (unsigned)(next_random() % x.scene->tasks) : 0;
   prepare_tasks();
 }
 

@@ -35,6 +35,7 @@ struct explore_scene {
   void (*begin)(void *world, uint64_t schedule);
   void (*end)(void *world); /* may check; not called after a failure */
   void (*run)(void *world, unsigned task);
+  void (*died)(void *world, unsigned task); /* what the kernel does then; no point; or NULL */
 };
 
 struct explore_plan {
@@ -45,6 +46,7 @@ struct explore_plan {
   bool exhaustive;
   unsigned preemptions;
   bool memory_fails; /* one allocation in eight, at random; not exhaustive */
+  bool kills;        /* one task stops for ever at some point, at random; not exhaustive */
 };
 
 struct explore_report {
@@ -66,6 +68,7 @@ void explore_point(void);
 /* The schedule fails, and the task does not go on, unless `good`.  Also in end(). */
 void explore_check(bool good, const char *what);
 unsigned explore_task(void);
+bool explore_is_dead(unsigned task);
 /* The order of tasks' first read-modify-writes since their last explore_mark: 1 up,
  * 0: none yet.  An arrival in a queue, for a check of who came first. */
 void explore_mark(void);
@@ -78,7 +81,8 @@ enum explore_access { EXPLORE_READ, EXPLORE_WRITE, EXPLORE_MODIFY };
 void explore_access(const volatile void *object, enum explore_access access);
 int explore_futex_wait(const volatile void *word, uint32_t expected, int64_t until_ns);
 void explore_futex_wake(const volatile void *word);
-int64_t explore_now_ns(void); /* each look takes 1 us */
+void explore_futex_woken(const volatile void *word); /* by the kernel: no point of a task */
+int64_t explore_now_ns(void);                        /* each look takes 1 us */
 int64_t explore_time_ns(void);
 void *explore_alloc(uint64_t size);
 void explore_free(void *memory);

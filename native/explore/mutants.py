@@ -235,29 +235,69 @@ OVERLAY_FAULTS = [
      OVERLAY, "rc = mr_glibc_lock(mutex);", "rc = 0;"),
 ]
 
-TESTS = {"tests/lock_explore.c": FAULTS, "tests/overlay_explore.c": OVERLAY_FAULTS}
+SHARED = "lock/shared.c"
+
+# The same, found by shared_explore.c.
+SHARED_FAULTS = [
+    ("shared: a waiter does not look after it raised its flag", "nobody can go on",
+     SHARED, "int rc = try_mutex(segment);\n  while (goes_on(rc))", "int rc = -EBUSY;\n  while (goes_on(rc))"),
+    ("shared: who raises a flag after the holder's look is not called", "nobody can go on",
+     SHARED,
+     "  if (flags != 0 && !on_its_way(segment, flags, meant, number))\n    call_oldest(segment);\n", ""),
+    ("shared: who came to the seat of one that was called counts as called", "nobody can go on",
+     SHARED, " && number_of(segment, seat) == number;", ";"),
+    ("shared: a call wakes nobody", "nobody can go on",
+     SHARED, "maru_notify_store(&segment->calls[seat].word, MR_SET);",
+     STORE.format("&segment->calls[seat].word", "MR_SET")),
+    ("shared: who gives up and was meant tells nobody", "nobody can go on",
+     SHARED, "  if (rc != 0 && rc != -EOWNERDEAD)\n    call_oldest(segment);\n", ""),
+    ("shared: a flag stays raised", "nobody can go on",
+     SHARED, "  lower_flag(segment, seat);\n  stand_up(segment, seat);\n  /* We", "  stand_up(segment, seat);\n  /* We"),
+    ("shared: a seat is taken in two steps", "nobody can go on",
+     SHARED,
+     "return atomic_compare_exchange_strong_explicit(&lock->segment->owners[seat], &before,\n"
+     "                                                 identity(lock), memory_order_acq_rel,\n"
+     "                                                 memory_order_relaxed);",
+     "return atomic_store_explicit(&lock->segment->owners[seat], identity(lock), memory_order_release), before != 1;"),
+    ("shared: nobody looks by itself after a death", "nobody can go on",
+     SHARED, "(left < LOOK_NS ? left : LOOK_NS)", "(left < LOOK_NS ? left : 4 * SHORTEST_FOREVER_NS)"),
+    ("shared: a dead holder is an ordinary failure", "it was not taken",
+     SHARED, "bool goes_on(int rc) { return rc == -EBUSY ||", "bool goes_on(int rc) { return rc == -EOWNERDEAD || rc == -EBUSY ||"),
+    ("shared: whoever came on foot goes in beside the holder", "two are inside",
+     SHARED, "  return seat == NOBODY ? mr_mutex_acquire(&segment->mutex, deadline)\n", "  return seat != NOBODY ? 0\n"),
+]
+
+TESTS = {
+    "tests/lock_explore.c": FAULTS,
+    "tests/overlay_explore.c": OVERLAY_FAULTS,
+    "tests/shared_explore.c": SHARED_FAULTS,
+}
+# A test's own, beside what all have; compiled with the mutexes and processes of robust.h.
+ROBUST = [SHARED, "explore/robust.c"]
 # What wait.c needs for channels, which no explored scene has: without the shim.
 UNEXPLORED = ["board/board.c"] + [f"base/{name}.c" for name in "process shared task topology".split()]
 UNEXPLORED += [f"wait/{name}.c" for name in "channel measure priority".split()]
 SHIPPED = ["wait/wait.c"] + [
     f"lock/{name}.c"
     for name in "clh cohort fissile lock options qspin queue shfl waiting words".split()
-] + [OVERLAY]
+] + [OVERLAY, "preload/waits.c"]
 
 
 class Bench:
     def __init__(self, native, compiler, work):
         self.native, self.compiler, self.work = native, compiler, work
 
-    def compile(self, name, text=None):
+    def compile(self, name, text=None, robust=False):
         """The object of a source file, or of `text` in its place."""
-        out = self.work / (name.replace("/", "-") + (".mutant.o" if text else ".o"))
+        out = self.work / (name.replace("/", "-") + ("-robust" if robust else "") + (".mutant.o" if text else ".o"))
         source = self.native / name
         folders = [] if name in UNEXPLORED else ["explore/shim"]
         folders += ["include", "base", "lock", "tests", str(pathlib.Path(name).parent)]
         command = [self.compiler, "-std=gnu11", "-O1", "-w", "-DSLICE_NS=3600000000000"]
         command += ["-DPATIENCE=1", "-DLEFT_MAX=1", "-DMR_GLIBC_MODEL"]
         command += [f"-I{self.native / folder}" for folder in folders]
+        if robust:
+            command += ["-include", self.native / "explore/robust.h"]
         command += ["-c", "-o", out, "-x", "c", "-" if text else source]
         subprocess.run(command, check=True, input=text and text.encode())
         return out
@@ -286,7 +326,7 @@ def plant(native, file, old, new):
 
 
 def is_found(bench, native, objects, name, expected, file, old, new):
-    mutant = bench.compile(file, plant(native, file, old, new))
+    mutant = bench.compile(file, plant(native, file, old, new), robust="explore/robust.c" in objects)
     found = bench.run([mutant if source == file else object for source, object in objects.items()])
     good = found is not None and found.startswith(expected)
     says = found if good else f"{found or 'not found'}, not: {expected}"
@@ -301,9 +341,14 @@ def main():
         bench = Bench(native, compiler, pathlib.Path(folder))
         shared = {name: bench.compile(name) for name in ["explore/explore.c"] + UNEXPLORED + SHIPPED}
         for test, faults in TESTS.items():
-            objects = {**shared, test: bench.compile(test)}
+            if test == "tests/shared_explore.c":
+                sources = ROBUST + [test] + [name for name in SHIPPED if not name.startswith("preload")]
+                objects = {**shared, **{name: bench.compile(name, robust=True) for name in sources}}
+            else:
+                objects = {**shared, test: bench.compile(test)}
             if test != "tests/overlay_explore.c":
                 del objects[OVERLAY]
+                del objects["preload/waits.c"]
             found = bench.run(objects.values())
             if found is not None:
                 sys.exit(f"maru: mutants.py: the code as shipped fails: {found}")

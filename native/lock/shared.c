@@ -6,7 +6,7 @@
  * flags, unlocks, and wakes that one, which then takes the mutex.
  *
  * So the seats decide about order only, and a mistake there never lets two in.  Nor does it
- * keep anybody out: a waiter asks the mutex itself every SLICE_NS.  That is what happens after a
+ * keep anybody out: a waiter asks the mutex itself every LOOK_NS.  That is what happens after a
  * waiter died that was meant to be next, and after a holder died before it woke somebody.
  *
  * No lost wake-up: a waiter raises its flag, then tries the mutex; a releaser unlocks, then
@@ -22,7 +22,9 @@
 #include <unistd.h>
 
 #define SEATS MARU_SHARED_LOCK_SEATS
-#define SLICE_NS 100000000
+#ifndef LOOK_NS /* the explorer tries others */
+#define LOOK_NS 100000000
+#endif
 #define NOBODY (-1)
 
 static const uint64_t magic = 0x6d6172756c6b0001; /* "marulk", version 1 */
@@ -294,10 +296,9 @@ static int choose_near(struct maru_shared_lock *lock, uint64_t flags) {
   return seat;
 }
 
-/* Woken, and not there yet? */
-static bool on_its_way(struct segment *segment, uint64_t flags) {
-  int seat = segment->meant;
-  return seat != NOBODY && flags & flag(seat) && number_of(segment, seat) == segment->meant_number;
+/* Woken, and not there yet?  Somebody else may have come to its seat. */
+static bool on_its_way(struct segment *segment, uint64_t flags, int seat, uint32_t number) {
+  return seat != NOBODY && flags & flag(seat) && number_of(segment, seat) == number;
 }
 
 /* By the holder: whom to wake, or NOBODY. */
@@ -307,8 +308,8 @@ static int choose(struct maru_shared_lock *lock) {
   if (flags == 0)
     return NOBODY;
   int64_t now = maru_now_ns();
-  if (on_its_way(segment, flags)) {
-    if (now - segment->meant_since_ns < SLICE_NS)
+  if (on_its_way(segment, flags, segment->meant, segment->meant_number)) {
+    if (now - segment->meant_since_ns < LOOK_NS)
       return NOBODY;
     bury(lock);
     flags = raised(segment);
@@ -347,7 +348,7 @@ static int ask_mutex(struct segment *segment) {
 /* In a seat, until it is called or a slice of time has passed. */
 static bool is_called(struct maru_shared_lock *lock, int seat, const struct mr_deadline *deadline) {
   int64_t left = mr_deadline_left(deadline);
-  struct mr_deadline slice = {CLOCK_MONOTONIC, maru_now_ns() + (left < SLICE_NS ? left : SLICE_NS)};
+  struct mr_deadline slice = {CLOCK_MONOTONIC, maru_now_ns() + (left < LOOK_NS ? left : LOOK_NS)};
   return mr_waiting_for(&lock->waiting, &lock->segment->calls[seat].word, MR_SET, MR_SET, &slice) ==
          0;
 }
@@ -424,6 +425,7 @@ int maru_shared_lock_release(struct maru_shared_lock *lock) {
   bool ordered = segment->kind != MARU_LOCK_PTHREAD;
   int seat = ordered ? choose(lock) : NOBODY;
   int32_t meant = segment->meant;
+  uint32_t number = segment->meant_number;
   int rc = -pthread_mutex_unlock(&segment->mutex);
   if (rc < 0 || !ordered)
     return rc;
@@ -434,7 +436,7 @@ int maru_shared_lock_release(struct maru_shared_lock *lock) {
   /* Between our look and the unlock somebody may have raised a flag, or who was on its way
    * have given up. */
   uint64_t flags = raised_by_now(segment);
-  if (flags != 0 && (meant == NOBODY || !(flags & flag(meant))))
+  if (flags != 0 && !on_its_way(segment, flags, meant, number))
     call_oldest(segment);
   return 0;
 }

@@ -158,7 +158,7 @@ static void door(void *argument, unsigned task) {
 static struct explore_report play_bounded(unsigned tasks, void (*run)(void *, unsigned),
                                           unsigned preemptions) {
   struct world world;
-  struct explore_scene scene = {tasks, &world, begin, end, run};
+  struct explore_scene scene = {tasks, &world, begin, end, run, NULL};
   struct explore_plan plan = {.schedules = 3000, .exhaustive = true, .preemptions = preemptions};
   struct explore_report report;
   explore(&scene, &plan, &report);
@@ -168,7 +168,7 @@ static struct explore_report play_bounded(unsigned tasks, void (*run)(void *, un
 static struct explore_report play(unsigned tasks, void (*run)(void *, unsigned),
                                   void (*finish)(void *), bool exhaustive) {
   struct world world;
-  struct explore_scene scene = {tasks, &world, begin, finish, run};
+  struct explore_scene scene = {tasks, &world, begin, finish, run, NULL};
   struct explore_plan plan = {.schedules = 3000 * setting("MARU_TEST_SCALE", 1),
                               .seed = 5,
                               .exhaustive = exhaustive,

@@ -372,7 +372,7 @@ int main(void) {
   for (unsigned i = 0; i < sizeof plays / sizeof *plays; i++) {
     const struct play *play = &plays[i];
     struct world world = {.play = play};
-    struct explore_scene scene = {play->tasks, &world, begin, end, run};
+    struct explore_scene scene = {play->tasks, &world, begin, end, run, NULL};
     struct explore_plan plan = {.schedules = play->exhaustive ? EXHAUSTIVE_MAX : schedules,
                                 .seed = setting("MARU_TEST_SEED", 1) + i,
                                 .exhaustive = play->exhaustive,

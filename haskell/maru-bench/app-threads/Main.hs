@@ -6,7 +6,7 @@
 module Main (main) where
 
 import Control.Concurrent
-import Control.Monad (forM_, replicateM, unless, when)
+import Control.Monad (forM_, replicateM_, unless, when)
 import Data.Bits (shiftL, shiftR, xor)
 import Data.Foldable (toList)
 import Data.List.NonEmpty (NonEmpty (..))
@@ -58,7 +58,7 @@ worker accounts until' number = do
     loop :: Word64 -> Int -> IO Int
     loop random done = do
       forM_ (take 16 (iterate step random)) $ \r -> move (pick r) (pick (r `shiftR` 8)) (fromIntegral (r `shiftR` 16) `mod` 10)
-      when (done `mod` 64 == 0) $ () <$ replicateM 2 (pauseMicroseconds 1)
+      when (done `mod` 64 == 0) $ replicateM_ 2 (pauseMicroseconds 1)
       now <- getMonotonicTime
       if now >= until' then pure (done + 16) else loop (iterate step random !! 16) (done + 16)
     pick r = accounts NonEmpty.!! (fromIntegral r `mod` NonEmpty.length accounts)

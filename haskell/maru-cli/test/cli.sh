@@ -183,6 +183,10 @@ status 65 "-rtsopts" maru tune gc -- true
 status 65 "ended with status 1" maru tune gc -- false
 status 64 "a time such as" maru tune gc --budget soon -- true
 status 64 "Missing: COMMAND" maru tune gc
+status 64 "such as p99.9=200us" maru tune lock --slo p99.9 -- true
+status 64 "from 50 to 99.999" maru tune lock --slo p100=1ms -- true
+status 64 "impossible" maru tune lock --slo p99=10ns -- true
+status 64 "10ms to 3600s" maru tune lock --slo p99=1ms --window 1us -- true
 
 # ---- bench
 status 64 "known: map/dispatch" maru bench wrong

@@ -21,6 +21,7 @@ module Maru.Control.Tune.Lock
     Window (..),
     Verdict (..),
     verdictLine,
+    percentileName,
     Plan (..),
     search,
     follow,
@@ -54,7 +55,7 @@ data Setting
 settingName :: Setting -> String
 settingName setting = case setting of
   InOrder -> "fifo"
-  Within d -> "cna:deadline_ns=" ++ show (round d :: Int)
+  Within d -> "cna:deadline=" ++ show (round d :: Int) ++ "ns"
 
 -- | What was seen in one window.
 data Window = Window
@@ -78,9 +79,13 @@ verdictLine objective verdict = case verdict of
   Use setting w -> settingName setting ++ ": " ++ name ++ " " ++ micro (windowTail w) ++ " of " ++ limit ++ " allowed"
   Infeasible w -> "infeasible: FIFO already misses it (" ++ name ++ " " ++ micro (windowTail w) ++ ", " ++ limit ++ " allowed)"
   where
-    name = "p" ++ showFFloat Nothing (fromIntegral (round (objectiveShare objective * 1e4) :: Int) / 100 :: Double) ""
+    name = percentileName objective
     limit = micro (objectiveLimit objective)
     micro ns = showFFloat (Just 1) (ns / 1000) " µs"
+
+-- | @p99.9@; thousandths of a percent are the least that is shown.
+percentileName :: Objective -> String
+percentileName objective = 'p' : showFFloat Nothing (fromIntegral (round (objectiveShare objective * 1e5) :: Int) / 1000 :: Double) ""
 
 -- | What to do next.
 data Plan

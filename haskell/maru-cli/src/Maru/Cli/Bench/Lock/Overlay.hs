@@ -33,7 +33,7 @@ sides :: [(String, Maybe String)]
 sides = ("glibc", Nothing) : [(name, Just name) | name <- ["fifo", "cna:deadline=25us"]]
 
 spinning :: [String]
-spinning = ["ttas:wait=spin", "ticket:wait=spin", "mcs:wait=spin", "cna:wait=spin"]
+spinning = map (++ ":wait=spin") ["ttas", "ticket", "mcs", "clh", "qspin", "cna"]
 
 run :: Effort -> (String -> IO ()) -> IO Figures
 run effort say = do

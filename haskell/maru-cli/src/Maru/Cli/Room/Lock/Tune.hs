@@ -16,11 +16,11 @@ where
 
 import Control.Concurrent (myThreadId, threadDelay)
 import Control.Exception (Exception, finally, onException, throwIO, throwTo, try)
-import Control.Monad (unless, void, when)
+import Control.Monad (unless, void, when, (>=>))
 import Data.Aeson (Value, object, (.=))
 import Data.IORef
-import Data.List (isPrefixOf, isSuffixOf, stripPrefix)
-import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
+import Data.List (isPrefixOf, stripPrefix)
+import Data.Maybe (catMaybes, fromMaybe, isJust, listToMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
@@ -60,7 +60,6 @@ lockTuner =
     atMostHour ns
       | ns >= 1e7 && ns <= 3.6e12 = Right (ns / 1e9)
       | otherwise = Left "a window may last from 10ms to 3600s"
-    f >=> g = \x -> f x >>= g
 
 -- | @p99.9=200us@: a percentile from 50 to 99.999, and a time from 0.5 us to 16 s.
 parseObjective :: String -> Either String Objective
@@ -124,14 +123,6 @@ windowLine objective (setting, w) =
 
 perSecond :: Double -> String
 perSecond v = showFFloat (Just (if v < 1e6 then 0 else 3)) (if v < 1e6 then v else v / 1e6) (if v < 1e6 then " acquisitions/s" else " million acquisitions/s")
-
-percentileName :: Objective -> String
-percentileName objective = 'p' : trimmed (showFFloat (Just 3) (100 * objectiveShare objective) "")
-  where
-    trimmed text
-      | ".000" `isSuffixOf` text = takeWhile (/= '.') text
-      | "0" `isSuffixOf` text = trimmed (take (length text - 1) text)
-      | otherwise = text
 
 judged :: Objective -> Either OutOfTime (Verdict, b) -> [(Setting, Window)] -> Tuned
 judged objective decided seen =
@@ -274,12 +265,12 @@ awaitLibrary :: Live -> IO ()
 awaitLibrary live@(Live process _) = do
   counted <- waitsCounted <$> look live
   ended <- getProcessExitCode process
-  unless (counted || ended /= Nothing) (threadDelay 2000 >> awaitLibrary live)
+  unless (counted || isJust ended) (threadDelay 2000 >> awaitLibrary live)
 
 boardHeldBy :: String -> IO (Maybe Fd)
 boardHeldBy pid = do
   numbers <- fromMaybe [] <$> orNothing (listDirectory folder)
-  boards <- mapMaybe id <$> mapM isBoard numbers
+  boards <- catMaybes <$> mapM isBoard numbers
   maybe (pure Nothing) (\path -> orNothing (openFd path ReadWrite Nothing defaultFileFlags)) (listToMaybe boards)
   where
     folder = "/proc" </> pid </> "fd"
@@ -290,12 +281,11 @@ boardHeldBy pid = do
 stop :: IORef (Maybe Live) -> IO ()
 stop running = readIORef running >>= mapM_ (\(Live process fd) -> endProcess process >> closeFd fd)
 
--- | Asked to end, then made to.
+-- | Asked to end, then made to; also what the command has left running in its group.
 endProcess :: ProcessHandle -> IO ()
 endProcess process = do
   group <- getPid process
   terminateProcess process
-  ended <- timeout 10000000 (waitForProcess process)
-  when (ended == Nothing) $ do
-    mapM_ (orNothing . signalProcessGroup sigKILL) group
-    void (waitForProcess process)
+  _ <- timeout 10000000 (waitForProcess process)
+  mapM_ (orNothing . signalProcessGroup sigKILL) group
+  void (waitForProcess process)
