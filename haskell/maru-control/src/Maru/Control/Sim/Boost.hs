@@ -196,7 +196,6 @@ visit w n now = do
   decide w n at
   plan w n now
 
-
 -- | Who begins, and whose sleep is over.
 arise :: World s -> Int -> Double -> Int -> ST s ()
 arise w n now k = do

@@ -14,7 +14,6 @@ import Maru.Control.Sim.Boost.Model
 import Maru.Control.Sim.Boost.Scheduler
 import Maru.Control.Sim.Boost.World
 
-
 longest, shortest :: Double
 longest = 5000
 shortest = 250

@@ -149,7 +149,6 @@ finish w n k at0 = do
       arrived <- ready w thread
       if arrived <= at then begin w n k at else await w n k at
 
-
 -- | It begins to wait.
 await :: World s -> Int -> Int -> Double -> ST s ()
 await w n k at = do
