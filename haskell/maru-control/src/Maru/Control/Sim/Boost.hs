@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- | A discrete-event simulator of the wait room: jobs whose processes lie on
 -- several nodes and wait for each other's messages, on nodes with one CPU each
 -- that they share.

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- | What @maru boost@ does on a node in one period.
 module Maru.Control.Sim.Boost.Daemon
   ( daemonTick,

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- | A node's CPU: who wakes, sleeps, preempts, is chosen; when something can change there.
 module Maru.Control.Sim.Boost.Scheduler
   ( wake,

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- | What a process does when it has the CPU: it computes, sends, and waits by its policy.
 module Maru.Control.Sim.Boost.Waiting
   ( decide,
