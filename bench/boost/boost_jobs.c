@@ -13,6 +13,8 @@
  *   silent=1        nobody rings: the sender only writes memory
  *   hogs=N          processes on each CPU that only compute
  *   cgroups=1       a control group for each job (quantum=fair)
+ *   kill=MS         after so long the daemon is killed, with its guard (0: not); "back_ms" is when
+ *                   no process was raised any more
  *   limit=S         ended after that: "done" is false, the time is the limit (10)
  *   seed=N          of order and jitter
  *
@@ -63,7 +65,7 @@ struct setting {
   enum maru_wait_kind kind;
   const char *daemon;
   bool fair, silent;
-  long period, jobs, work, compute, latency, hogs, cgroups, limit, seed;
+  long period, jobs, work, compute, latency, hogs, cgroups, kill, limit, seed;
 };
 
 struct place {
@@ -294,8 +296,8 @@ static void read_setting(char *text) {
   } numbers[] = {{"period", &is.period, 0, 50000},     {"jobs", &is.jobs, 1, MOST_JOBS},
                  {"work", &is.work, 1, 10000},         {"compute", &is.compute, 1, 1000000},
                  {"latency", &is.latency, 0, 1000000}, {"hogs", &is.hogs, 0, 4},
-                 {"limit", &is.limit, 1, 60},          {"seed", &is.seed, 1, 1000000},
-                 {"cgroups", &is.cgroups, 0, 1}};
+                 {"kill", &is.kill, 0, 60000},         {"limit", &is.limit, 1, 60},
+                 {"seed", &is.seed, 1, 1000000},       {"cgroups", &is.cgroups, 0, 1}};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     if (strcmp(text, numbers[i].name) == 0) {
       *numbers[i].number = number(value, numbers[i].least, numbers[i].most);
@@ -314,11 +316,55 @@ static void read_setting(char *text) {
     CHECK(!"a known name");
 }
 
+/* ---- the end of the daemon ------------------------------------------------ */
+
+/* The daemon that is to be killed, and what came of it. */
+struct killing {
+  pid_t guard; /* 0: none */
+  int64_t at_ns;
+  bool killed;
+  double back_ms; /* -1: not seen */
+};
+
+static pid_t worker_of(pid_t guard) {
+  char path[64], text[32];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/children", guard, guard);
+  FILE *file = fopen(path, "re");
+  pid_t worker = file != NULL && fgets(text, sizeof text, file) != NULL ? atoi(text) : 0;
+  if (file != NULL)
+    fclose(file);
+  return worker;
+}
+
+static bool any_raised(const pid_t *pids, unsigned count) {
+  for (unsigned i = 0; i < count; i++)
+    if (pids[i] != 0 && (sched_getscheduler(pids[i]) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO)
+      return true;
+  return false;
+}
+
+/* Both at once: nobody is left who could put anybody back. */
+static void maybe_kill(struct killing *k, const pid_t *pids, unsigned count) {
+  int64_t now = maru_now_ns();
+  if (k->guard == 0 || now < k->at_ns)
+    return;
+  if (!k->killed) {
+    pid_t worker = worker_of(k->guard);
+    CHECK(worker > 0);
+    CHECK_EQUAL(kill(k->guard, SIGSTOP), 0); /* or it would rescue */
+    CHECK_EQUAL(kill(worker, SIGKILL), 0);
+    CHECK_EQUAL(kill(k->guard, SIGKILL), 0);
+    k->killed = true;
+  } else if (k->back_ms < 0 && !any_raised(pids, count))
+    k->back_ms = (double)(now - k->at_ns) / 1e6;
+}
+
 /* True when all ended by themselves before the limit. */
-static bool await_all(pid_t *pids, unsigned count, int64_t limit_ns) {
+static bool await_all(pid_t *pids, unsigned count, int64_t limit_ns, struct killing *killing) {
   unsigned left = count;
   while (left > 0 && maru_now_ns() < limit_ns) {
     usleep(1000);
+    maybe_kill(killing, pids, count);
     for (unsigned i = 0; i < count; i++) {
       int status;
       if (pids[i] == 0 || waitpid(pids[i], &status, WNOHANG) != pids[i])
@@ -377,11 +423,13 @@ int main(int argc, char **argv) {
   usleep(30000);
   int64_t begin = maru_now_ns(), limit = begin + is.limit * 1000 * MS, end = begin;
   atomic_store(&shared->started, 1);
-  bool done = await_all(workers, worker_count, limit);
+  struct killing killing = {
+      .guard = is.kill > 0 ? daemon : 0, .at_ns = begin + is.kill * MS, .back_ms = -1};
+  bool done = await_all(workers, worker_count, limit, &killing);
   atomic_store(&shared->over, 1);
   if (daemon != 0) {
     kill(daemon, SIGTERM);
-    CHECK_EQUAL(finish(daemon), 0);
+    CHECK_EQUAL(finish(daemon), killing.killed ? SIGKILL : 0);
   }
   end_all(workers, worker_count);
   end_all(others, other_count);
@@ -394,9 +442,10 @@ int main(int argc, char **argv) {
   double wall = done ? (double)(end - begin) : (double)is.limit * 1e9;
   double ideal = (double)is.jobs * (double)is.work * 1e6;
   printf("{\"done\": %s, \"wall_ns\": %.0f, \"ideal_ns\": %.0f, \"times_ideal\": %.4f, "
-         "\"hog_share\": %.4f, \"handover_ns\": %u, \"voluntary\": %ld, \"involuntary\": %ld}\n",
+         "\"hog_share\": %.4f, \"handover_ns\": %u, \"voluntary\": %ld, \"involuntary\": %ld, "
+         "\"back_ms\": %.1f}\n",
          done ? "true" : "false", wall, ideal, wall / ideal,
          (double)(shared->hog_us[0] + shared->hog_us[1]) * 1e3 / (2 * wall),
-         (unsigned)(measure.spin_ns / 2), used.ru_nvcsw, used.ru_nivcsw);
+         (unsigned)(measure.spin_ns / 2), used.ru_nvcsw, used.ru_nivcsw, killing.back_ms);
   return 0;
 }

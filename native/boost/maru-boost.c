@@ -61,9 +61,8 @@
 #define SEATS_A_BOARD 32u
 #define CHECK_NS INT64_C(40000000) /* between looks at those without a message */
 #define LOOK_AHEAD 12              /* lines */
-#define LONG_TICK_NS INT64_C(100000)
-#define REST 9          /* a tick is followed by a pause of so many times its own time */
-#define HELD_MOST 1024u /* threads raised at once */
+#define REST 9                     /* a tick is followed by a pause of so many times its own time */
+#define HELD_MOST 1024u            /* threads raised at once */
 #define QUIET_TICKS 50
 #define IDLE_NS INT64_C(50000000) /* half of what makes a heartbeat stale */
 
@@ -750,21 +749,10 @@ static int64_t own_time(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* What a tick that ended just now took of the CPU, or more.  The kernel is asked about those
- * that were long alone: a clock costs as much as 64 lines. */
-static int64_t cost_of(int64_t began_ns, int64_t *asked_ns) {
-  int64_t took = maru_now_ns() - began_ns;
-  if (took < LONG_TICK_NS)
-    return took;
-  int64_t used = own_time(), since = used - *asked_ns;
-  *asked_ns = used;
-  return since < took ? since : took;
-}
-
 static void run(struct daemon *self) {
   bool by_itself = self->period_ns == 0;
   int64_t period = by_itself ? BOOST_LONGEST_NS : self->period_ns;
-  int64_t next = maru_now_ns(), find = next, asked = 0;
+  int64_t next = maru_now_ns(), find = next, used = own_time();
   unsigned quiet = 0;
   while (next < self->until_ns && !ending) {
     int64_t now = maru_now_ns();
@@ -778,7 +766,10 @@ static void run(struct daemon *self) {
     /* A job that computes all the time looks as idle for a tick as one that has gone. */
     quiet = seen.waiting > 0 || self->rules.slots ? 0 : quiet + 1;
     int64_t pause = quiet < QUIET_TICKS || period > IDLE_NS ? period : IDLE_NS;
-    int64_t rest = REST * cost_of(now, &asked) + maru_now_ns();
+    /* CPU time, for a tick that was held up by others has cost nothing. */
+    int64_t before = used;
+    used = own_time();
+    int64_t rest = maru_now_ns() + REST * (used - before);
     next = next + pause > now ? next + pause : now + pause;
     next = next > rest ? next : rest;
     sleep_until(next);

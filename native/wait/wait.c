@@ -50,7 +50,8 @@
 #define WAITS_TO_PROBE 64u /* below LEAST_SPIN_NS: see adaptive_budget */
 #define LEARNED_MOST 4u    /* ADAPTIVE spins up to so many times spin_ns */
 #define YIELDS_PER_CLOCK 8
-#define SLOW_TURN_NS 2000000 /* half of a rotation of the scheduler's */
+#define SLOW_TURN_NS 2000000   /* half of a rotation of the scheduler's */
+#define SLOW_MOST_NS 100000000 /* who took longer was stopped: by no hog */
 #define TRY_EVERY 50
 #define CROWDED_SLICE_NS 100000 /* at first, where nobody rings */
 #define SLEEP_POLL_NS 50000
@@ -350,7 +351,8 @@ static bool take_watch(_Atomic uint32_t *watch, int64_t now_ns) {
 static void note_crowd(struct maru_wait_table *table, int cpu, int64_t now_ns, int64_t took_ns) {
   if (took_ns > SLOW_TURN_NS)
     atomic_store_explicit(&table->crowded_until[(unsigned)cpu % MARU_WAIT_CPUS],
-                          coarse(now_ns + TRY_EVERY * took_ns), memory_order_relaxed);
+                          coarse(now_ns + TRY_EVERY * earlier(took_ns, SLOW_MOST_NS)),
+                          memory_order_relaxed);
 }
 
 /* Of ADAPTIVE alone: who asks for COOP gets it. */

@@ -16,7 +16,7 @@
 #define PAIRS 2
 #define WORKERS (2 * PAIRS)
 #define WAIT_SLICE (20 * MS)
-#define PUT_BACK (20 * 100 * MS) /* a daemon is taken for dead after 100 ms */
+#define PUT_BACK (20 * 100 * MS) /* a daemon is taken for dead after 90 ms */
 
 enum target { WORKER_DIES, GUARD_DIES, BOTH_DIE, PEER_DIES, TARGETS };
 static const char *const target_names[] = {"worker", "guard", "worker and guard", "peer"};

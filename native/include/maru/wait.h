@@ -136,7 +136,7 @@ void maru_notify_store(MARU_ATOMIC(uint32_t) * word, uint32_t value);
 #define MARU_WAIT_CHANNELS 1024u
 #define MARU_WAIT_CPUS 256u
 /* A daemon that has not said for so long that it lives is taken for dead. */
-#define MARU_WAIT_STALE_NS INT64_C(100000000)
+#define MARU_WAIT_STALE_NS INT64_C(90000000)
 
 /* What the waiter of a channel is doing. */
 enum maru_channel_state {

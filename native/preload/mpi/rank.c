@@ -34,7 +34,8 @@
 #define SLICE_LEAST_NS 50000
 #define SLICE_KNOWN_NS 500000 /* whoever ends the wait will ring */
 #define SLICE_MOST_NS 1000000
-#define GIVE_WAY_NS 2000000 /* in all; a turn that takes longer is slow */
+#define GIVE_WAY_NS 2000000    /* in all; a turn that takes longer is slow */
+#define SLOW_MOST_NS 100000000 /* who took longer was stopped: by no hog */
 #define TRY_EVERY 50
 #define PASSES 16 /* of rings in one wait */
 #define PATIENCE_NS INT64_C(5000000000)
@@ -487,7 +488,7 @@ static bool give_way(struct manner *own, _Atomic uint32_t *bell, uint32_t seen, 
   (void)maru_wait_while(bell, seen, VALUE_MASK, &own->awake, 0);
   int64_t now = maru_now_ns(), took = now - before;
   if (took > GIVE_WAY_NS)
-    STORE(*crowded_until(), now + TRY_EVERY * took);
+    STORE(*crowded_until(), now + TRY_EVERY * (took < SLOW_MOST_NS ? took : SLOW_MOST_NS));
   return now < end_ns;
 }
 

@@ -19,11 +19,12 @@ boostExperiments :: [Experiment]
 boostExperiments =
   regretExperiments
     ++ [ experiment "boost/seed" "The published regime: 4 jobs, a quantum of 100 ms, messages of 1 ms, by their share of the time; times the ideal" seedCells seedClaims,
-    experiment "boost/silent" "Channels whose sender wakes nobody, beside sleeping with wake-ups, by computing between two messages; times the ideal" silentCells silentClaims,
-    experiment "boost/hogs" "A CPU hog beside 3 jobs on each CPU, by computing between two messages; times the ideal (a fair share gives 1.33)" hogCells hogClaims,
-    experiment "boost/dedicated" "One job, a CPU for each of its processes: what waiting costs where nobody contends; times the ideal" dedicatedCells dedicatedClaims,
-      daemonExperiment
-    ]
+         experiment "boost/silent" "Channels whose sender wakes nobody, beside sleeping with wake-ups, by computing between two messages; times the ideal" silentCells silentClaims,
+         experiment "boost/hogs" "A CPU hog beside 3 jobs on each CPU, by computing between two messages; times the ideal (a fair share gives 1.33)" hogCells hogClaims,
+         experiment "boost/dedicated" "One job, a CPU for each of its processes: what waiting costs where nobody contends; times the ideal" dedicatedCells dedicatedClaims,
+         experiment "boost/killed" "The daemon and its guard are killed after 100 ms, beside a hog and 3 jobs on each CPU, by computing between two messages; times the ideal" killedCells killedClaims,
+         daemonExperiment
+       ]
 
 -- Seed -------------------------------------------------------------------------
 
@@ -97,6 +98,27 @@ hogClaims =
   ]
   where
     shares' rounds = [s | sample <- samplesOf rounds (named "adaptive, silent, daemon" 200), Just s <- [number ["hog_share"] sample]]
+
+-- Killed ------------------------------------------------------------------------
+
+killedCells :: [Cell]
+killedCells =
+  [ Cell (way ++ fate) 200 (["quantum=fair", "limit=8", "jobs=3", "hogs=1", "work=200", "compute=200", "wait=adaptive", "daemon=auto"] ++ how ++ end)
+    | (way, how) <- [("adaptive", []), ("adaptive, silent", ["silent=1"])],
+      (fate, end) <- [("", []), (killed, ["kill=100"])]
+  ]
+
+killed :: String
+killed = ", daemon killed"
+
+killedClaims :: [Claim]
+killedClaims = concatMap claims ["adaptive", "adaptive, silent"]
+  where
+    claims way =
+      [ against (AtMost 1.3) (way ++ killed) way 200,
+        single (way ++ ": ms until nobody is raised any more") (AtMost 100) back (named (way ++ killed) 200)
+      ]
+    back sample = [ms | Just ms <- [number ["back_ms"] sample], ms >= 0]
 
 -- Dedicated --------------------------------------------------------------------
 

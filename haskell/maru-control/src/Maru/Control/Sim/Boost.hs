@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- | A discrete-event simulator of the wait room: jobs whose processes lie on
 -- several nodes and wait for each other's messages, on nodes with one CPU each
 -- that they share.
@@ -195,7 +193,6 @@ visit w n now = do
   at <- max now <$> readPrimArray (stolen w) n
   decide w n at
   plan w n now
-
 
 -- | Who begins, and whose sleep is over.
 arise :: World s -> Int -> Double -> Int -> ST s ()

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- | What @maru boost@ does on a node in one period.
 module Maru.Control.Sim.Boost.Daemon
   ( daemonTick,
@@ -13,7 +11,6 @@ import Data.Primitive.PrimArray
 import Maru.Control.Sim.Boost.Model
 import Maru.Control.Sim.Boost.Scheduler
 import Maru.Control.Sim.Boost.World
-
 
 longest, shortest :: Double
 longest = 5000

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- | A node's CPU: who wakes, sleeps, preempts, is chosen; when something can change there.
 module Maru.Control.Sim.Boost.Scheduler
   ( wake,
@@ -103,7 +101,6 @@ wakePending w n = go 0 0
             wake w n thread Looking
             go (k + 1) (woken + 1 :: Int) after
 
-
 -- | The scheduler looks whether a time slice is over.
 tickNode :: World s -> Int -> Double -> ST s ()
 tickNode w n now = do
@@ -178,7 +175,6 @@ restore :: World s -> Int -> Int -> Double -> ST s Double
 restore w n thread at = do
   low <- readPrimArray (lowered w) thread
   if low == 0 then pure at else reweigh w n thread 0 >> spend w n (costPriority (costs w)) at
-
 
 -- | The node is visited again when something there can change.
 plan :: World s -> Int -> Double -> ST s ()

@@ -1,5 +1,3 @@
-{-# LANGUAGE PatternSynonyms #-}
-
 -- | What a process does when it has the CPU: it computes, sends, and waits by its policy.
 module Maru.Control.Sim.Boost.Waiting
   ( decide,
@@ -148,7 +146,6 @@ finish w n k at0 = do
       at <- send w n k now at0
       arrived <- ready w thread
       if arrived <= at then begin w n k at else await w n k at
-
 
 -- | It begins to wait.
 await :: World s -> Int -> Int -> Double -> ST s ()

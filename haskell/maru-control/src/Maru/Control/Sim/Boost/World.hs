@@ -2,8 +2,7 @@
 
 -- | The simulated nodes and their threads: arrays, accounts, virtual times.
 module Maru.Control.Sim.Boost.World
-  (
-    World (..),
+  ( World (..),
     Doubles,
     Ints,
     pattern Computing,
@@ -56,7 +55,6 @@ import Data.Primitive.Types (Prim)
 import Maru.Control.Sim.Boost.Model
 import Maru.Control.Sim.Random
 import Maru.Control.Sim.Tournament
-
 
 -- What a thread does.
 pattern Computing, Hog, Spinning, Yielding, Looking, Armed, Unknown, Polling, Unborn, Done :: Int
@@ -223,7 +221,6 @@ spend w n cost at = do
   add (sums w) SumCosts cost
   writePrimArray (stolen w) n (at + cost)
   pure (at + cost)
-
 
 -- | When all that it waits for is there; infinity: not yet known.
 ready :: World s -> Int -> ST s Double
