@@ -1,8 +1,8 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | The shared memory: fetching over loopback measured, and the shipped
--- protocol core on networks that are described. The methods are at the top of
--- @bench\/dsm\/dsm_fetch.c@ and @bench\/dsm\/dsm_sim.c@.
+-- | The shared memory: fetching over loopback measured
+-- ("Maru.Cli.Bench.Dsm.Fetch"), and the shipped protocol core on networks that
+-- are described. The method is at the top of @bench\/dsm\/dsm_sim.c@.
 module Maru.Cli.Bench.Dsm
   ( dsmExperiments,
   )
@@ -11,6 +11,7 @@ where
 import Data.Aeson (Value, object, (.=))
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
+import Maru.Cli.Bench.Dsm.Fetch (fetching)
 import Maru.Cli.Bench.Side
 import Maru.Cli.Output
 import Maru.Cli.Room
@@ -22,7 +23,7 @@ import qualified Maru.Control.Sim.Check as Sim
 
 dsmExperiments :: [Experiment]
 dsmExperiments =
-  [ Experiment "dsm/fetch" "A page that is at another node, over loopback TCP: one by one and in batches, by each fetch policy" fetching,
+  [ Experiment "dsm/fetch" "A page that is at another node, over the loopback interface: one by one and in batches, by each fetch policy and transport" fetching,
     Experiment "dsm/links" "tsp, ray tracing and ocean on 8 simulated nodes: fetch policies on the paper's network and at 1, 10, 100 Gb/s" links,
     Experiment "dsm/scale" "Messages and bytes of a fetch, a lock and a barrier on 1 to 64 simulated nodes" scale
   ]
@@ -42,36 +43,6 @@ against name bound value = Sim.Check name Predicted bound value ""
 
 judged :: [Sim.Check] -> (String, Table)
 judged checks = ("Bars", checkTable checks)
-
--- ---- fetch -------------------------------------------------------------
-
-fetching :: Effort -> (String -> IO ()) -> IO Figures
-fetching effort say = do
-  program <- helperPath "maru-bench-dsm"
-  say "jobs of two nodes"
-  sample <- runTool program [if effort == Quick then "4" else "100"]
-  let runs = list ["runs"] sample
-      micro what r = figure [what, "p50"] r / 1000
-      checks =
-        concat
-          [ [ against (policy ++ ", one page, p50, us") (AtMost (if spins r then 15 else 25)) (micro "one" r),
-              against (policy ++ ", a page of a batch of 64, p50, us") (AtMost 3) (micro "batched" r)
-            ]
-            | r <- runs,
-              let policy = named r
-          ]
-  pure
-    Figures
-      { figuresLine = checkLine checks,
-        figuresTables = [("From the access to its end", Table heads (concatMap rows runs)), judged checks],
-        figuresPlots = [],
-        figuresData = object ["sample" .= sample, "checks" .= checksJson checks]
-      }
-  where
-    spins r = figure ["spin_us"] r > 0
-    named r = text ["fetch"] r ++ (if spins r then ", spinning" else ", sleeping")
-    heads = [(L, "policy"), (L, "pages"), (R, "min"), (R, "p50"), (R, "p90"), (R, "p99")]
-    rows r = [[named r, name] ++ [seconds (1e-9 * figure [what, q] r) | q <- ["min", "p50", "p90", "p99"]] | (what, name) <- [("one", "one by one"), ("batched", "each of 64")]]
 
 -- ---- links -------------------------------------------------------------
 
