@@ -237,8 +237,7 @@ static int check_broken(struct mr_fabric *f) {
   return 0;
 }
 
-int mr_fabric_serve(struct mr_fabric *fabric, const struct mr_transport_sink *sink,
-                    void *context) {
+int mr_fabric_serve(struct mr_fabric *fabric, const struct mr_transport_sink *sink, void *context) {
   int more, came;
   while ((more = collect(fabric)) > 0)
     ;

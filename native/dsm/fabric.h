@@ -23,8 +23,8 @@ const char *mr_fabric_provider(const char *transport);
  * libfabric, or it is not installed; -ENODATA: it has no such provider here; `why` says it. */
 int mr_fabric_open(struct mr_fabric **fabric, const char *provider, const struct mr_job *job,
                    struct mr_card *card, char *why, size_t size);
-/* Exchanges a first message with everyone.  -ETIMEDOUT: not with all by `deadline`; what the provider
- * said; `why` says it. */
+/* Exchanges a first message with everyone.  -ETIMEDOUT: not with all by `deadline`; what the
+ * provider said; `why` says it. */
 int mr_fabric_connect(struct mr_fabric *fabric, const struct mr_card *cards, int64_t deadline,
                       char *why, size_t size);
 void mr_fabric_close(struct mr_fabric *fabric);

@@ -122,8 +122,7 @@ static int find_provider(struct mr_fabric *f, const char *provider, const struct
   int rc = library.getinfo(API, host, NULL, FI_SOURCE, wanted, &f->info);
   if (rc != 0 && library.getinfo(API, NULL, NULL, 0, wanted, &f->info) == 0) {
     uint32_t format = f->info->addr_format;
-    bool internet =
-        format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
+    bool internet = format == FI_SOCKADDR || format == FI_SOCKADDR_IN || format == FI_SOCKADDR_IN6;
     rc = internet ? rc : 0;
   }
   library.freeinfo(wanted);
@@ -349,8 +348,7 @@ int mr_fabric_send(struct mr_fabric *fabric, uint16_t to, const void *message, s
   (void)fabric, (void)to, (void)message, (void)length;
   return -ENOSYS;
 }
-int mr_fabric_serve(struct mr_fabric *fabric, const struct mr_transport_sink *sink,
-                    void *context) {
+int mr_fabric_serve(struct mr_fabric *fabric, const struct mr_transport_sink *sink, void *context) {
   (void)fabric, (void)sink, (void)context;
   return -ENOSYS;
 }

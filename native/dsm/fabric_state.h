@@ -47,12 +47,12 @@ struct mr_queue {
 
 struct mr_partner {
   fi_addr_t address;
-  uint64_t token;         /* its */
-  uint32_t sent, taken;   /* pieces */
-  struct mr_queue out;    /* the provider has not taken them yet */
-  uint8_t *part;          /* of a message whose pieces are coming */
+  uint64_t token;       /* its */
+  uint32_t sent, taken; /* pieces */
+  struct mr_queue out;  /* the provider has not taken them yet */
+  uint8_t *part;        /* of a message whose pieces are coming */
   size_t length, capacity;
-  int64_t broken_at;      /* a send failed then; 0: none */
+  int64_t broken_at; /* a send failed then; 0: none */
   bool down;
 };
 
@@ -76,7 +76,8 @@ struct mr_fabric {
 
 /* ---- fabric_open.c ---- */
 
-/* More slots, to send or to receive, into `unused` or `idle`.  -ENOMEM, or what the provider said. */
+/* More slots, to send or to receive, into `unused` or `idle`.  -ENOMEM, or what the provider said.
+ */
 int mr_fabric_grow(struct mr_fabric *fabric, bool receives);
 
 /* Their addresses and tokens. */

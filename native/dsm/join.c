@@ -103,9 +103,9 @@ static bool meet(int fd, const struct meeting *m, bool connected, struct hello *
 
 /* Takes `fd`.  Both sides have heard of each other's settings, so both refuse. */
 static int admit(struct meeting *m, int fd, const struct hello *theirs) {
-  int rc = theirs->settings != m->job->settings ? -EPROTO
+  int rc = theirs->settings != m->job->settings                                    ? -EPROTO
            : strncmp(theirs->transport, m->job->transport, MR_TRANSPORT_NAME) != 0 ? -EPROTOTYPE
-                                                                                     : 0;
+                                                                                   : 0;
   if (rc < 0) {
     close(fd);
     return rc;
@@ -177,8 +177,8 @@ static int meet_all(struct meeting *m) {
 
 int mr_join(const struct mr_job *job, const struct mr_card *mine, int *fds, struct mr_card *cards,
             uint32_t *incarnations, int seconds) {
-  struct meeting m = {job, mine, fds, cards, incarnations,
-                      maru_now_ns() + seconds * INT64_C(1000000000)};
+  struct meeting m = {job,   mine,         fds,
+                      cards, incarnations, maru_now_ns() + seconds * INT64_C(1000000000)};
   for (uint16_t node = 0; node < job->nodes; node++)
     fds[node] = -1;
   incarnations[job->me] = job->incarnation;

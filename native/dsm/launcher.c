@@ -78,11 +78,12 @@ static int find_address(unsigned nodes, struct sockaddr_storage *address, char *
   *address = (struct sockaddr_storage){0};
   memcpy(address, found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
-  return useless ? say(-EHOSTUNREACH, why, size,
-                       "this host's name, '%s', means an address that other hosts cannot reach; set "
-                       "MARU_DSM_ADDRESS",
-                       name)
-                 : 0;
+  return useless
+             ? say(-EHOSTUNREACH, why, size,
+                   "this host's name, '%s', means an address that other hosts cannot reach; set "
+                   "MARU_DSM_ADDRESS",
+                   name)
+             : 0;
 }
 
 static int listen_at(struct sockaddr_storage *address, unsigned nodes, char *why, size_t size) {

@@ -29,9 +29,9 @@ struct mr_meeting {
 int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
                      int seconds, char *why, size_t size);
 
-/* Who has met is still known to the launcher: one of these ends that.  The second tells it the job's
- * status, which it would else find out from nobody (mpirun --continuous); returns in some seconds,
- * or not at all. */
+/* Who has met is still known to the launcher: one of these ends that.  The second tells it the
+ * job's status, which it would else find out from nobody (mpirun --continuous); returns in some
+ * seconds, or not at all. */
 void mr_launcher_leave(enum mr_launcher launcher);
 void mr_launcher_abort(enum mr_launcher launcher, int status);
 
@@ -39,7 +39,8 @@ void mr_launcher_abort(enum mr_launcher launcher, int status);
 
 #define MR_BOARD_VALUE 256
 
-/* A table that all processes of the job see.  Each step: 0 or negative errno, then `why` says it. */
+/* A table that all processes of the job see.  Each step: 0 or negative errno, then `why` says it.
+ */
 struct mr_board_way {
   int (*open)(unsigned *nodes, unsigned *me, int seconds, char *why, size_t size);
   int (*put)(const char *key, const char *value);

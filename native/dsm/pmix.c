@@ -34,8 +34,8 @@ static bool load(void) {
   *(void **)&pmix.fence = dlsym(handle, "PMIx_Fence");
   *(void **)&pmix.get = dlsym(handle, "PMIx_Get");
   *(void **)&pmix.abort = dlsym(handle, "PMIx_Abort");
-  return pmix.init != NULL && pmix.abort != NULL && pmix.finalize != NULL && pmix.put != NULL && pmix.commit != NULL &&
-         pmix.fence != NULL && pmix.get != NULL;
+  return pmix.init != NULL && pmix.abort != NULL && pmix.finalize != NULL && pmix.put != NULL &&
+         pmix.commit != NULL && pmix.fence != NULL && pmix.get != NULL;
 }
 
 /* Its own numbers are told by name nowhere here. */
@@ -115,8 +115,9 @@ static void abort_job(int status) { pmix.abort(status, "maru", NULL, 0); }
 
 static int open_table(unsigned *nodes, unsigned *me, int seconds, char *why, size_t size) {
   (void)nodes, (void)me, (void)seconds;
-  snprintf(why, size,
-           "the launcher speaks PMIx, and maru was built without it (its headers were not installed)");
+  snprintf(
+      why, size,
+      "the launcher speaks PMIx, and maru was built without it (its headers were not installed)");
   return -ENOSYS;
 }
 static int put(const char *key, const char *value) {

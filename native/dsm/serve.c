@@ -19,11 +19,12 @@
 struct mr_server {
   struct mr_server_config config;
   pthread_t thread;
-  int watch; /* an epoll of the transport's descriptors; silent while the program's thread looks */
-  int bell;  /* an eventfd: the server has done what the program's thread waits for */
-  int end;   /* another: the program's thread waits for the server's end */
+  int watch;  /* an epoll of the transport's descriptors; silent while the program's thread looks */
+  int bell;   /* an eventfd: the server has done what the program's thread waits for */
+  int end;    /* another: the program's thread waits for the server's end */
   bool hopes; /* the program's last wait was short */
-  const bool *awaited; /* what the program's thread waits for while it looks itself; under the lock */
+  const bool
+      *awaited; /* what the program's thread waits for while it looks itself; under the lock */
   /* Whether it does, for who spins without the lock.  Relaxed: a hint. */
   _Atomic bool helped;
 };

@@ -34,8 +34,8 @@ int mr_server_start(struct mr_server **server, const struct mr_server_config *co
 /* Waits for the thread, and frees what it had. */
 void mr_server_join(struct mr_server *server);
 
-/* Called by the program's thread alone, in the handler of a fault too, without the lock: serves until
- * *done, which whoever serves sets with the lock held, is true. */
+/* Called by the program's thread alone, in the handler of a fault too, without the lock: serves
+ * until *done, which whoever serves sets with the lock held, is true. */
 void mr_server_await(struct mr_server *server, const bool *done);
 
 #endif

@@ -30,8 +30,8 @@ struct link {
 
 struct mr_transport {
   uint16_t nodes, me;
-  uint16_t up; /* links that are not down */
-  int ready;   /* an epoll of all links */
+  uint16_t up;              /* links that are not down */
+  int ready;                /* an epoll of all links */
   struct mr_fabric *fabric; /* NULL: messages go over the links */
   struct link links[];
 };

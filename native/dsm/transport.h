@@ -46,8 +46,9 @@ struct mr_transport;
 
 /* Connects with all other nodes and fills in their incarnations.
  * -ETIMEDOUT: not all were there in `seconds`; -EPROTO: one has other settings;
- * -EPROTOTYPE: one has another transport; -ENOMEM; or what the system said.  Where the transport itself is
- * the reason (libfabric or its provider is missing, say), `why` says it, else it is empty. */
+ * -EPROTOTYPE: one has another transport; -ENOMEM; or what the system said.  Where the transport
+ * itself is the reason (libfabric or its provider is missing, say), `why` says it, else it is
+ * empty. */
 int mr_transport_join(struct mr_transport **transport, const struct mr_job *job,
                       uint32_t *incarnations, int seconds, char *why, size_t size);
 void mr_transport_close(struct mr_transport *transport);

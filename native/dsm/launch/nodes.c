@@ -107,8 +107,9 @@ static void start_node(struct job *job, unsigned i) {
 
 /* ---- the guard ------------------------------------------------------------------ */
 
-/* When we are killed the kernel kills the nodes, but not what they have started.  This process outlives
- * us by so much that it kills their process groups, unless we told it that there is nothing to do. */
+/* When we are killed the kernel kills the nodes, but not what they have started.  This process
+ * outlives us by so much that it kills their process groups, unless we told it that there is
+ * nothing to do. */
 static _Noreturn void guard(int from) {
   pid_t groups[MR_LAUNCH_NODES], group;
   unsigned count = 0;
