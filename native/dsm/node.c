@@ -66,7 +66,7 @@ static struct {
   uint32_t pages;    /* with those of globals */
   uint8_t *twins;
   struct mr_heat *heat; /* NULL: nobody asked */
-} node = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} node = {.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
 
 /* ---- the end ------------------------------------------------------------------ */
 
@@ -127,7 +127,9 @@ static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_f
 /* ---- requests of the program's thread ---------------------------------------------- */
 
 static void begin(void) {
-  pthread_mutex_lock(&node.lock);
+  if (pthread_mutex_lock(&node.lock) == EDEADLK)
+    mr_node_die(STATUS_INTERNAL,
+                "a signal handler used the shared memory while a request was under way");
   node.done = false;
 }
 
