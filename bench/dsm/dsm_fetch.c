@@ -1,12 +1,13 @@
-/* maru-bench-dsm: what a page costs that is at another node, over loopback TCP.  Prints JSON.
+/* maru-bench-dsm: what a page costs that is at another node, over the loopback interface.  Prints
+ * JSON.
  *
- *     maru-bench-dsm [ROUNDS]      default 40
+ *     maru-bench-dsm one FETCH SPIN_US TRANSPORT ROUNDS
  *
- * Starts itself as jobs of two nodes by maru-launch, which lies beside it.  Node 0 is the home
+ * Starts itself as a job of two nodes by maru-launch, which lies beside it.  Node 0 is the home
  * of all pages and writes one byte of each; after a barrier node 1 reads them: once in an
  * order in which no two follow each other (each fault brings one page), once in order (from the
- * third fault on batches, then of 64).  Both with a server
- * that sleeps and with one that spins (MARU_DSM_SPIN_US).  A time is what the reading instruction
+ * third fault on batches, then of 64).  With SPIN_US 0 the server sleeps
+ * (MARU_DSM_SPIN_US).  A time is what the reading instruction
  * took: fault, request, answer, mapping.
  */
 #define _GNU_SOURCE
@@ -100,8 +101,8 @@ static void node(uint32_t rounds) {
   maru_dsm_exit();
 }
 
-/* One job; prints what its node 1 printed. */
-static void job(const char *fetch, const char *spin_us, const char *rounds, const char *separator) {
+/* The job; prints what its node 1 printed. */
+static void job(const char *rounds) {
   char self[PATH_MAX], folder[PATH_MAX], command[3 * PATH_MAX], line[512];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length < 0)
@@ -114,35 +115,30 @@ static void job(const char *fetch, const char *spin_us, const char *rounds, cons
   else
     snprintf(command, sizeof command, "exec '%s/maru-launch' -n 2 -- '%s' '%s'", dirname(folder),
              self, rounds);
-  setenv("MARU_DSM_FETCH", fetch, 1);
-  setenv("MARU_DSM_SPIN_US", spin_us, 1);
   FILE *output = popen(command, "r");
   if (output == NULL || fgets(line, sizeof line, output) == NULL || strncmp(line, "[1] ", 4) != 0 ||
       pclose(output) != 0) {
-    fprintf(stderr, "maru: maru-bench-dsm: the job with fetch policy %s failed\n", fetch);
+    fprintf(stderr, "maru: maru-bench-dsm: the job failed\n");
     exit(70);
   }
-  line[strcspn(line, "\n")] = 0;
-  printf("%s\n{\"fetch\": \"%s\", \"spin_us\": %s, %s}", separator, fetch, spin_us, line + 4);
+  printf("{\"unit\": \"ns\", \"pages\": %u, %s}\n", PAGES, strtok(line + 4, "\n"));
 }
 
 int main(int count, char **arguments) {
-  static const char *const policies[] = {"page", "range", "stamp", "adaptive"};
-  const char *rounds = count > 1 ? arguments[1] : "40";
-  if (getenv("MARU_DSM_NODES") != NULL) {
-    node((uint32_t)atoi(rounds));
+  if (getenv("MARU_DSM_NODES") != NULL && count > 1) {
+    node((uint32_t)atoi(arguments[1]));
     return 0;
   }
-  if (atoi(rounds) < 1 || atoi(rounds) > 10000) {
-    fprintf(stderr, "maru: usage: maru-bench-dsm [ROUNDS]; 1 to 10000\n");
+  if (count != 6 || strcmp(arguments[1], "one") != 0 || atoi(arguments[5]) < 1 ||
+      atoi(arguments[5]) > 10000) {
+    fprintf(stderr, "maru: usage: maru-bench-dsm one FETCH SPIN_US TRANSPORT ROUNDS; 1 to 10000\n");
     return 64;
   }
+  setenv("MARU_DSM_FETCH", arguments[2], 1);
+  setenv("MARU_DSM_SPIN_US", arguments[3], 1);
+  setenv("MARU_DSM_TRANSPORT", arguments[4], 1);
   setenv("MARU_DSM_HOME_RUN", "1024", 1);
   setenv("MARU_DSM_BATCH", "64", 1);
-  printf("{\"unit\": \"ns\", \"pages\": %u, \"runs\": [", PAGES);
-  for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
-    for (int spins = 0; spins < 2; spins++)
-      job(policies[i], spins ? "200" : "0", rounds, i + (size_t)spins > 0 ? "," : "");
-  printf("\n]}\n");
+  job(arguments[5]);
   return 0;
 }

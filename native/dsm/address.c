@@ -39,6 +39,13 @@ void mr_address_write(const struct sockaddr_storage *address, unsigned port,
     snprintf(text, MR_ADDRESS_TEXT, six ? "[%s]:%u" : "%s:%u", host, port);
 }
 
+void mr_address_draw(struct sockaddr_storage *address) {
+  if (address->ss_family == AF_INET6)
+    ((struct sockaddr_in6 *)address)->sin6_port = 0;
+  else
+    ((struct sockaddr_in *)address)->sin_port = 0;
+}
+
 socklen_t mr_address_size(const struct sockaddr_storage *address) {
   return address->ss_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }

@@ -11,6 +11,8 @@ int mr_address_read(const char *text, struct sockaddr_storage *address);
 /* Its host alone where `port` is 0. */
 void mr_address_write(const struct sockaddr_storage *address, unsigned port,
                       char text[MR_ADDRESS_TEXT]);
+/* Leaves the choice of the port to the system. */
+void mr_address_draw(struct sockaddr_storage *address);
 socklen_t mr_address_size(const struct sockaddr_storage *address);
 /* Of AF_INET or AF_INET6; 0: the address has none yet. */
 unsigned mr_address_port(const struct sockaddr_storage *address);

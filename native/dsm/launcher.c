@@ -183,7 +183,11 @@ void mr_launcher_leave(enum mr_launcher launcher) { way_of(launcher)->close(); }
 
 void mr_launcher_abort(enum mr_launcher launcher, int status) {
   /* A launcher that does not answer: we end all the same. */
+  sigset_t alarmed;
+  sigemptyset(&alarmed);
+  sigaddset(&alarmed, SIGALRM);
   signal(SIGALRM, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &alarmed, NULL);
   alarm(PATIENCE_SECONDS);
   way_of(launcher)->abort(status);
 }

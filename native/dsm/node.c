@@ -12,13 +12,11 @@
 #include "node.h"
 
 #include "access.h"
-#include "address.h"
 #include "core.h"
 #include "diff.h"
-#include "fabric.h"
 #include "heat.h"
-#include "launcher.h"
 #include "link.h"
+#include "membership.h"
 #include "races.h"
 #include "serve.h"
 #include "shared.h"
@@ -37,7 +35,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 /* Far from where the system, the heap and the address sanitizer put things; the
@@ -52,11 +49,8 @@
 #define HOME_RUN 16u
 #define SPIN_US 200u
 #define RACES_SAID 32u
-#define JOIN_SECONDS 30
 #define EPOCH 1u
 #define ECHO_MS 300
-
-#define WHY 256
 
 static struct {
   pthread_mutex_t lock;
@@ -71,17 +65,15 @@ static struct {
   uint16_t nodes, me;
   uint16_t up; /* peers that have not left */
   bool leaving;
-  enum mr_launcher launcher; /* another than ours that started it */
-  bool met;                  /* by that one's help */
-  struct mr_meeting meeting; /* what that one let us find */
-  bool unwatched;            /* the program says what it accesses */
-  size_t used, size;         /* bytes of shared memory to be given out */
-  uint32_t pages;            /* with those of globals */
+  bool unwatched; /* the program says what it accesses */
+  struct mr_membership job;
+  size_t used, size; /* bytes of shared memory to be given out */
+  uint32_t pages;    /* with those of globals */
   uint8_t *twins;
   struct mr_heat *heat;   /* NULL: nobody asked */
   struct mr_races *races; /* the same */
   unsigned races_said;
-} node = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} node = {.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
 
 /* ---- the end ------------------------------------------------------------------ */
 
@@ -96,8 +88,8 @@ void mr_node_die(int status, const char *format, ...) {
   length = length < (int)sizeof line - 1 ? length : (int)sizeof line - 2;
   line[length++] = '\n';
   (void)!write(STDERR_FILENO, line, (size_t)length);
-  if (node.met && node.owner == getpid())
-    mr_launcher_abort(node.launcher, status);
+  if (node.job.met && node.owner == getpid())
+    mr_launcher_abort(node.job.launcher, status);
   _exit(status);
 }
 
@@ -169,7 +161,9 @@ static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last,
 /* ---- requests of the program's thread ---------------------------------------------- */
 
 static void begin(void) {
-  pthread_mutex_lock(&node.lock);
+  if (pthread_mutex_lock(&node.lock) == EDEADLK)
+    mr_node_die(STATUS_INTERNAL,
+                "a signal handler used the shared memory while a request was under way");
   node.done = false;
 }
 
@@ -372,7 +366,7 @@ static void on_message(void *context, uint16_t from, const void *message, size_t
 /* One line a job: `maru launch` shows one of all; else the first of those who are left says it, and
  * the others stay until it has seen the same, so that it does not name them. */
 static _Noreturn void lose(uint16_t lost) {
-  if (node.met && node.me != (lost == 0 ? 1 : 0)) {
+  if (node.job.met && node.me != (lost == 0 ? 1 : 0)) {
     poll(NULL, 0, ECHO_MS);
     _exit(STATUS_LOST);
   }
@@ -422,48 +416,7 @@ static void start_server(uint64_t spin_us) {
     mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
 }
 
-/* ---- joining ----------------------------------------------------------------------------- */
-
-/* A whole number of the environment, `otherwise` if it is not set. */
-static uint64_t number(const char *name, uint64_t otherwise, uint64_t least, uint64_t most) {
-  const char *text = getenv(name);
-  if (text == NULL)
-    return otherwise;
-  char *end;
-  errno = 0;
-  unsigned long long value = strtoull(text, &end, 10);
-  if (errno != 0 || end == text || *end != 0 || *text == '-' || value < least || value > most)
-    mr_node_die(STATUS_USAGE, "%s is '%s'; a number from %llu to %llu is needed", name, text,
-                (unsigned long long)least, (unsigned long long)most);
-  return value;
-}
-
-static const char *needed(const char *name) {
-  const char *text = getenv(name);
-  if (text == NULL)
-    mr_node_die(STATUS_USAGE, "%s is not set; start jobs with 'maru launch'", name);
-  return text;
-}
-
-/* "ADDRESS:PORT,..." one per node; an IPv6 address in brackets. */
-static void read_addresses(struct sockaddr_storage *addresses, uint16_t nodes) {
-  const char *text = needed("MARU_DSM_ADDRESSES");
-  for (uint16_t i = 0; i < nodes; i++) {
-    int used = mr_address_read(text, &addresses[i]);
-    if (used == 0 || text[used] != (i + 1 < nodes ? ',' : 0))
-      mr_node_die(STATUS_USAGE, "MARU_DSM_ADDRESSES does not hold %u addresses", nodes);
-    text += used + 1;
-  }
-}
-
-static void read_secret(uint8_t *secret) {
-  const char *text = needed("MARU_DSM_SECRET");
-  for (int i = 0; i < MR_SECRET; i++)
-    if (strlen(text) != 2 * MR_SECRET || sscanf(text + 2 * i, "%2hhx", &secret[i]) != 1)
-      mr_node_die(STATUS_USAGE, "MARU_DSM_SECRET is not a secret of %d bytes", MR_SECRET);
-  /* The program's children need not know it. */
-  unsetenv("MARU_DSM_SECRET");
-}
+/* ---- beginning --------------------------------------------------------------------------- */
 
 /* A server that keeps its processor need not be woken, which on an idle machine takes longest;
  * where there are fewer processors than nodes it would keep it from those that compute. */
@@ -471,83 +424,6 @@ static uint64_t default_spin(void) {
   cpu_set_t cpus;
   bool enough = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= node.nodes;
   return enough ? SPIN_US : 0;
-}
-
-static const char *choose_transport(void) {
-  const char *asked = getenv("MARU_DSM_TRANSPORT");
-  const char *provider = asked != NULL ? mr_fabric_provider(asked) : NULL;
-  if (asked == NULL || strcmp(asked, "tcp") == 0)
-    return "tcp";
-  if (provider == NULL || *provider == 0 || strlen(asked) >= MR_TRANSPORT_NAME)
-    mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT is '%s'; known: tcp, ofi:PROVIDER", asked);
-  return asked;
-}
-
-/* Nodes that `maru launch` started find all of it in their environment. */
-static void read_job(struct mr_job *job, struct sockaddr_storage *addresses) {
-  job->listener = (int)number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
-  if (job->listener == 0)
-    needed("MARU_DSM_LISTENER");
-  read_addresses(addresses, node.nodes);
-  read_secret(job->secret);
-}
-
-/* Who else is there, and which of them this is. */
-static void find_job(int seconds) {
-  char why[WHY];
-  if (getenv("MARU_DSM_NODES") == NULL)
-    node.launcher = mr_launcher_find();
-  if (node.launcher == MR_LAUNCHER_NONE) {
-    node.nodes = (uint16_t)number("MARU_DSM_NODES", 1, 1, MR_JOB_NODES_MAX);
-    node.me = (uint16_t)number("MARU_DSM_NODE", 0, 0, node.nodes - 1u);
-    return;
-  }
-  if (node.launcher == MR_LAUNCHER_MUTE && number("SLURM_PROCID", 0, 0, UINT32_MAX) != 0)
-    _exit(STATUS_UNAVAILABLE); /* process 0 says why */
-  if (mr_launcher_meet(node.launcher, &node.meeting, MR_JOB_NODES_MAX, seconds, why, sizeof why) <
-      0)
-    mr_node_die(STATUS_UNAVAILABLE, "%s", why);
-  node.nodes = node.meeting.nodes;
-  node.me = node.meeting.me;
-  node.met = true;
-}
-
-static void join(uint32_t *incarnations, const struct mr_core_config *config, int seconds) {
-  static struct sockaddr_storage addresses[MR_JOB_NODES_MAX];
-  struct mr_job job = {.nodes = node.nodes,
-                       .me = node.me,
-                       .addresses = addresses,
-                       .epoch = EPOCH,
-                       .transport = choose_transport(),
-                       /* By these a page's home is found. */
-                       .settings = (uint64_t)config->pages << 32 |
-                                   (uint64_t)(node.races != NULL) << 31 | config->home_run};
-  if (node.met) {
-    job.listener = node.meeting.listener;
-    job.addresses = node.meeting.addresses;
-    memcpy(job.secret, node.meeting.secret, sizeof job.secret);
-  } else {
-    read_job(&job, addresses);
-  }
-  if (getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
-    mr_node_die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
-  char why[WHY];
-  int rc = mr_transport_join(&node.transport, &job, incarnations, seconds, why, sizeof why);
-  if (rc < 0 && *why != 0)
-    mr_node_die(STATUS_UNAVAILABLE, "%s", why);
-  if (rc == -ETIMEDOUT)
-    mr_node_die(STATUS_UNAVAILABLE,
-                "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
-                node.nodes, seconds);
-  if (rc == -EPROTO)
-    mr_node_die(STATUS_USAGE, "MARU_DSM_MIB, MARU_DSM_HOME_RUN, MARU_DSM_HOMES=block and "
-                              "MARU_DSM_RACES must be the same on all nodes");
-  if (rc == -EPROTOTYPE)
-    mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT must be the same on all nodes");
-  if (rc < 0)
-    mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
-  free(node.meeting.addresses);
-  node.meeting.addresses = NULL;
 }
 
 /* The way asked for, or the best that works; a worse one than the best is said. */
@@ -604,9 +480,9 @@ static enum mr_homes choose_homes(uint32_t *home_run) {
   static const enum mr_homes homes[] = {MR_HOMES_STAY, MR_HOMES_STAY, MR_HOMES_FIRST_WRITER,
                                         MR_HOMES_MIGRATE};
   const char *asked = getenv("MARU_DSM_HOMES");
-  *home_run = (uint32_t)number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20);
+  *home_run = (uint32_t)mr_environment_number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20);
   for (unsigned i = 0; i < sizeof homes / sizeof *homes; i++)
-    if (strcmp(asked != NULL ? asked : "migrate", names[i]) == 0) {
+    if (strcmp(asked != NULL ? asked : "cyclic", names[i]) == 0) {
       if (i == 1)
         *home_run = (node.pages + node.nodes - 1) / node.nodes;
       return homes[i];
@@ -644,9 +520,11 @@ static uint32_t measure_part(void) {
 
 static struct mr_fetch_limits read_limits(void) {
   return (struct mr_fetch_limits){
-      .range_bytes = (uint32_t)number("MARU_DSM_RANGE_BYTES", MR_RANGE_BYTES, 1, MR_PAGE),
-      .range_gap = (uint32_t)number("MARU_DSM_RANGE_GAP", MR_RANGE_GAP, 1, MR_RANGE_GAP_MAX),
-      .batch = (uint32_t)number("MARU_DSM_BATCH", MR_BATCH, 1, MR_BATCH_MAX),
+      .range_bytes =
+          (uint32_t)mr_environment_number("MARU_DSM_RANGE_BYTES", MR_RANGE_BYTES, 1, MR_PAGE),
+      .range_gap =
+          (uint32_t)mr_environment_number("MARU_DSM_RANGE_GAP", MR_RANGE_GAP, 1, MR_RANGE_GAP_MAX),
+      .batch = (uint32_t)mr_environment_number("MARU_DSM_BATCH", MR_BATCH, 1, MR_BATCH_MAX),
       .part_ns = measure_part()};
 }
 
@@ -656,8 +534,8 @@ static bool races_wanted(void) { return getenv("MARU_DSM_RACES") != NULL; }
 static struct mr_core_config read_config(void) {
   uint32_t home_run;
   enum mr_homes homes = choose_homes(&home_run);
-  uint32_t grant_bytes =
-      (uint32_t)number("MARU_DSM_GRANT_BYTES", MR_GRANT_BYTES, 0, MR_GRANT_BYTES_MAX);
+  uint32_t grant_bytes = (uint32_t)mr_environment_number("MARU_DSM_GRANT_BYTES", MR_GRANT_BYTES, 0,
+                                                         MR_GRANT_BYTES_MAX);
   return (struct mr_core_config){
       .nodes = node.nodes,
       .me = node.me,
@@ -665,8 +543,8 @@ static struct mr_core_config read_config(void) {
       .home_run = home_run,
       /* Races are looked for at a page's home, in each diff as its writer sent it. */
       .homes = races_wanted() ? MR_HOMES_STAY : homes,
-      .migrate_after =
-          (uint32_t)number("MARU_DSM_MIGRATE_AFTER", MR_MIGRATE_AFTER, 1, MR_MIGRATE_AFTER_MAX),
+      .migrate_after = (uint32_t)mr_environment_number("MARU_DSM_MIGRATE_AFTER", MR_MIGRATE_AFTER,
+                                                       1, MR_MIGRATE_AFTER_MAX),
       /* 1 is none as well: no diff is so short. */
       .grant_bytes = grant_bytes != 0 && !races_wanted() ? grant_bytes : 1,
       .objects = MR_OBJECTS,
@@ -716,13 +594,14 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   if (node.core != NULL)
     mr_node_die(STATUS_USAGE, "maru_dsm_init was called twice");
   node.owner = getpid();
-  int seconds = (int)number("MARU_DSM_JOIN", JOIN_SECONDS, 1, 3600);
-  find_job(seconds);
+  mr_membership_find(&node.job);
+  node.nodes = node.job.nodes;
+  node.me = node.job.me;
   node.up = (uint16_t)(node.nodes - 1);
-  node.size = (size_t)number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
+  node.size = (size_t)mr_environment_number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
   map_memory(globals);
   struct mr_core_config config = read_config();
-  uint64_t spin_us = number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000);
+  uint64_t spin_us = mr_environment_number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000);
   see(0, mr_area_program(node.area), node.size);
   if (globals != NULL)
     see(1, globals->address, globals->size);
@@ -735,7 +614,11 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   if (globals != NULL)
     mr_heat_site(node.heat, node.size, globals->size, "globals");
   if (node.nodes > 1)
-    join(incarnations, &config, seconds);
+    /* By these settings a page's home is found. */
+    mr_membership_join(&node.job, EPOCH,
+                       (uint64_t)config.pages << 32 | (uint64_t)races_wanted() << 31 |
+                           config.home_run,
+                       &node.transport, incarnations);
   create_core(&config, incarnations);
   if (node.nodes > 1) {
     open_link();
@@ -767,9 +650,9 @@ void maru_dsm_exit(void) {
     mr_transport_close(node.transport);
     node.transport = NULL;
   }
-  if (node.met)
-    mr_launcher_leave(node.launcher);
-  node.met = false;
+  if (node.job.met)
+    mr_launcher_leave(node.job.launcher);
+  node.job.met = false;
   see(0, NULL, 0);
   see(1, NULL, 0);
   mr_heat_tell(node.heat);

@@ -23,8 +23,8 @@ struct mr_server {
   int bell;   /* an eventfd: the server has done what the program's thread waits for */
   int end;    /* another: the program's thread waits for the server's end */
   bool hopes; /* the program's last wait was short */
-  const bool
-      *awaited; /* what the program's thread waits for while it looks itself; under the lock */
+  /* What the program's thread waits for while it looks itself; under the lock. */
+  const bool *awaited;
   /* Whether it does, for who spins without the lock.  Relaxed: a hint. */
   _Atomic bool helped;
 };
@@ -133,7 +133,9 @@ static void wait_for_request(const struct mr_server *s, int64_t deadline) {
     sched_yield();
   }
   struct timespec room;
-  epoll_pwait2(s->watch, &event, 1, limit(s, &room), NULL);
+  struct pollfd polled = {.fd = s->watch, .events = POLLIN};
+  if (ppoll(&polled, 1, limit(s, &room), NULL) > 0)
+    epoll_wait(s->watch, &event, 1, 0); /* an edge is told once */
 }
 
 static void *serve_all(void *server) {

@@ -8,7 +8,8 @@
 #define _GNU_SOURCE
 #include "launch.h"
 
-#include <arpa/inet.h>
+#include "../address.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -38,13 +39,16 @@ struct frame {
   int32_t value;
 };
 
+/* The agent draws the ports. */
+#define ANY_PORT 1
+
 #define BODY_MAX (MR_LAUNCH_LINE + 1u)
 
 struct host {
   char name[256];
   unsigned slots; /* nodes at a time, as the file says */
   unsigned first, here, alive;
-  struct in_addr address;
+  struct sockaddr_storage address;
   pid_t pid;
   int to, from; /* -1: ended */
 };
@@ -100,7 +104,7 @@ static char *next_string(char **at, const char *end) {
 
 static void begin_agent(struct job *job) {
   struct frame frame;
-  struct in_addr address;
+  struct sockaddr_storage address;
   char *body = malloc(SPECIFICATION_MAX);
   if (body == NULL || !read_frame(job, 0, &frame, body, SPECIFICATION_MAX) || frame.kind != BEGIN ||
       frame.value < 1 || frame.value > (int)MR_LAUNCH_NODES)
@@ -113,7 +117,7 @@ static void begin_agent(struct job *job) {
   if (strlen(string) != sizeof job->secret - 1)
     mr_launch_fail(STATUS_MARU_FAILED, "agent: no secret", "");
   memcpy(job->secret, string, sizeof job->secret);
-  if (inet_pton(AF_INET, next_string(&at, end), &address) != 1)
+  if (mr_address_read(next_string(&at, end), &address) == 0)
     mr_launch_fail(STATUS_MARU_FAILED, "agent: no address", "");
   string = next_string(&at, end);
   if (chdir(string) < 0)
@@ -127,7 +131,7 @@ static void begin_agent(struct job *job) {
     job->command[count++] = next_string(&at, end);
   if (count == 0)
     mr_launch_fail(STATUS_MARU_FAILED, "agent: no command", "");
-  mr_launch_bind(job, address);
+  mr_launch_bind(job, &address);
 }
 
 static void tell_ports(struct job *job) {
@@ -149,7 +153,7 @@ static void obey(struct job *job) {
 
 void mr_launch_agent(struct job *job) {
   struct frame frame;
-  static char addresses[MR_LAUNCH_NODES * 24];
+  static char addresses[MR_LAUNCH_NODES * MR_ADDRESS_TEXT];
   mr_launch_catch_signals(job);
   begin_agent(job);
   tell_ports(job);
@@ -181,9 +185,12 @@ static _Noreturn void refuse(int status, const char *format, const char *a, cons
 static void resolve(struct host *host) {
   struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found;
   int rc = getaddrinfo(host->name, NULL, &hints, &found);
+  hints.ai_family = AF_INET6;
+  if (rc != 0 && getaddrinfo(host->name, NULL, &hints, &found) == 0)
+    rc = 0;
   if (rc != 0)
     refuse(STATUS_UNAVAILABLE, "unknown host '%s': %s", host->name, gai_strerror(rc));
-  host->address = ((struct sockaddr_in *)found->ai_addr)->sin_addr;
+  memcpy(&host->address, found->ai_addr, found->ai_addrlen);
   freeaddrinfo(found);
 }
 
@@ -268,12 +275,12 @@ static void start_agent(struct host *host) {
 /* What an agent has to know, in the order in which it reads it. */
 static void tell_begin(struct job *job, const struct host *host) {
   extern char **environ;
-  char *text = NULL, folder[4096], address[INET_ADDRSTRLEN];
+  char *text = NULL, folder[4096], address[MR_ADDRESS_TEXT];
   size_t length = 0;
   FILE *stream = open_memstream(&text, &length);
   if (stream == NULL || getcwd(folder, sizeof folder) == NULL)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot tell an agent what to do", strerror(errno));
-  inet_ntop(AF_INET, &host->address, address, sizeof address);
+  mr_address_write(&host->address, ANY_PORT, address);
   fprintf(stream, "%s%c%s%c%s%c%u%c", job->secret, 0, address, 0, folder, 0, job->nodes, 0);
   for (char **variable = environ; *variable != NULL; variable++)
     if (strncmp(*variable, "MARU_", 5) == 0)
@@ -308,12 +315,13 @@ static void signal_hosts(struct job *job, int signal) {
 }
 
 static void tell_addresses(struct job *job, const uint16_t *ports) {
-  static char addresses[MR_LAUNCH_NODES * 24];
-  char *at = addresses;
+  static char addresses[MR_LAUNCH_NODES * MR_ADDRESS_TEXT];
+  char *at = addresses, address[MR_ADDRESS_TEXT];
   for (unsigned i = 0; i < all.count; i++)
-    for (unsigned k = 0; k < all.host[i].here; k++)
-      at += sprintf(at, "%s%s:%u", at != addresses ? "," : "", inet_ntoa(all.host[i].address),
-                    ports[all.host[i].first + k]);
+    for (unsigned k = 0; k < all.host[i].here; k++) {
+      mr_address_write(&all.host[i].address, ports[all.host[i].first + k], address);
+      at += sprintf(at, "%s%s", at != addresses ? "," : "", address);
+    }
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].here > 0)
       send_frame(job, all.host[i].to, ADDRESSES, 0, 0, addresses, strlen(addresses));

@@ -12,10 +12,10 @@
 #ifndef MARU_DSM_LAUNCH_H
 #define MARU_DSM_LAUNCH_H
 
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 enum {
@@ -56,6 +56,8 @@ struct job {
   const char *addresses; /* "ADDRESS:PORT,…", one per node */
   char secret[2 * MR_LAUNCH_SECRET + 1];
   int signals;         /* a signalfd */
+  pid_t guard;         /* kills what nodes have started if we are killed; see nodes.c */
+  int guarded;         /* it reads there */
   int status;          /* what we shall exit with */
   unsigned culprit;    /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
   bool ending, killed; /* we sent TERM, KILL */
@@ -93,7 +95,8 @@ void mr_launch_say_why(const struct job *job);
 
 /* ---- nodes.c ---- */
 
-void mr_launch_bind(struct job *job, struct in_addr at);
+/* A free port there for each node here. */
+void mr_launch_bind(struct job *job, const struct sockaddr_storage *at);
 void mr_launch_start(struct job *job);
 void mr_launch_signal_nodes(struct job *job, int signal);
 /* Until all nodes here have ended.  `control`: a descriptor that `controlled` reads, or -1. */

@@ -23,9 +23,9 @@
 #define _GNU_SOURCE
 #include "launch.h"
 
+#include "../address.h"
 #include "../fabric.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -74,11 +74,12 @@ static void draw_secret(struct job *job) {
 }
 
 static void on_this_host(struct job *job) {
-  struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
+  struct sockaddr_storage loopback;
   mr_launch_catch_signals(job);
   job->here = job->nodes;
   job->signal = mr_launch_signal_nodes;
-  mr_launch_bind(job, loopback);
+  mr_address_read("127.0.0.1:0", &loopback);
+  mr_launch_bind(job, &loopback);
   char *addresses = calloc(job->nodes, sizeof "127.0.0.1:65535,"), *at = addresses;
   if (addresses == NULL)
     mr_launch_fail(STATUS_MARU_FAILED, "no memory", "");

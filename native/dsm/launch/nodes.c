@@ -1,7 +1,8 @@
 #define _GNU_SOURCE
 #include "launch.h"
 
-#include <arpa/inet.h>
+#include "../address.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,20 +17,23 @@
 
 /* ---- starting ------------------------------------------------------------------ */
 
-static void bind_port(struct node *node, struct in_addr at) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = at};
-  socklen_t size = sizeof address;
-  node->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+static void bind_port(struct node *node, const struct sockaddr_storage *at) {
+  struct sockaddr_storage address = *at;
+  socklen_t size = mr_address_size(at);
+  char text[MR_ADDRESS_TEXT];
+  mr_address_draw(&address);
+  node->listener = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (node->listener < 0 || bind(node->listener, (struct sockaddr *)&address, size) < 0 ||
       listen(node->listener, MR_LAUNCH_NODES) < 0 ||
       getsockname(node->listener, (struct sockaddr *)&address, &size) < 0) {
     int error = errno;
-    mr_launch_fail(STATUS_MARU_FAILED, inet_ntoa(at), strerror(error));
+    mr_address_write(at, 0, text);
+    mr_launch_fail(STATUS_MARU_FAILED, text, strerror(error));
   }
-  node->port = ntohs(address.sin_port);
+  node->port = (uint16_t)mr_address_port(&address);
 }
 
-void mr_launch_bind(struct job *job, struct in_addr at) {
+void mr_launch_bind(struct job *job, const struct sockaddr_storage *at) {
   for (unsigned i = 0; i < job->here; i++)
     bind_port(&job->node[i], at);
 }
@@ -101,9 +105,50 @@ static void start_node(struct job *job, unsigned i) {
   job->alive++;
 }
 
+/* ---- the guard ------------------------------------------------------------------ */
+
+/* When we are killed the kernel kills the nodes, but not what they have started.  This process
+ * outlives us by so much that it kills their process groups, unless we told it that there is
+ * nothing to do. */
+static _Noreturn void guard(int from) {
+  pid_t groups[MR_LAUNCH_NODES], group;
+  unsigned count = 0;
+  close_range(3, (unsigned)from - 1, 0);
+  close_range((unsigned)from + 1, ~0u, 0);
+  for (int fd = 0; fd < 3; fd++)
+    close(fd);
+  setsid(); /* the terminal's signals are for others */
+  while (read(from, &group, sizeof group) == sizeof group && group != 0 && count < MR_LAUNCH_NODES)
+    groups[count++] = group;
+  for (unsigned i = 0; i < count && group != 0; i++)
+    kill(-groups[i], SIGKILL);
+  _exit(0);
+}
+
+static void start_guard(struct job *job) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "cannot start a guard", strerror(errno));
+  job->guard = fork();
+  if (job->guard < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "cannot start a guard", strerror(errno));
+  if (job->guard == 0)
+    guard(ends[0]);
+  close(ends[0]);
+  job->guarded = ends[1];
+}
+
+/* A group, or 0: there is nothing to guard any more. */
+static void tell_guard(const struct job *job, pid_t group) {
+  (void)!write(job->guarded, &group, sizeof group);
+}
+
 void mr_launch_start(struct job *job) {
-  for (unsigned i = 0; i < job->here; i++)
+  start_guard(job);
+  for (unsigned i = 0; i < job->here; i++) {
     start_node(job, i);
+    tell_guard(job, job->node[i].pid);
+  }
 }
 
 /* ---- output ------------------------------------------------------------------------ */
@@ -185,4 +230,6 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     mr_launch_read_signals(job);
     reap(job);
   }
+  tell_guard(job, 0);
+  waitpid(job->guard, NULL, 0);
 }

@@ -1,9 +1,9 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | The shared memory: fetching over loopback measured, and the shipped
--- protocol core on networks that are described. The methods are at the top of
--- @bench\/dsm\/dsm_fetch.c@ and @bench\/dsm\/dsm_sim.c@; what faults and diffs cost,
--- by @native\/dsm\/tests\/bench_access.c@ and @bench_diff.c@.
+-- | The shared memory: fetching over loopback measured
+-- ("Maru.Cli.Bench.Dsm.Fetch"), and the shipped protocol core on networks that
+-- are described. The method is at the top of @bench\/dsm\/dsm_sim.c@; what faults and
+-- diffs cost, by @native\/dsm\/tests\/bench_access.c@ and @bench_diff.c@.
 module Maru.Cli.Bench.Dsm
   ( dsmExperiments,
   )
@@ -15,6 +15,7 @@ import Data.List (stripPrefix)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
+import Maru.Cli.Bench.Dsm.Fetch (fetching)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
@@ -38,7 +39,7 @@ dsmExperiments =
   [ Experiment "dsm/access" "The first read and write of a page that is here, and the mappings of a gigabyte" accesses,
     Experiment "dsm/diff" "Finding what changed in a page, by each instruction set that this CPU has" diffs,
     Experiment "dsm/homes" "The programs of examples/dsm on 8 simulated nodes: where pages have their homes, and diffs that ride on grants" homes,
-    Experiment "dsm/fetch" "A page that is at another node, over loopback TCP: one by one and in batches, by each fetch policy" fetching,
+    Experiment "dsm/fetch" "A page that is at another node, over the loopback interface: one by one and in batches, by each fetch policy and transport" fetching,
     Experiment "dsm/links" "The programs of examples/dsm on 8 simulated nodes: fetch policies on the paper's network and at 1, 10, 100 Gb/s" links,
     Experiment "dsm/wall" "The programs of examples/dsm as jobs of 2 nodes, in wall time: fetch policies on the paper's network and at 1, 10, 100 Gb/s, by delayed messages" wall,
     Experiment "dsm/scale" "Messages and bytes of a fetch, a lock and a barrier on 1 to 64 simulated nodes" scale
@@ -130,7 +131,7 @@ homes _ say = do
   program <- helperPath "maru-sim-dsm"
   samples <- mapM (simulated program) described
   let checks =
-        [ against (name ++ ", " ++ p ++ ": the default over cyclic homes without diffs on grants") (AtMost 1.02) (over s p "migrate" 256)
+        [ against (name ++ ", " ++ p ++ ": the default over cyclic homes without diffs on grants") (AtMost 1.02) (over s p "cyclic" 256)
           | (Link name _ _ _ _, s) <- samples,
             p <- programs
         ]
@@ -157,36 +158,6 @@ homes _ say = do
     over s p policy bytes =
       sum [figure ["seconds"] r | r <- list ["runs"] s, text ["program"] r == p, text ["homes"] r == policy, figure ["grant_bytes"] r == bytes]
         / base s p "seconds"
-
--- ---- fetch -------------------------------------------------------------
-
-fetching :: Effort -> (String -> IO ()) -> IO Figures
-fetching effort say = do
-  program <- helperPath "maru-bench-dsm"
-  say "jobs of two nodes"
-  sample <- runTool program [if effort == Quick then "4" else "100"]
-  let runs = list ["runs"] sample
-      micro what r = figure [what, "p50"] r / 1000
-      checks =
-        concat
-          [ [ against (policy ++ ", one page, p50, us") (AtMost (if spins r then 15 else 25)) (micro "one" r),
-              against (policy ++ ", a page of a batch of 64, p50, us") (AtMost 3) (micro "batched" r)
-            ]
-            | r <- runs,
-              let policy = named r
-          ]
-  pure
-    Figures
-      { figuresLine = checkLine checks,
-        figuresTables = [("From the access to its end", Table heads (concatMap rows runs)), judged checks],
-        figuresPlots = [],
-        figuresData = object ["sample" .= sample, "checks" .= checksJson checks]
-      }
-  where
-    spins r = figure ["spin_us"] r > 0
-    named r = text ["fetch"] r ++ (if spins r then ", spinning" else ", sleeping")
-    heads = [(L, "policy"), (L, "pages"), (R, "min"), (R, "p50"), (R, "p90"), (R, "p99")]
-    rows r = [[named r, name] ++ [seconds (1e-9 * figure [what, q] r) | q <- ["min", "p50", "p90", "p99"]] | (what, name) <- [("one", "one by one"), ("batched", "each of 64")]]
 
 -- ---- links -------------------------------------------------------------
 

@@ -1,0 +1,133 @@
+#define _GNU_SOURCE
+#include "membership.h"
+
+#include "address.h"
+#include "fabric.h"
+#include "node.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define JOIN_SECONDS 30
+#define WHY 256
+
+uint64_t mr_environment_number(const char *name, uint64_t otherwise, uint64_t least,
+                               uint64_t most) {
+  const char *text = getenv(name);
+  if (text == NULL)
+    return otherwise;
+  char *end;
+  errno = 0;
+  unsigned long long value = strtoull(text, &end, 10);
+  if (errno != 0 || end == text || *end != 0 || *text == '-' || value < least || value > most)
+    mr_node_die(STATUS_USAGE, "%s is '%s'; a number from %llu to %llu is needed", name, text,
+                (unsigned long long)least, (unsigned long long)most);
+  return value;
+}
+
+static const char *needed(const char *name) {
+  const char *text = getenv(name);
+  if (text == NULL)
+    mr_node_die(STATUS_USAGE, "%s is not set; start jobs with 'maru launch'", name);
+  return text;
+}
+
+/* "ADDRESS:PORT,..." one per node; an IPv6 address in brackets. */
+static void read_addresses(struct sockaddr_storage *addresses, uint16_t nodes) {
+  const char *text = needed("MARU_DSM_ADDRESSES");
+  for (uint16_t i = 0; i < nodes; i++) {
+    int used = mr_address_read(text, &addresses[i]);
+    if (used == 0 || text[used] != (i + 1 < nodes ? ',' : 0))
+      mr_node_die(STATUS_USAGE, "MARU_DSM_ADDRESSES does not hold %u addresses", nodes);
+    text += used + 1;
+  }
+}
+
+static void read_secret(uint8_t *secret) {
+  const char *text = needed("MARU_DSM_SECRET");
+  for (int i = 0; i < MR_SECRET; i++)
+    if (strlen(text) != 2 * MR_SECRET || sscanf(text + 2 * i, "%2hhx", &secret[i]) != 1)
+      mr_node_die(STATUS_USAGE, "MARU_DSM_SECRET is not a secret of %d bytes", MR_SECRET);
+  /* The program's children need not know it. */
+  unsetenv("MARU_DSM_SECRET");
+}
+
+static const char *choose_transport(void) {
+  const char *asked = getenv("MARU_DSM_TRANSPORT");
+  const char *provider = asked != NULL ? mr_fabric_provider(asked) : NULL;
+  if (asked == NULL || strcmp(asked, "tcp") == 0)
+    return "tcp";
+  if (provider == NULL || *provider == 0 || strlen(asked) >= MR_TRANSPORT_NAME)
+    mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT is '%s'; known: tcp, ofi:PROVIDER", asked);
+  return asked;
+}
+
+/* Nodes that `maru launch` started find all of it in their environment. */
+static void read_job(struct mr_job *job, struct sockaddr_storage *addresses) {
+  job->listener = (int)mr_environment_number("MARU_DSM_LISTENER", 0, 3, INT32_MAX);
+  if (job->listener == 0)
+    needed("MARU_DSM_LISTENER");
+  read_addresses(addresses, job->nodes);
+  read_secret(job->secret);
+}
+
+void mr_membership_find(struct mr_membership *m) {
+  char why[WHY];
+  m->seconds = (int)mr_environment_number("MARU_DSM_JOIN", JOIN_SECONDS, 1, 3600);
+  if (getenv("MARU_DSM_NODES") == NULL)
+    m->launcher = mr_launcher_find();
+  if (m->launcher == MR_LAUNCHER_NONE) {
+    m->nodes = (uint16_t)mr_environment_number("MARU_DSM_NODES", 1, 1, MR_JOB_NODES_MAX);
+    m->me = (uint16_t)mr_environment_number("MARU_DSM_NODE", 0, 0, m->nodes - 1u);
+    return;
+  }
+  if (m->launcher == MR_LAUNCHER_MUTE &&
+      mr_environment_number("SLURM_PROCID", 0, 0, UINT32_MAX) != 0)
+    _exit(STATUS_UNAVAILABLE); /* process 0 says why */
+  if (mr_launcher_meet(m->launcher, &m->meeting, MR_JOB_NODES_MAX, m->seconds, why, sizeof why) < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "%s", why);
+  m->nodes = m->meeting.nodes;
+  m->me = m->meeting.me;
+  m->met = true;
+}
+
+void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settings,
+                        struct mr_transport **transport, uint32_t *incarnations) {
+  static struct sockaddr_storage addresses[MR_JOB_NODES_MAX];
+  struct mr_job job = {.nodes = m->nodes,
+                       .me = m->me,
+                       .addresses = addresses,
+                       .epoch = epoch,
+                       .transport = choose_transport(),
+                       .settings = settings};
+  if (m->met) {
+    job.listener = m->meeting.listener;
+    job.addresses = m->meeting.addresses;
+    memcpy(job.secret, m->meeting.secret, sizeof job.secret);
+  } else {
+    read_job(&job, addresses);
+  }
+  if (getrandom(&job.incarnation, sizeof job.incarnation, 0) != sizeof job.incarnation)
+    mr_node_die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
+  char why[WHY];
+  int rc = mr_transport_join(transport, &job, incarnations, m->seconds, why, sizeof why);
+  if (rc < 0 && *why != 0)
+    mr_node_die(STATUS_UNAVAILABLE, "%s", why);
+  if (rc == -ETIMEDOUT)
+    mr_node_die(STATUS_UNAVAILABLE,
+                "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
+                m->nodes, m->seconds);
+  if (rc == -EPROTO)
+    mr_node_die(STATUS_USAGE, "MARU_DSM_MIB, MARU_DSM_HOME_RUN, MARU_DSM_HOMES=block and "
+                              "MARU_DSM_RACES must be the same on all nodes");
+  if (rc == -EPROTOTYPE)
+    mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT must be the same on all nodes");
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
+  free(m->meeting.addresses);
+  m->meeting.addresses = NULL;
+}

@@ -1,0 +1,27 @@
+/* membership.h: how a process finds the job that it is a node of, and joins it (internal to
+ * libmaru-dsm).  What is wrong ends the process (mr_node_die).
+ */
+#ifndef MARU_DSM_MEMBERSHIP_H
+#define MARU_DSM_MEMBERSHIP_H
+
+#include "launcher.h"
+
+struct mr_membership {
+  uint16_t nodes, me;
+  enum mr_launcher launcher; /* another than ours that started it */
+  bool met;                  /* by that one's help */
+  struct mr_meeting meeting; /* what that one let us find */
+  int seconds;               /* how long to wait for the others */
+};
+
+/* By the environment, or by another launcher's help; a process that nobody started so is the only
+ * node. */
+void mr_membership_find(struct mr_membership *membership);
+/* Connects with all other nodes. */
+void mr_membership_join(struct mr_membership *membership, uint32_t epoch, uint64_t settings,
+                        struct mr_transport **transport, uint32_t *incarnations);
+
+/* A whole number of the environment, `otherwise` if it is not set. */
+uint64_t mr_environment_number(const char *name, uint64_t otherwise, uint64_t least, uint64_t most);
+
+#endif
