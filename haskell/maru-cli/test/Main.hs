@@ -6,7 +6,7 @@ import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (fromLeft)
-import Data.List (isInfixOf)
+import Data.List (isInfixOf, isPrefixOf)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing)
 import Maru.Cli.Bench
