@@ -60,6 +60,8 @@ static void *carry(void *argument) {
     link->first = message->next;
     link->send(message->to, message->bytes, message->length);
     free(message);
+    if (link->first == NULL)
+      pthread_cond_broadcast(&link->changed);
   }
   pthread_mutex_unlock(link->lock);
   return NULL;
@@ -72,7 +74,8 @@ int mr_link_create(struct mr_link **link, pthread_mutex_t *lock, mr_link_send_no
   *link = NULL;
   if (text == NULL)
     return 0;
-  if (sscanf(text, "%9u,%9u%n", &latency, &ps, &used) != 2 || text[used] != 0 || *text == '-')
+  if (sscanf(text, "%9u,%9u%n", &latency, &ps, &used) != 2 || text[used] != 0 ||
+      strchr(text, '-') != NULL)
     return -EINVAL;
   struct mr_link *l = calloc(1, sizeof *l);
   if (l == NULL)
@@ -112,13 +115,17 @@ int mr_link_send(struct mr_link *link, uint16_t to, const void *bytes, size_t le
   else
     link->last->next = message;
   link->last = message;
-  pthread_cond_signal(&link->changed);
+  pthread_cond_broadcast(&link->changed);
   return 0;
 }
 
-void mr_link_close(struct mr_link *link) {
+void mr_link_close(struct mr_link **closed) {
+  struct mr_link *link = *closed;
+  while (link->first != NULL)
+    pthread_cond_wait(&link->changed, link->lock);
+  *closed = NULL;
   link->closing = true;
-  pthread_cond_signal(&link->changed);
+  pthread_cond_broadcast(&link->changed);
   pthread_mutex_unlock(link->lock);
   pthread_join(link->thread, NULL);
   pthread_mutex_lock(link->lock);

@@ -25,7 +25,8 @@ typedef void mr_link_send_now(uint16_t to, const void *message, size_t length);
 int mr_link_create(struct mr_link **link, pthread_mutex_t *lock, mr_link_send_now *send);
 /* -ENOMEM. */
 int mr_link_send(struct mr_link *link, uint16_t to, const void *message, size_t length);
-/* Until all has been sent (releases the mutex meanwhile); then the link is gone. */
-void mr_link_close(struct mr_link *link);
+/* Until all has been sent (releases the mutex meanwhile); then the link is gone, and `*link` NULL
+ * before anybody else can send. */
+void mr_link_close(struct mr_link **link);
 
 #endif

@@ -640,8 +640,7 @@ void maru_dsm_exit(void) {
     pthread_mutex_lock(&node.lock);
     node.leaving = true;
     if (node.link != NULL)
-      mr_link_close(node.link);
-    node.link = NULL;
+      mr_link_close(&node.link);
     if (mr_transport_farewell(node.transport) < 0)
       mr_node_die(STATUS_INTERNAL, "no memory to say farewell");
     pthread_mutex_unlock(&node.lock);

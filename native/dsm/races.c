@@ -118,7 +118,8 @@ void mr_races_diff(struct mr_races *races, uint32_t page, uint16_t writer, uint6
   bytes_of(diff, &now.bytes);
   for (uint32_t i = 0; i < p->count; i++) {
     const struct past *past = &p->past[i];
-    if (past->writer != writer && past->interval > time[past->writer])
+    /* A writer has acquired its own. */
+    if (past->interval > time[past->writer])
       compare(races, page, &past->bytes, past->writer, &now.bytes, writer);
   }
   forget(p, floor);

@@ -30,8 +30,6 @@ MUTANTS = [
      "past->interval > time[past->writer]", "past->interval >= time[past->writer]"),
     ("bytes beside count as a race", "races.c",
      "(uint64_t)diff->masks[next++] << block % 8 * 8;", "(uint64_t)255 << block % 8 * 8;"),
-    ("a writer races with itself", "races.c",
-     "past->writer != writer && ", ""),
     ("a release does not wait for its diffs", "sync.c",
      "  if (!mr_flush(core))\n    mr_flushed(core);", "  mr_flush(core);\n  mr_flushed(core);"),
     ("a page stays valid that is one version behind", "pages.c",

@@ -156,11 +156,12 @@ reportJson status lines' =
     [ "schema" .= ("maru-launch/1" :: String),
       "status" .= status,
       "sites" .= map site (Heat.heats lines'),
-      "nodes" .= [object ["node" .= i, "seconds" .= s w, "computing" .= s c, "fetching" .= s f, "locks" .= s l, "barriers" .= s b] | Heat.ToldNode i w c f l b <- lines', let s = (1e-9 *)],
+      "nodes" .= [node i w c f l b | Heat.ToldNode i w c f l b <- lines'],
       "advice" .= Advice.advice lines',
       "hottest_pages" .= map page (take 100 (Heat.pagesByHeat lines'))
     ]
   where
+    node i w c f l b = object ["node" .= i, "seconds" .= (1e-9 * w), "computing" .= (1e-9 * c), "fetching" .= (1e-9 * f), "locks" .= (1e-9 * l), "barriers" .= (1e-9 * b)]
     site h =
       object
         [ "site" .= Heat.heatSite h,

@@ -65,7 +65,7 @@ number nodes
     n = length nodes
     (w, _, _, _, _) = means nodes
     here = predicted nodes n
-    best = minimumBy (comparing (predicted nodes)) ([1] ++ [m | m <- [n `div` 2, n, 2 * n, 4 * n], m >= 2, m <= 256])
+    best = minimumBy (comparing (predicted nodes)) (1 : [m | m <- [n `div` 2, n, 2 * n, 4 * n], m >= 2, m <= 256])
     part = predicted nodes best / here
     verdict
       | best == n || part > 0.9 = "the number of nodes is about right"
