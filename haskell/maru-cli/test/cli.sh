@@ -205,7 +205,7 @@ PYTHON
 
 # ---- help, man pages, completions
 help() {
-  for words in "" run attach launch top doctor sim "sim map" "sim lock" "sim io" tune "tune gc" bench; do
+  for words in "" run attach launch top doctor sim "sim map" "sim lock" "sim io" tune "tune gc" "tune lock" bench; do
     echo "== maru $words"
     # shellcheck disable=SC2086
     timeout 20 maru $words --help
