@@ -243,7 +243,6 @@ static void choose_fetch(struct plan *plan, struct shape *shape) {
                                            .batch = batches[draw(plan, 3)],
                                            .part_ns = 1 + draw(plan, 2000)};
   shape->bring = draw(plan, 2) * 8;
-  shape->races = draw(plan, 4) == 0;
   shape->log_most = draw(plan, 2) * (1 + draw(plan, 8));
 }
 
@@ -257,6 +256,7 @@ static void one(uint64_t seed) {
                         .objects = OBJECTS,
                         .stale = true};
   choose_fetch(&plan, &shape);
+  shape.races = seed % 4 == 0;
   world_create(&world, &shape, seed);
   place(&plan);
   write_programs(&plan);
