@@ -157,8 +157,7 @@ struct mr_core_config {
    * reads and writes it whatever the computing thread may.  `twins` is used only where
    * a page is being written: sparse memory will do. */
   uint8_t *memory, *twins;
-  /* Races are looked for: on all nodes, or on none (diffs say more then).  The caller's; NULL: not.
-   */
+  /* Looks for races, on all nodes or on none; the caller's.  NULL: not looked for. */
   struct mr_races *races;
   const struct mr_core_sink *sink;
   void *context;
