@@ -27,8 +27,9 @@ struct maru_stream;
  * 1 GiB) each; 0: MARU_STREAM_BLOCK and MARU_STREAM_BLOCKS.  More memory is never used.
  * The descriptor stays the caller's, must stay open until the stream is closed, and its offset
  * belongs to the stream until then; it ends up anywhere behind what was consumed.
- * -EBADF, -EINVAL, -ENOMEM, -EAGAIN (no thread), -EMFILE (an eventfd is needed for what is not a
- * file). */
+ * A pipe is opened once more by the stream, so that its writers see no broken pipe until it is
+ * closed. -EBADF (also: open for writing only), -EINVAL, -ENOMEM, -EAGAIN (no thread), -EMFILE (an
+ * eventfd is needed for what is not a file). */
 int maru_stream_open(struct maru_stream **stream, int fd, size_t block_bytes, unsigned blocks);
 
 /* The next bytes, in order: how many (at least 1), and *data, valid until the next call; gives
@@ -38,7 +39,8 @@ int maru_stream_open(struct maru_stream **stream, int fd, size_t block_bytes, un
 ssize_t maru_stream_next(struct maru_stream *stream, const void **data);
 
 /* Ends the reading, wherever it is, and frees everything.  NULL: nothing.  Waits for a read of a
- * file that is under way, not for data of a pipe or socket. */
+ * file that is under way, not for data of a pipe or socket,
+ * whoever else reads them. */
 void maru_stream_close(struct maru_stream *stream);
 
 #ifdef __cplusplus
