@@ -29,7 +29,7 @@ import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
 import Maru.Cli.Room.Example (exampleRoom)
 import Maru.Cli.Room.Io
-import Maru.Cli.Room.Io.Tune (ioTuned, settingsFor)
+import qualified Maru.Cli.Room.Io.Tune as IoTune
 import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
 import Maru.Cli.Room.Lock.Profile (Counts (..), Shares (..), mergeProfile, seriesOf, sharesOf)
@@ -246,10 +246,10 @@ plans =
         endOf "a\nprogress \rmaru: steer: off: 2 CPUs\nmaru: 1 s wall\n" @?= Just "off: 2 CPUs"
         endOf "nothing" @?= Nothing,
       testCase "what is tried on a program's input and output" $ do
-        filter (isPrefixOf "--io=") (settingsFor 2 True) @?= []
-        length (filter (isPrefixOf "--io=") (settingsFor 4 True)) @?= 4
-        filter (isPrefixOf "--io-delegate=") (settingsFor 8 False) @?= []
-        let ran fastest = ioTuned (iterate (record (Map.fromList [("", 2), ("--io-delegate=never", 1.9), (fastest, 1)])) (start "" ["--io-delegate=never", fastest]) !! 3)
+        filter (isPrefixOf "--io=") (IoTune.settingsFor 2 True) @?= []
+        length (filter (isPrefixOf "--io=") (IoTune.settingsFor 4 True)) @?= 4
+        filter (isPrefixOf "--io-delegate=") (IoTune.settingsFor 8 False) @?= []
+        let ran fastest = IoTune.ioTuned (iterate (record (Map.fromList [("", 2), ("--io-delegate=never", 1.9), (fastest, 1)])) (start "" ["--io-delegate=never", fastest]) !! 3)
         tunedEnvironment (ran "--io-delegate=hint") @?= Just [("MARU_RUN_FLAGS", "--io-delegate=hint")]
         tunedEnvironment (ran "--io-delegate=never") @?= Nothing
         profileFlags (Profile "p" "io" [("A", "b"), ("MARU_RUN_FLAGS", "--io=auto --io-delegate=hint")] "" Null) @?= ([("A", "b")], ["--io=auto", "--io-delegate=hint"]),
