@@ -41,12 +41,13 @@ static int take_signal(int signal) {
 static bool claim(struct slot *slot) {
   if (!move(slot, QUEUED, RUNNING))
     return false; /* or made by the context of the slot's earlier request */
+  bool stale = atomic_load_explicit(&io_files[slot->request.fd], memory_order_seq_cst) !=
+               slot->request.entry; /* see files.c */
   slot->signal = 0;
-  slot->stale = atomic_load_explicit(&io_files[slot->request.fd], memory_order_seq_cst) !=
-                slot->request.entry; /* see files.c */
-  if (slot->stale)
-    maru_notify_store(&slot->word, DONE);
-  return !slot->stale;
+  slot->stale = stale;
+  if (stale)
+    maru_notify_store(&slot->word, DONE); /* from here on the slot is its owner's */
+  return !stale;
 }
 
 static void finish(struct slot *slot, long result) {
