@@ -326,6 +326,8 @@ locks =
       testCase "a lock that is there" $
         fmap (\p -> (partEnvironment p, partPreload p)) (decideLock (Just facts {factLock = "cna:deadline=25us"}))
           @?= Right ([("MARU_LOCK", "cna:deadline=25us")], ["/l.so"]),
+      testCase "glibc's own are not said to queue" $
+        map (fmap (any ("queue for it" `isInfixOf`) . partExplain) . decideLock . Just) [facts {factLock = "pass"}, facts {factLock = "cna"}] @?= [Right False, Right True],
       testCase "one that is not" $
         decideLock (Just facts {factLock = "mcs"})
           @?= Left (Misused "no lock 'mcs' can be laid over a program's mutexes; there are pass, cna"),

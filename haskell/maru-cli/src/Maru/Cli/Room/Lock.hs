@@ -111,13 +111,17 @@ decideLock (Just facts)
           partBoardRoom = if factProfiled facts then lockProfileBytes else 0,
           partExplain =
             ["who waits for which mutex where is recorded: some nanoseconds for each acquisition, said in the report" | factProfiled facts]
-              ++ [ "threads that find a mutex taken queue for it by '" ++ name ++ "'",
-                   "robust mutexes, those with priorities and those shared between processes are left to glibc: they use the room that the queue needs, or need the kernel; how many there were is said at the end"
-                 ]
+              ++ queueing
         }
   where
     text = factLock facts
     name = takeWhile (/= ':') text
+    queueing
+      | name == "pass" = ["mutexes are glibc's as ever: nothing queues for them, what is left to glibc is counted"]
+      | otherwise =
+        [ "threads that find a mutex taken queue for it by '" ++ name ++ "'",
+          "robust mutexes, those with priorities and those shared between processes are left to glibc: they use the room that the queue needs, or need the kernel; how many there were is said at the end"
+        ]
 
 -- | Also that nothing came of it.
 afterLock :: Map String String -> Board -> IO (Maybe Afterwards)
