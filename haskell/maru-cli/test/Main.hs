@@ -128,6 +128,9 @@ plans =
     [ testCase "parts are joined, later rooms win" $
         fmap planEnvironment (planRun (request [("a", part [("X", "1"), ("Y", "1")] []), ("b", part [("X", "2")] [])]))
           @?= Right [("X", "2"), ("Y", "1")],
+      testCase "a room's later part takes the place of one that sets the same" $
+        fmap (\p -> (planEnvironment p, planPreload p)) (planRun (request [("a", part [("X", "1")] ["/1.so"]), ("b", part [("X", "2")] ["/2.so"]), ("a", part [("X", "3")] ["/3.so"]), ("a", part [("Y", "4")] ["/4.so"])]))
+          @?= Right ([("X", "3"), ("Y", "4")], ["/2.so", "/3.so", "/4.so"]),
       testCase "nothing asked for changes nothing" $
         fmap (\p -> (planEnvironment p, planPreload p, planExplain p)) (planRun (request [("a", Right mempty)]))
           @?= Right ([], [], []),

@@ -7,6 +7,7 @@ module Maru.Cli.Room.Lock
   )
 where
 
+import Control.Monad (guard)
 import Data.Aeson (Value (Null))
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
@@ -69,7 +70,8 @@ data LockFacts = LockFacts
 
 lockFacts :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
 lockFacts asked (given, wanted) = do
-  lock <- mapM fromProfile given
+  -- To be profiled is no other lock than the one that a profile has.
+  lock <- mapM fromProfile (given <|> (guard wanted >> lockIn (askedFlags asked)))
   if isNothing lock && not wanted then pure Nothing else factsOf asked (lock, wanted)
 
 -- | What @\@NAME@ stands for; other locks are themselves.
@@ -77,8 +79,10 @@ fromProfile :: String -> IO String
 fromProfile text = case text of
   '@' : name -> readProfile name >>= maybe (problem badInput ("profile " ++ name ++ " sets no lock; maru tune lock makes one")) pure . lockIn . snd . profileFlags
   _ -> pure text
-  where
-    lockIn flags = listToMaybe (drop 1 (dropWhile (/= "--lock") flags))
+
+-- | Of several the last.
+lockIn :: [String] -> Maybe String
+lockIn flags = listToMaybe (reverse [lock | ("--lock", lock) <- zip flags (drop 1 flags)])
 
 factsOf :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
 factsOf asked (lock, wanted) = do
