@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE TupleSections #-}
 
 -- | @maru run@: plans, then becomes the supervisor; the supervisor runs the
 -- command and becomes @maru report-run@, which says what was measured. One
