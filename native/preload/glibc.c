@@ -19,20 +19,44 @@
 #define MR_GLIBC_COND MR_GLIBC_FIRST
 #endif
 
-static void *behind(void *_Atomic *known, const char *name, const char *version) {
-  /* Relaxed: all find the same. */
-  void *function = atomic_load_explicit(known, memory_order_relaxed);
-  if (function == NULL && (function = dlvsym(RTLD_NEXT, name, version)) == NULL)
-    function = dlsym(RTLD_NEXT, name);
-  atomic_store_explicit(known, function, memory_order_relaxed);
-  return function;
+enum { TIMEDLOCK, CLOCKLOCK, COND_WAIT, COND_TIMEDWAIT, COND_CLOCKWAIT, SYMBOLS };
+
+static struct {
+  const char *name, *version;
+  void *_Atomic address;
+} symbols[SYMBOLS] = {
+    [TIMEDLOCK] = {"pthread_mutex_timedlock", "GLIBC_2.34", NULL},
+    [CLOCKLOCK] = {"pthread_mutex_clocklock", "GLIBC_2.34", NULL},
+    [COND_WAIT] = {"pthread_cond_wait", MR_GLIBC_COND, NULL},
+    [COND_TIMEDWAIT] = {"pthread_cond_timedwait", MR_GLIBC_COND, NULL},
+    [COND_CLOCKWAIT] = {"pthread_cond_clockwait", "GLIBC_2.34", NULL},
+};
+
+static void *look_up(int symbol) {
+  void *address = dlvsym(RTLD_NEXT, symbols[symbol].name, symbols[symbol].version);
+  if (address == NULL)
+    address = dlsym(RTLD_NEXT, symbols[symbol].name);
+  /* Relaxed, here and below: all find the same. */
+  atomic_store_explicit(&symbols[symbol].address, address, memory_order_relaxed);
+  return address;
+}
+
+/* dlsym waits while another thread loads a library, which may wait for us: not in a call. */
+void mr_glibc_start(void) {
+  for (int symbol = 0; symbol < SYMBOLS; symbol++)
+    look_up(symbol);
+}
+
+/* Other libraries' constructors may come here before our own. */
+static void *behind(int symbol) {
+  void *known = atomic_load_explicit(&symbols[symbol].address, memory_order_relaxed);
+  return known != NULL ? known : look_up(symbol);
 }
 
 /* ENOSYS: this libc has none. */
-#define BEHIND(name, version, type, ...)                                                           \
+#define BEHIND(symbol, type, ...)                                                                  \
   do {                                                                                             \
-    static void *_Atomic known;                                                                    \
-    type *function = (type *)behind(&known, name, version);                                        \
+    type *function = (type *)behind(symbol);                                                       \
     return function != NULL ? function(__VA_ARGS__) : ENOSYS;                                      \
   } while (0)
 
@@ -43,25 +67,25 @@ typedef int cond_timed(pthread_cond_t *, pthread_mutex_t *, const struct timespe
 typedef int cond_clock(pthread_cond_t *, pthread_mutex_t *, clockid_t, const struct timespec *);
 
 int mr_glibc_timedlock(pthread_mutex_t *mutex, const struct timespec *until) {
-  BEHIND("pthread_mutex_timedlock", "GLIBC_2.34", timed_lock, mutex, until);
+  BEHIND(TIMEDLOCK, timed_lock, mutex, until);
 }
 
 int mr_glibc_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until) {
-  BEHIND("pthread_mutex_clocklock", "GLIBC_2.34", clock_lock, mutex, clock, until);
+  BEHIND(CLOCKLOCK, clock_lock, mutex, clock, until);
 }
 
 int mr_glibc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex) {
-  BEHIND("pthread_cond_wait", MR_GLIBC_COND, cond_wait, condition, mutex);
+  BEHIND(COND_WAIT, cond_wait, condition, mutex);
 }
 
 int mr_glibc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                             const struct timespec *until) {
-  BEHIND("pthread_cond_timedwait", MR_GLIBC_COND, cond_timed, condition, mutex, until);
+  BEHIND(COND_TIMEDWAIT, cond_timed, condition, mutex, until);
 }
 
 int mr_glibc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
                             const struct timespec *until) {
-  BEHIND("pthread_cond_clockwait", "GLIBC_2.34", cond_clock, condition, mutex, clock, until);
+  BEHIND(COND_CLOCKWAIT, cond_clock, condition, mutex, clock, until);
 }
 
 int mr_glibc_lock_until(pthread_mutex_t *mutex, int64_t until_ns) {

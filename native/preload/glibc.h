@@ -32,7 +32,8 @@ extern int mr_glibc_trylock(pthread_mutex_t *mutex) __attribute__((visibility("d
 
 extern int mr_glibc_unlock(pthread_mutex_t *mutex) __attribute__((visibility("default")));
 
-/* Those without a second name are looked up behind us at their first call. */
+/* Those without a second name are looked up behind us, once, when a library is loaded. */
+void mr_glibc_start(void);
 int mr_glibc_timedlock(pthread_mutex_t *mutex, const struct timespec *until);
 int mr_glibc_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until);
 int mr_glibc_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);

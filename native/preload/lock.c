@@ -83,6 +83,7 @@ static void pass_through(const char *why) {
 __attribute__((constructor)) static void start(void) {
   const struct mr_policy *policy;
   const char *wrong, *text = getenv(MARU_OVERLAY_ENV);
+  mr_glibc_start();
   mr_preload_start(&preload, "lock");
   void *section = mr_preload_section(&preload, MARU_OVERLAY_SECTION, MARU_OVERLAY_VERSION,
                                      sizeof(struct maru_overlay));

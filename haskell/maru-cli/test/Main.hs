@@ -39,7 +39,8 @@ import Maru.Cli.Room.Map.Gc (parseStatistics)
 import Maru.Cli.Room.Wait (WaitFacts (..), WaitFlags (..), decideWait, judgePolicies, mpiAfterwards, waitAfterwards)
 import Maru.Cli.Room.Wait.Page hiding (Channel (..))
 import qualified Maru.Cli.Room.Wait.Page as Page
-import Maru.Cli.Room.Wait.Tune
+import Maru.Cli.Room.Wait.Tune hiding (settingsFor)
+import qualified Maru.Cli.Room.Wait.Tune as WaitTune
 import Maru.Cli.Rooms (rooms)
 import Maru.Cli.Run
 import Maru.Cli.RunSection
@@ -128,6 +129,9 @@ plans =
     [ testCase "parts are joined, later rooms win" $
         fmap planEnvironment (planRun (request [("a", part [("X", "1"), ("Y", "1")] []), ("b", part [("X", "2")] [])]))
           @?= Right [("X", "2"), ("Y", "1")],
+      testCase "a room's later part takes the place of one that sets the same" $
+        fmap (\p -> (planEnvironment p, planPreload p)) (planRun (request [("a", part [("X", "1")] ["/1.so"]), ("b", part [("X", "2")] ["/2.so"]), ("a", part [("X", "3")] ["/3.so"]), ("a", part [("Y", "4")] ["/4.so"])]))
+          @?= Right ([("X", "3"), ("Y", "4")], ["/2.so", "/3.so", "/4.so"]),
       testCase "nothing asked for changes nothing" $
         fmap (\p -> (planEnvironment p, planPreload p, planExplain p)) (planRun (request [("a", Right mempty)]))
           @?= Right ([], [], []),
@@ -223,8 +227,8 @@ plans =
         reachedIn (report 0 2 []) @?= Reached True False
         reachedIn (report 0 0 ["map"]) @?= Reached True False
         reachedIn (object []) @?= Reached False False
-        settingsFor (Reached False False) @?= []
-        take 1 (settingsFor (Reached False True)) @?= [Waiting "adaptive" True]
+        WaitTune.settingsFor (Reached False False) @?= []
+        take 1 (WaitTune.settingsFor (Reached False True)) @?= [Waiting "adaptive" True]
         let raced base own = iterate (record (Map.fromList [(AsItIs, base), (Waiting "block" True, own)])) (start AsItIs [Waiting "block" True]) !! 3
         waitVerdict (Reached False False) (raced 2 1) @?= "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
         waitVerdict (Reached False True) (raced 2 1) @?= "gain: 2.00 times (2.00 to 2.00) as fast with --wait block --wait-poll"
@@ -326,6 +330,8 @@ locks =
       testCase "a lock that is there" $
         fmap (\p -> (partEnvironment p, partPreload p)) (decideLock (Just facts {factLock = "cna:deadline=25us"}))
           @?= Right ([("MARU_LOCK", "cna:deadline=25us")], ["/l.so"]),
+      testCase "glibc's own are not said to queue" $
+        map (fmap (any ("queue for it" `isInfixOf`) . partExplain) . decideLock . Just) [facts {factLock = "pass"}, facts {factLock = "cna"}] @?= [Right False, Right True],
       testCase "one that is not" $
         decideLock (Just facts {factLock = "mcs"})
           @?= Left (Misused "no lock 'mcs' can be laid over a program's mutexes; there are pass, cna"),

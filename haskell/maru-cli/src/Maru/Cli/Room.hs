@@ -77,7 +77,9 @@ data RunPlug = forall flags facts. RunPlug (Parser flags) (Asked -> flags -> IO 
 data Asked = Asked
   { askedCommand :: ![String],
     -- | A page is to be written.
-    askedPage :: !Bool
+    askedPage :: !Bool,
+    -- | Flags that its profiles add.
+    askedFlags :: ![String]
   }
   deriving (Eq, Show)
 

@@ -1,5 +1,4 @@
 {-# LANGUAGE OverloadedStrings #-}
-{-# LANGUAGE TupleSections #-}
 
 -- | @maru run@: plans, then becomes the supervisor; the supervisor runs the
 -- command and becomes @maru report-run@, which says what was measured. One
@@ -33,7 +32,7 @@ import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (partitionEithers)
-import Data.List (intercalate)
+import Data.List (intercalate, tails)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (catMaybes, fromMaybe)
@@ -85,10 +84,11 @@ data Plan = Plan
   }
   deriving (Eq, Show)
 
--- | Pure. Later rooms win where two set the same variable.
+-- | Pure. Later rooms win where two set the same variable; a part whose variables a later one of
+-- the same room sets, too, comes to nothing: so flags take the place of a profile's.
 planRun :: Request -> Either Problem Plan
 planRun request = do
-  parts <- traverse decide (requestParts request)
+  parts <- lasting <$> traverse decide (requestParts request)
   when (null (requestCommand request)) $
     Left (Problem usage "run needs a command; see 'maru run --help'")
   let whole = foldMap snd parts
@@ -105,6 +105,9 @@ planRun request = do
         planCommand = requestCommand request
       }
   where
+    lasting all' = [(name, part) | (name, part) : later <- tails all', not (any (replaces part) [p | (n, p) <- later, n == name])]
+    replaces part by = not (null (variables part)) && all (`elem` variables by) (variables part)
+    variables = map fst . partEnvironment
     decide (name, answer) = case answer of
       Right part -> Right (name, part)
       Left (Misused why) -> Left (Problem usage why)
@@ -173,8 +176,9 @@ type Decided = [(String, Asked -> IO (Either Refusal Part))]
 start :: ([String] -> Maybe Decided) -> Decided -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
 start again plugs (bestEffort, explain, file) text = do
   let (names, words') = splitProfiles text
-      asked = Asked words' (maybe False isPage file)
-  profiles <- concat <$> mapM (profileParts again asked) names
+  applied <- mapM (\name -> (,) name <$> readProfile name) names
+  let asked = Asked words' (maybe False isPage file) (concatMap (snd . profileFlags . snd) applied)
+  profiles <- concat <$> mapM (uncurry (profileParts again asked)) applied
   rooms <- mapM (traverse ($ asked)) plugs
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
@@ -186,9 +190,8 @@ start again plugs (bestEffort, explain, file) text = do
     say line = hPutStrLn stderr ("maru: " ++ line)
 
 -- | A profile's environment, and what the rooms say to its flags ('profileFlags').
-profileParts :: ([String] -> Maybe Decided) -> Asked -> String -> IO [(String, Either Refusal Part)]
-profileParts again asked name = do
-  profile <- readProfile name
+profileParts :: ([String] -> Maybe Decided) -> Asked -> String -> Profile -> IO [(String, Either Refusal Part)]
+profileParts again asked name profile = do
   let (environment, flags) = profileFlags profile
   decided <- maybe (unknown flags) pure (again flags)
   parts <- mapM (traverse ($ asked)) decided

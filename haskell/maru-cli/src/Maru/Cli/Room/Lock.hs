@@ -7,6 +7,7 @@ module Maru.Cli.Room.Lock
   )
 where
 
+import Control.Monad (guard)
 import Data.Aeson (Value (Null))
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
@@ -69,7 +70,8 @@ data LockFacts = LockFacts
 
 lockFacts :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
 lockFacts asked (given, wanted) = do
-  lock <- mapM fromProfile given
+  -- To be profiled is no other lock than the one that a profile has.
+  lock <- mapM fromProfile (given <|> (guard wanted >> lockIn (askedFlags asked)))
   if isNothing lock && not wanted then pure Nothing else factsOf asked (lock, wanted)
 
 -- | What @\@NAME@ stands for; other locks are themselves.
@@ -77,8 +79,10 @@ fromProfile :: String -> IO String
 fromProfile text = case text of
   '@' : name -> readProfile name >>= maybe (problem badInput ("profile " ++ name ++ " sets no lock; maru tune lock makes one")) pure . lockIn . snd . profileFlags
   _ -> pure text
-  where
-    lockIn flags = listToMaybe (drop 1 (dropWhile (/= "--lock") flags))
+
+-- | Of several the last.
+lockIn :: [String] -> Maybe String
+lockIn flags = listToMaybe (reverse [lock | ("--lock", lock) <- zip flags (drop 1 flags)])
 
 factsOf :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
 factsOf asked (lock, wanted) = do
@@ -111,13 +115,17 @@ decideLock (Just facts)
           partBoardRoom = if factProfiled facts then lockProfileBytes else 0,
           partExplain =
             ["who waits for which mutex where is recorded: some nanoseconds for each acquisition, said in the report" | factProfiled facts]
-              ++ [ "threads that find a mutex taken queue for it by '" ++ name ++ "'",
-                   "robust mutexes, those with priorities and those shared between processes are left to glibc: they use the room that the queue needs, or need the kernel; how many there were is said at the end"
-                 ]
+              ++ queueing
         }
   where
     text = factLock facts
     name = takeWhile (/= ':') text
+    queueing
+      | name == "pass" = ["mutexes are glibc's as ever: nothing queues for them, what is left to glibc is counted"]
+      | otherwise =
+        [ "threads that find a mutex taken queue for it by '" ++ name ++ "'",
+          "robust mutexes, those with priorities and those shared between processes are left to glibc: they use the room that the queue needs, or need the kernel; how many there were is said at the end"
+        ]
 
 -- | Also that nothing came of it.
 afterLock :: Map String String -> Board -> IO (Maybe Afterwards)

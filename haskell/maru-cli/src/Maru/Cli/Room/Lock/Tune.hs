@@ -162,6 +162,11 @@ boardOf (Live _ fd) = "/proc/self/fd/" ++ show fd
 settle :: Double
 settle = 0.1
 
+-- | So many windows without an acquisition say that there are none to come. One alone may: where
+-- a command soon ends, what its threads have not published goes with it ("maru/overlay.h").
+emptyWindows :: Double
+emptyWindows = 5
+
 -- | What was counted in so many seconds of the command's life, in how many.
 collect :: TuneContext -> IORef (Maybe Live) -> Setting -> Double -> IO (Waits, Double)
 collect context running setting window = go mempty 0
@@ -169,9 +174,10 @@ collect context running setting window = go mempty 0
     go :: Waits -> Double -> IO (Waits, Double)
     go waits time
       | time >= window, waitsAcquisitions waits > 0 = pure (waits, time)
-      | time >= window = problem badInput ("in a window of " ++ seconds window ++ " '" ++ tuneCommand context ++ "' took no mutex that can be seen: there is nothing to tune")
+      | time >= emptyWindows * window = problem badInput ("in " ++ show (round emptyWindows :: Int) ++ " windows of " ++ seconds window ++ " '" ++ tuneCommand context ++ "' took no mutex that can be seen: there is nothing to tune")
       | otherwise = do
-        (more, spent) <- readIORef running >>= maybe (fresh (window - time)) (goOn (window - time))
+        let left = if time < window then window - time else window
+        (more, spent) <- readIORef running >>= maybe (fresh left) (goOn left)
         go (waits <> more) (time + spent)
     goOn left live = do
       turn live setting
