@@ -198,7 +198,7 @@ plans =
         fmap afterLines (waitAfterwards Map.empty (boardOf [poll [3, 2, 9, 4000000000, 1000000000, 5, 2000000000, 1]]))
           @?= Just ["polls: 2 processes waited 4.00 s in loops of empty calls, 25 % of that on a CPU"]
         fmap afterLines (waitAfterwards Map.empty (boardOf [poll [3, 0, 0, 0, 0, 0, 0, 0]]))
-          @?= Just ["polls: none of 3 processes asked again and again without working in between; nothing was changed"]
+          @?= Just ["polls: none of 3 programs asked again and again without working in between; nothing was changed"]
         waitAfterwards Map.empty (boardOf []) @?= Nothing
         fmap (length . afterLines) (waitAfterwards (Map.fromList [("MARU_WAIT_POLL", "1")]) (boardOf [])) @?= Just 1,
       testCase "who waits, for what, since when, and what it costs" $ do
