@@ -39,7 +39,8 @@ import Maru.Cli.Room.Map.Gc (parseStatistics)
 import Maru.Cli.Room.Wait (WaitFacts (..), WaitFlags (..), decideWait, judgePolicies, mpiAfterwards, waitAfterwards)
 import Maru.Cli.Room.Wait.Page hiding (Channel (..))
 import qualified Maru.Cli.Room.Wait.Page as Page
-import Maru.Cli.Room.Wait.Tune
+import Maru.Cli.Room.Wait.Tune hiding (settingsFor)
+import qualified Maru.Cli.Room.Wait.Tune as WaitTune
 import Maru.Cli.Rooms (rooms)
 import Maru.Cli.Run
 import Maru.Cli.RunSection
@@ -223,8 +224,8 @@ plans =
         reachedIn (report 0 2 []) @?= Reached True False
         reachedIn (report 0 0 ["map"]) @?= Reached True False
         reachedIn (object []) @?= Reached False False
-        settingsFor (Reached False False) @?= []
-        take 1 (settingsFor (Reached False True)) @?= [Waiting "adaptive" True]
+        WaitTune.settingsFor (Reached False False) @?= []
+        take 1 (WaitTune.settingsFor (Reached False True)) @?= [Waiting "adaptive" True]
         let raced base own = iterate (record (Map.fromList [(AsItIs, base), (Waiting "block" True, own)])) (start AsItIs [Waiting "block" True]) !! 3
         waitVerdict (Reached False False) (raced 2 1) @?= "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
         waitVerdict (Reached False True) (raced 2 1) @?= "gain: 2.00 times (2.00 to 2.00) as fast with --wait block --wait-poll"
