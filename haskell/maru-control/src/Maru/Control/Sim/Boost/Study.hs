@@ -170,11 +170,11 @@ scaleModel machine what nodes name =
 -- | At 1024 nodes, where spinning takes ten times the ideal.
 scaleChecks :: [Check]
 scaleChecks =
-  [ Check ("adaptive, 1024 nodes, " ++ shape ++ ", " ++ machine) Predicted (AtMost 1.4) (once (scaleModel costs what 1024 "adaptive")) ""
-    | (machine, costs) <- [("quiet nodes", quietMachine), ("disturbed as this machine", thisMachine)],
-      (what, shape) <- shapes
-  ]
+  [check shape "quiet nodes" (once (scaleModel quietMachine what 1024 "adaptive")) | (what, shape) <- shapes]
+    ++ [check shape "disturbed as this machine" x | (shape, x, _) <- scaleFree]
     ++ [Check "LOCAL, 1024 nodes, ring, quiet nodes" Predicted (AtLeast 10) (once (scaleModel quietMachine Ring 1024 "spin")) ""]
+  where
+    check shape machine x = Check ("adaptive, 1024 nodes, " ++ shape ++ ", " ++ machine) Predicted (AtMost 1.4) x ""
 
 -- | Why: disturbed as this machine, one of 1024 nodes always stands still. The shape, @adaptive@,
 -- and waiting that itself costs nothing.
