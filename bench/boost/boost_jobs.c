@@ -14,7 +14,7 @@
  *   hogs=N          processes on each CPU that only compute
  *   cgroups=1       a control group for each job (quantum=fair)
  *   kill=MS         after so long the daemon is killed, with its guard (0: not); "back_ms" is when
- *                   no process was raised any more
+ *                   no process was raised any more, the end if one was until then (-1: not killed)
  *   limit=S         ended after that: "done" is false, the time is the limit (10)
  *   seed=N          of order and jitter
  *
@@ -426,6 +426,8 @@ int main(int argc, char **argv) {
   struct killing killing = {
       .guard = is.kill > 0 ? daemon : 0, .at_ns = begin + is.kill * MS, .back_ms = -1};
   bool done = await_all(workers, worker_count, limit, &killing);
+  if (killing.killed && killing.back_ms < 0) /* one was raised to its end: no less than that */
+    killing.back_ms = (double)(maru_now_ns() - killing.at_ns) / 1e6;
   atomic_store(&shared->over, 1);
   if (daemon != 0) {
     kill(daemon, SIGTERM);

@@ -16,6 +16,10 @@
 #include <stddef.h>
 
 _Static_assert(sizeof(struct maru_channel) == 64, "a channel is one cache line");
+_Static_assert(offsetof(struct maru_wait_table, heartbeat_ns) == 8 &&
+                   offsetof(struct maru_wait_table, channels) == 64 + 2 * 4 * 256 &&
+                   MARU_WAIT_CHANNELS == 1024 && MARU_WAIT_STALE_NS == 90000000,
+               "maru top decodes it: Maru.Cli.Room.Wait.Page");
 
 #define LEAST_SPIN_NS 2000
 #define MOST_SPIN_NS 100000

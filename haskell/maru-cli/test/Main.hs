@@ -202,16 +202,16 @@ plans =
         fmap afterLines (waitAfterwards Map.empty (boardOf [poll [3, 2, 9, 4000000000, 1000000000, 5, 2000000000, 1]]))
           @?= Just ["polls: 2 processes waited 4.00 s in loops of empty calls, 25 % of that on a CPU"]
         fmap afterLines (waitAfterwards Map.empty (boardOf [poll [3, 0, 0, 0, 0, 0, 0, 0]]))
-          @?= Just ["polls: none of 3 processes asked again and again without working in between; nothing was changed"]
+          @?= Just ["polls: none of 3 programs asked again and again without working in between; nothing was changed"]
         waitAfterwards Map.empty (boardOf []) @?= Nothing
         fmap (length . afterLines) (waitAfterwards (Map.fromList [("MARU_WAIT_POLL", "1")]) (boardOf [])) @?= Just 1,
       testCase "who waits, for what, since when, and what it costs" $ do
-        let top used heartbeat = putWord32host used >> putWord32host 9000 >> putInt64host heartbeat >> replicateM_ 12 (putWord32host 0) >> replicateM_ 256 (putWord32host 0)
+        let top used heartbeat = putWord32host used >> putWord32host 9000 >> putInt64host heartbeat >> replicateM_ (12 + 2 * 256) (putWord32host 0)
             line state taken job since tid = do
               mapM_ putWord32host [0, state, 0, 0, 0, taken, 1, job]
               putInt64host since
               mapM_ putWord32host [0, 0, tid, 0, 0, 0]
-            bytes = Lazy.toStrict (runPut (top 3 0 >> line 1 1 7 1000000000 42 >> line 0 1 7 0 43 >> line 2 0 7 0 44))
+            bytes = Lazy.toStrict (runPut (top 3 0 >> line 1 1 7 1000000000 42 >> line 0 2 7 0 43 >> line 2 0 7 0 44))
             table = WaitTable 0 [(0, Page.Channel Awake True 7 1000000000 42 False), (1, Page.Channel Idle True 7 0 43 False)]
             seen at cpu = Seen at (Just table) (Map.fromList [(42, ("w", cpu))]) [] Nothing Nothing
         decodeTable bytes @?= Just table

@@ -160,7 +160,7 @@ struct maru_channel {
   MARU_ATOMIC(uint32_t) want;
   MARU_ATOMIC(uint32_t) mask;
   MARU_ATOMIC(uint32_t) until_equal; /* 1: waits for (word & mask) == want, 0: for != */
-  MARU_ATOMIC(uint32_t) taken;       /* 1 from register to release */
+  MARU_ATOMIC(uint32_t) taken;       /* its number + 1 from register to release */
   MARU_ATOMIC(uint32_t) flags;
   MARU_ATOMIC(uint32_t) job;
   MARU_ATOMIC(int64_t) since_ns; /* of this wait; maru_now_ns */

@@ -225,7 +225,27 @@ static void answered(bool nothing) {
 
 /* ---- asking about several descriptors ------------------------------------ */
 
+#define PROBE_SIZE 8u /* of the kernel's signal masks */
+#define LEAST_PAGE 4096u
+
+/* By a call that copies a mask and then refuses to do anything with it. */
+static bool readable_at(const char *data) {
+  return raw(SYS_rt_sigprocmask, -1, (long)data, 0, PROBE_SIZE, 0, 0) >= 0 || errno != EFAULT;
+}
+
+/* Where the program may not read, its call has to answer EFAULT. */
+static bool readable(const void *data, size_t size) {
+  int saved = errno;
+  bool all = size < PROBE_SIZE || readable_at((const char *)data + size - PROBE_SIZE);
+  for (size_t at = 0; at < size && all; at += LEAST_PAGE)
+    all = readable_at((const char *)data + at);
+  errno = saved;
+  return all;
+}
+
 static void tell_polled(struct mr_spin *spin, const struct pollfd *fds, nfds_t count) {
+  if (count > FD_SETSIZE || !readable(fds, count * sizeof *fds))
+    spin->overflow = true;
   for (nfds_t i = 0; i < count && !spin->overflow; i++)
     if (fds[i].fd >= 0)
       (void)mr_spin_fd(spin, fds[i].fd, fds[i].events);
@@ -292,12 +312,21 @@ static bool has(const fd_set *set, int fd) {
   return set != NULL && (words[fd / bits] >> fd % bits & 1) != 0;
 }
 
+/* The kernel reads whole words. */
+static bool readable_set(const fd_set *set, int count) {
+  size_t bits = 8 * sizeof(unsigned long);
+  return set == NULL || readable(set, ((size_t)count + bits - 1) / bits * sizeof(unsigned long));
+}
+
 static void tell_selected(struct mr_spin *spin, int count, const fd_set *in, const fd_set *out,
                           const fd_set *except) {
   /* The kernel looks at no more bits than there are descriptors; we cannot know how large the
    * program's sets are beyond an fd_set. */
   if (count > FD_SETSIZE)
     mr_spin_over(spin, spin->begun_ns, cpu_ns);
+  else if (count > 0 &&
+           !(readable_set(in, count) && readable_set(out, count) && readable_set(except, count)))
+    spin->overflow = true;
   for (int fd = 0; fd < count && fd < FD_SETSIZE && !spin->overflow; fd++) {
     int events =
         (has(in, fd) ? POLLIN : 0) | (has(out, fd) ? POLLOUT : 0) | (has(except, fd) ? POLLPRI : 0);

@@ -15,8 +15,8 @@
 #define MR_POLL_VERSION 1u
 
 struct mr_poll {
-  _Atomic uint64_t loads;     /* processes that loaded the library */
-  _Atomic uint64_t processes; /* of them: had a spin */
+  _Atomic uint64_t loads;     /* programs that loaded the library */
+  _Atomic uint64_t processes; /* that had a spin: forked ones, too, which load nothing */
   _Atomic uint64_t spins;     /* that have ended */
   _Atomic uint64_t waited_ns; /* in them */
   _Atomic uint64_t cpu_ns;    /* of it on a CPU */

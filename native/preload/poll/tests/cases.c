@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -92,6 +93,34 @@ static void results(void) {
   say("end", recv(ends[0], &byte, 1, MSG_DONTWAIT));
   close(ends[0]);
   close(set);
+}
+
+/* What the program may not read is the kernel's to refuse. */
+static void unreadable(void) {
+  struct timeval zero = {0};
+  long page = sysconf(_SC_PAGESIZE);
+  char *pages =
+      mmap(NULL, (size_t)(2 * page), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED || mprotect(pages + page, (size_t)page, PROT_NONE) < 0)
+    abort();
+  struct pollfd *last = (struct pollfd *)(void *)(pages + page) - 1;
+  fd_set *set = (fd_set *)(void *)(pages + page);
+  fresh();
+  last[0] = (struct pollfd){.fd = ends[0], .events = POLLIN};
+  long sum = 0;
+  for (int i = 0; i < SPINS; i++)
+    sum += poll(last, 1, 0);
+  say("at the end of a page", sum);
+  say("beyond it", poll(last, 2, 0) * 1000 - errno);
+  sum = polls(SPINS);
+  say("beyond it alone", poll(last + 1, 1, 0) * 1000 - errno + sum);
+  sum = polls(SPINS);
+  say("no array",
+      poll((struct pollfd *)(void *)(pages + page), (nfds_t)1 << 30, 0) * 1000 - errno + sum);
+  sum = polls(SPINS);
+  say("an unreadable set", select(ends[0] + 1, NULL, set, NULL, &zero) * 1000 - errno + sum);
+  done();
+  munmap(pages, (size_t)(2 * page));
 }
 
 static void in_turn(void) { /* many descriptors, one of them comes */
@@ -271,6 +300,7 @@ static void restricted(void) {
 int main(void) {
   alarm(0);
   results();
+  unreadable();
   in_turn();
   with_signals();
   with_jumps();

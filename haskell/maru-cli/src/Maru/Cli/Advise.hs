@@ -46,7 +46,7 @@ data AdviseOptions = AdviseOptions
 adviseOptions :: Parser AdviseOptions
 adviseOptions =
   AdviseOptions
-    <$> argument (eitherReader process) (metavar "PID" <> help "A process of the job (mpirun, a rank, a shell): it, those below it and those of its process group are watched")
+    <$> argument (eitherReader process) (metavar "PID" <> help "A process of the job (mpirun, a rank, a shell): it, those below it and those of the process group that it leads are watched")
     <*> option (eitherReader window) (Options.long "for" <> metavar "SECONDS" <> value 3 <> help "How long to watch, 0.2 to 600 (default 3)")
     <*> jsonTo
   where

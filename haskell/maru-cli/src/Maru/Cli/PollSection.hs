@@ -24,9 +24,9 @@ import Maru.Native.BoardView
 
 -- | Sums over the threads of a run; seconds.
 data PollCost = PollCost
-  { -- | Processes that loaded the library.
+  { -- | Programs that loaded the library.
     pollLoads :: !Word64,
-    -- | Those of them that had a row of empty calls.
+    -- | Processes that had a row of empty calls; forked ones, too, which load nothing.
     pollProcesses :: !Word64,
     pollSpins :: !Word64,
     -- | Time in such rows.
@@ -56,7 +56,7 @@ decodePoll bytes = case runGetOrFail (replicateM 8 getWord64host) (Lazy.fromStri
 -- | One line, of what was measured.
 pollLine :: PollCost -> String
 pollLine c
-  | pollProcesses c == 0 = "polls: none of " ++ plural (fromIntegral (pollLoads c)) "process" ++ " asked again and again without working in between; nothing was changed"
+  | pollProcesses c == 0 = "polls: none of " ++ plural (fromIntegral (pollLoads c)) "program" ++ " asked again and again without working in between; nothing was changed"
   | otherwise =
     "polls: " ++ plural (fromIntegral (pollProcesses c)) "process" ++ " waited " ++ seconds (pollWaited c) ++ " in loops of empty calls, " ++ percent
       ++ " of that on a CPU"

@@ -125,7 +125,7 @@ decidePoll facts True
   where
     (library, there) = factPoll facts
 
--- | Says in a profile that @--wait-poll@ belongs to it; the library does not look at it.
+-- | Set in the run, so that its end can say that nobody loaded the library; which does not look at it.
 pollVariable :: String
 pollVariable = "MARU_WAIT_POLL"
 

@@ -143,10 +143,11 @@ study =
         [ ("Two nodes beside measurements, times the ideal: model (measured)", Table ((L, "policy") : [(R, cellTitle c) | c <- situations]) (map cells names)),
           ("The published experiment, times the ideal", Table ((L, "policy") : [(R, "share " ++ show s) | s <- publishedShares]) [name : [capped (publishedModel s name) | s <- publishedShares] | name <- ["spin", "pb", "pb+lower", "block", "yield", "adaptive+auto"]]),
           ("Nodes, times the ideal (quiet nodes, ring)", Table ((L, "policy") : [(R, show n) | n <- nodeCounts]) [name : [times (simulate (scaleModel quietMachine Ring n name)) | n <- nodeCounts] | name <- ["spin", "block", "coop", "adaptive", "gang"]]),
+          ("1024 nodes disturbed as this machine, times the ideal: what is no policy's doing", Table [(L, "pattern"), (R, "adaptive"), (R, "waiting for free"), (R, "ratio")] [[shape', fixed 2 x, fixed 2 free, fixed 2 (x / free)] | (shape', x, free) <- scaleFree]),
           ("What the simulator is held to", checkTable checks)
         ],
       figuresPlots = [],
-      figuresData = object ["checks" .= checksJson checks, "cells" .= map cellJson measured]
+      figuresData = object ["checks" .= checksJson checks, "cells" .= map cellJson measured, "disturbed_1024" .= [object ["pattern" .= shape', "adaptive" .= x, "free" .= free] | (shape', x, free) <- scaleFree]]
     }
   where
     checks = cellChecks ++ publishedChecks ++ scaleChecks

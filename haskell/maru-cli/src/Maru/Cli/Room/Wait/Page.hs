@@ -17,7 +17,6 @@ module Maru.Cli.Room.Wait.Page
   )
 where
 
-import Control.Monad (replicateM)
 import Data.Aeson (Value, object, (.=))
 import Data.Binary.Get
 import Data.ByteString (ByteString)
@@ -71,10 +70,11 @@ decodeTable bytes = case runGetOrFail table (Lazy.fromStrict bytes) of
       used <- getWord32host
       skip 4
       heartbeat <- getInt64host
-      skip (48 + 4 * 256)
-      lines' <- replicateM (fromIntegral (min 1024 used)) line
+      skip (48 + 2 * 4 * 256)
+      lines' <- mapM line [1 .. min 1024 used]
       pure (WaitTable heartbeat [(n, c) | (n, Just c) <- zip [0 ..] lines'])
-    line = do
+    -- A line that is taken holds its number, from 1.
+    line number = do
       skip 4
       state <- fromIntegral <$> getWord32host
       skip 12
@@ -88,7 +88,7 @@ decodeTable bytes = case runGetOrFail table (Lazy.fromStrict bytes) of
       boosted <- getWord32host
       skip 4
       pure $
-        if taken == 1 && state <= fromEnum (maxBound :: ChannelState)
+        if taken == number && state <= fromEnum (maxBound :: ChannelState)
           then Just (Channel (toEnum state) (odd flags) (fromIntegral job) since (fromIntegral thread) (boosted /= 0))
           else Nothing
 
@@ -185,7 +185,7 @@ drawWaits before now = maybe [] channels (seenTable now) ++ mpi ++ maybe [] poll
     -- As the library judges it.
     daemon table
       | tableHeartbeat table == 0 = "no maru boost"
-      | seenAt now - tableHeartbeat table > 100000000 = "maru boost does not answer"
+      | seenAt now - tableHeartbeat table >= 90000000 = "maru boost does not answer"
       | otherwise = "maru boost looks after them"
     mpi = case (seenMpi now, [r | r <- seenRanks now, not (null (rankNeeds r))]) of
       (Nothing, _) -> []

@@ -28,6 +28,7 @@ import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
 import Maru.Cli.Room
+import Maru.Cli.TuneRace (undecidedLine)
 import Maru.Control.Race
 import Maru.Control.Ratio (Estimate (..), estimate)
 import Maru.Control.Statistics
@@ -227,7 +228,7 @@ waitVerdict (Reached False False) _ = "no gain: nothing waits (no MPI rank, no p
 waitVerdict _ race = case (verdict race, leading race) of
   (Gain _ _, Just (s, e)) -> "gain: " ++ times' e ++ " as fast with " ++ named s
   (Undecided count, _) ->
-    "undecided: there was time for " ++ show count ++ " of at least " ++ show fewestRounds ++ " rounds; give a longer --budget"
+    undecidedLine count
   (_, Just (s, e))
     | estimateMedian e > 1 -> "no gain: the best, " ++ named s ++ ", is " ++ times' e ++ " as fast, which is within the noise"
     | otherwise -> "no gain: as it is it is the fastest"
