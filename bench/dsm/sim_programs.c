@@ -212,8 +212,8 @@ static void run_homes(const char *separator, const struct sim_link *link) {
 
 static int usage(void) {
   fprintf(stderr,
-          "maru: maru-sim-dsm: programs needs a latency, a byte's time, a processor's "
-          "slowness (above 0), a batch from 1 to %u and no or a known program\n",
+          "maru: maru-sim-dsm: a latency, a byte's time, a processor's slowness (above 0), for "
+          "programs a batch from 1 to %u, and no or a known program are needed\n",
           MR_BATCH_MAX);
   return 64;
 }

@@ -175,7 +175,7 @@ int main(int count, char **arguments) {
   struct map map;
   make_map(&map, (int)flag(count, arguments, "-n", 20, 4, CITIES));
   int depth = map.cities > 14 ? map.cities - 12 : 2;
-  depth = (int)flag(count, arguments, "-d", depth, 2, CITIES);
+  depth = (int)flag(count, arguments, "-d", depth, 2, map.cities);
   int wholly = flag(count, arguments, "-c", 1, 0, 1) == 1;
   maru_dsm_init();
   struct pool *pool = SHARED(sizeof *pool);

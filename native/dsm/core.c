@@ -126,6 +126,7 @@ static bool valid(const struct mr_core_config *config) {
          config->objects >= 1 && config->objects <= MR_OBJECTS_MAX &&
          (unsigned)config->fetch < MR_FETCH_POLICIES &&
          (unsigned)config->homes <= MR_HOMES_MIGRATE &&
+         (config->races == NULL || config->homes == MR_HOMES_STAY) &&
          config->migrate_after <= MR_MIGRATE_AFTER_MAX &&
          config->grant_bytes <= MR_GRANT_BYTES_MAX && config->limits.batch <= MR_BATCH_MAX &&
          config->limits.range_gap <= MR_RANGE_GAP_MAX && (uintptr_t)config->memory % 64 == 0 &&

@@ -157,7 +157,8 @@ struct mr_core_config {
    * reads and writes it whatever the computing thread may.  `twins` is used only where
    * a page is being written: sparse memory will do. */
   uint8_t *memory, *twins;
-  /* Looks for races, on all nodes or on none; the caller's.  NULL: not looked for. */
+  /* Looks for races, on all nodes or on none, where homes stay: what a home knows of a page's diffs
+   * would not move with it.  The caller's.  NULL: not looked for. */
   struct mr_races *races;
   const struct mr_core_sink *sink;
   void *context;
@@ -177,7 +178,7 @@ struct mr_core_counters {
 
 struct mr_core;
 
-/* -EINVAL, -ENOMEM. */
+/* -EINVAL: a value is out of its range, or homes move where races are looked for; -ENOMEM. */
 int mr_core_create(struct mr_core **core, const struct mr_core_config *config);
 void mr_core_destroy(struct mr_core *core);
 

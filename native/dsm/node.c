@@ -304,11 +304,13 @@ static uint32_t page_seen(int i, uintptr_t at) {
 
 static void bring(uint32_t page, uint32_t count, bool write) {
   ready();
+  mr_heat_waits(node.heat);
   begin();
   for (uint32_t each = page; each < page + count; each++)
     if (mr_core_access(node.core, each) < (write ? MR_READ_WRITE : MR_READ))
       mr_heat_fault(node.heat, each, write);
   await(mr_core_bring(node.core, page, count, write));
+  mr_heat_waited(node.heat, MR_HEAT_FETCH);
 }
 
 static void bring_range(const void *from, size_t size, bool write) {

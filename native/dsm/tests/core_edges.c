@@ -4,6 +4,7 @@
 #include "world.h"
 
 #include "../message.h"
+#include "../races.h"
 #include "check.h"
 
 #define FUZZ 3000u
@@ -43,6 +44,11 @@ static void bad_configurations(void) {
   bad = good;
   bad.twins = (uint8_t *)(uintptr_t)32;
   CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  bad = good;
+  bad.homes = MR_HOMES_MIGRATE;
+  CHECK_EQUAL(mr_races_create(&bad.races, 1, 2, NULL, NULL), 0);
+  CHECK_EQUAL(mr_core_create(&core, &bad), -EINVAL);
+  mr_races_destroy(bad.races);
   CHECK_EQUAL(mr_core_create(&core, &good), 0);
   mr_core_destroy(core);
 }

@@ -244,7 +244,7 @@ static void count_rare(const struct world *world) {
 }
 
 /* One policy for all, or each its own; limits that are met often. */
-static void choose_fetch(struct plan *plan, struct shape *shape) {
+static void choose_policies(struct plan *plan, struct shape *shape) {
   static const uint32_t gaps[] = {1, 2, 5, 16}, bytes[] = {8, 64, 2048, 4096},
                         batches[] = {1, 2, 64};
   bool mixed = draw(plan, 4) == 0;
@@ -258,7 +258,7 @@ static void choose_fetch(struct plan *plan, struct shape *shape) {
   /* Often enough that homes move in so short a run. */
   bool moving = draw(plan, 2) != 0;
   for (uint16_t node = 0; node < shape->nodes; node++)
-    shape->homes[node] = moving ? (enum mr_homes)draw(plan, 3) : MR_HOMES_STAY;
+    shape->homes[node] = moving && !shape->races ? (enum mr_homes)draw(plan, 3) : MR_HOMES_STAY;
   static const uint32_t grants[] = {1, 40, 256};
   shape->grant_bytes = grants[draw(plan, 3)];
   shape->log_bytes = draw(plan, 4) == 0 ? 200 : 0;
@@ -275,9 +275,9 @@ static void one(uint64_t seed) {
                         .pages = 1 + draw(&plan, 4),
                         .home_run = 1 + draw(&plan, 2),
                         .objects = OBJECTS,
-                        .stale = true};
-  choose_fetch(&plan, &shape);
-  shape.races = seed % 4 == 0;
+                        .stale = true,
+                        .races = seed % 4 == 0};
+  choose_policies(&plan, &shape);
   world_create(&world, &shape, seed);
   place(&plan);
   write_programs(&plan);

@@ -17,9 +17,9 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCES = ["core.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
-TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_homes": "1", "core_random": "4000", "history_steps": "1", "diff_pages": "300"}
+TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_homes": "1", "core_random": "4000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
-OWN = {"history.c": "history_steps", "diff.c": "diff_pages"}
+OWN = {"history.c": "history_steps", "races.c": "races_steps", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
 CORE = "libcore.so"
 NAMED = f"-Wl,-soname,{CORE}"
@@ -30,6 +30,12 @@ MUTANTS = [
      "past->interval > time[past->writer]", "past->interval >= time[past->writer]"),
     ("bytes beside count as a race", "races.c",
      "(uint64_t)diff->masks[next++] << block % 8 * 8;", "(uint64_t)255 << block % 8 * 8;"),
+    ("a race is named again and again", "races.c", "    both->word[w] &= ~page->said->word[w];\n", ""),
+    ("a page's past goes with what all acquired of one node", "races.c",
+     "past[i].interval > floor[page->past[i].writer]", "past[i].interval > floor[0]"),
+    ("only the first run of bytes is named", "races.c", "first = end + 1)", "first = MR_PAGE)"),
+    ("homes move where races are looked for", "core.c",
+     "(config->races == NULL || config->homes == MR_HOMES_STAY)", "true"),
     ("a release does not wait for its diffs", "sync.c",
      "  if (!mr_flush(core))\n    mr_flushed(core);", "  mr_flush(core);\n  mr_flushed(core);"),
     ("a page stays valid that is one version behind", "pages.c",
