@@ -28,7 +28,7 @@ struct sim_job {
   enum mr_homes homes;
   uint32_t home_run;    /* 0: 16 */
   uint32_t grant_bytes; /* as the core has it; 1: none */
-  bool faults;    /* the program loads and stores by itself (at most 16 nodes); else by sim_touch */
+  bool faults; /* the program loads and stores by itself (at most 16 nodes); else by sim_touch */
   void (*program)(uint16_t me);
   void (*computed)(void); /* with `faults`: called in a fault, for sim_work to be called */
 };
