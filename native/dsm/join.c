@@ -12,7 +12,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#define MAGIC UINT32_C(0x324d5344) /* "DSM2" */
+#define MAGIC UINT32_C(0x334d5344) /* "DSM3" */
 #define HELLO_SECONDS 2
 
 /* Without padding: it is sent as it lies. */
@@ -46,11 +46,13 @@ static bool same_secret(const uint8_t *left, const uint8_t *right) {
   return differs == 0;
 }
 
+/* Also of who sends a byte now and then we soon have enough. */
 static bool exchange(int fd, void *bytes, size_t size, bool sending) {
+  int64_t deadline = maru_now_ns() + HELLO_SECONDS * INT64_C(1000000000);
   for (size_t done = 0; done < size;) {
     ssize_t n = sending ? send(fd, (char *)bytes + done, size - done, MSG_NOSIGNAL)
                         : recv(fd, (char *)bytes + done, size - done, 0);
-    if (n <= 0 && !(n < 0 && errno == EINTR))
+    if ((n <= 0 && !(n < 0 && errno == EINTR)) || maru_now_ns() > deadline)
       return false;
     done += n > 0 ? (size_t)n : 0;
   }
@@ -94,11 +96,12 @@ static bool listen_to(int fd, const struct mr_job *job, struct hello *theirs) {
          theirs->epoch == job->epoch && theirs->node < job->nodes;
 }
 
-/* The one who connects shows that it knows the secret before it is answered. */
+/* The one who connects shows that it knows the secret before it is answered, and nods at the
+ * answer: who came late finds connections in its queue that the other has given up. */
 static bool meet(int fd, const struct meeting *m, bool connected, struct hello *theirs) {
-  tune(fd);
-  return connected ? greet(fd, m) && listen_to(fd, m->job, theirs)
-                   : listen_to(fd, m->job, theirs) && greet(fd, m);
+  uint8_t nod = 1;
+  return connected ? greet(fd, m) && listen_to(fd, m->job, theirs) && exchange(fd, &nod, 1, true)
+                   : listen_to(fd, m->job, theirs) && greet(fd, m) && exchange(fd, &nod, 1, false);
 }
 
 /* Takes `fd`.  Both sides have heard of each other's settings, so both refuse. */
@@ -123,6 +126,7 @@ static int call(struct meeting *m, uint16_t node) {
   int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0)
     return -errno;
+  tune(fd); /* a host that does not answer is no reason to wait beyond the deadline */
   if (connect(fd, (const struct sockaddr *)address, size) < 0 || !meet(fd, m, true, &theirs) ||
       theirs.node != node) {
     close(fd);
@@ -142,6 +146,7 @@ static int answer(struct meeting *m) {
   if (fd < 0)
     return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ? 0 : -errno;
   struct hello theirs;
+  tune(fd);
   if (!meet(fd, m, false, &theirs) || theirs.node <= m->job->me || m->fds[theirs.node] >= 0) {
     close(fd);
     return 0;

@@ -187,6 +187,7 @@ void mr_launcher_abort(enum mr_launcher launcher, int status) {
   sigemptyset(&alarmed);
   sigaddset(&alarmed, SIGALRM);
   signal(SIGALRM, SIG_DFL);
+  signal(SIGPIPE, SIG_IGN); /* or has gone */
   pthread_sigmask(SIG_UNBLOCK, &alarmed, NULL);
   alarm(PATIENCE_SECONDS);
   way_of(launcher)->abort(status);

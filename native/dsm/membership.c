@@ -48,11 +48,12 @@ static void read_addresses(struct sockaddr_storage *addresses, uint16_t nodes) {
 }
 
 static void read_secret(uint8_t *secret) {
-  const char *text = needed("MARU_DSM_SECRET");
+  char *text = (char *)needed("MARU_DSM_SECRET");
   for (int i = 0; i < MR_SECRET; i++)
     if (strlen(text) != 2 * MR_SECRET || sscanf(text + 2 * i, "%2hhx", &secret[i]) != 1)
       mr_node_die(STATUS_USAGE, "MARU_DSM_SECRET is not a secret of %d bytes", MR_SECRET);
-  /* The program's children need not know it. */
+  /* Neither the program's children nor core dumps, nor who reads /proc, need to know it. */
+  explicit_bzero(text, strlen(text));
   unsetenv("MARU_DSM_SECRET");
 }
 
@@ -115,6 +116,8 @@ void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settin
     mr_node_die(STATUS_UNAVAILABLE, "no random numbers: %s", strerror(errno));
   char why[WHY];
   int rc = mr_transport_join(transport, &job, incarnations, m->seconds, why, sizeof why);
+  explicit_bzero(job.secret, sizeof job.secret);
+  explicit_bzero(m->meeting.secret, sizeof m->meeting.secret);
   if (rc < 0 && *why != 0)
     mr_node_die(STATUS_UNAVAILABLE, "%s", why);
   if (rc == -ETIMEDOUT)

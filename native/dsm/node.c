@@ -418,6 +418,19 @@ static void start_server(uint64_t spin_us) {
     mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
 }
 
+static void in_child(void) {
+  if (node.transport != NULL)
+    mr_transport_abandon(node.transport);
+  node.transport = NULL;
+}
+
+static void mind_children(void) {
+  static bool minded;
+  if (!minded && pthread_atfork(NULL, NULL, in_child) != 0)
+    mr_node_die(STATUS_UNAVAILABLE, "no memory");
+  minded = true;
+}
+
 /* ---- beginning --------------------------------------------------------------------------- */
 
 /* A server that keeps its processor need not be woken, which on an idle machine takes longest;
@@ -623,6 +636,7 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
                        &node.transport, incarnations);
   create_core(&config, incarnations);
   if (node.nodes > 1) {
+    mind_children();
     open_link();
     start_server(spin_us);
     compare_programs();

@@ -140,10 +140,16 @@ void mr_transport_close(struct mr_transport *transport) {
   free(transport);
 }
 
+void mr_transport_abandon(const struct mr_transport *transport) {
+  for (uint16_t node = 0; node < transport->nodes; node++)
+    if (transport->links[node].fd >= 0)
+      close(transport->links[node].fd);
+}
+
 /* ---- sending -------------------------------------------------------------------- */
 
 static void hang_up(struct mr_transport *t, uint16_t node) {
-  /* A child of the program may hold it open. */
+  /* A child that is no fork of libc's may hold it open. */
   epoll_ctl(t->ready, EPOLL_CTL_DEL, t->links[node].fd, NULL);
   close(t->links[node].fd);
   t->links[node].fd = -1;

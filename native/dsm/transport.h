@@ -52,6 +52,9 @@ struct mr_transport;
 int mr_transport_join(struct mr_transport **transport, const struct mr_job *job,
                       uint32_t *incarnations, int seconds, char *why, size_t size);
 void mr_transport_close(struct mr_transport *transport);
+/* In a child process, where nothing else may be called: while it holds the connections too, nobody
+ * notices that this node has died. */
+void mr_transport_abandon(const struct mr_transport *transport);
 
 /* Sends, or keeps a copy to send.  To a peer that is down: nothing.  -ENOMEM;
  * -EMSGSIZE: more than 1 GiB. */

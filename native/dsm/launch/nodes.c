@@ -107,6 +107,15 @@ static void start_node(struct job *job, unsigned i) {
 
 /* ---- the guard ------------------------------------------------------------------ */
 
+static unsigned forget(pid_t *groups, unsigned count, pid_t group) {
+  for (unsigned i = 0; i < count; i++)
+    if (groups[i] == group) {
+      groups[i] = groups[count - 1];
+      return count - 1;
+    }
+  return count;
+}
+
 /* When we are killed the kernel kills the nodes, but not what they have started.  This process
  * outlives us by so much that it kills their process groups, unless we told it that there is
  * nothing to do. */
@@ -118,8 +127,11 @@ static _Noreturn void guard(int from) {
   for (int fd = 0; fd < 3; fd++)
     close(fd);
   setsid(); /* the terminal's signals are for others */
-  while (read(from, &group, sizeof group) == sizeof group && group != 0 && count < MR_LAUNCH_NODES)
-    groups[count++] = group;
+  while (read(from, &group, sizeof group) == sizeof group && group != 0)
+    if (group > 0 && count < MR_LAUNCH_NODES)
+      groups[count++] = group;
+    else
+      count = forget(groups, count, -group);
   for (unsigned i = 0; i < count && group != 0; i++)
     kill(-groups[i], SIGKILL);
   _exit(0);
@@ -127,7 +139,7 @@ static _Noreturn void guard(int from) {
 
 static void start_guard(struct job *job) {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) < 0)
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start a guard", strerror(errno));
   job->guard = fork();
   if (job->guard < 0)
@@ -138,9 +150,10 @@ static void start_guard(struct job *job) {
   job->guarded = ends[1];
 }
 
-/* A group, or 0: there is nothing to guard any more. */
+/* A group; -GROUP: nobody is left in it, and its number may become a stranger's; 0: there is
+ * nothing to guard any more.  A guard that somebody killed is no reason to die. */
 static void tell_guard(const struct job *job, pid_t group) {
-  (void)!write(job->guarded, &group, sizeof group);
+  (void)!send(job->guarded, &group, sizeof group, MSG_NOSIGNAL);
 }
 
 void mr_launch_start(struct job *job) {
@@ -197,6 +210,8 @@ static void reap(struct job *job) {
     for (unsigned i = 0; i < job->here; i++)
       if (job->node[i].pid == pid) {
         job->node[i].pid = 0;
+        if (kill(-pid, 0) < 0 && errno == ESRCH)
+          tell_guard(job, -pid);
         mr_launch_ended(job, job->first + i,
                         WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
       }
