@@ -6,6 +6,7 @@ import qualified Data.IntSet as IntSet
 import qualified Data.Map.Strict as Map
 import Maru.Cli.Steer.Control
 import Maru.Cli.Steer.Read
+import Maru.Cli.Steer.Watch
 import Maru.Control.Observe
 import Maru.Control.Place
 import Maru.Control.Steer
@@ -13,7 +14,13 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 steering :: TestTree
-steering = testGroup "steer" [machines, programs, verdicts]
+steering = testGroup "steer" [machines, programs, verdicts, moved]
+
+moved :: TestTree
+moved =
+  testCase "what the kernel counted: kinds add up, an entry told twice counts once, other lines not at all" $
+    parseMoved ["7 read 8:0 100 1", "7 read 8:0 80 1", "7 written 8:0 50 2", "7 sent 3 5 1", "9 received 3 6 1", "9 read 8:0 x 1", "9 other 3 6 1", ""]
+      @?= IntMap.fromList [(7, Map.fromList [(CountedDisk "8:0", 150), (CountedInterface 3, 5)]), (9, Map.fromList [(CountedInterface 3, 6)])]
 
 verdicts :: TestTree
 verdicts =

@@ -57,7 +57,7 @@ static bool guard_says(struct trial *trial, uint32_t entry, size_t size) {
   gate->begun = true;
   trial->gate = gate;
   trial->on = io_guard_on(&gate->guard);
-  trial->timed = gate->guard.trying;
+  trial->timed = gate->guard.trying || trial->on;
   leave(gate);
   if (trial->timed)
     trial->began_ns = maru_now_ns();
@@ -79,7 +79,7 @@ void io_conclude(const struct trial *trial, ssize_t moved) {
   if (moved <= 0 || !enter(gate))
     return;
   /* Another thread's call may have ended the slice meanwhile. */
-  if (io_guard_on(&gate->guard) == trial->on && gate->guard.trying == trial->timed &&
+  if (io_guard_on(&gate->guard) == trial->on && (gate->guard.trying || trial->on) == trial->timed &&
       io_guard_add(&gate->guard, (uint64_t)moved, ns))
     atomic_store_explicit(&gate->rest, io_guard_rest(&gate->guard), memory_order_relaxed);
   leave(gate);

@@ -41,6 +41,14 @@ static bool hopeless(const struct io_guard *guard) {
   return guard->trying && guard->on && guard->cost[1] > HOPELESS * guard->cost[0];
 }
 
+/* Within a trial's first slice, or while it is on: its calls have cost already what a hopeless
+ * slice costs in all.  Where no core is free a single call may take milliseconds. */
+static bool lost_already(const struct io_guard *guard) {
+  double slice = (double)guard->bytes / guard->calls * guard->slice_calls;
+  return guard->on && (!guard->trying || guard->cost[1] == 0) && guard->cost[0] > 0 &&
+         (double)guard->ns > HOPELESS * guard->cost[0] * slice;
+}
+
 uint64_t io_guard_rest(struct io_guard *guard) {
   if (guard->trying || guard->on)
     return 0;
@@ -56,13 +64,15 @@ bool io_guard_add(struct io_guard *guard, uint64_t bytes, uint64_t ns) {
   }
   guard->bytes += bytes;
   guard->ns += ns;
-  if (++guard->calls < guard->slice_calls)
+  guard->calls++;
+  bool lost = lost_already(guard);
+  if (guard->calls < guard->slice_calls && !lost)
     return false;
   if (guard->trying && guard->bytes > 0)
     weigh(&guard->cost[guard->on], (double)guard->ns / (double)guard->bytes);
   guard->bytes = guard->ns = 0;
   guard->calls = 0;
-  if (--guard->left > 0 && !hopeless(guard)) {
+  if (--guard->left > 0 && !lost && !hopeless(guard)) {
     if (guard->trying) {
       guard->on = !guard->on;
       guard->skip = 1;

@@ -69,12 +69,21 @@ static int choose(struct bpf_object *object) {
 
 /* 0, or negative errno. The links live as long as the process. */
 static int attach(struct bpf_object *object) {
+  struct bpf_program *program;
+  bpf_object__for_each_program(program, object) {
+    if (bpf_program__autoload(program) && !bpf_program__attach(program))
+      return -errno;
+  }
+  return 0;
+}
+
+/* Last: what fails before has its reason read. */
+static int say_ready(struct bpf_object *object) {
   fputs("ready", stdout);
   struct bpf_program *program;
-  bpf_object__for_each_program(program, object) if (bpf_program__autoload(program)) {
-    if (!bpf_program__attach(program))
-      return -errno;
-    printf(" %s", strchr(bpf_program__section_name(program), '/') + 1);
+  bpf_object__for_each_program(program, object) {
+    if (bpf_program__autoload(program))
+      printf(" %s", strchr(bpf_program__section_name(program), '/') + 1);
   }
   puts("");
   return fflush(stdout) == 0 ? 0 : -EPIPE;
@@ -128,6 +137,8 @@ int main(void) {
   struct watched_count *of_each_cpu = cpus > 0 ? calloc((size_t)cpus, sizeof *of_each_cpu) : NULL;
   if (counts < 0 || !of_each_cpu)
     return unavailable("no memory for counts", ENOMEM);
+  if (say_ready(object) != 0)
+    return 0; /* its reader is gone */
   char line[16];
   while (fgets(line, sizeof line, stdin))
     if (tell(counts, of_each_cpu, cpus) != 0)

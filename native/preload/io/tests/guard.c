@@ -97,6 +97,28 @@ static void hopeless_trials_are_short(uint64_t *seed) {
   CHECK(play(&guard, &bad, 1000, seed) <= 17);
 }
 
+static unsigned stalls(struct io_guard *guard) {
+  unsigned on = 0;
+  for (int i = 0; i < 1000; i++) {
+    bool now = io_guard_on(guard);
+    io_guard_add(guard, 65536, now ? 3000000 : 6000);
+    on += now;
+  }
+  return on;
+}
+
+/* A call that waits for a core ends a trial, and what a trial has won, not only its slice. */
+static void a_stall_is_enough(void) {
+  struct io_guard guard;
+  io_guard_begin(&guard, 32, 1000000);
+  CHECK(stalls(&guard) <= 2); /* the first is not counted */
+  io_guard_begin(&guard, 32, 1000000);
+  while (!io_guard_add(&guard, 65536, io_guard_on(&guard) ? 3000 : 6000))
+    ;
+  CHECK(io_guard_on(&guard));
+  CHECK(stalls(&guard) <= 3);
+}
+
 /* Who counts a pause himself is told how long it is, and comes back to a trial. */
 static void pauses_may_be_counted_outside(void) {
   struct io_guard guard;
@@ -126,6 +148,7 @@ int main(void) {
   noise_does_no_harm(&seed);
   pauses_double();
   hopeless_trials_are_short(&seed);
+  a_stall_is_enough();
   pauses_may_be_counted_outside();
   return 0;
 }

@@ -8,6 +8,7 @@ module Maru.Cli.Room.Steer
   )
 where
 
+import Control.Exception (bracket)
 import Data.List (intercalate)
 import Maru.Cli.Bench.Side (helperAt)
 import Maru.Cli.Room
@@ -15,7 +16,7 @@ import Maru.Cli.Sim.Io (ioSimulator)
 import Maru.Cli.Steer.Control
 import Maru.Cli.Steer.Page (ioPage)
 import Maru.Cli.Steer.Read (describedRoot)
-import Maru.Cli.Steer.Watch (counts, newWatch)
+import Maru.Cli.Steer.Watch (counts, newWatch, stopWatch)
 import Options.Applicative
 import System.Environment (getExecutablePath)
 import System.Posix.Process (getProcessID)
@@ -26,7 +27,7 @@ steerRoom =
     { roomRun = Just (RunPlug policyFlag (\_ _ -> here) decideIo),
       roomSimulators = [ioSimulator],
       roomTop = Just ioPage,
-      roomChecks = [Check "devices" (found <$> (newWatch >>= counts))]
+      roomChecks = [Check "devices" (found <$> bracket newWatch stopWatch counts)]
     }
   where
     found answer = case answer of

@@ -30,7 +30,7 @@ import qualified Data.IntSet as IntSet
 import Data.List (intercalate, nub, stripPrefix)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isNothing)
+import Data.Maybe (fromMaybe, isJust, isNothing)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output (jsonLine)
@@ -78,6 +78,10 @@ guardWords guard command tree choice root =
 -- | Between two looks. Shorter ones hold too few of the kernel's ticks.
 period :: Double
 period = 0.5
+
+-- | Where nothing is going to be placed: the guard says at once when it is over.
+restingPeriod :: Double
+restingPeriod = 5
 
 -- ---- the story ----------------------------------------------------------
 
@@ -205,9 +209,9 @@ endOf line = case words <$> line of
   Just ["end", failed] | Just n <- readMaybe failed -> Told n
   _ -> Orphaned
 
--- | The end, if it comes within a period.
-pauseOrEnd :: Link -> IO (Maybe End)
-pauseOrEnd link = fmap endOf <$> timeout (round (period * 1e6)) (readChan (linkLines link))
+-- | The end, if it comes within so many seconds.
+pauseOrEnd :: Link -> Double -> IO (Maybe End)
+pauseOrEnd link pause = fmap endOf <$> timeout (round (pause * 1e6)) (readChan (linkLines link))
 
 -- ---- the loop ----------------------------------------------------------
 
@@ -262,6 +266,7 @@ steer guard tree choice root = do
       let s = (nowStory now) {storyFailed = failed}
       -- Nobody may be left to read it.
       _ <- orNothing (Lazy.putStr (jsonLine (storyJson s (uncurry observationJson <$> nowSeen now))) >> hFlush stdout)
+      stopWatch watch
       pure ExitSuccess
     Orphaned -> do
       -- Whether or not somebody reads that.
@@ -271,7 +276,7 @@ steer guard tree choice root = do
 -- | Until the guard says that it is over, or the program is gone.
 loop :: Steering -> Now -> IO (End, Now)
 loop steering now = do
-  ended <- pauseOrEnd (steerLink steering)
+  ended <- pauseOrEnd (steerLink steering) (if resting now then restingPeriod else period)
   there <- isAlive (steerRoots steering) (steerTree steering)
   case ended of
     Just end -> pure (end, now)
@@ -283,6 +288,12 @@ loop steering now = do
         Left end -> pure (end, now)
         Right after -> loop steering after
 
+-- | Nothing will be placed, and what can be told at the end was seen once.
+resting :: Now -> Bool
+resting now = isJust (storyOff story) || storyChoice story == Off && isJust (nowSeen now)
+  where
+    story = nowStory now
+
 look :: Steering -> Now -> IO (Either End Now)
 look steering now
   | Just _ <- storyOff (nowStory now) = pure (Right now)
@@ -291,17 +302,23 @@ look steering now
     parentOf <- parents roots
     -- The guard and we stand below the run as well.
     let tree = filter (/= steerTree steering) (treeOf parentOf [fromIntegral (steerGuard steering)] (steerTree steering))
-    snapshot <- snapshotOf (steerWatch steering) roots (if runs parentOf then tree else steerTree steering : tree)
-    let seen = (`between'` snapshot) <$> nowBefore now
-        between' = between machine
         described = IntMap.keysSet (machineCpus machine)
         allowed = if steerDescribed steering then described else IntSet.intersection (steerBase steering) described
+        places = case storyChoice (nowStory now) of
+          Off -> False
+          By policy -> budget (defaultConfig policy) allowed > 0
+        see = if places then snapshotOf (steerWatch steering) else unwatched "nothing is to be placed"
+    snapshot <- see roots (if runs parentOf then tree else steerTree steering : tree)
+    let seen = (`between'` snapshot) <$> nowBefore now
+        between' = between machine
     time <- getMonotonicTime
     case (storyChoice (nowStory now), seen) of
       (By policy, Just observation)
-        | budget (defaultConfig policy) allowed == 0 ->
+        -- What is placed while CPUs go away is put back first.
+        | places || not (Map.null (nowHave now)) -> act steering machine allowed (defaultConfig policy) (time - steerBegan steering) observation now {nowBefore = Just snapshot, nowSeen = Just (machine, observation)}
+        | otherwise -> do
+          stopWatch (steerWatch steering)
           pure (Right now {nowStory = (nowStory now) {storyOff = Just (show (IntSet.size allowed) ++ " CPUs; with fewer than four none is given to input and output alone")}, nowSeen = Just (machine, observation)})
-        | otherwise -> act steering machine allowed (defaultConfig policy) (time - steerBegan steering) observation now {nowBefore = Just snapshot, nowSeen = Just (machine, observation)}
       (_, observation) -> pure (Right now {nowBefore = Just snapshot, nowSeen = (,) machine <$> observation})
   where
     roots = steerRoots steering
