@@ -22,7 +22,7 @@ demo: setup build ## find similar programs in a small corpus: under 10 minutes f
 test: ## set up, build, run every test; prints the time of each part
 	@scripts/test
 
-soak: setup build ## the tests again at length (MARU_TEST_SCALE, default 50)
+soak: setup build ## the tests again at length (MARU_TEST_SCALE, default 50); installs more programs to test
 	@scripts/soak
 
 verify: setup ## check the models of the protocols without a bound, a million schedules of the dsm core

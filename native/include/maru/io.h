@@ -7,7 +7,9 @@
 #ifndef MARU_IO_H
 #define MARU_IO_H
 
-#include <stdatomic.h>
+#include <maru/wait.h>
+
+#include <assert.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -40,32 +42,32 @@ enum maru_io_class {
 };
 
 struct maru_io_line {
-  _Atomic uint32_t holder; /* thread number; 0: free */
-  _Atomic uint32_t pid;    /* of the last holder */
+  MARU_ATOMIC(uint32_t) holder; /* thread number; 0: free */
+  MARU_ATOMIC(uint32_t) pid;    /* of the last holder */
   struct {
-    _Atomic uint64_t calls;
-    _Atomic uint64_t bytes; /* that were moved */
+    MARU_ATOMIC(uint64_t) calls;
+    MARU_ATOMIC(uint64_t) bytes; /* that were moved */
   } of[MARU_IO_CLASSES];
-  _Atomic uint64_t kernel;    /* calls that the kernel counts in syscr and syscw of /proc/PID/io */
-  _Atomic uint64_t delegated; /* made by a context */
-  _Atomic uint64_t handed_back; /* offered to a context, then made by the caller */
-  _Atomic uint64_t hints;       /* windows read ahead */
-  _Atomic uint64_t merged;      /* of those delegated: made by one call with others */
-  _Atomic uint64_t by_ring;     /* of those delegated: by an io_uring */
+  MARU_ATOMIC(uint64_t) kernel;      /* calls that count in syscr and syscw of /proc/PID/io */
+  MARU_ATOMIC(uint64_t) delegated;   /* made by a context */
+  MARU_ATOMIC(uint64_t) handed_back; /* offered to a context, then made by the caller */
+  MARU_ATOMIC(uint64_t) hints;       /* windows read ahead */
+  MARU_ATOMIC(uint64_t) merged;      /* of those delegated: made by one call with others */
+  MARU_ATOMIC(uint64_t) by_ring;     /* of those delegated: by an io_uring */
   uint64_t reserved[9];
 };
 
 struct maru_io_section {
-  _Atomic uint32_t mode;       /* enum maru_io_mode, of the last process that started */
-  _Atomic uint32_t contexts;   /* threads that were started to make calls for others */
-  _Atomic uint64_t loads;      /* programs that began with the library in them */
-  _Atomic uint32_t rings;      /* of those threads: that have an io_uring */
-  _Atomic uint32_t ring_error; /* errno with which the kernel refused the last one; 0: it did not */
+  MARU_ATOMIC(uint32_t) mode;       /* enum maru_io_mode, of the last process that started */
+  MARU_ATOMIC(uint32_t) contexts;   /* threads that were started to make calls for others */
+  MARU_ATOMIC(uint64_t) loads;      /* programs that began with the library in them */
+  MARU_ATOMIC(uint32_t) rings;      /* of those threads: that have an io_uring */
+  MARU_ATOMIC(uint32_t) ring_error; /* errno of the last one that the kernel refused, else 0 */
   uint64_t reserved[29];
   struct maru_io_line lines[MARU_IO_LINES];
 };
 
-_Static_assert(sizeof(struct maru_io_line) == 256, "readers know this size");
+static_assert(sizeof(struct maru_io_line) == 256, "readers know this size");
 
 #ifdef __cplusplus
 }

@@ -39,7 +39,7 @@ boostCommand =
   command "boost" $
     info
       (hsubparser adviseCommand <|> boost <$> options)
-      ( progDesc "Wake, restore and boost waiting processes whose message is there"
+      ( progDesc "Wake, restore and boost waiting processes whose message is there; say why a job is slow"
           <> footer "Examples: maru boost   |   maru boost advise 4711   |   maru boost --policy pb+lower --period 20ms   |   Status: 0, 64 usage, 69 not available, 70 the worker failed."
       )
 

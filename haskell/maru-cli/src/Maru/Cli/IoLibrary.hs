@@ -4,17 +4,12 @@ module Maru.Cli.IoLibrary
   )
 where
 
+import Maru.Cli.Library (libraryFolder)
 import System.Directory (doesFileExist)
-import System.Environment (getExecutablePath, lookupEnv)
-import System.FilePath (takeDirectory, (</>))
+import System.FilePath ((</>))
 
--- | Where it is expected, by @MARU_LIBEXEC@ or beside the command's @bin@; whether it is there.
+-- | Where it is expected; whether it is there.
 ioLibrary :: IO (FilePath, Bool)
 ioLibrary = do
-  libexec <- lookupEnv "MARU_LIBEXEC"
-  executable <- getExecutablePath
-  let prefix = takeDirectory . takeDirectory $ case libexec of
-        Just folder | not (null folder) -> folder
-        _ -> executable
-      path = prefix </> "lib" </> "maru" </> "libmaru-io.so"
+  path <- (</> "libmaru-io.so") <$> libraryFolder
   (,) path <$> doesFileExist path

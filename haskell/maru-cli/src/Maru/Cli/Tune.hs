@@ -44,17 +44,17 @@ tuner :: Tuner -> Mod CommandFields (IO ExitCode)
 tuner (Tuner name purpose parser run) =
   command name $
     info
-      ((\flags own -> tune name (run own) flags) <$> common <*> parser)
+      ((\flags own command' -> tune name (run own) (command' flags)) <$> common <*> parser <*> behind)
       (progDesc purpose <> noIntersperse)
   where
+    -- Last: the help shows options before the command, where they have to be.
+    behind = (\program arguments flags -> flags program arguments) <$> strArgument (metavar "COMMAND") <*> many (strArgument (metavar "ARGUMENT..."))
     common =
       Flags
         <$> option (eitherReader parseDuration) (long "budget" <> metavar "TIME" <> value 120 <> help "How long to search: 30s, 2m (default 2m)")
         <*> optional (strOption (long "name" <> metavar "NAME" <> help "Name of the profile (default: the command's)"))
         <*> optional (strOption (long "out" <> metavar "FILE" <> help "Write the profile there instead (- is standard output)"))
         <*> jsonTo
-        <*> strArgument (metavar "COMMAND")
-        <*> many (strArgument (metavar "ARGUMENT..."))
 
 tune :: String -> (TuneContext -> IO Tuned) -> Flags -> IO ExitCode
 tune what run flags = do

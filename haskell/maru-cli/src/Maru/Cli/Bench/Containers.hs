@@ -15,8 +15,6 @@ import Maru.Cli.Bench.Side
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Ratio
-import Maru.Control.Statistics
-import Numeric (showFFloat)
 
 containerExperiment :: Experiment
 containerExperiment =
@@ -33,16 +31,13 @@ containerExperiment =
           Figures
             { figuresLine = claimsLine judged,
               figuresTables =
-                [ ("Wall time by the ideal, median of the rounds (least…most)", Table ((L, "policy") : map (R,) crowds) [way : [maybe "-" shown (summaryOf timesIdeal rounds (named way crowd)) | crowd <- crowds] | (way, _) <- ways]),
+                [ ("Wall time by the ideal, median of the rounds (least…most)", Table ((L, "policy") : map (R,) crowds) [way : [spreadOf timesIdeal rounds (named way crowd) | crowd <- crowds] | (way, _) <- ways]),
                   ("Claims", claimsTable judged)
                 ],
               figuresPlots = [],
               figuresData = object ["measured" .= roundsJson rounds, "claims" .= map claimJson judged]
             }
     }
-  where
-    shown s = two (summaryMedian s) ++ " (" ++ two (summaryLeast s) ++ "…" ++ two (summaryMost s) ++ ")"
-    two v = showFFloat (Just 2) (v :: Double) ""
 
 ways :: [(String, [String])]
 ways =

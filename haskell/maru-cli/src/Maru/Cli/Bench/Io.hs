@@ -46,7 +46,7 @@ tools :: IO (FilePath, FilePath)
 tools = do
   program <- helperPath "maru-bench-io"
   (library, there) <- ioLibrary
-  unless there $ problem unavailable ("this needs " ++ library ++ "; install maru wholly or set MARU_LIBEXEC")
+  unless there $ problem unavailable ("this needs " ++ library ++ "; install maru wholly or set MARU_LIB")
   pure (program, library)
 
 -- ---- calls --------------------------------------------------------------

@@ -18,8 +18,6 @@ import Maru.Cli.Exit
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Ratio
-import Maru.Control.Statistics
-import Numeric (showFFloat)
 import System.Directory (doesFileExist, findExecutable)
 import System.Environment (getExecutablePath)
 import System.FilePath (takeDirectory, (</>))
@@ -122,12 +120,9 @@ figuresOf sides rounds judged =
   Figures
     { figuresLine = claimsLine judged,
       figuresTables =
-        [ ("Wall time by the ideal, median of the rounds (least…most)", Table [(L, "way"), (R, "times the ideal")] [[sideName s, maybe "-" shown (summaryOf timesIdeal rounds (sideName s))] | s <- sides]),
+        [ ("Wall time by the ideal, median of the rounds (least…most)", Table [(L, "way"), (R, "times the ideal")] [[sideName s, spreadOf timesIdeal rounds (sideName s)] | s <- sides]),
           ("Claims", claimsTable judged)
         ],
       figuresPlots = [],
       figuresData = object ["measured" .= roundsJson rounds, "claims" .= map claimJson judged]
     }
-  where
-    shown s = two (summaryMedian s) ++ " (" ++ two (summaryLeast s) ++ "…" ++ two (summaryMost s) ++ ")"
-    two v = showFFloat (Just 2) (v :: Double) ""

@@ -14,6 +14,7 @@ module Maru.Cli.Bench.Rounds
     -- * Looking
     samplesOf,
     summaryOf,
+    spreadOf,
 
     -- * Claims
     Claim (..),
@@ -80,6 +81,13 @@ samplesOf (Rounds rounds) side = mapMaybe (Map.lookup side . snd) rounds
 
 summaryOf :: (Sample -> Maybe Double) -> Rounds -> String -> Maybe Summary
 summaryOf metric rounds side = summarise <$> nonEmpty (mapMaybe metric (samplesOf rounds side))
+
+-- | Median (least…most) for a table, two decimals; a dash where nothing was measured.
+spreadOf :: (Sample -> Maybe Double) -> Rounds -> String -> String
+spreadOf metric rounds = maybe "-" shown . summaryOf metric rounds
+  where
+    shown s = two (summaryMedian s) ++ " (" ++ two (summaryLeast s) ++ "…" ++ two (summaryMost s) ++ ")"
+    two v = showFFloat (Just 2) v ""
 
 -- | Something that is said of a figure, and its bar.
 data Claim = Claim

@@ -104,7 +104,7 @@ figuresOf situations rounds judged =
   Figures
     { figuresLine = claimsLine judged,
       figuresTables =
-        [ ("Wall time by the ideal, median of the rounds (least…most)", Table ((L, "way") : [(R, n) | n <- names]) [wayName way : [maybe "-" shown (summaryOf timesIdeal rounds (sideOf n way)) | n <- names] | way <- ways]),
+        [ ("Wall time by the ideal, median of the rounds (least…most)", Table ((L, "way") : [(R, n) | n <- names]) [wayName way : [spreadOf timesIdeal rounds (sideOf n way) | n <- names] | way <- ways]),
           ("CPU seconds of the pairs", Table ((L, "way") : [(R, n) | n <- names]) [wayName way : [maybe "-" (two . summaryMedian) (summaryOf (number ["cpu_s"]) rounds (sideOf n way)) | n <- names] | way <- ways]),
           ("Claims", claimsTable judged)
         ],
@@ -113,5 +113,4 @@ figuresOf situations rounds judged =
     }
   where
     names = nub (map situationName situations)
-    shown s = two (summaryMedian s) ++ " (" ++ two (summaryLeast s) ++ "…" ++ two (summaryMost s) ++ ")"
     two v = showFFloat (Just 2) (v :: Double) ""

@@ -73,7 +73,7 @@ decideDelegation (path, there) (Just mode) = case lookup mode spelled of
   Nothing -> Left (Misused ("unknown mode '" ++ mode ++ "' of --io-delegate; known: " ++ intercalate ", " (map fst spelled)))
   Just what
     | there -> Right mempty {partEnvironment = [("MARU_IO", mode)], partPreload = [path], partExplain = [what]}
-    | otherwise -> Left (Unavailable (path ++ " is not there; install maru wholly"))
+    | otherwise -> Left (Unavailable (path ++ " is not there; install maru wholly or set MARU_LIB"))
 
 -- ---- the section --------------------------------------------------------
 

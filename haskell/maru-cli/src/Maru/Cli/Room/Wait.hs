@@ -21,11 +21,11 @@ import Data.List.NonEmpty (NonEmpty, nonEmpty)
 import qualified Data.List.NonEmpty as NonEmpty
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe)
 import Maru.Cli.Bench.Boost (boostExperiments)
 import Maru.Cli.Bench.Containers (containerExperiment)
 import Maru.Cli.Bench.Mpi (mpiExperiments)
 import Maru.Cli.Bench.Sockets (socketExperiments)
+import Maru.Cli.Library (libraryFolder)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
 import Maru.Cli.PollSection
@@ -41,8 +41,7 @@ import Maru.Native.Probe
 import Numeric (showFFloat)
 import Options.Applicative
 import System.Directory (doesFileExist)
-import System.Environment (getExecutablePath, lookupEnv)
-import System.FilePath (takeDirectory, takeFileName, (</>))
+import System.FilePath (takeFileName, (</>))
 
 waitRoom :: Room
 waitRoom =
@@ -90,13 +89,6 @@ waitFacts = do
   folder <- libraryFolder
   let poll = folder </> "libmaru-poll.so"
   WaitFacts (zip known (map (fromRight Nothing) answers)) <$> mpiLibraries folder <*> ((,) poll <$> doesFileExist poll)
-
--- | Beside the command's @bin@, or where @MARU_LIB@ says.
-libraryFolder :: IO FilePath
-libraryFolder = do
-  asked <- lookupEnv "MARU_LIB"
-  executable <- getExecutablePath
-  pure (fromMaybe (takeDirectory (takeDirectory executable) </> "lib" </> "maru") asked)
 
 mpiLibraries :: FilePath -> IO (Maybe (FilePath, [String]))
 mpiLibraries folder = do

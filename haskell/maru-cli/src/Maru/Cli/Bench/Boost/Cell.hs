@@ -68,9 +68,7 @@ figuresOf cells rounds judged =
     ways = nub (map cellWay cells)
     xs = nub (map cellAt cells)
     found way x = summaryOf timesIdeal rounds (named way x)
-    row way = way : [maybe "-" shown (found way x) | x <- xs]
-    shown s = two (summaryMedian s) ++ " (" ++ two (summaryLeast s) ++ "…" ++ two (summaryMost s) ++ ")"
-    two v = showFFloat (Just 2) (v :: Double) ""
+    row way = way : [spreadOf timesIdeal rounds (named way x) | x <- xs]
     line way = Series way [Point x (summaryMedian s) (summaryLeast s) (summaryMost s) | x <- xs, Just s <- [found way x]]
 
 setting :: String -> Double -> String

@@ -12,8 +12,6 @@ import Maru.Cli.Bench.Side
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Ratio
-import Maru.Control.Statistics
-import Numeric (showFFloat)
 
 daemonExperiment :: Experiment
 daemonExperiment =
@@ -56,12 +54,9 @@ figures rounds judged =
   Figures
     { figuresLine = claimsLine judged,
       figuresTables =
-        [ ("Percent of a core, median of the rounds (least…most)", Table [(L, "what"), (R, "percent")] [[sideName s, maybe "-" shown (summaryOf percent rounds (sideName s))] | s <- sides]),
+        [ ("Percent of a core, median of the rounds (least…most)", Table [(L, "what"), (R, "percent")] [[sideName s, spreadOf percent rounds (sideName s)] | s <- sides]),
           ("Claims", claimsTable judged)
         ],
       figuresPlots = [],
       figuresData = object ["measured" .= roundsJson rounds, "claims" .= map claimJson judged]
     }
-  where
-    shown s = two (summaryMedian s) ++ " (" ++ two (summaryLeast s) ++ "…" ++ two (summaryMost s) ++ ")"
-    two v = showFFloat (Just 2) (v :: Double) ""

@@ -59,7 +59,7 @@ run workload effort say = do
 measured :: Workload -> Effort -> (String -> IO ()) -> IO Figures
 measured workload effort say = do
   (library, there) <- ioLibrary
-  unless there $ problem unavailable ("this needs " ++ library ++ "; install maru wholly or set MARU_LIBEXEC")
+  unless there $ problem unavailable ("this needs " ++ library ++ "; install maru wholly or set MARU_LIB")
   maru <- getExecutablePath
   nodes <- maybe 0 (length . filter isNode) <$> orNothing (getDirectoryContents "/sys/devices/system/node")
   rivals <- if nodes < 2 then pure [] else othersOf maru
