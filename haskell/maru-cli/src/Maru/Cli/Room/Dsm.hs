@@ -16,6 +16,7 @@ import Maru.Cli.Room
 import Maru.Native.Probe
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)
+import System.Timeout (timeout)
 
 dsmRoom :: Room
 dsmRoom =
@@ -33,11 +34,13 @@ askProviders = helperAt "maru-launch" >>= either missing ask
   where
     missing path = pure (Left ("there is no " ++ path))
     ask path = do
-      answered <- try (readProcessWithExitCode path ["--providers"] "")
+      -- A provider may look for hardware that does not answer.
+      answered <- timeout 20000000 (try (readProcessWithExitCode path ["--providers"] ""))
       pure $ case answered of
-        Right (ExitSuccess, said, _) -> Right (firstLine said)
-        Right (_, said, complaint) -> Left (firstLine (said ++ complaint))
-        Left e -> Left (show (e :: IOException))
+        Just (Right (ExitSuccess, said, _)) -> Right (firstLine said)
+        Just (Right (_, said, complaint)) -> Left (firstLine (said ++ complaint))
+        Just (Left e) -> Left (show (e :: IOException))
+        Nothing -> Left "its providers did not answer in 20 s"
     firstLine = concat . take 1 . lines
 
 -- | TCP is always there.
