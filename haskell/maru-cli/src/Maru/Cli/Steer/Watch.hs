@@ -103,10 +103,11 @@ parseMoved text = fmap total (IntMap.fromListWith (Map.unionWith max) (mapMaybe 
 
 -- | The kernel counts no more; asked again, that is the reason.
 stopWatch :: Watch -> IO ()
-stopWatch (Watch link) = modifyMVar_ link $ \before -> case before of
-  Counting helper -> Without "stopped" <$ end helper
-  NotAsked -> pure (Without "stopped")
-  Without why -> pure (Without why)
+stopWatch (Watch link) = modifyMVar_ link stopped
+  where
+    stopped (Counting helper) = Without "stopped" <$ end helper
+    stopped NotAsked = pure (Without "stopped")
+    stopped (Without why) = pure (Without why)
 
 ask :: Watch -> IO (Either String [String])
 ask (Watch link) = modifyMVar link $ \before -> do
