@@ -7,8 +7,8 @@
 module Maru.Cli.Bench.Rounds
   ( -- * Running
     Rounds (..),
-    roundsFor,
     runRounds,
+    runRoundsFrom,
     rotated,
 
     -- * Looking
@@ -46,15 +46,15 @@ import Numeric (showFFloat)
 -- | What was measured, the oldest round first; with the load average before it.
 newtype Rounds = Rounds [(String, Map.Map String Sample)]
 
--- | How many rounds: at least, at most.
-roundsFor :: Effort -> (Int, Int)
-roundsFor Quick = (3, 3)
-roundsFor Full = (fewestPairs, mostPairs)
-
 -- | @runRounds effort say measure sides claims@: rounds of all sides, then more
 -- of those that undecided claims are about.
 runRounds :: Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
-runRounds effort say measure sides claims = loop 0 (Rounds [])
+runRounds = runRoundsFrom fewestPairs
+
+-- | The same with so many rounds at least ('fewestPairs' or more), where that number is part
+-- of what is claimed; 'Quick' is three rounds all the same.
+runRoundsFrom :: Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
+runRoundsFrom fewest effort say measure sides claims = loop 0 (Rounds [])
   where
     loop n rounds@(Rounds done)
       | n < atLeast = one n sides
@@ -67,7 +67,9 @@ runRounds effort say measure sides claims = loop 0 (Rounds [])
           load <- either id (unwords . take 3 . words) <$> readText "/proc/loadavg"
           measured <- mapM (\s -> (,) (sideName s) <$> measure s) (rotated k these)
           loop (k + 1) (Rounds (done ++ [(load, Map.fromList measured)]))
-    (atLeast, most) = roundsFor effort
+    (atLeast, most) = case effort of
+      Quick -> (3, 3)
+      Full -> (fewest, mostPairs)
     unsettled judged = maybe False (not . settled (claimBar (judgedClaim judged))) (judgedEstimate judged)
 
 -- | Nobody always runs behind the same neighbour.

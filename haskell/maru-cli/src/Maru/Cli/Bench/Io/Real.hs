@@ -67,7 +67,7 @@ measured workload effort say = do
   withFolder $ \folder -> do
     say "prepares its data"
     workloadPrepare workload folder
-    rounds <- runRounds effort say (sample workload effort folder) sides (claims workload)
+    rounds <- runRoundsFrom 10 effort say (sample workload effort folder) sides (claims workload)
     let judged = map (judgeClaim rounds) (claims workload rounds)
     pure
       Figures

@@ -43,7 +43,7 @@ run effort say = do
   spun <- runTool program (["-v", "2x1", "-s", if quick then "0.2" else "3"] ++ spinning)
   let measure side = runTool "env" (concat (sideProcesses side))
       sideOf (name, lock) = Side name [environment library lock ++ [program, "-v", "2x1", "-s", if quick then "0.5" else "10", "pthread"]]
-  rounds <- runRounds effort say measure (map sideOf sides) (const claims)
+  rounds <- runRoundsFrom 9 effort say measure (map sideOf sides) (const claims)
   let judged = map (judgeClaim rounds) claims
   pure
     Figures

@@ -75,7 +75,7 @@ run effort say = do
 
 measure :: Effort -> (String -> IO ()) -> FilePath -> FilePath -> String -> IO Measured
 measure effort say helper maru name = do
-  rounds <- runRounds effort (say . ((name ++ ": ") ++)) one [Side side [arguments lock] | (side, lock) <- sides] (const (claims name))
+  rounds <- runRoundsFrom 9 effort (say . ((name ++ ": ") ++)) one [Side side [arguments lock] | (side, lock) <- sides] (const (claims name))
   pure (Measured name rounds (map (judgeClaim rounds) (claims name)))
   where
     one side = runTool helper (concat (sideProcesses side))
