@@ -25,9 +25,7 @@ static bool reenters(struct mr_profile *of, const pthread_mutex_t *mutex) {
 
 /* Asks for it at once, as mr_overlay_lock does. */
 static int try_first(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
-  uint32_t impatient =
-      atomic_load_explicit(&mr_overlay_cell(mutex)->impatient, memory_order_relaxed);
-  if (impatient != 0 && mr_overlay_leaves(overlay, mutex) == 0)
+  if (mr_overlay_leaves(overlay, mutex) == 0 && !mr_overlay_barges(overlay, mutex))
     return EBUSY;
   return mr_glibc_trylock(mutex);
 }
