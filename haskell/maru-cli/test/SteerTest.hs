@@ -14,7 +14,15 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 steering :: TestTree
-steering = testGroup "steer" [machines, programs, verdicts, moved]
+steering = testGroup "steer" [machines, programs, verdicts, moved, remembered]
+
+remembered :: TestTree
+remembered =
+  testCase "nodes that have memory: all, where nothing says which" $ do
+    four <- readMemoryNodes (folder "four-nodes")
+    four @?= IntSet.fromList [0 .. 3]
+    some <- readMemoryNodes (folder "node-without-cpus")
+    some @?= IntSet.fromList [0, 5]
 
 moved :: TestTree
 moved =
