@@ -15,7 +15,7 @@ remembering =
   testGroup
     "memory"
     [ testCase "one node: it does nothing, and says so" $
-        mapM_ (\wish -> refused "one node has all the memory" (memoryFor (machine [("disk", Just 0)]) (IntSet.fromList [0]) (Just CrossSocket) wish)) [ByPolicy, Near "disk", Interleaved],
+        mapM_ (refused "one node has all the memory" . memoryFor (machine [("disk", Just 0)]) (IntSet.fromList [0]) (Just CrossSocket)) [ByPolicy, Near "disk", Interleaved],
       testCase "single-socket prefers the node of the devices" $
         by SingleSocket [("disk", Just 1), ("eth0", Just 1), ("loop", Nothing)] @?= Right (Prefer 1),
       testCase "where devices are at several nodes one must be named" $ do

@@ -19,6 +19,7 @@ module Maru.Cli.Steer.Control
   )
 where
 
+import Control.Applicative ((<|>))
 import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Foldable (foldl')
@@ -315,7 +316,7 @@ act steering machine allowed config time observation now = do
             nowStory =
               (nowStory n)
                 { storyThreads = storyThreads (nowStory n) + (if isThread t && Map.notMember t (nowHave n) then 1 else 0),
-                  storyAlone = maybe (storyAlone (nowStory n)) Just alone
+                  storyAlone = alone <|> storyAlone (nowStory n)
                 }
           }
       (Set (OfThread _ _) _, Refused "gone") -> n
