@@ -292,19 +292,29 @@ int mr_group_served(const char *home) {
   return error < 0 ? error : has_word(text, "cpuset", " ");
 }
 
-static bool has_groups(const char *home) {
+static bool has_value(const char *home, const char *group, const char *name) {
+  char path[PATH_MAX], text[MR_CPUS_TEXT];
+  snprintf(path, sizeof path, "%s/%s", home, group);
+  return read_in(path, name, text, sizeof text) == 0 && text[0] != '\0';
+}
+
+/* Somebody has set CPUs or nodes of a group below, which could not be while it did not serve them.
+ */
+static bool is_used(const char *home) {
   bool found = false;
   DIR *folder = opendir(home);
   if (folder == NULL)
     return false;
   for (struct dirent *entry; !found && (entry = readdir(folder)) != NULL;)
-    found = entry->d_type == DT_DIR && entry->d_name[0] != '.';
+    found = entry->d_type == DT_DIR && entry->d_name[0] != '.' &&
+            (has_value(home, entry->d_name, "cpuset.cpus") ||
+             has_value(home, entry->d_name, "cpuset.mems"));
   closedir(folder);
   return found;
 }
 
 int mr_group_serve(const char *home, bool on) {
-  if (!on && has_groups(home))
+  if (!on && is_used(home))
     return -EBUSY;
   return write_in(home, "cgroup.subtree_control", on ? "+cpuset" : "-cpuset");
 }

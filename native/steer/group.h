@@ -37,7 +37,7 @@ int mr_group_remove(const char *path, const char *cpus);
 
 /* Version 2: whether the controller serves the groups below; 1 or 0.  Version 1: 1. */
 int mr_group_served(const char *home);
-/* Has it serve them, or not.  -EBUSY: there are others below. */
+/* Has it serve them, or not.  -EBUSY: somebody else uses it by now. */
 int mr_group_serve(const char *home, bool on);
 
 #endif

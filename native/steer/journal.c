@@ -157,11 +157,14 @@ int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, 
 int mr_journal_make(struct mr_journal *journal, const struct mr_target *target, const char *value) {
   char now[MR_VALUE_MAX];
   struct mr_change *change = mr_journal_find(journal, target);
-  if (change == NULL || !change->grouped || journal->why_not[0] != '\0')
+  bool grouped = change != NULL && change->grouped && journal->why_not[0] == '\0';
+  int error = grouped ? mr_journal_group(journal, target->tid, value) : -EOPNOTSUPP;
+  if (error == -EOPNOTSUPP) {
+    /* In a group that it was moved to before it could not leave that one's CPUs. */
+    if (target->tid != 0)
+      mr_journal_ungroup(journal, target->tid);
     return mr_target_write(target, journal->root, value);
-  int error = mr_journal_group(journal, target->tid, value);
-  if (error == -EOPNOTSUPP)
-    return mr_target_write(target, journal->root, value);
+  }
   if (error == 0)
     error = mr_target_read(target, journal->root, now);
   return error == 0 && strcmp(now, value) != 0 ? -ERANGE : error;

@@ -139,7 +139,7 @@ int mr_journal_remove_groups(struct mr_journal *journal) {
   }
   if (!journal->serves || failed > 0)
     return failed;
-  /* Where somebody else has made groups meanwhile they need it. */
+  /* Where somebody else uses it by now it stays. */
   int error = mr_group_serve(journal->home, false);
   if (error < 0 && error != -EBUSY && error != -ENOENT)
     return 1;
