@@ -53,7 +53,7 @@ attachCommand =
         <*> option (eitherReader choiceOf) (long "io" <> metavar "POLICY" <> value' <> help (intercalate ", " choiceNames ++ " (default auto)") <> completeWith choiceNames)
         <*> optional (option (eitherReader positive) (long "for" <> metavar "SECONDS" <> help "End by itself"))
         <*> switch (long "io-cpusets" <> help "Place threads by cgroups of our own, where they may be made")
-        <*> optional (strOption (long "move-memory" <> metavar "DEVICE" <> help "First move the memory that it has to the node of this disk or interface; it stays there"))
+        <*> optional (strOption (long "move-memory" <> metavar "DEVICE" <> help "First move the memory that it has to the node of this disk or interface; it is not moved back"))
         <*> jsonTo
     value' = either (const mempty) value (choiceOf "auto")
     process text = case reads text of
