@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,8 +14,17 @@ void inherited_restore(const struct inherited *inherited) {
   sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
 }
 
-static _Noreturn void become(char *const argv[], const struct inherited *inherited, int failure) {
+static void place_memory(const struct memory *memory) {
+  int error = memory->mode != 0 ? memory_set(memory) : 0;
+  if (error < 0)
+    fprintf(stderr, "maru: the memory policy cannot be set: %s; the command runs without it\n",
+            strerror(-error));
+}
+
+static _Noreturn void become(char *const argv[], const struct inherited *inherited,
+                             const struct memory *memory, int failure) {
   inherited_restore(inherited);
+  place_memory(memory);
   execvp(argv[0], argv);
   int error = errno;
   while (write(failure, &error, sizeof error) < 0 && errno == EINTR)
@@ -31,13 +42,14 @@ static int exec_error(int failure) {
   return got == (ssize_t)sizeof error ? error : 0;
 }
 
-int command_start(char *const argv[], const struct inherited *inherited, pid_t *pid) {
+int command_start(char *const argv[], const struct inherited *inherited,
+                  const struct memory *memory, pid_t *pid) {
   int failure[2];
   if (pipe2(failure, O_CLOEXEC) < 0)
     return -errno;
   pid_t child = fork();
   if (child == 0)
-    become(argv, inherited, failure[1]);
+    become(argv, inherited, memory, failure[1]);
   int error = child < 0 ? errno : 0;
   close(failure[1]);
   if (error == 0)

@@ -2,6 +2,8 @@
 #ifndef MARU_RUN_COMMAND_H
 #define MARU_RUN_COMMAND_H
 
+#include "memory.h"
+
 #include <signal.h>
 #include <sys/types.h>
 
@@ -14,8 +16,10 @@ struct inherited {
 
 void inherited_restore(const struct inherited *inherited);
 
-/* Forks and executes argv[0], searched in PATH.  0 and *pid once the command's
+/* Forks and executes argv[0], searched in PATH, with its memory where it is asked for; where that
+ * cannot be there is a line, and it runs.  0 and *pid once the command's
  * own code runs; else the negative errno of fork or exec, with no child left. */
-int command_start(char *const argv[], const struct inherited *inherited, pid_t *pid);
+int command_start(char *const argv[], const struct inherited *inherited,
+                  const struct memory *memory, pid_t *pid);
 
 #endif

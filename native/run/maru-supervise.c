@@ -146,10 +146,12 @@ static void show_state(struct supervisor *self, enum maru_run_state state) {
   atomic_store_explicit(&self->run->state, (uint32_t)state, memory_order_release);
 }
 
-static int start(struct supervisor *self, char *const argv[], const struct inherited *inherited) {
+static int start(struct supervisor *self, const struct options *options,
+                 const struct inherited *inherited) {
+  char *const *argv = options->command;
   note_command(self->run, argv);
   self->run->started_ns = nanoseconds(CLOCK_REALTIME);
-  int error = command_start(argv, inherited, &self->child);
+  int error = command_start(argv, inherited, &options->memory, &self->child);
   if (error == 0) {
     self->run->pid = self->child;
     self->run->start_time = mr_start_time(self->child);
@@ -277,7 +279,7 @@ int main(int argc, char **argv) {
 
   beside_start(&self.beside, &options, &inherited);
   int64_t started = nanoseconds(CLOCK_MONOTONIC);
-  int status = start(&self, options.command, &inherited);
+  int status = start(&self, &options, &inherited);
   if (status == 0)
     status = supervise(&self);
   double wall = (double)(nanoseconds(CLOCK_MONOTONIC) - started) * 1e-9;

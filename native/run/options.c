@@ -79,6 +79,10 @@ static int read_option(struct options *options, const char *name, char *value) {
     return read_descriptor(value, &options->report_fd);
   if (strcmp(name, "--board-room") == 0)
     return read_room(value, &options->board_room);
+  if (strcmp(name, "--memory") == 0)
+    return memory_read(&options->memory, value)
+               ? 0
+               : refuse("--memory needs prefer:NODE or interleave:NODES", value);
   if (strcmp(name, "--beside") == 0)
     return add_beside(options, value);
   if (strcmp(name, "--reporter") == 0) {

@@ -2,13 +2,15 @@
  *
  *   maru-supervise [--setenv NAME=VALUE]... [--preload PATH]...
  *                  [--report-fd N] [--reporter PATH] [--beside WORD]...
- *                  [--board-room BYTES]
+ *                  [--board-room BYTES] [--memory prefer:NODE|interleave:NODES]
  *                  -- COMMAND [ARGUMENT]...
  *
  * Written by a planner, not by people: strict, in this form only.
  */
 #ifndef MARU_RUN_OPTIONS_H
 #define MARU_RUN_OPTIONS_H
+
+#include "memory.h"
 
 #include <stddef.h>
 
@@ -19,6 +21,7 @@ struct options {
   const char *reporter;
   int report_fd;                  /* -1: none */
   size_t board_room;              /* bytes on the board beyond the usual */
+  struct memory memory;           /* the command's */
   char *beside[BESIDE_WORDS + 1]; /* the words of what runs beside; NULL-terminated */
   char **found;                   /* the environment before; for what runs beside */
 };

@@ -10,6 +10,8 @@
  *   set TID START TGID START OLD NEW    a thread
  *   set PATH OLD NEW                    a file; "-" stands for no CPU
  *   mask CPUS                           threads that are gone had it; others may have inherited it
+ *   group CGROUP CPUS                   a cgroup that is made for threads in the one above it
+ *   cpusets CGROUP                      those below it get their controller, which they had not
  *   back TID START | back PATH          it was put back: free for others
  *
  * Putting back never overwrites a value that is not ours: what is neither what was found
@@ -20,10 +22,13 @@
 #ifndef MARU_STEER_JOURNAL_H
 #define MARU_STEER_JOURNAL_H
 
+#include "group.h"
 #include "target.h"
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#define MR_WHY_MAX 256
 
 struct mr_change {
   struct mr_target target;
@@ -32,7 +37,14 @@ struct mr_change {
   char *found; /* before the first change */
   char **wrote;
   size_t wrote_count;
+  bool grouped; /* a thread that is placed by a cgroup */
   bool back;
+};
+
+struct mr_group {
+  char *path;
+  char *cpus;
+  bool made, back;
 };
 
 struct mr_journal {
@@ -47,15 +59,22 @@ struct mr_journal {
   size_t count;
   char **masks; /* all that threads were given */
   size_t mask_count;
+  char home[MR_GROUP_PATH]; /* the cgroup that groups are made in; "": none is wanted */
+  char
+      why_not[MR_WHY_MAX]; /* why threads are placed by their affinity although groups are wanted */
+  struct mr_group *groups;
+  size_t group_count;
+  bool serves;      /* the home's controller serves groups because of us */
   bool broken;      /* a torn line could not be cut off: nothing can be noted */
   size_t shortened; /* changes when it was last */
 };
 
 /* Finds or makes the folder, puts back what dead runs left, and opens a journal for the
- * processes below `tree`.  *mended: how many dead runs were wholly put back.  -EBUSY: a run that is
- * alive has these processes, a process above or one below; *other is who keeps its journal. */
-int mr_journal_open(struct mr_journal *journal, const char *root, pid_t tree, int *mended,
-                    pid_t *other);
+ * processes below `tree`, whose threads are to be placed by cgroups if `groups`.  *mended: how many
+ * dead runs were wholly put back.  -EBUSY: a run that is alive has these processes, a process above
+ * or one below; *other is who keeps its journal. */
+int mr_journal_open(struct mr_journal *journal, const char *root, pid_t tree, bool groups,
+                    int *mended, pid_t *other);
 
 /* Only the putting back; how many settings could not be, or a negative errno. */
 int mr_journal_repair(const char *root);
@@ -70,14 +89,18 @@ int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, 
 /* All that was noted is on disk. */
 int mr_journal_sync(struct mr_journal *journal);
 
+/* Sets what was noted: a thread by a cgroup where that can be, else by its affinity.  As
+ * mr_target_write. */
+int mr_journal_make(struct mr_journal *journal, const struct mr_target *target, const char *value);
+
 /* Puts one target back as it was found. */
 int mr_journal_back(struct mr_journal *journal, const struct mr_target *target);
 /* The same where our own write has just been made into another value. */
 int mr_journal_revert(struct mr_journal *journal, const struct mr_target *target);
-/* Where no thread is set any more: those that inherited what one was set to. */
+/* Where no thread is set any more: those that inherited what one was set to, and cgroups. */
 void mr_journal_back_strays(struct mr_journal *journal);
-/* Puts back everything, threads that were started meanwhile too.  How many could not be.
- * Twice is as once. */
+/* Puts back everything, threads that were started meanwhile and cgroups too.  How many could not
+ * be. Twice is as once. */
 int mr_journal_back_all(struct mr_journal *journal);
 
 /* Closes it; removes the file unless `keep`. */

@@ -1,7 +1,12 @@
 /* maru-steer: the hands of `maru run --io` and `maru attach`, and what puts back.
  *
- *   maru-steer guard --tree PID [--root DIR] -- CONTROLLER [ARGUMENT]...
+ *   maru-steer guard --tree PID [--root DIR] [--place affinity|cpusets] -- CONTROLLER [ARGUMENT]...
  *   maru-steer repair [--root DIR] [--after PID]    (once that guard has ended)
+ *   maru-steer move --tree PID --node NODE
+ *
+ * move brings the memory that the processes below PID have to one node, and prints how many
+ * processes, and pages that stayed.  Nothing of it is put back: where pages are ends with their
+ * process.
  *
  * guard starts the controller and does what it says, for the processes below PID; each change is in
  * the journal, on disk, before it is made (journal.h).  It ends, and puts everything back,
@@ -15,7 +20,8 @@
  *
  *   to it    ready CPUS MENDED      where the program may run; dead runs that were put back
  *            off REASON             nothing can be changed; orders are refused
- *            ok | no REASON         one for each order of a batch, in order
+ *            ok | ok REASON | no REASON    one for each order of a batch, in order; ok REASON: a
+ *                                   thread by its affinity, since it cannot be by cpusets
  *            end FAILED             all is put back, but for so many
  *   from it  set TID START CPUS | set PATH VALUE | back TID START | back PATH
  *            go                     ends a batch; what goes back goes first
@@ -24,6 +30,7 @@
  */
 #define _GNU_SOURCE
 #include "journal.h"
+#include "pages.h"
 #include "process.h"
 #include "process_table.h"
 #include "task.h"
@@ -55,6 +62,7 @@ struct guard {
   const char *root;
   const char *off; /* why nothing can be changed; NULL: it can */
   char off_text[MR_PATH_MAX + 64];
+  bool cpusets;
   int mended;
   pid_t tree, controller;
   int orders, answers, signals, program;
@@ -148,7 +156,8 @@ static void make(struct guard *guard, struct order *order, int synced) {
   }
   if (order->error < 0)
     return;
-  order->error = synced < 0 ? synced : mr_target_write(&order->target, guard->root, order->value);
+  order->error =
+      synced < 0 ? synced : mr_journal_make(&guard->journal, &order->target, order->value);
   if (order->error == -ERANGE)
     (void)mr_journal_revert(&guard->journal, &order->target);
   else if (order->error < 0)
@@ -213,9 +222,10 @@ static bool obey(struct guard *guard, char *batch, size_t count) {
     do_batch(guard, orders, count);
   bool read = true;
   for (size_t i = 0; read && i < count; i++) {
-    char line[200];
+    char line[MR_WHY_MAX + 8];
+    bool alone = orders[i].set && orders[i].target.tid != 0 && guard->journal.why_not[0] != '\0';
     if (orders[i].error == 0)
-      snprintf(line, sizeof line, "ok\n");
+      snprintf(line, sizeof line, alone ? "ok %s\n" : "ok\n", guard->journal.why_not);
     else
       snprintf(line, sizeof line, "no %s\n", reason(orders[i].error));
     read = answer(guard, line);
@@ -315,7 +325,8 @@ static bool greet(struct guard *guard) {
 
 static void open_journal(struct guard *guard) {
   pid_t other = 0;
-  int error = mr_journal_open(&guard->journal, guard->root, guard->tree, &guard->mended, &other);
+  int error = mr_journal_open(&guard->journal, guard->root, guard->tree, guard->cpusets,
+                              &guard->mended, &other);
   if (error == 0) {
     (void)mr_cpus_parse_list(guard->journal.base, &guard->base);
     return;
@@ -431,6 +442,18 @@ static int repair(const char *root, pid_t after) {
   return failed == 0 ? 0 : STATUS_UNAVAILABLE;
 }
 
+static int move(pid_t tree, int node) {
+  long stayed = 0;
+  int moved = mr_pages_move(tree, node, &stayed);
+  if (moved < 0) {
+    fprintf(stderr, "maru-steer: the memory of process %d cannot be moved to node %d: %s\n",
+            (int)tree, node, strerror(-moved));
+    return STATUS_UNAVAILABLE;
+  }
+  printf("%d %ld\n", moved, stayed);
+  return 0;
+}
+
 int main(int argc, char **argv) {
   struct guard *guard = calloc(1, sizeof *guard);
   if (guard == NULL)
@@ -438,9 +461,10 @@ int main(int argc, char **argv) {
   guard->root = "";
   guard->journal.fd = -1;
   if (argc < 2)
-    return refuse("usage", "maru-steer guard|repair [OPTION VALUE]... [-- CONTROLLER]");
+    return refuse("usage", "maru-steer guard|repair|move [OPTION VALUE]... [-- CONTROLLER]");
   int at = 2;
   pid_t after = 0;
+  int node = -1;
   for (; at < argc && strcmp(argv[at], "--") != 0; at += 2) {
     if (at + 1 >= argc)
       return refuse("option without a value", argv[at]);
@@ -448,6 +472,10 @@ int main(int argc, char **argv) {
       guard->root = argv[at + 1];
     else if (strcmp(argv[at], "--tree") == 0)
       guard->tree = atoi(argv[at + 1]);
+    else if (strcmp(argv[at], "--place") == 0)
+      guard->cpusets = strcmp(argv[at + 1], "cpusets") == 0;
+    else if (strcmp(argv[at], "--node") == 0)
+      node = atoi(argv[at + 1]);
     else if (strcmp(argv[at], "--after") == 0)
       after = atoi(argv[at + 1]);
     else
@@ -456,6 +484,10 @@ int main(int argc, char **argv) {
   int status;
   if (strcmp(argv[1], "repair") == 0)
     status = repair(guard->root, after);
+  else if (strcmp(argv[1], "move") == 0)
+    status = guard->tree > 1 && node >= 0
+                 ? move(guard->tree, node)
+                 : refuse("move needs --tree PID and --node NODE", argv[1]);
   else if (strcmp(argv[1], "guard") != 0)
     status = refuse("unknown command", argv[1]);
   else if (guard->tree <= 1 || at + 1 >= argc)

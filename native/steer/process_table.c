@@ -134,6 +134,13 @@ void mr_processes_mark_run(struct mr_processes *table, pid_t run) {
   mark_below(table);
 }
 
+void mr_processes_each(const struct mr_processes *table, void (*visit)(pid_t pid, void *argument),
+                       void *argument) {
+  for (size_t i = 0; i < table->count; i++)
+    if (table->all[i].marked)
+      visit(table->all[i].pid, argument);
+}
+
 void mr_processes_each_thread(const struct mr_processes *table,
                               void (*visit)(pid_t tid, void *argument), void *argument) {
   for (size_t i = 0; i < table->count; i++) {

@@ -26,6 +26,8 @@ void mr_processes_mark(struct mr_processes *table, pid_t pid, uint64_t start);
 /* Marks all that were started below this `maru run`, also where their parents are gone: those whose
  * environment has its MARU_BOARD. */
 void mr_processes_mark_run(struct mr_processes *table, pid_t run);
+void mr_processes_each(const struct mr_processes *table, void (*visit)(pid_t pid, void *argument),
+                       void *argument);
 void mr_processes_each_thread(const struct mr_processes *table,
                               void (*visit)(pid_t tid, void *argument), void *argument);
 

@@ -294,7 +294,7 @@ plans =
           @?= [([], ["c", "@x"]), (["p"], ["c"]), (["p", "q"], ["c"]), (["p"], ["--", "c"]), ([], ["@"]), ([], ["--", "c"])]
     ]
   where
-    part environment preload = Right (Part environment preload [] [] [] 0)
+    part environment preload = Right mempty {partEnvironment = environment, partPreload = preload}
     known = [("spin", Nothing), ("gang", Just ("coop", "no slots"))]
 
 supervisors :: TestTree

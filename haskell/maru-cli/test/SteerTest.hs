@@ -4,6 +4,7 @@ module SteerTest (steering) where
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import qualified Data.Map.Strict as Map
+import Maru.Cli.Bench.Io.Irqs
 import Maru.Cli.Steer.Control
 import Maru.Cli.Steer.Read
 import Maru.Cli.Steer.Watch
@@ -14,7 +15,23 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 steering :: TestTree
-steering = testGroup "steer" [machines, programs, verdicts, moved]
+steering = testGroup "steer" [machines, programs, verdicts, moved, bound, remembered]
+
+bound :: TestTree
+bound =
+  testCase "interrupts that are bound by hand: one CPU each, of the device's node" $ do
+    orders' <- nearOrders <$> fixture "two-by-eight"
+    orders' @?= [Set (OfFile ("proc/irq/" ++ show irq ++ "/smp_affinity_list")) (show cpu) | (irq, cpu) <- [(40, 8), (41, 9), (50, 0), (51, 1)] :: [(Int, Int)]]
+    unknown <- nearOrders <$> fixture "unknown-node"
+    unknown @?= []
+
+remembered :: TestTree
+remembered =
+  testCase "nodes that have memory: all, where nothing says which" $ do
+    four <- readMemoryNodes (folder "four-nodes")
+    four @?= IntSet.fromList [0 .. 3]
+    some <- readMemoryNodes (folder "node-without-cpus")
+    some @?= IntSet.fromList [0, 5]
 
 moved :: TestTree
 moved =

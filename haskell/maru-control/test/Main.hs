@@ -18,6 +18,7 @@ import Maru.Control.Ratio hiding (Verdict (Undecided))
 import qualified Maru.Control.Ratio as Ratio
 import Maru.Control.Sim.Map
 import Maru.Control.Statistics
+import MemoryTest (remembering)
 import PlaceTest (placing)
 import SteerTest (steering)
 import Test.Tasty (TestTree, defaultMain, testGroup)
@@ -25,7 +26,7 @@ import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, boosts, steering, placing, advising, histograms, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, boosts, steering, placing, remembering, advising, histograms, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property

@@ -72,7 +72,6 @@ struct gate;
 struct trial {
   struct gate *gate;
   bool on;
-  bool timed;
   int64_t began_ns;
 };
 

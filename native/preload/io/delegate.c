@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 /* How long a request may wait to be taken; guarded: longer than that cannot pay. */
 #define PATIENCE_NS INT64_C(10000000)
@@ -17,10 +18,9 @@
 #define GUARDED_LEAST (16u << 10)
 #define GUARDED_RANGES 3
 #define SLICE_CALLS 32u
-#define PAUSE_SLICES 4096u
 
 static struct gate {
-  _Atomic uint64_t rest; /* calls before it is looked at again; a few may get lost */
+  _Atomic uint64_t rests_until; /* coarse ns */
   _Atomic bool taken;
   bool begun;
   struct io_guard guard;
@@ -40,27 +40,33 @@ void io_gates_fork(void) {
     leave(&gates[i]);
 }
 
+/* A few ns, and some ms behind: enough for pauses of seconds. */
+static uint64_t coarse_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* A trial was lost. */
+static bool rests(struct gate *gate) {
+  /* Relaxed: nothing hangs on it. */
+  uint64_t until = atomic_load_explicit(&gate->rests_until, memory_order_relaxed);
+  return until > 0 && coarse_ns() < until;
+}
+
 static bool guard_says(struct trial *trial, uint32_t entry, size_t size) {
   if (io_kind_of(entry) != IO_REGULAR || size < GUARDED_LEAST)
     return false;
   struct gate *gate = &gates[size < 4 * GUARDED_LEAST ? 0 : size < 16 * GUARDED_LEAST ? 1 : 2];
-  /* Relaxed: nothing hangs on it. */
-  uint64_t rest = atomic_load_explicit(&gate->rest, memory_order_relaxed);
-  if (rest > 0) {
-    atomic_store_explicit(&gate->rest, rest - 1, memory_order_relaxed);
-    return false;
-  }
-  if (!enter(gate))
+  if (rests(gate) || !enter(gate))
     return false;
   if (!gate->begun)
-    io_guard_begin(&gate->guard, SLICE_CALLS, PAUSE_SLICES);
+    io_guard_begin(&gate->guard, SLICE_CALLS);
   gate->begun = true;
   trial->gate = gate;
   trial->on = io_guard_on(&gate->guard);
-  trial->timed = gate->guard.trying || trial->on;
   leave(gate);
-  if (trial->timed)
-    trial->began_ns = maru_now_ns();
+  trial->began_ns = maru_now_ns();
   return trial->on;
 }
 
@@ -74,14 +80,15 @@ bool io_decide(struct trial *trial, uint32_t entry, size_t size) {
 void io_conclude(const struct trial *trial, ssize_t moved) {
   struct gate *gate = trial->gate;
   int saved = errno;
-  uint64_t ns = trial->timed ? (uint64_t)(maru_now_ns() - trial->began_ns) : 0;
+  uint64_t ns = (uint64_t)(maru_now_ns() - trial->began_ns);
   errno = saved;
-  if (moved <= 0 || !enter(gate))
+  if (moved <= 0 || rests(gate) || !enter(gate))
     return;
   /* Another thread's call may have ended the slice meanwhile. */
-  if (io_guard_on(&gate->guard) == trial->on && (gate->guard.trying || trial->on) == trial->timed &&
-      io_guard_add(&gate->guard, (uint64_t)moved, ns))
-    atomic_store_explicit(&gate->rest, io_guard_rest(&gate->guard), memory_order_relaxed);
+  bool counts = io_guard_on(&gate->guard) == trial->on;
+  uint64_t pause = counts ? io_guard_add(&gate->guard, (uint64_t)moved, ns) : 0;
+  if (pause > 0)
+    atomic_store_explicit(&gate->rests_until, coarse_ns() + pause, memory_order_relaxed);
   leave(gate);
 }
 

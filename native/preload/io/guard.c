@@ -12,8 +12,8 @@ static void begin_trial(struct io_guard *guard) {
   guard->left = 2 * IO_GUARD_PROBE;
 }
 
-void io_guard_begin(struct io_guard *guard, uint32_t slice_calls, uint32_t pause_least) {
-  *guard = (struct io_guard){.slice_calls = slice_calls, .pause_least = pause_least};
+void io_guard_begin(struct io_guard *guard, uint32_t slice_calls) {
+  *guard = (struct io_guard){.slice_calls = slice_calls};
   begin_trial(guard);
 }
 
@@ -21,19 +21,21 @@ static void weigh(double *mean, double sample) {
   *mean = *mean == 0 ? sample : *mean + WEIGHT * (sample - *mean);
 }
 
-static void judge(struct io_guard *guard) {
+/* The pause that a lost trial begins; 0: it was won. */
+static uint64_t judge(struct io_guard *guard) {
   guard->trying = false;
   guard->on = guard->cost[1] <= GAIN * guard->cost[0];
   if (guard->on) {
     guard->left = IO_GUARD_STAY;
-    guard->pause = 0;
-    return;
+    guard->pause_ns = 0;
+    return 0;
   }
-  if (guard->pause == 0)
-    guard->pause = guard->pause_least;
-  else
-    guard->pause = guard->pause < IO_GUARD_PAUSE_MOST / 2 ? 2 * guard->pause : IO_GUARD_PAUSE_MOST;
-  guard->left = guard->pause;
+  uint64_t doubled = 2 * guard->pause_ns;
+  guard->pause_ns = doubled == 0                       ? IO_GUARD_PAUSE_LEAST_NS
+                    : doubled < IO_GUARD_PAUSE_MOST_NS ? doubled
+                                                       : IO_GUARD_PAUSE_MOST_NS;
+  begin_trial(guard);
+  return guard->pause_ns;
 }
 
 /* After a slice of each: what costs so much more will not win. */
@@ -49,25 +51,17 @@ static bool lost_already(const struct io_guard *guard) {
          (double)guard->ns > HOPELESS * guard->cost[0] * slice;
 }
 
-uint64_t io_guard_rest(struct io_guard *guard) {
-  if (guard->trying || guard->on)
-    return 0;
-  uint64_t calls = (uint64_t)guard->left * guard->slice_calls;
-  begin_trial(guard);
-  return calls;
-}
-
-bool io_guard_add(struct io_guard *guard, uint64_t bytes, uint64_t ns) {
+uint64_t io_guard_add(struct io_guard *guard, uint64_t bytes, uint64_t ns) {
   if (guard->skip > 0) {
     guard->skip--;
-    return false;
+    return 0;
   }
   guard->bytes += bytes;
   guard->ns += ns;
   guard->calls++;
   bool lost = lost_already(guard);
   if (guard->calls < guard->slice_calls && !lost)
-    return false;
+    return 0;
   if (guard->trying && guard->bytes > 0)
     weigh(&guard->cost[guard->on], (double)guard->ns / (double)guard->bytes);
   guard->bytes = guard->ns = 0;
@@ -77,12 +71,10 @@ bool io_guard_add(struct io_guard *guard, uint64_t bytes, uint64_t ns) {
       guard->on = !guard->on;
       guard->skip = 1;
     }
-    return false;
+    return 0;
   }
-  if (!guard->trying) {
-    begin_trial(guard);
-    return false;
-  }
-  judge(guard);
-  return true;
+  if (guard->trying)
+    return judge(guard);
+  begin_trial(guard);
+  return 0;
 }

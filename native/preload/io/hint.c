@@ -29,7 +29,6 @@
 #define WINDOW (UINT64_C(2) << 20)
 #define LOOKS_MOST 8u
 #define FIRST (UINT64_C(1) << 20) /* a file that is shorter is no stream */
-#define PAUSE_WINDOWS 256u
 
 /* Relaxed throughout, but for `wanted`: see above. */
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
@@ -53,6 +52,7 @@ static struct stream streams[STREAMS];
 static _Atomic uint64_t wanted[STREAMS / 64];
 static struct io_guard guard;
 static _Atomic bool guard_taken, guard_begun;
+static uint64_t rests_until; /* ns; under the guard */
 
 void io_hint_forget(int fd) {
   if ((unsigned)fd < STREAMS)
@@ -75,11 +75,13 @@ static bool guarded(struct stream *s, uint64_t bytes) {
   if (atomic_exchange_explicit(&guard_taken, true, memory_order_acquire))
     return false;
   if (!LOAD(guard_begun)) {
-    io_guard_begin(&guard, 1, PAUSE_WINDOWS);
+    io_guard_begin(&guard, 1);
     STORE(guard_begun, true);
   }
-  if (before != 0)
-    io_guard_add(&guard, bytes, now - before);
+  bool resting = now < rests_until;
+  uint64_t pause = before != 0 && !resting ? io_guard_add(&guard, bytes, now - before) : 0;
+  if (pause > 0)
+    rests_until = now + pause;
   bool on = io_guard_on(&guard);
   atomic_store_explicit(&guard_taken, false, memory_order_release);
   return on;

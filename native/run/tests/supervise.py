@@ -93,7 +93,9 @@ class Status(unittest.TestCase):
         for arguments in ([], ["--"], ["true"], ["--bogus", "1", "--", "true"],
                           ["--setenv", "novalue", "--", "true"], ["--preload", "a:b", "--", "true"],
                           ["--report-fd", "99", "--", "true"], ["--report-fd", "x", "--", "true"],
-                          ["--reporter", "/bin/true", "--", "true"]):
+                          ["--reporter", "/bin/true", "--", "true"],
+                          ["--memory", "bind:0", "--", "true"], ["--memory", "prefer:", "--", "true"],
+                          ["--memory", "interleave:0-2000", "--", "true"]):
             result = subprocess.run([SUPERVISOR, *arguments], capture_output=True, timeout=BOUND)
             self.assertEqual(result.returncode, 125, arguments)
             self.assertTrue(result.stderr.startswith(b"maru-supervise: "), arguments)
@@ -124,6 +126,18 @@ class Transparency(unittest.TestCase):
                                text=True, timeout=BOUND)
         self.assertEqual(without_libc_signals(sh(probe).stdout),
                          without_libc_signals(plain.stdout))
+
+    @unittest.skipUnless(os.path.exists("/proc/self/numa_maps"), "the kernel knows no memory policies")
+    def test_memory_policy_is_inherited_by_all_that_the_command_starts(self):
+        for asked in ("prefer:0", "interleave:0"):
+            told = sh("sh -c 'grep stack /proc/self/numa_maps'", options=("--memory", asked))
+            self.assertIn(" %s stack" % asked, told.stdout)
+            self.assertEqual((told.returncode, told.stderr), (0, ""))
+
+    def test_memory_that_is_not_there_is_said_and_the_command_runs(self):
+        told = sh("exit 7", options=("--memory", "prefer:900"))
+        self.assertEqual(told.returncode, 7)
+        self.assertRegex(told.stderr, "^maru: the memory policy cannot be set: .*; the command runs without it\n$")
 
     def test_closed_standard_descriptors_stay_closed(self):
         for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):

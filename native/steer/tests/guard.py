@@ -14,7 +14,7 @@ GUARD = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCALE = int(os.environ.get("MARU_TEST_SCALE", "1"))
 SEED = int(os.environ.get("MARU_TEST_SEED", "6"))
-ROUNDS = 8 * SCALE
+ROUNDS = 12 * SCALE
 LIMIT = 2.0  # seconds within which everything is as it was
 WORK = tempfile.mkdtemp()
 failures = []
@@ -92,6 +92,37 @@ def placed(pid):
     return wrong
 
 
+def group_of(tid):
+    """Where the thread is in the hierarchy that has cpusets."""
+    with open(f"/proc/{tid}/cgroup") as f:
+        lines = [line.strip().split(":", 2) for line in f]
+    return next((path for _, controllers, path in lines if "cpuset" in controllers.split(",")), None) \
+        or next((path for number, _, path in lines if number == "0"), None)
+
+
+def groups():
+    """Those that a maru-steer of this test has made."""
+    return [g for g in glob.glob("/sys/fs/cgroup/**/maru-steer-*", recursive=True)
+            if int(os.path.basename(g).split("-")[2]) in GUARDS]
+
+
+GUARDS = set()
+HOME = group_of(os.getpid())
+
+
+def grouped(pid):
+    """Threads that are not where they were, or groups that are left."""
+    try:
+        return [t for t in all_threads(pid) if group_of(t) != HOME] + groups()
+    except OSError:
+        return ["a thread came or went"]
+
+
+# Its namespace has no cgroups: then threads are placed by their affinity.
+BARE = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/fs/cgroup && exec "$@"', "sh"]
+CAN_BARE = os.geteuid() == 0 and subprocess.call(BARE + ["true"], stderr=subprocess.DEVNULL) == 0
+
+
 # Three threads; one starts and ends short processes and threads all the time.
 SUBJECT = """
 import subprocess, threading, time
@@ -126,11 +157,12 @@ def end(*processes):
 class Run:
     """A guard with a controller; its standard input is its life."""
 
-    def __init__(self, root, tree, mode, **more):
-        argv = [GUARD, "guard", "--tree", str(tree), "--root", root, "--",
+    def __init__(self, root, tree, mode, place="affinity", bare=False, **more):
+        argv = (BARE if bare else []) + [GUARD, "guard", "--tree", str(tree), "--root", root, "--place", place, "--",
                 sys.executable, f"{HERE}/controller.py", GUARD, root, mode]
         self.root = root
         self.p = subprocess.Popen(argv, stdin=subprocess.PIPE, **more)
+        GUARDS.add(self.p.pid)
 
     def controller(self):
         until = time.time() + 5
@@ -164,9 +196,9 @@ def answers(path):
     return ["no answer"]
 
 
-def run(root, tree, *lines):
+def run(root, tree, *lines, **how):
     path = orders(root, *lines)
-    r = Run(root, tree, "file:" + path)
+    r = Run(root, tree, "file:" + path, **how)
     return r, answers(path)
 
 
@@ -311,11 +343,14 @@ def cases():
         print("skipped: threads need CPUs 0 and 1")
         return
     s = subject()
-    r, said = run(root, s.pid, *[f"set {t} {start_of(t)} 1" for t in os.listdir(f"/proc/{s.pid}/task")])
-    time.sleep(0.1)
-    check("threads are placed", not any(m == {1} for _, m in placed(s.pid) or [(0, 0)]))
-    r.over()
-    check("and put back, with those that they started", settles(lambda: placed(s.pid)))
+    for place, bare in [("affinity", False), ("cpusets", False)] + [("cpusets", True)] * CAN_BARE:
+        r, said = run(root, s.pid, *[f"set {t} {start_of(t)} 1" for t in os.listdir(f"/proc/{s.pid}/task")], place=place, bare=bare)
+        time.sleep(0.1)
+        check(f"threads are placed by {place}{', where there are none' * bare}", not any(m == {1} for _, m in placed(s.pid) or [(0, 0)]))
+        if bare:
+            check("and it is said why", "no hierarchy of cgroups is mounted here" not in said[1])
+        r.over()
+        check("and put back, with those that they started", settles(lambda: placed(s.pid) or grouped(s.pid)))
     r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1")
     os.sched_setaffinity(s.pid, {0})
     r.over()
@@ -344,12 +379,86 @@ time.sleep(50)
     end(s)
 
 
+# It starts a process that has nothing of it: no parent, no session, no environment.
+LOSES_ONE = """
+import os, sys, time
+sys.stdin.readline()
+name = f"50.{os.getpid()}"
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve("/bin/sleep", ["sleep", name], {})
+    os._exit(0)
+os.wait()
+print("lost one", flush=True)
+time.sleep(50)
+"""
+
+
+def lost_child(of):
+    for pid in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{pid}/cmdline") as f:
+                if f.read() == "sleep\0" + f"50.{of}\0":
+                    return int(pid)
+        except OSError:
+            pass
+    return None
+
+
+def with_groups():
+    root = machine()
+    s = subprocess.Popen([sys.executable, "-c", LOSES_ONE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1", place="cpusets")
+    if said[1] != "ok":
+        print(f"skipped: no cgroups: {said[1]}")
+        r.over()
+        end(s)
+        return
+    check("a thread is placed by a cgroup", not (len(groups()) == 1 and "maru-steer" in group_of(s.pid) and os.sched_getaffinity(s.pid) == {1}))
+    check("which is in the journal", groups()[0] not in open(journals(root)[0]).read())
+    s.stdin.write(b"\n")
+    s.stdin.flush()
+    s.stdout.readline()
+    settles(lambda: lost_child(s.pid) is None, 10)
+    child = lost_child(s.pid)
+    check("a process that nobody saw being started is in it", not (child and os.sched_getaffinity(child) == {1}))
+    second, said = run(root, child, f"set {child} {start_of(child)} 0", place="cpusets")
+    check("a second run does not take it over", group_of(child) != group_of(s.pid) or said[1] == "ok")
+    second.over()
+    check("and puts back what it found", os.sched_getaffinity(child) != {1} or "maru-steer" not in group_of(child))
+    dies(r)
+    check("with both killed the group remains", len(groups()) != 1)
+    repaired = subprocess.call([GUARD, "repair", "--root", root])
+    check("repair empties and removes it", repaired or grouped(s.pid) or group_of(child) != HOME)
+    check("all of them may run where they did", [p for p in (s.pid, child) if os.sched_getaffinity(p) != BASE])
+    check("twice is as once", subprocess.call([GUARD, "repair", "--root", root]) or grouped(s.pid) or journals(root))
+
+    both = ",".join(map(str, sorted(BASE)))
+    r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} {both}", place="cpusets")
+    os.sched_setaffinity(s.pid, {0})
+    r.over()
+    check("one that bound itself in a group stays bound", grouped(s.pid) or os.sched_getaffinity(s.pid) != {0})
+    os.sched_setaffinity(s.pid, BASE)
+    r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1", "go", f"back {s.pid} {start_of(s.pid)}", place="cpusets")
+    check("where nothing is placed any more no group is left", groups() or group_of(s.pid) != HOME)
+    r.over()
+    os.sched_setaffinity(s.pid, {1})
+    r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1", place="cpusets")
+    check("a program that is bound to fewer CPUs is placed by affinity, which is said",
+          "bound to fewer CPUs than its cgroup" not in said[1] or groups())
+    r.over()
+    os.kill(child, signal.SIGKILL)
+    end(s)
+
+
 def kills():
     dice = random.Random(SEED)
     for n in range(ROUNDS):
         root, s = machine(), subject()
         seed = dice.randrange(1 << 30)
-        r = Run(root, s.pid, f"random:{seed}:{s.pid}", stderr=subprocess.DEVNULL)
+        place = dice.choice(["affinity", "cpusets"])
+        r = Run(root, s.pid, f"random:{seed}:{s.pid}", place, stderr=subprocess.DEVNULL)
         controller = r.controller()
         victims = dice.choice([["guard"], ["controller"], ["holder"], ["program"], ["controller", "guard"], ["guard", "controller"]])
         time.sleep(0.1 + dice.random() * 0.2)
@@ -366,8 +475,8 @@ def kills():
             time.sleep(0.05)
             r.p.stdin.close()
             s.wait()
-        left = settles(lambda: as_found(root) or journals(root) or (placed(s.pid) if s.poll() is None else []))
-        check(f"kill {n} (seed {seed}): {' and '.join(victims)}", left)
+        left = settles(lambda: as_found(root) or journals(root) or groups() or (placed(s.pid) or grouped(s.pid) if s.poll() is None else []))
+        check(f"kill {n} (seed {seed}, by {place}): {' and '.join(victims)}", left)
         if not r.p.stdin.closed:
             r.p.stdin.close()
         try:
@@ -380,6 +489,8 @@ def kills():
 
 try:
     cases()
+    if TWO:
+        with_groups()
     kills()
 finally:
     shutil.rmtree(WORK, ignore_errors=True)

@@ -3,105 +3,146 @@
 #include "check.h"
 
 #define CALLS 100000
-#define PAUSE 256u
+#define SECOND UINT64_C(1000000000)
 
 struct plant {
   double off, on; /* ns per byte */
   double noise;   /* each call costs up to so many times more */
 };
 
-/* How many calls were on, from a fresh guard. */
-static unsigned play(struct io_guard *guard, const struct plant *plant, unsigned calls,
+/* A program that does nothing but such calls, one after another. */
+struct program {
+  struct io_guard guard;
+  uint64_t now, rests_until; /* ns */
+};
+
+/* What the call costs that is made as the guard says; the pause that it begins, if any. */
+static uint64_t call(struct program *program, uint64_t bytes, double ns_per_byte) {
+  uint64_t ns = (uint64_t)((double)bytes * ns_per_byte);
+  program->now += ns;
+  if (program->now < program->rests_until)
+    return 0;
+  uint64_t pause = io_guard_add(&program->guard, bytes, ns);
+  if (pause > 0)
+    program->rests_until = program->now + pause;
+  return pause;
+}
+
+static bool is_on(const struct program *program) {
+  return program->now >= program->rests_until && io_guard_on(&program->guard);
+}
+
+/* How many calls were on. */
+static unsigned play(struct program *program, const struct plant *plant, unsigned calls,
                      uint64_t *seed) {
   unsigned on = 0;
   for (unsigned i = 0; i < calls; i++) {
-    bool now = io_guard_on(guard);
+    bool now = is_on(program);
     uint64_t bytes = 16384 << next_random(seed) % 3;
     double noise = 1 + plant->noise * (double)(next_random(seed) % 1000) / 1000;
-    io_guard_add(guard, bytes, (uint64_t)((double)bytes * noise * (now ? plant->on : plant->off)));
+    call(program, bytes, noise * (now ? plant->on : plant->off));
     on += now;
   }
   return on;
 }
 
+static struct program fresh(uint32_t slice_calls) {
+  struct program program = {.now = 1};
+  io_guard_begin(&program.guard, slice_calls);
+  return program;
+}
+
 static void gains_stay_on(uint64_t *seed) {
   for (int i = 0; i < 200; i++) {
-    struct io_guard guard;
-    io_guard_begin(&guard, 1 + next_random(seed) % 64, PAUSE);
+    struct program program = fresh(1 + next_random(seed) % 64);
     struct plant plant = {1, 0.3 + 0.01 * (double)(next_random(seed) % 60), 0.02};
-    CHECK(play(&guard, &plant, CALLS, seed) > CALLS * 9 / 10);
+    CHECK(play(&program, &plant, CALLS, seed) > CALLS * 9 / 10);
   }
 }
 
 static void losses_stay_off(uint64_t *seed) {
   for (int i = 0; i < 200; i++) {
-    struct io_guard guard;
     uint32_t slice = 1 + (uint32_t)(next_random(seed) % 16);
-    io_guard_begin(&guard, slice, PAUSE);
+    struct program program = fresh(slice);
     struct plant plant = {1, 1 + 0.01 * (double)(next_random(seed) % 300), 0.02};
-    unsigned on = play(&guard, &plant, CALLS, seed);
+    unsigned on = play(&program, &plant, CALLS, seed);
     CHECK(on < CALLS / 50 + 10 * slice);
     /* The pauses double: the same again costs less. */
-    CHECK(play(&guard, &plant, CALLS, seed) <= on);
+    CHECK(play(&program, &plant, CALLS, seed) <= on);
   }
 }
 
 /* Less than the gain that is asked for is no gain. */
 static void little_gains_stay_off(uint64_t *seed) {
-  struct io_guard guard;
-  io_guard_begin(&guard, 8, PAUSE);
+  struct program program = fresh(8);
   struct plant plant = {1, 0.97, 0};
-  CHECK(play(&guard, &plant, CALLS, seed) < CALLS / 50);
+  CHECK(play(&program, &plant, CALLS, seed) < CALLS / 50);
 }
 
 static void a_change_is_noticed(uint64_t *seed) {
-  struct io_guard guard;
-  io_guard_begin(&guard, 8, PAUSE);
+  struct program program = fresh(8);
   struct plant good = {1, 0.5, 0.02}, bad = {1, 2, 0.02};
-  CHECK(play(&guard, &good, CALLS, seed) > CALLS * 9 / 10);
-  CHECK(play(&guard, &bad, CALLS, seed) < CALLS / 10);
+  CHECK(play(&program, &good, CALLS, seed) > CALLS * 9 / 10);
+  CHECK(play(&program, &bad, CALLS, seed) < CALLS / 10);
   /* Back-off delays, but does not forbid: it doubles from PAUSE. */
-  CHECK(play(&guard, &good, 8 * CALLS, seed) > 4 * CALLS);
+  CHECK(play(&program, &good, 8 * CALLS, seed) > 4 * CALLS);
 }
 
 static void noise_does_no_harm(uint64_t *seed) {
   for (int i = 0; i < 200; i++) {
-    struct io_guard guard;
-    io_guard_begin(&guard, 16, PAUSE);
+    struct program program = fresh(16);
     struct plant equal = {1, 1, 4};
     /* It may be fooled, but equal costs are no harm; a factor is what it must see. */
-    play(&guard, &equal, CALLS, seed);
+    play(&program, &equal, CALLS, seed);
     struct plant bad = {1, 3, 1};
-    CHECK(play(&guard, &bad, CALLS, seed) < CALLS / 4);
+    CHECK(play(&program, &bad, CALLS, seed) < CALLS / 4);
   }
 }
 
+/* Their lengths are times, however often the program calls. */
 static void pauses_double(void) {
-  struct io_guard guard;
-  uint32_t before = PAUSE / 2;
-  io_guard_begin(&guard, 1, PAUSE);
-  for (int trial = 0; trial < 30; trial++) {
-    while (!io_guard_add(&guard, 1000, io_guard_on(&guard) ? 2000 : 1000))
-      ;
-    CHECK(!io_guard_on(&guard));
-    CHECK_EQUAL(guard.pause, before < IO_GUARD_PAUSE_MOST / 2 ? 2 * before : IO_GUARD_PAUSE_MOST);
-    before = guard.pause;
+  for (uint64_t bytes = 1000; bytes <= 1000000; bytes *= 1000) {
+    struct program program = fresh(1);
+    uint64_t due = IO_GUARD_PAUSE_LEAST_NS;
+    for (int trial = 0; trial < 12; trial++) {
+      uint64_t pause = 0;
+      for (unsigned calls = 0; pause == 0; calls++) {
+        CHECK(calls < 4 * IO_GUARD_PROBE);
+        pause = call(&program, bytes, is_on(&program) ? 2 : 1);
+      }
+      CHECK_EQUAL(pause, due);
+      uint64_t lost = program.now;
+      while (program.now < program.rests_until)
+        CHECK(!is_on(&program) && call(&program, bytes * 1000, 1) == 0);
+      CHECK(program.now - lost >= due);
+      due = 2 * due < IO_GUARD_PAUSE_MOST_NS ? 2 * due : IO_GUARD_PAUSE_MOST_NS;
+    }
   }
+}
+
+/* What is won begins them anew. */
+static void a_gain_ends_the_doubling(uint64_t *seed) {
+  struct program program = fresh(8);
+  struct plant good = {1, 0.5, 0.02}, bad = {1, 2, 0.02};
+  while (program.guard.pause_ns < 16 * SECOND)
+    play(&program, &bad, 1000, seed);
+  while (!is_on(&program) || program.guard.trying)
+    play(&program, &good, 1000, seed);
+  CHECK_EQUAL(program.guard.pause_ns, 0);
 }
 
 /* What costs much more is tried for a slice, not for all of a trial. */
 static void hopeless_trials_are_short(uint64_t *seed) {
-  struct io_guard guard;
-  io_guard_begin(&guard, 16, 1000000);
+  struct program program = fresh(16);
   struct plant bad = {1, 3, 0.02};
-  CHECK(play(&guard, &bad, 1000, seed) <= 17);
+  CHECK(play(&program, &bad, 1000, seed) <= 17);
 }
 
-static unsigned stalls(struct io_guard *guard) {
+static unsigned stalls(struct program *program) {
   unsigned on = 0;
   for (int i = 0; i < 1000; i++) {
-    bool now = io_guard_on(guard);
-    io_guard_add(guard, 65536, now ? 3000000 : 6000);
+    bool now = is_on(program);
+    call(program, 65536, now ? 3e6 / 65536 : 6e3 / 65536);
     on += now;
   }
   return on;
@@ -109,33 +150,13 @@ static unsigned stalls(struct io_guard *guard) {
 
 /* A call that waits for a core ends a trial, and what a trial has won, not only its slice. */
 static void a_stall_is_enough(void) {
-  struct io_guard guard;
-  io_guard_begin(&guard, 32, 1000000);
-  CHECK(stalls(&guard) <= 2); /* the first is not counted */
-  io_guard_begin(&guard, 32, 1000000);
-  while (!io_guard_add(&guard, 65536, io_guard_on(&guard) ? 3000 : 6000))
-    ;
-  CHECK(io_guard_on(&guard));
-  CHECK(stalls(&guard) <= 3);
-}
-
-/* Who counts a pause himself is told how long it is, and comes back to a trial. */
-static void pauses_may_be_counted_outside(void) {
-  struct io_guard guard;
-  io_guard_begin(&guard, 5, PAUSE);
-  CHECK_EQUAL(io_guard_rest(&guard), 0); /* a trial is on */
-  for (uint32_t pause = PAUSE; pause <= 8 * PAUSE; pause *= 2) {
-    unsigned calls = 1;
-    while (!io_guard_add(&guard, 1000, io_guard_on(&guard) ? 1100 : 1000))
-      calls++;
-    CHECK(calls <= 5 * 2 * IO_GUARD_PROBE + 2 * IO_GUARD_PROBE);
-    CHECK_EQUAL(io_guard_rest(&guard), 5 * pause);
-    CHECK(guard.trying);
-  }
-  while (!io_guard_add(&guard, 1000, io_guard_on(&guard) ? 500 : 1000))
-    ;
-  CHECK(io_guard_on(&guard));
-  CHECK_EQUAL(io_guard_rest(&guard), 0); /* it pays: no pause */
+  struct program program = fresh(32);
+  CHECK(stalls(&program) <= 2); /* the first is not counted */
+  program = fresh(32);
+  while (program.guard.trying)
+    call(&program, 65536, is_on(&program) ? 0.05 : 0.1);
+  CHECK(is_on(&program));
+  CHECK(stalls(&program) <= 3);
 }
 
 int main(void) {
@@ -147,8 +168,8 @@ int main(void) {
   a_change_is_noticed(&seed);
   noise_does_no_harm(&seed);
   pauses_double();
+  a_gain_ends_the_doubling(&seed);
   hopeless_trials_are_short(&seed);
   a_stall_is_enough();
-  pauses_may_be_counted_outside();
   return 0;
 }

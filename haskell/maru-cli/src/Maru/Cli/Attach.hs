@@ -20,6 +20,7 @@ import Maru.Cli.Exit
 import Maru.Cli.Output
 import Maru.Cli.Steer.Control
 import Maru.Cli.Steer.Read
+import Maru.Control.Memory
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
@@ -32,6 +33,8 @@ data Flags = Flags
   { flagPid :: !Int,
     flagPolicy :: !Choice,
     flagFor :: !(Maybe Double),
+    flagCpusets :: !Bool,
+    flagMove :: !(Maybe String),
     flagJson :: !JsonTo
   }
 
@@ -49,6 +52,8 @@ attachCommand =
         <$> argument (eitherReader process) (metavar "PID" <> help "The program, with all processes below it")
         <*> option (eitherReader choiceOf) (long "io" <> metavar "POLICY" <> value' <> help (intercalate ", " choiceNames ++ " (default auto)") <> completeWith choiceNames)
         <*> optional (option (eitherReader positive) (long "for" <> metavar "SECONDS" <> help "End by itself"))
+        <*> switch (long "io-cpusets" <> help "Place threads by cgroups of our own, where they may be made")
+        <*> optional (strOption (long "move-memory" <> metavar "DEVICE" <> help "First move the memory that it has to the node of this disk or interface; it is not moved back"))
         <*> jsonTo
     value' = either (const mempty) value (choiceOf "auto")
     process text = case reads text of
@@ -67,9 +72,24 @@ attach flags = do
   guard <- helperPath "maru-steer"
   command' <- getExecutablePath
   root <- describedRoot
-  case guardWords guard command' (flagPid flags) (flagPolicy flags) root of
+  mapM_ (moveMemory guard roots (flagPid flags)) (flagMove flags)
+  case guardWords guard command' (flagPid flags) (flagPolicy flags) (if flagCpusets flags then ByCpusets else ByAffinity) root of
     program : arguments -> withCreateProcess (proc program arguments) {std_in = CreatePipe, std_out = CreatePipe} (during flags)
     [] -> problem internal "no guard"
+
+-- | Where it cannot be, that is said, and the program is steered all the same.
+moveMemory :: FilePath -> Roots -> Int -> String -> IO ()
+moveMemory steer roots pid device = do
+  machine <- readMachine (rootMachine roots)
+  nodes <- readMemoryNodes (rootMachine roots)
+  case memoryFor machine nodes Nothing (Near device) of
+    Left why -> warn ("steer: no memory is moved: " ++ why)
+    Right (Prefer node) -> do
+      (status, said, errors) <- readProcessWithExitCode steer ["move", "--tree", show pid, "--node", show node] ""
+      warn $ case (status, words said) of
+        (ExitSuccess, [processes, stayed]) -> "steer: moved the memory of " ++ processes ++ " processes to node " ++ show node ++ "; " ++ stayed ++ " pages stayed where they were"
+        _ -> "steer: no memory is moved: " ++ unwords (lines errors)
+    Right _ -> problem internal "a device is at several nodes"
 
 -- | The guard's standard input is its life.
 during :: Flags -> Maybe Handle -> Maybe Handle -> Maybe Handle -> ProcessHandle -> IO ExitCode

@@ -15,6 +15,7 @@ import Data.Version (showVersion)
 import GHC.IO.Encoding (mkTextEncoding, setFileSystemEncoding, setLocaleEncoding)
 import Maru.Cli.Attach (attachCommand)
 import Maru.Cli.Bench (benchCommand)
+import Maru.Cli.Bench.Io.Irqs (irqsRun)
 import Maru.Cli.Boost (boostCommand)
 import Maru.Cli.Doctor (doctorCommand)
 import Maru.Cli.Exit
@@ -44,6 +45,7 @@ maru rooms = do
   where
     dispatch ("report-run" : arguments) = reportRun rooms arguments
     dispatch ("steer-run" : arguments) = steerRun arguments
+    dispatch ("steer-irqs" : arguments) = irqsRun arguments
     dispatch ("report-launch" : arguments) = reportLaunch arguments
     dispatch arguments = case execParserPure preferences (commandLineOf rooms) arguments of
       Success run -> run

@@ -41,6 +41,7 @@ module Maru.Cli.Room
   )
 where
 
+import Control.Applicative ((<|>))
 import Data.Aeson (Value)
 import Data.Map.Strict (Map)
 import Maru.Cli.Output (Figures, Table)
@@ -96,15 +97,18 @@ data Part = Part
     -- several rooms the first has it.
     partBeside :: ![String],
     -- | Bytes on the board beyond the usual 4 MiB.
-    partBoardRoom :: !Int
+    partBoardRoom :: !Int,
+    -- | Where the command's memory is to come from, as the supervisor reads it; of several rooms the
+    -- first has it.
+    partMemory :: !(Maybe String)
   }
   deriving (Eq, Show)
 
 instance Semigroup Part where
-  Part e p x r b s <> Part e' p' x' r' b' s' = Part (e <> e') (p <> p') (x <> x') (r <> r') (if null b then b' else b) (s + s')
+  Part e p x r b s m <> Part e' p' x' r' b' s' m' = Part (e <> e') (p <> p') (x <> x') (r <> r') (if null b then b' else b) (s + s') (m <|> m')
 
 instance Monoid Part where
-  mempty = Part [] [] [] [] [] 0
+  mempty = Part [] [] [] [] [] 0 Nothing
 
 -- | Why a flag cannot be followed.
 data Refusal

@@ -80,6 +80,7 @@ data Plan = Plan
     planReport :: !(Maybe FilePath),
     planBeside :: ![String],
     planBoardRoom :: !Int,
+    planMemory :: !(Maybe String),
     planCommand :: ![String]
   }
   deriving (Eq, Show)
@@ -102,6 +103,7 @@ planRun request = do
         planReport = requestReport request,
         planBeside = partBeside whole,
         planBoardRoom = partBoardRoom whole,
+        planMemory = partMemory whole,
         planCommand = requestCommand request
       }
   where
@@ -123,6 +125,7 @@ supervisorArguments plan descriptor reporter =
     ++ concat [["--preload", path] | path <- reverse (planPreload plan)]
     ++ concat [["--beside", word] | word <- planBeside plan]
     ++ concat [["--board-room", show (planBoardRoom plan)] | planBoardRoom plan > 0]
+    ++ concat [["--memory", where'] | Just where' <- [planMemory plan]]
     ++ ["--report-fd", show descriptor, "--reporter", reporter, "--"]
     ++ planCommand plan
 
@@ -247,6 +250,7 @@ planJson plan =
       "explain" .= roomLines (planExplain plan),
       "replaced" .= roomLines (planReplaced plan),
       "beside" .= planBeside plan,
+      "memory" .= planMemory plan,
       "report" .= planReport plan,
       "command" .= planCommand plan
     ]

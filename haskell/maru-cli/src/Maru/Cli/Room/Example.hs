@@ -33,7 +33,7 @@ exampleRoom =
 decide :: [String] -> Maybe String -> Either Refusal Part
 decide _ Nothing = Right mempty
 decide available (Just kind)
-  | kind `elem` available = Right (Part [("EXAMPLE", kind)] ["/lib/libexample.so"] ["the example is " ++ kind] [] [] 0)
+  | kind `elem` available = Right mempty {partEnvironment = [("EXAMPLE", kind)], partPreload = ["/lib/libexample.so"], partExplain = ["the example is " ++ kind]}
   | kind == "fancy" = Left (Unavailable "this machine has no fancy example")
   | otherwise = Left (Misused ("unknown example '" ++ kind ++ "'; known: plain, fancy"))
 

@@ -4,19 +4,24 @@ module Maru.Cli.Room.Steer
 
     -- * For tests
     Here (..),
+    IoFlags (..),
     decideIo,
   )
 where
 
 import Control.Exception (bracket)
+import Data.IntSet (IntSet)
 import Data.List (intercalate)
+import Data.Maybe (fromMaybe)
 import Maru.Cli.Bench.Side (helperAt)
 import Maru.Cli.Room
 import Maru.Cli.Sim.Io (ioSimulator)
 import Maru.Cli.Steer.Control
 import Maru.Cli.Steer.Page (ioPage)
-import Maru.Cli.Steer.Read (describedRoot)
+import Maru.Cli.Steer.Read (describedRoot, readMachine, readMemoryNodes)
 import Maru.Cli.Steer.Watch (counts, newWatch, stopWatch)
+import Maru.Control.Memory
+import Maru.Control.Observe (Machine)
 import Options.Applicative
 import System.Environment (getExecutablePath)
 import System.Posix.Process (getProcessID)
@@ -24,7 +29,7 @@ import System.Posix.Process (getProcessID)
 steerRoom :: Room
 steerRoom =
   (room "steer" "the path of input and output")
-    { roomRun = Just (RunPlug policyFlag (\_ _ -> here) decideIo),
+    { roomRun = Just (RunPlug ioFlags (const here) decideIo),
       roomSimulators = [ioSimulator],
       roomTop = Just ioPage,
       roomChecks = [Check "devices" (found <$> bracket newWatch stopWatch counts)]
@@ -34,8 +39,19 @@ steerRoom =
       Right () -> Finding Good "counted by thread in the kernel (BPF)" ""
       Left why -> Finding Doubtful ("guessed from open files: " ++ why) "counting needs root or CAP_BPF and CAP_PERFMON, a kernel with BTF, and maru built with libbpf"
 
-policyFlag :: Parser (Maybe String)
-policyFlag = optional (strOption (long "io" <> metavar "POLICY" <> help ("Cores for input and output: " ++ intercalate ", " choiceNames) <> completeWith choiceNames))
+data IoFlags = IoFlags
+  { flagPolicy :: !(Maybe String),
+    flagCpusets :: !Bool,
+    flagMemory :: !(Maybe String)
+  }
+  deriving (Eq, Show)
+
+ioFlags :: Parser IoFlags
+ioFlags =
+  IoFlags
+    <$> optional (strOption (long "io" <> metavar "POLICY" <> help ("Cores for input and output: " ++ intercalate ", " choiceNames) <> completeWith choiceNames))
+    <*> switch (long "io-cpusets" <> help "Place threads by cgroups of the run's own, where they may be made")
+    <*> optional (strOption (long "io-memory" <> metavar "WHERE" <> help ("Nodes for the command's memory, on a machine that has several: " ++ intercalate ", " wishNames)))
 
 -- | What must be known to steer the run that this process becomes.
 data Here = Here
@@ -43,19 +59,50 @@ data Here = Here
     hereGuard :: !(Either FilePath FilePath),
     hereCommand :: !FilePath,
     hereProcess :: !Int,
-    hereRoot :: !(Maybe FilePath)
+    hereRoot :: !(Maybe FilePath),
+    -- | And the nodes that have memory; where that is asked for.
+    hereMachine :: !(Maybe (Machine, IntSet))
   }
 
-here :: IO Here
-here = Here <$> helperAt "maru-steer" <*> getExecutablePath <*> (fromIntegral <$> getProcessID) <*> describedRoot
+here :: IoFlags -> IO Here
+here flags = do
+  root <- describedRoot
+  facts <- Here <$> helperAt "maru-steer" <*> getExecutablePath <*> (fromIntegral <$> getProcessID) <*> pure root
+  facts <$> traverse (const (machineAt (fromMaybe "/" root))) (flagMemory flags)
+  where
+    machineAt root = (,) <$> readMachine root <*> readMemoryNodes root
 
-decideIo :: Here -> Maybe String -> Either Refusal Part
-decideIo _ Nothing = Right mempty
-decideIo facts (Just text) = do
+decideIo :: Here -> IoFlags -> Either Refusal Part
+decideIo facts flags = (<>) <$> decidePolicy facts flags <*> decideMemory facts flags
+
+-- | Never what keeps a command from running: where it cannot be, that is said.
+decideMemory :: Here -> IoFlags -> Either Refusal Part
+decideMemory facts flags = case (,) <$> flagMemory flags <*> hereMachine facts of
+  Nothing -> Right mempty
+  Just (text, (machine, nodes)) -> do
+    wish <- either (Left . Misused) Right (wishOf text)
+    case (wish, flagPolicy flags) of
+      (ByPolicy, Nothing) -> Left (Misused "--io-memory policy needs --io POLICY")
+      _ -> Right (either unset set (memoryFor machine nodes policy wish))
+  where
+    policy = case choiceOf <$> flagPolicy flags of
+      Just (Right (By p)) -> Just p
+      _ -> Nothing
+    unset why = mempty {partReplaced = ["no memory policy: " ++ why]}
+    set memory = mempty {partExplain = ["the command's memory: " ++ memoryWords memory], partMemory = Just (memoryWords memory)}
+
+decidePolicy :: Here -> IoFlags -> Either Refusal Part
+decidePolicy facts flags = case flagPolicy flags of
+  Nothing | flagCpusets flags -> Left (Misused "--io-cpusets needs --io POLICY")
+  Nothing -> Right mempty
+  Just text -> decideChoice facts (if flagCpusets flags then ByCpusets else ByAffinity) text
+
+decideChoice :: Here -> Placing -> String -> Either Refusal Part
+decideChoice facts placing text = do
   choice <- either (Left . Misused) Right (choiceOf text)
   guard <- either (\path -> Left (Unavailable ("steering needs " ++ path ++ "; install maru wholly or set MARU_LIBEXEC"))) Right (hereGuard facts)
   pure
     mempty
       { partExplain = [if choice == Off then "looks at input and output, changes nothing" else "threads, interrupts and queues are placed by " ++ text ++ " and put back at the end"],
-        partBeside = guardWords guard (hereCommand facts) (hereProcess facts) choice (hereRoot facts)
+        partBeside = guardWords guard (hereCommand facts) (hereProcess facts) choice placing (hereRoot facts)
       }

@@ -8,6 +8,7 @@ module Maru.Cli.Steer.Control
   ( steerRun,
     guardWords,
     Choice (..),
+    Placing (..),
     choiceOf,
     choiceNames,
 
@@ -18,22 +19,21 @@ module Maru.Cli.Steer.Control
   )
 where
 
-import Control.Concurrent (forkIO)
-import Control.Concurrent.Chan
-import Control.Monad (void)
+import Control.Applicative ((<|>))
 import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Foldable (foldl')
 import qualified Data.IntMap.Strict as IntMap
 import Data.IntSet (IntSet)
 import qualified Data.IntSet as IntSet
-import Data.List (intercalate, nub, stripPrefix)
+import Data.List (intercalate, nub)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust, isNothing)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output (jsonLine)
+import Maru.Cli.Steer.Link
 import Maru.Cli.Steer.Page (observationJson)
 import Maru.Cli.Steer.Read
 import Maru.Cli.Steer.Watch
@@ -43,14 +43,21 @@ import Maru.Control.Place
 import Maru.Control.Steer
 import System.Exit (ExitCode (..))
 import System.IO
-import System.Posix.IO (fdToHandle)
-import System.Posix.Process (executeFile, getParentProcessID)
+import System.Posix.Process (getParentProcessID)
 import System.Posix.Types (ProcessID)
-import System.Timeout (timeout)
 import Text.Read (readMaybe)
 
 -- | What @--io@ takes: a policy, or only to look.
 data Choice = Off | By !Policy
+  deriving (Eq, Show)
+
+-- | How threads are placed.
+data Placing
+  = -- | A program may bind itself anew.
+    ByAffinity
+  | -- | By cgroups of its own, where that can be: what nobody sees being started is in them, too. A
+    -- program that binds itself elsewhere is refused.
+    ByCpusets
   deriving (Eq, Show)
 
 choiceName :: Choice -> String
@@ -67,10 +74,10 @@ choiceOf text = case [c | c <- Off : map By allPolicies, choiceName c == text] o
   [] -> Left ("unknown io policy '" ++ text ++ "'; known: " ++ intercalate ", " choiceNames)
 
 -- | The command that steers the processes below one: the guard's program, this
--- command's, the process, the policy, and the folder that stands for the machine.
-guardWords :: FilePath -> FilePath -> Int -> Choice -> Maybe FilePath -> [String]
-guardWords guard command tree choice root =
-  [guard, "guard", "--tree", show tree]
+-- command's, the process, the policy, how threads are placed, and the folder that stands for the machine.
+guardWords :: FilePath -> FilePath -> Int -> Choice -> Placing -> Maybe FilePath -> [String]
+guardWords guard command tree choice placing root =
+  [guard, "guard", "--tree", show tree, "--place", if placing == ByCpusets then "cpusets" else "affinity"]
     ++ maybe [] (\r -> ["--root", r]) root
     ++ ["--", command, "steer-run", guard, show tree, choiceName choice]
     ++ maybe [] pure root
@@ -101,17 +108,19 @@ data Story = Story
     -- | What could not be set, and why.
     storyRefused :: !(Map Target String),
     storyThreads :: !Int,
+    -- | Why threads were placed by their affinity although cpusets were asked for.
+    storyAlone :: !(Maybe String),
     -- | Settings that are in force now.
     storyInForce :: !Int,
     storyFailed :: !Int
   }
 
 newStory :: Choice -> Story
-newStory choice = Story choice Nothing False False False [] Map.empty Nothing Map.empty 0 0 0
+newStory choice = Story choice Nothing False False False [] Map.empty Nothing Map.empty 0 Nothing 0 0
 
 -- | One line.
 verdict :: Story -> String
-verdict story = intercalate "; " (outcome : mended ++ refused ++ failed)
+verdict story = intercalate "; " (outcome : mended ++ alone ++ refused ++ failed)
   where
     tried = nub [reasonName r | (_, Action {actionReason = r}) <- reverse (storyActions story), r /= Undone, r /= Corrected]
     undone = length (nub [t | (t, Action {actionReason = Undone}) <- storyActions story])
@@ -129,6 +138,7 @@ verdict story = intercalate "; " (outcome : mended ++ refused ++ failed)
     refused = case Map.toList (storyRefused story) of
       [] -> []
       (target, why) : more -> ["could not set " ++ targetName target ++ " (" ++ why ++ ")" ++ (if null more then "" else " and " ++ show (length more) ++ " more")]
+    alone = ["by affinity, not by cpusets: " ++ why | Just why <- [storyAlone story]]
     failed = [show (storyFailed story) ++ " settings could not be put back" | storyFailed story > 0]
 
 targetName :: Target -> String
@@ -148,70 +158,9 @@ storyJson story seen =
       "changes" .= [object ["at_s" .= t, "item" .= itemName (actionItem a), "cpus" .= showCpuList (actionCpus a), "why" .= reasonName (actionReason a), "must_reach" .= actionMust a] | (t, a) <- reverse (storyActions story)],
       "refused" .= [object ["what" .= targetName target, "why" .= why] | (target, why) <- Map.toList (storyRefused story)],
       "threads" .= storyThreads story,
+      "cpusets_refused" .= storyAlone story,
       "last_seen" .= seen
     ]
-
--- ---- talking to the guard ----------------------------------------------
-
-data Link = Link
-  { linkOrders :: !Handle,
-    -- | Lines of the guard; 'Nothing': it is gone.
-    linkLines :: !(Chan (Maybe String))
-  }
-
--- | What ends the controller.
-data End
-  = -- | All is put back, but for so many.
-    Told !Int
-  | -- | The guard is gone without a word.
-    Orphaned
-
-openLink :: IO Link
-openLink = do
-  orders' <- fdToHandle 3
-  hSetBuffering orders' (BlockBuffering Nothing)
-  heard <- newChan
-  void (forkIO (listen heard))
-  pure (Link orders' heard)
-  where
-    listen heard = do
-      line <- orNothing getLine
-      writeChan heard line
-      mapM_ (const (listen heard)) line
-
--- | Does a batch; the answers, or the end if that came instead.
-exchange :: Link -> [Order] -> IO (Either End [Maybe String])
-exchange _ [] = pure (Right [])
-exchange link batch = do
-  sent <- orNothing (mapM_ (hPutStrLn (linkOrders link)) (map orderLine batch ++ ["go"]) >> hFlush (linkOrders link))
-  maybe (pure (Left Orphaned)) (const (answers (length batch) [])) sent
-  where
-    answers :: Int -> [Maybe String] -> IO (Either End [Maybe String])
-    answers 0 got = pure (Right (reverse got))
-    answers n got = do
-      line <- readChan (linkLines link)
-      case line of
-        Just "ok" -> answers (n - 1) (Nothing : got)
-        Just text | Just why <- stripPrefix "no " text -> answers (n - 1) (Just why : got)
-        other -> pure (Left (endOf other))
-
-orderLine :: Order -> String
-orderLine order = case order of
-  Set target value -> "set " ++ name target ++ " " ++ value
-  Back target -> "back " ++ name target
-  where
-    name target = case target of
-      OfThread tid start' -> show tid ++ " " ++ show start'
-      OfFile path -> path
-
-endOf :: Maybe String -> End
-endOf line = case words <$> line of
-  Just ["end", failed] | Just n <- readMaybe failed -> Told n
-  _ -> Orphaned
-
--- | The end, if it comes within so many seconds.
-pauseOrEnd :: Link -> Double -> IO (Maybe End)
-pauseOrEnd link pause = fmap endOf <$> timeout (round (pause * 1e6)) (readChan (linkLines link))
 
 -- ---- the loop ----------------------------------------------------------
 
@@ -252,7 +201,7 @@ steer guard tree choice root = do
   link <- openLink
   began <- getMonotonicTime
   watch <- newWatch
-  first <- readChan (linkLines link)
+  first <- hear link
   let story = newStory choice
       steering base = Steering link (Roots (if null root then "/" else root) "/") (not (null root)) tree base parent began watch
       fresh = Now start Map.empty [] Nothing Nothing
@@ -271,7 +220,7 @@ steer guard tree choice root = do
     Orphaned -> do
       -- Whether or not somebody reads that.
       _ <- orNothing (warn "the guard of --io was killed; its controller puts everything back")
-      executeFile guard False (["repair", "--after", show parent] ++ (if null root then [] else ["--root", root])) Nothing
+      repairAfter guard parent root
 
 -- | Until the guard says that it is over, or the program is gone.
 loop :: Steering -> Now -> IO (End, Now)
@@ -359,17 +308,21 @@ act steering machine allowed config time observation now = do
                 storyBusy = storyBusy story || not (all IntMap.null (sampleWork sample))
               }
         }
-    learn n (order, refusal) = case (order, refusal) of
-      (Set t value, Nothing) ->
+    learn n (order, answer) = case (order, answer) of
+      (Set t value, Done alone) ->
         n
           { nowHave = Map.insert t value (nowHave n),
             nowMasks = nub (maskOf t value ++ nowMasks n),
-            nowStory = (nowStory n) {storyThreads = storyThreads (nowStory n) + (if isThread t && Map.notMember t (nowHave n) then 1 else 0)}
+            nowStory =
+              (nowStory n)
+                { storyThreads = storyThreads (nowStory n) + (if isThread t && Map.notMember t (nowHave n) then 1 else 0),
+                  storyAlone = alone <|> storyAlone (nowStory n)
+                }
           }
-      (Set (OfThread _ _) _, Just "gone") -> n
+      (Set (OfThread _ _) _, Refused "gone") -> n
       -- Threads come and go for as long as a server runs.
-      (Set t _, Just why) | Map.size (storyRefused (nowStory n)) < 1000 -> n {nowStory = (nowStory n) {storyRefused = Map.insert t why (storyRefused (nowStory n))}}
-      (Set _ _, Just _) -> n
+      (Set t _, Refused why) | Map.size (storyRefused (nowStory n)) < 1000 -> n {nowStory = (nowStory n) {storyRefused = Map.insert t why (storyRefused (nowStory n))}}
+      (Set _ _, Refused _) -> n
       (Back t, _) -> n {nowHave = Map.delete t (nowHave n)}
     isThread t = case t of
       OfThread _ _ -> True

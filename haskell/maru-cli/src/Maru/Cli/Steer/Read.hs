@@ -5,6 +5,7 @@ module Maru.Cli.Steer.Read
     ownRoots,
     describedRoot,
     readMachine,
+    readMemoryNodes,
     readSnapshot,
     parents,
     treeOf,
@@ -16,7 +17,7 @@ module Maru.Cli.Steer.Read
 where
 
 import Control.Exception (evaluate)
-import Control.Monad (forM)
+import Control.Monad (forM, (<=<))
 import Data.Bits (shiftR, (.&.), (.|.))
 import qualified Data.ByteString.Char8 as Bytes
 import Data.Char (isDigit, isSpace)
@@ -112,6 +113,20 @@ readMachine root = do
                 hardwareQueues = queues
               }
 
+-- | Nodes that have memory, where this process may have any.
+readMemoryNodes :: FilePath -> IO IntSet
+readMemoryNodes root = do
+  known <- parseCpuList <$> text (nodeFolder </> "has_memory")
+  there <- mapMaybe (readMaybe <=< stripPrefix "node") <$> entries nodeFolder
+  allowed <- (>>= parseCpuList . Bytes.unpack . Bytes.dropWhile isSpace) <$> ofStatus "Mems_allowed_list:" "/proc/self"
+  let having = case known of
+        Just set | not (IntSet.null set) -> set
+        _ -> IntSet.fromList there
+  -- A folder that stands for a machine says nothing about this one's limits.
+  pure (if root == "/" then maybe having (IntSet.intersection having) allowed else having)
+  where
+    nodeFolder = root </> "sys/devices/system/node"
+
 -- | A folder and those above it, below the top.
 above :: FilePath -> FilePath -> [FilePath]
 above top path
@@ -152,9 +167,13 @@ readAllowed roots pid = allowedIn (processFolder roots pid)
 -- | Of a process's or a thread's folder. The line is found before the text becomes a
 -- list of characters: there may be thousands of threads, twice a second.
 allowedIn :: FilePath -> IO (Maybe IntSet)
-allowedIn folder = (>>= parseAllowed . Bytes.unpack . line) <$> orNothing (Bytes.readFile (folder </> "status"))
+allowedIn folder = (>>= parseAllowed . ("Cpus_allowed_list:" ++) . Bytes.unpack) <$> ofStatus "Cpus_allowed_list:" folder
+
+-- | What follows a name in @status@ of that folder.
+ofStatus :: String -> FilePath -> IO (Maybe Bytes.ByteString)
+ofStatus name folder = fmap line <$> orNothing (Bytes.readFile (folder </> "status"))
   where
-    line = Bytes.takeWhile (/= '\n') . snd . Bytes.breakSubstring (Bytes.pack "Cpus_allowed_list:")
+    line = Bytes.takeWhile (/= '\n') . Bytes.drop (length name) . snd . Bytes.breakSubstring (Bytes.pack name)
 
 -- | It is there and has not ended.
 isAlive :: Roots -> Int -> IO Bool

@@ -4,8 +4,8 @@
 --
 -- @direct@ is the program alone; @never@ passes its calls through @libmaru-io.so@; @auto@ steers
 -- and delegates where trials show a gain, and has five seconds under load to find out. On a
--- machine of several nodes there are more: @numactl@ near the device, beside @irqbalance@, and each
--- policy.
+-- machine of several nodes there are more: @numactl@ near the device, the same with interrupts bound
+-- by hand, beside @irqbalance@, and each policy.
 module Maru.Cli.Bench.Io.Real
   ( realExperiments,
 
@@ -22,6 +22,7 @@ import Data.List (isPrefixOf, nub, sort)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust)
 import qualified Data.Text as Text
+import Maru.Cli.Bench.Io.Irqs
 import Maru.Cli.Bench.Io.Programs (programs)
 import Maru.Cli.Bench.Io.Workload
 import Maru.Cli.Bench.Rounds
@@ -72,7 +73,7 @@ measured workload effort say = do
     pure
       Figures
         { figuresLine = claimsLine judged,
-          figuresTables = [("Claims", claimsTable judged), ("What it did", rates rounds sides), ("Where steering ended", ends rounds)],
+          figuresTables = [("Claims", claimsTable judged), ("What it did", rates rounds sides), ("Where steering ended", ends rounds)] ++ absentRivals nodes,
           figuresPlots = [],
           figuresData = object ["rounds" .= roundsJson rounds, "claims" .= map claimJson judged, "nodes" .= nodes]
         }
@@ -94,7 +95,7 @@ othersOf maru = do
   numactl <- isJust <$> findExecutable "numactl"
   balance <- isJust <$> findExecutable "irqbalance"
   pure $
-    [("numactl", ["numactl", "--cpunodebind=" ++ show near, "--membind=" ++ show near]) | numactl]
+    [(name, ["numactl", "--cpunodebind=" ++ show near, "--membind=" ++ show near]) | numactl, name <- ["numactl", boundIrqs]]
       ++ [(irqbalance, []) | balance]
       ++ [(policy, [maru, "run", "--io", policy, "--"]) | policy <- ["single-socket", "per-socket", "cross-socket"]]
 
@@ -118,12 +119,15 @@ spanOf effort = Span 5 (if effort == Quick then 1 else 2)
 sample :: Workload -> Effort -> FilePath -> Side -> IO Sample
 sample workload effort folder side = do
   let launch = Launch (concat (sideProcesses side)) (folder </> "errors")
-  found <- beside (sideName side == irqbalance) (workloadMeasure workload folder launch (spanOf effort))
+  found <- besides (sideName side) (workloadMeasure workload folder launch (spanOf effort))
   errors <- withFile (launchErrors launch) ReadMode (\h -> hSetBinaryMode h True >> hGetContents h >>= \t -> length t `seq` pure t)
   pure (object ["rates" .= object [Key.fromString name .= rate | (name, rate) <- found], "ended" .= endOf errors])
   where
-    beside False action = action
-    beside True action = bracket (spawnProcess "irqbalance" ["--foreground"]) (\p -> terminateProcess p >> waitForProcess p) (const action)
+    besides name
+      | name == boundIrqs = whileBound
+      | name == irqbalance = balanced
+      | otherwise = id
+    balanced action = bracket (spawnProcess "irqbalance" ["--foreground"]) (\p -> terminateProcess p >> waitForProcess p) (const action)
 
 -- | What steering said last, of what a run wrote to standard error: perhaps behind a program's own
 -- words on the same line.
