@@ -37,13 +37,15 @@ struct daemon {
   uint8_t *actions;
   uint32_t count;
   uint32_t quietly_waiting;               /* without a view in this tick */
+  int64_t began_ns;                       /* the newest wait that was seen, or message */
   struct boost_subject *held[BOOST_HELD]; /* that are raised, or whose end has failed */
   unsigned held_count;
-  unsigned turn;    /* the board to begin with */
-  unsigned seats;   /* read in this tick */
-  int64_t check_ns; /* when those without a message are looked at too */
-  bool checks;      /* now */
-  bool asks;        /* the clerk takes a list in this tick */
+  unsigned turn;        /* the board to begin with */
+  unsigned seats;       /* read in this tick */
+  unsigned quiet_ticks; /* in a row, in which nobody waited */
+  int64_t check_ns;     /* when those without a message are looked at too */
+  bool checks;          /* now */
+  bool asks;            /* the clerk takes a list in this tick */
   bool said_full, said_taken;
   struct boost_rules rules;
   struct boost_boards boards;

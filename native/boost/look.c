@@ -71,6 +71,7 @@ static struct boost_view view_of(struct daemon *self, struct boost_board *one, u
 /* A bit for each of 64 lines. */
 struct lines {
   uint64_t waiting, pending;
+  int64_t began_ns; /* the newest of these waits */
 };
 
 /* Nearly always nothing has come: one cache line each, without a branch. */
@@ -82,6 +83,8 @@ static struct lines read_lines(const struct maru_channel *first, uint32_t count)
     /* Acquire: pairs with the waiter's release of its state. */
     uint32_t state = atomic_load_explicit(&first[i].state, memory_order_acquire);
     uint32_t pending = mr_channel_pending_state(&first[i], state);
+    int64_t began = state != MARU_CHANNEL_IDLE ? LOAD(first[i].since_ns) : 0;
+    found.began_ns = began > found.began_ns ? began : found.began_ns;
     found.waiting |= (uint64_t)(state != MARU_CHANNEL_IDLE) << i;
     found.pending |= (uint64_t)(pending != MARU_CHANNEL_IDLE) << i;
   }
@@ -100,6 +103,8 @@ static uint32_t see(struct daemon *self, struct boost_board *one, uint32_t begin
     bool pending = found.pending >> bit & 1;
     views[made++] = view_of(self, one, begin + bit, pending, now_ns);
   }
+  int64_t began = found.began_ns < now_ns ? found.began_ns : now_ns;
+  self->began_ns = began > self->began_ns ? began : self->began_ns;
   self->quietly_waiting += (uint32_t)__builtin_popcountll(found.waiting & ~seen);
   if (self->checks && needs_rights(self)) /* asks who it is, before that matters */
     for (uint64_t left = all & ~seen; left != 0; left &= left - 1)

@@ -14,7 +14,7 @@
 #define WORKER_PRIORITY 90
 #define LOOP_LIMIT_US 5000000      /* a worker that never sleeps is ended by the kernel */
 #define CHECK_NS INT64_C(40000000) /* between looks at those without a message */
-#define REST 9                     /* a tick is followed by a pause of so many times its own time */
+#define REST 19 /* a tick is followed by a pause of so many times its own time: 5 % of a core */
 #define QUIET_TICKS 50
 #define IDLE_NS INT64_C(50000000) /* half of what makes a heartbeat stale */
 
@@ -105,11 +105,24 @@ static int64_t own_time(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* How long to sleep after that tick.  A job that computes all the time looks as idle for a
+ * tick as one that has gone. */
+static int64_t pause_after(struct daemon *self, struct boost_seen seen, int64_t period_ns,
+                           int64_t now_ns) {
+  bool regular = self->rules.slots || self->rules.at_once;
+  self->quiet_ticks = seen.waiting > 0 || self->rules.slots ? 0 : self->quiet_ticks + 1;
+  if (seen.pending > 0 || self->held_count > 0)
+    self->began_ns = now_ns;
+  if (self->quiet_ticks >= QUIET_TICKS && period_ns < IDLE_NS)
+    return IDLE_NS;
+  return regular ? period_ns : boost_pause(period_ns, now_ns - self->began_ns);
+}
+
 static void run(struct daemon *self) {
   bool by_itself = self->period_ns == 0;
   int64_t period = by_itself ? BOOST_LONGEST_NS : self->period_ns;
   int64_t next = maru_now_ns(), find = next, used = own_time();
-  unsigned quiet = 0;
+  self->began_ns = next;
   while (next < self->until_ns && !ending) {
     int64_t now = maru_now_ns();
     boost_begin_list(self, now, &find);
@@ -119,9 +132,7 @@ static void run(struct daemon *self) {
     atomic_fetch_add_explicit(&self->shared->beats, 1, memory_order_relaxed);
     if (by_itself)
       period = boost_next_period(period, seen);
-    /* A job that computes all the time looks as idle for a tick as one that has gone. */
-    quiet = seen.waiting > 0 || self->rules.slots ? 0 : quiet + 1;
-    int64_t pause = quiet < QUIET_TICKS || period > IDLE_NS ? period : IDLE_NS;
+    int64_t pause = pause_after(self, seen, period, now);
     /* CPU time, for a tick that was held up by others has cost nothing. */
     int64_t before = used;
     used = own_time();
