@@ -1,5 +1,5 @@
 /* boost.pml: nobody stays lowered or boosted, nobody waits for ever
- * (native/wait/wait.c, native/wait/channel.c, native/boost).
+ * (native/wait/coop.c, lowered.c and channel.c, native/boost).
  *
  * A waiter waits ROUNDS times for one message each, lowered while it waits or asleep
  * without a doorbell (coop). A sender posts the messages and never wakes. The daemon

@@ -1,4 +1,4 @@
-/* wait.pml: no wake-up is lost (native/wait/wait.c).
+/* wait.pml: no wake-up is lost (native/wait/asleep.c).
  *
  * Two waiters wait until the counter has reached WANT, two notifiers step it.
  * Each C atomic operation is one atomic step here, each futex call one too: the

@@ -1,8 +1,9 @@
 /* boost_cost: what the daemon takes of a core while so many channels wait.  Prints JSON.
  *
- *     boost_cost BOOST-PROGRAM CHANNELS PERIOD-US SECONDS [idle|busy]...
+ *     boost_cost BOOST-PROGRAM CHANNELS PERIOD-US SECONDS [idle|young|busy]...
  *
- * All channels wait for a message that does not come ("idle": nobody waits).  The figure is
+ * All channels wait for a message that does not come ("idle": nobody waits; "young": one of them
+ * has always just begun to).  The figure is
  * the CPU time of the daemon with its helpers, by getrusage, over the time that it ran, without
  * its start: a run of START_S more than SECONDS less one of START_S.
  * CHANNELS 0: no daemon, but a process that sleeps for the period and does nothing else: the
@@ -22,6 +23,7 @@
 #define START_S 2
 
 static struct maru_wait_policy policies[MARU_WAIT_CHANNELS];
+static struct maru_channel *channels[MARU_WAIT_CHANNELS];
 
 /* As the daemon sleeps, and no more. */
 static void be_floor(int64_t period_ns, int64_t end_ns) {
@@ -59,6 +61,19 @@ struct cost {
   double cpu_s, wall_s;
 };
 
+/* As in a wait for the first step. */
+static void begin_waits(long count, bool young) {
+  int64_t now = maru_now_ns();
+  for (long i = 0; i < count; i++) {
+    atomic_store(&channels[i]->mask, ~MARU_WAIT_ARMED);
+    atomic_store(&channels[i]->until_equal, 0);
+    atomic_store(&channels[i]->since_ns, now);
+    atomic_store(&channels[i]->state, MARU_CHANNEL_AWAKE);
+  }
+  if (young && count > 0) /* at every look, without a process that would cost something */
+    atomic_store(&channels[0]->since_ns, INT64_MAX);
+}
+
 /* The daemon or the floor, with what it has started. */
 static struct cost run(char **argv, const char *board, long seconds, bool floor) {
   char for_ms[32];
@@ -84,32 +99,29 @@ static struct cost run(char **argv, const char *board, long seconds, bool floor)
 
 int main(int argc, char **argv) {
   struct maru_board board;
-  struct maru_channel *channel;
   char path[64];
   pid_t hogs[64];
   CHECK(argc >= 5);
-  long channels = atol(argv[2]), period_us = atol(argv[3]), seconds = atol(argv[4]);
-  CHECK(channels >= 0 && channels <= (long)MARU_WAIT_CHANNELS && period_us > 0 && seconds > 0);
+  long count = atol(argv[2]), period_us = atol(argv[3]), seconds = atol(argv[4]);
+  CHECK(count >= 0 && count <= (long)MARU_WAIT_CHANNELS && period_us > 0 && seconds > 0);
   bool idle = among("idle", argc, argv), busy = among("busy", argc, argv);
+  bool young = among("young", argc, argv);
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   int hog_count = !busy ? 0 : cpus < 64 ? (int)cpus : 64;
   CHECK_EQUAL(maru_board_create(&board, sizeof(struct maru_wait_table)), 0);
-  for (long i = 0; i < channels; i++) {
-    CHECK_EQUAL(maru_channel_register(&board, (uint32_t)i, 0, &channel), 0);
+  for (long i = 0; i < count; i++) {
+    CHECK_EQUAL(maru_channel_register(&board, (uint32_t)i, 0, &channels[i]), 0);
     CHECK_EQUAL(maru_wait_policy_init(&policies[i], MARU_WAIT_SPIN), 0);
-    CHECK_EQUAL(maru_channel_attach(channel, &policies[i]), 0);
-    /* As in a wait for the first step. */
-    atomic_store(&channel->mask, ~MARU_WAIT_ARMED);
-    atomic_store(&channel->until_equal, 0);
-    if (!idle)
-      atomic_store(&channel->state, MARU_CHANNEL_AWAKE);
+    CHECK_EQUAL(maru_channel_attach(channels[i], &policies[i]), 0);
   }
   snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), board.fd);
   fflush(NULL);
   for (int i = 0; i < hog_count; i++)
     hogs[i] = start_hog(i);
-  struct cost start = run(argv, path, START_S, channels == 0);
-  struct cost all = run(argv, path, START_S + seconds, channels == 0);
+  begin_waits(idle ? 0 : count, young);
+  struct cost start = run(argv, path, START_S, count == 0);
+  begin_waits(idle ? 0 : count, young);
+  struct cost all = run(argv, path, START_S + seconds, count == 0);
   for (int i = 0; i < hog_count; i++) {
     kill(hogs[i], SIGKILL);
     finish(hogs[i]);
@@ -117,6 +129,6 @@ int main(int argc, char **argv) {
   double cpu = all.cpu_s - start.cpu_s, wall = all.wall_s - start.wall_s;
   printf("{\"channels\": %ld, \"period_us\": %s, \"wall_s\": %.3f, \"cpu_s\": %.4f, "
          "\"of_a_core\": %.5f}\n",
-         channels, argv[3], wall, cpu, cpu / wall);
+         count, argv[3], wall, cpu, cpu / wall);
   return 0;
 }

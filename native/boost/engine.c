@@ -4,6 +4,7 @@
 
 #define WINDOW_NS INT64_C(1000000000)
 #define TICKS_RAISED 2
+#define QUIET_PARTS 32
 
 static void open_window(struct boost_state *state, int64_t now_ns) {
   if (now_ns - state->window_began_ns < WINDOW_NS)
@@ -238,4 +239,10 @@ int64_t boost_next_period(int64_t period_ns, struct boost_seen seen) {
   return next < BOOST_SHORTEST_NS  ? BOOST_SHORTEST_NS
          : next > BOOST_LONGEST_NS ? BOOST_LONGEST_NS
                                    : next;
+}
+
+int64_t boost_pause(int64_t period_ns, int64_t quiet_ns) {
+  int64_t part = quiet_ns / QUIET_PARTS;
+  part = part < BOOST_LONGEST_NS ? part : BOOST_LONGEST_NS;
+  return part > period_ns ? part : period_ns;
 }

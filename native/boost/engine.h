@@ -86,6 +86,11 @@ struct boost_seen boost_step(const struct boost_rules *rules, struct boost_state
  * messages lie unread, longer while none do. */
 int64_t boost_next_period(int64_t period_ns, struct boost_seen seen);
 
+/* How long the daemon sleeps: the period; where `quiet_ns` have gone by in which no wait began
+ * and no message lay unread, a 32nd of that if it is longer, BOOST_LONGEST_NS at most.  So a
+ * message is late by a period, or by 3 % of the time for which nothing had happened. */
+int64_t boost_pause(int64_t period_ns, int64_t quiet_ns);
+
 #define BOOST_LONGEST_NS INT64_C(5000000)
 #define BOOST_SHORTEST_NS INT64_C(250000)
 

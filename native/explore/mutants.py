@@ -92,11 +92,11 @@ FAULTS = [
      "wait/wait.c",
      "  if (old & MARU_WAIT_ARMED)\n    mr_futex_wake_all(word);\n}", "  (void)old;\n}"),
     ("a waiter does not say that it sleeps", "somebody spins without end",
-     "wait/wait.c",
+     "wait/asleep.c",
      "atomic_fetch_or_explicit(w->word, MARU_WAIT_ARMED, memory_order_acquire)",
      "atomic_load_explicit(w->word, memory_order_acquire)"),
     ("a waiter does not look again before it sleeps", "nobody can go on",
-     "wait/wait.c",
+     "wait/asleep.c",
      "    if (mr_holds(now, &w->c))\n      return 0;", ""),
     ("a word is released without a wake", "nobody can go on",
      "lock/words.c",
@@ -275,10 +275,10 @@ TESTS = {
 }
 # A test's own, beside what all have; compiled with the mutexes and processes of robust.h.
 ROBUST = [SHARED, "explore/robust.c"]
-# What wait.c needs for channels, which no explored scene has: without the shim.
+# What the ways to wait need for channels, which no explored scene has: without the shim.
 UNEXPLORED = ["board/board.c"] + [f"base/{name}.c" for name in "process shared task topology".split()]
 UNEXPLORED += [f"wait/{name}.c" for name in "channel measure priority".split()]
-SHIPPED = ["wait/wait.c"] + [
+SHIPPED = [f"wait/{name}.c" for name in "asleep awake coop lowered policy wait".split()] + [
     f"lock/{name}.c"
     for name in "clh cohort fissile lock options qspin queue shfl waiting words".split()
 ] + [OVERLAY, "preload/waits.c"]

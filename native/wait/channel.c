@@ -129,6 +129,12 @@ bool mr_daemon_fresh(const struct maru_wait_table *table, int64_t now_ns) {
   return fresh(LOAD(table->heartbeat_ns), now_ns);
 }
 
+bool mr_daemon_slots(const struct maru_wait_table *table) {
+  return mr_daemon_fresh(table, maru_now_ns()) &&
+         /* Relaxed: nothing hangs on the order of slots and messages. */
+         atomic_load_explicit(&table->slot_job, memory_order_relaxed) != 0;
+}
+
 struct mr_sched mr_channel_normal(const struct maru_channel *channel) {
   return mr_sched_unpack(LOAD(channel->normal));
 }

@@ -38,6 +38,14 @@ void mr_wait_decide(struct maru_wait_policy *policy);
 
 /* The daemon has been there and lives. */
 bool mr_daemon_fresh(const struct maru_wait_table *table, int64_t now_ns);
+/* ... and gives time slots. */
+bool mr_daemon_slots(const struct maru_wait_table *table);
+
+/* Its sender rings no doorbell. */
+static inline bool mr_channel_silent(const struct maru_channel *channel) {
+  /* Relaxed: fixed when the channel was registered. */
+  return (atomic_load_explicit(&channel->flags, memory_order_relaxed) & MARU_CHANNEL_SILENT) != 0;
+}
 
 /* The own place in the scheduler of the thread that attached. */
 struct mr_sched mr_channel_normal(const struct maru_channel *channel);

@@ -204,6 +204,20 @@ static void liars(unsigned cap, uint64_t seed) {
   }
 }
 
+/* Late by a period, or by a 32nd of the time in which nothing happened. */
+static void pauses(uint64_t seed) {
+  CHECK_EQUAL(boost_pause(MS, 0), MS);
+  CHECK_EQUAL(boost_pause(MS, 64 * MS), 2 * MS);
+  CHECK_EQUAL(boost_pause(MS, INT64_MAX), BOOST_LONGEST_NS);
+  CHECK_EQUAL(boost_pause(20 * MS, INT64_MAX), 20 * MS);
+  for (int i = 0; i < 10000; i++) {
+    int64_t period = (int64_t)(next_random(&seed) % (50 * MS)) + 1;
+    int64_t quiet = (int64_t)(next_random(&seed) % (1000 * MS)), pause = boost_pause(period, quiet);
+    CHECK(pause >= period && (pause == period || pause <= quiet / 32));
+    CHECK(pause <= period || pause <= BOOST_LONGEST_NS);
+  }
+}
+
 static void periods(void) {
   struct boost_seen none = {0}, some = {.waiting = 1, .pending = 1}, stuck = {1, 1, 1};
   CHECK_EQUAL(boost_next_period(BOOST_LONGEST_NS, none), BOOST_LONGEST_NS);
@@ -225,5 +239,6 @@ int main(void) {
   liars(50, seed + 1);
   liars(0, seed + 2);
   periods();
+  pauses(seed);
   return 0;
 }

@@ -58,8 +58,8 @@ FAULTS = [
 ]
 
 SOURCES = ["preload/clock.c", CORE, SHARES, "preload/waits.c", "lock/place.c", "base/topology.c",
-           "wait/wait.c", "wait/channel.c", "wait/measure.c", "wait/priority.c", "base/process.c",
-           "base/shared.c", "base/task.c", "board/board.c"]
+           *(f"wait/{name}.c" for name in "asleep awake channel coop lowered measure policy priority wait".split()),
+           "base/process.c", "base/shared.c", "base/task.c", "board/board.c"]
 TEST = "tests/lock_profile.c"
 
 

@@ -17,7 +17,7 @@ daemonExperiment :: Experiment
 daemonExperiment =
   Experiment
     { experimentName = "boost/daemon",
-      experimentPurpose = "maru boost at 1 ms beside 1024 channels, and a process that only sleeps 1 ms: percent of a core",
+      experimentPurpose = "maru boost at 1 ms beside 1024 channels, whose waits are long or keep beginning, and a process that only sleeps 1 ms: percent of a core",
       experimentRun = \effort say -> do
         program <- helperPath "boost_cost"
         daemon <- helperPath "maru-boost"
@@ -28,15 +28,17 @@ daemonExperiment =
 
 sides :: [Side]
 sides =
-  [ Side (who ++ ", " ++ machine) [[channels, "1000", "4"] ++ how]
+  [ Side (who ++ ", " ++ machine) [[channels, "1000", "4"] ++ waits ++ how]
     | (machine, how) <- [("busy CPUs", ["busy"]), ("idle CPUs", [])],
-      (who, channels) <- [(onlySleep, "0"), (waited, "1024")]
+      (who, channels, waits) <- [(onlySleep, "0", []), (waited, "1024", []), (begun, "1024", ["young"])]
   ]
     ++ [Side nobody [["1024", "1000", "4", "idle"]]]
 
-onlySleep, waited, nobody :: String
+-- | Looked for messages at every period only where waits keep beginning.
+onlySleep, waited, begun, nobody :: String
 onlySleep = "only sleeps"
 waited = "daemon, 1024 waiting"
+begun = "daemon, 1024 waiting, one has just begun to"
 nobody = "daemon, nobody waits"
 
 percent :: Sample -> Maybe Double

@@ -283,7 +283,7 @@ anyUseful w n k at = do
           if useful then pure True else go (i + 1)
   go 0
 
--- As in native/wait/wait.c.
+-- As in native/wait.
 coopSpin, coopSlice, watchFor, pollEvery, slowTurn, tryEvery :: Double
 coopSpin = 2.5
 coopSlice = 4000

@@ -1,0 +1,80 @@
+/* guard.c: watches the worker, and undoes what it did if it dies. */
+#define _GNU_SOURCE
+#include "daemon.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define GUARD_PRIORITY 91
+/* The guard's looks: 100 ms without a beat where both run by FIFO, else 2 s. */
+#define LOOK_NS 20000000
+#define LOOKS 5
+#define LOOKS_SLOW 100
+#define LOOKS_TO_END 50 /* 1 s */
+
+/* How many could not be put back. */
+static unsigned rescue_all(const struct daemon *self) {
+  unsigned failed = 0;
+  for (size_t i = 0; i < (size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS; i++)
+    if (self->boards.subjects[i].tid != 0)
+      failed += boost_rescue(&self->boards.subjects[i]) < 0;
+  return failed;
+}
+
+struct watch {
+  uint64_t beats;
+  unsigned looks; /* since the last beat */
+  unsigned looks_most;
+  unsigned ending; /* looks since the request to end; 0: none */
+};
+
+/* A worker that was stopped, or is late: looks are counted, not time, so that a guard
+ * that was stopped itself does not blame the worker. */
+static bool is_late(struct watch *watch, const struct daemon *self) {
+  /* Relaxed: a counter. */
+  uint64_t beats = atomic_load_explicit(&self->shared->beats, memory_order_relaxed);
+  bool holds = self->how != BOOST_BY_NOTHING && !self->dry_run;
+  watch->looks = beats != watch->beats || beats == 0 || !holds ? 0 : watch->looks + 1;
+  watch->beats = beats;
+  watch->ending += watch->ending > 0;
+  return watch->looks > watch->looks_most || watch->ending > LOOKS_TO_END;
+}
+
+/* Its status if it ends within 200 ms; else it hangs in the kernel and comes to no deed. */
+static int end_worker(pid_t worker) {
+  static const struct timespec pause = {.tv_nsec = LOOK_NS};
+  int status = SIGKILL;
+  kill(worker, SIGKILL);
+  for (int look = 0; look < 10 && waitpid(worker, &status, WNOHANG) == 0; look++)
+    nanosleep(&pause, NULL);
+  return status;
+}
+
+int boost_guard(const struct daemon *self, pid_t worker, const sigset_t *signals) {
+  static const struct timespec pause = {.tv_nsec = LOOK_NS};
+  struct watch watch = {.looks_most = LOOKS_SLOW};
+  int status;
+  if (boost_stand(GUARD_PRIORITY) == 0)
+    watch.looks_most = LOOKS;
+  while (waitpid(worker, &status, WNOHANG) == 0) {
+    int signal = sigtimedwait(signals, NULL, &pause);
+    if (signal < 0 && is_late(&watch, self))
+      return end_worker(worker);
+    if (signal > 0 && signal != SIGCHLD) {
+      kill(worker, SIGTERM);
+      watch.ending = watch.ending > 0 ? watch.ending : 1;
+    }
+  }
+  return status;
+}
+
+int boost_after_death(const struct daemon *self) {
+  unsigned failed = rescue_all(self);
+  if (failed > 0)
+    fprintf(stderr, "maru-boost: the worker failed; %u threads could not be put back\n", failed);
+  else
+    fprintf(stderr, "maru-boost: the worker failed; every thread is back in its place\n");
+  return 70;
+}
