@@ -107,7 +107,7 @@ static void shown(enum maru_wait_kind kind) {
   pid_t pid = start(take_one, &player);
   struct maru_channel *seat = seat_with(pid);
   await_waiting(seat);
-  CHECK_EQUAL(seat->flags, MARU_CHANNEL_WORK | MARU_CHANNEL_UNMEASURED);
+  CHECK_EQUAL(seat->flags, MARU_CHANNEL_WORK | MARU_CHANNEL_WORKING);
   CHECK_EQUAL(seat->job, JOB);
   int64_t since = seat->since_ns;
   CHECK(since >= before && since <= maru_now_ns());
@@ -121,7 +121,7 @@ static void shown(enum maru_wait_kind kind) {
   CHECK_EQUAL(rc, 0);
   CHECK_EQUAL(maru_wait_runs_as(&policy, NULL), kind);
   struct maru_channel *own = seat_with(getpid());
-  CHECK_EQUAL(own->flags, MARU_CHANNEL_RESULTS | MARU_CHANNEL_UNMEASURED);
+  CHECK_EQUAL(own->flags, MARU_CHANNEL_RESULTS | MARU_CHANNEL_WORKING);
   CHECK_EQUAL(finish(pid), 0);
   maru_crew_destroy(player.crew);
   CHECK_EQUAL(taken(), 0);

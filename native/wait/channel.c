@@ -28,7 +28,7 @@ _Static_assert(offsetof(struct maru_wait_table, heartbeat_ns) == 8 &&
 #define USUAL_HANDOVER_NS 10000
 #define PID_BITS 22 /* the kernel's most: PID_MAX_LIMIT */
 #define FLAGS                                                                                      \
-  ((uint32_t)(MARU_CHANNEL_SILENT | MARU_CHANNEL_UNMEASURED | MARU_CHANNEL_WORK |                  \
+  ((uint32_t)(MARU_CHANNEL_SILENT | MARU_CHANNEL_WORKING | MARU_CHANNEL_WORK |                     \
               MARU_CHANNEL_RESULTS))
 
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
@@ -315,7 +315,7 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
     return -EPROTO;
   pid_t tid = gettid();
   uint64_t start = mr_start_time(tid);
-  bool keeps = (LOAD(channel->flags) & MARU_CHANNEL_UNMEASURED) != 0;
+  bool keeps = (LOAD(channel->flags) & MARU_CHANNEL_WORKING) != 0;
   uint32_t normal, spin = keeps ? policy->spin_ns : spin_of(table);
   /* Before the old line is let go: it may be the one that keeps the own place. */
   int rc = own_place(table, tid, start, &normal);

@@ -414,12 +414,18 @@ static int rest(struct wait *w, int64_t slice_ns) {
   return rc;
 }
 
+/* Relaxed: fixed when the channel was registered. */
+static bool gives_way(const struct wait *w) {
+  return (atomic_load_explicit(&w->channel->flags, memory_order_relaxed) & MARU_CHANNEL_WORKING) ==
+         0;
+}
+
 /* How long spinning pays before a policy goes on: twice what the hand-over then costs.
  * To and from coop that is a switch on one CPU, and its watcher looks as often as a
  * spinner while nobody else wants the CPU. */
 static uint32_t spin_before(struct wait *w) {
-  bool to_coop = w->channel != NULL &&
-                 (w->policy->runs == MARU_WAIT_COOP || w->policy->runs == MARU_WAIT_ADAPTIVE);
+  bool to_coop = w->channel != NULL && (w->policy->runs == MARU_WAIT_COOP ||
+                                        (w->policy->runs == MARU_WAIT_ADAPTIVE && gives_way(w)));
   return to_coop ? earlier(w->policy->spin_ns, COOP_SPIN_NS) : w->policy->spin_ns;
 }
 
@@ -569,7 +575,7 @@ static int adaptive(struct wait *w) {
     if (paid)
       return 0;
   }
-  return w->channel != NULL ? coop(w) : block(w);
+  return w->channel != NULL && gives_way(w) ? coop(w) : block(w);
 }
 
 /* ---- all ----------------------------------------------------------------- */

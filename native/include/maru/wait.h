@@ -155,8 +155,10 @@ enum maru_channel_flags {
   /* The sender only stores (maru_channel_post): nothing ever wakes the waiter but
    * other waiters and the daemon. */
   MARU_CHANNEL_SILENT = 1u,
-  /* Who attaches keeps its spin_ns: nothing is measured. */
-  MARU_CHANNEL_UNMEASURED = 2u,
+  /* Its sender always rings and works in between.  ADAPTIVE sleeps there on the doorbell, as on
+   * a word that is no channel, and does not give way.  Who attaches keeps its spin_ns: nothing
+   * is measured. */
+  MARU_CHANNEL_WORKING = 2u,
   /* One of these says what its waiter waits for, to those who look. */
   MARU_CHANNEL_WORK = 1u << 8,   /* a worker of a parallel map: a chunk */
   MARU_CHANNEL_RESULTS = 2u << 8 /* the process that started the map: results */
@@ -226,7 +228,7 @@ int maru_wait_table_of(const struct maru_board *board, struct maru_wait_table **
 /* From now on the calling thread is the one that waits for the channel's word with
  * `policy`, until it attaches the policy to NULL.  Decides anew what runs; sets
  * spin_ns to twice the hand-over between two threads, which the first to come
- * measures (maru_wait_measure_handover; not on MARU_CHANNEL_UNMEASURED).  Attach again after a
+ * measures (maru_wait_measure_handover; not on MARU_CHANNEL_WORKING).  Attach again after a
  * change of the thread's priority or affinity.  Not a signal handler's business. -EPROTO: the
  * channel lies on no board's section. */
 int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *policy);
