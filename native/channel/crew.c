@@ -13,19 +13,32 @@
  * dies between any two instructions owns it or does not, and a look over the
  * ring tells.  `next` is a hint which anybody helps forward; what a dead worker
  * had left to do there costs the next one a step.  models/crew.pml checks this.
+ *
+ * Waiting.  The coordinator waits on one word, all workers on another, both in the crew.
+ * In a seated crew (maru_crew_seat) each of them has a channel on the board instead.  Who
+ * publishes then has many words to ring, and does so only if somebody sits: a worker marks
+ * `work` by SITTING after it has looked at its own word and before it waits on that; who
+ * publishes steps `work`, and where it finds the mark, takes it away and then rings all
+ * seats.  A worker that marks later finds the step and looks at the ring again; one whose
+ * mark is taken away is rung, for its look at the word came before.  models/seats.pml
+ * checks this.
  */
+#define _GNU_SOURCE
 #include <maru/channel.h>
 
 #include "shared.h"
 
 #include <errno.h>
+#include <maru/board.h>
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define SLOTS_MAX (UINT32_C(1) << 24)
 #define WORD_VALUE (~MARU_WAIT_ARMED)
+#define SITTING MARU_WAIT_ARMED /* in `work` of a seated crew, on which nobody waits */
 
 enum { FREE, READY, TAKEN };
 
@@ -41,6 +54,7 @@ struct slot {
 
 struct worker {
   alignas(MR_CACHE_LINE) struct maru_worker_counters counters;
+  uint32_t seat; /* number of its channel, fixed */
   /* The worker's own memory of its claim: ticket + 1, or 0.  Set only while the
    * slot is TAKEN, so it may be missing but is never wrong. */
   alignas(MR_CACHE_LINE) uint64_t held;
@@ -51,6 +65,11 @@ struct maru_crew {
   uint32_t workers;
   uint32_t slots; /* a power of two */
   uint64_t size;
+
+  /* Fixed by maru_crew_seat. */
+  int32_t seated; /* the process that did it; 0: nobody has */
+  uint32_t seat;  /* number of the coordinator's channel */
+  int64_t table;  /* of channels: how far from here; every process inherits both mappings */
 
   /* Written by the coordinator. */
   alignas(MR_CACHE_LINE) _Atomic uint64_t published; /* tickets below are READY or later */
@@ -103,9 +122,80 @@ int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots) 
   return 0;
 }
 
-void maru_crew_destroy(struct maru_crew *crew) { munmap(crew, crew->size); }
+/* ---- seats ------------------------------------------------------------- */
+
+static struct maru_channel *channel_at(const struct maru_crew *crew, uint32_t number) {
+  struct maru_wait_table *table = (struct maru_wait_table *)((intptr_t)crew + crew->table);
+  return &table->channels[number];
+}
+
+/* NULL: the crew is not seated. */
+static struct maru_channel *seat_of(struct maru_crew *crew, uint32_t worker) {
+  return crew->seated ? channel_at(crew, worker_of(crew, worker)->seat) : NULL;
+}
+
+int maru_crew_seat(struct maru_crew *crew, struct maru_board *board, uint32_t job) {
+  struct maru_channel *lines[MARU_CREW_MAX_SEATS], *own;
+  struct maru_wait_table *table;
+  if (crew->seated)
+    return -EALREADY;
+  if (crew->workers > MARU_CREW_MAX_SEATS)
+    return -E2BIG;
+  int rc = maru_channel_register(board, job, MARU_CHANNEL_RESULTS | MARU_CHANNEL_WORKING, &own);
+  if (rc < 0)
+    return rc;
+  rc = maru_channels_register(board, job, MARU_CHANNEL_WORK | MARU_CHANNEL_WORKING, lines,
+                              crew->workers);
+  if (rc == 0)
+    rc = maru_wait_table_of(board, &table);
+  if (rc < 0) {
+    maru_channel_release(own);
+    return rc;
+  }
+  for (uint32_t i = 0; i < crew->workers; i++)
+    worker_of(crew, i)->seat = (uint32_t)(lines[i] - table->channels);
+  crew->seat = (uint32_t)(own - table->channels);
+  crew->table = (intptr_t)table - (intptr_t)crew;
+  crew->seated = getpid();
+  return 0;
+}
+
+/* The threads of this side may take turns: attached is who waits now. */
+static int sit(struct maru_channel *seat, uint32_t seen, struct maru_wait_policy *policy,
+               int64_t deadline_ns) {
+  /* Relaxed: our own side wrote it. */
+  bool ours =
+      policy->channel == seat && atomic_load_explicit(&seat->tid, memory_order_relaxed) == gettid();
+  if (!ours)
+    (void)maru_channel_attach(seat, policy); /* unattached it waits as for any word */
+  return maru_wait_while(&seat->word, seen, WORD_VALUE, policy, deadline_ns);
+}
+
+void maru_crew_destroy(struct maru_crew *crew) {
+  /* A process that was forked meanwhile has inherited the crew, not the lines. */
+  if (crew->seated == getpid()) {
+    for (uint32_t i = 0; i < crew->workers; i++)
+      maru_channel_release(seat_of(crew, i));
+    maru_channel_release(channel_at(crew, crew->seat));
+  }
+  munmap(crew, crew->size);
+}
 
 /* ---- coordinator ------------------------------------------------------- */
+
+/* Release, all: who sees a step sees what was published. */
+static void announce(struct maru_crew *crew) {
+  if (!crew->seated) {
+    maru_notify(&crew->work);
+    return;
+  }
+  if (!(atomic_fetch_add_explicit(&crew->work, MARU_WAIT_STEP, memory_order_release) & SITTING))
+    return;
+  /* Acquire: whoever left the mark had looked at its own word before we ring it. */
+  atomic_fetch_and_explicit(&crew->work, WORD_VALUE, memory_order_acq_rel);
+  for (uint32_t i = 0; i < crew->workers; i++)
+    maru_notify(&seat_of(crew, i)->word);
+}
 
 int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count) {
   /* Relaxed: the coordinator alone writes these two. */
@@ -122,14 +212,14 @@ int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count) {
   atomic_store_explicit(&slot->state, state_of(READY, ticket, 0), memory_order_release);
   /* Release: whoever sees the number finds the slot READY or later. */
   atomic_store_explicit(&crew->published, ticket + 1, memory_order_release);
-  maru_notify(&crew->work);
+  announce(crew);
   return 0;
 }
 
 void maru_crew_close(struct maru_crew *crew) {
   /* Release: who sees the close sees the final `published`. */
   atomic_store_explicit(&crew->closed, 1, memory_order_release);
-  maru_notify(&crew->work);
+  announce(crew);
 }
 
 /* Acquire: whatever the state says happened is visible. */
@@ -175,19 +265,28 @@ void maru_crew_forfeit(struct maru_crew *crew, uint32_t worker) {
   if (worker >= crew->workers)
     return;
   worker_of(crew, worker)->held = 0;
+  if (crew->seated)
+    maru_channel_vacate(seat_of(crew, worker));
   if (find_claim(crew, worker, &ticket) != NULL)
     free_slot(crew, ticket);
 }
 
-uint32_t maru_crew_bell(const struct maru_crew *crew) {
-  /* Acquire: what was done before the ring is visible. */
-  return atomic_load_explicit(&crew->bell, memory_order_acquire) & WORD_VALUE;
+static _Atomic uint32_t *bell_of(const struct maru_crew *crew) {
+  struct maru_crew *c = (struct maru_crew *)crew; /* the word alone is written */
+  return c->seated ? &channel_at(c, c->seat)->word : &c->bell;
 }
 
-void maru_crew_ring(struct maru_crew *crew) { maru_notify(&crew->bell); }
+uint32_t maru_crew_bell(const struct maru_crew *crew) {
+  /* Acquire: what was done before the ring is visible. */
+  return atomic_load_explicit(bell_of(crew), memory_order_acquire) & WORD_VALUE;
+}
+
+void maru_crew_ring(struct maru_crew *crew) { maru_notify(bell_of(crew)); }
 
 int maru_crew_await(struct maru_crew *crew, uint32_t seen, struct maru_wait_policy *policy,
                     int64_t deadline_ns) {
+  if (crew->seated)
+    return sit(channel_at(crew, crew->seat), seen, policy, deadline_ns);
   return maru_wait_while(&crew->bell, seen, WORD_VALUE, policy, deadline_ns);
 }
 
@@ -223,22 +322,51 @@ static bool take(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chu
   return false;
 }
 
+/* What was there before the last look at the ring. */
+struct look {
+  uint32_t rung; /* the worker's own word */
+  uint32_t work;
+  bool closed;
+};
+
+/* Acquire, all: the look at the ring comes after them, so that neither a chunk nor the
+ * close can slip between it and the wait. */
+static struct look look_around(struct maru_crew *crew, const struct maru_channel *seat) {
+  struct look look = {.rung = 0};
+  if (seat != NULL)
+    look.rung = atomic_load_explicit(&seat->word, memory_order_acquire) & WORD_VALUE;
+  look.work = atomic_load_explicit(&crew->work, memory_order_acquire) & WORD_VALUE;
+  look.closed = atomic_load_explicit(&crew->closed, memory_order_acquire);
+  return look;
+}
+
+/* 0: look at the ring again. */
+static int await_work(struct maru_crew *crew, struct maru_channel *seat, const struct look *look,
+                      struct maru_wait_policy *policy, int64_t deadline_ns) {
+  if (seat == NULL)
+    return maru_wait_while(&crew->work, look->work, WORD_VALUE, policy, deadline_ns);
+  if (deadline_ns <= 0) /* a try */
+    return -ETIMEDOUT;
+  /* Release: the look at our own word comes before whoever finds the mark rings it.
+   * Acquire: a step that we did not know comes with its chunk. */
+  uint32_t work = atomic_fetch_or_explicit(&crew->work, SITTING, memory_order_acq_rel);
+  return (work & WORD_VALUE) == look->work ? sit(seat, look->rung, policy, deadline_ns) : 0;
+}
+
 int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk,
                     struct maru_wait_policy *policy, int64_t deadline_ns) {
   if (worker >= crew->workers)
     return -EINVAL;
   if (worker_of(crew, worker)->held != 0)
     return -EBUSY;
+  struct maru_channel *seat = seat_of(crew, worker);
   for (;;) {
-    /* Acquire, both: the last look at the ring must come after them, so that
-     * neither a chunk nor the close can slip between the look and the wait. */
-    uint32_t seen = atomic_load_explicit(&crew->work, memory_order_acquire) & WORD_VALUE;
-    bool closed = atomic_load_explicit(&crew->closed, memory_order_acquire);
+    struct look look = look_around(crew, seat);
     if (take(crew, worker, chunk))
       return 1;
-    if (closed)
+    if (look.closed)
       return 0;
-    int rc = maru_wait_while(&crew->work, seen, WORD_VALUE, policy, deadline_ns);
+    int rc = await_work(crew, seat, &look, policy, deadline_ns);
     if (rc < 0)
       return rc;
   }

@@ -1,4 +1,5 @@
 /* Description: each index arrives once from workers in threads; the thread sanitizer can watch. */
+#include <maru/board.h>
 #include <maru/channel.h>
 
 #include "check.h"
@@ -85,11 +86,13 @@ static void coordinate(struct team *team, uint64_t items) {
   free(received);
 }
 
-static void play(enum maru_wait_kind kind, uint64_t items) {
+/* With a board the crew waits on channels. */
+static void play(enum maru_wait_kind kind, uint64_t items, struct maru_board *board) {
   struct team team = {.kind = kind};
   struct worker workers[WORKERS];
   uint64_t sum = 0;
   CHECK_EQUAL(maru_crew_create(&team.crew, WORKERS, 8), 0);
+  CHECK_EQUAL(board != NULL ? maru_crew_seat(team.crew, board, 1) : 0, 0);
   for (uint32_t i = 0; i < WORKERS; i++) {
     CHECK_EQUAL(maru_log_create(&team.logs[i], items * 32), 0);
     workers[i] = (struct worker){.team = &team, .number = i};
@@ -107,8 +110,15 @@ static void play(enum maru_wait_kind kind, uint64_t items) {
 
 int main(void) {
   uint64_t items = setting("MARU_TEST_ITEMS", 50000) / CHUNK * CHUNK;
-  play(MARU_WAIT_BLOCK, items);
-  play(MARU_WAIT_ADAPTIVE, items);
-  play(MARU_WAIT_SPIN_BLOCK, items);
+  struct maru_board board;
+  CHECK_EQUAL(maru_board_create(&board, 1 << 20), 0);
+  play(MARU_WAIT_BLOCK, items, NULL);
+  play(MARU_WAIT_ADAPTIVE, items, NULL);
+  play(MARU_WAIT_SPIN_BLOCK, items, NULL);
+  play(MARU_WAIT_BLOCK, items, &board);
+  play(MARU_WAIT_ADAPTIVE, items, &board);
+  play(MARU_WAIT_COOP, items, &board);
+  play(MARU_WAIT_GANG, items, &board);
+  maru_board_close(&board);
   return 0;
 }

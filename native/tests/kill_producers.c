@@ -7,6 +7,7 @@
  *
  * MARU_TEST_KILLS (default 500) and MARU_TEST_SEED set length and course. */
 #define _GNU_SOURCE
+#include <maru/board.h>
 #include <maru/channel.h>
 
 #include "check.h"
@@ -159,15 +160,16 @@ static bool complete(void) {
   return true;
 }
 
-int main(void) {
-  uint64_t kills = setting("MARU_TEST_KILLS", 500);
-  uint64_t seed = setting("MARU_TEST_SEED", 88172645463325252);
+/* With a board the crew waits on channels. */
+static void play(uint64_t kills, uint64_t seed, struct maru_board *board) {
   uint64_t with_claim = 0;
   struct team team = {0};
+  work.next = work.duplicate = 0;
   work.capacity = kills * 32768 + 65536;
   work.received = calloc(work.capacity, 1);
   CHECK(work.received != NULL);
   CHECK_EQUAL(maru_crew_create(&team.crew, WORKERS, SLOTS), 0);
+  CHECK_EQUAL(board != NULL ? maru_crew_seat(team.crew, board, 1) : 0, 0);
   for (uint32_t i = 0; i < WORKERS; i++)
     hire(&team, i);
   for (uint64_t i = 0; i < kills; i++) {
@@ -200,5 +202,14 @@ int main(void) {
          (unsigned long long)work.duplicate);
   maru_crew_destroy(team.crew);
   free(work.received);
+}
+
+int main(void) {
+  uint64_t kills = setting("MARU_TEST_KILLS", 500);
+  uint64_t seed = setting("MARU_TEST_SEED", 88172645463325252);
+  struct maru_board board;
+  play(kills - kills / 3, seed, NULL);
+  CHECK_EQUAL(maru_board_create(&board, 1 << 20), 0);
+  play(kills / 3, seed, &board);
   return 0;
 }

@@ -14,6 +14,8 @@
 #include <maru/board.h>
 #include <sched.h>
 #include <stddef.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 _Static_assert(sizeof(struct maru_channel) == 64, "a channel is one cache line");
 _Static_assert(offsetof(struct maru_wait_table, heartbeat_ns) == 8 &&
@@ -24,6 +26,10 @@ _Static_assert(offsetof(struct maru_wait_table, heartbeat_ns) == 8 &&
 #define LEAST_SPIN_NS 2000
 #define MOST_SPIN_NS 100000
 #define USUAL_HANDOVER_NS 10000
+#define PID_BITS 22 /* the kernel's most: PID_MAX_LIMIT */
+#define FLAGS                                                                                      \
+  ((uint32_t)(MARU_CHANNEL_SILENT | MARU_CHANNEL_WORKING | MARU_CHANNEL_WORK |                     \
+              MARU_CHANNEL_RESULTS))
 
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
@@ -60,10 +66,58 @@ static int table_for(struct maru_board *board, struct maru_wait_table **table) {
   return rc;
 }
 
+/* ---- lines --------------------------------------------------------------- */
+
+struct process {
+  uint64_t packed, world;
+};
+
+static uint64_t pack(pid_t pid, uint64_t start) { return start << PID_BITS | (uint64_t)pid; }
+
+static struct process this_process(void) {
+  struct stat world;
+  uint64_t start = mr_start_time(getpid());
+  return (struct process){.packed = start != 0 ? pack(getpid(), start) : 0,
+                          .world = stat("/proc/self/ns/pid", &world) == 0 ? world.st_ino : 0};
+}
+
 static bool take(struct maru_channel *channel, uint32_t number) {
   uint32_t nobody = 0;
   /* Acquire: pairs with the release; what the former user wrote comes before. */
   return atomic_compare_exchange_strong_explicit(&channel->taken, &nobody, number + 1,
+                                                 memory_order_acquire, memory_order_relaxed);
+}
+
+/* Of another pid namespace nothing is known. */
+static bool has_died(const struct process *owner, const struct process *self) {
+  pid_t pid = (pid_t)(owner->packed & ((1u << PID_BITS) - 1));
+  return owner->packed != 0 && self->world != 0 && owner->world == self->world &&
+         pack(pid, mr_start_time(pid)) != owner->packed;
+}
+
+/* A child of who took the line may wait there still. */
+static bool is_attended(const struct maru_channel *line) {
+  pid_t tid = LOAD(line->tid);
+  return tid != 0 && mr_start_time(tid) == LOAD(line->start);
+}
+
+/* A line whose process has died changes hands by its owner's word, which no two processes
+ * share: it is never free meanwhile, and one of several heirs gets it. */
+static bool inherit(struct maru_wait_table *table, uint32_t number, const struct process *self,
+                    struct process *living) {
+  struct maru_channel_owner *entry = &table->owners[number];
+  /* Acquire: the world was written before the process. */
+  struct process owner = {.packed = atomic_load_explicit(&entry->process, memory_order_acquire),
+                          .world = LOAD(entry->world)};
+  if (owner.packed == living->packed)
+    return false;
+  if (!has_died(&owner, self)) {
+    *living = owner; /* looked at once: the lines of a process are neighbours */
+    return false;
+  }
+  if (is_attended(&table->channels[number]))
+    return false;
+  return atomic_compare_exchange_strong_explicit(&entry->process, &owner.packed, self->packed,
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
@@ -75,42 +129,80 @@ static void note_used(struct maru_wait_table *table, uint32_t used) {
     continue;
 }
 
-int maru_channel_register(struct maru_board *board, uint32_t job, uint32_t flags,
-                          struct maru_channel **channel) {
+static void begin_line(struct maru_wait_table *table, uint32_t number, const struct process *self,
+                       uint32_t job, uint32_t flags) {
+  struct maru_channel *line = &table->channels[number];
+  maru_channel_vacate(line);
+  STORE(line->word, 0);
+  STORE(line->job, job);
+  STORE(line->flags, flags);
+  STORE(table->owners[number].world, self->world);
+  /* Release: who sees the process sees its world. */
+  atomic_store_explicit(&table->owners[number].process, self->packed, memory_order_release);
+  note_used(table, number + 1);
+}
+
+int maru_channels_register(struct maru_board *board, uint32_t job, uint32_t flags,
+                           struct maru_channel **channels, uint32_t count) {
   struct maru_wait_table *table;
   int rc = table_for(board, &table);
   if (rc < 0)
     return rc;
-  if (flags & ~(uint32_t)MARU_CHANNEL_SILENT)
+  if (flags & ~FLAGS)
     return -EINVAL;
-  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++) {
-    struct maru_channel *line = &table->channels[i];
-    if (!take(line, i))
+  struct process self = this_process(), living = self;
+  uint32_t got = 0;
+  for (uint32_t i = 0; i < 2 * MARU_WAIT_CHANNELS && got < count; i++) {
+    uint32_t number = i % MARU_WAIT_CHANNELS;
+    bool ours = i < MARU_WAIT_CHANNELS ? take(&table->channels[number], number)
+                                       : inherit(table, number, &self, &living);
+    if (!ours)
       continue;
-    STORE(line->word, 0);
-    STORE(line->job, job);
-    STORE(line->flags, flags);
-    note_used(table, i + 1);
-    *channel = line;
-    return 0;
+    begin_line(table, number, &self, job, flags);
+    channels[got++] = &table->channels[number];
   }
+  if (got == count)
+    return 0;
+  while (got > 0)
+    maru_channel_release(channels[--got]);
   return -ENOSPC;
 }
 
-void maru_channel_release(struct maru_channel *channel) {
+int maru_channel_register(struct maru_board *board, uint32_t job, uint32_t flags,
+                          struct maru_channel **channel) {
+  return maru_channels_register(board, job, flags, channel, 1);
+}
+
+void maru_channel_vacate(struct maru_channel *channel) {
   STORE(channel->tid, 0);
+  STORE(channel->since_ns, 0);
   STORE(channel->state, MARU_CHANNEL_IDLE);
+}
+
+void maru_channel_release(struct maru_channel *channel) {
+  struct maru_wait_table *table = table_of(channel);
+  maru_channel_vacate(channel);
+  if (table != NULL)
+    STORE(table->owners[channel - table->channels].process, 0);
   /* Release: the next to take the line comes after all that was done with it. */
   atomic_store_explicit(&channel->taken, 0, memory_order_release);
 }
 
 /* ---- the waiter ---------------------------------------------------------- */
 
+/* Whoever waits for a step again has got none since. */
+static bool goes_on(const struct maru_channel *channel, const struct mr_condition *c) {
+  return LOAD(channel->since_ns) != 0 && !c->until_equal && LOAD(channel->until_equal) == 0 &&
+         LOAD(channel->want) == c->value && LOAD(channel->mask) == c->mask;
+}
+
 void mr_channel_begin(struct maru_channel *channel, const struct mr_condition *c, int64_t now_ns) {
-  STORE(channel->want, c->value);
-  STORE(channel->mask, c->mask);
-  STORE(channel->until_equal, c->until_equal);
-  STORE(channel->since_ns, now_ns);
+  if (!goes_on(channel, c)) {
+    STORE(channel->want, c->value);
+    STORE(channel->mask, c->mask);
+    STORE(channel->until_equal, c->until_equal);
+    STORE(channel->since_ns, now_ns);
+  }
   STORE(channel->cpu, (uint32_t)sched_getcpu());
   mr_channel_show(channel, MARU_CHANNEL_AWAKE);
 }
@@ -229,7 +321,8 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
     return -EPROTO;
   pid_t tid = gettid();
   uint64_t start = mr_start_time(tid);
-  uint32_t normal, spin = spin_of(table);
+  bool keeps = (LOAD(channel->flags) & MARU_CHANNEL_WORKING) != 0;
+  uint32_t normal, spin = keeps ? policy->spin_ns : spin_of(table);
   /* Before the old line is let go: it may be the one that keeps the own place. */
   int rc = own_place(table, tid, start, &normal);
   if (rc < 0)
@@ -237,6 +330,7 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
   detach(policy);
   STORE(channel->normal, normal);
   STORE(channel->start, start);
+  STORE(channel->since_ns, 0);
   /* Release: who sees the thread sees when it started. */
   atomic_store_explicit(&channel->tid, tid, memory_order_release);
   policy->channel = channel;

@@ -20,12 +20,18 @@ int64_t maru_now_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Does ADAPTIVE wait on this channel as COOP does?  Relaxed: fixed when it was registered. */
+static bool gives_way(const struct mr_wait *w) {
+  return w->channel != NULL && (atomic_load_explicit(&w->channel->flags, memory_order_relaxed) &
+                                MARU_CHANNEL_WORKING) == 0;
+}
+
 /* How long spinning pays before a policy goes on: twice what the hand-over then costs.
  * To and from coop that is a switch on one CPU, and its watcher looks as often as a
  * spinner while nobody else wants the CPU. */
 static uint32_t spin_before(struct mr_wait *w) {
-  bool to_coop = w->channel != NULL &&
-                 (w->policy->runs == MARU_WAIT_COOP || w->policy->runs == MARU_WAIT_ADAPTIVE);
+  bool to_coop = (w->channel != NULL && w->policy->runs == MARU_WAIT_COOP) ||
+                 (w->policy->runs == MARU_WAIT_ADAPTIVE && gives_way(w));
   return to_coop ? mr_earlier(w->policy->spin_ns, COOP_SPIN_NS) : w->policy->spin_ns;
 }
 
@@ -114,7 +120,7 @@ static int adaptive(struct mr_wait *w) {
     if (paid)
       return 0;
   }
-  return w->channel != NULL ? mr_wait_coop(w) : mr_wait_blocked(w);
+  return gives_way(w) ? mr_wait_coop(w) : mr_wait_blocked(w);
 }
 
 /* ---- all ----------------------------------------------------------------- */

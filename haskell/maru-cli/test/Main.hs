@@ -167,14 +167,18 @@ plans =
               "-x"
             ],
       testCase "wait policies" $ do
-        decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags Nothing False) @?= Right mempty
-        fmap partEnvironment (decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags (Just "spin") False)) @?= Right [("MARU_WAIT", "spin")]
-        decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags (Just "x") False) @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
-        fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags (Just "spin") False)) @?= Right []
-        fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags (Just "gang") False)) @?= Right ["gang runs as coop: no slots"]
-        fmap partPreload (decideWait (WaitFacts known (Just ("/l.so", ["MPICH"])) ("/p.so", True)) (WaitFlags (Just "spin") False)) @?= Right ["/l.so"]
-        fmap (\p -> (partEnvironment p, partPreload p)) (decideWait (WaitFacts known Nothing ("/p.so", True)) (WaitFlags Nothing True)) @?= Right ([("MARU_WAIT_POLL", "1")], ["/p.so"])
-        decideWait (WaitFacts known Nothing ("/p.so", False)) (WaitFlags Nothing True) @?= Left (Unavailable "/p.so is not there; install maru wholly or set MARU_LIB")
+        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing False Nothing) @?= Right mempty
+        fmap partEnvironment (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right [("MARU_WAIT", "spin")]
+        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "x") False Nothing) @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
+        fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right []
+        fmap partEnvironment (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin:spin=40us") False Nothing)) @?= Right [("MARU_WAIT", "spin:spin=40us")]
+        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin:spin=40") False Nothing) @?= Left (Misused "'spin:spin=40' is no way to wait: a spin limit is written NAME:spin=40us (ns, us or ms, at most 100ms)")
+        fmap partBeside (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing False (Just "1ms"))) @?= Right ["/maru", "boost", "--beside", "--period", "1ms"]
+        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing False (Just "1s")) @?= Left (Misused "'1s' is no period: 100us to 50ms, or auto")
+        fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "gang") False Nothing)) @?= Right ["gang runs as coop but in parallel maps: no slots"]
+        fmap partPreload (decideWait (WaitFacts known (Just ("/l.so", ["MPICH"])) ("/p.so", True) "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right ["/l.so"]
+        fmap (\p -> (partEnvironment p, partPreload p)) (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing True Nothing)) @?= Right ([("MARU_WAIT_POLL", "1")], ["/p.so"])
+        decideWait (WaitFacts known Nothing ("/p.so", False) "/maru") (WaitFlags Nothing True Nothing) @?= Left (Unavailable "/p.so is not there; install maru wholly or set MARU_LIB")
         judgePolicies [("spin", Right Nothing)] @?= Finding Good "spin" ""
         judgePolicies [("spin", Right Nothing), ("gang", Right (Just ("coop", "no slots")))]
           @?= Finding Good "spin; gang runs as coop: no slots" "",
@@ -207,32 +211,42 @@ plans =
         fmap (length . afterLines) (waitAfterwards (Map.fromList [("MARU_WAIT_POLL", "1")]) (boardOf [])) @?= Just 1,
       testCase "who waits, for what, since when, and what it costs" $ do
         let top used heartbeat = putWord32host used >> putWord32host 9000 >> putInt64host heartbeat >> replicateM_ (12 + 2 * 256) (putWord32host 0)
-            line state taken job since tid = do
-              mapM_ putWord32host [0, state, 0, 0, 0, taken, 1, job]
+            line state taken flags job since tid = do
+              mapM_ putWord32host [0, state, 0, 0, 0, taken, flags, job]
               putInt64host since
               mapM_ putWord32host [0, 0, tid, 0, 0, 0]
-            bytes = Lazy.toStrict (runPut (top 3 0 >> line 1 1 7 1000000000 42 >> line 0 2 7 0 43 >> line 2 0 7 0 44))
-            table = WaitTable 0 [(0, Page.Channel Awake True 7 1000000000 42 False), (1, Page.Channel Idle True 7 0 43 False)]
+            bytes = Lazy.toStrict (runPut (top 3 0 >> line 1 1 1 7 1000000000 42 >> line 0 2 0x101 7 0 43 >> line 2 0 1 7 0 44))
+            table = WaitTable 0 [(0, Page.Channel Awake True 7 1000000000 42 False Page.AnyMessage), (1, Page.Channel Idle True 7 0 43 False Page.MapWork)]
             seen at cpu = Seen at (Just table) (Map.fromList [(42, ("w", cpu))]) [] Nothing Nothing
         decodeTable bytes @?= Just table
         decodeTable (ByteString.take 1000 bytes) @?= Nothing
         drawWaits Nothing (seen 3000000000 0) @?= shownWaits ""
+        let worker = Page.Channel Asleep False 7 1000000000 42 False Page.MapWork
+            cells waits = [cell | Tabular (Table _ rows) <- drawWaits Nothing waits, row <- rows, cell <- row]
+            ofWorker threads = Seen 3000000000 (Just (WaitTable 0 [(0, worker)])) threads [] Nothing Nothing
+        cells (ofWorker (Map.fromList [(42, ("w", 0))])) @?= ["42", "w", "work from 7", "7", "2.00 s", "asleep", ""]
+        cells (ofWorker Map.empty) @?= ["42", "", "work from 7", "7", "2.00 s", "asleep, not found: ended, or in another pid namespace", ""]
         drawWaits (Just (1, seen 2000000000 0)) (seen 3000000000 800000000) @?= shownWaits "80 %",
       testCase "what a tuner tries, and says" $ do
         let report polls mpiWaits sections =
               fromRight Null . eitherDecode . Lazy.fromStrict . Chars.pack $
                 "{\"rooms\": " ++ show (sections :: [String]) ++ ", \"after\": {\"wait\": {\"waits\": " ++ show (mpiWaits :: Int) ++ ", \"poll\": {\"spins\": " ++ show (polls :: Int) ++ "}}}}"
-        reachedIn (report 0 0 ["poll"]) @?= Reached False False
-        reachedIn (report 3 0 []) @?= Reached False True
-        reachedIn (report 0 2 []) @?= Reached True False
-        reachedIn (report 0 0 ["map"]) @?= Reached True False
-        reachedIn (object []) @?= Reached False False
-        WaitTune.settingsFor (Reached False False) @?= []
-        take 1 (WaitTune.settingsFor (Reached False True)) @?= [Waiting "adaptive" True]
+        reachedIn (report 0 0 ["poll"]) @?= Reached False False False
+        reachedIn (report 3 0 []) @?= Reached False False True
+        reachedIn (report 0 2 []) @?= Reached True False False
+        reachedIn (report 0 0 ["map"]) @?= Reached True False False
+        reachedIn (report 0 0 ["map", "wait"]) @?= Reached True True False
+        reachedIn (object []) @?= Reached False False False
+        WaitTune.settingsFor (Reached False False False) @?= []
+        take 1 (WaitTune.settingsFor (Reached False False True)) @?= [Waiting "adaptive" True]
+        WaitTune.spinsFor (Reached False False True) @?= []
+        take 1 (WaitTune.spinsFor (Reached True False False)) @?= [Waiting "spin-block:spin=5us" False]
+        WaitTune.periodsFor (Reached True False False) (Waiting "coop" False) @?= []
+        take 1 (WaitTune.periodsFor (Reached True True False) (Waiting "coop" False)) @?= [WaitTune.Boosted (Waiting "coop" False) "auto"]
         let raced base own = iterate (record (Map.fromList [(AsItIs, base), (Waiting "block" True, own)])) (start AsItIs [Waiting "block" True]) !! 3
-        waitVerdict (Reached False False) (raced 2 1) @?= "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
-        waitVerdict (Reached False True) (raced 2 1) @?= "gain: 2.00 times (2.00 to 2.00) as fast with --wait block --wait-poll"
-        waitVerdict (Reached False True) (raced 1 2) @?= "no gain: as it is it is the fastest",
+        waitVerdict (Reached False False False) (raced 2 1) @?= "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
+        waitVerdict (Reached False False True) (raced 2 1) @?= "gain: 2.00 times (2.00 to 2.00) as fast with --wait block --wait-poll"
+        waitVerdict (Reached False False True) (raced 1 2) @?= "no gain: as it is it is the fastest",
       testCase "delegation of input and output" $ do
         decideDelegation ("/l.so", True) Nothing @?= Right mempty
         fmap (\p -> (partEnvironment p, partPreload p)) (decideDelegation ("/l.so", True) (Just "hint")) @?= Right ([("MARU_IO", "hint")], ["/l.so"])
@@ -285,7 +299,7 @@ plans =
       testCase "the daemon's options" $ do
         map periodOf ["auto", "20ms", "250us"] @?= [Right 0, Right 20000, Right 250]
         mapM_ (\t -> assertBool t (either (const True) (const False) (periodOf t))) ["", "ms", "5", "99us", "51ms", "5s", "99999999999ms"]
-        boostArguments (BoostOptions 20000 "pb" (Just "nice") 50 (Just 0.5) ["/b"] True True)
+        boostArguments (BoostOptions 20000 "pb" (Just "nice") 50 (Just 0.5) ["/b"] True True False)
           @?= words "--policy pb --period-us 20000 --cap 50 --boost nice --for-ms 500 --board /b --dry-run --json",
       testCase "profiles stand before the command" $
         map

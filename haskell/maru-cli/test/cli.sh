@@ -100,7 +100,7 @@ done
 timeout 20 maru run -- true 2>"$work/err"
 grep -Eq '^maru: .* wall; .* user \+ .* system; [0-9]+ MiB' "$work/err" || fail "no verdict: $(cat "$work/err")"
 timeout 20 maru run --wait gang --report "$work/report.json" -- true 2>"$work/err"
-grep -q '^maru: wait: gang runs as spin-block: ' "$work/err" || fail "a replaced policy is not said: $(cat "$work/err")"
+grep -q '^maru: wait: gang runs as spin-block but in parallel maps: ' "$work/err" || fail "a replaced policy is not said: $(cat "$work/err")"
 grep -q '"replaced":\[{.*gang runs as' "$work/report.json" || fail "a replaced policy is not in the report"
 timeout 20 maru run --explain --wait spin -- true 2>&1 | grep -q "sets MARU_WAIT=spin" || fail "nothing explained"
 

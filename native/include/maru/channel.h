@@ -87,6 +87,7 @@ uint64_t maru_observe(const MARU_ATOMIC(uint64_t) * word);
 
 /* ---- crew -------------------------------------------------------------- */
 
+struct maru_board;
 struct maru_crew;
 
 /* Consecutive indices [first, first + count) that are claimed at once. */
@@ -109,6 +110,15 @@ struct maru_worker_counters {
 /* Maps a crew for up to `workers` workers at once and `slots` unfinished
  * chunks (rounded up to a power of two).  -EINVAL, -ENOMEM. */
 int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots);
+
+/* Most workers of a crew whose waits are on a board. */
+#define MARU_CREW_MAX_SEATS 255u
+/* Before anybody waits and before the fork: from now on the coordinator and each worker
+ * wait on a channel of the board, which must stay mapped at least as long as the crew.  The
+ * lines go back when the process that called this destroys the crew.  Failure: all is as
+ * before.  -E2BIG: too many workers; -ENOSPC: not enough channels are free; -EALREADY; or
+ * maru_channel_register's errors. */
+int maru_crew_seat(struct maru_crew *crew, struct maru_board *board, uint32_t job);
 void maru_crew_destroy(struct maru_crew *crew);
 
 /* Coordinator.  Offers a chunk.  -EAGAIN: the slot it would reuse (slots are
@@ -134,8 +144,8 @@ int maru_crew_await(struct maru_crew *crew, uint32_t seen, struct maru_wait_poli
                     int64_t deadline_ns);
 
 /* Worker (numbers from 0).  1: *chunk is yours.  0: closed, nothing left.
- * -ETIMEDOUT, -EINTR as maru_wait; -EINVAL: bad worker number; -EBUSY: the
- * worker's last chunk is not done. */
+ * -ETIMEDOUT, -EINTR as maru_wait, and without waiting where the deadline is 0; -EINVAL: bad
+ * worker number; -EBUSY: the worker's last chunk is not done. */
 int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk,
                     struct maru_wait_policy *policy, int64_t deadline_ns);
 /* All results of the chunk are in the log.  Rings the bell.  No effect when the

@@ -103,6 +103,11 @@ const char *maru_wait_kind_name(enum maru_wait_kind kind);
 /* The kind of that name; -EINVAL when there is none. */
 int maru_wait_kind_of(const char *name);
 
+/* A way to wait as people and MARU_WAIT write it: a name, or "spin-block:spin=40us" (ns, us or ms;
+ * 100 ms at most).  The kind, and *spin_ns, for maru_wait_policy.spin_ns; -1 where it says nothing
+ * of that.  -EINVAL. */
+int maru_wait_parse(const char *text, int64_t *spin_ns);
+
 /* Nanoseconds of CLOCK_MONOTONIC, the clock of every deadline here. */
 int64_t maru_now_ns(void);
 
@@ -150,7 +155,14 @@ enum maru_channel_state {
 enum maru_channel_flags {
   /* The sender only stores (maru_channel_post): nothing ever wakes the waiter but
    * other waiters and the daemon. */
-  MARU_CHANNEL_SILENT = 1u
+  MARU_CHANNEL_SILENT = 1u,
+  /* Its sender always rings and works in between.  ADAPTIVE sleeps there on the doorbell, as on
+   * a word that is no channel, and does not give way.  Who attaches keeps its spin_ns: nothing
+   * is measured. */
+  MARU_CHANNEL_WORKING = 2u,
+  /* One of these says what its waiter waits for, to those who look. */
+  MARU_CHANNEL_WORK = 1u << 8,   /* a worker of a parallel map: a chunk */
+  MARU_CHANNEL_RESULTS = 2u << 8 /* the process that started the map: results */
 };
 
 /* One cache line.  Written by the waiter but for `word` (the sender) and
@@ -164,12 +176,20 @@ struct maru_channel {
   MARU_ATOMIC(uint32_t) taken;       /* its number + 1 from register to release */
   MARU_ATOMIC(uint32_t) flags;
   MARU_ATOMIC(uint32_t) job;
-  MARU_ATOMIC(int64_t) since_ns; /* of this wait; maru_now_ns */
+  /* maru_now_ns when this wait began.  One that goes on, for a step of the same value, does
+   * not begin anew after a deadline or a signal. */
+  MARU_ATOMIC(int64_t) since_ns;
   MARU_ATOMIC(uint64_t) start;   /* of the waiting thread: /proc/TID/stat field 22 */
   MARU_ATOMIC(int32_t) tid;      /* the waiting thread; 0: nobody attached */
   MARU_ATOMIC(uint32_t) normal;  /* its own place in the scheduler, packed; private */
   MARU_ATOMIC(uint32_t) boosted; /* 1 while the daemon holds it boosted */
   MARU_ATOMIC(uint32_t) cpu;     /* where this wait began */
+};
+
+/* The process that took a line; its death makes the line free for others. */
+struct maru_channel_owner {
+  MARU_ATOMIC(uint64_t) process; /* pid and start time, packed; 0: unknown */
+  MARU_ATOMIC(uint64_t) world;   /* its pid namespace; 0: unknown */
 };
 
 /* The board's section. */
@@ -184,16 +204,24 @@ struct maru_wait_table {
   /* ADAPTIVE: until then who waits there sleeps, for giving way was slow; private. */
   MARU_ATOMIC(uint32_t) crowded_until[MARU_WAIT_CPUS];
   struct maru_channel channels[MARU_WAIT_CHANNELS];
+  struct maru_channel_owner owners[MARU_WAIT_CHANNELS];
 };
 
 /* Takes a line on the board, which must stay open as long as the channel is used;
  * adds the section if it is not there.  `job`: processes that wait for each other
  * have the same.  The word begins as 0.  Other processes reach the channel by its
- * number.  -ENOSPC: all are taken, or maru_board_add's errors. */
+ * number.  When all are taken, those are taken over whose process has ended without giving
+ * them back (one of this pid namespace; not while a child of it is attached there).
+ * -ENOSPC: there are none, or maru_board_add's errors. */
 int maru_channel_register(struct maru_board *board, uint32_t job, uint32_t flags,
                           struct maru_channel **channel);
+/* The same for `count` of them, at the price of about one: all or none. */
+int maru_channels_register(struct maru_board *board, uint32_t job, uint32_t flags,
+                           struct maru_channel **channels, uint32_t count);
 /* Gives the line back; nobody may use it any more. */
 void maru_channel_release(struct maru_channel *channel);
+/* Its waiter has died: nobody waits there now. */
+void maru_channel_vacate(struct maru_channel *channel);
 
 /* The section of a board; -ENOENT where no channel was registered yet. */
 int maru_wait_table_of(const struct maru_board *board, struct maru_wait_table **table);
@@ -201,9 +229,9 @@ int maru_wait_table_of(const struct maru_board *board, struct maru_wait_table **
 /* From now on the calling thread is the one that waits for the channel's word with
  * `policy`, until it attaches the policy to NULL.  Decides anew what runs; sets
  * spin_ns to twice the hand-over between two threads, which the first to come
- * measures (maru_wait_measure_handover).  Attach again after a change of the
- * thread's priority or affinity.  Not a signal handler's business.
- * -EPROTO: the channel lies on no board's section. */
+ * measures (maru_wait_measure_handover; not on MARU_CHANNEL_WORKING).  Attach again after a
+ * change of the thread's priority or affinity.  Not a signal handler's business. -EPROTO: the
+ * channel lies on no board's section. */
 int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *policy);
 
 /* How often the word was stepped, modulo 2^31 (acquire). */

@@ -59,6 +59,7 @@ static struct {
   int64_t began_ns;
   pid_t pid; /* a forked child is no rank */
   enum maru_wait_kind kind;
+  int64_t spin_ns; /* before a sleep; -1: as the policy has it */
 } self = {.kind = MARU_WAIT_ADAPTIVE};
 
 /* A bell for a process without a board: nobody rings it. */
@@ -244,7 +245,8 @@ static struct mr_rank *find_line(void) {
 
 static void choose_policy(void) {
   const char *name = getenv("MARU_WAIT");
-  int kind = name == NULL ? MARU_WAIT_ADAPTIVE : maru_wait_kind_of(name);
+  self.spin_ns = -1;
+  int kind = name == NULL ? MARU_WAIT_ADAPTIVE : maru_wait_parse(name, &self.spin_ns);
   if (kind >= 0)
     self.kind = (enum maru_wait_kind)kind;
   else if (self.board.base != NULL)
@@ -436,6 +438,8 @@ static struct manner *own_manner(void) {
     (void)maru_wait_policy_init(&manner.awake, MARU_WAIT_YIELD);
     (void)maru_wait_policy_init(&manner.asleep, adaptive ? MARU_WAIT_DCS : self.kind);
     manner.awake.spin_ns = 0; /* the question itself takes longer */
+    if (self.spin_ns >= 0)
+      manner.asleep.spin_ns = (uint32_t)self.spin_ns;
     manner.made = true;
   }
   return &manner;

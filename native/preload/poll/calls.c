@@ -537,7 +537,8 @@ EXPORT long syscall(long number, ...) {
 }
 
 static enum mr_spin_mode mode_of(const char *policy) {
-  int kind = policy == NULL ? MARU_WAIT_ADAPTIVE : maru_wait_kind_of(policy);
+  int64_t spin_ns; /* a row of polls is long enough by itself */
+  int kind = policy == NULL ? MARU_WAIT_ADAPTIVE : maru_wait_parse(policy, &spin_ns);
   if (kind < 0 && board.base != NULL)
     (void)maru_board_say(&board, "wait", "loops of polls: MARU_WAIT names no policy: adaptive");
   switch (kind) {

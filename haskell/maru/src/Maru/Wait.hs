@@ -46,10 +46,10 @@ import Data.Bits (shiftL)
 import Data.Int (Int64)
 import Data.Word (Word32)
 import Foreign (ForeignPtr, Ptr, alloca, finalizeForeignPtr, mallocForeignPtrBytes, nullPtr, peek, withForeignPtr)
-import Foreign.C (CInt (..), CSize (..), CString, Errno (..), eINTR, eTIMEDOUT, errnoToIOError, peekCString)
+import Foreign.C (CInt (..), CString, Errno (..), eINTR, eTIMEDOUT, peekCString)
 import qualified Foreign.Concurrent as Concurrent
-import GHC.IO.Exception (IOException (..))
 import Maru.Failure (Unavailable (..))
+import Maru.Native.Hall
 import System.Posix.Process (getProcessID)
 
 -- | The same list as everywhere: @maru run --wait@, @MARU_WAIT@, @maru\/wait.h@.
@@ -99,22 +99,12 @@ policyNamed name = lookup name [(policyName p, p) | p <- [minBound .. maxBound]]
 
 -- Channels ---------------------------------------------------------------------
 
-data CBoard
-
 data CChannel
 
 data CPolicy
 
--- | Where channels lie: the board of this run, else one of our own. It stays
--- mapped until the process ends.
-newtype Hall = Hall (ForeignPtr CBoard)
-
 -- | With how many waiters were attached to it in this process.
 data Channel = Channel !(Ptr CChannel) !(MVar Int)
-
-foreign import ccall unsafe "maru_board_open_env" c_openEnv :: Ptr CBoard -> IO CInt
-
-foreign import ccall unsafe "maru_board_create" c_create :: Ptr CBoard -> CSize -> IO CInt
 
 foreign import ccall unsafe "maru_channel_register"
   c_register :: Ptr CBoard -> Word32 -> Word32 -> Ptr (Ptr CChannel) -> IO CInt
@@ -122,16 +112,6 @@ foreign import ccall unsafe "maru_channel_register"
 foreign import ccall unsafe "maru_notify" c_notify :: Ptr CChannel -> IO ()
 
 foreign import ccall unsafe "maru_channel_count" c_count :: Ptr CChannel -> IO Word32
-
--- | Throws 'Unavailable' without shared memory.
-newHall :: IO Hall
-newHall = do
-  board <- mallocForeignPtrBytes 24
-  withForeignPtr board $ \b -> do
-    found <- c_openEnv b
-    -- A board that cannot be used is as none: the program goes on.
-    when (found < 0) $ c_create b (1024 * 1024) >>= orRefused "a board in shared memory"
-  pure (Hall board)
 
 -- | Before the fork: the child inherits it. A hall has 1024; 'Unavailable' when all
 -- are taken.
@@ -233,8 +213,3 @@ requireBound = do
 -- | As nanoseconds.
 seconds :: Double -> Int64
 seconds s = round (s * 1e9)
-
-orRefused :: String -> CInt -> IO ()
-orRefused what status = when (status < 0) . throwIO $ Unavailable what why "look at `maru doctor`"
-  where
-    why = ioe_description (errnoToIOError "" (Errno (negate status)) Nothing Nothing)

@@ -12,14 +12,19 @@ module Maru.Cli.Boost
 where
 
 import Control.Exception (IOException, try)
+import qualified Data.ByteString as ByteString
 import Data.Char (isDigit)
 import Data.List (intercalate)
 import Maru.Cli.Advise (adviseJob, adviseOptions)
 import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
+import Maru.Cli.Host (boardsOf)
 import Options.Applicative hiding (internal)
+import qualified Options.Applicative
 import System.Exit (ExitCode (..))
-import System.Posix.Process (executeFile)
+import System.IO
+import System.Posix.Process (executeFile, getParentProcessID)
+import System.Process
 
 data BoostOptions = BoostOptions
   { -- | Microseconds; 0: by itself.
@@ -30,7 +35,9 @@ data BoostOptions = BoostOptions
     boostFor :: !(Maybe Double),
     boostBoards :: ![FilePath],
     boostDryRun :: !Bool,
-    boostJson :: !Bool
+    boostJson :: !Bool,
+    -- | For @maru run@: look after the run of the parent, until standard input ends.
+    boostBeside :: !Bool
   }
   deriving (Eq, Show)
 
@@ -59,6 +66,7 @@ options =
     <*> many (strOption (long "board" <> metavar "PATH" <> help "Look after this run only (a value of MARU_BOARD); default: all of yours, as root everybody's"))
     <*> switch (long "dry-run" <> help "Say what would be done; do and write nothing")
     <*> switch (long "json" <> help "Print JSON, a line each")
+    <*> switch (long "beside" <> Options.Applicative.internal)
 
 policies, means :: [String]
 policies = ["auto", "wake", "restore", "pb", "pb+lower", "gang"]
@@ -104,9 +112,27 @@ boostArguments o =
     ++ ["--json" | boostJson o]
 
 boost :: BoostOptions -> IO ExitCode
-boost o = do
+boost o
+  | boostBeside o = beside o
+  | otherwise = become o
+
+-- | The run may have no channels yet, and its command may end at any time: the daemon is
+-- ended with it.
+beside :: BoostOptions -> IO ExitCode
+beside o = do
   program <- helperPath "maru-boost"
-  became <- try (executeFile program False (boostArguments o) Nothing)
-  case became of
+  parent <- getParentProcessID
+  boards <- boardsOf (show parent)
+  withFile "/dev/null" ReadWriteMode $ \none ->
+    withCreateProcess (proc program (boostArguments o {boostBoards = boards})) {std_in = UseHandle none, std_out = UseHandle none} $ \_ _ _ daemon -> do
+      _ <- try (ByteString.hGetContents stdin) :: IO (Either IOException ByteString.ByteString)
+      terminateProcess daemon
+      ExitSuccess <$ waitForProcess daemon
+
+become :: BoostOptions -> IO ExitCode
+become o = do
+  program <- helperPath "maru-boost"
+  failed <- try (executeFile program False (boostArguments o) Nothing)
+  case failed of
     Left e -> problem unavailable ("cannot execute " ++ program ++ ": " ++ reason (e :: IOException))
     Right code -> code

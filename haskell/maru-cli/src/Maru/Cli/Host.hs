@@ -6,21 +6,25 @@ module Maru.Cli.Host
   ( hostChecks,
     machineJson,
     readText,
+    boardsOf,
   )
 where
 
 import Control.Exception (try)
+import Control.Monad (filterM)
 import Data.Aeson (Value, object, (.=))
 import Data.Char (isSpace)
 import Data.Either (fromRight)
 import Data.List (dropWhileEnd, isPrefixOf)
 import Data.Version (showVersion)
-import Maru.Cli.Exit (reason)
+import Maru.Cli.Exit (orNothing, reason)
 import Maru.Cli.Room
 import Maru.Cli.Run (libexecFile)
 import Maru.Native.Probe
-import System.Directory (doesFileExist)
+import System.Directory (doesFileExist, listDirectory)
+import System.FilePath ((</>))
 import System.Info (arch, compilerName, fullCompilerVersion)
+import System.Posix.Files (readSymbolicLink)
 import System.Posix.Resource (Resource (ResourceTotalMemory), ResourceLimit (..), ResourceLimits (softLimit), getResourceLimit)
 import System.Posix.Unistd (SystemID (release, systemName), getSystemID)
 
@@ -154,3 +158,13 @@ readText path = do
   pure (either (Left . why) Right content)
   where
     why e = path ++ ": " ++ reason e
+
+-- | @\/proc\/PID\/fd\/N@ of every board that the process holds; none where it has gone or is
+-- another user's.
+boardsOf :: String -> IO [FilePath]
+boardsOf pid = do
+  numbers <- concat <$> orNothing (listDirectory folder)
+  filterM isBoard (map (folder </>) numbers)
+  where
+    folder = "/proc" </> pid </> "fd"
+    isBoard path = maybe False ("/memfd:maru-board" `isPrefixOf`) <$> orNothing (readSymbolicLink path)

@@ -98,7 +98,7 @@ planRun request = do
       { planEnvironment = Map.toList (Map.fromList (partEnvironment whole)),
         planPreload = partPreload whole,
         planExplain = [(name, line) | (name, part) <- parts, line <- partExplain part],
-        planReplaced = [(name, line) | (name, part) <- parts, line <- partReplaced part],
+        planReplaced = [(name, line) | (name, part) <- parts, line <- partReplaced part] ++ crowdedOut parts,
         planShowExplain = requestExplain request,
         planReport = requestReport request,
         planBeside = partBeside whole,
@@ -116,6 +116,12 @@ planRun request = do
       Left (Unavailable why)
         | requestBestEffort request -> Right (name, mempty {partReplaced = ["left out: " ++ why]})
         | otherwise -> Left (Problem maruFailed (why ++ "; --best-effort goes on without it"))
+
+-- | One program can run beside a command.
+crowdedOut :: [(String, Part)] -> [(String, String)]
+crowdedOut parts = case [name | (name, part) <- parts, not (null (partBeside part))] of
+  first' : others -> [(name, "its program does not run beside the command: that of '" ++ first' ++ "' does") | name <- others]
+  [] -> []
 
 -- | The supervisor's arguments, given its report descriptor and reporter.
 supervisorArguments :: Plan -> Fd -> FilePath -> [String]

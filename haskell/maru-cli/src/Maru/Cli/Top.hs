@@ -26,13 +26,14 @@ import Data.Bifunctor (first)
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (rights)
 import Data.Function (on)
-import Data.List (intercalate, isPrefixOf, nubBy)
+import Data.List (intercalate, nubBy)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (catMaybes, isJust, mapMaybe)
 import Data.Time.Clock.POSIX (getPOSIXTime)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
+import Maru.Cli.Host (boardsOf)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.RunSection
@@ -43,7 +44,7 @@ import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.IO
-import System.Posix.Files (deviceID, fileID, fileOwner, getFileStatus, readSymbolicLink)
+import System.Posix.Files (deviceID, fileID, fileOwner, getFileStatus)
 import System.Posix.IO (stdInput)
 import System.Posix.Terminal
 import System.Posix.User (getEffectiveUserID)
@@ -106,16 +107,11 @@ heldBoards = do
   user <- getEffectiveUserID
   pids <- filter (all (`elem` ['0' .. '9'])) <$> orNone (listDirectory "/proc")
   ours <- filterM (ownedBy user) pids
-  paths <- concat <$> mapM descriptors ours
+  paths <- concat <$> mapM boardsOf ours
   identified <- forM paths $ \path -> fmap (\s -> ((deviceID s, fileID s), path)) <$> orNothing (getFileStatus path)
   pure (map snd (nubBy ((==) `on` fst) (catMaybes identified)))
   where
     ownedBy user pid = maybe False ((== user) . fileOwner) <$> orNothing (getFileStatus ("/proc" </> pid))
-    descriptors pid = do
-      let folder = "/proc" </> pid </> "fd"
-      numbers <- orNone (listDirectory folder)
-      filterM isBoard (map (folder </>) numbers)
-    isBoard path = maybe False ("/memfd:maru-board" `isPrefixOf`) <$> orNothing (readSymbolicLink path)
     orNone list = concat <$> orNothing list
 
 -- ---- pages --------------------------------------------------------------

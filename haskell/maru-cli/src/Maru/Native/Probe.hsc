@@ -11,6 +11,7 @@ module Maru.Native.Probe
     Topology (..),
     probeTopology,
     waitPolicies,
+    parseWait,
     probePolicy,
     probeWordPolicy,
     handover,
@@ -32,6 +33,7 @@ import Foreign.Marshal.Array (allocaArray, peekArray)
 import Foreign.Ptr (Ptr, nullPtr)
 import Foreign.Storable (peek, peekByteOff)
 import GHC.IO.Exception (IOException (..))
+import System.IO.Unsafe (unsafePerformIO)
 import System.Posix.Types (Fd (..))
 
 #include <maru/wait.h>
@@ -56,6 +58,8 @@ foreign import ccall safe "maru_probe_topology" c_topology :: Ptr () -> IO CInt
 
 foreign import ccall safe "maru_probe_handover"
   c_handover :: CInt -> Int64 -> CInt -> Ptr Int64 -> IO CInt
+
+foreign import ccall unsafe "maru_wait_parse" c_parseWait :: CString -> Ptr Int64 -> IO CInt
 
 foreign import ccall unsafe "maru_wait_kind_name" c_kindName :: CUInt -> IO CString
 
@@ -140,6 +144,12 @@ probeTopology =
   where
     int = fromIntegral :: Word64 -> Int
     flag = (/= 0) :: Word64 -> Bool
+
+-- | The number of the policy in words such as @spin-block:spin=40us@, if they are such.
+parseWait :: String -> Maybe Int
+parseWait text = unsafePerformIO . withCString text $ \t -> alloca $ \spin -> do
+  kind <- c_parseWait t (spin :: Ptr Int64)
+  pure (if kind < 0 then Nothing else Just (fromIntegral kind))
 
 -- | Every waiting policy's name; the position in the list is its number.
 waitPolicies :: IO [String]

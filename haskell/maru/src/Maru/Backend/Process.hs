@@ -188,6 +188,7 @@ newRun style job = do
       <*> newIORef (emptyState job)
   either (\e -> note run (displayException (e :: Unavailable))) (const (pure ())) collapsed
   traverse_ (\why -> note run ("results cross by copy: " <> why)) byCopy
+  traverse_ (note run) (fabricNotes fabric)
   pure run
   where
     options = jobOptions job

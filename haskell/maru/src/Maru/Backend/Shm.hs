@@ -20,10 +20,12 @@ engine = engineOn Style {styleBackend = Shm, styleByAddress = True, styleFabric 
 sharedMemory :: Int -> IO Fabric
 sharedMemory workers = do
   crew <- newCrew workers slots
+  unseated <- seat crew
   policy <- newWaitPolicy
   pure
     Fabric
-      { publishChunk = publish crew,
+      { fabricNotes = [unseatedNote why | Just why <- [unseated]],
+        publishChunk = publish crew,
         unclaimed = backlog crew,
         closeFabric = closeCrew crew,
         newsSeen = bell crew,
@@ -35,6 +37,9 @@ sharedMemory workers = do
         -- may be waiting on them, the feeder about to ring.
         freeFabric = pure ()
       }
+
+unseatedNote :: String -> String
+unseatedNote why = "the waits of a map are not on the run's board (" <> why <> "): maru boost and maru top do not see them, coop and gang run as spin-block there"
 
 -- Most chunks between the oldest unfinished one and the newest: one that takes
 -- for ever must not stop the others soon.

@@ -54,7 +54,8 @@ sockets = do
   office <- Office <$> newIORef Seq.empty <*> newIORef False <*> newIORef IntMap.empty <*> newIORef (0, 0) <*> newBell
   pure
     Fabric
-      { publishChunk = \chunk -> do
+      { fabricNotes = [],
+        publishChunk = \chunk -> do
           modifyIORef' (officeQueue office) (|> chunk)
           True <$ assign office,
         unclaimed = Seq.length <$> readIORef (officeQueue office),

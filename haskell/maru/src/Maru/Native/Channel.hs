@@ -29,6 +29,7 @@ module Maru.Native.Channel
     Crew,
     Chunk (..),
     newCrew,
+    seat,
     publish,
     closeCrew,
     backlog,
@@ -49,18 +50,22 @@ module Maru.Native.Channel
   )
 where
 
-import Control.Exception (throwIO)
-import Control.Monad (void)
+import Control.Exception (throwIO, try)
+import Control.Monad (void, when)
+import Data.Either (fromRight)
 import Data.Foldable (fold)
 import Data.Int (Int64)
 import Data.List (intercalate)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (FinalizerPtr, ForeignPtr, Ptr, alloca, allocaBytes, mallocForeignPtrBytes, newForeignPtr, peek, peekByteOff, poke, pokeByteOff, withForeignPtr)
-import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eINTR, eNOSPC, ePIPE, eTIMEDOUT, errnoToIOError, withCString)
+import Foreign.C (CInt (..), CString, Errno (..), e2BIG, eAGAIN, eINTR, eNOSPC, ePIPE, eTIMEDOUT, errnoToIOError, withCString)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (BadOptions (..), Unavailable (..))
-import Maru.Wait (policyName)
+import Maru.Native.Hall
+import Maru.Wait (Policy (..), policyName)
 import System.Environment (lookupEnv)
+import System.IO.Unsafe (unsafePerformIO)
+import System.Posix.Process (getProcessID)
 
 data CPolicy
 
@@ -70,22 +75,25 @@ newtype WaitPolicy = WaitPolicy (ForeignPtr CPolicy)
 foreign import ccall unsafe "maru_wait_policy_init"
   c_policyInit :: Ptr CPolicy -> CInt -> IO CInt
 
-foreign import ccall unsafe "maru_wait_kind_of"
-  c_kindOf :: CString -> IO CInt
+foreign import ccall unsafe "maru_wait_parse"
+  c_parse :: CString -> Ptr Int64 -> IO CInt
 
 foreign import ccall unsafe "maru_now_ns"
   nowNs :: IO Int64
 
--- | The policy that @MARU_WAIT@ names, else the adaptive one. Throws
--- 'BadOptions' for a name that does not exist.
+-- | The policy that @MARU_WAIT@ names, with its spin limit, else the adaptive one. Throws
+-- 'BadOptions' for what is none.
 newWaitPolicy :: IO WaitPolicy
 newWaitPolicy = do
   policy <- mallocForeignPtrBytes 40 -- wait.c asserts the size
   asked <- lookupEnv "MARU_WAIT"
-  kind <- maybe (pure 0) (`withCString` c_kindOf) asked
+  (kind, spin) <- maybe (pure (0, -1)) parsed asked
   r <- if kind < 0 then pure kind else withForeignPtr policy (`c_policyInit` kind)
+  -- The field spin_ns.
+  when (r == 0 && spin >= 0) . withForeignPtr policy $ \p -> pokeByteOff p 4 (fromIntegral spin :: Word32)
   if r == 0 then pure (WaitPolicy policy) else throwIO (BadOptions (unknown asked))
   where
+    parsed text = withCString text $ \t -> alloca $ \spin -> (,) <$> c_parse t spin <*> peek spin
     unknown asked = "MARU_WAIT is " <> show (fold asked) <> ", which is no wait policy; known: " <> intercalate ", " (map policyName [minBound .. maxBound])
 
 -- Log ------------------------------------------------------------------------
@@ -237,6 +245,37 @@ newCrew workers slots = alloca $ \out -> do
   r <- c_crewCreate out (fromIntegral workers) (fromIntegral slots)
   if r == 0 then peek out >>= fmap Crew . newForeignPtr c_crewDestroy else refused "a crew in shared memory" r
 
+foreign import ccall unsafe "maru_crew_seat"
+  c_crewSeat :: Ptr CCrew -> Ptr CBoard -> Word32 -> IO CInt
+
+-- | Before the fork: its waits become channels of the run's board, if there is one.
+-- 'Just': why they did not.
+seat :: Crew -> IO (Maybe String)
+seat crew = maybe (pure Nothing) on' hall
+  where
+    on' (Hall board) = do
+      self <- getProcessID
+      r <- on crew $ \c -> withForeignPtr board $ \b -> c_crewSeat c b (fromIntegral self)
+      pure (if r == 0 then Nothing else Just (whyNot r))
+    whyNot r
+      | Errno (negate r) == eNOSPC = "all channels of the board are taken"
+      | Errno (negate r) == e2BIG = "there are too many workers"
+      | otherwise = described r
+
+-- Opened at the first use. Without a run's board, one of our own for the policies that
+-- are nothing without channels.
+hall :: Maybe Hall
+hall = unsafePerformIO $ do
+  ofRun <- hallOfRun
+  asked <- lookupEnv "MARU_WAIT"
+  case ofRun of
+    Nothing | fmap (takeWhile (/= ':')) asked `elem` map (Just . policyName) [Coop, Gang] -> fromRight Nothing <$> attempt (Just <$> newHall)
+    _ -> pure ofRun
+  where
+    attempt :: IO a -> IO (Either Unavailable a)
+    attempt = try
+{-# NOINLINE hall #-}
+
 on :: Crew -> (Ptr CCrew -> IO a) -> IO a
 on (Crew crew) = withForeignPtr crew
 
@@ -331,6 +370,9 @@ refused what r =
   throwIO
     Unavailable
       { unavailableWhat = what,
-        unavailableWhy = ioe_description (errnoToIOError "" (Errno (negate r)) Nothing Nothing),
+        unavailableWhy = described r,
         unavailableRemedy = "look at `ulimit -v`, the memory limit of the container, and `maru doctor`; or use the Threads back end"
       }
+
+described :: CInt -> String
+described r = ioe_description (errnoToIOError "" (Errno (negate r)) Nothing Nothing)

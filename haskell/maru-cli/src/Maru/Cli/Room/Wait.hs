@@ -25,6 +25,7 @@ import Maru.Cli.Bench.Boost (boostExperiments)
 import Maru.Cli.Bench.Containers (containerExperiment)
 import Maru.Cli.Bench.Mpi (mpiExperiments)
 import Maru.Cli.Bench.Sockets (socketExperiments)
+import Maru.Cli.Boost (periodOf)
 import Maru.Cli.Library (libraryFolder)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
@@ -41,6 +42,7 @@ import Maru.Native.Probe
 import Numeric (showFFloat)
 import Options.Applicative
 import System.Directory (doesFileExist)
+import System.Environment (getExecutablePath)
 import System.FilePath (takeFileName, (</>))
 
 waitRoom :: Room
@@ -59,7 +61,9 @@ waitRoom =
 
 data WaitFlags = WaitFlags
   { flagPolicy :: !(Maybe String),
-    flagPoll :: !Bool
+    flagPoll :: !Bool,
+    -- | A daemon beside the command, with that period.
+    flagBoost :: !(Maybe String)
   }
 
 waitFlags :: Parser WaitFlags
@@ -67,10 +71,11 @@ waitFlags =
   WaitFlags
     <$> optional
       ( strOption $
-          long "wait" <> metavar "POLICY" <> help "How maru's parts and MPI ranks wait: adaptive, spin, block, coop, ..."
+          long "wait" <> metavar "POLICY" <> help "How maru's parts and MPI ranks wait: adaptive, spin, block, coop, ...; NAME:spin=40us: how long they spin before they sleep"
             <> completer (listIOCompleter waitPolicies)
       )
     <*> switch (long "wait-poll" <> help "So do programs that ask sockets and pipes again and again without waiting (poll, epoll, recv)")
+    <*> optional (strOption (long "wait-boost" <> metavar "PERIOD" <> help "maru boost for this run alone: auto, or 100us to 50ms between two looks"))
 
 -- | What must be known to decide.
 data WaitFacts = WaitFacts
@@ -79,7 +84,9 @@ data WaitFacts = WaitFacts
     -- | What MPI programs are given, if this build has it, and for which MPIs.
     factMpi :: !(Maybe (FilePath, [String])),
     -- | What programs are given that poll, and whether it is there.
-    factPoll :: !(FilePath, Bool)
+    factPoll :: !(FilePath, Bool),
+    -- | This command.
+    factMaru :: !FilePath
   }
 
 waitFacts :: IO WaitFacts
@@ -88,7 +95,7 @@ waitFacts = do
   answers <- mapM probeWordPolicy [0 .. length known - 1]
   folder <- libraryFolder
   let poll = folder </> "libmaru-poll.so"
-  WaitFacts (zip known (map (fromRight Nothing) answers)) <$> mpiLibraries folder <*> ((,) poll <$> doesFileExist poll)
+  WaitFacts (zip known (map (fromRight Nothing) answers)) <$> mpiLibraries folder <*> ((,) poll <$> doesFileExist poll) <*> getExecutablePath
 
 mpiLibraries :: FilePath -> IO (Maybe (FilePath, [String]))
 mpiLibraries folder = do
@@ -98,7 +105,18 @@ mpiLibraries folder = do
   pure (if there && not (null shims) then Just (door, map fst shims) else Nothing)
 
 decideWait :: WaitFacts -> WaitFlags -> Either Refusal Part
-decideWait facts flags = (<>) <$> decidePolicy facts (flagPolicy flags) <*> decidePoll facts (flagPoll flags)
+decideWait facts flags = mconcat <$> sequence [decidePolicy facts (flagPolicy flags), decidePoll facts (flagPoll flags), decideBoost facts (flagBoost flags)]
+
+decideBoost :: WaitFacts -> Maybe String -> Either Refusal Part
+decideBoost _ Nothing = Right mempty
+decideBoost facts (Just period) = case periodOf period of
+  Left why -> Left (Misused why)
+  Right _ ->
+    Right
+      mempty
+        { partExplain = ["maru boost looks after the channels of this run, period " ++ period],
+          partBeside = [factMaru facts, "boost", "--beside", "--period", period]
+        }
 
 decidePoll :: WaitFacts -> Bool -> Either Refusal Part
 decidePoll _ False = Right mempty
@@ -124,16 +142,23 @@ pollVariable = "MARU_WAIT_POLL"
 -- | What cannot run is replaced by the library; this says so.
 decidePolicy :: WaitFacts -> Maybe String -> Either Refusal Part
 decidePolicy _ Nothing = Right mempty
-decidePolicy facts (Just name) = case lookup name (factPolicies facts) of
+decidePolicy facts (Just text) = case lookup name (factPolicies facts) of
+  _ | name /= text, Nothing <- parseWait text -> Left (Misused ("'" ++ text ++ "' is no way to wait: a spin limit is written NAME:spin=40us (ns, us or ms, at most 100ms)"))
   Nothing -> Left (Misused ("unknown wait policy '" ++ name ++ "'; known: " ++ intercalate ", " (map fst (factPolicies facts))))
   Just replaced ->
     Right
       mempty
-        { partEnvironment = [("MARU_WAIT", name)],
+        { partEnvironment = [("MARU_WAIT", text)],
           partPreload = maybe [] (pure . fst) (factMpi facts),
-          partExplain = ["maru's parts in the command wait by '" ++ name ++ "'", mpiExplained (factMpi facts)],
-          partReplaced = [name ++ " runs as " ++ other ++ ": " ++ why | Just (other, why) <- [replaced]]
+          partExplain = ["maru's parts in the command wait by '" ++ text ++ "'", mpiExplained (factMpi facts)],
+          partReplaced = [name ++ " runs as " ++ other ++ exceptMaps name ++ ": " ++ why | Just (other, why) <- [replaced]]
         }
+  where
+    name = takeWhile (/= ':') text
+
+-- | Parallel maps wait on channels, which these two need.
+exceptMaps :: String -> String
+exceptMaps name = if name `elem` ["coop", "gang"] then " but in parallel maps" else ""
 
 mpiExplained :: Maybe (FilePath, [String]) -> String
 mpiExplained Nothing = "MPI programs are not changed: this build has no shim for any MPI"

@@ -29,8 +29,10 @@ data Options = Options
   { optionModel :: !Model,
     optionNodes :: ![Int],
     optionSchemes :: ![(String, Scheme)],
-    optionStudy :: !Bool
+    optionWhat :: !What
   }
+
+data What = Comparison | Study | Corners
 
 options :: Parser Options
 options =
@@ -51,7 +53,10 @@ options =
     <*> switch (long "quiet" <> help "Nobody else takes CPU time of the nodes")
     <*> numbered "limit" "X" (numberFrom 1 1000 "a limit") (modelLimit d) "40" "A run ends after so many times the ideal"
     <*> numbered "seed" "N" (wholeFrom 0 maxBound "a number") (modelSeed d) "1" "Of the random numbers"
-    <*> switch (long "study" <> help "Beside measurements of two nodes and the published experiment, and up to 1024 nodes: what holds, what misses")
+    <*> ( flag' Study (long "study" <> help "Beside measurements of two nodes and the published experiment, and up to 1024 nodes: what holds, what misses")
+            <|> flag' Corners (long "cells" <> help "adaptive beside the best policy by latency, its share of computing, and jobs: the cells of maru bench boost/cells-* and those between them")
+            <|> pure Comparison
+        )
   where
     d = defaultModel
     build nodes jobs named every work compute latency ratio what hogs scheduler skew arrival quiet limit seed =
@@ -86,7 +91,10 @@ quantum "fair" = Right (Fair fair)
 quantum text = RoundRobin . (* 1000) <$> numberFrom 1 10000 "fair or a quantum in ms" text
 
 act :: Options -> Figures
-act o = if optionStudy o then study else comparison o
+act o = case optionWhat o of
+  Comparison -> comparison o
+  Study -> study
+  Corners -> cornerFigures
 
 -- ---- comparison --------------------------------------------------------
 
@@ -143,11 +151,11 @@ study =
         [ ("Two nodes beside measurements, times the ideal: model (measured)", Table ((L, "policy") : [(R, cellTitle c) | c <- situations]) (map cells names)),
           ("The published experiment, times the ideal", Table ((L, "policy") : [(R, "share " ++ show s) | s <- publishedShares]) [name : [capped (publishedModel s name) | s <- publishedShares] | name <- ["spin", "pb", "pb+lower", "block", "yield", "adaptive+auto"]]),
           ("Nodes, times the ideal (quiet nodes, ring)", Table ((L, "policy") : [(R, show n) | n <- nodeCounts]) [name : [times (simulate (scaleModel quietMachine Ring n name)) | n <- nodeCounts] | name <- ["spin", "block", "coop", "adaptive", "gang"]]),
-          ("1024 nodes disturbed as this machine, times the ideal: what is no policy's doing", Table [(L, "pattern"), (R, "adaptive"), (R, "waiting for free"), (R, "ratio")] [[shape', fixed 2 x, fixed 2 free, fixed 2 (x / free)] | (shape', x, free) <- scaleFree]),
+          ("1024 nodes disturbed as this machine, times the ideal: what is no policy's doing", Table [(L, "pattern"), (R, "adaptive"), (R, "waiting for free"), (R, "floor: a job alone, all for free")] [disturbedShape d : map (fixed 2) [disturbedAdaptive d, disturbedFree d, disturbedFloor d] | d <- scaleDisturbed]),
           ("What the simulator is held to", checkTable checks)
         ],
       figuresPlots = [],
-      figuresData = object ["checks" .= checksJson checks, "cells" .= map cellJson measured, "disturbed_1024" .= [object ["pattern" .= shape', "adaptive" .= x, "free" .= free] | (shape', x, free) <- scaleFree]]
+      figuresData = object ["checks" .= checksJson checks, "cells" .= map cellJson measured, "disturbed_1024" .= [object ["pattern" .= disturbedShape d, "adaptive" .= disturbedAdaptive d, "free" .= disturbedFree d, "floor" .= disturbedFloor d] | d <- scaleDisturbed]]
     }
   where
     checks = cellChecks ++ publishedChecks ++ scaleChecks
@@ -169,3 +177,43 @@ cellJson c =
       "measured" .= cellMeasured c,
       "model" .= slowdown (cellModel c)
     ]
+
+-- ---- cells -------------------------------------------------------------
+
+cornerFigures :: Figures
+cornerFigures =
+  Figures
+    { figuresLine =
+        "simulated: adaptive is within " ++ fixed 2 bound ++ " of the best policy in " ++ show (length within) ++ " of " ++ show (length all') ++ " cells, "
+          ++ show (length [() | (_, True) <- within])
+          ++ " of the "
+          ++ show (length [() | (_, True) <- all'])
+          ++ " that maru bench measures; the most is "
+          ++ fixed 2 (maximum (1 : map fst all')),
+      figuresTables = [("adaptive / best policy of two nodes, times the ideal; all simulated", Table heads (map row rows))],
+      figuresPlots = [],
+      figuresData = object ["cells" .= map json rows]
+    }
+  where
+    bound = 1.1
+    rows = [(regretIn corner, benched) | (corner, benched) <- corners]
+    ratio r = regretDefault r / regretLeast r
+    all' = [(ratio r, benched) | (r, benched) <- rows]
+    within = filter ((<= bound) . fst) all'
+    heads = [(R, "latency, us"), (R, "share"), (R, "jobs"), (R, "adaptive"), (R, "best"), (L, "policy"), (R, "ratio"), (L, ""), (L, "measured by")]
+    row (r, benched) =
+      let c = regretCorner r
+       in [fixed 0 (cornerLatency c), fixed 2 (cornerShare c), show (cornerJobs c), atLimit (regretDefault r), atLimit (regretLeast r), regretBest r, fixed 2 (ratio r), if ratio r <= bound then "" else "more than 1.10", if benched then "boost/cells-" ++ fixed 0 (cornerLatency c) else "-"]
+    atLimit x = (if x >= 4 - 1e-6 then ">= " else "") ++ fixed 2 x
+    json (r, benched) =
+      object
+        [ "latency_us" .= cornerLatency (regretCorner r),
+          "share" .= cornerShare (regretCorner r),
+          "jobs" .= cornerJobs (regretCorner r),
+          "adaptive" .= regretDefault r,
+          "best" .= regretLeast r,
+          "policy" .= regretBest r,
+          "ratio" .= ratio r,
+          "simulated" .= True,
+          "benched" .= benched
+        ]

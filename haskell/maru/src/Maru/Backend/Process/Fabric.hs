@@ -27,7 +27,9 @@ import Foreign.C (CInt)
 import Maru.Native.Channel (Chunk (..), Claimed (..), Record (..), Reserved (..))
 
 data Fabric = Fabric
-  { -- | 'False': no room for another unfinished chunk now.
+  { -- | How it is less than what was asked for.
+    fabricNotes :: ![String],
+    -- | 'False': no room for another unfinished chunk now.
     publishChunk :: Chunk -> IO Bool,
     -- | Chunks that nobody has claimed.
     unclaimed :: IO Int,

@@ -11,6 +11,7 @@ module Maru.Cli.Room.Wait.Page
     WaitTable (..),
     Channel (..),
     ChannelState (..),
+    Purpose (..),
     decodeTable,
     Seen (..),
     drawWaits,
@@ -19,8 +20,10 @@ where
 
 import Data.Aeson (Value, object, (.=))
 import Data.Binary.Get
+import Data.Bits (shiftR, (.&.))
 import Data.ByteString (ByteString)
 import qualified Data.ByteString.Lazy as Lazy
+import Data.Either (fromRight)
 import Data.Int (Int64)
 import Data.List (find, intercalate, sortOn)
 import Data.Map.Strict (Map)
@@ -48,6 +51,10 @@ data WaitTable = WaitTable
 data ChannelState = Idle | Awake | Asleep | Lowered
   deriving (Eq, Show, Enum, Bounded)
 
+-- | What a channel's waiter waits for, as far as it was said.
+data Purpose = AnyMessage | MapWork | MapResults
+  deriving (Eq, Show)
+
 data Channel = Channel
   { channelState :: !ChannelState,
     -- | The sender wakes nobody.
@@ -56,7 +63,8 @@ data Channel = Channel
     channelSince :: !Int64,
     -- | 0: nobody attached.
     channelThread :: !Int,
-    channelBoosted :: !Bool
+    channelBoosted :: !Bool,
+    channelPurpose :: !Purpose
   }
   deriving (Eq, Show)
 
@@ -89,8 +97,12 @@ decodeTable bytes = case runGetOrFail table (Lazy.fromStrict bytes) of
       skip 4
       pure $
         if taken == number && state <= fromEnum (maxBound :: ChannelState)
-          then Just (Channel (toEnum state) (odd flags) (fromIntegral job) since (fromIntegral thread) (boosted /= 0))
+          then Just (Channel (toEnum state) (odd flags) (fromIntegral job) since (fromIntegral thread) (boosted /= 0) (purposeOf flags))
           else Nothing
+    purposeOf flags = case (flags `shiftR` 8) .&. 255 of
+      1 -> MapWork
+      2 -> MapResults
+      _ -> AnyMessage
 
 -- ---- looking ------------------------------------------------------------
 
@@ -121,13 +133,17 @@ waitPage =
 concerned :: Seen -> Bool
 concerned s = isJust (seenTable s) || isJust (seenMpi s) || isJust (seenPoll s)
 
+-- | Waits are short: other pages may have looked at the threads of the run for a while since
+-- this copy of the board was made.
 look :: Board -> IO Seen
-look board = do
+look old = do
+  board <- fromRight old <$> readBoard (boardPath old)
+  let table = tableOf board
   threads <- mapM thread [channelThread c | (_, c) <- maybe [] waiting table, channelThread c > 0]
   now <- getMonotonicTimeNSec
   pure (Seen (fromIntegral now) table (Map.fromList (catMaybes threads)) (mpiRanks board) (mpiCost board) (pollCost board))
   where
-    table = find ((== ("wait", 1)) . key) (boardSections board) >>= decodeTable . sectionBytes
+    tableOf board = find ((== ("wait", 1)) . key) (boardSections board) >>= decodeTable . sectionBytes
     key s = (sectionName s, sectionVersion s)
     -- What a board says of a thread is believed only as far as it can be seen.
     thread tid = do
@@ -172,7 +188,7 @@ drawWaits before now = maybe [] channels (seenTable now) ++ mpi ++ maybe [] poll
     row one@(number, c) =
       [ if channelThread c > 0 then show (channelThread c) else "-",
         maybe "" fst (Map.lookup (channelThread c) (seenThreads now)),
-        "channel " ++ show number,
+        awaited number c,
         show (channelJob c),
         seconds (since c),
         how c,
@@ -182,6 +198,7 @@ drawWaits before now = maybe [] channels (seenTable now) ++ mpi ++ maybe [] poll
     how c =
       intercalate ", " $
         [stateName (channelState c)] ++ ["boosted" | channelBoosted c] ++ ["nobody wakes it" | channelSilent c]
+          ++ ["not found: ended, or in another pid namespace" | channelThread c > 0, Map.notMember (channelThread c) (seenThreads now)]
     -- As the library judges it.
     daemon table
       | tableHeartbeat table == 0 = "no maru boost"
@@ -200,11 +217,24 @@ drawWaits before now = maybe [] channels (seenTable now) ++ mpi ++ maybe [] poll
       Just (elapsed, old) | elapsed > 0 -> (,) elapsed <$> part old
       _ -> Nothing
 
+-- | What, and from whom: the job of a map is the process that started it.
+awaited :: Int -> Channel -> String
+awaited number c = case channelPurpose c of
+  AnyMessage -> "channel " ++ show number
+  MapWork -> "work from " ++ show (channelJob c)
+  MapResults -> "results of its map"
+
 percent :: Double -> String
 percent x = show (round (100 * x) :: Int) ++ " %"
 
 share :: Double -> Double -> String
 share part whole = if whole > 0 then percent (part / whole) else ""
+
+purposeName :: Purpose -> String
+purposeName p = case p of
+  AnyMessage -> "message"
+  MapWork -> "map-work"
+  MapResults -> "map-results"
 
 stateName :: ChannelState -> String
 stateName s = case s of
@@ -221,6 +251,7 @@ json before now =
         .= [ object
                [ "channel" .= number,
                  "job" .= channelJob c,
+                 "for" .= purposeName (channelPurpose c),
                  "thread" .= channelThread c,
                  "state" .= stateName (channelState c),
                  "boosted" .= channelBoosted c,

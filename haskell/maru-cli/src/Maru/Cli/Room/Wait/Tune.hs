@@ -2,7 +2,9 @@
 {-# LANGUAGE TupleSections #-}
 
 -- | @maru tune wait@: how the processes of a command had best wait, by measurement
--- against the command as it is.
+-- against the command as it is: first the policies, then the spin limit, then the
+-- daemon's period. Each race holds the best so far and the command as it is. The winner of many
+-- has had luck, too: what counts is a last race of these two alone, with new runs.
 module Maru.Cli.Room.Wait.Tune
   ( waitTuner,
 
@@ -11,6 +13,8 @@ module Maru.Cli.Room.Wait.Tune
     Reached (..),
     reachedIn,
     settingsFor,
+    spinsFor,
+    periodsFor,
     waitVerdict,
   )
 where
@@ -20,9 +24,10 @@ import Control.Monad (void)
 import Data.Aeson (Value (..), decode, object, (.=))
 import qualified Data.Aeson.KeyMap as KeyMap
 import qualified Data.ByteString.Lazy as Lazy
+import Data.List (sortOn)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, mapMaybe)
+import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
 import qualified Data.Text as Text
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
@@ -56,12 +61,16 @@ data Setting
     AsItIs
   | -- | A policy; whether for programs that poll, too.
     Waiting !String !Bool
+  | -- | The same with a daemon of that period beside it.
+    Boosted !Setting !String
   deriving (Eq, Ord, Show)
 
 -- | What there is in the command that a policy would change.
 data Reached = Reached
   { -- | MPI's ranks waited, or maru's own parts may.
     reachedPolicies :: !Bool,
+    -- | There were channels on the board, which a daemon sees.
+    reachedChannels :: !Bool,
     -- | Somebody asked again and again.
     reachedPolls :: !Bool
   }
@@ -69,7 +78,7 @@ data Reached = Reached
 
 -- | From the report of a run with both.
 reachedIn :: Value -> Reached
-reachedIn report = Reached (positive ["after", "wait", "waits"] || any (`elem` sections) ["wait", "map"]) (positive ["after", "wait", "poll", "spins"])
+reachedIn report = Reached (positive ["after", "wait", "waits"] || any (`elem` sections) ["wait", "map"]) ("wait" `elem` sections) (positive ["after", "wait", "poll", "spins"])
   where
     positive path = case field path report of
       Just (Number n) -> n > 0
@@ -90,45 +99,78 @@ settingsFor reached =
   where
     polls = reachedPolls reached
 
--- | Most rounds; a race that is this close will not be decided by more.
-mostRounds :: Int
+-- | How long to spin, beside the best so far.
+spinsFor :: Reached -> [Setting]
+spinsFor reached = [Waiting ("spin-block:spin=" ++ limit) (reachedPolls reached) | reachedPolicies reached, limit <- ["5us", "20us", "80us", "320us"]]
+
+-- | How often a daemon looks, where it sees anything.
+periodsFor :: Reached -> Setting -> [Setting]
+periodsFor reached setting = [Boosted setting period | reachedChannels reached, period <- ["auto", "5ms", "1ms", "250us"]]
+
+-- | Most rounds of a search, and of the last race; one that is this close will not be
+-- decided by more.
+searchRounds, mostRounds :: Int
+searchRounds = 6
 mostRounds = 15
 
 tuneWait :: TuneContext -> IO Tuned
 tuneWait context = do
   begun <- getMonotonicTime
   let deadline = begun + tuneBudget context
-  (_, report) <- runReported context deadline >>= either (problem badInput) pure
+  (took, report) <- runReported context deadline >>= either (problem badInput) pure
   let reached = reachedIn report
-      rivals = settingsFor reached
+      until' part = begun + part * tuneBudget context
+      -- Behind the policies: only what there is time for.
+      search part what known rivals
+        | null rivals = pure known
+        | otherwise = do
+          now <- getMonotonicTime
+          let field = maybe id (:) (best known) rivals
+              needed = took * fromIntegral (fewestRounds * (1 + length field))
+          if null known || now + needed < until' part
+            then tuneSay context ("searching " ++ what) >> (: known) . (,) what <$> rounds context (until' part) searchRounds Nothing 1 (start AsItIs field)
+            else known <$ tuneSay context ("there is no time to search " ++ what)
   tuneSay context (found reached)
-  race <- if null rivals then pure (start AsItIs []) else rounds context deadline Nothing 1 (start AsItIs rivals)
-  pure (judged reached race)
+  policies <- search 0.45 "the policy" [] (settingsFor reached)
+  spins <- search 0.65 "the spin limit" policies (if null (best policies) then [] else spinsFor reached)
+  periods <- search 0.8 "the daemon's period" spins (maybe [] (periodsFor reached) (best spins))
+  final <- case best periods of
+    Nothing -> pure (start AsItIs [])
+    Just winner -> do
+      tuneSay context ("comparing " ++ named winner ++ " with the command as it is")
+      rounds context deadline mostRounds Nothing 1 (start AsItIs [winner])
+  pure (judged reached (reverse periods) final)
+
+-- | The fastest rival of the last race, if any ran to its end there; else of the one before.
+best :: [(String, Race Setting)] -> Maybe Setting
+best races = listToMaybe (mapMaybe winner races)
+  where
+    winner (_, race) = fst <$> listToMaybe (sortOn snd [(s, median sample) | (s, ts) <- Map.toList (times race), s /= AsItIs, Just sample <- [nonEmpty ts]])
 
 found :: Reached -> String
-found (Reached False False) = "nothing in the command waits in a way that maru can change"
-found (Reached policies polls) =
+found (Reached False _ False) = "nothing in the command waits in a way that maru can change"
+found (Reached policies _ polls) =
   "there are " ++ concat (["MPI ranks or parts of maru that wait" | policies] ++ [" and " | policies && polls] ++ ["loops that poll" | polls])
 
 -- | Rounds until the race is decided, the time is over or the most were run. A
 -- round that would pass the deadline is not begun.
-rounds :: TuneContext -> Double -> Maybe Double -> Int -> Race Setting -> IO (Race Setting)
-rounds context deadline limit number race = do
+rounds :: TuneContext -> Double -> Int -> Maybe Double -> Int -> Race Setting -> IO (Race Setting)
+rounds context deadline most limit number race = do
   begun <- getMonotonicTime
   results <- mapM one (entrants race)
   ended <- getMonotonicTime
   let next = record (Map.fromList (mapMaybe sequence results)) race
       slowest = maximum . (1 :) <$> Map.lookup AsItIs (times next)
   tuneSay context ("round " ++ show number ++ ": " ++ plural (length (entrants next)) "setting" ++ " left")
-  if decided next || number >= mostRounds || ended + (ended - begun) > deadline
+  if decided next || number >= most || ended + (ended - begun) > deadline
     then pure next
-    else rounds context deadline slowest (number + 1) next
+    else rounds context deadline most slowest (number + 1) next
   where
     -- A setting that takes much longer than the command as it is has lost.
     one setting = do
       now <- getMonotonicTime
-      let most = maybe id (min . (* 4)) limit (max 1 (deadline - now))
-      (,) setting . either (const Nothing) Just <$> runOnce context setting most
+      let longest = maybe id (min . (* 4)) limit (max 1 (deadline - now))
+      (,) setting . either (const Nothing) Just <$> runOnce context setting longest
 
 -- ---- running ------------------------------------------------------------
 
@@ -147,6 +189,7 @@ runReported context deadline = withScratch $ \file -> do
 
 commandUnder :: FilePath -> Setting -> [String] -> [String] -> [String]
 commandUnder _ AsItIs _ command = command
+commandUnder maru (Boosted setting period) more command = commandUnder maru setting (["--wait-boost", period] ++ more) command
 commandUnder maru (Waiting policy polls) more command =
   [maru, "run", "--wait", policy] ++ ["--wait-poll" | polls] ++ more ++ ["--"] ++ command
 
@@ -186,29 +229,31 @@ withScratch = bracket create removeFile
 
 -- ---- judging ------------------------------------------------------------
 
-judged :: Reached -> Race Setting -> Tuned
-judged reached race =
+judged :: Reached -> [(String, Race Setting)] -> Race Setting -> Tuned
+judged reached searches race =
   Tuned
     { tunedEnvironment = case verdict race of
-        Gain setting@(Waiting _ _) _ -> Just [("MARU_RUN_FLAGS", named setting)]
+        Gain setting _ | setting /= AsItIs -> Just [("MARU_RUN_FLAGS", named setting)]
         _ -> Nothing,
       tunedLine = waitVerdict reached race,
       tunedStatus = ExitSuccess,
-      tunedTable = Table [(L, "setting"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (map row measured),
+      tunedTable = Table [(L, "race"), (L, "setting"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (concatMap rowsOf named'),
       tunedData =
         object
           [ "polls" .= reachedPolls reached,
             "policies" .= reachedPolicies reached,
-            "rows" .= [object ["setting" .= named s, "seconds" .= ts] | (s, ts) <- Map.toList (times race)],
+            "rows" .= [object ["race" .= what, "setting" .= named s, "seconds" .= ts] | (what, r) <- named', (s, ts) <- Map.toList (times r)],
             "ratio" .= fmap (\(_, e) -> object ["median" .= estimateMedian e, "low" .= estimateLow e, "high" .= estimateHigh e, "pairs" .= estimatePairs e]) (leading race)
           ]
     }
   where
-    measured = [(s, summarise sample) | (s, ts) <- Map.toList (times race), Just sample <- [nonEmpty ts]]
-    row (s, summary) = [named s, show (summaryCount summary)] ++ map seconds [summaryMedian summary, summaryLeast summary, summaryMost summary]
+    named' = searches ++ [("last", race)]
+    rowsOf (what, r) = [row what s (summarise sample) | (s, ts) <- Map.toList (times r), Just sample <- [nonEmpty ts]]
+    row what s summary = [what, named s, show (summaryCount summary)] ++ map seconds [summaryMedian summary, summaryLeast summary, summaryMost summary]
 
 named :: Setting -> String
 named AsItIs = "(as it is)"
+named (Boosted setting period) = named setting ++ " --wait-boost " ++ period
 named (Waiting policy polls) = "--wait " ++ policy ++ (if polls then " --wait-poll" else "")
 
 -- | The best rival, and the ratios of the rounds: as it is by the rival.
@@ -224,7 +269,7 @@ leading race = case verdict race of
       (,) setting . estimate <$> nonEmpty (zipWith (/) base own)
 
 waitVerdict :: Reached -> Race Setting -> String
-waitVerdict (Reached False False) _ = "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
+waitVerdict (Reached False _ False) _ = "no gain: nothing waits (no MPI rank, no part of maru, no loop that polls was seen)"
 waitVerdict _ race = case (verdict race, leading race) of
   (Gain _ _, Just (s, e)) -> "gain: " ++ times' e ++ " as fast with " ++ named s
   (Undecided count, _) ->

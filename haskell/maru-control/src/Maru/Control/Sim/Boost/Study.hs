@@ -17,12 +17,22 @@ module Maru.Control.Sim.Boost.Study
     nodeCounts,
     scaleModel,
     scaleChecks,
-    scaleFree,
+    Disturbed (..),
+    scaleDisturbed,
+    Corner (..),
+    corners,
+    cornerModel,
+    cornerPolicies,
+    Regret (..),
+    regretIn,
     slowdown,
   )
 where
 
+import Data.List (minimumBy)
 import Data.List.NonEmpty (NonEmpty (..))
+import Data.Maybe (fromMaybe)
+import Data.Ord (comparing)
 import Maru.Control.Sim.Boost
 import Maru.Control.Sim.Check
 import Maru.Control.Statistics (median)
@@ -170,21 +180,98 @@ scaleModel machine what nodes name =
 -- | At 1024 nodes, where spinning takes ten times the ideal.
 scaleChecks :: [Check]
 scaleChecks =
-  [check shape "quiet nodes" (once (scaleModel quietMachine what 1024 "adaptive")) | (what, shape) <- shapes]
-    ++ [check shape "disturbed as this machine" x | (shape, x, _) <- scaleFree]
+  [check shape "quiet nodes" "" (once (scaleModel quietMachine what 1024 "adaptive")) | (what, shape) <- shapes]
+    ++ [check (disturbedShape d) "disturbed as this machine" (floorText d) (disturbedAdaptive d) | d <- scaleDisturbed]
+    ++ [Check (disturbedShape d ++ " of 1024 disturbed nodes: adaptive over waiting for free") Predicted (AtMost 1.1) (disturbedAdaptive d / disturbedFree d) "" | d <- scaleDisturbed]
     ++ [Check "LOCAL, 1024 nodes, ring, quiet nodes" Predicted (AtLeast 10) (once (scaleModel quietMachine Ring 1024 "spin")) ""]
   where
-    check shape machine x = Check ("adaptive, 1024 nodes, " ++ shape ++ ", " ++ machine) Predicted (AtMost 1.4) x ""
+    check shape machine said x = Check ("adaptive, 1024 nodes, " ++ shape ++ ", " ++ machine) Predicted (AtMost 1.4) x said
+    floorText d
+      | disturbedFloor d > 1.4 = "no policy can: the floor is " ++ hundredths (disturbedFloor d)
+      | otherwise = "floor " ++ hundredths (disturbedFloor d)
 
--- | Why: disturbed as this machine, one of 1024 nodes always stands still. The shape, @adaptive@,
--- and waiting that itself costs nothing.
-scaleFree :: [(String, Double, Double)]
-scaleFree = [(shape, once (scaleModel thisMachine what 1024 "adaptive"), once (scaleModel disturbed what 1024 "block")) | (what, shape) <- shapes]
+hundredths :: Double -> String
+hundredths x = show (fromIntegral (round (100 * x) :: Int) / 100 :: Double)
+
+-- | 1024 nodes disturbed as this machine, where one of them always stands still; times the ideal.
+data Disturbed = Disturbed
+  { disturbedShape :: !String,
+    disturbedAdaptive :: !Double,
+    -- | Waiting that itself costs nothing, under the same scheduler.
+    disturbedFree :: !Double,
+    -- | Below any policy and any scheduler: a single job of the four, which has all nodes to
+    -- itself and computes whenever a node does not stand still and its messages are there.
+    -- The other three can only make it later. And computing alone takes 1.
+    disturbedFloor :: !Double
+  }
+
+scaleDisturbed :: [Disturbed]
+scaleDisturbed = [disturbed what shape | (what, shape) <- shapes]
   where
-    disturbed = freeOfCost {costOthersEvery = costOthersEvery thisMachine, costOthers = costOthers thisMachine}
+    disturbed what shape =
+      let four = scaleModel thisMachine what 1024
+          free = (four "block") {modelCosts = unpaid}
+          alone = (four "spin") {modelCosts = unpaid, modelJobs = 1, modelStagger = 0, modelLatency = 0}
+       in Disturbed shape (once (four "adaptive")) (once free) (max 1 (outcomeWall (simulate alone) / ideal (four "spin")))
+    unpaid = freeOfCost {costOthersEvery = costOthersEvery thisMachine, costOthers = costOthers thisMachine}
 
 shapes :: [(Pattern, String)]
 shapes = [(Ring, "ring"), (Barrier, "barrier")]
 
 once :: Model -> Double
 once = outcomeSlowdown . simulate
+
+-- ---- the default beside the best policy ---------------------------------------
+
+-- | Two nodes, as @maru bench boost\/cells-*@ has them.
+data Corner = Corner
+  { cornerLatency :: !Double,
+    -- | Latency by computing.
+    cornerShare :: !Double,
+    cornerJobs :: !Int
+  }
+  deriving (Eq, Show)
+
+-- | All, and whether the bench measures it.
+corners :: [(Corner, Bool)]
+corners =
+  [ (Corner latency share jobs, share `elem` [0.1, 0.5] && jobs `elem` [1, 4, 8])
+    | latency <- [2, 20, 100, 1000],
+      share <- [0.05, 0.1, 0.3, 0.5, 0.7],
+      jobs <- [1, 2, 4, 8, 16]
+  ]
+
+-- | The bench's.
+cornerPolicies :: [String]
+cornerPolicies = ["spin", "yield", "block", "spin-block", "spin-lower", "lower-yield", "sleep-poll", "coop", "dcs", "adaptive"]
+
+-- | With the bench's settings: longer latencies than 2 µs are those of a card.
+cornerModel :: Corner -> String -> Model
+cornerModel corner name =
+  withScheme name $
+    defaultModel
+      { modelJobs = cornerJobs corner,
+        modelLatency = if carded then cornerLatency corner else 0,
+        modelCompute = compute,
+        modelWork = max 30000 (10 * compute),
+        modelCosts = if carded then underCard else thisMachine,
+        modelLimit = 4
+      }
+  where
+    carded = cornerLatency corner > 2
+    compute = cornerLatency corner / cornerShare corner
+
+data Regret = Regret
+  { regretCorner :: !Corner,
+    -- | Times the ideal; 4 is the limit.
+    regretDefault :: !Double,
+    regretBest :: !String,
+    regretLeast :: !Double
+  }
+
+-- | The best is chosen with hindsight, so luck counts against the default.
+regretIn :: Corner -> Regret
+regretIn corner = Regret corner (fromMaybe least (lookup "adaptive" all')) best least
+  where
+    all' = [(name, once (cornerModel corner name)) | name <- cornerPolicies]
+    (best, least) = minimumBy (comparing snd) all'
