@@ -6,30 +6,26 @@
  * Starts itself as a job of two nodes by maru-launch, which lies beside it.  Node 0 is the home
  * of all pages and writes one byte of each; after a barrier node 1 reads them: once in an
  * order in which no two follow each other (each fault brings one page), once in order (from the
- * third fault on batches, then of 64).  With SPIN_US 0 the server sleeps
- * (MARU_DSM_SPIN_US).  A time is what the reading instruction
- * took: fault, request, answer, mapping.
+ * third fault on batches, then of 64), and some of them one by one with a millisecond of computing
+ * before each, so that node 0 sleeps when it is asked.  SPIN_US is MARU_DSM_SPIN_US.  A time is
+ * what the reading instruction took: fault, request, answer, mapping.
  */
 #define _GNU_SOURCE
+#include "times.h"
+
 #include <maru/dsm.h>
 #include <maru/wait.h>
 
-#include <inttypes.h>
 #include <libgen.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define PAGES 1024u
 #define PAGE 4096u
+#define RESTED 64u
+#define PAUSE_NS 1000000
 #define STRIDE 389u /* no divisor of PAGES, and no neighbours */
-
-static int by_time(const void *a, const void *b) {
-  int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
-  return (left > right) - (left < right);
-}
 
 static volatile uint8_t *memory;
 
@@ -46,13 +42,21 @@ static void expect(uint32_t page, uint8_t round) {
 }
 
 /* Each page's time; how many. */
-static size_t scattered(uint8_t round, int64_t *times) {
-  for (uint32_t i = 0; i < PAGES; i++) {
+static size_t read_some(uint32_t count, int64_t pause_ns, uint8_t round, int64_t *times) {
+  for (uint32_t i = 0; i < count; i++) {
     int64_t begin = maru_now_ns();
+    for (int64_t until = begin + pause_ns; begin < until;)
+      begin = maru_now_ns();
     expect(i * STRIDE % PAGES, round);
     times[i] = maru_now_ns() - begin;
   }
-  return PAGES;
+  return count;
+}
+
+static size_t scattered(uint8_t round, int64_t *times) { return read_some(PAGES, 0, round, times); }
+
+static size_t rested(uint8_t round, int64_t *times) {
+  return read_some(RESTED, PAUSE_NS, round, times);
 }
 
 /* The time of the last 64 × 14 of 1024 pages, when batches are full; a page's. */
@@ -67,36 +71,34 @@ static size_t in_order(uint8_t round, int64_t *times) {
   return 1;
 }
 
-static void report(const char *what, int64_t *times, size_t count) {
-  qsort(times, count, sizeof *times, by_time);
-  printf("\"%s\": {\"count\": %zu, \"min\": %" PRId64 ", \"p50\": %" PRId64 ", \"p90\": %" PRId64
-         ", \"p99\": %" PRId64 "}",
-         what, count, times[0], times[count / 2], times[count * 9 / 10], times[count * 99 / 100]);
-}
+static const struct way {
+  const char *name;
+  size_t (*read)(uint8_t round, int64_t *times);
+  size_t most;
+} ways[] = {{"one", scattered, PAGES}, {"batched", in_order, 1}, {"rested", rested, RESTED}};
+#define WAYS (sizeof ways / sizeof *ways)
 
 static void node(uint32_t rounds) {
-  int64_t *times[2] = {calloc((size_t)PAGES * rounds, sizeof **times),
-                       calloc(rounds, sizeof **times)};
-  size_t counts[2] = {0, 0};
+  int64_t *times[WAYS];
+  size_t counts[WAYS] = {0};
   maru_dsm_init();
   memory = maru_dsm_alloc((size_t)PAGES * PAGE);
-  if (times[0] == NULL || times[1] == NULL || memory == NULL)
-    exit(70);
-  for (uint32_t round = 0; round < 2 * rounds; round++) {
+  for (size_t way = 0; way < WAYS; way++)
+    if (memory == NULL || (times[way] = calloc(rounds * ways[way].most, sizeof **times)) == NULL)
+      exit(70);
+  for (uint32_t round = 0; round < WAYS * rounds; round++) {
     uint8_t value = (uint8_t)(1 + round % 250);
-    int order = (int)(round % 2);
+    size_t way = round % WAYS;
     if (maru_dsm_node() == 0)
       write_all(value);
     maru_dsm_barrier(0);
     if (maru_dsm_node() == 1)
-      counts[order] += (order == 0 ? scattered : in_order)(value, times[order] + counts[order]);
+      counts[way] += ways[way].read(value, times[way] + counts[way]);
     maru_dsm_barrier(0);
   }
-  if (maru_dsm_node() == 1) {
-    report("one", times[0], counts[0]);
-    printf(", ");
-    report("batched", times[1], counts[1]);
-    printf("\n");
+  for (size_t way = 0; way < WAYS && maru_dsm_node() == 1; way++) {
+    report(ways[way].name, times[way], counts[way]);
+    printf(way + 1 < WAYS ? ", " : "\n");
   }
   maru_dsm_exit();
 }

@@ -50,7 +50,8 @@ static void push(struct mr_fabric *f, uint16_t node) {
   }
 }
 
-static int cut(struct mr_fabric *f, uint16_t to, const uint8_t *bytes, size_t length, bool last) {
+static int cut(struct mr_fabric *f, uint16_t to, const uint8_t *bytes, size_t length,
+               enum mr_piece_ends ends) {
   struct mr_partner *partner = &f->partners[to];
   if (f->unused == NULL) {
     int rc = mr_fabric_grow(f, false);
@@ -59,9 +60,10 @@ static int cut(struct mr_fabric *f, uint16_t to, const uint8_t *bytes, size_t le
   }
   struct mr_slot *slot = f->unused;
   f->unused = slot->next;
-  const struct mr_piece piece = {partner->token, partner->sent++, f->me, last};
+  const struct mr_piece piece = {partner->token, partner->sent++, f->me, (uint16_t)ends};
   memcpy(slot->bytes, &piece, sizeof piece);
-  memcpy(slot->bytes + sizeof piece, bytes, length);
+  if (length > 0)
+    memcpy(slot->bytes + sizeof piece, bytes, length);
   slot->length = (uint32_t)(sizeof piece + length);
   slot->peer = to;
   mr_queue_put(&partner->out, slot);
@@ -70,16 +72,23 @@ static int cut(struct mr_fabric *f, uint16_t to, const uint8_t *bytes, size_t le
 
 int mr_fabric_send(struct mr_fabric *fabric, uint16_t to, const void *message, size_t length) {
   const uint8_t *at = message;
+  size_t room = fabric->piece_size - sizeof(struct mr_piece);
   int rc = 0;
   if (fabric->partners[to].down)
     return 0;
   for (bool last = false; !last && rc == 0;) {
-    size_t part = length < MR_PIECE_ROOM ? length : MR_PIECE_ROOM;
+    size_t part = length < room ? length : room;
     last = part == length;
-    rc = cut(fabric, to, at, part, last);
+    rc = cut(fabric, to, at, part, last ? MR_ENDS_MESSAGE : MR_ENDS_NOTHING);
     at += part;
     length -= part;
   }
+  push(fabric, to);
+  return rc;
+}
+
+int mr_fabric_farewell(struct mr_fabric *fabric, uint16_t to) {
+  int rc = fabric->partners[to].down ? 0 : cut(fabric, to, NULL, 0, MR_ENDS_ALL);
   push(fabric, to);
   return rc;
 }
@@ -96,7 +105,7 @@ void mr_fabric_forget(struct mr_fabric *fabric, uint16_t node) {
 static void post(struct mr_fabric *f) {
   while (f->idle.first != NULL) {
     struct mr_slot *slot = f->idle.first;
-    if (fi_recv(f->ep, slot->bytes, MR_PIECE_MAX, slot->description, FI_ADDR_UNSPEC,
+    if (fi_recv(f->ep, slot->bytes, f->piece_size, slot->description, FI_ADDR_UNSPEC,
                 &slot->context) != 0)
       return; /* tried again with the next look */
     mr_queue_take(&f->idle);
@@ -142,13 +151,18 @@ static int take(struct mr_fabric *f, struct mr_slot *slot, const struct mr_trans
   const uint8_t *bytes = slot->bytes + sizeof piece;
   size_t length = slot->length - sizeof piece;
   partner->taken++;
-  if (piece.last && partner->length == 0) {
+  if (piece.ends == MR_ENDS_ALL) {
+    f->leavers += !partner->left;
+    partner->left = true;
+    return 0;
+  }
+  if (piece.ends == MR_ENDS_MESSAGE && partner->length == 0) {
     if (length > 0)
       sink->message(context, piece.from, bytes, length);
     return length > 0;
   }
   int rc = keep(partner, bytes, length);
-  if (rc < 0 || !piece.last)
+  if (rc < 0 || piece.ends == MR_ENDS_NOTHING)
     return rc;
   length = partner->length;
   partner->length = 0;
@@ -250,17 +264,30 @@ int mr_fabric_serve(struct mr_fabric *fabric, const struct mr_transport_sink *si
   return rc < 0 ? rc : came;
 }
 
+int mr_fabric_leaver(struct mr_fabric *fabric) {
+  for (uint16_t node = 0; node < fabric->nodes && fabric->leavers > 0; node++)
+    if (fabric->partners[node].left && !fabric->partners[node].asked) {
+      fabric->partners[node].asked = true;
+      fabric->leavers--;
+      return node;
+    }
+  return -1;
+}
+
 /* ---- waiting ------------------------------------------------------------------------ */
 
-int mr_fabric_descriptor(const struct mr_fabric *fabric) { return fabric->fd; }
+int mr_fabric_descriptors(const struct mr_fabric *fabric, int fds[MR_FABRIC_FDS]) {
+  memcpy(fds, fabric->fds, sizeof fabric->fds);
+  return fabric->fd_count;
+}
 
 int mr_fabric_rest(struct mr_fabric *fabric) {
   struct fid *fids[] = {&fabric->cq->fid};
-  return fabric->fd >= 0 && fi_trywait(fabric->fabric, fids, 1) == -FI_EAGAIN ? -EAGAIN : 0;
+  return fabric->fd_count > 0 && fi_trywait(fabric->fabric, fids, 1) == -FI_EAGAIN ? -EAGAIN : 0;
 }
 
 int64_t mr_fabric_patience(const struct mr_fabric *fabric) {
-  return fabric->fd >= 0 ? PATIENCE_NS : BLIND_NS;
+  return fabric->fd_count > 0 ? PATIENCE_NS : BLIND_NS;
 }
 
 /* ---- the first messages ---------------------------------------------------------------- */
@@ -278,18 +305,28 @@ static bool all_met(const struct mr_fabric *f, uint16_t *missing) {
   return true;
 }
 
-/* Whether the descriptor says what it should.  That of net, in libfabric 1.17, is readable for ever
- * after the first completion. */
-static bool falls_silent(struct mr_fabric *f) {
-  struct pollfd polled = {.fd = f->fd, .events = POLLIN};
-  for (int look = 0; look < LOOKS; look++) {
+/* Keeps the descriptors that are silent when nothing comes.  One that net has in libfabric 1.17
+ * tells of completions, and is readable for ever after the first; its other tells of bytes. */
+static void keep_silent(struct mr_fabric *f) {
+  struct pollfd polled[MR_FABRIC_FDS];
+  bool silent[MR_FABRIC_FDS] = {false};
+  int kept = 0;
+  for (int i = 0; i < f->fd_count; i++)
+    polled[i] = (struct pollfd){.fd = f->fds[i], .events = POLLIN};
+  for (int look = 0; look < LOOKS && kept < f->fd_count; look++) {
     while (collect(f) > 0)
       ;
-    if (mr_fabric_rest(f) == 0 && poll(&polled, 1, 0) == 0)
-      return true;
+    if (mr_fabric_rest(f) == 0 && poll(polled, (nfds_t)f->fd_count, 0) >= 0)
+      for (int i = 0; i < f->fd_count; i++) {
+        kept += !silent[i] && polled[i].revents == 0;
+        silent[i] |= polled[i].revents == 0;
+      }
     poll(NULL, 0, 1);
   }
-  return false;
+  for (int i = 0, at = 0; i < f->fd_count; i++)
+    if (silent[i])
+      f->fds[at++] = f->fds[i];
+  f->fd_count = kept;
 }
 
 /* An empty message proves the way there; those that come stay held until the first look. */
@@ -311,8 +348,8 @@ int mr_fabric_connect(struct mr_fabric *fabric, const struct mr_card *cards, int
   }
   if (rc == 0 && !all_met(fabric, &missing))
     rc = -ETIMEDOUT;
-  if (fabric->fd >= 0 && rc == 0 && !falls_silent(fabric))
-    fabric->fd = -1;
+  if (rc == 0)
+    keep_silent(fabric);
   if (rc == -ETIMEDOUT)
     snprintf(why, size, "libfabric's provider '%s' does not reach node %u",
              fabric->info->fabric_attr->prov_name, missing);

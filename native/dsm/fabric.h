@@ -2,10 +2,10 @@
  *
  * libfabric is loaded when it is asked for; any provider of reliable datagram endpoints
  * (FI_EP_RDM, FI_MSG) serves, by the same code: those over TCP, verbs, EFA and so on.  Messages are
- * cut into pieces; each begins with a number that its receiver drew for this sender and told it
- * over the authenticated connection, so that nobody else on the fabric can speak for it, and
- * with its place in order.  The provider is not asked whether peers live: the connections of
- * transport.c know.
+ * cut into pieces; each begins with a number that its receiver drew and told its partners over the
+ * authenticated connection, so that nobody else on the fabric can speak for them, and with its
+ * place in order.  A farewell is such a piece, behind all others.  The provider is not asked
+ * whether peers live: the connections of transport.c know.
  *
  * Thread-safety: as transport.h.  Errors are negative errno.
  */
@@ -31,11 +31,15 @@ void mr_fabric_close(struct mr_fabric *fabric);
 
 /* As the calls of transport.h.  -ECONNABORTED: the provider has failed for a peer that lives. */
 int mr_fabric_send(struct mr_fabric *fabric, uint16_t to, const void *message, size_t length);
+int mr_fabric_farewell(struct mr_fabric *fabric, uint16_t to);
 int mr_fabric_serve(struct mr_fabric *fabric, const struct mr_transport_sink *sink, void *context);
+/* A peer whose farewell has come, each once; -1: none. */
+int mr_fabric_leaver(struct mr_fabric *fabric);
 /* The peer's link is down: nothing is sent there any more. */
 void mr_fabric_forget(struct mr_fabric *fabric, uint16_t node);
-/* -1: the provider has none. */
-int mr_fabric_descriptor(const struct mr_fabric *fabric);
+#define MR_FABRIC_FDS 4
+/* How many; 0: the provider has none. */
+int mr_fabric_descriptors(const struct mr_fabric *fabric, int fds[MR_FABRIC_FDS]);
 int mr_fabric_rest(struct mr_fabric *fabric);
 int64_t mr_fabric_patience(const struct mr_fabric *fabric);
 

@@ -31,7 +31,7 @@ const char *mr_fabric_provider(const char *transport) {
 /* What a partner has to know. */
 struct card {
   uint64_t token;
-  uint64_t length;
+  uint32_t piece_size, length;
   uint8_t address[MR_CARD - 16];
 };
 _Static_assert(sizeof(struct card) == sizeof(struct mr_card), "a card is a card");
@@ -166,15 +166,16 @@ static int refuse(const char *provider, char *why, size_t size) {
 /* ---- memory ------------------------------------------------------------------------ */
 
 int mr_fabric_grow(struct mr_fabric *f, bool receives) {
+  size_t size = (size_t)SLOTS * f->piece_size;
   struct mr_slots *more = calloc(1, sizeof *more + SLOTS * sizeof(struct mr_slot));
-  if (more == NULL || posix_memalign((void **)&more->bytes, 4096, SLOTS * MR_PIECE_MAX) != 0) {
+  if (more == NULL || posix_memalign((void **)&more->bytes, 4096, size) != 0) {
     free(more);
     return -ENOMEM;
   }
   void *description = NULL;
   if ((f->info->domain_attr->mr_mode & FI_MR_LOCAL) != 0) {
-    int rc = fi_mr_reg(f->domain, more->bytes, SLOTS * MR_PIECE_MAX, receives ? FI_RECV : FI_SEND,
-                       0, 0, 0, &more->registered, NULL);
+    int rc = fi_mr_reg(f->domain, more->bytes, size, receives ? FI_RECV : FI_SEND, 0, 0, 0,
+                       &more->registered, NULL);
     if (rc != 0) {
       free(more->bytes);
       free(more);
@@ -186,7 +187,7 @@ int mr_fabric_grow(struct mr_fabric *f, bool receives) {
   f->memory = more;
   for (unsigned i = 0; i < SLOTS; i++) {
     struct mr_slot *slot = &more->slots[i];
-    slot->bytes = more->bytes + i * (size_t)MR_PIECE_MAX;
+    slot->bytes = more->bytes + i * (size_t)f->piece_size;
     slot->description = description;
     slot->receives = receives;
     if (receives) {
@@ -201,16 +202,42 @@ int mr_fabric_grow(struct mr_fabric *f, bool receives) {
 
 /* ---- life ----------------------------------------------------------------------------- */
 
-static int open_queue(struct mr_fabric *f) {
-  struct fi_cq_attr attributes = {.format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
-  f->fd = -1;
-  if (fi_cq_open(f->domain, &attributes, &f->cq, NULL) == 0) {
-    if (fi_control(&f->cq->fid, FI_GETWAIT, &f->fd) != 0)
-      f->fd = -1;
-    return 0;
-  }
-  attributes.wait_obj = FI_WAIT_NONE;
+static int open_queue_with(struct mr_fabric *f, enum fi_wait_obj object) {
+  struct fi_cq_attr attributes = {.format = FI_CQ_FORMAT_MSG, .wait_obj = object};
   return fi_cq_open(f->domain, &attributes, &f->cq, NULL);
+}
+
+/* One descriptor for all that the provider waits for. */
+static bool open_with_one(struct mr_fabric *f) {
+  if (open_queue_with(f, FI_WAIT_FD) != 0)
+    return false;
+  f->fd_count = fi_control(&f->cq->fid, FI_GETWAIT, f->fds) == 0;
+  return true;
+}
+
+/* Each by itself: net's one, in libfabric 1.17, is never silent, because one of them is not. */
+static bool open_with_each(struct mr_fabric *f) {
+  struct pollfd polled[MR_FABRIC_FDS];
+  struct fi_wait_pollfd all = {.nfds = MR_FABRIC_FDS, .fd = polled};
+  struct fi_cq_msg_entry none;
+  if (open_queue_with(f, FI_WAIT_POLLFD) != 0)
+    return false;
+  /* There they all are once somebody has waited; there is nothing to come yet. */
+  (void)fi_cq_sread(f->cq, &none, 1, NULL, 1);
+  if (fi_control(&f->cq->fid, FI_GETWAIT, &all) == 0 && all.nfds <= MR_FABRIC_FDS)
+    for (; f->fd_count < (int)all.nfds; f->fd_count++)
+      f->fds[f->fd_count] = polled[f->fd_count].fd;
+  return true;
+}
+
+static bool over_stream(const struct mr_fabric *f) {
+  return f->info->ep_attr->protocol == FI_PROTO_XNET;
+}
+
+static int open_queue(struct mr_fabric *f) {
+  if ((over_stream(f) && open_with_each(f)) || open_with_one(f))
+    return 0;
+  return open_queue_with(f, FI_WAIT_NONE);
 }
 
 static int open_endpoint(struct mr_fabric *f) {
@@ -234,10 +261,10 @@ static int open_endpoint(struct mr_fabric *f) {
 }
 
 static int write_card(struct mr_fabric *f, struct mr_card *mine) {
-  struct card card = {.token = f->token};
+  struct card card = {.token = f->token, .piece_size = f->piece_size};
   size_t length = sizeof card.address;
   int rc = fi_getname(&f->ep->fid, card.address, &length);
-  card.length = length;
+  card.length = (uint32_t)length;
   memcpy(mine, &card, sizeof card);
   return rc;
 }
@@ -259,9 +286,11 @@ int mr_fabric_open(struct mr_fabric **fabric, const char *provider, const struct
   if (rc == 0 && find_provider(f, provider, job) != 0)
     rc = refuse(provider, why, size);
   else if (rc == 0) {
+    f->piece_size = over_stream(f) ? MR_PIECE_OF_STREAM : MR_PIECE;
     rc = open_endpoint(f);
     /* Two for each partner, and more for who sends long messages. */
-    for (unsigned room = 0; rc == 0 && room < 2 * SLOTS + 2u * f->nodes; room += SLOTS)
+    unsigned slots = 2 * SLOTS * MR_PIECE / f->piece_size + 2u * f->nodes;
+    for (unsigned room = 0; rc == 0 && room < slots; room += SLOTS)
       rc = mr_fabric_grow(f, true);
     if (rc == 0)
       rc = write_card(f, mine);
@@ -310,6 +339,8 @@ int mr_fabric_meet(struct mr_fabric *f, const struct mr_card *cards) {
     if (node == f->me)
       continue;
     f->partners[node].token = card.token;
+    if (card.piece_size != f->piece_size)
+      return -EPROTONOSUPPORT;
     if (fi_av_insert(f->av, card.address, 1, &f->partners[node].address, 0, NULL) != 1)
       return -EADDRNOTAVAIL;
   }
@@ -348,14 +379,22 @@ int mr_fabric_send(struct mr_fabric *fabric, uint16_t to, const void *message, s
   (void)fabric, (void)to, (void)message, (void)length;
   return -ENOSYS;
 }
+int mr_fabric_farewell(struct mr_fabric *fabric, uint16_t to) {
+  (void)fabric, (void)to;
+  return -ENOSYS;
+}
 int mr_fabric_serve(struct mr_fabric *fabric, const struct mr_transport_sink *sink, void *context) {
   (void)fabric, (void)sink, (void)context;
   return -ENOSYS;
 }
-void mr_fabric_forget(struct mr_fabric *fabric, uint16_t node) { (void)fabric, (void)node; }
-int mr_fabric_descriptor(const struct mr_fabric *fabric) {
+int mr_fabric_leaver(struct mr_fabric *fabric) {
   (void)fabric;
   return -1;
+}
+void mr_fabric_forget(struct mr_fabric *fabric, uint16_t node) { (void)fabric, (void)node; }
+int mr_fabric_descriptors(const struct mr_fabric *fabric, int fds[MR_FABRIC_FDS]) {
+  (void)fabric, (void)fds;
+  return 0;
 }
 int mr_fabric_rest(struct mr_fabric *fabric) {
   (void)fabric;

@@ -15,18 +15,21 @@ struct mr_piece {
   uint64_t token; /* the receiver's */
   uint32_t place; /* in the order of what this sender sends there */
   uint16_t from;
-  uint16_t last; /* 1: the message ends with it */
+  uint16_t ends; /* enum mr_piece_ends */
 };
 
-/* So much at a time goes without a rendezvous in providers over TCP. */
-#define MR_PIECE_MAX 16384u
-#define MR_PIECE_ROOM (MR_PIECE_MAX - (uint32_t)sizeof(struct mr_piece))
+enum mr_piece_ends { MR_ENDS_NOTHING, MR_ENDS_MESSAGE, MR_ENDS_ALL };
+
+/* So much at a time goes without a rendezvous in most providers.  Where there is a stream below, it
+ * is the system calls for a piece that cost: 16 pages and what goes with them. */
+#define MR_PIECE 16384u
+#define MR_PIECE_OF_STREAM (17u * 4096)
 
 /* A piece's memory.  Belongs to the provider from its posting to its completion. */
 struct mr_slot {
   struct fi_context2 context; /* first: the provider gives its address back */
   struct mr_slot *next;
-  uint8_t *bytes; /* MR_PIECE_MAX */
+  uint8_t *bytes; /* as many as a piece has at most */
   void *description;
   uint32_t length;
   uint16_t peer;
@@ -53,6 +56,7 @@ struct mr_partner {
   uint8_t *part;        /* of a message whose pieces are coming */
   size_t length, capacity;
   int64_t broken_at; /* a send failed then; 0: none */
+  bool left, asked;  /* its farewell has come; and who uses the fabric knows */
   bool down;
 };
 
@@ -63,14 +67,17 @@ struct mr_fabric {
   struct fid_av *av;
   struct fid_cq *cq;
   struct fid_ep *ep;
-  int fd; /* of the queue of completions, or -1 */
+  int fds[MR_FABRIC_FDS]; /* of the queue of completions; those that fall silent */
+  int fd_count;
   uint16_t nodes, me;
-  uint64_t token; /* mine */
+  uint64_t token;      /* mine */
+  uint32_t piece_size; /* bytes of a slot: the same at all partners */
   struct mr_slots *memory;
   struct mr_slot *unused; /* to send */
   struct mr_queue idle;   /* to receive, not taken by the provider yet */
   struct mr_queue held;   /* came before their turn */
   bool broken;            /* some partner is */
+  unsigned leavers;       /* partners that left and were not asked for */
   struct mr_partner partners[];
 };
 

@@ -1,32 +1,35 @@
 /* link.h: a slower network than there is, for experiments (internal to libmaru-dsm).
  *
- * MARU_DSM_LINK=LATENCY_NS,PS_PER_BYTE: a message leaves this node when its card is free, occupies
- * it so long for each byte, and is given to the transport the latency later.  What the transport
- * itself takes comes on top.  One queue, as latency is the same for all: messages keep their order.
- * A thread sends what is due; for the last 100 us before that it keeps a processor (giving way
- * between looks), as a sleep may end later by more than the latency.
+ * MARU_DSM_LINK=LATENCY_NS,PS_PER_BYTE, the same on all nodes: a message leaves its node when that
+ * node's card is free, occupies it so long for each byte, and is seen the latency later.  It is
+ * sent at once and says when it is due; who receives it keeps it until then.  So no thread and no
+ * wake-up comes on top of what the transport takes, but all nodes must be on one host, as they
+ * compare clocks.
  *
- * Thread-safety: the owner's mutex, held in each call but mr_link_create; the thread takes it to
- * send.
+ * Thread-safety: calls exclude each other, which is the owner's business.
  */
 #ifndef MARU_DSM_LINK_H
 #define MARU_DSM_LINK_H
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct mr_link;
 
-typedef void mr_link_send_now(uint16_t to, const void *message, size_t length);
+typedef void mr_link_see(void *context, uint16_t from, const void *message, size_t length);
 
-/* NULL where MARU_DSM_LINK is not set.  -EINVAL: it is no such pair of numbers; -ENOMEM, -EAGAIN.
- * `send` is called with `lock` held. */
-int mr_link_create(struct mr_link **link, pthread_mutex_t *lock, mr_link_send_now *send);
-/* -ENOMEM. */
-int mr_link_send(struct mr_link *link, uint16_t to, const void *message, size_t length);
-/* Until all has been sent (releases the mutex meanwhile); then the link is gone, and `*link` NULL
- * before anybody else can send. */
-void mr_link_close(struct mr_link **link);
+/* NULL where MARU_DSM_LINK is not set.  -EINVAL: it is no such pair of numbers; -ENOMEM. */
+int mr_link_create(struct mr_link **link);
+void mr_link_destroy(struct mr_link *link);
+
+/* A message of that length leaves now: when it is due. */
+int64_t mr_link_leave(struct mr_link *link, size_t length);
+/* Keeps a copy until `due`.  -ENOMEM. */
+int mr_link_keep(struct mr_link *link, int64_t due, uint16_t from, const void *message,
+                 size_t length);
+/* When the next one is due; INT64_MAX: none is kept. */
+int64_t mr_link_due(const struct mr_link *link);
+/* Hands out what is due by then, in that order; how many. */
+int mr_link_serve(struct mr_link *link, int64_t now, mr_link_see *see, void *context);
 
 #endif

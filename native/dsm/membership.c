@@ -125,8 +125,8 @@ void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settin
                 "cannot join the job: not all its %u nodes were there, with its secret, in %d s",
                 m->nodes, m->seconds);
   if (rc == -EPROTO)
-    mr_node_die(STATUS_USAGE, "MARU_DSM_MIB, MARU_DSM_HOME_RUN, MARU_DSM_HOMES=block and "
-                              "MARU_DSM_RACES must be the same on all nodes");
+    mr_node_die(STATUS_USAGE, "MARU_DSM_MIB, MARU_DSM_HOME_RUN, MARU_DSM_HOMES=block, "
+                              "MARU_DSM_RACES and MARU_DSM_LINK must be the same on all nodes");
   if (rc == -EPROTOTYPE)
     mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT must be the same on all nodes");
   if (rc < 0)

@@ -57,9 +57,9 @@ static struct {
   struct mr_core *core;
   struct mr_area *area;
   struct mr_transport *transport; /* NULL: the only node */
-  struct mr_link *link;           /* NULL: as fast as the network is */
   struct mr_server *server;
-  bool done; /* the program's request; under the lock */
+  bool asking; /* the program's thread makes a request; under the lock, as are those: */
+  bool done;   /* it */
   int64_t result;
   pid_t owner;
   uint16_t nodes, me;
@@ -95,18 +95,13 @@ void mr_node_die(int status, const char *format, ...) {
 
 /* ---- what the core does ---------------------------------------------------------- */
 
-static void send_now(uint16_t to, const void *message, size_t length) {
+static void on_send(void *context, uint16_t to, const void *message, size_t length) {
+  (void)context;
+  if (node.asking && node.server != NULL)
+    mr_server_expect(node.server);
   int rc = mr_transport_send(node.transport, to, message, length);
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "cannot send %zu bytes to node %u: %s", length, to, strerror(-rc));
-}
-
-static void on_send(void *context, uint16_t to, const void *message, size_t length) {
-  (void)context;
-  if (node.link == NULL)
-    send_now(to, message, length);
-  else if (mr_link_send(node.link, to, message, length) < 0)
-    mr_node_die(STATUS_INTERNAL, "no memory for %zu bytes to node %u", length, to);
 }
 
 static void on_protect(void *context, uint32_t page, uint32_t count, enum mr_access access) {
@@ -164,10 +159,12 @@ static void begin(void) {
   if (pthread_mutex_lock(&node.lock) == EDEADLK)
     mr_node_die(STATUS_INTERNAL,
                 "a signal handler used the shared memory while a request was under way");
+  node.asking = true;
   node.done = false;
 }
 
 static int64_t await(int rc) {
+  node.asking = false;
   pthread_mutex_unlock(&node.lock);
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "a request was refused: %s%s", strerror(-rc),
@@ -390,13 +387,15 @@ static bool on_over(void *context) {
   return node.up == 0;
 }
 
-static void open_link(void) {
-  int rc = mr_link_create(&node.link, &node.lock, send_now);
+static struct mr_link *describe_network(void) {
+  struct mr_link *link;
+  int rc = mr_link_create(&link);
   if (rc == -EINVAL)
     mr_node_die(STATUS_USAGE, "MARU_DSM_LINK is '%s'; LATENCY_NS,PS_PER_BYTE is needed",
                 getenv("MARU_DSM_LINK"));
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot describe the network: %s", strerror(-rc));
+  return link;
 }
 
 static void on_broken(void *context, int error) {
@@ -628,16 +627,18 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     mr_node_die(STATUS_UNAVAILABLE, "no memory to look for races");
   if (globals != NULL)
     mr_heat_site(node.heat, node.size, globals->size, "globals");
+  struct mr_link *link = node.nodes > 1 ? describe_network() : NULL;
   if (node.nodes > 1)
-    /* By these settings a page's home is found. */
+    /* By these settings a page's home is found, and a message read. */
     mr_membership_join(&node.job, EPOCH,
                        (uint64_t)config.pages << 32 | (uint64_t)races_wanted() << 31 |
-                           config.home_run,
+                           (uint64_t)(link != NULL) << 30 | config.home_run,
                        &node.transport, incarnations);
   create_core(&config, incarnations);
   if (node.nodes > 1) {
     mind_children();
-    open_link();
+    if (link != NULL)
+      mr_transport_slow(node.transport, link);
     start_server(spin_us);
     compare_programs();
   }
@@ -655,8 +656,6 @@ void maru_dsm_exit(void) {
   if (node.nodes > 1) {
     pthread_mutex_lock(&node.lock);
     node.leaving = true;
-    if (node.link != NULL)
-      mr_link_close(&node.link);
     if (mr_transport_farewell(node.transport) < 0)
       mr_node_die(STATUS_INTERNAL, "no memory to say farewell");
     pthread_mutex_unlock(&node.lock);

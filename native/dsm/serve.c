@@ -13,16 +13,20 @@
 #include <time.h>
 #include <unistd.h>
 
-/* An answer that came in less time is worth waiting for awake. */
+/* Who waits for a message stays awake so long if the last one came in less time. */
 #define HOPE_NS 100000
+/* What is due in less time is waited for awake. */
+#define NEAR_NS 100000
 
 struct mr_server {
   struct mr_server_config config;
   pthread_t thread;
-  int watch;  /* an epoll of the transport's descriptors; silent while the program's thread looks */
+  int watch;  /* an epoll of the transport's descriptor; silent of it while the program's thread
+                 looks */
   int bell;   /* an eventfd: the server has done what the program's thread waits for */
-  int end;    /* another: the program's thread waits for the server's end */
-  bool hopes; /* the program's last wait was short */
+  int nudge;  /* another: the program's thread wants the server to look */
+  bool deaf;  /* to the transport's descriptor, or rather `watch` is */
+  bool hopes; /* what the program's thread waited for last came soon */
   /* What the program's thread waits for while it looks itself; under the lock. */
   const bool *awaited;
   /* Whether it does, for who spins without the lock.  Relaxed: a hint. */
@@ -37,61 +41,77 @@ static int serve(struct mr_server *s) {
   return came;
 }
 
-/* Serves until the transport's descriptors will tell of what comes. */
+/* Serves until the transport's descriptor will tell of what comes. */
 static void rest(struct mr_server *s) {
   while (mr_transport_rest(s->config.transport) == -EAGAIN)
     serve(s);
 }
 
-/* Their events wake the server, or not. */
+/* What comes wakes the server, or not. */
 static void listen_there(struct mr_server *s, bool on) {
-  int fds[MR_TRANSPORT_FDS];
-  int count = mr_transport_descriptors(s->config.transport, fds);
-  for (int i = 0; i < count; i++) {
-    struct epoll_event event = {.events = on ? EPOLLIN : 0};
-    epoll_ctl(s->watch, EPOLL_CTL_MOD, fds[i], &event);
-  }
+  if (s->deaf == !on)
+    return;
+  s->deaf = !on;
+  struct epoll_event event = {.events = on ? EPOLLIN : 0};
+  epoll_ctl(s->watch, EPOLL_CTL_MOD, mr_transport_descriptor(s->config.transport), &event);
 }
 
-/* How long one may sleep; NULL: for ever. */
-static const struct timespec *limit(const struct mr_server *s, struct timespec *room) {
+/* How long one may sleep when something is due then; NULL: for ever.  0: so soon that a sleep might
+ * end late. */
+static const struct timespec *limit(const struct mr_server *s, int64_t due, struct timespec *room) {
   int64_t ns = mr_transport_patience(s->config.transport);
+  if (due != INT64_MAX) {
+    int64_t left = due - maru_now_ns() - NEAR_NS;
+    left = left > 0 ? left : 0;
+    ns = ns < 0 || left < ns ? left : ns;
+  }
   *room = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
   return ns < 0 ? NULL : room;
 }
 
+static bool is_near(int64_t due, int64_t now) { return due != INT64_MAX && due - now <= NEAR_NS; }
+
 /* ---- the program's thread ------------------------------------------------------ */
 
-static void sleep_for_answer(struct mr_server *s) {
-  int fds[MR_TRANSPORT_FDS];
-  struct pollfd polled[MR_TRANSPORT_FDS + 1];
-  int count = mr_transport_descriptors(s->config.transport, fds);
-  for (int i = 0; i < count; i++)
-    polled[i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
-  polled[count] = (struct pollfd){.fd = s->bell, .events = POLLIN};
+static void sleep_for_answer(struct mr_server *s, int64_t due) {
+  struct pollfd polled[] = {
+      {.fd = mr_transport_descriptor(s->config.transport), .events = POLLIN},
+      {.fd = s->bell, .events = POLLIN},
+  };
   struct timespec room;
-  int ready = ppoll(polled, (nfds_t)count + 1, limit(s, &room), NULL);
   eventfd_t unused;
-  if (ready > 0 && polled[count].revents != 0)
+  if (ppoll(polled, 2, limit(s, due, &room), NULL) > 0 && polled[1].revents != 0)
     eventfd_read(s->bell, &unused);
 }
 
-void mr_server_await(struct mr_server *s, const bool *done) {
-  pthread_mutex_t *lock = s->config.lock;
-  pthread_mutex_lock(lock);
-  if (*done) {
-    rest(s);
-    pthread_mutex_unlock(lock);
-    return;
-  }
+static void begin_to_help(struct mr_server *s, const bool *done) {
   s->awaited = done;
   atomic_store_explicit(&s->helped, true, memory_order_relaxed);
   listen_there(s, false);
-  int64_t begin = maru_now_ns(), since = begin, hope = s->hopes ? begin + HOPE_NS : begin;
+}
+
+static void end_help(struct mr_server *s) {
+  rest(s);
+  s->awaited = NULL;
+  atomic_store_explicit(&s->helped, false, memory_order_relaxed);
+  listen_there(s, true);
+  /* No descriptor tells the server of what is due later. */
+  if (mr_transport_due(s->config.transport) != INT64_MAX)
+    eventfd_write(s->nudge, 1);
+}
+
+/* With the lock held, which it releases meanwhile. */
+static void help(struct mr_server *s, const bool *done) {
+  pthread_mutex_t *lock = s->config.lock;
+  int64_t since = maru_now_ns();
   for (bool came; came = serve(s) > 0, !*done;) {
-    int64_t now = maru_now_ns();
-    since = came ? now : since;
-    bool spin = now < since + s->config.spin_ns || now < hope;
+    int64_t now = maru_now_ns(), due = mr_transport_due(s->config.transport);
+    if (came) {
+      s->hopes = now - since < HOPE_NS;
+      since = now;
+    }
+    bool spin =
+        now < since + s->config.spin_ns || (s->hopes && now < since + HOPE_NS) || is_near(due, now);
     if (!spin)
       rest(s);
     bool still = !*done;
@@ -99,53 +119,69 @@ void mr_server_await(struct mr_server *s, const bool *done) {
     if (spin)
       sched_yield(); /* whoever else wants this processor computes */
     else if (still)
-      sleep_for_answer(s);
+      sleep_for_answer(s, due);
     pthread_mutex_lock(lock);
   }
-  s->hopes = maru_now_ns() < begin + HOPE_NS;
-  rest(s);
-  s->awaited = NULL;
-  atomic_store_explicit(&s->helped, false, memory_order_relaxed);
-  listen_there(s, true);
-  pthread_mutex_unlock(lock);
+  s->hopes = maru_now_ns() - since < HOPE_NS;
+}
+
+void mr_server_expect(struct mr_server *server) {
+  if (mr_transport_tells_of_sends(server->config.transport))
+    listen_there(server, false);
+}
+
+void mr_server_await(struct mr_server *s, const bool *done) {
+  pthread_mutex_lock(s->config.lock);
+  if (!*done) {
+    begin_to_help(s, done);
+    help(s, done);
+  }
+  end_help(s);
+  pthread_mutex_unlock(s->config.lock);
 }
 
 /* ---- the server's ---------------------------------------------------------------- */
 
-/* A look; whether anything had come. */
-static bool look(struct mr_server *s, bool *over) {
+/* A look; whether anything had come, and when the next is due. */
+static bool look(struct mr_server *s, bool *over, int64_t *due) {
   pthread_mutex_lock(s->config.lock);
   int came = serve(s);
   rest(s);
   *over = s->config.over(s->config.context);
+  *due = mr_transport_due(s->config.transport);
   if (s->awaited != NULL && *s->awaited)
     eventfd_write(s->bell, 1);
   pthread_mutex_unlock(s->config.lock);
   return came > 0;
 }
 
-/* Until `deadline` it keeps its processor, unless the program's thread looks itself. */
-static void wait_for_request(const struct mr_server *s, int64_t deadline) {
+static bool is_helped(const struct mr_server *s) {
+  return atomic_load_explicit(&s->helped, memory_order_relaxed);
+}
+
+/* Until `deadline`, or something is due, it keeps its processor, unless the program's thread
+ * looks itself. */
+static void wait_for_request(const struct mr_server *s, int64_t deadline, int64_t due) {
   struct epoll_event event;
-  while (!atomic_load_explicit(&s->helped, memory_order_relaxed) && maru_now_ns() < deadline) {
-    if (epoll_wait(s->watch, &event, 1, 0) != 0)
+  for (int64_t now; now = maru_now_ns(), !is_helped(s) && (now < deadline || is_near(due, now));) {
+    if (now >= due || epoll_wait(s->watch, &event, 1, 0) != 0)
       return;
     sched_yield();
   }
   struct timespec room;
   struct pollfd polled = {.fd = s->watch, .events = POLLIN};
-  if (ppoll(&polled, 1, limit(s, &room), NULL) > 0)
+  if (ppoll(&polled, 1, limit(s, is_helped(s) ? INT64_MAX : due, &room), NULL) > 0)
     epoll_wait(s->watch, &event, 1, 0); /* an edge is told once */
 }
 
 static void *serve_all(void *server) {
   struct mr_server *s = server;
-  int64_t since = maru_now_ns();
+  int64_t since = maru_now_ns(), due;
   for (bool over = false; !over;) {
-    if (look(s, &over))
+    if (look(s, &over, &due))
       since = maru_now_ns();
     else if (!over)
-      wait_for_request(s, since + s->config.spin_ns);
+      wait_for_request(s, since + s->config.spin_ns, due);
   }
   return NULL;
 }
@@ -153,16 +189,12 @@ static void *serve_all(void *server) {
 /* ---- life ------------------------------------------------------------------------- */
 
 static int watch_transport(struct mr_server *s) {
-  int fds[MR_TRANSPORT_FDS];
-  int count = mr_transport_descriptors(s->config.transport, fds);
-  for (int i = 0; i < count; i++) {
-    struct epoll_event event = {.events = EPOLLIN};
-    if (epoll_ctl(s->watch, EPOLL_CTL_ADD, fds[i], &event) < 0)
-      return -errno;
-  }
-  /* Told once, it looks whether the end has come. */
-  struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-  return epoll_ctl(s->watch, EPOLL_CTL_ADD, s->end, &event) < 0 ? -errno : 0;
+  struct epoll_event event = {.events = EPOLLIN};
+  if (epoll_ctl(s->watch, EPOLL_CTL_ADD, mr_transport_descriptor(s->config.transport), &event) < 0)
+    return -errno;
+  /* Each is told once: it looks whether there is something to do, or the end has come. */
+  event.events |= EPOLLET;
+  return epoll_ctl(s->watch, EPOLL_CTL_ADD, s->nudge, &event) < 0 ? -errno : 0;
 }
 
 static int start_thread(struct mr_server *s) {
@@ -180,8 +212,8 @@ static void discard(struct mr_server *s) {
     close(s->watch);
   if (s->bell >= 0)
     close(s->bell);
-  if (s->end >= 0)
-    close(s->end);
+  if (s->nudge >= 0)
+    close(s->nudge);
   free(s);
 }
 
@@ -192,8 +224,8 @@ int mr_server_start(struct mr_server **server, const struct mr_server_config *co
   s->config = *config;
   s->watch = epoll_create1(EPOLL_CLOEXEC);
   s->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  s->end = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  int rc = s->watch < 0 || s->bell < 0 || s->end < 0 ? -errno : watch_transport(s);
+  s->nudge = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  int rc = s->watch < 0 || s->bell < 0 || s->nudge < 0 ? -errno : watch_transport(s);
   if (rc == 0)
     rc = start_thread(s);
   if (rc < 0)
@@ -204,7 +236,7 @@ int mr_server_start(struct mr_server **server, const struct mr_server_config *co
 }
 
 void mr_server_join(struct mr_server *server) {
-  eventfd_write(server->end, 1);
+  eventfd_write(server->nudge, 1);
   pthread_join(server->thread, NULL);
   discard(server);
 }

@@ -4,7 +4,9 @@
  * waits for an answer, its own thread does, and the server is not woken: an answer costs
  * one change of threads less, and a spinning node takes one processor.
  *
- * Whoever looks keeps its processor for a while after each message, then sleeps.
+ * Whoever looks keeps its processor for a while after each message, then sleeps.  The program's
+ * thread, which has nothing else to do, does so for up to 100 us whatever was asked for, if the
+ * message before had come as soon; giving way to whoever else wants the processor.
  */
 #ifndef MARU_DSM_SERVE_H
 #define MARU_DSM_SERVE_H
@@ -37,5 +39,9 @@ void mr_server_join(struct mr_server *server);
 /* Called by the program's thread alone, in the handler of a fault too, without the lock: serves
  * until *done, which whoever serves sets with the lock held, is true. */
 void mr_server_await(struct mr_server *server, const bool *done);
+/* Called before it, if at all, with the lock held, by the same thread: messages are to be sent that
+ * it will await the answers of.  Where the transport's descriptor tells of what is sent, too, that
+ * wakes nobody. */
+void mr_server_expect(struct mr_server *server);
 
 #endif

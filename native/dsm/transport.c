@@ -3,19 +3,26 @@
 
 #include "fabric.h"
 #include "join.h"
+#include "link.h"
 
 #include <errno.h>
 #include <maru/wait.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* A farewell is a frame of no bytes. */
-#define FRAME_MAX (UINT32_C(1) << 30)
+#define MESSAGE_MAX (UINT32_C(1) << 30)
+#define FRAME_MAX (MESSAGE_MAX + (uint32_t)sizeof(int64_t))
 #define EVENTS 16
 /* To so few it is as quick to ask each connection as to ask which have something. */
 #define FEW 2u
+/* With a fabric connections tell of deaths alone, and so seldom are they asked. */
+#define SELDOM 16u
+/* Of what is ready: no connection. */
+#define FABRIC UINT32_MAX
 
 struct buffer {
   uint8_t *bytes;
@@ -31,8 +38,10 @@ struct link {
 struct mr_transport {
   uint16_t nodes, me;
   uint16_t up;              /* links that are not down */
-  int ready;                /* an epoll of all links */
+  int ready;                /* an epoll of all links, and of the fabric's descriptors */
   struct mr_fabric *fabric; /* NULL: messages go over the links */
+  unsigned looks;           /* at the fabric, since the last at the links */
+  struct mr_link *slow;     /* NULL: as fast as the network is */
   struct link links[];
 };
 
@@ -78,6 +87,16 @@ static int watch_links(struct mr_transport *t, const int *fds) {
   return 0;
 }
 
+static int watch_fabric(struct mr_transport *t) {
+  int fds[MR_FABRIC_FDS];
+  int count = mr_fabric_descriptors(t->fabric, fds);
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = FABRIC};
+  for (int i = 0; i < count; i++)
+    if (epoll_ctl(t->ready, EPOLL_CTL_ADD, fds[i], &event) < 0)
+      return -errno;
+  return 0;
+}
+
 static struct mr_transport *create(const struct mr_job *job) {
   struct mr_transport *t = calloc(1, sizeof *t + job->nodes * sizeof(struct link));
   if (t == NULL)
@@ -107,6 +126,8 @@ static int join(struct mr_transport *t, const struct mr_job *job, uint32_t *inca
   if (rc == 0 && t->fabric != NULL)
     rc = mr_fabric_connect(t->fabric, cards, maru_now_ns() + seconds * INT64_C(1000000000), why,
                            size);
+  if (rc == 0 && t->fabric != NULL)
+    rc = watch_fabric(t);
   free(fds);
   free(cards);
   return rc;
@@ -137,6 +158,8 @@ void mr_transport_close(struct mr_transport *transport) {
   }
   if (transport->ready >= 0)
     close(transport->ready);
+  if (transport->slow != NULL)
+    mr_link_destroy(transport->slow);
   free(transport);
 }
 
@@ -144,6 +167,10 @@ void mr_transport_abandon(const struct mr_transport *transport) {
   for (uint16_t node = 0; node < transport->nodes; node++)
     if (transport->links[node].fd >= 0)
       close(transport->links[node].fd);
+}
+
+void mr_transport_slow(struct mr_transport *transport, struct mr_link *link) {
+  transport->slow = link;
 }
 
 /* ---- sending -------------------------------------------------------------------- */
@@ -184,31 +211,73 @@ static void drain(struct mr_transport *t, uint16_t node) {
   epoll_ctl(t->ready, EPOLL_CTL_MOD, link->fd, &event);
 }
 
+/* Before anything is kept: how much of the frame the kernel takes now.  A connection that is broken
+ * takes all of it, and shows when it is read. */
+static size_t send_at_once(const struct link *link, const struct iovec *frame) {
+  const struct msghdr header = {.msg_iov = (struct iovec *)frame, .msg_iovlen = 2};
+  ssize_t n;
+  if (link->out.end > 0)
+    return 0;
+  while ((n = sendmsg(link->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR)
+    ;
+  return n >= 0 ? (size_t)n : errno == EAGAIN ? 0 : frame[0].iov_len + frame[1].iov_len;
+}
+
 static int send_frame(struct mr_transport *t, uint16_t to, const void *message, size_t length) {
   struct link *link = &t->links[to];
   uint32_t size = (uint32_t)length;
-  if (link->fd < 0)
-    return 0;
-  if (append(&link->out, &size, sizeof size) < 0 || append(&link->out, message, length) < 0)
-    return -ENOMEM;
-  drain(t, to);
+  const struct iovec frame[] = {{&size, sizeof size}, {(void *)message, length}};
+  size_t sent = send_at_once(link, frame);
+  for (int i = 0; i < 2; i++) {
+    size_t part = sent < frame[i].iov_len ? sent : frame[i].iov_len;
+    if (part < frame[i].iov_len &&
+        append(&link->out, (const uint8_t *)frame[i].iov_base + part, frame[i].iov_len - part) < 0)
+      return -ENOMEM;
+    sent -= part;
+  }
+  if (link->out.end > 0)
+    drain(t, to);
   return 0;
+}
+
+static int send_either_way(struct mr_transport *t, uint16_t to, const void *message,
+                           size_t length) {
+  return t->fabric != NULL ? mr_fabric_send(t->fabric, to, message, length)
+                           : send_frame(t, to, message, length);
+}
+
+/* When it is due goes before it. */
+static int send_late(struct mr_transport *t, uint16_t to, const void *message, size_t length) {
+  int64_t due = mr_link_leave(t->slow, length);
+  uint8_t *both = malloc(sizeof due + length);
+  if (both == NULL)
+    return -ENOMEM;
+  memcpy(both, &due, sizeof due);
+  memcpy(both + sizeof due, message, length);
+  int rc = send_either_way(t, to, both, sizeof due + length);
+  free(both);
+  return rc;
 }
 
 int mr_transport_send(struct mr_transport *transport, uint16_t to, const void *message,
                       size_t length) {
-  if (length > FRAME_MAX)
+  if (length > MESSAGE_MAX)
     return -EMSGSIZE;
-  if (transport->fabric != NULL && transport->links[to].fd >= 0)
-    return mr_fabric_send(transport->fabric, to, message, length);
-  return send_frame(transport, to, message, length);
+  if (transport->links[to].fd < 0)
+    return 0;
+  return transport->slow != NULL ? send_late(transport, to, message, length)
+                                 : send_either_way(transport, to, message, length);
 }
 
 int mr_transport_farewell(struct mr_transport *transport) {
   int rc = 0;
-  for (uint16_t node = 0; node < transport->nodes; node++)
-    if (send_frame(transport, node, "", 0) < 0)
-      rc = -ENOMEM;
+  for (uint16_t node = 0; node < transport->nodes; node++) {
+    if (transport->links[node].fd < 0)
+      continue;
+    int sent = transport->fabric != NULL ? mr_fabric_farewell(transport->fabric, node)
+                                         : send_frame(transport, node, "", 0);
+    rc = sent < 0 ? sent : rc;
+  }
   return rc;
 }
 
@@ -271,32 +340,96 @@ static int find_ready(struct mr_transport *t, uint16_t *which) {
   }
   struct epoll_event events[EVENTS];
   int ready = epoll_wait(t->ready, events, EVENTS, 0);
-  for (; count < ready; count++)
-    which[count] = (uint16_t)events[count].data.u32;
+  for (int i = 0; i < ready; i++)
+    if (events[i].data.u32 != FABRIC)
+      which[count++] = (uint16_t)events[i].data.u32;
   return count;
 }
 
+/* Of the fabric, and of who has said farewell by it. */
+static int serve_fabric(struct mr_transport *t, const struct mr_transport_sink *sink,
+                        void *context) {
+  int came = mr_fabric_serve(t->fabric, sink, context), node;
+  while (came >= 0 && (node = mr_fabric_leaver(t->fabric)) >= 0) {
+    if (t->links[node].fd < 0)
+      continue;
+    hang_up(t, (uint16_t)node);
+    sink->down(context, (uint16_t)node, true);
+    came++;
+  }
+  return came;
+}
+
 /* A message that waits in the fabric is older than the end of the link. */
-int mr_transport_serve(struct mr_transport *transport, const struct mr_transport_sink *sink,
-                       void *context) {
+static bool asks_links(struct mr_transport *t, int came) {
+  if (t->fabric == NULL)
+    return true;
+  if (came != 0 || ++t->looks < SELDOM)
+    return false;
+  t->looks = 0;
+  return true;
+}
+
+static int serve_now(struct mr_transport *t, const struct mr_transport_sink *sink, void *context) {
   uint16_t which[EVENTS];
-  int came = transport->fabric != NULL ? mr_fabric_serve(transport->fabric, sink, context) : 0;
-  int count = came == 0 ? find_ready(transport, which) : 0;
+  int came = t->fabric != NULL ? serve_fabric(t, sink, context) : 0;
+  int count = asks_links(t, came) ? find_ready(t, which) : 0;
   for (int i = 0; i < count && came >= 0; i++) {
-    int rc = transport->links[which[i]].fd >= 0 ? receive(transport, which[i], sink, context) : 0;
+    int rc = t->links[which[i]].fd >= 0 ? receive(t, which[i], sink, context) : 0;
     came = rc < 0 ? rc : came + rc;
   }
   return came;
 }
 
+/* ---- a slower network -------------------------------------------------------------- */
+
+struct late {
+  struct mr_link *link;
+  const struct mr_transport_sink *sink;
+  void *context;
+  int served; /* or what went wrong */
+};
+
+static void keep(void *context, uint16_t from, const void *message, size_t length) {
+  struct late *late = context;
+  int64_t due = 0;
+  int rc = length < sizeof due ? -EBADMSG : 0;
+  if (rc == 0) {
+    memcpy(&due, message, sizeof due);
+    rc = mr_link_keep(late->link, due, from, (const uint8_t *)message + sizeof due,
+                      length - sizeof due);
+  }
+  late->served = rc < 0 ? rc : late->served;
+}
+
+/* No more comes, and nobody waits for what is kept. */
+static void end_of_link(void *context, uint16_t from, bool farewell) {
+  struct late *late = context;
+  mr_link_serve(late->link, INT64_MAX, late->sink->message, late->context);
+  late->sink->down(late->context, from, farewell);
+  late->served += late->served >= 0;
+}
+
+static int serve_late(struct mr_transport *t, const struct mr_transport_sink *sink, void *context) {
+  static const struct mr_transport_sink keeping = {keep, end_of_link};
+  struct late late = {t->slow, sink, context, 0};
+  int came = serve_now(t, &keeping, &late);
+  int served = mr_link_serve(t->slow, maru_now_ns(), sink->message, context);
+  return came < 0 ? came : late.served < 0 ? late.served : late.served + served;
+}
+
+int mr_transport_serve(struct mr_transport *transport, const struct mr_transport_sink *sink,
+                       void *context) {
+  return transport->slow != NULL ? serve_late(transport, sink, context)
+                                 : serve_now(transport, sink, context);
+}
+
 /* ---- waiting ---------------------------------------------------------------------- */
 
-int mr_transport_descriptors(const struct mr_transport *transport, int fds[MR_TRANSPORT_FDS]) {
-  int count = 0;
-  fds[count++] = transport->ready;
-  if (transport->fabric != NULL && mr_fabric_descriptor(transport->fabric) >= 0)
-    fds[count++] = mr_fabric_descriptor(transport->fabric);
-  return count;
+int mr_transport_descriptor(const struct mr_transport *transport) { return transport->ready; }
+
+bool mr_transport_tells_of_sends(const struct mr_transport *transport) {
+  return transport->fabric != NULL;
 }
 
 int mr_transport_rest(struct mr_transport *transport) {
@@ -305,4 +438,8 @@ int mr_transport_rest(struct mr_transport *transport) {
 
 int64_t mr_transport_patience(const struct mr_transport *transport) {
   return transport->fabric != NULL ? mr_fabric_patience(transport->fabric) : -1;
+}
+
+int64_t mr_transport_due(const struct mr_transport *transport) {
+  return transport->slow != NULL ? mr_link_due(transport->slow) : INT64_MAX;
 }

@@ -3,14 +3,15 @@
  * Each pair of nodes has one TCP connection.  Joining is authenticated by the job's secret, both
  * ways; who does not know it is turned away and does not disturb.  Messages go over that
  * connection (`tcp`), or over a provider of libfabric (`ofi:PROVIDER`, fabric.h); then the
- * connection says farewell and tells of a peer's death all the same, as providers cannot be
- * relied on for that.  Messages arrive in order, once each, until the peer says farewell or is
+ * connection tells of a peer's death all the same, as providers cannot be relied on for that.
+ * Messages arrive in order, once each, until the peer says farewell, behind all of them, or is
  * lost.  Not encrypted: the network is trusted with the data.
  *
  * A peer that dies is noticed at once, one whose host or cable is gone after MR_LOST_MS.
  *
  * Thread-safety: calls exclude each other, which is the owner's business; but for
- * mr_transport_descriptors and mr_transport_patience, which always say the same.
+ * mr_transport_descriptor, mr_transport_tells_of_sends and mr_transport_patience, which always say
+ * the same.
  * Errors are negative errno.
  */
 #ifndef MARU_DSM_TRANSPORT_H
@@ -43,6 +44,7 @@ struct mr_transport_sink {
 };
 
 struct mr_transport;
+struct mr_link;
 
 /* Connects with all other nodes and fills in their incarnations.
  * -ETIMEDOUT: not all were there in `seconds`; -EPROTO: one has other settings;
@@ -52,6 +54,9 @@ struct mr_transport;
 int mr_transport_join(struct mr_transport **transport, const struct mr_job *job,
                       uint32_t *incarnations, int seconds, char *why, size_t size);
 void mr_transport_close(struct mr_transport *transport);
+/* From now on messages are as late as on that network (link.h), there and here; the transport's.
+ * Before anything is sent, and on all nodes or on none. */
+void mr_transport_slow(struct mr_transport *transport, struct mr_link *link);
 /* In a child process, where nothing else may be called: while it holds the connections too, nobody
  * notices that this node has died. */
 void mr_transport_abandon(const struct mr_transport *transport);
@@ -67,13 +72,16 @@ int mr_transport_farewell(struct mr_transport *transport);
 int mr_transport_serve(struct mr_transport *transport, const struct mr_transport_sink *sink,
                        void *context);
 
-#define MR_TRANSPORT_FDS 2
-/* What is readable when there is something to serve, for poll and epoll, once mr_transport_rest has
- * said 0 after the last other call.  How many. */
-int mr_transport_descriptors(const struct mr_transport *transport, int fds[MR_TRANSPORT_FDS]);
+/* Is readable when there is something to serve, once mr_transport_rest has said 0 after the last
+ * other call. */
+int mr_transport_descriptor(const struct mr_transport *transport);
+/* Whether it is so when something has been sent, too. */
+bool mr_transport_tells_of_sends(const struct mr_transport *transport);
 /* -EAGAIN: something is there to be served already. */
 int mr_transport_rest(struct mr_transport *transport);
-/* How long one may rely on the descriptors, in ns; -1: for ever. */
+/* How long one may rely on the descriptor, in ns; -1: for ever. */
 int64_t mr_transport_patience(const struct mr_transport *transport);
+/* When a message that the descriptor has told of is to be served; INT64_MAX: there is none. */
+int64_t mr_transport_due(const struct mr_transport *transport);
 
 #endif

@@ -9,6 +9,7 @@ module Maru.Cli.Bench.Rounds
     Rounds (..),
     runRounds,
     runRoundsFrom,
+    runRoundsWithin,
     rotated,
 
     -- * Looking
@@ -35,6 +36,7 @@ import Data.List (intercalate, nub)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (mapMaybe)
+import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Bench.Side (Sample, Side (..))
 import Maru.Cli.Host (readText)
 import Maru.Cli.Output
@@ -51,14 +53,26 @@ newtype Rounds = Rounds [(String, Map.Map String Sample)]
 runRounds :: Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
 runRounds = runRoundsFrom fewestPairs
 
+-- | The same; no round beyond 'fewestPairs' begins after so many seconds.
+runRoundsWithin :: Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
+runRoundsWithin limit = runRoundsUntil (Just limit) fewestPairs
+
 -- | The same with so many rounds at least ('fewestPairs' or more), where that number is part
 -- of what is claimed; 'Quick' is three rounds all the same.
 runRoundsFrom :: Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
-runRoundsFrom fewest effort say measure sides claims = loop 0 (Rounds [])
+runRoundsFrom = runRoundsUntil Nothing
+
+runRoundsUntil :: Maybe Int -> Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
+runRoundsUntil limit fewest effort say measure sides claims = do
+  begin <- getMonotonicTime
+  loop begin (0 :: Int) (Rounds [])
   where
-    loop n rounds@(Rounds done)
+    loop begin n rounds@(Rounds done)
       | n < atLeast = one n sides
-      | n < most, not (null open) = one n [s | s <- sides, sideName s `elem` open]
+      | n < most,
+        not (null open) = do
+        now <- getMonotonicTime
+        if maybe False ((now - begin >) . fromIntegral) limit then pure rounds else one n [s | s <- sides, sideName s `elem` open]
       | otherwise = pure rounds
       where
         open = nub (concat [claimSides c | c <- claims rounds, unsettled (judgeClaim rounds c)])
@@ -66,7 +80,7 @@ runRoundsFrom fewest effort say measure sides claims = loop 0 (Rounds [])
           say ("round " ++ show (k + 1) ++ (if k < atLeast then " of " ++ show atLeast else " for what is undecided: " ++ intercalate ", " (map sideName these)))
           load <- either id (unwords . take 3 . words) <$> readText "/proc/loadavg"
           measured <- mapM (\s -> (,) (sideName s) <$> measure s) (rotated k these)
-          loop (k + 1) (Rounds (done ++ [(load, Map.fromList measured)]))
+          loop begin (k + 1) (Rounds (done ++ [(load, Map.fromList measured)]))
     (atLeast, most) = case effort of
       Quick -> (3, 3)
       Full -> (fewest, mostPairs)

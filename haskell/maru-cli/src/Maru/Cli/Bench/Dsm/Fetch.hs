@@ -1,14 +1,17 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What a page costs that is at another node, by each fetch policy, with a
--- server that sleeps and one that spins, over TCP and over libfabric. The method
--- is at the top of @bench\/dsm\/dsm_fetch.c@; a round measures each way once.
+-- | What a page costs that is at another node, by each fetch policy, with nodes
+-- that spin and nodes that spare processors, over TCP and over libfabric; and what
+-- the network alone takes for as many bytes. The method is at the top of
+-- @bench\/dsm\/dsm_fetch.c@ and @dsm_floor.c@; a round measures each way once.
 module Maru.Cli.Bench.Dsm.Fetch
   ( fetching,
   )
 where
 
 import Data.Aeson (object, (.=))
+import qualified Data.Map.Strict as Map
+import Data.Maybe (mapMaybe)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
@@ -19,18 +22,29 @@ import Maru.Control.Statistics
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)
 
--- | Fetch policy, microseconds of spinning, transport.
-data Way = Way !String !Int !String
+-- | Fetch policy, microseconds of spinning, transport; or the network alone.
+data Way
+  = Way !String !Int !String
+  | Alone !Int !String
   deriving (Eq)
 
 wayName :: Way -> String
-wayName (Way fetch spin transport) = fetch ++ (if spin > 0 then ", spinning" else ", sleeping") ++ (if transport == "tcp" then "" else ", " ++ transport)
+wayName way = case way of
+  Way fetch spin transport -> fetch ++ manner spin ++ by transport
+  Alone spin transport -> "the network alone" ++ manner spin ++ by transport
+  where
+    manner spin = if spin > 0 then ", spinning" else ", sparing"
+    by transport = if transport == "tcp" then "" else ", " ++ transport
 
 -- | libfabric is compared with TCP where whole pages go: most bytes.
 waysWith :: [String] -> [Way]
 waysWith providers =
   [Way fetch spin "tcp" | fetch <- ["page", "range", "stamp", "adaptive"], spin <- [0, spinUs]]
-    ++ [Way "page" spinUs ("ofi:" ++ provider) | provider <- providers]
+    ++ [Way "page" spinUs transport | transport <- fabrics]
+    ++ [Alone 0 "tcp"]
+    ++ [Alone spinUs transport | transport <- "tcp" : fabrics]
+  where
+    fabrics = ["ofi:" ++ provider | provider <- providers]
 
 spinUs :: Int
 spinUs = 200
@@ -38,12 +52,18 @@ spinUs = 200
 fetching :: Effort -> (String -> IO ()) -> IO Figures
 fetching effort say = do
   program <- helperPath "maru-bench-dsm"
+  alone <- helperPath "maru-bench-dsm-floor"
   providers <- providersHere
   let ways = waysWith providers
       sides = [Side (wayName way) [commandOf way] | way <- ways]
-      commandOf (Way fetch spin transport) = ["one", fetch, show spin, transport, if effort == Quick then "2" else "6"]
+      times = if effort == Quick then "2" else "6"
+      commandOf (Way fetch spin transport) = [program, "one", fetch, show spin, transport, times]
+      commandOf (Alone spin transport) = [alone, transport, show spin, times]
+      run side = case concat (sideProcesses side) of
+        tool : arguments -> runTool tool arguments
+        [] -> problem internal ("no command for " ++ sideName side)
       claims = concatMap claimsFor ways
-  rounds <- runRounds effort say (runTool program . concat . sideProcesses) sides (const claims)
+  rounds <- runRounds effort say run sides (const claims)
   let judged = map (judgeClaim rounds) claims
   pure
     Figures
@@ -57,23 +77,34 @@ fetching effort say = do
       }
   where
     heads = [(L, "way"), (L, "pages"), (R, "p50"), (R, "p90"), (R, "p99")]
-    rows rounds way = [[wayName way, text] ++ [maybe "-" (seconds . (1e-9 *) . summaryMedian) (summaryOf (number [what, q]) rounds (wayName way)) | q <- ["p50", "p90", "p99"]] | (what, text) <- [("one", "one by one"), ("batched", "each of 64")]]
+    rows rounds way =
+      [ [wayName way, text] ++ [maybe "-" (seconds . (1e-9 *) . summaryMedian) (summaryOf (number [what, q]) rounds (wayName way)) | q <- ["p50", "p90", "p99"]]
+        | (what, text) <- [("one", "one by one"), ("batched", "each of 64"), ("rested", "one after 1 ms")]
+      ]
 
--- | The bars of TCP; libfabric must not be slower than TCP.
+-- | The bars of TCP; libfabric must not be slower than TCP, and what maru adds to it
+-- not more than what it adds to TCP.
 claimsFor :: Way -> [Claim]
+claimsFor (Alone _ _) = []
 claimsFor way@(Way _ spin transport)
   | transport == "tcp" =
     [ single (name ++ ": one page, p50, us") (AtMost (if spin > 0 then 15 else 25)) (micro "one") name,
       single (name ++ ": a page of a batch of 64, p50, us") (AtMost 3) (micro "batched") name
     ]
+      ++ [single (name ++ ": one page after 1 ms, p50, us") (AtMost 25) (micro "rested") name | spin == 0]
   | otherwise =
-    [ ratio (name ++ ": one page, p50, over that of TCP") (AtMost 1) (number ["one", "p50"]) name (wayName tcp),
-      ratio (name ++ ": a page of a batch of 64, p50, over that of TCP") (AtMost 1) (number ["batched", "p50"]) name (wayName tcp)
-    ]
+    [ratio (name ++ ": " ++ text ++ ", p50, over that of TCP") (AtMost 1) (number [what, "p50"]) name (wayName tcp) | (what, text) <- both]
+      ++ [Claim (name ++ ": " ++ text ++ ", what is added to the network, over that with TCP") (wayName <$> four) (added what) (AtMost 1) | (what, text) <- both]
   where
     name = wayName way
     tcp = Way "page" spinUs "tcp"
+    both = [("one", "one page"), ("batched", "a page of a batch of 64")]
     micro what sample = maybe [] (pure . (/ 1000)) (number [what, "p50"] sample)
+    four = [way, Alone spinUs transport, tcp, Alone spinUs "tcp"]
+    added what (Rounds rounds) = mapMaybe (addedIn what . snd) rounds
+    addedIn what samples = do
+      [ours, floor', theirs, itsFloor] <- mapM (\w -> Map.lookup (wayName w) samples >>= number [what, "p50"]) four
+      if theirs > itsFloor then Just ((ours - floor') / (theirs - itsFloor)) else Nothing
 
 -- | Those of libfabric that are measured, where it has them.
 providersHere :: IO [String]
