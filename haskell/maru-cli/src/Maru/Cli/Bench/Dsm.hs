@@ -11,11 +11,12 @@ where
 
 import Data.Aeson (Value, object, (.=))
 import Data.Char (toLower)
-import Data.List (stripPrefix)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
 import Maru.Cli.Bench.Dsm.Fetch (fetching)
+import Maru.Cli.Bench.Dsm.Jobs
+import Maru.Cli.Bench.Dsm.Netns (overNetns)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
@@ -28,11 +29,6 @@ import qualified Maru.Control.Ratio as Ratio
 import Maru.Control.Sim.Check hiding (Check)
 import qualified Maru.Control.Sim.Check as Sim
 import Maru.Control.Statistics (Summary (summaryMedian))
-import System.Environment (getEnvironment)
-import System.Exit (ExitCode (..))
-import System.Process
-import System.Timeout (timeout)
-import Text.Read (readMaybe)
 
 dsmExperiments :: [Experiment]
 dsmExperiments =
@@ -42,6 +38,7 @@ dsmExperiments =
     Experiment "dsm/fetch" "A page that is at another node, over the loopback interface: one by one and in batches, by each fetch policy and transport" fetching,
     Experiment "dsm/links" "The programs of examples/dsm on 8 simulated nodes: fetch policies on the paper's network and at 1, 10, 100 Gb/s" links,
     Experiment "dsm/wall" "The programs of examples/dsm as jobs of 2 nodes, in wall time: fetch policies on the paper's network and at 1, 10, 100 Gb/s, by delayed messages" wall,
+    Experiment "dsm/netns" "Programs of examples/dsm as jobs of 2 nodes between network namespaces, joined by a link that the kernel keeps at 1 and 10 Gb/s; beside it the described link" overNetns,
     Experiment "dsm/scale" "Messages and bytes of a fetch, a lock and a barrier on 1 to 64 simulated nodes" scale
   ]
 
@@ -161,18 +158,6 @@ homes _ say = do
 
 -- ---- links -------------------------------------------------------------
 
--- | Name, Gb/s, latency in ns, ps a byte, by how much processors are slower than today's.
-data Link = Link !String !Double !Int !Int !Int
-
--- | The paper's two constants are its own; the other latencies are assumed.
-described :: [Link]
-described =
-  [ Link "paper" 0.17 21000 47000 20,
-    Link "1 Gb/s" 1 15000 8500 1,
-    Link "10 Gb/s" 10 6500 855 1,
-    Link "100 Gb/s" 100 1500 83 1
-  ]
-
 links :: Effort -> (String -> IO ()) -> IO Figures
 links _ say = do
   program <- helperPath "maru-sim-dsm"
@@ -202,8 +187,7 @@ links _ say = do
     adaptive (Link name _ _ _ _, s) = [against (name ++ ", " ++ p ++ ": adaptive over the better of page and range") (AtMost 1.02) (ofBetter s p) | p <- programs]
     ofBetter s p = time s p "adaptive" / min (time s p "page") (time s p "range")
 
-programs, policies :: [String]
-programs = ["tsp", "raytrace", "ocean", "water", "radix", "fft", "lu", "matmul"]
+policies :: [String]
 policies = ["page", "range", "stamp", "adaptive"]
 
 time :: Value -> String -> String -> Double
@@ -225,24 +209,12 @@ exactly x y = Point x y y y
 
 -- ---- wall ----
 
--- | Sizes that take tenths of a second.
-sizes :: String -> [String]
-sizes program = case program of
-  "tsp" -> ["-n", "17", "-c", "0"]
-  "raytrace" -> ["-n", "256"]
-  "ocean" -> ["-k", "7", "-s", "1"]
-  "water" -> ["-n", "216", "-s", "4"]
-  "radix" -> ["-n", "65536"]
-  "fft" -> ["-k", "7"]
-  "lu" -> ["-n", "256"]
-  _ -> ["-n", "200"]
-
 wall :: Effort -> (String -> IO ()) -> IO Figures
 wall effort say = do
   launcher <- helperPath "maru-launch"
   paths <- mapM (\p -> (,) p <$> helperPath ("dsm-" ++ p)) programs
   let sides = [Side (sideOf l p f) [] | l <- described, p <- programs, f <- compared]
-      runs = Map.fromList [(sideOf l p f, timed launcher l f path (sizes p)) | l <- described, (p, path) <- paths, f <- compared]
+      runs = Map.fromList [(sideOf l p f, timed Nothing (job launcher l f path (sizes p))) | l <- described, (p, path) <- paths, f <- compared]
       measure side = fromMaybe (problem internal ("no side " ++ sideName side)) (Map.lookup (sideName side) runs)
       claims = [ratio (linkName l ++ ", " ++ p ++ ": adaptive over " ++ f) (Ratio.AtMost 1.05) seconds' (sideOf l p "adaptive") (sideOf l p f) | l <- described, p <- programs, f <- ["page", "range"]]
   rounds <- runRounds effort say measure sides (const claims)
@@ -256,25 +228,14 @@ wall effort say = do
             ("Bars", claimsTable judged')
           ],
         figuresPlots = [],
-        figuresData = object ["measured" .= roundsJson rounds, "claims" .= map claimJson judged', "not_measured" .= ("real links: the kernel may lack netem; describe networks with MARU_DSM_LINK" :: String)]
+        figuresData = object ["measured" .= roundsJson rounds, "claims" .= map claimJson judged', "not_measured" .= ("real links: dsm/netns" :: String)]
       }
   where
     compared = ["page", "range", "adaptive"]
-    linkName (Link name _ _ _ _) = name
     sideOf l p f = linkName l ++ ", " ++ p ++ ", " ++ f
     seconds' = number ["seconds"]
-
--- | A job of two nodes; its time is the program's own.
-timed :: FilePath -> Link -> String -> FilePath -> [String] -> IO Value
-timed launcher (Link _ _ latency ps _) policy path arguments = do
-  environment <- getEnvironment
-  let own = [("MARU_DSM_LINK", show latency ++ "," ++ show ps), ("MARU_DSM_FETCH", policy), ("MARU_DSM_BATCH", "1")]
-      job = (proc launcher (["-n", "2", "--", path] ++ arguments ++ ["-t", "1"])) {env = Just (own ++ filter ((`notElem` map fst own) . fst) environment)}
-  done <- timeout 120000000 (readCreateProcessWithExitCode job "")
-  case done of
-    Just (ExitSuccess, _, said) | [time'] <- mapMaybe (stripPrefix "[0] seconds: ") (lines said), Just s <- readMaybe time' -> pure (object ["seconds" .= (s :: Double)])
-    Just (code, _, said) -> problem internal (path ++ " as a job of 2 nodes: " ++ show code ++ ": " ++ unwords (lines said))
-    Nothing -> problem internal (path ++ " as a job of 2 nodes took more than two minutes; it was ended")
+    job launcher (Link _ _ latency ps _) policy =
+      Job [launcher, "-n", "2", "--"] [("MARU_DSM_LINK", show latency ++ "," ++ show ps), ("MARU_DSM_FETCH", policy)]
 
 -- ---- scale -------------------------------------------------------------
 
