@@ -699,8 +699,9 @@ void maru_dsm_exit(void) {
     mr_transport_close(node.transport);
     node.transport = NULL;
   }
-  if (node.job.met)
-    mr_launcher_leave(node.job.launcher);
+  /* All is done: who does not answer now keeps nobody. */
+  if (node.job.met && mr_launcher_leave(node.job.launcher) < 0)
+    fprintf(stderr, "maru: node %u: the launcher does not answer a farewell; goes on\n", node.me);
   node.job.met = false;
   see(0, NULL, 0);
   see(1, NULL, 0);

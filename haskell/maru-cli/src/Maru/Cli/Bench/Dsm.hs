@@ -9,8 +9,12 @@ module Maru.Cli.Bench.Dsm
   )
 where
 
+import Control.Concurrent
+import Control.Exception (SomeException, throwIO, try)
+import Control.Monad ((>=>))
 import Data.Aeson (Value, object, (.=))
 import Data.Char (toLower)
+import Data.List (intercalate)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
@@ -57,6 +61,14 @@ against name bound value = Sim.Check name Predicted bound value ""
 
 judged :: [Sim.Check] -> (String, Table)
 judged checks = ("Bars", checkTable checks)
+
+-- | At the same time: simulated time does not mind.
+together :: [IO a] -> IO [a]
+together acts = mapM start acts >>= mapM (takeMVar >=> either (throwIO :: SomeException -> IO a) pure)
+  where
+    start act = do
+      done <- newEmptyMVar
+      done <$ forkIO (try act >>= putMVar done)
 
 -- ---- access --------------------------------------------------------------
 
@@ -126,7 +138,8 @@ diffs _ say = do
 homes :: Effort -> (String -> IO ()) -> IO Figures
 homes _ say = do
   program <- helperPath "maru-sim-dsm"
-  samples <- mapM (simulated program) described
+  say (intercalate ", " (map linkName described))
+  samples <- together (map (simulated program) described)
   let checks =
         [ against (name ++ ", " ++ p ++ ": the default over cyclic homes without diffs on grants") (AtMost 1.02) (over s p "cyclic" 256)
           | (Link name _ _ _ _, s) <- samples,
@@ -140,8 +153,7 @@ homes _ say = do
         figuresData = object ["links" .= [object ["link" .= name, "latency_ns" .= a, "ps_per_byte" .= b, "cpu" .= c, "sample" .= s] | (Link name _ a b c, s) <- samples], "checks" .= checksJson checks]
       }
   where
-    simulated program link@(Link name _ a b c) = do
-      say name
+    simulated program link@(Link _ _ a b c) = do
       sample <- runTool program ["homes", show a, show b, show c]
       pure (link, sample)
     heads = [(L, "link"), (L, "program"), (L, "homes"), (R, "bytes on a grant"), (R, "time"), (R, "messages"), (R, "bytes"), (R, "homes moved")]
@@ -161,7 +173,8 @@ homes _ say = do
 links :: Effort -> (String -> IO ()) -> IO Figures
 links _ say = do
   program <- helperPath "maru-sim-dsm"
-  samples <- mapM (simulated program) described
+  say (intercalate ", " (map linkName described))
+  samples <- together (map (simulated program) described)
   let checks = paper (concatMap (runsOf "paper") samples) ++ concatMap adaptive samples
   pure
     Figures
@@ -171,8 +184,7 @@ links _ say = do
         figuresData = object ["links" .= [object ["link" .= name, "latency_ns" .= a, "ps_per_byte" .= b, "cpu" .= c, "sample" .= s] | (Link name _ a b c, s) <- samples], "checks" .= checksJson checks]
       }
   where
-    simulated program link@(Link name _ a b c) = do
-      say name
+    simulated program link@(Link _ _ a b c) = do
       sample <- runTool program ["programs", show a, show b, show c]
       pure (link, sample)
     runsOf name (Link n _ _ _ _, s) = if n == name then list ["runs"] s else []
