@@ -79,6 +79,7 @@ void mr_dispatch(struct mr_core *core, uint16_t to) {
   memcpy(out->bytes + offsetof(struct mr_header, length), &length, sizeof length);
   core->counters.messages++;
   core->counters.bytes += out->length;
+  core->sent += !mr_looks(out->bytes[offsetof(struct mr_header, type)]);
   core->config.sink->send(core->config.context, to, out->bytes, out->length);
 }
 
@@ -94,10 +95,18 @@ void mr_put_time(struct mr_core *core, const uint64_t *time) {
 
 static int (*const handlers[MR_MESSAGE_TYPES])(struct mr_core *, const struct mr_header *,
                                                struct mr_reader *) = {
-    [MR_FETCH] = mr_on_fetch,         [MR_PAGE_COPY] = mr_on_page_copy,   [MR_DIFF] = mr_on_diff,
-    [MR_DIFF_KEPT] = mr_on_diff_kept, [MR_DIFF_AGAIN] = mr_on_diff_again, [MR_SYNC] = mr_on_sync,
-    [MR_GRANT] = mr_on_grant,         [MR_REFUSED] = mr_on_refused,       [MR_NEWS] = mr_on_news,
+    [MR_FETCH] = mr_on_fetch,
+    [MR_PAGE_COPY] = mr_on_page_copy,
+    [MR_DIFF] = mr_on_diff,
+    [MR_DIFF_KEPT] = mr_on_diff_kept,
+    [MR_DIFF_AGAIN] = mr_on_diff_again,
+    [MR_SYNC] = mr_on_sync,
+    [MR_GRANT] = mr_on_grant,
+    [MR_REFUSED] = mr_on_refused,
+    [MR_NEWS] = mr_on_news,
     [MR_NEWS_HEARD] = mr_on_news,
+    [MR_LOOK] = mr_on_look,
+    [MR_SEEN] = mr_on_seen,
 };
 
 int mr_core_message(struct mr_core *core, uint16_t from, const void *message, size_t length) {
@@ -115,6 +124,7 @@ int mr_core_message(struct mr_core *core, uint16_t from, const void *message, si
     return -ESTALE;
   }
   int rc = handlers[header.type](core, &header, &reader);
+  core->received += rc >= 0 && !mr_looks(header.type);
   return rc < 0 ? rc : mr_unless_stopped(core);
 }
 
@@ -181,7 +191,8 @@ static bool allocate(struct mr_core *core) {
          core->notices != NULL && core->incoming != NULL &&
          mr_manager_create(&core->manager, config->nodes,
                            (config->objects + config->nodes - 1) / config->nodes) == 0 &&
-         mr_intervals_create(&core->log, config->nodes) == 0 && allocate_history(core) == 0;
+         mr_intervals_create(&core->log, config->nodes) == 0 && allocate_history(core) == 0 &&
+         mr_look_create(&core->look, config->nodes) == 0;
 }
 
 int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
@@ -223,6 +234,7 @@ void mr_core_destroy(struct mr_core *core) {
     mr_intervals_destroy(core->log);
   if (core->history != NULL)
     mr_history_destroy(core->history);
+  mr_look_destroy(&core->look);
   free(core->ways);
   free(core->out.bytes);
   free(core->carried.bytes);

@@ -124,6 +124,13 @@ const char *mr_fetch_name(enum mr_fetch fetch);
 
 struct mr_races;
 
+/* What the computing thread of a node waits for. */
+struct mr_wait {
+  enum mr_op op; /* 0: a page, if it waits */
+  uint32_t id;
+  bool waits;
+};
+
 struct mr_core_sink {
   /* `message` is valid during the call.  `to` is another node. */
   void (*send)(void *context, uint16_t to, const void *message, size_t length);
@@ -136,6 +143,9 @@ struct mr_core_sink {
   void (*failed)(void *context, int error, const char *why);
   /* Nanoseconds since whenever; NULL: MR_FETCH_ADAPTIVE does not learn what links cost. */
   uint64_t (*now)(void *context);
+  /* Every node waits, and nobody can end that: for what, one per node.  NULL where nobody calls
+   * mr_core_look. */
+  void (*stuck)(void *context, const struct mr_wait *waits);
 };
 
 struct mr_core_config {
@@ -195,6 +205,11 @@ int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool writ
 /* A synchronisation operation on object `id`.  MR_CONDITION: `argument` is the id of
  * a lock that this node holds; done when the node has been signalled and holds the lock again. */
 int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument);
+
+/* Looks whether every node waits so that none can ever go on (deadlock.c); if that is so,
+ * sink.stuck is called, here or when the answers have come.  Nothing is done while an earlier look
+ * is under way.  0; -ECANCELED. */
+int mr_core_look(struct mr_core *core);
 
 /* A message arrived from node `from`.  0; -ESTALE: of another epoch or
  * incarnation, dropped; -EBADMSG: not a message of this protocol, nothing

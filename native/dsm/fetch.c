@@ -204,11 +204,18 @@ static int find_part(struct mr_core *core, uint32_t page, uint64_t have, uint64_
 
 static bool goes_in_part(struct mr_core *core, uint16_t to, uint32_t page, uint64_t have) {
   struct way *way = &core->ways[to];
-  int blocks = find_part(core, page, have, core->diff.bitmap);
-  if (blocks < 0)
+  bool adaptive = core->config.fetch == MR_FETCH_ADAPTIVE;
+  /* Where no part would pay none is searched for: on the quickest links that costs what parts save.
+   */
+  int blocks =
+      adaptive && !pays(core, way, 0) ? -EFBIG : find_part(core, page, have, core->diff.bitmap);
+  if (blocks < 0) {
+    way->row = way->parts ? 1 : way->row + 1;
+    way->parts = false;
     return false;
+  }
   size_t size = size_of(core->diff.bitmap, blocks);
-  if (core->config.fetch != MR_FETCH_ADAPTIVE)
+  if (!adaptive)
     return size < MR_PAGE;
   bool parts = pays(core, way, size);
   way->row = parts == way->parts ? way->row + 1 : 1;

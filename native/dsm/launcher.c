@@ -7,15 +7,20 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PATIENCE_SECONDS 3
+/* So much longer than it takes those who meet to give up, and for a farewell. */
+#define ANSWER_SECONDS 5
+#define LEAVE_SECONDS 30
 
 /* More than one process of a step of srun's. */
 static bool is_step(void) {
@@ -158,8 +163,39 @@ static const struct mr_board_way *way_of(enum mr_launcher launcher) {
   return launcher == MR_LAUNCHER_PMIX ? &mr_pmix_way : &mr_pmi_way;
 }
 
-int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
-                     int seconds, char *why, size_t size) {
+/* ---- who does not answer -------------------------------------------------------- */
+
+/* What is done by a thread of its own, as libraries wait for a launcher without an end.  Of a
+ * process: one who gave up does not come back. */
+static struct errand {
+  enum mr_launcher launcher;
+  uint16_t most;
+  int seconds, rc;
+  struct mr_meeting meeting;
+  char why[256];
+} errand;
+
+static bool done_in(void *(*act)(void *), int seconds) {
+  pthread_t thread;
+  sigset_t every, before;
+  struct timespec deadline;
+  sigfillset(&every);
+  /* Signals are for the program's thread. */
+  pthread_sigmask(SIG_SETMASK, &every, &before);
+  int rc = pthread_create(&thread, NULL, act, NULL);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (rc != 0)
+    return act(NULL) == NULL;
+  clock_gettime(CLOCK_MONOTONIC, &deadline);
+  deadline.tv_sec += seconds;
+  if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &deadline) == 0)
+    return true;
+  pthread_detach(thread);
+  return false;
+}
+
+static int meet_by(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
+                   int seconds, char *why, size_t size) {
   unsigned nodes = 0, me = 0;
   if (launcher == MR_LAUNCHER_MUTE)
     return say(-ENOSYS, why, size,
@@ -179,7 +215,35 @@ int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint
   return rc;
 }
 
-void mr_launcher_leave(enum mr_launcher launcher) { way_of(launcher)->close(); }
+static void *run_meeting(void *unused) {
+  (void)unused;
+  errand.rc = meet_by(errand.launcher, &errand.meeting, errand.most, errand.seconds, errand.why,
+                      sizeof errand.why);
+  return NULL;
+}
+
+int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
+                     int seconds, char *why, size_t size) {
+  errand = (struct errand){.launcher = launcher, .most = most, .seconds = seconds};
+  if (!done_in(run_meeting, seconds + ANSWER_SECONDS))
+    return say(-ETIMEDOUT, why, size, "the launcher does not answer in %d s",
+               seconds + ANSWER_SECONDS);
+  *meeting = errand.meeting;
+  snprintf(why, size, "%s", errand.why);
+  explicit_bzero(errand.meeting.secret, sizeof errand.meeting.secret);
+  return errand.rc;
+}
+
+static void *run_leave(void *unused) {
+  (void)unused;
+  way_of(errand.launcher)->close();
+  return NULL;
+}
+
+int mr_launcher_leave(enum mr_launcher launcher) {
+  errand.launcher = launcher;
+  return done_in(run_leave, LEAVE_SECONDS) ? 0 : -ETIMEDOUT;
+}
 
 void mr_launcher_abort(enum mr_launcher launcher, int status) {
   /* A launcher that does not answer: we end all the same. */

@@ -25,14 +25,14 @@ struct mr_meeting {
 };
 
 /* Meets the other nodes of the job, at most `most`, for some `seconds`.  Negative errno, and `why`
- * says what happened. */
+ * says what happened; also where the launcher does not answer. */
 int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
                      int seconds, char *why, size_t size);
 
 /* Who has met is still known to the launcher: one of these ends that.  The second tells it the
  * job's status, which it would else find out from nobody (mpirun --continuous); returns in some
  * seconds, or not at all. */
-void mr_launcher_leave(enum mr_launcher launcher);
+int mr_launcher_leave(enum mr_launcher launcher); /* -ETIMEDOUT: it does not answer */
 void mr_launcher_abort(enum mr_launcher launcher, int status);
 
 /* ---- the ways, for launcher.c ---- */

@@ -33,6 +33,9 @@ enum mr_message_type {
   MR_REFUSED,    /* subject: object; detail: operation; value: errno */
   MR_NEWS,       /* body: vector time, progress, write notices */
   MR_NEWS_HEARD, /* body: vector time, progress */
+  MR_LOOK,       /* value: its number */
+  MR_SEEN,       /* value: the look's number; subject, detail: object and operation that the node
+                    waits for; body: 1 if it waits, messages sent, messages received */
   MR_MESSAGE_TYPES
 };
 /* Progress: what all have acquired; the number of the sender's round, who is in it (a

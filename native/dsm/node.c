@@ -20,6 +20,7 @@
 #include "races.h"
 #include "serve.h"
 #include "shared.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,8 +59,10 @@ static struct {
   struct mr_area *area;
   struct mr_transport *transport; /* NULL: the only node */
   struct mr_server *server;
+  struct mr_watch *watch; /* node 0's */
   bool asking; /* the program's thread makes a request; under the lock, as are those: */
   bool done;   /* it */
+  uint64_t requests; /* so many */
   int64_t result;
   pid_t owner;
   uint16_t nodes, me;
@@ -131,7 +134,16 @@ static uint64_t on_now(void *context) {
   return (uint64_t)maru_now_ns();
 }
 
-static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed, on_now};
+/* Called on node 0 alone. */
+static void on_stuck(void *context, const struct mr_wait *waits) {
+  char words[160];
+  (void)context;
+  mr_watch_words(waits, node.nodes, words, sizeof words);
+  mr_node_die(STATUS_INTERNAL, "the job cannot go on, every node waits: %s", words);
+}
+
+static const struct mr_core_sink core_sink = {on_send,   on_protect, on_done,
+                                              on_failed, on_now,     on_stuck};
 
 /* One write, whatever other threads do.  The job goes on: its result may be right all the same. */
 static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last, uint16_t one,
@@ -161,6 +173,7 @@ static void begin(void) {
                 "a signal handler used the shared memory while a request was under way");
   node.asking = true;
   node.done = false;
+  node.requests++;
 }
 
 static int64_t await(int rc) {
@@ -417,6 +430,23 @@ static void start_server(uint64_t spin_us) {
     mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
 }
 
+/* Now and then, by a thread of its own: where the request is still that of the last time, the
+ * program's thread waits for something that may never come. */
+static void look(void) {
+  static uint64_t before;
+  pthread_mutex_lock(&node.lock);
+  if (!node.done && node.requests == before)
+    mr_core_look(node.core);
+  before = node.requests;
+  pthread_mutex_unlock(&node.lock);
+}
+
+static void start_watch(void) {
+  int rc = node.me == 0 ? mr_watch_start(&node.watch, look) : 0;
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
+}
+
 static void in_child(void) {
   if (node.transport != NULL)
     mr_transport_abandon(node.transport);
@@ -640,6 +670,7 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     if (link != NULL)
       mr_transport_slow(node.transport, link);
     start_server(spin_us);
+    start_watch();
     compare_programs();
   }
   mr_heat_start(node.heat);
@@ -654,6 +685,9 @@ void maru_dsm_init_unwatched(void) {
 void maru_dsm_exit(void) {
   mr_node_request(MR_BARRIER, MR_LEAVING, node.nodes);
   if (node.nodes > 1) {
+    if (node.watch != NULL)
+      mr_watch_stop(node.watch);
+    node.watch = NULL;
     pthread_mutex_lock(&node.lock);
     node.leaving = true;
     if (mr_transport_farewell(node.transport) < 0)
@@ -664,8 +698,9 @@ void maru_dsm_exit(void) {
     mr_transport_close(node.transport);
     node.transport = NULL;
   }
-  if (node.job.met)
-    mr_launcher_leave(node.job.launcher);
+  /* All is done: who does not answer now keeps nobody. */
+  if (node.job.met && mr_launcher_leave(node.job.launcher) < 0)
+    fprintf(stderr, "maru: node %u: the launcher does not answer a farewell; goes on\n", node.me);
   node.job.met = false;
   see(0, NULL, 0);
   see(1, NULL, 0);

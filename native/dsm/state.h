@@ -1,6 +1,7 @@
 /* state.h: what a core is made of, for the files that are the core: core.c (life, messages),
  * fetch.c (copies), pages.c (diffs), progress.c (write notices, what all have acquired), sync.c
- * (requests and grants).  Internal to them; the contract is core.h.
+ * (requests and grants), deadlock.c (whether anybody can go on).  Internal to them; the contract is
+ * core.h.
  */
 #ifndef MARU_DSM_STATE_H
 #define MARU_DSM_STATE_H
@@ -71,6 +72,22 @@ struct quickest {
   size_t bytes;
 };
 
+/* What a node said when it was looked at. */
+struct seen {
+  struct mr_wait wait;
+  uint64_t sent, received;
+};
+
+/* See deadlock.c. */
+struct look {
+  uint64_t number;
+  struct seen *first, *second; /* of the two waves; one per node */
+  struct mr_wait *waits;       /* scratch: for the sink */
+  bool *answered;
+  uint16_t awaited; /* answers that are yet to come */
+  bool again;       /* this is the second wave */
+};
+
 enum size { SHORT, LONG, SIZES };
 
 /* What the way to a peer costs.  As a home: what it said, and what it was sent last. */
@@ -110,6 +127,8 @@ struct mr_core {
   uint64_t since_news, bytes_since_news; /* own intervals */
   struct round round;
   struct round heard;      /* scratch, of a message that is read */
+  uint64_t sent, received; /* messages, but those of looks */
+  struct look look;
   uint64_t *told, *lowest; /* scratch: its time and its floor */
 
   uint32_t *dirty; /* pages that have twins */
@@ -241,5 +260,14 @@ void mr_flushed(struct mr_core *core);
 int mr_on_sync(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 int mr_on_grant(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 int mr_on_refused(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+
+/* ---- deadlock.c ------------------------------------------------------------------- */
+
+int mr_look_create(struct look *look, uint16_t nodes);
+void mr_look_destroy(struct look *look);
+int mr_on_look(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+int mr_on_seen(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+/* Whether such messages say what nodes wait for, and are not counted. */
+static inline bool mr_looks(uint8_t type) { return type == MR_LOOK || type == MR_SEEN; }
 
 #endif

@@ -29,8 +29,10 @@ enum kind {
                 number of nodes, environment, "", command */
   ADDRESSES, /* to the agent: a string */
   SIGNAL,    /* to the agent; value */
+  INPUT,     /* to the agent: bytes for node 0; none: the end */
   PORTS,     /* from it: a uint16_t per node */
   LINE,      /* from it; value: 1 or 2 */
+  TAKEN,     /* from it; value: so many bytes of the input, or below 0: node 0 takes no more */
   ENDED,     /* from it; value: status */
 };
 
@@ -143,11 +145,14 @@ static void tell_ports(struct job *job) {
 
 /* From the one who started us. */
 static void obey(struct job *job) {
+  static char body[MR_LAUNCH_INPUT + 1];
   struct frame frame;
-  char body[16];
-  if (read_frame(job, 0, &frame, body, sizeof body) && frame.kind == SIGNAL)
+  bool good = read_frame(job, 0, &frame, body, sizeof body);
+  if (good && frame.kind == SIGNAL)
     mr_launch_signal_nodes(job, frame.value);
-  else
+  else if (good && frame.kind == INPUT && frame.length == 0)
+    mr_launch_input_end(job);
+  else if (!good || frame.kind != INPUT || !mr_launch_input_give(job, body, frame.length))
     mr_launch_signal_nodes(job, SIGKILL);
 }
 
@@ -168,6 +173,10 @@ void mr_launch_agent(struct job *job) {
 void mr_launch_report_line(struct job *job, unsigned number, int to, const char *line,
                            size_t length) {
   send_frame(job, 1, LINE, number, to, line, length);
+}
+
+void mr_launch_report_input(struct job *job, int taken) {
+  send_frame(job, 1, TAKEN, 0, taken, "", 0);
 }
 
 void mr_launch_report_end(struct job *job, unsigned number, int code) {
@@ -344,6 +353,14 @@ static void lose_host(struct job *job, struct host *host) {
   host->alive = 0;
 }
 
+/* Node 0 is on the first host. */
+static void send_input(struct job *job) {
+  char bytes[MR_LAUNCH_INPUT];
+  size_t length = mr_launch_input_read(job, bytes);
+  if ((length > 0 || job->input.from < 0) && all.host[0].to >= 0)
+    send_frame(job, all.host[0].to, INPUT, 0, 0, bytes, length);
+}
+
 static void hear(struct job *job, struct host *host) {
   static char body[BODY_MAX];
   struct frame frame;
@@ -351,6 +368,8 @@ static void hear(struct job *job, struct host *host) {
               frame.node - host->first < host->here;
   if (good && frame.kind == LINE && (frame.value == 1 || frame.value == 2))
     mr_launch_line(job, frame.node, frame.value, body, frame.length);
+  else if (good && frame.kind == TAKEN)
+    mr_launch_input_taken(job, frame.value);
   else if (good && frame.kind == ENDED && host->alive > 0) {
     host->alive--;
     mr_launch_ended(job, frame.node, frame.value);
@@ -360,7 +379,7 @@ static void hear(struct job *job, struct host *host) {
 
 /* Agents end by themselves after their nodes. */
 static void watch_hosts(struct job *job) {
-  static struct pollfd polled[MR_LAUNCH_NODES + 1];
+  static struct pollfd polled[MR_LAUNCH_NODES + 2];
   for (bool any = true; any;) {
     any = false;
     for (unsigned i = 0; i < all.count; i++) {
@@ -368,10 +387,14 @@ static void watch_hosts(struct job *job) {
       any |= all.host[i].from >= 0;
     }
     polled[all.count] = (struct pollfd){.fd = job->signals, .events = POLLIN};
-    int ready = any ? poll(polled, all.count + 1, mr_launch_patience(job)) : 0;
+    polled[all.count + 1] = mr_launch_input_from(job);
+    int patience = mr_launch_input_patience(job, mr_launch_patience(job));
+    int ready = any ? poll(polled, all.count + 2, patience) : 0;
     for (unsigned i = 0; i < all.count && ready > 0; i++)
       if (polled[i].fd >= 0 && polled[i].revents != 0)
         hear(job, &all.host[i]);
+    if (ready > 0 && polled[all.count + 1].revents != 0)
+      send_input(job);
     mr_launch_read_signals(job);
     /* An agent that does not answer KILL is cut off. */
     if (job->killed && ready == 0)
@@ -394,8 +417,6 @@ void mr_launch_on_hosts(struct job *job, const char *file) {
     resolve(&all.host[i]);
   place_nodes(job);
   mr_launch_catch_signals(job);
-  /* What an agent does not read any more is no reason to die. */
-  signal(SIGPIPE, SIG_IGN);
   job->signal = leave;
   for (unsigned i = 0; i < all.count; i++) {
     all.host[i].to = all.host[i].from = -1;
@@ -408,5 +429,6 @@ void mr_launch_on_hosts(struct job *job, const char *file) {
     if (all.host[i].here > 0)
       hear_ports(job, &all.host[i], ports);
   tell_addresses(job, ports);
+  mr_launch_input_begin(job);
   watch_hosts(job);
 }

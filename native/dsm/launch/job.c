@@ -136,7 +136,7 @@ static void begin_end(struct job *job) {
   if (job->ending)
     return;
   job->ending = true;
-  job->kill_at = mr_launch_now() + MR_LAUNCH_GRACE_MS;
+  job->kill_at = mr_launch_now() + job->grace_ms;
   job->signal(job, SIGTERM);
 }
 
@@ -174,13 +174,27 @@ int mr_launch_patience(struct job *job) {
     return (int)left;
   job->killed = true;
   /* Who is not gone by then hears it again; an agent that does not is cut off (hosts.c). */
-  job->kill_at = mr_launch_now() + MR_LAUNCH_GRACE_MS;
+  job->kill_at = mr_launch_now() + MR_LAUNCH_AGAIN_MS;
   job->signal(job, SIGKILL);
-  return MR_LAUNCH_GRACE_MS;
+  return MR_LAUNCH_AGAIN_MS;
+}
+
+static int read_grace(void) {
+  const char *text = getenv("MARU_LAUNCH_GRACE");
+  char *end;
+  if (text == NULL)
+    return MR_LAUNCH_GRACE_SECONDS * 1000;
+  unsigned long seconds = strtoul(text, &end, 10);
+  if (end == text || *end != 0 || *text == '-' || seconds > 3600)
+    mr_launch_fail(STATUS_USAGE, "MARU_LAUNCH_GRACE is no number of seconds from 0 to 3600", text);
+  return (int)seconds * 1000;
 }
 
 void mr_launch_catch_signals(struct job *job) {
   sigset_t set;
+  job->grace_ms = read_grace();
+  /* Who does not read any more is no reason to die. */
+  signal(SIGPIPE, SIG_IGN);
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
   sigaddset(&set, SIGHUP);
@@ -192,10 +206,13 @@ void mr_launch_catch_signals(struct job *job) {
     mr_launch_fail(STATUS_MARU_FAILED, "cannot receive signals", strerror(errno));
 }
 
+/* Who asks twice does not want to wait. */
 void mr_launch_read_signals(struct job *job) {
   struct signalfd_siginfo info;
   while (read(job->signals, &info, sizeof info) == sizeof info)
     if (info.ssi_signo != SIGCHLD) {
+      if (job->interrupted && job->kill_at != 0)
+        job->kill_at = mr_launch_now();
       job->status = 0;
       job->interrupted = true;
       mr_launch_end(job, 128 + (int)info.ssi_signo);

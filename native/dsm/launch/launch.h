@@ -2,8 +2,10 @@
  *
  *     maru-launch.c   what is asked for; begins and ends
  *     job.c           what is true of any job: whose failure ends it, what is said, when patience
- * ends nodes.c         the nodes of this host hosts.c         jobs on several hosts: one agent a
- * host, over ssh
+ *                     ends
+ *     nodes.c         the nodes of this host
+ *     input.c         what node 0 reads
+ *     hosts.c         jobs on several hosts: one agent a host, over ssh
  *
  * One thread.  What fails here ends the process with one line (mr_launch_fail); no node
  * outlives it: the kernel kills the nodes of a process that dies, and an agent dies with its
@@ -12,6 +14,7 @@
 #ifndef MARU_DSM_LAUNCH_H
 #define MARU_DSM_LAUNCH_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,7 +33,9 @@ enum {
 #define MR_LAUNCH_NODES 256u
 #define MR_LAUNCH_SECRET 32
 #define MR_LAUNCH_LINE 65536u
-#define MR_LAUNCH_GRACE_MS 2000
+#define MR_LAUNCH_GRACE_SECONDS 2 /* where MARU_LAUNCH_GRACE does not say it */
+#define MR_LAUNCH_AGAIN_MS 2000   /* from one KILL to the next */
+#define MR_LAUNCH_INPUT 16384u
 
 /* One of a node's two outputs. */
 struct stream {
@@ -45,6 +50,16 @@ struct node {
   int listener;
   uint16_t port;
   struct stream streams[2];
+};
+
+/* What is on its way to node 0's standard input; input.c. */
+struct input {
+  int from;      /* what we read; -1: nothing, or no more */
+  int to;        /* node 0's pipe; -1: it is not here, or reads no more */
+  size_t given;  /* handed on, and not taken yet: nothing is read meanwhile */
+  size_t length; /* of what is not written yet */
+  bool terminal, ended;
+  char bytes[MR_LAUNCH_INPUT];
 };
 
 struct job {
@@ -63,9 +78,11 @@ struct job {
   bool ending, killed; /* we sent TERM, KILL */
   bool interrupted;    /* a signal to us asked for the end */
   int64_t kill_at;     /* ms; 0: not */
+  int grace_ms;        /* from TERM to KILL */
   bool said;           /* a node's last words were shown */
   char *lost;          /* such words of a node that only lost another, and whose */
   unsigned lost_by;
+  struct input input;
   int report; /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
   bool agent; /* for a process on another host, which gets to hear all and decides all */
   void (*signal)(struct job *job, int signal); /* to all nodes */
@@ -102,13 +119,35 @@ void mr_launch_signal_nodes(struct job *job, int signal);
 /* Until all nodes here have ended.  `control`: a descriptor that `controlled` reads, or -1. */
 void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job));
 
+/* ---- input.c ---- */
+
+/* This process reads its standard input from now on, for node 0. */
+void mr_launch_input_begin(struct job *job);
+/* Node 0 is here: *end becomes its standard input. */
+void mr_launch_input_pipe(struct job *job, int *end);
+/* What to poll for, and for how long at most. */
+struct pollfd mr_launch_input_from(const struct job *job);
+struct pollfd mr_launch_input_to(const struct job *job);
+int mr_launch_input_patience(const struct job *job, int patience);
+/* There is something to read, or the end; how much it was, MR_LAUNCH_INPUT at most. */
+size_t mr_launch_input_read(struct job *job, char *bytes);
+/* Node 0 has taken so many of the bytes, or takes no more: -EPIPE. */
+void mr_launch_input_taken(struct job *job, int taken);
+/* To be written to node 0.  False: it is more than there was room for. */
+bool mr_launch_input_give(struct job *job, const char *bytes, size_t length);
+/* Nothing more will be given. */
+void mr_launch_input_end(struct job *job);
+/* Node 0 has room, or has closed its input: how much it took, or -EPIPE. */
+int mr_launch_input_write(struct job *job);
+
 /* ---- hosts.c ---- */
 
 /* As main: the job's nodes are on the hosts that the file names. */
 void mr_launch_on_hosts(struct job *job, const char *file);
 /* As main, on one of them. */
 void mr_launch_agent(struct job *job);
-/* What an agent hears, to the one who started it. */
+/* What an agent hears, to the one who started it; so much of the input was taken, or -EPIPE. */
+void mr_launch_report_input(struct job *job, int taken);
 void mr_launch_report_line(struct job *job, unsigned number, int to, const char *line,
                            size_t length);
 void mr_launch_report_end(struct job *job, unsigned number, int code);

@@ -11,10 +11,11 @@
  * job's secret, and passes both in the environment (MARU_DSM_*); a node inherits its own listening
  * socket, so no port can be taken by somebody else meanwhile. During:  each node is a process
  * group; each line of its output appears whole, after
- *          "[NODE] ".  Node 0 has our standard input, unless that is a terminal or there are
- * several hosts; the others' is empty.  HUP, INT and TERM end the job. After:   where one node
- * failed, the others are ended (TERM, then KILL after MR_LAUNCH_GRACE_MS), and one line says which
- * and how, if no node said why.  No node outlives this process: the kernel kills them if it dies.
+ *          "[NODE] ".  Node 0 has our standard input; the others' is empty.  HUP, INT and TERM end
+ *          the job, the second of them at once.
+ * After:   where one node failed, the others are ended (TERM, then KILL after MARU_LAUNCH_GRACE
+ *          seconds), and one line says which and how, if no node said why.  No node outlives this
+ * process: the kernel kills them if it dies.
  *
  * Status:  125 maru failed, 126 the command cannot be executed, 127 it was not
  *          found, else that of the first node that failed by itself (128 + the signal that
@@ -86,6 +87,8 @@ static void on_this_host(struct job *job) {
   for (unsigned i = 0; i < job->nodes; i++)
     at += sprintf(at, "%s127.0.0.1:%u", i > 0 ? "," : "", job->node[i].port);
   job->addresses = addresses;
+  if (isatty(0))
+    mr_launch_input_begin(job);
   mr_launch_start(job);
   mr_launch_watch(job, -1, NULL);
 }
@@ -121,7 +124,7 @@ static int list_providers(void) {
 }
 
 int main(int count, char **arguments) {
-  static struct job job = {.report = -1, .signals = -1};
+  static struct job job = {.report = -1, .signals = -1, .input = {.from = -1, .to = -1}};
   take_standard();
   if (count == 2 && strcmp(arguments[1], "--agent") == 0) {
     mr_launch_agent(&job);

@@ -52,7 +52,14 @@ static bool empty_input(void) {
   return done;
 }
 
-static _Noreturn void become_node(const struct job *job, unsigned i, const int *outputs,
+/* Node 0's, if there is one for it here. */
+static bool take_input(const struct job *job, unsigned number, int input) {
+  if (number == 0 && input >= 0)
+    return dup2(input, 0) == 0;
+  return (number == 0 && !job->agent) || empty_input();
+}
+
+static _Noreturn void become_node(const struct job *job, unsigned i, const int *outputs, int input,
                                   pid_t parent) {
   const struct node *node = &job->node[i];
   sigset_t none;
@@ -62,10 +69,9 @@ static _Noreturn void become_node(const struct job *job, unsigned i, const int *
   setpgid(0, 0);
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
-  bool has_input = job->first + i == 0 && !job->agent && !isatty(0);
-  if (!has_input && !empty_input())
-    _exit(STATUS_MARU_FAILED);
-  if (dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
+  signal(SIGPIPE, SIG_DFL);
+  signal(SIGTTIN, SIG_DFL);
+  if (!take_input(job, job->first + i, input) || dup2(outputs[0], 1) < 0 || dup2(outputs[1], 2) < 0)
     _exit(STATUS_MARU_FAILED);
   fcntl(node->listener, F_SETFD, 0);
   set_number("MARU_DSM_NODES", job->nodes);
@@ -81,7 +87,7 @@ static _Noreturn void become_node(const struct job *job, unsigned i, const int *
 
 static void start_node(struct job *job, unsigned i) {
   struct node *node = &job->node[i];
-  int pipes[2][2], outputs[2];
+  int pipes[2][2], outputs[2], input = -1;
   pid_t parent = getpid();
   for (int k = 0; k < 2; k++) {
     if (pipe2(pipes[k], O_CLOEXEC) < 0)
@@ -92,16 +98,20 @@ static void start_node(struct job *job, unsigned i) {
     if (node->streams[k].line == NULL)
       mr_launch_fail(STATUS_MARU_FAILED, "no memory", "");
   }
+  if (job->first + i == 0 && (job->agent || job->input.from >= 0))
+    mr_launch_input_pipe(job, &input);
   node->pid = fork();
   if (node->pid < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start a node", strerror(errno));
   if (node->pid == 0)
-    become_node(job, i, outputs, parent);
+    become_node(job, i, outputs, input, parent);
   /* Here too, so that the group is there when we signal it. */
   setpgid(node->pid, node->pid);
   close(pipes[0][1]);
   close(pipes[1][1]);
   close(node->listener);
+  if (input >= 0)
+    close(input);
   job->alive++;
 }
 
@@ -217,6 +227,23 @@ static void reap(struct job *job) {
       }
 }
 
+/* From a terminal of ours into node 0's pipe. */
+static void read_terminal(struct job *job) {
+  char bytes[MR_LAUNCH_INPUT];
+  size_t length = mr_launch_input_read(job, bytes);
+  mr_launch_input_give(job, bytes, length);
+  if (job->input.from < 0)
+    mr_launch_input_end(job);
+}
+
+static void write_input(struct job *job) {
+  int taken = mr_launch_input_write(job);
+  if (job->agent)
+    mr_launch_report_input(job, taken);
+  else
+    mr_launch_input_taken(job, taken);
+}
+
 static bool open_streams(const struct job *job) {
   for (unsigned i = 0; i < job->here; i++)
     if (job->node[i].streams[0].fd >= 0 || job->node[i].streams[1].fd >= 0)
@@ -227,20 +254,27 @@ static bool open_streams(const struct job *job) {
 /* When no node is left, what is in the pipes is read, but nobody who inherited one is
  * waited for. */
 void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job)) {
-  static struct pollfd polled[2 * MR_LAUNCH_NODES + 2];
+  static struct pollfd polled[2 * MR_LAUNCH_NODES + 4];
   while (job->alive > 0 || open_streams(job)) {
     nfds_t count = 0;
     for (unsigned i = 0; i < 2 * job->here; i++)
       polled[count++] = (struct pollfd){.fd = job->node[i / 2].streams[i % 2].fd, .events = POLLIN};
     polled[count++] = (struct pollfd){.fd = job->signals, .events = POLLIN};
     polled[count++] = (struct pollfd){.fd = job->alive > 0 ? control : -1, .events = POLLIN};
-    int ready = poll(polled, count, job->alive > 0 ? mr_launch_patience(job) : 0);
+    polled[count++] = mr_launch_input_from(job);
+    polled[count++] = mr_launch_input_to(job);
+    int patience = mr_launch_input_patience(job, mr_launch_patience(job));
+    int ready = poll(polled, count, job->alive > 0 ? patience : 0);
     if (ready == 0 && job->alive == 0)
       break;
     for (unsigned i = 0; i < 2 * job->here; i++)
       if (ready > 0 && polled[i].revents != 0)
         read_stream(job, job->first + i / 2, &job->node[i / 2].streams[i % 2]);
+    if (ready > 0 && polled[count - 2].revents != 0)
+      read_terminal(job);
     if (ready > 0 && polled[count - 1].revents != 0)
+      write_input(job);
+    if (ready > 0 && polled[count - 3].revents != 0)
       controlled(job);
     mr_launch_read_signals(job);
     reap(job);

@@ -425,12 +425,7 @@ static void at_exit(int status, void *unused) {
   if (self.owner != getpid() || !mr_node_started() || maru_dsm_node() != 0 ||
       (status != 0 && self.first < self.created))
     return;
-  if (self.first < self.created)
-    /* They may wait for node 0, and nobody can tell. */
-    fprintf(stderr,
-            "maru: main has ended; the job does when the %u processes that it created have "
-            "(WAIT_FOR_END waits for them)\n",
-            self.created - self.first);
+  /* Where they wait for node 0, the job ends: deadlock.c. */
   maru_parmacs_wait(MR_JOB_NODES_MAX);
   self.command->body = NULL;
   for (uint32_t i = 1; i < maru_dsm_nodes(); i++)

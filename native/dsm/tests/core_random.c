@@ -276,6 +276,7 @@ static void one(uint64_t seed) {
                         .home_run = 1 + draw(&plan, 2),
                         .objects = OBJECTS,
                         .stale = true,
+                        .looks = draw(&plan, 2) != 0,
                         .races = seed % 4 == 0};
   choose_policies(&plan, &shape);
   world_create(&world, &shape, seed);

@@ -4,6 +4,7 @@
  *                written by all nodes
  *     ranges     accesses are said before, watched or not; a system call reads what others wrote
  *     hang       node 0 says "ready", all wait for a barrier that is never full
+ *     stuck      node 0 ends while the others wait for its lock
  *     die        as hang, but node 1 kills itself
  *     fail       node 1 ends with status 3, the others hang
  *     misuse     unlocks what it does not hold
@@ -104,6 +105,14 @@ static void never(const char *mode) {
   maru_dsm_barrier(0);
 }
 
+static void keep(void) {
+  if (maru_dsm_node() == 0)
+    maru_dsm_lock(3);
+  maru_dsm_barrier(0);
+  if (maru_dsm_node() != 0)
+    maru_dsm_lock(3);
+}
+
 /* While a child holds connections, nobody sees its parent's death. */
 static void child(void *unused) {
   struct sockaddr_storage peer;
@@ -201,6 +210,8 @@ int main(int count, char **arguments) {
     maru_dsm_unlock(1);
   else if (strcmp(mode, "child") == 0)
     bear();
+  else if (strcmp(mode, "stuck") == 0)
+    keep();
   else if (strcmp(mode, "left") == 0)
     return 0;
   else if (strcmp(mode, "stripe") == 0)

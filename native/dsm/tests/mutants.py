@@ -15,17 +15,25 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["core.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
+SOURCES = ["core.c", "deadlock.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
-TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_homes": "1", "core_random": "4000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
+TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_homes": "1", "core_random": "4000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
-OWN = {"history.c": "history_steps", "races.c": "races_steps", "diff.c": "diff_pages"}
+OWN = {"deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
 CORE = "libcore.so"
 NAMED = f"-Wl,-soname,{CORE}"
 SECONDS = 60
 
 MUTANTS = [
+    ("one look is enough to call a job stuck", "deadlock.c", "  if (!look->again) {", "  if (false) {"),
+    ("messages under way do not keep a job from being stuck", "deadlock.c", "return all && under_way == 0;", "return all;"),
+    ("who computes does not keep a job from being stuck", "deadlock.c", "return all && under_way == 0;", "return under_way == 0;"),
+    ("what happens between two looks does not count", "deadlock.c",
+     "    if (look->first[q].received != look->second[q].received)\n", "    if (false)\n"),
+    ("looks count as messages", "core.c", "core->received += rc >= 0 && !mr_looks(header.type);", "core->received += rc >= 0;"),
+    ("a stuck job is never called so", "deadlock.c", "seen.wait.waits = waits == 1;", "seen.wait.waits = false;"),
+    ("anybody's word about any look is taken", "deadlock.c", "look->awaited == 0 || ", ""),
     ("an ordered write counts as a race", "races.c",
      "past->interval > time[past->writer]", "past->interval >= time[past->writer]"),
     ("bytes beside count as a race", "races.c",

@@ -85,7 +85,19 @@ static void on_failed(void *context, int error, const char *why) {
   }
 }
 
-static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed, on_now};
+/* Said when it is so, and of what is so. */
+static void on_stuck(void *context, const struct mr_wait *waits) {
+  struct world *world = ((struct node *)context)->world;
+  for (uint16_t i = 0; i < world->shape.nodes; i++) {
+    CHECK(world->nodes[i].waits && waits[i].waits);
+    for (uint16_t j = 0; j < world->shape.nodes; j++)
+      CHECK(world->channels[i][j].head == NULL);
+  }
+  memcpy(world->waits, waits, world->shape.nodes * sizeof *waits);
+  world->stuck = true;
+}
+
+static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed, on_now, on_stuck};
 
 /* ---- life -------------------------------------------------------------------- */
 
@@ -327,6 +339,8 @@ bool world_step(struct world *world) {
   if (total == 0 || world->failure != 0)
     return false;
   CHECK(world->steps++ < STEPS_MAX);
+  if (world->shape.looks && world_random(world, 16) == 0)
+    CHECK_EQUAL(mr_core_look(world->nodes[0].core), 0);
   uint32_t ticket = world_random(world, total);
   for (uint16_t i = 0; i < nodes; i++) {
     uint32_t weight = runnable(&world->nodes[i]) ? world->weights[i] : 0;

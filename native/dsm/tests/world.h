@@ -88,6 +88,7 @@ struct shape {
   uint32_t bring; /* one access in so many is told beforehand, with what follows; 0: none */
   bool stale;     /* now and then a message of another epoch or incarnation comes */
   bool races;     /* the cores look for them; one that is found fails the test */
+  bool looks;     /* node 0 looks now and then whether anybody can go on */
   bool stumble;   /* a failing core ends the run instead of the test */
 };
 
@@ -124,6 +125,8 @@ struct world {
   uint64_t steps, now;
   bool trace;
   int failure; /* what a core said; only with `stumble` */
+  bool stuck;  /* node 0 said that nobody can go on; fails the test where that is not so */
+  struct mr_wait waits[WORLD_NODES]; /* what it said then */
   struct node nodes[WORLD_NODES];
   struct channel channels[WORLD_NODES][WORLD_NODES];
   uint32_t weights[WORLD_NODES];

@@ -9,12 +9,17 @@ module Maru.Cli.Bench.Dsm
   )
 where
 
+import Control.Concurrent
+import Control.Exception (SomeException, throwIO, try)
+import Control.Monad ((>=>))
 import Data.Aeson (Value, object, (.=))
 import Data.Char (toLower)
+import Data.List (intercalate)
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
 import Maru.Cli.Bench.Dsm.Fetch (fetching)
-import Maru.Cli.Bench.Dsm.Links
+import Maru.Cli.Bench.Dsm.Jobs
+import Maru.Cli.Bench.Dsm.Netns (overNetns)
 import Maru.Cli.Bench.Dsm.Wall (wall)
 import Maru.Cli.Bench.Side
 import Maru.Cli.Output
@@ -33,6 +38,7 @@ dsmExperiments =
     Experiment "dsm/fetch" "A page that is at another node, over the loopback interface: one by one and in batches, by each fetch policy and transport" fetching,
     Experiment "dsm/links" "The programs of examples/dsm on 8 simulated nodes: fetch policies on the paper's network and at 1, 10, 100 Gb/s" links,
     Experiment "dsm/wall" "The programs of examples/dsm as jobs of 2 nodes, in wall time: fetch policies on the paper's network and at 1, 10, 100 Gb/s, by delayed messages" wall,
+    Experiment "dsm/netns" "Programs of examples/dsm as jobs of 2 nodes between network namespaces, joined by a link that the kernel keeps at 1 and 10 Gb/s; beside it the described link" overNetns,
     Experiment "dsm/scale" "Messages and bytes of a fetch, a lock and a barrier on 1 to 64 simulated nodes" scale
   ]
 
@@ -51,6 +57,14 @@ against name bound value = Sim.Check name Predicted bound value ""
 
 judged :: [Sim.Check] -> (String, Table)
 judged checks = ("Bars", checkTable checks)
+
+-- | At the same time: simulated time does not mind.
+together :: [IO a] -> IO [a]
+together acts = mapM start acts >>= mapM (takeMVar >=> either (throwIO :: SomeException -> IO a) pure)
+  where
+    start act = do
+      done <- newEmptyMVar
+      done <$ forkIO (try act >>= putMVar done)
 
 -- ---- access --------------------------------------------------------------
 
@@ -120,7 +134,8 @@ diffs _ say = do
 homes :: Effort -> (String -> IO ()) -> IO Figures
 homes _ say = do
   program <- helperPath "maru-sim-dsm"
-  samples <- mapM (simulated program) described
+  say (intercalate ", " (map linkName described))
+  samples <- together (map (simulated program) described)
   let checks =
         [ against (name ++ ", " ++ p ++ ": the default over cyclic homes without diffs on grants") (AtMost 1.02) (over s p "cyclic" 256)
           | (Link name _ _ _ _, s) <- samples,
@@ -134,8 +149,7 @@ homes _ say = do
         figuresData = object ["links" .= [object ["link" .= name, "latency_ns" .= a, "ps_per_byte" .= b, "cpu" .= c, "sample" .= s] | (Link name _ a b c, s) <- samples], "checks" .= checksJson checks]
       }
   where
-    simulated program link@(Link name _ a b c) = do
-      say name
+    simulated program link@(Link _ _ a b c) = do
       sample <- runTool program ["homes", show a, show b, show c]
       pure (link, sample)
     heads = [(L, "link"), (L, "program"), (L, "homes"), (R, "bytes on a grant"), (R, "time"), (R, "messages"), (R, "bytes"), (R, "homes moved")]
@@ -155,7 +169,8 @@ homes _ say = do
 links :: Effort -> (String -> IO ()) -> IO Figures
 links _ say = do
   program <- helperPath "maru-sim-dsm"
-  samples <- mapM (simulated program) described
+  say (intercalate ", " (map linkName described))
+  samples <- together (map (simulated program) described)
   let checks = paper (concatMap (runsOf "paper") samples) ++ concatMap adaptive samples
   pure
     Figures
@@ -165,8 +180,7 @@ links _ say = do
         figuresData = object ["links" .= [object ["link" .= name, "latency_ns" .= a, "ps_per_byte" .= b, "cpu" .= c, "sample" .= s] | (Link name _ a b c, s) <- samples], "checks" .= checksJson checks]
       }
   where
-    simulated program link@(Link name _ a b c) = do
-      say name
+    simulated program link@(Link _ _ a b c) = do
       sample <- runTool program ["programs", show a, show b, show c]
       pure (link, sample)
     runsOf name (Link n _ _ _ _, s) = if n == name then list ["runs"] s else []

@@ -1,0 +1,142 @@
+/* Description: a job of which every node waits, and nobody can end that, is called stuck, and no
+ * other: programs that take locks in any order, under random schedules, with looks at any time.
+ * (What is said must be true when it is said: world.c.)
+ */
+#include "world.h"
+
+#include "../message.h"
+#include "check.h"
+
+#define SCHEDULES 4000u
+#define LOCKS 3u
+#define TURNS 3
+
+static struct world world;
+
+/* Two locks at a time, in any order: now and then in a circle. */
+static void write_program(uint16_t node) {
+  struct program *program = &world.nodes[node].program;
+  for (int turn = 0; turn < TURNS; turn++) {
+    uint32_t one = world_random(&world, LOCKS), other = world_random(&world, LOCKS);
+    emit(program, lock_of(one));
+    emit(program, write_of(0, 64 * one, 8));
+    if (other != one) {
+      emit(program, lock_of(other));
+      emit(program, unlock_of(other));
+    }
+    emit(program, unlock_of(one));
+  }
+  emit(program, sync_of(MR_BARRIER, 7, world.shape.nodes));
+}
+
+/* As a job ends: who is through waits for all. */
+static bool all_wait(void) {
+  for (uint16_t i = 0; i < world.shape.nodes; i++)
+    if (!world.nodes[i].waits)
+      return false;
+  return true;
+}
+
+/* Whether it got stuck. */
+static bool one(uint64_t seed) {
+  struct shape shape = {.nodes = (uint16_t)(1 + seed % 4),
+                        .pages = 2,
+                        .home_run = 1,
+                        .objects = 8,
+                        .stale = true,
+                        .looks = seed % 8 < 4};
+  world_create(&world, &shape, seed);
+  for (uint16_t i = 0; i < shape.nodes; i++)
+    write_program(i);
+  while (!world.stuck && world_step(&world))
+    ;
+  bool stuck = all_wait();
+  CHECK(stuck || !world.stuck);
+  /* One look finds it, and finds nothing else. */
+  CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
+  while (!world.stuck && world_step(&world))
+    ;
+  CHECK_EQUAL(world.stuck, stuck);
+  world_destroy(&world);
+  return stuck;
+}
+
+/* What nodes wait for is what they are said to wait for. */
+static void named(void) {
+  struct shape shape = {.nodes = 2, .pages = 1, .home_run = 1, .objects = 8};
+  world_create(&world, &shape, 1);
+  emit(&world.nodes[0].program, lock_of(3));
+  emit(&world.nodes[0].program, sync_of(MR_CONDITION, 4, 3));
+  emit(&world.nodes[1].program, sync_of(MR_WAIT, 5, 0));
+  while (world_step(&world))
+    ;
+  CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
+  while (!world.stuck && world_step(&world))
+    ;
+  CHECK(world.stuck);
+  CHECK(world.waits[0].op == MR_CONDITION && world.waits[0].id == 4);
+  CHECK(world.waits[1].op == MR_WAIT && world.waits[1].id == 5);
+  world_destroy(&world);
+}
+
+/* Node 1 says to node 0 that it waits. */
+static int say(int64_t look, uint64_t sent, uint64_t received) {
+  struct mr_header header = {.version = MR_MESSAGE_VERSION,
+                             .type = MR_SEEN,
+                             .from = 1,
+                             .epoch = 7,
+                             .incarnation = 101,
+                             .value = look,
+                             .detail = MR_WAIT,
+                             .length = 17};
+  uint8_t message[sizeof header + 17];
+  memcpy(message, &header, sizeof header);
+  message[sizeof header] = 1;
+  memcpy(message + sizeof header + 1, &sent, sizeof sent);
+  memcpy(message + sizeof header + 9, &received, sizeof received);
+  return mr_core_message(world.nodes[0].core, 1, message, sizeof message);
+}
+
+/* Node 0 has sent one message, and waits. */
+static void open_waiting(void) {
+  struct shape shape = {.nodes = 2, .pages = 1, .home_run = 1, .objects = 8};
+  world_create(&world, &shape, 1);
+  world.nodes[0].waits = true;
+  CHECK_EQUAL(mr_core_sync(world.nodes[0].core, MR_WAIT, 5, 0), 0);
+}
+
+/* Answers that nobody asked for, or that were given before. */
+static void strangers(void) {
+  open_waiting();
+  CHECK_EQUAL(say(0, 0, 1), -EBADMSG);
+  CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
+  CHECK_EQUAL(say(2, 0, 1), -EBADMSG);
+  CHECK_EQUAL(say(1, 0, 2), 0);
+  CHECK_EQUAL(say(1, 0, 1), -EBADMSG);
+  world_destroy(&world);
+}
+
+/* As many messages received as sent, twice; but they are others. */
+static void between(void) {
+  open_waiting();
+  CHECK_EQUAL(mr_core_look(world.nodes[0].core), 0);
+  CHECK_EQUAL(say(1, 0, 1), 0);
+  CHECK_EQUAL(say(2, 1, 2), 0);
+  CHECK(!world.stuck);
+  world_destroy(&world);
+}
+
+int main(void) {
+  uint64_t seed = setting("MARU_DSM_SEED", 1), stuck = 0;
+  uint64_t schedules = setting("MARU_DSM_SCHEDULES", SCHEDULES * setting("MARU_TEST_SCALE", 1));
+  named();
+  strangers();
+  between();
+  for (uint64_t i = 0; i < schedules; i++)
+    stuck += one(seed + i);
+  printf("%llu schedules from seed %llu, %llu stuck\n", (unsigned long long)schedules,
+         (unsigned long long)seed, (unsigned long long)stuck);
+  if (schedules >= 1000)
+    CHECK(stuck > 0 && stuck < schedules);
+  return 0;
+}
