@@ -14,7 +14,7 @@
 #define WORKER_PRIORITY 90
 #define LOOP_LIMIT_US 5000000      /* a worker that never sleeps is ended by the kernel */
 #define CHECK_NS INT64_C(40000000) /* between looks at those without a message */
-#define REST 19 /* a tick is followed by a pause of so many times its own time: 5 % of a core */
+#define REST 9                     /* a tick is followed by a pause of so many times its own time */
 #define QUIET_TICKS 50
 #define IDLE_NS INT64_C(50000000) /* half of what makes a heartbeat stale */
 

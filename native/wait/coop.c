@@ -66,10 +66,6 @@ static bool avoids_crowd(const struct mr_wait *w, int cpu, int64_t now_ns) {
   return until != 0 && ((until - coarse(now_ns)) & ~(1u << 31)) <= CROWD_MOST;
 }
 
-bool mr_wait_crowded(struct mr_wait *w) {
-  return w->channel != NULL && avoids_crowd(w, sched_getcpu(), mr_wait_now(w));
-}
-
 /* As long as there are messages for somebody, and on this CPU. */
 static int watch_on(struct mr_wait *w, struct maru_wait_table *table, int cpu) {
   _Atomic uint32_t *watch = &table->awake[(unsigned)cpu % MARU_WAIT_CPUS];

@@ -72,21 +72,6 @@ static void learn(struct maru_wait_policy *policy, uint32_t number) {
   policy->learned = (policy->learned & MR_SHORT_SLICES) | number;
 }
 
-static int64_t most_budget(const struct maru_wait_policy *policy, uint32_t base) {
-  int64_t usual = (int64_t)LEARNED_MOST * base;
-  return usual > policy->spin_ns ? usual : policy->spin_ns;
-}
-
-/* On the way to coop up to twice a hand-over between CPUs, too, but slowly: two that have run
- * side by side for many messages lose more by a switch than the switch. */
-static int64_t longer_budget(const struct maru_wait_policy *policy, uint32_t base,
-                             uint32_t budget) {
-  int64_t usual = (int64_t)LEARNED_MOST * base;
-  if (budget < usual)
-    return mr_earlier(2 * (int64_t)budget, usual);
-  return mr_earlier((int64_t)budget + base, most_budget(policy, base));
-}
-
 static uint32_t adaptive_budget(struct maru_wait_policy *policy, uint32_t base) {
   uint32_t learned = policy->learned & ~MR_SHORT_SLICES;
   if (learned > 0 && learned < LEAST_SPIN_NS) {
@@ -95,22 +80,21 @@ static uint32_t adaptive_budget(struct maru_wait_policy *policy, uint32_t base) 
   }
   if (learned == 0)
     learn(policy, learned = base);
-  return mr_earlier(learned, most_budget(policy, base));
+  return mr_earlier(learned, (int64_t)LEARNED_MOST * base);
 }
 
 /* Longer while messages keep arriving in time, shorter while they do not. */
 static void adaptive_learn(struct maru_wait_policy *policy, uint32_t base, uint32_t budget,
                            bool paid) {
   if (paid)
-    learn(policy, longer_budget(policy, base, budget));
+    learn(policy, mr_earlier(2 * (int64_t)budget, (int64_t)LEARNED_MOST * base));
   else
     learn(policy, budget / 2 < LEAST_SPIN_NS ? WAITS_TO_PROBE : budget / 2);
 }
 
 static int adaptive(struct mr_wait *w) {
   uint32_t base = spin_before(w);
-  bool spins = w->policy->spare && !mr_wait_crowded(w);
-  uint32_t budget = spins ? adaptive_budget(w->policy, base) : 0;
+  uint32_t budget = w->policy->spare ? adaptive_budget(w->policy, base) : 0;
   if (budget > 0) {
     int64_t end = mr_wait_now(w) + budget;
     bool paid = mr_wait_spinning(w, mr_earlier(end, w->deadline_ns));

@@ -64,8 +64,6 @@ void mr_ask_short_slices(struct mr_wait *w);
 /* ---- coop.c, on a channel ------------------------------------------------- */
 
 int mr_wait_coop(struct mr_wait *w);
-/* Giving way was slow on this CPU, and the policy minds. */
-bool mr_wait_crowded(struct mr_wait *w);
 
 /* ---- lowered.c ------------------------------------------------------------ */
 

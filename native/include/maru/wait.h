@@ -71,8 +71,7 @@ struct maru_wait_table;
 struct maru_wait_policy {
   uint32_t kind;                 /* enum maru_wait_kind */
   uint32_t spin_ns;              /* spinning before anything else, on the way to COOP 2.5 us
-                        at most; ADAPTIVE: 0 to 4 times that, on the
-                        way to COOP slowly up to spin_ns */
+                        at most; ADAPTIVE: 0 to 4 times that */
   uint32_t learned;              /* ADAPTIVE: current budget in ns; private */
   uint32_t spare;                /* 1: another core is there to change the word while we spin */
   struct maru_channel *channel;  /* of maru_channel_attach, or NULL; private */
