@@ -9,6 +9,7 @@ module Maru.Cli.Bench.Rounds
     Rounds (..),
     runRounds,
     runRoundsFrom,
+    runRoundsWithin,
     rotated,
 
     -- * Looking
@@ -54,7 +55,11 @@ runRounds = runRoundsFrom fewestPairs
 -- | The same with so many rounds at least ('fewestPairs' or more), where that number is part
 -- of what is claimed; 'Quick' is three rounds all the same.
 runRoundsFrom :: Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
-runRoundsFrom fewest effort say measure sides claims = loop 0 (Rounds [])
+runRoundsFrom fewest = runRoundsWithin fewest mostPairs
+
+-- | The same with so many rounds at most.
+runRoundsWithin :: Int -> Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
+runRoundsWithin fewest limit effort say measure sides claims = loop 0 (Rounds [])
   where
     loop n rounds@(Rounds done)
       | n < atLeast = one n sides
@@ -69,7 +74,7 @@ runRoundsFrom fewest effort say measure sides claims = loop 0 (Rounds [])
           loop (k + 1) (Rounds (done ++ [(load, Map.fromList measured)]))
     (atLeast, most) = case effort of
       Quick -> (3, 3)
-      Full -> (fewest, mostPairs)
+      Full -> (fewest, limit)
     unsettled judged = maybe False (not . settled (claimBar (judgedClaim judged))) (judgedEstimate judged)
 
 -- | Nobody always runs behind the same neighbour.
