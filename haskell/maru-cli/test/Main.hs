@@ -14,7 +14,7 @@ import Data.Maybe (isNothing, mapMaybe)
 import Maru.Cli.Bench
 import Maru.Cli.Bench.Io.Programs (fioRates, readseqRate, redisRates)
 import Maru.Cli.Bench.Io.Real (endOf)
-import Maru.Cli.Bench.Io.Web (ratePerSecond, samplesPerSecond)
+import Maru.Cli.Bench.Io.Web (ratePerSecond)
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
@@ -243,8 +243,6 @@ plans =
       testCase "what real programs say of their rates" $ do
         ratePerSecond "Running 1s test\nRequests/sec:  39343.41\nTransfer/sec: 1MB" @?= Just 39343.41
         ratePerSecond "Requests/sec: x" @?= Nothing
-        samplesPerSecond "1000,1,warm,200,OK\n2000,1,measured,200,OK\n2500,1,measured,200,OK\n3000,1,measured,200,OK\n" @?= Just 3
-        samplesPerSecond "2000,1,measured,200,OK\n2500,1,measured,Non HTTP response code: x\n" @?= Nothing
         redisRates "\"test\",\"rps\"\n\"SET\",\"1000.5\",\"0.1\"\n\"GET\",\"2000\",\"0.1\"\n" @?= [1000.5, 2000]
         fioRates "fio: a word\n{\"jobs\": [{\"jobname\": \"4k\", \"read\": {\"bw_bytes\": 5}, \"write\": {\"bw_bytes\": 0}}]}" @?= Right [("4k", 5)]
         fioRates "{\"jobs\": [{\"jobname\": \"4k\"}]}" @?= Left "a job without bytes"

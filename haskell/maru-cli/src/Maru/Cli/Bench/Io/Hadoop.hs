@@ -57,7 +57,7 @@ jars = "MARU_HADOOP"
 -- ---- the job ------------------------------------------------------------
 
 megabytes :: Double
-megabytes = 48
+megabytes = 12
 
 -- | Words of three letters, each line the same number of them, no two lines alike.
 writeWords :: FilePath -> IO ()
