@@ -82,7 +82,7 @@ count folder launch site input = do
   _ <- run folder launch site "org.apache.hadoop.examples.WordCount" [input, output]
   end <- getMonotonicTime
   removePathForcibly output
-  pure [("MB/s", megabytes / (end - begin))]
+  pure [("kB/s", 1000 * megabytes / (end - begin))]
 
 -- ---- its programs -------------------------------------------------------
 
