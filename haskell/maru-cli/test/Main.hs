@@ -12,8 +12,9 @@ import Data.List (isInfixOf, isPrefixOf)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing, mapMaybe)
 import Maru.Cli.Bench
-import Maru.Cli.Bench.Io.Programs (fioRates, ratePerSecond, readseqRate, redisRates)
+import Maru.Cli.Bench.Io.Programs (fioRates, readseqRate, redisRates)
 import Maru.Cli.Bench.Io.Real (endOf)
+import Maru.Cli.Bench.Io.Web (ratePerSecond)
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit

@@ -63,7 +63,9 @@ struct maru_io_section {
   MARU_ATOMIC(uint64_t) loads;      /* programs that began with the library in them */
   MARU_ATOMIC(uint32_t) rings;      /* of those threads: that have an io_uring */
   MARU_ATOMIC(uint32_t) ring_error; /* errno of the last one that the kernel refused, else 0 */
-  uint64_t reserved[29];
+  MARU_ATOMIC(uint64_t) trials;     /* of delegation that have ended */
+  MARU_ATOMIC(uint64_t) won;        /* of those: it was cheaper */
+  uint64_t reserved[27];
   struct maru_io_line lines[MARU_IO_LINES];
 };
 

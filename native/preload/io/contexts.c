@@ -110,29 +110,41 @@ static void start_context(struct context *context, enum io_context_class class, 
   maru_notify_store(&starting, 0);
 }
 
-static struct context *context_of(enum io_context_class class) {
+static unsigned node_for(enum io_context_class class) {
   unsigned cpu = 0, node = 0;
   if (class != IO_HINT_CONTEXT) /* one is enough: it goes to the devices */
     getcpu(&cpu, &node);
-  struct context *context = &contexts[node % IO_NODES][class];
-  if (atomic_load_explicit(&context->state, memory_order_acquire) == READY)
+  return node % IO_NODES;
+}
+
+static bool is_ready(struct context *context) {
+  return atomic_load_explicit(&context->state, memory_order_acquire) == READY;
+}
+
+static struct context *context_of(enum io_context_class class) {
+  unsigned node = node_for(class);
+  struct context *context = &contexts[node][class];
+  if (is_ready(context))
     return context;
   if (!may_be_in_handler())
-    start_context(context, class, node % IO_NODES);
+    start_context(context, class, node);
   else if (atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed) == REFUSALS_MOST)
     io_say("delegates nothing yet: the threads that make calls block signals");
   return NULL; /* this call is direct, the next one need not be */
 }
 
+void io_context_prepare(enum io_context_class class) {
+  if (!is_ready(&contexts[node_for(class)][class]) && io_same_process())
+    (void)context_of(class);
+}
+
 void io_contexts_start(void) {
-  unsigned cpu = 0, node = 0;
   if (!io_same_process() || atomic_load_explicit(&io_process.direct, memory_order_relaxed))
     return;
-  getcpu(&cpu, &node);
   for (int class = IO_FILE_CONTEXT; class <= IO_NET_CONTEXT; class ++) {
-    struct context *context = &contexts[node % IO_NODES][class];
-    if (atomic_load_explicit(&context->state, memory_order_acquire) != READY)
-      start_context(context, (enum io_context_class) class, node % IO_NODES);
+    unsigned node = node_for((enum io_context_class) class);
+    if (!is_ready(&contexts[node][class]))
+      start_context(&contexts[node][class], (enum io_context_class) class, node);
   }
 }
 

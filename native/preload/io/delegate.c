@@ -5,6 +5,7 @@
 
 #include <limits.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -13,8 +14,10 @@
 #define GUARDED_PATIENCE_NS INT64_C(50000)
 
 /* Guarded: files only (what a socket's call costs depends on the other side), and no small calls.
- * A guard for each range of sizes; all threads share it, and who comes while another one looks
- * goes direct, unmeasured. */
+ * A guard for each range of sizes.  All threads share it, and all processes that were forked and
+ * run the same program: a server with a process a client would begin a trial with each client.  Who
+ * comes while another one looks goes direct, unmeasured; who is killed there leaves it shut, and
+ * everybody direct. */
 #define GUARDED_LEAST (16u << 10)
 #define GUARDED_RANGES 3
 #define SLICE_CALLS 32u
@@ -24,7 +27,7 @@ static struct gate {
   _Atomic bool taken;
   bool begun;
   struct io_guard guard;
-} gates[GUARDED_RANGES];
+} own_gates[GUARDED_RANGES], *gates = own_gates;
 
 /* Acquire and release: the gate is one thread's at a time. */
 static bool enter(struct gate *gate) {
@@ -34,10 +37,12 @@ static void leave(struct gate *gate) {
   atomic_store_explicit(&gate->taken, false, memory_order_release);
 }
 
-/* In a forked child: the threads that were in there are not. */
-void io_gates_fork(void) {
-  for (unsigned i = 0; i < GUARDED_RANGES; i++)
-    leave(&gates[i]);
+/* Before anything forks.  Where no memory is to be had each process learns by itself. */
+void io_gates_open(void) {
+  void *shared =
+      mmap(NULL, sizeof own_gates, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (shared != MAP_FAILED)
+    gates = shared;
 }
 
 /* A few ns, and some ms behind: enough for pauses of seconds. */
@@ -66,8 +71,20 @@ static bool guard_says(struct trial *trial, uint32_t entry, size_t size) {
   trial->gate = gate;
   trial->on = io_guard_on(&gate->guard);
   leave(gate);
+  /* What it costs to start a context is not what its calls cost. */
+  if (trial->on)
+    io_context_prepare(IO_FILE_CONTEXT);
   trial->began_ns = maru_now_ns();
   return trial->on;
+}
+
+static void count_trial(bool won) {
+  struct maru_io_section *section = io_section();
+  if (section == NULL)
+    return;
+  /* Relaxed: for people. */
+  atomic_fetch_add_explicit(&section->trials, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&section->won, won, memory_order_relaxed);
 }
 
 /* Whether the call is to be made by a context. */
@@ -85,10 +102,13 @@ void io_conclude(const struct trial *trial, ssize_t moved) {
   if (moved <= 0 || rests(gate) || !enter(gate))
     return;
   /* Another thread's call may have ended the slice meanwhile. */
+  bool tried = gate->guard.trying;
   bool counts = io_guard_on(&gate->guard) == trial->on;
   uint64_t pause = counts ? io_guard_add(&gate->guard, (uint64_t)moved, ns) : 0;
   if (pause > 0)
     atomic_store_explicit(&gate->rests_until, coarse_ns() + pause, memory_order_relaxed);
+  if (pause > 0 || (tried && !gate->guard.trying))
+    count_trial(pause == 0);
   leave(gate);
 }
 

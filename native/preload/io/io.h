@@ -66,7 +66,7 @@ void *io_next_symbol(const char *name);
 
 /* Those of all calls (calls.c). */
 void io_find_symbols(void);
-void io_gates_fork(void); /* delegate.c */
+void io_gates_open(void); /* delegate.c */
 
 /* For good, with the reason on the board. */
 void io_go_direct(const char *why);
@@ -148,6 +148,8 @@ bool io_may_delegate(void);
 /* Starts those of calls, where the caller may allocate: its threads may block signals and start
  * none. */
 void io_contexts_start(void);
+/* Starts that of the class, near the caller, where that may be done. */
+void io_context_prepare(enum io_context_class class);
 /* Has the context of that class, on whatever node, look for work; starts it if need be. */
 void io_context_ring(enum io_context_class class);
 /* Binds the calling context to the node's CPUs. */

@@ -94,7 +94,6 @@ static void in_child(void) {
   io_process.pid = getpid();
   io_contexts_forget();
   io_hint_fork();
-  io_gates_fork();
   io_self.line = NULL; /* it is the parent's thread that counts there */
   io_self.slot = 0;
   io_self.inside = 0;
@@ -144,6 +143,8 @@ __attribute__((constructor)) static void begin(void) {
   bool hears = pthread_key_create(&thread_end, thread_ends) == 0 &&
                pthread_atfork(before_fork, NULL, in_child) == 0;
   read_mode(getenv(MARU_IO_ENV));
+  if (io_process.mode == MARU_IO_GUARDED)
+    io_gates_open();
   struct maru_io_section *section = open_section();
   io_counters_open(section);
   if (section != NULL) {

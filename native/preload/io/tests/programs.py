@@ -1,10 +1,11 @@
 """Real servers with every call delegated that can be: the same bytes as without.
 
-    programs.py MARU nginx|httpd|redis|postgres MODE...
+    programs.py MARU nginx|httpd|redis|postgres|hadoop|hdfs MODE...
 
 One session of requests, against the program alone and under each mode of --io-delegate; what the
 clients got, and what the program left on disk, must be the same. Each runs in a folder of its own,
-on the loopback, and ends within its time. Status 77: the program is not installed.
+on the loopback, and ends within its time. Hadoop's jars are in $MARU_HADOOP. Status 77: the program is not
+installed.
 """
 import hashlib, http.client, json, os, pwd, shutil, signal, socket, subprocess, sys, tempfile, time
 
@@ -18,15 +19,26 @@ def free_port():
         return s.getsockname()[1]
 
 
+def under(maru, mode, report):
+    """Words before a command's own."""
+    return [] if mode is None else [maru, "run", "--io-delegate=" + mode, "--report", report, "--"]
+
+
+def delegated(mode, report):
+    """Whether it was: a run in which everything went direct would show nothing."""
+    found = json.load(open(report))["after"]["io"]
+    print(f"  {mode}: {found['delegated']} calls delegated, {found['by_ring']} by io_uring, {found['merged']} with a neighbour, {found['handed_back']} handed back", flush=True)
+    assert found["delegated"] > 100, found
+
+
 class Server:
     """`command`, alone (mode None) or under maru, from when it answers on its port."""
 
-    def __init__(self, maru, mode, folder, command, port, before=()):
-        self.report = os.path.join(folder, "report.json")
-        under = [] if mode is None else [maru, "run", "--io-delegate=" + mode, "--report", self.report, "--"]
-        self.mode, self.errors = mode, os.path.join(folder, "errors")
+    def __init__(self, maru, mode, folder, command, port, before=(), name=""):
+        self.report = os.path.join(folder, name + "report.json")
+        self.mode, self.errors = mode, os.path.join(folder, name + "errors")
         with open(self.errors, "wb") as errors:
-            self.process = subprocess.Popen([*before, *under, *command], stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, cwd=folder)
+            self.process = subprocess.Popen([*before, *under(maru, mode, self.report), *command], stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, cwd=folder)
         self.port, end = port, time.monotonic() + LONG
         while True:
             try:
@@ -49,9 +61,7 @@ class Server:
             self.process.kill()
             sys.exit("does not end")
         if kind is None and self.mode is not None:
-            found = json.load(open(self.report))["after"]["io"]
-            print(f"  {self.mode}: {found['delegated']} calls delegated, {found['by_ring']} by io_uring, {found['merged']} with a neighbour, {found['handed_back']} handed back", flush=True)
-            assert found["delegated"] > 100, found
+            delegated(self.mode, self.report)
 
 
 # ---- web servers
@@ -240,16 +250,79 @@ def postgres(maru, mode, folder, base):
     return seen
 
 
+# ---- Hadoop's WordCount
+
+NODE = "org.apache.hadoop.hdfs.server."
+
+
+def java(settings, program, *arguments):
+    """The class path has the folder of the run, with a file of settings that says nothing: some programs want one."""
+    folder = os.path.dirname(settings["hadoop.tmp.dir"])
+    with open(folder + "/core-site.xml", "w") as file:
+        file.write("<configuration/>")
+    always = {"mapreduce.input.fileinputformat.split.maxsize": 1 << 20, "mapreduce.job.reduces": 2}
+    return ["java", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.net.preferIPv4Stack=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{folder}:{os.environ['MARU_HADOOP']}/*", program,
+            *(word for name, value in {**always, **settings}.items() for word in ("-D", f"{name}={value}")), *arguments]
+
+
+def ended(folder, command, before=()):
+    """What it prints."""
+    result = subprocess.run([*before, *command], capture_output=True, cwd=folder, timeout=4 * LONG)
+    assert result.returncode == 0, (command[-3:], result.stderr[-2000:])
+    return result.stdout
+
+
+def counted(maru, mode, folder, settings, source, target):
+    report = os.path.join(folder, "job.json")
+    ended(folder, java(settings, "org.apache.hadoop.examples.WordCount", source, target), under(maru, mode, report))
+    if mode is not None:
+        delegated(mode, report)
+
+
+def words(base):
+    path = os.path.join(base, "words")
+    if not os.path.exists(path):
+        with open(path, "wb") as file:
+            for i in range(60000):
+                file.write(b" ".join(hashlib.md5(b"%d" % (i * j % 9973)).hexdigest()[:j].encode() for j in range(1, 17)) + b"\n")
+    return path
+
+
+def hadoop(maru, mode, folder, base):
+    """On files of this machine, one process."""
+    settings = {"fs.defaultFS": "file:///", "hadoop.tmp.dir": folder + "/tmp"}
+    counted(maru, mode, folder, settings, words(base), folder + "/out")
+    return [(name, open(f"{folder}/out/{name}", "rb").read()) for name in sorted(os.listdir(folder + "/out"))]
+
+
+def hdfs(maru, mode, folder, base):
+    """Pseudo-distributed: a name node, a data node and the job, each under maru."""
+    names, blocks = free_port(), free_port()
+    settings = {"fs.defaultFS": f"hdfs://127.0.0.1:{names}", "hadoop.tmp.dir": folder + "/tmp", "dfs.replication": 1, "dfs.blocksize": 1 << 20,
+                "dfs.namenode.http-address": "127.0.0.1:0", "dfs.namenode.safemode.min.datanodes": 1, "dfs.namenode.safemode.extension": 0,
+                "dfs.namenode.datanode.registration.ip-hostname-check": "false", "dfs.datanode.address": "127.0.0.1:0",
+                "dfs.datanode.http.address": "127.0.0.1:0", "dfs.datanode.ipc.address": f"127.0.0.1:{blocks}"}
+    shell = lambda *arguments: ended(folder, java(settings, "org.apache.hadoop.fs.FsShell", *arguments))
+    ended(folder, java(settings, NODE + "namenode.NameNode", "-format", "-force"))
+    with Server(maru, mode, folder, java(settings, NODE + "namenode.NameNode"), names, name="names-"):
+        with Server(maru, mode, folder, java(settings, NODE + "datanode.DataNode"), blocks, name="blocks-"):
+            ended(folder, java(settings, "org.apache.hadoop.hdfs.tools.DFSAdmin", "-safemode", "wait"))
+            ended(folder, java(settings, "org.apache.hadoop.fs.FsShell", "-put", words(base), "/words"), under(maru, mode, folder + "/put.json"))
+            counted(maru, mode, folder, settings, "/words", "/out")
+            assert shell("-cat", "/words") == open(words(base), "rb").read()
+            return [shell("-cat", "/out/part-r-00000"), shell("-cat", "/out/part-r-00001")]
+
+
 # ---- main
 
-WHAT = {"nginx": (nginx, "nginx"), "httpd": (httpd, "apache2"), "redis": (redis, "redis-server"), "postgres": (postgres, POSTGRES + "postgres")}
+WHAT = {"hadoop": (hadoop, "java"), "hdfs": (hdfs, "java"), "nginx": (nginx, "nginx"), "httpd": (httpd, "apache2"), "redis": (redis, "redis-server"), "postgres": (postgres, POSTGRES + "postgres")}
 
 
 def main():
     maru, name, modes = os.path.abspath(sys.argv[1]), sys.argv[2], sys.argv[3:]
     run, program = WHAT[name]
-    if shutil.which(program) is None:
-        print(f"{program} is not installed")
+    if shutil.which(program) is None or program == "java" and "MARU_HADOOP" not in os.environ:
+        print(f"{program} is not installed, or $MARU_HADOOP names no folder")
         return 77
     with tempfile.TemporaryDirectory(prefix="maru-programs-", dir="/var/tmp") as base:
         os.chmod(base, 0o755)

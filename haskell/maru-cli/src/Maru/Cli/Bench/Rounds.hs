@@ -9,6 +9,7 @@ module Maru.Cli.Bench.Rounds
     Rounds (..),
     runRounds,
     runRoundsFrom,
+    runRoundsBetween,
     runRoundsWithin,
     rotated,
 
@@ -55,15 +56,19 @@ runRounds = runRoundsFrom fewestPairs
 
 -- | The same; no round beyond 'fewestPairs' begins after so many seconds.
 runRoundsWithin :: Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
-runRoundsWithin limit = runRoundsUntil (Just limit) fewestPairs
+runRoundsWithin limit = runRoundsUntil (Just limit) (fewestPairs, mostPairs)
 
 -- | The same with so many rounds at least ('fewestPairs' or more), where that number is part
 -- of what is claimed; 'Quick' is three rounds all the same.
 runRoundsFrom :: Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
-runRoundsFrom = runRoundsUntil Nothing
+runRoundsFrom fewest = runRoundsUntil Nothing (fewest, mostPairs)
 
-runRoundsUntil :: Maybe Int -> Int -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
-runRoundsUntil limit fewest effort say measure sides claims = do
+-- | The same with so many rounds at least, at most.
+runRoundsBetween :: (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
+runRoundsBetween = runRoundsUntil Nothing
+
+runRoundsUntil :: Maybe Int -> (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
+runRoundsUntil limit (fewest, mostOf) effort say measure sides claims = do
   begin <- getMonotonicTime
   loop begin (0 :: Int) (Rounds [])
   where
@@ -83,7 +88,7 @@ runRoundsUntil limit fewest effort say measure sides claims = do
           loop begin (k + 1) (Rounds (done ++ [(load, Map.fromList measured)]))
     (atLeast, most) = case effort of
       Quick -> (3, 3)
-      Full -> (fewest, mostPairs)
+      Full -> (fewest, mostOf)
     unsettled judged = maybe False (not . settled (claimBar (judgedClaim judged))) (judgedEstimate judged)
 
 -- | Nobody always runs behind the same neighbour.

@@ -95,7 +95,10 @@ data IoCounts = IoCounts
     ioByRing :: !Integer,
     -- | Contexts that have an io_uring, and the errno with which the kernel refused one, or 0.
     ioRings :: !Integer,
-    ioRingError :: !Integer
+    ioRingError :: !Integer,
+    -- | Trials of delegation that have ended, and those of them that it won.
+    ioTrials :: !Integer,
+    ioWon :: !Integer
   }
   deriving (Eq, Show)
 
@@ -117,14 +120,16 @@ decodeIo bytes = case runGetOrFail section (Lazy.fromStrict bytes) of
       loads <- getWord64host
       rings <- getWord32host
       refused <- getWord32host
-      skip 232
+      trials <- getWord64host
+      won <- getWord64host
+      skip 216
       sums <- foldr (zipWith (+) . map toInteger) (replicate 22 0) <$> replicateM lineCount line
       pure $ do
         name <- lookup mode (zip [0 :: Int ..] (map fst modes))
         let (classes, rest) = splitAt 16 sums
         case rest of
           [kernel, delegated, back, hints, merged, byRing] ->
-            Just (IoCounts name (toInteger contexts) (toInteger loads) (zip classNames (pairs classes)) kernel delegated back hints merged byRing (toInteger rings) (toInteger refused))
+            Just (IoCounts name (toInteger contexts) (toInteger loads) (zip classNames (pairs classes)) kernel delegated back hints merged byRing (toInteger rings) (toInteger refused) (toInteger trials) (toInteger won))
           _ -> Nothing
     line :: Get [Word64]
     line = skip 8 *> replicateM 22 getWord64host <* skip 72
@@ -211,7 +216,7 @@ draw before (Seen counts processes) = table ++ [Line covered] ++ maybe [] (pure 
     table = case counts of
       Nothing -> []
       Just now ->
-        [ Line ("io-delegate=" ++ ioMode now ++ ", " ++ show (ioContexts now) ++ " contexts started, " ++ show (ioDelegated now) ++ " calls delegated, " ++ show (ioHandedBack now) ++ " handed back, " ++ show (ioMerged now) ++ " made with a neighbour, " ++ show (ioByRing now) ++ " by io_uring, " ++ show (ioHints now) ++ " windows read ahead"),
+        [ Line ("io-delegate=" ++ ioMode now ++ ", " ++ show (ioContexts now) ++ " contexts started, " ++ show (ioDelegated now) ++ " calls delegated, " ++ show (ioHandedBack now) ++ " handed back, " ++ show (ioWon now) ++ " of " ++ show (ioTrials now) ++ " trials won, " ++ show (ioMerged now) ++ " made with a neighbour, " ++ show (ioByRing now) ++ " by io_uring, " ++ show (ioHints now) ++ " windows read ahead"),
           Tabular (Table [(L, "class"), (R, "calls"), (R, "calls/s"), (R, "bytes")] [[n, show c, rate n c, show b] | (n, (c, b)) <- ioClasses now, c > 0])
         ]
     rate name calls = case before of
@@ -242,6 +247,8 @@ countsFields c =
     "by_ring" .= ioByRing c,
     "rings" .= ioRings c,
     "ring_error" .= ioRingError c,
+    "trials" .= ioTrials c,
+    "won" .= ioWon c,
     "classes" .= object [Key.fromString n .= object ["calls" .= calls, "bytes" .= b] | (n, (calls, b)) <- ioClasses c]
   ]
 

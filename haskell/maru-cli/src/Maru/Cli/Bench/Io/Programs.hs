@@ -1,109 +1,35 @@
--- | The real programs that are measured, each with the load of its own.
+-- | The real programs that are measured, each with the load of its own; those of several parts have
+-- modules of their own.
 module Maru.Cli.Bench.Io.Programs
   ( programs,
 
     -- * For tests
-    ratePerSecond,
     redisRates,
     fioRates,
     readseqRate,
   )
 where
 
-import Control.Monad (forM, void)
+import Control.Monad (forM, forM_, void)
 import Data.Aeson (Value (..), eitherDecode)
 import Data.Aeson.Key (fromString)
 import qualified Data.Aeson.KeyMap as KeyMap
 import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.Foldable (toList)
-import Data.List (isInfixOf, isPrefixOf)
+import Data.List (isPrefixOf)
 import Data.Maybe (mapMaybe)
 import qualified Data.Text as Text
+import Maru.Cli.Bench.Io.Hadoop
+import Maru.Cli.Bench.Io.Web
 import Maru.Cli.Bench.Io.Workload
 import Maru.Cli.Exit
-import System.Directory
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.Process (readProcessWithExitCode)
 import Text.Read (readMaybe)
 
 programs :: [Workload]
-programs = [nginx, httpd, redis, pgbench, sqlite, fio, rocksdb]
-
--- ---- web servers --------------------------------------------------------
-
-nginx :: Workload
-nginx =
-  Workload
-    { workloadName = "nginx",
-      workloadPurpose = "nginx, one worker: files of 4 KiB and 256 KiB, by wrk",
-      workloadNeeds = [Need "nginx" "nginx-light", Need "wrk" "wrk"],
-      workloadPrepare = pages,
-      workloadMeasure = \folder launch span' -> do
-        port <- freePort
-        writeFile (folder </> "nginx.conf") (configuration folder port)
-        withServer folder launch ["nginx", "-p", folder, "-c", folder </> "nginx.conf"] port (pure True) (fetches folder port span'),
-      workloadAnswers = True
-    }
-  where
-    configuration folder port =
-      unlines $
-        ["daemon off; user root; worker_processes 1; pid nginx.pid; error_log nginx.log;", "events { worker_connections 256; }", "http { access_log off;"]
-          ++ [kind ++ "_temp_path " ++ folder </> kind ++ ";" | kind <- ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]]
-          ++ ["server { listen 127.0.0.1:" ++ show port ++ "; root " ++ folder </> "pages" ++ "; } }"]
-
-httpd :: Workload
-httpd =
-  Workload
-    { workloadName = "httpd",
-      workloadPurpose = "Apache httpd, event, without sendfile: files of 4 KiB and 256 KiB, by wrk",
-      workloadNeeds = [Need "apache2" "apache2", Need "wrk" "wrk"],
-      workloadPrepare = pages,
-      workloadMeasure = \folder launch span' -> do
-        port <- freePort
-        writeFile (folder </> "httpd.conf") (configuration folder port)
-        withServer folder launch ["apache2", "-d", folder, "-f", folder </> "httpd.conf", "-DFOREGROUND"] port (pure True) (fetches folder port span'),
-      workloadAnswers = True
-    }
-  where
-    configuration folder port =
-      unlines
-        [ "ServerName localhost",
-          "PidFile httpd.pid",
-          "ErrorLog httpd.log",
-          "LoadModule mpm_event_module /usr/lib/apache2/modules/mod_mpm_event.so",
-          "LoadModule authz_core_module /usr/lib/apache2/modules/mod_authz_core.so",
-          "Listen 127.0.0.1:" ++ show port,
-          "DocumentRoot " ++ folder </> "pages",
-          "EnableSendfile Off",
-          "EnableMMAP Off",
-          "User www-data",
-          "Group www-data",
-          "StartServers 1"
-        ]
-
-pages :: FilePath -> IO ()
-pages folder = do
-  createDirectory (folder </> "pages")
-  writeFile (folder </> "pages" </> "small") (replicate 4096 's')
-  writeFile (folder </> "pages" </> "large") (replicate 262144 'l')
-
-fetches :: FilePath -> Int -> Span -> IO [(String, Double)]
-fetches folder port (Span warm measured) = do
-  void (wrk "small" warm)
-  forM ["small", "large"] $ \page -> do
-    text <- wrk page measured
-    case ratePerSecond text of
-      Just rate | not ("Non-2xx" `isInfixOf` text) -> pure (page ++ " files/s", rate)
-      _ -> problem unavailable ("wrk did not get its pages: " ++ unwords (lines text))
-  where
-    wrk page time = said folder (Launch [] (folder </> "wrk.log")) time ["wrk", "-t1", "-c16", "-d" ++ seconds time ++ "s", "http://127.0.0.1:" ++ show port ++ "/" ++ page]
-
--- | Of wrk's words.
-ratePerSecond :: String -> Maybe Double
-ratePerSecond text = case [w | l <- lines text, ["Requests/sec:", w] <- [words l]] of
-  [w] -> readMaybe w
-  _ -> Nothing
+programs = [nginx, httpd, redis, pgbench, sqlite, fio, rocksdb, hadoop, hadoopHdfs]
 
 -- ---- Redis --------------------------------------------------------------
 
@@ -116,14 +42,16 @@ redis =
       workloadPrepare = const (pure ()),
       workloadMeasure = \folder launch (Span warm measured) -> do
         port <- freePort
-        let load time = do
-              text <- said folder (Launch [] (folder </> "client.log")) time ["redis-benchmark", "-h", "127.0.0.1", "-p", show port, "-t", "set,get", "-c", "16", "-d", "512", "-r", "100000", "-n", show (round (time * 20000) :: Int), "--csv"]
+        let load requests = do
+              text <- said folder (Launch [] (folder </> "client.log")) 60 ["redis-benchmark", "-h", "127.0.0.1", "-p", show port, "-t", "set,get", "-c", "16", "-d", "512", "-r", "100000", "-n", show (requests :: Int), "--csv"]
               case redisRates text of
                 [set, get] -> pure [("SET/s", set), ("GET/s", get)]
                 _ -> problem unavailable ("redis-benchmark said something else: " ++ unwords (lines text))
         withServer folder launch ["redis-server", "--bind", "127.0.0.1", "--port", show port, "--save", "", "--appendonly", "no", "--dir", folder, "--daemonize", "no"] port (pure True) $
-          load warm *> load measured,
-      workloadAnswers = True
+          -- The keys are all there when it counts.
+          repeatFor warm (load 50000) *> load (round (measured * 50000)),
+      workloadAnswers = True,
+      workloadPasses = True
     }
 
 -- | Of redis-benchmark's CSV: SET, GET.
@@ -142,33 +70,36 @@ pgbench :: Workload
 pgbench =
   Workload
     { workloadName = "pgbench",
-      workloadPurpose = "PostgreSQL with 16 MB of buffers: selects, and updates without waiting for the disk, by pgbench",
+      workloadPurpose = "PostgreSQL with 16 MB of buffers: selects, and updates that wait for no disk, by pgbench",
       workloadNeeds = [Need (postgres "postgres") "postgresql-15", Need (postgres "pgbench") "postgresql-15", Need "setpriv" "util-linux"],
       workloadPrepare = \folder -> do
         as <- unprivileged "postgres" folder
         void (said folder (quiet folder) 60 (as ++ [postgres "initdb", "-D", folder </> "data", "-A", "trust", "-U", "postgres", "-N"]))
         port <- freePort
-        serve folder (quiet folder) port (void (client folder port 60 ["-i", "-q", "-s", "10"])),
+        -- Half of each page is left for new versions of its rows: else the table would grow from round to round.
+        serve folder (quiet folder) port (void (client folder port 60 ["-i", "-q", "-s", "5", "-F", "50"])),
       workloadMeasure = \folder launch (Span warm measured) -> do
         port <- freePort
         serve folder launch port $ do
-          void (client folder port warm ["-c", "4", "-S", "-T", seconds warm])
-          forM [("selects/s", ["-S"]), ("updates/s", ["-N"])] $ \(name, how) -> do
-            text <- client folder port measured (["-c", "4", "-T", seconds measured] ++ how)
+          forM_ [("-S", 2), ("-N", 3)] $ \(how, fifths) -> load folder port (fifths / 5 * warm) how
+          forM [("selects/s", "-S"), ("updates/s", "-N")] $ \(name, how) -> do
+            text <- load folder port measured how
             case [w | l <- lines text, ("tps" : "=" : w : _) <- [words l]] of
               [w] | Just rate <- readMaybe w -> pure (name, rate)
               _ -> problem unavailable ("pgbench said something else: " ++ unwords (lines text)),
-      workloadAnswers = False
+      workloadAnswers = False,
+      workloadPasses = True
     }
   where
     postgres name = "/usr/lib/postgresql/15/bin/" ++ name
+    load folder port time how = client folder port time ["-c", "4", "-n", "-T", seconds time, how]
     quiet folder = Launch [] (folder </> "client.log")
     serve folder launch port action = do
       as <- unprivileged "postgres" folder
       withServer
         folder
         launch {launchBefore = as ++ launchBefore launch}
-        [postgres "postgres", "-D", folder </> "data", "-p", show port, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "shared_buffers=16MB", "-c", "synchronous_commit=off", "-c", "autovacuum=off"]
+        [postgres "postgres", "-D", folder </> "data", "-p", show port, "-k", folder, "-c", "listen_addresses=127.0.0.1", "-c", "shared_buffers=16MB", "-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "autovacuum=off"]
         port
         (isReady port)
         action
@@ -190,7 +121,8 @@ sqlite =
         case traverse readMaybe (words text) of
           Just [writes, reads'] -> pure [("transactions/s", writes), ("reads/s", reads')]
           _ -> problem unavailable ("the driver of SQLite said something else: " ++ unwords (lines text)),
-      workloadAnswers = False
+      workloadAnswers = False,
+      workloadPasses = True
     }
   where
     driver =
@@ -223,7 +155,8 @@ sqlite =
 
 -- ---- fio ----------------------------------------------------------------
 
--- | A process a job: what a job learns is its own, so each has its time to learn.
+-- | One process, a thread for each job after the other; each job has its share of the time before it
+-- counts.
 fio :: Workload
 fio =
   Workload
@@ -232,15 +165,16 @@ fio =
       workloadNeeds = [Need "fio" "fio"],
       workloadPrepare = const (pure ()),
       workloadMeasure = \folder launch (Span warm measured) -> do
-        text <- said folder launch (7 * (warm + measured) + 30) (["fio", "--output-format=json", "--ioengine=psync", "--thread=1", "--size=64M", "--filename=" ++ folder </> "fio.dat", "--time_based=1", "--runtime=" ++ seconds measured, "--invalidate=0", "--create_on_open=0"] ++ concatMap (job warm) (("warm", "read", "64k", False) : jobs))
-        case fioRates text of
-          Right rates -> pure (filter ((/= "warm") . fst) rates)
-          Left why -> problem unavailable ("fio: " ++ why),
-      workloadAnswers = False
+        let each time = milliseconds (time / fromIntegral (length jobs))
+        text <- said folder launch (warm + 3 * measured + 30) (["fio", "--output-format=json", "--ioengine=psync", "--thread=1", "--size=64M", "--filename=" ++ folder </> "fio.dat", "--time_based=1", "--ramp_time=" ++ each warm, "--runtime=" ++ each (3 * measured), "--invalidate=0", "--create_on_open=0"] ++ concatMap job jobs)
+        either (\why -> problem unavailable ("fio: " ++ why)) pure (fioRates text),
+      workloadAnswers = False,
+      workloadPasses = False
     }
   where
     jobs = [(bs ++ (if direct then " direct" else ""), "read", bs, direct) | direct <- [False, True], bs <- ["4k", "64k", "1M"]] ++ [("write 64k", "write", "64k", False)]
-    job warm (name, way, bs, direct) = ["--name=" ++ name, "--stonewall", "--rw=" ++ way, "--bs=" ++ bs, "--direct=" ++ (if direct then "1" else "0")] ++ ["--runtime=" ++ seconds warm | name == "warm"]
+    job (name, way, bs, direct) = ["--name=" ++ name, "--stonewall", "--rw=" ++ way, "--bs=" ++ bs, "--direct=" ++ (if direct then "1" else "0" :: String)]
+    milliseconds time = show (round (1000 * time) :: Int) ++ "ms"
 
 -- | Bytes a second by job, of fio's JSON; that may follow lines of words.
 fioRates :: String -> Either String [(String, Double)]
@@ -274,7 +208,8 @@ rocksdb =
         case readseqRate text of
           Just rate -> pure [("readseq keys/s", rate)]
           Nothing -> problem unavailable ("db_bench said something else: " ++ unwords (lines text)),
-      workloadAnswers = False
+      workloadAnswers = False,
+      workloadPasses = False
     }
   where
     bench folder more = ["db_bench", "--db=" ++ folder </> "rocks", "--num=1000000", "--value_size=100"] ++ more

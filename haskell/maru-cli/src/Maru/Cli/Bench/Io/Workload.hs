@@ -11,6 +11,7 @@ module Maru.Cli.Bench.Io.Workload
     Launch (..),
     Span (..),
     seconds,
+    repeatFor,
 
     -- * Folders and ports
     withFolder,
@@ -25,13 +26,14 @@ where
 
 import Control.Concurrent (threadDelay)
 import Control.Exception (bracket)
-import Control.Monad (void, when)
-import Data.List (nub)
+import Control.Monad (filterM, void, when)
+import Data.List (intercalate, nub)
 import Data.Maybe (isJust, isNothing)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Network.Socket
 import System.Directory
+import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.IO
@@ -53,28 +55,29 @@ data Workload = Workload
     -- measured for the second one; what it did by what it was asked: more is better.
     workloadMeasure :: !(FilePath -> Launch -> Span -> IO [(String, Double)]),
     -- | A server that answers requests: maru has to leave it alone on two cores.
-    workloadAnswers :: !Bool
+    workloadAnswers :: !Bool,
+    -- | One of those by which passing calls through is judged.
+    workloadPasses :: !Bool
   }
 
--- | A program, and Debian's package that has it.
-data Need = Need
-  { needProgram :: !FilePath,
-    needPackage :: !String
-  }
+data Need
+  = -- | A program, and Debian's package that has it.
+    Need !FilePath !String
+  | -- | A variable that names a folder with such a file, and how to come by it.
+    Given !String !FilePath !String
 
 -- | In words what must be installed; 'Nothing': it is.
 missing :: [Need] -> IO (Maybe String)
 missing needs = do
-  absent <- filterAbsent needs
-  pure $
-    if null absent
-      then Nothing
-      else Just ("not measured: apt-get install " ++ unwords (nub (map needPackage absent)))
+  absent <- filterM (fmap not . isThere) needs
+  let packages = nub [package | Need _ package <- absent]
+      steps = ["apt-get install " ++ unwords packages | not (null packages)] ++ nub [how | Given _ _ how <- absent]
+  pure (if null steps then Nothing else Just ("not measured: " ++ intercalate "; " steps))
   where
-    filterAbsent [] = pure []
-    filterAbsent (n : more) = do
-      found <- if '/' `elem` needProgram n then doesFileExist (needProgram n) else isJust <$> findExecutable (needProgram n)
-      (if found then id else (n :)) <$> filterAbsent more
+    isThere (Need program _)
+      | '/' `elem` program = doesFileExist program
+      | otherwise = isJust <$> findExecutable program
+    isThere (Given variable file _) = lookupEnv variable >>= maybe (pure False) (doesFileExist . (</> file))
 
 -- | How the program is started: words before its own, and where its standard error goes.
 data Launch = Launch
@@ -88,6 +91,15 @@ data Span = Span !Double !Double
 -- | As programs read it: whole ones, at least one.
 seconds :: Double -> String
 seconds s = show (max 1 (round s :: Int))
+
+-- | Again and again until so much time has passed, once at least.
+repeatFor :: Double -> IO a -> IO ()
+repeatFor time action = getMonotonicTime >>= go . (+ time)
+  where
+    go end = do
+      _ <- action
+      now <- getMonotonicTime
+      when (now < end) (go end)
 
 -- ---- folders and ports --------------------------------------------------
 
