@@ -218,8 +218,8 @@ OVERLAY_FAULTS = [
     # A pointer to a stack that has ended: to what is there now.
     ("overlay: the last set aside stays with the last head", ("nobody can go on", "it crashes"),
      CNA, "to->aside_last = from->aside_last;", ""),
-    ("overlay: patience does not return", "it stays impatient",
-     OVERLAY, "atomic_store_explicit(impatient, 0, memory_order_relaxed);", ";"),
+    ("overlay: patience does not return", "a head that is gone still waits",
+     OVERLAY, "atomic_store_explicit(until, 0, memory_order_relaxed);", ";"),
     ("overlay: a fork's queue is not emptied", "it crashes",
      OVERLAY, "atomic_store_explicit(&cell->tail, NULL, memory_order_relaxed);", ";"),
     ("overlay: a fork's queue is used while another empties it", "nobody can go on",

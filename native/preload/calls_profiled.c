@@ -31,9 +31,9 @@ static inline bool is_held(struct mr_profile_at at, const pthread_mutex_t *mutex
 
 /* Asks for it at once, as mr_overlay_lock does. */
 static inline int try_first(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
-  uint32_t impatient =
-      atomic_load_explicit(&mr_overlay_cell(mutex)->impatient, memory_order_relaxed);
-  if (__builtin_expect(impatient != 0, 0) && mr_overlay_leaves(overlay, mutex) == 0)
+  uint32_t until = atomic_load_explicit(&mr_overlay_cell(mutex)->until, memory_order_relaxed);
+  if (__builtin_expect(until != 0, 0) && mr_overlay_leaves(overlay, mutex) == 0 &&
+      !mr_overlay_barges(overlay, mutex))
     return EBUSY;
   return mr_glibc_trylock(mutex);
 }

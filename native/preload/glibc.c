@@ -88,11 +88,6 @@ int mr_glibc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, c
   BEHIND(COND_CLOCKWAIT, cond_clock, condition, mutex, clock, until);
 }
 
-int mr_glibc_lock_until(pthread_mutex_t *mutex, int64_t until_ns) {
-  struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
-  return mr_glibc_clocklock(mutex, CLOCK_MONOTONIC, &until);
-}
-
 bool mr_glibc_holds(const pthread_mutex_t *mutex) {
   int type = mr_glibc_kind(mutex) & 3;
   /* Relaxed: only our own number is of interest, and we wrote it. */
@@ -125,7 +120,7 @@ static bool keeps_spare(int type) {
   pthread_mutexattr_t attributes;
   pthread_mutex_t mutex;
   pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-  struct timespec past = {0};
+  struct timespec past = {0}, centuries = {.tv_sec = INT64_MAX / 1000000000};
   memset(&mutex, PATTERN, sizeof mutex);
   pthread_mutexattr_init(&attributes);
   pthread_mutexattr_settype(&attributes, type);
@@ -136,7 +131,7 @@ static bool keeps_spare(int type) {
          mutex.__data.__owner == gettid() &&
          mr_glibc_cond_timedwait(&condition, &mutex, &past) == ETIMEDOUT &&
          mr_glibc_unlock(&mutex) == 0 && word_is(&mutex, 0) && mr_glibc_trylock(&mutex) == 0 &&
-         mr_glibc_unlock(&mutex) == 0 && mr_glibc_lock_until(&mutex, INT64_MAX) == 0 &&
+         mr_glibc_unlock(&mutex) == 0 && mr_glibc_clocklock(&mutex, CLOCK_MONOTONIC, &centuries) == 0 &&
          mr_glibc_unlock(&mutex) == 0 && spare_is(&mutex, PATTERN);
   return good && pthread_mutex_destroy(&mutex) == 0;
 }

@@ -42,9 +42,6 @@ int mr_glibc_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
 int mr_glibc_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
                             const struct timespec *until);
 
-/* The absolute time of CLOCK_MONOTONIC. */
-int mr_glibc_lock_until(pthread_mutex_t *mutex, int64_t until_ns);
-
 /* Bits of __kind of mutexes that use __list or whose word has other values. */
 #define MR_GLIBC_ROBUST 0x10
 #define MR_GLIBC_INHERIT 0x20

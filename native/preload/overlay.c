@@ -14,6 +14,9 @@
 
 #include <limits.h>
 
+/* Half of what 32 bits of microseconds hold. */
+#define PATIENCE_MAX_NS (INT32_MAX * INT64_C(1000))
+
 /* ---- knobs and counters ---------------------------------------------------- */
 
 #define KNOB(knobs, name) atomic_load_explicit(&(knobs)->name, memory_order_relaxed)
@@ -80,7 +83,7 @@ static bool own_queue(struct mr_overlay *overlay, struct mr_overlay_cell *cell) 
   if (atomic_load_explicit(&cell->tail, memory_order_relaxed) != NULL)
     atomic_fetch_add_explicit(&overlay->board->resets, 1, memory_order_relaxed);
   atomic_store_explicit(&cell->tail, NULL, memory_order_relaxed);
-  atomic_store_explicit(&cell->impatient, 0, memory_order_relaxed);
+  atomic_store_explicit(&cell->until, 0, memory_order_relaxed);
   /* Release: whoever finds it ours finds it empty. */
   atomic_store_explicit(&cell->process, mine, memory_order_release);
   return true;
@@ -88,24 +91,34 @@ static bool own_queue(struct mr_overlay *overlay, struct mr_overlay_cell *cell) 
 
 /* ---- queueing ----------------------------------------------------------- */
 
+static uint32_t microseconds(int64_t ns) { return (uint32_t)(ns / 1000); }
+
+static int64_t patience_of(const struct mr_overlay *overlay) {
+  uint64_t ns = KNOB(&overlay->board->knobs, patience_ns);
+  return ns == 0 || ns > PATIENCE_MAX_NS ? MR_OVERLAY_PATIENCE_NS : (int64_t)ns;
+}
+
+bool mr_overlay_barges(const struct mr_overlay *overlay, pthread_mutex_t *mutex) {
+  if (mr_overlay_leaves(overlay, mutex) != 0)
+    return false;
+  /* Relaxed: advice. */
+  uint32_t until = atomic_load_explicit(&mr_overlay_cell(mutex)->until, memory_order_relaxed);
+  return until == 0 || (int32_t)(until - microseconds(maru_now_ns())) > 0;
+}
+
 /* By the head.  What it sees of the mutex is glibc's answer. */
 static int compete(struct mr_overlay *overlay, pthread_mutex_t *mutex,
                    struct maru_overlay_counts *counts) {
   int rc = mr_glibc_trylock(mutex);
   if (rc != EBUSY)
     return rc;
-  uint64_t patience = KNOB(&overlay->board->knobs, patience_ns);
-  if (patience == 0 || patience > INT64_MAX / 2)
-    patience = MR_OVERLAY_PATIENCE_NS;
-  rc = mr_glibc_lock_until(mutex, maru_now_ns() + (int64_t)patience);
-  if (rc != ETIMEDOUT)
-    return rc;
-  _Atomic uint32_t *impatient = &mr_overlay_cell(mutex)->impatient;
-  add(&counts->impatient, 1);
-  /* Relaxed, both: advice. */
-  atomic_store_explicit(impatient, 1, memory_order_relaxed);
+  int64_t until_ns = maru_now_ns() + patience_of(overlay);
+  _Atomic uint32_t *until = &mr_overlay_cell(mutex)->until;
+  /* Relaxed, both: advice.  Odd, for 0 says that nobody waits. */
+  atomic_store_explicit(until, microseconds(until_ns) | 1, memory_order_relaxed);
   rc = mr_glibc_lock(mutex);
-  atomic_store_explicit(impatient, 0, memory_order_relaxed);
+  atomic_store_explicit(until, 0, memory_order_relaxed);
+  add(&counts->impatient, maru_now_ns() >= until_ns);
   return rc;
 }
 
@@ -152,4 +165,13 @@ int mr_overlay_wait(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
   int rc = queue_up(overlay, mutex);
   errno = saved;
   return rc;
+}
+
+int mr_overlay_lock_beside(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
+  if (mr_overlay_barges(overlay, mutex)) {
+    int rc = mr_glibc_trylock(mutex);
+    if (rc != EBUSY)
+      return rc;
+  }
+  return mr_overlay_wait(overlay, mutex);
 }

@@ -7,7 +7,8 @@
  * code never sees (in a condition variable, with a deadline, by trylock) are safe beside it.
  *
  * A running thread may take a free mutex before those who queue, until the head has waited for
- * patience_ns: then newcomers queue.
+ * patience_ns: then newcomers queue.  The newcomers look at the clock, not the head: a timed
+ * sleep sets a timer, which costs some microseconds in a virtual machine.
  *
  * A fork leaves the tail of a queue behind whose waiters do not exist in the child: each
  * process has a number, and a queue of another number is empty.
@@ -29,7 +30,8 @@ struct mr_overlay_cell {
   struct maru_lock_node *_Atomic tail;
   /* Twice the number of the process whose queue it is; odd while that empties another's. */
   _Atomic uint32_t process;
-  _Atomic uint32_t impatient; /* the head has waited long */
+  /* 0: no head waits; else from when on newcomers queue, in microseconds, modulo 2^32. */
+  _Atomic uint32_t until;
 };
 
 #define MR_OVERLAY_PATIENCE_NS 1000000
@@ -63,19 +65,22 @@ static inline int mr_overlay_leaves(const struct mr_overlay *overlay,
 /* The calling thread's line of counters; several threads may share it. */
 struct maru_overlay_counts *mr_overlay_counts(const struct mr_overlay *overlay);
 
+/* Beside a head that waits: may a newcomer try to take the mutex before it? */
+bool mr_overlay_barges(const struct mr_overlay *overlay, pthread_mutex_t *mutex);
+
 /* By whoever did not get it at once, or should not try. */
 int mr_overlay_wait(struct mr_overlay *overlay, pthread_mutex_t *mutex);
 
+/* The same by whoever has not looked whether it may try: a head waits, or the mutex is glibc's. */
+int mr_overlay_lock_beside(struct mr_overlay *overlay, pthread_mutex_t *mutex);
+
 static inline int mr_overlay_lock(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
   /* Relaxed: advice. */
-  uint32_t impatient =
-      atomic_load_explicit(&mr_overlay_cell(mutex)->impatient, memory_order_relaxed);
-  if (__builtin_expect(((uint32_t)mr_overlay_leaves(overlay, mutex) | impatient) == 0, 1)) {
-    int rc = mr_glibc_trylock(mutex);
-    if (__builtin_expect(rc != EBUSY, 1))
-      return rc;
-  }
-  return mr_overlay_wait(overlay, mutex);
+  uint32_t until = atomic_load_explicit(&mr_overlay_cell(mutex)->until, memory_order_relaxed);
+  if (__builtin_expect(((uint32_t)mr_overlay_leaves(overlay, mutex) | until) != 0, 0))
+    return mr_overlay_lock_beside(overlay, mutex);
+  int rc = mr_glibc_trylock(mutex);
+  return __builtin_expect(rc != EBUSY, 1) ? rc : mr_overlay_wait(overlay, mutex);
 }
 
 #endif

@@ -58,16 +58,13 @@ int mr_glibc_trylock(pthread_mutex_t *mutex) {
              : EBUSY;
 }
 
-int mr_glibc_lock_until(pthread_mutex_t *mutex, int64_t until_ns) {
+int mr_glibc_lock(pthread_mutex_t *mutex) {
   if (mr_glibc_trylock(mutex) == 0)
     return 0;
   while (atomic_exchange_explicit(word_of(mutex), 2, memory_order_acquire) != 0)
-    if (mr_futex_wait(word_of(mutex), 2, until_ns) == -ETIMEDOUT)
-      return ETIMEDOUT;
+    mr_futex_wait(word_of(mutex), 2, MARU_WAIT_FOREVER);
   return 0;
 }
-
-int mr_glibc_lock(pthread_mutex_t *mutex) { return mr_glibc_lock_until(mutex, MARU_WAIT_FOREVER); }
 
 static void unlock(pthread_mutex_t *mutex) {
   if (atomic_exchange_explicit(word_of(mutex), 0, memory_order_release) == 2)
@@ -99,7 +96,7 @@ static void begin(void *argument, uint64_t schedule) {
     struct mr_overlay_cell *cell = mr_overlay_cell(&world->mutex);
     *(uint32_t *)&overlay->last_process = 3;
     *(uint32_t *)&cell->process = 6 + schedule % 2; /* its queue; or just being emptied */
-    *(uint32_t *)&cell->impatient = 1;
+    *(uint32_t *)&cell->until = 1;
     *(void **)&cell->tail = (void *)64; /* nothing is there */
   }
 }
@@ -110,7 +107,7 @@ static void end(void *argument) {
   explore_check(world->value == world->expected, "an update was lost");
   explore_check(world->mutex.__data.__lock == 0, "a free mutex is not free");
   explore_check(*(void **)&cell->tail == NULL, "a queue stays");
-  explore_check(*(uint32_t *)&cell->impatient == 0, "it stays impatient");
+  explore_check(*(uint32_t *)&cell->until == 0, "a head that is gone still waits");
   for (unsigned i = 0; i < MARU_OVERLAY_LINES; i++) {
     const struct maru_overlay_counts *counts = &world->board.counts[i];
     seen.queued += *(const uint64_t *)&counts->queued;

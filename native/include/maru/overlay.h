@@ -37,7 +37,8 @@ struct maru_overlay_knobs {
   MARU_ATOMIC(uint32_t) passes;
   MARU_ATOMIC(uint64_t) deadline_ns;
   MARU_ATOMIC(uint64_t) max_bypass; /* among those who queue */
-  /* After so long at the mutex the queue's head tells newcomers to queue. */
+  /* Once the queue's head has been so long at the mutex newcomers queue; 0 or above half an
+   * hour: the default. */
   MARU_ATOMIC(uint64_t) patience_ns;
 };
 
