@@ -18,14 +18,22 @@ static struct mr_profile profile;
 
 static bool got_it(int rc) { return rc == 0 || rc == EOWNERDEAD; }
 
+static bool is_recursive(const pthread_mutex_t *mutex) {
+  return (mr_glibc_kind(mutex) & 3) == PTHREAD_MUTEX_RECURSIVE_NP;
+}
+
 /* A recursive mutex that the thread holds. */
-static bool reenters(struct mr_profile *of, const pthread_mutex_t *mutex) {
-  return (mr_glibc_kind(mutex) & 3) == PTHREAD_MUTEX_RECURSIVE_NP && mr_profile_holds(of, mutex);
+static inline bool is_held(struct mr_profile_at at, const pthread_mutex_t *mutex) {
+  /* Relaxed: only our own number is of interest, and we wrote it. */
+  return is_recursive(mutex) && at.row != NULL &&
+         __atomic_load_n(&mutex->__data.__owner, __ATOMIC_RELAXED) == mr_own.tid;
 }
 
 /* Asks for it at once, as mr_overlay_lock does. */
-static int try_first(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
-  if (mr_overlay_leaves(overlay, mutex) == 0 && !mr_overlay_barges(overlay, mutex))
+static inline int try_first(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
+  uint32_t until = atomic_load_explicit(&mr_overlay_cell(mutex)->until, memory_order_relaxed);
+  if (__builtin_expect(until != 0, 0) && mr_overlay_leaves(overlay, mutex) == 0 &&
+      !mr_overlay_barges(overlay, mutex))
     return EBUSY;
   return mr_glibc_trylock(mutex);
 }
@@ -49,34 +57,48 @@ static int wait_for(struct mr_overlay *overlay, pthread_mutex_t *mutex, const st
   }
 }
 
-static inline int lock(struct mr_profile *of, pthread_mutex_t *mutex, const void *site,
-                       const struct until *until) {
-  if (__builtin_expect(reenters(of, mutex), 0)) {
-    int rc = wait_for(&mr_overlay, mutex, until);
-    if (rc == 0)
-      mr_profile_reentered(of, mutex, site);
-    return rc;
-  }
-  struct mr_profile_request request;
-  mr_profile_ask(of, &request, mutex, site, mr_glibc_kind(mutex));
-  int rc = until->way == LOCK ? try_first(&mr_overlay, mutex) : mr_glibc_trylock(mutex);
-  if (__builtin_expect(rc != EBUSY, 1)) {
-    if (got_it(rc))
-      mr_profile_got(of, &request);
-    return rc;
-  }
-  mr_profile_wait(of, &request);
-  rc = wait_for(&mr_overlay, mutex, until);
-  mr_profile_waited(of, &request, rc);
+static __attribute__((noinline)) int lock_taken(struct mr_profile *of, struct mr_profile_at at,
+                                                pthread_mutex_t *mutex, const struct until *until) {
+  struct mr_profile_wait wait = {.at = at, .mutex = mutex};
+  mr_profile_wait(of, &wait);
+  int rc = wait_for(&mr_overlay, mutex, until);
+  mr_profile_waited(of, &wait, rc);
   return rc;
 }
 
-static inline int unlock(struct mr_profile *of, pthread_mutex_t *mutex) {
+static __attribute__((noinline)) int lock_again(struct mr_profile_at at, pthread_mutex_t *mutex) {
+  int rc = mr_glibc_trylock(mutex);
+  if (rc == 0)
+    MR_ADD(at.row->reentered, 1);
+  return rc;
+}
+
+static inline __attribute__((always_inline)) int lock(struct mr_profile *of, pthread_mutex_t *mutex,
+                                                      const void *site, const struct until *until) {
+  struct mr_profile_at at = mr_profile_find(of, mutex, site, mr_glibc_kind(mutex));
+  if (__builtin_expect(is_held(at, mutex), 0))
+    return lock_again(at, mutex);
+  int rc = until->way == LOCK ? try_first(&mr_overlay, mutex) : mr_glibc_trylock(mutex);
+  if (__builtin_expect(rc == EBUSY, 0))
+    return lock_taken(of, at, mutex, until);
+  if (got_it(rc))
+    mr_profile_got(of, at, mutex);
+  return rc;
+}
+
+static __attribute__((noinline)) int unlock_timed(const struct mr_profile *of,
+                                                  pthread_mutex_t *mutex) {
+  if (is_recursive(mutex) && mutex->__data.__count > 1)
+    return mr_glibc_unlock(mutex); /* it stays held */
   struct mr_profile_release release = mr_profile_release(of, mutex);
   int rc = mr_glibc_unlock(mutex);
-  if (__builtin_expect(rc == 0, 1))
+  if (rc == 0)
     mr_profile_released(of, &release);
   return rc;
+}
+
+static inline int unlock(const struct mr_profile *of, pthread_mutex_t *mutex) {
+  return __builtin_expect(mr_profile_holds(), 0) ? unlock_timed(of, mutex) : mr_glibc_unlock(mutex);
 }
 
 MR_EXPORT int pthread_mutex_lock(pthread_mutex_t *mutex) {
@@ -88,52 +110,45 @@ MR_EXPORT int pthread_mutex_unlock(pthread_mutex_t *mutex) { return unlock(&prof
 
 MR_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *at) {
   struct until until = {.way = TIMED, .at = at};
-  atomic_fetch_add_explicit(&mr_overlay_counts(&mr_overlay)->timed, 1, memory_order_relaxed);
+  MR_COUNT(mr_overlay_counts(&mr_overlay)->timed);
   return lock(&profile, mutex, HERE, &until);
 }
 
 MR_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
                                       const struct timespec *at) {
   struct until until = {.way = CLOCK, .clock = clock, .at = at};
-  atomic_fetch_add_explicit(&mr_overlay_counts(&mr_overlay)->timed, 1, memory_order_relaxed);
+  MR_COUNT(mr_overlay_counts(&mr_overlay)->timed);
   return lock(&profile, mutex, HERE, &until);
 }
 
 MR_EXPORT int pthread_mutex_trylock(pthread_mutex_t *mutex) {
-  if (reenters(&profile, mutex)) {
-    int rc = mr_glibc_trylock(mutex);
-    if (rc == 0)
-      mr_profile_reentered(&profile, mutex, HERE);
-    return rc;
-  }
-  struct mr_profile_request request;
-  mr_profile_ask(&profile, &request, mutex, HERE, mr_glibc_kind(mutex));
+  struct mr_profile_at at = mr_profile_find(&profile, mutex, HERE, mr_glibc_kind(mutex));
+  if (is_held(at, mutex))
+    return lock_again(at, mutex);
   int rc = mr_glibc_trylock(mutex);
   if (got_it(rc))
-    mr_profile_got(&profile, &request);
-  else if (rc == EBUSY)
-    mr_profile_refused(&request);
+    mr_profile_got(&profile, at, mutex);
+  else if (rc == EBUSY && at.row != NULL)
+    MR_ADD(at.row->refused, 1);
   return rc;
 }
 
 /* ---- condition variables --------------------------------------------------------- */
 
-/* Around a wait.  One that is cancelled takes the mutex back unseen: its release is counted as
- * one whose acquisition was not seen. */
+/* Around a wait.  One that is cancelled takes the mutex back unseen, and one that was none keeps
+ * it: such holds are not timed. */
 static void before_wait(pthread_mutex_t *mutex) {
-  struct mr_profile_release release = mr_profile_release(&profile, mutex);
-  mr_profile_released(&profile, &release);
-  atomic_fetch_add_explicit(&mr_overlay_counts(&mr_overlay)->reacquired, 1, memory_order_relaxed);
+  if (mr_profile_holds()) {
+    struct mr_profile_release release = mr_profile_release(&profile, mutex);
+    mr_profile_released(&profile, &release);
+  }
+  MR_COUNT(mr_overlay_counts(&mr_overlay)->reacquired);
 }
 
 static int after_wait(pthread_mutex_t *mutex, const void *site, int rc) {
-  if (rc != 0 && rc != ETIMEDOUT && rc != EOWNERDEAD) {
-    mr_profile_kept(&profile, mutex); /* there was no wait */
-    return rc;
-  }
-  struct mr_profile_request request;
-  mr_profile_ask(&profile, &request, mutex, site, mr_glibc_kind(mutex));
-  mr_profile_returned(&profile, &request);
+  if (rc == 0 || rc == ETIMEDOUT || rc == EOWNERDEAD)
+    mr_profile_returned(&profile, mr_profile_find(&profile, mutex, site, mr_glibc_kind(mutex)),
+                        mutex);
   return rc;
 }
 
@@ -190,7 +205,7 @@ static void measure_cost(void) {
   if (memory == MAP_FAILED)
     return; /* then it is unknown: 0 */
   struct mr_profile scratch = profile;
-  scratch.board = memory;
+  scratch.records.board = memory;
   scratch.waits = NULL;
   scratch.process = &process;
   profile.cost_plain_ps = cost_of(NULL);
@@ -232,7 +247,7 @@ void mr_calls_start(struct mr_preload *preload, bool fit) {
     return;
   }
   mr_locate_start();
-  profile.locate = mr_locate;
+  profile.records.locate = mr_locate;
   read_place();
   profile.process = mr_overlay.process + 1; /* on the page that a fork wipes */
   profile.waits = mr_overlay.waits;
@@ -246,5 +261,5 @@ void mr_calls_start(struct mr_preload *preload, bool fit) {
   if (profile.waits != NULL)
     atomic_store_explicit(&profile.waits->counted, 1, memory_order_relaxed);
   /* From here on it is recorded. */
-  profile.board = board;
+  profile.records.board = board;
 }

@@ -382,7 +382,7 @@ locks =
         seriesOf ((fairnessOf []) {fairnessFirst = 100, fairnessStep = 2, fairnessSeries = [(10, 2, 1.5), (0, 0, 0)], fairnessScales = scalesOf [] [window 103 1 4 16]}, [])
           @?= [(0, 50, Just 0.75), (0.2, 20, Nothing)],
       testCase "threads are merged by mutex and place" $ do
-        let row at n = Row (Just (64, at)) (Just 5) n 0 0 0 0 0 0 0 0 (mempty, 0, 0) (mempty, 0, 0)
+        let row at n = Row (Just (64, at)) (Just 5) n 0 0 0 0 0 0 0 0 mempty mempty
             slots = [Slot 1 0 [row (1, 8) 2], Slot 1 0 [row (1, 8) 3, row (2, 8) 4], Slot 2 0 [row (1, 8) 9]]
             profile = LockProfile (IntMap.fromList [(1, process' 10), (2, process' 11)]) (IntMap.fromList [(1, "/a"), (2, "/a")]) (IntMap.fromList [(5, Mutex 1 64 (0, 0) 0)]) IntMap.empty [] slots 0 0 []
         -- Modules 1 and 2 are one file.

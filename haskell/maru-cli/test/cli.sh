@@ -187,6 +187,12 @@ status 64 "such as p99.9=200us" maru tune lock --slo p99.9 -- true
 status 64 "from 50 to 99.999" maru tune lock --slo p100=1ms -- true
 status 64 "impossible" maru tune lock --slo p99=10ns -- true
 status 64 "10ms to 3600s" maru tune lock --slo p99=1ms --window 1us -- true
+status 64 "longer than the budget" maru tune lock --slo p99=1ms --budget 1 --window 2s -- true
+status 65 "cannot execute 'no-such-command'" maru tune lock --slo p99=1ms --budget 0.1 --window 50ms -- no-such-command
+status 65 "cannot execute './no-such-command'" maru tune lock --slo p99=1ms -- ./no-such-command
+status 64 "no group in parentheses" maru tune lock --slo p99=1ms --metric 'TPS: [0-9]+' -- true
+status 64 "'(TPS'" maru tune lock --slo p99=1ms --metric '(TPS' -- true
+status 64 "one or the other" maru tune lock --slo p99=1ms --metric '(1)' --window 1s -- true
 
 # ---- bench
 status 64 "known: map/dispatch" maru bench wrong

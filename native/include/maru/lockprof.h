@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 #define MARU_LOCKPROF_SECTION "lockprof"
-#define MARU_LOCKPROF_VERSION 1u
+#define MARU_LOCKPROF_VERSION 2u
 
 #define MARU_LOCKPROF_PROCESSES 512u
 #define MARU_LOCKPROF_MODULES 1024u
@@ -35,17 +35,19 @@ extern "C" {
 #define MARU_LOCKPROF_FAIRNESSES 1024u
 #define MARU_LOCKPROF_OCTAVES 65536u
 
-/* A thread's rows by hash; a power of two.  Three quarters are for pairs of a mutex and a site,
- * an eighth for sites whose other mutexes found no room. */
-#define MARU_LOCKPROF_TABLE 512u
+/* A thread's rows by hash; a power of two.  Three eighths are for pairs of a mutex and a site, an
+ * eighth for sites whose other mutexes found no room; half stays empty, so that it is soon known
+ * what is not there. */
+#define MARU_LOCKPROF_TABLE 1024u
 #define MARU_LOCKPROF_TABLE_ROW 0xffffu /* the part of an entry that is the row */
-#define MARU_LOCKPROF_HELD 16u
 #define MARU_LOCKPROF_RING 64u
 #define MARU_LOCKPROF_SERIES 256u
 
-/* Of acquisitions that found the mutex free, holds are timed with this chance, each then counting
- * for so many; the first MARU_LOCKPROF_ALL of a row are all timed. */
-#define MARU_LOCKPROF_SAMPLE 8u
+/* Of acquisitions that found the mutex free, holds are timed by chance: one in n of a thread's,
+ * each then counting for n.  n is 1, 2, 4, ... up to MARU_LOCKPROF_RAREST, so chosen that a thread
+ * reads the clock some 30 000 times a second; the first MARU_LOCKPROF_ALL of a row are all timed.
+ */
+#define MARU_LOCKPROF_RAREST 64u
 #define MARU_LOCKPROF_ALL 64u
 
 #define MARU_LOCKPROF_PLACE(module, offset)                                                        \
@@ -71,7 +73,7 @@ struct maru_lockprof_module {
 struct maru_lockprof_mutex {
   MARU_ATOMIC(uint64_t) key;      /* number of the process << 48 | address; 0: none */
   MARU_ATOMIC(uint64_t) place;    /* 0: not in a module (heap, stack) */
-  MARU_ATOMIC(uint32_t) fairness; /* number + 1; 0: nobody has waited, or no room */
+  MARU_ATOMIC(uint32_t) fairness; /* number + 1; 0: nobody has waited; ~0: no room */
   MARU_ATOMIC(uint32_t) waiters;
   MARU_ATOMIC(uint64_t) passes; /* acquisitions while somebody waited */
   MARU_ATOMIC(uint32_t) socket; /* of the last holder, + 1 */
@@ -115,19 +117,22 @@ struct maru_lockprof_fairness {
   struct maru_lockprof_point series[MARU_LOCKPROF_SERIES];
 };
 
-/* What a thread has taken of a mutex in the windows that it has not handed in yet. */
+/* What a thread has taken of a mutex since somebody waited for it; what is not in the windows yet
+ * is acquisitions - handed_in. */
 struct maru_lockprof_pace {
+  MARU_ATOMIC(uint64_t) acquisitions;
   MARU_ATOMIC(uint64_t) window[MARU_LOCKPROF_SCALES]; /* number + 1 */
-  MARU_ATOMIC(uint32_t) count[MARU_LOCKPROF_SCALES];
+  MARU_ATOMIC(uint64_t) handed_in[MARU_LOCKPROF_SCALES];
   MARU_ATOMIC(uint32_t) mutex;
   uint32_t next; /* of the same thread, number + 1 */
-  uint64_t apart[2];
 };
 
 enum maru_lockprof_of { MARU_LOCKPROF_WAIT = 0, MARU_LOCKPROF_HOLD, MARU_LOCKPROF_TIMES };
 
 struct maru_lockprof_times {
-  MARU_ATOMIC(uint64_t) count, sum_ns, longest_ns;
+  MARU_ATOMIC(uint64_t) samples; /* that were timed */
+  MARU_ATOMIC(uint64_t) count;   /* that they stand for; so do the next, and the classes */
+  MARU_ATOMIC(uint64_t) sum_ns, longest_ns;
   MARU_ATOMIC(uint64_t) octaves_lost;                        /* of `count`, without a class */
   MARU_ATOMIC(uint32_t) octaves[MARU_HISTOGRAM_OCTAVES + 1]; /* number + 1; 0: all zero */
 };
@@ -146,17 +151,9 @@ struct maru_lockprof_row {
   MARU_ATOMIC(uint64_t) timed_out;
   MARU_ATOMIC(uint64_t) near, far; /* contended ones, by the last holder's socket */
   MARU_ATOMIC(uint64_t) longest_bypass;
-  uint64_t apart[7];
+  uint64_t apart[3];
   struct maru_lockprof_times times[MARU_LOCKPROF_TIMES];
-};
-
-struct maru_lockprof_held {
-  uint64_t address;
-  uint64_t since_ns; /* 0: not timed */
-  uint32_t row;      /* ~0: others */
-  uint32_t depth;    /* further acquisitions by the same thread */
-  uint32_t weight;
-  uint32_t apart;
+  uint64_t apart_too[2];
 };
 
 enum maru_lockprof_slot { MARU_LOCKPROF_FREE = 0, MARU_LOCKPROF_TAKEN, MARU_LOCKPROF_LEFT };
@@ -167,14 +164,11 @@ struct maru_lockprof_thread {
   MARU_ATOMIC(uint32_t) process;
   MARU_ATOMIC(uint32_t) tid; /* of the last */
   MARU_ATOMIC(uint32_t) rows;
-  MARU_ATOMIC(uint64_t) unmatched; /* releases whose acquisition was not seen */
+  MARU_ATOMIC(uint64_t) unmatched; /* holds that were timed, and whose release was not seen */
   MARU_ATOMIC(uint32_t) paces;
-  MARU_ATOMIC(uint32_t) held_count;
-  MARU_ATOMIC(uint64_t) unpublished; /* acquisitions that are not in "lockwaits" yet */
-  uint64_t published_at;
-  uint64_t random;
-  uint64_t apart;
-  struct maru_lockprof_held held[MARU_LOCKPROF_HELD];
+  uint32_t apart;
+  uint64_t random; /* the state of its chances */
+  uint64_t apart_too[3];
   struct maru_lockprof_row others;
   MARU_ATOMIC(uint32_t) table[MARU_LOCKPROF_TABLE]; /* a row's number + 1, bits of a hash */
 };

@@ -80,7 +80,7 @@ struct maru_overlay {
  * `acquisitions` are all, also the free ones, which waited for 0 ns: a quantile over all of
  * them takes acquisitions - (sum of classes) more zeros.  A thread adds its own here at its
  * next wait, when it ends, and a millisecond after the last time, at the first acquisition that
- * reads the clock: of mutexes that nobody ever waited for that is one in eight, by chance.
+ * reads the clock: of free mutexes that is one in 64 at least, by chance.
  * Counted in a run with the profile alone (`counted` is 1); else they are 0, and nothing is known
  * but of those that waited. */
 #define MARU_OVERLAY_WAITS_SECTION "lockwaits"

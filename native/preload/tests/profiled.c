@@ -99,6 +99,35 @@ static void condition(void) {
     pthread_join(ids[i], NULL);
 }
 
+/* Held for 20 ms, the inner hold for 10 of them. */
+__attribute__((noinline)) void holds_twice(void) {
+  pthread_mutex_lock(&known_mutex);
+  pthread_mutex_lock(&known_mutex);
+  pthread_mutex_trylock(&known_mutex);
+  usleep(10000);
+  pthread_mutex_unlock(&known_mutex);
+  pthread_mutex_unlock(&known_mutex);
+  usleep(10000);
+  pthread_mutex_unlock(&known_mutex);
+}
+
+static void recursive(void) {
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+  pthread_mutex_init(&known_mutex, &attributes);
+  for (int i = 0; i < 10; i++)
+    holds_twice();
+}
+
+static void refused(void) {
+  takes_often();
+  pthread_mutex_lock(&known_mutex);
+  for (int i = 0; i < 3; i++)
+    tries();
+  pthread_mutex_unlock(&known_mutex);
+}
+
 static void forks(void) {
   takes_often();
   pid_t child = fork();
@@ -142,8 +171,9 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*play)(void);
-  } scenes[] = {{"known", known},   {"holds", holds}, {"condition", condition}, {"forks", forks},
-                {"killed", killed}, {"again", again}, {"daemon", daemonises}};
+  } scenes[] = {{"known", known},         {"holds", holds},     {"condition", condition},
+                {"recursive", recursive}, {"refused", refused}, {"forks", forks},
+                {"killed", killed},       {"again", again},     {"daemon", daemonises}};
   for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof *scenes; i++)
     if (strcmp(argv[1], scenes[i].name) == 0) {
       scenes[i].play();

@@ -10,6 +10,7 @@ module Maru.Native.LockProfile
     Pace (..),
     Slot (..),
     Row (..),
+    Times (..),
     readLockProfile,
     lockProfileBytes,
   )
@@ -103,7 +104,7 @@ data Window = Window
   deriving (Eq, Show)
 
 -- | Of each scale the number of the window and the acquisitions that are not handed in.
-data Pace = Pace {paceMutex :: !Int, paceOpen :: ![(Word64, Word32)]}
+data Pace = Pace {paceMutex :: !Int, paceOpen :: ![(Word64, Word64)]}
   deriving (Eq, Show)
 
 data Slot = Slot
@@ -119,10 +120,26 @@ data Row = Row
     rowMutex :: !(Maybe Int),
     rowAcquisitions, rowContended, rowReacquired, rowReentered, rowRefused, rowTimedOut :: !Word64,
     rowNear, rowFar, rowBypass :: !Word64,
-    -- | Histogram, sum, and how many have no class.
-    rowWait, rowHold :: !(Histogram, Word64, Word64)
+    rowWait, rowHold :: !Times
   }
   deriving (Eq, Show)
+
+-- | Durations in nanoseconds.
+data Times = Times
+  { timesHistogram :: !Histogram,
+    timesSum :: !Word64,
+    -- | So many of the histogram's have no class.
+    timesLost :: !Word64,
+    -- | How many were timed, that the histogram and the sum are scaled from.
+    timesSamples :: !Word64
+  }
+  deriving (Eq, Show)
+
+instance Semigroup Times where
+  Times h s l n <> Times h' s' l' n' = Times (h <> h') (s + s') (l + l') (n + n')
+
+instance Monoid Times where
+  mempty = Times mempty 0 0 0
 
 -- | What the section takes on a board.
 lockProfileBytes :: Int
@@ -274,8 +291,10 @@ pace p = do
   of' <- #{peek struct maru_lockprof_pace, mutex} p :: IO Word32
   open <- forM [0 .. #{const MARU_LOCKPROF_SCALES} - 1] $ \n -> do
     window <- peekByteOff p (#{offset struct maru_lockprof_pace, window} + n * 8) :: IO Word64
-    count <- peekByteOff p (#{offset struct maru_lockprof_pace, count} + n * 4)
-    pure (window, count)
+    -- Before what it is taken from, which only grows.
+    handedIn <- peekByteOff p (#{offset struct maru_lockprof_pace, handed_in} + n * 8) :: IO Word64
+    acquisitions <- #{peek struct maru_lockprof_pace, acquisitions} p
+    pure (window, acquisitions - min acquisitions handedIn)
   pure (if any ((== 0) . fst) open then Nothing else Just (Pace (fromIntegral of') [(w - 1, c) | (w, c) <- open]))
 
 slot :: Ptr () -> Ptr () -> IO (Maybe Slot)
@@ -317,17 +336,18 @@ row base others p = do
   where
     times n = timesOf base (p `plusPtr` (#{offset struct maru_lockprof_row, times} + n * #{size struct maru_lockprof_times}))
 
-timesOf :: Ptr () -> Ptr () -> IO (Histogram, Word64, Word64)
+timesOf :: Ptr () -> Ptr () -> IO Times
 timesOf base p = do
   sum' <- #{peek struct maru_lockprof_times, sum_ns} p
   longest <- #{peek struct maru_lockprof_times, longest_ns} p
   lost <- #{peek struct maru_lockprof_times, octaves_lost} p
+  samples <- #{peek struct maru_lockprof_times, samples} p
   numbers <- forM [0 .. #{const MARU_HISTOGRAM_OCTAVES} - 1] $ \n ->
     (,) n <$> (peekByteOff p (#{offset struct maru_lockprof_times, octaves} + n * 4) :: IO Word32)
   counts <- forM [there | there@(_, n) <- numbers, n > 0, n <= #{const MARU_LOCKPROF_OCTAVES}] $ \(octave, n) -> forM [0 .. 63] $ \i ->
     (,) (octave * 64 + i) <$> word (base `plusPtr` (#{offset struct maru_lockprof, octave} + ((fromIntegral n - 1) * 64 + i) * 8))
   let h = fromClasses longest (concat counts)
-  h `seq` pure (h, sum', lost)
+  pure (Times h sum' lost samples)
 
 word :: Storable a => Ptr () -> IO a
 word p = peekByteOff p 0

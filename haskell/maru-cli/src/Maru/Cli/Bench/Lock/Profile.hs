@@ -6,20 +6,14 @@ module Maru.Cli.Bench.Lock.Profile
   )
 where
 
-import Control.Monad (filterM)
 import Data.Aeson (object, (.=))
-import Data.List (intercalate)
-import Data.Maybe (isJust)
+import Maru.Cli.Bench.Lock.Unmodified
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
 import Maru.Control.Ratio
-import Maru.Control.Statistics
-import Numeric (showFFloat)
-import System.Directory (findExecutable)
-import System.Environment (getExecutablePath)
 
 profileExperiment :: Experiment
 profileExperiment =
@@ -29,42 +23,39 @@ profileExperiment =
       experimentRun = run
     }
 
--- | A workload, and the programs that it needs.
-workloads :: [(String, [String])]
-workloads = [("db_bench", ["db_bench"]), ("memcached", ["memcached", "memcaslap"]), ("mwrl", [])]
-
 run :: Effort -> (String -> IO ()) -> IO Figures
 run effort say = do
-  program <- helperPath "maru-bench-programs"
-  maru <- getExecutablePath
-  there <- filterM (fmap and . mapM (fmap isJust . findExecutable) . snd) workloads
-  let names = map fst there
-      absent = [name | (name, _) <- workloads, name `notElem` names]
-      length' = if effort == Quick then "1" else "5"
-      sideOf (name, suffix, flags) = Side (name ++ suffix) [[name, length', maru, "run"] ++ flags ++ ["--"]]
-      sides = [sideOf (name, suffix, flags) | name <- names, (suffix, flags) <- [("", ["--lock", "pass"]), (", profiled", ["--lock", "pass", "--lock-profile"])]]
-      claims = [ratio (name ++ ": throughput with the profile") (AtLeast 0.97) (number ["per_second"]) (name ++ ", profiled") name | name <- names]
-  mapM_ (\name -> say (name ++ " is left out: install rocksdb-tools, memcached and libmemcached-tools")) absent
-  rounds <- runRounds effort say (runTool program . concat . sideProcesses) sides (const claims)
-  let judged = map (judgeClaim rounds) claims
+  (measured, absent) <- measureThem effort say (`elem` ["rocksdb", "memcached", "mwrl"]) sides claims
+  let judged = concatMap measuredClaims measured
   pure
     Figures
-      { figuresLine = claimsLine judged ++ (if null absent then "" else "; not installed here: " ++ intercalate ", " absent),
+      { figuresLine = claimsLine judged ++ notMeasured absent,
         figuresTables =
           [ ("With the profile over without, round by round", claimsTable judged),
-            ("Operations a second: medians", Table [(L, "program"), (R, "thousand/s")] [[sideName s, maybe "-" (\v -> showFFloat (Just 1) (summaryMedian v / 1e3) "") (summaryOf (number ["per_second"]) rounds (sideName s))] | s <- sides])
+            ("Operations a second, medians", Table ((L, "program") : [(R, side) | (side, _) <- sides]) [measuredName m : [median' m ["per_second"] side | (side, _) <- sides] | m <- measured])
           ],
-        figuresPlots = [plot rounds names],
-        figuresData = object ["rounds" .= roundsJson rounds, "claims" .= map claimJson judged, "absent" .= absent]
+        figuresPlots = [plot measured],
+        figuresData = object ["programs" .= roundsOfJson measured, "not_measured" .= notMeasuredJson absent, "claims" .= map claimJson judged]
       }
 
+plain, profiled :: String
+plain = "without"
+profiled = "profiled"
+
+sides :: [(String, [String])]
+sides = [(plain, ["--lock", "pass"]), (profiled, ["--lock", "pass", "--lock-profile"])]
+
+claims :: String -> [Claim]
+claims name = [ratio (name ++ ": throughput with the profile") (AtLeast 0.97) (number ["per_second"]) profiled plain]
+
 -- | A point a round.
-plot :: Rounds -> [String] -> Plot
-plot rounds names =
+plot :: [Measured] -> Plot
+plot measured =
   Plot
     "Throughput with the profile of mutexes over without, a point a round"
     (Axis "round" Linear)
     (Axis "ratio" Linear)
-    [ Series name [Point i r r r | (i, plain, profiled) <- zip3 [1 ..] (samplesOf rounds name) (samplesOf rounds (name ++ ", profiled")), Just p <- [number ["per_second"] plain], p > 0, Just q <- [number ["per_second"] profiled], let r = q / p]
-      | name <- names
+    [ Series (measuredName m) [Point i r r r | (i, a, b) <- zip3 [1 ..] (samplesOf rounds plain) (samplesOf rounds profiled), Just p <- [number ["per_second"] a], p > 0, Just q <- [number ["per_second"] b], let r = q / p]
+      | m <- measured,
+        let rounds = measuredRounds m
     ]

@@ -13,7 +13,7 @@ import Maru.Cli.Room.Lock.Profile
 import Maru.Cli.Room.Lock.Symbols
 import Maru.Control.Histogram
 import Maru.Control.Plot (escape)
-import Maru.Native.LockProfile (Process (..))
+import Maru.Native.LockProfile (Process (..), Times (..))
 import Numeric (showFFloat)
 
 -- | So many rows, and so many mutexes over time.
@@ -51,7 +51,7 @@ tiles r =
     all' = map reportCounts (lockMutexes r)
     acquisitions = sum (map countAcquisitions all')
     contended = sum (map countContended all')
-    waited = sum [s | c <- all', let (_, s, _) = countWait c]
+    waited = sum (map (timesSum . countWait) all')
     cost = case [processCost p | p <- lockProcesses r, snd (processCost p) > 0] of
       (plain, profiled) : _ -> [(ns plain ++ " → " ++ ns profiled ++ " ns", "lock and unlock of a free mutex, without and with the profile")]
       [] -> []
@@ -62,12 +62,12 @@ tiles r =
 siteTable :: LockReport -> [String]
 siteTable r =
   [ element "h2" "Who waits where",
-    "<p class=\"note\">A row for each mutex and place that takes it, most time waited first; click on a head to sort. Waits are those of all acquisitions, a free mutex counting as 0 ns; the small pictures are of those that waited, and of holds, from "
+    "<p class=\"note\">A row for each mutex and place that takes it, most time waited first; click on a head to sort. All acquisitions are counted and all waits timed; of holds as many as it says were timed, and stand for all. Waits are those of all acquisitions, a free mutex counting as 0 ns; the small pictures are of those that waited, and of holds, from "
       ++ time (fromIntegral low)
       ++ " to "
       ++ time (fromIntegral high)
       ++ ", both axes logarithmic. Worst 1 %: the mean of the longest hundredth. Passed by: by how many later arrivals, at least.</p>",
-    "<div class=\"scroll\"><table class=\"sort wide\"><thead><tr><th></th><th colspan=\"2\"></th><th class=\"w\" colspan=\"8\">waited</th><th class=\"h\" colspan=\"8\">held</th><th colspan=\"3\"></th></tr><tr>"
+    "<div class=\"scroll\"><table class=\"sort wide\"><thead><tr><th></th><th colspan=\"2\"></th><th class=\"w\" colspan=\"9\">waited</th><th class=\"h\" colspan=\"9\">held</th><th colspan=\"3\"></th></tr><tr>"
   ]
     ++ zipWith headOf [0 :: Int ..] heads
     ++ ["</tr></thead><tbody>"]
@@ -75,15 +75,14 @@ siteTable r =
     ++ ["</tbody></table></div>"]
     ++ ["<p class=\"note\">" ++ show (length rows - rowsShown) ++ " more rows are in the JSON report.</p>" | length rows > rowsShown]
   where
-    rows = sortOn (\(_, s) -> let (_, ns', _) = countWait (siteCounts s) in Down ns') [(m, s) | m <- lockMutexes r, s <- reportSites m]
+    rows = sortOn (Down . timesSum . countWait . siteCounts . snd) [(m, s) | m <- lockMutexes r, s <- reportSites m]
     heads = ["place and mutex", "acquired", "found taken"] ++ times ++ times ++ ["passed by", "other socket", "by condition"]
-    times = ["in all", "", "p50", "p99", "p99.9", "p99.99", "max", "worst 1 %"]
+    times = ["in all", "timed", "", "p50", "p99", "p99.9", "p99.99", "max", "worst 1 %"]
     headOf i text
       | null text = "<th></th>"
       | otherwise = "<th" ++ (if i == 3 then " aria-sort=\"descending\"" else "") ++ "><button type=\"button\">" ++ escape text ++ "</button></th>"
     several = length (lockProcesses r) > 1
-    (low, high) = range [h | (_, s) <- rows, h <- [first (countWait (siteCounts s)), first (countHold (siteCounts s))]]
-    first (a, _, _) = a
+    (low, high) = range [timesHistogram (get (siteCounts s)) | (_, s) <- rows, get <- [countWait, countHold]]
     row (m, s) =
       concat $
         [ "<tr><td>" ++ escape (placeText (sitePlace s)) ++ "<small>" ++ escape (mutexLine several m) ++ "</small></td>",
@@ -91,7 +90,7 @@ siteTable r =
           number (ratio (countContended c) (countAcquisitions c)) (percent (countContended c) (countAcquisitions c))
         ]
           ++ cells "wait" (countWait c) (waitsOf c)
-          ++ cells "hold" (countHold c) (first (countHold c))
+          ++ cells "hold" (countHold c) (timesHistogram (countHold c))
           ++ [ number (fromIntegral (countBypass c)) (if countBypass c == 0 then "" else short (countBypass c)),
                number (ratio (countFar c) (countNear c + countFar c)) (if countNear c + countFar c == 0 then "" else percent (countFar c) (countNear c + countFar c)),
                number (fromIntegral (countReacquired c)) (if countReacquired c == 0 then "" else short (countReacquired c)),
@@ -99,10 +98,13 @@ siteTable r =
              ]
       where
         c = siteCounts s
-    cells kind (some, sum', _) all' =
-      number (fromIntegral sum') (if total some == 0 then "" else time (fromIntegral sum')) :
-      ("<td>" ++ spark kind (low, high) some ++ "</td>") :
-        [maybe (number (-1) "") (\v -> number v (time v)) value | value <- [quantile q all' | q <- [0.5, 0.99, 0.999, 0.9999]] ++ [longest some, worstMean 0.01 all']]
+    cells kind timed all' =
+      let some = timesHistogram timed
+          in' = fromIntegral (timesSum timed)
+       in number in' (if total some == 0 then "" else time in') :
+          number (fromIntegral (timesSamples timed)) (if total some == 0 then "" else short (timesSamples timed)) :
+          ("<td>" ++ spark kind (low, high) some ++ "</td>") :
+            [maybe (number (-1) "") (\v -> number v (time v)) value | value <- [quantile q all' | q <- [0.5, 0.99, 0.999, 0.9999]] ++ [longest some, worstMean 0.01 all']]
     longest h = if total h == 0 then Nothing else Just (fromIntegral (histogramLongest h))
 
 mutexLine :: Bool -> MutexReport -> String
@@ -184,7 +186,8 @@ notSeen r =
       (element "li")
       ( lockUnseen r
           ++ [ "How long a thread waits for its mutex after a condition variable has woken it: libc does that inside. That it did is counted, and the hold is timed.",
-               "Of acquisitions that found the mutex free, 1 hold in 8 is timed, at random, and counts for 8; the first 64 at each place are all timed. All waits are timed, and the holds after them.",
+               "Of acquisitions that found the mutex free, 1 hold in n is timed, at random, and counts for n; n follows the thread's pace, from 1 to 64. The first 64 at each place and thread are all timed. All waits are timed, and the holds after them.",
+               "When a free mutex was taken is known by the thread's last look at the clock, up to 64 of its acquisitions before on average: a course over time and Jain's index may have as many in a neighbouring window.",
                "C11's mtx_lock, locks inside of libc, read-write locks, spin locks, and what a program builds on futexes itself.",
                "A mutex is its address: what was made anew there counts as the same.",
                "A place is the code that calls pthread_mutex_lock: where that is a library's wrapper, it is the wrapper."

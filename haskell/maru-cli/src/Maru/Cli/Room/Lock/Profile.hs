@@ -40,8 +40,8 @@ import Numeric (showFFloat, showHex)
 data Counts = Counts
   { countAcquisitions, countContended, countReacquired, countReentered, countRefused, countTimedOut :: !Word64,
     countNear, countFar, countBypass :: !Word64,
-    -- | Of those that waited; with the sum in nanoseconds, and how many have no class.
-    countWait, countHold :: !(Histogram, Word64, Word64),
+    -- | The waits are of those that waited.
+    countWait, countHold :: !Times,
     -- | Threads at a time.
     countThreads :: !Int
   }
@@ -49,9 +49,7 @@ data Counts = Counts
 
 instance Semigroup Counts where
   Counts a b c d e f g h i w1 h1 t <> Counts a' b' c' d' e' f' g' h' i' w2 h2 t' =
-    Counts (a + a') (b + b') (c + c') (d + d') (e + e') (f + f') (g + g') (h + h') (max i i') (join w1 w2) (join h1 h2) (t + t')
-    where
-      join (x, s, l) (y, s', l') = (x <> y, s + s', l + l')
+    Counts (a + a') (b + b') (c + c') (d + d') (e + e') (f + f') (g + g') (h + h') (max i i') (w1 <> w2) (h1 <> h2) (t + t')
 
 -- | How acquisitions were shared among the threads that wanted the mutex at the same time.
 data Shares = Shares
@@ -117,10 +115,11 @@ report named profile = do
         lockUnseen = unseen profile (map (\(_, m, _) -> m) merged) ++ ["addr2line is not installed: sites are named by symbols alone, without files and lines" | not lined]
       }
   where
-    order m = (Down (second' (countWait (reportCounts m))), Down (countAcquisitions (reportCounts m)))
+    order m = (Down (waited (reportCounts m)), Down (countAcquisitions (reportCounts m)))
 
-second' :: (a, b, c) -> b
-second' (_, b, _) = b
+-- | Nanoseconds in all.
+waited :: Counts -> Word64
+waited = timesSum . countWait
 
 -- | A process, a mutex, and the counts of each site; threads are merged.
 mergeProfile :: LockProfile -> [(Process, Maybe Mutex, [(Maybe (Int, Word64), Counts)])]
@@ -158,11 +157,11 @@ mutexReport profile site thing (process, mutex, rows) =
       reportCounts = foldr1 (<>) counts,
       reportShares = maybe [] sharesOf found,
       reportSeries = maybe [] seriesOf found,
-      reportSites = sortOn (Down . second' . countWait . siteCounts) [SiteReport (maybe others site at) c | (at, c) <- rows]
+      reportSites = sortOn (Down . waited . siteCounts) [SiteReport (maybe others site at) c | (at, c) <- rows]
     }
   where
     counts = case map snd rows of
-      [] -> [countsOf (Row Nothing Nothing 0 0 0 0 0 0 0 0 0 (mempty, 0, 0) (mempty, 0, 0))]
+      [] -> [countsOf (Row Nothing Nothing 0 0 0 0 0 0 0 0 0 mempty mempty)]
       some -> some
     others = Place Nothing 0 (Just "other sites") Nothing
     nameOf m = case mutexPlace m of
@@ -196,7 +195,7 @@ openWindows :: Int -> (Fairness, [Pace]) -> Map.Map Word64 (Word64, Word64, Word
 openWindows at (fairness, paces) = Map.unionWith plus open pending
   where
     open = Map.fromList [(windowNumber w, (windowThreads w, windowSum w, windowSquares w)) | s : _ <- [drop at (fairnessScales fairness)], w <- scaleOpen s]
-    pending = Map.fromListWith plus [(w, (1, fromIntegral c, fromIntegral c * fromIntegral c)) | p <- paces, (w, c) : _ <- [drop at (paceOpen p)]]
+    pending = Map.fromListWith plus [(w, (1, c, c * c)) | p <- paces, (w, c) : _ <- [drop at (paceOpen p)]]
     plus (a, b, c) (a', b', c') = (a + a', b + b', c + c')
 
 -- | 'Nothing' where no two wanted it.
@@ -238,7 +237,7 @@ unseen p merged =
   concat
     [ [plural (profileLost p) "acquisition" ++ " by threads for which there was no room" | profileLost p > 0],
       [plural (profileLostProcesses p) "process" ++ " for which there was no room" | profileLostProcesses p > 0],
-      [plural unmatched "release" ++ " of a mutex whose acquisition was not seen (by another thread, before a fork, or of more than 16 held at once)" | unmatched > 0],
+      [plural unmatched "timed hold" ++ " whose end was not seen (by another thread, or of more than 16 at once)" | unmatched > 0],
       ["no room for all " ++ name ++ ": what is missing is among 'others', or without a distribution" | (name, _) <- profileFull p],
       ["some mutexes are among 'others', by their sites as far as there was room: a thread has room for 384 pairs of a mutex and a site" | Nothing `elem` merged]
     ]
@@ -253,13 +252,13 @@ unseen p merged =
 waitsOf :: Counts -> Histogram
 waitsOf c = addZeros (minus (minus (countAcquisitions c) (countReacquired c)) (total h)) h
   where
-    (h, _, _) = countWait c
+    h = timesHistogram (countWait c)
     minus a b = if a > b then a - b else 0
 
 profileLines :: LockReport -> [String]
 profileLines r =
   ("profile of " ++ show (length (lockMutexes r)) ++ (if length (lockMutexes r) == 1 then " mutex in " else " mutexes in ") ++ show (length (lockProcesses r)) ++ (if length (lockProcesses r) == 1 then " process" else " processes") ++ cost) :
-  [line m | m <- take 3 (lockMutexes r), second' (countWait (reportCounts m)) > 0]
+  [line m | m <- take 3 (lockMutexes r), waited (reportCounts m) > 0]
     ++ ["not seen: " ++ u | u <- lockUnseen r]
   where
     cost = case [processCost p | p <- lockProcesses r, snd (processCost p) > 0] of
@@ -270,7 +269,7 @@ profileLines r =
           site = case reportSites m of
             s : _ -> ", most at " ++ placeText (sitePlace s)
             [] -> ""
-       in fromMaybe "others" (reportName m) ++ ": " ++ seconds (fromIntegral (second' (countWait c)) * 1e-9) ++ " waited in " ++ show (countContended c)
+       in fromMaybe "others" (reportName m) ++ ": " ++ seconds (fromIntegral (waited c) * 1e-9) ++ " waited in " ++ show (countContended c)
             ++ " of "
             ++ show (countAcquisitions c)
             ++ " acquisitions, p99.9 "
@@ -283,7 +282,7 @@ nanoseconds ns = showFFloat (Just 1) ns " ns"
 -- | Where most was waited since what was seen so many seconds ago, else since the start.
 profileTable :: Maybe (Double, Maybe LockReport) -> LockReport -> [Block]
 profileTable before now =
-  [Tabular (Table heads (map row (take 8 (sortOn (Down . waited) changed)))) | not (null changed)]
+  [Tabular (Table heads (map row (take 8 (sortOn (Down . waitedSince) changed)))) | not (null changed)]
   where
     heads = [(L, "place"), (L, "mutex"), (R, if isJust elapsed then "acquired/s" else "acquired"), (R, "found taken"), (R, if isJust elapsed then "waiting" else "waited"), (R, "wait p99.9"), (R, "hold p99")]
     earlier = Map.fromList [(key m s, siteCounts s) | Just (_, Just old) <- [before], m <- lockMutexes old, s <- reportSites m]
@@ -293,7 +292,7 @@ profileTable before now =
     key m s = (processPid (reportProcess m), reportName m, sitePlace s)
     changed = [(m, s, Map.lookup (key m s) earlier) | m <- lockMutexes now, isJust (reportName m), s <- reportSites m]
     since get (_, s, old) = get (siteCounts s) - maybe 0 get old
-    waited = since (second' . countWait)
+    waitedSince = since waited
     row it@(m, s, _) =
       let c = siteCounts s
           got = since countAcquisitions it
@@ -301,9 +300,9 @@ profileTable before now =
             fromMaybe "others" (reportName m),
             maybe (show got) (\t -> show (round (fromIntegral got / t) :: Integer)) elapsed,
             if got == 0 then "-" else showFFloat (Just 1) (100 * fromIntegral (since countContended it) / fromIntegral got :: Double) " %",
-            maybe (seconds (fromIntegral (waited it) * 1e-9)) (\t -> showFFloat (Just 2) (fromIntegral (waited it) * 1e-9 / t) "") elapsed,
+            maybe (seconds (fromIntegral (waitedSince it) * 1e-9)) (\t -> showFFloat (Just 2) (fromIntegral (waitedSince it) * 1e-9 / t) "") elapsed,
             maybe "-" (seconds . (* 1e-9)) (quantile 0.999 (waitsOf c)),
-            let (h, _, _) = countHold c in maybe "-" (seconds . (* 1e-9)) (quantile 0.99 h)
+            maybe "-" (seconds . (* 1e-9)) (quantile 0.99 (timesHistogram (countHold c)))
           ]
 
 -- | Schema: docs/lock.md. Of a run that goes on without histograms and course over time.
@@ -356,20 +355,21 @@ profileJson whole r =
         "longest_bypass" .= countBypass c,
         "socket_handoff_ratio" .= handoffRatio c,
         "wait_ns" .= timesJson (waitsOf c) (countWait c),
-        "hold_ns" .= let (h, _, _) = countHold c in timesJson h (countHold c)
+        "hold_ns" .= timesJson (timesHistogram (countHold c)) (countHold c)
       ]
-    timesJson all' (some, sum', lost) =
+    timesJson all' some =
       object
         [ "count" .= total all',
-          "sum" .= sum',
+          "samples" .= timesSamples some,
+          "sum" .= timesSum some,
           "p50" .= quantile 0.5 all',
           "p99" .= quantile 0.99 all',
           "p99_9" .= quantile 0.999 all',
           "p99_99" .= quantile 0.9999 all',
           "max" .= histogramLongest all',
           "cvar_1" .= worstMean 0.01 all',
-          "without_class" .= lost,
-          "histogram" .= [(firstOf at, firstOf at + widthOf at - 1, n) | whole, (at, n) <- IntMap.toAscList (histogramCounts some)]
+          "without_class" .= timesLost some,
+          "histogram" .= [(firstOf at, firstOf at + widthOf at - 1, n) | whole, (at, n) <- IntMap.toAscList (histogramCounts (timesHistogram some))]
         ]
 
 -- | Of contended acquisitions whose last holder's socket is known: the share that came from another.

@@ -6,8 +6,9 @@
 --
 -- The command runs under @maru run --lock cna --lock-profile@, and a window is a time of its
 -- life: the knobs on its board are turned, and what the counters there grow by is the window.
--- A command that ends before is started again, and the window goes on. FIFO is @cna@ with a
--- range of 1, which always leaves the socket: the same queue, in order.
+-- A command that ends before is started again, and the window goes on. With a metric, a number that
+-- the command prints when it has done its work, a window is a run of the command. FIFO is @cna@
+-- with a range of 1, which always leaves the socket: the same queue, in order.
 module Maru.Cli.Room.Lock.Tune
   ( lockTuner,
     parseObjective,
@@ -25,6 +26,7 @@ import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
 import Maru.Cli.Room
+import Maru.Cli.Room.Lock.Metric
 import Maru.Cli.Room.Lock.Program (describeProgram, unfit)
 import Maru.Cli.Room.Lock.Waits
 import Maru.Control.Tune.Lock
@@ -33,10 +35,11 @@ import Maru.Native.Probe (setOverlayDeadline, setOverlayRange)
 import Numeric (showFFloat)
 import Options.Applicative hiding (internal)
 import System.Directory (listDirectory)
+import qualified System.Directory as Directory
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
-import System.IO (IOMode (ReadWriteMode), withFile)
+import System.IO (Handle, IOMode (ReadMode, WriteMode), openFile, withFile)
 import System.Posix.Files (readSymbolicLink)
 import System.Posix.IO (OpenMode (ReadWrite), closeFd, defaultFileFlags, openFd)
 import System.Posix.Signals (Handler (Catch), installHandler, sigHUP, sigKILL, sigTERM, signalProcessGroup)
@@ -50,12 +53,19 @@ lockTuner =
   Tuner
     { tunerName = "lock",
       tunerPurpose = "Who gets a contended mutex next: the most acquisitions a second that keep an objective for waits",
-      tunerParser = (,) <$> objective <*> window,
-      tunerRun = uncurry tuneLock
+      tunerParser = (,,) <$> objective <*> window <*> metric,
+      tunerRun = \(slo, length', text) context -> do
+        way <- traverse parseMetric text >>= waysToLook length'
+        tuneLock slo way context
     }
   where
     objective = option (eitherReader parseObjective) (long "slo" <> metavar "pN=TIME" <> help "What waits must hold: p99.9=200us")
-    window = option (eitherReader (positive >=> atMostHour)) (long "window" <> metavar "TIME" <> value 1 <> help "How long each setting is looked at in one go (default 1s)")
+    window = optional (option (eitherReader (positive >=> atMostHour)) (long "window" <> metavar "TIME" <> help "How long each setting is looked at in one go (default 1s)"))
+    metric = optional (strOption (long "metric" <> metavar "REGEX" <> help "What counts instead of acquisitions a second: a number that the command prints before it ends, as in 'TPS: ([0-9.]+)'; the highest is best. Each setting is looked at for a run of the command"))
+    waysToLook :: Maybe Double -> Maybe Metric -> IO Way
+    waysToLook (Just _) (Just _) = problem usage "--window and --metric: one or the other; with a metric a window is a run of the command"
+    waysToLook _ (Just m) = pure (Runs m)
+    waysToLook length' Nothing = pure (Windows (fromMaybe 1 length'))
     positive text = maybe (Left ("a time such as 500ms or 2s is needed, not '" ++ text ++ "'")) Right (nanoseconds text)
     atMostHour ns
       | ns >= 1e7 && ns <= 3.6e12 = Right (ns / 1e9)
@@ -90,25 +100,49 @@ data OutOfTime = OutOfTime deriving (Show)
 
 instance Exception OutOfTime
 
-tuneLock :: Objective -> Double -> TuneContext -> IO Tuned
-tuneLock objective window context = do
+-- | How a setting is looked at.
+data Way
+  = -- | For so many seconds of the command's life.
+    Windows !Double
+  | -- | For a run of it.
+    Runs !Metric
+
+tuneLock :: Objective -> Way -> TuneContext -> IO Tuned
+tuneLock objective way context = do
+  found <- executable (tuneCommand context)
+  unless found $ problem badInput ("cannot execute '" ++ tuneCommand context ++ "': there is no such program")
   describeProgram (tuneCommand context) >>= mapM_ (problem unavailable . (("cannot tune " ++ tuneCommand context ++ ": ") ++)) . unfit
+  case way of
+    Windows window | window > tuneBudget context -> problem usage ("a window of " ++ seconds window ++ " is longer than the budget of " ++ seconds (tuneBudget context))
+    _ -> pure ()
   seen <- newIORef []
   running <- newIORef Nothing
   end <- (+ tuneBudget context) <$> getMonotonicTime
   endsWell $ do
     decided <- try (follow (measure seen running end) (search objective) `finally` stop running)
-    judged objective decided . reverse <$> readIORef seen
+    judged objective way decided . reverse <$> readIORef seen
   where
     measure seen running end setting = do
-      now <- getMonotonicTime
-      when (now + window > end) (throwIO OutOfTime)
-      (waits, time) <- collect context running setting window
-      let w = Window (fromIntegral (waitsAcquisitions waits) / time) (atQuantile (objectiveShare objective) waits)
+      w <- case way of
+        Windows window -> do
+          now <- getMonotonicTime
+          when (now + window > end) (throwIO OutOfTime)
+          (waits, time) <- collect context running setting window
+          pure (Window (fromIntegral (waitsAcquisitions waits) / time) (tailOf waits))
+        Runs metric -> do
+          (waits, figure) <- wholeRun context metric running setting end
+          pure (Window figure (tailOf waits))
       modifyIORef' seen ((setting, w) :)
       count <- length <$> readIORef seen
-      tuneSay context ("window " ++ show count ++ ": " ++ windowLine objective (setting, w))
+      tuneSay context ("window " ++ show count ++ ": " ++ windowLine objective way (setting, w))
       pure w
+    tailOf = atQuantile (objectiveShare objective)
+
+-- | As the system would look for it.
+executable :: FilePath -> IO Bool
+executable file
+  | '/' `elem` file = maybe False Directory.executable <$> orNothing (Directory.getPermissions file)
+  | otherwise = isJust <$> Directory.findExecutable file
 
 -- | Whoever ends us ends what we started.
 endsWell :: IO a -> IO a
@@ -117,36 +151,47 @@ endsWell act = do
   mapM_ (\(signal, status) -> installHandler signal (Catch (throwTo self (ExitFailure status))) Nothing) [(sigTERM, 143), (sigHUP, 129)]
   act
 
-windowLine :: Objective -> (Setting, Window) -> String
-windowLine objective (setting, w) =
-  settingName setting ++ ": " ++ perSecond (windowThroughput w) ++ ", " ++ percentileName objective ++ " " ++ seconds (windowTail w * 1e-9)
+windowLine :: Objective -> Way -> (Setting, Window) -> String
+windowLine objective way (setting, w) =
+  settingName setting ++ ": " ++ figureOf way (windowThroughput w) ++ ", " ++ percentileName objective ++ " " ++ seconds (windowTail w * 1e-9)
+
+figureOf :: Way -> Double -> String
+figureOf (Windows _) v = perSecond v
+figureOf (Runs metric) v = show v ++ " by '" ++ metricText metric ++ "'"
 
 perSecond :: Double -> String
 perSecond v = showFFloat (Just (if v < 1e6 then 0 else 3)) (if v < 1e6 then v else v / 1e6) (if v < 1e6 then " acquisitions/s" else " million acquisitions/s")
 
-judged :: Objective -> Either OutOfTime (Verdict, b) -> [(Setting, Window)] -> Tuned
-judged objective decided seen =
+judged :: Objective -> Way -> Either OutOfTime (Verdict, b) -> [(Setting, Window)] -> Tuned
+judged objective way decided seen =
   Tuned
     { tunedEnvironment = case decided of
         Right (Use setting _, _) -> Just [("MARU_RUN_FLAGS", "--lock " ++ settingName setting)]
         _ -> Nothing,
       tunedLine = case decided of
-        Right (verdict@(Use _ w), _) -> verdictLine objective verdict ++ ", " ++ perSecond (windowThroughput w)
+        Right (verdict@(Use _ w), _) -> verdictLine objective verdict ++ ", " ++ figureOf way (windowThroughput w)
         Right (verdict, _) -> verdictLine objective verdict
-        Left OutOfTime -> "undecided: there was time for " ++ show (length seen) ++ " windows; give a longer --budget or a shorter --window",
+        Left OutOfTime -> "undecided: there was time for " ++ show (length seen) ++ (if length seen == 1 then " window" else " windows") ++ "; give a longer --budget" ++ instead,
       tunedStatus = case decided of
         Right (Infeasible _, _) -> ExitFailure 1
         _ -> ExitSuccess,
-      tunedTable = Table [(R, "window"), (L, "lock"), (R, "acquisitions/s"), (R, percentileName objective)] (zipWith row [1 :: Int ..] seen),
+      tunedTable = Table [(R, "window"), (L, "lock"), (R, counted), (R, percentileName objective)] (zipWith row [1 :: Int ..] seen),
       tunedData = evidence
     }
   where
-    row n (setting, w) = [show n, settingName setting, showFFloat (Just 0) (windowThroughput w) "", seconds (windowTail w * 1e-9)]
+    (counted, instead, named) = case way of
+      Windows _ -> ("acquisitions/s", " or a shorter --window", Nothing)
+      Runs metric -> ("metric", " or a shorter command", Just (metricText metric))
+    shown v = case way of
+      Windows _ -> showFFloat (Just 0) v ""
+      Runs _ -> show v
+    row n (setting, w) = [show n, settingName setting, shown (windowThroughput w), seconds (windowTail w * 1e-9)]
     evidence :: Value
     evidence =
       object
-        [ "objective" .= object ["share" .= objectiveShare objective, "limit_ns" .= objectiveLimit objective],
-          "windows" .= [object ["lock" .= settingName s, "per_second" .= windowThroughput w, "tail_ns" .= windowTail w] | (s, w) <- seen]
+        [ "metric" .= named,
+          "objective" .= object ["share" .= objectiveShare objective, "limit_ns" .= objectiveLimit objective],
+          "windows" .= [object ["lock" .= settingName s, maybe "per_second" (const "metric") named .= windowThroughput w, "tail_ns" .= windowTail w] | (s, w) <- seen]
         ]
 
 -- ---- windows -----------------------------------------------------------------------
@@ -187,7 +232,7 @@ collect context running setting window = go mempty 0
       watch live before begun left
     fresh left = do
       begun <- getMonotonicTime
-      live <- launch context setting
+      live <- openFile "/dev/null" WriteMode >>= launch context setting
       writeIORef running (Just live)
       turn live setting
       watch live mempty begun left
@@ -197,6 +242,22 @@ collect context running setting window = go mempty 0
       now <- getMonotonicTime
       mapM_ (closed context running live) ended
       pure (after `since` before, max 1e-6 (now - begun))
+
+-- | What was counted in a run of the command, and the number that it printed.
+wholeRun :: TuneContext -> Metric -> IORef (Maybe Live) -> Setting -> Double -> IO (Waits, Double)
+wholeRun context metric running setting end = do
+  (listener, out) <- listen metric
+  live <- launch context setting out
+  writeIORef running (Just live)
+  turn live setting
+  now <- getMonotonicTime
+  ended <- awaitEnd live (end - now)
+  waits <- look live
+  maybe (throwIO OutOfTime) (closed context running live) ended
+  figure <- heard listener
+  when (waitsAcquisitions waits == 0) $
+    problem badInput ("'" ++ tuneCommand context ++ "' took no mutex that can be seen: there is nothing to tune")
+  maybe (problem badInput ("'" ++ tuneCommand context ++ "' printed no number where --metric '" ++ metricText metric ++ "' looks for one")) (pure . (,) waits) figure
 
 -- | It is started anew by whoever needs it.
 closed :: TuneContext -> IORef (Maybe Live) -> Live -> ExitCode -> IO ()
@@ -236,16 +297,17 @@ awaitEnd (Live process _) left = do
 
 -- ---- starting and stopping -----------------------------------------------------------
 
-launch :: TuneContext -> Setting -> IO Live
-launch context setting = do
+-- | It prints there, and nobody else does.
+launch :: TuneContext -> Setting -> Handle -> IO Live
+launch context setting out = do
   maru <- getExecutablePath
-  withFile "/dev/null" ReadWriteMode $ \quiet -> do
+  withFile "/dev/null" ReadMode $ \nothing -> do
     (_, _, _, process) <-
       createProcess
         (proc maru (["run", "--lock-profile", "--lock", started, "--", tuneCommand context] ++ tuneArguments context))
-          { std_in = UseHandle quiet,
-            std_out = UseHandle quiet,
-            std_err = UseHandle quiet,
+          { std_in = UseHandle nothing,
+            std_out = UseHandle out,
+            std_err = UseHandle out,
             create_group = True
           }
     found <- timeout 20000000 (awaitBoard process) `onException` endProcess process

@@ -1,0 +1,184 @@
+#include "records.h"
+
+#include <errno.h>
+
+#define ROWS_OF_A_THREAD (MARU_LOCKPROF_TABLE / 8 * 3)
+#define ROWS_WITH_SITES (MARU_LOCKPROF_TABLE / 8 * 4)
+#define PROBES 64u
+
+/* A thread counts in the first cache line of a row, which is nobody else's. */
+_Static_assert(sizeof(struct maru_lockprof_row) % 64 == 0 &&
+                   offsetof(struct maru_lockprof, row) % 64 == 0 &&
+                   offsetof(struct maru_lockprof_row, acquisitions) < 64,
+               "the section's layout");
+
+uint32_t mr_records_take(_Atomic uint32_t *used, uint32_t size) {
+  /* First looked at: at most as many overshoot as there are threads. */
+  if (MR_LOAD(*used) >= size)
+    return MR_RECORDS_NO_ROOM;
+  uint32_t number = MR_COUNT(*used);
+  return number < size ? number : MR_RECORDS_NO_ROOM;
+}
+
+/* ---- threads ------------------------------------------------------------------ */
+
+struct maru_lockprof_thread *mr_records_slot(struct maru_lockprof *board, uint32_t process) {
+  uint32_t used = MR_LOAD(board->threads);
+  for (uint32_t i = 0; i < used && i < MARU_LOCKPROF_THREADS; i++) {
+    struct maru_lockprof_thread *slot = &board->thread[i];
+    uint32_t left = MARU_LOCKPROF_LEFT;
+    /* Acquire: what its last thread wrote. */
+    if (MR_LOAD(slot->state) == left && MR_LOAD(slot->process) == process &&
+        atomic_compare_exchange_strong_explicit(&slot->state, &left, MARU_LOCKPROF_TAKEN,
+                                                memory_order_acquire, memory_order_relaxed))
+      return slot;
+  }
+  uint32_t number = mr_records_take(&board->threads, MARU_LOCKPROF_THREADS);
+  if (number == MR_RECORDS_NO_ROOM)
+    return NULL;
+  struct maru_lockprof_thread *slot = &board->thread[number];
+  MR_STORE(slot->process, process);
+  slot->others.mutex = MR_RECORDS_NO_ROOM;
+  slot->random = number;
+  /* Release: whose it is. */
+  atomic_store_explicit(&slot->state, MARU_LOCKPROF_TAKEN, memory_order_release);
+  return slot;
+}
+
+/* ---- mutexes and rows ----------------------------------------------------------- */
+
+static uint32_t find_mutex(const struct mr_records *records, uint32_t process, const void *address,
+                           int kind) {
+  struct maru_lockprof *board = records->board;
+  uint64_t key = MARU_LOCKPROF_PLACE(process, (uintptr_t)address);
+  uint32_t at = (uint32_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 40);
+  for (uint32_t i = 0; i < PROBES; i++) {
+    uint32_t number = (at + i) % MARU_LOCKPROF_MUTEXES;
+    struct maru_lockprof_mutex *mutex = &board->mutex[number];
+    uint64_t found = MR_LOAD(mutex->key);
+    if (found == 0 && atomic_compare_exchange_strong_explicit(
+                          &mutex->key, &found, key, memory_order_relaxed, memory_order_relaxed)) {
+      mutex->kind = (uint32_t)kind;
+      MR_STORE(mutex->place, records->locate(board, address));
+      MR_COUNT(board->mutexes);
+      return number;
+    }
+    if (found == key)
+      return number;
+  }
+  return MR_RECORDS_NO_ROOM;
+}
+
+static struct maru_lockprof_row *make_row(const struct mr_records *records,
+                                          struct maru_lockprof_thread *thread, uint32_t place,
+                                          uint32_t tag, const void *mutex, const void *site,
+                                          int kind) {
+  struct maru_lockprof *board = records->board;
+  /* Without room for the pair, one row for all other mutexes at the site. */
+  if (mutex != NULL && MR_LOAD(thread->rows) >= ROWS_OF_A_THREAD)
+    return mr_records_row(records, thread, NULL, site, kind, true);
+  if (MR_LOAD(thread->rows) >= ROWS_WITH_SITES)
+    return &thread->others;
+  uint32_t number = mr_records_take(&board->rows, MARU_LOCKPROF_ROWS);
+  if (number == MR_RECORDS_NO_ROOM)
+    return &thread->others;
+  int saved = errno;
+  struct maru_lockprof_row *row = &board->row[number];
+  row->address = (uintptr_t)mutex;
+  row->called_from = (uintptr_t)site;
+  /* The call, not what is after it, which may be another function's. */
+  row->site = records->locate(board, (const char *)site - 1);
+  if (row->site == 0)
+    row->site = MARU_LOCKPROF_PLACE(0, (uintptr_t)site - 1);
+  row->mutex = mutex == NULL ? MR_RECORDS_NO_ROOM
+                             : find_mutex(records, MR_LOAD(thread->process), mutex, kind);
+  MR_ADD(thread->rows, 1);
+  /* Release: the row. */
+  atomic_store_explicit(&thread->table[place], (number + 1) | tag, memory_order_release);
+  errno = saved;
+  return row;
+}
+
+/* Most that do not match are told by the tag, without a look at their rows. */
+struct maru_lockprof_row *mr_records_row(const struct mr_records *records,
+                                         struct maru_lockprof_thread *thread, const void *mutex,
+                                         const void *site, int kind, bool makes) {
+  uint64_t hash = ((uintptr_t)mutex + (uintptr_t)site * UINT64_C(0x9e3779b97f4a7c15)) *
+                  UINT64_C(0xd6e8feb86659fd93);
+  uint32_t tag = (uint32_t)(hash >> 16) & ~MARU_LOCKPROF_TABLE_ROW;
+  for (uint32_t at = (uint32_t)(hash >> 48);; at++) {
+    uint32_t place = at % MARU_LOCKPROF_TABLE, entry = MR_LOAD(thread->table[place]);
+    if (entry == 0)
+      return makes ? make_row(records, thread, place, tag, mutex, site, kind) : &thread->others;
+    if ((entry & ~MARU_LOCKPROF_TABLE_ROW) != tag)
+      continue;
+    struct maru_lockprof_row *row = &records->board->row[(entry & MARU_LOCKPROF_TABLE_ROW) - 1];
+    if (row->address == (uintptr_t)mutex && row->called_from == (uintptr_t)site)
+      return row;
+  }
+}
+
+struct maru_lockprof_mutex *mr_records_mutex(struct maru_lockprof *board,
+                                             const struct maru_lockprof_row *row) {
+  return row->mutex == MR_RECORDS_NO_ROOM ? NULL : &board->mutex[row->mutex];
+}
+
+/* ---- shares ---------------------------------------------------------------------- */
+
+struct maru_lockprof_pace *mr_records_pace(struct maru_lockprof *board,
+                                           struct maru_lockprof_thread *thread,
+                                           struct maru_lockprof_row *row) {
+  if (row->pace != 0)
+    return &board->pace[row->pace - 1];
+  uint32_t number = MR_LOAD(thread->paces);
+  while (number != 0 && MR_LOAD(board->pace[number - 1].mutex) != row->mutex)
+    number = board->pace[number - 1].next;
+  if (number == 0) {
+    uint32_t taken = mr_records_take(&board->paces, MARU_LOCKPROF_PACES);
+    if (taken == MR_RECORDS_NO_ROOM)
+      return NULL;
+    number = taken + 1;
+    board->pace[taken].next = MR_LOAD(thread->paces);
+    MR_STORE(board->pace[taken].mutex, row->mutex);
+    MR_STORE(thread->paces, number);
+  }
+  row->pace = number;
+  return &board->pace[number - 1];
+}
+
+void mr_records_watch(struct maru_lockprof *board, struct maru_lockprof_mutex *mutex) {
+  uint32_t none = 0;
+  if (MR_LOAD(mutex->fairness) != 0)
+    return;
+  uint32_t number = mr_records_take(&board->fairnesses, MARU_LOCKPROF_FAIRNESSES);
+  if (number != MR_RECORDS_NO_ROOM)
+    MR_STORE(board->fairness[number].mutex, (uint32_t)(mutex - board->mutex));
+  /* Another thread may have been first: then ours is never used. */
+  atomic_compare_exchange_strong_explicit(
+      &mutex->fairness, &none, number == MR_RECORDS_NO_ROOM ? MR_RECORDS_NO_ROOM : number + 1,
+      memory_order_relaxed, memory_order_relaxed);
+}
+
+/* ---- times ----------------------------------------------------------------------- */
+
+void mr_records_time(struct maru_lockprof *board, struct maru_lockprof_times *times, uint64_t ns,
+                     uint32_t weight) {
+  uint32_t at = maru_histogram_class(ns);
+  _Atomic uint32_t *octave = &times->octaves[at / MARU_OCTAVE_CLASSES];
+  MR_ADD(times->samples, 1);
+  MR_ADD(times->count, weight);
+  MR_ADD(times->sum_ns, ns * weight);
+  if (ns > MR_LOAD(times->longest_ns))
+    MR_STORE(times->longest_ns, ns);
+  uint32_t number = MR_LOAD(*octave);
+  if (number == 0) {
+    uint32_t taken = mr_records_take(&board->octaves, MARU_LOCKPROF_OCTAVES);
+    if (taken == MR_RECORDS_NO_ROOM) {
+      MR_ADD(times->octaves_lost, weight);
+      return;
+    }
+    number = taken + 1;
+    MR_STORE(*octave, number);
+  }
+  MR_ADD(board->octave[number - 1][at % MARU_OCTAVE_CLASSES], weight);
+}
