@@ -12,8 +12,8 @@ import Data.List (isPrefixOf)
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
 import Maru.Cli.Bench.Lock.Overlay (overlayExperiment)
-import Maru.Cli.Bench.Lock.Profile (profileExperiment)
-import Maru.Cli.Bench.Lock.Programs (programsExperiment)
+import Maru.Cli.Bench.Lock.Profile (profileExperiments)
+import Maru.Cli.Bench.Lock.Programs (programsExperiments)
 import Maru.Cli.Bench.Side
 import Maru.Cli.Output
 import Maru.Cli.Room
@@ -27,10 +27,10 @@ lockExperiments =
         experimentPurpose = "24 threads rename in one table: throughput, waits and fairness of every lock; the ranges of seed 5, deadlines",
         experimentRun = run
       },
-    overlayExperiment,
-    profileExperiment,
-    programsExperiment
+    overlayExperiment
   ]
+    ++ profileExperiments
+    ++ programsExperiments
 
 run :: Effort -> (String -> IO ()) -> IO Figures
 run effort say = do

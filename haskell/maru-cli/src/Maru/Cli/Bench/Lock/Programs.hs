@@ -1,13 +1,12 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | @lock\/programs@: programs as a distribution ships them, with glibc's mutexes and
+-- | @lock\/programs\/...@: programs as a distribution ships them, with glibc's mutexes and
 -- under @maru run --lock@, in turn.
 module Maru.Cli.Bench.Lock.Programs
-  ( programsExperiment,
+  ( programsExperiments,
   )
 where
 
-import Data.Aeson (object, (.=))
 import Maru.Cli.Bench.Lock.Unmodified
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
@@ -15,44 +14,36 @@ import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Ratio
 
-programsExperiment :: Experiment
-programsExperiment =
-  Experiment
-    { experimentName = "lock/programs",
-      experimentPurpose = "RocksDB, memcached, SQLite, MariaDB, Redis, Python and a GHC program, unmodified: under the overlay against glibc's mutexes, answers checked",
-      experimentRun = run
+-- | Python's own tests are not among them: they sleep most of the time. make soak looks at their answers.
+programsExperiments :: [Experiment]
+programsExperiments =
+  map
+    (experimentOf comparison)
+    [ Program "rocksdb" "RocksDB's db_bench",
+      Program "memcached" "memcached",
+      Program "sqlite" "SQLite under a driver of ours",
+      Program "mariadb" "MariaDB under sysbench",
+      Program "redis" "Redis",
+      Program "python" "Python's threads",
+      Program "ghc" "A program of GHC's threaded runtime"
+    ]
+
+comparison :: Comparison
+comparison =
+  Comparison
+    { comparisonName = "lock/programs",
+      comparisonPurpose = ", unmodified: under the overlay against glibc's mutexes, answers checked",
+      comparisonSides = ("glibc", []) : [(lock, ["--lock", lock]) | lock <- locks],
+      comparisonClaims = \name -> [ratio (name ++ ", " ++ lock ++ ": throughput") (AtLeast 0.95) (number ["per_second"]) lock "glibc" | lock <- locks],
+      comparisonTable = \_ rounds -> ("Operations a second, medians", rates rounds),
+      comparisonPlots = \_ _ -> []
     }
 
 locks :: [String]
 locks = ["cna:deadline=25us", "fifo"]
 
-run :: Effort -> (String -> IO ()) -> IO Figures
-run effort say = do
-  (measured, absent) <- measureThem effort say isMeasured sides claims
-  let judged = concatMap measuredClaims measured
-  pure
-    Figures
-      { figuresLine = claimsLine judged ++ notMeasured absent,
-        figuresTables =
-          [ ("Over glibc's mutexes, round by round", claimsTable judged),
-            ("Operations a second, medians", rates measured)
-          ],
-        figuresPlots = [],
-        figuresData = object ["programs" .= roundsOfJson measured, "not_measured" .= notMeasuredJson absent, "claims" .= map claimJson judged]
-      }
-  where
-    -- Python's own tests sleep most of the time: make soak looks at their answers. The twin of MWRL
-    -- has experiments of its own.
-    isMeasured = (`notElem` ["python-tests", "mwrl"])
-    sides = ("glibc", []) : [(lock, ["--lock", lock]) | lock <- locks]
-
-claims :: String -> [Claim]
-claims name = [ratio (name ++ ", " ++ lock ++ ": throughput") (AtLeast 0.95) (number ["per_second"]) lock "glibc" | lock <- locks]
-
-rates :: [Measured] -> Table
-rates measured =
+rates :: Rounds -> Table
+rates rounds =
   Table
-    ((L, "program") : [(R, side) | side <- "glibc" : locks] ++ [(R, "queued by " ++ lock) | lock <- locks])
-    [ measuredName m : [median' m ["per_second"] side | side <- "glibc" : locks] ++ [median' m ["overlay", "queued"] lock | lock <- locks]
-      | m <- measured
-    ]
+    [(L, "lock"), (R, "operations a second"), (R, "queued")]
+    [[side, median' rounds ["per_second"] side, median' rounds ["overlay", "queued"] side] | side <- "glibc" : locks]
