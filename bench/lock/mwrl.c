@@ -22,11 +22,13 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -312,6 +314,7 @@ static bool run(const char *lock, const struct maru_lock_options *options, unsig
   if (pid < 0)
     fail(70, "fork", strerror(errno));
   if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever is ended ends its run, too */
     alarm((unsigned)seconds + LATE);
     measure(options, threads, seconds, result);
     _exit(0);

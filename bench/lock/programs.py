@@ -49,6 +49,11 @@ def dies_with_us():
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
+def started(command, **options):
+    """In a group of its own: the terminal's signals are ours, and what is in it can be ended with it."""
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=dies_with_us, **options)
+
+
 class Run:
     """One run of one program: its folder, and how the program under test is started."""
 
@@ -69,14 +74,15 @@ class Run:
 
     def ends(self, command, **options):
         command = [str(word) for word in command]
+        process = started(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  timeout=LIMIT_S + self.seconds, preexec_fn=dies_with_us, **options)
+            text = process.communicate(timeout=LIMIT_S + self.seconds)[0].decode(errors="replace")
         except subprocess.TimeoutExpired:
             raise Wrong(f"{command[0]} did not end")
-        text = done.stdout.decode(errors="replace")
+        finally:
+            stop(process)
         said = " | ".join(text.strip().splitlines()[-3:])
-        expect(done.returncode == 0, f"{' '.join(command[:6])}: status {done.returncode}: {said}")
+        expect(process.returncode == 0, f"{' '.join(command[:6])}: status {process.returncode}: {said}")
         return text
 
     @contextlib.contextmanager
@@ -84,7 +90,7 @@ class Run:
         """The server under test while the body runs; it must end well when it is asked to."""
         command = [str(word) for word in self.under(command)]
         with open(self.errors, "wb") as errors:
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, preexec_fn=dies_with_us)
+            process = started(command, stdout=errors, stderr=errors)
         try:
             self.await_ready(process, ready)
             yield process
@@ -116,14 +122,17 @@ class Run:
 
 
 def stop(process):
+    """Asked to end first: maru run hands that on, and could not hand on that it is killed."""
     if process.poll() is not None:
         return
     process.terminate()
     try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(10)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def free_port():
@@ -256,7 +265,7 @@ def helper(run, name):
 def mwrl(run):
     """The twin of FxMark's MWRL on pthread mutexes: one hot mutex, hardly anything else."""
     text = run.tested([HERE / "maru-bench-lock", "-t", 4, "-s", run.seconds, "pthread"])
-    result = json.JSONDecoder().raw_decode(text)[0]["runs"][0]
+    result = json.JSONDecoder().raw_decode(text, text.index("{"))[0]["runs"][0]
     expect(result["finished"], "it did not come to its end")
     return result["per_second"]
 
@@ -400,7 +409,8 @@ def main():
 
 
 def measure(asked):
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     result = {"program": asked.program, "lock": asked.lock, "per_second": None, "overlay": None, "failure": None}
     # Memory where there is some: a disk would be measured instead.
@@ -410,7 +420,7 @@ def measure(asked):
         try:
             result["per_second"] = PROGRAMS[asked.program][0](run)
             result["overlay"] = run.counted()
-        except Wrong as why:
+        except (Wrong, OSError) as why:  # a server that no longer answers is a wrong one
             result["failure"] = str(why).replace("\n", " | ")
     print(json.dumps(result))
 

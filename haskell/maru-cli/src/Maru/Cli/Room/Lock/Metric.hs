@@ -10,11 +10,13 @@ where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
-import Control.Monad (void)
+import Control.Exception (finally)
+import Control.Monad (mfilter, void)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import Data.IORef
+import Data.Maybe (isJust)
 import Maru.Cli.Exit
 import Maru.Native.Regex
 import System.IO (Handle, hClose)
@@ -33,47 +35,56 @@ parseMetric text = compileRegex text >>= either wrong (pure . Metric text)
   where
     wrong why = problem usage ("--metric '" ++ text ++ "': " ++ why ++ "; a regular expression such as 'TPS: ([0-9.]+)' is needed, whose first group is the number")
 
--- | Reads what a command prints, to its end.
-data Listener = Listener !(IORef (Maybe Double)) !(MVar ())
+-- | Reads what a command prints, to its end: the last number, whether there is nothing to read just
+-- now, and the end.
+data Listener = Listener !(IORef (Maybe Double)) !(IORef Bool) !(MVar ())
 
 -- | And where the command must print to.
 listen :: Metric -> IO (Listener, Handle)
 listen metric = do
   (readEnd, writeEnd) <- createPipe
-  setFdOption readEnd CloseOnExec True
+  -- The command has it as its output alone: another copy would not be closed with that.
+  mapM_ (\end -> setFdOption end CloseOnExec True) [readEnd, writeEnd]
   from <- fdToHandle readEnd
   to <- fdToHandle writeEnd
   found <- newIORef Nothing
+  idle <- newIORef False
   ended <- newEmptyMVar
-  void (forkIO (readLines from (lineSeen found) >> hClose from >> putMVar ended ()))
-  pure (Listener found ended, to)
+  void (forkIO (readLines (awaiting idle from) (lineSeen found) `finally` (hClose from >> putMVar ended ())))
+  pure (Listener found idle ended, to)
   where
+    awaiting idle from = writeIORef idle True >> ByteString.hGetSome from longestLine >>= \more -> more <$ writeIORef idle False
     -- What maru run says of itself is not the command's.
     lineSeen found line
       | Chars.pack "maru: " `ByteString.isPrefixOf` line = pure ()
       | otherwise = mapM_ (writeIORef found . Just) (firstGroup (metricRegex metric) line >>= number)
 
 number :: ByteString -> Maybe Double
-number text = case Chars.unpack text of
+number text = mfilter (\v -> not (isNaN v || isInfinite v)) $ case Chars.unpack text of
   '.' : digits -> readMaybe ("0." ++ digits)
   digits | not (null digits), last digits == '.' -> readMaybe (init digits)
   digits -> readMaybe digits
 
--- | The last one, once the command has ended. What it has left running may print on.
+-- | The last one, once the command has ended and all is read: to the end, or for two seconds, since
+-- what the command has left running may keep its output.
 heard :: Listener -> IO (Maybe Double)
-heard (Listener found ended) = timeout 2000000 (takeMVar ended) >> readIORef found
+heard listener@(Listener found idle ended) = do
+  over <- timeout 2000000 (readMVar ended)
+  silent <- readIORef idle
+  if isJust over || silent then readIORef found else heard listener
 
 -- | Of a line that is longer than this, the rest counts as another.
 longestLine :: Int
 longestLine = 65536
 
-readLines :: Handle -> (ByteString -> IO ()) -> IO ()
-readLines handle act = go ByteString.empty
+-- | Lines end with a newline, or a carriage return as those that show progress do.
+readLines :: IO ByteString -> (ByteString -> IO ()) -> IO ()
+readLines next act = go ByteString.empty
   where
     go begun = do
-      more <- ByteString.hGetSome handle longestLine
+      more <- next
       if ByteString.null more then act begun else split (begun <> more)
-    split text = case Chars.elemIndex '\n' text of
+    split text = case Chars.findIndex (`elem` "\r\n") text of
       Just at -> act (ByteString.take at text) >> split (ByteString.drop (at + 1) text)
       Nothing | ByteString.length text >= longestLine -> act text >> go ByteString.empty
       Nothing -> go text

@@ -185,9 +185,9 @@ notSeen r =
     ++ map
       (element "li")
       ( lockUnseen r
-          ++ [ "How long a thread waits for its mutex after a condition variable has woken it: libc does that inside. That it did is counted, and the hold is timed.",
+          ++ [ "How long a thread waits for its mutex after a condition variable has woken it: libc does that inside. That it did is counted, and the holds are timed as those of free mutexes are.",
                "Of acquisitions that found the mutex free, 1 hold in n is timed, at random, and counts for n; n follows the thread's pace, from 1 to 64. The first 64 at each place and thread are all timed. All waits are timed, and the holds after them.",
-               "When a free mutex was taken is known by the thread's last look at the clock, up to 64 of its acquisitions before on average: a course over time and Jain's index may have as many in a neighbouring window.",
+               "When a free mutex was taken is known by the thread's last look at the clock, up to 64 of its acquisitions before on average: a course over time and Jain's index may have as many in an earlier window.",
                "C11's mtx_lock, locks inside of libc, read-write locks, spin locks, and what a program builds on futexes itself.",
                "A mutex is its address: what was made anew there counts as the same.",
                "A place is the code that calls pthread_mutex_lock: where that is a library's wrapper, it is the wrapper."

@@ -16,7 +16,7 @@ module Maru.Cli.Room.Lock.Tune
 where
 
 import Control.Concurrent (myThreadId, threadDelay)
-import Control.Exception (Exception, finally, onException, throwIO, throwTo, try)
+import Control.Exception (Exception, finally, mask_, onException, throwIO, throwTo, try)
 import Control.Monad (unless, void, when, (>=>))
 import Data.Aeson (Value, object, (.=))
 import Data.IORef
@@ -198,10 +198,10 @@ judged objective way decided seen =
 
 -- | The command under @maru run@; its board is held open, so that its last figures can be read
 -- when it has ended.
-data Live = Live !ProcessHandle !Fd
+data Live = Live !ProcessHandle !(Maybe Pid) !Fd
 
 boardOf :: Live -> FilePath
-boardOf (Live _ fd) = "/proc/self/fd/" ++ show fd
+boardOf (Live _ _ fd) = "/proc/self/fd/" ++ show fd
 
 -- | So long after a knob was turned those who queued before are gone.
 settle :: Double
@@ -232,8 +232,7 @@ collect context running setting window = go mempty 0
       watch live before begun left
     fresh left = do
       begun <- getMonotonicTime
-      live <- openFile "/dev/null" WriteMode >>= launch context setting
-      writeIORef running (Just live)
+      live <- openFile "/dev/null" WriteMode >>= launch context running setting
       turn live setting
       watch live mempty begun left
     watch live before begun left = do
@@ -247,23 +246,24 @@ collect context running setting window = go mempty 0
 wholeRun :: TuneContext -> Metric -> IORef (Maybe Live) -> Setting -> Double -> IO (Waits, Double)
 wholeRun context metric running setting end = do
   (listener, out) <- listen metric
-  live <- launch context setting out
-  writeIORef running (Just live)
+  live <- launch context running setting out
   turn live setting
   now <- getMonotonicTime
   ended <- awaitEnd live (end - now)
   waits <- look live
   maybe (throwIO OutOfTime) (closed context running live) ended
-  figure <- heard listener
+  figure <- timeout (round (1e6 * max 2 (end - now))) (heard listener) >>= maybe (throwIO OutOfTime) pure
   when (waitsAcquisitions waits == 0) $
     problem badInput ("'" ++ tuneCommand context ++ "' took no mutex that can be seen: there is nothing to tune")
   maybe (problem badInput ("'" ++ tuneCommand context ++ "' printed no number where --metric '" ++ metricText metric ++ "' looks for one")) (pure . (,) waits) figure
 
--- | It is started anew by whoever needs it.
+-- | It is started anew by whoever needs it. What it has left running would run beside that, under
+-- knobs that nobody turns.
 closed :: TuneContext -> IORef (Maybe Live) -> Live -> ExitCode -> IO ()
-closed context running (Live _ fd) code = do
+closed context running (Live _ group fd) code = do
   writeIORef running Nothing
   closeFd fd
+  mapM_ endGroup group
   unless (code == ExitSuccess) $ problem badInput ("'" ++ tuneCommand context ++ "' ended with " ++ describe code)
   where
     describe (ExitFailure n) = "status " ++ show n
@@ -284,7 +284,7 @@ look live = either (const mempty) (fromMaybe mempty . waitsOf) <$> readBoard (bo
 
 -- | Its status if it ends within so many seconds.
 awaitEnd :: Live -> Double -> IO (Maybe ExitCode)
-awaitEnd (Live process _) left = do
+awaitEnd (Live process _ _) left = do
   end <- (+ left) <$> getMonotonicTime
   poll end
   where
@@ -297,9 +297,9 @@ awaitEnd (Live process _) left = do
 
 -- ---- starting and stopping -----------------------------------------------------------
 
--- | It prints there, and nobody else does.
-launch :: TuneContext -> Setting -> Handle -> IO Live
-launch context setting out = do
+-- | It prints there, and nobody else does. Who ends us meanwhile does so where we wait.
+launch :: TuneContext -> IORef (Maybe Live) -> Setting -> Handle -> IO Live
+launch context running setting out = mask_ $ do
   maru <- getExecutablePath
   withFile "/dev/null" ReadMode $ \nothing -> do
     (_, _, _, process) <-
@@ -310,11 +310,14 @@ launch context setting out = do
             std_err = UseHandle out,
             create_group = True
           }
-    found <- timeout 20000000 (awaitBoard process) `onException` endProcess process
+    group <- getPid process
+    found <- timeout 20000000 (awaitBoard process) `onException` endProcess process group
     case found of
-      Just (Right fd) -> pure (Live process fd)
-      Just (Left code) -> problem badInput ("'" ++ tuneCommand context ++ "' ended before it showed itself (" ++ show code ++ "); see maru run --lock cna -- " ++ tuneCommand context)
-      Nothing -> endProcess process >> problem badInput ("the run of '" ++ tuneCommand context ++ "' has no board within 20 s")
+      Just (Right fd) -> do
+        let live = Live process group fd
+        live <$ writeIORef running (Just live)
+      Just (Left code) -> mapM_ endGroup group >> problem badInput ("'" ++ tuneCommand context ++ "' ended before it showed itself (" ++ show code ++ "); see maru run --lock cna -- " ++ tuneCommand context)
+      Nothing -> endProcess process group >> problem badInput ("the run of '" ++ tuneCommand context ++ "' has no board within 20 s")
   where
     -- The rest is turned on its board.
     started = case setting of
@@ -326,11 +329,11 @@ awaitBoard :: ProcessHandle -> IO (Either ExitCode Fd)
 awaitBoard process = do
   found <- getPid process >>= maybe (pure Nothing) (boardHeldBy . show)
   case found of
-    Just fd -> Right fd <$ awaitLibrary (Live process fd)
+    Just fd -> Right fd <$ awaitLibrary (Live process Nothing fd)
     Nothing -> getProcessExitCode process >>= maybe (threadDelay 2000 >> awaitBoard process) (pure . Left)
 
 awaitLibrary :: Live -> IO ()
-awaitLibrary live@(Live process _) = do
+awaitLibrary live@(Live process _ _) = do
   counted <- waitsCounted <$> look live
   ended <- getProcessExitCode process
   unless (counted || isJust ended) (threadDelay 2000 >> awaitLibrary live)
@@ -347,13 +350,15 @@ boardHeldBy pid = do
       pure (if maybe False ("/memfd:maru-board" `isPrefixOf`) target then Just (folder </> number) else Nothing)
 
 stop :: IORef (Maybe Live) -> IO ()
-stop running = readIORef running >>= mapM_ (\(Live process fd) -> endProcess process >> closeFd fd)
+stop running = readIORef running >>= mapM_ (\(Live process group fd) -> endProcess process group >> closeFd fd)
 
--- | Asked to end, then made to; also what the command has left running in its group.
-endProcess :: ProcessHandle -> IO ()
-endProcess process = do
-  group <- getPid process
+-- | Asked to end, then made to, at once if we are told again to end; also what the command has left
+-- running in its group.
+endProcess :: ProcessHandle -> Maybe Pid -> IO ()
+endProcess process group = do
   terminateProcess process
-  _ <- timeout 10000000 (waitForProcess process)
-  mapM_ (orNothing . signalProcessGroup sigKILL) group
+  void (timeout 10000000 (waitForProcess process)) `finally` mapM_ endGroup group
   void (waitForProcess process)
+
+endGroup :: Pid -> IO ()
+endGroup = void . orNothing . signalProcessGroup sigKILL
