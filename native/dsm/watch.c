@@ -130,4 +130,6 @@ void mr_watch_words(const struct mr_wait *waits, uint16_t nodes, char *words, si
       add(&text, " for ");
       add_object(&text, &waits[q]);
     }
+  if (text.left <= 1 && size >= sizeof "...")
+    snprintf(words + size - sizeof "...", sizeof "...", "...");
 }

@@ -43,7 +43,7 @@ static bool in_background(const struct input *input) {
 
 struct pollfd mr_launch_input_from(const struct job *job) {
   const struct input *input = &job->input;
-  bool wanted = input->from >= 0 && input->given == 0 && !in_background(input);
+  bool wanted = !job->killed && input->from >= 0 && input->given == 0 && !in_background(input);
   return (struct pollfd){.fd = wanted ? input->from : -1, .events = POLLIN};
 }
 
@@ -54,7 +54,7 @@ struct pollfd mr_launch_input_to(const struct job *job) {
 }
 
 int mr_launch_input_patience(const struct job *job, int patience) {
-  bool look_again = job->input.from >= 0 && in_background(&job->input);
+  bool look_again = !job->killed && job->input.from >= 0 && in_background(&job->input);
   return look_again && (patience < 0 || patience > BACKGROUND_MS) ? BACKGROUND_MS : patience;
 }
 

@@ -206,13 +206,21 @@ void mr_launch_catch_signals(struct job *job) {
     mr_launch_fail(STATUS_MARU_FAILED, "cannot receive signals", strerror(errno));
 }
 
-/* Who asks twice does not want to wait. */
+/* Who asks twice does not want to wait.  But timeout(1), and a terminal that closes, ask once with
+ * two signals.  Once KILL is sent more signals do not postpone that agents are cut off. */
+static void ask_again(struct job *job) {
+  int64_t now = mr_launch_now();
+  if (!job->interrupted)
+    job->asked_at = now;
+  else if (now >= job->asked_at + MR_LAUNCH_TWICE_MS && !job->killed)
+    job->kill_at = now;
+}
+
 void mr_launch_read_signals(struct job *job) {
   struct signalfd_siginfo info;
   while (read(job->signals, &info, sizeof info) == sizeof info)
     if (info.ssi_signo != SIGCHLD) {
-      if (job->interrupted && job->kill_at != 0)
-        job->kill_at = mr_launch_now();
+      ask_again(job);
       job->status = 0;
       job->interrupted = true;
       mr_launch_end(job, 128 + (int)info.ssi_signo);

@@ -35,6 +35,7 @@ enum {
 #define MR_LAUNCH_LINE 65536u
 #define MR_LAUNCH_GRACE_SECONDS 2 /* where MARU_LAUNCH_GRACE does not say it */
 #define MR_LAUNCH_AGAIN_MS 2000   /* from one KILL to the next */
+#define MR_LAUNCH_TWICE_MS 200    /* a second signal so soon is the first one's echo */
 #define MR_LAUNCH_INPUT 16384u
 
 /* One of a node's two outputs. */
@@ -77,6 +78,7 @@ struct job {
   unsigned culprit;    /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
   bool ending, killed; /* we sent TERM, KILL */
   bool interrupted;    /* a signal to us asked for the end */
+  int64_t asked_at;    /* ms: the first of them */
   int64_t kill_at;     /* ms; 0: not */
   int grace_ms;        /* from TERM to KILL */
   bool said;           /* a node's last words were shown */
