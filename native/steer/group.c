@@ -73,6 +73,13 @@ static bool has_word(const char *text, const char *word, const char *separators)
   return false;
 }
 
+/* What a group's threads may use: of its CPUs some may be offline, or its home's no more. */
+static bool read_effective(const char *path, struct mr_cpus *cpus) {
+  char text[MR_CPUS_TEXT];
+  const char *name = is_unified(path) ? "cpuset.cpus.effective" : "cpuset.effective_cpus";
+  return read_in(path, name, text, sizeof text) == 0 && mr_cpus_parse_list(text, cpus);
+}
+
 /* ---- home --------------------------------------------------------------- */
 
 /* What /proc/TID/cgroup says of the hierarchy that has the controller cpuset, or of version 2. */
@@ -158,6 +165,24 @@ static bool may_write(const char *home, bool unified) {
   return may && (!unified || access(path, W_OK) == 0);
 }
 
+/* A folder of another kind than ours: a cgroup that its owner may want to move processes into,
+ * which the kernel refuses while threaded ones are beside it.  Only the root may have both. */
+static bool has_domains(const char *home) {
+  char path[PATH_MAX], type[32];
+  bool found = false;
+  DIR *folder = read_in(home, "cgroup.type", type, sizeof type) == 0 ? opendir(home) : NULL;
+  if (folder == NULL)
+    return false;
+  for (struct dirent *entry; !found && (entry = readdir(folder)) != NULL;) {
+    if (entry->d_type != DT_DIR || entry->d_name[0] == '.' ||
+        (size_t)snprintf(path, sizeof path, "%s/%s", home, entry->d_name) >= sizeof path)
+      continue;
+    found = read_in(path, "cgroup.type", type, sizeof type) == 0 && strcmp(type, "threaded") != 0;
+  }
+  closedir(folder);
+  return found;
+}
+
 const char *mr_group_home(pid_t pid, const struct mr_cpus *base, char home[MR_GROUP_PATH],
                           char *why, size_t room) {
   char text[MR_CPUS_TEXT];
@@ -174,11 +199,11 @@ const char *mr_group_home(pid_t pid, const struct mr_cpus *base, char home[MR_GR
     return snprintf(why, room, "the controller cpuset does not serve %.150s", home), why;
   if (!may_write(home, unified))
     return snprintf(why, room, "%.150s may not be written", home), why;
+  if (unified && has_domains(home))
+    return snprintf(why, room, "%.150s has cgroups of its own", home), why;
   if (kept_by_systemd(home))
     return snprintf(why, room, "systemd keeps %.150s (it has no Delegate=cpuset)", home), why;
-  if (read_in(home, unified ? "cpuset.cpus.effective" : "cpuset.effective_cpus", text,
-              sizeof text) < 0 ||
-      !mr_cpus_parse_list(text, &cpus))
+  if (!read_effective(home, &cpus))
     return snprintf(why, room, "the CPUs of %.150s cannot be read", home), why;
   if (!mr_cpus_equal(&cpus, base))
     return snprintf(why, room, "the program is bound to fewer CPUs than its cgroup"), why;
@@ -263,19 +288,38 @@ static int move_all_home(const char *path, const char *home, const struct mr_cpu
   return failed < 0 ? failed : moved;
 }
 
+/* The program's own, which it made in ours. */
+static bool has_groups(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 && status.st_nlink > 2;
+}
+
+/* One that cannot be removed does not bind what is in it. */
+static void widen(const char *path, const char *home) {
+  char text[MR_CPUS_TEXT];
+  if (is_unified(path))
+    (void)write_in(path, "cpuset.cpus", "\n");
+  else if (read_in(home, "cpuset.cpus", text, sizeof text) == 0)
+    (void)write_in(path, "cpuset.cpus", text);
+}
+
 int mr_group_remove(const char *path, const char *cpus) {
   char home[MR_GROUP_PATH];
   struct mr_cpus group;
   if (!mr_group_permitted(path) || home_of(path, home) < 0 || !mr_cpus_parse_list(cpus, &group))
     return access(path, F_OK) < 0 ? 0 : -EINVAL;
+  (void)read_effective(path, &group);
   int left = 1;
   for (int pass = 0; pass < PASSES && left > 0; pass++)
     left = move_all_home(path, home, &group);
   for (int tries = 0; rmdir(path) < 0; tries++) {
-    if (errno == ENOENT)
+    int error = -errno;
+    if (error == -ENOENT)
       return 0;
-    if (errno != EBUSY || tries == REMOVES)
-      return left < 0 ? left : -errno;
+    if (error != -EBUSY || tries == REMOVES || has_groups(path)) {
+      widen(path, home);
+      return left < 0 ? left : error;
+    }
     nanosleep(&(struct timespec){.tv_nsec = REMOVE_NS}, NULL);
     (void)move_all_home(path, home, &group);
   }

@@ -32,7 +32,8 @@ bool mr_group_permitted(const char *path);
 int mr_group_make(const char *path, const char *cpus);
 int mr_group_move(const char *path, pid_t tid);
 /* Moves what is in it to its home, and removes it.  Threads that bound themselves to other CPUs
- * than the group's stay bound.  0 also if it is not there. */
+ * than the group's stay bound.  0 also if it is not there.  One in which somebody made cgroups
+ * cannot be removed; it gets its home's CPUs. */
 int mr_group_remove(const char *path, const char *cpus);
 
 /* Version 2: whether the controller serves the groups below; 1 or 0.  Version 1: 1. */

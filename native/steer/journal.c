@@ -157,12 +157,16 @@ int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, 
 int mr_journal_make(struct mr_journal *journal, const struct mr_target *target, const char *value) {
   char now[MR_VALUE_MAX];
   struct mr_change *change = mr_journal_find(journal, target);
-  bool grouped = change != NULL && change->grouped && journal->why_not[0] == '\0';
+  /* Noting took a while: the number may be another program's thread by now, or its cgroup another.
+   */
+  if (target->tid != 0 && mr_start_time(target->tid) != target->start)
+    return -ESRCH;
+  bool grouped = change != NULL && change->grouped && mr_journal_may_group(journal, target->tid);
   int error = grouped ? mr_journal_group(journal, target->tid, value) : -EOPNOTSUPP;
   if (error == -EOPNOTSUPP) {
     /* In a group that it was moved to before it could not leave that one's CPUs. */
     if (target->tid != 0)
-      mr_journal_ungroup(journal, target->tid);
+      (void)mr_journal_ungroup(journal, target->tid);
     return mr_target_write(target, journal->root, value);
   }
   if (error == 0)
@@ -175,13 +179,15 @@ int mr_journal_make(struct mr_journal *journal, const struct mr_target *target, 
 static int write_found(struct mr_journal *journal, const struct mr_change *change) {
   char now[MR_VALUE_MAX];
   const struct mr_target *target = &change->target;
-  if (target->tid != 0) {
-    mr_journal_ungroup(journal, target->tid);
+  if (target->tid != 0 && mr_journal_ungroup(journal, target->tid)) {
     int error = mr_target_read(target, journal->root, now);
-    if (error < 0 || strcmp(now, change->found) == 0)
+    /* Else its cgroup has other CPUs by now. */
+    if (error < 0 || strcmp(now, change->found) == 0 || !mr_journal_wrote(change, now))
       return error;
   }
-  return mr_target_write(target, journal->root, change->found);
+  int error = mr_target_write(target, journal->root, change->found);
+  /* A thread's cgroup may have other CPUs by now; the kernel keeps it to these. */
+  return target->tid != 0 && error == -ERANGE ? 0 : error;
 }
 
 /* 0 also when there is nothing to do: it is gone, as it was, or somebody else's. */

@@ -49,9 +49,9 @@ bool mr_journal_may_group(const struct mr_journal *journal, pid_t tid) {
 
 static int serves_home(struct mr_journal *other, bool dead, void *argument) {
   const struct mr_journal *journal = argument;
-  return !dead && other != journal && other->serves && strcmp(other->home, journal->home) == 0
-             ? -EUSERS
-             : 0;
+  /* Whoever puts back what a dead one left switches it off, too. */
+  (void)dead;
+  return other->serves && strcmp(other->home, journal->home) == 0 ? -EUSERS : 0;
 }
 
 /* What another run has switched on it will switch off: nobody may count on that. */
@@ -59,11 +59,12 @@ static int note_served(struct mr_journal *journal) {
   int lock = mr_journal_lock(journal->folder);
   if (lock < 0)
     return lock;
-  int served = mr_group_served(journal->home);
+  /* In this order: one that has ended meanwhile switched it off before it said so. */
   int error = mr_journal_each(journal->root, journal->folder, serves_home, journal);
+  int served = mr_group_served(journal->home);
   if (error == 0 && served == 0) {
-    journal->serves = true;
     error = mr_journal_append_served(journal);
+    journal->serves = error == 0;
   }
   close(lock);
   return served < 0 ? served : error;
@@ -117,11 +118,10 @@ int mr_journal_group(struct mr_journal *journal, pid_t tid, const char *cpus) {
 
 /* ---- putting back ------------------------------------------------------------ */
 
-void mr_journal_ungroup(struct mr_journal *journal, pid_t tid) {
+bool mr_journal_ungroup(struct mr_journal *journal, pid_t tid) {
   char path[MR_GROUP_PATH];
-  if (journal->group_count > 0 && mr_group_of(tid, journal->home, path) == 0 &&
-      is_ours(journal, path))
-    (void)mr_group_move(journal->home, tid);
+  return journal->group_count > 0 && mr_group_of(tid, journal->home, path) == 0 &&
+         is_ours(journal, path) && mr_group_move(journal->home, tid) == 0;
 }
 
 int mr_journal_remove_groups(struct mr_journal *journal) {
@@ -132,6 +132,7 @@ int mr_journal_remove_groups(struct mr_journal *journal) {
       continue;
     if (mr_group_remove(group->path, group->cpus) < 0) {
       failed++;
+      group->made = false; /* its CPUs are others now */
       continue;
     }
     group->back = true;

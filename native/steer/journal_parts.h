@@ -63,8 +63,8 @@ bool mr_journal_may_group(const struct mr_journal *journal, pid_t tid);
 bool mr_journal_note_group(struct mr_journal *journal, const char *cpus);
 /* Moves the thread.  -EOPNOTSUPP: groups do not work here, and from now on none is used. */
 int mr_journal_group(struct mr_journal *journal, pid_t tid, const char *cpus);
-/* Takes the thread out of ours, if it is in one. */
-void mr_journal_ungroup(struct mr_journal *journal, pid_t tid);
+/* Takes the thread out of ours; whether it was in one. */
+bool mr_journal_ungroup(struct mr_journal *journal, pid_t tid);
 /* Empties and removes them; how many could not be. */
 int mr_journal_remove_groups(struct mr_journal *journal);
 

@@ -1,10 +1,12 @@
 #define _GNU_SOURCE
 #include "pages.h"
 
+#include "cpulist.h"
 #include "process_table.h"
 #include "task.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -30,15 +32,33 @@ static void move_one(pid_t pid, void *argument) {
   moving->stayed += stayed;
 }
 
+static void add(void *nodes, unsigned long first, unsigned long last) {
+  unsigned long *words = nodes;
+  for (unsigned long node = first; node <= last; node++)
+    words[node / WORD] |= 1ul << node % WORD;
+}
+
+/* Those that are there: a number that the kernel was not built for it refuses. */
+static int find_nodes(unsigned long nodes[NODES / WORD]) {
+  char text[4096];
+  FILE *file = fopen("/sys/devices/system/node/online", "re");
+  if (file == NULL)
+    return -errno;
+  bool read = fgets(text, sizeof text, file) != NULL && mr_cpu_list_read(text, NODES, add, nodes);
+  fclose(file);
+  return read ? 0 : -ENODATA;
+}
+
 int mr_pages_move(pid_t tree, int node, long *stayed) {
   struct mr_processes table;
   struct moving moving = {.error = -ESRCH};
   if (node < 0 || node >= NODES)
     return -EINVAL;
-  memset(moving.from, 0xff, sizeof moving.from);
+  int error = find_nodes(moving.from);
   moving.to[(size_t)node / WORD] = 1ul << (size_t)node % WORD;
   moving.from[(size_t)node / WORD] &= ~moving.to[(size_t)node / WORD];
-  int error = mr_processes_read(&table);
+  if (error == 0)
+    error = mr_processes_read(&table);
   if (error < 0)
     return error;
   mr_processes_mark(&table, tree, mr_start_time(tree));

@@ -379,6 +379,14 @@ time.sleep(50)
     end(s)
 
 
+def cpus_of(group):
+    """What a group's threads may use."""
+    name = next(n for n in ("cpuset.cpus.effective", "cpuset.effective_cpus") if os.path.exists(f"{group}/{n}"))
+    with open(f"{group}/{name}") as f:
+        ranges = [r.split("-") for r in f.read().strip().split(",")]
+    return {cpu for r in ranges for cpu in range(int(r[0]), int(r[-1]) + 1)}
+
+
 # It starts a process that has nothing of it: no parent, no session, no environment.
 LOSES_ONE = """
 import os, sys, time
@@ -443,6 +451,14 @@ def with_groups():
     r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1", "go", f"back {s.pid} {start_of(s.pid)}", place="cpusets")
     check("where nothing is placed any more no group is left", groups() or group_of(s.pid) != HOME)
     r.over()
+    r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1", place="cpusets")
+    ours = groups()[0]
+    os.mkdir(f"{ours}/inner")
+    r.over()
+    check("one in which the program made a group remains, in the journal, and binds nobody",
+          not (groups() == [ours] and len(journals(root)) == 1 and group_of(s.pid) == HOME and cpus_of(ours) == BASE))
+    os.rmdir(f"{ours}/inner")
+    check("and goes once that is gone", subprocess.call([GUARD, "repair", "--root", root]) or groups() or journals(root))
     os.sched_setaffinity(s.pid, {1})
     r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1", place="cpusets")
     check("a program that is bound to fewer CPUs is placed by affinity, which is said",
@@ -450,6 +466,52 @@ def with_groups():
     r.over()
     os.kill(child, signal.SIGKILL)
     end(s)
+
+
+def narrowed():
+    """Its cgroup is given other CPUs while it is placed."""
+    above = f"/sys/fs/cgroup/cpuset{HOME}".rstrip("/")
+    home = f"{above}/maru-test-{os.getpid()}"
+    try:
+        os.mkdir(home)
+    except OSError as e:
+        print(f"skipped: no cgroup of version 1 for a program: {e}")
+        return
+    s = subprocess.Popen(["sleep", "60"])
+    try:
+        for name in ("cpuset.cpus", "cpuset.mems"):
+            with open(f"{above}/{name}") as f:
+                put(f"{home}/{name}", f.read())
+        put(f"{home}/tasks", str(s.pid))
+        root = machine()
+        r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1", place="cpusets")
+        if said[1] != "ok":
+            print(f"skipped: no cgroups below a program's own: {said[1]}")
+            r.over()
+            return
+        check("a thread is placed below the program's own cgroup", not group_of(s.pid).startswith(f"{HOME.rstrip('/')}/maru-test-"))
+        put(f"{home}/cpuset.cpus", "1")
+        r.over()
+        check("where that has fewer CPUs by now it is put back as far as they go", groups() or journals(root) or os.sched_getaffinity(s.pid) != {1})
+    finally:
+        s.kill()
+        s.wait()
+        settles(lambda: gone(home), 10)
+
+
+def put(path, text):
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def gone(group):
+    try:
+        os.rmdir(group)
+    except FileNotFoundError:
+        return []
+    except OSError as e:
+        return [e]
+    return []
 
 
 def kills():
@@ -491,6 +553,7 @@ try:
     cases()
     if TWO:
         with_groups()
+        narrowed()
     kills()
 finally:
     shutil.rmtree(WORK, ignore_errors=True)
