@@ -1,7 +1,7 @@
 /* maru-boost: wakes, restores and raises those whose message is there.
  *
  *   maru-boost [--policy P] [--boost fifo|nice|none] [--period-us N] [--cap PERCENT]
- *              [--for-ms N] [--board PATH]... [--dry-run] [--json]
+ *              [--for-ms N] [--board PATH]... [--until-input-ends] [--dry-run] [--json]
  *
  * Written by a planner (`maru boost`), strict.  Without --board it looks after all
  * runs of its user; as root, of everybody.  Policies:
@@ -12,6 +12,7 @@
  *   pb+lower the same, restores the lowered
  *   gang     one job after the other is raised, for a slot of the period's length
  * --period-us 0: 5 ms to 250 us as needed, 50 ms while nobody waits.
+ * --until-input-ends: who started us holds the other end of standard input.
  *
  * Two processes: the guard starts the worker, which does all of the above, and
  * watches it.  Whatever ends the worker (or stops it: 100 ms without a tick, then it is
@@ -19,7 +20,7 @@
  * is killed the worker puts them back and ends; if both are killed at once, each thread finds the
  * daemon's heartbeat stale when it waits next, and puts itself back.
  *
- * Status: 0 ended as asked (--for-ms, SIGTERM, SIGINT), 64 usage, 69 a board cannot
+ * Status: 0 ended as asked (--for-ms, SIGTERM, SIGINT, its input), 64 usage, 69 a board cannot
  * be used, 70 the worker failed; the line says
  * how many threads could not be put back.
  */
@@ -98,7 +99,7 @@ struct daemon {
   enum boost_how how;
   int64_t period_ns; /* 0: by itself */
   int64_t until_ns;
-  bool finds, dry_run, json;
+  bool finds, with_input, dry_run, json;
 };
 
 /* ---- options -------------------------------------------------------------- */
@@ -208,6 +209,8 @@ static int read_options(struct daemon *self, int argc, char **argv) {
       self->dry_run = true;
     else if (strcmp(argv[i], "--json") == 0)
       self->json = true;
+    else if (strcmp(argv[i], "--until-input-ends") == 0)
+      self->with_input = true;
     else if (i + 1 == argc)
       return refuse("unknown option, or without a value", argv[i]);
     else {
@@ -853,6 +856,12 @@ static int end_worker(pid_t worker) {
   return status;
 }
 
+static bool input_ended(void) {
+  struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+  char byte;
+  return poll(&input, 1, 0) > 0 && read(STDIN_FILENO, &byte, 1) <= 0;
+}
+
 /* Passes requests to end on; the worker's status. */
 static int guard(const struct daemon *self, pid_t worker, const sigset_t *signals) {
   static const struct timespec pause = {.tv_nsec = LOOK_NS};
@@ -864,7 +873,8 @@ static int guard(const struct daemon *self, pid_t worker, const sigset_t *signal
     int signal = sigtimedwait(signals, NULL, &pause);
     if (signal < 0 && is_late(&watch, self))
       return end_worker(worker);
-    if (signal > 0 && signal != SIGCHLD) {
+    bool asked = signal > 0 && signal != SIGCHLD;
+    if (asked || (self->with_input && input_ended())) {
       kill(worker, SIGTERM);
       watch.ending = watch.ending > 0 ? watch.ending : 1;
     }
