@@ -53,7 +53,7 @@ struct daemon {
   enum boost_how how;
   int64_t period_ns; /* 0: by itself */
   int64_t until_ns;
-  bool finds, dry_run, json;
+  bool finds, with_input, dry_run, json;
 };
 
 /* ---- options.c ------------------------------------------------------------ */

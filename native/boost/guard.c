@@ -2,10 +2,12 @@
 #define _GNU_SOURCE
 #include "daemon.h"
 
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #define GUARD_PRIORITY 91
 /* The guard's looks: 100 ms without a beat where both run by FIFO, else 2 s. */
@@ -52,6 +54,12 @@ static int end_worker(pid_t worker) {
   return status;
 }
 
+static bool input_ended(void) {
+  struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+  char byte;
+  return poll(&input, 1, 0) > 0 && read(STDIN_FILENO, &byte, 1) <= 0;
+}
+
 int boost_guard(const struct daemon *self, pid_t worker, const sigset_t *signals) {
   static const struct timespec pause = {.tv_nsec = LOOK_NS};
   struct watch watch = {.looks_most = LOOKS_SLOW};
@@ -62,7 +70,8 @@ int boost_guard(const struct daemon *self, pid_t worker, const sigset_t *signals
     int signal = sigtimedwait(signals, NULL, &pause);
     if (signal < 0 && is_late(&watch, self))
       return end_worker(worker);
-    if (signal > 0 && signal != SIGCHLD) {
+    bool asked = signal > 0 && signal != SIGCHLD;
+    if (asked || (self->with_input && input_ended())) {
       kill(worker, SIGTERM);
       watch.ending = watch.ending > 0 ? watch.ending : 1;
     }

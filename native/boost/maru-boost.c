@@ -1,7 +1,7 @@
 /* maru-boost: wakes, restores and raises those whose message is there.
  *
  *   maru-boost [--policy P] [--boost fifo|nice|none] [--period-us N] [--cap PERCENT]
- *              [--for-ms N] [--board PATH]... [--dry-run] [--json]
+ *              [--for-ms N] [--board PATH]... [--until-input-ends] [--dry-run] [--json]
  *
  * Written by a planner (`maru boost`), strict.  Without --board it looks after all
  * runs of its user; as root, of everybody.  Policies:
@@ -12,6 +12,7 @@
  *   pb+lower the same, restores the lowered
  *   gang     one job after the other is raised, for a slot of the period's length
  * --period-us 0: 5 ms to 250 us as needed, 50 ms while nobody waits.
+ * --until-input-ends: who started us holds the other end of standard input.
  *
  * Two processes: the guard starts the worker, which does all of the above, and
  * watches it.  Whatever ends the worker (or stops it: 100 ms without a tick, then it is
@@ -19,7 +20,7 @@
  * is killed the worker puts them back and ends; if both are killed at once, each thread finds the
  * daemon's heartbeat stale when it waits next, and puts itself back.
  *
- * Status: 0 ended as asked (--for-ms, SIGTERM, SIGINT), 64 usage, 69 a board cannot
+ * Status: 0 ended as asked (--for-ms, SIGTERM, SIGINT, its input), 64 usage, 69 a board cannot
  * be used, 70 the worker failed; the line says
  * how many threads could not be put back.
  */

@@ -115,6 +115,8 @@ int boost_read_options(struct daemon *self, int argc, char **argv) {
       self->dry_run = true;
     else if (strcmp(argv[i], "--json") == 0)
       self->json = true;
+    else if (strcmp(argv[i], "--until-input-ends") == 0)
+      self->with_input = true;
     else if (i + 1 == argc)
       return refuse("unknown option, or without a value", argv[i]);
     else {

@@ -144,10 +144,10 @@ int maru_crew_seat(struct maru_crew *crew, struct maru_board *board, uint32_t jo
   int rc = maru_channel_register(board, job, MARU_CHANNEL_RESULTS | MARU_CHANNEL_WORKING, &own);
   if (rc < 0)
     return rc;
-  rc = maru_channels_register(board, job, MARU_CHANNEL_WORK | MARU_CHANNEL_WORKING, lines,
-                              crew->workers);
+  rc = maru_wait_table_of(board, &table);
   if (rc == 0)
-    rc = maru_wait_table_of(board, &table);
+    rc = maru_channels_register(board, job, MARU_CHANNEL_WORK | MARU_CHANNEL_WORKING, lines,
+                                crew->workers);
   if (rc < 0) {
     maru_channel_release(own);
     return rc;

@@ -5,6 +5,9 @@
 
 #include "check.h"
 
+#include <pthread.h>
+#include <sys/resource.h>
+
 #define MS INT64_C(1000000)
 #define SECOND (1000 * MS)
 #define WORKERS 3u
@@ -209,6 +212,54 @@ static void inherited_line(void) {
   maru_notify(&kept->word);
 }
 
+static void *hold(void *unused) {
+  for (;;)
+    pause();
+  return unused;
+}
+
+/* Its first thread ends, another one lives. */
+static void take_all(void *unused) {
+  (void)unused;
+  pthread_t thread;
+  struct maru_channel *lines[MARU_WAIT_CHANNELS];
+  CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, MARU_WAIT_CHANNELS), 0);
+  CHECK_EQUAL(pthread_create(&thread, NULL, hold, NULL), 0);
+  pthread_exit(NULL);
+}
+
+static bool is_zombie(pid_t pid) {
+  char path[32], text[64] = "";
+  snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+  FILE *file = fopen(path, "r");
+  CHECK(file != NULL && fgets(text, sizeof text, file) != NULL);
+  fclose(file);
+  return strstr(text, ") Z") != NULL;
+}
+
+/* What cannot be seen to have died keeps its lines. */
+static void living_owner(void) {
+  struct maru_channel *lines[MARU_WAIT_CHANNELS];
+  struct rlimit files, none;
+  pid_t pid = start(take_all, NULL);
+  int64_t end = maru_now_ns() + 20 * SECOND;
+  while (!is_zombie(pid))
+    CHECK(maru_now_ns() < end);
+  CHECK_EQUAL(taken(), MARU_WAIT_CHANNELS);
+  CHECK_EQUAL(maru_channel_register(&board, 1, 0, lines), -ENOSPC);
+  CHECK_EQUAL(getrlimit(RLIMIT_NOFILE, &files), 0);
+  none = (struct rlimit){.rlim_cur = 0, .rlim_max = files.rlim_max};
+  CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &none), 0);
+  int rc = maru_channel_register(&board, 1, 0, lines);
+  CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &files), 0);
+  CHECK_EQUAL(rc, -ENOSPC);
+  CHECK_EQUAL(kill(pid, SIGKILL), 0);
+  CHECK_EQUAL(finish(pid), SIGKILL);
+  CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, MARU_WAIT_CHANNELS), 0);
+  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
+    maru_channel_release(lines[i]);
+}
+
 int main(void) {
   CHECK_EQUAL(maru_board_create(&board, 1 << 20), 0);
   lines();
@@ -224,6 +275,7 @@ int main(void) {
   table->slot_job = 0;
   killed_worker();
   killed_coordinator();
+  living_owner();
   inherited_line();
   return 0;
 }

@@ -11,9 +11,12 @@
 #include "priority.h"
 #include "task.h"
 
+#include <errno.h>
 #include <maru/board.h>
 #include <sched.h>
+#include <signal.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -74,11 +77,25 @@ struct process {
 
 static uint64_t pack(pid_t pid, uint64_t start) { return start << PID_BITS | (uint64_t)pid; }
 
+/* /proc may be another pid namespace's: then it tells nothing. */
+static bool proc_is_ours(void) {
+  char name[16] = "";
+  return readlink("/proc/self", name, sizeof name - 1) > 0 && atoi(name) == getpid();
+}
+
 static struct process this_process(void) {
   struct stat world;
+  if (!proc_is_ours() || stat("/proc/self/ns/pid", &world) < 0)
+    return (struct process){0};
   uint64_t start = mr_start_time(getpid());
-  return (struct process){.packed = start != 0 ? pack(getpid(), start) : 0,
-                          .world = stat("/proc/self/ns/pid", &world) == 0 ? world.st_ino : 0};
+  return (struct process){.packed = start != 0 ? pack(getpid(), start) : 0, .world = world.st_ino};
+}
+
+/* Who cannot be looked at (no descriptor is left; a leader that ended before its threads)
+ * lives as long as its number does. */
+static bool lives(pid_t tid, uint64_t start) {
+  uint64_t now = mr_start_time(tid);
+  return now != 0 ? now == start : kill(tid, 0) == 0 || errno != ESRCH;
 }
 
 static bool take(struct maru_channel *channel, uint32_t number) {
@@ -92,13 +109,13 @@ static bool take(struct maru_channel *channel, uint32_t number) {
 static bool has_died(const struct process *owner, const struct process *self) {
   pid_t pid = (pid_t)(owner->packed & ((1u << PID_BITS) - 1));
   return owner->packed != 0 && self->world != 0 && owner->world == self->world &&
-         pack(pid, mr_start_time(pid)) != owner->packed;
+         !lives(pid, owner->packed >> PID_BITS);
 }
 
 /* A child of who took the line may wait there still. */
 static bool is_attended(const struct maru_channel *line) {
   pid_t tid = LOAD(line->tid);
-  return tid != 0 && mr_start_time(tid) == LOAD(line->start);
+  return tid != 0 && lives(tid, LOAD(line->start));
 }
 
 /* A line whose process has died changes hands by its owner's word, which no two processes

@@ -301,7 +301,9 @@ plans =
         map periodOf ["auto", "20ms", "250us"] @?= [Right 0, Right 20000, Right 250]
         mapM_ (\t -> assertBool t (either (const True) (const False) (periodOf t))) ["", "ms", "5", "99us", "51ms", "5s", "99999999999ms"]
         boostArguments (BoostOptions 20000 "pb" (Just "nice") 50 (Just 0.5) ["/b"] True True False)
-          @?= words "--policy pb --period-us 20000 --cap 50 --boost nice --for-ms 500 --board /b --dry-run --json",
+          @?= words "--policy pb --period-us 20000 --cap 50 --boost nice --for-ms 500 --board /b --dry-run --json"
+        boostArguments (BoostOptions 1000 "auto" Nothing 90 Nothing ["/b"] False False True)
+          @?= words "--policy auto --period-us 1000 --cap 90 --board /b --until-input-ends",
       testCase "profiles stand before the command" $
         map
           splitProfiles

@@ -7,7 +7,9 @@ import Control.Exception (try)
 import Control.Monad
 import Data.Word (Word32)
 import Maru.Failure (Unavailable)
+import Maru.Native.Channel (newCrew, seat)
 import Maru.Wait
+import System.Environment (setEnv)
 import System.Exit (ExitCode (..))
 import System.Posix.Process (ProcessStatus (..), exitImmediately, forkProcess, getProcessStatus)
 import System.Timeout (timeout)
@@ -38,7 +40,11 @@ main = do
         before <- attach Coop channel
         later <- attach Coop channel
         release before
-        runsAs later >>= (@?= (Coop, ""))
+        runsAs later >>= (@?= (Coop, "")),
+      testCase "maps that have ended give their seats back to the next ones" $ do
+        setEnv "MARU_WAIT" "coop" -- a board of this process
+        notes <- replicateM 12 (newCrew 250 16 >>= seat)
+        notes @?= replicate 12 Nothing
     ]
       ++ map (policyTests hall) policies
 

@@ -12,7 +12,6 @@ module Maru.Cli.Boost
 where
 
 import Control.Exception (IOException, try)
-import qualified Data.ByteString as ByteString
 import Data.Char (isDigit)
 import Data.List (intercalate)
 import Maru.Cli.Advise (adviseJob, adviseOptions)
@@ -22,9 +21,8 @@ import Maru.Cli.Host (boardsOf)
 import Options.Applicative hiding (internal)
 import qualified Options.Applicative
 import System.Exit (ExitCode (..))
-import System.IO
+import System.Posix.IO
 import System.Posix.Process (executeFile, getParentProcessID)
-import System.Process
 
 data BoostOptions = BoostOptions
   { -- | Microseconds; 0: by itself.
@@ -110,24 +108,26 @@ boostArguments o =
     ++ concat [["--board", path] | path <- boostBoards o]
     ++ ["--dry-run" | boostDryRun o]
     ++ ["--json" | boostJson o]
+    ++ ["--until-input-ends" | boostBeside o]
 
 boost :: BoostOptions -> IO ExitCode
 boost o
   | boostBeside o = beside o
   | otherwise = become o
 
--- | The run may have no channels yet, and its command may end at any time: the daemon is
--- ended with it.
+-- | The daemon takes the place of this process, so that none is left of it when either is
+-- killed. Standard output is the report's.
 beside :: BoostOptions -> IO ExitCode
 beside o = do
-  program <- helperPath "maru-boost"
-  parent <- getParentProcessID
-  boards <- boardsOf (show parent)
-  withFile "/dev/null" ReadWriteMode $ \none ->
-    withCreateProcess (proc program (boostArguments o {boostBoards = boards})) {std_in = UseHandle none, std_out = UseHandle none} $ \_ _ _ daemon -> do
-      _ <- try (ByteString.hGetContents stdin) :: IO (Either IOException ByteString.ByteString)
-      terminateProcess daemon
-      ExitSuccess <$ waitForProcess daemon
+  run <- getParentProcessID
+  boards <- boardsOf (show run)
+  if null boards
+    then problem unavailable ("process " ++ show run ++ " holds no board: maru boost does not look after this run")
+    else do
+      none <- openFd "/dev/null" WriteOnly Nothing defaultFileFlags
+      _ <- dupTo none stdOutput
+      closeFd none
+      become o {boostBoards = boards}
 
 become :: BoostOptions -> IO ExitCode
 become o = do

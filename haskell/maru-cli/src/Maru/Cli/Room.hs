@@ -186,6 +186,8 @@ data Tuner = forall flags.
   Tuner
   { tunerName :: !String,
     tunerPurpose :: !String,
+    -- | What may stand behind @maru tune NAME@.
+    tunerExample :: !String,
     tunerParser :: !(Parser flags),
     tunerRun :: !(flags -> TuneContext -> IO Tuned)
   }

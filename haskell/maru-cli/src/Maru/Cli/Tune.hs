@@ -41,11 +41,11 @@ tuneSubcommand rooms =
       )
 
 tuner :: Tuner -> Mod CommandFields (IO ExitCode)
-tuner (Tuner name purpose parser run) =
+tuner (Tuner name purpose example parser run) =
   command name $
     info
       ((\flags own command' -> tune name (run own) (command' flags)) <$> common <*> parser <*> behind)
-      (progDesc purpose <> noIntersperse)
+      (progDesc purpose <> noIntersperse <> footer ("Example: maru tune " ++ name ++ " " ++ example))
   where
     -- Last: the help shows options before the command, where they have to be.
     behind = (\program arguments flags -> flags program arguments) <$> strArgument (metavar "COMMAND") <*> many (strArgument (metavar "ARGUMENT..."))

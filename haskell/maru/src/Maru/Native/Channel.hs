@@ -50,10 +50,12 @@ module Maru.Native.Channel
   )
 where
 
+import Control.Concurrent (threadDelay)
 import Control.Exception (throwIO, try)
 import Control.Monad (void, when)
 import Data.Either (fromRight)
 import Data.Foldable (fold)
+import Data.IORef
 import Data.Int (Int64)
 import Data.List (intercalate)
 import Data.Word (Word16, Word32, Word64)
@@ -65,6 +67,7 @@ import Maru.Native.Hall
 import Maru.Wait (Policy (..), policyName)
 import System.Environment (lookupEnv)
 import System.IO.Unsafe (unsafePerformIO)
+import System.Mem (performMajorGC)
 import System.Posix.Process (getProcessID)
 
 data CPolicy
@@ -255,12 +258,25 @@ seat crew = maybe (pure Nothing) on' hall
   where
     on' (Hall board) = do
       self <- getProcessID
-      r <- on crew $ \c -> withForeignPtr board $ \b -> c_crewSeat c b (fromIntegral self)
+      let once = on crew $ \c -> withForeignPtr board $ \b -> c_crewSeat c b (fromIntegral self)
+      first <- once
+      others <- readIORef hasSeated
+      r <- if full first && others then writeIORef hasSeated False >> collect >> once else pure first
+      when (r == 0) (writeIORef hasSeated True)
       pure (if r == 0 then Nothing else Just (whyNot r))
+    -- The run-time system runs C finalizers when it is idle.
+    collect = performMajorGC >> threadDelay 1000
+    full r = Errno (negate r) == eNOSPC
     whyNot r
-      | Errno (negate r) == eNOSPC = "all channels of the board are taken"
+      | full r = "all channels of the board are taken"
       | Errno (negate r) == e2BIG = "there are too many workers"
       | otherwise = described r
+
+-- Since the last collection on a full board: crews that nobody holds any more may have
+-- seats there.
+hasSeated :: IORef Bool
+hasSeated = unsafePerformIO (newIORef False)
+{-# NOINLINE hasSeated #-}
 
 -- Opened at the first use. Without a run's board, one of our own for the policies that
 -- are nothing without channels.

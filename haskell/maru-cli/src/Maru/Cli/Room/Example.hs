@@ -60,7 +60,7 @@ experiment = Experiment "example" "counts" (\effort _ -> pure (figures (if effor
 
 tuner :: Tuner
 tuner =
-  Tuner "example" "Finds that nothing helps" (pure ()) $ \() _ ->
+  Tuner "example" "Finds that nothing helps" "-- ./sort" (pure ()) $ \() _ ->
     pure (Tuned Nothing "no gain: there is nothing to tune" ExitSuccess (Table [] []) (object []))
 
 figures :: Int -> Figures

@@ -33,6 +33,7 @@ ioTuner =
   Tuner
     { tunerName = "io",
       tunerPurpose = "Cores for input and output (from four CPUs up), reading ahead, delegation: --io and --io-delegate of maru run",
+      tunerExample = "--budget 2m --name scan -- ./scan archive.dat",
       tunerParser = pure (),
       tunerRun = const tuneIo
     }

@@ -53,6 +53,7 @@ lockTuner =
   Tuner
     { tunerName = "lock",
       tunerPurpose = "Who gets a contended mutex next: the most acquisitions a second that keep an objective for waits",
+      tunerExample = "--slo p99.9=200us --name server -- ./server",
       tunerParser = (,,) <$> objective <*> window <*> metric,
       tunerRun = \(slo, length', text) context -> do
         way <- traverse parseMetric text >>= waysToLook length'

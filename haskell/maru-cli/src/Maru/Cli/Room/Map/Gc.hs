@@ -36,6 +36,7 @@ gcTuner =
   Tuner
     { tunerName = "gc",
       tunerPurpose = "The allocation area of a Haskell program (+RTS -A, -n), linked with -rtsopts",
+      tunerExample = "--budget 1m --name sort -- ./sort big.txt",
       tunerParser = pure (),
       tunerRun = const tuneGc
     }

@@ -51,6 +51,7 @@ waitTuner =
   Tuner
     { tunerName = "wait",
       tunerPurpose = "How the processes of a command wait for each other (maru run --wait, --wait-poll)",
+      tunerExample = "--budget 5m --name app -- mpirun -n 8 ./app",
       tunerParser = pure (),
       tunerRun = const tuneWait
     }
