@@ -230,8 +230,14 @@ static bool open_with_each(struct mr_fabric *f) {
   return true;
 }
 
+/* Older headers have no name for it. */
 static bool over_stream(const struct mr_fabric *f) {
+#if FI_VERSION_GE(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 17))
   return f->info->ep_attr->protocol == FI_PROTO_XNET;
+#else
+  (void)f;
+  return false;
+#endif
 }
 
 static int open_queue(struct mr_fabric *f) {

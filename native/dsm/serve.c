@@ -15,6 +15,9 @@
 
 /* Who waits for a message stays awake so long if the last one came in less time. */
 #define HOPE_NS 100000
+/* Who gave way for longer than that shares its processor with somebody who computes: the kernel
+ * wakes a sleeper before it comes back to one that gives way, so for so long it sleeps. */
+#define CROWDED_NS 100000000
 /* What is due in less time is waited for awake. */
 #define NEAR_NS 100000
 
@@ -27,6 +30,7 @@ struct mr_server {
   int nudge;  /* another: the program's thread wants the server to look */
   bool deaf;  /* to the transport's descriptor, or rather `watch` is */
   bool hopes; /* what the program's thread waited for last came soon */
+  int64_t crowded_until; /* somebody else wanted its processor when it gave way */
   /* What the program's thread waits for while it looks itself; under the lock. */
   const bool *awaited;
   /* Whether it does, for who spins without the lock.  Relaxed: a hint. */
@@ -100,6 +104,14 @@ static void end_help(struct mr_server *s) {
     eventfd_write(s->nudge, 1);
 }
 
+/* Whoever else wants this processor computes. */
+static void give_way(struct mr_server *s, int64_t begin) {
+  sched_yield();
+  int64_t now = maru_now_ns();
+  if (now - begin > HOPE_NS)
+    s->crowded_until = now + CROWDED_NS;
+}
+
 /* With the lock held, which it releases meanwhile. */
 static void help(struct mr_server *s, const bool *done) {
   pthread_mutex_t *lock = s->config.lock;
@@ -110,14 +122,16 @@ static void help(struct mr_server *s, const bool *done) {
       s->hopes = now - since < HOPE_NS;
       since = now;
     }
-    bool spin =
-        now < since + s->config.spin_ns || (s->hopes && now < since + HOPE_NS) || is_near(due, now);
-    if (!spin)
+    bool hope = s->hopes && now < since + HOPE_NS && now >= s->crowded_until;
+    bool spin = hope || now < since + s->config.spin_ns || is_near(due, now);
+    if (!spin) {
       rest(s);
+      due = mr_transport_due(s->config.transport);
+    }
     bool still = !*done;
     pthread_mutex_unlock(lock);
     if (spin)
-      sched_yield(); /* whoever else wants this processor computes */
+      give_way(s, now);
     else if (still)
       sleep_for_answer(s, due);
     pthread_mutex_lock(lock);

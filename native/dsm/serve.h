@@ -6,7 +6,8 @@
  *
  * Whoever looks keeps its processor for a while after each message, then sleeps.  The program's
  * thread, which has nothing else to do, does so for up to 100 us whatever was asked for, if the
- * message before had come as soon; giving way to whoever else wants the processor.
+ * message before had come as soon; giving way to whoever else wants the processor, and beside
+ * somebody who does it sleeps.
  */
 #ifndef MARU_DSM_SERVE_H
 #define MARU_DSM_SERVE_H
