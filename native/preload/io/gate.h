@@ -1,7 +1,10 @@
 /* gate.h: one guard for all threads and all forked processes that share its memory (internal).
  *
  * Who comes while another one looks is sent away; nobody waits.  A process that was killed in
- * there and is gone (a zombie is not) is found out by one of those, and the guard begins anew. */
+ * there and is gone (a zombie is not) is found out by one of those, and the guard begins anew.
+ *
+ * From another pid namespace one that is alive but stopped in there looks gone, too.  Two may be
+ * inside then: what the trial finds is worth nothing, and no more is lost than that. */
 #ifndef MARU_PRELOAD_IO_GATE_H
 #define MARU_PRELOAD_IO_GATE_H
 
