@@ -67,10 +67,10 @@ static inline void count_state(void) { count(MARU_IO_STATE, 0, 0); }
 
 /* ---- delegating: delegate.c ---------------------------------------------- */
 
-struct gate;
+struct io_gate;
 /* A call that is measured, or `gate` is NULL. */
 struct trial {
-  struct gate *gate;
+  struct io_gate *gate;
   bool on;
   int64_t began_ns;
 };

@@ -1,7 +1,7 @@
 /* delegate.c: which calls are made by a context, and how their answers are made those of the call.
  */
 #include "calls.h"
-#include "guard.h"
+#include "gate.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -16,26 +16,11 @@
 /* Guarded: files only (what a socket's call costs depends on the other side), and no small calls.
  * A guard for each range of sizes.  All threads share it, and all processes that were forked and
  * run the same program: a server with a process a client would begin a trial with each client.  Who
- * comes while another one looks goes direct, unmeasured; who is killed there leaves it shut, and
- * everybody direct. */
+ * comes while another one looks goes direct, unmeasured. */
 #define GUARDED_LEAST (16u << 10)
 #define GUARDED_RANGES 3
-#define SLICE_CALLS 32u
 
-static struct gate {
-  _Atomic uint64_t rests_until; /* coarse ns */
-  _Atomic bool taken;
-  bool begun;
-  struct io_guard guard;
-} own_gates[GUARDED_RANGES], *gates = own_gates;
-
-/* Acquire and release: the gate is one thread's at a time. */
-static bool enter(struct gate *gate) {
-  return !atomic_exchange_explicit(&gate->taken, true, memory_order_acquire);
-}
-static void leave(struct gate *gate) {
-  atomic_store_explicit(&gate->taken, false, memory_order_release);
-}
+static struct io_gate own_gates[GUARDED_RANGES], *gates = own_gates;
 
 /* Before anything forks.  Where no memory is to be had each process learns by itself. */
 void io_gates_open(void) {
@@ -53,24 +38,28 @@ static uint64_t coarse_ns(void) {
 }
 
 /* A trial was lost. */
-static bool rests(struct gate *gate) {
+static bool rests(struct io_gate *gate) {
   /* Relaxed: nothing hangs on it. */
   uint64_t until = atomic_load_explicit(&gate->rests_until, memory_order_relaxed);
   return until > 0 && coarse_ns() < until;
 }
 
+static bool enter(struct io_gate *gate) {
+  enum io_gate_answer answer = io_gate_enter(gate, io_process.pid);
+  if (answer == IO_GATE_TAKEN_OVER)
+    io_say("learns anew what delegation is worth: a process was killed while it looked");
+  return answer != IO_GATE_SHUT;
+}
+
 static bool guard_says(struct trial *trial, uint32_t entry, size_t size) {
   if (io_kind_of(entry) != IO_REGULAR || size < GUARDED_LEAST)
     return false;
-  struct gate *gate = &gates[size < 4 * GUARDED_LEAST ? 0 : size < 16 * GUARDED_LEAST ? 1 : 2];
+  struct io_gate *gate = &gates[size < 4 * GUARDED_LEAST ? 0 : size < 16 * GUARDED_LEAST ? 1 : 2];
   if (rests(gate) || !enter(gate))
     return false;
-  if (!gate->begun)
-    io_guard_begin(&gate->guard, SLICE_CALLS);
-  gate->begun = true;
   trial->gate = gate;
   trial->on = io_guard_on(&gate->guard);
-  leave(gate);
+  io_gate_leave(gate);
   /* What it costs to start a context is not what its calls cost. */
   if (trial->on)
     io_context_prepare(IO_FILE_CONTEXT);
@@ -95,7 +84,7 @@ bool io_decide(struct trial *trial, uint32_t entry, size_t size) {
 }
 
 void io_conclude(const struct trial *trial, ssize_t moved) {
-  struct gate *gate = trial->gate;
+  struct io_gate *gate = trial->gate;
   int saved = errno;
   uint64_t ns = (uint64_t)(maru_now_ns() - trial->began_ns);
   errno = saved;
@@ -109,7 +98,7 @@ void io_conclude(const struct trial *trial, ssize_t moved) {
     atomic_store_explicit(&gate->rests_until, coarse_ns() + pause, memory_order_relaxed);
   if (pause > 0 || (tried && !gate->guard.trying))
     count_trial(pause == 0);
-  leave(gate);
+  io_gate_leave(gate);
 }
 
 static bool elsewhere(enum io_context_class class, int fd, uint32_t entry, long number, long a,

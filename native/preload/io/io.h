@@ -10,6 +10,7 @@
  *   ring.c       or by an io_uring
  *   hint.c       reads ahead of sequential streams
  *   guard.c      decides by measured cost (pure)
+ *   gate.c       lets one at a time of all threads and forks at a guard
  *   start.c      configuration, fork
  *
  * Everything on the path of a call is async-signal-safe, allocates nothing and leaves errno
