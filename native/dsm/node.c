@@ -60,9 +60,9 @@ static struct {
   struct mr_transport *transport; /* NULL: the only node */
   struct mr_server *server;
   struct mr_watch *watch; /* node 0's */
-  bool asking; /* the program's thread makes a request; under the lock, as are those: */
-  bool done;   /* it */
-  uint64_t requests; /* so many */
+  bool asking;            /* the program's thread makes a request; under the lock, as are those: */
+  bool done;              /* it */
+  uint64_t requests;      /* so many */
   int64_t result;
   pid_t owner;
   uint16_t nodes, me;

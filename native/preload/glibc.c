@@ -131,7 +131,8 @@ static bool keeps_spare(int type) {
          mutex.__data.__owner == gettid() &&
          mr_glibc_cond_timedwait(&condition, &mutex, &past) == ETIMEDOUT &&
          mr_glibc_unlock(&mutex) == 0 && word_is(&mutex, 0) && mr_glibc_trylock(&mutex) == 0 &&
-         mr_glibc_unlock(&mutex) == 0 && mr_glibc_clocklock(&mutex, CLOCK_MONOTONIC, &centuries) == 0 &&
+         mr_glibc_unlock(&mutex) == 0 &&
+         mr_glibc_clocklock(&mutex, CLOCK_MONOTONIC, &centuries) == 0 &&
          mr_glibc_unlock(&mutex) == 0 && spare_is(&mutex, PATTERN);
   return good && pthread_mutex_destroy(&mutex) == 0;
 }
