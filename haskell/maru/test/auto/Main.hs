@@ -2,8 +2,8 @@
 -- asked.
 module Main (main) where
 
-import Control.Concurrent (threadDelay)
-import Control.Exception (ErrorCall, evaluate, try)
+import Control.Concurrent
+import Control.Exception (ErrorCall, Exception, evaluate, try)
 import Control.Monad (forM_)
 import Data.IORef
 import Data.Int (Int64)
@@ -56,6 +56,11 @@ decisions =
         decide (Means 2 1) (20 * fork) (Sample [1e6, 1e6] 1e3) 20 @?= InCaller
     ]
 
+-- | Thrown at a consumer.
+data GiveUp = GiveUp deriving (Eq, Show)
+
+instance Exception GiveUp
+
 fork :: Int64
 fork = 700000
 
@@ -97,6 +102,18 @@ lists =
         first <- timeout 1000 (evaluate (sum ys))
         assertBool "too fast to be given up" (isNothing first)
         sum ys @?= 50 * turns 2000000,
+      testCase "an exception that comes while the spine is waited for does not stay in the list" $
+        forM_ [0, 100, 250, 400, 600] $ \micros -> do
+          here <- myThreadId
+          walked <- newEmptyMVar
+          gate <- newEmptyMVar
+          rest <- unsafeInterleaveIO ([1 .. 3] <$ (tryPutMVar walked () >> readMVar gate))
+          (_, ys) <- auto turns (replicate 8 200000 <> rest)
+          _ <- forkIO (takeMVar walked >> threadDelay micros >> throwTo here GiveUp)
+          given <- try (evaluate (sum ys))
+          given @?= Left GiveUp
+          _ <- forkIO (threadDelay 5000 >> putMVar gate ())
+          sum ys @?= 8 * turns 200000 + sum (map turns [1 .. 3]),
       testCase "three million items in constant memory (run with -M64m)" $ do
         -- Read, so that no constant holds the whole input.
         n <- readIORef =<< newIORef (3000000 :: Int)

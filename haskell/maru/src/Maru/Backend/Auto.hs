@@ -25,7 +25,7 @@ where
 
 import Control.Concurrent
 import Control.Exception
-import Control.Monad (void)
+import Control.Monad (unless, void)
 import Data.Bits ((.&.))
 import Data.IORef
 import Data.Int (Int64)
@@ -305,18 +305,28 @@ cellsWorth workers forkNs sample =
 
 -- | How many cells follow, up to a number, and whether these are all; gives a
 -- slow spine one millisecond.
+--
+-- The consumer waits for an 'MVar' and nothing else. 'threadDelay' would catch an
+-- exception thrown at the consumer and throw it again as one of this computation:
+-- it would stay in the list.
 walkAhead :: Int -> [a] -> IO (Int, Bool)
 walkAhead wanted xs = do
-  feed <- startFeed xs (pure ())
+  news <- newEmptyMVar
+  late <- newIORef False
+  feed <- startFeed xs (void (tryPutMVar news ()))
   wantUpTo feed wanted
-  let wait slices = do
-        -- It walks what is there before this thread runs again.
-        yield
+  let enough seen = knownCount seen >= wanted || isJust (knownEnd seen)
+      look = do
+        over <- readIORef late
         seen <- known feed
-        if slices == 0 || knownCount seen >= wanted || isJust (knownEnd seen)
+        if over || enough seen
           then (knownCount seen, isJust (knownEnd seen)) <$ forkIO (stopFeed feed)
-          else threadDelay 50 >> wait (slices - 1 :: Int)
-  wait 20
+          else takeMVar news >> look
+  -- It walks what is there before this thread runs again.
+  yield
+  atOnce <- enough <$> known feed
+  unless atOnce . void . forkIO $ threadDelay 1000 >> writeIORef late True >> void (tryPutMVar news ())
+  look
 
 -- Measuring ------------------------------------------------------------------
 
