@@ -182,14 +182,18 @@ static void lost_watcher(void) {
   maru_channel_release(channel);
 }
 
+/* Of every CPU. */
+static void crowd_until(int64_t when_ns) {
+  for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
+    atomic_store(&table->crowded_until[i], (uint32_t)(when_ns >> 20) | 1u << 31);
+}
+
 /* Where giving way was slow nobody stays awake to watch: the doorbell is armed, and where
  * there is none a sleeper finds its message by itself. */
 static void crowd(uint32_t flags) {
   struct maru_channel *channel = channel_of(flags);
   struct sleeper sleeper = {.channel = channel, .kind = MARU_WAIT_ADAPTIVE};
-  uint32_t until = (uint32_t)((maru_now_ns() + 15 * SECOND) >> 20) | 1u << 31;
-  for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
-    atomic_store(&table->crowded_until[i], until);
+  crowd_until(maru_now_ns() + 15 * SECOND);
   hold_watches(maru_now_ns() - SECOND); /* free to be taken */
   uint32_t lost = table->awake[0];
   pid_t pid = start(sleep_for_message, &sleeper);
@@ -206,6 +210,21 @@ static void crowd(uint32_t flags) {
   for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
     CHECK_EQUAL(table->awake[i], lost);
   memset((void *)table->awake, 0, sizeof table->awake);
+  memset((void *)table->crowded_until, 0, sizeof table->crowded_until);
+  maru_channel_release(channel);
+}
+
+/* Half of what a wait spun for in vain is learned: of twice a wake-up where it then
+ * slept armed, of four times COOP_SPIN_NS where it gave way. */
+static void spins_for_what_follows(bool crowded, uint32_t learned) {
+  struct maru_channel *channel = channel_of(0);
+  struct maru_wait_policy policy = attached(channel, MARU_WAIT_ADAPTIVE);
+  policy.spare = 1;
+  policy.spin_ns = policy.learned = 40000;
+  if (crowded)
+    crowd_until(maru_now_ns() + 15 * SECOND);
+  CHECK_EQUAL(maru_wait(&channel->word, 2, ~1u, &policy, maru_now_ns() + 200 * MS), -ETIMEDOUT);
+  CHECK_EQUAL(policy.learned & ~(1u << 31), learned);
   memset((void *)table->crowded_until, 0, sizeof table->crowded_until);
   maru_channel_release(channel);
 }
@@ -400,6 +419,8 @@ int main(void) {
   lost_watcher();
   crowd(0);
   crowd(MARU_CHANNEL_SILENT);
+  spins_for_what_follows(true, 20000);
+  spins_for_what_follows(false, 5000);
   idle(0);
   idle(MARU_CHANNEL_SILENT);
   CHECK_EQUAL(finish(start(short_slices, NULL)), 0);

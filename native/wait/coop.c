@@ -12,7 +12,9 @@
  * program that does not give way, a turn is a time slice, and nobody looks meanwhile.  So
  * after one slow turn whoever waits by ADAPTIVE on that CPU sleeps as DCS does, for TRY_EVERY
  * times what the turn took: finding out whether the other one has gone costs one part in so
- * many.  Where turns were slow since processes compute for long, sleeping costs little.
+ * many.  Where turns were slow since processes compute for long, sleeping costs little; where
+ * since two of them exchange messages so fast that neither gives way, ADAPTIVE spins for
+ * what a wake-up costs before it sleeps, and they stay in step.
  */
 #define _GNU_SOURCE
 #include "ways.h"
@@ -56,8 +58,7 @@ static void note_crowd(struct maru_wait_table *table, int cpu, int64_t now_ns, i
                           memory_order_relaxed);
 }
 
-/* Of ADAPTIVE alone: who asks for COOP gets it. */
-static bool avoids_crowd(const struct mr_wait *w, int cpu, int64_t now_ns) {
+bool mr_avoids_crowd(const struct mr_wait *w, int cpu, int64_t now_ns) {
   if (w->policy->runs != MARU_WAIT_ADAPTIVE)
     return false;
   uint32_t until = atomic_load_explicit(
@@ -83,7 +84,7 @@ static int watch_on(struct mr_wait *w, struct maru_wait_table *table, int cpu) {
     w->watched_ns = now - busy;
     if (now >= w->deadline_ns)
       return mr_look(w) ? 0 : -ETIMEDOUT;
-  } while (w->watched_ns < WATCH_NS && sched_getcpu() == cpu && !avoids_crowd(w, cpu, now));
+  } while (w->watched_ns < WATCH_NS && sched_getcpu() == cpu && !mr_avoids_crowd(w, cpu, now));
   return -EAGAIN;
 }
 
@@ -123,7 +124,7 @@ int mr_wait_coop(struct mr_wait *w) {
     int cpu = sched_getcpu();
     int64_t now = mr_wait_now(w);
     _Atomic uint32_t *watch = &table->awake[(unsigned)cpu % MARU_WAIT_CPUS];
-    if (avoids_crowd(w, cpu, now)) {
+    if (mr_avoids_crowd(w, cpu, now)) {
       mr_ask_short_slices(w);
       return rest(w, CROWDED_SLICE_NS);
     }

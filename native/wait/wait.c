@@ -3,6 +3,7 @@
 #include "futex.h"
 #include "ways.h"
 
+#include <sched.h>
 #include <time.h>
 
 #define LEAST_SPIN_NS 512u    /* a budget below this is not worth a clock read */
@@ -29,9 +30,7 @@ static bool gives_way(const struct mr_wait *w) {
 /* How long spinning pays before a policy goes on: twice what the hand-over then costs.
  * To and from coop that is a switch on one CPU, and its watcher looks as often as a
  * spinner while nobody else wants the CPU. */
-static uint32_t spin_before(struct mr_wait *w) {
-  bool to_coop = (w->channel != NULL && w->policy->runs == MARU_WAIT_COOP) ||
-                 (w->policy->runs == MARU_WAIT_ADAPTIVE && gives_way(w));
+static uint32_t spin_before(const struct mr_wait *w, bool to_coop) {
   return to_coop ? mr_earlier(w->policy->spin_ns, COOP_SPIN_NS) : w->policy->spin_ns;
 }
 
@@ -93,10 +92,11 @@ static void adaptive_learn(struct maru_wait_policy *policy, uint32_t base, uint3
 }
 
 static int adaptive(struct mr_wait *w) {
-  uint32_t base = spin_before(w);
+  int64_t now = mr_wait_now(w);
+  uint32_t base = spin_before(w, gives_way(w) && !mr_avoids_crowd(w, sched_getcpu(), now));
   uint32_t budget = w->policy->spare ? adaptive_budget(w->policy, base) : 0;
   if (budget > 0) {
-    int64_t end = mr_wait_now(w) + budget;
+    int64_t end = now + budget;
     bool paid = mr_wait_spinning(w, mr_earlier(end, w->deadline_ns));
     /* A budget that a deadline cut short says nothing. */
     if (paid || end <= w->deadline_ns)
@@ -121,7 +121,7 @@ static int wait_by(struct mr_wait *w) {
     return due_at_once(w);
   if (kind == MARU_WAIT_GANG && w->channel != NULL)
     return gang(w);
-  if (mr_wait_spinning_first(w, spin_before(w)))
+  if (mr_wait_spinning_first(w, spin_before(w, kind == MARU_WAIT_COOP && w->channel != NULL)))
     return 0;
   switch (kind) {
   case MARU_WAIT_YIELD:

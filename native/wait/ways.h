@@ -64,6 +64,9 @@ void mr_ask_short_slices(struct mr_wait *w);
 /* ---- coop.c, on a channel ------------------------------------------------- */
 
 int mr_wait_coop(struct mr_wait *w);
+/* On that CPU a turn was slow: it sleeps where COOP would give way.  Of ADAPTIVE alone: who
+ * asks for COOP gets it. */
+bool mr_avoids_crowd(const struct mr_wait *w, int cpu, int64_t now_ns);
 
 /* ---- lowered.c ------------------------------------------------------------ */
 

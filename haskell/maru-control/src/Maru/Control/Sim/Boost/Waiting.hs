@@ -114,7 +114,7 @@ begin w n k at0 = do
   let thread = n * width w + k
       m = model w
   what <- readPrimArray (state w) thread
-  when (what == Spinning && schemePolicy (modelScheme m) == Adaptive) $ adaptiveLearn w thread True
+  when (what == Spinning && schemePolicy (modelScheme m) == Adaptive) $ adaptiveLearn w n thread at0 True
   at <- restore w n thread at0 >>= spend w n (costLook (costs w))
   held <- readPrimArray (watcher w) n
   when (held == k) $ writePrimArray (watcher w) n (-1)
@@ -156,7 +156,6 @@ await w n k at = do
         writePrimArray (limit w) thread end
         proceed w n k at
       spinFor time = spinning (at + time)
-      toCoop = min coopSpin (costSpin (costs w))
   case schemePolicy (modelScheme (model w)) of
     Spin -> spinning infinity
     Block -> armed w n k at
@@ -164,9 +163,9 @@ await w n k at = do
     Gang -> do
       up <- readPrimArray (raised w) thread
       if up > 0 then spinning infinity else armed w n k at
-    Coop -> spinFor toCoop
+    Coop -> spinFor (min coopSpin (costSpin (costs w)))
     Adaptive -> do
-      time <- adaptiveBudget w thread (1000 * toCoop)
+      time <- adaptiveBudget w n thread at
       writePrimArray (budget w) thread time
       if time > 0 then spinFor (time / 1000) else coop w n k at
     _ -> spinFor (costSpin (costs w))
@@ -189,7 +188,7 @@ spunInVain w n k at = do
     LowerYield -> low Yielding
     SleepPoll -> poll w n k at
     Coop -> coop w n k at
-    Adaptive -> adaptiveLearn w thread False >> coop w n k at
+    Adaptive -> adaptiveLearn w n thread at False >> coop w n k at
     _ -> armed w n k at
 
 -- | Awake, but for nothing.
@@ -292,9 +291,16 @@ pollEvery = 50
 slowTurn = 2000
 tryEvery = 50
 
+-- | Nanoseconds. Where it will sleep a message costs a wake-up, else a switch.
+adaptiveBase :: World s -> Int -> Double -> ST s Double
+adaptiveBase w n at = do
+  slow <- avoidsCrowd w n at
+  pure (1000 * if slow then costSpin (costs w) else min coopSpin (costSpin (costs w)))
+
 -- | In nanoseconds, like what is learned: below 512 it counts waits without spinning.
-adaptiveBudget :: World s -> Int -> Double -> ST s Double
-adaptiveBudget w thread base = do
+adaptiveBudget :: World s -> Int -> Int -> Double -> ST s Double
+adaptiveBudget w n thread at = do
+  base <- adaptiveBase w n at
   known <- readPrimArray (learned w) thread
   if known > 0 && known < leastSpin
     then 0 <$ writePrimArray (learned w) thread (known - 1)
@@ -303,10 +309,10 @@ adaptiveBudget w thread base = do
       writePrimArray (learned w) thread now
       pure (min now (4 * base))
 
-adaptiveLearn :: World s -> Int -> Bool -> ST s ()
-adaptiveLearn w thread paid = do
+adaptiveLearn :: World s -> Int -> Int -> Double -> Bool -> ST s ()
+adaptiveLearn w n thread at paid = do
   spun <- readPrimArray (budget w) thread
-  let base = 1000 * min coopSpin (costSpin (costs w))
+  base <- adaptiveBase w n at
   writePrimArray (learned w) thread $
     if paid
       then min (2 * spun) (4 * base)
