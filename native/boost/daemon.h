@@ -26,11 +26,13 @@ struct totals {
 /* In memory that the guard sees. */
 struct shared {
   _Atomic uint64_t beats; /* of the worker: one a tick */
+  _Atomic uint32_t rests; /* nobody waits, nobody is raised */
   struct boost_subject subjects[(size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS];
 };
 
 struct daemon {
   struct shared *shared;
+  int stirs; /* an eventfd: the worker rests no more */
   struct boost_state state;
   struct boost_clerk *clerk;
   struct boost_view *views; /* of all boards */

@@ -5,13 +5,15 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define GUARD_PRIORITY 91
 /* The guard's looks: 100 ms without a beat where both run by FIFO, else 2 s. */
-#define LOOK_NS 20000000
+#define LOOK_MS 20
+#define REST_MS 500 /* while the worker rests */
 #define LOOKS 5
 #define LOOKS_SLOW 100
 #define LOOKS_TO_END 50 /* 1 s */
@@ -46,7 +48,7 @@ static bool is_late(struct watch *watch, const struct daemon *self) {
 
 /* Its status if it ends within 200 ms; else it hangs in the kernel and comes to no deed. */
 static int end_worker(pid_t worker) {
-  static const struct timespec pause = {.tv_nsec = LOOK_NS};
+  static const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
   int status = SIGKILL;
   kill(worker, SIGKILL);
   for (int look = 0; look < 10 && waitpid(worker, &status, WNOHANG) == 0; look++)
@@ -54,24 +56,54 @@ static int end_worker(pid_t worker) {
   return status;
 }
 
-static bool input_ended(void) {
-  struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+/* What ends the time between two looks. */
+enum source { SIGNALS, STIRS, INPUT, SOURCES };
+
+/* The number of a signal that came; 0: none. */
+static int next_signal(int signals) {
+  struct signalfd_siginfo info;
+  return read(signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
+}
+
+/* Its end is told once. */
+static bool input_ended(struct pollfd *input) {
   char byte;
-  return poll(&input, 1, 0) > 0 && read(STDIN_FILENO, &byte, 1) <= 0;
+  if (input->revents == 0 || read(STDIN_FILENO, &byte, 1) > 0)
+    return false;
+  input->fd = -1;
+  return true;
+}
+
+/* Anything came.  A worker that rests holds nobody, and says when it goes on. */
+static bool await_event(const struct daemon *self, struct pollfd *events,
+                        const struct watch *watch) {
+  uint64_t count;
+  /* Relaxed: what the worker writes to `stirs` after it comes through the kernel. */
+  bool rests = atomic_load_explicit(&self->shared->rests, memory_order_relaxed) != 0 &&
+               watch->looks == 0 && watch->ending == 0;
+  int ready = poll(events, SOURCES, rests ? REST_MS : LOOK_MS);
+  if (ready > 0 && events[STIRS].revents != 0)
+    (void)!read(self->stirs, &count, sizeof count);
+  return ready > 0;
 }
 
 int boost_guard(const struct daemon *self, pid_t worker, const sigset_t *signals) {
-  static const struct timespec pause = {.tv_nsec = LOOK_NS};
   struct watch watch = {.looks_most = LOOKS_SLOW};
+  struct pollfd events[SOURCES] = {
+      [SIGNALS] = {signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK), POLLIN, 0},
+      [STIRS] = {self->stirs, POLLIN, 0},
+      [INPUT] = {self->with_input ? STDIN_FILENO : -1, POLLIN, 0}};
   int status;
+  if (events[SIGNALS].fd < 0)
+    return end_worker(worker);
   if (boost_stand(GUARD_PRIORITY) == 0)
     watch.looks_most = LOOKS;
   while (waitpid(worker, &status, WNOHANG) == 0) {
-    int signal = sigtimedwait(signals, NULL, &pause);
-    if (signal < 0 && is_late(&watch, self))
+    bool any = await_event(self, events, &watch);
+    if (!any && is_late(&watch, self))
       return end_worker(worker);
-    bool asked = signal > 0 && signal != SIGCHLD;
-    if (asked || (self->with_input && input_ended())) {
+    int signal = any ? next_signal(events[SIGNALS].fd) : 0;
+    if ((signal != 0 && signal != SIGCHLD) || (any && input_ended(&events[INPUT]))) {
       kill(worker, SIGTERM);
       watch.ending = watch.ending > 0 ? watch.ending : 1;
     }

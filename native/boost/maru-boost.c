@@ -31,6 +31,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -75,8 +76,9 @@ int main(int argc, char **argv) {
   self.rules.cpus = cpus < 1 ? 1 : cpus > MARU_WAIT_CPUS ? MARU_WAIT_CPUS : (uint32_t)cpus;
   self.shared = mmap(NULL, sizeof *self.shared, PROT_READ | PROT_WRITE,
                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (self.shared == MAP_FAILED) {
-    fprintf(stderr, "maru-boost: no memory\n");
+  self.stirs = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (self.shared == MAP_FAILED || self.stirs < 0) {
+    fprintf(stderr, "maru-boost: no memory, or no descriptor\n");
     return 69;
   }
   self.boards.subjects = self.shared->subjects;

@@ -18,13 +18,16 @@
 #define QUIET_TICKS 50
 #define IDLE_NS INT64_C(50000000) /* half of what makes a heartbeat stale */
 
+static bool is_quiet(const struct daemon *self) { return self->quiet_ticks >= QUIET_TICKS; }
+
 static struct boost_seen tick(struct daemon *self, int64_t now_ns, int64_t period_ns) {
   self->totals.ticks++;
   self->count = 0;
   self->quietly_waiting = 0;
   self->seats = 0;
   self->turn++;
-  self->checks = now_ns >= self->check_ns;
+  /* A line's thread is asked about by the time it waits. */
+  self->checks = now_ns >= self->check_ns && !is_quiet(self);
   if (self->checks)
     self->check_ns = now_ns + CHECK_NS;
   boost_end_again(self);
@@ -113,9 +116,21 @@ static int64_t pause_after(struct daemon *self, struct boost_seen seen, int64_t 
   self->quiet_ticks = seen.waiting > 0 || self->rules.slots ? 0 : self->quiet_ticks + 1;
   if (seen.pending > 0 || self->held_count > 0)
     self->began_ns = now_ns;
-  if (self->quiet_ticks >= QUIET_TICKS && period_ns < IDLE_NS)
+  if (is_quiet(self) && period_ns < IDLE_NS)
     return IDLE_NS;
   return regular ? period_ns : boost_pause(period_ns, now_ns - self->began_ns);
+}
+
+/* The guard looks less often meanwhile. */
+static void note_rest(const struct daemon *self) {
+  static const uint64_t one = 1;
+  uint32_t rests = is_quiet(self) && self->held_count == 0;
+  if (rests == LOAD(self->shared->rests))
+    return;
+  /* Relaxed: the write below comes after it and orders. */
+  atomic_store_explicit(&self->shared->rests, rests, memory_order_relaxed);
+  if (!rests)
+    (void)!write(self->stirs, &one, sizeof one);
 }
 
 static void run(struct daemon *self) {
@@ -133,6 +148,7 @@ static void run(struct daemon *self) {
     if (by_itself)
       period = boost_next_period(period, seen);
     int64_t pause = pause_after(self, seen, period, now);
+    note_rest(self);
     /* CPU time, for a tick that was held up by others has cost nothing. */
     int64_t before = used;
     used = own_time();

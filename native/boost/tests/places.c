@@ -190,13 +190,15 @@ static void reniced(void) {
   maru_board_close(&board);
 }
 
-/* A stopped worker's raises end, and so does the daemon. */
-static void stopped(void) {
+/* A stopped worker's raises end, and so does the daemon; also when guard and worker
+ * rested before because nobody waited. */
+static void stopped(const char *period_us, unsigned rest_ms) {
   char report[512];
   make_board(0);
   pid_t pid = start_as(0);
+  struct daemon d = start_daemon(program, &board, "pb", period_us);
+  usleep(rest_ms * 1000);
   show(0, pid, MARU_CHANNEL_AWAKE);
-  struct daemon d = start_daemon(program, &board, "pb", "50000");
   until_policy(pid, SCHED_FIFO);
   CHECK_EQUAL(kill(d.worker, SIGSTOP), 0);
   int64_t began = maru_now_ns();
@@ -254,7 +256,8 @@ int main(int argc, char **argv) {
   deadline();
   by_limit();
   reniced();
-  stopped();
+  stopped("50000", 0);
+  stopped("1000", 500);
   far_lines();
   one_a_board();
   return 0;
