@@ -113,7 +113,7 @@ class Owned(unittest.TestCase):
 
     def test_the_command_is_as_it_would_be(self):
         """Its number, its group and session, its descriptors, its signals."""
-        script = "echo $$; ps -o pgid=,sid= -p $$; [ -e /proc/self/fd/%d ] || echo closed; kill -PIPE $$" % self.told
+        script = "echo $$; ps -o pgid= -o sid= -p $$; [ -e /proc/self/fd/%d ] || echo closed; kill -PIPE $$" % self.told
         process = self.command("sh", "-c", script, stdout=subprocess.PIPE)
         number, group, session, closed = process.stdout.read().decode().split()
         process.stdout.close()
