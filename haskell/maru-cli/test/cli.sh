@@ -181,6 +181,8 @@ timeout 20 maru sim map | true
 # ---- tune
 status 65 "cannot execute 'no-such-command'" maru tune gc -- no-such-command
 status 65 "-rtsopts" maru tune gc -- true
+status 69 "the guard is not at /nowhere/maru-guard" env MARU_LIBEXEC=/nowhere maru tune gc -- true
+status 65 "cannot execute '/etc'" maru tune io -- /etc
 status 65 "ended with status 1" maru tune gc -- false
 status 64 "a time such as" maru tune gc --budget soon -- true
 status 64 "Missing: COMMAND" maru tune gc

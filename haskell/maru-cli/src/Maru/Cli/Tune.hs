@@ -20,7 +20,6 @@ import Maru.Cli.Profile
 import Maru.Cli.Room
 import Maru.Cli.Run (libexecFile)
 import Options.Applicative hiding (internal)
-import System.Directory (doesFileExist)
 import qualified System.Directory as Directory
 import System.Exit (ExitCode (..))
 import System.FilePath (takeDirectory, takeFileName)
@@ -67,7 +66,7 @@ tune what run flags = do
   found <- executable (flagCommand flags)
   unless found $ problem badInput ("cannot execute '" ++ flagCommand flags ++ "': there is no such program")
   guard <- libexecFile "maru-guard"
-  there <- doesFileExist guard
+  there <- executable guard
   unless there $ problem unavailable ("cannot tune: the guard is not at " ++ guard ++ "; install maru wholly or set MARU_LIBEXEC")
   tuned <- withGuard guard (\g -> run (TuneContext (flagBudget flags) (flagCommand flags) (flagArguments flags) g warn))
   let quiet = flagOut flags == Just "-" || flagJson flags == Just "-"
