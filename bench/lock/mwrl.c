@@ -58,10 +58,17 @@ static const char *const all_locks[] = {
     /* pure spinning */
     "ttas:wait=spin", "ticket:wait=spin", "mcs:wait=spin", "cna:wait=spin"};
 
-static const char *const locks_between_processes[] = {
-    "pthread", "mcs", "cna:handoff_range=0x10000", "cna:handoff_range=0x1000",
-    "cna:handoff_range=0x800", "cna:handoff_range=0x400", "cna:handoff_range=0x200",
-    "cna:handoff_range=0x100", "cna:deadline=1ms", "cna:deadline=100us", "cna:deadline=25us"};
+static const char *const locks_between_processes[] = {"pthread",
+                                                      "mcs",
+                                                      "cna:handoff_range=0x10000",
+                                                      "cna:handoff_range=0x1000",
+                                                      "cna:handoff_range=0x800",
+                                                      "cna:handoff_range=0x400",
+                                                      "cna:handoff_range=0x200",
+                                                      "cna:handoff_range=0x100",
+                                                      "cna:deadline=1ms",
+                                                      "cna:deadline=100us",
+                                                      "cna:deadline=25us"};
 
 /* What is measured, but for the lock. */
 struct plan {
@@ -389,8 +396,7 @@ static void print(const char *lock, const struct result *result, bool last) {
          quantile(waits, 0.999), quantile(waits, 0.9999), (unsigned long long)waits->largest,
          mean_of_worst(waits), result->jain,
          result->renames > 0 ? (double)result->busy / (double)result->renames : 0,
-         (unsigned long long)result->overtaken,
-         (unsigned long long)result->counts.handoffs,
+         (unsigned long long)result->overtaken, (unsigned long long)result->counts.handoffs,
          (unsigned long long)result->counts.left_socket,
          (unsigned long long)result->counts.longest_bypass, last ? "" : ",");
 }

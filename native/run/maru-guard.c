@@ -1,8 +1,8 @@
 /* maru-guard: commands that do not outlive who started them, however that ends.
  *
  *   maru-guard                           the guard (guard.h); standard input says whom it guards
- *   maru-guard FD COMMAND [ARGUMENT]...  becomes the command, in a session of its own, whose process
- *                                        group the guard at the other end of FD knows by then
+ *   maru-guard FD COMMAND [ARGUMENT]...  becomes the command, in a session of its own, whose
+ * process group the guard at the other end of FD knows by then
  *
  * Written by a planner, not by people: in these forms only.
  *

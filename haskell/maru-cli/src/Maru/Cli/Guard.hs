@@ -11,8 +11,8 @@ where
 
 import Control.Exception (bracket, finally, mask, onException)
 import Control.Monad (void, when)
+import Data.Binary.Put (putInt32host, runPut)
 import qualified Data.ByteString as ByteString
-import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Maybe (isNothing)
 import Maru.Cli.Exit
@@ -48,7 +48,7 @@ withGuard program act = bracket begin end (act . fst)
 tell :: Guard -> Pid -> IO ()
 tell (Guard _ handle _) group = void (orNothing (ByteString.hPut handle bytes))
   where
-    bytes = Lazy.toStrict (Builder.toLazyByteString (Builder.int32Host (fromIntegral group)))
+    bytes = Lazy.toStrict (runPut (putInt32host (fromIntegral group)))
 
 -- | It begins when the guard knows its group. What cannot be executed ends with 126 or 127.
 guarded :: Guard -> CreateProcess -> CreateProcess
