@@ -90,7 +90,7 @@ sanitized() {
   local tests
   mapfile -t tests < <(meson test -C "$build/.native-$name" --no-rebuild --list |
     sed 's|.*/ *||' | grep -vx kill_every_instruction)
-  meson test -C "$build/.native-$name" --no-rebuild --print-errorlogs --timeout-multiplier 5 "${tests[@]}"
+  meson test -C "$build/.native-$name" --no-rebuild --print-errorlogs --timeout-multiplier "$((5 * ${MARU_TEST_SCALE:-1}))" "${tests[@]}"
 }
 
 # haskell_tests TARGET...: their test suites. A package whose suites run no test at

@@ -1,11 +1,15 @@
 /* maru-bench-lock: a lock under the load of FxMark's MWRL, in user space.  Prints JSON.
  *
- *     maru-bench-lock [-t THREADS] [-s SECONDS] [-v SxC] [-l] [LOCK...]    default: 24, 1, all
+ *     maru-bench-lock [-t THREADS] [-s SECONDS] [-w MICROSECONDS] [-p] [-v SxC] [-l] [LOCK...]
+ *                                                                 default: 24, 1, 0, all
  *
  * MWRL: each process renames its one file within its own directory, again and again; in
  * the kernel all meet at rename_lock.  Here each thread has one name in one table; a
  * rename formats the old and the new name and hashes them outside of the lock, and under it
  * moves the entry from one bucket to another between two steps of a sequence number.
+ * -w: so long a thread computes between two renames; without it the lock is saturated.  `busy` says
+ * which share of the requests came while an entry was being moved.  -p: processes instead of
+ * threads, the table in memory that they share, and the locks that serve between processes.
  * LOCK is as maru/lock.h reads it; -l prints the default list.  -v: on a machine with one
  * socket, threads are told that they are on one of S (MARU_TOPOLOGY=virtual:SxC): then the
  * locks do what they would do there, and nothing costs what it would.
@@ -34,6 +38,7 @@
 
 #define THREADS_MAX 1024
 #define SECONDS_MAX 3600
+#define PAUSE_MAX_US 1000000
 #define LATE 20
 #define BUCKETS 1024 /* of the table of names */
 #define NAME 48
@@ -52,6 +57,26 @@ static const char *const all_locks[] = {
     "cna:deadline=1ms", "cna:deadline=100us", "cna:deadline=25us", "cna:max_bypass=100",
     /* pure spinning */
     "ttas:wait=spin", "ticket:wait=spin", "mcs:wait=spin", "cna:wait=spin"};
+
+static const char *const locks_between_processes[] = {"pthread",
+                                                      "mcs",
+                                                      "cna:handoff_range=0x10000",
+                                                      "cna:handoff_range=0x1000",
+                                                      "cna:handoff_range=0x800",
+                                                      "cna:handoff_range=0x400",
+                                                      "cna:handoff_range=0x200",
+                                                      "cna:handoff_range=0x100",
+                                                      "cna:deadline=1ms",
+                                                      "cna:deadline=100us",
+                                                      "cna:deadline=25us"};
+
+/* What is measured, but for the lock. */
+struct plan {
+  unsigned threads; /* or processes */
+  double seconds;
+  int64_t pause_ns; /* between two renames */
+  bool processes;
+};
 
 static _Noreturn void fail(int status, const char *what, const char *why) {
   fprintf(stderr, "maru: maru-bench-lock: %s: %s\n", what, why);
@@ -131,6 +156,8 @@ struct entry {
 
 struct table {
   struct maru_lock *lock;
+  struct maru_shared_lock *shared; /* in its place between processes; else NULL */
+  int64_t pause_ns;
   _Atomic uint32_t go; /* 2 once all may begin */
   _Atomic uint32_t stop;
   _Alignas(64) struct entry *buckets[BUCKETS];
@@ -141,8 +168,9 @@ struct worker {
   struct table *table;
   unsigned number;
   pthread_t thread;
+  pid_t process;      /* in its place, or 0 */
   struct entry entry; /* others walk over it until the last of them has ended */
-  uint64_t renames, overtaken;
+  uint64_t renames, overtaken, busy;
   struct histogram waits;
 };
 
@@ -175,6 +203,21 @@ static void move_entry(struct table *table, struct entry *entry, uint64_t hash, 
   atomic_store_explicit(&table->sequence, sequence + 2, memory_order_release);
 }
 
+/* A process that died in here would have ended us. */
+static void take(struct table *table, struct maru_hold *hold) {
+  int rc = table->shared != NULL ? maru_shared_lock_acquire(table->shared)
+                                 : maru_lock_acquire(table->lock, hold);
+  if (rc < 0)
+    abort(); /* out of memory */
+}
+
+static void give(struct table *table, struct maru_hold *hold) {
+  if (table->shared == NULL)
+    maru_lock_release(table->lock, hold);
+  else if (maru_shared_lock_release(table->shared) < 0)
+    abort();
+}
+
 static void rename_once(struct worker *self) {
   struct table *table = self->table;
   struct entry *entry = &self->entry;
@@ -188,18 +231,25 @@ static void rename_once(struct worker *self) {
   if (hash_of(old) != entry->hash)
     abort();
   /* Relaxed, both looks: a count, no order. */
-  uint64_t before = atomic_load_explicit(&table->sequence, memory_order_relaxed) / 2;
+  uint64_t before = atomic_load_explicit(&table->sequence, memory_order_relaxed);
   int64_t asked = maru_now_ns();
-  if (maru_lock_acquire(table->lock, &hold) < 0)
-    abort(); /* out of memory */
+  take(table, &hold);
   uint64_t waited = (uint64_t)(maru_now_ns() - asked);
-  uint64_t passed = atomic_load_explicit(&table->sequence, memory_order_relaxed) / 2 - before;
+  uint64_t passed = atomic_load_explicit(&table->sequence, memory_order_relaxed) / 2 - before / 2;
   move_entry(table, entry, hash, new);
-  maru_lock_release(table->lock, &hold);
+  give(table, &hold);
+  self->busy += before % 2;
   note(&self->waits, waited);
   if (passed > self->overtaken)
     self->overtaken = passed;
   self->renames++;
+}
+
+static void compute(int64_t ns) {
+  if (ns == 0)
+    return;
+  for (int64_t end = maru_now_ns() + ns; maru_now_ns() < end;)
+    ;
 }
 
 static void *work(void *argument) {
@@ -211,16 +261,17 @@ static void *work(void *argument) {
   snprintf(entry->name, sizeof entry->name, "%u/n_file_rename-0", self->number);
   entry->hash = hash_of(entry->name);
   maru_wait_policy_init(&policy, MARU_WAIT_BLOCK);
-  if (maru_lock_acquire(table->lock, &hold) < 0)
-    abort();
+  take(table, &hold);
   entry->next = *bucket_of(table, entry->hash);
   *bucket_of(table, entry->hash) = entry;
-  maru_lock_release(table->lock, &hold);
+  give(table, &hold);
   while (maru_wait(&table->go, 2, 2, &policy, MARU_WAIT_FOREVER) < 0)
     ; /* a signal */
   /* Relaxed: nothing is read that it announces. */
-  while (!atomic_load_explicit(&table->stop, memory_order_relaxed))
+  while (!atomic_load_explicit(&table->stop, memory_order_relaxed)) {
     rename_once(self);
+    compute(table->pause_ns);
+  }
   return NULL;
 }
 
@@ -229,7 +280,7 @@ static void *work(void *argument) {
 struct result {
   bool finished;
   double seconds, jain;
-  uint64_t renames, overtaken;
+  uint64_t renames, overtaken, busy;
   struct histogram waits;
   struct maru_lock_counts counts;
 };
@@ -241,6 +292,7 @@ static void sum_up(struct result *result, const struct worker *workers, unsigned
     sum += renames;
     squares += renames * renames;
     result->renames += workers[i].renames;
+    result->busy += workers[i].busy;
     if (workers[i].overtaken > result->overtaken)
       result->overtaken = workers[i].overtaken;
     merge(&result->waits, &workers[i].waits);
@@ -248,37 +300,83 @@ static void sum_up(struct result *result, const struct worker *workers, unsigned
   result->jain = squares > 0 ? sum * sum / (threads * squares) : 0;
 }
 
-/* In a process of its own. */
-static void measure(const struct maru_lock_options *options, unsigned threads, double seconds,
-                    struct result *result) {
-  struct table *table = aligned_alloc(64, sizeof *table);
-  struct worker *workers = calloc(threads, sizeof *workers);
-  struct maru_hold hold;
-  if (table == NULL || workers == NULL)
+/* Zeroes; of a cache line's alignment. */
+static void *memory_of(bool shared, size_t size) {
+  void *memory = NULL;
+  if (shared)
+    memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  else if ((memory = aligned_alloc(64, (size + 63) / 64 * 64)) != NULL)
+    memset(memory, 0, size);
+  if (memory == NULL || memory == MAP_FAILED)
     fail(70, "measuring", strerror(ENOMEM));
-  memset(table, 0, sizeof *table);
-  int rc = maru_lock_create(&table->lock, options);
+  return memory;
+}
+
+static void make_lock(struct table *table, const struct maru_lock_options *options,
+                      const struct plan *plan) {
+  int rc;
+  if (plan->processes) {
+    void *memory = memory_of(true, maru_shared_lock_size());
+    rc = maru_shared_lock_init(memory, options);
+    if (rc == 0)
+      rc = maru_shared_lock_attach(&table->shared, memory);
+  } else
+    rc = maru_lock_create(&table->lock, options);
   if (rc < 0)
     fail(70, "making the lock", strerror(-rc));
-  for (unsigned i = 0; i < threads; i++) {
+}
+
+static void start(struct worker *worker, bool process) {
+  int error = 0;
+  pid_t parent = getpid();
+  if (!process)
+    error = pthread_create(&worker->thread, NULL, work, worker);
+  else if ((worker->process = fork()) == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever is ended ends its workers, too */
+    if (getppid() == parent)
+      work(worker);
+    _exit(0);
+  } else if (worker->process < 0)
+    error = errno;
+  if (error != 0)
+    fail(70, "starting a worker", strerror(error));
+}
+
+static void await_end(const struct worker *worker) {
+  int status;
+  if (worker->process == 0)
+    pthread_join(worker->thread, NULL);
+  else if (waitpid(worker->process, &status, 0) < 0 || status != 0)
+    fail(70, "a worker", "its process did not come to its end");
+}
+
+/* In a process of its own. */
+static void measure(const struct maru_lock_options *options, const struct plan *plan,
+                    struct result *result) {
+  struct table *table = memory_of(plan->processes, sizeof *table);
+  struct worker *workers = memory_of(plan->processes, plan->threads * sizeof *workers);
+  struct maru_hold hold;
+  make_lock(table, options, plan);
+  table->pause_ns = plan->pause_ns;
+  for (unsigned i = 0; i < plan->threads; i++) {
     workers[i].table = table;
     workers[i].number = i;
-    rc = pthread_create(&workers[i].thread, NULL, work, &workers[i]);
-    if (rc != 0)
-      fail(70, "starting a thread", strerror(rc));
+    start(&workers[i], plan->processes);
   }
   int64_t begin = maru_now_ns();
   maru_notify_store(&table->go, 2);
-  usleep((useconds_t)(seconds * 1e6));
+  usleep((useconds_t)(plan->seconds * 1e6));
   atomic_store_explicit(&table->stop, 1, memory_order_relaxed);
-  for (unsigned i = 0; i < threads; i++)
-    pthread_join(workers[i].thread, NULL);
+  for (unsigned i = 0; i < plan->threads; i++)
+    await_end(&workers[i]);
   result->seconds = (double)(maru_now_ns() - begin) / 1e9;
-  sum_up(result, workers, threads);
-  if (maru_lock_acquire(table->lock, &hold) < 0)
-    abort();
-  maru_lock_counts(table->lock, &result->counts);
-  maru_lock_release(table->lock, &hold);
+  sum_up(result, workers, plan->threads);
+  take(table, &hold);
+  if (plan->processes)
+    maru_shared_lock_counts(table->shared, &result->counts);
+  else
+    maru_lock_counts(table->lock, &result->counts);
+  give(table, &hold);
   result->finished = true;
 }
 
@@ -291,20 +389,21 @@ static void print(const char *lock, const struct result *result, bool last) {
   printf("    {\"lock\": \"%s\", \"finished\": true, \"seconds\": %.6f, \"operations\": %llu, "
          "\"per_second\": %.1f,\n     \"wait_ns\": {\"p50\": %.0f, \"p99\": %.0f, "
          "\"p99_9\": %.0f, \"p99_99\": %.0f, \"max\": %llu, \"cvar_1\": %.0f},\n"
-         "     \"jain\": %.4f, \"longest_overtaken\": %llu, \"handoffs\": %llu, "
+         "     \"jain\": %.4f, \"busy\": %.4f, \"longest_overtaken\": %llu, \"handoffs\": %llu, "
          "\"left_socket\": %llu, \"longest_bypass\": %llu}%s\n",
          lock, result->seconds, (unsigned long long)result->renames,
          (double)result->renames / result->seconds, quantile(waits, 0.5), quantile(waits, 0.99),
          quantile(waits, 0.999), quantile(waits, 0.9999), (unsigned long long)waits->largest,
-         mean_of_worst(waits), result->jain, (unsigned long long)result->overtaken,
-         (unsigned long long)result->counts.handoffs,
+         mean_of_worst(waits), result->jain,
+         result->renames > 0 ? (double)result->busy / (double)result->renames : 0,
+         (unsigned long long)result->overtaken, (unsigned long long)result->counts.handoffs,
          (unsigned long long)result->counts.left_socket,
          (unsigned long long)result->counts.longest_bypass, last ? "" : ",");
 }
 
 /* False: its process failed, and has said so. */
-static bool run(const char *lock, const struct maru_lock_options *options, unsigned threads,
-                double seconds, bool last) {
+static bool run(const char *lock, const struct maru_lock_options *options, const struct plan *plan,
+                bool last) {
   struct result *result =
       mmap(NULL, sizeof *result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (result == MAP_FAILED)
@@ -315,8 +414,8 @@ static bool run(const char *lock, const struct maru_lock_options *options, unsig
     fail(70, "fork", strerror(errno));
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever is ended ends its run, too */
-    alarm((unsigned)seconds + LATE);
-    measure(options, threads, seconds, result);
+    alarm((unsigned)plan->seconds + LATE);
+    measure(options, plan, result);
     _exit(0);
   }
   int status;
@@ -351,16 +450,21 @@ static unsigned read_whole(const char *text, unsigned most, const char *what) {
   return (unsigned)number;
 }
 
-static struct maru_lock_options *read_locks(const char *const *locks, int count) {
+static struct maru_lock_options *read_locks(const char *const *locks, int count, bool processes) {
   struct maru_lock_options *options = calloc((size_t)count, sizeof *options);
+  void *scratch = processes ? memory_of(false, maru_shared_lock_size()) : NULL;
   const char *wrong;
   if (options == NULL)
     fail(70, "reading the locks", strerror(ENOMEM));
-  for (int i = 0; i < count; i++)
+  for (int i = 0; i < count; i++) {
     if (maru_lock_options_parse(&options[i], locks[i], &wrong) < 0) {
       fprintf(stderr, "maru: maru-bench-lock: no such lock: '%s', at '%s'\n", locks[i], wrong);
       exit(USAGE);
     }
+    if (processes && maru_shared_lock_init(scratch, &options[i]) < 0)
+      fail(USAGE, "not a lock between processes", locks[i]);
+  }
+  free(scratch);
   return options;
 }
 
@@ -400,47 +504,64 @@ static void imagine_sockets(const char *shape) {
   free((char *)given);
 }
 
-static void print_head(unsigned threads) {
+static void print_head(const struct plan *plan) {
   struct maru_topology topology;
   int rc = maru_topology_read(&topology);
   if (rc < 0)
     fail(USAGE, MARU_TOPOLOGY_ENV, strerror(-rc));
   printf("{\"schema\": \"maru-bench-lock/1\", \"workload\": \"mwrl\", \"threads\": %u, "
-         "\"cpus\": %u, \"sockets\": %u, \"virtual\": %s,\n  \"runs\": [\n",
-         threads, topology.allowed_count, count_sockets(&topology),
+         "\"processes\": %s, \"pause_us\": %g,\n  \"cpus\": %u, \"sockets\": %u, "
+         "\"virtual\": %s, \"runs\": [\n",
+         plan->threads, plan->processes ? "true" : "false", (double)plan->pause_ns / 1e3,
+         topology.allowed_count, count_sockets(&topology),
          topology.virtual_machine ? "true" : "false");
   maru_topology_free(&topology);
 }
 
-int main(int argc, char **argv) {
-  unsigned threads = 24;
-  double seconds = 1;
-  const char *const *locks = all_locks;
-  int count = sizeof all_locks / sizeof *all_locks, option;
+/* True: the list of locks is all that is wanted. */
+static bool read_plan(struct plan *plan, int argc, char **argv) {
+  bool list = false;
+  int option;
   opterr = 0; /* we say it */
-  while ((option = getopt(argc, argv, "t:s:v:l")) != -1)
+  while ((option = getopt(argc, argv, "t:s:w:v:lp")) != -1)
     if (option == 't')
-      threads = read_whole(optarg, THREADS_MAX, "threads");
+      plan->threads = read_whole(optarg, THREADS_MAX, "threads");
     else if (option == 's')
-      seconds = read_number(optarg, 0.01, SECONDS_MAX, "seconds");
+      plan->seconds = read_number(optarg, 0.01, SECONDS_MAX, "seconds");
+    else if (option == 'w')
+      plan->pause_ns = (int64_t)(1e3 * read_number(optarg, 0, PAUSE_MAX_US, "microseconds"));
+    else if (option == 'p')
+      plan->processes = true;
     else if (option == 'v')
       imagine_sockets(optarg);
-    else if (option == 'l') {
-      for (int i = 0; i < count; i++)
-        puts(locks[i]);
-      return 0;
-    } else {
+    else if (option == 'l')
+      list = true;
+    else {
       char name[] = {'-', (char)optopt, '\0'};
       fail(USAGE, "no such option, or it lacks its value", name);
     }
+  return list;
+}
+
+int main(int argc, char **argv) {
+  struct plan plan = {.threads = 24, .seconds = 1};
+  bool list = read_plan(&plan, argc, argv);
+  const char *const *locks = plan.processes ? locks_between_processes : all_locks;
+  int count = plan.processes ? sizeof locks_between_processes / sizeof *locks_between_processes
+                             : sizeof all_locks / sizeof *all_locks;
+  if (list) {
+    for (int i = 0; i < count; i++)
+      puts(locks[i]);
+    return 0;
+  }
   if (optind < argc) {
     locks = (const char *const *)argv + optind;
     count = argc - optind;
   }
-  struct maru_lock_options *options = read_locks(locks, count);
-  print_head(threads);
+  struct maru_lock_options *options = read_locks(locks, count, plan.processes);
+  print_head(&plan);
   for (int i = 0; i < count; i++)
-    if (!run(locks[i], &options[i], threads, seconds, i == count - 1))
+    if (!run(locks[i], &options[i], &plan, i == count - 1))
       return 70;
   puts("  ]}");
   free(options);

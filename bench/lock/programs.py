@@ -195,7 +195,7 @@ def memcached(run):
         made = figure(r"cmd_set (\d+)", ask(port, b"stats\r\n", b"END\r\n")) - figure(r"cmd_set (\d+)", stats)
         expect(made == 8000, f"8000 writes were made, it counts {made:.0f}")
         count_up(port)
-        # The client on one CPU, or where it runs decides more than the lock does (with memcslap: runs 23 % apart, so 4 %).
+        # The client on one CPU: where it is free to move, where it runs decides more than the lock does.
         first = str(min(os.sched_getaffinity(0)))
         text = run.ends(["taskset", "-c", first, "memcaslap", "-s", f"127.0.0.1:{port}", "-T", "2", "-c", "16", "-t", f"{max(1, round(run.seconds))}s"])
     return figure(r"TPS: (\d+)", text)

@@ -138,7 +138,7 @@ static void pin(int cpu) {
   CHECK_EQUAL(sched_setaffinity(0, sizeof set, &set), 0);
 }
 
-/* As the watch of every CPU is held by somebody who looked just now: wait.c, coarse. */
+/* As the watch of every CPU is held by somebody who looked just now: coop.c, coarse. */
 static void hold_watches(int64_t when_ns) {
   for (unsigned i = 0; i < MARU_WAIT_CPUS; i++)
     atomic_store(&table->awake[i], (uint32_t)(when_ns >> 20) | 1u << 31);

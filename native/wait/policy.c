@@ -4,11 +4,14 @@
 #include "ways.h"
 
 #include <sched.h>
+#include <stddef.h>
 #include <string.h>
 
 #define DEFAULT_SPIN_NS 20000u
 
-_Static_assert(sizeof(struct maru_wait_policy) == 40, "Maru.Native.Channel allocates so much");
+_Static_assert(sizeof(struct maru_wait_policy) == 40,
+               "Maru.Native.Channel and Maru.Wait allocate so much");
+_Static_assert(offsetof(struct maru_wait_policy, spin_ns) == 4, "Maru.Native.Channel writes there");
 
 enum why { AS_ASKED, CANNOT_RESTORE, NO_CHANNEL, NO_DOORBELL, NO_SLOTS };
 

@@ -16,11 +16,12 @@ fail() {
   failures=$((failures + 1))
 }
 
-# The supervisor from its sources, so that the test needs no staged prefix.
+# The supervisor and the guard from their sources, so that the test needs no staged prefix.
 mkdir -p "$MARU_LIBEXEC"
 native=$package/native
+cc -std=gnu11 -I"$native/base" -o "$MARU_LIBEXEC/maru-guard" "$native/run/maru-guard.c" "$native/base/guard.c" || exit 1
 cc -std=gnu11 -I"$native/include" -I"$native/base" -o "$MARU_LIBEXEC/maru-supervise" \
-  "$native"/run/*.c "$native/board/board.c" "$native/base/shared.c" "$native/base/task.c" "$native/base/process.c" "$native/base/topology.c" || exit 1
+  "$native"/run/{beside,command,maru-supervise,memory,options,terminal}.c "$native/board/board.c" "$native/base/shared.c" "$native/base/task.c" "$native/base/process.c" "$native/base/topology.c" || exit 1
 
 # status EXPECTED MESSAGE-PART COMMAND...: the exit status; a failure is one line
 # that begins with "maru: " and holds the part ("" if no line is expected).
@@ -180,6 +181,8 @@ timeout 20 maru sim map | true
 # ---- tune
 status 65 "cannot execute 'no-such-command'" maru tune gc -- no-such-command
 status 65 "-rtsopts" maru tune gc -- true
+status 69 "the guard is not at /nowhere/maru-guard" env MARU_LIBEXEC=/nowhere maru tune gc -- true
+status 65 "cannot execute '/etc'" maru tune io -- /etc
 status 65 "ended with status 1" maru tune gc -- false
 status 64 "a time such as" maru tune gc --budget soon -- true
 status 64 "Missing: COMMAND" maru tune gc

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "launch.h"
 
+#include "../../base/guard.h"
 #include "../address.h"
 
 #include <errno.h>
@@ -117,36 +118,10 @@ static void start_node(struct job *job, unsigned i) {
 
 /* ---- the guard ------------------------------------------------------------------ */
 
-static unsigned forget(pid_t *groups, unsigned count, pid_t group) {
-  for (unsigned i = 0; i < count; i++)
-    if (groups[i] == group) {
-      groups[i] = groups[count - 1];
-      return count - 1;
-    }
-  return count;
-}
+_Static_assert(MR_LAUNCH_NODES <= MR_GUARD_GROUPS, "each node is a group");
 
-/* When we are killed the kernel kills the nodes, but not what they have started.  This process
- * outlives us by so much that it kills their process groups, unless we told it that there is
- * nothing to do. */
-static _Noreturn void guard(int from) {
-  pid_t groups[MR_LAUNCH_NODES], group;
-  unsigned count = 0;
-  close_range(3, (unsigned)from - 1, 0);
-  close_range((unsigned)from + 1, ~0u, 0);
-  for (int fd = 0; fd < 3; fd++)
-    close(fd);
-  setsid(); /* the terminal's signals are for others */
-  while (read(from, &group, sizeof group) == sizeof group && group != 0)
-    if (group > 0 && count < MR_LAUNCH_NODES)
-      groups[count++] = group;
-    else
-      count = forget(groups, count, -group);
-  for (unsigned i = 0; i < count && group != 0; i++)
-    kill(-groups[i], SIGKILL);
-  _exit(0);
-}
-
+/* When we are killed the kernel kills the nodes, but not what they have started: the guard does,
+ * unless we told it that there is nothing to do. */
 static void start_guard(struct job *job) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
@@ -155,13 +130,12 @@ static void start_guard(struct job *job) {
   if (job->guard < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start a guard", strerror(errno));
   if (job->guard == 0)
-    guard(ends[0]);
+    mr_guard(ends[0]);
   close(ends[0]);
   job->guarded = ends[1];
 }
 
-/* A group; -GROUP: nobody is left in it, and its number may become a stranger's; 0: there is
- * nothing to guard any more.  A guard that somebody killed is no reason to die. */
+/* As in guard.h.  A guard that somebody killed is no reason to die. */
 static void tell_guard(const struct job *job, pid_t group) {
   (void)!send(job->guarded, &group, sizeof group, MSG_NOSIGNAL);
 }

@@ -274,6 +274,17 @@ static void forks(void) {
   says("unlock after the fork", pthread_mutex_unlock(&mutex));
 }
 
+/* In the same memory. */
+static void made_again(void) {
+  says("destroy", pthread_mutex_destroy(&mutex));
+  says("destroy the condition", pthread_cond_destroy(&condition));
+  make();
+  pthread_t thread = begin(holder);
+  says("lock while taken, made again", pthread_mutex_lock(&mutex));
+  says("unlock", pthread_mutex_unlock(&mutex));
+  pthread_join(thread, NULL);
+}
+
 static void *ends_with_it(void *unused) {
   pthread_mutex_lock(&mutex);
   return unused;
@@ -302,6 +313,7 @@ int main(void) {
     cancelled();
     if (!kind->robust)
       forks();
+    made_again();
     owner_ends();
   }
   return 0;

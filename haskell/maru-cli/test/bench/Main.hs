@@ -9,17 +9,19 @@ import Data.IORef
 import Data.List (sort)
 import qualified Data.Map.Strict as Map
 import Maru.Cli.Bench (chosen)
+import Maru.Cli.Bench.Lock (againstTail)
 import Maru.Cli.Bench.Map (mapExperiments)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Output (Table (..))
 import Maru.Cli.Room (Effort (..), Experiment (..))
+import Maru.Control.Plot (Plot (..), Series (..))
 import Maru.Control.Ratio
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 main :: IO ()
-main = defaultMain (testGroup "bench" [running, claiming, reading, naming])
+main = defaultMain (testGroup "bench" [running, claiming, reading, naming, drawing])
 
 sampleOf :: Double -> Value
 sampleOf wall = object ["meter" .= object ["wall_ns" .= wall]]
@@ -112,3 +114,19 @@ naming =
       testCase "a part of a name for nothing" $
         either (const True) (const False) (chosen mapExperiments ["map/chan"]) @?= True
     ]
+
+drawing :: TestTree
+drawing =
+  testGroup
+    "plots"
+    [ testCase "every knob of a lock that was measured is a series" $
+        [(name, length points) | Series name points <- plotSeries (againstTail "" (map measured names))]
+          @?= [("cna, 0x10000 to 0x100", 2), ("the same, shuffle 1/128", 1), ("cna, deadline 1 ms to 25 us", 1), ("mcs", 1), ("pthread", 1)],
+      testCase "what did not come to an end is no point" $
+        length (plotSeries (againstTail "" [object ["lock" .= ("mcs" :: String), "finished" .= False]])) @?= 0
+    ]
+  where
+    -- As maru-bench-lock calls them.
+    names = ["pthread", "ttas", "mcs", "cna:handoff_range=0x10000", "cna:handoff_range=0x100", "cna:shuffle_reduction=128,handoff_range=0x100", "cna:deadline=25us", "mcs:wait=spin"]
+    measured :: String -> Value
+    measured name = object ["lock" .= name, "per_second" .= (1e6 :: Double), "wait_ns" .= object ["cvar_1" .= (1e3 :: Double)]]

@@ -155,7 +155,7 @@ attach policy channel@(Channel c attached) = do
   requireBound
   modifyMVar attached $ \before -> do
     process <- getProcessID
-    p <- mallocForeignPtrBytes 40 -- wait.c asserts the size
+    p <- mallocForeignPtrBytes 40 -- policy.c asserts the size
     withForeignPtr p $ \q -> do
       c_policyInit q (fromIntegral (fromEnum policy)) >>= orRefused "a wait policy"
       c_attach c q >>= orRefused "waiting on a channel"

@@ -44,6 +44,7 @@ where
 import Control.Applicative ((<|>))
 import Data.Aeson (Value)
 import Data.Map.Strict (Map)
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output (Figures, Table)
 import Maru.Native.BoardView (Board)
 import Options.Applicative (Parser)
@@ -197,6 +198,8 @@ data TuneContext = TuneContext
     tuneBudget :: !Double,
     tuneCommand :: !FilePath,
     tuneArguments :: ![String],
+    -- | Of every run of the command.
+    tuneGuard :: !Guard,
     -- | Says a line of progress.
     tuneSay :: !(String -> IO ())
   }

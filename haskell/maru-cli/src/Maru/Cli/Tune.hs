@@ -14,10 +14,13 @@ import qualified Data.ByteString.Lazy as Lazy
 import Data.Char (isAlphaNum)
 import Data.Maybe (fromMaybe, isJust)
 import Maru.Cli.Exit
+import Maru.Cli.Guard (withGuard)
 import Maru.Cli.Output
 import Maru.Cli.Profile
 import Maru.Cli.Room
+import Maru.Cli.Run (libexecFile)
 import Options.Applicative hiding (internal)
+import qualified System.Directory as Directory
 import System.Exit (ExitCode (..))
 import System.FilePath (takeDirectory, takeFileName)
 import Text.Read (readMaybe)
@@ -60,7 +63,12 @@ tune :: String -> (TuneContext -> IO Tuned) -> Flags -> IO ExitCode
 tune what run flags = do
   unless (all plain name && not (null name)) $
     problem usage ("the profile's name may have letters, digits, - and _ only, not '" ++ name ++ "'")
-  tuned <- run (TuneContext (flagBudget flags) (flagCommand flags) (flagArguments flags) warn)
+  found <- executable (flagCommand flags)
+  unless found $ problem badInput ("cannot execute '" ++ flagCommand flags ++ "': there is no such program")
+  guard <- libexecFile "maru-guard"
+  there <- executable guard
+  unless there $ problem unavailable ("cannot tune: the guard is not at " ++ guard ++ "; install maru wholly or set MARU_LIBEXEC")
+  tuned <- withGuard guard (\g -> run (TuneContext (flagBudget flags) (flagCommand flags) (flagArguments flags) g warn))
   let quiet = flagOut flags == Just "-" || flagJson flags == Just "-"
   unless quiet (mapM_ putStrLn (renderTable (tunedTable tuned) ++ ["", tunedLine tuned]))
   mapM_ (`writeJson` document tuned) (flagJson flags)
@@ -84,6 +92,12 @@ tune what run flags = do
       if path == "-" then Lazy.putStr bytes else makeFolder (takeDirectory path) >> writeTo path bytes
       unless (path == "-") $
         warn ("profile written to " ++ path ++ maybe ("; use it: maru run @" ++ name ++ " -- COMMAND") (const "") (flagOut flags))
+
+-- | As the system would look for it.
+executable :: FilePath -> IO Bool
+executable file
+  | '/' `elem` file = maybe False Directory.executable <$> orNothing (Directory.getPermissions file)
+  | otherwise = isJust <$> Directory.findExecutable file
 
 -- | Seconds: @30@, @30s@, @1.5m@, @1h@.
 parseDuration :: String -> Either String Double

@@ -2,22 +2,27 @@
 module Maru.Cli.TuneRace
   ( raceWithin,
     timed,
-    withoutWords,
+    withScratch,
     undecidedLine,
     percentFaster,
   )
 where
 
-import Control.Exception (try)
+import Control.Exception (bracket, try)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (mapMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
+import Maru.Cli.Guard (runGuarded)
+import Maru.Cli.Output (seconds)
 import Maru.Cli.Room
 import Maru.Control.Race
+import Maru.Native.Probe (scratchDescriptor)
 import Numeric (showFFloat)
 import System.Exit (ExitCode (..))
 import System.IO
+import System.Posix.IO (closeFd)
+import System.Posix.Process (getProcessID)
 import System.Process
 
 -- | Most rounds; a race that is this close will not be decided by more.
@@ -40,22 +45,32 @@ raceWithin context deadline measure = go 1
         then pure next
         else go (number + 1) next
 
--- | Runs it without input, and with what it prints thrown away; its seconds. 'Left': one line, why
--- it does not count.
-timed :: CreateProcess -> String -> IO (Either String Double)
-timed job name = do
-  begun <- getMonotonicTime
-  outcome <- try (withoutWords job (\quiet -> withCreateProcess quiet (\_ _ _ child -> waitForProcess child)))
-  ended <- getMonotonicTime
-  pure $ case outcome of
-    Left e -> Left ("cannot execute '" ++ name ++ "': " ++ reason e)
-    Right (ExitFailure status) -> Left ("'" ++ name ++ "' ended with status " ++ show status)
-    Right ExitSuccess -> Right (ended - begun)
+-- | Runs it without input, for so many seconds at most, and with what it prints thrown away; its
+-- seconds. 'Left': one line, why it does not count. What it leaves running in its process group is
+-- ended with it.
+timed :: TuneContext -> Maybe Double -> String -> CreateProcess -> IO (Either String Double)
+timed context most name job =
+  withFile "/dev/null" ReadWriteMode $ \none -> do
+    begun <- getMonotonicTime
+    outcome <- try (runGuarded (tuneGuard context) most job {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none})
+    ended <- getMonotonicTime
+    pure $ case outcome of
+      Left e -> Left ("cannot execute '" ++ name ++ "': " ++ reason e)
+      Right (Just ExitSuccess) -> Right (ended - begun)
+      Right (Just (ExitFailure status)) -> Left ("'" ++ name ++ "' ended with status " ++ show status ++ asShellsSay status)
+      Right Nothing -> Left ("'" ++ name ++ "' was not done after " ++ maybe "" seconds most)
+  where
+    asShellsSay status
+      | status `elem` [126, 127] = " (as what cannot be executed does)"
+      | otherwise = ""
 
-withoutWords :: CreateProcess -> (CreateProcess -> IO a) -> IO a
-withoutWords job action =
-  withFile "/dev/null" ReadWriteMode $ \none ->
-    action job {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none}
+-- | The path of a file that is nobody's but ours and a run's, and has no name to be left behind.
+withScratch :: String -> (FilePath -> IO a) -> IO a
+withScratch name act = bracket create closeFd $ \fd -> do
+  self <- getProcessID
+  act ("/proc/" ++ show self ++ "/fd/" ++ show fd)
+  where
+    create = scratchDescriptor name >>= either (problem unavailable . ("no memory for a run's report: " ++)) pure
 
 undecidedLine :: Int -> String
 undecidedLine count =

@@ -88,11 +88,11 @@ foreign import ccall unsafe "maru_now_ns"
 -- 'BadOptions' for what is none.
 newWaitPolicy :: IO WaitPolicy
 newWaitPolicy = do
-  policy <- mallocForeignPtrBytes 40 -- wait.c asserts the size
+  policy <- mallocForeignPtrBytes 40 -- policy.c asserts the size
   asked <- lookupEnv "MARU_WAIT"
   (kind, spin) <- maybe (pure (0, -1)) parsed asked
   r <- if kind < 0 then pure kind else withForeignPtr policy (`c_policyInit` kind)
-  -- The field spin_ns.
+  -- The field spin_ns; policy.c asserts where it is.
   when (r == 0 && spin >= 0) . withForeignPtr policy $ \p -> pokeByteOff p 4 (fromIntegral spin :: Word32)
   if r == 0 then pure (WaitPolicy policy) else throwIO (BadOptions (unknown asked))
   where

@@ -4,10 +4,13 @@
 -- tail. The method is at the top of @bench\/lock\/mwrl.c@.
 module Maru.Cli.Bench.Lock
   ( lockExperiments,
+
+    -- * For tests
+    againstTail,
   )
 where
 
-import Data.Aeson (Value)
+import Data.Aeson (Value, object, (.=))
 import Data.List (isPrefixOf)
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
@@ -24,7 +27,7 @@ lockExperiments :: [Experiment]
 lockExperiments =
   [ Experiment
       { experimentName = "lock/mwrl",
-        experimentPurpose = "24 threads rename in one table: throughput, waits and fairness of every lock; the ranges of seed 5, deadlines",
+        experimentPurpose = "24 threads, and processes, rename in one table: throughput, waits and fairness of every lock, saturated and under less load; the ranges of seed 5, deadlines",
         experimentRun = run
       },
     overlayExperiment
@@ -35,16 +38,34 @@ lockExperiments =
 run :: Effort -> (String -> IO ()) -> IO Figures
 run effort say = do
   program <- helperPath "maru-bench-lock"
-  say "each lock in turn"
-  sample <- runTool program ["-v", "2x1", "-s", if effort == Quick then "0.2" else "3"]
-  let runs = fromMaybe [] (at ["runs"] sample) :: [Value]
+  let measure more = runTool program (["-v", "2x1", "-s", if effort == Quick then "0.2" else "3"] ++ more)
+  say "each lock in turn, saturated"
+  threads <- measure []
+  say "the locks between processes"
+  processes <- measure ["-p"]
+  say "less load"
+  loads <- mapM (\us -> (,) us <$> measure (["-w", us] ++ underLoad)) pauses
   pure
     Figures
-      { figuresLine = verdict runs (at ["virtual"] sample),
-        figuresTables = [("24 threads, one table; waits from request to acquisition", table runs)],
-        figuresPlots = [plot runs],
-        figuresData = sample
+      { figuresLine = verdict (concatMap runsOf (threads : processes : map snd loads)) (at ["virtual"] threads),
+        figuresTables =
+          [ ("24 threads, one table, nothing in between: saturated; waits from request to acquisition", table (runsOf threads)),
+            ("24 processes instead", table (runsOf processes)),
+            ("24 threads that compute between two renames; busy: requests that came while an entry was being moved", loadTable (("0", threads) : loads))
+          ],
+        figuresPlots = [againstTail "Throughput against tail" (runsOf threads), againstTail "Throughput against tail, processes" (runsOf processes)],
+        figuresData = object ["saturated" .= threads, "processes" .= processes, "loads" .= map snd loads]
       }
+
+-- | Microseconds of computing between two renames, the least first; none is the saturated lock.
+pauses :: [String]
+pauses = ["2", "20", "200"]
+
+underLoad :: [String]
+underLoad = ["pthread", "mcs", "cna:handoff_range=0x10000", "cna:deadline=25us"]
+
+runsOf :: Sample -> [Value]
+runsOf = fromMaybe [] . at ["runs"]
 
 verdict :: [Value] -> Maybe Bool -> String
 verdict runs virtual = show finished ++ " of " ++ show (length runs) ++ " locks came to an end" ++ sockets
@@ -60,31 +81,50 @@ table runs =
   where
     row r =
       fromMaybe "" (at ["lock"] r) :
-      maybe "-" (fixed 3 . (/ 1e6)) (number ["per_second"] r) :
+      rate r :
       map (wait r) ["p50", "p99", "p99_9", "max", "cvar_1"]
         ++ [maybe "-" (fixed 3) (number ["jain"] r), whole r "longest_overtaken", whole r "longest_bypass"]
-    wait r field = maybe "-" (seconds . (* 1e-9)) (number ["wait_ns", field] r)
     whole r field = maybe "-" (show . (round :: Double -> Integer)) (number [field] r)
-    fixed digits v = showFFloat (Just digits) (v :: Double) ""
 
-plot :: [Value] -> Plot
-plot runs =
+-- | A block of rows for each load.
+loadTable :: [(String, Sample)] -> Table
+loadTable loads =
+  Table
+    [(R, "pause, us"), (L, "lock"), (R, "busy"), (R, "million/s"), (R, "p99.9"), (R, "max"), (R, "worst 1 %")]
+    [pause : row r | (pause, sample) <- loads, r <- runsOf sample, fromMaybe "" (at ["lock"] r) `elem` underLoad]
+  where
+    row r = [fromMaybe "" (at ["lock"] r), maybe "-" ((++ " %") . fixed 0 . (* 100)) (number ["busy"] r), rate r] ++ map (wait r) ["p99_9", "max", "cvar_1"]
+
+rate :: Value -> String
+rate = maybe "-" (fixed 3 . (/ 1e6)) . number ["per_second"]
+
+wait :: Value -> Text -> String
+wait r field = maybe "-" (seconds . (* 1e-9)) (number ["wait_ns", field] r)
+
+fixed :: Int -> Double -> String
+fixed digits v = showFFloat (Just digits) v ""
+
+-- | Throughput against tail, a series for each knob that was measured.
+againstTail :: String -> [Value] -> Plot
+againstTail title runs =
   Plot
-    "Throughput against tail"
+    title
     (Axis "mean of the worst 1 % of waits, us" Logarithmic)
     (Axis "million operations a second" Linear)
-    [ Series name (mapMaybe place (filter (among . nameOf) runs))
+    [ Series name points
       | (name, among) <-
-          [ ("cna, 0x10000 to 0x100", ("cna:range" `isPrefixOf`)),
+          [ ("cna, 0x10000 to 0x100", ("cna:handoff_range" `isPrefixOf`)),
             ("the same, shuffle 1/128", ("cna:shuffle_reduction" `isPrefixOf`)),
             ("cna, deadline 1 ms to 25 us", ("cna:deadline" `isPrefixOf`)),
             ("mcs", (== "mcs")),
             ("pthread", (== "pthread"))
-          ]
+          ],
+        let points = mapMaybe place (filter (among . nameOf) runs),
+        not (null points)
     ]
   where
     nameOf r = fromMaybe "" (at ["lock"] r) :: String
     place r = do
-      tail1 <- number ["wait_ns" :: Text, "cvar_1"] r
-      rate <- number ["per_second"] r
-      Just (Point (tail1 / 1e3) (rate / 1e6) (rate / 1e6) (rate / 1e6))
+      worst <- number ["wait_ns", "cvar_1"] r
+      perSecond <- number ["per_second"] r
+      Just (Point (worst / 1e3) (perSecond / 1e6) (perSecond / 1e6) (perSecond / 1e6))

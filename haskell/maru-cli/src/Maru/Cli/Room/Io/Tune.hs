@@ -63,7 +63,7 @@ tuneIo context = do
   race <- raceWithin context deadline (fmap (either (const Nothing) Just) . runOnce maru) (start baseline (settingsFor cpus library))
   pure (ioTuned race)
   where
-    runOnce maru flags = timed (job maru flags) (tuneCommand context)
+    runOnce maru flags = timed context Nothing (tuneCommand context) (job maru flags)
     job maru flags
       | null flags = proc (tuneCommand context) (tuneArguments context)
       | otherwise = proc maru (["run"] ++ words flags ++ ["--", tuneCommand context] ++ tuneArguments context)

@@ -24,6 +24,7 @@ import Data.List (isPrefixOf, stripPrefix)
 import Data.Maybe (catMaybes, fromMaybe, isJust, listToMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
+import Maru.Cli.Guard (endGroup, guarded)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Metric
@@ -35,14 +36,13 @@ import Maru.Native.Probe (setOverlayDeadline, setOverlayRange)
 import Numeric (showFFloat)
 import Options.Applicative hiding (internal)
 import System.Directory (listDirectory)
-import qualified System.Directory as Directory
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.IO (Handle, IOMode (ReadMode, WriteMode), openFile, withFile)
 import System.Posix.Files (readSymbolicLink)
 import System.Posix.IO (OpenMode (ReadWrite), closeFd, defaultFileFlags, openFd)
-import System.Posix.Signals (Handler (Catch), installHandler, sigHUP, sigKILL, sigTERM, signalProcessGroup)
+import System.Posix.Signals (Handler (Catch), installHandler, sigHUP, sigTERM)
 import System.Posix.Types (Fd)
 import System.Process
 import System.Timeout (timeout)
@@ -110,8 +110,6 @@ data Way
 
 tuneLock :: Objective -> Way -> TuneContext -> IO Tuned
 tuneLock objective way context = do
-  found <- executable (tuneCommand context)
-  unless found $ problem badInput ("cannot execute '" ++ tuneCommand context ++ "': there is no such program")
   describeProgram (tuneCommand context) >>= mapM_ (problem unavailable . (("cannot tune " ++ tuneCommand context ++ ": ") ++)) . unfit
   case way of
     Windows window | window > tuneBudget context -> problem usage ("a window of " ++ seconds window ++ " is longer than the budget of " ++ seconds (tuneBudget context))
@@ -120,7 +118,7 @@ tuneLock objective way context = do
   running <- newIORef Nothing
   end <- (+ tuneBudget context) <$> getMonotonicTime
   endsWell $ do
-    decided <- try (follow (measure seen running end) (search objective) `finally` stop running)
+    decided <- try (follow (measure seen running end) (search objective) `finally` stop context running)
     judged objective way decided . reverse <$> readIORef seen
   where
     measure seen running end setting = do
@@ -138,12 +136,6 @@ tuneLock objective way context = do
       tuneSay context ("window " ++ show count ++ ": " ++ windowLine objective way (setting, w))
       pure w
     tailOf = atQuantile (objectiveShare objective)
-
--- | As the system would look for it.
-executable :: FilePath -> IO Bool
-executable file
-  | '/' `elem` file = maybe False Directory.executable <$> orNothing (Directory.getPermissions file)
-  | otherwise = isJust <$> Directory.findExecutable file
 
 -- | Whoever ends us ends what we started.
 endsWell :: IO a -> IO a
@@ -264,7 +256,7 @@ closed :: TuneContext -> IORef (Maybe Live) -> Live -> ExitCode -> IO ()
 closed context running (Live _ group fd) code = do
   writeIORef running Nothing
   closeFd fd
-  mapM_ endGroup group
+  mapM_ (endGroup (tuneGuard context)) group
   unless (code == ExitSuccess) $ problem badInput ("'" ++ tuneCommand context ++ "' ended with " ++ describe code)
   where
     describe (ExitFailure n) = "status " ++ show n
@@ -304,21 +296,20 @@ launch context running setting out = mask_ $ do
   maru <- getExecutablePath
   withFile "/dev/null" ReadMode $ \nothing -> do
     (_, _, _, process) <-
-      createProcess
+      createProcess . guarded (tuneGuard context) $
         (proc maru (["run", "--lock-profile", "--lock", started, "--", tuneCommand context] ++ tuneArguments context))
           { std_in = UseHandle nothing,
             std_out = UseHandle out,
-            std_err = UseHandle out,
-            create_group = True
+            std_err = UseHandle out
           }
     group <- getPid process
-    found <- timeout 20000000 (awaitBoard process) `onException` endProcess process group
+    found <- timeout 20000000 (awaitBoard process) `onException` endProcess context process group
     case found of
       Just (Right fd) -> do
         let live = Live process group fd
         live <$ writeIORef running (Just live)
-      Just (Left code) -> mapM_ endGroup group >> problem badInput ("'" ++ tuneCommand context ++ "' ended before it showed itself (" ++ show code ++ "); see maru run --lock cna -- " ++ tuneCommand context)
-      Nothing -> endProcess process group >> problem badInput ("the run of '" ++ tuneCommand context ++ "' has no board within 20 s")
+      Just (Left code) -> mapM_ (endGroup (tuneGuard context)) group >> problem badInput ("'" ++ tuneCommand context ++ "' ended before it showed itself (" ++ show code ++ "); see maru run --lock cna -- " ++ tuneCommand context)
+      Nothing -> endProcess context process group >> problem badInput ("the run of '" ++ tuneCommand context ++ "' has no board within 20 s")
   where
     -- The rest is turned on its board.
     started = case setting of
@@ -350,16 +341,13 @@ boardHeldBy pid = do
       target <- orNothing (readSymbolicLink (folder </> number))
       pure (if maybe False ("/memfd:maru-board" `isPrefixOf`) target then Just (folder </> number) else Nothing)
 
-stop :: IORef (Maybe Live) -> IO ()
-stop running = readIORef running >>= mapM_ (\(Live process group fd) -> endProcess process group >> closeFd fd)
+stop :: TuneContext -> IORef (Maybe Live) -> IO ()
+stop context running = readIORef running >>= mapM_ (\(Live process group fd) -> endProcess context process group >> closeFd fd)
 
 -- | Asked to end, then made to, at once if we are told again to end; also what the command has left
 -- running in its group.
-endProcess :: ProcessHandle -> Maybe Pid -> IO ()
-endProcess process group = do
+endProcess :: TuneContext -> ProcessHandle -> Maybe Pid -> IO ()
+endProcess context process group = do
   terminateProcess process
-  void (timeout 10000000 (waitForProcess process)) `finally` mapM_ endGroup group
+  void (timeout 10000000 (waitForProcess process)) `finally` mapM_ (endGroup (tuneGuard context)) group
   void (waitForProcess process)
-
-endGroup :: Pid -> IO ()
-endGroup = void . orNothing . signalProcessGroup sigKILL

@@ -10,7 +10,6 @@ module Maru.Cli.Room.Map.Gc
   )
 where
 
-import Control.Exception (bracket, try)
 import Data.Aeson (Value, object, (.=))
 import Data.List (intercalate)
 import Data.List.NonEmpty (nonEmpty)
@@ -24,10 +23,8 @@ import Maru.Cli.TuneRace
 import Maru.Control.Race
 import Maru.Control.Statistics
 import Numeric (showFFloat)
-import System.Directory (getTemporaryDirectory, removeFile)
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..))
-import System.IO
 import System.Process
 import Text.Read (readMaybe)
 
@@ -66,32 +63,17 @@ data Run = Run
 
 -- | 'Left': one line, why this run does not count.
 runOnce :: TuneContext -> String -> String -> IO (Either String Run)
-runOnce context given flags = withScratch $ \file -> do
+runOnce context given flags = withScratch "maru-gc" $ \file -> do
   environment <- filter ((/= "GHCRTS") . fst) <$> getEnvironment
   let rts = unwords (filter (not . null) [given, flags, "-t" ++ file, "--machine-readable"])
       job = (proc (tuneCommand context) (tuneArguments context)) {env = Just (("GHCRTS", rts) : environment)}
-  begun <- getMonotonicTime
-  outcome <- try (withoutWords job (\quiet -> withCreateProcess quiet (\_ _ _ child -> waitForProcess child)))
-  ended <- getMonotonicTime
+  outcome <- timed context Nothing (tuneCommand context) job
   statistics <- readFile file >>= \text -> length text `seq` pure (parseStatistics text)
   pure $ case outcome of
-    Left e -> Left ("cannot execute '" ++ tuneCommand context ++ "': " ++ reason e)
-    Right (ExitFailure status) -> Left (name ++ " ended with status " ++ show status ++ whyFailed)
-    Right ExitSuccess
-      | Map.null statistics -> Left (name ++ " did not accept GHCRTS: it is not a GHC program, or linked without -rtsopts")
-      | otherwise -> Right (Run (ended - begun) statistics)
-  where
-    name = "'" ++ tuneCommand context ++ "'"
-    whyFailed = " (if it runs well by itself: link it with -rtsopts)"
-
-withScratch :: (FilePath -> IO a) -> IO a
-withScratch = bracket create removeFile
-  where
-    create = do
-      folder <- getTemporaryDirectory
-      (file, handle) <- openTempFile folder "maru-gc"
-      hClose handle
-      pure file
+    Left why -> Left (why ++ "; if it runs well by itself: link it with -rtsopts")
+    Right wall
+      | Map.null statistics -> Left ("'" ++ tuneCommand context ++ "' did not accept GHCRTS: it is not a GHC program, or linked without -rtsopts")
+      | otherwise -> Right (Run wall statistics)
 
 -- | What the runtime writes for @-tFILE --machine-readable@: the command line,
 -- then a Haskell list of pairs of strings. Empty if it is something else.

@@ -19,8 +19,6 @@ module Maru.Cli.Room.Wait.Tune
   )
 where
 
-import Control.Exception (bracket, mask, onException, try)
-import Control.Monad (void)
 import Data.Aeson (Value (..), decode, object, (.=))
 import qualified Data.Aeson.KeyMap as KeyMap
 import qualified Data.ByteString.Lazy as Lazy
@@ -33,18 +31,14 @@ import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
 import Maru.Cli.Room
-import Maru.Cli.TuneRace (undecidedLine)
+import Maru.Cli.TuneRace (timed, undecidedLine, withScratch)
 import Maru.Control.Race
 import Maru.Control.Ratio (Estimate (..), estimate)
 import Maru.Control.Statistics
 import Numeric (showFFloat)
-import System.Directory (getTemporaryDirectory, removeFile)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
-import System.IO
-import System.Posix.Signals (sigKILL, sigTERM, signalProcessGroup)
 import System.Process
-import System.Timeout (timeout)
 
 waitTuner :: Tuner
 waitTuner =
@@ -178,13 +172,13 @@ rounds context deadline most limit number race = do
 runOnce :: TuneContext -> Setting -> Double -> IO (Either String Double)
 runOnce context setting most = do
   maru <- getExecutablePath
-  runFor most (commandUnder maru setting [] (tuneCommand context : tuneArguments context))
+  runFor context most (commandUnder maru setting [] (tuneCommand context : tuneArguments context))
 
 runReported :: TuneContext -> Double -> IO (Either String (Double, Value))
-runReported context deadline = withScratch $ \file -> do
+runReported context deadline = withScratch "maru-wait" $ \file -> do
   maru <- getExecutablePath
   now <- getMonotonicTime
-  ran <- runFor (max 1 (deadline - now)) (commandUnder maru (Waiting "adaptive" True) ["--report", file] (tuneCommand context : tuneArguments context))
+  ran <- runFor context (max 1 (deadline - now)) (commandUnder maru (Waiting "adaptive" True) ["--report", file] (tuneCommand context : tuneArguments context))
   report <- decode <$> Lazy.readFile file
   pure ((,fromMaybe Null report) <$> ran)
 
@@ -194,39 +188,9 @@ commandUnder maru (Boosted setting period) more command = commandUnder maru sett
 commandUnder maru (Waiting policy polls) more command =
   [maru, "run", "--wait", policy] ++ ["--wait-poll" | polls] ++ more ++ ["--"] ++ command
 
--- | Wall seconds; 'Left': one line, why this run does not count. The command has a process group of
--- its own, which is ended whenever we leave.
-runFor :: Double -> [String] -> IO (Either String Double)
-runFor _ [] = pure (Left "no command")
-runFor most (program : arguments) =
-  withFile "/dev/null" ReadWriteMode $ \quiet -> do
-    begun <- getMonotonicTime
-    let job = (proc program arguments) {create_group = True, std_in = UseHandle quiet, std_out = UseHandle quiet, std_err = UseHandle quiet}
-    outcome <- try (mask (\restore -> createProcess job >>= \(_, _, _, child) -> restore (timeout (round (most * 1e6)) (waitForProcess child)) `onException` end child >>= settled child))
-    ended <- getMonotonicTime
-    pure $ case outcome of
-      Left e -> Left ("cannot execute '" ++ program ++ "': " ++ reason e)
-      Right (Just ExitSuccess) -> Right (ended - begun)
-      Right (Just (ExitFailure status)) -> Left ("'" ++ unwords (program : arguments) ++ "' ended with status " ++ show status)
-      Right Nothing -> Left ("'" ++ unwords (program : arguments) ++ "' was not done after " ++ seconds most)
-  where
-    settled child Nothing = Nothing <$ end child
-    settled _ code = pure code
-    end child = do
-      group <- getPid child
-      mapM_ (orNothing . signalProcessGroup sigTERM) group
-      patient <- timeout 5000000 (waitForProcess child)
-      mapM_ (orNothing . signalProcessGroup sigKILL) group
-      maybe (void (waitForProcess child)) (const (pure ())) patient
-
-withScratch :: (FilePath -> IO a) -> IO a
-withScratch = bracket create removeFile
-  where
-    create = do
-      folder <- getTemporaryDirectory
-      (file, handle) <- openTempFile folder "maru-wait"
-      hClose handle
-      pure file
+runFor :: TuneContext -> Double -> [String] -> IO (Either String Double)
+runFor _ _ [] = pure (Left "no command")
+runFor context most words'@(program : arguments) = timed context (Just most) (unwords words') (proc program arguments)
 
 -- ---- judging ------------------------------------------------------------
 

@@ -1,0 +1,17 @@
+/* guard.h: whoever is killed leaves nobody behind.
+ *
+ * A guard is a process beside its owner.  It outlives an owner that is killed by so much that it
+ * kills the process groups that it was told of.  Internal to maru (not installed): of maru-launch,
+ * and of the tuners through maru-guard.
+ */
+#ifndef MARU_BASE_GUARD_H
+#define MARU_BASE_GUARD_H
+
+#define MR_GUARD_GROUPS 256u /* at a time */
+
+/* Becomes the guard; `from` is a pipe or socket that its owner alone, or who speaks for it, writes
+ * to.  What can be said there, each a pid_t: a group; -GROUP: nobody is left in it, and its number
+ * may become a stranger's; 0: there is nothing to guard any more. */
+_Noreturn void mr_guard(int from);
+
+#endif

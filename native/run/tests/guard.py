@@ -1,0 +1,136 @@
+"""Tests of maru-guard: python3 guard.py GUARD [unittest arguments].
+
+Every wait is bounded; every process started here is ended here."""
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+GUARD = os.path.abspath(sys.argv[1])
+BOUND = 20
+
+
+def lives(group):
+    """A zombie is nobody: who inherits it may never look."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % pid) as stat:
+                state, _, its_group = stat.read().rpartition(")")[2].split()[:3]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(its_group) == group and state != "Z":
+            return True
+    return False
+
+
+def eventually(condition, what):
+    end = time.monotonic() + BOUND
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("not within %d s: %s" % (BOUND, what))
+        time.sleep(0.01)
+
+
+class Owned(unittest.TestCase):
+    """We are the owner; to be killed is to close what we write to."""
+
+    def setUp(self):
+        self.read_end, self.told = os.pipe()
+        self.guard = subprocess.Popen([GUARD], stdin=self.read_end, pass_fds=[self.told])
+        os.close(self.read_end)
+        self.groups = []
+
+    def tearDown(self):
+        for process in self.groups:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait(BOUND)
+        if self.told is not None:
+            os.close(self.told)
+        self.guard.wait(BOUND)
+
+    def command(self, *words, **options):
+        process = subprocess.Popen([GUARD, str(self.told), *words], pass_fds=[self.told], **options)
+        self.groups.append(process)
+        return process
+
+    def family(self):
+        """A command and its child, both there."""
+        process = self.command("sh", "-c", "sleep 100 & echo there; wait", stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"there\n")
+        process.stdout.close()
+        return process
+
+    def tell(self, number):
+        os.write(self.told, struct.pack("i", number))
+
+    def are_killed(self):
+        os.close(self.told)
+        self.told = None
+        self.assertEqual(self.guard.wait(BOUND), 0)
+
+    def test_kills_what_it_guards(self):
+        first, second = self.family(), self.family()
+        self.are_killed()
+        for process in (first, second):
+            self.assertEqual(process.wait(BOUND), -signal.SIGKILL)
+            eventually(lambda group=process.pid: not lives(group), "the group is gone")
+
+    def test_knows_a_command_that_has_just_begun(self):
+        for number in range(20):
+            if number > 0:
+                self.setUp()
+            process = self.command("sleep", "100")
+            self.are_killed()  # whatever it has come to
+            self.assertEqual(process.wait(BOUND), -signal.SIGKILL)
+
+    def test_forgets(self):
+        kept, forgotten = self.family(), self.family()
+        self.tell(-forgotten.pid)
+        self.are_killed()
+        self.assertEqual(kept.wait(BOUND), -signal.SIGKILL)
+        self.assertTrue(lives(forgotten.pid))
+
+    def test_is_dismissed(self):
+        process = self.family()
+        self.tell(0)
+        self.assertEqual(self.guard.wait(BOUND), 0)
+        self.assertTrue(lives(process.pid))
+
+    def test_is_no_reason_to_die(self):
+        self.guard.kill()
+        self.guard.wait(BOUND)
+        self.assertEqual(self.command("sh", "-c", "exit 7").wait(BOUND), 7)
+
+    def test_the_terminals_signals_are_for_others(self):
+        eventually(lambda: os.getsid(self.guard.pid) == self.guard.pid, "a session of its own")
+
+    def test_the_command_is_as_it_would_be(self):
+        """Its number, its group and session, its descriptors, its signals."""
+        script = "echo $$; ps -o pgid= -o sid= -p $$; [ -e /proc/self/fd/%d ] || echo closed; kill -PIPE $$" % self.told
+        process = self.command("sh", "-c", script, stdout=subprocess.PIPE)
+        number, group, session, closed = process.stdout.read().decode().split()
+        process.stdout.close()
+        self.assertEqual([int(number), int(group), int(session), closed], [process.pid] * 3 + ["closed"])
+        self.assertEqual(process.wait(BOUND), -signal.SIGPIPE)
+
+    def test_what_cannot_be_executed(self):
+        for command, status, why in (("/no/such", 127, b"No such file"), ("/etc", 126, b"Permission denied")):
+            process = self.command(command, stderr=subprocess.PIPE)
+            self.assertIn(why, process.stderr.read())
+            process.stderr.close()
+            self.assertEqual(process.wait(BOUND), status)
+
+    def test_usage(self):
+        for words in (["3"], ["x", "true"], ["1", "true"]):
+            self.assertEqual(subprocess.run([GUARD, *words], stderr=subprocess.DEVNULL, timeout=BOUND).returncode, 125)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]])
