@@ -95,7 +95,9 @@ static struct process this_process(void) {
  * lives as long as its number does. */
 static bool lives(pid_t tid, uint64_t start) {
   uint64_t now = mr_start_time(tid);
-  return now != 0 ? now == start : kill(tid, 0) == 0 || errno != ESRCH;
+  if (now != 0)
+    return now == start;
+  return !mr_is_remains(tid) && (kill(tid, 0) == 0 || errno != ESRCH);
 }
 
 static bool take(struct maru_channel *channel, uint32_t number) {
