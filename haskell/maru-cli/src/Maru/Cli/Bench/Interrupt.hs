@@ -10,7 +10,7 @@ module Maru.Cli.Bench.Interrupt
   )
 where
 
-import Control.Concurrent (myThreadId, threadDelay, throwTo)
+import Control.Concurrent (myThreadId, threadDelay)
 import Control.Exception
 import Control.Monad (forM_, when)
 import Data.IORef
