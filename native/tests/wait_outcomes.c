@@ -36,11 +36,16 @@ static void ways_as_written(void) {
   CHECK_EQUAL(spin_ns, 0);
   CHECK_EQUAL(maru_wait_parse("spin-block:spin=100ms", &spin_ns), MARU_WAIT_SPIN_BLOCK);
   CHECK_EQUAL(spin_ns, 100 * MS);
-  static const char *const wrong[] = {"spin-block:",          "spin-block:spin=",
-                                      "spin-block:spin=40",   "spin-block:spin=-1us",
-                                      "spin-block:spin=101ms", "spin-block:spin=40us,",
-                                      "spin-block:spun=40us", "fast:spin=40us",
-                                      "block:",               ":spin=40us"};
+  static const char *const wrong[] = {"spin-block:",
+                                      "spin-block:spin=",
+                                      "spin-block:spin=40",
+                                      "spin-block:spin=-1us",
+                                      "spin-block:spin=101ms",
+                                      "spin-block:spin=40us,",
+                                      "spin-block:spun=40us",
+                                      "fast:spin=40us",
+                                      "block:",
+                                      ":spin=40us"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
     CHECK_EQUAL(maru_wait_parse(wrong[i], &spin_ns), -EINVAL);
 }

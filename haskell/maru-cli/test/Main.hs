@@ -242,7 +242,7 @@ plans =
         reachedIn (object []) @?= Reached False False False
         WaitTune.settingsFor (Reached False False False) @?= []
         take 1 (WaitTune.settingsFor (Reached False False True)) @?= [Waiting "adaptive" True]
-        map (Waiting "coop" False `elem`) [WaitTune.settingsFor (Reached True channels False) | channels <- [True, False]] @?= [True, False]
+        [Waiting "coop" False `elem` WaitTune.settingsFor (Reached True channels False) | channels <- [True, False]] @?= [True, False]
         WaitTune.spinsFor (Reached False False True) @?= []
         take 1 (WaitTune.spinsFor (Reached True False False)) @?= [Waiting "spin-block:spin=5us" False]
         WaitTune.periodsFor (Reached True False False) (Waiting "coop" False) @?= []

@@ -104,7 +104,8 @@ int maru_wait_kind_of(const char *name);
 
 /* A way to wait as people and MARU_WAIT write it: a name, or "spin-block:spin=40us" (ns, us or ms;
  * 100 ms at most).  The kind, and *spin_ns, for maru_wait_policy.spin_ns; -1 where it says nothing
- * of that.  -EINVAL; also for a spin limit of SPIN, BLOCK, GANG or DCS, which have no use for it. */
+ * of that.  -EINVAL; also for a spin limit of SPIN, BLOCK, GANG or DCS, which have no use for it.
+ */
 int maru_wait_parse(const char *text, int64_t *spin_ns);
 
 /* Nanoseconds of CLOCK_MONOTONIC, the clock of every deadline here. */

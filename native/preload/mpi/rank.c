@@ -253,7 +253,8 @@ static void choose_policy(void) {
     maru_board_say(&self.board, "wait", "rank %d: MARU_WAIT is no way to wait: adaptive",
                    (int)self.pid);
   else
-    fprintf(stderr, "maru: wait: MARU_WAIT is no way to wait: adaptive; `maru doctor` lists them\n");
+    fprintf(stderr,
+            "maru: wait: MARU_WAIT is no way to wait: adaptive; `maru doctor` lists them\n");
 }
 
 static void show_line(struct mr_rank *line, int rank) {

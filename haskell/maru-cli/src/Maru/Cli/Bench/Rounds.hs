@@ -93,7 +93,7 @@ runRoundsOfEach effort say measure things = do
 
 -- | Nothing is written about nothing: it might be written over something.
 unlessMeasured :: [Rounds] -> Maybe SomeException -> IO ()
-unlessMeasured found cut = when (null (concat [rounds | Rounds rounds <- found])) (mapM_ throwIO cut)
+unlessMeasured found cut = when (and [null rounds | Rounds rounds <- found]) (mapM_ throwIO cut)
 
 -- | Also what interrupted it, if that happened: then with what was measured until then, of the last
 -- round perhaps of some sides only.
