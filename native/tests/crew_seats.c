@@ -179,6 +179,27 @@ static void killed_coordinator(void) {
   CHECK_EQUAL(taken(), 0);
 }
 
+static void take_and_hang(void *unused) {
+  (void)unused;
+  struct maru_channel *lines[MARU_WAIT_CHANNELS];
+  CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, MARU_WAIT_CHANNELS), 0);
+  kill(getpid(), SIGKILL);
+}
+
+/* Killed while it took the line, or gave it back: what it had not done yet, or had done, is not
+ * missed. */
+static void killed_in_between(void) {
+  struct maru_channel *lines[MARU_WAIT_CHANNELS];
+  CHECK_EQUAL(finish(start(take_and_hang, NULL)), SIGKILL);
+  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i += 2)
+    atomic_store(&table->channels[i].taken, 0);
+  CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, MARU_WAIT_CHANNELS), 0);
+  CHECK_EQUAL(taken(), MARU_WAIT_CHANNELS);
+  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
+    maru_channel_release(lines[i]);
+  CHECK_EQUAL(taken(), 0);
+}
+
 static void take_lines(void *unused) {
   (void)unused;
   struct maru_channel *lines[2];
@@ -278,6 +299,7 @@ int main(void) {
   table->slot_job = 0;
   killed_worker();
   killed_coordinator();
+  killed_in_between();
   living_owner();
   inherited_line();
   return 0;
