@@ -200,6 +200,28 @@ static void killed_in_between(void) {
   CHECK_EQUAL(taken(), 0);
 }
 
+static void take_and_give(void *unused) {
+  struct maru_channel *lines[256];
+  for (;; (void)unused) {
+    CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, 256), 0);
+    for (uint32_t i = 0; i < 256; i++)
+      maru_channel_release(lines[i]);
+  }
+}
+
+static void killed_at_random(uint64_t seed) {
+  struct maru_channel *lines[MARU_WAIT_CHANNELS];
+  for (unsigned kills = 0; kills < 100; kills++) {
+    pid_t pid = start(take_and_give, NULL);
+    usleep((useconds_t)(500 + next_random(&seed) % 2000));
+    CHECK_EQUAL(kill(pid, SIGKILL), 0);
+    CHECK_EQUAL(finish(pid), SIGKILL);
+  }
+  CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, MARU_WAIT_CHANNELS), 0);
+  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
+    maru_channel_release(lines[i]);
+}
+
 static void take_lines(void *unused) {
   (void)unused;
   struct maru_channel *lines[2];
@@ -300,6 +322,7 @@ int main(void) {
   killed_worker();
   killed_coordinator();
   killed_in_between();
+  killed_at_random(setting("MARU_TEST_SEED", 88172645463325252));
   living_owner();
   inherited_line();
   return 0;
