@@ -8,6 +8,8 @@
  *   jobs=N          1 to 16 (4)
  *   work=MS         computing per process (200)
  *   compute=US      computing between two messages, +-10 % (2000)
+ *   other=US        the same of the last OTHERS jobs (2000)
+ *   others=N        how many these are (0)
  *   latency=US      from sending to arrival (0: at once)
  *   quantum=rr      SCHED_RR, 100 ms, as the published kernel's long quantum; fair: the default
  *   silent=1        nobody rings: the sender only writes memory
@@ -65,7 +67,7 @@ struct setting {
   enum maru_wait_kind kind;
   const char *daemon;
   bool fair, silent;
-  long period, jobs, work, compute, latency, hogs, cgroups, kill, limit, seed;
+  long period, jobs, work, compute, other, others, latency, hogs, cgroups, kill, limit, seed;
 };
 
 struct place {
@@ -74,8 +76,13 @@ struct place {
 
 static struct shared *shared;
 static struct maru_board board;
-static struct setting is = {
-    .jobs = 4, .work = 200, .compute = 2000, .limit = 10, .seed = 1, .kind = MARU_WAIT_SPIN};
+static struct setting is = {.jobs = 4,
+                            .work = 200,
+                            .compute = 2000,
+                            .other = 2000,
+                            .limit = 10,
+                            .seed = 1,
+                            .kind = MARU_WAIT_SPIN};
 static double loops_per_us;
 static int cpus[NODES];
 
@@ -231,7 +238,8 @@ static void process(void *argument) {
   await_start();
   stagger(position(me.job, me.node));
   uint64_t seed = (uint64_t)is.seed * 77 + me.job * 13 + me.node + 1;
-  for (long i = 1; i <= is.work * 1000 / is.compute; i++) {
+  long grain = me.job + is.others >= is.jobs ? is.other : is.compute;
+  for (long i = 1; i <= is.work * 1000 / grain; i++) {
     send_to(out, 1 - me.node);
     for (;;) {
       uint32_t count = maru_channel_count(in->channel);
@@ -241,7 +249,7 @@ static void process(void *argument) {
                                &policy, MARU_WAIT_FOREVER);
       CHECK(rc == 0 || rc == -EINTR);
     }
-    compute((double)is.compute * (0.9 + 0.2 * (double)(next_random(&seed) % 1000) / 1000));
+    compute((double)grain * (0.9 + 0.2 * (double)(next_random(&seed) % 1000) / 1000));
   }
   atomic_store(&shared->ended_ns[me.job][me.node], maru_now_ns());
 }
@@ -295,6 +303,7 @@ static void read_setting(char *text) {
     long least, most;
   } numbers[] = {{"period", &is.period, 0, 50000},     {"jobs", &is.jobs, 1, MOST_JOBS},
                  {"work", &is.work, 1, 10000},         {"compute", &is.compute, 1, 1000000},
+                 {"other", &is.other, 1, 1000000},     {"others", &is.others, 0, MOST_JOBS},
                  {"latency", &is.latency, 0, 1000000}, {"hogs", &is.hogs, 0, 4},
                  {"kill", &is.kill, 0, 60000},         {"limit", &is.limit, 1, 60},
                  {"seed", &is.seed, 1, 1000000},       {"cgroups", &is.cgroups, 0, 1}};

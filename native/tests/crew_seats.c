@@ -179,6 +179,49 @@ static void killed_coordinator(void) {
   CHECK_EQUAL(taken(), 0);
 }
 
+static void take_and_hang(void *unused) {
+  (void)unused;
+  struct maru_channel *lines[MARU_WAIT_CHANNELS];
+  CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, MARU_WAIT_CHANNELS), 0);
+  kill(getpid(), SIGKILL);
+}
+
+/* Killed while it took the line, or gave it back: what it had not done yet, or had done, is not
+ * missed. */
+static void killed_in_between(void) {
+  struct maru_channel *lines[MARU_WAIT_CHANNELS];
+  CHECK_EQUAL(finish(start(take_and_hang, NULL)), SIGKILL);
+  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i += 2)
+    atomic_store(&table->channels[i].taken, 0);
+  CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, MARU_WAIT_CHANNELS), 0);
+  CHECK_EQUAL(taken(), MARU_WAIT_CHANNELS);
+  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
+    maru_channel_release(lines[i]);
+  CHECK_EQUAL(taken(), 0);
+}
+
+static void take_and_give(void *unused) {
+  struct maru_channel *lines[256];
+  for (;; (void)unused) {
+    CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, 256), 0);
+    for (uint32_t i = 0; i < 256; i++)
+      maru_channel_release(lines[i]);
+  }
+}
+
+static void killed_at_random(uint64_t seed) {
+  struct maru_channel *lines[MARU_WAIT_CHANNELS];
+  for (unsigned kills = 0; kills < 100; kills++) {
+    pid_t pid = start(take_and_give, NULL);
+    usleep((useconds_t)(500 + next_random(&seed) % 2000));
+    CHECK_EQUAL(kill(pid, SIGKILL), 0);
+    CHECK_EQUAL(finish(pid), SIGKILL);
+  }
+  CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, MARU_WAIT_CHANNELS), 0);
+  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
+    maru_channel_release(lines[i]);
+}
+
 static void take_lines(void *unused) {
   (void)unused;
   struct maru_channel *lines[2];
@@ -254,10 +297,13 @@ static void living_owner(void) {
   CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &files), 0);
   CHECK_EQUAL(rc, -ENOSPC);
   CHECK_EQUAL(kill(pid, SIGKILL), 0);
-  CHECK_EQUAL(finish(pid), SIGKILL);
+  /* Seen to have died, though nobody has reaped it. */
+  siginfo_t ended;
+  CHECK_EQUAL(waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT), 0);
   CHECK_EQUAL(maru_channels_register(&board, 1, 0, lines, MARU_WAIT_CHANNELS), 0);
   for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
     maru_channel_release(lines[i]);
+  CHECK_EQUAL(finish(pid), SIGKILL);
 }
 
 int main(void) {
@@ -275,6 +321,8 @@ int main(void) {
   table->slot_job = 0;
   killed_worker();
   killed_coordinator();
+  killed_in_between();
+  killed_at_random(setting("MARU_TEST_SEED", 88172645463325252));
   living_owner();
   inherited_line();
   return 0;

@@ -19,6 +19,37 @@ static void names(void) {
   CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_KINDS), -EINVAL);
 }
 
+/* A limit that would do nothing is refused. */
+static void ways_as_written(void) {
+  int64_t spin_ns;
+  for (int kind = 0; kind < MARU_WAIT_KINDS; kind++) {
+    char text[64];
+    bool ignores = kind == MARU_WAIT_SPIN || kind == MARU_WAIT_BLOCK || kind == MARU_WAIT_GANG ||
+                   kind == MARU_WAIT_DCS;
+    CHECK_EQUAL(maru_wait_parse(maru_wait_kind_name((enum maru_wait_kind)kind), &spin_ns), kind);
+    CHECK_EQUAL(spin_ns, -1);
+    snprintf(text, sizeof text, "%s:spin=40us", maru_wait_kind_name((enum maru_wait_kind)kind));
+    CHECK_EQUAL(maru_wait_parse(text, &spin_ns), ignores ? -EINVAL : kind);
+    CHECK(ignores || spin_ns == 40000);
+  }
+  CHECK_EQUAL(maru_wait_parse("spin-block:spin=0ns", &spin_ns), MARU_WAIT_SPIN_BLOCK);
+  CHECK_EQUAL(spin_ns, 0);
+  CHECK_EQUAL(maru_wait_parse("spin-block:spin=100ms", &spin_ns), MARU_WAIT_SPIN_BLOCK);
+  CHECK_EQUAL(spin_ns, 100 * MS);
+  static const char *const wrong[] = {"spin-block:",
+                                      "spin-block:spin=",
+                                      "spin-block:spin=40",
+                                      "spin-block:spin=-1us",
+                                      "spin-block:spin=101ms",
+                                      "spin-block:spin=40us,",
+                                      "spin-block:spun=40us",
+                                      "fast:spin=40us",
+                                      "block:",
+                                      ":spin=40us"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    CHECK_EQUAL(maru_wait_parse(wrong[i], &spin_ns), -EINVAL);
+}
+
 static void bad_arguments(void) {
   _Atomic uint32_t word = 4;
   struct maru_wait_policy policy;
@@ -132,6 +163,7 @@ static void handover(void) {
 
 int main(void) {
   names();
+  ways_as_written();
   handover();
   bad_arguments();
   cut_short();

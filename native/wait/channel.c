@@ -30,9 +30,12 @@ _Static_assert(offsetof(struct maru_wait_table, heartbeat_ns) == 8 &&
 #define MOST_SPIN_NS 100000
 #define USUAL_HANDOVER_NS 10000
 #define PID_BITS 22 /* the kernel's most: PID_MAX_LIMIT */
+#define WORLD_BITS 4
 #define FLAGS                                                                                      \
   ((uint32_t)(MARU_CHANNEL_SILENT | MARU_CHANNEL_WORKING | MARU_CHANNEL_WORK |                     \
               MARU_CHANNEL_RESULTS))
+
+_Static_assert(MARU_WAIT_WORLDS == (1u << WORLD_BITS) - 1, "one more number: not known");
 
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
@@ -71,11 +74,16 @@ static int table_for(struct maru_board *board, struct maru_wait_table **table) {
 
 /* ---- lines --------------------------------------------------------------- */
 
-struct process {
-  uint64_t packed, world;
-};
-
-static uint64_t pack(pid_t pid, uint64_t start) { return start << PID_BITS | (uint64_t)pid; }
+/* An owner in one word.  The namespace by its number on the board; MARU_WAIT_WORLDS: one that is
+ * not known, of which nobody can say who has died there. */
+static uint64_t pack(pid_t pid, uint32_t world, uint64_t start) {
+  return start << (PID_BITS + WORLD_BITS) | (uint64_t)world << PID_BITS | (uint64_t)pid;
+}
+static pid_t pid_of(uint64_t owner) { return (pid_t)(owner & ((1u << PID_BITS) - 1)); }
+static uint32_t world_of(uint64_t owner) {
+  return (uint32_t)(owner >> PID_BITS) & ((1u << WORLD_BITS) - 1);
+}
+static uint64_t start_of(uint64_t owner) { return owner >> (PID_BITS + WORLD_BITS); }
 
 /* /proc may be another pid namespace's: then it tells nothing. */
 static bool proc_is_ours(void) {
@@ -83,33 +91,48 @@ static bool proc_is_ours(void) {
   return readlink("/proc/self", name, sizeof name - 1) > 0 && atoi(name) == getpid();
 }
 
-static struct process this_process(void) {
+/* Its number on the board, the next free one if it has none yet. */
+static uint32_t this_world(struct maru_wait_table *table) {
   struct stat world;
-  if (!proc_is_ours() || stat("/proc/self/ns/pid", &world) < 0)
-    return (struct process){0};
+  uint32_t number = MARU_WAIT_WORLDS;
+  if (proc_is_ours() && stat("/proc/self/ns/pid", &world) == 0)
+    for (number = 0; number < MARU_WAIT_WORLDS; number++) {
+      uint64_t there = 0;
+      /* Relaxed: nothing comes with it. */
+      if (atomic_compare_exchange_strong_explicit(&table->worlds[number], &there, world.st_ino,
+                                                  memory_order_relaxed, memory_order_relaxed) ||
+          there == world.st_ino)
+        break;
+    }
+  return number;
+}
+
+static uint64_t this_process(struct maru_wait_table *table) {
   uint64_t start = mr_start_time(getpid());
-  return (struct process){.packed = start != 0 ? pack(getpid(), start) : 0, .world = world.st_ino};
+  return pack(getpid(), start != 0 ? this_world(table) : MARU_WAIT_WORLDS, start);
 }
 
 /* Who cannot be looked at (no descriptor is left; a leader that ended before its threads)
  * lives as long as its number does. */
 static bool lives(pid_t tid, uint64_t start) {
   uint64_t now = mr_start_time(tid);
-  return now != 0 ? now == start : kill(tid, 0) == 0 || errno != ESRCH;
+  if (now != 0)
+    return now == start;
+  return !mr_is_remains(tid) && (kill(tid, 0) == 0 || errno != ESRCH);
 }
 
-static bool take(struct maru_channel *channel, uint32_t number) {
-  uint32_t nobody = 0;
+/* From here on its owner's death makes it free. */
+static bool take(struct maru_wait_table *table, uint32_t number, uint64_t self) {
+  uint64_t nobody = 0;
   /* Acquire: pairs with the release; what the former user wrote comes before. */
-  return atomic_compare_exchange_strong_explicit(&channel->taken, &nobody, number + 1,
+  return atomic_compare_exchange_strong_explicit(&table->owners[number], &nobody, self,
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
 /* Of another pid namespace nothing is known. */
-static bool has_died(const struct process *owner, const struct process *self) {
-  pid_t pid = (pid_t)(owner->packed & ((1u << PID_BITS) - 1));
-  return owner->packed != 0 && self->world != 0 && owner->world == self->world &&
-         !lives(pid, owner->packed >> PID_BITS);
+static bool has_died(uint64_t owner, uint64_t self) {
+  return world_of(owner) < MARU_WAIT_WORLDS && world_of(owner) == world_of(self) &&
+         !lives(pid_of(owner), start_of(owner));
 }
 
 /* A child of who took the line may wait there still. */
@@ -120,21 +143,18 @@ static bool is_attended(const struct maru_channel *line) {
 
 /* A line whose process has died changes hands by its owner's word, which no two processes
  * share: it is never free meanwhile, and one of several heirs gets it. */
-static bool inherit(struct maru_wait_table *table, uint32_t number, const struct process *self,
-                    struct process *living) {
-  struct maru_channel_owner *entry = &table->owners[number];
-  /* Acquire: the world was written before the process. */
-  struct process owner = {.packed = atomic_load_explicit(&entry->process, memory_order_acquire),
-                          .world = LOAD(entry->world)};
-  if (owner.packed == living->packed)
+static bool inherit(struct maru_wait_table *table, uint32_t number, uint64_t self,
+                    uint64_t *living) {
+  uint64_t owner = LOAD(table->owners[number]);
+  if (owner == 0 || owner == *living)
     return false;
-  if (!has_died(&owner, self)) {
+  if (!has_died(owner, self)) {
     *living = owner; /* looked at once: the lines of a process are neighbours */
     return false;
   }
   if (is_attended(&table->channels[number]))
     return false;
-  return atomic_compare_exchange_strong_explicit(&entry->process, &owner.packed, self->packed,
+  return atomic_compare_exchange_strong_explicit(&table->owners[number], &owner, self,
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
@@ -146,16 +166,14 @@ static void note_used(struct maru_wait_table *table, uint32_t used) {
     continue;
 }
 
-static void begin_line(struct maru_wait_table *table, uint32_t number, const struct process *self,
-                       uint32_t job, uint32_t flags) {
+static void begin_line(struct maru_wait_table *table, uint32_t number, uint32_t job,
+                       uint32_t flags) {
   struct maru_channel *line = &table->channels[number];
   maru_channel_vacate(line);
   STORE(line->word, 0);
   STORE(line->job, job);
   STORE(line->flags, flags);
-  STORE(table->owners[number].world, self->world);
-  /* Release: who sees the process sees its world. */
-  atomic_store_explicit(&table->owners[number].process, self->packed, memory_order_release);
+  STORE(line->taken, number + 1);
   note_used(table, number + 1);
 }
 
@@ -167,15 +185,15 @@ int maru_channels_register(struct maru_board *board, uint32_t job, uint32_t flag
     return rc;
   if (flags & ~FLAGS)
     return -EINVAL;
-  struct process self = this_process(), living = self;
+  uint64_t self = this_process(table), living = self;
   uint32_t got = 0;
   for (uint32_t i = 0; i < 2 * MARU_WAIT_CHANNELS && got < count; i++) {
     uint32_t number = i % MARU_WAIT_CHANNELS;
-    bool ours = i < MARU_WAIT_CHANNELS ? take(&table->channels[number], number)
-                                       : inherit(table, number, &self, &living);
+    bool ours = i < MARU_WAIT_CHANNELS ? take(table, number, self)
+                                       : inherit(table, number, self, &living);
     if (!ours)
       continue;
-    begin_line(table, number, &self, job, flags);
+    begin_line(table, number, job, flags);
     channels[got++] = &table->channels[number];
   }
   if (got == count)
@@ -198,11 +216,12 @@ void maru_channel_vacate(struct maru_channel *channel) {
 
 void maru_channel_release(struct maru_channel *channel) {
   struct maru_wait_table *table = table_of(channel);
+  if (table == NULL)
+    return;
   maru_channel_vacate(channel);
-  if (table != NULL)
-    STORE(table->owners[channel - table->channels].process, 0);
+  STORE(channel->taken, 0);
   /* Release: the next to take the line comes after all that was done with it. */
-  atomic_store_explicit(&channel->taken, 0, memory_order_release);
+  atomic_store_explicit(&table->owners[channel - table->channels], 0, memory_order_release);
 }
 
 /* ---- the waiter ---------------------------------------------------------- */

@@ -170,10 +170,12 @@ plans =
       testCase "wait policies" $ do
         decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing False Nothing) @?= Right mempty
         fmap partEnvironment (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right [("MARU_WAIT", "spin")]
-        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "x") False Nothing) @?= Left (Misused "unknown wait policy 'x'; known: spin, gang")
+        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "x") False Nothing) @?= Left (Misused "unknown wait policy 'x'; known: spin, gang, spin-block")
         fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right []
-        fmap partEnvironment (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin:spin=40us") False Nothing)) @?= Right [("MARU_WAIT", "spin:spin=40us")]
-        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin:spin=40") False Nothing) @?= Left (Misused "'spin:spin=40' is no way to wait: a spin limit is written NAME:spin=40us (ns, us or ms, at most 100ms)")
+        fmap partEnvironment (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin-block:spin=40us") False Nothing)) @?= Right [("MARU_WAIT", "spin-block:spin=40us")]
+        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin-block:spin=40") False Nothing) @?= Left (Misused "'spin-block:spin=40' is no way to wait: a spin limit is written NAME:spin=40us (ns, us or ms, at most 100ms)")
+        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "gang:spin=40us") False Nothing) @?= Left (Misused "'gang:spin=40us' is no way to wait: gang takes no spin limit; these do: spin-block")
+        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "x:spin=40us") False Nothing) @?= Left (Misused "unknown wait policy 'x'; known: spin, gang, spin-block")
         fmap partBeside (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing False (Just "1ms"))) @?= Right ["/maru", "boost", "--beside", "--period", "1ms"]
         decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing False (Just "1s")) @?= Left (Misused "'1s' is no period: 100us to 50ms, or auto")
         fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "gang") False Nothing)) @?= Right ["gang runs as coop but in parallel maps: no slots"]
@@ -240,6 +242,7 @@ plans =
         reachedIn (object []) @?= Reached False False False
         WaitTune.settingsFor (Reached False False False) @?= []
         take 1 (WaitTune.settingsFor (Reached False False True)) @?= [Waiting "adaptive" True]
+        [Waiting "coop" False `elem` WaitTune.settingsFor (Reached True channels False) | channels <- [True, False]] @?= [True, False]
         WaitTune.spinsFor (Reached False False True) @?= []
         take 1 (WaitTune.spinsFor (Reached True False False)) @?= [Waiting "spin-block:spin=5us" False]
         WaitTune.periodsFor (Reached True False False) (Waiting "coop" False) @?= []
@@ -312,7 +315,7 @@ plans =
     ]
   where
     part environment preload = Right mempty {partEnvironment = environment, partPreload = preload}
-    known = [("spin", Nothing), ("gang", Just ("coop", "no slots"))]
+    known = [("spin", Nothing), ("gang", Just ("coop", "no slots")), ("spin-block", Nothing)]
 
 supervisors :: TestTree
 supervisors =

@@ -104,7 +104,8 @@ int maru_wait_kind_of(const char *name);
 
 /* A way to wait as people and MARU_WAIT write it: a name, or "spin-block:spin=40us" (ns, us or ms;
  * 100 ms at most).  The kind, and *spin_ns, for maru_wait_policy.spin_ns; -1 where it says nothing
- * of that.  -EINVAL. */
+ * of that.  -EINVAL; also for a spin limit of SPIN, BLOCK, GANG or DCS, which have no use for it.
+ */
 int maru_wait_parse(const char *text, int64_t *spin_ns);
 
 /* Nanoseconds of CLOCK_MONOTONIC, the clock of every deadline here. */
@@ -137,9 +138,10 @@ void maru_notify_store(MARU_ATOMIC(uint32_t) * word, uint32_t value);
 /* ---- channels: words on the board ---------------------------------------- */
 
 #define MARU_WAIT_SECTION "wait"
-#define MARU_WAIT_VERSION 1u
+#define MARU_WAIT_VERSION 2u
 #define MARU_WAIT_CHANNELS 1024u
 #define MARU_WAIT_CPUS 256u
+#define MARU_WAIT_WORLDS 15u
 /* A daemon that has not said for so long that it lives is taken for dead. */
 #define MARU_WAIT_STALE_NS INT64_C(90000000)
 
@@ -185,12 +187,6 @@ struct maru_channel {
   MARU_ATOMIC(uint32_t) cpu;     /* where this wait began */
 };
 
-/* The process that took a line; its death makes the line free for others. */
-struct maru_channel_owner {
-  MARU_ATOMIC(uint64_t) process; /* pid and start time, packed; 0: unknown */
-  MARU_ATOMIC(uint64_t) world;   /* its pid namespace; 0: unknown */
-};
-
 /* The board's section. */
 struct maru_wait_table {
   MARU_ATOMIC(uint32_t) used; /* lines below were taken at least once */
@@ -203,7 +199,10 @@ struct maru_wait_table {
   /* ADAPTIVE: until then who waits there sleeps, for giving way was slow; private. */
   MARU_ATOMIC(uint32_t) crowded_until[MARU_WAIT_CPUS];
   struct maru_channel channels[MARU_WAIT_CHANNELS];
-  struct maru_channel_owner owners[MARU_WAIT_CHANNELS];
+  /* The process that took a line: pid, pid namespace (by its number below) and start time, 0: free.
+   * In one word, so that whenever it dies others can take the line over.  Private. */
+  MARU_ATOMIC(uint64_t) owners[MARU_WAIT_CHANNELS];
+  MARU_ATOMIC(uint64_t) worlds[MARU_WAIT_WORLDS];
 };
 
 /* Takes a line on the board, which must stay open as long as the channel is used;

@@ -250,10 +250,11 @@ static void choose_policy(void) {
   if (kind >= 0)
     self.kind = (enum maru_wait_kind)kind;
   else if (self.board.base != NULL)
-    maru_board_say(&self.board, "wait", "rank %d: MARU_WAIT names no policy: adaptive",
+    maru_board_say(&self.board, "wait", "rank %d: MARU_WAIT is no way to wait: adaptive",
                    (int)self.pid);
   else
-    fprintf(stderr, "maru: wait: MARU_WAIT names no policy: adaptive; `maru doctor` lists them\n");
+    fprintf(stderr,
+            "maru: wait: MARU_WAIT is no way to wait: adaptive; `maru doctor` lists them\n");
 }
 
 static void show_line(struct mr_rank *line, int rank) {

@@ -540,7 +540,7 @@ static enum mr_spin_mode mode_of(const char *policy) {
   int64_t spin_ns; /* a row of polls is long enough by itself */
   int kind = policy == NULL ? MARU_WAIT_ADAPTIVE : maru_wait_parse(policy, &spin_ns);
   if (kind < 0 && board.base != NULL)
-    (void)maru_board_say(&board, "wait", "loops of polls: MARU_WAIT names no policy: adaptive");
+    (void)maru_board_say(&board, "wait", "loops of polls: MARU_WAIT is no way to wait: adaptive");
   switch (kind) {
   case MARU_WAIT_SPIN:
     return MR_SPIN_WATCH;

@@ -3,12 +3,14 @@
 -- | Rounds and claims, with sides that measure nothing.
 module Main (main) where
 
-import Control.Monad (forM_)
+import Control.Concurrent (forkIO, myThreadId, threadDelay, throwTo)
+import Control.Exception (AsyncException (..), IOException, throwIO, toException, try)
+import Control.Monad (forM_, void, when)
 import Data.Aeson (Value, object, (.=))
 import Data.IORef
 import Data.List (sort)
 import qualified Data.Map.Strict as Map
-import Maru.Cli.Bench (chosen)
+import Maru.Cli.Bench (chosen, untilEnded)
 import Maru.Cli.Bench.Lock (againstTail)
 import Maru.Cli.Bench.Map (mapExperiments)
 import Maru.Cli.Bench.Rounds
@@ -21,7 +23,7 @@ import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 main :: IO ()
-main = defaultMain (testGroup "bench" [running, claiming, reading, naming, drawing])
+main = defaultMain (testGroup "bench" [running, interrupting, claiming, reading, naming, drawing])
 
 sampleOf :: Double -> Value
 sampleOf wall = object ["meter" .= object ["wall_ns" .= wall]]
@@ -70,6 +72,59 @@ running =
     ]
   where
     faster = ratio "a / b" (AtLeast 1) wallNs "a" "b"
+
+-- | As 'play' without claims; the n-th measurement of all does the action before. Also what was said
+-- last.
+playUntil :: Int -> IO () -> ((Side -> IO Value) -> (String -> IO ()) -> IO a) -> IO (a, String)
+playUntil last' end run = do
+  count <- newIORef (0 :: Int)
+  said <- newIORef ""
+  let measure _ = do
+        modifyIORef' count (+ 1)
+        n <- readIORef count
+        when (n == last') end
+        pure (sampleOf 1)
+  found <- run measure (writeIORef said)
+  (,) found <$> readIORef said
+
+interrupting :: TestTree
+interrupting =
+  testGroup
+    "interruptions"
+    [ testCase "keep the rounds that there are, and what there is of the last" $ do
+        (rounds, said) <- playUntil 8 (throwIO UserInterrupt) three
+        map (length . samplesOf rounds) ["a", "b", "c"] @?= [2, 2, 3]
+        said @?= "interrupted after 2 rounds"
+        fmap estimatePairs (judgedEstimate (judgeClaim rounds same)) @?= Just 2
+        judgedVerdict (judgeClaim rounds same) @?= Undecided,
+      testCase "are found, too, where what was measured has ended of them first" $ do
+        self <- myThreadId
+        let gone = forkIO (threadDelay 50000 >> throwTo self UserInterrupt) >> throwIO (userError "killed")
+        (rounds, said) <- playUntil 4 gone three
+        length (samplesOf rounds "a") @?= 1
+        said @?= "interrupted after 1 round",
+      testCase "are not what a failure is" $ do
+        failed <- try (playUntil 4 (throwIO (userError "broken")) three)
+        either (const True) (const False) (void failed :: Either IOException ()) @?= True,
+      testCase "before anything was measured leave nothing to write" $ do
+        ended <- try (playUntil 1 (throwIO UserInterrupt) three)
+        either (== UserInterrupt) (const False) (void ended :: Either AsyncException ()) @?= True,
+      testCase "of one thing end those behind it" $ do
+        (found, said) <- playUntil 11 (throwIO UserInterrupt) (\measure say -> runRoundsOfEach Quick say measure [(name, sides, const []) | name <- ["x", "y", "z"]])
+        [sum (map (length . samplesOf rounds) ["a", "b", "c"]) | rounds <- found] @?= [9, 1, 0]
+        said @?= "y: interrupted after 0 rounds",
+      testCase "of an experiment end those behind it, and what was measured is written" $ do
+        let act n = if n == (4 :: Int) then throwIO UserInterrupt else pure (n, if n == 3 then Just (toException UserInterrupt) else Nothing)
+        (written, _) <- untilEnded act [1, 2, 3, 5]
+        written @?= [1, 2, 3]
+        (before, _) <- untilEnded act [1, 4, 5]
+        before @?= [1]
+        (all', end) <- untilEnded act [1, 2]
+        (all', null end) @?= ([1, 2], True)
+    ]
+  where
+    three measure say = runRounds Quick say measure sides (const [same])
+    same = ratio "a / b" (AtLeast 1) wallNs "a" "b"
 
 claiming :: TestTree
 claiming =

@@ -3,26 +3,31 @@
 -- | @maru bench@: runs experiments and writes, for each, its raw data
 -- (@NAME.json@, schema @maru-bench\/1@) and plots (@NAME.svg@, and @NAME.png@ where
 -- @rsvg-convert@ is installed), and one report (@report.html@) that needs no other
--- file.
+-- file. Who interrupts it gets all this of what was measured until then.
 module Maru.Cli.Bench
   ( benchCommand,
 
     -- * For tests
     htmlReport,
     chosen,
+    untilEnded,
   )
 where
 
-import Control.Monad (forM, forM_, when)
+import Control.Exception (SomeException, throwIO, try)
+import Control.Monad (forM_, unless, when)
 import Data.Aeson (Value, object, (.=))
+import Data.Bifunctor (first)
 import qualified Data.ByteString.Lazy as Lazy
+import Data.IORef
 import Data.List (intercalate, isPrefixOf)
-import Data.Maybe (isNothing)
+import Data.Maybe (isJust, isNothing)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
 import Data.Time.Clock (getCurrentTime)
 import Data.Time.Format.ISO8601 (iso8601Show)
 import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Bench.Interrupt
 import Maru.Cli.Exit
 import Maru.Cli.Host (machineJson)
 import Maru.Cli.Output
@@ -67,11 +72,28 @@ bench experiments flags
     makeFolder (flagOut flags)
     painter <- findExecutable "rsvg-convert"
     when (isNothing painter) (warn "plots as SVG only: rsvg-convert (Debian: librsvg2-bin) is not installed")
-    results <- forM todo (measure flags painter)
+    interrupts <- catchInterrupts
+    (results, end) <- untilEnded (measure interrupts flags painter) todo
     let page = flagOut flags </> "report.html"
-    writeTo page (text (htmlReport results))
-    putStrLn ("report: " ++ page)
-    pure ExitSuccess
+    sparing interrupts . unless (null results && isJust end) $ do
+      writeTo page (text (htmlReport results))
+      putStrLn ("report: " ++ page)
+    case end of
+      Just e -> when (isInterrupt e) (warn (endLine page results)) >> throwIO e
+      Nothing -> pure ExitSuccess
+  where
+    endLine page results = "interrupted: " ++ if null results then "nothing was measured" else "what was measured until then is in " ++ page
+
+-- | One after the other; with what ended them before their time, if anything did. The second result
+-- is that of an action which has ended well all the same.
+untilEnded :: (a -> IO (b, Maybe SomeException)) -> [a] -> IO ([b], Maybe SomeException)
+untilEnded _ [] = pure ([], Nothing)
+untilEnded act (x : xs) = do
+  outcome <- try (act x)
+  case outcome of
+    Left e -> pure ([], Just e)
+    Right (y, Just e) -> pure ([y], Just e)
+    Right (y, Nothing) -> first (y :) <$> untilEnded act xs
 
 -- | The experiments of those names, all if there are none; the part of a name
 -- before a slash stands for all that begin so. 'Left': which is unknown.
@@ -86,28 +108,34 @@ chosen experiments names
     called name own = own == name || (name ++ "/") `isPrefixOf` own
     unknown name = "unknown experiment '" ++ name ++ "'; known: " ++ intercalate ", " (map experimentName experiments)
 
--- | The second argument: what makes a PNG of an SVG, if anything does.
-measure :: Flags -> Maybe FilePath -> Experiment -> IO (Experiment, Figures)
-measure flags painter experiment = do
+-- | The third argument: what makes a PNG of an SVG, if anything does. Also what interrupted it: what
+-- was measured until then is written first.
+measure :: Interrupts -> Flags -> Maybe FilePath -> Experiment -> IO ((Experiment, Figures), Maybe SomeException)
+measure interrupts flags painter experiment = do
   started <- getCurrentTime
   machine <- machineJson
   begun <- getMonotonicTime
-  figures <- experimentRun experiment (if flagQuick flags then Quick else Full) (warn . ((name ++ ": ") ++))
+  said <- newIORef ""
+  found <- experimentRun experiment (if flagQuick flags then Quick else Full) (\line -> writeIORef said line >> warn (name ++ ": " ++ line))
   ended <- getMonotonicTime
-  writeJson (flagOut flags </> fileName <.> "json") (document (iso8601Show started) (ended - begun) machine figures)
-  forM_ (zip plotNames (figuresPlots figures)) $ \(file, plot) -> do
-    let drawing = flagOut flags </> file <.> "svg"
-    writeTo drawing (text (svg plot))
-    forM_ painter $ \program -> drawPng program drawing (flagOut flags </> file <.> "png")
-  printFigures figures
-  pure (experiment, figures)
+  -- Who measures in rounds has said so last.
+  note <- interrupted interrupts >>= traverse (const (readIORef said))
+  let figures = found {figuresLine = maybe "" (++ ": ") note ++ figuresLine found}
+  sparing interrupts $ do
+    writeJson (flagOut flags </> fileName <.> "json") (document (iso8601Show started) (ended - begun) machine note figures)
+    forM_ (zip plotNames (figuresPlots figures)) $ \(file, plot) -> do
+      let drawing = flagOut flags </> file <.> "svg"
+      writeTo drawing (text (svg plot))
+      forM_ painter $ \program -> drawPng program drawing (flagOut flags </> file <.> "png")
+    printFigures figures
+  (,) (experiment, figures) <$> interrupted interrupts
   where
     name = experimentName experiment
     -- No folder of its own for a room's experiments.
     fileName = map (\c -> if c == '/' then '-' else c) name
     plotNames = fileName : [fileName ++ "-" ++ show n | n <- [2 :: Int ..]]
-    document started took machine figures =
-      object
+    document started took machine note figures =
+      object $
         [ "schema" .= ("maru-bench/1" :: String),
           "experiment" .= name,
           "started" .= started,
@@ -117,6 +145,7 @@ measure flags painter experiment = do
           "line" .= figuresLine figures,
           "data" .= figuresData figures
         ]
+          ++ ["note" .= words' | Just words' <- [note :: Maybe String]]
 
 -- | A picture that could not be made is said, and nothing else is lost by it.
 drawPng :: FilePath -> FilePath -> FilePath -> IO ()

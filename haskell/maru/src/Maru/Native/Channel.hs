@@ -97,7 +97,7 @@ newWaitPolicy = do
   if r == 0 then pure (WaitPolicy policy) else throwIO (BadOptions (unknown asked))
   where
     parsed text = withCString text $ \t -> alloca $ \spin -> (,) <$> c_parse t spin <*> peek spin
-    unknown asked = "MARU_WAIT is " <> show (fold asked) <> ", which is no wait policy; known: " <> intercalate ", " (map policyName [minBound .. maxBound])
+    unknown asked = "MARU_WAIT is " <> show (fold asked) <> ", which is no way to wait; known: " <> intercalate ", " (map policyName [minBound .. maxBound]) <> "; with a spin limit, NAME:spin=40us, all but spin, block, gang and dcs"
 
 -- Log ------------------------------------------------------------------------
 

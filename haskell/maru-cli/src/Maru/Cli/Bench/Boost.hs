@@ -19,6 +19,7 @@ boostExperiments :: [Experiment]
 boostExperiments =
   regretExperiments
     ++ [ experiment "boost/seed" "The published regime: 4 jobs, a quantum of 100 ms, messages of 1 ms, by their share of the time; times the ideal" seedCells seedClaims,
+         experiment "boost/mixes" "The same of jobs that differ: of 4 so many with messages for 0.5 of their time, the others for 0.1; times the ideal" mixCells mixClaims,
          experiment "boost/silent" "Channels whose sender wakes nobody, beside sleeping with wake-ups, by computing between two messages; times the ideal" silentCells silentClaims,
          experiment "boost/hogs" "A CPU hog beside 3 jobs on each CPU, by computing between two messages; times the ideal (a fair share gives 1.33)" hogCells hogClaims,
          experiment "boost/dedicated" "One job, a CPU for each of its processes: what waiting costs where nobody contends; times the ideal" dedicatedCells dedicatedClaims,
@@ -32,24 +33,39 @@ boostExperiments =
 shares :: [Double]
 shares = [0.1, 0.3, 0.5, 0.7]
 
-seedCells :: [Cell]
-seedCells =
-  [ Cell way share (["latency=1000", "quantum=rr", "limit=8", setting "compute" (1000 / share)] ++ how)
-    | share <- shares,
-      (way, how) <-
-        [ ("LOCAL", ["wait=spin"]),
-          ("PB 20 ms", ["wait=spin", "daemon=pb", "period=20000"]),
-          ("PB 20 ms + lowering", ["wait=spin-lower", "daemon=pb+lower", "period=20000"]),
-          ("block", ["wait=block"]),
-          ("yield", ["wait=yield"]),
-          ("adaptive", ["wait=adaptive", "daemon=auto"])
-        ]
+published :: [String]
+published = ["latency=1000", "quantum=rr", "limit=8"]
+
+seedWays :: [(String, [String])]
+seedWays =
+  [ ("LOCAL", ["wait=spin"]),
+    ("PB 20 ms", ["wait=spin", "daemon=pb", "period=20000"]),
+    ("PB 20 ms + lowering", ["wait=spin-lower", "daemon=pb+lower", "period=20000"]),
+    ("block", ["wait=block"]),
+    ("yield", ["wait=yield"]),
+    ("adaptive", ["wait=adaptive", "daemon=auto"])
   ]
+
+seedCells :: [Cell]
+seedCells = [Cell way share (published ++ [setting "compute" (1000 / share)] ++ how) | share <- shares, (way, how) <- seedWays]
 
 seedClaims :: [Claim]
 seedClaims =
   [against (AtMost 0.50) "PB 20 ms + lowering" "LOCAL" share | share <- shares]
     ++ [against (AtMost 0.91) "PB 20 ms + lowering" "PB 20 ms" share | share <- shares]
+
+-- Mixes ------------------------------------------------------------------------
+
+-- | How many of the jobs have messages for half of their time.
+mixes :: [Double]
+mixes = [1, 2, 3]
+
+mixCells :: [Cell]
+mixCells = [Cell way high (published ++ ["compute=10000", "other=2000", setting "others" high] ++ how) | high <- mixes, (way, how) <- seedWays]
+
+-- | Published: boost with lowering is the best of the three.
+mixClaims :: [Claim]
+mixClaims = [against (AtMost 1) "PB 20 ms + lowering" rival high | rival <- ["LOCAL", "PB 20 ms"], high <- mixes]
 
 -- Without wake-ups -------------------------------------------------------------
 

@@ -10,7 +10,7 @@ module Maru.Cli.Bench.Dsm
 where
 
 import Control.Concurrent
-import Control.Exception (SomeException, throwIO, try)
+import Control.Exception (SomeException, bracket, throwIO, try)
 import Control.Monad ((>=>))
 import Data.Aeson (Value, object, (.=))
 import Data.Char (toLower)
@@ -58,13 +58,15 @@ against name bound value = Sim.Check name Predicted bound value ""
 judged :: [Sim.Check] -> (String, Table)
 judged checks = ("Bars", checkTable checks)
 
--- | At the same time: simulated time does not mind.
+-- | At the same time: simulated time does not mind. Who ends us ends them.
 together :: [IO a] -> IO [a]
-together acts = mapM start acts >>= mapM (takeMVar >=> either (throwIO :: SomeException -> IO a) pure)
+together acts = bracket (mapM start acts) (mapM_ end) (mapM (readMVar . snd >=> either (throwIO :: SomeException -> IO a) pure))
   where
     start act = do
       done <- newEmptyMVar
-      done <$ forkIO (try act >>= putMVar done)
+      thread <- forkIOWithUnmask $ \unmask -> try (unmask act) >>= putMVar done
+      pure (thread, done)
+    end (thread, done) = killThread thread >> readMVar done
 
 -- ---- access --------------------------------------------------------------
 

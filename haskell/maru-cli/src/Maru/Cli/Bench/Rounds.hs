@@ -3,7 +3,8 @@
 -- | Rounds: in each, every side is measured once, in rotated order, so that what
 -- slows the machine slows all of them. Claims (mostly about the ratio of two
 -- sides) are judged from the rounds that their sides ran in; where that does not
--- decide, further rounds are run with these sides alone.
+-- decide, further rounds are run with these sides alone. Who interrupts them gets the
+-- rounds that there are.
 module Maru.Cli.Bench.Rounds
   ( -- * Running
     Rounds (..),
@@ -11,6 +12,7 @@ module Maru.Cli.Bench.Rounds
     runRoundsFrom,
     runRoundsBetween,
     runRoundsWithin,
+    runRoundsOfEach,
     rotated,
 
     -- * Looking
@@ -32,12 +34,17 @@ module Maru.Cli.Bench.Rounds
   )
 where
 
+import Control.Exception (SomeException, throwIO)
+import Control.Monad (foldM, unless, when)
 import Data.Aeson (Value, object, (.=))
+import Data.Bifunctor (first)
+import Data.IORef
 import Data.List (intercalate, nub)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (mapMaybe)
 import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Bench.Interrupt (finding)
 import Maru.Cli.Bench.Side (Sample, Side (..))
 import Maru.Cli.Host (readText)
 import Maru.Cli.Output
@@ -68,24 +75,57 @@ runRoundsBetween :: (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sam
 runRoundsBetween = runRoundsUntil Nothing
 
 runRoundsUntil :: Maybe Int -> (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
-runRoundsUntil limit (fewest, mostOf) effort say measure sides claims = do
-  begin <- getMonotonicTime
-  loop begin (0 :: Int) (Rounds [])
+runRoundsUntil limit between effort say measure sides claims = do
+  (rounds, cut) <- roundsUntil limit between effort say measure sides claims
+  rounds <$ unlessMeasured [rounds] cut
+
+-- | 'runRounds' of several things in turn, with what the lines of progress call them. None is begun
+-- after one that was interrupted.
+runRoundsOfEach :: Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [(String, [Side], Rounds -> [Claim])] -> IO [Rounds]
+runRoundsOfEach effort say measure things = do
+  (found, cut) <- inTurn things
+  found <$ unlessMeasured found cut
   where
-    loop begin n rounds@(Rounds done)
-      | n < atLeast = one n sides
-      | n < most,
-        not (null open) = do
-        now <- getMonotonicTime
-        if maybe False ((now - begin >) . fromIntegral) limit then pure rounds else one n [s | s <- sides, sideName s `elem` open]
-      | otherwise = pure rounds
-      where
-        open = nub (concat [claimSides c | c <- claims rounds, unsettled (judgeClaim rounds c)])
-        one k these = do
-          say ("round " ++ show (k + 1) ++ (if k < atLeast then " of " ++ show atLeast else " for what is undecided: " ++ intercalate ", " (map sideName these)))
-          load <- either id (unwords . take 3 . words) <$> readText "/proc/loadavg"
-          measured <- mapM (\s -> (,) (sideName s) <$> measure s) (rotated k these)
-          loop begin (k + 1) (Rounds (done ++ [(load, Map.fromList measured)]))
+    inTurn [] = pure ([], Nothing)
+    inTurn ((name, sides, claims) : rest) = do
+      (rounds, cut) <- roundsUntil Nothing (fewestPairs, mostPairs) effort (say . ((name ++ ": ") ++)) measure sides claims
+      first (rounds :) <$> maybe (inTurn rest) (\e -> pure (map (const (Rounds [])) rest, Just e)) cut
+
+-- | Nothing is written about nothing: it might be written over something.
+unlessMeasured :: [Rounds] -> Maybe SomeException -> IO ()
+unlessMeasured found cut = when (and [null rounds | Rounds rounds <- found]) (mapM_ throwIO cut)
+
+-- | Also what interrupted it, if that happened: then with what was measured until then, of the last
+-- round perhaps of some sides only.
+roundsUntil :: Maybe Int -> (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO (Rounds, Maybe SomeException)
+roundsUntil limit (fewest, mostOf) effort say measure sides claims = do
+  begin <- getMonotonicTime
+  done <- newIORef (0, Rounds [])
+  outcome <- finding (loop begin done)
+  (n, rounds) <- readIORef done
+  case outcome of
+    Right () -> pure (rounds, Nothing)
+    Left e -> (rounds, Just e) <$ say ("interrupted after " ++ plural n "round")
+  where
+    loop begin done = do
+      (n, rounds) <- readIORef done
+      let open = nub (concat [claimSides c | c <- claims rounds, unsettled (judgeClaim rounds c)])
+          again these = one done n these >> loop begin done
+      if n < atLeast
+        then again sides
+        else unless (n >= most || null open) $ do
+          now <- getMonotonicTime
+          unless (maybe False ((now - begin >) . fromIntegral) limit) (again [s | s <- sides, sideName s `elem` open])
+    one done n these = do
+      say ("round " ++ show (n + 1) ++ (if n < atLeast then " of " ++ show atLeast else " for what is undecided: " ++ intercalate ", " (map sideName these)))
+      load <- either id (unwords . take 3 . words) <$> readText "/proc/loadavg"
+      (_, Rounds before) <- readIORef done
+      let add measured side = do
+            sample <- measure side
+            let those = Map.insert (sideName side) sample measured
+            those <$ writeIORef done (n, Rounds (before ++ [(load, those)]))
+      measured <- foldM add Map.empty (rotated n these)
+      writeIORef done (n + 1, Rounds (before ++ [(load, measured)]))
     (atLeast, most) = case effort of
       Quick -> (3, 3)
       Full -> (fewest, mostOf)

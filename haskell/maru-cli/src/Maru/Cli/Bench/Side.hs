@@ -18,14 +18,15 @@ module Maru.Cli.Bench.Side
   )
 where
 
-import Control.Exception (IOException, bracketOnError, try)
+import Control.Exception (IOException, try)
+import Control.Monad ((>=>))
 import Data.Aeson (FromJSON, Result (..), Value (..), eitherDecode, fromJSON, object, (.=))
 import Data.Aeson.Key (fromText)
 import qualified Data.Aeson.KeyMap as KeyMap
 import qualified Data.ByteString.Lazy.Char8 as Lazy
-import Data.Foldable (traverse_)
 import Data.Text (Text)
 import Maru.Cli.Exit
+import Maru.Cli.Group
 import Maru.Cli.Run (libexecFile)
 import System.Directory (doesFileExist)
 import System.Exit (ExitCode (..))
@@ -61,16 +62,14 @@ helperPath name = helperAt name >>= either missing pure
 -- sample is their list.
 runSide :: FilePath -> Side -> IO Sample
 runSide program side = do
-  samples <- bounded (sideName side) (bracketOnError (mapM spawn (sideProcesses side)) (traverse_ end) both)
+  samples <- bounded (sideName side) (inGroups (map job (sideProcesses side)) (mapM piped >=> both))
   pure $ case samples of
     [one] -> one
     many -> object ["together" .= many]
   where
-    spawn arguments = do
-      (Just input, Just output, _, process) <-
-        createProcess (proc program arguments) {std_in = CreatePipe, std_out = CreatePipe}
-      pure (input, output, process)
-    end (input, output, process) = terminateProcess process >> hClose input >> hClose output >> waitForProcess process
+    job arguments = (proc program arguments) {std_in = CreatePipe, std_out = CreatePipe}
+    piped (Just input, Just output, _, process) = pure (input, output, process)
+    piped _ = broken "has no pipes"
     both running = do
       mapM_ isReady running
       mapM_ go running
@@ -94,7 +93,8 @@ runSide program side = do
 -- | A program that measures both sides by itself.
 runTool :: FilePath -> [String] -> IO Sample
 runTool program arguments = do
-  (code, text, errors) <- bounded program (readProcessWithExitCode program arguments "")
+  (code, text, errors) <- bounded program . withFile "/dev/null" ReadMode $ \nothing ->
+    outputOf (proc program arguments) {std_in = UseHandle nothing}
   case (code, eitherDecode (Lazy.pack text)) of
     (ExitSuccess, Right value) -> pure value
     (ExitSuccess, Left why) -> problem internal (program ++ " printed no JSON: " ++ why)

@@ -21,6 +21,7 @@ import Data.List.NonEmpty (NonEmpty, nonEmpty)
 import qualified Data.List.NonEmpty as NonEmpty
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (isJust)
 import Maru.Cli.Bench.Boost (boostExperiments)
 import Maru.Cli.Bench.Containers (containerExperiment)
 import Maru.Cli.Bench.Mpi (mpiExperiments)
@@ -71,7 +72,7 @@ waitFlags =
   WaitFlags
     <$> optional
       ( strOption $
-          long "wait" <> metavar "POLICY" <> help "How maru's parts and MPI ranks wait: adaptive, spin, block, coop, ...; NAME:spin=40us: how long they spin before they sleep"
+          long "wait" <> metavar "POLICY" <> help "How maru's parts and MPI ranks wait: adaptive, spin, block, coop, ...; NAME:spin=40us: how long they spin first"
             <> completer (listIOCompleter waitPolicies)
       )
     <*> switch (long "wait-poll" <> help "So do programs that ask sockets and pipes again and again without waiting (poll, epoll, recv)")
@@ -143,18 +144,22 @@ pollVariable = "MARU_WAIT_POLL"
 decidePolicy :: WaitFacts -> Maybe String -> Either Refusal Part
 decidePolicy _ Nothing = Right mempty
 decidePolicy facts (Just text) = case lookup name (factPolicies facts) of
-  _ | name /= text, Nothing <- parseWait text -> Left (Misused ("'" ++ text ++ "' is no way to wait: a spin limit is written NAME:spin=40us (ns, us or ms, at most 100ms)"))
-  Nothing -> Left (Misused ("unknown wait policy '" ++ name ++ "'; known: " ++ intercalate ", " (map fst (factPolicies facts))))
-  Just replaced ->
-    Right
-      mempty
-        { partEnvironment = [("MARU_WAIT", text)],
-          partPreload = maybe [] (pure . fst) (factMpi facts),
-          partExplain = ["maru's parts in the command wait by '" ++ text ++ "'", mpiExplained (factMpi facts)],
-          partReplaced = [name ++ " runs as " ++ other ++ exceptMaps name ++ ": " ++ why | Just (other, why) <- [replaced]]
-        }
+  Nothing -> Left (Misused ("unknown wait policy '" ++ name ++ "'; known: " ++ intercalate ", " known))
+  Just replaced
+    | name `notElem` limited, name /= text -> Left (Misused ("'" ++ text ++ "' is no way to wait: " ++ name ++ " takes no spin limit; these do: " ++ intercalate ", " limited))
+    | Nothing <- parseWait text -> Left (Misused ("'" ++ text ++ "' is no way to wait: a spin limit is written NAME:spin=40us (ns, us or ms, at most 100ms)"))
+    | otherwise ->
+      Right
+        mempty
+          { partEnvironment = [("MARU_WAIT", text)],
+            partPreload = maybe [] (pure . fst) (factMpi facts),
+            partExplain = ["maru's parts in the command wait by '" ++ text ++ "'", mpiExplained (factMpi facts)],
+            partReplaced = [name ++ " runs as " ++ other ++ exceptMaps name ++ ": " ++ why | Just (other, why) <- [replaced]]
+          }
   where
     name = takeWhile (/= ':') text
+    known = map fst (factPolicies facts)
+    limited = filter (isJust . parseWait . (++ ":spin=1us")) known
 
 -- | Parallel maps wait on channels, which these two need.
 exceptMaps :: String -> String

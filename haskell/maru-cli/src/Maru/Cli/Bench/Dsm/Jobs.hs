@@ -16,20 +16,17 @@ module Maru.Cli.Bench.Dsm.Jobs
     Job (..),
     printedAlone,
     timed,
-    readHeld,
   )
 where
 
-import Control.Concurrent
-import Control.Exception (evaluate)
 import Control.Monad (unless)
 import Data.Aeson (Value, object, (.=))
 import Data.List (isPrefixOf, stripPrefix)
 import Data.Maybe (mapMaybe)
 import Maru.Cli.Exit
+import Maru.Cli.Group
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..))
-import System.IO
 import System.Process
 import System.Timeout (timeout)
 import Text.Read (readMaybe)
@@ -88,7 +85,7 @@ timed expected job = do
   environment <- getEnvironment
   let own = ("MARU_DSM_BATCH", "1") : jobEnvironment job
       command = jobStart job ++ [jobProgram job] ++ jobArguments job ++ ["-t", "1"]
-  done <- timeout 120000000 (readHeld (shellless command) {env = Just (own ++ filter ((`notElem` map fst own) . fst) environment)})
+  done <- timeout 120000000 (outputOf (shellless command) {std_in = CreatePipe, env = Just (own ++ filter ((`notElem` map fst own) . fst) environment)})
   case done of
     Just (ExitSuccess, printed, said)
       | [time] <- mapMaybe (stripPrefix "[0] seconds: ") (lines said),
@@ -102,16 +99,3 @@ timed expected job = do
     broken why = problem internal (jobProgram job ++ " as a job of 2 nodes: " ++ why)
     shellless (command : arguments) = proc command arguments
     shellless [] = proc "" []
-
--- | As 'readCreateProcessWithExitCode', but the process's input ends when it has: or when this one does.
-readHeld :: CreateProcess -> IO (ExitCode, String, String)
-readHeld process =
-  withCreateProcess process {std_in = CreatePipe, std_out = CreatePipe, std_err = CreatePipe} $ \input output errors handle -> do
-    said <- newEmptyMVar
-    _ <- forkIO (whole errors >>= putMVar said)
-    printed <- whole output
-    code <- waitForProcess handle
-    mapM_ hClose input
-    (,,) code printed <$> takeMVar said
-  where
-    whole = maybe (pure "") (\h -> do text <- hGetContents h; text <$ evaluate (length text))

@@ -16,13 +16,14 @@ import Maru.Cli.Bench.Dsm.Jobs
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
+import Maru.Cli.Group
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.Sim.Readers (fixed)
 import Maru.Control.Ratio
 import Maru.Control.Statistics (Summary (summaryMedian))
 import System.Exit (ExitCode (..))
-import System.Process (proc)
+import System.Process (CreateProcess (..), StdStream (..), proc)
 
 -- | The kernel's link, or the described one.
 data Way = Kernel | Described
@@ -58,7 +59,7 @@ overNetns effort say = do
 -- | Why there can be no such link here, if so.
 lacks :: FilePath -> Int -> Int -> IO (Maybe String)
 lacks link rate delay = do
-  (code, _, said) <- readHeld (proc link [show rate, show delay, "true"])
+  (code, _, said) <- outputOf (proc link [show rate, show delay, "true"]) {std_in = CreatePipe}
   case code of
     ExitSuccess -> pure Nothing
     ExitFailure 77 -> pure (Just (unwords (lines said)))

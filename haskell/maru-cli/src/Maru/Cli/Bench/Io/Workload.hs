@@ -31,6 +31,7 @@ import Data.List (intercalate, nub)
 import Data.Maybe (isJust, isNothing)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
+import Maru.Cli.Group
 import Network.Socket
 import System.Directory
 import System.Environment (lookupEnv)
@@ -176,7 +177,7 @@ said folder launch limit command = case launchBefore launch ++ command of
   [] -> problem internal "nothing to run"
   program : arguments -> withFile (launchErrors launch) WriteMode $ \errors -> do
     let job = (proc program arguments) {std_in = NoStream, std_out = CreatePipe, std_err = UseHandle errors, cwd = Just folder}
-    result <- timeout (round ((limit + 60) * 1000000)) . withCreateProcess job $ \_ output _ process -> do
+    result <- timeout (round ((limit + 60) * 1000000)) . inGroup job $ \(_, output, _, process) -> do
       text <- maybe (pure "") hGetContents output
       status <- length text `seq` waitForProcess process
       pure (status, text)

@@ -42,7 +42,7 @@ loads Full = [Load "fib" 36 False, Load "build" 96 True, Load "similar" 160 True
 run :: Effort -> (String -> IO ()) -> IO Figures
 run effort say = do
   program <- helperPath "maru-bench-map"
-  results <- mapM (\l -> (,) l <$> runRounds effort (say . ((loadName l ++ ": ") ++)) (runSide program) (sidesOf effort l) (claims l)) (loads effort)
+  results <- zip (loads effort) <$> runRoundsOfEach effort say (runSide program) [(loadName l, sidesOf effort l, claims l) | l <- loads effort]
   let judged = [(l, map (judgeClaim rounds) (claims l rounds)) | (l, rounds) <- results]
       everything = concatMap snd judged
   pure

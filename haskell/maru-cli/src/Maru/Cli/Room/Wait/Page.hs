@@ -143,7 +143,7 @@ look old = do
   now <- getMonotonicTimeNSec
   pure (Seen (fromIntegral now) table (Map.fromList (catMaybes threads)) (mpiRanks board) (mpiCost board) (pollCost board))
   where
-    tableOf board = find ((== ("wait", 1)) . key) (boardSections board) >>= decodeTable . sectionBytes
+    tableOf board = find ((== ("wait", 2)) . key) (boardSections board) >>= decodeTable . sectionBytes
     key s = (sectionName s, sectionVersion s)
     -- What a board says of a thread is believed only as far as it can be seen.
     thread tid = do

@@ -86,11 +86,12 @@ reachedIn report = Reached (positive ["after", "wait", "waits"] || any (`elem` s
     field _ _ = Nothing
 
 -- | What is tried beside the command as it is. Spinning needs no trial: unlike the others it
--- can only take more from those who work.
+-- can only take more from those who work. Without channels @coop@ is @spin-block@.
 settingsFor :: Reached -> [Setting]
 settingsFor reached =
   [Waiting policy polls | reachedPolicies reached || polls, policy <- ["adaptive", "yield", "block", "spin-block", "dcs"]]
     ++ [Waiting "sleep-poll" polls | reachedPolicies reached]
+    ++ [Waiting "coop" polls | reachedChannels reached]
   where
     polls = reachedPolls reached
 
