@@ -17,6 +17,8 @@
 
 #define HOME_RUN 16u
 #define SPIN_US 200u
+/* Of a host from its start to its end, in all its containers and network namespaces. */
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
 
 /* A server that keeps its processor need not be woken, which on an idle machine takes longest;
  * where there are fewer processors than nodes it would keep it from those that compute. */
@@ -139,22 +141,33 @@ struct mr_link *mr_settings_link(void) {
   return link;
 }
 
+static uint64_t add_to(uint64_t sum, const void *bytes, size_t length) {
+  for (size_t i = 0; i < length; i++)
+    sum = (sum ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+  return sum;
+}
+
 uint64_t mr_file_sum(const char *path) {
   uint8_t bytes[16384];
   uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   ssize_t n = -1;
   while (fd >= 0 && (n = read(fd, bytes, sizeof bytes)) > 0)
-    for (ssize_t i = 0; i < n; i++)
-      sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
+    sum = add_to(sum, bytes, (size_t)n);
   if (n < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot read %s: %s", path, strerror(errno));
   close(fd);
   return sum;
 }
 
+/* On a described network messages bear times.  By the clock of another host they might be kept for
+ * hours, so hosts count as settings. */
+static uint64_t network(void) {
+  const char *link = getenv("MARU_DSM_LINK");
+  return link != NULL ? add_to(mr_file_sum(BOOT_ID), link, strlen(link)) : 0;
+}
+
 uint64_t mr_settings_common(const struct mr_core_config *core) {
-  bool described = getenv("MARU_DSM_LINK") != NULL;
-  return (uint64_t)core->pages << 32 | (uint64_t)mr_settings_races() << 31 |
-         (uint64_t)described << 30 | core->home_run;
+  uint64_t memory = (uint64_t)core->pages << 32 | (uint64_t)mr_settings_races() << 31;
+  return (memory | core->home_run) ^ network();
 }
