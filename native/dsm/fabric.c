@@ -143,7 +143,7 @@ static int keep(struct mr_partner *partner, const uint8_t *bytes, size_t length)
   return 0;
 }
 
-/* Its turn has come.  Whether a message is whole with it. */
+/* Its turn has come.  Whether it is of a message. */
 static int take(struct mr_fabric *f, struct mr_slot *slot, const struct mr_transport_sink *sink,
                 void *context) {
   struct mr_piece piece = head(slot);
@@ -163,7 +163,7 @@ static int take(struct mr_fabric *f, struct mr_slot *slot, const struct mr_trans
   }
   int rc = keep(partner, bytes, length);
   if (rc < 0 || piece.ends == MR_ENDS_NOTHING)
-    return rc;
+    return rc < 0 ? rc : 1;
   length = partner->length;
   partner->length = 0;
   sink->message(context, piece.from, partner->part, length);
@@ -171,7 +171,7 @@ static int take(struct mr_fabric *f, struct mr_slot *slot, const struct mr_trans
 }
 
 /* A provider keeps the order in which messages are sent, not that in which it is done with
- * them.  How many messages; those whose turn has not come are held. */
+ * them.  How many pieces of messages; those whose turn has not come are held. */
 static int take_held(struct mr_fabric *f, const struct mr_transport_sink *sink, void *context) {
   int came = 0;
   for (bool any = true; any && came >= 0;) {

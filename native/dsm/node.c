@@ -13,23 +13,18 @@
 
 #include "access.h"
 #include "core.h"
-#include "diff.h"
 #include "heat.h"
-#include "link.h"
 #include "membership.h"
 #include "races.h"
 #include "serve.h"
-#include "shared.h"
+#include "settings.h"
 #include "watch.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <maru/wait.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdalign.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -47,8 +42,6 @@
 #endif
 #define DEFAULT_MIB 256u
 #define MOST_MIB (UINT64_C(1) << 20)
-#define HOME_RUN 16u
-#define SPIN_US 200u
 #define RACES_SAID 32u
 #define EPOCH 1u
 #define ECHO_MS 300
@@ -400,17 +393,6 @@ static bool on_over(void *context) {
   return node.up == 0;
 }
 
-static struct mr_link *describe_network(void) {
-  struct mr_link *link;
-  int rc = mr_link_create(&link);
-  if (rc == -EINVAL)
-    mr_node_die(STATUS_USAGE, "MARU_DSM_LINK is '%s'; LATENCY_NS,PS_PER_BYTE is needed",
-                getenv("MARU_DSM_LINK"));
-  if (rc < 0)
-    mr_node_die(STATUS_UNAVAILABLE, "cannot describe the network: %s", strerror(-rc));
-  return link;
-}
-
 static void on_broken(void *context, int error) {
   (void)context;
   if (error == -ENOMEM)
@@ -462,42 +444,12 @@ static void mind_children(void) {
 
 /* ---- beginning --------------------------------------------------------------------------- */
 
-/* A server that keeps its processor need not be woken, which on an idle machine takes longest;
- * where there are fewer processors than nodes it would keep it from those that compute. */
-static uint64_t default_spin(void) {
-  cpu_set_t cpus;
-  bool enough = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= node.nodes;
-  return enough ? SPIN_US : 0;
-}
-
-/* The way asked for, or the best that works; a worse one than the best is said. */
-static enum mr_access_way choose_way(void) {
-  const char *asked = getenv("MARU_DSM_ACCESS");
-  int rc = -EINVAL;
-  for (int way = 0; way < MR_ACCESS_WAYS; way++) {
-    const char *name = mr_access_way_name((enum mr_access_way)way);
-    if (asked != NULL && strcmp(asked, name) != 0)
-      continue;
-    int before = rc;
-    rc = mr_access_probe((enum mr_access_way)way);
-    if (rc == 0 && asked == NULL && way > 0 && node.me == 0)
-      fprintf(stderr, "maru: accesses are seen by %s, which is slower; %s: %s\n", name,
-              mr_access_way_name((enum mr_access_way)(way - 1)), strerror(-before));
-    if (rc == 0)
-      return (enum mr_access_way)way;
-  }
-  if (rc == -EINVAL)
-    mr_node_die(STATUS_USAGE, "MARU_DSM_ACCESS is '%s'; known: userfaultfd, mprotect", asked);
-  mr_node_die(STATUS_UNAVAILABLE, "accesses to memory cannot be seen here%s%s: %s",
-              asked != NULL ? " by " : "", asked != NULL ? asked : "", strerror(-rc));
-}
-
 /* `globals`, where there are any, come after what can be allocated. */
 static void map_memory(const struct mr_globals *globals) {
   size_t whole = node.size + (globals != NULL ? globals->size : 0);
   uint32_t pages = (uint32_t)(whole / MR_PAGE);
   node.unwatched = node.unwatched && getenv("MARU_DSM_ACCESS") == NULL;
-  enum mr_access_way way = node.unwatched ? MR_BY_MPROTECT : choose_way();
+  enum mr_access_way way = node.unwatched ? MR_BY_MPROTECT : mr_settings_way(node.me);
   int rc = mr_area_create(&node.area, way, ADDRESS, pages, node.unwatched ? NULL : on_fault, NULL);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot map %zu MiB of shared memory at %p: %s%s",
@@ -518,87 +470,9 @@ static void map_memory(const struct mr_globals *globals) {
                 whole >> 20, strerror(errno));
 }
 
-/* Where homes are: at first in turns of so many pages, and how they move then. */
-static enum mr_homes choose_homes(uint32_t *home_run) {
-  static const char *const names[] = {"cyclic", "block", "first-writer", "migrate"};
-  static const enum mr_homes homes[] = {MR_HOMES_STAY, MR_HOMES_STAY, MR_HOMES_FIRST_WRITER,
-                                        MR_HOMES_MIGRATE};
-  const char *asked = getenv("MARU_DSM_HOMES");
-  *home_run = (uint32_t)mr_environment_number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20);
-  for (unsigned i = 0; i < sizeof homes / sizeof *homes; i++)
-    if (strcmp(asked != NULL ? asked : "cyclic", names[i]) == 0) {
-      if (i == 1)
-        *home_run = (node.pages + node.nodes - 1) / node.nodes;
-      return homes[i];
-    }
-  mr_node_die(STATUS_USAGE, "MARU_DSM_HOMES is '%s'; known: cyclic, block, first-writer, migrate",
-              asked);
-}
-
-static enum mr_fetch choose_fetch(void) {
-  const char *asked = getenv("MARU_DSM_FETCH");
-  for (int fetch = 0; fetch < MR_FETCH_POLICIES; fetch++)
-    if (asked == NULL || strcmp(asked, mr_fetch_name((enum mr_fetch)fetch)) == 0)
-      return (enum mr_fetch)fetch;
-  mr_node_die(STATUS_USAGE, "MARU_DSM_FETCH is '%s'; known: adaptive, page, range, stamp", asked);
-}
-
-/* What it costs here to send an eighth of a page and to take it in, in ns: the quickest of some. */
-static uint32_t measure_part(void) {
-  static struct mr_diff diff;
-  static alignas(64) uint8_t page[MR_PAGE], packed[MR_DIFF_PACKED_MAX];
-  const struct mr_diff_code *code = mr_diff_best();
-  int64_t best = INT64_MAX;
-  for (int turn = 0; turn < 32; turn++) {
-    int64_t begin = maru_now_ns();
-    memset(diff.bitmap, 0x10, sizeof diff.bitmap);
-    code->gather(&diff, page);
-    size_t length = mr_diff_pack(&diff, packed);
-    if (mr_diff_unpack(&diff, packed, length) == 0)
-      code->apply(&diff, page);
-    int64_t took = maru_now_ns() - begin;
-    best = took < best ? took : best;
-  }
-  return best < 1 ? 1 : best < 100000 ? (uint32_t)best : 100000;
-}
-
-static struct mr_fetch_limits read_limits(void) {
-  return (struct mr_fetch_limits){
-      .range_bytes =
-          (uint32_t)mr_environment_number("MARU_DSM_RANGE_BYTES", MR_RANGE_BYTES, 1, MR_PAGE),
-      .range_gap =
-          (uint32_t)mr_environment_number("MARU_DSM_RANGE_GAP", MR_RANGE_GAP, 1, MR_RANGE_GAP_MAX),
-      .batch = (uint32_t)mr_environment_number("MARU_DSM_BATCH", MR_BATCH, 1, MR_BATCH_MAX),
-      .part_ns = measure_part()};
-}
-
-static bool races_wanted(void) { return getenv("MARU_DSM_RACES") != NULL; }
-
-/* Before the job is joined: a node with bad settings ends while nobody relies on it yet. */
-static struct mr_core_config read_config(void) {
-  uint32_t home_run;
-  enum mr_homes homes = choose_homes(&home_run);
-  uint32_t grant_bytes = (uint32_t)mr_environment_number("MARU_DSM_GRANT_BYTES", MR_GRANT_BYTES, 0,
-                                                         MR_GRANT_BYTES_MAX);
-  return (struct mr_core_config){
-      .nodes = node.nodes,
-      .me = node.me,
-      .pages = node.pages,
-      .home_run = home_run,
-      /* Races are looked for at a page's home, in each diff as its writer sent it. */
-      .homes = races_wanted() ? MR_HOMES_STAY : homes,
-      .migrate_after = (uint32_t)mr_environment_number("MARU_DSM_MIGRATE_AFTER", MR_MIGRATE_AFTER,
-                                                       1, MR_MIGRATE_AFTER_MAX),
-      /* 1 is none as well: no diff is so short. */
-      .grant_bytes = grant_bytes != 0 && !races_wanted() ? grant_bytes : 1,
-      .objects = MR_OBJECTS,
-      .epoch = EPOCH,
-      .fetch = choose_fetch(),
-      .limits = read_limits(),
-      .sink = &core_sink};
-}
-
 static void create_core(struct mr_core_config *config, const uint32_t *incarnations) {
+  config->epoch = EPOCH;
+  config->sink = &core_sink;
   config->incarnations = incarnations;
   config->memory = mr_area_runtime(node.area);
   config->twins = node.twins;
@@ -608,29 +482,26 @@ static void create_core(struct mr_core_config *config, const uint32_t *incarnati
     mr_node_die(STATUS_UNAVAILABLE, "cannot begin: %s", strerror(-rc));
 }
 
-/* A number for the program that this process runs, by its bytes. */
-static int64_t program(void) {
-  uint8_t bytes[16384];
-  uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-  int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-  ssize_t n = -1;
-  while (fd >= 0 && (n = read(fd, bytes, sizeof bytes)) > 0)
-    for (ssize_t i = 0; i < n; i++)
-      sum = (sum ^ bytes[i]) * UINT64_C(0x100000001b3);
-  if (n < 0)
-    mr_node_die(STATUS_UNAVAILABLE, "cannot read this program: %s", strerror(errno));
-  close(fd);
-  return (int64_t)(sum >> 1);
-}
-
 /* Other code has other ids and addresses. */
 static void compare_programs(void) {
-  int64_t mine = program();
+  int64_t mine = (int64_t)(mr_file_sum("/proc/self/exe") >> 1);
   if (node.me == 0)
     mr_node_request(MR_FETCH_ADD, MR_PROGRAM, mine);
   mr_node_request(MR_BARRIER, MR_JOINED, node.nodes);
   if (mr_node_request(MR_FETCH_ADD, MR_PROGRAM, 0) != mine)
     mr_node_die(STATUS_DATA, "this node's program is not node 0's; all nodes run the same file");
+}
+
+static void prepare_reports(const struct mr_globals *globals) {
+  node.heat = mr_heat_create(node.pages);
+  if (node.heat == NULL && getenv("MARU_DSM_REPORT") != NULL)
+    mr_node_die(STATUS_UNAVAILABLE, "no memory for the report that was asked for");
+  bool races = mr_settings_races();
+  if (races && (node.heat == NULL ||
+                mr_races_create(&node.races, node.pages, node.nodes, on_race, NULL) < 0))
+    mr_node_die(STATUS_UNAVAILABLE, "no memory to look for races");
+  if (globals != NULL)
+    mr_heat_site(node.heat, node.size, globals->size, "globals");
 }
 
 void mr_node_start(const struct mr_globals *globals, unsigned mib) {
@@ -644,26 +515,16 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   node.up = (uint16_t)(node.nodes - 1);
   node.size = (size_t)mr_environment_number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
   map_memory(globals);
-  struct mr_core_config config = read_config();
-  uint64_t spin_us = mr_environment_number("MARU_DSM_SPIN_US", default_spin(), 0, 1000000);
+  struct mr_core_config config = mr_settings_core(node.nodes, node.me, node.pages);
+  uint64_t spin_us = mr_settings_spin_us(node.nodes);
   see(0, mr_area_program(node.area), node.size);
   if (globals != NULL)
     see(1, globals->address, globals->size);
-  node.heat = mr_heat_create(node.pages);
-  if (node.heat == NULL && getenv("MARU_DSM_REPORT") != NULL)
-    mr_node_die(STATUS_UNAVAILABLE, "no memory for the report that was asked for");
-  if (races_wanted() && (node.heat == NULL ||
-                         mr_races_create(&node.races, node.pages, node.nodes, on_race, NULL) < 0))
-    mr_node_die(STATUS_UNAVAILABLE, "no memory to look for races");
-  if (globals != NULL)
-    mr_heat_site(node.heat, node.size, globals->size, "globals");
-  struct mr_link *link = node.nodes > 1 ? describe_network() : NULL;
+  prepare_reports(globals);
+  struct mr_link *link = node.nodes > 1 ? mr_settings_link() : NULL;
   if (node.nodes > 1)
-    /* By these settings a page's home is found, and a message read. */
-    mr_membership_join(&node.job, EPOCH,
-                       (uint64_t)config.pages << 32 | (uint64_t)races_wanted() << 31 |
-                           (uint64_t)(link != NULL) << 30 | config.home_run,
-                       &node.transport, incarnations);
+    mr_membership_join(&node.job, EPOCH, mr_settings_common(&config), &node.transport,
+                       incarnations);
   create_core(&config, incarnations);
   if (node.nodes > 1) {
     mind_children();

@@ -37,7 +37,7 @@ struct mr_server {
   _Atomic bool helped;
 };
 
-/* Something came: the number of messages, or 0. */
+/* How many messages, or pieces of them, have come. */
 static int serve(struct mr_server *s) {
   int came = mr_transport_serve(s->config.transport, s->config.sink, s->config.context);
   if (came < 0)
@@ -112,14 +112,15 @@ static void give_way(struct mr_server *s, int64_t begin) {
     s->crowded_until = now + CROWDED_NS;
 }
 
-/* With the lock held, which it releases meanwhile. */
+/* With the lock held, which it releases meanwhile.  What counts is how long it waited: a long
+ * message comes in pieces, and takes a while to be answered. */
 static void help(struct mr_server *s, const bool *done) {
   pthread_mutex_t *lock = s->config.lock;
-  int64_t since = maru_now_ns();
-  for (bool came; came = serve(s) > 0, !*done;) {
+  int64_t since = maru_now_ns(), looked;
+  for (bool came; looked = maru_now_ns(), came = serve(s) > 0, !*done;) {
     int64_t now = maru_now_ns(), due = mr_transport_due(s->config.transport);
     if (came) {
-      s->hopes = now - since < HOPE_NS;
+      s->hopes = looked - since < HOPE_NS;
       since = now;
     }
     bool hope = s->hopes && now < since + HOPE_NS && now >= s->crowded_until;
@@ -136,7 +137,7 @@ static void help(struct mr_server *s, const bool *done) {
       sleep_for_answer(s, due);
     pthread_mutex_lock(lock);
   }
-  s->hopes = maru_now_ns() - since < HOPE_NS;
+  s->hopes = looked - since < HOPE_NS;
 }
 
 void mr_server_expect(struct mr_server *server) {

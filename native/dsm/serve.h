@@ -5,9 +5,9 @@
  * one change of threads less, and a spinning node takes one processor.
  *
  * Whoever looks keeps its processor for a while after each message, then sleeps.  The program's
- * thread, which has nothing else to do, does so for up to 100 us whatever was asked for, if the
- * message before had come as soon; giving way to whoever else wants the processor, and beside
- * somebody who does it sleeps.
+ * thread, which has nothing else to do, does so for up to 100 us whatever was asked for, if what
+ * came before, a message or a piece of one, had been waited for no longer; giving way to whoever
+ * else wants the processor, and beside somebody who does it sleeps.
  */
 #ifndef MARU_DSM_SERVE_H
 #define MARU_DSM_SERVE_H

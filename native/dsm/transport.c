@@ -48,6 +48,9 @@ struct mr_transport {
 /* ---- buffers ----------------------------------------------------------------- */
 
 static int reserve(struct buffer *buffer, size_t size) {
+  /* From the front, or what comes next might have to be moved there. */
+  if (buffer->begin == buffer->end)
+    buffer->begin = buffer->end = 0;
   if (buffer->begin > 0 && buffer->capacity - buffer->end < size) {
     memmove(buffer->bytes, buffer->bytes + buffer->begin, buffer->end - buffer->begin);
     buffer->end -= buffer->begin;
@@ -305,6 +308,7 @@ static int hand_out(struct link *link, uint16_t from, const struct mr_transport_
   return count;
 }
 
+/* A piece of a message counts as one. */
 static int receive(struct mr_transport *t, uint16_t node, const struct mr_transport_sink *sink,
                    void *context) {
   struct link *link = &t->links[node];
@@ -322,7 +326,7 @@ static int receive(struct mr_transport *t, uint16_t node, const struct mr_transp
     rc = hand_out(link, node, sink, context);
   }
   if (rc >= 0)
-    return rc;
+    return rc > 0 ? rc : 1;
   drain(t, node);
   hang_up(t, node);
   sink->down(context, node, rc == -EPIPE);

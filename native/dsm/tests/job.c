@@ -6,6 +6,7 @@
  *     hang       node 0 says "ready", all wait for a barrier that is never full
  *     stuck      node 0 ends while the others wait for its lock
  *     die        as hang, but node 1 kills itself
+ *     crash      as hang, but node 1 writes where nothing is, after a 42 into shared memory
  *     fail       node 1 ends with status 3, the others hang
  *     misuse     unlocks what it does not hold
  *     left       returns from main without leaving the job
@@ -91,12 +92,22 @@ static void ranges(void) {
   printf("mixed\n");
 }
 
+static __attribute__((noinline)) void crash(void) {
+  uint8_t *shared = maru_dsm_alloc(4096);
+  volatile int *volatile nowhere = NULL;
+  CHECK(shared != NULL);
+  *shared = 42;
+  *nowhere = 1;
+}
+
 static void never(const char *mode) {
   if (maru_dsm_node() == 0) {
     printf("ready\n");
     fflush(stdout);
   } else if (maru_dsm_node() == 1 && strcmp(mode, "die") == 0) {
     kill(getpid(), SIGKILL);
+  } else if (maru_dsm_node() == 1 && strcmp(mode, "crash") == 0) {
+    crash();
   } else if (maru_dsm_node() == 1 && strcmp(mode, "fail") == 0) {
     _exit(3);
   } else if (maru_dsm_node() == 1) {

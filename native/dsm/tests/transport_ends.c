@@ -103,11 +103,21 @@ static void die(void *name) {
   kill(getpid(), SIGKILL);
 }
 
+/* TCP's first look has no room for a whole message; who waits is told all the same. */
+static void find_piece(struct mr_transport *transport, struct seen *seen) {
+  int64_t deadline = maru_now_ns() + LIVENESS_NS;
+  while (mr_transport_serve(transport, &sink, seen) == 0)
+    CHECK(poll(NULL, 0, 1) == 0 && maru_now_ns() < deadline);
+  CHECK_EQUAL(seen->messages, 0);
+}
+
 /* Node 1: does not look for a while; by then the farewell would be there, too. */
 static void hear(void *name) {
   struct mr_transport *transport = join_as(1, name);
   struct seen seen = {.in_order = true};
   poll(NULL, 0, 200);
+  if (strcmp(name, "tcp") == 0)
+    find_piece(transport, &seen);
   serve_until_end(transport, &seen);
   CHECK(seen.in_order && seen.farewell);
   CHECK_EQUAL(seen.messages, MESSAGES);
