@@ -6,6 +6,7 @@ import qualified Data.IntSet as IntSet
 import qualified Data.Map.Strict as Map
 import Maru.Cli.Bench.Io.Irqs
 import Maru.Cli.Steer.Control
+import Maru.Cli.Steer.Link (Answer (..))
 import Maru.Cli.Steer.Read
 import Maru.Cli.Steer.Watch
 import Maru.Control.Observe
@@ -24,6 +25,14 @@ bound =
     orders' @?= [Set (OfFile ("proc/irq/" ++ show irq ++ "/smp_affinity_list")) (show cpu) | (irq, cpu) <- [(40, 8), (41, 9), (50, 0), (51, 1)] :: [(Int, Int)]]
     unknown <- nearOrders <$> fixture "unknown-node"
     unknown @?= []
+    -- What is said of them, and the name that the row gets.
+    let wholly = boundLine [Done Nothing, Done Nothing]
+        some = boundLine [Done Nothing, Refused "managed"]
+        none = boundLine [Refused "Operation not permitted", Refused "x"]
+    [wholly, some, none] @?= ["bound 2 interrupts; refused: 0", "bound 1 interrupt; refused: 1 (managed)", "bound no interrupt; refused: 2 (Operation not permitted)"]
+    titleOf [wholly, wholly] @?= boundIrqs
+    map titleOf [[some], [wholly, some], [none, wholly]] @?= replicate 3 "numactl, interrupts bound that could be"
+    map titleOf [[none, none], [boundLine []]] @?= replicate 2 "numactl, no interrupt could be bound"
 
 remembered :: TestTree
 remembered =
