@@ -186,6 +186,14 @@ loops =
             s = summarise (run slow (Just (defaultConfig CrossSocket)) (steady mapReduce) 1 100)
         -- A thousand operations of 64 KiB a second.
         assertBool (show (summaryRate s)) (abs (summaryRate s - 1000) < 1),
+      testCase "what was recorded: the same work, look by look, and then anew" $ do
+        let looks = [Look 1 2 [(File, Flow 1000 65536000 0.5 0.25)], Look 0.5 1 [(Net, Flow 200 0 0.125 0)], Look 0.1 1 []]
+            plant = (losingPlant (machine 2 8)) {plantNoise = 0}
+            load = replayed plant looks
+        -- The plant's own 0.1 us for each of 64 KiB is taken off.
+        fst (loadAt load (machine 2 8) 9) @?= [Task File 1000 2000 (500 - 6.4) 250 64]
+        map periodRate (run plant Nothing load 1 40) @?= take 40 (cycle (replicate 10 1000 ++ replicate 5 200 ++ [0]))
+        map periodRate (run plant Nothing (replayed plant []) 1 3) @?= [0, 0, 0],
       testCase "CPUs that go away leave the sets at once" $ do
         let Load {loadAt = at} = fromMaybe (steady httpd) (lookup "unplugged" [(loadName l, l) | l <- loads])
             topology = machine 2 24
