@@ -52,21 +52,20 @@ controllers :: TestTree
 controllers =
   testGroup
     "controller"
-    [ law 10000 "sets are disjoint, allowed, of the policy's nodes, within the budget; actions say all" $ do
+    [ law 10000 "sets are disjoint, allowed, of the policy's nodes, within the budget; actions say all; no ping-pong" $ do
         topology <- forAll genTopology
         policy <- forAll (Gen.element allPolicies)
         most <- forAll (Gen.int (Range.linear 0 12))
         samples <- forAll (Gen.list (Range.linear 1 20) (genSample topology))
         let config = (defaultConfig policy) {configBudget = most, configBackoff = 10}
-        foldM_ (period config topology) (start, Map.empty) samples,
+        foldM_ (period config topology) (start, Map.empty) samples
+        noPingPong config (decisions config topology samples),
       law 500 "a set that has grown does not shrink, nor the other way, within the dwell" $ do
         topology <- forAll genTopology
         policy <- forAll (Gen.element allPolicies)
         samples <- forAll (Gen.list (Range.linear 1 80) (genSample topology))
         let config = (defaultConfig policy) {configBackoff = 10}
-            turns = [(t, reason) | (t, reason) <- decisions config topology samples, reason `elem` [Grown, Shrunk]]
-        annotateShow turns
-        assert (and [b - a >= configDwell config | ((a, x), (b, y)) <- zip turns (drop 1 turns), x /= y]),
+        noPingPong config (decisions config topology samples),
       testCase "three CPUs are left alone" $
         IntSet.unions (concatMap (Map.elems . periodSets) (run (seedPlant (machine 1 3)) (Just (defaultConfig CrossSocket)) (steady mapReduce) 1 100)) @?= IntSet.empty,
       testCase "single-socket stays next to the device, cross-socket goes on" $ do
@@ -94,6 +93,13 @@ controllers =
 
 nodesOf :: Topology -> IntSet -> [Node]
 nodesOf topology set = nub [node | cpu <- IntSet.toList set, Just node <- [IntMap.lookup cpu (topologyCpus topology)]]
+
+-- | What has grown does not shrink, nor the other way, within the dwell.
+noPingPong :: Config -> [(Int, Reason)] -> PropertyT IO ()
+noPingPong config made = do
+  let turns = [(t, reason) | (t, reason) <- made, reason `elem` [Grown, Shrunk]]
+  annotateShow turns
+  assert (and [b - a >= configDwell config | ((a, x), (b, y)) <- zip turns (drop 1 turns), x /= y])
 
 -- | When anything was decided, and why.
 decisions :: Config -> Topology -> [Sample] -> [(Int, Reason)]
@@ -160,9 +166,13 @@ loops =
         task <- forAll genTask
         half <- forAll (Gen.int (Range.linear 1 12))
         let load = Load "square" "" (\t p -> ([if even (p `div` half) then task else task {taskOffered = 0}], IntMap.keysSet (topologyCpus t)))
-            turns = [(t, r) | (t, p) <- zip [0 :: Int ..] (run plant (Just (defaultConfig policy)) load 1 300), r <- nub (map actionReason (periodActions p)), r `elem` [Grown, Shrunk]]
-        annotateShow turns
-        assert (and [b - a >= configDwell (defaultConfig policy) | ((a, x), (b, y)) <- zip turns (drop 1 turns), x /= y]),
+        noPingPong (defaultConfig policy) [(t, r) | (t, p) <- zip [0 ..] (run plant (Just (defaultConfig policy)) load 1 300), r <- nub (map actionReason (periodActions p))],
+      law 100 "any steady load sees at most one change in fifty periods, once settled" $ do
+        (plant, policy) <- forAll genPlant
+        task <- forAll genTask
+        let ts = filter (>= 10) (changed (run plant (Just (defaultConfig policy)) (steady task) 1 1010))
+        annotateShow ts
+        assert (length ts <= 20),
       testCase "where delegation loses it is undone, and stays so for longer each time" $
         forM_ allPolicies $ \policy -> do
           let periods = run (losingPlant (machine 2 24)) (Just (defaultConfig policy)) (steady mapReduce) 1 2000
