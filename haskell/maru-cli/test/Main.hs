@@ -13,7 +13,7 @@ import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing, mapMaybe)
 import Maru.Cli.Bench
 import Maru.Cli.Bench.Io.Programs (fioRates, readseqRate, redisRates)
-import Maru.Cli.Bench.Io.Real (endOf)
+import Maru.Cli.Bench.Io.Real (endOf, notMeasured)
 import Maru.Cli.Bench.Io.Web (ratePerSecond)
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
@@ -266,7 +266,12 @@ plans =
         readseqRate "readseq : 0.5 micros/op 100 ops/sec 0.1 seconds\nreadseq : 0.5 micros/op 200 ops/sec; x\nreadseq : 0.5 micros/op 200 ops/sec; x" @?= Just 200
         readseqRate "readseq : 0.5 micros/op 100 ops/sec" @?= Nothing
         endOf "a\nprogress \rmaru: steer: off: 2 CPUs\nmaru: 1 s wall\n" @?= Just "off: 2 CPUs"
-        endOf "nothing" @?= Nothing,
+        endOf "nothing" @?= Nothing
+        let absent nodes ran = concat [map (take 2) rows | (_, Table _ rows) <- notMeasured nodes ran]
+            policies = ["single-socket", "per-socket", "cross-socket"]
+        map head (absent 1 []) @?= ["numactl", "numactl, interrupts bound", "irqbalance"] ++ policies
+        absent 2 ("irqbalance" : policies) @?= [[name, "apt-get install numactl"] | name <- ["numactl", "numactl, interrupts bound"]]
+        absent 2 (["numactl", "numactl, interrupts bound", "irqbalance"] ++ policies) @?= [],
       testCase "what is tried on a program's input and output" $ do
         filter (isPrefixOf "--io=") (IoTune.settingsFor 2 True) @?= []
         length (filter (isPrefixOf "--io=") (IoTune.settingsFor 4 True)) @?= 4

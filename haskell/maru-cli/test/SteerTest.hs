@@ -1,21 +1,27 @@
+{-# LANGUAGE OverloadedStrings #-}
+
 -- | Machines as folders of small files (@test\/steer@), and what is made of them.
 module SteerTest (steering) where
 
+import qualified Data.ByteString.Lazy.Char8 as Lazy
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import qualified Data.Map.Strict as Map
 import Maru.Cli.Bench.Io.Irqs
 import Maru.Cli.Steer.Control
+import Maru.Cli.Steer.Link (Answer (..))
 import Maru.Cli.Steer.Read
+import Maru.Cli.Steer.Record
 import Maru.Cli.Steer.Watch
 import Maru.Control.Observe
 import Maru.Control.Place
+import Maru.Control.Sim.Io (Flow (..), Look (..))
 import Maru.Control.Steer
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 steering :: TestTree
-steering = testGroup "steer" [machines, programs, verdicts, moved, bound, remembered]
+steering = testGroup "steer" [machines, programs, verdicts, moved, bound, remembered, recorded]
 
 bound :: TestTree
 bound =
@@ -24,6 +30,29 @@ bound =
     orders' @?= [Set (OfFile ("proc/irq/" ++ show irq ++ "/smp_affinity_list")) (show cpu) | (irq, cpu) <- [(40, 8), (41, 9), (50, 0), (51, 1)] :: [(Int, Int)]]
     unknown <- nearOrders <$> fixture "unknown-node"
     unknown @?= []
+    -- What is said of them, and the name that the row gets.
+    let wholly = boundLine [Done Nothing, Done Nothing]
+        some = boundLine [Done Nothing, Refused "managed"]
+        none = boundLine [Refused "Operation not permitted", Refused "x"]
+    [wholly, some, none] @?= ["bound 2 interrupts; refused: 0", "bound 1 interrupt; refused: 1 (managed)", "bound no interrupt; refused: 2 (Operation not permitted)"]
+    titleOf [wholly, wholly] @?= boundIrqs
+    map titleOf [[some], [wholly, some], [none, wholly]] @?= replicate 3 "numactl, interrupts bound that could be"
+    map titleOf [[none, none], [boundLine []]] @?= replicate 2 "numactl, no interrupt could be bound"
+
+recorded :: TestTree
+recorded =
+  testCase "what maru top recorded, for the simulator: no first look, no run without a page" $ do
+    looksOf (Lazy.unlines [page "not used: it counts from the first look on" 1000, page "used" 2, "", "{\"runs\":[{\"rooms\":{}}]}"])
+      @?= Right [Look 2 2.25 [(File, Flow 100 1024 0.25 0.25), (Net, Flow 10 163840 0.25 0.25)]]
+    looksOf (page "used" 2 <> "\nx\n") @?= Left "line 2 is no line of maru top --record"
+    looksOf (page "not used: it counts from the first look on" 2) @?= Left "no look at input and output is in it, but for first ones (means since the start): record with maru top --record for longer"
+  where
+    page why time = "{\"runs\":[{\"rooms\":{\"steer\":{\"bpf\":\"" <> why <> "\",\"seconds\":" <> Lazy.pack (show (time :: Int)) <> rest
+    rest =
+      ",\"cores\":[{\"irq\":0.25,\"softirq\":0.125},{\"irq\":0,\"softirq\":0.125}],\"network_bytes_per_s\":163840,\"threads\":["
+        <> "{\"user\":0.5,\"system\":0.25,\"calls_per_s\":100,\"read_bytes_per_s\":1000,\"written_bytes_per_s\":24,\"kind\":\"file\"},"
+        <> "{\"user\":0.25,\"system\":0.25,\"calls_per_s\":null,\"read_bytes_per_s\":0,\"written_bytes_per_s\":0,\"kind\":\"network\"},"
+        <> "{\"user\":1,\"system\":0.5,\"calls_per_s\":0,\"read_bytes_per_s\":0,\"written_bytes_per_s\":0,\"kind\":null}]}}}]}"
 
 remembered :: TestTree
 remembered =

@@ -171,6 +171,8 @@ json maru-sim/1 maru sim io --json --periods 20
 status 64 "unknown policy 'wrong'" maru sim io --policy wrong
 status 64 "unknown load 'wrong'" maru sim io --load wrong
 status 64 "at least one core a socket" maru sim io --sockets 4 --cores 3
+status 65 "line 1 is no line of maru top --record" maru sim io --record <(echo x)
+status 65 "No such file" maru sim io --record /nowhere/r
 status 0 "" maru sim io --load unplugged --policy auto --timeline --svg "$work/io.svg"
 first=$(timeout 60 maru sim lock --duration-ms 5 --machine "$seed_machine" --save "$work/machine.json")
 [ "$first" = "$(timeout 60 maru sim lock --duration-ms 5)" ] || fail "the file of the seed's machine is not the default"

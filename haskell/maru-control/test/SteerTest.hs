@@ -52,21 +52,20 @@ controllers :: TestTree
 controllers =
   testGroup
     "controller"
-    [ law 10000 "sets are disjoint, allowed, of the policy's nodes, within the budget; actions say all" $ do
+    [ law 10000 "sets are disjoint, allowed, of the policy's nodes, within the budget; actions say all; no ping-pong" $ do
         topology <- forAll genTopology
         policy <- forAll (Gen.element allPolicies)
         most <- forAll (Gen.int (Range.linear 0 12))
         samples <- forAll (Gen.list (Range.linear 1 20) (genSample topology))
         let config = (defaultConfig policy) {configBudget = most, configBackoff = 10}
-        foldM_ (period config topology) (start, Map.empty) samples,
+        foldM_ (period config topology) (start, Map.empty) samples
+        noPingPong config (decisions config topology samples),
       law 500 "a set that has grown does not shrink, nor the other way, within the dwell" $ do
         topology <- forAll genTopology
         policy <- forAll (Gen.element allPolicies)
         samples <- forAll (Gen.list (Range.linear 1 80) (genSample topology))
         let config = (defaultConfig policy) {configBackoff = 10}
-            turns = [(t, reason) | (t, reason) <- decisions config topology samples, reason `elem` [Grown, Shrunk]]
-        annotateShow turns
-        assert (and [b - a >= configDwell config | ((a, x), (b, y)) <- zip turns (drop 1 turns), x /= y]),
+        noPingPong config (decisions config topology samples),
       testCase "three CPUs are left alone" $
         IntSet.unions (concatMap (Map.elems . periodSets) (run (seedPlant (machine 1 3)) (Just (defaultConfig CrossSocket)) (steady mapReduce) 1 100)) @?= IntSet.empty,
       testCase "single-socket stays next to the device, cross-socket goes on" $ do
@@ -94,6 +93,13 @@ controllers =
 
 nodesOf :: Topology -> IntSet -> [Node]
 nodesOf topology set = nub [node | cpu <- IntSet.toList set, Just node <- [IntMap.lookup cpu (topologyCpus topology)]]
+
+-- | What has grown does not shrink, nor the other way, within the dwell.
+noPingPong :: Config -> [(Int, Reason)] -> PropertyT IO ()
+noPingPong config made = do
+  let turns = [(t, reason) | (t, reason) <- made, reason `elem` [Grown, Shrunk]]
+  annotateShow turns
+  assert (and [b - a >= configDwell config | ((a, x), (b, y)) <- zip turns (drop 1 turns), x /= y])
 
 -- | When anything was decided, and why.
 decisions :: Config -> Topology -> [Sample] -> [(Int, Reason)]
@@ -160,9 +166,13 @@ loops =
         task <- forAll genTask
         half <- forAll (Gen.int (Range.linear 1 12))
         let load = Load "square" "" (\t p -> ([if even (p `div` half) then task else task {taskOffered = 0}], IntMap.keysSet (topologyCpus t)))
-            turns = [(t, r) | (t, p) <- zip [0 :: Int ..] (run plant (Just (defaultConfig policy)) load 1 300), r <- nub (map actionReason (periodActions p)), r `elem` [Grown, Shrunk]]
-        annotateShow turns
-        assert (and [b - a >= configDwell (defaultConfig policy) | ((a, x), (b, y)) <- zip turns (drop 1 turns), x /= y]),
+        noPingPong (defaultConfig policy) [(t, r) | (t, p) <- zip [0 ..] (run plant (Just (defaultConfig policy)) load 1 300), r <- nub (map actionReason (periodActions p))],
+      law 100 "any steady load sees at most one change in fifty periods, once settled" $ do
+        (plant, policy) <- forAll genPlant
+        task <- forAll genTask
+        let ts = filter (>= 10) (changed (run plant (Just (defaultConfig policy)) (steady task) 1 1010))
+        annotateShow ts
+        assert (length ts <= 20),
       testCase "where delegation loses it is undone, and stays so for longer each time" $
         forM_ allPolicies $ \policy -> do
           let periods = run (losingPlant (machine 2 24)) (Just (defaultConfig policy)) (steady mapReduce) 1 2000
@@ -186,6 +196,14 @@ loops =
             s = summarise (run slow (Just (defaultConfig CrossSocket)) (steady mapReduce) 1 100)
         -- A thousand operations of 64 KiB a second.
         assertBool (show (summaryRate s)) (abs (summaryRate s - 1000) < 1),
+      testCase "what was recorded: the same work, look by look, and then anew" $ do
+        let looks = [Look 1 2 [(File, Flow 1000 65536000 0.5 0.25)], Look 0.5 1 [(Net, Flow 200 0 0.125 0)], Look 0.1 1 []]
+            plant = (losingPlant (machine 2 8)) {plantNoise = 0}
+            load = replayed plant looks
+        -- The plant's own 0.1 us for each of 64 KiB is taken off.
+        fst (loadAt load (machine 2 8) 9) @?= [Task File 1000 2000 (500 - 6.4) 250 64]
+        map periodRate (run plant Nothing load 1 40) @?= take 40 (cycle (replicate 10 1000 ++ replicate 5 200 ++ [0]))
+        map periodRate (run plant Nothing (replayed plant []) 1 3) @?= [0, 0, 0],
       testCase "CPUs that go away leave the sets at once" $ do
         let Load {loadAt = at} = fromMaybe (steady httpd) (lookup "unplugged" [(loadName l, l) | l <- loads])
             topology = machine 2 24

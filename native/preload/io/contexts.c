@@ -177,10 +177,22 @@ void io_contexts_retire(void) {
   maru_notify_store(&starting, 0);
 }
 
+/* They look from now on whether the program is still there. */
+void io_contexts_outlive(void) {
+  atomic_store_explicit(&io_first_thread_left, true, memory_order_relaxed); /* the bell releases */
+  for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++) {
+    struct context *context = &contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES];
+    if (is_ready(context))
+      maru_notify(&context->bell);
+  }
+}
+
 void io_contexts_forget(void) {
   memset(contexts, 0, sizeof contexts);
-  memset(io_slots, 0, sizeof io_slots);
-  atomic_store_explicit(&used, 0, memory_order_relaxed); /* one thread is here */
+  /* Pages that nobody has touched need not be now: this is in every child. */
+  memset(io_slots, 0, atomic_load_explicit(&used, memory_order_relaxed) * sizeof *io_slots);
+  atomic_store_explicit(&io_first_thread_left, false, memory_order_relaxed); /* one thread is here */
+  atomic_store_explicit(&used, 0, memory_order_relaxed);
   atomic_store_explicit(&io_contexts_running, 0, memory_order_relaxed);
   atomic_store_explicit(&starting, 0, memory_order_relaxed);
 }

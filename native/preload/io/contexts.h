@@ -49,6 +49,7 @@ struct context {
 
 extern struct slot io_slots[IO_SLOTS];
 extern _Atomic uint32_t io_contexts_running;
+extern _Atomic bool io_first_thread_left; /* by pthread_exit; for those that idle */
 
 static inline uint32_t state_of(struct slot *slot, memory_order order) {
   return atomic_load_explicit(&slot->word, order) & (uint32_t)STATE;

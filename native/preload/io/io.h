@@ -164,6 +164,8 @@ void io_slot_leave(void);
 /* Ends and joins them; they start again on demand. */
 void io_contexts_retire(void);
 void io_contexts_forget(void); /* in a forked child */
+/* The process's first thread leaves, and not the process. */
+void io_contexts_outlive(void);
 
 /* ---- hint.c -------------------------------------------------------------- */
 

@@ -7,8 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "contexts.h"
-
-#include <maru/topology.h>
+#include "cpulist.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -21,10 +20,15 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#define IDLE_NS INT64_C(200000000) /* between looks whether the program has ended but for us */
+/* Between looks at /proc whether the program has ended but for us: once its first thread has left
+ * by pthread_exit, which tells us; and before, should it leave otherwise. */
+#define IDLE_NS INT64_C(200000000)
+#define LONG_IDLE_NS INT64_C(5000000000)
+#define NODES_MOST 64u
 #define MERGE_MOST 16u
 
 static _Atomic uint32_t leaving; /* the program has ended: once */
+_Atomic bool io_first_thread_left;
 
 /* ---- one request --------------------------------------------------------- */
 
@@ -277,21 +281,34 @@ static bool make_all(struct context *context) {
   return any;
 }
 
-/* The CPUs of the node, of those that the program's first thread may use. */
+static void add_cpus(void *set, unsigned long first, unsigned long last) {
+  for (unsigned long cpu = first; cpu <= last; cpu++)
+    CPU_SET(cpu, (cpu_set_t *)set);
+}
+
+/* One file, not the whole machine: every process of a server does this. */
+static void add_node(cpu_set_t *near, unsigned node) {
+  char path[64], text[4096];
+  snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
+  long fd = io_raw(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+  if (fd < 0)
+    return;
+  long got = io_raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+  io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
+  text[got > 0 ? got : 0] = '\0';
+  (void)mr_cpu_list_read(text, CPU_SETSIZE, add_cpus, near);
+}
+
+/* The CPUs of the node, of those that the program's first thread may use; where there are none, or
+ * nobody says, all of those. */
 void io_settle_on_node(unsigned node) {
-  struct maru_topology topology;
   cpu_set_t allowed, near;
   CPU_ZERO(&near);
-  if (sched_getaffinity(io_process.pid, sizeof allowed, &allowed) < 0 ||
-      maru_topology_read(&topology) < 0)
+  if (sched_getaffinity(io_process.pid, sizeof allowed, &allowed) < 0)
     return;
-  for (uint32_t i = 0; i < topology.cpu_count; i++) {
-    const struct maru_cpu *cpu = &topology.cpus[i];
-    bool there = topology.node_count < 2 || (unsigned)cpu->node % IO_NODES == node;
-    if (there && cpu->id < CPU_SETSIZE && CPU_ISSET(cpu->id, &allowed))
-      CPU_SET(cpu->id, &near);
-  }
-  maru_topology_free(&topology);
+  for (; node < NODES_MOST; node += IO_NODES)
+    add_node(&near, node);
+  CPU_AND(&near, &near, &allowed);
   sched_setaffinity(0, sizeof near, CPU_COUNT(&near) > 0 ? &near : &allowed);
 }
 
@@ -357,7 +374,9 @@ void *io_serve(void *argument) {
     uint32_t seen = atomic_load_explicit(&context->bell, memory_order_acquire) & (uint32_t)STATE;
     if (hints ? io_hint_work() : make_all(context))
       continue;
-    int64_t idle = maru_now_ns() + IDLE_NS;
+    /* Relaxed: it is set before the bell is rung. */
+    bool left = atomic_load_explicit(&io_first_thread_left, memory_order_relaxed);
+    int64_t idle = maru_now_ns() + (left ? IDLE_NS : LONG_IDLE_NS);
     if (maru_wait_while(&context->bell, seen, (uint32_t)STATE, &policy, idle) == -ETIMEDOUT)
       end_with_the_program();
   }

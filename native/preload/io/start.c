@@ -23,6 +23,7 @@ __thread struct io_self io_self;
 static struct maru_board board = {.fd = -1};
 static bool has_board;
 static pthread_key_t thread_end;
+static bool hears; /* of threads' ends, and of forks */
 
 static const char *const mode_names[MARU_IO_MODES] = {
     [MARU_IO_NEVER] = "never",
@@ -82,10 +83,15 @@ static void thread_ends(void *unused) {
   io_slot_leave();
   io_line_leave();
   io_self.gone = true;
+  if (io_raw(SYS_gettid, 0, 0, 0, 0, 0, 0) == io_process.pid)
+    io_contexts_outlive();
 }
 
-/* Called with the first line or slot of a thread. */
-void io_thread_begins(void) { pthread_setspecific(thread_end, &io_self); }
+/* Called with the first line or slot of a thread, and for a process's first thread. */
+void io_thread_begins(void) {
+  if (hears)
+    pthread_setspecific(thread_end, &io_self);
+}
 
 /* A handler may fork over a request: the child could wait for its end for ever. */
 static void before_fork(void) { io_settle(); }
@@ -94,6 +100,7 @@ static void in_child(void) {
   io_process.pid = getpid();
   io_contexts_forget();
   io_hint_fork();
+  io_thread_begins();
   io_self.line = NULL; /* it is the parent's thread that counts there */
   io_self.slot = 0;
   io_self.inside = 0;
@@ -140,8 +147,9 @@ __attribute__((constructor)) static void begin(void) {
   io_find_symbols();
   io_process.pid = (pid_t)io_raw(SYS_getpid, 0, 0, 0, 0, 0, 0);
   /* First: a call that counts or delegates uses the key. */
-  bool hears = pthread_key_create(&thread_end, thread_ends) == 0 &&
-               pthread_atfork(before_fork, NULL, in_child) == 0;
+  hears = pthread_key_create(&thread_end, thread_ends) == 0 &&
+          pthread_atfork(before_fork, NULL, in_child) == 0;
+  io_thread_begins();
   read_mode(getenv(MARU_IO_ENV));
   if (io_process.mode == MARU_IO_GUARDED)
     io_gates_open();

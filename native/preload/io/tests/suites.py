@@ -13,7 +13,8 @@ import json, os, pwd, re, shutil, signal, socket, subprocess, sys, tempfile, tim
 POSTGRES = "/usr/lib/postgresql/15/bin/"
 LIBRARY = "/usr/lib/postgresql/15/lib/"
 LONG = 3000  # s: for a suite
-STOP = 8  # s: for a server that was told to end; the caller's patience after SIGTERM is 10
+STOP = 60  # s: for a server that was told to end, and writes all it has
+HURRY = 8  # s: the same when we are told to end; the caller's patience after SIGTERM is 10
 
 
 def under(maru, mode, report):
@@ -92,7 +93,7 @@ def postgres(maru, folder, source, development):
         for diff in re.split(r"^(?=diff .* \S+/results/\S+\.out$)", diffs, flags=re.M)[1:]:
             name = re.match(r"diff .*/results/(\S+)\.out\n", diff)[1]
             body = re.sub(r"^(diff|---|\+\+\+) .*\n", lambda m: m[1] + "\n", diff, flags=re.M)
-            found[name] += "\n" + body.replace(out, "OUT").replace(str(port), "PORT")
+            found[name] = found.get(name, "not counted") + "\n" + body.replace(out, "OUT").replace(str(port), "PORT")
         return found, said, delegated(mode, out + "/report.json")
     return outcomes
 
@@ -125,6 +126,8 @@ def redis(maru, folder, source):
 def main():
     # Whoever ends us ends the suite as well, and does so once.
     def end(*_):
+        global STOP
+        STOP = HURRY
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         sys.exit(143)
 

@@ -46,6 +46,7 @@ module Maru.Control.Observe
     Observation (..),
     between,
     sinceStart,
+    sinceStartUncounted,
     threadKind,
     predictedGain,
   )
@@ -408,10 +409,14 @@ sinceStart :: Machine -> Snapshot -> Observation
 sinceStart machine now = whole {observedThreads = zipWith mean (snapshotThreads now) (observedThreads whole)}
   where
     uptime = max 0.001 (snapshotUptime now)
-    whole = between machine now {snapshotTime = snapshotTime now - uptime, snapshotCores = IntMap.empty, snapshotInterrupts = [], snapshotSoftirqs = IntMap.empty, snapshotTraffic = Map.empty, snapshotThreads = [], snapshotMoved = Left "it counts from the first look on"} now
+    whole = between machine now {snapshotTime = snapshotTime now - uptime, snapshotCores = IntMap.empty, snapshotInterrupts = [], snapshotSoftirqs = IntMap.empty, snapshotTraffic = Map.empty, snapshotThreads = [], snapshotMoved = Left sinceStartUncounted} now
     mean t u = u {usedUser = k * usedUser u, usedSystem = k * usedSystem u, usedRead = k * usedRead u, usedWritten = k * usedWritten u, usedCalls = k * usedCalls u}
       where
         k = uptime / max 0.01 (uptime - fromIntegral (statStart (threadStat t)) / ticksASecond)
+
+-- | Why the kernel did not count then ('observedUncounted'): no other observation says so.
+sinceStartUncounted :: String
+sinceStartUncounted = "it counts from the first look on"
 
 -- | Whose interrupt a line is: by number, else by the interface or disk that it
 -- names.

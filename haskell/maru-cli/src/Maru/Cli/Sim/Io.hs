@@ -14,6 +14,7 @@ import Maru.Cli.Output
 import Maru.Cli.Room (Simulator (..))
 import Maru.Cli.Sim.Checks
 import Maru.Cli.Sim.Readers
+import Maru.Cli.Steer.Record
 import Maru.Control.CpuList (showCpuList)
 import Maru.Control.Plot
 import Maru.Control.Sim.Check
@@ -26,14 +27,21 @@ ioSimulator =
   Simulator
     { simName = "io",
       simPurpose = "Cores for input and output: the controller and its policies against a model of a machine",
-      simParser = pure . act <$> options
+      simParser = begin <$> options
     }
+
+-- | A record is one load, in place of the others.
+begin :: Options -> IO (Either String Figures)
+begin o = act . with <$> traverse readLooks (optionRecord o)
+  where
+    with looks = o {optionLoads = maybe (optionLoads o) (pure . replayed (optionPlant o)) looks}
 
 data Options = Options
   { optionSockets :: !Int,
     optionPlant :: !Plant,
     optionPolicies :: ![Policy],
     optionLoads :: ![Load],
+    optionRecord :: !(Maybe FilePath),
     optionPeriods :: !Int,
     optionSeed :: !Int,
     optionTimeline :: !Bool,
@@ -47,6 +55,7 @@ options =
     <*> numbered "cores" "N" (wholeFrom 1 1024 "a number of cores") 24 "24" "Cores in all"
     <*> numbered "policy" "POLICY,..." (listOf policy) allPolicies "all" ("Policies: " ++ intercalate ", " (map policyName allPolicies))
     <*> numbered "load" "LOAD,..." (listOf load) loads "all" ("Loads: " ++ intercalate ", " (map loadName loads))
+    <*> optional (strOption (long "record" <> metavar "FILE" <> help "In their place: what maru top --record FILE saw, again and again"))
     <*> numbered "periods" "N" (wholeFrom 1 100000 "a number of periods") 300 "300" "Periods of 0.1 s"
     <*> numbered "hand-over-us" "US" (numberFrom 0 1e6 "a time") (plantHandOver (seedPlant (machine 1 1))) "0.4" "What handing a call to another core costs its caller"
     <*> numbered "pollution" "SHARE" (numberFrom 0 10 "a share") (plantPollution (seedPlant (machine 1 1))) "0.15" "By how much calls, and interrupts, slow the computing that shares their core"
@@ -54,8 +63,8 @@ options =
     <*> switch (long "timeline" <> help "Every change: when, what, why")
     <*> switch (long "study" <> help "The seed's order of policies on 2 and 4 sockets, and a machine on which delegation loses")
   where
-    build sockets cores policies ls periods handOver pollution =
-      Options sockets (seedPlant (machine sockets cores)) {plantHandOver = handOver, plantPollution = pollution} policies ls periods
+    build sockets cores policies ls record periods handOver pollution =
+      Options sockets (seedPlant (machine sockets cores)) {plantHandOver = handOver, plantPollution = pollution} policies ls record periods
 
 policy :: String -> Either String Policy
 policy text = maybe (Left ("unknown policy '" ++ text ++ "'; known: " ++ intercalate ", " (map policyName allPolicies))) Right (find ((== text) . policyName) allPolicies)

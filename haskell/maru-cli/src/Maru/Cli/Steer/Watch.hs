@@ -3,7 +3,7 @@
 --
 -- It is started at the first look and ends by 'stopWatch', or with this process: until then the
 -- kernel does a little more for all that any program moves. Where it cannot count,
--- or says nothing for 'patience', that is an answer like any other: 'Left', once and
+-- or says nothing for 'patience' ('startPatience' at first), that is an answer like any other: 'Left', once and
 -- for all, and what can be told from @\/proc@ is told.
 module Maru.Cli.Steer.Watch
   ( Watch,
@@ -54,9 +54,11 @@ data Helper = Helper
 newWatch :: IO Watch
 newWatch = Watch <$> newMVar NotAsked
 
--- | Of the helper, for an answer: microseconds.
-patience :: Int
+-- | Of the helper, for an answer: microseconds; and until it counts, since the kernel checks its programs
+-- before it takes them.
+patience, startPatience :: Int
 patience = 5000000
+startPatience = 20000000
 
 -- | 'readSnapshot', with what was counted until now. A machine that a folder
 -- describes is not watched.
@@ -138,7 +140,7 @@ begin = helperAt "maru-watch" >>= either (const (pure (Without "this maru was bu
         Just (Just i, Just o, Just e, process) -> greeted (Helper i o e process)
         _ -> pure (Without "maru-watch cannot be started")
     greeted helper = do
-      first <- timeout patience (orNothing (hGetLine (helperOutput helper)))
+      first <- timeout startPatience (orNothing (hGetLine (helperOutput helper)))
       case first of
         Just (Just line) | "ready" `isPrefixOf` line -> pure (Counting helper)
         _ -> do

@@ -53,6 +53,11 @@ module Maru.Control.Sim.Io
     mapReduce,
     httpd,
 
+    -- * What was recorded
+    Look (..),
+    Flow (..),
+    replayed,
+
     -- * The closed loop
     Period (..),
     run,
@@ -260,6 +265,57 @@ loads =
     always task t _ = ([task], cpus t)
     cpus = IntMap.keysSet . topologyCpus
     fewer set = IntSet.fromList (drop (IntSet.size set `div` 4) (IntSet.toAscList set))
+
+-- ---- what was recorded -------------------------------------------------
+
+-- | What a program did on a machine, between two looks.
+data Look = Look
+  { lookSeconds :: !Double,
+    -- | Cores' worth of all that is no call and no interrupt.
+    lookComputing :: !Double,
+    lookFlows :: ![(Device, Flow)]
+  }
+  deriving (Eq, Show)
+
+-- | Of a device, a second.
+data Flow = Flow
+  { flowCalls :: !Double,
+    flowBytes :: !Double,
+    -- | Cores' worth of the calls, and of its interrupts.
+    flowSystem :: !Double,
+    flowInterrupt :: !Double
+  }
+  deriving (Eq, Show)
+
+-- | The looks one after another, and then anew. An operation is one call with its share of
+-- the computing and of the interrupts; as many are offered as were made, so that a program that the
+-- machine held back asks for no more here.
+replayed :: Plant -> [Look] -> Load
+replayed plant looks = Load "recorded" "what was recorded on a machine, again and again" $ \topology p ->
+  (maybe [] snd (IntMap.lookupLE (p `mod` max 1 whole) starts), IntMap.keysSet (topologyCpus topology))
+  where
+    lengths = map (max 1 . round . (10 *) . lookSeconds) looks :: [Int]
+    whole = sum lengths
+    starts = IntMap.fromList (zip (scanl (+) 0 lengths) (map (tasksOf plant) looks))
+
+-- | What the plant adds to a call for its bytes was in the call already.
+tasksOf :: Plant -> Look -> [Task]
+tasksOf plant look = [task device flow | (device, flow) <- made]
+  where
+    made = [(device, flow) | (device, flow) <- lookFlows look, flowCalls flow > 0]
+    calls = sum [flowCalls flow | (_, flow) <- made]
+    task device flow =
+      Task
+        { taskDevice = device,
+          taskOffered = flowCalls flow,
+          taskCompute = 1e6 * lookComputing look / calls,
+          taskCall = max 0 (each flowSystem - kib * costCopy (if device == File then plantFile plant else plantNet plant)),
+          taskInterrupt = each flowInterrupt,
+          taskBytes = kib
+        }
+      where
+        each part = 1e6 * part flow / flowCalls flow
+        kib = flowBytes flow / flowCalls flow / 1024
 
 -- ---- the closed loop ---------------------------------------------------
 

@@ -4,20 +4,21 @@
 module Maru.Cli.Bench.Io.Irqs
   ( boundIrqs,
     whileBound,
+    titleOf,
     irqsRun,
-    absentRivals,
 
     -- * For tests
     nearOrders,
+    boundLine,
   )
 where
 
 import Control.Exception (bracket)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
+import Data.List (isPrefixOf, isSuffixOf)
 import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
-import Maru.Cli.Output
 import Maru.Cli.Steer.Link
 import Maru.Cli.Steer.Read (readMachine)
 import Maru.Control.Observe
@@ -32,16 +33,12 @@ import System.Process
 boundIrqs :: String
 boundIrqs = "numactl, interrupts bound"
 
--- | What several nodes are needed for: on how many this machine has.
-absentRivals :: Int -> [(String, Table)]
-absentRivals nodes =
-  [ ( "Not measured",
-      Table
-        [(L, "side"), (L, "why")]
-        [[name, "one node: there is no near and no far"] | name <- ["numactl", boundIrqs, "irqbalance", "single-socket", "per-socket", "cross-socket"]]
-    )
-    | nodes < 2
-  ]
+-- | The side's name in a table, by what was said of its runs: no row claims what was not done.
+titleOf :: [String] -> String
+titleOf said
+  | all (nothingBound `isPrefixOf`) said = "numactl, no interrupt could be bound"
+  | all ("; refused: 0" `isSuffixOf`) said = boundIrqs
+  | otherwise = "numactl, interrupts bound that could be"
 
 -- | One CPU each, of the device's node in turn: of several the kernel takes the first.
 nearOrders :: Machine -> [Order]
@@ -53,8 +50,21 @@ nearOrders machine =
       (irq, cpu) <- zip (IntSet.toAscList (hardwareInterrupts h)) (if null near then [] else cycle near)
   ]
 
--- | Runs the action while they are bound; what could not be is said on standard error.
-whileBound :: IO a -> IO a
+-- | What the binding came to, as it is said.
+boundLine :: [Answer] -> String
+boundLine answers = how ++ "; refused: " ++ show (length refused) ++ concat [" (" ++ why ++ ")" | why : _ <- [refused]]
+  where
+    refused = [why | Refused why <- answers]
+    how = case length answers - length refused of
+      0 -> nothingBound
+      1 -> "bound 1 interrupt"
+      n -> "bound " ++ show n ++ " interrupts"
+
+nothingBound :: String
+nothingBound = "bound no interrupt"
+
+-- | Runs the action while they are bound; with what that came to, which is said on standard error, too.
+whileBound :: IO a -> IO (String, a)
 whileBound action = do
   guard <- helperPath "maru-steer"
   maru <- getExecutablePath
@@ -62,8 +72,9 @@ whileBound action = do
   let words' = ["guard", "--tree", show us, "--", maru, "steer-irqs", guard]
   bracket (createProcess (proc guard words') {std_in = CreatePipe, std_out = CreatePipe}) end $ \(_, said, _, _) -> do
     told <- maybe (pure Nothing) (orNothing . hGetLine) said
-    maybe (problem unavailable "interrupts cannot be bound: maru-steer ended") warn told
-    action
+    line <- maybe (problem unavailable "interrupts cannot be bound: maru-steer ended") pure told
+    warn line
+    (,) line <$> action
   where
     -- Its standard input is its life; it has put everything back when it ends.
     end (life, said, _, guard) = mapM_ hClose life >> waitForProcess guard >> mapM_ hClose said
@@ -88,7 +99,4 @@ irqsRun arguments = case arguments of
       Told _ -> pure ExitSuccess
       Orphaned -> repairAfter guard parent ""
     await link = endOf <$> hear link
-    tell answers = do
-      let refused = [why | Refused why <- answers]
-      _ <- orNothing (putStrLn ("bound " ++ show (length answers - length refused) ++ " interrupts; refused: " ++ show (length refused) ++ concat [" (" ++ why ++ ")" | why : _ <- [refused]]) >> hFlush stdout)
-      pure ()
+    tell answers = () <$ orNothing (putStrLn (boundLine answers) >> hFlush stdout)

@@ -11,16 +11,19 @@ module Maru.Cli.Bench.Io.Real
 
     -- * For tests
     endOf,
+    notMeasured,
   )
 where
 
+import Control.Applicative ((<|>))
 import Control.Exception (bracket)
 import Control.Monad (unless)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.Aeson.Key as Key
+import Data.Bifunctor (first)
 import Data.List (isPrefixOf, nub, sort)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isJust)
+import Data.Maybe (catMaybes, fromMaybe, isJust)
 import qualified Data.Text as Text
 import Maru.Cli.Bench.Io.Irqs
 import Maru.Cli.Bench.Io.Programs (programs)
@@ -76,7 +79,7 @@ measured workload effort say = do
     pure
       Figures
         { figuresLine = claimsLine judged,
-          figuresTables = [("Claims", claimsTable judged), ("What it did", rates rounds sides), ("Where steering ended", ends rounds)] ++ absentRivals nodes,
+          figuresTables = [("Claims", claimsTable judged), ("What it did", rates rounds sides), ("What was said at the end", ends rounds sides)] ++ notMeasured nodes (map fst rivals),
           figuresPlots = [],
           figuresData = object ["rounds" .= roundsJson rounds, "claims" .= map claimJson judged, "nodes" .= nodes]
         }
@@ -99,7 +102,20 @@ othersOf maru = do
   pure $
     [(name, ["numactl", "--cpunodebind=" ++ show near, "--membind=" ++ show near]) | numactl, name <- ["numactl", boundIrqs]]
       ++ [(irqbalance, []) | balance]
-      ++ [(policy, [maru, "run", "--io", policy, "--"]) | policy <- ["single-socket", "per-socket", "cross-socket"]]
+      ++ [(policy, [maru, "run", "--io", policy, "--"]) | policy <- policies]
+
+-- | What is compared on several nodes, and is not here: by how many this machine has, and what it runs.
+notMeasured :: Int -> [String] -> [(String, Table)]
+notMeasured nodes ran =
+  [("Not measured", Table [(L, "side"), (L, "why")] [[name, why name] | name <- absent]) | not (null absent)]
+  where
+    absent = filter (`notElem` ran) (["numactl", boundIrqs, irqbalance] ++ policies)
+    why name
+      | nodes < 2 = "one node: there is no near and no far"
+      | otherwise = "apt-get install " ++ (if name == irqbalance then irqbalance else "numactl")
+
+policies :: [String]
+policies = ["single-socket", "per-socket", "cross-socket"]
 
 irqbalance :: String
 irqbalance = "irqbalance"
@@ -116,15 +132,16 @@ nodeOfDisk = do
 sample :: Workload -> Span -> FilePath -> Side -> IO Sample
 sample workload span' folder side = do
   let launch = Launch (concat (sideProcesses side)) (folder </> "errors")
-  found <- besides (sideName side) (workloadMeasure workload folder launch span')
+  (besides, found) <- beside (sideName side) (workloadMeasure workload folder launch span')
   errors <- withFile (launchErrors launch) ReadMode (\h -> hSetBinaryMode h True >> hGetContents h >>= \t -> length t `seq` pure t)
-  pure (object ["rates" .= object [Key.fromString name .= rate | (name, rate) <- found], "ended" .= endOf errors])
-  where
-    besides name
-      | name == boundIrqs = whileBound
-      | name == irqbalance = balanced
-      | otherwise = id
-    balanced action = bracket (spawnProcess "irqbalance" ["--foreground"]) (\p -> terminateProcess p >> waitForProcess p) (const action)
+  pure (object ["rates" .= object [Key.fromString name .= rate | (name, rate) <- found], "ended" .= (besides <|> endOf errors)])
+
+-- | With what the side has beside the program, and what was said of that.
+beside :: String -> IO a -> IO (Maybe String, a)
+beside name action
+  | name == boundIrqs = first Just <$> whileBound action
+  | name == irqbalance = (,) Nothing <$> bracket (spawnProcess irqbalance ["--foreground"]) (\p -> terminateProcess p >> waitForProcess p) (const action)
+  | otherwise = (,) Nothing <$> action
 
 -- | What steering said last, of what a run wrote to standard error: perhaps behind a program's own
 -- words on the same line.
@@ -154,13 +171,29 @@ rates :: Rounds -> [Side] -> Table
 rates rounds sides =
   Table
     ((L, "side") : concat [[(R, name), (R, "/ direct")] | name <- names])
-    [sideName s : concat [[median' s name, share s name] | name <- names] | s <- sides]
+    [title s : concat [[median' s name, share s name] | name <- names] | s <- sides]
   where
     names = namesOf rounds
+    title s = if sideName s == boundIrqs then titleOf (ended rounds s) else sideName s
     of' name = number ["rates", Text.pack name]
     median' s name = maybe "-" (short . summaryMedian) (summaryOf (of' name) rounds (sideName s))
     share s name = maybe "-" (\e -> showFFloat (Just 3) (estimateMedian e) "") (judgedEstimate (judgeClaim rounds (ratio "" (AtLeast 0) (of' name) (sideName s) "direct")))
     short v = if v >= 1e7 then showFFloat (Just 1) (v / 1e6) " M" else showFFloat (Just 0) v ""
 
-ends :: Rounds -> Table
-ends rounds = Table [(L, "auto"), (R, "rounds")] [[end, show n] | (end, n) <- Map.toList (Map.fromListWith (+) [(fromMaybe "(said nothing)" (at ["ended"] s), 1 :: Int) | s <- samplesOf rounds "auto"])]
+-- | Of those that say something, and of auto, which should.
+ends :: Rounds -> [Side] -> Table
+ends rounds sides =
+  Table
+    [(L, "side"), (L, "said"), (R, "rounds")]
+    [ [sideName s, end, show n]
+      | s <- sides,
+        (end, n) <- Map.toList (Map.fromListWith (+) [(end, 1 :: Int) | end <- ended rounds s])
+    ]
+
+-- | What was said at the end of each of a side's runs.
+ended :: Rounds -> Side -> [String]
+ended rounds side
+  | sideName side == "auto" = map (fromMaybe "(said nothing)") words'
+  | otherwise = catMaybes words'
+  where
+    words' = map (at ["ended"]) (samplesOf rounds (sideName side))
