@@ -191,7 +191,8 @@ void io_contexts_forget(void) {
   memset(contexts, 0, sizeof contexts);
   /* Pages that nobody has touched need not be now: this is in every child. */
   memset(io_slots, 0, atomic_load_explicit(&used, memory_order_relaxed) * sizeof *io_slots);
-  atomic_store_explicit(&io_first_thread_left, false, memory_order_relaxed); /* one thread is here */
+  atomic_store_explicit(&io_first_thread_left, false,
+                        memory_order_relaxed); /* one thread is here */
   atomic_store_explicit(&used, 0, memory_order_relaxed);
   atomic_store_explicit(&io_contexts_running, 0, memory_order_relaxed);
   atomic_store_explicit(&starting, 0, memory_order_relaxed);

@@ -14,6 +14,7 @@ module Maru.Cli.Bench.Io.Irqs
 where
 
 import Control.Exception (bracket)
+import Control.Monad (void)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import Data.List (isPrefixOf, isSuffixOf)
@@ -99,4 +100,4 @@ irqsRun arguments = case arguments of
       Told _ -> pure ExitSuccess
       Orphaned -> repairAfter guard parent ""
     await link = endOf <$> hear link
-    tell answers = () <$ orNothing (putStrLn (boundLine answers) >> hFlush stdout)
+    tell answers = void (orNothing (putStrLn (boundLine answers) >> hFlush stdout))
