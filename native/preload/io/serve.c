@@ -368,10 +368,12 @@ void *io_serve(void *argument) {
     open_ring(context);
   /* Nobody waits for the helper: it need not spin for the next request. */
   maru_wait_policy_init(&policy, hints ? MARU_WAIT_BLOCK : MARU_WAIT_ADAPTIVE);
-  /* Relaxed: a flag to leave by. */
-  while (atomic_load_explicit(&context->stop, memory_order_relaxed) == 0) {
-    /* Acquire, and before the look: what is marked later rings later. */
+  for (;;) {
+    /* Acquire, and before the looks: what is marked later, or stops us, rings later. */
     uint32_t seen = atomic_load_explicit(&context->bell, memory_order_acquire) & (uint32_t)STATE;
+    /* Relaxed: it is set before the bell is rung. */
+    if (atomic_load_explicit(&context->stop, memory_order_relaxed) != 0)
+      break;
     if (hints ? io_hint_work() : make_all(context))
       continue;
     /* Relaxed: it is set before the bell is rung. */
