@@ -102,6 +102,7 @@ static void start_context(struct context *context, enum io_context_class class, 
       count_context();
       /* Release: with the thread. */
       atomic_store_explicit(&context->state, READY, memory_order_release);
+      maru_notify(&context->bell); /* who found it not ready yet did not ring */
     } else {
       io_go_direct("delegates nothing: no thread could be created");
     }
