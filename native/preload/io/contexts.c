@@ -190,8 +190,12 @@ void io_contexts_outlive(void) {
 
 void io_contexts_forget(void) {
   memset(contexts, 0, sizeof contexts);
+  uint32_t most = atomic_load_explicit(&used, memory_order_relaxed);
+  /* Those, too, that another thread had just taken, and not counted yet. */
+  while (most < IO_SLOTS && atomic_load_explicit(&io_slots[most].taken, memory_order_relaxed) != 0)
+    most++;
   /* Pages that nobody has touched need not be now: this is in every child. */
-  memset(io_slots, 0, atomic_load_explicit(&used, memory_order_relaxed) * sizeof *io_slots);
+  memset(io_slots, 0, most * sizeof *io_slots);
   atomic_store_explicit(&io_first_thread_left, false,
                         memory_order_relaxed); /* one thread is here */
   atomic_store_explicit(&used, 0, memory_order_relaxed);
