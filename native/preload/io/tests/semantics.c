@@ -18,6 +18,18 @@ static bool differs(const char *name) {
   return true;
 }
 
+/* Its contexts are told that it goes: they need not find out, which takes five seconds.  A busy
+ * machine may take that long once, not each time. */
+static bool ends_soon(char **argv, char *const *command) {
+  bool soon = false;
+  for (int turn = 0; turn < 3 && !soon; turn++) {
+    int64_t begun = now_ms();
+    run_under(argv[2], argv[3], command, 60, &with);
+    soon = now_ms() - begun < 4000;
+  }
+  return soon;
+}
+
 int main(int argc, char **argv) {
   CHECK(argc == 4);
   bool always = strncmp(argv[3], "always", 6) == 0;
@@ -34,12 +46,10 @@ int main(int argc, char **argv) {
     char *command[] = {argv[1], name, NULL};
     run_under(NULL, NULL, command, 60, &direct);
     uint64_t before = COUNTED(section_of(&board), delegated);
-    int64_t begun = now_ms();
     run_under(argv[2], argv[3], command, 60, &with);
-    /* Its contexts are told that it goes: they need not find out. */
-    CHECK(strcmp(name, "main_thread_leaves") != 0 || now_ms() - begun < 4000);
     uint64_t now = COUNTED(section_of(&board), delegated) - before;
     failed += differs(name);
+    CHECK(strcmp(name, "main_thread_leaves") != 0 || ends_soon(argv, command));
     if (line != NULL) {
       delegating++;
       delegated += now > warm;
