@@ -43,18 +43,21 @@
 #define MOST (HEADER + BATCH * COPY)
 
 static uint8_t memory[MOST];
+static volatile pid_t child; /* who answers; 0 there */
 
 static _Noreturn void fail(const char *what) {
   fprintf(stderr, "maru: maru-bench-dsm-floor: %s: %s\n", what, strerror(errno));
   exit(70);
 }
 
-/* A handler: it may have interrupted anything. */
+/* A handler: it may have interrupted anything.  Who answers would say that we are gone. */
 static _Noreturn void late(int signal) {
   static const char line[] =
       "maru: maru-bench-dsm-floor: ended, since it was not done in time (60 s): give it fewer "
       "ROUNDS, or the machine less to do\n";
   (void)signal;
+  if (child > 0)
+    kill(child, SIGKILL);
   (void)!write(STDERR_FILENO, line, sizeof line - 1);
   _exit(70);
 }
@@ -330,7 +333,7 @@ int main(int count, char **arguments) {
   signal(SIGALRM, late);
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
     fail("socketpair");
-  pid_t child = fork();
+  child = fork();
   if (child < 0)
     fail("fork");
   alarm(child == 0 ? SECONDS + 5 : SECONDS); /* who asks says so; the other ends with it */
