@@ -60,13 +60,14 @@ judged checks = ("Bars", checkTable checks)
 
 -- | At the same time: simulated time does not mind. Who ends us ends them.
 together :: [IO a] -> IO [a]
-together acts = bracket (mapM start acts) (mapM_ end) (mapM (readMVar . snd >=> either (throwIO :: SomeException -> IO a) pure))
+together acts = bracket (mapM start acts) end (mapM (readMVar . snd >=> either (throwIO :: SomeException -> IO a) pure))
   where
     start act = do
       done <- newEmptyMVar
       thread <- forkIOWithUnmask $ \unmask -> try (unmask act) >>= putMVar done
       pure (thread, done)
-    end (thread, done) = killThread thread >> readMVar done
+    -- All are told before one is waited for: who ends us again ends the waiting.
+    end started = mapM_ (forkIO . killThread . fst) started >> mapM_ (readMVar . snd) started
 
 -- ---- access --------------------------------------------------------------
 
