@@ -37,6 +37,7 @@ boundIrqs = "numactl, interrupts bound"
 -- | The side's name in a table, by what was said of its runs: no row claims what was not done.
 titleOf :: [String] -> String
 titleOf said
+  | null said = boundIrqs -- interrupted before its first run
   | all (nothingBound `isPrefixOf`) said = "numactl, no interrupt could be bound"
   | all ("; refused: 0" `isSuffixOf`) said = boundIrqs
   | otherwise = "numactl, interrupts bound that could be"
