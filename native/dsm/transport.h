@@ -68,8 +68,8 @@ int mr_transport_send(struct mr_transport *transport, uint16_t to, const void *m
 /* Tells every peer that nothing more will come. */
 int mr_transport_farewell(struct mr_transport *transport);
 
-/* Receives and sends what is possible now.  How many messages, pieces of messages and ends came;
- * -ENOMEM. */
+/* Receives and sends what is possible now.  How many messages, pieces of messages and ends came
+ * (on a slower network: messages that are due, and ends); -ENOMEM. */
 int mr_transport_serve(struct mr_transport *transport, const struct mr_transport_sink *sink,
                        void *context);
 
