@@ -10,8 +10,8 @@
  * waiter died that was meant to be next, and after a holder died before it woke somebody.
  *
  * No lost wake-up: a waiter raises its flag, then tries the mutex; a releaser unlocks, then
- * looks for flags again if it has woken nobody.  Either it sees the flag, or the waiter finds
- * the mutex free. */
+ * looks for flags again, also whether the one that it meant still waits.  Either it sees the flag,
+ * or the waiter finds the mutex free.  Who gives up after that look calls another itself. */
 #include "chance.h"
 #include "kinds.h"
 #include "task.h"
@@ -292,13 +292,19 @@ static int choose_near(struct maru_shared_lock *lock, uint64_t flags) {
     int near = oldest(segment, of_socket(segment, flags, here));
     seat = near != NOBODY ? near : first;
   }
-  segment->counts.left_socket += socket_of(segment, seat) != here;
   return seat;
 }
 
 /* Woken, and not there yet?  Somebody else may have come to its seat. */
 static bool on_its_way(struct segment *segment, uint64_t flags, int seat, uint32_t number) {
   return seat != NOBODY && flags & flag(seat) && number_of(segment, seat) == number;
+}
+
+static void count_handoff(struct maru_shared_lock *lock, int seat) {
+  struct segment *segment = lock->segment;
+  segment->counts.handoffs++;
+  if (segment->kind == MARU_LOCK_CNA)
+    segment->counts.left_socket += socket_of(segment, seat) != (int32_t)mr_place_here(&lock->place);
 }
 
 /* By the holder: whom to wake, or NOBODY. */
@@ -317,11 +323,14 @@ static int choose(struct maru_shared_lock *lock) {
       return NOBODY;
   }
   int seat = segment->kind == MARU_LOCK_CNA ? choose_near(lock, flags) : oldest(segment, flags);
-  segment->counts.handoffs++;
-  segment->meant = seat;
   segment->meant_number = number_of(segment, seat);
+  /* The number may be that of somebody who sat down meanwhile and has no flag yet: once it has
+   * one, it would seem to be on its way, and nobody has called it. */
+  segment->meant = raised_by_now(segment) & flag(seat) ? seat : NOBODY;
   segment->meant_since_ns = now;
-  return seat;
+  if (segment->meant != NOBODY)
+    count_handoff(lock, seat);
+  return segment->meant;
 }
 
 /* Whoever sits there now tries the mutex: at worst for nothing. */
@@ -429,14 +438,13 @@ int maru_shared_lock_release(struct maru_shared_lock *lock) {
   int rc = -pthread_mutex_unlock(&segment->mutex);
   if (rc < 0 || !ordered)
     return rc;
-  if (seat != NOBODY) {
-    call(segment, seat);
-    return 0;
-  }
-  /* Between our look and the unlock somebody may have raised a flag, or who was on its way
-   * have given up. */
+  /* Between our look and the unlock somebody may have raised a flag, or who was meant, now or
+   * before, have given up. */
   uint64_t flags = raised_by_now(segment);
-  if (flags != 0 && !on_its_way(segment, flags, meant, number))
+  bool waits = on_its_way(segment, flags, meant, number);
+  if (waits && seat != NOBODY)
+    call(segment, seat);
+  else if (!waits && flags != 0)
     call_oldest(segment);
   return 0;
 }

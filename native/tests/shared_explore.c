@@ -20,6 +20,7 @@ struct play {
   unsigned tasks, rounds;
   unsigned patient; /* tasks from this number on give up */
   bool kills, exhaustive;
+  unsigned more; /* than two preemptions, in an exhaustive one */
 };
 
 static struct { uint64_t died_inside, died_outside, told, timeouts; } seen;
@@ -137,6 +138,7 @@ static const struct play plays[] = {
     {"pthread", .tasks = 3, .rounds = 3, .patient = 3, .kills = true},
     {"mcs:wait=block", .tasks = 3, .rounds = 1, .patient = 3, .exhaustive = true},
     {"cna:wait=block", .tasks = 3, .rounds = 1, .patient = 3, .exhaustive = true},
+    {"mcs:wait=block", .tasks = 3, .rounds = 1, .patient = 2, .exhaustive = true, .more = 1},
 };
 
 #define EXHAUSTIVE_MAX 200000
@@ -159,14 +161,17 @@ int main(void) {
     struct explore_plan plan = {.schedules = play->exhaustive ? EXHAUSTIVE_MAX : schedules,
                                 .seed = setting("MARU_TEST_SEED", 1) + i,
                                 .exhaustive = play->exhaustive,
-                                .preemptions = 2,
+                                .preemptions = 2 + play->more,
                                 .kills = play->kills};
     struct explore_report report;
     memset(&seen, 0, sizeof seen);
     explore(&scene, &plan, &report);
-    printf("%-40s %u tasks %7llu schedules %7llu distinct%s%s\n", play->options, play->tasks,
+    printf("%-40s %u tasks %7llu schedules %7llu distinct%s", play->options, play->tasks,
            (unsigned long long)report.schedules, (unsigned long long)report.distinct,
-           play->kills ? ", one killed" : "", report.complete ? ", all with 2 preemptions" : "");
+           play->kills ? ", one killed" : "");
+    if (report.complete)
+      printf(", all with %u preemptions", plan.preemptions);
+    putchar('\n');
     const char *failure = report.failure != NULL ? report.failure : what_is_missing(play, &report);
     if (failure != NULL) {
       printf("FAILED: %s (schedule %llu, seed %llu)\n", failure,
