@@ -134,8 +134,8 @@ def threads(root):
     s = subject()
     for place, bare in [("affinity", False), ("cpusets", False)] + [("cpusets", True)] * CAN_BARE:
         r, said = run(root, s.pid, *[f"set {t} {start_of(t)} 1" for t in os.listdir(f"/proc/{s.pid}/task")], place=place, bare=bare)
-        time.sleep(0.1)
-        check(f"threads are placed by {place}{', where there are none' * bare}", not any(m == {1} for _, m in placed(s.pid) or [(0, 0)]))
+        # An entry may say that a thread came or went: then once more.
+        check(f"threads are placed by {place}{', where there are none' * bare}", settles(lambda: not any(entry[1] == {1} for entry in placed(s.pid))))
         if bare:
             check("and it is said why", "no hierarchy of cgroups is mounted here" not in said[1])
         r.over()
@@ -224,6 +224,7 @@ try:
         narrowed()
     kills()
 finally:
+    end(*(p for p in SUBJECTS if p.poll() is None))  # who waits for our output waits for theirs
     shutil.rmtree(WORK, ignore_errors=True)
 print(f"{len(failures)} failures")
 sys.exit(bool(failures))

@@ -134,8 +134,12 @@ time.sleep(100)
 """
 
 
+SUBJECTS = []
+
+
 def subject(code=SUBJECT, said=None):
     p = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    SUBJECTS.append(p)
     line = p.stdout.readline().decode().strip()
     if said is not None:
         said.append(line)
