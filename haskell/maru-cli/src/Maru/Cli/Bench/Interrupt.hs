@@ -19,7 +19,7 @@ import System.Exit (ExitCode (..))
 import System.Posix.Signals (Handler (Catch), Signal, installHandler, sigHUP, sigINT, sigTERM)
 
 data Interrupts = Interrupts
-  { -- | When the last one came, and as what the first one ends the command.
+  { -- | When the last one came that was no twin of another, and as what the first one ends the command.
     seen :: !(IORef (Maybe (Double, SomeException))),
     spared :: !(IORef Bool)
   }
@@ -40,8 +40,10 @@ arrives :: Interrupts -> SomeException -> IO () -> IO ()
 arrives interrupts end interrupt = do
   now <- getMonotonicTime
   quiet <- readIORef (spared interrupts)
-  before <- atomicModifyIORef' (seen interrupts) (\old -> (Just (now, maybe end snd old), old))
-  when (maybe (not quiet) (\(last', _) -> now - last' > 1) before) interrupt
+  let early (heeded, _) = now - heeded <= 1
+      note old = if maybe False early old then old else Just (now, maybe end snd old)
+  before <- atomicModifyIORef' (seen interrupts) (\old -> (note old, old))
+  when (maybe (not quiet) (not . early) before) interrupt
 
 -- | As what the command is to end, if a signal came.
 interrupted :: Interrupts -> IO (Maybe SomeException)
