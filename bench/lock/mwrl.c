@@ -329,15 +329,18 @@ static void make_lock(struct table *table, const struct maru_lock_options *optio
 static void start(struct worker *worker, bool process) {
   int error = 0;
   pid_t parent = getpid();
+  pid_t child = process ? fork() : -1;
   if (!process)
     error = pthread_create(&worker->thread, NULL, work, worker);
-  else if ((worker->process = fork()) == 0) {
+  else if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* whoever is ended ends its workers, too */
     if (getppid() == parent)
       work(worker);
     _exit(0);
-  } else if (worker->process < 0)
+  } else if (child < 0)
     error = errno;
+  else
+    worker->process = child; /* by the parent alone: a child that wrote there would write its 0 */
   if (error != 0)
     fail(70, "starting a worker", strerror(error));
 }

@@ -20,6 +20,17 @@
 
 static bool is_quiet(const struct daemon *self) { return self->quiet_ticks >= QUIET_TICKS; }
 
+/* The guard looks less often meanwhile. */
+static void note_rest(const struct daemon *self, bool rests) {
+  static const uint64_t one = 1;
+  if (rests == (LOAD(self->shared->rests) != 0))
+    return;
+  /* Relaxed: the write below comes after it and orders. */
+  atomic_store_explicit(&self->shared->rests, rests, memory_order_relaxed);
+  if (!rests)
+    (void)!write(self->stirs, &one, sizeof one);
+}
+
 static struct boost_seen tick(struct daemon *self, int64_t now_ns, int64_t period_ns) {
   self->totals.ticks++;
   self->count = 0;
@@ -38,6 +49,8 @@ static struct boost_seen tick(struct daemon *self, int64_t now_ns, int64_t perio
   }
   struct boost_seen seen = boost_step(&self->rules, &self->state, self->views, self->count, now_ns,
                                       period_ns, self->actions);
+  if (seen.pending > 0) /* said before anybody is raised: we may hang while we do it */
+    note_rest(self, false);
   for (unsigned i = 0; i < BOOST_BOARDS; i++)
     if (self->boards.slots[i] != NULL)
       boost_act_on(self, self->boards.slots[i], now_ns);
@@ -121,18 +134,6 @@ static int64_t pause_after(struct daemon *self, struct boost_seen seen, int64_t 
   return regular ? period_ns : boost_pause(period_ns, now_ns - self->began_ns);
 }
 
-/* The guard looks less often meanwhile. */
-static void note_rest(const struct daemon *self) {
-  static const uint64_t one = 1;
-  uint32_t rests = is_quiet(self) && self->held_count == 0;
-  if (rests == LOAD(self->shared->rests))
-    return;
-  /* Relaxed: the write below comes after it and orders. */
-  atomic_store_explicit(&self->shared->rests, rests, memory_order_relaxed);
-  if (!rests)
-    (void)!write(self->stirs, &one, sizeof one);
-}
-
 static void run(struct daemon *self) {
   bool by_itself = self->period_ns == 0;
   int64_t period = by_itself ? BOOST_LONGEST_NS : self->period_ns;
@@ -148,7 +149,7 @@ static void run(struct daemon *self) {
     if (by_itself)
       period = boost_next_period(period, seen);
     int64_t pause = pause_after(self, seen, period, now);
-    note_rest(self);
+    note_rest(self, is_quiet(self) && self->held_count == 0);
     /* CPU time, for a tick that was held up by others has cost nothing. */
     int64_t before = used;
     used = own_time();

@@ -8,7 +8,7 @@ import Control.Exception (AsyncException (..), IOException, throwIO, toException
 import Control.Monad (forM_, void, when)
 import Data.Aeson (Value, object, (.=))
 import Data.IORef
-import Data.List (sort)
+import Data.List (isPrefixOf, sort)
 import qualified Data.Map.Strict as Map
 import Maru.Cli.Bench (chosen, untilEnded)
 import Maru.Cli.Bench.Lock (againstTail)
@@ -103,6 +103,11 @@ interrupting =
         (rounds, said) <- playUntil 4 gone three
         length (samplesOf rounds "a") @?= 1
         said @?= "interrupted after 1 round",
+      testCase "are kept where nobody hears of them" $ do
+        let deaf measure say = runRounds Quick (\line -> say line >> when ("interrupted" `isPrefixOf` line) (throwIO (userError "hung up"))) measure sides (const [same])
+        (rounds, said) <- playUntil 8 (throwIO UserInterrupt) deaf
+        length (samplesOf rounds "c") @?= 3
+        said @?= "interrupted after 2 rounds",
       testCase "are not what a failure is" $ do
         failed <- try (playUntil 4 (throwIO (userError "broken")) three)
         either (const True) (const False) (void failed :: Either IOException ()) @?= True,

@@ -15,7 +15,7 @@ module Maru.Cli.Bench
 where
 
 import Control.Exception (SomeException, throwIO, try)
-import Control.Monad (forM_, unless, when)
+import Control.Monad (forM_, unless, void, when)
 import Data.Aeson (Value, object, (.=))
 import Data.Bifunctor (first)
 import qualified Data.ByteString.Lazy as Lazy
@@ -77,12 +77,16 @@ bench experiments flags
     let page = flagOut flags </> "report.html"
     sparing interrupts . unless (null results && isJust end) $ do
       writeTo page (text (htmlReport results))
-      putStrLn ("report: " ++ page)
+      saidTo end (putStrLn ("report: " ++ page))
     case end of
-      Just e -> when (isInterrupt e) (warn (endLine page results)) >> throwIO e
+      Just e -> when (isInterrupt e) (saidTo end (warn (endLine page results))) >> throwIO e
       Nothing -> pure ExitSuccess
   where
     endLine page results = "interrupted: " ++ if null results then "nothing was measured" else "what was measured until then is in " ++ page
+
+-- | Who interrupts us may be a terminal that has hung up: that nobody hears it is no failure then.
+saidTo :: Maybe end -> IO () -> IO ()
+saidTo end = if isJust end then void . orNothing else id
 
 -- | One after the other; with what ended them before their time, if anything did. The second result
 -- is that of an action which has ended well all the same.
@@ -127,7 +131,7 @@ measure interrupts flags painter experiment = do
       let drawing = flagOut flags </> file <.> "svg"
       writeTo drawing (text (svg plot))
       forM_ painter $ \program -> drawPng program drawing (flagOut flags </> file <.> "png")
-    printFigures figures
+    saidTo note (printFigures figures)
   (,) (experiment, figures) <$> interrupted interrupts
   where
     name = experimentName experiment

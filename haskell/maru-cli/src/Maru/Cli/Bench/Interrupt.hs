@@ -10,25 +10,26 @@ module Maru.Cli.Bench.Interrupt
   )
 where
 
-import Control.Concurrent (myThreadId, threadDelay)
+import Control.Concurrent (MVar, myThreadId, newMVar, swapMVar, threadDelay, withMVar)
 import Control.Exception
-import Control.Monad (forM_, when)
+import Control.Monad (forM_, void, when)
 import Data.IORef
 import GHC.Clock (getMonotonicTime)
 import System.Exit (ExitCode (..))
 import System.Posix.Signals (Handler (Catch), Signal, installHandler, sigHUP, sigINT, sigTERM)
 
 data Interrupts = Interrupts
-  { -- | When the last one came, and as what the first one ends the command.
+  { -- | When the last one came that was no twin of another, and as what the first one ends the command.
     seen :: !(IORef (Maybe (Double, SomeException))),
-    spared :: !(IORef Bool)
+    -- | Held while somebody is interrupted, lest something that is spared begins meanwhile.
+    spared :: !(MVar Bool)
   }
 
 -- | From now on the calling thread is interrupted.
 catchInterrupts :: IO Interrupts
 catchInterrupts = do
   self <- myThreadId
-  interrupts <- Interrupts <$> newIORef Nothing <*> newIORef False
+  interrupts <- Interrupts <$> newIORef Nothing <*> newMVar False
   forM_ signals $ \(signal, end) -> installHandler signal (Catch (arrives interrupts end (throwTo self end))) Nothing
   pure interrupts
 
@@ -39,9 +40,12 @@ signals = [(sigINT, toException UserInterrupt), (sigTERM, toException (ExitFailu
 arrives :: Interrupts -> SomeException -> IO () -> IO ()
 arrives interrupts end interrupt = do
   now <- getMonotonicTime
-  quiet <- readIORef (spared interrupts)
-  before <- atomicModifyIORef' (seen interrupts) (\old -> (Just (now, maybe end snd old), old))
-  when (maybe (not quiet) (\(last', _) -> now - last' > 1) before) interrupt
+  withMVar (spared interrupts) $ \quiet -> do
+    before <- atomicModifyIORef' (seen interrupts) (\old -> (note now old, old))
+    when (maybe (not quiet) (not . early now) before) interrupt
+  where
+    early now (heeded, _) = now - heeded <= 1
+    note now old = if maybe False (early now) old then old else Just (now, maybe end snd old)
 
 -- | As what the command is to end, if a signal came.
 interrupted :: Interrupts -> IO (Maybe SomeException)
@@ -49,7 +53,9 @@ interrupted interrupts = fmap snd <$> readIORef (seen interrupts)
 
 -- | The first one does not end this action.
 sparing :: Interrupts -> IO a -> IO a
-sparing interrupts = bracket_ (writeIORef (spared interrupts) True) (writeIORef (spared interrupts) False)
+sparing interrupts = bracket_ (set True) (set False)
+  where
+    set = void . swapMVar (spared interrupts)
 
 isInterrupt :: SomeException -> Bool
 isInterrupt e = case (fromException e, fromException e) of

@@ -46,6 +46,7 @@ import Data.Maybe (mapMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Bench.Interrupt (finding)
 import Maru.Cli.Bench.Side (Sample, Side (..))
+import Maru.Cli.Exit (orNothing)
 import Maru.Cli.Host (readText)
 import Maru.Cli.Output
 import Maru.Cli.Room (Effort (..))
@@ -105,7 +106,8 @@ roundsUntil limit (fewest, mostOf) effort say measure sides claims = do
   (n, rounds) <- readIORef done
   case outcome of
     Right () -> pure (rounds, Nothing)
-    Left e -> (rounds, Just e) <$ say ("interrupted after " ++ plural n "round")
+    -- A terminal that has hung up hears nothing.
+    Left e -> (rounds, Just e) <$ orNothing (say ("interrupted after " ++ plural n "round"))
   where
     loop begin done = do
       (n, rounds) <- readIORef done
