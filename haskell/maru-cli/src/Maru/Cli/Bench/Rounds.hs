@@ -118,8 +118,10 @@ roundsUntil limit (fewest, mostOf) effort say measure sides claims = do
         else unless (n >= most || null open) $ do
           now <- getMonotonicTime
           unless (maybe False ((now - begin >) . fromIntegral) limit) (again [s | s <- sides, sideName s `elem` open])
+    -- A line is read at a glance.
+    someOf these = intercalate ", " (map sideName (take 3 these)) ++ (if length these > 3 then " and " ++ show (length these - 3) ++ " more" else "")
     one done n these = do
-      say ("round " ++ show (n + 1) ++ (if n < atLeast then " of " ++ show atLeast else " for what is undecided: " ++ intercalate ", " (map sideName these)))
+      say ("round " ++ show (n + 1) ++ (if n < atLeast then " of " ++ show atLeast else " for what is undecided: " ++ someOf these))
       load <- either id (unwords . take 3 . words) <$> readText "/proc/loadavg"
       (_, Rounds before) <- readIORef done
       let add measured side = do
