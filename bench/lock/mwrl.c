@@ -7,9 +7,9 @@
  * the kernel all meet at rename_lock.  Here each thread has one name in one table; a
  * rename formats the old and the new name and hashes them outside of the lock, and under it
  * moves the entry from one bucket to another between two steps of a sequence number.
- * -w: so long a thread computes between two renames; without it the lock is saturated.  `busy` says
- * which share of the requests came while an entry was being moved.  -p: processes instead of
- * threads, the table in memory that they share, and the locks that serve between processes.
+ * -w: so long a thread computes between two renames; without it the lock is saturated.  `waited`:
+ * the share of the requests that waited for more than 1 us.  -p: processes instead of threads, the
+ * table in memory that they share, and the locks that serve between processes.
  * LOCK is as maru/lock.h reads it; -l prints the default list.  -v: on a machine with one
  * socket, threads are told that they are on one of S (MARU_TOPOLOGY=virtual:SxC): then the
  * locks do what they would do there, and nothing costs what it would.
@@ -146,6 +146,13 @@ static double mean_of_worst(const struct histogram *histogram) {
   return wanted > 0 ? sum / wanted : 0;
 }
 
+static double share_above(const struct histogram *histogram, double limit) {
+  uint64_t above = 0;
+  for (unsigned i = CLASSES; i-- > 0 && middle_of(i) > limit;)
+    above += histogram->counts[i];
+  return histogram->total > 0 ? (double)above / (double)histogram->total : 0;
+}
+
 /* ---- the workload --------------------------------------------------------- */
 
 struct entry {
@@ -170,7 +177,7 @@ struct worker {
   pthread_t thread;
   pid_t process;      /* in its place, or 0 */
   struct entry entry; /* others walk over it until the last of them has ended */
-  uint64_t renames, overtaken, busy;
+  uint64_t renames, overtaken;
   struct histogram waits;
 };
 
@@ -231,14 +238,13 @@ static void rename_once(struct worker *self) {
   if (hash_of(old) != entry->hash)
     abort();
   /* Relaxed, both looks: a count, no order. */
-  uint64_t before = atomic_load_explicit(&table->sequence, memory_order_relaxed);
+  uint64_t before = atomic_load_explicit(&table->sequence, memory_order_relaxed) / 2;
   int64_t asked = maru_now_ns();
   take(table, &hold);
   uint64_t waited = (uint64_t)(maru_now_ns() - asked);
-  uint64_t passed = atomic_load_explicit(&table->sequence, memory_order_relaxed) / 2 - before / 2;
+  uint64_t passed = atomic_load_explicit(&table->sequence, memory_order_relaxed) / 2 - before;
   move_entry(table, entry, hash, new);
   give(table, &hold);
-  self->busy += before % 2;
   note(&self->waits, waited);
   if (passed > self->overtaken)
     self->overtaken = passed;
@@ -280,7 +286,7 @@ static void *work(void *argument) {
 struct result {
   bool finished;
   double seconds, jain;
-  uint64_t renames, overtaken, busy;
+  uint64_t renames, overtaken;
   struct histogram waits;
   struct maru_lock_counts counts;
 };
@@ -292,7 +298,6 @@ static void sum_up(struct result *result, const struct worker *workers, unsigned
     sum += renames;
     squares += renames * renames;
     result->renames += workers[i].renames;
-    result->busy += workers[i].busy;
     if (workers[i].overtaken > result->overtaken)
       result->overtaken = workers[i].overtaken;
     merge(&result->waits, &workers[i].waits);
@@ -392,13 +397,12 @@ static void print(const char *lock, const struct result *result, bool last) {
   printf("    {\"lock\": \"%s\", \"finished\": true, \"seconds\": %.6f, \"operations\": %llu, "
          "\"per_second\": %.1f,\n     \"wait_ns\": {\"p50\": %.0f, \"p99\": %.0f, "
          "\"p99_9\": %.0f, \"p99_99\": %.0f, \"max\": %llu, \"cvar_1\": %.0f},\n"
-         "     \"jain\": %.4f, \"busy\": %.4f, \"longest_overtaken\": %llu, \"handoffs\": %llu, "
+         "     \"jain\": %.4f, \"waited\": %.4f, \"longest_overtaken\": %llu, \"handoffs\": %llu, "
          "\"left_socket\": %llu, \"longest_bypass\": %llu}%s\n",
          lock, result->seconds, (unsigned long long)result->renames,
          (double)result->renames / result->seconds, quantile(waits, 0.5), quantile(waits, 0.99),
          quantile(waits, 0.999), quantile(waits, 0.9999), (unsigned long long)waits->largest,
-         mean_of_worst(waits), result->jain,
-         result->renames > 0 ? (double)result->busy / (double)result->renames : 0,
+         mean_of_worst(waits), result->jain, share_above(waits, 1000),
          (unsigned long long)result->overtaken, (unsigned long long)result->counts.handoffs,
          (unsigned long long)result->counts.left_socket,
          (unsigned long long)result->counts.longest_bypass, last ? "" : ",");

@@ -51,7 +51,7 @@ run effort say = do
         figuresTables =
           [ ("24 threads, one table, nothing in between: saturated; waits from request to acquisition", table (runsOf threads)),
             ("24 processes instead", table (runsOf processes)),
-            ("24 threads that compute between two renames; busy: requests that came while an entry was being moved", loadTable (("0", threads) : loads))
+            ("24 threads that compute between two renames; waited: requests that waited for more than 1 us", loadTable (("0", threads) : loads))
           ],
         figuresPlots = [againstTail "Throughput against tail" (runsOf threads), againstTail "Throughput against tail, processes" (runsOf processes)],
         figuresData = object ["saturated" .= threads, "processes" .= processes, "loads" .= map snd loads]
@@ -90,10 +90,10 @@ table runs =
 loadTable :: [(String, Sample)] -> Table
 loadTable loads =
   Table
-    [(R, "pause, us"), (L, "lock"), (R, "busy"), (R, "million/s"), (R, "p99.9"), (R, "max"), (R, "worst 1 %")]
+    [(R, "pause, us"), (L, "lock"), (R, "waited"), (R, "million/s"), (R, "p99.9"), (R, "max"), (R, "worst 1 %")]
     [pause : row r | (pause, sample) <- loads, r <- runsOf sample, fromMaybe "" (at ["lock"] r) `elem` underLoad]
   where
-    row r = [fromMaybe "" (at ["lock"] r), maybe "-" ((++ " %") . fixed 0 . (* 100)) (number ["busy"] r), rate r] ++ map (wait r) ["p99_9", "max", "cvar_1"]
+    row r = [fromMaybe "" (at ["lock"] r), maybe "-" ((++ " %") . fixed 0 . (* 100)) (number ["waited"] r), rate r] ++ map (wait r) ["p99_9", "max", "cvar_1"]
 
 rate :: Value -> String
 rate = maybe "-" (fixed 3 . (/ 1e6)) . number ["per_second"]
