@@ -10,7 +10,7 @@ where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, threadDelay)
 import Control.Exception (evaluate, finally, mask, onException)
-import Control.Monad (forM_, void, when)
+import Control.Monad (forM_, unless, void)
 import Data.Maybe (isJust)
 import Maru.Cli.Exit
 import System.Exit (ExitCode)
@@ -52,13 +52,15 @@ outputOf job = inGroup job {std_out = CreatePipe, std_err = CreatePipe} $ \(inpu
 endGroup :: ProcessHandle -> Maybe Pid -> IO ()
 endGroup process group = do
   terminateProcess process
-  (void (timeout patience (waitForProcess process)) >> forM_ group (vanishes (20 :: Int))) `finally` forM_ group kill
+  gone <- (timeout patience (waitForProcess process) >> maybe (pure True) (vanishes (20 :: Int)) group) `onException` kill
+  unless gone kill
   void (waitForProcess process)
   where
+    -- The number of a group that is gone may become a stranger's.
     vanishes tries own = do
-      there <- orNothing (signalProcessGroup nullSignal own)
-      when (isJust there && tries > 0) (threadDelay 50000 >> vanishes (tries - 1) own)
-    kill = void . orNothing . signalProcessGroup sigKILL
+      there <- isJust <$> orNothing (signalProcessGroup nullSignal own)
+      if there && tries > 0 then threadDelay 50000 >> vanishes (tries - 1) own else pure (not there)
+    kill = forM_ group (orNothing . signalProcessGroup sigKILL)
 
 -- | Microseconds.
 patience :: Int
