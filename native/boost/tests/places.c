@@ -227,7 +227,7 @@ static void gently(void) {
   finish(d.guard);
   close(d.output);
   CHECK_EQUAL(place_of(pid).nice, -1);
-  d = start_daemon(program, &board, "wake", "1000");
+  d = start_daemon(program, &board, "restore", "1000");
   until_nice(pid, 0);
   end_well(&d);
   end(pid);
