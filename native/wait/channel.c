@@ -189,8 +189,8 @@ int maru_channels_register(struct maru_board *board, uint32_t job, uint32_t flag
   uint32_t got = 0;
   for (uint32_t i = 0; i < 2 * MARU_WAIT_CHANNELS && got < count; i++) {
     uint32_t number = i % MARU_WAIT_CHANNELS;
-    bool ours = i < MARU_WAIT_CHANNELS ? take(table, number, self)
-                                       : inherit(table, number, self, &living);
+    bool ours =
+        i < MARU_WAIT_CHANNELS ? take(table, number, self) : inherit(table, number, self, &living);
     if (!ours)
       continue;
     begin_line(table, number, job, flags);
