@@ -21,8 +21,8 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* GENTLY: from nice 0 to -1.  Each of n other threads there keeps (n + m) / (n + 1.25 m) of its fair
- * share beside m that are raised, 0.8 at least. */
+/* GENTLY: from nice 0 to -1.  Each of n other threads there keeps (n + m) / (n + 1.25 m) of its
+ * fair share beside m that are raised, 0.8 at least. */
 enum boost_how { BOOST_BY_FIFO, BOOST_BY_NICE, BOOST_BY_NOTHING, BOOST_GENTLY };
 
 /* In memory that the daemon shares with its guard. */

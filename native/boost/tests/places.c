@@ -198,8 +198,8 @@ static void until_nice(pid_t pid, int32_t nice) {
   }
 }
 
-/* A small raise ends as others do: by itself, by the next daemon; who had another nice has none, and
- * an administrator's stays. */
+/* A small raise ends as others do: by itself, by the next daemon; who had another nice has none,
+ * and an administrator's stays. */
 static void gently(void) {
   make_board(0);
   pid_t pid = start_as(0), nicer = start_as(0);
