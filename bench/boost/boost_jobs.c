@@ -5,6 +5,7 @@
  *   wait=KIND       how the processes wait (default spin)
  *   daemon=POLICY   what maru-boost does meanwhile (default: it does not run)
  *   period=US       its period; 0: by itself
+ *   boost=HOW       how it raises (default: as it likes)
  *   jobs=N          1 to 16 (4)
  *   work=MS         computing per process (200)
  *   compute=US      computing between two messages, +-10 % (2000)
@@ -65,7 +66,7 @@ struct shared {
 
 struct setting {
   enum maru_wait_kind kind;
-  const char *daemon;
+  const char *daemon, *boost;
   bool fair, silent;
   long period, jobs, work, compute, other, others, latency, hogs, cgroups, kill, limit, seed;
 };
@@ -278,7 +279,7 @@ static pid_t start_daemon(const char *program) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     dup2(STDERR_FILENO, STDOUT_FILENO);
     execl(program, program, "--board", path, "--policy", is.daemon, "--period-us", period,
-          "--for-ms", end, "--cap", "100", NULL);
+          "--for-ms", end, "--cap", "100", is.boost != NULL ? "--boost" : NULL, is.boost, NULL);
     _exit(127);
   }
   return pid;
@@ -317,6 +318,8 @@ static void read_setting(char *text) {
     is.kind = (enum maru_wait_kind)maru_wait_kind_of(value);
   } else if (strcmp(text, "daemon") == 0)
     is.daemon = value;
+  else if (strcmp(text, "boost") == 0)
+    is.boost = value;
   else if (strcmp(text, "quantum") == 0)
     is.fair = strcmp(value, "fair") == 0;
   else if (strcmp(text, "silent") == 0)
@@ -347,7 +350,8 @@ static pid_t worker_of(pid_t guard) {
 
 static bool any_raised(const pid_t *pids, unsigned count) {
   for (unsigned i = 0; i < count; i++)
-    if (pids[i] != 0 && (sched_getscheduler(pids[i]) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO)
+    if (pids[i] != 0 && ((sched_getscheduler(pids[i]) & ~SCHED_RESET_ON_FORK) == SCHED_FIFO ||
+                         getpriority(PRIO_PROCESS, (id_t)pids[i]) < 0))
       return true;
   return false;
 }

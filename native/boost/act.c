@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#define REFUSED_NS INT64_C(100000000)
+
 static const char *const action_names[] = {"wake", "restore", "raise", "end"};
 
 static void say(const struct daemon *self, const char *what, const struct maru_channel *line,
@@ -62,7 +64,8 @@ static int raise_one(struct daemon *self, struct boost_board *one, uint32_t i) {
   return rc;
 }
 
-static void act(struct daemon *self, struct boost_board *one, uint32_t i, uint8_t action) {
+static void act(struct daemon *self, struct boost_board *one, uint32_t i, uint8_t action,
+                int64_t now_ns) {
   struct maru_channel *line = &one->table->channels[i];
   int rc = 0;
   if (self->dry_run) {
@@ -84,6 +87,8 @@ static void act(struct daemon *self, struct boost_board *one, uint32_t i, uint8_
     self->totals.raises++;
     if (rc < 0)
       one->lines[i].raised_until_ns = 0;
+    if (rc == -ENOTSUP) /* gently it cannot be: not tried at each tick */
+      one->lines[i].rests_until_ns = now_ns + REFUSED_NS;
   }
   if (rc < 0)
     self->totals.failed++;
@@ -122,7 +127,7 @@ void boost_act_on(struct daemon *self, struct boost_board *one, int64_t now_ns) 
     uint32_t i = boost_line_of(one, &self->views[one->first + k]);
     wakes |= (actions[k] & BOOST_WAKE) != 0;
     if (actions[k] != 0)
-      act(self, one, i, actions[k]);
+      act(self, one, i, actions[k], now_ns);
     remember(one, i);
   }
   if (wakes && !self->dry_run)

@@ -4,6 +4,7 @@
 
 #define WINDOW_NS INT64_C(1000000000)
 #define TICKS_RAISED 2
+#define GENTLE_NS INT64_C(100000000) /* behind the last time that it was stuck */
 #define QUIET_PARTS 32
 
 static void open_window(struct boost_state *state, int64_t now_ns) {
@@ -40,6 +41,15 @@ static uint8_t maybe_end(struct boost_line *line, int64_t now_ns, int64_t period
     return 0;
   line->rests_until_ns = now_ns + TICKS_RAISED * period_ns;
   return end_raise(line);
+}
+
+/* It goes on over the waits, for what a thread has lost while it slept it makes up for later. */
+static uint8_t maybe_end_gently(struct boost_line *line, int64_t now_ns, int64_t period_ns) {
+  if (line->raised_until_ns == 0)
+    return 0;
+  if (pending_for(line, now_ns, period_ns))
+    line->raised_until_ns = now_ns + GENTLE_NS;
+  return now_ns < line->raised_until_ns ? 0 : end_raise(line);
 }
 
 struct step {
@@ -114,6 +124,14 @@ static void raise_some(struct step *s) {
     s->state->next = view->number + 1;
     s->actions[i] |= BOOST_RAISE;
   }
+}
+
+static void raise_gently(struct step *s) {
+  for (uint32_t i = 0; i < s->count; i++)
+    if (may_raise(s, &s->views[i])) {
+      s->views[i].line->raised_until_ns = s->now_ns + GENTLE_NS;
+      s->actions[i] |= BOOST_RAISE;
+    }
 }
 
 /* The smallest job of the user that is `least` or above, else the smallest; plus one; 0
@@ -211,7 +229,9 @@ struct boost_seen boost_step(const struct boost_rules *rules, struct boost_state
   for (uint32_t i = 0; i < count; i++) {
     note_pending(views[i].line, &views[i], now_ns);
     count_seen(&seen, &views[i], views[i].line, now_ns, period_ns);
-    actions[i] = rules->slots ? 0 : maybe_end(views[i].line, now_ns, period_ns);
+    actions[i] = rules->slots    ? 0
+                 : rules->gently ? maybe_end_gently(views[i].line, now_ns, period_ns)
+                                 : maybe_end(views[i].line, now_ns, period_ns);
     if (!views[i].pending)
       continue;
     if (views[i].asleep)
@@ -219,7 +239,9 @@ struct boost_seen boost_step(const struct boost_rules *rules, struct boost_state
     if (views[i].lowered && views[i].known && rules->restores)
       actions[i] |= BOOST_RESTORE;
   }
-  if (!rules->slots && !rules->raises)
+  if (rules->gently && rules->cap_percent > 0)
+    raise_gently(&s);
+  if (rules->gently || (!rules->slots && !rules->raises))
     return seen;
   s.users = users_of(state, views, count);
   follow_raised(&s);

@@ -6,6 +6,8 @@
  * (one that moves to another's CPU loses its boost at the next tick), each for two ticks
  * or a slot at most, and not again for two ticks; of each CPU's time `cap_percent` in
  * each second; of the sum over the CPUs each user, of those who want any, an equal part.
+ * A gentle raise (one nice) needs no such bounds: however many threads have it, whoever has
+ * none keeps 0.8 of his fair share.
  */
 #ifndef MARU_BOOST_ENGINE_H
 #define MARU_BOOST_ENGINE_H
@@ -53,6 +55,7 @@ struct boost_rules {
   bool at_once; /* raise what is pending now (the published scheme), not what has
                    been pending for a whole period and did not run */
   bool slots;   /* gang: raise one job after the other */
+  bool gently;  /* a raise is one nice: of all that are stuck, for as long as that happens again */
   int64_t slot_ns;
   unsigned cap_percent;
   uint32_t cpus;

@@ -1,6 +1,6 @@
 /* maru-boost: wakes, restores and raises those whose message is there.
  *
- *   maru-boost [--policy P] [--boost fifo|nice|none] [--period-us N] [--cap PERCENT]
+ *   maru-boost [--policy P] [--boost gently|fifo|nice|none] [--period-us N] [--cap PERCENT]
  *              [--for-ms N] [--board PATH]... [--until-input-ends] [--dry-run] [--json]
  *
  * Written by a planner (`maru boost`), strict.  Without --board it looks after all

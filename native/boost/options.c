@@ -43,13 +43,13 @@ int boost_read_policy(struct daemon *self, const char *name) {
 }
 
 static int read_how(struct daemon *self, const char *name) {
-  static const char *const names[] = {"fifo", "nice", "none"};
-  for (int how = BOOST_BY_FIFO; how <= BOOST_BY_NOTHING; how++)
+  static const char *const names[] = {"fifo", "nice", "none", "gently"};
+  for (int how = BOOST_BY_FIFO; how <= BOOST_GENTLY; how++)
     if (strcmp(name, names[how]) == 0) {
       self->how = (enum boost_how)how;
       return 0;
     }
-  return refuse("unknown boost (fifo, nice, none)", name);
+  return refuse("unknown boost (gently, fifo, nice, none)", name);
 }
 
 static int read_number(const char *text, long least, long most, long *number) {
@@ -126,6 +126,9 @@ int boost_read_options(struct daemon *self, int argc, char **argv) {
       i++;
     }
   }
+  self->rules.gently = self->how == BOOST_GENTLY && self->rules.raises;
+  if (self->how == BOOST_GENTLY && (self->rules.slots || self->rules.at_once))
+    return refuse("of pb, pb+lower and gang by fifo or nice alone", "--boost gently");
   if (self->rules.slots && self->period_ns > 0)
     self->rules.slot_ns = self->period_ns;
   if (self->rules.at_once && self->period_ns == 0)

@@ -22,6 +22,7 @@
 #define RAISE_STEPS 5
 #define HIGHEST_RAISED 80 /* the daemon and its guard stand above */
 #define RAISED_NICE (-20)
+#define GENTLE_NICE (-1)
 
 /* ---- who is it ------------------------------------------------------------ */
 
@@ -144,6 +145,10 @@ static bool is_lowered(const struct mr_sched *sched) {
 
 static struct mr_sched raised(const struct mr_sched *normal, enum boost_how how) {
   struct mr_sched up = {.policy = normal->policy, .on_fork = 1};
+  if (how == BOOST_GENTLY) {
+    up.nice = GENTLE_NICE;
+    return up;
+  }
   if (how == BOOST_BY_NICE && !by_clock(normal)) {
     up.nice = RAISED_NICE;
     return up;
@@ -157,7 +162,12 @@ static struct mr_sched raised(const struct mr_sched *normal, enum boost_how how)
 
 /* As this daemon or another one leaves it. */
 static bool looks_raised(const struct mr_sched *sched) {
-  return sched->on_fork != 0 && (by_clock(sched) || sched->nice == RAISED_NICE);
+  return sched->on_fork != 0 &&
+         (by_clock(sched) || sched->nice == RAISED_NICE || sched->nice == GENTLE_NICE);
+}
+
+static bool can_go_gently(const struct mr_sched *normal) {
+  return normal->nice == 0 && (normal->policy == SCHED_OTHER || normal->policy == SCHED_BATCH);
 }
 
 static int may_be_own(const struct mr_sched *sched) {
@@ -256,6 +266,8 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
     subject->normal = now;
   else if (rc != -EAGAIN)
     return rc;
+  if (how == BOOST_GENTLY && !can_go_gently(&subject->normal))
+    return -ENOTSUP;
   subject->found_nice = nice_of(subject->tid);
   up = raised(&subject->normal, how);
   /* Release: whoever sees the mark knows the place to go back to.  Before the deed:
@@ -267,12 +279,14 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
   return rc;
 }
 
-/* The normal place, with the nice that an administrator gave it under a raise by FIFO. */
+/* The normal place, with the nice that an administrator gave it under a raise. */
 static struct mr_sched way_back(const struct boost_subject *subject, const struct mr_sched *now) {
   struct mr_sched back = subject->normal;
   int32_t nice = nice_of(subject->tid);
   if (by_clock(now) && !by_clock(&back) && nice != subject->found_nice)
     back.nice = nice;
+  if (!by_clock(now) && !by_clock(&back) && !looks_raised(now))
+    back.nice = now->nice;
   return back;
 }
 

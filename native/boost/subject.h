@@ -21,7 +21,9 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-enum boost_how { BOOST_BY_FIFO, BOOST_BY_NICE, BOOST_BY_NOTHING };
+/* GENTLY: from nice 0 to -1.  Each of n other threads there keeps (n + m) / (n + 1.25 m) of its
+ * fair share beside m that are raised, 0.8 at least. */
+enum boost_how { BOOST_BY_FIFO, BOOST_BY_NICE, BOOST_BY_NOTHING, BOOST_GENTLY };
 
 /* In memory that the daemon shares with its guard. */
 struct boost_subject {
@@ -56,7 +58,8 @@ int boost_put_back(struct boost_subject *subject, const struct mr_sched *claimed
 /* The CPU that it is on or ran on last; negative errno. */
 int boost_cpu(int32_t tid);
 
-/* -ESRCH and friends: not done, or undone; -EBUSY: somebody else raised it. */
+/* -ESRCH and friends: not done, or undone; -EBUSY: somebody else raised it; -ENOTSUP: gently from
+ * another place than nice 0. */
 int boost_raise(struct boost_subject *subject, enum boost_how how);
 /* The end of a raise, if there was one; a thread that has lowered itself meanwhile stays lowered.
  * Where the kernel refuses to take "reset on fork" away that stays.  Failure: the mark stays. */

@@ -47,8 +47,9 @@ static inline pid_t child_of(pid_t pid) {
 }
 
 /* Runs MARU_BOOST (the program's path) on that board, which has a channel. */
-static inline struct daemon start_daemon(const char *program, const struct maru_board *board,
-                                         const char *policy, const char *period_us) {
+static inline struct daemon start_daemon_by(const char *program, const struct maru_board *board,
+                                            const char *policy, const char *how,
+                                            const char *period_us) {
   char path[64];
   int ends[2];
   struct maru_wait_table *table;
@@ -65,7 +66,7 @@ static inline struct daemon start_daemon(const char *program, const struct maru_
     close(ends[0]);
     close(ends[1]);
     execl(program, program, "--board", path, "--policy", policy, "--period-us", period_us,
-          "--for-ms", "60000", "--json", NULL);
+          "--for-ms", "60000", "--json", how != NULL ? "--boost" : NULL, how, NULL);
     _exit(127);
   }
   close(ends[1]);
@@ -76,6 +77,11 @@ static inline struct daemon start_daemon(const char *program, const struct maru_
     usleep(100);
   }
   return d;
+}
+
+static inline struct daemon start_daemon(const char *program, const struct maru_board *board,
+                                         const char *policy, const char *period_us) {
+  return start_daemon_by(program, board, policy, NULL, period_us);
 }
 
 static inline long long field(const char *report, const char *name) {

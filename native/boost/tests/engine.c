@@ -87,6 +87,47 @@ static void raises_the_stuck(void) {
   CHECK_EQUAL(b.actions[0], BOOST_RAISE);
 }
 
+/* A small raise is of all that are stuck and outlasts their waits, until none was for 100 ms. */
+static void raises_gently(void) {
+  struct bench b = {.rules = {.raises = true, .gently = true, .cap_percent = 90}};
+  for (unsigned i = 0; i < 3; i++) {
+    b.views[i] = waiting();
+    b.views[i].pending = i < 2;
+  }
+  tick(&b, 3);
+  CHECK(b.actions[0] == 0 && b.actions[1] == 0 && b.actions[2] == 0);
+  tick(&b, 3);
+  CHECK(b.actions[0] == BOOST_RAISE && b.actions[1] == BOOST_RAISE && b.actions[2] == 0);
+  b.views[0].waits = b.views[1].waits = false;
+  for (unsigned i = 0; i < 50; i++) {
+    tick(&b, 3);
+    CHECK(b.actions[0] == 0 && b.actions[1] == 0);
+  }
+  b.views[1].waits = true; /* again for two ticks */
+  tick(&b, 3);
+  tick(&b, 3);
+  CHECK_EQUAL(b.actions[1], 0);
+  b.views[1].waits = false;
+  for (unsigned i = 52; i < 99; i++) {
+    tick(&b, 3);
+    CHECK(b.actions[0] == 0 && b.actions[1] == 0);
+  }
+  tick(&b, 3);
+  CHECK(b.actions[0] == BOOST_END && b.actions[1] == 0);
+  for (unsigned i = 0; i < 51; i++) {
+    tick(&b, 3);
+    CHECK_EQUAL(b.actions[1], 0);
+  }
+  tick(&b, 3);
+  CHECK_EQUAL(b.actions[1], BOOST_END);
+  struct bench none = {.rules = {.raises = true, .gently = true, .cap_percent = 0}};
+  none.views[0] = waiting();
+  none.views[0].pending = true;
+  tick(&none, 1);
+  tick(&none, 1);
+  CHECK_EQUAL(none.actions[0], 0);
+}
+
 static void slots(void) {
   struct bench b = {.rules = {.slots = true, .slot_ns = 2 * MS, .cap_percent = 100}};
   for (unsigned i = 0; i < 4; i++) {
@@ -232,6 +273,7 @@ int main(void) {
   wakes_and_restores();
   raises_in_turn();
   raises_the_stuck();
+  raises_gently();
   slots();
   turns_beside_flicker(seed);
   turns_of_boards();

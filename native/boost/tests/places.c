@@ -190,6 +190,51 @@ static void reniced(void) {
   maru_board_close(&board);
 }
 
+static void until_nice(pid_t pid, int32_t nice) {
+  int64_t last = maru_now_ns() + LONG_ENOUGH;
+  while (place_of(pid).nice != nice) {
+    CHECK(maru_now_ns() < last);
+    usleep(100);
+  }
+}
+
+/* A small raise ends as others do: by itself, by the next daemon; who had another nice has none,
+ * and an administrator's stays. */
+static void gently(void) {
+  make_board(0);
+  pid_t pid = start_as(0), nicer = start_as(0);
+  CHECK_EQUAL(setpriority(PRIO_PROCESS, (id_t)nicer, 5), 0);
+  show(0, pid, MARU_CHANNEL_AWAKE);
+  show(1, nicer, MARU_CHANNEL_AWAKE);
+  struct daemon d = start_daemon_by(program, &board, "auto", "gently", "1000");
+  until_nice(pid, -1);
+  CHECK_EQUAL(place_of(pid).policy, SCHED_OTHER);
+  usleep(50000);
+  CHECK_EQUAL(place_of(nicer).nice, 5);
+  atomic_store(&table->channels[0].state, MARU_CHANNEL_IDLE);
+  until_nice(pid, 0);
+  CHECK_EQUAL(place_of(pid).on_fork, 0);
+  atomic_store(&table->channels[0].state, MARU_CHANNEL_AWAKE);
+  until_nice(pid, -1);
+  CHECK_EQUAL(setpriority(PRIO_PROCESS, (id_t)pid, 7), 0);
+  end_well(&d);
+  CHECK_EQUAL(place_of(pid).nice, 7);
+  CHECK_EQUAL(setpriority(PRIO_PROCESS, (id_t)pid, 0), 0);
+  d = start_daemon_by(program, &board, "auto", "gently", "1000");
+  until_nice(pid, -1);
+  CHECK_EQUAL(kill(d.guard, SIGKILL), 0);
+  CHECK_EQUAL(kill(d.worker, SIGKILL), 0);
+  finish(d.guard);
+  close(d.output);
+  CHECK_EQUAL(place_of(pid).nice, -1);
+  d = start_daemon(program, &board, "restore", "1000");
+  until_nice(pid, 0);
+  end_well(&d);
+  end(pid);
+  end(nicer);
+  maru_board_close(&board);
+}
+
 /* A stopped worker's raises end, and so does the daemon; also when guard and worker
  * rested before because nobody waited. */
 static void stopped(const char *period_us, unsigned rest_ms) {
@@ -256,6 +301,7 @@ int main(int argc, char **argv) {
   deadline();
   by_limit();
   reniced();
+  gently();
   stopped("50000", 0);
   stopped("1000", 500);
   far_lines();

@@ -58,7 +58,7 @@ options =
   BoostOptions
     <$> option (eitherReader periodOf) (long "period" <> metavar "TIME" <> value 0 <> help "Between two looks: 100us to 50ms, or auto (default): 250us to 5ms as needed")
     <*> option (eitherReader (oneOf policies)) (long "policy" <> metavar "POLICY" <> value "auto" <> help (intercalate ", " policies ++ " (default auto)") <> completeWith policies)
-    <*> optional (option (eitherReader (oneOf means)) (long "boost" <> metavar "HOW" <> help "fifo, nice or none (default: the first of them that is permitted)" <> completeWith means))
+    <*> optional (option (eitherReader (oneOf means)) (long "boost" <> metavar "HOW" <> help "gently, fifo, nice or none (default: fifo or nice, as permitted)" <> completeWith means))
     <*> option (eitherReader percent) (long "cap" <> metavar "PERCENT" <> value 90 <> help "How much of a CPU's time boosted threads of all runs may have together (default 90)")
     <*> optional (option (eitherReader positive) (long "for" <> metavar "SECONDS" <> help "End by itself"))
     <*> many (strOption (long "board" <> metavar "PATH" <> help "Look after this run only (a value of MARU_BOARD); default: all of yours, as root everybody's"))
@@ -68,7 +68,7 @@ options =
 
 policies, means :: [String]
 policies = ["auto", "wake", "restore", "pb", "pb+lower", "gang"]
-means = ["fifo", "nice", "none"]
+means = ["gently", "fifo", "nice", "none"]
 
 oneOf :: [String] -> String -> Either String String
 oneOf known name

@@ -101,6 +101,8 @@ hogCells =
           ("adaptive", ["wait=adaptive"]),
           ("adaptive, daemon", ["wait=adaptive", "daemon=auto"]),
           ("adaptive, silent, daemon", ["wait=adaptive", "silent=1", "daemon=auto"]),
+          ("adaptive, daemon, gently", ["wait=adaptive", "daemon=auto", "boost=gently"]),
+          ("adaptive, silent, daemon, gently", ["wait=adaptive", "silent=1", "daemon=auto", "boost=gently"]),
           ("lower-yield, silent, daemon", ["wait=lower-yield", "silent=1", "daemon=auto"])
         ]
   ]
@@ -110,10 +112,11 @@ hogClaims =
   [ against (AtMost 0.5) "adaptive, silent, daemon" "yield" 200,
     against (AtMost 1.1) "adaptive, silent, daemon" "block" 200,
     against (AtMost 1.15) "adaptive" "block" 200,
-    Claim "share of the hogs beside adaptive, silent, daemon" [named "adaptive, silent, daemon" 200] shares' (AtLeast 0.2)
+    shareBeside "adaptive, silent, daemon"
   ]
+    ++ concat [[against (AtMost 0.5) way "yield" 200, against (AtMost 1.1) way "block" 200, shareBeside way] | way <- ["adaptive, daemon, gently", "adaptive, silent, daemon, gently"]]
   where
-    shares' rounds = [s | sample <- samplesOf rounds (named "adaptive, silent, daemon" 200), Just s <- [number ["hog_share"] sample]]
+    shareBeside way = single ("share of the hogs beside " ++ way) (AtLeast 0.2) (\sample -> [s | Just s <- [number ["hog_share"] sample]]) (named way 200)
 
 -- Killed ------------------------------------------------------------------------
 
