@@ -196,10 +196,11 @@ class Signals(unittest.TestCase):
 
     def test_are_forwarded(self):
         for name in self.FORWARDED:
-            script = ("import signal, sys\n"
+            # Not pause(): a signal on the way into it would not end it.
+            script = ("import signal, sys, time\n"
                       "signal.signal(signal.SIG%s, lambda *_: sys.exit(42))\n"
                       "print('ready', flush=True)\n"
-                      "signal.pause()\n" % name)
+                      "while True: time.sleep(0.1)\n" % name)
             process = subprocess.Popen([SUPERVISOR, "--", sys.executable, "-c", script],
                                        stdout=subprocess.PIPE)
             process.stdout.readline()

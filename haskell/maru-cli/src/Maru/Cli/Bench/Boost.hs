@@ -7,6 +7,7 @@ module Maru.Cli.Bench.Boost
   )
 where
 
+import Data.Maybe (maybeToList)
 import Maru.Cli.Bench.Boost.Cell
 import Maru.Cli.Bench.Boost.Daemon
 import Maru.Cli.Bench.Boost.Regret
@@ -116,7 +117,7 @@ hogClaims =
   ]
     ++ concat [[against (AtMost 0.5) way "yield" 200, against (AtMost 1.1) way "block" 200, shareBeside way] | way <- ["adaptive, daemon, gently", "adaptive, silent, daemon, gently"]]
   where
-    shareBeside way = single ("share of the hogs beside " ++ way) (AtLeast 0.2) (\sample -> [s | Just s <- [number ["hog_share"] sample]]) (named way 200)
+    shareBeside way = single ("share of the hogs beside " ++ way) (AtLeast 0.2) (maybeToList . number ["hog_share"]) (named way 200)
 
 -- Killed ------------------------------------------------------------------------
 
