@@ -392,12 +392,16 @@ static bool await_all(pid_t *pids, unsigned count, int64_t limit_ns, struct kill
   return left == 0;
 }
 
-static void end_all(pid_t *pids, unsigned count) {
+static void kill_all(const pid_t *pids, unsigned count) {
   for (unsigned i = 0; i < count; i++)
-    if (pids[i] != 0) {
+    if (pids[i] != 0)
       kill(pids[i], SIGKILL);
+}
+
+static void reap_all(const pid_t *pids, unsigned count) {
+  for (unsigned i = 0; i < count; i++)
+    if (pids[i] != 0)
       finish(pids[i]);
-    }
 }
 
 int main(int argc, char **argv) {
@@ -446,8 +450,11 @@ int main(int argc, char **argv) {
     kill(daemon, SIGTERM);
     CHECK_EQUAL(finish(daemon), killing.killed ? SIGKILL : 0);
   }
-  end_all(workers, worker_count);
-  end_all(others, other_count);
+  /* The hogs first: beside one, who was lowered may not run for minutes, not even to die. */
+  kill_all(others, other_count);
+  kill_all(workers, worker_count);
+  reap_all(others, other_count);
+  reap_all(workers, worker_count);
   for (unsigned i = 0; i < is.jobs * NODES; i++) {
     int64_t time = atomic_load(&shared->ended_ns[i / 2][i % 2]);
     end = time > end ? time : end;
