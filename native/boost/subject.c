@@ -279,13 +279,14 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
   return rc;
 }
 
-/* The normal place, with the nice that an administrator gave it under a raise. */
+/* The normal place, with the nice that an administrator gave it under a raise; that of one who has
+ * lowered itself is nobody's gift. */
 static struct mr_sched way_back(const struct boost_subject *subject, const struct mr_sched *now) {
   struct mr_sched back = subject->normal;
   int32_t nice = nice_of(subject->tid);
   if (by_clock(now) && !by_clock(&back) && nice != subject->found_nice)
     back.nice = nice;
-  if (!by_clock(now) && !by_clock(&back) && !looks_raised(now))
+  if (!by_clock(now) && !by_clock(&back) && !looks_raised(now) && !is_lowered(now))
     back.nice = now->nice;
   return back;
 }

@@ -235,6 +235,26 @@ static void gently(void) {
   maru_board_close(&board);
 }
 
+/* Who is lowered and does not look is put back by the guard when the worker is killed. */
+static void left_low(void) {
+  struct mr_sched low = {.policy = SCHED_OTHER, .nice = 19};
+  char report[512];
+  make_board(0);
+  pid_t pid = start_as(0);
+  show(0, pid, MARU_CHANNEL_IDLE);
+  struct daemon d = start_daemon(program, &board, "restore", "1000");
+  usleep(200000); /* it is known by now */
+  CHECK_EQUAL(mr_sched_set(pid, &low), 0);
+  atomic_store(&table->channels[0].word, 0); /* no message: the worker leaves it low */
+  atomic_store(&table->channels[0].state, MARU_CHANNEL_LOWERED);
+  CHECK_EQUAL(kill(d.worker, SIGKILL), 0);
+  until_nice(pid, 0);
+  int status = end_daemon(&d, report, sizeof report);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 70);
+  end(pid);
+  maru_board_close(&board);
+}
+
 /* A stopped worker's raises end, and so does the daemon; also when guard and worker
  * rested before because nobody waited. */
 static void stopped(const char *period_us, unsigned rest_ms) {
@@ -302,6 +322,7 @@ int main(int argc, char **argv) {
   by_limit();
   reniced();
   gently();
+  left_low();
   stopped("50000", 0);
   stopped("1000", 500);
   far_lines();
