@@ -133,7 +133,7 @@ def end_of_the_program(root, s):
 def threads(root):
     s = subject()
     for place, bare in [("affinity", False), ("cpusets", False)] + [("cpusets", True)] * CAN_BARE:
-        r, said = run(root, s.pid, *[f"set {t} {start_of(t)} 1" for t in os.listdir(f"/proc/{s.pid}/task")], place=place, bare=bare)
+        r, said = run(root, s.pid, *[f"set {t} {stat[19]} 1" for t in os.listdir(f"/proc/{s.pid}/task") if (stat := stat_of(t))], place=place, bare=bare)
         # An entry may say that a thread came or went: then once more.
         check(f"threads are placed by {place}{', where there are none' * bare}", settles(lambda: not any(entry[1] == {1} for entry in placed(s.pid))))
         if bare:
@@ -162,7 +162,7 @@ time.sleep(50)
 """, first := [])
     r, said = run(root, s.pid, f"set {first[0]} {start_of(first[0])} 1")
     orphan = int(s.stdout.readline())
-    settles(lambda: os.path.exists(f"/proc/{first[0]}/task") and open(f"/proc/{first[0]}/stat").read().split()[2] != "Z")
+    settles(lambda: stat_of(first[0])[:1] not in ([], ["Z"]))
     was = os.sched_getaffinity(orphan)
     r.over()
     check("an orphan that inherited our setting is put back", was != {1} or os.sched_getaffinity(orphan) != BASE)

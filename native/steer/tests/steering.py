@@ -219,9 +219,17 @@ def check(name, left):
         failures.append(name)
 
 
+def stat_of(tid):
+    """What /proc says behind its name, its state first; nothing when it has gone, perhaps while we look."""
+    try:
+        with open(f"/proc/{tid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
 def start_of(tid):
-    with open(f"/proc/{tid}/stat") as f:
-        return f.read().rsplit(")", 1)[1].split()[19]
+    return stat_of(tid)[19]
 
 
 def dies(r):
