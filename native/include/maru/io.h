@@ -34,7 +34,9 @@ enum maru_io_class {
   MARU_IO_FILE_WRITE,
   MARU_IO_NET_READ, /* stream and datagram sockets */
   MARU_IO_NET_WRITE,
-  MARU_IO_OTHER_READ, /* pipes, terminals, /proc, ... */
+  /* Pipes, terminals, /proc, ..., and, unless all is delegated, the first seven reads and writes of
+   * any descriptor: what it is has not been looked at then. */
+  MARU_IO_OTHER_READ,
   MARU_IO_OTHER_WRITE,
   MARU_IO_SYNC,  /* fsync and the like, hints of the program's own */
   MARU_IO_STATE, /* open, close, dup, socket, accept ... */

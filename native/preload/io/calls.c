@@ -152,6 +152,11 @@ static bool is_socket(uint32_t entry) {
   return io_kind_of(entry) == IO_STREAM || io_kind_of(entry) == IO_DATAGRAM;
 }
 
+/* For counting: by a call that nothing else takes. */
+static uint32_t of_socket(uint32_t entry) {
+  return io_kind_of(entry) == IO_UNKNOWN ? IO_STREAM : entry;
+}
+
 static bool receive_from(int fd, uint32_t entry, void *buffer, size_t size, int flags,
                          struct sockaddr *from, socklen_t *from_size, long *result) {
   return is_socket(entry) && size > 0 && size <= IO_COUNT_MOST &&
@@ -164,7 +169,7 @@ EXPORT ssize_t recv(int fd, void *buffer, size_t size, int flags) {
   uint32_t entry = io_file(fd);
   ssize_t got = BY(size, receive_from(fd, entry, buffer, size, flags, NULL, NULL, &by_),
                    next(fd, buffer, size, flags));
-  return moved_by(entry, false, got, 0);
+  return moved_by(of_socket(entry), false, got, 0);
 }
 
 EXPORT ssize_t __recv_chk(int fd, void *buffer, size_t size, size_t room, int flags) {
@@ -173,7 +178,7 @@ EXPORT ssize_t __recv_chk(int fd, void *buffer, size_t size, size_t room, int fl
   ssize_t got =
       BY(size, size <= room && receive_from(fd, entry, buffer, size, flags, NULL, NULL, &by_),
          next(fd, buffer, size, room, flags));
-  return moved_by(entry, false, got, 0);
+  return moved_by(of_socket(entry), false, got, 0);
 }
 
 EXPORT ssize_t recvfrom(int fd, void *restrict buffer, size_t size, int flags,
@@ -182,7 +187,7 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buffer, size_t size, int flags,
   uint32_t entry = io_file(fd);
   ssize_t got = BY(size, receive_from(fd, entry, buffer, size, flags, from, from_size, &by_),
                    next(fd, buffer, size, flags, from, from_size));
-  return moved_by(entry, false, got, 0);
+  return moved_by(of_socket(entry), false, got, 0);
 }
 
 EXPORT ssize_t __recvfrom_chk(int fd, void *restrict buffer, size_t size, size_t room, int flags,
@@ -192,7 +197,7 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *restrict buffer, size_t size, size_t
   ssize_t got =
       BY(size, size <= room && receive_from(fd, entry, buffer, size, flags, from, from_size, &by_),
          next(fd, buffer, size, room, flags, from, from_size));
-  return moved_by(entry, false, got, 0);
+  return moved_by(of_socket(entry), false, got, 0);
 }
 
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
@@ -202,7 +207,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
                    is_socket(entry) &&
                        io_receive(fd, entry, SYS_recvmsg, (long)message, 0, flags, 0, 0, &by_),
                    next(fd, message, flags));
-  return moved_by(entry, false, got, 0);
+  return moved_by(of_socket(entry), false, got, 0);
 }
 
 #define SENDS(name)                                                                                \
@@ -213,7 +218,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
         BY(size,                                                                                   \
            is_socket(entry) && io_send_elsewhere(fd, entry, buffer, size, flags, NULL, 0, &by_),   \
            next(fd, buffer, size, flags));                                                         \
-    return moved_by(entry, true, put, 0);                                                          \
+    return moved_by(of_socket(entry), true, put, 0);                                                          \
   }
 SENDS(send)
 SENDS(__send)
@@ -226,7 +231,7 @@ EXPORT ssize_t sendto(int fd, const void *buffer, size_t size, int flags, const 
       BY(size,
          is_socket(entry) && io_send_elsewhere(fd, entry, buffer, size, flags, to, to_size, &by_),
          next(fd, buffer, size, flags, to, to_size));
-  return moved_by(entry, true, put, 0);
+  return moved_by(of_socket(entry), true, put, 0);
 }
 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
@@ -234,7 +239,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
   uint32_t entry = io_file(fd);
   ssize_t put = BY(0, is_socket(entry) && io_message_elsewhere(fd, entry, message, flags, &by_),
                    next(fd, message, flags));
-  return moved_by(entry, true, put, 0);
+  return moved_by(of_socket(entry), true, put, 0);
 }
 
 static ssize_t bytes_of(const struct mmsghdr *messages, int number) {
@@ -250,7 +255,7 @@ EXPORT int recvmmsg(int fd, struct mmsghdr *messages, unsigned number, int flags
   NEXT(recvmmsg, int, (int, struct mmsghdr *, unsigned, int, struct timespec *))
   uint32_t entry = io_file(fd);
   int got = next(fd, messages, number, flags, timeout);
-  moved_by(entry, false, bytes_of(messages, got), 0);
+  moved_by(of_socket(entry), false, bytes_of(messages, got), 0);
   return got;
 }
 
@@ -258,7 +263,7 @@ EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned number, int flags
   NEXT(sendmmsg, int, (int, struct mmsghdr *, unsigned, int))
   uint32_t entry = io_file(fd);
   int put = next(fd, messages, number, flags);
-  moved_by(entry, true, bytes_of(messages, put), 0);
+  moved_by(of_socket(entry), true, bytes_of(messages, put), 0);
   return put;
 }
 

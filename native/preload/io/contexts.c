@@ -178,6 +178,19 @@ void io_contexts_retire(void) {
   maru_notify_store(&starting, 0);
 }
 
+/* Under `starting`: nobody starts its successor, or joins it, meanwhile.  Who found it ready takes the
+ * request back. */
+bool io_context_ends(struct context *context) {
+  if (!take_start())
+    return false;
+  io_ring_close(&context->ring);
+  pthread_detach(context->thread);
+  atomic_store_explicit(&context->state, NONE, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&io_contexts_running, 1, memory_order_relaxed); /* as above */
+  maru_notify_store(&starting, 0);
+  return true;
+}
+
 /* They look from now on whether the program is still there. */
 void io_contexts_outlive(void) {
   atomic_store_explicit(&io_first_thread_left, true, memory_order_relaxed); /* the bell releases */
@@ -362,13 +375,19 @@ void io_abandon(void) {
   pthread_setcancelstate(io_self.cancel, NULL);
 }
 
-void io_wait_for_requests(unsigned first, unsigned last) {
-  uint32_t most = atomic_load_explicit(&used, memory_order_seq_cst); /* see files.c */
-  if (most == 0 || !io_same_process())
-    return;
+/* Not that of the process which a child of vfork came from.  Bounded: a device that does not answer
+ * must not keep others from closing. */
+static void wait_for_request(struct slot *slot) {
   int saved = errno;
   struct maru_wait_policy policy;
   maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
+  if (io_same_process())
+    maru_wait_while(&slot->word, RUNNING, (uint32_t)STATE, &policy, maru_now_ns() + CLOSE_NS);
+  errno = saved;
+}
+
+void io_wait_for_requests(unsigned first, unsigned last) {
+  uint32_t most = atomic_load_explicit(&used, memory_order_seq_cst); /* see files.c */
   for (uint32_t i = 0; i < most; i++) {
     struct slot *slot = &io_slots[i];
     /* Sequentially consistent: see files.c.  One that is only queued will be found stale.
@@ -376,10 +395,8 @@ void io_wait_for_requests(unsigned first, unsigned last) {
     if (state_of(slot, memory_order_seq_cst) != RUNNING)
       continue;
     unsigned fd = (unsigned)atomic_load_explicit(&slot->fd, memory_order_relaxed);
-    /* Bounded: a device that does not answer must not keep others from closing.  A handler
-     * must not wait for its own thread. */
+    /* A handler must not wait for its own thread. */
     if (fd >= first && fd <= last && (int)i + 1 != io_self.slot)
-      maru_wait_while(&slot->word, RUNNING, (uint32_t)STATE, &policy, maru_now_ns() + CLOSE_NS);
+      wait_for_request(slot);
   }
-  errno = saved;
 }

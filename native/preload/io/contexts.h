@@ -68,5 +68,7 @@ static inline bool move(struct slot *slot, uint32_t from, uint32_t to) {
 
 /* A context's thread. */
 void *io_serve(void *context);
+/* By that thread, before it returns; false: it is to go on. */
+bool io_context_ends(struct context *context);
 
 #endif

@@ -1,7 +1,10 @@
 /* files.c: what a descriptor is.
  *
- * Looked up with fstat at the first use and kept until somebody closes or replaces the
- * descriptor; nothing is concluded from how it was opened.  A library that closes and opens
+ * Looked up with fstat and kept until somebody closes or replaces the descriptor; nothing is
+ * concluded from how it was opened.  That takes three to six system calls: a server that opens a
+ * file, reads it once and closes it would pay for them at each request, and nothing is to be gained
+ * by reading ahead or delegating there.  So only a descriptor that is used for the LOOK_AFTER-th
+ * time is looked up (under `always`, where all is delegated: the first).  A library that closes and opens
  * behind our back can leave a wrong kind: a pipe that is taken for a file keeps one context
  * busy until data come, and others take their requests back meanwhile.
  *
@@ -73,7 +76,25 @@ static enum io_kind kind_now(int fd) {
   return S_ISSOCK(status.st_mode) ? kind_of_socket(fd) : IO_OTHER;
 }
 
+#define USE UINT32_C(0x10)
+#define USES UINT32_C(0xf0)
+#define LOOK_AFTER 8u
+
+/* Whether the use is one of the first.  Relaxed, and not tried again: a count that another
+ * thread's use or step overtook is one less, a use later. */
+static bool counts_use(int fd) {
+  uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_relaxed);
+  if (io_process.mode == MARU_IO_ALWAYS || (entry & USES) >= (LOOK_AFTER - 1) * USE)
+    return false;
+  if (io_kind_of(entry) == IO_UNKNOWN)
+    atomic_compare_exchange_strong_explicit(&io_files[fd], &entry, entry + USE,
+                                            memory_order_relaxed, memory_order_relaxed);
+  return true;
+}
+
 uint32_t io_file_look(int fd) {
+  if (counts_use(fd))
+    return 0;
   /* A child of vfork has our memory and descriptors of its own. */
   if (!io_same_process())
     return 0;
@@ -87,27 +108,29 @@ uint32_t io_file_look(int fd) {
   return (entry & ~0xffu) | kind;
 }
 
-static void step(int fd) {
+/* What it was. */
+static uint32_t step(int fd) {
   uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_relaxed);
   /* Sequentially consistent: see above. */
   while (!atomic_compare_exchange_weak_explicit(&io_files[fd], &entry, (entry & ~0xffu) + 0x100,
                                                 memory_order_seq_cst, memory_order_relaxed))
     ;
+  return entry;
 }
 
 void io_forget(int fd) {
   if ((unsigned)fd >= IO_FDS)
     return;
   /* Nobody who could have a request looked at it since the last step. */
-  if (io_kind_of(atomic_load_explicit(&io_files[fd], memory_order_seq_cst)) == IO_UNKNOWN)
+  if ((atomic_load_explicit(&io_files[fd], memory_order_seq_cst) & 0xffu) == 0 ||
+      io_kind_of(step(fd)) == IO_UNKNOWN)
     return;
-  step(fd);
   io_hint_forget(fd);
   io_wait_for_requests((unsigned)fd, (unsigned)fd);
 }
 
 void io_forget_from(unsigned first, unsigned last) {
   for (unsigned fd = first; fd < IO_FDS && fd <= last; fd++)
-    if (io_kind_of(atomic_load_explicit(&io_files[fd], memory_order_relaxed)) != IO_UNKNOWN)
+    if ((atomic_load_explicit(&io_files[fd], memory_order_relaxed) & 0xffu) != 0)
       io_forget((int)fd);
 }

@@ -109,14 +109,15 @@ static inline void io_add(struct maru_io_line *line, _Atomic uint64_t *counter, 
 
 #define IO_FDS 65536
 
-/* What is known of a descriptor, packed: generation << 8 | kind. */
+/* What is known of a descriptor, packed: generation << 8 | uses << 4 | kind; uses are counted while
+ * the kind is not known. */
 enum io_kind { IO_UNKNOWN = 0, IO_REGULAR, IO_STREAM, IO_DATAGRAM, IO_OTHER };
-static inline enum io_kind io_kind_of(uint32_t entry) { return (enum io_kind)(entry & 0xff); }
+static inline enum io_kind io_kind_of(uint32_t entry) { return (enum io_kind)(entry & 0xf); }
 
 extern _Atomic uint32_t io_files[IO_FDS];
 
 uint32_t io_file_look(int fd);
-/* Looked up at the first use since it was forgotten.  0: nothing is known. */
+/* Looked up when it was used a few times since it was forgotten (files.c).  0: nothing is known. */
 static inline uint32_t io_file(int fd) {
   if ((unsigned)fd >= IO_FDS)
     return 0;

@@ -24,6 +24,9 @@
  * by pthread_exit, which tells us; and before, should it leave otherwise. */
 #define IDLE_NS INT64_C(200000000)
 #define LONG_IDLE_NS INT64_C(5000000000)
+/* Unless all is delegated, an idle context ends: the kernel's and libc's calls are dearer in a
+ * process of several threads. */
+#define END_NS INT64_C(1000000000)
 #define NODES_MOST 64u
 #define MERGE_MOST 16u
 
@@ -362,7 +365,7 @@ void *io_serve(void *argument) {
   struct maru_wait_policy policy;
   io_self.gone = true; /* no slot and no line of its own */
   pthread_setname_np(pthread_self(), "maru-io");
-  bool hints = context->class == IO_HINT_CONTEXT;
+  bool hints = context->class == IO_HINT_CONTEXT, on_demand = io_process.mode != MARU_IO_ALWAYS;
   io_settle_on_node(context->node);
   if (io_process.ring && !hints)
     open_ring(context);
@@ -378,9 +381,12 @@ void *io_serve(void *argument) {
       continue;
     /* Relaxed: it is set before the bell is rung. */
     bool left = atomic_load_explicit(&io_first_thread_left, memory_order_relaxed);
-    int64_t idle = maru_now_ns() + (left ? IDLE_NS : LONG_IDLE_NS);
-    if (maru_wait_while(&context->bell, seen, (uint32_t)STATE, &policy, idle) == -ETIMEDOUT)
-      end_with_the_program();
+    int64_t idle = maru_now_ns() + (left ? IDLE_NS : on_demand ? END_NS : LONG_IDLE_NS);
+    if (maru_wait_while(&context->bell, seen, (uint32_t)STATE, &policy, idle) != -ETIMEDOUT)
+      continue;
+    if (on_demand && io_context_ends(context))
+      return NULL;
+    end_with_the_program();
   }
   io_ring_close(&context->ring);
   return NULL;
