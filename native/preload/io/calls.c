@@ -218,7 +218,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
         BY(size,                                                                                   \
            is_socket(entry) && io_send_elsewhere(fd, entry, buffer, size, flags, NULL, 0, &by_),   \
            next(fd, buffer, size, flags));                                                         \
-    return moved_by(of_socket(entry), true, put, 0);                                                          \
+    return moved_by(of_socket(entry), true, put, 0);                                               \
   }
 SENDS(send)
 SENDS(__send)

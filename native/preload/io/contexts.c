@@ -178,8 +178,8 @@ void io_contexts_retire(void) {
   maru_notify_store(&starting, 0);
 }
 
-/* Under `starting`: nobody starts its successor, or joins it, meanwhile.  Who found it ready takes the
- * request back. */
+/* Under `starting`: nobody starts its successor, or joins it, meanwhile.  Who found it ready takes
+ * the request back. */
 bool io_context_ends(struct context *context) {
   if (!take_start())
     return false;

@@ -4,8 +4,8 @@
  * concluded from how it was opened.  That takes three to six system calls: a server that opens a
  * file, reads it once and closes it would pay for them at each request, and nothing is to be gained
  * by reading ahead or delegating there.  So only a descriptor that is used for the LOOK_AFTER-th
- * time is looked up (under `always`, where all is delegated: the first).  A library that closes and opens
- * behind our back can leave a wrong kind: a pipe that is taken for a file keeps one context
+ * time is looked up (under `always`, where all is delegated: the first).  A library that closes and
+ * opens behind our back can leave a wrong kind: a pipe that is taken for a file keeps one context
  * busy until data come, and others take their requests back meanwhile.
  *
  * The generation makes a request for a descriptor that was closed meanwhile visible: who
