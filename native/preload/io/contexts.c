@@ -90,12 +90,21 @@ static bool take_start(void) {
   return false;
 }
 
+/* One that ended by itself; its thread is through in a moment, if not already. */
+static void join_ended(struct context *context) {
+  if (atomic_load_explicit(&context->state, memory_order_relaxed) != ENDED)
+    return;
+  pthread_join(context->thread, NULL);
+  atomic_store_explicit(&context->state, NONE, memory_order_relaxed);
+}
+
 static void start_context(struct context *context, enum io_context_class class, unsigned node) {
   if (!take_start())
     return;
+  int cancel;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+  join_ended(context);
   if (atomic_load_explicit(&context->state, memory_order_relaxed) == NONE) {
-    int cancel;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     context->node = node;
     context->class = class;
     if (create(context)) {
@@ -106,8 +115,8 @@ static void start_context(struct context *context, enum io_context_class class, 
     } else {
       io_go_direct("delegates nothing: no thread could be created");
     }
-    pthread_setcancelstate(cancel, NULL);
   }
+  pthread_setcancelstate(cancel, NULL);
   maru_notify_store(&starting, 0);
 }
 
@@ -166,6 +175,7 @@ void io_contexts_retire(void) {
     maru_wait(&starting, 0, (uint32_t)STATE, &policy, MARU_WAIT_FOREVER);
   for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++) {
     struct context *context = &contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES];
+    join_ended(context); /* the caller wants to be alone */
     if (atomic_load_explicit(&context->state, memory_order_relaxed) != READY)
       continue;
     /* Relaxed: who finds it still ready takes the request back. */
@@ -184,8 +194,7 @@ bool io_context_ends(struct context *context) {
   if (!take_start())
     return false;
   io_ring_close(&context->ring);
-  pthread_detach(context->thread);
-  atomic_store_explicit(&context->state, NONE, memory_order_relaxed);
+  atomic_store_explicit(&context->state, ENDED, memory_order_relaxed);
   atomic_fetch_sub_explicit(&io_contexts_running, 1, memory_order_relaxed); /* as above */
   maru_notify_store(&starting, 0);
   return true;

@@ -34,7 +34,8 @@ struct slot {
   struct maru_wait_policy policy; /* of the owner */
 };
 
-enum { NONE = 0, READY = 2 };
+/* ENDED: by itself, and nobody has joined its thread yet. */
+enum { NONE = 0, ENDED, READY };
 
 struct context {
   alignas(64) _Atomic uint32_t bell;
