@@ -368,6 +368,7 @@ void *io_serve(void *argument) {
     open_ring(context);
   /* Nobody waits for the helper: it need not spin for the next request. */
   maru_wait_policy_init(&policy, hints ? MARU_WAIT_BLOCK : MARU_WAIT_ADAPTIVE);
+  policy.own = 1; /* see io_abandon */
   for (;;) {
     /* Acquire, and before the looks: what is marked later, or stops us, rings later. */
     uint32_t seen = atomic_load_explicit(&context->bell, memory_order_acquire) & (uint32_t)STATE;
