@@ -2,10 +2,12 @@
  *
  * `filled` counts the blocks that were read, `freed` those that were given back; both only grow,
  * by one, and wrap together.  Who holds `token` reads the next block.  That is the thread, but a
- * consumer that finds the ring empty and the token free reads for itself: without a core for the
- * thread a stream is as good as read(2).  The consumer rings `space` only twice a round of the
- * ring: a thread that was stopped by a full ring finds half of it empty, and the two do not hand
- * over the CPU for every block.
+ * consumer that finds the ring empty and the token free reads for itself, into the block that it
+ * holds: without a core for the thread a stream is as good as read(2), which goes on in memory that
+ * is in the cache.  The consumer rings `space` only twice a round of the ring: a thread that was
+ * stopped by a full ring finds half of it empty, and the two do not hand over the CPU for every
+ * block.  (A ring that is full but for what is held is rung for: that is one block, and there are
+ * two ringing places.)
  */
 #define _GNU_SOURCE
 #include <maru/stream.h>
@@ -48,8 +50,8 @@ struct maru_stream {
   bool ended;
   /* The consumer's. */
   uint32_t consumed; /* blocks */
-  unsigned block;    /* the next one's place */
-  bool holding;      /* it was handed out */
+  unsigned block;    /* the place of the next one, or of the one that is held */
+  bool holding;      /* it was handed out, and is not consumed yet */
   struct maru_wait_policy policy;
   /* In units of MARU_WAIT_STEP. */
   alignas(64) _Atomic uint32_t filled;
@@ -73,8 +75,11 @@ static bool readable(struct maru_stream *stream) {
   return both[1].revents == 0;
 }
 
-static ssize_t read_block(struct maru_stream *stream) {
-  char *memory = stream->memory + (size_t)stream->place * stream->block_bytes;
+static char *memory_of(struct maru_stream *stream, unsigned place) {
+  return stream->memory + (size_t)place * stream->block_bytes;
+}
+
+static ssize_t read_block(struct maru_stream *stream, char *memory) {
   for (;;) {
     if (!readable(stream))
       return -ECANCELED;
@@ -104,14 +109,19 @@ static bool take_token(struct maru_stream *stream) {
   return false;
 }
 
-/* With the token, which it gives back. */
+static void give_token(struct maru_stream *stream) { maru_notify_store(&stream->token, 0); }
+
+/* With the token. */
+static void read_into(struct maru_stream *stream, unsigned place) {
+  stream->lengths[place] = read_block(stream, memory_of(stream, place));
+  stream->ended = stream->lengths[place] <= 0;
+}
+
+/* With the token. */
 static void read_next(struct maru_stream *stream) {
-  ssize_t length = read_block(stream);
-  stream->lengths[stream->place] = length;
-  stream->ended = length <= 0;
+  read_into(stream, stream->place);
   stream->place = stream->place + 1 == stream->blocks ? 0 : stream->place + 1;
   maru_notify(&stream->filled);
-  maru_notify_store(&stream->token, 0);
 }
 
 /* ---- the reading thread -------------------------------------------------- */
@@ -131,12 +141,13 @@ static void *read_ahead(void *argument) {
     if (!take_token(stream)) {
       maru_wait(&stream->token, 0, COUNT, &policy, MARU_WAIT_FOREVER);
     } else if (stream->ended) {
-      maru_notify_store(&stream->token, 0);
+      give_token(stream);
       break;
     } else if (has_space(stream)) {
       read_next(stream);
+      give_token(stream);
     } else {
-      maru_notify_store(&stream->token, 0);
+      give_token(stream);
       if (!stopped(stream))
         maru_wait_while(&stream->space, seen, COUNT, &policy, MARU_WAIT_FOREVER);
     }
@@ -147,7 +158,6 @@ static void *read_ahead(void *argument) {
 /* ---- the consumer -------------------------------------------------------- */
 
 static void give_back(struct maru_stream *stream) {
-  stream->holding = false;
   stream->consumed++;
   stream->block = stream->block + 1 == stream->blocks ? 0 : stream->block + 1;
   /* Release: we are done with the block.  One writer. */
@@ -156,34 +166,38 @@ static void give_back(struct maru_stream *stream) {
     maru_notify(&stream->space);
 }
 
-/* Nothing is there: reads it, or waits until the thread has.  Returns early when a handler ran. */
-static void fetch(struct maru_stream *stream, uint32_t mine) {
+/* There is no next block: reads one, or waits until the thread has.  True: into the one that is
+ * held.  Returns early when a handler ran. */
+static bool fetch(struct maru_stream *stream, uint32_t next) {
   if (!take_token(stream)) {
-    maru_wait_while(&stream->filled, mine, COUNT, &stream->policy, MARU_WAIT_FOREVER);
-    return;
+    maru_wait_while(&stream->filled, next, COUNT, &stream->policy, MARU_WAIT_FOREVER);
+    return false;
   }
   int cancel; /* a thread that is cancelled here would take the token with it */
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
   /* The thread may have read it meanwhile, and ended.  Relaxed: with the token. */
-  if ((atomic_load_explicit(&stream->filled, memory_order_relaxed) & COUNT) == mine)
+  bool none = (atomic_load_explicit(&stream->filled, memory_order_relaxed) & COUNT) == next;
+  if (none && stream->holding)
+    read_into(stream, stream->block);
+  else if (none)
     read_next(stream);
-  else
-    maru_notify_store(&stream->token, 0);
+  give_token(stream);
   pthread_setcancelstate(cancel, NULL);
+  return none && stream->holding;
 }
 
 ssize_t maru_stream_next(struct maru_stream *stream, const void **data) {
-  if (stream->holding)
-    give_back(stream);
-  uint32_t mine = stream->consumed * MARU_WAIT_STEP;
+  uint32_t next = (stream->consumed + stream->holding) * MARU_WAIT_STEP;
+  bool again = false; /* the block that is held has been read anew */
   /* Acquire: the block. */
-  while ((atomic_load_explicit(&stream->filled, memory_order_acquire) & COUNT) == mine)
-    fetch(stream, mine);
+  while (!again && (atomic_load_explicit(&stream->filled, memory_order_acquire) & COUNT) == next)
+    again = fetch(stream, next);
+  if (stream->holding && !again)
+    give_back(stream);
   ssize_t length = stream->lengths[stream->block];
-  if (length <= 0)
-    return length;
-  stream->holding = true;
-  *data = stream->memory + (size_t)stream->block * stream->block_bytes;
+  stream->holding = length > 0; /* the end stays where it is */
+  if (stream->holding)
+    *data = memory_of(stream, stream->block);
   return length;
 }
 

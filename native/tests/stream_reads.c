@@ -6,6 +6,7 @@
 #include <maru/stream.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -52,6 +53,32 @@ static void files(uint64_t *seed) {
     maru_stream_close(stream);
     close(fd);
   }
+}
+
+/* Without a core for the thread it is read into the same block again and again. */
+static void on_one_core(void) {
+  cpu_set_t before, one;
+  struct maru_stream *stream;
+  const void *part, *last = NULL;
+  unsigned again = 0;
+  size_t at = 0;
+  CHECK_EQUAL(sched_getaffinity(0, sizeof before, &before), 0);
+  CPU_ZERO(&one);
+  for (int cpu = 0; CPU_COUNT(&one) == 0; cpu++)
+    if (CPU_ISSET(cpu, &before))
+      CPU_SET(cpu, &one);
+  CHECK_EQUAL(sched_setaffinity(0, sizeof one, &one), 0);
+  int fd = file_of(MOST);
+  CHECK_EQUAL(maru_stream_open(&stream, fd, 300, 4), 0);
+  for (ssize_t got; (got = maru_stream_next(stream, &part)) > 0; last = part, at += (size_t)got) {
+    CHECK(memcmp(part, data + at, (size_t)got) == 0);
+    again += part == last;
+  }
+  CHECK_EQUAL(at, MOST);
+  CHECK(again > 0);
+  maru_stream_close(stream);
+  close(fd);
+  CHECK_EQUAL(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
 static void *feed(void *argument) {
@@ -170,6 +197,7 @@ int main(void) {
   for (size_t i = 0; i < MOST; i++)
     data[i] = (unsigned char)(i * 2654435761u >> 11);
   files(&seed);
+  on_one_core();
   pipes(&seed);
   abandoned(&seed);
   nothing_there();

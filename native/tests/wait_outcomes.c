@@ -1,4 +1,5 @@
 /* Description: every policy returns on the change, the deadline and (where it sleeps) a signal. */
+#define _GNU_SOURCE
 #include <maru/wait.h>
 
 #include "check.h"
@@ -109,6 +110,19 @@ static void killed_notifier(struct maru_wait_policy *policy) {
   munmap(word, sizeof *word);
 }
 
+/* Where notifiers die with us a sleep is one sleep: half a second would be ten slices. */
+static void slept_through(void) {
+  _Atomic uint32_t word = 0;
+  struct maru_wait_policy policy;
+  struct rusage before, after;
+  CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_BLOCK), 0);
+  policy.own = 1;
+  CHECK_EQUAL(getrusage(RUSAGE_THREAD, &before), 0);
+  CHECK_EQUAL(maru_wait(&word, 2, ~1u, &policy, maru_now_ns() + 500 * MS), -ETIMEDOUT);
+  CHECK_EQUAL(getrusage(RUSAGE_THREAD, &after), 0);
+  CHECK(after.ru_nvcsw - before.ru_nvcsw < 5);
+}
+
 /* A budget that a deadline cut short has not been shown not to pay. */
 static void cut_short(void) {
   _Atomic uint32_t word = 0;
@@ -167,6 +181,7 @@ int main(void) {
   handover();
   bad_arguments();
   cut_short();
+  slept_through();
   for (int kind = 0; kind < MARU_WAIT_KINDS; kind++) {
     struct maru_wait_policy policy;
     CHECK_EQUAL(maru_wait_policy_init(&policy, (enum maru_wait_kind)kind), 0);

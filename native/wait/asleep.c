@@ -9,7 +9,8 @@
  * again.  models/wait.pml checks this.
  *
  * What the protocol cannot cover is a notifier killed between its change and
- * its wake.  Therefore no sleep is longer than SLICE_NS.
+ * its wake.  Therefore no sleep is longer than SLICE_NS, but where notifiers die
+ * only together with who sleeps (maru_wait_policy.own).
  */
 #define _GNU_SOURCE
 #include "futex.h"
@@ -55,7 +56,8 @@ int mr_block_until(struct mr_wait *w, int64_t until_ns) {
     int64_t time = mr_wait_now(w);
     if (time >= until_ns)
       return -ETIMEDOUT;
-    int rc = mr_sleep_on(w->word, now | MARU_WAIT_ARMED, mr_earlier(time + SLICE_NS, until_ns));
+    int64_t slice_ns = w->policy->own ? until_ns : mr_earlier(time + SLICE_NS, until_ns);
+    int rc = mr_sleep_on(w->word, now | MARU_WAIT_ARMED, slice_ns);
     if (rc < 0)
       return mr_look(w) ? 0 : rc;
   }

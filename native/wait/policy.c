@@ -57,7 +57,7 @@ static bool several_cpus_allowed(void) {
 
 static void run_instead(struct maru_wait_policy *policy, enum maru_wait_kind kind, enum why why) {
   policy->runs = kind;
-  policy->why = why;
+  policy->why = (uint16_t)why;
 }
 
 static bool may_lower(const struct maru_wait_policy *policy) {

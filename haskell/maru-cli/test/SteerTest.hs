@@ -17,11 +17,13 @@ import Maru.Control.Observe
 import Maru.Control.Place
 import Maru.Control.Sim.Io (Flow (..), Look (..))
 import Maru.Control.Steer
+import System.IO (hClose, hFlush, hPutStrLn)
+import System.Process (createPipe)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 steering :: TestTree
-steering = testGroup "steer" [machines, programs, verdicts, moved, bound, remembered, recorded]
+steering = testGroup "steer" [machines, programs, verdicts, moved, bound, answering, remembered, recorded]
 
 bound :: TestTree
 bound =
@@ -38,6 +40,17 @@ bound =
     map titleOf [[wholly, wholly], []] @?= replicate 2 boundIrqs
     map titleOf [[some], [wholly, some], [none, wholly]] @?= replicate 3 "numactl, interrupts bound that could be"
     map titleOf [[none, none], [boundLine []]] @?= replicate 2 "numactl, no interrupt could be bound"
+
+answering :: TestTree
+answering =
+  testCase "who is to say what became of the interrupts is not waited for without end" $ do
+    (heard, told) <- createPipe
+    silent <- firstLine 20000 heard
+    hPutStrLn told "bound no interrupt; refused: 0" >> hFlush told
+    spoken <- firstLine 20000000 heard
+    hClose told
+    gone <- firstLine 20000000 heard
+    [silent, spoken, gone] @?= [Left "said nothing for 0 s", Right "bound no interrupt; refused: 0", Left "ended"]
 
 recorded :: TestTree
 recorded =

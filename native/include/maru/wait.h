@@ -67,7 +67,9 @@ struct maru_wait_table;
 
 /* How one waiting thread waits.  Owned by the caller, one per waiting thread:
  * the adaptive policy learns in it, so it must not be shared.
- * Initialise with maru_wait_policy_init; then `spin_ns` and `spare` may be changed. */
+ * Initialise with maru_wait_policy_init; then `spin_ns`, `spare` and `own` may be changed.
+ * `own` is for a word, not a channel, that only threads of this process change, none of which is
+ * ended between its change and its wake: who sleeps is not woken to look. */
 struct maru_wait_policy {
   uint32_t kind;                 /* enum maru_wait_kind */
   uint32_t spin_ns;              /* spinning before anything else, on the way to COOP 2.5 us
@@ -76,7 +78,8 @@ struct maru_wait_policy {
   uint32_t spare;                /* 1: another core is there to change the word while we spin */
   struct maru_channel *channel;  /* of maru_channel_attach, or NULL; private */
   uint32_t runs;                 /* the kind that really runs; private */
-  uint32_t why;                  /* private: see maru_wait_runs_as */
+  uint16_t why;                  /* private: see maru_wait_runs_as */
+  uint16_t own;                  /* 1: see above; 0 at first */
   struct maru_wait_table *table; /* the channel's; private */
 };
 
@@ -118,7 +121,7 @@ int64_t maru_now_ns(void);
  * or sleeps shortly, may not notice).  -EINVAL: bad policy,
  * or bits of `want` outside of `mask`.
  * A notifier killed between its change and its wake delays a sleeper by at most
- * 50 ms.  When it returns, the thread's priority is what it was. */
+ * 50 ms (`own`: for good).  When it returns, the thread's priority is what it was. */
 int maru_wait(MARU_ATOMIC(uint32_t) * word, uint32_t want, uint32_t mask,
               struct maru_wait_policy *policy, int64_t deadline_ns);
 

@@ -63,21 +63,37 @@ static void count_context(void) {
     atomic_fetch_add_explicit(&section->contexts, 1, memory_order_relaxed);
 }
 
+/* Undisturbed: its thread shall block all signals. */
 static bool create(struct context *context) {
   pthread_attr_t attributes;
-  sigset_t all, before;
   atomic_store_explicit(&context->stop, 0, memory_order_relaxed); /* before it is created */
   if (pthread_attr_init(&attributes) != 0)
     return false;
   pthread_attr_setstacksize(&attributes, STACK_BYTES);
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   int rc = pthread_create(&context->thread, &attributes, io_serve, context);
   if (rc == EINVAL) /* the program's thread-local data want more */
     rc = pthread_create(&context->thread, NULL, io_serve, context);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   return rc == 0;
+}
+
+/* Who starts or ends contexts is not left in the middle: a handler that jumps away, or a
+ * cancellation, would keep `starting`, and an allocation half done. */
+struct undisturbed {
+  sigset_t signals;
+  int cancel;
+};
+
+static void undisturbed_begin(struct undisturbed *before) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before->signals);
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before->cancel);
+}
+
+static void undisturbed_end(const struct undisturbed *before) {
+  pthread_setcancelstate(before->cancel, NULL);
+  pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
 }
 
 static bool take_start(void) {
@@ -98,26 +114,33 @@ static void join_ended(struct context *context) {
   atomic_store_explicit(&context->state, NONE, memory_order_relaxed);
 }
 
-static void start_context(struct context *context, enum io_context_class class, unsigned node) {
-  if (!take_start())
-    return;
-  int cancel;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+/* With `starting`.  Who restricts the process goes direct before it ends its contexts: none is
+ * started behind that. */
+static void start_taken(struct context *context, enum io_context_class class, unsigned node) {
   join_ended(context);
-  if (atomic_load_explicit(&context->state, memory_order_relaxed) == NONE) {
-    context->node = node;
-    context->class = class;
-    if (create(context)) {
-      count_context();
-      /* Release: with the thread. */
-      atomic_store_explicit(&context->state, READY, memory_order_release);
-      maru_notify(&context->bell); /* who found it not ready yet did not ring */
-    } else {
-      io_go_direct("delegates nothing: no thread could be created");
-    }
+  if (atomic_load_explicit(&context->state, memory_order_relaxed) != NONE ||
+      atomic_load_explicit(&io_process.direct, memory_order_relaxed))
+    return;
+  context->node = node;
+  context->class = class;
+  if (!create(context)) {
+    io_go_direct("delegates nothing: no thread could be created");
+    return;
   }
-  pthread_setcancelstate(cancel, NULL);
-  maru_notify_store(&starting, 0);
+  count_context();
+  /* Release: with the thread. */
+  atomic_store_explicit(&context->state, READY, memory_order_release);
+  maru_notify(&context->bell); /* who found it not ready yet did not ring */
+}
+
+static void start_context(struct context *context, enum io_context_class class, unsigned node) {
+  struct undisturbed before;
+  undisturbed_begin(&before);
+  if (take_start()) {
+    start_taken(context, class, node);
+    maru_notify_store(&starting, 0);
+  }
+  undisturbed_end(&before);
 }
 
 static unsigned node_for(enum io_context_class class) {
@@ -149,7 +172,7 @@ void io_context_prepare(enum io_context_class class) {
 }
 
 void io_contexts_start(void) {
-  if (!io_same_process() || atomic_load_explicit(&io_process.direct, memory_order_relaxed))
+  if (!io_same_process())
     return;
   for (int class = IO_FILE_CONTEXT; class <= IO_NET_CONTEXT; class ++) {
     unsigned node = node_for((enum io_context_class) class);
@@ -166,26 +189,43 @@ void io_context_ring(enum io_context_class class) {
     maru_notify(&context->bell);
 }
 
+static void retire(struct context *context) {
+  join_ended(context); /* the caller wants to be alone */
+  if (atomic_load_explicit(&context->state, memory_order_relaxed) != READY)
+    return;
+  /* Relaxed: who finds it still ready takes the request back. */
+  atomic_store_explicit(&context->state, NONE, memory_order_relaxed);
+  atomic_store_explicit(&context->stop, 1, memory_order_relaxed);
+  maru_notify(&context->bell);
+  pthread_join(context->thread, NULL);
+  atomic_fetch_sub_explicit(&io_contexts_running, 1, memory_order_relaxed); /* as above */
+}
+
 void io_contexts_retire(void) {
   struct maru_wait_policy policy;
+  struct undisturbed before;
   if (!io_same_process())
     return;
   maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
+  undisturbed_begin(&before);
   while (!take_start())
     maru_wait(&starting, 0, (uint32_t)STATE, &policy, MARU_WAIT_FOREVER);
+  for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++)
+    retire(&contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES]);
+  maru_notify_store(&starting, 0);
+  undisturbed_end(&before);
+}
+
+static void ring_all(void) {
   for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++) {
     struct context *context = &contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES];
-    join_ended(context); /* the caller wants to be alone */
-    if (atomic_load_explicit(&context->state, memory_order_relaxed) != READY)
+    if (!is_ready(context))
       continue;
-    /* Relaxed: who finds it still ready takes the request back. */
-    atomic_store_explicit(&context->state, NONE, memory_order_relaxed);
-    atomic_store_explicit(&context->stop, 1, memory_order_relaxed);
+    /* Somebody's ring may have been left between disarming and waking: armed, it wakes again.
+     * Relaxed: it orders nothing. */
+    atomic_fetch_or_explicit(&context->bell, MARU_WAIT_ARMED, memory_order_relaxed);
     maru_notify(&context->bell);
-    pthread_join(context->thread, NULL);
-    atomic_fetch_sub_explicit(&io_contexts_running, 1, memory_order_relaxed); /* as above */
   }
-  maru_notify_store(&starting, 0);
 }
 
 /* Under `starting`: nobody starts its successor, or joins it, meanwhile.  Who found it ready takes
@@ -203,11 +243,7 @@ bool io_context_ends(struct context *context) {
 /* They look from now on whether the program is still there. */
 void io_contexts_outlive(void) {
   atomic_store_explicit(&io_first_thread_left, true, memory_order_relaxed); /* the bell releases */
-  for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++) {
-    struct context *context = &contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES];
-    if (is_ready(context))
-      maru_notify(&context->bell);
-  }
+  ring_all();
 }
 
 void io_contexts_forget(void) {
@@ -340,14 +376,16 @@ bool io_delegate(enum io_context_class class, const struct io_request *request, 
   int saved = errno;
   struct io_answer answer = {.made = false};
   pthread_testcancel();
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &io_self.cancel);
   io_self.answer = &answer;
-  io_self.inside = 1;
+  io_self.cancel = -1;
+  atomic_signal_fence(memory_order_release); /* with `inside` */
+  io_self.inside = 1; /* first and last: a handler's own calls are direct and touch none of it */
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &io_self.cancel);
   hand_over(context, slot, request, patience_ns);
   take_answer(slot);
   maru_notify_store(&slot->word, IDLE);
-  io_self.inside = 0;
   pthread_setcancelstate(io_self.cancel, NULL);
+  io_self.inside = 0;
   errno = saved;
   *result = answer.result;
   struct maru_io_line *line = io_line();
@@ -381,7 +419,9 @@ void io_abandon(void) {
   if (io_self.slot > 0)
     maru_notify_store(&io_slots[io_self.slot - 1].word, IDLE);
   io_self.inside = 0;
-  pthread_setcancelstate(io_self.cancel, NULL);
+  if (io_self.cancel >= 0)
+    pthread_setcancelstate(io_self.cancel, NULL);
+  ring_all(); /* perhaps the call was about to */
 }
 
 /* Not that of the process which a child of vfork came from.  Bounded: a device that does not answer

@@ -137,7 +137,8 @@ static bool elsewhere(enum io_context_class class, int fd, uint32_t entry, long 
                       long b, long c, long d, long e, long *result) {
   struct io_request request = {number, {fd, a, b, c, d, e}, fd, entry};
   int64_t patience = io_process.mode == MARU_IO_ALWAYS ? PATIENCE_NS : GUARDED_PATIENCE_NS;
-  return io_delegate(class, &request, patience, result);
+  /* Not a socket any more, and nobody told us: the answer is that of the call as it was made. */
+  return io_delegate(class, &request, patience, result) && *result != -ENOTSOCK;
 }
 
 /* As the call returns it. */

@@ -8,6 +8,10 @@
  * opens behind our back can leave a wrong kind: a pipe that is taken for a file keeps one context
  * busy until data come, and others take their requests back meanwhile.
  *
+ * Who looks shows that first, then asks the kernel, and then stores what it said, unless the
+ * generation was stepped meanwhile; who replaces a descriptor does that first, and then steps the
+ * generation of what is known or being looked at.  One of them sees the other.
+ *
  * The generation makes a request for a descriptor that was closed meanwhile visible: who
  * closes steps the generation first and then looks for requests in flight; who makes a
  * request shows it first and then the context compares the generation.  One of them sees the
@@ -25,6 +29,7 @@
 #include <sys/syscall.h>
 
 _Atomic uint32_t io_files[IO_FDS];
+static _Atomic uint32_t used; /* numbers below were looked at at least once */
 
 static long raw2(long number, long a, const void *b) {
   return io_raw(number, a, (long)b, 0, 0, 0, 0);
@@ -84,12 +89,31 @@ static enum io_kind kind_now(int fd) {
  * thread's use or step overtook is one less, a use later. */
 static bool counts_use(int fd) {
   uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_relaxed);
-  if (io_process.mode == MARU_IO_ALWAYS || (entry & USES) >= (LOOK_AFTER - 1) * USE)
+  if (io_process.mode == MARU_IO_ALWAYS || io_kind_of(entry) != IO_UNKNOWN ||
+      (entry & USES) >= (LOOK_AFTER - 1) * USE)
     return false;
-  if (io_kind_of(entry) == IO_UNKNOWN)
-    atomic_compare_exchange_strong_explicit(&io_files[fd], &entry, entry + USE,
-                                            memory_order_relaxed, memory_order_relaxed);
+  atomic_compare_exchange_strong_explicit(&io_files[fd], &entry, entry + USE, memory_order_relaxed,
+                                          memory_order_relaxed);
   return true;
+}
+
+bool io_is_regular(int fd) {
+  struct stat status;
+  return raw2(SYS_fstat, fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/* Of an entry.  Sequentially consistent: see above. */
+static bool change(int fd, uint32_t from, uint32_t to) {
+  return atomic_compare_exchange_strong_explicit(&io_files[fd], &from, to, memory_order_seq_cst,
+                                                 memory_order_relaxed);
+}
+
+static void count_used(uint32_t number) {
+  /* Relaxed: what is stored there later comes after it, for who sees that. */
+  uint32_t most = atomic_load_explicit(&used, memory_order_relaxed);
+  while (most < number && !atomic_compare_exchange_weak_explicit(
+                              &used, &most, number, memory_order_relaxed, memory_order_relaxed))
+    ;
 }
 
 uint32_t io_file_look(int fd) {
@@ -99,13 +123,15 @@ uint32_t io_file_look(int fd) {
   if (!io_same_process())
     return 0;
   uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_seq_cst);
-  enum io_kind kind = kind_now(fd);
-  /* Fails when it was closed meanwhile: then nothing is known. */
-  if (kind == IO_UNKNOWN ||
-      !atomic_compare_exchange_strong_explicit(&io_files[fd], &entry, (entry & ~0xffu) | kind,
-                                               memory_order_seq_cst, memory_order_relaxed))
+  uint32_t generation = entry & ~0xffu, looking = generation | IO_LOOKING;
+  if (io_kind_of(entry) > IO_LOOKING)
+    return entry; /* somebody else has looked meanwhile */
+  if (entry != looking && !change(fd, entry, looking))
     return 0;
-  return (entry & ~0xffu) | kind;
+  count_used((uint32_t)fd + 1);
+  enum io_kind kind = kind_now(fd);
+  /* Fails when it was replaced meanwhile: then nothing is known. */
+  return kind != IO_UNKNOWN && change(fd, looking, generation | kind) ? generation | kind : 0;
 }
 
 /* What it was. */
@@ -121,8 +147,11 @@ static uint32_t step(int fd) {
 void io_forget(int fd) {
   if ((unsigned)fd >= IO_FDS)
     return;
-  /* Nobody who could have a request looked at it since the last step. */
-  if ((atomic_load_explicit(&io_files[fd], memory_order_seq_cst) & 0xffu) == 0 ||
+  /* What the caller had the kernel do to the number comes before the look at the entry: see above.
+   */
+  atomic_thread_fence(memory_order_seq_cst);
+  /* Relaxed, by the fence.  Of what was only counted nobody can have a request. */
+  if ((atomic_load_explicit(&io_files[fd], memory_order_relaxed) & 0xffu) == 0 ||
       io_kind_of(step(fd)) == IO_UNKNOWN)
     return;
   io_hint_forget(fd);
@@ -130,7 +159,17 @@ void io_forget(int fd) {
 }
 
 void io_forget_from(unsigned first, unsigned last) {
+  atomic_thread_fence(memory_order_seq_cst); /* as above */
   for (unsigned fd = first; fd < IO_FDS && fd <= last; fd++)
     if ((atomic_load_explicit(&io_files[fd], memory_order_relaxed) & 0xffu) != 0)
       io_forget((int)fd);
+}
+
+void io_files_fork(void) {
+  /* Relaxed: one thread is here. */
+  uint32_t most = atomic_load_explicit(&used, memory_order_relaxed);
+  for (uint32_t fd = 0; fd < most; fd++)
+    /* Pages of which nothing is known need not be copied. */
+    if (io_kind_of(atomic_load_explicit(&io_files[fd], memory_order_relaxed)) != IO_UNKNOWN)
+      step((int)fd);
 }

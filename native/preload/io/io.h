@@ -53,7 +53,7 @@ struct io_self {
   struct maru_io_line *line;
   int16_t slot;             /* + 1; 0: none yet; -1: never */
   volatile uint8_t inside;  /* 1 while the thread waits for its request */
-  int cancel;               /* its cancel state before that */
+  int cancel;               /* its cancel state before that; -1: not changed yet */
   struct io_answer *answer; /* where it is wanted, while inside */
   bool gone;                /* its destructor ran */
   bool real_time;
@@ -110,8 +110,8 @@ static inline void io_add(struct maru_io_line *line, _Atomic uint64_t *counter, 
 #define IO_FDS 65536
 
 /* What is known of a descriptor, packed: generation << 8 | uses << 4 | kind; uses are counted while
- * the kind is not known. */
-enum io_kind { IO_UNKNOWN = 0, IO_REGULAR, IO_STREAM, IO_DATAGRAM, IO_OTHER };
+ * the kind is not known.  LOOKING: somebody looks, or has found nothing there. */
+enum io_kind { IO_UNKNOWN = 0, IO_LOOKING, IO_REGULAR, IO_STREAM, IO_DATAGRAM, IO_OTHER };
 static inline enum io_kind io_kind_of(uint32_t entry) { return (enum io_kind)(entry & 0xf); }
 
 extern _Atomic uint32_t io_files[IO_FDS];
@@ -123,11 +123,15 @@ static inline uint32_t io_file(int fd) {
     return 0;
   /* Acquire: with the entry comes the state of its stream. */
   uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_acquire);
-  return io_kind_of(entry) != IO_UNKNOWN ? entry : io_file_look(fd);
+  return io_kind_of(entry) > IO_LOOKING ? entry : io_file_look(fd);
 }
+/* What it is now, whatever is remembered. */
+bool io_is_regular(int fd);
 /* The number will stand for something else: waits for requests in flight. */
 void io_forget(int fd);
 void io_forget_from(unsigned first, unsigned last);
+/* In a forked child: what is remembered may be half replaced by a thread that is not here. */
+void io_files_fork(void);
 
 /* ---- contexts.c ---------------------------------------------------------- */
 

@@ -1,7 +1,9 @@
 /* ring.c: see ring.h.
  *
  * Only calls that name where they read and write, and those of sockets: a ring moves a
- * descriptor's own position without the lock that read(2) and write(2) hold.
+ * descriptor's own position without the lock that read(2) and write(2) hold.  And only of files:
+ * pread(2) refuses a pipe, where a ring takes what is there, or waits for as long as nothing is.
+ * A number may stand for one by now (files.c).
  */
 #define _GNU_SOURCE
 #include "ring.h"
@@ -37,6 +39,8 @@ int io_ring_open(struct io_ring *ring) {
       mmap(NULL, (size_t)2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
     return -ENOMEM;
+  /* A forked child has no use for it: it would keep a copy for good. */
+  madvise(memory, (size_t)2 * PAGE, MADV_DONTFORK);
   set_address(&params.cq_off, memory);
   set_address(&params.sq_off, memory + PAGE);
   long index = io_raw(SYS_io_uring_setup, IO_RING_ENTRIES, (long)&params, 0, 0, 0, 0);
@@ -78,7 +82,7 @@ static bool translate(struct io_uring_sqe *entry, long number, const long *a) {
   case SYS_pwrite64:
   case SYS_preadv:
   case SYS_pwritev:
-    if (a[3] < 0) /* a ring would take its own position */
+    if (a[3] < 0 /* a ring would take its own position */ || !io_is_regular(entry->fd))
       return false;
     entry->off = (uint64_t)a[3];
     entry->opcode = number == SYS_pread64    ? IORING_OP_READ

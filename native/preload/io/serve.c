@@ -159,20 +159,26 @@ static void arguments_of(const struct run *run, struct iovec parts[MERGE_MOST], 
   arguments[2] = run->number;
 }
 
+/* pwrite(2) writes at the end of such a file, whatever place it is given. */
+static bool appends(const struct slot *slot) {
+  return slot->request.number == SYS_pwrite64 &&
+         (io_raw(SYS_fcntl, slot->request.fd, F_GETFL, 0, 0, 0, 0) & O_APPEND) != 0;
+}
+
 /* `result`: of the one call.  What moved less than it wanted is made once more, by itself: reading
- * or writing the same again changes nothing, and the answer is the kernel's. */
+ * or writing the same again changes nothing, and the answer is the kernel's.  But what was appended
+ * in part would be twice. */
 static void split(const struct run *run, long result) {
   if (result > 0)
     io_add_shared(&io_line()->merged, run->number);
   for (unsigned i = 0; i < run->number; i++) {
     struct slot *slot = run->slots[i];
-    if (result < (long)size_of(slot)) {
-      result = 0;
+    long size = (long)size_of(slot), moved = result > size ? size : result;
+    result = moved > 0 ? result - moved : 0;
+    if (moved == size || (moved > 0 && appends(slot)))
+      finish(slot, moved);
+    else
       make(slot);
-    } else {
-      result -= (long)size_of(slot);
-      finish(slot, (long)size_of(slot));
-    }
   }
 }
 
@@ -371,6 +377,7 @@ void *io_serve(void *argument) {
     open_ring(context);
   /* Nobody waits for the helper: it need not spin for the next request. */
   maru_wait_policy_init(&policy, hints ? MARU_WAIT_BLOCK : MARU_WAIT_ADAPTIVE);
+  policy.own = 1; /* see io_abandon */
   for (;;) {
     /* Acquire, and before the looks: what is marked later, or stops us, rings later. */
     uint32_t seen = atomic_load_explicit(&context->bell, memory_order_acquire) & (uint32_t)STATE;

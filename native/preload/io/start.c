@@ -99,6 +99,7 @@ static void before_fork(void) { io_settle(); }
 static void in_child(void) {
   io_process.pid = getpid();
   io_contexts_forget();
+  io_files_fork();
   io_hint_fork();
   io_thread_begins();
   io_self.line = NULL; /* it is the parent's thread that counts there */

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cases.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -274,6 +275,27 @@ static void range_unshared(void) {
   DO(pread(fd, other, 6, 0));
   show(other, 6);
 }
+/* By a library that makes its system calls past us. */
+static void replaced_unheard(void) {
+  int fd = dup(file), other_fd, ends[2], sockets[2];
+  int (*replace)(int, int) = (int (*)(int, int))dlsym(dlopen("libc.so.6", RTLD_LAZY), "dup2");
+  NEED(pipe2(ends, O_NONBLOCK));
+  pair_of(SOCK_STREAM, sockets);
+  other_fd = dup(sockets[0]);
+  DO(pread(fd, other, 10, 0));
+  DO(recv(other_fd, other, 10, MSG_DONTWAIT));
+  NEED(replace(ends[0], fd));
+  NEED(replace(file, other_fd));
+  DO(pread(fd, other, 10, 8)); /* a pipe refuses that, and nobody waits for what is not there */
+  DO(pread(fd, other, 10, 0));
+  NEED(write(ends[1], "pipe", 4));
+  DO(pread(fd, other, 10, 0));
+  DO(read(ends[0], other, 10));
+  DO(read(other_fd, other, 10));
+  DO(write(other_fd, "x", 1));
+  DO(recv(other_fd, other, 10, 0));
+  where(other_fd);
+}
 static void duplicated_by_fcntl(void) {
   int fd = (int)DO(fcntl(file, F_DUPFD, 100));
   DO(read(fd, other, 10));
@@ -463,6 +485,7 @@ const struct test_case file_cases[] = {
     D(not_aligned),
     D(reused),
     D(replaced),
+    D(replaced_unheard),
     D(closed_by_stream),
     D(closed_by_number),
     D(closed_by_range),

@@ -111,6 +111,38 @@ static void neighbours_append(void) {
   ask_all();
   say("%lld bytes\n", (long long)lseek(second, 0, SEEK_END));
 }
+static int wrong_rounds;
+static _Atomic long told; /* to have been appended, in this round */
+static void *append_again(void *argument) {
+  struct ask *ask = argument;
+  for (int i = 0; i < ROUNDS; i++) {
+    pthread_barrier_wait(&together);
+    ssize_t result = pwrite(ask->fd, ask->buffer, ask->size, ask->at);
+    told += result > 0 ? result : 0;
+    if (pthread_barrier_wait(&together) != PTHREAD_BARRIER_SERIAL_THREAD)
+      continue;
+    if (told != lseek(second, 0, SEEK_END))
+      wrong_rounds++;
+    told = 0;
+    NEED(ftruncate(second, 0));
+  }
+  return NULL;
+}
+/* Who is told that so much was appended finds so much there, no more and no less. */
+static void neighbours_append_to_limit(void) {
+  pthread_t threads[ASKERS];
+  struct rlimit limit = {3 * PART + 800, RLIM_INFINITY};
+  signal(SIGXFSZ, SIG_IGN);
+  NEED(setrlimit(RLIMIT_FSIZE, &limit));
+  NEED(fcntl(second, F_SETFL, O_APPEND));
+  in_a_row(second, true, data, 0);
+  NEED(-pthread_barrier_init(&together, NULL, ASKERS));
+  for (int i = 0; i < ASKERS; i++)
+    NEED(-pthread_create(&threads[i], NULL, append_again, &asks[i]));
+  for (int i = 0; i < ASKERS; i++)
+    pthread_join(threads[i], NULL);
+  say("wrong in %d rounds\n", wrong_rounds);
+}
 static void neighbours_not_open(void) {
   in_a_row(dup(file), false, other, 0);
   close(asks[0].fd);
@@ -118,9 +150,15 @@ static void neighbours_not_open(void) {
 }
 
 const struct test_case neighbour_cases[] = {
-    D(neighbours_read),         D(neighbours_at_end),
-    D(neighbours_bad_address),  D(neighbours_half_bad_address),
-    D(neighbours_write),        D(neighbours_at_limit),
-    D(neighbours_of_two_kinds), D(neighbours_append),
-    N(neighbours_not_open),     {NULL, NULL, false},
+    D(neighbours_read),
+    D(neighbours_at_end),
+    D(neighbours_bad_address),
+    D(neighbours_half_bad_address),
+    D(neighbours_write),
+    D(neighbours_at_limit),
+    D(neighbours_of_two_kinds),
+    D(neighbours_append),
+    D(neighbours_append_to_limit),
+    N(neighbours_not_open),
+    {NULL, NULL, false},
 };

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "cases.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -9,6 +10,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
@@ -73,6 +75,60 @@ static void handler_reads(void) {
   no_ticks();
   say("enough %d, wrong %d\n", handled >= 100, wrong);
 }
+/* Where the library is just about to do something: it calls these by our names.  A program that
+ * runs without it comes by none of them. */
+static volatile int disturb_hand_over, disturb_start;
+static _Atomic int in_getcpu; /* 1: the thread is there; 2: it may go on */
+static __thread bool waits_in_getcpu;
+/* Looked up once: dlsym is nothing for a handler. */
+#define NEXT(name)                                                                                 \
+  ({                                                                                               \
+    static __typeof__(&name) next_;                                                                \
+    next_ = next_ != NULL ? next_ : (__typeof__(&name))dlsym(RTLD_NEXT, #name);                    \
+    next_;                                                                                         \
+  })
+int pthread_setcancelstate(int state, int *before) {
+  int rc = NEXT(pthread_setcancelstate)(state, before);
+  if (disturb_hand_over && state == PTHREAD_CANCEL_DISABLE) {
+    disturb_hand_over = 0;
+    raise(SIGUSR1);
+  }
+  return rc;
+}
+int pthread_attr_init(pthread_attr_t *attributes) {
+  if (disturb_start) {
+    disturb_start = 0;
+    raise(SIGUSR1);
+  }
+  return NEXT(pthread_attr_init)(attributes);
+}
+int getcpu(unsigned *cpu, unsigned *node) {
+  if (waits_in_getcpu) {
+    waits_in_getcpu = false;
+    in_getcpu = 1;
+    while (in_getcpu != 2)
+      pause_ms(1);
+  }
+  return NEXT(getcpu)(cpu, node);
+}
+static void *disturbed(void *unused) {
+  (void)unused;
+  disturb_hand_over = 1;
+  (void)!pread(file, other, 10, 0);
+  disturb_hand_over = 0;
+  pthread_cancel(pthread_self());
+  pthread_testcancel();
+  return "not cancelled";
+}
+static void handler_while_handed_over(void) {
+  struct sigaction action = {.sa_handler = read_in_handler};
+  sigaction(SIGUSR1, &action, NULL);
+  pthread_t thread;
+  void *how;
+  NEED(-pthread_create(&thread, NULL, disturbed, NULL));
+  pthread_join(thread, &how);
+  say("%s, wrong %d\n", how == PTHREAD_CANCELED ? "cancelled" : (char *)how, wrong);
+}
 static sigjmp_buf back;
 static void jump(int number) {
   handled = handled + (number == SIGALRM);
@@ -90,6 +146,21 @@ static void handler_jumps(void) {
   no_ticks();
   say("enough %d, wrong %d\n", handled >= 50, wrong);
   DO(pread(file, other, 100, 5));
+}
+/* The first call of a process starts what makes calls; who ends that must not wait for who left. */
+static void handler_leaves_the_start(void) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    struct sigaction action = {.sa_handler = jump};
+    sigaction(SIGUSR1, &action, NULL);
+    disturb_start = 1;
+    if (sigsetjmp(back, 1) == 0)
+      for (int i = 0; i < 3; i++)
+        (void)!pread(file, other, 10, 0);
+    disturb_start = 0;
+    _exit(unshare(CLONE_FILES) != 0);
+  }
+  DO(finish(pid));
 }
 /* A jump that does not leave the handler: the call that it interrupted goes on. */
 static void jump_within(int number) {
@@ -218,6 +289,39 @@ static void unshared(void) {
   DO(unshare(CLONE_SIGHAND | CLONE_THREAD));
   DO(pread(file, other, 10, 0));
 }
+static void *reads_once(void *unused) {
+  waits_in_getcpu = true;
+  (void)!pread(file, other, 10, 0);
+  in_getcpu = 2;
+  return unused;
+}
+static int helpers(void) {
+  int number = 0;
+  DIR *folder = opendir("/proc/self/task");
+  for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+    char path[300], name[16] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+    int fd = open(path, O_RDONLY);
+    (void)!syscall(SYS_read, fd, name, sizeof name - 1);
+    close(fd);
+    number += strncmp(name, "maru", 4) == 0;
+  }
+  closedir(folder);
+  return number;
+}
+/* Another thread is just about to have a call made. */
+static void unshared_meanwhile(void) {
+  pthread_t thread;
+  NEED(-pthread_create(&thread, NULL, reads_once, NULL));
+  while (in_getcpu == 0)
+    pause_ms(1);
+  DO(unshare(CLONE_FILES));
+  in_getcpu = 2;
+  pthread_join(thread, NULL);
+  for (int i = 0; i < 200 && helpers() > 0; i++)
+    pause_ms(10); /* one that has ended is listed for a moment */
+  DO(helpers());
+}
 static void filtered(void) {
   struct sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
@@ -301,7 +405,9 @@ const struct test_case thread_cases[] = {
     N(cancelled),
     D(cancel_pending),
     D(handler_reads),
+    D(handler_while_handed_over),
     D(handler_jumps),
+    N(handler_leaves_the_start),
     D(handler_jumps_within),
     D(forked_child_reads),
     D(handler_forks),
@@ -310,6 +416,7 @@ const struct test_case thread_cases[] = {
     D(spawned),
     D(executed),
     D(unshared),
+    N(unshared_meanwhile),
     D(filtered),
     D(other_user),
     D(main_thread_leaves),

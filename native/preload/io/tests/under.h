@@ -7,7 +7,9 @@
 #include <maru/board.h>
 #include <maru/io.h>
 
+#include <dirent.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 struct outcome {
@@ -29,7 +31,43 @@ static inline void make_board(struct maru_board *board) {
   setenv(MARU_BOARD_ENV, path, 1);
 }
 
-/* `mode` NULL: without the library.  Ends the test when the program takes longer. */
+/* What each thread of the process does: for who has to find out why it hangs. */
+static inline void tell_threads(int pid) {
+  char folder[64], path[400], text[256];
+  snprintf(folder, sizeof folder, "/proc/%d/task", pid);
+  DIR *threads = opendir(folder);
+  for (struct dirent *entry; threads != NULL && (entry = readdir(threads)) != NULL;) {
+    if (entry->d_name[0] == '.')
+      continue;
+    fprintf(stderr, "  process %d, thread %s:", pid, entry->d_name);
+    for (int i = 0; i < 3; i++) {
+      snprintf(path, sizeof path, "%s/%s/%s", folder, entry->d_name,
+               (const char *[]){"comm", "wchan", "syscall"}[i]);
+      FILE *file = fopen(path, "r");
+      if (file != NULL && fgets(text, sizeof text, file) != NULL)
+        fprintf(stderr, " %.*s", (int)strcspn(text, "\n"), text);
+      if (file != NULL)
+        fclose(file);
+    }
+    fprintf(stderr, "\n");
+  }
+  if (threads != NULL)
+    closedir(threads);
+}
+
+static inline void tell_group(pid_t group) {
+  DIR *processes = opendir("/proc");
+  for (struct dirent *entry; processes != NULL && (entry = readdir(processes)) != NULL;) {
+    int pid = atoi(entry->d_name);
+    if (pid > 0 && getpgid(pid) == group)
+      tell_threads(pid);
+  }
+  if (processes != NULL)
+    closedir(processes);
+}
+
+/* `mode` NULL: without the library.  Ends the test when the program takes longer; the program and
+ * what it forked, too. */
 static inline void run_under(const char *library, const char *mode, char *const *command,
                              int seconds, struct outcome *outcome) {
   int ends[2];
@@ -37,6 +75,8 @@ static inline void run_under(const char *library, const char *mode, char *const 
   pid_t pid = fork();
   CHECK(pid >= 0);
   if (pid == 0) {
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(ends[1], 1);
     close(ends[0]);
     close(ends[1]);
@@ -55,7 +95,8 @@ static inline void run_under(const char *library, const char *mode, char *const 
     int64_t left = end - now_ms();
     if (left <= 0 || poll(&ready, 1, (int)left) == 0) {
       fprintf(stderr, "%s %s hangs (%s)\n", command[0], command[1], mode != NULL ? mode : "direct");
-      kill(pid, SIGKILL);
+      tell_group(pid);
+      kill(-pid, SIGKILL);
       _exit(1);
     }
     got = read(ends[0], outcome->text + outcome->size, sizeof outcome->text - outcome->size);

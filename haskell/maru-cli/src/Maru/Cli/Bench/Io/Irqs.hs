@@ -10,14 +10,16 @@ module Maru.Cli.Bench.Io.Irqs
     -- * For tests
     nearOrders,
     boundLine,
+    firstLine,
   )
 where
 
 import Control.Exception (bracket)
-import Control.Monad (void)
+import Control.Monad (void, when)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import Data.List (isPrefixOf, isSuffixOf)
+import Data.Maybe (isNothing)
 import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
 import Maru.Cli.Steer.Link
@@ -29,6 +31,7 @@ import System.Exit (ExitCode (..))
 import System.IO
 import System.Posix.Process (getParentProcessID, getProcessID)
 import System.Process
+import System.Timeout (timeout)
 
 -- | The side's name.
 boundIrqs :: String
@@ -73,13 +76,30 @@ whileBound action = do
   us <- getProcessID
   let words' = ["guard", "--tree", show us, "--", maru, "steer-irqs", guard]
   bracket (createProcess (proc guard words') {std_in = CreatePipe, std_out = CreatePipe}) end $ \(_, said, _, _) -> do
-    told <- maybe (pure Nothing) (orNothing . hGetLine) said
-    line <- maybe (problem unavailable "interrupts cannot be bound: maru-steer ended") pure told
+    told <- maybe (pure (Left "has no output")) (firstLine patience) said
+    line <- either (problem unavailable . ("interrupts cannot be bound: maru-steer " ++)) pure told
     warn line
     (,) line <$> action
   where
     -- Its standard input is its life; it has put everything back when it ends.
-    end (life, said, _, guard) = mapM_ hClose life >> waitForProcess guard >> mapM_ hClose said
+    end (life, said, _, guard) = do
+      mapM_ hClose life
+      ended <- timeout patience (waitForProcess guard)
+      when (isNothing ended) (warn ("maru-steer has not ended for " ++ seconds patience ++ " s: interrupts may still be bound; when it is gone: maru-steer repair"))
+      mapM_ hClose said
+
+-- | For the guard: microseconds. Each interrupt is a line on disk before it is bound; some hundred take a second.
+patience :: Int
+patience = 60000000
+
+seconds :: Int -> String
+seconds us = show (us `div` 1000000)
+
+-- | What is said there first, within so many microseconds; 'Left': what happened instead.
+firstLine :: Int -> Handle -> IO (Either String String)
+firstLine most handle = told <$> timeout most (orNothing (hGetLine handle))
+  where
+    told = maybe (Left ("said nothing for " ++ seconds most ++ " s")) (maybe (Left "ended") Right)
 
 -- | @maru steer-irqs GUARD@, for the guard alone: binds them once, says how many, and waits for the
 -- end.
