@@ -1,6 +1,6 @@
 """Real servers with every call delegated that can be: the same bytes as without.
 
-    programs.py MARU nginx|httpd|redis|postgres|hadoop|hdfs MODE...
+    programs.py MARU nginx|httpd|redis|sqlite|postgres|hadoop|hdfs MODE...
 
 One session of requests, against the program alone and under each mode of --io-delegate; what the
 clients got, and what the program left on disk, must be the same. Each runs in a folder of its own,
@@ -9,7 +9,7 @@ installed.
 """
 import hashlib, http.client, json, os, pwd, shutil, signal, socket, subprocess, sys, tempfile, time
 
-LONG = 60  # s: for one answer, or an end
+LONG = 120  # s: for one answer, or an end
 POSTGRES = "/usr/lib/postgresql/15/bin/"
 
 
@@ -62,6 +62,13 @@ class Server:
             sys.exit("does not end")
         if kind is None and self.mode is not None:
             delegated(self.mode, self.report)
+
+
+def ended(folder, command, before=()):
+    """What it prints."""
+    result = subprocess.run([*before, *command], capture_output=True, cwd=folder, timeout=4 * LONG)
+    assert result.returncode == 0, (command[-3:], result.stderr[-2000:])
+    return result.stdout
 
 
 # ---- web servers
@@ -191,6 +198,18 @@ def redis(maru, mode, folder, base):
     return seen
 
 
+# ---- SQLite
+
+def sqlite(maru, mode, folder, base):
+    """Steps a way to keep a journal: more in make soak."""
+    report, data = os.path.join(folder, "report.json"), os.path.join(folder, "data")
+    os.mkdir(data)
+    said = ended(data, [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sqlite.py"), os.environ.get("STEPS", "6")], under(maru, mode, report))
+    if mode is not None:
+        delegated(mode, report)
+    return said.splitlines()
+
+
 # ---- PostgreSQL
 
 SCRIPT = r"""
@@ -265,13 +284,6 @@ def java(settings, program, *arguments):
             *(word for name, value in {**always, **settings}.items() for word in ("-D", f"{name}={value}")), *arguments]
 
 
-def ended(folder, command, before=()):
-    """What it prints."""
-    result = subprocess.run([*before, *command], capture_output=True, cwd=folder, timeout=4 * LONG)
-    assert result.returncode == 0, (command[-3:], result.stderr[-2000:])
-    return result.stdout
-
-
 def counted(maru, mode, folder, settings, source, target):
     report = os.path.join(folder, "job.json")
     ended(folder, java(settings, "org.apache.hadoop.examples.WordCount", source, target), under(maru, mode, report))
@@ -315,7 +327,7 @@ def hdfs(maru, mode, folder, base):
 
 # ---- main
 
-WHAT = {"hadoop": (hadoop, "java"), "hdfs": (hdfs, "java"), "nginx": (nginx, "nginx"), "httpd": (httpd, "apache2"), "redis": (redis, "redis-server"), "postgres": (postgres, POSTGRES + "postgres")}
+WHAT = {"hadoop": (hadoop, "java"), "hdfs": (hdfs, "java"), "nginx": (nginx, "nginx"), "httpd": (httpd, "apache2"), "redis": (redis, "redis-server"), "sqlite": (sqlite, sys.executable), "postgres": (postgres, POSTGRES + "postgres")}
 
 
 def main():
