@@ -6,6 +6,8 @@
 #include "check.h"
 
 #define STEPS_MAX 2000000u
+/* What the shortest message takes, where time is what messages take. */
+#define LATENCY_NS 1000u
 
 uint32_t emit(struct program *program, struct instruction instruction) {
   if (program->length == program->capacity) {
@@ -44,6 +46,8 @@ uint16_t world_home(const struct world *world, uint32_t page) {
 static void on_send(void *context, uint16_t to, const void *bytes, size_t length) {
   struct node *node = context;
   CHECK(to < node->world->shape.nodes && to != node->number);
+  if (((const uint8_t *)bytes)[offsetof(struct mr_header, type)] == MR_PAGE_COPY)
+    node->world->copied[node->number][to] += length;
   struct channel *channel = &node->world->channels[node->number][to];
   struct message *message = malloc(sizeof *message + length);
   CHECK(message != NULL);
@@ -61,10 +65,11 @@ static void on_protect(void *context, uint32_t page, uint32_t count, enum mr_acc
   TRACE(node->world, "  node %u: pages %u + %u access %d\n", node->number, page, count, access);
 }
 
-/* A clock that runs as it likes. */
 static uint64_t on_now(void *context) {
   struct world *world = ((struct node *)context)->world;
-  return world->now += world_random(world, 4) == 0 ? world_random(world, 100000) : 1;
+  if (world->shape.ns_per_kib == NULL)
+    world->now += world_random(world, 4) == 0 ? world_random(world, 100000) : 1;
+  return world->now;
 }
 
 static void on_done(void *context, int64_t result) {
@@ -309,11 +314,21 @@ static void deliver_stale(struct world *world, struct message *message) {
               -EBADMSG);
 }
 
+/* What it takes on its way. */
+static uint64_t way_ns(const struct world *world, const struct message *message) {
+  const uint32_t *ns_per_kib = world->shape.ns_per_kib;
+  if (ns_per_kib == NULL)
+    return 0;
+  return LATENCY_NS +
+         message->length * (ns_per_kib[message->from] + ns_per_kib[message->to]) / 1024;
+}
+
 static void deliver(struct world *world, struct channel *channel) {
   struct message *message = channel->head;
   channel->head = message->next;
   if (channel->head == NULL)
     channel->tail = &channel->head;
+  world->now += way_ns(world, message);
   TRACE(world, "message %u -> %u type %u subject %u\n", message->from, message->to,
         message->bytes[1], *(uint32_t *)(void *)(message->bytes + 12));
   if (world->shape.stale && world_random(world, 16) == 0)

@@ -85,6 +85,7 @@ struct shape {
   struct mr_fetch_limits limits;
   uint32_t migrate_after, grant_bytes, log_bytes;
   uint32_t log_most;
+  const uint32_t *ns_per_kib; /* to and from a node; NULL: a clock that runs as it likes */
   uint32_t bring; /* one access in so many is told beforehand, with what follows; 0: none */
   bool stale;     /* now and then a message of another epoch or incarnation comes */
   bool races;     /* the cores look for them; one that is found fails the test */
@@ -129,6 +130,7 @@ struct world {
   struct mr_wait waits[WORLD_NODES]; /* what it said then */
   struct node nodes[WORLD_NODES];
   struct channel channels[WORLD_NODES][WORLD_NODES];
+  uint64_t copied[WORLD_NODES][WORLD_NODES]; /* bytes of pages, from and to */
   uint32_t weights[WORLD_NODES];
   uint8_t *reference;
 };
