@@ -26,7 +26,7 @@ uint32_t world_random(struct world *world, uint32_t bound) {
 uint16_t world_home(const struct world *world, uint32_t page) {
   uint16_t home = WORLD_NODES, homes = 0;
   for (uint16_t node = 0; node < world->shape.nodes; node++)
-    if (mr_core_home(world->nodes[node].core, page) == node) {
+    if (!world->nodes[node].gone && mr_core_home(world->nodes[node].core, page) == node) {
       home = node;
       homes++;
     }
@@ -46,6 +46,8 @@ uint16_t world_home(const struct world *world, uint32_t page) {
 static void on_send(void *context, uint16_t to, const void *bytes, size_t length) {
   struct node *node = context;
   CHECK(to < node->world->shape.nodes && to != node->number);
+  if (node->world->nodes[to].gone)
+    return;
   if (((const uint8_t *)bytes)[offsetof(struct mr_header, type)] == MR_PAGE_COPY)
     node->world->copied[node->number][to] += length;
   struct channel *channel = &node->world->channels[node->number][to];
@@ -186,7 +188,8 @@ static void drop(struct channel *channel) {
 void world_destroy(struct world *world) {
   for (uint16_t i = 0; i < world->shape.nodes; i++) {
     struct node *node = &world->nodes[i];
-    mr_core_destroy(node->core);
+    if (!node->gone)
+      mr_core_destroy(node->core);
     if (node->races != NULL)
       mr_races_destroy(node->races);
     free(node->memory);
@@ -197,6 +200,24 @@ void world_destroy(struct world *world) {
       drop(&world->channels[i][j]);
   }
   free(world->reference);
+}
+
+void world_lose(struct world *world, uint16_t number) {
+  struct node *lost = &world->nodes[number];
+  mr_core_destroy(lost->core);
+  lost->gone = true;
+  for (uint16_t other = 0; other < world->shape.nodes; other++) {
+    struct channel *to = &world->channels[other][number], *from = &world->channels[number][other];
+    drop(to);
+    *to = (struct channel){.tail = &to->head, .weight = to->weight};
+    struct message **last = &from->head;
+    while (*last != NULL && world_random(world, 4) != 0)
+      last = &(*last)->next;
+    struct channel never = {.head = *last};
+    *last = NULL;
+    from->tail = last;
+    drop(&never);
+  }
 }
 
 /* ---- one step ------------------------------------------------------------------ */
@@ -341,7 +362,9 @@ static void deliver(struct world *world, struct channel *channel) {
   free(message);
 }
 
-static bool runnable(const struct node *node) { return !node->waits && !node->ended; }
+static bool runnable(const struct node *node) {
+  return !node->waits && !node->ended && !node->gone;
+}
 
 bool world_step(struct world *world) {
   uint16_t nodes = world->shape.nodes;
@@ -354,7 +377,7 @@ bool world_step(struct world *world) {
   if (total == 0 || world->failure != 0)
     return false;
   CHECK(world->steps++ < STEPS_MAX);
-  if (world->shape.looks && world_random(world, 16) == 0)
+  if (world->shape.looks && !world->nodes[0].gone && world_random(world, 16) == 0)
     CHECK_EQUAL(mr_core_look(world->nodes[0].core), 0);
   uint32_t ticket = world_random(world, total);
   for (uint16_t i = 0; i < nodes; i++) {

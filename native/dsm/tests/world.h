@@ -111,6 +111,7 @@ struct node {
   uint32_t next;
   bool waits;
   bool ended;
+  bool gone; /* world_lose: it has no core any more */
   int64_t registers[REGISTERS];
   int64_t *result; /* where the request's result goes; NULL */
 };
@@ -145,6 +146,9 @@ bool world_step(struct world *world);
 
 /* Steps until nobody can go on; fails the test unless every program has ended. */
 void world_run(struct world *world);
+
+/* That node is no more: of what it has sent some comes yet, what was on its way there is lost. */
+void world_lose(struct world *world, uint16_t node);
 
 /* The page's home. */
 uint16_t world_home(const struct world *world, uint32_t page);
