@@ -397,6 +397,10 @@ int mr_fabric_leaver(struct mr_fabric *fabric) {
   (void)fabric;
   return -1;
 }
+bool mr_fabric_spoke(struct mr_fabric *fabric, uint16_t node) {
+  (void)fabric, (void)node;
+  return false;
+}
 void mr_fabric_forget(struct mr_fabric *fabric, uint16_t node) { (void)fabric, (void)node; }
 int mr_fabric_descriptors(const struct mr_fabric *fabric, int fds[MR_FABRIC_FDS]) {
   (void)fabric, (void)fds;

@@ -57,6 +57,7 @@ struct mr_partner {
   size_t length, capacity;
   int64_t broken_at; /* a send failed then; 0: none */
   bool left, asked;  /* its farewell has come; and who uses the fabric knows */
+  bool spoke;        /* pieces came since somebody asked whether some did */
   bool down;
 };
 
