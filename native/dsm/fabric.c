@@ -151,6 +151,7 @@ static int take(struct mr_fabric *f, struct mr_slot *slot, const struct mr_trans
   const uint8_t *bytes = slot->bytes + sizeof piece;
   size_t length = slot->length - sizeof piece;
   partner->taken++;
+  partner->spoke = true;
   if (piece.ends == MR_ENDS_ALL) {
     f->leavers += !partner->left;
     partner->left = true;
@@ -272,6 +273,12 @@ int mr_fabric_leaver(struct mr_fabric *fabric) {
       return node;
     }
   return -1;
+}
+
+bool mr_fabric_spoke(struct mr_fabric *fabric, uint16_t node) {
+  bool spoke = fabric->partners[node].spoke;
+  fabric->partners[node].spoke = false;
+  return spoke;
 }
 
 /* ---- waiting ------------------------------------------------------------------------ */

@@ -35,6 +35,8 @@ int mr_fabric_farewell(struct mr_fabric *fabric, uint16_t to);
 int mr_fabric_serve(struct mr_fabric *fabric, const struct mr_transport_sink *sink, void *context);
 /* A peer whose farewell has come, each once; -1: none. */
 int mr_fabric_leaver(struct mr_fabric *fabric);
+/* Whether pieces of it have come since that was asked last. */
+bool mr_fabric_spoke(struct mr_fabric *fabric, uint16_t node);
 /* The peer's link is down: nothing is sent there any more. */
 void mr_fabric_forget(struct mr_fabric *fabric, uint16_t node);
 #define MR_FABRIC_FDS 4

@@ -25,7 +25,7 @@ const char *mr_fabric_provider(const char *transport) {
 #include <unistd.h>
 
 #define API FI_VERSION(1, 9)
-#define SLOTS 64u
+#define SLAB (1u << 20)
 #define SIGNALS 32 /* those after it have no meaning of their own */
 
 /* What a partner has to know. */
@@ -165,9 +165,15 @@ static int refuse(const char *provider, char *why, size_t size) {
 
 /* ---- memory ------------------------------------------------------------------------ */
 
+/* Slots of a slab. */
+static unsigned slots_of(const struct mr_fabric *f) {
+  return (SLAB + f->piece_size - 1) / f->piece_size;
+}
+
 int mr_fabric_grow(struct mr_fabric *f, bool receives) {
-  size_t size = (size_t)SLOTS * f->piece_size;
-  struct mr_slots *more = calloc(1, sizeof *more + SLOTS * sizeof(struct mr_slot));
+  unsigned slots = slots_of(f);
+  size_t size = (size_t)slots * f->piece_size;
+  struct mr_slots *more = calloc(1, sizeof *more + slots * sizeof(struct mr_slot));
   if (more == NULL || posix_memalign((void **)&more->bytes, 4096, size) != 0) {
     free(more);
     return -ENOMEM;
@@ -185,7 +191,7 @@ int mr_fabric_grow(struct mr_fabric *f, bool receives) {
   }
   more->next = f->memory;
   f->memory = more;
-  for (unsigned i = 0; i < SLOTS; i++) {
+  for (unsigned i = 0; i < slots; i++) {
     struct mr_slot *slot = &more->slots[i];
     slot->bytes = more->bytes + i * (size_t)f->piece_size;
     slot->description = description;
@@ -238,6 +244,16 @@ static bool over_stream(const struct mr_fabric *f) {
   (void)f;
   return false;
 #endif
+}
+
+/* Two for each partner, which is enough where a stream makes its sender wait: they are used in
+ * turn, and soon no cache would hold them all.  Others have room for long messages, too. */
+static int grow_to_receive(struct mr_fabric *f) {
+  unsigned slots = 2u * f->nodes + (over_stream(f) ? 0 : 2 * slots_of(f));
+  int rc = 0;
+  for (unsigned room = 0; rc == 0 && room < slots; room += slots_of(f))
+    rc = mr_fabric_grow(f, true);
+  return rc;
 }
 
 static int open_queue(struct mr_fabric *f) {
@@ -294,10 +310,8 @@ int mr_fabric_open(struct mr_fabric **fabric, const char *provider, const struct
   else if (rc == 0) {
     f->piece_size = over_stream(f) ? MR_PIECE_OF_STREAM : MR_PIECE;
     rc = open_endpoint(f);
-    /* Two for each partner, and more for who sends long messages. */
-    unsigned slots = 2 * SLOTS * MR_PIECE / f->piece_size + 2u * f->nodes;
-    for (unsigned room = 0; rc == 0 && room < slots; room += SLOTS)
-      rc = mr_fabric_grow(f, true);
+    if (rc == 0)
+      rc = grow_to_receive(f);
     if (rc == 0)
       rc = write_card(f, mine);
     if (rc != 0)
@@ -396,6 +410,10 @@ int mr_fabric_serve(struct mr_fabric *fabric, const struct mr_transport_sink *si
 int mr_fabric_leaver(struct mr_fabric *fabric) {
   (void)fabric;
   return -1;
+}
+bool mr_fabric_spoke(struct mr_fabric *fabric, uint16_t node) {
+  (void)fabric, (void)node;
+  return false;
 }
 void mr_fabric_forget(struct mr_fabric *fabric, uint16_t node) { (void)fabric, (void)node; }
 int mr_fabric_descriptors(const struct mr_fabric *fabric, int fds[MR_FABRIC_FDS]) {

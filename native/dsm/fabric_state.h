@@ -20,10 +20,11 @@ struct mr_piece {
 
 enum mr_piece_ends { MR_ENDS_NOTHING, MR_ENDS_MESSAGE, MR_ENDS_ALL };
 
-/* So much at a time goes without a rendezvous in most providers.  Where there is a stream below, it
- * is the system calls for a piece that cost: 16 pages and what goes with them. */
+/* So much at a time goes without a rendezvous in most providers; rxm of libfabric 1.17 crashes in
+ * one with a peer that dies.  Where there is a stream below, it is pieces that cost: the longest
+ * batch, 64 pages and what goes with them, is one, which is handed out where it lies. */
 #define MR_PIECE 16384u
-#define MR_PIECE_OF_STREAM (17u * 4096)
+#define MR_PIECE_OF_STREAM (65u * 4096)
 
 /* A piece's memory.  Belongs to the provider from its posting to its completion. */
 struct mr_slot {
@@ -57,6 +58,7 @@ struct mr_partner {
   size_t length, capacity;
   int64_t broken_at; /* a send failed then; 0: none */
   bool left, asked;  /* its farewell has come; and who uses the fabric knows */
+  bool spoke;        /* pieces came since somebody asked whether some did */
   bool down;
 };
 

@@ -127,7 +127,8 @@ void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settin
   if (rc == -EPROTO)
     mr_node_die(STATUS_USAGE, "MARU_DSM_MIB, MARU_DSM_HOME_RUN, MARU_DSM_HOMES=block, "
                               "MARU_DSM_RACES and MARU_DSM_LINK must be the same on all nodes; "
-                              "with MARU_DSM_LINK all nodes must be on one host");
+                              "with MARU_DSM_LINK all nodes must be on one host and in one time "
+                              "namespace");
   if (rc == -EPROTOTYPE)
     mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT must be the same on all nodes");
   if (rc < 0)

@@ -19,6 +19,8 @@
 #define SPIN_US 200u
 /* Of a host from its start to its end, in all its containers and network namespaces. */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
+/* Clocks of one namespace show the same time; its name is read as a link. */
+#define TIME_NAMESPACE "/proc/self/ns/time"
 
 /* A server that keeps its processor need not be woken, which on an idle machine takes longest;
  * where there are fewer processors than nodes it would keep it from those that compute. */
@@ -160,11 +162,17 @@ uint64_t mr_file_sum(const char *path) {
   return sum;
 }
 
-/* On a described network messages bear times.  By the clock of another host they might be kept for
- * hours, so hosts count as settings. */
+/* On a described network messages bear times.  By the clock of another host, or of another time
+ * namespace, they might be kept for hours, so these count as settings. */
 static uint64_t network(void) {
   const char *link = getenv("MARU_DSM_LINK");
-  return link != NULL ? add_to(mr_file_sum(BOOT_ID), link, strlen(link)) : 0;
+  char name[64];
+  if (link == NULL)
+    return 0;
+  /* None: a kernel without them. */
+  ssize_t length = readlink(TIME_NAMESPACE, name, sizeof name);
+  return add_to(add_to(mr_file_sum(BOOT_ID), link, strlen(link)), name,
+                length > 0 ? (size_t)length : 0);
 }
 
 uint64_t mr_settings_common(const struct mr_core_config *core) {

@@ -19,8 +19,10 @@
 #define EVENTS 16
 /* To so few it is as quick to ask each connection as to ask which have something. */
 #define FEW 2u
-/* With a fabric connections tell of deaths alone, and so seldom are they asked. */
-#define SELDOM 16u
+/* With a fabric connections tell of deaths alone, and so seldom are they asked: after 16 looks at
+ * which nothing came, or a thousand pieces of messages. */
+#define SELDOM 1024
+#define QUIET (SELDOM / 16)
 /* Of what is ready: no connection. */
 #define FABRIC UINT32_MAX
 
@@ -40,7 +42,7 @@ struct mr_transport {
   uint16_t up;              /* links that are not down */
   int ready;                /* an epoll of all links, and of the fabric's descriptors */
   struct mr_fabric *fabric; /* NULL: messages go over the links */
-  unsigned looks;           /* at the fabric, since the last at the links */
+  int busy;                 /* with the fabric, since the last look at the links; of SELDOM */
   struct mr_link *slow;     /* NULL: as fast as the network is */
   struct link links[];
 };
@@ -364,14 +366,21 @@ static int serve_fabric(struct mr_transport *t, const struct mr_transport_sink *
   return came;
 }
 
-/* A message that waits in the fabric is older than the end of the link. */
+/* However much others send, a death is noticed. */
 static bool asks_links(struct mr_transport *t, int came) {
   if (t->fabric == NULL)
     return true;
-  if (came != 0 || ++t->looks < SELDOM)
+  t->busy += came > 0 ? came : QUIET;
+  if (t->busy < SELDOM)
     return false;
-  t->looks = 0;
+  t->busy = 0;
   return true;
+}
+
+/* Messages that wait in the fabric are older than the end of their sender's link, so while some
+ * come it is not looked at. */
+static bool may_end(struct mr_transport *t, uint16_t node) {
+  return t->links[node].fd >= 0 && !(t->fabric != NULL && mr_fabric_spoke(t->fabric, node));
 }
 
 static int serve_now(struct mr_transport *t, const struct mr_transport_sink *sink, void *context) {
@@ -379,7 +388,7 @@ static int serve_now(struct mr_transport *t, const struct mr_transport_sink *sin
   int came = t->fabric != NULL ? serve_fabric(t, sink, context) : 0;
   int count = asks_links(t, came) ? find_ready(t, which) : 0;
   for (int i = 0; i < count && came >= 0; i++) {
-    int rc = t->links[which[i]].fd >= 0 ? receive(t, which[i], sink, context) : 0;
+    int rc = may_end(t, which[i]) ? receive(t, which[i], sink, context) : 0;
     came = rc < 0 ? rc : came + rc;
   }
   return came;

@@ -233,9 +233,12 @@ static void check_homes(const struct plan *plan) {
 
 /* How often happened what is rare; a run that is long enough has seen it. */
 static struct mr_core_counters seen;
+static uint64_t seen_bereaved; /* nodes that wait since another was lost */
 
 static void count_rare(const struct world *world) {
   for (uint16_t node = 0; node < world->shape.nodes; node++) {
+    if (world->nodes[node].gone)
+      continue;
     const struct mr_core_counters *c = mr_core_counters(world->nodes[node].core);
     seen.moved += c->moved;
     seen.passed_on += c->passed_on;
@@ -267,6 +270,28 @@ static void choose_policies(struct plan *plan, struct shape *shape) {
   shape->log_most = draw(plan, 2) * (1 + draw(plan, 8));
 }
 
+static void steps(struct plan *plan) {
+  for (uint32_t n = draw(plan, 1000); n > 0 && world_step(plan->world); n--)
+    ;
+}
+
+/* A node is lost at some event.  Every read of those who are left is right, none of their cores
+ * takes it for a broken promise or for a job that is stuck, and who has not ended waits: then all
+ * that is left to do is to end it, wherever it is. */
+static void bereave(struct plan *plan) {
+  struct world *world = plan->world;
+  steps(plan);
+  world_lose(world, (uint16_t)draw(plan, world->shape.nodes));
+  while (world_step(world))
+    ;
+  CHECK(!world->stuck);
+  for (uint16_t node = 0; node < world->shape.nodes; node++) {
+    const struct node *n = &world->nodes[node];
+    CHECK(n->gone || n->ended || n->waits);
+    seen_bereaved += !n->gone && !n->ended;
+  }
+}
+
 static void one(uint64_t seed) {
   static struct world world;
   struct plan plan = {.world = &world, .random = seed * UINT64_C(0xd1342543de82ef95) | 1};
@@ -282,10 +307,12 @@ static void one(uint64_t seed) {
   world_create(&world, &shape, seed);
   place(&plan);
   write_programs(&plan);
-  if (draw(&plan, 64) == 0) {
+  uint32_t fate = draw(&plan, 64);
+  if (fate == 0) {
     /* All nodes vanish at some event; nothing may be left (address sanitizer). */
-    for (uint32_t steps = draw(&plan, 1000); steps > 0 && world_step(&world); steps--)
-      ;
+    steps(&plan);
+  } else if (fate <= 8) {
+    bereave(&plan);
   } else {
     world_run(&world);
     check_homes(&plan);
@@ -300,10 +327,11 @@ int main(void) {
   for (uint64_t i = 0; i < schedules; i++)
     one(seed + i);
   printf("%llu schedules from seed %llu; %llu homes moved, %llu messages passed on, %llu copies "
-         "renewed\n",
+         "renewed, %llu nodes bereaved\n",
          (unsigned long long)schedules, (unsigned long long)seed, (unsigned long long)seen.moved,
-         (unsigned long long)seen.passed_on, (unsigned long long)seen.spared);
+         (unsigned long long)seen.passed_on, (unsigned long long)seen.spared,
+         (unsigned long long)seen_bereaved);
   if (schedules >= 1000)
-    CHECK(seen.moved > 0 && seen.passed_on > 0 && seen.spared > 0);
+    CHECK(seen.moved > 0 && seen.passed_on > 0 && seen.spared > 0 && seen_bereaved > 0);
   return 0;
 }

@@ -17,7 +17,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCES = ["core.c", "deadlock.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
-TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_homes": "1", "core_random": "4000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
+TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_homes": "1", "core_random": "4000", "core_ways": "1", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
 OWN = {"deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
@@ -226,6 +226,8 @@ MUTANTS = [
     ("a diff stays with the first notice", "sync.c", "    diff += interval->notices[i].length;\n", ""),
     ("a diff goes without masks", "pages.c",
      "  if (!core->diff.masked)\n    mr_diff_mask(&core->diff, twin_of(core, page));\n  uint8_t *room", "  uint8_t *room"),
+    ("one way counts for all who ask", "fetch.c", "  struct way *way = &core->ways[to];", "  struct way *way = &core->ways[0];"),
+    ("what one home takes counts for all", "fetch.c", "learn(&core->ways[header->from], ", "learn(&core->ways[0], "),
     ("nobody sends news", "progress.c", "  if (!many && !large)", "  if (true)"),
 ]
 

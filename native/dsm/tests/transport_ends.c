@@ -1,5 +1,5 @@
 /* Description: whatever carries messages, a node's last ones come before its farewell, and the end
- * of each of two nodes is known to the other, who lives, in bounded time. */
+ * of a node is known to those who live in bounded time, however much others send them. */
 #define _GNU_SOURCE
 #include "../fabric.h"
 #include "../transport.h"
@@ -17,9 +17,17 @@
 /* Twenty times what a dead node may go unnoticed. */
 #define LIVENESS_NS (INT64_C(20) * MR_LOST_MS * 1000000)
 #define ENOUGH 64
+/* Messages of one node that another always has before it; how many before a third dies, and before
+ * that is noticed; how long each occupies it. */
+#define AHEAD 500
+#define BEFORE 200u
+#define UNNOTICED (20u * 2048)
+#define SLOW_US 100
+#define NODES_MOST 3
 
-static struct sockaddr_storage addresses[2];
-static int listeners[2];
+static uint16_t nodes;
+static struct sockaddr_storage addresses[NODES_MOST];
+static int listeners[NODES_MOST];
 
 struct seen {
   uint32_t messages;
@@ -48,22 +56,24 @@ static void listen_on_loopback(int node) {
   socklen_t size = sizeof address;
   listeners[node] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   CHECK(bind(listeners[node], (struct sockaddr *)&address, size) == 0 &&
-        listen(listeners[node], 1) == 0 &&
+        listen(listeners[node], NODES_MOST) == 0 &&
         getsockname(listeners[node], (struct sockaddr *)&address, &size) == 0);
   memcpy(&addresses[node], &address, sizeof address);
 }
 
 static struct mr_transport *join_as(uint16_t me, const char *name) {
-  struct mr_job job = {.nodes = 2,
+  struct mr_job job = {.nodes = nodes,
                        .me = me,
                        .listener = listeners[me],
                        .addresses = addresses,
                        .incarnation = me,
                        .transport = name};
   struct mr_transport *transport;
-  uint32_t incarnations[2];
+  uint32_t incarnations[NODES_MOST];
   char why[256];
-  close(listeners[1 - me]);
+  for (uint16_t other = 0; other < nodes; other++)
+    if (other != me)
+      close(listeners[other]);
   CHECK_EQUAL(mr_transport_join(&transport, &job, incarnations, JOIN_SECONDS, why, sizeof why), 0);
   return transport;
 }
@@ -143,22 +153,89 @@ static void vanish(void *name) {
   kill(getpid(), SIGKILL);
 }
 
-static void run(const char *name, void (*first)(void *), void (*second)(void *)) {
+/* ---- one that sends without end, one that dies ---------------------------------------- */
+
+struct crowd {
+  struct mr_transport *transport;
+  uint32_t came;
+  bool lost[NODES_MOST];
+};
+
+static void on_loss(void *context, uint16_t from, bool farewell) {
+  struct crowd *crowd = context;
+  CHECK(!farewell);
+  crowd->lost[from] = true;
+}
+
+static void on_request(void *context, uint16_t from, const void *message, size_t length) {
+  struct crowd *crowd = context;
+  usleep(SLOW_US);
+  CHECK_EQUAL(mr_transport_send(crowd->transport, from, message, length), 0);
+  if (++crowd->came == BEFORE)
+    CHECK_EQUAL(mr_transport_send(crowd->transport, 2, message, length), 0);
+}
+
+static void on_answer(void *context, uint16_t from, const void *message, size_t length) {
+  CHECK_EQUAL(mr_transport_send(((struct crowd *)context)->transport, from, message, length), 0);
+}
+
+static void on_order(void *context, uint16_t from, const void *message, size_t length) {
+  (void)context, (void)from, (void)message, (void)length;
+  kill(getpid(), SIGKILL);
+}
+
+static void serve_until_lost(struct crowd *crowd, uint16_t node,
+                             void (*see)(void *, uint16_t, const void *, size_t)) {
+  const struct mr_transport_sink all = {see, on_loss};
+  int64_t deadline = maru_now_ns() + LIVENESS_NS;
+  while (!crowd->lost[node]) {
+    CHECK(mr_transport_serve(crowd->transport, &all, crowd) >= 0);
+    CHECK(crowd->came < BEFORE + UNNOTICED && maru_now_ns() < deadline);
+  }
+  mr_transport_close(crowd->transport);
+}
+
+/* Node 0 notices the death of node 2 while node 1 always has something for it. */
+static void endure(void *name) {
+  struct crowd crowd = {.transport = join_as(0, name)};
+  serve_until_lost(&crowd, 2, on_request);
+}
+
+static void press(void *name) {
+  struct crowd crowd = {.transport = join_as(1, name)};
+  for (int i = 0; i < AHEAD; i++)
+    CHECK_EQUAL(mr_transport_send(crowd.transport, 0, "again", 5), 0);
+  serve_until_lost(&crowd, 0, on_answer);
+}
+
+static void obey(void *name) {
+  struct crowd crowd = {.transport = join_as(2, name)};
+  serve_until_lost(&crowd, 0, on_order);
+}
+
+/* ---- all of it -------------------------------------------------------------------------- */
+
+static void run(const char *name, uint16_t count, void (*const roles[])(void *)) {
+  pid_t started[NODES_MOST];
   snprintf(check_note, sizeof check_note, "(%s)", name);
-  listen_on_loopback(0);
-  listen_on_loopback(1);
-  pid_t one = start(first, (void *)name), other = start(second, (void *)name);
-  close(listeners[0]);
-  close(listeners[1]);
-  int ended = finish(one), other_ended = finish(other);
-  CHECK_EQUAL(ended, first == die ? SIGKILL : 0);
-  CHECK_EQUAL(other_ended, second == vanish ? SIGKILL : 0);
+  nodes = count;
+  for (uint16_t node = 0; node < count; node++)
+    listen_on_loopback(node);
+  for (uint16_t node = 0; node < count; node++)
+    started[node] = start(roles[node], (void *)name);
+  for (uint16_t node = 0; node < count; node++)
+    close(listeners[node]);
+  for (uint16_t node = 0; node < count; node++) {
+    bool killed = roles[node] == die || roles[node] == vanish || roles[node] == obey;
+    CHECK_EQUAL(finish(started[node]), killed ? SIGKILL : 0);
+  }
 }
 
 static void try(const char *name) {
-  run(name, leave, hear);
-  run(name, die, bereave);
-  run(name, leave, vanish);
+  run(name, 2, (void (*const[])(void *)){leave, hear});
+  run(name, 2, (void (*const[])(void *)){die, bereave});
+  run(name, 2, (void (*const[])(void *)){leave, vanish});
+  run(name, 3, (void (*const[])(void *)){endure, press, obey});
 }
 
 /* In a child: libraries of providers may start threads. */

@@ -6,6 +6,8 @@
 #include "check.h"
 
 #define STEPS_MAX 2000000u
+/* What the shortest message takes, where time is what messages take. */
+#define LATENCY_NS 1000u
 
 uint32_t emit(struct program *program, struct instruction instruction) {
   if (program->length == program->capacity) {
@@ -24,7 +26,7 @@ uint32_t world_random(struct world *world, uint32_t bound) {
 uint16_t world_home(const struct world *world, uint32_t page) {
   uint16_t home = WORLD_NODES, homes = 0;
   for (uint16_t node = 0; node < world->shape.nodes; node++)
-    if (mr_core_home(world->nodes[node].core, page) == node) {
+    if (!world->nodes[node].gone && mr_core_home(world->nodes[node].core, page) == node) {
       home = node;
       homes++;
     }
@@ -44,6 +46,10 @@ uint16_t world_home(const struct world *world, uint32_t page) {
 static void on_send(void *context, uint16_t to, const void *bytes, size_t length) {
   struct node *node = context;
   CHECK(to < node->world->shape.nodes && to != node->number);
+  if (node->world->nodes[to].gone)
+    return;
+  if (((const uint8_t *)bytes)[offsetof(struct mr_header, type)] == MR_PAGE_COPY)
+    node->world->copied[node->number][to] += length;
   struct channel *channel = &node->world->channels[node->number][to];
   struct message *message = malloc(sizeof *message + length);
   CHECK(message != NULL);
@@ -61,10 +67,11 @@ static void on_protect(void *context, uint32_t page, uint32_t count, enum mr_acc
   TRACE(node->world, "  node %u: pages %u + %u access %d\n", node->number, page, count, access);
 }
 
-/* A clock that runs as it likes. */
 static uint64_t on_now(void *context) {
   struct world *world = ((struct node *)context)->world;
-  return world->now += world_random(world, 4) == 0 ? world_random(world, 100000) : 1;
+  if (world->shape.ns_per_kib == NULL)
+    world->now += world_random(world, 4) == 0 ? world_random(world, 100000) : 1;
+  return world->now;
 }
 
 static void on_done(void *context, int64_t result) {
@@ -181,7 +188,8 @@ static void drop(struct channel *channel) {
 void world_destroy(struct world *world) {
   for (uint16_t i = 0; i < world->shape.nodes; i++) {
     struct node *node = &world->nodes[i];
-    mr_core_destroy(node->core);
+    if (!node->gone)
+      mr_core_destroy(node->core);
     if (node->races != NULL)
       mr_races_destroy(node->races);
     free(node->memory);
@@ -192,6 +200,24 @@ void world_destroy(struct world *world) {
       drop(&world->channels[i][j]);
   }
   free(world->reference);
+}
+
+void world_lose(struct world *world, uint16_t number) {
+  struct node *lost = &world->nodes[number];
+  mr_core_destroy(lost->core);
+  lost->gone = true;
+  for (uint16_t other = 0; other < world->shape.nodes; other++) {
+    struct channel *to = &world->channels[other][number], *from = &world->channels[number][other];
+    drop(to);
+    *to = (struct channel){.tail = &to->head, .weight = to->weight};
+    struct message **last = &from->head;
+    while (*last != NULL && world_random(world, 4) != 0)
+      last = &(*last)->next;
+    struct channel never = {.head = *last};
+    *last = NULL;
+    from->tail = last;
+    drop(&never);
+  }
 }
 
 /* ---- one step ------------------------------------------------------------------ */
@@ -309,11 +335,21 @@ static void deliver_stale(struct world *world, struct message *message) {
               -EBADMSG);
 }
 
+/* What it takes on its way. */
+static uint64_t way_ns(const struct world *world, const struct message *message) {
+  const uint32_t *ns_per_kib = world->shape.ns_per_kib;
+  if (ns_per_kib == NULL)
+    return 0;
+  return LATENCY_NS +
+         message->length * (ns_per_kib[message->from] + ns_per_kib[message->to]) / 1024;
+}
+
 static void deliver(struct world *world, struct channel *channel) {
   struct message *message = channel->head;
   channel->head = message->next;
   if (channel->head == NULL)
     channel->tail = &channel->head;
+  world->now += way_ns(world, message);
   TRACE(world, "message %u -> %u type %u subject %u\n", message->from, message->to,
         message->bytes[1], *(uint32_t *)(void *)(message->bytes + 12));
   if (world->shape.stale && world_random(world, 16) == 0)
@@ -326,7 +362,9 @@ static void deliver(struct world *world, struct channel *channel) {
   free(message);
 }
 
-static bool runnable(const struct node *node) { return !node->waits && !node->ended; }
+static bool runnable(const struct node *node) {
+  return !node->waits && !node->ended && !node->gone;
+}
 
 bool world_step(struct world *world) {
   uint16_t nodes = world->shape.nodes;
@@ -339,7 +377,7 @@ bool world_step(struct world *world) {
   if (total == 0 || world->failure != 0)
     return false;
   CHECK(world->steps++ < STEPS_MAX);
-  if (world->shape.looks && world_random(world, 16) == 0)
+  if (world->shape.looks && !world->nodes[0].gone && world_random(world, 16) == 0)
     CHECK_EQUAL(mr_core_look(world->nodes[0].core), 0);
   uint32_t ticket = world_random(world, total);
   for (uint16_t i = 0; i < nodes; i++) {

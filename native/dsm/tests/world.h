@@ -85,6 +85,7 @@ struct shape {
   struct mr_fetch_limits limits;
   uint32_t migrate_after, grant_bytes, log_bytes;
   uint32_t log_most;
+  const uint32_t *ns_per_kib; /* to and from a node; NULL: a clock that runs as it likes */
   uint32_t bring; /* one access in so many is told beforehand, with what follows; 0: none */
   bool stale;     /* now and then a message of another epoch or incarnation comes */
   bool races;     /* the cores look for them; one that is found fails the test */
@@ -110,6 +111,7 @@ struct node {
   uint32_t next;
   bool waits;
   bool ended;
+  bool gone; /* world_lose: it has no core any more */
   int64_t registers[REGISTERS];
   int64_t *result; /* where the request's result goes; NULL */
 };
@@ -129,6 +131,7 @@ struct world {
   struct mr_wait waits[WORLD_NODES]; /* what it said then */
   struct node nodes[WORLD_NODES];
   struct channel channels[WORLD_NODES][WORLD_NODES];
+  uint64_t copied[WORLD_NODES][WORLD_NODES]; /* bytes of pages, from and to */
   uint32_t weights[WORLD_NODES];
   uint8_t *reference;
 };
@@ -143,6 +146,9 @@ bool world_step(struct world *world);
 
 /* Steps until nobody can go on; fails the test unless every program has ended. */
 void world_run(struct world *world);
+
+/* That node is no more: of what it has sent some comes yet, what was on its way there is lost. */
+void world_lose(struct world *world, uint16_t node);
 
 /* The page's home. */
 uint16_t world_home(const struct world *world, uint32_t page);
