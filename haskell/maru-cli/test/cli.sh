@@ -144,6 +144,39 @@ status 69 "" env MARU_LIBEXEC=/nowhere maru doctor
 grep -q -- "-> install maru wholly" "$work/out" || fail "doctor gives no remedy"
 status 69 "cannot write /nowhere/d" maru doctor --json=/nowhere/d
 
+# ---- files are whole or not there
+mkdir "$work/files"
+said=$(ulimit -f 0; trap '' XFSZ; timeout 30 maru doctor "--json=$work/files/new" 2>&1 >/dev/null)
+[ $? -eq 69 ] && grep -q "^maru: cannot write $work/files/new: " <<<"$said" || fail "a file that cannot be written is not said: $said"
+[ -z "$(ls -A "$work/files")" ] || fail "of a file that cannot be written something stays: $(ls -A "$work/files")"
+echo before >"$work/files/real"
+chmod 640 "$work/files/real"
+ln -s real "$work/files/link"
+(ulimit -f 0; trap '' XFSZ; timeout 30 maru doctor "--json=$work/files/link" >/dev/null 2>&1)
+[ "$(cat "$work/files/real")" = before ] || fail "what cannot be written takes what was there before"
+status 0 "" maru doctor "--json=$work/files/link"
+[ -L "$work/files/link" ] && grep -q maru-doctor/1 "$work/files/real" || fail "a link is not followed"
+[ "$(stat -c %a "$work/files/real")" = 640 ] || fail "a file's permissions change"
+(umask 027; timeout 30 maru doctor "--json=$work/files/new" >/dev/null)
+[ "$(stat -c %a "$work/files/new")" = 640 ] || fail "a new file does not have the usual permissions"
+ln -s nowhere "$work/files/dangling"
+status 0 "" maru doctor "--json=$work/files/dangling"
+grep -q maru-doctor/1 "$work/files/nowhere" || fail "a link to nothing is not followed"
+ln -s round "$work/files/round"
+status 69 "cannot write $work/files/round" maru doctor "--json=$work/files/round"
+mkfifo "$work/files/pipe"
+timeout 30 cat "$work/files/pipe" >"$work/piped" &
+status 0 "" maru doctor "--json=$work/files/pipe"
+wait $!
+[ -p "$work/files/pipe" ] && grep -q maru-doctor/1 "$work/piped" || fail "a pipe is not written to"
+exec 3>"$work/files/open"
+timeout 30 maru doctor --json=/dev/fd/3 >/dev/null
+[ "$(stat -L -c %i /dev/fd/3)" = "$(stat -c %i "$work/files/open")" ] && grep -q maru-doctor/1 "$work/files/open" || fail "an open file is not written to"
+exec 3>&-
+status 0 "" maru run --report "$work/files/late" -- test ! -e "$work/files/late"
+grep -q maru-run/1 "$work/files/late" || fail "no report"
+[ -z "$(find "$work/files" -name '.*' -type f)" ] || fail "something stays beside the files"
+
 # ---- sim
 json maru-sim/1 maru sim map --json --items 1000
 status 64 "unknown chunk policy 'wrong'" maru sim map --chunks wrong
