@@ -219,6 +219,9 @@ status 65 "-rtsopts" maru tune gc -- true
 status 69 "the guard is not at /nowhere/maru-guard" env MARU_LIBEXEC=/nowhere maru tune gc -- true
 status 65 "cannot execute '/etc'" maru tune io -- /etc
 status 65 "ended with status 1" maru tune gc -- false
+for what in gc io; do
+  status 65 "'sleep' was not done within the budget of 500 ms" maru tune $what --budget 0.5 -- sleep 1000
+done
 status 64 "a time such as" maru tune gc --budget soon -- true
 status 64 "Missing: COMMAND" maru tune gc
 status 64 "such as p99.9=200us" maru tune lock --slo p99.9 -- true

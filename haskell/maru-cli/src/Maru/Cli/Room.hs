@@ -196,6 +196,8 @@ data Tuner = forall flags.
 data TuneContext = TuneContext
   { -- | Seconds.
     tuneBudget :: !Double,
+    -- | When they are over, by the monotonic clock.
+    tuneEnd :: !Double,
     tuneCommand :: !FilePath,
     tuneArguments :: ![String],
     -- | Of every run of the command.

@@ -116,12 +116,12 @@ tuneLock objective way context = do
     _ -> pure ()
   seen <- newIORef []
   running <- newIORef Nothing
-  end <- (+ tuneBudget context) <$> getMonotonicTime
   endsWell $ do
-    decided <- try (follow (measure seen running end) (search objective) `finally` stop context running)
+    decided <- try (follow (measure seen running) (search objective) `finally` stop context running)
     judged objective way decided . reverse <$> readIORef seen
   where
-    measure seen running end setting = do
+    end = tuneEnd context
+    measure seen running setting = do
       w <- case way of
         Windows window -> do
           now <- getMonotonicTime
