@@ -250,6 +250,22 @@ page = open(folder + "/report.html").read()
 assert "<svg" in page and "http://" not in page.replace("http://www.w3.org/2000/svg", "")
 PYTHON
 
+# Whatever else it starts has no end of its pipes, of that to the guard least of all.
+mkdir "$work/beside"
+cat >"$work/beside/rsvg-convert" <<'PROGRAM'
+#!/bin/sh
+exec >"$PIPES"
+for fd in /proc/$$/fd/*; do
+  case ${fd##*/} in 0 | 1 | 2) continue ;; esac
+  case $(readlink "$fd") in pipe:*) echo "${fd##*/}" ;; esac
+done
+PROGRAM
+chmod +x "$work/beside/rsvg-convert"
+PIPES=$work/pipes "$work/beside/rsvg-convert" </dev/null
+PIPES=$work/pipes-beside PATH=$work/beside:$PATH timeout 60 maru bench handover --quick --out "$work/bench" >/dev/null 2>&1 </dev/null
+cmp "$work/pipes" "$work/pipes-beside" || fail "what bench starts inherits its pipes: $(cat "$work/pipes-beside")"
+status 69 "maru-guard; install maru wholly" env MARU_LIBEXEC=/nowhere maru bench handover --quick --out "$work/bench"
+
 # ---- help, man pages, completions
 help() {
   for words in "" similar run attach launch boost "boost advise" top doctor sim "sim map" "sim lock" "sim io" "sim boost" \

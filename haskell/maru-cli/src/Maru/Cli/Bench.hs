@@ -3,7 +3,8 @@
 -- | @maru bench@: runs experiments and writes, for each, its raw data
 -- (@NAME.json@, schema @maru-bench\/1@) and plots (@NAME.svg@, and @NAME.png@ where
 -- @rsvg-convert@ is installed), and one report (@report.html@) that needs no other
--- file. Who interrupts it gets all this of what was measured until then.
+-- file. Who interrupts it gets all this of what was measured until then; who kills it leaves nothing
+-- running (see "Maru.Cli.Guard").
 module Maru.Cli.Bench
   ( benchCommand,
 
@@ -28,7 +29,9 @@ import Data.Time.Clock (getCurrentTime)
 import Data.Time.Format.ISO8601 (iso8601Show)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Bench.Interrupt
+import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
+import Maru.Cli.Guard
 import Maru.Cli.Host (machineJson)
 import Maru.Cli.Output
 import Maru.Cli.Room
@@ -72,8 +75,9 @@ bench experiments flags
     makeFolder (flagOut flags)
     painter <- findExecutable "rsvg-convert"
     when (isNothing painter) (warn "plots as SVG only: rsvg-convert (Debian: librsvg2-bin) is not installed")
+    program <- helperPath "maru-guard"
     interrupts <- catchInterrupts
-    (results, end) <- untilEnded (measure interrupts flags painter) todo
+    (results, end) <- withGuard program (\guard -> untilEnded (measure interrupts guard flags painter) todo)
     let page = flagOut flags </> "report.html"
     sparing interrupts . unless (null results && isJust end) $ do
       writeTo page (text (htmlReport results))
@@ -112,15 +116,15 @@ chosen experiments names
     called name own = own == name || (name ++ "/") `isPrefixOf` own
     unknown name = "unknown experiment '" ++ name ++ "'; known: " ++ intercalate ", " (map experimentName experiments)
 
--- | The third argument: what makes a PNG of an SVG, if anything does. Also what interrupted it: what
+-- | The fourth argument: what makes a PNG of an SVG, if anything does. Also what interrupted it: what
 -- was measured until then is written first.
-measure :: Interrupts -> Flags -> Maybe FilePath -> Experiment -> IO ((Experiment, Figures), Maybe SomeException)
-measure interrupts flags painter experiment = do
+measure :: Interrupts -> Guard -> Flags -> Maybe FilePath -> Experiment -> IO ((Experiment, Figures), Maybe SomeException)
+measure interrupts guard flags painter experiment = do
   started <- getCurrentTime
   machine <- machineJson
   begun <- getMonotonicTime
   said <- newIORef ""
-  found <- experimentRun experiment (if flagQuick flags then Quick else Full) (\line -> writeIORef said line >> warn (name ++ ": " ++ line))
+  found <- experimentRun experiment guard (if flagQuick flags then Quick else Full) (\line -> writeIORef said line >> warn (name ++ ": " ++ line))
   ended <- getMonotonicTime
   -- Who measures in rounds has said so last.
   note <- interrupted interrupts >>= traverse (const (readIORef said))

@@ -221,8 +221,8 @@ data Tuned = Tuned
 data Experiment = Experiment
   { experimentName :: !String,
     experimentPurpose :: !String,
-    -- | Says lines of progress.
-    experimentRun :: !(Effort -> (String -> IO ()) -> IO Figures)
+    -- | What it starts is guarded; says lines of progress.
+    experimentRun :: !(Guard -> Effort -> (String -> IO ()) -> IO Figures)
   }
 
 data Effort = Quick | Full

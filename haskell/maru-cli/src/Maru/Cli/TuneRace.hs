@@ -15,7 +15,7 @@ import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
-import Maru.Cli.Guard (runGuarded)
+import Maru.Cli.Group (statusWithin)
 import Maru.Cli.Output (plural, seconds)
 import Maru.Cli.Room
 import Maru.Control.Race
@@ -73,7 +73,7 @@ timed :: TuneContext -> Double -> String -> CreateProcess -> IO (Either String (
 timed context most name job =
   withFile "/dev/null" ReadWriteMode $ \none -> do
     begun <- getMonotonicTime
-    outcome <- try (runGuarded (tuneGuard context) (Just most) job {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none})
+    outcome <- try (statusWithin (tuneGuard context) most job {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none})
     ended <- getMonotonicTime
     pure $ case outcome of
       Left e -> Left ("cannot execute '" ++ name ++ "': " ++ reason e)

@@ -300,7 +300,8 @@ launch context running setting out = mask_ $ do
         (proc maru (["run", "--lock-profile", "--lock", started, "--", tuneCommand context] ++ tuneArguments context))
           { std_in = UseHandle nothing,
             std_out = UseHandle out,
-            std_err = UseHandle out
+            std_err = UseHandle out,
+            new_session = True
           }
     group <- getPid process
     found <- timeout 20000000 (awaitBoard process) `onException` endProcess context process group
