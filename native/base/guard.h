@@ -1,13 +1,14 @@
 /* guard.h: whoever is killed leaves nobody behind.
  *
  * A guard is a process beside its owner.  It outlives an owner that is killed by so much that it
- * kills the process groups that it was told of.  Internal to maru (not installed): of maru-launch,
- * and of the tuners through maru-guard.
+ * kills the process groups that it was told of, however many.  Internal to maru (not installed): of
+ * maru-launch, and of tuners and benches through maru-guard.
  */
 #ifndef MARU_BASE_GUARD_H
 #define MARU_BASE_GUARD_H
 
-#define MR_GUARD_GROUPS 256u /* at a time */
+/* At a time: as many as Linux has process ids (PID_MAX_LIMIT), so that none is left out. */
+#define MR_GUARD_GROUPS (4u << 20)
 
 /* Becomes the guard; `from` is a pipe or socket that its owner alone, or who speaks for it, writes
  * to.  What can be said there, each a pid_t: a group; -GROUP: nobody is left in it, and its number

@@ -1,8 +1,12 @@
 /* maru-guard: commands that do not outlive who started them, however that ends.
  *
  *   maru-guard                           the guard (guard.h); standard input says whom it guards
- *   maru-guard FD COMMAND [ARGUMENT]...  becomes the command, in a session of its own, whose
- * process group the guard at the other end of FD knows by then
+ *   maru-guard PIPE COMMAND [ARGUMENT]...
+ *                                        becomes the command, whose process group the guard knows
+ * by then: in a session of its own, if it does not lead a group already
+ *
+ * PIPE is the owner's end of what the guard reads: /proc/OWNER/fd/N. The owner keeps it to itself
+ * (close-on-exec): whoever else inherited it would keep the guard waiting when the owner is gone.
  *
  * Written by a planner, not by people: in these forms only.
  *
@@ -12,36 +16,48 @@
 #include "guard.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { STATUS_MARU_FAILED = 125, STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
 
-/* It is said here, not by who starts us: that one may be killed when it has hardly begun to. */
-static void join(int guard) {
-  pid_t group = getpid();
-  /* Not a group alone: one that asks the terminal from the background would be stopped for good. */
-  setsid();
-  /* A guard that somebody killed is no reason to die. */
+/* A guard that somebody killed is no reason to die. */
+static void tell(int guard, pid_t group) {
   sighandler_t found = signal(SIGPIPE, SIG_IGN);
+  fcntl(guard, F_SETFL, 0); /* by now it may wait */
   (void)!write(guard, &group, sizeof group);
   signal(SIGPIPE, found);
   close(guard);
 }
 
+/* It is said here, not by who starts us: that one may be killed when it has hardly begun to.
+ * 0, or a negative errno where the owner is gone before the guard was told. */
+static int join(const char *pipe) {
+  setsid(); /* who leads a group stays where it is */
+  /* Without waiting for somebody who reads. */
+  int guard = open(pipe, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+  if (guard < 0)
+    return errno == ENXIO ? 0 : -errno; /* ENXIO: nobody reads there, the guard was killed */
+  tell(guard, getpid());
+  return 0;
+}
+
 int main(int argc, char **argv) {
   if (argc == 1)
     mr_guard(STDIN_FILENO);
-  char *end;
-  long guard = strtol(argv[1], &end, 10);
-  if (argc < 3 || *end != '\0' || guard <= STDERR_FILENO) {
-    fprintf(stderr, "maru-guard: usage: maru-guard [FD COMMAND [ARGUMENT]...]\n");
+  if (argc < 3 || argv[1][0] != '/') {
+    fprintf(stderr, "maru-guard: usage: maru-guard [PIPE COMMAND [ARGUMENT]...]\n");
     return STATUS_MARU_FAILED;
   }
-  join((int)guard);
+  int joined = join(argv[1]);
+  if (joined < 0) {
+    fprintf(stderr, "maru: '%s' is not begun: who waits for it is gone (%s: %s)\n", argv[2],
+            argv[1], strerror(-joined));
+    return STATUS_MARU_FAILED;
+  }
   execvp(argv[2], argv + 2);
   int error = errno;
   fprintf(stderr, "maru: cannot execute '%s': %s\n", argv[2], strerror(error));

@@ -18,6 +18,7 @@ import Maru.Cli.Bench.Io.Web (ratePerSecond)
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
+import Maru.Cli.Guard (withGuard)
 import Maru.Cli.Launch.Advice (advice, predicted)
 import Maru.Cli.Launch.Heat
 import Maru.Cli.Main (commandLineOf)
@@ -525,7 +526,7 @@ benches =
         fmap (map experimentName) (chosen experiments []) @?= Right ["example"]
         fromLeft "" (chosen experiments ["x"]) @?= "unknown experiment 'x'; known: example",
       testCase "the report is one page with every experiment" $ do
-        results <- traverse (\x -> (,) x <$> experimentRun x Quick (const (pure ()))) experiments
+        results <- withGuard "/bin/true" $ \guard -> traverse (\x -> (,) x <$> experimentRun x guard Quick (const (pure ()))) experiments
         let page = htmlReport results
         mapM_ (\t -> assertBool t (t `isInfixOf` page)) ["counted to 3", "<svg", "href=\"#example\"", "<h3>Numbers</h3>"]
     ]

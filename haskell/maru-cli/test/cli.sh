@@ -144,6 +144,39 @@ status 69 "" env MARU_LIBEXEC=/nowhere maru doctor
 grep -q -- "-> install maru wholly" "$work/out" || fail "doctor gives no remedy"
 status 69 "cannot write /nowhere/d" maru doctor --json=/nowhere/d
 
+# ---- files are whole or not there
+mkdir "$work/files"
+said=$(ulimit -f 0; trap '' XFSZ; timeout 30 maru doctor "--json=$work/files/new" 2>&1 >/dev/null)
+[ $? -eq 69 ] && grep -q "^maru: cannot write $work/files/new: " <<<"$said" || fail "a file that cannot be written is not said: $said"
+[ -z "$(ls -A "$work/files")" ] || fail "of a file that cannot be written something stays: $(ls -A "$work/files")"
+echo before >"$work/files/real"
+chmod 640 "$work/files/real"
+ln -s real "$work/files/link"
+(ulimit -f 0; trap '' XFSZ; timeout 30 maru doctor "--json=$work/files/link" >/dev/null 2>&1)
+[ "$(cat "$work/files/real")" = before ] || fail "what cannot be written takes what was there before"
+status 0 "" maru doctor "--json=$work/files/link"
+[ -L "$work/files/link" ] && grep -q maru-doctor/1 "$work/files/real" || fail "a link is not followed"
+[ "$(stat -c %a "$work/files/real")" = 640 ] || fail "a file's permissions change"
+(umask 027; timeout 30 maru doctor "--json=$work/files/new" >/dev/null)
+[ "$(stat -c %a "$work/files/new")" = 640 ] || fail "a new file does not have the usual permissions"
+ln -s nowhere "$work/files/dangling"
+status 0 "" maru doctor "--json=$work/files/dangling"
+grep -q maru-doctor/1 "$work/files/nowhere" || fail "a link to nothing is not followed"
+ln -s round "$work/files/round"
+status 69 "cannot write $work/files/round" maru doctor "--json=$work/files/round"
+mkfifo "$work/files/pipe"
+timeout 30 cat "$work/files/pipe" >"$work/piped" &
+status 0 "" maru doctor "--json=$work/files/pipe"
+wait $!
+[ -p "$work/files/pipe" ] && grep -q maru-doctor/1 "$work/piped" || fail "a pipe is not written to"
+exec 3>"$work/files/open"
+timeout 30 maru doctor --json=/dev/fd/3 >/dev/null
+[ "$(stat -L -c %i /dev/fd/3)" = "$(stat -c %i "$work/files/open")" ] && grep -q maru-doctor/1 "$work/files/open" || fail "an open file is not written to"
+exec 3>&-
+status 0 "" maru run --report "$work/files/late" -- test ! -e "$work/files/late"
+grep -q maru-run/1 "$work/files/late" || fail "no report"
+[ -z "$(find "$work/files" -name '.*' -type f)" ] || fail "something stays beside the files"
+
 # ---- sim
 json maru-sim/1 maru sim map --json --items 1000
 status 64 "unknown chunk policy 'wrong'" maru sim map --chunks wrong
@@ -186,6 +219,9 @@ status 65 "-rtsopts" maru tune gc -- true
 status 69 "the guard is not at /nowhere/maru-guard" env MARU_LIBEXEC=/nowhere maru tune gc -- true
 status 65 "cannot execute '/etc'" maru tune io -- /etc
 status 65 "ended with status 1" maru tune gc -- false
+for what in gc io; do
+  status 65 "'sleep' was not done within the budget of 500 ms" maru tune $what --budget 0.5 -- sleep 1000
+done
 status 64 "a time such as" maru tune gc --budget soon -- true
 status 64 "Missing: COMMAND" maru tune gc
 status 64 "such as p99.9=200us" maru tune lock --slo p99.9 -- true
@@ -213,6 +249,22 @@ xml.dom.minidom.parse(folder + "/handover.svg")
 page = open(folder + "/report.html").read()
 assert "<svg" in page and "http://" not in page.replace("http://www.w3.org/2000/svg", "")
 PYTHON
+
+# Whatever else it starts has no end of its pipes, of that to the guard least of all.
+mkdir "$work/beside"
+cat >"$work/beside/rsvg-convert" <<'PROGRAM'
+#!/bin/sh
+exec >"$PIPES"
+for fd in /proc/$$/fd/*; do
+  case ${fd##*/} in 0 | 1 | 2) continue ;; esac
+  case $(readlink "$fd") in pipe:*) echo "${fd##*/}" ;; esac
+done
+PROGRAM
+chmod +x "$work/beside/rsvg-convert"
+PIPES=$work/pipes "$work/beside/rsvg-convert" </dev/null
+PIPES=$work/pipes-beside PATH=$work/beside:$PATH timeout 60 maru bench handover --quick --out "$work/bench" >/dev/null 2>&1 </dev/null
+cmp "$work/pipes" "$work/pipes-beside" || fail "what bench starts inherits its pipes: $(cat "$work/pipes-beside")"
+status 69 "maru-guard; install maru wholly" env MARU_LIBEXEC=/nowhere maru bench handover --quick --out "$work/bench"
 
 # ---- help, man pages, completions
 help() {

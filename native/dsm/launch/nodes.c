@@ -118,8 +118,6 @@ static void start_node(struct job *job, unsigned i) {
 
 /* ---- the guard ------------------------------------------------------------------ */
 
-_Static_assert(MR_LAUNCH_NODES <= MR_GUARD_GROUPS, "each node is a group");
-
 /* When we are killed the kernel kills the nodes, but not what they have started: the guard does,
  * unless we told it that there is nothing to do. */
 static void start_guard(struct job *job) {

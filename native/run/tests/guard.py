@@ -3,6 +3,7 @@
 Every wait is bounded; every process started here is ended here."""
 
 import os
+import select
 import signal
 import struct
 import subprocess
@@ -27,6 +28,11 @@ def lives(group):
     return False
 
 
+def begun(process, name):
+    with open("/proc/%d/comm" % process.pid) as comm:
+        return comm.read() == name + "\n"
+
+
 def eventually(condition, what):
     end = time.monotonic() + BOUND
     while not condition():
@@ -40,7 +46,8 @@ class Owned(unittest.TestCase):
 
     def setUp(self):
         self.read_end, self.told = os.pipe()
-        self.guard = subprocess.Popen([GUARD], stdin=self.read_end, pass_fds=[self.told])
+        self.guard = subprocess.Popen([GUARD], stdin=self.read_end)
+        self.pipe = "/proc/%d/fd/%d" % (os.getpid(), self.told)
         os.close(self.read_end)
         self.groups = []
 
@@ -56,7 +63,7 @@ class Owned(unittest.TestCase):
         self.guard.wait(BOUND)
 
     def command(self, *words, **options):
-        process = subprocess.Popen([GUARD, str(self.told), *words], pass_fds=[self.told], **options)
+        process = subprocess.Popen([GUARD, self.pipe, *words], **options)
         self.groups.append(process)
         return process
 
@@ -86,9 +93,44 @@ class Owned(unittest.TestCase):
         for number in range(20):
             if number > 0:
                 self.setUp()
-            process = self.command("sleep", "100")
-            self.are_killed()  # whatever it has come to
-            self.assertEqual(process.wait(BOUND), -signal.SIGKILL)
+            process = self.command("sleep", "100", stderr=subprocess.DEVNULL)
+            self.are_killed()  # whatever it has come to: 125, it was not begun
+            self.assertIn(process.wait(BOUND), (-signal.SIGKILL, 125))
+
+    def test_kills_however_many(self):
+        processes = [self.command("sleep", "1000") for _ in range(300)]
+        for process in processes:
+            eventually(lambda: begun(process, "sleep"), "the command is there")
+        self.are_killed()
+        self.assertEqual([process.wait(BOUND) for process in processes], [-signal.SIGKILL] * 300)
+
+    def test_hears_a_group_twice(self):
+        kept, forgotten = self.family(), self.family()
+        for number in (kept.pid, forgotten.pid, -forgotten.pid):
+            self.tell(number)
+        self.are_killed()
+        self.assertEqual(kept.wait(BOUND), -signal.SIGKILL)
+        self.assertTrue(lives(forgotten.pid))
+
+    def test_keeps_nobody_waiting(self):
+        """Whoever reads what its owner had open, too, sees the end when the owner has closed it."""
+        read_end, write_end = os.pipe()
+        guard = subprocess.Popen([GUARD], stdin=subprocess.PIPE, stdout=write_end, pass_fds=[write_end])
+        os.close(write_end)
+        self.assertEqual(select.select([read_end], [], [], BOUND)[0], [read_end])
+        self.assertEqual(os.read(read_end, 1), b"")
+        os.close(read_end)
+        guard.stdin.close()
+        self.assertEqual(guard.wait(BOUND), 0)
+
+    def test_begins_nothing_for_an_owner_that_is_gone(self):
+        gone = subprocess.Popen(["true"])
+        gone.wait(BOUND)
+        self.pipe = "/proc/%d/fd/%d" % (gone.pid, self.told)
+        process = self.command("sh", "-c", "echo begun", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        said, why = process.communicate(timeout=BOUND)
+        self.assertEqual((process.returncode, said), (125, b""))
+        self.assertRegex(why, b"^maru: 'sh' is not begun: .*\n$")
 
     def test_forgets(self):
         kept, forgotten = self.family(), self.family()
@@ -120,6 +162,11 @@ class Owned(unittest.TestCase):
         self.assertEqual([int(number), int(group), int(session), closed], [process.pid] * 3 + ["closed"])
         self.assertEqual(process.wait(BOUND), -signal.SIGPIPE)
 
+    def test_who_leads_a_group_stays_in_its_session(self):
+        process = self.command("sh", "-c", "ps -o pgid= -o sid= -p $$", stdout=subprocess.PIPE, process_group=0)
+        self.assertEqual(process.stdout.read().decode().split(), [str(process.pid), str(os.getsid(0))])
+        process.stdout.close()
+
     def test_what_cannot_be_executed(self):
         for command, status, why in (("/no/such", 127, b"No such file"), ("/etc", 126, b"Permission denied")):
             process = self.command(command, stderr=subprocess.PIPE)
@@ -128,7 +175,7 @@ class Owned(unittest.TestCase):
             self.assertEqual(process.wait(BOUND), status)
 
     def test_usage(self):
-        for words in (["3"], ["x", "true"], ["1", "true"]):
+        for words in (["/proc/1/fd/3"], ["x", "true"], ["3", "true"]):
             self.assertEqual(subprocess.run([GUARD, *words], stderr=subprocess.DEVNULL, timeout=BOUND).returncode, 125)
 
 

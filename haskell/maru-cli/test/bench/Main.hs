@@ -3,14 +3,16 @@
 -- | Rounds and claims, with sides that measure nothing.
 module Main (main) where
 
-import Control.Concurrent (forkIO, myThreadId, threadDelay, throwTo)
-import Control.Exception (AsyncException (..), IOException, throwIO, toException, try)
-import Control.Monad (forM_, void, when)
+import Control.Concurrent (forkIO, myThreadId, threadDelay, throwTo, yield)
+import Control.Exception (AsyncException (..), IOException, bracket_, mask_, throwIO, toException, try)
+import Control.Monad (forM_, replicateM_, void, when)
 import Data.Aeson (Value, object, (.=))
 import Data.IORef
 import Data.List (isPrefixOf, sort)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (isNothing)
 import Maru.Cli.Bench (chosen, untilEnded)
+import Maru.Cli.Bench.Interrupt
 import Maru.Cli.Bench.Lock (againstTail)
 import Maru.Cli.Bench.Map (mapExperiments)
 import Maru.Cli.Bench.Rounds
@@ -19,6 +21,7 @@ import Maru.Cli.Output (Table (..))
 import Maru.Cli.Room (Effort (..), Experiment (..))
 import Maru.Control.Plot (Plot (..), Series (..))
 import Maru.Control.Ratio
+import System.Posix.Signals (Handler (Default), installHandler, raiseSignal, sigHUP, sigINT, sigTERM)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -125,9 +128,25 @@ interrupting =
         (before, _) <- untilEnded act [1, 4, 5]
         before @?= [1]
         (all', end) <- untilEnded act [1, 2]
-        (all', null end) @?= ([1, 2], True)
+        (all', null end) @?= ([1, 2], True),
+      testCase "say of whom nothing is kept" $ do
+        let act n = if n == (4 :: Int) then throwIO UserInterrupt else pure (n, if n == 3 then Just (toException UserInterrupt) else Nothing)
+        ends <- mapM (fmap (fmap snd . snd) . untilEnded act) [[1, 4, 5], [1, 3, 5], [1, 2]]
+        ends @?= [Just (Just 4), Just Nothing, Nothing],
+      testCase "that come when all is measured, and before it is written, lose nothing" $ do
+        written <- newIORef False
+        ended <- try . bracket_ (pure ()) restored . mask_ $ do
+          interrupts <- catchInterrupts
+          raiseSignal sigINT
+          seen interrupts
+          replicateM_ 100 yield
+          sparing interrupts (writeIORef written True)
+        kept <- readIORef written
+        (kept, either (== UserInterrupt) (const True) ended) @?= (True, True)
     ]
   where
+    seen interrupts = interrupted interrupts >>= \end -> when (isNothing end) (yield >> seen interrupts)
+    restored = mapM_ (\signal -> installHandler signal Default Nothing) [sigINT, sigTERM, sigHUP]
     three measure say = runRounds Quick say measure sides (const [same])
     same = ratio "a / b" (AtLeast 1) wallNs "a" "b"
 

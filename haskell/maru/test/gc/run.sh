@@ -5,12 +5,12 @@
 #   run.sh [ROUNDS]     rounds per case, default 4 (about 2 minutes in all); hundreds for a soak
 #
 # MARU_GC_BUILD: where to build (default: a temporary folder, removed at the end).
-# MARU_GC_TIMEOUT: seconds per case, default 60 + ROUNDS.
+# MARU_GC_TIMEOUT: seconds per case, default 60 + 20 * ROUNDS: a round takes about one.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 package=$(dirname "$(dirname "$here")")
 rounds=${1:-4}
-limit=${MARU_GC_TIMEOUT:-$((60 + rounds))}
+limit=${MARU_GC_TIMEOUT:-$((60 + 20 * rounds))}
 if [ -n "${MARU_GC_BUILD:-}" ]; then
   build=$MARU_GC_BUILD
   mkdir -p "$build"

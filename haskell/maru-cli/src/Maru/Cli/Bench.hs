@@ -3,7 +3,8 @@
 -- | @maru bench@: runs experiments and writes, for each, its raw data
 -- (@NAME.json@, schema @maru-bench\/1@) and plots (@NAME.svg@, and @NAME.png@ where
 -- @rsvg-convert@ is installed), and one report (@report.html@) that needs no other
--- file. Who interrupts it gets all this of what was measured until then.
+-- file. Who interrupts it gets all this of what was measured until then; who kills it leaves nothing
+-- running (see "Maru.Cli.Guard").
 module Maru.Cli.Bench
   ( benchCommand,
 
@@ -14,13 +15,13 @@ module Maru.Cli.Bench
   )
 where
 
-import Control.Exception (SomeException, throwIO, try)
-import Control.Monad (forM_, unless, void, when)
+import Control.Exception (SomeException, allowInterrupt, mask_, throwIO, try)
+import Control.Monad (forM_, mfilter, unless, void, when)
 import Data.Aeson (Value, object, (.=))
 import Data.Bifunctor (first)
 import qualified Data.ByteString.Lazy as Lazy
 import Data.IORef
-import Data.List (intercalate, isPrefixOf)
+import Data.List (intercalate, isInfixOf, isPrefixOf)
 import Data.Maybe (isJust, isNothing)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
@@ -28,7 +29,9 @@ import Data.Time.Clock (getCurrentTime)
 import Data.Time.Format.ISO8601 (iso8601Show)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Bench.Interrupt
+import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
+import Maru.Cli.Guard
 import Maru.Cli.Host (machineJson)
 import Maru.Cli.Output
 import Maru.Cli.Room
@@ -72,31 +75,40 @@ bench experiments flags
     makeFolder (flagOut flags)
     painter <- findExecutable "rsvg-convert"
     when (isNothing painter) (warn "plots as SVG only: rsvg-convert (Debian: librsvg2-bin) is not installed")
+    program <- helperPath "maru-guard"
     interrupts <- catchInterrupts
-    (results, end) <- untilEnded (measure interrupts flags painter) todo
-    let page = flagOut flags </> "report.html"
-    sparing interrupts . unless (null results && isJust end) $ do
-      writeTo page (text (htmlReport results))
-      saidTo end (putStrLn ("report: " ++ page))
-    case end of
-      Just e -> when (isInterrupt e) (saidTo end (warn (endLine page results))) >> throwIO e
-      Nothing -> pure ExitSuccess
+    -- Interrupted only where it waits: between two waits nothing is lost that was measured.
+    mask_ . withGuard program $ \guard -> do
+      (results, end) <- untilEnded (measure interrupts guard flags painter) todo
+      let page = flagOut flags </> "report.html"
+      sparing interrupts . unless (null results && isJust end) $ do
+        writeTo page (text (htmlReport results))
+        saidTo end (putStrLn ("report: " ++ page))
+      case end of
+        Just (e, lost) -> when (isInterrupt e) (saidTo end (warn (endLine page results lost))) >> throwIO e
+        Nothing -> pure ExitSuccess
   where
-    endLine page results = "interrupted: " ++ if null results then "nothing was measured" else "what was measured until then is in " ++ page
+    endLine page results lost =
+      "interrupted: "
+        ++ intercalate
+          "; "
+          ( ["what was measured until then is in " ++ page | not (null results)]
+              ++ ["nothing of " ++ experimentName e ++ " is kept" | Just e <- [lost]]
+          )
 
 -- | Who interrupts us may be a terminal that has hung up: that nobody hears it is no failure then.
 saidTo :: Maybe end -> IO () -> IO ()
 saidTo end = if isJust end then void . orNothing else id
 
--- | One after the other; with what ended them before their time, if anything did. The second result
--- is that of an action which has ended well all the same.
-untilEnded :: (a -> IO (b, Maybe SomeException)) -> [a] -> IO ([b], Maybe SomeException)
+-- | One after the other; with what ended them before their time, if anything did, and of whom there is
+-- no result then. The second result is that of an action which has ended well all the same.
+untilEnded :: (a -> IO (b, Maybe SomeException)) -> [a] -> IO ([b], Maybe (SomeException, Maybe a))
 untilEnded _ [] = pure ([], Nothing)
 untilEnded act (x : xs) = do
   outcome <- try (act x)
   case outcome of
-    Left e -> pure ([], Just e)
-    Right (y, Just e) -> pure ([y], Just e)
+    Left e -> pure ([], Just (e, Just x))
+    Right (y, Just e) -> pure ([y], Just (e, Nothing))
     Right (y, Nothing) -> first (y :) <$> untilEnded act xs
 
 -- | The experiments of those names, all if there are none; the part of a name
@@ -112,18 +124,20 @@ chosen experiments names
     called name own = own == name || (name ++ "/") `isPrefixOf` own
     unknown name = "unknown experiment '" ++ name ++ "'; known: " ++ intercalate ", " (map experimentName experiments)
 
--- | The third argument: what makes a PNG of an SVG, if anything does. Also what interrupted it: what
+-- | The fourth argument: what makes a PNG of an SVG, if anything does. Also what interrupted it: what
 -- was measured until then is written first.
-measure :: Interrupts -> Flags -> Maybe FilePath -> Experiment -> IO ((Experiment, Figures), Maybe SomeException)
-measure interrupts flags painter experiment = do
+measure :: Interrupts -> Guard -> Flags -> Maybe FilePath -> Experiment -> IO ((Experiment, Figures), Maybe SomeException)
+measure interrupts guard flags painter experiment = do
   started <- getCurrentTime
   machine <- machineJson
   begun <- getMonotonicTime
   said <- newIORef ""
-  found <- experimentRun experiment (if flagQuick flags then Quick else Full) (\line -> writeIORef said line >> warn (name ++ ": " ++ line))
+  -- Who says how far it is may be interrupted there, too: not everybody waits.
+  let say line = allowInterrupt >> writeIORef said line >> warn (name ++ ": " ++ line)
+  found <- experimentRun experiment guard (if flagQuick flags then Quick else Full) say
   ended <- getMonotonicTime
   -- Who measures in rounds has said so last.
-  note <- interrupted interrupts >>= traverse (const (readIORef said))
+  note <- mfilter ("interrupted after " `isInfixOf`) . Just <$> readIORef said
   let figures = found {figuresLine = maybe "" (++ ": ") note ++ figuresLine found}
   sparing interrupts $ do
     writeJson (flagOut flags </> fileName <.> "json") (document (iso8601Show started) (ended - begun) machine note figures)

@@ -1,43 +1,45 @@
 -- | Processes with a group of their own, that does not outlive whoever waits for them: the
--- terminal's signals are ours, and what they started is ended with them.
+-- terminal's signals are ours, and what they started is ended with them, by a guard if we are killed.
 module Maru.Cli.Group
   ( inGroup,
     inGroups,
     outputOf,
-    endGroup,
+    statusWithin,
   )
 where
 
 import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, threadDelay)
 import Control.Exception (evaluate, finally, mask, onException)
-import Control.Monad (forM_, unless, void)
-import Data.Maybe (isJust)
+import Control.Monad (void)
+import Data.Maybe (isJust, isNothing)
 import Maru.Cli.Exit
+import Maru.Cli.Guard
 import System.Exit (ExitCode)
 import System.IO
-import System.Posix.Signals (nullSignal, sigKILL, signalProcessGroup)
+import System.Posix.Signals (nullSignal, sigTERM, signalProcessGroup)
 import System.Process
 import System.Timeout (timeout)
 
 -- | What 'createProcess' gives.
 type Started = (Maybe Handle, Maybe Handle, Maybe Handle, ProcessHandle)
 
--- | The process and its group are ended if the action is left by an exception.
-inGroup :: CreateProcess -> (Started -> IO a) -> IO a
-inGroup job action = mask $ \restore -> do
-  started@(input, _, _, process) <- createProcess job {create_group = True}
+-- | The process is over when the action is left, in whatever way, and all of its group.
+inGroup :: Guard -> CreateProcess -> (Started -> IO a) -> IO a
+inGroup guard job action = mask $ \restore -> do
+  started@(input, _, _, process) <- createProcess (guarded guard job)
   group <- getPid process
-  restore (action started) `onException` (mapM_ (orNothing . hClose) input `finally` endGroup process group)
+  let end = mapM_ (orNothing . hClose) input `finally` endProcess guard process group
+  (restore (action started) `onException` end) <* end
 
 -- | The same of several.
-inGroups :: [CreateProcess] -> ([Started] -> IO a) -> IO a
-inGroups [] action = action []
-inGroups (job : jobs) action = inGroup job (\started -> inGroups jobs (action . (started :)))
+inGroups :: Guard -> [CreateProcess] -> ([Started] -> IO a) -> IO a
+inGroups _ [] action = action []
+inGroups guard (job : jobs) action = inGroup guard job (\started -> inGroups guard jobs (action . (started :)))
 
 -- | How it ended and what it wrote. An input that is 'CreatePipe' ends when it has: or when this
 -- process does.
-outputOf :: CreateProcess -> IO (ExitCode, String, String)
-outputOf job = inGroup job {std_out = CreatePipe, std_err = CreatePipe} $ \(input, output, errors, process) -> do
+outputOf :: Guard -> CreateProcess -> IO (ExitCode, String, String)
+outputOf guard job = inGroup guard job {std_out = CreatePipe, std_err = CreatePipe} $ \(input, output, errors, process) -> do
   said <- newEmptyMVar
   _ <- forkIO (whole errors >>= putMVar said)
   printed <- whole output
@@ -47,20 +49,31 @@ outputOf job = inGroup job {std_out = CreatePipe, std_err = CreatePipe} $ \(inpu
   where
     whole = maybe (pure "") (\h -> do text <- hGetContents h; text <$ evaluate (length text))
 
--- | Asked to end; after 'patience' made to, at once if we are told again to end. Then what is left of its
--- group, which may need a moment to clean up.
-endGroup :: ProcessHandle -> Maybe Pid -> IO ()
-endGroup process group = do
-  terminateProcess process
-  gone <- (timeout patience (waitForProcess process) >> maybe (pure True) (vanishes (20 :: Int)) group) `onException` kill
-  unless gone kill
+-- | Its status if it ends within so many seconds. A session of its own: one that asks the terminal
+-- from the background would be stopped for good.
+statusWithin :: Guard -> Double -> CreateProcess -> IO (Maybe ExitCode)
+statusWithin guard most job = inGroup guard job {new_session = True} $ \(_, _, _, process) ->
+  timeout (max 0 (ceiling (most * 1e6))) (waitForProcess process)
+
+-- | Asked to end; after 'patience', or when it has, what is left of its group is, too, which may need
+-- a moment to clean up. Then made to, at once if we are told again to end.
+endProcess :: Guard -> ProcessHandle -> Maybe Pid -> IO ()
+endProcess guard process group = do
+  lives <- isNothing <$> getProcessExitCode process
+  gone <- (if lives then asked else pure False) `onException` made
+  -- The number of a group that is gone may become a stranger's.
+  if gone then mapM_ (forgetGroup guard) group else made
   void (waitForProcess process)
   where
-    -- The number of a group that is gone may become a stranger's.
+    made = mapM_ (endGroup guard) group
+    asked = do
+      terminateProcess process
+      void (timeout patience (waitForProcess process))
+      mapM_ (orNothing . signalProcessGroup sigTERM) group
+      maybe (pure True) (vanishes (20 :: Int)) group
     vanishes tries own = do
       there <- isJust <$> orNothing (signalProcessGroup nullSignal own)
       if there && tries > 0 then threadDelay 50000 >> vanishes (tries - 1) own else pure (not there)
-    kill = forM_ group (orNothing . signalProcessGroup sigKILL)
 
 -- | Microseconds.
 patience :: Int

@@ -1,48 +1,51 @@
--- | Commands that do not outlive us, however we end: each has a session of its own, and when we are
--- killed a guard beside us kills its process group (@native\/base\/guard.h@, as in @maru launch@).
+-- | Commands that do not outlive us, however we end: each has a process group of its own, and when we
+-- are killed a guard beside us kills that (@native\/base\/guard.h@, as in @maru launch@).
 module Maru.Cli.Guard
   ( Guard,
     withGuard,
     guarded,
     endGroup,
-    runGuarded,
+    forgetGroup,
   )
 where
 
-import Control.Exception (bracket, finally, mask, onException)
-import Control.Monad (void, when)
+import Control.Exception (bracket)
+import Control.Monad (unless, void)
 import Data.Binary.Put (putInt32host, runPut)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Lazy as Lazy
-import Data.Maybe (isNothing)
 import Maru.Cli.Exit
-import System.Exit (ExitCode)
+import System.Directory (makeAbsolute)
+import System.Exit (ExitCode (..))
 import System.IO
 import System.Posix.IO (FdOption (CloseOnExec), fdToHandle, handleToFd, setFdOption)
-import System.Posix.Signals (sigKILL, sigTERM, signalProcessGroup)
-import System.Posix.Types (Fd)
+import System.Posix.Process (getProcessID)
+import System.Posix.Signals (sigKILL, signalProcessGroup)
 import System.Process
-import System.Timeout (timeout)
 
--- | The program, where the guard is told, and the number of that for who becomes a command.
-data Guard = Guard !FilePath !Handle !Fd
+-- | The program, where the guard is told, and where who becomes a command finds that.
+data Guard = Guard !FilePath !Handle !FilePath
 
--- | The program is @maru-guard@.
+-- | The program is @maru-guard@. That it was killed is said: from then on nobody was guarded.
 withGuard :: FilePath -> (Guard -> IO a) -> IO a
 withGuard program act = bracket begin end (act . fst)
   where
     begin = do
-      (input, _, _, process) <- createProcess (proc program []) {std_in = CreatePipe}
+      path <- makeAbsolute program
+      (input, _, _, process) <- createProcess (proc path []) {std_in = CreatePipe}
       told <- maybe (problem internal "the guard has no input") handleToFd input
-      -- Every command inherits it, and closes it before it begins.
-      setFdOption told CloseOnExec False
+      -- No command inherits it: whoever still held it when we are killed would keep the guard waiting.
+      setFdOption told CloseOnExec True
       handle <- fdToHandle told
       hSetBuffering handle NoBuffering
-      pure (Guard program handle told, process)
+      self <- getProcessID
+      pure (Guard path handle ("/proc/" ++ show self ++ "/fd/" ++ show told), process)
     end (guard@(Guard _ handle _), process) = do
       tell guard 0
       void (orNothing (hClose handle))
-      void (waitForProcess process)
+      code <- waitForProcess process
+      unless (code == ExitSuccess) $
+        warn "the guard was killed: had maru been killed, too, what it had begun would have gone on"
 
 -- | As in @guard.h@. A guard that somebody killed is no reason to die.
 tell :: Guard -> Pid -> IO ()
@@ -50,13 +53,14 @@ tell (Guard _ handle _) group = void (orNothing (ByteString.hPut handle bytes))
   where
     bytes = Lazy.toStrict (runPut (putInt32host (fromIntegral group)))
 
--- | It begins when the guard knows its group. What cannot be executed ends with 126 or 127.
+-- | In a session of its own if the job says so, else in a group of its own alone: what is measured
+-- together stays in one session, by which kernels share out CPUs. It begins when the guard knows its
+-- group. What cannot be executed ends with 126 or 127.
 guarded :: Guard -> CreateProcess -> CreateProcess
 guarded (Guard program _ told) job =
   job
-    { cmdspec = RawCommand program (show told : words' (cmdspec job)),
-      -- By whoever becomes the command, too; here so that the group is there when we go on.
-      new_session = True
+    { cmdspec = RawCommand program (told : words' (cmdspec job)),
+      create_group = not (new_session job)
     }
   where
     words' (RawCommand command arguments) = command : arguments
@@ -66,19 +70,8 @@ guarded (Guard program _ told) job =
 endGroup :: Guard -> Pid -> IO ()
 endGroup guard group = do
   void (orNothing (signalProcessGroup sigKILL group))
-  tell guard (negate group)
+  forgetGroup guard group
 
--- | Its status if it ends within so many seconds. It is over when we leave, and all of its group.
-runGuarded :: Guard -> Maybe Double -> CreateProcess -> IO (Maybe ExitCode)
-runGuarded guard most job = mask $ \restore -> do
-  (_, _, _, child) <- createProcess (guarded guard job)
-  group <- getPid child
-  code <- restore (maybe (fmap Just) (timeout . round . (* 1e6)) most (waitForProcess child)) `onException` end child group
-  code <$ end child group
-  where
-    -- Asked to, then made to.
-    end child group = do
-      lives <- isNothing <$> getProcessExitCode child
-      when lives (mapM_ (orNothing . signalProcessGroup sigTERM) group >> void (timeout 5000000 (waitForProcess child)))
-        `finally` mapM_ (endGroup guard) group
-      void (waitForProcess child)
+-- | Of a group that nobody is left in.
+forgetGroup :: Guard -> Pid -> IO ()
+forgetGroup guard = tell guard . negate

@@ -33,6 +33,7 @@ import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Lazy.Char8 as LazyChars
 import Data.List (dropWhileEnd, transpose)
 import Maru.Cli.Exit
+import Maru.Cli.WholeFile
 import Maru.Control.Plot (Plot)
 import Numeric (showFFloat)
 import Options.Applicative hiding (internal)
@@ -92,7 +93,7 @@ jsonTo =
     flag' "-" (long "json" <> help "Print JSON instead of the table (--json=FILE: write it to FILE, print the table)")
       <|> strOption (long "json" <> metavar "FILE" <> Options.internal)
 
--- | Ends with status 69 if the file cannot be written.
+-- | As 'writeTo'.
 writeJson :: FilePath -> Value -> IO ()
 writeJson file = writeTo file . jsonLine
 
@@ -100,10 +101,11 @@ writeJson file = writeTo file . jsonLine
 jsonLine :: Value -> Lazy.ByteString
 jsonLine = (<> LazyChars.pack "\n") . encode
 
+-- | The file is whole or as it was before. Ends with status 69 if it cannot be written.
 writeTo :: FilePath -> Lazy.ByteString -> IO ()
 writeTo "-" content = Lazy.putStr content
 writeTo file content = do
-  written <- try (Lazy.writeFile file content)
+  written <- try (replaceFile file (`Lazy.hPut` content))
   case written of
     Right () -> pure ()
     Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ reason e)

@@ -196,6 +196,8 @@ data Tuner = forall flags.
 data TuneContext = TuneContext
   { -- | Seconds.
     tuneBudget :: !Double,
+    -- | When they are over, by the monotonic clock.
+    tuneEnd :: !Double,
     tuneCommand :: !FilePath,
     tuneArguments :: ![String],
     -- | Of every run of the command.
@@ -219,8 +221,8 @@ data Tuned = Tuned
 data Experiment = Experiment
   { experimentName :: !String,
     experimentPurpose :: !String,
-    -- | Says lines of progress.
-    experimentRun :: !(Effort -> (String -> IO ()) -> IO Figures)
+    -- | What it starts is guarded; says lines of progress.
+    experimentRun :: !(Guard -> Effort -> (String -> IO ()) -> IO Figures)
   }
 
 data Effort = Quick | Full

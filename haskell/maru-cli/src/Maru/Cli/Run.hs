@@ -44,6 +44,7 @@ import qualified Maru.Cli.Output as Output
 import Maru.Cli.Page
 import Maru.Cli.Profile
 import Maru.Cli.Room
+import Maru.Cli.WholeFile
 import Maru.Native.BoardView
 import Maru.Native.Probe (scratchDescriptor)
 import Options.Applicative hiding (internal)
@@ -238,7 +239,7 @@ supervise plan = do
 checkWritable :: FilePath -> IO ()
 checkWritable "-" = pure ()
 checkWritable file = do
-  opened <- try (ByteString.appendFile file ByteString.empty)
+  opened <- try (checkReplaceable file)
   case opened of
     Right () -> pure ()
     Left e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ reason e)

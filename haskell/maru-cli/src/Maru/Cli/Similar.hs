@@ -25,6 +25,7 @@ import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru (parMapWith)
 import Maru.Cli.Exit (badInput, unavailable, usage)
 import Maru.Cli.Output (wantsColour)
+import Maru.Cli.WholeFile (replaceFile)
 import Maru.Options (Backend, Workers (..), allBackends, backendFromName, backendName)
 import qualified Maru.Options as Maru
 import Maru.Similar
@@ -265,7 +266,7 @@ writeTo :: Builder -> FilePath -> IO ()
 writeTo content file = do
   result <- try $ case file of
     "-" -> hSetBinaryMode stdout True >> hPutBuilder stdout content >> hFlush stdout
-    _ -> withBinaryFile file WriteMode (`hPutBuilder` content)
+    _ -> replaceFile file (`hPutBuilder` content)
   case result of
     Right () -> pure ()
     Left e

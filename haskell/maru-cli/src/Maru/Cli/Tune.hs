@@ -13,6 +13,7 @@ import Data.Aeson (object, (.=))
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Char (isAlphaNum)
 import Data.Maybe (fromMaybe, isJust)
+import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Guard (withGuard)
 import Maru.Cli.Output
@@ -68,7 +69,8 @@ tune what run flags = do
   guard <- libexecFile "maru-guard"
   there <- executable guard
   unless there $ problem unavailable ("cannot tune: the guard is not at " ++ guard ++ "; install maru wholly or set MARU_LIBEXEC")
-  tuned <- withGuard guard (\g -> run (TuneContext (flagBudget flags) (flagCommand flags) (flagArguments flags) g warn))
+  end <- (+ flagBudget flags) <$> getMonotonicTime
+  tuned <- withGuard guard (\g -> run (TuneContext (flagBudget flags) end (flagCommand flags) (flagArguments flags) g warn))
   let quiet = flagOut flags == Just "-" || flagJson flags == Just "-"
   unless quiet (mapM_ putStrLn (renderTable (tunedTable tuned) ++ ["", tunedLine tuned]))
   mapM_ (`writeJson` document tuned) (flagJson flags)

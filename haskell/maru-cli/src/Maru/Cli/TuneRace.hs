@@ -1,7 +1,9 @@
 -- | What tuners share: a race of settings for one command, within a budget.
 module Maru.Cli.TuneRace
   ( raceWithin,
+    mostRounds,
     timed,
+    notDone,
     withScratch,
     undecidedLine,
     percentFaster,
@@ -10,11 +12,11 @@ where
 
 import Control.Exception (bracket, try)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (mapMaybe)
+import Data.Maybe (isNothing)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
-import Maru.Cli.Guard (runGuarded)
-import Maru.Cli.Output (seconds)
+import Maru.Cli.Group (statusWithin)
+import Maru.Cli.Output (plural, seconds)
 import Maru.Cli.Room
 import Maru.Control.Race
 import Maru.Native.Probe (scratchDescriptor)
@@ -25,44 +27,67 @@ import System.Posix.IO (closeFd)
 import System.Posix.Process (getProcessID)
 import System.Process
 
--- | Most rounds; a race that is this close will not be decided by more.
+-- | Most rounds of a race that decides; one that is this close will not be decided by more.
 mostRounds :: Int
 mostRounds = 15
 
--- | Rounds until the race is decided, the time (seconds, of the monotonic clock) is over or the
--- most were run. A round that would pass the deadline is not begun. A setting without a time
--- leaves the race.
-raceWithin :: Ord c => TuneContext -> Double -> (c -> IO (Maybe Double)) -> Race c -> IO (Race c)
-raceWithin context deadline measure = go 1
+-- | So many rounds at most, until the race is decided or that time (of the monotonic clock, in seconds)
+-- has come: a round that would pass it is not begun. One that is not done when the budget is over is
+-- dropped: who ran late in it is no worse than the others. Each measurement is told how many seconds
+-- it has: what is left of the budget, and a setting that takes four times as long as the baseline ever
+-- did has lost. A setting without a time leaves the race.
+raceWithin :: Ord c => TuneContext -> Int -> Double -> (Double -> c -> IO (Maybe Double)) -> Race c -> IO (Race c)
+raceWithin context most latest measure = go 1
   where
     go number race = do
       begun <- getMonotonicTime
-      results <- mapM (\c -> (,) c <$> measure c) (entrants race)
+      results <- oneRound race Map.empty (entrants race)
       ended <- getMonotonicTime
-      let next = record (Map.fromList (mapMaybe sequence results)) race
-      tuneSay context ("round " ++ show (number :: Int) ++ ": " ++ show (length (entrants next)) ++ " settings left")
-      if decided next || number >= mostRounds || ended + (ended - begun) > deadline
+      let next = maybe race (`record` race) results
+          said = maybe "there was no time for all of it" (const (plural (length (entrants next)) "setting" ++ " left")) results
+      tuneSay context ("round " ++ show (number :: Int) ++ ": " ++ said)
+      if isNothing results || decided next || number >= most || ended + (ended - begun) > latest
         then pure next
         else go (number + 1) next
+    deadline = tuneEnd context
+    -- 'Nothing': the deadline came first.
+    oneRound _ measured [] = pure (Just measured)
+    oneRound race measured (c : cs) = do
+      now <- getMonotonicTime
+      found <- if now < deadline then measure (min (deadline - now) (patience race measured c)) c else pure Nothing
+      ended <- getMonotonicTime
+      if isNothing found && ended >= deadline
+        then pure Nothing
+        else oneRound race (maybe id (Map.insert c) found measured) cs
+    patience race measured c
+      | c == baseline || null known = 1 / 0
+      | otherwise = max 1 (4 * maximum known)
+      where
+        baseline = raceBaseline race
+        known = maybe id (:) (Map.lookup baseline measured) (Map.findWithDefault [] baseline (times race))
 
 -- | Runs it without input, for so many seconds at most, and with what it prints thrown away; its
--- seconds. 'Left': one line, why it does not count. What it leaves running in its process group is
--- ended with it.
-timed :: TuneContext -> Maybe Double -> String -> CreateProcess -> IO (Either String Double)
+-- seconds, 'Nothing' if it was not done by then. 'Left': one line, why it does not count. What it
+-- leaves running in its process group is ended with it.
+timed :: TuneContext -> Double -> String -> CreateProcess -> IO (Either String (Maybe Double))
 timed context most name job =
   withFile "/dev/null" ReadWriteMode $ \none -> do
     begun <- getMonotonicTime
-    outcome <- try (runGuarded (tuneGuard context) most job {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none})
+    outcome <- try (statusWithin (tuneGuard context) most job {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none})
     ended <- getMonotonicTime
     pure $ case outcome of
       Left e -> Left ("cannot execute '" ++ name ++ "': " ++ reason e)
-      Right (Just ExitSuccess) -> Right (ended - begun)
+      Right (Just ExitSuccess) -> Right (Just (ended - begun))
       Right (Just (ExitFailure status)) -> Left ("'" ++ name ++ "' ended with status " ++ show status ++ asShellsSay status)
-      Right Nothing -> Left ("'" ++ name ++ "' was not done after " ++ maybe "" seconds most)
+      Right Nothing -> Right Nothing
   where
     asShellsSay status
       | status `elem` [126, 127] = " (as what cannot be executed does)"
       | otherwise = ""
+
+-- | Of a first run that took all of the budget.
+notDone :: TuneContext -> String
+notDone context = "'" ++ tuneCommand context ++ "' was not done within the budget of " ++ seconds (tuneBudget context) ++ ", and was ended; give a longer --budget"
 
 -- | The path of a file that is nobody's but ours and a run's, and has no name to be left behind.
 withScratch :: String -> (FilePath -> IO a) -> IO a

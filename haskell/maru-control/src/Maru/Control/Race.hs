@@ -8,6 +8,7 @@
 -- become a recommendation.
 module Maru.Control.Race
   ( Race,
+    raceBaseline,
     Verdict (..),
     start,
     entrants,

@@ -22,6 +22,7 @@ import Maru.Cli.Bench.Dsm.Jobs
 import Maru.Cli.Bench.Dsm.Netns (overNetns)
 import Maru.Cli.Bench.Dsm.Wall (wall)
 import Maru.Cli.Bench.Side
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.Sim.Checks
@@ -71,11 +72,11 @@ together acts = bracket (mapM start acts) end (mapM (readMVar . snd >=> either (
 
 -- ---- access --------------------------------------------------------------
 
-accesses :: Effort -> (String -> IO ()) -> IO Figures
-accesses _ say = do
+accesses :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+accesses guard _ say = do
   program <- helperPath "maru-bench-dsm-access"
   say "faults"
-  sample <- runTool program []
+  sample <- runTool guard program []
   let ways = list ["ways"] sample
       median way what = figure [what, "median_ns"] way / 1000
       checks = concat [bars way | way <- ways, text ["way"] way == "userfaultfd", measured way]
@@ -105,11 +106,11 @@ measured = null . text ["not_measured"]
 
 -- ---- diff ----------------------------------------------------------------
 
-diffs :: Effort -> (String -> IO ()) -> IO Figures
-diffs _ say = do
+diffs :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+diffs guard _ say = do
   program <- helperPath "maru-bench-dsm-diff"
   say "pages"
-  sample <- runTool program []
+  sample <- runTool guard program []
   let codes = zip ["scalar", "AVX2", "AVX-512"] (list ["codes"] sample)
       checks =
         [ against (name ++ ", the worst pattern, ns") (AtMost bar) (figure ["worst_encode_ns"] code)
@@ -134,8 +135,8 @@ diffs _ say = do
 
 -- ---- homes -----------------------------------------------------------------
 
-homes :: Effort -> (String -> IO ()) -> IO Figures
-homes _ say = do
+homes :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+homes guard _ say = do
   program <- helperPath "maru-sim-dsm"
   say (intercalate ", " (map linkName described))
   samples <- together (map (simulated program) described)
@@ -153,7 +154,7 @@ homes _ say = do
       }
   where
     simulated program link@(Link _ _ a b c) = do
-      sample <- runTool program ["homes", show a, show b, show c]
+      sample <- runTool guard program ["homes", show a, show b, show c]
       pure (link, sample)
     heads = [(L, "link"), (L, "program"), (L, "homes"), (R, "bytes on a grant"), (R, "time"), (R, "messages"), (R, "bytes"), (R, "homes moved")]
     rows (Link name _ _ _ _, s) =
@@ -169,8 +170,8 @@ homes _ say = do
 
 -- ---- links -------------------------------------------------------------
 
-links :: Effort -> (String -> IO ()) -> IO Figures
-links _ say = do
+links :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+links guard _ say = do
   program <- helperPath "maru-sim-dsm"
   say (intercalate ", " (map linkName described))
   samples <- together (map (simulated program) described)
@@ -184,7 +185,7 @@ links _ say = do
       }
   where
     simulated program link@(Link _ _ a b c) = do
-      sample <- runTool program ["programs", show a, show b, show c]
+      sample <- runTool guard program ["programs", show a, show b, show c]
       pure (link, sample)
     runsOf name (Link n _ _ _ _, s) = if n == name then list ["runs"] s else []
     heads = [(L, "link"), (L, "program")] ++ [(R, p) | p <- policies] ++ [(R, "range/page"), (R, "adaptive/better")]
@@ -220,11 +221,11 @@ exactly x y = Point x y y y
 
 -- ---- scale -------------------------------------------------------------
 
-scale :: Effort -> (String -> IO ()) -> IO Figures
-scale _ say = do
+scale :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+scale guard _ say = do
   program <- helperPath "maru-sim-dsm"
   say "1 to 64 nodes"
-  sample <- runTool program ["scale"]
+  sample <- runTool guard program ["scale"]
   let costs = list ["costs"] sample
       checks = concatMap (orders costs) known
   pure

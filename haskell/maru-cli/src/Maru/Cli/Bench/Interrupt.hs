@@ -51,9 +51,9 @@ arrives interrupts end interrupt = do
 interrupted :: Interrupts -> IO (Maybe SomeException)
 interrupted interrupts = fmap snd <$> readIORef (seen interrupts)
 
--- | The first one does not end this action.
+-- | The first one does not end this action, nor while it begins.
 sparing :: Interrupts -> IO a -> IO a
-sparing interrupts = bracket_ (set True) (set False)
+sparing interrupts = bracket_ (set True `catch` \e -> if isInterrupt e then set True else throwIO e) (set False)
   where
     set = void . swapMVar (spared interrupts)
 

@@ -16,6 +16,7 @@ import Maru.Cli.Bench.Io.Real
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.IoLibrary
 import Maru.Cli.Output
 import Maru.Cli.Room
@@ -51,12 +52,12 @@ tools = do
 
 -- ---- calls --------------------------------------------------------------
 
-runCalls :: Effort -> (String -> IO ()) -> IO Figures
-runCalls effort say = do
+runCalls :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+runCalls guard effort say = do
   (program, library) <- tools
   let seconds' = if effort == Quick then "0.1" else "0.6"
       sides = Side "direct" [["calls", seconds']] : [Side mode [["--under", mode, library, "calls", seconds']] | mode <- ["never", "guarded"]]
-  rounds <- runRounds effort say (runSide program) sides callClaims
+  rounds <- runRounds effort say (runSide guard program) sides callClaims
   let judged = map (judgeClaim rounds) (callClaims rounds)
   pure
     Figures
@@ -96,12 +97,12 @@ ways =
 coldWays :: [(String, Maybe String, String)]
 coldWays = [(name ++ " " ++ way, mode, way) | way <- ["cold", "random"], (name, mode) <- [("direct", Nothing), ("hint", Just "hint"), ("guarded", Just "guarded")]]
 
-runOverlap :: Effort -> (String -> IO ()) -> IO Figures
-runOverlap effort say = do
+runOverlap :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+runOverlap guard effort say = do
   (program, library) <- tools
   withFile' $ \file -> do
     say "how long reading and hashing take"
-    calibration <- runSide program (Side "calibrate" [["calibrate", file]])
+    calibration <- runSide guard program (Side "calibrate" [["calibrate", file]])
     (copy, hash) <- case (,) <$> number ["copy_ns"] calibration <*> number ["hash_ns_per_byte"] calibration of
       Just (c, h) | c > 0, h > 0 -> pure (c, h)
       _ -> problem internal "the calibration said nothing"
@@ -113,7 +114,7 @@ runOverlap effort say = do
           [side r 1 w | r <- ratios, w <- ways]
             ++ [side 1 2 w | w <- ways]
             ++ [side 1 1 w | w <- coldWays]
-    rounds <- runRounds effort say (runSide program) sides (const [])
+    rounds <- runRounds effort say (runSide guard program) sides (const [])
     let judged = map (judgeClaim rounds) overlapClaims
     pure
       Figures

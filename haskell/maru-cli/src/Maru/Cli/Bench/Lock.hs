@@ -18,6 +18,7 @@ import Maru.Cli.Bench.Lock.Overlay (overlayExperiment)
 import Maru.Cli.Bench.Lock.Profile (profileExperiments)
 import Maru.Cli.Bench.Lock.Programs (programsExperiments)
 import Maru.Cli.Bench.Side
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -35,10 +36,10 @@ lockExperiments =
     ++ profileExperiments
     ++ programsExperiments
 
-run :: Effort -> (String -> IO ()) -> IO Figures
-run effort say = do
+run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+run guard effort say = do
   program <- helperPath "maru-bench-lock"
-  let measure more = runTool program (["-v", "2x1", "-s", if effort == Quick then "0.2" else "3"] ++ more)
+  let measure more = runTool guard program (["-v", "2x1", "-s", if effort == Quick then "0.2" else "3"] ++ more)
   say "each lock in turn, saturated"
   threads <- measure []
   say "the locks between processes"

@@ -7,21 +7,22 @@ module Maru.Cli.Bench.Mpi
   )
 where
 
-import Control.Exception (bracket)
-import Control.Monad (filterM, replicateM, when)
+import Control.Monad (filterM, when)
 import Data.Aeson (object, (.=))
 import Data.Maybe (isJust)
 import GHC.Conc (getNumProcessors)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
+import Maru.Cli.Group
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Ratio
 import System.Directory (doesFileExist, findExecutable)
 import System.Environment (getExecutablePath)
 import System.FilePath (takeDirectory, (</>))
-import System.Process
+import System.Process (proc)
 
 mpiExperiments :: [Experiment]
 mpiExperiments =
@@ -71,7 +72,7 @@ experiment name purpose kind bar =
   Experiment
     { experimentName = name,
       experimentPurpose = purpose,
-      experimentRun = \effort say -> do
+      experimentRun = \guard effort say -> do
         maru <- getExecutablePath
         cpus <- getNumProcessors
         here <- filterM present [minBound ..]
@@ -80,8 +81,8 @@ experiment name purpose kind bar =
         let those = [(way, commandOf maru program kind way) | way <- ways, Just program <- [lookup (wayMpi way) programs]]
             sides = [Side (wayName way) [words'] | (way, words') <- those]
             hogs side = if sideName side `elem` [wayName way | (way, _) <- those, wayHogs way] then cpus else 0
-            measure side = withHogs (hogs side) $ case concat (sideProcesses side) of
-              program : arguments -> runTool program arguments
+            measure side = withHogs guard (hogs side) $ case concat (sideProcesses side) of
+              program : arguments -> runTool guard program arguments
               [] -> problem internal "a side without a command"
             claims = filter (all (`elem` map sideName sides) . claimSides) (claimsFor bar)
         rounds <- runRounds effort say measure sides (const claims)
@@ -96,12 +97,11 @@ present mpi = do
   built <- doesFileExist (folder </> ("mpi_loop-" ++ suffix mpi))
   pure (isJust launcher && built)
 
--- | That many processes that only compute, meanwhile; they end by themselves if we cannot end them.
-withHogs :: Int -> IO a -> IO a
-withHogs count act = bracket (replicateM count start) (mapM_ end) (const act)
+-- | That many processes that only compute, meanwhile; they end by themselves if nobody can end them.
+withHogs :: Guard -> Int -> IO a -> IO a
+withHogs guard count act = inGroups guard (replicate count hog) (const act)
   where
-    start = spawnProcess "timeout" ["60", "sh", "-c", "while :; do :; done"]
-    end process = terminateProcess process >> waitForProcess process
+    hog = proc "timeout" ["60", "sh", "-c", "while :; do :; done"]
 
 claimsFor :: Double -> [Claim]
 claimsFor bar =

@@ -27,6 +27,7 @@ import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.Text (Text)
 import Maru.Cli.Exit
 import Maru.Cli.Group
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Run (libexecFile)
 import System.Directory (doesFileExist)
 import System.Exit (ExitCode (..))
@@ -60,9 +61,9 @@ helperPath name = helperAt name >>= either missing pure
 
 -- | Each process says @ready@; then all are told to begin. Of more than one, the
 -- sample is their list.
-runSide :: FilePath -> Side -> IO Sample
-runSide program side = do
-  samples <- bounded (sideName side) (inGroups (map job (sideProcesses side)) (mapM piped >=> both))
+runSide :: Guard -> FilePath -> Side -> IO Sample
+runSide guard program side = do
+  samples <- bounded (sideName side) (inGroups guard (map job (sideProcesses side)) (mapM piped >=> both))
   pure $ case samples of
     [one] -> one
     many -> object ["together" .= many]
@@ -91,10 +92,10 @@ runSide program side = do
     broken why = problem internal ("measuring " ++ sideName side ++ ": " ++ program ++ " " ++ why)
 
 -- | A program that measures both sides by itself.
-runTool :: FilePath -> [String] -> IO Sample
-runTool program arguments = do
+runTool :: Guard -> FilePath -> [String] -> IO Sample
+runTool guard program arguments = do
   (code, text, errors) <- bounded program . withFile "/dev/null" ReadMode $ \nothing ->
-    outputOf (proc program arguments) {std_in = UseHandle nothing}
+    outputOf guard (proc program arguments) {std_in = UseHandle nothing}
   case (code, eitherDecode (Lazy.pack text)) of
     (ExitSuccess, Right value) -> pure value
     (ExitSuccess, Left why) -> problem internal (program ++ " printed no JSON: " ++ why)

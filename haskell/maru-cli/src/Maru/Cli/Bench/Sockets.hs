@@ -83,13 +83,13 @@ experiment name purpose situations =
   Experiment
     { experimentName = name,
       experimentPurpose = purpose,
-      experimentRun = \effort say -> do
+      experimentRun = \guard effort say -> do
         program <- helperPath "poll_loop"
         maru <- getExecutablePath
         let sides = [Side (sideOf (situationName s) way) [commandOf maru program way (situationArguments s)] | s <- situations, way <- ways]
             claims = concatMap situationBars situations
             measure side = case concat (sideProcesses side) of
-              command : arguments -> runTool command arguments
+              command : arguments -> runTool guard command arguments
               [] -> problem internal "a side without a command"
         rounds <- runRounds effort say measure sides (const claims)
         pure (figuresOf situations rounds (map (judgeClaim rounds) claims))

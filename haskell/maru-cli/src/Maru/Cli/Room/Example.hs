@@ -56,7 +56,7 @@ simulator :: Simulator
 simulator = Simulator "example" "Counts" (pure . Right . figures <$> option auto (long "n" <> metavar "N" <> value (3 :: Int) <> help "How far"))
 
 experiment :: Experiment
-experiment = Experiment "example" "counts" (\effort _ -> pure (figures (if effort == Quick then 3 else 9)))
+experiment = Experiment "example" "counts" (\_ effort _ -> pure (figures (if effort == Quick then 3 else 9)))
 
 tuner :: Tuner
 tuner =

@@ -27,6 +27,7 @@ import Maru.Cli.Bench.Containers (containerExperiment)
 import Maru.Cli.Bench.Mpi (mpiExperiments)
 import Maru.Cli.Bench.Sockets (socketExperiments)
 import Maru.Cli.Boost (periodOf)
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Library (libraryFolder)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
@@ -251,8 +252,8 @@ handoverExperiment =
       experimentRun = runHandover
     }
 
-runHandover :: Effort -> (String -> IO ()) -> IO Figures
-runHandover effort say = do
+runHandover :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+runHandover _ effort say = do
   known <- waitPolicies
   measured <- concat <$> mapM (at (zip [0 ..] known)) pauses
   pure (figures known measured)

@@ -15,12 +15,14 @@ import Data.Maybe (mapMaybe)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
+import Maru.Cli.Group
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Ratio
 import Maru.Control.Statistics
 import System.Exit (ExitCode (..))
-import System.Process (readProcessWithExitCode)
+import System.Process
 
 -- | Fetch policy, microseconds of spinning, transport; or the network alone.
 data Way
@@ -49,18 +51,18 @@ waysWith providers =
 spinUs :: Int
 spinUs = 200
 
-fetching :: Effort -> (String -> IO ()) -> IO Figures
-fetching effort say = do
+fetching :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+fetching guard effort say = do
   program <- helperPath "maru-bench-dsm"
   alone <- helperPath "maru-bench-dsm-floor"
-  providers <- providersHere
+  providers <- providersHere guard
   let ways = waysWith providers
       sides = [Side (wayName way) [commandOf way] | way <- ways]
       times = if effort == Quick then "2" else "6"
       commandOf (Way fetch spin transport) = [program, "one", fetch, show spin, transport, times]
       commandOf (Alone spin transport) = [alone, transport, show spin, times]
       run side = case concat (sideProcesses side) of
-        tool : arguments -> runTool tool arguments
+        tool : arguments -> runTool guard tool arguments
         [] -> problem internal ("no command for " ++ sideName side)
       claims = concatMap claimsFor ways
   rounds <- runRounds effort say run sides (const claims)
@@ -107,11 +109,11 @@ claimsFor way@(Way _ spin transport)
       if theirs > itsFloor then Just ((ours - floor') / (theirs - itsFloor)) else Nothing
 
 -- | Those of libfabric that are measured, where it has them.
-providersHere :: IO [String]
-providersHere = helperAt "maru-launch" >>= either (const (pure [])) ask
+providersHere :: Guard -> IO [String]
+providersHere guard = helperAt "maru-launch" >>= either (const (pure [])) ask
   where
     ask path = do
-      (code, said, _) <- readProcessWithExitCode path ["--providers"] ""
+      (code, said, _) <- outputOf guard (proc path ["--providers"]) {std_in = CreatePipe}
       case (code, lines said) of
         (ExitSuccess, names : _) -> pure [p | p <- ["tcp;ofi_rxm", "net"], p `elem` separated names]
         (ExitFailure 69, _) -> pure []

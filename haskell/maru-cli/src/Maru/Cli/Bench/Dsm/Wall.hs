@@ -15,6 +15,7 @@ import Maru.Cli.Bench.Dsm.Jobs
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.Sim.Readers (fixed)
@@ -24,12 +25,12 @@ import Maru.Control.Statistics (Summary (summaryMedian))
 limitSeconds :: Int
 limitSeconds = 540
 
-wall :: Effort -> (String -> IO ()) -> IO Figures
-wall effort say = do
+wall :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+wall guard effort say = do
   launcher <- helperPath "maru-launch"
   paths <- mapM (\p -> (,) p <$> helperPath ("dsm-" ++ p)) programs
   let sides = [Side (sideOf l p f) [] | l <- described, p <- programs, f <- compared]
-      runs = Map.fromList [(sideOf l p f, timed Nothing (job launcher l f path (sizes p))) | l <- described, (p, path) <- paths, f <- compared]
+      runs = Map.fromList [(sideOf l p f, timed guard Nothing (job launcher l f path (sizes p))) | l <- described, (p, path) <- paths, f <- compared]
       measure side = fromMaybe (problem internal ("no side " ++ sideName side)) (Map.lookup (sideName side) runs)
       claims = [ratio (linkName l ++ ", " ++ p ++ ": adaptive over " ++ f) (AtMost 1.05) seconds' (sideOf l p "adaptive") (sideOf l p f) | l <- described, p <- programs, f <- ["page", "range"]]
   rounds <- runRoundsWithin limitSeconds effort say measure sides (const claims)

@@ -11,6 +11,7 @@ import qualified Data.ByteString.Builder as Builder
 import Data.Maybe (fromMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Bench.Io.Workload
+import Maru.Cli.Guard (Guard)
 import System.Directory
 import System.Environment (lookupEnv)
 import System.FilePath ((</>))
@@ -26,7 +27,7 @@ hadoop =
         [ Need "java" "default-jre-headless",
           Given jars "hadoop-client-api-3.3.6.jar" ("scripts/hadoop fetches its jars, " ++ jars ++ " says where they are")
         ],
-      workloadPrepare = writeWords,
+      workloadPrepare = const writeWords,
       workloadMeasure = \folder launch _ -> count folder launch (local folder) (folder </> "words"),
       workloadAnswers = False,
       workloadPasses = False
@@ -38,17 +39,17 @@ hadoopHdfs =
   hadoop
     { workloadName = "hadoop-hdfs",
       workloadPurpose = "Hadoop's WordCount, pseudo-distributed: on HDFS with a name node and a data node",
-      workloadPrepare = \folder -> do
+      workloadPrepare = \guard folder -> do
         writeWords folder
         port <- freePort
-        void (run folder (quiet folder) (hdfs folder port port) nameNode ["-format", "-force"])
-        withHdfs folder (quiet folder) $ \site -> void (run folder (quiet folder) site "org.apache.hadoop.fs.FsShell" ["-put", folder </> "words", "/words"]),
+        void (run folder (quiet guard folder) (hdfs folder port port) nameNode ["-format", "-force"])
+        withHdfs folder (quiet guard folder) $ \site -> void (run folder (quiet guard folder) site "org.apache.hadoop.fs.FsShell" ["-put", folder </> "words", "/words"]),
       workloadMeasure = \folder launch _ ->
         withHdfs folder launch $ \site -> count folder launch {launchErrors = folder </> "job.log"} site "/words"
     }
 
-quiet :: FilePath -> Launch
-quiet folder = Launch [] (folder </> "client.log")
+quiet :: Guard -> FilePath -> Launch
+quiet guard folder = plainly guard (folder </> "client.log")
 
 -- | Where they are: a folder.
 jars :: String
@@ -133,5 +134,5 @@ withHdfs folder launch action = do
   holder <- java folder site "org.apache.hadoop.hdfs.server.datanode.DataNode" []
   withServer folder launch manager names (pure True) $
     withServer folder launch {launchErrors = folder </> "blocks.log"} holder blocks (pure True) $ do
-      void (run folder (quiet folder) site "org.apache.hadoop.hdfs.tools.DFSAdmin" ["-safemode", "wait"])
+      void (run folder (quiet (launchGuard launch) folder) site "org.apache.hadoop.hdfs.tools.DFSAdmin" ["-safemode", "wait"])
       action site

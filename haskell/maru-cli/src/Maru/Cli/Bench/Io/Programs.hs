@@ -39,11 +39,11 @@ redis =
     { workloadName = "redis",
       workloadPurpose = "Redis: SET and GET of 512 bytes by 16 clients, by redis-benchmark",
       workloadNeeds = [Need "redis-server" "redis-server", Need "redis-benchmark" "redis-tools"],
-      workloadPrepare = const (pure ()),
+      workloadPrepare = \_ _ -> pure (),
       workloadMeasure = \folder launch (Span warm measured) -> do
         port <- freePort
         let load requests = do
-              text <- said folder (Launch [] (folder </> "client.log")) 60 ["redis-benchmark", "-h", "127.0.0.1", "-p", show port, "-t", "set,get", "-c", "16", "-d", "512", "-r", "100000", "-n", show (requests :: Int), "--csv"]
+              text <- said folder (plainly (launchGuard launch) (folder </> "client.log")) 60 ["redis-benchmark", "-h", "127.0.0.1", "-p", show port, "-t", "set,get", "-c", "16", "-d", "512", "-r", "100000", "-n", show (requests :: Int), "--csv"]
               case redisRates text of
                 [set, get] -> pure [("SET/s", set), ("GET/s", get)]
                 _ -> problem unavailable ("redis-benchmark said something else: " ++ unwords (lines text))
@@ -72,18 +72,19 @@ pgbench =
     { workloadName = "pgbench",
       workloadPurpose = "PostgreSQL with 16 MB of buffers: selects, and updates that wait for no disk, by pgbench",
       workloadNeeds = [Need (postgres "postgres") "postgresql-15", Need (postgres "pgbench") "postgresql-15", Need "setpriv" "util-linux"],
-      workloadPrepare = \folder -> do
+      workloadPrepare = \guard folder -> do
         as <- unprivileged "postgres" folder
-        void (said folder (quiet folder) 60 (as ++ [postgres "initdb", "-D", folder </> "data", "-A", "trust", "-U", "postgres", "-N"]))
+        void (said folder (quiet guard folder) 60 (as ++ [postgres "initdb", "-D", folder </> "data", "-A", "trust", "-U", "postgres", "-N"]))
         port <- freePort
         -- Half of each page is left for new versions of its rows: else the table would grow from round to round.
-        serve folder (quiet folder) port (void (client folder port 60 ["-i", "-q", "-s", "5", "-F", "50"])),
+        serve folder (quiet guard folder) port (void (client guard folder port 60 ["-i", "-q", "-s", "5", "-F", "50"])),
       workloadMeasure = \folder launch (Span warm measured) -> do
         port <- freePort
+        let load time how = client (launchGuard launch) folder port time ["-c", "4", "-n", "-T", seconds time, how]
         serve folder launch port $ do
-          forM_ [("-S", 2), ("-N", 3)] $ \(how, fifths) -> load folder port (fifths / 5 * warm) how
+          forM_ [("-S", 2), ("-N", 3)] $ \(how, fifths) -> load (fifths / 5 * warm) how
           forM [("selects/s", "-S"), ("updates/s", "-N")] $ \(name, how) -> do
-            text <- load folder port measured how
+            text <- load measured how
             case [w | l <- lines text, ("tps" : "=" : w : _) <- [words l]] of
               [w] | Just rate <- readMaybe w -> pure (name, rate)
               _ -> problem unavailable ("pgbench said something else: " ++ unwords (lines text)),
@@ -92,8 +93,7 @@ pgbench =
     }
   where
     postgres name = "/usr/lib/postgresql/15/bin/" ++ name
-    load folder port time how = client folder port time ["-c", "4", "-n", "-T", seconds time, how]
-    quiet folder = Launch [] (folder </> "client.log")
+    quiet guard folder = plainly guard (folder </> "client.log")
     serve folder launch port action = do
       as <- unprivileged "postgres" folder
       withServer
@@ -104,8 +104,8 @@ pgbench =
         (isReady port)
         action
     isReady port = (\(status, _, _) -> status == ExitSuccess) <$> readProcessWithExitCode (postgres "pg_isready") ["-q", "-h", "127.0.0.1", "-p", show port] ""
-    client folder port time arguments =
-      said folder (quiet folder) time ([postgres "pgbench", "-h", "127.0.0.1", "-p", show port, "-U", "postgres"] ++ arguments ++ ["postgres"])
+    client guard folder port time arguments =
+      said folder (quiet guard folder) time ([postgres "pgbench", "-h", "127.0.0.1", "-p", show port, "-U", "postgres"] ++ arguments ++ ["postgres"])
 
 -- ---- SQLite -------------------------------------------------------------
 
@@ -115,7 +115,7 @@ sqlite =
     { workloadName = "sqlite",
       workloadPurpose = "SQLite from Python, a write-ahead log and a cache of 1 MB: transactions of 100 rows, reads by key",
       workloadNeeds = [Need "python3" "python3"],
-      workloadPrepare = const (pure ()),
+      workloadPrepare = \_ _ -> pure (),
       workloadMeasure = \folder launch (Span warm measured) -> do
         text <- said folder launch (warm + 2 * measured) ["python3", "-c", driver, folder </> "db", show warm, show measured]
         case traverse readMaybe (words text) of
@@ -163,7 +163,7 @@ fio =
     { workloadName = "fio",
       workloadPurpose = "fio, psync: reads in order of 4 KiB, 64 KiB and 1 MiB, cached and O_DIRECT; writes of 64 KiB",
       workloadNeeds = [Need "fio" "fio"],
-      workloadPrepare = const (pure ()),
+      workloadPrepare = \_ _ -> pure (),
       workloadMeasure = \folder launch (Span warm measured) -> do
         let each time = milliseconds (time / fromIntegral (length jobs))
         text <- said folder launch (warm + 3 * measured + 30) (["fio", "--output-format=json", "--ioengine=psync", "--thread=1", "--size=64M", "--filename=" ++ folder </> "fio.dat", "--time_based=1", "--ramp_time=" ++ each warm, "--runtime=" ++ each (3 * measured), "--invalidate=0", "--create_on_open=0"] ++ concatMap job jobs)
@@ -202,7 +202,7 @@ rocksdb =
     { workloadName = "rocksdb",
       workloadPurpose = "RocksDB: a million keys in order, by db_bench readseq",
       workloadNeeds = [Need "db_bench" "rocksdb-tools"],
-      workloadPrepare = \folder -> void (said folder (Launch [] (folder </> "fill.log")) 60 (bench folder ["--benchmarks=fillseq,compact", "--compression_type=none"])),
+      workloadPrepare = \guard folder -> void (said folder (plainly guard (folder </> "fill.log")) 60 (bench folder ["--benchmarks=fillseq,compact", "--compression_type=none"])),
       workloadMeasure = \folder launch (Span warm measured) -> do
         text <- said folder launch (4 * (warm + measured)) (bench folder ["--use_existing_db=1", "--benchmarks=readrandom," ++ init (concat (replicate (max 2 (round (3 * measured))) "readseq,")), "--duration=" ++ seconds warm, "--cache_size=1048576"])
         case readseqRate text of

@@ -16,7 +16,6 @@ module Maru.Cli.Bench.Io.Real
 where
 
 import Control.Applicative ((<|>))
-import Control.Exception (bracket)
 import Control.Monad (unless)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.Aeson.Key as Key
@@ -31,6 +30,8 @@ import Maru.Cli.Bench.Io.Workload
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side (Sample, Side (..), at, number)
 import Maru.Cli.Exit
+import Maru.Cli.Group
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.IoLibrary
 import Maru.Cli.Output
 import Maru.Cli.Room
@@ -41,7 +42,7 @@ import System.Directory (findExecutable, getDirectoryContents)
 import System.Environment (getExecutablePath)
 import System.FilePath ((</>))
 import System.IO
-import System.Process
+import System.Process (proc)
 
 realExperiments :: [Experiment]
 realExperiments =
@@ -53,15 +54,15 @@ realExperiments =
     | w <- programs
   ]
 
-run :: Workload -> Effort -> (String -> IO ()) -> IO Figures
-run workload effort say = do
+run :: Workload -> Guard -> Effort -> (String -> IO ()) -> IO Figures
+run workload guard effort say = do
   absent <- missing (workloadNeeds workload)
   case absent of
     Just why -> pure (Figures why [] [] (object ["not_measured" .= why]))
-    Nothing -> measured workload effort say
+    Nothing -> measured workload guard effort say
 
-measured :: Workload -> Effort -> (String -> IO ()) -> IO Figures
-measured workload effort say = do
+measured :: Workload -> Guard -> Effort -> (String -> IO ()) -> IO Figures
+measured workload guard effort say = do
   (library, there) <- ioLibrary
   unless there $ problem unavailable ("this needs " ++ library ++ "; install maru wholly or set MARU_LIB")
   maru <- getExecutablePath
@@ -73,8 +74,8 @@ measured workload effort say = do
       most = 20
   withFolder $ \folder -> do
     say "prepares its data"
-    workloadPrepare workload folder
-    rounds <- runRoundsBetween (10, most) effort say (sample workload span' folder) sides (claims workload)
+    workloadPrepare workload guard folder
+    rounds <- runRoundsBetween (10, most) effort say (sample workload guard span' folder) sides (claims workload)
     let judged = map (judgeClaim rounds) (claims workload rounds)
     pure
       Figures
@@ -129,18 +130,18 @@ nodeOfDisk = do
     n : _ -> n
     [] -> 0
 
-sample :: Workload -> Span -> FilePath -> Side -> IO Sample
-sample workload span' folder side = do
-  let launch = Launch (concat (sideProcesses side)) (folder </> "errors")
-  (besides, found) <- beside (sideName side) (workloadMeasure workload folder launch span')
+sample :: Workload -> Guard -> Span -> FilePath -> Side -> IO Sample
+sample workload guard span' folder side = do
+  let launch = Launch guard (concat (sideProcesses side)) (folder </> "errors")
+  (besides, found) <- beside guard (sideName side) (workloadMeasure workload folder launch span')
   errors <- withFile (launchErrors launch) ReadMode (\h -> hSetBinaryMode h True >> hGetContents h >>= \t -> length t `seq` pure t)
   pure (object ["rates" .= object [Key.fromString name .= rate | (name, rate) <- found], "ended" .= (besides <|> endOf errors)])
 
 -- | With what the side has beside the program, and what was said of that.
-beside :: String -> IO a -> IO (Maybe String, a)
-beside name action
+beside :: Guard -> String -> IO a -> IO (Maybe String, a)
+beside guard name action
   | name == boundIrqs = first Just <$> whileBound action
-  | name == irqbalance = (,) Nothing <$> bracket (spawnProcess irqbalance ["--foreground"]) (\p -> terminateProcess p >> waitForProcess p) (const action)
+  | name == irqbalance = (,) Nothing <$> inGroup guard (proc irqbalance ["--foreground"]) (const action)
   | otherwise = (,) Nothing <$> action
 
 -- | What steering said last, of what a run wrote to standard error: perhaps behind a program's own

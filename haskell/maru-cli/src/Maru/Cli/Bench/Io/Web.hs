@@ -22,11 +22,11 @@ nginx =
     { workloadName = "nginx",
       workloadPurpose = "nginx, one worker: files of 4 KiB and 256 KiB, by wrk",
       workloadNeeds = [Need "nginx" "nginx-light", Need "wrk" "wrk"],
-      workloadPrepare = pages,
+      workloadPrepare = const pages,
       workloadMeasure = \folder launch span' -> do
         port <- freePort
         writeFile (folder </> "nginx.conf") (configuration folder port)
-        withServer folder launch ["nginx", "-p", folder, "-c", folder </> "nginx.conf"] port (pure True) (fetches folder port span'),
+        withServer folder launch ["nginx", "-p", folder, "-c", folder </> "nginx.conf"] port (pure True) (fetches launch folder port span'),
       workloadAnswers = True,
       workloadPasses = True
     }
@@ -43,11 +43,11 @@ httpd =
     { workloadName = "httpd",
       workloadPurpose = "Apache httpd, event, without sendfile: files of 4 KiB and 256 KiB, by wrk",
       workloadNeeds = [Need "apache2" "apache2", Need "wrk" "wrk"],
-      workloadPrepare = pages,
+      workloadPrepare = const pages,
       workloadMeasure = \folder launch span' -> do
         port <- freePort
         writeFile (folder </> "httpd.conf") (configuration folder port)
-        withServer folder launch ["apache2", "-d", folder, "-f", folder </> "httpd.conf", "-DFOREGROUND"] port (pure True) (fetches folder port span'),
+        withServer folder launch ["apache2", "-d", folder, "-f", folder </> "httpd.conf", "-DFOREGROUND"] port (pure True) (fetches launch folder port span'),
       workloadAnswers = True,
       workloadPasses = False
     }
@@ -74,8 +74,8 @@ pages folder = do
   writeFile (folder </> "pages" </> "small") (replicate 4096 's')
   writeFile (folder </> "pages" </> "large") (replicate 262144 'l')
 
-fetches :: FilePath -> Int -> Span -> IO [(String, Double)]
-fetches folder port (Span warm measured) = do
+fetches :: Launch -> FilePath -> Int -> Span -> IO [(String, Double)]
+fetches launch folder port (Span warm measured) = do
   forM_ [("small", 2), ("large", 3)] $ \(page, fifths) -> wrk page (fifths / 5 * warm)
   forM ["small", "large"] $ \page -> do
     text <- wrk page measured
@@ -83,7 +83,7 @@ fetches folder port (Span warm measured) = do
       Just rate | not ("Non-2xx" `isInfixOf` text) -> pure (page ++ " files/s", rate)
       _ -> problem unavailable ("wrk did not get its pages: " ++ unwords (lines text))
   where
-    wrk page time = said folder (Launch [] (folder </> "wrk.log")) time ["wrk", "-t1", "-c16", "-d" ++ seconds time ++ "s", "http://127.0.0.1:" ++ show port ++ "/" ++ page]
+    wrk page time = said folder (plainly (launchGuard launch) (folder </> "wrk.log")) time ["wrk", "-t1", "-c16", "-d" ++ seconds time ++ "s", "http://127.0.0.1:" ++ show port ++ "/" ++ page]
 
 -- | Of wrk's words.
 ratePerSecond :: String -> Maybe Double

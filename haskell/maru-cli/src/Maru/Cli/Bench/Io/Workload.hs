@@ -1,14 +1,15 @@
 -- | What real programs' measurements share: a folder of their own, a server that ends with its
 -- measurement, a port that is free, a client whose words are read.
 --
--- All is bounded: a server has 'startSeconds' to answer and as long to end before it is killed; a
--- client has what it was asked for and a minute.
+-- All is bounded: a server has 'startSeconds' to answer, and the time of "Maru.Cli.Group" to end before
+-- it is killed; a client has what it was asked for and a minute.
 module Maru.Cli.Bench.Io.Workload
   ( -- * What is measured
     Workload (..),
     Need (..),
     missing,
     Launch (..),
+    plainly,
     Span (..),
     seconds,
     repeatFor,
@@ -26,12 +27,13 @@ where
 
 import Control.Concurrent (threadDelay)
 import Control.Exception (bracket)
-import Control.Monad (filterM, void, when)
+import Control.Monad (filterM, when)
 import Data.List (intercalate, nub)
-import Data.Maybe (isJust, isNothing)
+import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Group
+import Maru.Cli.Guard (Guard)
 import Network.Socket
 import System.Directory
 import System.Environment (lookupEnv)
@@ -39,7 +41,6 @@ import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.IO
 import System.Posix.Files (setFileMode, setOwnerAndGroup)
-import System.Posix.Signals (sigKILL, signalProcess)
 import System.Posix.Temp (mkdtemp)
 import System.Posix.User
 import System.Process
@@ -51,7 +52,7 @@ data Workload = Workload
     workloadPurpose :: !String,
     workloadNeeds :: ![Need],
     -- | Once, in the measurement's folder.
-    workloadPrepare :: !(FilePath -> IO ()),
+    workloadPrepare :: !(Guard -> FilePath -> IO ()),
     -- | Starts the program in that way, loads it unmeasured for the first time of the span and
     -- measured for the second one; what it did by what it was asked: more is better.
     workloadMeasure :: !(FilePath -> Launch -> Span -> IO [(String, Double)]),
@@ -80,11 +81,16 @@ missing needs = do
       | otherwise = isJust <$> findExecutable program
     isThere (Given variable file _) = lookupEnv variable >>= maybe (pure False) (doesFileExist . (</> file))
 
--- | How the program is started: words before its own, and where its standard error goes.
+-- | How the program is started: who guards it, words before its own, and where its standard error goes.
 data Launch = Launch
-  { launchBefore :: ![String],
+  { launchGuard :: !Guard,
+    launchBefore :: ![String],
     launchErrors :: !FilePath
   }
+
+-- | By itself.
+plainly :: Guard -> FilePath -> Launch
+plainly guard = Launch guard []
 
 -- | Seconds unmeasured, seconds measured.
 data Span = Span !Double !Double
@@ -140,12 +146,9 @@ withServer folder launch command port isReady action =
       case launchBefore launch ++ command of
         [] -> problem internal "a server without a command"
         program : arguments ->
-          bracket (start program arguments none errors) end (\process -> ready process >> action)
+          inGroup (launchGuard launch) (proc program arguments) {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle errors, cwd = Just folder} $
+            \(_, _, _, process) -> ready process >> action
   where
-    start program arguments none errors = do
-      (_, _, _, process) <-
-        createProcess (proc program arguments) {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle errors, cwd = Just folder}
-      pure process
     ready process = do
       deadline <- (+ startSeconds) <$> getMonotonicTime
       let wait = do
@@ -162,12 +165,6 @@ withServer folder launch command port isReady action =
     failed why = do
       words' <- readFile (launchErrors launch)
       problem unavailable (unwords (take 1 command) ++ " " ++ why ++ ": " ++ unwords (lines (lastOf 400 words')))
-    end process = do
-      terminateProcess process
-      gone <- timeout (round (startSeconds * 1000000)) (waitForProcess process)
-      when (isNothing gone) $ do
-        getPid process >>= mapM_ (signalProcess sigKILL)
-        void (waitForProcess process)
     lastOf n text = drop (length text - n) text
 
 -- | What the command prints, within that many seconds and a minute; its standard error goes where
@@ -177,7 +174,7 @@ said folder launch limit command = case launchBefore launch ++ command of
   [] -> problem internal "nothing to run"
   program : arguments -> withFile (launchErrors launch) WriteMode $ \errors -> do
     let job = (proc program arguments) {std_in = NoStream, std_out = CreatePipe, std_err = UseHandle errors, cwd = Just folder}
-    result <- timeout (round ((limit + 60) * 1000000)) . inGroup job $ \(_, output, _, process) -> do
+    result <- timeout (round ((limit + 60) * 1000000)) . inGroup (launchGuard launch) job $ \(_, output, _, process) -> do
       text <- maybe (pure "") hGetContents output
       status <- length text `seq` waitForProcess process
       pure (status, text)

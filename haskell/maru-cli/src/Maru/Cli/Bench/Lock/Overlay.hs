@@ -12,6 +12,7 @@ import Data.Maybe (fromMaybe)
 import Data.Text (Text)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.Run (libexecFile)
@@ -35,13 +36,13 @@ sides = ("glibc", Nothing) : [(name, Just name) | name <- ["fifo", "cna:deadline
 spinning :: [String]
 spinning = map (++ ":wait=spin") ["ttas", "ticket", "mcs", "clh", "qspin", "cna"]
 
-run :: Effort -> (String -> IO ()) -> IO Figures
-run effort say = do
+run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+run guard effort say = do
   program <- helperPath "maru-bench-lock"
   library <- libexecFile "libmaru-lock.so"
   say "locks that only spin"
-  spun <- runTool program (["-v", "2x1", "-s", if quick then "0.2" else "3"] ++ spinning)
-  let measure side = runTool "env" (concat (sideProcesses side))
+  spun <- runTool guard program (["-v", "2x1", "-s", if quick then "0.2" else "3"] ++ spinning)
+  let measure side = runTool guard "env" (concat (sideProcesses side))
       sideOf (name, lock) = Side name [environment library lock ++ [program, "-v", "2x1", "-s", if quick then "0.5" else "10", "pthread"]]
   rounds <- runRoundsFrom 9 effort say measure (map sideOf sides) (const claims)
   let judged = map (judgeClaim rounds) claims

@@ -17,6 +17,7 @@ import Data.Text (Text)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -53,11 +54,11 @@ experimentOf comparison (Program name title) =
       experimentRun = run comparison name
     }
 
-run :: Comparison -> String -> Effort -> (String -> IO ()) -> IO Figures
-run comparison name effort say = do
+run :: Comparison -> String -> Guard -> Effort -> (String -> IO ()) -> IO Figures
+run comparison name guard effort say = do
   helper <- helperPath "maru-bench-unmodified"
   maru <- getExecutablePath
-  listed <- runTool helper ["list"]
+  listed <- runTool guard helper ["list"]
   case find ((== Just name) . at ["name"]) (fromMaybe [] (at ["programs"] listed)) of
     Nothing -> problem internal (helper ++ " does not know " ++ name)
     Just program -> maybe (measured helper maru) (pure . absent) (at ["missing"] program)
@@ -73,7 +74,7 @@ run comparison name effort say = do
       let duration = if effort == Quick then "1" else "2"
           sides = [Side label [[name, "--maru", maru, "--seconds", duration] ++ flags] | (label, flags) <- comparisonSides comparison]
           claims = comparisonClaims comparison name ++ [failures name (map sideName sides)]
-      rounds <- runRoundsFrom 9 effort say (runTool helper . concat . sideProcesses) sides (const claims)
+      rounds <- runRoundsFrom 9 effort say (runTool guard helper . concat . sideProcesses) sides (const claims)
       let judged = map (judgeClaim rounds) claims
       pure
         Figures

@@ -11,6 +11,7 @@ where
 import Data.Aeson (object, (.=))
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -47,10 +48,10 @@ cells effort =
 turnNs :: Double
 turnNs = 1.2
 
-run :: Effort -> (String -> IO ()) -> IO Figures
-run effort say = do
+run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+run guard effort say = do
   program <- helperPath "maru-bench-map"
-  rounds <- runRounds effort say (runSide program) sides claims
+  rounds <- runRounds effort say (runSide guard program) sides claims
   let judged = map (judgeClaim rounds) (claims rounds)
   pure
     Figures

@@ -13,6 +13,7 @@ import Data.List (sortOn)
 import Data.Maybe (mapMaybe)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -39,10 +40,10 @@ loads :: Effort -> [Load]
 loads Quick = [Load "fib" 31 False, Load "build" 12 True, Load "similar" 60 True, Load "ints" 32 False]
 loads Full = [Load "fib" 36 False, Load "build" 96 True, Load "similar" 160 True, Load "ints" 256 False]
 
-run :: Effort -> (String -> IO ()) -> IO Figures
-run effort say = do
+run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+run guard effort say = do
   program <- helperPath "maru-bench-map"
-  results <- zip (loads effort) <$> runRoundsOfEach effort say (runSide program) [(loadName l, sidesOf effort l, claims l) | l <- loads effort]
+  results <- zip (loads effort) <$> runRoundsOfEach effort say (runSide guard program) [(loadName l, sidesOf effort l, claims l) | l <- loads effort]
   let judged = [(l, map (judgeClaim rounds) (claims l rounds)) | (l, rounds) <- results]
       everything = concatMap snd judged
   pure

@@ -13,6 +13,7 @@ import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -28,10 +29,10 @@ channelExperiment =
     }
 
 -- One run of the program is seven rounds of its own.
-run :: Effort -> (String -> IO ()) -> IO Figures
-run effort say = do
+run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+run guard effort say = do
   program <- helperPath "bench_channel"
-  rounds <- runRounds effort say (const (runTool program [])) [Side "channel" []] claims
+  rounds <- runRounds effort say (const (runTool guard program [])) [Side "channel" []] claims
   let judged = map (judgeClaim rounds) (claims rounds)
       row name values = case nonEmpty values of
         Nothing -> [name, "-", "-", "-"]

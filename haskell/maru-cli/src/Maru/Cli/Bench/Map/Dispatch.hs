@@ -10,6 +10,7 @@ where
 import Data.Aeson (object, (.=))
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -34,10 +35,10 @@ ways =
   ]
     ++ [(w, ["+RTS", "-N2"]) | w <- ["sparks", "threads", "bound-threads", "stm", "parallel", "async"]]
 
-run :: Effort -> (String -> IO ()) -> IO Figures
-run effort say = do
+run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+run guard effort say = do
   program <- helperPath "maru-bench-map"
-  rounds <- runRounds effort say (runSide program) sides (const [])
+  rounds <- runRounds effort say (runSide guard program) sides (const [])
   let cell metric name = maybe "-" (spread . scaled 1e-9) (summaryOf metric rounds name)
       perItem name = maybe "-" (seconds . (/ fromIntegral items) . (* 1e-9) . summaryMedian) (summaryOf wallNs rounds name)
   pure

@@ -12,6 +12,7 @@ import Data.List.NonEmpty (nonEmpty)
 import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
 import Maru.Cli.Bench.Side
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -26,11 +27,11 @@ seedlogExperiment =
       experimentRun = run
     }
 
-run :: Effort -> (String -> IO ()) -> IO Figures
-run effort say = do
+run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+run guard effort say = do
   program <- helperPath "seedlog"
   say "throughput, then writers killed at random moments"
-  sample <- runTool program (if effort == Quick then ["200000", "100"] else ["2000000", "1000"])
+  sample <- runTool guard program (if effort == Quick then ["200000", "100"] else ["2000000", "1000"])
   let throughput = fromMaybe [] (at ["throughput"] sample) :: [Value]
       killed = fromMaybe [] (at ["killed_writers"] sample) :: [Value]
       rates field n = summarise <$> nonEmpty [r | v <- throughput, number ["producers"] v == Just n, Just r <- [number [field] v]]

@@ -10,6 +10,7 @@ where
 import Data.Aeson (object, (.=))
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
+import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -39,10 +40,10 @@ transits = ["zero-copy", "compact", "binary", "store"]
 sideOf :: String -> String -> String
 sideOf kind transit = kind ++ " " ++ transit
 
-run :: Effort -> (String -> IO ()) -> IO Figures
-run effort say = do
+run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+run guard effort say = do
   program <- helperPath "maru-bench-map"
-  rounds <- runRounds effort say (runSide program) sides claims
+  rounds <- runRounds effort say (runSide guard program) sides claims
   let judged = map (judgeClaim rounds) (claims rounds)
       cell metric side = maybe "-" (seconds . (* 1e-9) . max 0 . summaryMedian) (summaryOf metric rounds side)
   pure

@@ -11,11 +11,12 @@ module Maru.Cli.Room.Io.Tune
   )
 where
 
-import Control.Monad (void)
+import Control.Monad (when)
 import Data.Aeson (object, (.=))
+import Data.Either (fromRight)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
-import GHC.Clock (getMonotonicTime)
+import Data.Maybe (isNothing)
 import GHC.Conc (getNumProcessors)
 import Maru.Cli.Exit
 import Maru.Cli.IoLibrary
@@ -58,12 +59,12 @@ tuneIo context = do
   (_, library) <- ioLibrary
   cpus <- getNumProcessors
   -- One run that must go well; its files are in memory then, for all alike.
-  void (runOnce maru baseline >>= either (problem badInput) pure)
-  deadline <- (+ tuneBudget context) <$> getMonotonicTime
-  race <- raceWithin context deadline (fmap (either (const Nothing) Just) . runOnce maru) (start baseline (settingsFor cpus library))
+  first <- runOnce maru (tuneBudget context) baseline >>= either (problem badInput) pure
+  when (isNothing first) $ problem badInput (notDone context)
+  race <- raceWithin context mostRounds (tuneEnd context) (\most -> fmap (fromRight Nothing) . runOnce maru most) (start baseline (settingsFor cpus library))
   pure (ioTuned race)
   where
-    runOnce maru flags = timed context Nothing (tuneCommand context) (job maru flags)
+    runOnce maru most flags = timed context most (tuneCommand context) (job maru flags)
     job maru flags
       | null flags = proc (tuneCommand context) (tuneArguments context)
       | otherwise = proc maru (["run"] ++ words flags ++ ["--", tuneCommand context] ++ tuneArguments context)

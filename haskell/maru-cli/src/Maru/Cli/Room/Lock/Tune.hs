@@ -116,12 +116,12 @@ tuneLock objective way context = do
     _ -> pure ()
   seen <- newIORef []
   running <- newIORef Nothing
-  end <- (+ tuneBudget context) <$> getMonotonicTime
   endsWell $ do
-    decided <- try (follow (measure seen running end) (search objective) `finally` stop context running)
+    decided <- try (follow (measure seen running) (search objective) `finally` stop context running)
     judged objective way decided . reverse <$> readIORef seen
   where
-    measure seen running end setting = do
+    end = tuneEnd context
+    measure seen running setting = do
       w <- case way of
         Windows window -> do
           now <- getMonotonicTime
@@ -300,7 +300,8 @@ launch context running setting out = mask_ $ do
         (proc maru (["run", "--lock-profile", "--lock", started, "--", tuneCommand context] ++ tuneArguments context))
           { std_in = UseHandle nothing,
             std_out = UseHandle out,
-            std_err = UseHandle out
+            std_err = UseHandle out,
+            new_session = True
           }
     group <- getPid process
     found <- timeout 20000000 (awaitBoard process) `onException` endProcess context process group

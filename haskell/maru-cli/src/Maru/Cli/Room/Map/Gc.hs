@@ -15,7 +15,6 @@ import Data.List (intercalate)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe)
-import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
 import Maru.Cli.Room
@@ -50,10 +49,9 @@ tuneGc :: TuneContext -> IO Tuned
 tuneGc context = do
   before <- lookup "GHCRTS" <$> getEnvironment
   let given = fromMaybe "" before
-  first <- runOnce context given baseline
-  statistics <- either (problem badInput) (pure . runStatistics) first
-  deadline <- (+ tuneBudget context) <$> getMonotonicTime
-  race <- raceWithin context deadline (fmap (either (const Nothing) (Just . runWall)) . runOnce context given) (start baseline candidates)
+  first <- runOnce context given (tuneBudget context) baseline
+  statistics <- either (problem badInput) (maybe (problem badInput (notDone context)) (pure . runStatistics)) first
+  race <- raceWithin context mostRounds (tuneEnd context) (\most -> fmap (either (const Nothing) (fmap runWall)) . runOnce context given most) (start baseline candidates)
   pure (judged given statistics race)
 
 data Run = Run
@@ -61,19 +59,21 @@ data Run = Run
     runStatistics :: !(Map.Map String Double)
   }
 
--- | 'Left': one line, why this run does not count.
-runOnce :: TuneContext -> String -> String -> IO (Either String Run)
-runOnce context given flags = withScratch "maru-gc" $ \file -> do
+-- | For so many seconds at most; 'Nothing': it was not done. 'Left': one line, why this run does not
+-- count.
+runOnce :: TuneContext -> String -> Double -> String -> IO (Either String (Maybe Run))
+runOnce context given most flags = withScratch "maru-gc" $ \file -> do
   environment <- filter ((/= "GHCRTS") . fst) <$> getEnvironment
   let rts = unwords (filter (not . null) [given, flags, "-t" ++ file, "--machine-readable"])
       job = (proc (tuneCommand context) (tuneArguments context)) {env = Just (("GHCRTS", rts) : environment)}
-  outcome <- timed context Nothing (tuneCommand context) job
+  outcome <- timed context most (tuneCommand context) job
   statistics <- readFile file >>= \text -> length text `seq` pure (parseStatistics text)
   pure $ case outcome of
     Left why -> Left (why ++ "; if it runs well by itself: link it with -rtsopts")
-    Right wall
+    Right Nothing -> Right Nothing
+    Right (Just wall)
       | Map.null statistics -> Left ("'" ++ tuneCommand context ++ "' did not accept GHCRTS: it is not a GHC program, or linked without -rtsopts")
-      | otherwise -> Right (Run wall statistics)
+      | otherwise -> Right (Just (Run wall statistics))
 
 -- | What the runtime writes for @-tFILE --machine-readable@: the command line,
 -- then a Haskell list of pairs of strings. Empty if it is something else.

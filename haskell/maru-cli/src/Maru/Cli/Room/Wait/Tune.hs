@@ -22,6 +22,7 @@ where
 import Data.Aeson (Value (..), decode, object, (.=))
 import qualified Data.Aeson.KeyMap as KeyMap
 import qualified Data.ByteString.Lazy as Lazy
+import Data.Either (fromRight)
 import Data.List (sortOn)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
@@ -31,7 +32,7 @@ import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
 import Maru.Cli.Room
-import Maru.Cli.TuneRace (timed, undecidedLine, withScratch)
+import Maru.Cli.TuneRace (mostRounds, notDone, raceWithin, timed, undecidedLine, withScratch)
 import Maru.Control.Race
 import Maru.Control.Ratio (Estimate (..), estimate)
 import Maru.Control.Statistics
@@ -103,19 +104,16 @@ spinsFor reached = [Waiting ("spin-block:spin=" ++ limit) (reachedPolls reached)
 periodsFor :: Reached -> Setting -> [Setting]
 periodsFor reached setting = [Boosted setting period | reachedChannels reached, period <- ["auto", "5ms", "1ms", "250us"]]
 
--- | Most rounds of a search, and of the last race; one that is this close will not be
--- decided by more.
-searchRounds, mostRounds :: Int
+-- | Most rounds of a search; the last race decides.
+searchRounds :: Int
 searchRounds = 6
-mostRounds = 15
 
 tuneWait :: TuneContext -> IO Tuned
 tuneWait context = do
-  begun <- getMonotonicTime
-  let deadline = begun + tuneBudget context
-  (took, report) <- runReported context deadline >>= either (problem badInput) pure
+  first <- runReported context >>= either (problem badInput) pure
+  (took, report) <- maybe (problem badInput (notDone context)) pure first
   let reached = reachedIn report
-      until' part = begun + part * tuneBudget context
+      until' part = tuneEnd context - (1 - part) * tuneBudget context
       -- Behind the policies: only what there is time for.
       search part what known rivals
         | null rivals = pure known
@@ -124,7 +122,7 @@ tuneWait context = do
           let field = maybe id (:) (best known) rivals
               needed = took * fromIntegral (fewestRounds * (1 + length field))
           if null known || now + needed < until' part
-            then tuneSay context ("searching " ++ what) >> (: known) . (,) what <$> rounds context (until' part) searchRounds Nothing 1 (start AsItIs field)
+            then tuneSay context ("searching " ++ what) >> (: known) . (,) what <$> race searchRounds (until' part) (start AsItIs field)
             else known <$ tuneSay context ("there is no time to search " ++ what)
   tuneSay context (found reached)
   policies <- search 0.45 "the policy" [] (settingsFor reached)
@@ -134,8 +132,10 @@ tuneWait context = do
     Nothing -> pure (start AsItIs [])
     Just winner -> do
       tuneSay context ("comparing " ++ named winner ++ " with the command as it is")
-      rounds context deadline mostRounds Nothing 1 (start AsItIs [winner])
+      race mostRounds (tuneEnd context) (start AsItIs [winner])
   pure (judged reached (reverse periods) final)
+  where
+    race most latest = raceWithin context most latest (\seconds' -> fmap (fromRight Nothing) . runOnce context seconds')
 
 -- | The fastest rival of the last race, if any ran to its end there; else of the one before.
 best :: [(String, Race Setting)] -> Maybe Setting
@@ -148,40 +148,20 @@ found (Reached False _ False) = "nothing in the command waits in a way that maru
 found (Reached policies _ polls) =
   "there are " ++ concat (["MPI ranks or parts of maru that wait" | policies] ++ [" and " | policies && polls] ++ ["loops that poll" | polls])
 
--- | Rounds until the race is decided, the time is over or the most were run. A
--- round that would pass the deadline is not begun.
-rounds :: TuneContext -> Double -> Int -> Maybe Double -> Int -> Race Setting -> IO (Race Setting)
-rounds context deadline most limit number race = do
-  begun <- getMonotonicTime
-  results <- mapM one (entrants race)
-  ended <- getMonotonicTime
-  let next = record (Map.fromList (mapMaybe sequence results)) race
-      slowest = maximum . (1 :) <$> Map.lookup AsItIs (times next)
-  tuneSay context ("round " ++ show number ++ ": " ++ plural (length (entrants next)) "setting" ++ " left")
-  if decided next || number >= most || ended + (ended - begun) > deadline
-    then pure next
-    else rounds context deadline most slowest (number + 1) next
-  where
-    -- A setting that takes much longer than the command as it is has lost.
-    one setting = do
-      now <- getMonotonicTime
-      let longest = maybe id (min . (* 4)) limit (max 1 (deadline - now))
-      (,) setting . either (const Nothing) Just <$> runOnce context setting longest
-
 -- ---- running ------------------------------------------------------------
 
-runOnce :: TuneContext -> Setting -> Double -> IO (Either String Double)
-runOnce context setting most = do
+-- | Its seconds; 'Nothing': it was not done in so many. 'Left': why it does not count.
+runOnce :: TuneContext -> Double -> Setting -> IO (Either String (Maybe Double))
+runOnce context most setting = do
   maru <- getExecutablePath
   runFor context most (commandUnder maru setting [] (tuneCommand context : tuneArguments context))
 
-runReported :: TuneContext -> Double -> IO (Either String (Double, Value))
-runReported context deadline = withScratch "maru-wait" $ \file -> do
+runReported :: TuneContext -> IO (Either String (Maybe (Double, Value)))
+runReported context = withScratch "maru-wait" $ \file -> do
   maru <- getExecutablePath
-  now <- getMonotonicTime
-  ran <- runFor context (max 1 (deadline - now)) (commandUnder maru (Waiting "adaptive" True) ["--report", file] (tuneCommand context : tuneArguments context))
+  ran <- runFor context (tuneBudget context) (commandUnder maru (Waiting "adaptive" True) ["--report", file] (tuneCommand context : tuneArguments context))
   report <- decode <$> Lazy.readFile file
-  pure ((,fromMaybe Null report) <$> ran)
+  pure (fmap (,fromMaybe Null report) <$> ran)
 
 commandUnder :: FilePath -> Setting -> [String] -> [String] -> [String]
 commandUnder _ AsItIs _ command = command
@@ -189,9 +169,9 @@ commandUnder maru (Boosted setting period) more command = commandUnder maru sett
 commandUnder maru (Waiting policy polls) more command =
   [maru, "run", "--wait", policy] ++ ["--wait-poll" | polls] ++ more ++ ["--"] ++ command
 
-runFor :: TuneContext -> Double -> [String] -> IO (Either String Double)
+runFor :: TuneContext -> Double -> [String] -> IO (Either String (Maybe Double))
 runFor _ _ [] = pure (Left "no command")
-runFor context most words'@(program : arguments) = timed context (Just most) (unwords words') (proc program arguments)
+runFor context most words'@(program : arguments) = timed context most (unwords words') (proc program arguments)
 
 -- ---- judging ------------------------------------------------------------
 
@@ -244,7 +224,7 @@ waitVerdict _ race = case (verdict race, leading race) of
     | estimateMedian e > 1 -> "no gain: the best, " ++ named s ++ ", is " ++ times' e ++ " as fast, which is within the noise"
     | otherwise -> "no gain: as it is it is the fastest"
   _
-    | AsItIs `Map.notMember` times race -> "undecided: as it is the command was not done in the time; the table has what was; give a longer --budget"
+    | AsItIs `Map.notMember` times race -> "undecided: there was no time to compare anything with the command as it is; give a longer --budget"
     | Map.size (times race) > 1 -> "no gain: as it is it is the fastest"
     | otherwise -> "no gain: nothing but the command as it is ran to its end"
   where
