@@ -102,10 +102,13 @@ const char *maru_wait_kind_name(enum maru_wait_kind kind);
 /* The kind of that name; -EINVAL when there is none. */
 int maru_wait_kind_of(const char *name);
 
+/* 1: it has use for a spin limit (maru_wait_policy.spin_ns).  0: SPIN, BLOCK, GANG and DCS, which
+ * would ignore one without a word. */
+int maru_wait_takes_spin(enum maru_wait_kind kind);
+
 /* A way to wait as people and MARU_WAIT write it: a name, or "spin-block:spin=40us" (ns, us or ms;
  * 100 ms at most).  The kind, and *spin_ns, for maru_wait_policy.spin_ns; -1 where it says nothing
- * of that.  -EINVAL; also for a spin limit of SPIN, BLOCK, GANG or DCS, which have no use for it.
- */
+ * of that.  -EINVAL; also for a spin limit of a kind that takes none. */
 int maru_wait_parse(const char *text, int64_t *spin_ns);
 
 /* Nanoseconds of CLOCK_MONOTONIC, the clock of every deadline here. */
