@@ -12,12 +12,15 @@
 #ifndef MARU_DSM_SERVE_H
 #define MARU_DSM_SERVE_H
 
+#include "ready.h"
 #include "transport.h"
 
 #include <pthread.h>
 
 struct mr_server_config {
   struct mr_transport *transport;
+  /* Is told who listens; the server is attached there while its thread runs. */
+  struct mr_ready *ready;
   /* Excludes what transport and core do; whoever calls the sink holds it. */
   pthread_mutex_t *lock;
   const struct mr_transport_sink *sink;

@@ -376,6 +376,19 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
   return 0;
 }
 
+void maru_channel_expect(const struct maru_wait_policy *policy) {
+  /* Relaxed: a hint; the message itself comes another way. */
+  struct mr_condition next = {.value = LOAD(policy->channel->word) & ~MARU_WAIT_ARMED,
+                              .mask = ~MARU_WAIT_ARMED};
+  int64_t now_ns = maru_now_ns(), ended_beat_ns = 0;
+  mr_channel_end_stale_boosts(policy, now_ns, &ended_beat_ns);
+  mr_channel_begin(policy->channel, &next, now_ns);
+}
+
+void maru_channel_met(const struct maru_wait_policy *policy) {
+  mr_channel_show(policy->channel, MARU_CHANNEL_IDLE);
+}
+
 /* ---- everybody ----------------------------------------------------------- */
 
 void maru_channel_post(struct maru_channel *channel) {

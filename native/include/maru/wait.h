@@ -239,8 +239,16 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
 uint32_t maru_channel_count(const struct maru_channel *channel);
 
 /* The step of maru_notify without its wake: for senders that never make a system
- * call.  Only for channels with MARU_CHANNEL_SILENT. */
+ * call.  Only for channels with MARU_CHANNEL_SILENT, and for maru_channel_expect. */
 void maru_channel_post(struct maru_channel *channel);
+
+/* For a thread that waits elsewhere, as for a descriptor: from now on it shows on the channel that
+ * the policy is attached to that it waits for the next step; who sends steps the channel
+ * (maru_channel_post), then sends.  Nobody wakes it for that, but it is seen how long a message has
+ * lain there, and the daemon may raise the thread. */
+void maru_channel_expect(const struct maru_wait_policy *policy);
+/* It waits no more. */
+void maru_channel_met(const struct maru_wait_policy *policy);
 
 /* Whether somebody waits there for what already happened.  A guess: both may
  * change meanwhile. */
