@@ -61,15 +61,11 @@ static struct maru_wait_table *table_of(const struct maru_channel *channel) {
 
 static int table_for(struct maru_board *board, struct maru_wait_table **table) {
   void *data;
-  int rc = maru_wait_table_of(board, table);
-  if (rc != -ENOENT)
+  int rc = maru_board_share(board, MARU_WAIT_SECTION, MARU_WAIT_VERSION, sizeof **table, &data);
+  if (rc < 0)
     return rc;
-  rc = maru_board_add(board, MARU_WAIT_SECTION, MARU_WAIT_VERSION, sizeof **table, &data);
-  if (rc == -EEXIST) /* somebody else was faster */
-    return maru_wait_table_of(board, table);
-  if (rc == 0)
-    *table = data;
-  return rc;
+  *table = data;
+  return 0;
 }
 
 /* ---- lines --------------------------------------------------------------- */
