@@ -8,6 +8,11 @@
  * thread, which has nothing else to do, does so for up to 100 us whatever was asked for, if what
  * came before, a message or a piece of one, had been waited for no longer; giving way to whoever
  * else wants the processor, and beside somebody who does it sleeps.
+ *
+ * Why this waits by itself, and not by maru_wait: that looks at a word, which somebody else
+ * changes. What is awaited here is changed by whoever serves, the waiting thread first of all; what
+ * it looks at and sleeps on are descriptors, of which the kernel alone knows.  A thread that made a
+ * word of them would cost each message the change of threads that this spares.
  */
 #ifndef MARU_DSM_SERVE_H
 #define MARU_DSM_SERVE_H
