@@ -8,7 +8,7 @@
  * Directory.  An entry is taken by a compare-and-swap of its key (a hash of the
  * name) from 0.  Entries are tried in order and never given back, so two adders
  * of one name meet at the same entry and one of them loses.  `ready` is stored
- * last, with release order.
+ * last, with release order; it is a word of maru_wait's, for the loser.
  *
  * Text log.  A writer takes a number, writes the text, then stores a hash over
  * both.  A reader that finds another hash has met a line which is being written,
@@ -16,6 +16,7 @@
  */
 #define _GNU_SOURCE
 #include <maru/board.h>
+#include <maru/wait.h>
 
 #include "shared.h"
 #include "task.h"
@@ -40,6 +41,8 @@
 #define LINES 256u
 #define LINE_WORDS 25 /* 200 bytes */
 #define LINE_BYTES (LINE_WORDS * 8)
+#define READY 2u                    /* bit 0 is maru_wait's */
+#define ADDED_NS INT64_C(100000000) /* an adder that takes longer was killed or stopped */
 
 struct entry {
   alignas(MR_CACHE_LINE) _Atomic uint64_t key; /* 0: not taken */
@@ -211,7 +214,7 @@ static int pack_name(const char *name, uint64_t words[NAME_WORDS]) {
 static int read_entry(const struct maru_board *board, struct entry *entry,
                       struct maru_board_section *section) {
   /* Acquire: pairs with the release in fill_entry. */
-  if (!atomic_load_explicit(&entry->ready, memory_order_acquire))
+  if (!(atomic_load_explicit(&entry->ready, memory_order_acquire) & READY))
     return 0;
   uint64_t offset = LOAD(entry->offset), size = LOAD(entry->size), words[NAME_WORDS];
   for (unsigned i = 0; i < NAME_WORDS; i++)
@@ -280,7 +283,7 @@ static int take_entry(struct entry *entry, uint64_t key, const uint64_t words[NA
   if (found != key)
     return 1;
   /* Acquire: the name.  Not ready: being added, by somebody with this key. */
-  if (atomic_load_explicit(&entry->ready, memory_order_acquire))
+  if (atomic_load_explicit(&entry->ready, memory_order_acquire) & READY)
     for (unsigned i = 0; i < NAME_WORDS; i++)
       if (LOAD(entry->name[i]) != words[i])
         return 1;
@@ -295,7 +298,7 @@ static void fill_entry(struct entry *entry, const uint64_t words[NAME_WORDS], ui
   STORE(entry->offset, offset);
   STORE(entry->size, size);
   /* Release: who sees it ready sees the whole entry. */
-  atomic_store_explicit(&entry->ready, 1, memory_order_release);
+  maru_notify_store(&entry->ready, READY);
 }
 
 int maru_board_add(struct maru_board *board, const char *name, uint32_t version, size_t size,
@@ -324,6 +327,37 @@ int maru_board_add(struct maru_board *board, const char *name, uint32_t version,
     }
   }
   return -ENOSPC;
+}
+
+/* Until the entry that is being added is ready.  0, -EINTR or -ETIMEDOUT. */
+static int await_added(struct maru_board *board, uint64_t key, int64_t deadline_ns) {
+  struct maru_wait_policy policy;
+  (void)maru_wait_policy_init(&policy, MARU_WAIT_BLOCK); /* a kind that there is */
+  for (unsigned i = 0; i < MARU_BOARD_SECTIONS; i++) {
+    struct entry *entry = &header_of(board)->directory[i];
+    int rc =
+        LOAD(entry->key) != key ? 0 : maru_wait(&entry->ready, READY, READY, &policy, deadline_ns);
+    if (rc < 0)
+      return rc;
+  }
+  return 0;
+}
+
+int maru_board_share(struct maru_board *board, const char *name, uint32_t version, size_t size,
+                     void **data) {
+  uint64_t words[NAME_WORDS];
+  int rc = maru_board_find(board, name, version, size, data);
+  if (rc == -ENOENT)
+    rc = maru_board_add(board, name, version, size, data);
+  if (rc != -EEXIST)
+    return rc;
+  int64_t deadline_ns = maru_now_ns() + ADDED_NS;
+  (void)pack_name(name, words); /* maru_board_add has taken it */
+  uint64_t key = hash_words(0, words, NAME_WORDS);
+  do
+    rc = await_added(board, key, deadline_ns);
+  while (rc == -EINTR);
+  return rc < 0 ? rc : maru_board_find(board, name, version, size, data);
 }
 
 /* ---- text log ---------------------------------------------------------- */

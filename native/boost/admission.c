@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define FIND_EVERY_NS INT64_C(1000000000)
 #define ASK_AGAIN_NS INT64_C(1000000000)    /* about a thread that was refused */
 #define BACK_OFF_NS INT64_C(5000000)        /* about one that is lowered; then twice as long */
 #define ASKED_NS INT64_C(200000000)         /* the answer is on its way */
@@ -142,9 +141,7 @@ void boost_begin_list(struct daemon *self, int64_t now_ns, int64_t *find_ns) {
   clerk->ask_count = 0;
   if (clerk->complete) {
     close_unused(self);
-    /* On a machine with many processes less often: 2 % of the time at most. */
-    int64_t pause = 50 * clerk->took_ns;
-    *find_ns = now_ns + (pause > FIND_EVERY_NS ? pause : FIND_EVERY_NS);
+    *find_ns = now_ns + boost_find_pause(clerk->took_ns);
   }
   take_found(self);
   clerk->searches = self->finds && now_ns >= *find_ns;

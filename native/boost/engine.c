@@ -6,6 +6,8 @@
 #define TICKS_RAISED 2
 #define GENTLE_NS INT64_C(100000000) /* behind the last time that it was stuck */
 #define QUIET_PARTS 32
+#define FIND_EVERY_NS INT64_C(1000000000)
+#define FIND_PARTS 200
 
 static void open_window(struct boost_state *state, int64_t now_ns) {
   if (now_ns - state->window_began_ns < WINDOW_NS)
@@ -267,4 +269,9 @@ int64_t boost_pause(int64_t period_ns, int64_t quiet_ns) {
   int64_t part = quiet_ns / QUIET_PARTS;
   part = part < BOOST_LONGEST_NS ? part : BOOST_LONGEST_NS;
   return part > period_ns ? part : period_ns;
+}
+
+int64_t boost_find_pause(int64_t took_ns) {
+  int64_t pause = (FIND_PARTS - 1) * took_ns;
+  return pause > FIND_EVERY_NS ? pause : FIND_EVERY_NS;
 }

@@ -94,6 +94,10 @@ int64_t boost_next_period(int64_t period_ns, struct boost_seen seen);
  * message is late by a period, or by 3 % of the time for which nothing had happened. */
 int64_t boost_pause(int64_t period_ns, int64_t quiet_ns);
 
+/* How long after a search for boards that took so much CPU time the next one begins: a second,
+ * or so much longer that searches take no more than one part in 200 of a CPU. */
+int64_t boost_find_pause(int64_t took_ns);
+
 #define BOOST_LONGEST_NS INT64_C(5000000)
 #define BOOST_SHORTEST_NS INT64_C(250000)
 

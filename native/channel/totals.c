@@ -1,28 +1,15 @@
-#include <errno.h>
 #include <maru/board.h>
 #include <maru/channel.h>
 
 _Static_assert(sizeof(struct maru_map_totals) == 6 * sizeof(uint64_t), "layout is read by others");
-
-/* Another process of the run may be adding the section at this moment. */
-static int find_or_add(struct maru_board *board, void **data) {
-  int r = -EEXIST;
-  for (int tries = 0; tries < 100 && r == -EEXIST; tries++) {
-    r = maru_board_find(board, MARU_MAP_SECTION, MARU_MAP_SECTION_VERSION,
-                        sizeof(struct maru_map_totals), data);
-    if (r == -ENOENT)
-      r = maru_board_add(board, MARU_MAP_SECTION, MARU_MAP_SECTION_VERSION,
-                         sizeof(struct maru_map_totals), data);
-  }
-  return r;
-}
 
 struct maru_map_totals *maru_map_totals_open(void) {
   struct maru_board board;
   void *data;
   if (maru_board_open_env(&board) < 0)
     return NULL;
-  if (find_or_add(&board, &data) < 0) {
+  if (maru_board_share(&board, MARU_MAP_SECTION, MARU_MAP_SECTION_VERSION,
+                       sizeof(struct maru_map_totals), &data) < 0) {
     maru_board_close(&board);
     return NULL;
   }

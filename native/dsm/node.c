@@ -52,6 +52,7 @@ static struct {
   struct mr_area *area;
   struct mr_transport *transport; /* NULL: the only node */
   struct mr_server *server;
+  struct mr_ready *ready; /* NULL: nobody asked for a daemon beside the job */
   struct mr_watch *watch; /* node 0's */
   bool asking;            /* the program's thread makes a request; under the lock, as are those: */
   bool done;              /* it */
@@ -95,6 +96,7 @@ static void on_send(void *context, uint16_t to, const void *message, size_t leng
   (void)context;
   if (node.asking && node.server != NULL)
     mr_server_expect(node.server);
+  mr_ready_sends(node.ready, to);
   int rc = mr_transport_send(node.transport, to, message, length);
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "cannot send %zu bytes to node %u: %s", length, to, strerror(-rc));
@@ -402,6 +404,7 @@ static void on_broken(void *context, int error) {
 
 static void start_server(uint64_t spin_us) {
   const struct mr_server_config config = {.transport = node.transport,
+                                          .ready = node.ready,
                                           .lock = &node.lock,
                                           .sink = &transport_sink,
                                           .spin_ns = (int64_t)spin_us * 1000,
@@ -530,6 +533,8 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     mind_children();
     if (link != NULL)
       mr_transport_slow(node.transport, link);
+    node.ready = mr_ready_open(node.me);
+    mr_ready_attach(node.ready, MR_PROGRAM_LISTENS);
     start_server(spin_us);
     start_watch();
     compare_programs();
@@ -556,6 +561,9 @@ void maru_dsm_exit(void) {
     pthread_mutex_unlock(&node.lock);
     mr_server_join(node.server);
     node.server = NULL;
+    mr_ready_detach(node.ready, MR_PROGRAM_LISTENS);
+    mr_ready_close(node.ready);
+    node.ready = NULL;
     mr_transport_close(node.transport);
     node.transport = NULL;
   }

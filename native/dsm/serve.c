@@ -89,6 +89,7 @@ static void sleep_for_answer(struct mr_server *s, int64_t due) {
 }
 
 static void begin_to_help(struct mr_server *s, const bool *done) {
+  mr_ready_leaves(s->config.ready, MR_SERVER_LISTENS);
   s->awaited = done;
   atomic_store_explicit(&s->helped, true, memory_order_relaxed);
   listen_there(s, false);
@@ -96,6 +97,8 @@ static void begin_to_help(struct mr_server *s, const bool *done) {
 
 static void end_help(struct mr_server *s) {
   rest(s);
+  mr_ready_leaves(s->config.ready, MR_PROGRAM_LISTENS);
+  mr_ready_listens(s->config.ready, MR_SERVER_LISTENS);
   s->awaited = NULL;
   atomic_store_explicit(&s->helped, false, memory_order_relaxed);
   listen_there(s, true);
@@ -119,6 +122,7 @@ static void help(struct mr_server *s, const bool *done) {
   int64_t since = maru_now_ns(), looked;
   for (bool came; looked = maru_now_ns(), came = serve(s) > 0, !*done;) {
     int64_t now = maru_now_ns(), due = mr_transport_due(s->config.transport);
+    mr_ready_listens(s->config.ready, MR_PROGRAM_LISTENS);
     if (came) {
       s->hopes = looked - since < HOPE_NS;
       since = now;
@@ -164,7 +168,9 @@ static bool look(struct mr_server *s, bool *over, int64_t *due) {
   rest(s);
   *over = s->config.over(s->config.context);
   *due = mr_transport_due(s->config.transport);
-  if (s->awaited != NULL && *s->awaited)
+  if (s->awaited == NULL)
+    mr_ready_listens(s->config.ready, MR_SERVER_LISTENS);
+  else if (*s->awaited)
     eventfd_write(s->bell, 1);
   pthread_mutex_unlock(s->config.lock);
   return came > 0;
@@ -192,12 +198,18 @@ static void wait_for_request(const struct mr_server *s, int64_t deadline, int64_
 static void *serve_all(void *server) {
   struct mr_server *s = server;
   int64_t since = maru_now_ns(), due;
+  pthread_mutex_lock(s->config.lock);
+  mr_ready_attach(s->config.ready, MR_SERVER_LISTENS);
+  pthread_mutex_unlock(s->config.lock);
   for (bool over = false; !over;) {
     if (look(s, &over, &due))
       since = maru_now_ns();
     else if (!over)
       wait_for_request(s, since + s->config.spin_ns, due);
   }
+  pthread_mutex_lock(s->config.lock);
+  mr_ready_detach(s->config.ready, MR_SERVER_LISTENS);
+  pthread_mutex_unlock(s->config.lock);
   return NULL;
 }
 

@@ -8,16 +8,24 @@
  * thread, which has nothing else to do, does so for up to 100 us whatever was asked for, if what
  * came before, a message or a piece of one, had been waited for no longer; giving way to whoever
  * else wants the processor, and beside somebody who does it sleeps.
+ *
+ * Why this waits by itself, and not by maru_wait: that looks at a word, which somebody else
+ * changes. What is awaited here is changed by whoever serves, the waiting thread first of all; what
+ * it looks at and sleeps on are descriptors, of which the kernel alone knows.  A thread that made a
+ * word of them would cost each message the change of threads that this spares.
  */
 #ifndef MARU_DSM_SERVE_H
 #define MARU_DSM_SERVE_H
 
+#include "ready.h"
 #include "transport.h"
 
 #include <pthread.h>
 
 struct mr_server_config {
   struct mr_transport *transport;
+  /* Is told who listens; the server is attached there while its thread runs. */
+  struct mr_ready *ready;
   /* Excludes what transport and core do; whoever calls the sink holds it. */
   pthread_mutex_t *lock;
   const struct mr_transport_sink *sink;

@@ -305,6 +305,8 @@ void explore_point(void) { explore_access(NULL, EXPLORE_WRITE); }
 
 unsigned explore_task(void) { return (unsigned)x.current; }
 
+int explore_cpu(void) { return x.plan->cpus > 0 ? (int)((unsigned)x.current % x.plan->cpus) : 0; }
+
 bool explore_is_dead(unsigned task) { return task < x.scene->tasks && x.tasks[task].dead; }
 
 void explore_mark(void) { x.tasks[x.current].mark = 0; }

@@ -47,6 +47,7 @@ struct explore_plan {
   unsigned preemptions;
   bool memory_fails; /* one allocation in eight, at random; not exhaustive */
   bool kills;        /* one task stops for ever at some point, at random; not exhaustive */
+  unsigned cpus;     /* the tasks are on so many by turns; 0: one */
 };
 
 struct explore_report {
@@ -68,6 +69,7 @@ void explore_point(void);
 /* The schedule fails, and the task does not go on, unless `good`.  Also in end(). */
 void explore_check(bool good, const char *what);
 unsigned explore_task(void);
+int explore_cpu(void);
 bool explore_is_dead(unsigned task);
 /* The order of tasks' first read-modify-writes since their last explore_mark: 1 up,
  * 0: none yet.  An arrival in a queue, for a check of who came first. */

@@ -270,14 +270,42 @@ SHARED_FAULTS = [
      SHARED, "  return seat == NOBODY ? mr_mutex_acquire(&segment->mutex, deadline)\n", "  return seat != NOBODY ? 0\n"),
 ]
 
+COOP = "wait/coop.c"
+CHANNEL = "wait/channel.c"
+
+# The same, found by wait_explore.c.
+WAIT_FAULTS = [
+    ("coop: who begins to wait does not look for others", "nobody can go on",
+     COOP, "  maru_wait_wake_pending(table, w->channel);\n  while", "  while"),
+    ("coop: a sleeper does not look again", "nobody can go on",
+     COOP, "  if (mr_holds(now, &w->c))\n    return 0;\n", ""),
+    ("coop: who is found is not woken", "nobody can go on",
+     CHANNEL, "      mr_futex_wake_all(&channel->word);\n", ""),
+    ("coop: one that sleeps in another wait by now is shown awake", "nobody can go on",
+     CHANNEL, "    if (maru_channel_pending(channel)) {\n      mr_futex", "    if (true) {\n      mr_futex"),
+    ("coop: who looks finds nobody else", "nobody can go on",
+     CHANNEL, "if (line != own &&", "if (line == own &&"),
+    ("coop: the watch is kept", "a watch is left behind",
+     COOP, "    atomic_store_explicit(watch, 0, memory_order_relaxed);\n", ""),
+    ("a channel shows a wait that is over", "who waits no more is shown as waiting",
+     "wait/wait.c", "  mr_channel_show(w.channel, MARU_CHANNEL_IDLE);\n  return rc;", "  return rc;"),
+    ("a thread that lowered itself stays low", "somebody returns lowered",
+     "wait/lowered.c", "  restore(w->policy, &normal);\n", ""),
+    ("a dead daemon's boost stays", ("somebody is left boosted", "a mark of the daemon's is left"),
+     CHANNEL, "  if (fresh(beat, now_ns))\n    return;\n  if (mr", "  if (fresh(beat, now_ns) || true)\n    return;\n  if (mr"),
+    ("a dead daemon's boost is ended by name only", "somebody is left boosted",
+     CHANNEL, "if (mr_sched_set(tid, &normal) < 0) {", "if (tid < 0) {"),
+]
+
 TESTS = {
     "tests/lock_explore.c": FAULTS,
     "tests/overlay_explore.c": OVERLAY_FAULTS,
     "tests/shared_explore.c": SHARED_FAULTS,
+    "tests/wait_explore.c": WAIT_FAULTS,
 }
 # A test's own, beside what all have; compiled with the mutexes and processes of robust.h.
 ROBUST = [SHARED, "explore/robust.c"]
-# What the ways to wait need for channels, which no explored scene has: without the shim.
+# What the ways to wait need for channels, which wait_explore.c alone has: without the shim.
 UNEXPLORED = ["board/board.c"] + [f"base/{name}.c" for name in "process shared task topology".split()]
 UNEXPLORED += [f"wait/{name}.c" for name in "channel measure priority".split()]
 SHIPPED = [f"wait/{name}.c" for name in "asleep awake coop lowered policy wait".split()] + [
@@ -290,13 +318,16 @@ class Bench:
     def __init__(self, native, compiler, work):
         self.native, self.compiler, self.work = native, compiler, work
 
-    def compile(self, name, text=None, robust=False):
+    def compile(self, name, text=None, robust=False, explored=None):
         """The object of a source file, or of `text` in its place."""
-        out = self.work / (name.replace("/", "-") + ("-robust" if robust else "") + (".mutant.o" if text else ".o"))
+        explored = name not in UNEXPLORED if explored is None else explored
+        kind = ("-robust" if robust else "") + ("" if explored else "-plain")
+        out = self.work / (name.replace("/", "-") + kind + (".mutant.o" if text else ".o"))
         source = self.native / name
-        folders = [] if name in UNEXPLORED else ["explore/shim"]
+        folders = ["explore/shim"] if explored else []
         folders += ["include", "base", "lock", "tests", str(pathlib.Path(name).parent)]
-        command = [self.compiler, "-std=gnu11", "-O1", "-w", "-DSLICE_NS=3600000000000"]
+        command = [self.compiler, "-std=gnu11", "-O1", "-w", "-DWATCH_NS=4000"]
+        command += [f"-D{slice}SLICE_NS=3600000000000" for slice in ("", "COOP_", "REST_", "CROWDED_")]
         command += ["-DPATIENCE=1", "-DLEFT_MAX=1", "-DMR_GLIBC_MODEL"]
         command += [f"-I{self.native / folder}" for folder in folders]
         if robust:
@@ -329,7 +360,7 @@ def plant(native, file, old, new):
 
 
 def is_found(bench, native, objects, name, expected, file, old, new):
-    mutant = bench.compile(file, plant(native, file, old, new), robust="explore/robust.c" in objects)
+    mutant = bench.compile(file, plant(native, file, old, new), "explore/robust.c" in objects, explored=True)
     found = bench.run([mutant if source == file else object for source, object in objects.items()])
     good = found is not None and found.startswith(expected)
     says = found if good else f"{found or 'not found'}, not: {expected}"
@@ -349,6 +380,10 @@ def main():
                 objects = {**shared, **{name: bench.compile(name, robust=True) for name in sources}}
             else:
                 objects = {**shared, test: bench.compile(test)}
+            if test == "tests/wait_explore.c":
+                objects = {name: made for name, made in objects.items() if not name.startswith("lock/")}
+                objects[CHANNEL] = bench.compile(CHANNEL, explored=True)
+                del objects["wait/priority.c"]
             if test != "tests/overlay_explore.c":
                 del objects[OVERLAY]
                 del objects["preload/waits.c"]

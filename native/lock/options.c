@@ -30,7 +30,8 @@ static bool is_range(uint64_t range) {
 int mr_options_check(const struct maru_lock_options *options) {
   bool good = (unsigned)options->kind < MARU_LOCK_KINDS && is_range(options->handoff_range) &&
               is_range(options->shuffle_reduction) && options->deadline_ns <= INT64_MAX &&
-              options->passes > 0 && options->seed > 0;
+              options->passes > 0 && options->seed > 0 &&
+              (options->spin_ns == 0 || maru_wait_takes_spin(options->wait));
   return good ? 0 : -EINVAL;
 }
 
@@ -141,7 +142,7 @@ static const char *read_options(struct maru_lock_options *options, const char *t
     kind++;
   if (maru_lock_options_init(options, (enum maru_lock_kind)kind) < 0)
     return text;
-  const char *at = text + name.length;
+  const char *at = text + name.length, *spin = NULL;
   while (*at != '\0') {
     struct word key = until(at + 1, "=,");
     struct word value = until(key.text + key.length, ",");
@@ -151,9 +152,10 @@ static const char *read_options(struct maru_lock_options *options, const char *t
     value.text++, value.length--;
     if (!set(options, key, value, &known))
       return known ? value.text : key.text;
+    spin = is_word(key, "spin") ? value.text : spin;
     at = value.text + value.length;
   }
-  return NULL;
+  return maru_wait_takes_spin(options->wait) ? NULL : spin;
 }
 
 int maru_lock_options_parse(struct maru_lock_options *options, const char *text,

@@ -1,6 +1,5 @@
 #include "bootstrap.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -21,10 +20,7 @@ void *mr_preload_section(struct mr_preload *preload, const char *name, uint32_t 
   void *section = NULL;
   if (!preload->on_board)
     return NULL;
-  int rc = maru_board_add(&preload->board, name, version, size, &section);
-  if (rc == -EEXIST)
-    rc = maru_board_find(&preload->board, name, version, size, &section);
-  return rc == 0 ? section : NULL;
+  return maru_board_share(&preload->board, name, version, size, &section) == 0 ? section : NULL;
 }
 
 void mr_preload_warn(struct mr_preload *preload, _Atomic uint32_t *said, const char *format, ...) {

@@ -1,6 +1,7 @@
 /* Description: sections are found by another process as they were added, and only once. */
 #define _GNU_SOURCE
 #include <maru/board.h>
+#include <maru/wait.h>
 
 #include "check.h"
 
@@ -89,6 +90,37 @@ static void raced(void) {
   CHECK_EQUAL(wins, 40);
 }
 
+/* In an entry, before the name (board.c). */
+static _Atomic uint32_t *ready_of(const char *name) {
+  char *at = memmem(board.base, board.size, name, strlen(name) + 1);
+  CHECK(at != NULL);
+  return (_Atomic uint32_t *)(void *)(at - 24);
+}
+
+static void finish_adding(void *ready) {
+  usleep(20000);
+  maru_notify_store(ready, 2);
+}
+
+/* Whoever comes while a section is being added waits, but not for one that was killed meanwhile. */
+static void awaited(void) {
+  void *data, *same;
+  CHECK_EQUAL(maru_board_share(&board, "awaited", 1, 64, &data), 0);
+  CHECK_EQUAL(maru_board_share(&board, "awaited", 1, 64, &same), 0);
+  CHECK(data == same);
+  CHECK_EQUAL(maru_board_share(&board, "awaited", 2, 64, &same), -ENOTSUP);
+  _Atomic uint32_t *ready = ready_of("awaited");
+  atomic_store(ready, 0);
+  CHECK_EQUAL(maru_board_find(&board, "awaited", 1, 64, &same), -ENOENT);
+  pid_t pid = start(finish_adding, ready);
+  CHECK_EQUAL(maru_board_share(&board, "awaited", 1, 64, &same), 0);
+  CHECK(data == same);
+  CHECK_EQUAL(finish(pid), 0);
+  atomic_store(ready, 0);
+  CHECK_EQUAL(maru_board_share(&board, "awaited", 1, 64, &same), -ETIMEDOUT);
+  atomic_store(ready, 2);
+}
+
 static void directory_fills_up(void) {
   struct maru_board_section section;
   void *data;
@@ -112,6 +144,7 @@ int main(void) {
   names_and_room();
   across_processes();
   raced();
+  awaited();
   directory_fills_up();
   maru_board_forget_fd(&board);
   CHECK_EQUAL(board.fd, -1);

@@ -83,6 +83,8 @@ static void wrong_texts(void) {
                {"cna:deadline=99999999999999999999ns", 13},
                {"cna:deadline=9999999999999s", 13},
                {"cna:wait=often", 9},
+               {"cna:wait=block,spin=3us", 20},
+               {"cna:spin=3us,wait=spin", 9},
                {"cna:max_bypass=1,,", 17},
                {"cna:seed=0", 9},
                {"hmcs:passes=0", 12}};
@@ -105,6 +107,9 @@ static void refused(void) {
   options.wait = MARU_WAIT_KINDS;
   CHECK_EQUAL(maru_lock_create(&lock, &options), -EINVAL);
   options.wait = MARU_WAIT_BLOCK;
+  options.spin_ns = 3000; /* would be ignored */
+  CHECK_EQUAL(maru_lock_create(&lock, &options), -EINVAL);
+  options.spin_ns = 0;
   CHECK_EQUAL(setenv("MARU_TOPOLOGY", "virtual:2", 1), 0);
   CHECK_EQUAL(maru_lock_create(&lock, &options), -EINVAL);
   CHECK_EQUAL(setenv("MARU_TOPOLOGY", "virtual:2x1", 1), 0);

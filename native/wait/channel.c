@@ -61,15 +61,11 @@ static struct maru_wait_table *table_of(const struct maru_channel *channel) {
 
 static int table_for(struct maru_board *board, struct maru_wait_table **table) {
   void *data;
-  int rc = maru_wait_table_of(board, table);
-  if (rc != -ENOENT)
+  int rc = maru_board_share(board, MARU_WAIT_SECTION, MARU_WAIT_VERSION, sizeof **table, &data);
+  if (rc < 0)
     return rc;
-  rc = maru_board_add(board, MARU_WAIT_SECTION, MARU_WAIT_VERSION, sizeof **table, &data);
-  if (rc == -EEXIST) /* somebody else was faster */
-    return maru_wait_table_of(board, table);
-  if (rc == 0)
-    *table = data;
-  return rc;
+  *table = data;
+  return 0;
 }
 
 /* ---- lines --------------------------------------------------------------- */
@@ -316,9 +312,10 @@ static int own_place(struct maru_wait_table *table, pid_t tid, uint64_t start, u
   struct maru_channel *before = boosted_line(table, tid, start);
   int rc = mr_sched_get(0, &sched);
   struct maru_channel *boosted = before != NULL ? before : boosted_line(table, tid, start);
-  if (rc == 0)
-    *packed = boosted != NULL ? LOAD(boosted->normal) : mr_sched_pack(&sched);
-  return rc;
+  if (rc < 0)
+    return rc;
+  *packed = boosted != NULL ? LOAD(boosted->normal) : mr_sched_pack(&sched);
+  return 0;
 }
 
 static uint32_t spin_of(struct maru_wait_table *table) {
@@ -376,6 +373,19 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
   return 0;
 }
 
+void maru_channel_expect(const struct maru_wait_policy *policy) {
+  /* Relaxed: a hint; the message itself comes another way. */
+  struct mr_condition next = {.value = LOAD(policy->channel->word) & ~MARU_WAIT_ARMED,
+                              .mask = ~MARU_WAIT_ARMED};
+  int64_t now_ns = maru_now_ns(), ended_beat_ns = 0;
+  mr_channel_end_stale_boosts(policy, now_ns, &ended_beat_ns);
+  mr_channel_begin(policy->channel, &next, now_ns);
+}
+
+void maru_channel_met(const struct maru_wait_policy *policy) {
+  mr_channel_show(policy->channel, MARU_CHANNEL_IDLE);
+}
+
 /* ---- everybody ----------------------------------------------------------- */
 
 void maru_channel_post(struct maru_channel *channel) {
@@ -394,16 +404,26 @@ int maru_channel_pending(const struct maru_channel *channel) {
   return mr_channel_pending_state(channel, state) != MARU_CHANNEL_IDLE;
 }
 
-/* One waker alone makes the system call.  Its death between the two steps delays
- * the sleeper until the end of its slice. */
+/* One waker alone makes the system call.  Its death between two of these steps delays the sleeper
+ * until the end of its slice.  Who is asleep by now may be so in another wait than the one that was
+ * seen pending: shown as awake, it would not be found when its message comes, so it is shown
+ * asleep again, and looked at again, for a message that came meanwhile. */
 static bool wake(struct maru_channel *channel) {
-  uint32_t asleep = MARU_CHANNEL_ASLEEP;
-  /* Relaxed: the kernel orders sleeping and waking by the word itself. */
-  if (!atomic_compare_exchange_strong_explicit(&channel->state, &asleep, MARU_CHANNEL_AWAKE,
-                                               memory_order_relaxed, memory_order_relaxed))
-    return false;
-  mr_futex_wake_all(&channel->word);
-  return true;
+  while (maru_channel_pending(channel)) {
+    uint32_t asleep = MARU_CHANNEL_ASLEEP, awake = MARU_CHANNEL_AWAKE;
+    /* Acquire: with the state comes what that wait is for. */
+    if (!atomic_compare_exchange_strong_explicit(&channel->state, &asleep, MARU_CHANNEL_AWAKE,
+                                                 memory_order_acquire, memory_order_relaxed))
+      return false;
+    if (maru_channel_pending(channel)) {
+      mr_futex_wake_all(&channel->word);
+      return true;
+    }
+    /* Release: the look above comes before.  It fails where the waiter has gone on by itself. */
+    (void)atomic_compare_exchange_strong_explicit(&channel->state, &awake, MARU_CHANNEL_ASLEEP,
+                                                  memory_order_release, memory_order_relaxed);
+  }
+  return false;
 }
 
 int maru_wait_wake_pending(struct maru_wait_table *table, const struct maru_channel *own) {
@@ -411,7 +431,7 @@ int maru_wait_wake_pending(struct maru_wait_table *table, const struct maru_chan
   uint32_t used = LOAD(table->used);
   for (uint32_t i = 0; i < used && i < MARU_WAIT_CHANNELS; i++) {
     struct maru_channel *line = &table->channels[i];
-    if (line != own && LOAD(line->state) == MARU_CHANNEL_ASLEEP && maru_channel_pending(line))
+    if (line != own && LOAD(line->state) == MARU_CHANNEL_ASLEEP)
       woken += wake(line);
   }
   return woken;

@@ -24,12 +24,16 @@
 #define SLOW_TURN_NS 2000000   /* half of a rotation of the scheduler's */
 #define SLOW_MOST_NS 100000000 /* who took longer was stopped: by no hog */
 #define TRY_EVERY 50
-#define CROWDED_SLICE_NS 100000 /* at first, where nobody rings */
-#define REST_SLICE_NS 50000     /* at first, where nobody rings */
-#ifndef COOP_SLICE_NS           /* a test sets it beyond its own end */
-#define COOP_SLICE_NS 4000000   /* a rotation of the scheduler's */
+#ifndef COOP_SLICE_NS         /* tests set these beyond their own end */
+#define COOP_SLICE_NS 4000000 /* a rotation of the scheduler's */
 #endif
+#ifndef REST_SLICE_NS           /* at first, where nobody rings */
+#define REST_SLICE_NS 50000     /* ... nothing has happened for long */
+#define CROWDED_SLICE_NS 100000 /* ... a turn was slow */
+#endif
+#ifndef WATCH_NS          /* a test sets it shorter */
 #define WATCH_NS 12000000 /* some rotations without a message for anybody */
+#endif
 
 /* The watch of a CPU is a lease: its word holds when the waiter that stays awake there
  * looked last, in units of 2^20 ns (never 0).  One that does not look for WATCH_LEASE

@@ -2,7 +2,6 @@
 #include <maru/wait.h>
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,12 +24,6 @@ static int spin_of(const char *text, int64_t *spin_ns) {
   return -EINVAL;
 }
 
-/* The others would ignore it, and who waits would not know. */
-static bool takes_spin(int kind) {
-  return kind != MARU_WAIT_SPIN && kind != MARU_WAIT_BLOCK && kind != MARU_WAIT_GANG &&
-         kind != MARU_WAIT_DCS;
-}
-
 int maru_wait_parse(const char *text, int64_t *spin_ns) {
   char name[32];
   const char *option = strchr(text, ':');
@@ -43,7 +36,8 @@ int maru_wait_parse(const char *text, int64_t *spin_ns) {
   int kind = maru_wait_kind_of(name);
   if (kind < 0 || option == NULL)
     return kind;
-  if (!takes_spin(kind) || strncmp(option, ":spin=", 6) != 0 || spin_of(option + 6, spin_ns) < 0)
+  if (!maru_wait_takes_spin((enum maru_wait_kind)kind) || strncmp(option, ":spin=", 6) != 0 ||
+      spin_of(option + 6, spin_ns) < 0)
     return -EINVAL;
   return kind;
 }

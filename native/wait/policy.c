@@ -48,6 +48,11 @@ int maru_wait_kind_of(const char *name) {
   return -EINVAL;
 }
 
+int maru_wait_takes_spin(enum maru_wait_kind kind) {
+  return kind != MARU_WAIT_SPIN && kind != MARU_WAIT_BLOCK && kind != MARU_WAIT_GANG &&
+         kind != MARU_WAIT_DCS;
+}
+
 static bool several_cpus_allowed(void) {
   unsigned long mask[1024 / sizeof(unsigned long)] = {0}; /* 8192 CPUs */
   if (sched_getaffinity(0, sizeof mask, (cpu_set_t *)mask) < 0)

@@ -259,6 +259,17 @@ static void pauses(uint64_t seed) {
   }
 }
 
+/* However many processes a machine has, the search for boards takes 0.5 % of a CPU at most. */
+static void searches(uint64_t seed) {
+  CHECK_EQUAL(boost_find_pause(0), 1000 * MS);
+  CHECK_EQUAL(boost_find_pause(5 * MS), 1000 * MS);
+  for (int i = 0; i < 10000; i++) {
+    int64_t took = (int64_t)(next_random(&seed) % (100000 * MS)), pause = boost_find_pause(took);
+    CHECK(200 * took <= took + pause);
+    CHECK(pause == 1000 * MS || 200 * (took + 1) > took + pause);
+  }
+}
+
 static void periods(void) {
   struct boost_seen none = {0}, some = {.waiting = 1, .pending = 1}, stuck = {1, 1, 1};
   CHECK_EQUAL(boost_next_period(BOOST_LONGEST_NS, none), BOOST_LONGEST_NS);
@@ -282,5 +293,6 @@ int main(void) {
   liars(0, seed + 2);
   periods();
   pauses(seed);
+  searches(seed);
   return 0;
 }

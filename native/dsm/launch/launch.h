@@ -4,6 +4,7 @@
  *     job.c           what is true of any job: whose failure ends it, what is said, when patience
  *                     ends
  *     nodes.c         the nodes of this host
+ *     boost.c         `maru boost` beside them
  *     input.c         what node 0 reads
  *     hosts.c         jobs on several hosts: one agent a host, over ssh
  *
@@ -74,6 +75,8 @@ struct job {
   int signals;         /* a signalfd */
   pid_t guard;         /* kills what nodes have started if we are killed; see nodes.c */
   int guarded;         /* it reads there */
+  pid_t booster;       /* `maru boost` beside the nodes; 0: none, or it has ended */
+  int boosted;         /* while this is open, it goes on */
   int status;          /* what we shall exit with */
   unsigned culprit;    /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
   bool ending, killed; /* we sent TERM, KILL */
@@ -120,6 +123,15 @@ void mr_launch_start(struct job *job);
 void mr_launch_signal_nodes(struct job *job, int signal);
 /* Until all nodes here have ended.  `control`: a descriptor that `controlled` reads, or -1. */
 void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job));
+
+/* ---- boost.c ---- */
+
+/* Where MARU_LAUNCH_BOOST names the command `maru`: lends the nodes of this host channels on a
+ * board (ready.h) and starts `maru boost` for that board.  What fails is one line: the job runs
+ * without. */
+void mr_launch_boost(struct job *job);
+/* The nodes are gone: ends it. */
+void mr_launch_boost_end(struct job *job);
 
 /* ---- input.c ---- */
 

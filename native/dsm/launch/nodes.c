@@ -140,6 +140,7 @@ static void tell_guard(const struct job *job, pid_t group) {
 
 void mr_launch_start(struct job *job) {
   start_guard(job);
+  mr_launch_boost(job);
   for (unsigned i = 0; i < job->here; i++) {
     start_node(job, i);
     tell_guard(job, job->node[i].pid);
@@ -188,7 +189,8 @@ void mr_launch_signal_nodes(struct job *job, int signal) {
 
 static void reap(struct job *job) {
   int status;
-  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;)
+  for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+    job->booster = pid == job->booster ? 0 : job->booster; /* it says why */
     for (unsigned i = 0; i < job->here; i++)
       if (job->node[i].pid == pid) {
         job->node[i].pid = 0;
@@ -197,6 +199,7 @@ static void reap(struct job *job) {
         mr_launch_ended(job, job->first + i,
                         WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
       }
+  }
 }
 
 /* From a terminal of ours into node 0's pipe. */
@@ -251,6 +254,7 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     mr_launch_read_signals(job);
     reap(job);
   }
+  mr_launch_boost_end(job);
   tell_guard(job, 0);
   waitpid(job->guard, NULL, 0);
 }

@@ -72,6 +72,10 @@ int maru_board_add(struct maru_board *board, const char *name, uint32_t version,
  * than `size`; -EPROTO: the board is damaged. */
 int maru_board_find(const struct maru_board *board, const char *name, uint32_t version, size_t size,
                     void **data);
+/* Finds a section that several processes use, or adds it.  While another one is adding it, waits
+ * for that: 100 ms at most, then -ETIMEDOUT.  Else as maru_board_find and maru_board_add. */
+int maru_board_share(struct maru_board *board, const char *name, uint32_t version, size_t size,
+                     void **data);
 /* Section number `position`, 0 upwards; -ENOENT past the last. */
 int maru_board_section_at(const struct maru_board *board, unsigned position,
                           struct maru_board_section *section);

@@ -67,7 +67,8 @@ struct maru_lock_options {
   /* SPIN burns the core, SPIN_BLOCK spins for spin_ns and then sleeps, BLOCK sleeps at
    * once, ADAPTIVE (default) spins while that has been paying for this lock. */
   enum maru_wait_kind wait;
-  uint32_t spin_ns; /* 0: the wait room's default */
+  /* 0: the wait room's default, and all that SPIN and BLOCK take (maru_wait_takes_spin). */
+  uint32_t spin_ns;
 
   /* cna, fissile.  At a hand-off the lock leaves the socket with a chance of 1 in
    * handoff_range: a power of two, 1 (always) to 0x10000 (default; seed 5's).

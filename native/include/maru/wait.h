@@ -105,10 +105,13 @@ const char *maru_wait_kind_name(enum maru_wait_kind kind);
 /* The kind of that name; -EINVAL when there is none. */
 int maru_wait_kind_of(const char *name);
 
+/* 1: it has use for a spin limit (maru_wait_policy.spin_ns).  0: SPIN, BLOCK, GANG and DCS, which
+ * would ignore one without a word. */
+int maru_wait_takes_spin(enum maru_wait_kind kind);
+
 /* A way to wait as people and MARU_WAIT write it: a name, or "spin-block:spin=40us" (ns, us or ms;
  * 100 ms at most).  The kind, and *spin_ns, for maru_wait_policy.spin_ns; -1 where it says nothing
- * of that.  -EINVAL; also for a spin limit of SPIN, BLOCK, GANG or DCS, which have no use for it.
- */
+ * of that.  -EINVAL; also for a spin limit of a kind that takes none. */
 int maru_wait_parse(const char *text, int64_t *spin_ns);
 
 /* Nanoseconds of CLOCK_MONOTONIC, the clock of every deadline here. */
@@ -239,8 +242,16 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
 uint32_t maru_channel_count(const struct maru_channel *channel);
 
 /* The step of maru_notify without its wake: for senders that never make a system
- * call.  Only for channels with MARU_CHANNEL_SILENT. */
+ * call.  Only for channels with MARU_CHANNEL_SILENT, and for maru_channel_expect. */
 void maru_channel_post(struct maru_channel *channel);
+
+/* For a thread that waits elsewhere, as for a descriptor: from now on it shows on the channel that
+ * the policy is attached to that it waits for the next step; who sends steps the channel
+ * (maru_channel_post), then sends.  Nobody wakes it for that, but it is seen how long a message has
+ * lain there, and the daemon may raise the thread. */
+void maru_channel_expect(const struct maru_wait_policy *policy);
+/* It waits no more. */
+void maru_channel_met(const struct maru_wait_policy *policy);
 
 /* Whether somebody waits there for what already happened.  A guess: both may
  * change meanwhile. */

@@ -135,9 +135,7 @@ static struct maru_io_section *open_section(void) {
   maru_board_forget_fd(&board);
   has_board = true;
   size_t size = sizeof(struct maru_io_section);
-  int rc = maru_board_add(&board, MARU_IO_SECTION, MARU_IO_VERSION, size, &data);
-  if (rc == -EEXIST)
-    rc = maru_board_find(&board, MARU_IO_SECTION, MARU_IO_VERSION, size, &data);
+  int rc = maru_board_share(&board, MARU_IO_SECTION, MARU_IO_VERSION, size, &data);
   if (rc < 0)
     io_say("no counters: the board's section cannot be used");
   return rc < 0 ? NULL : data;

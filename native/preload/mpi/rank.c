@@ -145,16 +145,7 @@ static int local_size(void) {
 static int find_section(void) {
   void *data;
   int rc =
-      maru_board_find(&self.board, MR_MPI_SECTION, MR_MPI_VERSION, sizeof *self.section, &data);
-  if (rc == -ENOENT) {
-    rc = maru_board_add(&self.board, MR_MPI_SECTION, MR_MPI_VERSION, sizeof *self.section, &data);
-    if (rc == -EEXIST) /* somebody else was faster */
-      for (int i = 0; i < 100 && rc < 0; i++) {
-        usleep(1000);
-        rc = maru_board_find(&self.board, MR_MPI_SECTION, MR_MPI_VERSION, sizeof *self.section,
-                             &data);
-      }
-  }
+      maru_board_share(&self.board, MR_MPI_SECTION, MR_MPI_VERSION, sizeof *self.section, &data);
   if (rc == 0)
     self.section = data;
   return rc;

@@ -558,9 +558,7 @@ static struct mr_poll *open_section(void) {
   if (maru_board_open_env(&board) < 0)
     return NULL;
   maru_board_forget_fd(&board);
-  int rc = maru_board_add(&board, MR_POLL_SECTION, MR_POLL_VERSION, sizeof *section, &data);
-  if (rc == -EEXIST)
-    rc = maru_board_find(&board, MR_POLL_SECTION, MR_POLL_VERSION, sizeof *section, &data);
+  int rc = maru_board_share(&board, MR_POLL_SECTION, MR_POLL_VERSION, sizeof *section, &data);
   if (rc < 0)
     (void)maru_board_say(&board, "wait", "loops of polls are not counted: the board refuses");
   return rc < 0 ? NULL : data;
