@@ -19,6 +19,7 @@ static unsigned looks;
 
 /* ---- what files.c calls --------------------------------------------------- */
 
+struct io_process io_process = {.mode = MARU_IO_ALWAYS};
 bool io_same_process(void) { return true; }
 void io_hint_forget(int fd) { (void)fd; }
 void io_wait_for_requests(unsigned first, unsigned last) { (void)first, (void)last; }
@@ -126,9 +127,38 @@ static void forked(void) {
   CHECK_EQUAL(kind(NUMBERS - 1), IO_STREAM);
 }
 
+/* Below always: who uses a descriptor a few times and closes it pays for no look. */
+static void used_a_few_times(void) {
+  enum { FEW = 7 };
+  io_process.mode = MARU_IO_GUARDED;
+  looks = 0;
+  for (int round = 0; round < 3; round++) {
+    replace(9, S_IFREG);
+    for (int use = 0; use < FEW; use++)
+      CHECK_EQUAL(io_file(9), 0);
+  }
+  CHECK_EQUAL(looks, 0);
+  meanwhile = closed_and_opened; /* of another number */
+  CHECK_EQUAL(kind(9), IO_REGULAR);
+  CHECK_EQUAL(kind(9), IO_REGULAR);
+  CHECK_EQUAL(looks, 1);
+  uint32_t before = io_file(9);
+  replace(9, S_IFSOCK);
+  for (int use = 0; use < FEW; use++)
+    CHECK_EQUAL(io_file(9), 0);
+  CHECK_EQUAL(kind(9), IO_STREAM);
+  CHECK(io_file(9) >> 8 != before >> 8);
+  replace(9, 0); /* and opened behind our back */
+  for (int use = 0; use < 2 * FEW; use++)
+    CHECK_EQUAL(io_file(9), 0);
+  now[9] = S_IFREG;
+  CHECK_EQUAL(kind(9), IO_REGULAR);
+}
+
 int main(void) {
   remembered();
   replaced_meanwhile();
   forked();
+  used_a_few_times();
   return 0;
 }
