@@ -44,12 +44,19 @@ static void look(const uint64_t *words, ssize_t got) {
   }
 }
 
+/* Others come in between: who forks while the place is there and its other end still open. */
+static void dawdle(uint64_t *seed) {
+  if (next_random(seed) % 4 == 0)
+    usleep(200);
+}
+
 static void put_something(int place, uint64_t *seed) {
   int pair[2];
   switch (next_random(seed) % 4) {
   case 0:
     if (pipe2(pair, O_NONBLOCK | O_CLOEXEC) == 0) {
       dup3(pair[0], place, O_CLOEXEC);
+      dawdle(seed);
       close(pair[0]);
       close(pair[1]);
     }
@@ -57,6 +64,7 @@ static void put_something(int place, uint64_t *seed) {
   case 1:
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0) {
       dup3(pair[0], place, O_CLOEXEC);
+      dawdle(seed);
       close(pair[0]);
       close(pair[1]);
     }
@@ -90,9 +98,9 @@ static void step(uint64_t *seed) {
     CHECK(recv(place, words, size, MSG_DONTWAIT) <= 0); /* nobody sends */
   else if (choice < 85)
     close(place);
-  else if (choice < 97)
+  else if (choice < 94)
     put_something(place, seed);
-  else if (choice < 99)
+  else if (choice < 96)
     close(dup(place));
   else
     child_reads(seed);
