@@ -198,8 +198,9 @@ def kills():
             else:
                 target = {"guard": r.p.pid, "controller": controller, "program": s.pid}[v]
                 os.kill(target, signal.SIGKILL)
-        if len(victims) == 2:  # nobody is left: the next one does it
-            time.sleep(0.05)
+        if len(victims) == 2:  # nobody is left: the next one does it, once they have let go of the journal
+            r.p.wait(10)
+            settles(lambda: stat_of(controller)[:1] not in ([], ["Z"]), 10)
             subprocess.call([GUARD, "repair", "--root", root])
         if victims == ["program"]:
             time.sleep(0.05)
