@@ -164,6 +164,22 @@ status 0 "" maru doctor "--json=$work/files/dangling"
 grep -q maru-doctor/1 "$work/files/nowhere" || fail "a link to nothing is not followed"
 ln -s round "$work/files/round"
 status 69 "cannot write $work/files/round" maru doctor "--json=$work/files/round"
+echo before >"$work/files/protected"
+chmod 444 "$work/files/protected"
+as=()
+[ "$(id -u)" -ne 0 ] || as=(setpriv --bounding-set=-dac_override,-chown)
+if "${as[@]}" true 2>/dev/null; then
+  status 69 "cannot write $work/files/protected" "${as[@]}" maru doctor "--json=$work/files/protected"
+  [ "$(cat "$work/files/protected")" = before ] || fail "a file that may not be written to is replaced"
+fi
+if [ "$(id -u)" -eq 0 ] && "${as[@]}" true 2>/dev/null; then
+  echo before >"$work/files/others"
+  chmod 666 "$work/files/others"
+  chown 65534:65534 "$work/files/others"
+  status 0 "" "${as[@]}" maru doctor "--json=$work/files/others"
+  [ "$(stat -c %u:%g:%a "$work/files/others")" = 65534:65534:666 ] && grep -q maru-doctor/1 "$work/files/others" ||
+    fail "a file of somebody else changes hands"
+fi
 mkfifo "$work/files/pipe"
 timeout 30 cat "$work/files/pipe" >"$work/piped" &
 status 0 "" maru doctor "--json=$work/files/pipe"
