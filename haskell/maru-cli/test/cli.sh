@@ -192,6 +192,20 @@ timeout 30 maru doctor --json=/dev/fd/3 >/dev/null
 exec 3>&-
 status 0 "" maru run --report "$work/files/late" -- test ! -e "$work/files/late"
 grep -q maru-run/1 "$work/files/late" || fail "no report"
+mkfifo "$work/files/report"
+python3 - "$work/files/report" <<'PYTHON' || fail "a report does not come through a pipe"
+import os, select, subprocess, sys
+reader = os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+run = subprocess.Popen(["maru", "run", "--report", sys.argv[1], "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+run.stdin.write(b"there\n")
+run.stdin.flush()
+run.stdout.readline()
+hears = select.poll()
+hears.register(reader, select.POLLIN)
+ended = hears.poll(0)
+run.communicate(timeout=30)
+assert ended == [] and b"maru-run/1" in os.read(reader, 1 << 16), ended
+PYTHON
 [ -z "$(find "$work/files" -name '.*' -type f)" ] || fail "something stays beside the files"
 
 # ---- sim

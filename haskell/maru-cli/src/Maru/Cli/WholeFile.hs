@@ -6,7 +6,7 @@ module Maru.Cli.WholeFile
 where
 
 import Control.Exception (IOException, bracketOnError, throwIO, try)
-import Control.Monad (void, when)
+import Control.Monad (unless, void, when)
 import qualified Data.ByteString as ByteString
 import Data.List (isPrefixOf)
 import Data.Maybe (isJust, isNothing)
@@ -65,11 +65,14 @@ placeOf = go (40 :: Int)
       writable <- orNothing (fileAccess path False True False)
       pure (if isRegularFile status && writable == Just True then Just (path, Just status) else Nothing)
 
--- | Fails where 'replaceFile' would, and leaves everything as it is.
+-- | Fails where 'replaceFile' would, and leaves everything as it is. A pipe is not tried: who reads it
+-- would find its end.
 checkReplaceable :: FilePath -> IO ()
 checkReplaceable file = do
-  place <- placeOf file
-  ByteString.appendFile file ByteString.empty
-  case place of
-    Just (target, Nothing) -> removeFile target
-    _ -> pure ()
+  pipe <- maybe False isNamedPipe <$> orNothing (getFileStatus file)
+  unless pipe $ do
+    place <- placeOf file
+    ByteString.appendFile file ByteString.empty
+    case place of
+      Just (target, Nothing) -> removeFile target
+      _ -> pure ()
