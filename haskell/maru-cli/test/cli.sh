@@ -168,11 +168,11 @@ echo before >"$work/files/protected"
 chmod 444 "$work/files/protected"
 as=()
 [ "$(id -u)" -ne 0 ] || as=(setpriv --bounding-set=-dac_override,-chown)
-if "${as[@]}" true 2>/dev/null; then
+if "${as[@]}" maru --help >/dev/null 2>&1; then
   status 69 "cannot write $work/files/protected" "${as[@]}" maru doctor "--json=$work/files/protected"
   [ "$(cat "$work/files/protected")" = before ] || fail "a file that may not be written to is replaced"
 fi
-if [ "$(id -u)" -eq 0 ] && "${as[@]}" true 2>/dev/null; then
+if [ "$(id -u)" -eq 0 ] && "${as[@]}" maru --help >/dev/null 2>&1; then
   echo before >"$work/files/others"
   chmod 666 "$work/files/others"
   chown 65534:65534 "$work/files/others"
