@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { STATUS_MARU_FAILED = 125, STATUS_CANNOT_EXECUTE = 126, STATUS_NOT_FOUND = 127 };
@@ -41,6 +42,11 @@ static int join(const char *pipe) {
   int guard = open(pipe, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
   if (guard < 0)
     return errno == ENXIO ? 0 : -errno; /* ENXIO: nobody reads there, the guard was killed */
+  struct stat status;
+  if (fstat(guard, &status) < 0 || !S_ISFIFO(status.st_mode)) {
+    close(guard);
+    return -ESRCH; /* the owner's number is a stranger's by now, whose files are none of ours */
+  }
   tell(guard, getpid());
   return 0;
 }

@@ -164,10 +164,27 @@ status 0 "" maru doctor "--json=$work/files/dangling"
 grep -q maru-doctor/1 "$work/files/nowhere" || fail "a link to nothing is not followed"
 ln -s round "$work/files/round"
 status 69 "cannot write $work/files/round" maru doctor "--json=$work/files/round"
+echo before >"$work/files/protected"
+chmod 444 "$work/files/protected"
+as=()
+[ "$(id -u)" -ne 0 ] || as=(setpriv --bounding-set=-dac_override,-chown)
+if "${as[@]}" maru --help >/dev/null 2>&1; then
+  status 69 "cannot write $work/files/protected" "${as[@]}" maru doctor "--json=$work/files/protected"
+  [ "$(cat "$work/files/protected")" = before ] || fail "a file that may not be written to is replaced"
+fi
+if [ "$(id -u)" -eq 0 ] && "${as[@]}" maru --help >/dev/null 2>&1; then
+  echo before >"$work/files/others"
+  chmod 666 "$work/files/others"
+  chown 65534:65534 "$work/files/others"
+  status 0 "" "${as[@]}" maru doctor "--json=$work/files/others"
+  [ "$(stat -c %u:%g:%a "$work/files/others")" = 65534:65534:666 ] && grep -q maru-doctor/1 "$work/files/others" ||
+    fail "a file of somebody else changes hands"
+fi
 mkfifo "$work/files/pipe"
-timeout 30 cat "$work/files/pipe" >"$work/piped" &
+exec 3<>"$work/files/pipe" # somebody reads there, however late
 status 0 "" maru doctor "--json=$work/files/pipe"
-wait $!
+timeout 30 head -n 1 <&3 >"$work/piped"
+exec 3>&-
 [ -p "$work/files/pipe" ] && grep -q maru-doctor/1 "$work/piped" || fail "a pipe is not written to"
 exec 3>"$work/files/open"
 timeout 30 maru doctor --json=/dev/fd/3 >/dev/null
@@ -175,6 +192,20 @@ timeout 30 maru doctor --json=/dev/fd/3 >/dev/null
 exec 3>&-
 status 0 "" maru run --report "$work/files/late" -- test ! -e "$work/files/late"
 grep -q maru-run/1 "$work/files/late" || fail "no report"
+mkfifo "$work/files/report"
+python3 - "$work/files/report" <<'PYTHON' || fail "a report does not come through a pipe"
+import os, select, subprocess, sys
+reader = os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+run = subprocess.Popen(["maru", "run", "--report", sys.argv[1], "--", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+run.stdin.write(b"there\n")
+run.stdin.flush()
+run.stdout.readline()
+hears = select.poll()
+hears.register(reader, select.POLLIN)
+ended = hears.poll(0)
+run.communicate(timeout=30)
+assert ended == [] and b"maru-run/1" in os.read(reader, 1 << 16), ended
+PYTHON
 [ -z "$(find "$work/files" -name '.*' -type f)" ] || fail "something stays beside the files"
 
 # ---- sim

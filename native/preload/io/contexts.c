@@ -21,9 +21,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define CLOSE_NS INT64_C(1000000000)
+#define GONE_NS INT64_C(1000000000)
 #define STACK_BYTES (256u << 10)
 #define REFUSALS_MOST 4096u
 
@@ -189,6 +191,18 @@ void io_context_ring(enum io_context_class class) {
     maru_notify(&context->bell);
 }
 
+/* A thread that was joined is one of the process's for a moment still, and the kernel would refuse
+ * to unshare.  Bounded: its number may be a stranger's in this process by then. */
+static void wait_until_gone(struct context *context) {
+  const struct timespec pause = {.tv_nsec = 20000};
+  int64_t end = maru_now_ns() + GONE_NS;
+  /* Relaxed: joining it came before. */
+  pid_t tid = atomic_exchange_explicit(&context->tid, 0, memory_order_relaxed);
+  while (tid != 0 && io_raw(SYS_tgkill, io_process.pid, tid, 0, 0, 0, 0) == 0 &&
+         maru_now_ns() < end)
+    nanosleep(&pause, NULL);
+}
+
 static void retire(struct context *context) {
   join_ended(context); /* the caller wants to be alone */
   if (atomic_load_explicit(&context->state, memory_order_relaxed) != READY)
@@ -212,6 +226,8 @@ void io_contexts_retire(void) {
     maru_wait(&starting, 0, (uint32_t)STATE, &policy, MARU_WAIT_FOREVER);
   for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++)
     retire(&contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES]);
+  for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++)
+    wait_until_gone(&contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES]);
   maru_notify_store(&starting, 0);
   undisturbed_end(&before);
 }

@@ -45,6 +45,7 @@ struct context {
   unsigned node;
   enum io_context_class class;
   pthread_t thread;
+  _Atomic pid_t tid;   /* the thread's, as it says when it begins */
   struct io_ring ring; /* the thread's */
 };
 

@@ -193,7 +193,7 @@ static int node_of(dev_t device) {
 }
 
 static void settle_near(int fd) {
-  static dev_t near; /* the helper is one thread */
+  static __thread dev_t near; /* the helper may have ended, and begun again elsewhere */
   struct stat status;
   if (fstat(fd, &status) < 0 || status.st_dev == near)
     return;

@@ -163,7 +163,8 @@ void io_settle_on_node(unsigned node);
 void io_wait_for_requests(unsigned first, unsigned last);
 /* Until the thread's own request, over which it was interrupted, is done. */
 void io_settle(void);
-/* The same before a jump out of a handler: the call will not be resumed. */
+/* The same before a jump out of a handler, or the thread's end there: the call will not be resumed.
+ */
 void io_abandon(void);
 void io_slot_leave(void);
 /* Ends and joins them; they start again on demand. */

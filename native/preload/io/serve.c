@@ -370,6 +370,9 @@ void *io_serve(void *argument) {
   struct context *context = argument;
   struct maru_wait_policy policy;
   io_self.gone = true; /* no slot and no line of its own */
+  /* Relaxed: who joins us asks. */
+  atomic_store_explicit(&context->tid, (pid_t)io_raw(SYS_gettid, 0, 0, 0, 0, 0, 0),
+                        memory_order_relaxed);
   pthread_setname_np(pthread_self(), "maru-io");
   bool hints = context->class == IO_HINT_CONTEXT, on_demand = io_process.mode != MARU_IO_ALWAYS;
   io_settle_on_node(context->node);

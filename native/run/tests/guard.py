@@ -8,6 +8,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -131,6 +132,17 @@ class Owned(unittest.TestCase):
         said, why = process.communicate(timeout=BOUND)
         self.assertEqual((process.returncode, said), (125, b""))
         self.assertRegex(why, b"^maru: 'sh' is not begun: .*\n$")
+
+    def test_writes_into_no_file_of_a_stranger(self):
+        """Who has the owner's number by now may have a file there."""
+        with tempfile.TemporaryFile() as file:
+            file.write(b"a stranger's")
+            file.flush()
+            self.pipe = "/proc/%d/fd/%d" % (os.getpid(), file.fileno())
+            process = self.command("true", stderr=subprocess.DEVNULL)
+            self.assertEqual(process.wait(BOUND), 125)
+            file.seek(0)
+            self.assertEqual(file.read(), b"a stranger's")
 
     def test_forgets(self):
         kept, forgotten = self.family(), self.family()

@@ -162,6 +162,34 @@ static void handler_leaves_the_start(void) {
   }
   DO(finish(pid));
 }
+static void end_thread(int number) {
+  (void)number;
+  pthread_exit(NULL);
+}
+static _Atomic bool has_read;
+static void *reads_until_ended(void *unused) {
+  char bytes[20000]; /* on the stack that ends with it */
+  for (;; has_read = true)
+    if (pread(file, bytes, sizeof bytes, 0) != sizeof bytes ||
+        memcmp(bytes, data, sizeof bytes) != 0)
+      wrong = wrong + 1;
+  return unused;
+}
+static void handler_ends_thread(void) {
+  struct sigaction action = {.sa_handler = end_thread};
+  sigaction(SIGUSR1, &action, NULL);
+  for (int i = 0; i < 50; i++) {
+    pthread_t thread;
+    has_read = false;
+    NEED(-pthread_create(&thread, NULL, reads_until_ended, NULL));
+    while (!has_read)
+      pause_ms(1);
+    NEED(-pthread_kill(thread, SIGUSR1));
+    pthread_join(thread, NULL);
+  }
+  say("wrong %d\n", wrong);
+  DO(pread(file, other, 100, 5));
+}
 /* A jump that does not leave the handler: the call that it interrupted goes on. */
 static void jump_within(int number) {
   sigjmp_buf here;
@@ -408,6 +436,7 @@ const struct test_case thread_cases[] = {
     D(handler_while_handed_over),
     D(handler_jumps),
     N(handler_leaves_the_start),
+    D(handler_ends_thread),
     D(handler_jumps_within),
     D(forked_child_reads),
     D(handler_forks),

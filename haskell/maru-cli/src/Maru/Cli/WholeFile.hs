@@ -6,10 +6,10 @@ module Maru.Cli.WholeFile
 where
 
 import Control.Exception (IOException, bracketOnError, throwIO, try)
-import Control.Monad (void, when)
+import Control.Monad (unless, void, when)
 import qualified Data.ByteString as ByteString
 import Data.List (isPrefixOf)
-import Data.Maybe (isNothing)
+import Data.Maybe (isJust, isNothing)
 import Maru.Cli.Exit (orNothing)
 import System.Directory (removeFile, renameFile)
 import System.FilePath (takeDirectory, takeFileName, (</>))
@@ -17,9 +17,10 @@ import System.IO
 import System.Posix.Files
 
 -- | The file holds what the action has written when that is done; until then, or if it fails, what it
--- held before. Links are followed; its owner and permissions stay. What cannot change its place is
--- written to: a device, a pipe, what is below @\/dev@ and @\/proc@, a file in a folder where no other
--- can be made, and one that is mounted by itself.
+-- held before. Links are followed; its owner and permissions stay, and what may not be written to is
+-- not replaced. What cannot change its place is written to: a device, a pipe, what is below @\/dev@ and
+-- @\/proc@, a file in a folder where no other can be made, one that is mounted by itself, and one of
+-- somebody else whose owner and group we cannot give to another.
 replaceFile :: FilePath -> (Handle -> IO ()) -> IO ()
 replaceFile file write = placeOf file >>= maybe (direct file) replace
   where
@@ -33,10 +34,13 @@ replaceFile file write = placeOf file >>= maybe (direct file) replace
     beside :: FilePath -> IO (Either IOException (FilePath, Handle))
     beside target = try (openBinaryTempFileWithDefaultPermissions (takeDirectory target) ('.' : takeFileName target))
     discard (path, handle) = void (orNothing (hClose handle) >> orNothing (removeFile path))
+    -- Who may not read the file may not read what becomes it, either: the permissions come first.
     moved target before (path, handle) = do
+      alike <- maybe (pure True) (likewise path) before
+      if alike then filled target before (path, handle) else False <$ (hClose handle >> removeFile path)
+    filled target before (path, handle) = do
       write handle
       hClose handle
-      mapM_ (likewise path) before
       done <- try (renameFile path target)
       case done of
         Right () -> pure True
@@ -44,8 +48,10 @@ replaceFile file write = placeOf file >>= maybe (direct file) replace
           when (isNothing before) (throwIO (e :: IOException))
           False <$ removeFile path
     likewise path status = do
-      void (orNothing (setOwnerAndGroup path (fileOwner status) (fileGroup status)))
       setFileMode path (fileMode status `intersectFileModes` accessModes)
+      ours <- whose <$> getFileStatus path
+      if ours == whose status then pure True else isJust <$> orNothing (uncurry (setOwnerAndGroup path) (whose status))
+    whose status = (fileOwner status, fileGroup status)
 
 -- | The file behind all links, and what it is now, if it is there. 'Nothing': it keeps its place.
 placeOf :: FilePath -> IO (Maybe (FilePath, Maybe FileStatus))
@@ -54,15 +60,19 @@ placeOf = go (40 :: Int)
     go links path
       | links == 0 || any (`isPrefixOf` path) ["/dev/", "/proc/"] = pure Nothing
       | otherwise = orNothing (readSymbolicLink path) >>= maybe (here path) (go (links - 1) . (takeDirectory path </>))
-    here path = do
-      status <- orNothing (getFileStatus path)
-      pure (if maybe True isRegularFile status then Just (path, status) else Nothing)
+    here path = orNothing (getFileStatus path) >>= maybe (pure (Just (path, Nothing))) (there path)
+    there path status = do
+      writable <- orNothing (fileAccess path False True False)
+      pure (if isRegularFile status && writable == Just True then Just (path, Just status) else Nothing)
 
--- | Fails where 'replaceFile' would, and leaves everything as it is.
+-- | Fails where 'replaceFile' would, and leaves everything as it is. A pipe is not tried: who reads it
+-- would find its end.
 checkReplaceable :: FilePath -> IO ()
 checkReplaceable file = do
-  place <- placeOf file
-  ByteString.appendFile file ByteString.empty
-  case place of
-    Just (target, Nothing) -> removeFile target
-    _ -> pure ()
+  pipe <- maybe False isNamedPipe <$> orNothing (getFileStatus file)
+  unless pipe $ do
+    place <- placeOf file
+    ByteString.appendFile file ByteString.empty
+    case place of
+      Just (target, Nothing) -> removeFile target
+      _ -> pure ()
