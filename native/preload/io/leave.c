@@ -27,12 +27,15 @@ void __longjmp_chk(jmp_buf environment, int value) __attribute__((noreturn));
 JUMPS(__longjmp_chk, jmp_buf)
 
 /* In a handler: what the call reads into, and its answer, may be on the stack that is left. */
-EXPORT void pthread_exit(void *result) {
-  NEXT(pthread_exit, void, (void *))
-  io_abandon();
-  next(result);
-  __builtin_unreachable();
-}
+#define ENDS_THREAD(name, type)                                                                    \
+  EXPORT void name(type result) {                                                                  \
+    NEXT(name, void, (type))                                                                       \
+    io_abandon();                                                                                  \
+    next(result);                                                                                  \
+    __builtin_unreachable();                                                                       \
+  }
+ENDS_THREAD(pthread_exit, void *)
+ENDS_THREAD(thrd_exit, int)
 
 /* Not in a handler, so contexts may be started: servers block signals in the threads they make. */
 EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),

@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <threads.h>
 
 /* ---- threads and processes ----------------------------------------------- */
 
@@ -162,8 +163,11 @@ static void handler_leaves_the_start(void) {
   }
   DO(finish(pid));
 }
+static volatile bool by_standard_c;
 static void end_thread(int number) {
   (void)number;
+  if (by_standard_c)
+    thrd_exit(0);
   pthread_exit(NULL);
 }
 static _Atomic bool has_read;
@@ -181,6 +185,7 @@ static void handler_ends_thread(void) {
   for (int i = 0; i < 50; i++) {
     pthread_t thread;
     has_read = false;
+    by_standard_c = i % 2 == 1;
     NEED(-pthread_create(&thread, NULL, reads_until_ended, NULL));
     while (!has_read)
       pause_ms(1);
