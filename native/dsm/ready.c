@@ -18,7 +18,7 @@ struct mr_ready {
   struct maru_wait_policy policies[MR_LISTENERS];
 };
 
-/* "FIRST:N,N,...": the first node of this host, then its channels' numbers, the next one's, ... */
+/* "FIRST:N,N,...@BOARD": the first node of this host, its channels' numbers, the next one's, ... */
 static bool read_channels(struct mr_ready *r, const char *text, struct maru_wait_table *table) {
   char *end;
   unsigned count = 0;
@@ -32,7 +32,7 @@ static bool read_channels(struct mr_ready *r, const char *text, struct maru_wait
     count++;
   }
   r->here = count / MR_LISTENERS;
-  return *end == '\0' && count % MR_LISTENERS == 0;
+  return *end == '@' && count % MR_LISTENERS == 0;
 }
 
 /* NULL: a node of another host. */
@@ -51,7 +51,8 @@ static int find_channels(struct mr_ready *r, const char *text, uint16_t me) {
 }
 
 static int open_board(struct mr_ready *r, const char *text, uint16_t me) {
-  int rc = maru_board_open_env(&r->board);
+  const char *path = strchr(text, '@');
+  int rc = path != NULL ? maru_board_open(&r->board, path + 1) : -EINVAL;
   if (rc < 0)
     return rc;
   maru_board_forget_fd(&r->board);

@@ -18,8 +18,8 @@ enum mr_listener { MR_PROGRAM_LISTENS, MR_SERVER_LISTENS, MR_LISTENERS };
 
 struct mr_ready;
 
-/* By MARU_DSM_CHANNELS and MARU_BOARD.  NULL too where they are of no use, which is said: the job
- * runs all the same. */
+/* By MARU_DSM_CHANNELS, which names the board, too: MARU_BOARD may be that of a run of the node's
+ * own.  NULL too where it is of no use, which is said: the job runs all the same. */
 struct mr_ready *mr_ready_open(uint16_t me);
 /* Neither thread is attached any more. */
 void mr_ready_close(struct mr_ready *ready);

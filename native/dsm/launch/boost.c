@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <maru/board.h>
 #include <maru/wait.h>
 #include <signal.h>
@@ -37,10 +38,11 @@ static int find_board(const struct job *job, struct maru_board *board) {
   return 0;
 }
 
-/* Their numbers, for the nodes. */
+/* Their numbers and their board, for the nodes: the MARU_BOARD of one that runs under `maru run` is
+ * another. */
 static int lend(const struct job *job) {
   static struct maru_channel *channels[MR_LAUNCH_NODES * CHANNELS];
-  char text[16 + sizeof channels], *at = text;
+  char text[16 + sizeof channels + PATH_MAX], *at = text;
   struct maru_wait_table *table;
   struct maru_board board;
   int rc = find_board(job, &board);
@@ -54,6 +56,7 @@ static int lend(const struct job *job) {
   at += sprintf(at, "%u", job->first);
   for (unsigned i = 0; i < job->here * CHANNELS; i++)
     at += sprintf(at, "%c%u", i == 0 ? ':' : ',', (unsigned)(channels[i] - table->channels));
+  snprintf(at, sizeof text - (size_t)(at - text), "@%s", getenv(MARU_BOARD_ENV));
   setenv(LENT, text, 1);
   return 0;
 }
