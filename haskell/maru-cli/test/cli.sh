@@ -157,6 +157,15 @@ ln -s real "$work/files/link"
 status 0 "" maru doctor "--json=$work/files/link"
 [ -L "$work/files/link" ] && grep -q maru-doctor/1 "$work/files/real" || fail "a link is not followed"
 [ "$(stat -c %a "$work/files/real")" = 640 ] || fail "a file's permissions change"
+ln "$work/files/real" "$work/files/other"
+echo before >"$work/files/other"
+status 0 "" maru doctor "--json=$work/files/real"
+grep -q maru-doctor/1 "$work/files/other" || fail "a file loses its other name"
+if [ "$(id -u)" != 0 ]; then
+  chmod 440 "$work/files/real"
+  status 69 "cannot write $work/files/real" maru doctor "--json=$work/files/real"
+  chmod 640 "$work/files/real"
+fi
 (umask 027; timeout 30 maru doctor "--json=$work/files/new" >/dev/null)
 [ "$(stat -c %a "$work/files/new")" = 640 ] || fail "a new file does not have the usual permissions"
 ln -s nowhere "$work/files/dangling"

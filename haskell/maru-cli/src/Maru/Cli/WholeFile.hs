@@ -19,8 +19,8 @@ import System.Posix.Files
 -- | The file holds what the action has written when that is done; until then, or if it fails, what it
 -- held before. Links are followed; its owner and permissions stay, and what may not be written to is
 -- not replaced. What cannot change its place is written to: a device, a pipe, what is below @\/dev@ and
--- @\/proc@, a file in a folder where no other can be made, one that is mounted by itself, and one of
--- somebody else whose owner and group we cannot give to another.
+-- @\/proc@, a file in a folder where no other can be made, one that is mounted by itself or has several
+-- names, and one of somebody else whose owner and group we cannot give to another.
 replaceFile :: FilePath -> (Handle -> IO ()) -> IO ()
 replaceFile file write = placeOf file >>= maybe (direct file) replace
   where
@@ -63,7 +63,7 @@ placeOf = go (40 :: Int)
     here path = orNothing (getFileStatus path) >>= maybe (pure (Just (path, Nothing))) (there path)
     there path status = do
       writable <- orNothing (fileAccess path False True False)
-      pure (if isRegularFile status && writable == Just True then Just (path, Just status) else Nothing)
+      pure (if isRegularFile status && linkCount status == 1 && writable == Just True then Just (path, Just status) else Nothing)
 
 -- | Fails where 'replaceFile' would, and leaves everything as it is. A pipe is not tried: who reads it
 -- would find its end.
