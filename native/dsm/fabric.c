@@ -336,10 +336,31 @@ static void keep_silent(struct mr_fabric *f) {
   f->fd_count = kept;
 }
 
+static unsigned length_of(const struct mr_queue *queue) {
+  unsigned length = 0;
+  for (const struct mr_slot *slot = queue->first; slot != NULL; slot = slot->next)
+    length++;
+  return length;
+}
+
+/* Who has met all sends more, which stays held: for the first message of another there is room all
+ * the same.  `more`: slots beyond the two for each partner. */
+static int make_room(struct mr_fabric *f, unsigned *more) {
+  int rc = 0;
+  while (rc == 0 && length_of(&f->held) > f->nodes + *more) {
+    unsigned before = length_of(&f->idle);
+    rc = mr_fabric_grow(f, true);
+    *more += length_of(&f->idle) - before;
+  }
+  post(f);
+  return rc;
+}
+
 /* An empty message proves the way there; those that come stay held until the first look. */
 int mr_fabric_connect(struct mr_fabric *fabric, const struct mr_card *cards, int64_t deadline,
                       char *why, size_t size) {
   uint16_t missing = 0;
+  unsigned grown = 0;
   int rc = mr_fabric_meet(fabric, cards), more = 0;
   post(fabric);
   for (uint16_t node = 0; node < fabric->nodes && rc == 0; node++)
@@ -348,7 +369,7 @@ int mr_fabric_connect(struct mr_fabric *fabric, const struct mr_card *cards, int
   while (rc == 0 && !all_met(fabric, &missing) && maru_now_ns() < deadline) {
     while ((more = collect(fabric)) > 0)
       ;
-    rc = more;
+    rc = more < 0 ? more : make_room(fabric, &grown);
     for (uint16_t node = 0; node < fabric->nodes; node++)
       push(fabric, node);
     poll(NULL, 0, 1);
