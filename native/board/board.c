@@ -35,7 +35,7 @@
 #include <unistd.h>
 
 #define MAGIC UINT64_C(0x6472616f62757261) /* "aruboard" */
-#define LAYOUT_VERSION 1u
+#define LAYOUT_VERSION 2u
 #define ALIGNMENT ((uint64_t)MR_CACHE_LINE)
 #define NAME_WORDS ((MARU_BOARD_NAME_MAX + 1) / 8)
 #define LINES 256u
