@@ -34,7 +34,7 @@ enum maru_io_class {
   MARU_IO_FILE_WRITE,
   MARU_IO_NET_READ, /* stream and datagram sockets */
   MARU_IO_NET_WRITE,
-  /* Pipes, terminals, /proc, ..., and, unless all is delegated, the first seven reads and writes of
+  /* Pipes, terminals, /proc, ..., and, unless all is delegated, the first 15 reads and writes of
    * any descriptor: what it is has not been looked at then. */
   MARU_IO_OTHER_READ,
   MARU_IO_OTHER_WRITE,

@@ -83,7 +83,8 @@ static enum io_kind kind_now(int fd) {
 
 #define USE UINT32_C(0x10)
 #define USES UINT32_C(0xf0)
-#define LOOK_AFTER 8u
+/* Of 64 KiB each that is the first MiB, before which a file is no stream (hint.c). */
+#define LOOK_AFTER 16u
 
 /* Whether the use is one of the first.  Relaxed, and not tried again: a count that another
  * thread's use or step overtook is one less, a use later. */

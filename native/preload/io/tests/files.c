@@ -129,7 +129,7 @@ static void forked(void) {
 
 /* Below always: who uses a descriptor a few times and closes it pays for no look. */
 static void used_a_few_times(void) {
-  enum { FEW = 7 };
+  enum { FEW = 15 };
   io_process.mode = MARU_IO_GUARDED;
   looks = 0;
   for (int round = 0; round < 3; round++) {
