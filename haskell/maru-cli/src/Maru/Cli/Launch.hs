@@ -62,13 +62,16 @@ settings :: Parser Settings
 settings =
   Settings
     <$> optional (option (between 1 1048576) (long "memory" <> metavar "MIB" <> help "So much shared memory at most (default 256; PARMACS programs 4096)"))
-    <*> choice "access" ["userfaultfd", "mprotect"] "How accesses to shared memory are seen (default: what works, in this order)"
+    <*> (fmap spelled <$> choice "access" ["userfaultfd", "uffd", "mprotect"] "How accesses to shared memory are seen (default: what works, userfaultfd first)")
     <*> choice "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)"
     <*> switch (long "races" <> help "Say where two nodes write the same bytes and nothing orders that; slower")
     <*> switch (long "advise" <> help "Say in the end whether fewer or more nodes would help, and which node should be which page's home")
     <*> optional (option (maybeReader carrier) (long "transport" <> metavar "tcp|ofi:PROVIDER" <> help "What carries messages: TCP, or a provider of libfabric, as 'maru doctor' lists them (default tcp)"))
     <*> switch (long "boost" <> help "Beside the job, on each host, maru boost for its nodes: who has a message and does not get to run is raised")
     <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what, as JSON (- is standard output)"))
+
+spelled :: String -> String
+spelled way = if way == "uffd" then "userfaultfd" else way
 
 carrier :: String -> Maybe String
 carrier name
