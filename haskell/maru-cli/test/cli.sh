@@ -176,7 +176,7 @@ status 69 "cannot write $work/files/round" maru doctor "--json=$work/files/round
 echo before >"$work/files/protected"
 chmod 444 "$work/files/protected"
 as=()
-[ "$(id -u)" -ne 0 ] || as=(setpriv --bounding-set=-dac_override,-chown)
+[ "$(id -u)" -ne 0 ] || as=(setpriv "--bounding-set=-dac_override,-chown")
 if "${as[@]}" maru --help >/dev/null 2>&1; then
   status 69 "cannot write $work/files/protected" "${as[@]}" maru doctor "--json=$work/files/protected"
   [ "$(cat "$work/files/protected")" = before ] || fail "a file that may not be written to is replaced"
