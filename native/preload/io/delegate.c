@@ -77,8 +77,8 @@ static bool has_several_nodes(void) {
 }
 
 /* A lone thread waits for its call whoever makes it: that can pay where somebody is nearer to the
- * device, and nowhere else.  And a trial has its price for good, since libc takes its locks once
- * there were two threads: nginx with files of 4 KiB lost 5 %. */
+ * device, and nowhere else.  And a trial has its price for good: libc takes its locks once there
+ * were two threads. */
 static bool may_pay(void) {
   return &__libc_single_threaded == NULL || !__libc_single_threaded || has_several_nodes();
 }

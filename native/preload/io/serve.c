@@ -24,7 +24,7 @@
  * by pthread_exit, which tells us; and before, should it leave otherwise. */
 #define IDLE_NS INT64_C(200000000)
 #define LONG_IDLE_NS INT64_C(5000000000)
-/* Unless all is delegated, an idle context ends: the kernel's and libc's calls are dearer in a
+/* Unless all is delegated, an idle context ends: the kernel's calls on descriptors are dearer in a
  * process of several threads. */
 #define END_NS INT64_C(1000000000)
 #define NODES_MOST 64u
