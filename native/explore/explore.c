@@ -3,6 +3,7 @@
 #include "explore.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
@@ -466,4 +467,13 @@ void explore(const struct explore_scene *scene, const struct explore_plan *plan,
     free(x.tasks[i].stack);
   free(x.path);
   free(x.prints);
+}
+
+bool explore_failed(const struct explore_plan *plan, const struct explore_report *report,
+                    const char *missing) {
+  const char *failure = report->failure != NULL ? report->failure : missing;
+  if (failure != NULL)
+    printf("FAILED: %s (schedule %llu, seed %llu)\n", failure,
+           (unsigned long long)report->failed_schedule, (unsigned long long)plan->seed);
+  return failure != NULL;
 }

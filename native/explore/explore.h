@@ -63,6 +63,11 @@ struct explore_report {
 void explore(const struct explore_scene *scene, const struct explore_plan *plan,
              struct explore_report *report);
 
+/* Whether it failed, or something is missing that it had to reach (NULL: nothing).  Then that is
+ * printed, with the seed and the schedule that repeat it. */
+bool explore_failed(const struct explore_plan *plan, const struct explore_report *report,
+                    const char *missing);
+
 /* ---- within a task ------------------------------------------------------ */
 
 void explore_point(void);

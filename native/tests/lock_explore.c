@@ -384,16 +384,8 @@ int main(void) {
     printf("%-40s %u tasks %7llu schedules %7llu distinct%s\n", play->options, play->tasks,
            (unsigned long long)report.schedules, (unsigned long long)report.distinct,
            report.complete ? ", all with 2 preemptions" : "");
-    if (report.failure != NULL) {
-      printf("FAILED: %s (schedule %llu, seed %llu)\n", report.failure,
-             (unsigned long long)report.failed_schedule, (unsigned long long)plan.seed);
+    if (explore_failed(&plan, &report, what_is_missing(play, &report)))
       return 1;
-    }
-    const char *missing = what_is_missing(play, &report);
-    if (missing != NULL) {
-      printf("FAILED: %s\n", missing);
-      return 1;
-    }
     distinct += report.distinct;
     points += report.points;
   }

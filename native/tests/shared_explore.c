@@ -172,12 +172,8 @@ int main(void) {
     if (report.complete)
       printf(", all with %u preemptions", plan.preemptions);
     putchar('\n');
-    const char *failure = report.failure != NULL ? report.failure : what_is_missing(play, &report);
-    if (failure != NULL) {
-      printf("FAILED: %s (schedule %llu, seed %llu)\n", failure,
-             (unsigned long long)report.failed_schedule, (unsigned long long)plan.seed);
+    if (explore_failed(&plan, &report, what_is_missing(play, &report)))
       return 1;
-    }
   }
   return 0;
 }

@@ -312,12 +312,8 @@ int main(void) {
     printf("%-28s %u waiters %u CPUs %7llu schedules %7llu distinct%s\n", play->about,
            play->waiters, play->cpus, (unsigned long long)report.schedules,
            (unsigned long long)report.distinct, report.complete ? ", all with 2 preemptions" : "");
-    const char *failure = report.failure != NULL ? report.failure : what_is_missing(play, &report);
-    if (failure != NULL) {
-      printf("FAILED: %s (schedule %llu, seed %llu)\n", failure,
-             (unsigned long long)report.failed_schedule, (unsigned long long)plan.seed);
+    if (explore_failed(&plan, &report, what_is_missing(play, &report)))
       return 1;
-    }
   }
   return 0;
 }
