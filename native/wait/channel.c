@@ -1,4 +1,4 @@
-/* channel.c: the board's section of the wait room.
+/* channel.c: a wait as a line on the board shows it; what others do with such lines.
  *
  * A line's fields are stored relaxed and its state last, with release order: who
  * loads the state with acquire order sees what that wait is for.  A reader may
@@ -12,12 +12,8 @@
 #include "task.h"
 
 #include <errno.h>
-#include <maru/board.h>
 #include <sched.h>
-#include <signal.h>
 #include <stddef.h>
-#include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(struct maru_channel) == 64, "a channel is one cache line");
@@ -29,28 +25,11 @@ _Static_assert(offsetof(struct maru_wait_table, heartbeat_ns) == 8 &&
 #define LEAST_SPIN_NS 2000
 #define MOST_SPIN_NS 100000
 #define USUAL_HANDOVER_NS 10000
-#define PID_BITS 22 /* the kernel's most: PID_MAX_LIMIT */
-#define WORLD_BITS 4
-#define FLAGS                                                                                      \
-  ((uint32_t)(MARU_CHANNEL_SILENT | MARU_CHANNEL_WORKING | MARU_CHANNEL_WORK |                     \
-              MARU_CHANNEL_RESULTS))
-
-_Static_assert(MARU_WAIT_WORLDS == (1u << WORLD_BITS) - 1, "one more number: not known");
 
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
 
-int maru_wait_table_of(const struct maru_board *board, struct maru_wait_table **table) {
-  void *data;
-  int rc = maru_board_find(board, MARU_WAIT_SECTION, MARU_WAIT_VERSION, sizeof **table, &data);
-  if (rc == 0)
-    *table = data;
-  return rc;
-}
-
-/* The section that a channel lies in; NULL once it is given back, which another process may
- * do at any time: a policy keeps the answer. */
-static struct maru_wait_table *table_of(const struct maru_channel *channel) {
+struct maru_wait_table *mr_channel_table(const struct maru_channel *channel) {
   /* The line knows its own number; relaxed: it was written before anybody attached. */
   uint32_t number = LOAD(channel->taken);
   if (number == 0 || number > MARU_WAIT_CHANNELS)
@@ -59,165 +38,10 @@ static struct maru_wait_table *table_of(const struct maru_channel *channel) {
   return (struct maru_wait_table *)((char *)first - offsetof(struct maru_wait_table, channels));
 }
 
-static int table_for(struct maru_board *board, struct maru_wait_table **table) {
-  void *data;
-  int rc = maru_board_share(board, MARU_WAIT_SECTION, MARU_WAIT_VERSION, sizeof **table, &data);
-  if (rc < 0)
-    return rc;
-  *table = data;
-  return 0;
-}
-
-/* ---- lines --------------------------------------------------------------- */
-
-/* An owner in one word.  The namespace by its number on the board; MARU_WAIT_WORLDS: one that is
- * not known, of which nobody can say who has died there. */
-static uint64_t pack(pid_t pid, uint32_t world, uint64_t start) {
-  return start << (PID_BITS + WORLD_BITS) | (uint64_t)world << PID_BITS | (uint64_t)pid;
-}
-static pid_t pid_of(uint64_t owner) { return (pid_t)(owner & ((1u << PID_BITS) - 1)); }
-static uint32_t world_of(uint64_t owner) {
-  return (uint32_t)(owner >> PID_BITS) & ((1u << WORLD_BITS) - 1);
-}
-static uint64_t start_of(uint64_t owner) { return owner >> (PID_BITS + WORLD_BITS); }
-
-/* /proc may be another pid namespace's: then it tells nothing. */
-static bool proc_is_ours(void) {
-  char name[16] = "";
-  return readlink("/proc/self", name, sizeof name - 1) > 0 && atoi(name) == getpid();
-}
-
-/* Its number on the board, the next free one if it has none yet. */
-static uint32_t this_world(struct maru_wait_table *table) {
-  struct stat world;
-  uint32_t number = MARU_WAIT_WORLDS;
-  if (proc_is_ours() && stat("/proc/self/ns/pid", &world) == 0)
-    for (number = 0; number < MARU_WAIT_WORLDS; number++) {
-      uint64_t there = 0;
-      /* Relaxed: nothing comes with it. */
-      if (atomic_compare_exchange_strong_explicit(&table->worlds[number], &there, world.st_ino,
-                                                  memory_order_relaxed, memory_order_relaxed) ||
-          there == world.st_ino)
-        break;
-    }
-  return number;
-}
-
-static uint64_t this_process(struct maru_wait_table *table) {
-  uint64_t start = mr_start_time(getpid());
-  return pack(getpid(), start != 0 ? this_world(table) : MARU_WAIT_WORLDS, start);
-}
-
-/* Who cannot be looked at (no descriptor is left; a leader that ended before its threads)
- * lives as long as its number does. */
-static bool lives(pid_t tid, uint64_t start) {
-  uint64_t now = mr_start_time(tid);
-  if (now != 0)
-    return now == start;
-  return !mr_is_remains(tid) && (kill(tid, 0) == 0 || errno != ESRCH);
-}
-
-/* From here on its owner's death makes it free. */
-static bool take(struct maru_wait_table *table, uint32_t number, uint64_t self) {
-  uint64_t nobody = 0;
-  /* Acquire: pairs with the release; what the former user wrote comes before. */
-  return atomic_compare_exchange_strong_explicit(&table->owners[number], &nobody, self,
-                                                 memory_order_acquire, memory_order_relaxed);
-}
-
-/* Of another pid namespace nothing is known. */
-static bool has_died(uint64_t owner, uint64_t self) {
-  return world_of(owner) < MARU_WAIT_WORLDS && world_of(owner) == world_of(self) &&
-         !lives(pid_of(owner), start_of(owner));
-}
-
-/* A child of who took the line may wait there still. */
-static bool is_attended(const struct maru_channel *line) {
-  pid_t tid = LOAD(line->tid);
-  return tid != 0 && lives(tid, LOAD(line->start));
-}
-
-/* A line whose process has died changes hands by its owner's word, which no two processes
- * share: it is never free meanwhile, and one of several heirs gets it. */
-static bool inherit(struct maru_wait_table *table, uint32_t number, uint64_t self,
-                    uint64_t *living) {
-  uint64_t owner = LOAD(table->owners[number]);
-  if (owner == 0 || owner == *living)
-    return false;
-  if (!has_died(owner, self)) {
-    *living = owner; /* looked at once: the lines of a process are neighbours */
-    return false;
-  }
-  if (is_attended(&table->channels[number]))
-    return false;
-  return atomic_compare_exchange_strong_explicit(&table->owners[number], &owner, self,
-                                                 memory_order_acquire, memory_order_relaxed);
-}
-
-/* Release: who sees the new bound finds lines that are taken. */
-static void note_used(struct maru_wait_table *table, uint32_t used) {
-  uint32_t seen = LOAD(table->used);
-  while (seen < used && !atomic_compare_exchange_weak_explicit(
-                            &table->used, &seen, used, memory_order_release, memory_order_relaxed))
-    continue;
-}
-
-static void begin_line(struct maru_wait_table *table, uint32_t number, uint32_t job,
-                       uint32_t flags) {
-  struct maru_channel *line = &table->channels[number];
-  maru_channel_vacate(line);
-  STORE(line->word, 0);
-  STORE(line->job, job);
-  STORE(line->flags, flags);
-  STORE(line->taken, number + 1);
-  note_used(table, number + 1);
-}
-
-int maru_channels_register(struct maru_board *board, uint32_t job, uint32_t flags,
-                           struct maru_channel **channels, uint32_t count) {
-  struct maru_wait_table *table;
-  int rc = table_for(board, &table);
-  if (rc < 0)
-    return rc;
-  if (flags & ~FLAGS)
-    return -EINVAL;
-  uint64_t self = this_process(table), living = self;
-  uint32_t got = 0;
-  for (uint32_t i = 0; i < 2 * MARU_WAIT_CHANNELS && got < count; i++) {
-    uint32_t number = i % MARU_WAIT_CHANNELS;
-    bool ours =
-        i < MARU_WAIT_CHANNELS ? take(table, number, self) : inherit(table, number, self, &living);
-    if (!ours)
-      continue;
-    begin_line(table, number, job, flags);
-    channels[got++] = &table->channels[number];
-  }
-  if (got == count)
-    return 0;
-  while (got > 0)
-    maru_channel_release(channels[--got]);
-  return -ENOSPC;
-}
-
-int maru_channel_register(struct maru_board *board, uint32_t job, uint32_t flags,
-                          struct maru_channel **channel) {
-  return maru_channels_register(board, job, flags, channel, 1);
-}
-
 void maru_channel_vacate(struct maru_channel *channel) {
   STORE(channel->tid, 0);
   STORE(channel->since_ns, 0);
   STORE(channel->state, MARU_CHANNEL_IDLE);
-}
-
-void maru_channel_release(struct maru_channel *channel) {
-  struct maru_wait_table *table = table_of(channel);
-  if (table == NULL)
-    return;
-  maru_channel_vacate(channel);
-  STORE(channel->taken, 0);
-  /* Release: the next to take the line comes after all that was done with it. */
-  atomic_store_explicit(&table->owners[channel - table->channels], 0, memory_order_release);
 }
 
 /* ---- the waiter ---------------------------------------------------------- */
@@ -349,7 +173,7 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
     mr_wait_decide(policy);
     return 0;
   }
-  struct maru_wait_table *table = table_of(channel);
+  struct maru_wait_table *table = mr_channel_table(channel);
   if (table == NULL)
     return -EPROTO;
   pid_t tid = gettid();

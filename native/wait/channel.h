@@ -33,6 +33,10 @@ static inline uint32_t mr_channel_pending_state(const struct maru_channel *line,
 void mr_channel_begin(struct maru_channel *channel, const struct mr_condition *c, int64_t now_ns);
 void mr_channel_show(struct maru_channel *channel, enum maru_channel_state state);
 
+/* The section that a channel lies in; NULL once it is given back, which another process may
+ * do at any time: a policy keeps the answer. */
+struct maru_wait_table *mr_channel_table(const struct maru_channel *channel);
+
 /* Sets what really runs, from kind, channel and rights. */
 void mr_wait_decide(struct maru_wait_policy *policy);
 
