@@ -8,7 +8,7 @@ import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
 import Maru.Control.Sim.Boost
 import Maru.Control.Sim.Tournament
-import Maru.Wait (Policy (..))
+import Maru.Wait.Policy (Policy (..))
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)

@@ -27,7 +27,7 @@ module Maru.Control.Sim.Boost.Model
 where
 
 import Data.List (find)
-import Maru.Wait (Policy (..), policyName)
+import Maru.Wait.Policy (Policy (..), policyName)
 
 data Model = Model
   { modelNodes :: !Int,

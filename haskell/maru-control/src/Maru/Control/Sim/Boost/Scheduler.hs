@@ -21,7 +21,7 @@ import Data.Primitive.PrimArray
 import Maru.Control.Sim.Boost.Model
 import Maru.Control.Sim.Boost.World
 import Maru.Control.Sim.Tournament
-import Maru.Wait (Policy (..))
+import Maru.Wait.Policy (Policy (..))
 
 -- | It may run. Like EEVDF: with the part that it had not had when it fell asleep.
 wake :: World s -> Int -> Int -> Int -> ST s ()

@@ -12,7 +12,7 @@ import Maru.Control.Sim.Boost.Scheduler
 import Maru.Control.Sim.Boost.World
 import Maru.Control.Sim.Random
 import Maru.Control.Sim.Tournament
-import Maru.Wait (Policy (..))
+import Maru.Wait.Policy (Policy (..))
 
 -- | The message of this iteration; the time after it.
 send :: World s -> Int -> Int -> Double -> Double -> ST s Double
