@@ -58,8 +58,9 @@ cabal_here() { # COMMAND ARGUMENT...
   (cd "$root/haskell" && cabal "$command" --builddir="$build/.cabal" "$@")
 }
 
-# Warnings are errors with the GHC that this is tested with; another one may know new warnings.
+# Warnings are errors with the compilers that this is tested with; others may know new warnings.
 strict() { [ "$(ghc --numeric-version)" != 9.0.2 ] || echo -fdev; }
+strict_c() { [ "$("${CC:-cc}" -dumpversion)" != 12 ] || echo --werror; }
 
 # The commands that build; without network.
 cabal_offline() { # COMMAND ARGUMENT...
@@ -84,7 +85,8 @@ native_tree() {
 sanitized() {
   local name=$1 sanitizers=$2
   shift 2
-  native_tree "$name" -Db_sanitize="$sanitizers" "$@"
+  # shellcheck disable=SC2046 # no word at all where it is not strict
+  native_tree "$name" $(strict_c) -Db_sanitize="$sanitizers" "$@"
   ninja -C "$build/.native-$name" -j"$jobs"
   # Single-stepping through a sanitizer's instructions takes minutes and shows nothing about ours.
   local tests
