@@ -19,6 +19,8 @@ import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
 import Maru.Cli.Guard (withGuard)
+import Maru.Cli.Host (judgeParts)
+import Maru.Cli.Installed (prefixOf)
 import Maru.Cli.Launch.Advice (advice, predicted)
 import Maru.Cli.Launch.Heat
 import Maru.Cli.Main (commandLineOf)
@@ -169,20 +171,20 @@ plans =
               "-x"
             ],
       testCase "wait policies" $ do
-        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing False Nothing) @?= Right mempty
-        fmap partEnvironment (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right [("MARU_WAIT", "spin")]
-        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "x") False Nothing) @?= Left (Misused "unknown wait policy 'x'; known: spin, gang, spin-block")
-        fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right []
-        fmap partEnvironment (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin-block:spin=40us") False Nothing)) @?= Right [("MARU_WAIT", "spin-block:spin=40us")]
-        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "spin-block:spin=40") False Nothing) @?= Left (Misused "'spin-block:spin=40' is no way to wait: a spin limit is written NAME:spin=40us (ns, us or ms, at most 100ms)")
-        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "gang:spin=40us") False Nothing) @?= Left (Misused "'gang:spin=40us' is no way to wait: gang takes no spin limit; these do: spin-block")
-        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "x:spin=40us") False Nothing) @?= Left (Misused "unknown wait policy 'x'; known: spin, gang, spin-block")
-        fmap partBeside (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing False (Just "1ms"))) @?= Right ["/maru", "boost", "--beside", "--period", "1ms"]
-        decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing False (Just "1s")) @?= Left (Misused "'1s' is no period: 100us to 50ms, or auto")
-        fmap partReplaced (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags (Just "gang") False Nothing)) @?= Right ["gang runs as coop but in parallel maps: no slots"]
-        fmap partPreload (decideWait (WaitFacts known (Just ("/l.so", ["MPICH"])) ("/p.so", True) "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right ["/l.so"]
-        fmap (\p -> (partEnvironment p, partPreload p)) (decideWait (WaitFacts known Nothing ("/p.so", True) "/maru") (WaitFlags Nothing True Nothing)) @?= Right ([("MARU_WAIT_POLL", "1")], ["/p.so"])
-        decideWait (WaitFacts known Nothing ("/p.so", False) "/maru") (WaitFlags Nothing True Nothing) @?= Left (Unavailable "/p.so is not there; install maru wholly or set MARU_LIB")
+        decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags Nothing False Nothing) @?= Right mempty
+        fmap partEnvironment (decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right [("MARU_WAIT", "spin")]
+        decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags (Just "x") False Nothing) @?= Left (Misused "unknown wait policy 'x'; known: spin, gang, spin-block")
+        fmap partReplaced (decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right []
+        fmap partEnvironment (decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags (Just "spin-block:spin=40us") False Nothing)) @?= Right [("MARU_WAIT", "spin-block:spin=40us")]
+        decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags (Just "spin-block:spin=40") False Nothing) @?= Left (Misused "'spin-block:spin=40' is no way to wait: a spin limit is written NAME:spin=40us (ns, us or ms, at most 100ms)")
+        decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags (Just "gang:spin=40us") False Nothing) @?= Left (Misused "'gang:spin=40us' is no way to wait: gang takes no spin limit; these do: spin-block")
+        decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags (Just "x:spin=40us") False Nothing) @?= Left (Misused "unknown wait policy 'x'; known: spin, gang, spin-block")
+        fmap partBeside (decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags Nothing False (Just "1ms"))) @?= Right ["/maru", "boost", "--beside", "--period", "1ms"]
+        decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags Nothing False (Just "1s")) @?= Left (Misused "'1s' is no period: 100us to 50ms, or auto")
+        fmap partReplaced (decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags (Just "gang") False Nothing)) @?= Right ["gang runs as coop but in parallel maps: no slots"]
+        fmap partPreload (decideWait (WaitFacts known (Just ("/l.so", ["MPICH"])) (Right "/p.so") "/maru") (WaitFlags (Just "spin") False Nothing)) @?= Right ["/l.so"]
+        fmap (\p -> (partEnvironment p, partPreload p)) (decideWait (WaitFacts known Nothing (Right "/p.so") "/maru") (WaitFlags Nothing True Nothing)) @?= Right ([("MARU_WAIT_POLL", "1")], ["/p.so"])
+        decideWait (WaitFacts known Nothing (Left "/p.so") "/maru") (WaitFlags Nothing True Nothing) @?= Left (Unavailable "/p.so is not there; install maru wholly or set MARU_PREFIX")
         judgePolicies [("spin", Right Nothing)] @?= Finding Good "spin" ""
         judgePolicies [("spin", Right Nothing), ("gang", Right (Just ("coop", "no slots")))]
           @?= Finding Good "spin; gang runs as coop: no slots" "",
@@ -253,11 +255,11 @@ plans =
         waitVerdict (Reached False False True) (raced 2 1) @?= "gain: 2.00 times (2.00 to 2.00) as fast with --wait block --wait-poll"
         waitVerdict (Reached False False True) (raced 1 2) @?= "no gain: as it is it is the fastest",
       testCase "delegation of input and output" $ do
-        decideDelegation ("/l.so", True) Nothing @?= Right mempty
-        fmap (\p -> (partEnvironment p, partPreload p)) (decideDelegation ("/l.so", True) (Just "hint")) @?= Right ([("MARU_IO", "hint")], ["/l.so"])
-        either (const True) (const False) (decideDelegation ("/l.so", False) (Just "hint")) @?= True
-        decideDelegation ("/l.so", True) (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, guarded, always, guarded:uring, always:uring")
-        fmap partEnvironment (decideDelegation ("/l.so", True) (Just "always:uring")) @?= Right [("MARU_IO", "always:uring")],
+        decideDelegation (Right "/l.so") Nothing @?= Right mempty
+        fmap (\p -> (partEnvironment p, partPreload p)) (decideDelegation (Right "/l.so") (Just "hint")) @?= Right ([("MARU_IO", "hint")], ["/l.so"])
+        either (const True) (const False) (decideDelegation (Left "/l.so") (Just "hint")) @?= True
+        decideDelegation (Right "/l.so") (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, guarded, always, guarded:uring, always:uring")
+        fmap partEnvironment (decideDelegation (Right "/l.so") (Just "always:uring")) @?= Right [("MARU_IO", "always:uring")],
       testCase "what real programs say of their rates" $ do
         ratePerSecond "Running 1s test\nRequests/sec:  39343.41\nTransfer/sec: 1MB" @?= Just 39343.41
         ratePerSecond "Requests/sec: x" @?= Nothing
@@ -327,10 +329,12 @@ supervisors :: TestTree
 supervisors =
   testGroup
     "supervisor"
-    [ testCase "lies beside the command, unless told" $ do
-        libexecPath Nothing "/usr/bin/maru" @?= "/usr/libexec/maru"
-        libexecPath (Just "") "/usr/bin/maru" @?= "/usr/libexec/maru"
-        libexecPath (Just "/x") "/usr/bin/maru" @?= "/x",
+    [ testCase "what is installed lies beside the command, unless told" $ do
+        prefixOf Nothing "/usr/bin/maru" @?= "/usr"
+        prefixOf (Just "") "/usr/bin/maru" @?= "/usr"
+        prefixOf (Just "/x") "/usr/bin/maru" @?= "/x"
+        judgeParts [Right "/x/lib/maru/a.so", Right "/x/libexec/maru/b"] @?= Finding Good "2 parts below /x" ""
+        judgeParts [Right "/x/lib/maru/a.so", Left ("/x/lib/maru/b.so", "b")] @?= Finding Bad "/x/lib/maru/b.so is not there: no b" "install maru wholly or set MARU_PREFIX",
       testCase "its words are understood" $
         fmap (\(_, _, _, m) -> m) (lastWords (Chars.pack (unlines ["{}", figures])))
           @?= Right (Measured 3 True 1.5 1 0.25 2048),
@@ -401,7 +405,7 @@ locks =
           @?= [(10, [(Just (1, 8), 9, 3)]), (11, [(Just (1, 8), 9, 1)])]
     ]
   where
-    facts = LockFacts ["pass", "cna"] Nothing "/l.so" True "cmd" (Program.Dynamic "/lib64/ld-linux-x86-64.so.2") "cna" False
+    facts = LockFacts ["pass", "cna"] Nothing (Right "/l.so") "cmd" (Program.Dynamic "/lib64/ld-linux-x86-64.so.2") "cna" False
     window = Window
     process' pid = Process pid "p" 1 True (0, 0)
     scalesOf fine coarse = [Scale 0 0 0 0 fine, Scale 0 0 0 0 [], Scale 0 0 0 0 coarse]

@@ -6,7 +6,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 package=$(dirname "$here")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export XDG_CONFIG_HOME=$work/config MARU_LIBEXEC=$work/libexec
+export XDG_CONFIG_HOME=$work/config MARU_PREFIX=$work/prefix
 unset MARU_BOARD MARU_WAIT MARU_TOPOLOGY
 failures=0
 command -v maru >/dev/null || { echo "no maru on the PATH"; exit 1; }
@@ -17,10 +17,11 @@ fail() {
 }
 
 # The supervisor and the guard from their sources, so that the test needs no staged prefix.
-mkdir -p "$MARU_LIBEXEC"
+helpers=$MARU_PREFIX/libexec/maru libraries=$MARU_PREFIX/lib/maru
+mkdir -p "$helpers" "$libraries"
 native=$package/native
-cc -std=gnu11 -I"$native/base" -o "$MARU_LIBEXEC/maru-guard" "$native/run/maru-guard.c" "$native/base/guard.c" || exit 1
-cc -std=gnu11 -I"$native/include" -I"$native/base" -o "$MARU_LIBEXEC/maru-supervise" \
+cc -std=gnu11 -I"$native/base" -o "$helpers/maru-guard" "$native/run/maru-guard.c" "$native/base/guard.c" || exit 1
+cc -std=gnu11 -I"$native/include" -I"$native/base" -o "$helpers/maru-supervise" \
   "$native"/run/{beside,command,maru-supervise,memory,options,terminal}.c "$native/board/board.c" "$native"/wait/*.c "$native/base/shared.c" "$native/base/task.c" "$native/base/process.c" "$native/base/topology.c" || exit 1
 
 # status EXPECTED MESSAGE-PART COMMAND...: the exit status; a failure is one line
@@ -57,7 +58,7 @@ status 64 "report-run" maru report-run
 
 # ---- steer
 status 64 "unknown io policy 'fast'" maru run --io fast -- true
-status 125 "steering needs $MARU_LIBEXEC/maru-steer" maru run --io auto -- true
+status 125 "cannot steer: $helpers/maru-steer is not there" maru run --io auto -- true
 status 0 "" maru run --best-effort --io auto -- true
 status 64 "steer-run is for the guard alone" maru steer-run
 status 69 "there is no process 4194305" maru attach 4194305
@@ -81,7 +82,7 @@ status 137 "" maru run -- sh -c 'kill -9 $$'
 timeout 20 maru run --report "$work/report.json" -- sh -c 'exit 7' 2>/dev/full
 [ $? -eq 7 ] || fail "the status is lost where nothing can be said"
 grep -q maru-run/1 "$work/report.json" || fail "the report is lost where nothing can be said"
-status 125 "the supervisor is not at" env MARU_LIBEXEC=/nowhere maru run -- true
+status 125 "cannot supervise: /nowhere/libexec/maru/maru-supervise is not there" env MARU_PREFIX=/nowhere maru run -- true
 status 125 "cannot write /nowhere/r.json" maru run --report /nowhere/r.json -- true
 status 65 "no-such-profile.json: No such file or directory" maru run @no-such-profile -- true
 
@@ -136,67 +137,79 @@ wait "$run"
 [ $? -eq 143 ] || fail "a run that was ended by TERM does not say so"
 
 # ---- doctor
-json maru-doctor/1 maru doctor --json
-status 0 "" maru doctor "--json=$work/doctor.json"
+# Of what is installed it asks for files alone: these are none that run.
+whole=$work/whole
+mkdir -p "$whole/libexec/maru" "$whole/lib/maru"
+touch "$whole"/libexec/maru/maru-{supervise,guard,steer,boost,launch} "$whole"/lib/maru/libmaru-{lock,lock-profile,io,poll,mpi}.so
+json maru-doctor/1 env MARU_PREFIX="$whole" maru doctor --json
+status 0 "" env MARU_PREFIX="$whole" maru doctor "--json=$work/doctor.json"
 python3 -m json.tool "$work/doctor.json" >/dev/null || fail "doctor's file is not JSON"
 grep -q "kernel" "$work/out" || fail "doctor prints no table beside its file"
-status 69 "" env MARU_LIBEXEC=/nowhere maru doctor
+status 69 "" env MARU_PREFIX=/nowhere maru doctor
 grep -q -- "-> install maru wholly" "$work/out" || fail "doctor gives no remedy"
+# What run refuses, doctor does not pass.
+status 125 "$libraries/libmaru-poll.so is not there" maru run --wait-poll -- true
+status 125 "$libraries/libmaru-io.so is not there" maru run --io-delegate=never -- true
+status 125 "$libraries/libmaru-lock.so is not there" maru run --lock cna -- true
+status 69 "" maru doctor
+for library in poll io lock; do
+  grep -qF "$libraries/libmaru-$library.so is not there" "$work/out" || fail "doctor does not miss libmaru-$library.so"
+done
 status 69 "cannot write /nowhere/d" maru doctor --json=/nowhere/d
 
 # ---- files are whole or not there
 mkdir "$work/files"
-said=$(ulimit -f 0; trap '' XFSZ; timeout 30 maru doctor "--json=$work/files/new" 2>&1 >/dev/null)
+said=$(ulimit -f 0; trap '' XFSZ; timeout 30 env MARU_PREFIX="$whole" maru doctor "--json=$work/files/new" 2>&1 >/dev/null)
 [ $? -eq 69 ] && grep -q "^maru: cannot write $work/files/new: " <<<"$said" || fail "a file that cannot be written is not said: $said"
 [ -z "$(ls -A "$work/files")" ] || fail "of a file that cannot be written something stays: $(ls -A "$work/files")"
 echo before >"$work/files/real"
 chmod 640 "$work/files/real"
 ln -s real "$work/files/link"
-(ulimit -f 0; trap '' XFSZ; timeout 30 maru doctor "--json=$work/files/link" >/dev/null 2>&1)
+(ulimit -f 0; trap '' XFSZ; timeout 30 env MARU_PREFIX="$whole" maru doctor "--json=$work/files/link" >/dev/null 2>&1)
 [ "$(cat "$work/files/real")" = before ] || fail "what cannot be written takes what was there before"
-status 0 "" maru doctor "--json=$work/files/link"
+status 0 "" env MARU_PREFIX="$whole" maru doctor "--json=$work/files/link"
 [ -L "$work/files/link" ] && grep -q maru-doctor/1 "$work/files/real" || fail "a link is not followed"
 [ "$(stat -c %a "$work/files/real")" = 640 ] || fail "a file's permissions change"
 ln "$work/files/real" "$work/files/other"
 echo before >"$work/files/other"
-status 0 "" maru doctor "--json=$work/files/real"
+status 0 "" env MARU_PREFIX="$whole" maru doctor "--json=$work/files/real"
 grep -q maru-doctor/1 "$work/files/other" || fail "a file loses its other name"
 if [ "$(id -u)" != 0 ]; then
   chmod 440 "$work/files/real"
-  status 69 "cannot write $work/files/real" maru doctor "--json=$work/files/real"
+  status 69 "cannot write $work/files/real" env MARU_PREFIX="$whole" maru doctor "--json=$work/files/real"
   chmod 640 "$work/files/real"
 fi
-(umask 027; timeout 30 maru doctor "--json=$work/files/new" >/dev/null)
+(umask 027; timeout 30 env MARU_PREFIX="$whole" maru doctor "--json=$work/files/new" >/dev/null)
 [ "$(stat -c %a "$work/files/new")" = 640 ] || fail "a new file does not have the usual permissions"
 ln -s nowhere "$work/files/dangling"
-status 0 "" maru doctor "--json=$work/files/dangling"
+status 0 "" env MARU_PREFIX="$whole" maru doctor "--json=$work/files/dangling"
 grep -q maru-doctor/1 "$work/files/nowhere" || fail "a link to nothing is not followed"
 ln -s round "$work/files/round"
-status 69 "cannot write $work/files/round" maru doctor "--json=$work/files/round"
+status 69 "cannot write $work/files/round" env MARU_PREFIX="$whole" maru doctor "--json=$work/files/round"
 echo before >"$work/files/protected"
 chmod 444 "$work/files/protected"
 as=()
 [ "$(id -u)" -ne 0 ] || as=(setpriv "--bounding-set=-dac_override,-chown")
 if "${as[@]}" maru --help >/dev/null 2>&1; then
-  status 69 "cannot write $work/files/protected" "${as[@]}" maru doctor "--json=$work/files/protected"
+  status 69 "cannot write $work/files/protected" "${as[@]}" env MARU_PREFIX="$whole" maru doctor "--json=$work/files/protected"
   [ "$(cat "$work/files/protected")" = before ] || fail "a file that may not be written to is replaced"
 fi
 if [ "$(id -u)" -eq 0 ] && "${as[@]}" maru --help >/dev/null 2>&1; then
   echo before >"$work/files/others"
   chmod 666 "$work/files/others"
   chown 65534:65534 "$work/files/others"
-  status 0 "" "${as[@]}" maru doctor "--json=$work/files/others"
+  status 0 "" "${as[@]}" env MARU_PREFIX="$whole" maru doctor "--json=$work/files/others"
   [ "$(stat -c %u:%g:%a "$work/files/others")" = 65534:65534:666 ] && grep -q maru-doctor/1 "$work/files/others" ||
     fail "a file of somebody else changes hands"
 fi
 mkfifo "$work/files/pipe"
 exec 3<>"$work/files/pipe" # somebody reads there, however late
-status 0 "" maru doctor "--json=$work/files/pipe"
+status 0 "" env MARU_PREFIX="$whole" maru doctor "--json=$work/files/pipe"
 timeout 30 head -n 1 <&3 >"$work/piped"
 exec 3>&-
 [ -p "$work/files/pipe" ] && grep -q maru-doctor/1 "$work/piped" || fail "a pipe is not written to"
 exec 3>"$work/files/open"
-timeout 30 maru doctor --json=/dev/fd/3 >/dev/null
+timeout 30 env MARU_PREFIX="$whole" maru doctor --json=/dev/fd/3 >/dev/null
 [ "$(stat -L -c %i /dev/fd/3)" = "$(stat -c %i "$work/files/open")" ] && grep -q maru-doctor/1 "$work/files/open" || fail "an open file is not written to"
 exec 3>&-
 status 0 "" maru run --report "$work/files/late" -- test ! -e "$work/files/late"
@@ -256,7 +269,7 @@ timeout 20 maru sim map | true
 # ---- tune
 status 65 "cannot execute 'no-such-command'" maru tune gc -- no-such-command
 status 65 "-rtsopts" maru tune gc -- true
-status 69 "the guard is not at /nowhere/maru-guard" env MARU_LIBEXEC=/nowhere maru tune gc -- true
+status 69 "/nowhere/libexec/maru/maru-guard is not there" env MARU_PREFIX=/nowhere maru tune gc -- true
 status 65 "cannot execute '/etc'" maru tune io -- /etc
 status 65 "ended with status 1" maru tune gc -- false
 for what in gc io; do
@@ -304,7 +317,7 @@ chmod +x "$work/beside/rsvg-convert"
 PIPES=$work/pipes "$work/beside/rsvg-convert" </dev/null
 PIPES=$work/pipes-beside PATH=$work/beside:$PATH timeout 60 maru bench handover --quick --out "$work/bench" >/dev/null 2>&1 </dev/null
 cmp "$work/pipes" "$work/pipes-beside" || fail "what bench starts inherits its pipes: $(cat "$work/pipes-beside")"
-status 69 "maru-guard; install maru wholly" env MARU_LIBEXEC=/nowhere maru bench handover --quick --out "$work/bench"
+status 69 "maru-guard is not there; install maru wholly" env MARU_PREFIX=/nowhere maru bench handover --quick --out "$work/bench"
 
 # ---- help, man pages, completions
 help() {

@@ -15,8 +15,8 @@ import Data.Aeson.Types (parseEither)
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (intercalate)
-import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Steer.Control
 import Maru.Cli.Steer.Read

@@ -29,10 +29,10 @@ import Data.Time.Clock (getCurrentTime)
 import Data.Time.Format.ISO8601 (iso8601Show)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Bench.Interrupt
-import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
 import Maru.Cli.Guard
 import Maru.Cli.Host (machineJson)
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot (escape, svg)

@@ -15,9 +15,9 @@ import Control.Exception (IOException, try)
 import Data.Char (isDigit)
 import Data.List (intercalate)
 import Maru.Cli.Advise (adviseJob, adviseOptions)
-import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
 import Maru.Cli.Host (boardsOf)
+import Maru.Cli.Installed (helperPath)
 import Options.Applicative hiding (internal)
 import qualified Options.Applicative
 import System.Exit (ExitCode (..))

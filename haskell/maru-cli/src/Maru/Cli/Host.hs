@@ -7,6 +7,9 @@ module Maru.Cli.Host
     machineJson,
     readText,
     boardsOf,
+
+    -- * For tests
+    judgeParts,
   )
 where
 
@@ -14,15 +17,15 @@ import Control.Exception (try)
 import Control.Monad (filterM)
 import Data.Aeson (Value, object, (.=))
 import Data.Char (isSpace)
-import Data.Either (fromRight)
-import Data.List (dropWhileEnd, isPrefixOf)
+import Data.Either (fromRight, lefts, rights)
+import Data.List (dropWhileEnd, intercalate, isPrefixOf)
 import Data.Version (showVersion)
 import Maru.Cli.Exit (orNothing, reason)
+import Maru.Cli.Installed (installedParts)
 import Maru.Cli.Room
-import Maru.Cli.Run (libexecFile)
 import Maru.Native.Probe
-import System.Directory (doesFileExist, listDirectory)
-import System.FilePath ((</>))
+import System.Directory (listDirectory)
+import System.FilePath (takeDirectory, (</>))
 import System.Info (arch, compilerName, fullCompilerVersion)
 import System.Posix.Files (readSymbolicLink)
 import System.Posix.Resource (Resource (ResourceTotalMemory), ResourceLimit (..), ResourceLimits (softLimit), getResourceLimit)
@@ -35,7 +38,7 @@ hostChecks =
     Check "memory limit" memoryLimit,
     Check "processes" processes,
     Check "huge pages" hugePages,
-    Check "supervisor" supervisor,
+    Check "installed" installed,
     Check "compiler" (pure (Finding Good (ghc ++ " built this command") ""))
   ]
 
@@ -113,14 +116,17 @@ hugePages = do
   where
     chosen text = takeWhile (/= ']') (drop 1 (dropWhile (/= '[') text))
 
-supervisor :: IO Finding
-supervisor = do
-  path <- libexecFile "maru-supervise"
-  there <- doesFileExist path
-  pure $
-    if there
-      then Finding Good path ""
-      else Finding Bad ("not at " ++ path) "install maru wholly or set MARU_LIBEXEC; maru run needs it"
+-- | Each part by the finder of the subcommand that needs it.
+installed :: IO Finding
+installed = judgeParts <$> mapM (\(finder, name, without) -> either (\path -> Left (path, without)) Right <$> finder name) installedParts
+
+-- | Parts that are there, and those that are not with what cannot be used then.
+judgeParts :: [Either (FilePath, String) FilePath] -> Finding
+judgeParts looked = case lefts looked of
+  [] -> Finding Good (show (length looked) ++ " parts below " ++ prefix) ""
+  absent -> Finding Bad (intercalate "; " [path ++ " is not there: no " ++ without | (path, without) <- absent]) "install maru wholly or set MARU_PREFIX"
+  where
+    prefix = concat (take 1 (map (takeDirectory . takeDirectory . takeDirectory) (rights looked)))
 
 ghc :: String
 ghc = compilerName ++ " " ++ showVersion fullCompilerVersion

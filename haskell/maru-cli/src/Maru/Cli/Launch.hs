@@ -17,8 +17,8 @@ import Data.Maybe (fromMaybe, isNothing)
 import Foreign.Ptr (castPtr)
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
-import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
+import Maru.Cli.Installed (helperPath)
 import qualified Maru.Cli.Launch.Advice as Advice
 import qualified Maru.Cli.Launch.Heat as Heat
 import Maru.Cli.Output (writeJson)

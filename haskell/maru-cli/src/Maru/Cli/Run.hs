@@ -15,8 +15,6 @@ module Maru.Cli.Run
     Plan (..),
     planRun,
     supervisorArguments,
-    libexecPath,
-    libexecFile,
     splitProfiles,
     verdictLine,
     Measured (..),
@@ -39,6 +37,7 @@ import Data.Maybe (catMaybes, fromMaybe)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Encoding
 import Maru.Cli.Exit
+import Maru.Cli.Installed (helperAt, notInstalled)
 import Maru.Cli.Output hiding (seconds)
 import qualified Maru.Cli.Output as Output
 import Maru.Cli.Page
@@ -48,10 +47,9 @@ import Maru.Cli.WholeFile
 import Maru.Native.BoardView
 import Maru.Native.Probe (scratchDescriptor)
 import Options.Applicative hiding (internal)
-import System.Directory (doesFileExist)
-import System.Environment (getExecutablePath, lookupEnv)
+import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
-import System.FilePath (takeDirectory, takeExtension, (</>))
+import System.FilePath (takeExtension)
 import System.IO (SeekMode (AbsoluteSeek), hFlush, hPutStrLn, stderr)
 import System.Posix.IO (FdOption (CloseOnExec), closeFd, fdSeek, fdToHandle, fdWrite, setFdOption)
 import System.Posix.Process (executeFile)
@@ -145,19 +143,6 @@ splitProfiles text = case span isProfile text of
   where
     isProfile word = take 1 word == "@" && length word > 1
 
--- | Below @MARU_LIBEXEC@ if that is set, else beside the command's @bin@.
-libexecPath :: Maybe FilePath -> FilePath -> FilePath
-libexecPath libexec executable = case libexec of
-  Just folder | not (null folder) -> folder
-  _ -> takeDirectory (takeDirectory executable) </> "libexec" </> "maru"
-
--- | Where a file that is installed with the command is to be; it may not be there.
-libexecFile :: String -> IO FilePath
-libexecFile name = do
-  executable <- getExecutablePath
-  folder <- (`libexecPath` executable) <$> lookupEnv "MARU_LIBEXEC"
-  pure (folder </> name)
-
 runCommand :: [Room] -> Mod CommandFields (IO ExitCode)
 runCommand rooms =
   command "run" $
@@ -219,10 +204,7 @@ explanation plan =
 supervise :: Plan -> IO ExitCode
 supervise plan = do
   executable <- getExecutablePath
-  supervisor <- libexecFile "maru-supervise"
-  there <- doesFileExist supervisor
-  unless there $
-    problem maruFailed ("the supervisor is not at " ++ supervisor ++ "; install maru wholly or set MARU_LIBEXEC")
+  supervisor <- helperAt "maru-supervise" >>= either (problem maruFailed . ("cannot supervise: " ++) . notInstalled) pure
   -- Found out now, not after hours.
   mapM_ checkWritable (planReport plan)
   scratch <- scratchDescriptor "maru-report" >>= either (problem maruFailed . ("no memory for the report: " ++)) pure

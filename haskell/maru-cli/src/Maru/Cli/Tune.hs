@@ -16,10 +16,10 @@ import Data.Maybe (fromMaybe, isJust)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Guard (withGuard)
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Profile
 import Maru.Cli.Room
-import Maru.Cli.Run (libexecFile)
 import Options.Applicative hiding (internal)
 import qualified System.Directory as Directory
 import System.Exit (ExitCode (..))
@@ -66,9 +66,7 @@ tune what run flags = do
     problem usage ("the profile's name may have letters, digits, - and _ only, not '" ++ name ++ "'")
   found <- executable (flagCommand flags)
   unless found $ problem badInput ("cannot execute '" ++ flagCommand flags ++ "': there is no such program")
-  guard <- libexecFile "maru-guard"
-  there <- executable guard
-  unless there $ problem unavailable ("cannot tune: the guard is not at " ++ guard ++ "; install maru wholly or set MARU_LIBEXEC")
+  guard <- helperPath "maru-guard"
   end <- (+ flagBudget flags) <$> getMonotonicTime
   tuned <- withGuard guard (\g -> run (TuneContext (flagBudget flags) end (flagCommand flags) (flagArguments flags) g warn))
   let quiet = flagOut flags == Just "-" || flagJson flags == Just "-"

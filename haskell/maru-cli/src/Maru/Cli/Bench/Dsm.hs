@@ -23,6 +23,7 @@ import Maru.Cli.Bench.Dsm.Netns (overNetns)
 import Maru.Cli.Bench.Dsm.Wall (wall)
 import Maru.Cli.Bench.Side
 import Maru.Cli.Guard (Guard)
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.Sim.Checks

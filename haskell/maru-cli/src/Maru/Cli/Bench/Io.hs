@@ -8,7 +8,7 @@ module Maru.Cli.Bench.Io
 where
 
 import Control.Exception (bracket)
-import Control.Monad (replicateM_, unless)
+import Control.Monad (replicateM_)
 import Data.Aeson (object, (.=))
 import qualified Data.ByteString as ByteString
 import Data.Text (Text)
@@ -17,7 +17,7 @@ import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
 import Maru.Cli.Guard (Guard)
-import Maru.Cli.IoLibrary
+import Maru.Cli.Installed
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot
@@ -46,8 +46,7 @@ ioExperiments =
 tools :: IO (FilePath, FilePath)
 tools = do
   program <- helperPath "maru-bench-io"
-  (library, there) <- ioLibrary
-  unless there $ problem unavailable ("this needs " ++ library ++ "; install maru wholly or set MARU_LIB")
+  library <- libraryPath "libmaru-io.so"
   pure (program, library)
 
 -- ---- calls --------------------------------------------------------------

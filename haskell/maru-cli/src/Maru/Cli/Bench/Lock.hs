@@ -19,6 +19,7 @@ import Maru.Cli.Bench.Lock.Profile (profileExperiments)
 import Maru.Cli.Bench.Lock.Programs (programsExperiments)
 import Maru.Cli.Bench.Side
 import Maru.Cli.Guard (Guard)
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot

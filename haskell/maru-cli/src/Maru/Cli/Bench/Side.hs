@@ -5,31 +5,24 @@
 -- instant.
 module Maru.Cli.Bench.Side
   ( Side (..),
-    helperAt,
-    helperPath,
     runSide,
     runTool,
 
     -- * Reading samples
     Sample,
-    at,
-    number,
+    module Maru.Cli.JsonPath,
     wallNs,
   )
 where
 
 import Control.Exception (IOException, try)
 import Control.Monad ((>=>))
-import Data.Aeson (FromJSON, Result (..), Value (..), eitherDecode, fromJSON, object, (.=))
-import Data.Aeson.Key (fromText)
-import qualified Data.Aeson.KeyMap as KeyMap
+import Data.Aeson (Value (..), eitherDecode, object, (.=))
 import qualified Data.ByteString.Lazy.Char8 as Lazy
-import Data.Text (Text)
 import Maru.Cli.Exit
 import Maru.Cli.Group
 import Maru.Cli.Guard (Guard)
-import Maru.Cli.Run (libexecFile)
-import System.Directory (doesFileExist)
+import Maru.Cli.JsonPath
 import System.Exit (ExitCode (..))
 import System.IO
 import System.IO.Error (ioeGetErrorString)
@@ -45,19 +38,6 @@ data Side = Side
 
 -- | As the process said it.
 type Sample = Value
-
--- | A program that is installed beside the command; 'Left': where it is not.
-helperAt :: String -> IO (Either FilePath FilePath)
-helperAt name = do
-  path <- libexecFile name
-  there <- doesFileExist path
-  pure (if there then Right path else Left path)
-
--- | The same; ends with status 69 if it is not there.
-helperPath :: String -> IO FilePath
-helperPath name = helperAt name >>= either missing pure
-  where
-    missing path = problem unavailable ("this needs " ++ path ++ "; install maru wholly or set MARU_LIBEXEC")
 
 -- | Each process says @ready@; then all are told to begin. Of more than one, the
 -- sample is their list.
@@ -105,19 +85,6 @@ runTool guard program arguments = do
 -- Ten minutes for one measurement: something hangs.
 bounded :: String -> IO a -> IO a
 bounded what act = timeout 600000000 act >>= maybe (problem internal ("measuring " ++ what ++ " took more than 10 minutes; it was ended")) pure
-
--- | The value at a path of keys.
-at :: FromJSON a => [Text] -> Sample -> Maybe a
-at = go
-  where
-    go [] v = case fromJSON v of
-      Success x -> Just x
-      Error _ -> Nothing
-    go (k : ks) (Object o) = KeyMap.lookup (fromText k) o >>= go ks
-    go _ _ = Nothing
-
-number :: [Text] -> Sample -> Maybe Double
-number = at
 
 -- | Of one process: as it said. Of several: from the first start to the last
 -- end.

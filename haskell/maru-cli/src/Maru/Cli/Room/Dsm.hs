@@ -11,7 +11,7 @@ where
 
 import Control.Exception (IOException, try)
 import Maru.Cli.Bench.Dsm (dsmExperiments)
-import Maru.Cli.Bench.Side (helperAt)
+import Maru.Cli.Installed (helperAt)
 import Maru.Cli.Room
 import Maru.Native.Probe
 import System.Exit (ExitCode (..))

@@ -27,7 +27,7 @@ import Data.List (find, intercalate, nub)
 import Data.Maybe (isJust)
 import Data.Word (Word64)
 import Maru.Cli.Bench.Io (ioExperiments)
-import Maru.Cli.IoLibrary
+import Maru.Cli.Installed (libraryAt, notInstalled)
 import Maru.Cli.Output
 import Maru.Cli.ProcessCalls
 import Maru.Cli.Room
@@ -39,7 +39,7 @@ import Options.Applicative
 ioRoom :: Room
 ioRoom =
   (room "io" "calls for input and output, in the program")
-    { roomRun = Just (RunPlug delegateFlag (\_ _ -> ioLibrary) decideDelegation),
+    { roomRun = Just (RunPlug delegateFlag (\_ _ -> libraryAt "libmaru-io.so") decideDelegation),
       roomAfter = \_ board -> pure (afterwards <$> countsOf board),
       roomTop = Just (pure page),
       roomTuners = [ioTuner],
@@ -67,13 +67,13 @@ modes =
 spelled :: [(String, String)]
 spelled = modes ++ [(mode ++ ":uring", what ++ ", by io_uring where the kernel has one (Linux 6.5)") | (mode, what) <- modes, mode `elem` ["guarded", "always"]]
 
-decideDelegation :: (FilePath, Bool) -> Maybe String -> Either Refusal Part
+decideDelegation :: Either FilePath FilePath -> Maybe String -> Either Refusal Part
 decideDelegation _ Nothing = Right mempty
-decideDelegation (path, there) (Just mode) = case lookup mode spelled of
+decideDelegation library (Just mode) = case lookup mode spelled of
   Nothing -> Left (Misused ("unknown mode '" ++ mode ++ "' of --io-delegate; known: " ++ intercalate ", " (map fst spelled)))
-  Just what
-    | there -> Right mempty {partEnvironment = [("MARU_IO", mode)], partPreload = [path], partExplain = [what]}
-    | otherwise -> Left (Unavailable (path ++ " is not there; install maru wholly or set MARU_LIB"))
+  Just what -> do
+    path <- either (Left . Unavailable . notInstalled) Right library
+    Right mempty {partEnvironment = [("MARU_IO", mode)], partPreload = [path], partExplain = [what]}
 
 -- ---- the section --------------------------------------------------------
 

@@ -9,12 +9,14 @@ where
 
 import Control.Monad (guard)
 import Data.Aeson (Value (Null))
+import Data.Foldable (toList)
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isNothing, listToMaybe)
 import Maru.Cli.Bench.Lock (lockExperiments)
 import Maru.Cli.Exit
+import Maru.Cli.Installed (libraryAt, notInstalled)
 import Maru.Cli.Profile (profileFlags, readProfile)
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Overlay
@@ -22,13 +24,11 @@ import Maru.Cli.Room.Lock.Page
 import Maru.Cli.Room.Lock.Profile
 import Maru.Cli.Room.Lock.Program
 import Maru.Cli.Room.Lock.Tune (lockTuner)
-import Maru.Cli.Run (libexecFile)
 import Maru.Cli.Sim.Lock (lockSimulator)
 import Maru.Native.BoardView (Board (..))
 import Maru.Native.LockProfile (lockProfileBytes)
 import Maru.Native.Probe (overlayLocks, probeOverlay)
 import Options.Applicative
-import System.Directory (doesFileExist)
 
 lockRoom :: Room
 lockRoom =
@@ -59,8 +59,8 @@ data LockFacts = LockFacts
   { factLocks :: ![String],
     -- | From where on the flag is wrong.
     factWrong :: !(Maybe Int),
-    factLibrary :: !FilePath,
-    factInstalled :: !Bool,
+    -- | 'Left': where it is not.
+    factLibrary :: !(Either FilePath FilePath),
     factCommand :: !String,
     factProgram :: !Program,
     -- | The lock, as given or understood.
@@ -86,9 +86,9 @@ lockIn flags = listToMaybe (reverse [lock | ("--lock", lock) <- zip flags (drop 
 
 factsOf :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
 factsOf asked (lock, wanted) = do
-  library <- libexecFile (if profiled then "libmaru-lock-profile.so" else "libmaru-lock.so")
+  library <- libraryAt (if profiled then "libmaru-lock-profile.so" else "libmaru-lock.so")
   Just
-    <$> ( LockFacts <$> overlayLocks <*> probeOverlay text <*> pure library <*> doesFileExist library <*> pure program
+    <$> ( LockFacts <$> overlayLocks <*> probeOverlay text <*> pure library <*> pure program
             <*> describeProgram program
             <*> pure text
             <*> pure profiled
@@ -105,13 +105,13 @@ decideLock (Just facts)
   | name `notElem` factLocks facts =
     Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (factLocks facts)))
   | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on"))
-  | not (factInstalled facts) = Left (Unavailable (factLibrary facts ++ " is not there; install maru wholly or set MARU_LIBEXEC"))
+  | Left path <- factLibrary facts = Left (Unavailable (notInstalled path))
   | Just why <- unfit (factProgram facts) = Left (Unavailable ("--lock cannot serve " ++ factCommand facts ++ ": " ++ why))
   | otherwise =
     Right
       mempty
         { partEnvironment = [("MARU_LOCK", text)],
-          partPreload = [factLibrary facts],
+          partPreload = toList (factLibrary facts),
           partBoardRoom = if factProfiled facts then lockProfileBytes else 0,
           partExplain =
             ["who waits for which mutex where is recorded: some nanoseconds for each acquisition, said in the report" | factProfiled facts]

@@ -13,7 +13,7 @@ import Control.Exception (bracket)
 import Data.IntSet (IntSet)
 import Data.List (intercalate)
 import Data.Maybe (fromMaybe)
-import Maru.Cli.Bench.Side (helperAt)
+import Maru.Cli.Installed (helperAt, notInstalled)
 import Maru.Cli.Room
 import Maru.Cli.Sim.Io (ioSimulator)
 import Maru.Cli.Steer.Control
@@ -100,7 +100,7 @@ decidePolicy facts flags = case flagPolicy flags of
 decideChoice :: Here -> Placing -> String -> Either Refusal Part
 decideChoice facts placing text = do
   choice <- either (Left . Misused) Right (choiceOf text)
-  guard <- either (\path -> Left (Unavailable ("steering needs " ++ path ++ "; install maru wholly or set MARU_LIBEXEC"))) Right (hereGuard facts)
+  guard <- either (\path -> Left (Unavailable ("cannot steer: " ++ notInstalled path))) Right (hereGuard facts)
   pure
     mempty
       { partExplain = [if choice == Off then "looks at input and output, changes nothing" else "threads, interrupts and queues are placed by " ++ text ++ " and put back at the end"],

@@ -15,7 +15,7 @@ where
 import Control.Monad (filterM)
 import Data.Aeson (Value (Object), object, (.=))
 import qualified Data.Aeson.KeyMap as KeyMap
-import Data.Either (fromRight)
+import Data.Either (fromRight, isRight)
 import Data.List (intercalate, isPrefixOf, nub)
 import Data.List.NonEmpty (NonEmpty, nonEmpty)
 import qualified Data.List.NonEmpty as NonEmpty
@@ -28,7 +28,7 @@ import Maru.Cli.Bench.Mpi (mpiExperiments)
 import Maru.Cli.Bench.Sockets (socketExperiments)
 import Maru.Cli.Boost (periodOf)
 import Maru.Cli.Guard (Guard)
-import Maru.Cli.Library (libraryFolder)
+import Maru.Cli.Installed (libraryAt, notInstalled)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
 import Maru.Cli.PollSection
@@ -43,9 +43,8 @@ import Maru.Native.BoardView (Board (..))
 import Maru.Native.Probe
 import Numeric (showFFloat)
 import Options.Applicative
-import System.Directory (doesFileExist)
 import System.Environment (getExecutablePath)
-import System.FilePath (takeFileName, (</>))
+import System.FilePath (takeFileName)
 
 waitRoom :: Room
 waitRoom =
@@ -85,8 +84,8 @@ data WaitFacts = WaitFacts
     factPolicies :: ![(String, Maybe (String, String))],
     -- | What MPI programs are given, if this build has it, and for which MPIs.
     factMpi :: !(Maybe (FilePath, [String])),
-    -- | What programs are given that poll, and whether it is there.
-    factPoll :: !(FilePath, Bool),
+    -- | What programs are given that poll; 'Left': where it is not.
+    factPoll :: !(Either FilePath FilePath),
     -- | This command.
     factMaru :: !FilePath
   }
@@ -95,16 +94,15 @@ waitFacts :: IO WaitFacts
 waitFacts = do
   known <- waitPolicies
   answers <- mapM probeWordPolicy [0 .. length known - 1]
-  folder <- libraryFolder
-  let poll = folder </> "libmaru-poll.so"
-  WaitFacts (zip known (map (fromRight Nothing) answers)) <$> mpiLibraries folder <*> ((,) poll <$> doesFileExist poll) <*> getExecutablePath
+  WaitFacts (zip known (map (fromRight Nothing) answers)) <$> mpiLibraries <*> libraryAt "libmaru-poll.so" <*> getExecutablePath
 
-mpiLibraries :: FilePath -> IO (Maybe (FilePath, [String]))
-mpiLibraries folder = do
-  let door = folder </> "libmaru-mpi.so"
-  there <- doesFileExist door
-  shims <- filterM (\(_, file) -> doesFileExist (folder </> file)) [("Open MPI", "libmaru-mpi-openmpi.so"), ("MPICH", "libmaru-mpi-mpich.so")]
-  pure (if there && not (null shims) then Just (door, map fst shims) else Nothing)
+mpiLibraries :: IO (Maybe (FilePath, [String]))
+mpiLibraries = do
+  door <- libraryAt "libmaru-mpi.so"
+  shims <- filterM (fmap isRight . libraryAt . snd) [("Open MPI", "libmaru-mpi-openmpi.so"), ("MPICH", "libmaru-mpi-mpich.so")]
+  pure $ case door of
+    Right path | not (null shims) -> Just (path, map fst shims)
+    _ -> Nothing
 
 decideWait :: WaitFacts -> WaitFlags -> Either Refusal Part
 decideWait facts flags = mconcat <$> sequence [decidePolicy facts (flagPolicy flags), decidePoll facts (flagPoll flags), decideBoost facts (flagBoost flags)]
@@ -122,20 +120,17 @@ decideBoost facts (Just period) = case periodOf period of
 
 decidePoll :: WaitFacts -> Bool -> Either Refusal Part
 decidePoll _ False = Right mempty
-decidePoll facts True
-  | there =
-    Right
-      mempty
-        { partEnvironment = [(pollVariable, "1")],
-          partPreload = [library],
-          partExplain =
-            [ "a program that finds nothing 32 times in a row, without working in between, sleeps until there is something; its calls come up to 1 ms late then",
-              "adaptive does so only where others need the CPU; yield gives way instead, spin only counts"
-            ]
-        }
-  | otherwise = Left (Unavailable (library ++ " is not there; install maru wholly or set MARU_LIB"))
-  where
-    (library, there) = factPoll facts
+decidePoll facts True = do
+  library <- either (Left . Unavailable . notInstalled) Right (factPoll facts)
+  Right
+    mempty
+      { partEnvironment = [(pollVariable, "1")],
+        partPreload = [library],
+        partExplain =
+          [ "a program that finds nothing 32 times in a row, without working in between, sleeps until there is something; its calls come up to 1 ms late then",
+            "adaptive does so only where others need the CPU; yield gives way instead, spin only counts"
+          ]
+      }
 
 -- | Set in the run, so that its end can say that nobody loaded the library; which does not look at it.
 pollVariable :: String

@@ -14,8 +14,8 @@ import Data.Aeson (Value, eitherDecode)
 import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.List (isInfixOf)
 import Data.Maybe (fromMaybe, mapMaybe)
-import Maru.Cli.Bench.Side (at)
 import Maru.Cli.Exit
+import Maru.Cli.JsonPath (at)
 import Maru.Control.Observe (sinceStartUncounted)
 import Maru.Control.Sim.Io (Flow (..), Look (..))
 import Maru.Control.Steer (Device (..))

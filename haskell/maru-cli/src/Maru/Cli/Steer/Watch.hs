@@ -26,8 +26,8 @@ import Data.List (isPrefixOf)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (mapMaybe)
-import Maru.Cli.Bench.Side (helperAt)
 import Maru.Cli.Exit (orNothing)
+import Maru.Cli.Installed (helperAt)
 import Maru.Cli.Steer.Read
 import Maru.Control.Observe
 import System.IO

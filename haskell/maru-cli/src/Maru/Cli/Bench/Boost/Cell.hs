@@ -16,6 +16,7 @@ import Data.Aeson (object, (.=))
 import Data.List (nub)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot

@@ -9,6 +9,7 @@ where
 import Data.Aeson (object, (.=))
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Ratio

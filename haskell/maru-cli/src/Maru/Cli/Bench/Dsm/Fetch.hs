@@ -17,6 +17,7 @@ import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
 import Maru.Cli.Group
 import Maru.Cli.Guard (Guard)
+import Maru.Cli.Installed
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Ratio

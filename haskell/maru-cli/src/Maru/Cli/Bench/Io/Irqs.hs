@@ -20,8 +20,8 @@ import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import Data.List (isPrefixOf, isSuffixOf)
 import Data.Maybe (isNothing)
-import Maru.Cli.Bench.Side (helperPath)
 import Maru.Cli.Exit
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Steer.Link
 import Maru.Cli.Steer.Read (readMachine)
 import Maru.Control.Observe

@@ -16,7 +16,6 @@ module Maru.Cli.Bench.Io.Real
 where
 
 import Control.Applicative ((<|>))
-import Control.Monad (unless)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.Aeson.Key as Key
 import Data.Bifunctor (first)
@@ -32,7 +31,7 @@ import Maru.Cli.Bench.Side (Sample, Side (..), at, number)
 import Maru.Cli.Exit
 import Maru.Cli.Group
 import Maru.Cli.Guard (Guard)
-import Maru.Cli.IoLibrary
+import Maru.Cli.Installed
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Ratio
@@ -63,8 +62,7 @@ run workload guard effort say = do
 
 measured :: Workload -> Guard -> Effort -> (String -> IO ()) -> IO Figures
 measured workload guard effort say = do
-  (library, there) <- ioLibrary
-  unless there $ problem unavailable ("this needs " ++ library ++ "; install maru wholly or set MARU_LIB")
+  _ <- libraryPath "libmaru-io.so"
   maru <- getExecutablePath
   nodes <- maybe 0 (length . filter isNode) <$> orNothing (getDirectoryContents "/sys/devices/system/node")
   rivals <- if nodes < 2 then pure [] else othersOf maru

@@ -13,9 +13,9 @@ import Data.Text (Text)
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Guard (Guard)
+import Maru.Cli.Installed (helperPath, libraryPath)
 import Maru.Cli.Output
 import Maru.Cli.Room
-import Maru.Cli.Run (libexecFile)
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics
@@ -39,7 +39,7 @@ spinning = map (++ ":wait=spin") ["ttas", "ticket", "mcs", "clh", "qspin", "cna"
 run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
 run guard effort say = do
   program <- helperPath "maru-bench-lock"
-  library <- libexecFile "libmaru-lock.so"
+  library <- libraryPath "libmaru-lock.so"
   say "locks that only spin"
   spun <- runTool guard program (["-v", "2x1", "-s", if quick then "0.2" else "3"] ++ spinning)
   let measure side = runTool guard "env" (concat (sideProcesses side))

@@ -18,6 +18,7 @@ import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Exit
 import Maru.Cli.Guard (Guard)
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot

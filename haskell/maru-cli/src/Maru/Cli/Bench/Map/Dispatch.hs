@@ -11,6 +11,7 @@ import Data.Aeson (object, (.=))
 import Maru.Cli.Bench.Rounds
 import Maru.Cli.Bench.Side
 import Maru.Cli.Guard (Guard)
+import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Plot

@@ -13,13 +13,13 @@ where
 
 import Control.Monad (when)
 import Data.Aeson (object, (.=))
-import Data.Either (fromRight)
+import Data.Either (fromRight, isRight)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing)
 import GHC.Conc (getNumProcessors)
 import Maru.Cli.Exit
-import Maru.Cli.IoLibrary
+import Maru.Cli.Installed (libraryAt)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.TuneRace
@@ -56,7 +56,7 @@ settingsFor cpus library =
 tuneIo :: TuneContext -> IO Tuned
 tuneIo context = do
   maru <- getExecutablePath
-  (_, library) <- ioLibrary
+  library <- isRight <$> libraryAt "libmaru-io.so"
   cpus <- getNumProcessors
   -- One run that must go well; its files are in memory then, for all alike.
   first <- runOnce maru (tuneBudget context) baseline >>= either (problem badInput) pure

@@ -1,0 +1,73 @@
+-- | The one finder of what is installed with the command.
+--
+-- Libraries that @maru run@ loads into programs lie in @lib\/maru@, helper programs in
+-- @libexec\/maru@. Both lie below one prefix: that of the command itself (@bin@ is beside them), or
+-- the one that @MARU_PREFIX@ names. Each question looks at the file system anew.
+module Maru.Cli.Installed
+  ( libraryAt,
+    libraryPath,
+    helperAt,
+    helperPath,
+    notInstalled,
+    installedParts,
+
+    -- * For tests
+    prefixOf,
+  )
+where
+
+import Maru.Cli.Exit
+import System.Directory (doesFileExist)
+import System.Environment (getExecutablePath, lookupEnv)
+import System.FilePath (takeDirectory, (</>))
+
+-- | From @MARU_PREFIX@ (empty is unset) and the command's own path.
+prefixOf :: Maybe FilePath -> FilePath -> FilePath
+prefixOf asked executable = case asked of
+  Just prefix | not (null prefix) -> prefix
+  _ -> takeDirectory (takeDirectory executable)
+
+-- | A library that is loaded into programs; 'Left': where it is not.
+libraryAt :: String -> IO (Either FilePath FilePath)
+libraryAt = below ("lib" </> "maru")
+
+-- | A program that runs beside the command or instead of it; 'Left': where it is not.
+helperAt :: String -> IO (Either FilePath FilePath)
+helperAt = below ("libexec" </> "maru")
+
+-- | 'libraryAt' for what cannot go on without: ends with status 69.
+libraryPath :: String -> IO FilePath
+libraryPath name = libraryAt name >>= needed
+
+-- | 'helperAt' for what cannot go on without: ends with status 69.
+helperPath :: String -> IO FilePath
+helperPath name = helperAt name >>= needed
+
+-- | What to say of a path where nothing is.
+notInstalled :: FilePath -> String
+notInstalled path = path ++ " is not there; install maru wholly or set MARU_PREFIX"
+
+-- | What every build installs for users, with its finder and what cannot be used without it. Parts that
+-- depend on what the build found (MPIs, libbpf) are not in here: the rooms say which there are.
+installedParts :: [(String -> IO (Either FilePath FilePath), String, String)]
+installedParts =
+  [ (helperAt, "maru-supervise", "maru run"),
+    (helperAt, "maru-guard", "maru tune, maru bench"),
+    (helperAt, "maru-steer", "maru run --io, maru attach"),
+    (helperAt, "maru-boost", "maru boost"),
+    (helperAt, "maru-launch", "maru launch"),
+    (libraryAt, "libmaru-lock.so", "maru run --lock"),
+    (libraryAt, "libmaru-lock-profile.so", "maru run --lock-profile"),
+    (libraryAt, "libmaru-io.so", "maru run --io-delegate"),
+    (libraryAt, "libmaru-poll.so", "maru run --wait-poll"),
+    (libraryAt, "libmaru-mpi.so", "maru run --wait for MPI ranks")
+  ]
+
+below :: FilePath -> String -> IO (Either FilePath FilePath)
+below folder name = do
+  path <- (\asked own -> prefixOf asked own </> folder </> name) <$> lookupEnv "MARU_PREFIX" <*> getExecutablePath
+  there <- doesFileExist path
+  pure (if there then Right path else Left path)
+
+needed :: Either FilePath FilePath -> IO FilePath
+needed = either (problem unavailable . notInstalled) pure

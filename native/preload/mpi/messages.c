@@ -1,0 +1,234 @@
+/* messages.c: sends, receives, probes. */
+#include "shim.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+/* ---- sending ------------------------------------------------------------- */
+
+static int finish_send(MPI_Request *request, MPI_Comm comm, int rank) {
+  struct mr_rank *partner = mr_line_of(comm, rank);
+  mr_ring(partner, MR_NEED_MESSAGE);
+  int rc = mr_wait_one(request, MPI_STATUS_IGNORE, 1u << MR_NEED_RECEIVER, partner);
+  mr_ring(partner, MR_NEED_MESSAGE); /* its last piece */
+  return rc;
+}
+
+#define SEND(name, start)                                                                          \
+  EXPORT int MPI_##name(const void *buffer, int count, MPI_Datatype type, int rank, int tag,       \
+                        MPI_Comm comm) {                                                           \
+    MPI_Request request;                                                                           \
+    if (!mr_started)                                                                               \
+      return PMPI_##name(buffer, count, type, rank, tag, comm);                                    \
+    int rc = PMPI_##start(buffer, count, type, rank, tag, comm, &request);                         \
+    return rc == MPI_SUCCESS ? finish_send(&request, comm, rank) : rc;                             \
+  }
+SEND(Send, Isend)
+SEND(Ssend, Issend)
+SEND(Rsend, Irsend)
+
+EXPORT int MPI_Bsend(const void *buffer, int count, MPI_Datatype type, int rank, int tag,
+                     MPI_Comm comm) {
+  int rc = PMPI_Bsend(buffer, count, type, rank, tag, comm);
+  if (rc == MPI_SUCCESS)
+    mr_sent_to(comm, rank);
+  return rc;
+}
+
+#define START_SEND(name)                                                                           \
+  EXPORT int MPI_##name(const void *buffer, int count, MPI_Datatype type, int rank, int tag,       \
+                        MPI_Comm comm, MPI_Request *request) {                                     \
+    int rc = PMPI_##name(buffer, count, type, rank, tag, comm, request);                           \
+    if (rc == MPI_SUCCESS)                                                                         \
+      mr_sent_to(comm, rank);                                                                      \
+    return rc;                                                                                     \
+  }
+START_SEND(Isend)
+START_SEND(Ibsend)
+START_SEND(Issend)
+START_SEND(Irsend)
+
+/* Persistent requests do not say whom they are for. */
+EXPORT int MPI_Start(MPI_Request *request) {
+  int rc = PMPI_Start(request);
+  if (mr_started)
+    mr_ring_all(MR_NEED_MESSAGE);
+  mr_received();
+  return rc;
+}
+
+EXPORT int MPI_Startall(int count, MPI_Request request[]) {
+  int rc = PMPI_Startall(count, request);
+  if (mr_started)
+    mr_ring_all(MR_NEED_MESSAGE);
+  mr_received();
+  return rc;
+}
+
+/* ---- receiving ----------------------------------------------------------- */
+
+static int finish_receive(MPI_Request *request, MPI_Comm comm, int rank, MPI_Status *status) {
+  struct mr_rank *partner = mr_line_of(comm, rank);
+  mr_ring(partner, MR_NEED_RECEIVER);
+  int rc = mr_wait_one(request, status, 1u << MR_NEED_MESSAGE, partner);
+  mr_received();
+  return rc;
+}
+
+/* From MPI_PROC_NULL: a request would lose the source. */
+EXPORT int MPI_Recv(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm,
+                    MPI_Status *status) {
+  MPI_Request request;
+  if (!mr_started || rank == MPI_PROC_NULL)
+    return PMPI_Recv(buffer, count, type, rank, tag, comm, status);
+  int rc = PMPI_Irecv(buffer, count, type, rank, tag, comm, &request);
+  return rc == MPI_SUCCESS ? finish_receive(&request, comm, rank, status) : rc;
+}
+
+EXPORT int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm,
+                     MPI_Request *request) {
+  int rc = PMPI_Irecv(buffer, count, type, rank, tag, comm, request);
+  mr_received();
+  return rc;
+}
+
+EXPORT int MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *message,
+                     MPI_Status *status) {
+  MPI_Request request;
+  if (!mr_started || message == NULL || *message == MPI_MESSAGE_NO_PROC)
+    return PMPI_Mrecv(buffer, count, type, message, status);
+  int rc = PMPI_Imrecv(buffer, count, type, message, &request);
+  if (rc != MPI_SUCCESS)
+    return rc;
+  mr_received();
+  rc = mr_wait_one(&request, status, 1u << MR_NEED_MESSAGE, NULL);
+  mr_received();
+  return rc;
+}
+
+struct probe {
+  struct mr_waiting waiting; /* first: a question gets its address */
+  int rank, tag;
+  MPI_Comm comm;
+  MPI_Message *message; /* NULL: none is taken */
+  MPI_Status *status;
+  int flag, rc;
+};
+
+static bool probed(struct mr_waiting *waiting) {
+  struct probe *p = (struct probe *)waiting;
+  if (!p->flag && p->rc == MPI_SUCCESS)
+    p->rc = p->message == NULL
+                ? PMPI_Iprobe(p->rank, p->tag, p->comm, &p->flag, p->status)
+                : PMPI_Improbe(p->rank, p->tag, p->comm, &p->flag, p->message, p->status);
+  return p->flag || p->rc != MPI_SUCCESS;
+}
+
+static int probe(int rank, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
+  struct mr_rank *partner = mr_line_of(comm, rank);
+  struct probe p = {
+      .waiting = {.needs = 1u << MR_NEED_MESSAGE, .known = partner != NULL, .done = probed},
+      .rank = rank,
+      .tag = tag,
+      .comm = comm,
+      .message = message,
+      .status = status,
+      .rc = MPI_SUCCESS};
+  mr_wait_until(&p.waiting);
+  return p.rc;
+}
+
+EXPORT int MPI_Probe(int rank, int tag, MPI_Comm comm, MPI_Status *status) {
+  return mr_started ? probe(rank, tag, comm, NULL, status) : PMPI_Probe(rank, tag, comm, status);
+}
+
+EXPORT int MPI_Mprobe(int rank, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
+  return mr_started && message != NULL ? probe(rank, tag, comm, message, status)
+                                       : PMPI_Mprobe(rank, tag, comm, message, status);
+}
+
+/* ---- both ---------------------------------------------------------------- */
+
+static void withdraw(MPI_Request *receive) {
+  PMPI_Cancel(receive);
+  PMPI_Wait(receive, MPI_STATUS_IGNORE);
+}
+
+static int finish_both(MPI_Request request[2], MPI_Comm comm, int to, MPI_Status *status) {
+  mr_sent_to(comm, to);
+  /* Each question makes progress for both. */
+  int received_rc = mr_wait_one(&request[0], status, FOR_MESSAGES, NULL);
+  mr_received();
+  int sent_rc = mr_wait_one(&request[1], MPI_STATUS_IGNORE, FOR_MESSAGES, NULL);
+  mr_sent_to(comm, to);
+  return received_rc != MPI_SUCCESS ? received_rc : sent_rc;
+}
+
+EXPORT int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, int to, int out_tag,
+                        void *in, int in_count, MPI_Datatype in_type, int from, int in_tag,
+                        MPI_Comm comm, MPI_Status *status) {
+  MPI_Request request[2];
+  if (!mr_started || to == MPI_PROC_NULL || from == MPI_PROC_NULL)
+    goto pass;
+  int rc = PMPI_Irecv(in, in_count, in_type, from, in_tag, comm, &request[0]);
+  if (rc != MPI_SUCCESS)
+    return rc;
+  rc = PMPI_Isend(out, out_count, out_type, to, out_tag, comm, &request[1]);
+  if (rc == MPI_SUCCESS)
+    return finish_both(request, comm, to, status);
+  withdraw(&request[0]);
+  return rc;
+pass:
+  rc = PMPI_Sendrecv(out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag,
+                     comm, status);
+  if (rc == MPI_SUCCESS)
+    mr_sent_to(comm, to);
+  return rc;
+}
+
+/* The message as it was, for the buffer is received into; NULL: no memory, too large, or
+ * wrong arguments. */
+static void *packed(const void *buffer, int count, MPI_Datatype type, MPI_Comm comm, int *size) {
+  int room, used = 0, bytes;
+  /* MPI_Pack counts in int. */
+  if (PMPI_Type_size(type, &bytes) != MPI_SUCCESS || bytes < 0 ||
+      (long long)bytes * count > INT_MAX / 2)
+    return NULL;
+  if (PMPI_Pack_size(count, type, comm, &room) != MPI_SUCCESS)
+    return NULL;
+  void *copy = malloc((size_t)room + 1);
+  if (copy != NULL && PMPI_Pack(buffer, count, type, copy, room, &used, comm) != MPI_SUCCESS) {
+    free(copy);
+    return NULL;
+  }
+  *size = used;
+  return copy;
+}
+
+static int replace(void *buffer, int count, MPI_Datatype type, int to, int out_tag, int from,
+                   int in_tag, MPI_Comm comm, MPI_Status *status, void *copy, int size) {
+  MPI_Request request[2];
+  int rc = PMPI_Irecv(buffer, count, type, from, in_tag, comm, &request[0]);
+  if (rc != MPI_SUCCESS)
+    return rc;
+  rc = PMPI_Isend(copy, size, MPI_PACKED, to, out_tag, comm, &request[1]);
+  if (rc == MPI_SUCCESS)
+    return finish_both(request, comm, to, status);
+  withdraw(&request[0]);
+  return rc;
+}
+
+EXPORT int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int to, int out_tag,
+                                int from, int in_tag, MPI_Comm comm, MPI_Status *status) {
+  int size;
+  void *copy = NULL;
+  /* MPICH does not pack from MPI_BOTTOM. */
+  if (mr_started && buffer != MPI_BOTTOM && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) &&
+      count >= 0 && type != MPI_DATATYPE_NULL && mr_comm_of(comm) != NULL)
+    copy = packed(buffer, count, type, comm, &size);
+  if (copy == NULL)
+    return PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status);
+  int rc = replace(buffer, count, type, to, out_tag, from, in_tag, comm, status, copy, size);
+  free(copy);
+  return rc;
+}

@@ -1,0 +1,108 @@
+/* requests.c: waits for requests. */
+#include "shim.h"
+
+enum how_many { ONE, ALL, ANY, SOME };
+
+struct requests {
+  struct mr_waiting waiting; /* first: a question gets its address */
+  enum how_many enough;
+  int count;
+  MPI_Request *request;
+  MPI_Status *status;
+  int *index;              /* ANY: which one; SOME: how many */
+  int *indices;            /* SOME */
+  struct mr_rank *partner; /* NULL: several, or unknown */
+  int flag, rc;
+};
+
+static int test(struct requests *r) {
+  int rc;
+  switch (r->enough) {
+  case ALL:
+    return PMPI_Testall(r->count, r->request, &r->flag, r->status);
+  case ANY:
+    return PMPI_Testany(r->count, r->request, r->index, &r->flag, r->status);
+  case SOME:
+    rc = PMPI_Testsome(r->count, r->request, r->index, r->indices, r->status);
+    r->flag = rc == MPI_SUCCESS && *r->index != 0; /* undefined: none is active */
+    return rc;
+  default:
+    return PMPI_Test(r->request, &r->flag, r->status);
+  }
+}
+
+/* Asked once more after the end it must not ask the MPI: the requests are gone. */
+static bool enough_complete(struct mr_waiting *waiting) {
+  struct requests *r = (struct requests *)waiting;
+  if (!r->flag && r->rc == MPI_SUCCESS)
+    r->rc = test(r);
+  return r->flag || r->rc != MPI_SUCCESS;
+}
+
+static void answer_partners(struct mr_waiting *waiting) {
+  struct requests *r = (struct requests *)waiting;
+  if (r->partner != NULL) {
+    mr_ring(r->partner, MR_NEED_MESSAGE);
+    mr_ring(r->partner, MR_NEED_RECEIVER);
+    return;
+  }
+  mr_ring_all(MR_NEED_MESSAGE);
+  mr_ring_all(MR_NEED_RECEIVER);
+}
+
+static int wait_for(struct requests r, unsigned needs) {
+  r.waiting = (struct mr_waiting){.needs = needs,
+                                  .known = r.partner != NULL,
+                                  .done = enough_complete,
+                                  .pass_on = answer_partners};
+  mr_wait_until(&r.waiting);
+  return r.rc;
+}
+
+int mr_wait_one(MPI_Request *request, MPI_Status *status, unsigned needs, struct mr_rank *partner) {
+  return wait_for((struct requests){.enough = ONE,
+                                    .count = 1,
+                                    .request = request,
+                                    .status = status,
+                                    .partner = partner,
+                                    .rc = MPI_SUCCESS},
+                  needs);
+}
+
+static int wait_many(enum how_many enough, int count, MPI_Request *request, int *index,
+                     int *indices, MPI_Status *status) {
+  int rc = wait_for((struct requests){.enough = enough,
+                                      .count = count,
+                                      .request = request,
+                                      .status = status,
+                                      .index = index,
+                                      .indices = indices,
+                                      .rc = MPI_SUCCESS},
+                    FOR_MESSAGES);
+  mr_received();
+  return rc;
+}
+
+EXPORT int MPI_Wait(MPI_Request *request, MPI_Status *status) {
+  if (!mr_started)
+    return PMPI_Wait(request, status);
+  int rc = mr_wait_one(request, status, FOR_MESSAGES, NULL);
+  mr_received();
+  return rc;
+}
+
+EXPORT int MPI_Waitall(int count, MPI_Request request[], MPI_Status status[]) {
+  return mr_started ? wait_many(ALL, count, request, NULL, NULL, status)
+                    : PMPI_Waitall(count, request, status);
+}
+
+EXPORT int MPI_Waitany(int count, MPI_Request request[], int *index, MPI_Status *status) {
+  return mr_started ? wait_many(ANY, count, request, index, NULL, status)
+                    : PMPI_Waitany(count, request, index, status);
+}
+
+EXPORT int MPI_Waitsome(int count, MPI_Request request[], int *done, int indices[],
+                        MPI_Status status[]) {
+  return mr_started ? wait_many(SOME, count, request, done, indices, status)
+                    : PMPI_Waitsome(count, request, done, indices, status);
+}

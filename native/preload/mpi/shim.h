@@ -1,0 +1,40 @@
+/* shim.h: blocking calls of MPI as a non-blocking start and a wait.
+ *
+ * Compiled once for each MPI.  A wait asks by the MPI_Test that belongs to it until that
+ * one completes.  So statuses, error codes, inactive and persistent requests are the
+ * MPI's own, and an error handler is called once: MPICH calls it for
+ * MPI_Request_get_status, too.  What has no non-blocking form, or must not have one
+ * here, passes.
+ *
+ * shim.c starts and ends, requests.c waits for requests, messages.c sends and receives,
+ * collectives.c has the collective operations.
+ */
+#ifndef MARU_PRELOAD_MPI_SHIM_H
+#define MARU_PRELOAD_MPI_SHIM_H
+
+#include "comm.h"
+#include "rank.h"
+
+#include <stddef.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* Between MPI_Init and MPI_Finalize.  Written before threads can call and after they did. */
+extern bool mr_started;
+
+/* mr_wait, in the way that suits the MPI. */
+void mr_wait_until(struct mr_waiting *waiting);
+
+/* A rank of the communicator as its line on the board; NULL: unknown. */
+struct mr_rank *mr_line_of(MPI_Comm comm, int rank);
+void mr_sent_to(MPI_Comm comm, int rank);
+/* Rings all that wait until a message is taken; from whom it came is not always known. */
+void mr_received(void);
+
+#define FOR_MESSAGES (1u << MR_NEED_MESSAGE | 1u << MR_NEED_RECEIVER)
+
+/* Waits for one request as MPI_Wait does.  `partner` is the rank that ends the wait; NULL:
+ * unknown. */
+int mr_wait_one(MPI_Request *request, MPI_Status *status, unsigned needs, struct mr_rank *partner);
+
+#endif
