@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 size_t mr_page_round(size_t size) {
@@ -23,6 +24,42 @@ int mr_sealed_memfd(const char *name, size_t size) {
     return -error;
   }
   return fd;
+}
+
+/* The file system that all memfds lie in. */
+static int memfd_device(dev_t *device) {
+  struct stat status;
+  int fd = mr_sealed_memfd("maru-device", 1);
+  if (fd < 0)
+    return fd;
+  int rc = fstat(fd, &status) < 0 ? -errno : 0;
+  *device = status.st_dev;
+  close(fd);
+  return rc;
+}
+
+static int check_memfd(int fd, struct stat *status) {
+  struct statx seen;
+  dev_t device;
+  int rc = memfd_device(&device);
+  if (rc < 0)
+    return rc;
+  if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &seen) < 0)
+    return -errno;
+  if (!S_ISREG(seen.stx_mode) || makedev(seen.stx_dev_major, seen.stx_dev_minor) != device)
+    return -EPROTO;
+  return fstat(fd, status) < 0 ? -errno : 0;
+}
+
+int mr_memfd_at(const char *path, struct stat *status) {
+  int fd = open(path, O_PATH | O_CLOEXEC);
+  if (fd < 0)
+    return -errno;
+  int rc = check_memfd(fd, status);
+  if (rc == 0)
+    return fd;
+  close(fd);
+  return rc;
 }
 
 int mr_shared_map(const char *name, size_t size, void **base) {

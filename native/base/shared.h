@@ -7,6 +7,7 @@
 #define MARU_BASE_SHARED_H
 
 #include <stddef.h>
+#include <sys/stat.h>
 
 #define MR_CACHE_LINE 64
 
@@ -16,6 +17,12 @@ size_t mr_page_round(size_t size);
 /* A memfd of `size` bytes, sealed against resizing (and further sealing), close
  * on exec.  Returns the descriptor or -errno. */
 int mr_sealed_memfd(const char *name, size_t size);
+
+/* Opens by O_PATH what `path` leads to, if that is a memfd; *status is what the kernel says of it.
+ * Looking has no side effect whatever it leads to (a FIFO, a device), and asks no other file system
+ * anything (one in user space might not answer).  -EPROTO: no memfd; else open's errno, or
+ * memfd_create's.  Not async-signal-safe. */
+int mr_memfd_at(const char *path, struct stat *status);
 
 /* Maps `size` bytes of fresh shared memory, sparse, without a descriptor left
  * behind.  `name` shows in /proc/PID/maps.  0 or -ENOMEM. */

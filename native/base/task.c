@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "task.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,54 @@ uint64_t mr_start_time(pid_t tid) {
   const char *at = behind_name(tid, text, sizeof text);
   const char *start = has_ended(at) ? NULL : field(at, START);
   return start != NULL ? strtoull(start, NULL, 10) : 0;
+}
+
+/* Numbers up to the end of the line; how many. */
+static unsigned read_numbers(const char *at, unsigned *numbers, unsigned most) {
+  unsigned count = 0;
+  char *end;
+  for (; count < most; count++, at = end) {
+    unsigned long number = strtoul(at, &end, 10);
+    if (end == at)
+      break;
+    numbers[count] = (unsigned)number;
+  }
+  return count;
+}
+
+/* Behind "NAME:"; NULL: another line. */
+static const char *value_of(const char *line, const char *name) {
+  size_t length = strlen(name);
+  return strncmp(line, name, length) == 0 && line[length] == ':' ? line + length + 1 : NULL;
+}
+
+int mr_task_read(pid_t tid, struct mr_task *task) {
+  char path[32], line[2048];
+  unsigned found = 0, ids[4];
+  const char *at;
+  snprintf(path, sizeof path, "/proc/%d/status", (int)tid);
+  FILE *file = fopen(path, "re");
+  if (file == NULL)
+    return -ESRCH;
+  *task = (struct mr_task){0};
+  while (found < 5 && fgets(line, sizeof line, file) != NULL)
+    if ((at = value_of(line, "Tgid")) != NULL) {
+      task->tgid = atoi(at);
+      found++;
+    } else if ((at = value_of(line, "Uid")) != NULL) {
+      found += read_numbers(at, task->users, 4) == 4;
+    } else if ((at = value_of(line, "Gid")) != NULL) {
+      found += read_numbers(at, ids, 4) == 4;
+      memcpy(task->groups, ids, sizeof ids);
+    } else if ((at = value_of(line, "Groups")) != NULL) {
+      task->group_count = 4 + read_numbers(at, task->groups + 4, MR_TASK_GROUPS - 4);
+      found++;
+    } else if ((at = value_of(line, "CapEff")) != NULL) {
+      task->capabilities = strtoull(at, NULL, 16);
+      found++;
+    }
+  fclose(file);
+  return found == 5 ? 0 : -ESRCH;
 }
 
 bool mr_is_remains(pid_t pid) {

@@ -11,6 +11,19 @@
  * ended (a zombie too), or /proc does not say. */
 uint64_t mr_start_time(pid_t tid);
 
+/* What /proc/TID/status says of a thread. */
+#define MR_TASK_GROUPS 128u
+struct mr_task {
+  int32_t tgid;
+  uid_t users[4];               /* real, effective, saved, of the file system */
+  gid_t groups[MR_TASK_GROUPS]; /* the same four, then the others, as far as there is room */
+  unsigned group_count;
+  uint64_t capabilities; /* effective */
+};
+
+/* 0; -ESRCH: it has ended, or /proc does not say. */
+int mr_task_read(pid_t tid, struct mr_task *task);
+
 /* A process that has ended with all its threads, but was not reaped: by a first process of a
  * container that reaps nobody it never will be. */
 bool mr_is_remains(pid_t pid);

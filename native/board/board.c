@@ -7,8 +7,10 @@
  *
  * Directory.  An entry is taken by a compare-and-swap of its key (a hash of the
  * name) from 0.  Entries are tried in order and never given back, so two adders
- * of one name meet at the same entry and one of them loses.  `ready` is stored
- * last, with release order; it is a word of maru_wait's, for the loser.
+ * of one name meet at the same entry and one of them loses.  Who has the entry takes
+ * the room, so that a loser takes none.  `ready` is stored last, with release order; it is
+ * a word of maru_wait's, for the loser.  Where no room was left it says so, and the next
+ * adder of the name tries again.
  *
  * Text log.  A writer takes a number, writes the text, then stores a hash over
  * both.  A reader that finds another hash has met a line which is being written,
@@ -18,11 +20,14 @@
 #include <maru/board.h>
 #include <maru/wait.h>
 
+#include "process.h"
 #include "shared.h"
 #include "task.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -42,6 +47,7 @@
 #define LINE_WORDS 25 /* 200 bytes */
 #define LINE_BYTES (LINE_WORDS * 8)
 #define READY 2u                    /* bit 0 is maru_wait's */
+#define REFUSED 4u                  /* no room was left */
 #define ADDED_NS INT64_C(100000000) /* an adder that takes longer was killed or stopped */
 
 struct entry {
@@ -89,14 +95,14 @@ static uint64_t hash_words(uint64_t seed, const uint64_t *words, unsigned count)
 
 /* ---- creating, opening, closing ---------------------------------------- */
 
-static int map_board(struct maru_board *board, int fd, size_t size) {
+static int map_board(struct maru_board *board, int fd, size_t size, uid_t user) {
   void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (base == MAP_FAILED) {
     int error = errno;
     close(fd);
     return -error;
   }
-  *board = (struct maru_board){.base = base, .size = size, .fd = fd};
+  *board = (struct maru_board){.base = base, .size = size, .fd = fd, .user = user};
   return 0;
 }
 
@@ -107,7 +113,12 @@ int maru_board_create(struct maru_board *board, size_t size) {
   int fd = mr_sealed_memfd("maru-board", room);
   if (fd < 0)
     return fd;
-  int rc = map_board(board, fd, room);
+  struct stat status;
+  if (fstat(fd, &status) < 0) {
+    close(fd);
+    return -EIO;
+  }
+  int rc = map_board(board, fd, room, status.st_uid);
   if (rc < 0)
     return rc;
   struct header *header = header_of(board);
@@ -121,16 +132,19 @@ int maru_board_create(struct maru_board *board, size_t size) {
   return 0;
 }
 
-static int check_descriptor(int fd, size_t *size) {
-  struct stat status;
-  if (fstat(fd, &status) < 0)
+/* Opens what was found to be a memfd. */
+static int open_memfd(int found, const struct stat *status) {
+  char path[32];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", found);
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0)
     return -errno;
-  int seals = S_ISREG(status.st_mode) ? fcntl(fd, F_GET_SEALS) : -1;
+  int seals = fcntl(fd, F_GET_SEALS);
   /* Unsealed, it could shrink under us: SIGBUS. */
-  if (seals < 0 || !(seals & F_SEAL_SHRINK) || (uint64_t)status.st_size < sizeof(struct header))
-    return -EPROTO;
-  *size = (size_t)status.st_size;
-  return 0;
+  if (seals >= 0 && (seals & F_SEAL_SHRINK) && (uint64_t)status->st_size >= sizeof(struct header))
+    return fd;
+  close(fd);
+  return -EPROTO;
 }
 
 static int check_content(const struct maru_board *board) {
@@ -149,19 +163,22 @@ static int check_content(const struct maru_board *board) {
   return rc == -ENOENT ? 0 : rc;
 }
 
-int maru_board_open(struct maru_board *board, const char *path) {
-  /* O_NONBLOCK: the path may lead to a FIFO. */
-  int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+static int open_file(const char *path, uid_t user, struct stat *status) {
+  int found = mr_memfd_at(path, status);
+  if (found < 0)
+    return found;
+  int fd = status->st_uid == user ? open_memfd(found, status) : -EACCES;
+  close(found);
+  return fd;
+}
+
+int maru_board_open_of(struct maru_board *board, const char *path, uid_t user) {
+  struct stat status;
+  int fd = open_file(path, user, &status);
   if (fd < 0)
-    return -errno;
-  size_t size = 0;
-  int rc = check_descriptor(fd, &size);
-  if (rc < 0) {
-    close(fd);
-    return rc;
-  }
+    return fd;
   struct maru_board opened;
-  rc = map_board(&opened, fd, size);
+  int rc = map_board(&opened, fd, (size_t)status.st_size, user);
   if (rc < 0)
     return rc;
   rc = check_content(&opened);
@@ -170,6 +187,10 @@ int maru_board_open(struct maru_board *board, const char *path) {
   else
     *board = opened;
   return rc;
+}
+
+int maru_board_open(struct maru_board *board, const char *path) {
+  return maru_board_open_of(board, path, geteuid());
 }
 
 int maru_board_open_env(struct maru_board *board) {
@@ -191,9 +212,21 @@ void maru_board_close(struct maru_board *board) {
 
 int maru_board_owner_of(const struct maru_board *board, struct maru_board_owner *owner) {
   struct header *header = header_of(board);
-  *owner = (struct maru_board_owner){.pid = LOAD(header->owner_pid),
-                                     .start_time = LOAD(header->owner_start)};
-  return owner->pid > 0 ? 0 : -EPROTO;
+  struct maru_board_owner claim = {.pid = LOAD(header->owner_pid),
+                                   .start_time = LOAD(header->owner_start)};
+  struct mr_task task;
+  /* First: what lives after the look has had its number since before it. */
+  int pidfd = claim.pid > 0 ? maru_pidfd_open(claim.pid) : -ESRCH;
+  if (pidfd < 0)
+    return -ESRCH;
+  struct pollfd end = {.fd = pidfd, .events = POLLIN};
+  bool good = claim.start_time != 0 && mr_start_time(claim.pid) == claim.start_time &&
+              mr_task_read(claim.pid, &task) == 0 && task.users[0] == board->user &&
+              poll(&end, 1, 0) == 0;
+  close(pidfd);
+  if (good)
+    *owner = claim;
+  return good ? 0 : -ESRCH;
 }
 
 /* ---- directory --------------------------------------------------------- */
@@ -258,20 +291,32 @@ int maru_board_find(const struct maru_board *board, const char *name, uint32_t v
   return 0;
 }
 
+/* 0, and what is used; -ENOSPC; -EPROTO. */
+static int has_room(const struct maru_board *board, uint64_t size, uint64_t *used) {
+  *used = LOAD(header_of(board)->used);
+  if (*used < sizeof(struct header) || *used % ALIGNMENT != 0 || *used > board->size)
+    return -EPROTO;
+  return size > board->size - *used ? -ENOSPC : 0;
+}
+
 /* Takes `size` bytes from the free part. */
 static int allocate(struct maru_board *board, uint64_t size, uint64_t *offset) {
-  struct header *header = header_of(board);
-  uint64_t used = LOAD(header->used);
+  int rc;
   do {
-    if (used < sizeof *header || used % ALIGNMENT != 0 || used > board->size)
-      return -EPROTO;
-    if (size > board->size - used)
-      return -ENOSPC;
-    *offset = used;
+    rc = has_room(board, size, offset);
+    if (rc < 0)
+      return rc;
   } while (!atomic_compare_exchange_weak_explicit(
-      &header->used, &used, used + ((size + ALIGNMENT - 1) & ~(ALIGNMENT - 1)),
+      &header_of(board)->used, offset, *offset + ((size + ALIGNMENT - 1) & ~(ALIGNMENT - 1)),
       memory_order_relaxed, memory_order_relaxed));
   return 0;
+}
+
+static bool has_name(const struct entry *entry, const uint64_t words[NAME_WORDS]) {
+  for (unsigned i = 0; i < NAME_WORDS; i++)
+    if (LOAD(entry->name[i]) != words[i])
+      return false;
+  return true;
 }
 
 /* 0: the entry is ours.  1: it is another name's.  -EEXIST: this name's. */
@@ -283,15 +328,26 @@ static int take_entry(struct entry *entry, uint64_t key, const uint64_t words[NA
   if (found != key)
     return 1;
   /* Acquire: the name.  Not ready: being added, by somebody with this key. */
-  if (atomic_load_explicit(&entry->ready, memory_order_acquire) & READY)
-    for (unsigned i = 0; i < NAME_WORDS; i++)
-      if (LOAD(entry->name[i]) != words[i])
-        return 1;
-  return -EEXIST;
+  uint32_t ready = atomic_load_explicit(&entry->ready, memory_order_acquire);
+  if (ready & READY)
+    return has_name(entry, words) ? -EEXIST : 1;
+  /* Relaxed: an entry that was refused has nothing else in it.  Who waits for it waits on. */
+  bool again = ready & REFUSED &&
+               atomic_compare_exchange_strong_explicit(&entry->ready, &ready, ready & ~REFUSED,
+                                                       memory_order_relaxed, memory_order_relaxed);
+  return again ? 0 : -EEXIST;
 }
 
-static void fill_entry(struct entry *entry, const uint64_t words[NAME_WORDS], uint32_t version,
-                       uint64_t offset, uint64_t size) {
+/* Of an entry that is ours. */
+static int fill_entry(struct maru_board *board, struct entry *entry,
+                      const uint64_t words[NAME_WORDS], uint32_t version, uint64_t size,
+                      void **data) {
+  uint64_t offset;
+  int rc = allocate(board, size, &offset);
+  if (rc < 0) {
+    maru_notify_store(&entry->ready, REFUSED);
+    return rc;
+  }
   for (unsigned i = 0; i < NAME_WORDS; i++)
     STORE(entry->name[i], words[i]);
   STORE(entry->version, version);
@@ -299,11 +355,13 @@ static void fill_entry(struct entry *entry, const uint64_t words[NAME_WORDS], ui
   STORE(entry->size, size);
   /* Release: who sees it ready sees the whole entry. */
   maru_notify_store(&entry->ready, READY);
+  *data = (char *)board->base + offset;
+  return 0;
 }
 
 int maru_board_add(struct maru_board *board, const char *name, uint32_t version, size_t size,
                    void **data) {
-  uint64_t words[NAME_WORDS], offset;
+  uint64_t words[NAME_WORDS], used;
   void *existing;
   int rc = pack_name(name, words);
   if (rc < 0)
@@ -311,32 +369,29 @@ int maru_board_add(struct maru_board *board, const char *name, uint32_t version,
   rc = maru_board_find(board, name, version, 0, &existing);
   if (rc != -ENOENT)
     return rc == -EPROTO ? rc : -EEXIST;
-  rc = allocate(board, size, &offset);
-  if (rc < 0)
-    return rc;
+  /* An entry is not taken for what has no room now; one that loses its room in a race is
+   * marked. */
+  rc = has_room(board, size, &used);
   uint64_t key = hash_words(0, words, NAME_WORDS);
-  for (unsigned i = 0; i < MARU_BOARD_SECTIONS; i++) {
+  for (unsigned i = 0; i < MARU_BOARD_SECTIONS && rc == 0; i++) {
     struct entry *entry = &header_of(board)->directory[i];
     rc = take_entry(entry, key, words);
-    if (rc < 0)
-      return rc;
-    if (rc == 0) {
-      fill_entry(entry, words, version, offset, size);
-      *data = (char *)board->base + offset;
-      return 0;
-    }
+    if (rc == 0)
+      return fill_entry(board, entry, words, version, size, data);
+    rc = rc < 0 ? rc : 0;
   }
-  return -ENOSPC;
+  return rc < 0 ? rc : -ENOSPC;
 }
 
-/* Until the entry that is being added is ready.  0, -EINTR or -ETIMEDOUT. */
+/* Until no entry of that key is being added.  0, -EINTR or -ETIMEDOUT. */
 static int await_added(struct maru_board *board, uint64_t key, int64_t deadline_ns) {
   struct maru_wait_policy policy;
   (void)maru_wait_policy_init(&policy, MARU_WAIT_BLOCK); /* a kind that there is */
   for (unsigned i = 0; i < MARU_BOARD_SECTIONS; i++) {
     struct entry *entry = &header_of(board)->directory[i];
-    int rc =
-        LOAD(entry->key) != key ? 0 : maru_wait(&entry->ready, READY, READY, &policy, deadline_ns);
+    int rc = LOAD(entry->key) != key
+                 ? 0
+                 : maru_wait_while(&entry->ready, 0, READY | REFUSED, &policy, deadline_ns);
     if (rc < 0)
       return rc;
   }
@@ -346,18 +401,21 @@ static int await_added(struct maru_board *board, uint64_t key, int64_t deadline_
 int maru_board_share(struct maru_board *board, const char *name, uint32_t version, size_t size,
                      void **data) {
   uint64_t words[NAME_WORDS];
-  int rc = maru_board_find(board, name, version, size, data);
-  if (rc == -ENOENT)
-    rc = maru_board_add(board, name, version, size, data);
-  if (rc != -EEXIST)
-    return rc;
   int64_t deadline_ns = maru_now_ns() + ADDED_NS;
-  (void)pack_name(name, words); /* maru_board_add has taken it */
-  uint64_t key = hash_words(0, words, NAME_WORDS);
-  do
-    rc = await_added(board, key, deadline_ns);
-  while (rc == -EINTR);
-  return rc < 0 ? rc : maru_board_find(board, name, version, size, data);
+  for (;;) {
+    int rc = maru_board_find(board, name, version, size, data);
+    if (rc == -ENOENT)
+      rc = maru_board_add(board, name, version, size, data);
+    if (rc != -EEXIST)
+      return rc;
+    (void)pack_name(name, words); /* maru_board_add has taken it */
+    uint64_t key = hash_words(0, words, NAME_WORDS);
+    do
+      rc = await_added(board, key, deadline_ns);
+    while (rc == -EINTR);
+    if (rc < 0 || maru_now_ns() >= deadline_ns)
+      return rc < 0 ? rc : -ETIMEDOUT;
+  }
 }
 
 /* ---- text log ---------------------------------------------------------- */
@@ -388,11 +446,9 @@ int maru_board_say(struct maru_board *board, const char *room, const char *forma
   return 0;
 }
 
-/* A hostile writer must not reach the reader's terminal. */
-static void drop_controls(char *text) {
-  for (; *text != '\0'; text++)
-    if ((unsigned char)*text < ' ' || *text == 0x7f)
-      *text = '?';
+void maru_board_lines(const struct maru_board *board, uint64_t *first, uint64_t *end) {
+  *end = LOAD(header_of(board)->said);
+  *first = *end > LINES ? *end - LINES : 0;
 }
 
 int maru_board_line(const struct maru_board *board, uint64_t number, char *text, size_t size) {
@@ -412,6 +468,6 @@ int maru_board_line(const struct maru_board *board, uint64_t number, char *text,
   if (size == 0)
     return 0;
   snprintf(text, size, "%.*s", LINE_BYTES, (const char *)words);
-  drop_controls(text);
+  mr_plain(text);
   return 0;
 }

@@ -10,31 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The file system that all memfds lie in. */
-static dev_t memfd_device(void) {
-  struct stat status = {0};
-  int fd = mr_sealed_memfd("maru-boost", 1);
-  if (fd >= 0) {
-    (void)fstat(fd, &status);
-    close(fd);
-  }
-  return status.st_dev;
-}
-
-/* By O_PATH: looking has no side effect, whatever the path leads to. */
+/* A memfd of the right user and size; its descriptor is by O_PATH. */
 static int check_path(const char *path, struct stat *status) {
-  int fd = open(path, O_PATH | O_CLOEXEC);
+  int fd = mr_memfd_at(path, status);
   if (fd < 0)
-    return -errno;
-  if (fstat(fd, status) < 0 || !S_ISREG(status->st_mode) || status->st_dev != memfd_device()) {
-    close(fd);
-    return -EPROTO;
-  }
-  if (geteuid() != 0 && status->st_uid != geteuid()) {
-    close(fd);
-    return -EACCES;
-  }
-  return fd;
+    return fd;
+  int rc = geteuid() != 0 && status->st_uid != geteuid()   ? -EACCES
+           : (uint64_t)status->st_size > BOOST_BOARD_BYTES ? -EFBIG
+                                                           : 0;
+  if (rc == 0)
+    return fd;
+  close(fd);
+  return rc;
 }
 
 static struct boost_board *new_board(void) {
@@ -63,7 +50,7 @@ static int open_checked(struct boost_board **made, int fd, const struct stat *st
   if (one == NULL)
     return -ENOMEM;
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  int rc = maru_board_open(&one->board, path);
+  int rc = maru_board_open_of(&one->board, path, status->st_uid);
   if (rc < 0) {
     one->board.base = NULL;
     boost_board_free(one);

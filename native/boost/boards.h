@@ -3,7 +3,8 @@
  * A board is opened only when it is a memfd of an ordinary kernel (the file system
  * is compared with that of a memfd of our own before anything is opened for
  * reading or writing), sealed against shrinking, and owned by our user or, if we
- * are root, by anybody.  Its size comes from the kernel.
+ * are root, by anybody.  Its size comes from the kernel, and is bounded: boards take the
+ * daemon's addresses.
  */
 #ifndef MARU_BOOST_BOARDS_H
 #define MARU_BOOST_BOARDS_H
@@ -14,7 +15,8 @@
 #include <maru/board.h>
 
 #define BOOST_BOARDS 32
-#define BOOST_BOARDS_A_USER 8 /* of those that root finds */
+#define BOOST_BOARDS_A_USER 8                 /* of those that root finds */
+#define BOOST_BOARD_BYTES (UINT64_C(1) << 33) /* a larger one is not looked after */
 
 struct boost_board {
   struct maru_board board;       /* its descriptor holds the lock */
@@ -42,7 +44,7 @@ struct boost_boards {
 };
 
 /* Opens the board at that path, unless `skips` says no.  0; -EALREADY: skipped; -EACCES:
- * another user's; -EPROTO: no board; else as maru_board_open. */
+ * another user's; -EFBIG: too large; -EPROTO: no board; else as maru_board_open. */
 int boost_board_open(struct boost_board **made, const char *path,
                      bool (*skips)(void *context, const struct stat *status), void *context);
 /* From now on no other daemon looks after it (the kernel's word, F_OFD_SETLK); ends with the

@@ -14,6 +14,11 @@
  * ring tells.  `next` is a hint which anybody helps forward; what a dead worker
  * had left to do there costs the next one a step.  models/crew.pml checks this.
  *
+ * What is shared holds neither bounds nor pointers: those are in each process's handle,
+ * which fork copies, with what the coordinator has offered.  A worker's stray write can
+ * keep chunks from being done, not lead the coordinator astray: an impossible state is
+ * -EBADMSG.
+ *
  * Waiting.  The coordinator waits on one word, all workers on another, both in the crew.
  * In a seated crew (maru_crew_seat) each of them has a channel on the board instead.  Who
  * publishes then has many words to ring, and does so only if somebody sits: a worker marks
@@ -33,6 +38,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -54,23 +60,12 @@ struct slot {
 
 struct worker {
   alignas(MR_CACHE_LINE) struct maru_worker_counters counters;
-  uint32_t seat; /* number of its channel, fixed */
   /* The worker's own memory of its claim: ticket + 1, or 0.  Set only while the
    * slot is TAKEN, so it may be missing but is never wrong. */
   alignas(MR_CACHE_LINE) uint64_t held;
 };
 
-struct maru_crew {
-  /* Fixed at creation. */
-  uint32_t workers;
-  uint32_t slots; /* a power of two */
-  uint64_t size;
-
-  /* Fixed by maru_crew_seat. */
-  int32_t seated; /* the process that did it; 0: nobody has */
-  uint32_t seat;  /* number of the coordinator's channel */
-  int64_t table;  /* of channels: how far from here; every process inherits both mappings */
-
+struct shared {
   /* Written by the coordinator. */
   alignas(MR_CACHE_LINE) _Atomic uint64_t published; /* tickets below are READY or later */
   _Atomic uint32_t closed;
@@ -82,16 +77,40 @@ struct maru_crew {
   struct slot ring[]; /* then one struct worker each */
 };
 
+/* Consecutive indices that were published. */
+struct offer {
+  uint64_t first;
+  uint32_t count;
+};
+
+/* A process's own. */
+struct maru_crew {
+  /* Fixed at creation. */
+  struct shared *shared;
+  uint32_t workers;
+  uint32_t slots; /* a power of two */
+  uint64_t size;  /* of what is shared */
+
+  /* Fixed by maru_crew_seat. */
+  int32_t seated;                                  /* the process that did it; 0: nobody has */
+  struct maru_channel *own;                        /* the coordinator's channel */
+  struct maru_channel *seats[MARU_CREW_MAX_SEATS]; /* the workers' */
+
+  /* The coordinator's. */
+  uint64_t tickets;       /* that were given */
+  struct offer offered[]; /* of each slot, the last */
+};
+
 static uint64_t state_of(unsigned phase, uint64_t ticket, uint32_t worker) {
   return ticket << TICKET_SHIFT | (uint64_t)worker << WORKER_SHIFT | phase;
 }
 
 static struct slot *slot_of(struct maru_crew *crew, uint64_t ticket) {
-  return &crew->ring[ticket & (crew->slots - 1)];
+  return &crew->shared->ring[ticket & (crew->slots - 1)];
 }
 
 static struct worker *worker_of(struct maru_crew *crew, uint32_t worker) {
-  return (struct worker *)&crew->ring[crew->slots] + worker;
+  return (struct worker *)&crew->shared->ring[crew->slots] + worker;
 }
 
 /* Release: results written for this ticket come before its slot's reuse. */
@@ -106,56 +125,48 @@ int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots) 
   uint32_t rounded = 1;
   while (rounded < slots)
     rounded *= 2;
-  uint64_t size = mr_page_round(sizeof **crew + (uint64_t)rounded * sizeof(struct slot) +
-                                (uint64_t)workers * sizeof(struct worker));
-  void *memory;
-  int rc = mr_shared_map("maru-crew", size, &memory);
-  if (rc < 0)
-    return rc;
-  struct maru_crew *made = memory;
+  struct maru_crew *made = calloc(1, sizeof *made + rounded * sizeof *made->offered);
+  if (made == NULL)
+    return -ENOMEM;
   made->workers = workers;
   made->slots = rounded;
-  made->size = size;
+  made->size = mr_page_round(sizeof(struct shared) + (uint64_t)rounded * sizeof(struct slot) +
+                             (uint64_t)workers * sizeof(struct worker));
+  void *memory;
+  int rc = mr_shared_map("maru-crew", made->size, &memory);
+  if (rc < 0) {
+    free(made);
+    return rc;
+  }
+  made->shared = memory;
   for (uint32_t i = 0; i < rounded; i++)
-    atomic_init(&made->ring[i].state, state_of(FREE, i, 0));
+    atomic_init(&made->shared->ring[i].state, state_of(FREE, i, 0));
   *crew = made;
   return 0;
 }
 
 /* ---- seats ------------------------------------------------------------- */
 
-static struct maru_channel *channel_at(const struct maru_crew *crew, uint32_t number) {
-  struct maru_wait_table *table = (struct maru_wait_table *)((intptr_t)crew + crew->table);
-  return &table->channels[number];
-}
-
 /* NULL: the crew is not seated. */
 static struct maru_channel *seat_of(struct maru_crew *crew, uint32_t worker) {
-  return crew->seated ? channel_at(crew, worker_of(crew, worker)->seat) : NULL;
+  return crew->seated ? crew->seats[worker] : NULL;
 }
 
 int maru_crew_seat(struct maru_crew *crew, struct maru_board *board, uint32_t job) {
-  struct maru_channel *lines[MARU_CREW_MAX_SEATS], *own;
-  struct maru_wait_table *table;
   if (crew->seated)
     return -EALREADY;
   if (crew->workers > MARU_CREW_MAX_SEATS)
     return -E2BIG;
-  int rc = maru_channel_register(board, job, MARU_CHANNEL_RESULTS | MARU_CHANNEL_WORKING, &own);
+  int rc =
+      maru_channel_register(board, job, MARU_CHANNEL_RESULTS | MARU_CHANNEL_WORKING, &crew->own);
   if (rc < 0)
     return rc;
-  rc = maru_wait_table_of(board, &table);
-  if (rc == 0)
-    rc = maru_channels_register(board, job, MARU_CHANNEL_WORK | MARU_CHANNEL_WORKING, lines,
-                                crew->workers);
+  rc = maru_channels_register(board, job, MARU_CHANNEL_WORK | MARU_CHANNEL_WORKING, crew->seats,
+                              crew->workers);
   if (rc < 0) {
-    maru_channel_release(own);
+    maru_channel_release(crew->own);
     return rc;
   }
-  for (uint32_t i = 0; i < crew->workers; i++)
-    worker_of(crew, i)->seat = (uint32_t)(lines[i] - table->channels);
-  crew->seat = (uint32_t)(own - table->channels);
-  crew->table = (intptr_t)table - (intptr_t)crew;
   crew->seated = getpid();
   return 0;
 }
@@ -176,9 +187,10 @@ void maru_crew_destroy(struct maru_crew *crew) {
   if (crew->seated == getpid()) {
     for (uint32_t i = 0; i < crew->workers; i++)
       maru_channel_release(seat_of(crew, i));
-    maru_channel_release(channel_at(crew, crew->seat));
+    maru_channel_release(crew->own);
   }
-  munmap(crew, crew->size);
+  munmap(crew->shared, crew->size);
+  free(crew);
 }
 
 /* ---- coordinator ------------------------------------------------------- */
@@ -186,39 +198,49 @@ void maru_crew_destroy(struct maru_crew *crew) {
 /* Release, all: who sees a step sees what was published. */
 static void announce(struct maru_crew *crew) {
   if (!crew->seated) {
-    maru_notify(&crew->work);
+    maru_notify(&crew->shared->work);
     return;
   }
-  if (!(atomic_fetch_add_explicit(&crew->work, MARU_WAIT_STEP, memory_order_release) & SITTING))
+  if (!(atomic_fetch_add_explicit(&crew->shared->work, MARU_WAIT_STEP, memory_order_release) &
+        SITTING))
     return;
   /* Acquire: whoever left the mark had looked at its own word before we ring it. */
-  atomic_fetch_and_explicit(&crew->work, WORD_VALUE, memory_order_acq_rel);
+  atomic_fetch_and_explicit(&crew->shared->work, WORD_VALUE, memory_order_acq_rel);
   for (uint32_t i = 0; i < crew->workers; i++)
     maru_notify(&seat_of(crew, i)->word);
 }
 
+/* The chunk that had the slot before is READY or TAKEN. */
+static bool may_become_free(const struct maru_crew *crew, uint64_t state, uint64_t ticket) {
+  uint64_t phase = state & ((UINT64_C(1) << WORKER_SHIFT) - 1);
+  return (phase == READY || phase == TAKEN) && state >> TICKET_SHIFT == ticket - crew->slots;
+}
+
 int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count) {
-  /* Relaxed: the coordinator alone writes these two. */
-  if (atomic_load_explicit(&crew->closed, memory_order_relaxed))
+  /* Relaxed: the coordinator alone writes it. */
+  if (atomic_load_explicit(&crew->shared->closed, memory_order_relaxed))
     return -EPIPE;
-  uint64_t ticket = atomic_load_explicit(&crew->published, memory_order_relaxed);
+  uint64_t ticket = crew->tickets;
   struct slot *slot = slot_of(crew, ticket);
   /* Acquire: the former owner is done with the slot. */
-  if (atomic_load_explicit(&slot->state, memory_order_acquire) != state_of(FREE, ticket, 0))
-    return -EAGAIN;
+  uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
+  if (state != state_of(FREE, ticket, 0))
+    return may_become_free(crew, state, ticket) ? -EAGAIN : -EBADMSG;
+  crew->offered[ticket & (crew->slots - 1)] = (struct offer){first, count};
+  crew->tickets = ticket + 1;
   slot->first = first;
   slot->count = count;
   /* Release: the claimant reads first and count. */
   atomic_store_explicit(&slot->state, state_of(READY, ticket, 0), memory_order_release);
   /* Release: whoever sees the number finds the slot READY or later. */
-  atomic_store_explicit(&crew->published, ticket + 1, memory_order_release);
+  atomic_store_explicit(&crew->shared->published, ticket + 1, memory_order_release);
   announce(crew);
   return 0;
 }
 
 void maru_crew_close(struct maru_crew *crew) {
   /* Release: who sees the close sees the final `published`. */
-  atomic_store_explicit(&crew->closed, 1, memory_order_release);
+  atomic_store_explicit(&crew->shared->closed, 1, memory_order_release);
   announce(crew);
 }
 
@@ -228,35 +250,43 @@ static bool is_ready(struct maru_crew *crew, uint64_t ticket) {
          state_of(READY, ticket, 0);
 }
 
+/* What the hint says, but no more than a ring before `end`: the rest is claimed. */
+static uint64_t first_to_look_at(const struct maru_crew *crew, uint64_t end) {
+  uint64_t least = end > crew->slots ? end - crew->slots : 0;
+  /* Relaxed: a hint. */
+  uint64_t next = atomic_load_explicit(&crew->shared->next, memory_order_relaxed);
+  return next < least || next > end ? least : next;
+}
+
 uint32_t maru_crew_backlog(const struct maru_crew *crew) {
   struct maru_crew *c = (struct maru_crew *)crew; /* for slot_of; nothing is written */
-  uint64_t end = atomic_load_explicit(&c->published, memory_order_acquire);
-  /* Relaxed: a hint. */
-  uint64_t first = atomic_load_explicit(&c->next, memory_order_relaxed);
+  uint64_t end = crew->tickets, first = first_to_look_at(crew, end);
   /* Tickets are claimed in order; the hint may lag behind. */
   while (first < end && !is_ready(c, first))
     first++;
   return first < end ? (uint32_t)(end - first) : 0;
 }
 
-/* The worker's TAKEN slot, or NULL. */
-static struct slot *find_claim(struct maru_crew *crew, uint32_t worker, uint64_t *ticket) {
+/* The ticket of the worker's TAKEN slot, if it has one. */
+static bool find_claim(struct maru_crew *crew, uint32_t worker, uint64_t *ticket) {
   for (uint32_t i = 0; i < crew->slots; i++) {
     /* Acquire: with the claim come the worker's records before it. */
-    uint64_t state = atomic_load_explicit(&crew->ring[i].state, memory_order_acquire);
+    uint64_t state = atomic_load_explicit(&crew->shared->ring[i].state, memory_order_acquire);
     *ticket = state >> TICKET_SHIFT;
-    if (state == state_of(TAKEN, *ticket, worker))
-      return &crew->ring[i];
+    if (state == state_of(TAKEN, *ticket, worker) && *ticket < crew->tickets &&
+        slot_of(crew, *ticket) == &crew->shared->ring[i])
+      return true;
   }
-  return NULL;
+  return false;
 }
 
 int maru_crew_claim_of(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk) {
   uint64_t ticket;
-  struct slot *slot = find_claim(crew, worker, &ticket);
-  if (slot == NULL)
+  if (!find_claim(crew, worker, &ticket))
     return 0;
-  *chunk = (struct maru_chunk){.ticket = ticket, .first = slot->first, .count = slot->count};
+  /* As it was offered: what the slot says may have been overwritten. */
+  const struct offer *offer = &crew->offered[ticket & (crew->slots - 1)];
+  *chunk = (struct maru_chunk){.ticket = ticket, .first = offer->first, .count = offer->count};
   return 1;
 }
 
@@ -267,13 +297,13 @@ void maru_crew_forfeit(struct maru_crew *crew, uint32_t worker) {
   worker_of(crew, worker)->held = 0;
   if (crew->seated)
     maru_channel_vacate(seat_of(crew, worker));
-  if (find_claim(crew, worker, &ticket) != NULL)
+  if (find_claim(crew, worker, &ticket))
     free_slot(crew, ticket);
 }
 
 static _Atomic uint32_t *bell_of(const struct maru_crew *crew) {
   struct maru_crew *c = (struct maru_crew *)crew; /* the word alone is written */
-  return c->seated ? &channel_at(c, c->seat)->word : &c->bell;
+  return c->seated ? &c->own->word : &c->shared->bell;
 }
 
 uint32_t maru_crew_bell(const struct maru_crew *crew) {
@@ -286,8 +316,8 @@ void maru_crew_ring(struct maru_crew *crew) { maru_notify(bell_of(crew)); }
 int maru_crew_await(struct maru_crew *crew, uint32_t seen, struct maru_wait_policy *policy,
                     int64_t deadline_ns) {
   if (crew->seated)
-    return sit(channel_at(crew, crew->seat), seen, policy, deadline_ns);
-  return maru_wait_while(&crew->bell, seen, WORD_VALUE, policy, deadline_ns);
+    return sit(crew->own, seen, policy, deadline_ns);
+  return maru_wait_while(&crew->shared->bell, seen, WORD_VALUE, policy, deadline_ns);
 }
 
 /* ---- worker ------------------------------------------------------------ */
@@ -295,16 +325,15 @@ int maru_crew_await(struct maru_crew *crew, uint32_t seen, struct maru_wait_poli
 /* Tickets below `ticket` + 1 are claimed; say so unless somebody has. */
 static void help_next(struct maru_crew *crew, uint64_t ticket) {
   /* Relaxed: a hint; the slots' states carry the order. */
-  atomic_compare_exchange_strong_explicit(&crew->next, &ticket, ticket + 1, memory_order_relaxed,
-                                          memory_order_relaxed);
+  atomic_compare_exchange_strong_explicit(&crew->shared->next, &ticket, ticket + 1,
+                                          memory_order_relaxed, memory_order_relaxed);
 }
 
 /* Takes the first READY chunk, if there is one. */
 static bool take(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk) {
   /* Acquire: tickets below are READY or later. */
-  uint64_t end = atomic_load_explicit(&crew->published, memory_order_acquire);
-  uint64_t ticket = atomic_load_explicit(&crew->next, memory_order_relaxed);
-  for (; ticket < end; ticket++) {
+  uint64_t end = atomic_load_explicit(&crew->shared->published, memory_order_acquire);
+  for (uint64_t ticket = first_to_look_at(crew, end); ticket < end; ticket++) {
     struct slot *slot = slot_of(crew, ticket);
     uint64_t ready = state_of(READY, ticket, 0);
     /* Acquire: first and count.  Release: our records of an earlier chunk come
@@ -335,8 +364,8 @@ static struct look look_around(struct maru_crew *crew, const struct maru_channel
   struct look look = {.rung = 0};
   if (seat != NULL)
     look.rung = atomic_load_explicit(&seat->word, memory_order_acquire) & WORD_VALUE;
-  look.work = atomic_load_explicit(&crew->work, memory_order_acquire) & WORD_VALUE;
-  look.closed = atomic_load_explicit(&crew->closed, memory_order_acquire);
+  look.work = atomic_load_explicit(&crew->shared->work, memory_order_acquire) & WORD_VALUE;
+  look.closed = atomic_load_explicit(&crew->shared->closed, memory_order_acquire);
   return look;
 }
 
@@ -344,12 +373,12 @@ static struct look look_around(struct maru_crew *crew, const struct maru_channel
 static int await_work(struct maru_crew *crew, struct maru_channel *seat, const struct look *look,
                       struct maru_wait_policy *policy, int64_t deadline_ns) {
   if (seat == NULL)
-    return maru_wait_while(&crew->work, look->work, WORD_VALUE, policy, deadline_ns);
+    return maru_wait_while(&crew->shared->work, look->work, WORD_VALUE, policy, deadline_ns);
   if (deadline_ns <= 0) /* a try */
     return -ETIMEDOUT;
   /* Release: the look at our own word comes before whoever finds the mark rings it.
    * Acquire: a step that we did not know comes with its chunk. */
-  uint32_t work = atomic_fetch_or_explicit(&crew->work, SITTING, memory_order_acq_rel);
+  uint32_t work = atomic_fetch_or_explicit(&crew->shared->work, SITTING, memory_order_acq_rel);
   return (work & WORD_VALUE) == look->work ? sit(seat, look->rung, policy, deadline_ns) : 0;
 }
 

@@ -7,8 +7,12 @@
  * next record begins, is zero until that record is committed.  Fresh pages are
  * zero; a chunk may have left bytes beyond the record's final end (a reserve
  * that was shortened or replaced), so commit clears the next word before it
- * publishes.  The consumer follows words only; last, count and state are what
+ * publishes.  The consumer follows words only; last, count and closed are what
  * the producer says about itself.
+ *
+ * Bounds and positions are each process's own memory, copied by fork: a stray
+ * write into the shared pages, header included, cannot lead a consumer out of
+ * what it has mapped.
  */
 #define _GNU_SOURCE
 #include <maru/channel.h>
@@ -19,6 +23,7 @@
 #include <errno.h>
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -37,58 +42,67 @@ struct record {
 
 _Static_assert(sizeof(struct record) == ALIGNMENT, "chunks are 16-byte aligned");
 
+/* The first page; all of it the producer's. */
+struct shared {
+  _Atomic uint64_t last; /* bytes used */
+  _Atomic uint64_t count;
+  /* Written once.  Apart from `last`, because an idle consumer reads it at each look. */
+  alignas(MR_CACHE_LINE) _Atomic uint32_t closed;
+};
+
+/* A process's own; producer and consumer may be threads of one. */
 struct maru_log {
   /* Fixed at creation. */
+  struct shared *shared;
+  char *records;
   uint64_t capacity; /* bytes of records */
-  uint64_t records;  /* where they begin, from the log's own address */
 
-  /* Written by the producer. */
-  alignas(MR_CACHE_LINE) _Atomic uint64_t last; /* bytes used */
-  _Atomic uint64_t count;
-  uint64_t reserved; /* bytes offered by the last reserve */
+  alignas(MR_CACHE_LINE) uint64_t reserved; /* by the producer's last reserve */
 
-  /* Written once, by the producer.  Apart from `last`, because an idle consumer
-   * reads it at each look. */
-  alignas(MR_CACHE_LINE) _Atomic uint32_t closed;
-
-  /* Written by the consumer. */
+  /* The consumer's. */
   alignas(MR_CACHE_LINE) uint64_t next; /* offset of the record to read next */
   uint64_t current;                     /* offset of the record read last */
   uint64_t released;                    /* everything before it went back */
 };
 
-static struct record *record_at(struct maru_log *log, uint64_t offset) {
-  return (struct record *)((char *)log + log->records + offset);
+static struct record *record_at(const struct maru_log *log, uint64_t offset) {
+  return (struct record *)(log->records + offset);
 }
 
 static uint64_t record_size(uint64_t length) {
   return sizeof(struct record) + ((length + ALIGNMENT - 1) & ~(uint64_t)(ALIGNMENT - 1));
 }
 
-static uint64_t mapping_size(const struct maru_log *log) { return log->records + log->capacity; }
-
 int maru_log_create(struct maru_log **log, uint64_t capacity) {
   if (capacity == 0 || capacity > CAPACITY_MAX)
     return -EINVAL;
-  uint64_t records = mr_page_round(sizeof **log);
+  uint64_t header = mr_page_round(sizeof(struct shared));
   capacity = mr_page_round(capacity);
+  struct maru_log *made = aligned_alloc(MR_CACHE_LINE, sizeof *made);
+  if (made == NULL)
+    return -ENOMEM;
   void *memory;
-  int rc = mr_shared_map("maru-log", records + capacity, &memory);
-  if (rc < 0)
+  int rc = mr_shared_map("maru-log", header + capacity, &memory);
+  if (rc < 0) {
+    free(made);
     return rc;
-  *log = memory;
-  (*log)->capacity = capacity;
-  (*log)->records = records;
+  }
+  *made =
+      (struct maru_log){.shared = memory, .records = (char *)memory + header, .capacity = capacity};
+  *log = made;
   return 0;
 }
 
-void maru_log_destroy(struct maru_log *log) { munmap(log, mapping_size(log)); }
+void maru_log_destroy(struct maru_log *log) {
+  munmap(log->shared, (size_t)(log->records - (char *)log->shared) + log->capacity);
+  free(log);
+}
 
 /* ---- producer ---------------------------------------------------------- */
 
 /* Only the producer writes `last`, so its own loads may be relaxed. */
 static uint64_t own_last(struct maru_log *log) {
-  return atomic_load_explicit(&log->last, memory_order_relaxed);
+  return atomic_load_explicit(&log->shared->last, memory_order_relaxed);
 }
 
 int maru_log_reserve(struct maru_log *log, uint64_t length, void **chunk) {
@@ -115,9 +129,9 @@ void maru_log_commit(struct maru_log *log, uint64_t length, uint64_t index, uint
                         memory_order_release);
   log->reserved = 0;
   /* Relaxed: figures about the log; nobody reads records by them. */
-  atomic_store_explicit(&log->last, end, memory_order_relaxed);
-  uint64_t count = atomic_load_explicit(&log->count, memory_order_relaxed);
-  atomic_store_explicit(&log->count, count + 1, memory_order_relaxed);
+  atomic_store_explicit(&log->shared->last, end, memory_order_relaxed);
+  uint64_t count = atomic_load_explicit(&log->shared->count, memory_order_relaxed);
+  atomic_store_explicit(&log->shared->count, count + 1, memory_order_relaxed);
 }
 
 int maru_log_append(struct maru_log *log, uint64_t index, uint32_t kind, const void *chunk,
@@ -136,7 +150,7 @@ int maru_log_append(struct maru_log *log, uint64_t index, uint32_t kind, const v
 
 void maru_log_close(struct maru_log *log) {
   /* Release: who sees the close sees every record before it. */
-  atomic_store_explicit(&log->closed, 1, memory_order_release);
+  atomic_store_explicit(&log->shared->closed, 1, memory_order_release);
 }
 
 uint64_t maru_log_room(const struct maru_log *log) { return log->capacity - maru_log_last(log); }
@@ -156,7 +170,7 @@ static int peek(struct maru_log *log, uint64_t *word) {
   if (*word != 0)
     return 1;
   /* Acquire: a record committed before the close is seen by the second look. */
-  if (!atomic_load_explicit(&log->closed, memory_order_acquire))
+  if (!atomic_load_explicit(&log->shared->closed, memory_order_acquire))
     return 0;
   *word = next_word(log);
   return *word != 0 ? 1 : -EPIPE;
@@ -192,11 +206,11 @@ void maru_log_release(struct maru_log *log) {
 
 uint64_t maru_log_count(const struct maru_log *log) {
   /* Relaxed: a figure (see commit). */
-  return atomic_load_explicit(&log->count, memory_order_relaxed);
+  return atomic_load_explicit(&log->shared->count, memory_order_relaxed);
 }
 
 uint64_t maru_log_last(const struct maru_log *log) {
-  return atomic_load_explicit(&log->last, memory_order_relaxed);
+  return atomic_load_explicit(&log->shared->last, memory_order_relaxed);
 }
 
 void maru_publish(_Atomic uint64_t *word, uint64_t value) {

@@ -8,6 +8,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#define LENGTH_MAX (UINT64_C(1) << 47) /* as a log's */
+#define KIND_MAX 32767u
+
 /* Records are padded to whole headers, so that every chunk is aligned for any
  * value when the buffer is. */
 struct header {
@@ -16,6 +19,11 @@ struct header {
   uint64_t kind;
   uint64_t reserved;
 };
+
+/* No sender says anything else.  The lengths that are left can be added to without overflow. */
+static int check(const struct header *h) {
+  return h->length <= LENGTH_MAX && h->kind <= KIND_MAX && h->reserved == 0 ? 0 : -EBADMSG;
+}
 
 static size_t padded(uint64_t length) {
   return (length + sizeof(struct header) - 1) & ~(sizeof(struct header) - 1);
@@ -39,6 +47,8 @@ static void advance(struct msghdr *message, size_t sent) {
 }
 
 int maru_stream_send(int fd, uint64_t index, uint32_t kind, const void *chunk, uint64_t length) {
+  if (length > LENGTH_MAX || kind > KIND_MAX)
+    return -EINVAL;
   struct header h = {length, index, kind, 0};
   static const char zeros[sizeof(struct header)];
   struct iovec parts[3] = {{&h, sizeof h},
@@ -75,7 +85,7 @@ int maru_stream_receive(int fd, uint64_t *index, uint32_t *kind, void *chunk, ui
   int r = receive_all(fd, &h, sizeof h);
   if (r < 0)
     return r;
-  if (h.length != length)
+  if (h.length != length || check(&h) < 0)
     return -EBADMSG;
   *index = h.index;
   *kind = (uint32_t)h.kind;
@@ -108,7 +118,7 @@ void maru_stream_reader_free(struct maru_stream_reader *r) {
   free(r);
 }
 
-/* The record that starts the buffer, if it is whole. */
+/* The record that starts the buffer, if it is whole: 1.  -EBADMSG. */
 static int take(struct maru_stream_reader *r, struct maru_record *record, size_t *wanted) {
   size_t have = r->end - r->start;
   struct header h;
@@ -116,6 +126,9 @@ static int take(struct maru_stream_reader *r, struct maru_record *record, size_t
   if (have < sizeof h)
     return 0;
   memcpy(&h, r->buffer + r->start, sizeof h);
+  int rc = check(&h);
+  if (rc < 0)
+    return rc;
   *wanted = sizeof h + padded(h.length);
   if (have < *wanted)
     return 0;
@@ -145,7 +158,8 @@ static int make_room(struct maru_stream_reader *r, size_t wanted) {
 
 int maru_stream_reader_next(struct maru_stream_reader *r, struct maru_record *record) {
   size_t wanted;
-  while (!take(r, record, &wanted)) {
+  int rc;
+  while ((rc = take(r, record, &wanted)) == 0) {
     if (r->closed)
       return -EPIPE;
     int error = make_room(r, wanted);
@@ -159,7 +173,7 @@ int maru_stream_reader_next(struct maru_stream_reader *r, struct maru_record *re
     else if (errno == EAGAIN)
       return 0;
   }
-  return 1;
+  return rc;
 }
 
 int maru_stream_wait(const int *fds, unsigned count, int timeout_ms) {

@@ -29,6 +29,45 @@ static void one_writer(void) {
   CHECK_EQUAL(strlen(line), 200);
 }
 
+/* Nothing that a terminal obeys, or that turns the text around, comes out; other languages do. */
+static void plain(void) {
+  static const char *const said[][2] = {
+      {"a\xc2\x9b"
+       "31m",
+       "a?31m"}, /* CSI as one character */
+      {"a\x9b"
+       "31m",
+       "a?31m"},                             /* and as one byte */
+      {"\xc2\x80\xc2\x9f\xc2\x85|", "???|"}, /* all of C1, next line */
+      {"\xe2\x80\xae"
+       "evil\xe2\x80\xac",
+       "?evil?"},                                                            /* override, its end */
+      {"\xe2\x80\xaa\xe2\x80\xad|", "??|"},                                  /* embeddings */
+      {"\xe2\x81\xa6\xe2\x81\xa9\xe2\x80\x8f\xe2\x80\x8e\xd8\x9c", "?????"}, /* isolates, marks */
+      {"\xe2\x80\xa8\xef\xbb\xbf\xc2\xad", "???"}, /* a line's end, no width, soft hyphen */
+      {"\xf3\xa0\x80\xa1|", "?|"},                 /* a tag */
+      {"\xc0\x9b|\xe0\x82\x9b|", "??|???|"},       /* longer than it need be */
+      {"\xed\xa0\x80|\xf5\x80\x80\x80|\xff", "???|????|?"},
+      {"\xf4\x90\x80\x80|\xe2\x80", "????|??"}, /* above the last; cut */
+      {"\x7f\x1b[0m\x07\b", "??[0m??"},
+      {"gr\xc3\xb6\xc3\x9f"
+       "e \xeb\xa7\x88\xeb\xa3\xa8 \xf0\x9f\x8f\xa0",
+       "gr\xc3\xb6\xc3\x9f"
+       "e \xeb\xa7\x88\xeb\xa3\xa8 \xf0\x9f\x8f\xa0"},
+  };
+  uint64_t first, end;
+  char line[256], wanted[256];
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+    CHECK_EQUAL(maru_board_say(&board, "x", "%s", said[i][0]), 0);
+    maru_board_lines(&board, &first, &end);
+    CHECK_EQUAL(maru_board_line(&board, end - 1, line, sizeof line), 0);
+    snprintf(wanted, sizeof wanted, "x: %s", said[i][1]);
+    if (strcmp(line, wanted) != 0)
+      fprintf(stderr, "'%s', not '%s'\n", line, wanted);
+    CHECK(strcmp(line, wanted) == 0);
+  }
+}
+
 static void wraps(void) {
   char line[256];
   for (int i = 3; i < 1000; i++)
@@ -77,6 +116,7 @@ int main(void) {
   one_writer();
   wraps();
   several_writers();
+  plain();
   maru_board_close(&board);
   return 0;
 }

@@ -125,6 +125,53 @@ static void awaited(void) {
   atomic_store(ready, 2);
 }
 
+/* Who comes too late for a name takes no room; what has none leaves its name usable. */
+static void loses_no_room(void) {
+  void *data, *same;
+  size_t left = board.size;
+  CHECK_EQUAL(maru_board_add(&board, "raced", 1, 64, &data), 0);
+  _Atomic uint32_t *ready = ready_of("raced");
+  _Atomic uint64_t *used = (_Atomic uint64_t *)board.base + 64 / 8;
+  uint64_t before = atomic_load(used);
+  atomic_store(ready, 0); /* the other one is about to fill it */
+  for (int i = 0; i < 100; i++)
+    CHECK_EQUAL(maru_board_add(&board, "raced", 1, 8192, &same), -EEXIST);
+  CHECK_EQUAL(atomic_load(used), before);
+  atomic_store(ready, 2);
+  CHECK_EQUAL(maru_board_add(&board, "raced", 1, 8192, &same), -EEXIST);
+  left -= before;
+  CHECK_EQUAL(maru_board_add(&board, "late", 1, left + 1, &data), -ENOSPC);
+  CHECK_EQUAL(maru_board_share(&board, "late", 1, left + 1, &data), -ENOSPC);
+  CHECK_EQUAL(maru_board_add(&board, "late", 1, 64, &data), 0);
+  CHECK_EQUAL(atomic_load(used), before + 64);
+  /* The room went between the look and the deed. */
+  ready = ready_of("late");
+  atomic_store(ready, 4);
+  CHECK_EQUAL(maru_board_find(&board, "late", 1, 64, &same), -ENOENT);
+  CHECK_EQUAL(maru_board_share(&board, "late", 1, 64, &same), 0);
+  CHECK(same != data && atomic_load(ready) == 2);
+}
+
+/* One that waits for an adder who then finds no room tries by itself. */
+static void refuse_adding(void *ready) {
+  usleep(20000);
+  maru_notify_store(ready, 4);
+}
+
+static void refused_while_awaited(void) {
+  void *data, *same;
+  int rc = -ETIMEDOUT;
+  CHECK_EQUAL(maru_board_add(&board, "given up", 1, 64, &data), 0);
+  _Atomic uint32_t *ready = ready_of("given up");
+  atomic_store(ready, 0);
+  pid_t pid = start(refuse_adding, ready);
+  for (int again = 0; rc == -ETIMEDOUT && again < 20; again++)
+    rc = maru_board_share(&board, "given up", 1, 64, &same);
+  CHECK_EQUAL(rc, 0);
+  CHECK(same != data);
+  CHECK_EQUAL(finish(pid), 0);
+}
+
 static void directory_fills_up(void) {
   struct maru_board_section section;
   void *data;
@@ -149,6 +196,8 @@ int main(void) {
   across_processes();
   raced();
   awaited();
+  loses_no_room();
+  refused_while_awaited();
   directory_fills_up();
   maru_board_forget_fd(&board);
   CHECK_EQUAL(board.fd, -1);

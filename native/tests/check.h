@@ -79,6 +79,21 @@ static inline int mappings(void) {
   return lines;
 }
 
+/* Of this process: the first mapping whose line in /proc/self/maps has that name, and its size. */
+static inline void *mapping_of(const char *name, size_t *size) {
+  char line[512];
+  unsigned long begin = 0, end = 0;
+  FILE *file = fopen("/proc/self/maps", "r");
+  CHECK(file != NULL);
+  while (begin == 0 && fgets(line, sizeof line, file) != NULL)
+    if (strstr(line, name) != NULL)
+      CHECK_EQUAL(sscanf(line, "%lx-%lx", &begin, &end), 2);
+  fclose(file);
+  CHECK(begin != 0);
+  *size = end - begin;
+  return (void *)begin;
+}
+
 /* A whole number from the environment, for longer runs. */
 static inline uint64_t setting(const char *name, uint64_t otherwise) {
   const char *text = getenv(name);

@@ -17,6 +17,7 @@
 struct scene {
   struct maru_crew *crew;
   struct maru_log *log;
+  void *crew_pages, *log_pages;
 };
 
 static const char *const texts[] = {"the first record", "the second, longer than the first"};
@@ -92,15 +93,28 @@ static void go_on(struct scene *scene) {
   CHECK_EQUAL(maru_crew_claim(scene->crew, 0, &chunk, &policy, 0), 0);
 }
 
-/* As if the child had been killed now. */
+static void survive(void *argument) {
+  judge(argument);
+  go_on(argument);
+}
+
+/* The pages that it shares with the child. */
+static void *pages_of(const char *name, size_t expected) {
+  size_t size;
+  void *pages = mapping_of(name, &size);
+  CHECK_EQUAL(size, expected);
+  return pages;
+}
+
+/* As if the child had been killed now.  A copy of us goes on without it: our own memory stays as
+ * it is, and what is shared is put back. */
 static void try_kill(struct scene *scene) {
   static char crew[CREW_BYTES], log[LOG_BYTES];
-  memcpy(crew, scene->crew, sizeof crew);
-  memcpy(log, scene->log, sizeof log);
-  judge(scene);
-  go_on(scene);
-  memcpy(scene->crew, crew, sizeof crew);
-  memcpy(scene->log, log, sizeof log);
+  memcpy(crew, scene->crew_pages, sizeof crew);
+  memcpy(log, scene->log_pages, sizeof log);
+  CHECK_EQUAL(finish(start(survive, scene)), 0);
+  memcpy(scene->crew_pages, crew, sizeof crew);
+  memcpy(scene->log_pages, log, sizeof log);
 }
 
 int main(void) {
@@ -109,6 +123,8 @@ int main(void) {
   CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_BLOCK), 0);
   CHECK_EQUAL(maru_crew_create(&scene.crew, 1, 2), 0);
   CHECK_EQUAL(maru_log_create(&scene.log, 4096), 0);
+  scene.crew_pages = pages_of("memfd:maru-crew ", CREW_BYTES);
+  scene.log_pages = pages_of("memfd:maru-log ", LOG_BYTES);
   CHECK_EQUAL(maru_crew_publish(scene.crew, 10, 2), 0);
   CHECK_EQUAL(maru_crew_publish(scene.crew, 20, 2), 0);
   pid_t pid = start(act, &scene);

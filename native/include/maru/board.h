@@ -31,11 +31,11 @@ extern "C" {
 struct maru_board {
   void *base;
   size_t size;
-  int fd; /* owned; -1 after maru_board_forget_fd */
+  int fd;     /* owned; -1 after maru_board_forget_fd */
+  uid_t user; /* whose it is; the kernel's word */
 };
 
-/* Who made a board; start time as in /proc/PID/stat field 22, so that a reused
- * pid is not taken for the owner. */
+/* Who made a board; start time as in /proc/PID/stat field 22. */
 struct maru_board_owner {
   pid_t pid;
   uint64_t start_time;
@@ -52,20 +52,26 @@ struct maru_board_section {
  * top; rounded up to a page; sparse).  -EINVAL for 0, else the errno of
  * memfd_create, ftruncate or mmap. */
 int maru_board_create(struct maru_board *board, size_t size);
-/* Opens the board behind `path` (a MARU_BOARD value).  -EPROTO: not a board,
- * -ENOTSUP: a board of another version, else open's and mmap's errno. */
+/* Opens this user's board behind `path` (a MARU_BOARD value).  -EPROTO: not a board,
+ * -EACCES: another user's, -ENOTSUP: a board of another version, else open's and mmap's errno.
+ * What is no memfd is not opened for reading or writing. */
 int maru_board_open(struct maru_board *board, const char *path);
+/* The same of that user's board. */
+int maru_board_open_of(struct maru_board *board, const char *path, uid_t user);
 /* The board named by MARU_BOARD; -ENOENT when there is none. */
 int maru_board_open_env(struct maru_board *board);
 void maru_board_close(struct maru_board *board);
 /* Closes the descriptor, keeps the mapping. */
 void maru_board_forget_fd(struct maru_board *board);
+/* The process that made it.  The header only claims that, so the kernel is asked: it lives, has
+ * started when the header says, and is the board's user's.  -ESRCH: it has ended, is of another pid
+ * namespace, or the claim is false. */
 int maru_board_owner_of(const struct maru_board *board, struct maru_board_owner *owner);
 
 /* Adds a zeroed section (64-byte aligned).  Any process may, at any time.
  * -EEXIST: there in whatever version, or being added (an adder that was killed
  * meanwhile leaves the name unusable).  -ENOSPC, -ENAMETOOLONG, -EINVAL (empty
- * name), -EPROTO (the board is damaged). */
+ * name), -EPROTO (the board is damaged).  Failure takes no room. */
 int maru_board_add(struct maru_board *board, const char *name, uint32_t version, size_t size,
                    void **data);
 /* Finds a section.  -ENOENT; -ENOTSUP: there in another version or smaller
@@ -85,9 +91,12 @@ int maru_board_section_at(const struct maru_board *board, unsigned position,
  * bytes.  Safe from several processes at once; never blocks. */
 int maru_board_say(struct maru_board *board, const char *room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Copies line `number` (0 = first ever said) into text, control characters
- * replaced; -ENOENT: not said yet, -ESTALE: overwritten, -EAGAIN: being written,
- * or its writer was killed; the lines after it can be read. */
+/* The lines that the ring may hold: from *first up to, not including, *end; 256 at most, whatever
+ * the board says. */
+void maru_board_lines(const struct maru_board *board, uint64_t *first, uint64_t *end);
+/* Copies line `number` (0 = first ever said) into text, as a terminal can bear it (question marks
+ * for control characters, changes of direction, what is no UTF-8); -ENOENT: not said yet, -ESTALE:
+ * overwritten, -EAGAIN: being written, or its writer was killed; the lines after it can be read. */
 int maru_board_line(const struct maru_board *board, uint64_t number, char *text, size_t size);
 
 #ifdef __cplusplus

@@ -14,7 +14,9 @@
  *
  * One log per worker: no lock and no shared cache line stands between two
  * workers.  One doorbell per crew: the coordinator sleeps on one word.
- * Offsets, never pointers, are stored in the shared pages.
+ * The shared pages hold neither pointers nor bounds: what a process needs to
+ * find its way is in its own handle, which fork copies.  A stray write into the
+ * pages can spoil figures and results, not lead another process astray.
  *
  * Errors are negative errno.  No function prints, exits or allocates from the
  * heap after creation.  Source of the log: seed 1, figure 13 (Last, Count,
@@ -33,7 +35,7 @@ extern "C" {
 
 /* ---- log --------------------------------------------------------------- */
 
-struct maru_log; /* a mapping of its own */
+struct maru_log; /* each process's own handle of a mapping that they share */
 
 /* What the consumer sees of a record.  `chunk` points into the log and is
  * valid until maru_log_release passes it. */
@@ -49,7 +51,7 @@ struct maru_record {
  * than its chunk, rounded up to 16.  -ENOMEM when the address space or memfd
  * is refused, -EINVAL for 0 or more than 2^47. */
 int maru_log_create(struct maru_log **log, uint64_t capacity);
-/* Unmaps it in this process only. */
+/* Unmaps and frees it in this process only. */
 void maru_log_destroy(struct maru_log *log);
 
 /* Producer.  Reserve gives room for `length` bytes in place (16-byte aligned);
@@ -68,7 +70,8 @@ void maru_log_close(struct maru_log *log);
 uint64_t maru_log_room(const struct maru_log *log);
 
 /* Consumer.  1: *record is the next record.  0: none yet.  -EPIPE: closed and
- * all read.  -EBADMSG: the length word is impossible (memory was overwritten). */
+ * all read.  -EBADMSG: the length word is impossible (memory was overwritten); the record's place
+ * is checked against what this process itself has mapped. */
 int maru_log_next(struct maru_log *log, struct maru_record *record);
 /* The consumer needs no record before the last one that next returned: their
  * whole pages go back to the system (in steps of at least 1 MiB). */
@@ -114,8 +117,8 @@ int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots);
 /* Most workers of a crew whose waits are on a board. */
 #define MARU_CREW_MAX_SEATS 255u
 /* Before anybody waits and before the fork: from now on the coordinator and each worker
- * wait on a channel of the board, which must stay mapped at least as long as the crew.  The
- * lines go back when the process that called this destroys the crew.  Failure: all is as
+ * wait on a channel of the board, which must stay mapped where it is at least as long as the crew.
+ * The lines go back when the process that called this destroys the crew.  Failure: all is as
  * before.  -E2BIG: too many workers; -ENOSPC: not enough channels are free; -EALREADY; or
  * maru_channel_register's errors. */
 int maru_crew_seat(struct maru_crew *crew, struct maru_board *board, uint32_t job);
@@ -123,13 +126,13 @@ void maru_crew_destroy(struct maru_crew *crew);
 
 /* Coordinator.  Offers a chunk.  -EAGAIN: the slot it would reuse (slots are
  * reused in publishing order) holds an unfinished chunk; that chunk's end rings
- * the bell.  -EPIPE: closed. */
+ * the bell.  -EPIPE: closed.  -EBADMSG: the slot's state is impossible (memory was overwritten). */
 int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count);
 /* No chunk will be published any more; workers leave when all are claimed. */
 void maru_crew_close(struct maru_crew *crew);
 /* Chunks published and not yet claimed. */
 uint32_t maru_crew_backlog(const struct maru_crew *crew);
-/* The unfinished chunk of a worker: 1 and *chunk, or 0.  Exact for a dead
+/* The unfinished chunk of a worker, as it was published: 1 and *chunk, or 0.  Exact for a dead
  * worker; for a living one it may be done by the time you look. */
 int maru_crew_claim_of(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk);
 /* Takes a dead worker's chunk off the board (its slot is free again).  Needed

@@ -72,7 +72,7 @@ TEST = "tests/lock_profile.c"
 CHANGING = [CORE, RECORDS, SHARES, TEST]
 SOURCES = CHANGING + ["preload/clock.c", "preload/waits.c", "lock/place.c", "base/topology.c",
                       *(f"wait/{name}.c" for name in "asleep awake channel coop lowered measure policy priority wait".split()),
-                      "base/process.c", "base/shared.c", "base/task.c", "board/board.c"]
+                      "base/process.c", "base/shared.c", "base/task.c", "base/text.c", "board/board.c"]
 
 
 def built(native, compiler, folder, changed, objects):
