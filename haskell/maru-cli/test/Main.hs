@@ -6,19 +6,14 @@ import Data.Binary.Put
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
-import Data.Either (fromLeft, fromRight)
+import Data.Either (fromRight)
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (isInfixOf, isPrefixOf)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing, mapMaybe)
-import Maru.Cli.Bench
-import Maru.Cli.Bench.Io.Programs (fioRates, readseqRate, redisRates)
-import Maru.Cli.Bench.Io.Real (endOf, notMeasured)
-import Maru.Cli.Bench.Io.Web (ratePerSecond)
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
-import Maru.Cli.Guard (withGuard)
 import Maru.Cli.Host (judgeParts)
 import Maru.Cli.Installed (prefixOf)
 import Maru.Cli.Launch.Advice (advice, predicted)
@@ -65,7 +60,7 @@ main =
   defaultMain $
     testGroup
       "maru-cli"
-      [plans, locks, profiles, supervisors, boards, steering, checks, benches, commandLines, outputs, heat, builtCommand]
+      [plans, locks, profiles, supervisors, boards, steering, checks, commandLines, outputs, heat, builtCommand]
 
 -- ---- launch ---------------------------------------------------------------
 
@@ -260,21 +255,6 @@ plans =
         either (const True) (const False) (decideDelegation (Left "/l.so") (Just "hint")) @?= True
         decideDelegation (Right "/l.so") (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, guarded, always, guarded:uring, always:uring")
         fmap partEnvironment (decideDelegation (Right "/l.so") (Just "always:uring")) @?= Right [("MARU_IO", "always:uring")],
-      testCase "what real programs say of their rates" $ do
-        ratePerSecond "Running 1s test\nRequests/sec:  39343.41\nTransfer/sec: 1MB" @?= Just 39343.41
-        ratePerSecond "Requests/sec: x" @?= Nothing
-        redisRates "\"test\",\"rps\"\n\"SET\",\"1000.5\",\"0.1\"\n\"GET\",\"2000\",\"0.1\"\n" @?= [1000.5, 2000]
-        fioRates "fio: a word\n{\"jobs\": [{\"jobname\": \"4k\", \"read\": {\"bw_bytes\": 5}, \"write\": {\"bw_bytes\": 0}}]}" @?= Right [("4k", 5)]
-        fioRates "{\"jobs\": [{\"jobname\": \"4k\"}]}" @?= Left "a job without bytes"
-        readseqRate "readseq : 0.5 micros/op 100 ops/sec 0.1 seconds\nreadseq : 0.5 micros/op 200 ops/sec; x\nreadseq : 0.5 micros/op 200 ops/sec; x" @?= Just 200
-        readseqRate "readseq : 0.5 micros/op 100 ops/sec" @?= Nothing
-        endOf "a\nprogress \rmaru: steer: off: 2 CPUs\nmaru: 1 s wall\n" @?= Just "off: 2 CPUs"
-        endOf "nothing" @?= Nothing
-        let absent nodes ran = concat [map (take 2) rows | (_, Table _ rows) <- notMeasured nodes ran]
-            policies = ["single-socket", "per-socket", "cross-socket"]
-        map head (absent 1 []) @?= ["numactl", "numactl, interrupts bound", "irqbalance"] ++ policies
-        absent 2 ("irqbalance" : policies) @?= [[name, "apt-get install numactl"] | name <- ["numactl", "numactl, interrupts bound"]]
-        absent 2 (["numactl", "numactl, interrupts bound", "irqbalance"] ++ policies) @?= [],
       testCase "what is tried on a program's input and output" $ do
         filter (isPrefixOf "--io=") (IoTune.settingsFor 2 True) @?= []
         length (filter (isPrefixOf "--io=") (IoTune.settingsFor 4 True)) @?= 4
@@ -522,21 +502,6 @@ checks =
         findingLevel (accessFinding (Left "a") (Left "b")) @?= Bad
     ]
 
-benches :: TestTree
-benches =
-  testGroup
-    "bench"
-    [ testCase "experiments are chosen by name" $ do
-        fmap (map experimentName) (chosen experiments []) @?= Right ["example"]
-        fromLeft "" (chosen experiments ["x"]) @?= "unknown experiment 'x'; known: example",
-      testCase "the report is one page with every experiment" $ do
-        results <- withGuard "/bin/true" $ \guard -> traverse (\x -> (,) x <$> experimentRun x guard Quick (const (pure ()))) experiments
-        let page = htmlReport results
-        mapM_ (\t -> assertBool t (t `isInfixOf` page)) ["counted to 3", "<svg", "href=\"#example\"", "<h3>Numbers</h3>"]
-    ]
-  where
-    experiments = roomExperiments exampleRoom
-
 -- ---- the command line ---------------------------------------------------
 
 commandLines :: TestTree
@@ -555,7 +520,6 @@ commandLines =
             ["doctor", "--json"],
             ["doctor", "--json=file"],
             ["top", "--once", "42"],
-            ["bench", "--quick", "example"],
             ["launch", "-n", "2", "--", "ls", "-n"],
             ["launch", "-n", "2", "--hosts", "f", "--globals", "shared", "--access", "mprotect", "--memory", "1024", "--report", "-", "ls", "-n"],
             ["similar", "dir"]

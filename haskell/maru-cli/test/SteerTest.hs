@@ -7,9 +7,7 @@ import qualified Data.ByteString.Lazy.Char8 as Lazy
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import qualified Data.Map.Strict as Map
-import Maru.Cli.Bench.Io.Irqs
 import Maru.Cli.Steer.Control
-import Maru.Cli.Steer.Link (Answer (..))
 import Maru.Cli.Steer.Read
 import Maru.Cli.Steer.Record
 import Maru.Cli.Steer.Watch
@@ -17,40 +15,11 @@ import Maru.Control.Observe
 import Maru.Control.Place
 import Maru.Control.Sim.Io (Flow (..), Look (..))
 import Maru.Control.Steer
-import System.IO (hClose, hFlush, hPutStrLn)
-import System.Process (createPipe)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 steering :: TestTree
-steering = testGroup "steer" [machines, programs, verdicts, moved, bound, answering, remembered, recorded]
-
-bound :: TestTree
-bound =
-  testCase "interrupts that are bound by hand: one CPU each, of the device's node" $ do
-    orders' <- nearOrders <$> fixture "two-by-eight"
-    orders' @?= [Set (OfFile ("proc/irq/" ++ show irq ++ "/smp_affinity_list")) (show cpu) | (irq, cpu) <- [(40, 8), (41, 9), (50, 0), (51, 1)] :: [(Int, Int)]]
-    unknown <- nearOrders <$> fixture "unknown-node"
-    unknown @?= []
-    -- What is said of them, and the name that the row gets.
-    let wholly = boundLine [Done Nothing, Done Nothing]
-        some = boundLine [Done Nothing, Refused "managed"]
-        none = boundLine [Refused "Operation not permitted", Refused "x"]
-    [wholly, some, none] @?= ["bound 2 interrupts; refused: 0", "bound 1 interrupt; refused: 1 (managed)", "bound no interrupt; refused: 2 (Operation not permitted)"]
-    map titleOf [[wholly, wholly], []] @?= replicate 2 boundIrqs
-    map titleOf [[some], [wholly, some], [none, wholly]] @?= replicate 3 "numactl, interrupts bound that could be"
-    map titleOf [[none, none], [boundLine []]] @?= replicate 2 "numactl, no interrupt could be bound"
-
-answering :: TestTree
-answering =
-  testCase "who is to say what became of the interrupts is not waited for without end" $ do
-    (heard, told) <- createPipe
-    silent <- firstLine 20000 heard
-    hPutStrLn told "bound no interrupt; refused: 0" >> hFlush told
-    spoken <- firstLine 20000000 heard
-    hClose told
-    gone <- firstLine 20000000 heard
-    [silent, spoken, gone] @?= [Left "said nothing for 0 s", Right "bound no interrupt; refused: 0", Left "ended"]
+steering = testGroup "steer" [machines, programs, verdicts, moved, remembered, recorded]
 
 recorded :: TestTree
 recorded =

@@ -22,7 +22,7 @@ mkdir -p "$helpers" "$libraries"
 native=$package/native
 cc -std=gnu11 -I"$native/base" -o "$helpers/maru-guard" "$native/run/maru-guard.c" "$native/base/guard.c" || exit 1
 cc -std=gnu11 -I"$native/include" -I"$native/base" -o "$helpers/maru-supervise" \
-  "$native"/run/{beside,command,maru-supervise,memory,options,terminal}.c "$native/board/board.c" "$native"/wait/*.c "$native/base/shared.c" "$native/base/task.c" "$native/base/process.c" "$native/base/topology.c" || exit 1
+  "$native"/run/{beside,command,maru-supervise,memory,options,terminal}.c "$native/board/board.c" "$native"/wait/*.c "$native/base/shared.c" "$native/base/task.c" "$native/base/text.c" "$native/base/process.c" "$native/base/topology.c" || exit 1
 
 # status EXPECTED MESSAGE-PART COMMAND...: the exit status; a failure is one line
 # that begins with "maru: " and holds the part ("" if no line is expected).
@@ -242,7 +242,7 @@ first=$(timeout 60 maru sim map --items 2000 --seed 5)
 [ "$first" != "$(timeout 60 maru sim map --items 2000 --seed 6)" ] || fail "the seed has no effect"
 status 0 "" maru sim map --items 500 --svg "$work/sim.svg"
 python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$work/sim.svg" || fail "the picture is not XML"
-seed_machine=$here/../../../bench/lock/seed-machine.json
+seed_machine=$here/../../../bench/lock/mwrl/seed-machine.json
 json maru-sim/1 maru sim lock --json --duration-ms 5
 status 64 "tells apart fifo" maru sim lock --lock ttas
 status 64 "no key 'range'" maru sim lock --lock cna:range=4
@@ -292,6 +292,13 @@ status 64 "one or the other" maru tune lock --slo p99=1ms --metric '(1)' --windo
 status 64 "known: map/dispatch" maru bench wrong
 status 69 "cannot make the folder /proc/x" maru bench --out /proc/x
 status 0 "" maru bench --list
+status 64 "see 'maru bench --help'" maru bench --quik
+
+# ---- mistakes name what was meant, and the help of their own command
+status 64 "did you mean 'similar'?" maru simlar
+status 64 "did you mean '--budget'?" maru tune gc --budgt 3 -- true
+status 64 "see 'maru tune gc --help'" maru tune gc --budget 3x -- true
+status 64 "see 'maru sim map --help'" maru sim map --no-such-option
 status 0 "" maru bench handover --quick --out "$work/bench"
 python3 - "$work/bench" <<'PYTHON' || fail "bench's files are not what they should be"
 import json, sys, xml.dom.minidom

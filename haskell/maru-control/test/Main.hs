@@ -2,7 +2,7 @@ module Main (main) where
 
 import AdviseTest (advising)
 import BoostTest (boosts)
-import Data.List (isInfixOf)
+import Data.List (isInfixOf, nub, sortOn)
 import Data.List.NonEmpty (NonEmpty (..))
 import qualified Data.List.NonEmpty as NonEmpty
 import qualified Data.Map.Strict as Map
@@ -239,6 +239,18 @@ plots =
         let kinds = svg (Plot "t" (Axis "x" (Named ["fib", "build"])) (Axis "y" Linear) [Series name [Point 1 1 1 1, Point 2 2 2 2] | name <- ["s", "t"]])
         mapM_ (\name -> assertBool name ((">" ++ name ++ "<") `isInfixOf` kinds)) ["fib", "build"]
         assertBool "joined" (not ("polyline" `isInfixOf` kinds)),
+      testCase "forty series have forty looks" $ length (nub (take 40 allLooks)) @?= 40,
+      testCase "at one place of the x axis each series is a bar with its name" $ do
+        let bars = svg (Plot "t" (Axis "x" Linear) (Axis "y" Linear) [Series name [Point 16 2 1 3] | name <- ["s", "t"]])
+        mapM_ (\name -> assertBool name ((">" ++ name ++ "<") `isInfixOf` bars)) ["s", "t", "16"]
+        assertBool "no bars" ("<rect x=" `isInfixOf` bars && not ("polyline" `isInfixOf` bars)),
+      law "labels keep their order, and their distance where there is room" $ do
+        ys <- forAll (Gen.list (Range.linear 0 19) (Gen.double (Range.linearFrac 0 320)))
+        let moved = apart (0, 320) ys
+            inOrder = map snd (sortOn fst (zip (zip ys [0 :: Int ..]) moved))
+        length moved === length ys
+        assert (all (\y -> y >= -1e-6 && y <= 320 + 1e-6) moved)
+        assert (and (zipWith (\a b -> b - a >= 16 - 1e-6) inOrder (drop 1 inOrder))),
       testCase "no coordinate is ever not a number" $
         mapM_
           (\ps -> assertBool (show ps) (not ("NaN" `isInfixOf` svg (plot "t" ps))))

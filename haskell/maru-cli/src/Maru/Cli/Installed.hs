@@ -4,7 +4,8 @@
 -- @libexec\/maru@. Both lie below one prefix: that of the command itself (@bin@ is beside them), or
 -- the one that @MARU_PREFIX@ names. Each question looks at the file system anew.
 module Maru.Cli.Installed
-  ( libraryAt,
+  ( commandPath,
+    libraryAt,
     libraryPath,
     helperAt,
     helperPath,
@@ -19,13 +20,21 @@ where
 import Maru.Cli.Exit
 import System.Directory (doesFileExist)
 import System.Environment (getExecutablePath, lookupEnv)
-import System.FilePath (takeDirectory, (</>))
+import System.FilePath (takeDirectory, takeFileName, (</>))
 
--- | From @MARU_PREFIX@ (empty is unset) and the command's own path.
+-- | From @MARU_PREFIX@ (empty is unset) and the path of the command or of a helper program.
 prefixOf :: Maybe FilePath -> FilePath -> FilePath
 prefixOf asked executable = case asked of
-  Just prefix | not (null prefix) -> prefix
-  _ -> takeDirectory (takeDirectory executable)
+  Just given | not (null given) -> given
+  _ | takeFileName folder == "maru" && takeFileName above == "libexec" -> takeDirectory above
+  _ -> above
+  where
+    folder = takeDirectory executable
+    above = takeDirectory folder
+
+-- | The command @maru@ itself, for helper programs that start it.
+commandPath :: IO FilePath
+commandPath = (</> "bin" </> "maru") <$> prefix
 
 -- | A library that is loaded into programs; 'Left': where it is not.
 libraryAt :: String -> IO (Either FilePath FilePath)
@@ -56,6 +65,7 @@ installedParts =
     (helperAt, "maru-steer", "maru run --io, maru attach"),
     (helperAt, "maru-boost", "maru boost"),
     (helperAt, "maru-launch", "maru launch"),
+    (helperAt, "maru-bench", "maru bench"),
     (libraryAt, "libmaru-lock.so", "maru run --lock"),
     (libraryAt, "libmaru-lock-profile.so", "maru run --lock-profile"),
     (libraryAt, "libmaru-io.so", "maru run --io-delegate"),
@@ -65,9 +75,12 @@ installedParts =
 
 below :: FilePath -> String -> IO (Either FilePath FilePath)
 below folder name = do
-  path <- (\asked own -> prefixOf asked own </> folder </> name) <$> lookupEnv "MARU_PREFIX" <*> getExecutablePath
+  path <- (\found -> found </> folder </> name) <$> prefix
   there <- doesFileExist path
   pure (if there then Right path else Left path)
+
+prefix :: IO FilePath
+prefix = prefixOf <$> lookupEnv "MARU_PREFIX" <*> getExecutablePath
 
 needed :: Either FilePath FilePath -> IO FilePath
 needed = either (problem unavailable . notInstalled) pure

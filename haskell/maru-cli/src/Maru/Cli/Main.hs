@@ -12,14 +12,12 @@ module Maru.Cli.Main
 where
 
 import Data.Version (showVersion)
-import GHC.IO.Encoding (mkTextEncoding, setFileSystemEncoding, setLocaleEncoding)
 import Maru.Cli.Attach (attachCommand)
-import Maru.Cli.Bench (benchCommand)
-import Maru.Cli.Bench.Io.Irqs (irqsRun)
+import Maru.Cli.Bench (bench, benchCommand)
 import Maru.Cli.Boost (boostCommand)
 import Maru.Cli.Doctor (doctorCommand)
-import Maru.Cli.Exit
 import Maru.Cli.Launch (launchCommand, reportLaunch)
+import Maru.Cli.Program (parsed, program)
 import Maru.Cli.Room (Room)
 import Maru.Cli.Run (reportRun, runCommand)
 import Maru.Cli.Sim (simCommand)
@@ -27,39 +25,20 @@ import Maru.Cli.Similar (similarCommand)
 import Maru.Cli.Steer.Control (steerRun)
 import Maru.Cli.Top (topCommand)
 import Maru.Cli.Tune (tuneSubcommand)
-import Options.Applicative hiding (internal)
-import Options.Applicative.Help.Types (renderHelp)
+import Options.Applicative
 import Paths_maru_cli (version)
-import System.Environment (getArgs)
-import System.Exit (ExitCode (..), exitWith)
-import System.IO (hSetEncoding, stderr, stdout, utf8)
+import System.Exit (ExitCode)
 
 -- | The whole command, with these rooms.
 maru :: [Room] -> IO ()
-maru rooms = do
-  -- Figures hold µ and arguments any byte, whatever the locale says.
-  setLocaleEncoding utf8
-  mkTextEncoding "UTF-8//ROUNDTRIP" >>= setFileSystemEncoding
-  mapM_ (`hSetEncoding` utf8) [stdout, stderr]
-  reporting (getArgs >>= dispatch >>= exitWith)
+maru rooms = program dispatch
   where
     dispatch ("report-run" : arguments) = reportRun rooms arguments
     dispatch ("steer-run" : arguments) = steerRun arguments
-    dispatch ("steer-irqs" : arguments) = irqsRun arguments
     dispatch ("report-launch" : arguments) = reportLaunch arguments
-    dispatch arguments = case execParserPure preferences (commandLineOf rooms) arguments of
-      Success run -> run
-      CompletionInvoked result -> execCompletion result "maru" >>= putStr >> pure ExitSuccess
-      Failure failure -> answer (execFailure failure "maru")
-    preferences = prefs (columns 100)
-
--- | Help is printed; anything else is one line and status 64.
-answer :: (ParserHelp, ExitCode, Int) -> IO ExitCode
-answer (text, code, width) = case code of
-  ExitSuccess -> ExitSuccess <$ putStrLn (renderHelp width text)
-  ExitFailure _ -> problem usage (oneLine ++ "; see 'maru --help'")
-  where
-    oneLine = unwords (words (renderHelp 10000 mempty {helpError = helpError text}))
+    -- Its options, --help among them, are its program's to read.
+    dispatch ("bench" : arguments) = bench arguments
+    dispatch arguments = parsed "maru" (commandLineOf rooms) arguments
 
 commandLineOf :: [Room] -> ParserInfo (IO ExitCode)
 commandLineOf rooms =
@@ -82,6 +61,6 @@ commandLineOf rooms =
             <> doctorCommand rooms
             <> simCommand rooms
             <> tuneSubcommand rooms
-            <> benchCommand rooms
+            <> benchCommand
         )
     versionOption = infoOption ("maru " ++ showVersion version) (long "version" <> help "Print the version and end")

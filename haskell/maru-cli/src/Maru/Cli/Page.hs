@@ -39,7 +39,7 @@ style =
     ".scroll{overflow-x:auto;background:var(--card);border:1px solid var(--rule);border-radius:.6rem}",
     "table{border-collapse:collapse;font-size:.82rem;font-variant-numeric:tabular-nums;width:100%}",
     "td,th{padding:.35rem .6rem;border-bottom:1px solid var(--rule);text-align:right;white-space:nowrap;vertical-align:middle}",
-    "tr:last-child td{border-bottom:0}th{color:var(--soft);font-weight:500}td:first-child,th:first-child{text-align:left}",
+    "tr:last-child td{border-bottom:0}th{color:var(--soft);font-weight:500}td:first-child,th:first-child,td.l,th.l{text-align:left}td.l{white-space:normal}",
     ".wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--card);min-width:11rem;max-width:22rem;white-space:normal;overflow-wrap:anywhere;border-right:1px solid var(--rule)}",
     "td small{display:block;color:var(--soft)}th button{all:unset;cursor:pointer}th button:focus-visible{outline:2px solid var(--hold);border-radius:2px}",
     "th[aria-sort=descending] button::after{content:' \\25BE'}th[aria-sort=ascending] button::after{content:' \\25B4'}",

@@ -5,7 +5,7 @@
 --
 -- A room is a value: add it to "Maru.Cli.Rooms" and its flags are in
 -- @maru run --help@, its page in @maru top@, its checks in @maru doctor@, its
--- simulators, tuners and experiments in @maru sim@, @tune@ and @bench@.
+-- simulators and tuners in @maru sim@ and @maru tune@.
 -- "Maru.Cli.Room.Example" uses every plug.
 module Maru.Cli.Room
   ( Room (..),
@@ -34,10 +34,6 @@ module Maru.Cli.Room
     Tuner (..),
     TuneContext (..),
     Tuned (..),
-
-    -- * Bench
-    Experiment (..),
-    Effort (..),
   )
 where
 
@@ -63,13 +59,12 @@ data Room = Room
     roomTop :: !(Maybe (IO TopPage)),
     roomChecks :: ![Check],
     roomSimulators :: ![Simulator],
-    roomTuners :: ![Tuner],
-    roomExperiments :: ![Experiment]
+    roomTuners :: ![Tuner]
   }
 
 -- | A room that has a name and a purpose and gives nothing yet.
 room :: String -> String -> Room
-room name purpose = Room name purpose Nothing (\_ _ -> pure Nothing) Nothing [] [] [] []
+room name purpose = Room name purpose Nothing (\_ _ -> pure Nothing) Nothing [] [] []
 
 -- | Flags of @maru run@; what must be known of this machine, given what else was asked for and
 -- them, to decide about them; and the decision, which is pure.
@@ -216,14 +211,3 @@ data Tuned = Tuned
     tunedTable :: !Table,
     tunedData :: !Value
   }
-
--- | A measurement, for a figure or a table of its own.
-data Experiment = Experiment
-  { experimentName :: !String,
-    experimentPurpose :: !String,
-    -- | What it starts is guarded; says lines of progress.
-    experimentRun :: !(Guard -> Effort -> (String -> IO ()) -> IO Figures)
-  }
-
-data Effort = Quick | Full
-  deriving (Eq, Show)

@@ -1,9 +1,10 @@
 -- | Plots as SVG text: medians with whiskers from the least to the most
--- value, axes with round ticks, a legend. Nothing else in maru draws figures.
+-- value, axes with round ticks, each series named at its end. Nothing else in maru draws figures.
 --
 -- The result is a whole @\<svg\>@ element that needs no other file, script or
--- font, and can be pasted into HTML. Series differ by colour and by marker
--- (colours of Okabe and Ito, distinguishable with any colour vision).
+-- font, and can be pasted into HTML. It follows the reader's choice of light or dark.
+-- Forty series differ by colour and marker (colours of Okabe and Ito, distinguishable with any
+-- colour vision). Where all points are at one place of the x axis, series are bars.
 module Maru.Control.Plot
   ( Plot (..),
     Axis (..),
@@ -14,11 +15,16 @@ module Maru.Control.Plot
     svg,
     ticks,
     escape,
+
+    -- * For tests
+    allLooks,
+    apart,
   )
 where
 
+import Data.List (nub, sortOn)
+import Maru.Control.Plot.Svg
 import Maru.Control.Statistics (Summary (..))
-import Numeric (showFFloat, showGFloat)
 
 data Plot = Plot
   { plotTitle :: !String,
@@ -68,28 +74,49 @@ point x s = Point x (summaryMedian s) (summaryLeast s) (summaryMost s)
 -- | The picture, 720 by 420 units. Points that cannot be drawn (not finite, or
 -- not positive on a logarithmic axis) are left out and counted in a note.
 svg :: Plot -> String
-svg plot =
+svg given =
   unlines
-    ( [ "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 420\" role=\"img\" "
-          ++ "font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#222\">",
+    ( [ "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 420\" role=\"img\" class=\"maru-plot\" "
+          ++ "font-family=\"system-ui, sans-serif\" font-size=\"12\" fill=\"#222222\">",
         "<title>" ++ escape (plotTitle plot) ++ "</title>",
-        "<rect width=\"720\" height=\"420\" fill=\"#fff\"/>",
+        "<style>" ++ concatMap dark [("#222222", "#e4e8ec"), ("#dddddd", "#343d46"), ("#ffffff", "#161b20"), ("#000000", "#ffffff")] ++ "</style>",
+        "<rect width=\"720\" height=\"420\" fill=\"#ffffff\"/>",
         textAt "start" (left, 26) "font-size=\"15\" font-weight=\"600\"" (plotTitle plot)
       ]
         ++ gridX plot frame
         ++ gridY plot frame
-        ++ concat (zipWith (series frame (joined (plotX plot))) looks (beside (plotX plot) drawable))
-        ++ legend (zip looks (map seriesName (plotSeries plot)))
+        ++ concat (zipWith draw allLooks (beside (plotX plot) drawable))
+        ++ labels frame (joined && not (all (null . seriesPoints) drawable)) (zip allLooks drawable)
         ++ note (length (allPoints plot) - length (concatMap seriesPoints drawable))
         ++ ["</svg>"]
     )
   where
-    joined axis = case axisScale axis of
+    (plot, barred) = asBars given
+    joined = case axisScale (plotX plot) of
       Named _ -> False
       _ -> True
+    draw look s
+      | barred = concatMap (bar frame (length drawable) look) (seriesPoints s)
+      | otherwise = series frame joined look s
     drawable = map (keep (canDraw plot)) (plotSeries plot)
     keep ok s = s {seriesPoints = filter ok (seriesPoints s)}
     frame = frameOf plot (concatMap seriesPoints drawable)
+    dark (light, other) =
+      "@media(prefers-color-scheme:dark){svg.maru-plot[fill=\"" ++ light ++ "\"],.maru-plot [fill=\"" ++ light ++ "\"]{fill:" ++ other
+        ++ "}.maru-plot [stroke=\""
+        ++ light
+        ++ "\"]{stroke:"
+        ++ other
+        ++ "}}"
+
+-- | Points at one place of the x axis are no curve: a bar a series, named by that place.
+asBars :: Plot -> (Plot, Bool)
+asBars plot = case (axisScale (plotX plot), nub (map pointX (allPoints plot))) of
+  (Named _, _) -> (plot, False)
+  (_, [x]) | length (plotSeries plot) > 1 -> (plot {plotX = (plotX plot) {axisScale = Named [number x]}, plotSeries = map first (plotSeries plot)}, True)
+  _ -> (plot, False)
+  where
+    first s = s {seriesPoints = [p {pointX = 1} | p <- seriesPoints s]}
 
 -- | Moves the series of named kinds apart.
 beside :: Axis -> [Series] -> [Series]
@@ -112,6 +139,8 @@ bottom = 364
 data Frame = Frame
   { frameX :: Double -> Double,
     frameY :: Double -> Double,
+    -- | Where a bar begins: at 0, or at the least tick of a logarithmic axis.
+    frameFoot :: Double,
     frameTicksX :: [Double],
     frameTicksY :: [Double]
   }
@@ -121,6 +150,7 @@ frameOf plot points =
   Frame
     { frameX = place scaleX rangeX (left, right),
       frameY = place scaleY rangeY (bottom, top),
+      frameFoot = place scaleY rangeY (bottom, top) (if scaleY == Logarithmic then fst rangeY else 0),
       frameTicksX = inside rangeX ticksX,
       frameTicksY = inside rangeY ticksY
     }
@@ -200,10 +230,10 @@ ticks _ (low, high) = [step * fromIntegral i | i <- [first .. final]]
 
 gridX :: Plot -> Frame -> [String]
 gridX plot frame =
-  line "#222" 1 (left, bottom) (right, bottom) :
+  line "#222222" 1 (left, bottom) (right, bottom) :
   textAt "middle" ((left + right) / 2, bottom + 40) "" (axisLabel (plotX plot)) :
   concat
-    [ [ line "#222" 1 (x, bottom) (x, bottom + 5),
+    [ [ line "#222222" 1 (x, bottom) (x, bottom + 5),
         textAt "middle" (x, bottom + 19) "" (named t)
       ]
       | t <- frameTicksX frame,
@@ -222,7 +252,7 @@ gridY plot frame =
       ++ "</text>"
   ) :
   concat
-    [ [ line "#ddd" 1 (left, y) (right, y),
+    [ [ line "#dddddd" 1 (left, y) (right, y),
         textAt "end" (left - 8, y + 4) "" (number t)
       ]
       | t <- frameTicksY frame,
@@ -232,8 +262,9 @@ gridY plot frame =
 -- | Colour and marker.
 type Look = (String, String)
 
-looks :: [Look]
-looks = cycle (zip colours (cycle ["circle", "square", "triangle", "diamond", "cross"]))
+-- | Forty pairs before one comes again: eight colours and five markers have no common factor.
+allLooks :: [Look]
+allLooks = zip (cycle colours) (cycle ["circle", "square", "triangle", "diamond", "cross"])
   where
     colours =
       ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#888888"]
@@ -278,17 +309,52 @@ marker (colour, shape) (x, y) = case shape of
         ++ unwords [coordinate (x + dx) ++ "," ++ coordinate (y + dy) | (dx, dy) <- corners]
         ++ "\"/>"
 
-legend :: [(Look, String)] -> [String]
-legend entries = concat (zipWith entry [0 :: Int ..] entries)
+-- | From where bars begin to the value, with its marker at the foot and its whisker.
+bar :: Frame -> Int -> Look -> Point -> [String]
+bar frame count (colour, shape) p =
+  ( "<rect x=\"" ++ coordinate (x - width / 2) ++ "\" y=\"" ++ coordinate (min y foot) ++ "\" width=\"" ++ coordinate width ++ "\" height=\""
+      ++ coordinate (abs (foot - y))
+      ++ "\" fill=\""
+      ++ colour
+      ++ "\"/>"
+  ) :
+  marker ("#ffffff", shape) (x, foot - 9) :
+    [line "#222222" 1 (x, frameY frame (pointLeast p)) (x, frameY frame (pointMost p)) | pointLeast p < pointMost p]
   where
-    entry row (look@(colour, _), name) =
-      [ line colour 2 (566, y) (590, y),
-        marker look (578, y),
-        textAt "start" (598, y + 4) "" (shorten name)
-      ]
-      where
-        y = top + 10 + 20 * fromIntegral row
-    shorten name = if length name > 18 then take 17 name ++ "…" else name
+    x = frameX frame (pointX p)
+    y = frameY frame (pointY p)
+    foot = min bottom (max top (frameFoot frame))
+    width = 0.6 * (right - left) / fromIntegral count
+
+-- | Each series' name: at the end of its line, or, where there are no lines, in a column.
+labels :: Frame -> Bool -> [(Look, Series)] -> [String]
+labels frame atEnds entries = concat (zipWith entry entries places)
+  where
+    wanted = [if atEnds then end s else Nothing | (_, s) <- entries]
+    end s = case seriesPoints s of
+      [] -> Nothing
+      ps -> let p = last (sortOn pointX ps) in Just (frameX frame (pointX p), frameY frame (pointY p))
+    places
+      | atEnds = apart (top, bottom) [maybe bottom snd w | w <- wanted]
+      | otherwise = apart (top, bottom) [top + 10 + 20 * fromIntegral k | k <- [0 .. length entries - 1]]
+    entry (look@(colour, _), s) y =
+      [line colour 0.6 from (568, y) | atEnds, Just from <- [end s], abs (snd from - y) > 3 || fst from < right - 1]
+        ++ [marker look (576, y), textAt "start" (586, y + 4) "" (shorten (seriesName s))]
+    shorten name = if length name > 20 then take 19 name ++ "…" else name
+
+-- | Moves values apart, keeping their order, so that neighbours are 16 units from each other, or as
+-- far as fits between the bounds.
+apart :: (Double, Double) -> [Double] -> [Double]
+apart (low, high) ys = map snd (sortOn fst (zip order (settle (map (ys !!) order))))
+  where
+    order = map snd (sortOn fst (zip ys [0 :: Int ..]))
+    gap = min 16 ((high - low) / fromIntegral (max 1 (length ys - 1)))
+    settle = pushUp high . pushDown low
+    pushDown _ [] = []
+    pushDown from (v : more) = let v' = max from v in v' : pushDown (v' + gap) more
+    pushUp to vs = reverse (go to (reverse vs))
+    go _ [] = []
+    go to (v : more) = let v' = min to v in v' : go (v' - gap) more
 
 note :: Int -> [String]
 note 0 = []
@@ -296,52 +362,3 @@ note left' =
   [ textAt "start" (left, 414) "fill=\"#a00\"" $
       show left' ++ (if left' == 1 then " point" else " points") ++ " cannot be drawn on these axes"
   ]
-
--- ---- SVG ----------------------------------------------------------------
-
-line :: String -> Double -> (Double, Double) -> (Double, Double) -> String
-line colour width (x1, y1) (x2, y2) =
-  "<line stroke=\"" ++ colour ++ "\" stroke-width=\"" ++ number width ++ "\" "
-    ++ unwords [n ++ "=\"" ++ coordinate v ++ "\"" | (n, v) <- ends]
-    ++ "/>"
-  where
-    ends = [("x1", x1), ("y1", y1), ("x2", x2), ("y2", y2)]
-
-textAt :: String -> (Double, Double) -> String -> String -> String
-textAt anchor (x, y) attributes content =
-  "<text x=\"" ++ coordinate x ++ "\" y=\"" ++ coordinate y ++ "\" text-anchor=\"" ++ anchor ++ "\" "
-    ++ attributes
-    ++ ">"
-    ++ escape content
-    ++ "</text>"
-
-coordinate :: Double -> String
-coordinate v = showFFloat (Just 1) v ""
-
--- | A tick's value as people write it: 0.002, 12, 1500, 2e6.
-number :: Double -> String
-number v
-  | v == 0 = "0"
-  | abs v >= 1e6 || abs v < 1e-3 = trim mantissa ++ "e" ++ show power
-  | otherwise = trim (showFFloat (Just 6) v "")
-  where
-    power = floor (logBase 10 (abs v) + 1e-9) :: Int
-    mantissa = showGFloat (Just 3) (v / 10 ^^ power) ""
-    trim digits
-      | '.' `elem` digits = reverse (dropWhile (== '.') (dropWhile (== '0') (reverse digits)))
-      | otherwise = digits
-
--- | Text for XML and HTML, in attributes too; control characters, which XML
--- cannot hold, become question marks.
-escape :: String -> String
-escape = concatMap code
-  where
-    code c = case c of
-      '<' -> "&lt;"
-      '>' -> "&gt;"
-      '&' -> "&amp;"
-      '"' -> "&quot;"
-      '\'' -> "&#39;"
-      _
-        | c < ' ' && c `notElem` "\t\n\r" -> "?"
-        | otherwise -> [c]

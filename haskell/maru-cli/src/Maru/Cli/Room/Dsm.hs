@@ -10,7 +10,6 @@ module Maru.Cli.Room.Dsm
 where
 
 import Control.Exception (IOException, try)
-import Maru.Cli.Bench.Dsm (dsmExperiments)
 import Maru.Cli.Installed (helperAt)
 import Maru.Cli.Room
 import Maru.Native.Probe
@@ -21,8 +20,7 @@ import System.Timeout (timeout)
 dsmRoom :: Room
 dsmRoom =
   (room "dsm" "the memory of one node, and its loss")
-    { roomExperiments = dsmExperiments,
-      roomChecks =
+    { roomChecks =
         [ Check "access detection" (accessFinding <$> probeAccess ByUserfaultfd <*> probeAccess ByMprotect),
           Check "transports" (providersFinding <$> askProviders)
         ]

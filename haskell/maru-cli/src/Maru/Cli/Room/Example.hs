@@ -22,8 +22,7 @@ exampleRoom =
       roomTop = Just (pure page),
       roomChecks = [Check "example" (pure (Finding Good "as ever" ""))],
       roomSimulators = [simulator],
-      roomTuners = [tuner],
-      roomExperiments = [experiment]
+      roomTuners = [tuner]
     }
   where
     available = ["plain"]
@@ -54,9 +53,6 @@ page =
 
 simulator :: Simulator
 simulator = Simulator "example" "Counts" (pure . Right . figures <$> option auto (long "n" <> metavar "N" <> value (3 :: Int) <> help "How far"))
-
-experiment :: Experiment
-experiment = Experiment "example" "counts" (\_ effort _ -> pure (figures (if effort == Quick then 3 else 9)))
 
 tuner :: Tuner
 tuner =

@@ -26,7 +26,6 @@ import qualified Data.ByteString.Lazy as Lazy
 import Data.List (find, intercalate, nub)
 import Data.Maybe (isJust)
 import Data.Word (Word64)
-import Maru.Cli.Bench.Io (ioExperiments)
 import Maru.Cli.Installed (libraryAt, notInstalled)
 import Maru.Cli.Output
 import Maru.Cli.ProcessCalls
@@ -42,8 +41,7 @@ ioRoom =
     { roomRun = Just (RunPlug delegateFlag (\_ _ -> libraryAt "libmaru-io.so") decideDelegation),
       roomAfter = \_ board -> pure (afterwards <$> countsOf board),
       roomTop = Just (pure page),
-      roomTuners = [ioTuner],
-      roomExperiments = ioExperiments
+      roomTuners = [ioTuner]
     }
 
 -- ---- run ----------------------------------------------------------------

@@ -14,7 +14,6 @@ import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isNothing, listToMaybe)
-import Maru.Cli.Bench.Lock (lockExperiments)
 import Maru.Cli.Exit
 import Maru.Cli.Installed (libraryAt, notInstalled)
 import Maru.Cli.Profile (profileFlags, readProfile)
@@ -36,7 +35,6 @@ lockRoom =
     { roomRun = Just (RunPlug lockFlags lockFacts (\facts _ -> decideLock facts)),
       roomAfter = afterLock,
       roomTop = Just (pure overlayPage),
-      roomExperiments = lockExperiments,
       roomSimulators = [lockSimulator],
       roomTuners = [lockTuner]
     }

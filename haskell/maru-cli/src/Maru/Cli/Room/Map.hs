@@ -9,7 +9,6 @@ where
 
 import Data.Aeson (object, (.=))
 import Data.List (find, intercalate)
-import Maru.Cli.Bench.Map (mapExperiments)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.Room.Map.Gc (gcTuner)
@@ -28,8 +27,7 @@ mapRoom =
     { roomTop = Just (pure mapPage),
       roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "zero-copy results" zeroCopy],
       roomSimulators = [mapSimulator],
-      roomTuners = [gcTuner],
-      roomExperiments = mapExperiments
+      roomTuners = [gcTuner]
     }
 
 -- ---- doctor -------------------------------------------------------------

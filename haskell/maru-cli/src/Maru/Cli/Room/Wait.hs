@@ -17,31 +17,22 @@ import Data.Aeson (Value (Object), object, (.=))
 import qualified Data.Aeson.KeyMap as KeyMap
 import Data.Either (fromRight, isRight)
 import Data.List (intercalate, isPrefixOf, nub)
-import Data.List.NonEmpty (NonEmpty, nonEmpty)
-import qualified Data.List.NonEmpty as NonEmpty
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust)
-import Maru.Cli.Bench.Boost (boostExperiments)
-import Maru.Cli.Bench.Containers (containerExperiment)
-import Maru.Cli.Bench.Mpi (mpiExperiments)
-import Maru.Cli.Bench.Sockets (socketExperiments)
 import Maru.Cli.Boost (periodOf)
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (libraryAt, notInstalled)
 import Maru.Cli.MpiSection
-import Maru.Cli.Output
 import Maru.Cli.PollSection
 import Maru.Cli.Room
+import Maru.Cli.Room.Wait.Handover
 import Maru.Cli.Room.Wait.Page (waitPage)
 import Maru.Cli.Room.Wait.Tune (waitTuner)
 import Maru.Cli.RunSection (RunSection (..), runSection)
 import Maru.Cli.Sim.Boost (boostSimulator)
-import Maru.Control.Plot
 import Maru.Control.Statistics
 import Maru.Native.BoardView (Board (..))
 import Maru.Native.Probe
-import Numeric (showFFloat)
 import Options.Applicative
 import System.Environment (getExecutablePath)
 import System.FilePath (takeFileName)
@@ -54,8 +45,7 @@ waitRoom =
       roomTop = Just (pure waitPage),
       roomTuners = [waitTuner],
       roomChecks = [Check "futex" futex, Check "policies" policies, Check "hand-over" handOver],
-      roomSimulators = [boostSimulator],
-      roomExperiments = handoverExperiment : boostExperiments ++ mpiExperiments ++ containerExperiment : socketExperiments
+      roomSimulators = [boostSimulator]
     }
 
 -- ---- run ----------------------------------------------------------------
@@ -224,81 +214,3 @@ handOver = do
   pure $ case measured of
     [] -> Finding Bad "no word ever changed" "report this as a defect"
     _ -> Finding Good (intercalate ", " [name ++ " " ++ nanoseconds (summaryMedian s) | (name, s) <- measured]) ""
-
--- ---- bench --------------------------------------------------------------
-
--- | Policies by number, waits of so many nanoseconds, that many rounds.
-handoversOf :: [(Int, String)] -> Int -> Int -> IO [(String, Summary)]
-handoversOf policies' pause rounds = concat <$> mapM one policies'
-  where
-    one (number, name) = either (const []) (named name) <$> handover number pause rounds
-    named name latencies = [(name, summary sample) | Just sample <- [nonEmpty latencies]]
-
--- | Median with the range of the middle nine tenths: single interruptions by
--- the machine's other work are not the policy's.
-summary :: NonEmpty Double -> Summary
-summary sample = Summary (median sample) (quantile 0.05 sample) (quantile 0.95 sample) (NonEmpty.length sample)
-
-handoverExperiment :: Experiment
-handoverExperiment =
-  Experiment
-    { experimentName = "handover",
-      experimentPurpose = "time from the change of a word to the return of the wait for it, for each waiting policy and length of the wait (median, 5th and 95th percentile)",
-      experimentRun = runHandover
-    }
-
-runHandover :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-runHandover _ effort say = do
-  known <- waitPolicies
-  measured <- concat <$> mapM (at (zip [0 ..] known)) pauses
-  pure (figures known measured)
-  where
-    rounds = if effort == Quick then 100 else 2000
-    pauses = [1000, 5000, 20000, 100000, 500000] :: [Int]
-    at numbered pause = do
-      say ("waits of " ++ nanoseconds (fromIntegral pause))
-      zip (repeat pause) <$> handoversOf numbered pause rounds
-
-figures :: [String] -> [(Int, (String, Summary))] -> Figures
-figures names measured =
-  Figures
-    { figuresLine = case measured of
-        [] -> "nothing could be measured"
-        _ -> "hand-over after a wait of 1 µs: " ++ intercalate ", " [n ++ " " ++ nanoseconds (summaryMedian s) | (1000, (n, s)) <- measured],
-      figuresTables = [("Hand-over by policy and length of the wait", Table heads rows)],
-      figuresPlots = [Plot "Hand-over of a word" (Axis "length of the wait, µs" Logarithmic) (Axis "from change to return, µs" Logarithmic) series],
-      figuresData =
-        object
-          [ "unit" .= ("ns" :: String),
-            "rows"
-              .= [ object
-                     [ "policy" .= n,
-                       "wait" .= pause,
-                       "median" .= summaryMedian s,
-                       "p05" .= summaryLeast s,
-                       "p95" .= summaryMost s,
-                       "rounds" .= summaryCount s
-                     ]
-                   | (pause, (n, s)) <- measured
-                 ]
-          ]
-    }
-  where
-    heads = [(L, "policy"), (R, "wait"), (R, "median"), (R, "5 %"), (R, "95 %"), (R, "rounds")]
-    rows =
-      [ [n, nanoseconds (fromIntegral pause), nanoseconds (summaryMedian s), nanoseconds (summaryLeast s), nanoseconds (summaryMost s), show (summaryCount s)]
-        | name <- names,
-          (pause, (n, s)) <- measured,
-          n == name
-      ]
-    series =
-      [ Series name [Point (fromIntegral pause / 1000) (micro summaryMedian s) (micro summaryLeast s) (micro summaryMost s) | (pause, (n, s)) <- measured, n == name]
-        | name <- names
-      ]
-    micro f s = f s / 1000
-
-nanoseconds :: Double -> String
-nanoseconds ns
-  | ns >= 1e6 = showFFloat (Just 1) (ns / 1e6) " ms"
-  | ns >= 1e3 = showFFloat (Just 1) (ns / 1e3) " µs"
-  | otherwise = showFFloat (Just 0) ns " ns"

@@ -1,0 +1,128 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | What the wait room measures of MPI programs that know nothing of it: more ranks
+-- than CPUs. The method is in @bench\/boost\/README.md@.
+module BoostMpi
+  ( mpiExperiments,
+  )
+where
+
+import Control.Monad (filterM, when)
+import Data.Aeson (object, (.=))
+import Data.Maybe (isJust)
+import GHC.Conc (getNumProcessors)
+import Maru.Bench.Experiment
+import Maru.Bench.Rounds
+import Maru.Bench.Side
+import Maru.Cli.Exit
+import Maru.Cli.Group
+import Maru.Cli.Guard (Guard)
+import Maru.Cli.Installed (commandPath, helperPath)
+import Maru.Cli.Output
+import Maru.Control.Ratio
+import System.Directory (doesFileExist, findExecutable)
+import System.FilePath (takeDirectory, (</>))
+import System.Process (proc)
+
+mpiExperiments :: [Experiment]
+mpiExperiments =
+  [ experiment "boost/mpi-ring" "MPI, 8 ranks: 200 µs of computing, then 4 KiB round the ring; times the ideal" "ring" 5,
+    experiment "boost/mpi-reduce" "MPI, 8 ranks: 200 µs of computing, then MPI_Allreduce of one number; times the ideal" "allreduce" 10,
+    experiment "boost/mpi-halo" "MPI, 8 ranks: 50 to 350 µs of computing, then 1 KiB to and from both neighbours, each fourth time MPI_Allreduce; held back when the waits were tuned; times the ideal" "halo" 5
+  ]
+
+data Mpi = OpenMpi | Mpich
+  deriving (Eq, Show, Enum, Bounded)
+
+data Way = Way
+  { wayMpi :: !Mpi,
+    wayOurs :: !Bool,
+    wayHogs :: !Bool
+  }
+  deriving (Eq)
+
+-- | Its program is named by what its launcher is called in Debian.
+suffix :: Mpi -> String
+suffix OpenMpi = "openmpi"
+suffix Mpich = "mpich"
+
+wayName :: Way -> String
+wayName (Way mpi ours hogs) = kind ++ (if hogs then ", a hog a CPU" else "")
+  where
+    kind = case (mpi, ours) of
+      (OpenMpi, False) -> "Open MPI, oversubscribe mode"
+      (OpenMpi, True) -> "Open MPI, --wait adaptive"
+      (Mpich, False) -> "MPICH"
+      (Mpich, True) -> "MPICH, --wait adaptive"
+
+ways :: [Way]
+ways = [Way mpi ours hogs | (mpi, hogs) <- [(Mpich, False), (OpenMpi, False), (OpenMpi, True)], ours <- [False, True]]
+
+-- | @commandOf maru program kind way@.
+commandOf :: FilePath -> FilePath -> String -> Way -> [String]
+commandOf maru program kind way = [word | wayOurs way, word <- [maru, "run", "--wait", "adaptive", "--"]] ++ launch ++ [program, kind, "200", "154"]
+  where
+    launch = case wayMpi way of
+      -- Without --bind-to none it would put all ranks on the CPUs of its choice.
+      OpenMpi -> ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "8"]
+      Mpich -> ["mpirun.mpich", "-n", "8"]
+
+experiment :: String -> String -> String -> Double -> Experiment
+experiment name purpose kind bar =
+  Experiment
+    { experimentName = name,
+      experimentPurpose = purpose,
+      experimentRun = \guard effort say -> do
+        maru <- commandPath
+        cpus <- getNumProcessors
+        here <- filterM present [minBound ..]
+        when (null here) $ problem unavailable "neither Open MPI nor MPICH is here with the program that is measured"
+        programs <- mapM (\m -> (,) m <$> helperPath ("mpi_loop-" ++ suffix m)) here
+        let those = [(way, commandOf maru program kind way) | way <- ways, Just program <- [lookup (wayMpi way) programs]]
+            sides = [Side (wayName way) [words'] | (way, words') <- those]
+            hogs side = if sideName side `elem` [wayName way | (way, _) <- those, wayHogs way] then cpus else 0
+            measure side = withHogs guard (hogs side) $ case concat (sideProcesses side) of
+              program : arguments -> runTool guard program arguments
+              [] -> problem internal "a side without a command"
+            claims = filter (all (`elem` map sideName sides) . claimSides) (claimsFor bar)
+        rounds <- runRounds effort say measure sides (const claims)
+        pure (figuresOf sides rounds (map (judgeClaim rounds) claims))
+    }
+
+-- | Beside the daemon, which is always built.
+present :: Mpi -> IO Bool
+present mpi = do
+  launcher <- findExecutable ("mpirun." ++ suffix mpi)
+  folder <- takeDirectory <$> helperPath "maru-boost"
+  built <- doesFileExist (folder </> ("mpi_loop-" ++ suffix mpi))
+  pure (isJust launcher && built)
+
+-- | That many processes that only compute, meanwhile; they end by themselves if nobody can end them.
+withHogs :: Guard -> Int -> IO a -> IO a
+withHogs guard count act = inGroups guard (replicate count hog) (const act)
+  where
+    hog = proc "timeout" ["60", "sh", "-c", "while :; do :; done"]
+
+claimsFor :: Double -> [Claim]
+claimsFor bar =
+  [ against (AtLeast bar) (Way Mpich False False) (Way Mpich True False),
+    against (AtMost 1.05) (Way OpenMpi True False) (Way OpenMpi False False),
+    against (AtLeast 2) (Way OpenMpi False True) (Way OpenMpi True True)
+  ]
+  where
+    against b left right = ratio (wayName left ++ " / " ++ wayName right) b timesIdeal (wayName left) (wayName right)
+
+timesIdeal :: Sample -> Maybe Double
+timesIdeal = number ["times_ideal"]
+
+figuresOf :: [Side] -> Rounds -> [Judged] -> Figures
+figuresOf sides rounds judged =
+  Figures
+    { figuresLine = claimsLine judged,
+      figuresTables =
+        [ ("Wall time by the ideal, median of the rounds (least…most)", Table [(L, "way"), (R, "times the ideal")] [[sideName s, spreadOf timesIdeal rounds (sideName s)] | s <- sides]),
+          ("Claims", claimsTable judged)
+        ],
+      figuresPlots = [],
+      figuresData = object ["measured" .= roundsJson rounds, "claims" .= map claimJson judged]
+    }

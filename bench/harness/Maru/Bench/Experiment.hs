@@ -1,0 +1,21 @@
+-- | What an experiment is. Each has a folder of its own: what it asks, how it runs, its bar, its
+-- programs. "Maru.Bench.Experiments" lists them all.
+module Maru.Bench.Experiment
+  ( Experiment (..),
+    Effort (..),
+  )
+where
+
+import Maru.Cli.Guard (Guard)
+import Maru.Cli.Output (Figures)
+
+-- | A measurement, for a figure or a table of its own.
+data Experiment = Experiment
+  { experimentName :: !String,
+    experimentPurpose :: !String,
+    -- | What it starts is guarded; says lines of progress.
+    experimentRun :: !(Guard -> Effort -> (String -> IO ()) -> IO Figures)
+  }
+
+data Effort = Quick | Full
+  deriving (Eq, Show)

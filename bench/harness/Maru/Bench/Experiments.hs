@@ -1,0 +1,49 @@
+-- | Every experiment, in the order in which they are listed. A new one is a folder with a module
+-- of its own, and a name here.
+module Maru.Bench.Experiments
+  ( experiments,
+  )
+where
+
+import BoostContainers (containerExperiment)
+import BoostDaemon (daemonExperiment)
+import BoostJobs (jobsExperiments)
+import BoostMpi (mpiExperiments)
+import BoostPolls (pollsExperiments)
+import DsmCore (coreExperiments)
+import DsmFetch (fetchExperiment)
+import DsmNetns (netnsExperiment)
+import DsmWall (wallExperiment)
+import IoOverlap (overlapExperiments)
+import IoReal (realExperiments)
+import LockMwrl (mwrlExperiment)
+import LockOverlay (overlayExperiment)
+import LockProfile (profileExperiments)
+import LockPrograms (programsExperiments)
+import MapAuto (autoExperiment)
+import MapBackends (backendsExperiment)
+import MapChannel (channelExperiment)
+import MapDispatch (dispatchExperiment)
+import MapSeedlog (seedlogExperiment)
+import MapTransport (transportExperiment)
+import Maru.Bench.Experiment (Experiment)
+import WaitHandover (handoverExperiment)
+
+experiments :: [Experiment]
+experiments =
+  concat
+    [ [dispatchExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, seedlogExperiment],
+      [mwrlExperiment, overlayExperiment],
+      profileExperiments,
+      programsExperiments,
+      overlapExperiments,
+      realExperiments,
+      [handoverExperiment],
+      jobsExperiments,
+      [daemonExperiment],
+      mpiExperiments,
+      [containerExperiment],
+      pollsExperiments,
+      coreExperiments,
+      [fetchExperiment, wallExperiment, netnsExperiment]
+    ]

@@ -1,0 +1,300 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Rounds and claims, with sides that measure nothing.
+module Main (main) where
+
+import Control.Concurrent (forkIO, myThreadId, threadDelay, throwTo, yield)
+import Control.Exception (AsyncException (..), IOException, bracket_, mask_, throwIO, toException, try)
+import Control.Monad (forM_, replicateM_, void, when)
+import Data.Aeson (Value, object, (.=))
+import Data.Either (fromLeft)
+import Data.IORef
+import Data.List (isInfixOf, isPrefixOf, nub, sort)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (isNothing)
+import IoIrqs
+import IoPrograms (fioRates, readseqRate, redisRates)
+import IoReal (endOf, notMeasured)
+import IoWeb (ratePerSecond)
+import LockMwrl (againstTail)
+import Maru.Bench.Command (chosen, htmlReport, untilEnded)
+import Maru.Bench.Experiment (Effort (..), Experiment (..))
+import Maru.Bench.Experiments (experiments)
+import Maru.Bench.Interrupt
+import Maru.Bench.Rounds
+import Maru.Bench.Side
+import Maru.Cli.Guard (withGuard)
+import Maru.Cli.Output
+import Maru.Cli.Steer.Link (Answer (..))
+import Maru.Cli.Steer.Read (readMachine)
+import Maru.Control.Place hiding (sampleOf)
+import Maru.Control.Plot
+import Maru.Control.Ratio
+import System.IO (hClose, hFlush, hPutStrLn)
+import System.Posix.Signals (Handler (Default), installHandler, raiseSignal, sigHUP, sigINT, sigTERM)
+import System.Process (createPipe)
+import Test.Tasty (TestTree, defaultMain, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+
+main :: IO ()
+main = defaultMain (testGroup "bench" [running, interrupting, claiming, reading, naming, reporting, programs, drawing])
+
+sampleOf :: Double -> Value
+sampleOf wall = object ["meter" .= object ["wall_ns" .= wall]]
+
+sides :: [Side]
+sides = [Side name [] | name <- ["a", "b", "c"]]
+
+-- | The n-th measurement of a side takes what the function says; also which
+-- sides were measured, in order.
+play :: Effort -> (String -> Int -> Double) -> [Claim] -> IO (Rounds, [String])
+play effort cost claims = do
+  counts <- newIORef Map.empty
+  order <- newIORef []
+  let measure side = do
+        let name = sideName side
+        n <- Map.findWithDefault 0 name <$> readIORef counts
+        modifyIORef' counts (Map.insert name (n + 1))
+        modifyIORef' order (name :)
+        pure (sampleOf (cost name n))
+  rounds <- runRounds effort (const (pure ())) measure sides (const claims)
+  (,) rounds . reverse <$> readIORef order
+
+running :: TestTree
+running =
+  testGroup
+    "rounds"
+    [ testCase "every side in every round, in rotated order" $ do
+        (_, order) <- play Quick (\_ _ -> 1) []
+        order @?= ["a", "b", "c", "b", "c", "a", "c", "a", "b"],
+      testCase "rotation keeps everybody" $
+        forM_ [0 .. 7] $ \k -> sort (rotated k [1 .. 3 :: Int]) @?= [1, 2, 3],
+      testCase "what is clear takes the fewest rounds" $ do
+        (rounds, _) <- play Full (\name _ -> if name == "a" then 2 else 1) [faster]
+        length (samplesOf rounds "c") @?= fewestPairs,
+      testCase "what is not takes more, of its own sides, up to the most" $ do
+        (rounds, _) <- play Full (\name n -> if name == "a" && even n then 0.5 else 1) [faster]
+        length (samplesOf rounds "a") @?= mostPairs
+        length (samplesOf rounds "b") @?= mostPairs
+        length (samplesOf rounds "c") @?= fewestPairs
+        judgedVerdict (judgeClaim rounds faster) @?= Undecided,
+      testCase "it stops when it has become clear" $ do
+        (rounds, _) <- play Full (\name n -> if name == "a" && n < 3 then 0.5 else if name == "a" then 2 else 1) [faster]
+        let n = length (samplesOf rounds "a")
+        assertBool (show n) (n > fewestPairs && n < mostPairs)
+        judgedVerdict (judgeClaim rounds faster) @?= Holds
+    ]
+  where
+    faster = ratio "a / b" (AtLeast 1) wallNs "a" "b"
+
+-- | As 'play' without claims; the n-th measurement of all does the action before. Also what was said
+-- last.
+playUntil :: Int -> IO () -> ((Side -> IO Value) -> (String -> IO ()) -> IO a) -> IO (a, String)
+playUntil last' end run = do
+  count <- newIORef (0 :: Int)
+  said <- newIORef ""
+  let measure _ = do
+        modifyIORef' count (+ 1)
+        n <- readIORef count
+        when (n == last') end
+        pure (sampleOf 1)
+  found <- run measure (writeIORef said)
+  (,) found <$> readIORef said
+
+interrupting :: TestTree
+interrupting =
+  testGroup
+    "interruptions"
+    [ testCase "keep the rounds that there are, and what there is of the last" $ do
+        (rounds, said) <- playUntil 8 (throwIO UserInterrupt) three
+        map (length . samplesOf rounds) ["a", "b", "c"] @?= [2, 2, 3]
+        said @?= "interrupted after 2 rounds"
+        fmap estimatePairs (judgedEstimate (judgeClaim rounds same)) @?= Just 2
+        judgedVerdict (judgeClaim rounds same) @?= Undecided,
+      testCase "are found, too, where what was measured has ended of them first" $ do
+        self <- myThreadId
+        let gone = forkIO (threadDelay 50000 >> throwTo self UserInterrupt) >> throwIO (userError "killed")
+        (rounds, said) <- playUntil 4 gone three
+        length (samplesOf rounds "a") @?= 1
+        said @?= "interrupted after 1 round",
+      testCase "are kept where nobody hears of them" $ do
+        let deaf measure say = runRounds Quick (\line -> say line >> when ("interrupted" `isPrefixOf` line) (throwIO (userError "hung up"))) measure sides (const [same])
+        (rounds, said) <- playUntil 8 (throwIO UserInterrupt) deaf
+        length (samplesOf rounds "c") @?= 3
+        said @?= "interrupted after 2 rounds",
+      testCase "are not what a failure is" $ do
+        failed <- try (playUntil 4 (throwIO (userError "broken")) three)
+        either (const True) (const False) (void failed :: Either IOException ()) @?= True,
+      testCase "before anything was measured leave nothing to write" $ do
+        ended <- try (playUntil 1 (throwIO UserInterrupt) three)
+        either (== UserInterrupt) (const False) (void ended :: Either AsyncException ()) @?= True,
+      testCase "of one thing end those behind it" $ do
+        (found, said) <- playUntil 11 (throwIO UserInterrupt) (\measure say -> runRoundsOfEach Quick say measure [(name, sides, const []) | name <- ["x", "y", "z"]])
+        [sum (map (length . samplesOf rounds) ["a", "b", "c"]) | rounds <- found] @?= [9, 1, 0]
+        said @?= "y: interrupted after 0 rounds",
+      testCase "of an experiment end those behind it, and what was measured is written" $ do
+        let act n = if n == (4 :: Int) then throwIO UserInterrupt else pure (n, if n == 3 then Just (toException UserInterrupt) else Nothing)
+        (written, _) <- untilEnded act [1, 2, 3, 5]
+        written @?= [1, 2, 3]
+        (before, _) <- untilEnded act [1, 4, 5]
+        before @?= [1]
+        (all', end) <- untilEnded act [1, 2]
+        (all', null end) @?= ([1, 2], True),
+      testCase "say of whom nothing is kept" $ do
+        let act n = if n == (4 :: Int) then throwIO UserInterrupt else pure (n, if n == 3 then Just (toException UserInterrupt) else Nothing)
+        ends <- mapM (fmap (fmap snd . snd) . untilEnded act) [[1, 4, 5], [1, 3, 5], [1, 2]]
+        ends @?= [Just (Just 4), Just Nothing, Nothing],
+      testCase "that come when all is measured, and before it is written, lose nothing" $ do
+        written <- newIORef False
+        ended <- try . bracket_ (pure ()) restored . mask_ $ do
+          interrupts <- catchInterrupts
+          raiseSignal sigINT
+          seen interrupts
+          replicateM_ 100 yield
+          sparing interrupts (writeIORef written True)
+        kept <- readIORef written
+        (kept, either (== UserInterrupt) (const True) ended) @?= (True, True)
+    ]
+  where
+    seen interrupts = interrupted interrupts >>= \end -> when (isNothing end) (yield >> seen interrupts)
+    restored = mapM_ (\signal -> installHandler signal Default Nothing) [sigINT, sigTERM, sigHUP]
+    three measure say = runRounds Quick say measure sides (const [same])
+    same = ratio "a / b" (AtLeast 1) wallNs "a" "b"
+
+claiming :: TestTree
+claiming =
+  testGroup
+    "claims"
+    [ testCase "a ratio pairs the runs of one round" $ do
+        (rounds, _) <- play Quick (\name n -> fromIntegral (n + 1) * (if name == "a" then 3 else 1)) []
+        claimValues (ratio "" (AtLeast 1) wallNs "a" "b") rounds @?= [3, 3, 3],
+      testCase "a side that was not measured gives no verdict" $ do
+        (rounds, _) <- play Quick (\_ _ -> 1) []
+        let judged = judgeClaim rounds (ratio "" (AtLeast 1) wallNs "a" "nobody")
+        judgedVerdict judged @?= Undecided
+        judgedEstimate judged @?= Nothing,
+      testCase "the table has a row a claim, the line names the losses" $ do
+        (rounds, _) <- play Full (\name _ -> if name == "a" then 2 else 1) []
+        let judged = map (judgeClaim rounds) [ratio "won" (AtLeast 1) wallNs "a" "b", ratio "lost" (AtMost 1) wallNs "a" "b"]
+        map last (tableRows (claimsTable judged)) @?= ["holds", "FAILS"]
+        claimsLine judged @?= "1 of 2 claims hold; FAIL: lost"
+    ]
+
+reading :: TestTree
+reading =
+  testGroup
+    "samples"
+    [ testCase "two processes take from the first start to the last end" $
+        wallNs (object ["together" .= [span' 10 50, span' 12 90]]) @?= Just 80,
+      testCase "one process takes what it says" $ wallNs (sampleOf 7) @?= Just 7,
+      testCase "what is not there is not a number" $ number ["meter", "gc_ns"] (sampleOf 7) @?= Nothing
+    ]
+  where
+    span' :: Double -> Double -> Value
+    span' start end = object ["meter" .= object ["start_ns" .= start, "end_ns" .= end]]
+
+naming :: TestTree
+naming =
+  testGroup
+    "names"
+    [ testCase "a room's name stands for all of its experiments" $
+        fmap (map experimentName) (chosen experiments ["map"]) @?= Right (filter ("map/" `isPrefixOf`) names),
+      testCase "an experiment's for itself" $
+        fmap (map experimentName) (chosen experiments ["map/channel"]) @?= Right ["map/channel"],
+      testCase "a part of a name for nothing" $
+        either (const True) (const False) (chosen experiments ["map/chan"]) @?= True,
+      testCase "none for all" $ fmap (map experimentName) (chosen experiments []) @?= Right names,
+      testCase "what is unknown is refused with what is known" $
+        fromLeft "" (chosen [example] ["x"]) @?= "unknown experiment 'x'; known: example",
+      testCase "no name twice" $ length (nub names) @?= length names
+    ]
+  where
+    names = map experimentName experiments
+
+example :: Experiment
+example =
+  Experiment "example" "counts" $ \_ _ _ ->
+    pure
+      Figures
+        { figuresLine = "counted to 3",
+          figuresTables = [("Numbers", Table [(R, "n")] [["1"], ["2"], ["3"]])],
+          figuresPlots = [Plot "Numbers" (Axis "n" Linear) (Axis "n" Linear) [Series "n" [Point i i 0 i | i <- [1 .. 3]]]],
+          figuresData = object []
+        }
+
+reporting :: TestTree
+reporting =
+  testCase "the report is one page with every experiment" $ do
+    results <- withGuard "/bin/true" $ \guard -> traverse (\x -> (,) x <$> experimentRun x guard Quick (const (pure ()))) [example]
+    let page = htmlReport results
+    mapM_ (\t -> assertBool t (t `isInfixOf` page)) ["counted to 3", "<svg", "href=\"#example\"", "<h3>Numbers</h3>"]
+
+programs :: TestTree
+programs =
+  testGroup
+    "programs of others"
+    [ testCase "what real programs say of their rates" $ do
+        ratePerSecond "Running 1s test\nRequests/sec:  39343.41\nTransfer/sec: 1MB" @?= Just 39343.41
+        ratePerSecond "Requests/sec: x" @?= Nothing
+        redisRates "\"test\",\"rps\"\n\"SET\",\"1000.5\",\"0.1\"\n\"GET\",\"2000\",\"0.1\"\n" @?= [1000.5, 2000]
+        fioRates "fio: a word\n{\"jobs\": [{\"jobname\": \"4k\", \"read\": {\"bw_bytes\": 5}, \"write\": {\"bw_bytes\": 0}}]}" @?= Right [("4k", 5)]
+        fioRates "{\"jobs\": [{\"jobname\": \"4k\"}]}" @?= Left "a job without bytes"
+        readseqRate "readseq : 0.5 micros/op 100 ops/sec 0.1 seconds\nreadseq : 0.5 micros/op 200 ops/sec; x\nreadseq : 0.5 micros/op 200 ops/sec; x" @?= Just 200
+        readseqRate "readseq : 0.5 micros/op 100 ops/sec" @?= Nothing
+        endOf "a\nprogress \rmaru: steer: off: 2 CPUs\nmaru: 1 s wall\n" @?= Just "off: 2 CPUs"
+        endOf "nothing" @?= Nothing
+        let absent nodes ran = concat [map (take 2) rows | (_, Table _ rows) <- notMeasured nodes ran]
+            policies = ["single-socket", "per-socket", "cross-socket"]
+        map head (absent 1 []) @?= ["numactl", "numactl, interrupts bound", "irqbalance"] ++ policies
+        absent 2 ("irqbalance" : policies) @?= [[name, "apt-get install numactl"] | name <- ["numactl", "numactl, interrupts bound"]]
+        absent 2 (["numactl", "numactl, interrupts bound", "irqbalance"] ++ policies) @?= [],
+      bound,
+      answering
+    ]
+
+bound :: TestTree
+bound =
+  testCase "interrupts that are bound by hand: one CPU each, of the device's node" $ do
+    orders' <- nearOrders <$> readMachine (fixtures ++ "two-by-eight")
+    orders' @?= [Set (OfFile ("proc/irq/" ++ show irq ++ "/smp_affinity_list")) (show cpu) | (irq, cpu) <- [(40, 8), (41, 9), (50, 0), (51, 1)] :: [(Int, Int)]]
+    unknown <- nearOrders <$> readMachine (fixtures ++ "unknown-node")
+    unknown @?= []
+    -- What is said of them, and the name that the row gets.
+    let wholly = boundLine [Done Nothing, Done Nothing]
+        some = boundLine [Done Nothing, Refused "managed"]
+        none = boundLine [Refused "Operation not permitted", Refused "x"]
+    [wholly, some, none] @?= ["bound 2 interrupts; refused: 0", "bound 1 interrupt; refused: 1 (managed)", "bound no interrupt; refused: 2 (Operation not permitted)"]
+    map titleOf [[wholly, wholly], []] @?= replicate 2 boundIrqs
+    map titleOf [[some], [wholly, some], [none, wholly]] @?= replicate 3 "numactl, interrupts bound that could be"
+    map titleOf [[none, none], [boundLine []]] @?= replicate 2 "numactl, no interrupt could be bound"
+
+-- | Of the command's own tests.
+fixtures :: FilePath
+fixtures = "../haskell/maru-cli/test/steer/"
+
+answering :: TestTree
+answering =
+  testCase "who is to say what became of the interrupts is not waited for without end" $ do
+    (heard, told) <- createPipe
+    silent <- firstLine 20000 heard
+    hPutStrLn told "bound no interrupt; refused: 0" >> hFlush told
+    spoken <- firstLine 20000000 heard
+    hClose told
+    gone <- firstLine 20000000 heard
+    [silent, spoken, gone] @?= [Left "said nothing for 0 s", Right "bound no interrupt; refused: 0", Left "ended"]
+
+drawing :: TestTree
+drawing =
+  testGroup
+    "plots"
+    [ testCase "every knob of a lock that was measured is a series" $
+        [(name, length points) | Series name points <- plotSeries (againstTail "" (map measured names))]
+          @?= [("cna, 0x10000 to 0x100", 2), ("the same, shuffle 1/128", 1), ("cna, deadline 1 ms to 25 us", 1), ("mcs", 1), ("pthread", 1)],
+      testCase "what did not come to an end is no point" $
+        length (plotSeries (againstTail "" [object ["lock" .= ("mcs" :: String), "finished" .= False]])) @?= 0
+    ]
+  where
+    -- As maru-bench-lock calls them.
+    names = ["pthread", "ttas", "mcs", "cna:handoff_range=0x10000", "cna:handoff_range=0x100", "cna:shuffle_reduction=128,handoff_range=0x100", "cna:deadline=25us", "mcs:wait=spin"]
+    measured :: String -> Value
+    measured name = object ["lock" .= name, "per_second" .= (1e6 :: Double), "wait_ns" .= object ["cvar_1" .= (1e3 :: Double)]]
