@@ -1,17 +1,21 @@
-/* join.h: how the nodes of a job find and know each other (internal to libmaru-dsm). */
+/* join.h: how the nodes of a job find and know each other (internal to libmaru-dsm).
+ *
+ * Each node calls those of lower numbers and listens for the others, all at once.  Whoever else
+ * connects (a stranger) learns a nonce at most (handshake.h), is heard beside all others, and goes
+ * when it says something wrong, after MR_STRANGER_MS, or as the oldest where MR_STRANGERS are held
+ * and another comes.  So strangers delay a node, and do not keep it out.
+ */
 #ifndef MARU_DSM_JOIN_H
 #define MARU_DSM_JOIN_H
 
-#include "transport.h"
+#include "handshake.h"
 
-/* What a node tells another of its way to be reached by the transport. */
-#define MR_CARD 256
-struct mr_card {
-  uint8_t bytes[MR_CARD];
-};
+#define MR_STRANGERS 256
+#define MR_STRANGER_MS 2000
 
-/* One connection with every other node, to fds (-1 at the own place); their cards and
- * incarnations.  Errors as mr_transport_join's; then no connection is left open. */
+/* One connection with every other node, to fds (-1 at the own place; non-blocking); their cards and
+ * incarnations.  Errors as mr_transport_join's; then no connection is left open.  Job's listener
+ * stays the caller's, and becomes non-blocking. */
 int mr_join(const struct mr_job *job, const struct mr_card *mine, int *fds, struct mr_card *cards,
             uint32_t *incarnations, int seconds);
 

@@ -91,11 +91,11 @@ static int find_address(unsigned nodes, struct sockaddr_storage *address, char *
              : 0;
 }
 
-static int listen_at(struct sockaddr_storage *address, unsigned nodes, char *why, size_t size) {
+static int listen_at(struct sockaddr_storage *address, char *why, size_t size) {
   socklen_t length = mr_address_size(address);
   char text[MR_ADDRESS_TEXT];
   int fd = socket(address->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0 || bind(fd, (struct sockaddr *)address, length) < 0 || listen(fd, (int)nodes) < 0 ||
+  if (fd < 0 || bind(fd, (struct sockaddr *)address, length) < 0 || listen(fd, SOMAXCONN) < 0 ||
       getsockname(fd, (struct sockaddr *)address, &length) < 0) {
     int error = errno;
     if (fd >= 0)
@@ -119,7 +119,9 @@ static int put_own(const struct mr_board_way *way, struct mr_meeting *m) {
     return -EIO;
   for (int i = 0; i < MR_SECRET; i++)
     snprintf(secret + 2 * i, 3, "%02x", m->secret[i]);
-  return way->put("maru-secret", secret);
+  rc = way->put("maru-secret", secret);
+  explicit_bzero(secret, sizeof secret);
+  return rc;
 }
 
 static int get_others(const struct mr_board_way *way, struct mr_meeting *m) {
@@ -135,6 +137,7 @@ static int get_others(const struct mr_board_way *way, struct mr_meeting *m) {
   for (int i = 0; i < MR_SECRET && rc == 0; i++)
     if (strlen(value) != 2 * MR_SECRET || sscanf(value + 2 * i, "%2hhx", &m->secret[i]) != 1)
       rc = -EBADMSG;
+  explicit_bzero(value, sizeof value);
   return rc;
 }
 
@@ -146,7 +149,7 @@ static int meet(const struct mr_board_way *way, struct mr_meeting *m, char *why,
   int rc = find_address(m->nodes, mine, why, size);
   if (rc < 0)
     return rc;
-  m->listener = listen_at(mine, m->nodes, why, size);
+  m->listener = listen_at(mine, why, size);
   if (m->listener < 0)
     return m->listener;
   rc = put_own(way, m);

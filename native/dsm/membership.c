@@ -4,6 +4,7 @@
 #include "address.h"
 #include "fabric.h"
 #include "node.h"
+#include "settings.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -47,14 +48,18 @@ static void read_addresses(struct sockaddr_storage *addresses, uint16_t nodes) {
   }
 }
 
+/* Of a descriptor that we inherited, which our children do not need.  At its begin: a program that
+ * the node runs afterwards may be a node as well. */
 static void read_secret(uint8_t *secret) {
-  char *text = (char *)needed("MARU_DSM_SECRET");
-  for (int i = 0; i < MR_SECRET; i++)
-    if (strlen(text) != 2 * MR_SECRET || sscanf(text + 2 * i, "%2hhx", &secret[i]) != 1)
-      mr_node_die(STATUS_USAGE, "MARU_DSM_SECRET is not a secret of %d bytes", MR_SECRET);
-  /* Neither the program's children nor core dumps, nor who reads /proc, need to know it. */
-  explicit_bzero(text, strlen(text));
-  unsetenv("MARU_DSM_SECRET");
+  int fd = (int)mr_environment_number("MARU_DSM_SECRET_FD", 0, 3, INT32_MAX);
+  if (fd == 0)
+    needed("MARU_DSM_SECRET_FD");
+  ssize_t length = pread(fd, secret, MR_SECRET, 0);
+  if (length != MR_SECRET)
+    mr_node_die(STATUS_USAGE, "MARU_DSM_SECRET_FD is %d: no secret of %d bytes there%s%s", fd,
+                MR_SECRET, length < 0 ? ": " : "", length < 0 ? strerror(errno) : "");
+  close(fd);
+  unsetenv("MARU_DSM_SECRET_FD");
 }
 
 static const char *choose_transport(void) {
@@ -104,7 +109,8 @@ void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settin
                        .addresses = addresses,
                        .epoch = epoch,
                        .transport = choose_transport(),
-                       .settings = settings};
+                       .settings = settings,
+                       .lost_after = mr_settings_lost_after()};
   if (m->met) {
     job.listener = m->meeting.listener;
     job.addresses = m->meeting.addresses;
@@ -126,7 +132,8 @@ void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settin
                 m->nodes, m->seconds);
   if (rc == -EPROTO)
     mr_node_die(STATUS_USAGE, "MARU_DSM_MIB, MARU_DSM_HOME_RUN, MARU_DSM_HOMES=block, "
-                              "MARU_DSM_RACES and MARU_DSM_LINK must be the same on all nodes; "
+                              "MARU_DSM_LOST_AFTER, MARU_DSM_RACES and MARU_DSM_LINK must be the "
+                              "same on all nodes; "
                               "with MARU_DSM_LINK all nodes must be on one host and in one time "
                               "namespace");
   if (rc == -EPROTOTYPE)

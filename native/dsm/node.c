@@ -16,6 +16,7 @@
 #include "heat.h"
 #include "membership.h"
 #include "races.h"
+#include "seen.h"
 #include "serve.h"
 #include "settings.h"
 #include "watch.h"
@@ -26,7 +27,6 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -203,12 +203,6 @@ int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
   return result;
 }
 
-static uint32_t checked(uint32_t id) {
-  if (id >= MARU_DSM_IDS)
-    mr_node_die(STATUS_USAGE, "id %u: ids are below %u", id, MARU_DSM_IDS);
-  return id;
-}
-
 static int on_fault(void *context, uint32_t page, bool write) {
   (void)context;
   mr_heat_waits(node.heat);
@@ -221,90 +215,17 @@ static int on_fault(void *context, uint32_t page, bool write) {
 
 uint32_t maru_dsm_node(void) { return node.me; }
 uint32_t maru_dsm_nodes(void) { return node.nodes; }
-
-static int64_t request(enum mr_op op, uint32_t kind, uint32_t id, int64_t argument) {
-  return mr_node_request(op, kind + checked(id), argument);
-}
-
-void maru_dsm_lock(uint32_t id) { request(MR_LOCK, MR_LOCKS, id, 0); }
-void maru_dsm_unlock(uint32_t id) { request(MR_UNLOCK, MR_LOCKS, id, 0); }
-void maru_dsm_barrier(uint32_t id) { request(MR_BARRIER, MR_BARRIERS, id, node.nodes); }
-
-int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta) {
-  return request(MR_FETCH_ADD, MR_COUNTERS, id, delta);
-}
-
-void maru_dsm_semaphore_wait(uint32_t id) { request(MR_WAIT, MR_SEMAPHORES, id, 0); }
-void maru_dsm_semaphore_post(uint32_t id, uint32_t count) {
-  request(MR_POST, MR_SEMAPHORES, id, count);
-}
-
-void maru_dsm_flag_set(uint32_t id, int64_t value) { request(MR_FLAG_SET, MR_FLAGS, id, value); }
-void maru_dsm_flag_await(uint32_t id, int64_t value) {
-  request(MR_FLAG_AWAIT, MR_FLAGS, id, value);
-}
-
-void maru_dsm_condition_wait(uint32_t id, uint32_t lock) {
-  request(MR_CONDITION, MR_CONDITIONS, id, MR_LOCKS + checked(lock));
-}
-void maru_dsm_condition_signal(uint32_t id) { request(MR_SIGNAL, MR_CONDITIONS, id, 0); }
-void maru_dsm_condition_broadcast(uint32_t id) { request(MR_BROADCAST, MR_CONDITIONS, id, 0); }
-
-void maru_dsm_fence(void) { mr_node_request(MR_FETCH_ADD, MR_FENCE, 0); }
+bool mr_node_unwatched(void) { return node.unwatched; }
 
 uint8_t *mr_node_memory(size_t *size) {
   *size = node.size;
   return mr_area_program(node.area);
 }
 
-/* Where shared memory is seen.  Not in the area, which goes: any thread that makes a system call
- * asks (syscalls.c). Relaxed: who uses shared memory knows that it is there. */
-static struct { _Atomic uintptr_t from, size; } seen[2];
-
-static void see(int i, const void *from, size_t size) {
-  atomic_store_explicit(&seen[i].from, (uintptr_t)from, memory_order_relaxed);
-  atomic_store_explicit(&seen[i].size, size, memory_order_relaxed);
-}
-
-/* The part of a range, its end included, that is seen there; false: none. */
-static bool part_seen(int i, uintptr_t *first, uintptr_t *last) {
-  uintptr_t from = atomic_load_explicit(&seen[i].from, memory_order_relaxed),
-            size = atomic_load_explicit(&seen[i].size, memory_order_relaxed);
-  if (size == 0 || *last < from || *first > from + size - 1)
-    return false;
-  *first = *first > from ? *first : from;
-  *last = *last < from + size - 1 ? *last : from + size - 1;
-  return true;
-}
-
-/* No memory is so large: a length that went below 0. */
-static bool is_range(const void *from, size_t size) {
-  return size != 0 && (uintptr_t)from + size - 1 >= (uintptr_t)from;
-}
-
-bool mr_node_shares(const void *from, size_t size) {
-  for (int i = 0; i < 2 && is_range(from, size); i++) {
-    uintptr_t first = (uintptr_t)from, last = first + size - 1;
-    if (part_seen(i, &first, &last))
-      return true;
-  }
-  return false;
-}
-
-/* By the accesses themselves. */
-static void touch_bytes(uintptr_t first, uintptr_t last, int write) {
-  for (uintptr_t at = first; at <= last; at = (at | (MR_PAGE - 1)) + 1) {
-    volatile uint8_t *byte = (volatile uint8_t *)at;
-    uint8_t value = *byte;
-    if (write)
-      *byte = value;
-  }
-}
-
-/* As part_seen has it: the page there. */
-static uint32_t page_seen(int i, uintptr_t at) {
-  uintptr_t from = atomic_load_explicit(&seen[i].from, memory_order_relaxed);
-  return (uint32_t)((at - from + (i == 0 ? 0 : node.size)) / MR_PAGE);
+/* Globals come after what can be allocated. */
+static uint32_t page_seen(enum mr_place place, uintptr_t at) {
+  size_t before = place == MR_GLOBALS ? node.size : 0;
+  return (uint32_t)((before + mr_seen_offset(place, at)) / MR_PAGE);
 }
 
 static void bring(uint32_t page, uint32_t count, bool write) {
@@ -319,9 +240,9 @@ static void bring(uint32_t page, uint32_t count, bool write) {
 }
 
 static void bring_range(const void *from, size_t size, bool write) {
-  for (int i = 0; i < 2 && is_range(from, size); i++) {
+  for (enum mr_place i = MR_ALLOCATED; i < MR_PLACES && mr_is_range(from, size); i++) {
     uintptr_t first = (uintptr_t)from, last = first + size - 1;
-    if (!part_seen(i, &first, &last))
+    if (!mr_part_seen(i, &first, &last))
       continue;
     uint32_t page = page_seen(i, first);
     bring(page, page_seen(i, last) - page + 1, write);
@@ -330,18 +251,6 @@ static void bring_range(const void *from, size_t size, bool write) {
 
 void maru_dsm_read_range(const void *from, size_t size) { bring_range(from, size, false); }
 void maru_dsm_write_range(void *from, size_t size) { bring_range(from, size, true); }
-
-void maru_dsm_touch(const void *from, size_t size, int write) {
-  if (node.unwatched) {
-    bring_range(from, size, write != 0);
-    return;
-  }
-  for (int i = 0; i < 2 && is_range(from, size); i++) {
-    uintptr_t first = (uintptr_t)from, last = first + size - 1;
-    if (part_seen(i, &first, &last))
-      touch_bytes(first, last, write);
-  }
-}
 
 void mr_node_site(const void *from, size_t size, const char *site) {
   pthread_mutex_lock(&node.lock);
@@ -520,9 +429,9 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   map_memory(globals);
   struct mr_core_config config = mr_settings_core(node.nodes, node.me, node.pages);
   uint64_t spin_us = mr_settings_spin_us(node.nodes);
-  see(0, mr_area_program(node.area), node.size);
+  mr_see(MR_ALLOCATED, mr_area_program(node.area), node.size);
   if (globals != NULL)
-    see(1, globals->address, globals->size);
+    mr_see(MR_GLOBALS, globals->address, globals->size);
   prepare_reports(globals);
   struct mr_link *link = node.nodes > 1 ? mr_settings_link() : NULL;
   if (node.nodes > 1)
@@ -571,8 +480,8 @@ void maru_dsm_exit(void) {
   if (node.job.met && mr_launcher_leave(node.job.launcher) < 0)
     fprintf(stderr, "maru: node %u: the launcher does not answer a farewell; goes on\n", node.me);
   node.job.met = false;
-  see(0, NULL, 0);
-  see(1, NULL, 0);
+  mr_see(MR_ALLOCATED, NULL, 0);
+  mr_see(MR_GLOBALS, NULL, 0);
   mr_heat_tell(node.heat);
   node.heat = NULL;
   mr_core_destroy(node.core);

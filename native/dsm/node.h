@@ -51,6 +51,8 @@ struct mr_globals {
  * MARU_DSM_MIB is not set. */
 void mr_node_start(const struct mr_globals *globals, unsigned mib);
 bool mr_node_started(void);
+/* The program says what it accesses. */
+bool mr_node_unwatched(void);
 int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument);
 /* The shared memory that maru_dsm_alloc gives out. */
 uint8_t *mr_node_memory(size_t *size);

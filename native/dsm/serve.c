@@ -60,17 +60,15 @@ static void listen_there(struct mr_server *s, bool on) {
   epoll_ctl(s->watch, EPOLL_CTL_MOD, mr_transport_descriptor(s->config.transport), &event);
 }
 
-/* How long one may sleep when something is due then; NULL: for ever.  0: so soon that a sleep might
- * end late. */
-static const struct timespec *limit(const struct mr_server *s, int64_t due, struct timespec *room) {
+/* How long one may sleep when something is due then.  0: so soon that a sleep might end late. */
+static struct timespec limit(const struct mr_server *s, int64_t due) {
   int64_t ns = mr_transport_patience(s->config.transport);
   if (due != INT64_MAX) {
     int64_t left = due - maru_now_ns() - NEAR_NS;
     left = left > 0 ? left : 0;
-    ns = ns < 0 || left < ns ? left : ns;
+    ns = left < ns ? left : ns;
   }
-  *room = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-  return ns < 0 ? NULL : room;
+  return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 }
 
 static bool is_near(int64_t due, int64_t now) { return due != INT64_MAX && due - now <= NEAR_NS; }
@@ -82,9 +80,9 @@ static void sleep_for_answer(struct mr_server *s, int64_t due) {
       {.fd = mr_transport_descriptor(s->config.transport), .events = POLLIN},
       {.fd = s->bell, .events = POLLIN},
   };
-  struct timespec room;
+  const struct timespec room = limit(s, due);
   eventfd_t unused;
-  if (ppoll(polled, 2, limit(s, due, &room), NULL) > 0 && polled[1].revents != 0)
+  if (ppoll(polled, 2, &room, NULL) > 0 && polled[1].revents != 0)
     eventfd_read(s->bell, &unused);
 }
 
@@ -189,9 +187,9 @@ static void wait_for_request(const struct mr_server *s, int64_t deadline, int64_
       return;
     sched_yield();
   }
-  struct timespec room;
+  const struct timespec room = limit(s, is_helped(s) ? INT64_MAX : due);
   struct pollfd polled = {.fd = s->watch, .events = POLLIN};
-  if (ppoll(&polled, 1, limit(s, is_helped(s) ? INT64_MAX : due, &room), NULL) > 0)
+  if (ppoll(&polled, 1, &room, NULL) > 0)
     epoll_wait(s->watch, &event, 1, 0); /* an edge is told once */
 }
 

@@ -17,6 +17,7 @@
 
 #define HOME_RUN 16u
 #define SPIN_US 200u
+#define LOST_AFTER_MOST 86400u
 /* Of a host from its start to its end, in all its containers and network namespaces. */
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
 /* Clocks of one namespace show the same time; its name is read as a link. */
@@ -109,6 +110,10 @@ static struct mr_fetch_limits read_limits(void) {
       .part_ns = measure_part()};
 }
 
+unsigned mr_settings_lost_after(void) {
+  return (unsigned)mr_environment_number("MARU_DSM_LOST_AFTER", 0, 1, LOST_AFTER_MOST);
+}
+
 bool mr_settings_races(void) { return getenv("MARU_DSM_RACES") != NULL; }
 
 struct mr_core_config mr_settings_core(uint16_t nodes, uint16_t me, uint32_t pages) {
@@ -177,5 +182,6 @@ static uint64_t network(void) {
 
 uint64_t mr_settings_common(const struct mr_core_config *core) {
   uint64_t memory = (uint64_t)core->pages << 32 | (uint64_t)mr_settings_races() << 31;
-  return (memory | core->home_run) ^ network();
+  unsigned lost_after = mr_settings_lost_after();
+  return add_to((memory | core->home_run) ^ network(), &lost_after, sizeof lost_after);
 }

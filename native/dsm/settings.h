@@ -17,6 +17,8 @@ uint64_t mr_settings_spin_us(uint16_t nodes);
 /* The way asked for, or the best that works; a worse one than the best is said, by node 0. */
 enum mr_access_way mr_settings_way(uint16_t me);
 bool mr_settings_races(void);
+/* Seconds of silence after which a node is lost; 0: never for that alone. */
+unsigned mr_settings_lost_after(void);
 /* NULL: as fast as the network is. */
 struct mr_link *mr_settings_link(void);
 /* Nodes, pages, homes and policies; the rest is the caller's to fill in. */

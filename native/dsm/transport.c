@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "transport.h"
 
+#include "alive.h"
+#include "buffer.h"
 #include "fabric.h"
 #include "join.h"
 #include "link.h"
@@ -13,10 +15,16 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A farewell is a frame of no bytes. */
+/* A farewell is a frame of no bytes. A beat is one of this length and has none either: who may be
+ * lost by its silence says so that it is there. */
+#define BEAT UINT32_MAX
 #define MESSAGE_MAX (UINT32_C(1) << 30)
 #define FRAME_MAX (MESSAGE_MAX + (uint32_t)sizeof(int64_t))
 #define EVENTS 16
+#define SECOND INT64_C(1000000000)
+/* From one look at what is unanswered, or at who is silent, to the next. */
+#define LOOK_NS (SECOND / 2)
+#define LOOKS 4 /* at least, until somebody is silent for too long */
 /* To so few it is as quick to ask each connection as to ask which have something. */
 #define FEW 2u
 /* With a fabric connections tell of deaths alone, and so seldom are they asked: after 16 looks at
@@ -26,15 +34,12 @@
 /* Of what is ready: no connection. */
 #define FABRIC UINT32_MAX
 
-struct buffer {
-  uint8_t *bytes;
-  size_t begin, end, capacity;
-};
-
 struct link {
   int fd;    /* -1: down */
   bool kept; /* bytes wait for room */
-  struct buffer in, out;
+  struct mr_buffer in, out;
+  struct mr_alive alive;
+  int64_t heard; /* by looks.awake */
 };
 
 struct mr_transport {
@@ -44,40 +49,11 @@ struct mr_transport {
   struct mr_fabric *fabric; /* NULL: messages go over the links */
   int busy;                 /* with the fabric, since the last look at the links; of SELDOM */
   struct mr_link *slow;     /* NULL: as fast as the network is */
+  struct mr_looks looks;
+  int64_t silent; /* so long may a peer be; 0: for ever */
+  bool left;      /* it has said farewell */
   struct link links[];
 };
-
-/* ---- buffers ----------------------------------------------------------------- */
-
-static int reserve(struct buffer *buffer, size_t size) {
-  /* From the front, or what comes next might have to be moved there. */
-  if (buffer->begin == buffer->end)
-    buffer->begin = buffer->end = 0;
-  if (buffer->begin > 0 && buffer->capacity - buffer->end < size) {
-    memmove(buffer->bytes, buffer->bytes + buffer->begin, buffer->end - buffer->begin);
-    buffer->end -= buffer->begin;
-    buffer->begin = 0;
-  }
-  if (buffer->capacity - buffer->end >= size)
-    return 0;
-  size_t capacity = buffer->capacity != 0 ? buffer->capacity : 16384;
-  while (capacity - buffer->end < size)
-    capacity *= 2;
-  uint8_t *wider = realloc(buffer->bytes, capacity);
-  if (wider == NULL)
-    return -ENOMEM;
-  buffer->bytes = wider;
-  buffer->capacity = capacity;
-  return 0;
-}
-
-static int append(struct buffer *buffer, const void *bytes, size_t size) {
-  if (reserve(buffer, size) < 0)
-    return -ENOMEM;
-  memcpy(buffer->bytes + buffer->end, bytes, size);
-  buffer->end += size;
-  return 0;
-}
 
 /* ---- life ---------------------------------------------------------------------- */
 
@@ -108,6 +84,8 @@ static struct mr_transport *create(const struct mr_job *job) {
     return NULL;
   t->nodes = job->nodes;
   t->me = job->me;
+  t->silent = job->lost_after * SECOND;
+  t->looks.pause = t->silent != 0 && t->silent / LOOKS < LOOK_NS ? t->silent / LOOKS : LOOK_NS;
   t->ready = epoll_create1(EPOLL_CLOEXEC);
   for (uint16_t node = 0; node < t->nodes; node++)
     t->links[node].fd = -1;
@@ -194,7 +172,7 @@ static void hang_up(struct mr_transport *t, uint16_t node) {
  * is read. */
 static void drain(struct mr_transport *t, uint16_t node) {
   struct link *link = &t->links[node];
-  struct buffer *out = &link->out;
+  struct mr_buffer *out = &link->out;
   while (out->begin < out->end) {
     ssize_t n =
         send(link->fd, out->bytes + out->begin, out->end - out->begin, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -228,15 +206,17 @@ static size_t send_at_once(const struct link *link, const struct iovec *frame) {
   return n >= 0 ? (size_t)n : errno == EAGAIN ? 0 : frame[0].iov_len + frame[1].iov_len;
 }
 
-static int send_frame(struct mr_transport *t, uint16_t to, const void *message, size_t length) {
+/* `head` is its length, or says what it is. */
+static int send_frame(struct mr_transport *t, uint16_t to, uint32_t head, const void *message,
+                      size_t length) {
   struct link *link = &t->links[to];
-  uint32_t size = (uint32_t)length;
-  const struct iovec frame[] = {{&size, sizeof size}, {(void *)message, length}};
+  const struct iovec frame[] = {{&head, sizeof head}, {(void *)message, length}};
   size_t sent = send_at_once(link, frame);
   for (int i = 0; i < 2; i++) {
     size_t part = sent < frame[i].iov_len ? sent : frame[i].iov_len;
     if (part < frame[i].iov_len &&
-        append(&link->out, (const uint8_t *)frame[i].iov_base + part, frame[i].iov_len - part) < 0)
+        mr_buffer_append(&link->out, (const uint8_t *)frame[i].iov_base + part,
+                         frame[i].iov_len - part) < 0)
       return -ENOMEM;
     sent -= part;
   }
@@ -248,7 +228,7 @@ static int send_frame(struct mr_transport *t, uint16_t to, const void *message, 
 static int send_either_way(struct mr_transport *t, uint16_t to, const void *message,
                            size_t length) {
   return t->fabric != NULL ? mr_fabric_send(t->fabric, to, message, length)
-                           : send_frame(t, to, message, length);
+                           : send_frame(t, to, (uint32_t)length, message, length);
 }
 
 /* When it is due goes before it. */
@@ -280,9 +260,10 @@ int mr_transport_farewell(struct mr_transport *transport) {
     if (transport->links[node].fd < 0)
       continue;
     int sent = transport->fabric != NULL ? mr_fabric_farewell(transport->fabric, node)
-                                         : send_frame(transport, node, "", 0);
+                                         : send_frame(transport, node, 0, "", 0);
     rc = sent < 0 ? sent : rc;
   }
+  transport->left = true;
   return rc;
 }
 
@@ -291,13 +272,17 @@ int mr_transport_farewell(struct mr_transport *transport) {
 /* The whole frames at the buffer's front; how many.  -EPIPE: a farewell; -EBADMSG. */
 static int hand_out(struct link *link, uint16_t from, const struct mr_transport_sink *sink,
                     void *context) {
-  struct buffer *in = &link->in;
+  struct mr_buffer *in = &link->in;
   uint32_t size;
   int count = 0;
   while (in->end - in->begin >= sizeof size) {
     memcpy(&size, in->bytes + in->begin, sizeof size);
     if (size == 0)
       return -EPIPE;
+    if (size == BEAT) {
+      in->begin += sizeof size;
+      continue;
+    }
     if (size > FRAME_MAX)
       return -EBADMSG;
     if (in->end - in->begin < sizeof size + size)
@@ -316,14 +301,15 @@ static int receive(struct mr_transport *t, uint16_t node, const struct mr_transp
   struct link *link = &t->links[node];
   if (link->kept)
     drain(t, node);
-  if (reserve(&link->in, 16384) < 0)
+  if (mr_buffer_reserve(&link->in, 16384) < 0)
     return -ENOMEM;
-  struct buffer *in = &link->in;
+  struct mr_buffer *in = &link->in;
   ssize_t n = recv(link->fd, in->bytes + in->end, in->capacity - in->end, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return 0;
   int rc = -ECONNRESET;
   if (n > 0) {
+    link->heard = t->looks.awake;
     in->end += (size_t)n;
     rc = hand_out(link, node, sink, context);
   }
@@ -380,18 +366,73 @@ static bool asks_links(struct mr_transport *t, int came) {
 /* Messages that wait in the fabric are older than the end of their sender's link, so while some
  * come it is not looked at. */
 static bool may_end(struct mr_transport *t, uint16_t node) {
-  return t->links[node].fd >= 0 && !(t->fabric != NULL && mr_fabric_spoke(t->fabric, node));
+  if (t->links[node].fd < 0)
+    return false;
+  if (t->fabric == NULL || !mr_fabric_spoke(t->fabric, node))
+    return true;
+  t->links[node].heard = t->looks.awake;
+  return false;
+}
+
+/* ---- who is silent -------------------------------------------------------------- */
+
+/* On the link, whatever carries messages, and where nothing waits that says as much. */
+static int send_beats(struct mr_transport *t) {
+  int rc = 0;
+  for (uint16_t node = 0; node < t->nodes && rc == 0; node++)
+    if (t->links[node].fd >= 0 && !t->links[node].kept)
+      rc = send_frame(t, node, BEAT, "", 0);
+  return rc;
+}
+
+static bool is_lost(const struct mr_transport *t, struct link *link, int64_t now) {
+  bool silent = t->silent != 0 && t->looks.awake - link->heard > t->silent;
+  return mr_alive_lost(&link->alive, link->fd, now) || silent;
+}
+
+/* Behind all that could be heard. */
+static int lose_silent(struct mr_transport *t, const struct mr_transport_sink *sink,
+                       void *context) {
+  int64_t now = maru_now_ns();
+  int rc = t->silent != 0 && !t->left ? send_beats(t) : 0, lost = 0;
+  for (uint16_t node = 0; node < t->nodes && rc == 0; node++)
+    if (t->links[node].fd >= 0 && is_lost(t, &t->links[node], now)) {
+      hang_up(t, node);
+      sink->down(context, node, false);
+      lost++;
+    }
+  return rc < 0 ? rc : lost;
+}
+
+static int plus(int came, int more) { return more < 0 ? more : came + more; }
+
+/* Of the links; *full: there may be more that are ready. */
+static int serve_links(struct mr_transport *t, const struct mr_transport_sink *sink, void *context,
+                       bool *full) {
+  uint16_t which[EVENTS];
+  int count = find_ready(t, which), came = 0;
+  *full = count == EVENTS;
+  for (int i = 0; i < count && came >= 0; i++)
+    came = plus(came, may_end(t, which[i]) ? receive(t, which[i], sink, context) : 0);
+  return came;
+}
+
+/* All links are heard before any is called silent. */
+static int look_at_links(struct mr_transport *t, const struct mr_transport_sink *sink,
+                         void *context) {
+  bool full = true;
+  int came = 0;
+  for (uint16_t turn = 0; full && came >= 0 && turn <= t->nodes; turn++)
+    came = plus(came, serve_links(t, sink, context, &full));
+  return came < 0 ? came : plus(came, lose_silent(t, sink, context));
 }
 
 static int serve_now(struct mr_transport *t, const struct mr_transport_sink *sink, void *context) {
-  uint16_t which[EVENTS];
+  bool look = mr_looks_due(&t->looks, maru_now_ns()), full;
   int came = t->fabric != NULL ? serve_fabric(t, sink, context) : 0;
-  int count = asks_links(t, came) ? find_ready(t, which) : 0;
-  for (int i = 0; i < count && came >= 0; i++) {
-    int rc = may_end(t, which[i]) ? receive(t, which[i], sink, context) : 0;
-    came = rc < 0 ? rc : came + rc;
-  }
-  return came;
+  if (came < 0 || !(look || asks_links(t, came)))
+    return came;
+  return plus(came, look ? look_at_links(t, sink, context) : serve_links(t, sink, context, &full));
 }
 
 /* ---- a slower network -------------------------------------------------------------- */
@@ -450,7 +491,8 @@ int mr_transport_rest(struct mr_transport *transport) {
 }
 
 int64_t mr_transport_patience(const struct mr_transport *transport) {
-  return transport->fabric != NULL ? mr_fabric_patience(transport->fabric) : -1;
+  int64_t fabric = transport->fabric != NULL ? mr_fabric_patience(transport->fabric) : -1;
+  return fabric >= 0 && fabric < transport->looks.pause ? fabric : transport->looks.pause;
 }
 
 int64_t mr_transport_due(const struct mr_transport *transport) {

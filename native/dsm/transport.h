@@ -1,13 +1,14 @@
 /* transport.h: messages between the nodes of a job (internal to libmaru-dsm).
  *
- * Each pair of nodes has one TCP connection.  Joining is authenticated by the job's secret, both
- * ways; who does not know it is turned away and does not disturb.  Messages go over that
+ * Each pair of nodes has one TCP connection.  Joining is authenticated, both ways: each proves that
+ * it knows the job's secret and sends none of it (handshake.h).  Messages go over that
  * connection (`tcp`), or over a provider of libfabric (`ofi:PROVIDER`, fabric.h); then the
  * connection tells of a peer's death all the same, as providers cannot be relied on for that.
  * Messages arrive in order, once each, until the peer says farewell, behind all of them, or is
  * lost.  Not encrypted: the network is trusted with the data.
  *
- * A peer that dies is noticed at once, one whose host or cable is gone after MR_LOST_MS.
+ * A peer that dies is noticed at once, one whose host or cable is gone after MR_LOST_MS or a little
+ * more (alive.h).  One that is stopped is waited for, without end or for as long as the job says.
  *
  * Thread-safety: calls exclude each other, which is the owner's business; but for
  * mr_transport_descriptor, mr_transport_tells_of_sends and mr_transport_patience, which always say
@@ -35,6 +36,9 @@ struct mr_job {
   uint64_t settings;     /* whatever has to be the same on all nodes */
   const char *transport; /* "tcp" or "ofi:PROVIDER", shorter than MR_TRANSPORT_NAME */
   uint8_t secret[MR_SECRET];
+  /* Seconds, the same on all nodes: a peer of which nothing comes for so long is lost, whatever the
+   * reason.  0: its silence alone is none. */
+  unsigned lost_after;
 };
 
 struct mr_transport_sink {
@@ -80,7 +84,7 @@ int mr_transport_descriptor(const struct mr_transport *transport);
 bool mr_transport_tells_of_sends(const struct mr_transport *transport);
 /* -EAGAIN: something is there to be served already. */
 int mr_transport_rest(struct mr_transport *transport);
-/* How long one may rely on the descriptor, in ns; -1: for ever. */
+/* How long one may rely on the descriptor, in ns: then it is to be served, whatever that says. */
 int64_t mr_transport_patience(const struct mr_transport *transport);
 /* When a message that the descriptor has told of is to be served; INT64_MAX: there is none. */
 int64_t mr_transport_due(const struct mr_transport *transport);

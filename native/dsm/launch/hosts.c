@@ -116,9 +116,7 @@ static void begin_agent(struct job *job) {
   job->first = frame.node;
   job->here = (unsigned)frame.value;
   string = next_string(&at, end);
-  if (strlen(string) != sizeof job->secret - 1)
-    mr_launch_fail(STATUS_MARU_FAILED, "agent: no secret", "");
-  memcpy(job->secret, string, sizeof job->secret);
+  mr_launch_secret_hear(job, string);
   if (mr_address_read(next_string(&at, end), &address) == 0)
     mr_launch_fail(STATUS_MARU_FAILED, "agent: no address", "");
   string = next_string(&at, end);
@@ -290,7 +288,8 @@ static void tell_begin(struct job *job, const struct host *host) {
   if (stream == NULL || getcwd(folder, sizeof folder) == NULL)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot tell an agent what to do", strerror(errno));
   mr_address_write(&host->address, ANY_PORT, address);
-  fprintf(stream, "%s%c%s%c%s%c%u%c", job->secret, 0, address, 0, folder, 0, job->nodes, 0);
+  mr_launch_secret_tell(job, stream);
+  fprintf(stream, "%c%s%c%s%c%u%c", 0, address, 0, folder, 0, job->nodes, 0);
   for (char **variable = environ; *variable != NULL; variable++)
     if (strncmp(*variable, "MARU_", 5) == 0)
       fprintf(stream, "%s%c", *variable, 0);
@@ -299,6 +298,7 @@ static void tell_begin(struct job *job, const struct host *host) {
     fprintf(stream, "%s%c", *word, 0);
   fclose(stream);
   send_frame(job, host->to, BEGIN, host->first, (int)host->here, text, length);
+  explicit_bzero(text, length);
   free(text);
 }
 
@@ -425,6 +425,7 @@ void mr_launch_on_hosts(struct job *job, const char *file) {
     start_agent(&all.host[i]);
     tell_begin(job, &all.host[i]);
   }
+  mr_launch_secret_close(job);
   for (unsigned i = 0; i < all.count; i++)
     if (all.host[i].here > 0)
       hear_ports(job, &all.host[i], ports);

@@ -6,6 +6,7 @@
  *     nodes.c         the nodes of this host
  *     boost.c         `maru boost` beside them
  *     input.c         what node 0 reads
+ *     secret.c        what the nodes know and nobody else
  *     hosts.c         jobs on several hosts: one agent a host, over ssh
  *
  * One thread.  What fails here ends the process with one line (mr_launch_fail); no node
@@ -19,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -71,21 +73,21 @@ struct job {
   struct node node[MR_LAUNCH_NODES];
   char **command;
   const char *addresses; /* "ADDRESS:PORT,…", one per node */
-  char secret[2 * MR_LAUNCH_SECRET + 1];
-  int signals;         /* a signalfd */
-  pid_t guard;         /* kills what nodes have started if we are killed; see nodes.c */
-  int guarded;         /* it reads there */
-  pid_t booster;       /* `maru boost` beside the nodes; 0: none, or it has ended */
-  int boosted;         /* while this is open, it goes on */
-  int status;          /* what we shall exit with */
-  unsigned culprit;    /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
-  bool ending, killed; /* we sent TERM, KILL */
-  bool interrupted;    /* a signal to us asked for the end */
-  int64_t asked_at;    /* ms: the first of them */
-  int64_t kill_at;     /* ms; 0: not */
-  int grace_ms;        /* from TERM to KILL */
-  bool said;           /* a node's last words were shown */
-  char *lost;          /* such words of a node that only lost another, and whose */
+  int secret;            /* a descriptor; -1: nobody needs it any more */
+  int signals;           /* a signalfd */
+  pid_t guard;           /* kills what nodes have started if we are killed; see nodes.c */
+  int guarded;           /* it reads there */
+  pid_t booster;         /* `maru boost` beside the nodes; 0: none, or it has ended */
+  int boosted;           /* while this is open, it goes on */
+  int status;            /* what we shall exit with */
+  unsigned culprit;      /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
+  bool ending, killed;   /* we sent TERM, KILL */
+  bool interrupted;      /* a signal to us asked for the end */
+  int64_t asked_at;      /* ms: the first of them */
+  int64_t kill_at;       /* ms; 0: not */
+  int grace_ms;          /* from TERM to KILL */
+  bool said;             /* a node's last words were shown */
+  char *lost;            /* such words of a node that only lost another, and whose */
   unsigned lost_by;
   struct input input;
   int report; /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
@@ -153,6 +155,16 @@ bool mr_launch_input_give(struct job *job, const char *bytes, size_t length);
 void mr_launch_input_end(struct job *job);
 /* Node 0 has room, or has closed its input: how much it took, or -EPIPE. */
 int mr_launch_input_write(struct job *job);
+
+/* ---- secret.c ---- */
+
+/* A new one. */
+void mr_launch_secret_draw(struct job *job);
+/* As text, for an agent, which takes it so, and wipes the text. */
+void mr_launch_secret_tell(const struct job *job, FILE *stream);
+void mr_launch_secret_hear(struct job *job, char *text);
+/* Who needs it has it. */
+void mr_launch_secret_close(struct job *job);
 
 /* ---- hosts.c ---- */
 

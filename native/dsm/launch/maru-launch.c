@@ -8,9 +8,10 @@
  *     maru-launch --providers         those of libfabric that would serve here, or why none does
  *
  * Before:  binds one port per node, on the loopback interface if the job has one host, draws the
- * job's secret, and passes both in the environment (MARU_DSM_*); a node inherits its own listening
- * socket, so no port can be taken by somebody else meanwhile. During:  each node is a process
- * group; each line of its output appears whole, after
+ * job's secret, and tells of them in the environment (MARU_DSM_*); a node inherits its own
+ * listening socket, so no port can be taken by somebody else meanwhile, and a descriptor from which
+ * it reads the secret. During:  each node is a process group; each line of its output appears
+ * whole, after
  *          "[NODE] ".  Node 0 has our standard input; the others' is empty.  HUP, INT and TERM end
  *          the job, the second of them at once.
  * After:   where one node failed, the others are ended (TERM, then KILL after MARU_LAUNCH_GRACE
@@ -33,7 +34,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define USAGE "usage: maru-launch -n NODES [--hosts FILE] -- COMMAND...; 1 to 256 nodes"
@@ -64,14 +64,6 @@ static struct wish read_arguments(struct job *job, int count, char **arguments) 
   job->nodes = (unsigned)nodes;
   job->command = arguments + at + 1;
   return wish;
-}
-
-static void draw_secret(struct job *job) {
-  uint8_t secret[MR_LAUNCH_SECRET];
-  if (getrandom(secret, sizeof secret, 0) != sizeof secret)
-    mr_launch_fail(STATUS_MARU_FAILED, "no random numbers", strerror(errno));
-  for (int i = 0; i < MR_LAUNCH_SECRET; i++)
-    snprintf(job->secret + 2 * i, 3, "%02x", secret[i]);
 }
 
 static void on_this_host(struct job *job) {
@@ -124,7 +116,8 @@ static int list_providers(void) {
 }
 
 int main(int count, char **arguments) {
-  static struct job job = {.report = -1, .signals = -1, .input = {.from = -1, .to = -1}};
+  static struct job job = {
+      .report = -1, .signals = -1, .secret = -1, .input = {.from = -1, .to = -1}};
   take_standard();
   if (count == 2 && strcmp(arguments[1], "--agent") == 0) {
     mr_launch_agent(&job);
@@ -135,7 +128,7 @@ int main(int count, char **arguments) {
   struct wish wish = read_arguments(&job, count, arguments);
   if (job.report >= 0)
     fcntl(job.report, F_SETFD, FD_CLOEXEC);
-  draw_secret(&job);
+  mr_launch_secret_draw(&job);
   if (wish.hosts != NULL)
     mr_launch_on_hosts(&job, wish.hosts);
   else

@@ -25,7 +25,7 @@ static void bind_port(struct node *node, const struct sockaddr_storage *at) {
   mr_address_draw(&address);
   node->listener = socket(at->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (node->listener < 0 || bind(node->listener, (struct sockaddr *)&address, size) < 0 ||
-      listen(node->listener, MR_LAUNCH_NODES) < 0 ||
+      listen(node->listener, SOMAXCONN) < 0 ||
       getsockname(node->listener, (struct sockaddr *)&address, &size) < 0) {
     int error = errno;
     mr_address_write(at, 0, text);
@@ -79,7 +79,8 @@ static _Noreturn void become_node(const struct job *job, unsigned i, const int *
   set_number("MARU_DSM_NODE", job->first + i);
   set_number("MARU_DSM_LISTENER", (unsigned)node->listener);
   setenv("MARU_DSM_ADDRESSES", job->addresses, 1);
-  setenv("MARU_DSM_SECRET", job->secret, 1);
+  fcntl(job->secret, F_SETFD, 0);
+  set_number("MARU_DSM_SECRET_FD", (unsigned)job->secret);
   execvp(job->command[0], job->command);
   int error = errno;
   fprintf(stderr, "maru: node %u: %s: %s\n", job->first + i, job->command[0], strerror(error));
@@ -145,6 +146,7 @@ void mr_launch_start(struct job *job) {
     start_node(job, i);
     tell_guard(job, job->node[i].pid);
   }
+  mr_launch_secret_close(job);
 }
 
 /* ---- output ------------------------------------------------------------------------ */

@@ -1,10 +1,18 @@
 /* main.c: what is linked into every PARMACS program; the linker sends the program's own main, and
- * its calls of malloc and exit, through here (ld's --wrap).  It has no data: a program's
+ * its calls of malloc, mmap and exit, through here (ld's --wrap).  It has no data: a program's
  * globals are exactly the program's.
+ *
+ * Libraries' calls do not come here, and what they allocate is theirs.  But what C++ calls for
+ * `new` the standard says a program may define, and then libraries call the program's: so these are
+ * defined here, and what a container of the program's holds is the program's, whoever asked for it.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <maru/parmacs.h>
+#include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/types.h>
 
 int __real_main(int count, char **arguments, char **environment);
 int __wrap_main(int count, char **arguments, char **environment);
@@ -19,6 +27,12 @@ void __wrap_free(void *block);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t most);
 void __wrap_exit(int status) __attribute__((noreturn));
+
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset);
+int __wrap_munmap(void *address, size_t length);
+void *__wrap_mremap(void *old, size_t old_length, size_t length, int flags, ...);
+int __wrap_mprotect(void *address, size_t length, int protection);
 
 /* The linker's. */
 extern char data_start[], _end[];
@@ -40,6 +54,27 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size) {
 void *__wrap_valloc(size_t size) { return maru_parmacs_memalign(PAGE_SIZE, size); }
 void __wrap_free(void *block) { maru_parmacs_free(block); }
 void __wrap_exit(int status) { maru_parmacs_exit(status); }
+
+/* Before those of the program, which may allocate; after those of libraries. */
+__attribute__((constructor(101))) static void prepare(void) { maru_parmacs_prepare(); }
+
+void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
+  return maru_parmacs_mmap(address, length, protection, flags, fd, offset);
+}
+void *__wrap_mmap64(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
+  return maru_parmacs_mmap(address, length, protection, flags, fd, offset);
+}
+int __wrap_munmap(void *address, size_t length) { return maru_parmacs_munmap(address, length); }
+int __wrap_mprotect(void *address, size_t length, int protection) {
+  return maru_parmacs_mprotect(address, length, protection);
+}
+void *__wrap_mremap(void *old, size_t old_length, size_t length, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  void *address = flags & MREMAP_FIXED ? va_arg(rest, void *) : NULL;
+  va_end(rest);
+  return maru_parmacs_mremap(old, old_length, length, flags, address);
+}
 
 int __wrap_posix_memalign(void **block, size_t alignment, size_t size) {
   if (alignment < sizeof(void *) || (alignment & (alignment - 1)) != 0)

@@ -18,6 +18,8 @@ define(`MAIN_END', `{exit(0);}')
 
 dnl CREATE(body) makes one process, CREATE(body, n) n - 1 and is the nth itself.
 define(`CREATE', `MARU_WITH($#, `$0', `{maru_parmacs_create((void (*)(void))($1), ifelse($#, 1, 1, ($2) - 1)); ifelse($#, 1, `', `$1();')}')')
+dnl The same of a body with an argument, which is memory of the process that creates.
+define(`CREATE_WITH_ARG', `MARU_WITH($#, `$0', `{maru_parmacs_create_with((void (*)(void *))($1), (void *)($2), ifelse($#, 2, 1, ($3) - 1)); ifelse($#, 2, `', `$1((void *)($2));')}')')
 define(`WAIT_FOR_END', `MARU_WITH($#, `$0', `{maru_parmacs_wait($1);}')')
 
 define(`G_MALLOC', `MARU_WITH($#, `$0', `maru_parmacs_share($1, MARU_DSM_SITE);')')

@@ -14,7 +14,9 @@
 
 #include "core.h"
 #include "diff.h"
-#include "heap.h"
+#include "image.h"
+#include "maps.h"
+#include "memory.h"
 #include "node.h"
 
 #include <errno.h>
@@ -26,30 +28,29 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-/* Behind the largest shared memory (node.c). */
-#define ARENA ((uint8_t *)UINT64_C(0x320000000000))
-#define ARENA_SIZE ((size_t)64 << 30)
 #define STACK_SIZE ((size_t)64 << 20)
-#define STACK (ARENA + ARENA_SIZE + MR_PAGE)
+#define STACK (MR_ARENA + MR_ARENA_SIZE + MR_PAGE)
 #define RED_ZONE 256u
 #define DEFAULT_MIB 4096u
 #define IDS_AT_ONCE 256u
-#define CHUNK ((size_t)64 << 10)
 #define STEADY "MARU_PARMACS_STEADY"
 
-struct range {
-  uint8_t *from, *to;
-};
 enum { GLOBALS, HEAP, STACK_IN_USE, RANGES };
+#define MAPPINGS 1024u
+
+/* What a created process does. */
+struct body {
+  void (*plain)(void); /* this, or the other with the argument */
+  void (*given)(void *);
+  void *argument;
+};
 
 /* What node 0 tells the others; the first thing in shared memory. */
 struct command {
-  void (*body)(void); /* NULL: the job ends */
+  struct body body; /* neither: the job ends */
   void *libraries;
-  struct range ranges[RANGES];
-  size_t pieces;
-  uint8_t **addresses; /* `pieces` of them, ascending within a range */
-  uint8_t *contents;   /* a page each */
+  uint8_t *stack; /* what of it is in use begins there */
+  struct mr_image image;
 };
 
 /* A process begins with one node's: there is one program in it, as there is one node. */
@@ -60,9 +61,6 @@ static struct {
   pid_t owner;
   bool shared; /* globals and what malloc gives are */
   struct command *command;
-  struct mr_heap *heap;       /* NULL: not yet */
-  struct mr_heap of_node;     /* where it is shared: what this node cuts blocks from */
-  uint8_t *chunk, *chunk_end; /* of small shared blocks */
   uint32_t id, ids_end;
   size_t image_room; /* bytes at the image that was written last */
   uint8_t *image;
@@ -70,107 +68,10 @@ static struct {
   uint32_t order[MR_JOB_NODES_MAX];
   bool busy[MR_JOB_NODES_MAX];
   bool running; /* a created process's body */
-  void (*body)(void);
+  struct body body;
   uint8_t *stack; /* what of it the image holds begins there */
   ucontext_t loop, process;
 } self;
-
-/* ---- shared memory ---------------------------------------------------------------- */
-
-static uint8_t *shared_pages(size_t size) {
-  size_t most;
-  uint8_t *base = mr_node_memory(&most);
-  size_t whole = (size + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
-  int64_t at = whole < size || whole > most
-                   ? INT64_MAX
-                   : mr_node_request(MR_FETCH_ADD, MR_HEAP, (int64_t)whole);
-  if ((uint64_t)at > most || whole > most - (size_t)at)
-    mr_node_die(STATUS_UNAVAILABLE,
-                "no room for %zu more bytes in %zu MiB of shared memory; set MARU_DSM_MIB to more",
-                size, most >> 20);
-  return base + at;
-}
-
-static uint8_t *shared_block(size_t size) {
-  if (size >= MR_PAGE)
-    return shared_pages(size);
-  size_t unit = (size + 63) & ~(size_t)63;
-  if (unit > (size_t)(self.chunk_end - self.chunk)) {
-    self.chunk = shared_pages(CHUNK);
-    self.chunk_end = self.chunk + CHUNK;
-  }
-  uint8_t *at = self.chunk;
-  self.chunk += unit;
-  return at;
-}
-
-void *maru_parmacs_share(size_t size, const char *site) {
-  uint8_t *block = shared_block(size);
-  mr_node_site(block, size, site);
-  return block;
-}
-
-/* ---- malloc --------------------------------------------------------------------------- */
-
-static bool from_heap(const void *block) {
-  const uint8_t *at = block;
-  return self.heap != NULL &&
-         (self.shared ? mr_node_shares(block, 1) : at >= ARENA && at < ARENA + ARENA_SIZE);
-}
-
-void *maru_parmacs_memalign(size_t alignment, size_t size) {
-  if (self.heap == NULL)
-    return aligned_alloc(alignment, size);
-  void *block = mr_heap_take(self.heap, size, alignment);
-  size_t need = mr_heap_need(size, alignment);
-  if (block == NULL && self.shared && need != 0) {
-    size_t chunk = need > CHUNK ? need : CHUNK;
-    self.heap->next = maru_parmacs_share(chunk, "malloc");
-    self.heap->end = self.heap->next + chunk;
-    block = mr_heap_take(self.heap, size, alignment);
-  }
-  if (block == NULL)
-    errno = ENOMEM;
-  return block;
-}
-
-void *maru_parmacs_malloc(size_t size) {
-  return self.heap != NULL ? maru_parmacs_memalign(16, size) : malloc(size);
-}
-
-void maru_parmacs_free(void *block) {
-  if (from_heap(block))
-    mr_heap_give(self.heap, block);
-  else
-    free(block);
-}
-
-void *maru_parmacs_calloc(size_t count, size_t size) {
-  size_t whole;
-  if (__builtin_mul_overflow(count, size, &whole)) {
-    errno = ENOMEM;
-    return NULL;
-  }
-  void *block = maru_parmacs_malloc(whole);
-  return block != NULL ? memset(block, 0, whole) : NULL;
-}
-
-void *maru_parmacs_realloc(void *old, size_t size) {
-  if (old == NULL)
-    return maru_parmacs_malloc(size);
-  if (!from_heap(old))
-    /* A library's: its content's size is unknown here. */
-    return realloc(old, size);
-  size_t room = mr_heap_room(old);
-  if (size <= room)
-    return old;
-  void *block = maru_parmacs_malloc(size);
-  if (block == NULL)
-    return NULL;
-  memcpy(block, old, room);
-  maru_parmacs_free(old);
-  return block;
-}
 
 /* ---- synchronisation --------------------------------------------------------------------- */
 
@@ -242,85 +143,35 @@ unsigned long maru_parmacs_clock(void) {
 
 /* ---- images -------------------------------------------------------------------------------- */
 
-/* Where the piece ends that begins at `from`: none lies in two pages. */
-static uint8_t *piece_end(const struct range *range, uint8_t *from) {
-  uint8_t *page_end = (uint8_t *)(((uintptr_t)from | (MR_PAGE - 1)) + 1);
-  return page_end < range->to ? page_end : range->to;
-}
-
-static bool is_zero(const uint8_t *from, const uint8_t *to) {
-  return from == to || (*from == 0 && memcmp(from, from + 1, (size_t)(to - from) - 1) == 0);
-}
-
-static size_t count_pieces(const struct range *range) {
-  size_t pieces = 0;
-  for (uint8_t *at = range->from, *end; at < range->to; at = end) {
-    end = piece_end(range, at);
-    pieces += !is_zero(at, end);
-  }
-  return pieces;
-}
-
-static void write_pieces(struct command *command, const struct range *range) {
-  for (uint8_t *at = range->from, *end; at < range->to; at = end) {
-    end = piece_end(range, at);
-    if (is_zero(at, end))
-      continue;
-    command->addresses[command->pieces] = at;
-    memcpy(command->contents + command->pieces * MR_PAGE, at, (size_t)(end - at));
-    command->pieces++;
-  }
-}
-
-static size_t read_pieces(const struct command *command, const struct range *range, size_t next) {
-  for (uint8_t *at = range->from, *end; at < range->to; at = end) {
-    end = piece_end(range, at);
-    if (next < command->pieces && command->addresses[next] == at)
-      memcpy(at, command->contents + next++ * MR_PAGE, (size_t)(end - at));
-    else if (!is_zero(at, end))
-      memset(at, 0, (size_t)(end - at));
-  }
-  return next;
-}
-
-/* Room for the image, from the last one's if that is enough. */
-static void make_room(struct command *command, size_t pieces) {
-  size_t need = pieces * (sizeof(uint8_t *) + MR_PAGE) + MR_PAGE;
-  if (need > self.image_room) {
-    self.image_room = 2 * need;
+/* From the last one's if that is enough. */
+static uint8_t *image_room(size_t size) {
+  if (size > self.image_room) {
+    self.image_room = 2 * size + MR_PAGE;
     self.image = maru_parmacs_share(self.image_room, "CREATE");
   }
-  command->contents = self.image;
-  command->addresses = (uint8_t **)(self.image + pieces * MR_PAGE);
+  return self.image;
 }
 
 /* `stack`: what of the stack is in use begins there. */
 static void write_image(uint8_t *stack) {
-  struct command *command = self.command;
+  static struct mr_range ranges[RANGES + MAPPINGS];
   uint8_t *globals = (uint8_t *)self.program->globals,
           *globals_end = (uint8_t *)self.program->globals_end;
-  command->ranges[GLOBALS] = (struct range){globals, self.shared ? globals : globals_end};
-  command->ranges[HEAP] = (struct range){ARENA, self.shared ? ARENA : self.heap->next};
-  command->ranges[STACK_IN_USE] = (struct range){stack, STACK + STACK_SIZE};
-  command->libraries = stdout;
-  size_t pieces = 0;
-  for (int i = 0; i < RANGES; i++)
-    pieces += count_pieces(&command->ranges[i]);
-  make_room(command, pieces);
-  command->pieces = 0;
-  for (int i = 0; i < RANGES; i++)
-    write_pieces(command, &command->ranges[i]);
+  ranges[GLOBALS] = (struct mr_range){.from = globals, .to = self.shared ? globals : globals_end};
+  ranges[HEAP] = mr_memory_heap();
+  ranges[STACK_IN_USE] = (struct mr_range){.from = stack, .to = STACK + STACK_SIZE};
+  size_t count = RANGES + mr_maps_list(ranges + RANGES, MAPPINGS);
+  self.command->stack = stack;
+  self.command->libraries = stdout;
+  mr_image_write(&self.command->image, ranges, count, image_room);
 }
 
 static void read_image(void) {
-  const struct command *command = self.command;
-  if (command->libraries != stdout)
+  if (self.command->libraries != stdout)
     mr_node_die(STATUS_UNAVAILABLE,
                 "libraries lie elsewhere than on node 0: address randomisation could not be turned "
                 "off, or the libraries differ");
-  size_t next = 0;
-  for (int i = 0; i < RANGES; i++)
-    next = read_pieces(command, &command->ranges[i], next);
+  mr_image_read(&self.command->image);
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */
@@ -348,9 +199,9 @@ static uint32_t idle_node(void) {
   return oldest;
 }
 
-static void give_command(void (*body)(void), long count) {
+static void give_command(const struct body *body, long count) {
   uint32_t chosen[MR_JOB_NODES_MAX];
-  self.command->body = body;
+  self.command->body = *body;
   for (long i = 0; i < count; i++) {
     chosen[i] = idle_node();
     self.busy[chosen[i]] = true;
@@ -364,7 +215,7 @@ static void give_command(void (*body)(void), long count) {
     mr_node_request(MR_WAIT, MR_TAKEN, 0);
 }
 
-void maru_parmacs_create(void (*body)(void), long count) {
+static void create(const struct body *body, long count) {
   if (self.running)
     mr_node_die(STATUS_USAGE, "CREATE by a created process; only the first may");
   if (count < 1)
@@ -380,7 +231,20 @@ void maru_parmacs_create(void (*body)(void), long count) {
   give_command(body, count);
 }
 
-static void run_process(void) { self.body(); }
+void maru_parmacs_create(void (*body)(void), long count) {
+  create(&(struct body){.plain = body}, count);
+}
+
+void maru_parmacs_create_with(void (*body)(void *), void *argument, long count) {
+  create(&(struct body){.given = body, .argument = argument}, count);
+}
+
+static void run_process(void) {
+  if (self.body.plain != NULL)
+    self.body.plain();
+  else
+    self.body.given(self.body.argument);
+}
 
 /* On the stack of the image, below what is in use. */
 static void enter_process(void) {
@@ -398,12 +262,12 @@ static void serve_node_0(void) {
   uint32_t me = maru_dsm_node();
   for (;;) {
     mr_node_request(MR_WAIT, MR_START + me, 0);
-    if (self.command->body == NULL)
+    if (self.command->body.plain == NULL && self.command->body.given == NULL)
       return;
     read_image();
     /* From the next line on node 0 may write another command. */
     self.body = self.command->body;
-    self.stack = self.command->ranges[STACK_IN_USE].from;
+    self.stack = self.command->stack;
     mr_node_request(MR_POST, MR_TAKEN, 1);
     enter_process();
     fflush(NULL);
@@ -411,26 +275,40 @@ static void serve_node_0(void) {
   }
 }
 
-/* A created process that ends well leaves its node to the next. */
+/* Whether the first process ends, and waits for those that it created.  Where it fails nobody is
+ * waited for: they may wait for it.  A child of the program's own is no node. */
+static bool ends_job(int status) {
+  return self.owner == getpid() && mr_node_started() && maru_dsm_node() == 0 &&
+         (status == 0 || self.first == self.created);
+}
+
+/* A created process that ends well leaves its node to the next.  The first waits before its static
+ * destructors run: where globals are shared, others may use them until then. */
 void maru_parmacs_exit(int status) {
   if (self.running && status == 0)
     setcontext(&self.loop);
+  if (ends_job(status))
+    maru_parmacs_wait(MR_JOB_NODES_MAX);
   exit(status);
 }
 
-/* Of node 0.  Where it fails, nobody is waited for: they may wait for it. */
+/* The last of all handlers: it was the first to be registered. */
 static void at_exit(int status, void *unused) {
   (void)unused;
-  /* A child of the program's own is no node. */
-  if (self.owner != getpid() || !mr_node_started() || maru_dsm_node() != 0 ||
-      (status != 0 && self.first < self.created))
+  if (!ends_job(status))
     return;
   /* Where they wait for node 0, the job ends: deadlock.c. */
   maru_parmacs_wait(MR_JOB_NODES_MAX);
-  self.command->body = NULL;
+  self.command->body = (struct body){.plain = NULL};
   for (uint32_t i = 1; i < maru_dsm_nodes(); i++)
     mr_node_request(MR_POST, MR_START + i, 1);
   maru_dsm_exit();
+}
+
+/* Before the handlers of the program, its static destructors among them. */
+void maru_parmacs_prepare(void) {
+  mr_memory_prepare();
+  on_exit(at_exit, NULL);
 }
 
 /* ---- main ---------------------------------------------------------------------- */
@@ -448,14 +326,6 @@ static void steady_addresses(char **arguments) {
     execv(self, arguments);
   }
   unsetenv(STEADY);
-}
-
-static void map_at(uint8_t *address, size_t size, const char *what) {
-  uint8_t *mapped = mmap(address, size, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  if (mapped != address)
-    mr_node_die(STATUS_UNAVAILABLE, "no room for the %s at %p: %s", what, (void *)address,
-                mapped == MAP_FAILED ? strerror(errno) : "something else lies there");
 }
 
 static bool globals_shared(void) {
@@ -492,7 +362,7 @@ static void run_main(void) {
   if (arguments == NULL || environment == NULL)
     mr_node_die(STATUS_UNAVAILABLE, "no memory");
   environ = environment;
-  exit(self.program->main(self.count, arguments, environment));
+  maru_parmacs_exit(self.program->main(self.count, arguments, environment));
 }
 
 /* On a stack at an address that is free in every process. */
@@ -517,19 +387,17 @@ int maru_parmacs_main(const struct maru_parmacs_program *program, int count, cha
   self.owner = getpid();
   self.shared = globals_shared();
   start_node(program);
-  map_at(ARENA, ARENA_SIZE, "heap");
-  map_at(STACK, STACK_SIZE, "stack");
+  mr_memory_map(STACK, STACK_SIZE, "stack");
   size_t size;
   self.command = (struct command *)mr_node_memory(&size);
-  on_exit(at_exit, NULL);
-  self.heap = self.shared ? &self.of_node : (struct mr_heap *)ARENA;
-  if (!self.shared)
-    *self.heap = (struct mr_heap){.next = ARENA + sizeof *self.heap, .end = ARENA + ARENA_SIZE};
+  if (self.shared)
+    mr_memory_share_all();
   if (maru_dsm_node() == 0) {
-    shared_pages(sizeof *self.command);
+    mr_memory_pages(sizeof *self.command);
     enter_main();
   }
   serve_node_0();
   maru_dsm_exit();
-  return 0;
+  /* Exit handlers and destructors are for the process that ran main. */
+  _exit(0);
 }

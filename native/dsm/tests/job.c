@@ -4,18 +4,15 @@
  *                written by all nodes
  *     ranges     accesses are said before, watched or not; a system call reads what others wrote
  *     hang       node 0 says "ready", all wait for a barrier that is never full
- *     stuck      node 0 ends while the others wait for its lock
- *     die        as hang, but node 1 kills itself
- *     crash      as hang, but node 1 writes where nothing is, after a 42 into shared memory
- *     fail       node 1 ends with status 3, the others hang
- *     misuse     unlocks what it does not hold
- *     left       returns from main without leaving the job
- *     child      unlocks in a child process
- *     say        long and unfinished lines
- *     stripe     one page whose lines different nodes change, one where all change the same line
- *     race       all write the same byte in no order; and much that is no race
- *     taken      something lies where the shared memory has to be
- *     blind      the kernel has no userfaultfd; then as mix
+ *     stream     node 0 writes 64 MiB in a round, of which node 1 reads each page; twelve rounds,
+ * the first of which is "ready" press      the same without end stuck      node 0 ends while the
+ * others wait for its lock die        as hang, but node 1 kills itself crash      as hang, but node
+ * 1 writes where nothing is, after a 42 into shared memory fail       node 1 ends with status 3,
+ * the others hang misuse     unlocks what it does not hold left       returns from main without
+ * leaving the job child      unlocks in a child process say        long and unfinished lines stripe
+ * one page whose lines different nodes change, one where all change the same line race       all
+ * write the same byte in no order; and much that is no race taken      something lies where the
+ * shared memory has to be blind      the kernel has no userfaultfd; then as mix
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
@@ -114,6 +111,27 @@ static void never(const char *mode) {
     pause();
   }
   maru_dsm_barrier(0);
+}
+
+/* While node 1 does not read, more waits for it than connections hold. */
+static void stream(bool endless) {
+  enum { STREAM = 64 << 20, STREAMED = 12 };
+  uint8_t *bytes = maru_dsm_alloc(STREAM);
+  CHECK(bytes != NULL);
+  for (uint32_t round = 1; endless || round <= STREAMED; round++) {
+    if (maru_dsm_node() == 0)
+      memset(bytes, (int)round, STREAM);
+    maru_dsm_barrier(0);
+    for (size_t i = 1; i < STREAM && maru_dsm_node() == 1; i += 4096)
+      CHECK_EQUAL(bytes[i], (uint8_t)round);
+    maru_dsm_barrier(1);
+    if (maru_dsm_node() == 0 && round == 1) {
+      printf("ready\n");
+      fflush(stdout);
+    }
+  }
+  if (maru_dsm_node() == 1)
+    printf("streamed\n");
 }
 
 static void keep(void) {
@@ -221,6 +239,8 @@ int main(int count, char **arguments) {
     maru_dsm_unlock(1);
   else if (strcmp(mode, "child") == 0)
     bear();
+  else if (strcmp(mode, "stream") == 0 || strcmp(mode, "press") == 0)
+    stream(strcmp(mode, "press") == 0);
   else if (strcmp(mode, "stuck") == 0)
     keep();
   else if (strcmp(mode, "left") == 0)

@@ -3,9 +3,10 @@
  * `maru launch`.
  *
  * Processes are created as by fork: node 0 alone runs main; a created process begins with a copy
- * of node 0's globals, of what malloc gave it and of its stack, all at the same addresses, and
- * shares what G_MALLOC gave.  With MARU_PARMACS_GLOBALS=shared, globals and what
- * malloc gives are shared memory as well, as they are between threads.
+ * of node 0's globals, of what malloc, C++'s new and mmap gave it and of its stack, all at the same
+ * addresses, and shares what G_MALLOC and anonymous shared mappings gave.  With
+ * MARU_PARMACS_GLOBALS=shared, globals and what malloc gives are shared memory as well, as they are
+ * between threads.
  *
  * Not copied: open files and other state of the system or of libraries, memory that libraries
  * allocate for themselves, thread-local variables.
@@ -32,6 +33,7 @@ extern "C" {
 /* `count` new processes run `body` and then end.  Where too few nodes are idle, waits until the
  * oldest processes have ended; status 64 where the job has too few nodes. */
 void maru_parmacs_create(void (*body)(void), long count);
+void maru_parmacs_create_with(void (*body)(void *), void *argument, long count);
 /* Until `count` of those not yet waited for have ended, or all if there are fewer. */
 void maru_parmacs_wait(long count);
 
@@ -56,7 +58,7 @@ long maru_parmacs_next(uint32_t id, long last, long processes);
 unsigned long maru_parmacs_clock(void);
 
 /* For the code that maru-parmacs links in: main of every node, and what replaces the
- * program's calls of malloc and exit. */
+ * program's calls of malloc, mmap and exit and what C++ calls for new. */
 struct maru_parmacs_program {
   int (*main)(int, char **, char **);
   char *globals, *globals_end;
@@ -68,6 +70,14 @@ void *maru_parmacs_calloc(size_t count, size_t size);
 void *maru_parmacs_realloc(void *old, size_t size);
 void *maru_parmacs_memalign(size_t alignment, size_t size);
 void maru_parmacs_free(void *block);
+/* Of anonymous shared mappings too: those are shared memory. */
+void *maru_parmacs_mmap(void *address, size_t length, int protection, int flags, int fd,
+                        int64_t offset);
+int maru_parmacs_munmap(void *address, size_t length);
+void *maru_parmacs_mremap(void *old, size_t old_length, size_t length, int flags, void *address);
+int maru_parmacs_mprotect(void *address, size_t length, int protection);
+/* Before the program's first line, static constructors included: what they allocate is copied. */
+void maru_parmacs_prepare(void);
 void maru_parmacs_exit(int status) __attribute__((noreturn));
 
 #ifdef __cplusplus

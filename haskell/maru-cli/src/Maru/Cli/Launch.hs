@@ -40,6 +40,7 @@ data Settings = Settings
     races :: !Bool,
     advise :: !Bool,
     transport :: !(Maybe String),
+    lostAfter :: !(Maybe Int),
     boosted :: !Bool,
     reportTo :: !(Maybe FilePath)
   }
@@ -67,6 +68,7 @@ settings =
     <*> switch (long "races" <> help "Say where two nodes write the same bytes and nothing orders that; slower")
     <*> switch (long "advise" <> help "Say in the end whether fewer or more nodes would help, and which node should be which page's home")
     <*> optional (option (maybeReader carrier) (long "transport" <> metavar "tcp|ofi:PROVIDER" <> help "What carries messages: TCP, or a provider of libfabric, as 'maru doctor' lists them (default tcp)"))
+    <*> optional (option (between 1 86400) (long "lost-after" <> metavar "SECONDS" <> help "A node that is silent for so long is lost, stopped ones too (default: only one whose host does not answer)"))
     <*> switch (long "boost" <> help "Beside the job, on each host, maru boost for its nodes: who has a message and does not get to run is raised")
     <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what, as JSON (- is standard output)"))
 
@@ -100,6 +102,7 @@ launch nodes hosts asked words' = do
   export "MARU_PARMACS_GLOBALS" (globals asked)
   export "MARU_DSM_RACES" (if races asked then Just "1" else Nothing)
   export "MARU_DSM_TRANSPORT" (transport asked)
+  export "MARU_DSM_LOST_AFTER" (show <$> lostAfter asked)
   when (boosted asked) (getExecutablePath >>= setEnv "MARU_LAUNCH_BOOST")
   noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked)
   started <- try (executeFile agent False (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words') Nothing)

@@ -1,0 +1,49 @@
+/* alive.h: whether the host at a connection's other end still answers (internal to libmaru-dsm).
+ *
+ * A process that is stopped is not dead: its kernel acknowledges what comes, keep-alives and probes
+ * of a closed window included, for as long as it is stopped.  The kernel of a dead host answers
+ * nothing.  So a connection is lost when its host leaves something unanswered for MR_LOST_MS. Where
+ * nothing is on the way the kernel asks (keep-alives) and breaks the connection itself.  Where
+ * something is, it would go on asking for a quarter of an hour; then this file looks.
+ * (TCP_USER_TIMEOUT does not serve: it counts the time of a closed window, too.)
+ *
+ * A kernel asks at a closed window ever more seldom, at last every two minutes.  So the death of a
+ * host whose process was stopped before is noticed after as long as that had been, at most that.
+ */
+#ifndef MARU_DSM_ALIVE_H
+#define MARU_DSM_ALIVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct mr_alive {
+  int64_t since;    /* when it was first seen that something is unanswered; 0: nothing is */
+  int64_t answered; /* when the last answer came */
+  uint32_t known;   /* repeats before that */
+};
+
+/* What the kernel says of a connection. */
+struct mr_signs {
+  uint32_t repeats; /* of the oldest that is not acknowledged */
+  uint32_t probes;  /* since the last answer: keep-alives, and of a closed window */
+  uint32_t answer;  /* ms since it came, whatever it acknowledged */
+};
+
+/* Has the kernel ask where nothing is on the way. */
+void mr_alive_tune(int fd);
+/* To be asked every second or more often; `now`: maru_now_ns. */
+bool mr_alive_lost(struct mr_alive *alive, int fd, int64_t now);
+/* The same of these signs. */
+bool mr_alive_judge(struct mr_alive *alive, const struct mr_signs *signs, int64_t now);
+
+/* When somebody looks, again and again. */
+struct mr_looks {
+  int64_t pause, last; /* ns from one to the next; the last one */
+  int64_t awake;       /* ns since the beginning, without what this process was stopped for */
+};
+
+/* Whether it is time.  What this process slept through counts as one pause: others could not be
+ * heard meanwhile. */
+bool mr_looks_due(struct mr_looks *looks, int64_t now);
+
+#endif

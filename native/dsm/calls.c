@@ -1,0 +1,43 @@
+/* calls.c: the calls of maru/dsm.h that synchronise: each a request of the program's thread about
+ * an object, which has a number of its own over all kinds.
+ */
+#include "core.h"
+#include "node.h"
+
+#include <maru/dsm.h>
+
+static uint32_t checked(uint32_t id) {
+  if (id >= MARU_DSM_IDS)
+    mr_node_die(STATUS_USAGE, "id %u: ids are below %u", id, MARU_DSM_IDS);
+  return id;
+}
+
+static int64_t request(enum mr_op op, uint32_t kind, uint32_t id, int64_t argument) {
+  return mr_node_request(op, kind + checked(id), argument);
+}
+
+void maru_dsm_lock(uint32_t id) { request(MR_LOCK, MR_LOCKS, id, 0); }
+void maru_dsm_unlock(uint32_t id) { request(MR_UNLOCK, MR_LOCKS, id, 0); }
+void maru_dsm_barrier(uint32_t id) { request(MR_BARRIER, MR_BARRIERS, id, maru_dsm_nodes()); }
+
+int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta) {
+  return request(MR_FETCH_ADD, MR_COUNTERS, id, delta);
+}
+
+void maru_dsm_semaphore_wait(uint32_t id) { request(MR_WAIT, MR_SEMAPHORES, id, 0); }
+void maru_dsm_semaphore_post(uint32_t id, uint32_t count) {
+  request(MR_POST, MR_SEMAPHORES, id, count);
+}
+
+void maru_dsm_flag_set(uint32_t id, int64_t value) { request(MR_FLAG_SET, MR_FLAGS, id, value); }
+void maru_dsm_flag_await(uint32_t id, int64_t value) {
+  request(MR_FLAG_AWAIT, MR_FLAGS, id, value);
+}
+
+void maru_dsm_condition_wait(uint32_t id, uint32_t lock) {
+  request(MR_CONDITION, MR_CONDITIONS, id, MR_LOCKS + checked(lock));
+}
+void maru_dsm_condition_signal(uint32_t id) { request(MR_SIGNAL, MR_CONDITIONS, id, 0); }
+void maru_dsm_condition_broadcast(uint32_t id) { request(MR_BROADCAST, MR_CONDITIONS, id, 0); }
+
+void maru_dsm_fence(void) { mr_node_request(MR_FETCH_ADD, MR_FENCE, 0); }

@@ -1,0 +1,133 @@
+#define _GNU_SOURCE
+#include "image.h"
+
+#include "../diff.h"
+#include "../node.h"
+#include "maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Of /proc/self/pagemap. */
+#define HAD (UINT64_C(3) << 62) /* in memory, or swapped out */
+#define ENTRIES 512u
+
+/* Which pages a mapping has: of a large one that is hardly used few are read. */
+struct pages {
+  int fd; /* -1: not known, so all of them */
+  uintptr_t first;
+  size_t count;
+  uint64_t entries[ENTRIES];
+};
+
+static bool has_page(struct pages *pages, const uint8_t *at) {
+  uintptr_t page = (uintptr_t)at / MR_PAGE;
+  if (pages->fd >= 0 && page - pages->first >= pages->count) {
+    ssize_t n = pread(pages->fd, pages->entries, sizeof pages->entries,
+                      (off_t)(page * sizeof *pages->entries));
+    pages->first = page;
+    pages->count = n > 0 ? (size_t)n / sizeof *pages->entries : 0;
+  }
+  /* What cannot be asked about is read. */
+  return pages->fd < 0 || pages->count == 0 || (pages->entries[page - pages->first] & HAD) != 0;
+}
+
+/* Where the piece ends that begins at `from`: none lies in two pages. */
+static uint8_t *piece_end(const struct mr_range *range, uint8_t *from) {
+  uint8_t *page_end = (uint8_t *)(((uintptr_t)from | (MR_PAGE - 1)) + 1);
+  return page_end < range->to ? page_end : range->to;
+}
+
+static bool is_zero(const uint8_t *from, const uint8_t *to) {
+  return from == to || (*from == 0 && memcmp(from, from + 1, (size_t)(to - from) - 1) == 0);
+}
+
+/* The pieces of a range that are not zero, each to `image`, or none: only counted. */
+static size_t walk(const struct mr_range *range, struct pages *pages, struct mr_image *image) {
+  size_t found = 0;
+  for (uint8_t *at = range->from, *end; at < range->to; at = end) {
+    end = piece_end(range, at);
+    if ((range->anonymous && !has_page(pages, at)) || is_zero(at, end))
+      continue;
+    if (image != NULL) {
+      image->addresses[image->pieces] = at;
+      memcpy(image->contents + image->pieces * MR_PAGE, at, (size_t)(end - at));
+      image->pieces++;
+    }
+    found++;
+  }
+  return found;
+}
+
+static void protect(const struct mr_range *range, int protection) {
+  if (mprotect(range->from, (size_t)(range->to - range->from), protection) < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot set the rights of the program's mapping at %p: %s",
+                (void *)range->from, strerror(errno));
+}
+
+static size_t walk_all(const struct mr_range *ranges, size_t count, struct mr_image *image) {
+  static struct pages pages;
+  size_t found = 0;
+  pages = (struct pages){.fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
+  for (size_t i = 0; i < count; i++) {
+    const struct mr_range *range = &ranges[i];
+    bool hidden = range->mapped && !(range->protection & PROT_READ);
+    pages.count = 0;
+    if (hidden)
+      protect(range, range->protection | PROT_READ);
+    found += walk(range, &pages, image);
+    if (hidden)
+      protect(range, range->protection);
+  }
+  if (pages.fd >= 0)
+    close(pages.fd);
+  return found;
+}
+
+void mr_image_write(struct mr_image *image, const struct mr_range *ranges, size_t count,
+                    mr_image_room *room) {
+  size_t pieces = walk_all(ranges, count, NULL);
+  image->contents = room(pieces * (MR_PAGE + sizeof(uint8_t *)) + count * sizeof *ranges);
+  image->addresses = (uint8_t **)(image->contents + pieces * MR_PAGE);
+  image->ranges = (struct mr_range *)(image->addresses + pieces);
+  memcpy(image->ranges, ranges, count * sizeof *ranges);
+  image->count = count;
+  image->pieces = 0;
+  walk_all(ranges, count, image);
+}
+
+static size_t read_range(const struct mr_image *image, const struct mr_range *range, size_t next) {
+  for (uint8_t *at = range->from, *end; at < range->to; at = end) {
+    end = piece_end(range, at);
+    if (next < image->pieces && image->addresses[next] == at)
+      memcpy(at, image->contents + next++ * MR_PAGE, (size_t)(end - at));
+    else if (!is_zero(at, end))
+      memset(at, 0, (size_t)(end - at));
+  }
+  return next;
+}
+
+/* A fresh mapping is zero. */
+static size_t read_mapping(const struct mr_image *image, const struct mr_range *range,
+                           size_t next) {
+  mr_maps_make(range);
+  for (; next < image->pieces && image->addresses[next] >= range->from &&
+         image->addresses[next] < range->to;
+       next++)
+    memcpy(image->addresses[next], image->contents + next * MR_PAGE, MR_PAGE);
+  protect(range, range->protection);
+  return next;
+}
+
+void mr_image_read(const struct mr_image *image) {
+  size_t next = 0;
+  mr_maps_clear();
+  for (size_t i = 0; i < image->count; i++) {
+    /* Of its own: the image is read through faults. */
+    const struct mr_range range = image->ranges[i];
+    next = range.mapped ? read_mapping(image, &range, next) : read_range(image, &range, next);
+  }
+}

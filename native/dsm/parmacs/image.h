@@ -1,0 +1,42 @@
+/* image.h: the private memory of a process, written where another reads it (internal to
+ * libmaru-dsm).
+ *
+ * An image is a number of ranges and, of them, each piece of a page that is not zero.  It is plain
+ * bytes, for a reader that has the same addresses: CREATE writes it to shared memory.  A range is
+ * memory that every process has (globals, heap, stack), or a mapping of the program's, which the
+ * reader makes anew (maps.h).
+ *
+ * Time and room in proportion to what is not zero, and some for each page of what was ever used.
+ * Thread-safety: none.  Where it fails the process ends with a line (mr_node_die).
+ */
+#ifndef MARU_DSM_PARMACS_IMAGE_H
+#define MARU_DSM_PARMACS_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct mr_range {
+  uint8_t *from, *to;
+  bool mapped;    /* a mapping of the program's, of whole pages */
+  bool anonymous; /* and of no file: pages that it does not have are zero */
+  int protection; /* of it, as of mprotect */
+};
+
+struct mr_image {
+  size_t count, pieces;
+  struct mr_range *ranges; /* `count` of them */
+  uint8_t **addresses;     /* `pieces`, ascending within a range, in the ranges' order */
+  uint8_t *contents;       /* a page each */
+};
+
+/* Gives room for so many bytes, at the beginning of a page; it is the image's until the next. */
+typedef uint8_t *mr_image_room(size_t size);
+
+/* Of those ranges; they are copied. */
+void mr_image_write(struct mr_image *image, const struct mr_range *ranges, size_t count,
+                    mr_image_room *room);
+/* Afterwards those ranges are as they were, and no mapping of this process's program is left. */
+void mr_image_read(const struct mr_image *image);
+
+#endif

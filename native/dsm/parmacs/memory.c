@@ -1,0 +1,182 @@
+#define _GNU_SOURCE
+#include "memory.h"
+
+#include <maru/parmacs.h>
+
+#include "../diff.h"
+#include "../node.h"
+#include "heap.h"
+#include "maps.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define CHUNK ((size_t)64 << 10)
+
+/* One program's in a process; not in the images of it. */
+static struct {
+  struct mr_heap *heap;       /* what is allocated now comes from there; NULL: from libc */
+  struct mr_heap of_node;     /* where it is shared: what this node cuts blocks from */
+  uint8_t *chunk, *chunk_end; /* of small shared blocks */
+} memory;
+
+/* ---- shared memory ---------------------------------------------------------------- */
+
+uint8_t *mr_memory_pages(size_t size) {
+  size_t most;
+  uint8_t *base = mr_node_memory(&most);
+  size_t whole = (size + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
+  int64_t at = whole < size || whole > most
+                   ? INT64_MAX
+                   : mr_node_request(MR_FETCH_ADD, MR_HEAP, (int64_t)whole);
+  if ((uint64_t)at > most || whole > most - (size_t)at)
+    mr_node_die(STATUS_UNAVAILABLE,
+                "no room for %zu more bytes in %zu MiB of shared memory; set MARU_DSM_MIB to more",
+                size, most >> 20);
+  return base + at;
+}
+
+static uint8_t *shared_block(size_t size) {
+  if (size >= MR_PAGE)
+    return mr_memory_pages(size);
+  size_t unit = (size + 63) & ~(size_t)63;
+  if (unit > (size_t)(memory.chunk_end - memory.chunk)) {
+    memory.chunk = mr_memory_pages(CHUNK);
+    memory.chunk_end = memory.chunk + CHUNK;
+  }
+  uint8_t *at = memory.chunk;
+  memory.chunk += unit;
+  return at;
+}
+
+void *maru_parmacs_share(size_t size, const char *site) {
+  uint8_t *block = shared_block(size);
+  mr_node_site(block, size, site);
+  return block;
+}
+
+/* ---- malloc --------------------------------------------------------------------------- */
+
+/* Its beginning describes it, so that it is copied as a whole. */
+static struct mr_heap *private_heap(void) { return (struct mr_heap *)MR_ARENA; }
+
+/* Whose it is; NULL: a library's. */
+static struct mr_heap *heap_of(const void *block) {
+  const uint8_t *at = block;
+  if (at >= MR_ARENA && at < MR_ARENA + MR_ARENA_SIZE)
+    return private_heap();
+  return memory.heap == &memory.of_node && mr_node_shares(block, 1) ? &memory.of_node : NULL;
+}
+
+void mr_memory_map(uint8_t *address, size_t size, const char *what) {
+  uint8_t *mapped = mmap(address, size, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped != address)
+    mr_node_die(STATUS_UNAVAILABLE, "no room for the %s at %p: %s", what, (void *)address,
+                mapped == MAP_FAILED ? strerror(errno) : "something else lies there");
+}
+
+void mr_memory_prepare(void) {
+  mr_memory_map(MR_ARENA, MR_ARENA_SIZE, "heap");
+  memory.heap = private_heap();
+  *memory.heap =
+      (struct mr_heap){.next = MR_ARENA + sizeof *memory.heap, .end = MR_ARENA + MR_ARENA_SIZE};
+}
+
+void mr_memory_share_all(void) { memory.heap = &memory.of_node; }
+
+struct mr_range mr_memory_heap(void) {
+  return (struct mr_range){.from = MR_ARENA, .to = private_heap()->next};
+}
+
+void *maru_parmacs_memalign(size_t alignment, size_t size) {
+  if (memory.heap == NULL)
+    return aligned_alloc(alignment, size);
+  void *block = mr_heap_take(memory.heap, size, alignment);
+  size_t need = mr_heap_need(size, alignment);
+  if (block == NULL && memory.heap == &memory.of_node && need != 0) {
+    size_t chunk = need > CHUNK ? need : CHUNK;
+    memory.heap->next = maru_parmacs_share(chunk, "malloc");
+    memory.heap->end = memory.heap->next + chunk;
+    block = mr_heap_take(memory.heap, size, alignment);
+  }
+  if (block == NULL)
+    errno = ENOMEM;
+  return block;
+}
+
+void *maru_parmacs_malloc(size_t size) {
+  return memory.heap != NULL ? maru_parmacs_memalign(16, size) : malloc(size);
+}
+
+void maru_parmacs_free(void *block) {
+  struct mr_heap *heap = heap_of(block);
+  if (heap != NULL)
+    mr_heap_give(heap, block);
+  else
+    free(block);
+}
+
+void *maru_parmacs_calloc(size_t count, size_t size) {
+  size_t whole;
+  if (__builtin_mul_overflow(count, size, &whole)) {
+    errno = ENOMEM;
+    return NULL;
+  }
+  void *block = maru_parmacs_malloc(whole);
+  return block != NULL ? memset(block, 0, whole) : NULL;
+}
+
+void *maru_parmacs_realloc(void *old, size_t size) {
+  if (old == NULL)
+    return maru_parmacs_malloc(size);
+  if (heap_of(old) == NULL)
+    /* A library's: its content's size is unknown here. */
+    return realloc(old, size);
+  size_t room = mr_heap_room(old);
+  if (size <= room)
+    return old;
+  void *block = maru_parmacs_malloc(size);
+  if (block == NULL)
+    return NULL;
+  memcpy(block, old, room);
+  maru_parmacs_free(old);
+  return block;
+}
+
+/* ---- mappings -------------------------------------------------------------------------- */
+
+/* Shared with processes that are created: on other hosts, too. */
+static bool is_for_all(int flags) {
+  return (flags & MAP_SHARED) && (flags & MAP_ANONYMOUS) && !(flags & MAP_FIXED) &&
+         mr_node_started();
+}
+
+void *maru_parmacs_mmap(void *address, size_t length, int protection, int flags, int fd,
+                        int64_t offset) {
+  if (!is_for_all(flags) || length == 0)
+    return mr_maps_map(address, length, protection, flags, fd, offset);
+  size_t whole = (length + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
+  return maru_parmacs_share(whole < length ? length : whole, "mmap");
+}
+
+/* Shared memory is not given back. */
+int maru_parmacs_munmap(void *address, size_t length) {
+  return mr_node_shares(address, length) ? 0 : mr_maps_unmap(address, length);
+}
+
+void *maru_parmacs_mremap(void *old, size_t old_length, size_t length, int flags, void *address) {
+  if (!mr_node_shares(old, old_length))
+    return mr_maps_move(old, old_length, length, flags, address);
+  errno = EINVAL;
+  return MAP_FAILED;
+}
+
+/* The rights of shared memory are the protocol's. */
+int maru_parmacs_mprotect(void *address, size_t length, int protection) {
+  if (!mr_node_shares(address, length))
+    return mprotect(address, length, protection);
+  errno = ENOTSUP;
+  return -1;
+}

@@ -1,0 +1,341 @@
+/* Description: nodes meet whatever else connects to them: silent, slow, lying, more than are held,
+ * more than there are descriptors; they show nobody their secret, and wait for a node that has
+ * proved itself as long as it is there. */
+#define _GNU_SOURCE
+#include "../join.h"
+
+#include "check.h"
+
+#include <fcntl.h>
+#include <maru/wait.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/resource.h>
+
+#define NODES 4
+#define SECONDS 60
+/* Twenty times what it takes without strangers and with them, at most. */
+#define LIVENESS_NS (INT64_C(40) * 1000000000)
+#define FEW_DESCRIPTORS 40
+#define OPENING (4 + MR_NONCE)
+
+static struct mr_job job = {.nodes = NODES, .epoch = 1, .settings = 7, .transport = "tcp"};
+static struct mr_card card;
+static struct sockaddr_storage addresses[NODES];
+static int listeners[NODES];
+
+/* ---- nodes ------------------------------------------------------------------- */
+
+static void listen_all(int backlog) {
+  for (int node = 0; node < NODES; node++) {
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof address;
+    listeners[node] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(bind(listeners[node], (struct sockaddr *)&address, size) == 0 &&
+          listen(listeners[node], backlog) == 0 &&
+          getsockname(listeners[node], (struct sockaddr *)&address, &size) == 0);
+    memcpy(&addresses[node], &address, sizeof address);
+  }
+}
+
+static void close_all(void) {
+  for (int node = 0; node < NODES; node++)
+    close(listeners[node]);
+}
+
+/* Meets the others, and says to each who it is. */
+static void meet(void *number) {
+  struct mr_job mine = job;
+  struct mr_card cards[NODES], other;
+  uint32_t incarnations[NODES];
+  int fds[NODES];
+  mine.me = (uint16_t)(intptr_t)number;
+  mine.listener = listeners[mine.me];
+  mine.incarnation = 100u + mine.me;
+  mine.addresses = addresses;
+  struct mr_card own = {{(uint8_t)(mine.me + 1)}};
+  CHECK_EQUAL(mr_join(&mine, &own, fds, cards, incarnations, SECONDS), 0);
+  for (uint16_t node = 0; node < job.nodes; node++) {
+    CHECK((fds[node] < 0) == (node == mine.me));
+    CHECK_EQUAL(incarnations[node], 100u + node);
+    if (node != mine.me)
+      CHECK(send(fds[node], &own, sizeof own, MSG_NOSIGNAL) == sizeof own);
+  }
+  for (uint16_t node = 0; node < job.nodes; node++)
+    if (node != mine.me) {
+      CHECK(fcntl(fds[node], F_SETFL, 0) == 0);
+      CHECK(recv(fds[node], &other, sizeof other, MSG_WAITALL) == sizeof other);
+      CHECK(other.bytes[0] == node + 1 && memcmp(&other, &cards[node], sizeof other) == 0);
+    }
+}
+
+/* So few that not all strangers who may be held can be. */
+static void meet_in_need(void *number) {
+  struct rlimit few = {FEW_DESCRIPTORS, FEW_DESCRIPTORS};
+  CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &few), 0);
+  meet(number);
+}
+
+/* ---- strangers --------------------------------------------------------------- */
+
+static int connect_to(int node) {
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd >= 0)
+    (void)!connect(fd, (struct sockaddr *)&addresses[node], sizeof(struct sockaddr_in));
+  return fd;
+}
+
+/* Says nothing, and comes again and again. */
+static void flood(void *unused) {
+  enum { HELD = 700 };
+  static int held[HELD];
+  (void)unused;
+  for (unsigned i = 0;; i++) {
+    if (held[i % HELD] > 0)
+      close(held[i % HELD]);
+    held[i % HELD] = connect_to((int)(i % NODES));
+    if (i % 16 == 0)
+      poll(NULL, 0, 1);
+  }
+}
+
+/* One byte now and then, on many connections: the beginning of what a node says. */
+static void drip(void *unused) {
+  enum { HELD = 200 };
+  static int held[HELD];
+  uint8_t bytes[64] = {0x44, 0x53, 0x4d, 0x34};
+  (void)unused;
+  for (int i = 0; i < HELD; i++)
+    held[i] = connect_to(i % NODES);
+  for (unsigned turn = 0;; turn++) {
+    for (int i = 0; i < HELD; i++)
+      if (send(held[i], bytes + turn % sizeof bytes, 1, MSG_NOSIGNAL) < 0 && errno != EAGAIN) {
+        close(held[i]);
+        held[i] = connect_to(i % NODES);
+      }
+    poll(NULL, 0, 50);
+  }
+}
+
+/* As a node begins, with what is no proof. */
+static void lie(void *unused) {
+  uint8_t bytes[1000] = {0x44, 0x53, 0x4d, 0x34};
+  (void)unused;
+  for (unsigned turn = 0;; turn++) {
+    int fd = connect_to((int)(turn % NODES));
+    poll(NULL, 0, 1);
+    memset(bytes + 4, (int)turn, sizeof bytes - 4);
+    (void)!send(fd, bytes, turn % 2 == 0 ? 36 + sizeof(struct mr_introduction) : sizeof bytes,
+                MSG_NOSIGNAL);
+    poll(NULL, 0, 1);
+    close(fd);
+  }
+}
+
+/* ---- all together -------------------------------------------------------------- */
+
+static void run(const char *what, void (*stranger)(void *), void (*node)(void *), int backlog) {
+  pid_t started[NODES], visitor;
+  int64_t begun = maru_now_ns();
+  snprintf(check_note, sizeof check_note, "(%s)", what);
+  listen_all(backlog);
+  visitor = start(stranger, NULL);
+  poll(NULL, 0, 100); /* they are there first */
+  for (intptr_t i = 0; i < NODES; i++)
+    started[i] = start(node, (void *)i);
+  close_all();
+  for (int i = 0; i < NODES; i++)
+    CHECK_EQUAL(finish(started[i]), 0);
+  kill(visitor, SIGKILL);
+  CHECK_EQUAL(finish(visitor), SIGKILL);
+  CHECK(maru_now_ns() - begun < LIVENESS_NS);
+}
+
+static void nobody(void *unused) {
+  (void)unused;
+  pause();
+}
+
+/* ---- one connection, by hand ------------------------------------------------------ */
+
+/* Only node 0 runs, as if there were two nodes; this process is whoever calls it. */
+static pid_t start_listener(void) {
+  job.nodes = 2;
+  listen_all(SOMAXCONN);
+  return start(meet, (void *)0);
+}
+
+static void begin_by_hand(struct mr_handshake *h) {
+  static struct mr_job mine;
+  uint8_t nonce[MR_NONCE] = {1, 2, 3};
+  mine = job;
+  mine.me = 1;
+  mine.incarnation = 101;
+  mr_handshake_begin(h, &mine, &card, MR_CALLER, 0, nonce);
+}
+
+/* Up to that stage, and sends what is then to be sent, but for a nod. */
+static int go_to(struct mr_handshake *h, enum mr_stage stage) {
+  int fd = connect_to(0);
+  CHECK(fd >= 0 && fcntl(fd, F_SETFL, 0) == 0);
+  begin_by_hand(h);
+  for (;;) {
+    uint8_t bytes[sizeof(struct mr_introduction)];
+    if (h->stage == MR_MET || h->left == 0 || h->stage == MR_STRANGER)
+      return fd;
+    CHECK(send(fd, h->out, h->left, MSG_NOSIGNAL) == (ssize_t)h->left);
+    mr_handshake_sent(h, h->left);
+    if (h->stage == stage)
+      return fd;
+    size_t wants = mr_handshake_wants(h);
+    CHECK(recv(fd, bytes, wants, MSG_WAITALL) == (ssize_t)wants);
+    mr_handshake_hear(h, bytes, wants);
+  }
+}
+
+static void greet_node_0(int fd, struct mr_handshake *h) {
+  struct mr_card other, own = {{2}};
+  CHECK(h->stage == MR_MET && send(fd, h->out, h->left, MSG_NOSIGNAL) == (ssize_t)h->left);
+  CHECK(send(fd, &own, sizeof own, MSG_NOSIGNAL) == sizeof own);
+  CHECK(recv(fd, &other, sizeof other, MSG_WAITALL) == sizeof other && other.bytes[0] == 1);
+}
+
+/* It nods late, when strangers have come and gone for longer than any of them is held. */
+static void check_late_nod(void) {
+  struct mr_handshake h;
+  snprintf(check_note, sizeof check_note, "(a late nod)");
+  card.bytes[0] = 2;
+  pid_t listener = start_listener();
+  int fd = go_to(&h, MR_MET);
+  CHECK(h.stage == MR_MET);
+  pid_t visitor = start(flood, NULL);
+  poll(NULL, 0, MR_STRANGER_MS + 1000);
+  greet_node_0(fd, &h);
+  CHECK_EQUAL(finish(listener), 0);
+  kill(visitor, SIGKILL);
+  finish(visitor);
+  close(fd);
+  close_all();
+}
+
+/* A caller that dies at each of its steps leaves room for its next self. */
+static void check_dying_callers(void) {
+  struct mr_handshake h;
+  snprintf(check_note, sizeof check_note, "(callers that die)");
+  pid_t listener = start_listener();
+  for (int turn = 0; turn < 300; turn++) {
+    int fd = go_to(&h, turn % 3 == 0 ? MR_OPENING : turn % 3 == 1 ? MR_INTRODUCTION : MR_MET);
+    close(fd);
+  }
+  int fd = go_to(&h, MR_MET);
+  greet_node_0(fd, &h);
+  CHECK_EQUAL(finish(listener), 0);
+  close(fd);
+  close_all();
+}
+
+/* A wrong nod is nobody's, and the place is still free. */
+static void check_wrong_nod(void) {
+  struct mr_handshake h;
+  uint8_t end;
+  snprintf(check_note, sizeof check_note, "(a wrong nod)");
+  pid_t listener = start_listener();
+  int fd = go_to(&h, MR_MET);
+  h.out[0] ^= 2;
+  CHECK(send(fd, h.out, h.left, MSG_NOSIGNAL) == 1 && recv(fd, &end, 1, 0) <= 0);
+  close(fd);
+  fd = go_to(&h, MR_MET);
+  greet_node_0(fd, &h);
+  CHECK_EQUAL(finish(listener), 0);
+  close(fd);
+  close_all();
+}
+
+/* Who sits at node 0's address: a caller shows it no bytes of the secret, whatever it answers, and
+ * does not take it for node 0. */
+static void check_impostor(void) {
+  uint8_t heard[4096], answer[OPENING + sizeof(struct mr_introduction)] = {0x44, 0x53, 0x4d, 0x34};
+  snprintf(check_note, sizeof check_note, "(an impostor)");
+  job.nodes = 2;
+  listen_all(SOMAXCONN);
+  pid_t caller = start(meet, (void *)1);
+  for (int turn = 0; turn < 3; turn++) {
+    int fd = accept4(listeners[0], NULL, NULL, SOCK_CLOEXEC);
+    const size_t whole = OPENING + sizeof(struct mr_introduction);
+    memset(answer + 4, turn, sizeof answer - 4);
+    CHECK(fd >= 0 && send(fd, answer, OPENING, MSG_NOSIGNAL) == OPENING);
+    CHECK(recv(fd, heard, whole, MSG_WAITALL) == (ssize_t)whole);
+    CHECK(send(fd, answer + OPENING, sizeof answer - OPENING, MSG_NOSIGNAL) > 0);
+    ssize_t more = recv(fd, heard + whole, sizeof heard - whole, MSG_WAITALL);
+    size_t length = whole + (more > 0 ? (size_t)more : 0);
+    CHECK_EQUAL(length, whole); /* no nod either */
+    for (int i = 0; i + 4 <= MR_SECRET; i++)
+      CHECK(memmem(heard, length, job.secret + i, 4) == NULL);
+    close(fd);
+  }
+  kill(caller, SIGKILL);
+  CHECK_EQUAL(finish(caller), SIGKILL);
+  close_all();
+}
+
+static void check_refusals(void) {
+  struct mr_job mine = job;
+  struct mr_card cards[2];
+  uint32_t incarnations[2];
+  int fds[2];
+  snprintf(check_note, sizeof check_note, "(refusals)");
+  mine.nodes = 2;
+  mine.addresses = addresses;
+  listen_all(SOMAXCONN);
+  mine.listener = listeners[0];
+  CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, 1), -ETIMEDOUT);
+  mine.me = 1;
+  mine.listener = listeners[1];
+  CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, 1), -ETIMEDOUT);
+  close_all();
+}
+
+static void fail_by_settings(void *number) {
+  struct mr_job mine = job;
+  struct mr_card cards[2];
+  uint32_t incarnations[2];
+  int fds[2], before = dup(0);
+  mine.me = (uint16_t)(intptr_t)number;
+  mine.listener = listeners[mine.me];
+  mine.addresses = addresses;
+  mine.settings += mine.me;
+  CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, SECONDS), -EPROTO);
+  mine.settings = 7;
+  mine.transport = mine.me == 0 ? "tcp" : "ofi:net";
+  CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, SECONDS), -EPROTOTYPE);
+  close(before);
+  CHECK_EQUAL(dup(0), before); /* none is left open */
+}
+
+static void check_differences(void) {
+  snprintf(check_note, sizeof check_note, "(nodes that differ)");
+  job.nodes = 2;
+  listen_all(SOMAXCONN);
+  pid_t one = start(fail_by_settings, (void *)0), other = start(fail_by_settings, (void *)1);
+  CHECK_EQUAL(finish(one), 0);
+  CHECK_EQUAL(finish(other), 0);
+  close_all();
+}
+
+int main(void) {
+  for (int i = 0; i < MR_SECRET; i++)
+    job.secret[i] = (uint8_t)(0x80 + i * 3);
+  run("nobody", nobody, meet, SOMAXCONN);
+  run("silent ones", flood, meet, SOMAXCONN);
+  run("silent ones, and a short queue", flood, meet, 4);
+  run("silent ones, and few descriptors", flood, meet_in_need, SOMAXCONN);
+  run("slow ones", drip, meet, SOMAXCONN);
+  run("liars", lie, meet, SOMAXCONN);
+  check_late_nod();
+  check_dying_callers();
+  check_wrong_nod();
+  check_impostor();
+  check_refusals();
+  check_differences();
+  return 0;
+}
