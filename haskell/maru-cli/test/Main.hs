@@ -256,8 +256,11 @@ plans =
         decideDelegation ("/l.so", True) Nothing @?= Right mempty
         fmap (\p -> (partEnvironment p, partPreload p)) (decideDelegation ("/l.so", True) (Just "hint")) @?= Right ([("MARU_IO", "hint")], ["/l.so"])
         either (const True) (const False) (decideDelegation ("/l.so", False) (Just "hint")) @?= True
-        decideDelegation ("/l.so", True) (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, guarded, always, guarded:uring, always:uring")
-        fmap partEnvironment (decideDelegation ("/l.so", True) (Just "always:uring")) @?= Right [("MARU_IO", "always:uring")],
+        decideDelegation ("/l.so", True) (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, always")
+        let gone mode = either show (const "") (decideDelegation ("/l.so", True) (Just mode))
+        map (isInfixOf "--io-delegate=guarded is gone: it delegated calls" . gone) ["guarded", "always"] @?= [True, False]
+        map (isInfixOf "use --io-delegate=hint" . gone) ["guarded", "guarded:uring"] @?= [True, True]
+        isInfixOf "use --io-delegate=always" (gone "always:uring") @?= True,
       testCase "what real programs say of their rates" $ do
         ratePerSecond "Running 1s test\nRequests/sec:  39343.41\nTransfer/sec: 1MB" @?= Just 39343.41
         ratePerSecond "Requests/sec: x" @?= Nothing

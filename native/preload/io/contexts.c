@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PATIENCE_NS INT64_C(10000000) /* how long a request waits to be taken */
 #define CLOSE_NS INT64_C(1000000000)
 #define GONE_NS INT64_C(1000000000)
 #define STACK_BYTES (256u << 10)
@@ -168,11 +169,6 @@ static struct context *context_of(enum io_context_class class) {
   return NULL; /* this call is direct, the next one need not be */
 }
 
-void io_context_prepare(enum io_context_class class) {
-  if (!is_ready(&contexts[node_for(class)][class]) && io_same_process())
-    (void)context_of(class);
-}
-
 void io_contexts_start(void) {
   if (!io_same_process())
     return;
@@ -249,7 +245,6 @@ static void ring_all(void) {
 bool io_context_ends(struct context *context) {
   if (!take_start())
     return false;
-  io_ring_close(&context->ring);
   atomic_store_explicit(&context->state, ENDED, memory_order_relaxed);
   atomic_fetch_sub_explicit(&io_contexts_running, 1, memory_order_relaxed); /* as above */
   maru_notify_store(&starting, 0);
@@ -333,8 +328,8 @@ bool io_may_delegate(void) {
 }
 
 /* Until the request is done or taken back. */
-static void await(struct slot *slot, int64_t patience_ns) {
-  int64_t deadline = maru_now_ns() + patience_ns;
+static void await(struct slot *slot) {
+  int64_t deadline = maru_now_ns() + PATIENCE_NS;
   for (;;) {
     /* Acquire: the result. */
     switch (state_of(slot, memory_order_acquire)) {
@@ -353,8 +348,8 @@ static void await(struct slot *slot, int64_t patience_ns) {
   }
 }
 
-static void hand_over(struct context *context, struct slot *slot, const struct io_request *request,
-                      int64_t patience_ns) {
+static void hand_over(struct context *context, struct slot *slot,
+                      const struct io_request *request) {
   unsigned number = (unsigned)(slot - io_slots);
   bool placed = request->number == SYS_pread64 || request->number == SYS_pwrite64;
   uint64_t from = placed ? (uint64_t)request->arguments[3] : 0,
@@ -371,7 +366,7 @@ static void hand_over(struct context *context, struct slot *slot, const struct i
   atomic_fetch_or_explicit(&context->queued[number / 64], UINT64_C(1) << number % 64,
                            memory_order_release);
   maru_notify(&context->bell);
-  await(slot, patience_ns);
+  await(slot);
 }
 
 /* Only while inside: a handler that settled the request has taken the answer already. */
@@ -381,8 +376,7 @@ static void take_answer(struct slot *slot) {
   *io_self.answer = (struct io_answer){true, slot->signal, slot->result};
 }
 
-bool io_delegate(enum io_context_class class, const struct io_request *request, int64_t patience_ns,
-                 long *result) {
+bool io_delegate(enum io_context_class class, const struct io_request *request, long *result) {
   struct slot *slot = own_slot();
   if (slot == NULL || io_self.real_time || !io_same_process())
     return false;
@@ -397,7 +391,7 @@ bool io_delegate(enum io_context_class class, const struct io_request *request, 
   atomic_signal_fence(memory_order_release); /* with `inside` */
   io_self.inside = 1; /* first and last: a handler's own calls are direct and touch none of it */
   pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &io_self.cancel);
-  hand_over(context, slot, request, patience_ns);
+  hand_over(context, slot, request);
   take_answer(slot);
   maru_notify_store(&slot->word, IDLE);
   pthread_setcancelstate(io_self.cancel, NULL);

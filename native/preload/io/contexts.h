@@ -10,7 +10,6 @@
 #define MARU_PRELOAD_IO_CONTEXTS_H
 
 #include "io.h"
-#include "ring.h"
 
 #include <pthread.h>
 #include <stdalign.h>
@@ -45,8 +44,7 @@ struct context {
   unsigned node;
   enum io_context_class class;
   pthread_t thread;
-  _Atomic pid_t tid;   /* the thread's, as it says when it begins */
-  struct io_ring ring; /* the thread's */
+  _Atomic pid_t tid; /* the thread's, as it says when it begins */
 };
 
 extern struct slot io_slots[IO_SLOTS];

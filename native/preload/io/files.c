@@ -98,11 +98,6 @@ static bool counts_use(int fd) {
   return true;
 }
 
-bool io_is_regular(int fd) {
-  struct stat status;
-  return raw2(SYS_fstat, fd, &status) == 0 && S_ISREG(status.st_mode);
-}
-
 /* Of an entry.  Sequentially consistent: see above. */
 static bool change(int fd, uint32_t from, uint32_t to) {
   return atomic_compare_exchange_strong_explicit(&io_files[fd], &from, to, memory_order_seq_cst,

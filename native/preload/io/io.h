@@ -7,10 +7,7 @@
  *   files.c      what a descriptor is, remembered until somebody closes it
  *   contexts.c   the threads that make calls for others: asking, starting, ending
  *   serve.c      what they do: one call after another, or as one
- *   ring.c       or by an io_uring
  *   hint.c       reads ahead of sequential streams
- *   guard.c      decides by measured cost (pure)
- *   gate.c       lets one at a time of all threads and forks at a guard
  *   start.c      configuration, fork
  *
  * Everything on the path of a call is async-signal-safe, allocates nothing and leaves errno
@@ -34,7 +31,6 @@
 
 struct io_process {
   enum maru_io_mode mode;
-  bool ring;              /* contexts make calls by an io_uring, where there is one */
   _Atomic bool direct;    /* somebody restricted itself: nothing is delegated any more */
   _Atomic uint32_t epoch; /* steps when threads may have changed how they are scheduled */
   pid_t pid;              /* a child of vfork, or of a fork that we did not see, has another */
@@ -67,7 +63,6 @@ void *io_next_symbol(const char *name);
 
 /* Those of all calls (calls.c). */
 void io_find_symbols(void);
-void io_gates_open(void); /* delegate.c */
 
 /* For good, with the reason on the board. */
 void io_go_direct(const char *why);
@@ -125,8 +120,6 @@ static inline uint32_t io_file(int fd) {
   uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_acquire);
   return io_kind_of(entry) > IO_LOOKING ? entry : io_file_look(fd);
 }
-/* What it is now, whatever is remembered. */
-bool io_is_regular(int fd);
 /* The number will stand for something else: waits for requests in flight. */
 void io_forget(int fd);
 void io_forget_from(unsigned first, unsigned last);
@@ -146,16 +139,13 @@ struct io_request {
 
 /* True: *result is what the call returned, or -errno; a signal that it caused was raised in
  * this thread.  False: it was not made. */
-bool io_delegate(enum io_context_class class, const struct io_request *request, int64_t patience_ns,
-                 long *result);
+bool io_delegate(enum io_context_class class, const struct io_request *request, long *result);
 /* Whether the thread may delegate now: not in a handler over a request of its own, not real-time.
  */
 bool io_may_delegate(void);
 /* Starts those of calls, where the caller may allocate: its threads may block signals and start
  * none. */
 void io_contexts_start(void);
-/* Starts that of the class, near the caller, where that may be done. */
-void io_context_prepare(enum io_context_class class);
 /* Has the context of that class, on whatever node, look for work; starts it if need be. */
 void io_context_ring(enum io_context_class class);
 /* Binds the calling context to the node's CPUs. */

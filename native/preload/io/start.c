@@ -28,7 +28,6 @@ static bool hears; /* of threads' ends, and of forks */
 static const char *const mode_names[MARU_IO_MODES] = {
     [MARU_IO_NEVER] = "never",
     [MARU_IO_HINT] = "hint",
-    [MARU_IO_GUARDED] = "guarded",
     [MARU_IO_ALWAYS] = "always",
 };
 
@@ -73,7 +72,7 @@ void io_go_direct(const char *why) {
     return; /* what a child of vfork does to itself */
   /* Relaxed: requests that are under way were allowed when they were made. */
   if (!atomic_exchange_explicit(&io_process.direct, true, memory_order_relaxed) &&
-      io_process.mode >= MARU_IO_GUARDED)
+      io_process.mode == MARU_IO_ALWAYS)
     io_say(why);
 }
 
@@ -115,17 +114,10 @@ void io_forked(bool child) {
     before_fork();
 }
 
-/* A mode, and behind a colon the back end. */
 static void read_mode(const char *text) {
-  for (int mode = 0; text != NULL && mode < MARU_IO_MODES; mode++) {
-    size_t size = strlen(mode_names[mode]);
-    const char *back = text + size;
-    if (strncmp(text, mode_names[mode], size) != 0 ||
-        (*back != '\0' && strcmp(back, ":uring") != 0))
-      continue;
-    io_process.mode = (enum maru_io_mode)mode;
-    io_process.ring = *back != '\0';
-  }
+  for (int mode = 0; text != NULL && mode < MARU_IO_MODES; mode++)
+    if (strcmp(text, mode_names[mode]) == 0)
+      io_process.mode = (enum maru_io_mode)mode;
 }
 
 static struct maru_io_section *open_section(void) {
@@ -150,8 +142,6 @@ __attribute__((constructor)) static void begin(void) {
           pthread_atfork(before_fork, NULL, in_child) == 0;
   io_thread_begins();
   read_mode(getenv(MARU_IO_ENV));
-  if (io_process.mode == MARU_IO_GUARDED)
-    io_gates_open();
   struct maru_io_section *section = open_section();
   io_counters_open(section);
   if (section != NULL) {

@@ -130,7 +130,7 @@ static void forked(void) {
 /* Below always: who uses a descriptor a few times and closes it pays for no look. */
 static void used_a_few_times(void) {
   enum { FEW = 15 };
-  io_process.mode = MARU_IO_GUARDED;
+  io_process.mode = MARU_IO_HINT;
   looks = 0;
   for (int round = 0; round < 3; round++) {
     replace(9, S_IFREG);
