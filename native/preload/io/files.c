@@ -150,7 +150,6 @@ void io_forget(int fd) {
   if ((atomic_load_explicit(&io_files[fd], memory_order_relaxed) & 0xffu) == 0 ||
       io_kind_of(step(fd)) == IO_UNKNOWN)
     return;
-  io_hint_forget(fd);
   io_wait_for_requests((unsigned)fd, (unsigned)fd);
 }
 

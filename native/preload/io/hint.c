@@ -48,11 +48,6 @@ struct stream {
 static struct stream streams[STREAMS];
 static _Atomic uint64_t wanted[STREAMS / 64];
 
-void io_hint_forget(int fd) {
-  if ((unsigned)fd < STREAMS)
-    STORE(streams[fd].entry, 0);
-}
-
 void io_hint_fork(void) {
   for (unsigned i = 0; i < STREAMS / 64; i++)
     STORE(wanted[i], 0);
@@ -184,7 +179,8 @@ static void read_ahead(int fd) {
   io_add(line, &line->hints, 1);
 }
 
-bool io_hint_work(void) {
+bool io_hint_work(struct context *helper) {
+  (void)helper; /* the work of all is in `wanted` */
   bool any = false;
   for (unsigned w = 0; w < STREAMS / 64; w++) {
     if (LOAD(wanted[w]) == 0)

@@ -21,7 +21,6 @@ static unsigned looks;
 
 struct io_process io_process = {.mode = MARU_IO_ALWAYS};
 bool io_same_process(void) { return true; }
-void io_hint_forget(int fd) { (void)fd; }
 void io_wait_for_requests(unsigned first, unsigned last) { (void)first, (void)last; }
 
 static long stat_of(long fd, struct stat *status) {
