@@ -8,6 +8,7 @@ module Maru.Cli.Room.Io
 
     -- * For tests
     decideDelegation,
+    afterIo,
     IoCounts (..),
     decodeIo,
     Coverage (..),
@@ -17,13 +18,15 @@ module Maru.Cli.Room.Io
 where
 
 import Control.Monad (replicateM)
-import Data.Aeson (Value, object, (.=))
+import Data.Aeson (Value (Null), object, (.=))
 import qualified Data.Aeson.Key as Key
 import Data.Aeson.Types (Pair)
 import Data.Binary.Get (Get, getWord32host, getWord64host, runGetOrFail, skip)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString.Lazy as Lazy
 import Data.List (find, intercalate, nub)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust)
 import Data.Word (Word64)
 import Maru.Cli.Bench.Io (ioExperiments)
@@ -40,7 +43,7 @@ ioRoom :: Room
 ioRoom =
   (room "io" "calls for input and output, in the program")
     { roomRun = Just (RunPlug delegateFlag (\_ _ -> ioLibrary) decideDelegation),
-      roomAfter = \_ board -> pure (afterwards <$> countsOf board),
+      roomAfter = \planned board -> pure (afterIo planned (countsOf board)),
       roomTop = Just (pure page),
       roomTuners = [ioTuner],
       roomExperiments = ioExperiments
@@ -77,7 +80,7 @@ decideDelegation (path, there) (Just mode) = case lookup mode modes of
     | Just what <- lookup mode gone -> Left (Misused ("--io-delegate=" ++ mode ++ " is gone: " ++ what))
     | otherwise -> Left (Misused ("unknown mode '" ++ mode ++ "' of --io-delegate; known: " ++ intercalate ", " (map fst modes)))
   Just what
-    | there -> Right mempty {partEnvironment = [("MARU_IO", mode)], partPreload = [path], partExplain = [what]}
+    | there -> Right mempty {partEnvironment = [("MARU_IO", mode)], partPreload = [path], partNeeding = ["--io-delegate"], partExplain = [what]}
     | otherwise -> Left (Unavailable (path ++ " is not there; install maru wholly or set MARU_LIB"))
 
 -- ---- the section --------------------------------------------------------
@@ -242,6 +245,12 @@ countsFields c =
 
 -- ---- afterwards ---------------------------------------------------------
 
--- | For the report.
-afterwards :: IoCounts -> Afterwards
-afterwards c = Afterwards [] (object (countsFields c)) []
+-- | For the report; and a line where the library was there for nothing, given what was planned.
+afterIo :: Map String String -> Maybe IoCounts -> Maybe Afterwards
+afterIo planned counts = case counts of
+  Just c -> Just (Afterwards ["none of " ++ plural (fromInteger (ioLoads c)) "program" ++ " with the library read or wrote through it: their calls are stdio's, or system calls of their own" | unused c] (object (countsFields c)) [])
+  Nothing
+    | "MARU_IO" `Map.member` planned -> Just (Afterwards ["no process of the run showed itself: where the library was not loaded, nobody saw its calls"] Null [])
+    | otherwise -> Nothing
+  where
+    unused c = and [calls == 0 | (name, (calls, _)) <- ioClasses c, name `notElem` ["sync", "state"]]

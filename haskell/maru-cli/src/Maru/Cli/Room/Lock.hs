@@ -20,7 +20,6 @@ import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Overlay
 import Maru.Cli.Room.Lock.Page
 import Maru.Cli.Room.Lock.Profile
-import Maru.Cli.Room.Lock.Program
 import Maru.Cli.Room.Lock.Tune (lockTuner)
 import Maru.Cli.Run (libexecFile)
 import Maru.Cli.Sim.Lock (lockSimulator)
@@ -61,8 +60,6 @@ data LockFacts = LockFacts
     factWrong :: !(Maybe Int),
     factLibrary :: !FilePath,
     factInstalled :: !Bool,
-    factCommand :: !String,
-    factProgram :: !Program,
     -- | The lock, as given or understood.
     factLock :: !String,
     factProfiled :: !Bool
@@ -88,13 +85,11 @@ factsOf :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
 factsOf asked (lock, wanted) = do
   library <- libexecFile (if profiled then "libmaru-lock-profile.so" else "libmaru-lock.so")
   Just
-    <$> ( LockFacts <$> overlayLocks <*> probeOverlay text <*> pure library <*> doesFileExist library <*> pure program
-            <*> describeProgram program
+    <$> ( LockFacts <$> overlayLocks <*> probeOverlay text <*> pure library <*> doesFileExist library
             <*> pure text
             <*> pure profiled
         )
   where
-    program = concat (take 1 (askedCommand asked))
     text = fromMaybe "pass" lock
     profiled = wanted || askedPage asked
 
@@ -106,12 +101,12 @@ decideLock (Just facts)
     Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (factLocks facts)))
   | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on"))
   | not (factInstalled facts) = Left (Unavailable (factLibrary facts ++ " is not there; install maru wholly or set MARU_LIBEXEC"))
-  | Just why <- unfit (factProgram facts) = Left (Unavailable ("--lock cannot serve " ++ factCommand facts ++ ": " ++ why))
   | otherwise =
     Right
       mempty
         { partEnvironment = [("MARU_LOCK", text)],
           partPreload = [factLibrary facts],
+          partNeeding = [if name == "pass" && factProfiled facts then "--lock-profile" else "--lock"],
           partBoardRoom = if factProfiled facts then lockProfileBytes else 0,
           partExplain =
             ["who waits for which mutex where is recorded: some nanoseconds for each acquisition, said in the report" | factProfiled facts]

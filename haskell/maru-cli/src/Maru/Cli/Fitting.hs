@@ -1,0 +1,23 @@
+-- | What of a room's part a command can have: whether libraries can stand before its own.
+module Maru.Cli.Fitting
+  ( fitting,
+  )
+where
+
+import Maru.Cli.Program
+import Maru.Cli.Room
+
+-- | The part of a room, as far as the command can have libraries before its own. One with a
+-- sanitizer would not start, and runs without them.
+fitting :: String -> Described -> Part -> Either Refusal Part
+fitting command described part
+  | null (partPreload part) = Right part
+  | Just sanitizer <- describedSanitizer described = Right (without (sanitized sanitizer))
+  | needing : _ <- partNeeding part, Just why <- unfit described = Left (Unavailable (needing ++ " cannot serve " ++ command ++ ": " ++ why))
+  | describedGo described = Right part {partReplaced = partReplaced part ++ [command ++ " is written in Go, which makes system calls of its own: " ++ needing ++ " sees few of them" | needing <- take 1 (partNeeding part)]}
+  | otherwise = Right part
+  where
+    sanitized name = "not active: " ++ command ++ " is built with " ++ name ++ ", which must be its first library; it runs without maru's"
+    without line
+      | null (partNeeding part) = part {partPreload = [], partReplaced = partReplaced part ++ [line]}
+      | otherwise = mempty {partReplaced = [line]}
