@@ -18,6 +18,7 @@ import Maru.Cli.Bench.Io.Web (ratePerSecond)
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
+import Maru.Cli.Fitting (ranWithout)
 import Maru.Cli.Guard (withGuard)
 import Maru.Cli.Launch.Advice (advice, predicted)
 import Maru.Cli.Launch.Heat
@@ -147,6 +148,10 @@ plans =
         seen (planned False asan [("r", library ["--r"])]) @?= Right ([], [], ["not active: cmd is built with AddressSanitizer, which must be its first library; it runs without maru's"])
         seen (planned False asan [("r", library [])]) @?= Right ([], [("X", "1")], ["not active: cmd is built with AddressSanitizer, which must be its first library; it runs without maru's"])
         fmap planReplaced (planned False undescribed {describedGo = True} [("r", library ["--r"])]) @?= Right [("r", "cmd is written in Go, which makes system calls of its own: --r sees few of them")],
+      testCase "processes without libraries are told from the board" $ do
+        let without number = board [Section "without" 1 (ByteString.pack [number, 0, 0, 0, 0, 0, 0, 0] <> Chars.pack "/a\tb" <> ByteString.replicate 244 0)]
+        map ranWithout [board [], without 0] @?= [Nothing, Nothing]
+        ranWithout (without 2) @?= Just "not active in 2 processes with a sanitizer, which must be the first library; the first was /a?b",
       testCase "a room's later part takes the place of one that sets the same" $
         fmap (\p -> (planEnvironment p, planPreload p)) (planRun (request [("a", part [("X", "1")] ["/1.so"]), ("b", part [("X", "2")] ["/2.so"]), ("a", part [("X", "3")] ["/3.so"]), ("a", part [("Y", "4")] ["/4.so"])]))
           @?= Right ([("X", "3"), ("Y", "4")], ["/2.so", "/3.so", "/4.so"]),

@@ -4,8 +4,8 @@
  * the program otherwise, ThreadSanitizer crashes under libmaru-lock.so, MemorySanitizer does not
  * see what a library of ours reads.  `maru run` looks at the command beforehand, and cannot look
  * at what the command starts.  So this looks in each process: where such a system is, it has the
- * kernel execute the program once more, without our libraries.  Elsewhere it costs a look at five
- * words.
+ * kernel execute the program once more, without our libraries, by way of maru-without, which says
+ * so on the board.  Elsewhere it costs a look at five words.
  *
  * It must come before that system looks round itself, and may call nothing in which that system
  * wakes up: that is most of libc.  So it calls nothing at all, and is linked with nothing.  The
@@ -25,9 +25,11 @@
 #include <sys/syscall.h>
 
 #define OWN "libmaru-"
+#define FIRST OWN "first.so"
 #define VARIABLE "LD_PRELOAD="
 #define SELF "/proc/self/exe"
-#define LIST_MOST 65536 /* of a longer list nothing is taken */
+#define HELPER "maru-without" /* beside this library */
+#define LIST_MOST 65536       /* of a longer list nothing is taken */
 
 /* Theirs, if they are there: in a library, or linked into the program. */
 #define SYSTEM(name) extern char name[] __attribute__((weak))
@@ -71,30 +73,44 @@ static const char *end_of(const char *text) {
   return text;
 }
 
-static bool is_own(const char *path, const char *end) {
-  const char *name = end;
-  while (name > path && name[-1] != '/')
-    name--;
-  return begins_with(name, end, OWN);
+/* Behind the last slash. */
+static const char *folder_end(const char *path, const char *end) {
+  while (end > path && end[-1] != '/')
+    end--;
+  return end;
 }
 
-/* The variable with the paths that are not ours; its end, or NULL: there is none of ours. */
-static char *others_of(const char *variable, char *to) {
-  const char *at = variable + sizeof VARIABLE - 1;
-  bool any = false;
-  for (const char *from = variable; from < at;)
+static bool is_own(const char *path, const char *end) {
+  return begins_with(folder_end(path, end), end, OWN);
+}
+
+static char *append(char *to, const char *from, const char *end) {
+  while (from < end)
     *to++ = *from++;
-  char *first = to;
+  *to = '\0';
+  return to;
+}
+
+/* The variable with the paths that are not ours, and the helper beside this library.  The
+ * variable's end, or NULL: there is none of ours. */
+static char *others_of(const char *variable, char *to, char *helper) {
+  const char *at = variable + sizeof VARIABLE - 1;
+  static const char name[] = HELPER;
+  bool any = false;
+  char *first = to = append(to, variable, at);
   while (*at != '\0') {
     const char *end = at;
     while (*end != '\0' && *end != ':' && *end != ' ')
       end++;
-    bool own = is_own(at, end);
-    any |= own;
-    if (!own && to != first)
-      *to++ = ':';
-    while (at < end && !own)
-      *to++ = *at++;
+    if (is_own(at, end)) {
+      any = true;
+      if (begins_with(folder_end(at, end), end, FIRST))
+        append(append(helper, at, folder_end(at, end)), name, end_of(name));
+    } else {
+      if (to != first)
+        *to++ = ':';
+      to = append(to, at, end);
+    }
     at = *end != '\0' ? end + 1 : end;
   }
   *to = '\0';
@@ -127,9 +143,13 @@ static bool has_loader(char **environment) {
   return false;
 }
 
-static void execute_again(char **arguments, char **environment, size_t number, size_t at) {
-  char others[end_of(environment[at]) - environment[at] + 1], path[PATH_MAX], *without[number + 1];
-  char *end = others_of(environment[at], others);
+static void execute_again(int count, char **arguments, char **environment, size_t number,
+                          size_t at) {
+  size_t size = (size_t)(end_of(environment[at]) - environment[at]) + 1;
+  char others[size], helper[size + sizeof HELPER], path[PATH_MAX], *without[number + 1],
+      *by_helper[count + 3];
+  helper[0] = '\0';
+  char *end = others_of(environment[at], others, helper);
   if (end == NULL)
     return;
   bool empty = end == others + sizeof VARIABLE - 1;
@@ -138,11 +158,18 @@ static void execute_again(char **arguments, char **environment, size_t number, s
     if (from != at || !empty)
       without[to++] = from == at ? others : environment[from];
   without[to] = NULL;
-  raw(SYS_execve, (long)program(path), (long)arguments, (long)without, 0);
+  const char *file = program(path);
+  by_helper[0] = helper;
+  by_helper[1] = path;
+  for (int i = 0; i <= count; i++)
+    by_helper[i + 2] = arguments[i];
+  /* Each returns only if the kernel refuses. */
+  if (file == path)
+    raw(SYS_execve, (long)helper, (long)by_helper, (long)without, 0);
+  raw(SYS_execve, (long)file, (long)arguments, (long)without, 0);
 }
 
-__attribute__((constructor)) static void begin(int argc, char **arguments, char **environment) {
-  (void)argc;
+__attribute__((constructor)) static void begin(int count, char **arguments, char **environment) {
   if (!is_sanitized() || !has_loader(environment))
     return;
   size_t number = 0, at = SIZE_MAX;
@@ -150,5 +177,5 @@ __attribute__((constructor)) static void begin(int argc, char **arguments, char 
     if (begins_with(environment[number], environment[number] + sizeof VARIABLE, VARIABLE))
       at = number;
   if (at != SIZE_MAX && end_of(environment[at]) - environment[at] < LIST_MOST)
-    execute_again(arguments, environment, number, at);
+    execute_again(count, arguments, environment, number, at);
 }

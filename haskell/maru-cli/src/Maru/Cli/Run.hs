@@ -35,7 +35,7 @@ import Data.Either (partitionEithers)
 import Data.List (intercalate, tails)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (catMaybes, fromMaybe)
+import Data.Maybe (catMaybes, fromMaybe, mapMaybe)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Encoding
 import Maru.Cli.Exit
@@ -346,11 +346,12 @@ report known fd boards = do
   mapM_ (say . ("cannot read the run's board: " ++)) broken
   let rooms = [name | b <- seen, s <- boardSections b, let name = sectionName s, name `notElem` ("run" : parts)]
       said = concatMap boardLines seen
-      parts = ["lockwaits", "lockprof"]
+      parts = ["lockwaits", "lockprof", "without"]
   after <- catMaybes <$> sequence [fmap (named r) <$> roomAfter r (environmentOf plan) b | r <- known, b <- seen]
   mapM_ (\(Beside room' line _) -> say (room' ++ ": " ++ line)) beside
   when (measuredStarted measured) $ do
     mapM_ (\(name, a) -> mapM_ (say . ((name ++ ": ") ++)) (afterLines a)) after
+    mapM_ (say . ("run: " ++)) (mapMaybe ranWithout seen)
     say (verdictLine measured rooms)
   case Map.lookup "report" plan of
     Just (String name)
