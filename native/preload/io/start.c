@@ -51,10 +51,14 @@ void io_forked(bool child) {
     before_fork();
 }
 
-static void read_mode(const char *text) {
+/* False: the text names none. */
+static bool read_mode(const char *text) {
   for (int mode = 0; text != NULL && mode < MARU_IO_MODES; mode++)
-    if (strcmp(text, mode_names[mode]) == 0)
+    if (strcmp(text, mode_names[mode]) == 0) {
       io_process.mode = (enum maru_io_mode)mode;
+      return true;
+    }
+  return text == NULL;
 }
 
 __attribute__((constructor)) static void begin(void) {
@@ -64,8 +68,8 @@ __attribute__((constructor)) static void begin(void) {
   /* First: a call that counts or delegates uses the key. */
   bool hears = io_hear_threads(thread_ends) && pthread_atfork(before_fork, NULL, in_child) == 0;
   io_thread_begins();
-  read_mode(getenv(MARU_IO_ENV));
-  io_contexts_open(io_serve, io_hint_work);
+  io_contexts_open(io_serve, io_hint_work); /* before the mode: another thread may call already */
+  bool known = read_mode(getenv(MARU_IO_ENV));
   struct maru_io_section *section = io_section_open();
   io_counters_open(section);
   if (section != NULL) {
@@ -73,6 +77,8 @@ __attribute__((constructor)) static void begin(void) {
     atomic_store_explicit(&section->mode, io_process.mode, memory_order_relaxed);
     atomic_fetch_add_explicit(&section->loads, 1, memory_order_relaxed);
   }
+  if (!known)
+    io_say("counts only: " MARU_IO_ENV " names no mode");
   if (!hears) {
     io_say("counts and delegates nothing: too many keys or fork handlers");
     io_process.mode = MARU_IO_NEVER;
