@@ -3,7 +3,7 @@ module Main (main) where
 import IoIrqs (irqsRun)
 import Maru.Bench.Command (benchCommand)
 import Maru.Bench.Experiments (experiments)
-import Maru.Cli.Program (parsed, program)
+import Maru.Cli.CommandLine (parsed, program)
 
 main :: IO ()
 main = program run

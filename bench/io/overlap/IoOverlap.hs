@@ -53,7 +53,7 @@ runCalls :: Guard -> Effort -> (String -> IO ()) -> IO Figures
 runCalls guard effort say = do
   (program, library) <- tools
   let seconds' = if effort == Quick then "0.1" else "0.6"
-      sides = Side "direct" [["calls", seconds']] : [Side mode [["--under", mode, library, "calls", seconds']] | mode <- ["never", "guarded"]]
+      sides = Side "direct" [["calls", seconds']] : [Side mode [["--under", mode, library, "calls", seconds']] | mode <- ["never", "hint"]]
   rounds <- runRounds effort say (runSide guard program) sides callClaims
   let judged = map (judgeClaim rounds) (callClaims rounds)
   pure
@@ -85,14 +85,13 @@ ways :: [(String, Maybe String, String)]
 ways =
   [ ("direct", Nothing, "read"),
     ("hint", Just "hint", "read"),
-    ("guarded", Just "guarded", "read"),
     ("always", Just "always", "read"),
     ("stream", Nothing, "stream")
   ]
 
 -- | Of a file that is not in memory; with the kernel's own reading ahead, and without.
 coldWays :: [(String, Maybe String, String)]
-coldWays = [(name ++ " " ++ way, mode, way) | way <- ["cold", "random"], (name, mode) <- [("direct", Nothing), ("hint", Just "hint"), ("guarded", Just "guarded")]]
+coldWays = [(name ++ " " ++ way, mode, way) | way <- ["cold", "random"], (name, mode) <- [("direct", Nothing), ("hint", Just "hint")]]
 
 runOverlap :: Guard -> Effort -> (String -> IO ()) -> IO Figures
 runOverlap guard effort say = do
@@ -137,10 +136,10 @@ faster text bar r threads name base = ratio text bar block (nameOf r threads bas
 
 overlapClaims :: [Claim]
 overlapClaims =
-  [faster (mode ++ " / direct, ratio " ++ fixed 2 r) (AtLeast 0.97) r 1 mode "direct" | mode <- ["hint", "guarded"], r <- ratios]
+  [faster ("hint / direct, ratio " ++ fixed 2 r) (AtLeast 0.97) r 1 "hint" "direct" | r <- ratios]
     ++ [faster "stream / direct, ratio 1.00" (AtLeast 1.25) 1 1 "stream" "direct"]
-    ++ [faster (mode ++ " / direct, two threads") (AtLeast 0.95) 1 2 mode "direct" | mode <- ["hint", "guarded", "stream"]]
-    ++ [faster (mode ++ " / direct, not in memory" ++ note) (AtLeast 1.1) 1 1 (mode ++ " " ++ way) ("direct " ++ way) | mode <- ["hint", "guarded"], (way, note) <- [("cold", ""), ("random", ", kernel reads nothing ahead")]]
+    ++ [faster (mode ++ " / direct, two threads") (AtLeast 0.95) 1 2 mode "direct" | mode <- ["hint", "stream"]]
+    ++ [faster ("hint / direct, not in memory" ++ note) (AtLeast 1.1) 1 1 ("hint " ++ way) ("direct " ++ way) | (way, note) <- [("cold", ""), ("random", ", kernel reads nothing ahead")]]
 
 speedup :: Rounds -> Double -> Int -> String -> String -> Maybe Estimate
 speedup rounds r threads name base = judgedEstimate (judgeClaim rounds (faster "" (AtLeast 0) r threads name base))

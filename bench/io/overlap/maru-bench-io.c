@@ -10,7 +10,7 @@
  *       `random` (the same, and the kernel is told not to read ahead)
  *
  * Says "ready", begins when a line comes, and prints one line of JSON.  Before it is ready it
- * runs for a tenth of a second unmeasured: what learns has learned by then. */
+ * runs for a tenth of a second unmeasured: what starts has started by then. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 -- | Real programs with maru and without: a fresh process each time, in rounds of all sides.
 --
 -- @direct@ is the program alone; @never@ passes its calls through @libmaru-io.so@ (where that is judged);
--- @auto@ steers and delegates where trials show a gain, and has five seconds under load to find out: all have
+-- @auto@ steers and reads streams ahead, and has five seconds under load to find out what pays: all have
 -- them, since some programs' data grow meanwhile. On a machine of several nodes there are more:
 -- @numactl@ near the device, the same with interrupts bound by hand, beside @irqbalance@, and each policy.
 module IoReal
@@ -89,7 +89,7 @@ ways :: Workload -> FilePath -> [(String, [String])]
 ways workload maru =
   [("direct", [])]
     ++ [("never", [maru, "run", "--io-delegate=never", "--"]) | workloadPasses workload]
-    ++ [("auto", [maru, "run", "--io", "auto", "--io-delegate=guarded", "--"])]
+    ++ [("auto", [maru, "run", "--io", "auto", "--io-delegate=hint", "--"])]
 
 -- | Where there are several nodes. What stands in the name is started beside the program.
 othersOf :: FilePath -> IO [(String, [String])]

@@ -10,10 +10,11 @@ import Data.Either (fromRight)
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (isInfixOf, isPrefixOf)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (isNothing, mapMaybe)
+import Data.Maybe (isJust, isNothing, mapMaybe)
 import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
+import Maru.Cli.Fitting (ranWithout)
 import Maru.Cli.Host (judgeParts)
 import Maru.Cli.Installed (prefixOf)
 import Maru.Cli.Launch.Advice (advice, predicted)
@@ -24,6 +25,8 @@ import Maru.Cli.Output
 import Maru.Cli.PollSection
 import Maru.Cli.ProcessCalls
 import Maru.Cli.Profile
+import Maru.Cli.Program (Described (..), describeProgram, interpreterOf, isGo, sanitizerIn, undescribed, unfit)
+import qualified Maru.Cli.Program as Program
 import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
 import Maru.Cli.Room.Example (exampleRoom)
@@ -32,8 +35,6 @@ import qualified Maru.Cli.Room.Io.Tune as IoTune
 import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
 import Maru.Cli.Room.Lock.Profile (Counts (..), Shares (..), mergeProfile, seriesOf, sharesOf)
-import Maru.Cli.Room.Lock.Program (inspectFile, interpreterOf, unfit)
-import qualified Maru.Cli.Room.Lock.Program as Program
 import Maru.Cli.Room.Map.Gc (parseStatistics)
 import Maru.Cli.Room.Wait (WaitFacts (..), WaitFlags (..), decideWait, judgePolicies, mpiAfterwards, waitAfterwards)
 import Maru.Cli.Room.Wait.Page hiding (Channel (..))
@@ -118,6 +119,8 @@ request parts =
       requestExplain = False,
       requestReport = Nothing,
       requestParts = parts,
+      requestProgram = undescribed,
+      requestFirst = Nothing,
       requestCommand = ["cmd", "-x"]
     }
 
@@ -128,6 +131,24 @@ plans =
     [ testCase "parts are joined, later rooms win" $
         fmap planEnvironment (planRun (request [("a", part [("X", "1"), ("Y", "1")] []), ("b", part [("X", "2")] [])]))
           @?= Right [("X", "2"), ("Y", "1")],
+      testCase "libraries go where they can, and another comes with them" $ do
+        let library needing = Right mempty {partEnvironment = [("X", "1")], partPreload = ["/l.so"], partNeeding = needing}
+            planned effort described parts = planRun (request parts) {requestBestEffort = effort, requestProgram = described, requestFirst = Just "/first.so"}
+            seen = either (\p -> Left (problemStatus p, problemLine p)) (\p -> Right (planPreload p, planEnvironment p, map snd (planReplaced p)))
+            static = undescribed {describedProgram = Program.Static}
+            asan = undescribed {describedSanitizer = Just "AddressSanitizer"}
+        seen (planned False undescribed [("r", library ["--r"])]) @?= Right (["/first.so", "/l.so"], [("X", "1")], [])
+        seen (planned False undescribed [("r", part [("X", "1")] [])]) @?= Right ([], [("X", "1")], [])
+        seen (planned False static [("r", library ["--r"])]) @?= Left (maruFailed, "--r cannot serve cmd: it is statically linked: no library can stand before its own code; --best-effort goes on without it")
+        seen (planned True static [("r", library ["--r"])]) @?= Right ([], [], ["left out: --r cannot serve cmd: it is statically linked: no library can stand before its own code"])
+        seen (planned False static [("r", library [])]) @?= Right (["/first.so", "/l.so"], [("X", "1")], [])
+        seen (planned False asan [("r", library ["--r"])]) @?= Right ([], [], ["not active: cmd is built with AddressSanitizer, which must be its first library; it runs without maru's"])
+        seen (planned False asan [("r", library [])]) @?= Right ([], [("X", "1")], ["not active: cmd is built with AddressSanitizer, which must be its first library; it runs without maru's"])
+        fmap planReplaced (planned False undescribed {describedGo = True} [("r", library ["--r"])]) @?= Right [("r", "cmd is written in Go, which makes system calls of its own: --r sees few of them")],
+      testCase "processes without libraries are told from the board" $ do
+        let without number = board [Section "without" 1 (ByteString.pack [number, 0, 0, 0, 0, 0, 0, 0] <> Chars.pack "/a\tb" <> ByteString.replicate 244 0)]
+        map ranWithout [board [], without 0] @?= [Nothing, Nothing]
+        ranWithout (without 2) @?= Just "not active in 2 processes with a sanitizer, which must be the first library; the first was /a?b",
       testCase "a room's later part takes the place of one that sets the same" $
         fmap (\p -> (planEnvironment p, planPreload p)) (planRun (request [("a", part [("X", "1")] ["/1.so"]), ("b", part [("X", "2")] ["/2.so"]), ("a", part [("X", "3")] ["/3.so"]), ("a", part [("Y", "4")] ["/4.so"])]))
           @?= Right ([("X", "3"), ("Y", "4")], ["/2.so", "/3.so", "/4.so"]),
@@ -253,8 +274,11 @@ plans =
         decideDelegation (Right "/l.so") Nothing @?= Right mempty
         fmap (\p -> (partEnvironment p, partPreload p)) (decideDelegation (Right "/l.so") (Just "hint")) @?= Right ([("MARU_IO", "hint")], ["/l.so"])
         either (const True) (const False) (decideDelegation (Left "/l.so") (Just "hint")) @?= True
-        decideDelegation (Right "/l.so") (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, guarded, always, guarded:uring, always:uring")
-        fmap partEnvironment (decideDelegation (Right "/l.so") (Just "always:uring")) @?= Right [("MARU_IO", "always:uring")],
+        decideDelegation (Right "/l.so") (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, always")
+        let gone mode = either show (const "") (decideDelegation (Right "/l.so") (Just mode))
+        map (isInfixOf "--io-delegate=guarded is gone: it delegated calls" . gone) ["guarded", "always"] @?= [True, False]
+        map (isInfixOf "use --io-delegate=hint" . gone) ["guarded", "guarded:uring"] @?= [True, True]
+        isInfixOf "use --io-delegate=always" (gone "always:uring") @?= True,
       testCase "what is tried on a program's input and output" $ do
         filter (isPrefixOf "--io=") (IoTune.settingsFor 2 True) @?= []
         length (filter (isPrefixOf "--io=") (IoTune.settingsFor 4 True)) @?= 4
@@ -268,6 +292,12 @@ plans =
         fmap ioMode (decodeIo (ByteString.replicate (256 + 1024 * 256) 0)) @?= Just "never"
         decodeIo (ByteString.cons 9 (ByteString.replicate (255 + 1024 * 256) 0)) @?= Nothing
         fmap (\c -> (lookup "file read" (ioClasses c), ioKernel c, ioHints c)) (decodeIo countedTwice) @?= Just (Just (14, 514), 4, 6),
+      testCase "a library that was there for nothing is said to have been" $ do
+        let said planned = maybe [] afterLines . afterIo (Map.fromList planned)
+        said [] Nothing @?= []
+        map (isPrefixOf "no process of the run showed itself") (said [("MARU_IO", "hint")] Nothing) @?= [True]
+        map (isPrefixOf "none of 0 programs with the library read or wrote") (said [] (decodeIo (ByteString.replicate (256 + 1024 * 256) 0))) @?= [True]
+        said [] (decodeIo countedTwice) @?= [],
       testCase "what is missed is named" $ do
         let process linkage loaded made = ProcessCalls 7 "p" made loaded True linkage
             owner = (process Dynamic False 0) {callsName = "owner"}
@@ -287,6 +317,7 @@ plans =
         linkageOf (elf [1, 2]) @?= Static
         linkageOf (elf [1, 3]) @?= Dynamic
         linkageOf (elf [1] <> Chars.pack "Go build ID: \"x\"") @?= Go
+        map isGo [noted "Go\0\0", noted "GNU\0"] @?= [True, False]
         linkageOf (ByteString.take 20 (elf [3])) @?= Unknown,
       testCase "the daemon's options" $ do
         map periodOf ["auto", "20ms", "250us"] @?= [Right 0, Right 20000, Right 250]
@@ -348,7 +379,7 @@ locks =
       testCase "where it is wrong" $
         decideLock (Just facts {factWrong = Just 4, factLock = "cna:x=1"}) @?= Left (Misused "--lock cna:x=1: not understood from 'x=1' on"),
       testCase "programs that cannot be served" $
-        map (\p -> either (const True) (const False) (decideLock (Just facts {factProgram = p}))) [Program.Static, Program.Foreign, Program.Privileged, Program.Dynamic "/lib/ld-musl-x86_64.so.1", Program.Dynamic "/lib64/ld-linux-x86-64.so.2", Program.Unknown]
+        map (\p -> isJust (unfit undescribed {describedProgram = p})) [Program.Static, Program.Foreign, Program.Privileged, Program.Dynamic "/lib/ld-musl-x86_64.so.1", Program.Dynamic "/lib64/ld-linux-x86-64.so.2", Program.Unknown]
           @?= [True, True, True, True, False, False],
       testCase "what a file's first bytes tell" $
         map (interpreterOf (Chars.pack "\DELELF\2\1")) [Chars.pack "#! /bin/sh -e\n", Chars.pack "#!", Chars.pack "text", Chars.pack "\DELELF\1\1", Chars.pack "\DELELF\2\1"]
@@ -356,8 +387,11 @@ locks =
       testCase "program headers where none can be" $
         map (interpreterOf (headersAt 64) . headersAt) [64, 0, 0xffff000000000000, maxBound] @?= [Program.Static, Program.Unknown, Program.Unknown, Program.Unknown],
       testCase "this very program is linked dynamically" $ do
-        program <- inspectFile "/proc/self/exe"
-        assertBool (show program) (isNothing (unfit program) && program /= Program.Unknown),
+        described <- describeProgram "/proc/self/exe"
+        assertBool (show described) (isNothing (unfit described) && describedProgram described /= Program.Unknown && isNothing (describedSanitizer described)),
+      testCase "sanitizers by the names that the loader needs" $
+        map (sanitizerIn . Chars.intercalate (Chars.pack "\0") . map Chars.pack) [["", "libc.so.6", "asan_init", "read"], ["libasan.so.8"], ["libclang_rt.tsan-x86_64.so"], ["x", "__msan_init"], ["liblsan.so.0"], ["libubsan.so.1"]]
+          @?= [Nothing, Just "AddressSanitizer", Just "ThreadSanitizer", Just "MemorySanitizer", Just "LeakSanitizer", Nothing],
       testCase "the profile needs room on the board" $
         map (fmap partBoardRoom . decideLock . Just) [facts, facts {factProfiled = True}] @?= [Right 0, Right lockProfileBytes],
       testCase "it is said that nothing came of it" $ do
@@ -385,7 +419,7 @@ locks =
           @?= [(10, [(Just (1, 8), 9, 3)]), (11, [(Just (1, 8), 9, 1)])]
     ]
   where
-    facts = LockFacts ["pass", "cna"] Nothing (Right "/l.so") "cmd" (Program.Dynamic "/lib64/ld-linux-x86-64.so.2") "cna" False
+    facts = LockFacts ["pass", "cna"] Nothing (Right "/l.so") "cna" False
     window = Window
     process' pid = Process pid "p" 1 True (0, 0)
     scalesOf fine coarse = [Scale 0 0 0 0 fine, Scale 0 0 0 0 [], Scale 0 0 0 0 coarse]
@@ -583,6 +617,13 @@ countedTwice = ByteString.concat [ByteString.replicate 256 0, line, empty', empt
     empty' = ByteString.replicate 256 0
     line = ByteString.concat ([ByteString.replicate 8 0, word 7 0, word 1 1] ++ replicate 14 (word 0 0) ++ [word 2 0, word 0 0, word 0 0, word 3 0, ByteString.replicate 88 0])
     word low high = ByteString.pack ([low, high] ++ replicate 6 0)
+
+-- | An executable with a note of type 4 by that name, of four bytes.
+noted :: String -> ByteString.ByteString
+noted name = ByteString.take 64 (elf [4]) <> segment <> ByteString.pack [4, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0] <> Chars.pack name
+  where
+    segment = ByteString.pack (concat [word 4, word 120, word 0, word 0, word 16, word 0, word 0])
+    word n = n : replicate 7 0
 
 -- | An executable with program headers of these kinds.
 elf :: [Int] -> ByteString.ByteString

@@ -17,17 +17,11 @@ extern "C" {
 #endif
 
 #define MARU_IO_SECTION "io"
-#define MARU_IO_VERSION 1u
+#define MARU_IO_VERSION 2u
 #define MARU_IO_LINES 1024u
 #define MARU_IO_ENV "MARU_IO"
 
-enum maru_io_mode {
-  MARU_IO_NEVER = 0,
-  MARU_IO_HINT,
-  MARU_IO_GUARDED,
-  MARU_IO_ALWAYS,
-  MARU_IO_MODES
-};
+enum maru_io_mode { MARU_IO_NEVER = 0, MARU_IO_HINT, MARU_IO_ALWAYS, MARU_IO_MODES };
 
 enum maru_io_class {
   MARU_IO_FILE_READ = 0, /* regular files of file systems on devices or in memory */
@@ -55,19 +49,14 @@ struct maru_io_line {
   MARU_ATOMIC(uint64_t) handed_back; /* offered to a context, then made by the caller */
   MARU_ATOMIC(uint64_t) hints;       /* windows read ahead */
   MARU_ATOMIC(uint64_t) merged;      /* of those delegated: made by one call with others */
-  MARU_ATOMIC(uint64_t) by_ring;     /* of those delegated: by an io_uring */
-  uint64_t reserved[9];
+  uint64_t reserved[10];
 };
 
 struct maru_io_section {
-  MARU_ATOMIC(uint32_t) mode;       /* enum maru_io_mode, of the last process that started */
-  MARU_ATOMIC(uint32_t) contexts;   /* threads that were started to make calls for others */
-  MARU_ATOMIC(uint64_t) loads;      /* programs that began with the library in them */
-  MARU_ATOMIC(uint32_t) rings;      /* of those threads: that have an io_uring */
-  MARU_ATOMIC(uint32_t) ring_error; /* errno of the last one that the kernel refused, else 0 */
-  MARU_ATOMIC(uint64_t) trials;     /* of delegation that have ended */
-  MARU_ATOMIC(uint64_t) won;        /* of those: it was cheaper */
-  uint64_t reserved[27];
+  MARU_ATOMIC(uint32_t) mode;     /* enum maru_io_mode, of the last process that started */
+  MARU_ATOMIC(uint32_t) contexts; /* threads that were started to make calls for others */
+  MARU_ATOMIC(uint64_t) loads;    /* programs that began with the library in them */
+  uint64_t reserved[30];
   struct maru_io_line lines[MARU_IO_LINES];
 };
 

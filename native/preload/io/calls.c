@@ -29,8 +29,8 @@ void io_find_symbols(void) {
 
 /* After reads that go on where the last one ended, a helper reads ahead. */
 static inline ssize_t has_read(int fd, uint32_t entry, off_t offset, ssize_t got) {
-  if (__builtin_expect(io_process.mode == MARU_IO_HINT || io_process.mode == MARU_IO_GUARDED, 0) &&
-      got > 0 && io_kind_of(entry) == IO_REGULAR)
+  if (__builtin_expect(io_process.mode == MARU_IO_HINT, 0) && got > 0 &&
+      io_kind_of(entry) == IO_REGULAR)
     io_hint_read(fd, entry, offset, (size_t)got);
   return moved_by(entry, false, got, 1);
 }
@@ -39,8 +39,7 @@ static inline ssize_t has_read(int fd, uint32_t entry, off_t offset, ssize_t got
   EXPORT ssize_t name(int fd, void *buffer, size_t size) {                                         \
     NEXT(name, ssize_t, (int, void *, size_t))                                                     \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t got =                                                                                  \
-        BY(size, io_read_elsewhere(fd, entry, buffer, size, &by_), next(fd, buffer, size));        \
+    ssize_t got = BY(io_read_elsewhere(fd, entry, buffer, size, &by_), next(fd, buffer, size));    \
     return has_read(fd, entry, -1, got);                                                           \
   }
 READS(read)
@@ -49,7 +48,7 @@ READS(__read)
 EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room) {
   NEXT(__read_chk, ssize_t, (int, void *, size_t, size_t))
   uint32_t entry = io_file(fd);
-  ssize_t got = BY(size, size <= room && io_read_elsewhere(fd, entry, buffer, size, &by_),
+  ssize_t got = BY(size <= room && io_read_elsewhere(fd, entry, buffer, size, &by_),
                    next(fd, buffer, size, room));
   return has_read(fd, entry, -1, got);
 }
@@ -58,8 +57,7 @@ EXPORT ssize_t __read_chk(int fd, void *buffer, size_t size, size_t room) {
   EXPORT ssize_t name(int fd, const void *buffer, size_t size) {                                   \
     NEXT(name, ssize_t, (int, const void *, size_t))                                               \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t put =                                                                                  \
-        BY(size, io_write_elsewhere(fd, entry, buffer, size, &by_), next(fd, buffer, size));       \
+    ssize_t put = BY(io_write_elsewhere(fd, entry, buffer, size, &by_), next(fd, buffer, size));   \
     return moved_by(entry, true, put, 1);                                                          \
   }
 WRITES(write)
@@ -69,9 +67,8 @@ WRITES(__write)
   EXPORT ssize_t name(int fd, void *buffer, size_t size, offset_type offset) {                     \
     NEXT(name, ssize_t, (int, void *, size_t, offset_type))                                        \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t got =                                                                                  \
-        BY(size, io_at_elsewhere(fd, entry, SYS_pread64, buffer, (long)size, offset, &by_),        \
-           next(fd, buffer, size, offset));                                                        \
+    ssize_t got = BY(io_at_elsewhere(fd, entry, SYS_pread64, buffer, (long)size, offset, &by_),    \
+                     next(fd, buffer, size, offset));                                              \
     return has_read(fd, entry, offset, got);                                                       \
   }
 READS_AT(pread, off_t)
@@ -83,7 +80,6 @@ READS_AT(__pread64, off64_t)
     NEXT(name, ssize_t, (int, void *, size_t, offset_type, size_t))                                \
     uint32_t entry = io_file(fd);                                                                  \
     ssize_t got = BY(                                                                              \
-        size,                                                                                      \
         size <= room && io_at_elsewhere(fd, entry, SYS_pread64, buffer, (long)size, offset, &by_), \
         next(fd, buffer, size, offset, room));                                                     \
     return has_read(fd, entry, offset, got);                                                       \
@@ -95,9 +91,8 @@ READS_AT_CHECKED(__pread64_chk, off64_t)
   EXPORT ssize_t name(int fd, const void *buffer, size_t size, offset_type offset) {               \
     NEXT(name, ssize_t, (int, const void *, size_t, offset_type))                                  \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t put =                                                                                  \
-        BY(size, io_at_elsewhere(fd, entry, SYS_pwrite64, buffer, (long)size, offset, &by_),       \
-           next(fd, buffer, size, offset));                                                        \
+    ssize_t put = BY(io_at_elsewhere(fd, entry, SYS_pwrite64, buffer, (long)size, offset, &by_),   \
+                     next(fd, buffer, size, offset));                                              \
     return moved_by(entry, true, put, 1);                                                          \
   }
 WRITES_AT(pwrite, off_t)
@@ -108,7 +103,7 @@ EXPORT ssize_t readv(int fd, const struct iovec *parts, int number) {
   NEXT(readv, ssize_t, (int, const struct iovec *, int))
   uint32_t entry = io_file(fd);
   ssize_t got =
-      BY(0, io_parts_elsewhere(fd, entry, false, parts, number, &by_), next(fd, parts, number));
+      BY(io_parts_elsewhere(fd, entry, false, parts, number, &by_), next(fd, parts, number));
   return has_read(fd, entry, -1, got);
 }
 
@@ -116,7 +111,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int number) {
   NEXT(writev, ssize_t, (int, const struct iovec *, int))
   uint32_t entry = io_file(fd);
   ssize_t put =
-      BY(0, io_parts_elsewhere(fd, entry, true, parts, number, &by_), next(fd, parts, number));
+      BY(io_parts_elsewhere(fd, entry, true, parts, number, &by_), next(fd, parts, number));
   return moved_by(entry, true, put, 1);
 }
 
@@ -124,7 +119,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int number) {
   EXPORT ssize_t name(int fd, const struct iovec *parts, int number, offset_type offset) {         \
     NEXT(name, ssize_t, (int, const struct iovec *, int, offset_type))                             \
     uint32_t entry = io_file(fd);                                                                  \
-    ssize_t moved = BY(0, io_at_elsewhere(fd, entry, call, parts, number, offset, &by_),           \
+    ssize_t moved = BY(io_at_elsewhere(fd, entry, call, parts, number, offset, &by_),              \
                        next(fd, parts, number, offset));                                           \
     return moved_by(entry, writes, moved, 1);                                                      \
   }
@@ -134,17 +129,17 @@ PARTS_AT(pwritev, off_t, SYS_pwritev, true)
 PARTS_AT(pwritev64, off64_t, SYS_pwritev, true)
 
 /* With flags that say how: always direct. */
-#define PARTS_AT_BY(size, name, offset_type, writes)                                               \
+#define PARTS_AT_BY(name, offset_type, writes)                                                     \
   EXPORT ssize_t name(int fd, const struct iovec *parts, int number, offset_type offset,           \
                       int flags) {                                                                 \
     NEXT(name, ssize_t, (int, const struct iovec *, int, offset_type, int))                        \
     uint32_t entry = io_file(fd);                                                                  \
     return moved_by(entry, writes, next(fd, parts, number, offset, flags), 1);                     \
   }
-PARTS_AT_BY(size, preadv2, off_t, false)
-PARTS_AT_BY(size, preadv64v2, off64_t, false)
-PARTS_AT_BY(size, pwritev2, off_t, true)
-PARTS_AT_BY(size, pwritev64v2, off64_t, true)
+PARTS_AT_BY(preadv2, off_t, false)
+PARTS_AT_BY(preadv64v2, off64_t, false)
+PARTS_AT_BY(pwritev2, off_t, true)
+PARTS_AT_BY(pwritev64v2, off64_t, true)
 
 /* ---- sockets ------------------------------------------------------------- */
 
@@ -167,7 +162,7 @@ static bool receive_from(int fd, uint32_t entry, void *buffer, size_t size, int 
 EXPORT ssize_t recv(int fd, void *buffer, size_t size, int flags) {
   NEXT(recv, ssize_t, (int, void *, size_t, int))
   uint32_t entry = io_file(fd);
-  ssize_t got = BY(size, receive_from(fd, entry, buffer, size, flags, NULL, NULL, &by_),
+  ssize_t got = BY(receive_from(fd, entry, buffer, size, flags, NULL, NULL, &by_),
                    next(fd, buffer, size, flags));
   return moved_by(of_socket(entry), false, got, 0);
 }
@@ -175,9 +170,8 @@ EXPORT ssize_t recv(int fd, void *buffer, size_t size, int flags) {
 EXPORT ssize_t __recv_chk(int fd, void *buffer, size_t size, size_t room, int flags) {
   NEXT(__recv_chk, ssize_t, (int, void *, size_t, size_t, int))
   uint32_t entry = io_file(fd);
-  ssize_t got =
-      BY(size, size <= room && receive_from(fd, entry, buffer, size, flags, NULL, NULL, &by_),
-         next(fd, buffer, size, room, flags));
+  ssize_t got = BY(size <= room && receive_from(fd, entry, buffer, size, flags, NULL, NULL, &by_),
+                   next(fd, buffer, size, room, flags));
   return moved_by(of_socket(entry), false, got, 0);
 }
 
@@ -185,7 +179,7 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buffer, size_t size, int flags,
                         struct sockaddr *restrict from, socklen_t *restrict from_size) {
   NEXT(recvfrom, ssize_t, (int, void *, size_t, int, struct sockaddr *, socklen_t *))
   uint32_t entry = io_file(fd);
-  ssize_t got = BY(size, receive_from(fd, entry, buffer, size, flags, from, from_size, &by_),
+  ssize_t got = BY(receive_from(fd, entry, buffer, size, flags, from, from_size, &by_),
                    next(fd, buffer, size, flags, from, from_size));
   return moved_by(of_socket(entry), false, got, 0);
 }
@@ -195,7 +189,7 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *restrict buffer, size_t size, size_t
   NEXT(__recvfrom_chk, ssize_t, (int, void *, size_t, size_t, int, struct sockaddr *, socklen_t *))
   uint32_t entry = io_file(fd);
   ssize_t got =
-      BY(size, size <= room && receive_from(fd, entry, buffer, size, flags, from, from_size, &by_),
+      BY(size <= room && receive_from(fd, entry, buffer, size, flags, from, from_size, &by_),
          next(fd, buffer, size, room, flags, from, from_size));
   return moved_by(of_socket(entry), false, got, 0);
 }
@@ -203,8 +197,7 @@ EXPORT ssize_t __recvfrom_chk(int fd, void *restrict buffer, size_t size, size_t
 EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
   NEXT(recvmsg, ssize_t, (int, struct msghdr *, int))
   uint32_t entry = io_file(fd);
-  ssize_t got = BY(0,
-                   is_socket(entry) &&
+  ssize_t got = BY(is_socket(entry) &&
                        io_receive(fd, entry, SYS_recvmsg, (long)message, 0, flags, 0, 0, &by_),
                    next(fd, message, flags));
   return moved_by(of_socket(entry), false, got, 0);
@@ -215,8 +208,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
     NEXT(name, ssize_t, (int, const void *, size_t, int))                                          \
     uint32_t entry = io_file(fd);                                                                  \
     ssize_t put =                                                                                  \
-        BY(size,                                                                                   \
-           is_socket(entry) && io_send_elsewhere(fd, entry, buffer, size, flags, NULL, 0, &by_),   \
+        BY(is_socket(entry) && io_send_elsewhere(fd, entry, buffer, size, flags, NULL, 0, &by_),   \
            next(fd, buffer, size, flags));                                                         \
     return moved_by(of_socket(entry), true, put, 0);                                               \
   }
@@ -228,8 +220,7 @@ EXPORT ssize_t sendto(int fd, const void *buffer, size_t size, int flags, const 
   NEXT(sendto, ssize_t, (int, const void *, size_t, int, const struct sockaddr *, socklen_t))
   uint32_t entry = io_file(fd);
   ssize_t put =
-      BY(size,
-         is_socket(entry) && io_send_elsewhere(fd, entry, buffer, size, flags, to, to_size, &by_),
+      BY(is_socket(entry) && io_send_elsewhere(fd, entry, buffer, size, flags, to, to_size, &by_),
          next(fd, buffer, size, flags, to, to_size));
   return moved_by(of_socket(entry), true, put, 0);
 }
@@ -237,7 +228,7 @@ EXPORT ssize_t sendto(int fd, const void *buffer, size_t size, int flags, const 
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags) {
   NEXT(sendmsg, ssize_t, (int, const struct msghdr *, int))
   uint32_t entry = io_file(fd);
-  ssize_t put = BY(0, is_socket(entry) && io_message_elsewhere(fd, entry, message, flags, &by_),
+  ssize_t put = BY(is_socket(entry) && io_message_elsewhere(fd, entry, message, flags, &by_),
                    next(fd, message, flags));
   return moved_by(of_socket(entry), true, put, 0);
 }

@@ -67,17 +67,6 @@ static inline void count_state(void) { count(MARU_IO_STATE, 0, 0); }
 
 /* ---- delegating: delegate.c ---------------------------------------------- */
 
-struct io_gate;
-/* A call that is measured, or `gate` is NULL. */
-struct trial {
-  struct io_gate *gate;
-  bool on;
-  int64_t began_ns;
-};
-
-/* Whether the call is to be made by a context; then what it cost. */
-bool io_decide(struct trial *trial, uint32_t entry, size_t size);
-void io_conclude(const struct trial *trial, ssize_t moved);
 /* As the call returns it. */
 ssize_t io_outcome(long result);
 
@@ -97,17 +86,12 @@ bool io_message_elsewhere(int fd, uint32_t entry, const struct msghdr *message, 
                           long *result);
 
 /* The wrapper's body: delegated, or by the next library; `entry` is in scope. */
-#define BY(size, try, call)                                                                        \
+#define BY(try, call)                                                                              \
   ({                                                                                               \
-    struct trial trial_ = {.gate = NULL};                                                          \
     long by_;                                                                                      \
-    ssize_t moved_ = __builtin_expect(io_process.mode >= MARU_IO_GUARDED, 0) &&                    \
-                             io_decide(&trial_, entry, size) && (try)                              \
-                         ? io_outcome(by_)                                                         \
-                         : (call);                                                                 \
-    if (__builtin_expect(trial_.gate != NULL, 0))                                                  \
-      io_conclude(&trial_, moved_);                                                                \
-    moved_;                                                                                        \
+    __builtin_expect(io_process.mode == MARU_IO_ALWAYS, 0) && io_may_delegate() && (try)           \
+        ? io_outcome(by_)                                                                          \
+        : (call);                                                                                  \
   })
 
 void io_forked(bool child);

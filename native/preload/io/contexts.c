@@ -1,40 +1,181 @@
-/* contexts.c: who has calls made by others, and who starts and ends those.
+/* contexts.c: starts and ends the threads that make calls for others.
  *
- * One context a (process, node, class of call).  A thread that wants a call made puts it into
- * its slot, marks the slot in the context's set and rings; the context makes the call (serve.c) and
- * stores the result.
- *
- * Contexts make only calls that end by themselves (regular files; sockets, with
- * MSG_DONTWAIT).  Should one take long nevertheless, the others take their requests back after
- * their patience and make them directly: no call waits behind another one for longer.
- *
- * Handlers run while their thread waits; their own calls go direct (io_self.inside).  One that
- * forks or jumps away first lets the request end (io_settle, io_abandon): what the call
- * reads into must not be written later.
+ * One context a (process, node, class of call).  It sleeps until somebody rings, and then does what
+ * its class has to do, which is handed down to here (io_contexts_open).
  */
 #define _GNU_SOURCE
 #include "contexts.h"
+#include "cpulist.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#define CLOSE_NS INT64_C(1000000000)
 #define GONE_NS INT64_C(1000000000)
 #define STACK_BYTES (256u << 10)
 #define REFUSALS_MOST 4096u
+/* Between looks at /proc whether the program has ended but for us: once its first thread has left
+ * by pthread_exit, which tells us; and before, should it leave otherwise. */
+#define IDLE_NS INT64_C(200000000)
+#define LONG_IDLE_NS INT64_C(5000000000)
+/* The idle helper of streams ends: the kernel's calls on descriptors are dearer in a process of
+ * several threads. */
+#define END_NS INT64_C(1000000000)
+#define NODES_MOST 64u
 
-struct slot io_slots[IO_SLOTS];
 static struct context contexts[IO_NODES][IO_CONTEXT_CLASSES];
-static _Atomic uint32_t used; /* slots below were taken at least once */
-_Atomic uint32_t io_contexts_running;
+static bool (*work_of[IO_CONTEXT_CLASSES])(struct context *);
+static _Atomic uint32_t running;
 static _Atomic uint32_t starting; /* 2: somebody starts or ends contexts */
 static _Atomic uint32_t refusals;
+static _Atomic uint32_t leaving;       /* the program has ended: once */
+static _Atomic bool first_thread_left; /* by pthread_exit; for those that idle */
+
+void io_contexts_open(bool (*calls)(struct context *), bool (*hints)(struct context *)) {
+  work_of[IO_FILE_CONTEXT] = work_of[IO_NET_CONTEXT] = calls;
+  work_of[IO_HINT_CONTEXT] = hints;
+}
+
+/* ---- a context's thread ---------------------------------------------------- */
+
+static void add_cpus(void *set, unsigned long first, unsigned long last) {
+  for (unsigned long cpu = first; cpu <= last; cpu++)
+    CPU_SET(cpu, (cpu_set_t *)set);
+}
+
+/* One file, not the whole machine: every process of a server does this. */
+static void add_node(cpu_set_t *near, unsigned node) {
+  char path[64], text[4096];
+  snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
+  long fd = io_raw(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+  if (fd < 0)
+    return;
+  long got = io_raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+  io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
+  text[got > 0 ? got : 0] = '\0';
+  (void)mr_cpu_list_read(text, CPU_SETSIZE, add_cpus, near);
+}
+
+/* The CPUs of the node, of those that the program's first thread may use; where there are none, or
+ * nobody says, all of those. */
+void io_settle_on_node(unsigned node) {
+  cpu_set_t allowed, near;
+  CPU_ZERO(&near);
+  if (sched_getaffinity(io_process.pid, sizeof allowed, &allowed) < 0)
+    return;
+  for (; node < NODES_MOST; node += IO_NODES)
+    add_node(&near, node);
+  CPU_AND(&near, &near, &allowed);
+  sched_setaffinity(0, sizeof near, CPU_COUNT(&near) > 0 ? &near : &allowed);
+}
+
+static bool first_thread_is_gone(void) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)io_process.pid);
+  long fd = io_raw(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+  if (fd < 0)
+    return false;
+  long got = io_raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+  io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
+  text[got > 0 ? got : 0] = '\0';
+  const char *state = strrchr(text, ')');
+  return state != NULL && strncmp(state, ") Z", 3) == 0;
+}
+
+/* Of this process, but for those that the kernel makes for an io_uring of the program's. */
+static unsigned threads(void) {
+  unsigned number = 0;
+  DIR *folder = opendir("/proc/self/task");
+  for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+    char path[300], name[16] = "";
+    if (entry->d_name[0] == '.')
+      continue;
+    snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
+    long fd = io_raw(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (fd < 0)
+      continue;
+    io_raw(SYS_read, fd, (long)name, sizeof name - 1, 0, 0, 0);
+    io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
+    number += strncmp(name, "iou-", 4) != 0;
+  }
+  if (folder != NULL)
+    closedir(folder);
+  return number;
+}
+
+/* A process whose first thread left by pthread_exit ends with its last thread, which must
+ * not be us. */
+static void end_with_the_program(void) {
+  if (!first_thread_is_gone())
+    return;
+  /* Relaxed: contexts that start meanwhile are started by a thread that lives. */
+  if (threads() == 1 + atomic_load_explicit(&running, memory_order_relaxed) &&
+      atomic_exchange_explicit(&leaving, 1, memory_order_relaxed) == 0)
+    exit(0);
+}
+
+static bool take_start(void) {
+  uint32_t now = atomic_load_explicit(&starting, memory_order_relaxed);
+  /* Who waited for it leaves the word armed.  Acquire: what the last holder did. */
+  while ((now & IO_UNARMED) == 0)
+    if (atomic_compare_exchange_weak_explicit(&starting, &now, now | 2, memory_order_acquire,
+                                              memory_order_relaxed))
+      return true;
+  return false;
+}
+
+/* Under `starting`: nobody starts its successor, or joins it, meanwhile.  Who found it ready takes
+ * the request back. */
+static bool ends(struct context *context) {
+  if (!take_start())
+    return false;
+  atomic_store_explicit(&context->state, ENDED, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&running, 1, memory_order_relaxed); /* as above */
+  maru_notify_store(&starting, 0);
+  return true;
+}
+
+static void *serve(void *argument) {
+  struct context *context = argument;
+  struct maru_wait_policy policy;
+  io_self.gone = true; /* no slot and no line of its own */
+  /* Relaxed: who joins us asks. */
+  atomic_store_explicit(&context->tid, (pid_t)io_raw(SYS_gettid, 0, 0, 0, 0, 0, 0),
+                        memory_order_relaxed);
+  pthread_setname_np(pthread_self(), "maru-io");
+  bool hints = context->class == IO_HINT_CONTEXT;
+  io_settle_on_node(context->node);
+  /* Nobody waits for the helper: it need not spin for the next request. */
+  maru_wait_policy_init(&policy, hints ? MARU_WAIT_BLOCK : MARU_WAIT_ADAPTIVE);
+  policy.own = 1; /* see io_settle */
+  for (;;) {
+    /* Acquire, and before the looks: what is marked later, or stops us, rings later. */
+    uint32_t seen = atomic_load_explicit(&context->bell, memory_order_acquire) & IO_UNARMED;
+    /* Relaxed: it is set before the bell is rung. */
+    if (atomic_load_explicit(&context->stop, memory_order_relaxed) != 0)
+      break;
+    if (work_of[context->class](context))
+      continue;
+    /* Relaxed: it is set before the bell is rung. */
+    bool left = atomic_load_explicit(&first_thread_left, memory_order_relaxed);
+    int64_t idle = maru_now_ns() + (left ? IDLE_NS : hints ? END_NS : LONG_IDLE_NS);
+    if (maru_wait_while(&context->bell, seen, IO_UNARMED, &policy, idle) != -ETIMEDOUT)
+      continue;
+    if (hints && ends(context))
+      return NULL;
+    end_with_the_program();
+  }
+  return NULL;
+}
 
 /* ---- starting and ending them -------------------------------------------- */
 
@@ -59,7 +200,7 @@ static bool may_be_in_handler(void) {
 
 static void count_context(void) {
   /* Relaxed: see end_with_the_program; the section is for people. */
-  atomic_fetch_add_explicit(&io_contexts_running, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&running, 1, memory_order_relaxed);
   struct maru_io_section *section = io_section();
   if (section != NULL)
     atomic_fetch_add_explicit(&section->contexts, 1, memory_order_relaxed);
@@ -72,9 +213,9 @@ static bool create(struct context *context) {
   if (pthread_attr_init(&attributes) != 0)
     return false;
   pthread_attr_setstacksize(&attributes, STACK_BYTES);
-  int rc = pthread_create(&context->thread, &attributes, io_serve, context);
+  int rc = pthread_create(&context->thread, &attributes, serve, context);
   if (rc == EINVAL) /* the program's thread-local data want more */
-    rc = pthread_create(&context->thread, NULL, io_serve, context);
+    rc = pthread_create(&context->thread, NULL, serve, context);
   pthread_attr_destroy(&attributes);
   return rc == 0;
 }
@@ -96,16 +237,6 @@ static void undisturbed_begin(struct undisturbed *before) {
 static void undisturbed_end(const struct undisturbed *before) {
   pthread_setcancelstate(before->cancel, NULL);
   pthread_sigmask(SIG_SETMASK, &before->signals, NULL);
-}
-
-static bool take_start(void) {
-  uint32_t now = atomic_load_explicit(&starting, memory_order_relaxed);
-  /* Who waited for it leaves the word armed.  Acquire: what the last holder did. */
-  while ((now & (uint32_t)STATE) == 0)
-    if (atomic_compare_exchange_weak_explicit(&starting, &now, now | 2, memory_order_acquire,
-                                              memory_order_relaxed))
-      return true;
-  return false;
 }
 
 /* One that ended by itself; its thread is through in a moment, if not already. */
@@ -156,7 +287,7 @@ static bool is_ready(struct context *context) {
   return atomic_load_explicit(&context->state, memory_order_acquire) == READY;
 }
 
-static struct context *context_of(enum io_context_class class) {
+struct context *io_context_of(enum io_context_class class) {
   unsigned node = node_for(class);
   struct context *context = &contexts[node][class];
   if (is_ready(context))
@@ -165,12 +296,7 @@ static struct context *context_of(enum io_context_class class) {
     start_context(context, class, node);
   else if (atomic_fetch_add_explicit(&refusals, 1, memory_order_relaxed) == REFUSALS_MOST)
     io_say("delegates nothing yet: the threads that make calls block signals");
-  return NULL; /* this call is direct, the next one need not be */
-}
-
-void io_context_prepare(enum io_context_class class) {
-  if (!is_ready(&contexts[node_for(class)][class]) && io_same_process())
-    (void)context_of(class);
+  return NULL;
 }
 
 void io_contexts_start(void) {
@@ -186,7 +312,7 @@ void io_contexts_start(void) {
 void io_context_ring(enum io_context_class class) {
   if (!io_same_process() || atomic_load_explicit(&io_process.direct, memory_order_relaxed))
     return;
-  struct context *context = context_of(class);
+  struct context *context = io_context_of(class);
   if (context != NULL)
     maru_notify(&context->bell);
 }
@@ -212,7 +338,7 @@ static void retire(struct context *context) {
   atomic_store_explicit(&context->stop, 1, memory_order_relaxed);
   maru_notify(&context->bell);
   pthread_join(context->thread, NULL);
-  atomic_fetch_sub_explicit(&io_contexts_running, 1, memory_order_relaxed); /* as above */
+  atomic_fetch_sub_explicit(&running, 1, memory_order_relaxed); /* as above */
 }
 
 void io_contexts_retire(void) {
@@ -223,7 +349,7 @@ void io_contexts_retire(void) {
   maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
   undisturbed_begin(&before);
   while (!take_start())
-    maru_wait(&starting, 0, (uint32_t)STATE, &policy, MARU_WAIT_FOREVER);
+    maru_wait(&starting, 0, IO_UNARMED, &policy, MARU_WAIT_FOREVER);
   for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++)
     retire(&contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES]);
   for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++)
@@ -232,7 +358,7 @@ void io_contexts_retire(void) {
   undisturbed_end(&before);
 }
 
-static void ring_all(void) {
+void io_contexts_ring(void) {
   for (unsigned i = 0; i < IO_NODES * IO_CONTEXT_CLASSES; i++) {
     struct context *context = &contexts[i / IO_CONTEXT_CLASSES][i % IO_CONTEXT_CLASSES];
     if (!is_ready(context))
@@ -244,224 +370,16 @@ static void ring_all(void) {
   }
 }
 
-/* Under `starting`: nobody starts its successor, or joins it, meanwhile.  Who found it ready takes
- * the request back. */
-bool io_context_ends(struct context *context) {
-  if (!take_start())
-    return false;
-  io_ring_close(&context->ring);
-  atomic_store_explicit(&context->state, ENDED, memory_order_relaxed);
-  atomic_fetch_sub_explicit(&io_contexts_running, 1, memory_order_relaxed); /* as above */
-  maru_notify_store(&starting, 0);
-  return true;
-}
-
 /* They look from now on whether the program is still there. */
 void io_contexts_outlive(void) {
-  atomic_store_explicit(&io_first_thread_left, true, memory_order_relaxed); /* the bell releases */
-  ring_all();
+  atomic_store_explicit(&first_thread_left, true, memory_order_relaxed); /* the bell releases */
+  io_contexts_ring();
 }
 
 void io_contexts_forget(void) {
   memset(contexts, 0, sizeof contexts);
-  uint32_t most = atomic_load_explicit(&used, memory_order_relaxed);
-  /* Those, too, that another thread had just taken, and not counted yet. */
-  while (most < IO_SLOTS && atomic_load_explicit(&io_slots[most].taken, memory_order_relaxed) != 0)
-    most++;
-  /* Pages that nobody has touched need not be now: this is in every child. */
-  memset(io_slots, 0, most * sizeof *io_slots);
-  atomic_store_explicit(&io_first_thread_left, false,
-                        memory_order_relaxed); /* one thread is here */
-  atomic_store_explicit(&used, 0, memory_order_relaxed);
-  atomic_store_explicit(&io_contexts_running, 0, memory_order_relaxed);
+  /* Relaxed: one thread is here. */
+  atomic_store_explicit(&first_thread_left, false, memory_order_relaxed);
+  atomic_store_explicit(&running, 0, memory_order_relaxed);
   atomic_store_explicit(&starting, 0, memory_order_relaxed);
-}
-
-/* ---- the caller's side --------------------------------------------------- */
-
-static bool is_real_time(void) {
-  long policy = io_raw(SYS_sched_getscheduler, 0, 0, 0, 0, 0, 0);
-  return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
-}
-
-static void slot_begin(struct slot *slot) {
-  cpu_set_t allowed;
-  maru_wait_policy_init(&slot->policy, MARU_WAIT_ADAPTIVE);
-  /* The context may have a core when this thread is bound to one. */
-  slot->policy.spare =
-      sched_getaffinity(io_process.pid, sizeof allowed, &allowed) < 0 || CPU_COUNT(&allowed) > 1;
-}
-
-static struct slot *own_slot(void) {
-  uint32_t epoch = atomic_load_explicit(&io_process.epoch, memory_order_relaxed);
-  if (io_self.slot == 0 || io_self.epoch != epoch) {
-    io_self.epoch = epoch;
-    io_self.real_time = is_real_time();
-  }
-  if (io_self.slot != 0)
-    return io_self.slot > 0 ? &io_slots[io_self.slot - 1] : NULL;
-  io_self.slot = -1;
-  for (unsigned i = 0; i < IO_SLOTS; i++) {
-    uint32_t free = 0;
-    /* Acquire: what its last owner left there. */
-    if (!atomic_compare_exchange_strong_explicit(&io_slots[i].taken, &free, 1, memory_order_acquire,
-                                                 memory_order_relaxed))
-      continue;
-    uint32_t most = atomic_load_explicit(&used, memory_order_relaxed);
-    /* Sequentially consistent: who closes looks at the slots below (files.c). */
-    while (most < i + 1 && !atomic_compare_exchange_weak_explicit(
-                               &used, &most, i + 1, memory_order_seq_cst, memory_order_relaxed))
-      ;
-    slot_begin(&io_slots[i]);
-    io_thread_begins();
-    io_self.slot = (int16_t)(i + 1);
-    return &io_slots[i];
-  }
-  return NULL;
-}
-
-void io_slot_leave(void) {
-  if (io_self.slot > 0)
-    /* Release: the slot is idle. */
-    atomic_store_explicit(&io_slots[io_self.slot - 1].taken, 0, memory_order_release);
-  io_self.slot = -1;
-}
-
-bool io_may_delegate(void) {
-  return !io_self.inside && !io_self.gone && io_self.slot >= 0 &&
-         !atomic_load_explicit(&io_process.direct, memory_order_relaxed);
-}
-
-/* Until the request is done or taken back. */
-static void await(struct slot *slot, int64_t patience_ns) {
-  int64_t deadline = maru_now_ns() + patience_ns;
-  for (;;) {
-    /* Acquire: the result. */
-    switch (state_of(slot, memory_order_acquire)) {
-    case QUEUED:
-      if (maru_wait_while(&slot->word, QUEUED, (uint32_t)STATE, &slot->policy, deadline) ==
-              -ETIMEDOUT &&
-          move(slot, QUEUED, BACK))
-        return;
-      break;
-    case RUNNING: /* the call ends by itself */
-      maru_wait_while(&slot->word, RUNNING, (uint32_t)STATE, &slot->policy, MARU_WAIT_FOREVER);
-      break;
-    default: /* done, or a handler took it back */
-      return;
-    }
-  }
-}
-
-static void hand_over(struct context *context, struct slot *slot, const struct io_request *request,
-                      int64_t patience_ns) {
-  unsigned number = (unsigned)(slot - io_slots);
-  bool placed = request->number == SYS_pread64 || request->number == SYS_pwrite64;
-  uint64_t from = placed ? (uint64_t)request->arguments[3] : 0,
-           length = placed ? (uint64_t)request->arguments[2] : 0;
-  slot->request = *request;
-  /* Relaxed: QUEUED releases them. */
-  atomic_store_explicit(&slot->fd, request->fd, memory_order_relaxed);
-  atomic_store_explicit(&slot->from, from, memory_order_relaxed);
-  atomic_store_explicit(&slot->to, from + length, memory_order_relaxed);
-  if (!io_self.inside)
-    return; /* a handler jumped within itself, and may have used the slot */
-  maru_notify_store(&slot->word, QUEUED);
-  /* Release: the request. */
-  atomic_fetch_or_explicit(&context->queued[number / 64], UINT64_C(1) << number % 64,
-                           memory_order_release);
-  maru_notify(&context->bell);
-  await(slot, patience_ns);
-}
-
-/* Only while inside: a handler that settled the request has taken the answer already. */
-static void take_answer(struct slot *slot) {
-  if (!io_self.inside || state_of(slot, memory_order_acquire) != DONE || slot->stale)
-    return;
-  *io_self.answer = (struct io_answer){true, slot->signal, slot->result};
-}
-
-bool io_delegate(enum io_context_class class, const struct io_request *request, int64_t patience_ns,
-                 long *result) {
-  struct slot *slot = own_slot();
-  if (slot == NULL || io_self.real_time || !io_same_process())
-    return false;
-  struct context *context = context_of(class);
-  if (context == NULL)
-    return false;
-  int saved = errno;
-  struct io_answer answer = {.made = false};
-  pthread_testcancel();
-  io_self.answer = &answer;
-  io_self.cancel = -1;
-  atomic_signal_fence(memory_order_release); /* with `inside` */
-  io_self.inside = 1; /* first and last: a handler's own calls are direct and touch none of it */
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &io_self.cancel);
-  hand_over(context, slot, request, patience_ns);
-  take_answer(slot);
-  maru_notify_store(&slot->word, IDLE);
-  pthread_setcancelstate(io_self.cancel, NULL);
-  io_self.inside = 0;
-  errno = saved;
-  *result = answer.result;
-  struct maru_io_line *line = io_line();
-  io_add(line, answer.made ? &line->delegated : &line->handed_back, 1);
-  if (answer.signal != 0)
-    io_raw(SYS_tgkill, io_process.pid, io_raw(SYS_gettid, 0, 0, 0, 0, 0, 0), answer.signal, 0, 0,
-           0);
-  return answer.made;
-}
-
-void io_settle(void) {
-  if (!io_self.inside || io_self.slot <= 0 || !io_same_process())
-    return;
-  struct slot *slot = &io_slots[io_self.slot - 1];
-  int saved = errno;
-  if (move(slot, QUEUED, BACK))
-    maru_notify_store(&slot->word, IDLE);
-  struct maru_wait_policy policy;
-  maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
-  while (state_of(slot, memory_order_acquire) == RUNNING)
-    maru_wait_while(&slot->word, RUNNING, (uint32_t)STATE, &policy, MARU_WAIT_FOREVER);
-  /* Now: in a forked child the slot is new, and a jump may not leave the handler. */
-  take_answer(slot);
-  errno = saved;
-}
-
-void io_abandon(void) {
-  if (!io_self.inside)
-    return;
-  io_settle();
-  if (io_self.slot > 0)
-    maru_notify_store(&io_slots[io_self.slot - 1].word, IDLE);
-  io_self.inside = 0;
-  if (io_self.cancel >= 0)
-    pthread_setcancelstate(io_self.cancel, NULL);
-  ring_all(); /* perhaps the call was about to */
-}
-
-/* Not that of the process which a child of vfork came from.  Bounded: a device that does not answer
- * must not keep others from closing. */
-static void wait_for_request(struct slot *slot) {
-  int saved = errno;
-  struct maru_wait_policy policy;
-  maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
-  if (io_same_process())
-    maru_wait_while(&slot->word, RUNNING, (uint32_t)STATE, &policy, maru_now_ns() + CLOSE_NS);
-  errno = saved;
-}
-
-void io_wait_for_requests(unsigned first, unsigned last) {
-  uint32_t most = atomic_load_explicit(&used, memory_order_seq_cst); /* see files.c */
-  for (uint32_t i = 0; i < most; i++) {
-    struct slot *slot = &io_slots[i];
-    /* Sequentially consistent: see files.c.  One that is only queued will be found stale.
-     * The slot may go on under us: then we wait for one request too many. */
-    if (state_of(slot, memory_order_seq_cst) != RUNNING)
-      continue;
-    unsigned fd = (unsigned)atomic_load_explicit(&slot->fd, memory_order_relaxed);
-    /* A handler must not wait for its own thread. */
-    if (fd >= first && fd <= last && (int)i + 1 != io_self.slot)
-      wait_for_request(slot);
-  }
 }

@@ -1,144 +1,17 @@
 /* delegate.c: which calls are made by a context, and how their answers are made those of the call.
  */
 #include "calls.h"
-#include "gate.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/single_threaded.h>
 #include <sys/syscall.h>
-#include <time.h>
-
-/* How long a request may wait to be taken; guarded: longer than that cannot pay. */
-#define PATIENCE_NS INT64_C(10000000)
-#define GUARDED_PATIENCE_NS INT64_C(50000)
-
-#pragma weak __libc_single_threaded /* glibc has it from 2.32 */
-
-/* Guarded: files only (what a socket's call costs depends on the other side), and no small calls.
- * A guard for each range of sizes.  All threads share it, and all processes that were forked and
- * run the same program: a server with a process a client would begin a trial with each client.  Who
- * comes while another one looks goes direct, unmeasured. */
-#define GUARDED_LEAST (16u << 10)
-#define GUARDED_RANGES 3
-
-static struct io_gate own_gates[GUARDED_RANGES], *gates = own_gates;
-
-/* Before anything forks.  Where no memory is to be had each process learns by itself. */
-void io_gates_open(void) {
-  void *shared =
-      mmap(NULL, sizeof own_gates, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared != MAP_FAILED)
-    gates = shared;
-}
-
-/* A few ns, and some ms behind: enough for pauses of seconds. */
-static uint64_t coarse_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* A trial was lost. */
-static bool rests(struct io_gate *gate) {
-  /* Relaxed: nothing hangs on it. */
-  uint64_t until = atomic_load_explicit(&gate->rests_until, memory_order_relaxed);
-  return until > 0 && coarse_ns() < until;
-}
-
-static bool enter(struct io_gate *gate) {
-  enum io_gate_answer answer = io_gate_enter(gate, io_process.pid);
-  if (answer == IO_GATE_TAKEN_OVER)
-    io_say("learns anew what delegation is worth: a process was killed while it looked");
-  return answer != IO_GATE_SHUT;
-}
-
-/* The kernel's list: one number, or more than that. */
-static bool has_several_nodes(void) {
-  enum { NOT_ASKED, ONE, SEVERAL };
-  static _Atomic int known;
-  char text[32];
-  /* Relaxed: whoever asks finds the same. */
-  int answer = atomic_load_explicit(&known, memory_order_relaxed);
-  if (answer != NOT_ASKED)
-    return answer == SEVERAL;
-  long fd = io_raw(SYS_openat, AT_FDCWD, (long)"/sys/devices/system/node/online",
-                   O_RDONLY | O_CLOEXEC, 0, 0, 0);
-  long got = fd < 0 ? 0 : io_raw(SYS_read, fd, (long)text, sizeof text, 0, 0, 0);
-  if (fd >= 0)
-    io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
-  answer =
-      got > 0 && (memchr(text, '-', (size_t)got) || memchr(text, ',', (size_t)got)) ? SEVERAL : ONE;
-  atomic_store_explicit(&known, answer, memory_order_relaxed);
-  return answer == SEVERAL;
-}
-
-/* A lone thread waits for its call whoever makes it: that can pay where somebody is nearer to the
- * device, and nowhere else.  And a trial has its price for good: libc takes its locks once there
- * were two threads. */
-static bool may_pay(void) {
-  return &__libc_single_threaded == NULL || !__libc_single_threaded || has_several_nodes();
-}
-
-static bool guard_says(struct trial *trial, uint32_t entry, size_t size) {
-  if (io_kind_of(entry) != IO_REGULAR || size < GUARDED_LEAST || !may_pay())
-    return false;
-  struct io_gate *gate = &gates[size < 4 * GUARDED_LEAST ? 0 : size < 16 * GUARDED_LEAST ? 1 : 2];
-  if (rests(gate) || !enter(gate))
-    return false;
-  trial->gate = gate;
-  trial->on = io_guard_on(&gate->guard);
-  io_gate_leave(gate);
-  /* What it costs to start a context is not what its calls cost. */
-  if (trial->on)
-    io_context_prepare(IO_FILE_CONTEXT);
-  trial->began_ns = maru_now_ns();
-  return trial->on;
-}
-
-static void count_trial(bool won) {
-  struct maru_io_section *section = io_section();
-  if (section == NULL)
-    return;
-  /* Relaxed: for people. */
-  atomic_fetch_add_explicit(&section->trials, 1, memory_order_relaxed);
-  atomic_fetch_add_explicit(&section->won, won, memory_order_relaxed);
-}
-
-/* Whether the call is to be made by a context. */
-bool io_decide(struct trial *trial, uint32_t entry, size_t size) {
-  if (!io_may_delegate())
-    return false;
-  return io_process.mode == MARU_IO_ALWAYS || guard_says(trial, entry, size);
-}
-
-void io_conclude(const struct trial *trial, ssize_t moved) {
-  struct io_gate *gate = trial->gate;
-  int saved = errno;
-  uint64_t ns = (uint64_t)(maru_now_ns() - trial->began_ns);
-  errno = saved;
-  if (moved <= 0 || rests(gate) || !enter(gate))
-    return;
-  /* Another thread's call may have ended the slice meanwhile. */
-  bool tried = gate->guard.trying;
-  bool counts = io_guard_on(&gate->guard) == trial->on;
-  uint64_t pause = counts ? io_guard_add(&gate->guard, (uint64_t)moved, ns) : 0;
-  if (pause > 0)
-    atomic_store_explicit(&gate->rests_until, coarse_ns() + pause, memory_order_relaxed);
-  if (pause > 0 || (tried && !gate->guard.trying))
-    count_trial(pause == 0);
-  io_gate_leave(gate);
-}
 
 static bool elsewhere(enum io_context_class class, int fd, uint32_t entry, long number, long a,
                       long b, long c, long d, long e, long *result) {
   struct io_request request = {number, {fd, a, b, c, d, e}, fd, entry};
-  int64_t patience = io_process.mode == MARU_IO_ALWAYS ? PATIENCE_NS : GUARDED_PATIENCE_NS;
   /* Not a socket any more, and nobody told us: the answer is that of the call as it was made. */
-  return io_delegate(class, &request, patience, result) && *result != -ENOTSOCK;
+  return io_delegate(class, &request, result) && *result != -ENOTSOCK;
 }
 
 /* As the call returns it. */

@@ -98,11 +98,6 @@ static bool counts_use(int fd) {
   return true;
 }
 
-bool io_is_regular(int fd) {
-  struct stat status;
-  return raw2(SYS_fstat, fd, &status) == 0 && S_ISREG(status.st_mode);
-}
-
 /* Of an entry.  Sequentially consistent: see above. */
 static bool change(int fd, uint32_t from, uint32_t to) {
   return atomic_compare_exchange_strong_explicit(&io_files[fd], &from, to, memory_order_seq_cst,
@@ -155,7 +150,6 @@ void io_forget(int fd) {
   if ((atomic_load_explicit(&io_files[fd], memory_order_relaxed) & 0xffu) == 0 ||
       io_kind_of(step(fd)) == IO_UNKNOWN)
     return;
-  io_hint_forget(fd);
   io_wait_for_requests((unsigned)fd, (unsigned)fd);
 }
 

@@ -10,7 +10,6 @@
  * something is read ahead that nobody wanted.
  */
 #define _GNU_SOURCE
-#include "guard.h"
 #include "io.h"
 
 #include <errno.h>
@@ -35,13 +34,11 @@
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
 
 struct stream {
-  _Atomic uint32_t entry;  /* of io_files; another one: another file */
-  _Atomic uint64_t next;   /* where the next read begins, of reads at offsets */
-  _Atomic uint64_t run;    /* bytes read in a row */
-  _Atomic uint64_t due;    /* the run at which something is to be done */
-  _Atomic uint64_t last;   /* the run at which something was done */
-  _Atomic uint32_t apart;  /* windows between looks */
-  _Atomic uint64_t marked; /* when the last window ended; ns */
+  _Atomic uint32_t entry; /* of io_files; another one: another file */
+  _Atomic uint64_t next;  /* where the next read begins, of reads at offsets */
+  _Atomic uint64_t run;   /* bytes read in a row */
+  _Atomic uint64_t due;   /* the run at which something is to be done */
+  _Atomic uint32_t apart; /* windows between looks */
   _Atomic bool at_offsets;
   _Atomic uint64_t position, position_run; /* when the last window ended */
   _Atomic uint64_t asked;                  /* read ahead up to here */
@@ -50,42 +47,13 @@ struct stream {
 
 static struct stream streams[STREAMS];
 static _Atomic uint64_t wanted[STREAMS / 64];
-static struct io_guard guard;
-static _Atomic bool guard_taken, guard_begun;
-static uint64_t rests_until; /* ns; under the guard */
-
-void io_hint_forget(int fd) {
-  if ((unsigned)fd < STREAMS)
-    STORE(streams[fd].entry, 0);
-}
 
 void io_hint_fork(void) {
   for (unsigned i = 0; i < STREAMS / 64; i++)
     STORE(wanted[i], 0);
-  STORE(guard_taken, false);
 }
 
 /* ---- the reader's side --------------------------------------------------- */
-
-/* What the window cost that has just ended; whether the next one is to be read ahead. */
-static bool guarded(struct stream *s, uint64_t bytes) {
-  uint64_t now = (uint64_t)maru_now_ns(), before = LOAD(s->marked);
-  STORE(s->marked, now);
-  /* Acquire and release: the guard is one thread's at a time; who comes meanwhile does without. */
-  if (atomic_exchange_explicit(&guard_taken, true, memory_order_acquire))
-    return false;
-  if (!LOAD(guard_begun)) {
-    io_guard_begin(&guard, 1);
-    STORE(guard_begun, true);
-  }
-  bool resting = now < rests_until;
-  uint64_t pause = before != 0 && !resting ? io_guard_add(&guard, bytes, now - before) : 0;
-  if (pause > 0)
-    rests_until = now + pause;
-  bool on = io_guard_on(&guard);
-  atomic_store_explicit(&guard_taken, false, memory_order_release);
-  return on;
-}
 
 /* A byte that can be had without waiting. */
 static bool in_memory(int fd, uint64_t at) {
@@ -131,19 +99,14 @@ static void look_ahead(int fd, struct stream *s, uint64_t run) {
 }
 
 static void window_ends(int fd, struct stream *s, uint64_t run) {
-  uint64_t bytes = run - LOAD(s->last);
-  STORE(s->last, run);
-  if (io_process.mode == MARU_IO_HINT || guarded(s, bytes))
-    look_ahead(fd, s, run);
+  look_ahead(fd, s, run);
   STORE(s->due, run + LOAD(s->apart) * WINDOW);
 }
 
 static void begin(struct stream *s, uint32_t entry, bool at_offsets) {
   STORE(s->run, 0);
   STORE(s->due, FIRST);
-  STORE(s->last, 0);
   STORE(s->apart, 1);
-  STORE(s->marked, 0);
   STORE(s->position_run, 0);
   STORE(s->asked, 0);
   STORE(s->at_offsets, at_offsets);
@@ -216,7 +179,8 @@ static void read_ahead(int fd) {
   io_add(line, &line->hints, 1);
 }
 
-bool io_hint_work(void) {
+bool io_hint_work(struct context *helper) {
+  (void)helper; /* the work of all is in `wanted` */
   bool any = false;
   for (unsigned w = 0; w < STREAMS / 64; w++) {
     if (LOAD(wanted[w]) == 0)

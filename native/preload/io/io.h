@@ -1,17 +1,18 @@
 /* io.h: the parts of libmaru-io.so, and what each may assume (internal).
  *
- *   calls.c      the symbols: count, perhaps delegate, call the next library; also
- *   descriptors.c, leave.c
- *   delegate.c   which calls contexts make, and what becomes of the answers
- *   counters.c   lines on the board
- *   files.c      what a descriptor is, remembered until somebody closes it
- *   contexts.c   the threads that make calls for others: asking, starting, ending
- *   serve.c      what they do: one call after another, or as one
- *   ring.c       or by an io_uring
- *   hint.c       reads ahead of sequential streams
- *   guard.c      decides by measured cost (pure)
- *   gate.c       lets one at a time of all threads and forks at a guard
- *   start.c      configuration, fork
+ * From the top; each calls only those below it, and 57-io holds them to that:
+ *
+ *   start.c         configuration, a thread's end, fork
+ *   leave.c         the symbols by which a program leaves a request behind or restricts itself
+ *   calls.c, descriptors.c   the symbols that read and write, and that make and close descriptors
+ *   delegate.c      which calls contexts make, and what becomes of the answers
+ *   hint.c          reads ahead of sequential streams
+ *   serve.c         what contexts do: calls, one after another, or as one
+ *   files.c         what a descriptor is, remembered until somebody closes it
+ *   slots.c         a thread's request on its way to a context and back
+ *   contexts.c      the threads that make calls for others: starting, ending
+ *   counters.c      lines on the board
+ *   process.c       the process and its threads, system calls, the log
  *
  * Everything on the path of a call is async-signal-safe, allocates nothing and leaves errno
  * as the call left it.  A call is made directly whenever anything is not as expected.
@@ -30,31 +31,22 @@
 #define IO_COUNT_MOST 0x7ffff000u /* what the kernel moves at once */
 #define EXPORT __attribute__((visibility("default")))
 
-/* ---- start.c ------------------------------------------------------------- */
+/* ---- process.c ----------------------------------------------------------- */
 
 struct io_process {
   enum maru_io_mode mode;
-  bool ring;              /* contexts make calls by an io_uring, where there is one */
   _Atomic bool direct;    /* somebody restricted itself: nothing is delegated any more */
   _Atomic uint32_t epoch; /* steps when threads may have changed how they are scheduled */
   pid_t pid;              /* a child of vfork, or of a fork that we did not see, has another */
 };
 extern struct io_process io_process;
 
-/* What a call returned, to who had it made. */
-struct io_answer {
-  bool made;
-  int signal; /* that the call sent to the context */
-  long result;
-};
-
 /* One a thread. */
 struct io_self {
   struct maru_io_line *line;
   int16_t slot;             /* + 1; 0: none yet; -1: never */
-  volatile uint8_t inside;  /* 1 while the thread waits for its request */
-  int cancel;               /* its cancel state before that; -1: not changed yet */
-  struct io_answer *answer; /* where it is wanted, while inside */
+  int cancel;               /* its cancel state before its request; -1: not changed yet */
+  struct io_answer *answer; /* where that of its request is wanted (slots.c) */
   bool gone;                /* its destructor ran */
   bool real_time;
   uint32_t epoch;
@@ -65,15 +57,16 @@ extern __thread struct io_self io_self __attribute__((tls_model("initial-exec"))
  * (a libc without a symbol that is called through us does not exist). */
 void *io_next_symbol(const char *name);
 
-/* Those of all calls (calls.c). */
-void io_find_symbols(void);
-void io_gates_open(void); /* delegate.c */
-
 /* For good, with the reason on the board. */
 void io_go_direct(const char *why);
 void io_say(const char *text);
 bool io_same_process(void);
+/* Called with the first line or slot of a thread, and for a process's first thread. */
 void io_thread_begins(void);
+/* What is called when such a thread ends.  False: there are too many keys. */
+bool io_hear_threads(void (*ends)(void *));
+/* Opens the run's board; its section, or NULL. */
+struct maru_io_section *io_section_open(void);
 /* The real syscall(2) of libc: -errno instead of errno, which it leaves alone. */
 long io_raw(long number, long a, long b, long c, long d, long e, long f);
 
@@ -125,17 +118,38 @@ static inline uint32_t io_file(int fd) {
   uint32_t entry = atomic_load_explicit(&io_files[fd], memory_order_acquire);
   return io_kind_of(entry) > IO_LOOKING ? entry : io_file_look(fd);
 }
-/* What it is now, whatever is remembered. */
-bool io_is_regular(int fd);
 /* The number will stand for something else: waits for requests in flight. */
 void io_forget(int fd);
 void io_forget_from(unsigned first, unsigned last);
 /* In a forked child: what is remembered may be half replaced by a thread that is not here. */
 void io_files_fork(void);
 
+/* ---- calls.c ------------------------------------------------------------- */
+
+/* The next library's, for all calls. */
+void io_find_symbols(void);
+
 /* ---- contexts.c ---------------------------------------------------------- */
 
 enum io_context_class { IO_FILE_CONTEXT = 0, IO_NET_CONTEXT, IO_HINT_CONTEXT, IO_CONTEXT_CLASSES };
+
+struct context;
+/* What the contexts of each class do when somebody rings; false: there was nothing to do. */
+void io_contexts_open(bool (*calls)(struct context *), bool (*hints)(struct context *));
+/* Starts those of calls, where the caller may allocate: its threads may block signals and start
+ * none. */
+void io_contexts_start(void);
+/* Has the context of that class, on whatever node, look for work; starts it if need be. */
+void io_context_ring(enum io_context_class class);
+/* Binds the calling context to the node's CPUs. */
+void io_settle_on_node(unsigned node);
+/* Ends and joins them; they start again on demand. */
+void io_contexts_retire(void);
+void io_contexts_forget(void); /* in a forked child */
+/* The process's first thread leaves, and not the process. */
+void io_contexts_outlive(void);
+
+/* ---- slots.c ------------------------------------------------------------- */
 
 struct io_request {
   long number; /* of the system call */
@@ -146,40 +160,29 @@ struct io_request {
 
 /* True: *result is what the call returned, or -errno; a signal that it caused was raised in
  * this thread.  False: it was not made. */
-bool io_delegate(enum io_context_class class, const struct io_request *request, int64_t patience_ns,
-                 long *result);
+bool io_delegate(enum io_context_class class, const struct io_request *request, long *result);
 /* Whether the thread may delegate now: not in a handler over a request of its own, not real-time.
  */
 bool io_may_delegate(void);
-/* Starts those of calls, where the caller may allocate: its threads may block signals and start
- * none. */
-void io_contexts_start(void);
-/* Starts that of the class, near the caller, where that may be done. */
-void io_context_prepare(enum io_context_class class);
-/* Has the context of that class, on whatever node, look for work; starts it if need be. */
-void io_context_ring(enum io_context_class class);
-/* Binds the calling context to the node's CPUs. */
-void io_settle_on_node(unsigned node);
+/* Until no context makes a call on these descriptors. */
 void io_wait_for_requests(unsigned first, unsigned last);
-/* Until the thread's own request, over which it was interrupted, is done. */
+/* Ends the request over which a handler interrupted its thread: it is done or taken back, and its
+ * answer is with the call, should that go on.  Before whatever may leave the handler. */
 void io_settle(void);
-/* The same before a jump out of a handler, or the thread's end there: the call will not be resumed.
- */
-void io_abandon(void);
 void io_slot_leave(void);
-/* Ends and joins them; they start again on demand. */
-void io_contexts_retire(void);
-void io_contexts_forget(void); /* in a forked child */
-/* The process's first thread leaves, and not the process. */
-void io_contexts_outlive(void);
+void io_slots_forget(void); /* in a forked child */
+
+/* ---- serve.c ------------------------------------------------------------- */
+
+/* Makes the calls that wait for the context; false: there were none. */
+bool io_serve(struct context *context);
 
 /* ---- hint.c -------------------------------------------------------------- */
 
 /* After a read of `bytes` bytes at `offset` (-1: the file's own position). */
 void io_hint_read(int fd, uint32_t entry, int64_t offset, size_t bytes);
-void io_hint_forget(int fd);
 void io_hint_fork(void);
 /* What the helper does; false: there was nothing to do. */
-bool io_hint_work(void);
+bool io_hint_work(struct context *helper);
 
 #endif

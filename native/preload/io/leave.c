@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 /* ---- who leaves a request behind ----------------------------------------- */
@@ -16,7 +17,7 @@
 #define JUMPS(name, buffer)                                                                        \
   EXPORT void name(buffer environment, int value) {                                                \
     NEXT(name, void, (buffer, int))                                                                \
-    io_abandon();                                                                                  \
+    io_settle();                                                                                   \
     next(environment, value);                                                                      \
     __builtin_unreachable();                                                                       \
   }
@@ -26,11 +27,24 @@ JUMPS(siglongjmp, sigjmp_buf)
 void __longjmp_chk(jmp_buf environment, int value) __attribute__((noreturn));
 JUMPS(__longjmp_chk, jmp_buf)
 
+/* To another stack; the call goes on if the program switches back. */
+EXPORT int setcontext(const ucontext_t *to) {
+  NEXT(setcontext, int, (const ucontext_t *))
+  io_settle();
+  return next(to);
+}
+
+EXPORT int swapcontext(ucontext_t *restrict from, const ucontext_t *restrict to) {
+  NEXT(swapcontext, int, (ucontext_t *, const ucontext_t *))
+  io_settle();
+  return next(from, to);
+}
+
 /* In a handler: what the call reads into, and its answer, may be on the stack that is left. */
 #define ENDS_THREAD(name, type)                                                                    \
   EXPORT void name(type result) {                                                                  \
     NEXT(name, void, (type))                                                                       \
-    io_abandon();                                                                                  \
+    io_settle();                                                                                   \
     next(result);                                                                                  \
     __builtin_unreachable();                                                                       \
   }

@@ -1,37 +1,21 @@
-/* serve.c: the threads that make calls for others.
+/* serve.c: what contexts do: they make calls for others.
  *
  * Requests that wait together and name places of one file that follow each other are made as one
  * (a run); the result is split as the single calls would have had it, and whoever gets less than
  * all is served by a call of its own, which says why.  Beside that a context makes one call after
- * the other, or, with an io_uring, all that a ring can make at once.
+ * the other.
  */
 #define _GNU_SOURCE
-#include "contexts.h"
-#include "cpulist.h"
+#include "slots.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-/* Between looks at /proc whether the program has ended but for us: once its first thread has left
- * by pthread_exit, which tells us; and before, should it leave otherwise. */
-#define IDLE_NS INT64_C(200000000)
-#define LONG_IDLE_NS INT64_C(5000000000)
-/* Unless all is delegated, an idle context ends: the kernel's calls on descriptors are dearer in a
- * process of several threads. */
-#define END_NS INT64_C(1000000000)
-#define NODES_MOST 64u
 #define MERGE_MOST 16u
-
-static _Atomic uint32_t leaving; /* the program has ended: once */
-_Atomic bool io_first_thread_left;
 
 /* ---- one request --------------------------------------------------------- */
 
@@ -193,79 +177,9 @@ static void make_run(const struct run *run) {
   split(run, io_raw(number, a[0], a[1], a[2], a[3], 0, 0));
 }
 
-/* ---- with an io_uring ---------------------------------------------------- */
+/* ---- all that wait --------------------------------------------------------- */
 
-static void open_ring(struct context *context) {
-  int rc = io_ring_open(&context->ring);
-  struct maru_io_section *section = io_section();
-  if (section == NULL)
-    return;
-  /* Relaxed: for people. */
-  if (rc < 0)
-    atomic_store_explicit(&section->ring_error, (uint32_t)-rc, memory_order_relaxed);
-  else
-    atomic_fetch_add_explicit(&section->rings, 1, memory_order_relaxed);
-}
-
-/* A call on a file that failed is made once more, by itself: so that its signal comes.  One on a
- * socket has told its error, which would not be told again. */
-static void land(const struct run *run, long result) {
-  io_add_shared(&io_line()->by_ring, run->number);
-  if (run->number > 1)
-    split(run, result);
-  else if (result < 0 && is_placed(run->slots[0]))
-    make(run->slots[0]);
-  else
-    finish(run->slots[0], result);
-}
-
-/* Of sockets all but those with addresses; of files those that say where. */
-static bool may_fly(const struct context *context, struct slot *slot) {
-  return context->class == IO_NET_CONTEXT ||
-         atomic_load_explicit(&slot->from, memory_order_relaxed) !=
-             atomic_load_explicit(&slot->to, memory_order_relaxed);
-}
-
-/* Makes what a ring can make; the rest of the set.  That is not claimed meanwhile: its owners may
- * take it back. */
-static uint64_t make_by_ring(struct context *context, struct slot *word, uint64_t set) {
-  struct run runs[IO_RING_ENTRIES];
-  struct iovec parts[IO_RING_ENTRIES][MERGE_MOST];
-  unsigned number = 0;
-  uint64_t flying = 0, rest = 0;
-  for (uint64_t left = set; left != 0; left &= left - 1)
-    if (!may_fly(context, &word[__builtin_ctzll(left)]))
-      rest |= left & -left;
-  for (set &= ~rest; set != 0;) {
-    struct slot *slot = &word[__builtin_ctzll(set)];
-    set &= set - 1;
-    if (!claim(slot))
-      continue;
-    struct run *run = &runs[number];
-    long call, arguments[6];
-    gather(run, slot, word, &set);
-    arguments_of(run, parts[number], &call, arguments);
-    if (!io_ring_add(&context->ring, call, arguments, number))
-      make_run(run);
-    else
-      flying |= UINT64_C(1) << number++;
-  }
-  uint64_t tag;
-  for (long result; io_ring_wait(&context->ring);)
-    while (io_ring_take(&context->ring, &tag, &result)) {
-      land(&runs[tag], result);
-      flying &= ~(UINT64_C(1) << tag);
-    }
-  for (; flying != 0; flying &= flying - 1)
-    make_run(&runs[__builtin_ctzll(flying)]);
-  return rest;
-}
-
-/* ---- a context ----------------------------------------------------------- */
-
-static void make_set(struct context *context, struct slot *word, uint64_t set) {
-  if (context->ring.rings != NULL)
-    set = make_by_ring(context, word, set);
+static void make_set(struct slot *word, uint64_t set) {
   while (set != 0) {
     struct slot *slot = &word[__builtin_ctzll(set)];
     struct run run;
@@ -277,127 +191,15 @@ static void make_set(struct context *context, struct slot *word, uint64_t set) {
   }
 }
 
-static bool make_all(struct context *context) {
+bool io_serve(struct context *context) {
   bool any = false;
   for (unsigned w = 0; w < IO_SLOT_WORDS; w++) {
     if (atomic_load_explicit(&context->queued[w], memory_order_relaxed) == 0)
       continue;
     /* Acquire: the requests. */
-    make_set(context, &io_slots[w * 64],
+    make_set(&io_slots[w * 64],
              atomic_exchange_explicit(&context->queued[w], 0, memory_order_acquire));
     any = true;
   }
   return any;
-}
-
-static void add_cpus(void *set, unsigned long first, unsigned long last) {
-  for (unsigned long cpu = first; cpu <= last; cpu++)
-    CPU_SET(cpu, (cpu_set_t *)set);
-}
-
-/* One file, not the whole machine: every process of a server does this. */
-static void add_node(cpu_set_t *near, unsigned node) {
-  char path[64], text[4096];
-  snprintf(path, sizeof path, "/sys/devices/system/node/node%u/cpulist", node);
-  long fd = io_raw(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-  if (fd < 0)
-    return;
-  long got = io_raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
-  io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
-  text[got > 0 ? got : 0] = '\0';
-  (void)mr_cpu_list_read(text, CPU_SETSIZE, add_cpus, near);
-}
-
-/* The CPUs of the node, of those that the program's first thread may use; where there are none, or
- * nobody says, all of those. */
-void io_settle_on_node(unsigned node) {
-  cpu_set_t allowed, near;
-  CPU_ZERO(&near);
-  if (sched_getaffinity(io_process.pid, sizeof allowed, &allowed) < 0)
-    return;
-  for (; node < NODES_MOST; node += IO_NODES)
-    add_node(&near, node);
-  CPU_AND(&near, &near, &allowed);
-  sched_setaffinity(0, sizeof near, CPU_COUNT(&near) > 0 ? &near : &allowed);
-}
-
-static bool first_thread_is_gone(void) {
-  char path[64], text[512];
-  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)io_process.pid);
-  long fd = io_raw(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-  if (fd < 0)
-    return false;
-  long got = io_raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
-  io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
-  text[got > 0 ? got : 0] = '\0';
-  const char *state = strrchr(text, ')');
-  return state != NULL && strncmp(state, ") Z", 3) == 0;
-}
-
-/* Of this process, but for those that the kernel makes for an io_uring. */
-static unsigned threads(void) {
-  unsigned number = 0;
-  DIR *folder = opendir("/proc/self/task");
-  for (struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
-    char path[300], name[16] = "";
-    if (entry->d_name[0] == '.')
-      continue;
-    snprintf(path, sizeof path, "/proc/self/task/%s/comm", entry->d_name);
-    long fd = io_raw(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    if (fd < 0)
-      continue;
-    io_raw(SYS_read, fd, (long)name, sizeof name - 1, 0, 0, 0);
-    io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
-    number += strncmp(name, "iou-", 4) != 0;
-  }
-  if (folder != NULL)
-    closedir(folder);
-  return number;
-}
-
-/* A process whose first thread left by pthread_exit ends with its last thread, which must
- * not be us. */
-static void end_with_the_program(void) {
-  if (!first_thread_is_gone())
-    return;
-  /* Relaxed: contexts that start meanwhile are started by a thread that lives. */
-  if (threads() == 1 + atomic_load_explicit(&io_contexts_running, memory_order_relaxed) &&
-      atomic_exchange_explicit(&leaving, 1, memory_order_relaxed) == 0)
-    exit(0);
-}
-
-void *io_serve(void *argument) {
-  struct context *context = argument;
-  struct maru_wait_policy policy;
-  io_self.gone = true; /* no slot and no line of its own */
-  /* Relaxed: who joins us asks. */
-  atomic_store_explicit(&context->tid, (pid_t)io_raw(SYS_gettid, 0, 0, 0, 0, 0, 0),
-                        memory_order_relaxed);
-  pthread_setname_np(pthread_self(), "maru-io");
-  bool hints = context->class == IO_HINT_CONTEXT, on_demand = io_process.mode != MARU_IO_ALWAYS;
-  io_settle_on_node(context->node);
-  if (io_process.ring && !hints)
-    open_ring(context);
-  /* Nobody waits for the helper: it need not spin for the next request. */
-  maru_wait_policy_init(&policy, hints ? MARU_WAIT_BLOCK : MARU_WAIT_ADAPTIVE);
-  policy.own = 1; /* see io_abandon */
-  for (;;) {
-    /* Acquire, and before the looks: what is marked later, or stops us, rings later. */
-    uint32_t seen = atomic_load_explicit(&context->bell, memory_order_acquire) & (uint32_t)STATE;
-    /* Relaxed: it is set before the bell is rung. */
-    if (atomic_load_explicit(&context->stop, memory_order_relaxed) != 0)
-      break;
-    if (hints ? io_hint_work() : make_all(context))
-      continue;
-    /* Relaxed: it is set before the bell is rung. */
-    bool left = atomic_load_explicit(&io_first_thread_left, memory_order_relaxed);
-    int64_t idle = maru_now_ns() + (left ? IDLE_NS : on_demand ? END_NS : LONG_IDLE_NS);
-    if (maru_wait_while(&context->bell, seen, (uint32_t)STATE, &policy, idle) != -ETIMEDOUT)
-      continue;
-    if (on_demand && io_context_ends(context))
-      return NULL;
-    end_with_the_program();
-  }
-  io_ring_close(&context->ring);
-  return NULL;
 }

@@ -21,7 +21,7 @@ int file, second;
 volatile sig_atomic_t caught[65];
 
 static const struct test_case *const classes[] = {file_cases, neighbour_cases, socket_cases,
-                                                  thread_cases};
+                                                  thread_cases, context_cases};
 #define CLASSES (sizeof classes / sizeof *classes)
 
 /* Straight to the pipe that is read by whoever compares: by no call that is being tested. */

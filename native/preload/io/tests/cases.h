@@ -26,7 +26,8 @@ struct test_case {
 #define N(name)                                                                                    \
   { #name, name, false }
 /* Each ends with a case without a name. */
-extern const struct test_case file_cases[], neighbour_cases[], socket_cases[], thread_cases[];
+extern const struct test_case file_cases[], neighbour_cases[], socket_cases[], thread_cases[],
+    context_cases[];
 
 #define DO(call)                                                                                   \
   ({                                                                                               \

@@ -21,7 +21,6 @@ static unsigned looks;
 
 struct io_process io_process = {.mode = MARU_IO_ALWAYS};
 bool io_same_process(void) { return true; }
-void io_hint_forget(int fd) { (void)fd; }
 void io_wait_for_requests(unsigned first, unsigned last) { (void)first, (void)last; }
 
 static long stat_of(long fd, struct stat *status) {
@@ -130,7 +129,7 @@ static void forked(void) {
 /* Below always: who uses a descriptor a few times and closes it pays for no look. */
 static void used_a_few_times(void) {
   enum { FEW = 15 };
-  io_process.mode = MARU_IO_GUARDED;
+  io_process.mode = MARU_IO_HINT;
   looks = 0;
   for (int round = 0; round < 3; round++) {
     replace(9, S_IFREG);

@@ -4,7 +4,8 @@
  *   fuzz SEED SECONDS
  *
  * Every file holds its own number in each word, so a result tells which file it came from, and
- * torn ones show.  Legal results: the words of one file, nothing (a pipe or socket that is
+ * torn ones show.  Some reads go on in order, long enough to be read ahead, from files that are not
+ * in memory.  Legal results: the words of one file, nothing (a pipe or socket that is
  * empty, without blocking), or EBADF.  Descriptors that are closed meanwhile are part of it;
  * that a number stands for another file by then is, too (the program's own race).  What is
  * not: bytes of two files, a call that never returns, another errno. */
@@ -18,6 +19,7 @@
 
 #define FILES 6
 #define WORDS 4096
+#define FILE_WORDS (96 * WORDS) /* 3 MiB: what is read in order is a stream from 1 MiB on */
 #define PLACES 24
 #define FIRST 100
 #define THREADS 4
@@ -88,11 +90,25 @@ static void child_reads(uint64_t *seed) {
   CHECK_EQUAL(finish(pid), 0);
 }
 
+/* By a number of the thread's own, so that nobody ends the stream; one time in four by the place
+ * itself.  What is being read ahead when its number is closed is part of it. */
+static void read_in_order(int place, uint64_t *seed) {
+  uint64_t words[WORDS];
+  int own = dup(place), fd = next_random(seed) % 4 != 0 ? own : place;
+  posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED); /* refused by what is no file */
+  posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+  for (off_t at = 0; at < (off_t)(FILE_WORDS * 8); at += sizeof words)
+    look(words, pread(fd, words, sizeof words, at));
+  close(own);
+}
+
 static void step(uint64_t *seed) {
   uint64_t words[WORDS], choice = next_random(seed) % 100;
   int place = FIRST + (int)(next_random(seed) % PLACES);
   size_t size = 8 * (1 + next_random(seed) % WORDS);
-  if (choice < 60)
+  if (next_random(seed) % 400 == 0)
+    read_in_order(place, seed);
+  else if (choice < 60)
     look(words, pread(place, words, size, (off_t)(next_random(seed) % 64) * 8));
   else if (choice < 75)
     CHECK(recv(place, words, size, MSG_DONTWAIT) <= 0); /* nobody sends */
@@ -116,17 +132,19 @@ static void *work(void *argument) {
 
 int main(int argc, char **argv) {
   CHECK(argc == 3);
-  uint64_t seed = strtoull(argv[1], NULL, 0), words[WORDS + 64];
+  uint64_t seed = strtoull(argv[1], NULL, 0), words[WORDS];
   end_at = seconds() + atof(argv[2]);
   snprintf(check_note, sizeof check_note, "(seed %s)", argv[1]);
   for (int f = 0; f < FILES; f++) {
-    char path[] = "/tmp/maru-fuzz-XXXXXX";
+    char path[] = "/var/tmp/maru-fuzz-XXXXXX"; /* on a disk, where there is one */
     files[f] = mkstemp(path);
     CHECK(files[f] >= 0 && files[f] < FIRST);
     unlink(path);
-    for (int i = 0; i < WORDS + 64; i++)
+    for (int i = 0; i < WORDS; i++)
       words[i] = 1000 + (uint64_t)f;
-    CHECK_EQUAL(write(files[f], words, sizeof words), sizeof words);
+    for (int i = 0; i < FILE_WORDS / WORDS; i++)
+      CHECK_EQUAL(write(files[f], words, sizeof words), sizeof words);
+    CHECK_EQUAL(fsync(files[f]), 0); /* what is not on the disk stays in memory */
   }
   pthread_t threads[THREADS];
   for (uintptr_t t = 0; t < THREADS; t++)

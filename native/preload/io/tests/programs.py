@@ -27,7 +27,7 @@ def under(maru, mode, report):
 def delegated(mode, report):
     """Whether it was: a run in which everything went direct would show nothing."""
     found = json.load(open(report))["after"]["io"]
-    print(f"  {mode}: {found['delegated']} calls delegated, {found['by_ring']} by io_uring, {found['merged']} with a neighbour, {found['handed_back']} handed back", flush=True)
+    print(f"  {mode}: {found['delegated']} calls delegated, {found['merged']} with a neighbour, {found['handed_back']} handed back", flush=True)
     assert found["delegated"] > 100, found
 
 
@@ -341,7 +341,7 @@ def main():
         web_pages(base)
         wanted = None
         for mode in [None, *modes]:
-            folder = os.path.join(base, (mode or "direct").replace(":", "-"))
+            folder = os.path.join(base, mode or "direct")
             os.mkdir(folder)
             seen = run(maru, mode, folder, base)
             if mode is None:

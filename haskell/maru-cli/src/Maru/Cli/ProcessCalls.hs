@@ -16,14 +16,13 @@ where
 
 import Control.Exception (IOException, try)
 import Control.Monad (filterM)
-import Data.Binary.Get
-import Data.Bits (shiftL)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
-import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (fromRight)
-import Data.Maybe (fromMaybe, mapMaybe)
+import Data.Maybe (mapMaybe)
+import Maru.Cli.Program (interpreterOf, isGo)
+import qualified Maru.Cli.Program as Program
 import System.Directory (listDirectory)
 import System.FilePath ((</>))
 import System.IO (IOMode (ReadMode), withBinaryFile)
@@ -87,22 +86,8 @@ descendants root parents = root : concatMap (`descendants` others) [child | (chi
 -- | From the first 64 KiB of an executable.
 linkageOf :: ByteString -> Linkage
 linkageOf start
-  | ByteString.take 4 start /= "\DELELF" = Unknown
-  | "Go build ID" `ByteString.isInfixOf` start = Go
-  | otherwise = fromMaybe Unknown (either (const Nothing) third (runGetOrFail headers (Lazy.fromStrict start)))
-  where
-    third (_, _, linkage) = Just linkage
-    -- 64-bit, little-endian: the machines that we build for.
-    headers = do
-      skip 32
-      offset <- getWord64le
-      skip 14
-      size <- fromIntegral <$> getWord16le
-      number <- fromIntegral <$> getWord16le :: Get Int
-      let table = ByteString.drop (fromIntegral offset) start
-          kind i = word32 (ByteString.drop (i * size) table)
-      pure (if any ((== Just interpreter) . kind) [0 .. min 64 number - 1] then Dynamic else Static)
-    interpreter = 3 :: Int
-    word32 bytes
-      | ByteString.length bytes < 4 = Nothing
-      | otherwise = Just (sum [fromIntegral b `shiftL` (8 * i) | (i, b) <- zip [0 ..] (ByteString.unpack (ByteString.take 4 bytes))])
+  | isGo start = Go
+  | otherwise = case interpreterOf start start of
+    Program.Dynamic _ -> Dynamic
+    Program.Static -> Static
+    _ -> Unknown

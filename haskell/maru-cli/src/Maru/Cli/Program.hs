@@ -1,45 +1,201 @@
--- | What every program of ours does around its own work: encodings, parsing, one line for a mistake.
+-- | What a command's file must be for a library to be put before its own: a
+-- program of this machine, linked dynamically to glibc, that gains no privileges
+-- and has no sanitizer in it.
 module Maru.Cli.Program
-  ( program,
-    parsed,
+  ( Described (..),
+    Program (..),
+    undescribed,
+    describeProgram,
+    unfit,
+
+    -- * From bytes
+    inspectFile,
+    interpreterOf,
+    isGo,
+    sanitizerIn,
   )
 where
 
-import Data.List (intercalate)
-import GHC.IO.Encoding (mkTextEncoding, setFileSystemEncoding, setLocaleEncoding)
-import Maru.Cli.Exit
-import Options.Applicative hiding (internal)
-import Options.Applicative.Help.Types (renderHelp)
-import System.Environment (getArgs)
-import System.Exit (ExitCode (..), exitWith)
-import System.IO (hSetEncoding, stderr, stdout, utf8)
+import Control.Exception (IOException, try)
+import Control.Monad (replicateM, unless)
+import Data.Binary.Get
+import Data.Bits ((.&.))
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Char8 as Chars
+import qualified Data.ByteString.Lazy as Lazy
+import Data.List (find, isPrefixOf)
+import Data.Maybe (listToMaybe)
+import Data.Word (Word64)
+import System.Directory (findExecutable)
+import System.FilePath (takeFileName)
+import System.IO (IOMode (ReadMode), SeekMode (AbsoluteSeek), hSeek, withBinaryFile)
+import System.Posix.Files
+import System.Posix.User (getEffectiveGroupID, getEffectiveUserID)
 
--- | Runs it on the arguments and ends with its status.
-program :: ([String] -> IO ExitCode) -> IO ()
-program run = do
-  -- Figures hold µ and arguments any byte, whatever the locale says.
-  setLocaleEncoding utf8
-  mkTextEncoding "UTF-8//ROUNDTRIP" >>= setFileSystemEncoding
-  mapM_ (`hSetEncoding` utf8) [stdout, stderr]
-  reporting (getArgs >>= run >>= exitWith)
+-- | What can be told without running it.
+data Program
+  = -- | Not found or not readable: executing it will say why.
+    Unknown
+  | -- | Of another word size, byte order or machine.
+    Foreign
+  | Static
+  | -- | With the path of its dynamic linker.
+    Dynamic !FilePath
+  | -- | A script, with its interpreter.
+    Script !FilePath
+  | -- | Changes its user or group at start.
+    Privileged
+  deriving (Eq, Show)
 
--- | Does what the arguments say. Help is printed; a mistake is one line and status 64. The first
--- argument is the command's name, for help.
-parsed :: String -> ParserInfo (IO ExitCode) -> [String] -> IO ExitCode
-parsed name commandLine arguments = case execParserPure (prefs (columns 100 <> noBacktrack)) commandLine arguments of
-  Success run -> run
-  CompletionInvoked result -> execCompletion result name >>= putStr >> pure ExitSuccess
-  Failure failure -> answer (execFailure failure name)
+-- | With what else can be told.
+data Described = Described
+  { describedProgram :: !Program,
+    -- | Written in Go.
+    describedGo :: !Bool,
+    -- | The sanitizer whose run-time system it asks for, or has in it.
+    describedSanitizer :: !(Maybe String)
+  }
+  deriving (Eq, Show)
+
+undescribed :: Described
+undescribed = Described Unknown False Nothing
+
+-- | Of a command as a shell would find it; a script's is its interpreter's.
+describeProgram :: String -> IO Described
+describeProgram command = do
+  found <- if '/' `elem` command then pure (Just command) else findExecutable command
+  described <- maybe (pure undescribed) describeFile found
+  case describedProgram described of
+    Script interpreter -> describeFile interpreter
+    _ -> pure described
+
+describeFile :: FilePath -> IO Described
+describeFile file = do
+  program <- inspectFile file
+  start <- attempt (headOf file)
+  names <- case (program, start) of
+    (Dynamic _, Right bytes) -> attempt (dynamicStrings file bytes)
+    _ -> pure (Right ByteString.empty)
+  pure (Described program (either (const False) isGo start) (either (const Nothing) sanitizerIn names))
+
+inspectFile :: FilePath -> IO Program
+inspectFile file = do
+  own <- attempt (headOf "/proc/self/exe")
+  there <- attempt (headOf file)
+  privileged <- attempt (gainsPrivileges file)
+  pure $ case (own, there, privileged) of
+    (Right ours, Right bytes, Right gains)
+      | gains -> Privileged
+      | otherwise -> interpreterOf ours bytes
+    _ -> Unknown
+
+headOf :: FilePath -> IO ByteString
+headOf path = withBinaryFile path ReadMode (`ByteString.hGet` 65536)
+
+attempt :: IO a -> IO (Either IOException a)
+attempt = try
+
+gainsPrivileges :: FilePath -> IO Bool
+gainsPrivileges file = do
+  status <- getFileStatus file
+  user <- getEffectiveUserID
+  group <- getEffectiveGroupID
+  let has bit = fileMode status .&. bit /= 0
+  pure ((has setUserIDMode && fileOwner status /= user) || (has setGroupIDMode && fileGroup status /= group))
+
+-- | From the first bytes of a program of this machine and those of the file.
+interpreterOf :: ByteString -> ByteString -> Program
+interpreterOf ours bytes
+  | Just line <- ByteString.stripPrefix (Chars.pack "#!") bytes = maybe Unknown Script (firstWord line)
+  | ByteString.take 4 bytes /= Chars.pack "\DELELF" = Unknown
+  | machine bytes /= machine ours = Foreign
+  | otherwise = case runGetOrFail programHeaders (Lazy.fromStrict bytes) of
+    Right (_, _, segments) -> case filter ((== 3) . segmentKind) segments of
+      segment : _ -> Dynamic (Chars.unpack (Chars.takeWhile (/= '\0') (contentOf segment bytes)))
+      [] -> Static
+    Left _ -> Unknown
   where
-    answer (text, code, width) = case code of
-      ExitSuccess -> ExitSuccess <$ putStrLn (renderHelp width text)
-      ExitFailure _ -> problem usage (oneLine (helpError text) ++ meant text ++ "; see '" ++ commandOf text ++ " --help'")
-    oneLine chunk = unwords (words (renderHelp 10000 mempty {helpError = chunk}))
-    -- The library says it in lines: "Did you mean this?", and a name each.
-    meant text = case words (oneLine (helpSuggestions text)) of
-      "Did" : "you" : "mean" : more -> " (did you mean '" ++ intercalate "' or '" (drop 1 (dropWhile (('?' /=) . last) more)) ++ "'?)"
-      _ -> ""
-    -- Of the subcommand that was being read: what its usage begins with.
-    commandOf text = case drop 1 (words (oneLine (helpUsage text))) of
-      [] -> name
-      usageWords -> unwords (takeWhile (all (`elem` ['a' .. 'z'])) usageWords)
+    firstWord = fmap Chars.unpack . safeHead . Chars.words . Chars.takeWhile (/= '\n')
+    safeHead list = case list of
+      word : _ -> Just word
+      [] -> Nothing
+    -- Class and byte order, and the machine.
+    machine b = (ByteString.take 2 (ByteString.drop 4 b), ByteString.take 2 (ByteString.drop 18 b))
+
+-- | Of a file's first bytes: Go's linker leaves a note, and older ones a text.
+isGo :: ByteString -> Bool
+isGo bytes = ByteString.take 4 bytes == Chars.pack "\DELELF" && (Chars.pack "Go build ID" `ByteString.isInfixOf` bytes || any hasNote notes)
+  where
+    notes = either (const []) (\(_, _, segments) -> filter ((== 4) . segmentKind) segments) (runGetOrFail programHeaders (Lazy.fromStrict bytes))
+    -- Of type 4, by "Go".
+    hasNote segment = Chars.pack "\4\0\0\0Go\0\0" `ByteString.isInfixOf` contentOf segment bytes
+
+-- | The names that the loader needs for a program, each ended by a zero: those of libraries and of
+-- symbols. At most 16 MiB of them.
+dynamicStrings :: FilePath -> ByteString -> IO ByteString
+dynamicStrings file start = withBinaryFile file ReadMode $ \handle -> do
+  let segments = either (const []) (\(_, _, found) -> found) (runGetOrFail programHeaders (Lazy.fromStrict start))
+      at from size = hSeek handle AbsoluteSeek (fromIntegral from) >> ByteString.hGet handle (fromIntegral (min 16777216 size))
+      place address = listToMaybe [address - segmentAddress s + segmentFrom s | s <- segments, segmentKind s == 1, address >= segmentAddress s, address - segmentAddress s < segmentSize s]
+  dynamic <- maybe (pure ByteString.empty) (\s -> at (segmentFrom s) (segmentSize s)) (find ((== 2) . segmentKind) segments)
+  let entries = either (const []) (\(_, _, found) -> found) (runGetOrFail (replicateM (ByteString.length dynamic `div` 16) ((,) <$> getWord64host <*> getWord64host)) (Lazy.fromStrict dynamic))
+  case (lookup 5 entries >>= place, lookup 10 entries) of
+    (Just from, Just size) -> at from size
+    _ -> pure ByteString.empty
+
+-- | The sanitizer that such names tell of.
+sanitizerIn :: ByteString -> Maybe String
+sanitizerIn names = listToMaybe [name | word <- ByteString.split 0 names, (name, marks) <- sanitizers, any (`ByteString.isPrefixOf` word) marks]
+  where
+    sanitizers =
+      [ ("HWAddressSanitizer", marksOf "hwasan"),
+        ("AddressSanitizer", marksOf "asan"),
+        ("ThreadSanitizer", marksOf "tsan"),
+        ("MemorySanitizer", marksOf "msan"),
+        ("LeakSanitizer", marksOf "lsan")
+      ]
+    marksOf short = map Chars.pack ["lib" ++ short ++ ".so", "libclang_rt." ++ short, "__" ++ short ++ "_init"]
+
+data Segment = Segment {segmentKind :: !Int, segmentFrom :: !Word64, segmentAddress :: !Word64, segmentSize :: !Word64}
+
+-- | As far as the first bytes of the file have it.
+contentOf :: Segment -> ByteString -> ByteString
+contentOf segment = ByteString.take (fromIntegral (segmentSize segment)) . ByteString.drop (fromIntegral (segmentFrom segment))
+
+-- | Of a file of 64 bits in this machine's byte order.
+programHeaders :: Get [Segment]
+programHeaders = do
+  skip 32
+  offset <- getWord64host
+  skip 14
+  size <- getWord16host
+  count <- getWord16host
+  -- Nothing may be skipped backwards, or past what can be counted.
+  unless (size == 56 && offset >= 58 && offset < 65536) (fail "the system would not execute it")
+  skip (fromIntegral offset - 58)
+  replicateM (fromIntegral count) segment
+  where
+    segment = do
+      kind <- getWord32host
+      skip 4
+      from <- getWord64host
+      address <- getWord64host
+      skip 8
+      bytes <- getWord64host
+      skip 16
+      pure (Segment (fromIntegral kind) from address bytes)
+
+-- | Why a library cannot be put before it, whatever the library is.
+unfit :: Described -> Maybe String
+unfit described = case describedProgram described of
+  Unknown -> Nothing
+  Script _ -> Nothing
+  Foreign -> Just "it is a program for another machine"
+  Static
+    | describedGo described -> Just "it is statically linked and written in Go, which makes system calls of its own: no library can stand before them"
+    | otherwise -> Just "it is statically linked: no library can stand before its own code"
+  Privileged -> Just "it changes its user or group at start, so the system ignores preloaded libraries"
+  Dynamic linker
+    | "ld-linux" `isPrefixOf` takeFileName linker -> Nothing
+    | otherwise -> Just ("its C library is not glibc (" ++ linker ++ ")")

@@ -72,8 +72,7 @@ data RunPlug = forall flags facts. RunPlug (Parser flags) (Asked -> flags -> IO 
 
 -- | What a run's shell was asked for.
 data Asked = Asked
-  { askedCommand :: ![String],
-    -- | A page is to be written.
+  { -- | A page is to be written.
     askedPage :: !Bool,
     -- | Flags that its profiles add.
     askedFlags :: ![String]
@@ -85,6 +84,8 @@ data Part = Part
   { partEnvironment :: ![(String, String)],
     -- | Paths of libraries, for @LD_PRELOAD@.
     partPreload :: ![FilePath],
+    -- | Options that are nothing without those libraries.
+    partNeeding :: ![String],
     -- | What is done and why, a line each, for @--explain@.
     partExplain :: ![String],
     -- | What runs other than asked, and why, a line each: always said, and in the report.
@@ -101,10 +102,10 @@ data Part = Part
   deriving (Eq, Show)
 
 instance Semigroup Part where
-  Part e p x r b s m <> Part e' p' x' r' b' s' m' = Part (e <> e') (p <> p') (x <> x') (r <> r') (if null b then b' else b) (s + s') (m <|> m')
+  Part e p n x r b s m <> Part e' p' n' x' r' b' s' m' = Part (e <> e') (p <> p') (n <> n') (x <> x') (r <> r') (if null b then b' else b) (s + s') (m <|> m')
 
 instance Monoid Part where
-  mempty = Part [] [] [] [] [] 0 Nothing
+  mempty = Part [] [] [] [] [] [] 0 Nothing
 
 -- | Why a flag cannot be followed.
 data Refusal

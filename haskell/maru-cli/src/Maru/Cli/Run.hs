@@ -33,15 +33,17 @@ import Data.Either (partitionEithers)
 import Data.List (intercalate, tails)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (catMaybes, fromMaybe)
+import Data.Maybe (catMaybes, fromMaybe, mapMaybe)
 import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Encoding
 import Maru.Cli.Exit
+import Maru.Cli.Fitting
 import Maru.Cli.Installed (helperAt, notInstalled)
 import Maru.Cli.Output hiding (seconds)
 import qualified Maru.Cli.Output as Output
 import Maru.Cli.Page
 import Maru.Cli.Profile
+import Maru.Cli.Program
 import Maru.Cli.Room
 import Maru.Cli.WholeFile
 import Maru.Native.BoardView
@@ -65,6 +67,10 @@ data Request = Request
     requestReport :: !(Maybe FilePath),
     -- | Room (or profile) and its answer.
     requestParts :: ![(String, Either Refusal Part)],
+    -- | The command's file.
+    requestProgram :: !Described,
+    -- | What comes with every library, where it is installed.
+    requestFirst :: !(Maybe FilePath),
     requestCommand :: ![String]
   }
 
@@ -95,7 +101,7 @@ planRun request = do
   pure
     Plan
       { planEnvironment = Map.toList (Map.fromList (partEnvironment whole)),
-        planPreload = partPreload whole,
+        planPreload = [library | not (null (partPreload whole)), Just library <- [requestFirst request]] ++ partPreload whole,
         planExplain = [(name, line) | (name, part) <- parts, line <- partExplain part],
         planReplaced = [(name, line) | (name, part) <- parts, line <- partReplaced part] ++ crowdedOut parts,
         planShowExplain = requestExplain request,
@@ -109,7 +115,7 @@ planRun request = do
     lasting all' = [(name, part) | (name, part) : later <- tails all', not (any (replaces part) [p | (n, p) <- later, n == name])]
     replaces part by = not (null (variables part)) && all (`elem` variables by) (variables part)
     variables = map fst . partEnvironment
-    decide (name, answer) = case answer of
+    decide (name, answer) = case answer >>= fitting (concat (take 1 (requestCommand request))) (requestProgram request) of
       Right part -> Right (name, part)
       Left (Misused why) -> Left (Problem usage why)
       Left (Unavailable why)
@@ -172,12 +178,15 @@ start :: ([String] -> Maybe Decided) -> Decided -> (Bool, Bool, Maybe FilePath) 
 start again plugs (bestEffort, explain, file) text = do
   let (names, words') = splitProfiles text
   applied <- mapM (\name -> (,) name <$> readProfile name) names
-  let asked = Asked words' (maybe False isPage file) (concatMap (snd . profileFlags . snd) applied)
+  let asked = Asked (maybe False isPage file) (concatMap (snd . profileFlags . snd) applied)
   profiles <- concat <$> mapM (uncurry (profileParts again asked)) applied
   rooms <- mapM (traverse ($ asked)) plugs
+  program <- describeProgram (concat (take 1 words'))
+  library <- (</> "libmaru-first.so") <$> libraryFolder
+  there <- doesFileExist library
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
-      planRun (Request bestEffort explain file (profiles ++ rooms) words')
+      planRun (Request bestEffort explain file (profiles ++ rooms) program (if there then Just library else Nothing) words')
   mapM_ (\(room', line) -> say (room' ++ ": " ++ line)) (planReplaced plan)
   when (planShowExplain plan) (mapM_ say (explanation plan))
   supervise plan
@@ -318,11 +327,12 @@ report known fd boards = do
   mapM_ (say . ("cannot read the run's board: " ++)) broken
   let rooms = [name | b <- seen, s <- boardSections b, let name = sectionName s, name `notElem` ("run" : parts)]
       said = concatMap boardLines seen
-      parts = ["lockwaits", "lockprof"]
+      parts = ["lockwaits", "lockprof", "without"]
   after <- catMaybes <$> sequence [fmap (named r) <$> roomAfter r (environmentOf plan) b | r <- known, b <- seen]
   mapM_ (\(Beside room' line _) -> say (room' ++ ": " ++ line)) beside
   when (measuredStarted measured) $ do
     mapM_ (\(name, a) -> mapM_ (say . ((name ++ ": ") ++)) (afterLines a)) after
+    mapM_ (say . ("run: " ++)) (mapMaybe ranWithout seen)
     say (verdictLine measured rooms)
   case Map.lookup "report" plan of
     Just (String name)

@@ -8,6 +8,7 @@ module Maru.Cli.Room.Io
 
     -- * For tests
     decideDelegation,
+    afterIo,
     IoCounts (..),
     decodeIo,
     Coverage (..),
@@ -17,13 +18,15 @@ module Maru.Cli.Room.Io
 where
 
 import Control.Monad (replicateM)
-import Data.Aeson (Value, object, (.=))
+import Data.Aeson (Value (Null), object, (.=))
 import qualified Data.Aeson.Key as Key
 import Data.Aeson.Types (Pair)
 import Data.Binary.Get (Get, getWord32host, getWord64host, runGetOrFail, skip)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString.Lazy as Lazy
 import Data.List (find, intercalate, nub)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust)
 import Data.Word (Word64)
 import Maru.Cli.Installed (libraryAt, notInstalled)
@@ -39,7 +42,7 @@ ioRoom :: Room
 ioRoom =
   (room "io" "calls for input and output, in the program")
     { roomRun = Just (RunPlug delegateFlag (\_ _ -> libraryAt "libmaru-io.so") decideDelegation),
-      roomAfter = \_ board -> pure (afterwards <$> countsOf board),
+      roomAfter = \planned board -> pure (afterIo planned (countsOf board)),
       roomTop = Just (pure page),
       roomTuners = [ioTuner]
     }
@@ -49,7 +52,7 @@ ioRoom =
 delegateFlag :: Parser (Maybe String)
 delegateFlag =
   optional . strOption $
-    long "io-delegate" <> metavar "MODE" <> help "Stand before the program's calls for input and output: never (count them only), hint, guarded, always; the last two also with :uring"
+    long "io-delegate" <> metavar "MODE" <> help "Stand before the program's calls for input and output: never (count them only), hint (read streams ahead), always (have others make them: for study)"
       <> completeWith (map fst modes)
 
 -- | With what each does.
@@ -57,21 +60,26 @@ modes :: [(String, String)]
 modes =
   [ ("never", "calls for input and output are counted, none is changed"),
     ("hint", "files that are read in order are read ahead by a thread of maru's"),
-    ("guarded", "files that are read in order are read ahead where that is measured to pay"),
     ("always", "reads and writes are made by threads of maru's (for study: slower on one socket)")
   ]
 
--- | Without and with a back end: threads that make calls with an io_uring, where there is one.
-spelled :: [(String, String)]
-spelled = modes ++ [(mode ++ ":uring", what ++ ", by io_uring where the kernel has one (Linux 6.5)") | (mode, what) <- modes, mode `elem` ["guarded", "always"]]
+-- | Modes that were cut: what each was, and what to use.
+gone :: [(String, String)]
+gone =
+  [ ("guarded", "it delegated calls while trials showed a gain, and loses where the program touches its data; use --io-delegate=hint"),
+    ("guarded:uring", "it delegated calls by io_uring while trials showed a gain, and loses where the program touches its data; use --io-delegate=hint"),
+    ("always:uring", "it delegated calls by io_uring; use --io-delegate=always to study delegation")
+  ]
 
 decideDelegation :: Either FilePath FilePath -> Maybe String -> Either Refusal Part
 decideDelegation _ Nothing = Right mempty
-decideDelegation library (Just mode) = case lookup mode spelled of
-  Nothing -> Left (Misused ("unknown mode '" ++ mode ++ "' of --io-delegate; known: " ++ intercalate ", " (map fst spelled)))
+decideDelegation library (Just mode) = case lookup mode modes of
+  Nothing
+    | Just what <- lookup mode gone -> Left (Misused ("--io-delegate=" ++ mode ++ " is gone: " ++ what))
+    | otherwise -> Left (Misused ("unknown mode '" ++ mode ++ "' of --io-delegate; known: " ++ intercalate ", " (map fst modes)))
   Just what -> do
     path <- either (Left . Unavailable . notInstalled) Right library
-    Right mempty {partEnvironment = [("MARU_IO", mode)], partPreload = [path], partExplain = [what]}
+    Right mempty {partEnvironment = [("MARU_IO", mode)], partPreload = [path], partNeeding = ["--io-delegate"], partExplain = [what]}
 
 -- ---- the section --------------------------------------------------------
 
@@ -88,15 +96,7 @@ data IoCounts = IoCounts
     ioHandedBack :: !Integer,
     ioHints :: !Integer,
     -- | Delegated calls that were made by one call with others.
-    ioMerged :: !Integer,
-    -- | Delegated calls that were made by an io_uring.
-    ioByRing :: !Integer,
-    -- | Contexts that have an io_uring, and the errno with which the kernel refused one, or 0.
-    ioRings :: !Integer,
-    ioRingError :: !Integer,
-    -- | Trials of delegation that have ended, and those of them that it won.
-    ioTrials :: !Integer,
-    ioWon :: !Integer
+    ioMerged :: !Integer
   }
   deriving (Eq, Show)
 
@@ -116,26 +116,22 @@ decodeIo bytes = case runGetOrFail section (Lazy.fromStrict bytes) of
       mode <- fromIntegral <$> getWord32host
       contexts <- getWord32host
       loads <- getWord64host
-      rings <- getWord32host
-      refused <- getWord32host
-      trials <- getWord64host
-      won <- getWord64host
-      skip 216
-      sums <- foldr (zipWith (+) . map toInteger) (replicate 22 0) <$> replicateM lineCount line
+      skip 240
+      sums <- foldr (zipWith (+) . map toInteger) (replicate 21 0) <$> replicateM lineCount line
       pure $ do
         name <- lookup mode (zip [0 :: Int ..] (map fst modes))
         let (classes, rest) = splitAt 16 sums
         case rest of
-          [kernel, delegated, back, hints, merged, byRing] ->
-            Just (IoCounts name (toInteger contexts) (toInteger loads) (zip classNames (pairs classes)) kernel delegated back hints merged byRing (toInteger rings) (toInteger refused) (toInteger trials) (toInteger won))
+          [kernel, delegated, back, hints, merged] ->
+            Just (IoCounts name (toInteger contexts) (toInteger loads) (zip classNames (pairs classes)) kernel delegated back hints merged)
           _ -> Nothing
     line :: Get [Word64]
-    line = skip 8 *> replicateM 22 getWord64host <* skip 72
+    line = skip 8 *> replicateM 21 getWord64host <* skip 80
     pairs (a : b : more) = (a, b) : pairs more
     pairs _ = []
 
 countsOf :: Board -> Maybe IoCounts
-countsOf board = find ((== ("io", 1)) . key) (boardSections board) >>= decodeIo . sectionBytes
+countsOf board = find ((== ("io", 2)) . key) (boardSections board) >>= decodeIo . sectionBytes
   where
     key s = (sectionName s, sectionVersion s)
 
@@ -214,7 +210,7 @@ draw before (Seen counts processes) = table ++ [Line covered] ++ maybe [] (pure 
     table = case counts of
       Nothing -> []
       Just now ->
-        [ Line ("io-delegate=" ++ ioMode now ++ ", " ++ show (ioContexts now) ++ " contexts started, " ++ show (ioDelegated now) ++ " calls delegated, " ++ show (ioHandedBack now) ++ " handed back, " ++ show (ioWon now) ++ " of " ++ show (ioTrials now) ++ " trials won, " ++ show (ioMerged now) ++ " made with a neighbour, " ++ show (ioByRing now) ++ " by io_uring, " ++ show (ioHints now) ++ " windows read ahead"),
+        [ Line ("io-delegate=" ++ ioMode now ++ ", " ++ show (ioContexts now) ++ " contexts started, " ++ show (ioDelegated now) ++ " calls delegated, " ++ show (ioHandedBack now) ++ " handed back, " ++ show (ioMerged now) ++ " made with a neighbour, " ++ show (ioHints now) ++ " windows read ahead"),
           Tabular (Table [(L, "class"), (R, "calls"), (R, "calls/s"), (R, "bytes")] [[n, show c, rate n c, show b] | (n, (c, b)) <- ioClasses now, c > 0])
         ]
     rate name calls = case before of
@@ -242,21 +238,17 @@ countsFields c =
     "handed_back" .= ioHandedBack c,
     "hints" .= ioHints c,
     "merged" .= ioMerged c,
-    "by_ring" .= ioByRing c,
-    "rings" .= ioRings c,
-    "ring_error" .= ioRingError c,
-    "trials" .= ioTrials c,
-    "won" .= ioWon c,
     "classes" .= object [Key.fromString n .= object ["calls" .= calls, "bytes" .= b] | (n, (calls, b)) <- ioClasses c]
   ]
 
 -- ---- afterwards ---------------------------------------------------------
 
--- | For the report; and a line where an io_uring was asked for and refused.
-afterwards :: IoCounts -> Afterwards
-afterwards c = Afterwards refused (object (countsFields c)) []
+-- | For the report; and a line where the library was there for nothing, given what was planned.
+afterIo :: Map String String -> Maybe IoCounts -> Maybe Afterwards
+afterIo planned counts = case counts of
+  Just c -> Just (Afterwards ["none of " ++ plural (fromInteger (ioLoads c)) "program" ++ " with the library read or wrote through it: their calls are stdio's, or system calls of their own" | unused c] (object (countsFields c)) [])
+  Nothing
+    | "MARU_IO" `Map.member` planned -> Just (Afterwards ["no process of the run showed itself: where the library was not loaded, nobody saw its calls"] Null [])
+    | otherwise -> Nothing
   where
-    refused =
-      [ "threads made the calls: this kernel or sandbox refuses an io_uring without a descriptor (errno " ++ show (ioRingError c) ++ "; Linux 6.5 has it)"
-        | ioRingError c /= 0
-      ]
+    unused c = and [calls == 0 | (name, (calls, _)) <- ioClasses c, name `notElem` ["sync", "state"]]

@@ -21,7 +21,6 @@ import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Overlay
 import Maru.Cli.Room.Lock.Page
 import Maru.Cli.Room.Lock.Profile
-import Maru.Cli.Room.Lock.Program
 import Maru.Cli.Room.Lock.Tune (lockTuner)
 import Maru.Cli.Sim.Lock (lockSimulator)
 import Maru.Native.BoardView (Board (..))
@@ -59,8 +58,6 @@ data LockFacts = LockFacts
     factWrong :: !(Maybe Int),
     -- | 'Left': where it is not.
     factLibrary :: !(Either FilePath FilePath),
-    factCommand :: !String,
-    factProgram :: !Program,
     -- | The lock, as given or understood.
     factLock :: !String,
     factProfiled :: !Bool
@@ -86,13 +83,11 @@ factsOf :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
 factsOf asked (lock, wanted) = do
   library <- libraryAt (if profiled then "libmaru-lock-profile.so" else "libmaru-lock.so")
   Just
-    <$> ( LockFacts <$> overlayLocks <*> probeOverlay text <*> pure library <*> pure program
-            <*> describeProgram program
+    <$> ( LockFacts <$> overlayLocks <*> probeOverlay text <*> pure library
             <*> pure text
             <*> pure profiled
         )
   where
-    program = concat (take 1 (askedCommand asked))
     text = fromMaybe "pass" lock
     profiled = wanted || askedPage asked
 
@@ -104,12 +99,12 @@ decideLock (Just facts)
     Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (factLocks facts)))
   | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on"))
   | Left path <- factLibrary facts = Left (Unavailable (notInstalled path))
-  | Just why <- unfit (factProgram facts) = Left (Unavailable ("--lock cannot serve " ++ factCommand facts ++ ": " ++ why))
   | otherwise =
     Right
       mempty
         { partEnvironment = [("MARU_LOCK", text)],
-          partPreload = toList (factLibrary facts),
+            partPreload = toList (factLibrary facts),
+            partNeeding = [if name == "pass" && factProfiled facts then "--lock-profile" else "--lock"],
           partBoardRoom = if factProfiled facts then lockProfileBytes else 0,
           partExplain =
             ["who waits for which mutex where is recorded: some nanoseconds for each acquisition, said in the report" | factProfiled facts]

@@ -116,6 +116,7 @@ decidePoll facts True = do
     mempty
       { partEnvironment = [(pollVariable, "1")],
         partPreload = [library],
+        partNeeding = ["--wait-poll"],
         partExplain =
           [ "a program that finds nothing 32 times in a row, without working in between, sleeps until there is something; its calls come up to 1 ms late then",
             "adaptive does so only where others need the CPU; yield gives way instead, spin only counts"

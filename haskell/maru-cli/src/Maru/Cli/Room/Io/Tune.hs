@@ -50,7 +50,7 @@ control = "--io-delegate=never"
 -- | Of that many CPUs, and where there is @libmaru-io.so@.
 settingsFor :: Int -> Bool -> [String]
 settingsFor cpus library =
-  [flag | library, flag <- [control, "--io-delegate=hint", "--io-delegate=guarded", "--io-delegate=always", "--io-delegate=always:uring"]]
+  [flag | library, flag <- [control, "--io-delegate=hint", "--io-delegate=always"]]
     ++ ["--io=" ++ policy | cpus >= 4, policy <- ["auto", "single-socket", "per-socket", "cross-socket"]]
 
 tuneIo :: TuneContext -> IO Tuned

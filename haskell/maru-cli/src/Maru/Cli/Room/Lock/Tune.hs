@@ -26,9 +26,9 @@ import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Guard (endGroup, guarded)
 import Maru.Cli.Output
+import Maru.Cli.Program (describeProgram, unfit)
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Metric
-import Maru.Cli.Room.Lock.Program (describeProgram, unfit)
 import Maru.Cli.Room.Lock.Waits
 import Maru.Control.Tune.Lock
 import Maru.Native.BoardView (readBoard)

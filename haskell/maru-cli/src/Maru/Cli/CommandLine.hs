@@ -1,0 +1,45 @@
+-- | What every program of ours does around its own work: encodings, parsing, one line for a mistake.
+module Maru.Cli.CommandLine
+  ( program,
+    parsed,
+  )
+where
+
+import Data.List (intercalate)
+import GHC.IO.Encoding (mkTextEncoding, setFileSystemEncoding, setLocaleEncoding)
+import Maru.Cli.Exit
+import Options.Applicative hiding (internal)
+import Options.Applicative.Help.Types (renderHelp)
+import System.Environment (getArgs)
+import System.Exit (ExitCode (..), exitWith)
+import System.IO (hSetEncoding, stderr, stdout, utf8)
+
+-- | Runs it on the arguments and ends with its status.
+program :: ([String] -> IO ExitCode) -> IO ()
+program run = do
+  -- Figures hold µ and arguments any byte, whatever the locale says.
+  setLocaleEncoding utf8
+  mkTextEncoding "UTF-8//ROUNDTRIP" >>= setFileSystemEncoding
+  mapM_ (`hSetEncoding` utf8) [stdout, stderr]
+  reporting (getArgs >>= run >>= exitWith)
+
+-- | Does what the arguments say. Help is printed; a mistake is one line and status 64. The first
+-- argument is the command's name, for help.
+parsed :: String -> ParserInfo (IO ExitCode) -> [String] -> IO ExitCode
+parsed name commandLine arguments = case execParserPure (prefs (columns 100 <> noBacktrack)) commandLine arguments of
+  Success run -> run
+  CompletionInvoked result -> execCompletion result name >>= putStr >> pure ExitSuccess
+  Failure failure -> answer (execFailure failure name)
+  where
+    answer (text, code, width) = case code of
+      ExitSuccess -> ExitSuccess <$ putStrLn (renderHelp width text)
+      ExitFailure _ -> problem usage (oneLine (helpError text) ++ meant text ++ "; see '" ++ commandOf text ++ " --help'")
+    oneLine chunk = unwords (words (renderHelp 10000 mempty {helpError = chunk}))
+    -- The library says it in lines: "Did you mean this?", and a name each.
+    meant text = case words (oneLine (helpSuggestions text)) of
+      "Did" : "you" : "mean" : more -> " (did you mean '" ++ intercalate "' or '" (drop 1 (dropWhile (('?' /=) . last) more)) ++ "'?)"
+      _ -> ""
+    -- Of the subcommand that was being read: what its usage begins with.
+    commandOf text = case drop 1 (words (oneLine (helpUsage text))) of
+      [] -> name
+      usageWords -> unwords (takeWhile (all (`elem` ['a' .. 'z'])) usageWords)
