@@ -1,7 +1,7 @@
 module Main (main) where
 
 import Control.Monad (replicateM_)
-import Data.Aeson (Value (..), eitherDecode, encode, object)
+import Data.Aeson (ToJSON (..), Value (..), decode, eitherDecode, encode, object)
 import Data.Binary.Put
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
@@ -24,6 +24,7 @@ import Maru.Cli.Launch.Heat
 import Maru.Cli.Main (commandLineOf)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
+import Maru.Cli.Plain (plain)
 import Maru.Cli.PollSection
 import Maru.Cli.ProcessCalls
 import Maru.Cli.Profile
@@ -462,6 +463,14 @@ boards =
         map decodeRun [Chars.empty, Chars.take 20 (runBytes 1 0 []), runBytes 9 0 ["x"]] @?= [Nothing, Nothing, Nothing],
       testCase "a command cannot write on the screen" $
         commandLine (RunSection Running 1 0 0 ["a\ESC[2J", "b\n"]) @?= "a?[2J b?",
+      testCase "nor turn it around, by any character that a terminal obeys" $ do
+        plain "a\x9b\&31m \x202e\&evil\x202c \x200b\x2066\xfeff\xad\x2028|\xdc9b|\xe0021" @?= "a?31m ?evil? ?????|?|?"
+        plain "grün, 마루, \x1f3e0" @?= "grün, 마루, \x1f3e0",
+      testCase "JSON loses none of them, and shows them to no terminal" $ do
+        let said = "\x9b\&31m \x202e \xe0021 grün" :: String
+            line = jsonLine (toJSON said)
+        decode line @?= Just said
+        Chars.unpack (Lazy.toStrict line) @?= "\"\\u009b31m \\u202e \\udb40\\udc21 gr\xc3\xbcn\"\n",
       testCase "a run with its log" $
         drawn [] withRun >>= (@?= ["42  Running  sleep 3", "  ! map: worker 3 killed by signal 9"]),
       testCase "a program without maru run" $ do
