@@ -69,8 +69,8 @@ static pid_t search(void) {
   CHECK(pid >= 0);
   if (pid == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    execl(program, program, "--policy", "pb", "--period-us", "5000", "--for-ms", "60000", "--json",
-          NULL);
+    execl(program, program, "--policy", "pb", "--boost", "fifo", "--period-us", "5000", "--for-ms",
+          "60000", "--json", NULL);
     _exit(127);
   }
   return pid;
