@@ -15,7 +15,8 @@ import Maru.Cli.Bench
 import Maru.Cli.Bench.Io.Programs (fioRates, readseqRate, redisRates)
 import Maru.Cli.Bench.Io.Real (endOf, notMeasured)
 import Maru.Cli.Bench.Io.Web (ratePerSecond)
-import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
+import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf, withConf)
+import Maru.Cli.BoostConf (BoostConf (..), namesOf, parseConf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
 import Maru.Cli.Guard (withGuard)
@@ -310,10 +311,23 @@ plans =
       testCase "the daemon's options" $ do
         map periodOf ["auto", "20ms", "250us"] @?= [Right 0, Right 20000, Right 250]
         mapM_ (\t -> assertBool t (either (const True) (const False) (periodOf t))) ["", "ms", "5", "99us", "51ms", "5s", "99999999999ms"]
-        boostArguments (BoostOptions 20000 "pb" (Just "nice") 50 (Just 0.5) ["/b"] True True False)
-          @?= words "--policy pb --period-us 20000 --cap 50 --boost nice --for-ms 500 --board /b --dry-run --json"
-        boostArguments (BoostOptions 1000 "auto" Nothing 90 Nothing ["/b"] False False True)
+        boostArguments (BoostOptions 20000 "pb" (Just "nice") (Just 50) ["7"] ["8", "9"] (Just 0.5) ["/b"] True True False)
+          @?= words "--policy pb --period-us 20000 --cap 50 --boost nice --for-ms 500 --board /b --users 7 --groups 8,9 --dry-run --json"
+        boostArguments plainBoost
           @?= words "--policy auto --period-us 1000 --cap 90 --board /b --until-input-ends",
+      testCase "what the administrator says of the daemon" $ do
+        let conf = BoostConf (Just "fifo") (Just 50) ["ann", "7"] ["hpc"]
+        parseConf "# ours\n boost fifo\n\ncap 50 # percent\nusers ann,7\ngroups hpc\n" @?= Right conf
+        parseConf "" @?= Right (BoostConf Nothing Nothing [] [])
+        map
+          (either fst (const 0) . parseConf)
+          ["boost", "boost fast", "boost fifo nice", "\ncap 101", "boost fifo\nboost nice", "user ann", "users ann bob", "users ann,", "\n\nusers ,", "users a\nusers b"]
+          @?= [1, 1, 1, 2, 2, 1, 1, 1, 3, 2]
+        boostArguments (withConf conf plainBoost) @?= words "--policy auto --period-us 1000 --cap 50 --boost fifo --board /b --users ann,7 --groups hpc --until-input-ends"
+        -- The command has the last word; of users and groups together.
+        boostArguments (withConf conf plainBoost {boostBy = Just "nice", boostCap = Just 5, boostUsers = ["bob"]})
+          @?= words "--policy auto --period-us 1000 --cap 5 --boost nice --board /b --users bob --until-input-ends"
+        map (either (const []) id . namesOf) ["a,b", "a", "", "a,,b", "a b"] @?= [["a", "b"], ["a"], [], [], []],
       testCase "profiles stand before the command" $
         map
           splitProfiles
@@ -449,6 +463,9 @@ runBytes state status words' = Lazy.toStrict . runPut $ do
   putByteString (Chars.replicate 64 '\0')
   where
     command' = Chars.pack (concatMap (++ "\0") words')
+
+plainBoost :: BoostOptions
+plainBoost = BoostOptions 1000 "auto" Nothing Nothing [] [] Nothing ["/b"] False False True
 
 board :: [Section] -> Board
 board sections = Board "/proc/9/fd/3" 9 sections ["map: worker 3 killed by signal 9"]
