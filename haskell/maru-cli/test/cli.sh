@@ -66,6 +66,9 @@ status 64 "a process number is needed" maru attach x
 # ---- boost
 status 64 "no period" maru boost --period 1s
 status 64 "none of auto, wake, restore, pb" maru boost --policy fast
+status 64 "no list of 1 to 64 names" maru boost --users a,,b
+status 64 "there is no user 'no-such-user'" maru boost --users no-such-user
+status 64 "there is no group 'no-such-group'" maru boost --groups no-such-group
 status 69 "maru-boost" maru boost --for 1
 
 # ---- run: statuses

@@ -51,7 +51,7 @@ boostCommand =
     info
       (hsubparser adviseCommand <|> boost <$> options)
       ( progDesc "Wake, restore and boost waiting processes whose message is there; say why a job is slow"
-          <> footer "Examples: maru boost   |   maru boost advise 4711   |   maru boost --policy pb+lower --period 20ms   |   Status: 0, 64 usage, 69 not available, 70 the worker failed."
+          <> footer "Examples: maru boost   |   maru boost advise 4711   |   maru boost --boost fifo --policy pb+lower --period 20ms   |   Status: 0, 64 usage, 69 not available, 70 the worker failed."
       )
 
 adviseCommand :: Mod CommandFields (IO ExitCode)
