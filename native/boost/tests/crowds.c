@@ -166,9 +166,11 @@ static void make_huge(void *unused) {
 #define BOARD_NAME "memfd:maru-board (deleted)"
 #define CLONED 1u /* OPEN_TREE_CLONE */
 
+static char mounted[] = "/tmp/maru-crowds-XXXXXX";
+
 static void name_a_fifo(void *ready) {
   char path[64], link[64];
-  int own = (int)syscall(SYS_open_tree, AT_FDCWD, "/tmp", CLONED | O_CLOEXEC);
+  int own = (int)syscall(SYS_open_tree, AT_FDCWD, mounted, CLONED | O_CLOEXEC);
   if (own < 0 || mkfifoat(own, BOARD_NAME, 0600) < 0)
     _exit(77);
   int held = openat(own, BOARD_NAME, O_PATH);
@@ -186,7 +188,8 @@ static void name_a_fifo(void *ready) {
 static void only_named_so(void) {
   int ready[2];
   char byte;
-  CHECK_EQUAL(mount("none", "/tmp", "tmpfs", 0, NULL), 0);
+  CHECK(mkdtemp(mounted) != NULL);
+  CHECK_EQUAL(mount("none", mounted, "tmpfs", 0, NULL), 0);
   CHECK_EQUAL(pipe(ready), 0);
   pid_t fifo = start(name_a_fifo, &ready[1]);
   close(ready[1]);
@@ -202,7 +205,7 @@ static void only_named_so(void) {
     printf("no mount without a place here: a FIFO that is named as a board is not tried\n");
   finish(fifo);
   close(ready[0]);
-  CHECK_EQUAL(umount2("/tmp", MNT_DETACH), 0);
+  CHECK_EQUAL(umount2(mounted, MNT_DETACH) | rmdir(mounted), 0);
 }
 
 /* ---- whose ---------------------------------------------------------------- */
