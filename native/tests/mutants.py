@@ -378,6 +378,7 @@ def main():
     tests = sorted({test for fault in chosen for test in tests_of(fault[1])})
     jobs = int(os.environ.get("MARU_JOBS", os.cpu_count() or 1))
     with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # other users run the daemon there
         bench = Bench(native, compiler, pathlib.Path(folder))
         bench.prepare(tests)
         for test in tests:

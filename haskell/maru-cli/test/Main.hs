@@ -327,7 +327,7 @@ plans =
         -- The command has the last word; of users and groups together.
         boostArguments (withConf conf plainBoost {boostBy = Just "nice", boostCap = Just 5, boostUsers = ["bob"]})
           @?= words "--policy auto --period-us 1000 --cap 5 --boost nice --board /b --users bob --until-input-ends"
-        map (either (const []) id . namesOf) ["a,b", "a", "", "a,,b", "a b"] @?= [["a", "b"], ["a"], [], [], []],
+        map (fromRight [] . namesOf) ["a,b", "a", "", "a,,b", "a b"] @?= [["a", "b"], ["a"], [], [], []],
       testCase "profiles stand before the command" $
         map
           splitProfiles
