@@ -252,17 +252,31 @@ static void read_group_line(struct maru_topology *topology, const char *root, ch
   walk_group(topology, root, mount, group);
 }
 
-static void read_limits(struct maru_topology *topology, const char *root) {
+/* The groups that such a file names. */
+static void read_groups(struct maru_topology *topology, const char *root, const char *path) {
   char text[16384], *rest = text;
+  if (!read_text(root, path, text, sizeof text))
+    return;
+  for (char *line; (line = strsep(&rest, "\n")) != NULL;)
+    read_group_line(topology, root, line);
+}
+
+uint32_t mr_cpu_quota(pid_t pid) {
+  struct maru_topology limits = {.memory_limit = UINT64_MAX};
+  char path[32];
+  snprintf(path, sizeof path, "proc/%d/cgroup", (int)pid);
+  read_groups(&limits, "", path);
+  return limits.quota_millicpus;
+}
+
+static void read_limits(struct maru_topology *topology, const char *root) {
+  char text[16384];
   unsigned long long kib;
   topology->memory_limit = UINT64_MAX;
   if (read_text(root, "proc/meminfo", text, sizeof text) &&
       sscanf(text, "MemTotal: %llu", &kib) == 1)
     topology->memory_limit = (uint64_t)kib * 1024;
-  if (!read_text(root, "proc/self/cgroup", text, sizeof text))
-    return;
-  for (char *line; (line = strsep(&rest, "\n")) != NULL;)
-    read_group_line(topology, root, line);
+  read_groups(topology, root, "proc/self/cgroup");
 }
 
 /* ---- the whole --------------------------------------------------------- */

@@ -76,6 +76,8 @@ struct header {
   struct line lines[LINES];
 };
 
+_Static_assert(sizeof(struct maru_board) <= 24, "Maru.Native.Hall has room for it");
+
 /* Within a board that is mapped, order is needed in two places only: `ready`
  * and a line's hash.  All other words are loaded and stored relaxed. */
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)

@@ -87,7 +87,7 @@ static void act(struct daemon *self, struct boost_board *one, uint32_t i, uint8_
     self->totals.raises++;
     if (rc < 0)
       one->lines[i].raised_until_ns = 0;
-    if (rc == -ENOTSUP) /* gently it cannot be: not tried at each tick */
+    if (rc == -ENOTSUP) /* from there it cannot be: not tried at each tick */
       one->lines[i].rests_until_ns = now_ns + REFUSED_NS;
   }
   if (rc < 0)

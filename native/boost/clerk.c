@@ -4,10 +4,12 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/nsfs.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 #define LOOKS_A_USER 65536u        /* the same, in one search */
 #define REST 9                     /* a list is followed by a pause of so many times its time */
 #define LOOKS_TO_OPEN 16u          /* opening costs as much as so many looks */
+#define LOOKS_UNCHARGED 256u       /* at a process for whose user there is no account */
 
 static int64_t own_time(void) {
   struct timespec now;
@@ -34,7 +37,8 @@ static void answer_asks(struct boost_clerk *clerk) {
     int64_t began = own_time();
     ask->rc = -EINTR;
     if (spent[ask->slot] < BOARD_NS)
-      ask->rc = boost_admit(&ask->subject, ask->tid, ask->start, &ask->board->status);
+      ask->rc =
+          boost_admit(&ask->subject, ask->tid, ask->start, &ask->board->status, &clerk->served);
     spent[ask->slot] += own_time() - began;
   }
 }
@@ -84,9 +88,16 @@ static bool has_room(const struct boost_clerk *clerk, uid_t user) {
   return all < BOOST_BOARDS && (geteuid() != 0 || known_of(clerk, user) < BOOST_BOARDS_A_USER);
 }
 
+struct holder {
+  struct boost_clerk *clerk;
+  struct mr_task task;
+};
+
 static bool skips(void *context, const struct stat *status) {
-  struct boost_clerk *clerk = context;
-  if (is_known(clerk, status->st_ino) || clerk->found_count == BOOST_FINDS)
+  const struct holder *holder = context;
+  struct boost_clerk *clerk = holder->clerk;
+  if (is_known(clerk, status->st_ino) || clerk->found_count == BOOST_FINDS ||
+      !boost_serves(&clerk->served, &holder->task, status->st_uid))
     return true;
   if (has_room(clerk, status->st_uid))
     return false;
@@ -95,9 +106,10 @@ static bool skips(void *context, const struct stat *status) {
 }
 
 /* One without channels takes no place yet; one that another daemon has, none at all. */
-static void look_at_board(struct boost_clerk *clerk, const char *path) {
+static void look_at_board(struct holder *holder, const char *path) {
+  struct boost_clerk *clerk = holder->clerk;
   struct boost_board *made;
-  if (boost_board_open(&made, path, skips, clerk) < 0)
+  if (boost_board_open(&made, path, skips, holder) < 0)
     return;
   bool has_channels = maru_wait_table_of(&made->board, &made->table) == 0;
   bool ours = clerk->dry_run || boost_board_lock(made) == 0;
@@ -111,30 +123,62 @@ static void look_at_board(struct boost_clerk *clerk, const char *path) {
   clerk->found[clerk->found_count++] = made;
 }
 
+static ino_t namespace_of(int fd) {
+  struct stat status;
+  return fstat(fd, &status) == 0 ? status.st_ino : 0;
+}
+
+/* An ordinary user has as many user numbers as he likes, in user namespaces that he made. */
+static uid_t charged(const struct boost_clerk *clerk, const char *pid, uid_t user) {
+  char path[48];
+  snprintf(path, sizeof path, "/proc/%.16s/ns/user", pid);
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  while (fd >= 0 && namespace_of(fd) != clerk->user_namespace &&
+         ioctl(fd, NS_GET_OWNER_UID, &user) == 0) {
+    int outer = ioctl(fd, NS_GET_PARENT);
+    close(fd);
+    fd = outer;
+  }
+  if (fd >= 0)
+    close(fd);
+  return user;
+}
+
 static void look_at_process(struct boost_clerk *clerk, const char *pid) {
   char folder[48], path[320], link[64];
-  struct stat status;
+  struct holder holder = {.clerk = clerk};
+  if (mr_task_read(atoi(pid), &holder.task) < 0)
+    return;
   snprintf(folder, sizeof folder, "/proc/%.16s/fd", pid);
   DIR *dir = opendir(folder);
   if (dir == NULL)
     return;
-  unsigned *looked = fstat(dirfd(dir), &status) == 0 ? account_of(clerk, status.st_uid) : NULL;
+  unsigned uncharged = LOOKS_A_USER - LOOKS_UNCHARGED;
+  unsigned *looked = account_of(clerk, charged(clerk, pid, holder.task.users[0]));
+  if (looked == NULL)
+    looked = &uncharged;
   struct dirent *entry;
-  for (unsigned own = 0; looked != NULL && *looked < LOOKS_A_USER && own < LOOKS_A_PROCESS &&
-                         (entry = readdir(dir)) != NULL;
+  for (unsigned own = 0;
+       *looked < LOOKS_A_USER && own < LOOKS_A_PROCESS && (entry = readdir(dir)) != NULL;
        own++, ++*looked) {
     ssize_t length = readlinkat(dirfd(dir), entry->d_name, link, sizeof link);
     if (length != sizeof LINK - 1 || memcmp(link, LINK, sizeof LINK - 1) != 0)
       continue;
     *looked += LOOKS_TO_OPEN;
     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-    look_at_board(clerk, path);
+    look_at_board(&holder, path);
   }
   closedir(dir);
 }
 
+static ino_t own_namespace(void) {
+  struct stat status;
+  return stat("/proc/self/ns/user", &status) == 0 ? status.st_ino : 0;
+}
+
 static void begin_search(struct boost_clerk *clerk) {
   clerk->proc = opendir("/proc");
+  clerk->user_namespace = own_namespace();
   clerk->user_count = 0;
   clerk->took_ns = 0;
   memset(clerk->seen, 0, sizeof clerk->seen);

@@ -4,7 +4,8 @@
  * Both read /proc, as much of it as a user likes to put there; so they are done by a
  * thread of normal priority.  The daemon's worker hands it a list and takes the
  * answers at a later tick; it never waits.  How much is read for one user is bounded:
- * others have their turn.
+ * others have their turn.  A process is charged to its real user, whatever it may be dumped as or
+ * its effective user is; one of another user namespace to the user who made that.
  */
 #ifndef MARU_BOOST_CLERK_H
 #define MARU_BOOST_CLERK_H
@@ -38,6 +39,7 @@ struct boost_clerk {
   unsigned ask_count;
   bool searches;
   bool dry_run; /* boards are not locked */
+  struct boost_served served;
   struct {
     ino_t inode; /* 0: none */
     uid_t user;
@@ -54,6 +56,7 @@ struct boost_clerk {
   int64_t took_ns;          /* CPU time of the search */
   /* The thread's own. */
   DIR *proc;
+  ino_t user_namespace; /* ours */
   struct {
     uid_t user;
     unsigned looked;

@@ -53,6 +53,8 @@ struct daemon {
   struct boost_boards boards;
   struct totals totals;
   enum boost_how how;
+  bool how_is_said;
+  struct boost_served served;
   int64_t period_ns; /* 0: by itself */
   int64_t until_ns;
   bool finds, with_input, dry_run, json;

@@ -1,10 +1,12 @@
 /* maru-boost: wakes, restores and raises those whose message is there.
  *
  *   maru-boost [--policy P] [--boost gently|fifo|nice|none] [--period-us N] [--cap PERCENT]
- *              [--for-ms N] [--board PATH]... [--until-input-ends] [--dry-run] [--json]
+ *              [--for-ms N] [--board PATH]... [--users N,...] [--groups N,...]
+ *              [--until-input-ends] [--dry-run] [--json]
  *
  * Written by a planner (`maru boost`), strict.  Without --board it looks after all
- * runs of its user; as root, of everybody.  Policies:
+ * runs of its user; as root, of everybody, or of the users and groups that are named.
+ * As root it raises gently unless --boost says otherwise.  Policies:
  *   auto     wakes, restores; raises what has lain ready for a period and did not run
  *   wake     wakes, no more: needs no right
  *   restore  wakes, restores

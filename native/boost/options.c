@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SLOT_NS INT64_C(20000000)
 #define PB_PERIOD_NS INT64_C(20000000)
@@ -47,6 +48,7 @@ static int read_how(struct daemon *self, const char *name) {
   for (int how = BOOST_BY_FIFO; how <= BOOST_GENTLY; how++)
     if (strcmp(name, names[how]) == 0) {
       self->how = (enum boost_how)how;
+      self->how_is_said = true;
       return 0;
     }
   return refuse("unknown boost (gently, fifo, nice, none)", name);
@@ -59,6 +61,24 @@ static int read_number(const char *text, long least, long most, long *number) {
   if (errno != 0 || end == text || *end != '\0' || *number < least || *number > most)
     return refuse("not a number in range", text);
   return 0;
+}
+
+/* "1000,1001": user or group numbers. */
+static int read_ids(const char *text, unsigned *ids, unsigned *count) {
+  char *end = NULL;
+  for (const char *at = text;; at = end + 1) {
+    errno = 0;
+    unsigned long long id = strtoull(at, &end, 10);
+    if (errno != 0 || end == at || *at < '0' || *at > '9' || id >= UINT32_MAX)
+      return refuse("no list of user or group numbers", text);
+    if (*count == BOOST_NAMES)
+      return refuse("more users or groups than there is room for (64)", text);
+    ids[(*count)++] = (unsigned)id;
+    if (*end == '\0')
+      return 0;
+    if (*end != ',')
+      return refuse("no list of user or group numbers", text);
+  }
 }
 
 static bool is_open(void *context, const struct stat *status) {
@@ -84,6 +104,10 @@ static int read_option(struct daemon *self, const char *name, const char *value)
     return boost_read_policy(self, value);
   if (strcmp(name, "--boost") == 0)
     return read_how(self, value);
+  if (strcmp(name, "--users") == 0)
+    return read_ids(value, self->served.users, &self->served.user_count);
+  if (strcmp(name, "--groups") == 0)
+    return read_ids(value, self->served.groups, &self->served.group_count);
   if (strcmp(name, "--period-us") == 0) {
     rc = read_number(value, 0, 50000, &number);
     if (rc == 0 && number != 0 && number < 100)
@@ -108,6 +132,21 @@ static int read_option(struct daemon *self, const char *name, const char *value)
   return rc;
 }
 
+/* As root others' threads are raised beside everybody's: gently, unless the administrator says
+ * otherwise. */
+static int choose_how(struct daemon *self) {
+  bool by_turns = self->rules.slots || self->rules.at_once;
+  if (!self->how_is_said && geteuid() == 0 && self->how != BOOST_BY_NOTHING) {
+    if (by_turns)
+      return refuse("as root pb, pb+lower and gang need it", "--boost fifo or --boost nice");
+    self->how = BOOST_GENTLY;
+  }
+  if (self->how == BOOST_GENTLY && by_turns)
+    return refuse("of pb, pb+lower and gang by fifo or nice alone", "--boost gently");
+  self->rules.gently = self->how == BOOST_GENTLY && self->rules.raises;
+  return 0;
+}
+
 int boost_read_options(struct daemon *self, int argc, char **argv) {
   self->finds = true;
   for (int i = 1; i < argc; i++) {
@@ -126,9 +165,10 @@ int boost_read_options(struct daemon *self, int argc, char **argv) {
       i++;
     }
   }
-  self->rules.gently = self->how == BOOST_GENTLY && self->rules.raises;
-  if (self->how == BOOST_GENTLY && (self->rules.slots || self->rules.at_once))
-    return refuse("of pb, pb+lower and gang by fifo or nice alone", "--boost gently");
+  if (geteuid() != 0 && self->served.user_count + self->served.group_count > 0)
+    return refuse("only root serves others", "--users, --groups");
+  if (choose_how(self) < 0)
+    return -EINVAL;
   if (self->rules.slots && self->period_ns > 0)
     self->rules.slot_ns = self->period_ns;
   if (self->rules.at_once && self->period_ns == 0)

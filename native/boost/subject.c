@@ -26,37 +26,28 @@
 
 /* ---- who is it ------------------------------------------------------------ */
 
-#define USER_IDS 4
 #define CAP_SYS_NICE_BIT 23
 #define MOST_OF_MAPS (1 << 20)
 
-struct status {
-  int32_t tgid;
-  unsigned users[USER_IDS];
-  unsigned long long capabilities;
-};
-
-static int read_status(int32_t tid, struct status *status) {
-  char path[32], line[256];
-  unsigned found = 0, *u = status->users;
-  snprintf(path, sizeof path, "/proc/%d/status", tid);
-  FILE *file = fopen(path, "re");
-  if (file == NULL)
-    return -ESRCH;
-  while (found < 3 && fgets(line, sizeof line, file) != NULL) {
-    found += sscanf(line, "Tgid: %d", &status->tgid) == 1;
-    found += sscanf(line, "Uid: %u %u %u %u", &u[0], &u[1], &u[2], &u[3]) == USER_IDS;
-    found += sscanf(line, "CapEff: %llx", &status->capabilities) == 1;
-  }
-  fclose(file);
-  return found == 3 ? 0 : -ESRCH;
-}
-
-static bool all_users_are(const struct status *status, uid_t owner) {
-  for (unsigned i = 0; i < USER_IDS; i++)
-    if (status->users[i] != owner)
+static bool all_users_are(const struct mr_task *task, uid_t owner) {
+  for (size_t i = 0; i < sizeof task->users / sizeof *task->users; i++)
+    if (task->users[i] != owner)
       return false;
   return true;
+}
+
+bool boost_serves(const struct boost_served *served, const struct mr_task *task, uid_t owner) {
+  if (served->user_count + served->group_count == 0)
+    return true;
+  for (unsigned i = 0; i < served->user_count; i++)
+    if (served->users[i] == owner)
+      return true;
+  /* A process speaks for the groups of its own user alone. */
+  for (unsigned i = 0; i < served->group_count && task->users[0] == owner; i++)
+    for (unsigned k = 0; k < task->group_count; k++)
+      if (served->groups[i] == task->groups[k])
+        return true;
+  return false;
 }
 
 /* One line of maps; what a path adds to it is no line of its own, however long. */
@@ -100,17 +91,24 @@ static bool by_clock(const struct mr_sched *sched) {
   return sched->policy == SCHED_FIFO || sched->policy == SCHED_RR;
 }
 
-/* Would the kernel let the thread itself go from nice 19 to that place?  A capability
- * counts in our user namespace alone. */
-static bool may_come_back(int32_t tgid, unsigned long long capabilities,
-                          const struct mr_sched *normal) {
+/* Would the kernel let the thread itself go from nice 19 to that place? */
+static bool may_come_back(const struct boost_subject *subject, const struct mr_sched *normal) {
   struct rlimit limit;
-  if (capabilities >> CAP_SYS_NICE_BIT & 1 && same_user_namespace(tgid))
+  if (subject->capable)
     return true;
   if (by_clock(normal))
-    return prlimit(tgid, RLIMIT_RTPRIO, NULL, &limit) == 0 && limit.rlim_cur >= normal->priority;
-  return prlimit(tgid, RLIMIT_NICE, NULL, &limit) == 0 &&
+    return prlimit(subject->tgid, RLIMIT_RTPRIO, NULL, &limit) == 0 &&
+           limit.rlim_cur >= normal->priority;
+  return prlimit(subject->tgid, RLIMIT_NICE, NULL, &limit) == 0 &&
          limit.rlim_cur >= (rlim_t)(20 - normal->nice);
+}
+
+/* What a raised thread forks begins as SCHED_OTHER with nice 0 (reset-on-fork; else it would begin
+ * raised): no thread may beget so what it may not be itself. */
+static bool may_have_children(const struct boost_subject *subject, const struct mr_sched *normal) {
+  static const struct mr_sched child = {.policy = SCHED_OTHER};
+  bool below = normal->policy == SCHED_IDLE || (!by_clock(normal) && normal->nice > 0);
+  return !below || may_come_back(subject, &child);
 }
 
 /* A process that lives now has had its number since it was admitted. */
@@ -177,14 +175,16 @@ static int may_be_own(const struct mr_sched *sched) {
   return looks_raised(sched) ? -EBUSY : is_lowered(sched) ? -EAGAIN : 0;
 }
 
-static int check(struct boost_subject *subject, const struct stat *board) {
-  struct status status = {0};
-  int rc = read_status(subject->tid, &status);
+static int check(struct boost_subject *subject, const struct stat *board,
+                 const struct boost_served *served) {
+  struct mr_task task;
+  int rc = mr_task_read(subject->tid, &task);
   if (rc < 0)
     return rc;
-  if (!all_users_are(&status, subject->owner) || (geteuid() != 0 && geteuid() != subject->owner))
+  if (!all_users_are(&task, subject->owner) || !boost_serves(served, &task, subject->owner) ||
+      (geteuid() != 0 && geteuid() != subject->owner))
     return -EPERM;
-  subject->tgid = status.tgid;
+  subject->tgid = task.tgid;
   subject->pidfd = maru_pidfd_open(subject->tgid);
   if (subject->pidfd < 0)
     return subject->pidfd;
@@ -193,20 +193,22 @@ static int check(struct boost_subject *subject, const struct stat *board) {
   rc = has_mapped(subject->tgid, board);
   if (rc == 0)
     rc = mr_sched_get(subject->tid, &subject->normal);
+  /* A capability counts in our user namespace alone. */
+  subject->capable =
+      task.capabilities >> CAP_SYS_NICE_BIT & 1 && same_user_namespace(subject->tgid);
+  subject->has_quota = mr_cpu_quota(subject->tgid) != 0;
   if (rc == 0)
     rc = lives(subject);
-  subject->restorable =
-      rc == 0 && may_come_back(subject->tgid, status.capabilities, &subject->normal);
   return rc == 0 ? may_be_own(&subject->normal) : rc;
 }
 
 int boost_admit(struct boost_subject *subject, int32_t tid, uint64_t start,
-                const struct stat *board) {
+                const struct stat *board, const struct boost_served *served) {
   if (tid <= 0 || start == 0)
     return -ESRCH;
   *subject =
       (struct boost_subject){.tid = tid, .pidfd = -1, .start = start, .owner = board->st_uid};
-  int rc = check(subject, board);
+  int rc = check(subject, board, served);
   if (rc < 0 && rc != -EBUSY)
     boost_dismiss(subject);
   return rc;
@@ -248,6 +250,15 @@ static int place(struct boost_subject *subject, const struct mr_sched *wanted) {
   return rc;
 }
 
+/* Real-time priority leads out of a control group's quota, for that is not counted there. */
+static bool can_be_raised(const struct boost_subject *subject, enum boost_how how) {
+  if (how == BOOST_GENTLY && !can_go_gently(&subject->normal))
+    return false;
+  if (how == BOOST_BY_FIFO && subject->has_quota)
+    return false;
+  return may_have_children(subject, &subject->normal);
+}
+
 int boost_raise(struct boost_subject *subject, enum boost_how how) {
   struct mr_sched now, up;
   if (how == BOOST_BY_NOTHING)
@@ -261,13 +272,17 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
   if (atomic_load_explicit(&subject->touched, memory_order_relaxed))
     return -EBUSY;
   rc = may_be_own(&now);
-  /* It may have changed its own place since. */
+  if (rc < 0 && rc != -EAGAIN)
+    return rc;
+  /* It may have changed its own place since.  What lies at nice 19 and could not leave that by
+   * itself did not lower itself: somebody else has put it there. */
   if (rc == 0)
     subject->normal = now;
-  else if (rc != -EAGAIN)
-    return rc;
-  if (how == BOOST_GENTLY && !can_go_gently(&subject->normal))
+  else if (!may_come_back(subject, &subject->normal))
     return -ENOTSUP;
+  if (!can_be_raised(subject, how))
+    return -ENOTSUP;
+  subject->how = how;
   subject->found_nice = nice_of(subject->tid);
   up = raised(&subject->normal, how);
   /* Release: whoever sees the mark knows the place to go back to.  Before the deed:
@@ -279,28 +294,40 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
   return rc;
 }
 
-/* The normal place, with the nice that an administrator gave it under a raise; that of one who has
- * lowered itself is nobody's gift. */
+/* Where a raised thread goes: to its normal place, with the nice that it was given meanwhile.  One
+ * that has left where we raised it to was put elsewhere, by itself or by an administrator, and
+ * stays there. */
 static struct mr_sched way_back(const struct boost_subject *subject, const struct mr_sched *now) {
-  struct mr_sched back = subject->normal;
+  struct mr_sched back = subject->normal, up = raised(&subject->normal, subject->how);
+  if (!mr_sched_equal(now, &up)) {
+    back = *now;
+    back.on_fork = subject->normal.on_fork;
+    return back;
+  }
   int32_t nice = nice_of(subject->tid);
   if (by_clock(now) && !by_clock(&back) && nice != subject->found_nice)
     back.nice = nice;
-  if (!by_clock(now) && !by_clock(&back) && !looks_raised(now) && !is_lowered(now))
-    back.nice = now->nice;
   return back;
 }
 
+static int put_down(struct boost_subject *subject, const struct mr_sched *now) {
+  struct mr_sched back = way_back(subject, now), up = raised(&subject->normal, subject->how);
+  /* Of SCHED_IDLE the kernel keeps a nice that nobody sees, and that could not be left without a
+   * right: ours, if it was put there while it was raised. */
+  if (back.policy == SCHED_IDLE && !by_clock(&up) && nice_of(subject->tid) == up.nice &&
+      lives(subject) == 0)
+    (void)setpriority(PRIO_PROCESS, (id_t)subject->tid, subject->found_nice);
+  return place(subject, &back);
+}
+
 int boost_end(struct boost_subject *subject) {
-  struct mr_sched now, back;
+  struct mr_sched now;
   /* Relaxed: we alone write the mark. */
   if (!atomic_load_explicit(&subject->touched, memory_order_relaxed))
     return 0;
   int rc = mr_sched_get(subject->tid, &now);
-  if (rc == 0 && !is_lowered(&now)) {
-    back = way_back(subject, &now);
-    rc = place(subject, &back);
-  }
+  if (rc == 0)
+    rc = put_down(subject, &now);
   if (rc == 0 || rc == -ESRCH)
     /* Release: it is in its place before the guard need not look any more. */
     atomic_store_explicit(&subject->touched, 0, memory_order_release);
@@ -309,7 +336,7 @@ int boost_end(struct boost_subject *subject) {
 
 int boost_restore(struct boost_subject *subject) {
   struct mr_sched now;
-  int rc = subject->restorable ? still_owners(subject) : -EPERM;
+  int rc = may_come_back(subject, &subject->normal) ? still_owners(subject) : -EPERM;
   if (rc == 0)
     rc = mr_sched_get(subject->tid, &now);
   return rc == 0 && is_lowered(&now) ? place(subject, &subject->normal) : rc;
@@ -369,17 +396,18 @@ int boost_cpu(int32_t tid) {
 
 int boost_rescue(const struct boost_subject *subject) {
   struct boost_subject copy = *subject;
-  struct mr_sched now, back;
+  struct mr_sched now;
   /* Acquire: pairs with the mark of boost_raise. */
   bool touched = atomic_load_explicit(&subject->touched, memory_order_acquire) != 0;
   copy.pidfd = maru_pidfd_open(copy.tgid);
   if (copy.pidfd < 0)
     return copy.pidfd == -ESRCH ? 0 : copy.pidfd;
   int rc = mr_start_time(copy.tid) == copy.start ? mr_sched_get(copy.tid, &now) : -ESRCH;
-  if (rc == 0 && (is_lowered(&now) ? copy.restorable : touched)) {
-    back = way_back(&copy, &now);
-    rc = place(&copy, &back);
-  }
+  bool lowered = rc == 0 && is_lowered(&now) && may_come_back(&copy, &copy.normal);
+  if (lowered)
+    rc = place(&copy, &copy.normal);
+  else if (rc == 0 && touched)
+    rc = put_down(&copy, &now);
   close(copy.pidfd);
   return rc == -ESRCH ? 0 : rc;
 }

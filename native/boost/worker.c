@@ -179,6 +179,8 @@ int boost_work(struct daemon *self, pid_t guard, const sigset_t *requests) {
   self->actions = calloc(most, sizeof *self->actions);
   self->clerk = calloc(1, sizeof *self->clerk);
   raise_limit();
+  if (self->clerk != NULL && self->finds) /* a run that is named is served */
+    self->clerk->served = self->served;
   if (self->views == NULL || self->actions == NULL || self->clerk == NULL ||
       boost_clerk_start(self->clerk) < 0) {
     fprintf(stderr, "maru-boost: no memory, or no thread\n");

@@ -198,6 +198,54 @@ static void endless_log(void) {
   maru_board_close(&board);
 }
 
+/* Each word that a reader follows, alone; the entry's lie before its name. */
+static void impossible_words(void) {
+  static const struct {
+    int from_name; /* of the entry; 0: `header` instead */
+    unsigned header;
+    uint64_t value;
+    int wanted;
+  } words[] = {
+      {0, 0, 1, -EPROTO},                   /* no magic */
+      {0, 24, 8192, -EPROTO},               /* another size than the file's */
+      {-16, 0, 64, -EPROTO},                /* on the header */
+      {-16, 0, 65, -EPROTO},                /* nor aligned */
+      {-16, 0, UINT64_C(1) << 40, -EPROTO}, /* beyond the end */
+      {-16, 0, UINT64_MAX - 63, -EPROTO},   /* and around it */
+      {-8, 0, UINT64_C(1) << 40, -EPROTO},  /* reaches beyond it */
+      {-8, 0, UINT64_MAX, -EPROTO},
+      {16, 0, UINT64_C(0x7878787878787878), -EPROTO}, /* a name without an end */
+  };
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    struct maru_board board;
+    struct maru_board_section section;
+    void *data;
+    CHECK_EQUAL(maru_board_create(&board, 8192), 0);
+    CHECK_EQUAL(maru_board_add(&board, "a-name-of-23-characters", 1, 100, &data), 0);
+    char *name = memmem(board.base, board.size, "a-name-of-23", 12);
+    CHECK(name != NULL);
+    void *at =
+        words[i].from_name != 0 ? name + words[i].from_name : (char *)board.base + words[i].header;
+    memcpy(at, &words[i].value, 8);
+    CHECK_EQUAL(open_fd(board.fd), words[i].wanted);
+    if (words[i].from_name != 0)
+      CHECK_EQUAL(maru_board_section_at(&board, 0, &section), words[i].wanted);
+    maru_board_close(&board);
+  }
+  struct maru_board board, other;
+  void *data;
+  CHECK_EQUAL(maru_board_create(&board, 8192), 0);
+  CHECK_EQUAL(maru_board_add(&board, "one", 1, 100, &data), 0);
+  char *name = memmem(board.base, board.size, "one", 4);
+  CHECK(name != NULL);
+  uint64_t odd = (uint64_t)((char *)data - (char *)board.base) + 8;
+  memcpy(name - 16, &odd, 8); /* within the board, not aligned */
+  CHECK_EQUAL(maru_board_find(&board, "one", 1, 8, &data), -EPROTO);
+  ((_Atomic uint32_t *)board.base)[2] = 99; /* another layout */
+  CHECK_EQUAL(maru_board_open(&other, path), -ENOTSUP);
+  maru_board_close(&board);
+}
+
 /* A good board with `count` bytes of its header and directory overwritten. */
 static void corrupted(uint64_t *seed, unsigned count) {
   struct maru_board board, other;
@@ -234,6 +282,7 @@ int main(void) {
   of_another_user();
   false_owners();
   endless_log();
+  impossible_words();
   for (uint64_t i = 0; i < rounds; i++)
     corrupted(&seed, 1 + (unsigned)(i % 8));
   return 0;

@@ -50,6 +50,11 @@ static void plain(void) {
       {"\xed\xa0\x80|\xf5\x80\x80\x80|\xff", "???|????|?"},
       {"\xf4\x90\x80\x80|\xe2\x80", "????|??"}, /* above the last; cut */
       {"\x7f\x1b[0m\x07\b", "??[0m??"},
+      {"\xc2"
+       "A|\xe2\x80"
+       "B|\xf0\x9f"
+       "C",
+       "?A|??B|??C"}, /* ends too early */
       {"gr\xc3\xb6\xc3\x9f"
        "e \xeb\xa7\x88\xeb\xa3\xa8 \xf0\x9f\x8f\xa0",
        "gr\xc3\xb6\xc3\x9f"

@@ -163,13 +163,15 @@ static void refused_while_awaited(void) {
   int rc = -ETIMEDOUT;
   CHECK_EQUAL(maru_board_add(&board, "given up", 1, 64, &data), 0);
   _Atomic uint32_t *ready = ready_of("given up");
-  atomic_store(ready, 0);
-  pid_t pid = start(refuse_adding, ready);
-  for (int again = 0; rc == -ETIMEDOUT && again < 20; again++)
+  /* Where the machine is busy the other one may get to run later than anybody waits. */
+  for (int again = 0; rc == -ETIMEDOUT && again < 20; again++) {
+    atomic_store(ready, 0);
+    pid_t pid = start(refuse_adding, ready);
     rc = maru_board_share(&board, "given up", 1, 64, &same);
+    CHECK_EQUAL(finish(pid), 0);
+  }
   CHECK_EQUAL(rc, 0);
   CHECK(same != data);
-  CHECK_EQUAL(finish(pid), 0);
 }
 
 static void directory_fills_up(void) {

@@ -115,6 +115,95 @@ static void lost_worker(int byte) {
   maru_crew_destroy(work.crew);
 }
 
+#define FIRST UINT64_C(0x1234567800)
+
+/* One word: each that had `before` has `after` now. */
+struct word {
+  struct maru_crew *crew;
+  uint64_t before, after;
+};
+
+static void spoil_word(void *argument) {
+  const struct word *word = argument;
+  struct maru_wait_policy policy;
+  struct maru_chunk chunk;
+  size_t size;
+  CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_BLOCK), 0);
+  CHECK_EQUAL(maru_crew_claim(word->crew, 1, &chunk, &policy, 0), 1);
+  uint64_t *pages = mapping_of("memfd:maru-crew ", &size);
+  for (size_t i = 0; i < size / 8; i++)
+    if (pages[i] == word->before)
+      pages[i] = word->after;
+}
+
+static uint64_t taken(uint64_t ticket, uint64_t worker) { return ticket << 18 | worker << 2 | 2; }
+
+/* Returns whether the worker's claim is still there; then it is as it was offered. */
+static int claim_after(uint64_t before, uint64_t after) {
+  struct word word = {NULL, before, after};
+  struct maru_chunk chunk;
+  CHECK_EQUAL(maru_crew_create(&word.crew, 3, 4), 0);
+  CHECK_EQUAL(maru_crew_publish(word.crew, FIRST, 77), 0);
+  CHECK_EQUAL(maru_crew_publish(word.crew, FIRST + 1, 77), 0);
+  CHECK_EQUAL(finish(start(spoil_word, &word)), 0);
+  int found = maru_crew_claim_of(word.crew, 1, &chunk);
+  CHECK(!found || (chunk.first == FIRST && chunk.count == 77));
+  maru_crew_forfeit(word.crew, 1);
+  maru_crew_destroy(word.crew);
+  return found;
+}
+
+static void words(void) {
+  CHECK_EQUAL(claim_after(1, 1), 1);
+  CHECK_EQUAL(claim_after(FIRST, 5), 1);                 /* its indices */
+  CHECK_EQUAL(claim_after(77, UINT64_MAX), 1);           /* how many */
+  CHECK_EQUAL(claim_after(taken(0, 1), taken(1, 1)), 0); /* a ticket of another slot */
+  CHECK_EQUAL(claim_after(taken(0, 1), taken(4, 1)), 0); /* one that was never given */
+  CHECK_EQUAL(claim_after(taken(0, 1), taken(UINT64_C(1) << 45, 1)), 0);
+}
+
+/* A number of chunks that nobody published: whoever looks for one comes to an end. */
+static void endless_ring(void) {
+  struct maru_crew *crew;
+  struct maru_chunk chunk;
+  struct maru_wait_policy policy;
+  size_t size;
+  CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_BLOCK), 0);
+  CHECK_EQUAL(maru_crew_create(&crew, 3, 4), 0);
+  CHECK_EQUAL(maru_crew_publish(crew, 0, 10), 0);
+  CHECK_EQUAL(maru_crew_claim(crew, 1, &chunk, &policy, 0), 1);
+  uint64_t *published = mapping_of("memfd:maru-crew ", &size); /* its first word */
+  CHECK_EQUAL(*published, 1);
+  *published = UINT64_MAX;
+  alarm(20);
+  CHECK_EQUAL(maru_crew_claim(crew, 2, &chunk, &policy, 0), -ETIMEDOUT);
+  alarm(0);
+  maru_crew_destroy(crew);
+}
+
+static unsigned lines_taken(const struct maru_wait_table *table) {
+  unsigned count = 0;
+  for (uint32_t i = 0; i < MARU_WAIT_CHANNELS; i++)
+    count += table->owners[i] != 0;
+  return count;
+}
+
+static void destroy(void *crew) { maru_crew_destroy(crew); }
+
+/* A child's end of the crew is not the crew's: the seats stay. */
+static void childs_end(struct maru_board *board) {
+  struct maru_crew *crew;
+  struct maru_wait_table *table;
+  CHECK_EQUAL(maru_crew_create(&crew, 3, 4), 0);
+  CHECK_EQUAL(maru_crew_seat(crew, board, 1), 0);
+  CHECK_EQUAL(maru_wait_table_of(board, &table), 0);
+  CHECK_EQUAL(lines_taken(table), 4);
+  CHECK_EQUAL(finish(start(destroy, crew)), 0);
+  CHECK_EQUAL(lines_taken(table), 4);
+  maru_crew_destroy(crew);
+  CHECK_EQUAL(lines_taken(table), 0);
+}
+
 int main(void) {
   struct maru_board board;
   CHECK_EQUAL(maru_board_create(&board, 1 << 20), 0);
@@ -125,6 +214,9 @@ int main(void) {
     crew(bytes[i], &board);
     lost_worker(bytes[i]);
   }
+  words();
+  endless_ring();
+  childs_end(&board);
   maru_board_close(&board);
   return 0;
 }

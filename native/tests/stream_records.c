@@ -72,6 +72,22 @@ static void refused(struct words words) {
   close(ends[1]);
 }
 
+/* Who waits for a record of one length gets no other. */
+static void other_lengths(void) {
+  int ends[2];
+  uint64_t index, value = 0;
+  uint32_t kind;
+  CHECK_EQUAL(maru_stream_pair(ends), 0);
+  CHECK_EQUAL(maru_stream_receive(ends[0], &index, &kind, &value, 8, 0), 0);
+  CHECK_EQUAL(maru_stream_send(ends[1], 3, 4, "eight it", 8), 0);
+  CHECK_EQUAL(maru_stream_receive(ends[0], &index, &kind, &value, 8, 1000), 1);
+  CHECK(index == 3 && kind == 4 && memcmp(&value, "eight it", 8) == 0);
+  CHECK_EQUAL(maru_stream_send(ends[1], 3, 4, "sixteen of them", 16), 0);
+  CHECK_EQUAL(maru_stream_receive(ends[0], &index, &kind, &value, 8, 1000), -EBADMSG);
+  close(ends[0]);
+  close(ends[1]);
+}
+
 static void lengths(void) {
   static const struct words hostile[] = {
       {.length = UINT64_MAX},
@@ -100,6 +116,7 @@ static void lengths(void) {
 int main(void) {
   uint64_t seed = setting("MARU_TEST_SEED", 20261122);
   whole(&seed);
+  other_lengths();
   lengths();
   return 0;
 }

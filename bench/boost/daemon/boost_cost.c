@@ -87,8 +87,8 @@ static struct cost run(char **argv, const char *board, long seconds, bool floor)
     be_floor(atol(argv[3]) * 1000, begin + seconds * 1000000000);
   if (pid == 0) {
     dup2(STDERR_FILENO, STDOUT_FILENO);
-    execl(argv[1], argv[1], "--board", board, "--policy", "auto", "--period-us", argv[3],
-          "--for-ms", for_ms, NULL);
+    execl(argv[1], argv[1], "--board", board, "--policy", "auto", "--period-us", argv[3], "--boost",
+          "fifo", "--for-ms", for_ms, NULL);
     _exit(127);
   }
   CHECK(wait4(pid, &status, 0, &used) == pid && status == 0);

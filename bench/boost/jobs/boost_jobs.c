@@ -5,7 +5,7 @@
  *   wait=KIND       how the processes wait (default spin)
  *   daemon=POLICY   what maru-boost does meanwhile (default: it does not run)
  *   period=US       its period; 0: by itself
- *   boost=HOW       how it raises (default: as it likes)
+ *   boost=HOW       how it raises (default: fifo)
  *   jobs=N          1 to 16 (4)
  *   work=MS         computing per process (200)
  *   compute=US      computing between two messages, +-10 % (2000)
@@ -279,7 +279,7 @@ static pid_t start_daemon(const char *program) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     dup2(STDERR_FILENO, STDOUT_FILENO);
     execl(program, program, "--board", path, "--policy", is.daemon, "--period-us", period,
-          "--for-ms", end, "--cap", "100", is.boost != NULL ? "--boost" : NULL, is.boost, NULL);
+          "--for-ms", end, "--cap", "100", "--boost", is.boost != NULL ? is.boost : "fifo", NULL);
     _exit(127);
   }
   return pid;

@@ -1,7 +1,7 @@
 module Main (main) where
 
 import Control.Monad (replicateM_)
-import Data.Aeson (Value (..), eitherDecode, encode, object)
+import Data.Aeson (ToJSON (..), Value (..), decode, eitherDecode, encode, object)
 import Data.Binary.Put
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
@@ -11,7 +11,8 @@ import qualified Data.IntMap.Strict as IntMap
 import Data.List (isInfixOf, isPrefixOf)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust, isNothing, mapMaybe)
-import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf)
+import Maru.Cli.Boost (BoostOptions (..), boostArguments, periodOf, withConf)
+import Maru.Cli.BoostConf (BoostConf (..), namesOf, parseConf)
 import Maru.Cli.Doctor
 import Maru.Cli.Exit
 import Maru.Cli.Fitting (ranWithout)
@@ -22,6 +23,7 @@ import Maru.Cli.Launch.Heat
 import Maru.Cli.Main (commandLineOf)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
+import Maru.Cli.Plain (plain)
 import Maru.Cli.PollSection
 import Maru.Cli.ProcessCalls
 import Maru.Cli.Profile
@@ -322,10 +324,23 @@ plans =
       testCase "the daemon's options" $ do
         map periodOf ["auto", "20ms", "250us"] @?= [Right 0, Right 20000, Right 250]
         mapM_ (\t -> assertBool t (either (const True) (const False) (periodOf t))) ["", "ms", "5", "99us", "51ms", "5s", "99999999999ms"]
-        boostArguments (BoostOptions 20000 "pb" (Just "nice") 50 (Just 0.5) ["/b"] True True False)
-          @?= words "--policy pb --period-us 20000 --cap 50 --boost nice --for-ms 500 --board /b --dry-run --json"
-        boostArguments (BoostOptions 1000 "auto" Nothing 90 Nothing ["/b"] False False True)
+        boostArguments (BoostOptions 20000 "pb" (Just "nice") (Just 50) ["7"] ["8", "9"] (Just 0.5) ["/b"] True True False)
+          @?= words "--policy pb --period-us 20000 --cap 50 --boost nice --for-ms 500 --board /b --users 7 --groups 8,9 --dry-run --json"
+        boostArguments plainBoost
           @?= words "--policy auto --period-us 1000 --cap 90 --board /b --until-input-ends",
+      testCase "what the administrator says of the daemon" $ do
+        let conf = BoostConf (Just "fifo") (Just 50) ["ann", "7"] ["hpc"]
+        parseConf "# ours\n boost fifo\n\ncap 50 # percent\nusers ann,7\ngroups hpc\n" @?= Right conf
+        parseConf "" @?= Right (BoostConf Nothing Nothing [] [])
+        map
+          (either fst (const 0) . parseConf)
+          ["boost", "boost fast", "boost fifo nice", "\ncap 101", "boost fifo\nboost nice", "user ann", "users ann bob", "users ann,", "\n\nusers ,", "users a\nusers b"]
+          @?= [1, 1, 1, 2, 2, 1, 1, 1, 3, 2]
+        boostArguments (withConf conf plainBoost) @?= words "--policy auto --period-us 1000 --cap 50 --boost fifo --board /b --users ann,7 --groups hpc --until-input-ends"
+        -- The command has the last word; of users and groups together.
+        boostArguments (withConf conf plainBoost {boostBy = Just "nice", boostCap = Just 5, boostUsers = ["bob"]})
+          @?= words "--policy auto --period-us 1000 --cap 5 --boost nice --board /b --users bob --until-input-ends"
+        map (fromRight [] . namesOf) ["a,b", "a", "", "a,,b", "a b"] @?= [["a", "b"], ["a"], [], [], []],
       testCase "profiles stand before the command" $
         map
           splitProfiles
@@ -467,6 +482,9 @@ runBytes state status words' = Lazy.toStrict . runPut $ do
   where
     command' = Chars.pack (concatMap (++ "\0") words')
 
+plainBoost :: BoostOptions
+plainBoost = BoostOptions 1000 "auto" Nothing Nothing [] [] Nothing ["/b"] False False True
+
 board :: [Section] -> Board
 board sections = Board "/proc/9/fd/3" 9 sections ["map: worker 3 killed by signal 9"]
 
@@ -480,6 +498,14 @@ boards =
         map decodeRun [Chars.empty, Chars.take 20 (runBytes 1 0 []), runBytes 9 0 ["x"]] @?= [Nothing, Nothing, Nothing],
       testCase "a command cannot write on the screen" $
         commandLine (RunSection Running 1 0 0 ["a\ESC[2J", "b\n"]) @?= "a?[2J b?",
+      testCase "nor turn it around, by any character that a terminal obeys" $ do
+        plain "a\x9b\&31m \x202e\&evil\x202c \x200b\x2066\xfeff\xad\x2028|\xdc9b|\xe0021" @?= "a?31m ?evil? ?????|?|?"
+        plain "grün, 마루, \x1f3e0" @?= "grün, 마루, \x1f3e0",
+      testCase "JSON loses none of them, and shows them to no terminal" $ do
+        let said = "\x9b\&31m \x202e \xe0021 grün" :: String
+            line = jsonLine (toJSON said)
+        decode line @?= Just said
+        Chars.unpack (Lazy.toStrict line) @?= "\"\\u009b31m \\u202e \\udb40\\udc21 gr\xc3\xbcn\"\n",
       testCase "a run with its log" $
         drawn [] withRun >>= (@?= ["42  Running  sleep 3", "  ! map: worker 3 killed by signal 9"]),
       testCase "a program without maru run" $ do

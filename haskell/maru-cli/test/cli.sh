@@ -67,6 +67,9 @@ status 64 "a process number is needed" maru attach x
 # ---- boost
 status 64 "no period" maru boost --period 1s
 status 64 "none of auto, wake, restore, pb" maru boost --policy fast
+status 64 "no list of 1 to 64 names" maru boost --users a,,b
+status 64 "there is no user 'no-such-user'" maru boost --users no-such-user
+status 64 "there is no group 'no-such-group'" maru boost --groups no-such-group
 status 69 "maru-boost" maru boost --for 1
 
 # ---- run: statuses
@@ -132,6 +135,42 @@ json maru-top/1 maru top --once --json "$run"
 timeout 20 maru top --once --record "$work/record" "$run" >/dev/null && python3 -m json.tool "$work/record" >/dev/null ||
   fail "top does not record"
 timeout 60 python3 "$here/terminal.py" "$run" || fail "top on a terminal"
+
+# ---- top: boards that lie
+# Any number of lines may be claimed: by a run's own program, and by a board of another user that a
+# process of this one has inherited.
+# shellcheck disable=SC2016 # the inner shell expands
+timeout 60 maru run -- python3 -c '
+import os
+with open(os.environ["MARU_BOARD"], "r+b") as board:
+    board.seek(128)
+    board.write(b"\xff" * 8)' 2>"$work/err" || fail "a run whose board claims 2^64-1 lines: $(cat "$work/err")"
+grep -q "^maru: .* wall" "$work/err" || fail "such a run has no verdict"
+python3 - "$run" >"$work/held" <<'PYTHON' &
+import fcntl, glob, os, sys, time
+path = next(p for p in glob.glob(f"/proc/{sys.argv[1]}/fd/*") if os.readlink(p).startswith("/memfd:maru-board"))
+content = bytearray(open(path, "rb").read())
+content[128:136] = b"\xff" * 8
+if os.getuid() == 0:
+    os.seteuid(65534)
+fd = os.memfd_create("maru-board", os.MFD_ALLOW_SEALING)
+os.write(fd, content)
+fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+if os.getuid() == 0:
+    os.seteuid(0)
+print(f"/proc/{os.getpid()}/fd/{fd}", flush=True)
+time.sleep(60)
+PYTHON
+liar=$!
+for _ in $(seq 200); do [ ! -s "$work/held" ] || break; sleep 0.05; done
+timeout 30 maru top --once --json >"$work/out" || fail "top does not end beside a board that claims 2^64-1 lines"
+grep -q "\"pid\":$(pgrep -P "$run")" "$work/out" || fail "top does not show the honest run beside it"
+if [ "$(id -u)" -eq 0 ]; then
+  ! grep -q "$(cat "$work/held")" "$work/out" || fail "top shows another user's board"
+  MARU_BOARD=$(cat "$work/held") timeout 30 maru top --once >"$work/out" || fail "top does not end with such a board for its own"
+fi
+kill "$liar"
+wait "$liar"
 kill "$run"
 wait "$run"
 [ $? -eq 143 ] || fail "a run that was ended by TERM does not say so"

@@ -4,13 +4,19 @@
  *
  * The board is an ordinary user's.  Its lines name threads of root, of another user,
  * of the same user without the board, with a wrong start; then random words.  The
- * victims' places in the scheduler are read all the time: none may ever change. */
+ * victims' places in the scheduler are read all the time: none may ever change.  Then
+ * what is no board, boards that are too large, a thread that is stopped by its own user's
+ * debugger while it is raised, one that forks then, one that is reniced then. */
 #define _GNU_SOURCE
 #include "boost.h"
 
 #include "task.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #define OTHER 65534
 #define FUZZ_ROUNDS 3000
@@ -228,6 +234,196 @@ static void many_maps(const char *program) {
   finish(pid);
 }
 
+/* ---- what is no board ----------------------------------------------------- */
+
+static int run_on(const char *program, const char *path) {
+  pid_t pid = fork();
+  CHECK(pid >= 0);
+  if (pid == 0) {
+    close(STDERR_FILENO);
+    execl(program, program, "--board", path, "--for-ms", "100", NULL);
+    _exit(127);
+  }
+  int status = finish(pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void write_fifo(void *path) { _exit(open(path, O_WRONLY) >= 0); }
+
+/* A FIFO, a link to it and a file with a board's very bytes are refused, and the FIFO's writer
+ * never meets a reader; a link to a board is as good as the board. */
+static void no_boards(const char *program) {
+  char folder[] = "/tmp/maru-attack-XXXXXX", fifo[64], link[64], good[64], file[64], path[64];
+  CHECK(mkdtemp(folder) != NULL);
+  snprintf(fifo, sizeof fifo, "%s/fifo", folder);
+  snprintf(link, sizeof link, "%s/link", folder);
+  snprintf(good, sizeof good, "%s/good", folder);
+  snprintf(file, sizeof file, "%s/file", folder);
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), board.fd);
+  CHECK_EQUAL(mkfifo(fifo, 0600) | symlink(fifo, link) | symlink(path, good), 0);
+  int fd = open(file, O_RDWR | O_CREAT, 0600);
+  CHECK_EQUAL(write(fd, board.base, board.size), board.size);
+  close(fd);
+  pid_t writer = start(write_fifo, fifo);
+  usleep(20000);
+  CHECK_EQUAL(run_on(program, fifo), 69);
+  CHECK_EQUAL(run_on(program, link), 69);
+  CHECK_EQUAL(run_on(program, file), 69);
+  CHECK_EQUAL(run_on(program, "/dev/null"), 69);
+  CHECK_EQUAL(run_on(program, good), 0);
+  CHECK_EQUAL(waitpid(writer, NULL, WNOHANG), 0);
+  kill(writer, SIGKILL);
+  finish(writer);
+  CHECK_EQUAL(unlink(fifo) | unlink(link) | unlink(good) | unlink(file) | rmdir(folder), 0);
+}
+
+/* Addresses are the daemon's own: a board of any size takes no more of them than there is use for.
+ */
+static void huge_boards(const char *program) {
+  struct maru_board huge;
+  struct maru_channel *channel;
+  char path[64];
+  CHECK_EQUAL(seteuid(OWNER), 0);
+  int rc = maru_board_create(&huge, (size_t)1 << 44);
+  CHECK_EQUAL(seteuid(0), 0);
+  if (rc < 0)
+    return; /* a sanitizer, or `ulimit -v` */
+  CHECK_EQUAL(maru_channel_register(&huge, 0, 0, &channel), 0);
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), huge.fd);
+  CHECK_EQUAL(run_on(program, path), 69);
+  maru_board_close(&huge);
+}
+
+/* ---- a raised thread ------------------------------------------------------ */
+
+static struct mr_sched place_of(pid_t pid) {
+  struct mr_sched now;
+  CHECK_EQUAL(mr_sched_get(pid, &now), 0);
+  return now;
+}
+
+static void until_policy(pid_t pid, uint32_t policy) {
+  int64_t end = maru_now_ns() + LONG_ENOUGH;
+  while (place_of(pid).policy != policy) {
+    CHECK(maru_now_ns() < end);
+    usleep(100);
+  }
+}
+
+static void show_alone(pid_t pid) {
+  memset((void *)table->channels, 0, sizeof table->channels);
+  lie(0, pid, mr_start_time(pid));
+}
+
+/* Stopped in the middle by the debugger of its own user, it goes back to its place all the same. */
+static void trace(void *pid) {
+  become(OWNER);
+  CHECK_EQUAL(ptrace(PTRACE_ATTACH, *(pid_t *)pid, NULL, NULL), 0);
+  for (;;)
+    pause();
+}
+
+static void traced(const char *program) {
+  char report[512];
+  pid_t pid = start(wait_and_spin, NULL);
+  usleep(20000);
+  show_alone(pid);
+  struct daemon d = start_daemon(program, &board, "pb", "20000");
+  until_policy(pid, SCHED_FIFO);
+  pid_t tracer = start(trace, &pid);
+  until_policy(pid, SCHED_OTHER);
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  CHECK_EQUAL(field(report, "failed"), 0);
+  CHECK_EQUAL(place_of(pid).policy, SCHED_OTHER);
+  kill(tracer, SIGKILL);
+  finish(tracer);
+  kill(pid, SIGKILL);
+  finish(pid);
+}
+
+/* At nice 10, which it could not leave; whenever it finds itself raised it forks. */
+static void fork_when_raised(void *worst) {
+  _Atomic int *least = *(_Atomic int **)worst;
+  CHECK_EQUAL(setpriority(PRIO_PROCESS, 0, 10), 0);
+  become(OWNER);
+  for (;;) {
+    struct mr_sched now = place_of(0);
+    if (now.policy == SCHED_OTHER && now.nice == 10)
+      continue;
+    pid_t pid = fork();
+    if (pid == 0) {
+      usleep(50000); /* the daemon has let go of it */
+      now = place_of(0);
+      int nice = now.policy == SCHED_OTHER ? now.nice : -20;
+      for (int seen = atomic_load(least); nice < seen;)
+        atomic_compare_exchange_weak(least, &seen, nice);
+      _exit(0);
+    }
+    finish(pid);
+  }
+}
+
+static void forks(const char *program, const char *how) {
+  char report[512];
+  _Atomic int *least = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(least != MAP_FAILED);
+  atomic_store(least, 10);
+  pid_t pid = start(fork_when_raised, &least);
+  usleep(20000);
+  show_alone(pid);
+  struct daemon d = start_daemon_by(program, &board, "auto", how, "1000");
+  usleep(500000);
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  CHECK_EQUAL(atomic_load(least), 10);
+  kill(pid, SIGKILL);
+  finish(pid);
+  munmap((void *)least, 4096);
+}
+
+/* What an administrator gives under a raise stays, for all that the board says later. */
+static void reniced(const char *program) {
+  char report[512];
+  pid_t pid = start(wait_and_spin, NULL);
+  usleep(20000);
+  show_alone(pid);
+  struct daemon d = start_daemon(program, &board, "pb+lower", "2000");
+  until_policy(pid, SCHED_FIFO);
+  CHECK_EQUAL(setpriority(PRIO_PROCESS, (id_t)pid, 19), 0);
+  until_policy(pid, SCHED_OTHER);
+  int64_t end = maru_now_ns() + SECOND;
+  for (unsigned k = 0; maru_now_ns() < end; k++) {
+    atomic_store(&table->channels[0].state, k % 2 ? MARU_CHANNEL_LOWERED : MARU_CHANNEL_AWAKE);
+    struct mr_sched now = place_of(pid);
+    CHECK(now.policy == SCHED_OTHER && now.nice == 19);
+    usleep(500);
+  }
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  CHECK_EQUAL(place_of(pid).nice, 19);
+  kill(pid, SIGKILL);
+  finish(pid);
+}
+
+/* As root: the gentle way unless the administrator chooses another one. */
+static void gentle_by_default(const char *program) {
+  char report[512];
+  pid_t pid = start(wait_and_spin, NULL);
+  usleep(20000);
+  show_alone(pid);
+  struct daemon d = start_daemon_by(program, &board, "auto", NULL, "1000");
+  int64_t end = maru_now_ns() + LONG_ENOUGH;
+  struct mr_sched now;
+  do {
+    CHECK(maru_now_ns() < end);
+    now = place_of(pid);
+    CHECK_EQUAL(now.policy, SCHED_OTHER);
+  } while (now.nice == 0);
+  CHECK_EQUAL(now.nice, -1);
+  CHECK_EQUAL(end_daemon(&d, report, sizeof report), 0);
+  CHECK_EQUAL(place_of(pid).nice, 0);
+  kill(pid, SIGKILL);
+  finish(pid);
+}
+
 int main(int argc, char **argv) {
   CHECK(argc >= 2);
   need_root();
@@ -247,6 +443,13 @@ int main(int argc, char **argv) {
   own_thread(argv[1]);
   false_cpus(argv[1]);
   many_maps(argv[1]);
+  no_boards(argv[1]);
+  huge_boards(argv[1]);
+  traced(argv[1]);
+  forks(argv[1], "fifo");
+  forks(argv[1], "nice");
+  reniced(argv[1]);
+  gentle_by_default(argv[1]);
   for (unsigned i = 0; i < VICTIMS; i++) {
     kill(victims[i].pid, SIGKILL);
     finish(victims[i].pid);

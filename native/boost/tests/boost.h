@@ -81,7 +81,7 @@ static inline struct daemon start_daemon_by(const char *program, const struct ma
 
 static inline struct daemon start_daemon(const char *program, const struct maru_board *board,
                                          const char *policy, const char *period_us) {
-  return start_daemon_by(program, board, policy, NULL, period_us);
+  return start_daemon_by(program, board, policy, "fifo", period_us);
 }
 
 static inline long long field(const char *report, const char *name) {

@@ -146,6 +146,112 @@ static void slots(void) {
   CHECK(b.actions[0] == BOOST_END && b.actions[2] == BOOST_RAISE && b.actions[3] == BOOST_RAISE);
 }
 
+/* How many milliseconds each view was raised in a whole window. */
+static void count_window(struct bench *b, uint32_t count, unsigned *raised) {
+  bool on[LINES] = {0};
+  memset(raised, 0, count * sizeof *raised);
+  tick(b, count);
+  for (int64_t began = b->state.window_began_ns; b->state.window_began_ns == began; tick(b, count))
+    continue;
+  for (uint32_t i = 0; i < count; i++)
+    on[i] = b->lines[i].raised_until_ns != 0;
+  for (int64_t began = b->state.window_began_ns; b->state.window_began_ns == began; tick(b, count))
+    for (uint32_t i = 0; i < count; i++) {
+      on[i] = (on[i] && !(b->actions[i] & BOOST_END)) || b->actions[i] & BOOST_RAISE;
+      raised[i] += on[i];
+    }
+}
+
+/* One user alone may have what each CPU has to give, not more there for what he leaves elsewhere;
+ * two share it. */
+static void caps(void) {
+  unsigned raised[LINES];
+  struct bench b = {.rules = {.raises = true, .at_once = true, .cap_percent = 10}};
+  for (unsigned i = 0; i < 4; i++) {
+    b.views[i] = waiting();
+    b.views[i].pending = true;
+  }
+  count_window(&b, 4, raised);
+  unsigned all = raised[0] + raised[1] + raised[2] + raised[3];
+  CHECK(all >= 90 && all <= 104);
+  struct bench two = {.rules = {.raises = true, .at_once = true, .cap_percent = 90}};
+  for (unsigned i = 0; i < 12; i++) {
+    two.views[i] = waiting();
+    two.views[i].pending = true;
+    two.views[i].cpu = i % CPUS;
+    two.views[i].user = i == 0;
+  }
+  count_window(&two, 12, raised);
+  for (unsigned i = all = 0; i < 12; i++)
+    all += two.views[i].user == 0 ? raised[i] : 0;
+  CHECK(all >= 1200 && all <= CPUS * 900 / 2 + 12); /* of 2700 */
+}
+
+/* Known, but nobody could say where it is. */
+static void not_seated(void) {
+  struct bench b = {.rules = {.raises = true, .at_once = true, .cap_percent = 100}};
+  b.views[0] = waiting();
+  b.views[0].pending = true;
+  b.views[0].seated = false;
+  for (unsigned i = 0; i < 5; i++) {
+    tick(&b, 1);
+    CHECK_EQUAL(b.actions[0], 0);
+  }
+}
+
+/* Who made nothing of two ticks rests for two. */
+static void rests(void) {
+  static const uint8_t course[] = {BOOST_RAISE, 0, BOOST_END, 0, BOOST_RAISE, 0, BOOST_END, 0};
+  struct bench b = {.rules = {.raises = true, .at_once = true, .cap_percent = 100}};
+  b.views[0] = waiting();
+  b.views[0].pending = true;
+  for (unsigned i = 0; i < sizeof course; i++) {
+    tick(&b, 1);
+    CHECK_EQUAL(b.actions[0], course[i]);
+  }
+}
+
+/* On another CPU it costs there, and where nothing is left it ends. */
+static void moves(void) {
+  struct bench b = {.rules = {.raises = true, .at_once = true, .cap_percent = 10}};
+  b.views[0] = waiting();
+  b.views[0].pending = true;
+  tick(&b, 1);
+  CHECK_EQUAL(b.actions[0], BOOST_RAISE);
+  CHECK_EQUAL(b.state.raised_ns[0], 2 * MS);
+  b.views[0].cpu = 1;
+  tick(&b, 1);
+  CHECK_EQUAL(b.actions[0], 0);
+  CHECK_EQUAL(b.state.raised_ns[1], MS);
+  struct bench full = {.rules = b.rules};
+  full.views[0] = b.views[0];
+  full.views[0].cpu = 0;
+  tick(&full, 1);
+  full.views[0].cpu = 1;
+  full.state.raised_ns[1] = 100 * MS;
+  tick(&full, 1);
+  CHECK_EQUAL(full.actions[0], BOOST_END);
+}
+
+/* The users in turn, whatever number of jobs each has; of each his jobs in turn. */
+static void slots_of_users(void) {
+  unsigned had[3] = {0};
+  struct bench b = {.rules = {.slots = true, .slot_ns = 2 * MS, .cap_percent = 100}};
+  for (unsigned i = 0; i < 3; i++) {
+    b.views[i] = waiting();
+    b.views[i].job = 10 + i;
+    b.views[i].user = i == 2;
+    b.views[i].cpu = i;
+  }
+  for (unsigned t = 0; t < 400; t++) {
+    tick(&b, 3);
+    for (unsigned i = 0; i < 3; i++)
+      had[i] += b.state.slot_job == b.views[i].job + 1;
+  }
+  CHECK(had[2] >= 195 && had[2] <= 205);
+  CHECK(had[0] >= 95 && had[0] <= 105 && had[1] >= 95 && had[1] <= 105);
+}
+
 /* Lines that come and go before the others do not take the others' turn. */
 static void turns_beside_flicker(uint64_t seed) {
   struct bench b = {.rules = {.raises = true, .at_once = true, .cap_percent = 100, .cpus = 1}};
@@ -286,6 +392,11 @@ int main(void) {
   raises_the_stuck();
   raises_gently();
   slots();
+  slots_of_users();
+  caps();
+  not_seated();
+  rests();
+  moves();
   turns_beside_flicker(seed);
   turns_of_boards();
   liars(100, seed);

@@ -25,6 +25,7 @@ import Data.Maybe (catMaybes, fromMaybe, isJust, listToMaybe, mapMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
+import Maru.Cli.Plain
 import Maru.Cli.Steer.Read (ownRoots, parents, treeOf)
 import Maru.Control.Advise
 import Maru.Control.CpuList (parseCpuList)
@@ -152,7 +153,7 @@ watchJob window pid job = do
   others <- forM grown $ \(p, s, used) -> do
     nice <- maybe 0 momentNice <$> momentOf (proc' p)
     theirs <- take 1 <$> groupsOf p
-    pure (Neighbour p (printable (statName s)) used (IntMap.findWithDefault (IntSet.singleton (statCpu s)) p places) nice (theirs /= own))
+    pure (Neighbour p (plain (statName s)) used (IntMap.findWithDefault (IntSet.singleton (statCpu s)) p places) nice (theirs /= own))
   quotas <- mapM (\((file, path), b, a) -> groupNow file path (a - b)) (zip3 groups throttledBefore throttledAfter)
   libraries <- forM job $ \p -> (,) p <$> librariesOf p
   command <- commandOf pid
@@ -207,7 +208,7 @@ taskBetween long spots tid process now before =
   Task
     { taskId = tid,
       taskProcess = process,
-      taskName = printable (statName (momentStat now)),
+      taskName = plain (statName (momentStat now)),
       taskUser = since (\m -> statUser (momentStat m) / ticksASecond),
       taskSystem = since (\m -> statSystem (momentStat m) / ticksASecond),
       taskDelayed = min long (since momentDelayed),
@@ -235,11 +236,7 @@ commandOf :: Int -> IO [String]
 commandOf pid = filter (not . null) . splitNul <$> text (proc' pid </> "cmdline")
   where
     splitNul "" = []
-    splitNul s = let (word, rest) = break (== '\0') s in printable word : splitNul (drop 1 rest)
-
--- | Names come from other processes.
-printable :: String -> String
-printable = map (\c -> if c < ' ' || (c >= '\DEL' && c < '\xa0') then '?' else c)
+    splitNul s = let (word, rest) = break (== '\0') s in plain word : splitNul (drop 1 rest)
 
 -- ---- control groups -----------------------------------------------------
 

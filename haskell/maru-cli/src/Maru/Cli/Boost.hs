@@ -7,6 +7,7 @@ module Maru.Cli.Boost
     -- * For tests
     BoostOptions (..),
     boostArguments,
+    withConf,
     periodOf,
   )
 where
@@ -14,7 +15,9 @@ where
 import Control.Exception (IOException, try)
 import Data.Char (isDigit)
 import Data.List (intercalate)
+import Data.Maybe (fromMaybe)
 import Maru.Cli.Advise (adviseJob, adviseOptions)
+import Maru.Cli.BoostConf
 import Maru.Cli.Exit
 import Maru.Cli.Host (boardsOf)
 import Maru.Cli.Installed (helperPath)
@@ -29,7 +32,10 @@ data BoostOptions = BoostOptions
     boostPeriod :: !Int,
     boostPolicy :: !String,
     boostBy :: !(Maybe String),
-    boostCap :: !Int,
+    boostCap :: !(Maybe Int),
+    -- | Names or numbers; of root's daemon alone.
+    boostUsers :: ![String],
+    boostGroups :: ![String],
     boostFor :: !(Maybe Double),
     boostBoards :: ![FilePath],
     boostDryRun :: !Bool,
@@ -45,7 +51,7 @@ boostCommand =
     info
       (hsubparser adviseCommand <|> boost <$> options)
       ( progDesc "Wake, restore and boost waiting processes whose message is there; say why a job is slow"
-          <> footer "Examples: maru boost   |   maru boost advise 4711   |   maru boost --policy pb+lower --period 20ms   |   Status: 0, 64 usage, 69 not available, 70 the worker failed."
+          <> footer "Examples: maru boost   |   maru boost advise 4711   |   maru boost --boost fifo --policy pb+lower --period 20ms   |   Status: 0, 64 usage, 69 not available, 70 the worker failed."
       )
 
 adviseCommand :: Mod CommandFields (IO ExitCode)
@@ -58,22 +64,18 @@ options =
   BoostOptions
     <$> option (eitherReader periodOf) (long "period" <> metavar "TIME" <> value 0 <> help "Between two looks: 100us to 50ms, or auto (default): 250us to 5ms as needed")
     <*> option (eitherReader (oneOf policies)) (long "policy" <> metavar "POLICY" <> value "auto" <> help (intercalate ", " policies ++ " (default auto)") <> completeWith policies)
-    <*> optional (option (eitherReader (oneOf means)) (long "boost" <> metavar "HOW" <> help "gently, fifo, nice or none (default: fifo or nice, as permitted)" <> completeWith means))
-    <*> option (eitherReader percent) (long "cap" <> metavar "PERCENT" <> value 90 <> help "How much of a CPU's time boosted threads of all runs may have together (default 90)")
+    <*> optional (option (eitherReader (oneOf means)) (long "boost" <> metavar "HOW" <> help "gently, fifo, nice or none (default: as root gently, else fifo or nice, as permitted)" <> completeWith means))
+    <*> optional (option (eitherReader percent) (long "cap" <> metavar "PERCENT" <> help "How much of a CPU's time boosted threads of all runs may have together (default 90)"))
+    <*> option (eitherReader namesOf) (long "users" <> metavar "NAME,..." <> value [] <> help "As root: look after the runs of these users only")
+    <*> option (eitherReader namesOf) (long "groups" <> metavar "NAME,..." <> value [] <> help "As root: look after the runs of users of these groups only (and of --users)")
     <*> optional (option (eitherReader positive) (long "for" <> metavar "SECONDS" <> help "End by itself"))
     <*> many (strOption (long "board" <> metavar "PATH" <> help "Look after this run only (a value of MARU_BOARD); default: all of yours, as root everybody's"))
     <*> switch (long "dry-run" <> help "Say what would be done; do and write nothing")
     <*> switch (long "json" <> help "Print JSON, a line each")
     <*> switch (long "beside" <> Options.Applicative.internal)
 
-policies, means :: [String]
+policies :: [String]
 policies = ["auto", "wake", "restore", "pb", "pb+lower", "gang"]
-means = ["gently", "fifo", "nice", "none"]
-
-oneOf :: [String] -> String -> Either String String
-oneOf known name
-  | name `elem` known = Right name
-  | otherwise = Left ("'" ++ name ++ "' is none of " ++ intercalate ", " known)
 
 -- | @5ms@, @250us@, @auto@ as microseconds.
 periodOf :: String -> Either String Int
@@ -89,23 +91,31 @@ periodOf text = case span isDigit text of
       | otherwise = wrong
     wrong = Left ("'" ++ text ++ "' is no period: 100us to 50ms, or auto")
 
-percent :: String -> Either String Int
-percent text
-  | not (null text), length text <= 3, all isDigit text, read text <= (100 :: Int) = Right (read text)
-  | otherwise = Left ("'" ++ text ++ "' is not 0 to 100")
-
 positive :: String -> Either String Double
 positive text = case reads text of
   [(s, "")] | s >= 0.001 && s <= 1e6 -> Right s
   _ -> Left ("'" ++ text ++ "' is not 0.001 to 1000000")
 
--- | For @maru-boost@.
+-- | What the command does not say is as the administrator has it.
+withConf :: BoostConf -> BoostOptions -> BoostOptions
+withConf conf o =
+  o
+    { boostBy = boostBy o <|> confBy conf,
+      boostCap = boostCap o <|> confCap conf,
+      boostUsers = if chosen then boostUsers o else confUsers conf,
+      boostGroups = if chosen then boostGroups o else confGroups conf
+    }
+  where
+    chosen = not (null (boostUsers o) && null (boostGroups o))
+
+-- | For @maru-boost@, once users and groups are numbers.
 boostArguments :: BoostOptions -> [String]
 boostArguments o =
-  ["--policy", boostPolicy o, "--period-us", show (boostPeriod o), "--cap", show (boostCap o)]
+  ["--policy", boostPolicy o, "--period-us", show (boostPeriod o), "--cap", show (fromMaybe 90 (boostCap o))]
     ++ maybe [] (\how -> ["--boost", how]) (boostBy o)
     ++ maybe [] (\s -> ["--for-ms", show (ceiling (s * 1000) :: Int)]) (boostFor o)
     ++ concat [["--board", path] | path <- boostBoards o]
+    ++ concat [[name, intercalate "," list] | (name, list) <- [("--users", boostUsers o), ("--groups", boostGroups o)], not (null list)]
     ++ ["--dry-run" | boostDryRun o]
     ++ ["--json" | boostJson o]
     ++ ["--until-input-ends" | boostBeside o]
@@ -130,9 +140,20 @@ beside o = do
       become o {boostBoards = boards}
 
 become :: BoostOptions -> IO ExitCode
-become o = do
+become asked = do
+  conf <- readConf "/etc/maru" "boost.conf"
+  o <- numbered (maybe id withConf conf asked)
   program <- helperPath "maru-boost"
   failed <- try (executeFile program False (boostArguments o) Nothing)
   case failed of
     Left e -> problem unavailable ("cannot execute " ++ program ++ ": " ++ reason (e :: IOException))
     Right code -> code
+
+-- | Users and groups by their numbers; status 64 for a name that there is none of.
+numbered :: BoostOptions -> IO BoostOptions
+numbered o = do
+  users <- mapM (known userNumber) (boostUsers o)
+  groups <- mapM (known groupNumber) (boostGroups o)
+  pure o {boostUsers = users, boostGroups = groups}
+  where
+    known look name = look name >>= either (problem usage) (pure . show)

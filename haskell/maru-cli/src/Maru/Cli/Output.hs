@@ -33,6 +33,7 @@ import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Lazy.Char8 as LazyChars
 import Data.List (dropWhileEnd, transpose)
 import Maru.Cli.Exit
+import Maru.Cli.Plain
 import Maru.Cli.WholeFile
 import Maru.Control.Plot (Plot)
 import Numeric (showFFloat)
@@ -97,9 +98,9 @@ jsonTo =
 writeJson :: FilePath -> Value -> IO ()
 writeJson file = writeTo file . jsonLine
 
--- | One line, ended.
+-- | One line, ended; a terminal can bear it.
 jsonLine :: Value -> Lazy.ByteString
-jsonLine = (<> LazyChars.pack "\n") . encode
+jsonLine = (<> LazyChars.pack "\n") . plainJson . encode
 
 -- | The file is whole or as it was before. Ends with status 69 if it cannot be written.
 writeTo :: FilePath -> Lazy.ByteString -> IO ()

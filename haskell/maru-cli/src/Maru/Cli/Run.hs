@@ -38,7 +38,7 @@ import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Encoding
 import Maru.Cli.Exit
 import Maru.Cli.Fitting
-import Maru.Cli.Installed (helperAt, notInstalled)
+import Maru.Cli.Installed (helperAt, libraryAt, notInstalled)
 import Maru.Cli.Output hiding (seconds)
 import qualified Maru.Cli.Output as Output
 import Maru.Cli.Page
@@ -182,11 +182,10 @@ start again plugs (bestEffort, explain, file) text = do
   profiles <- concat <$> mapM (uncurry (profileParts again asked)) applied
   rooms <- mapM (traverse ($ asked)) plugs
   program <- describeProgram (concat (take 1 words'))
-  library <- (</> "libmaru-first.so") <$> libraryFolder
-  there <- doesFileExist library
+  library <- libraryAt "libmaru-first.so"
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
-      planRun (Request bestEffort explain file (profiles ++ rooms) program (if there then Just library else Nothing) words')
+      planRun (Request bestEffort explain file (profiles ++ rooms) program (either (const Nothing) Just library) words')
   mapM_ (\(room', line) -> say (room' ++ ": " ++ line)) (planReplaced plan)
   when (planShowExplain plan) (mapM_ say (explanation plan))
   supervise plan

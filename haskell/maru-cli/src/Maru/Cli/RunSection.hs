@@ -21,6 +21,7 @@ import Data.List (find)
 import qualified Data.Text as Text
 import Data.Text.Encoding (decodeUtf8With)
 import Data.Text.Encoding.Error (lenientDecode)
+import Maru.Cli.Plain
 import Maru.Native.BoardView
 
 data RunState = Starting | Running | Stopped | Ended
@@ -93,9 +94,6 @@ runJson run =
       Stopped -> "stopped"
       Ended -> "ended"
 
--- | The command on one line, control characters shown as question marks (it
--- comes from another process).
+-- | The command on one line; it comes from another process.
 commandLine :: RunSection -> String
-commandLine = map plain . unwords . runCommand
-  where
-    plain c = if c < ' ' || (c >= '\DEL' && c < '\xa0') then '?' else c
+commandLine = plain . unwords . runCommand

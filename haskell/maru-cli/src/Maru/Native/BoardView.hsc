@@ -11,14 +11,18 @@ import Control.Exception (finally)
 import qualified Data.ByteString as ByteString
 import Data.ByteString (ByteString)
 import Data.Int (Int32)
+import Data.List (stripPrefix)
+import Data.Maybe (catMaybes, fromMaybe)
 import Data.Word (Word32, Word64)
-import Foreign.C.Error (Errno (..), eNOENT, eOK, errnoToIOError)
+import Foreign.C.Error (Errno (..), eOK, errnoToIOError)
 import Foreign.C.String (CString, peekCString, withCString)
 import Foreign.C.Types (CInt (..), CSize (..), CUInt (..))
-import Foreign.Marshal.Alloc (allocaBytes)
+import Foreign.Marshal.Alloc (alloca, allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
-import Foreign.Storable (peekByteOff)
+import Foreign.Storable (peek, peekByteOff)
 import GHC.IO.Exception (IOException (..))
+import Maru.Cli.Plain (plain)
+import Text.Read (readMaybe)
 
 #include <maru/board.h>
 
@@ -26,7 +30,8 @@ import GHC.IO.Exception (IOException (..))
 data Board = Board
   { -- | Where it was found; a value for @MARU_BOARD@.
     boardPath :: !FilePath,
-    -- | The process that made it.
+    -- | The process that made it, if the kernel confirms what the board says; else that which has it
+    -- open (0: that is not known).
     boardOwner :: !Int,
     boardSections :: ![Section],
     -- | The text log, oldest line first, as far as its ring still has it.
@@ -53,11 +58,14 @@ foreign import ccall unsafe "maru_board_owner_of"
 foreign import ccall unsafe "maru_board_section_at"
   boardSectionAt :: Ptr () -> CUInt -> Ptr () -> IO CInt
 
+foreign import ccall unsafe "maru_board_lines"
+  boardLinesOf :: Ptr () -> Ptr Word64 -> Ptr Word64 -> IO ()
+
 foreign import ccall unsafe "maru_board_line"
   boardLine :: Ptr () -> Word64 -> Ptr () -> CSize -> IO CInt
 
--- | Opens the board at a path, copies it, closes it. 'Left': why it cannot be
--- read (gone, not a board, another version, not ours).
+-- | Opens this user's board at a path, copies it, closes it. 'Left': why it cannot be
+-- read (gone, not a board, another version, another user's).
 readBoard :: FilePath -> IO (Either String Board)
 readBoard path =
   allocaBytes #{size struct maru_board} $ \board -> do
@@ -68,15 +76,19 @@ readBoard path =
 
 copyBoard :: FilePath -> Ptr () -> IO Board
 copyBoard path board =
-  Board path <$> readOwner board <*> readSections board <*> readLines board
+  Board path <$> readOwner path board <*> readSections board <*> readLines board
 
-readOwner :: Ptr () -> IO Int
-readOwner board =
+readOwner :: FilePath -> Ptr () -> IO Int
+readOwner path board =
   allocaBytes #{size struct maru_board_owner} $ \owner -> do
     status <- boardOwnerOf board owner
     if status < 0
-      then pure 0
+      then pure (fromMaybe 0 (holderOf path))
       else fromIntegral <$> (#{peek struct maru_board_owner, pid} owner :: IO Int32)
+
+-- | Of @\/proc\/PID\/fd\/N@.
+holderOf :: FilePath -> Maybe Int
+holderOf path = stripPrefix "/proc/" path >>= readMaybe . takeWhile (/= '/')
 
 readSections :: Ptr () -> IO [Section]
 readSections board = go 0
@@ -90,7 +102,7 @@ readSections board = go 0
 
 copySection :: Ptr () -> IO Section
 copySection section = do
-  name <- peekCString (section `plusPtr` #{offset struct maru_board_section, name})
+  name <- plain <$> peekCString (section `plusPtr` #{offset struct maru_board_section, name})
   version <- #{peek struct maru_board_section, version} section :: IO Word32
   size <- #{peek struct maru_board_section, size} section :: IO Word64
   content <- #{peek struct maru_board_section, data} section :: IO (Ptr ())
@@ -98,17 +110,16 @@ copySection section = do
   pure (Section name (fromIntegral version) bytes)
 
 readLines :: Ptr () -> IO [String]
-readLines board = allocaBytes room (go 0)
+readLines board = alloca $ \first -> alloca $ \end -> do
+  boardLinesOf board first end
+  from <- peek first
+  count <- subtract from <$> peek end
+  catMaybes <$> mapM (line . (from +)) (takeWhile (< count) [0 .. 255])
   where
     room = 256
-    go number text = do
+    line number = allocaBytes room $ \text -> do
       status <- boardLine board number text (fromIntegral room)
-      if status >= 0
-        then (:) <$> peekCString (castPtr text) <*> go (number + 1) text
-        else
-          if Errno (negate status) == eNOENT
-            then pure []
-            else go (number + 1) text
+      if status < 0 then pure Nothing else Just <$> peekCString (castPtr text)
 
 reason :: CInt -> String
 reason status

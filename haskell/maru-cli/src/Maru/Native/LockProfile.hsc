@@ -31,6 +31,7 @@ import Foreign.C.Types (CInt (..), CSize (..), CUInt (..))
 import Foreign.Marshal.Alloc (alloca, allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (Storable, peek, peekByteOff)
+import Maru.Cli.Plain (plain)
 import Maru.Control.Histogram (Histogram, fromClasses)
 
 #include <maru/board.h>
@@ -215,10 +216,7 @@ pool base offset size used limit read' = do
   pure (IntMap.fromAscList (catMaybes found))
 
 text :: Ptr () -> Int -> IO String
-text p size = Chars.unpack . Chars.map shown . Chars.takeWhile (/= '\0') <$> ByteString.packCStringLen (castPtr p, size)
-  where
-    -- A hostile name must not reach a terminal.
-    shown c = if c < ' ' || c == '\DEL' then '?' else c
+text p size = plain . Chars.unpack . Chars.takeWhile (/= '\0') <$> ByteString.packCStringLen (castPtr p, size)
 
 process :: Ptr () -> IO (Maybe Process)
 process p = do
@@ -230,9 +228,9 @@ process p = do
       name <- text (p `plusPtr` #{offset struct maru_lockprof_process, name}) 24
       sockets <- #{peek struct maru_lockprof_process, sockets} p :: IO Word32
       cpu <- #{peek struct maru_lockprof_process, cpu_clock} p :: IO Word32
-      plain <- #{peek struct maru_lockprof_process, cost_plain_ps} p :: IO Word64
+      bare <- #{peek struct maru_lockprof_process, cost_plain_ps} p :: IO Word64
       profiled <- #{peek struct maru_lockprof_process, cost_profiled_ps} p :: IO Word64
-      pure (Just (Process (fromIntegral pid) name (fromIntegral sockets) (cpu /= 0) (ns plain, ns profiled)))
+      pure (Just (Process (fromIntegral pid) name (fromIntegral sockets) (cpu /= 0) (ns bare, ns profiled)))
   where
     ns ps = fromIntegral ps / 1000
 

@@ -15,6 +15,7 @@ import Data.List (intercalate, sortOn)
 import qualified Data.Map.Strict as Map
 import Data.Ord (Down (..))
 import Maru.Cli.Output
+import Maru.Cli.Plain
 import Maru.Cli.Room
 import Maru.Cli.RunSection
 import Maru.Cli.Steer.Read
@@ -82,7 +83,7 @@ draw every machine seen
     core (cpu, u) = [show cpu, node (machineNode machine cpu)] ++ map percent [useUser u, useSystem u, useIrq u, useSoftirq u]
     threads = few 10 (sortOn (\u -> Down (usedUser u + usedSystem u, usedRead u + usedWritten u)) (observedThreads seen))
     thread u =
-      [show (threadId t), map plain (statName (threadStat t)), show (statCpu (threadStat t)), node (usedNode u), percent (usedUser u), percent (usedSystem u)]
+      [show (threadId t), plain (statName (threadStat t)), show (statCpu (threadStat t)), node (usedNode u), percent (usedUser u), percent (usedSystem u)]
         ++ map bytes [usedRead u, usedWritten u]
         ++ [maybe "?" (const (showFFloat (Just 0) (usedCalls u) "")) (threadCounts t), deviceText u, node (usedDeviceNode u)]
       where
@@ -90,8 +91,6 @@ draw every machine seen
     interrupts = few 8 (sortOn (\row -> Down (length (last' row), last' row)) [[name, node (hardwareOf machine name >>= hardwareNode), show cpu, showFFloat (Just 0) n ""] | (name, rates) <- Map.toList (observedInterrupts seen), (cpu, n) <- IntMap.toList rates, n >= 0.5])
     last' = concat . drop 3
     node = maybe "?" show
-    -- A thread's name comes from another program.
-    plain c = if c < ' ' || c >= '\DEL' then '?' else c
 
 deviceText :: ThreadUse -> String
 deviceText u = case (usedDevice u, usedHardware u) of

@@ -27,6 +27,7 @@ import qualified Data.ByteString.Lazy as Lazy
 import Data.List (find, intercalate)
 import Data.Word (Word32, Word64)
 import Maru.Cli.Output
+import Maru.Cli.Plain
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Profile
 import Maru.Native.BoardView
@@ -91,7 +92,7 @@ decodeOverlay bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
       skip 120
       counts <- replicateM 32 (replicateM 7 getWord64host <* skip 8)
       let total n = sum [value | line <- counts, (i, value) <- zip [0 :: Int ..] line, i == n]
-      pure (Overlay (Chars.unpack name) range reduction deadline patience processes passing resets initialised left (total 0) (total 1) (total 2) (total 3) (total 4) (total 5) (total 6))
+      pure (Overlay (plain (Chars.unpack name)) range reduction deadline patience processes passing resets initialised left (total 0) (total 1) (total 2) (total 3) (total 4) (total 5) (total 6))
 
 overlayJson :: Overlay -> Value
 overlayJson o =

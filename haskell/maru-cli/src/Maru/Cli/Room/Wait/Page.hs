@@ -33,6 +33,7 @@ import GHC.Clock (getMonotonicTimeNSec)
 import Maru.Cli.Host (readText)
 import Maru.Cli.MpiSection
 import Maru.Cli.Output
+import Maru.Cli.Plain
 import Maru.Cli.PollSection
 import Maru.Cli.Room
 import Maru.Native.BoardView
@@ -150,12 +151,11 @@ look old = do
       name <- readText ("/proc/" ++ show tid ++ "/comm")
       spent <- readText ("/proc/" ++ show tid ++ "/schedstat")
       pure $ case (name, spent) of
-        (Right n, Right text) -> (\ns -> (tid, (printable n, ns))) <$> cpuOf text
+        (Right n, Right text) -> (\ns -> (tid, (plain (takeWhile (/= '\n') n), ns))) <$> cpuOf text
         _ -> Nothing
     cpuOf text = case words text of
       ns : _ -> readMaybe ns
       [] -> Nothing
-    printable = map (\c -> if c < ' ' || (c >= '\DEL' && c < '\xa0') then '?' else c) . takeWhile (/= '\n')
 
 waiting :: WaitTable -> [(Int, Channel)]
 waiting table = [one | one@(_, c) <- tableChannels table, channelState c /= Idle]
