@@ -12,10 +12,24 @@ enum order { TOWARDS_ALL, PAIRWISE };
   X(Bcast)                                                                                         \
   X(Gather)                                                                                        \
   X(Gatherv)                                                                                       \
-  X(Scatter) X(Scatterv) X(Allgather) X(Allgatherv) X(Alltoall) X(Alltoallv) X(Alltoallw)          \
-      X(Reduce) X(Allreduce) X(Reduce_scatter) X(Reduce_scatter_block) X(Scan) X(Exscan)           \
-          X(Neighbor_allgather) X(Neighbor_allgatherv) X(Neighbor_alltoall) X(Neighbor_alltoallv)  \
-              X(Neighbor_alltoallw)
+  X(Scatter)                                                                                       \
+  X(Scatterv)                                                                                      \
+  X(Allgather)                                                                                     \
+  X(Allgatherv)                                                                                    \
+  X(Alltoall)                                                                                      \
+  X(Alltoallv)                                                                                     \
+  X(Alltoallw)                                                                                     \
+  X(Reduce)                                                                                        \
+  X(Allreduce)                                                                                     \
+  X(Reduce_scatter)                                                                                \
+  X(Reduce_scatter_block)                                                                          \
+  X(Scan)                                                                                          \
+  X(Exscan)                                                                                        \
+  X(Neighbor_allgather)                                                                            \
+  X(Neighbor_allgatherv)                                                                           \
+  X(Neighbor_alltoall)                                                                             \
+  X(Neighbor_alltoallv)                                                                            \
+  X(Neighbor_alltoallw)
 
 enum operation {
 #define NUMBER(name) DO_##name,
