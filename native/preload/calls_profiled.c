@@ -114,10 +114,25 @@ MR_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct times
   return lock(&profile, mutex, HERE, &until);
 }
 
+/* A clock that glibc may refuse, before it looks at the mutex: it is asked at once. */
+static __attribute__((noinline)) int lock_by_other_clock(pthread_mutex_t *mutex, const void *site,
+                                                         const struct until *until) {
+  struct mr_profile_at at = mr_profile_find(&profile, mutex, site, mr_glibc_kind(mutex));
+  bool again = is_held(at, mutex);
+  int rc = mr_glibc_clocklock(mutex, until->clock, until->at);
+  if (got_it(rc) && again)
+    MR_ADD(at.row->reentered, 1);
+  else if (got_it(rc))
+    mr_profile_got(&profile, at, mutex);
+  return rc;
+}
+
 MR_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
                                       const struct timespec *at) {
   struct until until = {.way = CLOCK, .clock = clock, .at = at};
   MR_COUNT(mr_overlay_counts(&mr_overlay)->timed);
+  if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+    return lock_by_other_clock(mutex, HERE, &until);
   return lock(&profile, mutex, HERE, &until);
 }
 
@@ -253,13 +268,10 @@ void mr_calls_start(struct mr_preload *preload, bool fit) {
   profile.waits = mr_overlay.waits;
   mr_overlay.waits = NULL; /* counted by the profile */
   read_clock();
-  if (mr_profile_init(&profile) < 0) {
-    unable(preload, "it uses up all keys of threads");
-    return;
-  }
   measure_cost();
   if (profile.waits != NULL)
     atomic_store_explicit(&profile.waits->counted, 1, memory_order_relaxed);
+  mr_profile_of_process(&profile);
   /* From here on it is recorded. */
   profile.records.board = board;
 }

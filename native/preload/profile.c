@@ -14,6 +14,15 @@
 
 _Thread_local struct mr_profile_thread mr_own;
 
+/* Destructors of the program's keys run after ours, and may lock: the thread `ended` then.  It
+ * takes a slot anew, as one that nobody gives back (MARU_LOCKPROF_LEAVING), and publishes at once.
+ */
+static _Thread_local bool registered, ended;
+static struct mr_profile *of_process;
+extern void *__dso_handle __attribute__((visibility("hidden")));
+/* glibc's, under C++'s thread_local. */
+int __cxa_thread_atexit_impl(void (*destructor)(void *), void *argument, void *library);
+
 /* Of several mutexes: never written to. */
 static struct maru_lockprof_mutex several;
 
@@ -52,6 +61,23 @@ static bool is_own(const struct mr_profile *profile) {
   return mr_own.process != 0 && mr_own.process == MR_LOAD(*profile->process);
 }
 
+static void leave(void *profile) {
+  mr_profile_leave(profile);
+  ended = true;
+}
+
+static void leave_at_end(struct mr_profile *profile) {
+  if (profile != of_process)
+    return;
+  if (ended)
+    /* Release: the slot's tid. */
+    atomic_store_explicit(&mr_own.slot->state, MARU_LOCKPROF_LEAVING, memory_order_release);
+  else if (!registered)
+    registered = __cxa_thread_atexit_impl(leave, profile, &__dso_handle) == 0;
+}
+
+void mr_profile_of_process(struct mr_profile *profile) { of_process = profile; }
+
 static bool attach_anew(struct mr_profile *profile) {
   int saved = errno;
   mr_own = (struct mr_profile_thread){.busy = true};
@@ -62,7 +88,7 @@ static bool attach_anew(struct mr_profile *profile) {
   if (mr_own.slot != NULL) {
     mr_own.tid = gettid();
     MR_STORE(mr_own.slot->tid, (uint32_t)mr_own.tid);
-    pthread_setspecific(profile->key, profile); /* may allocate, and so lock */
+    leave_at_end(profile); /* may allocate, and so lock */
   }
   mr_own.busy = false;
   errno = saved;
@@ -96,15 +122,8 @@ void mr_profile_leave(struct mr_profile *profile) {
     publish(profile, 0);
     /* Release: what was recorded. */
     atomic_store_explicit(&mr_own.slot->state, MARU_LOCKPROF_LEFT, memory_order_release);
-    pthread_setspecific(profile->key, NULL);
   }
   mr_own = (struct mr_profile_thread){0};
-}
-
-static void leave(void *profile) { mr_profile_leave(profile); }
-
-int mr_profile_init(struct mr_profile *profile) {
-  return -pthread_key_create(&profile->key, leave);
 }
 
 struct mr_profile_at mr_profile_find_slowly(struct mr_profile *profile, const void *mutex,
@@ -159,6 +178,8 @@ static void draw(void) {
 /* The chance follows the thread's pace.  It may depend on what is past, not on what is drawn next:
  * so a hold that counts for n stands for n on average, however the pace changes. */
 static void adapt(uint64_t now_ns) {
+  if (ended)
+    return;
   uint64_t took = now_ns > mr_own.timed_at ? now_ns - mr_own.timed_at : 0;
   uint64_t meant = mr_own.drawn * (uint64_t)TIMED_EVERY_NS;
   if (took << mr_own.bits < meant / 2 && 2u << mr_own.bits <= MARU_LOCKPROF_RAREST)
@@ -245,7 +266,7 @@ void mr_profile_got_slowly(struct mr_profile *profile, struct mr_profile_at at, 
   if (weight == 0)
     return;
   begin_hold(at, mutex, weight);
-  if (mr_own.now_ns > mr_own.published_at + MILLISECOND)
+  if (ended || mr_own.now_ns > mr_own.published_at + MILLISECOND)
     publish(profile, mr_own.now_ns);
 }
 

@@ -20,7 +20,6 @@
 #include "records.h"
 #include <maru/overlay.h>
 
-#include <pthread.h>
 #include <stddef.h>
 
 struct mr_profile {
@@ -32,7 +31,6 @@ struct mr_profile {
   uint32_t sockets;
   /* The process's place in the list + 1; 0 in a child of a fork, until somebody asks. */
   _Atomic uint32_t *process;
-  pthread_key_t key;
 };
 
 /* ---- what a thread knows --------------------------------------------------------- */
@@ -85,8 +83,9 @@ bool mr_profile_attach(struct mr_profile *profile);
 /* The calling thread ends: the next may go on with its slot. */
 void mr_profile_leave(struct mr_profile *profile);
 
-/* Once all but `key` is set.  0 or a negative errno. */
-int mr_profile_init(struct mr_profile *profile);
+/* Threads that end leave this one by themselves, by a destructor such as C++ has for thread_local:
+ * it takes no key.  Once in a process, before it is recorded. */
+void mr_profile_of_process(struct mr_profile *profile);
 
 /* ---- acquisitions ------------------------------------------------------------------ */
 

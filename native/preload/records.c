@@ -1,9 +1,13 @@
+#define _GNU_SOURCE
 #include "records.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
-#define ROWS_OF_A_THREAD (MARU_LOCKPROF_TABLE / 8 * 3)
-#define ROWS_WITH_SITES (MARU_LOCKPROF_TABLE / 8 * 4)
+/* Of a table of that size. */
+#define PAIRS_OF(size) ((size) / 8 * 3)
+#define ROWS_OF(size) ((size) / 8 * 4)
 #define PROBES 64u
 
 /* A thread counts in the first cache line of a row, which is nobody else's. */
@@ -22,13 +26,22 @@ uint32_t mr_records_take(_Atomic uint32_t *used, uint32_t size) {
 
 /* ---- threads ------------------------------------------------------------------ */
 
+/* Its thread, of this process. */
+static bool is_gone(const struct maru_lockprof_thread *slot) {
+  return syscall(SYS_tgkill, getpid(), (pid_t)MR_LOAD(slot->tid), 0) < 0 && errno == ESRCH;
+}
+
 struct maru_lockprof_thread *mr_records_slot(struct maru_lockprof *board, uint32_t process) {
   uint32_t used = MR_LOAD(board->threads);
   for (uint32_t i = 0; i < used && i < MARU_LOCKPROF_THREADS; i++) {
     struct maru_lockprof_thread *slot = &board->thread[i];
     uint32_t left = MARU_LOCKPROF_LEFT;
     /* Acquire: what its last thread wrote. */
-    if (MR_LOAD(slot->state) == left && MR_LOAD(slot->process) == process &&
+    if (MR_LOAD(slot->process) != process)
+      continue;
+    if (MR_LOAD(slot->state) == MARU_LOCKPROF_LEAVING && is_gone(slot))
+      left = MARU_LOCKPROF_LEAVING;
+    if (MR_LOAD(slot->state) == left &&
         atomic_compare_exchange_strong_explicit(&slot->state, &left, MARU_LOCKPROF_TAKEN,
                                                 memory_order_acquire, memory_order_relaxed))
       return slot;
@@ -69,15 +82,60 @@ static uint32_t find_mutex(const struct mr_records *records, uint32_t process, c
   return MR_RECORDS_NO_ROOM;
 }
 
+struct table {
+  _Atomic uint32_t *entries;
+  uint32_t size;
+};
+
+static struct table table_of(struct maru_lockprof *board, struct maru_lockprof_thread *thread) {
+  uint32_t larger = MR_LOAD(thread->larger);
+  return larger == 0 ? (struct table){thread->table, MARU_LOCKPROF_TABLE}
+                     : (struct table){board->larger[larger - 1], MARU_LOCKPROF_LARGER};
+}
+
+static uint64_t hash_of(uintptr_t mutex, uintptr_t site) {
+  return (mutex + site * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xd6e8feb86659fd93);
+}
+
+static uint32_t tag_of(uint64_t hash) { return (uint32_t)(hash >> 16) & ~MARU_LOCKPROF_TABLE_ROW; }
+
+static uint32_t first_place(uint64_t hash) { return (uint32_t)(hash >> 48); }
+
+/* All that is in its own table moves.  A reader goes on with the one that it found, where the rows
+ * are the same. */
+static bool take_larger(struct maru_lockprof *board, struct maru_lockprof_thread *thread) {
+  if (MR_LOAD(thread->larger) != 0)
+    return false;
+  uint32_t number = mr_records_take(&board->largers, MARU_LOCKPROF_LARGERS);
+  if (number == MR_RECORDS_NO_ROOM)
+    return false;
+  for (uint32_t i = 0; i < MARU_LOCKPROF_TABLE; i++) {
+    uint32_t entry = MR_LOAD(thread->table[i]);
+    if (entry == 0)
+      continue;
+    const struct maru_lockprof_row *row = &board->row[(entry & MARU_LOCKPROF_TABLE_ROW) - 1];
+    uint32_t place = first_place(hash_of(row->address, row->called_from)) % MARU_LOCKPROF_LARGER;
+    while (MR_LOAD(board->larger[number][place]) != 0)
+      place = (place + 1) % MARU_LOCKPROF_LARGER;
+    MR_STORE(board->larger[number][place], entry);
+  }
+  /* Release: the table. */
+  atomic_store_explicit(&thread->larger, number + 1, memory_order_release);
+  return true;
+}
+
 static struct maru_lockprof_row *make_row(const struct mr_records *records,
-                                          struct maru_lockprof_thread *thread, uint32_t place,
-                                          uint32_t tag, const void *mutex, const void *site,
-                                          int kind) {
+                                          struct maru_lockprof_thread *thread,
+                                          _Atomic uint32_t *entry, uint32_t tag, const void *mutex,
+                                          const void *site, int kind) {
   struct maru_lockprof *board = records->board;
+  uint32_t size = table_of(board, thread).size;
+  if (mutex != NULL && MR_LOAD(thread->rows) >= PAIRS_OF(size) && take_larger(board, thread))
+    return mr_records_row(records, thread, mutex, site, kind, true);
   /* Without room for the pair, one row for all other mutexes at the site. */
-  if (mutex != NULL && MR_LOAD(thread->rows) >= ROWS_OF_A_THREAD)
+  if (mutex != NULL && MR_LOAD(thread->rows) >= PAIRS_OF(size))
     return mr_records_row(records, thread, NULL, site, kind, true);
-  if (MR_LOAD(thread->rows) >= ROWS_WITH_SITES)
+  if (MR_LOAD(thread->rows) >= ROWS_OF(size))
     return &thread->others;
   uint32_t number = mr_records_take(&board->rows, MARU_LOCKPROF_ROWS);
   if (number == MR_RECORDS_NO_ROOM)
@@ -94,7 +152,7 @@ static struct maru_lockprof_row *make_row(const struct mr_records *records,
                              : find_mutex(records, MR_LOAD(thread->process), mutex, kind);
   MR_ADD(thread->rows, 1);
   /* Release: the row. */
-  atomic_store_explicit(&thread->table[place], (number + 1) | tag, memory_order_release);
+  atomic_store_explicit(entry, (number + 1) | tag, memory_order_release);
   errno = saved;
   return row;
 }
@@ -103,11 +161,12 @@ static struct maru_lockprof_row *make_row(const struct mr_records *records,
 struct maru_lockprof_row *mr_records_row(const struct mr_records *records,
                                          struct maru_lockprof_thread *thread, const void *mutex,
                                          const void *site, int kind, bool makes) {
-  uint64_t hash = ((uintptr_t)mutex + (uintptr_t)site * UINT64_C(0x9e3779b97f4a7c15)) *
-                  UINT64_C(0xd6e8feb86659fd93);
-  uint32_t tag = (uint32_t)(hash >> 16) & ~MARU_LOCKPROF_TABLE_ROW;
-  for (uint32_t at = (uint32_t)(hash >> 48);; at++) {
-    uint32_t place = at % MARU_LOCKPROF_TABLE, entry = MR_LOAD(thread->table[place]);
+  uint64_t hash = hash_of((uintptr_t)mutex, (uintptr_t)site);
+  uint32_t tag = tag_of(hash);
+  struct table table = table_of(records->board, thread);
+  for (uint32_t at = first_place(hash);; at++) {
+    _Atomic uint32_t *place = &table.entries[at % table.size];
+    uint32_t entry = MR_LOAD(*place);
     if (entry == 0)
       return makes ? make_row(records, thread, place, tag, mutex, site, kind) : &thread->others;
     if ((entry & ~MARU_LOCKPROF_TABLE_ROW) != tag)

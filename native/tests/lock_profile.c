@@ -6,6 +6,8 @@
 
 #include "check.h"
 
+#include <limits.h>
+#include <pthread.h>
 #include <sys/mman.h>
 
 #define THREADS 6
@@ -33,12 +35,11 @@ static void begin(void) {
   mr_profile_leave(&profile);
   profile = (struct mr_profile){
       .records = {.board = board, .locate = nowhere}, .waits = waits, .process = page};
-  CHECK_EQUAL(mr_profile_init(&profile), 0);
+  mr_profile_of_process(&profile);
 }
 
 static void end(void) {
   mr_profile_leave(&profile);
-  CHECK_EQUAL(pthread_key_delete(profile.key), 0);
   munmap(board, sizeof *board);
   munmap(waits, sizeof *waits);
 }
@@ -88,10 +89,13 @@ static struct sums sum_of(uint32_t process, const void *mutex, const void *site)
     sums.others += thread->others.acquisitions;
     if (mutex == NULL && site == NULL)
       add(&sums, &thread->others);
-    for (unsigned i = 0; i < MARU_LOCKPROF_TABLE; i++) {
-      if (thread->table[i] == 0)
+    const _Atomic uint32_t *table =
+        thread->larger == 0 ? thread->table : board->larger[thread->larger - 1];
+    for (unsigned i = 0; i < (thread->larger == 0 ? MARU_LOCKPROF_TABLE : MARU_LOCKPROF_LARGER);
+         i++) {
+      if (table[i] == 0)
         continue;
-      struct maru_lockprof_row *row = &board->row[(thread->table[i] & MARU_LOCKPROF_TABLE_ROW) - 1];
+      struct maru_lockprof_row *row = &board->row[(table[i] & MARU_LOCKPROF_TABLE_ROW) - 1];
       if ((mutex == NULL || row->address == (uintptr_t)mutex) &&
           (site == NULL || row->called_from == (uintptr_t)site))
         add(&sums, row);
@@ -272,6 +276,49 @@ static void takes_slots_again(void) {
   end();
 }
 
+static pthread_key_t last_key;
+
+static void locks_at_its_end(void *unused) {
+  for (int i = 0; i < 3; i++)
+    once(unused);
+}
+
+static void *ends_late(void *unused) {
+  pthread_setspecific(last_key, &last_key);
+  return once(unused);
+}
+
+/* The program's own destructors run after ours.  A thread that is joined may not be gone yet. */
+static void outlives_last_words(void) {
+  begin();
+  CHECK_EQUAL(pthread_key_create(&last_key, locks_at_its_end), 0);
+  for (unsigned i = 0; i < 300; i++)
+    together(1, ends_late);
+  CHECK_EQUAL(sum_of(1, SITE(0), SITE(1)).acquisitions, 1200);
+  CHECK_EQUAL(live_acquisitions(), 1200);
+  CHECK(board->threads < 150);
+  CHECK_EQUAL(pthread_key_delete(last_key), 0);
+  end();
+}
+
+/* All keys are the program's. */
+static void takes_no_key(void) {
+  static pthread_key_t keys[PTHREAD_KEYS_MAX];
+  unsigned before = 0, after = 0;
+  while (before < PTHREAD_KEYS_MAX && pthread_key_create(&keys[before], NULL) == 0)
+    before++;
+  for (unsigned i = 0; i < before; i++)
+    pthread_key_delete(keys[i]);
+  begin();
+  together(1, once);
+  while (after < PTHREAD_KEYS_MAX && pthread_key_create(&keys[after], NULL) == 0)
+    after++;
+  for (unsigned i = 0; i < after; i++)
+    pthread_key_delete(keys[i]);
+  CHECK_EQUAL(after, before);
+  end();
+}
+
 #ifndef __SANITIZE_THREAD__ /* it cannot follow a fork */
 static void outlives_processes(void) {
   begin();
@@ -298,8 +345,27 @@ static void outlives_processes(void) {
 
 /* ---- no room ------------------------------------------------------------------ */
 
+/* One mutex and one site more after the other: its own table, then a larger one. */
+static void grows(void) {
+  begin();
+  for (unsigned round = 0; round < 2; round++)
+    for (unsigned i = 0; i < 13000; i++) {
+      got(SITE(i), SITE(i + 1));
+      released(SITE(i));
+    }
+  CHECK_EQUAL(sum_of(1, NULL, NULL).acquisitions, 26000);
+  CHECK_EQUAL(board->largers, 1);
+  CHECK_EQUAL(sum_of(1, SITE(0), SITE(1)).acquisitions, 2);
+  CHECK_EQUAL(sum_of(1, SITE(12287), SITE(12288)).acquisitions, 2);
+  CHECK_EQUAL(sum_of(1, SITE(12288), NULL).acquisitions, 0); /* its site alone is known */
+  CHECK_EQUAL(sum_of(1, NULL, SITE(12289)).acquisitions, 2);
+  CHECK_EQUAL(sum_of(1, NULL, NULL).others, 0);
+  end();
+}
+
 static void counts_others(void) {
   begin();
+  board->largers = MARU_LOCKPROF_LARGERS;
   for (unsigned i = 0; i < 600; i++) { /* too many sites */
     got(SITE(0), SITE(i + 1));
     released(SITE(0));
@@ -309,6 +375,7 @@ static void counts_others(void) {
   CHECK_EQUAL(sum_of(1, SITE(0), NULL).acquisitions, 384);
   end();
   begin();
+  board->largers = MARU_LOCKPROF_LARGERS;
   for (unsigned i = 0; i < 600; i++) { /* too many mutexes */
     got(SITE(i), SITE(1000));
     released(SITE(i));
@@ -500,9 +567,12 @@ int main(void) {
   samples_at_any_pace();
   times_holds();
   takes_slots_again();
+  outlives_last_words();
+  takes_no_key();
 #ifndef __SANITIZE_THREAD__
   outlives_processes();
 #endif
+  grows();
   counts_others();
   counts_what_is_lost();
   follows_holds();

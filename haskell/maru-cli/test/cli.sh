@@ -196,6 +196,15 @@ for library in poll io lock; do
 done
 status 69 "cannot write /nowhere/d" maru doctor --json=/nowhere/d
 
+# ---- boost advise
+# Of three processes that sleep none waits for a CPU: that is no kernel which does not count it.
+sh -c 'sleep 20 & sleep 20 & wait' &
+calm=$!
+timeout 30 maru boost advise --for 0.5 "$calm" >"$work/out" 2>"$work/err" || fail "advise ends with status $?: $(cat "$work/err")"
+! grep -q '^[1-9]' "/proc/$calm/schedstat" || ! grep -q "has no /proc/PID/schedstat" "$work/out" || fail "advise misses the schedstat that is there"
+pkill -P "$calm"
+wait "$calm"
+
 # ---- files are whole or not there
 mkdir "$work/files"
 said=$(ulimit -f 0; trap '' XFSZ; timeout 30 env MARU_PREFIX="$whole" maru doctor "--json=$work/files/new" 2>&1 >/dev/null)

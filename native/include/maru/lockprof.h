@@ -24,7 +24,7 @@ extern "C" {
 #endif
 
 #define MARU_LOCKPROF_SECTION "lockprof"
-#define MARU_LOCKPROF_VERSION 2u
+#define MARU_LOCKPROF_VERSION 3u
 
 #define MARU_LOCKPROF_PROCESSES 512u
 #define MARU_LOCKPROF_MODULES 1024u
@@ -35,10 +35,13 @@ extern "C" {
 #define MARU_LOCKPROF_FAIRNESSES 1024u
 #define MARU_LOCKPROF_OCTAVES 65536u
 
-/* A thread's rows by hash; a power of two.  Three eighths are for pairs of a mutex and a site, an
+/* A thread's rows by hash; powers of two.  Three eighths are for pairs of a mutex and a site, an
  * eighth for sites whose other mutexes found no room; half stays empty, so that it is soon known
- * what is not there. */
+ * what is not there.  A thread whose own table has no room for another pair takes a larger one, as
+ * long as there are any. */
 #define MARU_LOCKPROF_TABLE 1024u
+#define MARU_LOCKPROF_LARGER 32768u
+#define MARU_LOCKPROF_LARGERS 64u
 #define MARU_LOCKPROF_TABLE_ROW 0xffffu /* the part of an entry that is the row */
 #define MARU_LOCKPROF_RING 64u
 #define MARU_LOCKPROF_SERIES 256u
@@ -156,18 +159,24 @@ struct maru_lockprof_row {
   uint64_t apart_too[2];
 };
 
-enum maru_lockprof_slot { MARU_LOCKPROF_FREE = 0, MARU_LOCKPROF_TAKEN, MARU_LOCKPROF_LEFT };
+enum maru_lockprof_slot {
+  MARU_LOCKPROF_FREE = 0,
+  MARU_LOCKPROF_TAKEN,
+  MARU_LOCKPROF_LEFT,
+  MARU_LOCKPROF_LEAVING
+};
 
 struct maru_lockprof_thread {
-  /* LEFT: its thread has ended, and the next of the same process goes on with it. */
+  /* LEFT: its thread has ended, and the next of the same process goes on with it.  LEAVING: the
+   * same once the thread `tid` is gone. */
   MARU_ATOMIC(uint32_t) state;
   MARU_ATOMIC(uint32_t) process;
   MARU_ATOMIC(uint32_t) tid; /* of the last */
   MARU_ATOMIC(uint32_t) rows;
   MARU_ATOMIC(uint64_t) unmatched; /* holds that were timed, and whose release was not seen */
   MARU_ATOMIC(uint32_t) paces;
-  uint32_t apart;
-  uint64_t random; /* the state of its chances */
+  MARU_ATOMIC(uint32_t) larger; /* number + 1 of the table that it has instead; 0: its own */
+  uint64_t random;              /* the state of its chances */
   uint64_t apart_too[3];
   struct maru_lockprof_row others;
   MARU_ATOMIC(uint32_t) table[MARU_LOCKPROF_TABLE]; /* a row's number + 1, bits of a hash */
@@ -176,9 +185,11 @@ struct maru_lockprof_thread {
 struct maru_lockprof {
   /* How many of each were asked for; may be more than there are. */
   MARU_ATOMIC(uint32_t) processes, modules, threads, mutexes, rows, paces, fairnesses, octaves;
+  MARU_ATOMIC(uint32_t) largers;
+  uint32_t apart_too;
   MARU_ATOMIC(uint64_t) lost; /* acquisitions of threads without a slot */
   MARU_ATOMIC(uint64_t) lost_processes;
-  uint64_t apart[2];
+  uint64_t apart;
   struct maru_lockprof_process process[MARU_LOCKPROF_PROCESSES];
   struct maru_lockprof_module module[MARU_LOCKPROF_MODULES]; /* module m is number m - 1 */
   struct maru_lockprof_mutex mutex[MARU_LOCKPROF_MUTEXES];
@@ -187,6 +198,7 @@ struct maru_lockprof {
   struct maru_lockprof_thread thread[MARU_LOCKPROF_THREADS];
   struct maru_lockprof_row row[MARU_LOCKPROF_ROWS];
   MARU_ATOMIC(uint64_t) octave[MARU_LOCKPROF_OCTAVES][MARU_OCTAVE_CLASSES];
+  MARU_ATOMIC(uint32_t) larger[MARU_LOCKPROF_LARGERS][MARU_LOCKPROF_LARGER];
 };
 
 #ifdef __cplusplus

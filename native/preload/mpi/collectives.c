@@ -1,8 +1,56 @@
-/* collectives.c: collective operations as their non-blocking forms. */
+/* collectives.c: collective operations as their non-blocking forms, where the list has them. */
 #include "shim.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 /* Who waits for whom: everybody for the last to come, or some for each. */
-enum shape { TOWARDS_ALL, PAIRWISE };
+enum order { TOWARDS_ALL, PAIRWISE };
+
+#define OPERATIONS(X)                                                                              \
+  X(Barrier)                                                                                       \
+  X(Bcast)                                                                                         \
+  X(Gather)                                                                                        \
+  X(Gatherv)                                                                                       \
+  X(Scatter)                                                                                       \
+  X(Scatterv)                                                                                      \
+  X(Allgather)                                                                                     \
+  X(Allgatherv)                                                                                    \
+  X(Alltoall)                                                                                      \
+  X(Alltoallv)                                                                                     \
+  X(Alltoallw)                                                                                     \
+  X(Reduce)                                                                                        \
+  X(Allreduce)                                                                                     \
+  X(Reduce_scatter)                                                                                \
+  X(Reduce_scatter_block)                                                                          \
+  X(Scan)                                                                                          \
+  X(Exscan)                                                                                        \
+  X(Neighbor_allgather)                                                                            \
+  X(Neighbor_allgatherv)                                                                           \
+  X(Neighbor_alltoall)                                                                             \
+  X(Neighbor_alltoallv)                                                                            \
+  X(Neighbor_alltoallw)
+
+enum operation {
+#define NUMBER(name) DO_##name,
+  OPERATIONS(NUMBER)
+#undef NUMBER
+      DO_OPERATIONS
+};
+
+static const char *const names[DO_OPERATIONS] = {
+#define NAME(name) #name,
+    OPERATIONS(NAME)
+#undef NAME
+};
+
+/* NULL: it passes.  Written by mr_collectives_start, before threads can call. */
+static const struct mr_entry *listed[DO_OPERATIONS];
+
+void mr_collectives_start(void) {
+  for (int i = 0; i < DO_OPERATIONS; i++)
+    listed[i] = mr_shim_listed(names[i]);
+}
 
 struct collective {
   struct mr_waiting waiting; /* first: a question gets its address */
@@ -11,10 +59,39 @@ struct collective {
   int flag, rc;
 };
 
-/* NULL: this operation must pass. */
-static struct mr_comm *replaceable(MPI_Comm comm) {
+static void say_passes(enum operation operation, const char *why) {
+  mr_say_once((unsigned)operation, "MPI_%s passes: %s %s", names[operation], why, mr_mpi_name);
+}
+
+/* NULL: this operation must pass.  Every rank of the communicator gets the same answer. */
+static struct mr_comm *replaceable(enum operation operation, MPI_Comm comm) {
   struct mr_comm *c = mr_started ? mr_comm_of(comm) : NULL;
-  return c != NULL && c->inside && c->members > 1 && mr_job_whole() ? c : NULL;
+  if (c == NULL || !c->inside || c->members < 2 || !mr_job_whole())
+    return NULL;
+  if (listed[operation] == NULL)
+    say_passes(operation, "not on the list for");
+  else if (c->inter && listed[operation]->shapes & MR_INTRA)
+    say_passes(operation, "on an intercommunicator not on the list for");
+  else
+    return c;
+  return NULL;
+}
+
+/* Whether the list leaves out what the arguments lack, bits of enum mr_shape. */
+static bool left_out(enum operation operation, unsigned lacking) {
+  if ((listed[operation]->shapes & lacking) == 0)
+    return false;
+  say_passes(operation, "with an operation of the program's own not on the list for");
+  return true;
+}
+
+static unsigned own_op(MPI_Op op) {
+  const MPI_Op known[] = {MPI_SUM, MPI_MAX, MPI_MIN,  MPI_PROD, MPI_LAND,   MPI_BAND,
+                          MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (op == known[i])
+      return 0;
+  return MR_PREDEFINED_OP;
 }
 
 static bool collective_complete(struct mr_waiting *waiting) {
@@ -42,7 +119,7 @@ static bool all_entered(const struct mr_comm *c) {
   return true;
 }
 
-static int finish_collective(struct mr_comm *c, MPI_Request request, enum shape shape) {
+static int finish_collective(struct mr_comm *c, MPI_Request request, enum order order) {
   struct collective operation = {.waiting = {.needs = 1u << MR_NEED_COLLECTIVE,
                                              .known = true,
                                              .done = collective_complete,
@@ -51,103 +128,103 @@ static int finish_collective(struct mr_comm *c, MPI_Request request, enum shape 
                                  .comm = c,
                                  .rc = MPI_SUCCESS};
   mr_enter(c->hash, ++c->count);
-  if (shape == PAIRWISE || all_entered(c))
+  if (order == PAIRWISE || all_entered(c))
     ring_members(c);
   mr_wait_until(&operation.waiting);
   ring_members(c);
   return operation.rc;
 }
 
-#define COLLECTIVE(name, start, shape, formal, ...)                                                \
+#define COLLECTIVE(name, start, order, lacking, formal, ...)                                       \
   EXPORT int MPI_##name formal {                                                                   \
-    struct mr_comm *kept = replaceable(comm);                                                      \
-    if (kept == NULL)                                                                              \
+    struct mr_comm *kept = replaceable(DO_##name, comm);                                           \
+    if (kept == NULL || left_out(DO_##name, lacking))                                              \
       return PMPI_##name(__VA_ARGS__);                                                             \
     MPI_Request request;                                                                           \
     int rc = PMPI_##start(__VA_ARGS__, &request);                                                  \
-    return rc == MPI_SUCCESS ? finish_collective(kept, request, shape) : rc;                       \
+    return rc == MPI_SUCCESS ? finish_collective(kept, request, order) : rc;                       \
   }
 
-COLLECTIVE(Barrier, Ibarrier, TOWARDS_ALL, (MPI_Comm comm), comm)
-COLLECTIVE(Bcast, Ibcast, PAIRWISE,
+COLLECTIVE(Barrier, Ibarrier, TOWARDS_ALL, 0, (MPI_Comm comm), comm)
+COLLECTIVE(Bcast, Ibcast, PAIRWISE, 0,
            (void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm), buffer, count,
            type, root, comm)
-COLLECTIVE(Gather, Igather, PAIRWISE,
+COLLECTIVE(Gather, Igather, PAIRWISE, 0,
            (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
             MPI_Datatype in_type, int root, MPI_Comm comm),
            out, out_count, out_type, in, in_count, in_type, root, comm)
-COLLECTIVE(Gatherv, Igatherv, PAIRWISE,
+COLLECTIVE(Gatherv, Igatherv, PAIRWISE, 0,
            (const void *out, int out_count, MPI_Datatype out_type, void *in, const int in_counts[],
             const int in_places[], MPI_Datatype in_type, int root, MPI_Comm comm),
            out, out_count, out_type, in, in_counts, in_places, in_type, root, comm)
-COLLECTIVE(Scatter, Iscatter, PAIRWISE,
+COLLECTIVE(Scatter, Iscatter, PAIRWISE, 0,
            (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
             MPI_Datatype in_type, int root, MPI_Comm comm),
            out, out_count, out_type, in, in_count, in_type, root, comm)
-COLLECTIVE(Scatterv, Iscatterv, PAIRWISE,
+COLLECTIVE(Scatterv, Iscatterv, PAIRWISE, 0,
            (const void *out, const int out_counts[], const int out_places[], MPI_Datatype out_type,
             void *in, int in_count, MPI_Datatype in_type, int root, MPI_Comm comm),
            out, out_counts, out_places, out_type, in, in_count, in_type, root, comm)
-COLLECTIVE(Allgather, Iallgather, TOWARDS_ALL,
+COLLECTIVE(Allgather, Iallgather, TOWARDS_ALL, 0,
            (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
             MPI_Datatype in_type, MPI_Comm comm),
            out, out_count, out_type, in, in_count, in_type, comm)
-COLLECTIVE(Allgatherv, Iallgatherv, TOWARDS_ALL,
+COLLECTIVE(Allgatherv, Iallgatherv, TOWARDS_ALL, 0,
            (const void *out, int out_count, MPI_Datatype out_type, void *in, const int in_counts[],
             const int in_places[], MPI_Datatype in_type, MPI_Comm comm),
            out, out_count, out_type, in, in_counts, in_places, in_type, comm)
-COLLECTIVE(Alltoall, Ialltoall, TOWARDS_ALL,
+COLLECTIVE(Alltoall, Ialltoall, TOWARDS_ALL, 0,
            (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
             MPI_Datatype in_type, MPI_Comm comm),
            out, out_count, out_type, in, in_count, in_type, comm)
-COLLECTIVE(Alltoallv, Ialltoallv, TOWARDS_ALL,
+COLLECTIVE(Alltoallv, Ialltoallv, TOWARDS_ALL, 0,
            (const void *out, const int out_counts[], const int out_places[], MPI_Datatype out_type,
             void *in, const int in_counts[], const int in_places[], MPI_Datatype in_type,
             MPI_Comm comm),
            out, out_counts, out_places, out_type, in, in_counts, in_places, in_type, comm)
-COLLECTIVE(Alltoallw, Ialltoallw, TOWARDS_ALL,
+COLLECTIVE(Alltoallw, Ialltoallw, TOWARDS_ALL, 0,
            (const void *out, const int out_counts[], const int out_places[],
             const MPI_Datatype out_types[], void *in, const int in_counts[], const int in_places[],
             const MPI_Datatype in_types[], MPI_Comm comm),
            out, out_counts, out_places, out_types, in, in_counts, in_places, in_types, comm)
-COLLECTIVE(Reduce, Ireduce, PAIRWISE,
+COLLECTIVE(Reduce, Ireduce, PAIRWISE, own_op(op),
            (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, int root,
             MPI_Comm comm),
            out, in, count, type, op, root, comm)
-COLLECTIVE(Allreduce, Iallreduce, TOWARDS_ALL,
+COLLECTIVE(Allreduce, Iallreduce, TOWARDS_ALL, own_op(op),
            (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm), out,
            in, count, type, op, comm)
-COLLECTIVE(Reduce_scatter, Ireduce_scatter, TOWARDS_ALL,
+COLLECTIVE(Reduce_scatter, Ireduce_scatter, TOWARDS_ALL, own_op(op),
            (const void *out, void *in, const int in_counts[], MPI_Datatype type, MPI_Op op,
             MPI_Comm comm),
            out, in, in_counts, type, op, comm)
-COLLECTIVE(Reduce_scatter_block, Ireduce_scatter_block, TOWARDS_ALL,
+COLLECTIVE(Reduce_scatter_block, Ireduce_scatter_block, TOWARDS_ALL, own_op(op),
            (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm), out,
            in, count, type, op, comm)
-COLLECTIVE(Scan, Iscan, PAIRWISE,
+COLLECTIVE(Scan, Iscan, PAIRWISE, own_op(op),
            (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm), out,
            in, count, type, op, comm)
-COLLECTIVE(Exscan, Iexscan, PAIRWISE,
+COLLECTIVE(Exscan, Iexscan, PAIRWISE, own_op(op),
            (const void *out, void *in, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm), out,
            in, count, type, op, comm)
-COLLECTIVE(Neighbor_allgather, Ineighbor_allgather, PAIRWISE,
+COLLECTIVE(Neighbor_allgather, Ineighbor_allgather, PAIRWISE, 0,
            (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
             MPI_Datatype in_type, MPI_Comm comm),
            out, out_count, out_type, in, in_count, in_type, comm)
-COLLECTIVE(Neighbor_allgatherv, Ineighbor_allgatherv, PAIRWISE,
+COLLECTIVE(Neighbor_allgatherv, Ineighbor_allgatherv, PAIRWISE, 0,
            (const void *out, int out_count, MPI_Datatype out_type, void *in, const int in_counts[],
             const int in_places[], MPI_Datatype in_type, MPI_Comm comm),
            out, out_count, out_type, in, in_counts, in_places, in_type, comm)
-COLLECTIVE(Neighbor_alltoall, Ineighbor_alltoall, PAIRWISE,
+COLLECTIVE(Neighbor_alltoall, Ineighbor_alltoall, PAIRWISE, 0,
            (const void *out, int out_count, MPI_Datatype out_type, void *in, int in_count,
             MPI_Datatype in_type, MPI_Comm comm),
            out, out_count, out_type, in, in_count, in_type, comm)
-COLLECTIVE(Neighbor_alltoallv, Ineighbor_alltoallv, PAIRWISE,
+COLLECTIVE(Neighbor_alltoallv, Ineighbor_alltoallv, PAIRWISE, 0,
            (const void *out, const int out_counts[], const int out_places[], MPI_Datatype out_type,
             void *in, const int in_counts[], const int in_places[], MPI_Datatype in_type,
             MPI_Comm comm),
            out, out_counts, out_places, out_type, in, in_counts, in_places, in_type, comm)
-COLLECTIVE(Neighbor_alltoallw, Ineighbor_alltoallw, PAIRWISE,
+COLLECTIVE(Neighbor_alltoallw, Ineighbor_alltoallw, PAIRWISE, 0,
            (const void *out, const int out_counts[], const MPI_Aint out_places[],
             const MPI_Datatype out_types[], void *in, const int in_counts[],
             const MPI_Aint in_places[], const MPI_Datatype in_types[], MPI_Comm comm),

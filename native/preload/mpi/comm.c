@@ -76,9 +76,10 @@ static void sign(struct mr_comm *c) {
 static int gather(MPI_Comm comm, struct mr_comm *c) {
   MPI_Group local = MPI_GROUP_NULL, remote = MPI_GROUP_NULL;
   int inter, rc = PMPI_Comm_test_inter(comm, &inter);
+  c->inter = rc == MPI_SUCCESS && inter;
   if (rc == MPI_SUCCESS)
     rc = PMPI_Comm_group(comm, &local);
-  if (rc == MPI_SUCCESS && inter)
+  if (rc == MPI_SUCCESS && c->inter)
     rc = PMPI_Comm_remote_group(comm, &remote);
   if (rc == MPI_SUCCESS)
     rc = fill(c, local, remote);

@@ -7,8 +7,9 @@
 #include <stdint.h>
 
 struct mr_comm {
-  int peers;          /* ranks that a message can go to: the remote group if there is one */
-  int members;        /* all ranks of both groups */
+  int peers;   /* ranks that a message can go to: the remote group if there is one */
+  int members; /* all ranks of both groups */
+  bool inter;
   bool inside;        /* all members belong to this MPI_COMM_WORLD */
   uint32_t hash;      /* of the members */
   uint32_t count;     /* collective operations begun; MPI forbids two at a time */

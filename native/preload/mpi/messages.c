@@ -50,6 +50,7 @@ START_SEND(Irsend)
 
 /* Persistent requests do not say whom they are for. */
 EXPORT int MPI_Start(MPI_Request *request) {
+  mr_request_started();
   int rc = PMPI_Start(request);
   if (mr_started)
     mr_ring_all(MR_NEED_MESSAGE);
@@ -58,6 +59,7 @@ EXPORT int MPI_Start(MPI_Request *request) {
 }
 
 EXPORT int MPI_Startall(int count, MPI_Request request[]) {
+  mr_request_started();
   int rc = PMPI_Startall(count, request);
   if (mr_started)
     mr_ring_all(MR_NEED_MESSAGE);

@@ -5,6 +5,7 @@
 #include "task.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,6 +107,7 @@ static void sweep(struct mr_job *job) {
   STORE(job->arrived, 0);
   STORE(job->whole, MR_UNDECIDED);
   STORE(job->left, 0);
+  STORE(job->said, 0);
   for (int need = 0; need < MR_NEEDS; need++)
     STORE(job->needs[need], 0);
 }
@@ -314,6 +316,19 @@ bool mr_job_whole(void) {
     }
   }
   return whole == MR_WHOLE;
+}
+
+void mr_say_once(unsigned number, const char *format, ...) {
+  if (mr_self.job == NULL || LOAD(mr_self.job->said) & 1u << number ||
+      atomic_fetch_or_explicit(&mr_self.job->said, 1u << number, memory_order_relaxed) &
+          1u << number)
+    return;
+  char text[160];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  maru_board_say(&mr_self.board, "wait", "%s", text);
 }
 
 struct mr_rank *mr_rank_line(int world_rank) {

@@ -24,6 +24,11 @@ void mr_rank_leave(void);
  * wait up to 5 s for ranks that have not come, once in a job. */
 bool mr_job_whole(void);
 
+/* Says a line on the board, once in a job for each number below 32.  Without a board: not at all.
+ */
+#define MR_SAY_WAITALL 31u
+void mr_say_once(unsigned number, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* The line of a rank of MPI_COMM_WORLD; NULL: not on this host, or unknown. */
 struct mr_rank *mr_rank_line(int world_rank);
 

@@ -83,6 +83,27 @@ static int wait_many(enum how_many enough, int count, MPI_Request *request, int 
   return rc;
 }
 
+/* Waitall's.  Written by mr_requests_start, before threads can call. */
+static const struct mr_entry *all_listed;
+/* Relaxed: a thread that waits for a request comes after the start of it, by the program's own
+ * order. */
+static _Atomic bool any_started;
+
+void mr_requests_start(void) { all_listed = mr_shim_listed("Waitall"); }
+
+void mr_request_started(void) { atomic_store_explicit(&any_started, true, memory_order_relaxed); }
+
+static bool all_replaceable(void) {
+  if (all_listed == NULL)
+    return false;
+  if (!(all_listed->shapes & MR_NOT_STARTED) ||
+      !atomic_load_explicit(&any_started, memory_order_relaxed))
+    return true;
+  mr_say_once(MR_SAY_WAITALL, "MPI_Waitall passes: with persistent requests not on the list for %s",
+              mr_mpi_name);
+  return false;
+}
+
 EXPORT int MPI_Wait(MPI_Request *request, MPI_Status *status) {
   if (!mr_started)
     return PMPI_Wait(request, status);
@@ -92,8 +113,8 @@ EXPORT int MPI_Wait(MPI_Request *request, MPI_Status *status) {
 }
 
 EXPORT int MPI_Waitall(int count, MPI_Request request[], MPI_Status status[]) {
-  return mr_started ? wait_many(ALL, count, request, NULL, NULL, status)
-                    : PMPI_Waitall(count, request, status);
+  return mr_started && all_replaceable() ? wait_many(ALL, count, request, NULL, NULL, status)
+                                         : PMPI_Waitall(count, request, status);
 }
 
 EXPORT int MPI_Waitany(int count, MPI_Request request[], int *index, MPI_Status *status) {

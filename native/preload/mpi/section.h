@@ -68,6 +68,7 @@ struct mr_job {
   _Atomic uint32_t whole;           /* enum mr_whole: all ranks are here and shimmed */
   _Atomic uint32_t left;            /* ranks */
   _Atomic uint32_t needs[MR_NEEDS]; /* sums over the ranks */
+  _Atomic uint32_t said;            /* bits: lines that a rank has said for all */
 };
 
 struct mr_mpi {

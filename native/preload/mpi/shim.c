@@ -1,6 +1,8 @@
 /* shim.c: the start and the end of an MPI's shim, and what its parts share. */
 #include "shim.h"
 
+#include <stdio.h>
+
 bool mr_started;
 
 /* Told that there are more ranks than CPUs, Open MPI gives way in each question that
@@ -26,6 +28,35 @@ void mr_wait_until(struct mr_waiting *waiting) {
     (void)opal_progress_set_yield_when_idle(true);
 }
 
+/* ---- which MPI ----------------------------------------------------------- */
+
+#ifdef OPEN_MPI
+#define KIND MR_OPEN_MPI
+#define KIND_NAME "Open MPI"
+#else
+#define KIND MR_MPICH
+#define KIND_NAME "MPICH"
+#endif
+
+char mr_mpi_name[32] = KIND_NAME;
+static mr_version version;
+
+/* The library's, not that of the headers: it may be another one. */
+static void learn_version(void) {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int length;
+  version = PMPI_Get_library_version(text, &length) == MPI_SUCCESS ? mr_version_in(text) : 0;
+  if (version != 0)
+    snprintf(mr_mpi_name, sizeof mr_mpi_name, KIND_NAME " %u.%u.%u", version / 10000,
+             version / 100 % 100, version % 100);
+  else
+    snprintf(mr_mpi_name, sizeof mr_mpi_name, "this version of " KIND_NAME);
+}
+
+const struct mr_entry *mr_shim_listed(const char *call) { return mr_listed(KIND, version, call); }
+
+/* ---- start and end ------------------------------------------------------- */
+
 static void start(void) {
   int rank, size;
   if (mr_comm_start() != MPI_SUCCESS || PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
@@ -33,6 +64,9 @@ static void start(void) {
     return; /* everything passes */
   mr_rank_join(rank, size);
   learn_how_it_waits();
+  learn_version();
+  mr_collectives_start();
+  mr_requests_start();
   mr_started = true;
 }
 

@@ -3,8 +3,8 @@
  * Compiled once for each MPI.  A wait asks by the MPI_Test that belongs to it until that
  * one completes.  So statuses, error codes, inactive and persistent requests are the
  * MPI's own, and an error handler is called once: MPICH calls it for
- * MPI_Request_get_status, too.  What has no non-blocking form, or must not have one
- * here, passes.
+ * MPI_Request_get_status, too.  What has no non-blocking form passes, and what the list
+ * (list.h) does not have for this MPI.
  *
  * shim.c starts and ends, requests.c waits for requests, messages.c sends and receives,
  * collectives.c has the collective operations.
@@ -13,6 +13,7 @@
 #define MARU_PRELOAD_MPI_SHIM_H
 
 #include "comm.h"
+#include "list.h"
 #include "rank.h"
 
 #include <stddef.h>
@@ -21,6 +22,17 @@
 
 /* Between MPI_Init and MPI_Finalize.  Written before threads can call and after they did. */
 extern bool mr_started;
+
+/* This MPI and its version, as people write them. */
+extern char mr_mpi_name[32];
+/* mr_listed for this MPI and its version. */
+const struct mr_entry *mr_shim_listed(const char *call);
+
+/* Look up what they need of the list; from MPI_Init. */
+void mr_collectives_start(void);
+void mr_requests_start(void);
+/* A persistent or partitioned request has been started. */
+void mr_request_started(void);
 
 /* mr_wait, in the way that suits the MPI. */
 void mr_wait_until(struct mr_waiting *waiting);

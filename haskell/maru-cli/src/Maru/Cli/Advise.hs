@@ -11,7 +11,7 @@ module Maru.Cli.Advise
 where
 
 import Control.Concurrent (threadDelay)
-import Control.Monad (filterM, forM, unless)
+import Control.Monad (filterM, forM, mfilter, unless)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.Aeson.Key as Key
 import qualified Data.ByteString.Char8 as Bytes
@@ -21,7 +21,7 @@ import qualified Data.IntMap.Strict as IntMap
 import Data.IntSet (IntSet)
 import qualified Data.IntSet as IntSet
 import Data.List (isInfixOf, isPrefixOf, nub)
-import Data.Maybe (catMaybes, fromMaybe, isJust, listToMaybe, mapMaybe)
+import Data.Maybe (catMaybes, fromMaybe, isJust, isNothing, listToMaybe, mapMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
@@ -96,7 +96,8 @@ afterName = reverse . takeWhile (/= ')') . reverse
 data Moment = Moment
   { momentStat :: !Stat,
     momentNice :: !Int,
-    momentDelayed :: !Double,
+    -- | 'Nothing': this kernel does not count it; a thread that lives has run.
+    momentDelayed :: !(Maybe Double),
     momentSwitches :: !(Int, Int),
     momentMoved :: !Double,
     momentAllowed :: !IntSet
@@ -105,12 +106,12 @@ data Moment = Moment
 momentOf :: FilePath -> IO (Maybe Moment)
 momentOf folder = do
   line <- text (folder </> "stat")
-  schedule <- parseSchedstat <$> text (folder </> "schedstat")
+  schedule <- mfilter ((> 0) . fst) . parseSchedstat <$> text (folder </> "schedstat")
   status <- text (folder </> "status")
   moved <- maybe 0 (\c -> countRead c + countWritten c) . parseCounts <$> text (folder </> "io")
   pure $ do
     stat <- parseStat line
-    Just $! Moment stat (fromMaybe 0 (listToMaybe (drop 16 (words (afterName line))) >>= readMaybe)) (maybe 0 snd schedule) (fromMaybe (0, 0) (parseSwitches status)) moved (fromMaybe IntSet.empty (parseAllowed status))
+    Just $! Moment stat (fromMaybe 0 (listToMaybe (drop 16 (words (afterName line))) >>= readMaybe)) (snd <$> schedule) (fromMaybe (0, 0) (parseSwitches status)) moved (fromMaybe IntSet.empty (parseAllowed status))
 
 cpuOf :: Stat -> Double
 cpuOf s = (statUser s + statSystem s) / ticksASecond
@@ -163,7 +164,7 @@ watchJob window pid job = do
       unseen =
         ["libraries of " ++ plural (length hidden) "process" ++ " (another user's): whether they are MPI ranks" | not (null hidden)]
           ++ ["kernel stacks (root sees them): whether threads give way or ask while they spin" | all (null . taskSpots) tasks, any (\t -> taskUser t + taskSystem t + taskDelayed t > 0.5 * long) tasks]
-          ++ ["time spent ready without a CPU (this kernel has no /proc/PID/schedstat)" | null [() | t <- tasks, taskDelayed t > 0], length tasks > 1]
+          ++ ["time spent ready without a CPU (this kernel has no /proc/PID/schedstat)" | all (isNothing . momentDelayed . snd) after, not (null tasks)]
           ++ ["limits of its control group (no cpu controller is mounted where maru looks)" | null groups]
   pure
     ( Seen
@@ -211,7 +212,7 @@ taskBetween long spots tid process now before =
       taskName = plain (statName (momentStat now)),
       taskUser = since (\m -> statUser (momentStat m) / ticksASecond),
       taskSystem = since (\m -> statSystem (momentStat m) / ticksASecond),
-      taskDelayed = min long (since momentDelayed),
+      taskDelayed = min long (since (fromMaybe 0 . momentDelayed)),
       taskVoluntary = count fst,
       taskInvoluntary = count snd,
       taskAllowed = momentAllowed now,

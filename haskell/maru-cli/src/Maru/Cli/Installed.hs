@@ -66,6 +66,7 @@ installedParts =
     (helperAt, "maru-boost", "maru boost"),
     (helperAt, "maru-launch", "maru launch"),
     (helperAt, "maru-bench", "maru bench"),
+    (libraryAt, "libmaru-first.so", "maru run with programs that could not run with a library"),
     (libraryAt, "libmaru-lock.so", "maru run --lock"),
     (libraryAt, "libmaru-lock-profile.so", "maru run --lock-profile"),
     (libraryAt, "libmaru-io.so", "maru run --io-delegate"),

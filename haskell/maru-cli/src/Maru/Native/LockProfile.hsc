@@ -183,7 +183,7 @@ copy p = do
           | (name, used, size) <-
               [ ("modules", modules, #{const MARU_LOCKPROF_MODULES}),
                 ("threads", threads, #{const MARU_LOCKPROF_THREADS}),
-                ("rows", rows, #{const MARU_LOCKPROF_ROWS}),
+                ("pairs of a mutex and a site", rows, #{const MARU_LOCKPROF_ROWS}),
                 ("paces", paces, #{const MARU_LOCKPROF_PACES}),
                 ("mutexes with a fairness", fairnesses, #{const MARU_LOCKPROF_FAIRNESSES}),
                 ("parts of histograms", octaves, #{const MARU_LOCKPROF_OCTAVES})
@@ -304,8 +304,12 @@ slot base p = do
       owner <- #{peek struct maru_lockprof_thread, process} p :: IO Word32
       unmatched <- #{peek struct maru_lockprof_thread, unmatched} p
       others <- row base True (p `plusPtr` #{offset struct maru_lockprof_thread, others})
-      numbers <- forM [0 .. #{const MARU_LOCKPROF_TABLE} - 1] $ \n ->
-        (.&. #{const MARU_LOCKPROF_TABLE_ROW}) <$> (peekByteOff p (#{offset struct maru_lockprof_thread, table} + n * 4) :: IO Word32)
+      larger <- #{peek struct maru_lockprof_thread, larger} p :: IO Word32
+      let (table, size)
+            | larger == 0 || larger > #{const MARU_LOCKPROF_LARGERS} = (p `plusPtr` #{offset struct maru_lockprof_thread, table}, #{const MARU_LOCKPROF_TABLE})
+            | otherwise = (base `plusPtr` (#{offset struct maru_lockprof, larger} + (fromIntegral larger - 1) * 4 * #{const MARU_LOCKPROF_LARGER}), #{const MARU_LOCKPROF_LARGER})
+      numbers <- forM [0 .. size - 1] $ \n ->
+        (.&. #{const MARU_LOCKPROF_TABLE_ROW}) <$> (peekByteOff table (n * 4) :: IO Word32)
       rows <- forM [n | n <- numbers, n > 0, n <= #{const MARU_LOCKPROF_ROWS}] $ \n ->
         row base False (base `plusPtr` (#{offset struct maru_lockprof, row} + (fromIntegral n - 1) * #{size struct maru_lockprof_row}))
       pure (Just (Slot (fromIntegral owner) unmatched (filter used [others] ++ rows)))

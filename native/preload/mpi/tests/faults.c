@@ -1,0 +1,130 @@
+/* faults.c: calls whose non-blocking form errs, in Open MPI 4.1.4 or MPICH 4.0.2: an ordinary
+ * program. `mpi_faults CASE` ends with 0 and says "right", or says what is wrong and ends with 1; a
+ * rank that waits for ever is the test's to notice.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int rank, size, wrong;
+
+static void expect(const char *what, int index, int found, int wanted) {
+  if (found == wanted)
+    return;
+  if (wrong++ < 3)
+    fprintf(stderr, "rank %d: %s, at %d: %d instead of %d\n", rank, what, index, found, wanted);
+}
+
+/* A dimension of one or two: a rank is its neighbour's neighbour on both sides. */
+static void both_sides(const char *form) {
+  MPI_Comm ring;
+  int periodic = 1, me, out[2], in[2], counts[2] = {1, 1}, offsets[2] = {0, 1};
+  MPI_Aint bytes[2] = {0, sizeof(int)};
+  MPI_Datatype types[2] = {MPI_INT, MPI_INT};
+  MPI_Cart_create(MPI_COMM_WORLD, 1, &size, &periodic, 0, &ring);
+  MPI_Comm_rank(ring, &me);
+  out[0] = 10 * me, out[1] = 10 * me + 1;
+  if (*form == 'v')
+    MPI_Neighbor_alltoallv(out, counts, offsets, MPI_INT, in, counts, offsets, MPI_INT, ring);
+  else if (*form == 'w')
+    MPI_Neighbor_alltoallw(out, counts, bytes, types, in, counts, bytes, types, ring);
+  else
+    MPI_Neighbor_alltoall(out, 1, MPI_INT, in, 1, MPI_INT, ring);
+  expect("from below", 0, in[0], 10 * ((me + size - 1) % size) + 1);
+  expect("from above", 1, in[1], 10 * ((me + 1) % size));
+}
+
+static MPI_Comm between(MPI_Comm *own, int *lower) {
+  MPI_Comm comm;
+  *lower = rank < size / 2;
+  MPI_Comm_split(MPI_COMM_WORLD, *lower, rank, own);
+  MPI_Intercomm_create(*own, 0, MPI_COMM_WORLD, *lower ? size / 2 : 0, 1, &comm);
+  return comm;
+}
+
+/* A count that does not count (at MPI_PROC_NULL) is zero. */
+static void across(int reduces) {
+  MPI_Comm own, comm;
+  int lower, me, value, sum;
+  comm = between(&own, &lower);
+  MPI_Comm_rank(own, &me);
+  for (int round = 0; round < 5; round++)
+    for (int side = 0; side < 2; side++) {
+      int root = lower != side ? 0 : me == 0 ? MPI_ROOT : MPI_PROC_NULL;
+      int count = root == MPI_PROC_NULL ? 0 : 1, others = lower ? size - size / 2 : size / 2;
+      value = root == MPI_ROOT || reduces ? 100 * round + side : -1;
+      if (reduces)
+        MPI_Reduce(&value, &sum, count, MPI_INT, MPI_SUM, root, comm);
+      else
+        MPI_Bcast(&value, count, MPI_INT, root, comm);
+      if (reduces && root == MPI_ROOT)
+        expect("sum", round, sum, others * (100 * round + side));
+      if (!reduces && root == 0)
+        expect("value", round, value, 100 * round + side);
+    }
+}
+
+/* One datatype for each partner, each with a size of its own. */
+static void exchange_in_place(void) {
+  int counts[64], offsets[64], *data = malloc((size_t)size * 2 * (size_t)size * sizeof *data);
+  MPI_Datatype types[64];
+  if (size > 64 || data == NULL)
+    MPI_Abort(MPI_COMM_WORLD, 64);
+  for (int i = 0; i < size; i++) {
+    counts[i] = 1, offsets[i] = i * 2 * size * (int)sizeof *data;
+    MPI_Type_contiguous(i + rank, MPI_INT, &types[i]);
+    MPI_Type_commit(&types[i]);
+    for (int j = 0; j < i + rank; j++)
+      data[i * 2 * size + j] = 1000 * rank + 50 * i + j;
+  }
+  MPI_Alltoallw(MPI_IN_PLACE, NULL, NULL, NULL, data, counts, offsets, types, MPI_COMM_WORLD);
+  for (int i = 0; i < size; i++)
+    for (int j = 0; j < i + rank; j++)
+      expect("exchanged", i, data[i * 2 * size + j], 1000 * i + 50 * rank + j);
+  free(data);
+}
+
+/* Started in another order by each rank, complete together. */
+static void persistent(void) {
+#if MPI_VERSION >= 4
+  MPI_Request request[2];
+  int value = -1;
+  MPI_Bcast_init(&value, 1, MPI_INT, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request[0]);
+  MPI_Barrier_init(MPI_COMM_WORLD, MPI_INFO_NULL, &request[1]);
+  for (int round = 0; round < 3; round++) {
+    value = rank == 0 ? 42 + round : -1;
+    MPI_Start(&request[rank == 0 ? 0 : 1]);
+    MPI_Start(&request[rank == 0 ? 1 : 0]);
+    MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
+    expect("persistent", round, value, 42 + round);
+  }
+  MPI_Request_free(&request[0]);
+  MPI_Request_free(&request[1]);
+#endif
+}
+
+int main(int argc, char **argv) {
+  int all;
+  MPI_Init(&argc, &argv);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  const char *asked = argc > 1 ? argv[1] : "";
+  if (strncmp(asked, "neighbours-", 11) == 0)
+    both_sides(asked + 11);
+  else if (strcmp(asked, "across-bcast") == 0)
+    across(0);
+  else if (strcmp(asked, "across-reduce") == 0)
+    across(1);
+  else if (strcmp(asked, "alltoallw") == 0)
+    exchange_in_place();
+  else if (strcmp(asked, "persistent") == 0)
+    persistent();
+  else
+    MPI_Abort(MPI_COMM_WORLD, 64);
+  MPI_Allreduce(&wrong, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank == 0 && all == 0)
+    puts("right");
+  MPI_Finalize();
+  return all != 0;
+}
