@@ -5,12 +5,14 @@
 #include "locate.h"
 #include "lock.h"
 #include "profile.h"
+#include "skip.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define HERE __builtin_return_address(0)
+#define HERE mr_skip(__builtin_return_address(0))
 
 static struct mr_profile profile;
 
@@ -184,6 +186,14 @@ MR_EXPORT int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t 
   return after_wait(mutex, HERE, mr_glibc_cond_clockwait(condition, mutex, clock, until));
 }
 
+/* ---- keys of threads ------------------------------------------------------------- */
+
+/* The last one may be ours. */
+MR_EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *)) {
+  int rc = mr_glibc_key_create(key, destructor);
+  return rc == EAGAIN && mr_profile_give_key(&profile) ? mr_glibc_key_create(key, destructor) : rc;
+}
+
 /* ---- start ---------------------------------------------------------------------------- */
 
 #define ROUNDS 8
@@ -252,6 +262,18 @@ static void unable(struct mr_preload *preload, const char *why) {
                   (int)getpid(), why);
 }
 
+static void look_past(struct maru_lockprof *board) {
+  const char *names = getenv(MARU_LOCKPROF_SKIP_ENV);
+  uint32_t none = 0;
+  if (names == NULL || *names == '\0')
+    return;
+  if (mr_skip_start(names) > 0)
+    atomic_store_explicit(&board->skips, MARU_LOCKPROF_SKIPS, memory_order_relaxed);
+  else
+    atomic_compare_exchange_strong_explicit(&board->skips, &none, MARU_LOCKPROF_SKIPS_NONE,
+                                            memory_order_relaxed, memory_order_relaxed);
+}
+
 void mr_calls_start(struct mr_preload *preload, bool fit) {
   struct maru_lockprof *board =
       mr_preload_section(preload, MARU_LOCKPROF_SECTION, MARU_LOCKPROF_VERSION, sizeof *board);
@@ -268,10 +290,11 @@ void mr_calls_start(struct mr_preload *preload, bool fit) {
   profile.waits = mr_overlay.waits;
   mr_overlay.waits = NULL; /* counted by the profile */
   read_clock();
+  look_past(board);
+  mr_profile_init(&profile);
   measure_cost();
   if (profile.waits != NULL)
     atomic_store_explicit(&profile.waits->counted, 1, memory_order_relaxed);
-  mr_profile_of_process(&profile);
   /* From here on it is recorded. */
   profile.records.board = board;
 }

@@ -23,6 +23,7 @@
 __asm__(".symver mr_glibc_init, __pthread_mutex_init@" MR_GLIBC_FIRST);
 __asm__(".symver mr_glibc_lock, __pthread_mutex_lock@" MR_GLIBC_FIRST);
 __asm__(".symver mr_glibc_trylock, __pthread_mutex_trylock@" MR_GLIBC_FIRST);
+__asm__(".symver mr_glibc_key_create, __pthread_key_create@" MR_GLIBC_FIRST);
 __asm__(".symver mr_glibc_unlock, __pthread_mutex_unlock@" MR_GLIBC_FIRST);
 #endif
 extern int mr_glibc_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
@@ -30,6 +31,8 @@ extern int mr_glibc_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr
 extern int mr_glibc_lock(pthread_mutex_t *mutex) __attribute__((visibility("default")));
 extern int mr_glibc_trylock(pthread_mutex_t *mutex) __attribute__((visibility("default")));
 
+extern int mr_glibc_key_create(pthread_key_t *key, void (*destructor)(void *))
+    __attribute__((visibility("default")));
 extern int mr_glibc_unlock(pthread_mutex_t *mutex) __attribute__((visibility("default")));
 
 /* Those without a second name are looked up behind us, once, when a library is loaded. */

@@ -14,14 +14,12 @@
 
 _Thread_local struct mr_profile_thread mr_own;
 
-/* Destructors of the program's keys run after ours, and may lock: the thread `ended` then.  It
- * takes a slot anew, as one that nobody gives back (MARU_LOCKPROF_LEAVING), and publishes at once.
- */
-static _Thread_local bool registered, ended;
-static struct mr_profile *of_process;
-extern void *__dso_handle __attribute__((visibility("hidden")));
-/* glibc's, under C++'s thread_local. */
-int __cxa_thread_atexit_impl(void (*destructor)(void *), void *argument, void *library);
+/* The process has no key for its threads: they take slots that nobody gives back
+ * (MARU_LOCKPROF_LEAVING), and publish at once. */
+static _Atomic bool keyless;
+/* Threads that are about to use the key.  Who gives it back sets `keyless` first, they count
+ * themselves first: in one order for all, one sees the other. */
+static _Atomic uint32_t key_users;
 
 /* Of several mutexes: never written to. */
 static struct maru_lockprof_mutex several;
@@ -61,22 +59,41 @@ static bool is_own(const struct mr_profile *profile) {
   return mr_own.process != 0 && mr_own.process == MR_LOAD(*profile->process);
 }
 
-static void leave(void *profile) {
-  mr_profile_leave(profile);
-  ended = true;
+/* `value`: the profile, or NULL. */
+static bool set_key(const struct mr_profile *profile, const void *value) {
+  atomic_fetch_add_explicit(&key_users, 1, memory_order_seq_cst);
+  bool ours = !atomic_load_explicit(&keyless, memory_order_seq_cst);
+  bool set = ours && pthread_setspecific(profile->key, value) == 0; /* may allocate, and so lock */
+  atomic_fetch_sub_explicit(&key_users, 1, memory_order_seq_cst);
+  return set;
 }
 
-static void leave_at_end(struct mr_profile *profile) {
-  if (profile != of_process)
-    return;
-  if (ended)
-    /* Release: the slot's tid. */
-    atomic_store_explicit(&mr_own.slot->state, MARU_LOCKPROF_LEAVING, memory_order_release);
-  else if (!registered)
-    registered = __cxa_thread_atexit_impl(leave, profile, &__dso_handle) == 0;
+static void leave(void *profile) { mr_profile_leave(profile); }
+
+void mr_profile_init(struct mr_profile *profile) {
+  /* Relaxed: no thread uses it yet. */
+  atomic_store_explicit(&keyless, pthread_key_create(&profile->key, leave) != 0,
+                        memory_order_relaxed);
 }
 
-void mr_profile_of_process(struct mr_profile *profile) { of_process = profile; }
+bool mr_profile_give_key(struct mr_profile *profile) {
+  if (profile->records.board == NULL ||
+      atomic_exchange_explicit(&keyless, true, memory_order_seq_cst))
+    return false;
+  if (atomic_load_explicit(&key_users, memory_order_seq_cst) == 0)
+    return pthread_key_delete(profile->key) == 0;
+  atomic_store_explicit(&keyless, false, memory_order_seq_cst);
+  return false;
+}
+
+/* Nobody gives slots back. */
+static bool stays(void) { return MR_LOAD(keyless); }
+
+static void mark_leaving(void) {
+  /* Release: the slot's tid. */
+  atomic_store_explicit(&mr_own.slot->state, MARU_LOCKPROF_LEAVING, memory_order_release);
+  mr_own.bits = 0;
+}
 
 static bool attach_anew(struct mr_profile *profile) {
   int saved = errno;
@@ -88,7 +105,8 @@ static bool attach_anew(struct mr_profile *profile) {
   if (mr_own.slot != NULL) {
     mr_own.tid = gettid();
     MR_STORE(mr_own.slot->tid, (uint32_t)mr_own.tid);
-    leave_at_end(profile); /* may allocate, and so lock */
+    if (!set_key(profile, profile))
+      mark_leaving();
   }
   mr_own.busy = false;
   errno = saved;
@@ -122,6 +140,7 @@ void mr_profile_leave(struct mr_profile *profile) {
     publish(profile, 0);
     /* Release: what was recorded. */
     atomic_store_explicit(&mr_own.slot->state, MARU_LOCKPROF_LEFT, memory_order_release);
+    (void)set_key(profile, NULL);
   }
   mr_own = (struct mr_profile_thread){0};
 }
@@ -178,7 +197,7 @@ static void draw(void) {
 /* The chance follows the thread's pace.  It may depend on what is past, not on what is drawn next:
  * so a hold that counts for n stands for n on average, however the pace changes. */
 static void adapt(uint64_t now_ns) {
-  if (ended)
+  if (stays())
     return;
   uint64_t took = now_ns > mr_own.timed_at ? now_ns - mr_own.timed_at : 0;
   uint64_t meant = mr_own.drawn * (uint64_t)TIMED_EVERY_NS;
@@ -260,13 +279,15 @@ static uint32_t come_from(struct mr_profile *profile, struct maru_lockprof_mutex
 
 void mr_profile_got_slowly(struct mr_profile *profile, struct mr_profile_at at, const void *mutex,
                            uint64_t count) {
+  if (stays() && mr_own.bits != 0)
+    mark_leaving(); /* it came when there was a key */
   uint32_t weight = weigh(profile, count);
   if (mr_own.held != 0)
     forget(find_hold(mutex));
   if (weight == 0)
     return;
   begin_hold(at, mutex, weight);
-  if (ended || mr_own.now_ns > mr_own.published_at + MILLISECOND)
+  if (stays() || mr_own.now_ns > mr_own.published_at + MILLISECOND)
     publish(profile, mr_own.now_ns);
 }
 

@@ -20,6 +20,7 @@
 #include "records.h"
 #include <maru/overlay.h>
 
+#include <pthread.h>
 #include <stddef.h>
 
 struct mr_profile {
@@ -31,6 +32,7 @@ struct mr_profile {
   uint32_t sockets;
   /* The process's place in the list + 1; 0 in a child of a fork, until somebody asks. */
   _Atomic uint32_t *process;
+  pthread_key_t key;
 };
 
 /* ---- what a thread knows --------------------------------------------------------- */
@@ -83,9 +85,13 @@ bool mr_profile_attach(struct mr_profile *profile);
 /* The calling thread ends: the next may go on with its slot. */
 void mr_profile_leave(struct mr_profile *profile);
 
-/* Threads that end leave this one by themselves, by a destructor such as C++ has for thread_local:
- * it takes no key.  Once in a process, before it is recorded. */
-void mr_profile_of_process(struct mr_profile *profile);
+/* Once all but `key` is set: threads that end leave it by themselves, by a key of theirs, or, where
+ * there is none, as after the next. */
+void mr_profile_init(struct mr_profile *profile);
+/* Gives its key back, for the program wants one more.  False: it had none, or threads are busy with
+ * it.  From then on threads publish each acquisition, and a slot is free once its thread is gone.
+ */
+bool mr_profile_give_key(struct mr_profile *profile);
 
 /* ---- acquisitions ------------------------------------------------------------------ */
 

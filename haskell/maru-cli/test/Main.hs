@@ -428,13 +428,13 @@ locks =
       testCase "threads are merged by mutex and place" $ do
         let row at n = Row (Just (64, at)) (Just 5) n 0 0 0 0 0 0 0 0 mempty mempty
             slots = [Slot 1 0 [row (1, 8) 2], Slot 1 0 [row (1, 8) 3, row (2, 8) 4], Slot 2 0 [row (1, 8) 9]]
-            profile = LockProfile (IntMap.fromList [(1, process' 10), (2, process' 11)]) (IntMap.fromList [(1, "/a"), (2, "/a")]) (IntMap.fromList [(5, Mutex 1 64 (0, 0) 0)]) IntMap.empty [] slots 0 0 []
+            profile = LockProfile (IntMap.fromList [(1, process' 10), (2, process' 11)]) (IntMap.fromList [(1, "/a"), (2, "/a")]) (IntMap.fromList [(5, Mutex 1 64 (0, 0) 0)]) IntMap.empty [] slots 0 0 [] False
         -- Modules 1 and 2 are one file.
         [(processPid p, [(at, countAcquisitions c, countThreads c) | (at, c) <- sites]) | (p, _, sites) <- mergeProfile profile]
           @?= [(10, [(Just (1, 8), 9, 3)]), (11, [(Just (1, 8), 9, 1)])]
     ]
   where
-    facts = LockFacts ["pass", "cna"] Nothing (Right "/l.so") "cna" False
+    facts = LockFacts ["pass", "cna"] Nothing (Right "/l.so") "cna" False Nothing
     window = Window
     process' pid = Process pid "p" 1 True (0, 0)
     scalesOf fine coarse = [Scale 0 0 0 0 fine, Scale 0 0 0 0 [], Scale 0 0 0 0 coarse]

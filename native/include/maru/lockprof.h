@@ -26,6 +26,9 @@ extern "C" {
 #define MARU_LOCKPROF_SECTION "lockprof"
 #define MARU_LOCKPROF_VERSION 3u
 
+/* Names of functions, separated by commas: their callers are the places that take a mutex. */
+#define MARU_LOCKPROF_SKIP_ENV "MARU_LOCK_SKIP"
+
 #define MARU_LOCKPROF_PROCESSES 512u
 #define MARU_LOCKPROF_MODULES 1024u
 #define MARU_LOCKPROF_THREADS 2048u
@@ -159,6 +162,13 @@ struct maru_lockprof_row {
   uint64_t apart_too[2];
 };
 
+/* Functions to be looked past: not asked for, found in no process so far, found in one. */
+enum maru_lockprof_skips {
+  MARU_LOCKPROF_SKIPS_OFF = 0,
+  MARU_LOCKPROF_SKIPS_NONE,
+  MARU_LOCKPROF_SKIPS
+};
+
 enum maru_lockprof_slot {
   MARU_LOCKPROF_FREE = 0,
   MARU_LOCKPROF_TAKEN,
@@ -186,8 +196,8 @@ struct maru_lockprof {
   /* How many of each were asked for; may be more than there are. */
   MARU_ATOMIC(uint32_t) processes, modules, threads, mutexes, rows, paces, fairnesses, octaves;
   MARU_ATOMIC(uint32_t) largers;
-  uint32_t apart_too;
-  MARU_ATOMIC(uint64_t) lost; /* acquisitions of threads without a slot */
+  MARU_ATOMIC(uint32_t) skips; /* enum maru_lockprof_skips */
+  MARU_ATOMIC(uint64_t) lost;  /* acquisitions of threads without a slot */
   MARU_ATOMIC(uint64_t) lost_processes;
   uint64_t apart;
   struct maru_lockprof_process process[MARU_LOCKPROF_PROCESSES];

@@ -21,8 +21,8 @@ SHARES = "preload/fairness.c"
 FAULTS = [
     ("a slot is never left", CORE,
      "MARU_LOCKPROF_LEFT, memory_order_release", "MARU_LOCKPROF_TAKEN, memory_order_release"),
-    ("who has ended publishes no more", CORE,
-     "if (ended || mr_own.now_ns", "if (mr_own.now_ns"),
+    ("who leaves no slot publishes as others do", CORE,
+     "if (stays() || mr_own.now_ns", "if (mr_own.now_ns"),
     ("a slot that is left at last is nobody's", CORE,
      "MARU_LOCKPROF_LEAVING, memory_order_release", "MARU_LOCKPROF_TAKEN, memory_order_release"),
     ("a larger table begins empty", RECORDS,

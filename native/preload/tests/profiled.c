@@ -57,6 +57,50 @@ __attribute__((noinline)) void waits_until(void) {
   pthread_mutex_unlock(&known_mutex);
 }
 
+/* Wrappers, as libraries have them: one of its own, and one around it. */
+static __attribute__((noinline, noclone)) int wraps(pthread_mutex_t *mutex) {
+  int rc = pthread_mutex_lock(mutex);
+  __asm__ volatile("" ::: "memory"); /* no tail call */
+  return rc;
+}
+
+__attribute__((noinline, noclone)) int wraps_again(pthread_mutex_t *mutex) {
+  int rc = wraps(mutex);
+  __asm__ volatile("" ::: "memory");
+  return rc;
+}
+
+__attribute__((noinline)) void takes_wrapped(void) {
+  wraps(&known_mutex);
+  pthread_mutex_unlock(&known_mutex);
+}
+
+__attribute__((noinline)) void takes_twice_wrapped(void) {
+  wraps_again(&known_mutex);
+  pthread_mutex_unlock(&known_mutex);
+}
+
+static void wrapped(void) {
+  for (int i = 0; i < 30; i++) {
+    takes_wrapped();
+    if (i % 3 == 0)
+      takes_twice_wrapped();
+    if (i % 10 == 0)
+      takes_often();
+  }
+}
+
+/* All keys that a program can have. */
+static void takes_all_keys(void) {
+  pthread_key_t key;
+  int taken = 0;
+  takes_often();
+  while (pthread_key_create(&key, NULL) == 0)
+    taken++;
+  printf("%d keys\n", taken);
+  takes_often();
+}
+
 static void together(void *(*run)(void *)) {
   pthread_t ids[THREADS];
   for (uintptr_t i = 0; i < THREADS; i++)
@@ -171,9 +215,10 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*play)(void);
-  } scenes[] = {{"known", known},         {"holds", holds},     {"condition", condition},
-                {"recursive", recursive}, {"refused", refused}, {"forks", forks},
-                {"killed", killed},       {"again", again},     {"daemon", daemonises}};
+  } scenes[] = {{"known", known},         {"holds", holds},      {"condition", condition},
+                {"recursive", recursive}, {"refused", refused},  {"forks", forks},
+                {"killed", killed},       {"wrapped", wrapped},  {"keys", takes_all_keys},
+                {"again", again},         {"daemon", daemonises}};
   for (size_t i = 0; argc == 2 && i < sizeof scenes / sizeof *scenes; i++)
     if (strcmp(argv[1], scenes[i].name) == 0) {
       scenes[i].play();

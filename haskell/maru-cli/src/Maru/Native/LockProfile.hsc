@@ -50,7 +50,9 @@ data LockProfile = LockProfile
     profileLost :: !Word64,
     profileLostProcesses :: !Word64,
     -- | What was asked for over what there is, of each pool that ran out.
-    profileFull :: ![(String, Word32)]
+    profileFull :: ![(String, Word32)],
+    -- | Functions were to be looked past, and no process has one of them.
+    profileNoneSkipped :: !Bool
   }
   deriving (Eq, Show)
 
@@ -178,6 +180,7 @@ copy p = do
   octaves <- #{peek struct maru_lockprof, octaves} p
   lost <- #{peek struct maru_lockprof, lost} p
   lostProcesses <- #{peek struct maru_lockprof, lost_processes} p
+  skips <- #{peek struct maru_lockprof, skips} p :: IO Word32
   let full =
         [ (name, used - size)
           | (name, used, size) <-
@@ -206,7 +209,8 @@ copy p = do
         profileSlots = IntMap.elems ss,
         profileLost = lost,
         profileLostProcesses = lostProcesses,
-        profileFull = full
+        profileFull = full,
+        profileNoneSkipped = skips == #{const MARU_LOCKPROF_SKIPS_NONE}
       }
 
 -- | Those of a pool that say something, by number.

@@ -9,11 +9,12 @@ where
 
 import Control.Monad (guard)
 import Data.Aeson (Value (Null))
+import Data.Char (isAlphaNum, isAscii)
 import Data.Foldable (toList)
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isNothing, listToMaybe)
+import Data.Maybe (fromMaybe, isJust, isNothing, listToMaybe)
 import Maru.Cli.Exit
 import Maru.Cli.Installed (libraryAt, notInstalled)
 import Maru.Cli.Profile (profileFlags, readProfile)
@@ -40,9 +41,14 @@ lockRoom =
 
 -- ---- run ----------------------------------------------------------------
 
--- | The lock, and whether to profile.
-lockFlags :: Parser (Maybe String, Bool)
-lockFlags = (,) <$> lockFlag <*> switch (long "lock-profile" <> help "Record who waits for which mutex where (alone: of glibc's own mutexes); so does --lock with --report FILE.html")
+-- | The lock, whether to profile, and functions that the profile looks past, which turn it on.
+type LockFlags = (Maybe String, Bool, Maybe String)
+
+lockFlags :: Parser LockFlags
+lockFlags =
+  (,,) <$> lockFlag
+    <*> switch (long "lock-profile" <> help "Record who waits for which mutex where (alone: of glibc's own mutexes); so does --lock with --report FILE.html")
+    <*> optional (strOption (long "lock-profile-skip" <> metavar "NAME,..." <> help "So does this: the place is the caller of these functions (wrappers of pthread_mutex_lock)"))
 
 lockFlag :: Parser (Maybe String)
 lockFlag =
@@ -60,14 +66,18 @@ data LockFacts = LockFacts
     factLibrary :: !(Either FilePath FilePath),
     -- | The lock, as given or understood.
     factLock :: !String,
-    factProfiled :: !Bool
+    factProfiled :: !Bool,
+    -- | Functions that the profile looks past.
+    factSkip :: !(Maybe String)
   }
 
-lockFacts :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
-lockFacts asked (given, wanted) = do
+lockFacts :: Asked -> LockFlags -> IO (Maybe LockFacts)
+lockFacts asked (given, alone, skip) = do
   -- To be profiled is no other lock than the one that a profile has.
   lock <- mapM fromProfile (given <|> (guard wanted >> lockIn (askedFlags asked)))
-  if isNothing lock && not wanted then pure Nothing else factsOf asked (lock, wanted)
+  if isNothing lock && not wanted then pure Nothing else factsOf asked lock wanted skip
+  where
+    wanted = alone || isJust skip
 
 -- | What @\@NAME@ stands for; other locks are themselves.
 fromProfile :: String -> IO String
@@ -79,13 +89,14 @@ fromProfile text = case text of
 lockIn :: [String] -> Maybe String
 lockIn flags = listToMaybe (reverse [lock | ("--lock", lock) <- zip flags (drop 1 flags)])
 
-factsOf :: Asked -> (Maybe String, Bool) -> IO (Maybe LockFacts)
-factsOf asked (lock, wanted) = do
+factsOf :: Asked -> Maybe String -> Bool -> Maybe String -> IO (Maybe LockFacts)
+factsOf asked lock wanted skip = do
   library <- libraryAt (if profiled then "libmaru-lock-profile.so" else "libmaru-lock.so")
   Just
     <$> ( LockFacts <$> overlayLocks <*> probeOverlay text <*> pure library
             <*> pure text
             <*> pure profiled
+            <*> pure skip
         )
   where
     text = fromMaybe "pass" lock
@@ -98,11 +109,12 @@ decideLock (Just facts)
   | name `notElem` factLocks facts =
     Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (factLocks facts)))
   | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on"))
+  | Just names <- factSkip facts, not (all isFunction (commas names)) = Left (Misused ("--lock-profile-skip takes names of functions, separated by commas, not '" ++ names ++ "'"))
   | Left path <- factLibrary facts = Left (Unavailable (notInstalled path))
   | otherwise =
     Right
       mempty
-        { partEnvironment = [("MARU_LOCK", text)],
+          { partEnvironment = ("MARU_LOCK", text) : [("MARU_LOCK_SKIP", names) | Just names <- [factSkip facts]],
             partPreload = toList (factLibrary facts),
             partNeeding = [if name == "pass" && factProfiled facts then "--lock-profile" else "--lock"],
           partBoardRoom = if factProfiled facts then lockProfileBytes else 0,
@@ -113,6 +125,10 @@ decideLock (Just facts)
   where
     text = factLock facts
     name = takeWhile (/= ':') text
+    isFunction n = not (null n) && all (\c -> isAscii c && (isAlphaNum c || c == '_')) n
+    commas names = case break (== ',') names of
+      (n, ',' : rest) -> n : commas rest
+      (n, _) -> [n]
     queueing
       | name == "pass" = ["mutexes are glibc's as ever: nothing queues for them, what is left to glibc is counted"]
       | otherwise =

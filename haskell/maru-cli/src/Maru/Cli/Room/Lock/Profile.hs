@@ -239,6 +239,7 @@ unseen p merged =
       [plural (profileLostProcesses p) "process" ++ " for which there was no room" | profileLostProcesses p > 0],
       [plural unmatched "timed hold" ++ " whose end was not seen (by another thread, or of more than 16 at once)" | unmatched > 0],
       ["no room for all " ++ name ++ ": what is missing is among 'others', or without a distribution" | (name, _) <- profileFull p],
+      ["no process has a function of --lock-profile-skip (a file without symbols names none)" | profileNoneSkipped p],
       ["some mutexes are among 'others', by their sites as far as there was room: a thread has room for 12288 pairs of a mutex and a site, if it is not beyond the first 64 with more than 384" | Nothing `elem` merged]
     ]
   where
