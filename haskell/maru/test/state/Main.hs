@@ -31,6 +31,7 @@ main = do
       [ testPropertyNamed "each index is in one place, whatever happens" "places" everywhere,
         testPropertyNamed "each item is delivered once, in order, and the run ends" "delivered" delivered,
         testPropertyNamed "an item is a hole only after the deaths that the policy bears, and says so" "holes" holes,
+        testPropertyNamed "an item that is stuck goes to a fresh worker, then to the caller" "stuck" stuck,
         testPropertyNamed "a map fails only for a reason" "reasons" reasons,
         testPropertyNamed "no more is out than the window" "window" windowed,
         testPropertyNamed "workers that never get to an item end the run" "barren" endless,
@@ -48,8 +49,11 @@ settingGen = do
     <*> Gen.choice [Retry <$> Gen.int (Range.linear 0 3), pure Skip, pure Fail]
     <*> Gen.int (Range.linear 1 40)
     <*> Gen.int (Range.linear 1 7)
-    <*> Gen.list (Range.linear 0 3) (Gen.int (Range.linear 0 (max 0 (items - 1))))
+    <*> Gen.list (Range.linear 0 3) (index items)
+    <*> Gen.list (Range.linear 0 5) ((,) <$> index items <*> Gen.int (Range.linear 1 3))
     <*> Gen.bool
+  where
+    index items = Gen.int (Range.linear 0 (max 0 (items - 1)))
 
 happeningGen :: Gen Happening
 happeningGen =
@@ -100,21 +104,37 @@ delivered = property $ do
 holes :: Property
 holes = property $ do
   (s, w) <- toEnd
-  let deaths i = IntMap.findWithDefault 0 i (deathsIn w)
-  mapM_ (judge s deaths) (out w)
+  mapM_ (judge s w) (out w)
   where
-    judge s deaths (Outcome i _ result) = case result of
+    judge s w (Outcome i worker result) = case result of
       Right y -> do
         y === negate i
-        diff (deaths i) (<=) (borne (settingPolicy s))
+        diff (deaths w i) (<=) (borne (settingPolicy s))
+        when (worker == -1) $ (deaths w i, seals' w i) === (0, 2)
       Left e -> case fromException e of
         Nothing -> annotateShow e >> failure
         Just lost -> do
-          (lostIndex lost, lostTries lost) === (i, deaths i)
-          deaths i === 1 + borne (settingPolicy s)
+          (lostIndex lost, lostTries lost) === (i, deaths w i)
+          assert (deaths w i == 1 + borne (settingPolicy s) || deaths w i > 0 && seals' w i == 2)
     borne policy = case policy of
       Retry n -> n
       _ -> 0
+    deaths w i = IntMap.findWithDefault 0 i (deathsIn w)
+    seals' w i = IntMap.findWithDefault 0 i (seals w)
+
+-- | An item that two workers left for is in its end, in the caller or a hole: no
+-- third worker gets it. Before, it comes behind all that is not sealed, and alone
+-- where workers suffice.
+stuck :: Property
+stuck = property $ do
+  (_, w) <- toEnd
+  mapM_ (\n -> diff n (<=) 2) (IntMap.elems (seals w))
+  countInCaller (stCounts (state w)) === length [() | (i, 2) <- IntMap.toList (seals w), IntMap.notMember i (deathsIn w)]
+  mapM_ last' (concat (births w))
+  mapM_ alone (births w)
+  where
+    last' (share, late) = drop (length share - length late) share === late
+    alone batch = when (length batch > length (concatMap snd batch)) $ mapM_ (\(share, late) -> when (late /= []) (share === late)) batch
 
 reasons :: Property
 reasons = property $ do

@@ -19,7 +19,7 @@ where
 import Control.Concurrent
 import Control.Exception
 import Control.Monad
-import Data.Foldable (for_, traverse_)
+import Data.Foldable (foldl', for_, traverse_)
 import Data.IORef
 import Data.Int (Int64)
 import qualified Data.Map.Strict as Map
@@ -164,6 +164,8 @@ endRun run = do
 release :: Run a b -> IO ()
 release run = do
   dismissAll run
+  -- The last words, for the board too.
+  change run (\s -> foldl' (flip noted) s (notes s))
   tellBoard run
   change run ended
   freeFabric (runFabric run)
@@ -171,7 +173,8 @@ release run = do
 
 reportOf :: Run a b -> IO Report
 reportOf run = do
-  counts <- stCounts <$> look run
+  s <- look run
+  let counts = stCounts s
   pure
     Report
       { reportBackend = styleBackend (runStyle run),
@@ -180,5 +183,5 @@ reportOf run = do
         reportChunks = countChunks counts,
         reportTransports = Map.toList (countCrossed counts),
         reportInCaller = countInCaller counts,
-        reportNotes = reverse (countNotes counts)
+        reportNotes = notes s
       }

@@ -10,6 +10,7 @@ module Maru.Backend.Process.Roster
     -- * At work
     reached,
     leaves,
+    sealed,
     late,
 
     -- * Deaths
@@ -22,11 +23,14 @@ import Control.Applicative ((<|>))
 import Control.Exception (toException)
 import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
+import qualified Data.IntSet as IntSet
+import Data.List (partition)
 import Data.Maybe (isJust, listToMaybe)
 import Maru.Backend.Process.Pieces
 import Maru.Backend.Process.State
 import Maru.Failure
 import Maru.Internal.Engine
+import Maru.Internal.Normal (normalised)
 import Maru.Options (Options (..), Policy (..))
 
 -- | @hiring job waiting now@: which workers to fork, as many as there is work for
@@ -35,11 +39,21 @@ import Maru.Options (Options (..), Policy (..))
 hiring :: Job a b -> Int -> Int64 -> State a b -> ([(Int, [Int])], State a b)
 hiring job waiting now s
   | stDormant s || now < stHireFrom s || wanted == 0 || isJust (stFatal s) = ([], s)
-  | otherwise = (zip free (deal wanted left), s {stPieces = adopted (stPieces s)})
+  | otherwise = (zip free (shares wanted stuck others), s {stPieces = adopted (stPieces s)})
   where
     free = [slot | slot <- [0 .. jobWorkers job - 1], IntMap.notMember slot (stDuties s)]
     left = orphans (stPieces s)
     wanted = min (length free) (length left + waiting)
+    (stuck, others) = partition (`IntSet.member` stSealed s) left
+
+-- | @shares n sealed others@: what each of @n@ workers is given. An item that was
+-- sealed may hold up what comes behind it: it gets a worker alone, or, where there
+-- are too few, comes last.
+shares :: Int -> [Int] -> [Int] -> [[Int]]
+shares n stuck others = zipWith (<>) (deal open others <> map pure (take alone stuck)) (deal n (drop alone stuck))
+  where
+    open = max (min 1 (length others)) (n - length stuck)
+    alone = n - open
 
 -- | Deals a list round robin to so many hands.
 deal :: Int -> [x] -> [[x]]
@@ -75,14 +89,33 @@ leaves slot = onDuty slot (\d -> d {dutyLeaving = True})
 onDuty :: Int -> (Duty -> Duty) -> State a b -> State a b
 onDuty slot f s = s {stDuties = IntMap.adjust f slot (stDuties s)}
 
--- | Workers that have not got through their start by now: to be ended.
+-- | @sealed job slot i why@: it cannot evaluate item @i@ and leaves. The first time the
+-- item goes to a fresh worker, the second time to the caller, on demand. An item in
+-- which a worker has died would take the caller along: its last death is its result.
+sealed :: Job a b -> Int -> Int -> String -> State a b -> State a b
+sealed job slot i why s0 = case pieceAt i (stPieces s) of
+  Just (_, x : _)
+    | i `IntSet.notMember` stSealed s -> noted ("an item was given to a fresh worker: " <> why) again
+    | Just lost <- IntMap.lookup i (stLosses s) -> landed i 1 [Outcome i slot (Left (toException lost))] s
+    | otherwise ->
+      counted (\c -> c {countInCaller = countInCaller c + 1})
+        . noted ("items were evaluated in the caller: " <> why)
+        $ landed i 1 [Outcome i (-1) (Right (normalised (jobFunction job x)))] s
+  _ -> s
+  where
+    s = leaves slot s0
+    again = s {stSealed = IntSet.insert i (stSealed s), stPieces = apart i (stPieces s), stBarren = 0}
+
+-- | Workers that are to be ended by now: they have not got through their start, or
+-- have said that they leave and are still there.
 --
 -- A start takes milliseconds, and no code of the user's; but a child of a process
 -- with many threads can inherit a lock that nobody will open.
 late :: Int64 -> State a b -> ([Int], State a b)
-late now s = (slots, (if null slots then id else noted "a worker did not get through its start within 10 s and was replaced") s)
+late now s = (stuck <> [slot | (slot, d) <- duties, dutyLeaving d], (if null stuck then id else noted "a worker did not get through its start within 10 s and was replaced") s)
   where
-    slots = [slot | (slot, d) <- IntMap.toList (stDuties s), dutyStage d == Starting, now - dutySince d >= 10000000000]
+    duties = IntMap.toList (stDuties s)
+    stuck = [slot | (slot, d) <- duties, dutyStage d == Starting, not (dutyLeaving d), now - dutySince d >= 10000000000]
 
 -- Deaths ---------------------------------------------------------------------
 
@@ -125,13 +158,12 @@ died job now slot exit s = maybe s gone (IntMap.lookup slot (stDuties s))
 -- | A death in that item of that piece.
 blamed :: Job a b -> Int -> Death -> Int -> Int -> State a b -> State a b
 blamed job slot death key i s0 = case policy (jobOptions job) of
-  Retry n | tries <= n -> s
-  Fail -> failed (toException why) s
-  _ -> landed i 1 [Outcome i slot (Left (toException why))] s {stPieces = isolate key i (stPieces s)}
+  Retry n | lostTries lost <= n -> s
+  Fail -> failed (toException lost) s
+  _ -> landed i 1 [Outcome i slot (Left (toException lost))] s {stPieces = isolate key i (stPieces s)}
   where
-    tries = 1 + IntMap.findWithDefault 0 i (stTries s0)
-    why = WorkerLost i slot death tries
-    s = noted (show why) s0 {stTries = IntMap.insert i tries (stTries s0)}
+    lost = WorkerLost i slot death (1 + maybe 0 lostTries (IntMap.lookup i (stLosses s0)))
+    s = noted (show lost) s0 {stLosses = IntMap.insert i lost (stLosses s0)}
 
 -- | A worker ended without a result, and not because of an item. When that happens
 -- again and again it would do so for ever: something in their start is wrong.

@@ -173,8 +173,7 @@ tellBoard run = do
   (before, said) <- readIORef (runTold run)
   let c = stCounts s
       now = Totals 1 (IntMap.size (stDuties s)) (countStarted c) (countLost c) (countItems c) (countInCaller c)
-      notes = countNotes c
-      count = length notes
+      count = length (countNotes c)
   addTotals before now
-  unless (count == said) $ traverse_ sayOnBoard (drop said (reverse notes))
+  unless (count == said) $ traverse_ sayOnBoard (drop said (reverse (countNotes c)))
   writeIORef (runTold run) (now, count)
