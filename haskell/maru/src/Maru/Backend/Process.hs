@@ -41,6 +41,7 @@ import Maru.Internal.Normal (normalised)
 import Maru.Internal.Plan
 import Maru.Internal.Progress (watch)
 import Maru.Native.Channel (nowNs, observeWord)
+import Maru.Native.Pen (sealHere)
 import Maru.Native.Process
 import Maru.Native.Region (Region, newRegion, regionGet, regionRelease, unpack, zeroCopy)
 import Maru.Native.Rts (collapseHeap, forkHazard, forkWorker)
@@ -268,7 +269,7 @@ consume run key = do
   readIORef key
   -- Before the lock: in a forked process a thread that it lacks may hold it.
   ours <- isOurs run
-  unless ours (throwIO OnlyCaller)
+  unless ours (sealHere "it demands a result of a map that the caller started" >> throwIO OnlyCaller)
   now <- nowNs
   writeIORef (runAsked run) now
   (seen, demanded) <- locked run $ do
