@@ -1,0 +1,83 @@
+-- | Ends workers, and notices that they have ended. /Internal/. Under the run's
+-- lock.
+module Maru.Backend.Process.Bury
+  ( buryDead,
+    dismiss,
+    dismissAll,
+  )
+where
+
+import Control.Concurrent (forkIO, threadDelay)
+import Control.Exception
+import Control.Monad
+import Data.Foldable (for_, traverse_)
+import Data.IORef
+import qualified Data.IntMap.Strict as IntMap
+import Data.Maybe (fromMaybe, isNothing)
+import Maru.Backend.Process.Deliver
+import Maru.Backend.Process.Fabric
+import Maru.Backend.Process.Roster
+import Maru.Backend.Process.Run
+import Maru.Backend.Process.Worker (logUsedUp, startFailures)
+import Maru.Failure
+import Maru.Native.Channel (nowNs)
+import Maru.Native.Process
+import Maru.Native.Region (regionRelease)
+
+-- | Those that have ended by themselves, and those that do not get through their
+-- start.
+buryDead :: Run a b -> IO ()
+buryDead run = do
+  workers <- readIORef (runWorkers run)
+  for_ (IntMap.toList workers) $ \(slot, w) -> reap (workerProcess w) >>= traverse_ (bury run slot w)
+  now <- nowNs
+  overdue <- decide run (late now)
+  for_ overdue (dismiss run)
+
+-- | The worker is gone and reaped. What it wrote is read, what it had is orphaned.
+bury :: Run a b -> Int -> Worker -> Death -> IO ()
+bury run slot w death = do
+  readLog run slot w
+  (claimed, current) <- unfinished (workerLink w)
+  -- First of all, so that nothing is freed twice should something throw below.
+  modifyIORef' (runWorkers run) (IntMap.delete slot)
+  closeLink (workerLink w)
+  closePidfd (processPidfd (workerProcess w))
+  traverse_ regionRelease (workerRegion w)
+  now <- nowNs
+  change run . died (runJob run) now slot $
+    Exit
+      { exitDeath = death,
+        exitClaims = [(first, first + n) | Chunk first n <- claimed],
+        exitCurrent = current,
+        exitUnstarted = lookup death startFailures,
+        exitFull = death == Exited logUsedUp
+      }
+
+-- | Ends one worker and takes over what it had.
+dismiss :: Run a b -> Int -> IO ()
+dismiss run slot = do
+  worker <- IntMap.lookup slot <$> readIORef (runWorkers run)
+  for_ worker $ \w -> do
+    change run (leaves slot)
+    killNow (workerProcess w)
+    ended <- reapWait (workerProcess w) 5000
+    -- Killed, it runs no instruction of ours any more; but the kernel may hold it
+    -- for long (a disk that does not answer).
+    when (isNothing ended) . void . forkIO $ reapLater (workerProcess w)
+    bury run slot w (fromMaybe Vanished ended)
+
+-- | Ends all of them. What goes wrong with one stands in the report.
+dismissAll :: Run a b -> IO ()
+dismissAll run = do
+  workers <- readIORef (runWorkers run)
+  for_ workers (killNow . workerProcess)
+  for_ (IntMap.keys workers) $ \slot ->
+    try (dismiss run slot) >>= either (\e -> note run (displayException (e :: SomeException))) pure
+
+-- No zombie stays.
+reapLater :: Process -> IO ()
+reapLater process = do
+  threadDelay 100000
+  ended <- reap process
+  when (isNothing ended) (reapLater process)

@@ -1,0 +1,97 @@
+-- | Reads what workers have written: from their logs into the coordinator's state.
+-- /Internal/. Under the run's lock.
+module Maru.Backend.Process.Deliver
+  ( readLogs,
+    readLog,
+  )
+where
+
+import Control.Exception
+import Control.Monad
+import qualified Data.ByteString as Strict
+import qualified Data.ByteString.Unsafe as Unsafe
+import Data.Foldable (for_)
+import Data.IORef
+import qualified Data.IntMap.Strict as IntMap
+import Foreign (castPtr, peekElemOff)
+import Maru.Backend.Process.Fabric
+import Maru.Backend.Process.Roster
+import Maru.Backend.Process.Run
+import Maru.Backend.Process.State
+import Maru.Backend.Process.Wire
+import Maru.Codec (Codec (..))
+import Maru.Failure
+import Maru.Internal.Engine
+import Maru.Native.Channel (observeWord)
+import Maru.Native.Region (regionGet, unpack)
+
+-- | Of all workers.
+readLogs :: Run a b -> IO ()
+readLogs run = do
+  workers <- readIORef (runWorkers run)
+  for_ (IntMap.toList workers) (uncurry (readLog run))
+
+-- | All that this worker has written and that was not read.
+readLog :: Run a b -> Int -> Worker -> IO ()
+readLog run slot w = do
+  resumed <- takeFilled run slot w
+  when resumed (loop False)
+  where
+    loop some = do
+      next <- nextRecordOf (workerLink w)
+      case next of
+        Nothing -> when some (recordsRead (workerLink w))
+        Just r
+          | kindOf (recordKind r) == Just Addresses -> do
+            writeIORef (workerFilling w) (Just (Filling (recordChunk r) (recordIndex r) 0))
+            complete <- takeFilled run slot w
+            when complete (loop True)
+          | otherwise -> accept run slot r >> loop True
+
+-- | Takes what has been filled in since; 'True': the record, if any, is done.
+takeFilled :: Run a b -> Int -> Worker -> IO Bool
+takeFilled run slot w = do
+  filling <- readIORef (workerFilling w)
+  case filling of
+    Nothing -> pure True
+    Just (Filling record index taken) -> do
+      (n, full) <- isFull <$> observeWord record
+      when (n > taken) $ do
+        values <- forM [taken + 1 .. n] (peekElemOff record >=> regionGet)
+        change run . arrived "zero-copy" (index + taken) (n - taken) $
+          zipWith (\k v -> Outcome k slot (Right v)) [index + taken ..] values
+      writeIORef (workerFilling w) (if full then Nothing else Just (Filling record index n))
+      pure full
+
+accept :: Run a b -> Int -> Record -> IO ()
+accept run slot r = case kindOf (recordKind r) of
+  Just Compacted -> do
+    value <- unpack (castPtr (recordChunk r)) (recordLength r)
+    one "compact copy" (maybe (Left damaged) Right value)
+  -- Decoded by the consumer, outside of the lock.
+  Just Coded -> copied >>= one "codec" . decoded
+  Just Threw -> thrown >>= one "exception" . Left
+  Just Sealed -> change run (sealed job i)
+  Just Refused -> do
+    what <- unpackText <$> copied
+    change run (landed i 1 [Outcome i slot (Left (toException (Untransferable i what)))])
+  Just Retired -> do
+    why <- unpackText <$> copied
+    change run (leaves slot . noted ("a worker was replaced: " <> why))
+  Just Ready -> change run (reached slot Initialising)
+  Just Initialised -> change run (reached slot Working)
+  Just InitialiserThrew -> do
+    e <- thrown
+    change run (leaves slot . failed e)
+  _ -> throwIO (ErrorCall ("maru: a worker's channel holds a record of unknown kind " <> show (recordKind r)))
+  where
+    job = runJob run
+    i = recordIndex r
+    one way result = change run (arrived way i 1 [Outcome i slot result])
+    thrown = copied >>= unpackException i slot
+    -- The log's pages are given back; what is kept must be copied.
+    copied = Unsafe.unsafePackCStringLen (castPtr (recordChunk r), recordLength r) >>= evaluate . Strict.copy
+    damaged = toException (RemoteException i slot "a result" "could not be relocated")
+    decoded bytes = case jobCodec job of
+      Nothing -> Left damaged
+      Just codec -> either (Left . toException . RemoteException i slot "a decoding error") Right (decode codec bytes)

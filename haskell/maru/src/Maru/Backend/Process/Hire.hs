@@ -1,0 +1,149 @@
+-- | Forks workers, and puts chunks on offer for them. /Internal/. Under the run's
+-- lock.
+module Maru.Backend.Process.Hire
+  ( handOutMore,
+    hire,
+  )
+where
+
+import Control.Exception
+import Control.Monad
+import Data.Foldable (for_, traverse_)
+import Data.IORef
+import Data.Int (Int64)
+import qualified Data.IntMap.Strict as IntMap
+import Data.Maybe (fromMaybe, isJust)
+import Maru.Backend.Process.Fabric
+import Maru.Backend.Process.Pieces (earliest, nextIndex, pieceAt)
+import Maru.Backend.Process.Roster
+import Maru.Backend.Process.Run
+import Maru.Backend.Process.State
+import Maru.Backend.Process.Worker
+import Maru.Failure
+import Maru.Internal.Engine
+import Maru.Internal.Feed
+import Maru.Internal.Plan
+import Maru.Native.Channel (nowNs)
+import Maru.Native.Process
+import Maru.Native.Region (Region, newRegion, regionRelease)
+import Maru.Native.Rts (forkWorker)
+import Maru.Options
+
+-- Chunks ---------------------------------------------------------------------
+
+-- | Hands out chunks, see 'offering'.
+handOutMore :: Run a b -> IO ()
+handOutMore run = do
+  s <- look run
+  unless (stClosed s || stDormant s) $ do
+    cost <- itemCost (runFabric run)
+    seen <- known (runFeed run)
+    waiting <- unclaimed (runFabric run)
+    let offer = offering settings cost seen s
+    wantUpTo (runFeed run) (offerWalk offer)
+    publishMore settings cost (isJust (knownEnd seen)) run offer waiting
+    next <- nextIndex . stPieces <$> look run
+    when (Just next == (knownCount seen <$ knownEnd seen)) $ do
+      closeFabric (runFabric run)
+      change run (\st -> st {stClosed = True})
+  where
+    options = jobOptions (runJob run)
+    settings = Settings (chunking options) (jobWorkers (runJob run)) (window options)
+
+-- Repeats the planner's step with the same measurement until enough waits.
+publishMore :: Settings -> Maybe Double -> Bool -> Run a b -> Offer -> Int -> IO ()
+publishMore settings cost over run offer waiting0 = do
+  size0 <- stSize <$> look run
+  let go available waiting size
+        | available <= 0 || waiting >= offerChunks offer = pure size
+        | otherwise = do
+          let decision = step settings (Seen cost Nothing available over 0 size)
+          taken <- takeWhileM (handOutOne run) (stepChunks decision)
+          (if null taken then pure else go (available - sum taken) (waiting + length taken)) (stepSize decision)
+  size <- go (offerItems offer) waiting0 size0
+  change run (\s -> s {stSize = size})
+
+takeWhileM :: (x -> IO Bool) -> [x] -> IO [x]
+takeWhileM _ [] = pure []
+takeWhileM act (x : xs) = do
+  continue <- act x
+  if continue then (x :) <$> takeWhileM act xs else pure []
+
+-- | 'False': no slot is free now.
+handOutOne :: Run a b -> Int -> IO Bool
+handOutOne run n = do
+  first <- nextIndex . stPieces <$> look run
+  taken <- publishChunk (runFabric run) (Chunk first n)
+  -- Its results are read under the lock that is held now.
+  when taken (change run (handedOut n))
+  pure taken
+
+-- Workers --------------------------------------------------------------------
+
+-- | Starts as many workers as there is work for that nobody has.
+hire :: Run a b -> Int64 -> IO ()
+hire run now = do
+  waiting <- unclaimed (runFabric run)
+  wanted <- decide run (hiring (runJob run) waiting now)
+  for_ wanted $ \(slot, share) -> try (hireOne run slot share) >>= either (change run . refused share now . why) pure
+  where
+    why e = fromMaybe (none (e :: SomeException)) (fromException e)
+    none e = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
+
+hireOne :: Run a b -> Int -> [Int] -> IO ()
+hireOne run slot share = do
+  pieces <- stPieces <$> look run
+  seen <- known (runFeed run)
+  link <- openLink (runFabric run) slot
+  region <- newPages run `onException` closeLink link
+  snapshot <- takeSnapshot
+  for_ (keptOpen link) (spare snapshot)
+  let segments = [Segment key (end - key) cells | key <- share, Just (end, cells) <- [pieceAt key pieces]]
+      assigned = assignment run link region snapshot segments (uncurry Cursor (earliest pieces)) (knownCount seen)
+  -- The run-time system keeps what it was given for as long as the child lives;
+  -- what only f leads to must become garbage there, or no wait for it ever ends.
+  body <- newIORef (runWorker assigned)
+  pid <-
+    forkWorker (join (readIORef body <* writeIORef body (pure ())))
+      `onException` (closeLink link >> traverse_ regionRelease region >> freeSnapshot snapshot)
+  freeSnapshot snapshot
+  pidfd <- openPidfd pid
+  filling <- newIORef Nothing
+  born <- nowNs
+  modifyIORef' (runWorkers run) (IntMap.insert slot (Worker (Process pid pidfd) link filling region))
+  change run (hired slot [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] born)
+
+assignment :: Run a b -> Link -> Maybe Region -> Snapshot -> [Segment a] -> Cursor a -> Int -> Assignment a b
+assignment run link region snapshot segments cursor seen =
+  Assignment
+    { assignedParent = runSelf run,
+      assignedParentPidfd = runSelfPidfd run,
+      assignedSnapshot = snapshot,
+      assignedLink = link,
+      assignedRegion = region,
+      assignedSharing = sharing options,
+      assignedCodec = jobCodec job,
+      assignedFunction = jobFunction job,
+      assignedInitialiser = initialise options,
+      assignedSegments = segments,
+      assignedCursor = cursor,
+      assignedKnown = seen,
+      assignedNursery = maybe id (\bytes -> min (bytes `div` 4)) memory (64 * 1024 * 1024),
+      assignedMemory = memory,
+      assignedSiblings = jobWorkers job
+    }
+  where
+    job = runJob run
+    options = jobOptions job
+    memory = (\mib -> mib * 1024 * 1024 `div` jobWorkers job) <$> memoryMiB options
+
+-- | Pages for results by address; where they cannot be had, results are copied.
+newPages :: Run a b -> IO (Maybe Region)
+newPages run
+  | isJust (runByCopy run) || isJust (jobCodec (runJob run)) = pure Nothing
+  | otherwise = try (newRegion (regionMiB options)) >>= either refusedPages (pure . Just)
+  where
+    options = jobOptions (runJob run)
+    refusedPages e
+      | transport options == ZeroCopy = throwIO (e :: Unavailable)
+      | otherwise = Nothing <$ note run ("results cross by copy: " <> show e)

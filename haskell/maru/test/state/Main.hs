@@ -1,0 +1,153 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The coordinator's accounting, without a process: whatever happens to workers,
+-- wherever, no index is lost and none comes twice.
+module Main (main) where
+
+import Control.Exception (fromException)
+import Control.Monad (when)
+import qualified Data.IntMap.Strict as IntMap
+import Data.List (foldl', scanl', sort)
+import Data.Maybe (isJust)
+import Hedgehog
+import qualified Hedgehog.Gen as Gen
+import qualified Hedgehog.Range as Range
+import Maru.Backend.Process.Pieces (nextIndex)
+import Maru.Backend.Process.State
+import Maru.Failure
+import Maru.Internal.Engine
+import Maru.Options (Policy (..))
+import System.Environment (lookupEnv)
+import Test.Tasty (defaultMain, localOption, testGroup)
+import Test.Tasty.Hedgehog (HedgehogTestLimit (..), testPropertyNamed)
+import World
+
+main :: IO ()
+main = do
+  scale <- maybe 1 read <$> lookupEnv "MARU_TEST_SCALE"
+  defaultMain . localOption (HedgehogTestLimit (Just (fromIntegral (500 * scale :: Int)))) $
+    testGroup
+      "the coordinator's books"
+      [ testPropertyNamed "each index is in one place, whatever happens" "places" everywhere,
+        testPropertyNamed "each item is delivered once, in order, and the run ends" "delivered" delivered,
+        testPropertyNamed "an item is a hole only after the deaths that the policy bears, and says so" "holes" holes,
+        testPropertyNamed "a map fails only for a reason" "reasons" reasons,
+        testPropertyNamed "no more is out than the window" "window" windowed,
+        testPropertyNamed "workers that never get to an item end the run" "barren" endless,
+        testPropertyNamed "counts of the report agree with what happened" "counts" counts
+      ]
+
+-- Generators ------------------------------------------------------------------
+
+settingGen :: Gen Setting
+settingGen = do
+  items <- Gen.int (Range.linear 0 60)
+  Setting items
+    <$> Gen.int (Range.linear 1 6)
+    <*> Gen.element [Ordered, Unordered]
+    <*> Gen.choice [Retry <$> Gen.int (Range.linear 0 3), pure Skip, pure Fail]
+    <*> Gen.int (Range.linear 1 40)
+    <*> Gen.int (Range.linear 1 7)
+    <*> Gen.list (Range.linear 0 3) (Gen.int (Range.linear 0 (max 0 (items - 1))))
+    <*> Gen.bool
+
+happeningGen :: Gen Happening
+happeningGen =
+  Gen.frequency
+    [ (10, pure Ask),
+      (10, Round <$> Gen.element [0, 1, 25, 1500, 11000]),
+      (1, pure Sleep),
+      (40, Work <$> which),
+      (4, Die <$> which <*> Gen.element [Killed 9, Killed 11, Exited 0, Exited 1, Exited 70, Vanished]),
+      (1, Fill <$> which),
+      (2, Retire <$> which),
+      (1, pure Refuse)
+    ]
+  where
+    which = Gen.int (Range.linear 0 5)
+
+happeningsGen :: Gen [Happening]
+happeningsGen = Gen.list (Range.linear 0 400) happeningGen
+
+storm :: PropertyT IO (Setting, [World])
+storm = do
+  s <- forAll settingGen
+  events <- forAll happeningsGen
+  pure (s, scanl' happen (begin s) events)
+
+-- | After the storm, to the end.
+toEnd :: PropertyT IO (Setting, World)
+toEnd = do
+  (s, worlds) <- storm
+  pure (s, calm 2000 (last worlds))
+
+-- Properties ------------------------------------------------------------------
+
+everywhere :: Property
+everywhere = property $ do
+  (_, worlds) <- storm
+  mapM_ (\w -> sort (places w) === [0 .. nextIndex (stPieces (state w)) - 1]) worlds
+
+delivered :: Property
+delivered = property $ do
+  (s, w) <- toEnd
+  let got = map outcomeIndex (reverse (out w))
+  assert (isJust (over w))
+  case over w of
+    Just Nothing -> (if settingOrder s == Ordered then id else sort) got === [0 .. settingItems s - 1]
+    _ -> when (settingOrder s == Ordered) (got === [0 .. length got - 1])
+
+holes :: Property
+holes = property $ do
+  (s, w) <- toEnd
+  let deaths i = IntMap.findWithDefault 0 i (deathsIn w)
+  mapM_ (judge s deaths) (out w)
+  where
+    judge s deaths (Outcome i _ result) = case result of
+      Right y -> do
+        y === negate i
+        diff (deaths i) (<=) (borne (settingPolicy s))
+      Left e -> case fromException e of
+        Nothing -> annotateShow e >> failure
+        Just lost -> do
+          (lostIndex lost, lostTries lost) === (i, deaths i)
+          deaths i === 1 + borne (settingPolicy s)
+    borne policy = case policy of
+      Retry n -> n
+      _ -> 0
+
+reasons :: Property
+reasons = property $ do
+  (s, w) <- toEnd
+  case over w of
+    Just (Just e) -> do
+      annotateShow e
+      assert (any (const (settingPolicy s == Fail)) (IntMap.toList (deathsIn w)) || mostFruitless w > 8 + 4 * settingWorkers s || wasRefused w)
+    _ -> when (settingPolicy s == Fail) (IntMap.toList (deathsIn w) === [])
+
+windowed :: Property
+windowed = property $ do
+  (s, worlds) <- storm
+  mapM_ (\w -> diff (nextIndex (stPieces (state w)) - taken w) (<=) (settingWindow s)) worlds
+
+endless :: Property
+endless = property $ do
+  s <- forAll settingGen
+  death <- forAll (Gen.element [Killed 9, Killed 11, Exited 1, Vanished])
+  steps <- forAll (Gen.int (Range.linear 0 1))
+  let dying = concatMap (\n -> replicate steps (Work n) <> [Die n death]) (reverse [0 .. settingWorkers s - 1])
+      w = foldl' happen (begin s) (concat (replicate 60 (Ask : Round 100 : dying)) <> [Ask])
+  case over w of
+    Just (Just e) | settingItems s > 0 -> (unavailableWhat <$> fromException e) === Just "a map on forked workers"
+    Just Nothing | settingItems s == 0 -> success
+    _ -> failure
+
+counts :: Property
+counts = property $ do
+  (s, w) <- toEnd
+  let c = stCounts (state w)
+      here = length (out w) + sum [n | Batch n _ <- IntMap.elems (stArrived (state w))]
+  countItems c === here
+  diff (sum (IntMap.elems (deathsIn w))) (<=) (countLost c)
+  diff (countLost c) (<=) (countStarted c)
+  assert (countChunks c * settingChunk s >= nextIndex (stPieces (state w)))

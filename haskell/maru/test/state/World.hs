@@ -1,0 +1,274 @@
+-- | A world for the coordinator's books: workers that claim, evaluate, write and die,
+-- without a process. What it does to the state is what the hands do; what it
+-- knows of each item it has kept count of by itself.
+module World
+  ( World (..),
+    W (..),
+    Happening (..),
+    Setting (..),
+    begin,
+    happen,
+    calm,
+    places,
+  )
+where
+
+import Control.Applicative ((<|>))
+import Control.Exception (SomeException, toException)
+import Data.Int (Int64)
+import Data.IntMap.Strict (IntMap)
+import qualified Data.IntMap.Strict as IntMap
+import Data.List (foldl', groupBy)
+import Data.Maybe (isNothing, listToMaybe)
+import Maru.Backend.Process.Pieces (nextIndex, orphans, pieceAt)
+import Maru.Backend.Process.Roster
+import Maru.Backend.Process.State
+import Maru.Failure
+import Maru.Internal.Engine
+import Maru.Internal.Feed (End (..), Known (..))
+import Maru.Internal.Plan (Settings (..))
+import Maru.Options
+
+-- | What a run is of.
+data Setting = Setting
+  { settingItems :: !Int,
+    settingWorkers :: !Int,
+    settingOrder :: !Order,
+    settingPolicy :: !Policy,
+    settingWindow :: !Int,
+    settingChunk :: !Int,
+    -- | Workers die in these items.
+    settingPoison :: ![Int],
+    -- | Links do not know which item was being evaluated.
+    settingBlind :: !Bool
+  }
+  deriving (Show)
+
+data Happening
+  = -- | The consumer asks once.
+    Ask
+  | -- | So many milliseconds later, somebody looks after the run.
+    Round !Int
+  | -- | Nobody has asked for long.
+    Sleep
+  | -- | A worker does the next thing that it has to do.
+    Work !Int
+  | -- | A worker dies where it is.
+    Die !Int !Death
+  | -- | A worker's log is full.
+    Fill !Int
+  | -- | A worker says that it leaves, and does.
+    Retire !Int
+  | -- | The system refuses the next fork.
+    Refuse
+  deriving (Show)
+
+data W = W
+  { wTodo :: ![(Int, Int)],
+    -- | What is left of its chunk, and the whole chunk: the crew knows only that.
+    wClaim :: ![(Int, Int)],
+    wChunk :: ![(Int, Int)],
+    -- | Evaluating, or the last that it evaluated.
+    wCurrent :: !(Maybe Int),
+    -- | Results that it has written and nobody has read, the newest first, each with
+    -- the end of its piece.
+    wWritten :: ![(Int, Int)],
+    -- | Else said and not read.
+    wSaid :: ![Saying],
+    wStage :: !Stage,
+    wLeaving :: !Bool,
+    wDead :: !(Maybe (Death, Bool))
+  }
+
+data Saying = SaidStage !Stage | SaidLeave
+
+data World = World
+  { setting :: !Setting,
+    job :: !(Job Int Int),
+    state :: !(State Int Int),
+    clock :: !Int64,
+    crew :: !(IntMap W),
+    queue :: ![(Int, Int)],
+    refusing :: !Bool,
+    -- | The newest first.
+    out :: ![Outcome Int],
+    -- | So many had come when the consumer asked last: at these it has looked.
+    taken :: !Int,
+    over :: !(Maybe (Maybe SomeException)),
+    -- | Deaths in an item, by index.
+    deathsIn :: !(IntMap Int),
+    -- | Ends of workers since a result arrived, at the most.
+    fruitless :: !Int,
+    mostFruitless :: !Int,
+    wasRefused :: !Bool
+  }
+
+begin :: Setting -> World
+begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing IntMap.empty 0 0 False
+  where
+    theJob =
+      Job
+        { jobOptions = defaultOptions {policy = settingPolicy s},
+          jobWorkers = settingWorkers s,
+          jobOrder = settingOrder s,
+          jobCodec = Nothing,
+          jobFunction = negate,
+          jobInputs = [0 .. settingItems s - 1]
+        }
+
+seen :: World -> Known
+seen w = Known (settingItems (setting w)) (Just Complete)
+
+changed :: (State Int Int -> State Int Int) -> World -> World
+changed f w = w {state = f (state w)}
+
+happen :: World -> Happening -> World
+happen w0 what = case what of
+  Ask -> deliver (advance (changed awake w0 {taken = length (out w0)}))
+  Round ms -> advance w0 {clock = clock w0 + fromIntegral ms * 1000000}
+  Sleep ->
+    let (slots, s) = asleep (state w0)
+     in foldl' dismissed w0 {state = s} slots
+  Work n -> maybe w0 (`work` w0) (pick n)
+  Die n death -> maybe w0 (\slot -> kill slot (death, False) w0) (pick n)
+  Fill n -> maybe w0 (\slot -> kill slot (Exited 73, True) w0) (pick n)
+  Retire n -> maybe w0 (\slot -> onW slot (\x -> x {wSaid = SaidLeave : wSaid x, wLeaving = True, wDead = Just (Exited 0, False)}) w0) (pick n)
+  Refuse -> w0 {refusing = True}
+  where
+    pick n =
+      let alive = [slot | (slot, x) <- IntMap.toList (crew w0), isNothing (wDead x)]
+       in if null alive then Nothing else listToMaybe (drop (n `mod` length alive) alive)
+
+onW :: Int -> (W -> W) -> World -> World
+onW slot f w = w {crew = IntMap.adjust f slot (crew w)}
+
+kill :: Int -> (Death, Bool) -> World -> World
+kill slot death = onW slot (\x -> x {wDead = Just death})
+
+-- | One thing that a worker does.
+work :: Int -> World -> World
+work slot w = case IntMap.lookup slot (crew w) of
+  Nothing -> w
+  Just x -> case wStage x of
+    Starting -> say Initialising
+    Initialising -> say Working
+    Working
+      | ((i, end) : rest) <- wTodo x -> onItem x i end (\y -> y {wTodo = [(i + 1, end) | i + 1 < end] ++ rest})
+      | ((i, end) : rest) <- wClaim x -> onItem x i end (\y -> y {wClaim = [(i + 1, end) | i + 1 < end] ++ rest})
+      | (chunk : others) <- queue w -> onW slot (\y -> y {wClaim = [chunk], wChunk = [chunk]}) w {queue = others}
+      | stClosed (state w) -> kill slot (Exited 0, False) w
+      | otherwise -> w
+  where
+    say stage = onW slot (\y -> y {wStage = stage, wSaid = SaidStage stage : wSaid y}) w
+    onItem x i end finish
+      | wCurrent x /= Just i = onW slot (\y -> y {wCurrent = Just i}) w
+      | i `elem` settingPoison (setting w) = kill slot (Killed 11, False) w
+      | otherwise = onW slot (\y -> finish y {wWritten = (i, end) : wWritten y}) w
+
+-- | One round of the coordinator.
+advance :: World -> World
+advance = hiringNow . handingOut . lateNow . buryDead . readAll
+  where
+    readAll w = foldl' (flip readOne) w (IntMap.keys (crew w))
+    buryDead w = foldl' bury w [(slot, d) | (slot, W {wDead = Just d}) <- IntMap.toList (crew w)]
+    lateNow w = let (slots, s) = late (clock w) (state w) in foldl' dismissed w {state = s} slots
+
+readOne :: Int -> World -> World
+readOne slot w = case IntMap.lookup slot (crew w) of
+  Nothing -> w
+  Just x ->
+    let results = runs (reverse (wWritten x))
+        said = foldr (hear slot) (state w) (wSaid x)
+        got s is = arrived "test" (minimum is) (length is) [Outcome i slot (Right (negate i)) | i <- is] s
+     in w
+          { state = foldl' got said results,
+            crew = IntMap.insert slot x {wWritten = [], wSaid = []} (crew w),
+            fruitless = if null results then fruitless w else 0
+          }
+  where
+    hear s (SaidStage stage) = reached s stage
+    hear s SaidLeave = leaves s
+
+-- | Consecutive ones of a piece together: as one record holds them.
+runs :: [(Int, Int)] -> [[Int]]
+runs = map (map fst) . groupBy (\a b -> snd a == snd b)
+
+dismissed :: World -> Int -> World
+dismissed w slot = bury (changed (leaves slot) (onW slot (\x -> x {wLeaving = True}) w)) (slot, (Killed 9, False))
+
+bury :: World -> (Int, (Death, Bool)) -> World
+bury w0 (slot, (death, full)) = case IntMap.lookup slot (crew w) of
+  Nothing -> w
+  Just x ->
+    let left = concatMap (\(a, b) -> [a .. b - 1]) (wTodo x ++ wClaim x)
+        current = if settingBlind (setting w) then Nothing else wCurrent x
+        suspect = current <|> listToMaybe left
+        innocent = wLeaving x || wStage x /= Working || full || (null left && death `elem` [Exited 0, Vanished])
+        culprit = if innocent then Nothing else suspect >>= \i -> if i `elem` left then Just i else Nothing
+        count = maybe (fruitless w + 1) (const (fruitless w)) culprit
+     in (changed (died (job w) (clock w) slot (Exit death (wChunk x) current Nothing full)) w)
+          { crew = IntMap.delete slot (crew w),
+            deathsIn = maybe id (\i -> IntMap.insertWith (+) i 1) culprit (deathsIn w),
+            fruitless = count,
+            mostFruitless = max count (mostFruitless w)
+          }
+  where
+    w = readOne slot w0
+
+handingOut :: World -> World
+handingOut w
+  | stClosed s || stDormant s = w
+  | otherwise = go (offerItems offer) w
+  where
+    s = state w
+    settings = Settings (Fixed (settingChunk (setting w))) (settingWorkers (setting w)) (Just (settingWindow (setting w)))
+    offer = offering settings Nothing (seen w) s
+    go room x
+      | nextIndex (stPieces (state x)) == settingItems (setting x) = changed (\st -> st {stClosed = True}) x
+      | room <= 0 || length (queue x) >= offerChunks offer = x
+      | otherwise =
+        let n = min room (settingChunk (setting x))
+            first = nextIndex (stPieces (state x))
+         in go (room - n) (changed (handedOut n) x {queue = queue x ++ [(first, first + n)]})
+
+hiringNow :: World -> World
+hiringNow w = foldl' fork w {state = s} wanted
+  where
+    (wanted, s) = hiring (job w) (length (queue w)) (clock w) (state w)
+    fork x (slot, share)
+      | refusing x = (changed (refused share (clock x) (Unavailable "a fork" "refused" "")) x) {refusing = False, wasRefused = True}
+      | otherwise =
+        let given = [(key, end) | key <- share, Just (end, _) <- [pieceAt key (stPieces (state x))]]
+         in changed (hired slot given (clock x)) x {crew = IntMap.insert slot (W given [] [] Nothing [] [] Starting False Nothing) (crew x)}
+
+deliver :: World -> World
+deliver w = case over w of
+  Just _ -> w
+  Nothing -> case demanded (job w) (seen w) (state w) of
+    (Deliver os, s) -> w {state = s, out = reverse os ++ out w}
+    (Finished, s) -> w {state = s, over = Just Nothing}
+    (FailedWith e, s) -> w {state = s, over = Just (Just (toException e))}
+    (Wait, s) -> w {state = s}
+
+-- | Nothing bad happens any more, but for what is in the items: to the end, or so
+-- many rounds.
+calm :: Int -> World -> World
+calm 0 w = w
+calm n w
+  | Just _ <- over w = w
+  | otherwise = calm (n - 1) (foldl' happen w {refusing = False} (Round 1001 : Ask : concat (replicate 8 (map Work [0 .. settingWorkers (setting w) - 1]))))
+
+-- | Where each index below 'nextIndex' is.
+places :: World -> [Int]
+places w =
+  concat
+    [ map outcomeIndex (out w),
+      concat [map outcomeIndex os | Batch _ os <- IntMap.elems (stArrived s)],
+      concatMap (map fst . wWritten) (IntMap.elems (crew w)),
+      concatMap (concatMap range . (\x -> wTodo x ++ wClaim x)) (IntMap.elems (crew w)),
+      concatMap range (queue w),
+      concat [[key .. end - 1] | key <- orphans (stPieces s), Just (end, _) <- [pieceAt key (stPieces s)]]
+    ]
+  where
+    s = state w
+    range (a, b) = [a .. b - 1]
