@@ -34,6 +34,7 @@ import Maru.Internal.Engine
 import Maru.Internal.Feed
 import Maru.Internal.Progress (watch)
 import Maru.Native.Channel (nowNs)
+import Maru.Native.Pen (sealHere)
 import Maru.Native.Process
 import Maru.Options
 import System.IO.Unsafe (unsafeInterleaveIO)
@@ -61,7 +62,7 @@ consume run key = do
   readIORef key
   -- Before the lock: in a forked process a thread that it lacks may hold it.
   ours <- isOurs run
-  unless ours (throwIO OnlyCaller)
+  unless ours (sealHere "it demands a result of a map that the caller started" >> throwIO OnlyCaller)
   now <- nowNs
   writeIORef (runAsked run) now
   (news, demand) <- locked run $ do

@@ -5,7 +5,8 @@
 -- /Internal/.
 module Maru.Native.Process
   ( Process (..),
-    Snapshot,
+    Snapshot (..),
+    CSnapshot,
     takeSnapshot,
     freeSnapshot,
     spare,
@@ -49,7 +50,7 @@ foreign import ccall unsafe "close" c_close :: CInt -> IO CInt
 
 foreign import ccall unsafe "maru_kill" c_kill :: CPid -> CInt -> IO CInt
 
-foreign import ccall unsafe "maru_die_with" c_dieWith :: CPid -> CInt -> IO CInt
+foreign import ccall unsafe "maru_watch_parent" c_dieWith :: CPid -> CInt -> IO CInt
 
 foreign import ccall unsafe "maru_worker_signals" workerSignals :: IO ()
 
