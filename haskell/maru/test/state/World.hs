@@ -258,7 +258,7 @@ hiringNow w = foldl' fork w {state = s, births = [(share, filter (`IntSet.member
   where
     (wanted, s) = hiring (job w) (length (queue w)) (clock w) (state w)
     fork x (slot, share)
-      | refusing x = (changed (refused share (clock x) (Unavailable "a fork" "refused" "")) x) {refusing = False, wasRefused = True}
+      | refusing x = (changed (refused (job x) share (clock x) (Unavailable "a fork" "refused" "")) x) {refusing = False, wasRefused = True}
       | otherwise =
         let given = [(key, end) | key <- share, Just (end, _) <- [pieceAt key (stPieces (state x))]]
          in changed (hired slot given (clock x)) x {crew = IntMap.insert slot (W given [] [] Nothing [] Starting False Nothing) (crew x)}
