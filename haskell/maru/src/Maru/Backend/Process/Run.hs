@@ -64,6 +64,7 @@ data Run a b = Run
     runFeed :: !Feed,
     runSelf :: !ProcessID,
     runSelfPidfd :: !CInt,
+    runLifeline :: !Lifeline,
     -- | Why results do not cross by address, if they do not.
     runByCopy :: !(Maybe String),
     -- | Tells about progress.
@@ -105,7 +106,7 @@ newRun style job = do
   self <- getProcessID
   now <- nowNs
   run <-
-    Run job {jobInputs = []} style fabric feed self <$> openPidfd self <*> pure byCopy
+    Run job {jobInputs = []} style fabric feed self <$> openPidfd self <*> newLifeline <*> pure byCopy
       <*> newIORef Nothing
       <*> newIORef now
       <*> newIORef 0
