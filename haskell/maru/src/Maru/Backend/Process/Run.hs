@@ -67,6 +67,8 @@ data Run a b = Run
     runLifeline :: !Lifeline,
     -- | Why results do not cross by address, if they do not.
     runByCopy :: !(Maybe String),
+    -- | Results that are here and workers alive, for those who must not hold the run.
+    runHere :: !(IORef (Int, Int)),
     -- | Tells about progress.
     runTeller :: !(IORef (Maybe ThreadId)),
     -- | When the consumer last asked.
@@ -107,6 +109,7 @@ newRun style job = do
   now <- nowNs
   run <-
     Run job {jobInputs = []} style fabric feed self <$> openPidfd self <*> newLifeline <*> pure byCopy
+      <*> newIORef (0, 0)
       <*> newIORef Nothing
       <*> newIORef now
       <*> newIORef 0
@@ -167,7 +170,8 @@ decide run f = do
 note :: Run a b -> String -> IO ()
 note run = change run . noted
 
--- | What is new since it was last told.
+-- | What is new since it was last told, to the board; how far the run is, to its
+-- teller.
 tellBoard :: Run a b -> IO ()
 tellBoard run = do
   s <- look run
@@ -178,3 +182,4 @@ tellBoard run = do
   addTotals before now
   unless (count == said) $ traverse_ sayOnBoard (drop said (reverse (countNotes c)))
   writeIORef (runTold run) (now, count)
+  writeIORef (runHere run) (countItems c, IntMap.size (stDuties s))

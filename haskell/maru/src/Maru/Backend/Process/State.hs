@@ -31,7 +31,6 @@ module Maru.Backend.Process.State
     asleep,
     demanded,
     isComplete,
-    progressed,
 
     -- * Workers
     Duty (..),
@@ -277,7 +276,3 @@ demanded job seen s = case candidate of
 -- | The end of the input is known, and all before it was delivered.
 isComplete :: Known -> State a b -> Bool
 isComplete seen s = isJust (knownEnd seen) && stDelivered s == knownCount seen
-
--- | Results that are here, workers alive.
-progressed :: State a b -> (Int, Int)
-progressed s = (stDelivered s + sum [n | Batch n _ <- IntMap.elems (stArrived s)], IntMap.size (stDuties s))
