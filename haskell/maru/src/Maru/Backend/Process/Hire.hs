@@ -120,6 +120,7 @@ assignment run link region snapshot segments cursor seen =
   Assignment
     { assignedParent = runSelf run,
       assignedParentPidfd = runSelfPidfd run,
+      assignedLifeline = runLifeline run,
       assignedSnapshot = snapshot,
       assignedLink = link,
       assignedRegion = region,
