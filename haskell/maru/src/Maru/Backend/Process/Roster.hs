@@ -28,7 +28,7 @@ import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import Data.List (foldl', partition)
-import Data.Maybe (isJust, listToMaybe)
+import Data.Maybe (isJust, isNothing, listToMaybe)
 import Maru.Backend.Process.Pieces
 import Maru.Backend.Process.State
 import Maru.Failure
@@ -129,18 +129,22 @@ without job why s
   | otherwise = failed (toException why) s
 
 -- | @standIn job n@: where no worker can be had and none is left, what they had and
--- the next @n@ items are the caller's.
+-- the next @n@ items are the caller's, but for items in which a worker has died.
 standIn :: Job a b -> Int -> State a b -> State a b
 standIn job n s0
-  | stAlone s0 && IntMap.null (stDuties s0) = foldl' inCaller s (within (0, nextIndex (stPieces s)) (stPieces s))
+  | stAlone s0 && IntMap.null (stDuties s0) && isNothing (stFatal s0) = foldl' inCaller s (within (0, nextIndex (stPieces s)) (stPieces s))
   | otherwise = s0
   where
     s = if n > 0 then handedOut n s0 else s0
     inCaller st key = case pieceAt key (stPieces st) of
       Nothing -> st
       Just (end, cells) ->
-        counted (\c -> c {countInCaller = countInCaller c + end - key}) $
-          landed key (end - key) [Outcome k (-1) (Right (normalised (jobFunction job x))) | (k, x) <- zip [key .. end - 1] cells] st
+        let left = end - key - IntMap.size (IntMap.filterWithKey (\i _ -> key <= i && i < end) (stLosses st))
+         in counted (\c -> c {countInCaller = countInCaller c + left}) $
+              landed key (end - key) (zipWith outcome [key .. end - 1] cells) st
+    outcome i x = Outcome i (-1) $ case IntMap.lookup i (stLosses s) of
+      Just lost -> Left (toException lost)
+      Nothing -> Right (normalised (jobFunction job x))
 
 -- Deaths ---------------------------------------------------------------------
 
