@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <maru/topology.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +100,23 @@ int maru_fd_snapshot_seal(const struct maru_fd_snapshot *s) {
   return replaced;
 }
 
+int maru_fd_snapshot_wall(const struct maru_fd_snapshot *s, int wall) {
+  struct stat nothing, st;
+  if (stat("/", &nothing))
+    return -errno;
+  int replaced = 0;
+  for (size_t i = 0; i < s->count; i++) {
+    int fd = s->entries[i].fd;
+    /* The program may have closed it meanwhile and opened another. */
+    if (fstat(fd, &st) || st.st_dev != nothing.st_dev || st.st_ino != nothing.st_ino ||
+        !(fcntl(fd, F_GETFL) & O_PATH))
+      continue;
+    if (dup3(wall, fd, O_CLOEXEC) >= 0)
+      replaced++;
+  }
+  return replaced;
+}
+
 /* ---- life and death ------------------------------------------------------ */
 
 int maru_pidfd_open(pid_t pid) {
@@ -111,47 +127,6 @@ int maru_pidfd_open(pid_t pid) {
   (void)pid;
   return -ENOSYS;
 #endif
-}
-
-struct watch {
-  pid_t parent;
-  int pidfd;
-};
-
-static void *watch_parent(void *argument) {
-  struct watch w = *(struct watch *)argument;
-  free(argument);
-  struct pollfd p = {.fd = w.pidfd, .events = POLLIN};
-  /* poll ignores a negative descriptor and then only sleeps. */
-  int slice_ms = w.pidfd < 0 ? 100 : -1;
-  while (getppid() == w.parent)
-    if (poll(&p, 1, slice_ms) > 0 && p.revents)
-      break;
-  _exit(0);
-}
-
-int maru_die_with(pid_t parent, int parent_pidfd) {
-  struct watch *w = malloc(sizeof *w);
-  if (!w)
-    return -ENOMEM;
-  /* A number of its own: sealing the inherited ones must not touch it. */
-  int pidfd = parent_pidfd < 0 ? -1 : fcntl(parent_pidfd, F_DUPFD_CLOEXEC, 0);
-  *w = (struct watch){parent, pidfd};
-  /* Signals are for the worker's other threads. */
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, 64 * 1024);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_t thread;
-  int r = pthread_create(&thread, &attributes, watch_parent, w);
-  pthread_attr_destroy(&attributes);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  if (r)
-    free(w);
-  return -r;
 }
 
 int maru_kill(pid_t pid, int pidfd) {

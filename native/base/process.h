@@ -31,19 +31,15 @@ void maru_fd_snapshot_spare(struct maru_fd_snapshot *snapshot, int fd);
  * Returns how many were replaced. */
 int maru_fd_snapshot_seal(const struct maru_fd_snapshot *snapshot);
 
+/* Later: those that `seal` replaced and nobody has closed become the wall (waits.h).  Returns how
+ * many. */
+int maru_fd_snapshot_wall(const struct maru_fd_snapshot *snapshot, int wall);
+
 /* ---- life and death ------------------------------------------------------ */
 
 /* A descriptor that becomes readable when the process ends; -ENOSYS where
  * the kernel or a sandbox refuses it. */
 int maru_pidfd_open(pid_t pid);
-
-/* In a worker: from now on this process ends (_exit 0) as soon as `parent`
- * does.  `parent_pidfd` may be negative: then the parent is looked for every
- * 100 ms.  A thread waits, not PR_SET_PDEATHSIG: that signal comes when the
- * *thread* that forked ends, and a language runtime's threads come and go.
- * The pid is checked once more inside, so a parent that has died already is
- * noticed.  Call it before maru_fd_snapshot_seal. */
-int maru_die_with(pid_t parent, int parent_pidfd);
 
 /* SIGKILL to a child.  By its pidfd where there is one: its number may be another
  * process's once somebody else has reaped it. */

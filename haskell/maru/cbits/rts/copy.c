@@ -26,6 +26,8 @@ extern const StgInfoTable base_GHCziForeignPtr_PlainPtr_con_info;
 extern const StgInfoTable base_GHCziForeignPtr_MallocPtr_con_info;
 extern const StgInfoTable base_GHCziForeignPtr_PlainForeignPtr_con_info;
 extern const StgInfoTable base_GHCziForeignPtr_FinalPtr_con_info;
+extern const StgInfoTable base_GHCziStable_StablePtr_con_info;
+extern const StgInfoTable base_GHCziPtr_FunPtr_con_info;
 extern StgClosure base_GHCziForeignPtr_FinalPtr_closure;
 
 /* Below this a byte array is copied again at each place that refers to it. */
@@ -373,9 +375,38 @@ static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, siz
 
 /* --- values --- */
 
+/* Code of the program or of a library, which the process had before the fork or has only here. */
+static int is_code(struct dl_phdr_info *object, size_t size, void *address) {
+  (void)size;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    const ElfW(Phdr) *part = &object->dlpi_phdr[i];
+    uintptr_t from = object->dlpi_addr + part->p_vaddr, p = (uintptr_t)address;
+    if (part->p_type == PT_LOAD && part->p_flags & PF_X && p >= from && p < from + part->p_memsz)
+      return 1;
+  }
+  return 0;
+}
+
+/* Raw words that mean nothing elsewhere: a place in this process's table of stable pointers, or
+   code that was made at run time (a wrapper). */
+static int64_t judge_raw(const StgClosure *q) {
+  const StgInfoTable *info = q->header.info;
+  void *word = (void *)q->payload[0];
+  if (info == &base_GHCziStable_StablePtr_con_info && word)
+    return -COPY_STABLE;
+  if (info == &base_GHCziPtr_FunPtr_con_info && word && dl_iterate_phdr(is_code, word) != 1)
+    return -COPY_CODE;
+  return 0;
+}
+
 /* Copies a constructor and notes its fields: the copy's offset. */
 static int64_t copy_constructor(struct copy *c, const StgClosure *q, const StgInfoTable *info) {
   size_t pointers = info->layout.payload.ptrs, raw = info->layout.payload.nptrs;
+  if (pointers == 0 && raw == 1) {
+    int64_t refusal = judge_raw(q);
+    if (refusal < 0)
+      return refusal;
+  }
   int64_t at = copy_words(c, q, sizeofW(StgHeader) + pointers + raw), r = 0;
   if (at < 0)
     return at;

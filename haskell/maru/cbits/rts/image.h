@@ -70,7 +70,7 @@ void image_describe(char *base, size_t offset, bdescr *head);
      -ENOSPC  it does not fit            -ENOMEM  no memory for book-keeping
      -EAGAIN  not in normal form         -(COPY_REFUSED + type)  a closure of that type is in it
    On failure image->at is where it was. */
-enum { COPY_REFUSED = 4096, COPY_FOREIGN = COPY_REFUSED + N_CLOSURE_TYPES };
+enum { COPY_REFUSED = 4096, COPY_FOREIGN = COPY_REFUSED + N_CLOSURE_TYPES, COPY_STABLE, COPY_CODE };
 int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
                    const StgInfoTable *bytestring, StgClosure **root);
 

@@ -46,6 +46,9 @@ static inline bool maru_in_heap(const void *p) {
 }
 #endif
 
+/* In a worker: is this the variable of a Handle that it inherited? */
+bool maru_rts_is_locked(const StgClosure *mvar);
+
 /* Why results cannot cross by address in this program; NULL: they can. */
 const char *maru_rts_refusal(void);
 

@@ -1,8 +1,9 @@
-/* What a forked worker inherits and must not keep: its parent's finalizers and threads. */
+/* What a forked worker inherits and must not keep: its parent's finalizers, handles and threads. */
 #include "internals.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -18,13 +19,53 @@
 /* Not by index: the size of a generation depends on the run-time system that is linked. */
 static const generation *next_generation(const generation *g) { return g->to == g ? NULL : g->to; }
 
-static int64_t neuter(StgWeak *weak) {
+/* What a Handle has read ahead is the caller's: two processes that take it would both have the
+   same lines. A Handle is a variable that its user empties for as long as it uses it, and whose
+   weak pointer closes the file; in a worker that variable is empty for ever. */
+extern const StgInfoTable base_GHCziIOziHandleziTypes_Handlezuzu_con_info;
+
+static const StgClosure *const locked = (const StgClosure *)&stg_END_TSO_QUEUE_closure;
+
+static bool is_mvar(const StgClosure *p) {
+  StgHalfWord type = get_itbl(p)->type;
+  return type == MVAR_CLEAN || type == MVAR_DIRTY;
+}
+
+/* Behind indirections. One that is still a thunk has not been used: nothing was read ahead. */
+static bool is_handle(const StgClosure *p) {
+  const StgClosure *q = UNTAG_CLOSURE((StgClosure *)p);
+  for (;;) {
+    StgHalfWord type = get_itbl(q)->type;
+    if (type != IND && type != IND_STATIC && type != BLACKHOLE)
+      return q->header.info == &base_GHCziIOziHandleziTypes_Handlezuzu_con_info;
+    q = UNTAG_CLOSURE(((const StgInd *)q)->indirectee);
+  }
+}
+
+static void lock_handle(StgWeak *weak, const StgMVar *const spared[2]) {
+  StgMVar *mvar = (StgMVar *)UNTAG_CLOSURE(weak->key);
+  if (!is_mvar((StgClosure *)mvar) || mvar == spared[0] || mvar == spared[1] ||
+      !is_handle(mvar->value))
+    return;
+  mvar->value = (StgClosure *)locked;
+  weak->value = (StgClosure *)locked; /* by which it is known again */
+}
+
+static int64_t neuter(StgWeak *weak, const StgMVar *const spared[2]) {
   int64_t n = 0;
   for (; weak; weak = weak->link, n++) {
     weak->finalizer = &stg_NO_FINALIZER_closure;
     weak->cfinalizers = &stg_NO_FINALIZER_closure;
+    lock_handle(weak, spared);
   }
   return n;
+}
+
+static bool is_key(const StgWeak *weak, const StgClosure *mvar) {
+  for (; weak; weak = weak->link)
+    if (weak->value == locked && UNTAG_CLOSURE(weak->key) == mvar)
+      return true;
+  return false;
 }
 
 /* Weak pointers made since the last collection are not yet in a generation: each capability keeps
@@ -44,20 +85,40 @@ static void strip(StgStack *stack) {
 }
 #endif
 
-/* Takes their finalizers from all weak pointers; they stay valid otherwise. Returns how many. */
-int64_t maru_rts_neuter_weaks(void) {
+/* Takes their finalizers from all weak pointers; they stay valid otherwise. Returns how many. All
+   Handles but two are locked for ever. */
+int64_t maru_rts_neuter_weaks(const StgMVar *out, const StgMVar *err) {
 #if !MARU_RTS_VALIDATED
+  (void)out, (void)err;
   return -ENOSYS;
 #else
   if (!&capabilities || !&n_capabilities)
     return -ENOSYS;
+  const StgMVar *const spared[2] = {out, err};
   int64_t n = 0;
   for (const generation *g = generations; g; g = next_generation(g))
-    n += neuter(g->weak_ptr_list);
+    n += neuter(g->weak_ptr_list, spared);
   for (uint32_t c = 0; c < n_capabilities; c++)
-    n += neuter(fresh_weaks(capabilities[c]));
+    n += neuter(fresh_weaks(capabilities[c]), spared);
   return n;
 #endif
+}
+
+/* Is this the variable of a Handle that the above has locked? */
+bool maru_rts_is_locked(const StgClosure *mvar) {
+#if MARU_RTS_VALIDATED
+  if (&capabilities && &n_capabilities) {
+    for (const generation *g = generations; g; g = next_generation(g))
+      if (is_key(g->weak_ptr_list, mvar))
+        return true;
+    for (uint32_t c = 0; c < n_capabilities; c++)
+      if (is_key(fresh_weaks(capabilities[c]), mvar))
+        return true;
+  }
+#else
+  (void)mvar;
+#endif
+  return false;
 }
 
 /* Forking. */
@@ -69,6 +130,7 @@ enum { RESERVED = 8 };
 
 static _Thread_local struct {
   bool forking;
+  sigset_t before; /* the signals that were blocked */
   int reserved[RESERVED];
 } me;
 
@@ -103,12 +165,43 @@ static void strip_threads(void) {
 #endif
 }
 
+/* Until the run-time system has made a pipe of its own in the child, its handler of signals would
+   write into the parent's: a SIGINT to the child would interrupt the parent. So signals wait until
+   the child has a worker's dispositions and its handler has nowhere to write to. SIGINT goes on
+   waiting: the run-time system installs a handler for it before the worker's first instruction. */
+void maru_worker_signals(void); /* base/process.h */
+
+static void hush(void) {
+  sigset_t kept = me.before;
+  setTimerManagerControlFd(-1);
+  maru_worker_signals();
+  sigaddset(&kept, SIGINT);
+  pthread_sigmask(SIG_SETMASK, &kept, NULL);
+}
+
+/* In the thread that does a worker's work, once SIGINT is ignored for good. */
+void maru_rts_hear(void) { pthread_sigmask(SIG_SETMASK, &me.before, NULL); }
+
+/* Until its first instruction a worker starts the run-time system's own threads. Where it may not
+   the run-time system would call that its own defect; the coordinator says what it is. Later, too:
+   a thread that cannot be had ends the worker. */
+extern RtsMsgFunction *sysErrorMsgFn;
+enum { NO_THREAD = 71 }; /* as Maru.Backend.Process.Worker has it */
+
+static void end_without_thread(const char *format, va_list arguments) {
+  (void)format, (void)arguments;
+  _exit(NO_THREAD);
+}
+
 static void in_child(void) {
   if (!me.forking)
     return;
+  sysErrorMsgFn = end_without_thread;
+  fatalInternalErrorFn = end_without_thread;
   me.forking = false; /* the worker's own forks are none of ours */
   release(RESERVED);
   strip_threads();
+  hush();
 }
 
 static int unprepared; /* why forking cannot be prepared */
@@ -123,10 +216,14 @@ pid_t maru_rts_fork(HsStablePtr *entry) {
     errno = error;
     return -1;
   }
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &me.before);
   me.forking = true;
   pid_t pid = forkProcess(entry);
   me.forking = false;
   error = errno;
+  pthread_sigmask(SIG_SETMASK, &me.before, NULL);
   release(RESERVED);
   errno = error;
   return pid;

@@ -11,6 +11,7 @@ import qualified Kills
 import Maru (Backend, backendName, parMapM)
 import Scenes (play)
 import qualified Sizes
+import qualified Stuck
 import qualified Suicides
 import System.Environment (getArgs, lookupEnv, setEnv)
 import Test.Tasty (TestTree, defaultMain, localOption, mkTimeout, testGroup)
@@ -32,7 +33,7 @@ main = do
         testGroup "faults" [testGroup (backendName b) (map ($ b) groups) | b <- backends]
 
 groups :: [Backend -> TestTree]
-groups = [Kills.tests, Suicides.tests, World.tests, Abandoned.tests, Sizes.tests, Guests.tests]
+groups = [Kills.tests, Suicides.tests, World.tests, Abandoned.tests, Sizes.tests, Stuck.tests, Guests.tests]
 
 chosen :: IO [Backend]
 chosen = maybe processBackends pick <$> lookupEnv "MARU_TEST_BACKENDS"

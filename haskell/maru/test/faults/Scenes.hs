@@ -5,8 +5,11 @@
 module Scenes (play) where
 
 import Control.Concurrent
+import Control.Concurrent.STM (atomically, retry)
 import Control.Exception
 import Control.Monad
+import Data.IORef
+import Data.List (isInfixOf)
 import Foreign.C (CInt (..))
 import GHC.IO.Handle (hDuplicateTo)
 import Maru
@@ -45,6 +48,21 @@ play ["rest", name] = do
   getLine >>= putStrLn . ("next: " <>)
 play ["stack", name] = results name (\i -> if i == 1 then deep 10000000 else i)
 play ["heap", name] = results name (\i -> if i == 1 then length (show (reverse [i .. 100000000])) else i)
+play ["deadlock", name, what] = do
+  got <- try (evaluate (sum (parMapWith (options name) (deadlocked what) [1 .. 4])))
+  print (got :: Either SomeException Int)
+play ["young", name] = do
+  -- Each worker is to be forked anew.
+  oks <- forM [1 .. 60] $ \k -> (== [k + 1 .. k + 3]) <$> parMapM (options name) (working 1) [k .. k + 2]
+  putStrLn (if and oks then "right" else "wrong")
+play ["alone", what] = do
+  refuse what
+  (ys, report) <- parMapReporting defaultOptions {workers = Workers 3} (working 10) [1 .. 100]
+  putStrLn (if ys == [2 .. 101] then "right" else "wrong")
+  r <- report
+  putStrLn (if reportInCaller r + sum (map snd (reportTransports r)) == 100 && any ("in the caller: " `isInfixOf`) (reportNotes r) then "in the caller" else show r)
+  hFlush stdout
+  exitImmediately ExitSuccess
 play ["refuse", what, name] = do
   refuse what
   -- Where one worker is lost, the others would do without it.
@@ -56,6 +74,19 @@ play ["refuse", what, name] = do
   -- complain about the threads that it may not start.
   exitImmediately ExitSuccess
 play other = throwIO (userError ("no such scene: " <> unwords other))
+
+-- | Nothing in the program will ever end the wait of item 2.
+deadlocked :: String -> Int -> Int
+deadlocked what i = case what of
+  _ | i /= 2 -> i
+  "loop" -> effect $ do
+    later <- newIORef 0
+    let x = effect (readIORef later) :: Int
+    writeIORef later (x + i)
+    evaluate x
+  "mvar" -> effect (newEmptyMVar >>= takeMVar)
+  "stm" -> effect (atomically retry)
+  _ -> effect ((newEmptyMVar >>= takeMVar) `catch` \e -> const (pure 100) (e :: BlockedIndefinitelyOnMVar))
 
 -- | As many, counted on the stack.
 deep :: Int -> Int

@@ -18,6 +18,7 @@ import Control.Exception (SomeException, toException)
 import Data.Int (Int64)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
+import qualified Data.IntSet as IntSet
 import Data.List (foldl', groupBy)
 import Data.Maybe (isNothing, listToMaybe)
 import Maru.Backend.Process.Pieces (nextIndex, orphans, pieceAt)
@@ -35,10 +36,14 @@ data Setting = Setting
     settingWorkers :: !Int,
     settingOrder :: !Order,
     settingPolicy :: !Policy,
+    -- | The map chose workers by itself.
+    settingAuto :: !Bool,
     settingWindow :: !Int,
     settingChunk :: !Int,
     -- | Workers die in these items.
     settingPoison :: ![Int],
+    -- | Items that so many workers cannot evaluate and leave for.
+    settingStuck :: ![(Int, Int)],
     -- | Links do not know which item was being evaluated.
     settingBlind :: !Bool
   }
@@ -70,17 +75,19 @@ data W = W
     wChunk :: ![(Int, Int)],
     -- | Evaluating, or the last that it evaluated.
     wCurrent :: !(Maybe Int),
-    -- | Results that it has written and nobody has read, the newest first, each with
-    -- the end of its piece.
-    wWritten :: ![(Int, Int)],
-    -- | Else said and not read.
+    -- | What it has written and nobody has read, the newest first.
     wSaid :: ![Saying],
     wStage :: !Stage,
     wLeaving :: !Bool,
     wDead :: !(Maybe (Death, Bool))
   }
 
-data Saying = SaidStage !Stage | SaidLeave
+data Saying
+  = SaidStage !Stage
+  | SaidLeave
+  | SaidSeal !Int
+  | -- | A result, and the end of its piece.
+    SaidResult !Int !Int
 
 data World = World
   { setting :: !Setting,
@@ -95,6 +102,10 @@ data World = World
     -- | So many had come when the consumer asked last: at these it has looked.
     taken :: !Int,
     over :: !(Maybe (Maybe SomeException)),
+    -- | Workers that left for an item, by index.
+    seals :: !(IntMap Int),
+    -- | What the workers of each hiring are given at birth, and what of it was sealed.
+    births :: ![[([Int], [Int])]],
     -- | Deaths in an item, by index.
     deathsIn :: !(IntMap Int),
     -- | Ends of workers since a result arrived, at the most.
@@ -104,11 +115,11 @@ data World = World
   }
 
 begin :: Setting -> World
-begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing IntMap.empty 0 0 False
+begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing IntMap.empty [] IntMap.empty 0 0 False
   where
     theJob =
       Job
-        { jobOptions = defaultOptions {policy = settingPolicy s},
+        { jobOptions = defaultOptions {backend = if settingAuto s then Auto else Shm, policy = settingPolicy s},
           jobWorkers = settingWorkers s,
           jobOrder = settingOrder s,
           jobCodec = Nothing,
@@ -132,7 +143,7 @@ happen w0 what = case what of
   Work n -> maybe w0 (`work` w0) (pick n)
   Die n death -> maybe w0 (\slot -> kill slot (death, False) w0) (pick n)
   Fill n -> maybe w0 (\slot -> kill slot (Exited 73, True) w0) (pick n)
-  Retire n -> maybe w0 (\slot -> onW slot (\x -> x {wSaid = SaidLeave : wSaid x, wLeaving = True, wDead = Just (Exited 0, False)}) w0) (pick n)
+  Retire n -> maybe w0 (\slot -> leaving slot SaidLeave w0) (pick n)
   Refuse -> w0 {refusing = True}
   where
     pick n =
@@ -162,8 +173,16 @@ work slot w = case IntMap.lookup slot (crew w) of
     say stage = onW slot (\y -> y {wStage = stage, wSaid = SaidStage stage : wSaid y}) w
     onItem x i end finish
       | wCurrent x /= Just i = onW slot (\y -> y {wCurrent = Just i}) w
-      | i `elem` settingPoison (setting w) = kill slot (Killed 11, False) w
-      | otherwise = onW slot (\y -> finish y {wWritten = (i, end) : wWritten y}) w
+      | i `elem` settingPoison (setting w) && (left i == 0 || times i (deathsIn w) == 0) = kill slot (Killed 11, False) w
+      | left i > 0 = leaving slot (SaidSeal i) w {seals = IntMap.insertWith (+) i 1 (seals w)}
+      | otherwise = onW slot (\y -> finish y {wSaid = SaidResult i end : wSaid y}) w
+    left i = sum (map snd (filter ((== i) . fst) (settingStuck (setting w)))) - times i (seals w)
+
+times :: Int -> IntMap Int -> Int
+times = IntMap.findWithDefault 0
+
+leaving :: Int -> Saying -> World -> World
+leaving slot said = onW slot (\x -> x {wSaid = said : wSaid x, wLeaving = True, wDead = Just (Exited 0, False)})
 
 -- | One round of the coordinator.
 advance :: World -> World
@@ -177,21 +196,26 @@ readOne :: Int -> World -> World
 readOne slot w = case IntMap.lookup slot (crew w) of
   Nothing -> w
   Just x ->
-    let results = runs (reverse (wWritten x))
-        said = foldr (hear slot) (state w) (wSaid x)
-        got s is = arrived "test" (minimum is) (length is) [Outcome i slot (Right (negate i)) | i <- is] s
-     in w
-          { state = foldl' got said results,
-            crew = IntMap.insert slot x {wWritten = [], wSaid = []} (crew w),
-            fruitless = if null results then fruitless w else 0
-          }
+    w
+      { state = foldl' hear (state w) (groupBy together (reverse (wSaid x))),
+        crew = IntMap.insert slot x {wSaid = []} (crew w),
+        fruitless = if any progress (wSaid x) then 0 else fruitless w
+      }
   where
-    hear s (SaidStage stage) = reached s stage
-    hear s SaidLeave = leaves s
+    hear s said = case said of
+      SaidResult i _ : more -> arrived "test" i (1 + length more) [Outcome k slot (Right (negate k)) | k <- [i .. i + length more]] s
+      SaidStage stage : _ -> reached slot stage s
+      SaidSeal i : _ -> sealed (job w) slot i "test" s
+      _ -> leaves slot s
+    progress said = case said of
+      SaidResult _ _ -> True
+      SaidSeal _ -> True
+      _ -> False
 
--- | Consecutive ones of a piece together: as one record holds them.
-runs :: [(Int, Int)] -> [[Int]]
-runs = map (map fst) . groupBy (\a b -> snd a == snd b)
+-- | Consecutive results of a piece are one record.
+together :: Saying -> Saying -> Bool
+together (SaidResult _ a) (SaidResult _ b) = a == b
+together _ _ = False
 
 dismissed :: World -> Int -> World
 dismissed w slot = bury (changed (leaves slot) (onW slot (\x -> x {wLeaving = True}) w)) (slot, (Killed 9, False))
@@ -217,7 +241,9 @@ bury w0 (slot, (death, full)) = case IntMap.lookup slot (crew w) of
 
 handingOut :: World -> World
 handingOut w
-  | stClosed s || stDormant s = w
+  | stDormant s = w
+  | stAlone s = changed (standIn (job w) (offerItems offer)) w {queue = if IntMap.null (crew w) then [] else queue w}
+  | stClosed s = w
   | otherwise = go (offerItems offer) w
   where
     s = state w
@@ -232,14 +258,14 @@ handingOut w
          in go (room - n) (changed (handedOut n) x {queue = queue x ++ [(first, first + n)]})
 
 hiringNow :: World -> World
-hiringNow w = foldl' fork w {state = s} wanted
+hiringNow w = foldl' fork w {state = s, births = [(share, filter (`IntSet.member` stSealed s) share) | (_, share) <- wanted] : births w} wanted
   where
     (wanted, s) = hiring (job w) (length (queue w)) (clock w) (state w)
     fork x (slot, share)
-      | refusing x = (changed (refused share (clock x) (Unavailable "a fork" "refused" "")) x) {refusing = False, wasRefused = True}
+      | refusing x = (changed (refused (job x) share (clock x) (Unavailable "a fork" "refused" "")) x) {refusing = False, wasRefused = True}
       | otherwise =
         let given = [(key, end) | key <- share, Just (end, _) <- [pieceAt key (stPieces (state x))]]
-         in changed (hired slot given (clock x)) x {crew = IntMap.insert slot (W given [] [] Nothing [] [] Starting False Nothing) (crew x)}
+         in changed (hired slot given (clock x)) x {crew = IntMap.insert slot (W given [] [] Nothing [] Starting False Nothing) (crew x)}
 
 deliver :: World -> World
 deliver w = case over w of
@@ -264,7 +290,7 @@ places w =
   concat
     [ map outcomeIndex (out w),
       concat [map outcomeIndex os | Batch _ os <- IntMap.elems (stArrived s)],
-      concatMap (map fst . wWritten) (IntMap.elems (crew w)),
+      [i | x <- IntMap.elems (crew w), SaidResult i _ <- wSaid x],
       concatMap (concatMap range . (\x -> wTodo x ++ wClaim x)) (IntMap.elems (crew w)),
       concatMap range (queue w),
       concat [[key .. end - 1] | key <- orphans (stPieces s), Just (end, _) <- [pieceAt key (stPieces s)]]

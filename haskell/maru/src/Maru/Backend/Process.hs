@@ -19,7 +19,7 @@ where
 import Control.Concurrent
 import Control.Exception
 import Control.Monad
-import Data.Foldable (for_, traverse_)
+import Data.Foldable (foldl', for_, traverse_)
 import Data.IORef
 import Data.Int (Int64)
 import qualified Data.Map.Strict as Map
@@ -34,9 +34,12 @@ import Maru.Internal.Engine
 import Maru.Internal.Feed
 import Maru.Internal.Progress (watch)
 import Maru.Native.Channel (nowNs)
+import Maru.Native.Pen (sealHere)
 import Maru.Native.Process
 import Maru.Options
 import System.IO.Unsafe (unsafeInterleaveIO)
+import System.Mem (performMajorGC)
+import System.Mem.Weak (Weak, deRefWeak)
 
 -- | See 'Maru.Internal.Engine.Engine'. Throws 'Unavailable' where forked workers cannot be had.
 --
@@ -45,23 +48,26 @@ engineOn :: Style -> Job a b -> IO (Running b)
 engineOn style job = uninterruptibleMask_ $ do
   run <- newRun style job
   -- Only the list of outcomes holds the key: when it is garbage, so is the run.
-  key <- newIORef ()
-  _ <- mkWeakIORef key (endRun run)
-  _ <- forkIOWithUnmask (\unmask -> unmask (tend run))
+  key <- newIORef run
+  held <- mkWeakIORef key (endRun run)
+  _ <- forkIOWithUnmask (\unmask -> unmask (tend held firstQuiet))
   for_ (onProgress (jobOptions job)) $ \callback -> do
-    teller <- forkIOWithUnmask (\unmask -> unmask (tellProgress run callback))
+    teller <- forkIOWithUnmask (\unmask -> unmask (tellProgress held (runHere run) (runFeed run) callback))
     writeIORef (runTeller run) (Just teller)
   list <- unsafeInterleaveIO (consume run key)
   pure Running {outcomes = list, stop = endRun run, report = reportOf run}
 
+-- | The run, for as long as the consumer holds its list.
+type Held a b = Weak (IORef (Run a b))
+
 -- The consumer ---------------------------------------------------------------
 
-consume :: Run a b -> IORef () -> IO [Outcome b]
+consume :: Run a b -> IORef (Run a b) -> IO [Outcome b]
 consume run key = do
-  readIORef key
+  _ <- readIORef key
   -- Before the lock: in a forked process a thread that it lacks may hold it.
   ours <- isOurs run
-  unless ours (throwIO OnlyCaller)
+  unless ours (sealHere "it demands a result of a map that the caller started" >> throwIO OnlyCaller)
   now <- nowNs
   writeIORef (runAsked run) now
   (news, demand) <- locked run $ do
@@ -105,22 +111,46 @@ oneRound run now = do
 
 -- The tender -----------------------------------------------------------------
 
--- Looks after the run while the consumer is busy elsewhere; ends with it, or ends
+-- | Looks after the run while the consumer is busy elsewhere; ends with it, or ends
 -- it when all is delivered: the consumer may never look at the end of its list.
-tend :: Run a b -> IO ()
-tend run = do
+--
+-- It must not hold the run, which holds @f@: a consumer that is stuck in an item,
+-- by what @f@ leads to, would never be found so.
+tend :: Held a b -> Int64 -> IO ()
+tend held quiet = do
   threadDelay 20000
+  next <- deRefWeak held >>= maybe (pure Nothing) (tendOnce quiet)
+  for_ next $ \quiet' -> do
+    -- The consumer may be stuck in an item that no worker could evaluate. Only a
+    -- collection shows that, and the run-time system makes none by itself while
+    -- this thread looks around.
+    when (quiet' > quiet) performMajorGC
+    tend held quiet'
+
+-- | 'Nothing': the run is over. A longer time: the consumer has not asked for so
+-- long, and items were evaluated in the caller. It is doubled each time, for the
+-- item may just take long. Not inlined: see 'tend'.
+tendOnce :: Int64 -> IORef (Run a b) -> IO (Maybe Int64)
+tendOnce quiet key = do
+  run <- readIORef key
   now <- nowNs
-  asked <- readIORef (runAsked run)
+  idle <- (now -) <$> readIORef (runAsked run)
+  let idleNs = round (idleSeconds (jobOptions (runJob run)) * 1e9) :: Int64
   over <- locked run $ do
     over <- stEnded <$> look run
-    unless over $
-      if now - asked > idleNs then fallAsleep run else advance run now
+    unless over $ if idle > idleNs then fallAsleep run else advance run now
     pure over
   complete <- completed run
-  unless over (if complete then endRun run else tend run)
-  where
-    idleNs = round (idleSeconds (jobOptions (runJob run)) * 1e9) :: Int64
+  inCaller <- countInCaller . stCounts <$> look run
+  when (complete && not over) (endRun run)
+  pure $
+    if over || complete
+      then Nothing
+      else Just (if idle < firstQuiet then firstQuiet else if idle > quiet && inCaller > 0 then 2 * quiet else quiet)
+{-# NOINLINE tendOnce #-}
+
+firstQuiet :: Int64
+firstQuiet = 300000000
 
 completed :: Run a b -> IO Bool
 completed run = do
@@ -131,19 +161,19 @@ completed run = do
 fallAsleep :: Run a b -> IO ()
 fallAsleep run = decide run asleep >>= traverse_ (dismiss run)
 
--- | Tells about progress until the run ends.
-tellProgress :: Run a b -> (Progress -> IO ()) -> IO ()
-tellProgress run callback = do
-  told <- watch callback current
+-- | Tells about progress until the run ends. It does not hold the run, see 'tend'.
+tellProgress :: Held a b -> IORef (Int, Int) -> Feed -> (Progress -> IO ()) -> IO ()
+tellProgress held counts feed callback = do
+  told <- watch callback $ do
+    (here, alive) <- readIORef counts
+    seen <- known feed
+    pure (here, knownCount seen <$ knownEnd seen, alive)
   for_ (either Just (const Nothing) told) $ \e ->
     -- What 'endRun' throws is no fault of the callback.
     unless (fromException e == Just ThreadKilled) $
-      locked run (note run ("the progress callback threw: " <> displayException e))
+      deRefWeak held >>= traverse_ (readIORef >=> complain e)
   where
-    current = do
-      (here, alive) <- progressed <$> look run
-      seen <- known (runFeed run)
-      pure (here, knownCount seen <$ knownEnd seen, alive)
+    complain e run = locked run (note run ("the progress callback threw: " <> displayException e))
 
 -- The end --------------------------------------------------------------------
 
@@ -164,14 +194,18 @@ endRun run = do
 release :: Run a b -> IO ()
 release run = do
   dismissAll run
+  -- The last words, for the board too.
+  change run (\s -> foldl' (flip noted) s (notes s))
   tellBoard run
   change run ended
   freeFabric (runFabric run)
   closePidfd (runSelfPidfd run)
+  closeLifeline (runLifeline run)
 
 reportOf :: Run a b -> IO Report
 reportOf run = do
-  counts <- stCounts <$> look run
+  s <- look run
+  let counts = stCounts s
   pure
     Report
       { reportBackend = styleBackend (runStyle run),
@@ -180,5 +214,5 @@ reportOf run = do
         reportChunks = countChunks counts,
         reportTransports = Map.toList (countCrossed counts),
         reportInCaller = countInCaller counts,
-        reportNotes = reverse (countNotes counts)
+        reportNotes = notes s
       }

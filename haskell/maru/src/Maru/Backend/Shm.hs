@@ -11,6 +11,7 @@ import Maru.Backend.Process (Style (..), engineOn)
 import Maru.Backend.Process.Fabric
 import Maru.Internal.Engine
 import Maru.Native.Channel
+import Maru.Native.Pen (penOnLog)
 import Maru.Options (Backend (Shm))
 
 -- | See 'Maru.Backend.Process.engineOn'.
@@ -81,7 +82,8 @@ linkTo crew worker = do
                 commitRecord = \bytes index kind -> do
                   commit channel bytes index kind
                   ring crew,
-                wake = ring crew
+                wake = ring crew,
+                writtenWith = \pen -> penOnLog pen channel crew
               }
       }
 

@@ -23,6 +23,7 @@ import Maru.Backend.Process (Style (..), engineOn)
 import Maru.Backend.Process.Fabric
 import Maru.Internal.Engine
 import Maru.Native.Channel (nowNs)
+import Maru.Native.Pen (penOnSocket)
 import Maru.Native.Process (exitNow)
 import Maru.Native.Stream
 import Maru.Options (Backend (Sockets))
@@ -201,7 +202,8 @@ workerOn socket = do
           deliver index kind p bytes
           -- One huge result must not stay for ever.
           when (bytes > 16777216) $ free p >> writeIORef buffer nullPtr >> writeIORef size 0,
-        wake = pure ()
+        wake = pure (),
+        writtenWith = \pen -> penOnSocket pen socket
       }
   where
     deliver index kind p bytes = do

@@ -75,8 +75,8 @@ data Report = Report
     reportChunks :: !Int,
     -- | Results by way of crossing, with its reason: @("zero-copy", 120)@.
     reportTransports :: ![(String, Int)],
-    -- | Items evaluated in the caller after all (they used an inherited
-    -- descriptor).
+    -- | Items that the caller evaluates after all: two workers could not, or none
+    -- could be had.
     reportInCaller :: !Int,
     -- | Every degraded mode, one line each.
     reportNotes :: ![String]

@@ -12,7 +12,8 @@ module Maru.Native.Channel
     nowNs,
 
     -- * Log
-    Log,
+    Log (..),
+    CLog,
     newLog,
     freeLog,
     Reserved (..),
@@ -26,7 +27,8 @@ module Maru.Native.Channel
     observeWord,
 
     -- * Crew
-    Crew,
+    Crew (..),
+    CCrew,
     Chunk (..),
     newCrew,
     seat,

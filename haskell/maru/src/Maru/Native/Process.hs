@@ -5,7 +5,8 @@
 -- /Internal/.
 module Maru.Native.Process
   ( Process (..),
-    Snapshot,
+    Snapshot (..),
+    CSnapshot,
     takeSnapshot,
     freeSnapshot,
     spare,
@@ -13,6 +14,10 @@ module Maru.Native.Process
     openPidfd,
     closePidfd,
     dieWith,
+    Lifeline,
+    newLifeline,
+    closeLifeline,
+    holdLifeline,
     workerSignals,
     exitNow,
     reap,
@@ -24,7 +29,7 @@ where
 
 import Control.Monad (void)
 import Data.Word (Word64, Word8)
-import Foreign (Ptr, allocaBytes, nullPtr, peekByteOff)
+import Foreign (Ptr, allocaArray, allocaBytes, nullPtr, peekByteOff, peekElemOff, withArray)
 import Foreign.C (CInt (..))
 import Maru.Failure (Death (..))
 import System.Posix.Types (CPid (..), ProcessID)
@@ -49,7 +54,7 @@ foreign import ccall unsafe "close" c_close :: CInt -> IO CInt
 
 foreign import ccall unsafe "maru_kill" c_kill :: CPid -> CInt -> IO CInt
 
-foreign import ccall unsafe "maru_die_with" c_dieWith :: CPid -> CInt -> IO CInt
+foreign import ccall unsafe "maru_watch_parent" c_dieWith :: CPid -> CInt -> IO CInt
 
 foreign import ccall unsafe "maru_worker_signals" workerSignals :: IO ()
 
@@ -92,6 +97,30 @@ closePidfd fd
 -- | This process ends when that one does.
 dieWith :: ProcessID -> CInt -> IO Bool
 dieWith parent pidfd = (== 0) <$> c_dieWith parent pidfd
+
+foreign import ccall unsafe "maru_lifeline_open" c_lifelineOpen :: Ptr CInt -> IO CInt
+
+foreign import ccall unsafe "maru_lifeline_hold" c_lifelineHold :: Ptr CInt -> IO CInt
+
+-- | By which the kernel ends workers, stopped ones too, when the coordinator dies: a
+-- pipe, or nothing where there was no descriptor for it.
+data Lifeline = Lifeline !CInt !CInt
+
+-- | In the coordinator, before it forks.
+newLifeline :: IO Lifeline
+newLifeline = allocaArray 2 $ \ends -> do
+  r <- c_lifelineOpen ends
+  if r == 0 then Lifeline <$> peekElemOff ends 0 <*> peekElemOff ends 1 else pure (Lifeline (-1) (-1))
+
+-- | When it has no worker any more.
+closeLifeline :: Lifeline -> IO ()
+closeLifeline (Lifeline reading writing) = closePidfd reading >> closePidfd writing
+
+-- | In the worker, before its descriptors are sealed.
+holdLifeline :: Lifeline -> IO ()
+holdLifeline (Lifeline reading writing)
+  | reading < 0 = pure ()
+  | otherwise = withArray [reading, writing] (void . c_lifelineHold)
 
 -- | Ends this process at once: no finalizer, no flush.
 exitNow :: Int -> IO ()

@@ -250,6 +250,8 @@ closureName t
   | t == 52 || t == 53 = "a thread"
   | t == 63 = "a compact region"
   | t == 64 = "foreign memory"
+  | t == 65 = "a stable pointer"
+  | t == 66 = "a foreign function made at run time"
   | otherwise = "a run-time object of type " <> show t
 
 -- | Bytes still free.

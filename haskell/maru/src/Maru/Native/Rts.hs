@@ -1,12 +1,14 @@
 {-# LANGUAGE ForeignFunctionInterface #-}
 {-# LANGUAGE MagicHash #-}
 {-# LANGUAGE UnboxedTuples #-}
+{-# LANGUAGE UnliftedFFITypes #-}
 
 -- | What maru does to GHC's run-time system, in one place.
 module Maru.Native.Rts
   ( -- * Workers
     forkWorker,
     prepareChild,
+    hearSignals,
     neuterFinalizers,
 
     -- * Memory
@@ -33,9 +35,12 @@ import Data.Word (Word64)
 import Foreign.C (CBool (..), Errno (..), errnoToIOError, throwErrnoIfMinus1)
 import Foreign.Ptr (Ptr)
 import Foreign.StablePtr (StablePtr, freeStablePtr, newStablePtr)
-import GHC.Exts (Any, Int (I#), Ptr (Ptr), addr2Int#, addrToAny#, anyToAddr#, int2Addr#, unsafeCoerce#)
+import GHC.Exts (Any, Int (I#), MVar#, Ptr (Ptr), RealWorld, addr2Int#, addrToAny#, anyToAddr#, int2Addr#, unsafeCoerce#)
 import GHC.IO (IO (IO))
+import GHC.IO.Handle.Types (Handle (..), Handle__)
+import GHC.MVar (MVar (..))
 import Maru.Failure (Unavailable (..))
+import System.IO (stderr, stdout)
 import System.Posix.Types (CPid (..), ProcessID)
 
 foreign import ccall unsafe "maru_rts_nonmoving"
@@ -45,7 +50,7 @@ foreign import ccall unsafe "maru_rts_one_of_many"
   c_oneOfMany :: IO ()
 
 foreign import ccall unsafe "maru_rts_neuter_weaks"
-  c_neuterWeaks :: IO Int64
+  c_neuterWeaks :: MVar# RealWorld Handle__ -> MVar# RealWorld Handle__ -> IO Int64
 
 foreign import ccall safe "maru_rts_fork"
   c_fork :: StablePtr (IO ()) -> IO CPid
@@ -73,15 +78,25 @@ forkWorker act = bracket (newStablePtr act) freeStablePtr (throwErrnoIfMinus1 "f
 -- | First thing in a forked worker: it collects with one thread, and not by
 -- itself when idle (that would copy the whole inherited heap), and runs no
 -- finalizers of what is the parent's (they would flush its buffers and close its
--- resources twice).
+-- resources twice); see 'neuterFinalizers'.
 prepareChild :: IO ()
 prepareChild = c_oneOfMany >> void neuterFinalizers
 
+-- | Signals that waited since the fork come now. In the thread that began the
+-- worker, after 'Maru.Native.Process.workerSignals'.
+foreign import ccall unsafe "maru_rts_hear"
+  hearSignals :: IO ()
+
 -- | Takes their finalizers from all weak pointers of this process; how many
 -- weak pointers there were. On a GHC that was not validated: none, and they
--- keep them.
+-- keep them. All Handles but 'stdout' and 'stderr' are locked for ever: what they
+-- have read ahead is the parent's.
 neuterFinalizers :: IO Int
-neuterFinalizers = max 0 . fromIntegral <$> c_neuterWeaks
+neuterFinalizers = case (variable stdout, variable stderr) of
+  (MVar out, MVar err) -> max 0 . fromIntegral <$> c_neuterWeaks out err
+  where
+    variable (FileHandle _ m) = m
+    variable (DuplexHandle _ _ m) = m
 
 -- | Bytes of the allocation area of each capability, from the next collection
 -- on. No effect where the program runs with nursery chunks (@-n@, or @-A16m@

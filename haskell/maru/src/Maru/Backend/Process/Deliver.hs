@@ -71,7 +71,9 @@ accept run slot r = case kindOf (recordKind r) of
   -- Decoded by the consumer, outside of the lock.
   Just Coded -> copied >>= one "codec" . decoded
   Just Threw -> thrown >>= one "exception" . Left
-  Just Sealed -> change run (sealed job i)
+  Just Sealed -> do
+    why <- unpackText <$> copied
+    change run (sealed job slot i why)
   Just Refused -> do
     what <- unpackText <$> copied
     change run (landed i 1 [Outcome i slot (Left (toException (Untransferable i what)))])

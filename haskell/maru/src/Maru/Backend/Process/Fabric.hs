@@ -25,6 +25,7 @@ import Data.Int (Int64)
 import Data.Word (Word16, Word32)
 import Foreign.C (CInt)
 import Maru.Native.Channel (Chunk (..), Claimed (..), Record (..), Reserved (..))
+import Maru.Native.Pen (Pen)
 
 data Fabric = Fabric
   { -- | How it is less than what was asked for.
@@ -74,5 +75,7 @@ data WorkerEnd = WorkerEnd
     -- | Bytes, index, kind.
     commitRecord :: Int -> Int -> Word16 -> IO (),
     -- | There is news in what was sent.
-    wake :: IO ()
+    wake :: IO (),
+    -- | That pen writes records as this end does.
+    writtenWith :: Pen -> IO ()
   }

@@ -23,6 +23,7 @@ module Maru.Backend.Process.Pieces
     orphan,
     adopted,
     orphanWith,
+    apart,
     isolate,
 
     -- * Looking
@@ -87,11 +88,22 @@ orphanWith i p = do
   (key, Missing end _) <- IntMap.lookupLE i (missing p)
   if i < end && key `elem` orphans p then Just key else Nothing
 
--- | @isolate key i@: cuts item @i@ out of the piece @key@. It becomes a piece of its
+-- | Cuts the item at the front of the piece of that key out of it: the rest becomes
+-- a piece of its own. Both stay whose the piece was, which is no orphan.
+apart :: Int -> Pieces a -> Pieces a
+apart key = snd . cut key key
+
+-- | @isolate key i@: cuts item @i@ out of the orphan @key@. It becomes a piece of its
 -- own that nobody has and that is no orphan; what is before and behind it stays
--- one. @O(i - key)@.
+-- one.
 isolate :: Int -> Int -> Pieces a -> Pieces a
-isolate key i p = case IntMap.lookup key (missing p) of
+isolate key i p = case cut key i p of
+  (parts, p') -> p' {orphans = filter (/= i) parts ++ filter (/= key) (orphans p)}
+
+-- | @cut key i@: item @i@ of the piece @key@ alone, and the keys of what has become of
+-- the piece. @O(i - key)@.
+cut :: Int -> Int -> Pieces a -> ([Int], Pieces a)
+cut key i p = case IntMap.lookup key (missing p) of
   Just (Missing end cells) | key <= i && i < end -> case after (i - key) cells of
     Rest here -> case after 1 here of
       Rest behind ->
@@ -99,11 +111,8 @@ isolate key i p = case IntMap.lookup key (missing p) of
               [(key, Missing i cells) | key < i]
                 ++ [(i, Missing (i + 1) here)]
                 ++ [(i + 1, Missing end behind) | i + 1 < end]
-         in p
-              { missing = foldr (uncurry IntMap.insert) (IntMap.delete key (missing p)) parts,
-                orphans = filter (/= i) (map fst parts) ++ filter (/= key) (orphans p)
-              }
-  _ -> p
+         in (map fst parts, p {missing = foldr (uncurry IntMap.insert) (missing p) parts})
+  _ -> ([key], p)
 
 -- | The missing pieces that begin in @[first, end)@.
 within :: (Int, Int) -> Pieces a -> [Int]

@@ -64,8 +64,11 @@ data Run a b = Run
     runFeed :: !Feed,
     runSelf :: !ProcessID,
     runSelfPidfd :: !CInt,
+    runLifeline :: !Lifeline,
     -- | Why results do not cross by address, if they do not.
     runByCopy :: !(Maybe String),
+    -- | Results that are here and workers alive, for those who must not hold the run.
+    runHere :: !(IORef (Int, Int)),
     -- | Tells about progress.
     runTeller :: !(IORef (Maybe ThreadId)),
     -- | When the consumer last asked.
@@ -105,7 +108,8 @@ newRun style job = do
   self <- getProcessID
   now <- nowNs
   run <-
-    Run job {jobInputs = []} style fabric feed self <$> openPidfd self <*> pure byCopy
+    Run job {jobInputs = []} style fabric feed self <$> openPidfd self <*> newLifeline <*> pure byCopy
+      <*> newIORef (0, 0)
       <*> newIORef Nothing
       <*> newIORef now
       <*> newIORef 0
@@ -166,15 +170,16 @@ decide run f = do
 note :: Run a b -> String -> IO ()
 note run = change run . noted
 
--- | What is new since it was last told.
+-- | What is new since it was last told, to the board; how far the run is, to its
+-- teller.
 tellBoard :: Run a b -> IO ()
 tellBoard run = do
   s <- look run
   (before, said) <- readIORef (runTold run)
   let c = stCounts s
       now = Totals 1 (IntMap.size (stDuties s)) (countStarted c) (countLost c) (countItems c) (countInCaller c)
-      notes = countNotes c
-      count = length notes
+      count = length (countNotes c)
   addTotals before now
-  unless (count == said) $ traverse_ sayOnBoard (drop said (reverse notes))
+  unless (count == said) $ traverse_ sayOnBoard (drop said (reverse (countNotes c)))
   writeIORef (runTold run) (now, count)
+  writeIORef (runHere run) (countItems c, IntMap.size (stDuties s))

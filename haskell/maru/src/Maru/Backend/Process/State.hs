@@ -10,6 +10,8 @@
 --   * an item becomes a typed hole only after workers died in it, more often than
 --     the policy retries; a death that was announced, or that happened before the
 --     first item, blames no item;
+--   * an item that two workers, the second one fresh, left because they could not
+--     evaluate it is the caller's; never one in which a worker has died;
 --   * the run ends: workers that die again and again without a result are not
 --     replaced for ever.
 module Maru.Backend.Process.State
@@ -22,7 +24,6 @@ module Maru.Backend.Process.State
     Batch (..),
     arrived,
     landed,
-    sealed,
 
     -- * The consumer
     Demand (..),
@@ -30,7 +31,6 @@ module Maru.Backend.Process.State
     asleep,
     demanded,
     isComplete,
-    progressed,
 
     -- * Workers
     Duty (..),
@@ -43,6 +43,7 @@ module Maru.Backend.Process.State
 
     -- * The run
     noted,
+    notes,
     failed,
     ended,
   )
@@ -53,12 +54,14 @@ import Control.Exception (ErrorCall (..), SomeException, toException)
 import Data.Int (Int64)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
+import Data.IntSet (IntSet)
+import qualified Data.IntSet as IntSet
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust)
 import Maru.Backend.Process.Pieces
+import Maru.Failure (WorkerLost)
 import Maru.Internal.Engine
 import Maru.Internal.Feed (End (..), Known (..))
-import Maru.Internal.Normal (normalised)
 import Maru.Internal.Plan (Settings (..), chunksAhead, lookAhead)
 
 -- | What happened is told to it under the coordinator's lock, in the order in which
@@ -74,8 +77,10 @@ data State a b = State
     -- | Of these, how many the consumer has certainly looked at: all but the
     -- last batch. The look-ahead counts from here.
     stTaken :: !Int,
-    -- | Workers that died in an item, by its index.
-    stTries :: !(IntMap Int),
+    -- | The last death in an item, and how many there were, by its index.
+    stLosses :: !(IntMap WorkerLost),
+    -- | Items that a worker could not evaluate and left for.
+    stSealed :: !IntSet,
     -- | Workers that ended since anything arrived.
     stBarren :: !Int,
     -- | When the first of them ended.
@@ -88,6 +93,8 @@ data State a b = State
     stClosed :: !Bool,
     -- | Nothing more will come, because of this.
     stFatal :: !(Maybe SomeException),
+    -- | No worker can be had: the caller evaluates the rest, on demand.
+    stAlone :: !Bool,
     -- | Nobody has asked for long: no workers until somebody does.
     stDormant :: !Bool,
     stEnded :: !Bool,
@@ -134,13 +141,15 @@ atFirst job =
       stArrived = IntMap.empty,
       stDelivered = 0,
       stTaken = 0,
-      stTries = IntMap.empty,
+      stLosses = IntMap.empty,
+      stSealed = IntSet.empty,
       stBarren = 0,
       stBarrenSince = 0,
       stHireFrom = 0,
       stSize = 0,
       stClosed = False,
       stFatal = Nothing,
+      stAlone = False,
       stDormant = True,
       stEnded = False,
       stCounts = Counts 0 0 0 0 0 Map.empty []
@@ -156,10 +165,20 @@ counted f s = s {stCounts = f (stCounts s)}
 -- reads it.
 noted :: String -> State a b -> State a b
 noted line s
-  | line `elem` notes || length notes >= 40 = s
-  | otherwise = counted (\c -> c {countNotes = line : notes}) s
+  | line `elem` before || length before >= 40 = s
+  | otherwise = counted (\c -> c {countNotes = line : before}) s
   where
-    notes = countNotes (stCounts s)
+    before = countNotes (stCounts s)
+
+-- | The report's notes, the oldest first.
+notes :: State a b -> [String]
+notes s = before <> [slow | not (stAlone s), 10 * countInCaller counts > countItems counts, slow `notElem` before]
+  where
+    counts = stCounts s
+    before = reverse (countNotes counts)
+    slow =
+      show (countInCaller counts) <> " of " <> show (countItems counts)
+        <> " items were evaluated in the caller, one after the other: evaluate before the map what they share with other threads, read before it what they read, or use the Threads back end"
 
 -- | The map ends with this, but for what has arrived. The first one counts.
 failed :: SomeException -> State a b -> State a b
@@ -224,16 +243,6 @@ landed i n os s = case arrive i n (stPieces s) of
       (\c -> c {countItems = countItems c + n})
       s {stPieces = pieces, stArrived = IntMap.insert i (Batch n os) (stArrived s), stBarren = 0}
 
--- | The item needs what only the caller has: it is evaluated there, on demand.
-sealed :: Job a b -> Int -> State a b -> State a b
-sealed job i s = case pieceAt i (stPieces s) of
-  Just (_, x : _) -> landed i 1 [Outcome i (-1) (Right (normalised (jobFunction job x)))] told
-  _ -> told
-  where
-    told =
-      noted "items that need what only the caller has (an open file, another thread) were evaluated there" $
-        counted (\c -> c {countInCaller = countInCaller c + 1}) s
-
 -- The consumer ---------------------------------------------------------------
 
 -- | What it gets.
@@ -270,7 +279,3 @@ demanded job seen s = case candidate of
 -- | The end of the input is known, and all before it was delivered.
 isComplete :: Known -> State a b -> Bool
 isComplete seen s = isJust (knownEnd seen) && stDelivered s == knownCount seen
-
--- | Results that are here, workers alive.
-progressed :: State a b -> (Int, Int)
-progressed s = (stDelivered s + sum [n | Batch n _ <- IntMap.elems (stArrived s)], IntMap.size (stDuties s))

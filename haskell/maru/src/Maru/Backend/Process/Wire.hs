@@ -12,7 +12,6 @@ module Maru.Backend.Process.Wire
     packException,
     unpackException,
     OnlyCaller (..),
-    needsCaller,
 
     -- * Bytes
     packBytes,
@@ -21,7 +20,7 @@ module Maru.Backend.Process.Wire
   )
 where
 
-import Control.Exception (BlockedIndefinitelyOnMVar (..), BlockedIndefinitelyOnSTM (..), Exception (..), NonTermination (..), SomeAsyncException (..), SomeException (..), evaluate, try)
+import Control.Exception (Exception (..), SomeAsyncException (..), SomeException (..), evaluate, try)
 import Control.Monad (join)
 import qualified Data.Binary as Binary
 import Data.Bits (clearBit, setBit, testBit)
@@ -33,7 +32,6 @@ import Data.Maybe (fromMaybe)
 import Data.Typeable (typeOf)
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign (castPtr)
-import Foreign.C (Errno (..), eBADF)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (RemoteException (..))
 import Maru.Native.Region (Packed (..), pack, unpack)
@@ -52,7 +50,8 @@ data Kind
     Coded
   | -- | The item threw: see 'packException'.
     Threw
-  | -- | The item needs what only the caller has: see 'needsCaller'.
+  | -- | The item cannot be finished in this worker (see "Maru.Native.Pen"), which
+    -- has ended with this record. The chunk says why.
     Sealed
   | -- | The result cannot cross; the chunk says what it holds.
     Refused
@@ -166,25 +165,14 @@ withoutHandle e = case fromException e of
   Just io -> toException io {ioe_handle = Nothing}
   Nothing -> e
 
--- | Thrown to an item that has waited for a thread that exists only in the
--- caller, and to whoever demands a result in a process that was forked from it.
+-- | Thrown to whoever demands a result in a process that the program forked from
+-- the one that started the map. (A worker seals its item instead.)
 data OnlyCaller = OnlyCaller
 
 instance Show OnlyCaller where
   show OnlyCaller = "maru: the result of a parallel map was demanded in another process than the one that started it; demand it before forking"
 
 instance Exception OnlyCaller
-
--- | Does this item need what only the caller has: the data behind an inherited
--- descriptor, or another thread's result?
-needsCaller :: SomeException -> Bool
-needsCaller e
-  | Just io <- fromException e = fmap Errno (ioe_errno io) == Just eBADF
-  | Just OnlyCaller <- fromException e = True
-  | Just BlockedIndefinitelyOnMVar <- fromException e = True
-  | Just BlockedIndefinitelyOnSTM <- fromException e = True
-  | Just NonTermination <- fromException e = True
-  | otherwise = False
 
 packText :: String -> Strict.ByteString
 packText = Lazy.toStrict . Binary.encode

@@ -14,7 +14,6 @@ module Maru.Backend.Process.Worker
   )
 where
 
-import Control.Concurrent (ThreadId, forkIO, myThreadId, threadDelay, throwTo)
 import Control.Exception (SomeException (..), evaluate, try)
 import Control.Monad (unless, when)
 import qualified Data.ByteString as Strict
@@ -24,9 +23,8 @@ import Data.Foldable (for_)
 import Data.IORef (IORef, newIORef, readIORef, writeIORef)
 import Data.Int (Int64)
 import Data.Word (Word64)
-import Foreign (Ptr, castPtr, copyBytes, pokeElemOff)
+import Foreign (Ptr, castPtr, copyBytes, nullPtr, pokeElemOff)
 import Foreign.C (CInt)
-import GHC.Conc (BlockReason (..), ThreadStatus (..), mkWeakThreadId, threadStatus)
 import GHC.IO (unsafeUnmask)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Wire
@@ -34,12 +32,11 @@ import Maru.Codec (Codec (..))
 import Maru.Failure (Death (..))
 import Maru.Internal.Budget (enterWorker)
 import Maru.Native.Channel (nowNs, publishWord)
+import Maru.Native.Pen
 import Maru.Native.Process
 import Maru.Native.Region (Region, regionAdd, regionRoom)
 import qualified Maru.Native.Region as Region
 import Maru.Native.Rts
-import System.Mem (performMajorGC)
-import System.Mem.Weak (Weak, deRefWeak)
 import System.Posix.Types (ProcessID)
 import System.Timeout (timeout)
 
@@ -54,6 +51,7 @@ data Segment a = Segment
 data Assignment a b = Assignment
   { assignedParent :: !ProcessID,
     assignedParentPidfd :: !CInt,
+    assignedLifeline :: !Lifeline,
     assignedSnapshot :: !Snapshot,
     assignedLink :: !Link,
     -- | 'Nothing': results go as copies.
@@ -86,9 +84,11 @@ runWorker a = do
   fresh <- newIORef True
   outcome <- try $ do
     end <- workerEnd (assignedLink a)
+    sealing <- newPen logUsedUp
+    writtenWith end sealing
     tell end Ready
     room <- maybe (pure 0) regionRoom (assignedRegion a)
-    unsafeUnmask (work (Worker a end started fresh room))
+    unsafeUnmask (work (Worker a end sealing started fresh room))
   case outcome of
     Right () -> exitNow 0
     -- Only our own machinery can throw here; the coordinator sees status 70
@@ -107,9 +107,10 @@ prologue a = do
   prepareChild
   watched <- dieWith (assignedParent a) (assignedParentPidfd a)
   unless watched (exitNow unwatched)
+  holdLifeline (assignedLifeline a)
   sealed <- sealSnapshot (assignedSnapshot a)
   unless sealed (exitNow unsealed)
-  workerSignals
+  workerSignals >> hearSignals
   for_ (assignedMemory a) $ \bytes -> do
     inherited <- residentBytes
     limitHeap (inherited + bytes)
@@ -118,6 +119,7 @@ prologue a = do
 data Worker a b = Worker
   { assignment :: !(Assignment a b),
     link :: !WorkerEnd,
+    pen :: !Pen,
     startedNs :: !Int64,
     -- | Nothing has been committed yet.
     freshLog :: !(IORef Bool),
@@ -133,44 +135,15 @@ work w = do
       packException e >>= send w InitialiserThrew 0
       exitNow 0
     Right () -> do
+      watched <- watchOver (pen w) (assignedSnapshot a)
+      unless watched (exitNow blind)
       tell (link w) Initialised
-      main <- myThreadId
-      _ <- mkWeakThreadId main >>= forkIO . freeStuck
       for_ (assignedSegments a) $ \s ->
         runItems w (segmentFirst s) (segmentCount s) (segmentCells s)
       noting <- gcElapsedNs
       claimLoop w (Collected (startedNs w) noting) (assignedCursor a)
   where
     a = assignment w
-
--- | Frees the worker from waiting for a thread of the caller, of which there
--- are none in this process. A value that such a thread was computing shows as
--- 'BlockedOnBlackHole'; a variable that it should fill is found by a major
--- collection, which costs a copy of the heap and is therefore tried last. Held
--- by a weak pointer: a thread that is held for good cannot be found to be stuck.
-freeStuck :: Weak ThreadId -> IO ()
-freeStuck held = look 0
-  where
-    look n = do
-      threadDelay 100000
-      verdict <- deRefWeak held >>= maybe (pure Gone) (judge n)
-      case verdict of
-        Gone -> pure ()
-        Blocked m -> when (m == 20) performMajorGC >> look m
-        Busy -> look 0
-
--- | 'Blocked': at so many looks in a row.
-data Verdict = Gone | Busy | Blocked !Int
-
--- | Not inlined: nothing may hold the thread while its caller collects.
-judge :: Int -> ThreadId -> IO Verdict
-judge n thread = threadStatus thread >>= react
-  where
-    react status = case status of
-      ThreadBlocked BlockedOnBlackHole | n >= 1 -> Busy <$ throwTo thread OnlyCaller
-      ThreadBlocked why | why `elem` [BlockedOnBlackHole, BlockedOnMVar, BlockedOnSTM] -> pure (Blocked (n + 1))
-      _ -> pure Busy
-{-# NOINLINE judge #-}
 
 -- Claims until the coordinator has closed the fabric and nothing is left.
 claimLoop :: Worker a b -> Collected -> Cursor a -> IO ()
@@ -221,7 +194,9 @@ reach :: Worker a b -> Cursor a -> Int -> Int -> IO [a]
 reach w (Cursor at cells) first count
   | first + count <= assignedKnown (assignment w) = pure from
   | otherwise = do
+    penDown (pen w) (kindWord Retired) first
     walked <- try (timeout spineMicros (evaluate (hasCells count from)))
+    penUp (pen w)
     case walked of
       Right (Just True) -> pure from
       Right (Just False) -> leave "its copy of the input ended early"
@@ -261,7 +236,9 @@ runItems w first count cells0 = go first cells0 NoBatch
           pure []
         (x : rest) -> do
           evaluating (link w) i
+          penDown (pen w) (kindWord Sealed) i
           placed <- place w (assignedFunction a x)
+          penUp (pen w)
           case placed of
             ByAddress address -> add i address batch >>= go (i + 1) rest
             Otherwise say -> do
@@ -273,6 +250,7 @@ runItems w first count cells0 = go first cells0 NoBatch
       record <- reserveRoom w i (8 * (room + 1))
       publishWord record (filled 0 False)
       publishRecord w (8 * (room + 1)) i Addresses
+      penFilling (pen w) record
       now <- nowNs
       add i address (Batch record 0 room now)
     add i address (Batch record n room woken) = do
@@ -284,6 +262,7 @@ runItems w first count cells0 = go first cells0 NoBatch
       if n + 1 < room
         then pure (Batch record (n + 1) room (if due then now else woken))
         else do
+          penFilling (pen w) nullPtr
           crowded <- nearlyFull
           when (crowded && i + 1 < end) (retire w (i + 1) "its pages for results are used up")
           pure NoBatch
@@ -294,6 +273,7 @@ close :: Worker a b -> Batch -> IO ()
 close _ NoBatch = pure ()
 close w (Batch record n _ _) = do
   publishWord record (filled n True)
+  penFilling (pen w) nullPtr
   wake (link w)
 
 data Placed = ByAddress !Word64 | Otherwise (Int -> IO ())
@@ -317,9 +297,7 @@ place w y = do
     (Nothing, Nothing) -> byCopy False
   pure $ case tried of
     Right placed -> placed
-    Left e
-      | needsCaller e -> Otherwise (\i -> send w Sealed i Strict.empty)
-      | otherwise -> Otherwise (\i -> packException e >>= send w Threw i)
+    Left e -> Otherwise (\i -> packException e >>= send w Threw i)
   where
     a = assignment w
     refused what = Otherwise (\i -> send w Refused i (packText what))
@@ -343,15 +321,17 @@ publishRecord w bytes i kind = do
   writeIORef (freshLog w) False
 
 -- Exit statuses of a worker that could not start.
-unwatched, unsealed :: Int
+unwatched, unsealed, blind :: Int
 unwatched = 71
 unsealed = 72
+blind = 74
 
 -- | What they mean.
 startFailures :: [(Death, String)]
 startFailures =
   [ (Exited unwatched, "a worker could not start a thread to watch the caller"),
-    (Exited unsealed, "a worker could not seal the descriptors that it inherited (is /proc mounted?)")
+    (Exited unsealed, "a worker could not seal the descriptors that it inherited (is /proc mounted?)"),
+    (Exited blind, "a worker cannot see what its own threads wait for (/proc/self/task/*/syscall; is this process not dumpable, having changed its user?)")
   ]
 
 -- | Exit status of a worker whose log is full; no fault of its items.

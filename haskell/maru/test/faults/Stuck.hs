@@ -1,0 +1,260 @@
+{-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
+
+-- | Items that cannot be finished where they were begun, and items that only look
+-- like it. Most of them have a catch-all around them: what a map throws into one
+-- becomes its value.
+module Stuck (tests) where
+
+import Control.Concurrent
+import Control.Concurrent.STM
+import Control.Exception
+import Control.Monad
+import Data.IORef
+import Data.List (isInfixOf)
+import Foreign (FunPtr, Ptr, StablePtr, Word8, alloca, deRefStablePtr, finalizerFree, newStablePtr, nullFunPtr, peek, poke)
+import Foreign.C (CInt (..), CSize (..), CUInt (..))
+import GHC.Conc (par, pseq)
+import Maru
+import System.Exit (ExitCode (..))
+import System.IO
+import System.Mem.StableName (StableName, makeStableName)
+import System.Mem.Weak (Weak)
+import System.Posix.IO (closeFd, createPipe, fdToHandle, fdWrite)
+import System.Posix.Signals (sigCONT, sigINT, sigKILL, sigSTOP)
+import System.Posix.Types (Fd (..))
+import System.Process (waitForProcess)
+import System.Timeout (timeout)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit
+import Tools
+
+foreign import ccall safe "usleep" c_sleep :: CUInt -> IO CInt
+
+foreign import ccall unsafe "raise" c_raise :: CInt -> IO CInt
+
+foreign import ccall unsafe "read" c_readUnsafe :: CInt -> Ptr Word8 -> CSize -> IO CInt
+
+foreign import ccall safe "read" c_readSafe :: CInt -> Ptr Word8 -> CSize -> IO CInt
+
+foreign import ccall unsafe "write" c_write :: CInt -> Ptr Word8 -> CSize -> IO CInt
+
+foreign import ccall unsafe "faults_thread_local" c_threadLocal :: CInt -> CInt
+
+foreign import ccall "wrapper" c_wrap :: (CInt -> CInt) -> IO (FunPtr (CInt -> CInt))
+
+tests :: Backend -> TestTree
+tests b =
+  testGroup
+    "items that are stuck, or seem to be"
+    [ testGroup
+        "what only the caller has is evaluated there, and nothing is thrown into f"
+        [ testCase "a value that a thread of the caller computes in a foreign call" $ computed b,
+          testCase "a variable that a thread of the caller fills" $ filled b,
+          testCase "a Handle of the caller, its lines read ahead" $ readAhead b,
+          testCase "a Handle of the caller, under timeout" $ patient b,
+          testCase "an inherited pipe, by an unsafe foreign read" $ foreignRead b c_readUnsafe,
+          testCase "an inherited pipe, by a safe foreign read" $ foreignRead b c_readSafe,
+          testCase "an inherited pipe, written by a foreign call" $ foreignWrite b,
+          testCase "an earlier result of the same map" $ earlier b
+        ],
+      testGroup
+        "what a worker can finish by itself stays in it"
+        [ own b "sparks" sparks (Just . sparked),
+          own b "a timer" (\i -> timeout 250000 (newEmptyMVar >>= takeMVar) >>= \r -> pure (i <$ r)) (const Nothing),
+          own b "a thread that sleeps" (viaThread (threadDelay 300000)) Just,
+          own b "a thread in a foreign call" (viaThread (void (c_sleep 300000))) Just,
+          own b "a transaction with a timer" (\i -> registerDelay 300000 >>= \v -> atomically (readTVar v >>= check) >> pure (Just i)) Just,
+          own b "a pipe of its own" ownPipe Just,
+          own b "exceptions thrown to itself, masked" (\i -> Just i <$ mask (\restore -> (myThreadId >>= killThread >> restore (pure ())) `catch` \e -> const (pure ()) (e :: AsyncException))) Just
+        ],
+      testGroup
+        "a loop and a deadlock end as with map"
+        [testCase (unwords [what, threads]) (asWithMap b what threads) | what <- ["loop", "mvar", "stm", "caught"], threads <- ["-N1", "-N2"]],
+      testCase "an item that kills its process beside a spark never reaches the caller" $ fatal b,
+      testCase "many sealed items among others, in every order" $ mixed b,
+      testCase "a program with 300 000 bytes of thread-local data" . leavingNothing $
+        within 20 (parMapM (onBackend b) (\i -> i + 0 * c_threadLocal i) [1 .. 20]) >>= (@?= [1 .. 20]),
+      testCase "what has no meaning in another process is Untransferable" $ untransferable b,
+      testCase "a coordinator that is killed takes its stopped workers with it" $ stopped b,
+      testCase "SIGINT to workers just forked never reaches the coordinator" $ interruptedYoung b
+    ]
+
+-- | With a catch-all around it.
+caught :: IO a -> Maybe a
+caught act = effect ((Just <$> act) `catch` \e -> const (pure Nothing) (e :: SomeException))
+{-# NOINLINE caught #-}
+
+-- | The results, how many items the caller evaluated, how many workers there were.
+reported :: Options -> (a -> b) -> [a] -> IO ([b], Int, Int)
+reported options f xs = do
+  (ys, rep) <- parMapReporting options f xs
+  _ <- within 60 (evaluate (length (map (`seq` ()) ys) `seq` foldr seq () ys))
+  (\r -> (ys, reportInCaller r, reportWorkersStarted r)) <$> rep
+
+computed :: Backend -> Assertion
+computed b = leavingNothing $ do
+  let slow = effect (c_sleep 800000 >> pure (7 :: Int))
+  _ <- forkIO (void (evaluate slow))
+  threadDelay 100000
+  within 20 (parMapM (onBackend b) (\x -> caught (evaluate (x + 1))) [1, slow, 3]) >>= (@?= [Just 2, Just 8, Just 4])
+
+filled :: Backend -> Assertion
+filled b = leavingNothing $ do
+  box <- newEmptyMVar
+  _ <- forkIO (threadDelay 700000 >> putMVar box (41 :: Int))
+  ys <- within 20 (parMapM (onBackend b) (\i -> caught (if i == 3 then (+ 1) <$> readMVar box else pure i)) [1 .. 6])
+  ys @?= map Just [1, 2, 42, 4, 5, 6]
+
+withNumbers :: Int -> (Handle -> IO a) -> IO a
+withNumbers n use = do
+  (reading, writing) <- createPipe
+  out <- fdToHandle writing
+  hPutStr out (unlines (map show [1 .. n])) >> hClose out
+  h <- fdToHandle reading
+  use h `finally` hClose h
+
+readAhead :: Backend -> Assertion
+readAhead b = leavingNothing . withNumbers 20 $ \h -> do
+  hGetLine h >>= (@?= "1")
+  ys <- within 60 (parMapM (onBackend b) (\i -> caught (if even i then hGetLine h else pure (show i))) [1 .. 8 :: Int])
+  ys @?= map Just ["1", "2", "3", "3", "5", "4", "7", "5"]
+  hGetLine h >>= (@?= "6")
+
+patient :: Backend -> Assertion
+patient b = leavingNothing . withNumbers 20 $ \h -> do
+  ys <- within 60 (parMapM (onBackend b) (\i -> i `seq` caught (timeout 5000000 (hGetLine h))) [1 .. 2 :: Int])
+  ys @?= map (Just . Just) ["1", "2"]
+
+foreignRead :: Backend -> (CInt -> Ptr Word8 -> CSize -> IO CInt) -> Assertion
+foreignRead b readFrom = leavingNothing $ do
+  (reading, writing) <- createPipe
+  _ <- fdWrite writing "abcd" <* closeFd writing
+  let f i = effect . alloca $ \p -> do
+        poke p 0
+        r <- if even i then readFrom (fromIntegral reading) p 1 else pure 0
+        (,) r <$> peek p
+  ys <- within 60 (parMapM (onBackend b) {workers = Workers 2} f [1 .. 6 :: Int])
+  ys @?= [(0, 0), (1, 97), (0, 0), (1, 98), (0, 0), (1, 99)]
+  closeFd reading
+
+foreignWrite :: Backend -> Assertion
+foreignWrite b = leavingNothing $ do
+  (reading, writing) <- createPipe
+  let Fd fd = writing
+      f i = effect . alloca $ \p -> poke p (96 + fromIntegral i) >> c_write fd p 1
+  ys <- within 60 (parMapM (onBackend b) {workers = Workers 2} f [1 .. 3 :: Int])
+  ys @?= [1, 1, 1]
+  closeFd writing
+  h <- fdToHandle reading
+  hGetContents h >>= (@?= "abc")
+
+earlier :: Backend -> Assertion
+earlier b = leavingNothing $ do
+  let ys = parMapWith (onBackend b) (\i -> if i == 0 then Just 1 else caught (evaluate (maybe 0 (* 2) (ys !! (i - 1))))) [0 .. 6 :: Int] :: [Maybe Integer]
+  within 60 (evaluate (ys !! 6)) >>= (@?= Just 64)
+
+own :: Backend -> String -> (Int -> IO (Maybe Int)) -> (Int -> Maybe Int) -> TestTree
+own b what f right = testCase what . leavingNothing $ do
+  let options = (onBackend b) {workers = Workers 2, chunking = Fixed 1, policy = Fail}
+  (ys, here, started) <- reported options (\i -> caught (f i)) [1 .. 4]
+  ys @?= map (Just . right) [1 .. 4]
+  (here, started) @?= (0, 2)
+
+sparked :: Int -> Int
+sparked i = i + 2 + i + 1
+
+-- | One of the two parts is evaluated by another capability while this thread
+-- waits for it.
+sparks :: Int -> IO (Maybe Int)
+sparks i =
+  let x = working 40000 (i + 1)
+      y = working 400 i
+   in Just <$> evaluate (x `par` (y `pseq` (x + y)))
+
+viaThread :: IO () -> Int -> IO (Maybe Int)
+viaThread takesLong i = do
+  box <- newEmptyMVar
+  _ <- forkIO (takesLong >> putMVar box i)
+  Just <$> takeMVar box
+
+ownPipe :: Int -> IO (Maybe Int)
+ownPipe i = do
+  (reading, writing) <- createPipe
+  h <- fdToHandle reading
+  _ <- forkIO (threadDelay 300000 >> void (fdWrite writing (show i <> "\n")) >> closeFd writing)
+  line <- hGetLine h
+  Just (read line) <$ hClose h
+
+-- | In a program of its own, with nobody who could interrupt it.
+asWithMap :: Backend -> String -> String -> Assertion
+asWithMap b what threads = do
+  (_, expected, _) <- scene ["deadlock", "sequential", what, "+RTS", threads, "-RTS"] ""
+  (status, out, err) <- scene ["deadlock", backendName b, what, "+RTS", threads, "-RTS"] ""
+  (status, out, err) @?= (ExitSuccess, expected, "")
+
+fatal :: Backend -> Assertion
+fatal b = leavingNothing $ do
+  let f i = effect (sparks i >>= \s -> when (i == 3) (void (c_raise 6)) >> pure s)
+      options = (onBackend b) {workers = Workers 1, policy = Skip}
+  ys <- within 60 (parMapM' options f [1 .. 4])
+  ys @?= [Right (Just 5), Right (Just 7), Left 2, Right (Just 11)]
+  where
+    parMapM' options f xs = do
+      let ys = parMapTry options f xs
+      _ <- evaluate (length ys)
+      pure (map (either (Left . failedIndex) Right) ys)
+
+mixed :: Backend -> Assertion
+mixed b = leavingNothing . withNumbers 50 $ \h -> do
+  let f i = caught $ case i `mod` 5 of
+        0 -> read <$> hGetLine h
+        1 -> pure i
+        _ -> evaluate (working 100 i - 1)
+  ys <- within 120 (parMapM (onBackend b) {chunking = Fixed 3} f [0 .. 39])
+  ys @?= [Just (if i `mod` 5 == 0 then i `div` 5 + 1 else i) | i <- [0 .. 39]]
+
+untransferable :: Backend -> Assertion
+untransferable b = leavingNothing $ do
+  refused "a stable pointer" (newStablePtr "worker" :: IO (StablePtr String))
+  refused "a foreign function" (c_wrap (+ 1))
+  refused "a stable name" (makeStableName b :: IO (StableName Backend))
+  refused "a weak pointer" (newIORef b >>= (`mkWeakIORef` pure ()) :: IO (Weak (IORef Backend)))
+  refused "a TVar" (newTVarIO b)
+  refused "an MVar" (newMVar b)
+  refused "an IORef" (newIORef b)
+  refused "a thread" myThreadId
+  refused "a function" (pure (\x -> x + length (backendName b)))
+  -- Code that both processes have.
+  kept <- within 20 (parMapM (onBackend b) (\i -> if i == 1 then nullFunPtr else finalizerFree :: FunPtr (Ptr Int -> IO ())) [1, 2 :: Int])
+  kept @?= [nullFunPtr, finalizerFree]
+  -- The caller's own stable pointers are what they were.
+  mine <- newStablePtr "caller"
+  deRefStablePtr mine >>= (@?= "caller")
+  where
+    refused what make = do
+      let ys = parMapTry (onBackend b) (\i -> if i == 2 then Just (effect (i `seq` make)) else Nothing) [1 .. 3 :: Int]
+      _ <- within 20 (evaluate (length ys))
+      case [failedCause e | Left e <- ys] of
+        [e] | Just (Untransferable 1 text) <- fromException e -> assertBool text (what `isInfixOf` text)
+        other -> assertFailure (what <> ": " <> show (length other) <> " refusals: " <> concatMap displayException other)
+
+stopped :: Backend -> Assertion
+stopped b = playing [] ["hang", backendName b, "loop"] $ \s -> do
+  pids <- workersOf s
+  mapM_ (kill sigSTOP) pids
+  threadDelay 50000
+  kill sigKILL (scenePid s)
+  gone <- try (eventually "the stopped workers are gone" 2 (not . or <$> mapM alive pids))
+  mapM_ (kill sigKILL) pids
+  mapM_ (kill sigCONT) pids
+  either (throwIO :: SomeException -> IO ()) (const (pure ())) gone
+
+interruptedYoung :: Backend -> Assertion
+interruptedYoung b = playing [] ["young", backendName b] $ \s -> do
+  let strike = do
+        childrenOf (scenePid s) >>= mapM_ (kill sigINT)
+        strike
+  striker <- forkIO strike
+  status <- within 50 (waitForProcess (sceneProcess s)) `finally` killThread striker
+  out <- hGetContents (sceneOutput s)
+  (status, out) @?= (ExitSuccess, "right\n")

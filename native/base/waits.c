@@ -1,0 +1,282 @@
+#define _GNU_SOURCE
+#include "waits.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* ---- threads and their calls --------------------------------------------- */
+
+struct call {
+  long number; /* negative: none, the thread runs or could not be seen */
+  uint64_t arguments[6];
+};
+
+/* A whole small file, from the kernel's side: bytes, or negative errno. */
+static ssize_t read_small(const char *path, char *text, size_t size) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return -errno;
+  ssize_t got = read(fd, text, size - 1);
+  int error = errno;
+  close(fd);
+  text[got > 0 ? got : 0] = '\0';
+  return got < 0 ? -error : got;
+}
+
+static struct call call_of(pid_t tid) {
+  char path[64], text[256];
+  struct call c = {.number = -1};
+  snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)tid);
+  if (read_small(path, text, sizeof text) <= 0 || text[0] < '0' || text[0] > '9')
+    return c;
+  char *at = text;
+  long number = strtol(at, &at, 10);
+  for (int i = 0; i < 6; i++)
+    c.arguments[i] = strtoull(at, &at, 16);
+  c.number = number;
+  return c;
+}
+
+/* Memory of another thread, which may unmap it at this moment. */
+static bool fetch(void *to, uint64_t from, size_t bytes) {
+  struct iovec local = {to, bytes}, remote = {(void *)(uintptr_t)from, bytes};
+  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)bytes;
+}
+
+int maru_waits_visible(void) {
+  char path[64], text[256], copy = 0, here = 1;
+  snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)gettid());
+  ssize_t got = read_small(path, text, sizeof text);
+  if (got <= 0)
+    return got < 0 ? (int)got : -ENOENT;
+  return fetch(&copy, (uint64_t)(uintptr_t)&here, 1) && copy == here ? 0 : -EPERM;
+}
+
+/* ---- the descriptors that a call waits for ------------------------------- */
+
+/* Called for each; true: enough. */
+typedef bool found(const void *context, int fd);
+
+/* Registered with this epoll instance, and not switched off since (EPOLLONESHOT). */
+static bool any_registered(int epoll, found *found, const void *context) {
+  char path[64], line[256];
+  snprintf(path, sizeof path, "/proc/self/fdinfo/%d", epoll);
+  FILE *info = fopen(path, "re");
+  if (!info)
+    return found(context, -1);
+  bool enough = false;
+  int fd;
+  unsigned events;
+  while (!enough && fgets(line, sizeof line, info))
+    if (sscanf(line, "tfd: %d events: %x", &fd, &events) == 2 &&
+        (events & ~(unsigned)(EPOLLONESHOT | EPOLLET | EPOLLWAKEUP | EPOLLEXCLUSIVE)))
+      enough = found(context, fd);
+  fclose(info);
+  return enough;
+}
+
+enum { MOST_POLLED = 1024 };
+
+static bool any_polled(uint64_t from, uint64_t count, found *found, const void *context) {
+  struct pollfd polled;
+  if (count > MOST_POLLED)
+    return found(context, -1);
+  for (uint64_t i = 0; i < count; i++) {
+    if (!fetch(&polled, from + i * sizeof polled, sizeof polled))
+      return found(context, -1);
+    if (polled.fd >= 0 && polled.events && found(context, polled.fd))
+      return true;
+  }
+  return false;
+}
+
+/* Only the first FD_SETSIZE descriptors. */
+static bool any_selected(const uint64_t *arguments, found *found, const void *context) {
+  for (int set = 1; set <= 3; set++) {
+    fd_set selected;
+    FD_ZERO(&selected);
+    uint64_t count = arguments[0] < FD_SETSIZE ? arguments[0] : FD_SETSIZE;
+    if (arguments[set] && !fetch(&selected, arguments[set], (count + 63) / 64 * 8))
+      return found(context, -1);
+    for (int fd = 0; fd < (int)count; fd++)
+      if (FD_ISSET(fd, &selected) && found(context, fd))
+        return true;
+  }
+  return false;
+}
+
+/* The descriptors that this call sleeps on; -1 stands for some that could not be seen. */
+static bool any_awaited(const struct call *c, found *found, const void *context) {
+  const uint64_t *a = c->arguments;
+  switch (c->number) {
+  case SYS_read:
+  case SYS_readv:
+  case SYS_write:
+  case SYS_writev:
+  case SYS_recvfrom:
+  case SYS_recvmsg:
+  case SYS_recvmmsg:
+  case SYS_sendto:
+  case SYS_sendmsg:
+  case SYS_sendmmsg:
+  case SYS_accept:
+  case SYS_accept4:
+    return found(context, (int)a[0]);
+  case SYS_sendfile:
+  case SYS_tee:
+    return found(context, (int)a[0]) || found(context, (int)a[1]);
+  case SYS_splice:
+  case SYS_copy_file_range:
+    return found(context, (int)a[0]) || found(context, (int)a[2]);
+  case SYS_epoll_pwait:
+#ifdef SYS_epoll_wait
+  case SYS_epoll_wait:
+#endif
+#ifdef SYS_epoll_pwait2
+  case SYS_epoll_pwait2:
+#endif
+    return any_registered((int)a[0], found, context);
+  case SYS_ppoll:
+#ifdef SYS_poll
+  case SYS_poll:
+#endif
+  /* What poll becomes when its process was stopped meanwhile.  Other calls do, too, but their
+     arguments are none that poll takes. */
+  case SYS_restart_syscall:
+    return any_polled(a[0], a[1], found, context);
+  case SYS_pselect6:
+#ifdef SYS_select
+  case SYS_select:
+#endif
+    return any_selected(a, found, context);
+  default:
+    return false;
+  }
+}
+
+/* Looks at each thread but two; true: enough. */
+static bool any_thread(pid_t spared, bool (*found)(const void *, const struct call *),
+                       const void *context) {
+  DIR *tasks = opendir("/proc/self/task");
+  if (!tasks)
+    return found(context, &(struct call){.number = -1});
+  bool enough = false;
+  struct dirent *d;
+  pid_t self = gettid();
+  while (!enough && (d = readdir(tasks))) {
+    pid_t tid = (pid_t)strtol(d->d_name, NULL, 10);
+    if (tid <= 0 || tid == self || tid == spared)
+      continue;
+    struct call c = call_of(tid);
+    enough = found(context, &c);
+  }
+  closedir(tasks);
+  return enough;
+}
+
+/* ---- the wall ------------------------------------------------------------- */
+
+int maru_wall_build(struct maru_wall *wall) {
+  int ends[2];
+  struct stat st;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+    return -errno;
+  int least = 1; /* the kernel has a least size of its own */
+  setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof least);
+  while (send(ends[0], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+    ;
+  if (fstat(ends[0], &st)) {
+    int error = errno;
+    close(ends[0]);
+    close(ends[1]);
+    return -error;
+  }
+  *wall = (struct maru_wall){st.st_dev, st.st_ino, ends[0], ends[1]};
+  return 0;
+}
+
+/* By what it is, not by its number: the program may have closed the number and opened it again. */
+static bool is_wall(const void *context, int fd) {
+  const struct maru_wall *wall = context;
+  struct stat st;
+  return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == wall->device && st.st_ino == wall->inode;
+}
+
+static bool stands_before(const void *wall, const struct call *c) {
+  return any_awaited(c, is_wall, wall);
+}
+
+bool maru_wall_is_met(const struct maru_wall *wall) { return any_thread(0, stands_before, wall); }
+
+/* ---- waits without an end ------------------------------------------------- */
+
+enum { WORD_BITS = 8 * sizeof(unsigned long) };
+
+int maru_own_note(struct maru_own *own) {
+  DIR *dir = opendir("/proc/self/fd");
+  if (!dir)
+    return -errno;
+  memset(own, 0, sizeof *own);
+  struct dirent *d;
+  while ((d = readdir(dir))) {
+    char *end;
+    long fd = strtol(d->d_name, &end, 10);
+    if (end != d->d_name && !*end && fd != dirfd(dir) && fd != STDOUT_FILENO &&
+        fd != STDERR_FILENO && (size_t)fd < 8 * sizeof own->bits)
+      own->bits[fd / WORD_BITS] |= 1ul << fd % WORD_BITS;
+  }
+  closedir(dir);
+  return 0;
+}
+
+static bool is_foreign(const void *context, int fd) {
+  const struct maru_own *own = context;
+  return fd < 0 || (size_t)fd >= 8 * sizeof own->bits ||
+         !(own->bits[fd / WORD_BITS] >> fd % WORD_BITS & 1);
+}
+
+static bool has_no_limit(const struct call *c) {
+  const uint64_t *a = c->arguments;
+  switch (c->number) {
+  case SYS_futex:
+    return a[1] & FUTEX_PRIVATE_FLAG && a[3] == 0;
+  case SYS_read: /* of a timer descriptor: the run-time system's clock, which wakes nobody */
+    return true;
+  case SYS_ppoll:
+    return a[2] == 0;
+  case SYS_epoll_pwait:
+#ifdef SYS_epoll_wait
+  case SYS_epoll_wait:
+#endif
+    return (int)a[3] < 0;
+#ifdef SYS_poll
+  case SYS_poll:
+#endif
+  case SYS_restart_syscall:
+    return (int)a[2] < 0;
+  default:
+    return false;
+  }
+}
+
+static bool may_go_on(const void *own, const struct call *c) {
+  return !has_no_limit(c) || (c->number != SYS_futex && any_awaited(c, is_foreign, own));
+}
+
+bool maru_waits_are_endless(const struct maru_own *own, pid_t spared) {
+  return !any_thread(spared, may_go_on, own);
+}

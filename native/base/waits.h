@@ -1,0 +1,49 @@
+/* waits.h: what the threads of this process wait for, as the kernel tells.
+ *
+ * Internal to maru (not installed): of a forked worker, which must notice that it waits for what
+ * only its parent has, or for nothing at all.  The kernel names the call that a thread sleeps in
+ * (/proc/self/task/TID/syscall); a look costs some 20 us a thread and takes no lock.  Errors are
+ * negative errno.
+ */
+#ifndef MARU_BASE_WAITS_H
+#define MARU_BASE_WAITS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* 0: this process may look.  -EACCES: it is not dumpable (it has changed its user, or is set-uid);
+ * -ENOENT: no /proc, or a kernel that does not tell. */
+int maru_waits_visible(void);
+
+/* ---- the wall ------------------------------------------------------------ */
+
+/* A socket to which nothing comes and that takes nothing: who reads or writes it waits for ever. */
+struct maru_wall {
+  dev_t device;
+  ino_t inode;
+  int fd;
+  int other; /* its other end: open as long as the process lives, or a read would find an end */
+};
+
+int maru_wall_build(struct maru_wall *wall);
+
+/* Does a thread of this process wait for a descriptor that is the wall: to read or write it, by
+ * poll, select or epoll? */
+bool maru_wall_is_met(const struct maru_wall *wall);
+
+/* ---- waits without an end ------------------------------------------------- */
+
+/* Descriptors whose other end is this process alone; numbers from 1024 on are none. */
+struct maru_own {
+  unsigned long bits[1024 / (8 * sizeof(unsigned long))];
+};
+
+/* Those that are open now, but for standard output and error. */
+int maru_own_note(struct maru_own *own);
+
+/* Does every thread but the calling one and `spared` sleep without a time limit, in a futex of this
+ * process alone or on own descriptors?  Then nothing will ever happen here but by the caller, by
+ * `spared` or by a signal.  False also where that cannot be seen. */
+bool maru_waits_are_endless(const struct maru_own *own, pid_t spared);
+
+#endif

@@ -1,0 +1,51 @@
+/* pen.h: which thread of a worker may write its next record.
+ *
+ * Internal to maru: of the parallel map.  A worker's items are evaluated by one thread, which
+ * writes their results.  While it evaluates, the pen is down, and any thread that sees that the
+ * item cannot be finished here may take it: it then writes that the item is sealed, and why, and
+ * ends the process.  One of the two writes, never both: the pen is one atomic word.
+ *
+ * One pen a worker; it lives as long as the process.  A process that the worker forks inherits it,
+ * and writes nothing with it.
+ */
+#ifndef MARU_CHANNEL_PEN_H
+#define MARU_CHANNEL_PEN_H
+
+#include <maru/channel.h>
+#include <stdbool.h>
+
+struct maru_pen;
+struct maru_fd_snapshot;
+
+/* `no_room` is the exit status of a worker whose log is full.  NULL: no memory. */
+struct maru_pen *maru_pen_new(int no_room);
+/* Where it writes: one of the two, before the first `down`. */
+void maru_pen_on_log(struct maru_pen *pen, struct maru_log *log, struct maru_crew *crew);
+void maru_pen_on_socket(struct maru_pen *pen, int fd);
+
+/* The worker's own thread.  From here to `up` it evaluates `item` and writes nothing.  `kind` is
+ * that of the record which says that it cannot. */
+void maru_pen_down(struct maru_pen *pen, int64_t item, uint32_t kind);
+/* It will write.  Does not return where the pen was taken: the process is about to end. */
+void maru_pen_up(struct maru_pen *pen);
+/* It fills this record (its first word; NULL: none any more).  Only while the pen is up. */
+void maru_pen_filling(struct maru_pen *pen, MARU_ATOMIC(uint64_t) * word);
+
+/* Any thread.  The item that is evaluated now, or negative. */
+int64_t maru_pen_item(struct maru_pen *pen);
+/* Any thread.  If `item` is still being evaluated: closes the record that is being filled (the top
+ * bit of its first word), writes a record of that item with the text, which is ASCII, as
+ * Data.Binary writes a String, and ends the process with status 0.  Else returns. */
+void maru_pen_seal(struct maru_pen *pen, int64_t item, const char *reason);
+/* The same for the item that this process, if it is a worker, evaluates now. */
+void maru_pen_seal_here(const char *reason);
+
+/* From now on the sealed descriptors of the snapshot (base/process.h) are a wall: whoever reads or
+ * writes one waits for ever, and the thread that watches over the worker (base/watch.h) seals the
+ * item.  Called when no item has begun.  Negative errno: a worker that cannot be watched. */
+int maru_pen_guard(struct maru_pen *pen, const struct maru_fd_snapshot *snapshot);
+/* Will nothing happen in this process any more but by the calling thread?  See
+ * maru_waits_are_endless.  After `guard`. */
+bool maru_pen_rests(const struct maru_pen *pen);
+
+#endif
