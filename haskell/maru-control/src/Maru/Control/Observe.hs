@@ -166,6 +166,9 @@ data Snapshot = Snapshot
     -- | Bytes in and out, of each interface.
     snapshotTraffic :: !(Map String Double),
     snapshotThreads :: ![Thread],
+    -- | Bytes read and written by each process, by its threads that have ended and by children that it
+    -- has waited for, too; of those that may be read.
+    snapshotBytes :: !(IntMap Double),
     -- | By thread: bytes that the kernel counted to and from each hardware, from
     -- some moment on. 'Left': why it does not count.
     snapshotMoved :: !(Either String (IntMap (Map String Double)))
@@ -311,6 +314,9 @@ data Observation = Observation
     observedInterrupts :: !(Map String (IntMap Double)),
     -- | Bytes a second over interfaces.
     observedTraffic :: !Double,
+    -- | Bytes a second read and written by the processes together. What ends meanwhile
+    -- counts, where 'snapshotBytes' is known: else slower threads, which live longer, would seem to do more.
+    observedBytes :: !Double,
     -- | Of the bytes read and written by threads whose node and whose device's
     -- are known: the share where they differ. 0 on a machine of one node.
     observedRemote :: !(Maybe Double),
@@ -330,6 +336,7 @@ between machine old new =
       observedThreads = threads,
       observedInterrupts = Map.filter (not . IntMap.null) (Map.fromListWith (IntMap.unionWith (+)) [(name, rates i) | i <- snapshotInterrupts new, Just name <- [ownerOf machine i]]),
       observedTraffic = traffic,
+      observedBytes = moved',
       observedRemote = if oneNode then Just 0 else if placed > 0 then Just (remote / placed) else Nothing,
       observedUncounted = either Just (const Nothing) counted
     }
@@ -354,6 +361,9 @@ between machine old new =
         before = IntMap.findWithDefault IntMap.empty (interruptNumber i) interruptsBefore
     known = Map.fromList [((threadId t, statStart (threadStat t)), t) | t <- snapshotThreads old]
     traffic = sum [max 0 (bytes - Map.findWithDefault 0 name (snapshotTraffic old)) | (name, bytes) <- Map.toList (snapshotTraffic new)] / elapsed
+    moved'
+      | IntMap.null (snapshotBytes old) || IntMap.null (snapshotBytes new) = sum [usedRead u + usedWritten u | u <- threads]
+      | otherwise = max 0 (sum (snapshotBytes new) - sum (snapshotBytes old)) / elapsed
     processes = Map.fromListWith (+) [(threadProcess t, counts t countRead + counts t countWritten) | t <- snapshotThreads new]
     earlier t = Map.lookup (threadId t, statStart (threadStat t)) known
     rate t field = max 0 (field t - maybe 0 field (earlier t)) / elapsed
@@ -409,7 +419,7 @@ sinceStart :: Machine -> Snapshot -> Observation
 sinceStart machine now = whole {observedThreads = zipWith mean (snapshotThreads now) (observedThreads whole)}
   where
     uptime = max 0.001 (snapshotUptime now)
-    whole = between machine now {snapshotTime = snapshotTime now - uptime, snapshotCores = IntMap.empty, snapshotInterrupts = [], snapshotSoftirqs = IntMap.empty, snapshotTraffic = Map.empty, snapshotThreads = [], snapshotMoved = Left sinceStartUncounted} now
+    whole = between machine now {snapshotTime = snapshotTime now - uptime, snapshotCores = IntMap.empty, snapshotInterrupts = [], snapshotSoftirqs = IntMap.empty, snapshotTraffic = Map.empty, snapshotThreads = [], snapshotBytes = IntMap.empty, snapshotMoved = Left sinceStartUncounted} now
     mean t u = u {usedUser = k * usedUser u, usedSystem = k * usedSystem u, usedRead = k * usedRead u, usedWritten = k * usedWritten u, usedCalls = k * usedCalls u}
       where
         k = uptime / max 0.01 (uptime - fromIntegral (statStart (threadStat t)) / ticksASecond)
