@@ -15,6 +15,7 @@ import Maru.Control.Observe
 import Maru.Control.Place
 import Maru.Control.Sim.Io (Flow (..), Look (..))
 import Maru.Control.Steer
+import System.Posix.Process (getProcessID)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -59,7 +60,15 @@ verdicts =
       testCase "as asked" $ verdict (newStory Off) @?= "off, as asked",
       testCase "of what is placed, and what could not be" $
         verdict placed {storyRefused = Map.fromList [(OfFile "proc/irq/9/smp_affinity_list", "Operation not permitted"), (OfThread 7 1, "gone")]}
-          @?= "placed, per-socket: file calls on 2-3 (5 threads, undone 0 times); could not set thread 7 (gone) and 1 more",
+          @?= "placed, per-socket: file calls on 2-3 (5 threads, 1.10 times the rate in 9 pairs, trials: 2, undone: 1); could not set thread 7 (gone) and 1 more",
+      testCase "of what is on trial, and what was tried" $ do
+        verdict placed {storyTrying = True, storyTally = Tally 1 0 0 Nothing}
+          @?= "on trial, per-socket: file calls on 2-3 (5 threads, trials: 1, undone: 0)"
+        verdict tried {storyTrying = True} @?= "off: on trial, not decided yet (0 threads, trials: 3, undone: 2)"
+        [verdict tried {storyTally = (storyTally tried) {tallyLast = Just (why, 7, 0.98)}} | why <- [NotFaster, Slower, Undecided, Idle]]
+          @?= [ "off: tried and undone, " ++ why ++ " (0 threads, trials: 3, undone: 2)"
+                | why <- ["it was not faster (0.98 times the rate in 7 pairs of slices)", "the rate fell", "nothing could be decided (7 pairs of slices)", "nothing got done meanwhile"]
+              ],
       testCase "where nothing could be set it is off" $
         verdict placed {storyInForce = 0, storyMended = True, storyFailed = 2}
           @?= "off: nothing of what was wanted could be set; put back what a run that was killed had left; 2 settings could not be put back",
@@ -69,7 +78,8 @@ verdicts =
         choiceOf "Auto" @?= Left "unknown io policy 'Auto'; known: single-socket, per-socket, cross-socket, auto, off"
     ]
   where
-    placed = (newStory (By Auto)) {storySets = Map.singleton (Item File Call) (IntSet.fromList [2, 3]), storyPolicy = Just PerSocket, storyThreads = 5, storyInForce = 5}
+    placed = (newStory (By Auto)) {storySets = Map.singleton (Item File Call) (IntSet.fromList [2, 3]), storyPolicy = Just PerSocket, storyThreads = 5, storyInForce = 5, storyTally = Tally 2 1 1 (Just (Faster, 9, 1.1))}
+    tried = (newStory (By Auto)) {storyTally = Tally 3 0 2 (Just (Faster, 9, 1.1))}
 
 fixture :: String -> IO Machine
 fixture = readMachine . folder
@@ -137,6 +147,20 @@ programs =
         -- 8 of 10 MB are read on node 0, the disk is at node 1.
         observedRemote seen @?= Just 0.8
         assertBool (show (predictedGain m seen)) (maybe False (\g -> g > 0.1 && g < 0.3) (predictedGain m seen)),
+      testCase "gets done what its children did that have ended meanwhile; by its threads' counts where processes' may not be read" $ do
+        m <- fixture "two-by-eight"
+        s <- readSnapshot (both "two-by-eight") [100, 200]
+        IntMap.toList (snapshotBytes s) @?= []
+        let later = s {snapshotTime = snapshotTime s + 2}
+            with bytes snapshot = snapshot {snapshotBytes = IntMap.fromList bytes}
+        observedBytes (between m s later) @?= 0
+        -- The second one ended, and the first, which waited for it, has what it did.
+        observedBytes (between m (with [(100, 100), (200, 50)] s) (with [(100, 400)] later)) @?= 125
+        -- Somebody else waited for it.
+        observedBytes (between m (with [(100, 100), (200, 500)] s) (with [(100, 400)] later)) @?= 0
+        self <- fromIntegral <$> getProcessID
+        bytes <- snapshotBytes <$> readSnapshot (Roots (folder "two-by-eight") "/") [self]
+        assertBool (show bytes) (maybe False (> 0) (IntMap.lookup self bytes)),
       testCase "goes next to its disk, and so do its interrupts" $ do
         (m, seen) <- observed
         let busy = seen {observedThreads = [u {usedUser = 0.3, usedSystem = 0.6} | u <- observedThreads seen]}

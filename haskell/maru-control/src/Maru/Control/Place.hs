@@ -60,15 +60,15 @@ topologyFor machine seen = Topology (machineCpus machine) (machineDistances mach
       weighted -> Just (fst (maximumBy (comparing snd) weighted))
 
 -- | The period as the controller wants it, for a program that may use these CPUs.
--- The rate is in bytes through read and write, and those over interfaces if the
--- program holds sockets.
+-- The rate is in bytes through read and write, and those over all interfaces if the
+-- program holds sockets: neither counts otherwise for where a thread or an interrupt is.
 sampleOf :: Machine -> IntSet -> Observation -> Sample
 sampleOf machine allowed seen =
   Sample
     { sampleAllowed = IntSet.intersection allowed (IntMap.keysSet (machineCpus machine)),
       sampleWork = Map.fromListWith (IntMap.unionWith (+)) (calls ++ concatMap interrupts (IntMap.toList (observedCores seen))),
       sampleUse = IntMap.map (\u -> min 1 (useUser u + useSystem u + useIrq u + useSoftirq u)) (observedCores seen),
-      sampleRate = sum [usedRead u + usedWritten u | u <- observedThreads seen] + (if any (threadSockets . usedThread) (observedThreads seen) then observedTraffic seen else 0)
+      sampleRate = observedBytes seen + (if any (threadSockets . usedThread) (observedThreads seen) then observedTraffic seen else 0)
     }
   where
     calls = [(Item device Call, IntMap.singleton node (usedUser u + usedSystem u)) | u <- observedThreads seen, Just device <- [handlesIo u], Just node <- [usedNode u]]

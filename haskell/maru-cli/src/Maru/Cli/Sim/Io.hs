@@ -10,6 +10,7 @@ import Data.Aeson (Value, object, (.=))
 import qualified Data.IntSet as IntSet
 import Data.List (find, intercalate)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe, listToMaybe)
 import Maru.Cli.Output
 import Maru.Cli.Room (Simulator (..))
 import Maru.Cli.Sim.Checks
@@ -19,6 +20,7 @@ import Maru.Control.CpuList (showCpuList)
 import Maru.Control.Plot
 import Maru.Control.Sim.Check
 import Maru.Control.Sim.Io
+import Maru.Control.Sim.Verdict
 import Maru.Control.Steer
 import Options.Applicative
 
@@ -45,7 +47,9 @@ data Options = Options
     optionPeriods :: !Int,
     optionSeed :: !Int,
     optionTimeline :: !Bool,
-    optionStudy :: !Bool
+    optionStudy :: !Bool,
+    optionVerdict :: !Bool,
+    optionRuns :: !Int
   }
 
 options :: Parser Options
@@ -62,6 +66,8 @@ options =
     <*> numbered "seed" "N" (wholeFrom 0 maxBound "a number") 1 "1" "Of the scatter"
     <*> switch (long "timeline" <> help "Every change: when, what, why")
     <*> switch (long "study" <> help "The seed's order of policies on 2 and 4 sockets, and a machine on which delegation loses")
+    <*> switch (long "verdict" <> help "What the controller's verdicts are worth, seen through noise: wrong keeps, gains found, losses undone, and how soon")
+    <*> numbered "runs" "N" (wholeFrom 1 100000 "a number of runs") 40 "40" "With --verdict: runs of each cell"
   where
     build sockets cores policies ls record periods handOver pollution =
       Options sockets (seedPlant (machine sockets cores)) {plantHandOver = handOver, plantPollution = pollution} policies ls record periods
@@ -75,6 +81,7 @@ load text = maybe (Left ("unknown load '" ++ text ++ "'; known: " ++ intercalate
 act :: Options -> Either String Figures
 act o
   | length (nodes topology) < optionSockets o = Left "sim io needs at least one core a socket"
+  | optionVerdict o = Right (verdicts o)
   | optionStudy o = Right (study (optionSeed o))
   | otherwise = Right (comparison o)
   where
@@ -87,7 +94,7 @@ comparison :: Options -> Figures
 comparison o =
   Figures
     { figuresLine = intercalate "; " [loadName l ++ ": " ++ best l | l <- optionLoads o],
-      figuresTables = ("Policies", Table heads (map row rows)) : [("Changes", Table [(L, "load"), (L, "policy"), (R, "period"), (L, "item"), (L, "cores"), (L, "why"), (R, "must reach")] (concatMap changes rows)) | optionTimeline o],
+      figuresTables = ("Policies", Table heads (map row rows)) : [("Changes", Table [(L, "load"), (L, "policy"), (R, "period"), (L, "item"), (L, "cores"), (L, "why")] (concatMap changes rows)) | optionTimeline o],
       figuresPlots = [Plot ("Rate under " ++ loadName l) (Axis "period of 0.1 s" Linear) (Axis "operations a second" Linear) [Series (name p) [Point (fromIntegral t) (periodRate x) (periodRate x) (periodRate x) | (t, x) <- zip [0 :: Int ..] xs] | Row l' p xs <- rows, loadName l' == loadName l] | l <- take 1 (optionLoads o)],
       figuresData = object ["rows" .= map json rows]
     }
@@ -105,7 +112,7 @@ comparison o =
       [] -> "-"
       r : rs -> let (gain, which) = foldl (\a b -> if fst b > fst a then b else a) r rs in which ++ " " ++ fixed 3 gain
     changes (Row l p xs) =
-      [ [loadName l, name p, show t, itemName (actionItem a), cpusText (actionCpus a), reasonName (actionReason a), if actionMust a > 0 then fixed 0 (actionMust a) else "-"]
+      [ [loadName l, name p, show t, itemName (actionItem a), cpusText (actionCpus a), reasonName (actionReason a)]
         | (t, x) <- zip [0 :: Int ..] xs,
           a <- periodActions x
       ]
@@ -129,6 +136,46 @@ cpusText set = if IntSet.null set then "none" else showCpuList set
 
 setsJson :: Sets -> Value
 setsJson sets = object ["items" .= [object ["item" .= itemName item, "cpus" .= IntSet.toAscList set] | (item, set) <- Map.toList sets]]
+
+-- ---- verdicts ----------------------------------------------------------
+
+-- | Of the first policy that is named.
+verdicts :: Options -> Figures
+verdicts o =
+  Figures
+    { figuresLine = show (length (filter missed rows)) ++ " of " ++ show (length rows) ++ " cells miss 95 of 100 (5 of 100 where it must not come)",
+      figuresTables = [("Verdicts, " ++ show (optionRuns o) ++ " runs a cell, periods of " ++ fixed 1 periodSeconds ++ " s", Table [(L, "what"), (R, "noise %"), (L, "kind"), (R, "in time %"), (R, "ever %"), (R, "median s"), (R, "95th s"), (R, "placed %")] (map row rows))],
+      figuresPlots = [],
+      figuresData = object ["rows" .= map json rows]
+    }
+  where
+    config = defaultConfig (fromMaybe Auto (listToMaybe (optionPolicies o)))
+    rows = [(q, level, noise, answer config q noise level (optionSeed o) (optionRuns o)) | q <- questions, level <- [0.02, 0.05, 0.2], noise <- allNoises]
+    share n a = 100 * fromIntegral n / fromIntegral (answerRuns a) :: Double
+    missed (q, level, _, a) = maybe (share (answerCame a) a > 5) (const (share (answerTimely a) a < 95)) (questionWithin q level)
+    row (q, level, noise, a) =
+      [ questionName q,
+        fixed 0 (100 * level),
+        noiseName noise,
+        maybe "-" (const (fixed 0 (share (answerTimely a) a))) (questionWithin q level),
+        fixed 1 (share (answerCame a) a),
+        if answerCame a > 0 then fixed 1 (answerMedian a) else "-",
+        if answerCame a > 0 then fixed 1 (answerMost a) else "-",
+        fixed 1 (100 * answerPlaced a)
+      ]
+    json r@(q, level, noise, a) =
+      object
+        [ "what" .= questionName q,
+          "noise" .= level,
+          "kind" .= noiseName noise,
+          "runs" .= answerRuns a,
+          "came" .= answerCame a,
+          "timely" .= (answerTimely a <$ questionWithin q level),
+          "median_s" .= answerMedian a,
+          "p95_s" .= answerMost a,
+          "placed" .= answerPlaced a,
+          "misses" .= missed r
+        ]
 
 -- ---- study -------------------------------------------------------------
 

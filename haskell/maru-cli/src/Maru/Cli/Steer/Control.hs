@@ -22,6 +22,7 @@ where
 import Control.Applicative ((<|>))
 import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString.Lazy as Lazy
+import Data.Char (toLower)
 import Data.Foldable (foldl')
 import qualified Data.IntMap.Strict as IntMap
 import Data.IntSet (IntSet)
@@ -31,6 +32,7 @@ import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust, isNothing)
 import GHC.Clock (getMonotonicTime)
+import GHC.Float (castDoubleToWord64)
 import Maru.Cli.Exit
 import Maru.Cli.Output (jsonLine)
 import Maru.Cli.Steer.Link
@@ -41,6 +43,7 @@ import Maru.Control.CpuList
 import Maru.Control.Observe
 import Maru.Control.Place
 import Maru.Control.Steer
+import Numeric (showFFloat)
 import System.Exit (ExitCode (..))
 import System.IO
 import System.Posix.Process (getParentProcessID)
@@ -101,7 +104,7 @@ data Story = Story
     storyBusy :: !Bool,
     -- | What its threads read and write may not be seen, nor which files they hold open.
     storyBlind :: !Bool,
-    -- | Seconds from the start, and what was done, newest first.
+    -- | Seconds from the start, and what was done, newest first, but for the turns of trials.
     storyActions :: ![(Double, Action)],
     storySets :: !Sets,
     storyPolicy :: !(Maybe Policy),
@@ -112,34 +115,52 @@ data Story = Story
     storyAlone :: !(Maybe String),
     -- | Settings that are in force now.
     storyInForce :: !Int,
+    storyTally :: !Tally,
+    -- | What is in force is on trial.
+    storyTrying :: !Bool,
     storyFailed :: !Int
   }
 
 newStory :: Choice -> Story
-newStory choice = Story choice Nothing False False False [] Map.empty Nothing Map.empty 0 Nothing 0 0
+newStory choice = Story choice Nothing False False False [] Map.empty Nothing Map.empty 0 Nothing 0 (stateTally start) False 0
 
 -- | One line.
 verdict :: Story -> String
 verdict story = intercalate "; " (outcome : mended ++ alone ++ refused ++ failed)
   where
-    tried = nub [reasonName r | (_, Action {actionReason = r}) <- reverse (storyActions story), r /= Undone, r /= Corrected]
-    undone = length (nub [t | (t, Action {actionReason = Undone}) <- storyActions story])
+    tally = storyTally story
     outcome
       | Just why <- storyOff story = "off: " ++ why
       | storyChoice story == Off = "off, as asked"
       | not (Map.null (storySets story)) && storyInForce story == 0 = "off: nothing of what was wanted could be set"
-      | not (Map.null (storySets story)) = "placed" ++ maybe "" ((", " ++) . policyName) (storyPolicy story) ++ ": " ++ intercalate ", " [itemName item ++ " on " ++ showCpuList set | (item, set) <- Map.toList (storySets story)] ++ counted
-      | not (null (storyActions story)) = "off: tried (" ++ intercalate ", " tried ++ ") and undone, it was not faster" ++ counted
+      | not (Map.null (storySets story)) = (if storyTrying story then "on trial" else "placed") ++ maybe "" ((", " ++) . policyName) (storyPolicy story) ++ ": " ++ intercalate ", " [itemName item ++ " on " ++ showCpuList set | (item, set) <- Map.toList (storySets story)] ++ counted
+      | storyTrying story = "off: on trial, not decided yet" ++ counted
+      | tallyTrials tally > 0 = "off: tried and undone" ++ maybe "" ((", " ++) . verdictWords) (tallyLast tally) ++ counted
       | storyBusy story = "off: input and output need no cores of their own here"
       | storyBlind story = "off: the program's input and output may not be seen (another user's; CAP_SYS_PTRACE is missing)"
       | otherwise = "off: hardly any input and output was seen"
-    counted = " (" ++ show (storyThreads story) ++ " threads, undone " ++ show undone ++ " times)"
+    counted = " (" ++ intercalate ", " ([show (storyThreads story) ++ " threads"] ++ gain ++ ["trials: " ++ show (tallyTrials tally), "undone: " ++ show (tallyUndone tally)]) ++ ")"
+    gain = case tallyLast tally of
+      Just (Faster, n, r) | not (Map.null (storySets story)) -> [ratioText r ++ " times the rate in " ++ show n ++ " pairs"]
+      _ -> []
     mended = ["put back what a run that was killed had left" | storyMended story]
     refused = case Map.toList (storyRefused story) of
       [] -> []
       (target, why) : more -> ["could not set " ++ targetName target ++ " (" ++ why ++ ")" ++ (if null more then "" else " and " ++ show (length more) ++ " more")]
     alone = ["by affinity, not by cpusets: " ++ why | Just why <- [storyAlone story]]
     failed = [show (storyFailed story) ++ " settings could not be put back" | storyFailed story > 0]
+
+-- | Why it was undone, or not.
+verdictWords :: (Verdict, Int, Double) -> String
+verdictWords (why, n, r) = case why of
+  Faster -> "it was faster, then no more"
+  NotFaster -> "it was not faster (" ++ ratioText r ++ " times the rate in " ++ show n ++ " pairs of slices)"
+  Slower -> "the rate fell"
+  Undecided -> "nothing could be decided (" ++ show n ++ " pairs of slices)"
+  Idle -> "nothing got done meanwhile"
+
+ratioText :: Double -> String
+ratioText r = showFFloat (Just 2) r ""
 
 targetName :: Target -> String
 targetName target = case target of
@@ -155,12 +176,18 @@ storyJson story seen =
       "policy" .= choiceName (storyChoice story),
       "in_force" .= fmap policyName (storyPolicy story),
       "sets" .= [object ["item" .= itemName item, "cpus" .= showCpuList set] | (item, set) <- Map.toList (storySets story)],
-      "changes" .= [object ["at_s" .= t, "item" .= itemName (actionItem a), "cpus" .= showCpuList (actionCpus a), "why" .= reasonName (actionReason a), "must_reach" .= actionMust a] | (t, a) <- reverse (storyActions story)],
+      "changes" .= [object ["at_s" .= t, "item" .= itemName (actionItem a), "cpus" .= showCpuList (actionCpus a), "why" .= reasonName (actionReason a)] | (t, a) <- reverse (storyActions story)],
+      "trials" .= tallyTrials tally,
+      "kept" .= tallyKept tally,
+      "undone" .= tallyUndone tally,
+      "last_verdict" .= [object ["verdict" .= map toLower (show v), "pairs" .= n, "ratio" .= r] | Just (v, n, r) <- [tallyLast tally]],
       "refused" .= [object ["what" .= targetName target, "why" .= why] | (target, why) <- Map.toList (storyRefused story)],
       "threads" .= storyThreads story,
       "cpusets_refused" .= storyAlone story,
       "last_seen" .= seen
     ]
+  where
+    tally = storyTally story
 
 -- ---- the loop ----------------------------------------------------------
 
@@ -204,7 +231,8 @@ steer guard tree choice root = do
   first <- hear link
   let story = newStory choice
       steering base = Steering link (Roots (if null root then "/" else root) "/") (not (null root)) tree base parent began watch
-      fresh = Now start Map.empty [] Nothing Nothing
+      -- Controllers beside each other must not turn in step.
+      fresh = Now (startWith (fromIntegral tree + castDoubleToWord64 began)) Map.empty [] Nothing Nothing
       begin base s = loop (steering base) (fresh s)
   (end, now) <- case words <$> first of
     Just ["ready", cpus, mended] | Just base <- parseCpuList cpus -> begin base story {storyMended = mended /= "0"}
@@ -301,7 +329,9 @@ act steering machine allowed config time observation now = do
         { nowState = state,
           nowStory =
             story
-              { storyActions = [(time, a) | a <- reverse actions] ++ storyActions story,
+              { storyActions = [(time, a) | a <- reverse actions, actionReason a /= Turned] ++ storyActions story,
+                storyTally = stateTally state,
+                storyTrying = stateTrying state,
                 storySets = sets,
                 storyPolicy = statePolicy state,
                 storyBlind = all (isNothing . threadCounts . usedThread) (observedThreads observation) && not (null (observedThreads observation)),

@@ -196,13 +196,16 @@ readSnapshot roots pids = do
   irqs <- parseInterrupts <$> text (proc' </> "interrupts")
   soft <- parseSoftirqs <$> text (proc' </> "softirqs")
   traffic <- parseTraffic <$> text (proc' </> "net/dev")
+  -- Before the threads: what ends in between is counted at the next look.
+  bytes <- IntMap.fromList . catMaybes <$> mapM bytesOf pids
   threads <- concat <$> mapM (readProcess roots) pids
   -- Read now, not when somebody looks.
-  _ <- evaluate (IntMap.size cores + length irqs + IntMap.size soft + Map.size traffic)
-  pure (Snapshot now uptime cores irqs soft traffic threads (Left "not asked"))
+  _ <- evaluate (sum bytes `seq` IntMap.size cores + length irqs + IntMap.size soft + Map.size traffic)
+  pure (Snapshot now uptime cores irqs soft traffic threads bytes (Left "not asked"))
   where
     proc' = rootMachine roots </> "proc"
     seconds line = listToMaybe (words line) >>= readMaybe
+    bytesOf pid = fmap (\c -> (pid, countRead c + countWritten c)) . parseCounts <$> text (processFolder roots pid </> "io")
 
 readProcess :: Roots -> Int -> IO [Thread]
 readProcess roots pid = do

@@ -322,7 +322,10 @@ tasksOf plant look = [task device flow | (device, flow) <- made]
 data Period = Period
   { periodRate :: !Double,
     periodSets :: !Sets,
-    periodActions :: ![Action]
+    periodActions :: ![Action],
+    -- | What the controller makes of it: its tally, and whether it is trying something.
+    periodTally :: !Tally,
+    periodTrying :: !Bool
   }
   deriving (Eq, Show)
 
@@ -335,14 +338,14 @@ run plant config load seed periods = snd (mapAccumL period (start, mkSMGen (from
       let (tasks, allowed) = loadAt load topology p
           (sample, rest) = plantSample plant allowed (statePolicy state) (stateSets state) tasks generator
           (next, actions) = maybe (state, []) (\c -> step c topology state sample) config
-       in ((next, rest), Period (sampleRate sample) (stateSets state) actions)
+       in ((next, rest), Period (sampleRate sample) (stateSets state) actions (stateTally next) (stateTrying next))
 
 -- | What a run came to.
 data Summary = Summary
   { -- | Mean over the last half.
     summaryRate :: !Double,
     summarySets :: !Sets,
-    -- | Periods with actions, and those that undid something.
+    -- | Periods with actions, and verdicts that undid something.
     summaryChanges :: !Int,
     summaryUndone :: !Int
   }
@@ -356,7 +359,7 @@ summarise periods =
         lastOne : _ -> periodSets lastOne
         [] -> Map.empty,
       summaryChanges = length (filter (not . null . periodActions) periods),
-      summaryUndone = length (filter (any ((== Undone) . actionReason) . periodActions) periods)
+      summaryUndone = maximum (0 : map (tallyUndone . periodTally) (take 1 (reverse periods)))
     }
   where
     late = drop (length periods `div` 2) periods
