@@ -43,7 +43,9 @@ def suites(build):
 
 
 # Differences that are no fault of maru's: suite, test, way (patterns) and why.  docs/conformance.md says more.
-EXPLAINED = []
+EXPLAINED = [
+    ("nptl", "tst-tss-basic", "--lock-profile", "sets key 0 before it has created one, which is valid as soon as a library of the process has a key"),
+]
 
 
 def explained(suite, test, way):
@@ -63,7 +65,7 @@ def run_suite(name, suite, folder, build, runner):
         return {"suite": name, "state": "not run", "why": why}
     try:
         units, not_made, version = suite.make(folder, build, len(os.sched_getaffinity(0)))
-        ways = suite.ways()
+        ways = [way for way in suite.ways() if fnmatch.fnmatchcase(way.name, os.environ.get("WAYS", "*"))]
     except (OSError, subprocess.CalledProcessError, StopIteration) as error:
         traceback.print_exc()
         say(f"{name}: not run: its programs could not be made: {error}")

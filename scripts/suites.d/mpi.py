@@ -60,8 +60,11 @@ def mpi4py_missing(mpi, folder):
 
 
 def mpi4py(mpi, folder, build, _jobs):
-    made = build / f"mpi4py-{mpi}"
-    if not (made / "library").is_dir():
+    made, library = build / f"mpi4py-{mpi}", folder / f"mpi4py-{mpi}/usr/lib/python3/dist-packages"
+    if library.is_dir():
+        shutil.copytree(folder / "mpi4py/test", fresh(made) / "source/test")
+        (made / "library").symlink_to(library)
+    elif not (made / "library/mpi4py").is_dir():
         shutil.copytree(folder / "mpi4py", fresh(made) / "source", symlinks=True)
         with open(made / "log", "w") as log:
             pip = [PYTHON, "-m", "pip", "install", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(made / "library"), "."]
@@ -75,7 +78,7 @@ def mpi4py(mpi, folder, build, _jobs):
         if path.stem not in LEFT:
             command = (*launch(mpi, 3), PYTHON, str(HERE / "cases.py"), "@SCRATCH/outcomes", path.stem)
             units.append(Unit(path.stem, command, seconds=120, environment=environment, read=cases_of))
-    return units, {}, version_from(folder / "mpi4py/src/mpi4py/__init__.py", r"__version__ = '(.*)'")
+    return units, {}, version_from(folder / "mpi4py/src/mpi4py/__init__.py", r"__version__ = ['\"](.*)['\"]")
 
 
 # ---- MPICH's suite ----------------------------------------------------------------

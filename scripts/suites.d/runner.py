@@ -22,6 +22,7 @@ import time
 
 NOBODY = 65534
 SAID = 4000  # bytes of what a test printed that are kept for a difference
+MOST_SAID = 1 << 26  # one that prints more is ended
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +109,7 @@ class Runner:
             return Result(outcomes, self.took_part(way, scratch), said[-SAID:])
 
     def bounded(self, command, unit, scratch):
-        """The status, 124 when its time is over, and what it printed."""
+        """The status, 124 when its time is over or it prints without end, and what it printed."""
         home = {"HOME": scratch, "TMPDIR": scratch, "PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "LC_ALL": "C.UTF-8", "LANG": "C.UTF-8"}
         environment = {**home, **{key: value.replace("@SCRATCH", scratch) for key, value in unit.environment}}
         # Into a file: a pipe would be held open by what a test leaves behind, and may fill up.
@@ -120,9 +121,7 @@ class Runner:
                 process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, env=environment, start_new_session=True)
                 self.running.add(process)
             try:
-                status = process.wait(unit.seconds * self.slow)
-            except subprocess.TimeoutExpired:
-                status = 124
+                status = self.waited(process, unit.seconds * self.slow, out)
             finally:
                 process.kill()  # unshare; all that is in its namespace goes with it
                 process.wait()
@@ -130,6 +129,16 @@ class Runner:
                     self.running.discard(process)
             out.seek(0)
             return status, out.read().decode(errors="replace")
+
+    @staticmethod
+    def waited(process, seconds, out):
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and os.fstat(out.fileno()).st_size < MOST_SAID:
+            try:
+                return process.wait(min(1, max(0, end - time.monotonic())))
+            except subprocess.TimeoutExpired:
+                pass
+        return 124
 
     def took_part(self, way, scratch):
         if not way.maru or way.active is None:

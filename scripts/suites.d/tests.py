@@ -109,6 +109,12 @@ class Bounds(InFolder):
         self.assertEqual(result.outcomes, {"hangs": "not done"})
         until(lambda: not marked(mark))
 
+    def test_what_prints_without_end_is_ended(self):
+        begun = time.monotonic()
+        result = self.runner().run(Unit("prints", ("yes", "y" * 4000), seconds=1000), Way("directly", (), maru=False))
+        self.assertEqual(result.outcomes, {"prints": "not done"})
+        self.assertLess(time.monotonic() - begun, 20 * LIMIT)
+
     def test_each_is_nobody_alone_without_a_network(self):
         text = "id -u; ls /proc | grep -c '^[0-9]'; ip -o link | wc -l; ip -o addr show dev lo | grep -c 127.0.0.1; cat /proc/self/status | grep SigIgn"
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)
