@@ -5,7 +5,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help setup build demo test soak verify bench doc install fresh-check format lint sanitize clean
+.PHONY: help setup build demo check test soak verify bench doc install fresh-check format lint sanitize clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -18,6 +18,9 @@ build: ## stage everything below build/
 
 demo: setup build ## find similar programs in a small corpus: under 10 minutes from a clean clone
 	@scripts/demo
+
+check: setup build ## what the change at hand touches, in five minutes; BASE=COMMIT
+	@scripts/check $(BASE)
 
 test: ## set up, build, run every test; prints the time of each part
 	@scripts/test

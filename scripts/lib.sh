@@ -19,6 +19,15 @@ mkdir -p "$CABAL_DIR" "$logs"
 
 jobs=${MARU_JOBS:-$(nproc)}
 
+. "$root/scripts/slowness.sh"
+
+# What the limits of meson's tests are multiplied by: for as many times as much of each, and for a loaded machine.
+patience() {
+  local slow
+  slow=$(slowness)
+  echo $((${MARU_TEST_SCALE:-1} * (slow > 5 ? slow : 5)))
+}
+
 die() {
   echo "maru: $*" >&2
   exit 1
@@ -80,19 +89,29 @@ native_tree() {
   [ -e "$tree/build.ninja" ] || meson setup "$tree" "$root/native" "$@"
 }
 
-# sanitized NAME SANITIZERS MESON-OPTION...: the C tests under them, in a tree of
-# their own. A sanitizer slows a test down, hence the longer time limits.
-sanitized() {
-  local name=$1 sanitizers=$2
-  shift 2
+# The C tests under sanitizers, each in a tree of its own; compiled by 05-suites, and here where that did not run.
+compile_sanitized() { # NAME
   # shellcheck disable=SC2046 # no word at all where it is not strict
-  native_tree "$name" $(strict_c) -Db_sanitize="$sanitizers" "$@"
-  ninja -C "$build/.native-$name" -j"$jobs"
+  case $1 in
+    address) native_tree address $(strict_c) -Db_sanitize=address,undefined ;;
+    thread) native_tree thread $(strict_c) -Db_sanitize=thread -Dfork_tests=false ;; # it cannot follow a fork
+  esac
+  ninja -C "$build/.native-$1" -j"$jobs"
+}
+compile_clang() {
+  CC=clang native_tree clang --werror
+  ninja -C "$build/.native-clang" -j"$jobs"
+}
+
+# A sanitizer slows a test down, hence the longer time limits.
+sanitized() { # NAME
+  local name=$1
+  compile_sanitized "$name"
   # Single-stepping through a sanitizer's instructions takes minutes and shows nothing about ours.
   local tests
   mapfile -t tests < <(meson test -C "$build/.native-$name" --no-rebuild --list |
     sed 's|.*/ *||' | grep -vx kill_every_instruction)
-  meson test -C "$build/.native-$name" --no-rebuild --print-errorlogs --timeout-multiplier "$((5 * ${MARU_TEST_SCALE:-1}))" "${tests[@]}"
+  meson test -C "$build/.native-$name" --no-rebuild --print-errorlogs --timeout-multiplier "$((5 * $(patience)))" "${tests[@]}"
 }
 
 # haskell_tests TARGET...: their test suites. A package whose suites run no test at

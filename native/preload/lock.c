@@ -5,6 +5,7 @@
 #include "lock.h"
 #include "policy.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -80,7 +81,7 @@ static void pass_through(const char *why) {
                   "process %d keeps glibc's mutexes as they are: %s", (int)getpid(), why);
 }
 
-__attribute__((constructor)) static void start(void) {
+static void begin(void) {
   const struct mr_policy *policy;
   const char *wrong, *text = getenv(MARU_OVERLAY_ENV);
   mr_glibc_start();
@@ -104,6 +105,14 @@ __attribute__((constructor)) static void start(void) {
     pass_through(otherwise);
   else if (policy->queues)
     turn_on();
+}
+
+/* Reading the machine's topology asks for files that are not everywhere; programs find errno as 0.
+ */
+__attribute__((constructor)) static void start(void) {
+  int kept = errno;
+  begin();
+  errno = kept;
 }
 
 /* ---- what is left to glibc --------------------------------------------------- */

@@ -31,6 +31,25 @@ main =
           assertBool out ("2 submissions" `isInfixOf` out)
           forM_ ["3 files or folders left out", "notes.txt: not a Java file", "pipe.java: a pipe", "loop"] $ \part ->
             assertBool err (part `isInfixOf` err),
+        inFolder "what is odd about a submission is said, and it is compared" $ \dir -> do
+          writeFile (dir </> "whole.java") (program "x")
+          writeFile (dir </> "nul.java") ("// \0\n" ++ program "x")
+          writeFile (dir </> "open.java") ("/* no end\n" ++ program "x")
+          writeFile (dir </> "prose.java") "I have lost my program and I am sorry about it. Please let me hand it in later.\n"
+          (status, out, err) <- similar ["--json", "-", dir]
+          status @?= ExitSuccess
+          forM_ ["shape of Java (prose, another language?); compared all the same: prose.java\n", "what follows it is compared as code: open.java\n", "control bytes; compared all the same: nul.java\n"] $ \part ->
+            assertBool err (part `isInfixOf` err)
+          forM_ ["\"left\":\"nul.java\",\"right\":\"whole.java\",\"similarity\":1.000000", "\"left\":\"open.java\",\"right\":\"whole.java\",\"similarity\":0.9", "\"name\":\"open.java\",\"files\":1,\"tokens\":38,\"excludedTokens\":0,\"errors\":1,\"unclosed\":1,\"notJava\":0,\"controlBytes\":0"] $ \part ->
+            assertBool out (part `isInfixOf` out)
+          assertBool out ("\"errors\":2,\"unclosed\":0,\"notJava\":1,\"controlBytes\":0" `isInfixOf` out),
+        inFolder "all pairs of 600 submissions need the memory that is promised" $ \dir -> do
+          createDirectory (dir </> "in")
+          forM_ [1 .. submissions] $ \i -> writeFile (dir </> "in" </> (show i ++ ".java")) (concat (replicate (1 + i `mod` 3) (program "x")))
+          forM_ ["--csv", "--json"] $ \form -> do
+            kib <- peakKiB ["maru", "similar", "--backend", "sequential", form, dir </> "out", dir </> "in"]
+            let most = (50 * submissions * (submissions - 1) `div` 2) `div` 1024 + 32 * 1024
+            assertBool (form ++ ": " ++ show kib ++ " KiB, at most " ++ show most) (kib <= most),
         inFolder "every back end prints the same" $ \dir -> do
           programs dir
           expected <- similar ["--backend", "sequential", "--json", "-", dir]
@@ -101,6 +120,18 @@ program name = "class A { int " <> name <> " = 1; int f(int n) { while (n > 0) {
 
 inFolder :: String -> (FilePath -> Assertion) -> TestTree
 inFolder name body = testCase name (withSystemTempDirectory "maru-similar" body)
+
+submissions :: Int
+submissions = 600
+
+-- | The most memory that a command had at once, in KiB. It must succeed.
+peakKiB :: [String] -> IO Int
+peakKiB arguments = do
+  (status, out, err) <- readProcessWithExitCode "python3" ("-c" : measure : arguments) ""
+  (status, err) @?= (ExitSuccess, "")
+  pure (read out)
+  where
+    measure = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True, timeout=300, stdout=subprocess.DEVNULL); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
 
 similar :: [String] -> IO (ExitCode, String, String)
 similar arguments = readProcessWithExitCode "timeout" ("60" : "maru" : "similar" : arguments) ""

@@ -5,6 +5,7 @@ module CorpusTest (tests) where
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import Data.Maybe (fromMaybe)
+import qualified Data.Vector as V
 import Maru.Similar
 import Snippets
 import System.Directory
@@ -65,7 +66,61 @@ tests =
         c <- expect dir
         map entryName (corpusEntries c) @?= ["a"]
         length (concatMap entrySources (corpusEntries c)) @?= 1
-        map (below dir . leftOutPath) (corpusLeftOut c) @?= ["a/loop", "a/up", "all", "self"],
+        [(below dir (leftOutPath l), leftOutReason l) | l <- corpusLeftOut c]
+          @?= [ ("a/loop", "reached before by another way (a link)"),
+                ("a/up", "a symbolic link out of the submission; not followed"),
+                ("all", "a symbolic link out of the submission; not followed"),
+                ("self", "cannot be read: invalid argument")
+              ],
+      corpusCase "a link that leads out of its submission is not followed" $ \dir -> do
+        mapM_ (createDirectory . (dir </>)) ["in", "in/mallory", "in/mallory/src", "in/victim", "elsewhere"]
+        write dir "elsewhere/E.java" words_
+        write dir "in/victim/V.java" account
+        write dir "in/single.java" words_
+        write dir "in/mallory/src/M.java" bubble
+        -- To a fellow's file and folder, to elsewhere by both kinds of path, to what begins like its own name.
+        createDirectory (dir </> "in/mallory2")
+        write dir "in/mallory2/N.java" account
+        createSymbolicLink "../victim/V.java" (dir </> "in/mallory/A.java")
+        createSymbolicLink "../victim" (dir </> "in/mallory/b")
+        createSymbolicLink (dir </> "elsewhere/E.java") (dir </> "in/mallory/C.java")
+        createSymbolicLink "/etc" (dir </> "in/mallory/d")
+        createSymbolicLink "../mallory2/N.java" (dir </> "in/mallory/E.java")
+        -- By way of a link that stays inside.
+        createSymbolicLink "src" (dir </> "in/mallory/f")
+        createSymbolicLink "../../victim/V.java" (dir </> "in/mallory/src/O.java")
+        -- A submission that is another's, first in the order: the other must not lose its place to it.
+        createSymbolicLink "victim" (dir </> "in/aaa")
+        createSymbolicLink "single.java" (dir </> "in/aab.java")
+        c <- right =<< readCorpus LanguageAuto [] [raw dir "in"]
+        [(entryName e, map (below dir . sourcePath) (entrySources e)) | e <- corpusEntries c]
+          @?= [ ("mallory", ["in/mallory/f/M.java"]),
+                ("mallory2", ["in/mallory2/N.java"]),
+                ("single.java", ["in/single.java"]),
+                ("victim", ["in/victim/V.java"])
+              ]
+        [(below dir (leftOutPath l), leftOutReason l) | l <- corpusLeftOut c]
+          @?= [(p, "a symbolic link out of the submission; not followed") | p <- ["in/aaa", "in/aab.java", "in/mallory/A.java", "in/mallory/C.java", "in/mallory/E.java", "in/mallory/b", "in/mallory/d", "in/mallory/f/O.java"]]
+            ++ [("in/mallory/src", "reached before by another way (a link)")],
+      corpusCase "a given path may be a link itself" $ \dir -> do
+        createDirectory (dir </> "this-year")
+        write dir "this-year/a.java" bubble
+        createSymbolicLink "this-year" (dir </> "current")
+        createSymbolicLink "this-year/a.java" (dir </> "one.java")
+        c <- right =<< readCorpus LanguageAuto [] [raw dir "current"]
+        map entryName (corpusEntries c) @?= ["a.java"]
+        one <- right =<< readCorpus LanguageAuto [] [raw dir "one.java"]
+        map (below dir . entryName) (corpusEntries one) @?= ["one.java"],
+      corpusCase "control bytes in comments and literals take no program out" $ \dir -> do
+        write dir "nul.java" ("// \0\n" <> bubble)
+        write dir "many.java" ("/* " <> B.replicate 100000 0 <> " */" <> bubble)
+        write dir "literal.java" ("class S { String s = \"\1\2\0\"; }" <> bubble)
+        write dir "elf.java" ("\x7f\&ELF\2\1\1" <> B.pack (concat (replicate 200 [0, 1, 200, 0, 3, 59, 0, 123])))
+        write dir "plain.java" bubble
+        c <- expect dir
+        map entryName (corpusEntries c) @?= ["literal.java", "many.java", "nul.java", "plain.java"]
+        [(below dir (leftOutPath l), leftOutReason l) | l <- corpusLeftOut c] @?= [("elf.java", "binary")]
+        map submissionControls (V.toList (preparedSubmissions (prepare map defaultConfig c))) @?= [3, 100000, 1, 0],
       corpusCase "a folder that cannot be read is named" $ \dir -> do
         write dir "ok.java" bubble
         createDirectory (dir </> "locked")

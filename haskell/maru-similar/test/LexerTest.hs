@@ -8,6 +8,7 @@ import qualified Data.ByteString.Char8 as BC
 import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word8)
 import Maru.Similar.Lexer.Java
+import Maru.Similar.Shape
 import Maru.Similar.Token
 import Snippets
 import System.Timeout (timeout)
@@ -28,6 +29,15 @@ tests =
         tokenErrors (lexJava "a ## \x01 b") @?= 2
         tokenErrors (lexJava "s = \"no end\n/* none either") @?= 2
         tokenErrors (lexJava "\"\"\"\n no end") @?= 1,
+      testCase "a comment or text block that does not end hides nothing" $ do
+        let opened = kindsOf ("/* /* \"\"\"\n " <> plain)
+        opened @?= [Error, Error, Error] ++ kindsOf plain
+        map (tokenUnclosed . lexJava) ["/* /* x", "\"\"\"\n x", "/* */ x", "\"no end", "\"\"\"\n \"\"\" /*"] @?= [2, 1, 0, 0, 1],
+      testCase "prose is not Java, and every program here is" $ do
+        map (notJava . lexJava) [prose, "Sorry I lost it", "Words; and a few semicolons which help nobody at all; {braces} as well.", "#!/bin/sh\nls", "def f(x):\n  return x\n"]
+          @?= [True, True, True, True, True]
+        map (notJava . lexJava) (["", "// nothing", "package a;", "@Inherited non-sealed interface A { }", "int[] a = { 1, 2, 3 };"] ++ programs) @?= replicate (5 + length programs) False
+        shapeStretches (shapeOf (lexJava prose)) @?= 2,
       testCase "unicode escapes" unicodeEscapes,
       testCase "lines" $ map (lineOf (lineTable "a\nb\n\nc")) [0, 1, 2, 4, 5] @?= [1, 1, 2, 3, 4],
       property "any bytes: tokens and blanks are the source" 500 (forAllBytes anyBytes coversSource),
@@ -35,6 +45,13 @@ tests =
       property "lexing the tokens again gives them again" 1000 (forAllBytes javaLike relexes),
       testGroup "4 MB in one line, in time" [testCase (show (B.take 8 unit)) (longLine unit) | unit <- hardUnits]
     ]
+
+-- | Without comments.
+plain :: ByteString
+plain = "class A { int f(int n) { return n + 1; } }"
+
+prose :: ByteString
+prose = "Dear reader, this is my essay on sorting algorithms and why they matter. I hope you enjoy it; thanks (again) for reading."
 
 kindsOf :: ByteString -> [Kind]
 kindsOf source = map (tokenKind ts) [0 .. tokenCount ts - 1]
@@ -76,7 +93,7 @@ sequences =
     ("@Override non-sealed", [At, Identifier, Identifier, Minus, Identifier]),
     ("\"open\nnext", [StringLiteral, Identifier]),
     ("'open", [Error, Identifier]),
-    ("/* open", []),
+    ("/* open", [Error, Identifier]),
     ("\xef\xbb\xbf\&class", [KwClass])
   ]
 
@@ -143,7 +160,7 @@ relexes source = tokenErrors ts > 0 || kindsOf (BC.intercalate "\n" texts) == ki
     texts = map (tokenText source ts) [0 .. tokenCount ts - 1]
 
 hardUnits :: [ByteString]
-hardUnits = ["x", " ", ";", "\"\\", "\\\"", "'", "/*", "/", "\"", "1_", "1e", "0x1.", "\\u", "\\u0022", "\xff", "#", "a.b(1, \"c\");", "\"\"\""]
+hardUnits = ["\"\"\"\n", "\"\"\"\n\\", "x", " ", ";", "\"\\", "\\\"", "'", "/*", "/", "\"", "1_", "1e", "0x1.", "\\u", "\\u0022", "\xff", "#", "a.b(1, \"c\");", "\"\"\""]
 
 longLine :: ByteString -> Assertion
 longLine unit = do

@@ -32,8 +32,8 @@ tests =
             [ "{\"schema\":\"maru-similar/1\",",
               "\"options\":{\"language\":\"java\",\"view\":\"structure\",\"minMatch\":9,\"threshold\":0.0},",
               "\"compared\":1,",
-              "\"submissions\":[{\"name\":\"\\\"\\\\\\u000a\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0},",
-              "{\"name\":\"\xc3\xa9\xef\xbf\xbd\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0}],",
+              "\"submissions\":[{\"name\":\"\\\"\\\\\\u000a\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0},",
+              "{\"name\":\"\xc3\xa9\xef\xbf\xbd\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0}],",
               "\"leftOut\":[{\"path\":\"x\",\"reason\":\"why\"}],",
               "\"pairs\":[{\"left\":\"\\\"\\\\\\u000a\",\"right\":\"\xc3\xa9\xef\xbf\xbd\",\"similarity\":1.000000,\"avg\":1.000000,\"max\":1.000000,\"matched\":219,\"leftTokens\":219,\"rightTokens\":219,\"complete\":true}]}"
             ],

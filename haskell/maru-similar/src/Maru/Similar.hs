@@ -37,8 +37,9 @@ import Maru.Similar.Corpus
 import Maru.Similar.Lexer.Java (lexJava)
 import Maru.Similar.Normalise
 import Maru.Similar.Pairs
+import Maru.Similar.Shape
 import Maru.Similar.Tiling
-import Maru.Similar.Token (tokenErrors)
+import Maru.Similar.Token (Tokens, tokenErrors, tokenUnclosed)
 
 data Config = Config
   { configView :: !View,
@@ -61,8 +62,15 @@ data Submission = Submission
     submissionTokens :: !Int,
     -- | Tokens that the base has too.
     submissionExcluded :: !Int,
-    -- | Tokens that are not Java, and literals and comments that do not end.
-    submissionErrors :: !Int
+    -- | Tokens that are not Java, literals and comments that do not end, stretches of
+    -- more names in a row than Java has.
+    submissionErrors :: !Int,
+    -- | Comments and text blocks that do not end; what follows them is compared.
+    submissionUnclosed :: !Int,
+    -- | Files that do not have the shape of Java ('notJava').
+    submissionNotJava :: !Int,
+    -- | Bytes that text does not have: NUL and other control bytes.
+    submissionControls :: !Int
   }
   deriving (Eq, Show)
 
@@ -91,8 +99,17 @@ data Report = Report
 data Analysed = Analysed
   { analysedCodes :: !Codes,
     analysedExcluded :: !Int,
-    analysedErrors :: !Int
+    analysedOddities :: !Oddities
   }
+
+-- | What is wrong with the files of a submission, as in 'Submission'.
+data Oddities = Oddities {odErrors :: !Int, odUnclosed :: !Int, odNotJava :: !Int, odControls :: !Int}
+
+instance Semigroup Oddities where
+  Oddities a b c d <> Oddities a' b' c' d' = Oddities (a + a') (b + b') (c + c') (d + d')
+
+instance Monoid Oddities where
+  mempty = Oddities 0 0 0 0
 
 -- | Lex and normalise all submissions, one task each. Those without a token are
 -- left out.
@@ -118,8 +135,13 @@ describe entry a =
       submissionFiles = length (entrySources entry),
       submissionTokens = ownLength (analysedCodes a),
       submissionExcluded = analysedExcluded a,
-      submissionErrors = analysedErrors a
+      submissionErrors = odErrors odd_,
+      submissionUnclosed = odUnclosed odd_,
+      submissionNotJava = odNotJava odd_,
+      submissionControls = odControls odd_
     }
+  where
+    odd_ = analysedOddities a
 
 baseIndex :: Config -> [Source] -> Maybe Index
 baseIndex _ [] = Nothing
@@ -128,18 +150,27 @@ baseIndex config sources = Just (index m (side m (fst (lexAll config sources))))
     m = configMinMatch config
 
 -- | The code of all sources, and how much is wrong with them.
-lexAll :: Config -> [Source] -> (Codes, Int)
-lexAll config sources = (joinWithBarriers (map fst each), sum (map snd each))
+lexAll :: Config -> [Source] -> (Codes, Oddities)
+lexAll config sources = (joinWithBarriers (map fst each), foldMap snd each)
   where
     each = map one sources
-    one (Source _ bytes) = (normalise (configView config) bytes tokens, tokenErrors tokens)
+    one (Source _ bytes) = (normalise (configView config) bytes tokens, oddities bytes tokens)
       where
         tokens = lexJava bytes
 
+oddities :: ByteString -> Tokens -> Oddities
+oddities bytes tokens =
+  Oddities
+    { odErrors = tokenErrors tokens + shapeStretches (shapeOf tokens),
+      odUnclosed = tokenUnclosed tokens,
+      odNotJava = fromEnum (notJava tokens),
+      odControls = controlBytes bytes
+    }
+
 analyse :: Config -> Maybe Index -> [Source] -> Analysed
-analyse config base sources = Analysed own (ownLength codes - ownLength own) errors
+analyse config base sources = Analysed own (ownLength codes - ownLength own) odd_
   where
-    (codes, errors) = lexAll config sources
+    (codes, odd_) = lexAll config sources
     own = maybe codes (withoutBase config codes) base
 
 -- | Without what tiles with the base.

@@ -226,6 +226,9 @@ warnLeftOut missed = unless (null missed) $ do
 warnAbout :: Report -> IO ()
 warnAbout report = do
   warn [submissionName s | s <- submissions, submissionErrors s > 0] "hold text that is not Java; compared all the same"
+  warn [submissionName s | s <- submissions, submissionNotJava s > 0] "hold a file without the shape of Java (prose, another language?); compared all the same"
+  warn [submissionName s | s <- submissions, submissionUnclosed s > 0] "hold a comment or text block that does not end; what follows it is compared as code"
+  warn [submissionName s | s <- submissions, submissionControls s > 0] "hold NUL or other control bytes; compared all the same"
   warn [submissionName s | s <- submissions, submissionTokens s < least] ("have fewer than " <> BC.pack (show least) <> " tokens of their own: only equals are found")
   unless (null incomplete) $
     complain ("warning: " <> counted (length incomplete) "pair" <> " repeat themselves too much to be compared wholly; their similarity is at least the one shown")

@@ -8,7 +8,9 @@
 -- submission. Whatever is not read is named with the reason: nothing is skipped
 -- silently. Names are bytes, in any locale.
 --
--- Symbolic links are followed, but no folder and no file is read twice for one
+-- A symbolic link is followed where it stays inside its submission; one that
+-- leads out of it (to a fellow's, to @/etc@) is left out. The given paths
+-- themselves may be links. No folder and no file is read twice for one
 -- submission, so loops end. Pipes, sockets and devices are never opened.
 module Maru.Similar.Corpus
   ( Language (..),
@@ -18,10 +20,12 @@ module Maru.Similar.Corpus
     Corpus (..),
     BadPath (..),
     readCorpus,
+    controlBytes,
   )
 where
 
-import Control.Exception (IOException, try)
+import Control.Exception (IOException, bracket, try)
+import Control.Monad (unless)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
@@ -31,6 +35,13 @@ import Data.List (groupBy, sort, sortOn)
 import qualified Data.Set as Set
 import qualified Data.Text.Encoding as T
 import qualified Data.Text.Encoding.Error as T
+import Data.Word (Word8)
+import Foreign.C.Error (throwErrnoIfNull)
+import Foreign.C.String (CString)
+import Foreign.Marshal.Alloc (free)
+import Foreign.Ptr (Ptr, nullPtr)
+import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Shape (notJava)
 import System.IO (hClose)
 import System.IO.Error (ioeGetErrorString, isDoesNotExistError)
 import System.Posix.ByteString
@@ -137,7 +148,11 @@ readPath log_ seen language path = do
     -- A link back to the path itself would make all submissions one more.
     child folder name
       | hidden name = [] <$ leaveOut log_ (path </> name) "hidden"
-      | otherwise = submission (Set.singleton folder) (path </> name) name
+      | otherwise =
+        try (leadsOut (path </> name) (path </> name)) >>= \case
+          Left e -> [] <$ leaveOut log_ (path </> name) (reasonListed e)
+          Right True -> [] <$ leaveOut log_ (path </> name) outOf
+          Right False -> submission (Set.singleton folder) (path </> name) name
     submission closed full name =
       try (fileKey full) >>= \case
         Left e -> [] <$ leaveOut log_ full (reasonListed e)
@@ -171,11 +186,13 @@ readTree log_ closed language top = do
         Left e -> [] <$ leaveOut log_ path (reasonListed e)
     visit visited path = do
       status <- getFileStatus path
+      outside <- if path == top then pure False else leadsOut top path
       let key = (deviceID status, fileID status)
       known <- Set.member key <$> readIORef visited
-      modifyIORef' visited (Set.insert key)
+      unless outside $ modifyIORef' visited (Set.insert key)
       case () of
         _
+          | outside -> [] <$ leaveOut log_ path outOf
           | known -> [] <$ leaveOut log_ path "reached before by another way (a link)"
           | isDirectory status -> do
             names <- listFolder path
@@ -187,6 +204,28 @@ readTree log_ closed language top = do
       | hidden name = [] <$ leaveOut log_ (path </> name) "hidden"
       | otherwise = go visited (path </> name)
 
+-- | Whether a path is a symbolic link whose target is not below that folder. The
+-- target of a submission that is itself a link is not the submission.
+leadsOut :: RawFilePath -> RawFilePath -> IO Bool
+leadsOut top path = do
+  link <- isSymbolicLink <$> getSymbolicLinkStatus path
+  if not link
+    then pure False
+    else do
+      target <- realPath path
+      inside <- if path == top then pure Nothing else Just <$> realPath top
+      pure (maybe True (\folder -> folder /= target && not ((folder </> "") `B.isPrefixOf` target)) inside)
+
+outOf :: ByteString
+outOf = "a symbolic link out of the submission; not followed"
+
+-- | Absolute, without links.
+realPath :: RawFilePath -> IO RawFilePath
+realPath path = B.useAsCString path $ \name ->
+  bracket (throwErrnoIfNull "realpath" (c_realpath name nullPtr)) free B.packCString
+
+foreign import ccall safe "realpath" c_realpath :: CString -> Ptr () -> IO CString
+
 isSource :: Language -> RawFilePath -> Bool
 isSource language path = language == Java || ".java" `B.isSuffixOf` path
 
@@ -196,9 +235,21 @@ readSource log_ path size
   | size > largestSource = [] <$ leaveOut log_ path "larger than 1 GiB"
   | otherwise = do
     bytes <- decode <$> readBytes path
-    if B.elem 0 (B.take 4096 bytes)
+    if isBinary bytes
       then [] <$ leaveOut log_ path "binary"
       else pure [Source path bytes]
+
+-- | A program with control bytes in a comment or a literal is none: it compiles.
+isBinary :: ByteString -> Bool
+isBinary bytes = controlBytes bytes > 0 && notJava (lexJava bytes)
+
+-- | How many bytes no text has: controls other than white space, and than the
+-- Ctrl-Z that may end a program. O(n).
+controlBytes :: ByteString -> Int
+controlBytes = B.foldl' (\n w -> if control w then n + 1 else n) 0
+  where
+    control :: Word8 -> Bool
+    control w = w < 9 || (w > 13 && w < 32 && w /= 26) || w == 127
 
 largestSource :: FileOffset
 largestSource = 1024 * 1024 * 1024

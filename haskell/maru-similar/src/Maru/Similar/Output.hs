@@ -14,6 +14,7 @@ where
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import Data.ByteString.Builder
+import Data.ByteString.Builder.Internal (BufferRange, BuildSignal, BuildStep, builder, runBuilderWith)
 import qualified Data.ByteString.Builder.Prim as P
 import Data.Char (isControl)
 import Data.List (intersperse)
@@ -34,8 +35,9 @@ import Maru.Similar.Score
 csv :: Report -> Builder
 csv report =
   "left,right,similarity,avg,max,matched,left_tokens,right_tokens\n"
-    <> foldMap (row . detail report) (pairList (reportPairs report))
+    <> streamed (pairCount pairs) (row . detail report . pairAt pairs)
   where
+    pairs = reportPairs report
     row d =
       mconcat (intersperse (char7 ',') (csvField (leftName d) : csvField (rightName d) : numbers d))
         <> char7 '\n'
@@ -109,9 +111,11 @@ json report =
     <> ",\n\"leftOut\":"
     <> list leftOut (reportLeftOut report)
     <> ",\n\"pairs\":"
-    <> list (pairObject . detail report) (pairList (reportPairs report))
-    <> "}\n"
+    <> char7 '['
+    <> streamed (pairCount pairs) (\i -> (if i == 0 then mempty else ",\n") <> pairObject (detail report (pairAt pairs i)))
+    <> "]}\n"
   where
+    pairs = reportPairs report
     options config =
       object
         [ ("language", jsonString "java"),
@@ -125,9 +129,22 @@ json report =
           ("files", intDec (submissionFiles s)),
           ("tokens", intDec (submissionTokens s)),
           ("excludedTokens", intDec (submissionExcluded s)),
-          ("errors", intDec (submissionErrors s))
+          ("errors", intDec (submissionErrors s)),
+          ("unclosed", intDec (submissionUnclosed s)),
+          ("notJava", intDec (submissionNotJava s)),
+          ("controlBytes", intDec (submissionControls s))
         ]
     leftOut (LeftOut path why) = object [("path", jsonString path), ("reason", jsonString why)]
+
+-- | So many parts, one after the other. Each is made when it is written and forgotten then; a builder that '<>' makes of
+-- them all keeps all that it has written for as long as somebody holds its beginning: some 2 KB a pair.
+streamed :: Int -> (Int -> Builder) -> Builder
+streamed n part = builder (from 0)
+  where
+    from :: Int -> BuildStep r -> BufferRange -> IO (BuildSignal r)
+    from i next range
+      | i >= n = next range
+      | otherwise = runBuilderWith (part i) (from (i + 1) next) range
 
 viewName :: View -> ByteString
 viewName Structure = "structure"

@@ -4,8 +4,8 @@
 --
 -- One task compares one submission with all that are at least as long: its
 -- m-gram table is built once. What a task returns is one unboxed array, four
--- bytes a pair. The outcome does not depend on the map, nor on the order of the
--- submissions.
+-- bytes a pair; nothing else is kept a pair. The outcome does not depend on the
+-- map, nor on the order of the submissions.
 module Maru.Similar.Pairs
   ( -- * Comparing
     ParallelMap,
@@ -23,7 +23,8 @@ module Maru.Similar.Pairs
   )
 where
 
-import Control.Monad.ST (ST)
+import Control.Monad (foldM_)
+import Control.Monad.ST (ST, runST)
 import Data.Bits (shiftL, shiftR, (.&.), (.|.))
 import Data.List (sortOn, tails)
 import Data.Primitive.PrimArray
@@ -43,7 +44,7 @@ type ParallelMap = forall a b. (a -> b) -> [a] -> [b]
 data Row = Row
   { -- | Which submission.
     rowLeft :: !Int,
-    -- | Whom it was compared with.
+    -- | Whom it was compared with; a part of one vector that all rows share.
     rowRights :: !(VU.Vector Int),
     -- | Tokens covered, by right side; times two, plus one where the tiling is
     -- not complete.
@@ -53,13 +54,11 @@ data Row = Row
 -- | One row per submission but the last (in the tasks' order), produced as the
 -- map produces them. The minimum match length must be at least 1.
 compareAll :: ParallelMap -> Int -> V.Vector Codes -> [Row]
-compareAll parallel m submissions = zipWith assemble tasks (parallel (cells m) (map snd tasks))
+compareAll parallel m submissions = zipWith row [0 ..] (parallel (cells m) [task | task@(_ : _ : _) <- tails sides])
   where
-    tasks = [(map fst task, map snd task) | task@(_ : _ : _) <- tails ordered]
-    assemble (ids, _) = case ids of
-      [] -> Row 0 VU.empty
-      left : rights -> Row left (VU.fromList rights)
-    ordered = sortOn (orderKey . snd) (zip [0 ..] (map (side m) (V.toList submissions)))
+    row k = Row (order VU.! k) (VU.drop (k + 1) order)
+    (ids, sides) = unzip (sortOn (orderKey . snd) (zip [0 ..] (map (side m) (V.toList submissions))))
+    order = VU.fromList ids
 
 -- | Equal keys only for equal sequences, whose order cannot matter.
 orderKey :: Side -> (Int, Int, [Word32])
@@ -91,14 +90,21 @@ data Pair = Pair
   }
   deriving (Eq, Show)
 
--- | Pairs, the most similar first, then by position. 20 bytes a pair.
+-- | Pairs, the most similar first, then by position. 20 bytes a pair, and no more while it is made.
 newtype PairTable = PairTable (VU.Vector (Double, Word64, Word32))
 
 -- | The pairs of at least that similarity. The lengths are those of the
 -- submissions, in tokens. O(p log p) for p pairs.
 rankPairs :: Double -> VU.Vector Int -> [Row] -> PairTable
-rankPairs threshold lengths rows = PairTable (VU.modify sortRanked (VU.concat (map ranked rows)))
+rankPairs threshold lengths rows = PairTable $
+  runST $ do
+    table <- VM.new (sum (map (VU.length . ranked) rows))
+    foldM_ (\at row -> VU.foldM (put table) at (ranked row)) 0 rows
+    sortRanked table
+    VU.unsafeFreeze table
   where
+    put table at pair = (at + 1) <$ VM.write table at pair
+    ranked :: Row -> VU.Vector (Double, Word64, Word32)
     ranked (Row left rights found) =
       VU.filter (\(s, _, _) -> s >= threshold) (VU.zipWith (entry left) rights found)
     entry left right c =

@@ -148,7 +148,10 @@ data Tokens = Tokens
     tokenEnds :: !(Vector Word32),
     -- | How much is wrong with the source: 'Error' tokens, and literals and
     -- comments that do not end.
-    tokenErrors :: !Int
+    tokenErrors :: !Int,
+    -- | Of those, comments and text blocks that do not end: what follows is
+    -- taken as code.
+    tokenUnclosed :: !Int
   }
   deriving (Eq, Show)
 

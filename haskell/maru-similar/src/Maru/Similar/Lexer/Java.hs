@@ -3,7 +3,9 @@
 {-# LANGUAGE RankNTypes #-}
 
 -- | The Java lexer. It accepts every sequence of bytes: what is not Java becomes
--- 'Error' tokens, and is counted. Linear time; about 9 bytes a token are kept.
+-- 'Error' tokens, and is counted. A comment or text block that does not end hides
+-- nothing: its opening is an error, what follows is code. Linear time; about 9 bytes
+-- a token are kept.
 module Maru.Similar.Lexer.Java
   ( lexJava,
   )
@@ -39,15 +41,25 @@ data Buffers s = Buffers
     endBuffer :: !(VM.MVector s Word32)
   }
 
-buildTokens :: Int -> (forall s. Buffers s -> ST s (Buffers s, Int, Int)) -> Tokens
+-- | How much is wrong so far.
+data Wrong = Wrong
+  { errors :: !Int,
+    unclosed :: !Int,
+    -- | No @*/@ follows, no @\"\"\"@ follows: each is looked for in vain once.
+    openComment :: !Bool,
+    openBlock :: !Bool
+  }
+
+buildTokens :: Int -> (forall s. Buffers s -> ST s (Buffers s, Int, Wrong)) -> Tokens
 buildTokens expected fill = runST $ do
   buffers <- Buffers <$> VM.new expected <*> VM.new expected <*> VM.new expected
-  (Buffers kinds starts ends, n, errors) <- fill buffers
+  (Buffers kinds starts ends, n, wrong) <- fill buffers
   Tokens
     <$> VU.unsafeFreeze (VM.take n kinds)
     <*> VU.unsafeFreeze (VM.take n starts)
     <*> VU.unsafeFreeze (VM.take n ends)
-    <*> pure errors
+    <*> pure (errors wrong)
+    <*> pure (unclosed wrong)
 
 lexPlain :: ByteString -> Tokens
 lexPlain source = buildTokens (size `div` 4 + 64) (run (withoutMark source))
@@ -55,37 +67,39 @@ lexPlain source = buildTokens (size `div` 4 + 64) (run (withoutMark source))
     size = B.length source
     offsetOf rest = fromIntegral (size - B.length rest) :: Word32
 
-    -- n: tokens so far; errors: so far; stuckEnd: where the last Error token
-    -- ends, so that the next stuck byte lengthens it instead of starting another.
-    run :: ByteString -> Buffers s -> ST s (Buffers s, Int, Int)
-    run text buffers0 = go buffers0 text 0 0 maxBound
-    go :: Buffers s -> ByteString -> Int -> Int -> Word32 -> ST s (Buffers s, Int, Int)
-    go !buffers !text !n !errors !stuckEnd = case scan text of
-      Done -> pure (buffers, n, errors)
+    -- n: tokens so far; stuckEnd: where the last Error token ends, so that the
+    -- next stuck byte lengthens it instead of starting another.
+    run :: ByteString -> Buffers s -> ST s (Buffers s, Int, Wrong)
+    run text buffers0 = go buffers0 text 0 (Wrong 0 0 False False) maxBound
+    go :: Buffers s -> ByteString -> Int -> Wrong -> Word32 -> ST s (Buffers s, Int, Wrong)
+    go !buffers !text !n !wrong !stuckEnd = case scan text of
+      Done -> pure (buffers, n, wrong)
       Stuck
         | stuckEnd == at -> do
           VM.unsafeWrite (endBuffer buffers) (n - 1) (at + 1)
-          go buffers (B.drop 1 text) n errors (at + 1)
+          go buffers (B.drop 1 text) n wrong (at + 1)
         | otherwise -> do
           buffers' <- push buffers n Error at (at + 1)
-          go buffers' (B.drop 1 text) (n + 1) (errors + 1) (at + 1)
+          go buffers' (B.drop 1 text) (n + 1) (oneMore wrong) (at + 1)
       Scanned lexeme rest -> case lexeme of
-        Blank -> go buffers rest n errors maxBound
-        Token kind -> do
-          buffers' <- push buffers n kind at (offsetOf rest)
-          go buffers' rest (n + 1) errors maxBound
-        Unterminated -> do
-          buffers' <- push buffers n StringLiteral at (offsetOf rest)
-          go buffers' rest (n + 1) (errors + 1) maxBound
-        OpenComment -> case afterComment rest of
-          Just rest' -> go buffers rest' n errors maxBound
-          Nothing -> pure (buffers, n, errors + 1)
-        OpenTextBlock -> do
-          let (rest', ended) = afterTextBlock rest
-          buffers' <- push buffers n TextBlock at (offsetOf rest')
-          go buffers' rest' (n + 1) (if ended then errors else errors + 1) maxBound
+        Blank -> go buffers rest n wrong maxBound
+        Token kind -> token kind rest wrong
+        Unterminated -> token StringLiteral rest (oneMore wrong)
+        OpenComment -> case if openComment wrong then Nothing else afterComment rest of
+          Just rest' -> go buffers rest' n wrong maxBound
+          Nothing -> token Error rest (oneOpen wrong) {openComment = True}
+        OpenTextBlock -> case if openBlock wrong then Nothing else afterTextBlock rest of
+          Just rest' -> token TextBlock rest' wrong
+          Nothing -> token Error (B.drop 3 text) (oneOpen wrong) {openBlock = True}
       where
         at = offsetOf text
+        token kind rest wrong' = do
+          buffers' <- push buffers n kind at (offsetOf rest)
+          go buffers' rest (n + 1) wrong' maxBound
+
+oneMore, oneOpen :: Wrong -> Wrong
+oneMore w = w {errors = errors w + 1}
+oneOpen w = (oneMore w) {unclosed = unclosed w + 1}
 
 -- | Without the byte order mark of UTF-8.
 withoutMark :: ByteString -> ByteString
@@ -103,12 +117,12 @@ afterComment text = case B.elemIndex 42 text of
     where
       rest = B.drop (i + 1) text
 
--- | What follows the text block, and whether it ended.
-afterTextBlock :: ByteString -> (ByteString, Bool)
+-- | What follows the text block; 'Nothing' where it does not end.
+afterTextBlock :: ByteString -> Maybe ByteString
 afterTextBlock text = case B.findIndex (\w -> w == 34 || w == 92) text of
-  Nothing -> (B.empty, False)
+  Nothing -> Nothing
   Just i
-    | "\"\"\"" `B.isPrefixOf` rest -> (B.drop 3 rest, True)
+    | "\"\"\"" `B.isPrefixOf` rest -> Just (B.drop 3 rest)
     | "\\" `B.isPrefixOf` rest -> afterTextBlock (B.drop 2 rest)
     | otherwise -> afterTextBlock (B.drop 1 rest)
     where

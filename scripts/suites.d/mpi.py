@@ -1,0 +1,129 @@
+"""mpi4py's tests and MPICH's, on Open MPI and on MPICH: blocking beside non-blocking beside maru.
+
+`maru run --wait` puts non-blocking calls in the place of blocking ones.  nonblocking.c does that alone, without maru: a
+test that differs under both shows what the MPI's own non-blocking call does."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from calls import cases_of, first_missing
+from runner import Unit, Way, compiled, fresh, version_from, word_of
+
+HERE = Path(__file__).resolve().parent
+MPIS = ("openmpi", "mpich")
+# Of the Python that has what mpi4py is built with (setuptools, Cython).
+PYTHON = os.environ.get("SUITES_PYTHON", "/usr/bin/python3")
+
+# No network, and as many ranks as are asked for on few cores.
+ENVIRONMENT = (("OMPI_MCA_btl", "self,vader"), ("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_hwloc_base_binding_policy", "none"), ("HYDRA_LAUNCHER", "fork"))
+
+
+def launch(mpi, ranks):
+    return {"openmpi": ("mpirun.openmpi", "--oversubscribe", "-n", str(ranks)), "mpich": ("mpirun.mpich", "-n", str(ranks))}[mpi]
+
+
+def ranks_waited(after):
+    return after["wait"]["ranks"] > 0
+
+
+def ways(mpi, build):
+    return [
+        Way("non-blocking, without maru", ("env", f"LD_PRELOAD={shim(mpi, build)}"), maru=False),
+        Way("--wait adaptive", ("--wait", "adaptive"), active=ranks_waited),
+    ]
+
+
+@functools.lru_cache
+def shim(mpi, build):
+    library = build / f"libnonblocking-{mpi}.so"
+    build.mkdir(parents=True, exist_ok=True)
+    subprocess.run([f"mpicc.{mpi}", "-O1", "-shared", "-fPIC", str(HERE / "nonblocking.c"), "-o", str(library)], check=True)
+    return library
+
+
+def installed(mpi):
+    return None if shutil.which(f"mpicc.{mpi}") and shutil.which(f"mpirun.{mpi}") else f"no mpicc.{mpi} and mpirun.{mpi}"
+
+
+# ---- mpi4py ---------------------------------------------------------------------
+
+# Not those that start processes on their own, or look at the source's layout.
+LEFT = ("test_spawn", "test_dynproc", "test_doc", "test_toplevel", "test_package", "test_mpiapi", "test_ulfm")
+
+
+def mpi4py_missing(mpi, folder):
+    return installed(mpi) or first_missing(folder, "mpi4py/test/mpiunittest.py")
+
+
+def mpi4py(mpi, folder, build, _jobs):
+    made, library = build / f"mpi4py-{mpi}", folder / f"mpi4py-{mpi}/usr/lib/python3/dist-packages"
+    if library.is_dir():
+        shutil.copytree(folder / "mpi4py/test", fresh(made) / "source/test")
+        (made / "library").symlink_to(library)
+    elif not (made / "library/mpi4py").is_dir():
+        shutil.copytree(folder / "mpi4py", fresh(made) / "source", symlinks=True)
+        with open(made / "log", "w") as log:
+            pip = [PYTHON, "-m", "pip", "install", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(made / "library"), "."]
+            compiler = shutil.which(f"mpicc.{mpi}")
+            environment = {**os.environ, "MPICC": compiler, "MPI4PY_BUILD_MPICC": compiler}
+            subprocess.run(pip, check=True, cwd=made / "source", stdout=log, stderr=log, env=environment)
+    tests = made / "source/test"
+    environment = (*ENVIRONMENT, ("PYTHONPATH", f"{made}/library:{tests}"), ("PYTHONDONTWRITEBYTECODE", "1"))
+    units = []
+    for path in sorted(tests.glob("test_*.py")):
+        if path.stem not in LEFT:
+            command = (*launch(mpi, 3), PYTHON, str(HERE / "cases.py"), "@SCRATCH/outcomes", path.stem)
+            units.append(Unit(path.stem, command, seconds=120, environment=environment, read=cases_of))
+    return units, {}, version_from(folder / "mpi4py/src/mpi4py/__init__.py", r"__version__ = ['\"](.*)['\"]")
+
+
+# ---- MPICH's suite ----------------------------------------------------------------
+
+PARTS = ("attr", "coll", "comm", "datatype", "errhan", "group", "info", "init", "pt2pt", "rma", "topo")
+MOST = 10  # ranks: more say nothing else, on few cores
+
+
+def mpich_missing(mpi, folder):
+    return installed(mpi) or first_missing(folder, "mpich/test/mpi/configure")
+
+
+def mpich(mpi, folder, build, jobs):
+    source, made = folder / "mpich/test/mpi", build / f"mpich-{mpi}"
+    if not (made / "config.status").exists():
+        fresh(made)
+        tools = made.parent / f"mpi-{mpi}/bin"  # the suite takes MPI's tools by their plain names
+        fresh(tools)
+        for tool in ("mpicc", "mpicxx", "mpiexec", "mpirun"):
+            (tools / tool).symlink_to(shutil.which(f"{tool}.{mpi}"))
+        options = [f"--with-mpi={tools.parent}", "--disable-fortran", "--disable-cxx", "--disable-spawn", f"CC={shutil.which(f'mpicc.{mpi}')}"]
+        with open(made / "log", "w") as log:
+            subprocess.run([str(source / "configure"), *options], check=True, cwd=made, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    compiled([(part, ["make", "-C", str(made / part), "-k", f"-j{jobs}", "CFLAGS=-O0 -w"]) for part in ("util", "dtpools") if (made / part).is_dir()], 1)
+    lines = [(part, line.split()) for part in PARTS for line in listed(made / part / "testlist", source / part / "testlist")]
+    lines = [(part, words) for part, words in lines if int(words[1]) <= MOST]
+    programs = sorted({(part, words[0]) for part, words in lines})
+    there, missing = compiled([(f"{part}/{name}", ["make", "-C", str(made / part), "CFLAGS=-O0 -w", name]) for part, name in programs], jobs)
+    units = []
+    for part, words in lines:
+        if f"{part}/{words[0]}" in there:
+            options = [word.removeprefix("arg=") for word in words[2:] if word.startswith("arg=")]
+            command = (*launch(mpi, words[1]), str(made / part / words[0]), *options)
+            units.append(Unit(" ".join([f"{part}/{words[0]}", *words[1:]]), command, seconds=90, environment=ENVIRONMENT, read=no_errors))
+    # A line may stand twice.
+    return list({unit.name: unit for unit in units}.values()), missing, version_from(folder / "mpich/maint/version.m4", r"MPICH_VERSION_m4\],\[(.*?)\]")
+
+
+def listed(*places):
+    """The test list of a part: configured, else as it is in the source."""
+    text = next((path.read_text() for path in places if path.exists()), "")
+    return [line for line in text.splitlines() if re.match(r"\w+ \d+( |$)", line)]
+
+
+def no_errors(status, said, _scratch, name):
+    if status == 0 and not re.search(r"^ ?No Errors", said, re.M):
+        return {name: "no verdict"}
+    return {name: word_of(status)}
