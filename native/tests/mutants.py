@@ -272,6 +272,8 @@ SURVIVORS = {
     "two have one name": "maru_board_find has looked before; only adders at the same instant show it",
     "an overwritten line is read as another": "its hash, which covers the number, says the same",
     "a close hides the last record": "the record must come between two looks of the consumer",
+    "a board goes with its raises on": "the kernel must refuse the end of a raise just then",
+    "boards of others than named are opened": "their threads are refused all the same; room alone is lost",
     "one is raised twice": "what is raised looks raised, which is refused, too",
 }
 
