@@ -198,6 +198,15 @@ static void until_nice(pid_t pid, int32_t nice) {
   }
 }
 
+/* The line says no more that its thread is raised. */
+static void until_unmarked(uint32_t i) {
+  int64_t last = maru_now_ns() + LONG_ENOUGH;
+  while (atomic_load(&table->channels[i].boosted)) {
+    CHECK(maru_now_ns() < last);
+    usleep(100);
+  }
+}
+
 /* A small raise ends as others do: by itself, by the next daemon; who had another nice has none,
  * and an administrator's stays. */
 static void gently(void) {
@@ -214,6 +223,7 @@ static void gently(void) {
   atomic_store(&table->channels[0].state, MARU_CHANNEL_IDLE);
   until_nice(pid, 0);
   CHECK_EQUAL(place_of(pid).on_fork, 0);
+  until_unmarked(0);
   atomic_store(&table->channels[0].state, MARU_CHANNEL_AWAKE);
   until_nice(pid, -1);
   CHECK_EQUAL(setpriority(PRIO_PROCESS, (id_t)pid, 7), 0);
