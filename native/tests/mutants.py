@@ -272,6 +272,11 @@ SURVIVORS = {
     "two have one name": "maru_board_find has looked before; only adders at the same instant show it",
     "an overwritten line is read as another": "its hash, which covers the number, says the same",
     "a close hides the last record": "the record must come between two looks of the consumer",
+    "a board goes with its raises on": "the kernel must refuse the end of a raise just then",
+    "boards of others than named are opened": "their threads are refused all the same; room alone is lost",
+    "one that cannot be raised is tried at each tick": "it costs the daemon some time, nothing else",
+    "an end that failed is not tried again": "the kernel must refuse the end of a raise just then",
+    "root's pb needs no word": "what is left of the choice refuses it, in other words (55-boost knows them)",
     "one is raised twice": "what is raised looks raised, which is refused, too",
 }
 

@@ -198,6 +198,15 @@ static void until_nice(pid_t pid, int32_t nice) {
   }
 }
 
+/* The line says no more that its thread is raised. */
+static void until_unmarked(uint32_t i) {
+  int64_t last = maru_now_ns() + LONG_ENOUGH;
+  while (atomic_load(&table->channels[i].boosted)) {
+    CHECK(maru_now_ns() < last);
+    usleep(100);
+  }
+}
+
 /* A small raise ends as others do: by itself, by the next daemon; who had another nice has none,
  * and an administrator's stays. */
 static void gently(void) {
@@ -214,6 +223,7 @@ static void gently(void) {
   atomic_store(&table->channels[0].state, MARU_CHANNEL_IDLE);
   until_nice(pid, 0);
   CHECK_EQUAL(place_of(pid).on_fork, 0);
+  until_unmarked(0);
   atomic_store(&table->channels[0].state, MARU_CHANNEL_AWAKE);
   until_nice(pid, -1);
   CHECK_EQUAL(setpriority(PRIO_PROCESS, (id_t)pid, 7), 0);
@@ -292,6 +302,24 @@ static void far_lines(void) {
   maru_board_close(&board);
 }
 
+/* A line that was one thread's is another's: the first goes back, the second has its turn. */
+static void next_of_a_line(void) {
+  make_board(0);
+  pid_t first = start_as(0), second = start_as(0);
+  show(0, first, MARU_CHANNEL_AWAKE);
+  struct daemon d = start_daemon(program, &board, "pb", "1000");
+  until_policy(first, SCHED_FIFO);
+  show(0, second, MARU_CHANNEL_AWAKE);
+  until_policy(second, SCHED_FIFO);
+  until_policy(first, SCHED_OTHER);
+  end_well(&d);
+  CHECK_EQUAL(place_of(first).policy, SCHED_OTHER);
+  CHECK_EQUAL(place_of(second).policy, SCHED_OTHER);
+  end(first);
+  end(second);
+  maru_board_close(&board);
+}
+
 /* The kernel's word: the second one is refused. */
 static void one_a_board(void) {
   char path[64];
@@ -326,6 +354,7 @@ int main(int argc, char **argv) {
   stopped("50000", 0);
   stopped("1000", 500);
   far_lines();
+  next_of_a_line();
   one_a_board();
   return 0;
 }
