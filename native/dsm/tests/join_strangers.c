@@ -79,6 +79,8 @@ static void meet(void *number) {
 /* So few that not all strangers who may be held can be. */
 static void meet_in_need(void *number) {
   struct rlimit few = {FEW_DESCRIPTORS, FEW_DESCRIPTORS};
+  /* The test's own strangers. */
+  CHECK_EQUAL(close_range((unsigned)listeners[NODES - 1] + 1, ~0u, 0), 0);
   CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &few), 0);
   meet(number);
 }
@@ -146,22 +148,41 @@ static void lie(void *unused) {
   }
 }
 
+/* Says nothing, but is there before all others. */
+static void hold(int *held, int count, int node) {
+  for (int i = 0; i < count; i++)
+    held[i] = connect_to(node);
+}
+
+static void let_go(const int *held, int count) {
+  for (int i = 0; i < count; i++)
+    close(held[i]);
+}
+
 /* ---- all together -------------------------------------------------------------- */
 
 static void run(const char *what, void (*stranger)(void *), void (*node)(void *), int backlog) {
+  enum { EARLY = 100 };
   pid_t started[NODES], visitor;
+  int early[NODES][EARLY];
   int64_t begun = maru_now_ns();
   snprintf(check_note, sizeof check_note, "(%s)", what);
   listen_all(backlog);
+  for (int i = 0; i < NODES; i++)
+    hold(early[i], stranger == flood ? EARLY : 0, i);
   visitor = start(stranger, NULL);
   poll(NULL, 0, 100); /* they are there first */
-  for (intptr_t i = 0; i < NODES; i++)
+  for (intptr_t i = 0; i < NODES; i++) {
+    poll(NULL, 0, i == NODES - 1 ? 200 : 0); /* the last comes when the others have met */
     started[i] = start(node, (void *)i);
+  }
   close_all();
   for (int i = 0; i < NODES; i++)
     CHECK_EQUAL(finish(started[i]), 0);
   kill(visitor, SIGKILL);
   CHECK_EQUAL(finish(visitor), SIGKILL);
+  for (int i = 0; i < NODES; i++)
+    let_go(early[i], stranger == flood ? EARLY : 0);
   CHECK(maru_now_ns() - begun < LIVENESS_NS);
 }
 
@@ -221,20 +242,24 @@ static void greet_node_0(int fd) {
   CHECK(recv(fd, &other, sizeof other, MSG_WAITALL) == sizeof other && other.bytes[0] == 1);
 }
 
-/* It nods late, when strangers have come and gone for longer than any of them is held. */
+/* It nods late, when more strangers have come than are held, and the oldest have gone. */
 static void check_late_nod(void) {
+  enum { MANY = MR_STRANGERS + 100 };
   struct mr_handshake h;
+  int held[MANY];
+  uint8_t end;
   snprintf(check_note, sizeof check_note, "(a late nod)");
   pid_t listener = start_listener();
   int fd = go_to(&h, MR_MET);
   CHECK(h.stage == MR_MET);
-  pid_t visitor = start(flood, NULL);
-  poll(NULL, 0, MR_STRANGER_MS + 1000);
+  poll(NULL, 0, 50);
+  hold(held, MANY, 0);
+  CHECK(fcntl(held[0], F_SETFL, 0) == 0 && recv(held[0], &end, 1, 0) <= 0);
+  CHECK(fcntl(held[MANY - 1], F_SETFL, 0) == 0 && recv(held[MANY - 1], &end, 1, 0) <= 0);
   nod_at(fd, &h);
   greet_node_0(fd);
   CHECK_EQUAL(finish(listener), 0);
-  kill(visitor, SIGKILL);
-  finish(visitor);
+  let_go(held, MANY);
   close(fd);
   close_all();
 }
