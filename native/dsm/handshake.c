@@ -4,7 +4,6 @@
 #include <string.h>
 
 #define MAGIC UINT32_C(0x344d5344) /* "DSM4" */
-#define NODDED 1
 
 struct opening {
   uint32_t magic;
@@ -47,7 +46,7 @@ static void open_with_nonce(struct mr_handshake *h) {
   say(h, &opening, sizeof opening);
 }
 
-static void introduce(struct mr_handshake *h, uint16_t to) {
+static void introduce(struct mr_handshake *h, uint16_t to, struct mr_introduction *said) {
   const struct mr_job *job = h->job;
   struct mr_introduction mine = {.from = job->me,
                                  .to = to,
@@ -59,6 +58,7 @@ static void introduce(struct mr_handshake *h, uint16_t to) {
   memcpy(mine.transport, job->transport, strlen(job->transport));
   prove(h, h->role, &mine, mine.proof);
   say(h, &mine, sizeof mine);
+  *said = mine;
 }
 
 /* A node of this job, the one that is called or one that is to call. */
@@ -78,23 +78,27 @@ static enum mr_stage hear_opening(struct mr_handshake *h) {
   if (opening.magic != MAGIC)
     return MR_STRANGER;
   memcpy(nonce_of(h, other_role(h)), opening.nonce, MR_NONCE);
+  struct mr_introduction said;
   if (h->role == MR_CALLER)
-    introduce(h, h->to);
+    introduce(h, h->to, &said);
   else
     open_with_nonce(h);
   return MR_INTRODUCTION;
 }
 
 static enum mr_stage hear_introduction(struct mr_handshake *h) {
-  static const uint8_t nod = NODDED;
+  struct mr_introduction said;
   memcpy(&h->other, h->in, sizeof h->other);
   if (!is_expected(h, &h->other))
     return MR_STRANGER;
-  if (h->role == MR_CALLER)
-    say(h, &nod, sizeof nod);
-  else
-    introduce(h, h->other.from);
-  return h->role == MR_CALLER ? MR_MET : MR_NOD;
+  if (h->role == MR_CALLER) {
+    prove(h, MR_NODS, &h->other, h->nod);
+    say(h, h->nod, sizeof h->nod);
+    return MR_MET;
+  }
+  introduce(h, h->other.from, &said);
+  prove(h, MR_NODS, &said, h->nod);
+  return MR_NOD;
 }
 
 void mr_handshake_begin(struct mr_handshake *h, const struct mr_job *job,
@@ -109,7 +113,7 @@ void mr_handshake_begin(struct mr_handshake *h, const struct mr_job *job,
 size_t mr_handshake_wants(const struct mr_handshake *h) {
   size_t whole = h->stage == MR_OPENING        ? sizeof(struct opening)
                  : h->stage == MR_INTRODUCTION ? sizeof(struct mr_introduction)
-                 : h->stage == MR_NOD          ? 1
+                 : h->stage == MR_NOD          ? sizeof h->nod
                                                : h->came;
   return whole - h->came;
 }
@@ -125,7 +129,7 @@ void mr_handshake_hear(struct mr_handshake *h, const void *bytes, size_t length)
   else if (h->stage == MR_INTRODUCTION)
     h->stage = hear_introduction(h);
   else if (h->stage == MR_NOD)
-    h->stage = h->in[0] == NODDED ? MR_MET : MR_STRANGER;
+    h->stage = mr_same_bytes(h->in, h->nod, sizeof h->nod) ? MR_MET : MR_STRANGER;
 }
 
 void mr_handshake_sent(struct mr_handshake *h, size_t length) {

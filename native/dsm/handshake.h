@@ -5,9 +5,9 @@
  *     listener -> caller   opening: a fresh nonce
  *     caller -> listener   introduction, with a proof
  *     listener -> caller   introduction, with a proof
- *     caller -> listener   nod
+ *     caller -> listener   nod: a proof as well, of the listener's introduction
  *
- * A proof is the HMAC-SHA-256, by the job's secret, of the prover's role, both nonces and its
+ * A proof is the HMAC-SHA-256, by the job's secret, of the prover's role, both nonces and an
  * introduction, which names both nodes.  So the secret itself is never sent; a proof says nothing
  * in another connection, in the other direction or to another node; the listener says nothing of
  * itself before the caller has proved that it knows the secret.
@@ -42,7 +42,7 @@ struct mr_introduction {
   uint8_t proof[MR_HMAC];
 };
 
-enum mr_role { MR_LISTENER = 1, MR_CALLER };
+enum mr_role { MR_LISTENER = 1, MR_CALLER, MR_NODS };
 
 enum mr_stage {
   MR_OPENING,      /* waits for the other's nonce */
@@ -60,9 +60,10 @@ struct mr_handshake {
   uint16_t to;                  /* a caller: whom it calls */
   uint8_t nonces[2][MR_NONCE];  /* the caller's, the listener's */
   struct mr_introduction other; /* from MR_NOD on, and for a caller that has met */
+  uint8_t nod[MR_HMAC];         /* what a caller says at last, and a listener waits for */
   uint8_t in[sizeof(struct mr_introduction)];
   size_t came;
-  uint8_t out[sizeof(struct mr_introduction) + MR_NONCE + 8]; /* to be sent */
+  uint8_t out[sizeof(struct mr_introduction) + MR_NONCE + MR_HMAC + 4]; /* to be sent */
   size_t left;
 };
 

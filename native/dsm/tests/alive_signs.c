@@ -68,6 +68,8 @@ static void check_lossy_network(void) {
     answer(&k);
     CHECK_EQUAL(watch(&k, LOOK_MS), -1);
   }
+  k.repeats = 1;
+  CHECK(watch(&k, LOST + 2 * LOOK_MS) >= 0);
 }
 
 /* The same, between two looks. */
@@ -116,6 +118,23 @@ static void check_full(void) {
   CHECK(watch(&k, 2 * (int64_t)LOST) >= 0);
 }
 
+/* Answers that come within ticks of each other: what the later one answered is no question. */
+static void check_near_answers(void) {
+  struct kernel k = fresh;
+  CHECK_EQUAL(watch(&k, LOOK_MS), -1);
+  answer(&k);
+  struct mr_signs signs = {2, 0, 0};
+  CHECK(!mr_alive_judge(&k.alive, &signs, k.now * MS));
+  signs = (struct mr_signs){3, 1, 5};
+  CHECK(!mr_alive_judge(&k.alive, &signs, (k.now + 5) * MS));
+  signs = (struct mr_signs){0, 0, 0};
+  CHECK(!mr_alive_judge(&k.alive, &signs, (k.now + 10) * MS));
+  signs = (struct mr_signs){1, 0, 3600000};
+  CHECK(!mr_alive_judge(&k.alive, &signs, (k.now + 10 + 3600000) * MS));
+  signs.answer += LOST;
+  CHECK(mr_alive_judge(&k.alive, &signs, (k.now + 10 + 3600000 + LOST) * MS));
+}
+
 /* We were stopped ourselves, with something on the way: it has been answered since. */
 static void check_own_stop(void) {
   struct kernel k = fresh;
@@ -159,6 +178,7 @@ int main(void) {
   for (int64_t ms = 1000; ms < 5000000; ms *= 3)
     check_stopped(ms);
   check_full();
+  check_near_answers();
   check_own_stop();
   return 0;
 }

@@ -25,6 +25,13 @@ static const struct vector vectors[] = {
     {0x0c, 20, "Test With Truncation", 0, 20, "a3b6167473100ee06e0c796c2955552b"},
     {0xaa, 131, "Test Using Larger Than Block-Size Key - Hash Key First", 0, 54,
      "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54"},
+    /* Not of the RFC: keys as long as a block, or nearly. */
+    {0, 63, "Around a block", 0, 14,
+     "4a5e186f6f81c47dbdd0d377df40e44576d32cdb98a50bbbb8cec0171646def6"},
+    {0, 64, "Around a block", 0, 14,
+     "78152efa15618b73b3030de25cc01c9a46ad101b40cf233ea8a6b2dbe2587fab"},
+    {0, 65, "Around a block", 0, 14,
+     "cceea0996839d1d99877f96869c10d82a0843fcc9198c0da38591b4a6383eefd"},
     {0xaa, 131,
      "This is a test using a larger than block-size key and a larger than block-size data. The key "
      "needs to be hashed before being used by the HMAC algorithm.",

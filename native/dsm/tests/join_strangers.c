@@ -10,10 +10,11 @@
 #include <maru/wait.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #define NODES 4
-#define SECONDS 60
+#define SECONDS 60 /* unless MARU_DSM_SECONDS says so: tests of the tests have no hour */
 /* Twenty times what it takes without strangers and with them, at most. */
 #define LIVENESS_NS (INT64_C(40) * 1000000000)
 #define FEW_DESCRIPTORS 40
@@ -23,6 +24,8 @@ static struct mr_job job = {.nodes = NODES, .epoch = 1, .settings = 7, .transpor
 static struct mr_card card;
 static struct sockaddr_storage addresses[NODES];
 static int listeners[NODES];
+
+static int seconds = SECONDS;
 
 /* ---- nodes ------------------------------------------------------------------- */
 
@@ -43,8 +46,12 @@ static void close_all(void) {
     close(listeners[node]);
 }
 
+/* Where a check fails nobody is left. */
+static void go_with_parent(void) { CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL) == 0); }
+
 /* Meets the others, and says to each who it is. */
 static void meet(void *number) {
+  go_with_parent();
   struct mr_job mine = job;
   struct mr_card cards[NODES], other;
   uint32_t incarnations[NODES];
@@ -54,7 +61,7 @@ static void meet(void *number) {
   mine.incarnation = 100u + mine.me;
   mine.addresses = addresses;
   struct mr_card own = {{(uint8_t)(mine.me + 1)}};
-  CHECK_EQUAL(mr_join(&mine, &own, fds, cards, incarnations, SECONDS), 0);
+  CHECK_EQUAL(mr_join(&mine, &own, fds, cards, incarnations, seconds), 0);
   for (uint16_t node = 0; node < job.nodes; node++) {
     CHECK((fds[node] < 0) == (node == mine.me));
     CHECK_EQUAL(incarnations[node], 100u + node);
@@ -72,6 +79,8 @@ static void meet(void *number) {
 /* So few that not all strangers who may be held can be. */
 static void meet_in_need(void *number) {
   struct rlimit few = {FEW_DESCRIPTORS, FEW_DESCRIPTORS};
+  /* The test's own strangers. */
+  CHECK_EQUAL(close_range((unsigned)listeners[NODES - 1] + 1, ~0u, 0), 0);
   CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &few), 0);
   meet(number);
 }
@@ -87,9 +96,14 @@ static int connect_to(int node) {
 
 /* Says nothing, and comes again and again. */
 static void flood(void *unused) {
-  enum { HELD = 700 };
+  enum { HELD = 3000 }; /* on each node more than it holds */
   static int held[HELD];
+  struct rlimit most;
   (void)unused;
+  go_with_parent();
+  CHECK(getrlimit(RLIMIT_NOFILE, &most) == 0);
+  most.rlim_cur = most.rlim_max;
+  CHECK(setrlimit(RLIMIT_NOFILE, &most) == 0);
   for (unsigned i = 0;; i++) {
     if (held[i % HELD] > 0)
       close(held[i % HELD]);
@@ -101,6 +115,7 @@ static void flood(void *unused) {
 
 /* One byte now and then, on many connections: the beginning of what a node says. */
 static void drip(void *unused) {
+  go_with_parent();
   enum { HELD = 200 };
   static int held[HELD];
   uint8_t bytes[64] = {0x44, 0x53, 0x4d, 0x34};
@@ -119,6 +134,7 @@ static void drip(void *unused) {
 
 /* As a node begins, with what is no proof. */
 static void lie(void *unused) {
+  go_with_parent();
   uint8_t bytes[1000] = {0x44, 0x53, 0x4d, 0x34};
   (void)unused;
   for (unsigned turn = 0;; turn++) {
@@ -132,45 +148,68 @@ static void lie(void *unused) {
   }
 }
 
+/* Says nothing, but is there before all others. */
+static void hold(int *held, int count, int node) {
+  for (int i = 0; i < count; i++)
+    held[i] = connect_to(node);
+}
+
+static void let_go(const int *held, int count) {
+  for (int i = 0; i < count; i++)
+    close(held[i]);
+}
+
 /* ---- all together -------------------------------------------------------------- */
 
 static void run(const char *what, void (*stranger)(void *), void (*node)(void *), int backlog) {
+  enum { EARLY = 100 };
   pid_t started[NODES], visitor;
+  int early[NODES][EARLY];
   int64_t begun = maru_now_ns();
   snprintf(check_note, sizeof check_note, "(%s)", what);
   listen_all(backlog);
+  for (int i = 0; i < NODES; i++)
+    hold(early[i], stranger == flood ? EARLY : 0, i);
   visitor = start(stranger, NULL);
   poll(NULL, 0, 100); /* they are there first */
-  for (intptr_t i = 0; i < NODES; i++)
+  for (intptr_t i = 0; i < NODES; i++) {
+    poll(NULL, 0, i == NODES - 1 ? 200 : 0); /* the last comes when the others have met */
     started[i] = start(node, (void *)i);
+  }
   close_all();
   for (int i = 0; i < NODES; i++)
     CHECK_EQUAL(finish(started[i]), 0);
   kill(visitor, SIGKILL);
   CHECK_EQUAL(finish(visitor), SIGKILL);
+  for (int i = 0; i < NODES; i++)
+    let_go(early[i], stranger == flood ? EARLY : 0);
   CHECK(maru_now_ns() - begun < LIVENESS_NS);
 }
 
 static void nobody(void *unused) {
   (void)unused;
+  go_with_parent();
   pause();
 }
 
 /* ---- one connection, by hand ------------------------------------------------------ */
 
-/* Only node 0 runs, as if there were two nodes; this process is whoever calls it. */
+/* Only node 0 runs, of job.nodes; this process is whoever calls it. */
 static pid_t start_listener(void) {
-  job.nodes = 2;
   listen_all(SOMAXCONN);
   return start(meet, (void *)0);
 }
 
+static uint16_t by_hand = 1; /* the node that this process plays */
+
 static void begin_by_hand(struct mr_handshake *h) {
   static struct mr_job mine;
-  uint8_t nonce[MR_NONCE] = {1, 2, 3};
+  static uint8_t nonce[MR_NONCE];
+  nonce[0]++;
   mine = job;
-  mine.me = 1;
-  mine.incarnation = 101;
+  mine.me = by_hand;
+  mine.incarnation = 100u + by_hand;
+  card.bytes[0] = (uint8_t)(by_hand + 1);
   mr_handshake_begin(h, &mine, &card, MR_CALLER, 0, nonce);
 }
 
@@ -193,27 +232,34 @@ static int go_to(struct mr_handshake *h, enum mr_stage stage) {
   }
 }
 
-static void greet_node_0(int fd, struct mr_handshake *h) {
-  struct mr_card other, own = {{2}};
+static void nod_at(int fd, const struct mr_handshake *h) {
   CHECK(h->stage == MR_MET && send(fd, h->out, h->left, MSG_NOSIGNAL) == (ssize_t)h->left);
+}
+
+static void greet_node_0(int fd) {
+  struct mr_card other, own = {{(uint8_t)(by_hand + 1)}};
   CHECK(send(fd, &own, sizeof own, MSG_NOSIGNAL) == sizeof own);
   CHECK(recv(fd, &other, sizeof other, MSG_WAITALL) == sizeof other && other.bytes[0] == 1);
 }
 
-/* It nods late, when strangers have come and gone for longer than any of them is held. */
+/* It nods late, when more strangers have come than are held, and the oldest have gone. */
 static void check_late_nod(void) {
+  enum { MANY = MR_STRANGERS + 100 };
   struct mr_handshake h;
+  int held[MANY];
+  uint8_t end;
   snprintf(check_note, sizeof check_note, "(a late nod)");
-  card.bytes[0] = 2;
   pid_t listener = start_listener();
   int fd = go_to(&h, MR_MET);
   CHECK(h.stage == MR_MET);
-  pid_t visitor = start(flood, NULL);
-  poll(NULL, 0, MR_STRANGER_MS + 1000);
-  greet_node_0(fd, &h);
+  poll(NULL, 0, 50);
+  hold(held, MANY, 0);
+  CHECK(fcntl(held[0], F_SETFL, 0) == 0 && recv(held[0], &end, 1, 0) <= 0);
+  CHECK(fcntl(held[MANY - 1], F_SETFL, 0) == 0 && recv(held[MANY - 1], &end, 1, 0) <= 0);
+  nod_at(fd, &h);
+  greet_node_0(fd);
   CHECK_EQUAL(finish(listener), 0);
-  kill(visitor, SIGKILL);
-  finish(visitor);
+  let_go(held, MANY);
   close(fd);
   close_all();
 }
@@ -228,7 +274,47 @@ static void check_dying_callers(void) {
     close(fd);
   }
   int fd = go_to(&h, MR_MET);
-  greet_node_0(fd, &h);
+  nod_at(fd, &h);
+  greet_node_0(fd);
+  CHECK_EQUAL(finish(listener), 0);
+  close(fd);
+  close_all();
+}
+
+/* Two connections of one node: the first that it nods at is the one. */
+static void check_twice(void) {
+  struct mr_handshake h, again;
+  uint8_t end;
+  snprintf(check_note, sizeof check_note, "(twice the same node)");
+  job.nodes = 3;
+  pid_t listener = start_listener();
+  int fd = go_to(&h, MR_MET), other = go_to(&again, MR_MET);
+  nod_at(fd, &h);
+  poll(NULL, 0, 200);
+  nod_at(other, &again);
+  CHECK(recv(other, &end, 1, 0) <= 0);
+  close(other);
+  by_hand = 2;
+  other = go_to(&again, MR_MET);
+  nod_at(other, &again);
+  greet_node_0(other);
+  by_hand = 1;
+  greet_node_0(fd);
+  CHECK_EQUAL(finish(listener), 0);
+  close(fd);
+  close(other);
+  close_all();
+  job.nodes = 2;
+}
+
+/* Who sits there says nothing at all; then node 0 is there. */
+static void check_silent_impostor(void) {
+  snprintf(check_note, sizeof check_note, "(a silent impostor)");
+  listen_all(SOMAXCONN);
+  pid_t caller = start(meet, (void *)1);
+  int fd = accept4(listeners[0], NULL, NULL, SOCK_CLOEXEC);
+  pid_t listener = start(meet, (void *)0);
+  CHECK_EQUAL(finish(caller), 0);
   CHECK_EQUAL(finish(listener), 0);
   close(fd);
   close_all();
@@ -242,10 +328,11 @@ static void check_wrong_nod(void) {
   pid_t listener = start_listener();
   int fd = go_to(&h, MR_MET);
   h.out[0] ^= 2;
-  CHECK(send(fd, h.out, h.left, MSG_NOSIGNAL) == 1 && recv(fd, &end, 1, 0) <= 0);
+  CHECK(send(fd, h.out, h.left, MSG_NOSIGNAL) == MR_HMAC && recv(fd, &end, 1, 0) <= 0);
   close(fd);
   fd = go_to(&h, MR_MET);
-  greet_node_0(fd, &h);
+  nod_at(fd, &h);
+  greet_node_0(fd);
   CHECK_EQUAL(finish(listener), 0);
   close(fd);
   close_all();
@@ -256,7 +343,6 @@ static void check_wrong_nod(void) {
 static void check_impostor(void) {
   uint8_t heard[4096], answer[OPENING + sizeof(struct mr_introduction)] = {0x44, 0x53, 0x4d, 0x34};
   snprintf(check_note, sizeof check_note, "(an impostor)");
-  job.nodes = 2;
   listen_all(SOMAXCONN);
   pid_t caller = start(meet, (void *)1);
   for (int turn = 0; turn < 3; turn++) {
@@ -304,17 +390,16 @@ static void fail_by_settings(void *number) {
   mine.listener = listeners[mine.me];
   mine.addresses = addresses;
   mine.settings += mine.me;
-  CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, SECONDS), -EPROTO);
+  CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, seconds), -EPROTO);
   mine.settings = 7;
   mine.transport = mine.me == 0 ? "tcp" : "ofi:net";
-  CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, SECONDS), -EPROTOTYPE);
+  CHECK_EQUAL(mr_join(&mine, &card, fds, cards, incarnations, seconds), -EPROTOTYPE);
   close(before);
   CHECK_EQUAL(dup(0), before); /* none is left open */
 }
 
 static void check_differences(void) {
   snprintf(check_note, sizeof check_note, "(nodes that differ)");
-  job.nodes = 2;
   listen_all(SOMAXCONN);
   pid_t one = start(fail_by_settings, (void *)0), other = start(fail_by_settings, (void *)1);
   CHECK_EQUAL(finish(one), 0);
@@ -323,6 +408,8 @@ static void check_differences(void) {
 }
 
 int main(void) {
+  const char *asked = getenv("MARU_DSM_SECONDS");
+  seconds = asked != NULL ? atoi(asked) : SECONDS;
   for (int i = 0; i < MR_SECRET; i++)
     job.secret[i] = (uint8_t)(0x80 + i * 3);
   run("nobody", nobody, meet, SOMAXCONN);
@@ -331,7 +418,10 @@ int main(void) {
   run("silent ones, and few descriptors", flood, meet_in_need, SOMAXCONN);
   run("slow ones", drip, meet, SOMAXCONN);
   run("liars", lie, meet, SOMAXCONN);
+  job.nodes = 2;
   check_late_nod();
+  check_twice();
+  check_silent_impostor();
   check_dying_callers();
   check_wrong_nod();
   check_impostor();

@@ -21,6 +21,9 @@ TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_d
 # Where a source has a test of its own, that is the quickest to find.
 OWN = {"deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
+# Linked with every test, and what the sources need of others.
+HELPERS = ["world"]
+LIBRARIES = []
 CORE = "libcore.so"
 NAMED = f"-Wl,-soname,{CORE}"
 SECONDS = 60
@@ -251,7 +254,7 @@ def link(program, *inputs):
 def verdict(common, test, core):
     """What the test says of the core in that folder; None: it passed."""
     schedules = TESTS[test]
-    environment = dict(os.environ, LD_LIBRARY_PATH=str(core), MARU_DSM_SCHEDULES=schedules, MARU_DSM_PAIRS=schedules, MARU_DSM_SEED="1")
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(core), MARU_DSM_SCHEDULES=schedules, MARU_DSM_PAIRS=schedules, MARU_DSM_SECONDS=schedules, MARU_DSM_SEED="1")
     try:
         result = run([str(common / test)], env=environment, timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -272,7 +275,7 @@ def try_mutant(common, mutant):
         source = work / name
         source.write_text(text.replace(old, new))
         build(work, source)
-        link(work / CORE, "-shared", NAMED, work / f"{source.stem}.o", *(common / f"{s[:-2]}.o" for s in SOURCES if s != name))
+        link(work / CORE, "-shared", NAMED, work / f"{source.stem}.o", *(common / f"{s[:-2]}.o" for s in SOURCES if s != name), *LIBRARIES)
         for test in sorted(TESTS, key=lambda t: t != OWN.get(name)):
             said = verdict(common, test, work)
             if said is not None:
@@ -280,24 +283,32 @@ def try_mutant(common, mutant):
     return False, f"FAILED  {description}: not caught"
 
 
-def main():
+def survive(common, mutant):
+    """One that is known to: caught after all it is no survivor."""
+    caught, line = try_mutant(common, mutant)
+    if caught or not line.endswith(": not caught"):
+        return False, f"FAILED  {mutant[0]}: is not to be listed as a survivor: {line}"
+    return True, f"ok      {mutant[0]} (survives, as listed)"
+
+
+def main(survivors=()):
     word = sys.argv[1] if len(sys.argv) > 1 else ""
-    chosen = [m for m in MUTANTS if word in m[0]]
+    chosen = [m for m in [*MUTANTS, *survivors] if word in m[0]]
     if not chosen:
         raise SystemExit(f"maru: no mutant's description holds '{word}'")
     passed = 0
     with tempfile.TemporaryDirectory() as folder:
         common = pathlib.Path(folder)
         with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("MARU_JOBS", os.cpu_count() or 1))) as pool:
-            sources = [HERE.parent / name for name in SOURCES] + [HERE / f"{name}.c" for name in ["world", *TESTS]]
+            sources = [HERE.parent / name for name in SOURCES] + [HERE / f"{name}.c" for name in [*HELPERS, *TESTS]]
             list(pool.map(lambda source: build(common, source), sources))
-            link(common / CORE, "-shared", NAMED, *(common / f"{s[:-2]}.o" for s in SOURCES))
+            link(common / CORE, "-shared", NAMED, *(common / f"{s[:-2]}.o" for s in SOURCES), *LIBRARIES)
             for test in TESTS:
-                link(common / test, common / f"{test}.o", common / "world.o", common / CORE)
+                link(common / test, common / f"{test}.o", *(common / f"{h}.o" for h in HELPERS), common / CORE, *LIBRARIES)
             for test, said in pool.map(lambda t: (t, verdict(common, t, common)), TESTS):
                 if said is not None:
                     raise SystemExit(f"maru: {test} fails without a mutant: {said}")
-            for caught, line in pool.map(lambda m: try_mutant(common, m), chosen):
+            for caught, line in pool.map(lambda m: (survive if m in survivors else try_mutant)(common, m), chosen):
                 passed += caught
                 print(line, flush=True)
     print(f"{passed} passed, {len(chosen) - passed} failed")
