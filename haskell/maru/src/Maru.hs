@@ -99,6 +99,8 @@ import Data.List (foldl')
 import Data.Maybe (isJust)
 import qualified GHC.Compact as Compact
 import Maru.Backend.Auto (Means (..), autoMap, forkCost)
+import qualified Maru.Backend.Sequential as Sequential
+import qualified Maru.Backend.Shm as Shm
 import Maru.Codec
 import Maru.Failure
 import Maru.Internal.Budget
@@ -106,6 +108,7 @@ import Maru.Internal.Dispatch (engineOf)
 import Maru.Internal.Engine
 import Maru.Internal.Normal (normalised)
 import Maru.Native.Rts (forkHazard)
+import Maru.Native.Totals (sayOnBoard)
 import Maru.Options
 import Maru.Progress (progressBar)
 import System.IO.Unsafe (unsafePerformIO)
@@ -170,7 +173,7 @@ procList options xs = pure (parMapWith options id xs)
 parMapVia :: Codec b -> Options -> (a -> b) -> [a] -> [b]
 parMapVia codec options f xs = unsafePerformIO $ do
   which <- resolveBackend options
-  values <$> startOn (isolated which) options Ordered (Just codec) f xs
+  values <$> startOn which options Ordered (Just codec) f xs
 
 -- | Scoped: when it returns or throws (also an asynchronous exception), the
 -- workers are gone. Throws the first exception by index. O(length) memory: all
@@ -186,7 +189,7 @@ parMapM options f xs =
 parMapUnordered :: Options -> (a -> b) -> [a] -> IO [(Int, b)]
 parMapUnordered options f xs = do
   which <- resolveBackend options
-  running <- startOn (isolated which) options Unordered Nothing f xs
+  running <- startOn which options Unordered Nothing f xs
   pure [(outcomeIndex o, either throw id (outcomeResult o)) | o <- outcomes running]
 
 -- | 'parMapWith', and a look at what has happened so far: which back end ran,
@@ -196,7 +199,7 @@ parMapUnordered options f xs = do
 parMapReporting :: Options -> (a -> b) -> [a] -> IO ([b], IO Report)
 parMapReporting options f xs = do
   which <- resolveBackend options
-  running <- startOn (isolated which) options Ordered Nothing f xs
+  running <- startOn which options Ordered Nothing f xs
   pure (values running, report running)
 
 -- | A failed item as a value, the others undisturbed: 'Left' for what @f@ threw,
@@ -205,7 +208,7 @@ parMapReporting options f xs = do
 parMapTry :: Options -> (a -> b) -> [a] -> [Either ItemFailed b]
 parMapTry options f xs = unsafePerformIO $ do
   which <- resolveBackend options
-  running <- startOn (isolated which) options Ordered Nothing f xs
+  running <- startOn which options Ordered Nothing f xs
   pure (map item (outcomes running))
   where
     item (Outcome i w result) = either (Left . ItemFailed i w) Right result
@@ -229,26 +232,33 @@ withInput x use = do
 values :: Running b -> [b]
 values = map (either throw id . outcomeResult) . outcomes
 
--- 'Auto' evaluates its first items in the caller; where failures, codecs or the
--- report matter, they all go to a back end.
-isolated :: Backend -> Backend
-isolated Auto = Shm
-isolated b = b
-
+-- | 'Auto' evaluates its first items in the caller; where failures, codecs or the
+-- report matter, they all go to 'Shm'. What chose forked workers by itself does
+-- without them where there are none to be had.
 startOn :: Backend -> Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> IO (Running b)
 startOn which options order codec f xs = do
   checkOptions options
-  n <- resolveWorkers options which
+  n <- resolveWorkers options (if which == Auto then Shm else which)
+  let job = Job options {backend = which} n order codec f xs
   case engineOf which of
-    Just engine -> engine (Job options n order codec f xs)
-    Nothing -> throwIO (BadOptions ("the back end " <> backendName which <> " cannot be asked for here"))
+    Just engine -> engine job
+    -- Not interruptible: nothing that is thrown at the consumer is caught.
+    Nothing -> try (Shm.engine job) >>= either (inCaller job) pure
+
+inCaller :: Job a b -> Unavailable -> IO (Running b)
+inCaller job why = do
+  sayOnBoard line
+  running <- Sequential.engine job
+  pure running {report = (\r -> r {reportNotes = line : reportNotes r}) <$> report running}
+  where
+    line = "all was evaluated in the caller: " <> show why
 
 scoped :: Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> (Running b -> IO r) -> IO r
 scoped options order codec f xs = bracket acquire stop
   where
     acquire = do
       which <- resolveBackend options
-      startOn (isolated which) options order codec f xs
+      startOn which options order codec f xs
 
 -- Where forked workers are unsafe there are none.
 automatic :: Options -> (a -> b) -> [a] -> IO [b]
@@ -258,7 +268,7 @@ automatic options f xs = do
   hazard <- forkHazard
   capabilities <- getNumCapabilities
   let means = Means (if isJust hazard then 1 else n) (min n capabilities)
-  autoMap means forkCost (rest Shm options) (rest Sparks options {workers = Workers (meansCapabilities means)}) f xs
+  autoMap means forkCost (rest Auto options) (rest Sparks options {workers = Workers (meansCapabilities means)}) f xs
   where
     rest which options' number ys = do
       running <- startOn which options' Ordered Nothing f ys

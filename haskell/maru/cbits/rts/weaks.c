@@ -182,9 +182,22 @@ static void hush(void) {
 /* In the thread that does a worker's work, once SIGINT is ignored for good. */
 void maru_rts_hear(void) { pthread_sigmask(SIG_SETMASK, &me.before, NULL); }
 
+/* Until its first instruction a worker starts the run-time system's own threads. Where it may not
+   the run-time system would call that its own defect; the coordinator says what it is. Later, too:
+   a thread that cannot be had ends the worker. */
+extern RtsMsgFunction *sysErrorMsgFn;
+enum { NO_THREAD = 71 }; /* as Maru.Backend.Process.Worker has it */
+
+static void end_without_thread(const char *format, va_list arguments) {
+  (void)format, (void)arguments;
+  _exit(NO_THREAD);
+}
+
 static void in_child(void) {
   if (!me.forking)
     return;
+  sysErrorMsgFn = end_without_thread;
+  fatalInternalErrorFn = end_without_thread;
   me.forking = false; /* the worker's own forks are none of ours */
   release(RESERVED);
   strip_threads();

@@ -8,6 +8,7 @@ module Guests (tests) where
 import Control.Concurrent
 import Control.Exception hiding (Handler)
 import Control.Monad
+import Data.Char (toLower)
 import Data.List (isInfixOf, isPrefixOf, partition)
 import Maru
 import System.Exit (ExitCode (..))
@@ -65,6 +66,22 @@ tests b =
                 ("a worker that never starts", "one-start")
               ]
         ],
+      testGroup
+        "where the system refuses, what chooses workers by itself does without them, quietly, and says so"
+        [ testCase what (alone argument)
+          | b == Shm,
+            (what, argument) <-
+              [ ("no more processes", "processes"),
+                ("no more descriptors", "descriptors 0"),
+                ("three more descriptors", "descriptors 3"),
+                ("eight more descriptors", "descriptors 8"),
+                ("a sandbox refuses memfd_create", "memfd")
+              ]
+        ],
+      testCase "what a sandbox answers is what is said" $
+        when (b == Sockets) $ do
+          (_, _, err) <- scene ["refuse", "sockets", backendName b] ""
+          assertBool err (map toLower "Operation not permitted" `isInfixOf` map toLower err),
       testCase "--nonmoving-gc is refused with one clear line, or works" $ do
         (status, out, err) <- scene ["refuse", "nothing", backendName b, "+RTS", "--nonmoving-gc", "-RTS"] ""
         clear status out err
@@ -74,6 +91,11 @@ refusing :: Backend -> String -> Assertion
 refusing b what = do
   (status, out, err) <- scene ["refuse", what, backendName b] ""
   clear status out err
+
+alone :: String -> Assertion
+alone what = do
+  (status, out, err) <- scene ["alone", what] ""
+  (status, out, err) @?= (ExitSuccess, "right\nin the caller\n", "")
 
 -- | The right result, or status 1 and one line: by us, or by the run-time system
 -- where it could not start a thread and ended the program before we could speak.

@@ -9,6 +9,7 @@ import Control.Concurrent.STM (atomically, retry)
 import Control.Exception
 import Control.Monad
 import Data.IORef
+import Data.List (isInfixOf)
 import Foreign.C (CInt (..))
 import GHC.IO.Handle (hDuplicateTo)
 import Maru
@@ -54,6 +55,14 @@ play ["young", name] = do
   -- Each worker is to be forked anew.
   oks <- forM [1 .. 60] $ \k -> (== [k + 1 .. k + 3]) <$> parMapM (options name) (working 1) [k .. k + 2]
   putStrLn (if and oks then "right" else "wrong")
+play ["alone", what] = do
+  refuse what
+  (ys, report) <- parMapReporting defaultOptions {workers = Workers 3} (working 10) [1 .. 100]
+  putStrLn (if ys == [2 .. 101] then "right" else "wrong")
+  r <- report
+  putStrLn (if reportInCaller r + sum (map snd (reportTransports r)) == 100 && any ("in the caller: " `isInfixOf`) (reportNotes r) then "in the caller" else show r)
+  hFlush stdout
+  exitImmediately ExitSuccess
 play ["refuse", what, name] = do
   refuse what
   -- Where one worker is lost, the others would do without it.

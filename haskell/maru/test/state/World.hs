@@ -36,6 +36,8 @@ data Setting = Setting
     settingWorkers :: !Int,
     settingOrder :: !Order,
     settingPolicy :: !Policy,
+    -- | The map chose workers by itself.
+    settingAuto :: !Bool,
     settingWindow :: !Int,
     settingChunk :: !Int,
     -- | Workers die in these items.
@@ -117,7 +119,7 @@ begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing I
   where
     theJob =
       Job
-        { jobOptions = defaultOptions {policy = settingPolicy s},
+        { jobOptions = defaultOptions {backend = if settingAuto s then Auto else Shm, policy = settingPolicy s},
           jobWorkers = settingWorkers s,
           jobOrder = settingOrder s,
           jobCodec = Nothing,
@@ -239,7 +241,9 @@ bury w0 (slot, (death, full)) = case IntMap.lookup slot (crew w) of
 
 handingOut :: World -> World
 handingOut w
-  | stClosed s || stDormant s = w
+  | stDormant s = w
+  | stAlone s = changed (standIn (job w) (offerItems offer)) w {queue = if IntMap.null (crew w) then [] else queue w}
+  | stClosed s = w
   | otherwise = go (offerItems offer) w
   where
     s = state w
@@ -258,7 +262,7 @@ hiringNow w = foldl' fork w {state = s, births = [(share, filter (`IntSet.member
   where
     (wanted, s) = hiring (job w) (length (queue w)) (clock w) (state w)
     fork x (slot, share)
-      | refusing x = (changed (refused share (clock x) (Unavailable "a fork" "refused" "")) x) {refusing = False, wasRefused = True}
+      | refusing x = (changed (refused (job x) share (clock x) (Unavailable "a fork" "refused" "")) x) {refusing = False, wasRefused = True}
       | otherwise =
         let given = [(key, end) | key <- share, Just (end, _) <- [pieceAt key (stPieces (state x))]]
          in changed (hired slot given (clock x)) x {crew = IntMap.insert slot (W given [] [] Nothing [] Starting False Nothing) (crew x)}

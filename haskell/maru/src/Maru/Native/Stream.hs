@@ -28,7 +28,7 @@ import Control.Exception (throwIO, uninterruptibleMask_)
 import Control.Monad (void)
 import Data.Word (Word16, Word32, Word64)
 import Foreign (Ptr, alloca, allocaArray, allocaBytes, castPtr, peek, peekElemOff, withArrayLen)
-import Foreign.C (CInt (..), CUInt (..), Errno (..), eMFILE, ePIPE, errnoToIOError)
+import Foreign.C (CInt (..), CUInt (..), Errno (..), ePIPE, errnoToIOError, getErrno)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (Unavailable (..))
 import Maru.Native.Channel (Chunk (..), Record (..), peekRecord)
@@ -121,7 +121,7 @@ newBell = do
   fd <- c_eventfd 0 0o2004000 -- EFD_CLOEXEC, EFD_NONBLOCK
   if fd >= 0
     then Bell <$> newMVar (Just fd)
-    else refused "an event descriptor" (let Errno e = eMFILE in negate e)
+    else getErrno >>= \(Errno e) -> refused "an event descriptor" (negate e)
 
 ringBell :: Bell -> IO ()
 ringBell bell = whileOpen bell (void . (`c_eventfdWrite` 1))

@@ -31,19 +31,21 @@ import Maru.Options
 
 -- Chunks ---------------------------------------------------------------------
 
--- | Hands out chunks, see 'offering'.
+-- | Hands out chunks, see 'offering'; to the caller where there is nobody else.
 handOutMore :: Run a b -> IO ()
 handOutMore run = do
   s <- look run
-  unless (stClosed s || stDormant s) $ do
+  unless (stDormant s || stClosed s && not (stAlone s)) $ do
     cost <- itemCost (runFabric run)
     seen <- known (runFeed run)
     waiting <- unclaimed (runFabric run)
     let offer = offering settings cost seen s
     wantUpTo (runFeed run) (offerWalk offer)
-    publishMore settings cost (isJust (knownEnd seen)) run offer waiting
+    if stAlone s
+      then change run (standIn (runJob run) (offerItems offer))
+      else publishMore settings cost (isJust (knownEnd seen)) run offer waiting
     next <- nextIndex . stPieces <$> look run
-    when (Just next == (knownCount seen <$ knownEnd seen)) $ do
+    when (Just next == (knownCount seen <$ knownEnd seen) && not (stClosed s)) $ do
       closeFabric (runFabric run)
       change run (\st -> st {stClosed = True})
   where
@@ -85,7 +87,7 @@ hire :: Run a b -> Int64 -> IO ()
 hire run now = do
   waiting <- unclaimed (runFabric run)
   wanted <- decide run (hiring (runJob run) waiting now)
-  for_ wanted $ \(slot, share) -> try (hireOne run slot share) >>= either (change run . refused share now . why) pure
+  for_ wanted $ \(slot, share) -> try (hireOne run slot share) >>= either (change run . refused (runJob run) share now . why) pure
   where
     why e = fromMaybe (none (e :: SomeException)) (fromException e)
     none e = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"

@@ -13,6 +13,9 @@ module Maru.Backend.Process.Roster
     sealed,
     late,
 
+    -- * Without workers
+    standIn,
+
     -- * Deaths
     Exit (..),
     died,
@@ -24,21 +27,21 @@ import Control.Exception (toException)
 import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
-import Data.List (partition)
-import Data.Maybe (isJust, listToMaybe)
+import Data.List (foldl', partition)
+import Data.Maybe (isJust, isNothing, listToMaybe)
 import Maru.Backend.Process.Pieces
 import Maru.Backend.Process.State
 import Maru.Failure
 import Maru.Internal.Engine
 import Maru.Internal.Normal (normalised)
-import Maru.Options (Options (..), Policy (..))
+import Maru.Options (Backend (..), Options (..), Policy (..))
 
 -- | @hiring job waiting now@: which workers to fork, as many as there is work for
 -- that nobody has, and the orphans that each is given at birth. To be answered by
 -- 'hired' or 'refused' for each.
 hiring :: Job a b -> Int -> Int64 -> State a b -> ([(Int, [Int])], State a b)
 hiring job waiting now s
-  | stDormant s || now < stHireFrom s || wanted == 0 || isJust (stFatal s) = ([], s)
+  | stDormant s || stAlone s || now < stHireFrom s || wanted == 0 || isJust (stFatal s) = ([], s)
   | otherwise = (zip free (shares wanted stuck others), s {stPieces = adopted (stPieces s)})
   where
     free = [slot | slot <- [0 .. jobWorkers job - 1], IntMap.notMember slot (stDuties s)]
@@ -71,9 +74,9 @@ hired slot given now s =
 
 -- | It could not be: its share is dealt again, in a second. With some workers alive
 -- the run goes on, slower; with none it cannot.
-refused :: [Int] -> Int64 -> Unavailable -> State a b -> State a b
-refused share now why s
-  | IntMap.null (stDuties s) = failed (toException why) later
+refused :: Job a b -> [Int] -> Int64 -> Unavailable -> State a b -> State a b
+refused job share now why s
+  | IntMap.null (stDuties s) = without job why later
   | otherwise = noted (show why) later
   where
     later = s {stPieces = orphan share (stPieces s), stHireFrom = now + 1000000000}
@@ -116,6 +119,32 @@ late now s = (stuck <> [slot | (slot, d) <- duties, dutyLeaving d], (if null stu
   where
     duties = IntMap.toList (stDuties s)
     stuck = [slot | (slot, d) <- duties, dutyStage d == Starting, not (dutyLeaving d), now - dutySince d >= 10000000000]
+
+-- Without workers ------------------------------------------------------------
+
+-- | None can be had. A map that chose workers by itself goes on without them.
+without :: Job a b -> Unavailable -> State a b -> State a b
+without job why s
+  | backend (jobOptions job) == Auto = noted ("the rest was evaluated in the caller: " <> show why) s {stAlone = True}
+  | otherwise = failed (toException why) s
+
+-- | @standIn job n@: where no worker can be had and none is left, what they had and
+-- the next @n@ items are the caller's, but for items in which a worker has died.
+standIn :: Job a b -> Int -> State a b -> State a b
+standIn job n s0
+  | stAlone s0 && IntMap.null (stDuties s0) && isNothing (stFatal s0) = foldl' inCaller s (within (0, nextIndex (stPieces s)) (stPieces s))
+  | otherwise = s0
+  where
+    s = if n > 0 then handedOut n s0 else s0
+    inCaller st key = case pieceAt key (stPieces st) of
+      Nothing -> st
+      Just (end, cells) ->
+        let left = end - key - IntMap.size (IntMap.filterWithKey (\i _ -> key <= i && i < end) (stLosses st))
+         in counted (\c -> c {countInCaller = countInCaller c + left}) $
+              landed key (end - key) (zipWith outcome [key .. end - 1] cells) st
+    outcome i x = Outcome i (-1) $ case IntMap.lookup i (stLosses s) of
+      Just lost -> Left (toException lost)
+      Nothing -> Right (normalised (jobFunction job x))
 
 -- Deaths ---------------------------------------------------------------------
 
@@ -169,16 +198,19 @@ blamed job slot death key i s0 = case policy (jobOptions job) of
 -- again and again it would do so for ever: something in their start is wrong.
 barren :: Job a b -> Int64 -> Int -> Stage -> Exit -> State a b -> State a b
 barren job now slot stage exit s0
-  | stBarren s > 8 + 4 * jobWorkers job && lasting && not (stDormant s) = failed why s
+  | stBarren s > 8 + 4 * jobWorkers job && lasting && not (stDormant s) = verdict s
   | otherwise = s
   where
     s = s0 {stBarren = stBarren s0 + 1, stBarrenSince = if stBarren s0 == 0 then now else stBarrenSince s0}
     death = exitDeath exit
     -- Somebody who kills workers from outside may go on for a while.
     lasting = death /= Killed 9 || now - stBarrenSince s > 3000000000
-    why = case (exitUnstarted exit, stage) of
-      (Just reason, _) -> unavailable reason "look at `maru doctor`, or use the Threads back end"
-      (_, Starting) -> unavailable ("each worker " <> deathText death <> " before it had started, or did not start within 10 s") "look at `maru doctor`, or use the Threads back end"
-      (_, Initialising) -> unavailable ("each worker " <> deathText death <> " in the initialiser") "mend the action given as `initialise`"
-      (_, Working) -> toException (WorkerLost (fst (earliest (stPieces s))) slot death (stBarren s))
-    unavailable reason remedy = toException (Unavailable "a map on forked workers" reason remedy)
+    verdict = case (exitUnstarted exit, stage) of
+      (Just reason, _) -> without job (unavailable reason "look at `maru doctor`, or use the Threads back end")
+      (_, Starting) -> without job (unavailable ("each worker " <> deathText death <> " before it had started, or did not start within 10 s") "look at `maru doctor`, or use the Threads back end")
+      -- It cannot be told from outside what ended it: that action, or somebody else.
+      (_, Initialising) -> failed (toException (unavailable ("each worker " <> deathText death <> " before its first item") (suspects death)))
+      (_, Working) -> failed (toException (WorkerLost (fst (earliest (stPieces s))) slot death (stBarren s)))
+    unavailable = Unavailable "a map on forked workers"
+    suspects (Exited _) = "look for what exits in the action given as `initialise`"
+    suspects _ = "look for what kills them: another process, a limit, or a crash"

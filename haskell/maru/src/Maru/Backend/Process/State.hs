@@ -93,6 +93,8 @@ data State a b = State
     stClosed :: !Bool,
     -- | Nothing more will come, because of this.
     stFatal :: !(Maybe SomeException),
+    -- | No worker can be had: the caller evaluates the rest, on demand.
+    stAlone :: !Bool,
     -- | Nobody has asked for long: no workers until somebody does.
     stDormant :: !Bool,
     stEnded :: !Bool,
@@ -147,6 +149,7 @@ atFirst job =
       stSize = 0,
       stClosed = False,
       stFatal = Nothing,
+      stAlone = False,
       stDormant = True,
       stEnded = False,
       stCounts = Counts 0 0 0 0 0 Map.empty []
@@ -169,7 +172,7 @@ noted line s
 
 -- | The report's notes, the oldest first.
 notes :: State a b -> [String]
-notes s = before <> [slow | 10 * countInCaller counts > countItems counts, slow `notElem` before]
+notes s = before <> [slow | not (stAlone s), 10 * countInCaller counts > countItems counts, slow `notElem` before]
   where
     counts = stCounts s
     before = reverse (countNotes counts)
