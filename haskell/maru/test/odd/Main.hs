@@ -33,7 +33,7 @@ main = do
   seed <- number "MARU_TEST_SEED" 1
   chosen <- maybe allBackends named <$> lookupEnv "MARU_TEST_BACKENDS"
   defaultMain . localOption (mkTimeout (300000000 * fromIntegral scale)) $
-    testGroup "odd effects" [onBackend (8 * scale) (fromIntegral seed) b | b <- allBackends, b `elem` chosen]
+    testGroup "odd effects" [onBackend ((if ofProcesses b then 8 else 3) * scale) (fromIntegral seed) b | b <- allBackends, b `elem` chosen]
   where
     named text = [b | b <- allBackends, backendName b `elem` words (map (\c -> if c == ',' then ' ' else c) text)]
     number name instead = maybe instead (fromMaybe instead . readInt) <$> lookupEnv name
