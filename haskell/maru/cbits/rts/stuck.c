@@ -67,12 +67,13 @@ static bool waits_for_handle(const StgTSO *t) {
    one that is not blocked. `looking` is the calling one. */
 int maru_rts_stuck(const StgTSO *evaluating, const StgTSO *looking) {
   bool all = is_blocked(evaluating);
-  if (needs_the_caller(evaluating))
-    return NEEDS_THE_CALLER;
   for (const generation *g = generations; g; g = g->to == g ? NULL : g->to)
     for (const StgTSO *t = g->threads; t != END_TSO_QUEUE; t = t->global_link) {
       if (t == looking || t->id < evaluating->id || has_ended(t))
         continue;
+      /* Of any thread: the item may wait for it, with a time limit. */
+      if (needs_the_caller(t))
+        return NEEDS_THE_CALLER;
       if (waits_for_handle(t))
         return NEEDS_A_HANDLE;
       all = all && is_blocked(t);

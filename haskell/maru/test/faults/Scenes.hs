@@ -53,7 +53,7 @@ play ["deadlock", name, what] = do
   print (got :: Either SomeException Int)
 play ["young", name] = do
   -- Each worker is to be forked anew.
-  oks <- forM [1 .. 60] $ \k -> (== [k + 1 .. k + 3]) <$> parMapM (options name) (working 1) [k .. k + 2]
+  oks <- forM [1 .. 20] $ \k -> (== [k + 1 .. k + 3]) <$> parMapM (options name) (working 1) [k .. k + 2]
   putStrLn (if and oks then "right" else "wrong")
 play ["alone", what] = do
   refuse what

@@ -22,7 +22,9 @@
 --
 -- Not noticed: calls on an inherited descriptor that do not wait (@fstat@,
 -- @lseek@, @mmap@, @ioctl@, a poll without or with a short limit of time) see a socket; requests
--- through io_uring; a deadlock that a foreign call is part of. On a run-time
+-- through io_uring; a deadlock that a foreign call is part of; while a timer runs
+-- ('System.Timeout.timeout'), a wait for a variable that only the caller fills, and
+-- so for a value whose computation slept in the caller at the fork. On a run-time
 -- system without threads, or one that was not validated, 2 goes by Haskell's
 -- threads alone.
 module Maru.Native.Pen
