@@ -7,6 +7,7 @@ module Maru.Backend.Shm
   )
 where
 
+import Foreign.StablePtr (freeStablePtr, newStablePtr)
 import Maru.Backend.Process (Style (..), engineOn)
 import Maru.Backend.Process.Fabric
 import Maru.Internal.Engine
@@ -23,6 +24,9 @@ sharedMemory workers = do
   crew <- newCrew workers slots
   unseated <- seat crew
   policy <- newWaitPolicy
+  -- A run that nobody holds any more is ended by a finalizer, which still needs the crew. Both
+  -- become garbage at once, and C finalizers run first: until the end this holds the crew.
+  root <- newStablePtr crew
   pure
     Fabric
       { fabricNotes = [unseatedNote why | Just why <- [unseated]],
@@ -36,7 +40,7 @@ sharedMemory workers = do
         openLink = linkTo crew,
         -- The crew's pages go when no thread can reach them any more: the consumer
         -- may be waiting on them, the feeder about to ring.
-        freeFabric = pure ()
+        freeFabric = freeStablePtr root
       }
 
 unseatedNote :: String -> String
