@@ -15,6 +15,10 @@ int maru_probe_collapse(void);
 /* First accesses to memory can be seen; way: enum mr_access_way, native/dsm/access.h. */
 int maru_probe_access(int way);
 
+/* Ignores again what was ignored when this process began; to be called right before it executes
+ * another program. */
+void maru_probe_ignore_again(void);
+
 /* A memfd named `name`, close-on-exec, with a number of 10 or above, so that it
  * never takes the place of a closed standard descriptor. */
 int maru_probe_scratch(const char *name);

@@ -336,6 +336,10 @@ status 64 "no group in parentheses" maru tune lock --slo p99=1ms --metric 'TPS: 
 status 64 "'(TPS'" maru tune lock --slo p99=1ms --metric '(TPS' -- true
 status 64 "one or the other" maru tune lock --slo p99=1ms --metric '(1)' --window 1s -- true
 
+# ---- what is ignored stays ignored
+ignored() { bash -c "trap '' INT TSTP PIPE; exec \"\$@\"" bash "$@" 2>/dev/null; }
+[ "$(ignored maru run -- grep SigIgn /proc/self/status)" = "$(ignored grep SigIgn /proc/self/status)" ] || fail "a run's command does not ignore what its caller ignores"
+
 # ---- bench
 status 64 "known: map/dispatch" maru bench wrong
 status 69 "cannot make the folder /proc/x" maru bench --out /proc/x

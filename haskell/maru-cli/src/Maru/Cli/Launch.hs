@@ -22,7 +22,7 @@ import Maru.Cli.Installed (helperPath)
 import qualified Maru.Cli.Launch.Advice as Advice
 import qualified Maru.Cli.Launch.Heat as Heat
 import Maru.Cli.Output (writeJson)
-import Maru.Native.Probe (scratchDescriptor)
+import Maru.Native.Probe (ignoreAgain, scratchDescriptor)
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath, setEnv)
 import System.Exit (ExitCode (..))
@@ -105,6 +105,7 @@ launch nodes hosts asked words' = do
   export "MARU_DSM_LOST_AFTER" (show <$> lostAfter asked)
   when (boosted asked) (getExecutablePath >>= setEnv "MARU_LAUNCH_BOOST")
   noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked)
+  ignoreAgain
   started <- try (executeFile agent False (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words') Nothing)
   case started of
     Left e -> problem maruFailed ("cannot start " ++ agent ++ ": " ++ reason e)

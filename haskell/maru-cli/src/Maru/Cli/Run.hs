@@ -47,7 +47,7 @@ import Maru.Cli.Program
 import Maru.Cli.Room
 import Maru.Cli.WholeFile
 import Maru.Native.BoardView
-import Maru.Native.Probe (scratchDescriptor)
+import Maru.Native.Probe (ignoreAgain, scratchDescriptor)
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
@@ -219,6 +219,7 @@ supervise plan = do
   writeWhole scratch (Lazy.toStrict (jsonLine (planJson plan)))
   setFdOption scratch CloseOnExec False
   hFlush stderr
+  ignoreAgain
   became <- try (executeFile supervisor False (supervisorArguments plan scratch executable) Nothing)
   case became of
     Left e -> do

@@ -8,6 +8,7 @@ module Maru.Native.Probe
     AccessWay (..),
     probeAccess,
     scratchDescriptor,
+    ignoreAgain,
     Topology (..),
     probeTopology,
     waitPolicies,
@@ -53,6 +54,10 @@ foreign import ccall safe "maru_probe_collapse" c_collapse :: IO CInt
 foreign import ccall unsafe "maru_probe_access" c_access :: CInt -> IO CInt
 
 foreign import ccall unsafe "maru_probe_scratch" c_scratch :: CString -> IO CInt
+
+-- | Signals that this process was started with as ignored are ignored again: for right before
+-- another program is executed.
+foreign import ccall unsafe "maru_probe_ignore_again" ignoreAgain :: IO ()
 
 foreign import ccall safe "maru_probe_topology" c_topology :: Ptr () -> IO CInt
 
