@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 
-LIBRARY = ["board/board.c", "channel/crew.c", "channel/log.c", "channel/stream.c", "channel/totals.c"]
+LIBRARY = ["board/board.c", "board/channels.c", "channel/crew.c", "channel/log.c", "channel/stream.c", "channel/totals.c"]
 LIBRARY += [f"base/{name}.c" for name in "process shared task text topology".split()]
 LIBRARY += [f"wait/{name}.c" for name in
             "asleep awake channel coop lowered measure named policy priority wait".split()]
