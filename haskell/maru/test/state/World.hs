@@ -242,7 +242,7 @@ bury w0 (slot, (death, full)) = case IntMap.lookup slot (crew w) of
 handingOut :: World -> World
 handingOut w
   | stDormant s = w
-  | stAlone s = changed (standIn (job w) (offerItems offer)) w {queue = if IntMap.null (crew w) then [] else queue w}
+  | stAlone s = changed (standIn (job w) (offerItems offer)) w {queue = if IntMap.null (crew w) && isNothing (stFatal s) then [] else queue w}
   | stClosed s = w
   | otherwise = go (offerItems offer) w
   where
