@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 static const int taken[] = {SIGINT, SIGPIPE, SIGTSTP};
 static bool was_ignored[sizeof taken / sizeof *taken];

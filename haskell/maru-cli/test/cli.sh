@@ -179,7 +179,7 @@ wait "$run"
 # Of what is installed it asks for files alone: these are none that run.
 whole=$work/whole
 mkdir -p "$whole/libexec/maru" "$whole/lib/maru"
-touch "$whole"/libexec/maru/maru-{supervise,guard,steer,boost,launch} "$whole"/lib/maru/libmaru-{lock,lock-profile,io,poll,mpi}.so
+touch "$whole"/libexec/maru/maru-{supervise,guard,steer,boost,launch,bench} "$whole"/lib/maru/libmaru-{first,lock,lock-profile,io,poll,mpi}.so
 json maru-doctor/1 env MARU_PREFIX="$whole" maru doctor --json
 status 0 "" env MARU_PREFIX="$whole" maru doctor "--json=$work/doctor.json"
 python3 -m json.tool "$work/doctor.json" >/dev/null || fail "doctor's file is not JSON"
@@ -340,48 +340,15 @@ status 64 "one or the other" maru tune lock --slo p99=1ms --metric '(1)' --windo
 ignored() { bash -c "trap '' INT TSTP PIPE; exec \"\$@\"" bash "$@" 2>/dev/null; }
 [ "$(ignored maru run -- grep SigIgn /proc/self/status)" = "$(ignored grep SigIgn /proc/self/status)" ] || fail "a run's command does not ignore what its caller ignores"
 
-# ---- bench
-status 64 "known: map/dispatch" maru bench wrong
-status 69 "cannot make the folder /proc/x" maru bench --out /proc/x
-status 0 "" maru bench --list
-status 64 "see 'maru bench --help'" maru bench --quik
-
 # ---- mistakes name what was meant, and the help of their own command
 status 64 "did you mean 'similar'?" maru simlar
 status 64 "did you mean '--budget'?" maru tune gc --budgt 3 -- true
 status 64 "see 'maru tune gc --help'" maru tune gc --budget 3x -- true
 status 64 "see 'maru sim map --help'" maru sim map --no-such-option
-status 0 "" maru bench handover --quick --out "$work/bench"
-python3 - "$work/bench" <<'PYTHON' || fail "bench's files are not what they should be"
-import json, sys, xml.dom.minidom
-folder = sys.argv[1]
-data = json.load(open(folder + "/handover.json"))
-assert data["schema"] == "maru-bench/1" and data["data"]["rows"] and data["machine"]["cpus"] >= 1
-xml.dom.minidom.parse(folder + "/handover.svg")
-page = open(folder + "/report.html").read()
-assert "<svg" in page and "http://" not in page.replace("http://www.w3.org/2000/svg", "")
-PYTHON
-
-# Whatever else it starts has no end of its pipes, of that to the guard least of all.
-mkdir "$work/beside"
-cat >"$work/beside/rsvg-convert" <<'PROGRAM'
-#!/bin/sh
-exec >"$PIPES"
-for fd in /proc/$$/fd/*; do
-  case ${fd##*/} in 0 | 1 | 2) continue ;; esac
-  case $(readlink "$fd") in pipe:*) echo "${fd##*/}" ;; esac
-done
-PROGRAM
-chmod +x "$work/beside/rsvg-convert"
-PIPES=$work/pipes "$work/beside/rsvg-convert" </dev/null
-PIPES=$work/pipes-beside PATH=$work/beside:$PATH timeout 60 maru bench handover --quick --out "$work/bench" >/dev/null 2>&1 </dev/null
-cmp "$work/pipes" "$work/pipes-beside" || fail "what bench starts inherits its pipes: $(cat "$work/pipes-beside")"
-status 69 "maru-guard is not there; install maru wholly" env MARU_PREFIX=/nowhere maru bench handover --quick --out "$work/bench"
-
 # ---- help, man pages, completions
 help() {
   for words in "" similar run attach launch boost "boost advise" top doctor sim "sim map" "sim lock" "sim io" "sim boost" \
-    tune "tune gc" "tune wait" "tune io" "tune lock" bench; do
+    tune "tune gc" "tune wait" "tune io" "tune lock"; do
     echo "== maru $words"
     # shellcheck disable=SC2086
     timeout 20 maru $words --help

@@ -7,3 +7,7 @@ void stress_without_sanity(void);
    the list of all threads. In a forked process these links dangle: forkProcess drops the list, not
    the links, and of the parent's dead threads some may be collected before others. */
 void stress_without_sanity(void) { RtsFlags.DebugFlags.sanity = false; }
+
+/* Of native/base, for workers: no child of these tests takes signals. */
+void maru_worker_signals(void);
+void maru_worker_signals(void) {}
