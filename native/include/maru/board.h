@@ -3,13 +3,13 @@
  * One memfd per run ("maru-board", sealed against resizing): a header and a
  * directory of typed, versioned sections.  Down it go knobs, up it come
  * counters.  It has no name in any file system: a supervisor keeps the
- * descriptor open and passes MARU_BOARD=/proc/<pid>/fd/<n>; it vanishes with
- * the last process that holds it.
+ * descriptor open and passes MARU_BOARD=/proc/<pid>/fd/<n>.  The board vanishes
+ * with the last process that holds it.
  *
  * A section is added once and never removed.  Its entry is marked ready last,
  * with release order, so a reader sees either nothing or a whole section.
- * A privileged reader must copy what it reads and check every bound: nothing
- * on a board may be trusted (maru_board_open checks header and directory).
+ * A privileged reader must copy what it reads and check every bound: it may trust
+ * nothing on a board (maru_board_open checks header and directory).
  *
  * Errors are negative errno.
  */
@@ -35,7 +35,7 @@ struct maru_board {
   uid_t user; /* whose it is; the kernel's word */
 };
 
-/* Who made a board; start time as in /proc/PID/stat field 22. */
+/* The process that made a board; start time as in /proc/PID/stat field 22. */
 struct maru_board_owner {
   pid_t pid;
   uint64_t start_time;
@@ -48,13 +48,13 @@ struct maru_board_section {
   void *data; /* in this process's mapping */
 };
 
-/* Creates a board with `size` bytes for sections (header and text log come on
- * top; rounded up to a page; sparse).  -EINVAL for 0, else the errno of
+/* Creates a board with `size` bytes for sections, rounded up to a page and sparse.
+ * Header and text log come on top.  -EINVAL for 0, else the errno of
  * memfd_create, ftruncate or mmap. */
 int maru_board_create(struct maru_board *board, size_t size);
 /* Opens this user's board behind `path` (a MARU_BOARD value).  -EPROTO: not a board,
  * -EACCES: another user's, -ENOTSUP: a board of another version, else open's and mmap's errno.
- * What is no memfd is not opened for reading or writing. */
+ * Opens only a memfd for reading or writing. */
 int maru_board_open(struct maru_board *board, const char *path);
 /* The same of that user's board. */
 int maru_board_open_of(struct maru_board *board, const char *path, uid_t user);
@@ -63,14 +63,15 @@ int maru_board_open_env(struct maru_board *board);
 void maru_board_close(struct maru_board *board);
 /* Closes the descriptor, keeps the mapping. */
 void maru_board_forget_fd(struct maru_board *board);
-/* The process that made it.  The header only claims that, so the kernel is asked: it lives, has
- * started when the header says, and is the board's user's.  -ESRCH: it has ended, is of another pid
- * namespace, or the claim is false. */
+/* The process that made it.  The header only claims that, so the call asks the kernel.  The process
+ * must live, have started when the header says, and be the board's user's.
+ *
+ * -ESRCH: it has ended, is of another pid namespace, or the claim is false. */
 int maru_board_owner_of(const struct maru_board *board, struct maru_board_owner *owner);
 
 /* Adds a zeroed section (64-byte aligned).  Any process may, at any time.
- * -EEXIST: there in whatever version, or being added (an adder that was killed
- * meanwhile leaves the name unusable).  -ENOSPC, -ENAMETOOLONG, -EINVAL (empty
+ * -EEXIST: it is there in some version, or another process is adding it (one that
+ * was killed meanwhile leaves the name unusable).  -ENOSPC, -ENAMETOOLONG, -EINVAL (empty
  * name), -EPROTO (the board is damaged).  Failure takes no room. */
 int maru_board_add(struct maru_board *board, const char *name, uint32_t version, size_t size,
                    void **data);
@@ -78,8 +79,8 @@ int maru_board_add(struct maru_board *board, const char *name, uint32_t version,
  * than `size`; -EPROTO: the board is damaged. */
 int maru_board_find(const struct maru_board *board, const char *name, uint32_t version, size_t size,
                     void **data);
-/* Finds a section that several processes use, or adds it.  While another one is adding it, waits
- * for that: 100 ms at most, then -ETIMEDOUT.  Else as maru_board_find and maru_board_add. */
+/* Finds a section that several processes use, or adds it.  While another process is adding it,
+ * waits for that: 100 ms at most, then -ETIMEDOUT.  Else as maru_board_find and maru_board_add. */
 int maru_board_share(struct maru_board *board, const char *name, uint32_t version, size_t size,
                      void **data);
 /* Section number `position`, 0 upwards; -ENOENT past the last. */
@@ -87,16 +88,17 @@ int maru_board_section_at(const struct maru_board *board, unsigned position,
                           struct maru_board_section *section);
 
 /* The text log of a board: lines such as "map: worker 3 killed by signal 9",
- * kept in a ring; how every degraded mode is reported.  Truncated at 200
+ * kept in a ring.  Every degraded mode is reported there.  Truncates at 200
  * bytes.  Safe from several processes at once; never blocks. */
 int maru_board_say(struct maru_board *board, const char *room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The lines that the ring may hold: from *first up to, not including, *end; 256 at most, whatever
  * the board says. */
 void maru_board_lines(const struct maru_board *board, uint64_t *first, uint64_t *end);
-/* Copies line `number` (0 = first ever said) into text, as a terminal can bear it (question marks
- * for control characters, changes of direction, what is no UTF-8); -ENOENT: not said yet, -ESTALE:
- * overwritten, -EAGAIN: being written, or its writer was killed; the lines after it can be read. */
+/* Copies line `number` (0 = first ever said) into text, as a terminal can bear it.  Question marks
+ * stand for control characters, changes of direction, and what is no UTF-8.  -ENOENT: not said yet.
+ * -ESTALE: overwritten.  -EAGAIN: being written, or its writer was killed; the lines after it can
+ * be read. */
 int maru_board_line(const struct maru_board *board, uint64_t number, char *text, size_t size);
 
 #ifdef __cplusplus

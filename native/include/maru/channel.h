@@ -5,18 +5,19 @@
  *
  *   log     append-only, one producer, one consumer.  Records {length, index,
  *           chunk}.  A record exists once its length has been stored with
- *           release order, so a producer killed at any instruction leaves a
+ *           release order.  So a producer killed at any instruction leaves a
  *           log that is valid up to its last whole record.
+ *
  *   crew    how a coordinator hands out chunks of consecutive indices and how
  *           workers claim them.  A claim is one compare-and-swap on the chunk's
- *           own slot: there is no moment at which a claimed chunk has no owner
- *           on the board, so the items of a dead worker are always known.
+ *           own slot.  There is no moment at which a claimed chunk has no owner
+ *           in shared memory, so the items of a dead worker are always known.
  *
  * One log per worker: no lock and no shared cache line stands between two
  * workers.  One doorbell per crew: the coordinator sleeps on one word.
  * The shared pages hold neither pointers nor bounds: what a process needs to
  * find its way is in its own handle, which fork copies.  A stray write into the
- * pages can spoil figures and results, not lead another process astray.
+ * pages can spoil figures and results, but not lead another process astray.
  *
  * Errors are negative errno.  No function prints, exits or allocates from the
  * heap after creation.  Source of the log: seed 1, figure 13 (Last, Count,
@@ -48,8 +49,10 @@ struct maru_record {
 
 /* Maps a log with room for `capacity` bytes of records (rounded up to a page;
  * sparse: pages cost memory when written).  Each record costs 16 bytes more
- * than its chunk, rounded up to 16.  -ENOMEM when the address space or memfd
- * is refused, -EINVAL for 0 or more than 2^47. */
+ * than its chunk, rounded up to 16.
+ *
+ * -ENOMEM when the kernel refuses the address space or memfd, -EINVAL for 0 or
+ * more than 2^47. */
 int maru_log_create(struct maru_log **log, uint64_t capacity);
 /* Unmaps and frees it in this process only. */
 void maru_log_destroy(struct maru_log *log);
@@ -70,21 +73,23 @@ void maru_log_close(struct maru_log *log);
 uint64_t maru_log_room(const struct maru_log *log);
 
 /* Consumer.  1: *record is the next record.  0: none yet.  -EPIPE: closed and
- * all read.  -EBADMSG: the length word is impossible (memory was overwritten); the record's place
- * is checked against what this process itself has mapped. */
+ * all read.
+ *
+ * -EBADMSG: the length word is impossible (memory was overwritten).  The call checks the record's
+ * place against what this process itself has mapped. */
 int maru_log_next(struct maru_log *log, struct maru_record *record);
-/* The consumer needs no record before the last one that next returned: their
- * whole pages go back to the system (in steps of at least 1 MiB). */
+/* The consumer needs no record before the last one that next returned.  The
+ * whole pages of those go back to the system (in steps of at least 1 MiB). */
 void maru_log_release(struct maru_log *log);
 /* Records committed so far (seed: Count) and bytes used (seed: Last), as the
- * producer noted them: one killed within commit may have left out its last
+ * producer noted them.  A producer killed within commit may have left out its last
  * record, which next finds all the same. */
 uint64_t maru_log_count(const struct maru_log *log);
 uint64_t maru_log_last(const struct maru_log *log);
 
 /* A record may be sent before it is filled: its producer then counts in a word
- * of the chunk what is there.  Stores with release order: who observes the
- * value sees everything that the producer wrote before. */
+ * of the chunk what is there.  Stores with release order: a consumer that
+ * observes the value sees everything that the producer wrote before. */
 void maru_publish(MARU_ATOMIC(uint64_t) * word, uint64_t value);
 uint64_t maru_observe(const MARU_ATOMIC(uint64_t) * word);
 
@@ -100,7 +105,7 @@ struct maru_chunk {
   uint32_t count;
 };
 
-/* Counters of one worker, written by that worker alone, read by anybody. */
+/* Counters of one worker.  That worker alone writes them; any process may read them. */
 struct maru_worker_counters {
   MARU_ATOMIC(uint64_t) items;   /* evaluated */
   MARU_ATOMIC(uint64_t) busy_ns; /* between claim and done */
@@ -116,26 +121,28 @@ int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots);
 
 /* Most workers of a crew whose waits are on a board. */
 #define MARU_CREW_MAX_SEATS 255u
-/* Before anybody waits and before the fork: from now on the coordinator and each worker
- * wait on a channel of the board, which must stay mapped where it is at least as long as the crew.
- * The lines go back when the process that called this destroys the crew.  Failure: all is as
+/* Call it before any process waits and before the fork.  From now on the coordinator and each
+ * worker wait on a channel of the board.  The board must stay mapped where it is at least as long
+ * as the crew.  The lines go back when the caller destroys the crew.  Failure: all is as
  * before.  -E2BIG: too many workers; -ENOSPC: not enough channels are free; -EALREADY; or
  * maru_channel_register's errors. */
 int maru_crew_seat(struct maru_crew *crew, struct maru_board *board, uint32_t job);
 void maru_crew_destroy(struct maru_crew *crew);
 
-/* Coordinator.  Offers a chunk.  -EAGAIN: the slot it would reuse (slots are
- * reused in publishing order) holds an unfinished chunk; that chunk's end rings
- * the bell.  -EPIPE: closed.  -EBADMSG: the slot's state is impossible (memory was overwritten). */
+/* Coordinator.  Offers a chunk.  -EPIPE: closed.  -EBADMSG: the slot's state is impossible
+ * (memory was overwritten).
+ *
+ * -EAGAIN: the slot it would reuse holds an unfinished chunk.  That chunk's end rings
+ * the bell.  Slots are reused in publishing order. */
 int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count);
 /* No chunk will be published any more; workers leave when all are claimed. */
 void maru_crew_close(struct maru_crew *crew);
 /* Chunks published and not yet claimed. */
 uint32_t maru_crew_backlog(const struct maru_crew *crew);
 /* The unfinished chunk of a worker, as it was published: 1 and *chunk, or 0.  Exact for a dead
- * worker; for a living one it may be done by the time you look. */
+ * worker.  A living worker may be done with the chunk by the time you look. */
 int maru_crew_claim_of(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk);
-/* Takes a dead worker's chunk off the board (its slot is free again).  Needed
+/* Takes a dead worker's chunk away (its slot is free again).  Needed
  * before another worker may take over the number. */
 void maru_crew_forfeit(struct maru_crew *crew, uint32_t worker);
 
@@ -147,8 +154,8 @@ int maru_crew_await(struct maru_crew *crew, uint32_t seen, struct maru_wait_poli
                     int64_t deadline_ns);
 
 /* Worker (numbers from 0).  1: *chunk is yours.  0: closed, nothing left.
- * -ETIMEDOUT, -EINTR as maru_wait, and without waiting where the deadline is 0; -EINVAL: bad
- * worker number; -EBUSY: the worker's last chunk is not done. */
+ * -ETIMEDOUT, -EINTR as maru_wait; -ETIMEDOUT at once where the deadline is 0.  -EINVAL: bad
+ * worker number.  -EBUSY: the worker's last chunk is not done. */
 int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk,
                     struct maru_wait_policy *policy, int64_t deadline_ns);
 /* All results of the chunk are in the log.  Rings the bell.  No effect when the
@@ -163,7 +170,7 @@ struct maru_worker_counters *maru_crew_counters(struct maru_crew *crew, uint32_t
 #define MARU_MAP_SECTION_VERSION 1
 
 /* Totals over all parallel maps of all processes of a run; the section's
- * content.  Written by addition from any process, read by anybody. */
+ * content.  Any process adds to them, and any process reads them. */
 struct maru_map_totals {
   MARU_ATOMIC(uint64_t) maps;          /* started */
   MARU_ATOMIC(uint64_t) workers_alive; /* now */

@@ -1,18 +1,19 @@
 /* maru/dsm.h: memory that several processes share by load and store.
  *
  * Every node is a process that runs the same program from its beginning (`maru
- * launch -n 4 -- ./program`); a program started alone is a job of one node.  What
+ * launch -n 4 -- ./program`).  A program started alone is a job of one node.  What
  * maru_dsm_alloc returns lies at the same address on every node.  Programs whose conflicting
- * accesses are ordered by the operations below see sequential consistency; C11
+ * accesses are ordered by the operations below see sequential consistency.  C11
  * atomics on shared memory order nothing between nodes.
  *
- * One thread of a process may use the shared memory and call these functions; a child
- * process (fork) may do neither.  System
- * calls do not see shared memory that the thread has not touched: read(2) and
- * the like fail with EFAULT.  Signals used: SIGBUS, or SIGSEGV where userfaultfd is missing.
+ * One thread of a process may use the shared memory and call these functions.  A child
+ * process (fork) may do neither.  System calls do not see shared memory that the thread
+ * has not touched: read(2) and the like fail with EFAULT.  Signals used: SIGBUS, or
+ * SIGSEGV where userfaultfd is missing.
  *
- * Failure: where the job cannot go on (a node was lost, a lock is misused), the
- * process says one line ("maru: ...") on standard error and ends: 75 a node was lost, 70 otherwise.
+ * Failure: the job cannot go on, as a node was lost or a lock is misused.  Then the
+ * process says one line ("maru: ...") on standard error and ends.  The status is 75 if a
+ * node was lost, 70 otherwise.
  */
 #ifndef MARU_DSM_H
 #define MARU_DSM_H
@@ -27,16 +28,16 @@ extern "C" {
 /* Ids of locks, barriers and so on are below it, each kind by itself. */
 #define MARU_DSM_IDS 262144u
 
-/* Joins the job.  Waits at most 30 s for the other nodes.  Ends the process where the job cannot
- * be joined: 64 wrong environment, 65 node 0 runs another program, 69 something needed is not
+/* Joins the job.  Waits at most 30 s for the other nodes.  Ends the process where it cannot join
+ * the job: 64 wrong environment, 65 node 0 runs another program, 69 something needed is not
  * available here. */
 void maru_dsm_init(void);
 /* The same for a program that says before each access what it will access, by
- * maru_dsm_read_range and maru_dsm_write_range: accesses are not watched, and no signal is used.
- * What it does not say it reads as it was at some time, and loses where it writes.
- * MARU_DSM_ACCESS (userfaultfd, mprotect) watches all the same. */
+ * maru_dsm_read_range and maru_dsm_write_range.  The library does not watch accesses, and uses no
+ * signal.  What the program does not say it reads as it was at some time, and loses where it
+ * writes.  MARU_DSM_ACCESS (userfaultfd, mprotect) watches all the same. */
 void maru_dsm_init_unwatched(void);
-/* Waits for all nodes, then leaves.  To be called by all. */
+/* Waits for all nodes, then leaves.  All nodes call it. */
 void maru_dsm_exit(void);
 
 uint32_t maru_dsm_node(void); /* from 0 */
@@ -45,7 +46,7 @@ uint32_t maru_dsm_nodes(void);
 /* `size` bytes of zeros, 64-byte aligned.  Every node must make the same calls in the same
  * order.  NULL: not so much is left of MARU_DSM_MIB (default 256) MiB. */
 void *maru_dsm_alloc(size_t size);
-/* The same; `site`, a string that stays, is who asks, for `maru launch --report`. */
+/* The same; `site`, a string that stays, names the caller for `maru launch --report`. */
 void *maru_dsm_alloc_at(size_t size, const char *site);
 #define MARU_DSM_TEXT_(x) #x
 #define MARU_DSM_TEXT(x) MARU_DSM_TEXT_(x)
@@ -68,7 +69,7 @@ void maru_dsm_flag_set(uint32_t id, int64_t value);
 void maru_dsm_flag_await(uint32_t id, int64_t value);
 
 /* Gives the lock, which this node holds, back; waits until signalled; takes it again.  A
- * signal that finds nobody waiting is lost. */
+ * signal that finds no waiter is lost. */
 void maru_dsm_condition_wait(uint32_t id, uint32_t lock);
 void maru_dsm_condition_signal(uint32_t id);
 void maru_dsm_condition_broadcast(uint32_t id);
@@ -76,15 +77,15 @@ void maru_dsm_condition_broadcast(uint32_t id);
 /* Orders all before it, of this node, before all after later fences, of any node. */
 void maru_dsm_fence(void);
 
-/* Brings the pages of a range in, in batches, to be read, or to be read and written, until this
- * node's next call of a function above.  Optional where accesses are watched, and quicker than
- * faults in turn.  What of the range is not shared memory is left alone. */
+/* Brings the pages of a range in, in batches, to be read, or to be read and written.  That holds
+ * until this node's next call of a function above.  Optional where accesses are watched, and
+ * quicker than faults in turn.  Leaves alone what of the range is not shared memory. */
 void maru_dsm_read_range(const void *from, size_t size);
 void maru_dsm_write_range(void *from, size_t size);
 
 /* Makes the range readable, or writable, for system calls too, until this node's next call of
- * a function above; what of it is not shared memory is left alone.  The kernel may ask for it again
- * under memory pressure (EFAULT). */
+ * a function above.  Leaves alone what of the range is not shared memory.  The kernel may ask for
+ * it again under memory pressure (EFAULT). */
 void maru_dsm_touch(const void *from, size_t size, int write);
 
 #ifdef __cplusplus

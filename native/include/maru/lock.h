@@ -1,6 +1,6 @@
 /* maru/lock.h: mutual exclusion whose algorithm is chosen when the lock is made.
  *
- * The point is the hand-over: who gets the lock next, and from which socket.
+ * The point is the hand-off: which thread gets the lock next, and from which socket.
  * A CNA lock keeps it among the threads of one socket, and its knobs bound what
  * that costs the others.  "Socket" means here: the CPUs that share a last-level
  * cache, as maru/topology.h reads them (MARU_TOPOLOGY overrides).
@@ -8,13 +8,13 @@
  * A lock serves the threads of one process.  Each acquisition uses a hold, memory
  * of the caller that stays where it is from the acquisition to the release; any
  * thread may release.  A hold serves one acquisition at a time and needs no
- * initialisation.  Locks are not recursive, and not robust: the lock of a thread that ended
- * while it held it stays held.  Between processes: maru_shared_lock, below.
+ * initialisation.  Locks are not recursive, and not robust: a lock stays held if its holder
+ * ended.  Between processes: maru_shared_lock, below.
  *
  * Ordering: what was done under the lock before a release is visible after the
  * acquisitions that follow it.
  * Thread-safety: all functions but create and destroy; none is signal-safe.
- * Waiting: by maru_wait only (but for MARU_LOCK_PTHREAD, glibc's own); signal
+ * Waiting: by maru_wait only (but for MARU_LOCK_PTHREAD, glibc's own).  Signal
  * handlers run, and the wait goes on.
  * Failure: negative errno.
  *
@@ -47,7 +47,7 @@ enum maru_lock_kind {
   MARU_LOCK_QSPIN,       /* one word; the first waiter waits at it, the others queue */
   MARU_LOCK_MALTHUSIAN,  /* a queue that lets few threads circulate, the rest sleep */
   MARU_LOCK_SHFL,        /* one word, and a queue that its head sorts by socket */
-  MARU_LOCK_FISSILE,     /* one word, barging allowed; those who wait queue as in CNA */
+  MARU_LOCK_FISSILE,     /* one word, barging allowed; waiters queue as in CNA */
   MARU_LOCK_C_BO_MCS,    /* a queue a socket, under one word */
   MARU_LOCK_HMCS,        /* a queue a socket, under a queue */
   MARU_LOCK_KINDS
@@ -64,30 +64,33 @@ int maru_lock_kind_of(const char *name);
  * the kind does not have is ignored. */
 struct maru_lock_options {
   enum maru_lock_kind kind;
-  /* SPIN burns the core, SPIN_BLOCK spins for spin_ns and then sleeps, BLOCK sleeps at
-   * once, ADAPTIVE (default) spins while that has been paying for this lock. */
+  /* SPIN burns the core.  SPIN_BLOCK spins for spin_ns and then sleeps.  BLOCK sleeps at
+   * once.  ADAPTIVE (default) spins while that has been paying for this lock. */
   enum maru_wait_kind wait;
   /* 0: the wait room's default, and all that SPIN and BLOCK take (maru_wait_takes_spin). */
   uint32_t spin_ns;
 
   /* cna, fissile.  At a hand-off the lock leaves the socket with a chance of 1 in
-   * handoff_range: a power of two, 1 (always) to 0x10000 (default; seed 5's).
-   * malthusian: so the waiter that was set aside first returns (default 0x400). */
+   * handoff_range.  A power of two, 1 (always) to 0x10000 (default; seed 5's).
+   *
+   * malthusian: with that chance the waiter that was set aside first returns (default 0x400). */
   uint32_t handoff_range;
-  /* While nobody has been set aside, look for a waiter of one's own socket only with
-   * a chance of 1 in this: a power of two up to 0x10000.  1 (default): always.  Linux
+  /* While no waiter has been set aside, the holder looks for a waiter of its own socket only
+   * with a chance of 1 in this.  A power of two up to 0x10000.  1 (default): always.  Linux
    * v15 uses 128. */
   uint32_t shuffle_reduction;
-  /* A hand-off goes to whoever was set aside first once that was this long ago.
-   * 0 (default): no bound.  It is looked at once a hand-off. */
+  /* A hand-off goes to the waiter that was set aside first once that was this long ago.
+   * 0 (default): no bound.  Each hand-off looks at it once. */
   uint64_t deadline_ns;
   /* cna.  How many later arrivals may get the lock before a waiter, at most; 0 is first
-   * come, first served.  Default MARU_LOCK_UNBOUNDED.  One arrives when it joins the
-   * queue; who gives up counts no more. */
+   * come, first served.  Default MARU_LOCK_UNBOUNDED.  A thread arrives when it joins
+   * the queue; one that gives up counts no more. */
   uint64_t max_bypass;
 
-  /* c-bo-mcs, hmcs: hand-offs within a socket before the others are let in.  shfl: heads
-   * of the queue in a row that may sort it, and waiters that each looks at.  Default 64. */
+  /* c-bo-mcs, hmcs: hand-offs within a socket before the others are let in.
+   *
+   * shfl: heads of the queue in a row that may sort it, and waiters that each looks at.
+   * Default 64. */
   uint32_t passes;
 
   uint64_t seed; /* of the chances; default 1 */
@@ -98,9 +101,11 @@ struct maru_lock_options {
 /* 0, or -EINVAL for an unknown kind. */
 int maru_lock_options_init(struct maru_lock_options *options, enum maru_lock_kind kind);
 
-/* Reads "KIND[:KEY=VALUE,...]": keys wait, spin, handoff_range,
- * shuffle_reduction, deadline, max_bypass, passes, seed; times with a unit (ns, us, ms, s), numbers
- * also as 0x... 0, or -EINVAL; then *wrong, if not NULL, is where in `text` the mistake is. */
+/* Reads "KIND[:KEY=VALUE,...]".  The keys are wait, spin, handoff_range,
+ * shuffle_reduction, deadline, max_bypass, passes, seed.  Times have a unit (ns, us, ms, s).
+ * Numbers may be hexadecimal (0x...).
+ *
+ * 0, or -EINVAL; then *wrong, if not NULL, is where in `text` the mistake is. */
 int maru_lock_options_parse(struct maru_lock_options *options, const char *text,
                             const char **wrong);
 
@@ -115,7 +120,7 @@ struct maru_lock_node {
   MARU_LOCK_ALIGNAS MARU_ATOMIC(struct maru_lock_node *) next;
   MARU_ATOMIC(uint32_t) linked; /* next has been written */
   MARU_ATOMIC(uint32_t) state;  /* where its owner waits */
-  MARU_ATOMIC(uint32_t) claim;  /* of an owner who may give up: who was first */
+  MARU_ATOMIC(uint32_t) claim;  /* of an owner that may give up: who was first */
   int32_t socket;               /* -1: not asked for */
   uint32_t may_give_up;
   uint64_t arrival;    /* 1.. in the order of arrival; 0: not seen yet */
@@ -142,25 +147,32 @@ void maru_lock_destroy(struct maru_lock *lock);
 /* 0: the lock is held.  -ENOMEM: clh, which allocates a node each time; the others
  * never fail. */
 int maru_lock_acquire(struct maru_lock *lock, struct maru_hold *hold);
-/* 0, or -EBUSY: somebody has it or is next.  Never waits for a holder.  -EBUSY may also come
- * from a lock that nobody holds: with clh while another thread is in the middle of
- * acquiring it, with c-bo-mcs and hmcs while one of the same socket is in the middle
- * of releasing it, acquiring it or trying to.  With clh, also -ENOMEM. */
+/* 0, or -EBUSY: another thread has it or is next.  Never waits for a holder.  With clh, also
+ * -ENOMEM.
+ *
+ * -EBUSY may also come from a lock that no thread holds.  With clh that is so while another thread
+ * is in the middle of acquiring it.  With c-bo-mcs and hmcs it is so while a thread of the same
+ * socket is releasing it, acquiring it or trying to. */
 int maru_lock_try(struct maru_lock *lock, struct maru_hold *hold);
 /* Until `clock` (CLOCK_MONOTONIC, CLOCK_REALTIME) shows `deadline`.  -ETIMEDOUT: the hold
- * is free again.  -EINVAL: another clock, or bad nanoseconds.  -ENOMEM: where the lock is
- * contended, the queues need a node that outlives the call: 64 bytes.
+ * is free again.  -EINVAL: another clock, or bad nanoseconds.
  *
- * Once the deadline has passed the lock is taken only when it is free.  Whoever gives
- * up in a queue leaves its node there until a later holder comes to it and frees it; one
- * in the secondary queue of cna, until the lock leaves the socket.  When
- * MARU_LOCK_LEFT_MAX such nodes are in one queue, further callers with a deadline do not
- * queue there: ten thousand times a second they look whether the queue is empty or
- * has room again.  So a queue holds at most MARU_LOCK_LEFT_MAX nodes and one for each thread
- * that is in such a call.  This is so for mcs, cna, malthusian and the queues of qspin, shfl,
- * fissile, c-bo-mcs (one a socket) and hmcs (one a socket and one).  clh has no such bound
- * (64 bytes for each that gave up, until the thread behind it goes on or, behind
- * nobody, at once).  With ticket, such a caller never queues. */
+ * -ENOMEM: where the lock is contended, the queues need a node that outlives the call: 64 bytes.
+ *
+ * Once the deadline has passed, the call takes the lock only when it is free.  A thread that gives
+ * up in a queue leaves its node there until a later holder comes to the node and frees it.  A node
+ * in the secondary queue of cna stays until the lock leaves the socket.
+ *
+ * When MARU_LOCK_LEFT_MAX such nodes are in one queue, further callers with a deadline do not
+ * queue there.  Ten thousand times a second they look whether the queue is empty or has room
+ * again.  So a queue holds at most MARU_LOCK_LEFT_MAX nodes and one for each thread that is in
+ * such a call.
+ *
+ * This is so for mcs, cna and malthusian.  It is so for the queues of qspin, shfl, fissile,
+ * c-bo-mcs (one a socket) and hmcs (one a socket and one).
+ *
+ * clh has no such bound: it keeps 64 bytes for each thread that gave up.  It frees them when the
+ * thread behind goes on, or at once if there is none.  With ticket, such a caller never queues. */
 #define MARU_LOCK_LEFT_MAX 256
 int maru_lock_acquire_until(struct maru_lock *lock, struct maru_hold *hold, clockid_t clock,
                             const struct timespec *deadline);
@@ -171,26 +183,28 @@ void maru_lock_release(struct maru_lock *lock, struct maru_hold *hold);
 
 /* What a cna lock's holders counted; of other kinds all zero. */
 struct maru_lock_counts {
-  uint64_t handoffs;       /* to somebody who waited */
+  uint64_t handoffs;       /* to a thread that waited */
   uint64_t left_socket;    /* of these, to another socket */
   uint64_t set_aside;      /* waiters moved to the secondary queue */
   uint64_t longest_bypass; /* most later arrivals that got it before one waiter */
 };
-/* To be called by the holder. */
+/* The holder calls it. */
 void maru_lock_counts(const struct maru_lock *lock, struct maru_lock_counts *counts);
 
 /* ---- between processes --------------------------------------------------- */
 
-/* A lock in memory that several processes map (MAP_SHARED, at any address), which outlives
- * whoever dies with it: SIGKILL of a holder is told to the next one, as a robust
- * pthread_mutex_t does; nobody waits for a waiter that has died.
+/* A lock in memory that several processes map (MAP_SHARED, at any address).  It outlives
+ * a holder that dies with it: the next holder is told of the SIGKILL, as a robust
+ * pthread_mutex_t does.  No thread waits for a waiter that has died.
  *
  * Kinds: pthread (no order), mcs (first come, first served) and cna (with handoff_range,
  * and with deadline_ns, which counts from when a waiter began to wait).  Inside, a robust mutex
- * says who holds it; a table of MARU_SHARED_LOCK_SEATS waiters says who is woken for it.  Order is
- * kept but where that would cost the lock: after a death, between a waiter that gives up and
- * the release that meant it, and by waiters that find no seat.  After a death the lock may
- * stand idle for up to 100 ms.  All processes must be in one pid namespace. */
+ * says which thread holds it.  A table of MARU_SHARED_LOCK_SEATS waiters says which thread is woken
+ * for it.
+ *
+ * The lock keeps order except where that would cost the lock.  That is after a death, between a
+ * waiter that gives up and the release that meant it, and by waiters that find no seat.  After a
+ * death the lock may stand idle for up to 100 ms.  All processes must be in one pid namespace. */
 #define MARU_SHARED_LOCK_SEATS 64
 
 struct maru_shared_lock;
@@ -200,27 +214,28 @@ size_t maru_shared_lock_size(void);
 /* Makes one in `memory` (64-byte alignment, not in use).  -EINVAL: another kind, bad options
  * or alignment. */
 int maru_shared_lock_init(void *memory, const struct maru_lock_options *options);
-/* This process's view of the lock at `memory`, on the heap; all threads may share it, and a
+/* This process's view of the lock at `memory`, on the heap.  All threads may share it, and a
  * forked child may go on with it.  Reads the topology for cna.  -EINVAL: no lock of this version
  * is there, or bad MARU_TOPOLOGY; -ENOMEM. */
 int maru_shared_lock_attach(struct maru_shared_lock **lock, void *memory);
 /* The lock stays. */
 void maru_shared_lock_detach(struct maru_shared_lock *lock);
 
-/* 0: the lock is held.  -EOWNERDEAD: it is held too, but its last holder died with it: mend what
- * it protects, then say maru_shared_lock_consistent; a release without that makes it
- * -ENOTRECOVERABLE for ever.  -EDEADLK: this thread has it already. */
+/* 0: the lock is held.  -EDEADLK: this thread has it already.
+ *
+ * -EOWNERDEAD: it is held too, but its last holder died with it.  Mend what it protects, then call
+ * maru_shared_lock_consistent.  A release without that makes it -ENOTRECOVERABLE for ever. */
 int maru_shared_lock_acquire(struct maru_shared_lock *lock);
 /* The same, or -EBUSY.  A free lock is taken even if others are about to be woken for it. */
 int maru_shared_lock_try(struct maru_shared_lock *lock);
 /* The same, or -ETIMEDOUT; clocks and -EINVAL as maru_lock_acquire_until. */
 int maru_shared_lock_acquire_until(struct maru_shared_lock *lock, clockid_t clock,
                                    const struct timespec *deadline);
-/* By the holder that got -EOWNERDEAD.  -EINVAL: there is nothing to be said. */
+/* The holder that got -EOWNERDEAD calls it.  -EINVAL: there is nothing to mend. */
 int maru_shared_lock_consistent(struct maru_shared_lock *lock);
-/* By the thread that holds it; else -EPERM.  Linear in the waiters. */
+/* The thread that holds it calls it; else -EPERM.  Linear in the waiters. */
 int maru_shared_lock_release(struct maru_shared_lock *lock);
-/* To be called by the holder.  set_aside and longest_bypass are 0. */
+/* The holder calls it.  set_aside and longest_bypass are 0. */
 void maru_shared_lock_counts(const struct maru_shared_lock *lock, struct maru_lock_counts *counts);
 
 #ifdef __cplusplus

@@ -111,12 +111,12 @@ holes = property $ do
       Right y -> do
         y === negate i
         diff (deaths w i) (<=) (borne (settingPolicy s))
-        when (worker == -1) $ (deaths w i, stAlone (state w) || seals' w i == 2) === (0, True)
+        when (worker == -1) $ (deaths w i, isJust (stAlone (state w)) || seals' w i == 2) === (0, True)
       Left e -> case fromException e of
         Nothing -> annotateShow e >> failure
         Just lost -> do
           (lostIndex lost, lostTries lost) === (i, deaths w i)
-          assert (deaths w i == 1 + borne (settingPolicy s) || deaths w i > 0 && (stAlone (state w) || seals' w i == 2))
+          assert (deaths w i == 1 + borne (settingPolicy s) || deaths w i > 0 && (isJust (stAlone (state w)) || seals' w i == 2))
     borne policy = case policy of
       Retry n -> n
       _ -> 0
@@ -130,7 +130,7 @@ stuck :: Property
 stuck = property $ do
   (_, w) <- toEnd
   mapM_ (\n -> diff n (<=) 2) (IntMap.elems (seals w))
-  unless (stAlone (state w)) $ countInCaller (stCounts (state w)) === length [() | (i, 2) <- IntMap.toList (seals w), IntMap.notMember i (deathsIn w)]
+  unless (isJust (stAlone (state w))) $ countInCaller (stCounts (state w)) === length [() | (i, 2) <- IntMap.toList (seals w), IntMap.notMember i (deathsIn w)]
   mapM_ last' (concat (births w))
   mapM_ alone (births w)
   where
@@ -164,7 +164,7 @@ endless = property $ do
       -- What was killed may have been so from outside.
       when (death /= Exited 1) $ assert (not ("initialise" `isInfixOf` show e))
       assert (not (settingAuto s && steps == 0))
-    Just Nothing -> assert (settingItems s == 0 || settingAuto s && stAlone (state w))
+    Just Nothing -> assert (settingItems s == 0 || settingAuto s && isJust (stAlone (state w)))
     _ -> failure
 
 counts :: Property
@@ -175,4 +175,4 @@ counts = property $ do
   countItems c === here
   diff (sum (IntMap.elems (deathsIn w))) (<=) (countLost c)
   diff (countLost c) (<=) (countStarted c)
-  assert (stAlone (state w) || countChunks c * settingChunk s >= nextIndex (stPieces (state w)))
+  assert (isJust (stAlone (state w)) || countChunks c * settingChunk s >= nextIndex (stPieces (state w)))

@@ -20,7 +20,7 @@ import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import Data.List (foldl', groupBy)
-import Data.Maybe (isNothing, listToMaybe)
+import Data.Maybe (isJust, isNothing, listToMaybe)
 import Maru.Backend.Process.Pieces (nextIndex, orphans, pieceAt)
 import Maru.Backend.Process.Roster
 import Maru.Backend.Process.State
@@ -242,7 +242,7 @@ bury w0 (slot, (death, full)) = case IntMap.lookup slot (crew w) of
 handingOut :: World -> World
 handingOut w
   | stDormant s = w
-  | stAlone s = changed (standIn (job w) (offerItems offer)) w {queue = if IntMap.null (crew w) && isNothing (stFatal s) then [] else queue w}
+  | isJust (stAlone s) = changed (standIn (job w) (offerItems offer)) w {queue = if isNothing (stFatal s) then [] else queue w}
   | stClosed s = w
   | otherwise = go (offerItems offer) w
   where

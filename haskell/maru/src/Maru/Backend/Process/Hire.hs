@@ -41,7 +41,7 @@ handOutMore run = do
     waiting <- unclaimed (runFabric run)
     let offer = offering settings cost seen s
     wantUpTo (runFeed run) (offerWalk offer)
-    if stAlone s
+    if isJust (stAlone s)
       then change run (standIn (runJob run) (offerItems offer))
       else publishMore settings cost (isJust (knownEnd seen)) run offer waiting
     next <- nextIndex . stPieces <$> look run

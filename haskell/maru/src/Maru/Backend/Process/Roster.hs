@@ -41,7 +41,7 @@ import Maru.Options (Backend (..), Options (..), Policy (..))
 -- 'hired' or 'refused' for each.
 hiring :: Job a b -> Int -> Int64 -> State a b -> ([(Int, [Int])], State a b)
 hiring job waiting now s
-  | stDormant s || stAlone s || now < stHireFrom s || wanted == 0 || isJust (stFatal s) = ([], s)
+  | stDormant s || isJust (stAlone s) || now < stHireFrom s || wanted == 0 || isJust (stFatal s) = ([], s)
   | otherwise = (zip free (shares wanted stuck others), s {stPieces = adopted (stPieces s)})
   where
     free = [slot | slot <- [0 .. jobWorkers job - 1], IntMap.notMember slot (stDuties s)]
@@ -65,12 +65,12 @@ deal n xs = [every (drop k xs) | k <- [0 .. n - 1]]
     every [] = []
     every (y : ys) = y : every (drop (n - 1) ys)
 
--- | That worker was forked, with these pieces, now.
+-- | That worker was forked, with these pieces, now: so workers can be had.
 hired :: Int -> [(Int, Int)] -> Int64 -> State a b -> State a b
 hired slot given now s =
   counted
     (\c -> c {countStarted = countStarted c + 1})
-    s {stDuties = IntMap.insert slot (Duty given now Starting False) (stDuties s)}
+    s {stDuties = IntMap.insert slot (Duty given now Starting False) (stDuties s), stAlone = Nothing}
 
 -- | It could not be: its share is dealt again, in a second. With some workers alive
 -- the run goes on, slower; with none it cannot.
@@ -122,17 +122,21 @@ late now s = (stuck <> [slot | (slot, d) <- duties, dutyLeaving d], (if null stu
 
 -- Without workers ------------------------------------------------------------
 
--- | None can be had. A map that chose workers by itself goes on without them.
+-- | None can be had. A map that chose workers by itself goes on with those that it has, or
+-- without any.
 without :: Job a b -> Unavailable -> State a b -> State a b
 without job why s
-  | backend (jobOptions job) == Auto = noted ("the rest was evaluated in the caller: " <> show why) s {stAlone = True}
-  | otherwise = failed (toException why) s
+  | backend (jobOptions job) /= Auto = failed (toException why) s
+  | IntMap.null (stDuties s) = s {stAlone = Just why}
+  | otherwise = noted (show why) s
 
 -- | @standIn job n@: where no worker can be had and none is left, what they had and
 -- the next @n@ items are the caller's, but for items in which a worker has died.
 standIn :: Job a b -> Int -> State a b -> State a b
 standIn job n s0
-  | stAlone s0 && IntMap.null (stDuties s0) && isNothing (stFatal s0) = foldl' inCaller s (within (0, nextIndex (stPieces s)) (stPieces s))
+  | Just why <- stAlone s0,
+    isNothing (stFatal s0) =
+    foldl' inCaller (noted ("the rest was evaluated in the caller: " <> show why) s) (within (0, nextIndex (stPieces s)) (stPieces s))
   | otherwise = s0
   where
     s = if n > 0 then handedOut n s0 else s0

@@ -57,9 +57,9 @@ import qualified Data.IntMap.Strict as IntMap
 import Data.IntSet (IntSet)
 import qualified Data.IntSet as IntSet
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isJust)
+import Data.Maybe (fromMaybe, isJust, isNothing)
 import Maru.Backend.Process.Pieces
-import Maru.Failure (WorkerLost)
+import Maru.Failure (Unavailable, WorkerLost)
 import Maru.Internal.Engine
 import Maru.Internal.Feed (End (..), Known (..))
 import Maru.Internal.Plan (Settings (..), chunksAhead, lookAhead)
@@ -93,8 +93,9 @@ data State a b = State
     stClosed :: !Bool,
     -- | Nothing more will come, because of this.
     stFatal :: !(Maybe SomeException),
-    -- | No worker can be had: the caller evaluates the rest, on demand.
-    stAlone :: !Bool,
+    -- | No worker can be had, because of this: the caller evaluates the rest, on demand.
+    -- Nobody is on duty then.
+    stAlone :: !(Maybe Unavailable),
     -- | Nobody has asked for long: no workers until somebody does.
     stDormant :: !Bool,
     stEnded :: !Bool,
@@ -149,7 +150,7 @@ atFirst job =
       stSize = 0,
       stClosed = False,
       stFatal = Nothing,
-      stAlone = False,
+      stAlone = Nothing,
       stDormant = True,
       stEnded = False,
       stCounts = Counts 0 0 0 0 0 Map.empty []
@@ -172,7 +173,7 @@ noted line s
 
 -- | The report's notes, the oldest first.
 notes :: State a b -> [String]
-notes s = before <> [slow | not (stAlone s), 10 * countInCaller counts > countItems counts, slow `notElem` before]
+notes s = before <> [slow | isNothing (stAlone s), 10 * countInCaller counts > countItems counts, slow `notElem` before]
   where
     counts = stCounts s
     before = reverse (countNotes counts)
