@@ -12,7 +12,7 @@ import Data.Foldable (for_, traverse_)
 import Data.IORef
 import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
-import Data.Maybe (fromMaybe, isJust)
+import Data.Maybe (fromMaybe, isJust, isNothing)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Pieces (earliest, nextIndex, pieceAt)
 import Maru.Backend.Process.Roster
@@ -35,7 +35,7 @@ import Maru.Options
 handOutMore :: Run a b -> IO ()
 handOutMore run = do
   s <- look run
-  unless (stDormant s || stClosed s && not (stAlone s)) $ do
+  unless (stDormant s || stClosed s && isNothing (stAlone s)) $ do
     cost <- itemCost (runFabric run)
     seen <- known (runFeed run)
     waiting <- unclaimed (runFabric run)
