@@ -25,8 +25,9 @@ struct mr_task {
 int mr_task_read(pid_t tid, struct mr_task *task);
 
 /* Thousandths of a CPU that the control groups of a process grant it (the smallest quota on the way
- * to the root); 0: no limit, or /proc and /sys/fs/cgroup do not say.  Reads some files for each
- * folder on that way. */
+ * to the root); 0: no limit, or /sys/fs/cgroup does not say; UINT32_MAX: the process's groups
+ * cannot be read whole (their path may be too long).  Reads some files for each folder on that
+ * way. */
 uint32_t mr_cpu_quota(pid_t pid);
 
 /* A process that has ended with all its threads, but was not reaped: by a first process of a

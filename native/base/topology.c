@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define CPUS MARU_TOPOLOGY_MAX_CPUS
 #define NODES_MAX 1024
@@ -252,20 +253,23 @@ static void read_group_line(struct maru_topology *topology, const char *root, ch
   walk_group(topology, root, mount, group);
 }
 
-/* The groups that such a file names. */
-static void read_groups(struct maru_topology *topology, const char *root, const char *path) {
+/* The groups that such a file names; false: not all of them could be read. */
+static bool read_groups(struct maru_topology *topology, const char *root, const char *path) {
   char text[16384], *rest = text;
   if (!read_text(root, path, text, sizeof text))
-    return;
+    return false;
+  bool whole = strlen(text) < sizeof text - 1;
   for (char *line; (line = strsep(&rest, "\n")) != NULL;)
     read_group_line(topology, root, line);
+  return whole;
 }
 
 uint32_t mr_cpu_quota(pid_t pid) {
   struct maru_topology limits = {.memory_limit = UINT64_MAX};
   char path[32];
   snprintf(path, sizeof path, "proc/%d/cgroup", (int)pid);
-  read_groups(&limits, "", path);
+  if (!read_groups(&limits, "", path) && access("/proc/self/cgroup", F_OK) == 0)
+    return UINT32_MAX;
   return limits.quota_millicpus;
 }
 

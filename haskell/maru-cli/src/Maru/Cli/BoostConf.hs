@@ -24,7 +24,7 @@ import Data.Bits ((.&.))
 import Data.Char (isDigit, isSpace)
 import Data.List (intercalate)
 import Maru.Cli.Exit
-import System.Directory (doesPathExist)
+import System.IO.Error (isDoesNotExistError)
 import System.Posix.Files
 import System.Posix.User
 
@@ -80,7 +80,8 @@ namesOf text
 readConf :: FilePath -> FilePath -> IO (Maybe BoostConf)
 readConf folder name = do
   root <- (== 0) <$> getEffectiveUserID
-  there <- doesPathExist file
+  -- Only what has no such name is not there: a link that leads nowhere is one.
+  there <- either (not . isDoesNotExistError) (const True) <$> try (getSymbolicLinkStatus file)
   if root && there then Just <$> whole else pure Nothing
   where
     file = folder ++ "/" ++ name
