@@ -260,6 +260,9 @@ static int take_guests(struct meeting *m) {
     g->fd = accept4(m->job->listener, NULL, NULL, SOCK_CLOEXEC);
     if (g->fd < 0 && (is_passing() || errno == ECONNABORTED))
       return 0;
+    /* Of what is scarce a stranger gives back; other errors are the caller's alone. */
+    if (g->fd < 0 && errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
+      return 0;
     if (g->fd < 0) {
       rc = give_up_stranger(m, errno);
       continue;
