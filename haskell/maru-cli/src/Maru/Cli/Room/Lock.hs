@@ -114,9 +114,9 @@ decideLock (Just facts)
   | otherwise =
     Right
       mempty
-          { partEnvironment = ("MARU_LOCK", text) : [("MARU_LOCK_SKIP", names) | Just names <- [factSkip facts]],
-            partPreload = toList (factLibrary facts),
-            partNeeding = [if name == "pass" && factProfiled facts then "--lock-profile" else "--lock"],
+        { partEnvironment = ("MARU_LOCK", text) : [("MARU_LOCK_SKIP", names) | Just names <- [factSkip facts]],
+          partPreload = toList (factLibrary facts),
+          partNeeding = [if name == "pass" && factProfiled facts then "--lock-profile" else "--lock"],
           partBoardRoom = if factProfiled facts then lockProfileBytes else 0,
           partExplain =
             ["who waits for which mutex where is recorded: some nanoseconds for each acquisition, said in the report" | factProfiled facts]
