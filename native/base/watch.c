@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 enum { LOOK_MS = 100, STACK_BYTES = 64 << 10 };
@@ -85,8 +86,18 @@ pid_t maru_watch_tid(void) { return atomic_load_explicit(&watch.tid, memory_orde
 
 int maru_lifeline_open(int ends[2]) { return pipe2(ends, O_CLOEXEC) ? -errno : 0; }
 
+/* Before 5.6 the end of one reader of a pipe signalled all others. */
+static bool signals_others(void) {
+  struct utsname kernel;
+  unsigned major, minor;
+  return uname(&kernel) != 0 || sscanf(kernel.release, "%u.%u", &major, &minor) != 2 || major < 5 ||
+         (major == 5 && minor < 6);
+}
+
 int maru_lifeline_hold(const int ends[2]) {
   char path[64];
+  if (signals_others())
+    return -ENOSYS;
   snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
   /* Opened, not duplicated: who is signalled, and by what, belongs to an open file. */
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);

@@ -41,7 +41,7 @@ pid_t maru_watch_tid(void);
  * the kernel kills who holds on to it. */
 int maru_lifeline_open(int ends[2]);
 /* In the worker: holds on.  Its copies of both ends are to be closed (or sealed) afterwards.
- * Failure leaves the thread above. */
+ * Failure, as before Linux 5.6 (-ENOSYS), leaves the thread above. */
 int maru_lifeline_hold(const int ends[2]);
 
 #endif

@@ -114,14 +114,14 @@ static int64_t item_of(void *pen) { return maru_pen_item(pen); }
 
 static void seal(void *pen, int64_t item, const char *reason) { maru_pen_seal(pen, item, reason); }
 
+int maru_pen_note_own(struct maru_pen *pen) { return maru_own_note(&pen->own); }
+
 int maru_pen_guard(struct maru_pen *pen, const struct maru_fd_snapshot *snapshot) {
   int r = maru_waits_visible();
   if (r == 0)
     r = maru_wall_build(&pen->wall);
   if (r == 0)
     r = maru_fd_snapshot_wall(snapshot, pen->wall.fd);
-  if (r >= 0)
-    r = maru_own_note(&pen->own);
   if (r < 0)
     return r;
   pen->task = (struct maru_task){item_of, seal, pen};

@@ -40,12 +40,16 @@ void maru_pen_seal(struct maru_pen *pen, int64_t item, const char *reason);
 /* The same for the item that this process, if it is a worker, evaluates now. */
 void maru_pen_seal_here(const char *reason);
 
+/* The descriptors of this process now are those whose other end nobody else has: called once the
+ * inherited ones are sealed, before any code of the user's. */
+int maru_pen_note_own(struct maru_pen *pen);
+
 /* From now on the sealed descriptors of the snapshot (base/process.h) are a wall: whoever reads or
  * writes one waits for ever, and the thread that watches over the worker (base/watch.h) seals the
  * item.  Called when no item has begun.  Negative errno: a worker that cannot be watched. */
 int maru_pen_guard(struct maru_pen *pen, const struct maru_fd_snapshot *snapshot);
 /* Will nothing happen in this process any more but by the calling thread?  See
- * maru_waits_are_endless.  After `guard`. */
+ * maru_waits_are_endless.  After `note_own` and `guard`. */
 bool maru_pen_rests(const struct maru_pen *pen);
 
 #endif

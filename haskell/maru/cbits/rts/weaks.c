@@ -51,14 +51,20 @@ static void lock_handle(StgWeak *weak, const StgMVar *const spared[2]) {
   weak->value = (StgClosure *)locked; /* by which it is known again */
 }
 
-static int64_t neuter(StgWeak *weak, const StgMVar *const spared[2]) {
+static int64_t neuter(StgWeak *weak) {
   int64_t n = 0;
   for (; weak; weak = weak->link, n++) {
     weak->finalizer = &stg_NO_FINALIZER_closure;
     weak->cfinalizers = &stg_NO_FINALIZER_closure;
-    lock_handle(weak, spared);
   }
   return n;
+}
+
+/* A Handle that was opened since has its finalizer still. */
+static void lock_neutered(StgWeak *weak, const StgMVar *const spared[2]) {
+  for (; weak; weak = weak->link)
+    if (weak->finalizer == &stg_NO_FINALIZER_closure)
+      lock_handle(weak, spared);
 }
 
 static bool is_key(const StgWeak *weak, const StgClosure *mvar) {
@@ -85,22 +91,34 @@ static void strip(StgStack *stack) {
 }
 #endif
 
-/* Takes their finalizers from all weak pointers; they stay valid otherwise. Returns how many. All
-   Handles but two are locked for ever. */
-int64_t maru_rts_neuter_weaks(const StgMVar *out, const StgMVar *err) {
+/* Takes their finalizers from all weak pointers; they stay valid otherwise. Returns how many. */
+int64_t maru_rts_neuter_weaks(void) {
 #if !MARU_RTS_VALIDATED
-  (void)out, (void)err;
   return -ENOSYS;
 #else
   if (!&capabilities || !&n_capabilities)
     return -ENOSYS;
-  const StgMVar *const spared[2] = {out, err};
   int64_t n = 0;
   for (const generation *g = generations; g; g = next_generation(g))
-    n += neuter(g->weak_ptr_list, spared);
+    n += neuter(g->weak_ptr_list);
   for (uint32_t c = 0; c < n_capabilities; c++)
-    n += neuter(fresh_weaks(capabilities[c]), spared);
+    n += neuter(fresh_weaks(capabilities[c]));
   return n;
+#endif
+}
+
+/* All Handles whose finalizer was taken, but two, are locked for ever. */
+void maru_rts_lock_handles(const StgMVar *out, const StgMVar *err) {
+#if MARU_RTS_VALIDATED
+  if (!&capabilities || !&n_capabilities)
+    return;
+  const StgMVar *const spared[2] = {out, err};
+  for (const generation *g = generations; g; g = next_generation(g))
+    lock_neutered(g->weak_ptr_list, spared);
+  for (uint32_t c = 0; c < n_capabilities; c++)
+    lock_neutered(fresh_weaks(capabilities[c]), spared);
+#else
+  (void)out, (void)err;
 #endif
 }
 

@@ -18,6 +18,9 @@ import System.IO
 import System.Posix.Process (exitImmediately)
 import Tools
 
+{- HLINT ignore "Evaluate" -}
+-- the signature chooses the exception
+
 foreign import ccall safe "faults_refuse" c_refuse :: CInt -> IO CInt
 
 foreign import ccall safe "faults_space" c_space :: CInt -> IO CInt

@@ -28,6 +28,9 @@ import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
 import Tools
 
+{- HLINT ignore "Evaluate" -}
+-- the signature chooses the exception
+
 foreign import ccall safe "usleep" c_sleep :: CUInt -> IO CInt
 
 foreign import ccall unsafe "raise" c_raise :: CInt -> IO CInt
@@ -156,7 +159,7 @@ earlier b = leavingNothing $ do
 own :: Backend -> String -> (Int -> IO (Maybe Int)) -> (Int -> Maybe Int) -> TestTree
 own b what f right = testCase what . leavingNothing $ do
   let options = (onBackend b) {workers = Workers 2, chunking = Fixed 1, policy = Fail}
-  (ys, here, started) <- reported options (\i -> caught (f i)) [1 .. 4]
+  (ys, here, started) <- reported options (caught . f) [1 .. 4]
   ys @?= map (Just . right) [1 .. 4]
   (here, started) @?= (0, 2)
 

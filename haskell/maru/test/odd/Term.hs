@@ -21,11 +21,17 @@ import Control.Monad
 import Data.Bits (shiftR, xor)
 import Data.IORef
 import Data.List (unfoldr)
+import Data.Maybe (fromMaybe)
 import Data.Word (Word64)
 import Foreign.C (CInt (..), CUInt (..))
 import GHC.Conc (par, pseq)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Timeout (timeout)
+
+{- HLINT ignore "Evaluate" -}
+-- the signature chooses the exception
+{- HLINT ignore "Use lambda-case" -}
+{- HLINT ignore "Use >=>" -}
 
 foreign import ccall safe "usleep" c_sleep :: CUInt -> IO CInt
 
@@ -189,7 +195,7 @@ value shared t = effect (run shared t)
 {-# NOINLINE value #-}
 
 work :: Int -> Int -> Int
-work n seed = go (100 * n) seed
+work n = go (100 * n)
   where
     go :: Int -> Int -> Int
     go 0 x = x `mod` 1000
@@ -208,7 +214,7 @@ run shared t = case t of
   CatchAll a -> caught (-1) (self a)
   Throws n -> throwIO (userError (show n))
   DividesByZero -> evaluate (1 `div` length (show t) `div` 0)
-  TooLate -> maybe (-2) id <$> timeout 20000 (newEmptyMVar >>= takeMVar)
+  TooLate -> fromMaybe (-2) <$> timeout 20000 (newEmptyMVar >>= takeMVar)
   InTime a -> timeout 600000000 (self a) >>= maybe (throwIO (userError "ten minutes")) pure
   KillsItself -> caught (-3) (myThreadId >>= killThread >> pure 0)
   Masked a -> mask $ \restore -> restore (self a)

@@ -159,7 +159,7 @@ completed run = do
   pure (isComplete seen s)
 
 fallAsleep :: Run a b -> IO ()
-fallAsleep run = decide run asleep >>= traverse_ (dismiss run)
+fallAsleep run = try (decide run asleep >>= traverse_ (dismiss run)) >>= either (change run . failed) pure
 
 -- | Tells about progress until the run ends. It does not hold the run, see 'tend'.
 tellProgress :: Held a b -> IORef (Int, Int) -> Feed -> (Progress -> IO ()) -> IO ()

@@ -165,6 +165,8 @@ linkTo office worker = do
           modifyIORef' (officeDesks office) (IntMap.delete worker)
           pure (foldr (:) [] assigned, Nothing),
         closeLink = do
+          -- Whose fork was refused gets nothing more: its numbers may be another's soon.
+          modifyIORef' (officeDesks office) (IntMap.delete worker)
           freeReader reader
           closeStream ours
           stillOpen <- readIORef open
@@ -203,7 +205,7 @@ workerOn socket = do
           -- One huge result must not stay for ever.
           when (bytes > 16777216) $ free p >> writeIORef buffer nullPtr >> writeIORef size 0,
         wake = pure (),
-        writtenWith = \pen -> penOnSocket pen socket
+        writtenWith = (`penOnSocket` socket)
       }
   where
     deliver index kind p bytes = do

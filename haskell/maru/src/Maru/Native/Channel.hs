@@ -54,7 +54,7 @@ where
 
 import Control.Concurrent (threadDelay)
 import Control.Exception (throwIO, try)
-import Control.Monad (void, when)
+import Control.Monad (replicateM_, void, when)
 import Data.Either (fromRight)
 import Data.Foldable (fold)
 import Data.IORef
@@ -266,8 +266,8 @@ seat crew = maybe (pure Nothing) on' hall
       r <- if full first && others then writeIORef hasSeated False >> collect >> once else pure first
       when (r == 0) (writeIORef hasSeated True)
       pure (if r == 0 then Nothing else Just (whyNot r))
-    -- The run-time system runs C finalizers when it is idle.
-    collect = performMajorGC >> threadDelay 1000
+    -- The first ends maps that nobody holds any more, the second frees their crews.
+    collect = replicateM_ 2 (performMajorGC >> threadDelay 10000)
     full r = Errno (negate r) == eNOSPC
     whyNot r
       | full r = "all channels of the board are taken"

@@ -36,6 +36,7 @@ module Maru.Native.Pen
     penUp,
     penFilling,
     sealHere,
+    noteOwn,
     watchOver,
   )
 where
@@ -76,6 +77,8 @@ foreign import ccall unsafe "maru_pen_seal" c_seal :: Ptr CPen -> Int64 -> CStri
 
 foreign import ccall unsafe "maru_pen_seal_here" c_sealHere :: CString -> IO ()
 
+foreign import ccall unsafe "maru_pen_note_own" c_noteOwn :: Ptr CPen -> IO CInt
+
 foreign import ccall unsafe "maru_pen_guard" c_guard :: Ptr CPen -> Ptr CSnapshot -> IO CInt
 
 foreign import ccall unsafe "maru_pen_rests" c_rests :: Ptr CPen -> IO CBool
@@ -114,6 +117,11 @@ penFilling (Pen p) = c_filling p
 -- returns.
 sealHere :: String -> IO ()
 sealHere why = withCString why c_sealHere
+
+-- | What is open now is this worker's own; what is opened later, by an initialiser say,
+-- may be answered by somebody else. 'False': it cannot be seen here.
+noteOwn :: Pen -> IO Bool
+noteOwn (Pen p) = (>= 0) <$> c_noteOwn p
 
 -- | From now on what this thread evaluates is watched, and what it reads from
 -- inherited descriptors never comes. 'False': it cannot be watched here.

@@ -10,6 +10,7 @@ module Maru.Native.Rts
     prepareChild,
     hearSignals,
     neuterFinalizers,
+    lockHandles,
 
     -- * Memory
     setAllocArea,
@@ -49,8 +50,10 @@ foreign import ccall unsafe "maru_rts_nonmoving"
 foreign import ccall unsafe "maru_rts_one_of_many"
   c_oneOfMany :: IO ()
 
-foreign import ccall unsafe "maru_rts_neuter_weaks"
-  c_neuterWeaks :: MVar# RealWorld Handle__ -> MVar# RealWorld Handle__ -> IO Int64
+foreign import ccall unsafe "maru_rts_neuter_weaks" c_neuterWeaks :: IO Int64
+
+foreign import ccall unsafe "maru_rts_lock_handles"
+  c_lockHandles :: MVar# RealWorld Handle__ -> MVar# RealWorld Handle__ -> IO ()
 
 foreign import ccall safe "maru_rts_fork"
   c_fork :: StablePtr (IO ()) -> IO CPid
@@ -89,11 +92,15 @@ foreign import ccall unsafe "maru_rts_hear"
 
 -- | Takes their finalizers from all weak pointers of this process; how many
 -- weak pointers there were. On a GHC that was not validated: none, and they
--- keep them. All Handles but 'stdout' and 'stderr' are locked for ever: what they
--- have read ahead is the parent's.
+-- keep them.
 neuterFinalizers :: IO Int
-neuterFinalizers = case (variable stdout, variable stderr) of
-  (MVar out, MVar err) -> max 0 . fromIntegral <$> c_neuterWeaks out err
+neuterFinalizers = max 0 . fromIntegral <$> c_neuterWeaks
+
+-- | Locks for ever all inherited Handles but 'stdout' and 'stderr': what they have read
+-- ahead is the parent's. After 'neuterFinalizers', by which they are known.
+lockHandles :: IO ()
+lockHandles = case (variable stdout, variable stderr) of
+  (MVar out, MVar err) -> c_lockHandles out err
   where
     variable (FileHandle _ m) = m
     variable (DuplexHandle _ _ m) = m

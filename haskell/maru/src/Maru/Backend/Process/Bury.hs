@@ -43,7 +43,6 @@ bury run slot w death = do
   modifyIORef' (runWorkers run) (IntMap.delete slot)
   closeLink (workerLink w)
   closePidfd (processPidfd (workerProcess w))
-  traverse_ regionRelease (workerRegion w)
   now <- nowNs
   change run . died (runJob run) now slot $
     Exit
@@ -53,6 +52,8 @@ bury run slot w death = do
         exitUnstarted = lookup death startFailures,
         exitFull = death == Exited logUsedUp
       }
+  -- Last: it may be refused.
+  traverse_ regionRelease (workerRegion w)
 
 -- | Ends one worker and takes over what it had.
 dismiss :: Run a b -> Int -> IO ()

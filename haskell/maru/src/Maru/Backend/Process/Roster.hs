@@ -76,7 +76,7 @@ hired slot given now s =
 -- the run goes on, slower; with none it cannot.
 refused :: Job a b -> [Int] -> Int64 -> Unavailable -> State a b -> State a b
 refused job share now why s
-  | IntMap.null (stDuties s) = without job why later
+  | IntMap.null (stDuties s) = without job now why later
   | otherwise = noted (show why) later
   where
     later = s {stPieces = orphan share (stPieces s), stHireFrom = now + 1000000000}
@@ -124,11 +124,11 @@ late now s = (stuck <> [slot | (slot, d) <- duties, dutyLeaving d], (if null stu
 
 -- | None can be had. A map that chose workers by itself goes on with those that it has, or
 -- without any.
-without :: Job a b -> Unavailable -> State a b -> State a b
-without job why s
+without :: Job a b -> Int64 -> Unavailable -> State a b -> State a b
+without job now why s
   | backend (jobOptions job) /= Auto = failed (toException why) s
   | IntMap.null (stDuties s) = s {stAlone = Just why}
-  | otherwise = noted (show why) s
+  | otherwise = noted (show why) s {stHireFrom = now + 1000000000}
 
 -- | @standIn job n@: where no worker can be had and none is left, what they had and
 -- the next @n@ items are the caller's, but for items in which a worker has died.
@@ -171,7 +171,8 @@ died :: Job a b -> Int64 -> Int -> Exit -> State a b -> State a b
 died job now slot exit s = maybe s gone (IntMap.lookup slot (stDuties s))
   where
     gone duty
-      | dutyLeaving duty || working && (exitFull exit || isJust (exitUnstarted exit) || idle) = fruitless rest
+      | dutyLeaving duty || working && (exitFull exit || idle) = fruitless rest
+      -- An item may exit with the status of a start that failed: once at work it is to blame.
       | not working = fruitless (noted ("a worker " <> deathText (exitDeath exit) <> " before its first item") (lost rest))
       | Just (key, i) <- culprit = blamed job slot (exitDeath exit) key i (lost rest)
       | otherwise = fruitless (lost rest)
@@ -210,8 +211,8 @@ barren job now slot stage exit s0
     -- Somebody who kills workers from outside may go on for a while.
     lasting = death /= Killed 9 || now - stBarrenSince s > 3000000000
     verdict = case (exitUnstarted exit, stage) of
-      (Just reason, _) -> without job (unavailable reason "look at `maru doctor`, or use the Threads back end")
-      (_, Starting) -> without job (unavailable ("each worker " <> deathText death <> " before it had started, or did not start within 10 s") "look at `maru doctor`, or use the Threads back end")
+      (Just reason, Starting) -> without job now (unavailable reason "look at `maru doctor`, or use the Threads back end")
+      (_, Starting) -> without job now (unavailable ("each worker " <> deathText death <> " before it had started, or did not start within 10 s") "look at `maru doctor`, or use the Threads back end")
       -- It cannot be told from outside what ended it: that action, or somebody else.
       (_, Initialising) -> failed (toException (unavailable ("each worker " <> deathText death <> " before its first item") (suspects death)))
       (_, Working) -> failed (toException (WorkerLost (fst (earliest (stPieces s))) slot death (stBarren s)))

@@ -86,6 +86,8 @@ runWorker a = do
     end <- workerEnd (assignedLink a)
     sealing <- newPen logUsedUp
     writtenWith end sealing
+    noted <- noteOwn sealing
+    unless noted (exitNow blind)
     tell end Ready
     room <- maybe (pure 0) regionRoom (assignedRegion a)
     unsafeUnmask (work (Worker a end sealing started fresh room))
@@ -135,6 +137,7 @@ work w = do
       packException e >>= send w InitialiserThrew 0
       exitNow 0
     Right () -> do
+      lockHandles
       watched <- watchOver (pen w) (assignedSnapshot a)
       unless watched (exitNow blind)
       tell (link w) Initialised
