@@ -338,7 +338,7 @@ status 64 "one or the other" maru tune lock --slo p99=1ms --metric '(1)' --windo
 
 # ---- what is ignored stays ignored
 ignored() { bash -c "trap '' INT TSTP PIPE; exec \"\$@\"" bash "$@" 2>/dev/null; }
-[ "$(ignored maru run -- grep SigIgn /proc/self/status)" = "$(ignored grep SigIgn /proc/self/status)" ] || fail "a run's command does not ignore what its caller ignores"
+[ "$(ignored maru run -- grep SigIgn /proc/self/status)" = "$(ignored grep SigIgn /proc/self/status)" ] || fail "a run's command does not ignore what its caller ignores: $(bash -c "trap \"\" INT TSTP PIPE; exec maru run -- grep SigIgn /proc/self/status" 2>&1) / $(ignored grep SigIgn /proc/self/status)"
 
 # ---- mistakes name what was meant, and the help of their own command
 status 64 "did you mean 'similar'?" maru simlar
