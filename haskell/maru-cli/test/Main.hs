@@ -144,8 +144,8 @@ plans =
         seen (planned False static [("r", library ["--r"])]) @?= Left (maruFailed, "--r cannot serve cmd: it is statically linked: no library can stand before its own code; --best-effort goes on without it")
         seen (planned True static [("r", library ["--r"])]) @?= Right ([], [], ["left out: --r cannot serve cmd: it is statically linked: no library can stand before its own code"])
         seen (planned False static [("r", library [])]) @?= Right (["/first.so", "/l.so"], [("X", "1")], [])
-        seen (planned False asan [("r", library ["--r"])]) @?= Right ([], [], ["not active: cmd is built with AddressSanitizer, which must be its first library; it runs without maru's"])
-        seen (planned False asan [("r", library [])]) @?= Right ([], [("X", "1")], ["not active: cmd is built with AddressSanitizer, which must be its first library; it runs without maru's"])
+        seen (planned False asan [("r", library ["--r"])]) @?= Right ([], [], ["not active: cmd is built with AddressSanitizer, which must be its first library; it, and what it starts, runs without maru's"])
+        seen (planned False asan [("r", library [])]) @?= Right ([], [("X", "1")], ["not active: cmd is built with AddressSanitizer, which must be its first library; it, and what it starts, runs without maru's"])
         fmap planReplaced (planned False undescribed {describedGo = True} [("r", library ["--r"])]) @?= Right [("r", "cmd is written in Go, which makes system calls of its own: --r sees few of them")],
       testCase "processes without libraries are told from the board" $ do
         let without number = board [Section "without" 1 (ByteString.pack [number, 0, 0, 0, 0, 0, 0, 0] <> Chars.pack "/a\tb" <> ByteString.replicate 244 0)]

@@ -40,7 +40,7 @@ extern "C" {
 enum maru_lock_kind {
   MARU_LOCK_PTHREAD = 0, /* glibc's mutex, the peer */
   MARU_LOCK_TTAS,        /* one word; no order */
-  MARU_LOCK_TICKET,      /* one word; first come, first served */
+  MARU_LOCK_TICKET,      /* two words; first come, first served */
   MARU_LOCK_MCS,         /* a queue; first come, first served */
   MARU_LOCK_CLH,         /* the same; each waits at its predecessor's node */
   MARU_LOCK_CNA,         /* a queue that prefers the holder's socket */

@@ -44,7 +44,7 @@ extern "C" {
 
 /* The list is the same in the C API, on the board and on every command line. */
 enum maru_wait_kind {
-  MARU_WAIT_ADAPTIVE = 0, /* spin while that has been paying, then COOP, or sleep as DCS:
+  MARU_WAIT_ADAPTIVE = 0, /* spin while that has been paying, then COOP; sleep instead
                              on no channel, or while giving way is slow (CPU hogs) */
   MARU_WAIT_SPIN,         /* burn the core until the deadline */
   MARU_WAIT_YIELD,        /* spin for spin_ns, then give way between two looks */

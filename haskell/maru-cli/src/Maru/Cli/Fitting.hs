@@ -25,7 +25,7 @@ fitting command described part
   | describedGo described = Right part {partReplaced = partReplaced part ++ [command ++ " is written in Go, which makes system calls of its own: " ++ needing ++ " sees few of them" | needing <- take 1 (partNeeding part)]}
   | otherwise = Right part
   where
-    sanitized name = "not active: " ++ command ++ " is built with " ++ name ++ ", which must be its first library; it runs without maru's"
+    sanitized name = "not active: " ++ command ++ " is built with " ++ name ++ ", which must be its first library; it, and what it starts, runs without maru's"
     without line
       | null (partNeeding part) = part {partPreload = [], partReplaced = partReplaced part ++ [line]}
       | otherwise = mempty {partReplaced = [line]}

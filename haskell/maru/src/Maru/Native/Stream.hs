@@ -107,7 +107,7 @@ readRecord (Reader r) = allocaBytes 32 $ \out -> do
     0 -> pure (Right Nothing)
     _
       | Errno (negate got) == ePIPE -> pure (Left ())
-      | otherwise -> refused "memory for a record" got
+      | otherwise -> refused "a record from a worker" got
 
 -- | Until one of them can be read, at most so many milliseconds.
 waitReadable :: [CInt] -> Int -> IO ()
