@@ -3,7 +3,7 @@
 -- | @maru bench@: runs experiments and writes, for each, its raw data
 -- (@NAME.json@, schema @maru-bench\/1@) and plots (@NAME.svg@, and @NAME.png@ where
 -- @rsvg-convert@ is installed), and one report (@report.html@) that needs no other
--- file. Who interrupts it gets all this of what was measured until then; who kills it leaves nothing
+-- file. An interrupt leaves all this of what was measured until then. A kill leaves nothing
 -- running (see "Maru.Cli.Guard").
 module Maru.Bench.Command
   ( benchCommand,
@@ -132,11 +132,11 @@ measure interrupts guard flags painter experiment = do
   machine <- machineJson
   begun <- getMonotonicTime
   said <- newIORef ""
-  -- Who says how far it is may be interrupted there, too: not everybody waits.
+  -- An experiment may be interrupted where it says how far it is: not each of them waits.
   let say line = allowInterrupt >> writeIORef said line >> warn (name ++ ": " ++ line)
   found <- experimentRun experiment guard (if flagQuick flags then Quick else Full) say
   ended <- getMonotonicTime
-  -- Who measures in rounds has said so last.
+  -- An experiment in rounds has said last that it was interrupted.
   note <- mfilter ("interrupted after " `isInfixOf`) . Just <$> readIORef said
   let figures = found {figuresLine = maybe "" (++ ": ") note ++ figuresLine found}
   sparing interrupts $ do

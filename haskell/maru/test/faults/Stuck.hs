@@ -22,7 +22,7 @@ import System.Mem.Weak (Weak)
 import System.Posix.IO (closeFd, createPipe, fdToHandle, fdWrite)
 import System.Posix.Signals (sigCONT, sigINT, sigKILL, sigSTOP)
 import System.Posix.Types (Fd (..))
-import System.Process (waitForProcess)
+import System.Process (CreateProcess (std_in, std_out), StdStream (CreatePipe), createProcess, shell, waitForProcess)
 import System.Timeout (timeout)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
@@ -77,10 +77,27 @@ tests b =
       testCase "many sealed items among others, in every order" $ mixed b,
       testCase "a program with 300 000 bytes of thread-local data" . leavingNothing $
         within 20 (parMapM (onBackend b) (\i -> i + 0 * c_threadLocal i) [1 .. 20]) >>= (@?= [1 .. 20]),
+      testCase "an initialiser may close a Handle of the caller" $ closing b,
+      testCase "what an initialiser opened may take its time to answer" $ answering b,
       testCase "what has no meaning in another process is Untransferable" $ untransferable b,
       testCase "a coordinator that is killed takes its stopped workers with it" $ stopped b,
       testCase "SIGINT to workers just forked never reaches the coordinator" $ interruptedYoung b
     ]
+
+closing :: Backend -> Assertion
+closing b = leavingNothing . withNumbers 3 $ \h ->
+  within 30 (parMapM (onBackend b) {initialise = hClose h} (+ 1) [1 .. 4 :: Int]) >>= (@?= [2 .. 5])
+
+-- | A helper process for each worker, slower than a look at what the worker waits for.
+answering :: Backend -> Assertion
+answering b = leavingNothing $ do
+  helper <- newIORef Nothing
+  let start = do
+        (asked, told, _, _) <- createProcess (shell "while read x; do sleep 0.7; echo $x; done") {std_in = CreatePipe, std_out = CreatePipe}
+        writeIORef helper ((,) <$> asked <*> told)
+      ask i = effect $ readIORef helper >>= maybe (fail "no helper") (\(asked, told) -> hPrint asked i >> hFlush asked >> read <$> hGetLine told)
+  (ys, inCaller, _) <- reported (onBackend b) {initialise = start, workers = Workers 2} ask [1 .. 4 :: Int]
+  (ys, inCaller) @?= ([1 .. 4 :: Int], 0)
 
 -- | With a catch-all around it.
 caught :: IO a -> Maybe a

@@ -57,7 +57,7 @@ data Style = Style
   }
 
 data Run a b = Run
-  { -- | Without its inputs: whoever holds the run must not hold the whole list.
+  { -- | Without its inputs: a holder of the run must not hold the whole list.
     runJob :: !(Job a b),
     runStyle :: !Style,
     runFabric :: !Fabric,
