@@ -152,12 +152,15 @@ look pen@(Pen p) evaluating@(ThreadId t) before verdictBefore = do
     NeedsCaller -> seal item "it waits for what a thread of the caller is computing"
     NeedsHandle -> seal item "it uses a Handle that the caller opened"
     AllBlocked | again -> do
-      resting <- if rtsSupportsBoundThreads then (/= 0) <$> c_rests p else pure True
+      -- One look may fall between a thread that sets a timer and the one that keeps it.
+      resting <- if rtsSupportsBoundThreads then rests (5 :: Int) else pure True
       when resting (seal item "all threads that it has are blocked, for ever or until the caller does something")
     _ -> pure ()
   look pen evaluating item verdict
   where
     seal item why = withCString why (c_seal p item)
+    rests 0 = pure True
+    rests n = c_rests p >>= \r -> if r == 0 then pure False else nap >> rests (n - 1)
     verdictOf n = case n of
       1 -> NeedsCaller
       2 -> AllBlocked
