@@ -57,7 +57,7 @@ counts()
 with tempfile.TemporaryFile(dir=".") as file:
     device = os.fstat(file.fileno()).st_dev
     name = f"{os.major(device)}:{os.minor(device)}"
-    before = counts()
+    begun = counts()
     file.write(b"m" * (SIZE * BLOCKS))
     file.flush()
     os.fsync(file.fileno())
@@ -69,13 +69,15 @@ with tempfile.TemporaryFile(dir=".") as file:
         print("skipped: the working folder is on no disk")
     else:
         page = mmap.mmap(-1, SIZE)
-        for i in range(BLOCKS):
-            os.preadv(direct, [page], i * SIZE)
+        for _ in range(2):  # the first time the file system may read tables of its own, too
+            before = counts()
+            for i in range(BLOCKS):
+                os.preadv(direct, [page], i * SIZE)
+            after = counts()
         os.close(direct)
-        after = counts()
         read = after.get(("read", name), 0) - before.get(("read", name), 0)
         check("direct reads, to the byte", read == SIZE * BLOCKS, (read, after))
-        wrote = sum(after.get((k, name), 0) - before.get((k, name), 0) for k in ("dirtied", "written"))
+        wrote = sum(after.get((k, name), 0) - begun.get((k, name), 0) for k in ("dirtied", "written"))
         check("writes", wrote >= SIZE * BLOCKS // 2, (wrote, after))
 
 listener = socket.create_server(("127.0.0.1", 0))
