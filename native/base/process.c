@@ -1,10 +1,11 @@
 #define _GNU_SOURCE
 #include "process.h"
 
+#include "topology.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <maru/topology.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -190,7 +191,7 @@ void maru_worker_signals(void) {
 
 int maru_default_workers(void) {
   struct maru_topology topology;
-  int rc = maru_topology_read(&topology);
+  int rc = mr_topology_read(&topology, MR_LIMITS);
   if (rc < 0)
     return rc;
   int workers = (int)maru_topology_workers(&topology);

@@ -62,7 +62,7 @@ int maru_reap_wait(pid_t pid, int pidfd, int timeout_ms, struct maru_death *deat
 void maru_worker_signals(void);
 
 /* How many workers pay off in this process (maru_topology_workers), or an error of
- * maru_topology_read.  Reads files: some 100 us. */
+ * maru_topology_read.  Reads some 5 files for each control group. */
 int maru_default_workers(void);
 
 /* Resident memory of this process in bytes; 0 when /proc does not tell. */

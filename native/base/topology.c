@@ -5,12 +5,14 @@
  * socket, one node, a core per CPU) and noted in `degraded`.
  */
 #define _GNU_SOURCE
+#include "topology.h"
 #include "cpulist.h"
 
-#include <maru/topology.h>
-
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -21,8 +23,7 @@
 #include <unistd.h>
 
 #define CPUS MARU_TOPOLOGY_MAX_CPUS
-#define NODES_MAX 1024
-#define CACHE_LEVELS 10
+#define CACHES 10 /* of a CPU */
 
 struct cpu_set {
   uint8_t has[CPUS];
@@ -30,25 +31,38 @@ struct cpu_set {
 
 /* ---- files ------------------------------------------------------------- */
 
-/* Reads the start of root/path; false when it cannot be read. */
-static bool read_text(const char *root, const char *path, char *text, size_t size) {
+/* Reads the start of root/path, or of its first line; false when it cannot be read. */
+static bool read_file(const char *root, const char *path, bool line, char *text, size_t size) {
   char full[PATH_MAX];
   if ((size_t)snprintf(full, sizeof full, "%s/%s", root, path) >= sizeof full)
     return false;
-  FILE *file = fopen(full, "re");
-  if (file == NULL)
+  int fd = open(full, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
     return false;
-  size_t got = fread(text, 1, size - 1, file);
-  bool good = !ferror(file);
-  fclose(file);
+  size_t got = 0;
+  ssize_t n;
+  do {
+    n = read(fd, text + got, size - 1 - got);
+    got += n > 0 ? (size_t)n : 0;
+  } while (n > 0 && !(line && text[got - 1] == '\n'));
+  close(fd);
   text[got] = '\0';
-  return good;
+  return n >= 0;
+}
+
+static bool read_text(const char *root, const char *path, char *text, size_t size) {
+  return read_file(root, path, false, text, size);
+}
+
+/* A look for the end of a file of one line would be one system call more at each. */
+static bool read_line(const char *root, const char *path, char *text, size_t size) {
+  return read_file(root, path, true, text, size);
 }
 
 static bool read_cpu_text(const char *root, int cpu, const char *name, char *text, size_t size) {
   char path[PATH_MAX];
   snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%d/%s", cpu, name);
-  return read_text(root, path, text, size);
+  return read_line(root, path, text, size);
 }
 
 static bool read_cpu_number(const char *root, int cpu, const char *name, int32_t *number) {
@@ -79,29 +93,58 @@ static int32_t first_of(const struct cpu_set *set) {
 
 /* ---- CPUs -------------------------------------------------------------- */
 
-/* The smallest CPU that shares the highest data cache with `cpu`; -1: unknown. */
-static int32_t read_llc(const char *root, int cpu) {
-  int32_t best_level = 0, llc = -1;
-  for (int i = 0; i < CACHE_LEVELS; i++) {
-    char name[64], text[4096];
-    struct cpu_set sharers;
-    int32_t level;
+/* The levels of a CPU's caches; how many there are. */
+static int read_levels(const char *root, int cpu, int32_t level[CACHES]) {
+  char name[64];
+  for (int i = 0; i < CACHES; i++) {
     snprintf(name, sizeof name, "cache/index%d/level", i);
-    if (!read_cpu_number(root, cpu, name, &level) || level <= best_level)
-      continue;
-    snprintf(name, sizeof name, "cache/index%d/type", i);
-    if (read_cpu_text(root, cpu, name, text, sizeof text) && strncmp(text, "Instr", 5) == 0)
-      continue;
-    snprintf(name, sizeof name, "cache/index%d/shared_cpu_list", i);
-    if (!read_cpu_text(root, cpu, name, text, sizeof text) || !parse_list(text, &sharers))
-      continue;
-    best_level = level;
-    llc = first_of(&sharers);
+    if (!read_cpu_number(root, cpu, name, &level[i]))
+      return i;
   }
-  return llc;
+  return CACHES;
 }
 
-static void read_cpu(struct maru_topology *topology, const char *root, struct maru_cpu *cpu) {
+/* The CPUs that share such a cache; false: it holds instructions alone, or nobody says. */
+static bool read_sharers(const char *root, int cpu, int cache, struct cpu_set *sharers) {
+  char name[64], text[4096];
+  snprintf(name, sizeof name, "cache/index%d/type", cache);
+  if (read_cpu_text(root, cpu, name, text, sizeof text) && strncmp(text, "Instr", 5) == 0)
+    return false;
+  snprintf(name, sizeof name, "cache/index%d/shared_cpu_list", cache);
+  return read_cpu_text(root, cpu, name, text, sizeof text) && parse_list(text, sharers);
+}
+
+/* The CPUs that share the highest data cache with `cpu`; false: unknown. */
+static bool read_last_cache(const char *root, int cpu, struct cpu_set *sharers) {
+  int32_t level[CACHES];
+  int count = read_levels(root, cpu, level);
+  for (int left = count; left > 0; left--) {
+    int highest = 0;
+    for (int i = 1; i < count; i++)
+      if (level[i] > level[highest])
+        highest = i;
+    if (level[highest] > 0 && read_sharers(root, cpu, highest, sharers))
+      return true;
+    level[highest] = 0;
+  }
+  return false;
+}
+
+/* One CPU is asked for all that share its cache: a look at each costs some 15 files. */
+static void read_caches(struct maru_topology *topology, const char *root) {
+  struct cpu_set sharers;
+  for (uint32_t i = 0; i < topology->cpu_count; i++) {
+    if (topology->cpus[i].llc >= 0 || !read_last_cache(root, topology->cpus[i].id, &sharers))
+      continue;
+    sharers.has[topology->cpus[i].id] = 1;
+    int32_t first = first_of(&sharers);
+    for (uint32_t j = i; j < topology->cpu_count; j++)
+      if (sharers.has[topology->cpus[j].id])
+        topology->cpus[j].llc = first;
+  }
+}
+
+static void read_socket_and_core(struct maru_topology *topology, const char *root, struct maru_cpu *cpu) {
   if (!read_cpu_number(root, cpu->id, "topology/physical_package_id", &cpu->socket)) {
     cpu->socket = 0;
     topology->degraded = 1;
@@ -110,7 +153,6 @@ static void read_cpu(struct maru_topology *topology, const char *root, struct ma
     cpu->core = cpu->id;
     topology->degraded = 1;
   }
-  cpu->llc = read_llc(root, cpu->id);
 }
 
 /* Where no cache is described (many virtual machines), a socket shares one. */
@@ -123,16 +165,24 @@ static void fill_missing_caches(struct maru_topology *topology) {
 
 /* Node numbers may have gaps, and nodes may have no CPU (memory only). */
 static void read_nodes(struct maru_topology *topology, const char *root) {
-  char path[64], text[4096];
+  char path[PATH_MAX], text[4096], rest;
   struct cpu_set members;
-  for (int32_t node = 0; node < NODES_MAX; node++) {
-    snprintf(path, sizeof path, "sys/devices/system/node/node%d/cpulist", (int)node);
-    if (!read_text(root, path, text, sizeof text) || !parse_list(text, &members))
+  int32_t node;
+  snprintf(path, sizeof path, "%.4000s/sys/devices/system/node", root);
+  DIR *nodes = opendir(path);
+  if (nodes == NULL)
+    return;
+  for (struct dirent *entry; (entry = readdir(nodes)) != NULL;) {
+    if (sscanf(entry->d_name, "node%" SCNd32 "%c", &node, &rest) != 1)
+      continue;
+    snprintf(path, sizeof path, "sys/devices/system/node/node%" PRId32 "/cpulist", node);
+    if (!read_line(root, path, text, sizeof text) || !parse_list(text, &members))
       continue;
     for (uint32_t i = 0; i < topology->cpu_count; i++)
       if (members.has[topology->cpus[i].id])
         topology->cpus[i].node = node;
   }
+  closedir(nodes);
 }
 
 /* ---- counts ------------------------------------------------------------ */
@@ -300,13 +350,20 @@ static int allocate(struct maru_topology *topology, const struct cpu_set *online
   return 0;
 }
 
+static bool lacks_a_cache(const struct maru_topology *topology) {
+  for (uint32_t i = 0; i < topology->cpu_count; i++)
+    if (topology->cpus[i].llc < 0)
+      return true;
+  return false;
+}
+
 /* `allowed` NULL: all CPUs are. */
 static int read_machine(struct maru_topology *topology, const char *root,
-                        const struct cpu_set *allowed) {
+                        const struct cpu_set *allowed, unsigned parts) {
   char text[16384];
   struct cpu_set online = {0};
   *topology = (struct maru_topology){0};
-  if (!read_text(root, "sys/devices/system/cpu/online", text, sizeof text) ||
+  if (!read_line(root, "sys/devices/system/cpu/online", text, sizeof text) ||
       !parse_list(text, &online) || first_of(&online) < 0) {
     topology->degraded = 1;
     if (allowed != NULL)
@@ -317,11 +374,17 @@ static int read_machine(struct maru_topology *topology, const char *root,
   int rc = allocate(topology, &online, allowed);
   if (rc < 0)
     return rc;
-  for (uint32_t i = 0; i < topology->cpu_count; i++)
-    read_cpu(topology, root, &topology->cpus[i]);
+  if (parts & MR_CACHES)
+    read_caches(topology, root);
+  /* In the place of a cache that nobody describes stands the socket. */
+  bool by_socket = parts & MR_CACHES && lacks_a_cache(topology);
+  for (uint32_t i = 0; (parts & MR_CORES || by_socket) && i < topology->cpu_count; i++)
+    read_socket_and_core(topology, root, &topology->cpus[i]);
   fill_missing_caches(topology);
-  read_nodes(topology, root);
-  read_limits(topology, root);
+  if (parts & MR_NODES)
+    read_nodes(topology, root);
+  if (parts & MR_LIMITS)
+    read_limits(topology, root);
   count(topology);
   return 0;
 }
@@ -362,31 +425,39 @@ static int make_virtual(struct maru_topology *topology, const char *shape) {
   return 0;
 }
 
-int maru_topology_read_root(struct maru_topology *topology, const char *sysroot) {
+static int read_root(struct maru_topology *topology, const char *sysroot, unsigned parts) {
   struct stat status;
   if (stat(sysroot, &status) < 0)
     return -errno;
   if (!S_ISDIR(status.st_mode))
     return -ENOTDIR;
-  return read_machine(topology, sysroot, NULL);
+  return read_machine(topology, sysroot, NULL, parts);
 }
 
-int maru_topology_read(struct maru_topology *topology) {
+int maru_topology_read_root(struct maru_topology *topology, const char *sysroot) {
+  return read_root(topology, sysroot, MR_ALL);
+}
+
+int mr_topology_read(struct maru_topology *topology, unsigned parts) {
   const char *override = getenv(MARU_TOPOLOGY_ENV);
   if (override != NULL && *override != '\0') {
     if (strncmp(override, "virtual:", 8) == 0)
       return make_virtual(topology, override + 8);
-    int rc = maru_topology_read_root(topology, override);
+    int rc = read_root(topology, override, parts);
     if (rc == 0)
       topology->virtual_machine = 1;
     return rc;
   }
   struct cpu_set allowed;
   bool known = read_affinity(&allowed);
-  int rc = read_machine(topology, "", known ? &allowed : NULL);
+  int rc = read_machine(topology, "", known ? &allowed : NULL, parts);
   if (rc == 0 && !known)
     topology->degraded = 1;
   return rc;
+}
+
+int maru_topology_read(struct maru_topology *topology) {
+  return mr_topology_read(topology, MR_ALL);
 }
 
 void maru_topology_free(struct maru_topology *topology) {

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "place.h"
 
-#include <maru/topology.h>
+#include "topology.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -29,7 +29,7 @@ static int number_sockets(struct mr_place *place, const struct maru_topology *to
 
 int mr_place_read(struct mr_place *place) {
   struct maru_topology topology;
-  int rc = maru_topology_read(&topology);
+  int rc = mr_topology_read(&topology, MR_CACHES);
   if (rc < 0)
     return rc;
   *place = (struct mr_place){.imagined = topology.virtual_machine};

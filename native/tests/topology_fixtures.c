@@ -1,10 +1,21 @@
 /* Description: described machines are read as they are; this machine too. */
 #define _GNU_SOURCE
-#include <maru/topology.h>
+#include "../base/topology.h"
 
 #include "check.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+static int opened;
+
+/* In the place of libc's: each process under maru pays for what is opened here. */
+int open(const char *path, int flags, ...) {
+  opened++;
+  return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
+}
 
 static struct maru_topology read_fixture(const char *name) {
   struct maru_topology topology;
@@ -98,6 +109,32 @@ static void overridden(void) {
   maru_topology_free(&t);
 }
 
+static int files_for(unsigned parts) {
+  struct maru_topology t;
+  opened = 0;
+  CHECK_EQUAL(mr_topology_read(&t, parts), 0);
+  CHECK_EQUAL(t.cpu_count, 8);
+  maru_topology_free(&t);
+  return opened;
+}
+
+/* Nothing is looked for by number, and one CPU speaks for all that share its cache. */
+static void costs(void) {
+  struct maru_topology t;
+  CHECK_EQUAL(setenv(MARU_TOPOLOGY_ENV, FIXTURES "/two-sockets", 1), 0);
+  CHECK(files_for(MR_CACHES) <= 1 + 2 * 10);
+  CHECK(files_for(MR_LIMITS) <= 1 + 10);
+  CHECK(files_for(MR_ALL) <= 1 + 2 * 10 + 2 * 8 + 2 + 10);
+  CHECK_EQUAL(mr_topology_read(&t, MR_CACHES), 0);
+  for (int i = 0; i < 8; i++)
+    CHECK_EQUAL(t.cpus[i].llc, i / 4 * 4);
+  maru_topology_free(&t);
+  CHECK_EQUAL(setenv(MARU_TOPOLOGY_ENV, FIXTURES "/odd-nodes", 1), 0);
+  CHECK_EQUAL(mr_topology_read(&t, MR_LIMITS), 0);
+  CHECK_EQUAL(maru_topology_workers(&t), 2);
+  maru_topology_free(&t);
+}
+
 static void this_machine(void) {
   struct maru_topology t;
   cpu_set_t one;
@@ -125,6 +162,7 @@ int main(void) {
   odd_nodes();
   sandbox();
   overridden();
+  costs();
   this_machine();
   return 0;
 }

@@ -28,17 +28,22 @@ import Maru.Cli.Tune (tuneSubcommand)
 import Options.Applicative
 import Paths_maru_cli (version)
 import System.Exit (ExitCode)
+import System.IO (hFlush, stderr, stdout)
+import System.Posix.Process (exitImmediately)
 
 -- | The whole command, with these rooms.
 maru :: [Room] -> IO ()
 maru rooms = program dispatch
   where
-    dispatch ("report-run" : arguments) = reportRun rooms arguments
+    dispatch ("report-run" : arguments) = reportRun rooms arguments >>= atOnce
     dispatch ("steer-run" : arguments) = steerRun arguments
-    dispatch ("report-launch" : arguments) = reportLaunch arguments
+    dispatch ("report-launch" : arguments) = reportLaunch arguments >>= atOnce
     -- Its options, --help among them, are its program's to read.
     dispatch ("bench" : arguments) = bench arguments
     dispatch arguments = parsed "maru" (commandLineOf rooms) arguments
+    -- At its ordinary end the run-time system waits for its timer's next tick: up to 10 ms that
+    -- every run would take longer. All files are closed by now.
+    atOnce status = mapM_ hFlush [stdout, stderr] >> exitImmediately status >> pure status
 
 commandLineOf :: [Room] -> ParserInfo (IO ExitCode)
 commandLineOf rooms =
