@@ -144,7 +144,8 @@ static void read_caches(struct maru_topology *topology, const char *root) {
   }
 }
 
-static void read_socket_and_core(struct maru_topology *topology, const char *root, struct maru_cpu *cpu) {
+static void read_socket_and_core(struct maru_topology *topology, const char *root,
+                                 struct maru_cpu *cpu) {
   if (!read_cpu_number(root, cpu->id, "topology/physical_package_id", &cpu->socket)) {
     cpu->socket = 0;
     topology->degraded = 1;

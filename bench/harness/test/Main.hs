@@ -226,8 +226,8 @@ reporting :: TestTree
 reporting =
   testCase "the report is one page with every experiment" $ do
     results <- withGuard "/bin/true" $ \guard -> traverse (\x -> (,) x <$> experimentRun x guard Quick (const (pure ()))) [example]
-    let page = htmlReport results
-    mapM_ (\t -> assertBool t (t `isInfixOf` page)) ["counted to 3", "<svg", "href=\"#example\"", "<h3>Numbers</h3>"]
+    let page = htmlReport [("host", "nowhere")] results
+    mapM_ (\t -> assertBool t (t `isInfixOf` page)) ["counted to 3", "<svg", "href=\"#example\"", "<h3>Numbers</h3>", "<dd>nowhere</dd>"]
 
 programs :: TestTree
 programs =

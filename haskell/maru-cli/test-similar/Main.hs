@@ -46,7 +46,7 @@ main =
         inFolder "all pairs of 600 submissions need the memory that is promised" $ \dir -> do
           createDirectory (dir </> "in")
           forM_ [1 .. submissions] $ \i -> writeFile (dir </> "in" </> (show i ++ ".java")) (concat (replicate (1 + i `mod` 3) (program "x")))
-          forM_ ["--csv", "--json"] $ \form -> do
+          forM_ ["--csv", "--json", "--html"] $ \form -> do
             kib <- peakKiB ["maru", "similar", "--backend", "sequential", form, dir </> "out", dir </> "in"]
             let most = (50 * submissions * (submissions - 1) `div` 2) `div` 1024 + 32 * 1024
             assertBool (form ++ ": " ++ show kib ++ " KiB, at most " ++ show most) (kib <= most),

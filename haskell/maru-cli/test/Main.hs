@@ -119,6 +119,7 @@ request parts =
   Request
     { requestBestEffort = False,
       requestExplain = False,
+      requestQuiet = False,
       requestReport = Nothing,
       requestParts = parts,
       requestProgram = undescribed,
@@ -393,6 +394,8 @@ locks =
           @?= Left (Misused "no lock 'mcs' can be laid over a program's mutexes; there are pass, cna"),
       testCase "where it is wrong" $
         decideLock (Just facts {factWrong = Just 4, factLock = "cna:x=1"}) @?= Left (Misused "--lock cna:x=1: not understood from 'x=1' on"),
+      testCase "a time without a unit" $
+        decideLock (Just facts {factWrong = Just 13, factLock = "cna:deadline=25"}) @?= Left (Misused "--lock cna:deadline=25: not understood from '25' on; a time needs a unit: 25ns, 25us or 25ms"),
       testCase "programs that cannot be served" $
         map (\p -> isJust (unfit undescribed {describedProgram = p})) [Program.Static, Program.Foreign, Program.Privileged, Program.Dynamic "/lib/ld-musl-x86_64.so.1", Program.Dynamic "/lib64/ld-linux-x86-64.so.2", Program.Unknown]
           @?= [True, True, True, True, False, False],

@@ -63,6 +63,10 @@ status 0 "" maru run --best-effort --io auto -- true
 status 64 "steer-run is for the guard alone" maru steer-run
 status 69 "there is no process 4194305" maru attach 4194305
 status 64 "a process number is needed" maru attach x
+status 64 "process 1 is the machine's or the container's first" maru attach 1
+if [ -r /proc/2/maps ] && [ "$(cat /proc/2/comm)" = kthreadd ]; then
+  status 69 "process 2 is the kernel's own" maru attach 2
+fi
 
 # ---- boost
 status 64 "no period" maru boost --period 1s
@@ -119,6 +123,16 @@ assert report["measured"]["status"] == 3, report
 assert report["measured"]["wall_s"] > 0, report
 assert report["plan"]["command"] == ["sh", "-c", "exit 3"], report
 PYTHON
+
+# ---- run: pages, and quiet
+timeout 20 maru run --quiet --report "$work/page.html" -- sh -c 'echo "<b>" >&2; exit 3' 2>"$work/err"
+[ $? -eq 3 ] || fail "--quiet changes the status"
+[ "$(cat "$work/err")" = "<b>" ] || fail "--quiet says: $(cat "$work/err")"
+for part in "<dt>host</dt>" "<dt>load</dt>" "<dd>sh -c &#39;echo &quot;&lt;b&gt;&quot; &gt;&amp;2; exit 3&#39;</dd>" \
+  "No room was active, for none was asked for" "What was looked at" "What to try" prefers-color-scheme:dark; do
+  grep -qF -- "$part" "$work/page.html" || fail "the page lacks $part"
+done
+! grep -Eq '(src|href)="(https?:)?//' "$work/page.html" || fail "the page needs the network"
 
 # ---- top
 status 0 "" maru top --once

@@ -32,7 +32,7 @@ import Maru.Bench.Experiment
 import Maru.Bench.Interrupt
 import Maru.Cli.Exit
 import Maru.Cli.Guard
-import Maru.Cli.Host (machineJson)
+import Maru.Cli.Host (machineJson, pageFacts)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Page
@@ -82,7 +82,7 @@ bench experiments flags
       (results, end) <- untilEnded (measure interrupts guard flags painter) todo
       let page = flagOut flags </> "report.html"
       sparing interrupts . unless (null results && isJust end) $ do
-        writeTo page (text (htmlReport results))
+        pageFacts ("maru" : "bench" : map (experimentName . fst) results) >>= \facts -> writePage page (htmlReport facts results)
         saidTo end (putStrLn ("report: " ++ page))
       case end of
         Just (e, lost) -> when (isInterrupt e) (saidTo end (warn (endLine page results lost))) >> throwIO e
@@ -175,23 +175,18 @@ text :: String -> Lazy.ByteString
 text = Lazy.fromStrict . Text.encodeUtf8 . Text.pack
 
 -- | One page: a line for each experiment, then its tables and plots.
-htmlReport :: [(Experiment, Figures)] -> String
-htmlReport results =
-  htmlPage "maru bench" (show (length results) ++ (if length results == 1 then " experiment" else " experiments")) $
+htmlReport :: [(String, String)] -> [(Experiment, Figures)] -> String
+htmlReport facts results =
+  htmlPage (Heading "maru bench" found facts) $
     ["<div class=\"scroll\"><table><tr><th>experiment</th><th class=\"l\">result</th></tr>"]
       ++ ["<tr><td><a href=\"#" ++ escape name ++ "\">" ++ escape name ++ "</a></td><td class=\"l\">" ++ escape (figuresLine f) ++ "</td></tr>" | (x, f) <- results, let name = experimentName x]
       ++ ["</table></div>"]
       ++ concatMap one results
   where
+    found = case results of
+      [(_, f)] -> figuresLine f
+      _ -> show (length results) ++ " experiments were measured; a line each says what was found."
     one (x, f) =
       ["<h2 id=\"" ++ escape (experimentName x) ++ "\">" ++ escape (experimentName x) ++ "</h2>", element "p" (experimentPurpose x)]
         ++ ["<div class=\"card\">" ++ svg plot ++ "</div>" | plot <- figuresPlots f]
-        ++ concatMap htmlTable (figuresTables f)
-
-htmlTable :: (String, Table) -> [String]
-htmlTable (title, Table heads rows) =
-  [element "h3" title, "<div class=\"scroll\"><table>", row "th" (map snd heads)] ++ map (row "td") rows ++ ["</table></div>"]
-  where
-    row tag cells = "<tr>" ++ concat (zipWith (cell tag) (map fst heads) cells) ++ "</tr>"
-    cell tag align content =
-      "<" ++ tag ++ (if align == L then " class=\"l\"" else "") ++ ">" ++ escape content ++ "</" ++ tag ++ ">"
+        ++ concat [element "h3" title : htmlTable table | (title, table) <- figuresTables f]

@@ -9,13 +9,14 @@ where
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar (newEmptyMVar, putMVar, readMVar)
 import Control.Exception (finally)
-import Control.Monad (unless)
+import Control.Monad (unless, when)
 import Data.Aeson (Value, eitherDecodeStrict, withObject, (.:))
 import Data.Aeson.Types (parseEither)
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (intercalate)
 import Maru.Cli.Exit
+import Maru.Cli.Host (readText)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Steer.Control
@@ -58,6 +59,7 @@ attachCommand =
     value' = either (const mempty) value (choiceOf "auto")
     process text = case reads text of
       [(n, "")] | n > 1 -> Right n
+      [(n, "")] | n == 1 -> Left "process 1 is the machine's or the container's first, with everything below it; a program's own number is needed"
       _ -> Left ("a process number is needed, not '" ++ text ++ "'")
     positive text = case reads text of
       [(s, "")] | s >= 0.1 && s <= 1e6 -> Right s
@@ -69,6 +71,8 @@ attach flags = do
   -- Threads have folders in /proc, too, but are not listed there.
   there <- (&&) <$> isAlive roots (flagPid flags) <*> (IntMap.member (flagPid flags) <$> parents roots)
   unless there $ problem unavailable ("there is no process " ++ show (flagPid flags))
+  memory <- readText ("/proc/" ++ show (flagPid flags) ++ "/maps")
+  when (memory == Right "") $ problem unavailable ("process " ++ show (flagPid flags) ++ " is the kernel's own, or has ended: it has no threads that could be placed")
   guard <- helperPath "maru-steer"
   command' <- getExecutablePath
   root <- describedRoot

@@ -5,6 +5,7 @@
 module Maru.Cli.Host
   ( hostChecks,
     machineJson,
+    pageFacts,
     readText,
     boardsOf,
 
@@ -19,17 +20,21 @@ import Data.Aeson (Value, object, (.=))
 import Data.Char (isSpace)
 import Data.Either (fromRight, lefts, rights)
 import Data.List (dropWhileEnd, intercalate, isPrefixOf)
+import Data.Time.Clock (getCurrentTime)
+import Data.Time.Format (defaultTimeLocale, formatTime)
 import Data.Version (showVersion)
 import Maru.Cli.Exit (orNothing, reason)
 import Maru.Cli.Installed (installedParts)
+import Maru.Cli.Page (quotedCommand)
 import Maru.Cli.Room
 import Maru.Native.Probe
+import Paths_maru_cli (version)
 import System.Directory (listDirectory)
 import System.FilePath (takeDirectory, (</>))
 import System.Info (arch, compilerName, fullCompilerVersion)
 import System.Posix.Files (readSymbolicLink)
 import System.Posix.Resource (Resource (ResourceTotalMemory), ResourceLimit (..), ResourceLimits (softLimit), getResourceLimit)
-import System.Posix.Unistd (SystemID (release, systemName), getSystemID)
+import System.Posix.Unistd (SystemID (nodeName, release, systemName), getSystemID)
 
 hostChecks :: [Check]
 hostChecks =
@@ -156,6 +161,23 @@ machineJson = do
       name : _ -> trim name
       [] -> "unknown"
     trim = dropWhileEnd isSpace . dropWhile isSpace
+
+-- | What stands above a page: where, under which load, by which command and when.
+pageFacts :: [String] -> IO [(String, String)]
+pageFacts command = do
+  system <- getSystemID
+  load <- readText "/proc/loadavg"
+  topology <- probeTopology
+  now <- getCurrentTime
+  pure
+    [ ("host", nodeName system ++ ", " ++ systemName system ++ " " ++ release system ++ either (const "") cpus topology),
+      ("load", either (const "unknown") averages load ++ " over 1, 5 and 15 minutes, when this was written"),
+      ("command", quotedCommand command),
+      ("written", formatTime defaultTimeLocale "%Y-%m-%d %H:%M:%S UTC" now ++ " by maru " ++ showVersion version)
+    ]
+  where
+    cpus t = ", " ++ show (topologyAllowed t) ++ " of " ++ show (topologyCpus t) ++ " CPUs"
+    averages = intercalate ", " . take 3 . words
 
 -- | A small file of the kernel's; 'Left': why not.
 readText :: FilePath -> IO (Either String String)

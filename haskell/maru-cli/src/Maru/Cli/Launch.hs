@@ -18,10 +18,13 @@ import Foreign.Ptr (castPtr)
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru.Cli.Exit
+import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Installed (helperPath)
 import qualified Maru.Cli.Launch.Advice as Advice
 import qualified Maru.Cli.Launch.Heat as Heat
+import Maru.Cli.Launch.Page (launchPage)
 import Maru.Cli.Output (writeJson)
+import Maru.Cli.Page (isPage, writePage)
 import Maru.Native.Probe (ignoreAgain, scratchDescriptor)
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath, setEnv)
@@ -70,7 +73,7 @@ settings =
     <*> optional (option (maybeReader carrier) (long "transport" <> metavar "tcp|ofi:PROVIDER" <> help "What carries messages: TCP, or a provider of libfabric, as 'maru doctor' lists them (default tcp)"))
     <*> optional (option (between 1 86400) (long "lost-after" <> metavar "SECONDS" <> help "A node that is silent for so long is lost, stopped ones too (default: only one whose host does not answer)"))
     <*> switch (long "boost" <> help "Beside the job, on each host, maru boost for its nodes: who has a message and does not get to run is raised")
-    <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what, as JSON (- is standard output)"))
+    <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what: a page if it ends in .html, else JSON (- is standard output)"))
 
 spelled :: String -> String
 spelled way = if way == "uffd" then "userfaultfd" else way
@@ -104,7 +107,7 @@ launch nodes hosts asked words' = do
   export "MARU_DSM_TRANSPORT" (transport asked)
   export "MARU_DSM_LOST_AFTER" (show <$> lostAfter asked)
   when (boosted asked) (getExecutablePath >>= setEnv "MARU_LAUNCH_BOOST")
-  noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked)
+  noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked) (["-n", show nodes] ++ words')
   ignoreAgain
   started <- try (executeFile agent False (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words') Nothing)
   case started of
@@ -115,10 +118,10 @@ launch nodes hosts asked words' = do
 
 -- ---- the report -----------------------------------------------------------
 
--- | The agent's arguments: a memory file, which begins with where the report goes (nothing: nowhere)
--- and whether advice was asked for.
-prepareReport :: Maybe FilePath -> Bool -> IO [String]
-prepareReport to advising = do
+-- | The agent's arguments: a memory file, which begins with where the report goes (nothing: nowhere),
+-- whether advice was asked for, and the command.
+prepareReport :: Maybe FilePath -> Bool -> [String] -> IO [String]
+prepareReport to advising words' = do
   let file = fromMaybe "" to
   -- Found out now, not after hours.
   unless (file `elem` ["", "-"]) $ do
@@ -126,7 +129,7 @@ prepareReport to advising = do
     either (\e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ reason e)) pure opened
   scratch <- scratchDescriptor "maru-report" >>= either (problem maruFailed . ("no memory for the report: " ++)) pure
   encoding <- getFileSystemEncoding
-  _ <- Foreign.withCStringLen encoding (unlines [file, if advising then "advise" else ""]) (\(bytes, n) -> fdWriteBuf scratch (castPtr bytes) (fromIntegral n))
+  _ <- Foreign.withCStringLen encoding (unlines [file, if advising then "advise" else "", show words']) (\(bytes, n) -> fdWriteBuf scratch (castPtr bytes) (fromIntegral n))
   setFdOption scratch CloseOnExec False
   setEnv "MARU_DSM_REPORT" "1"
   executable <- getExecutablePath
@@ -152,11 +155,13 @@ writeReport fd status = do
   bytes <- fdToHandle fd >>= ByteString.hGetContents
   content <- ByteString.useAsCStringLen bytes (Foreign.peekCStringLen encoding)
   case lines content of
-    file : advising : rest -> do
+    file : advising : words' : rest -> do
       lines' <- either (problem internal . ("the job's report is broken: " ++)) pure (mapM Heat.told rest)
       unless (null file) $ do
         when (status == 0) (warn (Heat.verdict (Heat.heats lines')))
-        writeJson file (reportJson status lines')
+        if isPage file
+          then pageFacts ("maru" : "launch" : fromMaybe [] (readMaybe words')) >>= \facts -> writePage file (launchPage facts status lines')
+          else writeJson file (reportJson status lines')
       when (advising == "advise") (mapM_ (warn . ("advice: " ++)) (if status == 0 then Advice.advice lines' else ["none: the job failed"]))
     _ -> problem internal "the job's report is empty"
 
@@ -189,11 +194,5 @@ reportJson status lines' =
           "read_faults" .= Heat.pageReads p,
           "write_faults" .= Heat.pageWrites p,
           "writers" .= Heat.pageWriters p,
-          "sharing" .= sharingName (Heat.pageSharing p)
+          "sharing" .= Heat.sharingName (Heat.pageSharing p)
         ]
-
-sharingName :: Heat.Sharing -> String
-sharingName kind = case kind of
-  Heat.Unshared -> "none"
-  Heat.Truly -> "true"
-  Heat.Falsely -> "false"

@@ -1,22 +1,54 @@
 -- | One self-contained page: readable on a phone, on paper and in the dark; nothing is fetched.
 module Maru.Cli.Page
-  ( htmlPage,
+  ( Heading (..),
+    htmlPage,
+    isPage,
+    writePage,
     element,
+    section,
+    tiles,
+    htmlTable,
+    quotedCommand,
   )
 where
 
+import qualified Data.ByteString.Lazy as Lazy
+import Data.Char (isAlphaNum, isAscii)
+import qualified Data.Text as Text
+import Data.Text.Encoding (encodeUtf8)
+import Maru.Cli.Output (Align (..), Table (..), writeTo)
 import Maru.Control.Plot (escape)
+import System.FilePath (takeExtension)
 
--- | A title, a line below it, and the body.
-htmlPage :: String -> String -> [String] -> String
-htmlPage title line body =
+-- | What stands above every page.
+data Heading = Heading
+  { headingTitle :: !String,
+    -- | A sentence that says what was found.
+    headingFound :: !String,
+    -- | Host, load, command ('Maru.Cli.Host.pageFacts').
+    headingFacts :: ![(String, String)]
+  }
+  deriving (Eq, Show)
+
+-- | A report is a page by its name.
+isPage :: FilePath -> Bool
+isPage file = takeExtension file == ".html"
+
+-- | UTF-8; as 'writeTo'.
+writePage :: FilePath -> String -> IO ()
+writePage file = writeTo file . Lazy.fromStrict . encodeUtf8 . Text.pack
+
+-- | The heading, then the body: lines of HTML.
+htmlPage :: Heading -> [String] -> String
+htmlPage (Heading title found facts) body =
   unlines $
     [ "<!doctype html>",
       "<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">",
       element "title" title,
       "<style>" ++ concat style ++ "</style></head><body><main>",
       element "h1" title,
-      "<p class=\"line\">" ++ escape line ++ "</p>"
+      "<p class=\"found\">" ++ escape found ++ "</p>",
+      "<dl class=\"line\">" ++ concat [element "dt" name ++ element "dd" said | (name, said) <- facts] ++ "</dl>"
     ]
       ++ body
       ++ ["</main><script>" ++ concat script ++ "</script></body></html>"]
@@ -25,6 +57,35 @@ htmlPage title line body =
 element :: String -> String -> String
 element name text = "<" ++ name ++ ">" ++ escape text ++ "</" ++ name ++ ">"
 
+-- | A list under its title; of an empty one nothing.
+section :: String -> [String] -> [String]
+section _ [] = []
+section title said = [element "h2" title, "<ul>"] ++ map (element "li") said ++ ["</ul>"]
+
+-- | Figures that are to be seen first: value and what it is.
+tiles :: [(String, String)] -> [String]
+tiles figures =
+  ["<div class=\"tiles\">"]
+    ++ ["<div class=\"tile\">" ++ element "b" value ++ element "span" what ++ "</div>" | (value, what) <- figures]
+    ++ ["</div>"]
+
+htmlTable :: Table -> [String]
+htmlTable (Table heads rows) =
+  ["<div class=\"scroll\"><table>", row "th" (map snd heads)] ++ map (row "td") rows ++ ["</table></div>"]
+  where
+    row tag cells = "<tr>" ++ concat (zipWith (cell tag) (map fst heads) cells) ++ "</tr>"
+    cell tag align content =
+      "<" ++ tag ++ (if align == L then " class=\"l\"" else "") ++ ">" ++ escape content ++ "</" ++ tag ++ ">"
+
+-- | As a shell takes it.
+quotedCommand :: [String] -> String
+quotedCommand = unwords . map quoted
+  where
+    quoted word
+      | not (null word) && all plain word = word
+      | otherwise = "'" ++ concatMap (\c -> if c == '\'' then "'\\''" else [c]) word ++ "'"
+    plain c = isAscii c && isAlphaNum c || c `elem` "-_./=:,@+%"
+
 style :: [String]
 style =
   [ ":root{--ink:#1c2630;--soft:#66727f;--rule:#dfe4e9;--paper:#fbfbf9;--card:#fff;--wait:#c2521b;--hold:#2b6aa6;color-scheme:light dark}",
@@ -32,6 +93,7 @@ style =
     "*{box-sizing:border-box}body{margin:0;background:var(--paper);color:var(--ink);font:15px/1.5 system-ui,-apple-system,'Segoe UI',sans-serif}",
     "main{max-width:110rem;margin:0 auto;padding:1.5rem clamp(.8rem,3vw,2.5rem) 4rem}",
     "h1{font-size:1.35rem;line-height:1.3;margin:0;overflow-wrap:anywhere}h2{font-size:1.1rem;margin:2.4rem 0 .6rem}h3{font-size:.95rem;margin:0 0 .5rem;overflow-wrap:anywhere}",
+    ".found{font-size:1.05rem;margin:.5rem 0}dl.line{display:grid;grid-template-columns:auto 1fr;gap:.1rem .8rem;font-size:.85rem}dt{font-weight:500}dd{margin:0;overflow-wrap:anywhere}",
     ".line,.note{color:var(--soft);margin:.3rem 0}.note{font-size:.85rem;max-width:70rem}",
     ".tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(9.5rem,1fr));gap:.7rem;margin:1.2rem 0}",
     ".tile,.card{background:var(--card);border:1px solid var(--rule);border-radius:.6rem;padding:.7rem .9rem}",

@@ -30,28 +30,27 @@ import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (partitionEithers)
-import Data.List (intercalate, tails)
+import Data.List (tails)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (catMaybes, fromMaybe, mapMaybe)
 import qualified Data.Text as Text
-import qualified Data.Text.Encoding as Encoding
 import Maru.Cli.Exit
 import Maru.Cli.Fitting
+import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Installed (helperAt, libraryAt, notInstalled)
-import Maru.Cli.Output hiding (seconds)
-import qualified Maru.Cli.Output as Output
-import Maru.Cli.Page
+import Maru.Cli.Output
+import Maru.Cli.Page (isPage, writePage)
 import Maru.Cli.Profile
 import Maru.Cli.Program
 import Maru.Cli.Room
+import Maru.Cli.Run.Page
 import Maru.Cli.WholeFile
 import Maru.Native.BoardView
 import Maru.Native.Probe (ignoreAgain, scratchDescriptor)
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
-import System.FilePath (takeExtension)
 import System.IO (SeekMode (AbsoluteSeek), hFlush, hPutStrLn, stderr)
 import System.Posix.IO (FdOption (CloseOnExec), closeFd, fdSeek, fdToHandle, fdWrite, setFdOption)
 import System.Posix.Process (executeFile)
@@ -64,6 +63,7 @@ import Text.Read (readMaybe)
 data Request = Request
   { requestBestEffort :: !Bool,
     requestExplain :: !Bool,
+    requestQuiet :: !Bool,
     requestReport :: !(Maybe FilePath),
     -- | Room (or profile) and its answer.
     requestParts :: ![(String, Either Refusal Part)],
@@ -82,6 +82,8 @@ data Plan = Plan
     planExplain :: ![(String, String)],
     planReplaced :: ![(String, String)],
     planShowExplain :: !Bool,
+    -- | Nothing is said of what was measured.
+    planQuiet :: !Bool,
     planReport :: !(Maybe FilePath),
     planBeside :: ![String],
     planBoardRoom :: !Int,
@@ -105,6 +107,7 @@ planRun request = do
         planExplain = [(name, line) | (name, part) <- parts, line <- partExplain part],
         planReplaced = [(name, line) | (name, part) <- parts, line <- partReplaced part] ++ crowdedOut parts,
         planShowExplain = requestExplain request,
+        planQuiet = requestQuiet request,
         planReport = requestReport request,
         planBeside = partBeside whole,
         planBoardRoom = partBoardRoom whole,
@@ -164,9 +167,10 @@ runCommand rooms =
     answer (RunPlug parser probe decide) = (\given asked -> (`decide` given) <$> probe asked given) <$> parser
     again = getParseResult . execParserPure defaultPrefs (info (sequenceA plugs) mempty)
     flags =
-      (,,)
+      (,,,)
         <$> switch (long "best-effort" <> help "Go on without what is not available here")
         <*> switch (long "explain" <> help "Say what is done and why, before the command starts")
+        <*> switch (long "quiet" <> help "Say nothing of what was measured, but in the report; failures are said")
         <*> optional (strOption (long "report" <> metavar "FILE" <> help "Write what was measured: a page if it ends in .html, else JSON (- is standard output)"))
     words' = many (strArgument (metavar "[@PROFILE...] [--] COMMAND..."))
 
@@ -174,8 +178,8 @@ runCommand rooms =
 type Decided = [(String, Asked -> IO (Either Refusal Part))]
 
 -- | The first: what flags of rooms say, for those that a profile has.
-start :: ([String] -> Maybe Decided) -> Decided -> (Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
-start again plugs (bestEffort, explain, file) text = do
+start :: ([String] -> Maybe Decided) -> Decided -> (Bool, Bool, Bool, Maybe FilePath) -> [String] -> IO ExitCode
+start again plugs (bestEffort, explain, quiet, file) text = do
   let (names, words') = splitProfiles text
   applied <- mapM (\name -> (,) name <$> readProfile name) names
   let asked = Asked (maybe False isPage file) (concatMap (snd . profileFlags . snd) applied)
@@ -185,7 +189,7 @@ start again plugs (bestEffort, explain, file) text = do
   library <- libraryAt "libmaru-first.so"
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $
-      planRun (Request bestEffort explain file (profiles ++ rooms) program (either (const Nothing) Just library) words')
+      planRun (Request bestEffort explain quiet file (profiles ++ rooms) program (either (const Nothing) Just library) words')
   mapM_ (\(room', line) -> say (room' ++ ": " ++ line)) (planReplaced plan)
   when (planShowExplain plan) (mapM_ say (explanation plan))
   supervise plan
@@ -249,6 +253,7 @@ planJson plan =
       "replaced" .= roomLines (planReplaced plan),
       "beside" .= planBeside plan,
       "memory" .= planMemory plan,
+      "quiet" .= planQuiet plan,
       "report" .= planReport plan,
       "command" .= planCommand plan
     ]
@@ -256,34 +261,6 @@ planJson plan =
     roomLines told = [object ["room" .= r, "line" .= l] | (r, l) <- told]
 
 -- ---- after --------------------------------------------------------------
-
--- | What the supervisor wrote.
-data Measured = Measured
-  { measuredStatus :: !Int,
-    measuredStarted :: !Bool,
-    measuredWall :: !Double,
-    measuredUser :: !Double,
-    measuredSystem :: !Double,
-    -- | Of the largest process.
-    measuredMaxRssKiB :: !Double
-  }
-  deriving (Eq, Show)
-
-instance FromJSON Measured where
-  parseJSON = withObject "measured" $ \o ->
-    Measured <$> o .: "status" <*> o .: "started" <*> o .: "wall_s" <*> o .: "user_s" <*> o .: "sys_s"
-      <*> o .: "max_rss_kib"
-
--- | Only what was measured.
-verdictLine :: Measured -> [String] -> String
-verdictLine m rooms =
-  intercalate
-    "; "
-    [ Output.seconds (measuredWall m) ++ " wall",
-      Output.seconds (measuredUser m) ++ " user + " ++ Output.seconds (measuredSystem m) ++ " system",
-      show (round (measuredMaxRssKiB m / 1024) :: Int) ++ " MiB in the largest process",
-      if null rooms then "no room was active" else "rooms: " ++ unwords rooms
-    ]
 
 -- | The plan, what was said beside the run, and the figures, from the memory file.
 lastWords :: Chars.ByteString -> Either String (Map String Value, [Beside], Value, Measured)
@@ -329,26 +306,36 @@ report known fd boards = do
       said = concatMap boardLines seen
       parts = ["lockwaits", "lockprof", "without"]
   after <- catMaybes <$> sequence [fmap (named r) <$> roomAfter r (environmentOf plan) b | r <- known, b <- seen]
-  mapM_ (\(Beside room' line _) -> say (room' ++ ": " ++ line)) beside
+  let loud = Map.lookup "quiet" plan /= Just (Bool True)
+  when loud (mapM_ (\(Beside room' line _) -> say (room' ++ ": " ++ line)) beside)
   when (measuredStarted measured) $ do
-    mapM_ (\(name, a) -> mapM_ (say . ((name ++ ": ") ++)) (afterLines a)) after
+    when loud (mapM_ (\(name, a) -> mapM_ (say . ((name ++ ": ") ++)) (afterLines a)) after)
     mapM_ (say . ("run: " ++)) (mapMaybe ranWithout seen)
-    say (verdictLine measured rooms)
+    when loud (say (verdictLine measured rooms))
   case Map.lookup "report" plan of
     Just (String name)
-      | isPage file -> writeTo file (Lazy.fromStrict (Encoding.encodeUtf8 (Text.pack (reportPage plan (verdictLine measured rooms) said beside after))))
+      | isPage file -> do
+        facts <- pageFacts (fromMaybe [] (Map.lookup "command" plan >>= parseMaybe parseJSON))
+        writePage file (runPage facts (ranOf known plan measured rooms beside after said))
       | otherwise -> writeJson file (reportJson plan figures rooms said beside after)
       where
         file = Text.unpack name
     _ -> pure ()
   where
+    ranOf known' plan measured rooms beside after said =
+      Ran
+        { ranRooms = [(roomName r, roomPurpose r) | r <- known'],
+          ranActive = rooms,
+          ranAsked = told "explain" plan ++ told "replaced" plan,
+          ranMeasured = measured,
+          ranBeside = [(room', line) | Beside room' line _ <- beside],
+          ranAfter = after,
+          ranSaid = said
+        }
+    told key plan = fromMaybe [] (Map.lookup key plan >>= parseMaybe parseJSON >>= traverse (parseMaybe (\o -> (,) <$> o .: "room" <*> o .: "line")))
     named r a = (roomName r, a)
     -- The report is written also where nobody reads this.
     say = void . orNothing . warn
-
--- | By the report's name.
-isPage :: FilePath -> Bool
-isPage file = takeExtension file == ".html"
 
 -- | As planned.
 environmentOf :: Map String Value -> Map String String
@@ -365,16 +352,3 @@ reportJson plan figures rooms said beside after =
       "after" .= Map.fromList [(name, afterData a) | (name, a) <- after],
       "log" .= said
     ]
-
--- | The same for people: what each room has to show, then its lines.
-reportPage :: Map String Value -> String -> [String] -> [Beside] -> [(String, Afterwards)] -> String
-reportPage plan verdict said beside after =
-  htmlPage ("maru run: " ++ unwords told) verdict $
-    concatMap (afterSection . snd) after
-      ++ section "Rooms" ([room' ++ ": " ++ line | Beside room' line _ <- beside] ++ [name ++ ": " ++ line | (name, a) <- after, null (afterSection a), line <- afterLines a])
-      ++ section "Said while it ran" said
-  where
-    told = fromMaybe [] (Map.lookup "command" plan >>= parseMaybe parseJSON)
-    section title lines'
-      | null lines' = []
-      | otherwise = [element "h2" title, "<ul>"] ++ map (element "li") lines' ++ ["</ul>"]

@@ -14,7 +14,7 @@ import Control.Exception (Exception, evaluate, throwIO, try)
 import Control.Monad (foldM_, forM_, unless, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
-import Data.ByteString.Builder (Builder, hPutBuilder)
+import Data.ByteString.Builder (Builder, hPutBuilder, stringUtf8)
 import qualified Data.ByteString.Char8 as BC
 import Data.List (intercalate)
 import Data.Maybe (fromMaybe)
@@ -24,7 +24,9 @@ import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru (parMapWith)
 import Maru.Cli.Exit (badInput, unavailable, usage)
+import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Output (wantsColour)
+import Maru.Cli.Similar.Page (similarPage)
 import Maru.Cli.WholeFile (replaceFile)
 import Maru.Options (Backend, Workers (..), allBackends, backendFromName, backendName)
 import qualified Maru.Options as Maru
@@ -33,7 +35,7 @@ import Maru.Similar.Normalise (View (Structure))
 import Maru.Similar.Output
 import Maru.Similar.Pairs (pairComplete, pairList)
 import Options.Applicative
-import System.Environment (lookupEnv)
+import System.Environment (getArgs, lookupEnv)
 import System.Exit (ExitCode (..))
 import System.IO
 import System.IO.Error (ioeGetErrorString, isResourceVanishedError)
@@ -58,6 +60,7 @@ data Settings = Settings
     minMatch :: !Int,
     csvFile :: !(Maybe FilePath),
     jsonFile :: !(Maybe FilePath),
+    htmlFile :: !(Maybe FilePath),
     paths :: ![FilePath]
   }
 
@@ -73,6 +76,7 @@ settings =
     <*> option (eitherReader (parseCount 1)) (long "min-match" <> metavar "N" <> value 9 <> help "Tokens of the shortest match that counts (default 9)")
     <*> optional (strOption (long "csv" <> metavar "FILE" <> help "Write all reported pairs as CSV; - is standard output"))
     <*> optional (strOption (long "json" <> metavar "FILE" <> help "Write everything as JSON; - is standard output"))
+    <*> optional (strOption (long "html" <> metavar "FILE" <> help "Write the most similar pairs as a page for people; - is standard output"))
     <*> some (strArgument (metavar "PATH..." <> help "A folder of submissions (its files and folders), or one submission's file"))
 
 parseLanguage :: String -> Either String Language
@@ -114,8 +118,8 @@ similar s = do
   case mapped of
     Left failure -> failWith failure
     Right options
-      | csvFile s == Just "-" && jsonFile s == Just "-" ->
-        failWith (Stop usage "only one of --csv and --json can go to standard output")
+      | length (filter (== Just "-") [csvFile s, jsonFile s, htmlFile s]) > 1 ->
+        failWith (Stop usage "only one of --csv, --json and --html can go to standard output")
       | otherwise -> do
         rawBases <- mapM rawPath (bases s)
         rawPaths <- mapM rawPath (paths s)
@@ -187,22 +191,26 @@ nothingUsable given missed =
 showProgress :: Bool -> Int -> [Row] -> IO ()
 showProgress terminal expected rows = do
   started <- getMonotonicTime
-  foldM_ step (started + interval) (zip [1 ..] rows)
+  foldM_ (step started) (started + interval) (zip [1 ..] rows)
   when terminal $ B.hPut stderr eraseLine
   where
     interval = 0.1
-    step due (n, row) = do
+    step begun due (n, row) = do
       _ <- evaluate row
       now <- if terminal then getMonotonicTime else pure 0
       if now < due
         then pure due
         else do
-          B.hPut stderr (eraseLine <> "comparing: " <> BC.pack (show (percentDone n)) <> " %")
+          B.hPut stderr (eraseLine <> "comparing: " <> BC.pack (show (percentDone n)) <> " %" <> estimate (now - begun) (percentDone n))
           hFlush stderr
           pure (now + interval)
     -- Row n stands for expected + 1 - n pairs.
     percentDone :: Int -> Int
     percentDone n = n * (2 * expected + 1 - n) * 100 `div` (expected * (expected + 1))
+    estimate :: Double -> Int -> ByteString
+    estimate took done
+      | done == 0 || took < 1 = ""
+      | otherwise = ", " <> BC.pack (show (ceiling (took * fromIntegral (100 - done) / fromIntegral done) :: Int)) <> " s left"
     eraseLine = "\r\ESC[K"
 
 -- Warnings --------------------------------------------------------------------
@@ -261,7 +269,11 @@ writeAll :: Settings -> Report -> IO ()
 writeAll s report = do
   forM_ (csvFile s) (writeTo (csv report))
   forM_ (jsonFile s) (writeTo (json report))
-  unless (Just "-" `elem` [csvFile s, jsonFile s]) $ do
+  forM_ (htmlFile s) $ \file -> do
+    arguments <- getArgs
+    facts <- pageFacts ("maru" : arguments)
+    writeTo (stringUtf8 (similarPage facts (max 200 (top s)) report)) file
+  unless (Just "-" `elem` [csvFile s, jsonFile s, htmlFile s]) $ do
     colour <- wantsColour stdout
     writeTo (table (TableStyle colour) (top s) report) "-"
 

@@ -68,13 +68,17 @@ tune what run flags = do
   unless found $ problem badInput ("cannot execute '" ++ flagCommand flags ++ "': there is no such program")
   guard <- helperPath "maru-guard"
   end <- (+ flagBudget flags) <$> getMonotonicTime
-  tuned <- withGuard guard (\g -> run (TuneContext (flagBudget flags) end (flagCommand flags) (flagArguments flags) g warn))
+  tuned <- withGuard guard (\g -> run (TuneContext (flagBudget flags) end (flagCommand flags) (flagArguments flags) g (sayUntil end)))
   let quiet = flagOut flags == Just "-" || flagJson flags == Just "-"
-  unless quiet (mapM_ putStrLn (renderTable (tunedTable tuned) ++ ["", tunedLine tuned]))
+  unless quiet (mapM_ putStrLn (shown (tunedTable tuned) ++ [tunedLine tuned]))
   mapM_ (`writeJson` document tuned) (flagJson flags)
   mapM_ (keep tuned) (tunedEnvironment tuned)
   pure (tunedStatus tuned)
   where
+    shown table = if null (tableRows table) then ["no setting was measured to its end within the budget of " ++ seconds (flagBudget flags)] else renderTable table ++ [""]
+    sayUntil end line = do
+      left <- subtract <$> getMonotonicTime <*> pure end
+      warn (line ++ (if left > 0 then " (" ++ show (ceiling left :: Int) ++ " s of the budget left)" else ""))
     name = fromMaybe (filter plain (takeFileName (flagCommand flags))) (flagName flags)
     plain c = isAlphaNum c || c `elem` ("-_" :: String)
     document tuned =

@@ -5,6 +5,7 @@ module Maru.Cli.Launch.Heat
   ( Told (..),
     Page (..),
     Sharing (..),
+    sharingName,
     Heat (..),
     told,
     sitesOfPages,
@@ -54,6 +55,13 @@ told line = case words line of
 -- | 'Falsely': several nodes changed it, no line of it two of them.
 data Sharing = Unshared | Truly | Falsely
   deriving (Eq, Ord, Show)
+
+-- | As reports spell it.
+sharingName :: Sharing -> String
+sharingName kind = case kind of
+  Unshared -> "none"
+  Truly -> "true"
+  Falsely -> "false"
 
 data Page = Page
   { pageNumber :: !Int,

@@ -9,7 +9,7 @@ where
 
 import Control.Monad (guard)
 import Data.Aeson (Value (Null))
-import Data.Char (isAlphaNum, isAscii)
+import Data.Char (isAlphaNum, isAscii, isDigit)
 import Data.Foldable (toList)
 import Data.List (intercalate)
 import Data.Map.Strict (Map)
@@ -108,7 +108,7 @@ decideLock Nothing = Right mempty
 decideLock (Just facts)
   | name `notElem` factLocks facts =
     Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (factLocks facts)))
-  | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on"))
+  | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on" ++ unitLacks (drop wrong text)))
   | Just names <- factSkip facts, not (all isFunction (commas names)) = Left (Misused ("--lock-profile-skip takes names of functions, separated by commas, not '" ++ names ++ "'"))
   | Left path <- factLibrary facts = Left (Unavailable (notInstalled path))
   | otherwise =
@@ -129,6 +129,11 @@ decideLock (Just facts)
     commas names = case break (== ',') names of
       (n, ',' : rest) -> n : commas rest
       (n, _) -> [n]
+    unitLacks rest
+      | not (null digits) && rest' `elem` ["", ","] = "; a time needs a unit: " ++ digits ++ "ns, " ++ digits ++ "us or " ++ digits ++ "ms"
+      | otherwise = ""
+      where
+        (digits, rest') = take 1 <$> span isDigit rest
     queueing
       | name == "pass" = ["mutexes are glibc's as ever: nothing queues for them, what is left to glibc is counted"]
       | otherwise =
@@ -141,7 +146,8 @@ afterLock :: Map String String -> Board -> IO (Maybe Afterwards)
 afterLock planned board = case overlayOf board of
   Just overlay -> do
     profile <- readReport True (boardPath board)
-    let told = [overlayLine overlay, pastLine overlay, leftLine overlay]
+    -- Where only a profile was asked for, there is no overlay to speak of.
+    let told = if Map.lookup "MARU_LOCK" planned == Just "pass" && isJust profile then [] else [overlayLine overlay, pastLine overlay, leftLine overlay]
     pure . Just $
       Afterwards
         (told ++ maybe [] profileLines profile)

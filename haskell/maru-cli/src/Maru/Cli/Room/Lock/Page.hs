@@ -26,27 +26,24 @@ lockSection :: [String] -> LockReport -> [String]
 lockSection overlay r =
   [element "h2" "Locks"]
     ++ ["<p class=\"note\">" ++ escape line ++ "</p>" | line <- overlay]
-    ++ tiles r
+    ++ figures r
     ++ siteTable r
     ++ cards r
     ++ notSeen r
 
 -- ---- the whole ----------------------------------------------------------------
 
-tiles :: LockReport -> [String]
-tiles r =
-  ["<div class=\"tiles\">"]
-    ++ [ "<div class=\"tile\">" ++ element "b" value ++ element "span" what ++ "</div>"
-         | (value, what) <-
-             [ (short acquisitions, "acquisitions"),
-               (percent contended acquisitions, "found it taken"),
-               (time (fromIntegral waited), "waited, all threads together"),
-               (show (length (lockMutexes r)), "mutexes"),
-               (show (length (lockProcesses r)), if length (lockProcesses r) == 1 then "process" else "processes")
-             ]
-               ++ cost
-       ]
-    ++ ["</div>"]
+figures :: LockReport -> [String]
+figures r =
+  tiles
+    ( [ (short acquisitions, "acquisitions"),
+        (percent contended acquisitions, "found it taken"),
+        (time (fromIntegral waited), "waited, all threads together"),
+        (show (length (lockMutexes r)), "mutexes"),
+        (show (length (lockProcesses r)), if length (lockProcesses r) == 1 then "process" else "processes")
+      ]
+        ++ cost
+    )
   where
     all' = map reportCounts (lockMutexes r)
     acquisitions = sum (map countAcquisitions all')
