@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -57,19 +58,28 @@ def say(line):
     print(line, flush=True)
 
 
+def not_run(name, why, not_made=()):
+    """Such an entry; of the programs that were not made, some are said."""
+    say(f"{name}: not run: {why}")
+    for program, reason in list(dict(not_made).items())[:5]:
+        say(f"  {program}: {reason}")
+    return {"suite": name, "state": "not run", "why": why, "not_made": dict(not_made)}
+
+
 def run_suite(name, suite, folder, build, runner):
     """A suite's entry in suites.json."""
     why = suite.missing(folder)
     if why:
-        say(f"{name}: not run: {why}")
-        return {"suite": name, "state": "not run", "why": why}
+        return not_run(name, why)
     try:
         units, not_made, version = suite.make(folder, build, len(os.sched_getaffinity(0)))
+        units = [unit for unit in units if re.match(os.environ.get("TESTS", ""), unit.name)]
         ways = [way for way in suite.ways() if fnmatch.fnmatchcase(way.name, os.environ.get("WAYS", "*"))]
     except (OSError, subprocess.CalledProcessError, StopIteration) as error:
         traceback.print_exc()
-        say(f"{name}: not run: its programs could not be made: {error}")
-        return {"suite": name, "state": "not run", "why": f"its programs could not be made: {error}"}
+        return not_run(name, f"its programs could not be made: {error}")
+    if not units:
+        return not_run(name, "no program was made, or TESTS names none", not_made)
     say(f"{name} {version}: {len(units)} programs; {len(not_made)} were not made")
     base, found = runner.compare(units, ways, lambda line: say(f"  {line}"))
     for way in found:

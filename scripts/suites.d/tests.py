@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 import unittest
+import unittest.mock
 
 import calls
 import main
@@ -168,6 +169,20 @@ class Whole(InFolder):
         self.program("#!/bin/sh\nexit 32\n", "foreign/" + calls.FSX)
         status, said, entries, _ = self.suites("fsx")
         self.assertEqual((status, entries[0]["tests"], entries[0]["ok"]), (0, 18, 0), said)
+
+    def test_some_of_a_suite(self):
+        self.program("#!/bin/sh\n", "foreign/" + calls.FSX)
+        with unittest.mock.patch.dict(os.environ, TESTS="fsx of (?!32768)"):
+            self.assertEqual(self.suites("fsx")[2][0]["programs"], 12)
+        with unittest.mock.patch.dict(os.environ, TESTS="nonesuch"):
+            status, said, entries, _ = self.suites("fsx")
+        self.assertEqual((status, entries[0]["state"]), (0, "not run"), said)
+
+    def test_a_suite_of_which_nothing_was_made_is_not_run(self):
+        runner = self.runner()
+        suite = main.Suite("nothing", lambda folder: None, lambda folder, build, jobs: ([], {"one": "does not compile"}, "1"), lambda: [WAY])
+        entry = main.run_suite("empty", suite, self.folder, self.folder, runner)
+        self.assertEqual((entry["state"], entry["not_made"]), ("not run", {"one": "does not compile"}))
 
     def test_usage(self):
         for words in ([], ["/nonesuch"], [str(self.folder), "nonesuch"]):

@@ -16,12 +16,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #define GONE_NS INT64_C(1000000000)
-#define STACK_BYTES (256u << 10)
+#define STACK_BYTES ((size_t)256 << 10)
+#define CALL_CLASSES IO_HINT_CONTEXT /* those before it */
+#define STACKS (1 + IO_NODES * CALL_CLASSES)
 #define REFUSALS_MOST 4096u
 /* Between looks at /proc whether the program has ended but for us: once its first thread has left
  * by pthread_exit, which tells us; and before, should it leave otherwise. */
@@ -34,6 +37,7 @@
 
 static struct context contexts[IO_NODES][IO_CONTEXT_CLASSES];
 static bool (*work_of[IO_CONTEXT_CLASSES])(struct context *);
+static char *stacks; /* STACKS of STACK_BYTES, the helper's first; NULL: none are reserved */
 static _Atomic uint32_t running;
 static _Atomic uint32_t starting; /* 2: somebody starts or ends contexts */
 static _Atomic uint32_t refusals;
@@ -43,6 +47,17 @@ static _Atomic bool first_thread_left; /* by pthread_exit; for those that idle *
 void io_contexts_open(bool (*calls)(struct context *), bool (*hints)(struct context *)) {
   work_of[IO_FILE_CONTEXT] = work_of[IO_NET_CONTEXT] = calls;
   work_of[IO_HINT_CONTEXT] = hints;
+}
+
+/* Before the program begins: mapped later, a context's stack may come to lie right below one that
+ * the program wants the kernel to extend (MAP_GROWSDOWN), and it would extend it no more. */
+void io_contexts_reserve(void) {
+  if (io_process.mode == MARU_IO_NEVER)
+    return;
+  size_t number = io_process.mode == MARU_IO_HINT ? 1 : STACKS;
+  long room = io_raw(SYS_mmap, 0, (long)(number * STACK_BYTES), PROT_NONE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  stacks = room < 0 ? NULL : (char *)room;
 }
 
 /* ---- a context's thread ---------------------------------------------------- */
@@ -206,13 +221,24 @@ static void count_context(void) {
     atomic_fetch_add_explicit(&section->contexts, 1, memory_order_relaxed);
 }
 
+/* Its lowest page stays out of reach. */
+static bool reserved_stack(const struct context *context, pthread_attr_t *attributes) {
+  bool helper = context->class == IO_HINT_CONTEXT;
+  size_t number = helper ? 0 : 1 + context->node * CALL_CLASSES + context->class;
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), size = STACK_BYTES - page;
+  char *low = stacks + number * STACK_BYTES + page;
+  return stacks != NULL && mprotect(low, size, PROT_READ | PROT_WRITE) == 0 &&
+         pthread_attr_setstack(attributes, low, size) == 0;
+}
+
 /* Undisturbed: its thread shall block all signals. */
 static bool create(struct context *context) {
   pthread_attr_t attributes;
   atomic_store_explicit(&context->stop, 0, memory_order_relaxed); /* before it is created */
   if (pthread_attr_init(&attributes) != 0)
     return false;
-  pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  if (!reserved_stack(context, &attributes))
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
   int rc = pthread_create(&context->thread, &attributes, serve, context);
   if (rc == EINVAL) /* the program's thread-local data want more */
     rc = pthread_create(&context->thread, NULL, serve, context);

@@ -136,6 +136,10 @@ enum io_context_class { IO_FILE_CONTEXT = 0, IO_NET_CONTEXT, IO_HINT_CONTEXT, IO
 struct context;
 /* What the contexts of each class do when somebody rings; false: there was nothing to do. */
 void io_contexts_open(bool (*calls)(struct context *), bool (*hints)(struct context *));
+/* Sets address space aside for the stacks that the mode needs.  Once in a process, and in a child
+ * of _Fork, where libc still lists the parent's threads on theirs.  Where there is none, contexts
+ * have stacks that libc maps. */
+void io_contexts_reserve(void);
 /* Starts those of calls, where the caller may allocate: its threads may block signals and start
  * none. */
 void io_contexts_start(void);

@@ -45,9 +45,10 @@ static void in_child(void) {
 
 /* Also called by _Fork, which runs no handlers. */
 void io_forked(bool child) {
-  if (child)
+  if (child) {
     in_child();
-  else
+    io_contexts_reserve();
+  } else
     before_fork();
 }
 
@@ -70,6 +71,7 @@ __attribute__((constructor)) static void begin(void) {
   io_thread_begins();
   io_contexts_open(io_serve, io_hint_work); /* before the mode: another thread may call already */
   bool known = read_mode(getenv(MARU_IO_ENV));
+  io_contexts_reserve();
   struct maru_io_section *section = io_section_open();
   io_counters_open(section);
   if (section != NULL) {

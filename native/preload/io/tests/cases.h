@@ -20,11 +20,14 @@ struct test_case {
   const char *name;
   void (*run)(void);
   bool delegates; /* a context can make its calls */
+  bool cold;      /* there are no contexts when it begins */
 };
 #define D(name)                                                                                    \
-  { #name, name, true }
+  { #name, name, true, false }
 #define N(name)                                                                                    \
-  { #name, name, false }
+  { #name, name, false, false }
+#define COLD(name)                                                                                 \
+  { #name, name, true, true }
 /* Each ends with a case without a name. */
 extern const struct test_case file_cases[], neighbour_cases[], socket_cases[], thread_cases[],
     context_cases[];

@@ -1,8 +1,10 @@
-/* cases_contexts.c: cases of programs that switch stacks, perhaps out of a handler over a call;
- * see cases.c. */
+/* cases_contexts.c: cases of programs that switch stacks, perhaps out of a handler over a call, or
+ * make stacks of their own; see cases.c. */
 #include "cases.h"
 
+#include <sys/mman.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <ucontext.h>
 
 #define LARGE (4u << 20)
@@ -176,9 +178,61 @@ static void coroutines(void) {
   say("wrong %d\n", wrong);
 }
 
+/* ---- a stack that the kernel extends ---------------------------------------- */
+
+#define GROWN (256u << 10)
+#define PRESENT (64u << 10)
+/* The kernel keeps a growing stack that far from its neighbour below, unless it was told
+ * otherwise. */
+#define GAP (1u << 20)
+
+static char *until; /* below the stack's top */
+static void __attribute__((noinline)) descend(void) {
+  volatile char frame[1024];
+  frame[0] = 1;
+  if ((char *)frame > until)
+    descend();
+  frame[1] = frame[0]; /* no tail call */
+}
+static void *descends(void *unused) {
+  descend();
+  return unused;
+}
+/* Where mappings were: whatever is mapped next may come to lie there. */
+static char *growing_stack(void) {
+  char *space = mmap(NULL, GAP + GROWN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(space != MAP_FAILED);
+  munmap(space, GAP + GROWN);
+  char *present = space + GAP + GROWN - PRESENT;
+  CHECK(mmap(present, PRESENT, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_GROWSDOWN, -1, 0) == present);
+  return space + GAP;
+}
+static void run_on_growing_stack(void) {
+  pthread_t thread;
+  pthread_attr_t attributes;
+  char *stack = growing_stack();
+  until = stack + (16u << 10);
+  NEED(-pthread_attr_init(&attributes));
+  NEED(-pthread_attr_setstack(&attributes, stack, GROWN));
+  for (int i = 0; i < 20; i++) /* what starts contexts, or the helper */
+    NEED(pread(file, other, 100, 0));
+  NEED(-pthread_create(&thread, &attributes, descends, NULL));
+  pthread_join(thread, NULL);
+}
+static void stack_grows(void) {
+  int status = -1;
+  pid_t pid = fork();
+  if (pid == 0) {
+    run_on_growing_stack();
+    _exit(0);
+  }
+  DO(waitpid(pid, &status, 0) == pid);
+  say("status %x\n", (unsigned)status);
+  run_on_growing_stack();
+}
+
 const struct test_case context_cases[] = {
-    D(handler_sets_context),
-    D(handler_swaps_context),
-    D(coroutines),
-    {NULL, NULL, false},
+    D(handler_sets_context), D(handler_swaps_context),   D(coroutines),
+    COLD(stack_grows),       {NULL, NULL, false, false},
 };

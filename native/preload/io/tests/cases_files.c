@@ -507,5 +507,5 @@ const struct test_case file_cases[] = {
     N(pipe_broken),
     N(event),
     N(terminal),
-    {NULL, NULL, false},
+    {NULL, NULL, false, false},
 };

@@ -160,5 +160,5 @@ const struct test_case neighbour_cases[] = {
     D(neighbours_append),
     D(neighbours_append_to_limit),
     N(neighbours_not_open),
-    {NULL, NULL, false},
+    {NULL, NULL, false, false},
 };

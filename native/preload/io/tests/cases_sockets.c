@@ -352,5 +352,5 @@ const struct test_case socket_cases[] = {
     D(descriptors_travel),
     N(several_messages),
     N(file_to_socket),
-    {NULL, NULL, false},
+    {NULL, NULL, false, false},
 };
