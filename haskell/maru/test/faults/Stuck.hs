@@ -64,6 +64,7 @@ tests b =
         "what a worker can finish by itself stays in it"
         [ own b "sparks" sparks (Just . sparked),
           own b "a timer" (\i -> timeout 250000 (newEmptyMVar >>= takeMVar) >>= \r -> pure (i <$ r)) (const Nothing),
+          own b "many short sleeps" (\i -> Just i <$ replicateM_ 1000 (threadDelay 1000)) Just,
           own b "a thread that sleeps" (viaThread (threadDelay 300000)) Just,
           own b "a thread in a foreign call" (viaThread (void (c_sleep 300000))) Just,
           own b "a transaction with a timer" (\i -> registerDelay 300000 >>= \v -> atomically (readTVar v >>= check) >> pure (Just i)) Just,

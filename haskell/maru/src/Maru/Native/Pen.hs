@@ -81,7 +81,9 @@ foreign import ccall unsafe "maru_pen_note_own" c_noteOwn :: Ptr CPen -> IO CInt
 
 foreign import ccall unsafe "maru_pen_guard" c_guard :: Ptr CPen -> Ptr CSnapshot -> IO CInt
 
-foreign import ccall unsafe "maru_pen_rests" c_rests :: Ptr CPen -> IO CBool
+-- Safe: a thread that comes back from a foreign call would wait for our capability, and
+-- seem to wait for ever.
+foreign import ccall safe "maru_pen_rests" c_rests :: Ptr CPen -> IO CBool
 
 foreign import ccall unsafe "maru_rts_stuck" c_stuck :: ThreadId# -> ThreadId# -> IO CInt
 
@@ -147,20 +149,16 @@ look pen@(Pen p) evaluating@(ThreadId t) before verdictBefore = do
   ThreadId self <- myThreadId
   item <- c_item p
   verdict <- if item < 0 then pure GoesOn else verdictOf <$> c_stuck t self
-  let again = item == before && verdict == verdictBefore
   case verdict of
     NeedsCaller -> seal item "it waits for what a thread of the caller is computing"
     NeedsHandle -> seal item "it uses a Handle that the caller opened"
-    AllBlocked | again -> do
-      -- One look may fall between a thread that sets a timer and the one that keeps it.
-      resting <- if rtsSupportsBoundThreads then rests (5 :: Int) else pure True
+    AllBlocked -> do
+      resting <- if rtsSupportsBoundThreads then (/= 0) <$> c_rests p else pure (item == before && verdict == verdictBefore)
       when resting (seal item "all threads that it has are blocked, for ever or until the caller does something")
-    _ -> pure ()
+    GoesOn -> pure ()
   look pen evaluating item verdict
   where
     seal item why = withCString why (c_seal p item)
-    rests 0 = pure True
-    rests n = c_rests p >>= \r -> if r == 0 then pure False else nap >> rests (n - 1)
     verdictOf n = case n of
       1 -> NeedsCaller
       2 -> AllBlocked
