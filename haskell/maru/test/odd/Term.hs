@@ -5,6 +5,7 @@ module Term
   ( Term (..),
     Limits (..),
     terms,
+    randoms,
     value,
     kills,
     stuck,
@@ -86,6 +87,15 @@ data Limits = Limits
 -- | Without end, the same for the same seed.
 terms :: Limits -> Word64 -> [Term]
 terms limits = unfoldr (Just . term limits)
+
+-- | Four numbers, none of which says anything of another.
+randoms :: Word64 -> (Int, Int, Int, Int)
+randoms s0 = (a, b, c, d)
+  where
+    (a, s1) = next s0
+    (b, s2) = next s1
+    (c, s3) = next s2
+    (d, _) = next s3
 
 -- | splitmix64.
 next :: Word64 -> (Int, Word64)
