@@ -41,9 +41,10 @@ struct maru_own {
 /* Those that are open now, but for standard output and error. */
 int maru_own_note(struct maru_own *own);
 
-/* Does every thread but the calling one and `spared` sleep without a time limit, in a futex of this
- * process alone or on own descriptors?  Then nothing will ever happen here but by the caller, by
- * `spared` or by a signal.  False also where that cannot be seen. */
+/* Did every thread but the calling one and `spared` sleep at one and the same moment, without a
+ * time limit, in a futex of this process alone or on own descriptors?  Then nothing will ever
+ * happen here but by the caller, by `spared` or by a signal.  So the caller must hold nothing that
+ * another thread waits for.  False also where that cannot be seen.  Up to three looks. */
 bool maru_waits_are_endless(const struct maru_own *own, pid_t spared);
 
 #endif

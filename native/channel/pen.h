@@ -49,7 +49,8 @@ int maru_pen_note_own(struct maru_pen *pen);
  * item.  Called when no item has begun.  Negative errno: a worker that cannot be watched. */
 int maru_pen_guard(struct maru_pen *pen, const struct maru_fd_snapshot *snapshot);
 /* Will nothing happen in this process any more but by the calling thread?  See
- * maru_waits_are_endless.  After `note_own` and `guard`. */
+ * maru_waits_are_endless: the thread holds no capability (a safe foreign call), or those that
+ * return to it would seem to sleep for ever.  After `note_own` and `guard`. */
 bool maru_pen_rests(const struct maru_pen *pen);
 
 #endif

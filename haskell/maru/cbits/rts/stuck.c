@@ -4,40 +4,12 @@
    is followed. Maru.Native.Pen has the rest. */
 #include "internals.h"
 
-enum verdict { GOES_ON = 0, NEEDS_THE_CALLER = 1, ALL_ARE_BLOCKED = 2, NEEDS_A_HANDLE = 3 };
+enum verdict { GOES_ON = 0, ALL_ARE_BLOCKED = 1, NEEDS_A_HANDLE = 2 };
 
 static StgHalfWord type_of(const StgClosure *p) { return get_itbl(p)->type; }
 
-/* The thread that evaluates what this one waits for, or NULL. */
-static const StgTSO *awaited(const StgTSO *t) {
-  const MessageBlackHole *message = t->block_info.bh;
-  if (t->why_blocked != BlockedOnBlackHole || !message ||
-      message->header.info != &stg_MSG_BLACKHOLE_info)
-    return NULL;
-  StgClosure *thunk = UNTAG_CLOSURE(message->bh);
-  if (type_of(thunk) != BLACKHOLE)
-    return NULL;
-  StgClosure *by = ((StgInd *)thunk)->indirectee;
-  if (GET_CLOSURE_TAG(by) != 0)
-    return NULL;
-  if (type_of(by) == TSO)
-    return (const StgTSO *)by;
-  return type_of(by) == BLOCKING_QUEUE ? ((const StgBlockingQueue *)by)->owner : NULL;
-}
-
 static bool has_ended(const StgTSO *t) {
   return t->what_next == ThreadComplete || t->what_next == ThreadKilled;
-}
-
-/* Does it wait, perhaps through others, for what a thread was computing that is not in this
-   process? A thread that ends here leaves none such: only those that were in a foreign call when
-   their process forked have ended without having let go. */
-static bool needs_the_caller(const StgTSO *t) {
-  enum { LONGEST_CHAIN = 10000 };
-  for (int i = 0; t && i < LONGEST_CHAIN; i++, t = awaited(t))
-    if (has_ended(t))
-      return true;
-  return false;
 }
 
 /* Blocked on what only another thread can give? */
@@ -72,8 +44,6 @@ int maru_rts_stuck(const StgTSO *evaluating, const StgTSO *looking) {
       if (t == looking || t->id < evaluating->id || has_ended(t))
         continue;
       /* Of any thread: the item may wait for it, with a time limit. */
-      if (needs_the_caller(t))
-        return NEEDS_THE_CALLER;
       if (waits_for_handle(t))
         return NEEDS_A_HANDLE;
       all = all && is_blocked(t);

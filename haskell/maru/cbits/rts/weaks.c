@@ -82,13 +82,6 @@ static StgWeak *fresh_weaks(const Capability *cap) {
   memcpy(&head, (const char *)cap + OFFSET_Capability_weak_ptr_list_hd, sizeof head);
   return head;
 }
-
-/* Leaves the bottom frame alone. */
-static void strip(StgStack *stack) {
-  StgStopFrame *bottom = (StgStopFrame *)(stack->stack + stack->stack_size) - 1;
-  bottom->header.info = &stg_stop_thread_info;
-  stack->sp = (StgPtr)bottom;
-}
 #endif
 
 /* Takes their finalizers from all weak pointers; they stay valid otherwise. Returns how many. */
@@ -169,19 +162,111 @@ static int reserve(void) {
   return 0;
 }
 
-/* A thread that is in a foreign call when its process forks is dead in the child, but forkProcess
-   leaves it its stack. Whoever still holds such a thread (a timer, a test runner) would hold all
-   that it was working on, and no wait for any of it would ever be found to be for ever. forkProcess
-   forgets the list of threads, so it is walked before: as the first thing in the child, while all
-   of the parent's capabilities and locks are held. */
-static void strip_threads(void) {
-#if MARU_RTS_VALIDATED
-  for (const generation *g = generations; g; g = next_generation(g))
-    for (StgTSO *t = g->threads; t != END_TSO_QUEUE; t = t->global_link)
-      if (t->why_blocked == BlockedOnCCall || t->why_blocked == BlockedOnCCall_Interruptible)
-        strip(t->stackobj);
-#endif
+/* The caller's threads are dead in the child. What one was computing in a foreign call, or while it
+   waited for another, never comes here: whatever demands it meets maru_absent (prim.cmm), which
+   says so at once. What a thread that was ready to run was computing goes on where it is demanded:
+   forkProcess sees to that.
+
+   forkProcess would leave a thread that is in a foreign call its stack and the thunks that it has
+   entered; whatever still holds such a thread (a timer, a test runner) would hold all that it was
+   working on, and no wait for any of it would ever be found to be for ever. Of a thread that waits
+   it would make thunks that wait again, for what nobody does here. It forgets the list of threads,
+   so this walks it before: as the first thing in the child, while all of the parent's capabilities
+   and locks are held. */
+extern StgClosure maru_absent_closure;
+
+/* For maru_absent. */
+void maru_pen_seal_here(const char *reason); /* channel/pen.h */
+
+void maru_rts_absent(void) {
+  maru_pen_seal_here("it waits for what a thread of the caller is computing");
 }
+
+#if MARU_RTS_VALIDATED
+static StgHalfWord type_of(const StgClosure *p) { return get_itbl(p)->type; }
+
+static bool is_computing(const StgTSO *t, const StgClosure *thunk) {
+  if (type_of(thunk) != BLACKHOLE)
+    return false;
+  const StgClosure *by = ((const StgInd *)thunk)->indirectee;
+  if (GET_CLOSURE_TAG(by) != 0)
+    return false;
+  return by == (const StgClosure *)t ||
+         (type_of(by) == BLOCKING_QUEUE && ((const StgBlockingQueue *)by)->owner == t);
+}
+
+/* What is not on any stack is not computed by anyone: a thread that leaves Haskell or blocks has
+   marked as its own what it has entered and not yet finished. The new indirectee is static, so no
+   generation need remember it. */
+static void abandon_thunks(const StgTSO *t) {
+  const StgStack *stack = t->stackobj;
+  for (StgPtr p = stack->sp;;) {
+    StgClosure *frame = (StgClosure *)p;
+    switch (get_ret_itbl(frame)->i.type) {
+    case STOP_FRAME:
+      return;
+    case UNDERFLOW_FRAME:
+      stack = ((StgUnderflowFrame *)p)->next_chunk;
+      p = stack->sp;
+      continue;
+    case UPDATE_FRAME: {
+      StgClosure *thunk = UNTAG_CLOSURE(((StgUpdateFrame *)p)->updatee);
+      if (is_computing(t, thunk))
+        ((StgInd *)thunk)->indirectee = &maru_absent_closure;
+      break;
+    }
+    default:
+      break;
+    }
+    p += stack_frame_sizeW(frame);
+  }
+}
+
+/* Leaves the bottom frame alone. */
+static void strip(StgStack *stack) {
+  StgStopFrame *bottom = (StgStopFrame *)(stack->stack + stack->stack_size) - 1;
+  bottom->header.info = &stg_stop_thread_info;
+  stack->sp = (StgPtr)bottom;
+}
+
+/* As the run-time system does for a thread at the tail of a variable's queue: what is put there
+   later passes it over. */
+static void leave_queue(StgTSO *t) {
+  if (t->_link == END_TSO_QUEUE)
+    return;
+  ((StgClosure *)t->_link)->header.info = &stg_MSG_NULL_info;
+  t->_link = END_TSO_QUEUE;
+}
+
+static bool waits(const StgTSO *t) {
+  return t->why_blocked == BlockedOnMVar || t->why_blocked == BlockedOnMVarRead ||
+         t->why_blocked == BlockedOnSTM;
+}
+
+static bool in_foreign_call(const StgTSO *t) {
+  return t->why_blocked == BlockedOnCCall || t->why_blocked == BlockedOnCCall_Interruptible;
+}
+
+static void abandon_threads(void) {
+  for (const generation *g = generations; g; g = next_generation(g))
+    for (StgTSO *t = g->threads; t != END_TSO_QUEUE; t = t->global_link) {
+      if (!waits(t) && !in_foreign_call(t))
+        continue;
+      abandon_thunks(t);
+      strip(t->stackobj);
+      if (waits(t)) {
+        if (t->why_blocked != BlockedOnSTM)
+          leave_queue(t);
+        /* Which forkProcess leaves as it is; and a transaction that would wake it passes it over.
+         */
+        t->why_blocked = BlockedOnCCall;
+        t->block_info.closure = (StgClosure *)END_TSO_QUEUE;
+      }
+    }
+}
+#else
+static void abandon_threads(void) {}
+#endif
 
 /* Until the run-time system has made a pipe of its own in the child, its handler of signals would
    write into the parent's: a SIGINT to the child would interrupt the parent. So signals wait until
@@ -218,7 +303,7 @@ static void in_child(void) {
   fatalInternalErrorFn = end_without_thread;
   me.forking = false; /* the worker's own forks are none of ours */
   release(RESERVED);
-  strip_threads();
+  abandon_threads();
   hush();
 }
 

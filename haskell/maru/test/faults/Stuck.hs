@@ -17,6 +17,7 @@ import GHC.Conc (par, pseq)
 import Maru
 import System.Exit (ExitCode (..))
 import System.IO
+import System.Mem (performMajorGC, performMinorGC)
 import System.Mem.StableName (StableName, makeStableName)
 import System.Mem.Weak (Weak)
 import System.Posix.IO (closeFd, createPipe, fdToHandle, fdWrite)
@@ -52,6 +53,18 @@ tests b =
     [ testGroup
         "what only the caller has is evaluated there, and nothing is thrown into f"
         [ testCase "a value that a thread of the caller computes in a foreign call" $ computed b,
+          testGroup
+            "under a deadline, a value of which a thread of the caller"
+            [ testCase what (underDeadline b waiting)
+              | (what, waiting) <-
+                  [ ("sleeps", threadDelay 800000),
+                    ("is in a foreign call", void (c_sleep 800000)),
+                    ("waits for another thread", void (viaThread (threadDelay 800000) ())),
+                    ("waits in a transaction", registerDelay 800000 >>= \v -> atomically (readTVar v >>= check)),
+                    ("has a deep stack", void (evaluate (foldr (+) (effect (threadDelay 800000 >> pure 0)) [1 .. 300000 :: Int])))
+                  ]
+            ],
+          testCase "variables that threads of the caller wait for, and values that these compute" $ awaited b,
           testCase "a variable that a thread of the caller fills" $ filled b,
           testCase "a Handle of the caller, its lines read ahead" $ readAhead b,
           testCase "a Handle of the caller, under timeout" $ patient b,
@@ -64,6 +77,7 @@ tests b =
         "what a worker can finish by itself stays in it"
         [ own b "sparks" sparks (Just . sparked),
           own b "a timer" (\i -> timeout 250000 (newEmptyMVar >>= takeMVar) >>= \r -> pure (i <$ r)) (const Nothing),
+          own b "many short sleeps" (\i -> Just i <$ replicateM_ 1000 (threadDelay 1000)) Just,
           own b "a thread that sleeps" (viaThread (threadDelay 300000)) Just,
           own b "a thread in a foreign call" (viaThread (void (c_sleep 300000))) Just,
           own b "a transaction with a timer" (\i -> registerDelay 300000 >>= \v -> atomically (readTVar v >>= check) >> pure (Just i)) Just,
@@ -117,6 +131,42 @@ computed b = leavingNothing $ do
   _ <- forkIO (void (evaluate slow))
   threadDelay 100000
   within 20 (parMapM (onBackend b) (\x -> caught (evaluate (x + 1))) [1, slow, 3]) >>= (@?= [Just 2, Just 8, Just 4])
+
+-- | The deadline is longer than the test: the item may not wait for it.
+underDeadline :: Backend -> IO () -> Assertion
+underDeadline b waiting = leavingNothing $ do
+  let slow = effect (waiting >> pure (7 :: Int))
+      f x = caught (timeout 60000000 (evaluate (x + 1)))
+  _ <- forkIO (void (evaluate slow))
+  threadDelay 100000
+  ys <- within 20 (parMapM (onBackend b) {chunking = Fixed 1} f [1, slow, 3])
+  ys @?= map (Just . Just) [2, 8, 4]
+
+-- | A worker may use its copies of them: no thread of the caller takes what it puts.
+awaited :: Backend -> Assertion
+awaited b = leavingNothing $ do
+  boxes <- replicateM 10 newEmptyMVar
+  shared <- newTVarIO (0 :: Int)
+  forM_ boxes $ \box -> mapM_ (forkIO . void) [takeMVar box, readMVar box, takeMVar box]
+  let positive = effect (atomically (readTVar shared >>= \n -> n <$ check (n > 0)))
+  _ <- forkIO (void (evaluate positive))
+  threadDelay 100000
+  performMajorGC
+  let f i = effect $ do
+        forM_ boxes (`putMVar` i)
+        performMinorGC
+        ns <- mapM takeMVar boxes
+        atomically (writeTVar shared i)
+        _ <- forkIO (mapM_ (`putMVar` i) (reverse boxes))
+        ms <- mapM takeMVar boxes
+        performMajorGC
+        pure (sum ns + sum ms)
+  (ys, inCaller, _) <- reported (onBackend b) {workers = Workers 2} f [1 .. 10]
+  (ys, inCaller) @?= (map (20 *) [1 .. 10], 0)
+  -- It is the caller's to compute.
+  _ <- forkIO (threadDelay 500000 >> atomically (writeTVar shared 5))
+  within 20 (parMapM (onBackend b) (+ positive) [1, 2]) >>= (@?= [6, 7])
+  forM_ boxes (replicateM_ 2 . (`putMVar` 0))
 
 filled :: Backend -> Assertion
 filled b = leavingNothing $ do
@@ -191,7 +241,7 @@ sparks i =
       y = working 400 i
    in Just <$> evaluate (x `par` (y `pseq` (x + y)))
 
-viaThread :: IO () -> Int -> IO (Maybe Int)
+viaThread :: IO () -> a -> IO (Maybe a)
 viaThread takesLong i = do
   box <- newEmptyMVar
   _ <- forkIO (takesLong >> putMVar box i)

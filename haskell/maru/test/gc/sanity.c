@@ -8,6 +8,9 @@ void stress_without_sanity(void);
    the links, and of the parent's dead threads some may be collected before others. */
 void stress_without_sanity(void) { RtsFlags.DebugFlags.sanity = false; }
 
-/* Of native/base, for workers: no child of these tests takes signals. */
+/* Of native/base and native/channel, for workers: no child of these tests takes signals, or
+   evaluates a map's items. */
 void maru_worker_signals(void);
 void maru_worker_signals(void) {}
+void maru_pen_seal_here(const char *reason);
+void maru_pen_seal_here(const char *reason) { (void)reason; }

@@ -5,6 +5,7 @@ module Term
   ( Term (..),
     Limits (..),
     terms,
+    randoms,
     value,
     kills,
     stuck,
@@ -87,6 +88,15 @@ data Limits = Limits
 terms :: Limits -> Word64 -> [Term]
 terms limits = unfoldr (Just . term limits)
 
+-- | Four numbers, none of which says anything of another.
+randoms :: Word64 -> (Int, Int, Int, Int)
+randoms s0 = (a, b, c, d)
+  where
+    (a, s1) = next s0
+    (b, s2) = next s1
+    (c, s3) = next s2
+    (d, _) = next s3
+
 -- | splitmix64.
 next :: Word64 -> (Int, Word64)
 next s0 = (fromIntegral ((z2 `xor` (z2 `shiftR` 31)) `shiftR` 1), s)
@@ -124,7 +134,7 @@ plain limits depth s0
     1 -> (Par a b, s4)
     2 -> (CatchAll a, s3)
     3 -> (CatchAll (Par a b), s4)
-    4 -> (InTime alone, s5)
+    4 -> (InTime a, s3)
     5 -> (Masked a, s3)
     6 -> (Forked a, s3)
     _ -> (Transaction a, s3)
@@ -133,9 +143,6 @@ plain limits depth s0
     (leaf, s2) = next s1
     (a, s3) = plain limits (depth - 1) s2
     (b, s4) = plain limits (depth - 1) s3
-    -- A wait for the caller's value under a deadline is noticed only when that has come
-    -- ("Maru.Native.Pen" says so): not a law that holds, so not in here.
-    (alone, s5) = plain limits {limitShared = 0} (depth - 1) s2
     leaves =
       [Number (leaf `mod` 100), Work (leaf `mod` 50), Work 300, Throws (leaf `mod` 7), DividesByZero, TooLate, KillsItself, Sleeps, Holds]
         <> [Uses (leaf `mod` limitShared limits) | limitShared limits > 0]

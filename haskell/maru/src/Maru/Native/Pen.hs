@@ -2,12 +2,13 @@
 {-# LANGUAGE UnliftedFFITypes #-}
 
 -- | How a worker notices that an item cannot be finished in it, and says so
--- (@native/channel/pen.h@, @native/base/waits.h@, @cbits/rts/stuck.c@). /Internal/.
+-- (@native/channel/pen.h@, @native/base/waits.h@, @cbits/rts/stuck.c@, @cbits/rts/weaks.c@).
+-- /Internal/.
 --
 -- An item is /sealed/ when it can go on only in the caller, or nowhere:
 --
---   1. its thread waits, perhaps through others, for what a thread of the caller
---      was computing when the worker was forked;
+--   1. a thread demands what a thread of the caller was computing when the worker was
+--      forked, in a foreign call or while it waited (slept, say);
 --   2. all of the worker's threads are blocked on each other, on variables that
 --      nobody here will fill or on themselves, and nothing else can wake one: no
 --      timer, no wait of the I/O manager, no foreign call;
@@ -23,10 +24,9 @@
 -- Not noticed: calls on an inherited descriptor that do not wait (@fstat@,
 -- @lseek@, @mmap@, @ioctl@, a poll without or with a short limit of time) see a socket; requests
 -- through io_uring; a deadlock that a foreign call is part of; while a timer runs
--- ('System.Timeout.timeout'), a wait for a variable that only the caller fills, and
--- so for a value whose computation slept in the caller at the fork. On a run-time
--- system without threads, or one that was not validated, 2 goes by Haskell's
--- threads alone.
+-- ('System.Timeout.timeout'), a wait for a variable that only the caller fills. On a
+-- run-time system without threads 2 goes by Haskell's threads alone. On one that was
+-- not validated 1 is noticed as 2 is.
 module Maru.Native.Pen
   ( Pen,
     newPen,
@@ -81,7 +81,9 @@ foreign import ccall unsafe "maru_pen_note_own" c_noteOwn :: Ptr CPen -> IO CInt
 
 foreign import ccall unsafe "maru_pen_guard" c_guard :: Ptr CPen -> Ptr CSnapshot -> IO CInt
 
-foreign import ccall unsafe "maru_pen_rests" c_rests :: Ptr CPen -> IO CBool
+-- Safe: a thread that comes back from a foreign call would wait for our capability, and
+-- seem to wait for ever.
+foreign import ccall safe "maru_pen_rests" c_rests :: Ptr CPen -> IO CBool
 
 foreign import ccall unsafe "maru_rts_stuck" c_stuck :: ThreadId# -> ThreadId# -> IO CInt
 
@@ -136,7 +138,7 @@ watchOver pen@(Pen p) (Snapshot s) = do
     void (forkIO (look pen evaluating (-1) GoesOn))
   pure (r == 0)
 
-data Verdict = GoesOn | NeedsCaller | AllBlocked | NeedsHandle
+data Verdict = GoesOn | AllBlocked | NeedsHandle
   deriving (Eq)
 
 -- | Every 100 ms, until the process ends. What was seen before: the item, and the
@@ -147,24 +149,18 @@ look pen@(Pen p) evaluating@(ThreadId t) before verdictBefore = do
   ThreadId self <- myThreadId
   item <- c_item p
   verdict <- if item < 0 then pure GoesOn else verdictOf <$> c_stuck t self
-  let again = item == before && verdict == verdictBefore
   case verdict of
-    NeedsCaller -> seal item "it waits for what a thread of the caller is computing"
     NeedsHandle -> seal item "it uses a Handle that the caller opened"
-    AllBlocked | again -> do
-      -- One look may fall between a thread that sets a timer and the one that keeps it.
-      resting <- if rtsSupportsBoundThreads then rests (5 :: Int) else pure True
+    AllBlocked -> do
+      resting <- if rtsSupportsBoundThreads then (/= 0) <$> c_rests p else pure (item == before && verdict == verdictBefore)
       when resting (seal item "all threads that it has are blocked, for ever or until the caller does something")
-    _ -> pure ()
+    GoesOn -> pure ()
   look pen evaluating item verdict
   where
     seal item why = withCString why (c_seal p item)
-    rests 0 = pure True
-    rests n = c_rests p >>= \r -> if r == 0 then pure False else nap >> rests (n - 1)
     verdictOf n = case n of
-      1 -> NeedsCaller
-      2 -> AllBlocked
-      3 -> NeedsHandle
+      1 -> AllBlocked
+      2 -> NeedsHandle
       _ -> GoesOn
 
 -- | Not by a timer of the I/O manager where another way exists: a timer that is set
