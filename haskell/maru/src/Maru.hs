@@ -120,6 +120,9 @@ import System.IO.Unsafe (unsafePerformIO)
 -- under way. Throws at an element what @f@ throws there.
 --
 -- The back end is 'Auto': short lists never leave the caller.
+--
+-- >>> parMap (+ 1) [1 .. 5 :: Int]
+-- [2,3,4,5,6]
 parMap :: (a -> b) -> [a] -> [b]
 parMap = parMapWith defaultOptions
 
@@ -128,6 +131,9 @@ parMap = parMapWith defaultOptions
 -- Items that 'Auto' or 'Sequential' evaluates in the caller are evaluated on
 -- demand, as by 'map', but to normal form; for them 'initialise' is not run and
 -- 'onProgress' is not told. Name another back end where these matter.
+--
+-- >>> parMapWith defaultOptions {backend = Shm, workers = Workers 2} (* 2) [1 .. 5 :: Int]
+-- [2,4,6,8,10]
 parMapWith :: Options -> (a -> b) -> [a] -> [b]
 parMapWith options f xs = unsafePerformIO $ do
   which <- resolveBackend options
@@ -137,6 +143,9 @@ parMapWith options f xs = unsafePerformIO $ do
     _ -> values <$> startOn which options Ordered Nothing f xs
 
 -- | @parFor xs f = parMap f xs@.
+--
+-- >>> parFor [1 .. 3 :: Int] (* 10)
+-- [10,20,30]
 parFor :: [a] -> (a -> b) -> [b]
 parFor = flip parMap
 
@@ -144,6 +153,9 @@ parFor = flip parMap
 -- unit @z@. Workers fold, so that one value per segment of 64 items crosses. The
 -- whole list is consumed, in constant memory; a segment counts as one item in
 -- 'chunking', 'window' and exceptions. What @f@ throws, the fold throws.
+--
+-- >>> parFold defaultOptions (+) 0 (* 2) [1 .. 100 :: Int]
+-- 10100
 parFold :: Options -> (b -> b -> b) -> b -> (a -> b) -> [a] -> b
 parFold options op z f xs = foldl' op z (parMapWith options segment (segments xs))
   where
@@ -153,6 +165,9 @@ parFold options op z f xs = foldl' op z (parMapWith options segment (segments xs
 
 -- | 'parMapWith' that works at most so many items (1 or more) ahead of its
 -- consumer; for infinite lists too. What 'window' says is overruled.
+--
+-- >>> take 3 (parBuffer defaultOptions {workers = Workers 2} 8 (* 2) [1 :: Int ..])
+-- [2,4,6]
 parBuffer :: Options -> Int -> (a -> b) -> [a] -> [b]
 parBuffer options n = parMapWith options {window = Just n}
 
@@ -160,6 +175,10 @@ parBuffer options n = parMapWith options {window = Just n}
 -- Unlike with @parList rdeepseq@ the original elements stay as they are: use the
 -- list that comes back. Elements must be unevaluated to be worth it, and come back
 -- as copies.
+--
+-- >>> import Control.Parallel.Strategies (using)
+-- >>> map (+ 1) [1 .. 3 :: Int] `using` procList defaultOptions
+-- [2,3,4]
 procList :: Options -> Strategy [a]
 procList options xs = pure (parMapWith options id xs)
 
@@ -170,6 +189,9 @@ procList options xs = pure (parMapWith options id xs)
 --
 -- Back ends that share the caller's heap code and decode all the same. An element
 -- whose bytes cannot be decoded throws. With the back end 'Auto': 'Shm'.
+--
+-- >>> parMapVia showRead defaultOptions {workers = Workers 2} even [1, 2, 3 :: Int]
+-- [False,True,False]
 parMapVia :: Codec b -> Options -> (a -> b) -> [a] -> [b]
 parMapVia codec options f xs = unsafePerformIO $ do
   which <- resolveBackend options
@@ -178,6 +200,9 @@ parMapVia codec options f xs = unsafePerformIO $ do
 -- | Scoped: when it returns or throws (also an asynchronous exception), the
 -- workers are gone. Throws the first exception by index. O(length) memory: all
 -- results are there when it returns. With the back end 'Auto': 'Shm'.
+--
+-- >>> parMapM defaultOptions {workers = Workers 2} (* 2) [1 .. 3 :: Int]
+-- [2,4,6]
 parMapM :: Options -> (a -> b) -> [a] -> IO [b]
 parMapM options f xs =
   scoped options Ordered Nothing f xs $
@@ -186,6 +211,10 @@ parMapM options f xs =
 -- | Results with their index, as they come, so one slow item delays no other.
 -- The list is produced lazily; an element of which @f@ threw throws when its value
 -- is looked at, its index does not. With the back end 'Auto': 'Shm'.
+--
+-- >>> import Data.List (sort)
+-- >>> fmap sort (parMapUnordered defaultOptions {workers = Workers 2} (* 2) [1 .. 3 :: Int])
+-- [(0,2),(1,4),(2,6)]
 parMapUnordered :: Options -> (a -> b) -> [a] -> IO [(Int, b)]
 parMapUnordered options f xs = do
   which <- resolveBackend options
@@ -196,6 +225,12 @@ parMapUnordered options f xs = do
 -- how results crossed and why, who died. The second action may be run at any
 -- time and again; it counts what has happened by then. With the back end 'Auto':
 -- 'Shm'.
+--
+-- >>> (xs, look) <- parMapReporting defaultOptions {workers = Workers 2} (* 2) [1 .. 3 :: Int]
+-- >>> sum xs
+-- 12
+-- >>> fmap reportBackend look
+-- Shm
 parMapReporting :: Options -> (a -> b) -> [a] -> IO ([b], IO Report)
 parMapReporting options f xs = do
   which <- resolveBackend options
@@ -205,6 +240,9 @@ parMapReporting options f xs = do
 -- | A failed item as a value, the others undisturbed: 'Left' for what @f@ threw,
 -- for a lost worker and for a result that cannot cross. Under the policy 'Fail' a
 -- lost worker still ends the list. With the back end 'Auto': 'Shm'.
+--
+-- >>> map (either (const "failed") show) (parMapTry defaultOptions {workers = Workers 2} (10 `div`) [2, 0, 5 :: Int])
+-- ["5","failed","2"]
 parMapTry :: Options -> (a -> b) -> [a] -> [Either ItemFailed b]
 parMapTry options f xs = unsafePerformIO $ do
   which <- resolveBackend options
@@ -219,6 +257,9 @@ parMapTry options f xs = unsafePerformIO $ do
 -- memory O(its size). What cannot be moved (functions, mutable objects, pinned
 -- memory such as a strict @ByteString@) makes it an ordinary value again, silently:
 -- correct, but not protected. Throws what evaluating the value throws.
+--
+-- >>> withInput [1 .. 1000 :: Int] (\xs -> parMapM defaultOptions {workers = Workers 2} (\n -> sum (take n xs)) [1, 2, 3])
+-- [1,3,6]
 withInput :: a -> (a -> IO r) -> IO r
 withInput x use = do
   compacted <- try (Compact.compactWithSharing x)

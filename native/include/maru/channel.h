@@ -127,6 +127,7 @@ int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots);
  * before.  -E2BIG: too many workers; -ENOSPC: not enough channels are free; -EALREADY; or
  * maru_channel_register's errors. */
 int maru_crew_seat(struct maru_crew *crew, struct maru_board *board, uint32_t job);
+/* Unmaps and frees it in this process only; gives back the channels that this process took. */
 void maru_crew_destroy(struct maru_crew *crew);
 
 /* Coordinator.  Offers a chunk.  -EPIPE: closed.  -EBADMSG: the slot's state is impossible
@@ -161,7 +162,8 @@ int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *
 /* All results of the chunk are in the log.  Rings the bell.  No effect when the
  * worker holds no chunk. */
 void maru_crew_done(struct maru_crew *crew, uint32_t worker);
-
+/* The counters of a worker, in the shared pages; they stay as long as the crew.  NULL: bad worker
+ * number. */
 struct maru_worker_counters *maru_crew_counters(struct maru_crew *crew, uint32_t worker);
 
 /* ---- the map room on the board ------------------------------------------ */

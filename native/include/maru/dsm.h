@@ -53,6 +53,8 @@ void *maru_dsm_alloc_at(size_t size, const char *site);
 #define MARU_DSM_SITE __FILE__ ":" MARU_DSM_TEXT(__LINE__)
 #define maru_dsm_alloc(size) maru_dsm_alloc_at(size, MARU_DSM_SITE)
 
+/* A lock makes what was done under it before visible to its next holder.  Not recursive: status 70
+ * where a node takes a lock that it holds, or gives back one that it does not hold. */
 void maru_dsm_lock(uint32_t id);
 void maru_dsm_unlock(uint32_t id);
 /* All nodes meet. */

@@ -43,11 +43,15 @@ void *maru_parmacs_share(size_t size, const char *site);
 
 /* A new id, for whatever kind. */
 uint32_t maru_parmacs_id(void);
+/* A lock of maru/dsm.h. */
 void maru_parmacs_lock(uint32_t id);
 void maru_parmacs_unlock(uint32_t id);
+/* So many processes meet. */
 void maru_parmacs_barrier(uint32_t id, long processes);
+/* A flag of maru/dsm.h: sets it to `on`; waits until it is 1. */
 void maru_parmacs_set(uint32_t id, int on);
 void maru_parmacs_await(uint32_t id);
+/* A condition of maru/dsm.h. */
 void maru_parmacs_condition_wait(uint32_t id, uint32_t lock);
 void maru_parmacs_signal(uint32_t id);
 void maru_parmacs_broadcast(uint32_t id);
@@ -63,8 +67,10 @@ struct maru_parmacs_program {
   int (*main)(int, char **, char **);
   char *globals, *globals_end;
 };
+/* Joins the job.  Node 0 runs the program's main; the others run the processes that it creates. */
 int maru_parmacs_main(const struct maru_parmacs_program *program, int count, char **arguments,
                       char **environment);
+/* As the functions of libc of these names. */
 void *maru_parmacs_malloc(size_t size);
 void *maru_parmacs_calloc(size_t count, size_t size);
 void *maru_parmacs_realloc(void *old, size_t size);
@@ -78,6 +84,8 @@ void *maru_parmacs_mremap(void *old, size_t old_length, size_t length, int flags
 int maru_parmacs_mprotect(void *address, size_t length, int protection);
 /* Before the program's first line, static constructors included: what they allocate is copied. */
 void maru_parmacs_prepare(void);
+/* A created process with status 0 leaves its node to the next.  Else the process ends; the first
+ * one waits for those that it created. */
 void maru_parmacs_exit(int status) __attribute__((noreturn));
 
 #ifdef __cplusplus

@@ -48,6 +48,9 @@ data Backend
   deriving (Eq, Ord, Show, Enum, Bounded)
 
 -- | The name on command lines and in @MARU_BACKEND@.
+--
+-- >>> backendName BoundThreads
+-- "bound-threads"
 backendName :: Backend -> String
 backendName b = case b of
   Auto -> "auto"
@@ -60,10 +63,16 @@ backendName b = case b of
   Shm -> "shm"
 
 -- | Inverse of 'backendName'.
+--
+-- >>> map backendFromName ["shm", "best"]
+-- [Just Shm,Nothing]
 backendFromName :: String -> Maybe Backend
 backendFromName name = find ((== name) . backendName) allBackends
 
 -- | All of them, in the order of the type.
+--
+-- >>> allBackends
+-- [Auto,Sequential,Sparks,Threads,BoundThreads,Stm,Sockets,Shm]
 allBackends :: [Backend]
 allBackends = [minBound .. maxBound]
 
@@ -173,6 +182,11 @@ data Options = Options
   }
 
 -- | See the fields.
+--
+-- >>> workers defaultOptions
+-- WorkersAuto
+-- >>> policy defaultOptions
+-- Retry 3
 defaultOptions :: Options
 defaultOptions =
   Options

@@ -27,6 +27,9 @@ data Codec b = Codec
 
 -- | Through the @binary@ package; bytes left over are an error. O(size) on both
 -- sides.
+--
+-- >>> parMapVia binary defaultOptions {workers = Workers 2} words ["to be", "or not"]
+-- [["to","be"],["or","not"]]
 binary :: Binary b => Codec b
 binary =
   Codec
@@ -39,10 +42,17 @@ binary =
     }
 
 -- | The bytes themselves, copied once. Never fails.
+--
+-- >>> import qualified Data.ByteString.Char8 as Bytes
+-- >>> parMapVia rawBytes defaultOptions {workers = Workers 2} Bytes.reverse [Bytes.pack "maru"]
+-- ["uram"]
 rawBytes :: Codec Strict.ByteString
 rawBytes = Codec {encode = Lazy.fromStrict, decode = Right}
 
 -- | Through 'show' and 'read': slow, for small results and tests.
+--
+-- >>> parMapVia showRead defaultOptions {workers = Workers 2} (`lookup` [(1, 'a')]) [1, 2 :: Int]
+-- [Just 'a',Nothing]
 showRead :: (Show b, Read b) => Codec b
 showRead =
   Codec

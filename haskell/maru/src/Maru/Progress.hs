@@ -12,6 +12,10 @@ import System.IO (hFlush, hIsTerminalDevice, hPutStr, stderr)
 -- | Draws on standard error where that is a terminal, else stays silent.
 --
 -- > parMapWith defaultOptions {onProgress = Just (progressBar "pairs")} f xs
+--
+-- >>> let watched = defaultOptions {workers = Workers 2, onProgress = Just (progressBar "squares")}
+-- >>> parMapM watched (\n -> n * n) [1 .. 3 :: Int]
+-- [1,4,9]
 progressBar :: String -> Progress -> IO ()
 progressBar label p = do
   terminal <- hIsTerminalDevice stderr
