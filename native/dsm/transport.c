@@ -39,7 +39,7 @@ struct link {
   bool kept; /* bytes wait for room */
   struct mr_buffer in, out;
   struct mr_alive alive;
-  int64_t heard; /* by looks.awake */
+  int64_t heard; /* by looks.awake; before its first word, how long it may take for that */
 };
 
 struct mr_transport {
@@ -92,6 +92,13 @@ static struct mr_transport *create(const struct mr_job *job) {
   return t;
 }
 
+/* Until its first word a peer may take as long as for its join beside what it may be silent: where
+ * it maps its memory, say, its start is slower than ours. */
+static void await_first_words(struct mr_transport *t, int seconds) {
+  for (uint16_t node = 0; node < t->nodes; node++)
+    t->links[node].heard = seconds * SECOND;
+}
+
 /* Meets the others and knows what they say of themselves. */
 static int join(struct mr_transport *t, const struct mr_job *job, uint32_t *incarnations,
                 int seconds, char *why, size_t size) {
@@ -106,6 +113,7 @@ static int join(struct mr_transport *t, const struct mr_job *job, uint32_t *inca
     rc = mr_join(job, &mine, fds, cards, incarnations, seconds);
   if (rc == 0)
     rc = watch_links(t, fds);
+  await_first_words(t, seconds);
   if (rc == 0 && t->fabric != NULL)
     rc = mr_fabric_connect(t->fabric, cards, maru_now_ns() + seconds * INT64_C(1000000000), why,
                            size);

@@ -37,7 +37,7 @@ struct mr_job {
   const char *transport; /* "tcp" or "ofi:PROVIDER", shorter than MR_TRANSPORT_NAME */
   uint8_t secret[MR_SECRET];
   /* Seconds, the same on all nodes: a peer of which nothing comes for so long is lost, whatever the
-   * reason.  0: its silence alone is none. */
+   * reason; its first word may take the time of the join beside.  0: its silence alone is none. */
   unsigned lost_after;
 };
 

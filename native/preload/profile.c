@@ -80,8 +80,11 @@ bool mr_profile_give_key(struct mr_profile *profile) {
   if (profile->records.board == NULL ||
       atomic_exchange_explicit(&keyless, true, memory_order_seq_cst))
     return false;
-  if (atomic_load_explicit(&key_users, memory_order_seq_cst) == 0)
+  if (atomic_load_explicit(&key_users, memory_order_seq_cst) == 0) {
+    /* Who set the key before has a slot that is TAKEN by now; who comes later sees `keyless`. */
+    mr_records_leaving(profile->records.board, MR_LOAD(*profile->process));
     return pthread_key_delete(profile->key) == 0;
+  }
   atomic_store_explicit(&keyless, false, memory_order_seq_cst);
   return false;
 }
@@ -89,10 +92,10 @@ bool mr_profile_give_key(struct mr_profile *profile) {
 /* Nobody gives slots back. */
 static bool stays(void) { return MR_LOAD(keyless); }
 
-static void mark_leaving(void) {
-  /* Release: the slot's tid. */
-  atomic_store_explicit(&mr_own.slot->state, MARU_LOCKPROF_LEAVING, memory_order_release);
-  mr_own.bits = 0;
+/* What the slot's last thread had counted and not published, when it was gone without a word. */
+static uint64_t left_behind(const struct mr_profile *profile) {
+  return mr_records_acquisitions(profile->records.board, mr_own.slot) -
+         MR_LOAD(mr_own.slot->published);
 }
 
 static bool attach_anew(struct mr_profile *profile) {
@@ -103,10 +106,11 @@ static bool attach_anew(struct mr_profile *profile) {
     mr_own.slot = mr_records_slot(profile->records.board, process);
   mr_own.process = process;
   if (mr_own.slot != NULL) {
-    mr_own.tid = gettid();
-    MR_STORE(mr_own.slot->tid, (uint32_t)mr_own.tid);
+    mr_own.tid = (int32_t)MR_LOAD(mr_own.slot->tid);
+    mr_own.unpublished = left_behind(profile);
     if (!set_key(profile, profile))
-      mark_leaving();
+      /* Release: the slot's tid. */
+      atomic_store_explicit(&mr_own.slot->state, MARU_LOCKPROF_LEAVING, memory_order_release);
   }
   mr_own.busy = false;
   errno = saved;
@@ -131,6 +135,7 @@ static void publish(struct mr_profile *profile, uint64_t now_ns) {
   account();
   if (profile->waits != NULL)
     mr_waits_acquired(profile->waits, mr_own.unpublished);
+  MR_ADD(mr_own.slot->published, mr_own.unpublished);
   mr_own.unpublished = 0;
   mr_own.published_at = now_ns;
 }
@@ -197,8 +202,10 @@ static void draw(void) {
 /* The chance follows the thread's pace.  It may depend on what is past, not on what is drawn next:
  * so a hold that counts for n stands for n on average, however the pace changes. */
 static void adapt(uint64_t now_ns) {
-  if (stays())
+  if (stays()) {
+    mr_own.bits = 0; /* it may have come when there was a key */
     return;
+  }
   uint64_t took = now_ns > mr_own.timed_at ? now_ns - mr_own.timed_at : 0;
   uint64_t meant = mr_own.drawn * (uint64_t)TIMED_EVERY_NS;
   if (took << mr_own.bits < meant / 2 && 2u << mr_own.bits <= MARU_LOCKPROF_RAREST)
@@ -279,8 +286,6 @@ static uint32_t come_from(struct mr_profile *profile, struct maru_lockprof_mutex
 
 void mr_profile_got_slowly(struct mr_profile *profile, struct mr_profile_at at, const void *mutex,
                            uint64_t count) {
-  if (stays() && mr_own.bits != 0)
-    mark_leaving(); /* it came when there was a key */
   uint32_t weight = weigh(profile, count);
   if (mr_own.held != 0)
     forget(find_hold(mutex));

@@ -89,8 +89,8 @@ void mr_profile_leave(struct mr_profile *profile);
  * there is none, as after the next. */
 void mr_profile_init(struct mr_profile *profile);
 /* Gives its key back, for the program wants one more.  False: it had none, or threads are busy with
- * it.  From then on threads publish each acquisition, and a slot is free once its thread is gone.
- */
+ * it.  From then on threads publish each acquisition, and a slot is free once its thread is gone,
+ * whenever that came.  What a thread leaves behind unpublished the next in its slot publishes. */
 bool mr_profile_give_key(struct mr_profile *profile);
 
 /* ---- acquisitions ------------------------------------------------------------------ */

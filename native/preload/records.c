@@ -31,6 +31,14 @@ static bool is_gone(const struct maru_lockprof_thread *slot) {
   return syscall(SYS_tgkill, getpid(), (pid_t)MR_LOAD(slot->tid), 0) < 0 && errno == ESRCH;
 }
 
+/* Not before its tid is ours is it TAKEN: mr_records_leaving would give away one that lives. */
+static struct maru_lockprof_thread *move_in(struct maru_lockprof_thread *slot) {
+  MR_STORE(slot->tid, (uint32_t)gettid());
+  /* Release: whose it is. */
+  atomic_store_explicit(&slot->state, MARU_LOCKPROF_TAKEN, memory_order_release);
+  return slot;
+}
+
 struct maru_lockprof_thread *mr_records_slot(struct maru_lockprof *board, uint32_t process) {
   uint32_t used = MR_LOAD(board->threads);
   for (uint32_t i = 0; i < used && i < MARU_LOCKPROF_THREADS; i++) {
@@ -42,9 +50,9 @@ struct maru_lockprof_thread *mr_records_slot(struct maru_lockprof *board, uint32
     if (MR_LOAD(slot->state) == MARU_LOCKPROF_LEAVING && is_gone(slot))
       left = MARU_LOCKPROF_LEAVING;
     if (MR_LOAD(slot->state) == left &&
-        atomic_compare_exchange_strong_explicit(&slot->state, &left, MARU_LOCKPROF_TAKEN,
+        atomic_compare_exchange_strong_explicit(&slot->state, &left, MARU_LOCKPROF_FREE,
                                                 memory_order_acquire, memory_order_relaxed))
-      return slot;
+      return move_in(slot);
   }
   uint32_t number = mr_records_take(&board->threads, MARU_LOCKPROF_THREADS);
   if (number == MR_RECORDS_NO_ROOM)
@@ -53,9 +61,19 @@ struct maru_lockprof_thread *mr_records_slot(struct maru_lockprof *board, uint32
   MR_STORE(slot->process, process);
   slot->others.mutex = MR_RECORDS_NO_ROOM;
   slot->random = number;
-  /* Release: whose it is. */
-  atomic_store_explicit(&slot->state, MARU_LOCKPROF_TAKEN, memory_order_release);
-  return slot;
+  return move_in(slot);
+}
+
+void mr_records_leaving(struct maru_lockprof *board, uint32_t process) {
+  uint32_t used = MR_LOAD(board->threads);
+  for (uint32_t i = 0; i < used && i < MARU_LOCKPROF_THREADS; i++) {
+    struct maru_lockprof_thread *slot = &board->thread[i];
+    uint32_t taken = MARU_LOCKPROF_TAKEN;
+    /* Acquire and release: the slot's tid passes through us to who takes it. */
+    if (MR_LOAD(slot->process) == process)
+      atomic_compare_exchange_strong_explicit(&slot->state, &taken, MARU_LOCKPROF_LEAVING,
+                                              memory_order_acq_rel, memory_order_relaxed);
+  }
 }
 
 /* ---- mutexes and rows ----------------------------------------------------------- */
@@ -175,6 +193,17 @@ struct maru_lockprof_row *mr_records_row(const struct mr_records *records,
     if (row->address == (uintptr_t)mutex && row->called_from == (uintptr_t)site)
       return row;
   }
+}
+
+uint64_t mr_records_acquisitions(struct maru_lockprof *board, struct maru_lockprof_thread *thread) {
+  struct table table = table_of(board, thread);
+  uint64_t sum = MR_LOAD(thread->others.acquisitions);
+  for (uint32_t i = 0; i < table.size; i++) {
+    uint32_t entry = MR_LOAD(table.entries[i]);
+    if (entry != 0)
+      sum += MR_LOAD(board->row[(entry & MARU_LOCKPROF_TABLE_ROW) - 1].acquisitions);
+  }
+  return sum;
 }
 
 struct maru_lockprof_mutex *mr_records_mutex(struct maru_lockprof *board,

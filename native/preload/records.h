@@ -23,8 +23,13 @@ struct mr_records {
 /* The next of a pool; MR_RECORDS_NO_ROOM: there is none. */
 uint32_t mr_records_take(_Atomic uint32_t *used, uint32_t size);
 
-/* A slot that a thread of this process (its number + 1) has left, else a new one, else NULL. */
+/* A slot that a thread of this process (its number + 1) has left, else a new one, else NULL.  It is
+ * the caller's, and TAKEN. */
 struct maru_lockprof_thread *mr_records_slot(struct maru_lockprof *board, uint32_t process);
+/* All acquisitions that were counted in a slot. */
+uint64_t mr_records_acquisitions(struct maru_lockprof *board, struct maru_lockprof_thread *thread);
+/* From now on nobody gives a slot back: those of the process that are TAKEN are LEAVING. */
+void mr_records_leaving(struct maru_lockprof *board, uint32_t process);
 
 /* The row of a mutex and a site in the thread's own table, or of all other mutexes at the site, or
  * the thread's for all others.  `makes`: one that is not there yet is made. */

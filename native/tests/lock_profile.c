@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #define THREADS 6
 #define ROUNDS 20000
@@ -325,6 +326,78 @@ static void gives_its_key(void) {
   end();
 }
 
+/* Those that came while there was a key: each locks `before` the program took it and `after`. */
+#define EARLY 40u
+struct early {
+  unsigned before, after;
+};
+static pthread_barrier_t key_taken;
+
+static void lock_often(unsigned times) {
+  for (unsigned i = 0; i < times; i++)
+    (void)once(NULL);
+}
+
+static void *comes_early(void *argument) {
+  const struct early *early = argument;
+  lock_often(early->before);
+  pthread_barrier_wait(&key_taken);
+  pthread_barrier_wait(&key_taken);
+  lock_often(early->after);
+  return NULL;
+}
+
+/* All at once. */
+static void *comes_late(void *unused) {
+  (void)once(unused);
+  pthread_barrier_wait(&key_taken);
+  return unused;
+}
+
+/* Of this process; who is joined may not be gone yet. */
+static nlink_t threads_now(void) {
+  struct stat status;
+  CHECK_EQUAL(stat("/proc/self/task", &status), 0);
+  return status.st_nlink;
+}
+
+/* Slow and fast ones, that lock again and that never do: their slots are free once they are gone,
+ * and nothing that they counted is missing. */
+static void frees_slots_without_its_key(void) {
+  static pthread_key_t keys[PTHREAD_KEYS_MAX];
+  static const struct early kinds[] = {{1, 0}, {3, 1}, {50000, 0}, {50000, 1}};
+  pthread_t threads[EARLY];
+  unsigned taken = 0, sum = 0;
+  nlink_t others = threads_now();
+  begin();
+  CHECK_EQUAL(pthread_barrier_init(&key_taken, NULL, EARLY + 1), 0);
+  for (unsigned i = 0; i < EARLY; i++) {
+    const struct early *kind = &kinds[i % 4];
+    CHECK_EQUAL(pthread_create(&threads[i], NULL, comes_early, (void *)kind), 0);
+    sum += kind->before + kind->after;
+  }
+  pthread_barrier_wait(&key_taken);
+  while (taken < PTHREAD_KEYS_MAX && pthread_key_create(&keys[taken], NULL) == 0)
+    taken++;
+  CHECK(mr_profile_give_key(&profile));
+  pthread_barrier_wait(&key_taken);
+  for (unsigned i = 0; i < EARLY; i++)
+    CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
+  CHECK_EQUAL(board->threads, EARLY);
+  for (unsigned i = 0; threads_now() > others; i++, usleep(1000))
+    CHECK(i < 30000);
+  CHECK_EQUAL(pthread_barrier_destroy(&key_taken), 0);
+  CHECK_EQUAL(pthread_barrier_init(&key_taken, NULL, EARLY), 0);
+  together(EARLY, comes_late);
+  CHECK_EQUAL(board->threads, EARLY);
+  CHECK_EQUAL(sum_of(1, SITE(0), SITE(1)).acquisitions, sum + EARLY);
+  CHECK_EQUAL(live_acquisitions(), sum + EARLY);
+  for (unsigned i = 0; i < taken; i++)
+    CHECK_EQUAL(pthread_key_delete(keys[i]), 0);
+  CHECK_EQUAL(pthread_barrier_destroy(&key_taken), 0);
+  end();
+}
+
 #ifndef __SANITIZE_THREAD__ /* it cannot follow a fork */
 static void outlives_processes(void) {
   begin();
@@ -575,6 +648,7 @@ int main(void) {
   takes_slots_again();
   outlives_last_words();
   gives_its_key();
+  frees_slots_without_its_key();
 #ifndef __SANITIZE_THREAD__
   outlives_processes();
 #endif

@@ -14,6 +14,7 @@
 /* Of /proc/self/pagemap. */
 #define HAD (UINT64_C(3) << 62) /* in memory, or swapped out */
 #define ENTRIES 512u
+#define TRIES 8
 
 /* Which pages a mapping has: of a large one that is hardly used few are read. */
 struct pages {
@@ -45,14 +46,15 @@ static bool is_zero(const uint8_t *from, const uint8_t *to) {
   return from == to || (*from == 0 && memcmp(from, from + 1, (size_t)(to - from) - 1) == 0);
 }
 
-/* The pieces of a range that are not zero, each to `image`, or none: only counted. */
-static size_t walk(const struct mr_range *range, struct pages *pages, struct mr_image *image) {
+/* The pieces of a range that are not zero, as many as there is room for to `image`. */
+static size_t walk(const struct mr_range *range, struct pages *pages, struct mr_image *image,
+                   size_t room) {
   size_t found = 0;
   for (uint8_t *at = range->from, *end; at < range->to; at = end) {
     end = piece_end(range, at);
     if ((range->anonymous && !has_page(pages, at)) || is_zero(at, end))
       continue;
-    if (image != NULL) {
+    if (image->pieces < room) {
       image->addresses[image->pieces] = at;
       memcpy(image->contents + image->pieces * MR_PAGE, at, (size_t)(end - at));
       image->pieces++;
@@ -68,35 +70,75 @@ static void protect(const struct mr_range *range, int protection) {
                 (void *)range->from, strerror(errno));
 }
 
-static size_t walk_all(const struct mr_range *ranges, size_t count, struct mr_image *image) {
+/* Whether an access finds memory: the kernel reads a byte, and says so. */
+static bool is_there(const int pipe_ends[2], const uint8_t *at) {
+  char byte;
+  return write(pipe_ends[1], at, 1) == 1 && read(pipe_ends[0], &byte, 1) == 1;
+}
+
+/* A mapping may reach past its file's end, where an access ends the process: there it is cut. */
+static void cut_at_end_of_file(struct mr_range *range, const int pipe_ends[2]) {
+  size_t there = 0, not_there = (size_t)(range->to - range->from) / MR_PAGE + 1;
+  while (not_there - there > 1) { /* so many pages are there, so many are not */
+    size_t pages = there + (not_there - there) / 2;
+    if (is_there(pipe_ends, range->from + (pages - 1) * MR_PAGE))
+      there = pages;
+    else
+      not_there = pages;
+  }
+  range->to = range->from + there * MR_PAGE;
+}
+
+static size_t walk_all(struct mr_range *ranges, size_t count, struct mr_image *image, size_t room) {
   static struct pages pages;
+  int pipe_ends[2];
   size_t found = 0;
+  if (pipe2(pipe_ends, O_CLOEXEC) < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "CREATE: no pipe: %s", strerror(errno));
   pages = (struct pages){.fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
   for (size_t i = 0; i < count; i++) {
-    const struct mr_range *range = &ranges[i];
+    struct mr_range *range = &ranges[i], whole = *range;
     bool hidden = range->mapped && !(range->protection & PROT_READ);
     pages.count = 0;
     if (hidden)
-      protect(range, range->protection | PROT_READ);
-    found += walk(range, &pages, image);
+      protect(&whole, whole.protection | PROT_READ);
+    if (range->mapped && !range->anonymous)
+      cut_at_end_of_file(range, pipe_ends);
+    found += walk(range, &pages, image, room);
     if (hidden)
-      protect(range, range->protection);
+      protect(&whole, whole.protection);
   }
   if (pages.fd >= 0)
     close(pages.fd);
+  close(pipe_ends[0]);
+  close(pipe_ends[1]);
   return found;
 }
 
-void mr_image_write(struct mr_image *image, const struct mr_range *ranges, size_t count,
-                    mr_image_room *room) {
-  size_t pieces = walk_all(ranges, count, NULL);
-  image->contents = room(pieces * (MR_PAGE + sizeof(uint8_t *)) + count * sizeof *ranges);
-  image->addresses = (uint8_t **)(image->contents + pieces * MR_PAGE);
-  image->ranges = (struct mr_range *)(image->addresses + pieces);
-  memcpy(image->ranges, ranges, count * sizeof *ranges);
+/* Whether they had room. */
+static bool copy_all(struct mr_image *image, struct mr_range *ranges, size_t count, size_t *pieces,
+                     mr_image_room *room) {
+  size_t most = *pieces;
+  image->contents = room(most * (MR_PAGE + sizeof(uint8_t *)) + count * sizeof *ranges);
+  image->addresses = (uint8_t **)(image->contents + most * MR_PAGE);
+  image->ranges = (struct mr_range *)(image->addresses + most);
   image->count = count;
   image->pieces = 0;
-  walk_all(ranges, count, image);
+  *pieces = walk_all(ranges, count, image, most);
+  memcpy(image->ranges, ranges, count * sizeof *ranges);
+  return *pieces <= most;
+}
+
+/* A library's thread may use more memory between counting and copying. */
+void mr_image_write(struct mr_image *image, struct mr_range *ranges, size_t count,
+                    mr_image_room *room) {
+  *image = (struct mr_image){.pieces = 0};
+  size_t pieces = walk_all(ranges, count, image, 0);
+  for (int i = 0; i < TRIES; i++)
+    if (copy_all(image, ranges, count, &pieces, room))
+      return;
+  mr_node_die(STATUS_UNAVAILABLE, "CREATE: another thread goes on using more memory; a program in "
+                                  "these macros has one thread a process");
 }
 
 static size_t read_range(const struct mr_image *image, const struct mr_range *range, size_t next) {
@@ -113,6 +155,8 @@ static size_t read_range(const struct mr_image *image, const struct mr_range *ra
 /* A fresh mapping is zero. */
 static size_t read_mapping(const struct mr_image *image, const struct mr_range *range,
                            size_t next) {
+  if (range->from == range->to)
+    return next;
   mr_maps_make(range);
   for (; next < image->pieces && image->addresses[next] >= range->from &&
          image->addresses[next] < range->to;

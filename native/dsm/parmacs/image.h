@@ -33,8 +33,9 @@ struct mr_image {
 /* Gives room for so many bytes, at the beginning of a page; it is the image's until the next. */
 typedef uint8_t *mr_image_room(size_t size);
 
-/* Of those ranges; they are copied. */
-void mr_image_write(struct mr_image *image, const struct mr_range *ranges, size_t count,
+/* Of those ranges; they are copied.  One that reaches past its file's end is cut there first. Asks
+ * for room again if memory comes into use meanwhile. */
+void mr_image_write(struct mr_image *image, struct mr_range *ranges, size_t count,
                     mr_image_room *room);
 /* Afterwards those ranges are as they were, and no mapping of this process's program is left. */
 void mr_image_read(const struct mr_image *image);

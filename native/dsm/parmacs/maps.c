@@ -15,6 +15,12 @@
 #define END ((uint8_t *)UINT64_C(0x430000000000))
 #define LARGE ((size_t)2 << 20) /* pages of that size are possible, so it begins one */
 #define TRIES 4096
+#ifndef MAP_32BIT /* x86 alone */
+#define MAP_32BIT 0
+#endif
+#ifndef MREMAP_DONTUNMAP /* Linux 5.7 */
+#define MREMAP_DONTUNMAP 4
+#endif
 
 /* One program's in a process. */
 static struct {
@@ -59,6 +65,37 @@ static void *map_free(size_t length, int protection, int flags, int fd, off_t of
   return MAP_FAILED;
 }
 
+static void remember_one(const struct mr_range *place) {
+  if (maps.count == MR_MAPS_ELSEWHERE)
+    mr_node_die(STATUS_UNAVAILABLE,
+                "the program has mapped memory at more than %d addresses of its own",
+                MR_MAPS_ELSEWHERE);
+  maps.elsewhere[maps.count++] = *place;
+}
+
+/* What is left of a place before and behind it stays. */
+static void forget(uint8_t *from, size_t length) {
+  uint8_t *to = from + whole(length);
+  struct mr_range behind = {.from = NULL};
+  size_t kept = 0;
+  for (size_t i = 0; i < maps.count; i++) {
+    struct mr_range place = maps.elsewhere[i];
+    if (place.from < to && from < place.to) {
+      if (place.from < from && to < place.to)
+        behind = (struct mr_range){.from = to, .to = place.to}; /* of one place at most */
+      if (place.from < from)
+        place.to = from;
+      else
+        place.from = to;
+    }
+    if (place.from < place.to)
+      maps.elsewhere[kept++] = place;
+  }
+  maps.count = kept;
+  if (behind.from != NULL)
+    remember_one(&behind);
+}
+
 /* Those that touch it become one with it. */
 static void remember(uint8_t *from, size_t length) {
   struct mr_range place = {.from = from, .to = from + whole(length)};
@@ -75,15 +112,11 @@ static void remember(uint8_t *from, size_t length) {
     place.to = other.to > place.to ? other.to : place.to;
   }
   maps.count = kept;
-  if (maps.count == MR_MAPS_ELSEWHERE)
-    mr_node_die(STATUS_UNAVAILABLE,
-                "the program has mapped memory at more than %d addresses of its own",
-                MR_MAPS_ELSEWHERE);
-  maps.elsewhere[maps.count++] = place;
+  remember_one(&place);
 }
 
 void *mr_maps_map(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
-  if (!(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)))
+  if (!(flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_32BIT)))
     return map_free(length, protection, flags, fd, offset);
   void *at = mmap(address, length, protection, flags, fd, offset);
   if (at != MAP_FAILED)
@@ -91,20 +124,12 @@ void *mr_maps_map(void *address, size_t length, int protection, int flags, int f
   return at;
 }
 
-void *mr_maps_move(void *old, size_t old_length, size_t length, int flags, void *address) {
-  if (flags & MREMAP_FIXED) {
-    void *at = mremap(old, old_length, length, flags, address);
-    if (at != MAP_FAILED)
-      remember(at, length);
-    return at;
-  }
-  void *at = mremap(old, old_length, length, flags & ~MREMAP_MAYMOVE);
-  if (at != MAP_FAILED || errno != ENOMEM || !(flags & MREMAP_MAYMOVE))
-    return at;
+/* To where we chose: only what is moved by the kernel's choice would lie anywhere. */
+static void *move_free(void *old, size_t old_length, size_t length, int flags) {
   uint8_t *place = map_free(length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED)
     return MAP_FAILED;
-  at = mremap(old, old_length, length, flags | MREMAP_FIXED, place);
+  void *at = mremap(old, old_length, length, flags | MREMAP_FIXED, place);
   if (at == MAP_FAILED) {
     int error = errno;
     munmap(place, length);
@@ -113,15 +138,31 @@ void *mr_maps_move(void *old, size_t old_length, size_t length, int flags, void 
   return at;
 }
 
+static void *move(void *old, size_t old_length, size_t length, int flags, void *address) {
+  if (flags & MREMAP_FIXED)
+    return mremap(old, old_length, length, flags, address);
+  if (flags & MREMAP_DONTUNMAP)
+    return move_free(old, old_length, length, flags);
+  void *at = mremap(old, old_length, length, flags & ~MREMAP_MAYMOVE);
+  if (at != MAP_FAILED || errno != ENOMEM || !(flags & MREMAP_MAYMOVE))
+    return at;
+  return move_free(old, old_length, length, flags);
+}
+
+void *mr_maps_move(void *old, size_t old_length, size_t length, int flags, void *address) {
+  uint8_t *at = move(old, old_length, length, flags, address);
+  if (at == MAP_FAILED)
+    return at;
+  if (!(flags & MREMAP_DONTUNMAP))
+    forget(old, old_length);
+  remember(at, length);
+  return at;
+}
+
 int mr_maps_unmap(void *address, size_t length) {
-  uint8_t *from = address, *to = from + whole(length);
-  size_t kept = 0;
   if (munmap(address, length) < 0)
     return -1;
-  for (size_t i = 0; i < maps.count; i++)
-    if (maps.elsewhere[i].from < from || maps.elsewhere[i].to > to)
-      maps.elsewhere[kept++] = maps.elsewhere[i];
-  maps.count = kept;
+  forget(address, length);
   return 0;
 }
 

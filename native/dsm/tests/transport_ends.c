@@ -14,6 +14,11 @@
 #define MESSAGES 200u
 #define SIZE 20000u
 #define JOIN_SECONDS 20
+/* Of a job whose silent nodes are lost: after how long; what a node's start takes beyond that; and
+ * how long one may take that never says a word. */
+#define LOST_AFTER 1
+#define START_SECONDS 3
+#define GRACE_SECONDS 4
 /* Twenty times what a dead node may go unnoticed. */
 #define LIVENESS_NS (INT64_C(20) * MR_LOST_MS * 1000000)
 #define ENOUGH 64
@@ -61,21 +66,27 @@ static void listen_on_loopback(int node) {
   memcpy(&addresses[node], &address, sizeof address);
 }
 
-static struct mr_transport *join_as(uint16_t me, const char *name) {
+static struct mr_transport *join_within(uint16_t me, const char *name, int seconds,
+                                        unsigned lost_after) {
   struct mr_job job = {.nodes = nodes,
                        .me = me,
                        .listener = listeners[me],
                        .addresses = addresses,
                        .incarnation = me,
-                       .transport = name};
+                       .transport = name,
+                       .lost_after = lost_after};
   struct mr_transport *transport;
   uint32_t incarnations[NODES_MOST];
   char why[256];
   for (uint16_t other = 0; other < nodes; other++)
     if (other != me)
       close(listeners[other]);
-  CHECK_EQUAL(mr_transport_join(&transport, &job, incarnations, JOIN_SECONDS, why, sizeof why), 0);
+  CHECK_EQUAL(mr_transport_join(&transport, &job, incarnations, seconds, why, sizeof why), 0);
   return transport;
+}
+
+static struct mr_transport *join_as(uint16_t me, const char *name) {
+  return join_within(me, name, JOIN_SECONDS, 0);
 }
 
 static void serve_until_end(struct mr_transport *transport, struct seen *seen) {
@@ -213,6 +224,57 @@ static void obey(void *name) {
   serve_until_lost(&crowd, 0, on_order);
 }
 
+/* ---- one whose start is slow, one that never starts ------------------------------------- */
+
+/* Node 0: silence counts from a peer's first word, not from our own start. */
+static void expect(void *name) {
+  struct mr_transport *transport = join_within(0, name, JOIN_SECONDS, LOST_AFTER);
+  struct seen seen = {.in_order = true};
+  serve_until_end(transport, &seen);
+  CHECK(seen.in_order && seen.farewell);
+  CHECK_EQUAL(seen.messages, MESSAGES);
+  CHECK_EQUAL(mr_transport_farewell(transport), 0);
+  mr_transport_close(transport);
+}
+
+/* Node 1. */
+static void begin_late(void *name) {
+  struct mr_transport *transport = join_within(1, name, JOIN_SECONDS, LOST_AFTER);
+  static uint8_t message[SIZE];
+  struct seen seen = {.in_order = true};
+  sleep(START_SECONDS);
+  for (uint32_t i = 0; i < MESSAGES; i++) {
+    memcpy(message, &i, sizeof i);
+    CHECK_EQUAL(mr_transport_send(transport, 0, message, sizeof message), 0);
+  }
+  CHECK_EQUAL(mr_transport_farewell(transport), 0);
+  serve_until_end(transport, &seen);
+  mr_transport_close(transport);
+}
+
+/* Node 0: nor may a peer be silent for ever because it has never said a word. */
+static void give_up(void *name) {
+  struct mr_transport *transport = join_within(0, name, GRACE_SECONDS, LOST_AFTER);
+  struct seen seen = {.in_order = true};
+  serve_until_end(transport, &seen);
+  CHECK(!seen.farewell);
+  mr_transport_close(transport);
+}
+
+/* Node 1: until node 0 has hung up. */
+static void say_nothing(void *name) {
+  struct mr_transport *transport = join_within(1, name, JOIN_SECONDS, LOST_AFTER);
+  struct pollfd end = {.events = POLLRDHUP};
+  for (int fd = 3; fd < 64 && end.fd == 0; fd++) {
+    struct sockaddr_storage peer;
+    socklen_t size = sizeof peer;
+    if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0)
+      end.fd = fd;
+  }
+  CHECK(end.fd > 0 && poll(&end, 1, (int)(LIVENESS_NS / 1000000)) == 1);
+  mr_transport_close(transport);
+}
+
 /* ---- all of it -------------------------------------------------------------------------- */
 
 static void run(const char *name, uint16_t count, void (*const roles[])(void *)) {
@@ -254,6 +316,8 @@ int main(void) {
   close(ends[1]);
   CHECK(read(ends[0], names, sizeof names - 1) >= 0);
   try("tcp");
+  run("tcp", 2, (void (*const[])(void *)){expect, begin_late});
+  run("tcp", 2, (void (*const[])(void *)){give_up, say_nothing});
   for (unsigned i = 0; i < sizeof providers / sizeof *providers; i++)
     if (strstr(names, providers[i]) != NULL) {
       snprintf(name, sizeof name, "ofi:%s", providers[i]);

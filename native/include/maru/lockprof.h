@@ -170,7 +170,7 @@ enum maru_lockprof_skips {
 };
 
 enum maru_lockprof_slot {
-  MARU_LOCKPROF_FREE = 0,
+  MARU_LOCKPROF_FREE = 0, /* or about to be TAKEN */
   MARU_LOCKPROF_TAKEN,
   MARU_LOCKPROF_LEFT,
   MARU_LOCKPROF_LEAVING
@@ -185,9 +185,10 @@ struct maru_lockprof_thread {
   MARU_ATOMIC(uint32_t) rows;
   MARU_ATOMIC(uint64_t) unmatched; /* holds that were timed, and whose release was not seen */
   MARU_ATOMIC(uint32_t) paces;
-  MARU_ATOMIC(uint32_t) larger; /* number + 1 of the table that it has instead; 0: its own */
-  uint64_t random;              /* the state of its chances */
-  uint64_t apart_too[3];
+  MARU_ATOMIC(uint32_t) larger;    /* number + 1 of the table that it has instead; 0: its own */
+  uint64_t random;                 /* the state of its chances */
+  MARU_ATOMIC(uint64_t) published; /* of its acquisitions, in "lockwaits" */
+  uint64_t apart_too[2];
   struct maru_lockprof_row others;
   MARU_ATOMIC(uint32_t) table[MARU_LOCKPROF_TABLE]; /* a row's number + 1, bits of a hash */
 };
