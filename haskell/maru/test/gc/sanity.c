@@ -11,3 +11,7 @@ void stress_without_sanity(void) { RtsFlags.DebugFlags.sanity = false; }
 /* Of native/base, for workers: no child of these tests takes signals. */
 void maru_worker_signals(void);
 void maru_worker_signals(void) {}
+
+/* Of native/base, too: no child of these tests outlives a parent that was killed. */
+int maru_lifeline_tie(int reading, int worker);
+int maru_lifeline_tie(int reading, int worker) { return (void)reading, (void)worker, -1; }
