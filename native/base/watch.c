@@ -7,9 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 enum { LOOK_MS = 100, STACK_BYTES = 64 << 10 };
@@ -84,30 +82,25 @@ pid_t maru_watch_tid(void) { return atomic_load_explicit(&watch.tid, memory_orde
 
 /* ---- the lifeline ---------------------------------------------------------- */
 
-int maru_lifeline_open(int ends[2]) { return pipe2(ends, O_CLOEXEC) ? -errno : 0; }
-
-/* Before 5.6 the end of one reader of a pipe signalled all others. */
-static bool signals_others(void) {
-  struct utsname kernel;
-  unsigned major, minor;
-  return uname(&kernel) != 0 || sscanf(kernel.release, "%u.%u", &major, &minor) != 2 || major < 5 ||
-         (major == 5 && minor < 6);
+int maru_lifeline_open(void) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC))
+    return -errno;
+  /* The worker must not inherit a writing end of its own pipe. */
+  close(ends[1]);
+  return ends[0];
 }
 
-int maru_lifeline_hold(const int ends[2]) {
+int maru_lifeline_tie(int reading, pid_t worker) {
   char path[64];
-  if (signals_others())
-    return -ENOSYS;
-  snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
-  /* Opened, not duplicated: who is signalled, and by what, belongs to an open file. */
-  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0)
-    return -errno;
-  if (fcntl(fd, F_SETOWN, getpid()) || fcntl(fd, F_SETSIG, SIGKILL) ||
-      fcntl(fd, F_SETFL, O_NONBLOCK | O_ASYNC)) {
-    int error = errno;
-    close(fd);
-    return -error;
+  snprintf(path, sizeof path, "/proc/self/fd/%d", reading);
+  int writing = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC), error = writing < 0 ? -errno : 0;
+  /* Whom a signal goes to, and which, belongs to the open file, which the worker shares. */
+  if (!error && (fcntl(reading, F_SETOWN, worker) || fcntl(reading, F_SETSIG, SIGKILL) ||
+                 fcntl(reading, F_SETFL, O_NONBLOCK | O_ASYNC))) {
+    error = -errno;
+    close(writing);
   }
-  return 0;
+  close(reading);
+  return error ? error : writing;
 }

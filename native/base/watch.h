@@ -36,12 +36,21 @@ pid_t maru_watch_tid(void);
 
 /* ---- the lifeline ---------------------------------------------------------- */
 
-/* The thread above cannot end a worker that is stopped (SIGSTOP, a debugger); the kernel can.  A
- * lifeline is a pipe whose writing end its coordinator alone holds for long: when that is closed,
- * the kernel kills who holds on to it. */
-int maru_lifeline_open(int ends[2]);
-/* In the worker: holds on.  Its copies of both ends are to be closed (or sealed) afterwards.
- * Failure, as before Linux 5.6 (-ENOSYS), leaves the thread above. */
-int maru_lifeline_hold(const int ends[2]);
+/* The thread above cannot end a worker that is stopped (SIGSTOP, a debugger); the kernel can, from
+ * the worker's first instruction on.  A lifeline is a pipe of one worker, which has the reading
+ * end; its writing end is its coordinator's, who makes it after the fork.  When that is closed, by
+ * the coordinator's death too, the kernel kills the worker.
+ *
+ * Workers that are forked later have copies of the writing end until they seal what they inherited.
+ * They do not keep the worker alive: the coordinator's death kills the youngest, whose end closes
+ * the copies, and so on.  Any other process that the coordinator forks does, until it executes a
+ * program or ends. */
+
+/* Before the fork: the reading end, which the worker must keep. */
+int maru_lifeline_open(void);
+/* After it: the writing end, to be closed when the worker has ended.  Closes `reading` here, also
+ * on failure, which leaves the thread above.  The coordinator must not die between the fork and
+ * this, else a worker that is stopped there outlives it. */
+int maru_lifeline_tie(int reading, pid_t worker);
 
 #endif

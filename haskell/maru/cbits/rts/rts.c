@@ -40,7 +40,8 @@ bool maru_rts_nonmoving(void) { return RtsFlags.GcFlags.useNonmoving; }
    forkProcess, GHC 9.0.2 was seen, once in some hundred forks, to leave runnable threads on a
    capability that no thread of the system runs. */
 void maru_rts_one_of_many(void) {
-  fatalInternalErrorFn = rtsFatalInternalErrorFn; /* no longer that of a start, see weaks.c */
+  fatalInternalErrorFn = rtsFatalInternalErrorFn; /* no longer those of a start, see weaks.c */
+  errorMsgFn = rtsErrorMsgFn;
   RtsFlags.GcFlags.doIdleGC = false;
   RtsFlags.ParFlags.parGcEnabled = false;
   RtsFlags.ParFlags.migrate = false;

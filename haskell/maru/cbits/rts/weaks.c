@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 /* For one offset. What it repeats of the other headers it says as plain numbers. */
@@ -296,11 +298,48 @@ static void end_without_thread(const char *format, va_list arguments) {
   _exit(NO_THREAD);
 }
 
+/* forkProcess stops all of the run-time system, and so does the end of the program, which may come
+   while another thread forks: each would wait for the other for ever. So no fork is under way when
+   the end begins, and none begins later. (Only where the run-time system lets us know.) */
+static pthread_mutex_t forks = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic bool leaving;
+static void (*next_exit_hook)(void);
+enum { PATIENCE = 5 }; /* seconds that the end waits for a fork, or a fork for the end */
+
+static int lock_forks(void) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec += PATIENCE;
+  return pthread_mutex_timedlock(&forks, &until);
+}
+
+static void at_exit(void) {
+  /* relaxed: read after a lock of `forks` was refused, which was held from here on */
+  atomic_store_explicit(&leaving, true, memory_order_relaxed);
+  (void)lock_forks(); /* for good */
+  if (next_exit_hook)
+    next_exit_hook();
+}
+
+/* 0, or why there is no fork any more. */
+static int begin_fork(void) {
+  int error;
+  do
+    error = lock_forks();
+  while (error == ETIMEDOUT && !atomic_load_explicit(&leaving, memory_order_relaxed));
+  return error ? ECANCELED : 0;
+}
+
 static void in_child(void) {
+  /* Whichever thread of the parent held it. */
+  forks = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  atomic_store_explicit(&leaving, false, memory_order_relaxed);
   if (!me.forking)
     return;
   sysErrorMsgFn = end_without_thread;
   fatalInternalErrorFn = end_without_thread;
+  /* Forked while its parent's run-time system shuts down, this one would say "interrupted". */
+  errorMsgFn = end_without_thread;
   me.forking = false; /* the worker's own forks are none of ours */
   release(RESERVED);
   abandon_threads();
@@ -308,13 +347,27 @@ static void in_child(void) {
 }
 
 static int unprepared; /* why forking cannot be prepared */
-static void prepare_forking(void) { unprepared = pthread_atfork(NULL, NULL, in_child); }
+static void prepare_forking(void) {
+  unprepared = pthread_atfork(NULL, NULL, in_child);
+#if MARU_RTS_VALIDATED
+  if (&rtsConfig) {
+    next_exit_hook = rtsConfig.onExitHook;
+    rtsConfig.onExitHook = at_exit;
+  }
+#endif
+}
 
-/* forkProcess, see above; -1 and errno where it fails. */
-pid_t maru_rts_fork(HsStablePtr *entry) {
+int maru_lifeline_tie(int reading, pid_t worker); /* base/watch.h */
+
+/* forkProcess, see above; -1 and errno where it fails. In the parent *line is what ties the child's
+   life to its own, by the reading end of a lifeline; negative: nothing does. The end stays open
+   where forking fails. */
+pid_t maru_rts_fork(HsStablePtr *entry, int reading, int *line) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, prepare_forking);
-  int error = unprepared ? unprepared : reserve();
+  int error = unprepared ? unprepared : begin_fork();
+  if (!error && (error = reserve()))
+    pthread_mutex_unlock(&forks);
   if (error) {
     errno = error;
     return -1;
@@ -326,8 +379,11 @@ pid_t maru_rts_fork(HsStablePtr *entry) {
   pid_t pid = forkProcess(entry);
   me.forking = false;
   error = errno;
+  /* At once: on the way back into Haskell a thread may wait for others. */
+  *line = pid > 0 && reading >= 0 ? maru_lifeline_tie(reading, pid) : -1;
   pthread_sigmask(SIG_SETMASK, &me.before, NULL);
   release(RESERVED);
+  pthread_mutex_unlock(&forks);
   errno = error;
   return pid;
 }

@@ -13,7 +13,7 @@ import Scenes (play)
 import qualified Sizes
 import qualified Stuck
 import qualified Suicides
-import System.Environment (getArgs, lookupEnv, setEnv)
+import System.Environment (getArgs, setEnv)
 import Test.Tasty (TestTree, defaultMain, localOption, mkTimeout, testGroup)
 import Tools
 import qualified World
@@ -26,7 +26,7 @@ main = do
     _ -> do
       -- One at a time: they count this process's children and descriptors.
       setEnv "TASTY_NUM_THREADS" "1"
-      backends <- chosen
+      backends <- chosenBackends
       -- The run-time system opens its own descriptors when they are first needed.
       mapM_ (\b -> parMapM (onBackend b) (pausing 1) [1 .. 3 :: Int]) backends
       defaultMain . localOption (mkTimeout (120000000 * fromIntegral scale)) $
@@ -34,8 +34,3 @@ main = do
 
 groups :: [Backend -> TestTree]
 groups = [Kills.tests, Suicides.tests, World.tests, Abandoned.tests, Sizes.tests, Stuck.tests, Guests.tests]
-
-chosen :: IO [Backend]
-chosen = maybe processBackends pick <$> lookupEnv "MARU_TEST_BACKENDS"
-  where
-    pick names = [b | b <- processBackends, backendName b `elem` words (map (\c -> if c == ',' then ' ' else c) names)]

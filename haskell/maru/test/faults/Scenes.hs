@@ -37,6 +37,10 @@ play ["leave", name] = do
   let ys = parMapWith (options name) (pausing 20) [1 :: Int ..]
   _ <- evaluate (sum (take 10 ys))
   children >>= putStrLn . unwords . map show
+play ["exit", name, micros] = do
+  -- While the thread waits for a result, looks for one, or drops the map.
+  _ <- forkIO . forever $ evaluate (sum (take 20 (parMapWith (options name) (working 20) [1 ..])))
+  threadDelay (read micros)
 play ["lines", name] = do
   hSetBuffering stdout LineBuffering
   ls <- lines <$> getContents

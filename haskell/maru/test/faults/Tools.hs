@@ -7,6 +7,7 @@
 module Tools
   ( -- * Under test
     processBackends,
+    chosenBackends,
     onBackend,
     scale,
 
@@ -68,6 +69,12 @@ import Test.Tasty.HUnit (Assertion, assertBool, assertFailure, (@?=))
 
 processBackends :: [Backend]
 processBackends = [Shm, Sockets]
+
+-- | Those that @MARU_TEST_BACKENDS@ names, or all.
+chosenBackends :: IO [Backend]
+chosenBackends = maybe processBackends pick <$> lookupEnv "MARU_TEST_BACKENDS"
+  where
+    pick names = [b | b <- processBackends, backendName b `elem` words (map (\c -> if c == ',' then ' ' else c) names)]
 
 -- | Three workers.
 onBackend :: Backend -> Options

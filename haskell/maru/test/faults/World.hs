@@ -30,6 +30,8 @@ tests b =
         playing [] ["leave", backendName b] $ \s -> do
           pids <- workersOf s
           void (eventually "the workers are gone" 1 (not . or <$> mapM alive pids)),
+      testCase "a program that ends while another of its threads consumes a map ends well" $
+        forM_ [1 .. 20 * scale] $ \i -> finishes ["exit", backendName b, show (10000 + 3400 * (i `mod` 20))] "" [],
       testCase "lines of standard input, a pipe: no line is lost or doubled" $ input b "pipe",
       testCase "lines of standard input, a file: no line is lost or doubled" $ fromFile b,
       testCase "lines that come slowly: each result comes before the next line" $ conversation b,

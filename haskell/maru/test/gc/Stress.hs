@@ -448,7 +448,7 @@ weaksCase rounds = replicateM_ rounds $ do
     pure key
   fresh <- inChild neuterFinalizers
   check ("weak pointers found: " <> show (before, fresh)) (before < 20 && fresh >= 40)
-  ended <- forkWorker $ do
+  (ended, _) <- forkWorker (-1) $ do
     prologue
     performMajorGC
     threadDelay 50000
@@ -461,7 +461,7 @@ weaksCase rounds = replicateM_ rounds $ do
   pure ()
   where
     inChild act = do
-      pid <- forkWorker (act >>= \n -> exitImmediately (if n > 250 then ExitFailure 251 else if n == 0 then ExitSuccess else ExitFailure n))
+      (pid, _) <- forkWorker (-1) (act >>= \n -> exitImmediately (if n > 250 then ExitFailure 251 else if n == 0 then ExitSuccess else ExitFailure n))
       status <- getProcessStatus True False pid
       case status of
         Just (Exited ExitSuccess) -> pure 0

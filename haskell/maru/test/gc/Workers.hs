@@ -43,7 +43,7 @@ start :: Int -> Bool -> [a] -> IO Worker
 start mebibytes sharing values = do
   region <- newRegion mebibytes
   (from, to) <- createPipe
-  pid <- forkWorker . leave $ do
+  (pid, _) <- forkWorker (-1) . leave $ do
     prologue
     closeFd from
     forM_ values $ \x -> do
@@ -101,7 +101,7 @@ type Copied a = Either String a
 
 copied :: Bool -> a -> IO (Copied a)
 copied sharing value = bracket createPipe (closeFd . fst) $ \(from, to) -> do
-  pid <- forkWorker . leave $ do
+  (pid, _) <- forkWorker (-1) . leave $ do
     prologue
     packed <- pack sharing value
     case packed of

@@ -14,3 +14,7 @@ void maru_worker_signals(void);
 void maru_worker_signals(void) {}
 void maru_pen_seal_here(const char *reason);
 void maru_pen_seal_here(const char *reason) { (void)reason; }
+
+/* Of native/base, too: no child of these tests outlives a parent that was killed. */
+int maru_lifeline_tie(int reading, int worker);
+int maru_lifeline_tie(int reading, int worker) { return (void)reading, (void)worker, -1; }

@@ -200,7 +200,6 @@ release run = do
   change run ended
   freeFabric (runFabric run)
   closePidfd (runSelfPidfd run)
-  closeLifeline (runLifeline run)
 
 reportOf :: Run a b -> IO Report
 reportOf run = do

@@ -25,7 +25,7 @@ sharedMemory workers = do
   unseated <- seat crew
   policy <- newWaitPolicy
   -- A run that nobody holds any more is ended by a finalizer, which still needs the crew. Both
-  -- become garbage at once, and C finalizers run first: until the end this holds the crew.
+  -- become garbage at once: until the end this holds the crew.
   root <- newStablePtr crew
   pure
     Fabric

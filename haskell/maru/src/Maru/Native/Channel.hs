@@ -61,8 +61,9 @@ import Data.IORef
 import Data.Int (Int64)
 import Data.List (intercalate)
 import Data.Word (Word16, Word32, Word64)
-import Foreign (FinalizerPtr, ForeignPtr, Ptr, alloca, allocaBytes, mallocForeignPtrBytes, newForeignPtr, peek, peekByteOff, poke, pokeByteOff, withForeignPtr)
+import Foreign (ForeignPtr, Ptr, alloca, allocaBytes, mallocForeignPtrBytes, peek, peekByteOff, poke, pokeByteOff, withForeignPtr)
 import Foreign.C (CInt (..), CString, Errno (..), e2BIG, eAGAIN, eINTR, eNOSPC, ePIPE, eTIMEDOUT, errnoToIOError, withCString)
+import Foreign.Concurrent (newForeignPtr)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (BadOptions (..), Unavailable (..))
 import Maru.Native.Hall
@@ -203,7 +204,8 @@ observeWord = c_observeWord
 data CCrew
 
 -- | Unmapped when it is garbage: a thread that waits on it, or is about to ring
--- its bell, keeps it.
+-- its bell, keeps it. Not at the end of the program, which may come while threads
+-- still wait on it: finalizers in C are run then, those in Haskell are not.
 newtype Crew = Crew (ForeignPtr CCrew)
 
 data Chunk = Chunk {chunkFirst :: !Int, chunkCount :: !Int}
@@ -212,7 +214,7 @@ data Chunk = Chunk {chunkFirst :: !Int, chunkCount :: !Int}
 foreign import ccall unsafe "maru_crew_create"
   c_crewCreate :: Ptr (Ptr CCrew) -> Word32 -> Word32 -> IO CInt
 
-foreign import ccall unsafe "&maru_crew_destroy" c_crewDestroy :: FinalizerPtr CCrew
+foreign import ccall unsafe "maru_crew_destroy" c_crewDestroy :: Ptr CCrew -> IO ()
 
 foreign import ccall unsafe "maru_crew_publish"
   c_crewPublish :: Ptr CCrew -> Word64 -> Word32 -> IO CInt
@@ -248,7 +250,7 @@ foreign import ccall unsafe "maru_crew_counters"
 newCrew :: Int -> Int -> IO Crew
 newCrew workers slots = alloca $ \out -> do
   r <- c_crewCreate out (fromIntegral workers) (fromIntegral slots)
-  if r == 0 then peek out >>= fmap Crew . newForeignPtr c_crewDestroy else refused "a crew in shared memory" r
+  if r == 0 then peek out >>= \c -> Crew <$> newForeignPtr c (c_crewDestroy c) else refused "a crew in shared memory" r
 
 foreign import ccall unsafe "maru_crew_seat"
   c_crewSeat :: Ptr CCrew -> Ptr CBoard -> Word32 -> IO CInt

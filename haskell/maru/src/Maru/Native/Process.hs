@@ -14,10 +14,8 @@ module Maru.Native.Process
     openPidfd,
     closePidfd,
     dieWith,
-    Lifeline,
     newLifeline,
-    closeLifeline,
-    holdLifeline,
+    forget,
     workerSignals,
     exitNow,
     reap,
@@ -29,13 +27,14 @@ where
 
 import Control.Monad (void)
 import Data.Word (Word64, Word8)
-import Foreign (Ptr, allocaArray, allocaBytes, nullPtr, peekByteOff, peekElemOff, withArray)
+import Foreign (Ptr, allocaBytes, nullPtr, peekByteOff)
 import Foreign.C (CInt (..))
 import Maru.Failure (Death (..))
 import System.Posix.Types (CPid (..), ProcessID)
 
--- | A child of this process. The pidfd is negative where the kernel has none.
-data Process = Process {processId :: !ProcessID, processPidfd :: !CInt}
+-- | A child of this process, its pidfd, and our end of its lifeline; these are
+-- negative where the system has none.
+data Process = Process !ProcessID !CInt !CInt
 
 data CSnapshot
 
@@ -98,29 +97,14 @@ closePidfd fd
 dieWith :: ProcessID -> CInt -> IO Bool
 dieWith parent pidfd = (== 0) <$> c_dieWith parent pidfd
 
-foreign import ccall unsafe "maru_lifeline_open" c_lifelineOpen :: Ptr CInt -> IO CInt
+-- | By which the kernel ends a worker, a stopped one too, when the coordinator dies: the
+-- end that the worker must keep, made before the fork, which makes the other end.
+-- Negative where there was no descriptor for it.
+foreign import ccall unsafe "maru_lifeline_open" newLifeline :: IO CInt
 
-foreign import ccall unsafe "maru_lifeline_hold" c_lifelineHold :: Ptr CInt -> IO CInt
-
--- | By which the kernel ends workers, stopped ones too, when the coordinator dies: a
--- pipe, or nothing where there was no descriptor for it.
-data Lifeline = Lifeline !CInt !CInt
-
--- | In the coordinator, before it forks.
-newLifeline :: IO Lifeline
-newLifeline = allocaArray 2 $ \ends -> do
-  r <- c_lifelineOpen ends
-  if r == 0 then Lifeline <$> peekElemOff ends 0 <*> peekElemOff ends 1 else pure (Lifeline (-1) (-1))
-
--- | When it has no worker any more.
-closeLifeline :: Lifeline -> IO ()
-closeLifeline (Lifeline reading writing) = closePidfd reading >> closePidfd writing
-
--- | In the worker, before its descriptors are sealed.
-holdLifeline :: Lifeline -> IO ()
-holdLifeline (Lifeline reading writing)
-  | reading < 0 = pure ()
-  | otherwise = withArray [reading, writing] (void . c_lifelineHold)
+-- | Once it has ended.
+forget :: Process -> IO ()
+forget (Process _ pidfd line) = closePidfd pidfd >> closePidfd line
 
 -- | Ends this process at once: no finalizer, no flush.
 exitNow :: Int -> IO ()
@@ -128,11 +112,11 @@ exitNow = c_exit . fromIntegral
 
 -- | How it ended, if it has.
 reap :: Process -> IO (Maybe Death)
-reap (Process pid _) = allocaBytes 8 $ \d -> c_reap pid d >>= death d
+reap (Process pid _ _) = allocaBytes 8 $ \d -> c_reap pid d >>= death d
 
 -- | Waits so many milliseconds for it to end (negative: until it does).
 reapWait :: Process -> Int -> IO (Maybe Death)
-reapWait (Process pid fd) ms =
+reapWait (Process pid fd _) ms =
   allocaBytes 8 $ \d -> c_reapWait pid fd (fromIntegral ms) d >>= death d
 
 death :: Ptr Word8 -> CInt -> IO (Maybe Death)
@@ -152,4 +136,4 @@ residentBytes = fromIntegral <$> c_resident
 
 -- | SIGKILL. Harmless when it has ended already.
 killNow :: Process -> IO ()
-killNow (Process pid fd) = void (c_kill pid fd)
+killNow (Process pid fd _) = void (c_kill pid fd)

@@ -33,9 +33,11 @@ import Control.Exception (SomeException, bracket, throwIO)
 import Control.Monad (void)
 import Data.Int (Int64)
 import Data.Word (Word64)
-import Foreign.C (CBool (..), Errno (..), errnoToIOError, throwErrnoIfMinus1)
+import Foreign.C (CBool (..), CInt (..), Errno (..), errnoToIOError, throwErrnoIfMinus1)
+import Foreign.Marshal (alloca)
 import Foreign.Ptr (Ptr)
 import Foreign.StablePtr (StablePtr, freeStablePtr, newStablePtr)
+import Foreign.Storable (peek)
 import GHC.Exts (Any, Int (I#), MVar#, Ptr (Ptr), RealWorld, addr2Int#, addrToAny#, anyToAddr#, int2Addr#, unsafeCoerce#)
 import GHC.IO (IO (IO))
 import GHC.IO.Handle.Types (Handle (..), Handle__)
@@ -56,7 +58,7 @@ foreign import ccall unsafe "maru_rts_lock_handles"
   c_lockHandles :: MVar# RealWorld Handle__ -> MVar# RealWorld Handle__ -> IO ()
 
 foreign import ccall safe "maru_rts_fork"
-  c_fork :: StablePtr (IO ()) -> IO CPid
+  c_fork :: StablePtr (IO ()) -> CInt -> Ptr CInt -> IO CPid
 
 foreign import ccall unsafe "maru_rts_set_alloc_area"
   c_setAllocArea :: Int64 -> IO ()
@@ -74,9 +76,11 @@ foreign import ccall unsafe "maru_rts_is_static"
   c_isStatic :: Ptr () -> IO CBool
 
 -- | Forks a process that does this, in which nothing is left of what the threads
--- of this one were doing. The action must not return. Throws 'IOException'.
-forkWorker :: IO () -> IO ProcessID
-forkWorker act = bracket (newStablePtr act) freeStablePtr (throwErrnoIfMinus1 "forkProcess" . c_fork)
+-- of this one were doing, tied to this one's life by that end of a lifeline (negative: by
+-- none); its number and the other end. The action must not return. Throws 'IOException'.
+forkWorker :: CInt -> IO () -> IO (ProcessID, CInt)
+forkWorker reading act = bracket (newStablePtr act) freeStablePtr $ \entry -> alloca $ \line ->
+  (,) <$> throwErrnoIfMinus1 "forkProcess" (c_fork entry reading line) <*> peek line
 
 -- | First thing in a forked worker: it collects with one thread, and not by
 -- itself when idle (that would copy the whole inherited heap), and runs no

@@ -42,7 +42,7 @@ bury run slot w death = do
   -- First of all, so that nothing is freed twice should something throw below.
   modifyIORef' (runWorkers run) (IntMap.delete slot)
   closeLink (workerLink w)
-  closePidfd (processPidfd (workerProcess w))
+  forget (workerProcess w)
   now <- nowNs
   change run . died (runJob run) now slot $
     Exit

@@ -98,21 +98,22 @@ hireOne run slot share = do
   seen <- known (runFeed run)
   link <- openLink (runFabric run) slot
   region <- newPages run `onException` closeLink link
+  line <- newLifeline
   snapshot <- takeSnapshot
-  for_ (keptOpen link) (spare snapshot)
+  for_ (line : keptOpen link) (spare snapshot)
   let segments = [Segment key (end - key) cells | key <- share, Just (end, cells) <- [pieceAt key pieces]]
       assigned = assignment run link region snapshot segments (uncurry Cursor (earliest pieces)) (knownCount seen)
   -- The run-time system keeps what it was given for as long as the child lives;
   -- what only f leads to must become garbage there, or no wait for it ever ends.
   body <- newIORef (runWorker assigned)
-  pid <-
-    forkWorker (join (readIORef body <* writeIORef body (pure ())))
-      `onException` (closeLink link >> traverse_ regionRelease region >> freeSnapshot snapshot)
+  (pid, tied) <-
+    forkWorker line (join (readIORef body <* writeIORef body (pure ())))
+      `onException` (closePidfd line >> closeLink link >> traverse_ regionRelease region >> freeSnapshot snapshot)
   freeSnapshot snapshot
   pidfd <- openPidfd pid
   filling <- newIORef Nothing
   born <- nowNs
-  modifyIORef' (runWorkers run) (IntMap.insert slot (Worker (Process pid pidfd) link filling region))
+  modifyIORef' (runWorkers run) (IntMap.insert slot (Worker (Process pid pidfd tied) link filling region))
   change run (hired slot [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] born)
 
 assignment :: Run a b -> Link -> Maybe Region -> Snapshot -> [Segment a] -> Cursor a -> Int -> Assignment a b
@@ -120,7 +121,6 @@ assignment run link region snapshot segments cursor seen =
   Assignment
     { assignedParent = runSelf run,
       assignedParentPidfd = runSelfPidfd run,
-      assignedLifeline = runLifeline run,
       assignedSnapshot = snapshot,
       assignedLink = link,
       assignedRegion = region,

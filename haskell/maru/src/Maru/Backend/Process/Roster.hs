@@ -208,8 +208,10 @@ barren job now slot stage exit s0
   where
     s = s0 {stBarren = stBarren s0 + 1, stBarrenSince = if stBarren s0 == 0 then now else stBarrenSince s0}
     death = exitDeath exit
-    -- Somebody who kills workers from outside may go on for a while.
-    lasting = death /= Killed 9 || now - stBarrenSince s > 3000000000
+    -- Somebody who kills workers from outside, by whatever signal, may go on for a while.
+    lasting = case death of
+      Killed _ -> now - stBarrenSince s > 3000000000
+      _ -> True
     verdict = case (exitUnstarted exit, stage) of
       (Just reason, Starting) -> without job now (unavailable reason "look at `maru doctor`, or use the Threads back end")
       (_, Starting) -> without job now (unavailable ("each worker " <> deathText death <> " before it had started, or did not start within 10 s") "look at `maru doctor`, or use the Threads back end")

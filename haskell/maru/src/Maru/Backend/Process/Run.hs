@@ -64,7 +64,6 @@ data Run a b = Run
     runFeed :: !Feed,
     runSelf :: !ProcessID,
     runSelfPidfd :: !CInt,
-    runLifeline :: !Lifeline,
     -- | Why results do not cross by address, if they do not.
     runByCopy :: !(Maybe String),
     -- | Results that are here and workers alive, for those who must not hold the run.
@@ -108,7 +107,7 @@ newRun style job = do
   self <- getProcessID
   now <- nowNs
   run <-
-    Run job {jobInputs = []} style fabric feed self <$> openPidfd self <*> newLifeline <*> pure byCopy
+    Run job {jobInputs = []} style fabric feed self <$> openPidfd self <*> pure byCopy
       <*> newIORef (0, 0)
       <*> newIORef Nothing
       <*> newIORef now

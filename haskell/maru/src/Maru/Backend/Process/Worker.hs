@@ -51,7 +51,6 @@ data Segment a = Segment
 data Assignment a b = Assignment
   { assignedParent :: !ProcessID,
     assignedParentPidfd :: !CInt,
-    assignedLifeline :: !Lifeline,
     assignedSnapshot :: !Snapshot,
     assignedLink :: !Link,
     -- | 'Nothing': results go as copies.
@@ -109,7 +108,6 @@ prologue a = do
   prepareChild
   watched <- dieWith (assignedParent a) (assignedParentPidfd a)
   unless watched (exitNow unwatched)
-  holdLifeline (assignedLifeline a)
   sealed <- sealSnapshot (assignedSnapshot a)
   unless sealed (exitNow unsealed)
   workerSignals >> hearSignals
