@@ -19,6 +19,9 @@ int maru_probe_access(int way);
  * another program. */
 void maru_probe_ignore_again(void);
 
+/* Columns and lines of the terminal behind `fd`; 0 where it does not know. */
+int maru_probe_window(int fd, int *columns, int *lines);
+
 /* A memfd named `name`, close-on-exec, with a number of 10 or above, so that it
  * never takes the place of a closed standard descriptor. */
 int maru_probe_scratch(const char *name);

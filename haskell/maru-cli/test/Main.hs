@@ -46,7 +46,7 @@ import qualified Maru.Cli.Room.Wait.Tune as WaitTune
 import Maru.Cli.Rooms (rooms)
 import Maru.Cli.Run
 import Maru.Cli.RunSection
-import Maru.Cli.Top
+import Maru.Cli.Top.Pages
 import Maru.Cli.Tune (parseDuration)
 import Maru.Control.Race (record, start)
 import Maru.Native.BoardView
@@ -57,13 +57,14 @@ import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
+import TopTest (screens)
 
 main :: IO ()
 main =
   defaultMain $
     testGroup
       "maru-cli"
-      [plans, locks, profiles, supervisors, boards, steering, checks, commandLines, outputs, heat, builtCommand]
+      [plans, locks, profiles, supervisors, boards, screens, steering, checks, commandLines, outputs, heat, builtCommand]
 
 -- ---- launch ---------------------------------------------------------------
 

@@ -138,7 +138,7 @@ done
 status 0 "" maru top --once
 status 69 "there is no process 4194305" maru top --once 4194305
 status 64 "process number" maru top nonsense
-maru run -- sleep 30 2>/dev/null &
+maru run -- sleep 300 2>/dev/null &
 run=$!
 for _ in $(seq 200); do
   timeout 20 maru top --once "$run" >"$work/out" 2>/dev/null && grep -q "Running  sleep 30" "$work/out" && break
@@ -148,7 +148,36 @@ grep -q "Running  sleep 30" "$work/out" || fail "top does not show the run"
 json maru-top/1 maru top --once --json "$run"
 timeout 20 maru top --once --record "$work/record" "$run" >/dev/null && python3 -m json.tool "$work/record" >/dev/null ||
   fail "top does not record"
-timeout 60 python3 "$here/terminal.py" "$run" || fail "top on a terminal"
+
+# ---- top: on a terminal
+# Debian's python3 has its packages, another one that comes first on the PATH need not.
+for python in python3 /usr/bin/python3; do ! "$python" -c 'import pyte' 2>/dev/null || break; done
+word=house-$$
+sleeps() { maru run -- python3 -c 'import time; time.sleep(300)' "$word" "$@" 2>/dev/null & }
+sleeps --an-option-that-is-long=1 --another-one-that-is-longer=22 --and-one-more=333 long-name
+others=$!
+sleeps 마루-한국어
+others="$others $!"
+sleeps $'bad\e[2Jname'
+others="$others $!"
+timeout 300 "$python" "$here/terminal.py" "$word" || fail "top on a terminal"
+# shellcheck disable=SC2086 # one word a process
+kill $others && wait $others
+
+# ---- top: a file that has a board's name, of a file system that never answers
+if [ "$(id -u)" -eq 0 ]; then
+  python3 "$here/unanswering.py" "$work" >"$work/unanswering" &
+  unanswering=$!
+  for _ in $(seq 200); do [ ! -s "$work/unanswering" ] || break; sleep 0.05; done
+  if grep -q '^held' "$work/unanswering"; then
+    timeout -s KILL 30 maru top --once >"$work/out" || fail "top does not end beside a file that never answers"
+    grep -q "Running  sleep 30" "$work/out" || fail "top does not show the run beside it"
+  else
+    echo "not tested: a file system in user space: $(cat "$work/unanswering")"
+  fi
+  kill -9 "$unanswering"
+  wait "$unanswering" 2>/dev/null
+fi
 
 # ---- top: boards that lie
 # Any number of lines may be claimed: by a run's own program, and by a board of another user that a

@@ -69,4 +69,4 @@ placing =
     -- As the controller promises.
     disjoint = Map.filter (not . IntSet.null) . snd . Map.mapAccum (\seen set -> (IntSet.union seen set, IntSet.difference set seen)) IntSet.empty
     blank = Observation 1 IntMap.empty IntMap.empty [] Map.empty 0 0 Nothing Nothing
-    used tid kind mask = ThreadUse (Thread tid 1 (Stat "t" 1 0 0 0 0) Nothing mask [] False) 0.5 0.5 0 0 0 (Just 0) kind [] Nothing Map.empty
+    used tid kind mask = ThreadUse (Thread tid 1 (Stat "t" 1 0 0 0 0 0) Nothing mask [] False) 0.5 0.5 0 0 0 (Just 0) kind [] Nothing Map.empty

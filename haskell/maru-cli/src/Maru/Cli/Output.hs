@@ -32,6 +32,7 @@ import Data.Aeson (Value, encode)
 import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Lazy.Char8 as LazyChars
 import Data.List (dropWhileEnd, transpose)
+import Maru.Cli.Columns
 import Maru.Cli.Exit
 import Maru.Cli.Plain
 import Maru.Cli.WholeFile
@@ -52,18 +53,17 @@ data Table = Table
 data Align = L | R
   deriving (Eq, Show)
 
--- | Lines without trailing blanks; columns two blanks apart. Characters are
--- taken to be one column wide.
+-- | Lines without trailing blanks; columns two blanks apart.
 renderTable :: Table -> [String]
 renderTable (Table heads rows) = map line (map snd heads : rows)
   where
     line = dropWhileEnd (== ' ') . concat . zipWith3 cell (map fst heads) widths
-    widths = map (maximum . (0 :) . map length) (transpose (map snd heads : rows))
+    widths = map (maximum . (0 :) . map columnsIn) (transpose (map snd heads : rows))
     cell align width text = case align of
       L -> text ++ blanks ++ "  "
       R -> blanks ++ text ++ "  "
       where
-        blanks = replicate (width - length text) ' '
+        blanks = replicate (width - columnsIn text) ' '
 
 -- | What a simulation or an experiment has to show.
 data Figures = Figures
@@ -150,6 +150,10 @@ paint True colour text = "\ESC[" ++ code ++ "m" ++ text ++ "\ESC[0m"
       Red -> "31"
       Bold -> "1"
 
--- | On a terminal and not forbidden by @NO_COLOR@.
+-- | On a terminal that knows colours, and not forbidden by @NO_COLOR@.
 wantsColour :: Handle -> IO Bool
-wantsColour handle = (&&) <$> hIsTerminalDevice handle <*> (maybe True null <$> lookupEnv "NO_COLOR")
+wantsColour handle = do
+  terminal <- hIsTerminalDevice handle
+  forbidden <- maybe False (not . null) <$> lookupEnv "NO_COLOR"
+  kind <- lookupEnv "TERM"
+  pure (terminal && not forbidden && kind /= Just "dumb")

@@ -1,53 +1,38 @@
-{-# LANGUAGE ExistentialQuantification #-}
-{-# LANGUAGE OverloadedStrings #-}
-
 -- | @maru top@: the runs of this user that are alive, and what their rooms
 -- count. Only a key of a room's page changes anything there: a knob.
 module Maru.Cli.Top
   ( topCommand,
-
-    -- * For tests
-    Page,
-    Shown,
-    openPage,
-    pressKey,
-    lookAll,
-    drawBoard,
-    sampleJson,
   )
 where
 
-import Control.Concurrent (threadDelay)
-import Control.Exception (bracket, try)
-import Control.Monad (filterM, forM, unless)
-import Data.Aeson (Value, object, (.=))
-import qualified Data.Aeson.Key as Key
-import Data.Bifunctor (first)
+import Control.Concurrent (Chan, forkIO, newChan, readChan, threadDelay, writeChan, writeList2Chan)
+import Control.Exception (AsyncException (UserInterrupt), SomeException, throwIO, try)
+import Control.Monad (unless)
 import qualified Data.ByteString.Lazy as Lazy
-import Data.Either (rights)
-import Data.Function (on)
-import Data.List (intercalate, nubBy)
+import Data.List (find)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (catMaybes, isJust, mapMaybe)
 import Data.Time.Clock.POSIX (getPOSIXTime)
 import GHC.Clock (getMonotonicTime)
+import Maru.Cli.Columns (tidy)
 import Maru.Cli.Exit
-import Maru.Cli.Host (boardsOf)
+import Maru.Cli.Host (readText)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.RunSection
+import Maru.Cli.Top.Find
+import Maru.Cli.Top.Model
+import Maru.Cli.Top.Pages
+import Maru.Cli.Top.Screen
+import Maru.Cli.Top.View
 import Maru.Native.BoardView
 import Options.Applicative hiding (internal)
-import System.Directory (listDirectory)
 import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))
-import System.FilePath ((</>))
 import System.IO
-import System.Posix.Files (deviceID, fileID, fileOwner, getFileStatus)
-import System.Posix.IO (stdInput)
-import System.Posix.Terminal
-import System.Posix.User (getEffectiveUserID)
+import System.Posix.Signals (Handler (Default), Signal, installHandler, keyboardSignal, raiseSignal)
+import System.Timeout (timeout)
 
 data Flags = Flags
   { flagPid :: !(Maybe Int),
@@ -63,7 +48,7 @@ topCommand rooms =
     info
       (top rooms <$> flags)
       ( progDesc "Show the runs that are alive and what their rooms count"
-          <> footer "Examples: maru top   |   maru top --once --json 4711   |   Keys: q quits, others as shown."
+          <> footer "Examples: maru top   |   maru top --once --json 4711   |   Keys: q quits, ? shows all."
       )
   where
     flags =
@@ -80,209 +65,175 @@ topCommand rooms =
       [(s, "")] | s >= 0.05 && s <= 3600 -> Right s
       _ -> Left ("an interval of 0.05 to 3600 seconds is needed, not '" ++ text ++ "'")
 
--- ---- finding ------------------------------------------------------------
-
--- | The boards of this user's processes, each once, those of @MARU_BOARD@ first. For a
--- process that is asked for and has none: an empty one.
-findBoards :: Maybe Int -> IO [Board]
-findBoards pid = do
-  own <- lookupEnv "MARU_BOARD"
-  -- Descriptors of other users and of processes that have just ended do not
-  -- open; they are not ours to show.
-  held <- heldBoards
-  boards <- rights <$> mapM readBoard (maybe id (:) own held)
-  case (filter wanted (nubBy ((==) `on` identity) boards), pid) of
-    ([], Just process) -> alive process
-    (found, _) -> pure found
-  where
-    -- Any process can be observed, whoever started it.
-    alive process = maybe [] (const [Board "" process [] []]) <$> orNothing (getFileStatus ("/proc" </> show process))
-    identity board = (boardOwner board, runPid <$> runSection board)
-    wanted board = maybe True (`elem` (boardOwner board : map runPid (catMaybes [runSection board]))) pid
-
--- | @\/proc\/PID\/fd\/N@ of every board that a process of this user holds, one
--- path for each board.
-heldBoards :: IO [FilePath]
-heldBoards = do
-  user <- getEffectiveUserID
-  pids <- filter (all (`elem` ['0' .. '9'])) <$> orNone (listDirectory "/proc")
-  ours <- filterM (ownedBy user) pids
-  paths <- concat <$> mapM boardsOf ours
-  identified <- forM paths $ \path -> fmap (\s -> ((deviceID s, fileID s), path)) <$> orNothing (getFileStatus path)
-  pure (map snd (nubBy ((==) `on` fst) (catMaybes identified)))
-  where
-    ownedBy user pid = maybe False ((== user) . fileOwner) <$> orNothing (getFileStatus ("/proc" </> pid))
-    orNone list = concat <$> orNothing list
-
--- ---- pages --------------------------------------------------------------
-
--- | A room's page with its present state and what it saw of each board last, and
--- when.
-data Page = forall state seen. Page !String !(Acts state seen) !state !(Map BoardKey (Double, seen))
-
-data Acts state seen = Acts
-  { actKeys :: ![(Char, String)],
-    actKey :: !(Char -> state -> state),
-    actTurn :: !(Char -> Board -> IO ()),
-    actSee :: !(Board -> IO seen),
-    actDraw :: !(state -> Maybe (Double, seen) -> seen -> [Block]),
-    actJson :: !(Maybe (Double, seen) -> seen -> Maybe Value)
-  }
-
-type BoardKey = (FilePath, Int)
-
-keyOf :: Board -> BoardKey
-keyOf board = (boardPath board, boardOwner board)
-
--- | What a room has to show of a board.
-data Shown = Shown
-  { shownRoom :: !String,
-    shownBlocks :: ![Block],
-    shownValue :: !(Maybe Value)
-  }
-
-openPage :: Room -> Maybe (IO Page)
-openPage r = fmap (fmap open) (roomTop r)
-  where
-    open (TopPage keys state onKey turn see draw json) = Page (roomName r) (Acts keys onKey turn see draw json) state Map.empty
-
--- | Keys go to every page that knows them.
-pressKey :: Char -> Page -> Page
-pressKey key (Page name acts state seen)
-  | key `elem` map fst (actKeys acts) = Page name acts (actKey acts key state) seen
-  | otherwise = Page name acts state seen
-
-keysOf :: Page -> [(Char, String)]
-keysOf (Page _ acts _ _) = actKeys acts
-
--- | What a key does to the runs that are shown. A run that has just ended cannot be told, and
--- need not.
-turnKnobs :: [Board] -> [Page] -> Char -> IO ()
-turnKnobs boards pages key =
-  sequence_ [actTurn acts key board | Page _ acts _ _ <- pages, key `elem` map fst (actKeys acts), board <- boards]
-
--- | Looks at all boards at a time in seconds; what each page shows of each board.
-lookAll :: Double -> [Board] -> [Page] -> IO ([Page], [(Board, [Shown])])
-lookAll now boards pages = do
-  (after, shown') <- unzip <$> mapM look pages
-  pure (after, zip boards (foldr (zipWith (:)) (map (const []) boards) shown'))
-  where
-    look (Page name acts state before) = do
-      seen <- mapM (actSee acts) boards
-      let shown board s = Shown name (actDraw acts state earlier s) (actJson acts earlier s)
-            where
-              earlier = first (now -) <$> Map.lookup (keyOf board) before
-      pure (Page name acts state (Map.fromList (zip (map keyOf boards) [(now, s) | s <- seen])), zipWith shown boards seen)
-
--- | One run: its command, its rooms, the last lines of its log.
-drawBoard :: Bool -> (Board, [Shown]) -> [String]
-drawBoard colour (board, shown) =
-  paint colour Bold headline : concatMap block (concatMap shownBlocks shown) ++ map ("  ! " ++) (lastOf 5 (boardLines board))
-  where
-    block (Line text) = ["  " ++ text]
-    block (Tabular table) = map ("  " ++) (renderTable table)
-    headline = case runSection board of
-      Just run -> show (runPid run) ++ "  " ++ show (runState run) ++ "  " ++ commandLine run
-      Nothing -> show (boardOwner board) ++ (if null (boardPath board) then "  not started by maru" else "  a program that uses maru itself")
-    lastOf n list = drop (length list - n) list
-
-sampleJson :: Double -> [(Board, [Shown])] -> Value
-sampleJson now boards =
-  object ["schema" .= ("maru-top/1" :: String), "time" .= now, "runs" .= map one boards]
-  where
-    one (board, shown) =
-      object
-        [ "board" .= boardPath board,
-          "owner" .= boardOwner board,
-          "run" .= fmap runJson (runSection board),
-          "sections" .= [object ["name" .= sectionName s, "version" .= sectionVersion s] | s <- boardSections board],
-          "rooms" .= object [Key.fromString (shownRoom s) .= v | s <- shown, Just v <- [shownValue s]],
-          "log" .= boardLines board
-        ]
-
--- ---- the loop -----------------------------------------------------------
+-- ---- looking ------------------------------------------------------------
 
 top :: [Room] -> Flags -> IO ExitCode
 top rooms flags = do
   pages <- sequence (mapMaybe openPage rooms)
-  terminal <- (&&) <$> hIsTerminalDevice stdin <*> hIsTerminalDevice stdout
   colour <- wantsColour stdout
   found <- findBoards (flagPid flags)
   case flagPid flags of
     Just pid | null found -> problem unavailable ("there is no process " ++ show pid ++ " that you may see; 'maru top' lists your runs")
     _ -> pure ()
-  let view = View flags colour (terminal && not (flagOnce flags) && not (flagJson flags))
-  if viewInteractive view then interactively (watch view pages found) else watch view pages found
+  canDraw <- drawable
+  if canDraw && not (flagOnce flags) && not (flagJson flags)
+    then browse flags colour pages found >>= endedBy
+    else printLooks flags colour pages found
   pure ExitSuccess
 
-data View = View
-  { viewFlags :: !Flags,
-    viewColour :: !Bool,
-    -- | Redraws the screen and obeys keys.
-    viewInteractive :: !Bool
-  }
+-- | Keys come from a terminal, and it can place what is written.
+drawable :: IO Bool
+drawable = do
+  terminal <- (&&) <$> hIsTerminalDevice stdin <*> hIsTerminalDevice stdout
+  name <- lookupEnv "TERM"
+  pure (terminal && maybe False (`notElem` ["", "dumb"]) name)
 
-watch :: View -> [Page] -> [Board] -> IO ()
-watch view before boards = do
+-- | What the pages show of these boards now; a line of the record, if one is asked for.
+lookOnce :: Flags -> [Page] -> [Board] -> IO ([Page], [(Board, [Shown])], Lazy.ByteString)
+lookOnce flags before boards = do
   now <- getMonotonicTime
   stamp <- realToFrac <$> getPOSIXTime
   (pages, shown) <- lookAll now boards before
-  mapM_ (appendLine (jsonLine (sampleJson stamp shown))) (flagRecord flags)
-  if flagJson flags
-    then Lazy.putStr (jsonLine (sampleJson stamp shown))
-    else display view pages (concatMap ((++ [""]) . drawBoard (viewColour view)) shown)
-  hFlush stdout
-  unless (flagOnce flags) $ do
-    keys <- waitForKeys view
-    unless ('q' `elem` keys) $ do
-      mapM_ (turnKnobs boards pages) keys
-      next <- findBoards (flagPid flags)
-      -- The run that was asked for has ended.
-      unless (null next && isJust (flagPid flags)) $
-        watch view (map (\p -> foldl (flip pressKey) p keys) pages) next
+  let line = jsonLine (sampleJson stamp shown)
+  mapM_ (appendLine line) (flagRecord flags)
+  pure (pages, shown, line)
   where
-    flags = viewFlags view
     appendLine line file = do
       written <- try (Lazy.appendFile file line)
       case written of
         Right () -> pure ()
         Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ reason e)
 
-display :: View -> [Page] -> [String] -> IO ()
-display view pages content = putStr (start ++ concatMap (++ newline) shown)
-  where
-    shown = if null content then ["no run of yours is alive"] else content
-    -- Home, each line cleared behind its end, then the rest of the screen.
-    (start, newline) = if viewInteractive view then ("\ESC[H" ++ help' ++ "\ESC[J", "\ESC[K\n") else ("", "\n")
-    help' = intercalate "  " ["[" ++ [k] ++ "] " ++ what | (k, what) <- ('q', "quit") : concatMap keysOf pages] ++ "\ESC[K\n"
+-- | Another set of boards to look at; 'Nothing': the run that was asked for has ended.
+lookAgain :: Flags -> IO (Maybe [Board])
+lookAgain flags = do
+  next <- findBoards (flagPid flags)
+  pure (if null next && isJust (flagPid flags) then Nothing else Just next)
 
--- | Keys that were pressed until the interval was over or one came.
-waitForKeys :: View -> IO String
-waitForKeys view
-  | viewInteractive view = do
-    pressed <- hWaitForInput stdin (round (flagInterval (viewFlags view) * 1000))
-    if pressed then drain else pure ""
-  | otherwise = "" <$ pause
+-- | Look after look as plain lines, or as JSON.
+printLooks :: Flags -> Bool -> [Page] -> [Board] -> IO ()
+printLooks flags colour before boards = do
+  (pages, shown, line) <- lookOnce flags before boards
+  if flagJson flags then Lazy.putStr line else mapM_ putStrLn (content' shown)
+  hFlush stdout
+  unless (flagOnce flags) $ do
+    threadDelay (round (flagInterval flags * 1e6))
+    lookAgain flags >>= maybe (pure ()) (printLooks flags colour pages)
   where
-    pause = threadDelay (round (flagInterval (viewFlags view) * 1e6))
-    drain = do
-      more <- hReady stdin
-      if more then (:) <$> getChar <*> drain else pure ""
+    content' shown
+      | null shown = ["no run of yours is alive"]
+      | otherwise = concatMap ((++ [""]) . drawBoard colour) shown
 
--- | The alternate screen and keys without return; both restored at the end,
--- however it comes.
-interactively :: IO () -> IO ()
-interactively watching = bracket enter leave (const watching)
+-- ---- on a terminal ------------------------------------------------------
+
+-- | What the screen's loop waits for.
+data Input
+  = FromTerminal !Event
+  | -- | At this time of the monotonic clock.
+    Looked !Double ![Run]
+  | -- | The run that was asked for has ended, or looking has failed.
+    Over !(Either SomeException ())
+
+-- | Why it ends: by itself, or as this signal asks.
+browse :: Flags -> Bool -> [Page] -> [Board] -> IO (Maybe Signal)
+browse flags colour pages boards = do
+  inputs <- newChan
+  wishes <- newChan
+  withScreen colour (writeChan inputs . FromTerminal) $ \screen -> do
+    _ <- forkIO (try (watch flags wishes (writeChan inputs) pages boards) >>= writeChan inputs . Over)
+    (width, height) <- sizeOf
+    let model = resized width height (start (map nameOf pages) (concatMap keysOf pages))
+    began <- getMonotonicTime
+    draw screen True (view "" model)
+    loop screen inputs wishes (flagInterval flags) began model
+
+-- | Looks, and looks again when the interval is over or a room's key was pressed. Another thread
+-- than the screen's: where a look takes long, keys are obeyed all the same.
+watch :: Flags -> Chan (Char, Maybe RunKey) -> (Input -> IO ()) -> [Page] -> [Board] -> IO ()
+watch flags wishes tell = go Map.empty
   where
-    enter = do
-      before <- getTerminalAttributes stdInput
-      -- First: the runtime remembers the attributes that it finds here and
-      -- restores them at the very end.
-      hSetBuffering stdin NoBuffering
-      setTerminalAttributes stdInput (foldl withoutMode before [ProcessInput, EnableEcho]) Immediately
-      putStr "\ESC[?1049h\ESC[?25l"
-      pure before
-    leave before = do
-      putStr "\ESC[?25h\ESC[?1049l"
-      hFlush stdout
-      setTerminalAttributes stdInput before Immediately
+    go before pages boards = do
+      (after, shown, _) <- lookOnce flags pages boards
+      usages <- usageOf boards
+      now <- getMonotonicTime
+      tell (Looked now (zipWith (runOf now before) usages shown))
+      wish <- timeout (round (flagInterval flags * 1e6)) (readChan wishes)
+      turned <- maybe (pure after) (obey after boards) wish
+      lookAgain flags >>= maybe (pure ()) (go (spentAt now boards usages) turned)
+    obey pages boards (key, run) = do
+      mapM_ (\board -> turnKnobs board pages key) (find ((== run) . Just . identityOf) boards)
+      pure (map (pressKey key) pages)
+
+-- | When a run's usage was seen, and its seconds of CPU.
+type Spent = Map RunKey (Double, Double)
+
+spentAt :: Double -> [Board] -> [Maybe Usage] -> Spent
+spentAt now boards usages = Map.fromList (catMaybes (zipWith (\b -> fmap (\u -> (identityOf b, (now, usageSeconds u)))) boards usages))
+
+runOf :: Double -> Spent -> Maybe Usage -> (Board, [Shown]) -> Run
+runOf now before used (board, shown) =
+  Run
+    { runKey = key,
+      runNumber = maybe (boardOwner board) runPid section,
+      runIs = maybe (if null (boardPath board) then "alien" else "own") (state . runState) section,
+      runAge = usageAge <$> used,
+      runCpu = used >>= cpuOf,
+      runProcesses = maybe 0 usageProcesses used,
+      runWords = maybe (maybe "?" (tidy . usageName) used ++ kind) commandLine section,
+      runRooms = [(shownRoom s, shownBlocks s) | s <- shown, not (null (shownBlocks s))],
+      runSaid = boardLines board
+    }
+  where
+    key = identityOf board
+    section = runSection board
+    kind = if null (boardPath board) then "  (not started by maru)" else "  (uses maru itself)"
+    -- The first time: since it began.
+    cpuOf now' = case Map.lookup key before of
+      Just (at, seconds') | now > at -> Just (max 0 (usageSeconds now' - seconds') / (now - at))
+      _ | usageAge now' > 0 -> Just (usageSeconds now' / usageAge now')
+      _ -> Nothing
+    state s = case s of
+      Starting -> "starting"
+      Running -> "running"
+      Stopped -> "stopped"
+      Ended -> "ended"
+
+-- | Draws after each event until one ends it.
+loop :: Screen -> Chan Input -> Chan (Char, Maybe RunKey) -> Double -> Double -> Model -> IO (Maybe Signal)
+loop screen inputs wishes interval = go
+  where
+    go seen model = do
+      input <- timeout 1000000 (readChan inputs)
+      case input of
+        Nothing -> shown seen False model
+        Just (Looked now runs) -> shown now False (looked runs model)
+        Just (Over (Right ())) -> pure Nothing
+        Just (Over (Left e)) -> throwIO e
+        Just (FromTerminal event) -> heard seen model event
+    heard seen model event = case event of
+      Pressed key -> case pressed key model of
+        (_, asks) | Quit `elem` asks -> pure Nothing
+        (after, asks) -> do
+          writeList2Chan wishes [(c, run) | ForRoom c run <- asks]
+          shown seen (Repaint `elem` asks) after
+      Resize -> again seen model
+      Pause -> paused screen >> again seen model
+      Told signal -> pure (Just signal)
+      Gone -> pure Nothing
+    again seen model = do
+      (width, height) <- sizeOf
+      shown seen True (resized width height model)
+    shown seen everything model = do
+      now <- getMonotonicTime
+      load <- either (const "") (unwords . take 3 . words) <$> readText "/proc/loadavg"
+      let late = now - seen > 2 * interval + 3
+      draw screen everything (view (if late then "last look " ++ seconds (now - seen) ++ " ago" else "load " ++ load) model)
+      go seen model
+
+-- | Ends as the signal would have ended it, now that the terminal is restored.
+endedBy :: Maybe Signal -> IO ()
+endedBy ended = case ended of
+  Nothing -> pure ()
+  Just signal
+    | signal == keyboardSignal -> throwIO UserInterrupt
+    | otherwise -> installHandler signal Default Nothing >> raiseSignal signal

@@ -4,6 +4,7 @@ module Maru.Native.BoardView
   ( Board (..),
     Section (..),
     readBoard,
+    memfdAt,
   )
 where
 
@@ -25,6 +26,9 @@ import Maru.Cli.Plain (plain)
 import Text.Read (readMaybe)
 
 #include <maru/board.h>
+#include <shared.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 -- | What a board held.
 data Board = Board
@@ -63,6 +67,24 @@ foreign import ccall unsafe "maru_board_lines"
 
 foreign import ccall unsafe "maru_board_line"
   boardLine :: Ptr () -> Word64 -> Ptr () -> CSize -> IO CInt
+
+foreign import ccall safe "mr_memfd_at"
+  memfdAtPath :: CString -> Ptr () -> IO CInt
+
+foreign import ccall unsafe "close"
+  closeDescriptor :: CInt -> IO CInt
+
+-- | Device and inode of what the path leads to, if that is a memfd. A file system in user space is
+-- asked nothing: its server might never answer.
+memfdAt :: FilePath -> IO (Maybe (Word64, Word64))
+memfdAt path =
+  allocaBytes #{size struct stat} $ \status -> do
+    found <- withCString path (`memfdAtPath` status)
+    if found < 0
+      then pure Nothing
+      else do
+        _ <- closeDescriptor found
+        Just <$> ((,) <$> #{peek struct stat, st_dev} status <*> #{peek struct stat, st_ino} status)
 
 -- | Opens this user's board at a path, copies it, closes it. 'Left': why it cannot be
 -- read (gone, not a board, another version, another user's).

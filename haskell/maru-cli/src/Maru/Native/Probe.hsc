@@ -8,6 +8,7 @@ module Maru.Native.Probe
     AccessWay (..),
     probeAccess,
     scratchDescriptor,
+    windowSize,
     ignoreAgain,
     Topology (..),
     probeTopology,
@@ -54,6 +55,17 @@ foreign import ccall safe "maru_probe_collapse" c_collapse :: IO CInt
 foreign import ccall unsafe "maru_probe_access" c_access :: CInt -> IO CInt
 
 foreign import ccall unsafe "maru_probe_scratch" c_scratch :: CString -> IO CInt
+
+foreign import ccall unsafe "maru_probe_window" c_window :: CInt -> Ptr CInt -> Ptr CInt -> IO CInt
+
+-- | Columns and lines of the terminal that a descriptor leads to; 'Nothing' where it does not know.
+windowSize :: Fd -> IO (Maybe (Int, Int))
+windowSize (Fd fd) = alloca $ \columns -> alloca $ \rows -> do
+  status <- c_window fd columns rows
+  size <- (,) <$> peek columns <*> peek rows
+  pure $ case size of
+    (width, height) | status == 0 && width > 0 && height > 0 -> Just (fromIntegral width, fromIntegral height)
+    _ -> Nothing
 
 -- | Signals that this process was started with as ignored are ignored again: for right before
 -- another program is executed.

@@ -84,10 +84,10 @@ parseStat text = case break (== '(') text of
     | (reversed, ')' : name) <- break (== ')') (reverse rest),
       fields <- words (reverse reversed),
       parent : _ <- drop 1 fields,
-      user : system : _ <- drop 11 fields,
+      user : system : endedUser : endedSystem : _ <- drop 11 fields,
       start : _ <- drop 19 fields,
       cpu : _ <- drop 36 fields ->
-      Stat (reverse name) <$> readMaybe parent <*> readMaybe user <*> readMaybe system <*> readMaybe start <*> readMaybe cpu
+      Stat (reverse name) <$> readMaybe parent <*> readMaybe user <*> readMaybe system <*> ((+) <$> readMaybe endedUser <*> readMaybe endedSystem) <*> readMaybe start <*> readMaybe cpu
   _ -> Nothing
 
 -- | @\/proc\/PID\/task\/TID\/io@.

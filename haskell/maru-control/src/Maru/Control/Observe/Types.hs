@@ -97,6 +97,8 @@ data Stat = Stat
     statParent :: !Int,
     statUser :: !Double,
     statSystem :: !Double,
+    -- | Of children that have ended and were waited for.
+    statEnded :: !Double,
     statStart :: !Integer,
     statCpu :: !Cpu
   }
