@@ -2,7 +2,7 @@
 
 -- | The ledger in the section @mpi@ of a board (layout:
 -- @native\/preload\/mpi\/section.h@): what waiting has cost MPI's ranks.
-module Maru.Cli.MpiSection
+module Maru.Cli.Room.Wait.MpiSection
   ( MpiCost (..),
     mpiCost,
     decodeMpi,
@@ -16,14 +16,14 @@ module Maru.Cli.MpiSection
   )
 where
 
-import Control.Monad (replicateM)
+import Control.Monad (mfilter, replicateM)
 import Data.Aeson
 import Data.Binary.Get
 import Data.Bits (shiftR)
 import Data.ByteString (ByteString)
-import qualified Data.ByteString.Lazy as Lazy
-import Data.List (find)
-import Maru.Cli.Output (plural)
+import Data.Maybe (fromMaybe)
+import Maru.Cli.Output (plural, shareOf)
+import Maru.Cli.Section
 import Maru.Native.BoardView
 
 -- | Sums over ranks; seconds.
@@ -48,15 +48,11 @@ instance Monoid MpiCost where
 
 -- | 'Nothing' where no rank has come.
 mpiCost :: Board -> Maybe MpiCost
-mpiCost board = find ((== ("mpi", 1)) . key) (boardSections board) >>= decodeMpi . sectionBytes
-  where
-    key s = (sectionName s, sectionVersion s)
+mpiCost = sectionOf "mpi" 1 decodeMpi
 
 -- | Ranks that have left, then a line for each that has not, or could not.
 decodeMpi :: ByteString -> Maybe MpiCost
-decodeMpi bytes = case runGetOrFail whole (Lazy.fromStrict bytes) of
-  Right (_, _, total) | costRanks total > 0 -> Just total
-  _ -> Nothing
+decodeMpi = mfilter ((> 0) . costRanks) . decoded whole
   where
     whole = do
       ended <- mpiCostGet
@@ -66,10 +62,9 @@ decodeMpi bytes = case runGetOrFail whole (Lazy.fromStrict bytes) of
       pure (mconcat (ended : present))
 
 mpiCostGet :: Get MpiCost
-mpiCostGet = MpiCost <$> count <*> time <*> time <*> time <*> count <*> count
+mpiCostGet = MpiCost <$> count <*> nanoseconds <*> nanoseconds <*> nanoseconds <*> count <*> count
   where
     count = fromIntegral <$> getWord64host
-    time = (/ 1e9) . fromIntegral <$> getWord64host
 
 -- | One that is here.
 data MpiRank = MpiRank
@@ -84,14 +79,10 @@ data MpiRank = MpiRank
   deriving (Eq, Show)
 
 mpiRanks :: Board -> [MpiRank]
-mpiRanks board = maybe [] (decodeRanks . sectionBytes) (find ((== ("mpi", 1)) . key) (boardSections board))
-  where
-    key s = (sectionName s, sectionVersion s)
+mpiRanks = fromMaybe [] . sectionOf "mpi" 1 (Just . decodeRanks)
 
 decodeRanks :: ByteString -> [MpiRank]
-decodeRanks bytes = case runGetOrFail whole (Lazy.fromStrict bytes) of
-  Right (_, _, ranks) -> [r | r <- ranks, rankPid r > 0, rankJob r >= 0]
-  Left _ -> []
+decodeRanks = maybe [] (filter (\r -> rankPid r > 0 && rankJob r >= 0)) . decoded whole
   where
     whole = do
       skip 48
@@ -118,13 +109,9 @@ decodeRanks bytes = case runGetOrFail whole (Lazy.fromStrict bytes) of
 -- | One line, of what was measured.
 mpiLine :: MpiCost -> String
 mpiLine c =
-  "MPI: " ++ plural (costRanks c) "rank" ++ ", " ++ percent (costWaited c) (costLife c) ++ " of their time waiting, "
-    ++ percent (costCpu c) (costWaited c)
+  "MPI: " ++ plural (costRanks c) "rank" ++ ", " ++ shareOf (costWaited c) (costLife c) ++ " of their time waiting, "
+    ++ shareOf (costCpu c) (costWaited c)
     ++ " of that on a CPU"
-  where
-    percent part total
-      | total > 0 = show (round (100 * part / total) :: Int) ++ " %"
-      | otherwise = "0 %"
 
 mpiJson :: MpiCost -> Value
 mpiJson c =

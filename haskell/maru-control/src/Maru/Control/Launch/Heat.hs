@@ -1,7 +1,7 @@
 -- | Which shared pages cost what, from what the nodes of a job tell
 -- (native/dsm/heat.h): per allocation site, and which pages are shared falsely.
 -- Pure.
-module Maru.Cli.Launch.Heat
+module Maru.Control.Launch.Heat
   ( Told (..),
     Page (..),
     Sharing (..),

@@ -3,7 +3,7 @@
 -- | The ledger in the section @poll@ of a board (layout:
 -- @native\/preload\/poll\/section.h@): what threads have cost that ask again and
 -- again without waiting.
-module Maru.Cli.PollSection
+module Maru.Cli.Room.Wait.PollSection
   ( PollCost (..),
     pollCost,
     decodePoll,
@@ -12,14 +12,13 @@ module Maru.Cli.PollSection
   )
 where
 
-import Control.Monad (replicateM)
+import Control.Monad (mfilter)
 import Data.Aeson
 import Data.Binary.Get
 import Data.ByteString (ByteString)
-import qualified Data.ByteString.Lazy as Lazy
-import Data.List (find)
 import Data.Word (Word64)
-import Maru.Cli.Output (plural, seconds)
+import Maru.Cli.Output (plural, seconds, shareOf)
+import Maru.Cli.Section
 import Maru.Native.BoardView
 
 -- | Sums over the threads of a run; seconds.
@@ -41,29 +40,22 @@ data PollCost = PollCost
 
 -- | 'Nothing' where no process loaded the library.
 pollCost :: Board -> Maybe PollCost
-pollCost board = find ((== ("poll", 1)) . key) (boardSections board) >>= decodePoll . sectionBytes
-  where
-    key s = (sectionName s, sectionVersion s)
+pollCost = sectionOf "poll" 1 decodePoll
 
 decodePoll :: ByteString -> Maybe PollCost
-decodePoll bytes = case runGetOrFail (replicateM 8 getWord64host) (Lazy.fromStrict bytes) of
-  Right (_, _, [loads, processes, spins, waited, cpu, sleeps, slept, yields])
-    | loads > 0 -> Just (PollCost loads processes spins (time waited) (time cpu) sleeps (time slept) yields)
-  _ -> Nothing
+decodePoll = mfilter ((> 0) . pollLoads) . decoded fields
   where
-    time ns = fromIntegral ns / 1e9
+    fields = PollCost <$> count <*> count <*> count <*> nanoseconds <*> nanoseconds <*> count <*> nanoseconds <*> count
+    count = getWord64host
 
 -- | One line, of what was measured.
 pollLine :: PollCost -> String
 pollLine c
   | pollProcesses c == 0 = "polls: none of " ++ plural (fromIntegral (pollLoads c)) "program" ++ " asked again and again without working in between; nothing was changed"
   | otherwise =
-    "polls: " ++ plural (fromIntegral (pollProcesses c)) "process" ++ " waited " ++ seconds (pollWaited c) ++ " in loops of empty calls, " ++ percent
+    "polls: " ++ plural (fromIntegral (pollProcesses c)) "process" ++ " waited " ++ seconds (pollWaited c) ++ " in loops of empty calls, "
+      ++ shareOf (pollCpu c) (pollWaited c)
       ++ " of that on a CPU"
-  where
-    percent
-      | pollWaited c > 0 = show (round (100 * pollCpu c / pollWaited c) :: Int) ++ " %"
-      | otherwise = "0 %"
 
 pollJson :: PollCost -> Value
 pollJson c =

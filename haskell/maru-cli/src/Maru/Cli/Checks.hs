@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | How a simulator shows what it is held to. Every miss is printed.
-module Maru.Cli.Sim.Checks
+module Maru.Cli.Checks
   ( checkTable,
     checkLine,
     checksJson,
@@ -10,7 +10,6 @@ where
 
 import Data.Aeson (Value, object, toJSON, (.=))
 import Maru.Cli.Output
-import Maru.Cli.Sim.Readers
 import Maru.Control.Sim.Check
 
 checkTable :: [Check] -> Table

@@ -2,35 +2,30 @@
 
 -- | @maru launch@: becomes the agent that starts the nodes of a job and watches
 -- them.
-module Maru.Cli.Launch
+module Maru.Cli.Room.Dsm.Launch
   ( launchCommand,
     reportLaunch,
   )
 where
 
-import Control.Exception (try)
 import Control.Monad (unless, when)
 import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString as ByteString
 import Data.List (intercalate, stripPrefix)
 import Data.Maybe (fromMaybe, isNothing)
-import Foreign.Ptr (castPtr)
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru.Cli.Exit
 import Maru.Cli.Installed (helperPath)
-import qualified Maru.Cli.Launch.Advice as Advice
-import qualified Maru.Cli.Launch.Heat as Heat
 import Maru.Cli.Output (writeJson)
-import Maru.Native.Probe (ignoreAgain, scratchDescriptor)
+import Maru.Cli.Readers (wholeFrom)
+import Maru.Cli.Report
+import qualified Maru.Control.Launch.Advice as Advice
+import qualified Maru.Control.Launch.Heat as Heat
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath, setEnv)
 import System.Exit (ExitCode (..))
-import System.IO (SeekMode (AbsoluteSeek))
-import System.Posix.IO (FdOption (CloseOnExec), fdSeek, fdToHandle, fdWriteBuf, setFdOption)
-import System.Posix.Process (executeFile)
 import System.Posix.Types (Fd)
-import Text.Read (readMaybe)
 
 -- | What the nodes find in their environment.
 data Settings = Settings
@@ -82,11 +77,7 @@ carrier name
   | otherwise = Nothing
 
 between :: Int -> Int -> ReadM Int
-between least most = auto >>= bounded
-  where
-    bounded n
-      | n >= least && n <= most = pure n
-      | otherwise = readerError ("a number from " ++ show least ++ " to " ++ show most ++ " is needed")
+between least most = eitherReader (wholeFrom least most "a number")
 
 choice :: String -> [String] -> String -> Parser (Maybe String)
 choice name words' text =
@@ -105,11 +96,7 @@ launch nodes hosts asked words' = do
   export "MARU_DSM_LOST_AFTER" (show <$> lostAfter asked)
   when (boosted asked) (getExecutablePath >>= setEnv "MARU_LAUNCH_BOOST")
   noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked)
-  ignoreAgain
-  started <- try (executeFile agent False (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words') Nothing)
-  case started of
-    Left e -> problem maruFailed ("cannot start " ++ agent ++ ": " ++ reason e)
-    Right code -> pure code
+  become maruFailed agent (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words')
   where
     export name = mapM_ (setEnv name)
 
@@ -120,36 +107,21 @@ launch nodes hosts asked words' = do
 prepareReport :: Maybe FilePath -> Bool -> IO [String]
 prepareReport to advising = do
   let file = fromMaybe "" to
-  -- Found out now, not after hours.
-  unless (file `elem` ["", "-"]) $ do
-    opened <- try (appendFile file "")
-    either (\e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ reason e)) pure opened
-  scratch <- scratchDescriptor "maru-report" >>= either (problem maruFailed . ("no memory for the report: " ++)) pure
+  mapM_ checkWritable to
   encoding <- getFileSystemEncoding
-  _ <- Foreign.withCStringLen encoding (unlines [file, if advising then "advise" else ""]) (\(bytes, n) -> fdWriteBuf scratch (castPtr bytes) (fromIntegral n))
-  setFdOption scratch CloseOnExec False
+  scratch <- Foreign.withCStringLen encoding (unlines [file, if advising then "advise" else ""]) ByteString.packCStringLen >>= newReport
   setEnv "MARU_DSM_REPORT" "1"
   executable <- getExecutablePath
   pure ["--report-fd", show scratch, "--reporter", executable]
 
--- | @maru report-launch DESCRIPTOR STATUS@: what the agent becomes.  The status is the
--- job's whatever happens here.
+-- | @maru report-launch DESCRIPTOR STATUS@: what the agent becomes.
 reportLaunch :: [String] -> IO ExitCode
-reportLaunch [descriptor, code]
-  | Just fd <- readMaybe descriptor,
-    Just status <- readMaybe code = do
-    done <- try (writeReport (fromInteger fd) status)
-    case done of
-      Left (Problem _ why) -> warn why
-      Right () -> pure ()
-    pure (if status == 0 then ExitSuccess else ExitFailure status)
-reportLaunch _ = problem usage "report-launch is for maru launch alone"
+reportLaunch = lastWord "report-launch is for maru launch alone" (\fd status _ -> writeReport fd status)
 
 writeReport :: Fd -> Int -> IO ()
 writeReport fd status = do
-  _ <- fdSeek fd AbsoluteSeek 0
   encoding <- getFileSystemEncoding
-  bytes <- fdToHandle fd >>= ByteString.hGetContents
+  bytes <- readReport fd
   content <- ByteString.useAsCStringLen bytes (Foreign.peekCStringLen encoding)
   case lines content of
     file : advising : rest -> do

@@ -1,6 +1,6 @@
 -- | Reads what "Maru.Control.Observe" takes, of this machine or of the one that a
 -- folder describes. Nothing is written; what has gone or may not be read is left out.
-module Maru.Cli.Steer.Read
+module Maru.Cli.Machine
   ( Roots (..),
     ownRoots,
     describedRoot,
@@ -13,6 +13,7 @@ module Maru.Cli.Steer.Read
     isAlive,
     CountedDevice (..),
     deviceName,
+    textOf,
   )
 where
 
@@ -59,11 +60,11 @@ describedRoot = do
 -- ---- files -------------------------------------------------------------
 
 -- | "" if it cannot be read.
-text :: FilePath -> IO String
-text file = maybe "" Bytes.unpack <$> orNothing (Bytes.readFile file)
+textOf :: FilePath -> IO String
+textOf file = maybe "" Bytes.unpack <$> orNothing (Bytes.readFile file)
 
 number :: FilePath -> IO (Maybe Int)
-number file = readMaybe . dropWhileEnd isSpace <$> text file
+number file = readMaybe . dropWhileEnd isSpace <$> textOf file
 
 -- | Sorted; none if there is no such folder.
 entries :: FilePath -> IO [String]
@@ -76,11 +77,11 @@ numbers = fmap (mapMaybe readMaybe . filter (all isDigit)) . entries
 
 readMachine :: FilePath -> IO Machine
 readMachine root = do
-  online <- fromMaybe IntSet.empty . parseCpuList <$> text (cpuFolder </> "online")
+  online <- fromMaybe IntSet.empty . parseCpuList <$> textOf (cpuFolder </> "online")
   known <- mapMaybe (stripPrefix "node") <$> entries nodeFolder
   let nodes' = sort (mapMaybe readMaybe known) :: [Int]
-  members <- forM nodes' $ \n -> (,) n . fromMaybe IntSet.empty . parseCpuList <$> text (nodeFolder </> ("node" ++ show n) </> "cpulist")
-  distances <- forM nodes' $ \n -> parseDistances nodes' n <$> text (nodeFolder </> ("node" ++ show n) </> "distance")
+  members <- forM nodes' $ \n -> (,) n . fromMaybe IntSet.empty . parseCpuList <$> textOf (nodeFolder </> ("node" ++ show n) </> "cpulist")
+  distances <- forM nodes' $ \n -> parseDistances nodes' n <$> textOf (nodeFolder </> ("node" ++ show n) </> "distance")
   disks <- entries (root </> "sys/block") >>= mapM (hardware File "sys/block")
   interfaces <- entries (root </> "sys/class/net") >>= mapM (hardware Net "sys/class/net")
   pure
@@ -116,7 +117,7 @@ readMachine root = do
 -- | Nodes that have memory, where this process may have any.
 readMemoryNodes :: FilePath -> IO IntSet
 readMemoryNodes root = do
-  known <- parseCpuList <$> text (nodeFolder </> "has_memory")
+  known <- parseCpuList <$> textOf (nodeFolder </> "has_memory")
   there <- mapMaybe (readMaybe <=< stripPrefix "node") <$> entries nodeFolder
   allowed <- (>>= parseCpuList . Bytes.unpack . Bytes.dropWhile isSpace) <$> ofStatus "Mems_allowed_list:" "/proc/self"
   let having = case known of
@@ -144,7 +145,7 @@ firstOf candidates look = case candidates of
 parents :: Roots -> IO (IntMap Int)
 parents roots = do
   pids <- numbers (rootProcesses roots </> "proc")
-  known <- forM pids $ \pid -> fmap ((,) pid . statParent) . parseStat <$> text (processFolder roots pid </> "stat")
+  known <- forM pids $ \pid -> fmap ((,) pid . statParent) . parseStat <$> textOf (processFolder roots pid </> "stat")
   pure (IntMap.fromList (catMaybes known))
 
 -- | Those below a process, itself first if it lives, without those at or below others.
@@ -178,7 +179,7 @@ ofStatus name folder = fmap line <$> orNothing (Bytes.readFile (folder </> "stat
 -- | It is there and has not ended.
 isAlive :: Roots -> Int -> IO Bool
 isAlive roots pid = do
-  stat <- text (processFolder roots pid </> "stat")
+  stat <- textOf (processFolder roots pid </> "stat")
   -- The name, in parentheses, may hold some itself.
   pure (take 1 (words (reverse (takeWhile (/= ')') (reverse stat)))) `notElem` [[], ["Z"], ["X"]])
 
@@ -191,11 +192,11 @@ filesAtMost = 256
 readSnapshot :: Roots -> [Int] -> IO Snapshot
 readSnapshot roots pids = do
   now <- getMonotonicTime
-  uptime <- fromMaybe 0 . seconds <$> text (proc' </> "uptime")
-  cores <- parseCores <$> text (proc' </> "stat")
-  irqs <- parseInterrupts <$> text (proc' </> "interrupts")
-  soft <- parseSoftirqs <$> text (proc' </> "softirqs")
-  traffic <- parseTraffic <$> text (proc' </> "net/dev")
+  uptime <- fromMaybe 0 . seconds <$> textOf (proc' </> "uptime")
+  cores <- parseCores <$> textOf (proc' </> "stat")
+  irqs <- parseInterrupts <$> textOf (proc' </> "interrupts")
+  soft <- parseSoftirqs <$> textOf (proc' </> "softirqs")
+  traffic <- parseTraffic <$> textOf (proc' </> "net/dev")
   -- Before the threads: what ends in between is counted at the next look.
   bytes <- IntMap.fromList . catMaybes <$> mapM bytesOf pids
   threads <- concat <$> mapM (readProcess roots) pids
@@ -205,7 +206,7 @@ readSnapshot roots pids = do
   where
     proc' = rootMachine roots </> "proc"
     seconds line = listToMaybe (words line) >>= readMaybe
-    bytesOf pid = fmap (\c -> (pid, countRead c + countWritten c)) . parseCounts <$> text (processFolder roots pid </> "io")
+    bytesOf pid = fmap (\c -> (pid, countRead c + countWritten c)) . parseCounts <$> textOf (processFolder roots pid </> "io")
 
 readProcess :: Roots -> Int -> IO [Thread]
 readProcess roots pid = do
@@ -213,8 +214,8 @@ readProcess roots pid = do
   (disks, sockets) <- openFiles roots pid
   fmap catMaybes . forM tids $ \tid -> do
     let own = folder </> "task" </> show tid
-    stat <- parseStat <$> text (own </> "stat")
-    counts <- parseCounts <$> text (own </> "io")
+    stat <- parseStat <$> textOf (own </> "stat")
+    counts <- parseCounts <$> textOf (own </> "io")
     allowed <- allowedIn own
     pure ((\s a -> Thread tid pid s counts a disks sockets) <$> stat <*> allowed)
   where
@@ -226,8 +227,8 @@ openFiles :: Roots -> Int -> IO ([String], Bool)
 openFiles roots pid = do
   fds <- take filesAtMost <$> entries (folder </> "fd")
   links <- zip fds . map (fromMaybe "") <$> mapM (orNothing . readSymbolicLink . ((folder </> "fd") </>)) fds
-  mounts <- parseMounts <$> text (folder </> "mountinfo")
-  used <- mapM (fmap parseMountOf . text . ((folder </> "fdinfo") </>)) [fd | (fd, link) <- links, take 1 link == "/"]
+  mounts <- parseMounts <$> textOf (folder </> "mountinfo")
+  used <- mapM (fmap parseMountOf . textOf . ((folder </> "fdinfo") </>)) [fd | (fd, link) <- links, take 1 link == "/"]
   raw <- mapM blockDevice [fd | (fd, link) <- links, "/dev/" `isPrefixOf` link]
   disks <- mapM (diskOf roots) (nub (catMaybes raw ++ mapMaybe (>>= (`IntMap.lookup` mounts)) used))
   pure (nub (catMaybes disks), any (("socket:" `isPrefixOf`) . snd) links)

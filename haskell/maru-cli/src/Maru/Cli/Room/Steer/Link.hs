@@ -1,5 +1,5 @@
 -- | A controller's talk with the guard that started it, @maru-steer@: its head has the protocol.
-module Maru.Cli.Steer.Link
+module Maru.Cli.Room.Steer.Link
   ( Link,
     openLink,
     hear,

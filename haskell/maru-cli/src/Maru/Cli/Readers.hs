@@ -1,15 +1,17 @@
--- | Numbers and lists as the simulators' options take them, and how their tables
--- show numbers.
-module Maru.Cli.Sim.Readers
+-- | Numbers, names and lists as options take them.
+module Maru.Cli.Readers
   ( wholeFrom,
     numberFrom,
     listOf,
     numbered,
-    fixed,
-    percent,
+    splitOn,
+    named,
+    processNumber,
+    duration,
   )
 where
 
+import Data.List (find, intercalate)
 import Numeric (showFFloat)
 import Options.Applicative
 import Text.Read (readMaybe)
@@ -33,20 +35,32 @@ plain n = if n == fromIntegral whole then show whole else showFFloat Nothing n "
 
 -- | Words separated by commas.
 listOf :: (String -> Either String a) -> String -> Either String [a]
-listOf one text = case break (== ',') text of
-  (word, _ : more) -> (:) <$> one word <*> listOf one more
-  (word, []) -> pure <$> one word
+listOf one = traverse one . splitOn ','
+
+-- | At least one part.
+splitOn :: Char -> String -> [String]
+splitOn mark text = case break (== mark) text of
+  (word, _ : more) -> word : splitOn mark more
+  (word, []) -> [word]
+
+-- | One of such things, by its name.
+named :: String -> (a -> String) -> [a] -> String -> Either String a
+named what nameOf known text =
+  maybe (Left ("unknown " ++ what ++ " '" ++ text ++ "'; known: " ++ intercalate ", " (map nameOf known))) Right (find ((== text) . nameOf) known)
+
+-- | Of a process from so many upwards.
+processNumber :: Int -> String -> Either String Int
+processNumber least text = case readMaybe text of
+  Just n | n >= least -> Right n
+  _ -> Left ("a process number is needed, not '" ++ text ++ "'")
+
+-- | A number above 0 and a unit, of those with what each stands for.
+duration :: [(String, Double)] -> String -> Maybe Double
+duration units text = case span (`elem` "0123456789.") text of
+  (digits, unit) | Just number <- readMaybe digits, Just factor <- lookup unit units, number * factor > 0 -> Just (number * factor)
+  _ -> Nothing
 
 -- | An option with a default, which its help shows.
 numbered :: String -> String -> (String -> Either String a) -> a -> String -> String -> Parser a
 numbered name meta reader def shown what =
   option (eitherReader reader) (long name <> metavar meta <> value def <> help (what ++ " (default " ++ shown ++ ")"))
-
-fixed :: Int -> Double -> String
-fixed digits v
-  | isNaN v || isInfinite v = "-"
-  | otherwise = showFFloat (Just digits) v ""
-
--- | Of a share.
-percent :: Int -> Double -> String
-percent digits v = fixed digits (v * 100) ++ " %"

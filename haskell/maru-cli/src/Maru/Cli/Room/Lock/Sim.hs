@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | @maru sim lock@: a contended lock on a machine with several sockets.
-module Maru.Cli.Sim.Lock
+module Maru.Cli.Room.Lock.Sim
   ( lockSimulator,
 
     -- * Machine files
@@ -10,7 +10,6 @@ module Maru.Cli.Sim.Lock
   )
 where
 
-import Control.Exception (try)
 import Data.Aeson (Value (..), eitherDecode, object, withObject, (.:), (.=))
 import Data.Aeson.Types (parseEither)
 import qualified Data.ByteString.Lazy as Lazy
@@ -19,11 +18,10 @@ import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe)
 import Data.String (fromString)
-import Maru.Cli.Exit
+import Maru.Cli.Checks
 import Maru.Cli.Output
+import Maru.Cli.Readers
 import Maru.Cli.Room (Simulator (..))
-import Maru.Cli.Sim.Checks
-import Maru.Cli.Sim.Readers
 import Maru.Control.Plot
 import Maru.Control.Sim.Lock
 import Maru.Control.Sim.Lock.Study
@@ -106,7 +104,7 @@ points text = do
 -- | Reads the machine, runs, writes the machine.
 start :: Options -> IO (Either String Figures)
 start o = do
-  machine <- maybe (pure Nothing) (fmap Just . readMachine) (optionMachine o)
+  machine <- traverse (readInput decodeMachine) (optionMachine o)
   let model = (optionModel o) {modelMachine = fromMaybe (modelMachine (optionModel o)) machine}
   case checked o model >>= \m -> act (optionAction o) machine m (optionLocks o) of
     Left why -> pure (Left why)
@@ -291,11 +289,3 @@ decodeMachine bytes = eitherDecode bytes >>= parseEither machine
         name : _ -> fail ("unknown cost '" ++ name ++ "'")
     field :: Map String Double -> Machine -> (String, a, Double -> Machine -> Machine) -> Machine
     field costs known (name, _, set) = maybe known (`set` known) (Map.lookup name costs)
-
--- | Status 65 when it cannot be read or understood.
-readMachine :: FilePath -> IO Machine
-readMachine file = do
-  content <- try (Lazy.readFile file)
-  case content of
-    Left e -> problem badInput (file ++ ": " ++ reason e)
-    Right bytes -> either (\why -> problem badInput (file ++ ": " ++ why)) pure (decodeMachine bytes)

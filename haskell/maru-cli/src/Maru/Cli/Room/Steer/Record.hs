@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | What @maru top --record@ wrote, as the simulator takes it.
-module Maru.Cli.Steer.Record
+module Maru.Cli.Room.Steer.Record
   ( readLooks,
 
     -- * For tests
@@ -9,24 +9,19 @@ module Maru.Cli.Steer.Record
   )
 where
 
-import Control.Exception (try)
 import Data.Aeson (Value, eitherDecode)
 import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.List (isInfixOf)
 import Data.Maybe (fromMaybe, mapMaybe)
-import Maru.Cli.Exit
 import Maru.Cli.JsonPath (at)
+import Maru.Cli.Output (readInput)
 import Maru.Control.Observe (sinceStartUncounted)
 import Maru.Control.Sim.Io (Flow (..), Look (..))
 import Maru.Control.Steer (Device (..))
 
 -- | Ends with status 65 where there is none.
 readLooks :: FilePath -> IO [Look]
-readLooks file = do
-  content <- try (Lazy.readFile file)
-  case content of
-    Left e -> problem badInput (file ++ ": " ++ reason e)
-    Right bytes -> either (\why -> problem badInput (file ++ ": " ++ why)) pure (looksOf bytes)
+readLooks = readInput looksOf
 
 -- | One look a line, of all runs in it.
 looksOf :: Lazy.ByteString -> Either String [Look]

@@ -2,7 +2,7 @@
 
 -- | A room that uses every plug and does nothing: the pattern for a new one,
 -- and what the tests of the shells run. It is not in "Maru.Cli.Rooms".
-module Maru.Cli.Room.Example
+module Example
   ( exampleRoom,
   )
 where

@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | @maru attach@: what @maru run --io@ does, for a program that runs already.
-module Maru.Cli.Attach
+module Maru.Cli.Room.Steer.Attach
   ( attachCommand,
   )
 where
@@ -17,9 +17,10 @@ import qualified Data.IntMap.Strict as IntMap
 import Data.List (intercalate)
 import Maru.Cli.Exit
 import Maru.Cli.Installed (helperPath)
+import Maru.Cli.Machine
 import Maru.Cli.Output
-import Maru.Cli.Steer.Control
-import Maru.Cli.Steer.Read
+import Maru.Cli.Readers (processNumber)
+import Maru.Cli.Room.Steer.Control
 import Maru.Control.Memory
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath)
@@ -49,16 +50,13 @@ attachCommand =
   where
     flags =
       Flags
-        <$> argument (eitherReader process) (metavar "PID" <> help "The program, with all processes below it")
+        <$> argument (eitherReader (processNumber 2)) (metavar "PID" <> help "The program, with all processes below it")
         <*> option (eitherReader choiceOf) (long "io" <> metavar "POLICY" <> value' <> help (intercalate ", " choiceNames ++ " (default auto)") <> completeWith choiceNames)
         <*> optional (option (eitherReader positive) (long "for" <> metavar "SECONDS" <> help "End by itself"))
         <*> switch (long "io-cpusets" <> help "Place threads by cgroups of our own, where they may be made")
         <*> optional (strOption (long "move-memory" <> metavar "DEVICE" <> help "First move the memory that it has to the node of this disk or interface; it is not moved back"))
         <*> jsonTo
     value' = either (const mempty) value (choiceOf "auto")
-    process text = case reads text of
-      [(n, "")] | n > 1 -> Right n
-      _ -> Left ("a process number is needed, not '" ++ text ++ "'")
     positive text = case reads text of
       [(s, "")] | s >= 0.1 && s <= 1e6 -> Right s
       _ -> Left ("'" ++ text ++ "' is not 0.1 to 1000000")

@@ -3,7 +3,7 @@
 
 -- | @maru boost advise PID@: watches a job for some seconds and says why it is slow, as far
 -- as time slices are concerned. The judgement is "Maru.Control.Advise"; this looks and prints.
-module Maru.Cli.Advise
+module Maru.Cli.Room.Wait.Advise
   ( AdviseOptions (..),
     adviseOptions,
     adviseJob,
@@ -24,9 +24,10 @@ import Data.List (isInfixOf, isPrefixOf, nub)
 import Data.Maybe (catMaybes, fromMaybe, isJust, isNothing, listToMaybe, mapMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
+import Maru.Cli.Machine (ownRoots, parents, textOf, treeOf)
 import Maru.Cli.Output
 import Maru.Cli.Plain
-import Maru.Cli.Steer.Read (ownRoots, parents, treeOf)
+import Maru.Cli.Readers (processNumber, splitOn)
 import Maru.Control.Advise
 import Maru.Control.CpuList (parseCpuList)
 import Maru.Control.Observe (Counts (..), Stat (..), parseAllowed, parseCounts, parseStat, ticksASecond)
@@ -47,13 +48,10 @@ data AdviseOptions = AdviseOptions
 adviseOptions :: Parser AdviseOptions
 adviseOptions =
   AdviseOptions
-    <$> argument (eitherReader process) (metavar "PID" <> help "A process of the job (mpirun, a rank, a shell): it, those below it and those of the process group that it leads are watched")
+    <$> argument (eitherReader (processNumber 1)) (metavar "PID" <> help "A process of the job (mpirun, a rank, a shell): it, those below it and those of the process group that it leads are watched")
     <*> option (eitherReader window) (Options.long "for" <> metavar "SECONDS" <> value 3 <> help "How long to watch, 0.2 to 600 (default 3)")
     <*> jsonTo
   where
-    process word = case reads word of
-      [(n, "")] | n > 0 -> Right n
-      _ -> Left ("a process number is needed, not '" ++ word ++ "'")
     window word = case reads word of
       [(s, "")] | s >= 0.2 && s <= 600 -> Right s
       _ -> Left ("'" ++ word ++ "' is not 0.2 to 600 seconds")
@@ -71,9 +69,6 @@ adviseJob options = do
 
 -- ---- looking ------------------------------------------------------------
 
-text :: FilePath -> IO String
-text file = maybe "" Bytes.unpack <$> orNothing (Bytes.readFile file)
-
 proc' :: Int -> FilePath
 proc' pid = "/proc" </> show pid
 
@@ -81,7 +76,7 @@ proc' pid = "/proc" </> show pid
 jobOf :: Int -> IO [Int]
 jobOf pid = do
   parentOf <- ownRoots >>= parents
-  groups <- IntMap.traverseWithKey (\p _ -> groupIn <$> text (proc' p </> "stat")) parentOf
+  groups <- IntMap.traverseWithKey (\p _ -> groupIn <$> textOf (proc' p </> "stat")) parentOf
   self <- fromIntegral <$> getProcessID
   let led = [p | (p, Just group) <- IntMap.toList groups, group == pid]
   pure (filter (/= self) (nub (concatMap (treeOf parentOf [self]) (pid : led))))
@@ -105,10 +100,10 @@ data Moment = Moment
 
 momentOf :: FilePath -> IO (Maybe Moment)
 momentOf folder = do
-  line <- text (folder </> "stat")
-  schedule <- mfilter ((> 0) . fst) . parseSchedstat <$> text (folder </> "schedstat")
-  status <- text (folder </> "status")
-  moved <- maybe 0 (\c -> countRead c + countWritten c) . parseCounts <$> text (folder </> "io")
+  line <- textOf (folder </> "stat")
+  schedule <- mfilter ((> 0) . fst) . parseSchedstat <$> textOf (folder </> "schedstat")
+  status <- textOf (folder </> "status")
+  moved <- maybe 0 (\c -> countRead c + countWritten c) . parseCounts <$> textOf (folder </> "io")
   pure $ do
     stat <- parseStat line
     Just $! Moment stat (fromMaybe 0 (listToMaybe (drop 16 (words (afterName line))) >>= readMaybe)) (snd <$> schedule) (fromMaybe (0, 0) (parseSwitches status)) moved (fromMaybe IntSet.empty (parseAllowed status))
@@ -136,7 +131,7 @@ mostSampled = 64
 watchJob :: Double -> Int -> [Int] -> IO (Seen, [String])
 watchJob window pid job = do
   self <- fromIntegral <$> getProcessID
-  online <- fromMaybe IntSet.empty . parseCpuList . takeWhile (/= '\n') <$> text "/sys/devices/system/cpu/online"
+  online <- fromMaybe IntSet.empty . parseCpuList . takeWhile (/= '\n') <$> textOf "/sys/devices/system/cpu/online"
   begun <- getMonotonicTime
   before <- allMoments job
   othersBefore <- neighbours self
@@ -182,11 +177,11 @@ watchJob window pid job = do
   where
     neighbours self = do
       parentOf <- ownRoots >>= parents
-      stats <- forM (filter (\p -> p /= self && p `notElem` job) (IntMap.keys parentOf)) $ \p -> fmap (p,) . parseStat <$> text (proc' p </> "stat")
+      stats <- forM (filter (\p -> p /= self && p `notElem` job) (IntMap.keys parentOf)) $ \p -> fmap (p,) . parseStat <$> textOf (proc' p </> "stat")
       pure (IntMap.fromList (catMaybes stats))
     sampled begun threads others = do
       -- With those first that use a CPU now: a job may have thousands.
-      states <- filterM (\(tid, process) -> not . ("S" `isPrefixOf`) . dropWhile (== ' ') . afterName <$> text (proc' process </> "task" </> show tid </> "stat")) threads
+      states <- filterM (\(tid, process) -> not . ("S" `isPrefixOf`) . dropWhile (== ' ') . afterName <$> textOf (proc' process </> "task" </> show tid </> "stat")) threads
       go (take mostSampled (nub (states ++ threads))) (take 256 others) (begun + window) IntMap.empty IntMap.empty
     go threads others end spots places = do
       now <- getMonotonicTime
@@ -196,9 +191,9 @@ watchJob window pid job = do
           threadDelay (round (1e6 * min sampleSeconds (end - now)))
           found <- forM threads $ \(tid, process) -> do
             let folder = proc' process </> "task" </> show tid
-            state <- take 1 . dropWhile (== ' ') . afterName <$> text (folder </> "stat")
-            fmap (tid,) . spotOf (state `elem` ["S", "D"]) <$> text (folder </> "stack")
-          seenAt <- forM others $ \p -> fmap (\s -> (p, IntSet.singleton (statCpu s))) . runningNow <$> text (proc' p </> "stat")
+            state <- take 1 . dropWhile (== ' ') . afterName <$> textOf (folder </> "stat")
+            fmap (tid,) . spotOf (state `elem` ["S", "D"]) <$> textOf (folder </> "stack")
+          seenAt <- forM others $ \p -> fmap (\s -> (p, IntSet.singleton (statCpu s))) . runningNow <$> textOf (proc' p </> "stat")
           go threads others end (IntMap.unionWith (++) (IntMap.fromList [(t, [s]) | Just (t, s) <- found]) spots) (IntMap.unionWith IntSet.union (IntMap.fromList (catMaybes seenAt)) places)
     runningNow line
       | "R" `isPrefixOf` dropWhile (== ' ') (afterName line) = parseStat line
@@ -234,10 +229,7 @@ librariesOf pid = do
     Just content -> Right (nub (map takeFileName (mapMaybe (listToMaybe . drop 5 . words . Bytes.unpack) (filter (Bytes.elem '/') (Bytes.lines content)))))
 
 commandOf :: Int -> IO [String]
-commandOf pid = filter (not . null) . splitNul <$> text (proc' pid </> "cmdline")
-  where
-    splitNul "" = []
-    splitNul s = let (word, rest) = break (== '\0') s in plain word : splitNul (drop 1 rest)
+commandOf pid = map plain . filter (not . null) . splitOn '\0' <$> textOf (proc' pid </> "cmdline")
 
 -- ---- control groups -----------------------------------------------------
 
@@ -247,7 +239,7 @@ data Version = One | Two
 -- | Folders of its groups with the cpu controller, the innermost first, and their paths.
 groupsOf :: Int -> IO [((Version, FilePath), FilePath)]
 groupsOf pid = do
-  memberships <- lines <$> text (proc' pid </> "cgroup")
+  memberships <- lines <$> textOf (proc' pid </> "cgroup")
   concat <$> mapM located (mapMaybe membership memberships)
   where
     membership line = case break (== ':') line of
@@ -262,20 +254,19 @@ groupsOf pid = do
       filterM (doesDirectoryExist . snd . fst) [((version, root ++ p), p) | root <- take 1 there, p <- paths]
     takeWhile' (p : more) = if p == "/" || p == "." || null p then ["/"] else p : takeWhile' more
     takeWhile' [] = []
-    splitOn c s = let (a, b) = break (== c) s in a : (if null b then [] else splitOn c (drop 1 b))
 
 -- | Seconds.
 throttledIn :: (Version, FilePath) -> IO Double
 throttledIn (version, folder) = do
-  stat <- text (folder </> "cpu.stat")
+  stat <- textOf (folder </> "cpu.stat")
   pure (fromMaybe 0 (listToMaybe [n / unit | [key, v] <- map words (lines stat), key == name, Just n <- [readMaybe v]]))
   where
     (name, unit) = if version == Two then ("throttled_usec", 1e6) else ("throttled_time", 1e9)
 
 groupNow :: (Version, FilePath) -> FilePath -> Double -> IO Group
 groupNow (version, folder) path throttled = do
-  quota <- if version == Two then parseQuota <$> text (folder </> "cpu.max") else (\q p -> parseQuota (q ++ " " ++ p)) <$> text (folder </> "cpu.cfs_quota_us") <*> text (folder </> "cpu.cfs_period_us")
-  weight <- readMaybe . takeWhile isDigit <$> text (folder </> (if version == Two then "cpu.weight" else "cpu.shares"))
+  quota <- if version == Two then parseQuota <$> textOf (folder </> "cpu.max") else (\q p -> parseQuota (q ++ " " ++ p)) <$> textOf (folder </> "cpu.cfs_quota_us") <*> textOf (folder </> "cpu.cfs_period_us")
+  weight <- readMaybe . takeWhile isDigit <$> textOf (folder </> (if version == Two then "cpu.weight" else "cpu.shares"))
   pure (Group path quota (max 0 throttled) ((if version == Two then id else (/ 10.24)) <$> weight))
 
 -- ---- printing -----------------------------------------------------------

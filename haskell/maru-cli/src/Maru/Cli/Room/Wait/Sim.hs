@@ -1,17 +1,17 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | @maru sim boost@: jobs that wait for each other on nodes that they share.
-module Maru.Cli.Sim.Boost
+module Maru.Cli.Room.Wait.Sim
   ( boostSimulator,
   )
 where
 
 import Data.Aeson (Value, object, (.=))
 import Data.List (intercalate, nub)
+import Maru.Cli.Checks
 import Maru.Cli.Output
+import Maru.Cli.Readers
 import Maru.Cli.Room (Simulator (..))
-import Maru.Cli.Sim.Checks
-import Maru.Cli.Sim.Readers
 import Maru.Control.Plot
 import Maru.Control.Sim.Boost
 import Maru.Control.Sim.Boost.Study
@@ -59,7 +59,7 @@ options =
         )
   where
     d = defaultModel
-    build nodes jobs named every work compute latency ratio what hogs scheduler skew arrival quiet limit seed =
+    build nodes jobs chosen every work compute latency ratio what hogs scheduler skew arrival quiet limit seed =
       Options
         d
           { modelJobs = jobs,
@@ -75,7 +75,7 @@ options =
             modelSeed = seed
           }
         nodes
-        [(name, maybe id withPeriod every s) | (name, s) <- named]
+        [(name, maybe id withPeriod every s) | (name, s) <- chosen]
 
 scheme :: String -> Either String (String, Scheme)
 scheme name = maybe (Left ("unknown policy '" ++ name ++ "'; known: " ++ intercalate ", " (map fst schemes))) (Right . (,) name) (schemeNamed name)
@@ -112,7 +112,7 @@ comparison o =
   where
     rows = [(n, name, simulate (optionModel o) {modelNodes = n, modelScheme = s}) | n <- optionNodes o, (name, s) <- optionSchemes o]
     at x y = Point x y y y
-    counted n = show n ++ (if n == 1 then " node" else " nodes")
+    counted n = plural n "node"
     -- Who ended at the limit is not known to be better than another.
     best n = case [(outcomeSlowdown x, name) | (n', name, x) <- rows, n' == n, outcomeDone x] of
       [] -> "none done at the limit"

@@ -5,7 +5,7 @@
 -- kernel does a little more for all that any program moves. Where it cannot count,
 -- or says nothing for 'patience' ('startPatience' at first), that is an answer like any other: 'Left', once and
 -- for all, and what can be told from @\/proc@ is told.
-module Maru.Cli.Steer.Watch
+module Maru.Cli.Room.Steer.Watch
   ( Watch,
     newWatch,
     snapshotOf,
@@ -28,7 +28,7 @@ import qualified Data.Map.Strict as Map
 import Data.Maybe (mapMaybe)
 import Maru.Cli.Exit (orNothing)
 import Maru.Cli.Installed (helperAt)
-import Maru.Cli.Steer.Read
+import Maru.Cli.Machine
 import Maru.Control.Observe
 import System.IO
 import System.Posix.Signals (sigKILL, signalProcess)

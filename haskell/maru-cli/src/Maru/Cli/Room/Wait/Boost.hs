@@ -1,7 +1,7 @@
 -- | @maru boost@: the daemon that wakes, restores and raises those whose message
 -- is there. Parses and becomes @libexec\/maru\/maru-boost@, which does it all. @maru boost
--- advise@ is "Maru.Cli.Advise".
-module Maru.Cli.Boost
+-- advise@ is "Maru.Cli.Room.Wait.Advise".
+module Maru.Cli.Room.Wait.Boost
   ( boostCommand,
 
     -- * For tests
@@ -12,20 +12,20 @@ module Maru.Cli.Boost
   )
 where
 
-import Control.Exception (IOException, try)
 import Data.Char (isDigit)
 import Data.List (intercalate)
 import Data.Maybe (fromMaybe)
-import Maru.Cli.Advise (adviseJob, adviseOptions)
-import Maru.Cli.BoostConf
 import Maru.Cli.Exit
 import Maru.Cli.Host (boardsOf)
 import Maru.Cli.Installed (helperPath)
+import Maru.Cli.Report (become)
+import Maru.Cli.Room.Wait.Advise (adviseJob, adviseOptions)
+import Maru.Cli.Room.Wait.BoostConf
 import Options.Applicative hiding (internal)
 import qualified Options.Applicative
 import System.Exit (ExitCode (..))
 import System.Posix.IO
-import System.Posix.Process (executeFile, getParentProcessID)
+import System.Posix.Process (getParentProcessID)
 
 data BoostOptions = BoostOptions
   { -- | Microseconds; 0: by itself.
@@ -123,7 +123,7 @@ boostArguments o =
 boost :: BoostOptions -> IO ExitCode
 boost o
   | boostBeside o = beside o
-  | otherwise = become o
+  | otherwise = daemon o
 
 -- | The daemon takes the place of this process, so that none is left of it when either is
 -- killed. Standard output is the report's.
@@ -137,17 +137,14 @@ beside o = do
       none <- openFd "/dev/null" WriteOnly Nothing defaultFileFlags
       _ <- dupTo none stdOutput
       closeFd none
-      become o {boostBoards = boards}
+      daemon o {boostBoards = boards}
 
-become :: BoostOptions -> IO ExitCode
-become asked = do
+daemon :: BoostOptions -> IO ExitCode
+daemon asked = do
   conf <- readConf "/etc/maru" "boost.conf"
   o <- numbered (maybe id withConf conf asked)
   program <- helperPath "maru-boost"
-  failed <- try (executeFile program False (boostArguments o) Nothing)
-  case failed of
-    Left e -> problem unavailable ("cannot execute " ++ program ++ ": " ++ reason (e :: IOException))
-    Right code -> code
+  become unavailable program (boostArguments o)
 
 -- | Users and groups by their numbers; status 64 for a name that there is none of.
 numbered :: BoostOptions -> IO BoostOptions

@@ -6,7 +6,7 @@
 -- fetches as before, and waits for locks in proportion to the nodes that want them:
 -- @T(m) = C n \/ m + F + L m \/ n + B@; one node alone computes only, @T(1) = C n@. It does not know how a
 -- program's sharing changes with its number of nodes: it says where to try, not what will be.
-module Maru.Cli.Launch.Advice
+module Maru.Control.Launch.Advice
   ( advice,
     predicted,
   )
@@ -15,7 +15,7 @@ where
 import Data.List (maximumBy, minimumBy, sortOn)
 import qualified Data.Map.Strict as Map
 import Data.Ord (Down (..), comparing)
-import Maru.Cli.Launch.Heat (Told (..), sitesOfPages)
+import Maru.Control.Launch.Heat (Told (..), sitesOfPages)
 import Text.Printf (printf)
 
 -- | A line each.

@@ -5,7 +5,7 @@
 -- > cap 50
 -- > users ann,bob
 -- > groups hpc
-module Maru.Cli.BoostConf
+module Maru.Cli.Room.Wait.BoostConf
   ( BoostConf (..),
     parseConf,
     readConf,
@@ -24,6 +24,7 @@ import Data.Bits ((.&.))
 import Data.Char (isDigit, isSpace)
 import Data.List (intercalate)
 import Maru.Cli.Exit
+import Maru.Cli.Readers (splitOn)
 import System.IO.Error (isDoesNotExistError)
 import System.Posix.Files
 import System.Posix.User
@@ -70,10 +71,7 @@ namesOf text
   | any (\name -> null name || any isSpace name) names || length names > 64 = Left ("'" ++ text ++ "' is no list of 1 to 64 names with commas between")
   | otherwise = Right names
   where
-    names = split text
-    split s = case break (== ',') s of
-      (name, ',' : more) -> name : split more
-      (name, _) -> [name]
+    names = splitOn ',' text
 
 -- | For root, if it is there. Ends the command, status 69, where the file is wrong, or could be
 -- another user's words.

@@ -1,21 +1,21 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | @maru sim io@: the steering controller on a machine that you describe.
-module Maru.Cli.Sim.Io
+module Maru.Cli.Room.Steer.Sim
   ( ioSimulator,
   )
 where
 
 import Data.Aeson (Value, object, (.=))
 import qualified Data.IntSet as IntSet
-import Data.List (find, intercalate)
+import Data.List (intercalate)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, listToMaybe)
+import Maru.Cli.Checks
 import Maru.Cli.Output
+import Maru.Cli.Readers
 import Maru.Cli.Room (Simulator (..))
-import Maru.Cli.Sim.Checks
-import Maru.Cli.Sim.Readers
-import Maru.Cli.Steer.Record
+import Maru.Cli.Room.Steer.Record
 import Maru.Control.CpuList (showCpuList)
 import Maru.Control.Plot
 import Maru.Control.Sim.Check
@@ -57,8 +57,8 @@ options =
   build
     <$> numbered "sockets" "S" (wholeFrom 1 64 "a number of sockets") 2 "2" "Sockets of the machine; the devices are at the first"
     <*> numbered "cores" "N" (wholeFrom 1 1024 "a number of cores") 24 "24" "Cores in all"
-    <*> numbered "policy" "POLICY,..." (listOf policy) allPolicies "all" ("Policies: " ++ intercalate ", " (map policyName allPolicies))
-    <*> numbered "load" "LOAD,..." (listOf load) loads "all" ("Loads: " ++ intercalate ", " (map loadName loads))
+    <*> numbered "policy" "POLICY,..." (listOf (named "policy" policyName allPolicies)) allPolicies "all" ("Policies: " ++ intercalate ", " (map policyName allPolicies))
+    <*> numbered "load" "LOAD,..." (listOf (named "load" loadName loads)) loads "all" ("Loads: " ++ intercalate ", " (map loadName loads))
     <*> optional (strOption (long "record" <> metavar "FILE" <> help "In their place: what maru top --record FILE saw, again and again"))
     <*> numbered "periods" "N" (wholeFrom 1 100000 "a number of periods") 300 "300" "Periods of 0.1 s"
     <*> numbered "hand-over-us" "US" (numberFrom 0 1e6 "a time") (plantHandOver (seedPlant (machine 1 1))) "0.4" "What handing a call to another core costs its caller"
@@ -71,12 +71,6 @@ options =
   where
     build sockets cores policies ls record periods handOver pollution =
       Options sockets (seedPlant (machine sockets cores)) {plantHandOver = handOver, plantPollution = pollution} policies ls record periods
-
-policy :: String -> Either String Policy
-policy text = maybe (Left ("unknown policy '" ++ text ++ "'; known: " ++ intercalate ", " (map policyName allPolicies))) Right (find ((== text) . policyName) allPolicies)
-
-load :: String -> Either String Load
-load text = maybe (Left ("unknown load '" ++ text ++ "'; known: " ++ intercalate ", " (map loadName loads))) Right (find ((== text) . loadName) loads)
 
 act :: Options -> Either String Figures
 act o
@@ -151,14 +145,14 @@ verdicts o =
   where
     config = defaultConfig (fromMaybe Auto (listToMaybe (optionPolicies o)))
     rows = [(q, level, noise, answer config q noise level (optionSeed o) (optionRuns o)) | q <- questions, level <- [0.02, 0.05, 0.2], noise <- allNoises]
-    share n a = 100 * fromIntegral n / fromIntegral (answerRuns a) :: Double
-    missed (q, level, _, a) = maybe (share (answerCame a) a > 5) (const (share (answerTimely a) a < 95)) (questionWithin q level)
+    portion n a = 100 * fromIntegral n / fromIntegral (answerRuns a) :: Double
+    missed (q, level, _, a) = maybe (portion (answerCame a) a > 5) (const (portion (answerTimely a) a < 95)) (questionWithin q level)
     row (q, level, noise, a) =
       [ questionName q,
         fixed 0 (100 * level),
         noiseName noise,
-        maybe "-" (const (fixed 0 (share (answerTimely a) a))) (questionWithin q level),
-        fixed 1 (share (answerCame a) a),
+        maybe "-" (const (fixed 0 (portion (answerTimely a) a))) (questionWithin q level),
+        fixed 1 (portion (answerCame a) a),
         if answerCame a > 0 then fixed 1 (answerMedian a) else "-",
         if answerCame a > 0 then fixed 1 (answerMost a) else "-",
         fixed 1 (100 * answerPlaced a)

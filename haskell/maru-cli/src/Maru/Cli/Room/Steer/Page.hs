@@ -2,7 +2,7 @@
 
 -- | The page of @maru top@ that shows input and output: cores, threads and their
 -- devices, interrupts, and what is far from what.
-module Maru.Cli.Steer.Page
+module Maru.Cli.Room.Steer.Page
   ( ioPage,
     observationJson,
     sourceLine,
@@ -14,12 +14,12 @@ import qualified Data.IntMap.Strict as IntMap
 import Data.List (intercalate, sortOn)
 import qualified Data.Map.Strict as Map
 import Data.Ord (Down (..))
+import Maru.Cli.Machine
 import Maru.Cli.Output
 import Maru.Cli.Plain
 import Maru.Cli.Room
+import Maru.Cli.Room.Steer.Watch
 import Maru.Cli.RunSection
-import Maru.Cli.Steer.Read
-import Maru.Cli.Steer.Watch
 import Maru.Control.Observe
 import Maru.Control.Steer (Device (..))
 import Maru.Native.BoardView
@@ -75,15 +75,15 @@ draw every machine seen
   where
     few n list = if every then list else take n list
     facts =
-      [ maybe "what is remote is not known" (\r -> percent r ++ " of the placed bytes are remote") (observedRemote seen),
-        maybe "no gain predicted" (\g -> "predicted gain " ++ percent g) (predictedGain machine seen)
+      [ maybe "what is remote is not known" (\r -> percent 0 r ++ " of the placed bytes are remote") (observedRemote seen),
+        maybe "no gain predicted" (\g -> "predicted gain " ++ percent 0 g) (predictedGain machine seen)
       ]
     cores = sortOn fst (few 8 (sortOn (Down . busy . snd) (IntMap.toList (observedCores seen))))
     busy u = useUser u + useSystem u + useIrq u + useSoftirq u
-    core (cpu, u) = [show cpu, node (machineNode machine cpu)] ++ map percent [useUser u, useSystem u, useIrq u, useSoftirq u]
+    core (cpu, u) = [show cpu, node (machineNode machine cpu)] ++ map (percent 0) [useUser u, useSystem u, useIrq u, useSoftirq u]
     threads = few 10 (sortOn (\u -> Down (usedUser u + usedSystem u, usedRead u + usedWritten u)) (observedThreads seen))
     thread u =
-      [show (threadId t), plain (statName (threadStat t)), show (statCpu (threadStat t)), node (usedNode u), percent (usedUser u), percent (usedSystem u)]
+      [show (threadId t), plain (statName (threadStat t)), show (statCpu (threadStat t)), node (usedNode u), percent 0 (usedUser u), percent 0 (usedSystem u)]
         ++ map bytes [usedRead u, usedWritten u]
         ++ [maybe "?" (const (showFFloat (Just 0) (usedCalls u) "")) (threadCounts t), deviceText u, node (usedDeviceNode u)]
       where
@@ -101,9 +101,6 @@ deviceText u = case (usedDevice u, usedHardware u) of
 
 kindName :: Device -> String
 kindName device = if device == File then "file" else "network"
-
-percent :: Double -> String
-percent x = showFFloat (Just 0) (100 * x) " %"
 
 bytes :: Double -> String
 bytes n

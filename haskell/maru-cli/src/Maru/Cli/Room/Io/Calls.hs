@@ -2,7 +2,7 @@
 
 -- | What the kernel knows of a run's processes: how many read and write calls each made,
 -- whether @libmaru-io.so@ is in it, and how it is linked.
-module Maru.Cli.ProcessCalls
+module Maru.Cli.Room.Io.Calls
   ( ProcessCalls (..),
     Linkage (..),
     readProcessCalls,
@@ -10,23 +10,22 @@ module Maru.Cli.ProcessCalls
     -- * Pure
     linkageOf,
     madeOf,
-    descendants,
   )
 where
 
-import Control.Exception (IOException, try)
 import Control.Monad (filterM)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
-import Data.Either (fromRight)
-import Data.Maybe (mapMaybe)
+import Data.Maybe (fromMaybe, isJust)
+import Maru.Cli.Exit (orNothing)
+import Maru.Cli.Machine (ownRoots, parents, treeOf)
+import Maru.Cli.Plain (plain)
 import Maru.Cli.Program (interpreterOf, isGo)
 import qualified Maru.Cli.Program as Program
-import System.Directory (listDirectory)
+import Maru.Cli.Section (readable)
 import System.FilePath ((</>))
 import System.IO (IOMode (ReadMode), withBinaryFile)
-import Text.Read (readMaybe)
 
 -- | A process of a run, as the kernel knows it.
 data ProcessCalls = ProcessCalls
@@ -48,12 +47,8 @@ data Linkage = Dynamic | Static | Go | Unknown
 -- | The process, then all that descend from it. What cannot be read is left out, or 'Unknown'.
 readProcessCalls :: Int -> IO [ProcessCalls]
 readProcessCalls root = do
-  names <- fromRight [] <$> quietly (listDirectory "/proc")
-  parents <- concat <$> mapM parent (mapMaybe readMaybe names)
-  mapM look =<< filterM (fmap (either (const False) (const True)) . quietly . ByteString.readFile . (</> "io") . folder) (descendants root parents)
-  where
-    parent pid = either (const []) (\text -> [(pid, p) | p <- parentOf text]) <$> quietly (ByteString.readFile (folder pid </> "stat"))
-    parentOf text = take 1 (mapMaybe (fmap fst . Chars.readInt) (take 1 (drop 1 (Chars.words (snd (Chars.breakEnd (== ')') text))))))
+  parentOf <- ownRoots >>= parents
+  mapM look =<< filterM (fmap isJust . orNothing . ByteString.readFile . (</> "io") . folder) (treeOf parentOf [] root)
 
 folder :: Int -> FilePath
 folder pid = "/proc" </> show pid
@@ -61,27 +56,17 @@ folder pid = "/proc" </> show pid
 look :: Int -> IO ProcessCalls
 look pid = do
   made <- madeOf <$> content "io"
-  name <- Chars.unpack . Chars.takeWhile (/= '\n') <$> content "comm"
+  name <- plain . readable . Chars.takeWhile (/= '\n') <$> content "comm"
   loaded <- ByteString.isInfixOf "libmaru-io.so" <$> content "maps"
   asked <- any ("MARU_IO=" `ByteString.isPrefixOf`) . ByteString.split 0 <$> content "environ"
-  start <- quietly (withBinaryFile (folder pid </> "exe") ReadMode (`ByteString.hGet` 65536))
-  pure (ProcessCalls pid (map plain name) made loaded asked (either (const Unknown) linkageOf start))
+  start <- orNothing (withBinaryFile (folder pid </> "exe") ReadMode (`ByteString.hGet` 65536))
+  pure (ProcessCalls pid name made loaded asked (maybe Unknown linkageOf start))
   where
-    content file = fromRight "" <$> quietly (ByteString.readFile (folder pid </> file))
-    plain c = if c < ' ' || c > '~' then '?' else c
-
-quietly :: IO a -> IO (Either IOException a)
-quietly = try
+    content file = fromMaybe "" <$> orNothing (ByteString.readFile (folder pid </> file))
 
 -- | @syscr + syscw@ of @\/proc\/PID\/io@.
 madeOf :: ByteString -> Integer
 madeOf text = sum [n | [key, value] <- map Chars.words (Chars.lines text), key `elem` ["syscr:", "syscw:"], Just (n, _) <- [Chars.readInteger value]]
-
--- | From (child, parent); the root first.
-descendants :: Int -> [(Int, Int)] -> [Int]
-descendants root parents = root : concatMap (`descendants` others) [child | (child, parent) <- parents, parent == root, child /= root]
-  where
-    others = filter ((/= root) . snd) parents
 
 -- | From the first 64 KiB of an executable.
 linkageOf :: ByteString -> Linkage

@@ -4,7 +4,7 @@
 -- "Maru.Control.Steer" and "Maru.Control.Place" what to do, and tells it to the guard
 -- that started it, @maru-steer@ (its head has the protocol). The guard changes things
 -- and puts them back; if it is killed, this process starts the putting back.
-module Maru.Cli.Steer.Control
+module Maru.Cli.Room.Steer.Control
   ( steerRun,
     guardWords,
     Choice (..),
@@ -34,11 +34,12 @@ import Data.Maybe (fromMaybe, isJust, isNothing)
 import GHC.Clock (getMonotonicTime)
 import GHC.Float (castDoubleToWord64)
 import Maru.Cli.Exit
+import Maru.Cli.Machine
 import Maru.Cli.Output (jsonLine)
-import Maru.Cli.Steer.Link
-import Maru.Cli.Steer.Page (observationJson)
-import Maru.Cli.Steer.Read
-import Maru.Cli.Steer.Watch
+import Maru.Cli.Readers (named)
+import Maru.Cli.Room.Steer.Link
+import Maru.Cli.Room.Steer.Page (observationJson)
+import Maru.Cli.Room.Steer.Watch
 import Maru.Control.CpuList
 import Maru.Control.Observe
 import Maru.Control.Place
@@ -69,12 +70,13 @@ choiceName choice = case choice of
   By policy -> policyName policy
 
 choiceNames :: [String]
-choiceNames = map policyName allPolicies ++ ["off"]
+choiceNames = map choiceName choices
+
+choices :: [Choice]
+choices = map By allPolicies ++ [Off]
 
 choiceOf :: String -> Either String Choice
-choiceOf text = case [c | c <- Off : map By allPolicies, choiceName c == text] of
-  choice : _ -> Right choice
-  [] -> Left ("unknown io policy '" ++ text ++ "'; known: " ++ intercalate ", " choiceNames)
+choiceOf = named "io policy" choiceName choices
 
 -- | The command that steers the processes below one: the guard's program, this
 -- command's, the process, the policy, how threads are placed, and the folder that stands for the machine.
