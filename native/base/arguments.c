@@ -1,36 +1,10 @@
 /* arguments.c: see arguments.h. */
 #include "arguments.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int mr_whole(const char *text, int64_t least, int64_t most, int64_t *number) {
-  char *end;
-  errno = 0;
-  long long value = strtoll(text, &end, 10);
-  /* strtoll passes over spaces; a number of ours has none. */
-  if (end == text || *end != '\0' || isspace((unsigned char)*text))
-    return -EINVAL;
-  if (errno == ERANGE || value < least || value > most)
-    return -ERANGE;
-  *number = value;
-  return 0;
-}
-
-int mr_real(const char *text, double least, double most, double *number) {
-  char *end;
-  double value = strtod(text, &end);
-  if (end == text || *end != '\0' || isspace((unsigned char)*text))
-    return -EINVAL;
-  if (!(value >= least && value <= most)) /* nor is it NaN */
-    return -ERANGE;
-  *number = value;
-  return 0;
-}
 
 static _Noreturn void refuse(const char *program, const char *name, const char *what) {
   fprintf(stderr, "maru: %s: %s: %s\n", program, name, what);
@@ -46,9 +20,20 @@ static _Noreturn void refuse_number(const char *program, const struct mr_option 
   refuse(program, option->name, what);
 }
 
+static _Noreturn void refuse_value(const char *program, const struct mr_option *option,
+                                   const char *text) {
+  char what[240];
+  snprintf(what, sizeof what, "'%.40s' is no %s", text, option->what);
+  refuse(program, option->name, what);
+}
+
 static void store(const char *program, const struct mr_option *option, const char *text) {
   int rc = 0;
-  if (option->kind == MR_TEXT)
+  if (option->kind == MR_EACH) {
+    const struct mr_each *each = option->into;
+    if (each->take(each->context, text) < 0)
+      refuse_value(program, option, text);
+  } else if (option->kind == MR_TEXT)
     *(const char **)option->into = text;
   else if (option->kind == MR_WHOLE)
     rc = mr_whole(text, (int64_t)option->least, (int64_t)option->most, option->into);
@@ -64,6 +49,31 @@ static const struct mr_option *find(const struct mr_option *options, size_t coun
     if (strcmp(options[i].name, name) == 0)
       return &options[i];
   return NULL;
+}
+
+void mr_operands(const char *program, const struct mr_option *operands, size_t count, int argc,
+                 char *const *argv) {
+  if (argc != (int)count) {
+    fprintf(stderr, "maru: usage: %s", program);
+    for (size_t i = 0; i < count; i++)
+      fprintf(stderr, " %s", operands[i].name);
+    fputc('\n', stderr);
+    exit(MR_USAGE);
+  }
+  for (size_t i = 0; i < count; i++)
+    store(program, &operands[i], argv[i]);
+}
+
+void mr_setting(const char *program, const struct mr_option *settings, size_t count,
+                const char *argument) {
+  const char *value = strchr(argument, '=');
+  for (size_t i = 0; value != NULL && i < count; i++)
+    if (strlen(settings[i].name) == (size_t)(value - argument) &&
+        strncmp(settings[i].name, argument, (size_t)(value - argument)) == 0) {
+      store(program, &settings[i], value + 1);
+      return;
+    }
+  refuse(program, argument, "no such setting; NAME=VALUE is needed");
 }
 
 int mr_arguments(const char *program, const struct mr_option *options, size_t count, int argc,

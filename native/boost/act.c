@@ -1,6 +1,7 @@
 /* act.c: what is done at a tick. */
 #define _GNU_SOURCE
 #include "daemon.h"
+#include "json.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,10 +13,17 @@ static const char *const action_names[] = {"wake", "restore", "raise", "end"};
 static void say(const struct daemon *self, const char *what, const struct maru_channel *line,
                 int rc) {
   int tid = atomic_load_explicit(&line->tid, memory_order_relaxed);
-  if (self->json)
-    printf("{\"action\":\"%s\",\"tid\":%d,\"error\":%d}\n", what, tid, -rc);
-  else
+  if (!self->json) {
     printf("would %s thread %d\n", what, tid);
+    return;
+  }
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  mr_json_text(&json, "action", what);
+  mr_json_whole(&json, "tid", (uint64_t)tid);
+  mr_json_whole(&json, "error", (uint64_t)-rc);
+  mr_json_end_object(&json);
+  putchar('\n');
 }
 
 bool boost_is_raised(const struct daemon *self, int32_t tid) {

@@ -79,7 +79,9 @@ void boost_hand_list(struct daemon *self);
 
 /* Appends views of what anything is to be done about on that board. */
 void boost_look_at(struct daemon *self, struct boost_board *one, int64_t now_ns);
-uint32_t boost_line_of(const struct boost_board *one, const struct boost_view *view);
+static inline uint32_t boost_line_of(const struct boost_board *one, const struct boost_view *view) {
+  return (uint32_t)(view->line - one->lines);
+}
 
 /* ---- act.c ---------------------------------------------------------------- */
 

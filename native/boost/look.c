@@ -21,10 +21,6 @@ static bool is_seated(const struct boost_board *one, uint32_t i, int64_t now_ns)
   return one->memory[i].seated_ns != 0 && now_ns - one->memory[i].seated_ns < SEAT_NS;
 }
 
-uint32_t boost_line_of(const struct boost_board *one, const struct boost_view *view) {
-  return (uint32_t)(view->line - one->lines);
-}
-
 /* Of those who are raised at each tick, of those who might be some in turn. */
 static void read_seats(struct daemon *self, struct boost_board *one, struct boost_view *views,
                        int64_t now_ns) {

@@ -1,10 +1,10 @@
 /* options.c: the command line, strict. */
 #define _GNU_SOURCE
+#include "arguments.h"
 #include "daemon.h"
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,45 +40,47 @@ int boost_read_policy(struct daemon *self, const char *name) {
       self->rules.cpus = cpus;
       return 0;
     }
-  return refuse("unknown policy (auto, wake, restore, pb, pb+lower, gang)", name);
+  return -EINVAL;
 }
 
-static int read_how(struct daemon *self, const char *name) {
+static int take_policy(void *context, const char *name) { return boost_read_policy(context, name); }
+
+static int take_how(void *context, const char *name) {
   static const char *const names[] = {"fifo", "nice", "none", "gently"};
+  struct daemon *self = context;
   for (int how = BOOST_BY_FIFO; how <= BOOST_GENTLY; how++)
     if (strcmp(name, names[how]) == 0) {
       self->how = (enum boost_how)how;
       self->how_is_said = true;
       return 0;
     }
-  return refuse("unknown boost (gently, fifo, nice, none)", name);
-}
-
-static int read_number(const char *text, long least, long most, long *number) {
-  char *end;
-  errno = 0;
-  *number = strtol(text, &end, 10);
-  if (errno != 0 || end == text || *end != '\0' || *number < least || *number > most)
-    return refuse("not a number in range", text);
-  return 0;
+  return -EINVAL;
 }
 
 /* "1000,1001": user or group numbers. */
 static int read_ids(const char *text, unsigned *ids, unsigned *count) {
-  char *end = NULL;
-  for (const char *at = text;; at = end + 1) {
-    errno = 0;
-    unsigned long long id = strtoull(at, &end, 10);
-    if (errno != 0 || end == at || *at < '0' || *at > '9' || id >= UINT32_MAX)
-      return refuse("no list of user or group numbers", text);
-    if (*count == BOOST_NAMES)
-      return refuse("more users or groups than there is room for (64)", text);
+  for (const char *at = text; *at != '\0';) {
+    char word[16];
+    int64_t id;
+    size_t length = strcspn(at, ",");
+    snprintf(word, sizeof word, "%.*s", (int)length, at);
+    if (length >= sizeof word || mr_whole(word, 0, UINT32_MAX - 1, &id) < 0 ||
+        *count == BOOST_NAMES || (at[length] == ',' && at[length + 1] == '\0'))
+      return -EINVAL;
     ids[(*count)++] = (unsigned)id;
-    if (*end == '\0')
-      return 0;
-    if (*end != ',')
-      return refuse("no list of user or group numbers", text);
+    at += length + (at[length] == ',');
   }
+  return *text != '\0' ? 0 : -EINVAL;
+}
+
+static int take_users(void *context, const char *text) {
+  struct boost_served *served = context;
+  return read_ids(text, served->users, &served->user_count);
+}
+
+static int take_groups(void *context, const char *text) {
+  struct boost_served *served = context;
+  return read_ids(text, served->groups, &served->group_count);
 }
 
 static bool is_open(void *context, const struct stat *status) {
@@ -97,39 +99,31 @@ static int open_board(struct daemon *self, const char *path) {
   return rc == -EALREADY ? 0 : rc;
 }
 
-static int read_option(struct daemon *self, const char *name, const char *value) {
-  long number = 0;
-  int rc = 0;
-  if (strcmp(name, "--policy") == 0)
-    return boost_read_policy(self, value);
-  if (strcmp(name, "--boost") == 0)
-    return read_how(self, value);
-  if (strcmp(name, "--users") == 0)
-    return read_ids(value, self->served.users, &self->served.user_count);
-  if (strcmp(name, "--groups") == 0)
-    return read_ids(value, self->served.groups, &self->served.group_count);
-  if (strcmp(name, "--period-us") == 0) {
-    rc = read_number(value, 0, 50000, &number);
-    if (rc == 0 && number != 0 && number < 100)
-      return refuse("a period is 100 us to 50 ms", value);
-    self->period_ns = number * 1000;
-  } else if (strcmp(name, "--cap") == 0) {
-    rc = read_number(value, 0, 100, &number);
-    self->rules.cap_percent = (unsigned)number;
-  } else if (strcmp(name, "--for-ms") == 0) {
-    rc = read_number(value, 1, 1000000000, &number);
-    self->until_ns = maru_now_ns() + number * 1000000;
-  } else if (strcmp(name, "--board") == 0) {
-    self->finds = false;
-    rc = open_board(self, value);
+/* What is named on the command line, until it is opened. */
+struct named {
+  const char *paths[BOOST_BOARDS];
+  unsigned count;
+};
+
+static int take_board(void *context, const char *path) {
+  struct named *named = context;
+  if (named->count == BOOST_BOARDS)
+    return -EINVAL;
+  named->paths[named->count++] = path;
+  return 0;
+}
+
+static int open_named(struct daemon *self, const struct named *named) {
+  for (unsigned i = 0; i < named->count; i++) {
+    int rc = open_board(self, named->paths[i]);
     if (rc < 0) {
-      fprintf(stderr, "maru-boost: cannot use this board: %s: %s\n", value, strerror(-rc));
+      fprintf(stderr, "maru-boost: cannot use this board: %s: %s\n", named->paths[i],
+              strerror(-rc));
       return rc == -EINVAL ? -EPROTO : rc;
     }
-    return 0;
-  } else
-    return refuse("unknown option", name);
-  return rc;
+  }
+  self->finds = named->count == 0;
+  return 0;
 }
 
 /* As root others' threads are raised beside everybody's: gently, unless the administrator says
@@ -147,24 +141,37 @@ static int choose_how(struct daemon *self) {
   return 0;
 }
 
+#define LIST "list of up to 64 user or group numbers"
+
 int boost_read_options(struct daemon *self, int argc, char **argv) {
-  self->finds = true;
-  for (int i = 1; i < argc; i++) {
-    if (strcmp(argv[i], "--dry-run") == 0)
-      self->dry_run = true;
-    else if (strcmp(argv[i], "--json") == 0)
-      self->json = true;
-    else if (strcmp(argv[i], "--until-input-ends") == 0)
-      self->with_input = true;
-    else if (i + 1 == argc)
-      return refuse("unknown option, or without a value", argv[i]);
-    else {
-      int rc = read_option(self, argv[i], argv[i + 1]);
-      if (rc < 0)
-        return rc;
-      i++;
-    }
-  }
+  struct named named = {.count = 0};
+  struct mr_each policy = {take_policy, self}, how = {take_how, self}, board = {take_board, &named},
+                 users = {take_users, &self->served}, groups = {take_groups, &self->served};
+  int64_t period_us = 0, cap = self->rules.cap_percent, for_ms = 0;
+  const struct mr_option options[] = {
+      {"--policy", MR_EACH, &policy, "policy: auto, wake, restore, pb, pb+lower, gang", 0, 0},
+      {"--boost", MR_EACH, &how, "way to boost: gently, fifo, nice, none", 0, 0},
+      {"--users", MR_EACH, &users, LIST, 0, 0},
+      {"--groups", MR_EACH, &groups, LIST, 0, 0},
+      {"--board", MR_EACH, &board, "board: there are 64 at most", 0, 0},
+      {"--period-us", MR_WHOLE, &period_us, "microseconds", 0, 50000},
+      {"--cap", MR_WHOLE, &cap, "percent", 0, 100},
+      {"--for-ms", MR_WHOLE, &for_ms, "milliseconds", 1, 1e9},
+      {"--dry-run", MR_FLAG, &self->dry_run, NULL, 0, 0},
+      {"--json", MR_FLAG, &self->json, NULL, 0, 0},
+      {"--until-input-ends", MR_FLAG, &self->with_input, NULL, 0, 0},
+  };
+  int at = mr_arguments("maru-boost", options, sizeof options / sizeof *options, argc, argv);
+  if (at < argc)
+    return refuse("no such argument", argv[at]);
+  if (period_us != 0 && period_us < 100)
+    return refuse("a period is 100 us to 50 ms", "--period-us");
+  self->period_ns = period_us * 1000;
+  self->rules.cap_percent = (unsigned)cap;
+  self->until_ns = for_ms > 0 ? maru_now_ns() + for_ms * 1000000 : self->until_ns;
+  int rc = open_named(self, &named);
+  if (rc < 0)
+    return rc;
   if (geteuid() != 0 && self->served.user_count + self->served.group_count > 0)
     return refuse("only root serves others", "--users, --groups");
   if (choose_how(self) < 0)

@@ -1,6 +1,7 @@
 /* worker.c: the ticks. */
 #define _GNU_SOURCE
 #include "daemon.h"
+#include "json.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -74,15 +75,32 @@ static void report(const struct daemon *self) {
   double cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
                1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
   const struct totals *t = &self->totals;
-  printf(self->json
-             ? "{\"schema\":\"maru-boost/1\",\"ticks\":%llu,\"wakes\":%llu,\"restores\":%llu,"
-               "\"raises\":%llu,\"ends\":%llu,\"refused\":%llu,\"failed\":%llu,\"cpu_s\":%.6f}\n"
-             : "%llu ticks, %llu woken, %llu restored, %llu raised, %llu ended, %llu threads "
-               "refused, %llu actions failed, %.3f s of CPU\n",
-         (unsigned long long)t->ticks, (unsigned long long)t->wakes,
-         (unsigned long long)t->restores, (unsigned long long)t->raises,
-         (unsigned long long)t->ends, (unsigned long long)t->refused, (unsigned long long)t->failed,
-         cpu);
+  const struct {
+    const char *name, *words;
+    uint64_t count;
+  } figures[] = {{"ticks", "ticks", t->ticks},
+                 {"wakes", "woken", t->wakes},
+                 {"restores", "restored", t->restores},
+                 {"raises", "raised", t->raises},
+                 {"ends", "ended", t->ends},
+                 {"refused", "threads refused", t->refused},
+                 {"failed", "actions failed", t->failed}};
+  struct mr_json json = {.out = stdout};
+  if (self->json) {
+    mr_json_object(&json, NULL);
+    mr_json_text(&json, "schema", "maru-boost/1");
+  }
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+    if (self->json)
+      mr_json_whole(&json, figures[i].name, figures[i].count);
+    else
+      printf("%llu %s, ", (unsigned long long)figures[i].count, figures[i].words);
+  if (self->json) {
+    mr_json_real(&json, "cpu_s", cpu, 6);
+    mr_json_end_object(&json);
+    putchar('\n');
+  } else
+    printf("%.3f s of CPU\n", cpu);
 }
 
 /* Asked to end. */

@@ -1,8 +1,10 @@
 /* calls.c: the calls of maru/dsm.h that synchronise: each a request of the program's thread about
- * an object, which has a number of its own over all kinds.
+ * an object, which has a number of its own over all kinds; and the one that touches memory.
  */
 #include "core.h"
+#include "diff.h"
 #include "node.h"
+#include "seen.h"
 
 #include <maru/dsm.h>
 
@@ -41,3 +43,28 @@ void maru_dsm_condition_signal(uint32_t id) { request(MR_SIGNAL, MR_CONDITIONS, 
 void maru_dsm_condition_broadcast(uint32_t id) { request(MR_BROADCAST, MR_CONDITIONS, id, 0); }
 
 void maru_dsm_fence(void) { mr_node_request(MR_FETCH_ADD, MR_FENCE, 0); }
+
+/* By the accesses themselves. */
+static void touch_bytes(uintptr_t first, uintptr_t last, int write) {
+  for (uintptr_t at = first; at <= last; at = (at | (MR_PAGE - 1)) + 1) {
+    volatile uint8_t *byte = (volatile uint8_t *)at;
+    uint8_t value = *byte;
+    if (write)
+      *byte = value;
+  }
+}
+
+void maru_dsm_touch(const void *from, size_t size, int write) {
+  if (mr_node_unwatched()) {
+    if (write)
+      maru_dsm_write_range((void *)from, size);
+    else
+      maru_dsm_read_range(from, size);
+    return;
+  }
+  for (enum mr_place i = MR_ALLOCATED; i < MR_PLACES && mr_is_range(from, size); i++) {
+    uintptr_t first = (uintptr_t)from, last = first + size - 1;
+    if (mr_part_seen(i, &first, &last))
+      touch_bytes(first, last, write);
+  }
+}

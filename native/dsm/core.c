@@ -1,97 +1,6 @@
 #include "state.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-
-uint16_t mr_core_home(const struct mr_core *core, uint32_t page) {
-  uint16_t moved = core->pages[page].home;
-  return moved != 0 ? (uint16_t)(moved - 1) : first_home(core, page);
-}
-
-int mr_fail(struct mr_core *core, int error, const char *what, uint64_t subject) {
-  if (core->stopped)
-    return -ECANCELED;
-  core->stopped = true;
-  snprintf(core->why, sizeof core->why, "%s (%llu)", what, (unsigned long long)subject);
-  core->config.sink->failed(core->config.context, error, core->why);
-  return -ECANCELED;
-}
-
-int mr_unless_stopped(const struct mr_core *core) { return core->stopped ? -ECANCELED : 0; }
-
-void mr_settle(struct mr_core *core) {
-  uint32_t count = core->settling.count;
-  core->settling.count = 0;
-  if (count > 0)
-    core->config.sink->protect(core->config.context, core->settling.page, count,
-                               (enum mr_access)core->settling.access);
-}
-
-void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access) {
-  mr_mark_access(core, page, access);
-  if (core->settling.count > 0 && core->settling.access == access &&
-      core->settling.page + core->settling.count == page) {
-    core->settling.count++;
-    return;
-  }
-  mr_settle(core);
-  core->settling.page = page;
-  core->settling.count = 1;
-  core->settling.access = (uint8_t)access;
-}
-
-void mr_finish(struct mr_core *core, int64_t result) {
-  core->pending.phase = IDLE;
-  if (core->has_later && mr_acquire(core, core->later) < 0)
-    return;
-  core->has_later = false;
-  mr_settle(core);
-  core->config.sink->done(core->config.context, result);
-}
-
-/* ---- messages out ----------------------------------------------------------- */
-
-struct mr_writer *mr_compose(struct mr_core *core, enum mr_message_type type, uint32_t subject,
-                             int64_t value, uint32_t detail) {
-  struct mr_header header = {.version = MR_MESSAGE_VERSION,
-                             .type = (uint8_t)type,
-                             .from = core->config.me,
-                             .epoch = core->config.epoch,
-                             .incarnation = core->incarnations[core->config.me],
-                             .subject = subject,
-                             .value = value,
-                             .detail = detail};
-  core->out.length = 0;
-  mr_put(&core->out, &header, sizeof header);
-  return &core->out;
-}
-
-void mr_dispatch(struct mr_core *core, uint16_t to) {
-  struct mr_writer *out = &core->out;
-  if (core->stopped)
-    return;
-  size_t body = out->length - sizeof(struct mr_header);
-  if (out->failed || body > UINT32_MAX) {
-    mr_fail(core, -ENOMEM, "no memory for a message of bytes", out->length);
-    return;
-  }
-  uint32_t length = (uint32_t)body;
-  memcpy(out->bytes + offsetof(struct mr_header, length), &length, sizeof length);
-  core->counters.messages++;
-  core->counters.bytes += out->length;
-  core->sent += !mr_looks(out->bytes[offsetof(struct mr_header, type)]);
-  core->config.sink->send(core->config.context, to, out->bytes, out->length);
-}
-
-void mr_send_short(struct mr_core *core, uint16_t to, enum mr_message_type type, uint32_t subject,
-                   int64_t value, uint32_t detail) {
-  mr_compose(core, type, subject, value, detail);
-  mr_dispatch(core, to);
-}
-
-void mr_put_time(struct mr_core *core, const uint64_t *time) {
-  mr_put(&core->out, time, core->config.nodes * sizeof *time);
-}
 
 static int (*const handlers[MR_MESSAGE_TYPES])(struct mr_core *, const struct mr_header *,
                                                struct mr_reader *) = {
@@ -214,6 +123,7 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
     c->config.log_bytes = MR_LOG_BYTES;
   c->config.log_most = config->log_most != 0 ? config->log_most : MR_LOG_MOST;
   c->code = mr_diff_best();
+  c->flushed = mr_flushed;
   if (!allocate(c)) {
     mr_core_destroy(c);
     return -ENOMEM;

@@ -16,20 +16,6 @@
 #define JOIN_SECONDS 30
 #define WHY 256
 
-uint64_t mr_environment_number(const char *name, uint64_t otherwise, uint64_t least,
-                               uint64_t most) {
-  const char *text = getenv(name);
-  if (text == NULL)
-    return otherwise;
-  char *end;
-  errno = 0;
-  unsigned long long value = strtoull(text, &end, 10);
-  if (errno != 0 || end == text || *end != 0 || *text == '-' || value < least || value > most)
-    mr_node_die(STATUS_USAGE, "%s is '%s'; a number from %llu to %llu is needed", name, text,
-                (unsigned long long)least, (unsigned long long)most);
-  return value;
-}
-
 static const char *needed(const char *name) {
   const char *text = getenv(name);
   if (text == NULL)
@@ -99,6 +85,7 @@ void mr_membership_find(struct mr_membership *m) {
   m->nodes = m->meeting.nodes;
   m->me = m->meeting.me;
   m->met = true;
+  mr_end_tells(m->launcher);
 }
 
 void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settings,

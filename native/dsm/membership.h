@@ -21,7 +21,4 @@ void mr_membership_find(struct mr_membership *membership);
 void mr_membership_join(struct mr_membership *membership, uint32_t epoch, uint64_t settings,
                         struct mr_transport **transport, uint32_t *incarnations);
 
-/* A whole number of the environment, `otherwise` if it is not set. */
-uint64_t mr_environment_number(const char *name, uint64_t otherwise, uint64_t least, uint64_t most);
-
 #endif

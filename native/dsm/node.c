@@ -72,24 +72,6 @@ static struct {
   unsigned races_said;
 } node = {.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
 
-/* ---- the end ------------------------------------------------------------------ */
-
-/* One write, whatever other threads do. */
-void mr_node_die(int status, const char *format, ...) {
-  char line[256];
-  int length = snprintf(line, sizeof line, "maru: node %u: ", node.me);
-  va_list arguments;
-  va_start(arguments, format);
-  length += vsnprintf(line + length, sizeof line - 1 - (size_t)length, format, arguments);
-  va_end(arguments);
-  length = length < (int)sizeof line - 1 ? length : (int)sizeof line - 2;
-  line[length++] = '\n';
-  (void)!write(STDERR_FILENO, line, (size_t)length);
-  if (node.job.met && node.owner == getpid())
-    mr_launcher_abort(node.job.launcher, status);
-  _exit(status);
-}
-
 /* ---- what the core does ---------------------------------------------------------- */
 
 static void on_send(void *context, uint16_t to, const void *message, size_t length) {
@@ -422,6 +404,7 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     mr_node_die(STATUS_USAGE, "maru_dsm_init was called twice");
   node.owner = getpid();
   mr_membership_find(&node.job);
+  mr_end_as(node.job.me);
   node.nodes = node.job.nodes;
   node.me = node.job.me;
   node.up = (uint16_t)(node.nodes - 1);
@@ -480,6 +463,7 @@ void maru_dsm_exit(void) {
   if (node.job.met && mr_launcher_leave(node.job.launcher) < 0)
     fprintf(stderr, "maru: node %u: the launcher does not answer a farewell; goes on\n", node.me);
   node.job.met = false;
+  mr_end_tells(MR_LAUNCHER_NONE);
   mr_see(MR_ALLOCATED, NULL, 0);
   mr_see(MR_GLOBALS, NULL, 0);
   mr_heat_tell(node.heat);

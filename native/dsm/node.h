@@ -8,17 +8,10 @@
 
 #include <maru/dsm.h>
 
+#include "end.h"
 #include "manager.h"
 
 #include <stdbool.h>
-
-enum {
-  STATUS_USAGE = 64,
-  STATUS_DATA = 65,
-  STATUS_UNAVAILABLE = 69,
-  STATUS_INTERNAL = 70,
-  STATUS_LOST = 75
-};
 
 #define MR_JOB_NODES_MAX 256u
 
@@ -60,8 +53,5 @@ uint8_t *mr_node_memory(size_t *size);
 void mr_node_site(const void *from, size_t size, const char *site);
 /* Whether a byte of the range is shared memory. */
 bool mr_node_shares(const void *from, size_t size);
-/* One line on standard error, then nothing of the program's runs any more. */
-_Noreturn void mr_node_die(int status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 #endif

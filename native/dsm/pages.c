@@ -162,6 +162,11 @@ bool mr_flush(struct mr_core *core) {
 
 /* ---- where homes are --------------------------------------------------------------- */
 
+uint16_t mr_core_home(const struct mr_core *core, uint32_t page) {
+  uint16_t moved = core->pages[page].home;
+  return moved != 0 ? (uint16_t)(moved - 1) : first_home(core, page);
+}
+
 bool mr_is_origin(const struct mr_core *core, int64_t node) {
   return node >= 0 && node < core->config.nodes && node != core->config.me;
 }
@@ -320,6 +325,6 @@ int mr_on_diff_kept(struct mr_core *core, const struct mr_header *header,
   if (version == p->version + 1)
     p->version = version;
   if (--core->pending.awaited == 0)
-    mr_flushed(core);
+    core->flushed(core);
   return 0;
 }

@@ -41,28 +41,3 @@ bool mr_node_shares(const void *from, size_t size) {
 size_t mr_seen_offset(enum mr_place i, uintptr_t at) {
   return at - atomic_load_explicit(&seen[i].from, memory_order_relaxed);
 }
-
-/* By the accesses themselves. */
-static void touch_bytes(uintptr_t first, uintptr_t last, int write) {
-  for (uintptr_t at = first; at <= last; at = (at | (MR_PAGE - 1)) + 1) {
-    volatile uint8_t *byte = (volatile uint8_t *)at;
-    uint8_t value = *byte;
-    if (write)
-      *byte = value;
-  }
-}
-
-void maru_dsm_touch(const void *from, size_t size, int write) {
-  if (mr_node_unwatched()) {
-    if (write)
-      maru_dsm_write_range((void *)from, size);
-    else
-      maru_dsm_read_range(from, size);
-    return;
-  }
-  for (enum mr_place i = MR_ALLOCATED; i < MR_PLACES && mr_is_range(from, size); i++) {
-    uintptr_t first = (uintptr_t)from, last = first + size - 1;
-    if (mr_part_seen(i, &first, &last))
-      touch_bytes(first, last, write);
-  }
-}

@@ -1,7 +1,7 @@
-/* state.h: what a core is made of, for the files that are the core: core.c (life, messages),
- * fetch.c (copies), pages.c (diffs), progress.c (write notices, what all have acquired), sync.c
- * (requests and grants), deadlock.c (whether anybody can go on).  Internal to them; the contract is
- * core.h.
+/* state.h: what a core is made of, for the files that are the core: core.c (life, messages in),
+ * effects.c (rights, messages out), fetch.c (copies), pages.c (diffs), progress.c (write notices,
+ * what all have acquired), sync.c (requests and grants), deadlock.c (whether anybody can go on).
+ * Internal to them; the contract is core.h.
  */
 #ifndef MARU_DSM_STATE_H
 #define MARU_DSM_STATE_H
@@ -103,6 +103,7 @@ struct way {
 struct mr_core {
   struct mr_core_config config;
   const struct mr_diff_code *code;
+  void (*flushed)(struct mr_core *core); /* mr_flushed: pages.c calls it when diffs are home */
   uint32_t *incarnations;
   struct page *pages;
   struct pending pending;
@@ -184,7 +185,7 @@ static inline size_t words_of(const struct mr_core *core) {
   return (core->config.nodes + 63u) / 64;
 }
 
-/* ---- core.c ------------------------------------------------------------------ */
+/* ---- effects.c ------------------------------------------------------------------ */
 
 /* Stops the core; -ECANCELED. */
 int mr_fail(struct mr_core *core, int error, const char *what, uint64_t subject);
@@ -197,7 +198,6 @@ static inline void mr_mark_access(struct mr_core *core, uint32_t page, enum mr_a
 /* Takes effect with mr_settle or mr_finish: what is told of pages in a row is told at once. */
 void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access);
 void mr_settle(struct mr_core *core);
-void mr_finish(struct mr_core *core, int64_t result);
 struct mr_writer *mr_compose(struct mr_core *core, enum mr_message_type type, uint32_t subject,
                              int64_t value, uint32_t detail);
 void mr_dispatch(struct mr_core *core, uint16_t to);
@@ -251,6 +251,8 @@ void mr_send_news(struct mr_core *core, uint16_t to, enum mr_message_type type);
 
 /* ---- sync.c ---------------------------------------------------------------------- */
 
+/* What the program's thread waits for is done. */
+void mr_finish(struct mr_core *core, int64_t result);
 /* Everything that happened before `time` has happened before what this node
  * does from now on. */
 int mr_acquire(struct mr_core *core, const uint64_t *time);

@@ -15,6 +15,15 @@ static bool acquires(enum mr_op op) {
 /* Whether the manager answers the request itself. */
 static bool answered(enum mr_op op) { return acquires(op) || op == MR_CONDITION; }
 
+void mr_finish(struct mr_core *core, int64_t result) {
+  core->pending.phase = IDLE;
+  if (core->has_later && mr_acquire(core, core->later) < 0)
+    return;
+  core->has_later = false;
+  mr_settle(core);
+  core->config.sink->done(core->config.context, result);
+}
+
 /* ---- requests to managers -------------------------------------------------------- */
 
 static void ask(struct mr_core *core);

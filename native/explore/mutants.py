@@ -308,10 +308,10 @@ ROBUST = [SHARED, "explore/robust.c"]
 # What the ways to wait need for channels, which wait_explore.c alone has: without the shim.
 UNEXPLORED = ["board/board.c", "board/channels.c"]
 UNEXPLORED += [f"base/{name}.c" for name in "process shared task text topology".split()]
-UNEXPLORED += [f"wait/{name}.c" for name in "channel measure priority".split()]
-SHIPPED = [f"wait/{name}.c" for name in "asleep awake coop lowered policy wait".split()] + [
+UNEXPLORED += [f"wait/{name}.c" for name in "attach channel measure priority".split()]
+SHIPPED = [f"wait/{name}.c" for name in "asleep awake clock coop lowered policy wait".split()] + [
     f"lock/{name}.c"
-    for name in "clh cohort fissile lock options qspin queue shfl waiting words".split()
+    for name in "clh cohort fissile lock options parse qspin queue shfl waiting words".split()
 ] + [OVERLAY, "preload/waits.c"]
 
 

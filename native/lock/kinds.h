@@ -64,6 +64,8 @@ struct mr_lock_kind {
   void (*release)(struct maru_lock *lock, struct maru_hold *hold);
 };
 
+/* A power of two, up to the largest. */
+bool mr_is_lock_range(uint64_t range);
 /* -EINVAL: a knob is out of its range. */
 int mr_options_check(const struct maru_lock_options *options);
 

@@ -18,8 +18,6 @@ _Static_assert(offsetof(struct maru_overlay, name) == 64 &&
                    sizeof(struct maru_overlay_counts) == 64,
                "the section's layout");
 
-static struct maru_overlay without_board;
-struct mr_overlay mr_overlay = {.off = MR_GLIBC_OWN, .board = &without_board};
 static struct mr_preload preload;
 
 /* ---- start ------------------------------------------------------------- */

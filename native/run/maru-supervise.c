@@ -28,6 +28,7 @@
 #define _GNU_SOURCE
 #include "beside.h"
 #include "command.h"
+#include "json.h"
 #include "options.h"
 #include "task.h"
 #include "terminal.h"
@@ -235,13 +236,23 @@ static double seconds(struct timeval time) {
 
 static void write_report(const struct supervisor *self, int fd, int status, double wall,
                          const struct rusage *used) {
-  if (dprintf(fd,
-              "{\"schema\":\"maru-supervise/1\",\"status\":%d,\"started\":%s,\"wall_s\":%.6f,"
-              "\"user_s\":%.6f,\"sys_s\":%.6f,\"max_rss_kib\":%ld,\"orphans_reaped\":%u,"
-              "\"board\":%s}\n",
-              status, self->child > 0 ? "true" : "false", wall, seconds(used->ru_utime),
-              seconds(used->ru_stime), used->ru_maxrss, self->orphans,
-              self->board_path[0] != '\0' ? "true" : "false") < 0)
+  FILE *out = fdopen(dup(fd), "w");
+  if (out != NULL) {
+    struct mr_json json = {.out = out};
+    mr_json_object(&json, NULL);
+    mr_json_text(&json, "schema", "maru-supervise/1");
+    mr_json_whole(&json, "status", (uint64_t)status);
+    mr_json_bool(&json, "started", self->child > 0);
+    mr_json_real(&json, "wall_s", wall, 6);
+    mr_json_real(&json, "user_s", seconds(used->ru_utime), 6);
+    mr_json_real(&json, "sys_s", seconds(used->ru_stime), 6);
+    mr_json_whole(&json, "max_rss_kib", (uint64_t)used->ru_maxrss);
+    mr_json_whole(&json, "orphans_reaped", self->orphans);
+    mr_json_bool(&json, "board", self->board_path[0] != '\0');
+    mr_json_end_object(&json);
+    fputc('\n', out);
+  }
+  if (out == NULL || fclose(out) != 0)
     fprintf(stderr, "maru: cannot write the report: %s\n", strerror(errno));
 }
 

@@ -109,8 +109,6 @@ void mr_journal_close(struct mr_journal *journal, bool keep) {
 
 /* ---- changing --------------------------------------------------------------------- */
 
-int mr_journal_sync(struct mr_journal *journal) { return fsync(journal->fd) < 0 ? -errno : 0; }
-
 static int claim_file(struct mr_journal *journal, const struct mr_target *target) {
   struct claim claim = {.target = target};
   return mr_journal_each(journal->root, journal->folder, holds, &claim);

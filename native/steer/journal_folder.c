@@ -163,6 +163,8 @@ pid_t mr_journal_keeper(const struct mr_journal *journal) {
 
 /* ---- ours ------------------------------------------------------------------------ */
 
+int mr_journal_sync(struct mr_journal *journal) { return fsync(journal->fd) < 0 ? -errno : 0; }
+
 /* Writes the whole journal into a new file, which takes the place of the old one at once.  Under
  * another name until it is locked: without the lock it would be a dead run's.  Our caller holds the
  * folder's lock, so a draft that is there already is left of one that was killed. */

@@ -29,6 +29,7 @@
  * Status: 0; 64 usage; 69 (repair) something could not be put back or read.
  */
 #define _GNU_SOURCE
+#include "arguments.h"
 #include "journal.h"
 #include "pages.h"
 #include "process.h"
@@ -82,9 +83,12 @@ struct order {
 static int read_target(struct mr_target *target, char **words, size_t count) {
   *target = (struct mr_target){0};
   if (count == 2) {
-    target->tid = atoi(words[0]);
-    target->start = strtoull(words[1], NULL, 10);
-    return target->tid > 0 ? 0 : -EINVAL;
+    int64_t tid, start;
+    if (mr_whole(words[0], 1, INT32_MAX, &tid) < 0 || mr_whole(words[1], 0, INT64_MAX, &start) < 0)
+      return -EINVAL;
+    target->tid = (pid_t)tid;
+    target->start = (uint64_t)start;
+    return 0;
   }
   if (count != 1 || strlen(words[0]) >= sizeof target->path || !mr_target_permitted(words[0]))
     return -EINVAL;
@@ -462,38 +466,33 @@ int main(int argc, char **argv) {
   guard->journal.fd = -1;
   if (argc < 2)
     return refuse("usage", "maru-steer guard|repair|move [OPTION VALUE]... [-- CONTROLLER]");
-  int at = 2;
-  pid_t after = 0;
-  int node = -1;
-  for (; at < argc && strcmp(argv[at], "--") != 0; at += 2) {
-    if (at + 1 >= argc)
-      return refuse("option without a value", argv[at]);
-    if (strcmp(argv[at], "--root") == 0)
-      guard->root = argv[at + 1];
-    else if (strcmp(argv[at], "--tree") == 0)
-      guard->tree = atoi(argv[at + 1]);
-    else if (strcmp(argv[at], "--place") == 0)
-      guard->cpusets = strcmp(argv[at + 1], "cpusets") == 0;
-    else if (strcmp(argv[at], "--node") == 0)
-      node = atoi(argv[at + 1]);
-    else if (strcmp(argv[at], "--after") == 0)
-      after = atoi(argv[at + 1]);
-    else
-      return refuse("unknown option", argv[at]);
-  }
+  int64_t tree = 0, after = 0, node = -1;
+  const char *place = "affinity";
+  const struct mr_option options[] = {
+      {"--root", MR_TEXT, &guard->root, NULL, 0, 0},
+      {"--tree", MR_WHOLE, &tree, "processes", 2, INT32_MAX},
+      {"--place", MR_TEXT, &place, NULL, 0, 0},
+      {"--node", MR_WHOLE, &node, "nodes", 0, INT32_MAX},
+      {"--after", MR_WHOLE, &after, "processes", 0, INT32_MAX},
+  };
+  /* Behind the command's word. */
+  int at =
+      1 + mr_arguments("maru-steer", options, sizeof options / sizeof *options, argc - 1, argv + 1);
+  guard->tree = (pid_t)tree;
+  guard->cpusets = strcmp(place, "cpusets") == 0;
   int status;
   if (strcmp(argv[1], "repair") == 0)
-    status = repair(guard->root, after);
+    status = repair(guard->root, (pid_t)after);
   else if (strcmp(argv[1], "move") == 0)
     status = guard->tree > 1 && node >= 0
-                 ? move(guard->tree, node)
+                 ? move(guard->tree, (int)node)
                  : refuse("move needs --tree PID and --node NODE", argv[1]);
   else if (strcmp(argv[1], "guard") != 0)
     status = refuse("unknown command", argv[1]);
-  else if (guard->tree <= 1 || at + 1 >= argc)
+  else if (guard->tree <= 1 || at >= argc)
     status = refuse("guard needs --tree PID and a controller", argv[1]);
   else
-    status = run_guard(guard, argv + at + 1);
+    status = run_guard(guard, argv + at);
   free(guard);
   return status;
 }

@@ -22,11 +22,12 @@ import sys
 import tempfile
 
 LIBRARY = ["board/board.c", "board/channels.c", "channel/crew.c", "channel/log.c", "channel/stream.c", "channel/totals.c"]
-LIBRARY += [f"base/{name}.c" for name in "process shared task text topology".split()]
+LIBRARY += [f"base/{name}.c" for name in "numbers process shared task text topology".split()]
 LIBRARY += [f"wait/{name}.c" for name in
-            "asleep awake channel coop lowered measure named policy priority wait".split()]
+            "asleep attach awake channel clock coop lowered measure named policy priority wait".split()]
 DAEMON = [f"boost/{name}.c" for name in
           "maru-boost act admission boards clerk engine guard look options subject worker".split()]
+DAEMON += ["base/arguments.c", "base/json.c"]
 UNITS = {"boost/tests/engine.c": "boost/engine.c", "boost/tests/subject.c": "boost/subject.c"}
 WRAPPED = ["-Wl,--wrap=mr_sched_set", "-Wl,--wrap=prlimit64"]
 SECONDS = 60  # an ordinary run takes 16 at most, with the daemon

@@ -9,22 +9,15 @@
 
 #include "futex.h"
 #include "priority.h"
-#include "task.h"
 
-#include <errno.h>
 #include <sched.h>
 #include <stddef.h>
-#include <unistd.h>
 
 _Static_assert(sizeof(struct maru_channel) == 64, "a channel is one cache line");
 _Static_assert(offsetof(struct maru_wait_table, heartbeat_ns) == 8 &&
                    offsetof(struct maru_wait_table, channels) == 64 + 2 * 4 * 256 &&
                    MARU_WAIT_CHANNELS == 1024 && MARU_WAIT_STALE_NS == 90000000,
                "maru top decodes it: Maru.Cli.Room.Wait.Page");
-
-#define LEAST_SPIN_NS 2000
-#define MOST_SPIN_NS 100000
-#define USUAL_HANDOVER_NS 10000
 
 #define LOAD(word) atomic_load_explicit(&(word), memory_order_relaxed)
 #define STORE(word, value) atomic_store_explicit(&(word), (value), memory_order_relaxed)
@@ -89,9 +82,8 @@ struct mr_sched mr_channel_normal(const struct maru_channel *channel) {
 
 bool mr_channel_boosted(const struct maru_channel *channel) { return LOAD(channel->boosted) != 0; }
 
-/* A line through which the daemon holds this thread boosted; NULL.  The start time
- * tells threads of other pid namespaces apart. */
-static struct maru_channel *boosted_line(struct maru_wait_table *table, pid_t tid, uint64_t start) {
+struct maru_channel *mr_channel_boosted_line(struct maru_wait_table *table, pid_t tid,
+                                             uint64_t start) {
   uint32_t used = LOAD(table->used);
   for (uint32_t i = 0; i < used && i < MARU_WAIT_CHANNELS; i++) {
     struct maru_channel *line = &table->channels[i];
@@ -125,76 +117,8 @@ void mr_channel_end_stale_boosts(const struct maru_wait_policy *policy, int64_t 
     return;
   *ended_beat_ns = beat;
   struct maru_channel *line;
-  while ((line = boosted_line(table, LOAD(channel->tid), LOAD(channel->start))) != NULL)
+  while ((line = mr_channel_boosted_line(table, LOAD(channel->tid), LOAD(channel->start))) != NULL)
     end_boost(line);
-}
-
-/* What the kernel says of a boosted thread is not its own place: another of its
- * lines has kept that. */
-static int own_place(struct maru_wait_table *table, pid_t tid, uint64_t start, uint32_t *packed) {
-  struct mr_sched sched;
-  struct maru_channel *before = boosted_line(table, tid, start);
-  int rc = mr_sched_get(0, &sched);
-  struct maru_channel *boosted = before != NULL ? before : boosted_line(table, tid, start);
-  if (rc < 0)
-    return rc;
-  *packed = boosted != NULL ? LOAD(boosted->normal) : mr_sched_pack(&sched);
-  return 0;
-}
-
-static uint32_t spin_of(struct maru_wait_table *table) {
-  uint32_t handover = LOAD(table->handover_ns);
-  if (handover == 0) {
-    int64_t measured = maru_wait_measure_handover();
-    /* A machine too busy to measure, or without threads: not tried again. */
-    handover = measured <= 0             ? USUAL_HANDOVER_NS
-               : measured > MOST_SPIN_NS ? MOST_SPIN_NS
-                                         : (uint32_t)measured;
-    STORE(table->handover_ns, handover);
-  }
-  uint32_t spin = 2 * handover;
-  return spin < LEAST_SPIN_NS ? LEAST_SPIN_NS : spin > MOST_SPIN_NS ? MOST_SPIN_NS : spin;
-}
-
-static void detach(struct maru_wait_policy *policy) {
-  if (policy->channel == NULL)
-    return;
-  int64_t ended_beat_ns = 0; /* nobody would end it once the line is nobody's */
-  mr_channel_end_stale_boosts(policy, maru_now_ns(), &ended_beat_ns);
-  STORE(policy->channel->tid, 0);
-  mr_channel_show(policy->channel, MARU_CHANNEL_IDLE);
-  policy->channel = NULL;
-  policy->table = NULL;
-}
-
-int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *policy) {
-  if (channel == NULL) {
-    detach(policy);
-    mr_wait_decide(policy);
-    return 0;
-  }
-  struct maru_wait_table *table = mr_channel_table(channel);
-  if (table == NULL)
-    return -EPROTO;
-  pid_t tid = gettid();
-  uint64_t start = mr_start_time(tid);
-  bool keeps = (LOAD(channel->flags) & MARU_CHANNEL_WORKING) != 0;
-  uint32_t normal, spin = keeps ? policy->spin_ns : spin_of(table);
-  /* Before the old line is let go: it may be the one that keeps the own place. */
-  int rc = own_place(table, tid, start, &normal);
-  if (rc < 0)
-    return rc;
-  detach(policy);
-  STORE(channel->normal, normal);
-  STORE(channel->start, start);
-  STORE(channel->since_ns, 0);
-  /* Release: who sees the thread sees when it started. */
-  atomic_store_explicit(&channel->tid, tid, memory_order_release);
-  policy->channel = channel;
-  policy->table = table;
-  policy->spin_ns = spin;
-  mr_wait_decide(policy);
-  return 0;
 }
 
 void maru_channel_expect(const struct maru_wait_policy *policy) {

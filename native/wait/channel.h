@@ -56,6 +56,11 @@ struct mr_sched mr_channel_normal(const struct maru_channel *channel);
 /* The daemon holds that thread boosted through this line. */
 bool mr_channel_boosted(const struct maru_channel *channel);
 
+/* A line through which the daemon holds that thread boosted; NULL.  The start time tells threads
+ * of other pid namespaces apart. */
+struct maru_channel *mr_channel_boosted_line(struct maru_wait_table *table, pid_t tid,
+                                             uint64_t start);
+
 /* When the daemon has died, the thread that attached the policy's channel goes back to its own
  * place, whichever line it was boosted through.  *ended_beat_ns, 0 at first,
  * keeps which heartbeat that was done for: the other lines are looked through once, since

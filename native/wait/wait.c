@@ -4,7 +4,6 @@
 #include "ways.h"
 
 #include <sched.h>
-#include <time.h>
 
 #define LEAST_SPIN_NS 512u    /* a budget below this is not worth a clock read */
 #define WAITS_TO_PROBE 64u    /* below LEAST_SPIN_NS: see adaptive_budget */
@@ -14,12 +13,6 @@
 #ifndef GANG_SLICE_NS         /* a test sets it beyond its own end */
 #define GANG_SLICE_NS 1000000 /* out of it */
 #endif
-
-int64_t maru_now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* Does ADAPTIVE wait on this channel as COOP does?  Relaxed: fixed when it was registered. */
 static bool gives_way(const struct mr_wait *w) {

@@ -42,22 +42,22 @@ waited = "daemon, 1024 waiting"
 begun = "daemon, 1024 waiting, one has just begun to"
 nobody = "daemon, nobody waits"
 
-percent :: Sample -> Maybe Double
-percent = fmap (100 *) . number ["of_a_core"]
+ofACore :: Sample -> Maybe Double
+ofACore = fmap (100 *) . number ["of_a_core"]
 
 claims :: [Claim]
 claims =
   [single (side ++ ", percent of a core") (AtMost 2) one side | side <- [waited ++ ", busy CPUs", waited ++ ", idle CPUs"]]
     ++ [single (nobody ++ ", percent of a core (0, rounded)") (AtMost 0.5) one nobody]
   where
-    one = maybe [] pure . percent
+    one = maybe [] pure . ofACore
 
 figures :: Rounds -> [Judged] -> Figures
 figures rounds judged =
   Figures
     { figuresLine = claimsLine judged,
       figuresTables =
-        [ ("Percent of a core, median of the rounds (least…most)", Table [(L, "what"), (R, "percent")] [[sideName s, spreadOf percent rounds (sideName s)] | s <- sides]),
+        [ ("Percent of a core, median of the rounds (least…most)", Table [(L, "what"), (R, "percent")] [[sideName s, spreadOf ofACore rounds (sideName s)] | s <- sides]),
           ("Claims", claimsTable judged)
         ],
       figuresPlots = [],

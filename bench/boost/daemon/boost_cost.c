@@ -12,6 +12,8 @@
  */
 #define _GNU_SOURCE
 #include "../../../native/tests/check.h"
+#include "arguments.h"
+#include "json.h"
 
 #include <maru/board.h>
 #include <maru/wait.h>
@@ -75,19 +77,21 @@ static void begin_waits(long count, bool young) {
 }
 
 /* The daemon or the floor, with what it has started. */
-static struct cost run(char **argv, const char *board, long seconds, bool floor) {
-  char for_ms[32];
+static struct cost run(const char *program, int64_t period_us, const char *board, int64_t seconds,
+                       bool floor) {
+  char for_ms[32], period[32];
   struct rusage used;
   int status;
-  snprintf(for_ms, sizeof for_ms, "%ld", seconds * 1000);
+  snprintf(for_ms, sizeof for_ms, "%lld", (long long)seconds * 1000);
+  snprintf(period, sizeof period, "%lld", (long long)period_us);
   int64_t begin = maru_now_ns();
   pid_t pid = fork();
   CHECK(pid >= 0);
   if (pid == 0 && floor)
-    be_floor(atol(argv[3]) * 1000, begin + seconds * 1000000000);
+    be_floor(period_us * 1000, begin + seconds * 1000000000);
   if (pid == 0) {
     dup2(STDERR_FILENO, STDOUT_FILENO);
-    execl(argv[1], argv[1], "--board", board, "--policy", "auto", "--period-us", argv[3], "--boost",
+    execl(program, program, "--board", board, "--policy", "auto", "--period-us", period, "--boost",
           "fifo", "--for-ms", for_ms, NULL);
     _exit(127);
   }
@@ -101,15 +105,21 @@ int main(int argc, char **argv) {
   struct maru_board board;
   char path[64];
   pid_t hogs[64];
-  CHECK(argc >= 5);
-  long count = atol(argv[2]), period_us = atol(argv[3]), seconds = atol(argv[4]);
-  CHECK(count >= 0 && count <= (long)MARU_WAIT_CHANNELS && period_us > 0 && seconds > 0);
+  const char *program;
+  int64_t count, period_us, seconds;
+  const struct mr_option operands[] = {
+      {"MARU-BOOST", MR_TEXT, &program, NULL, 0, 0},
+      {"CHANNELS", MR_WHOLE, &count, "channels", 0, MARU_WAIT_CHANNELS},
+      {"PERIOD_US", MR_WHOLE, &period_us, "microseconds", 1, 1e6},
+      {"SECONDS", MR_WHOLE, &seconds, "seconds", 1, 3600},
+  };
+  mr_operands("boost_cost", operands, 4, argc < 5 ? argc - 1 : 4, argv + 1);
   bool idle = among("idle", argc, argv), busy = among("busy", argc, argv);
   bool young = among("young", argc, argv);
   long cpus = sysconf(_SC_NPROCESSORS_ONLN);
   int hog_count = !busy ? 0 : cpus < 64 ? (int)cpus : 64;
   CHECK_EQUAL(maru_board_create(&board, sizeof(struct maru_wait_table)), 0);
-  for (long i = 0; i < count; i++) {
+  for (int64_t i = 0; i < count; i++) {
     CHECK_EQUAL(maru_channel_register(&board, (uint32_t)i, 0, &channels[i]), 0);
     CHECK_EQUAL(maru_wait_policy_init(&policies[i], MARU_WAIT_SPIN), 0);
     CHECK_EQUAL(maru_channel_attach(channels[i], &policies[i]), 0);
@@ -119,16 +129,22 @@ int main(int argc, char **argv) {
   for (int i = 0; i < hog_count; i++)
     hogs[i] = start_hog(i);
   begin_waits(idle ? 0 : count, young);
-  struct cost start = run(argv, path, START_S, count == 0);
+  struct cost start = run(program, period_us, path, START_S, count == 0);
   begin_waits(idle ? 0 : count, young);
-  struct cost all = run(argv, path, START_S + seconds, count == 0);
+  struct cost all = run(program, period_us, path, START_S + seconds, count == 0);
   for (int i = 0; i < hog_count; i++) {
     kill(hogs[i], SIGKILL);
     finish(hogs[i]);
   }
   double cpu = all.cpu_s - start.cpu_s, wall = all.wall_s - start.wall_s;
-  printf("{\"channels\": %ld, \"period_us\": %s, \"wall_s\": %.3f, \"cpu_s\": %.4f, "
-         "\"of_a_core\": %.5f}\n",
-         count, argv[3], wall, cpu, cpu / wall);
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  mr_json_whole(&json, "channels", (uint64_t)count);
+  mr_json_whole(&json, "period_us", (uint64_t)period_us);
+  mr_json_real(&json, "wall_s", wall, 3);
+  mr_json_real(&json, "cpu_s", cpu, 4);
+  mr_json_real(&json, "of_a_core", cpu / wall, 5);
+  mr_json_end_object(&json);
+  putchar('\n');
   return 0;
 }

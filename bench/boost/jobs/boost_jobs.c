@@ -30,6 +30,9 @@
 #define _GNU_SOURCE
 #include "groups.h"
 
+#include "arguments.h"
+#include "json.h"
+
 #include <maru/board.h>
 #include <maru/wait.h>
 #include <sched.h>
@@ -68,7 +71,7 @@ struct setting {
   enum maru_wait_kind kind;
   const char *daemon, *boost;
   bool fair, silent;
-  long period, jobs, work, compute, other, others, latency, hogs, cgroups, kill, limit, seed;
+  int64_t period, jobs, work, compute, other, others, latency, hogs, cgroups, kill, limit, seed;
 };
 
 struct place {
@@ -287,45 +290,36 @@ static pid_t start_daemon(const char *program) {
 
 /* ---- all ----------------------------------------------------------------- */
 
-static long number(const char *value, long least, long most) {
-  char *end;
-  long n = strtol(value, &end, 10);
-  CHECK(end != value && *end == '\0' && n >= least && n <= most);
-  return n;
-}
-
-static void read_setting(char *text) {
-  char *value = strchr(text, '=');
-  CHECK(value != NULL);
-  *value++ = '\0';
-  struct {
-    const char *name;
-    long *number;
-    long least, most;
-  } numbers[] = {{"period", &is.period, 0, 50000},     {"jobs", &is.jobs, 1, MOST_JOBS},
-                 {"work", &is.work, 1, 10000},         {"compute", &is.compute, 1, 1000000},
-                 {"other", &is.other, 1, 1000000},     {"others", &is.others, 0, MOST_JOBS},
-                 {"latency", &is.latency, 0, 1000000}, {"hogs", &is.hogs, 0, 4},
-                 {"kill", &is.kill, 0, 60000},         {"limit", &is.limit, 1, 60},
-                 {"seed", &is.seed, 1, 1000000},       {"cgroups", &is.cgroups, 0, 1}};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-    if (strcmp(text, numbers[i].name) == 0) {
-      *numbers[i].number = number(value, numbers[i].least, numbers[i].most);
-      return;
-    }
-  if (strcmp(text, "wait") == 0) {
-    CHECK(maru_wait_kind_of(value) >= 0);
-    is.kind = (enum maru_wait_kind)maru_wait_kind_of(value);
-  } else if (strcmp(text, "daemon") == 0)
-    is.daemon = value;
-  else if (strcmp(text, "boost") == 0)
-    is.boost = value;
-  else if (strcmp(text, "quantum") == 0)
-    is.fair = strcmp(value, "fair") == 0;
-  else if (strcmp(text, "silent") == 0)
-    is.silent = number(value, 0, 1) == 1;
-  else
-    CHECK(!"a known name");
+static void read_settings(int count, char *const *given) {
+  int64_t silent = is.silent;
+  const char *wait = NULL, *quantum = NULL;
+  const struct mr_option settings[] = {
+      {"period", MR_WHOLE, &is.period, "microseconds", 0, 50000},
+      {"jobs", MR_WHOLE, &is.jobs, "jobs", 1, MOST_JOBS},
+      {"work", MR_WHOLE, &is.work, "milliseconds", 1, 10000},
+      {"compute", MR_WHOLE, &is.compute, "microseconds", 1, 1000000},
+      {"other", MR_WHOLE, &is.other, "microseconds", 1, 1000000},
+      {"others", MR_WHOLE, &is.others, "jobs", 0, MOST_JOBS},
+      {"latency", MR_WHOLE, &is.latency, "microseconds", 0, 1000000},
+      {"hogs", MR_WHOLE, &is.hogs, "hogs", 0, 4},
+      {"kill", MR_WHOLE, &is.kill, "milliseconds", 0, 60000},
+      {"limit", MR_WHOLE, &is.limit, "seconds", 1, 60},
+      {"seed", MR_WHOLE, &is.seed, "seeds", 1, 1000000},
+      {"cgroups", MR_WHOLE, &is.cgroups, "no or yes", 0, 1},
+      {"silent", MR_WHOLE, &silent, "no or yes", 0, 1},
+      {"wait", MR_TEXT, &wait, NULL, 0, 0},
+      {"daemon", MR_TEXT, &is.daemon, NULL, 0, 0},
+      {"boost", MR_TEXT, &is.boost, NULL, 0, 0},
+      {"quantum", MR_TEXT, &quantum, NULL, 0, 0},
+  };
+  for (int i = 0; i < count; i++)
+    mr_setting("boost_jobs", settings, sizeof settings / sizeof *settings, given[i]);
+  if (wait != NULL) {
+    CHECK(maru_wait_kind_of(wait) >= 0);
+    is.kind = (enum maru_wait_kind)maru_wait_kind_of(wait);
+  }
+  is.fair = quantum != NULL ? strcmp(quantum, "fair") == 0 : is.fair;
+  is.silent = silent == 1;
 }
 
 /* ---- the end of the daemon ------------------------------------------------ */
@@ -342,7 +336,8 @@ static pid_t worker_of(pid_t guard) {
   char path[64], text[32];
   snprintf(path, sizeof path, "/proc/%d/task/%d/children", guard, guard);
   FILE *file = fopen(path, "re");
-  pid_t worker = file != NULL && fgets(text, sizeof text, file) != NULL ? atoi(text) : 0;
+  pid_t worker =
+      file != NULL && fgets(text, sizeof text, file) != NULL ? (pid_t)strtol(text, NULL, 10) : 0;
   if (file != NULL)
     fclose(file);
   return worker;
@@ -408,8 +403,7 @@ int main(int argc, char **argv) {
   pid_t workers[MOST_JOBS * NODES], others[16], daemon = 0;
   unsigned worker_count = 0, other_count = 0;
   CHECK(argc >= 2);
-  for (int i = 2; i < argc; i++)
-    read_setting(argv[i]);
+  read_settings(argc - 2, argv + 2);
   choose_cpus();
   calibrate();
   rank(SCHED_FIFO | SCHED_RESET_ON_FORK, WATCH_PRIORITY);
@@ -463,11 +457,19 @@ int main(int argc, char **argv) {
   getrusage(RUSAGE_CHILDREN, &used);
   double wall = done ? (double)(end - begin) : (double)is.limit * 1e9;
   double ideal = (double)is.jobs * (double)is.work * 1e6;
-  printf("{\"done\": %s, \"wall_ns\": %.0f, \"ideal_ns\": %.0f, \"times_ideal\": %.4f, "
-         "\"hog_share\": %.4f, \"handover_ns\": %u, \"voluntary\": %ld, \"involuntary\": %ld, "
-         "\"back_ms\": %.1f}\n",
-         done ? "true" : "false", wall, ideal, wall / ideal,
-         (double)(shared->hog_us[0] + shared->hog_us[1]) * 1e3 / (2 * wall),
-         (unsigned)(measure.spin_ns / 2), used.ru_nvcsw, used.ru_nivcsw, killing.back_ms);
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  mr_json_bool(&json, "done", done);
+  mr_json_real(&json, "wall_ns", wall, 0);
+  mr_json_real(&json, "ideal_ns", ideal, 0);
+  mr_json_real(&json, "times_ideal", wall / ideal, 4);
+  mr_json_real(&json, "hog_share",
+               (double)(shared->hog_us[0] + shared->hog_us[1]) * 1e3 / (2 * wall), 4);
+  mr_json_whole(&json, "handover_ns", measure.spin_ns / 2);
+  mr_json_whole(&json, "voluntary", (uint64_t)used.ru_nvcsw);
+  mr_json_whole(&json, "involuntary", (uint64_t)used.ru_nivcsw);
+  mr_json_real(&json, "back_ms", killing.back_ms, 1);
+  mr_json_end_object(&json);
+  putchar('\n');
   return 0;
 }

@@ -11,6 +11,9 @@
  * and ends the job: `rounds` is then smaller than what was asked for.
  */
 #define _GNU_SOURCE
+#include "arguments.h"
+#include "json.h"
+
 #include <mpi.h>
 #include <sched.h>
 #include <stdio.h>
@@ -71,19 +74,24 @@ int main(int argc, char **argv) {
   int rank, size;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  if (argc < 4) {
-    fprintf(stderr, "mpi_loop: ring|allreduce|halo COMPUTE-US ROUNDS [LIMIT-S]\n");
-    MPI_Abort(MPI_COMM_WORLD, 64);
-  }
-  int reduce = strcmp(argv[1], "allreduce") == 0, both = strcmp(argv[1], "halo") == 0;
-  int asked = atoi(argv[3]), done = 0;
-  double step = atof(argv[2]) * 1e-6, limit = argc > 4 ? atof(argv[4]) : 20;
+  const char *shape;
+  int64_t asked, done = 0;
+  double compute_us, limit = 20;
+  const struct mr_option operands[] = {
+      {"ring|allreduce|halo", MR_TEXT, &shape, NULL, 0, 0},
+      {"COMPUTE-US", MR_REAL, &compute_us, "microseconds", 0, 1e9},
+      {"ROUNDS", MR_WHOLE, &asked, "rounds", 0, 1e9},
+      {"LIMIT-S", MR_REAL, &limit, "seconds", 0, 86400},
+  };
+  mr_operands("mpi_loop", operands, argc == 4 ? 3 : 4, argc - 1, argv + 1);
+  bool reduce = strcmp(shape, "allreduce") == 0, both = strcmp(shape, "halo") == 0;
+  double step = compute_us * 1e-6;
   MPI_Barrier(MPI_COMM_WORLD);
   double begin = MPI_Wtime();
   while (done < asked && MPI_Wtime() - begin < limit) {
-    compute(both ? step * part(rank, done) : step);
+    compute(both ? step * part(rank, (int)done) : step);
     if (both)
-      halo(rank, size, done);
+      halo(rank, size, (int)done);
     else if (reduce)
       all_reduce();
     else
@@ -93,13 +101,19 @@ int main(int argc, char **argv) {
   if (done == asked)
     MPI_Barrier(MPI_COMM_WORLD);
   double wall = MPI_Wtime() - begin, parts = 0;
-  for (int round = 0; round < done; round++)
+  for (int round = 0; round < (int)done; round++)
     for (int other = 0; other < size; other++)
       parts += both ? part(other, round) : 1;
   double ideal = step * parts / cpus();
   if (rank == 0 || done < asked) {
-    printf("{\"wall_s\": %.6f, \"ideal_s\": %.6f, \"rounds\": %d, \"times_ideal\": %.4f}\n", wall,
-           ideal, done, wall / ideal);
+    struct mr_json json = {.out = stdout};
+    mr_json_object(&json, NULL);
+    mr_json_real(&json, "wall_s", wall, 6);
+    mr_json_real(&json, "ideal_s", ideal, 6);
+    mr_json_whole(&json, "rounds", (uint64_t)done);
+    mr_json_real(&json, "times_ideal", wall / ideal, 4);
+    mr_json_end_object(&json);
+    putchar('\n');
     fflush(stdout);
   }
   if (done < asked) /* the others may wait for this rank */

@@ -20,6 +20,9 @@
 #define _GNU_SOURCE
 #include "../jobs/groups.h"
 
+#include "arguments.h"
+#include "json.h"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -48,7 +51,7 @@ struct shared {
 
 static struct shared *shared;
 static const char *ask = "poll", *link_kind = "unix";
-static long pairs = 2, rounds = 300, hogs, cgroups, limit_s = 10;
+static int64_t pairs = 2, rounds = 300, hogs, cgroups, limit_s = 10;
 static double compute_us = 200;
 static int cpus[NODES];
 static pid_t children[MOST_PAIRS * NODES], hog_pids[NODES * 8];
@@ -272,35 +275,19 @@ static unsigned ended(void) {
   return count;
 }
 
-static void parse(const char *argument) {
-  static const struct {
-    const char *name;
-    long *value, least, most;
-  } numbers[] = {{"pairs", &pairs, 1, MOST_PAIRS},
-                 {"rounds", &rounds, 1, 10000000},
-                 {"hogs", &hogs, 0, 4},
-                 {"cgroups", &cgroups, 0, 1},
-                 {"limit", &limit_s, 1, 300}};
-  const char *equals = strchr(argument, '=');
-  size_t length = equals != NULL ? (size_t)(equals - argument) : 0;
-  if (length == 3 && strncmp(argument, "ask", 3) == 0)
-    ask = equals + 1;
-  else if (length == 4 && strncmp(argument, "link", 4) == 0)
-    link_kind = equals + 1;
-  else if (length == 7 && strncmp(argument, "compute", 7) == 0)
-    compute_us = atof(equals + 1);
-  else {
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && length > 0; i++) {
-      long value = atol(equals + 1);
-      if (strlen(numbers[i].name) == length && strncmp(argument, numbers[i].name, length) == 0 &&
-          value >= numbers[i].least && value <= numbers[i].most) {
-        *numbers[i].value = value;
-        return;
-      }
-    }
-    fprintf(stderr, "poll_loop: not understood: %s\n", argument);
-    exit(64);
-  }
+static void read_settings(int argc, char **argv) {
+  const struct mr_option settings[] = {
+      {"pairs", MR_WHOLE, &pairs, "pairs", 1, MOST_PAIRS},
+      {"rounds", MR_WHOLE, &rounds, "rounds", 1, 10000000},
+      {"hogs", MR_WHOLE, &hogs, "hogs", 0, 4},
+      {"cgroups", MR_WHOLE, &cgroups, "no or yes", 0, 1},
+      {"limit", MR_WHOLE, &limit_s, "seconds", 1, 300},
+      {"compute", MR_REAL, &compute_us, "microseconds", 0, 1e9},
+      {"ask", MR_TEXT, &ask, NULL, 0, 0},
+      {"link", MR_TEXT, &link_kind, NULL, 0, 0},
+  };
+  for (int i = 1; i < argc; i++)
+    mr_setting("poll_loop", settings, sizeof settings / sizeof *settings, argv[i]);
 }
 
 static void report(int64_t began_ns, double cpu, double hog_cpu) {
@@ -314,14 +301,20 @@ static void report(int64_t began_ns, double cpu, double hog_cpu) {
   bool done = count == (unsigned)pairs * NODES;
   double wall = done ? (double)(last - began_ns) * 1e-9 : (double)limit_s;
   double ideal = (double)pairs * compute_us * 1e-6 * (double)rounds;
-  printf("{\"done\": %s, \"wall_s\": %.6f, \"ideal_s\": %.6f, \"times_ideal\": %.4f, \"cpu_s\": "
-         "%.6f, \"hog_share\": %.4f}\n",
-         done ? "true" : "false", wall, ideal, wall / ideal, cpu, hog_cpu / (NODES * wall));
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  mr_json_bool(&json, "done", done);
+  mr_json_real(&json, "wall_s", wall, 6);
+  mr_json_real(&json, "ideal_s", ideal, 6);
+  mr_json_real(&json, "times_ideal", wall / ideal, 4);
+  mr_json_real(&json, "cpu_s", cpu, 6);
+  mr_json_real(&json, "hog_share", hog_cpu / (NODES * wall), 4);
+  mr_json_end_object(&json);
+  putchar('\n');
 }
 
 int main(int argc, char **argv) {
-  for (int i = 1; i < argc; i++)
-    parse(argv[i]);
+  read_settings(argc, argv);
   choose_cpus();
   shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(shared != MAP_FAILED);

@@ -19,11 +19,10 @@ import Data.Text (Text)
 import DsmJobs
 import Maru.Bench.Experiment
 import Maru.Bench.Side
+import Maru.Cli.Checks
 import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
-import Maru.Cli.Sim.Checks
-import Maru.Cli.Sim.Readers (fixed)
 import Maru.Control.Plot
 import Maru.Control.Sim.Check hiding (Check)
 import qualified Maru.Control.Sim.Check as Sim

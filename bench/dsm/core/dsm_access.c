@@ -9,6 +9,7 @@
 
 #include "../../../native/dsm/diff.h"
 #include "../../../native/tests/check.h"
+#include "json.h"
 
 #include <maru/wait.h>
 
@@ -55,7 +56,8 @@ static int by_size(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-static void measure(struct bench *bench, const char *name, void (*work)(struct bench *, uint32_t)) {
+static void measure(struct mr_json *json, struct bench *bench, const char *name,
+                    void (*work)(struct bench *, uint32_t)) {
   double times[BATCHES];
   for (uint32_t batch = 0; batch < BATCHES; batch++) {
     int64_t begin = maru_now_ns();
@@ -64,35 +66,45 @@ static void measure(struct bench *bench, const char *name, void (*work)(struct b
     times[batch] = (double)(maru_now_ns() - begin) / BATCH;
   }
   qsort(times, BATCHES, sizeof *times, by_size);
-  printf("   \"%s\": {\"best_ns\": %.0f, \"median_ns\": %.0f},\n", name, times[0],
-         times[BATCHES / 2]);
+  mr_json_object(json, name);
+  mr_json_real(json, "best_ns", times[0], 0);
+  mr_json_real(json, "median_ns", times[BATCHES / 2], 0);
+  mr_json_end_object(json);
 }
 
-static void measure_runs(struct bench *bench, const char *name, enum mr_access access) {
+static void measure_runs(struct mr_json *json, struct bench *bench, const char *name,
+                         enum mr_access access) {
   int64_t begin = maru_now_ns();
   for (uint32_t page = 0; page < PAGES; page += 64)
     CHECK_EQUAL(mr_area_allow(bench->area, page, 64, access), 0);
-  printf("   \"%s\": {\"mean_ns\": %.0f},\n", name, (double)(maru_now_ns() - begin) / PAGES);
+  mr_json_object(json, name);
+  mr_json_real(json, "mean_ns", (double)(maru_now_ns() - begin) / PAGES, 0);
+  mr_json_end_object(json);
 }
 
-static void gigabyte(enum mr_access_way way) {
+static void gigabyte(struct mr_json *json, enum mr_access_way way) {
   struct bench bench = {0};
   CHECK_EQUAL(mr_area_create(&bench.area, way, NULL, GIGABYTE, serve, &bench), 0);
   uint32_t page = 0;
   int rc = 0;
   for (; page < GIGABYTE && rc == 0; page += 2)
     rc = mr_area_allow(bench.area, page, 1, MR_READ);
-  printf("   \"alternating_gigabyte\": {\"mib_done\": %u, \"error\": \"%s\", \"mappings\": %d}}",
-         page / 256, rc < 0 ? strerror(-rc) : "none", mappings());
+  mr_json_object(json, "alternating_gigabyte");
+  mr_json_whole(json, "mib_done", page / 256);
+  mr_json_text(json, "error", rc < 0 ? strerror(-rc) : "none");
+  mr_json_whole(json, "mappings", (uint64_t)mappings());
+  mr_json_end_object(json);
   mr_area_destroy(bench.area);
 }
 
-static void way(enum mr_access_way way) {
+static void way(struct mr_json *json, enum mr_access_way way) {
   struct bench bench = {.twins = malloc(64 * MR_PAGE)};
   int rc = mr_access_probe(way);
-  printf("  {\"way\": \"%s\",\n", mr_access_way_name(way));
+  mr_json_object(json, NULL);
+  mr_json_text(json, "way", mr_access_way_name(way));
   if (rc < 0) {
-    printf("   \"not_measured\": \"%s\"}", strerror(-rc));
+    mr_json_text(json, "not_measured", strerror(-rc));
+    mr_json_end_object(json);
     free(bench.twins);
     return;
   }
@@ -100,24 +112,29 @@ static void way(enum mr_access_way way) {
   memset(bench.twins, 1, 64 * MR_PAGE);
   CHECK_EQUAL(mr_area_create(&bench.area, way, NULL, PAGES, serve, &bench), 0);
   memset(mr_area_runtime(bench.area), 3, (size_t)PAGES * MR_PAGE);
-  measure(&bench, "read_fault_and_copy", read_page);
-  measure(&bench, "write_fault_and_twin", write_page);
-  measure(&bench, "protect_one_page", protect_page);
-  measure(&bench, "invalidate_one_page", invalidate_page);
-  measure(&bench, "read_fault_and_copy_again", read_page);
-  measure_runs(&bench, "invalidate_64_pages_at_once", MR_NONE);
-  measure_runs(&bench, "admit_64_pages_at_once", MR_READ_WRITE);
-  measure_runs(&bench, "protect_64_pages_at_once", MR_READ);
+  measure(json, &bench, "read_fault_and_copy", read_page);
+  measure(json, &bench, "write_fault_and_twin", write_page);
+  measure(json, &bench, "protect_one_page", protect_page);
+  measure(json, &bench, "invalidate_one_page", invalidate_page);
+  measure(json, &bench, "read_fault_and_copy_again", read_page);
+  measure_runs(json, &bench, "invalidate_64_pages_at_once", MR_NONE);
+  measure_runs(json, &bench, "admit_64_pages_at_once", MR_READ_WRITE);
+  measure_runs(json, &bench, "protect_64_pages_at_once", MR_READ);
   mr_area_destroy(bench.area);
   free(bench.twins);
-  gigabyte(way);
+  gigabyte(json, way);
+  mr_json_end_object(json);
 }
 
 int main(void) {
-  printf("{\"pages\": %u, \"ways\": [\n", PAGES);
-  way(MR_BY_USERFAULTFD);
-  printf(",\n");
-  way(MR_BY_MPROTECT);
-  printf("\n]}\n");
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  mr_json_whole(&json, "pages", PAGES);
+  mr_json_array(&json, "ways");
+  way(&json, MR_BY_USERFAULTFD);
+  way(&json, MR_BY_MPROTECT);
+  mr_json_end_array(&json);
+  mr_json_end_object(&json);
+  putchar('\n');
   return 0;
 }

@@ -5,6 +5,7 @@
 #include "../../../native/dsm/diff.h"
 
 #include "../../../native/tests/check.h"
+#include "json.h"
 
 #include <maru/wait.h>
 
@@ -78,7 +79,7 @@ static void cpu_name(char *name, size_t size) {
   snprintf(name, size, "unknown");
   while (file != NULL && fgets(line, sizeof line, file) != NULL)
     if (strncmp(line, "model name", 10) == 0 && strchr(line, ':') != NULL) {
-      snprintf(name, size, "%.*s", (int)strcspn(strchr(line, ':') + 2, "\"\\\n"),
+      snprintf(name, size, "%.*s", (int)strcspn(strchr(line, ':') + 2, "\n"),
                strchr(line, ':') + 2);
       break;
     }
@@ -86,35 +87,47 @@ static void cpu_name(char *name, size_t size) {
     fclose(file);
 }
 
-static void report(const struct mr_diff_code *code) {
+static void report(struct mr_json *json, const struct mr_diff_code *code) {
   double worst = 0;
-  printf("  {\"code\": \"%s\", \"patterns\": [", code->name);
+  mr_json_array(json, "patterns");
   for (unsigned p = 0; p < PATTERNS; p++) {
     prepare(&patterns[p]);
     double plain = best_ns(encode, code);
     double masked = best_ns(encode_masked, code);
     double applied = best_ns(apply, code);
     worst = plain > worst ? plain : worst;
-    printf("%s\n    {\"changed\": \"%s\", \"encode_ns\": %.1f, \"encode_masked_ns\": %.1f, "
-           "\"apply_ns\": %.1f}",
-           p ? "," : "", patterns[p].name, plain, masked, applied);
+    mr_json_object(json, NULL);
+    mr_json_text(json, "changed", patterns[p].name);
+    mr_json_real(json, "encode_ns", plain, 1);
+    mr_json_real(json, "encode_masked_ns", masked, 1);
+    mr_json_real(json, "apply_ns", applied, 1);
+    mr_json_end_object(json);
   }
-  printf("],\n   \"worst_encode_ns\": %.1f}", worst);
+  mr_json_end_array(json);
+  mr_json_real(json, "worst_encode_ns", worst, 1);
 }
 
 int main(void) {
   static const char *const isas[MR_DIFF_ISAS] = {"scalar", "AVX2", "AVX-512"};
   char cpu[128];
   cpu_name(cpu, sizeof cpu);
-  printf("{\"cpu\": \"%s\", \"pages_in_cache\": %u, \"codes\": [\n", cpu, PAGES);
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  mr_json_text(&json, "cpu", cpu);
+  mr_json_whole(&json, "pages_in_cache", PAGES);
+  mr_json_array(&json, "codes");
   for (int isa = 0; isa < MR_DIFF_ISAS; isa++) {
     const struct mr_diff_code *code = mr_diff_code((enum mr_diff_isa)isa);
+    mr_json_object(&json, NULL);
+    mr_json_text(&json, "code", code != NULL ? code->name : isas[isa]);
     if (code != NULL)
-      report(code);
+      report(&json, code);
     else
-      printf("  {\"code\": \"%s\", \"not_measured\": \"this CPU lacks it\"}", isas[isa]);
-    printf("%s\n", isa + 1 < MR_DIFF_ISAS ? "," : "");
+      mr_json_text(&json, "not_measured", "this CPU lacks it");
+    mr_json_end_object(&json);
   }
-  printf("]}\n");
+  mr_json_end_array(&json);
+  mr_json_end_object(&json);
+  putchar('\n');
   return 0;
 }

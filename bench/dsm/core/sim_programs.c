@@ -11,6 +11,9 @@
 
 #include "sim.h"
 
+#include "json.h"
+#include "numbers.h"
+
 #include <maru/dsm.h>
 
 #include <inttypes.h>
@@ -135,7 +138,7 @@ static char *run(const struct sim_job *job, double *seconds, struct mr_core_coun
   return printed;
 }
 
-static void run_program(const char *separator, const struct sim_link *link, uint32_t batch) {
+static void run_program(struct mr_json *json, const struct sim_link *link, uint32_t batch) {
   struct sim_job job = {.link = *link,
                         .nodes = 1,
                         .pages = PAGES,
@@ -159,18 +162,27 @@ static void run_program(const char *separator, const struct sim_link *link, uint
       free(result);
       all += time;
     }
-    printf("%s\n{\"program\": \"%s\", \"fetch\": \"%s\", \"batch\": %u, \"seconds\": %.9f, "
-           "\"alone\": %.9f, \"blocks\": %" PRIu64 ", \"result\": \"%s\", \"messages\": %" PRIu64
-           ", \"bytes\": %" PRIu64 ", \"fetches\": %" PRIu64 ", \"pages\": %" PRIu64
-           ", \"parts\": %" PRIu64 ", \"part_bytes\": %" PRIu64 ", \"searched\": %" PRIu64 "}",
-           fetch > 0 ? "," : separator, program->name, mr_fetch_name((enum mr_fetch)fetch), batch,
-           all / program->turns, alone, all_blocks, expected, c.messages, c.bytes, c.fetches,
-           c.pages, c.parts, c.part_bytes, c.searched);
+    mr_json_object(json, NULL);
+    mr_json_text(json, "program", program->name);
+    mr_json_text(json, "fetch", mr_fetch_name((enum mr_fetch)fetch));
+    mr_json_whole(json, "batch", batch);
+    mr_json_real(json, "seconds", all / program->turns, 9);
+    mr_json_real(json, "alone", alone, 9);
+    mr_json_whole(json, "blocks", all_blocks);
+    mr_json_text(json, "result", expected);
+    mr_json_whole(json, "messages", c.messages);
+    mr_json_whole(json, "bytes", c.bytes);
+    mr_json_whole(json, "fetches", c.fetches);
+    mr_json_whole(json, "pages", c.pages);
+    mr_json_whole(json, "parts", c.parts);
+    mr_json_whole(json, "part_bytes", c.part_bytes);
+    mr_json_whole(json, "searched", c.searched);
+    mr_json_end_object(json);
   }
   free(expected);
 }
 
-static void run_homes(const char *separator, const struct sim_link *link) {
+static void run_homes(struct mr_json *json, const struct sim_link *link, uint32_t batch) {
   static const struct {
     const char *name;
     enum mr_homes homes;
@@ -182,7 +194,7 @@ static void run_homes(const char *separator, const struct sim_link *link) {
   struct sim_job job = {.link = *link,
                         .nodes = 1,
                         .pages = PAGES,
-                        .batch = MR_BATCH,
+                        .batch = batch,
                         .faults = true,
                         .program = run_main,
                         .computed = charge};
@@ -200,12 +212,20 @@ static void run_homes(const char *separator, const struct sim_link *link) {
     if (strcmp(result, expected) != 0)
       sim_fail("a result on several nodes is not that on one");
     free(result);
-    printf("%s\n{\"program\": \"%s\", \"homes\": \"%s\", \"grant_bytes\": %u, \"seconds\": %.9f, "
-           "\"messages\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"fetches\": %" PRIu64
-           ", \"diffs\": %" PRIu64 ", \"moved\": %" PRIu64 ", \"passed_on\": %" PRIu64
-           ", \"carried\": %" PRIu64 ", \"renewed\": %" PRIu64 "}",
-           i > 0 ? "," : separator, program->name, policies[i / 2].name, bytes, seconds, c.messages,
-           c.bytes, c.fetches, c.diffs, c.moved, c.passed_on, c.carried, c.spared);
+    mr_json_object(json, NULL);
+    mr_json_text(json, "program", program->name);
+    mr_json_text(json, "homes", policies[i / 2].name);
+    mr_json_whole(json, "grant_bytes", bytes);
+    mr_json_real(json, "seconds", seconds, 9);
+    mr_json_whole(json, "messages", c.messages);
+    mr_json_whole(json, "bytes", c.bytes);
+    mr_json_whole(json, "fetches", c.fetches);
+    mr_json_whole(json, "diffs", c.diffs);
+    mr_json_whole(json, "moved", c.moved);
+    mr_json_whole(json, "passed_on", c.passed_on);
+    mr_json_whole(json, "carried", c.carried);
+    mr_json_whole(json, "renewed", c.spared);
+    mr_json_end_object(json);
   }
   free(expected);
 }
@@ -219,43 +239,49 @@ static int usage(void) {
 }
 
 static bool read_link(struct sim_link *link, char **arguments) {
-  *link = (struct sim_link){atof(arguments[0]), atof(arguments[1]) / 1e3, atof(arguments[2])};
-  return link->latency_ns >= 0 && link->ns_per_byte >= 0 && link->cpu > 0;
+  double ps_per_byte = 0;
+  bool good = mr_real(arguments[0], 0, 1e12, &link->latency_ns) == 0 &&
+              mr_real(arguments[1], 0, 1e12, &ps_per_byte) == 0 &&
+              mr_real(arguments[2], 1e-9, 1e9, &link->cpu) == 0;
+  link->ns_per_byte = ps_per_byte / 1e3;
+  return good;
 }
 
-static bool chosen(const char *only) { return only == NULL || strcmp(only, program->name) == 0; }
+/* The programs that are chosen, each by `run`; the exit status. */
+static int each(const char *only, void (*run)(struct mr_json *, const struct sim_link *, uint32_t),
+                const struct sim_link *link, uint32_t batch) {
+  struct mr_json json = {.out = stdout};
+  bool known = only == NULL;
+  for (size_t p = 0; p < sizeof programs / sizeof *programs; p++)
+    known = known || strcmp(only, programs[p].name) == 0;
+  if (!known)
+    return usage();
+  mr_json_object(&json, NULL);
+  mr_json_whole(&json, "nodes", NODES);
+  mr_json_array(&json, "runs");
+  for (size_t p = 0; p < sizeof programs / sizeof *programs; p++) {
+    program = &programs[p];
+    if (only == NULL || strcmp(only, program->name) == 0)
+      run(&json, link, batch);
+  }
+  mr_json_end_array(&json);
+  mr_json_end_object(&json);
+  putchar('\n');
+  return 0;
+}
 
 int sim_programs(int count, char **arguments) {
   struct sim_link link;
-  long batch = count > 3 ? atol(arguments[3]) : 1;
-  const char *only = count > 4 ? arguments[4] : NULL, *separator = "";
-  if (!read_link(&link, arguments) || batch < 1 || batch > MR_BATCH_MAX)
+  int64_t batch = 1;
+  if (!read_link(&link, arguments) ||
+      (count > 3 && mr_whole(arguments[3], 1, MR_BATCH_MAX, &batch) < 0))
     return usage();
-  printf("{\"nodes\": %d, \"runs\": [", NODES);
-  for (size_t p = 0; p < sizeof programs / sizeof *programs; p++) {
-    program = &programs[p];
-    if (!chosen(only))
-      continue;
-    run_program(separator, &link, (uint32_t)batch);
-    separator = ",";
-  }
-  printf("\n]}\n");
-  return *separator != 0 ? 0 : usage();
+  return each(count > 4 ? arguments[4] : NULL, run_program, &link, (uint32_t)batch);
 }
 
 int sim_homes(int count, char **arguments) {
   struct sim_link link;
-  const char *only = count > 3 ? arguments[3] : NULL, *separator = "";
   if (!read_link(&link, arguments))
     return usage();
-  printf("{\"nodes\": %d, \"runs\": [", NODES);
-  for (size_t p = 0; p < sizeof programs / sizeof *programs; p++) {
-    program = &programs[p];
-    if (!chosen(only))
-      continue;
-    run_homes(separator, &link);
-    separator = ",";
-  }
-  printf("\n]}\n");
-  return *separator != 0 ? 0 : usage();
+  return each(count > 3 ? arguments[3] : NULL, run_homes, &link, MR_BATCH);
 }

@@ -1,6 +1,8 @@
 /* What an operation costs by the number of nodes: messages and bytes, counted. */
 #include "sim.h"
 
+#include "json.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -42,11 +44,15 @@ static void barriers(uint16_t me) {
     meet();
 }
 
-static void cost(const char *what, const char *separator, uint16_t nodes, uint64_t operations,
+static void cost(struct mr_json *json, const char *what, uint16_t nodes, uint64_t operations,
                  const struct mr_core_counters *all, const struct mr_core_counters *without) {
-  printf("%s\n{\"operation\": \"%s\", \"nodes\": %u, \"messages\": %.3f, \"bytes\": %.1f}",
-         separator, what, nodes, (double)(all->messages - without->messages) / (double)operations,
-         (double)(all->bytes - without->bytes) / (double)operations);
+  mr_json_object(json, NULL);
+  mr_json_text(json, "operation", what);
+  mr_json_whole(json, "nodes", nodes);
+  mr_json_real(json, "messages", (double)(all->messages - without->messages) / (double)operations,
+               3);
+  mr_json_real(json, "bytes", (double)(all->bytes - without->bytes) / (double)operations, 1);
+  mr_json_end_object(json);
 }
 
 static struct mr_core_counters counted(void (*program)(uint16_t), uint16_t nodes,
@@ -64,23 +70,27 @@ static struct mr_core_counters counted(void (*program)(uint16_t), uint16_t nodes
 
 int sim_scale(void) {
   const struct mr_core_counters none = {0};
-  printf("{\"costs\": [");
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  mr_json_array(&json, "costs");
   for (uint16_t nodes = 1; nodes <= SIM_NODES_MAX; nodes *= 2) {
     struct mr_core_counters b = counted(barriers, nodes, MR_FETCH_PAGE);
-    cost("barrier", nodes > 1 ? "," : "", nodes, TURNS, &b, &none);
+    cost(&json, "barrier", nodes, TURNS, &b, &none);
     struct mr_core_counters l = counted(locks, nodes, MR_FETCH_PAGE);
-    cost("lock", ",", nodes, (uint64_t)TURNS * nodes, &l, &none);
+    cost(&json, "lock", nodes, (uint64_t)TURNS * nodes, &l, &none);
     struct mr_core_counters w = counted(no_fetch, nodes, MR_FETCH_PAGE);
-    cost("barrier where every node wrote a page", ",", nodes, 2 * TURNS, &w, &none);
+    cost(&json, "barrier where every node wrote a page", nodes, 2 * TURNS, &w, &none);
     if (nodes == 1)
       continue;
     for (int fetch = MR_FETCH_PAGE; fetch <= MR_FETCH_STAMP; fetch++) {
       char name[32];
       struct mr_core_counters f = counted(only_fetch, nodes, (enum mr_fetch)fetch);
       snprintf(name, sizeof name, "fetch, %s", mr_fetch_name((enum mr_fetch)fetch));
-      cost(name, ",", nodes, (uint64_t)TURNS * nodes, &f, &w);
+      cost(&json, name, nodes, (uint64_t)TURNS * nodes, &f, &w);
     }
   }
-  printf("\n]}\n");
+  mr_json_end_array(&json);
+  mr_json_end_object(&json);
+  putchar('\n');
   return 0;
 }

@@ -13,6 +13,8 @@
 #define _GNU_SOURCE
 #include "times.h"
 
+#include "arguments.h"
+
 #include <maru/dsm.h>
 #include <maru/wait.h>
 
@@ -96,16 +98,22 @@ static void node(uint32_t rounds) {
       counts[way] += ways[way].read(value, times[way] + counts[way]);
     maru_dsm_barrier(0);
   }
-  for (size_t way = 0; way < WAYS && maru_dsm_node() == 1; way++) {
-    report(ways[way].name, times[way], counts[way]);
-    printf(way + 1 < WAYS ? ", " : "\n");
+  if (maru_dsm_node() == 1) {
+    struct mr_json json = {.out = stdout};
+    mr_json_object(&json, NULL);
+    mr_json_text(&json, "unit", "ns");
+    mr_json_whole(&json, "pages", PAGES);
+    for (size_t way = 0; way < WAYS; way++)
+      report(&json, ways[way].name, times[way], counts[way]);
+    mr_json_end_object(&json);
+    putchar('\n');
   }
   maru_dsm_exit();
 }
 
 /* The job; prints what its node 1 printed. */
 static void job(const char *rounds) {
-  char self[PATH_MAX], folder[PATH_MAX], command[3 * PATH_MAX], line[512];
+  char self[PATH_MAX], folder[PATH_MAX], command[3 * PATH_MAX], line[1024];
   ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
   if (length < 0)
     exit(70);
@@ -123,22 +131,31 @@ static void job(const char *rounds) {
     fprintf(stderr, "maru: maru-bench-dsm: the job failed\n");
     exit(70);
   }
-  printf("{\"unit\": \"ns\", \"pages\": %u, %s}\n", PAGES, strtok(line + 4, "\n"));
+  fputs(line + 4, stdout);
 }
 
 int main(int count, char **arguments) {
   if (getenv("MARU_DSM_NODES") != NULL && count > 1) {
-    node((uint32_t)atoi(arguments[1]));
+    int64_t own;
+    const struct mr_option operand = {"ROUNDS", MR_WHOLE, &own, "rounds", 1, 10000};
+    mr_operands("maru-bench-dsm", &operand, 1, count - 1, arguments + 1);
+    node((uint32_t)own);
     return 0;
   }
-  if (count != 6 || strcmp(arguments[1], "one") != 0 || atoi(arguments[5]) < 1 ||
-      atoi(arguments[5]) > 10000) {
-    fprintf(stderr, "maru: usage: maru-bench-dsm one FETCH SPIN_US TRANSPORT ROUNDS; 1 to 10000\n");
-    return 64;
-  }
-  setenv("MARU_DSM_FETCH", arguments[2], 1);
-  setenv("MARU_DSM_SPIN_US", arguments[3], 1);
-  setenv("MARU_DSM_TRANSPORT", arguments[4], 1);
+  const char *one, *fetch, *spin_us, *transport;
+  int64_t rounds;
+  const struct mr_option operands[] = {
+      {"one", MR_TEXT, &one, NULL, 0, 0},
+      {"FETCH", MR_TEXT, &fetch, NULL, 0, 0},
+      {"SPIN_US", MR_TEXT, &spin_us, NULL, 0, 0},
+      {"TRANSPORT", MR_TEXT, &transport, NULL, 0, 0},
+      {"ROUNDS", MR_WHOLE, &rounds, "rounds", 1, 10000},
+  };
+  mr_operands("maru-bench-dsm", operands, sizeof operands / sizeof *operands, count - 1,
+              arguments + 1);
+  setenv("MARU_DSM_FETCH", fetch, 1);
+  setenv("MARU_DSM_SPIN_US", spin_us, 1);
+  setenv("MARU_DSM_TRANSPORT", transport, 1);
   setenv("MARU_DSM_HOME_RUN", "1024", 1);
   setenv("MARU_DSM_BATCH", "64", 1);
   job(arguments[5]);

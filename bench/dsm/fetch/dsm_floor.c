@@ -13,6 +13,8 @@
 #define _GNU_SOURCE
 #include "times.h"
 
+#include "arguments.h"
+
 #include <maru/wait.h>
 
 #include <arpa/inet.h>
@@ -314,22 +316,27 @@ static void measure(const char *transport, uint32_t rounds, const int *pair) {
     ask(way, RESTED, 1, PAUSE_NS, rested + round * (size_t)RESTED);
   }
   part(way, false, pair);
-  printf("{\"unit\": \"ns\", ");
-  report("one", one, turns);
-  printf(", ");
-  report("batched", batched, batches);
-  printf(", ");
-  report("rested", rested, rests);
-  printf("}\n");
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  mr_json_text(&json, "unit", "ns");
+  report(&json, "one", one, turns);
+  report(&json, "batched", batched, batches);
+  report(&json, "rested", rested, rests);
+  mr_json_end_object(&json);
+  putchar('\n');
 }
 
 int main(int count, char **arguments) {
   int pair[2], status;
-  if (count != 4 || atoi(arguments[3]) < 1 || atoi(arguments[3]) > 10000) {
-    fprintf(stderr, "maru: usage: maru-bench-dsm-floor TRANSPORT SPIN_US ROUNDS; 1 to 10000\n");
-    return 64;
-  }
-  uint32_t rounds = (uint32_t)atoi(arguments[3]);
+  const char *transport;
+  int64_t spin_us, asked;
+  const struct mr_option operands[] = {
+      {"TRANSPORT", MR_TEXT, &transport, NULL, 0, 0},
+      {"SPIN_US", MR_WHOLE, &spin_us, "microseconds", 0, 1000000},
+      {"ROUNDS", MR_WHOLE, &asked, "rounds", 1, 10000},
+  };
+  mr_operands("maru-bench-dsm-floor", operands, 3, count - 1, arguments + 1);
+  uint32_t rounds = (uint32_t)asked;
   signal(SIGALRM, late);
   if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0)
     fail("socketpair");
@@ -340,10 +347,10 @@ int main(int count, char **arguments) {
   if (child == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(pair[0]);
-    sleeps = atoi(arguments[2]) == 0;
-    serve(arguments[1], rounds, pair);
+    sleeps = spin_us == 0;
+    serve(transport, rounds, pair);
   }
   close(pair[1]);
-  measure(arguments[1], rounds, pair);
+  measure(transport, rounds, pair);
   return waitpid(child, &status, 0) == child && status == 0 ? 0 : 70;
 }

@@ -2,7 +2,8 @@
 #ifndef BENCH_DSM_TIMES_H
 #define BENCH_DSM_TIMES_H
 
-#include <inttypes.h>
+#include "json.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +13,16 @@ static inline int by_time(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-/* A member of a JSON object. */
-static inline void report(const char *what, int64_t *times, size_t count) {
+/* A member of the object that is open. */
+static inline void report(struct mr_json *json, const char *what, int64_t *times, size_t count) {
   qsort(times, count, sizeof *times, by_time);
-  printf("\"%s\": {\"count\": %zu, \"min\": %" PRId64 ", \"p50\": %" PRId64 ", \"p90\": %" PRId64
-         ", \"p99\": %" PRId64 "}",
-         what, count, times[0], times[count / 2], times[count * 9 / 10], times[count * 99 / 100]);
+  mr_json_object(json, what);
+  mr_json_whole(json, "count", count);
+  mr_json_whole(json, "min", (uint64_t)times[0]);
+  mr_json_whole(json, "p50", (uint64_t)times[count / 2]);
+  mr_json_whole(json, "p90", (uint64_t)times[count * 9 / 10]);
+  mr_json_whole(json, "p99", (uint64_t)times[count * 99 / 100]);
+  mr_json_end_object(json);
 }
 
 #endif

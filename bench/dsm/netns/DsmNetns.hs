@@ -21,7 +21,6 @@ import Maru.Cli.Group
 import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
-import Maru.Cli.Sim.Readers (fixed)
 import Maru.Control.Ratio
 import Maru.Control.Statistics (Summary (summaryMedian))
 import System.Exit (ExitCode (..))

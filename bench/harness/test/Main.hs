@@ -24,9 +24,9 @@ import Maru.Bench.Interrupt
 import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Guard (withGuard)
+import Maru.Cli.Machine (readMachine)
 import Maru.Cli.Output
-import Maru.Cli.Steer.Link (Answer (..))
-import Maru.Cli.Steer.Read (readMachine)
+import Maru.Cli.Room.Steer.Link (Answer (..))
 import Maru.Control.Place hiding (sampleOf)
 import Maru.Control.Plot
 import Maru.Control.Ratio

@@ -22,7 +22,6 @@ import Maru.Cli.Output
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics
-import Numeric (showFFloat)
 import System.Directory (removeFile)
 import System.IO (hClose, openBinaryTempFile)
 
@@ -182,6 +181,3 @@ withFile' = bracket make removeFile
       hClose handle
       pure path
     megabyte = ByteString.pack (map fromIntegral (take 1048576 (iterate (\x -> (x * 1103515245 + 12345) `mod` 2147483647) (7 :: Int))))
-
-fixed :: Int -> Double -> String
-fixed digits v = showFFloat (Just digits) v ""

@@ -12,6 +12,9 @@
  * Says "ready", begins when a line comes, and prints one line of JSON.  Before it is ready it
  * runs for a tenth of a second unmeasured: what starts has started by then. */
 #define _GNU_SOURCE
+#include "json.h"
+#include "numbers.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <maru/stream.h>
@@ -62,6 +65,16 @@ static double ns_per_call(int fd, bool writes, double seconds) {
   return (double)(now - begin) / (double)calls;
 }
 
+/* Figures as one line of JSON. */
+static void say(size_t count, const char *const *names, const double *values) {
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  for (size_t i = 0; i < count; i++)
+    mr_json_real(&json, names[i], values[i], 6);
+  mr_json_end_object(&json);
+  putchar('\n');
+}
+
 static void calls(double seconds) {
   int null = open("/dev/null", O_WRONLY), zero = open("/dev/zero", O_RDONLY);
   if (null < 0 || zero < 0)
@@ -70,7 +83,7 @@ static void calls(double seconds) {
   await_go();
   double reads = ns_per_call(zero, false, seconds / 2),
          writes = ns_per_call(null, true, seconds / 2);
-  printf("{\"read_ns\":%.3f,\"write_ns\":%.3f}\n", reads, writes);
+  say(2, (const char *[]){"read_ns", "write_ns"}, (double[]){reads, writes});
 }
 
 /* ---- overlap ------------------------------------------------------------- */
@@ -175,7 +188,7 @@ static void overlap(struct side side, int threads) {
     pthread_join(thread[i], NULL);
     rate += (double)sides[i].blocks / (double)sides[i].ns;
   }
-  printf("{\"block_ns\":%.3f}\n", 1 / rate);
+  say(1, (const char *[]){"block_ns"}, (double[]){1 / rate});
 }
 
 static void calibrate(const char *file) {
@@ -192,8 +205,8 @@ static void calibrate(const char *file) {
   run(&both);
   await_go();
   double copy_ns = (double)copy.ns / (double)copy.blocks;
-  printf("{\"copy_ns\":%.3f,\"hash_ns_per_byte\":%.6f}\n", copy_ns,
-         ((double)both.ns / (double)both.blocks - copy_ns) / (double)work);
+  double hash_ns = ((double)both.ns / (double)both.blocks - copy_ns) / (double)work;
+  say(2, (const char *[]){"copy_ns", "hash_ns_per_byte"}, (double[]){copy_ns, hash_ns});
 }
 
 /* ---- main ---------------------------------------------------------------- */
@@ -207,17 +220,15 @@ static void under(const char *mode, const char *library, char **argv) {
 }
 
 static double seconds_of(const char *text) {
-  char *end;
-  double seconds = strtod(text, &end);
-  if (*text == '\0' || *end != '\0' || !(seconds > 0 && seconds <= 3600))
+  double seconds;
+  if (mr_real(text, 1e-6, 3600, &seconds) < 0)
     usage();
   return seconds;
 }
 
-static long number_of(const char *text, long most) {
-  char *end;
-  long number = strtol(text, &end, 10);
-  if (*text == '\0' || *end != '\0' || number < 0 || number > most)
+static int64_t number_of(const char *text, int64_t most) {
+  int64_t number;
+  if (mr_whole(text, 0, most, &number) < 0)
     usage();
   return number;
 }

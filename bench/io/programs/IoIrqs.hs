@@ -22,8 +22,8 @@ import Data.List (isPrefixOf, isSuffixOf)
 import Data.Maybe (isNothing)
 import Maru.Cli.Exit
 import Maru.Cli.Installed (helperPath)
-import Maru.Cli.Steer.Link
-import Maru.Cli.Steer.Read (readMachine)
+import Maru.Cli.Machine (readMachine)
+import Maru.Cli.Room.Steer.Link
 import Maru.Control.Observe
 import Maru.Control.Place
 import System.Environment (getExecutablePath)

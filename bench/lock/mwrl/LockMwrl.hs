@@ -20,7 +20,6 @@ import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Control.Plot
-import Numeric (showFFloat)
 
 mwrlExperiment :: Experiment
 mwrlExperiment =
@@ -95,9 +94,6 @@ rate = maybe "-" (fixed 3 . (/ 1e6)) . number ["per_second"]
 
 wait :: Value -> Text -> String
 wait r field = maybe "-" (seconds . (* 1e-9)) (number ["wait_ns", field] r)
-
-fixed :: Int -> Double -> String
-fixed digits v = showFFloat (Just digits) v ""
 
 -- | Throughput against tail, a series for each knob that was measured.
 againstTail :: String -> [Value] -> Plot

@@ -19,7 +19,6 @@ import Maru.Cli.Output
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics
-import Numeric (showFFloat)
 
 overlayExperiment :: Experiment
 overlayExperiment =
@@ -65,12 +64,11 @@ run guard effort say = do
     heads = [(L, "lock"), (R, "million/s"), (R, "p99.9"), (R, "longest wait"), (R, "Jain")]
     row name value =
       [ name,
-        maybe "-" (fixed . (/ 1e6)) (value ["per_second"]),
+        maybe "-" (fixed 3 . (/ 1e6)) (value ["per_second"]),
         maybe "-" (seconds . (* 1e-9)) (value ["wait_ns", "p99_9"]),
         maybe "-" (seconds . (* 1e-9)) (value ["wait_ns", "max"]),
-        maybe "-" fixed (value ["jain"])
+        maybe "-" (fixed 3) (value ["jain"])
       ]
-    fixed v = showFFloat (Just 3) (v :: Double) ""
 
 -- | A point a run.
 plot :: Rounds -> Plot

@@ -6,6 +6,9 @@
  *
  * usage: maru-bench-sqlite THREADS SECONDS */
 #define _GNU_SOURCE
+#include "arguments.h"
+#include "json.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <sqlite3.h>
@@ -161,13 +164,14 @@ static void check(sqlite3 *database, long moves) {
 
 int main(int count, char **arguments) {
   static struct worker workers[THREADS_MAX];
-  char *end = "";
-  long threads = count == 3 ? strtol(arguments[1], NULL, 10) : 0;
-  double seconds = count == 3 ? strtod(arguments[2], &end) : 0;
-  if (threads < 1 || threads > THREADS_MAX || seconds <= 0 || seconds > 3600 || *end != '\0') {
-    fprintf(stderr, "usage: maru-bench-sqlite THREADS SECONDS (1 to %d threads)\n", THREADS_MAX);
-    return 64;
-  }
+  int64_t threads = 1;
+  double seconds = 1;
+  const struct mr_option operands[] = {
+      {"THREADS", MR_WHOLE, &threads, "threads", 1, THREADS_MAX},
+      {"SECONDS", MR_REAL, &seconds, "seconds", 0.001, 3600},
+  };
+  mr_operands("maru-bench-sqlite", operands, sizeof operands / sizeof *operands, count - 1,
+              arguments + 1);
   sqlite3_enable_shared_cache(1);
   sqlite3 *database = open_database();
   fill(database);
@@ -191,7 +195,12 @@ int main(int count, char **arguments) {
   }
   double took = now_s() - begun;
   check(database, moves);
-  printf("{\"operations\": %ld, \"seconds\": %.6f}\n", 2 * moves, took);
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  mr_json_whole(&json, "operations", 2 * (uint64_t)moves);
+  mr_json_real(&json, "seconds", took, 6);
+  mr_json_end_object(&json);
+  putchar('\n');
   sqlite3_close(database);
   return 0;
 }

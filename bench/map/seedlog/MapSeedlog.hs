@@ -18,7 +18,6 @@ import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Control.Plot
 import Maru.Control.Statistics
-import Numeric (showFFloat)
 
 seedlogExperiment :: Experiment
 seedlogExperiment =
@@ -66,8 +65,7 @@ run guard effort say = do
       }
   where
     producers = [1, 2, 4]
-    rate = maybe "-" (\s -> let m = million s in fixed (summaryMedian m) ++ " (" ++ fixed (summaryLeast m) ++ "…" ++ fixed (summaryMost m) ++ ")")
-    fixed v = showFFloat (Just 1) (v :: Double) ""
+    rate = maybe "-" (\s -> let m = million s in fixed 1 (summaryMedian m) ++ " (" ++ fixed 1 (summaryLeast m) ++ "…" ++ fixed 1 (summaryMost m) ++ ")")
     million s = Summary (summaryMedian s / 1e6) (summaryLeast s / 1e6) (summaryMost s / 1e6) (summaryCount s)
     whole :: Value -> Text -> String
     whole v field = maybe "-" (show . (round :: Double -> Int)) (number [field] v)

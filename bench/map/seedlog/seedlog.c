@@ -14,6 +14,9 @@
 #define _GNU_SOURCE
 #include <maru/channel.h>
 
+#include "arguments.h"
+#include "json.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -215,10 +218,10 @@ static struct trial kill_one(bool is_shared, uint64_t records, int64_t gap_ns, i
   return (struct trial){.blocked = seen < all, .unreachable = all - seen};
 }
 
-static void print_trials(const char *name, int64_t gap_ns, int trials, bool last) {
+static void print_trials(struct mr_json *json, const char *name, int64_t gap_ns, int64_t trials) {
   unsigned blocked[2] = {0, 0};
   uint64_t unreachable[2] = {0, 0}, random = 88172645463325252u;
-  for (int t = 0; t < trials; t++) {
+  for (int64_t t = 0; t < trials; t++) {
     random ^= random << 13, random ^= random >> 7, random ^= random << 17;
     int64_t delay = 200000 + (int64_t)(random % 1500000);
     for (int kind = 0; kind < 2; kind++) {
@@ -227,39 +230,46 @@ static void print_trials(const char *name, int64_t gap_ns, int trials, bool last
       unreachable[kind] += trial.unreachable;
     }
   }
-  printf("    {\"writers\": \"%s\", \"gap_ns\": %lld, \"trials\": %d,\n"
-         "     \"shared_blocked\": %u, \"shared_unreachable\": %llu,\n"
-         "     \"own_blocked\": %u, \"own_unreachable\": %llu}%s\n",
-         name, (long long)gap_ns, trials, blocked[0], (unsigned long long)unreachable[0],
-         blocked[1], (unsigned long long)unreachable[1], last ? "" : ",");
-}
-
-static uint64_t number(const char *text) {
-  char *end;
-  uint64_t n = strtoull(text, &end, 10);
-  if (*end != 0 || n == 0 || n > 100000000) {
-    fprintf(stderr, "seedlog: a number from 1 to 100000000 is needed, not '%s'\n", text);
-    exit(64);
-  }
-  return n;
+  mr_json_object(json, NULL);
+  mr_json_text(json, "writers", name);
+  mr_json_whole(json, "gap_ns", (uint64_t)gap_ns);
+  mr_json_whole(json, "trials", (uint64_t)trials);
+  mr_json_whole(json, "shared_blocked", blocked[0]);
+  mr_json_whole(json, "shared_unreachable", unreachable[0]);
+  mr_json_whole(json, "own_blocked", blocked[1]);
+  mr_json_whole(json, "own_unreachable", unreachable[1]);
+  mr_json_end_object(json);
 }
 
 int main(int count, char **arguments) {
-  uint64_t records = count > 1 ? number(arguments[1]) : 1000000;
-  int trials = count > 2 ? (int)number(arguments[2]) : 1000;
-  printf("{\"payload_bytes\": %d, \"records\": %llu,\n  \"throughput\": [\n", PAYLOAD,
-         (unsigned long long)records);
+  int64_t records = 1000000, trials = 1000;
+  const struct mr_option operands[] = {
+      {"RECORDS", MR_WHOLE, &records, "records", 1, 1e8},
+      {"TRIALS", MR_WHOLE, &trials, "trials", 1, 1e8},
+  };
+  if (count > 1)
+    mr_operands("seedlog", operands, count > 2 ? 2 : 1, count - 1, arguments + 1);
+  struct mr_json json = {.out = stdout};
+  mr_json_object(&json, NULL);
+  mr_json_whole(&json, "payload_bytes", PAYLOAD);
+  mr_json_whole(&json, "records", (uint64_t)records);
+  mr_json_array(&json, "throughput");
   for (int producers = 1; producers <= MOST_PRODUCERS; producers *= 2)
     for (int round = 0; round < ROUNDS; round++) {
-      double shared = records_per_second(true, producers, records);
-      double own = records_per_second(false, producers, records);
-      bool last = producers == MOST_PRODUCERS && round == ROUNDS - 1;
-      printf("    {\"producers\": %d, \"shared\": %.0f, \"own\": %.0f}%s\n", producers, shared, own,
-             last ? "" : ",");
+      double shared = records_per_second(true, producers, (uint64_t)records);
+      double own = records_per_second(false, producers, (uint64_t)records);
+      mr_json_object(&json, NULL);
+      mr_json_whole(&json, "producers", (uint64_t)producers);
+      mr_json_real(&json, "shared", shared, 0);
+      mr_json_real(&json, "own", own, 0);
+      mr_json_end_object(&json);
     }
-  printf("  ],\n  \"killed_writers\": [\n");
-  print_trials("append and nothing else", 0, trials, false);
-  print_trials("a record a microsecond", 1000, trials, true);
-  printf("  ]\n}\n");
+  mr_json_end_array(&json);
+  mr_json_array(&json, "killed_writers");
+  print_trials(&json, "append and nothing else", 0, trials);
+  print_trials(&json, "a record a microsecond", 1000, trials);
+  mr_json_end_array(&json);
+  mr_json_end_object(&json);
+  putchar('\n');
   return 0;
 }

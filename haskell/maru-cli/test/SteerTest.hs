@@ -7,10 +7,10 @@ import qualified Data.ByteString.Lazy.Char8 as Lazy
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import qualified Data.Map.Strict as Map
-import Maru.Cli.Steer.Control
-import Maru.Cli.Steer.Read
-import Maru.Cli.Steer.Record
-import Maru.Cli.Steer.Watch
+import Maru.Cli.Machine
+import Maru.Cli.Room.Steer.Control
+import Maru.Cli.Room.Steer.Record
+import Maru.Cli.Room.Steer.Watch
 import Maru.Control.Observe
 import Maru.Control.Place
 import Maru.Control.Sim.Io (Flow (..), Look (..))

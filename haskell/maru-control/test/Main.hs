@@ -10,6 +10,7 @@ import Data.String (fromString)
 import Hedgehog (PropertyT, assert, forAll, property, (===))
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
+import LaunchTest (launches)
 import LockTest (locks)
 import qualified Maru.Control.Histogram as Histogram
 import Maru.Control.Plot
@@ -26,7 +27,7 @@ import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, boosts, steering, placing, remembering, advising, histograms, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, boosts, steering, placing, launches, remembering, advising, histograms, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property

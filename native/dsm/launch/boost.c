@@ -28,7 +28,7 @@ static void do_without(const char *what, int error) {
  * and the daemon find it here. */
 static int find_board(const struct job *job, struct maru_board *board) {
   char path[64];
-  if (!job->agent && maru_board_open_env(board) == 0)
+  if (job->teller == NULL && maru_board_open_env(board) == 0)
     return 0;
   int rc = maru_board_create(board, BOARD_ROOM);
   if (rc < 0)

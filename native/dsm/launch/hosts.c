@@ -9,6 +9,7 @@
 #include "launch.h"
 
 #include "../address.h"
+#include "numbers.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -104,6 +105,19 @@ static char *next_string(char **at, const char *end) {
   return string;
 }
 
+static void tell_line(struct job *job, unsigned number, int to, const char *line, size_t length) {
+  send_frame(job, 1, LINE, number, to, line, length);
+}
+
+static void tell_taken(struct job *job, int taken) { send_frame(job, 1, TAKEN, 0, taken, "", 0); }
+
+static void tell_ended(struct job *job, unsigned number, int code) {
+  send_frame(job, 1, ENDED, number, code, "", 0);
+}
+
+static const struct teller to_starter = {
+    .line = tell_line, .ended = tell_ended, .taken = tell_taken};
+
 static void begin_agent(struct job *job) {
   struct frame frame;
   struct sockaddr_storage address;
@@ -112,7 +126,7 @@ static void begin_agent(struct job *job) {
       frame.value < 1 || frame.value > (int)MR_LAUNCH_NODES)
     mr_launch_fail(STATUS_USAGE, "agent: started by 'maru launch --hosts' alone", "");
   char *at = body, *end = body + frame.length, *string;
-  job->agent = true;
+  job->teller = &to_starter;
   job->first = frame.node;
   job->here = (unsigned)frame.value;
   string = next_string(&at, end);
@@ -122,7 +136,10 @@ static void begin_agent(struct job *job) {
   string = next_string(&at, end);
   if (chdir(string) < 0)
     mr_launch_fail(STATUS_UNAVAILABLE, string, strerror(errno));
-  job->nodes = (unsigned)strtoul(next_string(&at, end), NULL, 10);
+  int64_t nodes;
+  if (mr_whole(next_string(&at, end), 1, MR_LAUNCH_NODES, &nodes) < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "agent: no number of nodes", "");
+  job->nodes = (unsigned)nodes;
   while (*(string = next_string(&at, end)) != 0)
     putenv(string);
   size_t count = 0;
@@ -166,19 +183,6 @@ void mr_launch_agent(struct job *job) {
   job->signal = mr_launch_signal_nodes;
   mr_launch_start(job);
   mr_launch_watch(job, 0, obey);
-}
-
-void mr_launch_report_line(struct job *job, unsigned number, int to, const char *line,
-                           size_t length) {
-  send_frame(job, 1, LINE, number, to, line, length);
-}
-
-void mr_launch_report_input(struct job *job, int taken) {
-  send_frame(job, 1, TAKEN, 0, taken, "", 0);
-}
-
-void mr_launch_report_end(struct job *job, unsigned number, int code) {
-  send_frame(job, 1, ENDED, number, code, "", 0);
 }
 
 /* ---- hosts ------------------------------------------------------------------------------ */

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "launch.h"
 
+#include "numbers.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
@@ -102,8 +104,8 @@ static void lose_output(struct job *job, int to, int error) {
 
 void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length) {
   static char whole[MR_LAUNCH_LINE + 16];
-  if (job->agent) {
-    mr_launch_report_line(job, number, to, line, length);
+  if (job->teller != NULL) {
+    job->teller->line(job, number, to, line, length);
     return;
   }
   if (to == STDERR_FILENO && is_heat(job, number, line, length))
@@ -152,8 +154,8 @@ void mr_launch_end(struct job *job, int status) {
  * be reaped first: a dying node closes its connections before it is gone. */
 void mr_launch_ended(struct job *job, unsigned number, int code) {
   job->alive--;
-  if (job->agent) {
-    mr_launch_report_end(job, number, code);
+  if (job->teller != NULL) {
+    job->teller->ended(job, number, code);
     return;
   }
   bool by_us = (job->ending && code == 128 + SIGTERM) || (job->killed && code == 128 + SIGKILL);
@@ -181,11 +183,10 @@ int mr_launch_patience(struct job *job) {
 
 static int read_grace(void) {
   const char *text = getenv("MARU_LAUNCH_GRACE");
-  char *end;
+  int64_t seconds;
   if (text == NULL)
     return MR_LAUNCH_GRACE_SECONDS * 1000;
-  unsigned long seconds = strtoul(text, &end, 10);
-  if (end == text || *end != 0 || *text == '-' || seconds > 3600)
+  if (mr_whole(text, 0, 3600, &seconds) < 0)
     mr_launch_fail(STATUS_USAGE, "MARU_LAUNCH_GRACE is no number of seconds from 0 to 3600", text);
   return (int)seconds * 1000;
 }

@@ -66,6 +66,16 @@ struct input {
   char bytes[MR_LAUNCH_INPUT];
 };
 
+struct job;
+
+/* Tells the process that started an agent. */
+struct teller {
+  /* A node wrote a line; it ended; node 0 took so much of the input, or -EPIPE. */
+  void (*line)(struct job *job, unsigned number, int to, const char *line, size_t length);
+  void (*ended)(struct job *job, unsigned number, int code);
+  void (*taken)(struct job *job, int taken);
+};
+
 struct job {
   unsigned nodes;       /* of all hosts */
   unsigned first, here; /* those of this host, and the only ones in `node` */
@@ -91,8 +101,9 @@ struct job {
   unsigned lost_by;
   struct input input;
   int report; /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
-  bool agent; /* for a process on another host, which gets to hear all and decides all */
   void (*signal)(struct job *job, int signal); /* to all nodes */
+  /* For a process on another host, which gets to hear all and decides all; else NULL. */
+  const struct teller *teller;
 };
 
 /* ---- job.c ---- */
@@ -172,10 +183,5 @@ void mr_launch_secret_close(struct job *job);
 void mr_launch_on_hosts(struct job *job, const char *file);
 /* As main, on one of them. */
 void mr_launch_agent(struct job *job);
-/* What an agent hears, to the one who started it; so much of the input was taken, or -EPIPE. */
-void mr_launch_report_input(struct job *job, int taken);
-void mr_launch_report_line(struct job *job, unsigned number, int to, const char *line,
-                           size_t length);
-void mr_launch_report_end(struct job *job, unsigned number, int code);
 
 #endif

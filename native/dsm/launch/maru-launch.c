@@ -27,6 +27,7 @@
 
 #include "../address.h"
 #include "../fabric.h"
+#include "arguments.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,24 +46,19 @@ struct wish {
 
 static struct wish read_arguments(struct job *job, int count, char **arguments) {
   struct wish wish = {NULL, NULL};
-  char *end = NULL;
-  unsigned long nodes = 0;
-  int at = 1;
-  for (; at + 1 < count && strcmp(arguments[at], "--") != 0; at += 2)
-    if (strcmp(arguments[at], "-n") == 0)
-      nodes = strtoul(arguments[at + 1], &end, 10);
-    else if (strcmp(arguments[at], "--hosts") == 0)
-      wish.hosts = arguments[at + 1];
-    else if (strcmp(arguments[at], "--report-fd") == 0)
-      job->report = (int)strtol(arguments[at + 1], NULL, 10);
-    else if (strcmp(arguments[at], "--reporter") == 0)
-      wish.reporter = arguments[at + 1];
-    else
-      mr_launch_fail(STATUS_USAGE, USAGE, "");
-  if (at + 1 >= count || end == NULL || *end != 0 || nodes < 1 || nodes > MR_LAUNCH_NODES)
+  int64_t nodes = 0, report = -1;
+  const struct mr_option options[] = {
+      {"-n", MR_WHOLE, &nodes, "nodes", 1, MR_LAUNCH_NODES},
+      {"--hosts", MR_TEXT, &wish.hosts, NULL, 0, 0},
+      {"--report-fd", MR_WHOLE, &report, "an open descriptor", 3, INT32_MAX},
+      {"--reporter", MR_TEXT, &wish.reporter, NULL, 0, 0},
+  };
+  int at = mr_arguments("maru-launch", options, sizeof options / sizeof *options, count, arguments);
+  if (at >= count || nodes == 0)
     mr_launch_fail(STATUS_USAGE, USAGE, "");
   job->nodes = (unsigned)nodes;
-  job->command = arguments + at + 1;
+  job->report = (int)report;
+  job->command = arguments + at;
   return wish;
 }
 

@@ -57,7 +57,7 @@ static bool empty_input(void) {
 static bool take_input(const struct job *job, unsigned number, int input) {
   if (number == 0 && input >= 0)
     return dup2(input, 0) == 0;
-  return (number == 0 && !job->agent) || empty_input();
+  return (number == 0 && job->teller == NULL) || empty_input();
 }
 
 static _Noreturn void become_node(const struct job *job, unsigned i, const int *outputs, int input,
@@ -100,7 +100,7 @@ static void start_node(struct job *job, unsigned i) {
     if (node->streams[k].line == NULL)
       mr_launch_fail(STATUS_MARU_FAILED, "no memory", "");
   }
-  if (job->first + i == 0 && (job->agent || job->input.from >= 0))
+  if (job->first + i == 0 && (job->teller != NULL || job->input.from >= 0))
     mr_launch_input_pipe(job, &input);
   node->pid = fork();
   if (node->pid < 0)
@@ -215,8 +215,8 @@ static void read_terminal(struct job *job) {
 
 static void write_input(struct job *job) {
   int taken = mr_launch_input_write(job);
-  if (job->agent)
-    mr_launch_report_input(job, taken);
+  if (job->teller != NULL)
+    job->teller->taken(job, taken);
   else
     mr_launch_input_taken(job, taken);
 }

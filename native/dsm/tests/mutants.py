@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["core.c", "deadlock.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
+SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
 TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_homes": "1", "core_random": "4000", "core_ways": "1", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
@@ -148,7 +148,7 @@ MUTANTS = [
      ")\n    return -EBADMSG;\n  return mr_fail"),
     ("a known interval comes with other notices", "intervals.c",
      "same(mr_intervals_at(log, node, number), notices, count, diffs) ? 0 : -EPROTO", "0"),
-    ("a stopped core says that all is well", "core.c",
+    ("a stopped core says that all is well", "effects.c",
      "return core->stopped ? -ECANCELED : 0; }", "return core->stopped ? 0 : 0; }"),
     ("changed bytes are stored with their neighbours", "diff.c",
      "    to[k] = (uint8_t)(word >> 8 * k);",
@@ -199,8 +199,8 @@ MUTANTS = [
     ("a home gives pages that are not its own", "fetch.c",
      "!mr_answers_for(core, page) ||", ""),
     ("a fetch is answered under another name", "fetch.c", "(first && page != header->subject)", "false"),
-    ("what protect has to say is forgotten", "core.c", "  mr_settle(core);\n  core->settling.page", "  core->settling.page"),
-    ("pages that are apart are protected together", "core.c",
+    ("what protect has to say is forgotten", "effects.c", "  mr_settle(core);\n  core->settling.page", "  core->settling.page"),
+    ("pages that are apart are protected together", "effects.c",
      "core->settling.page + core->settling.count == page", "true"),
     ("news are not answered", "sync.c", "    mr_send_news(core, from, MR_NEWS_HEARD);\n", "    ;\n"),
     ("news count during a fetch", "sync.c", "core->pending.phase == FETCHING) {", "false) {"),

@@ -1,4 +1,4 @@
-/* futex.h as the explorer's tests see it: the explorer's model and clock. */
+/* futex.h as the explorer's tests see it: the explorer's model. */
 #ifndef MARU_BASE_FUTEX_H
 #define MARU_BASE_FUTEX_H
 
@@ -12,12 +12,5 @@ static inline int mr_futex_wait(_Atomic uint32_t *word, uint32_t expected, int64
 }
 
 static inline void mr_futex_wake_all(_Atomic uint32_t *word) { explore_futex_wake(word); }
-
-static inline int explore_clock(struct timespec *now) {
-  int64_t ns = explore_now_ns();
-  *now = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
-  return 0;
-}
-#define clock_gettime(clock, now) explore_clock(now)
 
 #endif

@@ -6,7 +6,7 @@
  * changes no result.  The one exception is `whole`, which all ranks of a job must
  * read alike: it is decided once, by a compare-and-swap.
  *
- * Maru.Cli.MpiSection decodes the ledger; it knows this layout.
+ * Maru.Cli.Room.Wait.MpiSection decodes the ledger; it knows this layout.
  */
 #ifndef MARU_PRELOAD_MPI_SECTION_H
 #define MARU_PRELOAD_MPI_SECTION_H

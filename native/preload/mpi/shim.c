@@ -1,4 +1,4 @@
-/* shim.c: the start and the end of an MPI's shim, and what its parts share. */
+/* shim.c: what the parts of an MPI's shim share: which MPI it is, how it waits, whom to ring. */
 #include "shim.h"
 
 #include <stdio.h>
@@ -53,43 +53,12 @@ static void learn_version(void) {
     snprintf(mr_mpi_name, sizeof mr_mpi_name, "this version of " KIND_NAME);
 }
 
-const struct mr_entry *mr_shim_listed(const char *call) { return mr_listed(KIND, version, call); }
-
-/* ---- start and end ------------------------------------------------------- */
-
-static void start(void) {
-  int rank, size;
-  if (mr_comm_start() != MPI_SUCCESS || PMPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS ||
-      PMPI_Comm_size(MPI_COMM_WORLD, &size) != MPI_SUCCESS)
-    return; /* everything passes */
-  mr_rank_join(rank, size);
+void mr_shim_learn(void) {
   learn_how_it_waits();
   learn_version();
-  mr_collectives_start();
-  mr_requests_start();
-  mr_started = true;
 }
 
-EXPORT int MPI_Init(int *argc, char ***argv) {
-  int rc = PMPI_Init(argc, argv);
-  if (rc == MPI_SUCCESS)
-    start();
-  return rc;
-}
-
-EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
-  int rc = PMPI_Init_thread(argc, argv, required, provided);
-  if (rc == MPI_SUCCESS)
-    start();
-  return rc;
-}
-
-EXPORT int MPI_Finalize(void) {
-  mr_started = false;
-  mr_rank_leave();
-  mr_comm_stop();
-  return PMPI_Finalize();
-}
+const struct mr_entry *mr_shim_listed(const char *call) { return mr_listed(KIND, version, call); }
 
 /* ---- whom to ring -------------------------------------------------------- */
 

@@ -6,8 +6,8 @@
  * MPI_Request_get_status, too.  What has no non-blocking form passes, and what the list
  * (list.h) does not have for this MPI.
  *
- * shim.c starts and ends, requests.c waits for requests, messages.c sends and receives,
- * collectives.c has the collective operations.
+ * life.c starts and ends, shim.c has what the others share, requests.c waits for requests,
+ * messages.c sends and receives, collectives.c has the collective operations.
  */
 #ifndef MARU_PRELOAD_MPI_SHIM_H
 #define MARU_PRELOAD_MPI_SHIM_H
@@ -28,6 +28,8 @@ extern char mr_mpi_name[32];
 /* mr_listed for this MPI and its version. */
 const struct mr_entry *mr_shim_listed(const char *call);
 
+/* Which MPI this is, and how it waits; from MPI_Init. */
+void mr_shim_learn(void);
 /* Look up what they need of the list; from MPI_Init. */
 void mr_collectives_start(void);
 void mr_requests_start(void);

@@ -1,5 +1,5 @@
 /* section.h: the section "poll" of a run's board: what threads that ask without waiting,
- * again and again, have cost.  Counters only; Maru.Cli.PollSection decodes it and knows
+ * again and again, have cost.  Counters only; Maru.Cli.Room.Wait.PollSection decodes it and knows
  * this layout.
  *
  * Nanoseconds of CLOCK_MONOTONIC and of the threads' CPU clocks.  Added relaxed, by any

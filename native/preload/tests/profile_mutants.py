@@ -81,7 +81,7 @@ FAULTS = [
 TEST = "tests/lock_profile.c"
 CHANGING = [CORE, RECORDS, SHARES, TEST]
 SOURCES = CHANGING + ["preload/clock.c", "preload/waits.c", "lock/place.c", "base/topology.c",
-                      *(f"wait/{name}.c" for name in "asleep awake channel coop lowered measure policy priority wait".split()),
+                      *(f"wait/{name}.c" for name in "asleep attach awake channel clock coop lowered measure policy priority wait".split()),
                       "base/process.c", "base/shared.c", "base/task.c", "base/text.c", "board/board.c"]
 
 

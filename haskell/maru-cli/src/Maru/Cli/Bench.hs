@@ -5,16 +5,15 @@ module Maru.Cli.Bench
   )
 where
 
+import Maru.Cli.Exit (unavailable)
 import Maru.Cli.Installed (helperPath)
+import Maru.Cli.Report (become)
 import Options.Applicative
 import System.Exit (ExitCode)
-import System.Posix.Process (executeFile)
 
 -- | With these arguments. Does not return; ends with status 69 where the program is not there.
 bench :: [String] -> IO ExitCode
-bench arguments = do
-  program <- helperPath "maru-bench"
-  executeFile program False arguments Nothing
+bench arguments = helperPath "maru-bench" >>= \program -> become unavailable program arguments
 
 -- | For the list of commands.
 benchCommand :: Mod CommandFields (IO ExitCode)

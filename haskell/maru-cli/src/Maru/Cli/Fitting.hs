@@ -6,14 +6,12 @@ module Maru.Cli.Fitting
 where
 
 import Control.Monad (guard)
-import Data.Binary.Get (getByteString, getWord64host, runGetOrFail)
-import qualified Data.ByteString.Char8 as Chars
-import qualified Data.ByteString.Lazy as Lazy
-import Data.List (find)
+import Data.Binary.Get (getByteString, getWord64host)
 import Maru.Cli.Output (plural)
 import Maru.Cli.Program
 import Maru.Cli.Room
-import Maru.Native.BoardView
+import Maru.Cli.Section
+import Maru.Native.BoardView (Board)
 
 -- | The part of a room, as far as the command can have libraries before its own. One with a
 -- sanitizer would not start, and runs without them.
@@ -34,10 +32,6 @@ fitting command described part
 -- board comes to: how many processes beside the command ran without libraries.
 ranWithout :: Board -> Maybe String
 ranWithout board = do
-  found <- find ((== ("without", 1)) . key) (boardSections board)
-  (processes, path) <- either (const Nothing) (\(_, _, decoded) -> Just decoded) (runGetOrFail ((,) <$> getWord64host <*> getByteString 248) (Lazy.fromStrict (sectionBytes found)))
+  (processes, path) <- sectionOf "without" 1 (decoded ((,) <$> getWord64host <*> getByteString 248)) board
   guard (processes > 0)
-  pure ("not active in " ++ plural (fromIntegral processes) "process" ++ " with a sanitizer, which must be the first library; the first was " ++ map plain (Chars.unpack (Chars.takeWhile (/= '\0') path)))
-  where
-    key s = (sectionName s, sectionVersion s)
-    plain c = if c < ' ' || c > '~' then '?' else c
+  pure ("not active in " ++ plural (fromIntegral processes) "process" ++ " with a sanitizer, which must be the first library; the first was " ++ untilZero path)

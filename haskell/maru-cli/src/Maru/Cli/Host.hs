@@ -25,6 +25,7 @@ import Data.Time.Format (defaultTimeLocale, formatTime)
 import Data.Version (showVersion)
 import Maru.Cli.Exit (orNothing, reason)
 import Maru.Cli.Installed (installedParts)
+import Maru.Cli.Output (plural)
 import Maru.Cli.Page (quotedCommand)
 import Maru.Cli.Room
 import Maru.Native.Probe
@@ -72,19 +73,18 @@ processors = either refused judged <$> probeTopology
       | topologyWorkers t < 2 = Finding Doubtful (described t) "nothing runs in parallel here; allow more CPUs"
       | otherwise = Finding Good (described t) ""
     described t =
-      show (topologyAllowed t) ++ " of " ++ show (topologyCpus t) ++ " CPUs, " ++ counted (topologyCores t) "core"
+      show (topologyAllowed t) ++ " of " ++ show (topologyCpus t) ++ " CPUs, " ++ plural (topologyCores t) "core"
         ++ ", "
-        ++ counted (topologySockets t) "socket"
+        ++ plural (topologySockets t) "socket"
         ++ ", "
-        ++ counted (topologyNodes t) "NUMA node"
+        ++ plural (topologyNodes t) "NUMA node"
         ++ quota (topologyQuota t)
         ++ (if topologyDescribed t then " (as MARU_TOPOLOGY says)" else "")
         ++ "; "
-        ++ counted (topologyWorkers t) "worker"
+        ++ plural (topologyWorkers t) "worker"
         ++ " by default"
     quota 0 = ""
     quota q = ", cgroup grants " ++ show (fromIntegral q / 1000 :: Double) ++ " CPUs"
-    counted n what = show n ++ " " ++ what ++ (if n == 1 then "" else "s")
 
 memoryLimit :: IO Finding
 memoryLimit = judged . softLimit <$> getResourceLimit ResourceTotalMemory

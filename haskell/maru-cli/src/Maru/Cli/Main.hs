@@ -12,17 +12,16 @@ module Maru.Cli.Main
 where
 
 import Data.Version (showVersion)
-import Maru.Cli.Attach (attachCommand)
 import Maru.Cli.Bench (bench, benchCommand)
-import Maru.Cli.Boost (boostCommand)
 import Maru.Cli.CommandLine (parsed, program)
 import Maru.Cli.Doctor (doctorCommand)
-import Maru.Cli.Launch (launchCommand, reportLaunch)
 import Maru.Cli.Room (Room)
+import Maru.Cli.Room.Dsm (launchCommand, reportLaunch)
+import Maru.Cli.Room.Steer (attachCommand, steerRun)
+import Maru.Cli.Room.Wait (boostCommand)
 import Maru.Cli.Run (reportRun, runCommand)
 import Maru.Cli.Sim (simCommand)
 import Maru.Cli.Similar (similarCommand)
-import Maru.Cli.Steer.Control (steerRun)
 import Maru.Cli.Top (topCommand)
 import Maru.Cli.Tune (tuneSubcommand)
 import Options.Applicative

@@ -18,9 +18,15 @@ module Maru.Cli.Output
 
     -- * Files
     writeTo,
+    readInput,
     makeFolder,
+
+    -- * Words
     seconds,
     plural,
+    fixed,
+    percent,
+    shareOf,
     paint,
     Colour (..),
     wantsColour,
@@ -29,6 +35,7 @@ where
 
 import Control.Exception (try)
 import Data.Aeson (Value, encode)
+import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.ByteString.Lazy.Char8 as LazyChars
 import Data.List (dropWhileEnd, transpose)
@@ -111,6 +118,12 @@ writeTo file content = do
     Right () -> pure ()
     Left e -> problem unavailable ("cannot write " ++ file ++ ": " ++ reason e)
 
+-- | What a file holds. Ends with status 65 if it cannot be read or understood.
+readInput :: (Lazy.ByteString -> Either String a) -> FilePath -> IO a
+readInput understand file = try (Lazy.fromStrict <$> ByteString.readFile file) >>= either (refuse . reason) (either refuse pure . understand)
+  where
+    refuse why = problem badInput (file ++ ": " ++ why)
+
 -- | With its parents. Ends with status 69 if it cannot be made.
 makeFolder :: FilePath -> IO ()
 makeFolder folder = do
@@ -129,12 +142,26 @@ seconds s
   | s >= 1e-6 = showFFloat (Just (if s >= 1e-4 then 0 else 2)) (s * 1e6) " µs"
   | otherwise = showFFloat (Just 0) (s * 1e9) " ns"
 
--- | @1 rank@, @2 ranks@, @3 processes@.
+-- | @1 rank@, @2 ranks@, @3 processes@, @4 mutexes@.
 plural :: Int -> String -> String
 plural 1 noun = "1 " ++ noun
-plural n noun = show n ++ " " ++ noun ++ (if last' noun == 's' then "es" else "s")
+plural n noun = show n ++ " " ++ noun ++ (if last' noun `elem` "sx" then "es" else "s")
   where
     last' = foldl (\_ c -> c) ' '
+
+-- | With so many digits; what is no number is a dash.
+fixed :: Int -> Double -> String
+fixed digits v
+  | isNaN v || isInfinite v = "-"
+  | otherwise = showFFloat (Just digits) v ""
+
+-- | Of a share.
+percent :: Int -> Double -> String
+percent digits v = fixed digits (v * 100) ++ " %"
+
+-- | A part of a whole; of nothing it is 0 %.
+shareOf :: Double -> Double -> String
+shareOf part whole = percent 0 (if whole > 0 then part / whole else 0)
 
 data Colour = Green | Yellow | Red | Bold
   deriving (Eq, Show)

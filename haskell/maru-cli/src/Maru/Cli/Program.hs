@@ -23,10 +23,10 @@ import Data.Bits ((.&.))
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
-import qualified Data.ByteString.Lazy as Lazy
 import Data.List (find, isPrefixOf)
-import Data.Maybe (listToMaybe)
+import Data.Maybe (fromMaybe, listToMaybe)
 import Data.Word (Word64)
+import Maru.Cli.Section (decoded)
 import System.Directory (findExecutable)
 import System.FilePath (takeFileName)
 import System.IO (IOMode (ReadMode), SeekMode (AbsoluteSeek), hSeek, withBinaryFile)
@@ -110,11 +110,10 @@ interpreterOf ours bytes
   | Just line <- ByteString.stripPrefix (Chars.pack "#!") bytes = maybe Unknown Script (firstWord line)
   | ByteString.take 4 bytes /= Chars.pack "\DELELF" = Unknown
   | machine bytes /= machine ours = Foreign
-  | otherwise = case runGetOrFail programHeaders (Lazy.fromStrict bytes) of
-    Right (_, _, segments) -> case filter ((== 3) . segmentKind) segments of
-      segment : _ -> Dynamic (Chars.unpack (Chars.takeWhile (/= '\0') (contentOf segment bytes)))
-      [] -> Static
-    Left _ -> Unknown
+  | otherwise = case filter ((== 3) . segmentKind) <$> decoded programHeaders bytes of
+    Just (segment : _) -> Dynamic (Chars.unpack (Chars.takeWhile (/= '\0') (contentOf segment bytes)))
+    Just [] -> Static
+    Nothing -> Unknown
   where
     firstWord = fmap Chars.unpack . safeHead . Chars.words . Chars.takeWhile (/= '\n')
     safeHead list = case list of
@@ -127,7 +126,7 @@ interpreterOf ours bytes
 isGo :: ByteString -> Bool
 isGo bytes = ByteString.take 4 bytes == Chars.pack "\DELELF" && (Chars.pack "Go build ID" `ByteString.isInfixOf` bytes || any hasNote notes)
   where
-    notes = either (const []) (\(_, _, segments) -> filter ((== 4) . segmentKind) segments) (runGetOrFail programHeaders (Lazy.fromStrict bytes))
+    notes = maybe [] (filter ((== 4) . segmentKind)) (decoded programHeaders bytes)
     -- Of type 4, by "Go".
     hasNote segment = Chars.pack "\4\0\0\0Go\0\0" `ByteString.isInfixOf` contentOf segment bytes
 
@@ -135,11 +134,11 @@ isGo bytes = ByteString.take 4 bytes == Chars.pack "\DELELF" && (Chars.pack "Go 
 -- symbols. At most 16 MiB of them.
 dynamicStrings :: FilePath -> ByteString -> IO ByteString
 dynamicStrings file start = withBinaryFile file ReadMode $ \handle -> do
-  let segments = either (const []) (\(_, _, found) -> found) (runGetOrFail programHeaders (Lazy.fromStrict start))
+  let segments = fromMaybe [] (decoded programHeaders start)
       at from size = hSeek handle AbsoluteSeek (fromIntegral from) >> ByteString.hGet handle (fromIntegral (min 16777216 size))
       place address = listToMaybe [address - segmentAddress s + segmentFrom s | s <- segments, segmentKind s == 1, address >= segmentAddress s, address - segmentAddress s < segmentSize s]
   dynamic <- maybe (pure ByteString.empty) (\s -> at (segmentFrom s) (segmentSize s)) (find ((== 2) . segmentKind) segments)
-  let entries = either (const []) (\(_, _, found) -> found) (runGetOrFail (replicateM (ByteString.length dynamic `div` 16) ((,) <$> getWord64host <*> getWord64host)) (Lazy.fromStrict dynamic))
+  let entries = fromMaybe [] (decoded (replicateM (ByteString.length dynamic `div` 16) ((,) <$> getWord64host <*> getWord64host)) dynamic)
   case (lookup 5 entries >>= place, lookup 10 entries) of
     (Just from, Just size) -> at from size
     _ -> pure ByteString.empty

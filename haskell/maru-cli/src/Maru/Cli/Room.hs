@@ -6,7 +6,7 @@
 -- A room is a value: add it to "Maru.Cli.Rooms" and its flags are in
 -- @maru run --help@, its page in @maru top@, its checks in @maru doctor@, its
 -- simulators and tuners in @maru sim@ and @maru tune@.
--- "Maru.Cli.Room.Example" uses every plug.
+-- @test\/Example.hs@ of this package uses every plug.
 module Maru.Cli.Room
   ( Room (..),
     room,
@@ -20,6 +20,7 @@ module Maru.Cli.Room
 
     -- * Top
     TopPage (..),
+    plainPage,
     Block (..),
 
     -- * Doctor
@@ -142,6 +143,10 @@ data TopPage = forall state seen.
     -- | The same as data.
     pageJson :: !(Maybe (Double, seen) -> seen -> Maybe Value)
   }
+
+-- | A page without keys: what it sees, shows, and gives as data.
+plainPage :: (Board -> IO seen) -> (Maybe (Double, seen) -> seen -> [Block]) -> (Maybe (Double, seen) -> seen -> Maybe Value) -> TopPage
+plainPage see = TopPage [] () (const id) (\_ _ -> pure ()) see . const
 
 data Block = Line !String | Tabular !Table
   deriving (Eq, Show)

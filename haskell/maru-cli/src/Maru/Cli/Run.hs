@@ -22,11 +22,9 @@ module Maru.Cli.Run
   )
 where
 
-import Control.Exception (try)
-import Control.Monad (unless, void, when)
+import Control.Monad (void, when)
 import Data.Aeson
 import Data.Aeson.Types (parseMaybe)
-import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (partitionEithers)
@@ -43,19 +41,15 @@ import Maru.Cli.Output
 import Maru.Cli.Page (isPage, writePage)
 import Maru.Cli.Profile
 import Maru.Cli.Program
+import Maru.Cli.Report
 import Maru.Cli.Room
 import Maru.Cli.Run.Page
-import Maru.Cli.WholeFile
 import Maru.Native.BoardView
-import Maru.Native.Probe (ignoreAgain, scratchDescriptor)
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
-import System.IO (SeekMode (AbsoluteSeek), hFlush, hPutStrLn, stderr)
-import System.Posix.IO (FdOption (CloseOnExec), closeFd, fdSeek, fdToHandle, fdWrite, setFdOption)
-import System.Posix.Process (executeFile)
+import System.IO (hPutStrLn, stderr)
 import System.Posix.Types (Fd)
-import Text.Read (readMaybe)
 
 -- ---- before -------------------------------------------------------------
 
@@ -217,32 +211,9 @@ supervise :: Plan -> IO ExitCode
 supervise plan = do
   executable <- getExecutablePath
   supervisor <- helperAt "maru-supervise" >>= either (problem maruFailed . ("cannot supervise: " ++) . notInstalled) pure
-  -- Found out now, not after hours.
   mapM_ checkWritable (planReport plan)
-  scratch <- scratchDescriptor "maru-report" >>= either (problem maruFailed . ("no memory for the report: " ++)) pure
-  writeWhole scratch (Lazy.toStrict (jsonLine (planJson plan)))
-  setFdOption scratch CloseOnExec False
-  hFlush stderr
-  ignoreAgain
-  became <- try (executeFile supervisor False (supervisorArguments plan scratch executable) Nothing)
-  case became of
-    Left e -> do
-      closeFd scratch
-      problem maruFailed ("cannot execute " ++ supervisor ++ ": " ++ reason e)
-    Right () -> pure ExitSuccess
-
-checkWritable :: FilePath -> IO ()
-checkWritable "-" = pure ()
-checkWritable file = do
-  opened <- try (checkReplaceable file)
-  case opened of
-    Right () -> pure ()
-    Left e -> problem maruFailed ("cannot write " ++ file ++ ": " ++ reason e)
-
-writeWhole :: Fd -> ByteString.ByteString -> IO ()
-writeWhole fd bytes = unless (ByteString.null bytes) $ do
-  written <- fdWrite fd (Chars.unpack bytes)
-  writeWhole fd (ByteString.drop (fromIntegral written) bytes)
+  scratch <- newReport (Lazy.toStrict (jsonLine (planJson plan)))
+  become maruFailed supervisor (supervisorArguments plan scratch executable)
 
 planJson :: Plan -> Value
 planJson plan =
@@ -281,24 +252,12 @@ instance FromJSON Beside where
   parseJSON value' = withObject "beside" (\o -> Beside <$> o .: "room" <*> o .: "line" <*> pure value') value'
 
 -- | @maru report-run DESCRIPTOR STATUS [BOARD]@: what the supervisor becomes.
--- The status is the command's whatever happens here.
 reportRun :: [Room] -> [String] -> IO ExitCode
-reportRun rooms arguments = case arguments of
-  descriptor : code : board
-    | Just fd <- readMaybe descriptor,
-      Just status <- readMaybe code -> do
-      told <- try (try (report rooms (fromInteger fd) board))
-      mapM_ (orNothing . warn) $ case told of
-        Left e -> Just ("cannot say what was measured: " ++ reason e)
-        Right (Left (Problem _ why)) -> Just why
-        Right (Right ()) -> Nothing
-      pure (if status == 0 then ExitSuccess else ExitFailure status)
-  _ -> problem usage "report-run is for the supervisor alone"
+reportRun rooms = lastWord "report-run is for the supervisor alone" (\fd _ -> report rooms fd)
 
 report :: [Room] -> Fd -> [FilePath] -> IO ()
 report known fd boards = do
-  _ <- fdSeek fd AbsoluteSeek 0
-  content <- fdToHandle fd >>= ByteString.hGetContents
+  content <- readReport fd
   (plan, beside, figures, measured) <- either (problem internal . ("the run's report is broken: " ++)) pure (lastWords content)
   (broken, seen) <- partitionEithers <$> mapM readBoard boards
   mapM_ (say . ("cannot read the run's board: " ++)) broken

@@ -11,17 +11,15 @@ module Maru.Cli.RunSection
   )
 where
 
+import Control.Monad (join)
 import Data.Aeson
 import Data.Binary.Get
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Int (Int64)
-import Data.List (find)
-import qualified Data.Text as Text
-import Data.Text.Encoding (decodeUtf8With)
-import Data.Text.Encoding.Error (lenientDecode)
 import Maru.Cli.Plain
+import Maru.Cli.Section
 import Maru.Native.BoardView
 
 data RunState = Starting | Running | Stopped | Ended
@@ -42,16 +40,11 @@ data RunSection = RunSection
 
 -- | The run of a board, if it is one of @maru run@ or @maru launch@.
 runSection :: Board -> Maybe RunSection
-runSection board =
-  find ((== ("run", 1)) . key) (boardSections board) >>= decodeRun . sectionBytes
-  where
-    key s = (sectionName s, sectionVersion s)
+runSection = sectionOf "run" 1 decodeRun
 
 -- | 'Nothing' if the bytes are too short or hold an unknown state.
 decodeRun :: ByteString -> Maybe RunSection
-decodeRun bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
-  Right (_, _, Just run) -> Just run
-  _ -> Nothing
+decodeRun = join . decoded fields
   where
     fields = do
       state <- fromIntegral <$> getWord32host
@@ -75,7 +68,6 @@ decodeRun bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
                 }
     arguments text = map readable (dropEnd (ByteString.split 0 text))
     dropEnd parts = take (length parts - 1) parts
-    readable = Text.unpack . decodeUtf8With lenientDecode
 
 runJson :: RunSection -> Value
 runJson run =

@@ -26,9 +26,10 @@ import Maru (parMapWith)
 import Maru.Cli.Exit (badInput, unavailable, usage)
 import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Output (wantsColour)
+import Maru.Cli.Readers (named, wholeFrom)
 import Maru.Cli.Similar.Page (similarPage)
 import Maru.Cli.WholeFile (replaceFile)
-import Maru.Options (Backend, Workers (..), allBackends, backendFromName, backendName)
+import Maru.Options (Backend, Workers (..), allBackends, backendName)
 import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Normalise (View (Structure))
@@ -72,21 +73,18 @@ settings =
     <*> optional (option (eitherReader parseBackend) (long "backend" <> metavar "B" <> help ("Where pairs are compared: " <> backendNames)))
     <*> optional (option (eitherReader parseWorkers) (long "workers" <> metavar "N" <> help "How many workers (default: one per core)"))
     <*> option (eitherReader parseShare) (long "threshold" <> metavar "X" <> value 0 <> help "Report pairs of at least this similarity, 0 to 1 (default 0: all)")
-    <*> option (eitherReader (parseCount 0)) (long "top" <> metavar "N" <> value 20 <> help "Rows of the table (default 20)")
-    <*> option (eitherReader (parseCount 1)) (long "min-match" <> metavar "N" <> value 9 <> help "Tokens of the shortest match that counts (default 9)")
+    <*> option (eitherReader (wholeFrom 0 1000000000 "a number")) (long "top" <> metavar "N" <> value 20 <> help "Rows of the table (default 20)")
+    <*> option (eitherReader (wholeFrom 1 1000000000 "a number")) (long "min-match" <> metavar "N" <> value 9 <> help "Tokens of the shortest match that counts (default 9)")
     <*> optional (strOption (long "csv" <> metavar "FILE" <> help "Write all reported pairs as CSV; - is standard output"))
     <*> optional (strOption (long "json" <> metavar "FILE" <> help "Write everything as JSON; - is standard output"))
     <*> optional (strOption (long "html" <> metavar "FILE" <> help "Write the most similar pairs as a page for people; - is standard output"))
     <*> some (strArgument (metavar "PATH..." <> help "A folder of submissions (its files and folders), or one submission's file"))
 
 parseLanguage :: String -> Either String Language
-parseLanguage s = case s of
-  "auto" -> Right LanguageAuto
-  "java" -> Right Java
-  _ -> Left ("unknown language '" <> s <> "'; known: auto, java")
+parseLanguage = fmap snd . named "language" fst [("auto", LanguageAuto), ("java", Java)]
 
 parseBackend :: String -> Either String Backend
-parseBackend s = maybe (Left ("unknown back end '" <> s <> "'; known: " <> backendNames)) Right (backendFromName s)
+parseBackend = named "back end" backendName allBackends
 
 backendNames :: String
 backendNames = intercalate ", " (map backendName allBackends)
@@ -103,11 +101,6 @@ parseShare :: String -> Either String Double
 parseShare s = case readMaybe (if take 1 s == "." then '0' : s else s) of
   Just x | x >= 0 && x <= 1 -> Right x
   _ -> Left ("the threshold must be a number from 0 to 1, not '" <> s <> "'")
-
-parseCount :: Integer -> String -> Either String Int
-parseCount least s = case readMaybe s of
-  Just n | n >= least && n <= 1000000000 -> Right (fromInteger n)
-  _ -> Left ("a number from " <> show least <> " to 1000000000 is needed, not '" <> s <> "'")
 
 -- | An end with one line on standard error.
 data Stop = Stop !Int !ByteString
@@ -147,10 +140,10 @@ fromEnvironment variable parse given = case given of
   Nothing -> do
     set <- lookupEnv variable
     pure $ case set of
-      Just text | not (null text) -> either (Left . Stop usage . named) (Right . Just) (parse text)
+      Just text | not (null text) -> either (Left . Stop usage . told) (Right . Just) (parse text)
       _ -> Right Nothing
   where
-    named why = BC.pack (variable <> ": " <> why)
+    told why = BC.pack (variable <> ": " <> why)
 
 -- | The bytes that the user typed, in any locale.
 rawPath :: FilePath -> IO RawFilePath

@@ -19,12 +19,12 @@ import Maru.Cli.Guard (withGuard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Profile
+import Maru.Cli.Readers (duration)
 import Maru.Cli.Room
 import Options.Applicative hiding (internal)
 import qualified System.Directory as Directory
 import System.Exit (ExitCode (..))
 import System.FilePath (takeDirectory, takeFileName)
-import Text.Read (readMaybe)
 
 data Flags = Flags
   { flagBudget :: !Double,
@@ -105,9 +105,4 @@ executable file
 
 -- | Seconds: @30@, @30s@, @1.5m@, @1h@.
 parseDuration :: String -> Either String Double
-parseDuration text = case span (`elem` ("0123456789." :: String)) text of
-  (digits, unit)
-    | Just number <- readMaybe digits, Just factor <- lookup unit units, number * factor > 0 -> Right (number * factor)
-  _ -> Left ("a time such as 30s or 2m is needed, not '" ++ text ++ "'")
-  where
-    units = [("", 1), ("s", 1), ("m", 60), ("h", 3600)]
+parseDuration text = maybe (Left ("a time such as 30s or 2m is needed, not '" ++ text ++ "'")) Right (duration [("", 1), ("s", 1), ("m", 60), ("h", 3600)] text)

@@ -5,22 +5,27 @@ module Maru.Cli.TuneRace
     timed,
     notDone,
     withScratch,
+
+    -- * Saying
+    raceHeads,
+    raceRows,
+    raceLine,
     undecidedLine,
-    percentFaster,
   )
 where
 
 import Control.Exception (bracket, try)
+import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Group (statusWithin)
-import Maru.Cli.Output (plural, seconds)
+import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Control.Race
+import Maru.Control.Statistics
 import Maru.Native.Probe (scratchDescriptor)
-import Numeric (showFFloat)
 import System.Exit (ExitCode (..))
 import System.IO
 import System.Posix.IO (closeFd)
@@ -101,5 +106,23 @@ undecidedLine :: Int -> String
 undecidedLine count =
   "undecided: there was time for " ++ show count ++ " of at least " ++ show fewestRounds ++ " rounds; give a longer --budget"
 
-percentFaster :: Double -> String
-percentFaster ratio = showFFloat (Just 1) ((ratio - 1) * 100) " %"
+-- | Of the columns of 'raceRows' behind the setting's.
+raceHeads :: [(Align, String)]
+raceHeads = [(R, "runs"), (R, "median"), (R, "least"), (R, "most")]
+
+-- | A row for each setting that ran, by its name.
+raceRows :: (c -> String) -> Race c -> [[String]]
+raceRows name race = [row c (summarise sample) | (c, ts) <- Map.toList (times race), Just sample <- [nonEmpty ts]]
+  where
+    row c s = [name c, show (summaryCount s)] ++ map seconds [summaryMedian s, summaryLeast s, summaryMost s]
+
+-- | The verdict in words. What is said of the baseline: what it is, and that it is or they are.
+raceLine :: Ord c => (String, String) -> (c -> String) -> Race c -> String
+raceLine (alone, is) name race = case verdict race of
+  Gain c ratio -> "gain: " ++ faster ratio ++ " faster with " ++ name c
+  Undecided count -> undecidedLine count
+  NoGain Nothing | Map.size (times race) <= 1 -> "no gain: nothing but " ++ alone ++ " ran"
+  NoGain (Just (c, ratio)) | ratio > 1 -> "no gain: the best, " ++ name c ++ ", is " ++ faster ratio ++ " faster in the median, which is within the noise"
+  NoGain _ -> "no gain: " ++ alone ++ " " ++ is ++ " the fastest"
+  where
+    faster ratio = percent 1 (ratio - 1)

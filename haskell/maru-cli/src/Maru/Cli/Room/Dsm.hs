@@ -2,6 +2,8 @@
 -- would work with here.
 module Maru.Cli.Room.Dsm
   ( dsmRoom,
+    launchCommand,
+    reportLaunch,
 
     -- * For tests
     accessFinding,
@@ -12,6 +14,7 @@ where
 import Control.Exception (IOException, try)
 import Maru.Cli.Installed (helperAt)
 import Maru.Cli.Room
+import Maru.Cli.Room.Dsm.Launch (launchCommand, reportLaunch)
 import Maru.Native.Probe
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)

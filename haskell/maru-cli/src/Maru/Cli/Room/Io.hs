@@ -17,25 +17,24 @@ module Maru.Cli.Room.Io
   )
 where
 
-import Control.Monad (replicateM)
+import Control.Monad (join, replicateM)
 import Data.Aeson (Value (Null), object, (.=))
 import qualified Data.Aeson.Key as Key
 import Data.Aeson.Types (Pair)
-import Data.Binary.Get (Get, getWord32host, getWord64host, runGetOrFail, skip)
+import Data.Binary.Get (Get, getWord32host, getWord64host, skip)
 import Data.ByteString (ByteString)
-import qualified Data.ByteString.Lazy as Lazy
-import Data.List (find, intercalate, nub)
+import Data.List (intercalate, nub)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust)
 import Data.Word (Word64)
 import Maru.Cli.Installed (libraryAt, notInstalled)
 import Maru.Cli.Output
-import Maru.Cli.ProcessCalls
 import Maru.Cli.Room
+import Maru.Cli.Room.Io.Calls
 import Maru.Cli.Room.Io.Tune (ioTuner)
+import Maru.Cli.Section
 import Maru.Native.BoardView
-import Numeric (showFFloat)
 import Options.Applicative
 
 ioRoom :: Room
@@ -108,9 +107,7 @@ lineCount = 1024
 
 -- | 'Nothing' if the bytes are too short or say an unknown mode.
 decodeIo :: ByteString -> Maybe IoCounts
-decodeIo bytes = case runGetOrFail section (Lazy.fromStrict bytes) of
-  Right (_, _, found) -> found
-  Left _ -> Nothing
+decodeIo = join . decoded section
   where
     section = do
       mode <- fromIntegral <$> getWord32host
@@ -131,9 +128,7 @@ decodeIo bytes = case runGetOrFail section (Lazy.fromStrict bytes) of
     pairs _ = []
 
 countsOf :: Board -> Maybe IoCounts
-countsOf board = find ((== ("io", 2)) . key) (boardSections board) >>= decodeIo . sectionBytes
-  where
-    key s = (sectionName s, sectionVersion s)
+countsOf = sectionOf "io" 2 decodeIo
 
 -- ---- coverage -----------------------------------------------------------
 
@@ -174,26 +169,21 @@ coverageWarning :: Coverage -> Maybe String
 coverageWarning c
   | coverageMade c < 200 || 100 * coverageSeen c >= 95 * coverageMade c = Nothing
   | otherwise =
-    Just ("WARNING: " ++ percent c ++ " of the calls are seen; the others: " ++ intercalate "; " (coverageReasons c))
+    Just ("WARNING: " ++ covered c ++ " of the calls are seen; the others: " ++ intercalate "; " (coverageReasons c))
 
-percent :: Coverage -> String
-percent c
+covered :: Coverage -> String
+covered c
   | coverageMade c == 0 = "-"
-  | otherwise = showFFloat (Just 1) (100 * fromIntegral (coverageSeen c) / fromIntegral (coverageMade c) :: Double) " %"
+  | otherwise = percent 1 (fromIntegral (coverageSeen c) / fromIntegral (coverageMade c))
 
 -- ---- top ----------------------------------------------------------------
 
 page :: TopPage
 page =
-  TopPage
-    { pageKeys = [],
-      pageStart = (),
-      pageKey = const id,
-      pageTurn = \_ _ -> pure (),
-      pageSee = \board -> Seen (countsOf board) <$> readProcessCalls (boardOwner board),
-      pageDraw = \() before now -> if concerned now then draw before now else [],
-      pageJson = \_ now -> if concerned now then Just (json now) else Nothing
-    }
+  plainPage
+    (\board -> Seen (countsOf board) <$> readProcessCalls (boardOwner board))
+    (\before now -> if concerned now then draw before now else [])
+    (\_ now -> if concerned now then Just (json now) else Nothing)
 
 -- | Of a run: its counters, and its processes, the owner first.
 data Seen = Seen !(Maybe IoCounts) ![ProcessCalls]
@@ -203,10 +193,10 @@ concerned :: Seen -> Bool
 concerned (Seen counts processes) = any callsAsked processes || isJust counts
 
 draw :: Maybe (Double, Seen) -> Seen -> [Block]
-draw before (Seen counts processes) = table ++ [Line covered] ++ maybe [] (pure . Line) (coverageWarning coverage)
+draw before (Seen counts processes) = table ++ [Line seenLine] ++ maybe [] (pure . Line) (coverageWarning coverage)
   where
     coverage = coverageOf counts processes
-    covered = "calls seen " ++ show (coverageSeen coverage) ++ " of " ++ show (coverageMade coverage) ++ " (" ++ percent coverage ++ ")"
+    seenLine = "calls seen " ++ show (coverageSeen coverage) ++ " of " ++ show (coverageMade coverage) ++ " (" ++ covered coverage ++ ")"
     table = case counts of
       Nothing -> []
       Just now ->

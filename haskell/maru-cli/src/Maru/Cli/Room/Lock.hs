@@ -18,12 +18,13 @@ import Data.Maybe (fromMaybe, isJust, isNothing, listToMaybe)
 import Maru.Cli.Exit
 import Maru.Cli.Installed (libraryAt, notInstalled)
 import Maru.Cli.Profile (profileFlags, readProfile)
+import Maru.Cli.Readers (splitOn)
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Overlay
 import Maru.Cli.Room.Lock.Page
 import Maru.Cli.Room.Lock.Profile
+import Maru.Cli.Room.Lock.Sim (lockSimulator)
 import Maru.Cli.Room.Lock.Tune (lockTuner)
-import Maru.Cli.Sim.Lock (lockSimulator)
 import Maru.Native.BoardView (Board (..))
 import Maru.Native.LockProfile (lockProfileBytes)
 import Maru.Native.Probe (overlayLocks, probeOverlay)
@@ -109,7 +110,7 @@ decideLock (Just facts)
   | name `notElem` factLocks facts =
     Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (factLocks facts)))
   | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on" ++ unitLacks (drop wrong text)))
-  | Just names <- factSkip facts, not (all isFunction (commas names)) = Left (Misused ("--lock-profile-skip takes names of functions, separated by commas, not '" ++ names ++ "'"))
+  | Just names <- factSkip facts, not (all isFunction (splitOn ',' names)) = Left (Misused ("--lock-profile-skip takes names of functions, separated by commas, not '" ++ names ++ "'"))
   | Left path <- factLibrary facts = Left (Unavailable (notInstalled path))
   | otherwise =
     Right
@@ -126,9 +127,6 @@ decideLock (Just facts)
     text = factLock facts
     name = takeWhile (/= ':') text
     isFunction n = not (null n) && all (\c -> isAscii c && (isAlphaNum c || c == '_')) n
-    commas names = case break (== ',') names of
-      (n, ',' : rest) -> n : commas rest
-      (n, _) -> [n]
     unitLacks rest
       | not (null digits) && rest' `elem` ["", ","] = "; a time needs a unit: " ++ digits ++ "ns, " ++ digits ++ "us or " ++ digits ++ "ms"
       | otherwise = ""

@@ -8,8 +8,9 @@ module Maru.Cli.Room.Map
 where
 
 import Data.Aeson (object, (.=))
-import Data.List (find, intercalate)
+import Data.List (intercalate)
 import Maru.Cli.Output
+import Maru.Cli.Readers
 import Maru.Cli.Room
 import Maru.Cli.Room.Map.Gc (gcTuner)
 import Maru.Cli.Room.Map.Page (mapPage)
@@ -17,7 +18,6 @@ import Maru.Control.Plot
 import Maru.Control.Sim.Map
 import Maru.Native.Probe
 import qualified Maru.Native.Region as Region
-import Numeric (showFFloat)
 import Options.Applicative
 import Text.Read (readMaybe)
 
@@ -67,9 +67,9 @@ options :: Parser Options
 options =
   build
     <$> count "items" "N" (modelItems d) "Items of the list"
-    <*> option (list positive) (long "workers" <> metavar "N,..." <> value [1, 2, 4, 8, 16, 32, 64] <> help "Workers (default 1,2,4,...,64)")
-    <*> option (list chunkingFromName) (long "chunks" <> metavar "POLICY,..." <> value [Static, Fixed 1, Guided] <> help "static, guided, fixed:N (default static,fixed:1,guided)")
-    <*> option (eitherReader costs) (long "costs" <> metavar "DIST" <> value (modelCosts d) <> help ("How items differ: " ++ intercalate ", " (map costsName allCosts) ++ " (default " ++ costsName (modelCosts d) ++ ")"))
+    <*> option (eitherReader (listOf (wholeFrom 1 65535 "a number of workers"))) (long "workers" <> metavar "N,..." <> value [1, 2, 4, 8, 16, 32, 64] <> help "Workers (default 1,2,4,...,64)")
+    <*> option (eitherReader (listOf chunkingFromName)) (long "chunks" <> metavar "POLICY,..." <> value [Static, Fixed 1, Guided] <> help "static, guided, fixed:N (default static,fixed:1,guided)")
+    <*> numbered "costs" "DIST" (named "distribution" costsName allCosts) (modelCosts d) (costsName (modelCosts d)) ("How items differ: " ++ intercalate ", " (map costsName allCosts))
     <*> micro "item" (modelItem d) "Mean cost of an item"
     <*> micro "start" (modelStart d) "Cost of starting a worker"
     <*> micro "claim" (modelClaim d) "Cost of a claim, during which nobody else can claim"
@@ -94,31 +94,13 @@ options =
           optionWorkers = ws,
           optionChunkings = chunks
         }
-    count name meta def what =
-      option (eitherReader natural) (long name <> metavar meta <> value def <> help (what ++ " (default " ++ show def ++ ")"))
-    micro name def what =
-      option (eitherReader microseconds) (long (name ++ "-us") <> metavar "MICROSECONDS" <> value def <> help (what ++ " (default " ++ plain (def * 1e6) ++ ")"))
-    plain v = showFFloat (Just 1) v ""
-
-natural :: String -> Either String Int
-natural text = case readMaybe text of
-  Just n | n >= 0 && n <= 10000000 -> Right n
-  _ -> Left ("a number from 0 to 10000000 is needed, not '" ++ text ++ "'")
-
-positive :: String -> Either String Int
-positive text = case readMaybe text of
-  Just n | n >= 1 && n <= 65535 -> Right n
-  _ -> Left ("a number of workers from 1 to 65535 is needed, not '" ++ text ++ "'")
+    count name meta def = numbered name meta (wholeFrom 0 10000000 "a number") def (show def)
+    micro name def = numbered (name ++ "-us") "MICROSECONDS" microseconds def (fixed 1 (def * 1e6))
 
 microseconds :: String -> Either String Double
 microseconds text = case readMaybe text of
   Just t | t >= 0 && t <= 1e12 -> Right (t / 1e6)
   _ -> Left ("a time in microseconds is needed, not '" ++ text ++ "'")
-
-costs :: String -> Either String Costs
-costs text = maybe (Left unknown) Right (find ((== text) . costsName) allCosts)
-  where
-    unknown = "unknown distribution '" ++ text ++ "'; known: " ++ intercalate ", " (map costsName allCosts)
 
 -- | Inverse of 'chunkingName'.
 chunkingFromName :: String -> Either String Chunking
@@ -127,13 +109,6 @@ chunkingFromName text = case break (== ':') text of
   ("guided", "") -> Right Guided
   ("fixed", ':' : n) | Just size <- readMaybe n, size >= 1 -> Right (Fixed size)
   _ -> Left ("unknown chunk policy '" ++ text ++ "'; known: static, guided, fixed:N")
-
-list :: (String -> Either String a) -> ReadM [a]
-list one = eitherReader (traverse one . split)
-  where
-    split text = case break (== ',') text of
-      (word, _ : more) -> word : split more
-      (word, []) -> [word]
 
 simulation :: Options -> Either String Figures
 simulation o = case [(w, c, simulate (at w c)) | c <- optionChunkings o, w <- optionWorkers o] of
@@ -155,7 +130,7 @@ simulation o = case [(w, c, simulate (at w c)) | c <- optionChunkings o, w <- op
     outcomes runs =
       Table
         [(L, "chunks"), (R, "workers"), (R, "makespan"), (R, "speed-up"), (R, "efficiency"), (R, "claims"), (R, "tail")]
-        [ [chunkingName c, show w, seconds (outcomeMakespan x), fixed 2 (speedup x), percent (efficiency (at w c) x), show (outcomeChunks x), seconds (outcomeTail x)]
+        [ [chunkingName c, show w, seconds (outcomeMakespan x), fixed 2 (speedup x), percent 0 (efficiency (at w c) x), show (outcomeChunks x), seconds (outcomeTail x)]
           | (w, c, x) <- runs
         ]
     ablation =
@@ -173,5 +148,3 @@ simulation o = case [(w, c, simulate (at w c)) | c <- optionChunkings o, w <- op
           "claims" .= outcomeChunks x,
           "tail_s" .= outcomeTail x
         ]
-    fixed digits v = showFFloat (Just digits) v ""
-    percent v = showFFloat (Just 0) (v * 100) " %"

@@ -1,6 +1,8 @@
 -- | The steer room: which cores serve input and output.
 module Maru.Cli.Room.Steer
   ( steerRoom,
+    attachCommand,
+    steerRun,
 
     -- * For tests
     Here (..),
@@ -14,12 +16,13 @@ import Data.IntSet (IntSet)
 import Data.List (intercalate)
 import Data.Maybe (fromMaybe)
 import Maru.Cli.Installed (helperAt, notInstalled)
+import Maru.Cli.Machine (describedRoot, readMachine, readMemoryNodes)
 import Maru.Cli.Room
-import Maru.Cli.Sim.Io (ioSimulator)
-import Maru.Cli.Steer.Control
-import Maru.Cli.Steer.Page (ioPage)
-import Maru.Cli.Steer.Read (describedRoot, readMachine, readMemoryNodes)
-import Maru.Cli.Steer.Watch (counts, newWatch, stopWatch)
+import Maru.Cli.Room.Steer.Attach (attachCommand)
+import Maru.Cli.Room.Steer.Control
+import Maru.Cli.Room.Steer.Page (ioPage)
+import Maru.Cli.Room.Steer.Sim (ioSimulator)
+import Maru.Cli.Room.Steer.Watch (counts, newWatch, stopWatch)
 import Maru.Control.Memory
 import Maru.Control.Observe (Machine)
 import Options.Applicative

@@ -3,6 +3,7 @@
 -- | The wait room: how every other room waits for a word of memory to change.
 module Maru.Cli.Room.Wait
   ( waitRoom,
+    boostCommand,
     WaitFacts (..),
     WaitFlags (..),
     decideWait,
@@ -20,16 +21,16 @@ import Data.List (intercalate, isPrefixOf, nub)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust)
-import Maru.Cli.Boost (periodOf)
 import Maru.Cli.Installed (libraryAt, notInstalled)
-import Maru.Cli.MpiSection
-import Maru.Cli.PollSection
 import Maru.Cli.Room
+import Maru.Cli.Room.Wait.Boost (boostCommand, periodOf)
 import Maru.Cli.Room.Wait.Handover
+import Maru.Cli.Room.Wait.MpiSection
 import Maru.Cli.Room.Wait.Page (waitPage)
+import Maru.Cli.Room.Wait.PollSection
+import Maru.Cli.Room.Wait.Sim (boostSimulator)
 import Maru.Cli.Room.Wait.Tune (waitTuner)
 import Maru.Cli.RunSection (RunSection (..), runSection)
-import Maru.Cli.Sim.Boost (boostSimulator)
 import Maru.Control.Statistics
 import Maru.Native.BoardView (Board (..))
 import Maru.Native.Probe

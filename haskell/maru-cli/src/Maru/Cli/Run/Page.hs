@@ -110,9 +110,9 @@ toTry :: Measured -> [String]
 toTry m
   | not (measuredStarted m) = []
   | otherwise =
-    ["It computed for " ++ percent busy ++ " of its time and waited for the rest. Threads that wait for mutexes: maru run --lock-profile --report locks.html -- COMMAND" | busy < 0.7]
-      ++ [percent kernel ++ " of its computing was in the kernel. Cores for input and output: maru run --io auto -- COMMAND" | kernel > 0.2]
-      ++ [ "It kept " ++ tenths busy ++ " CPUs busy. Where threads compete for mutexes, --lock-profile says so; MPI ranks and programs that poll: --wait adaptive, --wait-poll."
+    ["It computed for " ++ percent 0 busy ++ " of its time and waited for the rest. Threads that wait for mutexes: maru run --lock-profile --report locks.html -- COMMAND" | busy < 0.7]
+      ++ [percent 0 kernel ++ " of its computing was in the kernel. Cores for input and output: maru run --io auto -- COMMAND" | kernel > 0.2]
+      ++ [ "It kept " ++ fixed 1 busy ++ " CPUs busy. Where threads compete for mutexes, --lock-profile says so; MPI ranks and programs that poll: --wait adaptive, --wait-poll."
            | busy >= 0.7
          ]
       ++ ["Why a job is slow while it runs, and what to type: maru boost advise PID", "What can be used here: maru doctor"]
@@ -120,5 +120,3 @@ toTry m
     busy = share (measuredUser m + measuredSystem m) (measuredWall m)
     kernel = share (measuredSystem m) (measuredUser m + measuredSystem m)
     share part whole = if whole > 0 then part / whole else 0
-    percent x = show (round (100 * x) :: Int) ++ " %"
-    tenths x = show (fromIntegral (round (10 * x) :: Int) / 10 :: Double)

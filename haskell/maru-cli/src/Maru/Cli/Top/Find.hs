@@ -19,7 +19,7 @@ import Data.Maybe (catMaybes, mapMaybe)
 import Maru.Cli.Exit (orNothing)
 import Maru.Cli.Host (boardsOf)
 import Maru.Cli.RunSection
-import Maru.Cli.Steer.Read (treeOf)
+import Maru.Cli.Machine (treeOf)
 import Maru.Control.Observe (Stat (..), parseStat, ticksASecond)
 import Maru.Native.BoardView
 import System.Directory (listDirectory)

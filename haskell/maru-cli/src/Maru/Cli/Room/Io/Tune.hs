@@ -14,7 +14,6 @@ where
 import Control.Monad (when)
 import Data.Aeson (object, (.=))
 import Data.Either (fromRight, isRight)
-import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isNothing)
 import GHC.Conc (getNumProcessors)
@@ -24,7 +23,6 @@ import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.TuneRace
 import Maru.Control.Race
-import Maru.Control.Statistics
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.Process
@@ -76,22 +74,10 @@ ioTuned race =
     { tunedEnvironment = case verdict race of
         Gain flags _ | flags /= control -> Just [("MARU_RUN_FLAGS", flags)]
         _ -> Nothing,
-      tunedLine = line (verdict race),
+      tunedLine = case verdict race of
+        Gain flags _ | flags == control -> "no gain: the fastest, " ++ control ++ ", changes nothing; that is noise"
+        _ -> raceLine ("the program alone", "is") id race,
       tunedStatus = ExitSuccess,
-      tunedTable = Table [(L, "setting"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (map row ran),
+      tunedTable = Table ((L, "setting") : raceHeads) (raceRows (\flags -> if null flags then "(the program alone)" else flags) race),
       tunedData = object ["rows" .= [object ["flags" .= flags, "seconds" .= ts] | (flags, ts) <- Map.toList (times race)]]
     }
-  where
-    ran = [(flags, summarise sample) | (flags, ts) <- Map.toList (times race), Just sample <- [nonEmpty ts]]
-    row (flags, s) = [named flags, show (summaryCount s)] ++ map seconds [summaryMedian s, summaryLeast s, summaryMost s]
-    named flags = if null flags then "(the program alone)" else flags
-    line (Gain flags ratio)
-      | flags == control = "no gain: the fastest, " ++ control ++ ", changes nothing; that is noise"
-      | otherwise = "gain: " ++ percentFaster ratio ++ " faster with " ++ flags
-    line (Undecided count) = undecidedLine count
-    line (NoGain Nothing)
-      | Map.size (times race) > 1 = "no gain: the program alone is the fastest"
-      | otherwise = "no gain: nothing but the program alone ran"
-    line (NoGain (Just (flags, ratio)))
-      | ratio > 1 = "no gain: the best, " ++ flags ++ ", is " ++ percentFaster ratio ++ " faster in the median, which is within the noise"
-      | otherwise = "no gain: the program alone is the fastest"

@@ -22,14 +22,12 @@ import qualified Data.Aeson.Key as Key
 import qualified Data.Aeson.KeyMap as KeyMap
 import Data.Binary.Get
 import Data.ByteString (ByteString)
-import qualified Data.ByteString.Char8 as Chars
-import qualified Data.ByteString.Lazy as Lazy
-import Data.List (find, intercalate)
+import Data.List (intercalate)
 import Data.Word (Word32, Word64)
 import Maru.Cli.Output
-import Maru.Cli.Plain
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Profile
+import Maru.Cli.Section
 import Maru.Native.BoardView
 import Maru.Native.Probe (setOverlayDeadline, setOverlayPatience, setOverlayRange)
 
@@ -63,16 +61,11 @@ leftNames :: [String]
 leftNames = ["robust", "inheriting priorities", "with a priority", "shared between processes"]
 
 overlayOf :: Board -> Maybe Overlay
-overlayOf board =
-  find ((== ("lock", 1)) . key) (boardSections board) >>= decodeOverlay . sectionBytes
-  where
-    key s = (sectionName s, sectionVersion s)
+overlayOf = sectionOf "lock" 1 decodeOverlay
 
 -- | 'Nothing' if the bytes are too short.
 decodeOverlay :: ByteString -> Maybe Overlay
-decodeOverlay bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
-  Right (_, _, overlay) -> Just overlay
-  Left _ -> Nothing
+decodeOverlay = decoded fields
   where
     fields = do
       range <- getWord32host
@@ -82,7 +75,7 @@ decodeOverlay bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
       skip 8
       patience <- getWord64host
       skip 24
-      name <- Chars.takeWhile (/= '\0') <$> getByteString 16
+      name <- untilZero <$> getByteString 16
       processes <- getWord32host
       passing <- getWord32host
       skip 4
@@ -92,7 +85,7 @@ decodeOverlay bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
       skip 120
       counts <- replicateM 32 (replicateM 7 getWord64host <* skip 8)
       let total n = sum [value | line <- counts, (i, value) <- zip [0 :: Int ..] line, i == n]
-      pure (Overlay (plain (Chars.unpack name)) range reduction deadline patience processes passing resets initialised left (total 0) (total 1) (total 2) (total 3) (total 4) (total 5) (total 6))
+      pure (Overlay name range reduction deadline patience processes passing resets initialised left (total 0) (total 1) (total 2) (total 3) (total 4) (total 5) (total 6))
 
 overlayJson :: Overlay -> Value
 overlayJson o =
@@ -122,10 +115,10 @@ overlayJson o =
 -- | What it did.
 overlayLine :: Overlay -> String
 overlayLine o =
-  overlayName o ++ " in " ++ counted (toInteger (overlayProcesses o - overlayPassing o)) "process" "processes"
+  overlayName o ++ " in " ++ plural (fromIntegral (overlayProcesses o - overlayPassing o)) "process"
     ++ concat [" (" ++ show (overlayPassing o) ++ " passed through)" | overlayPassing o > 0]
     ++ "; "
-    ++ counted (toInteger (overlayQueued o)) "acquisition" "acquisitions"
+    ++ plural (fromIntegral (overlayQueued o)) "acquisition"
     ++ " queued, "
     ++ show (overlayHandedOn o)
     ++ " with somebody behind, "
@@ -143,18 +136,14 @@ knobLine o =
 -- | What took a mutex without queueing.
 pastLine :: Overlay -> String
 pastLine o =
-  "past the queues: " ++ counted (toInteger (overlayReacquired o)) "acquisition" "acquisitions" ++ " on return from condition variables, "
-    ++ counted (toInteger (overlayTimed o)) "timed lock" "timed locks"
+  "past the queues: " ++ plural (fromIntegral (overlayReacquired o)) "acquisition" ++ " on return from condition variables, "
+    ++ plural (fromIntegral (overlayTimed o)) "timed lock"
 
 -- | Which mutexes were left to glibc and why.
 leftLine :: Overlay -> String
 leftLine o = case [show n ++ " " ++ name | (name, n) <- zip leftNames (overlayLeft o), n > 0] of
   [] -> "no mutex was left to glibc for its kind"
   kinds -> "mutexes left to glibc: " ++ intercalate ", " kinds
-
-counted :: Integer -> String -> String -> String
-counted 1 one _ = "1 " ++ one
-counted n _ many = show n ++ " " ++ many
 
 -- | Half or twice a deadline in nanoseconds, within 1 us and 1 s; none (0) is longer than 1 s.
 turned :: Char -> Word64 -> Word64

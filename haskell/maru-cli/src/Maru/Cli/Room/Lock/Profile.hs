@@ -29,7 +29,7 @@ import Data.Maybe (fromMaybe, isJust, mapMaybe)
 import Data.Ord (Down (..))
 import Data.Text (Text)
 import Data.Word (Word32, Word64)
-import Maru.Cli.Output (Align (..), Table (..), seconds)
+import Maru.Cli.Output (Align (..), Table (..), plural, seconds)
 import Maru.Cli.Room (Block (..))
 import Maru.Cli.Room.Lock.Symbols
 import Maru.Control.Histogram
@@ -235,17 +235,16 @@ seriesOf (f, paces) =
 unseen :: LockProfile -> [Maybe Mutex] -> [String]
 unseen p merged =
   concat
-    [ [plural (profileLost p) "acquisition" ++ " by threads for which there was no room" | profileLost p > 0],
-      [plural (profileLostProcesses p) "process" ++ " for which there was no room" | profileLostProcesses p > 0],
-      [plural unmatched "timed hold" ++ " whose end was not seen (by another thread, or of more than 16 at once)" | unmatched > 0],
+    [ [plural' (profileLost p) "acquisition" ++ " by threads for which there was no room" | profileLost p > 0],
+      [plural' (profileLostProcesses p) "process" ++ " for which there was no room" | profileLostProcesses p > 0],
+      [plural' unmatched "timed hold" ++ " whose end was not seen (by another thread, or of more than 16 at once)" | unmatched > 0],
       ["no room for all " ++ name ++ ": what is missing is among 'others', or without a distribution" | (name, _) <- profileFull p],
       ["no process has a function of --lock-profile-skip (a file without symbols names none)" | profileNoneSkipped p],
       ["some mutexes are among 'others', by their sites as far as there was room: a thread has room for 12288 pairs of a mutex and a site, if it is not beyond the first 64 with more than 384" | Nothing `elem` merged]
     ]
   where
     unmatched = sum (map slotUnmatched (profileSlots p))
-    plural 1 what = "1 " ++ what
-    plural n what = show n ++ " " ++ what ++ (if last what == 's' then "es" else "s")
+    plural' n = plural (fromIntegral n)
 
 -- ---- saying -------------------------------------------------------------------------
 
@@ -258,7 +257,7 @@ waitsOf c = addZeros (minus (minus (countAcquisitions c) (countReacquired c)) (t
 
 profileLines :: LockReport -> [String]
 profileLines r =
-  ("profile of " ++ show (length (lockMutexes r)) ++ (if length (lockMutexes r) == 1 then " mutex in " else " mutexes in ") ++ show (length (lockProcesses r)) ++ (if length (lockProcesses r) == 1 then " process" else " processes") ++ cost) :
+  ("profile of " ++ plural (length (lockMutexes r)) "mutex" ++ " in " ++ plural (length (lockProcesses r)) "process" ++ cost) :
   [line m | m <- take 3 (lockMutexes r), waited (reportCounts m) > 0]
     ++ ["not seen: " ++ u | u <- lockUnseen r]
   where

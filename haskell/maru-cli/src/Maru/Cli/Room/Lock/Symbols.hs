@@ -17,13 +17,13 @@ import Data.Bits ((.&.))
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Chars
-import qualified Data.ByteString.Lazy as Lazy
 import Data.List (isPrefixOf)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust)
 import qualified Data.Set as Set
 import Data.Word (Word32, Word64)
+import Maru.Cli.Section (decoded)
 import Numeric (showHex)
 import System.Directory (findExecutable)
 import System.Exit (ExitCode (..))
@@ -104,10 +104,10 @@ symbolsIn file wanted = withRegularFile file $ \handle -> do
       slice offset bytes
         | toInteger offset + toInteger bytes > size || bytes > 0x40000000 = pure ByteString.empty
         | otherwise = hSeek handle AbsoluteSeek (toInteger offset) >> ByteString.hGet handle (fromIntegral bytes)
-  case parse sectionTable header of
+  case decoded sectionTable header of
     Just (offset, count) -> do
       table <- slice offset (64 * fromIntegral count)
-      let sections = fromMaybe [] (parse (mapM (const section) [1 .. count]) table)
+      let sections = fromMaybe [] (decoded (mapM (const section) [1 .. count]) table)
           links = [(at, bytes, strings) | (kind, at, bytes, link) <- sections, kind == 2 || kind == 11, (_, sAt, sBytes, _) : _ <- [drop (fromIntegral link) sections], let strings = (sAt, sBytes)]
       foldM (covering slice) Map.empty links
     Nothing -> pure Map.empty
@@ -147,11 +147,6 @@ scan symbols wanted = go 0
     word64 = word 8
     word :: Int -> Int -> Word64
     word bytes at = foldr (\k acc -> acc * 256 + fromIntegral (ByteString.index symbols (at + k))) 0 [0 .. bytes - 1]
-
-parse :: Get a -> ByteString -> Maybe a
-parse get bytes = case runGetOrFail get (Lazy.fromStrict bytes) of
-  Right (_, _, a) -> Just a
-  Left _ -> Nothing
 
 -- | Offset and number of the sections, of a little-endian file of 64 bits.
 sectionTable :: Get (Word64, Int)

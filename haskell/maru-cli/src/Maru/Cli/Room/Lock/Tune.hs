@@ -20,13 +20,15 @@ import Control.Exception (Exception, finally, mask_, onException, throwIO, throw
 import Control.Monad (unless, void, when, (>=>))
 import Data.Aeson (Value, object, (.=))
 import Data.IORef
-import Data.List (isPrefixOf, stripPrefix)
-import Data.Maybe (catMaybes, fromMaybe, isJust, listToMaybe)
+import Data.List (stripPrefix)
+import Data.Maybe (fromMaybe, isJust, listToMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Guard (endGroup, guarded)
+import Maru.Cli.Host (boardsOf)
 import Maru.Cli.Output
 import Maru.Cli.Program (describeProgram, unfit)
+import Maru.Cli.Readers (duration)
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Metric
 import Maru.Cli.Room.Lock.Waits
@@ -35,12 +37,9 @@ import Maru.Native.BoardView (readBoard)
 import Maru.Native.Probe (setOverlayDeadline, setOverlayRange)
 import Numeric (showFFloat)
 import Options.Applicative hiding (internal)
-import System.Directory (listDirectory)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
-import System.FilePath ((</>))
 import System.IO (Handle, IOMode (ReadMode, WriteMode), openFile, withFile)
-import System.Posix.Files (readSymbolicLink)
 import System.Posix.IO (OpenMode (ReadWrite), closeFd, defaultFileFlags, openFd)
 import System.Posix.Signals (Handler (Catch), installHandler, sigHUP, sigTERM)
 import System.Posix.Types (Fd)
@@ -75,8 +74,8 @@ lockTuner =
 -- | @p99.9=200us@: a percentile from 50 to 99.999, and a time from 0.5 us to 16 s.
 parseObjective :: String -> Either String Objective
 parseObjective text = case break (== '=') <$> stripPrefix "p" text of
-  Just (percent, '=' : time)
-    | Just share <- readMaybe percent, Just ns <- nanoseconds time -> checked share ns
+  Just (wanted, '=' : time)
+    | Just share <- readMaybe wanted, Just ns <- nanoseconds time -> checked share ns
   _ -> Left ("an objective such as p99.9=200us is needed, not '" ++ text ++ "'")
   where
     checked :: Double -> Double -> Either String Objective
@@ -88,11 +87,7 @@ parseObjective text = case break (== '=') <$> stripPrefix "p" text of
 
 -- | @200us@, @1.5ms@; 'Nothing' without a unit.
 nanoseconds :: String -> Maybe Double
-nanoseconds text = case span (`elem` ("0123456789." :: String)) text of
-  (digits, unit) | Just number <- readMaybe digits, Just factor <- lookup unit units, number > (0 :: Double) -> Just (number * factor)
-  _ -> Nothing
-  where
-    units = [("ns", 1), ("us", 1e3), ("ms", 1e6), ("s", 1e9)]
+nanoseconds = duration [("ns", 1), ("us", 1e3), ("ms", 1e6), ("s", 1e9)]
 
 -- ---- the search ------------------------------------------------------------------
 
@@ -320,7 +315,8 @@ launch context running setting out = mask_ $ do
 -- | Until the library has counted there, or the run is over.
 awaitBoard :: ProcessHandle -> IO (Either ExitCode Fd)
 awaitBoard process = do
-  found <- getPid process >>= maybe (pure Nothing) (boardHeldBy . show)
+  boards <- getPid process >>= maybe (pure []) (boardsOf . show)
+  found <- maybe (pure Nothing) (\path -> orNothing (openFd path ReadWrite Nothing defaultFileFlags)) (listToMaybe boards)
   case found of
     Just fd -> Right fd <$ awaitLibrary (Live process Nothing fd)
     Nothing -> getProcessExitCode process >>= maybe (threadDelay 2000 >> awaitBoard process) (pure . Left)
@@ -330,17 +326,6 @@ awaitLibrary live@(Live process _ _) = do
   counted <- waitsCounted <$> look live
   ended <- getProcessExitCode process
   unless (counted || isJust ended) (threadDelay 2000 >> awaitLibrary live)
-
-boardHeldBy :: String -> IO (Maybe Fd)
-boardHeldBy pid = do
-  numbers <- fromMaybe [] <$> orNothing (listDirectory folder)
-  boards <- catMaybes <$> mapM isBoard numbers
-  maybe (pure Nothing) (\path -> orNothing (openFd path ReadWrite Nothing defaultFileFlags)) (listToMaybe boards)
-  where
-    folder = "/proc" </> pid </> "fd"
-    isBoard number = do
-      target <- orNothing (readSymbolicLink (folder </> number))
-      pure (if maybe False ("/memfd:maru-board" `isPrefixOf`) target then Just (folder </> number) else Nothing)
 
 stop :: TuneContext -> IORef (Maybe Live) -> IO ()
 stop context running = readIORef running >>= mapM_ (\(Live process group fd) -> endProcess context process group >> closeFd fd)

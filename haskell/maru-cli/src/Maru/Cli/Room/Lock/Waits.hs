@@ -12,13 +12,12 @@ where
 import Control.Monad (replicateM)
 import Data.Binary.Get
 import Data.ByteString (ByteString)
-import qualified Data.ByteString.Lazy as Lazy
 import qualified Data.IntMap.Strict as IntMap
-import Data.List (find)
 import Data.Maybe (fromMaybe)
 import Data.Word (Word64)
+import Maru.Cli.Section
 import Maru.Control.Histogram
-import Maru.Native.BoardView
+import Maru.Native.BoardView (Board)
 
 data Waits = Waits
   { -- | Acquisitions are counted: the run has the profile.
@@ -37,15 +36,11 @@ instance Monoid Waits where
   mempty = Waits False 0 mempty -- the longest is not known: a class is what a quantile is read from
 
 waitsOf :: Board -> Maybe Waits
-waitsOf board = find ((== ("lockwaits", 1)) . key) (boardSections board) >>= decodeWaits . sectionBytes
-  where
-    key s = (sectionName s, sectionVersion s)
+waitsOf = sectionOf "lockwaits" 1 decodeWaits
 
 -- | 'Nothing' if the bytes are too short.
 decodeWaits :: ByteString -> Maybe Waits
-decodeWaits bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
-  Right (_, _, waits) -> Just waits
-  Left _ -> Nothing
+decodeWaits = decoded fields
   where
     fields = do
       counted <- getWord32host

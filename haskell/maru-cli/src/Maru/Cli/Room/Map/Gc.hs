@@ -12,7 +12,6 @@ where
 
 import Data.Aeson (Value, object, (.=))
 import Data.List (intercalate)
-import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe)
 import Maru.Cli.Exit
@@ -20,8 +19,6 @@ import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.TuneRace
 import Maru.Control.Race
-import Maru.Control.Statistics
-import Numeric (showFFloat)
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..))
 import System.Process
@@ -88,27 +85,14 @@ judged given statistics race =
     { tunedEnvironment = case verdict race of
         Gain flags _ -> Just [("GHCRTS", unwords (filter (not . null) [given, flags]))]
         _ -> Nothing,
-      tunedLine = line (verdict race) ++ collecting,
+      tunedLine = raceLine ("the present settings", "are") id race ++ collecting,
       tunedStatus = ExitSuccess,
-      tunedTable = Table [(L, "flags"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (map row measured),
+      tunedTable = Table ((L, "flags") : raceHeads) (raceRows (\flags -> if null flags then "(as it is)" else flags) race),
       tunedData = evidence
     }
   where
-    measured = [(flags, summarise sample) | (flags, ts) <- Map.toList (times race), Just sample <- [nonEmpty ts]]
-    row (flags, s) =
-      [named flags, show (summaryCount s)] ++ map seconds [summaryMedian s, summaryLeast s, summaryMost s]
-    named flags = if null flags then "(as it is)" else flags
-    line (Gain flags ratio) = "gain: " ++ percentFaster ratio ++ " faster with " ++ flags
-    line (Undecided count) =
-      undecidedLine count
-    line (NoGain Nothing)
-      | Map.size (times race) > 1 = "no gain: the present settings are the fastest"
-      | otherwise = "no gain: nothing but the present settings ran"
-    line (NoGain (Just (flags, ratio)))
-      | ratio > 1 = "no gain: the best, " ++ flags ++ ", is " ++ percentFaster ratio ++ " faster in the median, which is within the noise"
-      | otherwise = "no gain: the present settings are the fastest"
-    share = (/) <$> Map.lookup "GC_wall_seconds" statistics <*> Map.lookup "total_wall_seconds" statistics
-    collecting = maybe "" (\s -> "; before: " ++ showFFloat (Just 0) (100 * s) " % of the time in the collector") share
+    collected = (/) <$> Map.lookup "GC_wall_seconds" statistics <*> Map.lookup "total_wall_seconds" statistics
+    collecting = maybe "" (\s -> "; before: " ++ percent 0 s ++ " of the time in the collector") collected
     evidence :: Value
     evidence =
       object

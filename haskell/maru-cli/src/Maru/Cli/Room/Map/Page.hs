@@ -10,14 +10,13 @@ module Maru.Cli.Room.Map.Page
 where
 
 import Data.Aeson (Value, object, (.=))
-import Data.Binary.Get (getWord64host, runGetOrFail)
+import Data.Binary.Get (getWord64host)
 import Data.ByteString (ByteString)
-import qualified Data.ByteString.Lazy as Lazy
-import Data.List (find)
 import Data.Word (Word64)
 import Maru.Cli.Output
 import Maru.Cli.Room
-import Maru.Native.BoardView
+import Maru.Cli.Section
+import Maru.Native.BoardView (Board)
 
 data MapTotals = MapTotals
   { mapsStarted :: !Word64,
@@ -30,31 +29,14 @@ data MapTotals = MapTotals
   deriving (Eq, Show)
 
 mapPage :: TopPage
-mapPage =
-  TopPage
-    { pageKeys = [],
-      pageStart = (),
-      pageKey = const id,
-      pageTurn = \_ _ -> pure (),
-      pageSee = pure . totalsOf,
-      pageDraw = \() before -> maybe [] (draw (before >>= sequenceA)),
-      pageJson = const (fmap json)
-    }
+mapPage = plainPage (pure . totalsOf) (maybe [] . draw . (>>= sequenceA)) (const (fmap json))
 
 totalsOf :: Board -> Maybe MapTotals
-totalsOf board =
-  find ((== ("map", 1)) . key) (boardSections board) >>= decodeTotals . sectionBytes
-  where
-    key s = (sectionName s, sectionVersion s)
+totalsOf = sectionOf "map" 1 decodeTotals
 
 -- | 'Nothing' if the bytes are too short.
 decodeTotals :: ByteString -> Maybe MapTotals
-decodeTotals bytes = case runGetOrFail fields (Lazy.fromStrict bytes) of
-  Right (_, _, totals) -> Just totals
-  Left _ -> Nothing
-  where
-    fields =
-      MapTotals <$> getWord64host <*> getWord64host <*> getWord64host <*> getWord64host <*> getWord64host <*> getWord64host
+decodeTotals = decoded (MapTotals <$> getWord64host <*> getWord64host <*> getWord64host <*> getWord64host <*> getWord64host <*> getWord64host)
 
 draw :: Maybe (Double, MapTotals) -> MapTotals -> [Block]
 draw before now =

@@ -22,20 +22,20 @@ import Data.Aeson (Value, object, (.=))
 import Data.Binary.Get
 import Data.Bits (shiftR, (.&.))
 import Data.ByteString (ByteString)
-import qualified Data.ByteString.Lazy as Lazy
 import Data.Either (fromRight)
 import Data.Int (Int64)
-import Data.List (find, intercalate, sortOn)
+import Data.List (intercalate, sortOn)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (catMaybes, isJust)
 import GHC.Clock (getMonotonicTimeNSec)
 import Maru.Cli.Host (readText)
-import Maru.Cli.MpiSection
 import Maru.Cli.Output
 import Maru.Cli.Plain
-import Maru.Cli.PollSection
 import Maru.Cli.Room
+import Maru.Cli.Room.Wait.MpiSection
+import Maru.Cli.Room.Wait.PollSection
+import Maru.Cli.Section
 import Maru.Native.BoardView
 import Text.Read (readMaybe)
 
@@ -71,9 +71,7 @@ data Channel = Channel
 
 -- | 'Nothing' if the bytes are too short.
 decodeTable :: ByteString -> Maybe WaitTable
-decodeTable bytes = case runGetOrFail table (Lazy.fromStrict bytes) of
-  Right (_, _, found) -> Just found
-  Left _ -> Nothing
+decodeTable = decoded table
   where
     table = do
       used <- getWord32host
@@ -121,15 +119,10 @@ data Seen = Seen
 
 waitPage :: TopPage
 waitPage =
-  TopPage
-    { pageKeys = [],
-      pageStart = (),
-      pageKey = const id,
-      pageTurn = \_ _ -> pure (),
-      pageSee = look,
-      pageDraw = \() before now -> if concerned now then drawWaits before now else [],
-      pageJson = \before now -> if concerned now then Just (json before now) else Nothing
-    }
+  plainPage
+    look
+    (\before now -> if concerned now then drawWaits before now else [])
+    (\before now -> if concerned now then Just (json before now) else Nothing)
 
 concerned :: Seen -> Bool
 concerned s = isJust (seenTable s) || isJust (seenMpi s) || isJust (seenPoll s)
@@ -139,13 +132,11 @@ concerned s = isJust (seenTable s) || isJust (seenMpi s) || isJust (seenPoll s)
 look :: Board -> IO Seen
 look old = do
   board <- fromRight old <$> readBoard (boardPath old)
-  let table = tableOf board
+  let table = sectionOf "wait" 2 decodeTable board
   threads <- mapM thread [channelThread c | (_, c) <- maybe [] waiting table, channelThread c > 0]
   now <- getMonotonicTimeNSec
   pure (Seen (fromIntegral now) table (Map.fromList (catMaybes threads)) (mpiRanks board) (mpiCost board) (pollCost board))
   where
-    tableOf board = find ((== ("wait", 2)) . key) (boardSections board) >>= decodeTable . sectionBytes
-    key s = (sectionName s, sectionVersion s)
     -- What a board says of a thread is believed only as far as it can be seen.
     thread tid = do
       name <- readText ("/proc/" ++ show tid ++ "/comm")
@@ -192,7 +183,7 @@ drawWaits before now = maybe [] channels (seenTable now) ++ mpi ++ maybe [] poll
         show (channelJob c),
         seconds (since c),
         how c,
-        maybe "" percent (lostBy before now one)
+        maybe "" (percent 0) (lostBy before now one)
       ]
     since c = fromIntegral (max 0 (seenAt now - channelSince c)) / 1e9
     how c =
@@ -209,10 +200,10 @@ drawWaits before now = maybe [] channels (seenTable now) ++ mpi ++ maybe [] poll
       (Just cost, ranks) ->
         Line (mpiLine cost ++ maybe "" (lately cost) (rate seenMpi)) :
           [Tabular (Table [(R, "rank"), (R, "process"), (R, "job"), (L, "waits for"), (R, "CPU of its waits")] (map rankRow (take mostRows (sortOn rankNumber ranks)))) | not (null ranks)]
-    rankRow r = [show (rankNumber r), show (rankPid r), show (rankJob r), intercalate ", " (rankNeeds r), share (costCpu (rankCost r)) (costWaited (rankCost r))]
-    lately cost (elapsed, old) = "; now losing " ++ percent ((costCpu cost - costCpu old) / elapsed) ++ " of a CPU"
+    rankRow r = [show (rankNumber r), show (rankPid r), show (rankJob r), intercalate ", " (rankNeeds r), if costWaited (rankCost r) > 0 then shareOf (costCpu (rankCost r)) (costWaited (rankCost r)) else ""]
+    lately cost (elapsed, old) = "; now losing " ++ percent 0 ((costCpu cost - costCpu old) / elapsed) ++ " of a CPU"
     polls cost = [Line (pollLine cost ++ maybe "" (losing cost) (rate seenPoll))]
-    losing cost (elapsed, old) = "; now losing " ++ percent ((pollCpu cost - pollCpu old) / elapsed) ++ " of a CPU"
+    losing cost (elapsed, old) = "; now losing " ++ percent 0 ((pollCpu cost - pollCpu old) / elapsed) ++ " of a CPU"
     rate part = case before of
       Just (elapsed, old) | elapsed > 0 -> (,) elapsed <$> part old
       _ -> Nothing
@@ -223,12 +214,6 @@ awaited number c = case channelPurpose c of
   AnyMessage -> "channel " ++ show number
   MapWork -> "work from " ++ show (channelJob c)
   MapResults -> "results of its map"
-
-percent :: Double -> String
-percent x = show (round (100 * x) :: Int) ++ " %"
-
-share :: Double -> Double -> String
-share part whole = if whole > 0 then percent (part / whole) else ""
 
 purposeName :: Purpose -> String
 purposeName p = case p of

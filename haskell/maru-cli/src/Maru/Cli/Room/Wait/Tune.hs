@@ -32,7 +32,7 @@ import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Output
 import Maru.Cli.Room
-import Maru.Cli.TuneRace (mostRounds, notDone, raceWithin, timed, undecidedLine, withScratch)
+import Maru.Cli.TuneRace
 import Maru.Control.Race
 import Maru.Control.Ratio (Estimate (..), estimate)
 import Maru.Control.Statistics
@@ -183,7 +183,7 @@ judged reached searches race =
         _ -> Nothing,
       tunedLine = waitVerdict reached race,
       tunedStatus = ExitSuccess,
-      tunedTable = Table [(L, "race"), (L, "setting"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (concatMap rowsOf named'),
+      tunedTable = Table ((L, "race") : (L, "setting") : raceHeads) [what : row | (what, r) <- named', row <- raceRows named r],
       tunedData =
         object
           [ "polls" .= reachedPolls reached,
@@ -194,8 +194,6 @@ judged reached searches race =
     }
   where
     named' = searches ++ [("last", race)]
-    rowsOf (what, r) = [row what s (summarise sample) | (s, ts) <- Map.toList (times r), Just sample <- [nonEmpty ts]]
-    row what s summary = [what, named s, show (summaryCount summary)] ++ map seconds [summaryMedian summary, summaryLeast summary, summaryMost summary]
 
 named :: Setting -> String
 named AsItIs = "(as it is)"

@@ -1,0 +1,171 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @maru launch@: becomes the agent that starts the nodes of a job and watches
+-- them.
+module Maru.Cli.Room.Dsm.Launch
+  ( launchCommand,
+    reportLaunch,
+  )
+where
+
+import Control.Monad (unless, when)
+import Data.Aeson (Value, object, (.=))
+import qualified Data.ByteString as ByteString
+import Data.List (intercalate, stripPrefix)
+import Data.Maybe (fromMaybe, isNothing)
+import qualified GHC.Foreign as Foreign
+import GHC.IO.Encoding (getFileSystemEncoding)
+import Maru.Cli.Exit
+import Maru.Cli.Host (pageFacts)
+import Maru.Cli.Installed (helperPath)
+import Maru.Cli.Output (writeJson)
+import Maru.Cli.Page (isPage, writePage)
+import Maru.Cli.Readers (wholeFrom)
+import Maru.Cli.Report
+import Maru.Cli.Room.Dsm.Page (launchPage)
+import qualified Maru.Control.Launch.Advice as Advice
+import qualified Maru.Control.Launch.Heat as Heat
+import Options.Applicative hiding (internal)
+import System.Environment (getExecutablePath, setEnv)
+import System.Exit (ExitCode (..))
+import System.Posix.Types (Fd)
+import Text.Read (readMaybe)
+
+-- | What the nodes find in their environment.
+data Settings = Settings
+  { memory :: !(Maybe Int),
+    access :: !(Maybe String),
+    globals :: !(Maybe String),
+    races :: !Bool,
+    advise :: !Bool,
+    transport :: !(Maybe String),
+    lostAfter :: !(Maybe Int),
+    boosted :: !Bool,
+    reportTo :: !(Maybe FilePath)
+  }
+
+launchCommand :: Mod CommandFields (IO ExitCode)
+launchCommand =
+  command "launch" $
+    info
+      (launch <$> nodes <*> hosts <*> settings <*> some (strArgument (metavar "[--] COMMAND...")))
+      ( progDesc "Run a program on several nodes that share memory (maru/dsm.h)"
+          <> noIntersperse
+          <> footer
+            "Example: maru launch -n 4 -- ./ocean   |   Status: that of the first node that failed; 75 a node was lost, 125 maru failed, 126 cannot execute, 127 not found, 128+N ended by signal N."
+      )
+  where
+    nodes = option (between 1 256) (short 'n' <> metavar "N" <> help "So many nodes (1 to 256)")
+    hosts = optional (strOption (long "hosts" <> metavar "FILE" <> action "file" <> help "On the hosts that it names, a line each: HOST [NODES]; over ssh (default: all on this host)"))
+
+settings :: Parser Settings
+settings =
+  Settings
+    <$> optional (option (between 1 1048576) (long "memory" <> metavar "MIB" <> help "So much shared memory at most (default 256; PARMACS programs 4096)"))
+    <*> (fmap spelled <$> choice "access" ["userfaultfd", "uffd", "mprotect"] "How accesses to shared memory are seen (default: what works, userfaultfd first)")
+    <*> choice "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)"
+    <*> switch (long "races" <> help "Say where two nodes write the same bytes and nothing orders that; slower")
+    <*> switch (long "advise" <> help "Say in the end whether fewer or more nodes would help, and which node should be which page's home")
+    <*> optional (option (maybeReader carrier) (long "transport" <> metavar "tcp|ofi:PROVIDER" <> help "What carries messages: TCP, or a provider of libfabric, as 'maru doctor' lists them (default tcp)"))
+    <*> optional (option (between 1 86400) (long "lost-after" <> metavar "SECONDS" <> help "A node that is silent for so long is lost, stopped ones too (default: only one whose host does not answer)"))
+    <*> switch (long "boost" <> help "Beside the job, on each host, maru boost for its nodes: who has a message and does not get to run is raised")
+    <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what: a page if it ends in .html, else JSON (- is standard output)"))
+
+spelled :: String -> String
+spelled way = if way == "uffd" then "userfaultfd" else way
+
+carrier :: String -> Maybe String
+carrier name
+  | name == "tcp" = Just name
+  | Just (_ : _) <- stripPrefix "ofi:" name = Just name
+  | otherwise = Nothing
+
+between :: Int -> Int -> ReadM Int
+between least most = eitherReader (wholeFrom least most "a number")
+
+choice :: String -> [String] -> String -> Parser (Maybe String)
+choice name words' text =
+  optional (option (maybeReader known) (long name <> metavar (intercalate "|" words') <> completeWith words' <> help text))
+  where
+    known word = if word `elem` words' then Just word else Nothing
+
+launch :: Int -> Maybe FilePath -> Settings -> [String] -> IO ExitCode
+launch nodes hosts asked words' = do
+  agent <- helperPath "maru-launch"
+  export "MARU_DSM_MIB" (show <$> memory asked)
+  export "MARU_DSM_ACCESS" (access asked)
+  export "MARU_PARMACS_GLOBALS" (globals asked)
+  export "MARU_DSM_RACES" (if races asked then Just "1" else Nothing)
+  export "MARU_DSM_TRANSPORT" (transport asked)
+  export "MARU_DSM_LOST_AFTER" (show <$> lostAfter asked)
+  when (boosted asked) (getExecutablePath >>= setEnv "MARU_LAUNCH_BOOST")
+  noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked) (["-n", show nodes] ++ words')
+  become maruFailed agent (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words')
+  where
+    export name = mapM_ (setEnv name)
+
+-- ---- the report -----------------------------------------------------------
+
+-- | The agent's arguments: a memory file, which begins with where the report goes (nothing: nowhere),
+-- whether advice was asked for, and the command.
+prepareReport :: Maybe FilePath -> Bool -> [String] -> IO [String]
+prepareReport to advising words' = do
+  let file = fromMaybe "" to
+  mapM_ checkWritable to
+  encoding <- getFileSystemEncoding
+  scratch <- Foreign.withCStringLen encoding (unlines [file, if advising then "advise" else "", show words']) ByteString.packCStringLen >>= newReport
+  setEnv "MARU_DSM_REPORT" "1"
+  executable <- getExecutablePath
+  pure ["--report-fd", show scratch, "--reporter", executable]
+
+-- | @maru report-launch DESCRIPTOR STATUS@: what the agent becomes.
+reportLaunch :: [String] -> IO ExitCode
+reportLaunch = lastWord "report-launch is for maru launch alone" (\fd status _ -> writeReport fd status)
+
+writeReport :: Fd -> Int -> IO ()
+writeReport fd status = do
+  encoding <- getFileSystemEncoding
+  bytes <- readReport fd
+  content <- ByteString.useAsCStringLen bytes (Foreign.peekCStringLen encoding)
+  case lines content of
+    file : advising : words' : rest -> do
+      lines' <- either (problem internal . ("the job's report is broken: " ++)) pure (mapM Heat.told rest)
+      unless (null file) $ do
+        when (status == 0) (warn (Heat.verdict (Heat.heats lines')))
+        if isPage file
+          then pageFacts ("maru" : "launch" : fromMaybe [] (readMaybe words')) >>= \facts -> writePage file (launchPage facts status lines')
+          else writeJson file (reportJson status lines')
+      when (advising == "advise") (mapM_ (warn . ("advice: " ++)) (if status == 0 then Advice.advice lines' else ["none: the job failed"]))
+    _ -> problem internal "the job's report is empty"
+
+reportJson :: Int -> [Heat.Told] -> Value
+reportJson status lines' =
+  object
+    [ "schema" .= ("maru-launch/1" :: String),
+      "status" .= status,
+      "sites" .= map site (Heat.heats lines'),
+      "nodes" .= [node i w c f l b | Heat.ToldNode i w c f l b <- lines'],
+      "advice" .= Advice.advice lines',
+      "hottest_pages" .= map page (take 100 (Heat.pagesByHeat lines'))
+    ]
+  where
+    node i w c f l b = object ["node" .= i, "seconds" .= (1e-9 * w), "computing" .= (1e-9 * c), "fetching" .= (1e-9 * f), "locks" .= (1e-9 * l), "barriers" .= (1e-9 * b)]
+    site h =
+      object
+        [ "site" .= Heat.heatSite h,
+          "bytes" .= toInteger (Heat.heatBytes h),
+          "pages" .= Heat.heatPages h,
+          "read_faults" .= Heat.heatReads h,
+          "write_faults" .= Heat.heatWrites h,
+          "truly_shared_pages" .= Heat.heatTruly h,
+          "falsely_shared_pages" .= Heat.heatFalsely h
+        ]
+    page p =
+      object
+        [ "page" .= Heat.pageNumber p,
+          "sites" .= Heat.pageSites p,
+          "read_faults" .= Heat.pageReads p,
+          "write_faults" .= Heat.pageWrites p,
+          "writers" .= Heat.pageWriters p,
+          "sharing" .= Heat.sharingName (Heat.pageSharing p)
+        ]

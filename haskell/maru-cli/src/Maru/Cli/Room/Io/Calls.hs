@@ -1,0 +1,78 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | What the kernel knows of a run's processes: how many read and write calls each made,
+-- whether @libmaru-io.so@ is in it, and how it is linked.
+module Maru.Cli.Room.Io.Calls
+  ( ProcessCalls (..),
+    Linkage (..),
+    readProcessCalls,
+
+    -- * Pure
+    linkageOf,
+    madeOf,
+  )
+where
+
+import Control.Monad (filterM)
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as ByteString
+import qualified Data.ByteString.Char8 as Chars
+import Data.Maybe (fromMaybe, isJust)
+import Maru.Cli.Exit (orNothing)
+import Maru.Cli.Machine (ownRoots, parents, treeOf)
+import Maru.Cli.Plain (plain)
+import Maru.Cli.Program (interpreterOf, isGo)
+import qualified Maru.Cli.Program as Program
+import Maru.Cli.Section (readable)
+import System.FilePath ((</>))
+import System.IO (IOMode (ReadMode), withBinaryFile)
+
+-- | A process of a run, as the kernel knows it.
+data ProcessCalls = ProcessCalls
+  { callsPid :: !Int,
+    callsName :: !String,
+    -- | Read and write calls, with those of children that it reaped.
+    callsMade :: !Integer,
+    -- | @libmaru-io.so@ is in it.
+    callsLoaded :: !Bool,
+    -- | It was started with @MARU_IO@.
+    callsAsked :: !Bool,
+    callsLinkage :: !Linkage
+  }
+  deriving (Eq, Show)
+
+data Linkage = Dynamic | Static | Go | Unknown
+  deriving (Eq, Show)
+
+-- | The process, then all that descend from it. What cannot be read is left out, or 'Unknown'.
+readProcessCalls :: Int -> IO [ProcessCalls]
+readProcessCalls root = do
+  parentOf <- ownRoots >>= parents
+  mapM look =<< filterM (fmap isJust . orNothing . ByteString.readFile . (</> "io") . folder) (treeOf parentOf [] root)
+
+folder :: Int -> FilePath
+folder pid = "/proc" </> show pid
+
+look :: Int -> IO ProcessCalls
+look pid = do
+  made <- madeOf <$> content "io"
+  name <- plain . readable . Chars.takeWhile (/= '\n') <$> content "comm"
+  loaded <- ByteString.isInfixOf "libmaru-io.so" <$> content "maps"
+  asked <- any ("MARU_IO=" `ByteString.isPrefixOf`) . ByteString.split 0 <$> content "environ"
+  start <- orNothing (withBinaryFile (folder pid </> "exe") ReadMode (`ByteString.hGet` 65536))
+  pure (ProcessCalls pid name made loaded asked (maybe Unknown linkageOf start))
+  where
+    content file = fromMaybe "" <$> orNothing (ByteString.readFile (folder pid </> file))
+
+-- | @syscr + syscw@ of @\/proc\/PID\/io@.
+madeOf :: ByteString -> Integer
+madeOf text = sum [n | [key, value] <- map Chars.words (Chars.lines text), key `elem` ["syscr:", "syscw:"], Just (n, _) <- [Chars.readInteger value]]
+
+-- | From the first 64 KiB of an executable.
+linkageOf :: ByteString -> Linkage
+linkageOf start
+  | isGo start = Go
+  | otherwise = case interpreterOf start start of
+    Program.Dynamic _ -> Dynamic
+    Program.Static -> Static
+    _ -> Unknown

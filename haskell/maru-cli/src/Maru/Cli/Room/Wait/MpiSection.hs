@@ -1,0 +1,125 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The ledger in the section @mpi@ of a board (layout:
+-- @native\/preload\/mpi\/section.h@): what waiting has cost MPI's ranks.
+module Maru.Cli.Room.Wait.MpiSection
+  ( MpiCost (..),
+    mpiCost,
+    decodeMpi,
+    mpiLine,
+    mpiJson,
+
+    -- * Ranks
+    MpiRank (..),
+    mpiRanks,
+    decodeRanks,
+  )
+where
+
+import Control.Monad (mfilter, replicateM)
+import Data.Aeson
+import Data.Binary.Get
+import Data.Bits (shiftR)
+import Data.ByteString (ByteString)
+import Data.Maybe (fromMaybe)
+import Maru.Cli.Output (plural, shareOf)
+import Maru.Cli.Section
+import Maru.Native.BoardView
+
+-- | Sums over ranks; seconds.
+data MpiCost = MpiCost
+  { costRanks :: !Int,
+    -- | From the end of @MPI_Init@ to @MPI_Finalize@, or to the last wait.
+    costLife :: !Double,
+    -- | Of it in waits that were not over at once.
+    costWaited :: !Double,
+    -- | CPU time spent in these.
+    costCpu :: !Double,
+    costWaits :: !Int,
+    costSleeps :: !Int
+  }
+  deriving (Eq, Show)
+
+instance Semigroup MpiCost where
+  MpiCost a b c d e f <> MpiCost a' b' c' d' e' f' = MpiCost (a + a') (b + b') (c + c') (d + d') (e + e') (f + f')
+
+instance Monoid MpiCost where
+  mempty = MpiCost 0 0 0 0 0 0
+
+-- | 'Nothing' where no rank has come.
+mpiCost :: Board -> Maybe MpiCost
+mpiCost = sectionOf "mpi" 1 decodeMpi
+
+-- | Ranks that have left, then a line for each that has not, or could not.
+decodeMpi :: ByteString -> Maybe MpiCost
+decodeMpi = mfilter ((> 0) . costRanks) . decoded whole
+  where
+    whole = do
+      ended <- mpiCostGet
+      used <- getWord32host
+      skip 12
+      present <- replicateM (fromIntegral (min 512 used)) (mpiCostGet <* skip 208)
+      pure (mconcat (ended : present))
+
+mpiCostGet :: Get MpiCost
+mpiCostGet = MpiCost <$> count <*> nanoseconds <*> nanoseconds <*> nanoseconds <*> count <*> count
+  where
+    count = fromIntegral <$> getWord64host
+
+-- | One that is here.
+data MpiRank = MpiRank
+  { rankPid :: !Int,
+    -- | In its @MPI_COMM_WORLD@.
+    rankNumber :: !Int,
+    rankJob :: !Int,
+    -- | What its threads wait for; empty: none does.
+    rankNeeds :: ![String],
+    rankCost :: !MpiCost
+  }
+  deriving (Eq, Show)
+
+mpiRanks :: Board -> [MpiRank]
+mpiRanks = fromMaybe [] . sectionOf "mpi" 1 (Just . decodeRanks)
+
+decodeRanks :: ByteString -> [MpiRank]
+decodeRanks = maybe [] (filter (\r -> rankPid r > 0 && rankJob r >= 0)) . decoded whole
+  where
+    whole = do
+      skip 48
+      used <- getWord32host
+      skip 12
+      replicateM (fromIntegral (min 512 used)) line
+    line = do
+      cost <- mpiCostGet
+      holder <- getWord64host
+      number <- getInt32host
+      job <- getWord32host
+      skip 4
+      needs <- replicateM 3 getWord32host
+      skip 176
+      pure
+        MpiRank
+          { rankPid = fromIntegral (holder `shiftR` 32),
+            rankNumber = fromIntegral number,
+            rankJob = fromIntegral job - 1,
+            rankNeeds = [need | (n, need) <- zip needs ["a message", "a receiver", "a collective operation"], n > 0],
+            rankCost = cost
+          }
+
+-- | One line, of what was measured.
+mpiLine :: MpiCost -> String
+mpiLine c =
+  "MPI: " ++ plural (costRanks c) "rank" ++ ", " ++ shareOf (costWaited c) (costLife c) ++ " of their time waiting, "
+    ++ shareOf (costCpu c) (costWaited c)
+    ++ " of that on a CPU"
+
+mpiJson :: MpiCost -> Value
+mpiJson c =
+  object
+    [ "ranks" .= costRanks c,
+      "life_s" .= costLife c,
+      "waited_s" .= costWaited c,
+      "waited_cpu_s" .= costCpu c,
+      "waits" .= costWaits c,
+      "sleeps" .= costSleeps c
+    ]

@@ -1,0 +1,44 @@
+-- | Bytes in a layout that a C header has, decoded: a section of a board, a part of a file.
+module Maru.Cli.Section
+  ( sectionOf,
+    decoded,
+    nanoseconds,
+    readable,
+    untilZero,
+  )
+where
+
+import Data.Binary.Get (Get, getWord64host, runGetOrFail)
+import Data.ByteString (ByteString)
+import qualified Data.ByteString.Char8 as Chars
+import qualified Data.ByteString.Lazy as Lazy
+import Data.List (find)
+import qualified Data.Text as Text
+import Data.Text.Encoding (decodeUtf8With)
+import Data.Text.Encoding.Error (lenientDecode)
+import Maru.Cli.Plain (plain)
+import Maru.Native.BoardView
+
+-- | What the section of that name and version comes to; 'Nothing': the board has none, or its bytes
+-- are not understood.
+sectionOf :: String -> Int -> (ByteString -> Maybe a) -> Board -> Maybe a
+sectionOf name version decode board =
+  find (\s -> sectionName s == name && sectionVersion s == version) (boardSections board) >>= decode . sectionBytes
+
+-- | 'Nothing' if the bytes are too short or refused. Bytes behind what is read do not matter.
+decoded :: Get a -> ByteString -> Maybe a
+decoded get bytes = case runGetOrFail get (Lazy.fromStrict bytes) of
+  Right (_, _, found) -> Just found
+  Left _ -> Nothing
+
+-- | 64 bits of nanoseconds, as seconds.
+nanoseconds :: Get Double
+nanoseconds = (/ 1e9) . fromIntegral <$> getWord64host
+
+-- | A field of text that ends at its first zero, for a terminal.
+untilZero :: ByteString -> String
+untilZero = plain . readable . Chars.takeWhile (/= '\0')
+
+-- | Bytes of another program's; what is no UTF-8 is replaced.
+readable :: ByteString -> String
+readable = Text.unpack . decodeUtf8With lenientDecode
