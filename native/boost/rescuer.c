@@ -1,4 +1,4 @@
-/* guard.c: watches the worker, and undoes what it did if it dies. */
+/* rescuer.c: watches the worker, and undoes what it did if it dies. */
 #define _GNU_SOURCE
 #include "daemon.h"
 
@@ -10,8 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define GUARD_PRIORITY 91
-/* The guard's looks: 100 ms without a beat where both run by FIFO, else 2 s. */
+#define RESCUER_PRIORITY 91
+/* The rescuer's looks: 100 ms without a beat where both run by FIFO, else 2 s. */
 #define LOOK_MS 20
 #define REST_MS 500 /* while the worker rests */
 #define LOOKS 5
@@ -34,7 +34,7 @@ struct watch {
   unsigned ending; /* looks since the request to end; 0: none */
 };
 
-/* A worker that was stopped, or is late: looks are counted, not time, so that a guard
+/* A worker that was stopped, or is late: looks are counted, not time, so that a rescuer
  * that was stopped itself does not blame the worker. */
 static bool is_late(struct watch *watch, const struct daemon *self) {
   /* Relaxed: a counter. */
@@ -87,7 +87,7 @@ static bool await_event(const struct daemon *self, struct pollfd *events,
   return ready > 0;
 }
 
-int boost_guard(const struct daemon *self, pid_t worker, const sigset_t *signals) {
+int boost_rescuer(const struct daemon *self, pid_t worker, const sigset_t *signals) {
   struct watch watch = {.looks_most = LOOKS_SLOW};
   struct pollfd events[SOURCES] = {
       [SIGNALS] = {signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK), POLLIN, 0},
@@ -96,7 +96,7 @@ int boost_guard(const struct daemon *self, pid_t worker, const sigset_t *signals
   int status;
   if (events[SIGNALS].fd < 0)
     return end_worker(worker);
-  if (boost_stand(GUARD_PRIORITY) == 0)
+  if (boost_stand(RESCUER_PRIORITY) == 0)
     watch.looks_most = LOOKS;
   while (waitpid(worker, &status, WNOHANG) == 0) {
     bool any = await_event(self, events, &watch);

@@ -1,4 +1,4 @@
-"""maru-steer: what it changes it puts back, whoever is killed.  guard.py MARU-STEER"""
+"""maru-steer: what it changes it puts back, whoever is killed.  keeper.py MARU-STEER"""
 import os
 import random
 import resource
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from guard_groups import narrowed, with_groups
+from keeper_groups import narrowed, with_groups
 from steering import *
 
 ROUNDS = 12 * SCALE
@@ -77,13 +77,13 @@ def both_killed(root, s):
     check("the next run puts back and says so", not said[0].endswith(" 1") or value(root, IRQ) != "0-15")
     r.over()
     check("a torn line is no line", as_found(root) or journals(root))
-    check("putting back twice is as once", any(subprocess.call([GUARD, "repair", "--root", root]) for _ in (1, 2)) or as_found(root))
+    check("putting back twice is as once", any(subprocess.call([KEEPER, "repair", "--root", root]) for _ in (1, 2)) or as_found(root))
 
 
 def folders(root, s):
     with open(f"{root}/run/maru/steer-00000000-1-1", "w") as f:
         f.write("of another boot\n")
-    subprocess.call([GUARD, "repair", "--root", root])
+    subprocess.call([KEEPER, "repair", "--root", root])
     check("another boot's journal is removed", journals(root))
     os.chmod(f"{root}/run/maru", 0o777)
     r, said = run(root, s.pid, f"set {IRQ} 1")
@@ -95,7 +95,7 @@ def folders(root, s):
     r, said = run(root, s.pid, f"set {IRQ} 1")
     boot = f"{root}/proc/sys/kernel/random/boot_id"
     os.rename(boot, boot + ".gone")
-    subprocess.call([GUARD, "repair", "--root", root])
+    subprocess.call([KEEPER, "repair", "--root", root])
     check("where the boot is not known no journal is taken for another's", len(journals(root)) != 1)
     os.rename(boot + ".gone", boot)
     open(f"{root}/run/maru/.draft", "w").close()  # of one that was killed while it wrote
@@ -116,11 +116,11 @@ def what_fails(root, s):
     dies(r)
     os.rename(f"{root}/{IRQ}", f"{root}/{IRQ}.kept")
     os.mkdir(f"{root}/{IRQ}")  # cannot be read for now
-    repaired = subprocess.run([GUARD, "repair", "--root", root], stderr=subprocess.PIPE)
+    repaired = subprocess.run([KEEPER, "repair", "--root", root], stderr=subprocess.PIPE)
     check("repair says what it could not put back", repaired.returncode != 69 or b"1 setting" not in repaired.stderr)
     os.rmdir(f"{root}/{IRQ}")
     os.rename(f"{root}/{IRQ}.kept", f"{root}/{IRQ}")
-    check("and the next one does it", subprocess.call([GUARD, "repair", "--root", root]) or as_found(root) or journals(root))
+    check("and the next one does it", subprocess.call([KEEPER, "repair", "--root", root]) or as_found(root) or journals(root))
 
 
 def end_of_the_program(root, s):
@@ -190,18 +190,18 @@ def kills():
         place = dice.choice(["affinity", "cpusets"])
         r = Run(root, s.pid, f"random:{seed}:{s.pid}", place, stderr=subprocess.DEVNULL)
         controller = r.controller()
-        victims = dice.choice([["guard"], ["controller"], ["holder"], ["program"], ["controller", "guard"], ["guard", "controller"]])
+        victims = dice.choice([["keeper"], ["controller"], ["holder"], ["program"], ["controller", "keeper"], ["keeper", "controller"]])
         time.sleep(0.1 + dice.random() * 0.2)
         for v in victims:
             if v == "holder":
                 r.p.stdin.close()  # as the kernel does for one that was killed
             else:
-                target = {"guard": r.p.pid, "controller": controller, "program": s.pid}[v]
+                target = {"keeper": r.p.pid, "controller": controller, "program": s.pid}[v]
                 os.kill(target, signal.SIGKILL)
         if len(victims) == 2:  # nobody is left: the next one does it, once they have let go of the journal
             r.p.wait(10)
             settles(lambda: stat_of(controller)[:1] not in ([], ["Z"]), 10)
-            subprocess.call([GUARD, "repair", "--root", root])
+            subprocess.call([KEEPER, "repair", "--root", root])
         if victims == ["program"]:
             time.sleep(0.05)
             r.p.stdin.close()
@@ -213,7 +213,7 @@ def kills():
         try:
             r.p.wait(5)
         except subprocess.TimeoutExpired:
-            check(f"kill {n}: the guard ends", "it does not")
+            check(f"kill {n}: the keeper ends", "it does not")
             r.p.kill()
         end(s)
 

@@ -1,4 +1,4 @@
-"""Tests of maru-guard: python3 guard.py GUARD [unittest arguments].
+"""Tests of maru-reaper: python3 reaper.py REAPER [unittest arguments].
 
 Every wait is bounded; every process started here is ended here."""
 
@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-GUARD = os.path.abspath(sys.argv[1])
+REAPER = os.path.abspath(sys.argv[1])
 BOUND = 20
 
 
@@ -47,7 +47,7 @@ class Owned(unittest.TestCase):
 
     def setUp(self):
         self.read_end, self.told = os.pipe()
-        self.guard = subprocess.Popen([GUARD], stdin=self.read_end)
+        self.reaper = subprocess.Popen([REAPER], stdin=self.read_end)
         self.pipe = "/proc/%d/fd/%d" % (os.getpid(), self.told)
         os.close(self.read_end)
         self.groups = []
@@ -61,10 +61,10 @@ class Owned(unittest.TestCase):
             process.wait(BOUND)
         if self.told is not None:
             os.close(self.told)
-        self.guard.wait(BOUND)
+        self.reaper.wait(BOUND)
 
     def command(self, *words, **options):
-        process = subprocess.Popen([GUARD, self.pipe, *words], **options)
+        process = subprocess.Popen([REAPER, self.pipe, *words], **options)
         self.groups.append(process)
         return process
 
@@ -81,9 +81,9 @@ class Owned(unittest.TestCase):
     def are_killed(self):
         os.close(self.told)
         self.told = None
-        self.assertEqual(self.guard.wait(BOUND), 0)
+        self.assertEqual(self.reaper.wait(BOUND), 0)
 
-    def test_kills_what_it_guards(self):
+    def test_kills_what_it_was_told_of(self):
         first, second = self.family(), self.family()
         self.are_killed()
         for process in (first, second):
@@ -116,13 +116,13 @@ class Owned(unittest.TestCase):
     def test_keeps_nobody_waiting(self):
         """Whoever reads what its owner had open, too, sees the end when the owner has closed it."""
         read_end, write_end = os.pipe()
-        guard = subprocess.Popen([GUARD], stdin=subprocess.PIPE, stdout=write_end, pass_fds=[write_end])
+        reaper = subprocess.Popen([REAPER], stdin=subprocess.PIPE, stdout=write_end, pass_fds=[write_end])
         os.close(write_end)
         self.assertEqual(select.select([read_end], [], [], BOUND)[0], [read_end])
         self.assertEqual(os.read(read_end, 1), b"")
         os.close(read_end)
-        guard.stdin.close()
-        self.assertEqual(guard.wait(BOUND), 0)
+        reaper.stdin.close()
+        self.assertEqual(reaper.wait(BOUND), 0)
 
     def test_begins_nothing_for_an_owner_that_is_gone(self):
         gone = subprocess.Popen(["true"])
@@ -154,16 +154,16 @@ class Owned(unittest.TestCase):
     def test_is_dismissed(self):
         process = self.family()
         self.tell(0)
-        self.assertEqual(self.guard.wait(BOUND), 0)
+        self.assertEqual(self.reaper.wait(BOUND), 0)
         self.assertTrue(lives(process.pid))
 
     def test_is_no_reason_to_die(self):
-        self.guard.kill()
-        self.guard.wait(BOUND)
+        self.reaper.kill()
+        self.reaper.wait(BOUND)
         self.assertEqual(self.command("sh", "-c", "exit 7").wait(BOUND), 7)
 
     def test_the_terminals_signals_are_for_others(self):
-        eventually(lambda: os.getsid(self.guard.pid) == self.guard.pid, "a session of its own")
+        eventually(lambda: os.getsid(self.reaper.pid) == self.reaper.pid, "a session of its own")
 
     def test_the_command_is_as_it_would_be(self):
         """Its number, its group and session, its descriptors, its signals."""
@@ -188,7 +188,7 @@ class Owned(unittest.TestCase):
 
     def test_usage(self):
         for words in (["/proc/1/fd/3"], ["x", "true"], ["3", "true"]):
-            self.assertEqual(subprocess.run([GUARD, *words], stderr=subprocess.DEVNULL, timeout=BOUND).returncode, 125)
+            self.assertEqual(subprocess.run([REAPER, *words], stderr=subprocess.DEVNULL, timeout=BOUND).returncode, 125)
 
 
 if __name__ == "__main__":

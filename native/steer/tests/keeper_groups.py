@@ -65,10 +65,10 @@ def with_groups():
     check("and puts back what it found", os.sched_getaffinity(child) != {1} or "maru-steer" not in group_of(child))
     dies(r)
     check("with both killed the group remains", len(groups()) != 1)
-    repaired = subprocess.call([GUARD, "repair", "--root", root])
+    repaired = subprocess.call([KEEPER, "repair", "--root", root])
     check("repair empties and removes it", repaired or grouped(s.pid) or group_of(child) != HOME)
     check("all of them may run where they did", [p for p in (s.pid, child) if os.sched_getaffinity(p) != BASE])
-    check("twice is as once", subprocess.call([GUARD, "repair", "--root", root]) or grouped(s.pid) or journals(root))
+    check("twice is as once", subprocess.call([KEEPER, "repair", "--root", root]) or grouped(s.pid) or journals(root))
 
     both = ",".join(map(str, sorted(BASE)))
     r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} {both}", place="cpusets")
@@ -86,7 +86,7 @@ def with_groups():
     check("one in which the program made a group remains, in the journal, and binds nobody",
           not (groups() == [ours] and len(journals(root)) == 1 and group_of(s.pid) == HOME and cpus_of(ours) == BASE))
     os.rmdir(f"{ours}/inner")
-    check("and goes once that is gone", subprocess.call([GUARD, "repair", "--root", root]) or groups() or journals(root))
+    check("and goes once that is gone", subprocess.call([KEEPER, "repair", "--root", root]) or groups() or journals(root))
     os.sched_setaffinity(s.pid, {1})
     r, said = run(root, s.pid, f"set {s.pid} {start_of(s.pid)} 1", place="cpusets")
     check("a program that is bound to fewer CPUs is placed by affinity, which is said",
