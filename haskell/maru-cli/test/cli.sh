@@ -60,7 +60,7 @@ status 64 "report-run" maru report-run
 status 64 "unknown io policy 'fast'" maru run --io fast -- true
 status 125 "cannot steer: $helpers/maru-steer is not there" maru run --io auto -- true
 status 0 "" maru run --best-effort --io auto -- true
-status 64 "steer-run is for the reaper alone" maru steer-run
+status 64 "steer-run is for the keeper alone" maru steer-run
 status 69 "there is no process 4194305" maru attach 4194305
 status 64 "a process number is needed" maru attach x
 
