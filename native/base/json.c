@@ -19,7 +19,7 @@ static void quote(FILE *out, const char *text) {
   fputc('"', out);
 }
 
-static void begin(struct mr_json *json, const char *name) {
+static void json_begin(struct mr_json *json, const char *name) {
   if (json->comma)
     fputs(name != NULL ? ", " : ",\n", json->out);
   json->comma = true;
@@ -30,7 +30,7 @@ static void begin(struct mr_json *json, const char *name) {
 }
 
 void mr_json_object(struct mr_json *json, const char *name) {
-  begin(json, name);
+  json_begin(json, name);
   fputc('{', json->out);
   json->comma = false;
 }
@@ -41,7 +41,7 @@ void mr_json_end_object(struct mr_json *json) {
 }
 
 void mr_json_array(struct mr_json *json, const char *name) {
-  begin(json, name);
+  json_begin(json, name);
   fputs("[\n", json->out);
   json->comma = false;
 }
@@ -52,22 +52,22 @@ void mr_json_end_array(struct mr_json *json) {
 }
 
 void mr_json_text(struct mr_json *json, const char *name, const char *text) {
-  begin(json, name);
+  json_begin(json, name);
   quote(json->out, text);
 }
 
 void mr_json_bool(struct mr_json *json, const char *name, bool value) {
-  begin(json, name);
+  json_begin(json, name);
   fputs(value ? "true" : "false", json->out);
 }
 
 void mr_json_whole(struct mr_json *json, const char *name, uint64_t value) {
-  begin(json, name);
+  json_begin(json, name);
   fprintf(json->out, "%" PRIu64, value);
 }
 
 void mr_json_real(struct mr_json *json, const char *name, double value, int decimals) {
-  begin(json, name);
+  json_begin(json, name);
   if (isfinite(value))
     fprintf(json->out, "%.*f", decimals, value);
   else

@@ -90,7 +90,7 @@ static bool lives(pid_t tid, uint64_t start) {
 }
 
 /* From here on its owner's death makes it free. */
-static bool take(struct maru_wait_table *table, uint32_t number, uint64_t self) {
+static bool channels_take(struct maru_wait_table *table, uint32_t number, uint64_t self) {
   uint64_t nobody = 0;
   /* Acquire: pairs with the release; what the former user wrote comes before. */
   return atomic_compare_exchange_strong_explicit(&table->owners[number], &nobody, self,
@@ -157,8 +157,8 @@ int maru_channels_register(struct maru_board *board, uint32_t job, uint32_t flag
   uint32_t got = 0;
   for (uint32_t i = 0; i < 2 * MARU_WAIT_CHANNELS && got < count; i++) {
     uint32_t number = i % MARU_WAIT_CHANNELS;
-    bool ours =
-        i < MARU_WAIT_CHANNELS ? take(table, number, self) : inherit(table, number, self, &living);
+    bool ours = i < MARU_WAIT_CHANNELS ? channels_take(table, number, self)
+                                       : inherit(table, number, self, &living);
     if (!ours)
       continue;
     begin_line(table, number, job, flags);

@@ -29,7 +29,7 @@ struct boost_board {
   uint32_t turn;                 /* the line whose CPU is read next */
   struct boost_line *lines;      /* MARU_WAIT_CHANNELS */
   uint64_t remembered[MARU_WAIT_CHANNELS / 64]; /* a bit for each of them that is not empty */
-  struct boost_subject *subjects; /* the same number, in memory shared with the guard */
+  struct boost_subject *subjects; /* the same number, in memory shared with the rescuer */
   struct boost_memory {
     int64_t ask_again_ns; /* a thread that was refused is not asked about each tick */
     int64_t back_off_ns;

@@ -5,7 +5,7 @@
  *   look.c       what the engine is shown at a tick
  *   act.c        what is done then
  *   worker.c     the ticks
- *   guard.c      the process that watches the worker
+ *   rescuer.c      the process that watches the worker
  */
 #ifndef MARU_BOOST_DAEMON_H
 #define MARU_BOOST_DAEMON_H
@@ -23,7 +23,7 @@ struct totals {
   uint64_t ticks, wakes, restores, raises, ends, refused, failed;
 };
 
-/* In memory that the guard sees. */
+/* In memory that the rescuer sees. */
 struct shared {
   _Atomic uint64_t beats; /* of the worker: one a tick */
   _Atomic uint32_t rests; /* nobody waits, nobody is raised */
@@ -94,15 +94,15 @@ void boost_end_again(struct daemon *self);
 /* What the engine decided for that board. */
 void boost_act_on(struct daemon *self, struct boost_board *one, int64_t now_ns);
 
-/* ---- worker.c, guard.c ---------------------------------------------------- */
+/* ---- worker.c, rescuer.c ---------------------------------------------------- */
 
 /* By SCHED_FIFO; without the right this process stays an ordinary one, late when the CPU is
  * taken. */
 int boost_stand(int priority);
 /* The worker's life; its exit status.  `requests` are blocked at first. */
-int boost_work(struct daemon *self, pid_t guard, const sigset_t *requests);
+int boost_work(struct daemon *self, pid_t rescuer, const sigset_t *requests);
 /* Passes requests to end on, and ends a worker that hangs; the worker's status. */
-int boost_guard(const struct daemon *self, pid_t worker, const sigset_t *signals);
+int boost_rescuer(const struct daemon *self, pid_t worker, const sigset_t *signals);
 /* The worker failed: puts everybody back; the exit status. */
 int boost_after_death(const struct daemon *self);
 

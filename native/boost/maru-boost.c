@@ -16,11 +16,11 @@
  * --period-us 0: 5 ms to 250 us as needed, 50 ms while nobody waits.
  * --until-input-ends: who started us holds the other end of standard input.
  *
- * Two processes: the guard starts the worker, which does all of the above, and
+ * Two processes: the rescuer starts the worker, which does all of the above, and
  * watches it.  Whatever ends the worker (or stops it: 100 ms without a tick, then it is
- * killed), the guard puts every thread back that was raised or is lowered, then ends.  If the guard
- * is killed the worker puts them back and ends; if both are killed at once, each thread finds the
- * daemon's heartbeat stale when it waits next, and puts itself back.
+ * killed), the rescuer puts every thread back that was raised or is lowered, then ends.  If the
+ * rescuer is killed the worker puts them back and ends; if both are killed at once, each thread
+ * finds the daemon's heartbeat stale when it waits next, and puts itself back.
  *
  * Status: 0 ended as asked (--for-ms, SIGTERM, SIGINT, its input), 64 usage, 69 a board cannot
  * be used, 70 the worker failed; the line says
@@ -113,7 +113,7 @@ int main(int argc, char **argv) {
   if (worker == 0)
     /* At once: the clerk still runs. */
     _exit(boost_work(&self, parent, &requests));
-  int status = boost_guard(&self, worker, &signals);
+  int status = boost_rescuer(&self, worker, &signals);
   int end = WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : boost_after_death(&self);
   free_boards(&self);
   return end;

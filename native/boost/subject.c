@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #define RAISE_STEPS 5
-#define HIGHEST_RAISED 80 /* the daemon and its guard stand above */
+#define HIGHEST_RAISED 80 /* the daemon and its rescuer stand above */
 #define RAISED_NICE (-20)
 #define GENTLE_NICE (-1)
 
@@ -286,7 +286,7 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
   subject->found_nice = nice_of(subject->tid);
   up = raised(&subject->normal, how);
   /* Release: whoever sees the mark knows the place to go back to.  Before the deed:
-   * the guard undoes what is marked. */
+   * the rescuer undoes what is marked. */
   atomic_store_explicit(&subject->touched, 1, memory_order_release);
   rc = place(subject, &up);
   if (rc < 0)
@@ -329,7 +329,7 @@ int boost_end(struct boost_subject *subject) {
   if (rc == 0)
     rc = put_down(subject, &now);
   if (rc == 0 || rc == -ESRCH)
-    /* Release: it is in its place before the guard need not look any more. */
+    /* Release: it is in its place before the rescuer need not look any more. */
     atomic_store_explicit(&subject->touched, 0, memory_order_release);
   return rc;
 }

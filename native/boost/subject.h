@@ -28,7 +28,7 @@
  * fair share beside m that are raised, 0.8 at least. */
 enum boost_how { BOOST_BY_FIFO, BOOST_BY_NICE, BOOST_BY_NOTHING, BOOST_GENTLY };
 
-/* In memory that the daemon shares with its guard. */
+/* In memory that the daemon shares with its rescuer. */
 struct boost_subject {
   int32_t tid; /* 0: free */
   int32_t tgid;
@@ -85,7 +85,7 @@ int boost_raise(struct boost_subject *subject, enum boost_how how);
 int boost_end(struct boost_subject *subject);
 /* A lowered thread to its own place; -EPERM where its owner could not do that. */
 int boost_restore(struct boost_subject *subject);
-/* For the guard, which has no pidfds: whatever was raised, or is lowered, goes to its
+/* For the rescuer, which has no pidfds: whatever was raised, or is lowered, goes to its
  * own place.  0 too where nothing had to be done, or the thread has gone. */
 int boost_rescue(const struct boost_subject *subject);
 

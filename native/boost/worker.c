@@ -21,7 +21,7 @@
 
 static bool is_quiet(const struct daemon *self) { return self->quiet_ticks >= QUIET_TICKS; }
 
-/* The guard looks less often meanwhile. */
+/* The rescuer looks less often meanwhile. */
 static void note_rest(const struct daemon *self, bool rests) {
   static const uint64_t one = 1;
   if (rests == (LOAD(self->shared->rests) != 0))
@@ -162,7 +162,7 @@ static void run(struct daemon *self) {
     boost_begin_list(self, now, &find);
     struct boost_seen seen = tick(self, now, period);
     boost_hand_list(self);
-    /* Relaxed: a counter that the guard looks at. */
+    /* Relaxed: a counter that the rescuer looks at. */
     atomic_fetch_add_explicit(&self->shared->beats, 1, memory_order_relaxed);
     if (by_itself)
       period = boost_next_period(period, seen);
@@ -187,10 +187,10 @@ static void take_requests(const sigset_t *requests) {
   sigprocmask(SIG_UNBLOCK, requests, NULL);
 }
 
-int boost_work(struct daemon *self, pid_t guard, const sigset_t *requests) {
+int boost_work(struct daemon *self, pid_t rescuer, const sigset_t *requests) {
   struct rlimit bound = {LOOP_LIMIT_US, 2 * LOOP_LIMIT_US};
   prctl(PR_SET_PDEATHSIG, SIGTERM);
-  if (getppid() != guard)
+  if (getppid() != rescuer)
     return 0;
   size_t most = (size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS;
   self->views = calloc(most, sizeof *self->views);

@@ -330,7 +330,7 @@ static void help_next(struct maru_crew *crew, uint64_t ticket) {
 }
 
 /* Takes the first READY chunk, if there is one. */
-static bool take(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk) {
+static bool crew_take(struct maru_crew *crew, uint32_t worker, struct maru_chunk *chunk) {
   /* Acquire: tickets below are READY or later. */
   uint64_t end = atomic_load_explicit(&crew->shared->published, memory_order_acquire);
   for (uint64_t ticket = first_to_look_at(crew, end); ticket < end; ticket++) {
@@ -391,7 +391,7 @@ int maru_crew_claim(struct maru_crew *crew, uint32_t worker, struct maru_chunk *
   struct maru_channel *seat = seat_of(crew, worker);
   for (;;) {
     struct look look = look_around(crew, seat);
-    if (take(crew, worker, chunk))
+    if (crew_take(crew, worker, chunk))
       return 1;
     if (look.closed)
       return 0;

@@ -119,7 +119,7 @@ void maru_stream_reader_free(struct maru_stream_reader *r) {
 }
 
 /* The record that starts the buffer, if it is whole: 1.  -EBADMSG. */
-static int take(struct maru_stream_reader *r, struct maru_record *record, size_t *wanted) {
+static int stream_take(struct maru_stream_reader *r, struct maru_record *record, size_t *wanted) {
   size_t have = r->end - r->start;
   struct header h;
   *wanted = sizeof h;
@@ -159,7 +159,7 @@ static int make_room(struct maru_stream_reader *r, size_t wanted) {
 int maru_stream_reader_next(struct maru_stream_reader *r, struct maru_record *record) {
   size_t wanted;
   int rc;
-  while ((rc = take(r, record, &wanted)) == 0) {
+  while ((rc = stream_take(r, record, &wanted)) == 0) {
     if (r->closed)
       return -EPIPE;
     int error = make_room(r, wanted);

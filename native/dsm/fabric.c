@@ -144,8 +144,8 @@ static int keep(struct mr_partner *partner, const uint8_t *bytes, size_t length)
 }
 
 /* Its turn has come.  Whether it is of a message. */
-static int take(struct mr_fabric *f, struct mr_slot *slot, const struct mr_transport_sink *sink,
-                void *context) {
+static int fabric_take(struct mr_fabric *f, struct mr_slot *slot,
+                       const struct mr_transport_sink *sink, void *context) {
   struct mr_piece piece = head(slot);
   struct mr_partner *partner = &f->partners[piece.from];
   const uint8_t *bytes = slot->bytes + sizeof piece;
@@ -185,7 +185,7 @@ static int take_held(struct mr_fabric *f, const struct mr_transport_sink *sink, 
         mr_queue_put(&rest, slot);
         continue;
       }
-      int rc = take(f, slot, sink, context);
+      int rc = fabric_take(f, slot, sink, context);
       came = rc < 0 ? rc : came + rc;
       any = true;
       mr_queue_put(&f->idle, slot);

@@ -37,7 +37,7 @@ void mr_history_destroy(struct mr_history *history) {
   free(history);
 }
 
-static struct past *begin(struct mr_history *h, uint32_t page, uint64_t since) {
+static struct past *history_begin(struct mr_history *h, uint32_t page, uint64_t since) {
   size_t diffs = (size_t)h->gap * sizeof *h->past[page]->diffs;
   size_t stamps = h->stamps ? MR_LINES * sizeof(uint32_t) : 0;
   struct past *past = h->past[page];
@@ -62,7 +62,7 @@ void mr_history_add(struct mr_history *history, uint32_t page, uint64_t version,
   /* A stamp has 32 bits; a page that changed more often begins anew, as does one whose changes
    * could not be kept meanwhile. */
   if (past == NULL || version != past->newest + 1 || version - past->since > UINT32_MAX)
-    past = begin(history, page, version - 1);
+    past = history_begin(history, page, version - 1);
   if (past == NULL)
     return;
   past->newest = version;

@@ -130,7 +130,7 @@ static int admit(struct meeting *m, struct guest *g) {
   return 0;
 }
 
-static int begin(struct meeting *m, struct guest *g, enum mr_role role, uint16_t to) {
+static int join_begin(struct meeting *m, struct guest *g, enum mr_role role, uint16_t to) {
   uint8_t nonce[MR_NONCE];
   if (getrandom(nonce, sizeof nonce, 0) != sizeof nonce)
     return -EIO;
@@ -179,7 +179,7 @@ static int call(struct meeting *m, uint16_t node) {
     return give_up_stranger(m, errno);
   int rc = tune(g->fd);
   if (rc == 0)
-    rc = begin(m, g, MR_CALLER, node);
+    rc = join_begin(m, g, MR_CALLER, node);
   if (rc < 0)
     return rc;
   g->connecting = true;
@@ -271,7 +271,7 @@ static int take_guests(struct meeting *m) {
     g->connecting = false;
     rc = tune(g->fd);
     if (rc == 0)
-      rc = begin(m, g, MR_LISTENER, 0);
+      rc = join_begin(m, g, MR_LISTENER, 0);
   }
   return rc;
 }

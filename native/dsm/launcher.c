@@ -141,7 +141,8 @@ static int get_others(const struct mr_board_way *way, struct mr_meeting *m) {
   return rc;
 }
 
-static int meet(const struct mr_board_way *way, struct mr_meeting *m, char *why, size_t size) {
+static int launcher_meet(const struct mr_board_way *way, struct mr_meeting *m, char *why,
+                         size_t size) {
   m->addresses = calloc(m->nodes, sizeof *m->addresses);
   if (m->addresses == NULL)
     return say(-ENOMEM, why, size, "no memory");
@@ -212,7 +213,7 @@ static int meet_by(enum mr_launcher launcher, struct mr_meeting *meeting, uint16
              most);
   *meeting = (struct mr_meeting){.nodes = (uint16_t)nodes, .me = (uint16_t)me, .listener = -1};
   if (rc == 0 && nodes > 1)
-    rc = meet(way, meeting, why, size);
+    rc = launcher_meet(way, meeting, why, size);
   if (rc < 0)
     way->close();
   return rc;

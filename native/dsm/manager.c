@@ -142,7 +142,7 @@ static int post(struct step *s) {
   return 0;
 }
 
-static int take(struct step *s) {
+static int manager_take(struct step *s) {
   if (s->object->value == 0) {
     enqueue(s);
     return 0;
@@ -214,7 +214,7 @@ static const struct {
     [MR_LOCK] = {LOCK, true, lock},
     [MR_UNLOCK] = {LOCK, false, unlock},
     [MR_BARRIER] = {BARRIER, true, barrier},
-    [MR_WAIT] = {SEMAPHORE, true, take},
+    [MR_WAIT] = {SEMAPHORE, true, manager_take},
     [MR_POST] = {SEMAPHORE, false, post},
     [MR_FLAG_AWAIT] = {FLAG, true, await_flag},
     [MR_FLAG_SET] = {FLAG, false, set_flag},

@@ -144,7 +144,7 @@ static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last,
 
 /* ---- requests of the program's thread ---------------------------------------------- */
 
-static void begin(void) {
+static void node_begin(void) {
   if (pthread_mutex_lock(&node.lock) == EDEADLK)
     mr_node_die(STATUS_INTERNAL,
                 "a signal handler used the shared memory while a request was under way");
@@ -179,7 +179,7 @@ static void ready(void) {
 int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
   ready();
   mr_heat_waits(node.heat);
-  begin();
+  node_begin();
   int64_t result = await(mr_core_sync(node.core, op, object, argument));
   mr_heat_waited(node.heat, op == MR_BARRIER ? MR_HEAT_BARRIER : MR_HEAT_LOCK);
   return result;
@@ -188,7 +188,7 @@ int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
 static int on_fault(void *context, uint32_t page, bool write) {
   (void)context;
   mr_heat_waits(node.heat);
-  begin();
+  node_begin();
   mr_heat_fault(node.heat, page, write);
   await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page));
   mr_heat_waited(node.heat, MR_HEAT_FETCH);
@@ -213,7 +213,7 @@ static uint32_t page_seen(enum mr_place place, uintptr_t at) {
 static void bring(uint32_t page, uint32_t count, bool write) {
   ready();
   mr_heat_waits(node.heat);
-  begin();
+  node_begin();
   for (uint32_t each = page; each < page + count; each++)
     if (mr_core_access(node.core, each) < (write ? MR_READ_WRITE : MR_READ))
       mr_heat_fault(node.heat, each, write);

@@ -104,7 +104,7 @@ static int put(const char *key, const char *value) {
   return ask(line, "put_result", line);
 }
 
-static int meet(void) {
+static int pmi_meet(void) {
   char line[LINE];
   return ask("cmd=barrier_in\n", "barrier_out", line);
 }
@@ -137,4 +137,4 @@ static void abort_job(int status) {
   (void)!write(pmi.fd, line, (size_t)length);
 }
 
-const struct mr_board_way mr_pmi_way = {open_table, put, meet, get, close_table, abort_job};
+const struct mr_board_way mr_pmi_way = {open_table, put, pmi_meet, get, close_table, abort_job};

@@ -85,7 +85,7 @@ static int put(const char *key, const char *text) {
   return translate(pmix.put(PMIX_GLOBAL, key, &value));
 }
 
-static int meet(void) {
+static int pmix_meet(void) {
   pmix_info_t wishes[2] = {info(PMIX_COLLECT_DATA), info(PMIX_TIMEOUT)};
   wishes[0].value.type = PMIX_BOOL;
   wishes[0].value.data.flag = true;
@@ -124,7 +124,7 @@ static int put(const char *key, const char *value) {
   (void)key, (void)value;
   return -ENOSYS;
 }
-static int meet(void) { return -ENOSYS; }
+static int pmix_meet(void) { return -ENOSYS; }
 static int get(unsigned node, const char *key, char value[MR_BOARD_VALUE]) {
   (void)node, (void)key, (void)value;
   return -ENOSYS;
@@ -134,4 +134,4 @@ static void abort_job(int status) { (void)status; }
 
 #endif
 
-const struct mr_board_way mr_pmix_way = {open_table, put, meet, get, close_table, abort_job};
+const struct mr_board_way mr_pmix_way = {open_table, put, pmix_meet, get, close_table, abort_job};

@@ -91,7 +91,7 @@ static void compare(struct mr_races *races, uint32_t page, const struct bytes *o
 }
 
 /* What all have acquired is ordered before all that comes. */
-static void forget(struct page *page, const uint64_t *floor) {
+static void races_forget(struct page *page, const uint64_t *floor) {
   uint32_t kept = 0;
   for (uint32_t i = page->count == MR_RACES_KEPT; i < page->count; i++)
     if (page->past[i].interval > floor[page->past[i].writer])
@@ -122,7 +122,7 @@ void mr_races_diff(struct mr_races *races, uint32_t page, uint16_t writer, uint6
     if (past->interval > time[past->writer])
       compare(races, page, &past->bytes, past->writer, &now.bytes, writer);
   }
-  forget(p, floor);
+  races_forget(p, floor);
   keep(p, &now);
 }
 

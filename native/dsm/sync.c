@@ -29,7 +29,7 @@ void mr_finish(struct mr_core *core, int64_t result) {
 static void ask(struct mr_core *core);
 static void next_stage(struct mr_core *core, int64_t result);
 
-static void begin(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument) {
+static void sync_begin(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument) {
   core->pending.op = op;
   core->pending.id = id;
   core->pending.argument = argument;
@@ -95,7 +95,7 @@ int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argum
     return -EINVAL;
   core->pending = (struct pending){
       .stage = condition ? STANDS : SINGLE, .condition = id, .lock = (uint32_t)argument};
-  begin(core, op, id, argument);
+  sync_begin(core, op, id, argument);
   return mr_unless_stopped(core);
 }
 
@@ -106,7 +106,7 @@ static void next_stage(struct mr_core *core, int64_t result) {
   switch (pending->stage) {
   case STANDS:
     pending->stage = LEAVES;
-    begin(core, MR_UNLOCK, pending->lock, 0);
+    sync_begin(core, MR_UNLOCK, pending->lock, 0);
     return;
   case LEAVES:
     pending->stage = SLEEPS;
@@ -115,7 +115,7 @@ static void next_stage(struct mr_core *core, int64_t result) {
     /* fall through */
   case SLEEPS:
     pending->stage = RETURNS;
-    begin(core, MR_LOCK, pending->lock, 0);
+    sync_begin(core, MR_LOCK, pending->lock, 0);
     return;
   case SINGLE:
   case RETURNS:

@@ -41,7 +41,7 @@ int explore_mutex_destroy(pthread_mutex_t *mutex) {
 
 static bool is_free(const struct model *m) { return m->owner == 0; }
 
-static int take(struct model *m) {
+static int robust_take(struct model *m) {
   if (m->lost)
     return ENOTRECOVERABLE;
   m->owner = self();
@@ -50,7 +50,7 @@ static int take(struct model *m) {
 
 int explore_mutex_trylock(pthread_mutex_t *mutex) {
   explore_access(mutex, EXPLORE_MODIFY);
-  return is_free(model(mutex)) ? take(model(mutex)) : EBUSY;
+  return is_free(model(mutex)) ? robust_take(model(mutex)) : EBUSY;
 }
 
 static int lock_until(pthread_mutex_t *mutex, int64_t until_ns) {
@@ -63,7 +63,7 @@ static int lock_until(pthread_mutex_t *mutex, int64_t until_ns) {
         explore_futex_wait(&m->owner, m->owner, until_ns) == -ETIMEDOUT)
       return ETIMEDOUT;
   }
-  return take(m);
+  return robust_take(m);
 }
 
 int explore_mutex_lock(pthread_mutex_t *mutex) { return lock_until(mutex, INT64_MAX); }

@@ -1,5 +1,8 @@
 /* queue.c: who gets the lock next.
  *
+ * Over 500 lines: one invariant of two queues holds over all of it, and a reader who follows a node
+ * from its arrival to its end needs the parts beside each other.
+ *
  * Why everybody in the queue gets it.  An arrival swaps itself into `tail` and then
  * tells its predecessor; a holder that finds no successor but another tail waits for that
  * word.  The secondary queue is emptied into the main queue's front, or becomes the
@@ -72,7 +75,7 @@ static bool was_left(struct maru_lock_node *node) {
 }
 
 /* By the holder, for a node that was left.  Relaxed: a count, no order. */
-static void forget(struct mr_queue *queue) {
+static void queue_forget(struct mr_queue *queue) {
   atomic_fetch_sub_explicit(&queue->left, 1, memory_order_relaxed);
 }
 
@@ -122,7 +125,7 @@ static int await_grant(struct mr_queue *queue, struct maru_lock_node *node,
   if (atomic_compare_exchange_strong_explicit(&node->claim, &claim, GIVEN_UP, memory_order_release,
                                               memory_order_relaxed))
     return rc;
-  forget(queue);
+  queue_forget(queue);
   /* The lock was offered before we gave up: the grant is on its way. */
   return mr_waiting_for(queue->waiting, &node->state, MR_SET, MR_SET, &mr_forever);
 }
@@ -226,7 +229,7 @@ static struct maru_lock_node *find_local(struct mr_queue *queue, struct maru_loc
       else
         *next = after;
       free(node);
-      forget(queue);
+      queue_forget(queue);
       continue;
     }
     if (node->socket == socket && offer(node))
@@ -486,7 +489,7 @@ static bool hand_on(struct mr_queue *queue, struct maru_hold *hold, struct direc
       maru_notify_store(&next->state, MR_SET);
       return true;
     }
-    forget(queue);
+    queue_forget(queue);
   }
 }
 

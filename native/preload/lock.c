@@ -79,7 +79,7 @@ static void pass_through(const char *why) {
                   "process %d keeps glibc's mutexes as they are: %s", (int)getpid(), why);
 }
 
-static void begin(void) {
+static void lock_begin(void) {
   const struct mr_policy *policy;
   const char *wrong, *text = getenv(MARU_OVERLAY_ENV);
   mr_glibc_start();
@@ -109,7 +109,7 @@ static void begin(void) {
  */
 __attribute__((constructor)) static void start(void) {
   int kept = errno;
-  begin();
+  lock_begin();
   errno = kept;
 }
 

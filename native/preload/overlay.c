@@ -125,8 +125,8 @@ static int compete(struct mr_overlay *overlay, pthread_mutex_t *mutex,
 /* The chances of a queue begin with those of the thread that found it empty. */
 static _Thread_local uint64_t chances;
 
-static void begin(struct mr_overlay *overlay, struct mr_overlay_cell *cell,
-                  struct mr_traveller *traveller, struct maru_lock_options *options) {
+static void overlay_begin(struct mr_overlay *overlay, struct mr_overlay_cell *cell,
+                          struct mr_traveller *traveller, struct maru_lock_options *options) {
   read_knobs(overlay, options);
   if (chances == 0)
     chances = ((uintptr_t)&chances ^ (uint64_t)maru_now_ns()) | 1;
@@ -140,7 +140,7 @@ static int queue_up(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
   struct maru_lock_options options;
   struct maru_overlay_counts *counts = mr_overlay_counts(overlay);
   int64_t since = overlay->waits != NULL ? maru_now_ns() : 0;
-  begin(overlay, mr_overlay_cell(mutex), &traveller, &options);
+  overlay_begin(overlay, mr_overlay_cell(mutex), &traveller, &options);
   mr_queue_acquire(&traveller.queue, &traveller.hold, &mr_forever);
   show(counts, &traveller.queue.counts);
   if (overlay->shuffles)

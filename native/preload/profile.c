@@ -244,7 +244,7 @@ static void drop(struct mr_profile_hold *hold) {
 }
 
 /* Another thread must have released it, or else this one would not have it anew. */
-static void forget(struct mr_profile_hold *hold) {
+static void profile_forget(struct mr_profile_hold *hold) {
   if (hold == NULL)
     return;
   drop(hold);
@@ -253,7 +253,7 @@ static void forget(struct mr_profile_hold *hold) {
 
 static void begin_hold(struct mr_profile_at at, const void *mutex, uint32_t weight) {
   if (mr_own.held == MR_PROFILE_HOLDS)
-    forget(&mr_own.holds[0]);
+    profile_forget(&mr_own.holds[0]);
   mr_own.holds[mr_own.held++] = (struct mr_profile_hold){
       .mutex = mutex, .row = at.row, .since_ns = mr_own.now_ns, .weight = weight};
 }
@@ -288,7 +288,7 @@ void mr_profile_got_slowly(struct mr_profile *profile, struct mr_profile_at at, 
                            uint64_t count) {
   uint32_t weight = weigh(profile, count);
   if (mr_own.held != 0)
-    forget(find_hold(mutex));
+    profile_forget(find_hold(mutex));
   if (weight == 0)
     return;
   begin_hold(at, mutex, weight);
@@ -358,7 +358,7 @@ void mr_profile_waited(struct mr_profile *profile, const struct mr_profile_wait 
   MR_ADD(row->acquisitions, 1);
   MR_ADD(row->contended, 1);
   mr_own.unpublished++;
-  forget(find_hold(wait->mutex));
+  profile_forget(find_hold(wait->mutex));
   begin_hold(wait->at, wait->mutex, 1);
   if (mutex != &several) {
     note_socket(profile, &wait->at);

@@ -1,22 +1,22 @@
 /* maru-steer: the hands of `maru run --io` and `maru attach`, and what puts back.
  *
- *   maru-steer guard --tree PID [--root DIR] [--place affinity|cpusets] -- CONTROLLER [ARGUMENT]...
- *   maru-steer repair [--root DIR] [--after PID]    (once that guard has ended)
+ *   maru-steer keeper --tree PID [--root DIR] [--place affinity|cpusets] -- CONTROLLER
+ * [ARGUMENT]... maru-steer repair [--root DIR] [--after PID]    (once that keeper has ended)
  *   maru-steer move --tree PID --node NODE
  *
  * move brings the memory that the processes below PID have to one node, and prints how many
  * processes, and pages that stayed.  Nothing of it is put back: where pages are ends with their
  * process.
  *
- * guard starts the controller and does what it says, for the processes below PID; each change is in
- * the journal, on disk, before it is made (journal.h).  It ends, and puts everything back,
- * when its standard input is at its end (whoever started it holds the other end, so its
- * death, however it comes, is seen at once), when PID or the controller ends, or by SIGTERM, SIGINT
- * or SIGHUP.  If the guard itself is killed the controller sees it and runs `repair`; if both
- * are, the next guard does.
+ * keeper starts the controller and does what it says, for the processes below PID; each change is
+ * in the journal, on disk, before it is made (journal.h).  It ends, and puts everything back, when
+ * its standard input is at its end (whoever started it holds the other end, so its death, however
+ * it comes, is seen at once), when PID or the controller ends, or by SIGTERM, SIGINT or SIGHUP.  If
+ * the keeper itself is killed the controller sees it and runs `repair`; if both are, the next
+ * keeper does.
  *
  * The controller has its answers on standard input and orders on descriptor 3; its standard
- * output is the guard's.  Lines:
+ * output is the keeper's.  Lines:
  *
  *   to it    ready CPUS MENDED      where the program may run; dead runs that were put back
  *            off REASON             nothing can be changed; orders are refused
@@ -55,9 +55,9 @@ enum { ORDERS_FD = 3 };
 #define BATCH_BYTES (16u << 20)
 #define CONTROLLER_ENDS_MS 3000
 #define ANSWER_MS 1000
-#define GUARD_ENDS_MS 1000
+#define KEEPER_ENDS_MS 1000
 
-struct guard {
+struct keeper {
   struct mr_journal journal;
   struct mr_cpus base;
   const char *root;
@@ -97,7 +97,7 @@ static int read_target(struct mr_target *target, char **words, size_t count) {
 }
 
 /* A thread's CPUs are cut to where the program may run, as the kernel would. */
-static int read_value(const struct guard *guard, struct order *order, const char *text) {
+static int read_value(const struct keeper *keeper, struct order *order, const char *text) {
   struct mr_cpus set;
   char value[MR_VALUE_MAX];
   int error = mr_target_form(&order->target, text, value);
@@ -105,7 +105,7 @@ static int read_value(const struct guard *guard, struct order *order, const char
     return error;
   if (order->target.tid != 0) {
     (void)mr_cpus_parse_list(value, &set);
-    mr_cpus_keep(&set, &guard->base);
+    mr_cpus_keep(&set, &keeper->base);
     mr_cpus_list(&set, value);
     if (mr_cpus_empty(&set))
       return -ENXIO;
@@ -114,7 +114,7 @@ static int read_value(const struct guard *guard, struct order *order, const char
   return order->value != NULL ? 0 : -ENOMEM;
 }
 
-static void read_order(const struct guard *guard, struct order *order, char *line) {
+static void read_order(const struct keeper *keeper, struct order *order, char *line) {
   char *words[5], *rest = line;
   size_t count = 0;
   for (char *word; count < 5 && (word = strsep(&rest, " ")) != NULL;)
@@ -124,34 +124,34 @@ static void read_order(const struct guard *guard, struct order *order, char *lin
     order->set = true;
     order->error = read_target(&order->target, words + 1, count - 2);
     if (order->error == 0)
-      order->error = read_value(guard, order, words[count - 1]);
+      order->error = read_value(keeper, order, words[count - 1]);
   } else if (count >= 2 && strcmp(words[0], "back") == 0)
     order->error = read_target(&order->target, words + 1, count - 1);
 }
 
 /* A thread that is not of the program is not ours to touch, whatever the controller says. */
-static int check_owner(const struct guard *guard, const struct mr_target *target) {
+static int check_owner(const struct keeper *keeper, const struct mr_target *target) {
   if (target->tid == 0)
     return 0;
-  bool below = mr_is_below(mr_process_of(target->tid), guard->tree);
+  bool below = mr_is_below(mr_process_of(target->tid), keeper->tree);
   /* Asked last: the number was the program's all the time. */
-  return below && mr_start_time(guard->tree) == guard->journal.tree_start ? 0 : -ESRCH;
+  return below && mr_start_time(keeper->tree) == keeper->journal.tree_start ? 0 : -ESRCH;
 }
 
-static void put_back(struct guard *guard, struct order *order) {
+static void put_back(struct keeper *keeper, struct order *order) {
   if (!order->set && order->error == 0)
-    order->error = mr_journal_back(&guard->journal, &order->target);
+    order->error = mr_journal_back(&keeper->journal, &order->target);
 }
 
-static void note(struct guard *guard, struct order *order) {
+static void note(struct keeper *keeper, struct order *order) {
   if (!order->set || order->error < 0)
     return;
-  order->error = check_owner(guard, &order->target);
+  order->error = check_owner(keeper, &order->target);
   if (order->error == 0)
-    order->error = mr_journal_note(&guard->journal, &order->target, order->value);
+    order->error = mr_journal_note(&keeper->journal, &order->target, order->value);
 }
 
-static void make(struct guard *guard, struct order *order, int synced) {
+static void make(struct keeper *keeper, struct order *order, int synced) {
   if (!order->set)
     return;
   if (order->error == -EALREADY) {
@@ -161,11 +161,11 @@ static void make(struct guard *guard, struct order *order, int synced) {
   if (order->error < 0)
     return;
   order->error =
-      synced < 0 ? synced : mr_journal_make(&guard->journal, &order->target, order->value);
+      synced < 0 ? synced : mr_journal_make(&keeper->journal, &order->target, order->value);
   if (order->error == -ERANGE)
-    (void)mr_journal_revert(&guard->journal, &order->target);
+    (void)mr_journal_revert(&keeper->journal, &order->target);
   else if (order->error < 0)
-    (void)mr_journal_back(&guard->journal, &order->target);
+    (void)mr_journal_back(&keeper->journal, &order->target);
 }
 
 static const char *reason(int error) {
@@ -184,11 +184,11 @@ static const char *reason(int error) {
 }
 
 /* False: nobody reads them. */
-static bool answer(struct guard *guard, const char *text) {
+static bool answer(struct keeper *keeper, const char *text) {
   for (size_t length = strlen(text); length > 0;) {
-    ssize_t written = write(guard->answers, text, length);
+    ssize_t written = write(keeper->answers, text, length);
     if (written < 0 && errno == EAGAIN) {
-      struct pollfd room = {.fd = guard->answers, .events = POLLOUT};
+      struct pollfd room = {.fd = keeper->answers, .events = POLLOUT};
       if (poll(&room, 1, ANSWER_MS) == 1)
         continue;
     }
@@ -201,38 +201,38 @@ static bool answer(struct guard *guard, const char *text) {
 }
 
 /* Puts back, then notes all, makes sure that it is on disk, then changes. */
-static void do_batch(struct guard *guard, struct order *orders, size_t count) {
+static void do_batch(struct keeper *keeper, struct order *orders, size_t count) {
   for (size_t i = 0; i < count; i++)
-    put_back(guard, &orders[i]);
+    put_back(keeper, &orders[i]);
   for (size_t i = 0; i < count; i++)
-    note(guard, &orders[i]);
-  int synced = mr_journal_sync(&guard->journal);
+    note(keeper, &orders[i]);
+  int synced = mr_journal_sync(&keeper->journal);
   for (size_t i = 0; i < count; i++)
-    make(guard, &orders[i], synced);
-  mr_journal_back_strays(&guard->journal);
-  (void)mr_journal_shorten(&guard->journal);
+    make(keeper, &orders[i], synced);
+  mr_journal_back_strays(&keeper->journal);
+  (void)mr_journal_shorten(&keeper->journal);
 }
 
-static bool obey(struct guard *guard, char *batch, size_t count) {
+static bool obey(struct keeper *keeper, char *batch, size_t count) {
   struct order *orders = calloc(count > 0 ? count : 1, sizeof *orders);
   if (orders == NULL)
     return false;
   for (size_t i = 0; i < count; i++) {
-    read_order(guard, &orders[i], strsep(&batch, "\n"));
-    if (guard->off != NULL)
+    read_order(keeper, &orders[i], strsep(&batch, "\n"));
+    if (keeper->off != NULL)
       orders[i].error = -ENODEV;
   }
-  if (guard->off == NULL)
-    do_batch(guard, orders, count);
+  if (keeper->off == NULL)
+    do_batch(keeper, orders, count);
   bool read = true;
   for (size_t i = 0; read && i < count; i++) {
     char line[MR_WHY_MAX + 8];
-    bool alone = orders[i].set && orders[i].target.tid != 0 && guard->journal.why_not[0] != '\0';
+    bool alone = orders[i].set && orders[i].target.tid != 0 && keeper->journal.why_not[0] != '\0';
     if (orders[i].error == 0)
-      snprintf(line, sizeof line, alone ? "ok %s\n" : "ok\n", guard->journal.why_not);
+      snprintf(line, sizeof line, alone ? "ok %s\n" : "ok\n", keeper->journal.why_not);
     else
       snprintf(line, sizeof line, "no %s\n", reason(orders[i].error));
-    read = answer(guard, line);
+    read = answer(keeper, line);
   }
   for (size_t i = 0; i < count; i++)
     free(orders[i].value);
@@ -241,18 +241,18 @@ static bool obey(struct guard *guard, char *batch, size_t count) {
 }
 
 /* Does every batch that has come wholly.  False: the controller is of no use any more. */
-static bool take_orders(struct guard *guard) {
+static bool take_orders(struct keeper *keeper) {
   char piece[1 << 16];
-  ssize_t got = read(guard->orders, piece, sizeof piece);
-  if (got <= 0 || guard->batch_length + (size_t)got > BATCH_BYTES)
+  ssize_t got = read(keeper->orders, piece, sizeof piece);
+  if (got <= 0 || keeper->batch_length + (size_t)got > BATCH_BYTES)
     return got < 0 && errno == EINTR;
-  char *grown = realloc(guard->batch, guard->batch_length + (size_t)got + 1);
+  char *grown = realloc(keeper->batch, keeper->batch_length + (size_t)got + 1);
   if (grown == NULL)
     return false;
-  guard->batch = grown;
-  memcpy(grown + guard->batch_length, piece, (size_t)got);
-  guard->batch_length += (size_t)got;
-  grown[guard->batch_length] = '\0';
+  keeper->batch = grown;
+  memcpy(grown + keeper->batch_length, piece, (size_t)got);
+  keeper->batch_length += (size_t)got;
+  grown[keeper->batch_length] = '\0';
   char *begin = grown, *line = grown;
   size_t count = 0;
   bool good = true;
@@ -260,13 +260,13 @@ static bool take_orders(struct guard *guard) {
     bool ends = end - line == 2 && strncmp(line, "go", 2) == 0;
     count += !ends;
     if (ends) {
-      good = obey(guard, begin, count);
+      good = obey(keeper, begin, count);
       begin = end + 1;
       count = 0;
     }
   }
-  guard->batch_length -= (size_t)(begin - grown);
-  memmove(grown, begin, guard->batch_length + 1);
+  keeper->batch_length -= (size_t)(begin - grown);
+  memmove(grown, begin, keeper->batch_length + 1);
   return good;
 }
 
@@ -296,65 +296,65 @@ static int high_pipe(int ends[2]) {
   return ends[0] < 0 || ends[1] < 0 ? -EMFILE : 0;
 }
 
-static int start_controller(struct guard *guard, char **argv, const sigset_t *mask) {
+static int start_controller(struct keeper *keeper, char **argv, const sigset_t *mask) {
   int orders[2], answers[2];
   int error = high_pipe(orders);
   if (error == 0)
     error = high_pipe(answers);
   if (error < 0)
     return error;
-  guard->controller = fork();
-  if (guard->controller < 0)
+  keeper->controller = fork();
+  if (keeper->controller < 0)
     return -errno;
-  if (guard->controller == 0)
+  if (keeper->controller == 0)
     become_controller(argv, orders[1], answers[0], mask);
   close(orders[1]);
   close(answers[0]);
-  guard->orders = orders[0];
-  guard->answers = answers[1];
-  fcntl(guard->answers, F_SETFL, O_NONBLOCK);
+  keeper->orders = orders[0];
+  keeper->answers = answers[1];
+  fcntl(keeper->answers, F_SETFL, O_NONBLOCK);
   return 0;
 }
 
-static bool greet(struct guard *guard) {
+static bool greet(struct keeper *keeper) {
   char line[MR_VALUE_MAX + 64];
-  if (guard->off != NULL)
-    snprintf(line, sizeof line, "off %s\n", guard->off);
+  if (keeper->off != NULL)
+    snprintf(line, sizeof line, "off %s\n", keeper->off);
   else
-    snprintf(line, sizeof line, "ready %s %d\n", guard->journal.base, guard->mended);
-  return answer(guard, line);
+    snprintf(line, sizeof line, "ready %s %d\n", keeper->journal.base, keeper->mended);
+  return answer(keeper, line);
 }
 
 /* ---- life -------------------------------------------------------------------------- */
 
-static void open_journal(struct guard *guard) {
+static void open_journal(struct keeper *keeper) {
   pid_t other = 0;
-  int error = mr_journal_open(&guard->journal, guard->root, guard->tree, guard->cpusets,
-                              &guard->mended, &other);
+  int error = mr_journal_open(&keeper->journal, keeper->root, keeper->tree, keeper->cpusets,
+                              &keeper->mended, &other);
   if (error == 0) {
-    (void)mr_cpus_parse_list(guard->journal.base, &guard->base);
+    (void)mr_cpus_parse_list(keeper->journal.base, &keeper->base);
     return;
   }
   if (error == -EBUSY)
-    snprintf(guard->off_text, sizeof guard->off_text, "process %d steers these processes already",
+    snprintf(keeper->off_text, sizeof keeper->off_text, "process %d steers these processes already",
              (int)other);
   else if (error == -ESRCH)
-    snprintf(guard->off_text, sizeof guard->off_text, "the program has ended");
+    snprintf(keeper->off_text, sizeof keeper->off_text, "the program has ended");
   else if (error == -ETIMEDOUT)
-    snprintf(guard->off_text, sizeof guard->off_text,
-             "another maru run does not let go of '%s/lock'", guard->journal.folder);
+    snprintf(keeper->off_text, sizeof keeper->off_text,
+             "another maru run does not let go of '%s/lock'", keeper->journal.folder);
   else
-    snprintf(guard->off_text, sizeof guard->off_text, "no place for a journal (%s)",
+    snprintf(keeper->off_text, sizeof keeper->off_text, "no place for a journal (%s)",
              error == -ENODEV ? "set XDG_RUNTIME_DIR" : strerror(-error));
-  guard->off = guard->off_text;
+  keeper->off = keeper->off_text;
 }
 
 /* True until something says that it is over. */
-static bool watch(struct guard *guard) {
+static bool watch(struct keeper *keeper) {
   struct pollfd watched[] = {{.fd = STDIN_FILENO, .events = POLLIN},
-                             {.fd = guard->orders, .events = POLLIN},
-                             {.fd = guard->signals, .events = POLLIN},
-                             {.fd = guard->program, .events = POLLIN}};
+                             {.fd = keeper->orders, .events = POLLIN},
+                             {.fd = keeper->signals, .events = POLLIN},
+                             {.fd = keeper->program, .events = POLLIN}};
   if (poll(watched, 4, -1) < 0)
     return errno == EINTR;
   char ignored[256];
@@ -362,20 +362,20 @@ static bool watch(struct guard *guard) {
     return false;
   if (watched[2].revents != 0 || watched[3].revents != 0)
     return false;
-  return watched[1].revents == 0 || take_orders(guard);
+  return watched[1].revents == 0 || take_orders(keeper);
 }
 
-static void end_controller(struct guard *guard, int failed) {
+static void end_controller(struct keeper *keeper, int failed) {
   char line[32];
   struct maru_death death;
   snprintf(line, sizeof line, "end %d\n", failed);
-  (void)answer(guard, line);
-  close(guard->answers);
-  int pidfd = maru_pidfd_open(guard->controller);
-  if (maru_reap_wait(guard->controller, pidfd, CONTROLLER_ENDS_MS, &death) == 0) {
-    (void)maru_kill(guard->controller, pidfd);
+  (void)answer(keeper, line);
+  close(keeper->answers);
+  int pidfd = maru_pidfd_open(keeper->controller);
+  if (maru_reap_wait(keeper->controller, pidfd, CONTROLLER_ENDS_MS, &death) == 0) {
+    (void)maru_kill(keeper->controller, pidfd);
     /* One that sleeps in the kernel for good is left to whoever inherits it. */
-    if (maru_reap_wait(guard->controller, pidfd, CONTROLLER_ENDS_MS / 3, &death) == 0)
+    if (maru_reap_wait(keeper->controller, pidfd, CONTROLLER_ENDS_MS / 3, &death) == 0)
       return;
   }
   if (death.signalled || death.code != 0)
@@ -383,7 +383,7 @@ static void end_controller(struct guard *guard, int failed) {
             death.signalled ? "signal" : "status", death.code);
 }
 
-static int run_guard(struct guard *guard, char **argv) {
+static int run_keeper(struct keeper *keeper, char **argv) {
   sigset_t ends, before;
   sigemptyset(&ends);
   sigaddset(&ends, SIGTERM);
@@ -397,26 +397,26 @@ static int run_guard(struct guard *guard, char **argv) {
   /* A terminal's signals are the command's business. */
   (void)setsid();
   umask(077);
-  guard->signals = signalfd(-1, &ends, SFD_CLOEXEC);
-  guard->program = maru_pidfd_open(guard->tree);
-  open_journal(guard);
-  int error = start_controller(guard, argv, &before);
+  keeper->signals = signalfd(-1, &ends, SFD_CLOEXEC);
+  keeper->program = maru_pidfd_open(keeper->tree);
+  open_journal(keeper);
+  int error = start_controller(keeper, argv, &before);
   if (error < 0) {
     fprintf(stderr, "maru: cannot start the controller: %s\n", strerror(-error));
-    mr_journal_close(&guard->journal, false);
+    mr_journal_close(&keeper->journal, false);
     return STATUS_UNAVAILABLE;
   }
-  for (bool on = greet(guard); on;)
-    on = watch(guard);
-  int failed = guard->off == NULL ? mr_journal_back_all(&guard->journal) : 0;
+  for (bool on = greet(keeper); on;)
+    on = watch(keeper);
+  int failed = keeper->off == NULL ? mr_journal_back_all(&keeper->journal) : 0;
   if (failed > 0)
     fprintf(stderr,
             "maru: %d settings could not be put back; the next `maru run --io` tries again\n",
             failed);
-  if (guard->off == NULL)
-    mr_journal_close(&guard->journal, failed > 0);
-  end_controller(guard, failed);
-  free(guard->batch);
+  if (keeper->off == NULL)
+    mr_journal_close(&keeper->journal, failed > 0);
+  end_controller(keeper, failed);
+  free(keeper->batch);
   return 0;
 }
 
@@ -426,11 +426,11 @@ static int refuse(const char *what, const char *about) {
 }
 
 /* A process that dies closes our pipe before it lets go of its journal. */
-static void await_end(pid_t guard) {
-  struct pollfd end = {.fd = maru_pidfd_open(guard), .events = POLLIN};
+static void await_end(pid_t keeper) {
+  struct pollfd end = {.fd = maru_pidfd_open(keeper), .events = POLLIN};
   if (end.fd < 0)
     return;
-  (void)poll(&end, 1, GUARD_ENDS_MS);
+  (void)poll(&end, 1, KEEPER_ENDS_MS);
   close(end.fd);
 }
 
@@ -459,17 +459,17 @@ static int move(pid_t tree, int node) {
 }
 
 int main(int argc, char **argv) {
-  struct guard *guard = calloc(1, sizeof *guard);
-  if (guard == NULL)
+  struct keeper *keeper = calloc(1, sizeof *keeper);
+  if (keeper == NULL)
     return STATUS_UNAVAILABLE;
-  guard->root = "";
-  guard->journal.fd = -1;
+  keeper->root = "";
+  keeper->journal.fd = -1;
   if (argc < 2)
-    return refuse("usage", "maru-steer guard|repair|move [OPTION VALUE]... [-- CONTROLLER]");
+    return refuse("usage", "maru-steer keeper|repair|move [OPTION VALUE]... [-- CONTROLLER]");
   int64_t tree = 0, after = 0, node = -1;
   const char *place = "affinity";
   const struct mr_option options[] = {
-      {"--root", MR_TEXT, &guard->root, NULL, 0, 0},
+      {"--root", MR_TEXT, &keeper->root, NULL, 0, 0},
       {"--tree", MR_WHOLE, &tree, "processes", 2, INT32_MAX},
       {"--place", MR_TEXT, &place, NULL, 0, 0},
       {"--node", MR_WHOLE, &node, "nodes", 0, INT32_MAX},
@@ -478,21 +478,21 @@ int main(int argc, char **argv) {
   /* Behind the command's word. */
   int at =
       1 + mr_arguments("maru-steer", options, sizeof options / sizeof *options, argc - 1, argv + 1);
-  guard->tree = (pid_t)tree;
-  guard->cpusets = strcmp(place, "cpusets") == 0;
+  keeper->tree = (pid_t)tree;
+  keeper->cpusets = strcmp(place, "cpusets") == 0;
   int status;
   if (strcmp(argv[1], "repair") == 0)
-    status = repair(guard->root, (pid_t)after);
+    status = repair(keeper->root, (pid_t)after);
   else if (strcmp(argv[1], "move") == 0)
-    status = guard->tree > 1 && node >= 0
-                 ? move(guard->tree, (int)node)
+    status = keeper->tree > 1 && node >= 0
+                 ? move(keeper->tree, (int)node)
                  : refuse("move needs --tree PID and --node NODE", argv[1]);
-  else if (strcmp(argv[1], "guard") != 0)
+  else if (strcmp(argv[1], "keeper") != 0)
     status = refuse("unknown command", argv[1]);
-  else if (guard->tree <= 1 || at >= argc)
-    status = refuse("guard needs --tree PID and a controller", argv[1]);
+  else if (keeper->tree <= 1 || at >= argc)
+    status = refuse("keeper needs --tree PID and a controller", argv[1]);
   else
-    status = run_guard(guard, argv + at);
-  free(guard);
+    status = run_keeper(keeper, argv + at);
+  free(keeper);
   return status;
 }

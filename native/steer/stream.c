@@ -231,7 +231,7 @@ static void dispose(struct maru_stream *stream) {
   free(stream);
 }
 
-static int begin(struct maru_stream *stream) {
+static int stream_begin(struct maru_stream *stream) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's business */
@@ -256,7 +256,7 @@ static int prepare(struct maru_stream *stream) {
   if (stream->lengths == NULL || stream->memory == MAP_FAILED)
     return -ENOMEM;
   maru_wait_policy_init(&stream->policy, MARU_WAIT_ADAPTIVE);
-  return begin(stream);
+  return stream_begin(stream);
 }
 
 int maru_stream_open(struct maru_stream **stream, int fd, size_t block_bytes, unsigned blocks) {

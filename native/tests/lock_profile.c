@@ -1,5 +1,7 @@
 /* Description: what the profile of mutexes records of known work is exact; what it has no room for
- * is counted; it outlives threads and processes. */
+ * is counted; it outlives threads and processes.
+ *
+ * Over 500 lines: a list of cases, each of which stands alone, over one small set of helpers. */
 #define _GNU_SOURCE
 #include "../preload/fairness.h"
 #include "../preload/profile.h"

@@ -26,7 +26,7 @@ LIBRARY += [f"base/{name}.c" for name in "numbers process shared task text topol
 LIBRARY += [f"wait/{name}.c" for name in
             "asleep attach awake channel clock coop lowered measure named policy priority wait".split()]
 DAEMON = [f"boost/{name}.c" for name in
-          "maru-boost act admission boards clerk engine guard look options subject worker".split()]
+          "maru-boost act admission boards clerk engine look options rescuer subject worker".split()]
 DAEMON += ["base/arguments.c", "base/json.c"]
 UNITS = {"boost/tests/engine.c": "boost/engine.c", "boost/tests/subject.c": "boost/subject.c"}
 WRAPPED = ["-Wl,--wrap=mr_sched_set", "-Wl,--wrap=prlimit64"]
@@ -53,7 +53,7 @@ BOARD, TEXT, SHARED, TASK = "board/board.c", "base/text.c", "base/shared.c", "ba
 LOG, STREAM, CREW = "channel/log.c", "channel/stream.c", "channel/crew.c"
 ENGINE, SUBJECT, BOARDS, CLERK = "boost/engine.c", "boost/subject.c", "boost/boards.c", "boost/clerk.c"
 ADMISSION, ACT, LOOK, WORKER = "boost/admission.c", "boost/act.c", "boost/look.c", "boost/worker.c"
-GUARD, OPTIONS = "boost/guard.c", "boost/options.c"
+RESCUER, OPTIONS = "boost/rescuer.c", "boost/options.c"
 
 # name, file, text, what stands there instead
 FAULTS = [
@@ -228,8 +228,8 @@ FAULTS += [
     ("reset-on-fork stays", SUBJECT, "    back.on_fork = subject->normal.on_fork;\n", ""),
     ("an administrator's nice under FIFO is undone", SUBJECT, "    back.nice = nice;\n", "    ;\n"),
     ("SCHED_IDLE keeps our nice", SUBJECT, "    (void)setpriority(PRIO_PROCESS, (id_t)subject->tid, subject->found_nice);\n", "    ;\n"),
-    ("the guard lifts nice 19", SUBJECT, "is_lowered(&now) && may_come_back(&copy, &copy.normal);", "is_lowered(&now);"),
-    ("the guard forgets the raised", SUBJECT, "  else if (rc == 0 && touched)\n    rc = put_down(&copy, &now);\n", ""),
+    ("the rescuer lifts nice 19", SUBJECT, "is_lowered(&now) && may_come_back(&copy, &copy.normal);", "is_lowered(&now);"),
+    ("the rescuer forgets the raised", SUBJECT, "  else if (rc == 0 && touched)\n    rc = put_down(&copy, &now);\n", ""),
     ("what was left is put where it claims", SUBJECT, "    if (mr_sched_equal(&up, &now))\n", ""),
     ("what was left goes up", SUBJECT, "claimed->nice > 0 ? claimed->nice : 0;", "claimed->nice;"),
     ("children are raised", SUBJECT, "struct mr_sched up = {.policy = normal->policy, .on_fork = 1};", "struct mr_sched up = {.policy = normal->policy};"),
@@ -246,7 +246,7 @@ FAULTS += [
     ("a user has as many boards as he likes", CLERK, " && (geteuid() != 0 || known_of(clerk, user) < BOOST_BOARDS_A_USER)", ""),
     ("boards of others than named are opened", CLERK, " ||\n      !boost_serves(&clerk->served, &holder->task, status->st_uid))", ")"),
     ("a board is kept for ever", ADMISSION, "if (one->unseen < 2 || has_living(one))", "if (true)"),
-    ("a thread that has gone stays", ADMISSION, "  if (!same && subject->tid != 0 && !forget(one, i))\n    return false;\n", ""),
+    ("a thread that has gone stays", ADMISSION, "  if (!same && subject->tid != 0 && !admission_forget(one, i))\n    return false;\n", ""),
     ("what a dead daemon left stays", ADMISSION, "  if (ask->rc == -EBUSY)\n    put_back", "  if (false)\n    put_back"),
     ("one that cannot be raised is tried at each tick", ACT, "      one->lines[i].rests_until_ns = now_ns + REFUSED_NS;", "      ;"),
     ("an end that failed is not tried again", ACT, "    if (one->lines[i].raised_until_ns == 0 && boost_end_line(one, i) < 0)", "    if (false)"),
@@ -256,8 +256,8 @@ FAULTS += [
     ("a line says where its thread is", LOOK, "  int cpu = boost_cpu(one->subjects[i].tid);", "  int cpu = (int)LOAD(one->table->channels[i].cpu);"),
     ("an ended daemon leaves its raises", WORKER, "  unsigned failed = boost_board_settle(one);", "  unsigned failed = 0;"),
     ("there is no sign of life", ACT, "  atomic_store_explicit(&one->table->heartbeat_ns, now_ns, memory_order_relaxed);\n", ""),
-    ("the guard leaves everybody raised", GUARD, "    if (self->boards.subjects[i].tid != 0)", "    if (false)"),
-    ("a stopped worker is waited for", GUARD, "return watch->looks > watch->looks_most || ", "return "),
+    ("the rescuer leaves everybody raised", RESCUER, "    if (self->boards.subjects[i].tid != 0)", "    if (false)"),
+    ("a stopped worker is waited for", RESCUER, "return watch->looks > watch->looks_most || ", "return "),
     ("root raises by FIFO unasked", OPTIONS, "    self->how = BOOST_GENTLY;\n", ""),
     ("root's pb needs no word", OPTIONS, "    if (by_turns)\n      return refuse(\"as root", "    if (false)\n      return refuse(\"as root"),
     ("an ordinary user names others", OPTIONS, "geteuid() != 0 && self->served.user_count", "false && self->served.user_count"),

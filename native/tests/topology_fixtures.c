@@ -5,8 +5,10 @@
 #include "check.h"
 
 #include <fcntl.h>
+#include <ftw.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 static int opened;
@@ -17,11 +19,68 @@ int open(const char *path, int flags, ...) {
   return (int)syscall(SYS_openat, AT_FDCWD, path, flags, 0);
 }
 
+/* With all folders above it. */
+static void add_line(const char *root, const char *path, const char *line) {
+  char whole[4096];
+  snprintf(whole, sizeof whole, "%s/%s", root, path);
+  for (char *slash = whole + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+    *slash = '\0';
+    CHECK(mkdir(whole, 0700) == 0 || errno == EEXIST);
+    *slash = '/';
+  }
+  FILE *file = fopen(whole, "a");
+  CHECK(file != NULL);
+  fputs(line, file);
+  fclose(file);
+}
+
+/* A machine is one text: of each line a path, a tab, and a line of the file that is there. */
+static void unfold(const char *name, const char *root) {
+  char path[4096], *line = NULL;
+  size_t room = 0;
+  snprintf(path, sizeof path, "%s/%s.machine", FIXTURES, name);
+  FILE *machine = fopen(path, "r");
+  CHECK(machine != NULL);
+  while (getline(&line, &room, machine) > 0) {
+    char *tab = strchr(line, '\t');
+    CHECK(tab != NULL);
+    *tab = '\0';
+    add_line(root, line, tab + 1);
+  }
+  free(line);
+  fclose(machine);
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk) {
+  (void)status, (void)kind, (void)walk;
+  return remove(path);
+}
+
+static int read_machine(const char *name, struct maru_topology *topology) {
+  char root[] = "/tmp/maru-machine-XXXXXX";
+  CHECK(mkdtemp(root) != NULL);
+  unfold(name, root);
+  int rc = maru_topology_read_root(topology, root);
+  nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  return rc;
+}
+
+/* Parts of it; how many files were opened. */
+static int read_parts(const char *name, unsigned parts, struct maru_topology *topology) {
+  char root[] = "/tmp/maru-machine-XXXXXX";
+  CHECK(mkdtemp(root) != NULL);
+  unfold(name, root);
+  CHECK_EQUAL(setenv(MARU_TOPOLOGY_ENV, root, 1), 0);
+  opened = 0;
+  CHECK_EQUAL(mr_topology_read(topology, parts), 0);
+  int files = opened;
+  nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+  return files;
+}
+
 static struct maru_topology read_fixture(const char *name) {
   struct maru_topology topology;
-  char root[4096];
-  snprintf(root, sizeof root, "%s/%s", FIXTURES, name);
-  CHECK_EQUAL(maru_topology_read_root(&topology, root), 0);
+  CHECK_EQUAL(read_machine(name, &topology), 0);
   return topology;
 }
 
@@ -103,7 +162,11 @@ static void overridden(void) {
   CHECK_EQUAL(t.cpus[23].llc, 12);
   CHECK_EQUAL(maru_topology_workers(&t), 24);
   maru_topology_free(&t);
-  CHECK_EQUAL(read_named(FIXTURES "/two-sockets", &t), 0);
+  char root[] = "/tmp/maru-machine-XXXXXX";
+  CHECK(mkdtemp(root) != NULL);
+  unfold("two-sockets", root);
+  CHECK_EQUAL(read_named(root, &t), 0);
+  nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
   CHECK_EQUAL(t.virtual_machine, 1);
   CHECK_EQUAL(t.cpu_count, 8);
   maru_topology_free(&t);
@@ -111,26 +174,23 @@ static void overridden(void) {
 
 static int files_for(unsigned parts) {
   struct maru_topology t;
-  opened = 0;
-  CHECK_EQUAL(mr_topology_read(&t, parts), 0);
+  int files = read_parts("two-sockets", parts, &t);
   CHECK_EQUAL(t.cpu_count, 8);
   maru_topology_free(&t);
-  return opened;
+  return files;
 }
 
 /* Nothing is looked for by number, and one CPU speaks for all that share its cache. */
 static void costs(void) {
   struct maru_topology t;
-  CHECK_EQUAL(setenv(MARU_TOPOLOGY_ENV, FIXTURES "/two-sockets", 1), 0);
   CHECK(files_for(MR_CACHES) <= 1 + 2 * 10);
   CHECK(files_for(MR_LIMITS) <= 1 + 10);
   CHECK(files_for(MR_ALL) <= 1 + 2 * 10 + 2 * 8 + 2 + 10);
-  CHECK_EQUAL(mr_topology_read(&t, MR_CACHES), 0);
+  CHECK(read_parts("two-sockets", MR_CACHES, &t) > 0);
   for (int i = 0; i < 8; i++)
     CHECK_EQUAL(t.cpus[i].llc, i / 4 * 4);
   maru_topology_free(&t);
-  CHECK_EQUAL(setenv(MARU_TOPOLOGY_ENV, FIXTURES "/odd-nodes", 1), 0);
-  CHECK_EQUAL(mr_topology_read(&t, MR_LIMITS), 0);
+  CHECK(read_parts("odd-nodes", MR_LIMITS, &t) > 0);
   CHECK_EQUAL(maru_topology_workers(&t), 2);
   maru_topology_free(&t);
 }

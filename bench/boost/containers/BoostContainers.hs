@@ -22,10 +22,10 @@ containerExperiment =
   Experiment
     { experimentName = "boost/groups",
       experimentPurpose = "A control group for each job, with and without a hog a CPU: policies on maru's channels; times the ideal",
-      experimentRun = \guard effort say -> do
+      experimentRun = \reaper effort say -> do
         program <- helperPath "boost_jobs"
         daemon <- helperPath "maru-boost"
-        let measure side = runTool guard program (daemon : concat (sideProcesses side))
+        let measure side = runTool reaper program (daemon : concat (sideProcesses side))
         rounds <- runRounds effort say measure sides (const claims)
         let judged = map (judgeClaim rounds) claims
         pure

@@ -19,10 +19,10 @@ daemonExperiment =
   Experiment
     { experimentName = "boost/daemon",
       experimentPurpose = "maru boost at 1 ms beside 1024 channels, whose waits are long or keep beginning, and a process that only sleeps 1 ms: percent of a core",
-      experimentRun = \guard effort say -> do
+      experimentRun = \reaper effort say -> do
         program <- helperPath "boost_cost"
         daemon <- helperPath "maru-boost"
-        let measure side = runTool guard program (daemon : concat (sideProcesses side))
+        let measure side = runTool reaper program (daemon : concat (sideProcesses side))
         rounds <- runRounds effort say measure sides (const claims)
         pure (figures rounds (map (judgeClaim rounds) claims))
     }

@@ -45,11 +45,11 @@ experiment name purpose cells claims =
   Experiment
     { experimentName = name,
       experimentPurpose = purpose,
-      experimentRun = \guard effort say -> do
+      experimentRun = \reaper effort say -> do
         program <- helperPath "boost_jobs"
         daemon <- helperPath "maru-boost"
         let sides = [Side (cellName c) [cellArguments c] | c <- cells]
-            measure side = runTool guard program (daemon : concat (sideProcesses side))
+            measure side = runTool reaper program (daemon : concat (sideProcesses side))
         rounds <- runRounds effort say measure sides (const claims)
         pure (figuresOf cells rounds (map (judgeClaim rounds) claims))
     }

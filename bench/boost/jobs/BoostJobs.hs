@@ -23,7 +23,7 @@ jobsExperiments =
          experiment "boost/silent" "Channels whose sender wakes nobody, beside sleeping with wake-ups, by computing between two messages; times the ideal" silentCells silentClaims,
          experiment "boost/hogs" "A CPU hog beside 3 jobs on each CPU, by computing between two messages; times the ideal (a fair share gives 1.33)" hogCells hogClaims,
          experiment "boost/dedicated" "One job, a CPU for each of its processes: what waiting costs where nobody contends; times the ideal" dedicatedCells dedicatedClaims,
-         experiment "boost/killed" "The daemon and its guard are killed after 100 ms, beside a hog and 3 jobs on each CPU, by computing between two messages; times the ideal" killedCells killedClaims
+         experiment "boost/killed" "The daemon and its rescuer are killed after 100 ms, beside a hog and 3 jobs on each CPU, by computing between two messages; times the ideal" killedCells killedClaims
        ]
 
 -- Seed -------------------------------------------------------------------------

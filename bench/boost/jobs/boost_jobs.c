@@ -16,10 +16,9 @@
  *   silent=1        nobody rings: the sender only writes memory
  *   hogs=N          processes on each CPU that only compute
  *   cgroups=1       a control group for each job (quantum=fair)
- *   kill=MS         after so long the daemon is killed, with its guard (0: not); "back_ms" is when
- *                   no process was raised any more, the end if one was until then (-1: not killed)
- *   limit=S         ended after that: "done" is false, the time is the limit (10)
- *   seed=N          of order and jitter
+ *   kill=MS         after so long the daemon is killed, with its rescuer (0: not); "back_ms" is
+ * when no process was raised any more, the end if one was until then (-1: not killed) limit=S ended
+ * after that: "done" is false, the time is the limit (10) seed=N          of order and jitter
  *
  * The loop of one process is the published one: send, receive, compute, again.  A
  * latency is kept by one process a node, the network card: it stands above all others,
@@ -326,15 +325,15 @@ static void read_settings(int count, char *const *given) {
 
 /* The daemon that is to be killed, and what came of it. */
 struct killing {
-  pid_t guard; /* 0: none */
+  pid_t rescuer; /* 0: none */
   int64_t at_ns;
   bool killed;
   double back_ms; /* -1: not seen */
 };
 
-static pid_t worker_of(pid_t guard) {
+static pid_t worker_of(pid_t rescuer) {
   char path[64], text[32];
-  snprintf(path, sizeof path, "/proc/%d/task/%d/children", guard, guard);
+  snprintf(path, sizeof path, "/proc/%d/task/%d/children", rescuer, rescuer);
   FILE *file = fopen(path, "re");
   pid_t worker =
       file != NULL && fgets(text, sizeof text, file) != NULL ? (pid_t)strtol(text, NULL, 10) : 0;
@@ -354,14 +353,14 @@ static bool any_raised(const pid_t *pids, unsigned count) {
 /* Both at once: nobody is left who could put anybody back. */
 static void maybe_kill(struct killing *k, const pid_t *pids, unsigned count) {
   int64_t now = maru_now_ns();
-  if (k->guard == 0 || now < k->at_ns)
+  if (k->rescuer == 0 || now < k->at_ns)
     return;
   if (!k->killed) {
-    pid_t worker = worker_of(k->guard);
+    pid_t worker = worker_of(k->rescuer);
     CHECK(worker > 0);
-    CHECK_EQUAL(kill(k->guard, SIGSTOP), 0); /* or it would rescue */
+    CHECK_EQUAL(kill(k->rescuer, SIGSTOP), 0); /* or it would rescue */
     CHECK_EQUAL(kill(worker, SIGKILL), 0);
-    CHECK_EQUAL(kill(k->guard, SIGKILL), 0);
+    CHECK_EQUAL(kill(k->rescuer, SIGKILL), 0);
     k->killed = true;
   } else if (k->back_ms < 0 && !any_raised(pids, count))
     k->back_ms = (double)(now - k->at_ns) / 1e6;
@@ -435,7 +434,7 @@ int main(int argc, char **argv) {
   int64_t begin = maru_now_ns(), limit = begin + is.limit * 1000 * MS, end = begin;
   atomic_store(&shared->started, 1);
   struct killing killing = {
-      .guard = is.kill > 0 ? daemon : 0, .at_ns = begin + is.kill * MS, .back_ms = -1};
+      .rescuer = is.kill > 0 ? daemon : 0, .at_ns = begin + is.kill * MS, .back_ms = -1};
   bool done = await_all(workers, worker_count, limit, &killing);
   if (killing.killed && killing.back_ms < 0) /* one was raised to its end: no less than that */
     killing.back_ms = (double)(maru_now_ns() - killing.at_ns) / 1e6;

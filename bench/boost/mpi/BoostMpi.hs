@@ -16,9 +16,9 @@ import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Exit
 import Maru.Cli.Group
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (commandPath, helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Ratio
 import System.Directory (doesFileExist, findExecutable)
 import System.FilePath (takeDirectory, (</>))
@@ -72,7 +72,7 @@ experiment name purpose kind bar =
   Experiment
     { experimentName = name,
       experimentPurpose = purpose,
-      experimentRun = \guard effort say -> do
+      experimentRun = \reaper effort say -> do
         maru <- commandPath
         cpus <- getNumProcessors
         here <- filterM present [minBound ..]
@@ -81,8 +81,8 @@ experiment name purpose kind bar =
         let those = [(way, commandOf maru program kind way) | way <- ways, Just program <- [lookup (wayMpi way) programs]]
             sides = [Side (wayName way) [words'] | (way, words') <- those]
             hogs side = if sideName side `elem` [wayName way | (way, _) <- those, wayHogs way] then cpus else 0
-            measure side = withHogs guard (hogs side) $ case concat (sideProcesses side) of
-              program : arguments -> runTool guard program arguments
+            measure side = withHogs reaper (hogs side) $ case concat (sideProcesses side) of
+              program : arguments -> runTool reaper program arguments
               [] -> problem internal "a side without a command"
             claims = filter (all (`elem` map sideName sides) . claimSides) (claimsFor bar)
         rounds <- runRounds effort say measure sides (const claims)
@@ -98,8 +98,8 @@ present mpi = do
   pure (isJust launcher && built)
 
 -- | That many processes that only compute, meanwhile; they end by themselves if nobody can end them.
-withHogs :: Guard -> Int -> IO a -> IO a
-withHogs guard count act = inGroups guard (replicate count hog) (const act)
+withHogs :: Reaper -> Int -> IO a -> IO a
+withHogs reaper count act = inGroups reaper (replicate count hog) (const act)
   where
     hog = proc "timeout" ["60", "sh", "-c", "while :; do :; done"]
 

@@ -83,13 +83,13 @@ experiment name purpose situations =
   Experiment
     { experimentName = name,
       experimentPurpose = purpose,
-      experimentRun = \guard effort say -> do
+      experimentRun = \reaper effort say -> do
         program <- helperPath "poll_loop"
         maru <- commandPath
         let sides = [Side (sideOf (situationName s) way) [commandOf maru program way (situationArguments s)] | s <- situations, way <- ways]
             claims = concatMap situationBars situations
             measure side = case concat (sideProcesses side) of
-              command : arguments -> runTool guard command arguments
+              command : arguments -> runTool reaper command arguments
               [] -> problem internal "a side without a command"
         rounds <- runRounds effort say measure sides (const claims)
         pure (figuresOf situations rounds (map (judgeClaim rounds) claims))

@@ -20,9 +20,9 @@ import DsmJobs
 import Maru.Bench.Experiment
 import Maru.Bench.Side
 import Maru.Cli.Checks
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 import Maru.Control.Sim.Check hiding (Check)
 import qualified Maru.Control.Sim.Check as Sim
@@ -65,11 +65,11 @@ together acts = bracket (mapM start acts) end (mapM (readMVar . snd >=> either (
 
 -- ---- access --------------------------------------------------------------
 
-accesses :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-accesses guard _ say = do
+accesses :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+accesses reaper _ say = do
   program <- helperPath "maru-bench-dsm-access"
   say "faults"
-  sample <- runTool guard program []
+  sample <- runTool reaper program []
   let ways = list ["ways"] sample
       median way what = figure [what, "median_ns"] way / 1000
       checks = concat [bars way | way <- ways, text ["way"] way == "userfaultfd", measured way]
@@ -99,11 +99,11 @@ measured = null . text ["not_measured"]
 
 -- ---- diff ----------------------------------------------------------------
 
-diffs :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-diffs guard _ say = do
+diffs :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+diffs reaper _ say = do
   program <- helperPath "maru-bench-dsm-diff"
   say "pages"
-  sample <- runTool guard program []
+  sample <- runTool reaper program []
   let codes = zip ["scalar", "AVX2", "AVX-512"] (list ["codes"] sample)
       checks =
         [ against (name ++ ", the worst pattern, ns") (AtMost bar) (figure ["worst_encode_ns"] code)
@@ -128,8 +128,8 @@ diffs guard _ say = do
 
 -- ---- homes -----------------------------------------------------------------
 
-homes :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-homes guard _ say = do
+homes :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+homes reaper _ say = do
   program <- helperPath "maru-sim-dsm"
   say (intercalate ", " (map linkName described))
   samples <- together (map (simulated program) described)
@@ -147,7 +147,7 @@ homes guard _ say = do
       }
   where
     simulated program link@(Link _ _ a b c) = do
-      sample <- runTool guard program ["homes", show a, show b, show c]
+      sample <- runTool reaper program ["homes", show a, show b, show c]
       pure (link, sample)
     heads = [(L, "link"), (L, "program"), (L, "homes"), (R, "bytes on a grant"), (R, "time"), (R, "messages"), (R, "bytes"), (R, "homes moved")]
     rows (Link name _ _ _ _, s) =
@@ -163,8 +163,8 @@ homes guard _ say = do
 
 -- ---- links -------------------------------------------------------------
 
-links :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-links guard _ say = do
+links :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+links reaper _ say = do
   program <- helperPath "maru-sim-dsm"
   say (intercalate ", " (map linkName described))
   samples <- together (map (simulated program) described)
@@ -178,7 +178,7 @@ links guard _ say = do
       }
   where
     simulated program link@(Link _ _ a b c) = do
-      sample <- runTool guard program ["programs", show a, show b, show c]
+      sample <- runTool reaper program ["programs", show a, show b, show c]
       pure (link, sample)
     runsOf name (Link n _ _ _ _, s) = if n == name then list ["runs"] s else []
     heads = [(L, "link"), (L, "program")] ++ [(R, p) | p <- policies] ++ [(R, "range/page"), (R, "adaptive/better")]
@@ -214,11 +214,11 @@ exactly x y = Point x y y y
 
 -- ---- scale -------------------------------------------------------------
 
-scale :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-scale guard _ say = do
+scale :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+scale reaper _ say = do
   program <- helperPath "maru-sim-dsm"
   say "1 to 64 nodes"
-  sample <- runTool guard program ["scale"]
+  sample <- runTool reaper program ["scale"]
   let costs = list ["costs"] sample
       checks = concatMap (orders costs) known
   pure

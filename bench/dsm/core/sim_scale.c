@@ -10,7 +10,7 @@
 #define GET(type, address) (*(const type *)(const void *)sim_touch(address, false))
 #define PUT(type, address, value) (*(type *)(void *)sim_touch(address, true) = (value))
 
-static void meet(void) { sim_synchronise(MR_BARRIER, 0, sim_nodes()); }
+static void scale_meet(void) { sim_synchronise(MR_BARRIER, 0, sim_nodes()); }
 
 #define TURNS 20
 
@@ -18,17 +18,17 @@ static void meet(void) { sim_synchronise(MR_BARRIER, 0, sim_nodes()); }
 static void only_fetch(uint16_t me) {
   for (int turn = 1; turn <= TURNS; turn++) {
     PUT(int32_t, (size_t)me * 16 * MR_PAGE, turn);
-    meet();
+    scale_meet();
     if (GET(int32_t, (size_t)((me + 1u) % sim_nodes()) * 16 * MR_PAGE) != turn)
       sim_fail("a wrong value");
-    meet();
+    scale_meet();
   }
 }
 static void no_fetch(uint16_t me) {
   for (int turn = 1; turn <= TURNS; turn++) {
     PUT(int32_t, (size_t)me * 16 * MR_PAGE, turn);
-    meet();
-    meet();
+    scale_meet();
+    scale_meet();
   }
 }
 static void locks(uint16_t me) {
@@ -41,7 +41,7 @@ static void locks(uint16_t me) {
 static void barriers(uint16_t me) {
   (void)me;
   for (int turn = 0; turn < TURNS; turn++)
-    meet();
+    scale_meet();
 }
 
 static void cost(struct mr_json *json, const char *what, uint16_t nodes, uint64_t operations,

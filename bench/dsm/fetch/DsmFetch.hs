@@ -17,9 +17,9 @@ import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Exit
 import Maru.Cli.Group
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Ratio
 import Maru.Control.Statistics
 import System.Exit (ExitCode (..))
@@ -55,18 +55,18 @@ spinUs = 200
 fetchExperiment :: Experiment
 fetchExperiment = Experiment "dsm/fetch" "A page that is at another node, over the loopback interface: one by one and in batches, by each fetch policy and transport" fetching
 
-fetching :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-fetching guard effort say = do
+fetching :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+fetching reaper effort say = do
   program <- helperPath "maru-bench-dsm"
   alone <- helperPath "maru-bench-dsm-floor"
-  providers <- providersHere guard
+  providers <- providersHere reaper
   let ways = waysWith providers
       sides = [Side (wayName way) [commandOf way] | way <- ways]
       times = if effort == Quick then "2" else "6"
       commandOf (Way fetch spin transport) = [program, "one", fetch, show spin, transport, times]
       commandOf (Alone spin transport) = [alone, transport, show spin, times]
       run side = case concat (sideProcesses side) of
-        tool : arguments -> runTool guard tool arguments
+        tool : arguments -> runTool reaper tool arguments
         [] -> problem internal ("no command for " ++ sideName side)
       claims = concatMap claimsFor ways
   rounds <- runRounds effort say run sides (const claims)
@@ -113,11 +113,11 @@ claimsFor way@(Way _ spin transport)
       if theirs > itsFloor then Just ((ours - floor') / (theirs - itsFloor)) else Nothing
 
 -- | Those of libfabric that are measured, where it has them.
-providersHere :: Guard -> IO [String]
-providersHere guard = helperAt "maru-launch" >>= either (const (pure [])) ask
+providersHere :: Reaper -> IO [String]
+providersHere reaper = helperAt "maru-launch" >>= either (const (pure [])) ask
   where
     ask path = do
-      (code, said, _) <- outputOf guard (proc path ["--providers"]) {std_in = CreatePipe}
+      (code, said, _) <- outputOf reaper (proc path ["--providers"]) {std_in = CreatePipe}
       case (code, lines said) of
         (ExitSuccess, names : _) -> pure [p | p <- ["tcp;ofi_rxm", "net"], p `elem` separated names]
         (ExitFailure 69, _) -> pure []

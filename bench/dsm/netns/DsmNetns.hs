@@ -18,9 +18,9 @@ import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Exit
 import Maru.Cli.Group
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Ratio
 import Maru.Control.Statistics (Summary (summaryMedian))
 import System.Exit (ExitCode (..))
@@ -51,19 +51,19 @@ delays (Speed name _ _) = sum [latency `div` 1000 | Link n _ latency _ _ <- desc
 netnsExperiment :: Experiment
 netnsExperiment = Experiment "dsm/netns" "Programs of examples/dsm as jobs of 2 nodes between network namespaces, joined by a link that the kernel keeps at 1 and 10 Gb/s; beside it the described link" overNetns
 
-overNetns :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-overNetns guard effort say = do
+overNetns :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+overNetns reaper effort say = do
   link <- helperPath "maru-bench-dsm-netns"
-  lacking <- mapM (uncurry (lacks guard link)) [(1000, 0), (0, 100)]
+  lacking <- mapM (uncurry (lacks reaper link)) [(1000, 0), (0, 100)]
   case lacking of
-    [Nothing, delaying] -> measured guard link (maybe delays (const (const 0)) delaying) delaying effort say
+    [Nothing, delaying] -> measured reaper link (maybe delays (const (const 0)) delaying) delaying effort say
     why : _ -> pure (unmeasured (fromMaybe "no link" why))
     [] -> pure (unmeasured "no link")
 
 -- | Why there can be no such link here, if so.
-lacks :: Guard -> FilePath -> Int -> Int -> IO (Maybe String)
-lacks guard link rate delay = do
-  (code, _, said) <- outputOf guard (proc link [show rate, show delay, "true"]) {std_in = CreatePipe}
+lacks :: Reaper -> FilePath -> Int -> Int -> IO (Maybe String)
+lacks reaper link rate delay = do
+  (code, _, said) <- outputOf reaper (proc link [show rate, show delay, "true"]) {std_in = CreatePipe}
   case code of
     ExitSuccess -> pure Nothing
     ExitFailure 77 -> pure (Just (unwords (lines said)))
@@ -78,12 +78,12 @@ unmeasured why =
       figuresData = object ["not_measured" .= why]
     }
 
-measured :: Guard -> FilePath -> (Speed -> Int) -> Maybe String -> Effort -> (String -> IO ()) -> IO Figures
-measured guard link delay undelayed effort say = do
+measured :: Reaper -> FilePath -> (Speed -> Int) -> Maybe String -> Effort -> (String -> IO ()) -> IO Figures
+measured reaper link delay undelayed effort say = do
   launcher <- helperPath "maru-launch"
   paths <- mapM (\p -> (,) p <$> helperPath ("dsm-" ++ p)) some
-  alone <- Map.fromList <$> mapM (\(p, path) -> (,) p <$> printedAlone guard path (sizes p)) paths
-  let runs = Map.fromList [(sideOf s p f way, timed guard (Map.lookup p alone) (job launcher s p path f way)) | s <- speeds, (p, path) <- paths, f <- policies, way <- [Kernel, Described]]
+  alone <- Map.fromList <$> mapM (\(p, path) -> (,) p <$> printedAlone reaper path (sizes p)) paths
+  let runs = Map.fromList [(sideOf s p f way, timed reaper (Map.lookup p alone) (job launcher s p path f way)) | s <- speeds, (p, path) <- paths, f <- policies, way <- [Kernel, Described]]
       sides = [Side name [] | name <- Map.keys runs]
       measure side = fromMaybe (problem internal ("no side " ++ sideName side)) (Map.lookup (sideName side) runs)
       claims = [ratio (name ++ ", " ++ p ++ ": adaptive over " ++ f) (AtMost 1.05) ownSeconds (sideOf s p "adaptive" Kernel) (sideOf s p f Kernel) | s@(Speed name _ _) <- speeds, p <- some, f <- ["page", "range"]]

@@ -25,7 +25,7 @@ import Data.List (isPrefixOf, stripPrefix)
 import Data.Maybe (mapMaybe)
 import Maru.Cli.Exit
 import Maru.Cli.Group
-import Maru.Cli.Guard (Guard)
+import Maru.Cli.Reaper (Reaper)
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..))
 import System.Process
@@ -73,20 +73,20 @@ data Job = Job
   }
 
 -- | What it prints without a launcher, as a job of one node.
-printedAlone :: Guard -> FilePath -> [String] -> IO String
-printedAlone guard program arguments = do
-  (code, said, errors) <- outputOf guard (proc program arguments) {std_in = CreatePipe}
+printedAlone :: Reaper -> FilePath -> [String] -> IO String
+printedAlone reaper program arguments = do
+  (code, said, errors) <- outputOf reaper (proc program arguments) {std_in = CreatePipe}
   case code of
     ExitSuccess -> pure said
     ExitFailure n -> problem internal (program ++ " ended with status " ++ show n ++ ": " ++ unwords (lines errors))
 
 -- | Its time is the program's own; its result must be the one given.
-timed :: Guard -> Maybe String -> Job -> IO Value
-timed guard expected job = do
+timed :: Reaper -> Maybe String -> Job -> IO Value
+timed reaper expected job = do
   environment <- getEnvironment
   let own = ("MARU_DSM_BATCH", "1") : jobEnvironment job
       command = jobStart job ++ [jobProgram job] ++ jobArguments job ++ ["-t", "1"]
-  done <- timeout 120000000 (outputOf guard (shellless command) {std_in = CreatePipe, env = Just (own ++ filter ((`notElem` map fst own) . fst) environment)})
+  done <- timeout 120000000 (outputOf reaper (shellless command) {std_in = CreatePipe, env = Just (own ++ filter ((`notElem` map fst own) . fst) environment)})
   case done of
     Just (ExitSuccess, printed, said)
       | [time] <- mapMaybe (stripPrefix "[0] seconds: ") (lines said),

@@ -16,9 +16,9 @@ import Maru.Bench.Experiment
 import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Exit
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Ratio
 import Maru.Control.Statistics (Summary (summaryMedian))
 
@@ -28,12 +28,12 @@ limitSeconds = 540
 wallExperiment :: Experiment
 wallExperiment = Experiment "dsm/wall" "The programs of examples/dsm as jobs of 2 nodes, in wall time: fetch policies on the paper's network and at 1, 10, 100 Gb/s, by delayed messages" wall
 
-wall :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-wall guard effort say = do
+wall :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+wall reaper effort say = do
   launcher <- helperPath "maru-launch"
   paths <- mapM (\p -> (,) p <$> helperPath ("dsm-" ++ p)) programs
   let sides = [Side (sideOf l p f) [] | l <- described, p <- programs, f <- compared]
-      runs = Map.fromList [(sideOf l p f, timed guard Nothing (job launcher l f path (sizes p))) | l <- described, (p, path) <- paths, f <- compared]
+      runs = Map.fromList [(sideOf l p f, timed reaper Nothing (job launcher l f path (sizes p))) | l <- described, (p, path) <- paths, f <- compared]
       measure side = fromMaybe (problem internal ("no side " ++ sideName side)) (Map.lookup (sideName side) runs)
       claims = [ratio (linkName l ++ ", " ++ p ++ ": adaptive over " ++ f) (AtMost 1.05) seconds' (sideOf l p "adaptive") (sideOf l p f) | l <- described, p <- programs, f <- ["page", "range"]]
   rounds <- runRoundsWithin limitSeconds effort say measure sides (const claims)

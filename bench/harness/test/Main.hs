@@ -23,9 +23,9 @@ import Maru.Bench.Experiments (experiments)
 import Maru.Bench.Interrupt
 import Maru.Bench.Rounds
 import Maru.Bench.Side
-import Maru.Cli.Guard (withGuard)
 import Maru.Cli.Machine (readMachine)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (withReaper)
 import Maru.Cli.Room.Steer.Link (Answer (..))
 import Maru.Control.Place hiding (sampleOf)
 import Maru.Control.Plot
@@ -225,7 +225,7 @@ example =
 reporting :: TestTree
 reporting =
   testCase "the report is one page with every experiment" $ do
-    results <- withGuard "/bin/true" $ \guard -> traverse (\x -> (,) x <$> experimentRun x guard Quick (const (pure ()))) [example]
+    results <- withReaper "/bin/true" $ \reaper -> traverse (\x -> (,) x <$> experimentRun x reaper Quick (const (pure ()))) [example]
     let page = htmlReport [("host", "nowhere")] results
     mapM_ (\t -> assertBool t (t `isInfixOf` page)) ["counted to 3", "<svg", "href=\"#example\"", "<h3>Numbers</h3>", "<dd>nowhere</dd>"]
 

@@ -11,7 +11,7 @@ import qualified Data.ByteString.Builder as Builder
 import Data.Maybe (fromMaybe)
 import GHC.Clock (getMonotonicTime)
 import IoWorkload
-import Maru.Cli.Guard (Guard)
+import Maru.Cli.Reaper (Reaper)
 import System.Directory
 import System.Environment (lookupEnv)
 import System.FilePath ((</>))
@@ -39,17 +39,17 @@ hadoopHdfs =
   hadoop
     { workloadName = "hadoop-hdfs",
       workloadPurpose = "Hadoop's WordCount, pseudo-distributed: on HDFS with a name node and a data node",
-      workloadPrepare = \guard folder -> do
+      workloadPrepare = \reaper folder -> do
         writeWords folder
         port <- freePort
-        void (run folder (quiet guard folder) (hdfs folder port port) nameNode ["-format", "-force"])
-        withHdfs folder (quiet guard folder) $ \site -> void (run folder (quiet guard folder) site "org.apache.hadoop.fs.FsShell" ["-put", folder </> "words", "/words"]),
+        void (run folder (quiet reaper folder) (hdfs folder port port) nameNode ["-format", "-force"])
+        withHdfs folder (quiet reaper folder) $ \site -> void (run folder (quiet reaper folder) site "org.apache.hadoop.fs.FsShell" ["-put", folder </> "words", "/words"]),
       workloadMeasure = \folder launch _ ->
         withHdfs folder launch $ \site -> count folder launch {launchErrors = folder </> "job.log"} site "/words"
     }
 
-quiet :: Guard -> FilePath -> Launch
-quiet guard folder = plainly guard (folder </> "client.log")
+quiet :: Reaper -> FilePath -> Launch
+quiet reaper folder = plainly reaper (folder </> "client.log")
 
 -- | Where they are: a folder.
 jars :: String
@@ -134,5 +134,5 @@ withHdfs folder launch action = do
   holder <- java folder site "org.apache.hadoop.hdfs.server.datanode.DataNode" []
   withServer folder launch manager names (pure True) $
     withServer folder launch {launchErrors = folder </> "blocks.log"} holder blocks (pure True) $ do
-      void (run folder (quiet (launchGuard launch) folder) site "org.apache.hadoop.hdfs.tools.DFSAdmin" ["-safemode", "wait"])
+      void (run folder (quiet (launchReaper launch) folder) site "org.apache.hadoop.hdfs.tools.DFSAdmin" ["-safemode", "wait"])
       action site

@@ -16,9 +16,9 @@ import Maru.Bench.Experiment
 import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Exit
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics
@@ -48,12 +48,12 @@ tools = do
 
 -- ---- calls --------------------------------------------------------------
 
-runCalls :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-runCalls guard effort say = do
+runCalls :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+runCalls reaper effort say = do
   (program, library) <- tools
   let seconds' = if effort == Quick then "0.1" else "0.6"
       sides = Side "direct" [["calls", seconds']] : [Side mode [["--under", mode, library, "calls", seconds']] | mode <- ["never", "hint"]]
-  rounds <- runRounds effort say (runSide guard program) sides callClaims
+  rounds <- runRounds effort say (runSide reaper program) sides callClaims
   let judged = map (judgeClaim rounds) (callClaims rounds)
   pure
     Figures
@@ -92,12 +92,12 @@ ways =
 coldWays :: [(String, Maybe String, String)]
 coldWays = [(name ++ " " ++ way, mode, way) | way <- ["cold", "random"], (name, mode) <- [("direct", Nothing), ("hint", Just "hint")]]
 
-runOverlap :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-runOverlap guard effort say = do
+runOverlap :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+runOverlap reaper effort say = do
   (program, library) <- tools
   withFile' $ \file -> do
     say "how long reading and hashing take"
-    calibration <- runSide guard program (Side "calibrate" [["calibrate", file]])
+    calibration <- runSide reaper program (Side "calibrate" [["calibrate", file]])
     (copy, hash) <- case (,) <$> number ["copy_ns"] calibration <*> number ["hash_ns_per_byte"] calibration of
       Just (c, h) | c > 0, h > 0 -> pure (c, h)
       _ -> problem internal "the calibration said nothing"
@@ -109,7 +109,7 @@ runOverlap guard effort say = do
           [side r 1 w | r <- ratios, w <- ways]
             ++ [side 1 2 w | w <- ways]
             ++ [side 1 1 w | w <- coldWays]
-    rounds <- runRounds effort say (runSide guard program) sides (const [])
+    rounds <- runRounds effort say (runSide reaper program) sides (const [])
     let judged = map (judgeClaim rounds) overlapClaims
     pure
       Figures

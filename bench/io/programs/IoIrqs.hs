@@ -71,24 +71,24 @@ nothingBound = "bound no interrupt"
 -- | Runs the action while they are bound; with what that came to, which is said on standard error, too.
 whileBound :: IO a -> IO (String, a)
 whileBound action = do
-  guard <- helperPath "maru-steer"
+  reaper <- helperPath "maru-steer"
   bench <- getExecutablePath
   us <- getProcessID
-  let words' = ["guard", "--tree", show us, "--", bench, "steer-irqs", guard]
-  bracket (createProcess (proc guard words') {std_in = CreatePipe, std_out = CreatePipe}) end $ \(_, said, _, _) -> do
+  let words' = ["reaper", "--tree", show us, "--", bench, "steer-irqs", reaper]
+  bracket (createProcess (proc reaper words') {std_in = CreatePipe, std_out = CreatePipe}) end $ \(_, said, _, _) -> do
     told <- maybe (pure (Left "has no output")) (firstLine patience) said
     line <- either (problem unavailable . ("interrupts cannot be bound: maru-steer " ++)) pure told
     warn line
     (,) line <$> action
   where
     -- Its standard input is its life; it has put everything back when it ends.
-    end (life, said, _, guard) = do
+    end (life, said, _, reaper) = do
       mapM_ hClose life
-      ended <- timeout patience (waitForProcess guard)
+      ended <- timeout patience (waitForProcess reaper)
       when (isNothing ended) (warn ("maru-steer has not ended for " ++ seconds patience ++ " s: interrupts may still be bound; when it is gone: maru-steer repair"))
       mapM_ hClose said
 
--- | For the guard: microseconds. Each interrupt is a line on disk before it is bound; some hundred take a second.
+-- | For the reaper: microseconds. Each interrupt is a line on disk before it is bound; some hundred take a second.
 patience :: Int
 patience = 60000000
 
@@ -101,11 +101,11 @@ firstLine most handle = told <$> timeout most (orNothing (hGetLine handle))
   where
     told = maybe (Left ("said nothing for " ++ seconds most ++ " s")) (maybe (Left "ended") Right)
 
--- | @maru-bench steer-irqs GUARD@, for the guard alone: binds them once, says how many, and waits for the
+-- | @maru-bench steer-irqs GUARD@, for the reaper alone: binds them once, says how many, and waits for the
 -- end.
 irqsRun :: [String] -> IO ExitCode
 irqsRun arguments = case arguments of
-  [guard] -> do
+  [reaper] -> do
     parent <- getParentProcessID
     link <- openLink
     first <- hear link
@@ -114,11 +114,11 @@ irqsRun arguments = case arguments of
       Just ("ready" : _) -> exchange link batch
       Just ("off" : why) -> pure (Right (map (const (Refused (unwords why))) batch))
       _ -> pure (Left Orphaned)
-    either (finish guard parent) (\answers -> tell answers >> await link >>= finish guard parent) answered
-  _ -> problem usage "steer-irqs is for the guard alone"
+    either (finish reaper parent) (\answers -> tell answers >> await link >>= finish reaper parent) answered
+  _ -> problem usage "steer-irqs is for the reaper alone"
   where
-    finish guard parent end = case end of
+    finish reaper parent end = case end of
       Told _ -> pure ExitSuccess
-      Orphaned -> repairAfter guard parent ""
+      Orphaned -> repairAfter reaper parent ""
     await link = endOf <$> hear link
     tell answers = void (orNothing (putStrLn (boundLine answers) >> hFlush stdout))

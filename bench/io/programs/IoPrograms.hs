@@ -43,7 +43,7 @@ redis =
       workloadMeasure = \folder launch (Span warm measured) -> do
         port <- freePort
         let load requests = do
-              text <- said folder (plainly (launchGuard launch) (folder </> "client.log")) 60 ["redis-benchmark", "-h", "127.0.0.1", "-p", show port, "-t", "set,get", "-c", "16", "-d", "512", "-r", "100000", "-n", show (requests :: Int), "--csv"]
+              text <- said folder (plainly (launchReaper launch) (folder </> "client.log")) 60 ["redis-benchmark", "-h", "127.0.0.1", "-p", show port, "-t", "set,get", "-c", "16", "-d", "512", "-r", "100000", "-n", show (requests :: Int), "--csv"]
               case redisRates text of
                 [set, get] -> pure [("SET/s", set), ("GET/s", get)]
                 _ -> problem unavailable ("redis-benchmark said something else: " ++ unwords (lines text))
@@ -72,15 +72,15 @@ pgbench =
     { workloadName = "pgbench",
       workloadPurpose = "PostgreSQL with 16 MB of buffers: selects, and updates that wait for no disk, by pgbench",
       workloadNeeds = [Need (postgres "postgres") "postgresql-15", Need (postgres "pgbench") "postgresql-15", Need "setpriv" "util-linux"],
-      workloadPrepare = \guard folder -> do
+      workloadPrepare = \reaper folder -> do
         as <- unprivileged "postgres" folder
-        void (said folder (quiet guard folder) 60 (as ++ [postgres "initdb", "-D", folder </> "data", "-A", "trust", "-U", "postgres", "-N"]))
+        void (said folder (quiet reaper folder) 60 (as ++ [postgres "initdb", "-D", folder </> "data", "-A", "trust", "-U", "postgres", "-N"]))
         port <- freePort
         -- Half of each page is left for new versions of its rows: else the table would grow from round to round.
-        serve folder (quiet guard folder) port (void (client guard folder port 60 ["-i", "-q", "-s", "5", "-F", "50"])),
+        serve folder (quiet reaper folder) port (void (client reaper folder port 60 ["-i", "-q", "-s", "5", "-F", "50"])),
       workloadMeasure = \folder launch (Span warm measured) -> do
         port <- freePort
-        let load time how = client (launchGuard launch) folder port time ["-c", "4", "-n", "-T", seconds time, how]
+        let load time how = client (launchReaper launch) folder port time ["-c", "4", "-n", "-T", seconds time, how]
         serve folder launch port $ do
           forM_ [("-S", 2), ("-N", 3)] $ \(how, fifths) -> load (fifths / 5 * warm) how
           forM [("selects/s", "-S"), ("updates/s", "-N")] $ \(name, how) -> do
@@ -93,7 +93,7 @@ pgbench =
     }
   where
     postgres name = "/usr/lib/postgresql/15/bin/" ++ name
-    quiet guard folder = plainly guard (folder </> "client.log")
+    quiet reaper folder = plainly reaper (folder </> "client.log")
     serve folder launch port action = do
       as <- unprivileged "postgres" folder
       withServer
@@ -104,8 +104,8 @@ pgbench =
         (isReady port)
         action
     isReady port = (\(status, _, _) -> status == ExitSuccess) <$> readProcessWithExitCode (postgres "pg_isready") ["-q", "-h", "127.0.0.1", "-p", show port] ""
-    client guard folder port time arguments =
-      said folder (quiet guard folder) time ([postgres "pgbench", "-h", "127.0.0.1", "-p", show port, "-U", "postgres"] ++ arguments ++ ["postgres"])
+    client reaper folder port time arguments =
+      said folder (quiet reaper folder) time ([postgres "pgbench", "-h", "127.0.0.1", "-p", show port, "-U", "postgres"] ++ arguments ++ ["postgres"])
 
 -- ---- SQLite -------------------------------------------------------------
 
@@ -202,7 +202,7 @@ rocksdb =
     { workloadName = "rocksdb",
       workloadPurpose = "RocksDB: a million keys in order, by db_bench readseq",
       workloadNeeds = [Need "db_bench" "rocksdb-tools"],
-      workloadPrepare = \guard folder -> void (said folder (plainly guard (folder </> "fill.log")) 60 (bench folder ["--benchmarks=fillseq,compact", "--compression_type=none"])),
+      workloadPrepare = \reaper folder -> void (said folder (plainly reaper (folder </> "fill.log")) 60 (bench folder ["--benchmarks=fillseq,compact", "--compression_type=none"])),
       workloadMeasure = \folder launch (Span warm measured) -> do
         text <- said folder launch (4 * (warm + measured)) (bench folder ["--use_existing_db=1", "--benchmarks=readrandom," ++ init (concat (replicate (max 2 (round (3 * measured))) "readseq,")), "--duration=" ++ seconds warm, "--cache_size=1048576"])
         case readseqRate text of

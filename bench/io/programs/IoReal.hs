@@ -31,9 +31,9 @@ import Maru.Bench.Rounds
 import Maru.Bench.Side (Sample, Side (..), at, number)
 import Maru.Cli.Exit
 import Maru.Cli.Group
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Ratio
 import Maru.Control.Statistics
 import Numeric (showFFloat)
@@ -52,15 +52,15 @@ realExperiments =
     | w <- programs
   ]
 
-run :: Workload -> Guard -> Effort -> (String -> IO ()) -> IO Figures
-run workload guard effort say = do
+run :: Workload -> Reaper -> Effort -> (String -> IO ()) -> IO Figures
+run workload reaper effort say = do
   absent <- missing (workloadNeeds workload)
   case absent of
     Just why -> pure (Figures why [] [] (object ["not_measured" .= why]))
-    Nothing -> measured workload guard effort say
+    Nothing -> measured workload reaper effort say
 
-measured :: Workload -> Guard -> Effort -> (String -> IO ()) -> IO Figures
-measured workload guard effort say = do
+measured :: Workload -> Reaper -> Effort -> (String -> IO ()) -> IO Figures
+measured workload reaper effort say = do
   _ <- libraryPath "libmaru-io.so"
   maru <- commandPath
   nodes <- maybe 0 (length . filter isNode) <$> orNothing (getDirectoryContents "/sys/devices/system/node")
@@ -71,8 +71,8 @@ measured workload guard effort say = do
       most = 20
   withFolder $ \folder -> do
     say "prepares its data"
-    workloadPrepare workload guard folder
-    rounds <- runRoundsBetween (10, most) effort say (sample workload guard span' folder) sides (claims workload)
+    workloadPrepare workload reaper folder
+    rounds <- runRoundsBetween (10, most) effort say (sample workload reaper span' folder) sides (claims workload)
     let judged = map (judgeClaim rounds) (claims workload rounds)
     pure
       Figures
@@ -127,18 +127,18 @@ nodeOfDisk = do
     n : _ -> n
     [] -> 0
 
-sample :: Workload -> Guard -> Span -> FilePath -> Side -> IO Sample
-sample workload guard span' folder side = do
-  let launch = Launch guard (concat (sideProcesses side)) (folder </> "errors")
-  (besides, found) <- beside guard (sideName side) (workloadMeasure workload folder launch span')
+sample :: Workload -> Reaper -> Span -> FilePath -> Side -> IO Sample
+sample workload reaper span' folder side = do
+  let launch = Launch reaper (concat (sideProcesses side)) (folder </> "errors")
+  (besides, found) <- beside reaper (sideName side) (workloadMeasure workload folder launch span')
   errors <- withFile (launchErrors launch) ReadMode (\h -> hSetBinaryMode h True >> hGetContents h >>= \t -> length t `seq` pure t)
   pure (object ["rates" .= object [Key.fromString name .= rate | (name, rate) <- found], "ended" .= (besides <|> endOf errors)])
 
 -- | With what the side has beside the program, and what was said of that.
-beside :: Guard -> String -> IO a -> IO (Maybe String, a)
-beside guard name action
+beside :: Reaper -> String -> IO a -> IO (Maybe String, a)
+beside reaper name action
   | name == boundIrqs = first Just <$> whileBound action
-  | name == irqbalance = (,) Nothing <$> inGroup guard (proc irqbalance ["--foreground"]) (const action)
+  | name == irqbalance = (,) Nothing <$> inGroup reaper (proc irqbalance ["--foreground"]) (const action)
   | otherwise = (,) Nothing <$> action
 
 -- | What steering said last, of what a run wrote to standard error: perhaps behind a program's own

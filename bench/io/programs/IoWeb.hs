@@ -83,7 +83,7 @@ fetches launch folder port (Span warm measured) = do
       Just rate | not ("Non-2xx" `isInfixOf` text) -> pure (page ++ " files/s", rate)
       _ -> problem unavailable ("wrk did not get its pages: " ++ unwords (lines text))
   where
-    wrk page time = said folder (plainly (launchGuard launch) (folder </> "wrk.log")) time ["wrk", "-t1", "-c16", "-d" ++ seconds time ++ "s", "http://127.0.0.1:" ++ show port ++ "/" ++ page]
+    wrk page time = said folder (plainly (launchReaper launch) (folder </> "wrk.log")) time ["wrk", "-t1", "-c16", "-d" ++ seconds time ++ "s", "http://127.0.0.1:" ++ show port ++ "/" ++ page]
 
 -- | Of wrk's words.
 ratePerSecond :: String -> Maybe Double

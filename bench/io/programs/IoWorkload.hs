@@ -33,7 +33,7 @@ import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Group
-import Maru.Cli.Guard (Guard)
+import Maru.Cli.Reaper (Reaper)
 import Network.Socket
 import System.Directory
 import System.Environment (lookupEnv)
@@ -52,7 +52,7 @@ data Workload = Workload
     workloadPurpose :: !String,
     workloadNeeds :: ![Need],
     -- | Once, in the measurement's folder.
-    workloadPrepare :: !(Guard -> FilePath -> IO ()),
+    workloadPrepare :: !(Reaper -> FilePath -> IO ()),
     -- | Starts the program in that way, loads it unmeasured for the first time of the span and
     -- measured for the second one; what it did by what it was asked: more is better.
     workloadMeasure :: !(FilePath -> Launch -> Span -> IO [(String, Double)]),
@@ -81,16 +81,16 @@ missing needs = do
       | otherwise = isJust <$> findExecutable program
     isThere (Given variable file _) = lookupEnv variable >>= maybe (pure False) (doesFileExist . (</> file))
 
--- | How the program is started: who guards it, words before its own, and where its standard error goes.
+-- | How the program is started: who reapers it, words before its own, and where its standard error goes.
 data Launch = Launch
-  { launchGuard :: !Guard,
+  { launchReaper :: !Reaper,
     launchBefore :: ![String],
     launchErrors :: !FilePath
   }
 
 -- | By itself.
-plainly :: Guard -> FilePath -> Launch
-plainly guard = Launch guard []
+plainly :: Reaper -> FilePath -> Launch
+plainly reaper = Launch reaper []
 
 -- | Seconds unmeasured, seconds measured.
 data Span = Span !Double !Double
@@ -146,7 +146,7 @@ withServer folder launch command port isReady action =
       case launchBefore launch ++ command of
         [] -> problem internal "a server without a command"
         program : arguments ->
-          inGroup (launchGuard launch) (proc program arguments) {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle errors, cwd = Just folder} $
+          inGroup (launchReaper launch) (proc program arguments) {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle errors, cwd = Just folder} $
             \(_, _, _, process) -> ready process >> action
   where
     ready process = do
@@ -174,7 +174,7 @@ said folder launch limit command = case launchBefore launch ++ command of
   [] -> problem internal "nothing to run"
   program : arguments -> withFile (launchErrors launch) WriteMode $ \errors -> do
     let job = (proc program arguments) {std_in = NoStream, std_out = CreatePipe, std_err = UseHandle errors, cwd = Just folder}
-    result <- timeout (round ((limit + 60) * 1000000)) . inGroup (launchGuard launch) job $ \(_, output, _, process) -> do
+    result <- timeout (round ((limit + 60) * 1000000)) . inGroup (launchReaper launch) job $ \(_, output, _, process) -> do
       text <- maybe (pure "") hGetContents output
       status <- length text `seq` waitForProcess process
       pure (status, text)

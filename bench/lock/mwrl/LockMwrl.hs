@@ -16,9 +16,9 @@ import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
 import Maru.Bench.Experiment
 import Maru.Bench.Side
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 
 mwrlExperiment :: Experiment
@@ -29,10 +29,10 @@ mwrlExperiment =
       experimentRun = run
     }
 
-run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-run guard effort say = do
+run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+run reaper effort say = do
   program <- helperPath "maru-bench-lock"
-  let measure more = runTool guard program (["-v", "2x1", "-s", if effort == Quick then "0.2" else "3"] ++ more)
+  let measure more = runTool reaper program (["-v", "2x1", "-s", if effort == Quick then "0.2" else "3"] ++ more)
   say "each lock in turn, saturated"
   threads <- measure []
   say "the locks between processes"

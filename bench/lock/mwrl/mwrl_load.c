@@ -72,7 +72,7 @@ static void move_entry(struct table *table, struct entry *entry, uint64_t hash, 
 }
 
 /* A process that died in here would have ended us. */
-static void take(struct table *table, struct maru_hold *hold) {
+static void load_take(struct table *table, struct maru_hold *hold) {
   int rc = table->shared != NULL ? maru_shared_lock_acquire(table->shared)
                                  : maru_lock_acquire(table->lock, hold);
   if (rc < 0)
@@ -101,7 +101,7 @@ static void rename_once(struct worker *self) {
   /* Relaxed, both looks: a count, no order. */
   uint64_t before = atomic_load_explicit(&table->sequence, memory_order_relaxed) / 2;
   int64_t asked = maru_now_ns();
-  take(table, &hold);
+  load_take(table, &hold);
   uint64_t waited = (uint64_t)(maru_now_ns() - asked);
   uint64_t passed = atomic_load_explicit(&table->sequence, memory_order_relaxed) / 2 - before;
   move_entry(table, entry, hash, new);
@@ -128,7 +128,7 @@ static void *work(void *argument) {
   snprintf(entry->name, sizeof entry->name, "%u/n_file_rename-0", self->number);
   entry->hash = hash_of(entry->name);
   maru_wait_policy_init(&policy, MARU_WAIT_BLOCK);
-  take(table, &hold);
+  load_take(table, &hold);
   entry->next = *bucket_of(table, entry->hash);
   *bucket_of(table, entry->hash) = entry;
   give(table, &hold);
@@ -228,7 +228,7 @@ void mwrl_measure(const struct maru_lock_options *options, const struct plan *pl
     await_end(&workers[i]);
   result->seconds = (double)(maru_now_ns() - begin) / 1e9;
   sum_up(result, workers, plan->threads);
-  take(table, &hold);
+  load_take(table, &hold);
   if (plan->processes)
     maru_shared_lock_counts(table->shared, &result->counts);
   else

@@ -13,9 +13,9 @@ import Data.Text (Text)
 import Maru.Bench.Experiment
 import Maru.Bench.Rounds
 import Maru.Bench.Side
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath, libraryPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics
@@ -35,13 +35,13 @@ sides = ("glibc", Nothing) : [(name, Just name) | name <- ["fifo", "cna:deadline
 spinning :: [String]
 spinning = map (++ ":wait=spin") ["ttas", "ticket", "mcs", "clh", "qspin", "cna"]
 
-run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-run guard effort say = do
+run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+run reaper effort say = do
   program <- helperPath "maru-bench-lock"
   library <- libraryPath "libmaru-lock.so"
   say "locks that only spin"
-  spun <- runTool guard program (["-v", "2x1", "-s", if quick then "0.2" else "3"] ++ spinning)
-  let measure side = runTool guard "env" (concat (sideProcesses side))
+  spun <- runTool reaper program (["-v", "2x1", "-s", if quick then "0.2" else "3"] ++ spinning)
+  let measure side = runTool reaper "env" (concat (sideProcesses side))
       sideOf (name, lock) = Side name [environment library lock ++ [program, "-v", "2x1", "-s", if quick then "0.5" else "10", "pthread"]]
   rounds <- runRoundsFrom 9 effort say measure (map sideOf sides) (const claims)
   let judged = map (judgeClaim rounds) claims

@@ -18,9 +18,9 @@ import Maru.Bench.Experiment
 import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Exit
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (commandPath, helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics
@@ -54,11 +54,11 @@ experimentOf comparison (Program name title) =
       experimentRun = run comparison name
     }
 
-run :: Comparison -> String -> Guard -> Effort -> (String -> IO ()) -> IO Figures
-run comparison name guard effort say = do
+run :: Comparison -> String -> Reaper -> Effort -> (String -> IO ()) -> IO Figures
+run comparison name reaper effort say = do
   helper <- helperPath "maru-bench-unmodified"
   maru <- commandPath
-  listed <- runTool guard helper ["list"]
+  listed <- runTool reaper helper ["list"]
   case find ((== Just name) . at ["name"]) (fromMaybe [] (at ["programs"] listed)) of
     Nothing -> problem internal (helper ++ " does not know " ++ name)
     Just program -> maybe (measured helper maru) (pure . absent) (at ["missing"] program)
@@ -74,7 +74,7 @@ run comparison name guard effort say = do
       let duration = if effort == Quick then "1" else "2"
           sides = [Side label [[name, "--maru", maru, "--seconds", duration] ++ flags] | (label, flags) <- comparisonSides comparison]
           claims = comparisonClaims comparison name ++ [failures name (map sideName sides)]
-      rounds <- runRoundsFrom 9 effort say (runTool guard helper . concat . sideProcesses) sides (const claims)
+      rounds <- runRoundsFrom 9 effort say (runTool reaper helper . concat . sideProcesses) sides (const claims)
       let judged = map (judgeClaim rounds) claims
       pure
         Figures

@@ -14,9 +14,9 @@ import Data.Maybe (mapMaybe)
 import Maru.Bench.Experiment
 import Maru.Bench.Rounds
 import Maru.Bench.Side
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics
@@ -41,10 +41,10 @@ loads :: Effort -> [Load]
 loads Quick = [Load "fib" 31 False, Load "build" 12 True, Load "similar" 60 True, Load "ints" 32 False]
 loads Full = [Load "fib" 36 False, Load "build" 96 True, Load "similar" 160 True, Load "ints" 256 False]
 
-run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-run guard effort say = do
+run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+run reaper effort say = do
   program <- helperPath "maru-bench-map"
-  results <- zip (loads effort) <$> runRoundsOfEach effort say (runSide guard program) [(loadName l, sidesOf effort l, claims l) | l <- loads effort]
+  results <- zip (loads effort) <$> runRoundsOfEach effort say (runSide reaper program) [(loadName l, sidesOf effort l, claims l) | l <- loads effort]
   let judged = [(l, map (judgeClaim rounds) (claims l rounds)) | (l, rounds) <- results]
       everything = concatMap snd judged
   pure

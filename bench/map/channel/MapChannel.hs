@@ -14,9 +14,9 @@ import Data.Text (Text)
 import Maru.Bench.Experiment
 import Maru.Bench.Rounds
 import Maru.Bench.Side
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics
@@ -30,10 +30,10 @@ channelExperiment =
     }
 
 -- One run of the program is seven rounds of its own.
-run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-run guard effort say = do
+run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+run reaper effort say = do
   program <- helperPath "bench_channel"
-  rounds <- runRounds effort say (const (runTool guard program [])) [Side "channel" []] claims
+  rounds <- runRounds effort say (const (runTool reaper program [])) [Side "channel" []] claims
   let judged = map (judgeClaim rounds) (claims rounds)
       row name values = case nonEmpty values of
         Nothing -> [name, "-", "-", "-"]

@@ -11,9 +11,9 @@ import Data.Aeson (object, (.=))
 import Maru.Bench.Experiment
 import Maru.Bench.Rounds
 import Maru.Bench.Side
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 import Maru.Control.Statistics
 
@@ -36,10 +36,10 @@ ways =
   ]
     ++ [(w, ["+RTS", "-N2"]) | w <- ["sparks", "threads", "bound-threads", "stm", "parallel", "async"]]
 
-run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-run guard effort say = do
+run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+run reaper effort say = do
   program <- helperPath "maru-bench-map"
-  rounds <- runRounds effort say (runSide guard program) sides (const [])
+  rounds <- runRounds effort say (runSide reaper program) sides (const [])
   let cell metric name = maybe "-" (spread . scaled 1e-9) (summaryOf metric rounds name)
       perItem name = maybe "-" (seconds . (/ fromIntegral items) . (* 1e-9) . summaryMedian) (summaryOf wallNs rounds name)
   pure

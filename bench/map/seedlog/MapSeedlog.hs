@@ -13,9 +13,9 @@ import Data.Maybe (fromMaybe, mapMaybe)
 import Data.Text (Text)
 import Maru.Bench.Experiment
 import Maru.Bench.Side
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 import Maru.Control.Statistics
 
@@ -27,11 +27,11 @@ seedlogExperiment =
       experimentRun = run
     }
 
-run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-run guard effort say = do
+run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+run reaper effort say = do
   program <- helperPath "seedlog"
   say "throughput, then writers killed at random moments"
-  sample <- runTool guard program (if effort == Quick then ["200000", "100"] else ["2000000", "1000"])
+  sample <- runTool reaper program (if effort == Quick then ["200000", "100"] else ["2000000", "1000"])
   let throughput = fromMaybe [] (at ["throughput"] sample) :: [Value]
       killed = fromMaybe [] (at ["killed_writers"] sample) :: [Value]
       rates field n = summarise <$> nonEmpty [r | v <- throughput, number ["producers"] v == Just n, Just r <- [number [field] v]]

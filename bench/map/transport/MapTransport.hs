@@ -11,9 +11,9 @@ import Data.Aeson (object, (.=))
 import Maru.Bench.Experiment
 import Maru.Bench.Rounds
 import Maru.Bench.Side
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Control.Plot
 import Maru.Control.Ratio
 import Maru.Control.Statistics
@@ -41,10 +41,10 @@ transits = ["zero-copy", "compact", "binary", "store"]
 sideOf :: String -> String -> String
 sideOf kind transit = kind ++ " " ++ transit
 
-run :: Guard -> Effort -> (String -> IO ()) -> IO Figures
-run guard effort say = do
+run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+run reaper effort say = do
   program <- helperPath "maru-bench-map"
-  rounds <- runRounds effort say (runSide guard program) sides claims
+  rounds <- runRounds effort say (runSide reaper program) sides claims
   let judged = map (judgeClaim rounds) (claims rounds)
       cell metric side = maybe "-" (seconds . (* 1e-9) . max 0 . summaryMedian) (summaryOf metric rounds side)
   pure

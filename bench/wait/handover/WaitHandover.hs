@@ -9,8 +9,8 @@ where
 import Data.Aeson (object, (.=))
 import Data.List (intercalate)
 import Maru.Bench.Experiment
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
 import Maru.Cli.Room.Wait.Handover
 import Maru.Control.Plot
 import Maru.Control.Statistics
@@ -24,7 +24,7 @@ handoverExperiment =
       experimentRun = runHandover
     }
 
-runHandover :: Guard -> Effort -> (String -> IO ()) -> IO Figures
+runHandover :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
 runHandover _ effort say = do
   known <- waitPolicies
   measured <- concat <$> mapM (at (zip [0 ..] known)) pauses

@@ -16,11 +16,11 @@ fail() {
   failures=$((failures + 1))
 }
 
-# The supervisor and the guard from their sources, so that the test needs no staged prefix.
+# The supervisor and the reaper from their sources, so that the test needs no staged prefix.
 helpers=$MARU_PREFIX/libexec/maru libraries=$MARU_PREFIX/lib/maru
 mkdir -p "$helpers" "$libraries"
 native=$package/native
-cc -std=gnu11 -I"$native/base" -o "$helpers/maru-guard" "$native/run/maru-guard.c" "$native/base/guard.c" || exit 1
+cc -std=gnu11 -I"$native/base" -o "$helpers/maru-reaper" "$native/run/maru-reaper.c" "$native/base/reaper.c" || exit 1
 cc -std=gnu11 -I"$native/include" -I"$native/base" -o "$helpers/maru-supervise" \
   "$native"/run/{beside,command,maru-supervise,memory,options,terminal}.c "$native/board/board.c" "$native"/wait/*.c "$native/base/shared.c" "$native/base/task.c" "$native"/base/{text,process,topology,json,numbers}.c || exit 1
 
@@ -60,7 +60,7 @@ status 64 "report-run" maru report-run
 status 64 "unknown io policy 'fast'" maru run --io fast -- true
 status 125 "cannot steer: $helpers/maru-steer is not there" maru run --io auto -- true
 status 0 "" maru run --best-effort --io auto -- true
-status 64 "steer-run is for the guard alone" maru steer-run
+status 64 "steer-run is for the keeper alone" maru steer-run
 status 69 "there is no process 4194305" maru attach 4194305
 status 64 "a process number is needed" maru attach x
 status 64 "process 1 is the machine's or the container's first" maru attach 1
@@ -222,7 +222,7 @@ wait "$run"
 # Of what is installed it asks for files alone: these are none that run.
 whole=$work/whole
 mkdir -p "$whole/libexec/maru" "$whole/lib/maru"
-touch "$whole"/libexec/maru/maru-{supervise,guard,steer,boost,launch,bench} "$whole"/lib/maru/libmaru-{first,lock,lock-profile,io,poll,mpi}.so
+touch "$whole"/libexec/maru/maru-{supervise,reaper,steer,boost,launch,bench} "$whole"/lib/maru/libmaru-{first,lock,lock-profile,io,poll,mpi}.so
 json maru-doctor/1 env MARU_PREFIX="$whole" maru doctor --json
 status 0 "" env MARU_PREFIX="$whole" maru doctor "--json=$work/doctor.json"
 python3 -m json.tool "$work/doctor.json" >/dev/null || fail "doctor's file is not JSON"
@@ -360,7 +360,7 @@ timeout 20 maru sim map | true
 # ---- tune
 status 65 "cannot execute 'no-such-command'" maru tune gc -- no-such-command
 status 65 "-rtsopts" maru tune gc -- true
-status 69 "/nowhere/libexec/maru/maru-guard is not there" env MARU_PREFIX=/nowhere maru tune gc -- true
+status 69 "/nowhere/libexec/maru/maru-reaper is not there" env MARU_PREFIX=/nowhere maru tune gc -- true
 status 65 "cannot execute '/etc'" maru tune io -- /etc
 status 65 "ended with status 1" maru tune gc -- false
 for what in gc io; do

@@ -112,7 +112,7 @@ def placed(pid):
 
 
 def groups():
-    """Cgroups of guards that this test has seen."""
+    """Cgroups of keepers that this test has seen."""
     return [g for g in glob.glob("/sys/fs/cgroup/**/maru-steer-*", recursive=True) if int(os.path.basename(g).split("-")[2]) in GUARDS]
 
 
@@ -160,8 +160,8 @@ def start_placed(*flags):
 def kill_round(victim, *flags):
     run, program = start_placed(*flags)
     check(f"threads and interrupts are placed ({victim}{', by cpusets' if flags else ''})", run.poll() is None, text(IRQ))
-    guard = named(run.pid, "maru-steer")
-    target = {"maru run": run.pid, "guard": guard, "controller": named(guard, "maru"), "program": program}[victim]
+    keeper = named(run.pid, "maru-steer")
+    target = {"maru run": run.pid, "keeper": keeper, "controller": named(keeper, "maru"), "program": program}[victim]
     os.kill(target, signal.SIGKILL)
     if victim == "program":
         good = within(LIMIT, lambda: text(IRQ) == "0-3" and not groups() and not glob.glob(ROOT + "/run/maru/steer-*"))
@@ -178,23 +178,23 @@ def unheard():
     run, program = start_placed()
     run.stderr.close()
     os.kill(named(run.pid, "maru-steer"), signal.SIGKILL)
-    check("SIGKILL of guard, unheard: all is as it was", within(LIMIT, lambda: as_found(program)), text(IRQ))
+    check("SIGKILL of keeper, unheard: all is as it was", within(LIMIT, lambda: as_found(program)), text(IRQ))
     os.kill(program, signal.SIGKILL)
     run.wait(20)
 
 
 def random_kill(dice):
     """At any moment: before, while and after anything is placed; one or two at once."""
-    victims = dice.choice([["maru run"], ["guard"], ["controller"], ["maru run", "controller"], ["controller", "maru run"]])
+    victims = dice.choice([["maru run"], ["keeper"], ["controller"], ["maru run", "controller"], ["controller", "maru run"]])
     run = start("run", "--io", dice.choice(["single-socket", "per-socket", "auto"]), *dice.choice([[], ["--io-cpusets"]]), "--", *PROGRAM)
     within(20, lambda: named(run.pid, "dd"))
     program = named(run.pid, "dd")
     # A trial begins after four periods of half a second, and then turns.
     pause = dice.choice([0.05, 2.6]) + dice.random() * 1.5
     time.sleep(pause)
-    guard = named(run.pid, "maru-steer")
-    GUARDS.add(guard)
-    pids = {"maru run": run.pid, "guard": guard, "controller": guard and named(guard, "maru")}
+    keeper = named(run.pid, "maru-steer")
+    GUARDS.add(keeper)
+    pids = {"maru run": run.pid, "keeper": keeper, "controller": keeper and named(keeper, "maru")}
     was = placed(program)
     for victim in victims:
         if pids[victim]:
@@ -257,7 +257,7 @@ if not {0, 1} <= BASE:
 try:
     make()
     threading.Thread(target=load, daemon=True).start()
-    for victim in ("maru run", "guard", "controller", "program"):
+    for victim in ("maru run", "keeper", "controller", "program"):
         kill_round(victim)
         kill_round(victim, "--io-cpusets")
     unheard()

@@ -17,7 +17,7 @@
 #define LONG_ENOUGH (20 * SECOND)
 
 struct daemon {
-  pid_t guard;
+  pid_t rescuer;
   pid_t worker;
   int output;
 };
@@ -58,9 +58,9 @@ static inline struct daemon start_daemon_by(const char *program, const struct ma
   snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), board->fd);
   CHECK_EQUAL(pipe(ends), 0);
   struct daemon d = {.output = ends[0]};
-  d.guard = fork();
-  CHECK(d.guard >= 0);
-  if (d.guard == 0) {
+  d.rescuer = fork();
+  CHECK(d.rescuer >= 0);
+  if (d.rescuer == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     dup2(ends[1], STDOUT_FILENO);
     close(ends[0]);
@@ -72,7 +72,7 @@ static inline struct daemon start_daemon_by(const char *program, const struct ma
   close(ends[1]);
   /* Before its first tick its child may be another than the worker. */
   int64_t end = maru_now_ns() + LONG_ENOUGH;
-  while (atomic_load(&table->heartbeat_ns) == before || (d.worker = child_of(d.guard)) == 0) {
+  while (atomic_load(&table->heartbeat_ns) == before || (d.worker = child_of(d.rescuer)) == 0) {
     CHECK(maru_now_ns() < end);
     usleep(100);
   }
@@ -94,8 +94,8 @@ static inline long long field(const char *report, const char *name) {
 
 /* Ends it; its report (empty if it was killed) is in `report`. */
 static inline int end_daemon(struct daemon *d, char *report, size_t size) {
-  kill(d->guard, SIGTERM);
-  int status = finish(d->guard);
+  kill(d->rescuer, SIGTERM);
+  int status = finish(d->rescuer);
   ssize_t got = read(d->output, report, size - 1);
   report[got > 0 ? got : 0] = '\0';
   close(d->output);

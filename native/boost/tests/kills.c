@@ -4,7 +4,7 @@
  *
  * Pairs of processes exchange messages under lowering policies while the daemon
  * raises and restores.  At a random instant something is killed: the daemon's worker,
- * its guard, both at once, or one of a pair, in its wait or on its way to a wake.  Then every
+ * its rescuer, both at once, or one of a pair, in its wait or on its way to a wake.  Then every
  * survivor must be in its own place, and the exchange must go on.
  *
  * MARU_TEST_KILLS (default 16) and MARU_TEST_SEED set length and course. */
@@ -18,8 +18,8 @@
 #define WAIT_SLICE (20 * MS)
 #define PUT_BACK (20 * 100 * MS) /* a daemon is taken for dead after 90 ms */
 
-enum target { WORKER_DIES, GUARD_DIES, BOTH_DIE, PEER_DIES, TARGETS };
-static const char *const target_names[] = {"worker", "guard", "worker and guard", "peer"};
+enum target { WORKER_DIES, RESCUER_DIES, BOTH_DIE, PEER_DIES, TARGETS };
+static const char *const target_names[] = {"worker", "rescuer", "worker and rescuer", "peer"};
 
 struct shared {
   _Atomic uint32_t quit;
@@ -114,8 +114,8 @@ static void one_kill(const char *program, enum target target, enum maru_wait_kin
   unsigned victim = (unsigned)(next_random(seed) % WORKERS);
   if (target == WORKER_DIES || target == BOTH_DIE)
     CHECK_EQUAL(kill(d.worker, SIGKILL), 0);
-  if (target == GUARD_DIES || target == BOTH_DIE)
-    CHECK_EQUAL(kill(d.guard, SIGKILL), 0);
+  if (target == RESCUER_DIES || target == BOTH_DIE)
+    CHECK_EQUAL(kill(d.rescuer, SIGKILL), 0);
   if (target == PEER_DIES)
     CHECK_EQUAL(kill(pids[victim], SIGKILL), 0);
   /* Those whose peer lives go on. */

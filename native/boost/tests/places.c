@@ -2,7 +2,7 @@
  *
  *     places PROGRAM
  *
- * A daemon's and its guard's death with a raise on, and a new daemon; ends that the kernel
+ * A daemon's and its rescuer's death with a raise on, and a new daemon; ends that the kernel
  * refuses; an administrator's nice 19 and nice under a raise; a stopped worker. */
 #define _GNU_SOURCE
 #include "boost.h"
@@ -81,9 +81,9 @@ static void restart(void) {
   show(0, pid, MARU_CHANNEL_AWAKE);
   struct daemon first = start_daemon(program, &board, "pb", "50000");
   until_policy(pid, SCHED_FIFO);
-  CHECK_EQUAL(kill(first.guard, SIGKILL), 0);
+  CHECK_EQUAL(kill(first.rescuer, SIGKILL), 0);
   CHECK_EQUAL(kill(first.worker, SIGKILL), 0);
-  finish(first.guard);
+  finish(first.rescuer);
   CHECK_EQUAL(place_of(pid).policy, SCHED_FIFO);
   struct daemon second = start_daemon(program, &board, "pb", "1000");
   until_policy(pid, SCHED_OTHER);
@@ -232,9 +232,9 @@ static void gently(void) {
   CHECK_EQUAL(setpriority(PRIO_PROCESS, (id_t)pid, 0), 0);
   d = start_daemon_by(program, &board, "auto", "gently", "1000");
   until_nice(pid, -1);
-  CHECK_EQUAL(kill(d.guard, SIGKILL), 0);
+  CHECK_EQUAL(kill(d.rescuer, SIGKILL), 0);
   CHECK_EQUAL(kill(d.worker, SIGKILL), 0);
-  finish(d.guard);
+  finish(d.rescuer);
   close(d.output);
   CHECK_EQUAL(place_of(pid).nice, -1);
   d = start_daemon(program, &board, "restore", "1000");
@@ -245,7 +245,7 @@ static void gently(void) {
   maru_board_close(&board);
 }
 
-/* Who is lowered and does not look is put back by the guard when the worker is killed. */
+/* Who is lowered and does not look is put back by the rescuer when the worker is killed. */
 static void left_low(void) {
   struct mr_sched low = {.policy = SCHED_OTHER, .nice = 19};
   char report[512];
@@ -265,7 +265,7 @@ static void left_low(void) {
   maru_board_close(&board);
 }
 
-/* A stopped worker's raises end, and so does the daemon; also when guard and worker
+/* A stopped worker's raises end, and so does the daemon; also when rescuer and worker
  * rested before because nobody waited. */
 static void stopped(const char *period_us, unsigned rest_ms) {
   char report[512];

@@ -26,10 +26,10 @@ static void crowd(void *unused) {
 }
 
 /* How many boards the daemon's worker has mapped. */
-static unsigned boards_of(pid_t guard) {
+static unsigned boards_of(pid_t rescuer) {
   char path[64], line[512];
   unsigned count = 0;
-  snprintf(path, sizeof path, "/proc/%d/maps", child_of(guard));
+  snprintf(path, sizeof path, "/proc/%d/maps", child_of(rescuer));
   FILE *file = fopen(path, "re");
   while (file != NULL && fgets(line, sizeof line, file) != NULL)
     count += strstr(line, "memfd:maru-board ") != NULL;

@@ -207,7 +207,7 @@ static void cycle(struct kind kind, enum boost_how how, int wanted, struct mr_sc
   CHECK_EQUAL(boost_end(&subject), 0);
   is_at(pid, kind.place);
   CHECK_EQUAL(atomic_load(&subject.touched), 0);
-  /* The guard has the same way. */
+  /* The rescuer has the same way. */
   CHECK_EQUAL(boost_raise(&subject, how), wanted);
   CHECK_EQUAL(boost_rescue(&subject), 0);
   is_at(pid, kind.place);

@@ -85,8 +85,8 @@ struct job {
   const char *addresses; /* "ADDRESS:PORT,…", one per node */
   int secret;            /* a descriptor; -1: nobody needs it any more */
   int signals;           /* a signalfd */
-  pid_t guard;           /* kills what nodes have started if we are killed; see nodes.c */
-  int guarded;           /* it reads there */
+  pid_t reaper;          /* kills what nodes have started if we are killed; see nodes.c */
+  int reaping;           /* it reads there */
   pid_t booster;         /* `maru boost` beside the nodes; 0: none, or it has ended */
   int boosted;           /* while this is open, it goes on */
   int status;            /* what we shall exit with */

@@ -1,7 +1,7 @@
 #define _GNU_SOURCE
 #include "launch.h"
 
-#include "../../base/guard.h"
+#include "../../base/reaper.h"
 #include "../address.h"
 
 #include <errno.h>
@@ -117,34 +117,34 @@ static void start_node(struct job *job, unsigned i) {
   job->alive++;
 }
 
-/* ---- the guard ------------------------------------------------------------------ */
+/* ---- the reaper ------------------------------------------------------------------ */
 
-/* When we are killed the kernel kills the nodes, but not what they have started: the guard does,
+/* When we are killed the kernel kills the nodes, but not what they have started: the reaper does,
  * unless we told it that there is nothing to do. */
-static void start_guard(struct job *job) {
+static void start_reaper(struct job *job) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-    mr_launch_fail(STATUS_MARU_FAILED, "cannot start a guard", strerror(errno));
-  job->guard = fork();
-  if (job->guard < 0)
-    mr_launch_fail(STATUS_MARU_FAILED, "cannot start a guard", strerror(errno));
-  if (job->guard == 0)
-    mr_guard(ends[0]);
+    mr_launch_fail(STATUS_MARU_FAILED, "cannot start a reaper", strerror(errno));
+  job->reaper = fork();
+  if (job->reaper < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "cannot start a reaper", strerror(errno));
+  if (job->reaper == 0)
+    mr_reaper(ends[0]);
   close(ends[0]);
-  job->guarded = ends[1];
+  job->reaping = ends[1];
 }
 
-/* As in guard.h.  A guard that somebody killed is no reason to die. */
-static void tell_guard(const struct job *job, pid_t group) {
-  (void)!send(job->guarded, &group, sizeof group, MSG_NOSIGNAL);
+/* As in reaper.h.  A reaper that somebody killed is no reason to die. */
+static void tell_reaper(const struct job *job, pid_t group) {
+  (void)!send(job->reaping, &group, sizeof group, MSG_NOSIGNAL);
 }
 
 void mr_launch_start(struct job *job) {
-  start_guard(job);
+  start_reaper(job);
   mr_launch_boost(job);
   for (unsigned i = 0; i < job->here; i++) {
     start_node(job, i);
-    tell_guard(job, job->node[i].pid);
+    tell_reaper(job, job->node[i].pid);
   }
   mr_launch_secret_close(job);
 }
@@ -197,7 +197,7 @@ static void reap(struct job *job) {
       if (job->node[i].pid == pid) {
         job->node[i].pid = 0;
         if (kill(-pid, 0) < 0 && errno == ESRCH)
-          tell_guard(job, -pid);
+          tell_reaper(job, -pid);
         mr_launch_ended(job, job->first + i,
                         WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
       }
@@ -257,6 +257,6 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     reap(job);
   }
   mr_launch_boost_end(job);
-  tell_guard(job, 0);
-  waitpid(job->guard, NULL, 0);
+  tell_reaper(job, 0);
+  waitpid(job->reaper, NULL, 0);
 }

@@ -1,5 +1,7 @@
 /* Description: what a core refuses, what its log keeps, how many messages its
  * operations cost, and that no message from outside makes it do what it must not.
+ *
+ * Over 500 lines: a list of cases, each of which stands alone, over one world.
  */
 #include "world.h"
 

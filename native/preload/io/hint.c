@@ -103,7 +103,7 @@ static void window_ends(int fd, struct stream *s, uint64_t run) {
   STORE(s->due, run + LOAD(s->apart) * WINDOW);
 }
 
-static void begin(struct stream *s, uint32_t entry, bool at_offsets) {
+static void hint_begin(struct stream *s, uint32_t entry, bool at_offsets) {
   STORE(s->run, 0);
   STORE(s->due, FIRST);
   STORE(s->apart, 1);
@@ -120,7 +120,7 @@ void io_hint_read(int fd, uint32_t entry, int64_t offset, size_t bytes) {
   bool at_offsets = offset >= 0;
   if (LOAD(s->entry) != entry || LOAD(s->at_offsets) != at_offsets ||
       (at_offsets && LOAD(s->next) != (uint64_t)offset))
-    begin(s, entry, at_offsets);
+    hint_begin(s, entry, at_offsets);
   if (at_offsets)
     STORE(s->next, (uint64_t)offset + bytes);
   uint64_t run = LOAD(s->run) + bytes;

@@ -8,7 +8,7 @@ static MPI_Group world = MPI_GROUP_NULL;
 /* Two threads may meet a communicator for the first time together. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-static int forget(MPI_Comm comm, int keyval, void *value, void *extra) {
+static int comm_forget(MPI_Comm comm, int keyval, void *value, void *extra) {
   (void)comm, (void)keyval, (void)extra;
   struct mr_comm *c = value;
   free(c->member);
@@ -20,7 +20,7 @@ int mr_comm_start(void) {
   int rc = PMPI_Comm_group(MPI_COMM_WORLD, &world);
   if (rc != MPI_SUCCESS)
     return rc;
-  return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget, &key, NULL);
+  return PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, comm_forget, &key, NULL);
 }
 
 void mr_comm_stop(void) {

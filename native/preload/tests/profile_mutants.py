@@ -63,7 +63,7 @@ FAULTS = [
     ("the oldest hold is forgotten silently", CORE,
      "  drop(hold);\n  MR_ADD(mr_own.slot->unmatched, 1);", "  drop(hold);"),
     ("a hold that another thread has ended goes on", CORE,
-     "    forget(find_hold(mutex));", "    ;"),
+     "    profile_forget(find_hold(mutex));", "    ;"),
     ("waits are not live", CORE,
      "    mr_waits_add(profile->waits, waited);", "    ;"),
     ("who waits all through a window does not count in it", SHARES,

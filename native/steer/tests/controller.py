@@ -1,20 +1,20 @@
-"""A controller that does what a file says, or random things: what the guard is tested with.
+"""A controller that does what a file says, or random things: what the keeper is tested with.
 
-controller.py GUARD ROOT MODE: MODE is `idle`, `file:PATH` (orders, in batches that `go` parts), or `random:SEED:TREE`
+controller.py KEEPER ROOT MODE: MODE is `idle`, `file:PATH` (orders, in batches that `go` parts), or `random:SEED:TREE`
 (threads of the processes below TREE and files of ROOT, until it ends).  Answers go to PATH.out.
-As the real one it runs `repair` when the guard is gone without a word.
+As the real one it runs `repair` when the keeper is gone without a word.
 """
 import os
 import random
 import sys
 
-guard, root, mode = sys.argv[1:4]
+keeper, root, mode = sys.argv[1:4]
 answers = sys.stdin
 parent = str(os.getppid())
 
 
 def orphaned():
-    os.execv(guard, [guard, "repair", "--root", root, "--after", parent])
+    os.execv(keeper, [keeper, "repair", "--root", root, "--after", parent])
 
 
 def line():

@@ -1,4 +1,4 @@
-"""What the tests of maru-steer share: a folder that stands for a machine, programs to steer, guards with a
+"""What the tests of maru-steer share: a folder that stands for a machine, programs to steer, keepers with a
 controller that does what it is told.  The first argument of whoever imports it is MARU-STEER."""
 import glob
 import os
@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-GUARD = os.path.abspath(sys.argv[1])
+KEEPER = os.path.abspath(sys.argv[1])
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCALE = int(os.environ.get("MARU_TEST_SCALE", "1"))
 SEED = int(os.environ.get("MARU_TEST_SEED", "6"))
@@ -100,10 +100,10 @@ def group_of(tid):
 def groups():
     """Those that a maru-steer of this test has made."""
     return [g for g in glob.glob("/sys/fs/cgroup/**/maru-steer-*", recursive=True)
-            if int(os.path.basename(g).split("-")[2]) in GUARDS]
+            if int(os.path.basename(g).split("-")[2]) in KEEPERS]
 
 
-GUARDS = set()
+KEEPERS = set()
 HOME = group_of(os.getpid())
 
 
@@ -156,14 +156,14 @@ def end(*processes):
 
 
 class Run:
-    """A guard with a controller; its standard input is its life."""
+    """A keeper with a controller; its standard input is its life."""
 
     def __init__(self, root, tree, mode, place="affinity", bare=False, **more):
-        argv = (BARE if bare else []) + [GUARD, "guard", "--tree", str(tree), "--root", root, "--place", place, "--",
-                sys.executable, f"{HERE}/controller.py", GUARD, root, mode]
+        argv = (BARE if bare else []) + [KEEPER, "keeper", "--tree", str(tree), "--root", root, "--place", place, "--",
+                sys.executable, f"{HERE}/controller.py", KEEPER, root, mode]
         self.root = root
         self.p = subprocess.Popen(argv, stdin=subprocess.PIPE, **more)
-        GUARDS.add(self.p.pid)
+        KEEPERS.add(self.p.pid)
 
     def controller(self):
         until = time.time() + 5
@@ -233,7 +233,7 @@ def start_of(tid):
 
 
 def dies(r):
-    """Guard and controller at once: nobody puts back."""
+    """Keeper and controller at once: nobody puts back."""
     victim = r.controller()
     os.kill(r.p.pid, signal.SIGSTOP)
     os.kill(victim, signal.SIGKILL)

@@ -10,12 +10,12 @@ import threading
 
 SIZE, BLOCKS = 65536, 64
 watch = subprocess.Popen([sys.argv[1]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-guard = threading.Timer(60, watch.kill)
-guard.start()
+keeper = threading.Timer(60, watch.kill)
+keeper.start()
 
 
 def end(status):
-    guard.cancel()
+    keeper.cancel()
     sys.exit(status)
 
 

@@ -4,7 +4,7 @@
 -- (@NAME.json@, schema @maru-bench\/1@) and plots (@NAME.svg@, and @NAME.png@ where
 -- @rsvg-convert@ is installed), and one report (@report.html@) that needs no other
 -- file. An interrupt leaves all this of what was measured until then. A kill leaves nothing
--- running (see "Maru.Cli.Guard").
+-- running (see "Maru.Cli.Reaper").
 module Maru.Bench.Command
   ( benchCommand,
 
@@ -31,11 +31,11 @@ import GHC.Clock (getMonotonicTime)
 import Maru.Bench.Experiment
 import Maru.Bench.Interrupt
 import Maru.Cli.Exit
-import Maru.Cli.Guard
 import Maru.Cli.Host (machineJson, pageFacts)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Page
+import Maru.Cli.Reaper
 import Maru.Control.Plot (escape, svg)
 import Options.Applicative hiding (internal)
 import System.Directory (findExecutable)
@@ -75,11 +75,11 @@ bench experiments flags
     makeFolder (flagOut flags)
     painter <- findExecutable "rsvg-convert"
     when (isNothing painter) (warn "plots as SVG only: rsvg-convert (Debian: librsvg2-bin) is not installed")
-    program <- helperPath "maru-guard"
+    program <- helperPath "maru-reaper"
     interrupts <- catchInterrupts
     -- Interrupted only where it waits: between two waits nothing is lost that was measured.
-    mask_ . withGuard program $ \guard -> do
-      (results, end) <- untilEnded (measure interrupts guard flags painter) todo
+    mask_ . withReaper program $ \reaper -> do
+      (results, end) <- untilEnded (measure interrupts reaper flags painter) todo
       let page = flagOut flags </> "report.html"
       sparing interrupts . unless (null results && isJust end) $ do
         pageFacts ("maru" : "bench" : map (experimentName . fst) results) >>= \facts -> writePage page (htmlReport facts results)
@@ -126,15 +126,15 @@ chosen experiments names
 
 -- | The fourth argument: what makes a PNG of an SVG, if anything does. Also what interrupted it: what
 -- was measured until then is written first.
-measure :: Interrupts -> Guard -> Flags -> Maybe FilePath -> Experiment -> IO ((Experiment, Figures), Maybe SomeException)
-measure interrupts guard flags painter experiment = do
+measure :: Interrupts -> Reaper -> Flags -> Maybe FilePath -> Experiment -> IO ((Experiment, Figures), Maybe SomeException)
+measure interrupts reaper flags painter experiment = do
   started <- getCurrentTime
   machine <- machineJson
   begun <- getMonotonicTime
   said <- newIORef ""
   -- An experiment may be interrupted where it says how far it is: not each of them waits.
   let say line = allowInterrupt >> writeIORef said line >> warn (name ++ ": " ++ line)
-  found <- experimentRun experiment guard (if flagQuick flags then Quick else Full) say
+  found <- experimentRun experiment reaper (if flagQuick flags then Quick else Full) say
   ended <- getMonotonicTime
   -- An experiment in rounds has said last that it was interrupted.
   note <- mfilter ("interrupted after " `isInfixOf`) . Just <$> readIORef said

@@ -6,15 +6,15 @@ module Maru.Bench.Experiment
   )
 where
 
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output (Figures)
+import Maru.Cli.Reaper (Reaper)
 
 -- | A measurement, for a figure or a table of its own.
 data Experiment = Experiment
   { experimentName :: !String,
     experimentPurpose :: !String,
-    -- | What it starts is guarded; says lines of progress.
-    experimentRun :: !(Guard -> Effort -> (String -> IO ()) -> IO Figures)
+    -- | What it starts is underReaper; says lines of progress.
+    experimentRun :: !(Reaper -> Effort -> (String -> IO ()) -> IO Figures)
   }
 
 data Effort = Quick | Full

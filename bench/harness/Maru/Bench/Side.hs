@@ -21,8 +21,8 @@ import Data.Aeson (Value (..), eitherDecode, object, (.=))
 import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Maru.Cli.Exit
 import Maru.Cli.Group
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.JsonPath
+import Maru.Cli.Reaper (Reaper)
 import System.Exit (ExitCode (..))
 import System.IO
 import System.IO.Error (ioeGetErrorString)
@@ -41,9 +41,9 @@ type Sample = Value
 
 -- | Each process says @ready@; then all are told to begin. Of more than one, the
 -- sample is their list.
-runSide :: Guard -> FilePath -> Side -> IO Sample
-runSide guard program side = do
-  samples <- bounded (sideName side) (inGroups guard (map job (sideProcesses side)) (mapM piped >=> both))
+runSide :: Reaper -> FilePath -> Side -> IO Sample
+runSide reaper program side = do
+  samples <- bounded (sideName side) (inGroups reaper (map job (sideProcesses side)) (mapM piped >=> both))
   pure $ case samples of
     [one] -> one
     many -> object ["together" .= many]
@@ -72,10 +72,10 @@ runSide guard program side = do
     broken why = problem internal ("measuring " ++ sideName side ++ ": " ++ program ++ " " ++ why)
 
 -- | A program that measures both sides by itself.
-runTool :: Guard -> FilePath -> [String] -> IO Sample
-runTool guard program arguments = do
+runTool :: Reaper -> FilePath -> [String] -> IO Sample
+runTool reaper program arguments = do
   (code, text, errors) <- bounded program . withFile "/dev/null" ReadMode $ \nothing ->
-    outputOf guard (proc program arguments) {std_in = UseHandle nothing}
+    outputOf reaper (proc program arguments) {std_in = UseHandle nothing}
   case (code, eitherDecode (Lazy.pack text)) of
     (ExitSuccess, Right value) -> pure value
     (ExitSuccess, Left why) -> problem internal (program ++ " printed no JSON: " ++ why)

@@ -1,4 +1,6 @@
-/* cases_files.c: cases of files, pipes and other things that block; see cases.c. */
+/* cases_files.c: cases of files, pipes and other things that block; see cases.c.
+ *
+ * Over 500 lines: a list of cases, each of which stands alone. */
 #define _GNU_SOURCE
 #include "cases.h"
 

@@ -1,5 +1,5 @@
 -- | Processes with a group of their own, that does not outlive whoever waits for them: the
--- terminal's signals are ours, and what they started is ended with them, by a guard if we are killed.
+-- terminal's signals are ours, and what they started is ended with them, by a reaper if we are killed.
 module Maru.Cli.Group
   ( inGroup,
     inGroups,
@@ -13,7 +13,7 @@ import Control.Exception (evaluate, finally, mask, onException)
 import Control.Monad (void)
 import Data.Maybe (isJust, isNothing)
 import Maru.Cli.Exit
-import Maru.Cli.Guard
+import Maru.Cli.Reaper
 import System.Exit (ExitCode)
 import System.IO
 import System.Posix.Signals (nullSignal, sigTERM, signalProcessGroup)
@@ -24,22 +24,22 @@ import System.Timeout (timeout)
 type Started = (Maybe Handle, Maybe Handle, Maybe Handle, ProcessHandle)
 
 -- | The process is over when the action is left, in whatever way, and all of its group.
-inGroup :: Guard -> CreateProcess -> (Started -> IO a) -> IO a
-inGroup guard job action = mask $ \restore -> do
-  started@(input, _, _, process) <- createProcess (guarded guard job)
+inGroup :: Reaper -> CreateProcess -> (Started -> IO a) -> IO a
+inGroup reaper job action = mask $ \restore -> do
+  started@(input, _, _, process) <- createProcess (underReaper reaper job)
   group <- getPid process
-  let end = mapM_ (orNothing . hClose) input `finally` endProcess guard process group
+  let end = mapM_ (orNothing . hClose) input `finally` endProcess reaper process group
   (restore (action started) `onException` end) <* end
 
 -- | The same of several.
-inGroups :: Guard -> [CreateProcess] -> ([Started] -> IO a) -> IO a
+inGroups :: Reaper -> [CreateProcess] -> ([Started] -> IO a) -> IO a
 inGroups _ [] action = action []
-inGroups guard (job : jobs) action = inGroup guard job (\started -> inGroups guard jobs (action . (started :)))
+inGroups reaper (job : jobs) action = inGroup reaper job (\started -> inGroups reaper jobs (action . (started :)))
 
 -- | How it ended and what it wrote. An input that is 'CreatePipe' ends when it has: or when this
 -- process does.
-outputOf :: Guard -> CreateProcess -> IO (ExitCode, String, String)
-outputOf guard job = inGroup guard job {std_out = CreatePipe, std_err = CreatePipe} $ \(input, output, errors, process) -> do
+outputOf :: Reaper -> CreateProcess -> IO (ExitCode, String, String)
+outputOf reaper job = inGroup reaper job {std_out = CreatePipe, std_err = CreatePipe} $ \(input, output, errors, process) -> do
   said <- newEmptyMVar
   _ <- forkIO (whole errors >>= putMVar said)
   printed <- whole output
@@ -51,21 +51,21 @@ outputOf guard job = inGroup guard job {std_out = CreatePipe, std_err = CreatePi
 
 -- | Its status if it ends within so many seconds. A session of its own: one that asks the terminal
 -- from the background would be stopped for good.
-statusWithin :: Guard -> Double -> CreateProcess -> IO (Maybe ExitCode)
-statusWithin guard most job = inGroup guard job {new_session = True} $ \(_, _, _, process) ->
+statusWithin :: Reaper -> Double -> CreateProcess -> IO (Maybe ExitCode)
+statusWithin reaper most job = inGroup reaper job {new_session = True} $ \(_, _, _, process) ->
   timeout (max 0 (ceiling (most * 1e6))) (waitForProcess process)
 
 -- | Asked to end; after 'patience', or when it has, what is left of its group is, too, which may need
 -- a moment to clean up. Then made to, at once if we are told again to end.
-endProcess :: Guard -> ProcessHandle -> Maybe Pid -> IO ()
-endProcess guard process group = do
+endProcess :: Reaper -> ProcessHandle -> Maybe Pid -> IO ()
+endProcess reaper process group = do
   lives <- isNothing <$> getProcessExitCode process
   gone <- (if lives then asked else pure False) `onException` made
   -- The number of a group that is gone may become a stranger's.
-  if gone then mapM_ (forgetGroup guard) group else made
+  if gone then mapM_ (forgetGroup reaper) group else made
   void (waitForProcess process)
   where
-    made = mapM_ (endGroup guard) group
+    made = mapM_ (endGroup reaper) group
     asked = do
       terminateProcess process
       void (timeout patience (waitForProcess process))

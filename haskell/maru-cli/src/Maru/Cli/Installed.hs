@@ -61,7 +61,7 @@ notInstalled path = path ++ " is not there; install maru wholly or set MARU_PREF
 installedParts :: [(String -> IO (Either FilePath FilePath), String, String)]
 installedParts =
   [ (helperAt, "maru-supervise", "maru run"),
-    (helperAt, "maru-guard", "maru tune, maru bench"),
+    (helperAt, "maru-reaper", "maru tune, maru bench"),
     (helperAt, "maru-steer", "maru run --io, maru attach"),
     (helperAt, "maru-boost", "maru boost"),
     (helperAt, "maru-launch", "maru launch"),

@@ -41,8 +41,8 @@ where
 import Control.Applicative ((<|>))
 import Data.Aeson (Value)
 import Data.Map.Strict (Map)
-import Maru.Cli.Guard (Guard)
 import Maru.Cli.Output (Figures, Table)
+import Maru.Cli.Reaper (Reaper)
 import Maru.Native.BoardView (Board)
 import Options.Applicative (Parser)
 import System.Exit (ExitCode)
@@ -202,7 +202,7 @@ data TuneContext = TuneContext
     tuneCommand :: !FilePath,
     tuneArguments :: ![String],
     -- | Of every run of the command.
-    tuneGuard :: !Guard,
+    tuneReaper :: !Reaper,
     -- | Says a line of progress.
     tuneSay :: !(String -> IO ())
   }

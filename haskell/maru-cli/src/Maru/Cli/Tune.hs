@@ -15,11 +15,11 @@ import Data.Char (isAlphaNum)
 import Data.Maybe (fromMaybe, isJust)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
-import Maru.Cli.Guard (withGuard)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Profile
 import Maru.Cli.Readers (duration)
+import Maru.Cli.Reaper (withReaper)
 import Maru.Cli.Room
 import Options.Applicative hiding (internal)
 import qualified System.Directory as Directory
@@ -66,9 +66,9 @@ tune what run flags = do
     problem usage ("the profile's name may have letters, digits, - and _ only, not '" ++ name ++ "'")
   found <- executable (flagCommand flags)
   unless found $ problem badInput ("cannot execute '" ++ flagCommand flags ++ "': there is no such program")
-  guard <- helperPath "maru-guard"
+  reaper <- helperPath "maru-reaper"
   end <- (+ flagBudget flags) <$> getMonotonicTime
-  tuned <- withGuard guard (\g -> run (TuneContext (flagBudget flags) end (flagCommand flags) (flagArguments flags) g (sayUntil end)))
+  tuned <- withReaper reaper (\g -> run (TuneContext (flagBudget flags) end (flagCommand flags) (flagArguments flags) g (sayUntil end)))
   let quiet = flagOut flags == Just "-" || flagJson flags == Just "-"
   unless quiet (mapM_ putStrLn (shown (tunedTable tuned) ++ [tunedLine tuned]))
   mapM_ (`writeJson` document tuned) (flagJson flags)

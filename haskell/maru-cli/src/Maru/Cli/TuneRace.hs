@@ -78,7 +78,7 @@ timed :: TuneContext -> Double -> String -> CreateProcess -> IO (Either String (
 timed context most name job =
   withFile "/dev/null" ReadWriteMode $ \none -> do
     begun <- getMonotonicTime
-    outcome <- try (statusWithin (tuneGuard context) most job {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none})
+    outcome <- try (statusWithin (tuneReaper context) most job {std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none})
     ended <- getMonotonicTime
     pure $ case outcome of
       Left e -> Left ("cannot execute '" ++ name ++ "': " ++ reason e)

@@ -59,7 +59,7 @@ ioFlags =
 -- | What must be known to steer the run that this process becomes.
 data Here = Here
   { -- | 'Left': where it is not.
-    hereGuard :: !(Either FilePath FilePath),
+    hereKeeper :: !(Either FilePath FilePath),
     hereCommand :: !FilePath,
     hereProcess :: !Int,
     hereRoot :: !(Maybe FilePath),
@@ -103,9 +103,9 @@ decidePolicy facts flags = case flagPolicy flags of
 decideChoice :: Here -> Placing -> String -> Either Refusal Part
 decideChoice facts placing text = do
   choice <- either (Left . Misused) Right (choiceOf text)
-  guard <- either (\path -> Left (Unavailable ("cannot steer: " ++ notInstalled path))) Right (hereGuard facts)
+  keeper <- either (\path -> Left (Unavailable ("cannot steer: " ++ notInstalled path))) Right (hereKeeper facts)
   pure
     mempty
       { partExplain = [if choice == Off then "looks at input and output, changes nothing" else "threads, interrupts and queues are placed by " ++ text ++ " and put back at the end"],
-        partBeside = guardWords guard (hereCommand facts) (hereProcess facts) choice placing (hereRoot facts)
+        partBeside = keeperWords keeper (hereCommand facts) (hereProcess facts) choice placing (hereRoot facts)
       }

@@ -24,11 +24,11 @@ import Data.List (stripPrefix)
 import Data.Maybe (fromMaybe, isJust, listToMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
-import Maru.Cli.Guard (endGroup, guarded)
 import Maru.Cli.Host (boardsOf)
 import Maru.Cli.Output
 import Maru.Cli.Program (describeProgram, unfit)
 import Maru.Cli.Readers (duration)
+import Maru.Cli.Reaper (endGroup, underReaper)
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Metric
 import Maru.Cli.Room.Lock.Waits
@@ -251,7 +251,7 @@ closed :: TuneContext -> IORef (Maybe Live) -> Live -> ExitCode -> IO ()
 closed context running (Live _ group fd) code = do
   writeIORef running Nothing
   closeFd fd
-  mapM_ (endGroup (tuneGuard context)) group
+  mapM_ (endGroup (tuneReaper context)) group
   unless (code == ExitSuccess) $ problem badInput ("'" ++ tuneCommand context ++ "' ended with " ++ describe code)
   where
     describe (ExitFailure n) = "status " ++ show n
@@ -272,16 +272,7 @@ look live = either (const mempty) (fromMaybe mempty . waitsOf) <$> readBoard (bo
 
 -- | Its status if it ends within so many seconds.
 awaitEnd :: Live -> Double -> IO (Maybe ExitCode)
-awaitEnd (Live process _ _) left = do
-  end <- (+ left) <$> getMonotonicTime
-  poll end
-  where
-    poll end = do
-      code <- getProcessExitCode process
-      now <- getMonotonicTime
-      case code of
-        Nothing | now < end -> threadDelay (round (1e6 * min 0.01 (end - now))) >> poll end
-        _ -> pure code
+awaitEnd (Live process _ _) left = timeout (max 0 (ceiling (left * 1e6))) (waitForProcess process)
 
 -- ---- starting and stopping -----------------------------------------------------------
 
@@ -291,7 +282,7 @@ launch context running setting out = mask_ $ do
   maru <- getExecutablePath
   withFile "/dev/null" ReadMode $ \nothing -> do
     (_, _, _, process) <-
-      createProcess . guarded (tuneGuard context) $
+      createProcess . underReaper (tuneReaper context) $
         (proc maru (["run", "--lock-profile", "--lock", started, "--", tuneCommand context] ++ tuneArguments context))
           { std_in = UseHandle nothing,
             std_out = UseHandle out,
@@ -304,7 +295,7 @@ launch context running setting out = mask_ $ do
       Just (Right fd) -> do
         let live = Live process group fd
         live <$ writeIORef running (Just live)
-      Just (Left code) -> mapM_ (endGroup (tuneGuard context)) group >> problem badInput ("'" ++ tuneCommand context ++ "' ended before it showed itself (" ++ show code ++ "); see maru run --lock cna -- " ++ tuneCommand context)
+      Just (Left code) -> mapM_ (endGroup (tuneReaper context)) group >> problem badInput ("'" ++ tuneCommand context ++ "' ended before it showed itself (" ++ show code ++ "); see maru run --lock cna -- " ++ tuneCommand context)
       Nothing -> endProcess context process group >> problem badInput ("the run of '" ++ tuneCommand context ++ "' has no board within 20 s")
   where
     -- The rest is turned on its board.
@@ -335,5 +326,5 @@ stop context running = readIORef running >>= mapM_ (\(Live process group fd) -> 
 endProcess :: TuneContext -> ProcessHandle -> Maybe Pid -> IO ()
 endProcess context process group = do
   terminateProcess process
-  void (timeout 10000000 (waitForProcess process)) `finally` mapM_ (endGroup (tuneGuard context)) group
+  void (timeout 10000000 (waitForProcess process)) `finally` mapM_ (endGroup (tuneReaper context)) group
   void (waitForProcess process)

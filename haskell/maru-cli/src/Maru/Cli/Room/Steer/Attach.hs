@@ -70,13 +70,13 @@ attach flags = do
   unless there $ problem unavailable ("there is no process " ++ show (flagPid flags))
   memory <- readText ("/proc/" ++ show (flagPid flags) ++ "/maps")
   when (memory == Right "") $ problem unavailable ("process " ++ show (flagPid flags) ++ " is the kernel's own, or has ended: it has no threads that could be placed")
-  guard <- helperPath "maru-steer"
+  keeper <- helperPath "maru-steer"
   command' <- getExecutablePath
   root <- describedRoot
-  mapM_ (moveMemory guard roots (flagPid flags)) (flagMove flags)
-  case guardWords guard command' (flagPid flags) (flagPolicy flags) (if flagCpusets flags then ByCpusets else ByAffinity) root of
+  mapM_ (moveMemory keeper roots (flagPid flags)) (flagMove flags)
+  case keeperWords keeper command' (flagPid flags) (flagPolicy flags) (if flagCpusets flags then ByCpusets else ByAffinity) root of
     program : arguments -> withCreateProcess (proc program arguments) {std_in = CreatePipe, std_out = CreatePipe} (during flags)
-    [] -> problem internal "no guard"
+    [] -> problem internal "no keeper"
 
 -- | Where it cannot be, that is said, and the program is steered all the same.
 moveMemory :: FilePath -> Roots -> Int -> String -> IO ()
@@ -92,16 +92,16 @@ moveMemory steer roots pid device = do
         _ -> "steer: no memory is moved: " ++ unwords (lines errors)
     Right _ -> problem internal "a device is at several nodes"
 
--- | The guard's standard input is its life.
+-- | The keeper's standard input is its life.
 during :: Flags -> Maybe Handle -> Maybe Handle -> Maybe Handle -> ProcessHandle -> IO ExitCode
-during flags (Just life) (Just said) _ guard = do
+during flags (Just life) (Just said) _ keeper = do
   mapM_ (\signal -> installHandler signal (Catch (hClose life)) Nothing) [sigINT, sigTERM, sigHUP]
   report <- newEmptyMVar
   _ <- forkIO (Chars.hGetContents said >>= putMVar report)
   let bounded = maybe (fmap Just) (\s -> timeout (round (s * 1e6))) (flagFor flags)
   _ <- bounded (readMVar report) `finally` hClose life
   content <- readMVar report
-  _ <- waitForProcess guard
+  _ <- waitForProcess keeper
   case Chars.lines content of
     [line] -> do
       (text, whole) <- either (problem internal . ("the controller's report is broken: " ++)) pure (told line)
@@ -109,7 +109,7 @@ during flags (Just life) (Just said) _ guard = do
       mapM_ (`writeJson` whole) (flagJson flags)
       pure ExitSuccess
     _ -> problem internal "the controller ended without a report; everything is put back"
-during _ _ _ _ _ = problem internal "no pipe to the guard"
+during _ _ _ _ _ = problem internal "no pipe to the keeper"
 
 told :: Chars.ByteString -> Either String (String, Value)
 told line = do

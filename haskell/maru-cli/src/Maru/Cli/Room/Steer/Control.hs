@@ -1,12 +1,12 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | The controller beside a program, @maru steer-run@: looks twice a second, asks
--- "Maru.Control.Steer" and "Maru.Control.Place" what to do, and tells it to the guard
--- that started it, @maru-steer@ (its head has the protocol). The guard changes things
+-- "Maru.Control.Steer" and "Maru.Control.Place" what to do, and tells it to the keeper
+-- that started it, @maru-steer@ (its head has the protocol). The keeper changes things
 -- and puts them back; if it is killed, this process starts the putting back.
 module Maru.Cli.Room.Steer.Control
   ( steerRun,
-    guardWords,
+    keeperWords,
     Choice (..),
     Placing (..),
     choiceOf,
@@ -78,20 +78,20 @@ choices = map By allPolicies ++ [Off]
 choiceOf :: String -> Either String Choice
 choiceOf = named "io policy" choiceName choices
 
--- | The command that steers the processes below one: the guard's program, this
+-- | The command that steers the processes below one: the keeper's program, this
 -- command's, the process, the policy, how threads are placed, and the folder that stands for the machine.
-guardWords :: FilePath -> FilePath -> Int -> Choice -> Placing -> Maybe FilePath -> [String]
-guardWords guard command tree choice placing root =
-  [guard, "guard", "--tree", show tree, "--place", if placing == ByCpusets then "cpusets" else "affinity"]
+keeperWords :: FilePath -> FilePath -> Int -> Choice -> Placing -> Maybe FilePath -> [String]
+keeperWords keeper command tree choice placing root =
+  [keeper, "keeper", "--tree", show tree, "--place", if placing == ByCpusets then "cpusets" else "affinity"]
     ++ maybe [] (\r -> ["--root", r]) root
-    ++ ["--", command, "steer-run", guard, show tree, choiceName choice]
+    ++ ["--", command, "steer-run", keeper, show tree, choiceName choice]
     ++ maybe [] pure root
 
 -- | Between two looks. Shorter ones hold too few of the kernel's ticks.
 period :: Double
 period = 0.5
 
--- | Where nothing is going to be placed: the guard says at once when it is over.
+-- | Where nothing is going to be placed: the keeper says at once when it is over.
 restingPeriod :: Double
 restingPeriod = 5
 
@@ -200,7 +200,7 @@ data Steering = Steering
     steerTree :: !Int,
     -- | Where the program runs by itself.
     steerBase :: !IntSet,
-    steerGuard :: !ProcessID,
+    steerKeeper :: !ProcessID,
     steerBegan :: !Double,
     steerWatch :: !Watch
   }
@@ -214,18 +214,18 @@ data Now = Now
     nowStory :: !Story
   }
 
--- | @maru steer-run GUARD TREE POLICY [ROOT]@, for the guard alone.
+-- | @maru steer-run KEEPER TREE POLICY [ROOT]@, for the keeper alone.
 steerRun :: [String] -> IO ExitCode
 steerRun arguments = case arguments of
-  guard : tree : name : root
+  keeper : tree : name : root
     | Just pid <- readMaybe tree,
       Right choice <- choiceOf name,
       length root <= 1 ->
-      steer guard pid choice (foldr const "" root)
-  _ -> problem usage "steer-run is for the guard alone"
+      steer keeper pid choice (foldr const "" root)
+  _ -> problem usage "steer-run is for the keeper alone"
 
 steer :: FilePath -> Int -> Choice -> FilePath -> IO ExitCode
-steer guard tree choice root = do
+steer keeper tree choice root = do
   parent <- getParentProcessID
   link <- openLink
   began <- getMonotonicTime
@@ -249,17 +249,17 @@ steer guard tree choice root = do
       pure ExitSuccess
     Orphaned -> do
       -- Whether or not somebody reads that.
-      _ <- orNothing (warn "the guard of --io was killed; its controller puts everything back")
-      repairAfter guard parent root
+      _ <- orNothing (warn "the keeper of --io was killed; its controller puts everything back")
+      repairAfter keeper parent root
 
--- | Until the guard says that it is over, or the program is gone.
+-- | Until the keeper says that it is over, or the program is gone.
 loop :: Steering -> Now -> IO (End, Now)
 loop steering now = do
   ended <- pauseOrEnd (steerLink steering) (if resting now then restingPeriod else period)
   there <- isAlive (steerRoots steering) (steerTree steering)
   case ended of
     Just end -> pure (end, now)
-    -- Our end is the guard's, too; it has nothing to say to us then.
+    -- Our end is the keeper's, too; it has nothing to say to us then.
     Nothing | not there -> pure (Told 0, now)
     Nothing -> do
       next <- look steering now
@@ -279,8 +279,8 @@ look steering now
   | otherwise = do
     machine <- readMachine (rootMachine roots)
     parentOf <- parents roots
-    -- The guard and we stand below the run as well.
-    let tree = filter (/= steerTree steering) (treeOf parentOf [fromIntegral (steerGuard steering)] (steerTree steering))
+    -- The keeper and we stand below the run as well.
+    let tree = filter (/= steerTree steering) (treeOf parentOf [fromIntegral (steerKeeper steering)] (steerTree steering))
         described = IntMap.keysSet (machineCpus machine)
         allowed = if steerDescribed steering then described else IntSet.intersection (steerBase steering) described
         places = case storyChoice (nowStory now) of
@@ -301,9 +301,9 @@ look steering now
       (_, observation) -> pure (Right now {nowBefore = Just snapshot, nowSeen = (,) machine <$> observation})
   where
     roots = steerRoots steering
-    -- The guard is a child of the supervisor of a run, and of somebody else when a
+    -- The keeper is a child of the supervisor of a run, and of somebody else when a
     -- program is attached to.
-    runs parentOf = IntMap.lookup (fromIntegral (steerGuard steering)) parentOf == Just (steerTree steering)
+    runs parentOf = IntMap.lookup (fromIntegral (steerKeeper steering)) parentOf == Just (steerTree steering)
 
 -- | One period of the controller.
 act :: Steering -> Machine -> IntSet -> Config -> Double -> Observation -> Now -> IO (Either End Now)

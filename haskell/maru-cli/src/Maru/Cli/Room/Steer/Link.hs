@@ -1,4 +1,4 @@
--- | A controller's talk with the guard that started it, @maru-steer@: its head has the protocol.
+-- | A controller's talk with the keeper that started it, @maru-steer@: its head has the protocol.
 module Maru.Cli.Room.Steer.Link
   ( Link,
     openLink,
@@ -27,7 +27,7 @@ import Text.Read (readMaybe)
 
 data Link = Link
   { linkOrders :: !Handle,
-    -- | Lines of the guard; 'Nothing': it is gone.
+    -- | Lines of the keeper; 'Nothing': it is gone.
     linkLines :: !(Chan (Maybe String))
   }
 
@@ -35,7 +35,7 @@ data Link = Link
 data End
   = -- | All is put back, but for so many.
     Told !Int
-  | -- | The guard is gone without a word.
+  | -- | The keeper is gone without a word.
     Orphaned
 
 openLink :: IO Link
@@ -89,7 +89,7 @@ endOf line = case words <$> line of
   Just ["end", failed] | Just n <- readMaybe failed -> Told n
   _ -> Orphaned
 
--- | What the guard says next; 'Nothing': it is gone.
+-- | What the keeper says next; 'Nothing': it is gone.
 hear :: Link -> IO (Maybe String)
 hear = readChan . linkLines
 
@@ -97,8 +97,8 @@ hear = readChan . linkLines
 pauseOrEnd :: Link -> Double -> IO (Maybe End)
 pauseOrEnd link pause = fmap endOf <$> timeout (round (pause * 1e6)) (readChan (linkLines link))
 
--- | What a controller becomes whose guard, the program and the process, is gone: what puts
+-- | What a controller becomes whose keeper, the program and the process, is gone: what puts
 -- everything back, on the machine or on the folder that stands for it ("": none).
 repairAfter :: FilePath -> ProcessID -> FilePath -> IO a
-repairAfter guard parent root =
-  executeFile guard False (["repair", "--after", show parent] ++ (if null root then [] else ["--root", root])) Nothing
+repairAfter keeper parent root =
+  executeFile keeper False (["repair", "--after", show parent] ++ (if null root then [] else ["--root", root])) Nothing
