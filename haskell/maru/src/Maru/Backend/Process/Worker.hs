@@ -335,7 +335,8 @@ startFailures =
     (Exited blind, "a worker cannot see what its own threads wait for (/proc/self/task/*/syscall; is this process not dumpable, having changed its user?)")
   ]
 
--- | Exit status of a worker whose log is full; no fault of its items.
+-- | Exit status of a worker whose log is full, which says so by 'usedUp' too: an item may
+-- exit with any status.
 logUsedUp :: Int
 logUsedUp = 73
 
@@ -350,6 +351,7 @@ reserveRoom w i bytes = do
       fresh <- readIORef (freshLog w)
       when fresh $
         send w Refused i (packText ("more bytes (" <> show bytes <> ") than a channel holds here"))
+      usedUp (link w)
       exitNow logUsedUp
       reserveRoom w i bytes
 
