@@ -44,7 +44,7 @@ play ["memory", name, kind, mb] = do
       -- A cell and a number take five words.
       list n = [1 .. n `div` 40]
   case kind of
-    "bytes" -> parMapM one (\n -> Bytes.replicate n 'x') [bytes] >>= print . map (\y -> (Bytes.length y, Bytes.last y))
+    "bytes" -> parMapM one (`Bytes.replicate` 'x') [bytes] >>= print . map (\y -> (Bytes.length y, Bytes.last y))
     _ -> parMapM one list [bytes] >>= print . map (foldl' (+) 0)
 play ["spine", name] = do
   let told p = when (progressTotal p == Just (progressDone p)) (putStrLn "all told")
