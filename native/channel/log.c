@@ -153,6 +153,11 @@ void maru_log_close(struct maru_log *log) {
   atomic_store_explicit(&log->shared->closed, 1, memory_order_release);
 }
 
+int maru_log_closed(const struct maru_log *log) {
+  /* Acquire: pairs with the release above. */
+  return atomic_load_explicit(&log->shared->closed, memory_order_acquire) != 0;
+}
+
 uint64_t maru_log_room(const struct maru_log *log) { return log->capacity - maru_log_last(log); }
 
 /* ---- consumer ---------------------------------------------------------- */

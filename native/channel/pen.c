@@ -88,8 +88,10 @@ static int say(struct maru_pen *pen, uint64_t item, const char *chunk, size_t by
   if (pen->filling)
     /* Release: as maru_publish. */
     atomic_fetch_or_explicit(pen->filling, FULL, memory_order_release);
-  if (maru_log_append(pen->log, item, pen->kind, chunk, bytes) < 0)
+  if (maru_log_append(pen->log, item, pen->kind, chunk, bytes) < 0) {
+    maru_log_close(pen->log); /* by this the coordinator knows that no item chose that status */
     return pen->no_room;
+  }
   maru_crew_ring(pen->crew);
   return 0;
 }

@@ -69,6 +69,8 @@ int maru_log_append(struct maru_log *log, uint64_t index, uint32_t kind, const v
                     uint64_t length);
 /* No more records will come.  Idempotent. */
 void maru_log_close(struct maru_log *log);
+/* Has the producer said so? */
+int maru_log_closed(const struct maru_log *log);
 /* Bytes still free for records, with the 16 that each costs. */
 uint64_t maru_log_room(const struct maru_log *log);
 

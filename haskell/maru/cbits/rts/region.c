@@ -15,12 +15,12 @@
 #include "image.h"
 
 #include <errno.h>
+#include <string.h>
 
 #if MARU_RTS_VALIDATED
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -114,6 +114,30 @@ static void count_region(size_t megablocks, bool opened) {
   pthread_once(&once, hook_collections);
   /* relaxed: a number, read while the world stands still */
   atomic_fetch_add_explicit(&open_blocks, opened ? blocks : -blocks, memory_order_relaxed);
+}
+
+/* --- moving --- */
+
+/* Copies what nobody reads afterwards, and gives its whole pages back on the way by that advice:
+   a large value does not need twice its memory. Advice that does not fit the memory costs that. */
+static void move(char *to, const char *from, size_t bytes, int advice) {
+  enum { STEP = 1 << 20 };
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  uintptr_t given = ((uintptr_t)from + page - 1) & ~(page - 1);
+  for (size_t done = 0; done < bytes;) {
+    size_t n = bytes - done < STEP ? bytes - done : STEP;
+    memcpy(to + done, from + done, n);
+    done += n;
+    uintptr_t end = ((uintptr_t)from + done) & ~(page - 1);
+    if (end > given)
+      (void)madvise((void *)given, end - given, advice);
+    given = end > given ? end : given;
+  }
+}
+
+/* From memory of malloc, or such as this process alone has. */
+void maru_move_private(char *to, const char *from, int64_t bytes) {
+  move(to, from, (size_t)bytes, MADV_DONTNEED);
 }
 
 /* --- making and filling --- */
@@ -388,7 +412,8 @@ int64_t maru_unpack_heap(const char *bytes, int64_t size) {
   return land((char *)((uintptr_t)place - IMAGE_DATA), &header, NULL, NULL);
 }
 
-/* Lands a packed value of kind 2 in a fresh compact region: its address. */
+/* Lands a packed value of kind 2 in a fresh compact region: its address. Bytes in shared memory are
+   taken out of it: nobody can read them again. */
 int64_t maru_unpack_alone(StgCompactNFDataBlock *first, const char *bytes, int64_t size) {
   struct packed header;
   char *base;
@@ -398,10 +423,14 @@ int64_t maru_unpack_alone(StgCompactNFDataBlock *first, const char *bytes, int64
   int64_t r = add_group(first, (header.end + IMAGE_TAIL + IMAGE_BLOCK - 1) / IMAGE_BLOCK, &base);
   if (r < 0)
     return r;
-  memcpy(base + IMAGE_DATA, bytes + sizeof header, length);
+  /* The sites come last, and are not moved. */
+  move(base + IMAGE_DATA, bytes + sizeof header, length, MADV_REMOVE);
   return land(base, &header, bytes + sizeof header + length, descriptor_of(base));
 }
 #else
+void maru_move_private(char *to, const char *from, int64_t bytes) {
+  memcpy(to, from, (size_t)bytes);
+}
 int64_t maru_region_new(void *first, int64_t megablocks, int *fd) {
   (void)first, (void)megablocks, (void)fd;
   return -ENOSYS;

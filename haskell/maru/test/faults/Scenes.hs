@@ -8,8 +8,9 @@ import Control.Concurrent
 import Control.Concurrent.STM (atomically, retry)
 import Control.Exception
 import Control.Monad
+import qualified Data.ByteString.Char8 as Bytes
 import Data.IORef
-import Data.List (isInfixOf)
+import Data.List (foldl', isInfixOf)
 import Foreign.C (CInt (..))
 import GHC.IO.Handle (hDuplicateTo)
 import Maru
@@ -37,6 +38,18 @@ play ["leave", name] = do
   let ys = parMapWith (options name) (pausing 20) [1 :: Int ..]
   _ <- evaluate (sum (take 10 ys))
   children >>= putStrLn . unwords . map show
+play ["memory", name, kind, mb] = do
+  let one = (options name) {workers = Workers 1}
+      bytes = 1000000 * read mb :: Int
+      -- A cell and a number take five words.
+      list n = [1 .. n `div` 40]
+  case kind of
+    "bytes" -> parMapM one (`Bytes.replicate` 'x') [bytes] >>= print . map (\y -> (Bytes.length y, Bytes.last y))
+    _ -> parMapM one list [bytes] >>= print . map (foldl' (+) 0)
+play ["spine", name] = do
+  let told p = when (progressTotal p == Just (progressDone p)) (putStrLn "all told")
+  n <- evaluate (length (parMapWith (options name) {onProgress = Just told} (working 1) [1 .. 50]))
+  putStrLn ("spine of " <> show n)
 play ["exit", name, micros] = do
   -- While the thread waits for a result, looks for one, or drops the map.
   _ <- forkIO . forever $ evaluate (sum (take 20 (parMapWith (options name) (working 20) [1 ..])))

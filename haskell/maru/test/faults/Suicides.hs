@@ -37,6 +37,8 @@ tests b =
       dies b "abort()" (Killed 6) c_abort,
       dies b "exit(3) of C" (Exited 3) (c_exit 3),
       dies b "exit(0) of C" (Exited 0) (c_exit 0),
+      dies b "exit with the status of a worker whose log is full" (Exited 73) (c_exit 73),
+      dies b "exit with the status of a worker that could not start" (Exited 71) (c_exit 71),
       testCase "under Skip and Fail a suicide is tried once" $ tried b,
       testCase "with two items to a worker, the one that kills gets the hole" $ blamed b,
       testCase "an initialiser that kills its worker fails the map with one clear line" $ stillborn b,

@@ -23,6 +23,7 @@ module Tools
     childrenOf,
     alive,
     residentMiB,
+    shareMiB,
     descriptors,
 
     -- * Waiting
@@ -162,6 +163,12 @@ residentMiB :: IO Int
 residentMiB = do
   status <- contents "/proc/self/status"
   pure (sum [read (filter isDigit l) `div` 1024 | l <- lines status, "VmRSS:" `isPrefixOf` l])
+
+-- | Of a process; a page that n processes have counts as an n-th.
+shareMiB :: ProcessID -> IO Int
+shareMiB pid = do
+  rollup <- contents ("/proc/" <> show pid <> "/smaps_rollup")
+  pure (sum [read (filter isDigit l) `div` 1024 | l <- lines rollup, "Pss:" `isPrefixOf` l])
 
 descriptors :: IO Int
 descriptors = subtract 1 . length <$> listed "/proc/self/fd"

@@ -30,6 +30,8 @@ tests b =
         playing [] ["leave", backendName b] $ \s -> do
           pids <- workersOf s
           void (eventually "the workers are gone" 1 (not . or <$> mapM alive pids)),
+      testCase "a program that consumes the spine alone and ends was told of the last result" $
+        forM_ (b : [Threads | b == Shm]) $ \which -> finishes ["spine", backendName which] "" ["all told", "spine of 50"],
       testCase "a program that ends while another of its threads consumes a map ends well" $
         forM_ [1 .. 20 * scale] $ \i -> finishes ["exit", backendName b, show (10000 + 3400 * (i `mod` 20))] "" [],
       testCase "lines of standard input, a pipe: no line is lost or doubled" $ input b "pipe",

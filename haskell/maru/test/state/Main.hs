@@ -14,6 +14,7 @@ import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
 import Maru.Backend.Process.Pieces (nextIndex)
 import Maru.Backend.Process.State
+import Maru.Backend.Process.Worker (startFailures)
 import Maru.Failure
 import Maru.Internal.Engine
 import Maru.Options (Policy (..))
@@ -63,7 +64,7 @@ happeningGen =
       (10, Round <$> Gen.element [0, 1, 25, 1500, 11000]),
       (1, pure Sleep),
       (40, Work <$> which),
-      (4, Die <$> which <*> Gen.element [Killed 9, Killed 11, Exited 0, Exited 1, Exited 70, Vanished]),
+      (4, Die <$> which <*> Gen.element [Killed 9, Killed 11, Exited 0, Exited 1, Exited 70, Exited 71, Exited 72, Exited 74, Vanished]),
       (1, Fill <$> which),
       (2, Retire <$> which),
       (1, pure Refuse)
@@ -156,18 +157,25 @@ windowed = property $ do
 endless :: Property
 endless = property $ do
   s <- forAll settingGen
-  death <- forAll (Gen.element [Killed 9, Killed 11, Exited 1, Vanished])
+  death <- forAll (Gen.element [Killed 9, Killed 11, Exited 1, Exited 71, Exited 72, Exited 74, Vanished])
   steps <- forAll (Gen.int (Range.linear 0 1))
   let dying = concatMap (\n -> replicate steps (Work n) <> [Die n death]) (reverse [0 .. settingWorkers s - 1])
       w = calm 2000 (foldl' happen (begin s) (concat (replicate 60 (Ask : Round 100 : dying)) <> [Ask]))
   case over w of
     Just (Just e) -> do
       (unavailableWhat <$> fromException e) === Just "a map on forked workers"
-      -- What was killed may have been so from outside.
-      when (death /= Exited 1) $ assert (not ("initialise" `isInfixOf` show e))
+      -- What was killed may have been so from outside; what could not start says why.
+      case lookup death startFailures of
+        Just why | steps == 0 -> (unavailableWhy <$> fromException e) === Just why
+        _ -> assert (exited death && steps == 1 || not ("initialise" `isInfixOf` show e))
       assert (not (settingAuto s && steps == 0))
     Just Nothing -> assert (settingItems s == 0 || settingAuto s && isJust (stAlone (state w)))
     _ -> failure
+
+exited :: Death -> Bool
+exited death = case death of
+  Exited _ -> True
+  _ -> False
 
 counts :: Property
 counts = property $ do

@@ -24,6 +24,7 @@ import Data.Maybe (isJust, isNothing, listToMaybe)
 import Maru.Backend.Process.Pieces (nextIndex, orphans, pieceAt)
 import Maru.Backend.Process.Roster
 import Maru.Backend.Process.State
+import Maru.Backend.Process.Worker (startFailures)
 import Maru.Failure
 import Maru.Internal.Engine
 import Maru.Internal.Feed (End (..), Known (..))
@@ -230,7 +231,7 @@ bury w0 (slot, (death, full)) = case IntMap.lookup slot (crew w) of
         innocent = wLeaving x || wStage x /= Working || full || (null left && death `elem` [Exited 0, Vanished])
         culprit = if innocent then Nothing else suspect >>= \i -> if i `elem` left then Just i else Nothing
         count = maybe (fruitless w + 1) (const (fruitless w)) culprit
-     in (changed (died (job w) (clock w) slot (Exit death (wChunk x) current Nothing full)) w)
+     in (changed (died (job w) (clock w) slot (Exit death (wChunk x) current (lookup death startFailures) full)) w)
           { crew = IntMap.delete slot (crew w),
             deathsIn = maybe id (\i -> IntMap.insertWith (+) i 1) culprit (deathsIn w),
             fruitless = count,

@@ -1,6 +1,8 @@
 {-# LANGUAGE CApiFFI #-}
 {-# OPTIONS_GHC -fno-cse -fno-full-laziness #-}
 
+{- HLINT ignore "Evaluate" -}
+
 -- | Coordinators are killed, stopped and made to crash: none of their workers
 -- outlives them, those that are stopped included.
 --
@@ -77,7 +79,7 @@ oneDeath b counts seed = do
 tied :: ProcessID -> IO Bool
 tied pid = handle gone $ do
   files <- listDirectory folder
-  or <$> forM files (\file -> handle gone (readFile (folder <> file) >>= evaluate . any signals . map words . lines))
+  or <$> forM files (\file -> handle gone (readFile (folder <> file) >>= evaluate . any (signals . words) . lines))
   where
     folder = "/proc/" <> show pid <> "/fdinfo/"
     -- O_ASYNC, in octal.

@@ -45,7 +45,9 @@ belongings = do
 
 -- | Threads come and go while one looks; what is looked for is there all the time.
 text :: FilePath -> IO String
-text path = handle none . withFile path ReadMode $ \h -> hGetContents h >>= \t -> t <$ evaluate (length t)
+text path = handle none . withFile path ReadMode $ \h -> do
+  whole <- hGetContents h
+  whole <$ evaluate (length whole)
 
 entries :: FilePath -> IO [FilePath]
 entries path = handle none (listDirectory path)

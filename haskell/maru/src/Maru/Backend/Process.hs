@@ -32,7 +32,7 @@ import Maru.Backend.Process.State
 import Maru.Backend.Process.Wire (OnlyCaller (..))
 import Maru.Internal.Engine
 import Maru.Internal.Feed
-import Maru.Internal.Progress (watch)
+import Maru.Internal.Progress
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Pen (sealHere)
 import Maru.Native.Process
@@ -52,8 +52,9 @@ engineOn style job = uninterruptibleMask_ $ do
   held <- mkWeakIORef key (endRun run)
   _ <- forkIOWithUnmask (\unmask -> unmask (tend held firstQuiet))
   for_ (onProgress (jobOptions job)) $ \callback -> do
-    teller <- forkIOWithUnmask (\unmask -> unmask (tellProgress held (runHere run) (runFeed run) callback))
-    writeIORef (runTeller run) (Just teller)
+    teller <- newTeller
+    thread <- forkIOWithUnmask (\unmask -> unmask (tellProgress held teller (runHere run) (runFeed run) callback))
+    writeIORef (runTeller run) (Just (thread, teller))
   list <- unsafeInterleaveIO (consume run key)
   pure Running {outcomes = list, stop = endRun run, report = reportOf run}
 
@@ -79,7 +80,9 @@ consume run key = do
     Deliver batch -> do
       rest <- unsafeInterleaveIO (consume run key)
       pure (batch ++ rest)
-    Finished -> [] <$ forkIO (endRun run)
+    Finished -> do
+      readIORef (runTeller run) >>= traverse_ (lastCall . snd)
+      [] <$ forkIO (endRun run)
     FailedWith e -> forkIO (endRun run) >> throwIO e
     Wait -> do
       -- Without the threaded run-time system the call below stops every
@@ -162,9 +165,9 @@ fallAsleep :: Run a b -> IO ()
 fallAsleep run = try (decide run asleep >>= traverse_ (dismiss run)) >>= either (change run . failed) pure
 
 -- | Tells about progress until the run ends. It does not hold the run, see 'tend'.
-tellProgress :: Held a b -> IORef (Int, Int) -> Feed -> (Progress -> IO ()) -> IO ()
-tellProgress held counts feed callback = do
-  told <- watch callback $ do
+tellProgress :: Held a b -> Teller -> IORef (Int, Int) -> Feed -> (Progress -> IO ()) -> IO ()
+tellProgress held teller counts feed callback = do
+  told <- watch teller callback $ do
     (here, alive) <- readIORef counts
     seen <- known feed
     pure (here, knownCount seen <$ knownEnd seen, alive)
@@ -188,7 +191,7 @@ endRun run = do
     -- Not waited for: a spine that never allocates cannot be interrupted.
     when first . void . forkIO $ do
       -- The teller of a complete run ends by itself, with its last call.
-      unless complete (readIORef (runTeller run) >>= traverse_ killThread)
+      unless complete (readIORef (runTeller run) >>= traverse_ (killThread . fst))
       stopFeed (runFeed run)
 
 release :: Run a b -> IO ()

@@ -71,6 +71,7 @@ linkTo crew worker = do
           current <- fromIntegral . countedCurrent <$> readCounters crew worker
           forfeit crew worker
           pure (maybe [] pure claimed, if current < 0 then Nothing else Just current),
+        wasUsedUp = isClosed channel,
         closeLink = freeLog channel,
         keptOpen = [],
         workerEnd = do
@@ -86,6 +87,7 @@ linkTo crew worker = do
                 commitRecord = \bytes index kind -> do
                   commit channel bytes index kind
                   ring crew,
+                usedUp = closeLog channel,
                 wake = ring crew,
                 writtenWith = \pen -> penOnLog pen channel crew
               }

@@ -164,6 +164,8 @@ linkTo office worker = do
           assigned <- readIORef (deskAssigned desk)
           modifyIORef' (officeDesks office) (IntMap.delete worker)
           pure (foldr (:) [] assigned, Nothing),
+        -- Sending waits for room.
+        wasUsedUp = pure False,
         closeLink = do
           -- Whose fork was refused gets nothing more: its numbers may be another's soon.
           modifyIORef' (officeDesks office) (IntMap.delete worker)
@@ -204,6 +206,7 @@ workerOn socket = do
           deliver index kind p bytes
           -- One huge result must not stay for ever.
           when (bytes > 16777216) $ free p >> writeIORef buffer nullPtr >> writeIORef size 0,
+        usedUp = pure (),
         wake = pure (),
         writtenWith = (`penOnSocket` socket)
       }

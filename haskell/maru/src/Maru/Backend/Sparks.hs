@@ -20,6 +20,7 @@ import Control.Parallel (par)
 import Maru.Internal.Belt
 import Maru.Internal.Engine
 import Maru.Internal.Plan (chunksAhead)
+import Maru.Internal.Evaluate
 import Maru.Internal.Run
 import Maru.Options (Backend (..))
 import System.IO.Unsafe (unsafeInterleaveIO)

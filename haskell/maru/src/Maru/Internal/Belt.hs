@@ -23,6 +23,7 @@ import Control.Exception (SomeException, throwIO)
 import Control.Monad (when)
 import Data.IORef
 import Maru.Internal.Engine
+import Maru.Internal.Evaluate
 import Maru.Internal.Run
 
 data Cell a b

@@ -32,10 +32,6 @@ module Maru.Internal.Run
     endsAt,
     runWindow,
 
-    -- * Evaluation
-    evaluateItem,
-    capture,
-
     -- * Chunks
     Guide,
     newGuide,
@@ -55,18 +51,15 @@ import Control.Concurrent.MVar
 import Control.Concurrent.STM
 import Control.Exception
 import Control.Monad (unless, void, when)
-import qualified Data.ByteString.Lazy as Lazy
 import Data.Foldable (for_, traverse_)
 import Data.IORef
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTimeNSec)
-import Maru.Codec (Codec (..))
 import Maru.Internal.Engine
 import Maru.Internal.Plan
-import Maru.Internal.Progress (watch)
-import Maru.Native.Force (normalise)
+import Maru.Internal.Progress
 import Maru.Options
 import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Timeout (timeout)
@@ -95,6 +88,8 @@ data Run = Run
     runStarted :: !(IORef Int),
     -- | Workers whose initialiser has not returned.
     runUnready :: !(IORef Int),
+    -- | Of progress, where somebody is told.
+    runTeller :: !(IORef (Maybe Teller)),
     -- | Filled when all workers are ready, or with what the first failure threw.
     runReady :: !(MVar (Maybe SomeException))
   }
@@ -114,6 +109,7 @@ newRun b options n =
     <*> newIORef []
     <*> newIORef 0
     <*> newIORef 0
+    <*> newIORef Nothing
     <*> newEmptyMVar
 
 settings :: Options -> Int -> Settings
@@ -215,9 +211,11 @@ spawnWorkers run count fork body = do
           left <- atomicModifyIORef' (runUnready run) (\k -> (k - 1, k - 1))
           when (left == 0) $ void (tryPutMVar (runReady run) Nothing)
           body n restore
-  for_ (onProgress (runOptions run)) $ \callback ->
+  for_ (onProgress (runOptions run)) $ \callback -> do
+    teller <- newTeller
+    writeIORef (runTeller run) (Just teller)
     spawn run forkIOWithUnmask $ \restore -> do
-      outcome <- restore (watch callback (look run))
+      outcome <- restore (watch teller callback (look run))
       stopped <- isStopped run
       case outcome of
         Left e
@@ -299,32 +297,6 @@ runWindow = readTVarIO . runAhead
 endsAt :: Run -> Int -> IO ()
 endsAt run = atomicWriteIORef (runTotal run) . Just
 
--- Evaluation ----------------------------------------------------------------
-
--- | One item's value in normal form, through the codec where one is given.
-evaluateItem :: Maybe (Codec b) -> (a -> b) -> a -> IO b
-evaluateItem codec f x = case codec of
-  Nothing -> normal (f x)
-  Just c -> do
-    bytes <- evaluate (Lazy.toStrict (encode c (f x)))
-    case decode c bytes of
-      Left why -> throwIO (ErrorCall ("maru: the codec cannot decode its own encoding: " <> why))
-      Right y -> normal y
-  where
-    normal y = y <$ normalise y
-
--- | An item's value or what it threw, asynchronous types included: @f@ may throw
--- 'ThreadKilled' itself. 'Nothing': the run was stopped meanwhile.
-capture :: Run -> Restore -> IO b -> IO (Maybe (Either SomeException b))
-capture run restore action = do
-  before <- isStopped run
-  if before
-    then pure Nothing
-    else do
-      result <- try (restore action)
-      stopped <- isStopped run
-      pure (if stopped then Nothing else Just result)
-
 -- Chunks --------------------------------------------------------------------
 
 -- | Chooses chunk sizes for workers that claim.
@@ -396,7 +368,8 @@ produce run next start = do
   taken <- newIORef (0 :: Int)
   -- Only the list holds this reference.
   void (mkWeakIORef taken (isComplete run >>= (`unless` endRun run)))
-  let go s = unsafeInterleaveIO (next s >>= maybe (pure []) (uncurry (keep taken)))
+  let go s = unsafeInterleaveIO (next s >>= maybe end (uncurry (keep taken)))
+      end = [] <$ (readIORef (runTeller run) >>= traverse_ lastCall)
       keep mark o s = take1 mark >> (o :) <$> go s
   go start
   where

@@ -23,6 +23,8 @@ module Maru.Native.Channel
     nextRecord,
     peekRecord,
     releaseRecords,
+    closeLog,
+    isClosed,
     publishWord,
     observeWord,
 
@@ -182,6 +184,17 @@ peekRecord r = do
   index <- peekByteOff r 16 :: IO Word64
   kind <- peekByteOff r 24
   pure (Record chunk (fromIntegral len) (fromIntegral index) kind)
+
+foreign import ccall unsafe "maru_log_close" c_logClose :: Ptr CLog -> IO ()
+
+foreign import ccall unsafe "maru_log_closed" c_logClosed :: Ptr CLog -> IO CInt
+
+-- | The producer will commit no more records.
+closeLog :: Log -> IO ()
+closeLog (Log l) = c_logClose l
+
+isClosed :: Log -> IO Bool
+isClosed (Log l) = (/= 0) <$> c_logClosed l
 
 -- | Gives the pages of consumed records back to the system.
 releaseRecords :: Log -> IO ()

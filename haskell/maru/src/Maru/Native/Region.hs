@@ -40,6 +40,7 @@ module Maru.Native.Region
     Packed (..),
     pack,
     unpack,
+    movePrivate,
   )
 where
 
@@ -77,6 +78,7 @@ import GHC.Exts
 import GHC.IO (IO (IO))
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (Unavailable (..))
+import Maru.Native.Closure (closureName)
 import Maru.Native.Compact (packCompact, unpackCompact)
 import Maru.Native.Force (bytestringTable, normalise)
 import System.IO.Unsafe (unsafePerformIO)
@@ -236,24 +238,6 @@ failed code full refused
   where
     copyRefused = 4096
 
--- | By closure type, as GHC 9.0 numbers them.
-closureName :: Int64 -> String
-closureName t
-  | t >= 8 && t <= 14 || t == 25 = "a function"
-  | t == 23 = "an interpreted function"
-  | t == 39 || t == 40 = "an MVar"
-  | t == 41 = "a TVar"
-  | t `elem` [43, 44, 59, 60] = "a mutable array"
-  | t == 47 || t == 48 = "an IORef or STRef"
-  | t == 49 = "a weak pointer"
-  | t == 50 || t == 51 = "a stable name or another run-time object"
-  | t == 52 || t == 53 = "a thread"
-  | t == 63 = "a compact region"
-  | t == 64 = "foreign memory"
-  | t == 65 = "a stable pointer"
-  | t == 66 = "a foreign function made at run time"
-  | otherwise = "a run-time object of type " <> show t
-
 -- | Bytes still free.
 regionRoom :: Region -> IO Int
 regionRoom (Region _ base size _ _) = fromIntegral <$> c_room base (fromIntegral size)
@@ -337,6 +321,11 @@ packImage sharing x = alloca $ \at -> do
     retried code
       | isError eNOSPC code && not sharing = packImage True x
       | otherwise = failed code (Unpackable "more than memory holds") Unpackable
+
+-- | Copies bytes that are this process's alone and that nobody reads afterwards, and
+-- gives their pages back on the way.
+foreign import ccall unsafe "maru_move_private"
+  movePrivate :: Ptr Word64 -> Ptr Word8 -> Int64 -> IO ()
 
 -- | In any process that was forked from the same run of the program as the one
 -- that packed, with the same heap addresses of code: the value, or 'Nothing'

@@ -39,6 +39,7 @@ bury :: Run a b -> Int -> Worker -> Death -> IO ()
 bury run slot w death = do
   readLog run slot w
   (claimed, current) <- unfinished (workerLink w)
+  full <- wasUsedUp (workerLink w)
   -- First of all, so that nothing is freed twice should something throw below.
   modifyIORef' (runWorkers run) (IntMap.delete slot)
   closeLink (workerLink w)
@@ -50,7 +51,7 @@ bury run slot w death = do
         exitClaims = [(first, first + n) | Chunk first n <- claimed],
         exitCurrent = current,
         exitUnstarted = lookup death startFailures,
-        exitFull = death == Exited logUsedUp
+        exitFull = full && death == Exited logUsedUp
       }
   -- Last: it may be refused.
   traverse_ regionRelease (workerRegion w)

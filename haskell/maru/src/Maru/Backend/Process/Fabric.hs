@@ -56,6 +56,8 @@ data Link = Link
     -- | Called once, when the worker is dead and its records are read: the chunks
     -- it had, which are free again, and the index it was evaluating, where known.
     unfinished :: IO ([Chunk], Maybe Int),
+    -- | The worker has said 'usedUp'.
+    wasUsedUp :: IO Bool,
     closeLink :: IO (),
     -- | Descriptors that the worker needs.
     keptOpen :: ![CInt],
@@ -74,6 +76,8 @@ data WorkerEnd = WorkerEnd
     reserveRecord :: Int -> IO Reserved,
     -- | Bytes, index, kind.
     commitRecord :: Int -> Int -> Word16 -> IO (),
+    -- | Nothing more will be sent, for want of room.
+    usedUp :: IO (),
     -- | There is news in what was sent.
     wake :: IO (),
     -- | That pen writes records as this end does.

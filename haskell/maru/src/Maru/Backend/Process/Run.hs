@@ -38,6 +38,7 @@ import Maru.Backend.Process.State
 import Maru.Failure
 import Maru.Internal.Engine
 import Maru.Internal.Feed
+import Maru.Internal.Progress (Teller)
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Process
 import Maru.Native.Region (Region, zeroCopy)
@@ -69,7 +70,7 @@ data Run a b = Run
     -- | Results that are here and workers alive, for those who must not hold the run.
     runHere :: !(IORef (Int, Int)),
     -- | Tells about progress.
-    runTeller :: !(IORef (Maybe ThreadId)),
+    runTeller :: !(IORef (Maybe (ThreadId, Teller))),
     -- | When the consumer last asked.
     runAsked :: !(IORef Int64),
     -- | When deaths were last looked for.

@@ -22,7 +22,7 @@ import qualified Data.ByteString.Unsafe as Unsafe
 import Data.Foldable (for_)
 import Data.IORef (IORef, newIORef, readIORef, writeIORef)
 import Data.Int (Int64)
-import Data.Word (Word64)
+import Data.Word (Word64, Word8)
 import Foreign (Ptr, castPtr, copyBytes, nullPtr, pokeElemOff)
 import Foreign.C (CInt)
 import GHC.IO (unsafeUnmask)
@@ -34,7 +34,7 @@ import Maru.Internal.Budget (enterWorker)
 import Maru.Native.Channel (nowNs, publishWord)
 import Maru.Native.Pen
 import Maru.Native.Process
-import Maru.Native.Region (Region, regionAdd, regionRoom)
+import Maru.Native.Region (Region, movePrivate, regionAdd, regionRoom)
 import qualified Maru.Native.Region as Region
 import Maru.Native.Rts
 import System.Posix.Types (ProcessID)
@@ -307,13 +307,23 @@ place w y = do
       pure $ case packed of
         Left what -> refused what
         Right bytes -> Otherwise $ \i -> do
-          send w Compacted i bytes
+          sendBy moved w Compacted i bytes
           when thenLeave (retire w (i + 1) "its pages for results are used up")
 
+-- | To, from, how many.
+type Copying = Ptr Word64 -> Ptr Word8 -> Int -> IO ()
+
 send :: Worker a b -> Kind -> Int -> Strict.ByteString -> IO ()
-send w kind i bytes = do
+send = sendBy (copyBytes . castPtr)
+
+-- | The bytes are ours and not read again: of a large value their pages go at once.
+moved :: Copying
+moved to from n = movePrivate to from (fromIntegral n)
+
+sendBy :: Copying -> Worker a b -> Kind -> Int -> Strict.ByteString -> IO ()
+sendBy copy w kind i bytes = do
   room <- reserveRoom w i (Strict.length bytes)
-  Unsafe.unsafeUseAsCStringLen bytes $ uncurry (copyBytes (castPtr room))
+  Unsafe.unsafeUseAsCStringLen bytes $ \(from, n) -> copy room (castPtr from) n
   publishRecord w (Strict.length bytes) i kind
 
 publishRecord :: Worker a b -> Int -> Int -> Kind -> IO ()
@@ -335,7 +345,8 @@ startFailures =
     (Exited blind, "a worker cannot see what its own threads wait for (/proc/self/task/*/syscall; is this process not dumpable, having changed its user?)")
   ]
 
--- | Exit status of a worker whose log is full; no fault of its items.
+-- | Exit status of a worker whose log is full, which says so by 'usedUp' too: an item may
+-- exit with any status.
 logUsedUp :: Int
 logUsedUp = 73
 
@@ -350,6 +361,7 @@ reserveRoom w i bytes = do
       fresh <- readIORef (freshLog w)
       when fresh $
         send w Refused i (packText ("more bytes (" <> show bytes <> ") than a channel holds here"))
+      usedUp (link w)
       exitNow logUsedUp
       reserveRoom w i bytes
 
