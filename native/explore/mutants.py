@@ -85,7 +85,8 @@ FAULTS = [
      "mr_word_release(&lock->qspin.pending);", ""),
     ("nodes from the heap are kept", "memory is never freed",
      CNA, "    free(used);", "    ;"),
-    ("a node is written after its grant", "freed memory is written",
+    # Whose memory the node's is by then decides which.
+    ("a node is written after its grant", ("freed memory is written", "a hold is written after its release"),
      CNA,
      "maru_notify_store(&next->state, MR_SET);", "maru_notify_store(&next->state, MR_SET);\n  next->bypassed = 0;"),
     ("a store of the wait room wakes nobody", "nobody can go on",

@@ -349,6 +349,16 @@ static int write_word(const char *folder, const char *file, long word) {
   return to != NULL && fclose(to) == 0 ? rc : -1;
 }
 
+/* Of a process that is gone nobody can say that it has none. */
+static void quota_unread(void) {
+  pid_t pid = child((struct kind){0});
+  end(pid);
+  if (access("/proc/self/cgroup", F_OK) < 0)
+    printf("no control groups here: one that cannot be read is not tried\n");
+  else
+    CHECK_EQUAL(mr_cpu_quota(pid), UINT32_MAX);
+}
+
 static void quota(void) {
   char folder[128], inner[160];
   struct boost_subject subject;
@@ -482,6 +492,7 @@ int main(void) {
   lowered(0, true, -EPERM);
   lowered(20, false, 0);
   put_back();
+  quota_unread();
   quota();
   used_again();
   cpus();

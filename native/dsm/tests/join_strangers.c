@@ -6,12 +6,14 @@
 
 #include "check.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <maru/wait.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #define NODES 4
 #define SECONDS 60 /* unless MARU_DSM_SECONDS says so: tests of the tests have no hour */
@@ -83,6 +85,25 @@ static void meet_in_need(void *number) {
   CHECK_EQUAL(close_range((unsigned)listeners[NODES - 1] + 1, ~0u, 0), 0);
   CHECK_EQUAL(setrlimit(RLIMIT_NOFILE, &few), 0);
   meet(number);
+}
+
+/* What accept says first, in each node of `refused`: it is the caller's error, or a moment's. */
+static const int errors[] = {EPERM,        EPROTO,     ENETDOWN,     ENOPROTOOPT, EHOSTDOWN,
+                             EHOSTUNREACH, EOPNOTSUPP, ECONNABORTED, EINTR,       ENETUNREACH};
+static unsigned errors_left;
+
+/* In the place of libc's. */
+int accept4(int fd, struct sockaddr *address, socklen_t *size, int flags) {
+  if (errors_left == 0)
+    return (int)syscall(SYS_accept4, fd, address, size, flags);
+  errno = errors[--errors_left];
+  return -1;
+}
+
+static void meet_refused(void *number) {
+  errors_left = sizeof errors / sizeof *errors;
+  meet(number);
+  CHECK((intptr_t)number == NODES - 1 || errors_left == 0);
 }
 
 /* ---- strangers --------------------------------------------------------------- */
@@ -413,6 +434,7 @@ int main(void) {
   for (int i = 0; i < MR_SECRET; i++)
     job.secret[i] = (uint8_t)(0x80 + i * 3);
   run("nobody", nobody, meet, SOMAXCONN);
+  run("nobody, and accept fails", nobody, meet_refused, SOMAXCONN);
   run("silent ones", flood, meet, SOMAXCONN);
   run("silent ones, and a short queue", flood, meet, 4);
   run("silent ones, and few descriptors", flood, meet_in_need, SOMAXCONN);

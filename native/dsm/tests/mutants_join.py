@@ -13,8 +13,8 @@ import mutants
 
 mutants.SOURCES = ["hmac.c", "handshake.c", "alive.c", "join.c", "address.c"]
 # join_strangers: seconds to meet in, so that a mutant that hangs does not take long.
-mutants.TESTS = {"hmac_vectors": "1", "handshake_steps": "1", "alive_signs": "1", "join_strangers": "10"}
-mutants.OWN = {"hmac.c": "hmac_vectors", "handshake.c": "handshake_steps", "alive.c": "alive_signs", "join.c": "join_strangers"}
+mutants.TESTS = {"hmac_vectors": "1", "handshake_explore": "20000", "handshake_steps": "1", "alive_signs": "1", "join_strangers": "10"}
+mutants.OWN = {"hmac.c": "hmac_vectors", "handshake.c": "handshake_explore", "alive.c": "alive_signs", "join.c": "join_strangers"}
 mutants.HELPERS = []
 mutants.LIBRARIES = [mutants.HERE.parents[2] / "build/lib/libmaru.a", "-lpthread"]
 
@@ -47,11 +47,17 @@ mutants.MUTANTS = [
     ("a proof is met at once", "handshake.c", "  return MR_NOD;", "  return MR_MET;"),
     ("any nod is one", "handshake.c", "mr_same_bytes(h->in, h->nod, sizeof h->nod) ?", "true ?"),
     ("a nod may be cut short", "handshake.c", "? sizeof h->nod", "? sizeof h->nod / 2"),
+    ("a listener's own proof is a nod", "handshake.c", "  uint8_t as = (uint8_t)role;", "  uint8_t as = (uint8_t)(role == MR_NODS ? MR_LISTENER : role);"),
+    ("a listener introduces itself unasked", "handshake.c", "    open_with_nonce(h);\n  return MR_INTRODUCTION;",
+     "    open_with_nonce(h), introduce(h, (uint16_t)(h->job->nodes - 1), &said);\n  return MR_INTRODUCTION;"),
+    ("a caller has met before it heard the other", "handshake.c", "    introduce(h, h->to, &said);\n  else", "    return introduce(h, h->to, &said), MR_MET;\n  else"),
+    ("who is refused may speak again", "handshake.c", "  if (!is_expected(h, &h->other))\n    return MR_STRANGER;", "  if (!is_expected(h, &h->other))\n    return MR_OPENING;"),
     ("a stranger stays", "join.c", "return g->handshake.stage != MR_STRANGER;", "return true;"),
     ("who has proved itself is given up", "join.c", "return is_stranger(g) && m->now", "return m->now"),
     ("who has proved itself makes room", "join.c", "if (g->fd >= 0 && is_stranger(g) && (oldest", "if (g->fd >= 0 && (oldest"),
     ("who says nothing is waited for", "join.c", "return is_stranger(g) && m->now", "return false && m->now"),
     ("nobody makes room where descriptors are short", "join.c", "  if (oldest == NULL)\n    return -error;", "  return -error;"),
+    ("an error of the caller's ends the join", "join.c", "errno != ENOBUFS && errno != ENOMEM)\n      return 0;", "errno != ENOBUFS && errno != ENOMEM)\n      return -errno;"),
     ("who has not spoken yet is gone", "join.c", "return n < 0 && is_passing();", "return false;"),
     ("a node is met twice", "join.c", "if (rc < 0 || m->fds[other->from] >= 0) {", "if (rc < 0) {"),
     ("other settings do not count", "join.c", "other->settings != m->job->settings ", "false "),

@@ -37,13 +37,13 @@ static bool claim(struct slot *slot) {
   slot->signal = 0;
   slot->stale = stale;
   if (stale)
-    maru_notify_store(&slot->word, DONE); /* from here on the slot is its owner's */
+    set_state(slot, DONE); /* from here on the slot is its owner's */
   return !stale;
 }
 
 static void finish(struct slot *slot, long result) {
   slot->result = result;
-  maru_notify_store(&slot->word, DONE);
+  set_state(slot, DONE);
 }
 
 static void make(struct slot *slot) {

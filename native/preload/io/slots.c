@@ -11,7 +11,9 @@
  * handler that forks, jumps away or switches to another stack first lets the request end
  * (io_settle): what the call reads into must not be written later.  Its answer then lies in the
  * frame of the call, should that go on: after a jump within the handler, a fork, or when the stack
- * is switched back to; the thread may have made other requests meanwhile.
+ * is switched back to; the thread may have made other requests meanwhile.  It may be another thread
+ * that switches back: so nothing that a call does is a thread's own once a handler may have come
+ * between, but what begin_request does.
  */
 #define _GNU_SOURCE
 #include "slots.h"
@@ -19,6 +21,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -97,23 +100,40 @@ bool io_may_delegate(void) {
          !atomic_load_explicit(&io_process.direct, memory_order_relaxed);
 }
 
+/* A request, as the frame of its call knows it. */
+struct turn {
+  struct slot *slot;
+  uint32_t number; /* as request_of */
+  int cancel;
+};
+
+/* As move, of this request; false: it is over, and the slot another's. */
+static bool step(const struct turn *turn, uint32_t from, uint32_t to) {
+  uint32_t now = atomic_load_explicit(&turn->slot->word, memory_order_relaxed);
+  while ((now & ~(uint32_t)MARU_WAIT_ARMED) == (from | turn->number))
+    /* Sequentially consistent: see files.c. */
+    if (atomic_compare_exchange_weak_explicit(&turn->slot->word, &now, to | (now & ~STATE),
+                                              memory_order_seq_cst, memory_order_relaxed))
+      return true;
+  return false;
+}
+
 /* Until the request is done or taken back. */
-static void await(struct slot *slot, const struct io_answer *answer) {
+static void await(const struct turn *turn, const struct io_answer *answer) {
+  struct slot *slot = turn->slot;
+  uint32_t queued = QUEUED | turn->number, running = RUNNING | turn->number;
   int64_t deadline = maru_now_ns() + PATIENCE_NS;
   while (!answer->over) {
     /* Acquire: the result. */
-    switch (state_of(slot, memory_order_acquire)) {
-    case QUEUED:
-      if (maru_wait_while(&slot->word, QUEUED, IO_UNARMED, &slot->policy, deadline) == -ETIMEDOUT &&
-          move(slot, QUEUED, BACK))
+    uint32_t now = atomic_load_explicit(&slot->word, memory_order_acquire) & IO_UNARMED;
+    if (now == queued) {
+      if (maru_wait_while(&slot->word, queued, IO_UNARMED, &slot->policy, deadline) == -ETIMEDOUT &&
+          step(turn, QUEUED, BACK))
         return;
-      break;
-    case RUNNING: /* the call ends by itself */
-      maru_wait_while(&slot->word, RUNNING, IO_UNARMED, &slot->policy, MARU_WAIT_FOREVER);
-      break;
-    default:
+    } else if (now == running) /* the call ends by itself */
+      maru_wait_while(&slot->word, running, IO_UNARMED, &slot->policy, MARU_WAIT_FOREVER);
+    else
       return;
-    }
   }
 }
 
@@ -128,18 +148,37 @@ static void fill(struct slot *slot, const struct io_request *request) {
   atomic_store_explicit(&slot->to, from + length, memory_order_relaxed);
 }
 
-/* Of a slot that is FILLING. */
-static void hand_over(struct context *context, struct slot *slot, const struct io_request *request,
-                      const struct io_answer *answer) {
+/* To the next request, which is QUEUED.  Only who sleeps there changes the word meanwhile. */
+static uint32_t queue_request(struct slot *slot) {
+  uint32_t now = atomic_load_explicit(&slot->word, memory_order_relaxed), next;
+  do
+    next = QUEUED | (request_of(now) + ONE_REQUEST) | (now & MARU_WAIT_ARMED);
+  /* Sequentially consistent: see files.c. */
+  while (!atomic_compare_exchange_weak_explicit(&slot->word, &now, next, memory_order_seq_cst,
+                                                memory_order_relaxed));
+  return request_of(next);
+}
+
+/* No handler comes between, so all of it is one thread's.  Not part of its caller, whose idea of
+ * where the thread's own data are may be an earlier thread's.  False: a handler's call while the
+ * slot is in use, or no slot. */
+static __attribute__((noinline)) bool begin_request(struct context *context,
+                                                    const struct io_request *request,
+                                                    struct io_answer *answer, struct turn *turn) {
+  struct slot *slot = own_slot();
+  if (slot == NULL || state_of(slot, memory_order_relaxed) != IDLE)
+    return false;
   unsigned number = (unsigned)(slot - io_slots);
+  io_self.answer = answer;
+  io_self.cancel = -1;
+  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &io_self.cancel);
   fill(slot, request);
-  if (!move(slot, FILLING, QUEUED))
-    return; /* a handler left, came back, and may have used the slot */
+  *turn = (struct turn){.slot = slot, .number = queue_request(slot), .cancel = io_self.cancel};
   /* Release: the request. */
   atomic_fetch_or_explicit(&context->queued[number / 64], UINT64_C(1) << number % 64,
                            memory_order_release);
   maru_notify(&context->bell);
-  await(slot, answer);
+  return true;
 }
 
 /* Of a slot that is DONE. */
@@ -148,28 +187,31 @@ static struct io_answer answer_in(const struct slot *slot) {
 }
 
 /* The answer of a request that nobody has settled; the slot is idle then. */
-static void take_answer(struct slot *slot, struct io_answer *answer) {
+static void take_answer(const struct turn *turn, struct io_answer *answer) {
   /* Acquire: the result.  It is taken before the slot is free. */
-  bool done = state_of(slot, memory_order_acquire) == DONE;
-  struct io_answer found = done ? answer_in(slot) : (struct io_answer){.made = false};
-  if (!answer->over && (move(slot, DONE, IDLE) || move(slot, BACK, IDLE)) && done)
+  bool done = state_of(turn->slot, memory_order_acquire) == DONE;
+  struct io_answer found = done ? answer_in(turn->slot) : (struct io_answer){.made = false};
+  if (!answer->over && (step(turn, DONE, IDLE) || step(turn, BACK, IDLE)) && done)
     *answer = found;
 }
 
-static bool ask(enum io_context_class class, struct slot *slot, const struct io_request *request,
+static bool ask(enum io_context_class class, const struct io_request *request,
                 struct io_answer *answer) {
   struct context *context = io_context_of(class);
+  unsigned long all = ~0ul, before = 0;
+  struct turn turn;
   pthread_testcancel();
-  io_self.cancel = -1;
-  if (context == NULL || !move(slot, IDLE, FILLING))
+  if (context == NULL)
     return false;
-  io_self.answer = answer;
-  pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &io_self.cancel);
-  int cancel = io_self.cancel;
-  hand_over(context, slot, request, answer);
-  if (!answer->over && cancel >= 0)
-    pthread_setcancelstate(cancel, NULL); /* while who leaves still finds the request */
-  take_answer(slot, answer);
+  io_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)&before, sizeof all, 0, 0);
+  bool asked = begin_request(context, request, answer, &turn);
+  io_raw(SYS_rt_sigprocmask, SIG_SETMASK, (long)&before, 0, sizeof before, 0, 0);
+  if (!asked)
+    return false;
+  await(&turn, answer);
+  if (!answer->over && turn.cancel >= 0)
+    pthread_setcancelstate(turn.cancel, NULL); /* while who leaves still finds the request */
+  take_answer(&turn, answer);
   return answer->made;
 }
 
@@ -179,7 +221,7 @@ bool io_delegate(enum io_context_class class, const struct io_request *request, 
     return false;
   int saved = errno;
   struct io_answer answer = {.made = false};
-  bool made = ask(class, slot, request, &answer);
+  bool made = ask(class, request, &answer);
   errno = saved;
   *result = answer.result;
   struct maru_io_line *line = io_line();
@@ -196,7 +238,7 @@ static void end_request(struct slot *slot) {
   maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
   (void)move(slot, QUEUED, BACK);
   while (state_of(slot, memory_order_acquire) == RUNNING)
-    maru_wait_while(&slot->word, RUNNING, IO_UNARMED, &policy, MARU_WAIT_FOREVER);
+    maru_wait_while(&slot->word, RUNNING, STATE, &policy, MARU_WAIT_FOREVER);
 }
 
 void io_settle(void) {
@@ -205,15 +247,12 @@ void io_settle(void) {
   struct slot *slot = &io_slots[io_self.slot - 1];
   int saved = errno;
   end_request(slot);
-  /* FILLING: it was never queued, and the answer may be an earlier call's. */
-  if (state_of(slot, memory_order_relaxed) != FILLING) {
-    bool done = state_of(slot, memory_order_acquire) == DONE;
-    *io_self.answer = done ? answer_in(slot) : (struct io_answer){.made = false};
-    io_self.answer->over = true;
-  }
+  bool done = state_of(slot, memory_order_acquire) == DONE;
+  *io_self.answer = done ? answer_in(slot) : (struct io_answer){.made = false};
+  io_self.answer->over = true;
   if (io_self.cancel >= 0)
     pthread_setcancelstate(io_self.cancel, NULL);
-  maru_notify_store(&slot->word, IDLE);
+  set_state(slot, IDLE);
   io_contexts_ring(); /* perhaps the call was about to */
   errno = saved;
 }
@@ -223,7 +262,7 @@ void io_slot_leave(void) {
   if (io_self.slot > 0) {
     struct slot *slot = &io_slots[io_self.slot - 1];
     end_request(slot);
-    maru_notify_store(&slot->word, IDLE);
+    set_state(slot, IDLE);
     /* Release: the slot is idle. */
     atomic_store_explicit(&slot->taken, 0, memory_order_release);
   }
@@ -237,7 +276,7 @@ static void wait_for_request(struct slot *slot) {
   struct maru_wait_policy policy;
   maru_wait_policy_init(&policy, MARU_WAIT_SPIN_BLOCK);
   if (io_same_process())
-    maru_wait_while(&slot->word, RUNNING, IO_UNARMED, &policy, maru_now_ns() + CLOSE_NS);
+    maru_wait_while(&slot->word, RUNNING, STATE, &policy, maru_now_ns() + CLOSE_NS);
   errno = saved;
 }
 

@@ -2,6 +2,7 @@
  * make stacks of their own; see cases.c. */
 #include "cases.h"
 
+#include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -153,6 +154,68 @@ static void *preempted(void *unused) {
 }
 static void handler_swaps_context(void) { in_threads(1, preempted); }
 
+/* ---- a handler whose thread is another when it comes back ------------------------ */
+
+#define MOVES 1000
+static ucontext_t task, home[2];
+static sem_t turn[2];
+static __thread int self;
+static volatile int moves;
+
+static __attribute__((noinline)) void goes_home(int number) {
+  handled = handled + (number == SIGALRM);
+  if (swapcontext(&task, &home[self]) < 0)
+    wrong = wrong + 1;
+}
+/* It is the task's other thread's turn; meanwhile this one calls, too. */
+static void takes_over(int me) {
+  static char own[2][1000];
+  while (moves < MOVES) {
+    for (int i = 0; sem_trywait(&turn[me]) < 0; i++)
+      if (pread(file, own[me], 1000, i % 50) != 1000 || memcmp(own[me], data + i % 50, 1000) != 0)
+        wrong = wrong + 1;
+    if (moves < MOVES) {
+      after_us(50 + moves * 37 % 400);
+      swapcontext(&home[me], &task);
+      moves = moves + 1;
+    }
+    sem_post(&turn[1 - me]);
+  }
+}
+static void moved_task(void) {
+  static char bytes[3000];
+  for (int i = 0;; i = i < 100 ? i + 1 : 0)
+    if (pread(file, bytes, sizeof bytes, i) != sizeof bytes ||
+        memcmp(bytes, data + i, sizeof bytes) != 0)
+      wrong = wrong + 1;
+}
+static void *other_home(void *unused) {
+  self = 1;
+  takes_over(1);
+  return unused;
+}
+static void resumed_elsewhere(void) {
+  static char stack[1 << 16];
+  struct sigaction action = {.sa_handler = goes_home, .sa_flags = SA_RESTART};
+  pthread_t second_home;
+  sigset_t alarm;
+  sigemptyset(&alarm);
+  sigaddset(&alarm, SIGALRM);
+  pthread_sigmask(SIG_BLOCK, &alarm, NULL); /* the task alone is interrupted */
+  sigaction(SIGALRM, &action, NULL);
+  getcontext(&task);
+  task.uc_stack.ss_sp = stack;
+  task.uc_stack.ss_size = sizeof stack;
+  sigdelset(&task.uc_sigmask, SIGALRM);
+  makecontext(&task, moved_task, 0);
+  NEED(sem_init(&turn[0], 0, 1) | sem_init(&turn[1], 0, 0));
+  NEED(-pthread_create(&second_home, NULL, other_home, NULL));
+  takes_over(0);
+  pthread_join(second_home, NULL);
+  say("moved %d times, wrong %d\n", moves, wrong);
+  DO(pread(file, other, 100, 5));
+}
+
 /* ---- without handlers ------------------------------------------------------ */
 
 static ucontext_t of[3];
@@ -233,6 +296,6 @@ static void stack_grows(void) {
 }
 
 const struct test_case context_cases[] = {
-    D(handler_sets_context), D(handler_swaps_context),   D(coroutines),
-    COLD(stack_grows),       {NULL, NULL, false, false},
+    D(handler_sets_context), D(handler_swaps_context), D(resumed_elsewhere),
+    D(coroutines),           COLD(stack_grows),        {NULL, NULL, false, false},
 };
