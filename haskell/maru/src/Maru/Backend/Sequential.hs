@@ -15,6 +15,7 @@ import Control.Concurrent.MVar
 import Control.Exception (mask_)
 import Control.Monad (when)
 import Maru.Internal.Engine
+import Maru.Internal.Normal (evaluateItem)
 import Maru.Internal.Run
 import Maru.Options (Backend (..))
 

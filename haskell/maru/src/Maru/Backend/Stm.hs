@@ -14,6 +14,7 @@ import Control.Monad (when)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Maru.Internal.Engine
+import Maru.Internal.Normal (evaluateItem)
 import Maru.Internal.Run
 import Maru.Options (Backend (..))
 

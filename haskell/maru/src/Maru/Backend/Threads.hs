@@ -17,6 +17,7 @@ import Control.Exception (mask_, throwIO)
 import Maru.Failure (Unavailable (..))
 import Maru.Internal.Belt
 import Maru.Internal.Engine
+import Maru.Internal.Normal (evaluateItem)
 import Maru.Internal.Run
 import Maru.Options (Backend (..))
 

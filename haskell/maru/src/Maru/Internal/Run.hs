@@ -33,7 +33,6 @@ module Maru.Internal.Run
     runWindow,
 
     -- * Evaluation
-    evaluateItem,
     capture,
 
     -- * Chunks
@@ -55,18 +54,15 @@ import Control.Concurrent.MVar
 import Control.Concurrent.STM
 import Control.Exception
 import Control.Monad (unless, void, when)
-import qualified Data.ByteString.Lazy as Lazy
 import Data.Foldable (for_, traverse_)
 import Data.IORef
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTimeNSec)
-import Maru.Codec (Codec (..))
 import Maru.Internal.Engine
 import Maru.Internal.Plan
 import Maru.Internal.Progress (watch)
-import Maru.Native.Force (normalise)
 import Maru.Options
 import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Timeout (timeout)
@@ -300,18 +296,6 @@ endsAt :: Run -> Int -> IO ()
 endsAt run = atomicWriteIORef (runTotal run) . Just
 
 -- Evaluation ----------------------------------------------------------------
-
--- | One item's value in normal form, through the codec where one is given.
-evaluateItem :: Maybe (Codec b) -> (a -> b) -> a -> IO b
-evaluateItem codec f x = case codec of
-  Nothing -> normal (f x)
-  Just c -> do
-    bytes <- evaluate (Lazy.toStrict (encode c (f x)))
-    case decode c bytes of
-      Left why -> throwIO (ErrorCall ("maru: the codec cannot decode its own encoding: " <> why))
-      Right y -> normal y
-  where
-    normal y = y <$ normalise y
 
 -- | An item's value or what it threw, asynchronous types included: @f@ may throw
 -- 'ThreadKilled' itself. 'Nothing': the run was stopped meanwhile.
