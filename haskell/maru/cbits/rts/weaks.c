@@ -285,8 +285,10 @@ static void hush(void) {
 /* In the thread that does a worker's work, once SIGINT is ignored for good. */
 void maru_rts_hear(void) { pthread_sigmask(SIG_SETMASK, &me.before, NULL); }
 
-/* Until it is ready a worker starts the run-time system's own threads. Where it may not the
-   run-time system would call that its own defect; the coordinator says what it is. */
+/* Until its first instruction a worker starts the run-time system's own threads. Where it may not
+   the run-time system would call that its own defect; the coordinator says what it is. Later, too:
+   a thread that cannot be had ends the worker, and its items are another one's. The program's
+   standard error is not for what the run-time system of a worker was refused. */
 extern RtsMsgFunction *sysErrorMsgFn;
 enum { NO_THREAD = 71 }; /* as Maru.Backend.Process.Worker has it */
 
@@ -294,10 +296,6 @@ static void end_without_thread(const char *format, va_list arguments) {
   (void)format, (void)arguments;
   _exit(NO_THREAD);
 }
-
-/* From now on the run-time system speaks for itself: what it is refused ends a worker that has
-   items, and is the reason for that. */
-void maru_rts_ready(void) { sysErrorMsgFn = rtsSysErrorMsgFn; }
 
 static void in_child(void) {
   if (!me.forking)

@@ -9,7 +9,6 @@ module Maru.Native.Rts
     forkWorker,
     prepareChild,
     hearSignals,
-    nowReady,
     neuterFinalizers,
     lockHandles,
 
@@ -90,11 +89,6 @@ prepareChild = c_oneOfMany >> void neuterFinalizers
 -- worker, after 'Maru.Native.Process.workerSignals'.
 foreign import ccall unsafe "maru_rts_hear"
   hearSignals :: IO ()
-
--- | A worker has all of the threads that it starts with: what the run-time system is
--- refused later it says itself, on standard error.
-foreign import ccall unsafe "maru_rts_ready"
-  nowReady :: IO ()
 
 -- | Takes their finalizers from all weak pointers of this process; how many
 -- weak pointers there were. On a GHC that was not validated: none, and they

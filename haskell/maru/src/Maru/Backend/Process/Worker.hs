@@ -88,7 +88,6 @@ runWorker a = do
     writtenWith end sealing
     noted <- noteOwn sealing
     unless noted (exitNow blind)
-    nowReady
     tell end Ready
     room <- maybe (pure 0) regionRoom (assignedRegion a)
     unsafeUnmask (work (Worker a end sealing started fresh room))
