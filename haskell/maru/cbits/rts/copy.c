@@ -11,6 +11,9 @@
  * payload (or one past it) is that address and gets the copy's. A raw word that is none of it but
  * has the same value would be changed too; nobody keeps addresses as integers beside the
  * ForeignPtr that owns them. Addresses that stand alone (Ptr) are copied as they are.
+ *
+ * Longer than 500 lines: all of it is steps of the one walk, on its one state; a second file would
+ * only move that state into a header.
  */
 #include "image.h"
 #include "seen.h"

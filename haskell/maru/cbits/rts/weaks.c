@@ -289,7 +289,8 @@ void maru_rts_hear(void) { pthread_sigmask(SIG_SETMASK, &me.before, NULL); }
 
 /* Until its first instruction a worker starts the run-time system's own threads. Where it may not
    the run-time system would call that its own defect; the coordinator says what it is. Later, too:
-   a thread that cannot be had ends the worker. */
+   a thread that cannot be had ends the worker, and its items are another one's. The program's
+   standard error is not for what the run-time system of a worker was refused. */
 extern RtsMsgFunction *sysErrorMsgFn;
 enum { NO_THREAD = 71 }; /* as Maru.Backend.Process.Worker has it */
 

@@ -11,7 +11,7 @@ import Control.Monad
 import qualified Data.ByteString.Char8 as Bytes
 import Data.IORef
 import Data.List (foldl', isInfixOf)
-import Foreign.C (CInt (..))
+import Foreign.C (CInt (..), CUInt (..))
 import GHC.IO.Handle (hDuplicateTo)
 import Maru
 import System.Exit (ExitCode (..))
@@ -27,6 +27,8 @@ foreign import ccall safe "faults_refuse" c_refuse :: CInt -> IO CInt
 foreign import ccall safe "faults_space" c_space :: CInt -> IO CInt
 
 foreign import ccall safe "faults_descriptors" c_descriptors :: CInt -> IO CInt
+
+foreign import ccall safe "usleep" c_usleep :: CUInt -> IO CInt
 
 foreign import ccall safe "faults_processes" c_processes :: IO CInt
 
@@ -76,6 +78,7 @@ play ["young", name] = do
   oks <- forM [1 .. 20] $ \k -> (== [k + 1 .. k + 3]) <$> parMapM (options name) (working 1) [k .. k + 2]
   putStrLn (if and oks then "right" else "wrong")
 play ["alone", what] = do
+  warm
   refuse what
   (ys, report) <- parMapReporting defaultOptions {workers = Workers 3} (working 10) [1 .. 100]
   putStrLn (if ys == [2 .. 101] then "right" else "wrong")
@@ -94,6 +97,14 @@ play ["refuse", what, name] = do
   -- complain about the threads that it may not start.
   exitImmediately ExitSuccess
 play other = throwIO (userError ("no such scene: " <> unwords other))
+
+-- | The program's run-time system has the threads that it wants: one that it is refused
+-- before a map has begun would end the program.
+warm :: IO ()
+warm = do
+  done <- replicateM 8 newEmptyMVar
+  forM_ done $ \mark -> forkIO (c_usleep 100000 >> putMVar mark ())
+  mapM_ takeMVar done
 
 -- | Nothing in the program will ever end the wait of item 2.
 deadlocked :: String -> Int -> Int

@@ -60,7 +60,7 @@ tests b =
                   [ ("sleeps", threadDelay 800000),
                     ("is in a foreign call", void (c_sleep 800000)),
                     ("waits for another thread", void (viaThread (threadDelay 800000) ())),
-                    ("waits in a transaction", registerDelay 800000 >>= \v -> atomically (readTVar v >>= check)),
+                    ("waits in a transaction", after 800000 >>= \v -> atomically (readTVar v >>= check)),
                     ("has a deep stack", void (evaluate (foldr (+) (effect (threadDelay 800000 >> pure 0)) [1 .. 300000 :: Int])))
                   ]
             ],
@@ -80,13 +80,13 @@ tests b =
           own b "many short sleeps" (\i -> Just i <$ replicateM_ 1000 (threadDelay 1000)) Just,
           own b "a thread that sleeps" (viaThread (threadDelay 300000)) Just,
           own b "a thread in a foreign call" (viaThread (void (c_sleep 300000))) Just,
-          own b "a transaction with a timer" (\i -> registerDelay 300000 >>= \v -> atomically (readTVar v >>= check) >> pure (Just i)) Just,
+          own b "a transaction with a timer" (\i -> after 300000 >>= \v -> atomically (readTVar v >>= check) >> pure (Just i)) Just,
           own b "a pipe of its own" ownPipe Just,
           own b "exceptions thrown to itself, masked" (\i -> Just i <$ mask (\restore -> (myThreadId >>= killThread >> restore (pure ())) `catch` \e -> const (pure ()) (e :: AsyncException))) Just
         ],
       testGroup
         "a loop and a deadlock end as with map"
-        [testCase (unwords [what, threads]) (asWithMap b what threads) | what <- ["loop", "mvar", "stm", "caught"], threads <- ["-N1", "-N2"]],
+        [testCase (unwords [what, threads]) (asWithMap b what threads) | what <- ["loop", "mvar", "stm", "caught"], threads <- if rtsSupportsBoundThreads then ["-N1", "-N2"] else [""]],
       testCase "an item that kills its process beside a spark never reaches the caller" $ fatal b,
       testCase "many sealed items among others, in every order" $ mixed b,
       testCase "a program with 300 000 bytes of thread-local data" . leavingNothing $
@@ -230,6 +230,12 @@ own b what f right = testCase what . leavingNothing $ do
   ys @?= map (Just . right) [1 .. 4]
   (here, started) @?= (0, 2)
 
+-- | A variable that a timer sets, or a thread where there are no timers.
+after :: Int -> IO (TVar Bool)
+after micros
+  | rtsSupportsBoundThreads = registerDelay micros
+  | otherwise = newTVarIO False >>= \v -> v <$ forkIO (threadDelay micros >> atomically (writeTVar v True))
+
 sparked :: Int -> Int
 sparked i = i + 2 + i + 1
 
@@ -258,9 +264,11 @@ ownPipe i = do
 -- | In a program of its own, with nobody who could interrupt it.
 asWithMap :: Backend -> String -> String -> Assertion
 asWithMap b what threads = do
-  (_, expected, _) <- scene ["deadlock", "sequential", what, "+RTS", threads, "-RTS"] ""
-  (status, out, err) <- scene ["deadlock", backendName b, what, "+RTS", threads, "-RTS"] ""
+  (_, expected, _) <- scene (["deadlock", "sequential", what] <> options) ""
+  (status, out, err) <- scene (["deadlock", backendName b, what] <> options) ""
   (status, out, err) @?= (ExitSuccess, expected, "")
+  where
+    options = if null threads then [] else ["+RTS", threads, "-RTS"]
 
 fatal :: Backend -> Assertion
 fatal b = leavingNothing $ do

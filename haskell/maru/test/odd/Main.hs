@@ -31,7 +31,8 @@ main :: IO ()
 main = do
   hSetBuffering stdout LineBuffering
   scale <- number "MARU_TEST_SCALE" 1
-  seed <- number "MARU_TEST_SEED" 1
+  -- The first whose few maps have stuck items under all conditions.
+  seed <- number "MARU_TEST_SEED" 3
   chosen <- maybe allBackends named <$> lookupEnv "MARU_TEST_BACKENDS"
   defaultMain . localOption (mkTimeout (300000000 * fromIntegral scale)) $
     testGroup "odd effects" [onBackend (8 * scale) (fromIntegral seed) b | b <- allBackends, b `elem` chosen]

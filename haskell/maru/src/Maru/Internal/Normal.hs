@@ -1,5 +1,8 @@
--- | Normal form on demand. /Internal/.
-module Maru.Internal.Normal (normalised) where
+-- | Values in normal form. /Internal/.
+module Maru.Internal.Normal
+  ( normalised,
+  )
+where
 
 import Maru.Native.Force (normalise)
 import System.IO.Unsafe (unsafePerformIO)
