@@ -61,7 +61,7 @@ struct step {
   uint32_t count;
   int64_t now_ns, period_ns;
   uint8_t *actions;
-  unsigned users;            /* who want any */
+  unsigned users;            /* that want any */
   bool busy[MARU_WAIT_CPUS]; /* somebody is raised there */
 };
 
