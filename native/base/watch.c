@@ -99,7 +99,7 @@ int maru_lifeline_hold(const int ends[2]) {
   if (signals_others())
     return -ENOSYS;
   snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
-  /* Opened, not duplicated: which process is signalled, and by what, belongs to an open file. */
+  /* Opened, not duplicated: who is signalled, and by what, belongs to an open file. */
   int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0)
     return -errno;

@@ -46,7 +46,7 @@ void maru_channel_vacate(struct maru_channel *channel) {
 
 /* ---- the waiter ---------------------------------------------------------- */
 
-/* A thread that waits for a step again has got none since. */
+/* Whoever waits for a step again has got none since. */
 static bool goes_on(const struct maru_channel *channel, const struct mr_condition *c) {
   return LOAD(channel->since_ns) != 0 && !c->until_equal && LOAD(channel->until_equal) == 0 &&
          LOAD(channel->want) == c->value && LOAD(channel->mask) == c->mask;
@@ -188,7 +188,7 @@ int maru_channel_attach(struct maru_channel *channel, struct maru_wait_policy *p
   STORE(channel->normal, normal);
   STORE(channel->start, start);
   STORE(channel->since_ns, 0);
-  /* Release: a reader that sees the thread sees when it started. */
+  /* Release: who sees the thread sees when it started. */
   atomic_store_explicit(&channel->tid, tid, memory_order_release);
   policy->channel = channel;
   policy->table = table;
