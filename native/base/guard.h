@@ -1,4 +1,4 @@
-/* guard.h: an owner that is killed leaves no process behind.
+/* guard.h: whoever is killed leaves nobody behind.
  *
  * A guard is a process beside its owner.  It outlives an owner that is killed by so much that it
  * kills the process groups that it was told of, however many.  Internal to maru (not installed): of

@@ -285,7 +285,7 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
   subject->how = how;
   subject->found_nice = nice_of(subject->tid);
   up = raised(&subject->normal, how);
-  /* Release: a thread that sees the mark knows the place to go back to.  Before the deed:
+  /* Release: whoever sees the mark knows the place to go back to.  Before the deed:
    * the guard undoes what is marked. */
   atomic_store_explicit(&subject->touched, 1, memory_order_release);
   rc = place(subject, &up);

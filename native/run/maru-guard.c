@@ -6,8 +6,7 @@
  * by then: in a session of its own, if it does not lead a group already
  *
  * PIPE is the owner's end of what the guard reads: /proc/OWNER/fd/N. The owner keeps it to itself
- * (close-on-exec): another process that inherited it would keep the guard waiting when the owner is
- * gone.
+ * (close-on-exec): whoever else inherited it would keep the guard waiting when the owner is gone.
  *
  * Written by a planner, not by people: in these forms only.
  *
@@ -38,7 +37,7 @@ static void tell(int guard, pid_t group) {
 /* It is said here, not by who starts us: that one may be killed when it has hardly begun to.
  * 0, or a negative errno where the owner is gone before the guard was told. */
 static int join(const char *pipe) {
-  setsid(); /* the leader of a group stays where it is */
+  setsid(); /* who leads a group stays where it is */
   /* Without waiting for somebody who reads. */
   int guard = open(pipe, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
   if (guard < 0)
