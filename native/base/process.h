@@ -24,11 +24,10 @@ void maru_fd_snapshot_free(struct maru_fd_snapshot *snapshot);
 /* `fd` stays open in the child. */
 void maru_fd_snapshot_spare(struct maru_fd_snapshot *snapshot, int fd);
 
-/* In the child: every descriptor of the snapshot that is still the same file
- * is replaced by one whose reads fail with EBADF; standard output and error
- * stay as they are, and so do event, timer and process descriptors (they have
- * no data that two processes could steal from each other).
- * Returns how many were replaced. */
+/* In the child: every descriptor of the snapshot that is still the same file is replaced by one
+ * whose reads fail with EBADF. Standard output and error stay as they are. So do event, timer and
+ * process descriptors: they have no data that two processes could steal from each other. Returns
+ * how many were replaced. */
 int maru_fd_snapshot_seal(const struct maru_fd_snapshot *snapshot);
 
 /* Later: those that `seal` replaced and nobody has closed become the wall (waits.h).  Returns how

@@ -1,7 +1,7 @@
 /* shared.h: memory that a process and its children share (internal).
  *
- * The pages read as zero until written, have no name in any file system and go
- * when the last process that maps them unmaps or ends.
+ * The pages read as zero until written, and have no name in any file system. They go when the last
+ * process that maps them unmaps or ends.
  */
 #ifndef MARU_BASE_SHARED_H
 #define MARU_BASE_SHARED_H
@@ -19,8 +19,8 @@ size_t mr_page_round(size_t size);
 int mr_sealed_memfd(const char *name, size_t size);
 
 /* Opens by O_PATH what `path` leads to, if that is a memfd; *status is what the kernel says of it.
- * Looking has no side effect whatever it leads to (a FIFO, a device), and asks no other file system
- * anything (one in user space might not answer).  -EPROTO: no memfd; else open's errno, or
+ * Looking has no side effect, whatever it leads to (a FIFO, a device). It asks no other file system
+ * anything: one in user space might not answer.  -EPROTO: no memfd; else open's errno, or
  * memfd_create's.  Not async-signal-safe. */
 int mr_memfd_at(const char *path, struct stat *status);
 

@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 /* Ticks between boot and the start of a process or thread (/proc/TID/stat, field
- * 22): with it a number that was used again is told from the first.  0: it has
+ * 22). It tells a number that was used again from the first.  0: it has
  * ended (a zombie too), or /proc does not say. */
 uint64_t mr_start_time(pid_t tid);
 
@@ -24,14 +24,13 @@ struct mr_task {
 /* 0; -ESRCH: it has ended, or /proc does not say. */
 int mr_task_read(pid_t tid, struct mr_task *task);
 
-/* Thousandths of a CPU that the control groups of a process grant it (the smallest quota on the way
- * to the root); 0: no limit, or /sys/fs/cgroup does not say; UINT32_MAX: the process's groups
- * cannot be read whole (their path may be too long).  Reads some files for each folder on that
- * way. */
+/* Thousandths of a CPU that the control groups of a process grant it: the smallest quota on the way
+ * to the root. 0: no limit, or /sys/fs/cgroup does not say; UINT32_MAX: the process's groups cannot
+ * be read whole (their path may be too long).  Reads some files for each folder on that way. */
 uint32_t mr_cpu_quota(pid_t pid);
 
-/* A process that has ended with all its threads, but was not reaped: by a first process of a
- * container that reaps nobody it never will be. */
+/* A process that has ended with all its threads, but was not reaped. The first process of a
+ * container may never reap any. */
 bool mr_is_remains(pid_t pid);
 
 #endif

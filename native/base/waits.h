@@ -17,7 +17,8 @@ int maru_waits_visible(void);
 
 /* ---- the wall ------------------------------------------------------------ */
 
-/* A socket to which nothing comes and that takes nothing: who reads or writes it waits for ever. */
+/* A socket to which nothing comes and that takes nothing: a thread that reads or writes it waits
+ * for ever. */
 struct maru_wall {
   dev_t device;
   ino_t inode;

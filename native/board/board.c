@@ -355,7 +355,7 @@ static int fill_entry(struct maru_board *board, struct entry *entry,
   STORE(entry->version, version);
   STORE(entry->offset, offset);
   STORE(entry->size, size);
-  /* Release: who sees it ready sees the whole entry. */
+  /* Release: a reader that sees it ready sees the whole entry. */
   maru_notify_store(&entry->ready, READY);
   *data = (char *)board->base + offset;
   return 0;

@@ -80,7 +80,7 @@ static uint64_t this_process(struct maru_wait_table *table) {
   return pack(getpid(), start != 0 ? this_world(table) : MARU_WAIT_WORLDS, start);
 }
 
-/* Who cannot be looked at (no descriptor is left; a leader that ended before its threads)
+/* A waiter that cannot be looked at (no descriptor is left; a leader that ended before its threads)
  * lives as long as its number does. */
 static bool lives(pid_t tid, uint64_t start) {
   uint64_t now = mr_start_time(tid);
@@ -126,7 +126,7 @@ static bool inherit(struct maru_wait_table *table, uint32_t number, uint64_t sel
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-/* Release: who sees the new bound finds lines that are taken. */
+/* Release: a reader of the new bound finds lines that are taken. */
 static void note_used(struct maru_wait_table *table, uint32_t used) {
   uint32_t seen = LOAD(table->used);
   while (seen < used && !atomic_compare_exchange_weak_explicit(

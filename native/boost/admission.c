@@ -82,7 +82,7 @@ static void take_answer(struct daemon *self, struct boost_ask *ask, int64_t now_
     *memory = (struct boost_memory){.ask_again_ns =
                                         now_ns + (ask->rc == 0 ? CHECK_AGAIN_NS : ASK_AGAIN_NS)};
   self->totals.refused += ask->rc < 0 && !later;
-  /* Who is raised meanwhile, or another one by now, keeps what is known of it. */
+  /* A thread that is raised meanwhile, or another one by now, keeps what is known of it. */
   bool replaces = !later && !LOAD(subject->touched) && (same || subject->tid == 0);
   if (replaces && subject->tid != 0)
     boost_dismiss(subject);

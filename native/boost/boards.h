@@ -1,10 +1,9 @@
 /* boards.h: the boards that the daemon looks at.
  *
- * A board is opened only when it is a memfd of an ordinary kernel (the file system
- * is compared with that of a memfd of our own before anything is opened for
- * reading or writing), sealed against shrinking, and owned by our user or, if we
- * are root, by anybody.  Its size comes from the kernel, and is bounded: boards take the
- * daemon's addresses.
+ * A board is opened only when it is a memfd of an ordinary kernel. Its file system is compared with
+ * that of a memfd of our own before anything is opened for reading or writing. It must be sealed
+ * against shrinking, and owned by our user; if we are root, by anybody.  Its size comes from the
+ * kernel, and is bounded: boards take the daemon's addresses.
  */
 #ifndef MARU_BOOST_BOARDS_H
 #define MARU_BOOST_BOARDS_H

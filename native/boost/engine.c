@@ -45,7 +45,7 @@ static uint8_t maybe_end(struct boost_line *line, int64_t now_ns, int64_t period
   return end_raise(line);
 }
 
-/* It goes on over the waits, for what a thread has lost while it slept it makes up for later. */
+/* The raise goes on while the thread waits: it catches up later on what it lost asleep. */
 static uint8_t maybe_end_gently(struct boost_line *line, int64_t now_ns, int64_t period_ns) {
   if (line->raised_until_ns == 0)
     return 0;
@@ -61,7 +61,7 @@ struct step {
   uint32_t count;
   int64_t now_ns, period_ns;
   uint8_t *actions;
-  unsigned users;            /* who want any */
+  unsigned users;            /* that want any */
   bool busy[MARU_WAIT_CPUS]; /* somebody is raised there */
 };
 

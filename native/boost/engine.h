@@ -1,13 +1,12 @@
 /* engine.h: what the daemon decides in one tick.  Pure: views of the channels and
  * its own memory in, actions out; no clock, no system call.
  *
- * What comes from a board may be a lie; CPU, user and `known` come from the kernel.  The
- * engine bounds what a lie can buy, over all boards together: one boosted thread a CPU
- * (one that moves to another's CPU loses its boost at the next tick), each for two ticks
- * or a slot at most, and not again for two ticks; of each CPU's time `cap_percent` in
- * each second; of the sum over the CPUs each user, of those who want any, an equal part.
- * A gentle raise (one nice) needs no such bounds: however many threads have it, whoever has
- * none keeps 0.8 of his fair share.
+ * What comes from a board may be a lie; CPU, user and `known` come from the kernel.  The engine
+ * bounds what a lie can buy, over all boards together. One thread a CPU is boosted; one that moves
+ * to another's CPU loses its boost at the next tick. Each is boosted for two ticks or a slot at
+ * most, and not again for two ticks. Of each CPU's time boosts have `cap_percent` in each second.
+ * Users that want some of the sum over the CPUs get equal parts. A gentle raise (one nice) needs no
+ * such bounds: however many threads have it, one that has none keeps 0.8 of its fair share.
  */
 #ifndef MARU_BOOST_ENGINE_H
 #define MARU_BOOST_ENGINE_H
@@ -89,13 +88,13 @@ struct boost_seen boost_step(const struct boost_rules *rules, struct boost_state
  * messages lie unread, longer while none do. */
 int64_t boost_next_period(int64_t period_ns, struct boost_seen seen);
 
-/* How long the daemon sleeps: the period; where `quiet_ns` have gone by in which no wait began
- * and no message lay unread, a 32nd of that if it is longer, BOOST_LONGEST_NS at most.  So a
+/* How long the daemon sleeps: the period, or longer while no wait begins and no message lies
+ * unread. After `quiet_ns` of that it sleeps a 32nd of them, BOOST_LONGEST_NS at most.  So a
  * message is late by a period, or by 3 % of the time for which nothing had happened. */
 int64_t boost_pause(int64_t period_ns, int64_t quiet_ns);
 
-/* How long after a search for boards that took so much CPU time the next one begins: a second,
- * or so much longer that searches take no more than one part in 200 of a CPU. */
+/* How long after a search for boards that took so much CPU time the next one begins. A second, or
+ * so much longer that searches take no more than one part in 200 of a CPU. */
 int64_t boost_find_pause(int64_t took_ns);
 
 #define BOOST_LONGEST_NS INT64_C(5000000)

@@ -14,7 +14,7 @@
  *   pb+lower the same, restores the lowered
  *   gang     one job after the other is raised, for a slot of the period's length
  * --period-us 0: 5 ms to 250 us as needed, 50 ms while nobody waits.
- * --until-input-ends: who started us holds the other end of standard input.
+ * --until-input-ends: our starter holds the other end of standard input.
  *
  * Two processes: the rescuer starts the worker, which does all of the above, and
  * watches it.  Whatever ends the worker (or stops it: 100 ms without a tick, then it is

@@ -1,9 +1,9 @@
 /* pen.h: which thread of a worker may write its next record.
  *
  * Internal to maru: of the parallel map.  A worker's items are evaluated by one thread, which
- * writes their results.  While it evaluates, the pen is down, and any thread that sees that the
- * item cannot be finished here may take it: it then writes that the item is sealed, and why, and
- * ends the process.  One of the two writes, never both: the pen is one atomic word.
+ * writes their results.  While it evaluates, the pen is down. Any thread that sees that the item
+ * cannot be finished here may take it. It then writes that the item is sealed, and why, and ends
+ * the process.  One of the two writes, never both: the pen is one atomic word.
  *
  * One pen a worker; it lives as long as the process.  A process that the worker forks inherits it,
  * and writes nothing with it.
@@ -44,9 +44,10 @@ void maru_pen_seal_here(const char *reason);
  * inherited ones are sealed, before any code of the user's. */
 int maru_pen_note_own(struct maru_pen *pen);
 
-/* From now on the sealed descriptors of the snapshot (base/process.h) are a wall: whoever reads or
- * writes one waits for ever, and the thread that watches over the worker (base/watch.h) seals the
- * item.  Called when no item has begun.  Negative errno: a worker that cannot be watched. */
+/* From now on the sealed descriptors of the snapshot (base/process.h) are a wall: a thread that
+ * reads or writes one waits for ever. The thread that watches over the worker (base/watch.h) then
+ * seals the item.  Called when no item has begun.  Negative errno: a worker that cannot be watched.
+ */
 int maru_pen_guard(struct maru_pen *pen, const struct maru_fd_snapshot *snapshot);
 /* Will nothing happen in this process any more but by the calling thread?  See
  * maru_waits_are_endless: the thread holds no capability (a safe foreign call), or those that

@@ -3,16 +3,14 @@
  *
  * An *area* is pages of a memfd, mapped twice.  The *program's view* is where
  * the computing threads load and store; what they may do there is set per page.
- * The *runtime's view* of the same pages may always be read and written.  An access
- * beyond what is allowed calls the area's fault function in the thread that
- * made it; that allows what is needed (mr_area_allow) and returns, and the access
- * is done again.
+ * The *runtime's view* of the same pages may always be read and written.  An access beyond what is
+ * allowed calls the area's fault function in the thread that made it. The function allows what is
+ * needed (mr_area_allow) and returns, and the access is done again.
  *
- * Two ways to see accesses.  userfaultfd (minor faults and write protection,
- * signal in the faulting thread, user-mode faults only, so no privilege is
- * needed): any pattern of pages costs one mapping.  mprotect: works on every kernel,
- * costs a mapping for each run of pages with equal rights, of which a process may
- * have vm.max_map_count.
+ * Two ways to see accesses. userfaultfd: minor faults and write protection, signal in the faulting
+ * thread. It takes user-mode faults only, so no privilege is needed; any pattern of pages costs one
+ * mapping. mprotect: works on every kernel. It costs a mapping for each run of pages with equal
+ * rights, of which a process may have vm.max_map_count.
  *
  * The kernel does not report accesses by system calls this way: read(2) into a page
  * that is not allowed fails with EFAULT.  Allow the range first.

@@ -3,46 +3,44 @@
  *
  * Home-based lazy release consistency.  Each page has a *home* node, whose
  * copy receives everybody's changes.  A node that writes makes a twin first;
- * where it releases, its *interval* ends: the diffs of what it wrote go
- * home, and only when every home has acknowledged them does the release go on.
- * So whoever hears of an interval finds its changes at the homes, a fetch
- * never waits there, and a second acknowledgement (a backup's) is one more to
- * count.  Where a node acquires, it learns the write notices of
- * the intervals that happened before, and the pages they name become
- * invalid, unless its copy is as new.  Programs whose conflicting accesses are
- * all ordered by the operations below see sequential consistency.
+ * where it releases, its *interval* ends. The diffs of what it wrote go home, and only when every
+ * home has acknowledged them does the release go on. So a node that hears of an interval finds its
+ * changes at the homes, and a fetch never waits there. A second acknowledgement (a backup's) is one
+ * more to count. Where a node acquires, it learns the write notices of the intervals that happened
+ * before. The pages they name become invalid, unless its copy is as new.  Programs whose
+ * conflicting accesses are all ordered by the operations below see sequential consistency.
  *
  * A page's *version* is how many diffs its home has received.  A copy knows the
  * version it was fetched at, and is what the home had then, without what the home itself had
  * not released.  So a fetch may bring just what changed since (history.h); whether it
- * does is the home's policy (enum mr_fetch).  A diff goes home with its copy's version.  If others'
- * changes came to the home since, or the home itself is writing the page, the home asks for the
- * diff again with byte masks, and the writer sends them at once from then on until it is alone
- * again.
+ * does is the home's policy (enum mr_fetch).  A diff goes home with its copy's version.  Others'
+ * changes may have come to the home since, or the home itself may be writing the page. Then the
+ * home asks for the diff again with byte masks. The writer sends them at once from then on until it
+ * is alone again.
  *
  * Locks and the like live at their managers: object `id` at node id % nodes.
  * A release carries the write notices that the manager lacks, a grant those
  * that the acquirer lacks.
  *
- * Intervals that every node has acquired (the *floor*) are dropped.  How far all
- * are, they find in rounds that travel on requests and grants: a round is the set of
- * the nodes that are in it and the least that those had acquired when they entered.  Who
- * hears of one enters it; who finds all in it raises the floor and begins the next.  So
- * the floor rises while every node hears, by whatever way, from every other: at a
- * barrier, or where only neighbours ever meet.  Where some node synchronises with
- * nobody, or only posts and is never answered, a log would grow: whoever has ended
- * `log_most` / 2 intervals and still holds more than `log_most`, or as many bytes, sends them to
- * all, who acquire them there and then (to acquire more, or earlier, is always allowed) and answer.
- * Cost: such a message has three numbers a node, and its work grows as the nodes, not faster.
+ * Intervals that every node has acquired (the *floor*) are dropped.  How far all are, they find in
+ * rounds that travel on requests and grants. A round is the set of the nodes that are in it and the
+ * least that those had acquired when they entered. A node that hears of one enters it; a node that
+ * finds all in it raises the floor and begins the next.  So the floor rises while every node hears,
+ * by whatever way, from every other: at a barrier, or where only neighbours ever meet.  Where some
+ * node synchronises with nobody, or only posts and is never answered, a log would grow. So a node
+ * acts that has ended `log_most` / 2 intervals and still holds more than `log_most`, or as many
+ * bytes. It sends them to all. They acquire them there and then (to acquire more, or earlier, is
+ * always allowed) and answer. Cost: such a message has three numbers a node, and its work grows as
+ * the nodes, not faster.
  *
- * Who reads pages in their order fetches several at once, from the third on twice as many each
- * time, up to a limit; each home is asked once for each run of pages that it is the home of.
+ * A node that reads pages in their order fetches several at once, from the third on twice as many
+ * each time, up to a limit. It asks each home once for each run of pages that it is the home of.
  *
  * A page's home may move (enum mr_homes), to a writer whose diff has just come and whose copy
- * therefore is the home's: it is told with the acknowledgement, which holds all there is to know,
- * the version. Whoever was a page's home passes on what comes for it; as channels are in order,
- * that comes after the acknowledgement.  From ex-home to ex-home each step leads to a later home,
- * so what is passed on arrives; the answer goes to who asked, who from then on asks there.
+ * therefore is the home's. The acknowledgement says so, and has all there is to know, the version.
+ * A former home passes on what comes for the page; as channels are in order, that comes after the
+ * acknowledgement. From former home to former home each step leads to a later home, so what is
+ * passed on arrives. The answer goes to the node that asked, which from then on asks there.
  *
  * One thread of a node computes: a node has at most one request at a time.
  * Events are the functions below; actions are calls of the sink, made before the
@@ -102,8 +100,9 @@ struct mr_fetch_limits {
 };
 
 /* What a release changed in pages that nodes write in turns goes with its write notices, wherever
- * they go, page by page as long as it is so few bytes in all, packed: who has the version before
- * need not fetch the page.  Not from a barrier, where all would get what few read. */
+ * they go. It goes page by page, packed, as long as it is so few bytes in all. A node that has the
+ * version before need not fetch the page.  Not from a barrier, where all would get what few read.
+ */
 #define MR_GRANT_BYTES 256u
 #define MR_GRANT_BYTES_MAX 32768u
 
@@ -218,7 +217,7 @@ int mr_core_message(struct mr_core *core, uint16_t from, const void *message, si
 
 /* What the computing thread may do with `page` now. */
 enum mr_access mr_core_access(const struct mr_core *core, uint32_t page);
-/* Who that is, as far as this node knows; a home knows. */
+/* The page's home, as far as this node knows; a home knows. */
 uint16_t mr_core_home(const struct mr_core *core, uint32_t page);
 const struct mr_core_counters *mr_core_counters(const struct mr_core *core);
 /* Intervals in the log now. */

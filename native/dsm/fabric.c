@@ -343,8 +343,8 @@ static unsigned length_of(const struct mr_queue *queue) {
   return length;
 }
 
-/* Who has met all sends more, which stays held: for the first message of another there is room all
- * the same.  `more`: slots beyond the two for each partner. */
+/* A node that has met all sends more, which stays held: for the first message of another there is
+ * room all the same.  `more`: slots beyond the two for each partner. */
 static int make_room(struct mr_fabric *f, unsigned *more) {
   int rc = 0;
   while (rc == 0 && length_of(&f->held) > f->nodes + *more) {

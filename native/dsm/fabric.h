@@ -1,11 +1,11 @@
 /* fabric.h: messages over a provider of libfabric (internal to libmaru-dsm).
  *
- * libfabric is loaded when it is asked for; any provider of reliable datagram endpoints
- * (FI_EP_RDM, FI_MSG) serves, by the same code: those over TCP, verbs, EFA and so on.  Messages are
- * cut into pieces; each begins with a number that its receiver drew and told its partners over the
- * authenticated connection, so that nobody else on the fabric can speak for them, and with its
- * place in order.  A farewell is such a piece, behind all others.  The provider is not asked
- * whether peers live: the connections of transport.c know.
+ * libfabric is loaded when it is asked for. Any provider of reliable datagram endpoints (FI_EP_RDM,
+ * FI_MSG) serves, by the same code: those over TCP, verbs, EFA and so on. Messages are cut into
+ * pieces. Each begins with its place in order, and with a number that its receiver drew. The
+ * receiver told its partners the number over the authenticated connection, so that nobody else on
+ * the fabric can speak for them.  A farewell is such a piece, behind all others.  The provider is
+ * not asked whether peers live: the connections of transport.c know.
  *
  * Thread-safety: as transport.h.  Errors are negative errno.
  */

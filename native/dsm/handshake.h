@@ -16,7 +16,8 @@
  * proof waits for the nod as long as the connection stands: else it could give up what the caller
  * counts on.  A caller that gives up closes the connection, and never after its nod.
  *
- * Not proved: what comes afterwards.  Whoever can write into the connection can speak for a node.
+ * Not proved: what comes afterwards.  A process that can write into the connection can speak for a
+ * node.
  */
 #ifndef MARU_DSM_HANDSHAKE_H
 #define MARU_DSM_HANDSHAKE_H

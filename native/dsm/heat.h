@@ -30,7 +30,7 @@ void mr_heat_allow(struct mr_heat *heat, uint32_t page, enum mr_access access,
                    const uint8_t *memory, const uint8_t *twin);
 /* `site` is kept by address. */
 void mr_heat_site(struct mr_heat *heat, size_t offset, size_t size, const char *site);
-/* Who allocated the byte at `offset`, and where that begins; "?": nobody. */
+/* The site that allocated the byte at `offset`, and where that begins; "?": nobody. */
 const char *mr_heat_site_of(const struct mr_heat *heat, size_t offset, size_t *begin);
 /* If a report was asked for, writes it to standard error, for the agent, a line each, and ends:
  *     maru: heat: page NUMBER READS WRITES LINES    LINES: a bit per line, hexadecimal

@@ -1,6 +1,6 @@
 /* history.h: what has changed in a home's pages since a version (internal to libmaru-dsm).
  *
- * A page's home receives diffs; each makes a version.  Whoever has a copy of version v
+ * A page's home receives diffs; each makes a version.  A node that has a copy of version v
  * needs only the blocks that later diffs touched.  Two indexes tell which, and a
  * history may keep either or both:
  *

@@ -6,7 +6,8 @@
  * version that each page has at its home since.  A *vector time* holds, for
  * each node, the number of its newest interval that has been acquired.
  *
- * A notice may bear what changed, as a packed diff: who has the version before needs no fetch.
+ * A notice may bear what changed, as a packed diff: a node that has the version before needs no
+ * fetch.
  *
  * The log keeps the intervals of every node without a gap, from the oldest that
  * somebody may still ask for to the newest known.  One allocation an interval; a

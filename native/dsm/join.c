@@ -20,7 +20,8 @@
 /* A listener's kernel answers at once, or its queue is full of strangers: then another call comes
  * sooner than the kernel's own repeats, which are ever rarer. */
 #define CONNECT_MS 500
-/* Who came less long ago may not have had time to speak: then others wait in the kernel's queue. */
+/* A stranger that came less long ago may not have had time to speak: then others wait in the
+ * kernel's queue. */
 #define YOUNG_MS 20
 #define ACCEPTS 64 /* at a time: those who have spoken are heard in between */
 
@@ -32,7 +33,7 @@ struct guest {
   struct mr_handshake handshake;
 };
 
-/* Who joins, and whom it has met. */
+/* The node that joins, and those that it has met. */
 struct meeting {
   const struct mr_job *job;
   const struct mr_card *card;

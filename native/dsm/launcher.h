@@ -29,9 +29,9 @@ struct mr_meeting {
 int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
                      int seconds, char *why, size_t size);
 
-/* Who has met is still known to the launcher: one of these ends that.  The second tells it the
- * job's status, which it would else find out from nobody (mpirun --continuous); returns in some
- * seconds, or not at all. */
+/* The launcher still knows the nodes that have met: one of these ends that. The second tells it the
+ * job's status, which it would else not find out (mpirun --continuous). It returns in some seconds,
+ * or not at all. */
 int mr_launcher_leave(enum mr_launcher launcher); /* -ETIMEDOUT: it does not answer */
 void mr_launcher_abort(enum mr_launcher launcher, int status);
 

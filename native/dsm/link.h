@@ -2,7 +2,7 @@
  *
  * MARU_DSM_LINK=LATENCY_NS,PS_PER_BYTE, the same on all nodes: a message leaves its node when that
  * node's card is free, occupies it so long for each byte, and is seen the latency later.  It is
- * sent at once and says when it is due; who receives it keeps it until then.  So no thread and no
+ * sent at once and says when it is due; its receiver keeps it until then.  So no thread and no
  * wake-up comes on top of what the transport takes, but all nodes must be on one host and in one
  * time namespace, as they compare clocks: others refuse each other (settings.c).
  *

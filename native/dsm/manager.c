@@ -11,7 +11,7 @@ enum kind { UNUSED, LOCK, BARRIER, SEMAPHORE, FLAG, COUNTER, CONDITION };
 struct object {
   uint8_t kind;
   uint16_t holder;      /* lock */
-  uint16_t first, last; /* who waits */
+  uint16_t first, last; /* of those that wait */
   uint16_t arrived;     /* barrier */
   int64_t value;        /* semaphore, flag, counter; barrier: how many meet */
 };

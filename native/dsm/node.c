@@ -459,7 +459,7 @@ void maru_dsm_exit(void) {
     mr_transport_close(node.transport);
     node.transport = NULL;
   }
-  /* All is done: who does not answer now keeps nobody. */
+  /* All is done: a node that does not answer now keeps none. */
   if (node.job.met && mr_launcher_leave(node.job.launcher) < 0)
     fprintf(stderr, "maru: node %u: the launcher does not answer a farewell; goes on\n", node.me);
   node.job.met = false;

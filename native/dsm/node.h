@@ -49,7 +49,7 @@ bool mr_node_unwatched(void);
 int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument);
 /* The shared memory that maru_dsm_alloc gives out. */
 uint8_t *mr_node_memory(size_t *size);
-/* Who allocated that, for the report. */
+/* The site that allocated that, for the report. */
 void mr_node_site(const void *from, size_t size, const char *site);
 /* Whether a byte of the range is shared memory. */
 bool mr_node_shares(const void *from, size_t size);

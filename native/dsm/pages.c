@@ -228,7 +228,7 @@ static int pass_on(struct mr_core *core, const struct mr_header *header,
   return 0;
 }
 
-/* As a home: the scratch diff is applied; who sent it hears of it. */
+/* As a home: the scratch diff is applied; its sender hears of it. */
 static void keep(struct mr_core *core, uint32_t page, uint16_t origin, bool shared) {
   struct page *p = &core->pages[page];
   apply(core, page);

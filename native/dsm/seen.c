@@ -7,7 +7,7 @@
 
 #include <stdatomic.h>
 
-/* Relaxed: who uses shared memory knows that it is there. */
+/* Relaxed: a thread that uses shared memory knows that it is there. */
 static struct { _Atomic uintptr_t from, size; } seen[MR_PLACES];
 
 void mr_see(enum mr_place i, const void *from, size_t size) {

@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Who waits for a message stays awake so long if the last one came in less time. */
+/* A thread that waits for a message stays awake so long if the last one came in less time. */
 #define HOPE_NS 100000
-/* Who gave way for longer than that shares its processor with somebody who computes: the kernel
- * wakes a sleeper before it comes back to one that gives way, so for so long it sleeps. */
+/* A thread that gave way for longer than that shares its processor with one that computes: the
+ * kernel wakes a sleeper before it comes back to one that gives way, so for so long it sleeps. */
 #define CROWDED_NS 100000000
 /* What is due in less time is waited for awake. */
 #define NEAR_NS 100000
@@ -105,7 +105,7 @@ static void end_help(struct mr_server *s) {
     eventfd_write(s->nudge, 1);
 }
 
-/* Whoever else wants this processor computes. */
+/* Others that want this processor compute. */
 static void give_way(struct mr_server *s, int64_t begin) {
   sched_yield();
   int64_t now = maru_now_ns();

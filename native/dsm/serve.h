@@ -1,17 +1,17 @@
-/* serve.h: who looks after what other nodes send (internal to libmaru-dsm).
+/* serve.h: the thread that looks after what other nodes send (internal to libmaru-dsm).
  *
  * While the program computes, a thread of the library's own does: the *server*.  While the program
  * waits for an answer, its own thread does, and the server is not woken: an answer costs
  * one change of threads less, and a spinning node takes one processor.
  *
- * Whoever looks keeps its processor for a while after each message, then sleeps.  The program's
- * thread, which has nothing else to do, does so for up to 100 us whatever was asked for, if what
- * came before, a message or a piece of one, had been waited for no longer; giving way to whoever
- * else wants the processor, and beside somebody who does it sleeps.
+ * The thread that looks keeps its processor for a while after each message, then sleeps. The
+ * program's thread has nothing else to do. It does so for up to 100 us whatever was asked for, if
+ * what came before, a message or a piece of one, had been waited for no longer. It gives way to
+ * others that want the processor, and beside such a one it sleeps.
  *
  * Why this waits by itself, and not by maru_wait: that looks at a word, which somebody else
- * changes. What is awaited here is changed by whoever serves, the waiting thread first of all; what
- * it looks at and sleeps on are descriptors, of which the kernel alone knows.  A thread that made a
+ * changes. The thread that serves changes what is awaited here, the waiting thread first of all. It
+ * looks at descriptors and sleeps on them, of which the kernel alone knows.  A thread that made a
  * word of them would cost each message the change of threads that this spares.
  */
 #ifndef MARU_DSM_SERVE_H
@@ -26,7 +26,7 @@ struct mr_server_config {
   struct mr_transport *transport;
   /* Is told who listens; the server is attached there while its thread runs. */
   struct mr_ready *ready;
-  /* Excludes what transport and core do; whoever calls the sink holds it. */
+  /* Excludes what transport and core do; the thread that calls the sink holds it. */
   pthread_mutex_t *lock;
   const struct mr_transport_sink *sink;
   void *context;

@@ -1,11 +1,11 @@
 /* transport.h: messages between the nodes of a job (internal to libmaru-dsm).
  *
  * Each pair of nodes has one TCP connection.  Joining is authenticated, both ways: each proves that
- * it knows the job's secret and sends none of it (handshake.h).  Messages go over that
- * connection (`tcp`), or over a provider of libfabric (`ofi:PROVIDER`, fabric.h); then the
- * connection tells of a peer's death all the same, as providers cannot be relied on for that.
- * Messages arrive in order, once each, until the peer says farewell, behind all of them, or is
- * lost.  Not encrypted: the network is trusted with the data.
+ * it knows the job's secret and sends none of it (handshake.h).  Messages go over that connection
+ * (`tcp`), or over a provider of libfabric (`ofi:PROVIDER`, fabric.h). Then the connection tells of
+ * a peer's death all the same: providers cannot be relied on for that. Messages arrive in order,
+ * once each, until the peer says farewell, behind all of them, or is lost.  Not encrypted: the
+ * network is trusted with the data.
  *
  * A peer that dies is noticed at once, one whose host or cable is gone after MR_LOST_MS or a little
  * more (alive.h).  One that is stopped is waited for, without end or for as long as the job says.

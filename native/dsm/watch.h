@@ -1,4 +1,4 @@
-/* watch.h: who looks now and then whether a job can go on (internal to libmaru-dsm).
+/* watch.h: looks now and then whether a job can go on (internal to libmaru-dsm).
  */
 #ifndef MARU_DSM_WATCH_H
 #define MARU_DSM_WATCH_H

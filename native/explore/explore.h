@@ -2,15 +2,15 @@
  *
  * Sources compiled with `shim` first among the include folders call us before each
  * atomic operation and futex call, read our clock and take their memory from us.
- * Tasks are coroutines of one thread: between two such points nothing else runs, so a
- * schedule is the list of who went on at each point, and can be repeated.  The memory
- * is sequentially consistent: what weaker orders allow is the thread sanitizer's.
+ * Tasks are coroutines of one thread: between two such points nothing else runs. So a schedule is
+ * the list of the tasks that went on at each point, and can be repeated.  The memory is
+ * sequentially consistent: what weaker orders allow is the thread sanitizer's.
  *
  * The futex is a model: a wait compares and sleeps in one step, a wake wakes all, and a
  * wait with a deadline may end at any point.  A lost wake-up is a state in which nobody
- * can go on.  A task that reads one word again and again, while nobody writes any, runs
- * only when no other can, or, at random, because its time has come: then it finds LATE_NS gone
- * at its next look at the clock.  SHORTEST_FOREVER_NS of waiting counts as waiting for ever.
+ * can go on.  A task may read one word again and again, while none writes any. It runs only when no
+ * other can, or, at random, because its time has come. Then it finds LATE_NS gone at its next look
+ * at the clock.  SHORTEST_FOREVER_NS of waiting counts as waiting for ever.
  *
  * A schedule fails when a check does, when nobody can go on, when a task spins without end,
  * when memory is freed twice, written after it was freed, or never freed.

@@ -96,7 +96,8 @@ int explore_mutex_unlock(pthread_mutex_t *mutex) {
   return 0;
 }
 
-/* Who died between its release and the wake has it no more, but the kernel knows of that, too. */
+/* A task that died between its release and the wake has it no more, but the kernel knows of that,
+ * too. */
 void explore_mutex_died(unsigned task) {
   struct model *m = model(robust);
   if (m->owner == task + 2) {

@@ -29,7 +29,7 @@ static void destroy(struct maru_lock *lock) {
   free(atomic_load_explicit(&lock->clh_tail, memory_order_relaxed));
 }
 
-/* Who is late, or only tries, looks once: it neither spins nor arms the word. */
+/* A thread that is late, or only tries, looks once: it neither spins nor arms the word. */
 static int await_done(struct maru_lock *lock, struct maru_lock_node *node,
                       const struct mr_deadline *deadline) {
   /* Acquire: what the last holder did is visible. */
@@ -60,7 +60,7 @@ static int await_turn(struct maru_lock *lock, struct maru_lock_node **before,
 static void give_up(struct maru_lock *lock, struct maru_lock_node *node,
                     struct maru_lock_node *before) {
   struct maru_lock_node *last = node;
-  /* Release: `before` is ready for whoever queues behind it.  Acquire: who queued behind this
+  /* Release: `before` is ready for the one that queues behind it.  Acquire: the one behind this
      node, and gave up before, reads it no more. */
   if (atomic_compare_exchange_strong_explicit(&lock->clh_tail, &last, before, memory_order_acq_rel,
                                               memory_order_relaxed)) {

@@ -1,4 +1,4 @@
-/* queue.c: who gets the lock next.
+/* queue.c: which waiter gets the lock next.
  *
  * Over 500 lines: one invariant of two queues holds over all of it, and a reader who follows a node
  * from its arrival to its end needs the parts beside each other.
@@ -14,7 +14,7 @@
  * A node that was left is freed when its turn comes, as if its owner had got the lock
  * and released it at once; or, when a holder that looks for its own socket meets it before
  * it has a number, as if it had never come.  `left` counts such nodes: from LEFT_MAX on
- * whoever may give up does not queue, but looks again every POLL_NS.
+ * a waiter that may give up does not queue, but looks again every POLL_NS.
  *
  * A release is linear in the nodes that it passes: once it has decided to leave the socket
  * it does not look for it again.
@@ -426,7 +426,7 @@ void mr_queue_shuffle(struct mr_queue *queue, struct maru_hold *hold, uint32_t p
 
 /* ---- handing over ------------------------------------------------------- */
 
-/* Who comes after `node`, taken out of the queues; NULL: `node` is the last one. */
+/* The one after `node`, taken out of the queues; NULL: `node` is the last one. */
 static struct maru_lock_node *successor(struct mr_queue *queue, struct maru_lock_node *node,
                                         struct direction *to) {
   switch (queue->order) {

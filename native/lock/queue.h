@@ -50,7 +50,7 @@ struct mr_queue {
 };
 
 /* A waiter at a queue that has no memory but its tail: each brings a queue that travels.
- * What is the holder's is copied from the one who hands over to the one who gets it; whoever
+ * The thread that hands over copies what is the holder's to the one that gets it. A thread that
  * finds the queue empty begins with its own. */
 struct mr_traveller {
   struct maru_hold hold; /* first: a node is found in the main queue, its traveller by it */

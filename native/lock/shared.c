@@ -1,7 +1,7 @@
-/* shared.c: a lock between processes that survives those who die with it.
+/* shared.c: a lock between processes that survives a holder that dies with it.
  *
- * Who holds it is said by a robust mutex of libc, which the kernel hands on when a holder
- * dies.  Who is woken for it next is said by the seats: a waiter takes one, writes when and
+ * A robust mutex of libc says which thread holds it; the kernel hands it on when a holder
+ * dies.  The seats say which waiter is woken next: a waiter takes one, writes when and
  * where it came, raises its flag and sleeps on the seat's word; a releaser picks one of the
  * flags, unlocks, and wakes that one, which then takes the mutex.
  *
@@ -108,7 +108,7 @@ int maru_shared_lock_init(void *memory, const struct maru_lock_options *options)
                               .random = options->seed,
                               .meant = NOBODY};
   rc = init_mutex(&segment->mutex);
-  /* Release: who finds it ready finds all of it. */
+  /* Release: a process that finds it ready finds all of it. */
   if (rc == 0)
     atomic_store_explicit(&segment->ready, magic, memory_order_release);
   return rc;
@@ -147,7 +147,7 @@ static uint64_t identity_of(pid_t pid) {
   return (uint64_t)pid << 32 | (uint32_t)mr_start_time(pid);
 }
 
-/* Relaxed, both: whoever finds a parent's identity writes its own over it, and all of
+/* Relaxed, both: a child that finds a parent's identity writes its own over it, and all of
  * its threads write the same. */
 static uint64_t identity(struct maru_shared_lock *lock) {
   uint64_t known = atomic_load_explicit(&lock->identity, memory_order_relaxed);
@@ -333,7 +333,7 @@ static int choose(struct maru_shared_lock *lock) {
   return segment->meant;
 }
 
-/* Whoever sits there now tries the mutex: at worst for nothing. */
+/* The waiter that sits there now tries the mutex: at worst for nothing. */
 static void call(struct segment *segment, int seat) {
   maru_notify_store(&segment->calls[seat].word, MR_SET);
 }
@@ -401,7 +401,7 @@ static int acquire(struct maru_shared_lock *lock, const struct mr_deadline *dead
   struct segment *segment = lock->segment;
   if (segment->kind == MARU_LOCK_PTHREAD)
     return mr_mutex_acquire(&segment->mutex, deadline);
-  /* Who came before goes before.  Relaxed: a guess. */
+  /* First come, first to go.  Relaxed: a guess. */
   if (atomic_load_explicit(&segment->flags, memory_order_relaxed) == 0) {
     int rc = try_mutex(segment);
     if (rc != -EBUSY)

@@ -70,7 +70,7 @@ typedef int wait_function(_Atomic uint32_t *, uint32_t, uint32_t, struct maru_wa
 static int patiently(wait_function *wait, struct mr_waiting *waiting, _Atomic uint32_t *word,
                      uint32_t value, uint32_t mask, const struct mr_deadline *deadline) {
   struct maru_wait_policy policy = waiting->policy;
-  /* Relaxed, both: a guess; who overwrites whose does not matter. */
+  /* Relaxed, both: a guess; which thread overwrites whose does not matter. */
   policy.learned = atomic_load_explicit(&waiting->learned, memory_order_relaxed);
   uint32_t learned = policy.learned;
   int rc;

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* MR_SET while somebody has it; whoever comes first gets it. */
+/* MR_SET while a thread has it; the first that comes gets it. */
 bool mr_word_try(_Atomic uint32_t *word);
 int mr_word_acquire(_Atomic uint32_t *word, struct mr_waiting *waiting,
                     const struct mr_deadline *deadline);

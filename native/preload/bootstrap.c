@@ -31,7 +31,7 @@ void mr_preload_warn(struct mr_preload *preload, _Atomic uint32_t *said, const c
   va_end(arguments);
   if (preload->on_board)
     maru_board_say(&preload->board, preload->room, "%s", text);
-  /* Relaxed: who comes first. */
+  /* Relaxed: whichever thread comes first. */
   if (atomic_exchange_explicit(said, 1, memory_order_relaxed) != 0)
     return;
   int length = snprintf(line, sizeof line, "maru: %s: %s\n", preload->room, text);

@@ -84,7 +84,7 @@ static bool own_queue(struct mr_overlay *overlay, struct mr_overlay_cell *cell) 
     atomic_fetch_add_explicit(&overlay->board->resets, 1, memory_order_relaxed);
   atomic_store_explicit(&cell->tail, NULL, memory_order_relaxed);
   atomic_store_explicit(&cell->until, 0, memory_order_relaxed);
-  /* Release: whoever finds it ours finds it empty. */
+  /* Release: a thread that finds it ours finds it empty. */
   atomic_store_explicit(&cell->process, mine, memory_order_release);
   return true;
 }

@@ -1,17 +1,17 @@
 /* overlay.h: an admission queue laid over a mutex of glibc (internal).
  *
- * glibc's word stays the truth, and only glibc's own code changes it.  Who finds the mutex
- * taken joins a queue whose tail lies in the 16 bytes that the mutex does not use; the queue's
- * nodes are on the waiters' stacks.  Only the queue's head asks glibc for the mutex, and once
- * it has it, it hands head-ship on, by the policies of native/lock.  So threads that this
- * code never sees (in a condition variable, with a deadline, by trylock) are safe beside it.
+ * glibc's word stays the truth, and only glibc's own code changes it.  A thread that finds the
+ * mutex taken joins a queue whose tail lies in the 16 bytes that the mutex does not use. The
+ * queue's nodes are on the waiters' stacks.  Only the queue's head asks glibc for the mutex, and
+ * once it has it, it hands head-ship on, by the policies of native/lock.  So threads that this code
+ * never sees (in a condition variable, with a deadline, by trylock) are safe beside it.
  *
  * A running thread may take a free mutex before those who queue, until the head has waited for
  * patience_ns: then newcomers queue.  The newcomers look at the clock, not the head: a timed
  * sleep sets a timer, which costs some microseconds in a virtual machine.
  *
- * A fork leaves the tail of a queue behind whose waiters do not exist in the child: each
- * process has a number, and a queue of another number is empty.
+ * A fork leaves the tail of a queue behind whose waiters do not exist in the child. So each process
+ * has a number, and a queue of another number is empty.
  *
  * Until it is turned on, every mutex is glibc's alone. */
 #ifndef MARU_PRELOAD_OVERLAY_H

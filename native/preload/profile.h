@@ -1,13 +1,14 @@
 /* profile.h: records who waits for which mutex where in a program (internal).
  *
  * What is exact: counts, waits, and the holds after a wait.  Of acquisitions that found the mutex
- * free each is counted, in the thread's row for the mutex and the place; the clock is read for
- * one in n of them, by chance (maru/lockprof.h says for how many such a hold counts).
+ * free each is counted, in the thread's row for the mutex and the place. The clock is read for one
+ * in N of them, by chance; maru/lockprof.h says for how many such a hold counts.
  *
- * A thread writes to memory of its own only, with four exceptions: when it is the first to come
- * with a mutex or site; when it had to wait; once a millisecond for a mutex that somebody has
- * waited for; and, holding the mutex, while somebody waits or when it comes from another socket.
- * Nothing here waits or fails: what finds no room is counted (maru/lockprof.h).
+ * A thread writes to memory of its own only, with four exceptions. It writes elsewhere when it is
+ * the first to come with a mutex or site, and when it had to wait. It does so once a millisecond
+ * for a mutex that a thread has waited for. Holding the mutex, it does so while another waits or
+ * when it comes from another socket. Nothing here waits or fails: what finds no room is counted
+ * (maru/lockprof.h).
  *
  * A signal handler that interrupts a thread here and locks mutexes, which POSIX does not allow,
  * may spoil a figure of that thread, nothing else. */

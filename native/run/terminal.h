@@ -1,4 +1,4 @@
-/* terminal.h: who owns the controlling terminal's foreground.
+/* terminal.h: which process group owns the controlling terminal's foreground.
  *
  * The command stays in the supervisor's process group, so that Ctrl-C, Ctrl-Z
  * and pipelines work as without maru and nothing has to be handed over.  Some

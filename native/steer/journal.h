@@ -1,10 +1,10 @@
 /* journal.h: what was changed, on disk before it is changed.
  *
- * One file a run, in /run/maru (root), $XDG_RUNTIME_DIR/maru, or ROOT/run/maru where a
- * folder stands for the machine; its name holds the boot and the process that keeps it, and that
- * process holds a lock on it.  A file without the lock is a dead run's: whoever finds it puts back
- * what it lists.  A line counts only with its checksum, so a torn one is no line; each is on
- * disk before its change is made.
+ * One file a run, in /run/maru (root), $XDG_RUNTIME_DIR/maru, or ROOT/run/maru where a folder
+ * stands for the machine. Its name holds the boot and the process that keeps it, and that process
+ * holds a lock on it. A file without the lock is a dead run's: a run that finds it puts back what
+ * it lists.  A line counts only with its checksum, so a torn one is no line; each is on disk before
+ * its change is made.
  *
  *   tree PID START CPUS                 the run's processes, and where they may run by themselves
  *   set TID START TGID START OLD NEW    a thread

@@ -49,7 +49,7 @@ bool mr_journal_may_group(const struct mr_journal *journal, pid_t tid) {
 
 static int serves_home(struct mr_journal *other, bool dead, void *argument) {
   const struct mr_journal *journal = argument;
-  /* Whoever puts back what a dead one left switches it off, too. */
+  /* The run that puts back what a dead one left switches it off, too. */
   (void)dead;
   return other->serves && strcmp(other->home, journal->home) == 0 ? -EUSERS : 0;
 }

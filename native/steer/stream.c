@@ -101,7 +101,7 @@ static bool has_space(struct maru_stream *stream) {
 
 static bool take_token(struct maru_stream *stream) {
   uint32_t now = atomic_load_explicit(&stream->token, memory_order_relaxed);
-  /* Who waited for it leaves the word armed.  Acquire: what the last holder did. */
+  /* A thread that waited for it leaves the word armed.  Acquire: what the last holder did. */
   while ((now & COUNT) == 0)
     if (atomic_compare_exchange_weak_explicit(&stream->token, &now, now | HELD,
                                               memory_order_acquire, memory_order_relaxed))

@@ -22,7 +22,7 @@
 #include <sched.h>
 
 #define SLOW_TURN_NS 2000000   /* half of a rotation of the scheduler's */
-#define SLOW_MOST_NS 100000000 /* who took longer was stopped: by no hog */
+#define SLOW_MOST_NS 100000000 /* a turn that took longer was a stop: by no hog */
 #define TRY_EVERY 50
 #ifndef COOP_SLICE_NS         /* tests set these beyond their own end */
 #define COOP_SLICE_NS 4000000 /* a rotation of the scheduler's */

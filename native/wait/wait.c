@@ -166,7 +166,7 @@ void maru_notify(_Atomic uint32_t *word) {
   /* Release: a waiter that sees the step sees what we wrote before it. */
   uint32_t old = atomic_fetch_add_explicit(word, MARU_WAIT_STEP, memory_order_release);
   if (old & MARU_WAIT_ARMED) {
-    /* Whoever armed the word until here is asleep and will be woken, or will find
+    /* A thread that armed the word until here is asleep and will be woken, or will find
      * another value.  Relaxed: it publishes nothing, and as a read-modify-write it
      * stays in the release sequence of the step above. */
     atomic_fetch_and_explicit(word, ~MARU_WAIT_ARMED, memory_order_relaxed);

@@ -25,7 +25,7 @@ struct mr_wait {
 /* Of maru_wait_policy.learned: short slices were granted. */
 #define MR_SHORT_SLICES (1u << 31)
 
-/* Acquire: whoever returns on this look sees what the writer did before. */
+/* Acquire: a thread that returns on this look sees what the writer did before. */
 static inline bool mr_look_at(_Atomic uint32_t *word, const struct mr_condition *c) {
   return mr_holds(atomic_load_explicit(word, memory_order_acquire), c);
 }
@@ -64,8 +64,8 @@ void mr_ask_short_slices(struct mr_wait *w);
 /* ---- coop.c, on a channel ------------------------------------------------- */
 
 int mr_wait_coop(struct mr_wait *w);
-/* On that CPU a turn was slow: it sleeps where COOP would give way.  Of ADAPTIVE alone: who
- * asks for COOP gets it. */
+/* On that CPU a turn was slow: it sleeps where COOP would give way.  Of ADAPTIVE alone: a caller
+ * that asks for COOP gets it. */
 bool mr_avoids_crowd(const struct mr_wait *w, int cpu, int64_t now_ns);
 
 /* ---- lowered.c ------------------------------------------------------------ */

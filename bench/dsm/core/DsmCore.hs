@@ -52,7 +52,7 @@ against name bound value = Sim.Check name Predicted bound value ""
 judged :: [Sim.Check] -> (String, Table)
 judged checks = ("Bars", checkTable checks)
 
--- | At the same time: simulated time does not mind. Who ends us ends them.
+-- | At the same time: simulated time does not mind. Our end is theirs.
 together :: [IO a] -> IO [a]
 together acts = bracket (mapM start acts) end (mapM (readMVar . snd >=> either (throwIO :: SomeException -> IO a) pure))
   where
@@ -60,7 +60,7 @@ together acts = bracket (mapM start acts) end (mapM (readMVar . snd >=> either (
       done <- newEmptyMVar
       thread <- forkIOWithUnmask $ \unmask -> try (unmask act) >>= putMVar done
       pure (thread, done)
-    -- All are told before one is waited for: who ends us again ends the waiting.
+    -- All are told before one is waited for: a second signal ends the waiting.
     end started = mapM_ (forkIO . killThread . fst) started >> mapM_ (readMVar . snd) started
 
 -- ---- access --------------------------------------------------------------

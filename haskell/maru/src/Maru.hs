@@ -222,7 +222,7 @@ parMapUnordered options f xs = do
   pure [(outcomeIndex o, either throw id (outcomeResult o)) | o <- outcomes running]
 
 -- | 'parMapWith', and a look at what has happened so far: which back end ran,
--- how results crossed and why, who died. The second action may be run at any
+-- how results crossed and why, which workers died. The second action may be run at any
 -- time and again; it counts what has happened by then. With the back end 'Auto':
 -- 'Shm'.
 --

@@ -110,8 +110,8 @@ struct job {
 
 void mr_launch_fail(int status, const char *what, const char *why) __attribute__((noreturn));
 int64_t mr_launch_now(void); /* ms */
-/* Waits for an event of poll's, obeying signals meanwhile: who reads what we write, or an agent,
- * may have stopped.  False: a signal asked for the end, and there is no more patience. */
+/* Waits for an event of poll's, obeying signals meanwhile: our reader, or an agent, may have
+ * stopped.  False: a signal asked for the end, and there is no more patience. */
 bool mr_launch_ready(struct job *job, int fd, short event);
 /* 0, or what went wrong as negative errno. */
 int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length);
@@ -174,7 +174,7 @@ void mr_launch_secret_draw(struct job *job);
 /* As text, for an agent, which takes it so, and wipes the text. */
 void mr_launch_secret_tell(const struct job *job, FILE *stream);
 void mr_launch_secret_hear(struct job *job, char *text);
-/* Who needs it has it. */
+/* To be called when all that need it have it. */
 void mr_launch_secret_close(struct job *job);
 
 /* ---- hosts.c ---- */

@@ -1,7 +1,7 @@
 /* maru/histogram.h: the classes in which maru counts durations: log-linear, 64 an octave.
  *
  * Values below 128 have a class each.  From there on a class is 2^e wide and begins at 64 * 2^e
- * or above, so that its middle is at most 1/128 (0.8 %) off any of its values.  What is
+ * or above.  So its middle is at most 1/128 (0.8 %) off any of its values.  What is
  * 2^40 (18 minutes, in nanoseconds) or more counts in the last class.
  */
 #ifndef MARU_HISTOGRAM_H

@@ -1,8 +1,8 @@
 /* maru/io.h: the section "io" on a board: the input and output calls that libmaru-io.so saw.
  *
- * A line is written by the thread that holds it, read by anybody: counters only grow and
- * outlive the thread, so the sum over all lines is what the run did.  A line whose holder was
- * killed stays taken; who finds none free counts in line 0, which all share.
+ * The thread that holds a line writes it, any process reads it.  Counters only grow and outlive the
+ * thread, so the sum over all lines is what the run did.  A line whose holder was killed stays
+ * taken.  A thread that finds none free counts in line 0, which all share.
  */
 #ifndef MARU_IO_H
 #define MARU_IO_H
@@ -28,8 +28,8 @@ enum maru_io_class {
   MARU_IO_FILE_WRITE,
   MARU_IO_NET_READ, /* stream and datagram sockets */
   MARU_IO_NET_WRITE,
-  /* Pipes, terminals, /proc, ..., and, unless all is delegated, the first 15 reads and writes of
-   * any descriptor: what it is has not been looked at then. */
+  /* Pipes, terminals, /proc, ...  Unless all is delegated, also the first 15 reads and writes of
+   * any descriptor: the library has not looked yet what it is. */
   MARU_IO_OTHER_READ,
   MARU_IO_OTHER_WRITE,
   MARU_IO_SYNC,  /* fsync and the like, hints of the program's own */

@@ -1,11 +1,12 @@
-/* maru/lockprof.h: the section "lockprof" on a board: who waited for which mutex, where in the
- * program, for how long; of all processes of a run with the profile (docs/lock.md).
+/* maru/lockprof.h: the section "lockprof" on a board: which thread waited for which mutex, where
+ * in the program, for how long.  All processes of a run with the profile (docs/lock.md) share it.
  *
  * A thread has a slot, and for each pair of a mutex and a call site a row; only the thread itself
  * writes to them.  Rows, and the classes of their histograms, octave by octave, come from pools
- * that never shrink: what was recorded stays when threads and processes end, however they do.
- * What finds no room is counted: in a row for the site alone, in the slot's row `others`, in
- * `octaves_lost` (a histogram's class), in `lost` (anything else).  All words are relaxed
+ * that never shrink.  So what was recorded stays when threads and processes end, however they do.
+ *
+ * What finds no room is counted: in a row for the site alone, or in the slot's row `others`.  A
+ * histogram's class is counted in `octaves_lost`, anything else in `lost`.  All words are relaxed
  * counters: a reader at any time may be off by what is just happening.
  *
  * Places.  MARU_LOCKPROF_PLACE(module, offset): an address as the module's file knows it.  Module 0
@@ -39,7 +40,7 @@ extern "C" {
 #define MARU_LOCKPROF_OCTAVES 65536u
 
 /* A thread's rows by hash; powers of two.  Three eighths are for pairs of a mutex and a site, an
- * eighth for sites whose other mutexes found no room; half stays empty, so that it is soon known
+ * eighth for sites whose other mutexes found no room.  Half stays empty, so that a look soon finds
  * what is not there.  A thread whose own table has no room for another pair takes a larger one, as
  * long as there are any. */
 #define MARU_LOCKPROF_TABLE 1024u
@@ -49,9 +50,9 @@ extern "C" {
 #define MARU_LOCKPROF_RING 64u
 #define MARU_LOCKPROF_SERIES 256u
 
-/* Of acquisitions that found the mutex free, holds are timed by chance: one in n of a thread's,
- * each then counting for n.  n is 1, 2, 4, ... up to MARU_LOCKPROF_RAREST, so chosen that a thread
- * reads the clock some 30 000 times a second; the first MARU_LOCKPROF_ALL of a row are all timed.
+/* Of acquisitions that found the mutex free, holds are timed by chance.  One in N of a thread's is
+ * timed, and counts for N.  N is 1, 2, 4, ... up to MARU_LOCKPROF_RAREST, so chosen that a thread
+ * reads the clock some 30 000 times a second.  The first MARU_LOCKPROF_ALL of a row are all timed.
  */
 #define MARU_LOCKPROF_RAREST 64u
 #define MARU_LOCKPROF_ALL 64u

@@ -1,10 +1,10 @@
 /* maru/overlay.h: the section "lock" on a board: what `maru run --lock` lays over the mutexes
  * of unmodified programs.  Knobs go down, counters come up; all processes of a run share it.
  *
- * The knobs may be written at any time by anybody who may write the board: who queues next
- * reads them.  While one is out of its range (maru/lock.h), all but patience_ns count as their
- * defaults.
- * Counters only grow; a thread adds to one of the lines, so a reader adds up the lines.
+ * Any process that may write the board may write the knobs at any time.  The next thread that
+ * queues reads them.  While one is out of its range (maru/lock.h), all but patience_ns count as
+ * their defaults. Counters only grow; a thread adds to one of the lines, so a reader adds up the
+ * lines.
  */
 #ifndef MARU_OVERLAY_H
 #define MARU_OVERLAY_H
@@ -69,18 +69,18 @@ struct maru_overlay {
 };
 
 /* The section "lockwaits": how long the run's threads waited for mutexes, live, over all of its
- * mutexes and processes, in nanoseconds, in the classes of maru/histogram.h.
+ * mutexes and processes.  Waits are in nanoseconds, in the classes of maru/histogram.h.
  *
  * Plain counters that only grow; a thread adds (relaxed) to one of the lines.  A reader adds up
- * the lines, and takes what it read before from it for a window of its own; within one look,
- * counters may be apart by what happened meanwhile.
+ * the lines.  For a window of its own it takes off what it read before.  Within one look, counters
+ * may be apart by what happened meanwhile.
  *
- * `classes` has an acquisition that found its mutex taken, once it has it: all such in a run with
- * the profile, and those through the queue without it.
+ * `classes` has an acquisition that found its mutex taken, once it has it.  In a run with the
+ * profile those are all; without it, those through the queue.
  * `acquisitions` are all, also the free ones, which waited for 0 ns: a quantile over all of
  * them takes acquisitions - (sum of classes) more zeros.  A thread adds its own here at its
- * next wait, when it ends, and a millisecond after the last time, at the first acquisition that
- * reads the clock: of free mutexes that is one in 64 at least, by chance.
+ * next wait and when it ends.  Else it does so at the first acquisition that reads the clock, a
+ * millisecond after the last time.  Of free mutexes one in 64 at least reads it, by chance.
  * Counted in a run with the profile alone (`counted` is 1); else they are 0, and nothing is known
  * but of those that waited. */
 #define MARU_OVERLAY_WAITS_SECTION "lockwaits"

@@ -2,9 +2,9 @@
  * the macros to these calls.  A program is built by `maru-parmacs` and started by
  * `maru launch`.
  *
- * Processes are created as by fork: node 0 alone runs main; a created process begins with a copy
- * of node 0's globals, of what malloc, C++'s new and mmap gave it and of its stack, all at the same
- * addresses, and shares what G_MALLOC and anonymous shared mappings gave.  With
+ * Processes are created as by fork; node 0 alone runs main.  A created process begins with a copy
+ * of node 0's memory at the same addresses: its globals, its stack, and what malloc, C++'s new and
+ * mmap gave it.  It shares what G_MALLOC and anonymous shared mappings gave.  With
  * MARU_PARMACS_GLOBALS=shared, globals and what malloc gives are shared memory as well, as they are
  * between threads.
  *
@@ -55,14 +55,14 @@ void maru_parmacs_await(uint32_t id);
 void maru_parmacs_condition_wait(uint32_t id, uint32_t lock);
 void maru_parmacs_signal(uint32_t id);
 void maru_parmacs_broadcast(uint32_t id);
-/* The next number of a loop 0 … last that `processes` processes share; -1 for each of them when
- * there is none, and then the loop begins anew. */
+/* The next number of a loop 0 … last that `processes` processes share.  When there is none, each
+ * of them gets -1, and the loop begins anew. */
 long maru_parmacs_next(uint32_t id, long last, long processes);
 /* Microseconds since 1970. */
 unsigned long maru_parmacs_clock(void);
 
-/* For the code that maru-parmacs links in: main of every node, and what replaces the
- * program's calls of malloc, mmap and exit and what C++ calls for new. */
+/* For the code that maru-parmacs links in: main of every node, and what replaces calls of malloc,
+ * mmap and exit, C++'s new included. */
 struct maru_parmacs_program {
   int (*main)(int, char **, char **);
   char *globals, *globals_end;

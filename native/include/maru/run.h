@@ -1,9 +1,8 @@
 /* maru/run.h: the section "run" on a board: what one `maru run` is running.
  *
- * Written by the supervisor alone, read by anybody.  `state` is stored last,
- * with release order, after the fields that belong to it: a reader that loads
- * it with acquire order sees `pid` and its kin once it sees MARU_RUN_RUNNING,
- * and `status` once it sees MARU_RUN_ENDED.
+ * The supervisor alone writes it, any process reads it.  It stores `state` last, with release
+ * order, after the fields that belong to it.  So a reader that loads it with acquire order sees
+ * `pid` and its kin once it sees MARU_RUN_RUNNING, and `status` once it sees MARU_RUN_ENDED.
  */
 #ifndef MARU_RUN_H
 #define MARU_RUN_H

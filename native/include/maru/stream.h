@@ -25,10 +25,11 @@ struct maru_stream;
 
 /* Begins to read `fd` where it stands, into `blocks` (2 to 65536) blocks of `block_bytes` (1 to
  * 1 GiB) each; 0: MARU_STREAM_BLOCK and MARU_STREAM_BLOCKS.  More memory is never used.
- * The descriptor stays the caller's, must stay open until the stream is closed, and its offset
- * belongs to the stream until then; it ends up anywhere behind what was consumed.
- * A pipe is opened once more by the stream, so that its writers see no broken pipe until it is
- * closed. -EBADF (also: open for writing only), -EINVAL, -ENOMEM, -EAGAIN (no thread), -EMFILE (an
+ * The descriptor stays the caller's, and must stay open until the stream is closed.  Until then its
+ * offset belongs to the stream; it ends up anywhere behind what was consumed.
+ * The stream opens a pipe once more, so that its writers see no broken pipe until it is closed.
+ *
+ * -EBADF (also: open for writing only), -EINVAL, -ENOMEM, -EAGAIN (no thread), -EMFILE (an
  * eventfd is needed for what is not a file). */
 int maru_stream_open(struct maru_stream **stream, int fd, size_t block_bytes, unsigned blocks);
 
@@ -39,8 +40,7 @@ int maru_stream_open(struct maru_stream **stream, int fd, size_t block_bytes, un
 ssize_t maru_stream_next(struct maru_stream *stream, const void **data);
 
 /* Ends the reading, wherever it is, and frees everything.  NULL: nothing.  Waits for a read of a
- * file that is under way, not for data of a pipe or socket,
- * whoever else reads them. */
+ * file that is under way, not for data of a pipe or socket, whichever process reads them. */
 void maru_stream_close(struct maru_stream *stream);
 
 #ifdef __cplusplus

@@ -34,9 +34,8 @@ struct maru_topology {
   uint32_t core_count; /* allowed physical cores */
   uint32_t node_count;
   uint32_t socket_count;
-  /* CPU time per second that the cgroup grants, in thousandths of a CPU;
-   * 0: no limit (cgroup v2 cpu.max, v1 cpu.cfs_quota_us; the smallest on the
-   * way to the root). */
+  /* CPU time per second that the cgroup grants, in thousandths of a CPU; 0: no limit.  The smallest
+   * on the way to the root, of cpu.max (cgroup v2) or cpu.cfs_quota_us (v1). */
   uint32_t quota_millicpus;
   uint64_t memory_limit;   /* bytes: the cgroup's, or the machine's */
   uint8_t virtual_machine; /* from MARU_TOPOLOGY, not from this machine */

@@ -25,7 +25,7 @@ struct symbol {
 } __attribute__((aligned(16)));
 
 /* `next`: the symbol behind ours; looked up here only in calls that are made before begin().
- * Relaxed: whoever looks it up finds the same. */
+ * Relaxed: each thread that looks it up finds the same. */
 #define NEXT(name, result, parameters)                                                             \
   typedef result(*next_type) parameters;                                                           \
   static struct symbol symbol_ __attribute__((section("io_symbols"), used)) = {#name, NULL};       \

@@ -140,7 +140,7 @@ static void end_with_the_program(void) {
 
 static bool take_start(void) {
   uint32_t now = atomic_load_explicit(&starting, memory_order_relaxed);
-  /* Who waited for it leaves the word armed.  Acquire: what the last holder did. */
+  /* A thread that waited for it leaves the word armed.  Acquire: what the last holder did. */
   while ((now & IO_UNARMED) == 0)
     if (atomic_compare_exchange_weak_explicit(&starting, &now, now | 2, memory_order_acquire,
                                               memory_order_relaxed))
@@ -163,7 +163,7 @@ static void *serve(void *argument) {
   struct context *context = argument;
   struct maru_wait_policy policy;
   io_self.gone = true; /* no slot and no line of its own */
-  /* Relaxed: who joins us asks. */
+  /* Relaxed: the thread that joins us asks. */
   atomic_store_explicit(&context->tid, (pid_t)io_raw(SYS_gettid, 0, 0, 0, 0, 0, 0),
                         memory_order_relaxed);
   pthread_setname_np(pthread_self(), "maru-io");
@@ -246,7 +246,7 @@ static bool create(struct context *context) {
   return rc == 0;
 }
 
-/* Who starts or ends contexts is not left in the middle: a handler that jumps away, or a
+/* A thread that starts or ends contexts is not left in the middle: a handler that jumps away, or a
  * cancellation, would keep `starting`, and an allocation half done. */
 struct undisturbed {
   sigset_t signals;
@@ -289,7 +289,7 @@ static void start_taken(struct context *context, enum io_context_class class, un
   count_context();
   /* Release: with the thread. */
   atomic_store_explicit(&context->state, READY, memory_order_release);
-  maru_notify(&context->bell); /* who found it not ready yet did not ring */
+  maru_notify(&context->bell); /* a caller that found it not ready yet did not ring */
 }
 
 static void start_context(struct context *context, enum io_context_class class, unsigned node) {
@@ -359,7 +359,7 @@ static void retire(struct context *context) {
   join_ended(context); /* the caller wants to be alone */
   if (atomic_load_explicit(&context->state, memory_order_relaxed) != READY)
     return;
-  /* Relaxed: who finds it still ready takes the request back. */
+  /* Relaxed: a caller that finds it still ready takes the request back. */
   atomic_store_explicit(&context->state, NONE, memory_order_relaxed);
   atomic_store_explicit(&context->stop, 1, memory_order_relaxed);
   maru_notify(&context->bell);

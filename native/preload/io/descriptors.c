@@ -12,7 +12,7 @@
 
 /* ---- what makes descriptors ---------------------------------------------- */
 
-/* Whoever closed the number before may have done it behind our back. */
+/* The number may have been closed before by a call that the library did not see. */
 static int opened(int fd) {
   count_state();
   if (fd >= 0)

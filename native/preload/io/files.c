@@ -5,12 +5,12 @@
  * file, reads it once and closes it would pay for them at each request, and nothing is to be gained
  * by reading ahead or delegating there.  So only a descriptor that is used for the LOOK_AFTER-th
  * time is looked up (under `always`, where all is delegated: the first).  A library that closes and
- * opens behind our back can leave a wrong kind: a pipe that is taken for a file keeps one context
- * busy until data come, and others take their requests back meanwhile.
+ * opens by calls that we do not see can leave a wrong kind: a pipe that is taken for a file keeps
+ * one context busy until data come, and others take their requests back meanwhile.
  *
- * Who looks shows that first, then asks the kernel, and then stores what it said, unless the
- * generation was stepped meanwhile; who replaces a descriptor does that first, and then steps the
- * generation of what is known or being looked at.  One of them sees the other.
+ * A thread that looks shows that first, then asks the kernel, and then stores what it said, unless
+ * the generation was stepped meanwhile.  A thread that replaces a descriptor does that first, and
+ * then steps the generation of what is known or being looked at.  One of them sees the other.
  *
  * The generation makes a request for a descriptor that was closed meanwhile visible: who
  * closes steps the generation first and then looks for requests in flight; who makes a

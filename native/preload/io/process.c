@@ -34,7 +34,7 @@ void *io_next_symbol(const char *name) {
 }
 
 long io_raw(long number, long a, long b, long c, long d, long e, long f) {
-  /* Relaxed: whoever looks it up finds the same. */
+  /* Relaxed: each thread that looks it up finds the same. */
   static _Atomic(long (*)(long, ...)) next;
   long (*call)(long, ...) = atomic_load_explicit(&next, memory_order_relaxed);
   if (call == NULL) {

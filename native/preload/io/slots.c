@@ -1,4 +1,4 @@
-/* slots.c: who has calls made by others.
+/* slots.c: the side of the threads whose calls others make.
  *
  * A thread that wants a call made puts it into its slot, marks the slot in the context's set and
  * rings; the context makes the call (serve.c) and stores the result.
@@ -78,7 +78,7 @@ static struct slot *own_slot(void) {
                                                  memory_order_relaxed))
       continue;
     uint32_t most = atomic_load_explicit(&used, memory_order_relaxed);
-    /* Sequentially consistent: who closes looks at the slots below (files.c). */
+    /* Sequentially consistent: a thread that closes looks at the slots below (files.c). */
     while (most < i + 1 && !atomic_compare_exchange_weak_explicit(
                                &used, &most, i + 1, memory_order_seq_cst, memory_order_relaxed))
       ;

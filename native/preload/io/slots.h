@@ -42,7 +42,8 @@ static inline uint32_t state_of(struct slot *slot, memory_order order) {
   return atomic_load_explicit(&slot->word, order) & STATE;
 }
 
-/* From one state to another, whoever sleeps there.  False: it was in a third one. */
+/* From one state to another, whether or not a thread sleeps there.  False: it was in a third one.
+ */
 static inline bool move(struct slot *slot, uint32_t from, uint32_t to) {
   uint32_t now = atomic_load_explicit(&slot->word, memory_order_relaxed);
   while ((now & STATE) == from)

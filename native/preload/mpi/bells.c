@@ -2,10 +2,10 @@
  *
  * Why no ring is lost.  Who waits first counts itself in `needs`, then (a full
  * fence) asks the MPI, then sleeps unless its bell was rung since before it asked.
- * Who sends first sends, then (a full fence) looks at `needs`.  So the sender sees
+ * A rank that sends first sends, then (a full fence) looks at `needs`.  So the sender sees
  * somebody who waits, or the waiter's question finds the message.  What an MPI does
  * inside of a question (answers to large messages, steps of a collective operation)
- * nobody knows; whoever was rung passes the ring on, a bounded number of times, and
+ * nobody knows; a rank that was rung passes the ring on, a bounded number of times, and
  * no sleep is longer than SLICE_MOST_NS.
  *
  * Why a waiter first gives way.  Among ranks that all give way a turn costs less
@@ -23,10 +23,10 @@
 #include <time.h>
 
 #define SLICE_LEAST_NS 50000
-#define SLICE_KNOWN_NS 500000 /* whoever ends the wait will ring */
+#define SLICE_KNOWN_NS 500000 /* the rank that ends the wait will ring */
 #define SLICE_MOST_NS 1000000
 #define GIVE_WAY_NS 2000000    /* in all; a turn that takes longer is slow */
-#define SLOW_MOST_NS 100000000 /* who took longer was stopped: by no hog */
+#define SLOW_MOST_NS 100000000 /* a turn that took longer was a stop: by no hog */
 #define TRY_EVERY 50
 #define PASSES 16 /* of rings in one wait */
 

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Who waits for whom: everybody for the last to come, or some for each. */
+/* Which ranks wait for which: all for the last to come, or some for each. */
 enum order { TOWARDS_ALL, PAIRWISE };
 
 #define OPERATIONS(X)                                                                              \

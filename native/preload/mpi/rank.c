@@ -208,7 +208,7 @@ static void show_line(struct mr_rank *line, int rank) {
   for (uint32_t i = 0; i < MR_MPI_COMMS; i++)
     STORE(line->entered[i], 0);
   STORE(line->cost.ranks, 1);
-  /* Release: who finds the line by its job finds it whole. */
+  /* Release: a rank that finds the line by its job finds it whole. */
   atomic_store_explicit(&line->job, mr_self.job_number + 1, memory_order_release);
 }
 
@@ -226,7 +226,7 @@ static const char *join_board(int rank) {
   if (mr_self.job == NULL)
     return "more than 64 jobs at a time";
   STORE(mr_self.job->launcher_start, start);
-  /* Release: who sees the launcher sees its start. */
+  /* Release: a rank that sees the launcher sees its start. */
   atomic_store_explicit(&mr_self.job->launcher, launcher, memory_order_release);
   mr_self.job_number = (uint32_t)(mr_self.job - mr_self.section->jobs);
   show_line(mr_self.line, rank);
@@ -266,7 +266,7 @@ void mr_rank_leave(void) {
   mr_self.line = NULL;
   settle(&line->cost);
   STORE(line->job, 0);
-  /* Release: whoever takes the line comes after all that was done with it. */
+  /* Release: the taker of the line comes after all that was done with it. */
   atomic_store_explicit(&line->holder, 0, memory_order_release);
   if (mr_self.job == NULL)
     return;

@@ -33,7 +33,7 @@ struct symbol {
 void *poll_symbol(struct symbol *symbol);
 
 /* `next`: the symbol behind ours; looked up here only in calls that are made before begin().
- * Relaxed: whoever looks it up finds the same. */
+ * Relaxed: each thread that looks it up finds the same. */
 #define NEXT(name, result, parameters)                                                             \
   typedef result(*next_type) parameters;                                                           \
   static struct symbol symbol_ __attribute__((section("poll_symbols"), used)) = {#name, NULL};     \

@@ -1,11 +1,11 @@
 /* spin.h: when a thread spins on calls that do not wait, and what to do about it (internal).
  *
- * A spin is a row of calls that found nothing (a poll with a time-out of zero, a read that
- * said EAGAIN, sched_yield) with less than MR_SPIN_GAP_NS between one and the next: a program
- * that works in between is left alone.  Once the row is long enough and no new descriptor
- * came for a whole turn of it, all descriptors that it asks about are known, and the thread
- * may sleep until one of them is ready, MR_SLICE_MOST_NS at most: the next call of the row is
- * that much late and answers what it would have answered then.
+ * A spin is a row of calls that found nothing with less than MR_SPIN_GAP_NS between one and the
+ * next: a program that works in between is left alone. Such a call is a poll with a time-out of
+ * zero, a read that said EAGAIN, or sched_yield. All descriptors that the row asks about are known
+ * once it is long enough and no new one came for a whole turn of it. Then the thread may sleep
+ * until one of them is ready, MR_SLICE_MOST_NS at most. The next call of the row is that much late
+ * and answers what it would have answered then.
  *
  * Pure: the clocks come from outside.  One struct a thread; no allocation, no errno.
  */

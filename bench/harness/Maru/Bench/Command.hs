@@ -96,7 +96,7 @@ bench experiments flags
               ++ ["nothing of " ++ experimentName e ++ " is kept" | Just e <- [lost]]
           )
 
--- | Who interrupts us may be a terminal that has hung up: that nobody hears it is no failure then.
+-- | A terminal that has hung up may have interrupted us: that nobody hears it is no failure then.
 saidTo :: Maybe end -> IO () -> IO ()
 saidTo end = if isJust end then void . orNothing else id
 

@@ -88,7 +88,7 @@ rung (Channel c _) = c_count c
 -- Waiting ----------------------------------------------------------------------
 
 -- | The one that waits for a channel: the thread that attached it, and no other. A
--- channel has one waiter; who attaches later takes its place.
+-- channel has one waiter; one that attaches later takes its place.
 data Waiter = Waiter !ThreadId !Channel !(ForeignPtr CPolicy)
 
 foreign import ccall safe "maru_wait_policy_init" c_policyInit :: Ptr CPolicy -> CInt -> IO CInt

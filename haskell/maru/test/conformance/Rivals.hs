@@ -32,7 +32,7 @@ everywhere b =
       -- One capability evaluates all sparks; over sockets a chunk is sent ahead.
       unless (b `elem` [Sequential, Sparks, Sockets]) $
         inFolder $ \folder -> do
-          -- Whoever has the first chunk is held up until all others are done: it gets no more.
+          -- The worker that has the first chunk is held up until all others are done: it gets no more.
           let f n
                 | n >= 2 = effect (createDirectory (folder <> "/" <> show n)) `seq` n
                 | n == 0 = effect (untilThere folder 21) `seq` n

@@ -38,7 +38,7 @@ mostRounds = 15
 
 -- | So many rounds at most, until the race is decided or that time (of the monotonic clock, in seconds)
 -- has come: a round that would pass it is not begun. One that is not done when the budget is over is
--- dropped: who ran late in it is no worse than the others. Each measurement is told how many seconds
+-- dropped: a setting that ran late in it is no worse than the others. Each measurement is told how many seconds
 -- it has: what is left of the budget, and a setting that takes four times as long as the baseline ever
 -- did has lost. A setting without a time leaves the race.
 raceWithin :: Ord c => TuneContext -> Int -> Double -> (Double -> c -> IO (Maybe Double)) -> Race c -> IO (Race c)

@@ -34,7 +34,7 @@ replaceFile file write = placeOf file >>= maybe (direct file) replace
     beside :: FilePath -> IO (Either IOException (FilePath, Handle))
     beside target = try (openBinaryTempFileWithDefaultPermissions (takeDirectory target) ('.' : takeFileName target))
     discard (path, handle) = void (orNothing (hClose handle) >> orNothing (removeFile path))
-    -- Who may not read the file may not read what becomes it, either: the permissions come first.
+    -- A user that may not read the file may not read what becomes it, either: the permissions come first.
     moved target before (path, handle) = do
       alike <- maybe (pure True) (likewise path) before
       if alike then filled target before (path, handle) else False <$ (hClose handle >> removeFile path)
@@ -65,7 +65,7 @@ placeOf = go (40 :: Int)
       writable <- orNothing (fileAccess path False True False)
       pure (if isRegularFile status && linkCount status == 1 && writable == Just True then Just (path, Just status) else Nothing)
 
--- | Fails where 'replaceFile' would, and leaves everything as it is. A pipe is not tried: who reads it
+-- | Fails where 'replaceFile' would, and leaves everything as it is. A pipe is not tried: its reader
 -- would find its end.
 checkReplaceable :: FilePath -> IO ()
 checkReplaceable file = do

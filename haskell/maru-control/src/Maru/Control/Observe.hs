@@ -1,4 +1,4 @@
--- | Who does input and output, on which core, and how far from the device: from
+-- | Which threads do input and output, on which core, and how far from the device: from
 -- the text of files below @\/proc@ and @\/sys@ to figures.
 --
 -- = What is known and what is guessed

@@ -65,7 +65,7 @@ start baseline rivals =
       raceRounds = 0
     }
 
--- | Who runs in the next round, in that order: rotated, so that nobody always
+-- | The sides of the next round, in that order: rotated, so that nobody always
 -- runs behind the same neighbour.
 entrants :: Race c -> [c]
 entrants race = drop turn (raceRunning race) ++ take turn (raceRunning race)

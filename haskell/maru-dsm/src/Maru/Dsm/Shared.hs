@@ -204,7 +204,7 @@ newReduction dsm = Reduction dsm <$> newShared dsm (2 * nodes dsm) <*> newIORef 
 -- floating point included. A 'barrier'.
 reduce :: Storable a => Reduction a -> (a -> a -> a) -> a -> IO a
 reduce (Reduction dsm slots turn) combine mine = do
-  -- Two banks in turn: who still reads one is not disturbed by the next reduction.
+  -- Two banks in turn: a node that still reads one is not disturbed by the next reduction.
   bank <- guarded dsm "reduce" $ atomicModifyIORef' turn (\t -> (1 - t, t * nodes dsm))
   writeAt slots (bank + node dsm) mine
   barrier dsm

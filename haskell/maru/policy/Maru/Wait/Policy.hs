@@ -24,7 +24,7 @@ data Policy
     LowerYield
   | -- | Looks every 50 µs.
     SleepPoll
-  | -- | Sleeps unknown to the sender; who waits next looks for it.
+  | -- | Sleeps unknown to the sender; the next waiter looks for it.
     Coop
   | -- | Spins in the job's own time slot of @maru boost@, else sleeps.
     Gang

@@ -19,7 +19,6 @@ import Control.Exception (evaluate, mask_)
 import Control.Parallel (par)
 import Maru.Internal.Belt
 import Maru.Internal.Engine
-import Maru.Internal.Normal (evaluateItem)
 import Maru.Internal.Plan (chunksAhead)
 import Maru.Internal.Evaluate
 import Maru.Internal.Run

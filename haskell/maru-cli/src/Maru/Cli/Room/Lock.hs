@@ -1,4 +1,4 @@
--- | The lock room: who gets a contended lock next.
+-- | The lock room: which waiter gets a contended lock next.
 module Maru.Cli.Room.Lock
   ( lockRoom,
     LockFacts (..),

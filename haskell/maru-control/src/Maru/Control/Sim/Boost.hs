@@ -194,7 +194,7 @@ visit w n now = do
   decide w n at
   plan w n now
 
--- | Who begins, and whose sleep is over.
+-- | The processes that begin, and those whose sleep is over.
 arise :: World s -> Int -> Double -> Int -> ST s ()
 arise w n now k = do
   let thread = n * width w + k

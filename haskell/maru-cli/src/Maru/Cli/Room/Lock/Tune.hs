@@ -132,7 +132,7 @@ tuneLock objective way context = do
       pure w
     tailOf = atQuantile (objectiveShare objective)
 
--- | Whoever ends us ends what we started.
+-- | What we started ends with us.
 endsWell :: IO a -> IO a
 endsWell act = do
   self <- myThreadId

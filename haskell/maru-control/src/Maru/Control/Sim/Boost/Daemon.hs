@@ -56,7 +56,7 @@ countPending w n before = go 0 0
         begun <- readPrimArray (pending w) (n * width w + k)
         go (k + 1) (if begun <= before && begun < infinity then found + 1 else found)
 
--- | Who waits for what is there, and whose raise is over.
+-- | The waiters whose message is there, and those whose raise is over.
 observe :: World s -> Int -> Double -> ST s ()
 observe w n now = each (modelJobs (model w)) $ \k -> do
   let thread = n * width w + k

@@ -72,7 +72,7 @@ defaultModel =
       modelSeed = 1
     }
 
--- | Who sends to whom.
+-- | Which process sends to which.
 data Pattern = Ring | Barrier
   deriving (Eq, Show, Enum, Bounded)
 

@@ -117,7 +117,7 @@ tickNode w n now = do
       takeTurn w thread
       writePrimArray (again w) n 1
 
--- | Who is to run; -1: nobody.
+-- | The thread that is to run; -1: none.
 choose :: World s -> Int -> ST s Int
 choose w n = do
   common <- average w n

@@ -23,7 +23,7 @@ send w n k now at0 = do
       nodes = modelNodes m
       arrival = at + modelLatency m + costArrival (costs w)
       to other side = post w now at (other * width w + k) other (4 * (other * width w + k) + 2 * side + i `rem` 2)
-      -- Who waits asleep is woken by the sender, unless the message takes time.
+      -- The sender wakes a process that waits asleep, unless the message takes time.
       pay woken = if woken && modelLatency m == 0 then spend w n (costWake (costs w)) else pure
   case modelPattern m of
     _ | nodes < 2 -> pure at

@@ -1,6 +1,6 @@
 {-# LANGUAGE BangPatterns #-}
 
--- | Who waits, and who gets the lock next: the algorithms.
+-- | The waiters, and the one that gets the lock next: the algorithms.
 module Maru.Control.Sim.Lock.Queue
   ( admit,
     successor,
@@ -59,7 +59,7 @@ dequeue world list = do
   when (next == nobody) (writePrimArray (worldTail world) list nobody)
   pure thread
 
--- | Who gets the lock next, of at least one waiter.
+-- | The one that gets the lock next, of at least one waiter.
 successor :: World s -> Double -> Int -> ST s Int
 successor world now before = do
   waiting <- readPrimArray (worldInts world) regLength
