@@ -198,7 +198,7 @@ def keys(word):
     terminal.press(b"/ LONG-name", "one run", lambda t: len(listed(t)) == 1)
     terminal.press(b"\r", "the filter kept", lambda t: t.lines()[-1].startswith("q quit"))
     assert "long-name" not in chosen(terminal) and chosen(terminal).endswith("…"), chosen(terminal)
-    terminal.press(b"\x1b[C" * 12, "the command's end", lambda t: "long-name" in chosen(t))
+    terminal.press(b"\x1b[C" * 13, "the command's end", lambda t: "long-name" in chosen(t))
     terminal.press(b"\x1b", "all runs", lambda t: len(listed(t)) >= 3)
     terminal.press(b"4", "the steer room", lambda t: any("from /proc" in line for line in t.lines()))
     terminal.press(b"\r", "it alone", lambda t: "Esc all runs" in t.lines()[-1] and chosen(t))
