@@ -293,8 +293,10 @@ static void explore(const struct world *world) {
       agree(world, w, who);
   bool goes_on = call(world);
   for (int w = 0; w < WIRES; w++) {
-    goes_on |= deliver(world, w, CALLER) | deliver(world, w, LISTENER);
-    goes_on |= see_end(world, w, CALLER) | see_end(world, w, LISTENER);
+    for (int who = 0; who < 2; who++) {
+      goes_on |= deliver(world, w, who);
+      goes_on |= see_end(world, w, who);
+    }
     leave(world, w);
   }
   if (size->stranger) {
