@@ -38,9 +38,24 @@ static ssize_t read_small(const char *path, char *text, size_t size) {
   return got < 0 ? -error : got;
 }
 
+/* Not one that was woken and waits for its processor to take notice: of that, the file `syscall`
+ * tells as of one asleep. */
+static bool sleeps(pid_t tid) {
+  char path[64], text[512];
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)tid);
+  if (read_small(path, text, sizeof text) <= 0)
+    return false;
+  const char *name_end = strrchr(text, ')');
+  return name_end != NULL && strncmp(name_end, ") S", 3) == 0;
+}
+
+/* Asleep first, then in which call.  A thread that ran in between has given up its processor to be
+ * seen in a call. */
 static struct call call_of(pid_t tid) {
   char path[64], text[256];
   struct call c = {.number = -1};
+  if (!sleeps(tid))
+    return c;
   snprintf(path, sizeof path, "/proc/self/task/%d/syscall", (int)tid);
   if (read_small(path, text, sizeof text) <= 0 || text[0] < '0' || text[0] > '9')
     return c;
@@ -291,8 +306,8 @@ bool maru_waits_are_endless(const struct maru_own *own, pid_t spared) {
     long before = switches();
     if (any_thread(spared, may_go_on, own))
       return false;
-    /* Each thread was seen asleep. One that ran since the first count has given up its processor,
-       so where the counts are equal all slept at once: at the first. */
+    /* Each thread was seen asleep.  One that was awake at the first count has given up its
+       processor since, so where the counts are equal all slept at once: at the first. */
     if (before >= 0 && switches() == before)
       return true;
   }
