@@ -1,5 +1,5 @@
-/* server.c: what the documents' commands are run on by scripts/test.d/64-docs; nothing of maru is
- * in it.
+/* server.c: what the documents' commands are run on by scripts/test.d/64-documents; nothing of maru
+ * is in it.
  *
  *     server [FILE] [SECONDS]      FILE: read in order; SECONDS: how long (0.3)
  *

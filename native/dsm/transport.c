@@ -1,3 +1,8 @@
+/* transport.c: messages between the nodes of a job, over the links of one fabric.
+ *
+ * Over 500 lines: the state of a peer, what is written to it and what is read from it change
+ * together; the parts that stand alone are alive.c, buffer.c, join.c and the fabrics.
+ */
 #define _GNU_SOURCE
 #include "transport.h"
 

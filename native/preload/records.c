@@ -26,9 +26,11 @@ uint32_t mr_records_take(_Atomic uint32_t *used, uint32_t size) {
 
 /* ---- threads ------------------------------------------------------------------ */
 
-/* Its thread, of this process. */
+/* Its thread, of this process; that has gone, too, if its number is ours, for we have no slot yet.
+ */
 static bool is_gone(const struct maru_lockprof_thread *slot) {
-  return syscall(SYS_tgkill, getpid(), (pid_t)MR_LOAD(slot->tid), 0) < 0 && errno == ESRCH;
+  pid_t tid = (pid_t)MR_LOAD(slot->tid);
+  return tid == gettid() || (syscall(SYS_tgkill, getpid(), tid, 0) < 0 && errno == ESRCH);
 }
 
 /* Not before its tid is ours is it TAKEN: mr_records_leaving would give away one that lives. */

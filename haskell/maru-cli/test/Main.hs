@@ -232,8 +232,8 @@ plans =
         either (const True) (const False) (decideDelegation (Left "/l.so") (Just "hint")) @?= True
         decideDelegation (Right "/l.so") (Just "on") @?= Left (Misused "unknown mode 'on' of --io-delegate; known: never, hint, always")
         let gone mode = either show (const "") (decideDelegation (Right "/l.so") (Just mode))
-        map (isInfixOf "--io-delegate=underReaper is gone: it delegated calls" . gone) ["underReaper", "always"] @?= [True, False]
-        map (isInfixOf "use --io-delegate=hint" . gone) ["underReaper", "underReaper:uring"] @?= [True, True]
+        map (isInfixOf "--io-delegate=guarded is gone: it delegated calls" . gone) ["guarded", "always"] @?= [True, False]
+        map (isInfixOf "use --io-delegate=hint" . gone) ["guarded", "guarded:uring"] @?= [True, True]
         isInfixOf "use --io-delegate=always" (gone "always:uring") @?= True,
       testCase "what is tried on a program's input and output" $ do
         filter (isPrefixOf "--io=") (IoTune.settingsFor 2 True) @?= []

@@ -76,6 +76,8 @@ static void pages_are_moved(void) {
   old[0] = 1;
   old[3 * MR_PAGE] = 2;
   uint8_t *at = mr_maps_move(old, 4 * MR_PAGE, 4 * MR_PAGE, MREMAP_MAYMOVE | KEPT, NULL);
+  if (at == MAP_FAILED && errno == EINVAL)
+    return; /* before Linux 5.7 */
   CHECK(at != MAP_FAILED && at != old && at[0] == 1 && at[3 * MR_PAGE] == 2 && old[0] == 0);
   CHECK_EQUAL(listed(old, old + 4 * MR_PAGE), 4 * MR_PAGE);
   CHECK_EQUAL(listed(at, at + 4 * MR_PAGE), 4 * MR_PAGE);
@@ -84,10 +86,12 @@ static void pages_are_moved(void) {
 }
 
 static void low_addresses(void) {
+#ifdef MAP_32BIT /* x86 alone has it */
   uint8_t *at = map(NULL, 2, ANYWHERE | MAP_32BIT);
   CHECK((uintptr_t)at < BELOW_2_GIB);
   CHECK_EQUAL(listed(at, at + 2 * MR_PAGE), 2 * MR_PAGE);
   CHECK_EQUAL(mr_maps_unmap(at, 2 * MR_PAGE), 0);
+#endif
 }
 
 /* ---- images --------------------------------------------------------------------------- */

@@ -16,9 +16,9 @@
 #define JOIN_SECONDS 20
 /* Of a job whose silent nodes are lost: after how long; what a node's start takes beyond that; and
  * how long one may take that never says a word. */
-#define LOST_AFTER 1
-#define START_SECONDS 3
-#define GRACE_SECONDS 4
+#define LOST_AFTER 2
+#define START_SECONDS 4
+#define GRACE_SECONDS 8
 /* Twenty times what a dead node may go unnoticed. */
 #define LIVENESS_NS (INT64_C(20) * MR_LOST_MS * 1000000)
 #define ENOUGH 64

@@ -215,14 +215,19 @@ static bool ask(enum io_context_class class, const struct io_request *request,
   return answer->made;
 }
 
+/* A handler may move the frame of a call to another thread, where errno is another word: its
+ * address must not be kept over the call. */
+static __attribute__((noinline)) int errno_here(void) { return errno; }
+static __attribute__((noinline)) void set_errno_here(int error) { errno = error; }
+
 bool io_delegate(enum io_context_class class, const struct io_request *request, long *result) {
   struct slot *slot = own_slot();
   if (slot == NULL || io_self.real_time || !io_same_process())
     return false;
-  int saved = errno;
+  int saved = errno_here();
   struct io_answer answer = {.made = false};
   bool made = ask(class, request, &answer);
-  errno = saved;
+  set_errno_here(saved);
   *result = answer.result;
   struct maru_io_line *line = io_line();
   io_add(line, made ? &line->delegated : &line->handed_back, 1);

@@ -89,7 +89,7 @@ def built(native, compiler, folder, changed, objects):
     """The test with one file changed; what does not depend on it is linked from objects."""
     program = folder / "test"
     again = [s for s in CHANGING if changed in (s, FAST)]
-    kept = [str(objects / (pathlib.Path(s).stem + ".o")) for s in SOURCES if s not in again]
+    kept = [str(objects / s.replace("/", "-")) + ".o" for s in SOURCES if s not in again]
     copies = [str(folder / s) for s in again]
     subprocess.run([*compiler, *map(str, copies), *kept, "-o", str(program), "-pthread"], check=True)
     return program
@@ -107,7 +107,7 @@ def main():
         objects.mkdir()
         for source in SOURCES:
             subprocess.run([*compiler, "-c", str(folder / source), "-o",
-                            str(objects / (pathlib.Path(source).stem + ".o"))], check=True)
+                            str(objects / source.replace("/", "-")) + ".o"], check=True)
         for fault, file, text, instead in [("none", CORE, "", "")] + FAULTS:
             path = folder / file
             shipped = path.read_text()

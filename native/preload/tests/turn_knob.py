@@ -34,8 +34,12 @@ def becomes(expected):
 becomes(1000000)
 top, terminal = pty.fork()
 if top == 0:
-    os.execv(maru, ["maru", "top", str(run.pid)])
-select.select([terminal], [], [], 20)
+    os.execve(maru, ["maru", "top", str(run.pid)], {**os.environ, "TERM": "xterm"})
+shown = b""
+while b" hot" not in shown:  # a key is the selected run's, once there is one
+    if not select.select([terminal], [], [], 20)[0]:
+        sys.exit("maru top does not show the run")
+    shown += os.read(terminal, 65536)
 os.write(terminal, b"<<")
 becomes(250000)
 os.write(terminal, b"q")

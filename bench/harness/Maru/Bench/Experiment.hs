@@ -13,7 +13,7 @@ import Maru.Cli.Reaper (Reaper)
 data Experiment = Experiment
   { experimentName :: !String,
     experimentPurpose :: !String,
-    -- | What it starts is underReaper; says lines of progress.
+    -- | What it starts ends with us ("Maru.Cli.Reaper"); says lines of progress.
     experimentRun :: !(Reaper -> Effort -> (String -> IO ()) -> IO Figures)
   }
 

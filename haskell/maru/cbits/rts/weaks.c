@@ -289,8 +289,8 @@ void maru_rts_hear(void) { pthread_sigmask(SIG_SETMASK, &me.before, NULL); }
 
 /* Until its first instruction a worker starts the run-time system's own threads. Where it may not
    the run-time system would call that its own defect; the coordinator says what it is. Later, too:
-   a thread that cannot be had ends the worker, and its items are another one's. The program's
-   standard error is not for what the run-time system of a worker was refused. */
+   a thread that cannot be had ends the worker, as an item that exits with this status does. The
+   program's standard error is not for what the run-time system of a worker was refused. */
 extern RtsMsgFunction *sysErrorMsgFn;
 enum { NO_THREAD = 71 }; /* as Maru.Backend.Process.Worker has it */
 
@@ -315,7 +315,7 @@ static int lock_forks(void) {
 }
 
 static void at_exit(void) {
-  /* relaxed: read after a lock of `forks` was refused, which was held from here on */
+  /* relaxed: the lock of `forks` orders it, or its refusal after seconds */
   atomic_store_explicit(&leaving, true, memory_order_relaxed);
   (void)lock_forks(); /* for good */
   if (next_exit_hook)
@@ -328,6 +328,11 @@ static int begin_fork(void) {
   do
     error = lock_forks();
   while (error == ETIMEDOUT && !atomic_load_explicit(&leaving, memory_order_relaxed));
+  /* The end may have gone on without the lock, when a fork took too long. */
+  if (!error && atomic_load_explicit(&leaving, memory_order_relaxed)) {
+    pthread_mutex_unlock(&forks);
+    return ECANCELED;
+  }
   return error ? ECANCELED : 0;
 }
 
@@ -380,10 +385,10 @@ pid_t maru_rts_fork(HsStablePtr *entry, int reading, int *line) {
   pid_t pid = forkProcess(entry);
   me.forking = false;
   error = errno;
+  release(RESERVED); /* the lifeline's end needs a number */
   /* At once: on the way back into Haskell a thread may wait for others. */
   *line = pid > 0 && reading >= 0 ? maru_lifeline_tie(reading, pid) : -1;
   pthread_sigmask(SIG_SETMASK, &me.before, NULL);
-  release(RESERVED);
   pthread_mutex_unlock(&forks);
   errno = error;
   return pid;

@@ -15,6 +15,7 @@ import Data.Version (showVersion)
 import Maru.Cli.Bench (bench, benchCommand)
 import Maru.Cli.CommandLine (parsed, program)
 import Maru.Cli.Doctor (doctorCommand)
+import Maru.Cli.Exit (orNothing)
 import Maru.Cli.Room (Room)
 import Maru.Cli.Room.Dsm (launchCommand, reportLaunch)
 import Maru.Cli.Room.Steer (attachCommand, steerRun)
@@ -42,7 +43,7 @@ maru rooms = program dispatch
     dispatch arguments = parsed "maru" (commandLineOf rooms) arguments
     -- At its ordinary end the run-time system waits for its timer's next tick: up to 10 ms that
     -- every run would take longer. All files are closed by now.
-    atOnce status = mapM_ hFlush [stdout, stderr] >> exitImmediately status >> pure status
+    atOnce status = mapM_ (orNothing . hFlush) [stdout, stderr] >> exitImmediately status >> pure status
 
 commandLineOf :: [Room] -> ParserInfo (IO ExitCode)
 commandLineOf rooms =

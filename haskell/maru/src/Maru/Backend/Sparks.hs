@@ -19,8 +19,8 @@ import Control.Exception (evaluate, mask_)
 import Control.Parallel (par)
 import Maru.Internal.Belt
 import Maru.Internal.Engine
-import Maru.Internal.Plan (chunksAhead)
 import Maru.Internal.Evaluate
+import Maru.Internal.Plan (chunksAhead)
 import Maru.Internal.Run
 import Maru.Options (Backend (..))
 import System.IO.Unsafe (unsafeInterleaveIO)

@@ -65,8 +65,8 @@ modes =
 -- | Modes that were cut: what each was, and what to use.
 gone :: [(String, String)]
 gone =
-  [ ("underReaper", "it delegated calls while trials showed a gain, and loses where the program touches its data; use --io-delegate=hint"),
-    ("underReaper:uring", "it delegated calls by io_uring while trials showed a gain, and loses where the program touches its data; use --io-delegate=hint"),
+  [ ("guarded", "it delegated calls while trials showed a gain, and loses where the program touches its data; use --io-delegate=hint"),
+    ("guarded:uring", "it delegated calls by io_uring while trials showed a gain, and loses where the program touches its data; use --io-delegate=hint"),
     ("always:uring", "it delegated calls by io_uring; use --io-delegate=always to study delegation")
   ]
 

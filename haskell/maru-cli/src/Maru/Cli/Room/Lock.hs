@@ -11,7 +11,7 @@ import Control.Monad (guard)
 import Data.Aeson (Value (Null))
 import Data.Char (isAlphaNum, isAscii, isDigit)
 import Data.Foldable (toList)
-import Data.List (intercalate)
+import Data.List (intercalate, isSuffixOf)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust, isNothing, listToMaybe)
@@ -109,7 +109,7 @@ decideLock Nothing = Right mempty
 decideLock (Just facts)
   | name `notElem` factLocks facts =
     Left (Misused ("no lock '" ++ name ++ "' can be laid over a program's mutexes; there are " ++ intercalate ", " (factLocks facts)))
-  | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on" ++ unitLacks (drop wrong text)))
+  | Just wrong <- factWrong facts = Left (Misused ("--lock " ++ text ++ ": not understood from '" ++ drop wrong text ++ "' on" ++ unitLacks (take wrong text) (drop wrong text)))
   | Just names <- factSkip facts, not (all isFunction (splitOn ',' names)) = Left (Misused ("--lock-profile-skip takes names of functions, separated by commas, not '" ++ names ++ "'"))
   | Left path <- factLibrary facts = Left (Unavailable (notInstalled path))
   | otherwise =
@@ -127,8 +127,8 @@ decideLock (Just facts)
     text = factLock facts
     name = takeWhile (/= ':') text
     isFunction n = not (null n) && all (\c -> isAscii c && (isAlphaNum c || c == '_')) n
-    unitLacks rest
-      | not (null digits) && rest' `elem` ["", ","] = "; a time needs a unit: " ++ digits ++ "ns, " ++ digits ++ "us or " ++ digits ++ "ms"
+    unitLacks before rest
+      | any (`isSuffixOf` before) ["deadline=", "spin="] && not (null digits) && rest' `elem` ["", ","] = "; a time needs a unit: " ++ digits ++ "ns, " ++ digits ++ "us or " ++ digits ++ "ms"
       | otherwise = ""
       where
         (digits, rest') = take 1 <$> span isDigit rest

@@ -18,8 +18,8 @@ import Data.List (nubBy)
 import Data.Maybe (catMaybes, mapMaybe)
 import Maru.Cli.Exit (orNothing)
 import Maru.Cli.Host (boardsOf)
-import Maru.Cli.RunSection
 import Maru.Cli.Machine (treeOf)
+import Maru.Cli.RunSection
 import Maru.Control.Observe (Stat (..), parseStat, ticksASecond)
 import Maru.Native.BoardView
 import System.Directory (listDirectory)

@@ -53,7 +53,7 @@ withScreen colour tell action = do
   shown <- newIORef []
   let screen = Screen colour before shown
   hSetBuffering stdout (BlockBuffering Nothing)
-  bracket_ (enter screen) (leave screen) . withSignals tell $ do
+  withSignals tell . bracket_ (enter screen) (leave screen) $ do
     _ <- forkIO (readKeys tell)
     action screen
 

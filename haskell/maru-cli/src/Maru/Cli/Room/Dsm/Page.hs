@@ -6,10 +6,10 @@ module Maru.Cli.Room.Dsm.Page
 where
 
 import Data.Char (toUpper)
-import qualified Maru.Control.Launch.Advice as Advice
-import qualified Maru.Control.Launch.Heat as Heat
 import Maru.Cli.Output (Align (..), Table (..), seconds)
 import Maru.Cli.Page
+import qualified Maru.Control.Launch.Advice as Advice
+import qualified Maru.Control.Launch.Heat as Heat
 
 -- | Facts ('Maru.Cli.Host.pageFacts'), the job's status, what its nodes told.
 launchPage :: [(String, String)] -> Int -> [Heat.Told] -> String
