@@ -4,6 +4,7 @@ terminal.py WORD            the test; the command of three runs that are alive, 
                             the word, that of one of them also long-name behind it
 terminal.py WORD FOLDER     pictures of its screens, dark and light (needs Pillow)"""
 
+import ctypes
 import fcntl
 import os
 import pty
@@ -17,6 +18,8 @@ import time
 import pyte
 
 SIZES = [(80, 24), (40, 10), (132, 43), (200, 60)]
+PR_SET_PDEATHSIG = 1
+DEFAULT = (signal.SIGTTOU, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP, signal.SIGPIPE)
 PATIENCE = 60  # seconds, for what takes less than one
 
 
@@ -40,6 +43,7 @@ def started(slave, command, environment):
     told, tell = os.pipe()
     leader = os.fork()
     if leader == 0:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # and the terminal ends the child
         os.setsid()
         fcntl.ioctl(slave, termios.TIOCSCTTY, 0)
         signal.signal(signal.SIGTTOU, signal.SIG_IGN)
@@ -47,7 +51,9 @@ def started(slave, command, environment):
         if child == 0:
             os.setpgid(0, 0)
             os.tcsetpgrp(slave, os.getpgrp())
-            signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+            # Also those that whoever started the test ignores: top would leave them so.
+            for number in DEFAULT:
+                signal.signal(number, signal.SIG_DFL)
             for fd in (0, 1, 2):
                 os.dup2(slave, fd)
             os.environ.pop("NO_COLOR", None)
