@@ -1,4 +1,4 @@
-/* reaper.h: whoever is killed leaves nobody behind.
+/* reaper.h: a process that is killed leaves none of its commands behind.
  *
  * A reaper is a process beside its owner.  It outlives an owner that is killed by so much that it
  * kills the process groups that it was told of, however many.  Internal to maru (not installed): of

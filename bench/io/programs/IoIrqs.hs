@@ -101,7 +101,7 @@ firstLine most handle = told <$> timeout most (orNothing (hGetLine handle))
   where
     told = maybe (Left ("said nothing for " ++ seconds most ++ " s")) (maybe (Left "ended") Right)
 
--- | @maru-bench steer-irqs GUARD@, for the reaper alone: binds them once, says how many, and waits for the
+-- | @maru-bench steer-irqs REAPER@, for the reaper alone: binds them once, says how many, and waits for the
 -- end.
 irqsRun :: [String] -> IO ExitCode
 irqsRun arguments = case arguments of

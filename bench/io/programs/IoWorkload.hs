@@ -81,7 +81,7 @@ missing needs = do
       | otherwise = isJust <$> findExecutable program
     isThere (Given variable file _) = lookupEnv variable >>= maybe (pure False) (doesFileExist . (</> file))
 
--- | How the program is started: who reapers it, words before its own, and where its standard error goes.
+-- | How the program is started: what ends it with us, words before its own, and where its standard error goes.
 data Launch = Launch
   { launchReaper :: !Reaper,
     launchBefore :: ![String],

@@ -113,10 +113,10 @@ def placed(pid):
 
 def groups():
     """Cgroups of keepers that this test has seen."""
-    return [g for g in glob.glob("/sys/fs/cgroup/**/maru-steer-*", recursive=True) if int(os.path.basename(g).split("-")[2]) in GUARDS]
+    return [g for g in glob.glob("/sys/fs/cgroup/**/maru-steer-*", recursive=True) if int(os.path.basename(g).split("-")[2]) in KEEPERS]
 
 
-GUARDS = set()
+KEEPERS = set()
 
 
 def as_found(pid):
@@ -150,7 +150,7 @@ def start_placed(*flags):
         within(20, lambda: named(run.pid, "dd"))
         program = named(run.pid, "dd")
         if within(12, lambda: placed(program)):
-            GUARDS.add(named(run.pid, "maru-steer"))
+            KEEPERS.add(named(run.pid, "maru-steer"))
             return run, program
         os.kill(program, signal.SIGKILL)
         run.communicate(timeout=20)
@@ -193,7 +193,7 @@ def random_kill(dice):
     pause = dice.choice([0.05, 2.6]) + dice.random() * 1.5
     time.sleep(pause)
     keeper = named(run.pid, "maru-steer")
-    GUARDS.add(keeper)
+    KEEPERS.add(keeper)
     pids = {"maru run": run.pid, "keeper": keeper, "controller": keeper and named(keeper, "maru")}
     was = placed(program)
     for victim in victims:

@@ -2,7 +2,7 @@
 //! value that C11's memory model lets a load return.
 //!
 //! These are models: nothing here is compiled from the C.  Each has the name of the functions that
-//! it transcribes, and their memory orders; who changes one there changes it here.  A plain variable
+//! it transcribes, and their memory orders; a change there is made here, too.  A plain variable
 //! of C is a `Plain`: loom finds two accesses that nothing orders.  A wake-up that is lost is found
 //! as a deadlock.  Deadlines and slices, which would hide one, are left out.
 //!

@@ -6,7 +6,7 @@
 -- | Coordinators are killed, stopped and made to crash: none of their workers
 -- outlives them, those that are stopped included.
 --
--- This process is the reaper of its descendants: who loses its parent becomes its
+-- This process is the reaper of its descendants: a process that loses its parent becomes its
 -- child. So a coordinator's workers are gone, all of them, when it has no child.
 -- With them go their memory files: only processes hold such files.
 module Coordinators (tests, play) where
@@ -44,7 +44,10 @@ tests b = testCase (show wanted <> " kills, stops and crashes of coordinators: n
   counts <- newIORef Map.empty
   forM_ [1 .. fromIntegral wanted] $ \seed ->
     oneDeath b counts seed `catch` \e -> assertFailure ("seed " <> show seed <> ": " <> displayException (e :: SomeException))
-  readIORef counts >>= \m -> putStr ("\n        " <> unwords [show n <> " × " <> what <> ";" | (what, n) <- Map.toList m] <> " ")
+  readIORef counts >>= \m -> do
+    -- In a few deaths on a slow machine all may come too early for it.
+    when (scale > 1) $ assertBool "no worker was stopped: none was tied to its coordinator" (Map.member "worker stopped" m)
+    putStr ("\n        " <> unwords [show n <> " × " <> what <> ";" | (what, n) <- Map.toList m] <> " ")
   where
     wanted = 10 * scale
 

@@ -34,7 +34,7 @@ withReaper program act = bracket begin end (act . fst)
       path <- makeAbsolute program
       (input, _, _, process) <- createProcess (proc path []) {std_in = CreatePipe}
       told <- maybe (problem internal "the reaper has no input") handleToFd input
-      -- No command inherits it: whoever still held it when we are killed would keep the reaper waiting.
+      -- No command inherits it: a command that held it when we are killed would keep the reaper waiting.
       setFdOption told CloseOnExec True
       handle <- fdToHandle told
       hSetBuffering handle NoBuffering

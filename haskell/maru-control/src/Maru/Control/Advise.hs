@@ -151,9 +151,11 @@ spinning seen
     -- An MPI rank that never sleeps where ranks outnumber CPUs waits for those who do not run.
     spinners = [t | t <- seenTasks seen, asks seen t || yields t && wanted t >= 0.5 * seenFor seen || isRank t && wanted t >= 0.8 * seenFor seen && crowdedBy seen > 1.2]
     how
-      | any yields spinners = " that never sleep and give way instead (sched_yield)"
-      | any (asks seen) spinners = " that never sleep and ask the kernel again and again (polls without a time-out, reads that find nothing)"
-      | otherwise = " that never sleep"
+      | any yields spinners = never ++ " and " ++ verb "give" ++ " way instead (sched_yield)"
+      | any (asks seen) spinners = never ++ " and " ++ verb "ask" ++ " the kernel again and again (polls without a time-out, reads that find nothing)"
+      | otherwise = never
+    never = " that never " ++ verb "sleep"
+    verb word = if length spinners == 1 then word ++ "s" else word
     perMpi = case nub [m | (pid, m) <- seenRanks seen, pid `elem` map taskProcess spinners] of
       [] -> ""
       ms -> "; ranks of " ++ intercalate " and " (map mpiName ms) ++ ", which spins while it waits"

@@ -12,6 +12,7 @@ import Maru.Backend.Process (Style (..), engineOn)
 import Maru.Backend.Process.Fabric
 import Maru.Internal.Engine
 import Maru.Native.Channel
+import Maru.Native.Log
 import Maru.Native.Pen (penOnLog)
 import Maru.Options (Backend (Shm))
 

@@ -51,7 +51,8 @@ import Foreign.ForeignPtr.Unsafe (unsafeForeignPtrToPtr)
 import Foreign.StablePtr (newStablePtr)
 import GHC.Conc (ThreadId (..))
 import GHC.Exts (ThreadId#)
-import Maru.Native.Channel (CCrew, CLog, Crew (..), Log (..))
+import Maru.Native.Channel (CCrew, Crew (..))
+import Maru.Native.Log (CLog, Log (..))
 import Maru.Native.Process (CSnapshot, Snapshot (..))
 
 data CPen

@@ -31,7 +31,8 @@ import Foreign (Ptr, alloca, allocaArray, allocaBytes, castPtr, peek, peekElemOf
 import Foreign.C (CInt (..), CUInt (..), Errno (..), ePIPE, errnoToIOError, getErrno)
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (Unavailable (..))
-import Maru.Native.Channel (Chunk (..), Record (..), peekRecord)
+import Maru.Native.Channel (Chunk (..))
+import Maru.Native.Log (Record (..), peekRecord)
 
 foreign import ccall unsafe "maru_stream_pair" c_pair :: Ptr CInt -> IO CInt
 

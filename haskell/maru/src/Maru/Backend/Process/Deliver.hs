@@ -22,7 +22,7 @@ import Maru.Backend.Process.Wire
 import Maru.Codec (Codec (..))
 import Maru.Failure
 import Maru.Internal.Engine
-import Maru.Native.Channel (observeWord)
+import Maru.Native.Log (observeWord)
 import Maru.Native.Region (regionGet, unpack)
 
 -- | Of all workers.

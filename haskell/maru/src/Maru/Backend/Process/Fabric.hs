@@ -24,7 +24,8 @@ where
 import Data.Int (Int64)
 import Data.Word (Word16, Word32)
 import Foreign.C (CInt)
-import Maru.Native.Channel (Chunk (..), Claimed (..), Record (..), Reserved (..))
+import Maru.Native.Channel (Chunk (..), Claimed (..))
+import Maru.Native.Log (Record (..), Reserved (..))
 import Maru.Native.Pen (Pen)
 
 data Fabric = Fabric

@@ -110,6 +110,7 @@ hireOne run slot share = do
     forkWorker line (join (readIORef body <* writeIORef body (pure ())))
       `onException` (closePidfd line >> closeLink link >> traverse_ regionRelease region >> freeSnapshot snapshot)
   freeSnapshot snapshot
+  when (tied < 0) (note run "a worker is not tied to this process's life, for want of a descriptor: killed while that worker is stopped, this process leaves it behind")
   pidfd <- openPidfd pid
   filling <- newIORef Nothing
   born <- nowNs

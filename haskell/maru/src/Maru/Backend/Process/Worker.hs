@@ -31,7 +31,8 @@ import Maru.Backend.Process.Wire
 import Maru.Codec (Codec (..))
 import Maru.Failure (Death (..))
 import Maru.Internal.Budget (enterWorker)
-import Maru.Native.Channel (nowNs, publishWord)
+import Maru.Native.Channel (nowNs)
+import Maru.Native.Log (publishWord)
 import Maru.Native.Pen
 import Maru.Native.Process
 import Maru.Native.Region (Region, movePrivate, regionAdd, regionRoom)
