@@ -114,8 +114,9 @@ grep -q '"replaced":\[{.*gang runs as' "$work/report.json" || fail "a replaced p
 timeout 20 maru run --explain --wait spin -- true 2>&1 | grep -q "sets MARU_WAIT=spin" || fail "nothing explained"
 
 # ---- run: report
-timeout 20 maru run --report - -- sh -c 'exit 3' >/dev/full 2>/dev/null
+timeout 20 maru run --report - -- sh -c 'exit 3' >/dev/full 2>"$work/err"
 [ $? -eq 3 ] || fail "the status is lost where the report cannot be printed"
+grep -q '^maru: cannot print all that was measured: ' "$work/err" || fail "a report that cannot be printed is not said: $(cat "$work/err")"
 json maru-run/1 maru run --report - -- true
 timeout 20 maru run --report "$work/report.json" -- sh -c 'exit 3' 2>/dev/null
 python3 - "$work/report.json" <<'PYTHON' || fail "the report does not say what happened"

@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """Seeded faults in how nodes meet, prove themselves and are called lost: each must be caught.
-A third of them is tried; all with MARU_TEST_SCALE above 1, and those of a WORD.
 
 usage: mutants_join.py [WORD]      as mutants.py, by whose means it works
 
@@ -8,7 +7,6 @@ Not caught, and why: SURVIVORS.  They are tried as well, so that the list stays 
 caught after all fails.
 """
 
-import os
 import sys
 
 import mutants
@@ -93,8 +91,4 @@ SURVIVORS = [
 
 
 if __name__ == "__main__":
-    # They wait long: a third of them but in `make soak`.
-    if int(os.environ.get("MARU_TEST_SCALE", "1")) == 1 and len(sys.argv) == 1:
-        mutants.MUTANTS = mutants.MUTANTS[::3]
-        SURVIVORS = SURVIVORS[:1]
     sys.exit(mutants.main(SURVIVORS))

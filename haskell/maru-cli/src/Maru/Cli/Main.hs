@@ -11,11 +11,12 @@ module Maru.Cli.Main
   )
 where
 
+import Control.Exception (try)
 import Data.Version (showVersion)
 import Maru.Cli.Bench (bench, benchCommand)
 import Maru.Cli.CommandLine (parsed, program)
 import Maru.Cli.Doctor (doctorCommand)
-import Maru.Cli.Exit (orNothing)
+import Maru.Cli.Exit (orNothing, reason, warn)
 import Maru.Cli.Room (Room)
 import Maru.Cli.Room.Dsm (launchCommand, reportLaunch)
 import Maru.Cli.Room.Steer (attachCommand, steerRun)
@@ -43,7 +44,11 @@ maru rooms = program dispatch
     dispatch arguments = parsed "maru" (commandLineOf rooms) arguments
     -- At its ordinary end the run-time system waits for its timer's next tick: up to 10 ms that
     -- every run would take longer. All files are closed by now.
-    atOnce status = mapM_ (orNothing . hFlush) [stdout, stderr] >> exitImmediately status >> pure status
+    atOnce status = do
+      printed <- try (hFlush stdout)
+      mapM_ (\e -> orNothing (warn ("cannot print all that was measured: " ++ reason e))) (either Just (const Nothing) printed)
+      _ <- orNothing (hFlush stderr)
+      status <$ exitImmediately status
 
 commandLineOf :: [Room] -> ParserInfo (IO ExitCode)
 commandLineOf rooms =
