@@ -5,7 +5,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help setup build demo check test soak verify bench doc install fresh-check format lint sanitize clean
+.PHONY: help setup build demo check test soak verify bench doc install bundle bundle-check fresh-check format lint sanitize clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -42,6 +42,12 @@ doc: setup ## Haddock of every Haskell package, below build/share/doc
 
 install: ## copy what `make build` staged to PREFIX
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
+
+bundle: setup build ## one archive that runs from any folder of any Linux, without installing
+	@scripts/bundle
+
+bundle-check: bundle ## the archive in bare roots of Debian 12 and 13 (root)
+	@scripts/bundle-check
 
 fresh-check: ## make demo and make test in a new Debian 12 chroot (root)
 	@scripts/fresh-check
