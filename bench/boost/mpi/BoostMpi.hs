@@ -4,6 +4,13 @@
 -- than CPUs. The method is in @bench\/boost\/README.md@.
 module BoostMpi
   ( mpiExperiments,
+
+    -- * Its jobs
+    Mpi (..),
+    mpiTitle,
+    mpiPrograms,
+    mpiJob,
+    timesIdeal,
   )
 where
 
@@ -46,26 +53,29 @@ suffix :: Mpi -> String
 suffix OpenMpi = "openmpi"
 suffix Mpich = "mpich"
 
+mpiTitle :: Mpi -> String
+mpiTitle OpenMpi = "Open MPI"
+mpiTitle Mpich = "MPICH"
+
 wayName :: Way -> String
 wayName (Way mpi ours hogs) = kind ++ (if hogs then ", a hog a CPU" else "")
   where
     kind = case (mpi, ours) of
-      (OpenMpi, False) -> "Open MPI, oversubscribe mode"
-      (OpenMpi, True) -> "Open MPI, --wait adaptive"
-      (Mpich, False) -> "MPICH"
-      (Mpich, True) -> "MPICH, --wait adaptive"
+      (OpenMpi, False) -> mpiTitle mpi ++ ", oversubscribe mode"
+      (Mpich, False) -> mpiTitle mpi
+      (_, True) -> mpiTitle mpi ++ ", --wait adaptive"
 
 ways :: [Way]
 ways = [Way mpi ours hogs | (mpi, hogs) <- [(Mpich, False), (OpenMpi, False), (OpenMpi, True)], ours <- [False, True]]
 
--- | @commandOf maru program kind way@.
-commandOf :: FilePath -> FilePath -> String -> Way -> [String]
-commandOf maru program kind way = [word | wayOurs way, word <- [maru, "run", "--wait", "adaptive", "--"]] ++ launch ++ [program, kind, "200", "154"]
+-- | @mpiJob maru mpi ours ranks program kind@: 154 rounds with 200 µs of computing in each.
+mpiJob :: FilePath -> Mpi -> Bool -> Int -> FilePath -> String -> [String]
+mpiJob maru mpi ours ranks program kind = [word | ours, word <- [maru, "run", "--wait", "adaptive", "--"]] ++ launch ++ [program, kind, "200", "154"]
   where
-    launch = case wayMpi way of
+    launch = case mpi of
       -- Without --bind-to none it would put all ranks on the CPUs of its choice.
-      OpenMpi -> ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", "8"]
-      Mpich -> ["mpirun.mpich", "-n", "8"]
+      OpenMpi -> ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", show ranks]
+      Mpich -> ["mpirun.mpich", "-n", show ranks]
 
 experiment :: String -> String -> String -> Double -> Experiment
 experiment name purpose kind bar =
@@ -75,19 +85,20 @@ experiment name purpose kind bar =
       experimentRun = \reaper effort say -> do
         maru <- commandPath
         cpus <- getNumProcessors
-        here <- filterM present [minBound ..]
-        when (null here) $ problem unavailable "neither Open MPI nor MPICH is here with the program that is measured"
-        programs <- mapM (\m -> (,) m <$> helperPath ("mpi_loop-" ++ suffix m)) here
-        let those = [(way, commandOf maru program kind way) | way <- ways, Just program <- [lookup (wayMpi way) programs]]
+        programs <- mpiPrograms
+        when (null programs) $ problem unavailable "neither Open MPI nor MPICH is here with the program that is measured"
+        let those = [(way, mpiJob maru (wayMpi way) (wayOurs way) 8 program kind) | way <- ways, Just program <- [lookup (wayMpi way) programs]]
             sides = [Side (wayName way) [words'] | (way, words') <- those]
             hogs side = if sideName side `elem` [wayName way | (way, _) <- those, wayHogs way] then cpus else 0
-            measure side = withHogs reaper (hogs side) $ case concat (sideProcesses side) of
-              program : arguments -> runTool reaper program arguments
-              [] -> problem internal "a side without a command"
+            measure side = withHogs reaper (hogs side) (runWords reaper (concat (sideProcesses side)))
             claims = filter (all (`elem` map sideName sides) . claimSides) (claimsFor bar)
         rounds <- runRounds effort say measure sides (const claims)
         pure (figuresOf sides rounds (map (judgeClaim rounds) claims))
     }
+
+-- | Those that are here, each with the program that is measured.
+mpiPrograms :: IO [(Mpi, FilePath)]
+mpiPrograms = filterM present [minBound ..] >>= mapM (\m -> (,) m <$> helperPath ("mpi_loop-" ++ suffix m))
 
 -- | Beside the daemon, which is always built.
 present :: Mpi -> IO Bool

@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | The programs of @examples\/dsm@ as jobs of two nodes, timed by themselves; and the
+-- | The programs of @examples\/dsm@ as jobs, timed by themselves; and the
 -- networks that they are run on.
 module DsmJobs
   ( -- * Networks
@@ -63,7 +63,7 @@ sizes program = case program of
   "lu" -> ["-n", "384"]
   _ -> ["-n", "320"]
 
--- | A program on two nodes.
+-- | A program on some nodes.
 data Job = Job
   { -- | What starts it, up to the program: @maru-launch -n 2 --@, and what may come before.
     jobStart :: ![String],
@@ -84,7 +84,7 @@ printedAlone reaper program arguments = do
 timed :: Reaper -> Maybe String -> Job -> IO Value
 timed reaper expected job = do
   environment <- getEnvironment
-  let own = ("MARU_DSM_BATCH", "1") : jobEnvironment job
+  let own = jobEnvironment job
       command = jobStart job ++ [jobProgram job] ++ jobArguments job ++ ["-t", "1"]
   done <- timeout 120000000 (outputOf reaper (shellless command) {std_in = CreatePipe, env = Just (own ++ filter ((`notElem` map fst own) . fst) environment)})
   case done of
@@ -97,6 +97,6 @@ timed reaper expected job = do
     Just (code, _, said) -> broken (show code ++ ": " ++ unwords (filter (not . ("[0] seconds: " `isPrefixOf`)) (lines said)))
     Nothing -> broken "took more than two minutes; it was ended"
   where
-    broken why = problem internal (jobProgram job ++ " as a job of 2 nodes: " ++ why)
+    broken why = problem internal (jobProgram job ++ " as a job: " ++ why)
     shellless (command : arguments) = proc command arguments
     shellless [] = proc "" []

@@ -67,6 +67,20 @@ running =
     [ testCase "every side in every round, in rotated order" $ do
         (_, order) <- play Quick (\_ _ -> 1) []
         order @?= ["a", "b", "c", "b", "c", "a", "c", "a", "b"],
+      testCase "as many rounds as the time holds: one at least, five at most" $ do
+        let rounds limit cost = do
+              (found, cut) <- runRoundsFor limit (const (pure ())) (\_ -> sampleOf 1 <$ threadDelay cost) sides
+              pure (length (samplesOf found "a"), null cut)
+        counts <- mapM (uncurry rounds) [(0, 1000), (3600, 0)]
+        counts @?= [(1, True), (5, True)],
+      testCase "of which an interrupted one is kept, and said" $ do
+        count <- newIORef (0 :: Int)
+        let measure _ = do
+              modifyIORef' count (+ 1)
+              n <- readIORef count
+              if n > 4 then throwIO UserInterrupt else pure (sampleOf 1)
+        (found, cut) <- runRoundsFor 3600 (const (pure ())) measure sides
+        (sum (map (length . samplesOf found . sideName) sides), null cut) @?= (4, False),
       testCase "rotation keeps everybody" $
         forM_ [0 .. 7] $ \k -> sort (rotated k [1 .. 3 :: Int]) @?= [1, 2, 3],
       testCase "what is clear takes the fewest rounds" $ do

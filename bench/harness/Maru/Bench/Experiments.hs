@@ -20,6 +20,7 @@ import LockMwrl (mwrlExperiment)
 import LockOverlay (overlayExperiment)
 import LockProfile (profileExperiments)
 import LockPrograms (programsExperiments)
+import Many (manyExperiment)
 import MapAuto (autoExperiment)
 import MapBackends (backendsExperiment)
 import MapChannel (channelExperiment)
@@ -45,5 +46,6 @@ experiments =
       [containerExperiment],
       pollsExperiments,
       coreExperiments,
-      [fetchExperiment, wallExperiment, netnsExperiment]
+      [fetchExperiment, wallExperiment, netnsExperiment],
+      [manyExperiment]
     ]

@@ -12,6 +12,8 @@ module Maru.Bench.Rounds
     runRoundsFrom,
     runRoundsBetween,
     runRoundsWithin,
+    runRoundsFor,
+    unlessMeasured,
     runRoundsOfEach,
     rotated,
 
@@ -35,7 +37,7 @@ module Maru.Bench.Rounds
 where
 
 import Control.Exception (SomeException, throwIO)
-import Control.Monad (foldM, unless, when)
+import Control.Monad (foldM, when)
 import Data.Aeson (Value, object, (.=))
 import Data.Bifunctor (first)
 import Data.IORef
@@ -75,6 +77,16 @@ runRoundsFrom fewest = runRoundsUntil Nothing (fewest, mostPairs)
 runRoundsBetween :: (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
 runRoundsBetween = runRoundsUntil Nothing
 
+-- | Rounds of all sides, one at least and five at most, as many as so many seconds hold. Also what
+-- interrupted it, if that happened.
+runRoundsFor :: Int -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> IO (Rounds, Maybe SomeException)
+runRoundsFor limit say measure sides = roundsBy next say measure
+  where
+    -- A round is expected to take as long as those before.
+    next spent n _
+      | n < 1 || (n < 5 && spent * fromIntegral (n + 1) <= fromIntegral limit * fromIntegral n) = Just (sides, "")
+      | otherwise = Nothing
+
 runRoundsUntil :: Maybe Int -> (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
 runRoundsUntil limit between effort say measure sides claims = do
   (rounds, cut) <- roundsUntil limit between effort say measure sides claims
@@ -96,10 +108,29 @@ runRoundsOfEach effort say measure things = do
 unlessMeasured :: [Rounds] -> Maybe SomeException -> IO ()
 unlessMeasured found cut = when (and [null rounds | Rounds rounds <- found]) (mapM_ throwIO cut)
 
--- | Also what interrupted it, if that happened: then with what was measured until then, of the last
--- round perhaps of some sides only.
+-- | Rounds of all sides, then of those that undecided claims are about.
 roundsUntil :: Maybe Int -> (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO (Rounds, Maybe SomeException)
-roundsUntil limit (fewest, mostOf) effort say measure sides claims = do
+roundsUntil limit (fewest, mostOf) effort say measure sides claims = roundsBy next say measure
+  where
+    next spent n rounds
+      | n < atLeast = Just (sides, " of " ++ show atLeast)
+      | n >= most || null open || maybe False ((spent >) . fromIntegral) limit = Nothing
+      | otherwise = Just (these, " for what is undecided: " ++ someOf these)
+      where
+        open = nub (concat [claimSides c | c <- claims rounds, unsettled (judgeClaim rounds c)])
+        these = [s | s <- sides, sideName s `elem` open]
+    -- A line is read at a glance.
+    someOf these = intercalate ", " (map sideName (take 3 these)) ++ (if length these > 3 then " and " ++ show (length these - 3) ++ " more" else "")
+    (atLeast, most) = case effort of
+      Quick -> (3, 3)
+      Full -> (fewest, mostOf)
+    unsettled judged = maybe False (not . settled (claimBar (judgedClaim judged))) (judgedEstimate judged)
+
+-- | Rounds as the first argument has it: from the seconds spent, how many rounds there are and what
+-- they measured, to the sides of the next and what is said of it. Also what interrupted it, if that
+-- happened: then with what was measured until then, of the last round perhaps of some sides only.
+roundsBy :: (Double -> Int -> Rounds -> Maybe ([Side], String)) -> (String -> IO ()) -> (Side -> IO Sample) -> IO (Rounds, Maybe SomeException)
+roundsBy next say measure = do
   begin <- getMonotonicTime
   done <- newIORef (0, Rounds [])
   outcome <- finding (loop begin done)
@@ -111,17 +142,12 @@ roundsUntil limit (fewest, mostOf) effort say measure sides claims = do
   where
     loop begin done = do
       (n, rounds) <- readIORef done
-      let open = nub (concat [claimSides c | c <- claims rounds, unsettled (judgeClaim rounds c)])
-          again these = one done n these >> loop begin done
-      if n < atLeast
-        then again sides
-        else unless (n >= most || null open) $ do
-          now <- getMonotonicTime
-          unless (maybe False ((now - begin >) . fromIntegral) limit) (again [s | s <- sides, sideName s `elem` open])
-    -- A line is read at a glance.
-    someOf these = intercalate ", " (map sideName (take 3 these)) ++ (if length these > 3 then " and " ++ show (length these - 3) ++ " more" else "")
-    one done n these = do
-      say ("round " ++ show (n + 1) ++ (if n < atLeast then " of " ++ show atLeast else " for what is undecided: " ++ someOf these))
+      now <- getMonotonicTime
+      case next (now - begin) n rounds of
+        Nothing -> pure ()
+        Just (these, why) -> one done n these why >> loop begin done
+    one done n these why = do
+      say ("round " ++ show (n + 1) ++ why)
       load <- either id (unwords . take 3 . words) <$> readText "/proc/loadavg"
       (_, Rounds before) <- readIORef done
       let add measured side = do
@@ -130,10 +156,6 @@ roundsUntil limit (fewest, mostOf) effort say measure sides claims = do
             those <$ writeIORef done (n, Rounds (before ++ [(load, those)]))
       measured <- foldM add Map.empty (rotated n these)
       writeIORef done (n + 1, Rounds (before ++ [(load, measured)]))
-    (atLeast, most) = case effort of
-      Quick -> (3, 3)
-      Full -> (fewest, mostOf)
-    unsettled judged = maybe False (not . settled (claimBar (judgedClaim judged))) (judgedEstimate judged)
 
 -- | Nobody always runs behind the same neighbour.
 rotated :: Int -> [a] -> [a]

@@ -7,6 +7,7 @@ module Maru.Bench.Side
   ( Side (..),
     runSide,
     runTool,
+    runWords,
 
     -- * Reading samples
     Sample,
@@ -81,6 +82,12 @@ runTool reaper program arguments = do
     (ExitSuccess, Left why) -> problem internal (program ++ " printed no JSON: " ++ why)
     (ExitFailure 77, _) -> problem unavailable (program ++ " " ++ unwords (lines errors))
     (ExitFailure n, _) -> problem internal (program ++ " ended with status " ++ show n ++ ": " ++ unwords (lines errors))
+
+-- | The same of a command line.
+runWords :: Reaper -> [String] -> IO Sample
+runWords reaper command = case command of
+  program : arguments -> runTool reaper program arguments
+  [] -> problem internal "a side without a command"
 
 -- Ten minutes for one measurement: something hangs.
 bounded :: String -> IO a -> IO a

@@ -10,6 +10,7 @@ module Maru.Cli.Exit
     warn,
     reason,
     orNothing,
+    orProblem,
     reporting,
   )
 where
@@ -60,6 +61,10 @@ warn line = hPutStrLn stderr ("maru: " ++ line)
 -- | The system's own words, without the place.
 reason :: IOException -> String
 reason e = if null (ioe_description e) then show (ioe_type e) else ioe_description e
+
+-- | For what may fail alone: the line that says why.
+orProblem :: IO a -> IO (Either String a)
+orProblem act = either (Left . problemLine) Right <$> try act
 
 -- | For what may be gone, or may not be read.
 orNothing :: IO a -> IO (Maybe a)

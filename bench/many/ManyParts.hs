@@ -1,0 +1,314 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The parts of @many@: what is run at how many cores, what is shown, and the bars.
+module ManyParts
+  ( Part (..),
+    parts,
+    counts,
+  )
+where
+
+import BoostMpi (Mpi (..), mpiJob, mpiPrograms, mpiTitle, timesIdeal)
+import Control.Monad (replicateM_)
+import Data.Aeson (object, (.=))
+import Data.List (nub, sortOn)
+import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
+import DsmJobs (Job (..), programs, timed)
+import GHC.Clock (getMonotonicTime)
+import Maru.Bench.Rounds
+import Maru.Bench.Side
+import Maru.Cli.Group (outputOf)
+import Maru.Cli.Installed (commandPath, helperPath)
+import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
+import Maru.Control.Plot
+import Maru.Control.Ratio
+import Maru.Control.Statistics (Summary (..))
+import System.Process (proc)
+
+data Part = Part
+  { partName :: !String,
+    -- | Its share of the ten minutes.
+    partSeconds :: !Int,
+    -- | What is run, by name; 'Left': why this machine cannot.
+    partReady :: Reaper -> IO (Either String [(String, IO Sample)]),
+    partTables :: Rounds -> [(String, Table)],
+    partPlots :: Rounds -> [Plot],
+    partClaims :: Rounds -> [Claim]
+  }
+
+-- | Of a machine with so many CPUs.
+parts :: Int -> [Part]
+parts cores = [mapPart cores, heapPart cores, lockPart cores, mpiPart cores, dsmPart cores, runPart]
+
+-- | 1, 2, 4 … and all.
+counts :: Int -> [Int]
+counts cores = nub (takeWhile (< cores) (iterate (* 2) 1) ++ [cores])
+
+-- Map ------------------------------------------------------------------------
+
+mapPart :: Int -> Part
+mapPart cores =
+  Part
+    { partName = "map",
+      partSeconds = 210,
+      partReady = \reaper -> do
+        program <- helperPath "maru-bench-map"
+        pure (Right [(mapName load way, runSide reaper program (Side (mapName load way) [mapArguments load way])) | load <- mapLoads, way <- mapWays cores]),
+      partTables = \rounds ->
+        [ ( "Map: times as fast as map",
+            Table
+              ((L, "way") : [(R, name) | (name, _) <- mapLoads])
+              [wayName way : [maybe "-" (fixed 2) (mapSpeed rounds load way) | load <- mapLoads] | way <- mapWays cores]
+          )
+        ],
+      partPlots = \rounds -> [curve "Map: forked workers" [(name, [(n, v) | n <- counts cores, Just v <- [mapSpeed rounds load (forked n)]]) | load@(name, _) <- mapLoads]],
+      partClaims = \rounds ->
+        [ ratio (name ++ ", " ++ wayName auto ++ ": speed of the best of ours, " ++ wayName best) (AtLeast 0.95) wallNs (mapName load best) (mapName load auto)
+          | load@(name, _) <- mapLoads,
+            given <- [[], capable cores],
+            let auto = Way "auto" cores given,
+            Just best <- [fastest rounds load [w | w@(Way mapper _ flags) <- mapWays cores, mapper `elem` ours, null flags || flags == given]]
+        ]
+          ++ [ paired ("grain: speed-up of " ++ wayName (forked cores) ++ " by the cores") (AtLeast 0.9) (\base own -> Just (base / own / fromIntegral cores)) wallNs wallNs (mapName load alone) (mapName load (forked cores))
+               | load@("grain", _) <- mapLoads
+             ]
+    }
+  where
+    ours = ["shm", "sockets", "sparks", "stm"]
+
+-- | A mapper of @maru-bench-map@, its workers, flags of the run-time system.
+data Way = Way !String !Int ![String]
+  deriving (Eq)
+
+wayName :: Way -> String
+wayName (Way mapper n flags) = unwords ((if mapper == "map" then mapper else mapper ++ " " ++ show n) : flags)
+
+alone :: Way
+alone = Way "map" 1 []
+
+forked :: Int -> Way
+forked n = Way "shm" n []
+
+capable :: Int -> [String]
+capable cores = ["-N" ++ show cores]
+
+mapWays :: Int -> [Way]
+mapWays cores =
+  [alone]
+    ++ map forked (counts cores)
+    ++ [Way "sockets" cores [], Way "auto" cores [], Way "auto" cores (capable cores)]
+    ++ [Way w cores (capable cores) | w <- ["sparks", "stm"]]
+    ++ [Way w cores (capable cores ++ ["-A64m", "-n4m"]) | w <- ["sparks", "parallel", "async", "stm"]]
+
+-- | Name, and what @maru-bench-map@ calls it: some seconds by one core.
+mapLoads :: [(String, [String])]
+mapLoads =
+  [ ("build", ["192"]),
+    ("similar", ["240"]),
+    ("grain", ["30000", "--grain", "65000"]),
+    ("ints", ["512"])
+  ]
+
+type Load = (String, [String])
+
+mapName :: Load -> Way -> String
+mapName (name, _) way = name ++ ", " ++ wayName way
+
+mapArguments :: Load -> Way -> [String]
+mapArguments (name, rest) (Way mapper n flags) =
+  ["map", name, mapper] ++ rest ++ ["--workers", show n] ++ (if null flags then [] else "+RTS" : flags)
+
+mapSpeed :: Rounds -> Load -> Way -> Maybe Double
+mapSpeed rounds load way = (\base own -> summaryMedian base / summaryMedian own) <$> of' alone <*> of' way
+  where
+    of' w = summaryOf wallNs rounds (mapName load w)
+
+fastest :: Rounds -> Load -> [Way] -> Maybe Way
+fastest rounds load ways = fmap fst . listToMaybe . sortOn snd $ mapMaybe (\w -> (,) w . summaryMedian <$> summaryOf wallNs rounds (mapName load w)) ways
+
+-- A large heap ---------------------------------------------------------------
+
+heapPart :: Int -> Part
+heapPart cores =
+  Part
+    { partName = "heap",
+      partSeconds = 50,
+      partReady = \reaper -> do
+        program <- helperPath "maru-bench-map"
+        let side way mib = Side (heapName way mib) [mapArguments ("build", ["192", "--heap", show mib]) way]
+        pure (Right [(sideName s, runSide reaper program s) | way <- ways, mib <- heaps, let s = side way mib]),
+      partTables = \rounds ->
+        [ ( "Map, build, beside a live heap of the caller; of it the caller's collections",
+            Table
+              ((L, "way") : concat [[(R, show mib ++ " MiB"), (R, "collecting")] | mib <- heaps])
+              [wayName way : concat [[time wallNs rounds (heapName way mib), time (number ["meter", "gc_ns"]) rounds (heapName way mib)] | mib <- heaps] | way <- ways]
+          )
+        ],
+      partPlots = const [],
+      partClaims = \_ ->
+        [ratio ("build beside " ++ show mib ++ " MiB: time of that without") (AtMost 1.25) wallNs (heapName (forked cores) mib) (heapName (forked cores) 0) | mib <- drop 1 heaps]
+    }
+  where
+    heaps = [0, 256, 1024] :: [Int]
+    ways = [forked cores, Way "sparks" cores (capable cores ++ ["-A64m", "-n4m"])]
+    heapName :: Way -> Int -> String
+    heapName way mib = wayName way ++ ", " ++ show mib ++ " MiB"
+    time metric rounds name = maybe "-" (seconds . (* 1e-9) . summaryMedian) (summaryOf metric rounds name)
+
+-- Locks ----------------------------------------------------------------------
+
+lockPart :: Int -> Part
+lockPart cores =
+  Part
+    { partName = "locks",
+      partSeconds = 90,
+      partReady = \reaper -> do
+        program <- helperPath "maru-bench-lock"
+        pure (Right [(lockName n lock, runTool reaper program ["-t", show n, "-s", "0.3", lock]) | n <- threads, lock <- locksAt n]),
+      partTables = \rounds ->
+        [ ( "Locks, saturated: million operations a second",
+            Table ((L, "lock") : [(R, show n ++ " threads") | n <- threads]) [lock : [cell rounds n lock | n <- threads] | lock <- nub (concatMap locksAt threads)]
+          ),
+          ( "Locks, saturated: mean of the worst 1 % of waits",
+            Table ((L, "lock") : [(R, show n ++ " threads") | n <- threads]) [lock : [worst rounds n lock | n <- threads] | lock <- nub (concatMap locksAt threads)]
+          )
+        ],
+      partPlots = \rounds ->
+        [ curve' "Locks, saturated" "threads" "million operations a second" [(lock, [(n, v / 1e6) | n <- threads, Just v <- [summaryMedian <$> summaryOf perSecond rounds (lockName n lock)]]) | lock <- "pthread" : queues ++ passing]
+        ],
+      partClaims = const (concatMap claimsAt threads)
+    }
+  where
+    threads = nub [2, max 2 (cores `div` 2), cores, cores + cores `div` 2, 4 * cores]
+    queues = ["mcs", "clh", "ticket", "qspin", "cna:deadline=25us"]
+    passing = ["shfl", "fissile", "malthusian"]
+    spinning lock = lock ++ (if ':' `elem` lock then "," else ":") ++ "wait=spin"
+    locksAt n = ["pthread"] ++ passing ++ queues ++ (if n <= cores then map spinning queues else [])
+    lockName n lock = show n ++ " threads, " ++ lock
+    cell rounds n lock = maybe "-" (fixed 3 . (/ 1e6) . summaryMedian) (summaryOf perSecond rounds (lockName n lock))
+    worst rounds n lock = maybe "-" (seconds . (* 1e-9) . summaryMedian) (summaryOf (ofLock ["wait_ns", "cvar_1"]) rounds (lockName n lock))
+    perSecond = ofLock ["per_second"]
+    ofLock path sample = listToMaybe (fromMaybe [] (at ["runs"] sample)) >>= number path
+    claimsAt n =
+      [paired (lockName n lock ++ " by " ++ spinning lock) (AtLeast 0.9) over perSecond perSecond (lockName n lock) (lockName n (spinning lock)) | n <= cores, lock <- queues]
+        ++ [paired (lockName n lock ++ " by pthread") (AtLeast 0.3) over perSecond perSecond (lockName n lock) (lockName n "pthread") | n > cores, lock <- queues]
+
+over :: Double -> Double -> Maybe Double
+over l r = if r > 0 then Just (l / r) else Nothing
+
+-- MPI ------------------------------------------------------------------------
+
+mpiPart :: Int -> Part
+mpiPart cores =
+  Part
+    { partName = "mpi",
+      partSeconds = 90,
+      partReady = \reaper -> do
+        here <- mpiPrograms
+        maru <- commandPath
+        pure $
+          if null here
+            then Left "neither Open MPI nor MPICH is here"
+            else Right [(mpiName mpi ours kind n, runWords reaper (mpiJob maru mpi ours n program kind)) | (mpi, program) <- here, kind <- kinds, n <- ranks, ours <- [False, True]],
+      partTables = \rounds ->
+        [ ( "MPI, 200 µs of computing in each round: wall time by the ideal",
+            Table
+              ((L, "program") : (R, "ranks") : [(R, wayOf mpi ours) | (mpi, ours) <- ways])
+              [[kind, show n] ++ [spreadOf timesIdeal rounds (mpiName mpi ours kind n) | (mpi, ours) <- ways] | kind <- kinds, n <- ranks]
+          )
+        ],
+      partPlots = const [],
+      partClaims = const $ concat [claimsAt kind n | kind <- kinds, n <- ranks]
+    }
+  where
+    kinds = ["ring", "allreduce", "halo"]
+    ranks = [max 2 (cores - 1), 2 * cores, 4 * cores]
+    ways = [(mpi, ours) | mpi <- [Mpich, OpenMpi], ours <- [False, True]]
+    wayOf mpi ours = mpiTitle mpi ++ (if ours then ", --wait adaptive" else "")
+    mpiName mpi ours kind n = kind ++ ", " ++ show n ++ " ranks, " ++ wayOf mpi ours
+    claimsAt kind n
+      | n < cores = [times 1.02 (mpiName mpi True kind n) (mpiName mpi False kind n) | mpi <- [Mpich, OpenMpi]]
+      | otherwise = [times 1.05 (mpiName OpenMpi True kind n) (mpiName OpenMpi False kind n), times 1.05 (mpiName Mpich True kind n) (mpiName OpenMpi False kind n)]
+    times bar left right = ratio (left ++ " by " ++ right) (AtMost bar) timesIdeal left right
+
+-- Shared memory --------------------------------------------------------------
+
+dsmPart :: Int -> Part
+dsmPart cores =
+  Part
+    { partName = "dsm",
+      partSeconds = 110,
+      partReady = \reaper -> do
+        maru <- commandPath
+        paths <- mapM (\p -> (,) p <$> helperPath ("dsm-" ++ p)) programs
+        pure (Right [(dsmName p n, timed reaper Nothing (Job [maru, "launch", "-n", show n, "--memory", "2048", "--"] [] path (dsmSizes p))) | (p, path) <- paths, n <- counts cores]),
+      partTables = \rounds ->
+        [ ( "Shared memory over TCP, all nodes here: times as fast as one node",
+            Table ([(L, "program"), (R, "one node")] ++ [(R, show n) | n <- drop 1 (counts cores)]) [p : maybe "-" (seconds . summaryMedian) (took rounds p 1) : [maybe "-" (fixed 2) (speed rounds p n) | n <- drop 1 (counts cores)] | p <- programs]
+          )
+        ],
+      partPlots = \rounds -> [curve "Shared memory: nodes of one host" [(p, [(n, v) | n <- counts cores, Just v <- [speed rounds p n]]) | p <- programs]],
+      partClaims = const []
+    }
+  where
+    dsmName p n = p ++ ", " ++ plural n "node"
+    took rounds p n = summaryOf (number ["seconds"]) rounds (dsmName p n)
+    speed rounds p n = (\one own -> summaryMedian one / summaryMedian own) <$> took rounds p 1 <*> took rounds p n
+
+-- | About a second on one node.
+dsmSizes :: String -> [String]
+dsmSizes program = case program of
+  "tsp" -> ["-n", "18", "-c", "0"]
+  "raytrace" -> ["-n", "768"]
+  "ocean" -> ["-k", "9", "-s", "6"]
+  "water" -> ["-n", "1500", "-s", "6"]
+  "radix" -> ["-n", "16777216"]
+  "fft" -> ["-k", "10"]
+  "lu" -> ["-n", "1536", "-b", "32"]
+  _ -> ["-n", "1000"]
+
+-- maru run -------------------------------------------------------------------
+
+runPart :: Part
+runPart =
+  Part
+    { partName = "run",
+      partSeconds = 15,
+      partReady = \reaper -> do
+        maru <- commandPath
+        pure (Right [(name, started reaper (before maru ++ ["/bin/true"])) | (name, before) <- ways]),
+      partTables = \rounds ->
+        [ ( "Start and end of /bin/true, milliseconds",
+            Table [(L, "way"), (R, "wall")] [[name, spreadOf (number ["wall_ms"]) rounds name] | (name, _) <- ways]
+          )
+        ],
+      partPlots = const [],
+      partClaims = const [paired "maru run: ms over plain exec" (AtMost 5) (\l r -> Just (l - r)) (number ["wall_ms"]) (number ["wall_ms"]) "maru run" "exec"]
+    }
+  where
+    ways =
+      [ ("exec", const []),
+        ("maru run", \maru -> [maru, "run", "--quiet", "--"]),
+        ("maru run --lock", \maru -> [maru, "run", "--quiet", "--lock", "cna", "--"])
+      ]
+
+-- | The mean of twenty.
+started :: Reaper -> [String] -> IO Sample
+started reaper words' = do
+  begin <- getMonotonicTime
+  replicateM_ times startedOnce
+  end <- getMonotonicTime
+  pure (object ["wall_ms" .= (1e3 * (end - begin) / fromIntegral times)])
+  where
+    times = 20 :: Int
+    startedOnce = outputOf reaper (case words' of program : rest -> proc program rest; [] -> proc "" [])
+
+-- Plots ----------------------------------------------------------------------
+
+curve :: String -> [(String, [(Int, Double)])] -> Plot
+curve title = curve' title "cores" "times as fast"
+
+curve' :: String -> String -> String -> [(String, [(Int, Double)])] -> Plot
+curve' title across up series =
+  Plot title (Axis across Logarithmic) (Axis up Linear) [Series name [Point (fromIntegral n) v v v | (n, v) <- points] | (name, points) <- series, not (null points)]
