@@ -50,6 +50,7 @@ import Maru.Bench.Side (Sample, Side (..))
 import Maru.Cli.Exit (orNothing)
 import Maru.Cli.Host (readText)
 import Maru.Cli.Output
+import Maru.Cli.Progress (leftOf)
 import Maru.Control.Ratio
 import Maru.Control.Statistics
 import Numeric (showFFloat)
@@ -112,7 +113,7 @@ roundsUntil limit (fewest, mostOf) effort say measure sides claims = do
     loop begin done = do
       (n, rounds) <- readIORef done
       let open = nub (concat [claimSides c | c <- claims rounds, unsettled (judgeClaim rounds c)])
-          again these = one done n these >> loop begin done
+          again these = one begin done n these >> loop begin done
       if n < atLeast
         then again sides
         else unless (n >= most || null open) $ do
@@ -120,8 +121,9 @@ roundsUntil limit (fewest, mostOf) effort say measure sides claims = do
           unless (maybe False ((now - begin >) . fromIntegral) limit) (again [s | s <- sides, sideName s `elem` open])
     -- A line is read at a glance.
     someOf these = intercalate ", " (map sideName (take 3 these)) ++ (if length these > 3 then " and " ++ show (length these - 3) ++ " more" else "")
-    one done n these = do
-      say ("round " ++ show (n + 1) ++ (if n < atLeast then " of " ++ show atLeast else " for what is undecided: " ++ someOf these))
+    one begin done n these = do
+      now <- getMonotonicTime
+      say ("round " ++ show (n + 1) ++ (if n < atLeast then " of " ++ show atLeast ++ leftOf (fromIntegral n / fromIntegral atLeast) (now - begin) else " for what is undecided: " ++ someOf these))
       load <- either id (unwords . take 3 . words) <$> readText "/proc/loadavg"
       (_, Rounds before) <- readIORef done
       let add measured side = do

@@ -41,9 +41,10 @@ where
 import Control.Applicative ((<|>))
 import Data.Aeson (Value)
 import Data.Map.Strict (Map)
-import Maru.Cli.Output (Figures, Table)
+import Maru.Cli.Output (Block (..), Figures, Table)
 import Maru.Cli.Reaper (Reaper)
 import Maru.Native.BoardView (Board)
+import Maru.View.Run (Afterwards (..))
 import Options.Applicative (Parser)
 import System.Exit (ExitCode)
 
@@ -117,15 +118,6 @@ data Refusal
     Unavailable !String
   deriving (Eq, Show)
 
--- | Lines for standard error, and the room's part of the report: as data, and, where that is more
--- than the lines, as lines of HTML.
-data Afterwards = Afterwards
-  { afterLines :: ![String],
-    afterData :: !Value,
-    afterSection :: ![String]
-  }
-  deriving (Eq, Show)
-
 -- | A part of the screen, with a state that its keys change.
 data TopPage = forall state seen.
   TopPage
@@ -147,9 +139,6 @@ data TopPage = forall state seen.
 -- | A page without keys: what it sees, shows, and gives as data.
 plainPage :: (Board -> IO seen) -> (Maybe (Double, seen) -> seen -> [Block]) -> (Maybe (Double, seen) -> seen -> Maybe Value) -> TopPage
 plainPage see = TopPage [] () (const id) (\_ _ -> pure ()) see . const
-
-data Block = Line !String | Tabular !Table
-  deriving (Eq, Show)
 
 -- | A question that @maru doctor@ asks. An exception counts as 'Bad'.
 data Check = Check

@@ -43,8 +43,8 @@ import Maru.Cli.Profile
 import Maru.Cli.Program
 import Maru.Cli.Report
 import Maru.Cli.Room
-import Maru.Cli.Run.Page
 import Maru.Native.BoardView
+import Maru.View.Run
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))

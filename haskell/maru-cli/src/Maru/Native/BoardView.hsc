@@ -22,7 +22,7 @@ import Foreign.Marshal.Alloc (alloca, allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peek, peekByteOff)
 import GHC.IO.Exception (IOException (..))
-import Maru.Cli.Plain (plain)
+import Maru.View.Plain (plain)
 import Text.Read (readMaybe)
 
 #include <maru/board.h>

@@ -22,9 +22,9 @@ import Maru.Cli.Output (writeJson)
 import Maru.Cli.Page (isPage, writePage)
 import Maru.Cli.Readers (wholeFrom)
 import Maru.Cli.Report
-import Maru.Cli.Room.Dsm.Page (launchPage)
 import qualified Maru.Control.Launch.Advice as Advice
 import qualified Maru.Control.Launch.Heat as Heat
+import Maru.View.Launch (launchPage)
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath, setEnv)
 import System.Exit (ExitCode (..))

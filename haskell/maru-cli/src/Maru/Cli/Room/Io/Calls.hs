@@ -20,10 +20,10 @@ import qualified Data.ByteString.Char8 as Chars
 import Data.Maybe (fromMaybe, isJust)
 import Maru.Cli.Exit (orNothing)
 import Maru.Cli.Machine (ownRoots, parents, treeOf)
-import Maru.Cli.Plain (plain)
 import Maru.Cli.Program (interpreterOf, isGo)
 import qualified Maru.Cli.Program as Program
 import Maru.Cli.Section (readable)
+import Maru.View.Plain (plain)
 import System.FilePath ((</>))
 import System.IO (IOMode (ReadMode), withBinaryFile)
 

@@ -31,12 +31,12 @@ import Data.Maybe (catMaybes, isJust)
 import GHC.Clock (getMonotonicTimeNSec)
 import Maru.Cli.Host (readText)
 import Maru.Cli.Output
-import Maru.Cli.Plain
 import Maru.Cli.Room
 import Maru.Cli.Room.Wait.MpiSection
 import Maru.Cli.Room.Wait.PollSection
 import Maru.Cli.Section
 import Maru.Native.BoardView
+import Maru.View.Plain
 import Text.Read (readMaybe)
 
 -- ---- the section --------------------------------------------------------
