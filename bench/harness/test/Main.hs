@@ -90,8 +90,8 @@ running =
   where
     faster = ratio "a / b" (AtLeast 1) wallNs "a" "b"
 
--- | As 'play' without claims; the n-th measurement of all does the action before. Also what was said
--- last.
+-- | As 'play' without claims; the n-th measurement of all does the action before. Also what was
+-- said last.
 playUntil :: Int -> IO () -> ((Side -> IO Value) -> (String -> IO ()) -> IO a) -> IO (a, String)
 playUntil last' end run = do
   count <- newIORef (0 :: Int)

@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | Machines as folders of small files, and what is made of them. Each is one text in @test\/steer@,
--- unfolded for as long as the tests run.
+-- | Machines as folders of small files, and what is made of them. Each is one text in
+-- @test\/steer@, unfolded for as long as the tests run.
 module SteerTest (steering, withMachines) where
 
 import Control.Exception (bracket)

@@ -110,8 +110,8 @@ tellShare begun done all' = do
 saidTo :: Maybe end -> IO () -> IO ()
 saidTo end = if isJust end then void . orNothing else id
 
--- | One after the other; with what ended them before their time, if anything did, and of whom there is
--- no result then. The second result is that of an action which has ended well all the same.
+-- | One after the other; with what ended them before their time, if anything did, and of whom there
+-- is no result then. The second result is that of an action which has ended well all the same.
 untilEnded :: (a -> IO (b, Maybe SomeException)) -> [a] -> IO ([b], Maybe (SomeException, Maybe a))
 untilEnded _ [] = pure ([], Nothing)
 untilEnded act (x : xs) = do
@@ -134,8 +134,8 @@ chosen experiments names
     called name own = own == name || (name ++ "/") `isPrefixOf` own
     unknown name = "unknown experiment '" ++ name ++ "'; known: " ++ intercalate ", " (map experimentName experiments)
 
--- | The fourth argument: what makes a PNG of an SVG, if anything does. Also what interrupted it: what
--- was measured until then is written first.
+-- | The fourth argument: what makes a PNG of an SVG, if anything does. Also what interrupted it:
+-- what was measured until then is written first.
 measure :: Interrupts -> Reaper -> Flags -> Maybe FilePath -> Experiment -> IO ((Experiment, Figures), Maybe SomeException)
 measure interrupts reaper flags painter experiment = do
   started <- getCurrentTime

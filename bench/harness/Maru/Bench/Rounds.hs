@@ -2,9 +2,8 @@
 
 -- | Rounds: in each, every side is measured once, in rotated order, so that what
 -- slows the machine slows all of them. Claims (mostly about the ratio of two
--- sides) are judged from the rounds that their sides ran in; where that does not
--- decide, further rounds are run with these sides alone. An interrupt leaves the
--- rounds that there are.
+-- sides) are judged from the rounds that their sides ran in. Where that does not decide, further
+-- rounds are run with these sides alone. An interrupt leaves the rounds that there are.
 module Maru.Bench.Rounds
   ( -- * Running
     Rounds (..),

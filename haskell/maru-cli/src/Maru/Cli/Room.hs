@@ -69,7 +69,7 @@ room :: String -> String -> Room
 room name purpose = Room name purpose Nothing (\_ _ -> pure Nothing) Nothing [] [] []
 
 -- | Flags of @maru run@; what must be known of this machine, given what else was asked for and
--- them, to decide about them; and the decision, which is pure.
+-- them, to decide about them. And the decision, which is pure.
 data RunPlug = forall flags facts. RunPlug (Parser flags) (Asked -> flags -> IO facts) (facts -> flags -> Either Refusal Part)
 
 -- | What a run's shell was asked for.
@@ -97,8 +97,8 @@ data Part = Part
     partBeside :: ![String],
     -- | Bytes on the board beyond the usual 4 MiB.
     partBoardRoom :: !Int,
-    -- | Where the command's memory is to come from, as the supervisor reads it; of several rooms the
-    -- first has it.
+    -- | Where the command's memory is to come from, as the supervisor reads it; of several rooms
+    -- the first has it.
     partMemory :: !(Maybe String)
   }
   deriving (Eq, Show)

@@ -2,9 +2,8 @@
 
 -- | @maru similar@: which submissions of a collection are copies of each other?
 --
--- Exit status: 0 done (also with a single submission: nothing to compare), 64
--- usage, 65 a path that cannot be used or nothing usable in it, 69 an output that
--- cannot be written.
+-- Exit status: 0 done (also with a single submission: nothing to compare), 64 usage. 65 a path that
+-- cannot be used or nothing usable in it; 69 an output that cannot be written.
 module Maru.Cli.Similar
   ( similarCommand,
   )

@@ -150,8 +150,8 @@ kindName kind
     3 -> "adaptive"
     _ -> "normal"
 
--- | Threads, acquisitions and the sum of their squares of the windows of a scale that are not closed,
--- by number, with what threads have not handed in.
+-- | Threads, acquisitions and the sum of their squares of the windows of a scale that are not
+-- closed, by number. With what threads have not handed in.
 openWindows :: Int -> (Fairness, [Pace]) -> Map.Map Word64 (Word64, Word64, Word64)
 openWindows at (fairness, paces) = Map.unionWith plus open pending
   where
@@ -200,7 +200,8 @@ waitsOf c = addZeros (minus (minus (countAcquisitions c) (countReacquired c)) (t
     h = timesHistogram (countWait c)
     minus a b = if a > b then a - b else 0
 
--- | Of contended acquisitions whose last holder's socket is known: the share that came from another.
+-- | Of contended acquisitions whose last holder's socket is known: the share that came from
+-- another.
 handoffRatio :: Counts -> Maybe Double
 handoffRatio c
   | countNear c + countFar c == 0 = Nothing

@@ -1,5 +1,5 @@
--- | Columns that text takes on a terminal: most characters one, those of East Asia and pictures
--- two, marks that stand on the character before them none. Pure; linear in the text.
+-- | Columns that text takes on a terminal. Most characters take one, those of East Asia and
+-- pictures two, marks that stand on the character before them none. Pure; linear in the text.
 module Maru.View.Columns
   ( columnsIn,
     tidy,
@@ -27,7 +27,7 @@ columnsOf c
 isMark :: Char -> Bool
 isMark c = c >= '\x300' && (generalCategory c `elem` [NonSpacingMark, EnclosingMark] || (c >= '\x1160' && c <= '\x11ff'))
 
--- | As 'plain'; at most three marks stay on a character, so that they reach no other line, and none
+-- | As 'plain'. At most three marks stay on a character, so that they reach no other line. None
 -- stays where there is no character before it.
 tidy :: String -> String
 tidy = go (0 :: Int) . plain

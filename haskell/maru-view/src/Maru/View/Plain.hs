@@ -1,5 +1,5 @@
--- | Text that other programs wrote, for a terminal: nothing in it is obeyed there, and nothing
--- changes the order or the look of what stands beside it.
+-- | Text that other programs wrote, for a terminal: nothing in it is obeyed there. Nothing changes
+-- the order or the look of what stands beside it.
 module Maru.View.Plain
   ( plain,
     plainJson,
@@ -21,8 +21,8 @@ plain = map (\c -> if isObeyed c then '?' else c)
 isObeyed :: Char -> Bool
 isObeyed c = c < ' ' || (c > '~' && generalCategory c `elem` [Control, Format, LineSeparator, ParagraphSeparator, Surrogate])
 
--- | The same text in JSON, in which such characters, all of them within strings, are escaped: nothing
--- is lost.
+-- | The same text in JSON, in which such characters, all of them within strings, are escaped:
+-- nothing is lost.
 plainJson :: Lazy.ByteString -> Lazy.ByteString
 plainJson json
   | Text.any isObeyed text = Encoding.encodeUtf8 (Text.concatMap escaped text)

@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | The page of a run, for people: what was found, what each room has to show, and, where no room
--- was active, what was looked at and what to try. Pure.
+-- | The page of a run, for people: what was found, what each room has to show. Where no room was
+-- active, it says what was looked at and what to try. Pure.
 module Maru.View.Run
   ( Afterwards (..),
     Measured (..),

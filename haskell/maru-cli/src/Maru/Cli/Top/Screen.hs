@@ -1,5 +1,5 @@
 -- | The terminal of @maru top@: taken over, drawn on, and given back as it was, however the program
--- ends (but by a signal that none can catch).
+-- ends. A signal that none can catch is left out.
 module Maru.Cli.Top.Screen
   ( Event (..),
     withScreen,

@@ -67,7 +67,7 @@ data Mutex = Mutex
 data Fairness = Fairness
   { fairnessMutex :: !Int,
     fairnessScales :: ![Scale],
-    -- | Windows of 100 ms: the first, how many a point has, and of each point acquisitions, windows
+    -- | Windows of 100 ms: the first, and how many a point has. Of each point acquisitions, windows
     -- with two threads or more, the sum of Jain's index over these.
     fairnessFirst :: !Word64,
     fairnessStep :: !Word64,

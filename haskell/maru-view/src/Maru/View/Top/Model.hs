@@ -116,8 +116,8 @@ resized width height m = settle m {modelSize = (max 1 width, max 1 height)}
 looked :: [Run] -> Model -> Model
 looked runs m = settle m {modelRuns = runs}
 
--- | Everything that must hold after each event: the selection is on a run that is shown and in view,
--- and nothing is scrolled beyond its end.
+-- | Everything that must hold after each event. The selection is on a run that is shown and in
+-- view, and nothing is scrolled beyond its end.
 settle :: Model -> Model
 settle m = m {modelSelected = runKey <$> selected, modelAt = at, modelFirst = first, modelScroll = within 0 most (modelScroll m)}
   where

@@ -106,8 +106,8 @@ launch nodes hosts asked words' = do
 
 -- ---- the report -----------------------------------------------------------
 
--- | The agent's arguments: a memory file, which begins with where the report goes (nothing: nowhere),
--- whether advice was asked for, and the command.
+-- | The agent's arguments: a memory file, which begins with where the report goes (nothing:
+-- nowhere), whether advice was asked for, and the command.
 prepareReport :: Maybe FilePath -> Bool -> [String] -> IO [String]
 prepareReport to advising words' = do
   let file = fromMaybe "" to

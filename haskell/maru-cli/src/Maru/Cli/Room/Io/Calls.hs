@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What the kernel knows of a run's processes: how many read and write calls each made,
+-- | What the kernel knows of a run's processes. That is how many read and write calls each made,
 -- whether @libmaru-io.so@ is in it, and how it is linked.
 module Maru.Cli.Room.Io.Calls
   ( ProcessCalls (..),

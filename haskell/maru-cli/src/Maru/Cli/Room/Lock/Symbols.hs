@@ -31,7 +31,8 @@ import System.Posix.Files (getFileStatus, isRegularFile)
 import System.Process (readProcessWithExitCode)
 import System.Timeout (timeout)
 
--- | Offsets in files, each to its place; and whether lines could be asked for. @code@: ask for lines.
+-- | Offsets in files, each to its place; and whether lines could be asked for. @code@: ask for
+-- lines.
 resolvePlaces :: Bool -> [(FilePath, Word64)] -> IO (Map (FilePath, Word64) Place, Bool)
 resolvePlaces code wanted = do
   tool <- if code then findExecutable "addr2line" else pure Nothing
