@@ -2,8 +2,8 @@
  *
  *   cc channel.c $(pkg-config --cflags --libs maru) && ./a.out
  *
- * Everything is mapped before fork and inherited; nothing has a name in a file
- * system, so there is nothing to clean up, however the program ends.
+ * Everything is mapped before fork and inherited. Nothing has a name in a file system, so there is
+ * nothing to clean up, however the program ends.
  */
 #include <errno.h>
 #include <maru/channel.h>
@@ -46,7 +46,7 @@ static int all_left(void) {
 }
 
 /* A worker that dies without a word would not ring: the deadline lets us look.
- * Whoever has left may have left records behind, so we read once more. */
+ * A worker that has left may have left records behind, so we read once more. */
 static uint64_t collect(struct maru_crew *crew, struct maru_log **logs) {
   struct maru_wait_policy policy;
   struct maru_record record;

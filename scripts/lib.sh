@@ -60,11 +60,11 @@ phase() {
   die "\"$title\" failed; whole log: ${log#"$root"/}"
 }
 
-# Cabal on the project's packages, everything below build/.
+# Cabal on the project's packages, everything below build/. One at a time: parts of the tests run beside each other.
 cabal_here() { # COMMAND ARGUMENT...
   local command=$1
   shift
-  (cd "$root/haskell" && cabal "$command" --builddir="$build/.cabal" "$@")
+  (cd "$root/haskell" && flock "$build/.cabal.lock" cabal "$command" --builddir="$build/.cabal" "$@")
 }
 
 # Warnings are errors with the compilers that this is tested with; others may know new warnings.
@@ -114,13 +114,29 @@ sanitized() { # NAME
   meson test -C "$build/.native-$name" --no-rebuild --print-errorlogs --timeout-multiplier "$((5 * $(patience)))" "${tests[@]}"
 }
 
-# haskell_tests TARGET...: their test suites. A package whose suites run no test at
-# all has lost them: that is a failure.
+cabal_file() { find "$root/haskell" "$root/bench" -maxdepth 2 -name "$1.cabal"; } # PACKAGE
+
+# haskell_tests TARGET...: runs test suites (PACKAGE:test:SUITE), or all of a PACKAGE, each in its package's
+# folder and with the built `maru` on the path. One that runs no test at all has lost them: that is a failure.
+# Cabal only builds: its own way to run them configures all packages anew, there and back.
 haskell_tests() {
-  local log=$logs/haskell-tests-${1//:/-}.log
-  cabal_offline v2-test "$@" --test-show-details=direct 2>&1 | tee "$log"
-  grep -qE '^All [0-9]+ tests passed' "$log" || {
-    echo "FAILED: $1 ran no test"
-    return 1
-  }
+  local target package suite binary status=0 suites=() log=$logs/haskell-tests-${1//:/-}.log
+  for target in "$@"; do
+    case $target in
+      *:test:*) suites+=("$target") ;;
+      *) mapfile -t -O "${#suites[@]}" suites < <(sed -n "s/^test-suite /$target:test:/p" "$(cabal_file "$target")") ;;
+    esac
+  done
+  cabal_offline v2-build -j"$jobs" "${suites[@]}"
+  PATH=$(dirname "$(program maru)"):$PATH
+  for suite in "${suites[@]}"; do
+    package=$(cabal_file "${suite%%:*}") binary=$(cabal_offline list-bin "$suite")
+    echo "Test suite $suite"
+    (cd "$(dirname "$package")" && "$binary" 2>&1) | tee "$log" || status=1
+    grep -qE '^All [0-9]+ tests passed' "$log" || {
+      echo "FAILED: $suite: not all tests passed, or there was none"
+      status=1
+    }
+  done
+  return "$status"
 }

@@ -41,7 +41,7 @@ run reaper effort say = do
   unlessMeasured [rounds | (_, _, rounds) <- measured] cut
   pure
     Figures
-      { figuresLine = plural cores "CPU" ++ ": " ++ claimsLine judged ++ concatMap ("; not measured: " ++) missing,
+      { figuresLine = plural cores "CPU" ++ ": " ++ countsLine judged ++ concatMap ("; not measured: " ++) missing,
         figuresTables = concat [partTables part rounds | (part, _, rounds) <- measured] ++ [("Bars", claimsTable judged)],
         figuresPlots = concat [partPlots part rounds | (part, _, rounds) <- measured],
         figuresData =

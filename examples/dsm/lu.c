@@ -1,5 +1,5 @@
 /* A dense matrix as the product of a lower and an upper triangular one, by blocks that lie together
- * in memory.  Each block has an owner, who alone changes it; blocks are dealt out in two
+ * in memory. Each block has an owner, the only one to change it; blocks are dealt out in two
  * dimensions.  No pivots: the diagonal dominates.  Checked: L (U x) is A x.
  *
  *     maru launch -n 4 -- ./lu [-n 256] [-b 16] [-t 1]      side n, blocks of side b

@@ -1,12 +1,12 @@
-/* A wind-driven ocean in a closed basin: in each step the vorticity is moved by the current and
+/* A wind-driven ocean in a closed basin. In each step the vorticity is moved by the current and
  * stirred by the wind, then the stream function follows from it by Poisson's equation,
  *
  *     w' = w + dt (-J(p, w) + wind - w),     laplace p = w,     p = 0 at the coast,
  *
  * solved by multigrid: V-cycles of red-black Gauss-Seidel sweeps on ever coarser grids.  Each node
  * has a band of rows and reads its neighbours' edges.  Points of one colour depend on the other
- * colour alone, and residuals are compared, not added: so the result is the same, to the bit, on
- * any number of nodes.  Checked: after each step the residual is below the tolerance.
+ * colour alone, and residuals are compared, not added. So the result is the same, to the bit, on
+ * any number of nodes. Checked: after each step the residual is below the tolerance.
  *
  *     maru launch -n 4 -- ./ocean [-k 8] [-s 4] [-t 1]      grid of side 2^k + 1, s steps
  */

@@ -1,5 +1,5 @@
-/* Radix sort: in each pass a node counts the digits of its band of keys, all counts together say
- * where each of its keys goes, and it puts them there: mostly into pages that other nodes write
+/* Radix sort. In each pass a node counts the digits of its band of keys. All counts together say
+ * where each of its keys goes. It puts them there, mostly into pages that other nodes write
  * too.  Checked: the keys are in order, and they are the keys that there were.
  *
  *     maru launch -n 4 -- ./radix [-n 262144] [-t 1]        n keys of 32 bits

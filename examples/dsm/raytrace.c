@@ -1,7 +1,7 @@
 /* A picture of mirroring balls over a chequered floor, by following rays of light backwards.  The
- * scene is shared and only read; the picture is cut into tiles, of which each node has a queue; who
- * has done its own helps the others.  Rays are counted under a lock.  Checked: some points are
- * followed again by one node, from a scene of its own.
+ * scene is shared and only read; the picture is cut into tiles, of which each node has a queue. A
+ * node that has done its own helps the others. Rays are counted under a lock. Checked: some points
+ * are followed again by one node, from a scene of its own.
  *
  *     maru launch -n 4 -- ./raytrace [-n 256] [-b 64] [-o 1] [-t 1] >picture.ppm
  *

@@ -1,7 +1,7 @@
 /* Travelling salesman by branch and bound.  Beginnings of tours lie in a shared pool, the
- * shortest tour so far beside it, both under one lock.  A node takes the newest beginning; a short
- * one it lengthens by each city that may come next and puts those back, a long one it takes away
- * and finishes by itself.  What cannot become shorter than the best is dropped.  Checked: the tour
+ * shortest tour so far beside it, both under one lock. A node takes the newest beginning. A short
+ * one it lengthens by each city that may come next, and puts those back. A long one it takes away
+ * and finishes by itself. What cannot become shorter than the best is dropped. Checked: the tour
  * has that length, and by Held and Karp's table of all sets of cities there is no shorter one.
  *
  *     maru launch -n 4 -- ./tsp [-n 20] [-d 8] [-c 0] [-t 1]
@@ -50,8 +50,8 @@ static uint32_t visited(const struct tour *tour) {
   return set;
 }
 
-/* No tour that begins so is shorter: the rest of it joins the cities that are left, the last and
- * the first, so it is no shorter than the shortest tree that does (Prim's). */
+/* No tour that begins so is shorter. The rest of it joins the cities that are left, the last and
+ * the first. So it is no shorter than the shortest tree that does (Prim's). */
 static int32_t least(const struct map *map, const struct tour *tour, uint32_t set) {
   int32_t length = tour->length, way[CITIES];
   int last = tour->city[tour->cities - 1];
@@ -109,7 +109,7 @@ static void lengthen(const struct map *map, const struct tour *tour, struct pool
 }
 
 /* Takes a beginning that is worth it, lengthened as far as it shall be; `best` becomes the best of
- * all.  0: none is left, and as only this function makes beginnings, none will be. */
+ * all. 0: none is left; and as only this function makes beginnings, none will be. */
 static int take(const struct map *map, struct pool *pool, int depth, struct tour *tour,
                 struct tour *best) {
   int found = 0;

@@ -1,9 +1,9 @@
-/* A drop of water: molecules of three atoms that move by Newton's law, every pair of molecules
- * attracting and repelling each other (Coulomb between all atoms, Lennard-Jones between oxygens),
- * the atoms of one held together by springs.  Each node sums the forces of its pairs for itself,
- * then adds them to everybody's, a block of molecules at a time, under a lock.  Forces and energies
- * are added as whole numbers, so their order does not matter: the result is the same, to the bit,
- * on any number of nodes.  Checked: all forces together are zero, exactly; energy is kept.
+/* A drop of water: molecules of three atoms that move by Newton's law. Every pair of molecules
+ * attracts and repels each other (Coulomb between all atoms, Lennard-Jones between oxygens). The
+ * atoms of one are held together by springs. Each node sums the forces of its pairs for itself,
+ * then adds them to everybody's, a block of molecules at a time, under a lock. Forces and energies
+ * are added as whole numbers, so their order does not matter. The result is the same, to the bit,
+ * on any number of nodes. Checked: all forces together are zero, exactly; energy is kept.
  *
  *     maru launch -n 4 -- ./water [-n 216] [-s 10] [-t 1]       n molecules, s steps
  *

@@ -11,8 +11,8 @@
 #define MR_REAPER_GROUPS (4u << 20)
 
 /* Becomes the reaper; `from` is a pipe or socket that its owner alone, or who speaks for it, writes
- * to.  What can be said there, each a pid_t: a group; -GROUP: nobody is left in it, and its number
- * may become a stranger's; 0: nothing is left to end. */
+ * to. What can be said there, each a pid_t. A group. -GROUP: nobody is left in it, and its
+ * number may become a stranger's; 0: nothing is left to end. */
 _Noreturn void mr_reaper(int from);
 
 #endif

@@ -24,9 +24,10 @@ struct mr_task {
 /* 0; -ESRCH: it has ended, or /proc does not say. */
 int mr_task_read(pid_t tid, struct mr_task *task);
 
-/* Thousandths of a CPU that the control groups of a process grant it: the smallest quota on the way
- * to the root. 0: no limit, or /sys/fs/cgroup does not say; UINT32_MAX: the process's groups cannot
- * be read whole (their path may be too long).  Reads some files for each folder on that way. */
+/* Thousandths of a CPU that the control groups of a process grant it: the smallest quota on the
+ * way to the root. It is 0 for no limit, or /sys/fs/cgroup does not say; UINT32_MAX: the
+ * process's groups cannot be read whole (their path may be too long). Reads some files for each
+ * folder on that way. */
 uint32_t mr_cpu_quota(pid_t pid);
 
 /* A process that has ended with all its threads, but was not reaped. The first process of a

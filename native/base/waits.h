@@ -1,8 +1,8 @@
 /* waits.h: what the threads of this process wait for, as the kernel tells.
  *
- * Internal to maru (not installed): of a forked worker, which must notice that it waits for what
- * only its parent has, or for nothing at all.  The kernel names the call that a thread sleeps in
- * (/proc/self/task/TID/syscall); a look costs some 20 us a thread and takes no lock.  Errors are
+ * Internal to maru (not installed). A forked worker must notice that it waits for what only its
+ * parent has, or for nothing at all. The kernel names the call that a thread sleeps in
+ * (/proc/self/task/TID/syscall); a look costs some 20 us a thread and takes no lock. Errors are
  * negative errno.
  */
 #ifndef MARU_BASE_WAITS_H
@@ -43,9 +43,9 @@ struct maru_own {
 int maru_own_note(struct maru_own *own);
 
 /* Did every thread but the calling one and `spared` sleep at one and the same moment, without a
- * time limit, in a futex of this process alone or on own descriptors?  Then nothing will ever
- * happen here but by the caller, by `spared` or by a signal.  So the caller must hold nothing that
- * another thread waits for.  False also where that cannot be seen.  Up to three looks. */
+ * time limit? In a futex of this process alone or on own descriptors? Then nothing will ever
+ * happen here but by the caller, by `spared` or by a signal. So the caller must hold nothing
+ * that another thread waits for. False also where that cannot be seen. Up to three looks. */
 bool maru_waits_are_endless(const struct maru_own *own, pid_t spared);
 
 #endif

@@ -1,8 +1,7 @@
 /* watch.h: the thread that looks after a forked worker.
  *
- * Internal to maru (not installed).  It is the worker's, and none of the language runtime's: it
- * goes on when the worker's own threads are held by calls that do not return.  Errors are negative
- * errno.
+ * Internal to maru (not installed). It is the worker's, and none of the language runtime's. It goes
+ * on when the worker's own threads are held by calls that do not return. Errors are negative errno.
  */
 #ifndef MARU_BASE_WATCH_H
 #define MARU_BASE_WATCH_H
@@ -38,8 +37,8 @@ pid_t maru_watch_tid(void);
 
 /* The thread above cannot end a worker that is stopped (SIGSTOP, a debugger); the kernel can, from
  * the worker's first instruction on.  A lifeline is a pipe of one worker, which has the reading
- * end; its writing end is its coordinator's, who makes it after the fork.  When that is closed, by
- * the coordinator's death too, the kernel kills the worker.
+ * end; its writing end is made by its coordinator after the fork. When that is closed, by the
+ * coordinator's death too, the kernel kills the worker.
  *
  * Workers that are forked later have copies of the writing end until they seal what they inherited.
  * They do not keep the worker alive: the coordinator's death kills the youngest, whose end closes

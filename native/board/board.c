@@ -1,16 +1,15 @@
 /* board.c: header, directory and text log of a run's shared region.
  *
- * Whatever is read from the board may be hostile: each value is loaded once
- * (atomically, so that the compiler cannot load it again), then checked, then
- * used.  The mapping's bounds are this process's own knowledge: the memfd is
- * sealed against shrinking, and its size comes from fstat.
+ * What is read from the board may be hostile. Each value is loaded once (atomically, so that the
+ * compiler cannot load it again), then checked, then used. The mapping's bounds are this process's
+ * own knowledge: the memfd is sealed against shrinking, and its size comes from fstat.
  *
  * Directory.  An entry is taken by a compare-and-swap of its key (a hash of the
  * name) from 0.  Entries are tried in order and never given back, so two adders
- * of one name meet at the same entry and one of them loses.  Who has the entry takes
- * the room, so that a loser takes none.  `ready` is stored last, with release order; it is
- * a word of maru_wait's, for the loser.  Where no room was left it says so, and the next
- * adder of the name tries again.
+ * of one name meet at the same entry and one of them loses. The process that has the entry takes
+ * the room, so that a loser takes none. `ready` is stored last, with release order; it is a word of
+ * maru_wait's, for the loser. Where no room was left it says so, and the next adder of the name
+ * tries again.
  *
  * Text log.  A writer takes a number, writes the text, then stores a hash over
  * both.  A reader that finds another hash has met a line which is being written,
@@ -333,7 +332,8 @@ static int take_entry(struct entry *entry, uint64_t key, const uint64_t words[NA
   uint32_t ready = atomic_load_explicit(&entry->ready, memory_order_acquire);
   if (ready & READY)
     return has_name(entry, words) ? -EEXIST : 1;
-  /* Relaxed: an entry that was refused has nothing else in it.  Who waits for it waits on. */
+  /* Relaxed: an entry that was refused has nothing else in it. A process that waits for it waits
+   * on. */
   bool again = ready & REFUSED &&
                atomic_compare_exchange_strong_explicit(&entry->ready, &ready, ready & ~REFUSED,
                                                        memory_order_relaxed, memory_order_relaxed);

@@ -109,8 +109,8 @@ static bool is_attended(const struct maru_channel *line) {
   return tid != 0 && lives(tid, LOAD(line->start));
 }
 
-/* A line whose process has died changes hands by its owner's word, which no two processes
- * share: it is never free meanwhile, and one of several heirs gets it. */
+/* A line whose process has died changes hands by its owner's word, which no two processes share.
+ * It is never free meanwhile, and one of several heirs gets it. */
 static bool inherit(struct maru_wait_table *table, uint32_t number, uint64_t self,
                     uint64_t *living) {
   uint64_t owner = LOAD(table->owners[number]);

@@ -210,8 +210,8 @@ static void rest(int64_t time_ns) {
 }
 
 /* It sleeps in a semaphore, not in maru_wait, which looks every 50 ms whether a notifier was
- * killed: a daemon that nobody needs shall not wake for that.  The worker, who alone asks, is of
- * the same process. */
+ * killed. A daemon that nobody needs shall not wake for that. The worker, which alone asks, is
+ * of the same process. */
 static void *serve(void *context) {
   struct boost_clerk *clerk = context;
   for (;;) {

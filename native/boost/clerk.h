@@ -4,8 +4,8 @@
  * Both read /proc, as much of it as a user likes to put there; so they are done by a
  * thread of normal priority.  The daemon's worker hands it a list and takes the
  * answers at a later tick; it never waits.  How much is read for one user is bounded:
- * others have their turn.  A process is charged to its real user, whatever it may be dumped as or
- * its effective user is; one of another user namespace to the user who made that.
+ * others have their turn. A process is charged to its real user, whatever it may be dumped as or
+ * its effective user is. One of another user namespace to the user who made that.
  */
 #ifndef MARU_BOOST_CLERK_H
 #define MARU_BOOST_CLERK_H

@@ -85,8 +85,8 @@ static inline uint32_t boost_line_of(const struct boost_board *one, const struct
 
 /* ---- act.c ---------------------------------------------------------------- */
 
-/* A thread that waits by turns on several channels is raised through one at a time:
- * while it is, the kernel does not say where it belongs. */
+/* A thread that waits by turns on several channels is raised through one at a time. While it is,
+ * the kernel does not say where it belongs. */
 bool boost_is_raised(const struct daemon *self, int32_t tid);
 int boost_end_line(struct boost_board *one, uint32_t i);
 /* Forgets whom it holds no more; tries again the ends that failed. */

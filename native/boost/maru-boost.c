@@ -17,14 +17,13 @@
  * --until-input-ends: our starter holds the other end of standard input.
  *
  * Two processes: the rescuer starts the worker, which does all of the above, and
- * watches it.  Whatever ends the worker (or stops it: 100 ms without a tick, then it is
- * killed), the rescuer puts every thread back that was raised or is lowered, then ends.  If the
- * rescuer is killed the worker puts them back and ends; if both are killed at once, each thread
- * finds the daemon's heartbeat stale when it waits next, and puts itself back.
+ * watches it. Something may end the worker, or stop it: 100 ms without a tick, then it is killed.
+ * The rescuer then puts every thread back that was raised or is lowered, and ends. If the rescuer
+ * is killed the worker puts them back and ends. If both are killed at once, each thread finds the
+ * daemon's heartbeat stale when it waits next, and puts itself back.
  *
- * Status: 0 ended as asked (--for-ms, SIGTERM, SIGINT, its input), 64 usage, 69 a board cannot
- * be used, 70 the worker failed; the line says
- * how many threads could not be put back.
+ * Status: 0 ended as asked (--for-ms, SIGTERM, SIGINT, its input), 64 usage, 69 a board cannot be
+ * used, 70 the worker failed. The line says how many threads could not be put back.
  */
 #define _GNU_SOURCE
 #include "daemon.h"

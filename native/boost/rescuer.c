@@ -34,8 +34,8 @@ struct watch {
   unsigned ending; /* looks since the request to end; 0: none */
 };
 
-/* A worker that was stopped, or is late: looks are counted, not time, so that a rescuer
- * that was stopped itself does not blame the worker. */
+/* A worker that was stopped, or is late. Looks are counted, not time, so that a rescuer that was
+ * stopped itself does not blame the worker. */
 static bool is_late(struct watch *watch, const struct daemon *self) {
   /* Relaxed: a counter. */
   uint64_t beats = atomic_load_explicit(&self->shared->beats, memory_order_relaxed);

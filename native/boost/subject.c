@@ -103,8 +103,8 @@ static bool may_come_back(const struct boost_subject *subject, const struct mr_s
          limit.rlim_cur >= (rlim_t)(20 - normal->nice);
 }
 
-/* What a raised thread forks begins as SCHED_OTHER with nice 0 (reset-on-fork; else it would begin
- * raised): no thread may beget so what it may not be itself. */
+/* What a raised thread forks begins as SCHED_OTHER with nice 0 (reset-on-fork; else it would
+ * begin raised). No thread may beget so what it may not be itself. */
 static bool may_have_children(const struct boost_subject *subject, const struct mr_sched *normal) {
   static const struct mr_sched child = {.policy = SCHED_OTHER};
   bool below = normal->policy == SCHED_IDLE || (!by_clock(normal) && normal->nice > 0);
@@ -285,8 +285,8 @@ int boost_raise(struct boost_subject *subject, enum boost_how how) {
   subject->how = how;
   subject->found_nice = nice_of(subject->tid);
   up = raised(&subject->normal, how);
-  /* Release: whoever sees the mark knows the place to go back to.  Before the deed:
-   * the rescuer undoes what is marked. */
+  /* Release: a thread that sees the mark knows the place to go back to. Before the deed: the
+   * rescuer undoes what is marked. */
   atomic_store_explicit(&subject->touched, 1, memory_order_release);
   rc = place(subject, &up);
   if (rc < 0)
@@ -313,7 +313,7 @@ static struct mr_sched way_back(const struct boost_subject *subject, const struc
 static int put_down(struct boost_subject *subject, const struct mr_sched *now) {
   struct mr_sched back = way_back(subject, now), up = raised(&subject->normal, subject->how);
   /* Of SCHED_IDLE the kernel keeps a nice that nobody sees, and that could not be left without a
-   * right: ours, if it was put there while it was raised. */
+   * right. It is ours, if it was put there while it was raised. */
   if (back.policy == SCHED_IDLE && !by_clock(&up) && nice_of(subject->tid) == up.nice &&
       lives(subject) == 0)
     (void)setpriority(PRIO_PROCESS, (id_t)subject->tid, subject->found_nice);

@@ -85,8 +85,8 @@ int boost_raise(struct boost_subject *subject, enum boost_how how);
 int boost_end(struct boost_subject *subject);
 /* A lowered thread to its own place; -EPERM where its owner could not do that. */
 int boost_restore(struct boost_subject *subject);
-/* For the rescuer, which has no pidfds: whatever was raised, or is lowered, goes to its
- * own place.  0 too where nothing had to be done, or the thread has gone. */
+/* For the rescuer, which has no pidfds: what was raised, or is lowered, goes to its own place.
+ * It is 0 too where nothing had to be done, or the thread has gone. */
 int boost_rescue(const struct boost_subject *subject);
 
 /* What this process may do to others and undo, tried with a child: FIFO, else nice, else

@@ -9,10 +9,10 @@
  *
  * and goes FREE(t) -> READY(t) -> TAKEN(t, w) -> FREE(t + slots).  The ticket in
  * the word makes every value unique, so a compare-and-swap cannot succeed on a
- * later round of the ring.  Only this word says who owns a chunk: a worker that
- * dies between any two instructions owns it or does not, and a look over the
- * ring tells.  `next` is a hint which anybody helps forward; what a dead worker
- * had left to do there costs the next one a step.  models/crew.pml checks this.
+ * later round of the ring. Only this word says who owns a chunk. A worker that dies between any two
+ * instructions owns it or does not, and a look over the ring tells. `next` is a hint which anybody
+ * helps forward; what a dead worker had left to do there costs the next one a step. models/crew.pml
+ * checks this.
  *
  * What is shared holds neither bounds nor pointers: those are in each process's handle,
  * which fork copies, with what the coordinator has offered.  A worker's stray write can
@@ -20,13 +20,12 @@
  * -EBADMSG.
  *
  * Waiting.  The coordinator waits on one word, all workers on another, both in the crew.
- * In a seated crew (maru_crew_seat) each of them has a channel on the board instead.  Who
- * publishes then has many words to ring, and does so only if somebody sits: a worker marks
- * `work` by SITTING after it has looked at its own word and before it waits on that; who
- * publishes steps `work`, and where it finds the mark, takes it away and then rings all
- * seats.  A worker that marks later finds the step and looks at the ring again; one whose
- * mark is taken away is rung, for its look at the word came before.  models/seats.pml
- * checks this.
+ * In a seated crew (maru_crew_seat) each of them has a channel on the board instead. The
+ * coordinator then has many words to ring, and does so only if somebody sits. A worker marks `work`
+ * by SITTING after it has looked at its own word and before it waits on that. The coordinator steps
+ * `work`, and where it finds the mark, takes it away and then rings all
+ * seats. A worker that marks later finds the step and looks at the ring again. One whose mark is
+ * taken away is rung, for its look at the word came before. models/seats.pml checks this.
  */
 #define _GNU_SOURCE
 #include <maru/channel.h>
@@ -195,7 +194,7 @@ void maru_crew_destroy(struct maru_crew *crew) {
 
 /* ---- coordinator ------------------------------------------------------- */
 
-/* Release, all: who sees a step sees what was published. */
+/* Release, all: a worker that sees a step sees what was published. */
 static void announce(struct maru_crew *crew) {
   if (!crew->seated) {
     maru_notify(&crew->shared->work);
@@ -204,7 +203,7 @@ static void announce(struct maru_crew *crew) {
   if (!(atomic_fetch_add_explicit(&crew->shared->work, MARU_WAIT_STEP, memory_order_release) &
         SITTING))
     return;
-  /* Acquire: whoever left the mark had looked at its own word before we ring it. */
+  /* Acquire: the worker that left the mark had looked at its own word before we ring it. */
   atomic_fetch_and_explicit(&crew->shared->work, WORD_VALUE, memory_order_acq_rel);
   for (uint32_t i = 0; i < crew->workers; i++)
     maru_notify(&seat_of(crew, i)->word);
@@ -232,14 +231,14 @@ int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count) {
   slot->count = count;
   /* Release: the claimant reads first and count. */
   atomic_store_explicit(&slot->state, state_of(READY, ticket, 0), memory_order_release);
-  /* Release: whoever sees the number finds the slot READY or later. */
+  /* Release: a worker that sees the number finds the slot READY or later. */
   atomic_store_explicit(&crew->shared->published, ticket + 1, memory_order_release);
   announce(crew);
   return 0;
 }
 
 void maru_crew_close(struct maru_crew *crew) {
-  /* Release: who sees the close sees the final `published`. */
+  /* Release: a worker that sees the close sees the final `published`. */
   atomic_store_explicit(&crew->shared->closed, 1, memory_order_release);
   announce(crew);
 }

@@ -4,15 +4,14 @@
  * 16-byte aligned; `word` is COMMITTED | kind | length and is stored last.
  *
  * Crash-safety rests on one invariant: the word at offset `last`, where the
- * next record begins, is zero until that record is committed.  Fresh pages are
- * zero; a chunk may have left bytes beyond the record's final end (a reserve
- * that was shortened or replaced), so commit clears the next word before it
+ * next record begins, is zero until that record is committed. Fresh pages are zero. A chunk may
+ * have left bytes beyond the record's final end, where a reserve was shortened or replaced. So
+ * commit clears the next word before it
  * publishes.  The consumer follows words only; last, count and closed are what
  * the producer says about itself.
  *
- * Bounds and positions are each process's own memory, copied by fork: a stray
- * write into the shared pages, header included, cannot lead a consumer out of
- * what it has mapped.
+ * Bounds and positions are each process's own memory, copied by fork. A stray write into the shared
+ * pages, header included, cannot lead a consumer out of what it has mapped.
  */
 #define _GNU_SOURCE
 #include <maru/channel.h>
@@ -149,7 +148,7 @@ int maru_log_append(struct maru_log *log, uint64_t index, uint32_t kind, const v
 }
 
 void maru_log_close(struct maru_log *log) {
-  /* Release: who sees the close sees every record before it. */
+  /* Release: a consumer that sees the close sees every record before it. */
   atomic_store_explicit(&log->shared->closed, 1, memory_order_release);
 }
 

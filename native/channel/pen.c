@@ -39,7 +39,7 @@ struct maru_pen *maru_pen_new(int no_room) {
   atomic_init(&pen->item, UP);
   pen->no_room = no_room;
   pen->process = getpid();
-  /* Release: who finds the pen finds it made. */
+  /* Release: a thread that finds the pen finds it made. */
   atomic_store_explicit(&here, pen, memory_order_release);
   return pen;
 }
@@ -53,7 +53,7 @@ void maru_pen_on_socket(struct maru_pen *pen, int fd) { pen->socket = fd; }
 
 void maru_pen_down(struct maru_pen *pen, int64_t item, uint32_t kind) {
   pen->kind = kind;
-  /* Release: who takes the pen sees all that was written while it was up. */
+  /* Release: a thread that takes the pen sees all that was written while it was up. */
   atomic_store_explicit(&pen->item, item, memory_order_release);
 }
 

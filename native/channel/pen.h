@@ -40,7 +40,7 @@ void maru_pen_seal(struct maru_pen *pen, int64_t item, const char *reason);
 /* The same for the item that this process, if it is a worker, evaluates now. */
 void maru_pen_seal_here(const char *reason);
 
-/* The descriptors of this process now are those whose other end nobody else has: called once the
+/* The descriptors of this process now are those whose other end nobody else has. Called once the
  * inherited ones are sealed, before any code of the user's. */
 int maru_pen_note_own(struct maru_pen *pen);
 

@@ -1,9 +1,9 @@
 /* stream.h: records over a connected socket.
  *
  * Internal to maru: the parallel map's socket back end.  A record is a 32-byte
- * header {length, index, kind} and its chunk, padded, in the byte order of this
- * machine: both ends are processes of one program on one machine.
- * Errors are negative errno.  -EPIPE: the other end is closed or dead.
+ * header {length, index, kind} and its chunk, padded. It is in the byte order of this machine: both
+ * ends are processes of one program on one machine. Errors are negative errno. -EPIPE: the other
+ * end is closed or dead.
  */
 #ifndef MARU_CHANNEL_STREAM_H
 #define MARU_CHANNEL_STREAM_H
@@ -25,9 +25,9 @@ int maru_stream_receive(int fd, uint64_t *index, uint32_t *kind, void *chunk, ui
 struct maru_stream_reader;
 struct maru_stream_reader *maru_stream_reader_new(int fd);
 void maru_stream_reader_free(struct maru_stream_reader *reader);
-/* 1: *record, valid until the next call, chunk 16-byte aligned; 0: no whole record yet; -EPIPE: the
- * other end is gone and all its whole records were read; -EBADMSG: what came is no record, now and
- * for ever. */
+/* 1: *record, valid until the next call, chunk 16-byte aligned; 0: no whole record yet. -EPIPE:
+ * the other end is gone and all its whole records were read. -EBADMSG: what came is no record,
+ * now and for ever. */
 int maru_stream_reader_next(struct maru_stream_reader *reader, struct maru_record *record);
 
 /* Waits up to timeout_ms until one of the descriptors can be read or is

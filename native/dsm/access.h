@@ -16,12 +16,11 @@
  * that is not allowed fails with EFAULT.  Allow the range first.
  *
  * Signals: SIGBUS (userfaultfd) or SIGSEGV (mprotect).  A fault outside every area
- * goes to the handler that was there before, or has the signal's default action, so
- * core dumps and debuggers work as ever (gdb: "handle SIGBUS nostop noprint").  That handler
- * runs with its own mask and SA_NODEFER, but SA_RESETHAND and SA_RESTART do not count.  The
- * first area (or probe) of a way installs our handler, which then stays: somebody may have
- * kept its address.  Nobody else may change the signal's action meanwhile.  The signal is
- * blocked while the fault function runs.
+ * goes to the handler that was there before, or has the signal's default action. So core dumps and
+ * debuggers work as ever (gdb: "handle SIGBUS nostop noprint"). That handler runs with its own mask
+ * and SA_NODEFER, but SA_RESETHAND and SA_RESTART do not count. The first area (or probe) of a way
+ * installs our handler, which then stays: somebody may have kept its address. Nobody else may
+ * change the signal's action meanwhile. The signal is blocked while the fault function runs.
  *
  * Children (fork) inherit neither the program's view nor the fault function: their faults
  * there are faults outside every area.  They may not use an area of their parent's.
@@ -44,16 +43,16 @@ struct mr_area;
 
 /* `write`: what the access needs; where the machine does not tell, reading is
  * taken first.  0: it is allowed now.  Otherwise the fault is treated as one outside every
- * area.  Runs in a signal handler, but one that interrupts nothing else than an access to
- * the area: it may call all that the accessing code is not in the middle of (a program that
- * prints from the area holds stdio's lock; no allocator touches it). */
+ * area. Runs in a signal handler, but one that interrupts nothing else than an access to the
+ * area. It may call all that the accessing code is not in the middle of (a program that prints
+ * from the area holds stdio's lock; no allocator touches it). */
 typedef int mr_fault(void *context, uint32_t page, bool write);
 
 /* "userfaultfd", "mprotect". */
 const char *mr_access_way_name(enum mr_access_way way);
 
-/* 0 if this kernel and sandbox allow it, by trying; else why not: -ENOSYS, -EPERM,
- * or -EOPNOTSUPP for a userfaultfd that lacks what is needed (before Linux 6.4). */
+/* 0 if this kernel and sandbox allow it, by trying. Else why not: -ENOSYS, -EPERM, or
+ * -EOPNOTSUPP for a userfaultfd that lacks what is needed (before Linux 6.4). */
 int mr_access_probe(enum mr_access_way way);
 
 /* `pages` pages of zeros, nothing allowed.  `fault` NULL: accesses are not watched, `way` does not

@@ -1,7 +1,7 @@
 /* alive.h: whether the host at a connection's other end still answers (internal to libmaru-dsm).
  *
- * A process that is stopped is not dead: its kernel acknowledges what comes, keep-alives and probes
- * of a closed window included, for as long as it is stopped.  The kernel of a dead host answers
+ * A process that is stopped is not dead. Its kernel acknowledges what comes, keep-alives and probes
+ * of a closed window included, for as long as it is stopped. The kernel of a dead host answers
  * nothing.  So a connection is lost when its host leaves something unanswered for MR_LOST_MS. Where
  * nothing is on the way the kernel asks (keep-alives) and breaks the connection itself.  Where
  * something is, it would go on asking for a quarter of an hour; then this file looks.

@@ -1,5 +1,6 @@
-/* calls.c: the calls of maru/dsm.h that synchronise: each a request of the program's thread about
- * an object, which has a number of its own over all kinds; and the one that touches memory.
+/* calls.c: the calls of maru/dsm.h that synchronise, and the one that touches memory. Each of the
+ * former is a request of the program's thread about an object, which has a number of its own over
+ * all kinds.
  */
 #include "core.h"
 #include "diff.h"

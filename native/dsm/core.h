@@ -45,9 +45,9 @@
  * One thread of a node computes: a node has at most one request at a time.
  * Events are the functions below; actions are calls of the sink, made before the
  * function returns, in the order in which they take effect.  A sink must not call
- * back into the core.  No I/O, no clock but the sink's; memory is allocated at creation, and
- * while running only for write notices, longer messages and what a home knows of its pages' past.
- * A core is a value: it may be dropped between any two events.
+ * back into the core. No I/O, no clock but the sink's. Memory is allocated at creation; while
+ * running only for write notices, longer messages and what a home knows of its pages' past. A core
+ * is a value: it may be dropped between any two events.
  *
  * Channels between two nodes deliver in order, once each, or not at all.  Every
  * message bears the sender's epoch and incarnation; one of another epoch or
@@ -197,22 +197,21 @@ void mr_core_destroy(struct mr_core *core);
  * this very call: done is not called any more. */
 int mr_core_read(struct mr_core *core, uint32_t page);
 int mr_core_write(struct mr_core *core, uint32_t page);
-/* It will read, or write, `count` pages from `page` on: brings those that are not here, as many at
- * a time as MR_BATCH_MAX.  -EINVAL: none, or not so many pages. */
+/* The program will read, or write, `count` pages from `page` on: brings those that are not here,
+ * as many at a time as MR_BATCH_MAX. -EINVAL: none, or not so many pages. */
 int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool write);
 
 /* A synchronisation operation on object `id`.  MR_CONDITION: `argument` is the id of
  * a lock that this node holds; done when the node has been signalled and holds the lock again. */
 int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument);
 
-/* Looks whether every node waits so that none can ever go on (deadlock.c); if that is so,
- * sink.stuck is called, here or when the answers have come.  Nothing is done while an earlier look
- * is under way.  0; -ECANCELED. */
+/* Looks whether every node waits so that none can ever go on (deadlock.c). If that is so,
+ * sink.stuck is called, here or when the answers have come. Nothing is done while an earlier
+ * look is under way. 0; -ECANCELED. */
 int mr_core_look(struct mr_core *core);
 
-/* A message arrived from node `from`.  0; -ESTALE: of another epoch or
- * incarnation, dropped; -EBADMSG: not a message of this protocol, nothing
- * changed; -ECANCELED: as above. */
+/* A message arrived from node `from`. 0, or -ESTALE: of another epoch or incarnation, dropped.
+ * -EBADMSG: not a message of this protocol, nothing changed. -ECANCELED: as above. */
 int mr_core_message(struct mr_core *core, uint16_t from, const void *message, size_t length);
 
 /* What the computing thread may do with `page` now. */

@@ -2,9 +2,9 @@
  *
  * A node that waits goes on by a message alone.  So a job is stuck once all wait and no message is
  * under way, which no node can see at once.  One asks all, in two waves: each says whether it
- * waits, and how many messages it has sent and received.  If all waited in both, nobody received
- * anything between its two answers, so each has waited all the time between, at the end of the
- * first wave too; and if as many were received as were sent, none was under way then.  Looks
+ * waits, and how many messages it has sent and received. Suppose all waited in both, and nobody
+ * received anything between its two answers. Then each has waited all the time between, at the end
+ * of the first wave too. If as many were received as were sent, none was under way then. Looks
  * themselves are not counted: they move nobody.
  */
 #include "state.h"

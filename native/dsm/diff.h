@@ -1,9 +1,8 @@
 /* diff.h: what a writer changed in a page (internal to libmaru-dsm).
  *
- * A page is 4096 bytes, 512 *blocks* of 8 bytes.  A diff of a page against its
- * twin (the copy made before the first write) names the blocks that differ in
- * a bitmap and holds their new contents, packed in order.  Encoding costs the
- * same for every pattern of changes, unlike lists of ranges.
+ * A page is 4096 bytes, 512 *blocks* of 8 bytes. A diff of a page against its twin (the copy made
+ * before the first write) names the blocks that differ in a bitmap. It holds their new contents,
+ * packed in order. Encoding costs the same for every pattern of changes, unlike lists of ranges.
  *
  * A block's contents hold bytes that the writer did not change.  Where another
  * writer may have changed them (concurrent writers of one page) the diff is
@@ -65,9 +64,9 @@ void mr_diff_mask(struct mr_diff *diff, const void *twin);
 void mr_diff_apply_masked(const struct mr_diff *diff, void *page);
 
 /* ---- as sent -------------------------------------------------------------
- * One byte of flags (bit 0: masked), one byte naming the words of the bitmap
- * that are not zero, those words, the packed blocks, the masks.  Little-endian,
- * as the hosts are: a job runs on one architecture. */
+ * One byte of flags (bit 0: masked); one byte that names the words of the bitmap that are not
+ * zero. Then those words, the packed blocks, the masks. Little-endian, as the hosts are: a job
+ * runs on one architecture. */
 #define MR_DIFF_PACKED_MAX (2u + 8u * MR_DIFF_BITMAP + MR_PAGE + MR_BLOCKS)
 
 /* Writes at most MR_DIFF_PACKED_MAX bytes to `out`; how many. */

@@ -19,8 +19,8 @@ struct mr_fabric;
 /* "PROVIDER" of "ofi:PROVIDER"; NULL: not libfabric's. */
 const char *mr_fabric_provider(const char *transport);
 
-/* Opens an endpoint at this node's address; `card`: how others reach it.  -ENOSYS: built without
- * libfabric, or it is not installed; -ENODATA: it has no such provider here; `why` says it. */
+/* Opens an endpoint at this node's address; `card`: how others reach it. -ENOSYS: built without
+ * libfabric, or it is not installed. -ENODATA: it has no such provider here; `why` says it. */
 int mr_fabric_open(struct mr_fabric **fabric, const char *provider, const struct mr_job *job,
                    struct mr_card *card, char *why, size_t size);
 /* Exchanges a first message with everyone.  -ETIMEDOUT: not with all by `deadline`; what the

@@ -246,8 +246,8 @@ static bool over_stream(const struct mr_fabric *f) {
 #endif
 }
 
-/* Two for each partner, which is enough where a stream makes its sender wait: they are used in
- * turn, and soon no cache would hold them all.  Others have room for long messages, too. */
+/* Two for each partner, which is enough where a stream makes its sender wait. They are used in
+ * turn, and soon no cache would hold them all. Others have room for long messages, too. */
 static int grow_to_receive(struct mr_fabric *f) {
   unsigned slots = 2u * f->nodes + (over_stream(f) ? 0 : 2 * slots_of(f));
   int rc = 0;

@@ -21,7 +21,7 @@ struct mr_piece {
 enum mr_piece_ends { MR_ENDS_NOTHING, MR_ENDS_MESSAGE, MR_ENDS_ALL };
 
 /* So much at a time goes without a rendezvous in most providers; rxm of libfabric 1.17 crashes in
- * one with a peer that dies.  Where there is a stream below, it is pieces that cost: the longest
+ * one with a peer that dies. Where there is a stream below, it is pieces that cost. The longest
  * batch, 64 pages and what goes with them, is one, which is handed out where it lies. */
 #define MR_PIECE 16384u
 #define MR_PIECE_OF_STREAM (65u * 4096)

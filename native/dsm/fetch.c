@@ -4,7 +4,7 @@
 #define SHORT_MOST (MR_PAGE * 3 / 4)
 /* So many answers make a window in which the quickest counts. */
 #define WINDOW 64u
-/* So many whole pages in a row, and the next goes in part; so many parts while nobody knows what
+/* So many whole pages in a row, and the next goes in part. So many parts while nobody knows what
  * the way costs, and the next goes whole: else nobody learns. */
 #define TRY_AFTER 32u
 

@@ -8,13 +8,13 @@
  *     caller -> listener   nod: a proof as well, of the listener's introduction
  *
  * A proof is the HMAC-SHA-256, by the job's secret, of the prover's role, both nonces and an
- * introduction, which names both nodes.  So the secret itself is never sent; a proof says nothing
- * in another connection, in the other direction or to another node; the listener says nothing of
+ * introduction, which names both nodes. So the secret itself is never sent. A proof says nothing in
+ * another connection, in the other direction or to another node. The listener says nothing of
  * itself before the caller has proved that it knows the secret.
  *
  * The caller has met with its nod, the listener when that comes.  A listener that has seen the
- * proof waits for the nod as long as the connection stands: else it could give up what the caller
- * counts on.  A caller that gives up closes the connection, and never after its nod.
+ * proof waits for the nod as long as the connection stands. Else it could give up what the caller
+ * counts on. A caller that gives up closes the connection, and never after its nod.
  *
  * Not proved: what comes afterwards.  A process that can write into the connection can speak for a
  * node.

@@ -35,9 +35,9 @@ void mr_history_destroy(struct mr_history *history);
 void mr_history_add(struct mr_history *history, uint32_t page, uint64_t version,
                     const uint64_t *bitmap);
 
-/* Unites in `bitmap` what changed after version `have`; how many blocks.  -ENOENT: that is not
- * known any more; -EFBIG: more than `most` blocks (the search ends there).
- * `searched` grows by the diffs that were looked at. */
+/* Unites in `bitmap` what changed after version `have`; how many blocks. -ENOENT: that is not
+ * known any more. -EFBIG: more than `most` blocks (the search ends there). `searched` grows by
+ * the diffs that were looked at. */
 int mr_history_diffs(const struct mr_history *history, uint32_t page, uint64_t have, uint32_t most,
                      uint64_t *bitmap, uint64_t *searched);
 /* The same from the stamps, in whole lines; never -EFBIG. */

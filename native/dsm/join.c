@@ -17,8 +17,8 @@
 
 #define MS INT64_C(1000000)
 #define AGAIN_MS 20 /* from one call of a node to the next */
-/* A listener's kernel answers at once, or its queue is full of strangers: then another call comes
- * sooner than the kernel's own repeats, which are ever rarer. */
+/* A listener's kernel answers at once, or its queue is full of strangers. Then another call
+ * comes sooner than the kernel's own repeats, which are ever rarer. */
 #define CONNECT_MS 500
 /* A stranger that came less long ago may not have had time to speak: then others wait in the
  * kernel's queue. */

@@ -1,9 +1,9 @@
 /* join.h: how the nodes of a job find and know each other (internal to libmaru-dsm).
  *
  * Each node calls those of lower numbers and listens for the others, all at once.  Any other
- * process that connects (a stranger) learns a nonce at most (handshake.h), is heard beside all
- * others, and goes when it says something wrong, after MR_STRANGER_MS, or as the oldest where
- * MR_STRANGERS are held and another comes.  So strangers delay a node, and do not keep it out.
+ * process that connects (a stranger) learns a nonce at most (handshake.h) and is heard beside all
+ * others. It goes when it says something wrong, after MR_STRANGER_MS, or as the oldest where
+ * MR_STRANGERS are held and another comes. So strangers delay a node, and do not keep it out.
  */
 #ifndef MARU_DSM_JOIN_H
 #define MARU_DSM_JOIN_H

@@ -1,10 +1,10 @@
 /* link.h: a slower network than there is, for experiments (internal to libmaru-dsm).
  *
- * MARU_DSM_LINK=LATENCY_NS,PS_PER_BYTE, the same on all nodes: a message leaves its node when that
- * node's card is free, occupies it so long for each byte, and is seen the latency later.  It is
- * sent at once and says when it is due; its receiver keeps it until then.  So no thread and no
- * wake-up comes on top of what the transport takes, but all nodes must be on one host and in one
- * time namespace, as they compare clocks: others refuse each other (settings.c).
+ * MARU_DSM_LINK=LATENCY_NS,PS_PER_BYTE, the same on all nodes. A message leaves its node when that
+ * node's card is free, occupies it so long for each byte, and is seen the latency later. It is sent
+ * at once and says when it is due; its receiver keeps it until then. So no thread and no wake-up
+ * comes on top of what the transport takes, but all nodes must be on one host and in one time
+ * namespace, as they compare clocks. Others refuse each other (settings.c).
  *
  * Thread-safety: calls exclude each other, which is the owner's business.
  */

@@ -38,8 +38,8 @@ enum mr_message_type {
                     waits for; body: 1 if it waits, messages sent, messages received */
   MR_MESSAGE_TYPES
 };
-/* Progress: what all have acquired; the number of the sender's round, who is in it (a
- * bit per node, in whole words), what those have acquired at least (core.h). */
+/* Progress: what all have acquired; the number of the sender's round, the nodes in it (a bit per
+ * node, in whole words); what those have acquired at least (core.h). */
 
 struct mr_header {
   uint8_t version;

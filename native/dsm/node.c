@@ -261,8 +261,8 @@ static void on_message(void *context, uint16_t from, const void *message, size_t
     mr_node_die(STATUS_INTERNAL, "node %u sent what is no message of this protocol", from);
 }
 
-/* One line a job: `maru launch` shows one of all; else the first of those who are left says it, and
- * the others stay until it has seen the same, so that it does not name them. */
+/* One line a job: `maru launch` shows one of all. Else the first of those that are left says it,
+ * and the others stay until it has seen the same, so that it does not name them. */
 static _Noreturn void lose(uint16_t lost) {
   if (node.job.met && node.me != (lost == 0 ? 1 : 0)) {
     poll(NULL, 0, ECHO_MS);
@@ -306,7 +306,7 @@ static void start_server(uint64_t spin_us) {
     mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
 }
 
-/* Now and then, by a thread of its own: where the request is still that of the last time, the
+/* Now and then, by a thread of its own. Where the request is still that of the last time, the
  * program's thread waits for something that may never come. */
 static void look(void) {
   static uint64_t before;

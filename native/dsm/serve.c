@@ -15,7 +15,7 @@
 
 /* A thread that waits for a message stays awake so long if the last one came in less time. */
 #define HOPE_NS 100000
-/* A thread that gave way for longer than that shares its processor with one that computes: the
+/* A thread that gave way for longer than that shares its processor with one that computes. The
  * kernel wakes a sleeper before it comes back to one that gives way, so for so long it sleeps. */
 #define CROWDED_NS 100000000
 /* What is due in less time is waited for awake. */

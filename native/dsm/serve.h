@@ -1,13 +1,13 @@
 /* serve.h: the thread that looks after what other nodes send (internal to libmaru-dsm).
  *
  * While the program computes, a thread of the library's own does: the *server*.  While the program
- * waits for an answer, its own thread does, and the server is not woken: an answer costs
- * one change of threads less, and a spinning node takes one processor.
+ * waits for an answer, its own thread does, and the server is not woken. An answer costs one change
+ * of threads less, and a spinning node takes one processor.
  *
  * The thread that looks keeps its processor for a while after each message, then sleeps. The
- * program's thread has nothing else to do. It does so for up to 100 us whatever was asked for, if
- * what came before, a message or a piece of one, had been waited for no longer. It gives way to
- * others that want the processor, and beside such a one it sleeps.
+ * program's thread has nothing else to do. It does so for up to 100 us whatever was asked for. The
+ * condition is that what came before, a message or a piece of one, was waited for no longer. It
+ * gives way to others that want the processor, and beside such a one it sleeps.
  *
  * Why this waits by itself, and not by maru_wait: that looks at a word, which somebody else
  * changes. The thread that serves changes what is awaited here, the waiting thread first of all. It
@@ -45,12 +45,12 @@ int mr_server_start(struct mr_server **server, const struct mr_server_config *co
 /* Waits for the thread, and frees what it had. */
 void mr_server_join(struct mr_server *server);
 
-/* Called by the program's thread alone, in the handler of a fault too, without the lock: serves
- * until *done, which whoever serves sets with the lock held, is true. */
+/* Called by the program's thread alone, in the handler of a fault too, without the lock. Serves
+ * until *done is true, which the serving thread sets with the lock held. */
 void mr_server_await(struct mr_server *server, const bool *done);
-/* Called before it, if at all, with the lock held, by the same thread: messages are to be sent that
- * it will await the answers of.  Where the transport's descriptor tells of what is sent, too, that
- * wakes nobody. */
+/* Called before it, if at all, with the lock held, by the same thread. Messages are to be sent
+ * that it will await the answers of. Where the transport's descriptor tells of what is sent,
+ * too, that wakes nobody. */
 void mr_server_expect(struct mr_server *server);
 
 #endif

@@ -23,8 +23,8 @@
 /* Clocks of one namespace show the same time; its name is read as a link. */
 #define TIME_NAMESPACE "/proc/self/ns/time"
 
-/* A server that keeps its processor need not be woken, which on an idle machine takes longest;
- * where there are fewer processors than nodes it would keep it from those that compute. */
+/* A server that keeps its processor need not be woken, which on an idle machine takes longest.
+ * Where there are fewer processors than nodes it would keep it from those that compute. */
 static uint64_t default_spin(uint16_t nodes) {
   cpu_set_t cpus;
   bool enough = sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) >= nodes;

@@ -23,8 +23,8 @@ unsigned mr_settings_lost_after(void);
 struct mr_link *mr_settings_link(void);
 /* Nodes, pages, homes and policies; the rest is the caller's to fill in. */
 struct mr_core_config mr_settings_core(uint16_t nodes, uint16_t me, uint32_t pages);
-/* What has to be the same on all nodes, as a number: settings by which a page's home is found and a
- * message read; a described network and, with it, the host. */
+/* What has to be the same on all nodes, as a number: settings by which a page's home is found
+ * and a message read. A described network and, with it, the host. */
 uint64_t mr_settings_common(const struct mr_core_config *core);
 
 /* A number for a file, by its bytes. */

@@ -1,9 +1,9 @@
 /* syscalls.c: libc's calls that hand memory to the kernel, for shared memory too.
  *
  * The kernel does not bring pages in as a load does: it says EFAULT.  So these definitions, which
- * the linker finds before libc's, touch what the kernel is to read or write, call libc's,
- * and touch again where the kernel says EFAULT all the same (it may have reclaimed a
- * mapping meanwhile).  Memory that is not shared costs a comparison of addresses.
+ * the linker finds before libc's, touch what the kernel is to read or write, and call libc's. They
+ * touch again where the kernel says EFAULT all the same (it may have reclaimed a mapping
+ * meanwhile). Memory that is not shared costs a comparison of addresses.
  *
  * A string is touched by finding its end.  stdio's calls need this only where they skip their own
  * buffer. Not covered: what libraries do by themselves, ioctl and the like, raw system calls:

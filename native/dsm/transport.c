@@ -1,7 +1,7 @@
 /* transport.c: messages between the nodes of a job, over the links of one fabric.
  *
  * Over 500 lines: the state of a peer, what is written to it and what is read from it change
- * together; the parts that stand alone are alive.c, buffer.c, join.c and the fabrics.
+ * together. The parts that stand alone are alive.c, buffer.c, join.c and the fabrics.
  */
 #define _GNU_SOURCE
 #include "transport.h"
@@ -20,8 +20,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A farewell is a frame of no bytes. A beat is one of this length and has none either: who may be
- * lost by its silence says so that it is there. */
+/* A farewell is a frame of no bytes. A beat is one of this length and has none either: a node
+ * that may be lost by its silence says so that it is there. */
 #define BEAT UINT32_MAX
 #define MESSAGE_MAX (UINT32_C(1) << 30)
 #define FRAME_MAX (MESSAGE_MAX + (uint32_t)sizeof(int64_t))
@@ -32,7 +32,7 @@
 #define LOOKS 4 /* at least, until somebody is silent for too long */
 /* To so few it is as quick to ask each connection as to ask which have something. */
 #define FEW 2u
-/* With a fabric connections tell of deaths alone, and so seldom are they asked: after 16 looks at
+/* With a fabric connections tell of deaths alone, so they are asked seldom: after 16 looks at
  * which nothing came, or a thousand pieces of messages. */
 #define SELDOM 1024
 #define QUIET (SELDOM / 16)
@@ -97,8 +97,8 @@ static struct mr_transport *create(const struct mr_job *job) {
   return t;
 }
 
-/* Until its first word a peer may take as long as for its join beside what it may be silent: where
- * it maps its memory, say, its start is slower than ours. */
+/* Until its first word a peer may take as long as for its join beside what it may be silent.
+ * Where it maps its memory, say, its start is slower than ours. */
 static void await_first_words(struct mr_transport *t, int seconds) {
   for (uint16_t node = 0; node < t->nodes; node++)
     t->links[node].heard = seconds * SECOND;

@@ -36,8 +36,9 @@ struct mr_job {
   uint64_t settings;     /* whatever has to be the same on all nodes */
   const char *transport; /* "tcp" or "ofi:PROVIDER", shorter than MR_TRANSPORT_NAME */
   uint8_t secret[MR_SECRET];
-  /* Seconds, the same on all nodes: a peer of which nothing comes for so long is lost, whatever the
-   * reason; its first word may take the time of the join beside.  0: its silence alone is none. */
+  /* Seconds, the same on all nodes: a peer of which nothing comes for so long is lost, whatever
+   * the reason. Its first word may take the time of the join beside. 0: its silence alone is
+   * none. */
   unsigned lost_after;
 };
 

@@ -6,14 +6,14 @@
  * the list of the tasks that went on at each point, and can be repeated.  The memory is
  * sequentially consistent: what weaker orders allow is the thread sanitizer's.
  *
- * The futex is a model: a wait compares and sleeps in one step, a wake wakes all, and a
- * wait with a deadline may end at any point.  A lost wake-up is a state in which nobody
- * can go on.  A task may read one word again and again, while none writes any. It runs only when no
- * other can, or, at random, because its time has come. Then it finds LATE_NS gone at its next look
- * at the clock.  SHORTEST_FOREVER_NS of waiting counts as waiting for ever.
+ * The futex is a model: a wait compares and sleeps in one step, a wake wakes all. A wait with a
+ * deadline may end at any point. A lost wake-up is a state in which nobody can go on. A task may
+ * read one word again and again, while none writes any. It runs only when no other can, or, at
+ * random, because its time has come. Then it finds LATE_NS gone at its next look at the clock.
+ * SHORTEST_FOREVER_NS of waiting counts as waiting for ever.
  *
- * A schedule fails when a check does, when nobody can go on, when a task spins without end,
- * when memory is freed twice, written after it was freed, or never freed.
+ * A schedule fails when a check does, when nobody can go on, or when a task spins without end. It
+ * also fails when memory is freed twice, written after it was freed, or never freed.
  *
  * Not thread-safe; for tests.  Source: depth-first search with bounded preemption:
  * Musuvathi and Qadeer 2007; random priorities: Burckhardt et al. 2010 (PCT).

@@ -1,7 +1,7 @@
 /* bootstrap.h: what every preloaded library of ours begins with (internal).
  *
- * It runs in programs that know nothing of us: it never ends them, keeps no
- * descriptor open, and what it cannot do it says once for the whole run. */
+ * It runs in programs that know nothing of us: it never ends them and keeps no descriptor open.
+ * What it cannot do it says once for the whole run. */
 #ifndef MARU_PRELOAD_BOOTSTRAP_H
 #define MARU_PRELOAD_BOOTSTRAP_H
 

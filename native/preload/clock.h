@@ -1,7 +1,7 @@
 /* clock.h: nanoseconds, as cheap as can be (internal).
  *
- * From the CPU's own counter where Linux itself takes the time from it (so that it runs steadily
- * and alike on all CPUs), else from the system.  Only differences mean anything; they are off by
+ * From the CPU's own counter where Linux itself takes the time from it: then it runs steadily
+ * and alike on all CPUs. Else from the system. Only differences mean anything; they are off by
  * at most 1 in 10 000. */
 #ifndef MARU_PRELOAD_CLOCK_H
 #define MARU_PRELOAD_CLOCK_H

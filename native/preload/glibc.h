@@ -1,8 +1,8 @@
 /* glibc.h: glibc's own mutex, past whatever is preloaded (internal).
  *
- * What is relied on beyond the public interface: a mutex that is neither robust nor
- * inherits or has a priority nor is shared never uses the 16 bytes of __list, which all
- * its initialisers set to zero.  mr_glibc_check tries that at start. */
+ * What is relied on beyond the public interface: an ordinary mutex never uses the 16 bytes of
+ * __list, which all its initialisers set to zero. Ordinary is one that is neither robust nor
+ * shared, and neither inherits nor has a priority. mr_glibc_check tries that at start. */
 #ifndef MARU_PRELOAD_GLIBC_H
 #define MARU_PRELOAD_GLIBC_H
 
@@ -12,7 +12,7 @@
 #include <time.h>
 
 /* The names by which glibc also exports these functions, since its first version for the
- * machine: what is preloaded before the public ones leaves them alone, and nothing must be
+ * machine. What is preloaded before the public ones leaves them alone, and nothing must be
  * looked up, however early a call comes. */
 #ifndef MR_GLIBC_MODEL /* the explorer brings its own */
 #if defined(__x86_64__)

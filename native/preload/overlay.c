@@ -1,7 +1,7 @@
 /* overlay.c: the way of those who find the mutex taken.
  *
  * Lifetime.  A mutex may be freed as soon as its last user has released it.  Everything here
- * that touches the mutex's memory is done by a thread that is inside of its own lock call; the
+ * that touches the mutex's memory is done by a thread that is inside of its own lock call. The
  * last, giving head-ship up, while it holds the mutex.
  *
  * Why nobody is lost.  Head-ship is a lock of native/lock, always handed on; the head waits

@@ -81,7 +81,8 @@ bool mr_profile_give_key(struct mr_profile *profile) {
       atomic_exchange_explicit(&keyless, true, memory_order_seq_cst))
     return false;
   if (atomic_load_explicit(&key_users, memory_order_seq_cst) == 0) {
-    /* Who set the key before has a slot that is TAKEN by now; who comes later sees `keyless`. */
+    /* A thread that set the key before has a slot that is TAKEN by now; a later one sees
+     * `keyless`. */
     mr_records_leaving(profile->records.board, MR_LOAD(*profile->process));
     return pthread_key_delete(profile->key) == 0;
   }
@@ -199,8 +200,8 @@ static void draw(void) {
   mr_own.left = mr_own.accounted = (int32_t)mr_own.drawn;
 }
 
-/* The chance follows the thread's pace.  It may depend on what is past, not on what is drawn next:
- * so a hold that counts for n stands for n on average, however the pace changes. */
+/* The chance follows the thread's pace. It may depend on what is past, not on what is drawn
+ * next. So a hold that counts for n stands for n on average, however the pace changes. */
 static void adapt(uint64_t now_ns) {
   if (stays()) {
     mr_own.bits = 0; /* it may have come when there was a key */

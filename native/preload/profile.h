@@ -86,8 +86,8 @@ bool mr_profile_attach(struct mr_profile *profile);
 /* The calling thread ends: the next may go on with its slot. */
 void mr_profile_leave(struct mr_profile *profile);
 
-/* Once all but `key` is set: threads that end leave it by themselves, by a key of theirs, or, where
- * there is none, as after the next. */
+/* Once all but `key` is set: threads that end leave it by themselves, by a key of theirs. Where
+ * there is none, they leave it as after the next. */
 void mr_profile_init(struct mr_profile *profile);
 /* Gives its key back, for the program wants one more.  False: it had none, or threads are busy with
  * it.  From then on threads publish each acquisition, and a slot is free once its thread is gone,

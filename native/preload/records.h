@@ -31,8 +31,8 @@ uint64_t mr_records_acquisitions(struct maru_lockprof *board, struct maru_lockpr
 /* From now on nobody gives a slot back: those of the process that are TAKEN are LEAVING. */
 void mr_records_leaving(struct maru_lockprof *board, uint32_t process);
 
-/* The row of a mutex and a site in the thread's own table, or of all other mutexes at the site, or
- * the thread's for all others.  `makes`: one that is not there yet is made. */
+/* The row of a mutex and a site in the thread's own table. Or the row of all other mutexes at
+ * the site, or the thread's for all others. `makes`: one that is not there yet is made. */
 struct maru_lockprof_row *mr_records_row(const struct mr_records *records,
                                          struct maru_lockprof_thread *thread, const void *mutex,
                                          const void *site, int kind, bool makes);

@@ -13,8 +13,8 @@ struct beside {
 };
 
 /* Starts options->beside (a path and arguments), if there is any, in the environment that maru
- * found: what is preloaded is for the command.  Its standard input ends when the run does, also
- * when the supervisor is killed; what it writes goes to the report, a line of JSON at most.  A
+ * found: what is preloaded is for the command. Its standard input ends when the run does, also
+ * when the supervisor is killed. What it writes goes to the report, a line of JSON at most. A
  * failure is one line on standard error: the command runs without it. */
 void beside_start(struct beside *beside, const struct options *options,
                   const struct inherited *inherited);

@@ -5,7 +5,8 @@
  * knows by then: in a session of its own, if it does not lead a group already
  *
  * PIPE is the owner's end of what the reaper reads: /proc/OWNER/fd/N. The owner keeps it to itself
- * (close-on-exec): whoever else inherited it would keep the reaper waiting when the owner is gone.
+ * (close-on-exec): a process that inherited it would keep the reaper waiting when the owner is
+ * gone.
  *
  * Written by a planner, not by people: in these forms only.
  *
@@ -33,8 +34,8 @@ static void tell(int reaper, pid_t group) {
   close(reaper);
 }
 
-/* It is said here, not by who starts us: that one may be killed when it has hardly begun to.
- * 0, or a negative errno where the owner is gone before the reaper was told. */
+/* It is said here, not by the process that starts us. That one may be killed when it has hardly
+ * begun to. It is 0, or a negative errno where the owner is gone before the reaper was told. */
 static int join(const char *pipe) {
   setsid(); /* who leads a group stays where it is */
   /* Without waiting for somebody who reads. */

@@ -21,9 +21,9 @@
  * maps it.
  *
  * Signals: HUP INT QUIT TERM USR1 USR2 WINCH TSTP CONT.  One that the kernel
- * sent (from the terminal) has reached the command by itself, as it is in the
- * same process group; one that a process sent to the supervisor is forwarded.
- * So a signal that a process sends to the whole group arrives twice.
+ * sent (from the terminal) has reached the command by itself, as it is in the same process group.
+ * One that a process sent to the supervisor is forwarded. So a signal that a process sends to the
+ * whole group arrives twice.
  */
 #define _GNU_SOURCE
 #include "beside.h"
@@ -176,9 +176,8 @@ static void follow_stop(struct supervisor *self, int signal) {
     return;
   }
   show_state(self, MARU_RUN_STOPPED);
-  /* Job control stops jobs, so we stop for the shell to see it.  Whoever sends
-   * SIGSTOP to the command itself will continue it itself, and we must be
-   * awake then. */
+  /* Job control stops jobs, so we stop for the shell to see it. A user that sends SIGSTOP to the
+   * command itself will continue it itself, and we must be awake then. */
   if (signal == SIGTSTP || wants_terminal) {
     terminal_take_back(&self->terminal, self->lent_to);
     self->lent_to = 0;

@@ -27,8 +27,8 @@ struct options {
 };
 
 /* Reads argv and applies --setenv and --preload to this process's environment
- * (the command inherits it; the supervisor itself reads nothing there).
- * 0, or -1 after one line on standard error. */
+ * The command inherits it; the supervisor itself reads nothing there. It is 0, or -1 after one
+ * line on standard error. */
 int options_read(struct options *options, int argc, char **argv);
 void options_free(struct options *options);
 

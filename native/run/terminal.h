@@ -2,9 +2,8 @@
  *
  * The command stays in the supervisor's process group, so that Ctrl-C, Ctrl-Z
  * and pipelines work as without maru and nothing has to be handed over.  Some
- * commands make a group of their own (interactive shells, timeout): such a
- * group is lent the terminal when it asks, and a group that died while it had
- * the terminal gives it back.
+ * commands make a group of their own (interactive shells, timeout). Such a group is lent the
+ * terminal when it asks. A group that died while it had the terminal gives it back.
  */
 #ifndef MARU_RUN_TERMINAL_H
 #define MARU_RUN_TERMINAL_H

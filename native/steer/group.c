@@ -165,8 +165,8 @@ static bool may_write(const char *home, bool unified) {
   return may && (!unified || access(path, W_OK) == 0);
 }
 
-/* A folder of another kind than ours: a cgroup that its owner may want to move processes into,
- * which the kernel refuses while threaded ones are beside it.  Only the root may have both. */
+/* A folder of another kind than ours: a cgroup that its owner may want to move processes into.
+ * This the kernel refuses while threaded ones are beside it. Only the root may have both. */
 static bool has_domains(const char *home) {
   char path[PATH_MAX], type[32];
   bool found = false;

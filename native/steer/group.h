@@ -1,9 +1,9 @@
 /* group.h: cgroups that bind threads to CPUs.
  *
- * A thread that is moved into one runs on its CPUs, and whatever it starts is born there: the
- * kernel knows who was placed, also those that nobody saw being started.  They are made in the
- * cgroup in which the program is, its home, so none can lead out of what a container or a service
- * may use.  Version 2: threaded ones, of the controller cpuset; version 1: of the hierarchy cpuset.
+ * A thread that is moved into one runs on its CPUs, and what it starts is born there. The kernel
+ * knows who was placed, also those that nobody saw being started. They are made in the cgroup in
+ * which the program is, its home. So none can lead out of what a container or a service may use.
+ * Version 2: threaded ones, of the controller cpuset; version 1: of the hierarchy cpuset.
  *
  * Errors are negative errno.
  */

@@ -69,10 +69,10 @@ struct mr_journal {
   size_t shortened; /* changes when it was last */
 };
 
-/* Finds or makes the folder, puts back what dead runs left, and opens a journal for the
- * processes below `tree`, whose threads are to be placed by cgroups if `groups`.  *mended: how many
- * dead runs were wholly put back.  -EBUSY: a run that is alive has these processes, a process above
- * or one below; *other is who keeps its journal. */
+/* Finds or makes the folder, puts back what dead runs left, and opens a journal: for the
+ * processes below `tree`, whose threads are to be placed by cgroups if `groups`. *mended: how
+ * many dead runs were wholly put back. -EBUSY: a run that is alive has these processes, a
+ * process above or one below; *other is who keeps its journal. */
 int mr_journal_open(struct mr_journal *journal, const char *root, pid_t tree, bool groups,
                     int *mended, pid_t *other);
 
@@ -80,11 +80,11 @@ int mr_journal_open(struct mr_journal *journal, const char *root, pid_t tree, bo
 int mr_journal_repair(const char *root);
 
 /* Where many changes have come together: keeps those that still matter, in a new file that takes
- * the old one's place at once.  0 or a negative errno (then the old file goes on). */
+ * the old one's place at once. It is 0 or a negative errno (then the old file goes on). */
 int mr_journal_shorten(struct mr_journal *journal);
 
-/* Notes that a target will be set, without making sure that it is on disk.  -EUSERS: a run
- * that is alive has it; -EALREADY: it has the value. */
+/* Notes that a target will be set, without making sure that it is on disk. -EUSERS: a run that
+ * is alive has it. -EALREADY: it has the value. */
 int mr_journal_note(struct mr_journal *journal, const struct mr_target *target, const char *value);
 /* All that was noted is on disk. */
 int mr_journal_sync(struct mr_journal *journal);

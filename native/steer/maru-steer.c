@@ -8,12 +8,12 @@
  * processes, and pages that stayed.  Nothing of it is put back: where pages are ends with their
  * process.
  *
- * keeper starts the controller and does what it says, for the processes below PID; each change is
- * in the journal, on disk, before it is made (journal.h).  It ends, and puts everything back, when
- * its standard input is at its end (whoever started it holds the other end, so its death, however
- * it comes, is seen at once), when PID or the controller ends, or by SIGTERM, SIGINT or SIGHUP.  If
- * the keeper itself is killed the controller sees it and runs `repair`; if both are, the next
- * keeper does.
+ * keeper starts the controller and does what it says, for the processes below PID. Each change is
+ * in the journal, on disk, before it is made (journal.h). It ends, and puts everything back, when
+ * its standard input is at its end, when PID or the controller ends, or by SIGTERM, SIGINT or
+ * SIGHUP. The process that started it holds the other end, so its death, however it comes, is seen
+ * at once. If the keeper itself is killed the controller sees it and runs `repair`; if both are,
+ * the next keeper does.
  *
  * The controller has its answers on standard input and orders on descriptor 3; its standard
  * output is the keeper's.  Lines:

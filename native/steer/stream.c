@@ -1,10 +1,10 @@
 /* stream.c: a ring that the reading thread fills and the consumer empties.
  *
  * `filled` counts the blocks that were read, `freed` those that were given back; both only grow,
- * by one, and wrap together.  Who holds `token` reads the next block.  That is the thread, but a
+ * by one, and wrap together. Who holds `token` reads the next block. That is the thread, but a
  * consumer that finds the ring empty and the token free reads for itself, into the block that it
- * holds: without a core for the thread a stream is as good as read(2), which goes on in memory that
- * is in the cache.  The consumer rings `space` only twice a round of the ring: a thread that was
+ * holds. Without a core for the thread a stream is as good as read(2), which goes on in memory that
+ * is in the cache. The consumer rings `space` only twice a round of the ring. A thread that was
  * stopped by a full ring finds half of it empty, and the two do not hand over the CPU for every
  * block.  (A ring that is full but for what is held is rung for: that is one block, and there are
  * two ringing places.)
@@ -203,10 +203,10 @@ ssize_t maru_stream_next(struct maru_stream *stream, const void **data) {
 
 /* ---- beginning and ending ------------------------------------------------ */
 
-/* What poll promised may be gone: to another reader, or a datagram that was damaged.  A read that
- * waits then would not hear of the end: sockets are asked not to wait, and a pipe is opened once
- * more for that, since the flag of the caller's own descriptor is everybody's.  Other devices have
- * one reader. */
+/* What poll promised may be gone: to another reader, or a datagram that was damaged. A read that
+ * waits then would not hear of the end. So sockets are asked not to wait, and a pipe is opened
+ * once more for that, since the flag of the caller's own descriptor is everybody's. Other
+ * devices have one reader. */
 static void never_waits(struct maru_stream *stream, mode_t mode) {
   char path[64];
   stream->socket = S_ISSOCK(mode);

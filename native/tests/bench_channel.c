@@ -4,7 +4,7 @@
  *
  * A message is a 64-byte record in a log and a ring of a word.  Rounds of the
  * parked round trip and of a raw pipe's between the same two pinned processes
- * alternate, so that both meet the same noise; their ratio is taken per round.
+ * alternate, so that both meet the same noise. Their ratio is taken per round.
  */
 #define _GNU_SOURCE
 #include <maru/channel.h>

@@ -108,8 +108,8 @@ static void of_another_user(void) {
   maru_board_close(&board);
 }
 
-/* The header's owner is a claim: whoever it names must live, have started then, and be the
- * board's user. */
+/* The header's owner is a claim: the process that it names must live, have started then, and be
+ * the board's user. */
 static void claim(struct maru_board *board, int32_t pid, uint64_t start_time) {
   ((_Atomic int32_t *)board->base)[3] = pid;
   ((_Atomic uint64_t *)board->base)[2] = start_time;

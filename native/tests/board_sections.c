@@ -102,8 +102,9 @@ static void finish_adding(void *ready) {
   maru_notify_store(ready, 2);
 }
 
-/* Whoever comes while a section is being added waits, but not for one that was killed meanwhile.
- * Where the machine is busy the adder may get to run later than anybody waits, again and again. */
+/* A process that comes while a section is being added waits, but not for one that was killed
+ * meanwhile. Where the machine is busy the adder may get to run later than anybody waits, again
+ * and again. */
 static void awaited(void) {
   void *data, *same;
   int rc = -ETIMEDOUT;
@@ -125,7 +126,7 @@ static void awaited(void) {
   atomic_store(ready, 2);
 }
 
-/* Who comes too late for a name takes no room; what has none leaves its name usable. */
+/* A process that comes too late for a name takes no room; what has none leaves its name usable. */
 static void loses_no_room(void) {
   void *data, *same;
   size_t left = board.size;

@@ -1,9 +1,9 @@
 /* Description: a stray write of a worker into shared pages ends nobody else; it is an error, or
  * shown as it was offered.
  *
- * The worker overwrites all that it shares with the coordinator (of a log its header alone, whose
- * records then are still good), with each of several bytes, and ends.  The coordinator goes on with
- * what it does for a dead worker. */
+ * The worker overwrites all that it shares with the coordinator, with each of several bytes, and
+ * ends. Of a log that is its header alone: its records are still good then. The coordinator goes
+ * on with what it does for a dead worker. */
 #define _GNU_SOURCE
 #include <maru/board.h>
 #include <maru/channel.h>
@@ -162,7 +162,7 @@ static void words(void) {
   CHECK_EQUAL(claim_after(taken(0, 1), taken(UINT64_C(1) << 45, 1)), 0);
 }
 
-/* A number of chunks that nobody published: whoever looks for one comes to an end. */
+/* A number of chunks that nobody published: a worker that looks for one comes to an end. */
 static void endless_ring(void) {
   struct maru_crew *crew;
   struct maru_chunk chunk;

@@ -1,4 +1,4 @@
-/* Description: a crew's waits as channels: who sits where, what runs, whose lines come back. */
+/* Description: a crew's waits as channels: the seats, what runs, the lines that come back. */
 #define _GNU_SOURCE
 #include <maru/board.h>
 #include <maru/channel.h>
@@ -158,8 +158,8 @@ static void sit_and_hang(void *unused) {
   kill(getpid(), SIGKILL);
 }
 
-/* A process that was killed gives no line back; whoever needs them takes them over, but not
- * those where somebody else sits or whose process lives. */
+/* A process that was killed gives no line back. A process that needs lines takes them over, but
+ * not those where another sits or whose process lives. */
 static void killed_coordinator(void) {
   struct maru_channel *others[MARU_WAIT_CHANNELS];
   CHECK_EQUAL(finish(start(sit_and_hang, NULL)), SIGKILL);

@@ -2,8 +2,8 @@
  *
  * A child claims one of two chunks, appends two records, says done.  It runs one
  * machine instruction at a time.  After each, the shared pages are what a kill
- * at this instant would leave: they are judged, worked with to the end, put back
- * as they were, and the child takes its next step. */
+ * at this instant would leave: they are judged, worked with to the end, put back as they were.
+ * Then the child takes its next step. */
 #define _GNU_SOURCE
 #include <maru/channel.h>
 

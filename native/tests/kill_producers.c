@@ -2,8 +2,8 @@
  *
  * Workers claim chunks and append one checked record per index.  One of them is
  * killed at a random instant, again and again.  Then its log must be valid up to
- * its last whole record, and each index of its unfinished chunk must be known by
- * claim_of; what is re-published completes the work exactly.
+ * its last whole record, and each index of its unfinished chunk must be known by claim_of. What is
+ * re-published completes the work exactly.
  *
  * MARU_TEST_KILLS (default 500) and MARU_TEST_SEED set length and course. */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
-/* Description: records over a socket come whole, in order and aligned, however they are cut; what
- * is no record is an error, whatever its length says. */
+/* Description: records over a socket come whole, in order and aligned, however they are cut.
+ * What is no record is an error, whatever its length says. */
 #include "../channel/stream.h"
 
 #include "check.h"
@@ -72,7 +72,7 @@ static void refused(struct words words) {
   close(ends[1]);
 }
 
-/* Who waits for a record of one length gets no other. */
+/* A reader that waits for a record of one length gets no other. */
 static void other_lengths(void) {
   int ends[2];
   uint64_t index, value = 0;

@@ -106,8 +106,8 @@ static void two_sockets(void) {
   maru_topology_free(&t);
 }
 
-/* CPU 2 is offline, node 1 has memory only, nodes 2 and 3 do not exist, no cache
- * is described, and version 1 cgroups grant 1.5 CPUs further up. */
+/* CPU 2 is offline, node 1 has memory only, nodes 2 and 3 do not exist. No cache is described,
+ * and version 1 cgroups grant 1.5 CPUs further up. */
 static void odd_nodes(void) {
   struct maru_topology t = read_fixture("odd-nodes");
   CHECK_EQUAL(t.cpu_count, 3);

@@ -4,9 +4,9 @@
  *
  * All channels wait for a message that does not come ("idle": nobody waits; "young": one of them
  * has always just begun to).  The figure is
- * the CPU time of the daemon with its helpers, by getrusage, over the time that it ran, without
- * its start: a run of START_S more than SECONDS less one of START_S.
- * CHANNELS 0: no daemon, but a process that sleeps for the period and does nothing else: the
+ * the CPU time of the daemon with its helpers, by getrusage, over the time that it ran. Its start
+ * is left out: a run of START_S more than SECONDS less one of START_S. CHANNELS 0: no daemon, but a
+ * process that sleeps for the period and does nothing else: the
  * floor.  "busy": a process on each CPU computes meanwhile, as is usual where a daemon is of
  * use; waking an idle virtual CPU costs more.
  */

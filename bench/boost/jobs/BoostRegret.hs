@@ -1,7 +1,7 @@
--- | How much the default loses to the policy that is best in each of 24 cells: two shares
--- of latency by computing, four latencies, three numbers of jobs. One experiment a
--- latency. The best policy is chosen on the even rounds, the ratio taken on the odd ones: who
--- chose and measured on the same rounds would find luck.
+-- | How much the default loses to the policy that is best in each of 24 cells. These are two shares
+-- of latency by computing, four latencies, three numbers of jobs. One experiment a latency. The
+-- best policy is chosen on the even rounds, the ratio taken on the odd ones. Choosing and measuring
+-- on the same rounds would find luck.
 module BoostRegret
   ( regretExperiments,
   )

@@ -20,11 +20,10 @@
  * when no process was raised any more, the end if one was until then (-1: not killed) limit=S ended
  * after that: "done" is false, the time is the limit (10) seed=N          of order and jitter
  *
- * The loop of one process is the published one: send, receive, compute, again.  A
- * latency is kept by one process a node, the network card: it stands above all others,
- * sleeps until a message is due and delivers it.  The nodes are put out of phase: each
- * starts its jobs in an order of its own.  This program outranks what it starts and
- * ends all of it at the limit.
+ * The loop of one process is the published one: send, receive, compute, again. One process a node
+ * keeps a latency, as a network card. It stands above all others, sleeps until a message is due and
+ * delivers it. The nodes are put out of phase: each starts its jobs in an order of its own. This
+ * program outranks what it starts and ends all of it at the limit.
  */
 #define _GNU_SOURCE
 #include "groups.h"
@@ -443,7 +442,8 @@ int main(int argc, char **argv) {
     kill(daemon, SIGTERM);
     CHECK_EQUAL(finish(daemon), killing.killed ? SIGKILL : 0);
   }
-  /* The hogs first: beside one, who was lowered may not run for minutes, not even to die. */
+  /* The hogs first: beside one, a thread that was lowered may not run for minutes, not even to
+   * die. */
   kill_all(others, other_count);
   kill_all(workers, worker_count);
   reap_all(others, other_count);

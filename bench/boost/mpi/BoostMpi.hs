@@ -108,7 +108,8 @@ present mpi = do
   built <- doesFileExist (folder </> ("mpi_loop-" ++ suffix mpi))
   pure (isJust launcher && built)
 
--- | That many processes that only compute, meanwhile; they end by themselves if nobody can end them.
+-- | That many processes that only compute, meanwhile; they end by themselves if nobody can end
+-- them.
 withHogs :: Reaper -> Int -> IO a -> IO a
 withHogs reaper count act = inGroups reaper (replicate count hog) (const act)
   where

@@ -3,12 +3,12 @@
  *
  *   mpi_loop ring|allreduce|halo COMPUTE-US ROUNDS [LIMIT-S]
  *
- * ring: 4 KiB to the next rank, from the one before.  halo: COMPUTE-US is a mean; each rank
- * computes for another part of it in each round (1/4 to 7/4), exchanges 1 KiB with both
- * neighbours without blocking and reduces a number to all in every fourth round.  Prints one line
- * of JSON: wall seconds between two barriers, and what computing alone would take on so many CPUs
- * as this process may use.  After LIMIT-S seconds (default 20) it says how far it came
- * and ends the job: `rounds` is then smaller than what was asked for.
+ * ring: 4 KiB to the next rank, from the one before. halo: COMPUTE-US is a mean: each rank computes
+ * for another part of it in each round (1/4 to 7/4). It exchanges 1 KiB with both neighbours
+ * without blocking and reduces a number to all in every fourth round. Prints one line of JSON: wall
+ * seconds between two barriers, and what computing alone would take on so many CPUs as this process
+ * may use. After LIMIT-S seconds (default 20) it says how far it came and ends the job: `rounds` is
+ * then smaller than what was asked for.
  */
 #define _GNU_SOURCE
 #include "arguments.h"

@@ -1,9 +1,8 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What the wait room measures of programs that know nothing of it and wait at
--- sockets: pairs that ask again and again, over socket pairs and over TCP between
--- network namespaces; and of jobs with a control group each. The method is in
--- @bench\/boost\/README.md@.
+-- | What the wait room measures of programs that know nothing of it and wait at sockets. These are
+-- pairs that ask again and again, over socket pairs and over TCP between network namespaces, and
+-- jobs with a control group each. The method is in @bench\/boost\/README.md@.
 module BoostPolls
   ( pollsExperiments,
   )

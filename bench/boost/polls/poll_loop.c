@@ -14,8 +14,8 @@
  *   cgroups=1     a control group for each pair (root, a writable cpu controller)
  *   limit=S       ended after that: "done" is false (10)
  *
- * Each process sends, receives, computes, again.  This program outranks what it starts, where
- * it may, and ends all of it at the limit.  77: what was asked for cannot be had here, and why.
+ * Each process sends, receives, computes, again. This program outranks what it starts, where it
+ * may, and ends all of it at the limit. Status 77: what was asked for cannot be had here, and why.
  */
 #define _GNU_SOURCE
 #include "../jobs/groups.h"

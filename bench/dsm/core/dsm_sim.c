@@ -13,11 +13,11 @@
  * counts what a fetch, a lock and a barrier cost on 1 to 64 nodes.
  *
  * Method.  N cores in one process; simulated time (sim.c).  A message leaves when its sender's card
- * is free, occupies it PS_PER_BYTE for each byte and arrives LATENCY_NS later; a node handles
- * one at a time.  Programs are coroutines that really compute, on memory of their node's whose
- * accesses really fault: their results are checked, their accesses are what they are.  Their
- * computing costs a time for each basic block that they run, which the compiler counts
- * (sim_programs.c); what faults and the handling of messages cost are the constants at the top of
+ * is free, occupies it PS_PER_BYTE for each byte and arrives LATENCY_NS later. A node handles one
+ * at a time. Programs are coroutines that really compute, on memory of their node's whose accesses
+ * really fault: their results are checked, their accesses are what they are. Their computing costs
+ * a time for each basic block that they run, which the compiler counts (sim_programs.c). What
+ * faults and the handling of messages cost are the constants at the top of
  * sim.c.  All of it times CPU: the paper's Pentium III is taken for 20 of today's.  Nothing is
  * random: the same on every run and machine.
  */

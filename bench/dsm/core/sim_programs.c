@@ -1,10 +1,9 @@
 /* The programs of examples/dsm on the simulated machine: maru/dsm.h for them, and what their
  * computing costs.
  *
- * They are compiled with names of their own for main and for the functions below (sim_names.h), and
- * with -fsanitize-coverage=trace-pc, which calls a function in each basic block.  A block costs
- * what it costs on the machine of the results: the time of the program alone there, over its
- * blocks.
+ * They are compiled with names of their own for main and for the functions below (sim_names.h). The
+ * flag -fsanitize-coverage=trace-pc calls a function in each basic block. A block costs what it
+ * costs on the machine of the results: the time of the program alone there, over its blocks.
  */
 #define _GNU_SOURCE
 #include "sim_names.h"
@@ -25,8 +24,9 @@
 
 #define NODES 8
 #define PAGES 2048u
-/* Who comes first to a busy home is chance, and moves radix by three per cent: a figure is the mean
- * of runs whose latencies differ by a twentieth each.  tsp, which takes longest, does with one. */
+/* Which node comes first to a busy home is chance, and moves radix by three per cent. So a
+ * figure is the mean of runs whose latencies differ by a twentieth each. tsp, which takes
+ * longest, does with one. */
 #define TURNS 5
 
 /* Each kind of object has ids of its own. */

@@ -1,9 +1,9 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What a page costs that is at another node, by each fetch policy, with nodes
--- that spin and nodes that spare processors, over TCP and over libfabric; and what
--- the network alone takes for as many bytes. The method is at the top of
--- @dsm_fetch.c@ and @dsm_floor.c@; a round measures each way once.
+-- | What a page costs that is at another node, by each fetch policy, with nodes that spin and nodes
+-- that spare processors, over TCP and over libfabric. And what the network alone takes for as many
+-- bytes. The method is at the top of @dsm_fetch.c@ and @dsm_floor.c@; a round measures each way
+-- once.
 module DsmFetch
   ( fetchExperiment,
   )

@@ -4,11 +4,11 @@
  *     maru-bench-dsm one FETCH SPIN_US TRANSPORT ROUNDS
  *
  * Starts itself as a job of two nodes by maru-launch, which lies beside it.  Node 0 is the home
- * of all pages and writes one byte of each; after a barrier node 1 reads them: once in an
- * order in which no two follow each other (each fault brings one page), once in order (from the
- * third fault on batches, then of 64), and some of them one by one with a millisecond of computing
- * before each, so that node 0 sleeps when it is asked.  SPIN_US is MARU_DSM_SPIN_US.  A time is
- * what the reading instruction took: fault, request, answer, mapping.
+ * of all pages and writes one byte of each; after a barrier node 1 reads them. It reads once in an
+ * order in which no two follow each other: each fault brings one page. Then it reads in order: from
+ * the third fault on batches, at last of 64. Some it reads one by one with a millisecond of
+ * computing before each, so that node 0 sleeps when it is asked. SPIN_US is MARU_DSM_SPIN_US. A
+ * time is what the reading instruction took: fault, request, answer, mapping.
  */
 #define _GNU_SOURCE
 #include "times.h"

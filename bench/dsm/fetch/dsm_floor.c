@@ -4,11 +4,11 @@
  *     maru-bench-dsm-floor TRANSPORT SPIN_US ROUNDS
  *
  * Two processes, one connection, nothing else: one sends as many bytes as a request has, the other
- * answers with as many as the answer; one page at a time, then 64, then one with a millisecond
- * before it.  TRANSPORT is tcp or ofi:PROVIDER.  Who asks looks again and again, and gives way once
- * nothing has come for longer than an answer takes; who answers does, too, or with SPIN_US 0 sleeps
- * in the kernel (tcp only).  Messages of libfabric are sent as one each, with a queue of
- * completions that nobody can sleep on: the quickest that the provider offers.
+ * answers with as many as the answer. One page at a time, then 64, then one with a millisecond
+ * before it. TRANSPORT is tcp or ofi:PROVIDER. The side that asks looks again and again, and gives
+ * way once nothing has come for longer than an answer takes. The other side does so, too, or with
+ * SPIN_US 0 sleeps in the kernel (tcp only). Messages of libfabric are sent as one each, with a
+ * queue of completions that nobody can sleep on: the quickest that the provider offers.
  */
 #define _GNU_SOURCE
 #include "times.h"
@@ -52,7 +52,7 @@ static _Noreturn void fail(const char *what) {
   exit(70);
 }
 
-/* A handler: it may have interrupted anything.  Who answers would say that we are gone. */
+/* A handler: it may have interrupted anything. The side that answers would say that we are gone. */
 static _Noreturn void late(int signal) {
   static const char line[] =
       "maru: maru-bench-dsm-floor: ended, since it was not done in time (60 s): give it fewer "
@@ -278,7 +278,8 @@ static const struct way *connect_by(const char *transport, bool answers, const i
   exit(69);
 }
 
-/* Who answers goes on until the other has got its last message: a provider may need both. */
+/* The side that answers goes on until the other has got its last message: a provider may need
+ * both. */
 static void part(const struct way *way, bool answers, const int *pair) {
   char byte = 0;
   if (!answers && write(pair[0], &byte, 1) != 1)

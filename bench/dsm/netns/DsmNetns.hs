@@ -2,8 +2,8 @@
 
 -- | Jobs on a real link: two network namespaces, whose traffic the kernel's own queues
 -- slow down (the script @netns@). Beside each the same job on the described link
--- of that bandwidth ('MARU_DSM_LINK', no latency), between the same namespaces with nothing
--- that slows them: what the description leaves out is the difference.
+-- of that bandwidth ('MARU_DSM_LINK', no latency), between the same namespaces with nothing that
+-- slows them. What the description leaves out is the difference.
 module DsmNetns
   ( netnsExperiment,
   )
@@ -30,7 +30,8 @@ import System.Process (CreateProcess (..), StdStream (..), proc)
 data Way = Kernel | Described
   deriving (Eq)
 
--- | Megabits a second, and what a byte takes with the headers of its frame, in ps: as in 'described'.
+-- | Megabits a second, and what a byte takes with the headers of its frame, in ps: as in
+-- 'described'.
 data Speed = Speed !String !Int !Int
 
 speeds :: [Speed]

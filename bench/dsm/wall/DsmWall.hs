@@ -1,8 +1,8 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | The programs of examples\/dsm as jobs of two nodes, in wall time, on networks
--- that are described: @MARU_DSM_LINK@ (native\/dsm\/link.h) says when a message may
--- be seen. Bounded: no round for what is undecided begins after 'limitSeconds'.
+-- | The programs of examples\/dsm as jobs of two nodes, in wall time, on networks that are
+-- described. @MARU_DSM_LINK@ (native\/dsm\/link.h) says when a message may be seen. Bounded: no
+-- round for what is undecided begins after 'limitSeconds'.
 module DsmWall
   ( wallExperiment,
   )

@@ -4,7 +4,7 @@
 module Main (main) where
 
 import Control.Concurrent (forkIO, myThreadId, threadDelay, throwTo, yield)
-import Control.Exception (AsyncException (..), IOException, bracket_, mask_, throwIO, toException, try)
+import Control.Exception (AsyncException (..), IOException, bracket, bracket_, mask_, throwIO, toException, try)
 import Control.Monad (forM_, replicateM_, void, when)
 import Data.Aeson (Value, object, (.=))
 import Data.Either (fromLeft)
@@ -27,12 +27,15 @@ import Maru.Cli.Machine (readMachine)
 import Maru.Cli.Output
 import Maru.Cli.Reaper (withReaper)
 import Maru.Cli.Room.Steer.Link (Answer (..))
+import Maru.Control.Observe (Machine)
 import Maru.Control.Place hiding (sampleOf)
 import Maru.Control.Plot
 import Maru.Control.Ratio
+import System.Directory (getTemporaryDirectory, removeDirectoryRecursive)
 import System.IO (hClose, hFlush, hPutStrLn)
 import System.Posix.Signals (Handler (Default), installHandler, raiseSignal, sigHUP, sigINT, sigTERM)
-import System.Process (createPipe)
+import System.Posix.Temp (mkdtemp)
+import System.Process (callProcess, createPipe)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -101,8 +104,8 @@ running =
   where
     faster = ratio "a / b" (AtLeast 1) wallNs "a" "b"
 
--- | As 'play' without claims; the n-th measurement of all does the action before. Also what was said
--- last.
+-- | As 'play' without claims; the n-th measurement of all does the action before. Also what was
+-- said last.
 playUntil :: Int -> IO () -> ((Side -> IO Value) -> (String -> IO ()) -> IO a) -> IO (a, String)
 playUntil last' end run = do
   count <- newIORef (0 :: Int)
@@ -269,9 +272,9 @@ programs =
 bound :: TestTree
 bound =
   testCase "interrupts that are bound by hand: one CPU each, of the device's node" $ do
-    orders' <- nearOrders <$> readMachine (fixtures ++ "two-by-eight")
+    orders' <- nearOrders <$> described "two-by-eight"
     orders' @?= [Set (OfFile ("proc/irq/" ++ show irq ++ "/smp_affinity_list")) (show cpu) | (irq, cpu) <- [(40, 8), (41, 9), (50, 0), (51, 1)] :: [(Int, Int)]]
-    unknown <- nearOrders <$> readMachine (fixtures ++ "unknown-node")
+    unknown <- nearOrders <$> described "unknown-node"
     unknown @?= []
     -- What is said of them, and the name that the row gets.
     let wholly = boundLine [Done Nothing, Done Nothing]
@@ -282,9 +285,13 @@ bound =
     map titleOf [[some], [wholly, some], [none, wholly]] @?= replicate 3 "numactl, interrupts bound that could be"
     map titleOf [[none, none], [boundLine []]] @?= replicate 2 "numactl, no interrupt could be bound"
 
--- | Of the command's own tests.
-fixtures :: FilePath
-fixtures = "../haskell/maru-cli/test/steer/"
+-- | A machine of the command's own tests.
+described :: String -> IO Machine
+described name = bracket folder removeDirectoryRecursive $ \root -> do
+  callProcess "../haskell/maru-cli/test/unfold" ["../haskell/maru-cli/test/steer/" ++ name ++ ".machine", root]
+  readMachine root
+  where
+    folder = getTemporaryDirectory >>= mkdtemp . (++ "/maru-machine-")
 
 answering :: TestTree
 answering =

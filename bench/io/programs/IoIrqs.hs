@@ -1,6 +1,6 @@
--- | The rival that an administrator would set up: the program bound near the disk, and every
--- device's interrupts bound by hand to CPUs of the device's node. They are in a journal and put back by
--- @maru-steer@, as those of @maru run --io@ are, whoever is killed.
+-- | The rival that an administrator would set up. The program is bound near the disk, and every
+-- device's interrupts bound by hand to CPUs of the device's node. They are in a journal and put
+-- back by @maru-steer@, as those of @maru run --io@ are, whoever is killed.
 module IoIrqs
   ( boundIrqs,
     whileBound,
@@ -68,7 +68,8 @@ boundLine answers = how ++ "; refused: " ++ show (length refused) ++ concat [" (
 nothingBound :: String
 nothingBound = "bound no interrupt"
 
--- | Runs the action while they are bound; with what that came to, which is said on standard error, too.
+-- | Runs the action while they are bound; with what that came to, which is said on standard error,
+-- too.
 whileBound :: IO a -> IO (String, a)
 whileBound action = do
   reaper <- helperPath "maru-steer"
@@ -88,7 +89,8 @@ whileBound action = do
       when (isNothing ended) (warn ("maru-steer has not ended for " ++ seconds patience ++ " s: interrupts may still be bound; when it is gone: maru-steer repair"))
       mapM_ hClose said
 
--- | For the reaper: microseconds. Each interrupt is a line on disk before it is bound; some hundred take a second.
+-- | For the reaper: microseconds. Each interrupt is a line on disk before it is bound; some hundred
+-- take a second.
 patience :: Int
 patience = 60000000
 

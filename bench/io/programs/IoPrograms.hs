@@ -76,7 +76,8 @@ pgbench =
         as <- unprivileged "postgres" folder
         void (said folder (quiet reaper folder) 60 (as ++ [postgres "initdb", "-D", folder </> "data", "-A", "trust", "-U", "postgres", "-N"]))
         port <- freePort
-        -- Half of each page is left for new versions of its rows: else the table would grow from round to round.
+        -- Half of each page is left for new versions of its rows: else the table would grow from
+        -- round to round.
         serve folder (quiet reaper folder) port (void (client reaper folder port 60 ["-i", "-q", "-s", "5", "-F", "50"])),
       workloadMeasure = \folder launch (Span warm measured) -> do
         port <- freePort
@@ -155,8 +156,8 @@ sqlite =
 
 -- ---- fio ----------------------------------------------------------------
 
--- | One process, a thread for each job after the other; each job has its share of the time before it
--- counts.
+-- | One process, a thread for each job after the other; each job has its share of the time before
+-- it counts.
 fio :: Workload
 fio =
   Workload

@@ -102,7 +102,8 @@ othersOf maru = do
       ++ [(irqbalance, []) | balance]
       ++ [(policy, [maru, "run", "--io", policy, "--"]) | policy <- policies]
 
--- | What is compared on several nodes, and is not here: by how many this machine has, and what it runs.
+-- | What is compared on several nodes, and is not here: by how many this machine has, and what it
+-- runs.
 notMeasured :: Int -> [String] -> [(String, Table)]
 notMeasured nodes ran =
   [("Not measured", Table [(L, "side"), (L, "why")] [[name, why name] | name <- absent]) | not (null absent)]

@@ -1,8 +1,8 @@
--- | What real programs' measurements share: a folder of their own, a server that ends with its
--- measurement, a port that is free, a client whose words are read.
+-- | What real programs' measurements share. It is a folder of their own, a server that ends with
+-- its measurement, a port that is free, a client whose words are read.
 --
--- All is bounded: a server has 'startSeconds' to answer, and the time of "Maru.Cli.Group" to end before
--- it is killed; a client has what it was asked for and a minute.
+-- All is bounded: a server has 'startSeconds' to answer, and the time of "Maru.Cli.Group" to end
+-- before it is killed. A client has what it was asked for and a minute.
 module IoWorkload
   ( -- * What is measured
     Workload (..),
@@ -54,7 +54,7 @@ data Workload = Workload
     -- | Once, in the measurement's folder.
     workloadPrepare :: !(Reaper -> FilePath -> IO ()),
     -- | Starts the program in that way, loads it unmeasured for the first time of the span and
-    -- measured for the second one; what it did by what it was asked: more is better.
+    -- measured for the second one. What it did by what it was asked: more is better.
     workloadMeasure :: !(FilePath -> Launch -> Span -> IO [(String, Double)]),
     -- | A server that answers requests: maru has to leave it alone on two cores.
     workloadAnswers :: !Bool,
@@ -81,7 +81,8 @@ missing needs = do
       | otherwise = isJust <$> findExecutable program
     isThere (Given variable file _) = lookupEnv variable >>= maybe (pure False) (doesFileExist . (</> file))
 
--- | How the program is started: what ends it with us, words before its own, and where its standard error goes.
+-- | How the program is started: what ends it with us, words before its own, and where its standard
+-- error goes.
 data Launch = Launch
   { launchReaper :: !Reaper,
     launchBefore :: ![String],
@@ -138,7 +139,7 @@ startSeconds :: Double
 startSeconds = 20
 
 -- | Runs the command in that way while the action runs, from when it answers on the port and says
--- that it is ready; then ends it.
+-- that it is ready. Then ends it.
 withServer :: FilePath -> Launch -> [String] -> Int -> IO Bool -> IO a -> IO a
 withServer folder launch command port isReady action =
   withFile (launchErrors launch) WriteMode $ \errors ->
@@ -187,8 +188,8 @@ said folder launch limit command = case launchBefore launch ++ command of
       words' <- readFile (launchErrors launch)
       problem unavailable (unwords (take 2 command) ++ " " ++ why ++ ": " ++ unwords (lines words'))
 
--- | Words before a command that will not run as root; who it is then owns the folder, and one in it
--- for what programs keep while they run (steering's journal).
+-- | Words before a command that will not run as root; the user that it is then owns the folder. So
+-- it owns one in it, for what programs keep while they run (steering's journal).
 unprivileged :: String -> FilePath -> IO [String]
 unprivileged user folder = do
   root <- (== 0) <$> getEffectiveUserID

@@ -4,21 +4,23 @@
  *                                                                 default: 24, 1, 0, all
  *
  * MWRL: each process renames its one file within its own directory, again and again; in
- * the kernel all meet at rename_lock.  Here each thread has one name in one table; a
- * rename formats the old and the new name and hashes them outside of the lock, and under it
- * moves the entry from one bucket to another between two steps of a sequence number.
- * -w: so long a thread computes between two renames; without it the lock is saturated.  `waited`:
- * the share of the requests that waited for more than 1 us.  -p: processes instead of threads, the
- * table in memory that they share, and the locks that serve between processes.
- * LOCK is as maru/lock.h reads it; -l prints the default list.  -v: on a machine with one
- * socket, threads are told that they are on one of S (MARU_TOPOLOGY=virtual:SxC): then the
- * locks do what they would do there, and nothing costs what it would.
+ * the kernel all meet at rename_lock. Here each thread has one name in one table. A rename formats
+ * the old and the new name and hashes them outside of the lock. Under it, the rename moves the
+ * entry from one bucket to another between two steps of a sequence number.
+ * -w: so long a thread computes between two renames; without it the lock is saturated.
+ * `waited`: the share of the requests that waited for more than 1 us.
+ * -p: processes instead of threads, the table in memory that they share. The locks are those
+ *   that serve between processes.
+ * LOCK is as maru/lock.h reads it; -l prints the default list.
+ * -v: on a machine with one socket, threads are told that they are on one of S
+ *   (MARU_TOPOLOGY=virtual:SxC). Then the locks do what they would do there, and nothing costs
+ *   what it would.
  *
  * Waits are timed from the request to the acquisition, so two looks at the clock are part of
  * every operation.  `overtaken`: acquisitions by others between a request and its own; one
  * that loses its CPU before it has queued is overtaken under any lock.
- * Each lock is measured in a process of its own, which is killed when it has not ended
- * LATE seconds after it was told to: spinning threads in a queue may not come to an end.
+ * Each lock is measured in a process of its own. It is killed when it has not ended LATE seconds
+ * after it was told to. Spinning threads in a queue may not come to an end.
  */
 #define _GNU_SOURCE
 #include "mwrl_load.h"

@@ -14,7 +14,8 @@ import Maru.Bench.Side
 import Maru.Cli.Output
 import Maru.Control.Ratio
 
--- | Python's own tests are not among them: they sleep most of the time. make soak looks at their answers.
+-- | Python's own tests are not among them: they sleep most of the time. make soak looks at their
+-- answers.
 programsExperiments :: [Experiment]
 programsExperiments =
   map

@@ -1,8 +1,8 @@
 /* Description: SQLite as a program with threads uses it: connections to one database in memory
  * with one cache, whose mutexes all of them want.  Each thread moves money between accounts, a
- * transaction a move, and looks at one after each; the money stays the same, every move is counted
- * in the database too, and SQLite's own check finds nothing wrong.  One line of JSON; status 1
- * and a line if any of that does not hold.
+ * transaction a move, and looks at one after each. The money stays the same, every move is counted
+ * in the database too, and SQLite's own check finds nothing wrong. One line of JSON; status 1 and a
+ * line if any of that does not hold.
  *
  * usage: maru-bench-sqlite THREADS SECONDS */
 #define _GNU_SOURCE

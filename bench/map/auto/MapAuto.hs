@@ -44,8 +44,8 @@ cells effort =
     grains = if effort == Quick then [1e2, 1e5, 1e7] else [1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8]
     totals = if effort == Quick then [1e6, 1e8] else [1e5, 1e6, 1e7, 5e7, 1e8, 1e9]
 
--- | A loop turn takes about so many nanoseconds (a multiplication and an
--- addition, each waiting for the one before); what it took is in the data.
+-- | A loop turn takes about so many nanoseconds (a multiplication and an addition, each waiting for
+-- the one before). What it took is in the data.
 turnNs :: Double
 turnNs = 1.2
 

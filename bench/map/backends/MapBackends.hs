@@ -1,8 +1,8 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | @map\/backends@: each workload by every back end, beside the packages
--- parallel and async with the flags that suit them best, and beside the machine's
--- own ceiling: two copies of half the work in two processes at once.
+-- parallel and async with the flags that suit them best, and beside the machine's own ceiling. That
+-- is two copies of half the work in two processes at once.
 module MapBackends
   ( backendsExperiment,
   )

@@ -3,13 +3,13 @@
  *     seedlog [RECORDS [TRIALS]]     default: 1000000 records, 1000 trials
  *
  * The shared log is the first published design (figure 13 of the SAM study:
- * Last, Count, then records {Length, Index, Chunk}), written anew: a producer
- * reserves its place by adding to Last, fills it, and commits by storing the
+ * Last, Count, then records {Length, Index, Chunk}), written anew. A producer reserves its place by
+ * adding to Last, fills it, and commits by storing the
  * length.  The other side is maru's log, one per producer.
  *
  * Throughput: some producers append as fast as they can, one consumer reads.
- * Holes: of two writers one is killed at a random moment, the other one writes
- * all it has; then the reader looks whether it can reach all that was committed.
+ * Holes: of two writers one is killed at a random moment, the other one writes all it has. Then the
+ * reader looks whether it can reach all that was committed.
  */
 #define _GNU_SOURCE
 #include <maru/channel.h>
@@ -74,7 +74,7 @@ static void shared_append(struct shared_log *log, uint64_t index, const char *ch
   struct record *r = &log->records[place];
   r->index = index;
   memcpy(r->chunk, chunk, PAYLOAD);
-  /* Release: who sees the length sees index and chunk. */
+  /* Release: a reader that sees the length sees index and chunk. */
   atomic_store_explicit(&r->length, PAYLOAD, memory_order_release);
   /* Relaxed: a number to look at, it publishes nothing. */
   atomic_fetch_add_explicit(&log->count, 1, memory_order_relaxed);

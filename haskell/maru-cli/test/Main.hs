@@ -20,10 +20,10 @@ import Maru.Cli.Installed (prefixOf)
 import Maru.Cli.Machine (treeOf)
 import Maru.Cli.Main (commandLineOf)
 import Maru.Cli.Output
-import Maru.Cli.Plain (plain)
 import Maru.Cli.Profile
 import Maru.Cli.Program (Described (..), describeProgram, interpreterOf, isGo, sanitizerIn, undescribed, unfit)
 import qualified Maru.Cli.Program as Program
+import Maru.Cli.Progress (progressLine)
 import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
 import Maru.Cli.Room.Io
@@ -31,7 +31,6 @@ import Maru.Cli.Room.Io.Calls
 import qualified Maru.Cli.Room.Io.Tune as IoTune
 import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
-import Maru.Cli.Room.Lock.Profile (Counts (..), Shares (..), mergeProfile, seriesOf, sharesOf)
 import Maru.Cli.Room.Map.Gc (parseStatistics)
 import Maru.Cli.Room.Wait (WaitFacts (..), WaitFlags (..), decideWait, judgePolicies, mpiAfterwards, waitAfterwards)
 import Maru.Cli.Room.Wait.Boost (BoostOptions (..), boostArguments, periodOf, withConf)
@@ -47,23 +46,25 @@ import Maru.Cli.Run
 import Maru.Cli.RunSection
 import Maru.Cli.Top.Pages
 import Maru.Cli.Tune (parseDuration)
+import Maru.Control.LockProfile (Counts (..), Shares (..), mergeProfile, seriesOf, sharesOf)
+import Maru.Control.LockProfile.Types
 import Maru.Control.Race (record, start)
 import Maru.Native.BoardView
-import Maru.Native.LockProfile
+import Maru.Native.LockProfile (lockProfileBytes)
 import Options.Applicative
-import SteerTest (steering)
+import SteerTest (steering, withMachines)
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
-import TopTest (screens)
 
 main :: IO ()
 main =
-  defaultMain $
-    testGroup
-      "maru-cli"
-      [plans, locks, profiles, supervisors, boards, screens, steering, checks, commandLines, outputs, builtCommand]
+  withMachines $ \folder ->
+    defaultMain $
+      testGroup
+        "maru-cli"
+        [plans, locks, profiles, supervisors, boards, steering folder, checks, commandLines, outputs, builtCommand]
 
 -- ---- run ----------------------------------------------------------------
 
@@ -454,9 +455,6 @@ boards =
         map decodeRun [Chars.empty, Chars.take 20 (runBytes 1 0 []), runBytes 9 0 ["x"]] @?= [Nothing, Nothing, Nothing],
       testCase "a command cannot write on the screen" $
         commandLine (RunSection Running 1 0 0 ["a\ESC[2J", "b\n"]) @?= "a?[2J b?",
-      testCase "nor turn it around, by any character that a terminal obeys" $ do
-        plain "a\x9b\&31m \x202e\&evil\x202c \x200b\x2066\xfeff\xad\x2028|\xdc9b|\xe0021" @?= "a?31m ?evil? ?????|?|?"
-        plain "grün, 마루, \x1f3e0" @?= "grün, 마루, \x1f3e0",
       testCase "JSON loses none of them, and shows them to no terminal" $ do
         let said = "\x9b\&31m \x202e \xe0021 grün" :: String
             line = jsonLine (toJSON said)
@@ -580,6 +578,9 @@ outputs =
       testCase "durations" $
         map seconds [0, 5e-8, 1.5e-6, 2.5e-4, 2.5e-2, 0.5, 2.5, 250]
           @?= ["0 s", "50 ns", "1.50 µs", "250 µs", "25.00 ms", "500 ms", "2.50 s", "250 s"],
+      testCase "progress, and how long the rest takes if it goes on like that" $ do
+        map (uncurry (progressLine "comparing")) [(0, 5), (0.004, 0.5), (0.25, 10), (0.5, 300), (1, 9)]
+          @?= ["comparing: 0 %", "comparing: 0 %", "comparing: 25 %, 30 s left", "comparing: 50 %, 5 min left", "comparing: 100 %"],
       testCase "JSON is one line" $
         (eitherDecode (jsonLine Null), Lazy.length (jsonLine Null)) @?= (Right Null, 5)
     ]

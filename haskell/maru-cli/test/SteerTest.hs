@@ -1,8 +1,10 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | Machines as folders of small files (@test\/steer@), and what is made of them.
-module SteerTest (steering) where
+-- | Machines as folders of small files, and what is made of them. Each is one text in
+-- @test\/steer@, unfolded for as long as the tests run.
+module SteerTest (steering, withMachines) where
 
+import Control.Exception (bracket)
 import qualified Data.ByteString.Lazy.Char8 as Lazy
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
@@ -15,12 +17,26 @@ import Maru.Control.Observe
 import Maru.Control.Place
 import Maru.Control.Sim.Io (Flow (..), Look (..))
 import Maru.Control.Steer
+import System.Directory (getTemporaryDirectory, listDirectory, removeDirectoryRecursive)
+import System.FilePath (takeBaseName, (</>))
 import System.Posix.Process (getProcessID)
+import System.Posix.Temp (mkdtemp)
+import System.Process (callProcess)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
-steering :: TestTree
-steering = testGroup "steer" [machines, programs, verdicts, moved, remembered, recorded]
+-- | Runs the action with a folder that has each machine as a folder of its name.
+withMachines :: (FilePath -> IO a) -> IO a
+withMachines = bracket unfolded removeDirectoryRecursive
+  where
+    unfolded = do
+      root <- getTemporaryDirectory >>= mkdtemp . (</> "maru-machines-")
+      files <- listDirectory "test/steer"
+      root <$ sequence_ [callProcess "test/unfold" ["test/steer" </> f, root </> takeBaseName f] | f <- files]
+
+-- | Of the folder that 'withMachines' gives.
+steering :: FilePath -> TestTree
+steering root = testGroup "steer" [machines root, programs root, verdicts, moved, remembered root, recorded]
 
 recorded :: TestTree
 recorded =
@@ -37,12 +53,12 @@ recorded =
         <> "{\"user\":0.25,\"system\":0.25,\"calls_per_s\":null,\"read_bytes_per_s\":0,\"written_bytes_per_s\":0,\"kind\":\"network\"},"
         <> "{\"user\":1,\"system\":0.5,\"calls_per_s\":0,\"read_bytes_per_s\":0,\"written_bytes_per_s\":0,\"kind\":null}]}}}]}"
 
-remembered :: TestTree
-remembered =
+remembered :: FilePath -> TestTree
+remembered root =
   testCase "nodes that have memory: all, where nothing says which" $ do
-    four <- readMemoryNodes (folder "four-nodes")
+    four <- readMemoryNodes (root </> "four-nodes")
     four @?= IntSet.fromList [0 .. 3]
-    some <- readMemoryNodes (folder "node-without-cpus")
+    some <- readMemoryNodes (root </> "node-without-cpus")
     some @?= IntSet.fromList [0, 5]
 
 moved :: TestTree
@@ -81,18 +97,12 @@ verdicts =
     placed = (newStory (By Auto)) {storySets = Map.singleton (Item File Call) (IntSet.fromList [2, 3]), storyPolicy = Just PerSocket, storyThreads = 5, storyInForce = 5, storyTally = Tally 2 1 1 (Just (Faster, 9, 1.1))}
     tried = (newStory (By Auto)) {storyTally = Tally 3 0 2 (Just (Faster, 9, 1.1))}
 
-fixture :: String -> IO Machine
-fixture = readMachine . folder
-
-folder :: String -> FilePath
-folder = ("test/steer/" ++)
-
 -- | CPUs by node, disks and their nodes.
 shape :: Machine -> ([(Node, [Cpu])], [(String, Maybe Node)])
 shape m = (Map.toAscList (Map.fromListWith (flip (++)) [(node, [cpu]) | (cpu, node) <- IntMap.toAscList (machineCpus m)]), [(hardwareName h, hardwareNode h) | h <- machineHardware m])
 
-machines :: TestTree
-machines =
+machines :: FilePath -> TestTree
+machines root =
   testGroup
     "machines"
     [ testCase "one node of two CPUs" $ fixture "one-by-two" >>= (@?= ([(0, [0, 1])], [])) . shape,
@@ -114,22 +124,24 @@ machines =
       testCase "CPUs that are offline are not there" $ do
         m <- fixture "offline"
         fst (shape m) @?= [(0, [0, 1, 3]), (1, [4, 6, 7])]
-        s <- readSnapshot (both "offline") []
+        s <- readSnapshot (both root "offline") []
         IntMap.keys (snapshotCores s) @?= [0, 1, 3, 4, 6, 7]
         map interruptCounts (snapshotInterrupts s) @?= [IntMap.fromList [(0, 1), (1, 2), (3, 3), (4, 4), (6, 5), (7, 6)]],
-      testCase "a container's CPUs are its programs'" $ readAllowed (both "cpuset") 7 >>= (@?= Just (IntSet.fromList [4, 5])),
-      testCase "a folder that describes nothing is a machine of no CPUs" $ readMachine "test/steer/nowhere" >>= (@?= ([], [])) . shape
+      testCase "a container's CPUs are its programs'" $ readAllowed (both root "cpuset") 7 >>= (@?= Just (IntSet.fromList [4, 5])),
+      testCase "a folder that describes nothing is a machine of no CPUs" $ readMachine (root </> "nowhere") >>= (@?= ([], [])) . shape
     ]
+  where
+    fixture = readMachine . (root </>)
 
-both :: String -> Roots
-both name = Roots (folder name) (folder name)
+both :: FilePath -> String -> Roots
+both root name = Roots (root </> name) (root </> name)
 
-programs :: TestTree
-programs =
+programs :: FilePath -> TestTree
+programs root =
   testGroup
     "a program"
     [ testCase "is its process and those below" $ do
-        p <- parents (both "two-by-eight")
+        p <- parents (both root "two-by-eight")
         treeOf p [] 100 @?= [100, 200]
         treeOf p [200] 100 @?= [100]
         treeOf p [] 999 @?= [],
@@ -148,8 +160,8 @@ programs =
         observedRemote seen @?= Just 0.8
         assertBool (show (predictedGain m seen)) (maybe False (\g -> g > 0.1 && g < 0.3) (predictedGain m seen)),
       testCase "gets done what its children did that have ended meanwhile; by its threads' counts where processes' may not be read" $ do
-        m <- fixture "two-by-eight"
-        s <- readSnapshot (both "two-by-eight") [100, 200]
+        m <- readMachine (root </> "two-by-eight")
+        s <- readSnapshot (both root "two-by-eight") [100, 200]
         IntMap.toList (snapshotBytes s) @?= []
         let later = s {snapshotTime = snapshotTime s + 2}
             with bytes snapshot = snapshot {snapshotBytes = IntMap.fromList bytes}
@@ -159,7 +171,7 @@ programs =
         -- Somebody else waited for it.
         observedBytes (between m (with [(100, 100), (200, 500)] s) (with [(100, 400)] later)) @?= 0
         self <- fromIntegral <$> getProcessID
-        bytes <- snapshotBytes <$> readSnapshot (Roots (folder "two-by-eight") "/") [self]
+        bytes <- snapshotBytes <$> readSnapshot (Roots (root </> "two-by-eight") "/") [self]
         assertBool (show bytes) (maybe False (> 0) (IntMap.lookup self bytes)),
       testCase "goes next to its disk, and so do its interrupts" $ do
         (m, seen) <- observed
@@ -195,7 +207,7 @@ programs =
   where
     base = IntSet.fromList [0 .. 15]
     observed = do
-      m <- fixture "two-by-eight"
-      p <- parents (both "two-by-eight")
-      s <- readSnapshot (both "two-by-eight") (treeOf p [] 100)
+      m <- readMachine (root </> "two-by-eight")
+      p <- parents (both root "two-by-eight")
+      s <- readSnapshot (both root "two-by-eight") (treeOf p [] 100)
       pure (m, sinceStart m s)

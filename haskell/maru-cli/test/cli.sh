@@ -334,6 +334,12 @@ status 0 "" maru sim map --items 0
 first=$(timeout 60 maru sim map --items 2000 --seed 5)
 [ "$first" = "$(timeout 60 maru sim map --items 2000 --seed 5)" ] || fail "the same seed gives another result"
 [ "$first" != "$(timeout 60 maru sim map --items 2000 --seed 6)" ] || fail "the seed has no effect"
+# How far it is: on a terminal, and there only; its line is empty at the end.
+timeout 60 maru sim map --items 2000 >/dev/null 2>"$work/err" </dev/null
+[ ! -s "$work/err" ] || fail "progress is said to a file: $(cat "$work/err")"
+timeout 60 script -qec "maru sim map --items 2000 >/dev/null" /dev/null >"$work/out" </dev/null
+grep -q "simulating map: 0 %" "$work/out" || fail "no progress on a terminal: $(cat -v "$work/out")"
+tail -c 4 "$work/out" | grep -q "$(printf '\r\033\\[K')$" || fail "the line of progress stays: $(cat -v "$work/out")"
 status 0 "" maru sim map --items 500 --svg "$work/sim.svg"
 python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$work/sim.svg" || fail "the picture is not XML"
 seed_machine=$here/../../../bench/lock/mwrl/seed-machine.json

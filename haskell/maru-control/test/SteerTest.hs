@@ -157,13 +157,15 @@ worth =
               all' = length kinds * n
           case questionWithin q level of
             Nothing -> assertBool (show answers) (20 * count answerCame <= all')
-            -- Of what turns later, nine in ten: alarms of a load that drifts may have used up the time for trials.
+            -- Of what turns later, nine in ten: alarms of a load that drifts may have used up the
+            -- time for trials.
             Just _ -> assertBool (show answers) (20 * count answerTimely >= (if questionTurns q then 18 else 19) * all')
         | (q, runs) <- zip questions [40, 10, 40, 40, 20, 40, 20],
           level <- [0.02, 0.05, 0.2],
           -- What turns at a fifth of noise is tried again on schedule alone.
           not (questionTurns q) || level < 0.2,
-          -- A swing of a fifth in step with the slices, or stalls, may leave a gain undecided: then it is off.
+          -- A swing of a fifth in step with the slices, or stalls, may leave a gain undecided: then
+          -- it is off.
           let kinds = if level > 0.1 && isJust (questionWithin q level) then [Gaussian, Heavy, Drifting] else allNoises
       ]
   where

@@ -78,7 +78,8 @@ tests =
         write dir "in/victim/V.java" account
         write dir "in/single.java" words_
         write dir "in/mallory/src/M.java" bubble
-        -- To a fellow's file and folder, to elsewhere by both kinds of path, to what begins like its own name.
+        -- To a fellow's file and folder, to elsewhere by both kinds of path, to what begins like
+        -- its own name.
         createDirectory (dir </> "in/mallory2")
         write dir "in/mallory2/N.java" account
         createSymbolicLink "../victim/V.java" (dir </> "in/mallory/A.java")
@@ -89,7 +90,8 @@ tests =
         -- By way of a link that stays inside.
         createSymbolicLink "src" (dir </> "in/mallory/f")
         createSymbolicLink "../../victim/V.java" (dir </> "in/mallory/src/O.java")
-        -- A submission that is another's, first in the order: the other must not lose its place to it.
+        -- A submission that is another's, first in the order: the other must not lose its place to
+        -- it.
         createSymbolicLink "victim" (dir </> "in/aaa")
         createSymbolicLink "single.java" (dir </> "in/aab.java")
         c <- right =<< readCorpus LanguageAuto [] [raw dir "in"]

@@ -4,9 +4,9 @@
  *
  * The board is an ordinary user's.  Its lines name threads of root, of another user,
  * of the same user without the board, with a wrong start; then random words.  The
- * victims' places in the scheduler are read all the time: none may ever change.  Then
- * what is no board, boards that are too large, a thread that is stopped by its own user's
- * debugger while it is raised, one that forks then, one that is reniced then. */
+ * victims' places in the scheduler are read all the time: none may ever change. Then what is no
+ * board, and boards that are too large. Then a thread that its own user's debugger stops while
+ * it is raised, one that forks then, one that is reniced then. */
 #define _GNU_SOURCE
 #include "boost.h"
 
@@ -251,7 +251,7 @@ static int run_on(const char *program, const char *path) {
 static void write_fifo(void *path) { _exit(open(path, O_WRONLY) >= 0); }
 
 /* A FIFO, a link to it and a file with a board's very bytes are refused, and the FIFO's writer
- * never meets a reader; a link to a board is as good as the board. */
+ * never meets a reader. A link to a board is as good as the board. */
 static void no_boards(const char *program) {
   char folder[] = "/tmp/maru-attack-XXXXXX", fifo[64], link[64], good[64], file[64], path[64];
   CHECK(mkdtemp(folder) != NULL);

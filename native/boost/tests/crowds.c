@@ -3,9 +3,9 @@
  *
  *     crowds PROGRAM
  *
- * Crowds of one user: huge boards; very many descriptors, in processes that are dumpable or not, or
- * that have many user numbers in a user namespace; very many user numbers; a FIFO that is named as
- * a board is.  Then --users and --groups. */
+ * Crowds of one user. Huge boards. Very many descriptors, in processes that are dumpable or not,
+ * or that have many user numbers in a user namespace. Very many user numbers. A FIFO that is
+ * named as a board is. Then --users and --groups. */
 #define _GNU_SOURCE
 #include "runs.h"
 

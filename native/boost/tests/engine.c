@@ -199,7 +199,7 @@ static void not_seated(void) {
   }
 }
 
-/* Who made nothing of two ticks rests for two. */
+/* A thread that made nothing of two ticks rests for two. */
 static void rests(void) {
   static const uint8_t course[] = {BOOST_RAISE, 0, BOOST_END, 0, BOOST_RAISE, 0, BOOST_END, 0};
   struct bench b = {.rules = {.raises = true, .at_once = true, .cap_percent = 100}};

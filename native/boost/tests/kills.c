@@ -1,11 +1,11 @@
-/* Description: whoever is killed when, nobody stays raised or lowered, nobody waits for ever.
+/* Description: whatever is killed when, nobody stays raised or lowered, nobody waits for ever.
  *
  *     kills PROGRAM
  *
  * Pairs of processes exchange messages under lowering policies while the daemon
- * raises and restores.  At a random instant something is killed: the daemon's worker,
- * its rescuer, both at once, or one of a pair, in its wait or on its way to a wake.  Then every
- * survivor must be in its own place, and the exchange must go on.
+ * raises and restores. At a random instant something is killed: the daemon's worker, its rescuer,
+ * or both at once. Or it is one of a pair, in its wait or on its way to a wake. Then every survivor
+ * must be in its own place, and the exchange must go on.
  *
  * MARU_TEST_KILLS (default 16) and MARU_TEST_SEED set length and course. */
 #define _GNU_SOURCE

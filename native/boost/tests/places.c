@@ -1,9 +1,9 @@
-/* Description: whoever was left raised, renamed or reniced: each ends where it belongs.
+/* Description: a thread that was left raised, renamed or reniced ends where it belongs.
  *
  *     places PROGRAM
  *
- * A daemon's and its rescuer's death with a raise on, and a new daemon; ends that the kernel
- * refuses; an administrator's nice 19 and nice under a raise; a stopped worker. */
+ * A daemon's and its rescuer's death with a raise on, and a new daemon. Ends that the kernel
+ * refuses. An administrator's nice 19 and nice under a raise. A stopped worker. */
 #define _GNU_SOURCE
 #include "boost.h"
 
@@ -207,8 +207,8 @@ static void until_unmarked(uint32_t i) {
   }
 }
 
-/* A small raise ends as others do: by itself, by the next daemon; who had another nice has none,
- * and an administrator's stays. */
+/* A small raise ends as others do: by itself, by the next daemon; a thread that had another nice
+ * has none, and an administrator's stays. */
 static void gently(void) {
   make_board(0);
   pid_t pid = start_as(0), nicer = start_as(0);
@@ -245,7 +245,8 @@ static void gently(void) {
   maru_board_close(&board);
 }
 
-/* Who is lowered and does not look is put back by the rescuer when the worker is killed. */
+/* A thread that is lowered and does not look is put back by the rescuer when the worker is
+ * killed. */
 static void left_low(void) {
   struct mr_sched low = {.policy = SCHED_OTHER, .nice = 19};
   char report[512];

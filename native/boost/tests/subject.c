@@ -1,9 +1,9 @@
 /* Description: whom the daemon may act on, and where those end whom it acted on.
  *
- * The parts of the daemon that ask the kernel and act, without the daemon: each thread is a child
- * of ours, an ordinary user's, that has the board or has it not.  Two calls are ours (the linker's
- * --wrap): mr_sched_set, for a number that is used again between a look and the deed, and prlimit,
- * for limits that only a root with CAP_SYS_RESOURCE can set. */
+ * The parts of the daemon that ask the kernel and act, without the daemon. Each thread is a
+ * child of ours, an ordinary user's, that has the board or has it not. Two calls are ours (the
+ * linker's --wrap): mr_sched_set, for a number that is used again between a look and the deed,
+ * and prlimit, for limits that only a root with CAP_SYS_RESOURCE can set. */
 #define _GNU_SOURCE
 #include "subject.h"
 #include "boost.h"

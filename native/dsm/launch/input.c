@@ -1,9 +1,9 @@
 /* input.c: this process's standard input, for node 0.  Where that is on this host it has the input
- * itself, unless that is a terminal, which is not for processes in the background.  Else bytes are
- * handed on: read here, written into a pipe of node 0's, and between the two, where there are
- * several hosts, sent to its agent.
+ * itself, unless that is a terminal, which is not for processes in the background. Else bytes are
+ * handed on: read here, written into a pipe of node 0's. Between the two, where there are several
+ * hosts, they are sent to its agent.
  *
- * The next is read when the last was taken: who does not read keeps nobody else waiting.
+ * The next is read when the last was taken: a reader that does not read keeps nobody else waiting.
  */
 #define _GNU_SOURCE
 #include "launch.h"

@@ -175,7 +175,7 @@ int mr_launch_patience(struct job *job) {
   if (left > 0)
     return (int)left;
   job->killed = true;
-  /* Who is not gone by then hears it again; an agent that does not is cut off (hosts.c). */
+  /* A node that is not gone by then hears it again; an agent that does not is cut off (hosts.c). */
   job->kill_at = mr_launch_now() + MR_LAUNCH_AGAIN_MS;
   job->signal(job, SIGKILL);
   return MR_LAUNCH_AGAIN_MS;
@@ -194,7 +194,7 @@ static int read_grace(void) {
 void mr_launch_catch_signals(struct job *job) {
   sigset_t set;
   job->grace_ms = read_grace();
-  /* Who does not read any more is no reason to die. */
+  /* A reader that does not read any more is no reason to die. */
   signal(SIGPIPE, SIG_IGN);
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
@@ -207,8 +207,8 @@ void mr_launch_catch_signals(struct job *job) {
     mr_launch_fail(STATUS_MARU_FAILED, "cannot receive signals", strerror(errno));
 }
 
-/* Who asks twice does not want to wait.  But timeout(1), and a terminal that closes, ask once with
- * two signals.  Once KILL is sent more signals do not postpone that agents are cut off. */
+/* A user that asks twice does not want to wait. But timeout(1), and a terminal that closes, ask
+ * once with two signals. Once KILL is sent more signals do not postpone that agents are cut off. */
 static void ask_again(struct job *job) {
   int64_t now = mr_launch_now();
   if (!job->interrupted)

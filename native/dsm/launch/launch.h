@@ -9,9 +9,8 @@
  *     secret.c        what the nodes know and nobody else
  *     hosts.c         jobs on several hosts: one agent a host, over ssh
  *
- * One thread.  What fails here ends the process with one line (mr_launch_fail); no node
- * outlives it: the kernel kills the nodes of a process that dies, and an agent dies with its
- * connection.
+ * One thread. What fails here ends the process with one line (mr_launch_fail); no node outlives it.
+ * The kernel kills the nodes of a process that dies, and an agent dies with its connection.
  */
 #ifndef MARU_DSM_LAUNCH_H
 #define MARU_DSM_LAUNCH_H

@@ -9,9 +9,9 @@
  *
  * Before:  binds one port per node, on the loopback interface if the job has one host, draws the
  * job's secret, and tells of them in the environment (MARU_DSM_*); a node inherits its own
- * listening socket, so no port can be taken by somebody else meanwhile, and a descriptor from which
- * it reads the secret. During:  each node is a process group; each line of its output appears
- * whole, after
+ * listening socket. So no port can be taken by somebody else meanwhile. It also inherits a
+ * descriptor from which it reads the secret. During: each node is a process group; each line of its
+ * output appears whole, after
  *          "[NODE] ".  Node 0 has our standard input; the others' is empty.  HUP, INT and TERM end
  *          the job, the second of them at once.
  * After:   where one node failed, the others are ended (TERM, then KILL after MARU_LAUNCH_GRACE

@@ -119,8 +119,8 @@ static void start_node(struct job *job, unsigned i) {
 
 /* ---- the reaper ------------------------------------------------------------------ */
 
-/* When we are killed the kernel kills the nodes, but not what they have started: the reaper does,
- * unless we told it that there is nothing to do. */
+/* When we are killed the kernel kills the nodes, but not what they have started. The reaper
+ * does, unless we told it that there is nothing to do. */
 static void start_reaper(struct job *job) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)

@@ -1,7 +1,7 @@
 /* secret.c: what the nodes of a job know and nobody else (launch.h).
  *
  * It lies in a file in memory without a name that nodes inherit, and goes to another host's agent
- * by its standard input: never in an environment or a command line, which others can read.
+ * by its standard input. It is never in an environment or a command line, which others can read.
  */
 #define _GNU_SOURCE
 #include "launch.h"

@@ -1,10 +1,11 @@
-/* main.c: what is linked into every PARMACS program; the linker sends the program's own main, and
- * its calls of malloc, mmap and exit, through here (ld's --wrap).  It has no data: a program's
+/* main.c: what is linked into every PARMACS program. The linker sends the program's own main, and
+ * its calls of malloc, mmap and exit, through here (ld's --wrap). It has no data: a program's
  * globals are exactly the program's.
  *
  * Libraries' calls do not come here, and what they allocate is theirs.  But what C++ calls for
- * `new` the standard says a program may define, and then libraries call the program's: so these are
- * defined here, and what a container of the program's holds is the program's, whoever asked for it.
+ * `new` the standard says a program may define, and then libraries call the program's. So these are
+ * defined here. What a container of the program's holds is the program's, whatever library asked
+ * for it.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* maps.h: the program's own mappings (internal to libmaru-dsm).
  *
  * What the program maps without saying where lies in a part of the address space that is kept free
- * in every process, so that a created process can have it at the same address.  Which there are,
- * with their rights, the kernel knows (/proc/self/maps).  What the program maps at an address of
- * its own is remembered, MR_MAPS_ELSEWHERE places at most.
+ * in every process. So a created process can have it at the same address. Which there are, with
+ * their rights, the kernel knows (/proc/self/maps). What the program maps at an address of its own
+ * is remembered, MR_MAPS_ELSEWHERE places at most.
  *
  * Thread-safety: none.  Where it fails in a way that mmap cannot say, the process ends with a line
  * (mr_node_die).

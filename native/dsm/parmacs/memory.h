@@ -1,9 +1,9 @@
 /* memory.h: the memory of a program in the ANL macros (internal to libmaru-dsm): what is shared,
- * what malloc gives, what is mapped; the calls themselves are in maru/parmacs.h.
+ * what malloc gives, what is mapped. The calls themselves are in maru/parmacs.h.
  *
  * malloc's blocks come from a heap at the same address in every process, or, where globals are
- * shared, from shared memory; but what is allocated before the node starts (static constructors)
- * always from that heap.  Blocks of libraries, which no call here gave, are given back to libc.
+ * shared, from shared memory. What is allocated before the node starts (static constructors) always
+ * comes from that heap. Blocks of libraries, which no call here gave, are given back to libc.
  *
  * Thread-safety: none.  Where it fails the process ends with a line (mr_node_die), or NULL and
  * errno where the call says so.

@@ -1,8 +1,9 @@
-/* new.c: what C++ calls for `new` and `delete` (main.c says why), by the names that compilers give
- * them, so that no C++ is needed to build it.  All are weak: a program may have its own.
+/* new.c: what C++ calls for `new` and `delete` (main.c says why). They have the names that
+ * compilers give them, so that no C++ is needed to build it. All are weak: a program may have its
+ * own.
  *
- * As the standard has it: no memory is asked of the program's new-handler again and again, and
- * where there is none, an exception, or NULL from those that do not throw.
+ * As the standard has it: memory is asked of the program's new-handler again and again. Where there
+ * is none, the answer is an exception, or NULL from those that do not throw.
  */
 #include <maru/parmacs.h>
 

@@ -2,8 +2,8 @@
  *
  * Node 0 runs the program's main.  Every other node waits in a loop for something to do.  At CREATE
  * node 0 writes the *image* of its private memory into shared memory, and posts a semaphore for
- * each node that is to go on from there; that node copies the image to the same addresses, on top
- * of its own, and calls the body.  Pages of zeros are not written, only named.
+ * each node that is to go on from there. That node copies the image to the same addresses, on top
+ * of its own, and calls the body. Pages of zeros are not written, only named.
  *
  * The program is not position-independent and its libraries lie where they lie on node 0
  * (address randomisation is turned off), so pointers mean the same.  This library's own state is

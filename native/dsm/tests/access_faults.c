@@ -1,6 +1,5 @@
-/* Description: an access faults exactly where it is not allowed, in the thread
- * that makes it, and what is stored lies in both views; each way that this
- * kernel has.
+/* Description: an access faults exactly where it is not allowed, in the thread that makes it. What
+ * is stored lies in both views. Each way that this kernel has.
  */
 #define _GNU_SOURCE
 #include "../access.h"

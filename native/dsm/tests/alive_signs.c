@@ -1,6 +1,6 @@
-/* Description: a host that leaves something unanswered for MR_LOST_MS is lost, and none other: not
- * one whose process is stopped, however long, nor one that answers without acknowledging, nor one
- * that is looked at late. */
+/* Description: a host that leaves something unanswered for MR_LOST_MS is lost, and none other.
+ * Not one whose process is stopped, however long, nor one that answers without acknowledging,
+ * nor one that is looked at late. */
 #define _GNU_SOURCE
 #include "../alive.h"
 #include "../transport.h"

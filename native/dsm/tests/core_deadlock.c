@@ -1,5 +1,5 @@
 /* Description: a job of which every node waits, and nobody can end that, is called stuck, and no
- * other: programs that take locks in any order, under random schedules, with looks at any time.
+ * other. Programs that take locks in any order, under random schedules, with looks at any time.
  * (What is said must be true when it is said: world.c.)
  */
 #include "world.h"
@@ -29,7 +29,7 @@ static void write_program(uint16_t node) {
   emit(program, sync_of(MR_BARRIER, 7, world.shape.nodes));
 }
 
-/* As a job ends: who is through waits for all. */
+/* As a job ends: a node that is through waits for all. */
 static bool all_wait(void) {
   for (uint16_t i = 0; i < world.shape.nodes; i++)
     if (!world.nodes[i].waits)

@@ -1,5 +1,5 @@
-/* Description: what a core refuses, what its log keeps, how many messages its
- * operations cost, and that no message from outside makes it do what it must not.
+/* Description: what a core refuses, what its log keeps, how many messages its operations cost. And
+ * that no message from outside makes it do what it must not.
  *
  * Over 500 lines: a list of cases, each of which stands alone, over one world.
  */
@@ -146,7 +146,7 @@ static uint64_t ring(uint16_t nodes, int turns) {
       emit(code(node), unlock_of(lock));
     }
   }
-  /* Who has ended hears nothing any more. */
+  /* A node that has ended hears nothing any more. */
   for (bool all = true; all && world_step(&world);)
     for (uint16_t node = 0; node < nodes; node++) {
       uint64_t length = mr_core_log_length(world.nodes[node].core);
@@ -163,8 +163,8 @@ static void neighbours(void) {
     CHECK(ring(nodes, 300) <= 4u * nodes * nodes);
 }
 
-/* The longest log while nodes 0 and 1 exchange a lock, or node 0 posts what nobody waits for;
- * node 2 `waits` at a barrier meanwhile, or computes. */
+/* The longest log while nodes 0 and 1 exchange a lock, or node 0 posts what nobody waits for.
+ * Node 2 `waits` at a barrier meanwhile, or computes. */
 static uint64_t longest_beside(bool posts, bool waits, uint32_t turns, uint32_t log_most) {
   uint64_t longest = 0;
   struct shape shape = {.nodes = 3, .pages = 3, .home_run = 1, .objects = 16, .log_most = log_most};
@@ -196,7 +196,7 @@ static uint64_t longest_beside(bool posts, bool waits, uint32_t turns, uint32_t 
       all = all && world.nodes[node].next == world.nodes[node].program.length;
     }
   }
-  /* Who was silent sees what was written. */
+  /* The node that was silent sees what was written. */
   for (int node = 0; node < 3; node++) {
     if (node < 2 || !waits)
       emit(code(node), sync_of(MR_BARRIER, 4, 3));
@@ -505,7 +505,7 @@ static void forged_requests(void) {
   refused(&message, -EBADMSG, 0); /* managed elsewhere */
 }
 
-/* Who is refused has released nothing. */
+/* A node that is refused has released nothing. */
 static void refused_release(void) {
   struct forged message = request(MR_UNLOCK, 0, 0, 1);
   put_interval(&message, 1, 1, 1);
@@ -741,7 +741,7 @@ static void copy_comes_once(void) {
   world_destroy(&world);
 }
 
-/* Who holds an interval is not told of it again. */
+/* A node that holds an interval is not told of it again. */
 static void told_once(void) {
   enum { TURNS = 50 };
   uint64_t notices = 0;

@@ -67,7 +67,8 @@ static void moves_are_bounded(void) {
   world_destroy(&world);
 }
 
-/* A counter under a lock: who has it next needs no page, as what changed comes with the grant. */
+/* A counter under a lock: the node that has it next needs no page, as what changed comes with
+ * the grant. */
 static void renewed(void) {
   enum { TURNS = 60 };
   uint64_t fetches[2] = {0, 0};

@@ -297,8 +297,8 @@ static void starting_gun(uint64_t seed) {
   world_destroy(&world);
 }
 
-/* A signal without reason, while the waiter still gives its lock away (which takes
- * long: its changes have to go home first), wakes it to look and wait again. */
+/* A signal without reason, while the waiter still gives its lock away, wakes it to look and wait
+ * again. That takes long: its changes have to go home first. */
 static void early_signal(uint64_t seed) {
   open_world(3, 3, seed);
   emit(code(1), lock_of(X_LOCK));
@@ -317,7 +317,7 @@ static void early_signal(uint64_t seed) {
   world_destroy(&world);
 }
 
-/* Who counts and finds that the other has counted sees what it wrote before. */
+/* A node that counts and finds that the other has counted sees what it wrote before. */
 static void counted_message(uint64_t seed) {
   open_world(2, 3, seed);
   emit(code(0), set_of(0, 1));

@@ -3,8 +3,7 @@
  *
  * Nodes differ in how they answer fetches.  A program has phases between barriers.  In each phase
  * each variable (1 to 8 bytes; several share blocks and pages) is guarded by a lock, or one node's
- * own, or only read, or handed from one node to others by a semaphore, a flag or
- * a condition.
+ * own, or only read. Or it is handed from one node to others by a semaphore, a flag or a condition.
  */
 #include "world.h"
 
@@ -275,9 +274,9 @@ static void steps(struct plan *plan) {
     ;
 }
 
-/* A node is lost at some event.  Every read of those who are left is right, and none of their cores
- * takes it for a broken promise or for a job that is stuck.  Nothing is said of how far they come:
- * who waits in the end is ended by its process. */
+/* A node is lost at some event. Every read of the nodes that are left is right. None of their
+ * cores takes it for a broken promise or for a job that is stuck. Nothing is said of how far
+ * they come: a node that waits in the end is ended by its process. */
 static void bereave(struct plan *plan) {
   struct world *world = plan->world;
   steps(plan);

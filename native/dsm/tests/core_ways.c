@@ -52,7 +52,7 @@ int main(void) {
   world_run(&world);
   /* A home's choice differs by who asks. */
   CHECK(world.copied[0][1] < pages / 8 && world.copied[0][2] > pages / 2);
-  /* Who asks measures each home by itself. */
+  /* The node that asks measures each home by itself. */
   CHECK(world.copied[1][0] < pages / 8 && world.copied[2][0] > pages / 2);
   world_destroy(&world);
   return 0;

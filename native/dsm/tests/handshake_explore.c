@@ -1,11 +1,11 @@
-/* Description: however two nodes and a stranger take turns, and whoever dies, who takes a proof
- * takes what the other said for just that connection; a listener has met whom the caller has met;
- * it says nothing of itself before; and where both live they meet.
+/* Description: two nodes and a stranger take turns in any way, and any of them dies. A node that
+ * takes a proof takes what the other said for just that connection. A listener has met the node
+ * that the caller has met. It says nothing of itself before, and where both live they meet.
  *
  * All interleavings of the handshake's core at the size of models/join.pml: a caller C calls a
- * listener L, then where a stranger S sits, then L again, and may give up a call but the last.  S
- * has a connection to L, too.  S may say there, and to C, all that anybody has said, and what it
- * can cut out of that; L drops who has proved nothing.  Bytes of the first call may come one ahead.
+ * listener L, then where a stranger S sits, then L again. It may give up a call but the last. S has
+ * a connection to L, too. S may say there, and to C, all that anybody has said, and what it can cut
+ * out of that; L drops who has proved nothing. Bytes of the first call may come one ahead.
  *
  * MARU_DSM_SCHEDULES bounds the states of one such world.  The default leaves out most of the
  * largest alone, which has a million. */
@@ -112,7 +112,7 @@ static enum mr_stage stage(const struct world *world, int w, int who) {
   return world->wires[w].side[who].stage;
 }
 
-/* As join.c: who says something wrong goes. */
+/* As join.c: a peer that says something wrong goes. */
 static void hear(struct world *world, int w, int who, const void *bytes, size_t length) {
   mr_handshake_hear(&world->wires[w].side[who], bytes, length);
   flush(world, w, who);

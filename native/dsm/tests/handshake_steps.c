@@ -1,6 +1,6 @@
-/* Description: two nodes that know one secret meet, however their bytes are cut; nobody else meets
- * either: one with another secret, one that changes a bit, sends back what it hears, or repeats
- * what it has heard; and nothing that is sent holds the secret. */
+/* Description: two nodes that know one secret meet, however their bytes are cut. Nobody else
+ * meets either: not one with another secret, nor one that changes a bit, sends back what it
+ * hears, or repeats what it has heard. Nothing that is sent holds the secret. */
 #define _GNU_SOURCE
 #include "../handshake.h"
 
@@ -107,7 +107,7 @@ static void check_appetite(void) {
   CHECK(listener.stage == MR_MET && mr_handshake_wants(&listener) == 0);
 }
 
-/* Who is not a node of this job learns at most a nonce, and is nobody's peer. */
+/* A process that is not a node of this job learns at most a nonce, and is nobody's peer. */
 static void check_refused(const char *why) {
   struct mr_handshake caller, listener;
   snprintf(check_note, sizeof check_note, "(%s)", why);
@@ -180,8 +180,8 @@ static void check_wrong_answer(void) {
   }
 }
 
-/* One bit of all that goes, changed: at the end not both have met, and who has seen the change has
- * not; a nod's other bits count, too. */
+/* One bit of all that goes, changed: at the end not both have met, and the node that has seen
+ * the change has not. A nod's other bits count, too. */
 static void check_bit(size_t bit) {
   struct mr_handshake caller, listener;
   size_t at = 0;

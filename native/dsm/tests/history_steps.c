@@ -1,5 +1,5 @@
 /* Description: what a home knows of a page's past is what happened, by both indexes, from any
- * version; and what it does not know it says. */
+ * version. And what it does not know it says. */
 #include "../history.h"
 
 #include "check.h"

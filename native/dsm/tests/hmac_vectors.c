@@ -1,5 +1,5 @@
-/* Description: HMAC-SHA-256 gives what RFC 4231 says, whatever the parts in which a message comes,
- * and its lengths around a block's end give what the plain definition gives. */
+/* Description: HMAC-SHA-256 gives what RFC 4231 says, whatever the parts in which a message
+ * comes. Its lengths around a block's end give what the plain definition gives. */
 #define _GNU_SOURCE
 #include "../hmac.h"
 
@@ -74,8 +74,8 @@ static void check_short_key(void) {
   CHECK_EQUAL(strcmp(text, "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"), 0);
 }
 
-/* Where the padding moves to another block: each length gives another sum, the same in one part and
- * in parts of 7, and the sum of them all, as another program computed it, is known. */
+/* Where the padding moves to another block: each length gives another sum, the same in one part
+ * and in parts of 7. The sum of them all, as another program computed it, is known. */
 static void check_lengths(void) {
   uint8_t message[200], sums[200 * MR_HMAC];
   char text[2 * MR_HMAC + 1], before[2 * MR_HMAC + 1] = "";

@@ -1,6 +1,6 @@
-/* Description: nodes meet whatever else connects to them: silent, slow, lying, more than are held,
- * more than there are descriptors; they show nobody their secret, and wait for a node that has
- * proved itself as long as it is there. */
+/* Description: nodes meet whatever else connects to them: silent, slow, lying, more than are
+ * held, more than there are descriptors. They show nobody their secret, and wait for a node that
+ * has proved itself as long as it is there. */
 #define _GNU_SOURCE
 #include "../join.h"
 
@@ -328,7 +328,7 @@ static void check_twice(void) {
   job.nodes = 2;
 }
 
-/* Who sits there says nothing at all; then node 0 is there. */
+/* The stranger that sits there says nothing at all; then node 0 is there. */
 static void check_silent_impostor(void) {
   snprintf(check_note, sizeof check_note, "(a silent impostor)");
   listen_all(SOMAXCONN);
@@ -359,8 +359,8 @@ static void check_wrong_nod(void) {
   close_all();
 }
 
-/* Who sits at node 0's address: a caller shows it no bytes of the secret, whatever it answers, and
- * does not take it for node 0. */
+/* A stranger sits at node 0's address: a caller shows it no bytes of the secret, whatever it
+ * answers, and does not take it for node 0. */
 static void check_impostor(void) {
   uint8_t heard[4096], answer[OPENING + sizeof(struct mr_introduction)] = {0x44, 0x53, 0x4d, 0x34};
   snprintf(check_note, sizeof check_note, "(an impostor)");

@@ -1,6 +1,6 @@
-/* litmus: the classic small programs on a whole job, with random delays: no outcome that
- * sequential consistency forbids, by locks, by barriers and by flags; bytes of one page, and of one
- * word, that different nodes write at the same time.
+/* litmus: the classic small programs on a whole job, with random delays. No outcome that sequential
+ * consistency forbids, by locks, by barriers and by flags. Bytes of one page, and of one word, that
+ * different nodes write at the same time.
  *
  *     maru-launch -n 4 -- dsm-litmus ITERATIONS SEED
  *

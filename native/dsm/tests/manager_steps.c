@@ -62,8 +62,8 @@ static void barriers(void) {
   }
 }
 
-/* Whoever waits for the value goes on, the others stay, in their order; the flag
- * may have any value again. */
+/* A node that waits for the value goes on, the others stay, in their order; the flag may have
+ * any value again. */
 static void flags(void) {
   static const int64_t awaited[] = {1, 2, 1, 2, 1};
   CHECK_EQUAL(step(5, MR_FLAG_SET, 2, 7), 0);

@@ -1,6 +1,7 @@
-/* Description: the image of a process holds what the program has mapped, where it lies now: parts
- * that are unmapped are the program's no more, a mapping that reaches past its file's end ends with
- * the file, and memory that another thread fills meanwhile is never written beside its room. */
+/* Description: the image of a process holds what the program has mapped, where it lies now.
+ * Parts that are unmapped are the program's no more. A mapping that reaches past its file's end
+ * ends with the file. Memory that another thread fills meanwhile is never written beside its
+ * room. */
 #define _GNU_SOURCE
 #include "../diff.h"
 #include "../parmacs/maps.h"

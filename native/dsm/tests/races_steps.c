@@ -1,5 +1,5 @@
 /* Description: a home names the bytes that two nodes wrote without order, all of them, each once,
- * and none that was ordered; compared with every diff that there was.
+ * and none that was ordered. It is compared with every diff that there was.
  */
 #include "../races.h"
 

@@ -1,5 +1,5 @@
-/* Description: whatever carries messages, a node's last ones come before its farewell, and the end
- * of a node is known to those who live in bounded time, however much others send them. */
+/* Description: whatever carries messages, a node's last ones come before its farewell. The end
+ * of a node is known to those that live in bounded time, however much others send them. */
 #define _GNU_SOURCE
 #include "../fabric.h"
 #include "../transport.h"
@@ -14,8 +14,8 @@
 #define MESSAGES 200u
 #define SIZE 20000u
 #define JOIN_SECONDS 20
-/* Of a job whose silent nodes are lost: after how long; what a node's start takes beyond that; and
- * how long one may take that never says a word. */
+/* Of a job whose silent nodes are lost: after how long; what a node's start takes beyond that.
+ * And how long one may take that never says a word. */
 #define LOST_AFTER 2
 #define START_SECONDS 4
 #define GRACE_SECONDS 8
@@ -124,7 +124,7 @@ static void die(void *name) {
   kill(getpid(), SIGKILL);
 }
 
-/* TCP's first look has no room for a whole message; who waits is told all the same. */
+/* TCP's first look has no room for a whole message; a node that waits is told all the same. */
 static void find_piece(struct mr_transport *transport, struct seen *seen) {
   int64_t deadline = maru_now_ns() + LIVENESS_NS;
   while (mr_transport_serve(transport, &sink, seen) == 0)

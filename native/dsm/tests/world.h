@@ -1,11 +1,10 @@
 /* world.h: N cores, channels between them and the programs of their computing
  * threads, in one process and without time (for tests).
  *
- * A schedule is a seed: at each step it chooses who goes next, a message at the
- * head of some channel (channels are first in, first out; some are slow) or some
- * node's next instruction.  Reads are compared with a reference memory on which
- * each write is done at once: where conflicting accesses are ordered by
- * synchronisation, both must agree at every read.
+ * A schedule is a seed: at each step it chooses who goes next, a message at the head of some
+ * channel or some node's next instruction. Channels are first in, first out; some are slow. Reads
+ * are compared with a reference memory on which each write is done at once. Where conflicting
+ * accesses are ordered by synchronisation, both must agree at every read.
  */
 #ifndef MARU_DSM_TESTS_WORLD_H
 #define MARU_DSM_TESTS_WORLD_H

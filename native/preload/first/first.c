@@ -3,9 +3,9 @@
  * A sanitizer's run-time system must be the first library of its program: AddressSanitizer ends
  * the program otherwise, ThreadSanitizer crashes under libmaru-lock.so, MemorySanitizer does not
  * see what a library of ours reads.  `maru run` looks at the command beforehand, and cannot look
- * at what the command starts.  So this looks in each process: where such a system is, it has the
+ * at what the command starts. So this looks in each process. Where such a system is, it has the
  * kernel execute the program once more, without our libraries, by way of maru-without, which says
- * so on the board.  Elsewhere it costs a look at five words.
+ * so on the board. Elsewhere it costs a look at five words.
  *
  * It must come before that system looks round itself, and may call nothing in which that system
  * wakes up: that is most of libc.  So it calls nothing at all, and is linked with nothing.  The

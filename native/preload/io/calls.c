@@ -1,8 +1,8 @@
 /* calls.c: the symbols of libc that read, write and send.
  *
  * stdio is left alone (its own reads and writes do not come by here); so are poll, select and
- * epoll, io_uring and aio.  descriptors.c has those that make and close descriptors, leave.c those
- * by which a program leaves a request behind or restricts itself.
+ * epoll, io_uring and aio. descriptors.c has those that make and close descriptors; leave.c has
+ * those by which a program leaves a request behind or restricts itself.
  *
  * The next library's symbols are looked up when the library is loaded.  Calls of 64-bit, fortified
  * and underscored names are the same functions under other names.

@@ -26,8 +26,8 @@
 #define CALL_CLASSES IO_HINT_CONTEXT /* those before it */
 #define STACKS (1 + IO_NODES * CALL_CLASSES)
 #define REFUSALS_MOST 4096u
-/* Between looks at /proc whether the program has ended but for us: once its first thread has left
- * by pthread_exit, which tells us; and before, should it leave otherwise. */
+/* Between looks at /proc whether the program has ended but for us: once its first thread has
+ * left by pthread_exit, which tells us. Before that, should it leave otherwise. */
 #define IDLE_NS INT64_C(200000000)
 #define LONG_IDLE_NS INT64_C(5000000000)
 /* The idle helper of streams ends: the kernel's calls on descriptors are dearer in a process of
@@ -49,8 +49,8 @@ void io_contexts_open(bool (*calls)(struct context *), bool (*hints)(struct cont
   work_of[IO_HINT_CONTEXT] = hints;
 }
 
-/* Before the program begins: mapped later, a context's stack may come to lie right below one that
- * the program wants the kernel to extend (MAP_GROWSDOWN), and it would extend it no more. */
+/* Before the program begins. Mapped later, a context's stack may come to lie right below one
+ * that the program wants the kernel to extend (MAP_GROWSDOWN), and it would extend it no more. */
 void io_contexts_reserve(void) {
   if (io_process.mode == MARU_IO_NEVER)
     return;
@@ -148,8 +148,8 @@ static bool take_start(void) {
   return false;
 }
 
-/* Under `starting`: nobody starts its successor, or joins it, meanwhile.  Who found it ready takes
- * the request back. */
+/* Under `starting`: nobody starts its successor, or joins it, meanwhile. The thread that found
+ * it ready takes the request back. */
 static bool ends(struct context *context) {
   if (!take_start())
     return false;
@@ -246,8 +246,8 @@ static bool create(struct context *context) {
   return rc == 0;
 }
 
-/* A thread that starts or ends contexts is not left in the middle: a handler that jumps away, or a
- * cancellation, would keep `starting`, and an allocation half done. */
+/* A thread that starts or ends contexts is not left in the middle. A handler that jumps away, or
+ * a cancellation, would keep `starting`, and an allocation half done. */
 struct undisturbed {
   sigset_t signals;
   int cancel;
@@ -273,8 +273,8 @@ static void join_ended(struct context *context) {
   atomic_store_explicit(&context->state, NONE, memory_order_relaxed);
 }
 
-/* With `starting`.  Who restricts the process goes direct before it ends its contexts: none is
- * started behind that. */
+/* With `starting`. A thread that restricts the process goes direct before it ends its contexts:
+ * none is started behind that. */
 static void start_taken(struct context *context, enum io_context_class class, unsigned node) {
   join_ended(context);
   if (atomic_load_explicit(&context->state, memory_order_relaxed) != NONE ||

@@ -1,21 +1,21 @@
 /* files.c: what a descriptor is.
  *
  * Looked up with fstat and kept until somebody closes or replaces the descriptor; nothing is
- * concluded from how it was opened.  That takes three to six system calls: a server that opens a
- * file, reads it once and closes it would pay for them at each request, and nothing is to be gained
- * by reading ahead or delegating there.  So only a descriptor that is used for the LOOK_AFTER-th
- * time is looked up (under `always`, where all is delegated: the first).  A library that closes and
- * opens by calls that we do not see can leave a wrong kind: a pipe that is taken for a file keeps
- * one context busy until data come, and others take their requests back meanwhile.
+ * concluded from how it was opened. That takes three to six system calls. A server that opens a
+ * file, reads it once and closes it would pay for them at each request. Nothing is to be gained by
+ * reading ahead or delegating there. So only a descriptor that is used for the LOOK_AFTER-th time
+ * is looked up (under `always`, where all is delegated: the first). A library that closes and opens
+ * by calls that we do not see can leave a wrong kind. A pipe that is taken for a file keeps one
+ * context busy until data come, and others take their requests back meanwhile.
  *
  * A thread that looks shows that first, then asks the kernel, and then stores what it said, unless
  * the generation was stepped meanwhile.  A thread that replaces a descriptor does that first, and
  * then steps the generation of what is known or being looked at.  One of them sees the other.
  *
- * The generation makes a request for a descriptor that was closed meanwhile visible: who
- * closes steps the generation first and then looks for requests in flight; who makes a
- * request shows it first and then the context compares the generation.  One of them sees the
- * other (both are sequentially consistent).
+ * The generation makes a request for a descriptor that was closed meanwhile visible: The closing
+ * thread steps the generation first and then looks for requests in flight. The requesting thread
+ * shows its request first, and then the context compares the generation. One of them sees the other
+ * (both are sequentially consistent).
  */
 #define _GNU_SOURCE
 #include "io.h"

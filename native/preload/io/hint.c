@@ -2,9 +2,9 @@
  *
  * A stream is a descriptor whose reads each begin where the last one ended.  For every window
  * that it has read, the reader looks whether what comes next is in the page cache already (a
- * byte, without waiting).  If not, a helper thread starts reading it, from a CPU near the device;
- * while it is there the looks get rarer, up to LOOKS_MOST windows apart.
- * The data go into the page cache and nowhere else: the program's own calls are what they were.
+ * byte, without waiting). If not, a helper thread starts reading it, from a CPU near the device.
+ * While it is there the looks get rarer, up to LOOKS_MOST windows apart. The data go into the page
+ * cache and nowhere else: the program's own calls are what they were.
  *
  * All fields of a stream are guesses: threads that share a descriptor may mix them up, and then
  * something is read ahead that nobody wanted.

@@ -53,8 +53,8 @@ struct io_self {
 };
 extern __thread struct io_self io_self __attribute__((tls_model("initial-exec")));
 
-/* The next library's symbol of that name; ends the program where there is none
- * (a libc without a symbol that is called through us does not exist). */
+/* The next library's symbol of that name. Ends the program where there is none (a libc without a
+ * symbol that is called through us does not exist). */
 void *io_next_symbol(const char *name);
 
 /* For good, with the reason on the board. */
@@ -170,8 +170,8 @@ bool io_delegate(enum io_context_class class, const struct io_request *request, 
 bool io_may_delegate(void);
 /* Until no context makes a call on these descriptors. */
 void io_wait_for_requests(unsigned first, unsigned last);
-/* Ends the request over which a handler interrupted its thread: it is done or taken back, and its
- * answer is with the call, should that go on.  Before whatever may leave the handler. */
+/* Ends the request over which a handler interrupted its thread. It is done or taken back, and
+ * its answer is with the call, should that go on. Before whatever may leave the handler. */
 void io_settle(void);
 void io_slot_leave(void);
 void io_slots_forget(void); /* in a forked child */

@@ -71,8 +71,8 @@ EXPORT pid_t _Fork(void) {
 
 /* ---- who restricts itself ------------------------------------------------ */
 
-/* What a thread may no longer do, a context must not do for it; threads inherit it, so the
- * whole process is direct from then on. */
+/* What a thread may no longer do, a context must not do for it. Threads inherit it, so the whole
+ * process is direct from then on. */
 #define RESTRICTS(name, result, parameters, arguments)                                             \
   EXPORT result name parameters {                                                                  \
     NEXT(name, result, parameters)                                                                 \

@@ -1,8 +1,8 @@
 /* serve.c: what contexts do: they make calls for others.
  *
- * Requests that wait together and name places of one file that follow each other are made as one
- * (a run); the result is split as the single calls would have had it, and whoever gets less than
- * all is served by a call of its own, which says why.  Beside that a context makes one call after
+ * Requests that wait together and name places of one file that follow each other are made as one (a
+ * run). The result is split as the single calls would have had it. A request that gets less than
+ * all is served by a call of its own, which says why. Beside that a context makes one call after
  * the other.
  */
 #define _GNU_SOURCE
@@ -149,9 +149,9 @@ static bool appends(const struct slot *slot) {
          (io_raw(SYS_fcntl, slot->request.fd, F_GETFL, 0, 0, 0, 0) & O_APPEND) != 0;
 }
 
-/* `result`: of the one call.  What moved less than it wanted is made once more, by itself: reading
- * or writing the same again changes nothing, and the answer is the kernel's.  But what was appended
- * in part would be twice. */
+/* `result`: of the one call. What moved less than it wanted is made once more, by itself.
+ * Reading or writing the same again changes nothing, and the answer is the kernel's. But what
+ * was appended in part would be twice. */
 static void split(const struct run *run, long result) {
   if (result > 0)
     io_add_shared(&io_line()->merged, run->number);

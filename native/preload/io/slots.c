@@ -1,19 +1,19 @@
 /* slots.c: the side of the threads whose calls others make.
  *
  * A thread that wants a call made puts it into its slot, marks the slot in the context's set and
- * rings; the context makes the call (serve.c) and stores the result.
+ * rings. The context makes the call (serve.c) and stores the result.
  *
  * Contexts make only calls that end by themselves (regular files; sockets, with
- * MSG_DONTWAIT).  Should one take long nevertheless, the others take their requests back after
- * their patience and make them directly: no call waits behind another one for longer.
+ * MSG_DONTWAIT). Should one take long nevertheless, the others take their requests back after their
+ * patience and make them directly. No call waits behind another one for longer.
  *
  * Handlers run while their thread waits.  Their own calls go direct: the slot is not idle.  A
  * handler that forks, jumps away or switches to another stack first lets the request end
- * (io_settle): what the call reads into must not be written later.  Its answer then lies in the
+ * (io_settle). What the call reads into must not be written later. Its answer then lies in the
  * frame of the call, should that go on: after a jump within the handler, a fork, or when the stack
- * is switched back to; the thread may have made other requests meanwhile.  It may be another thread
- * that switches back: so nothing that a call does is a thread's own once a handler may have come
- * between, but what begin_request does.
+ * is switched back to. The thread may have made other requests meanwhile. It may be another thread
+ * that switches back. So once a handler may have come between, nothing that a call does is a
+ * thread's own, but what begin_request does.
  */
 #define _GNU_SOURCE
 #include "slots.h"
@@ -215,7 +215,7 @@ static bool ask(enum io_context_class class, const struct io_request *request,
   return answer->made;
 }
 
-/* A handler may move the frame of a call to another thread, where errno is another word: its
+/* A handler may move the frame of a call to another thread, where errno is another word. Its
  * address must not be kept over the call. */
 static __attribute__((noinline)) int errno_here(void) { return errno; }
 static __attribute__((noinline)) void set_errno_here(int error) { errno = error; }

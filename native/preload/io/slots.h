@@ -5,9 +5,9 @@
  *   IDLE -> QUEUED -> RUNNING -> DONE -> IDLE      a context made the call
  *           QUEUED -> BACK -> IDLE                 its owner took it back
  *
- * The owner makes the steps from DONE and BACK, and so does a handler that interrupts it: each is
- * one compare-and-swap, so that either makes it.  No handler comes between while a request is put
- * into the slot.  The word has the request's number, too: a call whose frame was taken to another
+ * The owner makes the steps from DONE and BACK, and so does a handler that interrupts it. Each is
+ * one compare-and-swap, so that either makes it. No handler comes between while a request is put
+ * into the slot. The word has the request's number, too: a call whose frame was taken to another
  * thread by a handler steps for its own request alone.
  */
 #ifndef MARU_PRELOAD_IO_SLOTS_H

@@ -1,5 +1,5 @@
-/* around.h: what stands around each call of libmaru-poll.so: the symbol behind ours, the thread's
- * row of questions that found nothing, and the wait before the next one.
+/* around.h: what stands around each call of libmaru-poll.so. That is the symbol behind ours, the
+ * thread's row of questions that found nothing, and the wait before the next one.
  *
  * Everything here is async-signal-safe and allocates nothing.  A call that a signal handler makes
  * while this code is at work passes.

@@ -1,10 +1,10 @@
-/* calls.c: libmaru-poll.so, before libc in a program that asks in a loop instead of waiting:
+/* calls.c: libmaru-poll.so, before libc in a program that asks in a loop instead of waiting. It has
  * the calls that can be asked so, and what a thread's row of them becomes (spin.h).
  *
- * A call is made exactly as the program made it; all that may happen is that it is made
- * later, when one of the row's descriptors is ready or after MR_SLICE_MOST_NS.  So results,
- * errno, signals and cancellation are the call's own.  Calls with a signal mask pass: a signal
- * that the mask lets in must not find us asleep.
+ * A call is made exactly as the program made it. All that may happen is that it is made later, when
+ * one of the row's descriptors is ready or after MR_SLICE_MOST_NS. So results, errno, signals and
+ * cancellation are the call's own. Calls with a signal mask pass: a signal that the mask lets in
+ * must not find us asleep.
  *
  * Everything on the path of a call is async-signal-safe and allocates nothing.  A call that a
  * signal handler makes while this code is at work passes.

@@ -8,8 +8,8 @@ static void mark(struct mr_spin *spin, int64_t now_ns, mr_cpu_clock *cpu) {
   spin->mark_cpu_ns = cpu(&spin->mark_sleeps);
 }
 
-/* Others needed the CPU.  Whoever finds so again soon after it had believed that it was over
- * believes it for longer: each probe costs a time slice. */
+/* Others needed the CPU. A thread that finds so again soon after it had believed that it was
+ * over believes it for longer: each probe costs a time slice. */
 static void contended(struct mr_spin *spin, int64_t now_ns) {
   if (now_ns < spin->contended_until_ns)
     return;
@@ -121,7 +121,7 @@ enum mr_spin_act mr_spin_decide(const struct mr_spin *spin, enum mr_spin_mode mo
   bool needed = spin->begun_ns < spin->contended_until_ns;
   if (spin->overflow)
     return MR_ACT_NONE;
-  /* To give way would take a time slice again; who sleeps is due when it wakes. */
+  /* To give way would take a time slice again; a thread that sleeps is due when it wakes. */
   if (yield && spin->alert && mode >= MR_SPIN_SLEEP)
     return MR_ACT_SLEEP;
   /* A turn of the row is at most a call a descriptor. */

@@ -1,7 +1,7 @@
 /* spin.h: when a thread spins on calls that do not wait, and what to do about it (internal).
  *
  * A spin is a row of calls that found nothing with less than MR_SPIN_GAP_NS between one and the
- * next: a program that works in between is left alone. Such a call is a poll with a time-out of
+ * next. A program that works in between is left alone. Such a call is a poll with a time-out of
  * zero, a read that said EAGAIN, or sched_yield. All descriptors that the row asks about are known
  * once it is long enough and no new one came for a whole turn of it. Then the thread may sleep
  * until one of them is ready, MR_SLICE_MOST_NS at most. The next call of the row is that much late
@@ -53,8 +53,8 @@ struct mr_spin {
   bool gives_way;   /* the row holds a sched_yield */
   bool alert;       /* giving way took a time slice lately: rows are watched from their start */
   bool promised;    /* a descriptor was ready when it slept before the present call */
-  /* Both clocks, when its watch began (or it was last accounted for), and when it was last
-   * known that the thread had lost no time to others. */
+  /* Both clocks, when its watch began (or it was last accounted for). And when it was last known
+   * that the thread had lost no time to others. */
   int64_t first_ns, first_cpu_ns, mark_ns, mark_cpu_ns;
   uint64_t mark_sleeps;
   int64_t contended_until_ns, hold_ns;

@@ -1,5 +1,5 @@
-/* Description: an ordinary threaded program that counts, so that a lost update, a lost waiter or
- * a wrong answer shows: it ends with a line and status 1, or its time runs out.
+/* Description: an ordinary threaded program that counts, so that a lost update, a lost waiter or a
+ * wrong answer shows. It ends with a line and status 1, or its time runs out.
  *
  * usage: load SCENE, one of those at the end. */
 #define _GNU_SOURCE

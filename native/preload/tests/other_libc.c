@@ -1,5 +1,5 @@
-/* A stand-in for a libc whose mutexes use the bytes that the overlay would: what it gives to
- * those who ask for glibc's own initialiser is not zero there. */
+/* A stand-in for a libc whose mutexes use the bytes that the overlay would. What it gives to
+ * programs that ask for glibc's own initialiser is not zero there. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* A library whose constructor waits for a thread of its own that waits, as plugins do that start
- * their workers: no call of that thread may ask the loader, which is held meanwhile. */
+ * their workers. No call of that thread may ask the loader, which is held meanwhile. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <time.h>

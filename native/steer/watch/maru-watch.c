@@ -103,8 +103,8 @@ static void tell_entry(const struct watched_key *key, const struct watched_count
   printf(" %llu %llu\n", sum.bytes, sum.events);
 }
 
-/* An entry that is pushed out while this walks may end the walk early or be told twice; the walk is
- * bounded all the same, and the reader takes the greatest. 0, or negative errno. */
+/* An entry that is pushed out while this walks may end the walk early or be told twice. The walk
+ * is bounded all the same, and the reader takes the greatest. 0, or negative errno. */
 static int tell(int counts, struct watched_count *of_each_cpu, int cpus) {
   struct watched_key key;
   bool more = bpf_map_get_next_key(counts, NULL, &key) == 0;

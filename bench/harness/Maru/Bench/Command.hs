@@ -35,6 +35,7 @@ import Maru.Cli.Host (machineJson, pageFacts)
 import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Output
 import Maru.Cli.Page
+import Maru.Cli.Progress (leftOf)
 import Maru.Cli.Reaper
 import Maru.Control.Plot (escape, svg)
 import Options.Applicative hiding (internal)
@@ -79,13 +80,14 @@ bench experiments flags
     interrupts <- catchInterrupts
     -- Interrupted only where it waits: between two waits nothing is lost that was measured.
     mask_ . withReaper program $ \reaper -> do
-      (results, end) <- untilEnded (measure interrupts reaper flags painter) todo
+      begun <- getMonotonicTime
+      (results, end) <- untilEnded (\(n, e) -> tellShare begun n (length todo) >> measure interrupts reaper flags painter e) (zip [0 ..] todo)
       let page = flagOut flags </> "report.html"
       sparing interrupts . unless (null results && isJust end) $ do
         pageFacts ("maru" : "bench" : map (experimentName . fst) results) >>= \facts -> writePage page (htmlReport facts results)
         saidTo end (putStrLn ("report: " ++ page))
       case end of
-        Just (e, lost) -> when (isInterrupt e) (saidTo end (warn (endLine page results lost))) >> throwIO e
+        Just (e, lost) -> when (isInterrupt e) (saidTo end (warn (endLine page results (snd <$> lost)))) >> throwIO e
         Nothing -> pure ExitSuccess
   where
     endLine page results lost =
@@ -96,12 +98,20 @@ bench experiments flags
               ++ ["nothing of " ++ experimentName e ++ " is kept" | Just e <- [lost]]
           )
 
+-- | Where several are measured: how many are done, and how long the rest may take, if it goes on
+-- like that.
+tellShare :: Double -> Int -> Int -> IO ()
+tellShare begun done all' = do
+  now <- getMonotonicTime
+  when (done > 0) $
+    warn (show done ++ " of " ++ plural all' "experiment" ++ " done" ++ leftOf (fromIntegral done / fromIntegral all') (now - begun))
+
 -- | A terminal that has hung up may have interrupted us: that nobody hears it is no failure then.
 saidTo :: Maybe end -> IO () -> IO ()
 saidTo end = if isJust end then void . orNothing else id
 
--- | One after the other; with what ended them before their time, if anything did, and of whom there is
--- no result then. The second result is that of an action which has ended well all the same.
+-- | One after the other; with what ended them before their time, if anything did, and of whom there
+-- is no result then. The second result is that of an action which has ended well all the same.
 untilEnded :: (a -> IO (b, Maybe SomeException)) -> [a] -> IO ([b], Maybe (SomeException, Maybe a))
 untilEnded _ [] = pure ([], Nothing)
 untilEnded act (x : xs) = do
@@ -124,8 +134,8 @@ chosen experiments names
     called name own = own == name || (name ++ "/") `isPrefixOf` own
     unknown name = "unknown experiment '" ++ name ++ "'; known: " ++ intercalate ", " (map experimentName experiments)
 
--- | The fourth argument: what makes a PNG of an SVG, if anything does. Also what interrupted it: what
--- was measured until then is written first.
+-- | The fourth argument: what makes a PNG of an SVG, if anything does. Also what interrupted it:
+-- what was measured until then is written first.
 measure :: Interrupts -> Reaper -> Flags -> Maybe FilePath -> Experiment -> IO ((Experiment, Figures), Maybe SomeException)
 measure interrupts reaper flags painter experiment = do
   started <- getCurrentTime

@@ -2,9 +2,8 @@
 
 -- | Rounds: in each, every side is measured once, in rotated order, so that what
 -- slows the machine slows all of them. Claims (mostly about the ratio of two
--- sides) are judged from the rounds that their sides ran in; where that does not
--- decide, further rounds are run with these sides alone. An interrupt leaves the
--- rounds that there are.
+-- sides) are judged from the rounds that their sides ran in. Where that does not decide, further
+-- rounds are run with these sides alone. An interrupt leaves the rounds that there are.
 module Maru.Bench.Rounds
   ( -- * Running
     Rounds (..),
@@ -31,6 +30,7 @@ module Maru.Bench.Rounds
     judgeClaim,
     claimsTable,
     claimsLine,
+    countsLine,
     claimJson,
     roundsJson,
   )
@@ -52,6 +52,7 @@ import Maru.Bench.Side (Sample, Side (..))
 import Maru.Cli.Exit (orNothing)
 import Maru.Cli.Host (readText)
 import Maru.Cli.Output
+import Maru.Cli.Progress (leftOf)
 import Maru.Control.Ratio
 import Maru.Control.Statistics
 import Numeric (showFFloat)
@@ -84,7 +85,7 @@ runRoundsFor limit say measure sides = roundsBy next say measure
   where
     -- A round is expected to take as long as those before.
     next spent n _
-      | n < 1 || (n < 5 && spent * fromIntegral (n + 1) <= fromIntegral limit * fromIntegral n) = Just (sides, "")
+      | n < 1 || (n < 5 && spent * fromIntegral (n + 1) <= fromIntegral limit * fromIntegral n) = Just (sides, leftOf (spent / fromIntegral (max 1 limit)) spent)
       | otherwise = Nothing
 
 runRoundsUntil :: Maybe Int -> (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
@@ -113,7 +114,7 @@ roundsUntil :: Maybe Int -> (Int, Int) -> Effort -> (String -> IO ()) -> (Side -
 roundsUntil limit (fewest, mostOf) effort say measure sides claims = roundsBy next say measure
   where
     next spent n rounds
-      | n < atLeast = Just (sides, " of " ++ show atLeast)
+      | n < atLeast = Just (sides, " of " ++ show atLeast ++ leftOf (fromIntegral n / fromIntegral atLeast) spent)
       | n >= most || null open || maybe False ((spent >) . fromIntegral) limit = Nothing
       | otherwise = Just (these, " for what is undecided: " ++ someOf these)
       where
@@ -247,6 +248,10 @@ claimsLine judged =
     )
   where
     having v = filter ((== v) . judgedVerdict) judged
+
+-- | The same of many claims, which their table names.
+countsLine :: [Judged] -> String
+countsLine judged = intercalate ", " [show (length (filter ((== v) . judgedVerdict) judged)) ++ " " ++ word | (v, word) <- [(Holds, "of " ++ show (length judged) ++ " claims hold"), (Fails, "FAIL"), (Undecided, "undecided")]]
 
 claimJson :: Judged -> Value
 claimJson j =

@@ -1,8 +1,8 @@
 -- | Vectors in memory that the processes of a job share.
 --
 -- Every node is a process that runs the same program; @maru launch -n 4 -- .\/program@ starts
--- them, on one machine or several. A range of a vector is brought in by a call before it is used, in
--- batches; what a node wrote goes to others where they synchronise with it.
+-- them, on one machine or several. A range of a vector is brought in by a call before it is used,
+-- in batches. What a node wrote goes to others where they synchronise with it.
 --
 -- > import Data.Int (Int64)
 -- > import Maru.Dsm
@@ -24,7 +24,8 @@
 -- process says one line on standard error and ends.
 --
 -- No page fault is ever taken in Haskell code: memory is mapped throughout, outside the collected
--- heap, and ranges say what is needed. So the collector, its timer and other threads are undisturbed.
+-- heap, and ranges say what is needed. So the collector, its timer and other threads are
+-- undisturbed.
 module Maru.Dsm
   ( -- * Jobs
     Dsm,

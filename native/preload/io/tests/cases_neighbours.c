@@ -128,7 +128,7 @@ static void *append_again(void *argument) {
   }
   return NULL;
 }
-/* Who is told that so much was appended finds so much there, no more and no less. */
+/* A thread that is told that so much was appended finds so much there, no more and no less. */
 static void neighbours_append_to_limit(void) {
   pthread_t threads[ASKERS];
   struct rlimit limit = {3 * PART + 800, RLIM_INFINITY};

@@ -148,7 +148,8 @@ static void handler_jumps(void) {
   say("enough %d, wrong %d\n", handled >= 50, wrong);
   DO(pread(file, other, 100, 5));
 }
-/* The first call of a process starts what makes calls; who ends that must not wait for who left. */
+/* The first call of a process starts what makes calls; a thread that ends that must not wait for
+ * one that left. */
 static void handler_leaves_the_start(void) {
   pid_t pid = fork();
   if (pid == 0) {

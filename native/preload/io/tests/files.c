@@ -1,5 +1,5 @@
-/* files.c: what is remembered of a descriptor is of what stands there, whoever replaces it while
- * somebody looks.  The kernel is played here: `now` is what each number is. */
+/* files.c: what is remembered of a descriptor is of what stands there, whatever thread replaces
+ * it while another looks. The kernel is played here: `now` is what each number is. */
 #define _GNU_SOURCE
 #include "check.h"
 
@@ -126,7 +126,7 @@ static void forked(void) {
   CHECK_EQUAL(kind(NUMBERS - 1), IO_STREAM);
 }
 
-/* Below always: who uses a descriptor a few times and closes it pays for no look. */
+/* Below always: a program that uses a descriptor a few times and closes it pays for no look. */
 static void used_a_few_times(void) {
   enum { FEW = 15 };
   io_process.mode = MARU_IO_HINT;

@@ -1,5 +1,5 @@
-/* fuzz.c: threads read, close, duplicate, replace and inherit descriptors of one table at
- * random; what a read returns must come from a file that stood there.
+/* fuzz.c: threads read, close, duplicate, replace and inherit descriptors of one table at random.
+ * What a read returns must come from a file that stood there.
  *
  *   fuzz SEED SECONDS
  *
@@ -46,7 +46,8 @@ static void look(const uint64_t *words, ssize_t got) {
   }
 }
 
-/* Others come in between: who forks while the place is there and its other end still open. */
+/* Others come in between: a thread that forks while the place is there and its other end still
+ * open. */
 static void dawdle(uint64_t *seed) {
   if (next_random(seed) % 4 == 0)
     usleep(200);

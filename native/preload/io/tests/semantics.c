@@ -2,7 +2,7 @@
  *
  *   semantics CASES LIBRARY MODE
  *
- * In the mode "always" what can be delegated must have been, and neighbours made by one call: a
+ * In the mode "always" what can be delegated must have been, and neighbours made by one call. A
  * suite in which everything went direct would show nothing. */
 #include "under.h"
 

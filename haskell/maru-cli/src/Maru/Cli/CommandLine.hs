@@ -1,4 +1,5 @@
--- | What every program of ours does around its own work: encodings, parsing, one line for a mistake.
+-- | What every program of ours does around its own work: encodings, parsing, one line for a
+-- mistake.
 module Maru.Cli.CommandLine
   ( program,
     parsed,

@@ -1,5 +1,5 @@
--- | Processes with a group of their own, that does not outlive whoever waits for them: the
--- terminal's signals are ours, and what they started is ended with them, by a reaper if we are killed.
+-- | Processes with a group of their own, that does not outlive the process that waits for them. The
+-- terminal's signals are ours. What they started is ended with them, by a reaper if we are killed.
 module Maru.Cli.Group
   ( inGroup,
     inGroups,
@@ -55,8 +55,8 @@ statusWithin :: Reaper -> Double -> CreateProcess -> IO (Maybe ExitCode)
 statusWithin reaper most job = inGroup reaper job {new_session = True} $ \(_, _, _, process) ->
   timeout (max 0 (ceiling (most * 1e6))) (waitForProcess process)
 
--- | Asked to end; after 'patience', or when it has, what is left of its group is, too, which may need
--- a moment to clean up. Then made to, at once if we are told again to end.
+-- | Asked to end; after 'patience', or when it has, what is left of its group is, too, which may
+-- need a moment to clean up. Then made to, at once if we are told again to end.
 endProcess :: Reaper -> ProcessHandle -> Maybe Pid -> IO ()
 endProcess reaper process group = do
   lives <- isNothing <$> getProcessExitCode process

@@ -56,8 +56,9 @@ helperPath name = helperAt name >>= needed
 notInstalled :: FilePath -> String
 notInstalled path = path ++ " is not there; install maru wholly or set MARU_PREFIX"
 
--- | What every build installs for users, with its finder and what cannot be used without it. Parts that
--- depend on what the build found (MPIs, libbpf) are not in here: the rooms say which there are.
+-- | What every build installs for users, with its finder and what cannot be used without it. Parts
+-- that depend on what the build found (MPIs, libbpf) are not in here: the rooms say which there
+-- are.
 installedParts :: [(String -> IO (Either FilePath FilePath), String, String)]
 installedParts =
   [ (helperAt, "maru-supervise", "maru run"),

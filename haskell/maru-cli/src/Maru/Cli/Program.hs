@@ -1,6 +1,5 @@
--- | What a command's file must be for a library to be put before its own: a
--- program of this machine, linked dynamically to glibc, that gains no privileges
--- and has no sanitizer in it.
+-- | What a command's file must be for a library to be put before its own. That is a program of this
+-- machine, linked dynamically to glibc, that gains no privileges and has no sanitizer in it.
 module Maru.Cli.Program
   ( Described (..),
     Program (..),

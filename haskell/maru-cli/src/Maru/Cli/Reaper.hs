@@ -1,5 +1,5 @@
--- | Commands that do not outlive us, however we end: each has a process group of its own, and when we
--- are killed a reaper beside us kills that (@native\/base\/reaper.h@, as in @maru launch@).
+-- | Commands that do not outlive us, however we end. Each has a process group of its own, and when
+-- we are killed a reaper beside us kills that (@native\/base\/reaper.h@, as in @maru launch@).
 module Maru.Cli.Reaper
   ( Reaper,
     withReaper,
@@ -26,7 +26,8 @@ import System.Process
 -- | The program, where the reaper is told, and where who becomes a command finds that.
 data Reaper = Reaper !FilePath !Handle !FilePath
 
--- | The program is @maru-reaper@. That it was killed is said: from then on no group would have been ended.
+-- | The program is @maru-reaper@. That it was killed is said: from then on no group would have been
+-- ended.
 withReaper :: FilePath -> (Reaper -> IO a) -> IO a
 withReaper program act = bracket begin end (act . fst)
   where
@@ -34,7 +35,8 @@ withReaper program act = bracket begin end (act . fst)
       path <- makeAbsolute program
       (input, _, _, process) <- createProcess (proc path []) {std_in = CreatePipe}
       told <- maybe (problem internal "the reaper has no input") handleToFd input
-      -- No command inherits it: a command that held it when we are killed would keep the reaper waiting.
+      -- No command inherits it: a command that held it when we are killed would keep the reaper
+      -- waiting.
       setFdOption told CloseOnExec True
       handle <- fdToHandle told
       hSetBuffering handle NoBuffering
@@ -53,9 +55,9 @@ tell (Reaper _ handle _) group = void (orNothing (ByteString.hPut handle bytes))
   where
     bytes = Lazy.toStrict (runPut (putInt32host (fromIntegral group)))
 
--- | In a session of its own if the job says so, else in a group of its own alone: what is measured
--- together stays in one session, by which kernels share out CPUs. It begins when the reaper knows its
--- group. What cannot be executed ends with 126 or 127.
+-- | In a session of its own if the job says so, else in a group of its own alone. What is measured
+-- together stays in one session, by which kernels share out CPUs. It begins when the reaper knows
+-- its group. What cannot be executed ends with 126 or 127.
 underReaper :: Reaper -> CreateProcess -> CreateProcess
 underReaper (Reaper program _ told) job =
   job

@@ -1,4 +1,4 @@
--- | A command that plans, becomes another program, and is started by that for the last words: what
+-- | A command that plans, becomes another program, and is started by that for the last words. What
 -- was planned travels in a memory file that nobody inherits but these.
 module Maru.Cli.Report
   ( checkWritable,
@@ -45,8 +45,8 @@ newReport bytes = do
 readReport :: Fd -> IO ByteString
 readReport fd = fdSeek fd AbsoluteSeek 0 >> fdToHandle fd >>= ByteString.hGetContents
 
--- | From @DESCRIPTOR STATUS ...@: what says what was measured. The status is the command's, whatever
--- happens here. The first argument: for whom alone this is.
+-- | From @DESCRIPTOR STATUS ...@: what says what was measured. The status is the command's,
+-- whatever happens here. The first argument: for whom alone this is.
 lastWord :: String -> (Fd -> Int -> [String] -> IO ()) -> [String] -> IO ExitCode
 lastWord _ say (descriptor : code : more)
   | Just fd <- readMaybe descriptor,

@@ -41,9 +41,10 @@ where
 import Control.Applicative ((<|>))
 import Data.Aeson (Value)
 import Data.Map.Strict (Map)
-import Maru.Cli.Output (Figures, Table)
+import Maru.Cli.Output (Block (..), Figures, Table)
 import Maru.Cli.Reaper (Reaper)
 import Maru.Native.BoardView (Board)
+import Maru.View.Run (Afterwards (..))
 import Options.Applicative (Parser)
 import System.Exit (ExitCode)
 
@@ -68,7 +69,7 @@ room :: String -> String -> Room
 room name purpose = Room name purpose Nothing (\_ _ -> pure Nothing) Nothing [] [] []
 
 -- | Flags of @maru run@; what must be known of this machine, given what else was asked for and
--- them, to decide about them; and the decision, which is pure.
+-- them, to decide about them. And the decision, which is pure.
 data RunPlug = forall flags facts. RunPlug (Parser flags) (Asked -> flags -> IO facts) (facts -> flags -> Either Refusal Part)
 
 -- | What a run's shell was asked for.
@@ -96,8 +97,8 @@ data Part = Part
     partBeside :: ![String],
     -- | Bytes on the board beyond the usual 4 MiB.
     partBoardRoom :: !Int,
-    -- | Where the command's memory is to come from, as the supervisor reads it; of several rooms the
-    -- first has it.
+    -- | Where the command's memory is to come from, as the supervisor reads it; of several rooms
+    -- the first has it.
     partMemory :: !(Maybe String)
   }
   deriving (Eq, Show)
@@ -115,15 +116,6 @@ data Refusal
   | -- | This machine or build cannot: status 125, or left out with
     -- @--best-effort@.
     Unavailable !String
-  deriving (Eq, Show)
-
--- | Lines for standard error, and the room's part of the report: as data, and, where that is more
--- than the lines, as lines of HTML.
-data Afterwards = Afterwards
-  { afterLines :: ![String],
-    afterData :: !Value,
-    afterSection :: ![String]
-  }
   deriving (Eq, Show)
 
 -- | A part of the screen, with a state that its keys change.
@@ -147,9 +139,6 @@ data TopPage = forall state seen.
 -- | A page without keys: what it sees, shows, and gives as data.
 plainPage :: (Board -> IO seen) -> (Maybe (Double, seen) -> seen -> [Block]) -> (Maybe (Double, seen) -> seen -> Maybe Value) -> TopPage
 plainPage see = TopPage [] () (const id) (\_ _ -> pure ()) see . const
-
-data Block = Line !String | Tabular !Table
-  deriving (Eq, Show)
 
 -- | A question that @maru doctor@ asks. An exception counts as 'Bad'.
 data Check = Check

@@ -4,8 +4,8 @@
 -- command and becomes @maru report-run@, which says what was measured. One
 -- process all the time, none beside the command.
 --
--- The plan travels from the first to the last as a line in a memory file that
--- the command does not inherit; the supervisor adds its line of figures.
+-- The plan travels from the first to the last as a line in a memory file that the command does not
+-- inherit. The supervisor adds its line of figures.
 module Maru.Cli.Run
   ( runCommand,
     reportRun,
@@ -43,8 +43,8 @@ import Maru.Cli.Profile
 import Maru.Cli.Program
 import Maru.Cli.Report
 import Maru.Cli.Room
-import Maru.Cli.Run.Page
 import Maru.Native.BoardView
+import Maru.View.Run
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
@@ -86,7 +86,7 @@ data Plan = Plan
   }
   deriving (Eq, Show)
 
--- | Pure. Later rooms win where two set the same variable; a part whose variables a later one of
+-- | Pure. Later rooms win where two set the same variable. A part whose variables a later one of
 -- the same room sets, too, comes to nothing: so flags take the place of a profile's.
 planRun :: Request -> Either Problem Plan
 planRun request = do

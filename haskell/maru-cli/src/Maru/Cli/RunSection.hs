@@ -18,9 +18,9 @@ import Data.ByteString (ByteString)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Int (Int64)
-import Maru.Cli.Plain
 import Maru.Cli.Section
 import Maru.Native.BoardView
+import Maru.View.Plain
 
 data RunState = Starting | Running | Stopped | Ended
   deriving (Eq, Show, Enum, Bounded)

@@ -16,8 +16,8 @@ import Data.List (find)
 import qualified Data.Text as Text
 import Data.Text.Encoding (decodeUtf8With)
 import Data.Text.Encoding.Error (lenientDecode)
-import Maru.Cli.Plain (plain)
 import Maru.Native.BoardView
+import Maru.View.Plain (plain)
 
 -- | What the section of that name and version comes to; 'Nothing': the board has none, or its bytes
 -- are not understood.

@@ -12,6 +12,7 @@ import qualified Data.Text as Text
 import qualified Data.Text.Encoding as Text
 import Maru.Cli.Exit
 import Maru.Cli.Output
+import Maru.Cli.Progress
 import Maru.Cli.Room
 import Maru.Control.Plot (svg)
 import Options.Applicative hiding (internal)
@@ -37,6 +38,7 @@ simulate :: String -> IO (Either String Figures) -> JsonTo -> Maybe FilePath -> 
 simulate name model json drawing = model >>= either (problem usage) shown
   where
     shown figures = do
+      forced ("simulating " ++ name) (concatMap (tableRows . snd) (figuresTables figures))
       if "-" `elem` json then pure () else printFigures figures
       mapM_ (`writeJson` document figures) json
       mapM_ (draw figures) drawing

@@ -2,16 +2,15 @@
 
 -- | @maru similar@: which submissions of a collection are copies of each other?
 --
--- Exit status: 0 done (also with a single submission: nothing to compare), 64
--- usage, 65 a path that cannot be used or nothing usable in it, 69 an output that
--- cannot be written.
+-- Exit status: 0 done (also with a single submission: nothing to compare), 64 usage. 65 a path that
+-- cannot be used or nothing usable in it; 69 an output that cannot be written.
 module Maru.Cli.Similar
   ( similarCommand,
   )
 where
 
 import Control.Exception (Exception, evaluate, throwIO, try)
-import Control.Monad (foldM_, forM_, unless, when)
+import Control.Monad (forM_, unless, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import Data.ByteString.Builder (Builder, hPutBuilder, stringUtf8)
@@ -19,13 +18,13 @@ import qualified Data.ByteString.Char8 as BC
 import Data.List (intercalate)
 import Data.Maybe (fromMaybe)
 import qualified Data.Vector as V
-import GHC.Clock (getMonotonicTime)
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru (parMapWith)
 import Maru.Cli.Exit (badInput, unavailable, usage)
 import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Output (wantsColour)
+import Maru.Cli.Progress (withProgress)
 import Maru.Cli.Readers (named, wholeFrom)
 import Maru.Cli.Similar.Page (similarPage)
 import Maru.Cli.WholeFile (replaceFile)
@@ -153,7 +152,6 @@ rawPath path = do
 
 compareCorpus :: Settings -> Maru.Options -> [RawFilePath] -> Corpus -> IO ExitCode
 compareCorpus s options given corpus = do
-  terminal <- hIsTerminalDevice stderr
   let config = Config Structure (minMatch s) (threshold s)
       prepared = prepare (parMapWith options) config corpus
       submissions = preparedSubmissions prepared
@@ -162,7 +160,7 @@ compareCorpus s options given corpus = do
   if V.null submissions
     then failWith (Stop badInput (nothingUsable given (preparedLeftOut prepared)))
     else do
-      showProgress terminal (V.length submissions - 1) rows
+      showProgress (V.length submissions - 1) rows
       let report = assemble config prepared rows
       warnAbout report
       written <- try (writeAll s report)
@@ -180,31 +178,14 @@ nothingUsable given missed =
 
 -- Progress --------------------------------------------------------------------
 
--- | Wait for the rows, one after the other; on a terminal, say how far it is.
-showProgress :: Bool -> Int -> [Row] -> IO ()
-showProgress terminal expected rows = do
-  started <- getMonotonicTime
-  foldM_ (step started) (started + interval) (zip [1 ..] rows)
-  when terminal $ B.hPut stderr eraseLine
+-- | Wait for the rows, one after the other; on a terminal, say how far it is. Row n stands for
+-- @expected + 1 - n@ pairs.
+showProgress :: Int -> [Row] -> IO ()
+showProgress expected rows = withProgress "comparing" $ \tell ->
+  forM_ (zip [1 ..] rows) $ \(n, row) -> evaluate row >> tell (done n)
   where
-    interval = 0.1
-    step begun due (n, row) = do
-      _ <- evaluate row
-      now <- if terminal then getMonotonicTime else pure 0
-      if now < due
-        then pure due
-        else do
-          B.hPut stderr (eraseLine <> "comparing: " <> BC.pack (show (percentDone n)) <> " %" <> estimate (now - begun) (percentDone n))
-          hFlush stderr
-          pure (now + interval)
-    -- Row n stands for expected + 1 - n pairs.
-    percentDone :: Int -> Int
-    percentDone n = n * (2 * expected + 1 - n) * 100 `div` (expected * (expected + 1))
-    estimate :: Double -> Int -> ByteString
-    estimate took done
-      | done == 0 || took < 1 = ""
-      | otherwise = ", " <> BC.pack (show (ceiling (took * fromIntegral (100 - done) / fromIntegral done) :: Int)) <> " s left"
-    eraseLine = "\r\ESC[K"
+    done :: Int -> Double
+    done n = fromIntegral (n * (2 * expected + 1 - n)) / fromIntegral (max 1 (expected * (expected + 1)))
 
 -- Warnings --------------------------------------------------------------------
 

@@ -15,18 +15,18 @@ import qualified Data.Map.Strict as Map
 import Data.Maybe (catMaybes, isJust, mapMaybe)
 import Data.Time.Clock.POSIX (getPOSIXTime)
 import GHC.Clock (getMonotonicTime)
-import Maru.Cli.Columns (tidy)
 import Maru.Cli.Exit
 import Maru.Cli.Host (readText)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.RunSection
 import Maru.Cli.Top.Find
-import Maru.Cli.Top.Model
 import Maru.Cli.Top.Pages
 import Maru.Cli.Top.Screen
-import Maru.Cli.Top.View
 import Maru.Native.BoardView
+import Maru.View.Columns (tidy)
+import Maru.View.Top.Draw
+import Maru.View.Top.Model
 import Options.Applicative hiding (internal)
 import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))

@@ -36,11 +36,11 @@ import System.Process
 mostRounds :: Int
 mostRounds = 15
 
--- | So many rounds at most, until the race is decided or that time (of the monotonic clock, in seconds)
--- has come: a round that would pass it is not begun. One that is not done when the budget is over is
--- dropped: a setting that ran late in it is no worse than the others. Each measurement is told how many seconds
--- it has: what is left of the budget, and a setting that takes four times as long as the baseline ever
--- did has lost. A setting without a time leaves the race.
+-- | So many rounds at most, until the race is decided or that time (of the monotonic clock, in
+-- seconds) has come. A round that would pass it is not begun. One that is not done when the budget
+-- is over is dropped: a setting that ran late in it is no worse than the others. Each measurement
+-- is told how many seconds it has: what is left of the budget. A setting that takes four times as
+-- long as the baseline ever did has lost. A setting without a time leaves the race.
 raceWithin :: Ord c => TuneContext -> Int -> Double -> (Double -> c -> IO (Maybe Double)) -> Race c -> IO (Race c)
 raceWithin context most latest measure = go 1
   where
@@ -71,7 +71,7 @@ raceWithin context most latest measure = go 1
         baseline = raceBaseline race
         known = maybe id (:) (Map.lookup baseline measured) (Map.findWithDefault [] baseline (times race))
 
--- | Runs it without input, for so many seconds at most, and with what it prints thrown away; its
+-- | Runs it without input, for so many seconds at most, and with what it prints thrown away. Its
 -- seconds, 'Nothing' if it was not done by then. 'Left': one line, why it does not count. What it
 -- leaves running in its process group is ended with it.
 timed :: TuneContext -> Double -> String -> CreateProcess -> IO (Either String (Maybe Double))

@@ -16,11 +16,12 @@ import System.FilePath (takeDirectory, takeFileName, (</>))
 import System.IO
 import System.Posix.Files
 
--- | The file holds what the action has written when that is done; until then, or if it fails, what it
--- held before. Links are followed; its owner and permissions stay, and what may not be written to is
--- not replaced. What cannot change its place is written to: a device, a pipe, what is below @\/dev@ and
--- @\/proc@, a file in a folder where no other can be made, one that is mounted by itself or has several
--- names, and one of somebody else whose owner and group we cannot give to another.
+-- | The file holds what the action has written when that is done; until then, or if it fails, what
+-- it held before. Links are followed; its owner and permissions stay, and what may not be written
+-- to is not replaced. What cannot change its place is written to: a device, a pipe, what is below
+-- @\/dev@ and @\/proc@, a file in a folder where no other can be made, one that is mounted by
+-- itself or has several names, and one of somebody else whose owner and group we cannot give to
+-- another.
 replaceFile :: FilePath -> (Handle -> IO ()) -> IO ()
 replaceFile file write = placeOf file >>= maybe (direct file) replace
   where
@@ -34,7 +35,8 @@ replaceFile file write = placeOf file >>= maybe (direct file) replace
     beside :: FilePath -> IO (Either IOException (FilePath, Handle))
     beside target = try (openBinaryTempFileWithDefaultPermissions (takeDirectory target) ('.' : takeFileName target))
     discard (path, handle) = void (orNothing (hClose handle) >> orNothing (removeFile path))
-    -- A user that may not read the file may not read what becomes it, either: the permissions come first.
+    -- A user that may not read the file may not read what becomes it, either: the permissions come
+    -- first.
     moved target before (path, handle) = do
       alike <- maybe (pure True) (likewise path) before
       if alike then filled target before (path, handle) else False <$ (hClose handle >> removeFile path)
@@ -65,8 +67,8 @@ placeOf = go (40 :: Int)
       writable <- orNothing (fileAccess path False True False)
       pure (if isRegularFile status && linkCount status == 1 && writable == Just True then Just (path, Just status) else Nothing)
 
--- | Fails where 'replaceFile' would, and leaves everything as it is. A pipe is not tried: its reader
--- would find its end.
+-- | Fails where 'replaceFile' would, and leaves everything as it is. A pipe is not tried: its
+-- reader would find its end.
 checkReplaceable :: FilePath -> IO ()
 checkReplaceable file = do
   pipe <- maybe False isNamedPipe <$> orNothing (getFileStatus file)

@@ -1,5 +1,5 @@
--- | A board as one copy of what it held at a moment: nothing here points into
--- shared memory, so that what is read cannot change under the reader.
+-- | A board as one copy of what it held at a moment. Nothing here points into shared memory, so
+-- that what is read cannot change under the reader.
 module Maru.Native.BoardView
   ( Board (..),
     Section (..),
@@ -22,7 +22,7 @@ import Foreign.Marshal.Alloc (alloca, allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peek, peekByteOff)
 import GHC.IO.Exception (IOException (..))
-import Maru.Cli.Plain (plain)
+import Maru.View.Plain (plain)
 import Text.Read (readMaybe)
 
 #include <maru/board.h>
@@ -34,8 +34,8 @@ import Text.Read (readMaybe)
 data Board = Board
   { -- | Where it was found; a value for @MARU_BOARD@.
     boardPath :: !FilePath,
-    -- | The process that made it, if the kernel confirms what the board says; else that which has it
-    -- open (0: that is not known).
+    -- | The process that made it, if the kernel confirms what the board says; else that which has
+    -- it open (0: that is not known).
     boardOwner :: !Int,
     boardSections :: ![Section],
     -- | The text log, oldest line first, as far as its ring still has it.

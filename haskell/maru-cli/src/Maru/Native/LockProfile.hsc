@@ -1,17 +1,7 @@
 -- | The section @lockprof@ of a board (@maru\/lockprof.h@), copied. Whatever is on a board may be
 -- wrong: each number is read once and checked before it is used.
 module Maru.Native.LockProfile
-  ( LockProfile (..),
-    Process (..),
-    Mutex (..),
-    Fairness (..),
-    Scale (..),
-    Window (..),
-    Pace (..),
-    Slot (..),
-    Row (..),
-    Times (..),
-    readLockProfile,
+  ( readLockProfile,
     lockProfileBytes,
   )
 where
@@ -31,118 +21,12 @@ import Foreign.C.Types (CInt (..), CSize (..), CUInt (..))
 import Foreign.Marshal.Alloc (alloca, allocaBytes)
 import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (Storable, peek, peekByteOff)
-import Maru.Cli.Plain (plain)
-import Maru.Control.Histogram (Histogram, fromClasses)
+import Maru.View.Plain (plain)
+import Maru.Control.Histogram (fromClasses)
+import Maru.Control.LockProfile.Types
 
 #include <maru/board.h>
 #include <maru/lockprof.h>
-
--- | What there was no room for is said by the numbers at the end.
-data LockProfile = LockProfile
-  { profileProcesses :: !(IntMap Process),
-    -- | Paths, by the numbers in places, 1 upwards.
-    profileModules :: !(IntMap FilePath),
-    profileMutexes :: !(IntMap Mutex),
-    profileFairness :: !(IntMap Fairness),
-    profilePaces :: ![Pace],
-    profileSlots :: ![Slot],
-    -- | Acquisitions of threads that had no slot.
-    profileLost :: !Word64,
-    profileLostProcesses :: !Word64,
-    -- | What was asked for over what there is, of each pool that ran out.
-    profileFull :: ![(String, Word32)],
-    -- | Functions were to be looked past, and no process has one of them.
-    profileNoneSkipped :: !Bool
-  }
-  deriving (Eq, Show)
-
-data Process = Process
-  { processPid :: !Int,
-    processName :: !String,
-    processSockets :: !Int,
-    -- | Its times are read from the CPU.
-    processCpuClock :: !Bool,
-    -- | Nanoseconds for lock and unlock of a free mutex: without and with the profile; 0: unknown.
-    processCost :: !(Double, Double)
-  }
-  deriving (Eq, Show)
-
-data Mutex = Mutex
-  { mutexProcess :: !Int,
-    mutexAddress :: !Word64,
-    -- | Module and offset.
-    mutexPlace :: !(Int, Word64),
-    mutexKind :: !Int
-  }
-  deriving (Eq, Show)
-
-data Fairness = Fairness
-  { fairnessMutex :: !Int,
-    fairnessScales :: ![Scale],
-    -- | Windows of 100 ms: the first, how many a point has, and of each point acquisitions, windows
-    -- with two threads or more, the sum of Jain's index over these.
-    fairnessFirst :: !Word64,
-    fairnessStep :: !Word64,
-    fairnessSeries :: ![(Word32, Word32, Double)]
-  }
-  deriving (Eq, Show)
-
-data Scale = Scale
-  { scaleWindows :: !Word64,
-    -- | Sum of the index.
-    scaleJain :: !Double,
-    scaleLeast :: !Double,
-    scaleLate :: !Word64,
-    -- | Not closed yet.
-    scaleOpen :: ![Window]
-  }
-  deriving (Eq, Show)
-
-data Window = Window
-  { windowNumber :: !Word64,
-    windowThreads :: !Word64,
-    windowSum :: !Word64,
-    windowSquares :: !Word64
-  }
-  deriving (Eq, Show)
-
--- | Of each scale the number of the window and the acquisitions that are not handed in.
-data Pace = Pace {paceMutex :: !Int, paceOpen :: ![(Word64, Word64)]}
-  deriving (Eq, Show)
-
-data Slot = Slot
-  { slotProcess :: !Int,
-    slotUnmatched :: !Word64,
-    slotRows :: ![Row]
-  }
-  deriving (Eq, Show)
-
-data Row = Row
-  { -- | 'Nothing': others, all that found no row.
-    rowOf :: !(Maybe (Word64, (Int, Word64))),
-    rowMutex :: !(Maybe Int),
-    rowAcquisitions, rowContended, rowReacquired, rowReentered, rowRefused, rowTimedOut :: !Word64,
-    rowNear, rowFar, rowBypass :: !Word64,
-    rowWait, rowHold :: !Times
-  }
-  deriving (Eq, Show)
-
--- | Durations in nanoseconds.
-data Times = Times
-  { timesHistogram :: !Histogram,
-    timesSum :: !Word64,
-    -- | So many of the histogram's have no class.
-    timesLost :: !Word64,
-    -- | How many were timed, that the histogram and the sum are scaled from.
-    timesSamples :: !Word64
-  }
-  deriving (Eq, Show)
-
-instance Semigroup Times where
-  Times h s l n <> Times h' s' l' n' = Times (h <> h') (s + s') (l + l') (n + n')
-
-instance Monoid Times where
-  mempty = Times mempty 0 0 0
 
 -- | What the section takes on a board.
 lockProfileBytes :: Int

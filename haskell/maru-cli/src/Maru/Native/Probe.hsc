@@ -195,9 +195,9 @@ replacement probe kind = alloca $ \why -> do
       | runs == kind -> pure (Right Nothing)
       | otherwise -> fmap (Right . Just) ((,) <$> policyName (fromIntegral runs) <*> (peek why >>= peekCString))
 
--- | Nanoseconds from the change of a word to the return of a wait for it, under
--- the policy of that number, the change coming so many nanoseconds after the
--- wait began, that many rounds at most and half a second at most.
+-- | Nanoseconds from the change of a word to the return of a wait for it, under the policy of that
+-- number. The change comes so many nanoseconds after the wait began. It takes that many rounds at
+-- most, and half a second at most.
 handover :: Int -> Int -> Int -> IO (Answer [Double])
 handover kind pause rounds =
   allocaArray rounds $ \latencies -> do

@@ -1,9 +1,9 @@
--- | Why a job is slow, as far as time slices are concerned: from what was seen of its
--- threads, their neighbours and their control groups during some seconds to findings,
--- each with the figures that it rests on, how sure it is, and what to type.
+-- | Why a job is slow, as far as time slices are concerned. It goes from what was seen of its
+-- threads, their neighbours and their control groups during some seconds to findings, each with the
+-- figures that it rests on, how sure it is, and what to type.
 --
--- What cannot be told from outside is not guessed: a thread that only computes and one
--- that looks at a word of memory again and again look the same, unless the word is MPI's.
+-- What cannot be told from outside is not guessed. A thread that only computes and one that looks
+-- at a word of memory again and again look the same, unless the word is MPI's.
 --
 -- Pure; O(threads + neighbours).
 module Maru.Control.Advise

@@ -49,8 +49,8 @@ memoryWords memory = case memory of
   Prefer node -> "prefer:" ++ show node
   Interleave set -> "interleave:" ++ showCpuList set
 
--- | For a program that is steered by this policy ('Nothing': by none), on a machine where these nodes
--- have memory. 'Left': why nothing is set.
+-- | For a program that is steered by this policy ('Nothing': by none), on a machine where these
+-- nodes have memory. 'Left': why nothing is set.
 memoryFor :: Machine -> IntSet -> Maybe Policy -> Wish -> Either String Memory
 memoryFor machine memory policy wish
   | IntSet.size memory < 2 = Left "it does nothing: one node has all the memory"

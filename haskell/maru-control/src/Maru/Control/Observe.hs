@@ -1,14 +1,13 @@
--- | Which threads do input and output, on which core, and how far from the device: from
--- the text of files below @\/proc@ and @\/sys@ to figures.
+-- | Which threads do input and output, on which core, and how far from the device. It goes from the
+-- text of files below @\/proc@ and @\/sys@ to figures.
 --
 -- = What is known and what is guessed
 --
--- The kernel counts bytes through read and write by thread, but not by file:
--- a thread's device is that of the files that its process holds open, where there is
--- only one, and @recv@ and @send@ are not counted. A thread that does file I/O and
--- whose process holds no file of a disk is taken to use the network if it
--- holds sockets ('threadKind'). Where the kernel counts by thread and device
--- ('snapshotMoved'), that is taken instead, for threads that it counted something of.
+-- The kernel counts bytes through read and write by thread, but not by file. A thread's device is
+-- that of the files that its process holds open, where there is only one, and @recv@ and @send@ are
+-- not counted. A thread may do file I/O while its process holds no file of a disk. It is taken to
+-- use the network if the process holds sockets ('threadKind'). Where the kernel counts by thread
+-- and device ('snapshotMoved'), that is taken instead, for threads that it counted something of.
 --
 -- Pure; O(text) for the parsers, O(threads + cores · interrupts) for 'between'.
 module Maru.Control.Observe
@@ -107,10 +106,11 @@ data Observation = Observation
     -- | Bytes a second over interfaces.
     observedTraffic :: !Double,
     -- | Bytes a second read and written by the processes together. What ends meanwhile
-    -- counts, where 'snapshotBytes' is known: else slower threads, which live longer, would seem to do more.
+    -- counts, where 'snapshotBytes' is known: else slower threads, which live longer, would seem to
+    -- do more.
     observedBytes :: !Double,
-    -- | Of the bytes read and written by threads whose node and whose device's
-    -- are known: the share where they differ. 0 on a machine of one node.
+    -- | Of the bytes read and written by threads whose node and whose device's are known: the share
+    -- where they differ. It is 0 on a machine of one node.
     observedRemote :: !(Maybe Double),
     -- | Why devices were not counted by the kernel; 'Nothing': they were.
     observedUncounted :: !(Maybe String)
@@ -229,19 +229,17 @@ ownerOf machine i = listToMaybe (byNumber ++ byName)
     byName = [hardwareName h | h <- machineHardware machine, any (names (hardwareName h)) (words (interruptWhat i))]
     names name word = name == word || (name ++ "-") `isPrefixOf` word || ("@" ++ name) `isInfixOf` word
 
--- | What a thread's reads and writes go to, if it makes any, given the bytes a second
--- over all interfaces and those that its process reads and writes; see the module's
--- head.
+-- | What a thread's reads and writes go to, if it makes any. Given are the bytes a second over all
+-- interfaces and those that its process reads and writes. See the module's head.
 threadKind :: Double -> Double -> Thread -> Maybe Device
 threadKind traffic bytes t
   | threadSockets t && (null (threadDisks t) || 2 * traffic >= max 1 bytes) = Just Net
   | null (threadDisks t) && maybe True ((== 0) . countCalls) (threadCounts t) = Nothing
   | otherwise = Just File
 
--- | Share by which the program's time would shrink if no call were far from its device:
--- the far part of system time, longer by 'costStack' of the simulator's file
--- system (0.35 for each ten units of distance, assumed, not measured).
--- 'Nothing' where nothing is known of distances.
+-- | Share by which the program's time would shrink if no call were far from its device. It is the
+-- far part of system time, longer by 'costStack' of the simulator's file system (0.35 for each ten
+-- units of distance, assumed, not measured). 'Nothing' where nothing is known of distances.
 predictedGain :: Machine -> Observation -> Maybe Double
 predictedGain machine seen = case observedRemote seen of
   Nothing -> Nothing

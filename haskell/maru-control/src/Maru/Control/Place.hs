@@ -2,10 +2,9 @@
 -- queues, without anything loaded into the program.
 --
 -- A thread that does input and output runs on the cores of its device's set of calls
--- ('Maru.Control.Steer.Call'), all others of the program on the cores of no set; so the calls
--- are where the thread is, and what the kernel derives from that follows (the queue of
--- a disk, RFS, XPS). Interrupts go to the set of interrupts, where the
--- kernel permits it.
+-- ('Maru.Control.Steer.Call'), all others of the program on the cores of no set. So the calls are
+-- where the thread is, and what the kernel derives from that follows (the queue of a disk, RFS,
+-- XPS). Interrupts go to the set of interrupts, where the kernel permits it.
 --
 -- A thread whose mask is neither the program's nor one of ours has been placed
 -- by somebody who knows better: it is left alone.
@@ -60,8 +59,8 @@ topologyFor machine seen = Topology (machineCpus machine) (machineDistances mach
       weighted -> Just (fst (maximumBy (comparing snd) weighted))
 
 -- | The period as the controller wants it, for a program that may use these CPUs.
--- The rate is in bytes through read and write, and those over all interfaces if the
--- program holds sockets: neither counts otherwise for where a thread or an interrupt is.
+-- The rate is in bytes through read and write, and those over all interfaces if the program holds
+-- sockets. Neither counts otherwise for where a thread or an interrupt is.
 sampleOf :: Machine -> IntSet -> Observation -> Sample
 sampleOf machine allowed seen =
   Sample

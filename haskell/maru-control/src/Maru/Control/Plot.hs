@@ -199,8 +199,8 @@ place scale (low, high) (from, to) v = from + (to - from) * (f v - f low) / (f h
   where
     f = if scale == Logarithmic then logBase 10 else id
 
--- | Round values that enclose the interval: 3 to 11 of them on a linear scale;
--- on a logarithmic one powers of ten, with 2 and 5 between them if there are few.
+-- | Round values that enclose the interval: 3 to 11 of them on a linear scale. On a logarithmic one
+-- powers of ten, with 2 and 5 between them if there are few.
 ticks :: Scale -> (Double, Double) -> [Double]
 ticks Logarithmic (low, high) = enclosing
   where

@@ -1,11 +1,10 @@
--- | Which of several settings is the fastest, found by measuring them in
--- interleaved rounds, so that a machine that gets slower during the
--- measurement slows all of them.
+-- | Which of several settings is the fastest, found by measuring them in interleaved rounds. So a
+-- machine that gets slower during the measurement slows all of them.
 --
 -- A setting is dropped as soon as its best run is slower than the leader's
 -- worst one. The verdict is a gain only if the leader beats the baseline by
--- more than 'worthwhile' /and/ in every round that both ran: noise does not
--- become a recommendation.
+-- more than 'worthwhile' /and/ in every round that both ran. Noise does not become a
+-- recommendation.
 module Maru.Control.Race
   ( Race,
     raceBaseline,

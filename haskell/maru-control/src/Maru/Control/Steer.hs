@@ -4,9 +4,9 @@
 -- = What it decides
 --
 -- Four items, system calls and interrupts of files and of the network, may each
--- have a set of cores. A period's sample says how much of each item's work was
--- done for threads of each node, how busy each core was and how fast the program
--- went. An item that has had enough work for 'configGrowAfter' periods is worth a trial.
+-- have a set of cores. A period's sample says how much of each item's work was done for threads of
+-- each node. It also says how busy each core was and how fast the program went. An item that has
+-- had enough work for 'configGrowAfter' periods is worth a trial.
 --
 -- = What it promises
 --

@@ -1,5 +1,5 @@
 -- | What "Maru.Dsm" refuses. What a job cannot go on after (a node was lost, a setting is
--- wrong) is no exception: the process says one line and ends, as @maru\/dsm.h@ has it.
+-- wrong) is no exception. The process says one line and ends, as @maru\/dsm.h@ has it.
 module Maru.Dsm.Failure (DsmFailure (..)) where
 
 import Control.Exception (Exception (..))

@@ -65,7 +65,7 @@ withDsm action = do
   synchronised dsm "the end of withDsm" (atomicWriteIORef (alive dsm) False >> c_exit)
   pure result
 
--- | This node's share of so many things, as the first and how many: the shares of all nodes, in
+-- | This node's share of so many things, as the first and how many. The shares of all nodes, in
 -- their order, are all things, and differ by one at most.
 part :: Dsm -> Int -> (Int, Int)
 part dsm count = (first, next - first)

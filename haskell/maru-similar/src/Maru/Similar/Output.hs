@@ -136,8 +136,9 @@ json report =
         ]
     leftOut (LeftOut path why) = object [("path", jsonString path), ("reason", jsonString why)]
 
--- | So many parts, one after the other. Each is made when it is written and forgotten then; a builder that '<>' makes of
--- them all keeps all that it has written for as long as somebody holds its beginning: some 2 KB a pair.
+-- | So many parts, one after the other. Each is made when it is written and forgotten then. A
+-- builder that '<>' makes of them all keeps all that it has written for as long as somebody holds
+-- its beginning: some 2 KB a pair.
 streamed :: Int -> (Int -> Builder) -> Builder
 streamed n part = builder (from 0)
   where

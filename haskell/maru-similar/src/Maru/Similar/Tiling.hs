@@ -1,19 +1,18 @@
 {-# LANGUAGE BangPatterns #-}
 
--- | Exact greedy string tiling (Wise 1993): repeatedly take the longest common
--- stretch of tokens that no tile covers yet, on both sides, until none of the
--- minimum length is left.
+-- | Exact greedy string tiling (Wise 1993). Repeatedly take the longest common stretch of tokens
+-- that no tile covers yet, on both sides, until none of the minimum length is left.
 --
 -- One side is indexed once ('index'): a table of the running Karp–Rabin hashes
 -- of its m-grams, m being the minimum match length. For each other side, all
--- left-maximal matches are found through the table and go into a heap; the
--- longest is popped, and what earlier tiles cover splits it. The tiles are those
--- of the rescanning algorithm up to the choice among equally long matches.
+-- left-maximal matches are found through the table and go into a heap. The longest is popped, and
+-- what earlier tiles cover splits it. The tiles are those of the rescanning algorithm up to the
+-- choice among equally long matches.
 --
 -- O(n + matches · (length + log matches)) a pair. Two sides that repeat
--- themselves have quadratically many matches: a pair may take 'workBound' steps,
--- then the tiling goes on with the matches found so far and is not 'complete'.
--- Steps are counted, not timed, so the result does not depend on the machine.
+-- themselves have quadratically many matches. A pair may take 'workBound' steps, then the tiling
+-- goes on with the matches found so far and is not 'complete'. Steps are counted, not timed, so the
+-- result does not depend on the machine.
 module Maru.Similar.Tiling
   ( -- * Sides
     Side,

@@ -2,8 +2,8 @@
 
 -- | @maru-bench-map@: one measurement, printed as one line of JSON.
 --
--- It says @ready@ once its input is there, waits for a line, measures: so that
--- two of them can begin at the same instant, and nobody's start-up is timed.
+-- It says @ready@ once its input is there, waits for a line, measures. So two of them can begin at
+-- the same instant, and nobody's start-up is timed.
 module Maru.Bench.Main (main) where
 
 import Control.Exception (evaluate)

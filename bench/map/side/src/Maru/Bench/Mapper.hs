@@ -83,9 +83,9 @@ concurrently strategy f xs = unsafePerformIO $ do
     pieces _ [] = []
     pieces n ys = let (now, later) = splitAt n ys in now : pieces n later
 
--- | Half of the items, such that both halves cost the same as nearly as can be
--- (the dearest first, each to the half that is behind): @halves costs part@
--- maps only these, in the caller. What it returns lacks the others.
+-- | Half of the items, such that both halves cost the same as nearly as can be. The dearest come
+-- first, each to the half that is behind: @halves costs part@ maps only these, in the caller. What
+-- it returns lacks the others.
 halves :: [Double] -> Int -> Mapper
 halves costs part = Mapper (\f xs -> map (force . f) (mine xs)) (\f xs -> map f (mine xs))
   where

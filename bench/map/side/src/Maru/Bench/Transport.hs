@@ -8,12 +8,12 @@
 -- The value exists before the worker is forked, so the worker only carries it.
 -- It carries one small result first (both sides are up then), then so many large
 -- ones while the caller sleeps. The caller's processor time until all of them
--- are there is the cost of receiving; what the caller uses while nothing
--- happens, measured for as long, is taken off.
+-- are there is the cost of receiving. What the caller uses while nothing happens, measured for as
+-- long, is taken off.
 --
 -- Then the results are walked to normal form twice. The first walk finds what a
--- decoder has left unevaluated, and the pages that this process has not touched
--- yet; the second one shows what the walk itself costs.
+-- decoder has left unevaluated, and the pages that this process has not touched yet. The second one
+-- shows what the walk itself costs.
 module Maru.Bench.Transport
   ( Carried (..),
     allCarried,

@@ -21,13 +21,14 @@ import Maru.Cli.Profile (profileFlags, readProfile)
 import Maru.Cli.Readers (splitOn)
 import Maru.Cli.Room
 import Maru.Cli.Room.Lock.Overlay
-import Maru.Cli.Room.Lock.Page
 import Maru.Cli.Room.Lock.Profile
 import Maru.Cli.Room.Lock.Sim (lockSimulator)
 import Maru.Cli.Room.Lock.Tune (lockTuner)
 import Maru.Native.BoardView (Board (..))
 import Maru.Native.LockProfile (lockProfileBytes)
 import Maru.Native.Probe (overlayLocks, probeOverlay)
+import Maru.View.Lock (profileJson, profileLines)
+import Maru.View.Lock.Page
 import Options.Applicative
 
 lockRoom :: Room

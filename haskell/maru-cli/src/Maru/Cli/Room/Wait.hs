@@ -124,7 +124,8 @@ decidePoll facts True = do
           ]
       }
 
--- | Set in the run, so that its end can say that nobody loaded the library; which does not look at it.
+-- | Set in the run, so that its end can say that nobody loaded the library; which does not look at
+-- it.
 pollVariable :: String
 pollVariable = "MARU_WAIT_POLL"
 

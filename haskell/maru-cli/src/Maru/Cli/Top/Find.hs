@@ -42,7 +42,7 @@ findBoards pid = do
     ([], Just process) -> alive process
     (found, _) -> pure found
   where
-    -- Any process can be observed, whoever started it.
+    -- Any process can be observed, whatever started it.
     alive process = maybe [] (const [Board "" process [] []]) <$> orNothing (getFileStatus ("/proc" </> show process))
     wanted board = maybe True (`elem` (boardOwner board : map runPid (catMaybes [runSection board]))) pid
 

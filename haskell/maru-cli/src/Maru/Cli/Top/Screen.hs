@@ -1,5 +1,5 @@
 -- | The terminal of @maru top@: taken over, drawn on, and given back as it was, however the program
--- ends (but by a signal that none can catch).
+-- ends. A signal that none can catch is left out.
 module Maru.Cli.Top.Screen
   ( Event (..),
     withScreen,
@@ -18,9 +18,9 @@ import qualified Data.ByteString as Bytes
 import Data.ByteString.Internal (createAndTrim)
 import Data.IORef
 import Maru.Cli.Exit (orNothing)
-import Maru.Cli.Top.Keys
-import Maru.Cli.Top.View
 import Maru.Native.Probe (windowSize)
+import Maru.View.Top.Draw
+import Maru.View.Top.Keys
 import System.Environment (lookupEnv)
 import System.IO
 import System.Posix.IO (fdReadBuf, stdInput, stdOutput)

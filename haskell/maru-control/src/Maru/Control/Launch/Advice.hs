@@ -1,11 +1,11 @@
 -- | Whether fewer or more nodes would help a job, and which node should be the home of what, from
 -- what its nodes tell (native/dsm/heat.h). Pure.
 --
--- The model. On @n@ nodes a node computed @C@ seconds on the mean, waited @F@ for pages, @L@ for locks
--- and the like and @B@ at barriers. On @m@ nodes, 2 or more, the computing is divided evenly, each node
--- fetches as before, and waits for locks in proportion to the nodes that want them:
--- @T(m) = C n \/ m + F + L m \/ n + B@; one node alone computes only, @T(1) = C n@. It does not know how a
--- program's sharing changes with its number of nodes: it says where to try, not what will be.
+-- The model. On @n@ nodes a node computed @C@ seconds on the mean, waited @F@ for pages, @L@ for
+-- locks and the like and @B@ at barriers. On @m@ nodes, 2 or more, the computing is divided evenly,
+-- each node fetches as before, and waits for locks in proportion to the nodes that want them: @T(m)
+-- = C n \/ m + F + L m \/ n + B@; one node alone computes only, @T(1) = C n@. It does not know how
+-- a program's sharing changes with its number of nodes: it says where to try, not what will be.
 module Maru.Control.Launch.Advice
   ( advice,
     predicted,
@@ -71,7 +71,8 @@ number nodes
       | best == n || part > 0.9 = "the number of nodes is about right"
       | otherwise = printf "%d %s would take about %.2f of the time" best (if best == 1 then "node" else "nodes") part
 
--- | The five hottest sites whose faults are mostly one node's, or each of whose pages is mostly one node's.
+-- | The five hottest sites whose faults are mostly one node's, or each of whose pages is mostly one
+-- node's.
 placement :: [Told] -> [String]
 placement lines' = concatMap place (take 5 (sortOn (Down . total . snd) (Map.toList bySite)))
   where

@@ -128,8 +128,8 @@ data Snapshot = Snapshot
     -- | Bytes in and out, of each interface.
     snapshotTraffic :: !(Map String Double),
     snapshotThreads :: ![Thread],
-    -- | Bytes read and written by each process, by its threads that have ended and by children that it
-    -- has waited for, too; of those that may be read.
+    -- | Bytes read and written by each process, by its threads that have ended and by children that
+    -- it has waited for, too. Of those that may be read.
     snapshotBytes :: !(IntMap Double),
     -- | By thread: bytes that the kernel counted to and from each hardware, from
     -- some moment on. 'Left': why it does not count.

@@ -1,6 +1,5 @@
--- | A discrete-event simulator of the wait room: jobs whose processes lie on
--- several nodes and wait for each other's messages, on nodes with one CPU each
--- that they share.
+-- | A discrete-event simulator of the wait room. Processes of jobs lie on several nodes and wait
+-- for each other's messages. The nodes have one CPU each, which the processes share.
 --
 -- = The model
 --
@@ -12,14 +11,14 @@
 --   safe for a slice, requests end at ticks. Or round robin with a long quantum. Above
 --   both are raised threads. Hogs compute without end.
 -- * /Waiting/ by all policies of "Maru.Wait" and the daemons of @maru boost@, to the
---   letter where time is spent: who looks when, who pays for a wake-up, what happens to
---   priorities. Spinning and giving way are not stepped through: between two things that
---   change anything, they are an interval.
+--   letter where time is spent: when each looks, what pays for a wake-up, what happens to
+--   priorities. Spinning and giving way are not stepped through: between two things that change
+--   anything, they are an interval.
 -- * /Costs/ of switches, wake-ups, looks and ticks stop the node's CPU.
 --
--- Not in the model: caches, several CPUs a node, other users of the machine, real-time
--- throttling, interrupts (but 'costArrival'), control groups, that two waiters of one machine
--- could see each other's boards.
+-- Not in the model: caches, several CPUs a node, other users of the machine, real-time throttling,
+-- interrupts (but 'costArrival'), control groups. Nor is it that two waiters of one machine could
+-- see each other's boards.
 --
 -- All times are microseconds. The same model gives the same result on every machine.
 -- A message costs O(jobs + hogs + log nodes).

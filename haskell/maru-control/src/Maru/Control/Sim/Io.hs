@@ -1,23 +1,20 @@
--- | A plant for the steering controller: what a machine with several nodes does
--- with a load of input and output under given sets of cores, and the two in a
--- closed loop.
+-- | A plant for the steering controller, and the two in a closed loop. It is what a machine with
+-- several nodes does with a load of input and output under given sets of cores.
 --
 -- = The model
 --
 -- A fluid model in periods of a tenth of a second. Threads compute on all cores
--- that serve no item, wherever those are, and ask for operations; one operation
--- is computing, one system call and its interrupts. Where an item has a set, its
--- work is done there, else the call on the thread's own core and the interrupt on
--- all nodes alike.
+-- that serve no item, wherever those are, and ask for operations. One operation is computing, one
+-- system call and its interrupts. Where an item has a set, its work is done there. Else the call is
+-- on the thread's own core and the interrupt on all nodes alike.
 --
 -- * /Computing/ costs 'taskCompute', and 'plantPollution' of it more for each of
 --   calls and interrupts that share the thread's core (caches, preemption).
 -- * /A call/ costs 'taskCall', longer by 'costStack' for each ten units of
---   distance (as SLIT counts) to the device, since that is where queues and cache
---   pages are; longer by 'costSpread' times the chance that two calls in
---   succession are done on different nodes, since they share the stack's locks
---   and counters. And it copies: 'costCopy' a KiB, longer by 'costCopyFar' for
---   each ten units between the caller and the core that does it.
+--   distance (as SLIT counts) to the device, since that is where queues and cache pages are. It is
+--   longer by 'costSpread' times the chance that two calls in succession are done on different
+--   nodes, since they share the stack's locks and counters. And it copies: 'costCopy' a KiB, longer
+--   by 'costCopyFar' for each ten units between the caller and the core that does it.
 -- * /A delegated call/ costs the caller 'plantHandOver' times the distance to the
 --   core that does it.
 -- * /An interrupt/ costs 'taskInterrupt', longer by distance and spread as a call.
@@ -28,12 +25,11 @@
 --
 -- = What it assumes
 --
--- The costs are chosen, not measured. They hold what the seed says of its
--- policies: a file system's stack is one, so that calls from several nodes meet in it, and large
--- blocks stream, so that copying over a distance costs little; network
--- flows have little in common, but their small buffers are hot in the
--- caller's cache. The order of the policies follows from that; the size of a gain
--- means nothing.
+-- The costs are chosen, not measured. They hold what the seed says of its policies. A file system's
+-- stack is one, so that calls from several nodes meet in it. Large blocks stream, so that copying
+-- over a distance costs little. Network flows have little in common, but their small buffers are
+-- hot in the caller's cache. The order of the policies follows from that; the size of a gain means
+-- nothing.
 --
 -- Not in the model: latency, queues, bursts within a period, the scheduler, the
 -- cost of moving threads.
@@ -182,8 +178,8 @@ plantSample plant allowed policy sets tasks generator =
     setParts item = parts [(node, fromIntegral (length (inNode node (IntSet.intersection usable (Map.findWithDefault IntSet.empty item sets))))) | node <- nodes topology]
 
     -- Where an item is done. Under 'PerSocket' a caller's own node serves it as far
-    -- as the set's cores there reach, and nodes with more cores than callers take
-    -- the rest; else any core of the set serves anybody.
+    -- as the set's cores there reach, and nodes with more cores than callers take the rest. Else
+    -- any core of the set serves anybody.
     shares item = case setParts item of
       []
         | itemKind item == Call -> [Share node node part False | (node, part) <- ownParts]
@@ -287,8 +283,8 @@ data Flow = Flow
   }
   deriving (Eq, Show)
 
--- | The looks one after another, and then anew. An operation is one call with its share of
--- the computing and of the interrupts; as many are offered as were made, so that a program that the
+-- | The looks one after another, and then anew. An operation is one call with its share of the
+-- computing and of the interrupts. As many are offered as were made, so that a program that the
 -- machine held back asks for no more here.
 replayed :: Plant -> [Look] -> Load
 replayed plant looks = Load "recorded" "what was recorded on a machine, again and again" $ \topology p ->

@@ -173,8 +173,7 @@ simulate model = finish (go initial 0 0 (Planned 0 (1 / 0)) [])
 data Planned = Planned !Int !Double
 
 -- | Items of the chunk that starts at an index (at least 1, never past the end),
--- given whether an item's cost is known and what was aimed at before; and what is
--- aimed at now.
+-- given whether an item's cost is known and what was aimed at before. And what is aimed at now.
 chunkSize :: Model -> Int -> Int -> Bool -> Int -> (Int, Int)
 chunkSize model workers next known before = case modelChunking model of
   Static -> always ((modelItems model + workers - 1) `div` workers)

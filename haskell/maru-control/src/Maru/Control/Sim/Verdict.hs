@@ -1,12 +1,12 @@
--- | What the steering controller's verdicts are worth: a program whose rate depends on
+-- | What the steering controller's verdicts are worth. The plant is a program whose rate depends on
 -- its placement alone, seen through noise, in a closed loop with the controller.
 --
 -- = The model
 --
 -- A machine of two nodes of four CPUs. The program asks for a core and a fifth of calls
 -- throughout. A period's rate is 100, times the effect of what is in force
--- ('Effect'), times 1 + noise. The noise's standard deviation, over all periods, is the level that is
--- said, whatever its kind:
+-- ('Effect'), times 1 + noise. The noise's standard deviation, over all periods, is the level that
+-- is said, whatever its kind:
 --
 -- * 'Gaussian': each period by itself.
 -- * 'Heavy': so, of Student's t with three degrees of freedom.

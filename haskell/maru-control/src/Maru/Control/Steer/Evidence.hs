@@ -5,13 +5,12 @@
 --
 -- Slices of time with and without come in pairs, and a coin says which of a pair
 -- comes first. A pair gives the logarithm of the ratio of its two rates. Where the placement
--- has no effect, the coin alone decides that number's sign, whatever the
--- rates do: they may drift, swing in step with the slices, or have any tails. So a
--- bettor who stakes on "faster" before each pair, and whose capital is multiplied
--- by @2 \/ (1 + exp (-2 y))@ at a ratio of @y@ stakes, plays a fair game: the factors of @y@
--- and @-y@ add up to 2. Capital of @1 \/ alpha@ is reached at any time at all with
--- a probability of at most @alpha@ (Ville's inequality), so that one may look after each pair
--- and stop when one likes.
+-- has no effect, the coin alone decides that number's sign, whatever the rates do. They may drift,
+-- swing in step with the slices, or have any tails. So a bettor who stakes on "faster" before each
+-- pair, and whose capital is multiplied by @2 \/ (1 + exp (-2 y))@ at a ratio of @y@ stakes, plays
+-- a fair game: the factors of @y@ and @-y@ add up to 2. Capital of @1 \/ alpha@ is reached at any
+-- time at all with a probability of at most @alpha@ (Ville's inequality). So one may look after
+-- each pair and stop when one likes.
 --
 -- The capital is divided between a few stakes, since the best one depends on the noise: a
 -- mixture. No variance is estimated. A second bettor stakes against "faster by the
@@ -51,8 +50,8 @@ data Evidence = Evidence
   }
   deriving (Eq, Show)
 
--- | Per counted period of a slice. The best for a gain of 10 % under Gaussian noise of
--- 22, 11, 5 and 3 % a period; twice too much or too little costs a quarter of the speed.
+-- | Per counted period of a slice. The best for a gain of 10 % under Gaussian noise of 22, 11, 5
+-- and 3 % a period. Twice too much or too little costs a quarter of the speed.
 stakes :: [Double]
 stakes = [1, 4, 16, 64]
 

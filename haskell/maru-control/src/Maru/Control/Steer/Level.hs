@@ -1,9 +1,9 @@
--- | The level of a program's rate, and the alarm that it has fallen: a cumulative sum
--- (Page 1954) of how many standard deviations each period is below what is usual.
+-- | The level of a program's rate, and the alarm that it has fallen. That is a cumulative sum (Page
+-- 1954) of how many standard deviations each period is below what is usual.
 --
 -- It is the veto, not the verdict: quick at large drops, blind to small ones. A
--- drop by half is seen in three or four periods at any noise up to a fifth. Under Gaussian noise a false
--- alarm comes once in some 100 000 periods (by Siegmund's approximation).
+-- drop by half is seen in three or four periods at any noise up to a fifth. Under Gaussian noise a
+-- false alarm comes once in some 100 000 periods (by Siegmund's approximation).
 --
 -- Pure. O(1).
 module Maru.Control.Steer.Level
@@ -36,8 +36,8 @@ noLevel = Level 0 0 0
 known :: Level -> Int
 known = levelCount
 
--- | Periods that a mean remembers: one to compare neighbours by, which follows a load that drifts; and
--- one that notices what comes slowly. The scatter is a matter of as long.
+-- | Periods that a mean remembers: one to compare neighbours by, which follows a load that drifts;
+-- and one that notices what comes slowly. The scatter is a matter of as long.
 briefly, long :: Int
 briefly = 8
 long = 32
@@ -46,8 +46,8 @@ long = 32
 scatter :: Level -> Double
 scatter level = sqrt ((4 * 0.05 * 0.05 + levelSquares level) / fromIntegral (4 + levelCount level))
 
--- | One period's rate, for a mean of so many periods. Once the level is known, what lies far from it moves it no further than three
--- standard deviations do.
+-- | One period's rate, for a mean of so many periods. Once the level is known, what lies far from
+-- it moves it no further than three standard deviations do.
 learn :: Int -> Double -> Level -> Level
 learn memory rate level
   | levelCount level == 0 = Level 1 x 0

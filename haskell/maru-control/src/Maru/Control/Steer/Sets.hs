@@ -1,9 +1,9 @@
 -- | Which cores an item's set should have: how many its work needs, and where they
 -- are under a policy.
 --
--- The sets are disjoint, inside the CPUs allowed and the nodes of the policy, never more
--- than 'budget' cores in all nor more than half of any node. With fewer than
--- four CPUs they are empty.
+-- The sets are disjoint, inside the CPUs allowed and the nodes of the policy. They are never more
+-- than 'budget' cores in all nor more than half of any node. With fewer than four CPUs they are
+-- empty.
 --
 -- Pure. O((cores + nodes) · cores).
 module Maru.Control.Steer.Sets
@@ -49,8 +49,8 @@ sizeOf :: Sets -> Item -> Int
 sizeOf sets item = maybe 0 IntSet.size (Map.lookup item sets)
 
 -- | How many cores an item should have; the number it has where it is between
--- the thresholds. On a machine that is busy all over, a set is right when it is
--- as busy as the rest: then it neither grows for being busy nor keeps cores idle.
+-- the thresholds. On a machine that is busy all over, a set is right when it is as busy as the
+-- rest. Then it neither grows for being busy nor keeps cores idle.
 wanted :: Config -> Topology -> Sample -> Sets -> Item -> Int
 wanted config topology sample sets item
   | size == 0 = if work > thresholdStart limits then needed else 0

@@ -140,7 +140,7 @@ observed rate trial
     older = trial {trialSliceAge = trialSliceAge trial + 1, trialAge = trialAge trial + 1}
     summed = older {trialSliceSum = trialSliceSum trial + rate}
 
--- | The veto is for drops by more than that (of the logarithm); smaller ones take pairs to tell from
--- a load that swings.
+-- | The veto is for drops by more than that (of the logarithm); smaller ones take pairs to tell
+-- from a load that swings.
 large :: Double
 large = 0.15

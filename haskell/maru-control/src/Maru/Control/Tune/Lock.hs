@@ -1,17 +1,16 @@
--- | Which deadline of a lock has the highest throughput among those that hold an
--- objective for the tail: the search as a pure plan of measuring windows.
+-- | Which deadline of a lock has the highest throughput among those that hold an objective for the
+-- tail. It is the search as a pure plan of measuring windows.
 --
--- Only deadlines up to the objective's own limit are tried. A percentile alone
--- would ask for none at all: a lock that hardly ever leaves a socket starves so
--- few operations, for so long, that p99.9 does not show them. A deadline within
--- the limit keeps what no percentile keeps.
+-- Only deadlines up to the objective's own limit are tried. A percentile alone would ask for none
+-- at all. A lock that hardly ever leaves a socket starves so few operations, for so long, that
+-- p99.9 does not show them. A deadline within the limit keeps what no percentile keeps.
 --
 -- What the search relies on: the longer a lock may stay in a socket, the higher
--- its throughput. It relies on nothing about the tail, which has a hump between
--- short and long deadlines, so no hill is climbed: the search comes down from
--- the limit in steps of two, stops at the first deadline that holds the
--- objective, refines between it and the one before, and confirms. FIFO stands
--- beside it and wins where it is faster, as on a lock that is hardly contended.
+-- its throughput. It relies on nothing about the tail, which has a hump between short and long
+-- deadlines, so no hill is climbed. The search comes down from the limit in steps of two and stops
+-- at the first deadline that holds the objective. It refines between it and the one before, and
+-- confirms. FIFO stands beside it and wins where it is faster, as on a lock that is hardly
+-- contended.
 --
 -- At most 'mostWindows' windows, whatever they say. Pure; the caller measures.
 module Maru.Control.Tune.Lock

@@ -22,9 +22,9 @@ import Maru.Cli.Output (writeJson)
 import Maru.Cli.Page (isPage, writePage)
 import Maru.Cli.Readers (wholeFrom)
 import Maru.Cli.Report
-import Maru.Cli.Room.Dsm.Page (launchPage)
 import qualified Maru.Control.Launch.Advice as Advice
 import qualified Maru.Control.Launch.Heat as Heat
+import Maru.View.Launch (launchPage)
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath, setEnv)
 import System.Exit (ExitCode (..))
@@ -106,8 +106,8 @@ launch nodes hosts asked words' = do
 
 -- ---- the report -----------------------------------------------------------
 
--- | The agent's arguments: a memory file, which begins with where the report goes (nothing: nowhere),
--- whether advice was asked for, and the command.
+-- | The agent's arguments: a memory file, which begins with where the report goes (nothing:
+-- nowhere), whether advice was asked for, and the command.
 prepareReport :: Maybe FilePath -> Bool -> [String] -> IO [String]
 prepareReport to advising words' = do
   let file = fromMaybe "" to

@@ -1,6 +1,6 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | What the kernel knows of a run's processes: how many read and write calls each made,
+-- | What the kernel knows of a run's processes. That is how many read and write calls each made,
 -- whether @libmaru-io.so@ is in it, and how it is linked.
 module Maru.Cli.Room.Io.Calls
   ( ProcessCalls (..),
@@ -20,10 +20,10 @@ import qualified Data.ByteString.Char8 as Chars
 import Data.Maybe (fromMaybe, isJust)
 import Maru.Cli.Exit (orNothing)
 import Maru.Cli.Machine (ownRoots, parents, treeOf)
-import Maru.Cli.Plain (plain)
 import Maru.Cli.Program (interpreterOf, isGo)
 import qualified Maru.Cli.Program as Program
 import Maru.Cli.Section (readable)
+import Maru.View.Plain (plain)
 import System.FilePath ((</>))
 import System.IO (IOMode (ReadMode), withBinaryFile)
 

@@ -65,8 +65,8 @@ number text = mfilter (\v -> not (isNaN v || isInfinite v)) $ case Chars.unpack 
   digits | not (null digits), last digits == '.' -> readMaybe (init digits)
   digits -> readMaybe digits
 
--- | The last one, once the command has ended and all is read: to the end, or for two seconds, since
--- what the command has left running may keep its output.
+-- | The last one, once the command has ended and all is read. It is read to the end, or for two
+-- seconds, since what the command has left running may keep its output.
 heard :: Listener -> IO (Maybe Double)
 heard listener@(Listener found idle ended) = do
   over <- timeout 2000000 (readMVar ended)

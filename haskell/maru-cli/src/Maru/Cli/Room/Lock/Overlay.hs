@@ -30,6 +30,7 @@ import Maru.Cli.Room.Lock.Profile
 import Maru.Cli.Section
 import Maru.Native.BoardView
 import Maru.Native.Probe (setOverlayDeadline, setOverlayPatience, setOverlayRange)
+import Maru.View.Lock (profileJson, profileTable)
 
 data Overlay = Overlay
   { -- | Of the algorithm; empty as long as no process has said it.

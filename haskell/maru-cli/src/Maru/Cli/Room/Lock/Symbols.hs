@@ -1,9 +1,7 @@
 -- | What is at an address of a program's file: by its symbol table, and by @addr2line@ where that
 -- is installed.
 module Maru.Cli.Room.Lock.Symbols
-  ( Place (..),
-    resolvePlaces,
-    placeText,
+  ( resolvePlaces,
 
     -- * For tests
     symbolsIn,
@@ -24,38 +22,17 @@ import Data.Maybe (fromMaybe, isJust)
 import qualified Data.Set as Set
 import Data.Word (Word32, Word64)
 import Maru.Cli.Section (decoded)
+import Maru.Control.LockProfile.Types (Place (..))
 import Numeric (showHex)
 import System.Directory (findExecutable)
 import System.Exit (ExitCode (..))
-import System.FilePath (takeFileName)
 import System.IO
 import System.Posix.Files (getFileStatus, isRegularFile)
 import System.Process (readProcessWithExitCode)
 import System.Timeout (timeout)
 
--- | A place in a program.
-data Place = Place
-  { -- | 'Nothing': in no file (made at run time, or unknown).
-    placeFile :: !(Maybe FilePath),
-    placeOffset :: !Word64,
-    -- | The function or object, demangled if @addr2line@ did it.
-    placeSymbol :: !(Maybe String),
-    -- | @file.c:12@.
-    placeLine :: !(Maybe String)
-  }
-  deriving (Eq, Ord, Show)
-
--- | The best name that there is.
-placeText :: Place -> String
-placeText p = case (placeSymbol p, placeLine p) of
-  (Just symbol, Just line) -> symbol ++ " (" ++ line ++ ")"
-  (Just symbol, Nothing) -> symbol ++ " (" ++ file ++ ")"
-  (Nothing, Just line) -> line
-  (Nothing, Nothing) -> file
-  where
-    file = maybe "" takeFileName (placeFile p) ++ (if isJust (placeFile p) then "+0x" else "0x") ++ showHex (placeOffset p) ""
-
--- | Offsets in files, each to its place; and whether lines could be asked for. @code@: ask for lines.
+-- | Offsets in files, each to its place; and whether lines could be asked for. @code@: ask for
+-- lines.
 resolvePlaces :: Bool -> [(FilePath, Word64)] -> IO (Map (FilePath, Word64) Place, Bool)
 resolvePlaces code wanted = do
   tool <- if code then findExecutable "addr2line" else pure Nothing

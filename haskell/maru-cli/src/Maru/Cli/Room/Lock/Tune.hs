@@ -4,11 +4,11 @@
 -- hold an objective. "Maru.Control.Tune.Lock" says what to measure next, as it does on the
 -- simulator; here that is measured.
 --
--- The command runs under @maru run --lock cna --lock-profile@, and a window is a time of its
--- life: the knobs on its board are turned, and what the counters there grow by is the window.
--- A command that ends before is started again, and the window goes on. With a metric, a number that
--- the command prints when it has done its work, a window is a run of the command. FIFO is @cna@
--- with a range of 1, which always leaves the socket: the same queue, in order.
+-- The command runs under @maru run --lock cna --lock-profile@, and a window is a time of its life.
+-- The knobs on its board are turned, and what the counters there grow by is the window. A command
+-- that ends before is started again, and the window goes on. With a metric, a number that the
+-- command prints when it has done its work, a window is a run of the command. FIFO is @cna@ with a
+-- range of 1, which always leaves the socket: the same queue, in order.
 module Maru.Cli.Room.Lock.Tune
   ( lockTuner,
     parseObjective,
@@ -276,7 +276,7 @@ awaitEnd (Live process _ _) left = timeout (max 0 (ceiling (left * 1e6))) (waitF
 
 -- ---- starting and stopping -----------------------------------------------------------
 
--- | It prints there, and nobody else does. Who ends us meanwhile does so where we wait.
+-- | It prints there, and nobody else does. A signal that ends us meanwhile does so where we wait.
 launch :: TuneContext -> IORef (Maybe Live) -> Setting -> Handle -> IO Live
 launch context running setting out = mask_ $ do
   maru <- getExecutablePath

@@ -56,8 +56,8 @@ data Run = Run
     runStatistics :: !(Map.Map String Double)
   }
 
--- | For so many seconds at most; 'Nothing': it was not done. 'Left': one line, why this run does not
--- count.
+-- | For so many seconds at most; 'Nothing': it was not done. 'Left': one line, why this run does
+-- not count.
 runOnce :: TuneContext -> String -> Double -> String -> IO (Either String (Maybe Run))
 runOnce context given most flags = withScratch "maru-gc" $ \file -> do
   environment <- filter ((/= "GHCRTS") . fst) <$> getEnvironment

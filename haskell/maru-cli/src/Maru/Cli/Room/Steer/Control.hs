@@ -1,9 +1,9 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | The controller beside a program, @maru steer-run@: looks twice a second, asks
--- "Maru.Control.Steer" and "Maru.Control.Place" what to do, and tells it to the keeper
--- that started it, @maru-steer@ (its head has the protocol). The keeper changes things
--- and puts them back; if it is killed, this process starts the putting back.
+-- "Maru.Control.Steer" and "Maru.Control.Place" what to do. It tells it to the keeper that started
+-- it, @maru-steer@ (its head has the protocol). The keeper changes things and puts them back; if it
+-- is killed, this process starts the putting back.
 module Maru.Cli.Room.Steer.Control
   ( steerRun,
     keeperWords,
@@ -78,8 +78,9 @@ choices = map By allPolicies ++ [Off]
 choiceOf :: String -> Either String Choice
 choiceOf = named "io policy" choiceName choices
 
--- | The command that steers the processes below one: the keeper's program, this
--- command's, the process, the policy, how threads are placed, and the folder that stands for the machine.
+-- | The command that steers the processes below one. Given are the keeper's program, this
+-- command's, the process, the policy, how threads are placed, and the folder that stands for the
+-- machine.
 keeperWords :: FilePath -> FilePath -> Int -> Choice -> Placing -> Maybe FilePath -> [String]
 keeperWords keeper command tree choice placing root =
   [keeper, "keeper", "--tree", show tree, "--place", if placing == ByCpusets then "cpusets" else "affinity"]

@@ -97,7 +97,7 @@ hear = readChan . linkLines
 pauseOrEnd :: Link -> Double -> IO (Maybe End)
 pauseOrEnd link pause = fmap endOf <$> timeout (round (pause * 1e6)) (readChan (linkLines link))
 
--- | What a controller becomes whose keeper, the program and the process, is gone: what puts
+-- | What a controller becomes whose keeper, the program and the process, is gone. It puts
 -- everything back, on the machine or on the folder that stands for it ("": none).
 repairAfter :: FilePath -> ProcessID -> FilePath -> IO a
 repairAfter keeper parent root =

@@ -16,13 +16,13 @@ import qualified Data.Map.Strict as Map
 import Data.Ord (Down (..))
 import Maru.Cli.Machine
 import Maru.Cli.Output
-import Maru.Cli.Plain
 import Maru.Cli.Room
 import Maru.Cli.Room.Steer.Watch
 import Maru.Cli.RunSection
 import Maru.Control.Observe
 import Maru.Control.Steer (Device (..))
 import Maru.Native.BoardView
+import Maru.View.Plain
 import Numeric (showFFloat)
 
 ioPage :: IO TopPage

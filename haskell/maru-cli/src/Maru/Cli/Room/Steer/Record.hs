@@ -51,7 +51,8 @@ look line = case filter (not . isFirst) (mapMaybe (at ["rooms", "steer"]) (fromM
           calling = sum (map (part "system") mine)
           traffic = if device == Net then part "network_bytes_per_s" page else 0
           bytes = max traffic (sum [part "read_bytes_per_s" t + part "written_bytes_per_s" t | t <- mine])
-          -- The kernel counts no recv and no send: one for each 16 KiB, as of the simulated web server.
+          -- The kernel counts no recv and no send: one for each 16 KiB, as of the simulated web
+          -- server.
           calls = max (traffic / 16384) (sum (map (part "calls_per_s") mine))
   where
     isFirst page = sinceStartUncounted `isInfixOf` fromMaybe "" (at ["bpf"] page)

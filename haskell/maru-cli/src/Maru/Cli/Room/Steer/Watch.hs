@@ -1,10 +1,10 @@
--- | Which disks and interfaces each thread moves bytes to and from, as the kernel
--- counts them: talks to @maru-watch@, which counts by BPF (its head says what).
+-- | Which disks and interfaces each thread moves bytes to and from, as the kernel counts them.
+-- Talks to @maru-watch@, which counts by BPF (its head says what).
 --
--- It is started at the first look and ends by 'stopWatch', or with this process: until then the
--- kernel does a little more for all that any program moves. Where it cannot count,
--- or says nothing for 'patience' ('startPatience' at first), that is an answer like any other: 'Left', once and
--- for all, and what can be told from @\/proc@ is told.
+-- It is started at the first look and ends by 'stopWatch', or with this process. Until then the
+-- kernel does a little more for all that any program moves. Where it cannot count, or says nothing
+-- for 'patience' ('startPatience' at first), that is an answer like any other: 'Left', once and for
+-- all, and what can be told from @\/proc@ is told.
 module Maru.Cli.Room.Steer.Watch
   ( Watch,
     newWatch,
@@ -54,8 +54,8 @@ data Helper = Helper
 newWatch :: IO Watch
 newWatch = Watch <$> newMVar NotAsked
 
--- | Of the helper, for an answer: microseconds; and until it counts, since the kernel checks its programs
--- before it takes them.
+-- | Of the helper, for an answer: microseconds; and until it counts, since the kernel checks its
+-- programs before it takes them.
 patience, startPatience :: Int
 patience = 5000000
 startPatience = 20000000

@@ -26,11 +26,11 @@ import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Machine (ownRoots, parents, textOf, treeOf)
 import Maru.Cli.Output
-import Maru.Cli.Plain
 import Maru.Cli.Readers (processNumber, splitOn)
 import Maru.Control.Advise
 import Maru.Control.CpuList (parseCpuList)
 import Maru.Control.Observe (Counts (..), Stat (..), parseAllowed, parseCounts, parseStat, ticksASecond)
+import Maru.View.Plain
 import Options.Applicative (Parser, argument, eitherReader, help, metavar, option, value)
 import qualified Options.Applicative as Options
 import System.Directory (doesDirectoryExist, listDirectory)

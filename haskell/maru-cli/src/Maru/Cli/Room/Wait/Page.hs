@@ -1,9 +1,8 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | The wait room's page of @maru top@: who waits, for what, since when, and what of
--- a CPU that costs. From the channels on the board (section @wait@, layout: @struct
--- maru_wait_table@ in @maru/wait.h@), MPI's ranks (section @mpi@) and loops that poll
--- (section @poll@).
+-- | The wait room's page of @maru top@: the waiters, for what and since when, and what of a CPU
+-- that costs. From the channels on the board (section @wait@, layout: @struct maru_wait_table@ in
+-- @maru/wait.h@), MPI's ranks (section @mpi@) and loops that poll (section @poll@).
 module Maru.Cli.Room.Wait.Page
   ( waitPage,
 
@@ -31,12 +30,12 @@ import Data.Maybe (catMaybes, isJust)
 import GHC.Clock (getMonotonicTimeNSec)
 import Maru.Cli.Host (readText)
 import Maru.Cli.Output
-import Maru.Cli.Plain
 import Maru.Cli.Room
 import Maru.Cli.Room.Wait.MpiSection
 import Maru.Cli.Room.Wait.PollSection
 import Maru.Cli.Section
 import Maru.Native.BoardView
+import Maru.View.Plain
 import Text.Read (readMaybe)
 
 -- ---- the section --------------------------------------------------------
@@ -153,8 +152,8 @@ waiting table = [one | one@(_, c) <- tableChannels table, channelState c /= Idle
 
 -- ---- showing ------------------------------------------------------------
 
--- | Share of a CPU that a thread used between two looks, in both of which it was in the
--- same wait: all of that was lost.
+-- | Share of a CPU that a thread used between two looks, in both of which it was in the same wait.
+-- All of that was lost.
 lostBy :: Maybe (Double, Seen) -> Seen -> (Int, Channel) -> Maybe Double
 lostBy before now (number, c) = do
   (elapsed, old) <- before

@@ -113,7 +113,7 @@ comparison o =
     rows = [(n, name, simulate (optionModel o) {modelNodes = n, modelScheme = s}) | n <- optionNodes o, (name, s) <- optionSchemes o]
     at x y = Point x y y y
     counted n = plural n "node"
-    -- Who ended at the limit is not known to be better than another.
+    -- A policy that ended at the limit is not known to be better than another.
     best n = case [(outcomeSlowdown x, name) | (n', name, x) <- rows, n' == n, outcomeDone x] of
       [] -> "none done at the limit"
       found -> let (time, name) = minimum found in "best " ++ name ++ ", " ++ fixed 2 time

@@ -1,4 +1,5 @@
--- | A node's CPU: who wakes, sleeps, preempts, is chosen; when something can change there.
+-- | A node's CPU: the threads that wake, sleep, preempt, are chosen; when something can change
+-- there.
 module Maru.Control.Sim.Boost.Scheduler
   ( wake,
     renew,

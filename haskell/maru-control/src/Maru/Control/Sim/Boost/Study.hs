@@ -2,10 +2,10 @@
 -- published experiment, and up to 1024 nodes.
 --
 -- Fitted on two CPUs of this machine (@boost_jobs@, medians of three or more runs,
--- 2026-11-21, raw data in @bench\/results\/2026-11-21-calm@): what a wake-up costs and what
--- others take, on spinning, sleeping and giving way at 1000, 100 and 30 µs; what the emulated
--- network card costs, on one job that spins. The judged policies were looked at while those were
--- chosen, in the cells without latency and with four jobs: assumed. The rest is predicted.
+-- 2026-11-21, raw data in @bench\/results\/2026-11-21-calm@): what a wake-up costs and what others
+-- take, on spinning, sleeping and giving way at 1000, 100 and 30 µs. And what the emulated network
+-- card costs, on one job that spins. The judged policies were looked at while those were chosen, in
+-- the cells without latency and with four jobs: assumed. The rest is predicted.
 module Maru.Control.Sim.Boost.Study
   ( Cell (..),
     measured,
@@ -199,9 +199,9 @@ data Disturbed = Disturbed
     disturbedAdaptive :: !Double,
     -- | Waiting that itself costs nothing, under the same scheduler.
     disturbedFree :: !Double,
-    -- | Below any policy and any scheduler: a single job of the four, which has all nodes to
-    -- itself and computes whenever a node does not stand still and its messages are there.
-    -- The other three can only make it later. And computing alone takes 1.
+    -- | Below any policy and any scheduler: a single job of the four. It has all nodes to itself
+    -- and computes whenever a node does not stand still and its messages are there. The other three
+    -- can only make it later. And computing alone takes 1.
     disturbedFloor :: !Double
   }
 

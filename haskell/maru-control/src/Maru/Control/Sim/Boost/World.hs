@@ -122,7 +122,7 @@ data World s = World
     skew :: !(Doubles s),
     gaveWay :: !(Doubles s), -- when its watcher last let others go first; 0: it has been back
     crowded :: !(Doubles s), -- adaptive: until then nobody stays awake there
-    -- Barriers: who has come, by job and iteration.
+    -- Barriers: the processes that have come, by job and iteration.
     come :: !(Ints s),
     -- Sums: see 'Outcome'.
     sums :: !(Doubles s),

@@ -1,0 +1,55 @@
+-- | How far something long is: one line on standard error, drawn over and over where that is a
+-- terminal, and gone at the end. Elsewhere nothing is written.
+module Maru.Cli.Progress
+  ( withProgress,
+    forced,
+
+    -- * Pure parts
+    progressLine,
+    leftOf,
+  )
+where
+
+import Control.Exception (evaluate, finally)
+import Control.Monad (forM_, when)
+import Data.IORef
+import GHC.Clock (getMonotonicTime)
+import System.IO (hFlush, hIsTerminalDevice, hPutStr, stderr)
+
+-- | @withProgress what action@: the action tells which share is done, from 0 to 1, as often as it
+-- likes. At most ten lines a second are drawn. The terminal's line is empty again when it ends, by
+-- an exception, too.
+withProgress :: String -> ((Double -> IO ()) -> IO a) -> IO a
+withProgress what action = do
+  terminal <- hIsTerminalDevice stderr
+  begun <- getMonotonicTime
+  due <- newIORef begun
+  let tell share = do
+        now <- getMonotonicTime
+        next <- readIORef due
+        when (now >= next) $ do
+          writeIORef due (now + 0.1)
+          draw (progressLine what share (now - begun))
+  if terminal then (tell 0 >> action tell) `finally` draw "" else action (const (pure ()))
+  where
+    draw line = hPutStr stderr ("\r\ESC[K" ++ line) >> hFlush stderr
+
+-- | The rows of some tables are computed, one after the other: what says how far they are.
+forced :: String -> [[String]] -> IO ()
+forced what rows = withProgress what $ \tell ->
+  forM_ (zip [1 :: Int ..] rows) $ \(n, row) -> do
+    _ <- evaluate (sum (map length row))
+    tell (fromIntegral n / fromIntegral (length rows))
+
+-- | What is done, its share, seconds until now: @comparing: 40 %, 12 s left@.
+progressLine :: String -> Double -> Double -> String
+progressLine what share took = what ++ ": " ++ show (floor (100 * share) :: Int) ++ " %" ++ leftOf share took
+
+-- | @, 12 s left@ if the rest goes on like that. Nothing in the first second.
+leftOf :: Double -> Double -> String
+leftOf share took
+  | share <= 0 || share >= 1 || took < 1 = ""
+  | left >= 120 = ", " ++ show (ceiling (left / 60) :: Int) ++ " min left"
+  | otherwise = ", " ++ show (ceiling left :: Int) ++ " s left"
+  where
+    left = took * (1 - share) / share
