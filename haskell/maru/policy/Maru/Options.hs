@@ -170,7 +170,9 @@ data Options = Options
     -- ones are started on the next demand). Default 10.
     idleSeconds :: !Double,
     -- | Run once in every worker before its first item ('Sparks': once in all).
-    -- What it throws, the list throws. Default: nothing.
+    -- What it throws, the list throws. A worker in which it waits for a thread of the
+    -- caller, or for ever, is replaced for five seconds, ever more rarely; then the map
+    -- fails with @Unavailable@. Default: nothing.
     initialise :: !(IO ()),
     -- | Told about progress, in a thread of its own. A callback that throws is
     -- called no more, and the report says so. Default: nobody.

@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 int faults_refuse(int what);
+int faults_refuse_threads(void);
 int faults_space(int mebibytes);
 int faults_descriptors(int more);
 int faults_processes(void);
@@ -46,6 +48,16 @@ static int refuse_shared_futexes(void) {
       LOAD(nr),      SKIP_UNLESS(SYS_futex, 3),
       LOAD(args[1]), BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, FUTEX_PRIVATE_FLAG, 1, 0),
       REFUSE(EPERM), ALLOW};
+  return install(code, sizeof code / sizeof *code);
+}
+
+/* New ones, of this process; processes may be forked. */
+int faults_refuse_threads(void) {
+  struct sock_filter code[] = {
+      LOAD(nr),       SKIP_UNLESS(SYS_clone3, 1),
+      REFUSE(ENOSYS), SKIP_UNLESS(SYS_clone, 3),
+      LOAD(args[0]),  BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1),
+      REFUSE(EAGAIN), ALLOW};
   return install(code, sizeof code / sizeof *code);
 }
 
