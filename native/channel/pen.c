@@ -23,7 +23,9 @@ struct owed {
 
 struct maru_pen {
   _Atomic int64_t item;      /* the one that is evaluated, UP or TAKEN */
-  struct owed *_Atomic owed; /* the first, for good */
+  _Atomic bool owes;         /* somebody writes `first`, or has */
+  struct owed *_Atomic owed; /* NULL, or `first`, written */
+  struct owed first;
   _Atomic uint64_t *filling; /* counts a record that is being filled, or NULL */
   struct maru_log *log;      /* NULL: records go to the socket */
   struct maru_crew *crew;
@@ -44,6 +46,7 @@ struct maru_pen *maru_pen_new(int no_room, uint32_t leaves, uint32_t unstarted) 
   if (!pen)
     return NULL;
   atomic_init(&pen->item, UP);
+  atomic_init(&pen->owes, false);
   atomic_init(&pen->owed, NULL);
   pen->no_room = no_room;
   pen->leaves = leaves;
@@ -139,16 +142,15 @@ static struct maru_pen *mine(void) {
   return pen && pen->process == getpid() ? pen : NULL;
 }
 
+/* For good.  No memory is asked for: the system may have none. */
 static void owe(struct maru_pen *pen, uint32_t kind, const char *reason) {
-  struct owed *owed = calloc(1, sizeof *owed), *none = NULL;
-  if (!owed)
-    return; /* an item that is evaluated now is sealed nevertheless */
-  owed->kind = kind;
-  strncpy(owed->reason, reason, LONGEST - 1);
+  /* Relaxed: it chooses who writes. */
+  if (atomic_exchange_explicit(&pen->owes, true, memory_order_relaxed))
+    return; /* the other one seals what goes down before it has written */
+  pen->first.kind = kind;
+  strncpy(pen->first.reason, reason, LONGEST - 1);
   /* In one order with `down`. */
-  if (!atomic_compare_exchange_strong_explicit(&pen->owed, &none, owed, memory_order_seq_cst,
-                                               memory_order_seq_cst))
-    free(owed);
+  atomic_store_explicit(&pen->owed, &pen->first, memory_order_seq_cst);
 }
 
 static void owe_and_seal(uint32_t kind, const char *reason) {

@@ -335,9 +335,9 @@ enum { NO_THREAD = 71 }; /* as Maru.Backend.Process.Worker has it */
 
 static void end_without_thread(const char *format, va_list arguments) {
   (void)format, (void)arguments;
-  maru_pen_end_here(
-      "the system refused it a thread (look at `ulimit -u` and the limits of the container)",
-      NO_THREAD);
+  maru_pen_end_here("the system refused its run-time system a thread or a descriptor (look at "
+                    "`ulimit -u`, `ulimit -n` and the limits of the container)",
+                    NO_THREAD);
 }
 
 /* forkProcess stops all of the run-time system, and so does the end of the program, which may come

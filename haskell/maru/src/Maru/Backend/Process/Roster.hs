@@ -179,7 +179,7 @@ died job now slot exit s = maybe s gone (IntMap.lookup slot (stDuties s))
     gone duty
       | dutyLeaving duty || working && (exitFull exit || idle) = fruitless rest
       -- An item may exit with the status of a start that failed: once at work it is to blame.
-      | not working = fruitless (noted ("a worker " <> deathText (exitDeath exit) <> " before its first item") (lost rest))
+      | not working = fruitless (noted ("a worker " <> deathText (exitDeath exit) <> " before its first item" <> (if dutyStage duty == Initialising then ", the next is started after a pause" else "")) (lost rest))
       | Just (key, i) <- culprit = blamed job slot (exitDeath exit) key i (lost rest)
       | otherwise = fruitless (lost rest)
       where

@@ -131,7 +131,8 @@ data Worker a b = Worker
 work :: Worker a b -> IO ()
 work w = do
   watchOver (pen w)
-  penDown (pen w) (kindWord Unstarted) 0
+  -- Of no item: no look at it is taken for one at an item.
+  penDown (pen w) (kindWord Unstarted) maxBound
   -- An exception's text, too, may need what is not here.
   threw <- try (assignedInitialiser a) >>= either (fmap Just . packException) (\() -> pure Nothing)
   initialised
