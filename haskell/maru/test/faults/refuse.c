@@ -11,13 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 int faults_refuse(int what);
 int faults_refuse_threads(void);
+int faults_refuse_forks(void);
+int faults_refuse_second(void);
+int faults_occupy(int milliseconds);
 int faults_space(int mebibytes);
 int faults_descriptors(int more);
 int faults_processes(void);
@@ -61,6 +66,38 @@ int faults_refuse_threads(void) {
   return install(code, sizeof code / sizeof *code);
 }
 
+/* Processes may be forked no more; threads may be had. */
+int faults_refuse_forks(void) {
+  struct sock_filter code[] = {
+      LOAD(nr),       SKIP_UNLESS(SYS_clone3, 1),
+      REFUSE(ENOSYS), SKIP_UNLESS(SYS_clone, 3),
+      LOAD(args[0]),  BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0),
+      REFUSE(EAGAIN), ALLOW};
+  return install(code, sizeof code / sizeof *code);
+}
+
+static void refuse_the_next(void) { (void)faults_refuse_forks(); }
+
+/* One process may still be forked. */
+int faults_refuse_second(void) { return pthread_atfork(NULL, refuse_the_next, NULL); }
+
+/* For so long each pair of numbers that becomes free becomes one of sockets of the program. */
+int faults_occupy(int milliseconds) {
+  int highest[2], ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM, 0, highest))
+    return errno;
+  for (int i = 0; i < 20 * milliseconds; i++) {
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+      return errno;
+    if (ends[0] > highest[1]) {
+      close(ends[0]);
+      close(ends[1]);
+    }
+    usleep(50);
+  }
+  return 0;
+}
+
 int faults_refuse(int what) {
   switch (what) {
   case 0:
@@ -72,6 +109,18 @@ int faults_refuse(int what) {
   case 3: {
     int error = refuse_one(SYS_eventfd2);
     return error ? error : refuse_one(SYS_socketpair);
+  }
+  case 4: { /* pages of a file in the place of others */
+    struct sock_filter code[] = {LOAD(nr),
+                                 SKIP_UNLESS(SYS_mremap, 1),
+                                 REFUSE(EPERM),
+                                 SKIP_UNLESS(SYS_mmap, 4),
+                                 LOAD(args[3]),
+                                 BPF_STMT(BPF_ALU | BPF_AND | BPF_K, MAP_FIXED | MAP_ANONYMOUS),
+                                 SKIP_UNLESS(MAP_FIXED, 1),
+                                 REFUSE(EPERM),
+                                 ALLOW};
+    return install(code, sizeof code / sizeof *code);
   }
   default:
     return EINVAL;
