@@ -36,7 +36,7 @@ foreign import ccall safe "faults_refuse_forks" c_refuseForks :: IO CInt
 
 foreign import ccall safe "faults_refuse_second" c_refuseSecond :: IO CInt
 
-foreign import ccall safe "faults_occupy" c_occupy :: CInt -> IO CInt
+foreign import ccall safe "faults_occupy" c_occupy :: IO CInt
 
 foreign import ccall safe "faults_deaf_child" c_deafChild :: IO CInt
 
@@ -96,7 +96,7 @@ play ["second", name] = do
   -- The second worker is refused; its numbers are soon the program's own sockets'.
   refuse "second"
   occupied <- newEmptyMVar
-  _ <- forkIO (c_occupy 500 >>= putMVar occupied)
+  _ <- forkIO (c_occupy >>= putMVar occupied)
   ys <- parMapM (options name) {chunking = Fixed 1} (pausing 20) [1 .. 40 :: Int]
   r <- takeMVar occupied
   putStrLn (if (ys, r) == ([1 .. 40], 0) then "right" else "wrong")

@@ -22,7 +22,7 @@ int faults_refuse(int what);
 int faults_refuse_threads(void);
 int faults_refuse_forks(void);
 int faults_refuse_second(void);
-int faults_occupy(int milliseconds);
+int faults_occupy(void);
 int faults_space(int mebibytes);
 int faults_descriptors(int more);
 int faults_processes(void);
@@ -76,24 +76,26 @@ int faults_refuse_forks(void) {
   return install(code, sizeof code / sizeof *code);
 }
 
-static void refuse_the_next(void) { (void)faults_refuse_forks(); }
+static _Atomic int forked;
+
+static void refuse_the_next(void) {
+  (void)faults_refuse_forks();
+  forked = 1;
+}
 
 /* One process may still be forked. */
 int faults_refuse_second(void) { return pthread_atfork(NULL, refuse_the_next, NULL); }
 
-/* For so long each pair of numbers that becomes free becomes one of sockets of the program. */
-int faults_occupy(int milliseconds) {
-  int highest[2], ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM, 0, highest))
-    return errno;
-  for (int i = 0; i < 20 * milliseconds; i++) {
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
-      return errno;
-    if (ends[0] > highest[1]) {
-      close(ends[0]);
-      close(ends[1]);
-    }
+/* From then on each number that becomes free is soon that of a socket of the program, for some 50
+   milliseconds. */
+int faults_occupy(void) {
+  int ends[2];
+  while (!forked)
     usleep(50);
+  for (int i = 0; i < 300; i++) {
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+      return errno == EMFILE ? 0 : errno;
+    usleep(100);
   }
   return 0;
 }
