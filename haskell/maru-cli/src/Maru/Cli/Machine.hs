@@ -233,6 +233,7 @@ openFiles roots pid = do
   pure (nub (catMaybes (raw ++ disks)), any (("socket:" `isPrefixOf`) . snd) links)
   where
     folder = processFolder roots pid
+
 -- | The disk of a device, @major:minor@.
 diskOf :: Roots -> String -> IO (Maybe String)
 diskOf roots device = diskBehind (rootMachine roots </> "sys/dev/block" </> device)
