@@ -148,8 +148,8 @@ data Options = Options
     transport :: !Transport,
     -- | Keep sharing inside one result (a result that is a graph). Costs the
     -- worker several times as much. Default off: sharing is then kept only in
-    -- results that do not fit the worker's pages and take more than 256 MiB
-    -- without (cyclic ones do); and where results cross through GHC's compact
+    -- results that do not fit the worker's pages and take more than 256 MiB,
+    -- and more than the worker's heap has grown by, without (cyclic ones do); and where results cross through GHC's compact
     -- regions (another GHC, GHCi, dynamic programs), a cyclic one never arrives.
     sharing :: !Bool,
     -- | Most items between the consumer and the look-ahead, so the bound on

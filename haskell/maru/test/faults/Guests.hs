@@ -79,6 +79,8 @@ tests b =
         ],
       testCase "what was for a worker that is refused goes to none of the program's descriptors" $
         finishes ["second", backendName b] "" ["right"],
+      testCase "a channel takes what address space there is, also less than 16 MiB" $
+        when (b == Shm) (finishes ["channel"] "" ["(True,Just 1)"]),
       testGroup
         "workers that are not wanted for long end, and one clear line says what is refused then"
         [testCase what (slept argument) | (what, argument) <- [("nothing", "nothing"), ("pages", "pages"), ("processes", "forks")]],

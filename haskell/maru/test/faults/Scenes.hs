@@ -11,9 +11,11 @@ import Control.Monad
 import qualified Data.ByteString.Char8 as Bytes
 import Data.IORef
 import Data.List (foldl', isInfixOf)
+import Foreign (poke)
 import Foreign.C (CInt (..), CUInt (..))
 import GHC.IO.Handle (hDuplicateTo)
 import Maru
+import Maru.Native.Log
 import System.Exit (ExitCode (..))
 import System.IO
 import System.Posix.Process (exitImmediately)
@@ -102,6 +104,14 @@ play ["second", name] = do
   putStrLn (if (ys, r) == ([1 .. 40], 0) then "right" else "wrong")
   hFlush stdout
   exitImmediately ExitSuccess
+play ["channel"] = do
+  -- Less than 16 MiB of address space.
+  c_space 8 >>= \r -> when (r /= 0) (throwIO (userError "no limit"))
+  (channel, bytes) <- newLog (64 * 1024 * 1024 * 1024)
+  Reserved to <- reserve channel 8
+  poke to 7 >> commit channel 8 1 2
+  got <- nextRecord channel
+  print (bytes >= 1024 * 1024, fmap recordIndex got)
 play ["asleep", what, name] = do
   let ys = parMapWith (options name) {idleSeconds = 0.3, window = Just 20} (working 10 . pausing 5) [1 .. 200]
   _ <- evaluate (sum (take 5 ys))
