@@ -18,9 +18,10 @@
 --
 -- Sealing writes one record and ends the process. So does an initialiser that cannot be
 -- finished (1, 2 and 4), then or later, by a thread that it has left behind. What 1 and
--- 4 meet between items seals the next. Nothing is thrown into the item, no collection is run for it, and it never sees an answer from a sealed
--- descriptor: these stand for a socket on which reading and writing wait for
--- ever. Where the kernel does not show what threads wait for, 'watchOver' fails.
+-- 4 meet between items seals the next. Nothing is thrown into the item, no collection is
+-- run for it, and it never sees an answer from a sealed descriptor: these stand for a
+-- socket on which reading and writing wait for ever. Where the kernel does not show what
+-- threads wait for, 'noteOwn' and 'raiseWall' fail.
 --
 -- Not noticed: calls on an inherited descriptor that do not wait (@fstat@,
 -- @lseek@, @mmap@, @ioctl@, a poll without or with a short limit of time) see a socket; requests
