@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -184,21 +183,18 @@ static bool any_awaited(const struct call *c, found *found, const void *context)
   }
 }
 
-/* Looks at each thread but two; true: enough. */
-static bool any_thread(pid_t spared, bool (*found)(const void *, const struct call *),
-                       const void *context) {
+/* Each thread but two; true: enough.  Where they cannot be listed a look at thread -1 decides. */
+static bool each_thread(pid_t spared, bool (*look)(void *, pid_t), void *context) {
   DIR *tasks = opendir("/proc/self/task");
   if (!tasks)
-    return found(context, &(struct call){.number = -1});
+    return look(context, -1);
   bool enough = false;
   struct dirent *d;
   pid_t self = gettid();
   while (!enough && (d = readdir(tasks))) {
     pid_t tid = (pid_t)strtol(d->d_name, NULL, 10);
-    if (tid <= 0 || tid == self || tid == spared)
-      continue;
-    struct call c = call_of(tid);
-    enough = found(context, &c);
+    if (tid > 0 && tid != self && tid != spared)
+      enough = look(context, tid);
   }
   closedir(tasks);
   return enough;
@@ -232,11 +228,15 @@ static bool is_wall(const void *context, int fd) {
   return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == wall->device && st.st_ino == wall->inode;
 }
 
-static bool stands_before(const void *wall, const struct call *c) {
-  return any_awaited(c, is_wall, wall);
+static bool stands_before(void *wall, pid_t tid) {
+  struct call c = call_of(tid);
+  return any_awaited(&c, is_wall, wall);
 }
 
-bool maru_wall_is_met(const struct maru_wall *wall) { return any_thread(0, stands_before, wall); }
+bool maru_wall_is_met(const struct maru_wall *wall) {
+  struct maru_wall looked_for = *wall;
+  return each_thread(0, stands_before, &looked_for);
+}
 
 /* ---- waits without an end ------------------------------------------------- */
 
@@ -289,27 +289,80 @@ static bool has_no_limit(const struct call *c) {
   }
 }
 
-static bool may_go_on(const void *own, const struct call *c) {
+static bool may_go_on(const struct maru_own *own, const struct call *c) {
   return !has_no_limit(c) || (c->number != SYS_futex && any_awaited(c, is_foreign, own));
 }
 
-/* How often the threads of this process, of those that have ended too, gave up a processor. */
-static long switches(void) {
-  struct rusage usage;
-  return getrusage(RUSAGE_SELF, &usage) ? -1 : usage.ru_nvcsw + usage.ru_nivcsw;
+/* How often this thread gave up a processor; negative: it has ended, or that is not told. */
+static long switches_of(pid_t tid) {
+  char path[64], text[4096];
+  snprintf(path, sizeof path, "/proc/self/task/%d/status", (int)tid);
+  if (read_small(path, text, sizeof text) <= 0)
+    return -1;
+  const char *by_itself = strstr(text, "\nvoluntary_ctxt_switches:"),
+             *by_others = strstr(text, "\nnonvoluntary_ctxt_switches:");
+  if (!by_itself || !by_others)
+    return -1;
+  return strtol(strchr(by_itself, ':') + 1, NULL, 10) +
+         strtol(strchr(by_others, ':') + 1, NULL, 10);
 }
 
-bool maru_waits_are_endless(const struct maru_own *own, pid_t spared) {
-  /* The spared thread and a clock that ticks spoil a look now and then, seldom two in a row. */
-  enum { LOOKS = 3 };
-  for (int i = 0; i < LOOKS; i++) {
-    long before = switches();
-    if (any_thread(spared, may_go_on, own))
+/* A thread that was seen asleep, and how often it had given up a processor before. */
+struct asleep {
+  pid_t tid;
+  long switches;
+};
+
+struct sleepers {
+  const struct maru_own *own;
+  struct asleep *threads;
+  size_t count, room;
+};
+
+static bool add_sleeper(struct sleepers *s, struct asleep a) {
+  if (s->count == s->room) {
+    size_t room = s->room ? 2 * s->room : 64;
+    struct asleep *threads = realloc(s->threads, room * sizeof *threads);
+    if (!threads)
       return false;
-    /* Each thread was seen asleep.  One that was awake at the first count has given up its
-       processor since, so where the counts are equal all slept at once: at the first. */
-    if (before >= 0 && switches() == before)
-      return true;
+    s->threads = threads;
+    s->room = room;
   }
-  return false;
+  s->threads[s->count++] = a;
+  return true;
+}
+
+/* True: enough, for this one may go on. The clock of the run-time system wakes for itself alone: it
+   counts as one that sleeps. */
+static bool is_awake(void *context, pid_t tid) {
+  struct sleepers *s = context;
+  struct asleep a = {tid, switches_of(tid)};
+  struct call c = call_of(tid);
+  if (a.switches < 0 || may_go_on(s->own, &c))
+    return true;
+  if (c.number == SYS_read)
+    a.switches = -1;
+  return !add_sleeper(s, a);
+}
+
+static const struct asleep *find_sleeper(const struct sleepers *s, pid_t tid) {
+  for (size_t i = 0; i < s->count; i++)
+    if (s->threads[i].tid == tid)
+      return &s->threads[i];
+  return NULL;
+}
+
+static bool has_moved(void *context, pid_t tid) {
+  const struct asleep *a = find_sleeper(context, tid);
+  return !a || (a->switches >= 0 && a->switches != switches_of(tid));
+}
+
+/* Each thread was seen asleep after its count was read, and the second counts are read when all
+   have been seen. So one whose count is the same slept from its first look to its second, and all
+   of them did so in between. A thread that was made meanwhile is new to the second walk. */
+bool maru_waits_are_endless(const struct maru_own *own, pid_t spared) {
+  struct sleepers s = {.own = own};
+  bool endless = !each_thread(spared, is_awake, &s) && !each_thread(spared, has_moved, &s);
+  free(s.threads);
+  return endless;
 }

@@ -17,8 +17,10 @@
 struct maru_pen;
 struct maru_fd_snapshot;
 
-/* `no_room` is the exit status of a worker whose log is full.  NULL: no memory. */
-struct maru_pen *maru_pen_new(int no_room);
+/* `no_room` is the exit status of a worker whose log is full.  Kinds of record: `leaves` says that
+ * the worker ends, for no item's fault; `unstarted` that its initialiser cannot be finished in it.
+ * NULL: no memory. */
+struct maru_pen *maru_pen_new(int no_room, uint32_t leaves, uint32_t unstarted);
 /* Where it writes: one of the two, before the first `down`. */
 void maru_pen_on_log(struct maru_pen *pen, struct maru_log *log, struct maru_crew *crew);
 void maru_pen_on_socket(struct maru_pen *pen, int fd);
@@ -37,11 +39,21 @@ int64_t maru_pen_item(struct maru_pen *pen);
  * bit of its first word), writes a record of that item with the text, which is ASCII, as
  * Data.Binary writes a String, and ends the process with status 0.  Else returns. */
 void maru_pen_seal(struct maru_pen *pen, int64_t item, const char *reason);
-/* The same for the item that this process, if it is a worker, evaluates now. */
+/* What the calling thread demands can never be had in this process.  If that is a worker, the same
+ * for the item that it evaluates now.  Between items this returns and the next one is sealed as it
+ * goes down: it may wait for the thread, for ever. */
 void maru_pen_seal_here(const char *reason);
+/* The same for a thread that the initialiser has left behind: the record is `unstarted`. */
+void maru_pen_seal_start_here(const char *reason);
+/* The process can go on no more, for want of something that the system refuses.  The item that is
+ * evaluated now is sealed; between items the worker leaves.  Only where another thread is refused
+ * something while the worker's own writes, the status is all that is said; on a log it is then
+ * closed, by which the coordinator knows that no item chose the status. */
+_Noreturn void maru_pen_end_here(const char *reason, int status);
 
 /* The descriptors of this process now are those whose other end nobody else has. Called once the
- * inherited ones are sealed, before any code of the user's. */
+ * inherited ones are sealed, before any code of the user's.  Negative errno: a worker that cannot
+ * be watched. */
 int maru_pen_note_own(struct maru_pen *pen);
 
 /* From now on the sealed descriptors of the snapshot (base/process.h) are a wall: a thread that
@@ -51,7 +63,7 @@ int maru_pen_note_own(struct maru_pen *pen);
 int maru_pen_guard(struct maru_pen *pen, const struct maru_fd_snapshot *snapshot);
 /* Will nothing happen in this process any more but by the calling thread?  See
  * maru_waits_are_endless: the thread holds no capability (a safe foreign call), or those that
- * return to it would seem to sleep for ever.  After `note_own` and `guard`. */
+ * return to it would seem to sleep for ever.  After `note_own`. */
 bool maru_pen_rests(const struct maru_pen *pen);
 
 #endif

@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #define LENGTH_MAX (UINT64_C(1) << 47) /* as a log's */
 #define KIND_MAX 32767u
@@ -46,15 +49,8 @@ static void advance(struct msghdr *message, size_t sent) {
   }
 }
 
-int maru_stream_send(int fd, uint64_t index, uint32_t kind, const void *chunk, uint64_t length) {
-  if (length > LENGTH_MAX || kind > KIND_MAX)
-    return -EINVAL;
-  struct header h = {length, index, kind, 0};
-  static const char zeros[sizeof(struct header)];
-  struct iovec parts[3] = {{&h, sizeof h},
-                           {(void *)(uintptr_t)chunk, length},
-                           {(void *)(uintptr_t)zeros, padded(length) - length}};
-  struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
+static int send_all(int fd, struct iovec *parts, size_t count) {
+  struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
   while (message.msg_iovlen) {
     ssize_t n = sendmsg(fd, &message, MSG_NOSIGNAL);
     if (n >= 0)
@@ -63,6 +59,39 @@ int maru_stream_send(int fd, uint64_t index, uint32_t kind, const void *chunk, u
       return -errno;
   }
   return 0;
+}
+
+static const char zeros[sizeof(struct header)];
+
+int maru_stream_send(int fd, uint64_t index, uint32_t kind, const void *chunk, uint64_t length) {
+  if (length > LENGTH_MAX || kind > KIND_MAX)
+    return -EINVAL;
+  struct header h = {length, index, kind, 0};
+  struct iovec parts[3] = {{&h, sizeof h},
+                           {(void *)(uintptr_t)chunk, length},
+                           {(void *)(uintptr_t)zeros, padded(length) - length}};
+  return send_all(fd, parts, 3);
+}
+
+int maru_stream_send_away(int fd, uint64_t index, uint32_t kind, char *chunk, uint64_t length) {
+  enum { STEP = 1 << 20 };
+  if (length > LENGTH_MAX || kind > KIND_MAX)
+    return -EINVAL;
+  struct header h = {length, index, kind, 0};
+  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+  uintptr_t given = ((uintptr_t)chunk + page - 1) & ~(page - 1);
+  int r = send_all(fd, &(struct iovec){&h, sizeof h}, 1);
+  for (uint64_t done = 0; r == 0 && done < length;) {
+    size_t n = length - done < STEP ? length - done : STEP;
+    r = send_all(fd, &(struct iovec){chunk + done, n}, 1);
+    done += n;
+    uintptr_t end = ((uintptr_t)chunk + done) & ~(page - 1);
+    if (end > given && madvise((void *)given, end - given, MADV_DONTNEED) == 0)
+      given = end;
+  }
+  if (r == 0 && padded(length) > length)
+    r = send_all(fd, &(struct iovec){(void *)(uintptr_t)zeros, padded(length) - length}, 1);
+  return r;
 }
 
 static int receive_all(int fd, void *to, size_t length) {

@@ -16,6 +16,9 @@ int maru_stream_pair(int ends[2]);
 /* Sends one whole record, waiting for room as long as the other end lives.  -EINVAL: longer than
  * 2^47 bytes, or a kind above 32767. */
 int maru_stream_send(int fd, uint64_t index, uint32_t kind, const void *chunk, uint64_t length);
+/* The same of memory that this process alone has (of malloc, say) and that nobody reads again:
+ * its whole pages go as they are sent, so that a large record is not here and there in full. */
+int maru_stream_send_away(int fd, uint64_t index, uint32_t kind, char *chunk, uint64_t length);
 /* Waits up to timeout_ms for a record with a chunk of exactly `length` bytes.
  * 1: got it; 0: none yet; -EBADMSG: another one. */
 int maru_stream_receive(int fd, uint64_t *index, uint32_t *kind, void *chunk, uint64_t length,

@@ -72,6 +72,55 @@ static void refused(struct words words) {
   close(ends[1]);
 }
 
+enum { LARGE = (5 << 20) + 123 };
+
+struct sender {
+  int fd;
+  size_t length;
+};
+
+/* Resident KiB of this process. */
+static long resident(void) {
+  long size = 0, pages = 0;
+  FILE *f = fopen("/proc/self/statm", "re");
+  CHECK(f && fscanf(f, "%ld %ld", &size, &pages) == 2);
+  fclose(f);
+  return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void send_away(void *argument) {
+  const struct sender *s = argument;
+  char *chunk = malloc(s->length);
+  CHECK(chunk != NULL);
+  for (size_t i = 0; i < s->length; i++)
+    chunk[i] = (char)(i * 31 >> 3);
+  long before = resident();
+  CHECK_EQUAL(maru_stream_send_away(s->fd, 7, 8, chunk, s->length), 0);
+  if (s->length == LARGE)
+    CHECK(resident() < before - LARGE / 1024 / 2);
+  free(chunk);
+}
+
+/* What goes as it is sent comes whole, and is gone. */
+static void away(size_t length) {
+  int ends[2], got;
+  struct maru_record record;
+  CHECK_EQUAL(maru_stream_pair(ends), 0);
+  struct sender s = {ends[1], length};
+  pid_t sender = start(send_away, &s);
+  close(ends[1]);
+  struct maru_stream_reader *reader = maru_stream_reader_new(ends[0]);
+  while ((got = maru_stream_reader_next(reader, &record)) == 0)
+    CHECK_EQUAL(maru_stream_wait(&ends[0], 1, 10000), 0);
+  CHECK(got == 1 && record.length == length && record.index == 7 && record.kind == 8);
+  for (size_t i = 0; i < length; i++)
+    CHECK_EQUAL(((const char *)record.chunk)[i], (char)(i * 31 >> 3));
+  CHECK_EQUAL(finish(sender), 0);
+  CHECK_EQUAL(maru_stream_reader_next(reader, &record), -EPIPE);
+  maru_stream_reader_free(reader);
+  close(ends[0]);
+}
+
 /* A reader that waits for a record of one length gets no other. */
 static void other_lengths(void) {
   int ends[2];
@@ -117,6 +166,9 @@ int main(void) {
   uint64_t seed = setting("MARU_TEST_SEED", 20261122);
   whole(&seed);
   other_lengths();
+  away(0);
+  away(33);
+  away(LARGE);
   lengths();
   return 0;
 }

@@ -173,6 +173,9 @@ programs root =
         self <- fromIntegral <$> getProcessID
         bytes <- snapshotBytes <$> readSnapshot (Roots (root </> "two-by-eight") "/") [self]
         assertBool (show bytes) (maybe False (> 0) (IntMap.lookup self bytes)),
+      testCase "uses a disk by its node, which is not touched: the machine need not even have it" $ do
+        s <- readSnapshot (both "raw-disk") [300]
+        map threadDisks (snapshotThreads s) @?= [["maru0"]],
       testCase "goes next to its disk, and so do its interrupts" $ do
         (m, seen) <- observed
         let busy = seen {observedThreads = [u {usedUser = 0.3, usedSystem = 0.6} | u <- observedThreads seen]}

@@ -231,6 +231,19 @@ def suspended(terminal):
     is_whole(terminal)
 
 
+def stopped(terminal):
+    """By a signal that it cannot catch: its shell sets the terminal as it wants it."""
+    during = termios.tcgetattr(terminal.slave)
+    os.kill(terminal.child, signal.SIGSTOP)
+    assert terminal.status() is None, "SIGSTOP does not stop it"
+    termios.tcsetattr(terminal.slave, termios.TCSANOW, terminal.before)
+    terminal.stream.feed(b"\x1b[?1049l\x1b[2J$ fg\r\n")
+    os.kill(terminal.child, signal.SIGCONT)
+    terminal.until("drawn again", lambda t: t.screen.alternate and chosen(t))
+    terminal.until("keys without return", lambda t: termios.tcgetattr(t.slave) == during)
+    is_whole(terminal)
+
+
 def endings(word):
     for how in (b"q", b"\x03", signal.SIGTERM, signal.SIGHUP):
         terminal = top((80, 24), word)
@@ -269,6 +282,7 @@ def main(word):
     terminal = keys(word)
     resizing(terminal)
     suspended(terminal)
+    stopped(terminal)
     os.write(terminal.master, b"q")
     assert terminal.status() == 0
     terminal.restored()

@@ -119,7 +119,8 @@ static void count_region(size_t megablocks, bool opened) {
 /* --- moving --- */
 
 /* Copies what nobody reads afterwards, and gives its whole pages back on the way by that advice:
-   a large value does not need twice its memory. Advice that does not fit the memory costs that. */
+   a large value does not need twice its memory. Memory of this process alone cannot be removed from
+   a file: it is given up. */
 static void move(char *to, const char *from, size_t bytes, int advice) {
   enum { STEP = 1 << 20 };
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -129,8 +130,8 @@ static void move(char *to, const char *from, size_t bytes, int advice) {
     memcpy(to + done, from + done, n);
     done += n;
     uintptr_t end = ((uintptr_t)from + done) & ~(page - 1);
-    if (end > given)
-      (void)madvise((void *)given, end - given, advice);
+    if (end > given && madvise((void *)given, end - given, advice) < 0)
+      (void)madvise((void *)given, end - given, MADV_DONTNEED);
     given = end > given ? end : given;
   }
 }
@@ -304,16 +305,29 @@ static bool packed_grow(struct image *image, size_t limit) {
   return true;
 }
 
-/* Without sharing a cyclic value has no end, and one that shares much may have none in practice. */
+/* Without sharing a cyclic value has no end, and one that shares much may have none in practice.
+   One that shares nothing and was made here is no larger than what the heap has grown by; to
+   remember where one has been would cost more memory than that. */
 enum { UNSHARED_MOST = 256 << 20 };
+static W_ inherited = (W_)-1; /* megablocks of the heap at the fork */
+
+void maru_region_forked(void) {
+  if (&mblocks_allocated)
+    inherited = mblocks_allocated;
+}
+
+static size_t unshared_most(void) {
+  size_t grown = mblocks_allocated > inherited ? (mblocks_allocated - inherited) * MBLOCK_SIZE : 0;
+  return grown > UNSHARED_MOST ? grown : UNSHARED_MOST;
+}
 
 /* A value in normal form as position-independent bytes: their number, *bytes to be freed; or an
-   error of image_copy: -ENOSPC where memory, or without sharing UNSHARED_MOST, is exceeded. */
+   error of image_copy: -ENOSPC where memory, or without sharing unshared_most, is exceeded. */
 int64_t maru_pack(StgClosure *value, W_ sharing, const StgInfoTable *bytestring, void **bytes) {
   struct image image = {.origin = packed_origin,
                         .at = IMAGE_DATA,
                         .grow = packed_grow,
-                        .most = sharing ? 0 : UNSHARED_MOST};
+                        .most = sharing ? 0 : unshared_most()};
   StgClosure *root;
   int64_t r = -ENOSPC;
   if (packed_grow(&image, IMAGE_DATA) &&
@@ -412,8 +426,8 @@ int64_t maru_unpack_heap(const char *bytes, int64_t size) {
   return land((char *)((uintptr_t)place - IMAGE_DATA), &header, NULL, NULL);
 }
 
-/* Lands a packed value of kind 2 in a fresh compact region: its address. Bytes in shared memory are
-   taken out of it: nobody can read them again. */
+/* Lands a packed value of kind 2 in a fresh compact region: its address. The bytes' pages go:
+   nobody can read them again. */
 int64_t maru_unpack_alone(StgCompactNFDataBlock *first, const char *bytes, int64_t size) {
   struct packed header;
   char *base;
@@ -428,6 +442,7 @@ int64_t maru_unpack_alone(StgCompactNFDataBlock *first, const char *bytes, int64
   return land(base, &header, bytes + sizeof header + length, descriptor_of(base));
 }
 #else
+void maru_region_forked(void) {}
 void maru_move_private(char *to, const char *from, int64_t bytes) {
   memcpy(to, from, (size_t)bytes);
 }

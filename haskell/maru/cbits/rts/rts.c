@@ -39,7 +39,10 @@ bool maru_rts_nonmoving(void) { return RtsFlags.GcFlags.useNonmoving; }
    many as they are: with setNumCapabilities and then a parallel collection in a child of
    forkProcess, GHC 9.0.2 was seen, once in some hundred forks, to leave runnable threads on a
    capability that no thread of the system runs. */
+void maru_region_forked(void); /* region.c */
+
 void maru_rts_one_of_many(void) {
+  maru_region_forked();
   fatalInternalErrorFn = rtsFatalInternalErrorFn; /* no longer those of a start, see weaks.c */
   errorMsgFn = rtsErrorMsgFn;
   RtsFlags.GcFlags.doIdleGC = false;

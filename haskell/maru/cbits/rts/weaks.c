@@ -177,11 +177,26 @@ static int reserve(void) {
    and locks are held. */
 extern StgClosure maru_absent_closure;
 
-/* For maru_absent. */
-void maru_pen_seal_here(const char *reason); /* channel/pen.h */
+/* channel/pen.h */
+void maru_pen_seal_here(const char *reason);
+void maru_pen_seal_start_here(const char *reason);
+_Noreturn void maru_pen_end_here(const char *reason, int status);
 
-void maru_rts_absent(void) {
-  maru_pen_seal_here("it waits for what a thread of the caller is computing");
+/* Threads that the initialiser has left behind have numbers in between. */
+static struct { StgThreadID evaluating, next; } initialiser;
+
+void maru_rts_initialised(const StgTSO *evaluating, const StgTSO *next) {
+  initialiser.evaluating = evaluating->id;
+  initialiser.next = next->id;
+}
+
+/* For maru_absent: this thread waits for ever. */
+void maru_rts_absent(const StgTSO *t) {
+  static const char why[] = "it waits for what a thread of the caller is computing";
+  if (initialiser.evaluating < t->id && t->id < initialiser.next)
+    maru_pen_seal_start_here(why);
+  else
+    maru_pen_seal_here(why);
 }
 
 #if MARU_RTS_VALIDATED
@@ -245,6 +260,13 @@ static bool waits(const StgTSO *t) {
          t->why_blocked == BlockedOnSTM;
 }
 
+/* For a time or a descriptor, in a run-time system without threads. It takes such a thread from its
+   queues by itself. */
+static bool waits_for_the_system(const StgTSO *t) {
+  return t->why_blocked == BlockedOnDelay || t->why_blocked == BlockedOnRead ||
+         t->why_blocked == BlockedOnWrite;
+}
+
 static bool in_foreign_call(const StgTSO *t) {
   return t->why_blocked == BlockedOnCCall || t->why_blocked == BlockedOnCCall_Interruptible;
 }
@@ -252,7 +274,7 @@ static bool in_foreign_call(const StgTSO *t) {
 static void abandon_threads(void) {
   for (const generation *g = generations; g; g = next_generation(g))
     for (StgTSO *t = g->threads; t != END_TSO_QUEUE; t = t->global_link) {
-      if (!waits(t) && !in_foreign_call(t))
+      if (!waits(t) && !waits_for_the_system(t) && !in_foreign_call(t))
         continue;
       abandon_thunks(t);
       strip(t->stackobj);
@@ -266,8 +288,25 @@ static void abandon_threads(void) {
       }
     }
 }
+
+/* What the parent's threads have sparked is theirs: here a capability with nothing to do would take
+   it up, meet what the parent is computing, and have an item sealed that has no part in it. */
+extern void *
+stealWSDeque_(void *sparks) MARU_WEAK; /* NULL in the run-time system without threads */
+
+static void drop_sparks(void) {
+  if (!stealWSDeque_ || !&capabilities || !&n_capabilities)
+    return;
+  for (uint32_t c = 0; c < n_capabilities; c++) {
+    void *sparks;
+    memcpy(&sparks, (const char *)capabilities[c] + OFFSET_Capability_sparks, sizeof sparks);
+    while (stealWSDeque_(sparks))
+      ;
+  }
+}
 #else
 static void abandon_threads(void) {}
+static void drop_sparks(void) {}
 #endif
 
 /* Until the run-time system has made a pipe of its own in the child, its handler of signals would
@@ -288,15 +327,17 @@ static void hush(void) {
 void maru_rts_hear(void) { pthread_sigmask(SIG_SETMASK, &me.before, NULL); }
 
 /* Until its first instruction a worker starts the run-time system's own threads. Where it may not
-   the run-time system would call that its own defect; the coordinator says what it is. Later, too:
-   a thread that cannot be had ends the worker, as an item that exits with this status does. The
-   program's standard error is not for what the run-time system of a worker was refused. */
+   the run-time system would call that its own defect; the coordinator says what it is. Later, too,
+   a thread that cannot be had ends the worker, but that is no item's fault: the caller may have it.
+   The program's standard error is not for what the run-time system of a worker was refused. */
 extern RtsMsgFunction *sysErrorMsgFn;
 enum { NO_THREAD = 71 }; /* as Maru.Backend.Process.Worker has it */
 
 static void end_without_thread(const char *format, va_list arguments) {
   (void)format, (void)arguments;
-  _exit(NO_THREAD);
+  maru_pen_end_here("the system refused its run-time system a thread or a descriptor (look at "
+                    "`ulimit -u`, `ulimit -n` and the limits of the container)",
+                    NO_THREAD);
 }
 
 /* forkProcess stops all of the run-time system, and so does the end of the program, which may come
@@ -349,6 +390,7 @@ static void in_child(void) {
   me.forking = false; /* the worker's own forks are none of ours */
   release(RESERVED);
   abandon_threads();
+  drop_sparks();
   hush();
 }
 

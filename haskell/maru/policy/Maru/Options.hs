@@ -148,8 +148,8 @@ data Options = Options
     transport :: !Transport,
     -- | Keep sharing inside one result (a result that is a graph). Costs the
     -- worker several times as much. Default off: sharing is then kept only in
-    -- results that do not fit the worker's pages and take more than 256 MiB
-    -- without (cyclic ones do); and where results cross through GHC's compact
+    -- results that do not fit the worker's pages and take more than 256 MiB,
+    -- and more than the worker's heap has grown by, without (cyclic ones do); and where results cross through GHC's compact
     -- regions (another GHC, GHCi, dynamic programs), a cyclic one never arrives.
     sharing :: !Bool,
     -- | Most items between the consumer and the look-ahead, so the bound on
@@ -170,7 +170,9 @@ data Options = Options
     -- ones are started on the next demand). Default 10.
     idleSeconds :: !Double,
     -- | Run once in every worker before its first item ('Sparks': once in all).
-    -- What it throws, the list throws. Default: nothing.
+    -- What it throws, the list throws. A worker in which it waits for a thread of the
+    -- caller, or for ever, is replaced for five seconds, ever more rarely; then the map
+    -- fails with @Unavailable@. Default: nothing.
     initialise :: !(IO ()),
     -- | Told about progress, in a thread of its own. A callback that throws is
     -- called no more, and the report says so. Default: nobody.

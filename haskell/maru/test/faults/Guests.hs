@@ -77,6 +77,13 @@ tests b =
                 ("eight more descriptors", "descriptors 8")
               ]
         ],
+      testCase "what was for a worker that is refused goes to none of the program's descriptors" $
+        finishes ["second", backendName b] "" ["right"],
+      testCase "a channel takes what address space there is, also less than 16 MiB" $
+        when (b == Shm) (finishes ["channel"] "" ["(True,Just 1)"]),
+      testGroup
+        "workers that are not wanted for long end, and one clear line says what is refused then"
+        [testCase what (slept argument) | (what, argument) <- [("nothing", "nothing"), ("pages", "pages"), ("processes", "forks")]],
       testCase "what a sandbox answers is what is said" $
         when (b == Sockets) $ do
           (_, _, err) <- scene ["refuse", "sockets", backendName b] ""
@@ -85,6 +92,14 @@ tests b =
         (status, out, err) <- scene ["refuse", "nothing", backendName b, "+RTS", "--nonmoving-gc", "-RTS"] ""
         clear status out err
     ]
+  where
+    slept what = do
+      (status, out, err) <- scene ["asleep", what, backendName b] ""
+      (status, err) @?= (ExitSuccess, "")
+      case lines out of
+        ["ended", "right"] -> pure ()
+        ["ended", line] -> assertBool out ((what, b) `notElem` [("nothing", b), ("pages", Sockets)] && "maru: " `isPrefixOf` line)
+        _ -> assertFailure out
 
 refusing :: Backend -> String -> Assertion
 refusing b what = do

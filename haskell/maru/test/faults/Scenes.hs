@@ -11,9 +11,11 @@ import Control.Monad
 import qualified Data.ByteString.Char8 as Bytes
 import Data.IORef
 import Data.List (foldl', isInfixOf)
+import Foreign (poke)
 import Foreign.C (CInt (..), CUInt (..))
 import GHC.IO.Handle (hDuplicateTo)
 import Maru
+import Maru.Native.Log
 import System.Exit (ExitCode (..))
 import System.IO
 import System.Posix.Process (exitImmediately)
@@ -31,6 +33,12 @@ foreign import ccall safe "faults_descriptors" c_descriptors :: CInt -> IO CInt
 foreign import ccall safe "usleep" c_usleep :: CUInt -> IO CInt
 
 foreign import ccall safe "faults_processes" c_processes :: IO CInt
+
+foreign import ccall safe "faults_refuse_forks" c_refuseForks :: IO CInt
+
+foreign import ccall safe "faults_refuse_second" c_refuseSecond :: IO CInt
+
+foreign import ccall safe "faults_occupy" c_occupy :: IO CInt
 
 foreign import ccall safe "faults_deaf_child" c_deafChild :: IO CInt
 
@@ -84,6 +92,34 @@ play ["alone", what] = do
   putStrLn (if ys == [2 .. 101] then "right" else "wrong")
   r <- report
   putStrLn (if reportInCaller r + sum (map snd (reportTransports r)) == 100 && any ("in the caller: " `isInfixOf`) (reportNotes r) then "in the caller" else show r)
+  hFlush stdout
+  exitImmediately ExitSuccess
+play ["second", name] = do
+  -- The second worker is refused; its numbers are soon the program's own sockets'.
+  refuse "second"
+  occupied <- newEmptyMVar
+  _ <- forkIO (c_occupy >>= putMVar occupied)
+  ys <- parMapM (options name) {chunking = Fixed 1} (pausing 20) [1 .. 40 :: Int]
+  r <- takeMVar occupied
+  putStrLn (if (ys, r) == ([1 .. 40], 0) then "right" else "wrong")
+  hFlush stdout
+  exitImmediately ExitSuccess
+play ["channel"] = do
+  -- Less than 16 MiB of address space.
+  c_space 8 >>= \r -> when (r /= 0) (throwIO (userError "no limit"))
+  (channel, bytes) <- newLog (64 * 1024 * 1024 * 1024)
+  Reserved to <- reserve channel 8
+  poke to 7 >> commit channel 8 1 2
+  got <- nextRecord channel
+  print (bytes >= 1024 * 1024, fmap recordIndex got)
+play ["asleep", what, name] = do
+  let ys = parMapWith (options name) {idleSeconds = 0.3, window = Just 20} (working 10 . pausing 5) [1 .. 200]
+  _ <- evaluate (sum (take 5 ys))
+  refuse what
+  gone <- try (eventually "the workers are ended" 5 (null <$> children))
+  putStrLn (either (\e -> show (e :: SomeException)) (const "ended") gone)
+  got <- try (evaluate (sum ys))
+  putStrLn (either (\e -> displayException (e :: Unavailable)) (\n -> if n == sum [2 .. 201] then "right" else "wrong") got)
   hFlush stdout
   exitImmediately ExitSuccess
 play ["refuse", what, name] = do
@@ -155,10 +191,13 @@ refuse what = do
     "space" -> c_space 1
     "little-space" -> c_space 200
     "processes" -> c_processes
+    "forks" -> c_refuseForks
+    "second" -> c_refuseSecond
     "memfd" -> c_refuse 0
     "pidfd" -> c_refuse 1
     "futex" -> c_refuse 2
     "sockets" -> c_refuse 3
+    "pages" -> c_refuse 4
     "one-start" -> c_deafChild
     _ | ["descriptors", more] <- words what, [(n, "")] <- reads more -> c_descriptors n
     _ -> throwIO (userError ("no such refusal: " <> what))

@@ -21,6 +21,7 @@ import System.Mem (performMajorGC, performMinorGC)
 import System.Mem.StableName (StableName, makeStableName)
 import System.Mem.Weak (Weak)
 import System.Posix.IO (closeFd, createPipe, fdToHandle, fdWrite)
+import System.Posix.Process (getProcessID)
 import System.Posix.Signals (sigCONT, sigINT, sigKILL, sigSTOP)
 import System.Posix.Types (Fd (..))
 import System.Process (CreateProcess (std_in, std_out), StdStream (CreatePipe), createProcess, shell, waitForProcess)
@@ -42,6 +43,8 @@ foreign import ccall safe "read" c_readSafe :: CInt -> Ptr Word8 -> CSize -> IO 
 
 foreign import ccall unsafe "write" c_write :: CInt -> Ptr Word8 -> CSize -> IO CInt
 
+foreign import ccall unsafe "faults_refuse_threads" c_refuseThreads :: IO CInt
+
 foreign import ccall unsafe "faults_thread_local" c_threadLocal :: CInt -> CInt
 
 foreign import ccall "wrapper" c_wrap :: (CInt -> CInt) -> IO (FunPtr (CInt -> CInt))
@@ -61,6 +64,7 @@ tests b =
                     ("is in a foreign call", void (c_sleep 800000)),
                     ("waits for another thread", void (viaThread (threadDelay 800000) ())),
                     ("waits in a transaction", after 800000 >>= \v -> atomically (readTVar v >>= check)),
+                    ("sleeps in a masked state", mask_ (threadDelay 800000)),
                     ("has a deep stack", void (evaluate (foldr (+) (effect (threadDelay 800000 >> pure 0)) [1 .. 300000 :: Int])))
                   ]
             ],
@@ -91,6 +95,14 @@ tests b =
       testCase "many sealed items among others, in every order" $ mixed b,
       testCase "a program with 300 000 bytes of thread-local data" . leavingNothing $
         within 20 (parMapM (onBackend b) (\i -> i + 0 * c_threadLocal i) [1 .. 20]) >>= (@?= [1 .. 20]),
+      testCase "an item that the system refuses a thread is not to blame: the caller evaluates it" $ threadless b,
+      testCase "what the caller's sparks wait for is no item's fault" $ foreignSparks b,
+      testGroup
+        "an initialiser"
+        [ testCase "that needs what a thread of the caller computes: tried again until that is there" $ owing b,
+          testCase "a thread of which needs what a thread of the caller computes, when it has returned" $ owingLater b,
+          testCase "that waits for ever fails the map with one clear line" $ owingForEver b
+        ],
       testCase "an initialiser may close a Handle of the caller" $ closing b,
       testCase "what an initialiser opened may take its time to answer" $ answering b,
       testCase "what has no meaning in another process is Untransferable" $ untransferable b,
@@ -135,12 +147,83 @@ computed b = leavingNothing $ do
 -- | The deadline is longer than the test: the item may not wait for it.
 underDeadline :: Backend -> IO () -> Assertion
 underDeadline b waiting = leavingNothing $ do
-  let slow = effect (waiting >> pure (7 :: Int))
+  caller <- fromIntegral <$> getProcessID
+  let slow = effect (waiting >> (fromIntegral <$> getProcessID)) :: Int
       f x = caught (timeout 60000000 (evaluate (x + 1)))
   _ <- forkIO (void (evaluate slow))
   threadDelay 100000
   ys <- within 20 (parMapM (onBackend b) {chunking = Fixed 1} f [1, slow, 3])
-  ys @?= map (Just . Just) [2, 8, 4]
+  -- By the caller, as begun there.
+  ys @?= map (Just . Just) [2, caller + 1, 4]
+
+-- | In a worker it needs threads that the system refuses.
+threadless :: Backend -> Assertion
+threadless b = leavingNothing . when rtsSupportsBoundThreads $ do
+  caller <- getProcessID
+  let crowd i = effect $ do
+        here <- getProcessID
+        when (i == 3 && here /= caller) $ c_refuseThreads >>= \r -> when (r /= 0) (fail "the test cannot refuse threads")
+        marks <- replicateM 12 newEmptyMVar
+        forM_ marks $ \mark -> forkIO (c_sleep 100000 >> putMVar mark (1 :: Int))
+        (+ i) . sum <$> mapM takeMVar marks
+  forM_ [Fail, Skip] $ \p -> do
+    (ys, inCaller, _) <- reported (onBackend b) {policy = p, chunking = Fixed 1} crowd [1 .. 6]
+    (ys, inCaller) @?= ([13 .. 18], 1)
+
+-- | The caller's capabilities are busy: what it has sparked waits there at the fork. A
+-- worker would be busy with that for seconds, and come to what it may not have.
+foreignSparks :: Backend -> Assertion
+foreignSparks b = leavingNothing . when rtsSupportsBoundThreads $ do
+  let slow = effect (c_sleep 3000000 >> pure (7 :: Int))
+      sparked' = [if working 1000 i == 0 then i else slow + i | i <- [1 .. 2000]]
+  _ <- forkIO (void (evaluate slow))
+  busy <- forM [0, 1, 0, 1] (`forkOn` forever (evaluate (sum [1 .. 100000 :: Int])))
+  threadDelay 100000
+  marks <- forM [0, 1] $ \capability -> do
+    mark <- newEmptyMVar
+    mark <$ forkOn capability (forM_ sparked' (\x -> evaluate (x `par` ())) >> putMVar mark ())
+  mapM_ takeMVar marks
+  (ys, inCaller, started) <- reported (onBackend b) {workers = Workers 2, chunking = Fixed 1, policy = Fail} (\i -> effect (i <$ c_sleep 300000)) [1 .. 4 :: Int]
+  mapM_ killThread busy
+  (ys, inCaller, started) @?= ([1 .. 4], 0, 2)
+  last sparked' @?= 2007
+
+owing :: Backend -> Assertion
+owing b = leavingNothing $ do
+  let slow = effect (c_sleep 1500000 >> pure (7 :: Int))
+  _ <- forkIO (void (evaluate slow))
+  threadDelay 100000
+  (ys, inCaller, started) <- reported (onBackend b) {initialise = void (evaluate slow)} (working 1) [1 .. 4]
+  (ys, inCaller) @?= ([2 .. 5], 0)
+  assertBool ("workers: " <> show started) (started < 60)
+
+-- | Each item waits for that thread, for longer than the test.
+owingLater :: Backend -> Assertion
+owingLater b = leavingNothing $ do
+  box <- newEmptyMVar
+  let slow = effect (threadDelay 1500000 >> pure (7 :: Int))
+      start = void (forkIO (threadDelay 20000 >> evaluate slow >>= putMVar box))
+      f i = effect (fmap (+ i) <$> timeout 60000000 (readMVar box))
+  _ <- forkIO (void (evaluate slow))
+  threadDelay 100000
+  (ys, inCaller, _) <- reported (onBackend b) {initialise = start} f [1 .. 4]
+  (ys, inCaller) @?= (map Just [8 .. 11], 0)
+
+owingForEver :: Backend -> Assertion
+owingForEver b = leavingNothing $ do
+  box <- newEmptyMVar
+  let never = effect (takeMVar box) :: Int
+  waiting <- forkIO (void (evaluate never))
+  threadDelay 100000
+  -- Five seconds each.
+  forM_ ([void (evaluate never) | scale > 1] <> [void (readMVar box)]) $ \action -> do
+    got <- try (within 30 (parMapM (onBackend b) {initialise = action} (working 1) [1 .. 4]))
+    case got of
+      Right ys -> assertFailure ("without its initialiser: " <> show ys)
+      Left e -> do
+        let text = displayException (e :: Unavailable)
+        assertBool text ("maru: " `isInfixOf` text && "`initialise`" `isInfixOf` text && "in a worker" `isInfixOf` text && length (lines text) == 1)
+  killThread waiting
 
 -- | A worker may use its copies of them: no thread of the caller takes what it puts.
 awaited :: Backend -> Assertion

@@ -98,9 +98,12 @@ blamed b = leavingNothing . forM_ [1, 2, 5] $ \size -> do
 stillborn :: Backend -> Assertion
 stillborn b = leavingNothing . forM_ [Retry 3, Skip, Fail] $ \p -> do
   let options = (onBackend b) {policy = p, initialise = void (c_raise 9)}
-  got <- try (within 20 (parMapM options (+ 1) [1 .. 10 :: Int]))
+  (ys, report) <- parMapReporting options (+ 1) [1 .. 10 :: Int]
+  got <- try (within 20 (evaluate (sum ys)))
+  started <- reportWorkersStarted <$> report
+  assertBool ("tried without a pause: " <> show started <> " workers") (started < 70)
   case got of
-    Right ys -> assertFailure ("a result without a worker: " <> show ys)
+    Right _ -> assertFailure ("a result without a worker: " <> show ys)
     Left e -> do
       let text = displayException (e :: SomeException)
       assertBool text ("maru: " `isInfixOf` text && "signal 9" `isInfixOf` text && "before its first item" `isInfixOf` text && not ("initialise" `isInfixOf` text) && length (lines text) == 1)

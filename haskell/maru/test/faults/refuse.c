@@ -7,15 +7,22 @@
 #include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 int faults_refuse(int what);
+int faults_refuse_threads(void);
+int faults_refuse_forks(void);
+int faults_refuse_second(void);
+int faults_occupy(void);
 int faults_space(int mebibytes);
 int faults_descriptors(int more);
 int faults_processes(void);
@@ -49,6 +56,50 @@ static int refuse_shared_futexes(void) {
   return install(code, sizeof code / sizeof *code);
 }
 
+/* New ones, of this process; processes may be forked. */
+int faults_refuse_threads(void) {
+  struct sock_filter code[] = {
+      LOAD(nr),       SKIP_UNLESS(SYS_clone3, 1),
+      REFUSE(ENOSYS), SKIP_UNLESS(SYS_clone, 3),
+      LOAD(args[0]),  BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 0, 1),
+      REFUSE(EAGAIN), ALLOW};
+  return install(code, sizeof code / sizeof *code);
+}
+
+/* Processes may be forked no more; threads may be had. */
+int faults_refuse_forks(void) {
+  struct sock_filter code[] = {
+      LOAD(nr),       SKIP_UNLESS(SYS_clone3, 1),
+      REFUSE(ENOSYS), SKIP_UNLESS(SYS_clone, 3),
+      LOAD(args[0]),  BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, CLONE_THREAD, 1, 0),
+      REFUSE(EAGAIN), ALLOW};
+  return install(code, sizeof code / sizeof *code);
+}
+
+static _Atomic int forked;
+
+static void refuse_the_next(void) {
+  (void)faults_refuse_forks();
+  forked = 1;
+}
+
+/* One process may still be forked. */
+int faults_refuse_second(void) { return pthread_atfork(NULL, refuse_the_next, NULL); }
+
+/* From then on each number that becomes free is soon that of a socket of the program, for some 50
+   milliseconds. */
+int faults_occupy(void) {
+  int ends[2];
+  while (!forked)
+    usleep(50);
+  for (int i = 0; i < 300; i++) {
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends))
+      return errno == EMFILE ? 0 : errno;
+    usleep(100);
+  }
+  return 0;
+}
+
 int faults_refuse(int what) {
   switch (what) {
   case 0:
@@ -60,6 +111,18 @@ int faults_refuse(int what) {
   case 3: {
     int error = refuse_one(SYS_eventfd2);
     return error ? error : refuse_one(SYS_socketpair);
+  }
+  case 4: { /* pages of a file in the place of others */
+    struct sock_filter code[] = {LOAD(nr),
+                                 SKIP_UNLESS(SYS_mremap, 1),
+                                 REFUSE(EPERM),
+                                 SKIP_UNLESS(SYS_mmap, 4),
+                                 LOAD(args[3]),
+                                 BPF_STMT(BPF_ALU | BPF_AND | BPF_K, MAP_FIXED | MAP_ANONYMOUS),
+                                 SKIP_UNLESS(MAP_FIXED, 1),
+                                 REFUSE(EPERM),
+                                 ALLOW};
+    return install(code, sizeof code / sizeof *code);
   }
   default:
     return EINVAL;

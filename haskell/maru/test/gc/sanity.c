@@ -1,5 +1,6 @@
 /* For the stress programs' workers. */
 #include <Rts.h>
+#include <unistd.h>
 
 void stress_without_sanity(void);
 
@@ -14,6 +15,13 @@ void maru_worker_signals(void);
 void maru_worker_signals(void) {}
 void maru_pen_seal_here(const char *reason);
 void maru_pen_seal_here(const char *reason) { (void)reason; }
+void maru_pen_seal_start_here(const char *reason);
+void maru_pen_seal_start_here(const char *reason) { (void)reason; }
+_Noreturn void maru_pen_end_here(const char *reason, int status);
+void maru_pen_end_here(const char *reason, int status) {
+  (void)reason;
+  _exit(status);
+}
 
 /* Of native/base, too: no child of these tests outlives a parent that was killed. */
 int maru_lifeline_tie(int reading, int worker);

@@ -36,6 +36,7 @@ main = do
         testPropertyNamed "a map fails only for a reason" "reasons" reasons,
         testPropertyNamed "no more is out than the window" "window" windowed,
         testPropertyNamed "workers that never get to an item end the run" "barren" endless,
+        testPropertyNamed "an initialiser that waits for the caller is tried for 5 s, ever more rarely" "owing" owing,
         testPropertyNamed "counts of the report agree with what happened" "counts" counts
       ]
 
@@ -67,6 +68,7 @@ happeningGen =
       (4, Die <$> which <*> Gen.element [Killed 9, Killed 11, Exited 0, Exited 1, Exited 70, Exited 71, Exited 72, Exited 74, Vanished]),
       (1, Fill <$> which),
       (2, Retire <$> which),
+      (1, Owe <$> which),
       (1, pure Refuse)
     ]
   where
@@ -146,7 +148,7 @@ reasons = property $ do
   case over w of
     Just (Just e) -> do
       annotateShow e
-      assert (any (const (settingPolicy s == Fail)) (IntMap.toList (deathsIn w)) || mostFruitless w > 8 + 4 * settingWorkers s || wasRefused w)
+      assert (any (const (settingPolicy s == Fail)) (IntMap.toList (deathsIn w)) || mostFruitless w > 8 + 4 * settingWorkers s || wasRefused w || maybe False ((> 5000000000) . (clock w -)) (owedSince w))
     _ -> when (settingPolicy s == Fail) (IntMap.toList (deathsIn w) === [])
 
 windowed :: Property
@@ -171,6 +173,23 @@ endless = property $ do
       assert (not (settingAuto s && steps == 0))
     Just Nothing -> assert (settingItems s == 0 || settingAuto s && isJust (stAlone (state w)))
     _ -> failure
+
+owing :: Property
+owing = property $ do
+  s <- (\s -> s {settingPoison = [], settingStuck = []}) <$> forAll settingGen
+  seconds <- forAll (Gen.element [1, 4, 6, 20])
+  let owes = map Owe (reverse [0 .. settingWorkers s - 1])
+      tries = foldl' happen (begin s) (Ask : concat (replicate (20 * seconds) (Round 50 : owes)))
+      w = calm 2000 (happen tries Ask)
+      started = countStarted (stCounts (state tries))
+  -- 10, 20, ... 250 ms, and then four times a second at most.
+  diff started (<=) (settingWorkers s * (7 + 4 * min 6 seconds))
+  case over w of
+    Just (Just e) -> do
+      assert (seconds > 5 && not (settingAuto s))
+      fmap unavailableWhy (fromException e) === Just "the action given as `initialise` cannot be finished in a worker: test"
+    Just Nothing -> assert (settingItems s == 0 || seconds <= 5 || settingAuto s && isJust (stAlone (state w)))
+    Nothing -> failure
 
 exited :: Death -> Bool
 exited death = case death of

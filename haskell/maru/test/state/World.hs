@@ -65,6 +65,9 @@ data Happening
     Fill !Int
   | -- | A worker says that it leaves, and does.
     Retire !Int
+  | -- | A worker says that its initialiser cannot be finished in it, or that a thread of
+    -- it waits for ever, and leaves.
+    Owe !Int
   | -- | The system refuses the next fork.
     Refuse
   deriving (Show)
@@ -86,6 +89,7 @@ data W = W
 data Saying
   = SaidStage !Stage
   | SaidLeave
+  | SaidUnstarted
   | SaidSeal !Int
   | -- | A result, and the end of its piece.
     SaidResult !Int !Int
@@ -112,11 +116,13 @@ data World = World
     -- | Ends of workers since a result arrived, at the most.
     fruitless :: !Int,
     mostFruitless :: !Int,
-    wasRefused :: !Bool
+    wasRefused :: !Bool,
+    -- | When an initialiser could not be finished first, if one could not.
+    owedSince :: !(Maybe Int64)
   }
 
 begin :: Setting -> World
-begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing IntMap.empty [] IntMap.empty 0 0 False
+begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing IntMap.empty [] IntMap.empty 0 0 False Nothing
   where
     theJob =
       Job
@@ -145,8 +151,12 @@ happen w0 what = case what of
   Die n death -> maybe w0 (\slot -> kill slot (death, False) w0) (pick n)
   Fill n -> maybe w0 (\slot -> kill slot (Exited 73, True) w0) (pick n)
   Retire n -> maybe w0 (\slot -> leaving slot SaidLeave w0) (pick n)
+  Owe n -> maybe w0 (`owes` w0) (pick n)
   Refuse -> w0 {refusing = True}
   where
+    owes slot w
+      | fmap wStage (IntMap.lookup slot (crew w)) == Just Starting = owes slot (work slot w)
+      | otherwise = leaving slot SaidUnstarted w {owedSince = owedSince w <|> Just (clock w)}
     pick n =
       let alive = [slot | (slot, x) <- IntMap.toList (crew w0), isNothing (wDead x)]
        in if null alive then Nothing else listToMaybe (drop (n `mod` length alive) alive)
@@ -207,6 +217,7 @@ readOne slot w = case IntMap.lookup slot (crew w) of
       SaidResult i _ : more -> arrived "test" i (1 + length more) [Outcome k slot (Right (negate k)) | k <- [i .. i + length more]] s
       SaidStage stage : _ -> reached slot stage s
       SaidSeal i : _ -> sealed (job w) slot i "test" s
+      SaidUnstarted : _ -> unstarted slot "test" s
       _ -> leaves slot s
     progress said = case said of
       SaidResult _ _ -> True

@@ -1,6 +1,7 @@
 -- | What a map may leave behind: nothing.
 module Left
   ( Belongings,
+    ownFolders,
     belongings,
     sameAgain,
   )
@@ -10,35 +11,40 @@ import Control.Concurrent (threadDelay)
 import Control.Exception
 import Control.Monad
 import Data.List (isInfixOf, isPrefixOf, sort, (\\))
-import System.Directory (getTemporaryDirectory, listDirectory)
-import System.Environment (lookupEnv)
+import System.Directory (getTemporaryDirectory, listDirectory, removeDirectoryRecursive)
+import System.Environment (setEnv)
 import System.IO
 import System.Mem (performMajorGC)
 import System.Posix.Files (readSymbolicLink)
+import System.Posix.Temp (mkdtemp)
 import System.Posix.Types (ProcessID)
 import Test.Tasty.HUnit (assertFailure)
 import Tools
 
--- | Of this process, and of ours in the places where something with a name could be.
+-- | Of this process, and what is in its own folders for temporary and run-time files
+-- ('ownFolders'). Nothing of other programs, which come and go.
 data Belongings = Belongings
   { -- | Zombies included.
     itsChildren :: ![ProcessID],
     -- | What each descriptor is open on.
     itsDescriptors :: ![String],
-    -- | Memory files of maru that are mapped shared: logs, crews, regions in use.
+    -- | Files of maru that are mapped shared: logs, crews, regions in use; and whatever
+    -- of /dev/shm is mapped.
     itsShared :: ![String],
     -- | Regions that the heap has taken over, large ones: they keep their name
     -- until the heap uses their place again.
     itsAdopted :: !Int,
-    -- | Files and sockets with a name.
+    -- | Files and sockets in those folders.
     itsNames :: ![String]
   }
   deriving (Show)
 
 belongings :: IO Belongings
 belongings = do
-  maps <- filter ("memfd:maru" `isInfixOf`) . lines <$> text "/proc/self/maps"
-  let (shared, adopted) = (filter (" rw-s " `isInfixOf`) maps, filter (" rw-p " `isInfixOf`) maps)
+  whole <- lines <$> text "/proc/self/maps"
+  let maps = filter ("memfd:maru" `isInfixOf`) whole
+      shared = filter (" rw-s " `isInfixOf`) maps <> filter ("/dev/shm/" `isInfixOf`) whole
+      adopted = filter (" rw-p " `isInfixOf`) maps
   Belongings <$> children <*> openFiles <*> pure (map memory shared) <*> pure (length adopted) <*> names
   where
     memory = unwords . drop 5 . words
@@ -62,13 +68,17 @@ openFiles = do
   where
     looking file = "/proc/" `isPrefixOf` file && "/fd" `isInfixOf` file
 
-names :: IO [String]
-names = do
+-- | Runs the action with folders of its own, which no other program uses.
+ownFolders :: IO a -> IO a
+ownFolders act = do
   temporary <- getTemporaryDirectory
-  runtime <- lookupEnv "XDG_RUNTIME_DIR"
-  files <- forM (["/dev/shm", temporary] <> maybe [] pure runtime) (\folder -> map ((folder <> "/") <>) <$> entries folder)
-  sockets <- map (unwords . drop 7 . words) . lines <$> text "/proc/net/unix"
-  pure (sort (filter ("maru" `isInfixOf`) (concat files <> sockets)))
+  bracket (mkdtemp (temporary <> "/maru-storms-")) removeDirectoryRecursive $ \own -> do
+    setEnv "TMPDIR" own
+    setEnv "XDG_RUNTIME_DIR" own
+    act
+
+names :: IO [String]
+names = sort <$> (getTemporaryDirectory >>= entries)
 
 -- | Within 20 s, after major collections, it has no child, and nothing that it had not
 -- before.

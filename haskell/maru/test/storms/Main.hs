@@ -2,10 +2,11 @@
 -- result is wrong, nothing is left.
 --
 -- @MARU_TEST_SCALE=n@ does n times as much: 40 faults at 1, 2 000 in @make soak@.
--- @MARU_TEST_BACKENDS=shm@ picks back ends.
+-- @MARU_TEST_SEED@ takes other seeds; @MARU_TEST_BACKENDS=shm@ picks back ends.
 module Main (main) where
 
 import qualified Coordinators
+import Left (ownFolders)
 import Maru (backendName, parMapM)
 import System.Environment (getArgs, setEnv)
 import System.Posix.Resource
@@ -25,5 +26,5 @@ main = do
       backends <- chosenBackends
       -- The run-time system opens its own descriptors when they are first needed.
       mapM_ (\b -> parMapM (onBackend b) (pausing 1) [1 .. 3 :: Int]) backends
-      defaultMain . localOption (mkTimeout (60000000 * fromIntegral scale)) $
+      ownFolders . defaultMain . localOption (mkTimeout (60000000 * fromIntegral scale)) $
         testGroup "storms" [testGroup (backendName b) [Workers.tests b, Coordinators.tests b] | b <- backends]

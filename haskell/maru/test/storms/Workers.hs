@@ -32,8 +32,8 @@ tests b = testCase (show wanted <> " kills, stops and crashes of workers: each r
           s <- settingOf b seed
           oneMap counts s `catch` \e -> assertFailure (show s <> ": " <> displayException (e :: SomeException))
           go (seed + 1)
-  go 1
-  readIORef counts >>= \m -> putStr ("\n        " <> unwords [show n <> " × " <> what <> ";" | (what, n) <- Map.toList m] <> " ")
+  go firstSeed
+  readIORef counts >>= \m -> putStr ("\n        " <> unwords [show n <> " x " <> what <> ";" | (what, n) <- Map.toList m] <> " ")
   where
     wanted = 10 * scale
 

@@ -5,6 +5,7 @@ module Main (main) where
 import Control.Concurrent
 import Control.Exception (try)
 import Control.Monad
+import Data.IORef
 import Data.Word (Word32)
 import Maru.Failure (Unavailable)
 import Maru.Native.Channel (newCrew, seat)
@@ -44,6 +45,12 @@ main = do
       testCase "maps that have ended give their seats back to the next ones" $ do
         setEnv "MARU_WAIT" "coop" -- a board of this process
         notes <- replicateM 12 (newCrew 250 16 >>= seat)
+        notes @?= replicate 12 Nothing,
+      testCase "they do so behind slow finalizers of the program" $ do
+        setEnv "MARU_WAIT" "coop"
+        notes <- replicateM 12 $ do
+          _ <- newIORef () >>= (`mkWeakIORef` threadDelay 25000)
+          newCrew 250 16 >>= seat
         notes @?= replicate 12 Nothing
     ]
       ++ map (policyTests hall) policies

@@ -20,6 +20,7 @@ import Data.Aeson (Value, object, (.=))
 import Data.Char (isSpace)
 import Data.Either (fromRight, lefts, rights)
 import Data.List (dropWhileEnd, intercalate, isPrefixOf)
+import Data.Maybe (isJust)
 import Data.Time.Clock (getCurrentTime)
 import Data.Time.Format (defaultTimeLocale, formatTime)
 import Data.Version (showVersion)
@@ -28,6 +29,7 @@ import Maru.Cli.Installed (installedParts)
 import Maru.Cli.Output (plural)
 import Maru.Cli.Page (quotedCommand)
 import Maru.Cli.Room
+import Maru.Native.BoardView (memfdAt)
 import Maru.Native.Probe
 import Paths_maru_cli (version)
 import System.Directory (listDirectory)
@@ -188,11 +190,14 @@ readText path = do
     why e = path ++ ": " ++ reason e
 
 -- | @\/proc\/PID\/fd\/N@ of every board that the process holds; none where it has gone or is
--- another user's.
+-- another user's. They are files in memory: one of another file system that has a board's name
+-- might block for ever who opens it.
 boardsOf :: String -> IO [FilePath]
 boardsOf pid = do
   numbers <- concat <$> orNothing (listDirectory folder)
   filterM isBoard (map (folder </>) numbers)
   where
     folder = "/proc" </> pid </> "fd"
-    isBoard path = maybe False ("/memfd:maru-board" `isPrefixOf`) <$> orNothing (readSymbolicLink path)
+    isBoard path = do
+      named <- maybe False ("/memfd:maru-board" `isPrefixOf`) <$> orNothing (readSymbolicLink path)
+      if named then isJust <$> memfdAt path else pure False

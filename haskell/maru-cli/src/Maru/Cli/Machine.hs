@@ -19,7 +19,6 @@ where
 
 import Control.Exception (evaluate)
 import Control.Monad (forM, (<=<))
-import Data.Bits (shiftR, (.&.), (.|.))
 import qualified Data.ByteString.Char8 as Bytes
 import Data.Char (isDigit, isSpace)
 import Data.IntMap.Strict (IntMap)
@@ -37,7 +36,7 @@ import Maru.Control.Steer (Device (..))
 import System.Directory (canonicalizePath, doesDirectoryExist, doesPathExist, listDirectory)
 import System.Environment (lookupEnv)
 import System.FilePath (takeDirectory, takeFileName, (</>))
-import System.Posix.Files (getFileStatus, isBlockDevice, readSymbolicLink, specialDeviceID)
+import System.Posix.Files (readSymbolicLink)
 import Text.Read (readMaybe)
 
 -- | Where the machine's files are and where the processes' are.
@@ -229,26 +228,24 @@ openFiles roots pid = do
   links <- zip fds . map (fromMaybe "") <$> mapM (orNothing . readSymbolicLink . ((folder </> "fd") </>)) fds
   mounts <- parseMounts <$> textOf (folder </> "mountinfo")
   used <- mapM (fmap parseMountOf . textOf . ((folder </> "fdinfo") </>)) [fd | (fd, link) <- links, take 1 link == "/"]
-  raw <- mapM blockDevice [fd | (fd, link) <- links, "/dev/" `isPrefixOf` link]
-  disks <- mapM (diskOf roots) (nub (catMaybes raw ++ mapMaybe (>>= (`IntMap.lookup` mounts)) used))
-  pure (nub (catMaybes disks), any (("socket:" `isPrefixOf`) . snd) links)
+  raw <- mapM (diskNamed roots) (nub (mapMaybe (stripPrefix "/dev/" . snd) links))
+  disks <- mapM (diskOf roots) (nub (mapMaybe (>>= (`IntMap.lookup` mounts)) used))
+  pure (nub (catMaybes (raw ++ disks)), any (("socket:" `isPrefixOf`) . snd) links)
   where
     folder = processFolder roots pid
-    -- A disk that is used without a file system: its node is no file of the disk.
-    blockDevice fd = (>>= numbersOf) <$> orNothing (getFileStatus (folder </> "fd" </> fd))
-    numbersOf status
-      | isBlockDevice status = Just (show (major device) ++ ":" ++ show (minor device))
-      | otherwise = Nothing
-      where
-        device = specialDeviceID status
-    -- Linux's encoding: 12 bits of major, 20 of minor, mixed.
-    major device = (device `shiftR` 8) .&. 0xfff .|. (device `shiftR` 32) .&. 0xfffff000
-    minor device = device .&. 0xff .|. (device `shiftR` 12) .&. 0xffffff00
 
--- | The disk of a device, @major:minor@. A partition's folder lies in its disk's.
+-- | The disk of a device, @major:minor@.
 diskOf :: Roots -> String -> IO (Maybe String)
-diskOf roots device = do
-  let link = rootMachine roots </> "sys/dev/block" </> device
+diskOf roots device = diskBehind (rootMachine roots </> "sys/dev/block" </> device)
+
+-- | The disk that is used by its node in @\/dev@, without a file system. The kernel is asked for
+-- the name: what lies below @\/dev@ may be a file of a server that does not answer.
+diskNamed :: Roots -> String -> IO (Maybe String)
+diskNamed roots name = diskBehind (rootMachine roots </> "sys/class/block" </> map (\c -> if c == '/' then '!' else c) name)
+
+-- A partition's folder lies in its disk's.
+diskBehind :: FilePath -> IO (Maybe String)
+diskBehind link = do
   path <- canonicalizePath link
   there <- doesDirectoryExist path
   partition <- doesPathExist (path </> "partition")

@@ -218,6 +218,7 @@ loop screen inputs wishes interval = go
           shown seen (Repaint `elem` asks) after
       Resize -> again seen model
       Pause -> paused screen >> again seen model
+      Continued -> taken screen >> again seen model
       Told signal -> pure (Just signal)
       Gone -> pure Nothing
     again seen model = do

@@ -61,11 +61,12 @@ measuredCost crew workers = do
 
 linkTo :: Crew -> Int -> IO Link
 linkTo crew worker = do
-  channel <- newLog channelBytes
+  (channel, granted) <- newLog channelBytes
   setCurrent crew worker (-1)
   pure
     Link
-      { nextRecordOf = nextRecord channel,
+      { linkNotes = ["a worker's channel has room for " <> show (granted `div` 1024) <> " KiB only (see `ulimit -v`): results that cross by copy are refused where they are larger" | granted < 16 * 1024 * 1024],
+        nextRecordOf = nextRecord channel,
         recordsRead = releaseRecords channel,
         unfinished = do
           claimed <- claimOf crew worker

@@ -153,7 +153,8 @@ linkTo office worker = do
   modifyIORef' (officeDesks office) (IntMap.insert worker desk)
   pure
     Link
-      { nextRecordOf = do
+      { linkNotes = [],
+        nextRecordOf = do
           -- Our copy of the worker's end would hide its death.
           stillOpen <- readIORef open
           when stillOpen (closeStream theirs >> writeIORef open False)
@@ -191,7 +192,7 @@ workerOn socket = do
             ReceivedChunk chunk -> Claimed chunk
             NothingYet -> NotYet
             OtherEndGone -> Closed,
-        chunkDone = \_ ns -> with (fromIntegral ns :: Word64) $ \p -> deliver 0 chunkEnds p 8,
+        chunkDone = \_ ns -> with (fromIntegral ns :: Word64) $ \p -> deliver sendRecord 0 chunkEnds p 8,
         evaluating = const (pure ()),
         reserveRecord = \bytes -> do
           old <- readIORef size
@@ -203,14 +204,17 @@ workerOn socket = do
           Reserved <$> readIORef buffer,
         commitRecord = \bytes index kind -> do
           p <- readIORef buffer
-          deliver index kind p bytes
           -- One huge result must not stay for ever.
-          when (bytes > 16777216) $ free p >> writeIORef buffer nullPtr >> writeIORef size 0,
+          if bytes <= 16777216
+            then deliver sendRecord index kind p bytes
+            else do
+              deliver sendRecordAway index kind p bytes
+              free p >> writeIORef buffer nullPtr >> writeIORef size 0,
         usedUp = pure (),
         wake = pure (),
         writtenWith = (`penOnSocket` socket)
       }
   where
-    deliver index kind p bytes = do
-      sent <- sendRecord socket index kind p bytes
+    deliver send index kind p bytes = do
+      sent <- send socket index kind p bytes
       unless sent (exitNow 0) -- the coordinator is gone

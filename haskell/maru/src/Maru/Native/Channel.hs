@@ -40,7 +40,7 @@ where
 
 import Control.Concurrent (threadDelay)
 import Control.Exception (throwIO, try)
-import Control.Monad (replicateM_, void, when)
+import Control.Monad (void, when)
 import Data.Either (fromRight)
 import Data.Foldable (fold)
 import Data.IORef
@@ -152,13 +152,19 @@ seat crew = maybe (pure Nothing) on' hall
     on' (Hall board) = do
       self <- getProcessID
       let once = on crew $ \c -> withForeignPtr board $ \b -> c_crewSeat c b (fromIntegral self)
+          -- A collection ends maps that nobody holds any more, a later one frees their
+          -- crews; both by threads that run when they come to it.
+          collecting [] r = pure r
+          collecting (pause : more) r
+            | full r = performMajorGC >> threadDelay pause >> once >>= collecting more
+            | otherwise = pure r
       first <- once
       others <- readIORef hasSeated
-      r <- if full first && others then writeIORef hasSeated False >> collect >> once else pure first
+      r <- if full first && others then writeIORef hasSeated False >> collecting pauses first else pure first
       when (r == 0) (writeIORef hasSeated True)
       pure (if r == 0 then Nothing else Just (whyNot r))
-    -- The first ends maps that nobody holds any more, the second frees their crews.
-    collect = replicateM_ 2 (performMajorGC >> threadDelay 10000)
+    -- Microseconds, a quarter of a second in all.
+    pauses = take 8 (iterate (* 2) 1000)
     full r = Errno (negate r) == eNOSPC
     whyNot r
       | full r = "all channels of the board are taken"

@@ -52,14 +52,16 @@ foreign import ccall unsafe "maru_log_next" c_logNext :: Ptr CLog -> Ptr () -> I
 foreign import ccall unsafe "maru_log_release" c_logRelease :: Ptr CLog -> IO ()
 
 -- | A log with that many bytes of address space; halved until the system
--- grants it (@ulimit -v@), down to 16 MiB.
-newLog :: Word64 -> IO Log
+-- grants it (@ulimit -v@), down to 256 KiB. A record that does not fit is refused by itself.
+--
+-- With how many bytes it has.
+newLog :: Word64 -> IO (Log, Word64)
 newLog wanted = alloca $ \out -> do
   r <- c_logCreate out wanted
   if r == 0
-    then Log <$> peek out
+    then (\l -> (Log l, wanted)) <$> peek out
     else
-      if wanted > 16 * 1024 * 1024
+      if wanted > 256 * 1024
         then newLog (wanted `div` 2)
         else refused "a channel in shared memory" r
 

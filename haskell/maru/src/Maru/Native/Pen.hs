@@ -16,10 +16,12 @@
 --      descriptor, or waits until it can (standard output and error excepted);
 --   4. it demands a result of a map that the caller started.
 --
--- Sealing writes one record and ends the process. Nothing is thrown into the
--- item, no collection is run for it, and it never sees an answer from a sealed
--- descriptor: these stand for a socket on which reading and writing wait for
--- ever. Where the kernel does not show what threads wait for, 'watchOver' fails.
+-- Sealing writes one record and ends the process. So does an initialiser that cannot be
+-- finished (1, 2 and 4), then or later, by a thread that it has left behind. What 1 and
+-- 4 meet between items seals the next. Nothing is thrown into the item, no collection is
+-- run for it, and it never sees an answer from a sealed descriptor: these stand for a
+-- socket on which reading and writing wait for ever. Where the kernel does not show what
+-- threads wait for, 'noteOwn' and 'raiseWall' fail.
 --
 -- Not noticed: calls on an inherited descriptor that do not wait (@fstat@,
 -- @lseek@, @mmap@, @ioctl@, a poll without or with a short limit of time) see a socket; requests
@@ -38,6 +40,8 @@ module Maru.Native.Pen
     sealHere,
     noteOwn,
     watchOver,
+    initialised,
+    raiseWall,
   )
 where
 
@@ -60,7 +64,7 @@ data CPen
 -- | Which thread of this worker may write its next record.
 newtype Pen = Pen (Ptr CPen)
 
-foreign import ccall unsafe "maru_pen_new" c_new :: CInt -> IO (Ptr CPen)
+foreign import ccall unsafe "maru_pen_new" c_new :: CInt -> Word32 -> Word32 -> IO (Ptr CPen)
 
 foreign import ccall unsafe "maru_pen_on_log" c_onLog :: Ptr CPen -> Ptr CLog -> Ptr CCrew -> IO ()
 
@@ -88,11 +92,14 @@ foreign import ccall safe "maru_pen_rests" c_rests :: Ptr CPen -> IO CBool
 
 foreign import ccall unsafe "maru_rts_stuck" c_stuck :: ThreadId# -> ThreadId# -> IO CInt
 
+foreign import ccall unsafe "maru_rts_initialised" c_initialised :: ThreadId# -> ThreadId# -> IO ()
+
 foreign import ccall safe "usleep" c_sleep :: CUInt -> IO CInt
 
--- | With the exit status of a worker whose log is full.
-newPen :: Int -> IO Pen
-newPen noRoom = Pen <$> throwErrnoIfNull "a worker's pen" (c_new (fromIntegral noRoom))
+-- | With the exit status of a worker whose log is full, and the kinds of records that say
+-- that a worker leaves, and that its initialiser cannot be finished in it.
+newPen :: Int -> Word16 -> Word16 -> IO Pen
+newPen noRoom leaving unstarted = Pen <$> throwErrnoIfNull "a worker's pen" (c_new (fromIntegral noRoom) (fromIntegral leaving) (fromIntegral unstarted))
 
 -- | It writes there from now on. The crew stays mapped.
 penOnLog :: Pen -> Log -> Crew -> IO ()
@@ -122,22 +129,32 @@ sealHere :: String -> IO ()
 sealHere why = withCString why c_sealHere
 
 -- | What is open now is this worker's own; what is opened later, by an initialiser say,
--- may be answered by somebody else. 'False': it cannot be seen here.
+-- may be answered by somebody else. 'False': neither that nor what threads wait for can
+-- be seen here.
 noteOwn :: Pen -> IO Bool
 noteOwn (Pen p) = (>= 0) <$> c_noteOwn p
 
--- | From now on what this thread evaluates is watched, and what it reads from
--- inherited descriptors never comes. 'False': it cannot be watched here.
-watchOver :: Pen -> Snapshot -> IO Bool
-watchOver pen@(Pen p) (Snapshot s) = do
-  r <- c_guard p s
-  when (r == 0) $ do
-    evaluating <- myThreadId
-    -- A thread that is held is never found to be unreachable: the run-time system
-    -- throws nothing into it.
-    _ <- newStablePtr evaluating
-    void (forkIO (look pen evaluating (-1) GoesOn))
-  pure (r == 0)
+-- | From now on what this thread evaluates is watched. After 'noteOwn'.
+watchOver :: Pen -> IO ()
+watchOver pen = do
+  evaluating <- myThreadId
+  -- A thread that is held is never found to be unreachable: the run-time system
+  -- throws nothing into it.
+  _ <- newStablePtr evaluating
+  void (forkIO (look pen evaluating (-1) GoesOn))
+
+-- | This thread has run the initialiser: what it has left behind are the threads that
+-- are younger than this one, and there are now.
+initialised :: IO ()
+initialised = do
+  ThreadId evaluating <- myThreadId
+  ThreadId next <- forkIO (pure ())
+  c_initialised evaluating next
+
+-- | From now on what is read from inherited descriptors never comes. 'False': who waits
+-- for it cannot be seen here.
+raiseWall :: Pen -> Snapshot -> IO Bool
+raiseWall (Pen p) (Snapshot s) = (== 0) <$> c_guard p s
 
 data Verdict = GoesOn | AllBlocked | NeedsHandle
   deriving (Eq)

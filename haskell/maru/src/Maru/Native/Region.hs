@@ -299,7 +299,8 @@ data Packed
 
 -- | In the worker: evaluates the value to normal form and writes it to memory
 -- outside the heap. As 'regionAdd' otherwise; what without the flag exceeds
--- 256 MiB (a cyclic value does) is written again with it.
+-- 256 MiB and all that the heap has grown by since the fork (a cyclic value does) is
+-- written again with it.
 pack :: Bool -> a -> IO Packed
 pack sharing x = do
   validated <- c_validated
@@ -329,7 +330,8 @@ foreign import ccall unsafe "maru_move_private"
 
 -- | In any process that was forked from the same run of the program as the one
 -- that packed, with the same heap addresses of code: the value, or 'Nothing'
--- when the bytes are none. The type must be the one that was packed.
+-- when the bytes are none. The type must be the one that was packed. The bytes may not be
+-- read again: pages of large ones are given back on the way.
 unpack :: Ptr Word8 -> Int -> IO (Maybe a)
 unpack bytes size = do
   validated <- c_validated

@@ -5,6 +5,7 @@ module Maru.Native.Stream
   ( newStreamPair,
     closeStream,
     sendRecord,
+    sendRecordAway,
     receiveChunk,
     Received (..),
     Reader,
@@ -40,6 +41,9 @@ foreign import ccall unsafe "close" c_close :: CInt -> IO CInt
 
 foreign import ccall safe "maru_stream_send"
   c_send :: CInt -> Word64 -> Word32 -> Ptr a -> Word64 -> IO CInt
+
+foreign import ccall safe "maru_stream_send_away"
+  c_sendAway :: CInt -> Word64 -> Word32 -> Ptr a -> Word64 -> IO CInt
 
 foreign import ccall interruptible "maru_stream_receive"
   c_receive :: CInt -> Ptr Word64 -> Ptr Word32 -> Ptr a -> Word64 -> CInt -> IO CInt
@@ -77,6 +81,11 @@ closeStream fd = void (c_close fd)
 sendRecord :: CInt -> Int -> Word16 -> Ptr a -> Int -> IO Bool
 sendRecord fd index kind from n =
   (== 0) <$> c_send fd (fromIntegral index) (fromIntegral kind) from (fromIntegral n)
+
+-- | The same of memory of @malloc@ that is not read again: its pages go as they are sent.
+sendRecordAway :: CInt -> Int -> Word16 -> Ptr a -> Int -> IO Bool
+sendRecordAway fd index kind from n =
+  (== 0) <$> c_sendAway fd (fromIntegral index) (fromIntegral kind) from (fromIntegral n)
 
 data Received = ReceivedChunk !Chunk | NothingYet | OtherEndGone
 

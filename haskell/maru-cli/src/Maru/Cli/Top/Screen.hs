@@ -7,6 +7,7 @@ module Maru.Cli.Top.Screen
     sizeOf,
     draw,
     paused,
+    taken,
   )
 where
 
@@ -37,6 +38,8 @@ data Event
     Resize
   | -- | Ctrl-Z.
     Pause
+  | -- | It was stopped, by whatever signal, and goes on: the terminal is its shell's now.
+    Continued
   | -- | To end as this signal would end it.
     Told !Signal
   | -- | Nobody can press a key any more.
@@ -77,7 +80,7 @@ leave (Screen _ before _) = void . orNothing $ do
 withSignals :: (Event -> IO ()) -> IO a -> IO a
 withSignals tell = bracket install restore . const
   where
-    told = [(windowChange, Catch (tell Resize)), (keyboardStop, Catch (tell Pause))] ++ [(s, CatchOnce (tell (Told s))) | s <- [keyboardSignal, softwareTermination, lostConnection, keyboardTermination]]
+    told = [(windowChange, Catch (tell Resize)), (keyboardStop, Catch (tell Pause)), (continueProcess, Catch (tell Continued))] ++ [(s, CatchOnce (tell (Told s))) | s <- [keyboardSignal, softwareTermination, lostConnection, keyboardTermination]]
     install = forM told $ \(signal, handler) -> do
       old <- installHandler signal handler Nothing
       case old of
@@ -92,6 +95,10 @@ paused screen = do
   leave screen
   bracket (installHandler keyboardStop Default Nothing) (\old -> installHandler keyboardStop old Nothing) (const (raiseSignal keyboardStop))
   enter screen
+
+-- | Takes the terminal again from who has had it.
+taken :: Screen -> IO ()
+taken = enter
 
 -- | Bytes are read from the descriptor: what the runtime would remember of the terminal it would
 -- also restore. An escape that nothing follows for 50 ms is the key.

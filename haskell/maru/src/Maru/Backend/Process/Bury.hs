@@ -18,7 +18,7 @@ import Maru.Backend.Process.Deliver
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Roster
 import Maru.Backend.Process.Run
-import Maru.Backend.Process.Worker (logUsedUp, startFailures)
+import Maru.Backend.Process.Worker (logClosers, startFailures)
 import Maru.Failure
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Process
@@ -51,7 +51,7 @@ bury run slot w death = do
         exitClaims = [(first, first + n) | Chunk first n <- claimed],
         exitCurrent = current,
         exitUnstarted = lookup death startFailures,
-        exitFull = full && death == Exited logUsedUp
+        exitFull = full && death `elem` logClosers
       }
   -- Last: it may be refused.
   traverse_ regionRelease (workerRegion w)

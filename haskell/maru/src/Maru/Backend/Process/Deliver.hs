@@ -82,6 +82,9 @@ accept run slot r = case kindOf (recordKind r) of
     change run (leaves slot . noted ("a worker was replaced: " <> why))
   Just Ready -> change run (reached slot Initialising)
   Just Initialised -> change run (reached slot Working)
+  Just Unstarted -> do
+    why <- unpackText <$> copied
+    change run (unstarted slot why)
   Just InitialiserThrew -> do
     e <- thrown
     change run (leaves slot . failed e)

@@ -50,7 +50,9 @@ data Fabric = Fabric
 
 -- | To one worker. The coordinator's side.
 data Link = Link
-  { -- | The next record; its chunk is valid until 'recordsRead'.
+  { -- | How it is less than what was asked for.
+    linkNotes :: ![String],
+    -- | The next record; its chunk is valid until 'recordsRead'.
     nextRecordOf :: IO (Maybe Record),
     -- | What was read is no longer needed.
     recordsRead :: IO (),

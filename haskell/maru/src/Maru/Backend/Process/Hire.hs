@@ -97,6 +97,7 @@ hireOne run slot share = do
   pieces <- stPieces <$> look run
   seen <- known (runFeed run)
   link <- openLink (runFabric run) slot
+  traverse_ (note run) (linkNotes link)
   region <- newPages run `onException` closeLink link
   line <- newLifeline
   snapshot <- takeSnapshot

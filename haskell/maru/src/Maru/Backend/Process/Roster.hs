@@ -11,6 +11,7 @@ module Maru.Backend.Process.Roster
     reached,
     leaves,
     sealed,
+    unstarted,
     late,
 
     -- * Without workers
@@ -70,7 +71,7 @@ hired :: Int -> [(Int, Int)] -> Int64 -> State a b -> State a b
 hired slot given now s =
   counted
     (\c -> c {countStarted = countStarted c + 1})
-    s {stDuties = IntMap.insert slot (Duty given now Starting False) (stDuties s), stAlone = Nothing}
+    s {stDuties = IntMap.insert slot (Duty given now Starting False Nothing) (stDuties s), stAlone = Nothing}
 
 -- | It could not be: its share is dealt again, in a second. With some workers alive
 -- the run goes on, slower; with none it cannot.
@@ -108,6 +109,11 @@ sealed job slot i why s0 = case pieceAt i (stPieces s) of
   where
     s = leaves slot s0
     again = s {stSealed = IntSet.insert i (stSealed s), stPieces = apart i (stPieces s), stBarren = 0}
+
+-- | @unstarted slot why@: the initialiser cannot be finished in it, and it leaves. What it
+-- waits for may come about in the caller: others try it, see 'barren'.
+unstarted :: Int -> String -> State a b -> State a b
+unstarted slot why s = noted ("a worker's initialiser could not be finished and was tried again: " <> why) (onDuty slot (\d -> d {dutyLeaving = True, dutyUnstarted = Just why}) s)
 
 -- | Workers that are to be ended by now: they have not got through their start, or
 -- have said that they leave and are still there.
@@ -173,7 +179,7 @@ died job now slot exit s = maybe s gone (IntMap.lookup slot (stDuties s))
     gone duty
       | dutyLeaving duty || working && (exitFull exit || idle) = fruitless rest
       -- An item may exit with the status of a start that failed: once at work it is to blame.
-      | not working = fruitless (noted ("a worker " <> deathText (exitDeath exit) <> " before its first item") (lost rest))
+      | not working = fruitless (noted ("a worker " <> deathText (exitDeath exit) <> " before its first item" <> (if dutyStage duty == Initialising then ", the next is started after a pause" else "")) (lost rest))
       | Just (key, i) <- culprit = blamed job slot (exitDeath exit) key i (lost rest)
       | otherwise = fruitless (lost rest)
       where
@@ -186,7 +192,7 @@ died job now slot exit s = maybe s gone (IntMap.lookup slot (stDuties s))
           i <- exitCurrent exit <|> listToMaybe left
           key <- orphanWith i (stPieces rest)
           pure (key, i)
-        fruitless = barren job now slot (dutyStage duty) exit
+        fruitless = barren job now slot duty exit
     lost = counted (\c -> c {countLost = countLost c + 1})
 
 -- | A death in that item of that piece.
@@ -200,19 +206,26 @@ blamed job slot death key i s0 = case policy (jobOptions job) of
     s = noted (show lost) s0 {stLosses = IntMap.insert i lost (stLosses s0)}
 
 -- | A worker ended without a result, and not because of an item. When that happens
--- again and again it would do so for ever: something in their start is wrong.
-barren :: Job a b -> Int64 -> Int -> Stage -> Exit -> State a b -> State a b
-barren job now slot stage exit s0
-  | stBarren s > 8 + 4 * jobWorkers job && lasting && not (stDormant s) = verdict s
+-- again and again it would do so for ever: something in their start is wrong. Where that
+-- is the initialiser the next ones are started ever more rarely.
+barren :: Job a b -> Int64 -> Int -> Duty -> Exit -> State a b -> State a b
+barren job now slot duty exit s0
+  | hopeless && not (stDormant s) = verdict s
+  | dutyStage duty == Initialising || isJust owing = s {stHireFrom = max (stHireFrom s) (now + restNs (stBarren s `div` jobWorkers job))}
   | otherwise = s
   where
     s = s0 {stBarren = stBarren s0 + 1, stBarrenSince = if stBarren s0 == 0 then now else stBarrenSince s0}
     death = exitDeath exit
-    -- Somebody who kills workers from outside, by whatever signal, may go on for a while.
-    lasting = case death of
-      Killed _ -> now - stBarrenSince s > 3000000000
-      _ -> True
-    verdict = case (exitUnstarted exit, stage) of
+    since = now - stBarrenSince s
+    owing = dutyUnstarted duty
+    hopeless = case (owing, death) of
+      (Just _, _) -> since > 5000000000
+      -- Somebody who kills workers from outside, by whatever signal, may go on for a while.
+      (_, Killed _) -> often && since > 3000000000
+      _ -> often
+    often = stBarren s > 8 + 4 * jobWorkers job
+    verdict = case (exitUnstarted exit, dutyStage duty) of
+      _ | Just why <- owing -> without job now (unavailable ("the action given as `initialise` cannot be finished in a worker: " <> why) "evaluate before the map what it needs, or use the Threads back end")
       (Just reason, Starting) -> without job now (unavailable reason "look at `maru doctor`, or use the Threads back end")
       (_, Starting) -> without job now (unavailable ("each worker " <> deathText death <> " before it had started, or did not start within 10 s") "look at `maru doctor`, or use the Threads back end")
       -- It cannot be told from outside what ended it: that action, or somebody else.
@@ -221,3 +234,7 @@ barren job now slot stage exit s0
     unavailable = Unavailable "a map on forked workers"
     suspects (Exited _) = "look for what exits in the action given as `initialise`"
     suspects _ = "look for what kills them: another process, a limit, or a crash"
+
+-- | Nanoseconds until the next worker, after so many rounds of them: 10 ms to 250 ms.
+restNs :: Int -> Int64
+restNs rounds = min 250000000 (10000000 * 2 ^ min 5 rounds)

@@ -85,7 +85,8 @@ data State a b = State
     stBarren :: !Int,
     -- | When the first of them ended.
     stBarrenSince :: !Int64,
-    -- | When a worker may be started again, after the system refused one.
+    -- | When a worker may be started again: the system refused one, or they end before
+    -- their first item.
     stHireFrom :: !Int64,
     -- | The planner's last chunk size.
     stSize :: !Int,
@@ -126,7 +127,9 @@ data Duty = Duty
     dutySince :: !Int64,
     dutyStage :: !Stage,
     -- | It said that it leaves, or we ended it: its death is nobody's fault.
-    dutyLeaving :: !Bool
+    dutyLeaving :: !Bool,
+    -- | It leaves because its initialiser cannot be finished in it: why.
+    dutyUnstarted :: !(Maybe String)
   }
 
 -- | How far a worker has got: to its prologue, the user's initialiser, the items.

@@ -60,6 +60,9 @@ data Kind
     Retired
   | -- | The worker's initialiser threw: see 'packException'.
     InitialiserThrew
+  | -- | The worker's initialiser cannot be finished in it (see "Maru.Native.Pen"); it has
+    -- ended with this record. The chunk says why.
+    Unstarted
   | -- | The worker has passed its prologue: next is the user's initialiser.
     Ready
   | -- | The worker has passed its initialiser: next are items.

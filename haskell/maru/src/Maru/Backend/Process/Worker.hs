@@ -9,7 +9,7 @@ module Maru.Backend.Process.Worker
     Segment (..),
     Cursor (..),
     runWorker,
-    logUsedUp,
+    logClosers,
     startFailures,
   )
 where
@@ -84,7 +84,7 @@ runWorker a = do
   fresh <- newIORef True
   outcome <- try $ do
     end <- workerEnd (assignedLink a)
-    sealing <- newPen logUsedUp
+    sealing <- newPen logUsedUp (kindWord Retired) (kindWord Unstarted)
     writtenWith end sealing
     noted <- noteOwn sealing
     unless noted (exitNow blind)
@@ -130,20 +130,22 @@ data Worker a b = Worker
 
 work :: Worker a b -> IO ()
 work w = do
-  ready <- try (assignedInitialiser a)
-  case ready of
-    Left e -> do
-      packException e >>= send w InitialiserThrew 0
-      exitNow 0
-    Right () -> do
-      lockHandles
-      watched <- watchOver (pen w) (assignedSnapshot a)
-      unless watched (exitNow blind)
-      tell (link w) Initialised
-      for_ (assignedSegments a) $ \s ->
-        runItems w (segmentFirst s) (segmentCount s) (segmentCells s)
-      noting <- gcElapsedNs
-      claimLoop w (Collected (startedNs w) noting) (assignedCursor a)
+  watchOver (pen w)
+  -- Of no item: no look at it is taken for one at an item.
+  penDown (pen w) (kindWord Unstarted) maxBound
+  -- An exception's text, too, may need what is not here.
+  threw <- try (assignedInitialiser a) >>= either (fmap Just . packException) (\() -> pure Nothing)
+  initialised
+  penUp (pen w)
+  for_ threw $ \e -> send w InitialiserThrew 0 e >> exitNow 0
+  lockHandles
+  walled <- raiseWall (pen w) (assignedSnapshot a)
+  unless walled (exitNow blind)
+  tell (link w) Initialised
+  for_ (assignedSegments a) $ \s ->
+    runItems w (segmentFirst s) (segmentCount s) (segmentCells s)
+  noting <- gcElapsedNs
+  claimLoop w (Collected (startedNs w) noting) (assignedCursor a)
   where
     a = assignment w
 
@@ -297,9 +299,10 @@ place w y = do
           byCopy (room < freshRoom w)
         Region.Refused what -> pure (refused what)
     (Nothing, Nothing) -> byCopy False
-  pure $ case tried of
-    Right placed -> placed
-    Left e -> Otherwise (\i -> packException e >>= send w Threw i)
+  case tried of
+    Right placed -> pure placed
+    -- While the item may be sealed still: its text may need what is not here.
+    Left e -> (\bytes -> Otherwise (\i -> send w Threw i bytes)) <$> packException e
   where
     a = assignment w
     refused what = Otherwise (\i -> send w Refused i (packText what))
@@ -346,10 +349,15 @@ startFailures =
     (Exited blind, "a worker cannot see what its own threads wait for (/proc/self/task/*/syscall; is this process not dumpable, having changed its user?)")
   ]
 
--- | Exit status of a worker whose log is full, which says so by 'usedUp' too: an item may
+-- Exit status of a worker whose log is full, which says so by 'usedUp' too: an item may
 -- exit with any status.
 logUsedUp :: Int
 logUsedUp = 73
+
+-- | Deaths for which no item is to blame where the log was closed before: it is full, or a
+-- thread was refused between two items.
+logClosers :: [Death]
+logClosers = [Exited logUsedUp, Exited unwatched]
 
 -- A log that is full ends its worker; a successor gets a new one. What does
 -- not even fit a new one is refused, or its item would go round for ever.
