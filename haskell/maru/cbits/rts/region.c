@@ -12,13 +12,13 @@
  * The run-time system itself never adds to such a region, so its book-keeping is that of the day
  * of birth in every process. All functions are called unsafely: no collection happens meanwhile.
  */
+#include "accounts.h"
 #include "image.h"
 
 #include <errno.h>
 #include <string.h>
 
 #if MARU_RTS_VALIDATED
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -74,48 +74,6 @@ static int64_t add_group(StgCompactNFDataBlock *first, size_t megablocks, char *
   return 0;
 }
 
-/* --- what the collector may think of it --- */
-
-/* Blocks of this process's regions that are not released yet, inherited ones included. */
-static _Atomic size_t open_blocks;
-static void (*next_hook)(const struct GCDetails_ *);
-
-/* After a collection of everything the run-time system lets the heap grow in proportion to what is
-   live, and a region is, whole. Beside 64 MiB of it as much garbage would pile up, in the parent
-   and in every worker. The world stands still; n_words, large and compact blocks are what
-   resizeGenerations went by. */
-static void after_collection(const struct GCDetails_ *details) {
-  generation *old = oldest_gen;
-  /* relaxed: a region that another thread makes or releases just now counts the next time */
-  size_t open = atomic_load_explicit(&open_blocks, memory_order_relaxed);
-  if (details->gen == old->no && open > 0 && open <= old->n_compact_blocks) {
-    size_t live = (old->n_words + BLOCK_SIZE_W - 1) / BLOCK_SIZE_W + old->n_large_blocks +
-                  old->n_compact_blocks - open;
-    size_t most = (size_t)((double)live * RtsFlags.GcFlags.oldGenFactor);
-    if (most < RtsFlags.GcFlags.minOldGenSize)
-      most = RtsFlags.GcFlags.minOldGenSize;
-    if (old->max_blocks > open + most)
-      old->max_blocks = open + most;
-  }
-  if (next_hook)
-    next_hook(details);
-}
-
-static void hook_collections(void) {
-  next_hook = rtsConfig.gcDoneHook;
-  rtsConfig.gcDoneHook = after_collection;
-}
-
-static void count_region(size_t megablocks, bool opened) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  size_t blocks = MBLOCK_GROUP_BLOCKS(megablocks);
-  if (!&rtsConfig || !&oldest_gen)
-    return;
-  pthread_once(&once, hook_collections);
-  /* relaxed: a number, read while the world stands still */
-  atomic_fetch_add_explicit(&open_blocks, opened ? blocks : -blocks, memory_order_relaxed);
-}
-
 /* --- moving --- */
 
 /* Copies what nobody reads afterwards, and gives its whole pages back on the way by that advice:
@@ -147,19 +105,26 @@ int64_t maru_region_new(StgCompactNFDataBlock *first, int64_t megablocks, int *f
   size_t bytes = group_bytes((size_t)megablocks) - IMAGE_PRIVATE;
   char *base;
   int64_t error;
+  struct account *account = account_new();
+  if (!account)
+    return -ENOMEM;
   *fd = memfd_create("maru-region", MFD_CLOEXEC);
-  if (*fd < 0)
-    return -errno;
+  if (*fd < 0) {
+    error = -errno;
+    free(account);
+    return error;
+  }
   error = ftruncate(*fd, (off_t)bytes) < 0 ? -errno : add_group(first, (size_t)megablocks, &base);
   if (error == 0 && mmap(base + IMAGE_PRIVATE, bytes, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_FIXED | MAP_NORESERVE, *fd, 0) == MAP_FAILED)
     error = -errno;
   if (error < 0) {
     close(*fd);
+    free(account);
     return error;
   }
+  account_open(account, Bdescr((StgPtr)first), MBLOCK_GROUP_BLOCKS((size_t)megablocks));
   atomic_store_explicit(&head_of(base)->used, IMAGE_DATA, memory_order_relaxed);
-  count_region((size_t)megablocks, true);
   return (int64_t)base;
 }
 
@@ -267,7 +232,7 @@ int64_t maru_region_release(StgCompactNFDataBlock *first, char *base, int64_t me
     return -errno;
   if (keep < all)
     trim(first, base, all, keep);
-  count_region(all, false);
+  account_close(Bdescr((StgPtr)first));
   close(fd);
   return 0;
 }
