@@ -52,24 +52,19 @@ handOutMore run = do
     options = jobOptions (runJob run)
     settings = Settings (chunking options) (jobWorkers (runJob run)) (window options)
 
--- Repeats the planner's step with the same measurement until enough waits.
+-- With one measurement and one size before them, until enough waits.
 publishMore :: Settings -> Maybe Double -> Bool -> Run a b -> Offer -> Int -> IO ()
 publishMore settings cost over run offer waiting0 = do
   size0 <- stSize <$> look run
   let go available waiting size
         | available <= 0 || waiting >= offerChunks offer = pure size
         | otherwise = do
-          let decision = step settings (Seen cost Nothing available over 0 size)
-          taken <- takeWhileM (handOutOne run) (stepChunks decision)
-          (if null taken then pure else go (available - sum taken) (waiting + length taken)) (stepSize decision)
+          let (n, size') = planned waiting (Seen cost Nothing available over waiting size0)
+          taken <- if n == 0 then pure False else handOutOne run n
+          if taken then go (available - n) (waiting + 1) size' else pure size
+      planned waiting = (if waiting < chunksAhead * setWorkers settings then nextChunk else furtherChunk) settings
   size <- go (offerItems offer) waiting0 size0
   change run (\s -> s {stSize = size})
-
-takeWhileM :: (x -> IO Bool) -> [x] -> IO [x]
-takeWhileM _ [] = pure []
-takeWhileM act (x : xs) = do
-  continue <- act x
-  if continue then (x :) <$> takeWhileM act xs else pure []
 
 -- | 'False': no slot is free now.
 handOutOne :: Run a b -> Int -> IO Bool
@@ -82,12 +77,15 @@ handOutOne run n = do
 
 -- Workers --------------------------------------------------------------------
 
--- | Starts as many workers as there is work for that nobody has.
+-- | Starts as many workers as there is work for that nobody has. With a large heap
+-- a birth takes long: those that are there already get more to do after each.
 hire :: Run a b -> Int64 -> IO ()
 hire run now = do
   waiting <- unclaimed (runFabric run)
   wanted <- decide run (hiring (runJob run) waiting now)
-  for_ wanted $ \(slot, share) -> try (hireOne run slot share) >>= either (change run . refused (runJob run) share now . why) pure
+  for_ wanted $ \(slot, share) -> do
+    try (hireOne run slot share) >>= either (change run . refused (runJob run) share now . why) pure
+    handOutMore run
   where
     why e = fromMaybe (none (e :: SomeException)) (fromException e)
     none e = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
