@@ -26,7 +26,7 @@ import Maru.Internal.Plan
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Process
 import Maru.Native.Region (Region, newRegion, regionRelease)
-import Maru.Native.Rts (forkWorker)
+import Maru.Native.Rts (forkWorker, haveWorkers)
 import Maru.Options
 
 -- Chunks ---------------------------------------------------------------------
@@ -112,6 +112,7 @@ hireOne run slot share = do
   pidfd <- openPidfd pid
   filling <- newIORef Nothing
   born <- nowNs
+  haveWorkers 1
   modifyIORef' (runWorkers run) (IntMap.insert slot (Worker (Process pid pidfd tied) link filling region))
   change run (hired slot [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] born)
 
