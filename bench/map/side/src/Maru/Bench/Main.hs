@@ -12,19 +12,23 @@ import Data.Aeson (Value (..), encode, object, (.=))
 import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.IORef
 import Data.List (find, intercalate)
+import Data.Int (Int64)
 import qualified Data.Map.Strict as Map
+import Foreign (Ptr, allocaArray, peekArray)
+import Foreign.C (CInt (..))
 import Maru (Chunking (..), Options (..), Report (..), Workers (..), defaultOptions)
 import Maru.Bench.Mapper
 import Maru.Bench.Meter
 import Maru.Bench.Transport
 import Maru.Bench.Work
+import Maru.Native.Rts (collapseHeap)
 import Options.Applicative hiding (Success)
 import System.IO
 import System.Mem (performMajorGC)
 
 main :: IO ()
 main = do
-  act <- execParser (info (hsubparser (mapCommand <> carryCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
+  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> forksCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
   line <- act
   Lazy.putStrLn (encode line)
 
@@ -101,3 +105,24 @@ carryCommand = command "carry" (info (run <$> kind <*> transit <*> share <*> res
     run k t divide n = do
       ready
       crossingJson <$> carry t k (carriedSize k `div` max 1 divide) n
+
+-- Bare forks -----------------------------------------------------------------
+
+foreign import ccall unsafe "maru_bench_forks" c_forks :: CInt -> Ptr Int64 -> IO Int64
+
+forksCommand :: Mod CommandFields (IO Value)
+forksCommand = command "forks" (info (run <$> heap <*> count <*> huge) (progDesc "What forking this process costs, with so much live data"))
+  where
+    heap = option auto (long "heap" <> metavar "MIB" <> value 0)
+    count = option auto (long "count" <> metavar "N" <> value (16 :: Int))
+    huge = switch (long "huge" <> help "The heap collapsed into huge pages before")
+    run mib n collapsed = do
+      live <- liveHeap mib
+      performMajorGC
+      before <- nowNs
+      bytes <- if collapsed then collapseHeap else pure 0
+      after <- nowNs
+      ready
+      (total, each) <- allocaArray n $ \at -> (,) <$> c_forks (fromIntegral n) at <*> peekArray n at
+      _ <- evaluate (Map.size live)
+      pure (object ["heap_mib" .= mib, "forks" .= n, "total_ns" .= total, "each_ns" .= each, "collapsed_bytes" .= bytes, "collapsing_ns" .= (after - before)])
