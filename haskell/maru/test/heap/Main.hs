@@ -2,13 +2,14 @@
 -- allocation area of 64 MiB the caller alone would not collect at all.
 module Main (main) where
 
+import Control.Concurrent (setNumCapabilities, threadDelay)
 import Control.Exception (evaluate)
 import Control.Monad (forM, replicateM_, void)
 import Data.Int (Int64)
 import Data.List (foldl')
 import qualified Data.Map.Strict as Map
 import Data.Word (Word32)
-import GHC.Stats (RTSStats (gcs, major_gcs), getRTSStats)
+import GHC.Stats (GCDetails (gcdetails_threads), RTSStats (gc, gcs, major_gcs), getRTSStats)
 import Maru
 import System.Mem (performMajorGC)
 import Test.Tasty (defaultMain, testGroup)
@@ -45,7 +46,18 @@ main =
           without <- majorsOf (kept Sequential)
           with <- majorsOf (kept Shm)
           assertBool (show (without, with)) (with <= without + 1)
-          void (evaluate (Map.size heap))
+          void (evaluate (Map.size heap)),
+        testCase "two capabilities: one thread collects while workers live, two before and after" $ do
+          setNumCapabilities 2
+          before <- collectors
+          let ys = parMapWith options spin [1 .. 32]
+          void (evaluate (sum (take 1 ys)))
+          during <- collectors
+          total <- parMapM options spin [1 .. 32]
+          evaluate (sum ys) >>= (@?= sum total)
+          after <- eventually (== before) collectors
+          setNumCapabilities 1
+          (before, during, after) @?= (2, 1, 2)
       ]
 
 options :: Options
@@ -69,6 +81,18 @@ counting act = do
 -- | Major collections meanwhile, but for one before.
 majorsOf :: IO a -> IO Word32
 majorsOf act = performMajorGC >> (snd . snd <$> counting act)
+
+-- | How many threads took part in a collection.
+collectors :: IO Word32
+collectors = performMajorGC >> gcdetails_threads . gc <$> getRTSStats
+
+-- | The workers of a list that was consumed end in the background.
+eventually :: (a -> Bool) -> IO a -> IO a
+eventually good look = go (500 :: Int)
+  where
+    go n = do
+      x <- look
+      if good x || n == 0 then pure x else threadDelay 20000 >> go (n - 1)
 
 -- | Some milliseconds without allocation.
 spin :: Int -> Int64
