@@ -14,21 +14,19 @@ import Data.IORef
 import Data.List (find, intercalate)
 import Data.Int (Int64)
 import qualified Data.Map.Strict as Map
-import Foreign (Ptr, allocaArray, peekArray)
 import Foreign.C (CInt (..))
 import Maru (Chunking (..), Options (..), Report (..), Workers (..), defaultOptions)
 import Maru.Bench.Mapper
 import Maru.Bench.Meter
 import Maru.Bench.Transport
 import Maru.Bench.Work
-import Maru.Native.Rts (collapseHeap)
 import Options.Applicative hiding (Success)
 import System.IO
 import System.Mem (performMajorGC)
 
 main :: IO ()
 main = do
-  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> forksCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
+  act <- execParser (info (hsubparser (mapCommand <> carryCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
   line <- act
   Lazy.putStrLn (encode line)
 
@@ -49,6 +47,7 @@ data Order = Order
     orderWorkers :: !Workers,
     orderChunking :: !Chunking,
     orderHeap :: !Int,
+    orderForks :: !Int,
     orderPart :: !(Maybe Int)
   }
 
@@ -64,6 +63,7 @@ mapCommand = command "map" (info (measure <$> order) (progDesc "A workload by on
         <*> option (Workers <$> natural) (long "workers" <> metavar "N" <> value (Workers 2))
         <*> option (Fixed <$> natural) (long "chunk" <> metavar "N" <> value Guided <> help "Items a claim (default: guided)")
         <*> option natural (long "heap" <> metavar "MIB" <> value 0 <> help "Live data of the caller beside the work")
+        <*> option natural (long "forks" <> metavar "N" <> value 0 <> help "Bare forks of this process before, for comparison (at most 256)")
         <*> optional (option natural (long "half" <> metavar "0|1" <> help "Only this half of the work, in the caller"))
     natural = do
       n <- auto
@@ -77,11 +77,14 @@ measure o = do
   let options = defaultOptions {workers = orderWorkers o, chunking = orderChunking o}
       way = maybe (mapper reports (orderWay o) options) (halves (preparedCosts prepared)) (orderPart o)
   ready
+  forks <- if orderForks o > 0 then Just <$> c_forks (fromIntegral (orderForks o)) else pure Nothing
   -- Looked at inside: a report is of the run while it is there.
   ((checksum, first), meter) <- metered (preparedRun prepared way)
   seen <- readIORef reports >>= sequence
   _ <- evaluate (Map.size heap)
-  pure (object ["meter" .= meterJson meter, "first_ns" .= (first - meterStart meter), "checksum" .= checksum, "reports" .= map reportJson seen])
+  pure (object ["meter" .= meterJson meter, "first_ns" .= (first - meterStart meter), "checksum" .= checksum, "reports" .= map reportJson seen, "forks_ns" .= forks])
+
+foreign import ccall unsafe "maru_bench_forks" c_forks :: CInt -> IO Int64
 
 reportJson :: Report -> Value
 reportJson r =
@@ -105,24 +108,3 @@ carryCommand = command "carry" (info (run <$> kind <*> transit <*> share <*> res
     run k t divide n = do
       ready
       crossingJson <$> carry t k (carriedSize k `div` max 1 divide) n
-
--- Bare forks -----------------------------------------------------------------
-
-foreign import ccall unsafe "maru_bench_forks" c_forks :: CInt -> Ptr Int64 -> IO Int64
-
-forksCommand :: Mod CommandFields (IO Value)
-forksCommand = command "forks" (info (run <$> heap <*> count <*> huge) (progDesc "What forking this process costs, with so much live data"))
-  where
-    heap = option auto (long "heap" <> metavar "MIB" <> value 0)
-    count = option auto (long "count" <> metavar "N" <> value (16 :: Int))
-    huge = switch (long "huge" <> help "The heap collapsed into huge pages before")
-    run mib n collapsed = do
-      live <- liveHeap mib
-      performMajorGC
-      before <- nowNs
-      bytes <- if collapsed then collapseHeap else pure 0
-      after <- nowNs
-      ready
-      (total, each) <- allocaArray n $ \at -> (,) <$> c_forks (fromIntegral n) at <*> peekArray n at
-      _ <- evaluate (Map.size live)
-      pure (object ["heap_mib" .= mib, "forks" .= n, "total_ns" .= total, "each_ns" .= each, "collapsed_bytes" .= bytes, "collapsing_ns" .= (after - before)])
