@@ -41,7 +41,7 @@ run reaper effort say = do
           [ ( "build on " ++ show workers ++ " workers, by live heap (ms)",
               Table
                 [(R, "MiB live"), (R, "wall"), (R, "bare forks"), (R, "wall without"), (R, "caller collects"), (R, "its collections")]
-                [ [show heap] ++ map (`cell` sideName (sideOf effort workers heap)) [fmap ms . wallNs, fmap ms . forksNs, fmap ms . beyondForks, fmap ms . number ["meter", "gc_ns"], number ["meter", "gcs"]]
+                [ show heap : map (`cell` named heap) [fmap ms . wallNs, fmap ms . forksNs, fmap ms . beyondForks, fmap ms . number ["meter", "gc_ns"], number ["meter", "gcs"]]
                   | heap <- heaps
                 ]
             ),

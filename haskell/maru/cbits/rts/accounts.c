@@ -50,7 +50,9 @@ static void hook_collections(void) {
   rtsConfig.gcDoneHook = after_collection;
 }
 
-struct account *account_new(void) { return malloc(sizeof(struct account)); }
+struct account *account_new(void) {
+  return malloc(sizeof(struct account));
+}
 
 void account_open(struct account *account, bdescr *first, size_t blocks) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -11,8 +11,8 @@ import Control.Monad (void)
 import Data.Aeson (Value (..), encode, object, (.=))
 import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.IORef
-import Data.List (find, intercalate)
 import Data.Int (Int64)
+import Data.List (find, intercalate)
 import qualified Data.Map.Strict as Map
 import Foreign.C (CInt (..))
 import Maru (Chunking (..), Options (..), Report (..), Workers (..), defaultOptions)
