@@ -13,6 +13,7 @@ import Data.IORef
 import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
 import Data.Maybe (fromMaybe, isJust, isNothing)
+import Data.Traversable (for)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Pieces (earliest, nextIndex, pieceAt)
 import Maru.Backend.Process.Roster
@@ -77,25 +78,29 @@ handOutOne run n = do
 
 -- Workers --------------------------------------------------------------------
 
--- | Starts as many workers as there is work for that nobody has. With a large heap
--- a birth takes long: those that are there already get more to do after each.
+-- | Starts as many workers as there is work for that nobody has. The pages of all of
+-- them are mapped before the first is forked: while new processes copy pages, start
+-- threads and map memory, their parent is slow at the same. With a large heap a fork
+-- takes long: those that are there already get more to do after each.
 hire :: Run a b -> Int64 -> IO ()
 hire run now = do
   waiting <- unclaimed (runFabric run)
   wanted <- decide run (hiring (runJob run) waiting now)
-  for_ wanted $ \(slot, share) -> do
-    try (hireOne run slot share) >>= either (change run . refused (runJob run) share now . why) pure
+  prepared <- for wanted $ \(slot, share) -> (,,) slot share <$> try (newPages run)
+  for_ prepared $ \(slot, share, pages) -> do
+    born <- either (pure . Left) (try . hireOne run slot share) pages
+    either (change run . refused (runJob run) share now . why) pure born
     handOutMore run
   where
     why e = fromMaybe (none (e :: SomeException)) (fromException e)
     none e = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
 
-hireOne :: Run a b -> Int -> [Int] -> IO ()
-hireOne run slot share = do
+-- | With pages of its own for results, which are released where it is refused.
+hireOne :: Run a b -> Int -> [Int] -> Maybe Region -> IO ()
+hireOne run slot share region = do
   pieces <- stPieces <$> look run
   seen <- known (runFeed run)
-  link <- openLink (runFabric run) slot
-  region <- newPages run `onException` closeLink link
+  link <- openLink (runFabric run) slot `onException` traverse_ regionRelease region
   line <- newLifeline
   snapshot <- takeSnapshot
   for_ (line : keptOpen link) (spare snapshot)
