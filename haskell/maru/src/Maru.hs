@@ -310,7 +310,7 @@ automatic options f xs = do
   capabilities <- getNumCapabilities
   area <- allocArea
   let means = Means (if isJust hazard then 1 else n) (min n capabilities) (fromIntegral area)
-  autoMap means forkCost (rest Auto options) (rest Sparks options {workers = Workers (meansCapabilities means)}) f xs
+  autoMap means forkCost (rest Auto options) (rest Threads options {workers = Workers (meansCapabilities means)}) f xs
   where
     rest which options' number ys = do
       running <- startOn which options' Ordered Nothing f ys

@@ -112,13 +112,13 @@ sparksWorthNs = 2000000
 
 -- | What an item costs on capabilities beside itself.
 sparkNs :: Double
-sparkNs = 2000
+sparkNs = 5000
 
 -- | A collection for each area's worth of garbage: stopping everybody, and copying
 -- what lives of the results, in walks through one.
 stopNs, survivorWalks :: Double
 stopNs = 200000
-survivorWalks = 8
+survivorWalks = 16
 
 -- | What any result costs worker and caller together: half of it in either, at
 -- 100 000 items of 1 us (measured).
