@@ -81,17 +81,20 @@ handOutOne run n = do
 -- | Starts as many workers as there is work for that nobody has. The pages of all of
 -- them are mapped before the first is forked: while new processes copy pages, start
 -- threads and map memory, their parent is slow at the same. With a large heap a fork
--- takes long: those that are there already get more to do after each.
+-- takes long: those that are there already get more to do meanwhile.
 hire :: Run a b -> Int64 -> IO ()
 hire run now = do
   waiting <- unclaimed (runFabric run)
   wanted <- decide run (hiring (runJob run) waiting now)
   prepared <- for wanted $ \(slot, share) -> (,,) slot share <$> try (newPages run)
   for_ prepared $ \(slot, share, pages) -> do
+    before <- nowNs
     born <- either (pure . Left) (try . hireOne run slot share) pages
     either (change run . refused (runJob run) share now . why) pure born
-    handOutMore run
+    after <- nowNs
+    when (after - before > longBirth) (handOutMore run)
   where
+    longBirth = 2000000
     why e = fromMaybe (none (e :: SomeException)) (fromException e)
     none e = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
 
