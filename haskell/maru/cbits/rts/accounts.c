@@ -54,7 +54,7 @@ struct account *account_new(void) {
   return malloc(sizeof(struct account));
 }
 
-void account_open(struct account *account, bdescr *first, size_t blocks) {
+void account_open(struct account *account, const bdescr *first, size_t blocks) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   if (!counted()) {
     free(account);
@@ -64,14 +64,6 @@ void account_open(struct account *account, bdescr *first, size_t blocks) {
   pthread_mutex_lock(&lock);
   *account = (struct account){accounts, first, blocks};
   accounts = account;
-  if (&sm_mutex) {
-    OS_ACQUIRE_LOCK(&sm_mutex); /* other capabilities allocate large objects meanwhile */
-  }
-  if (first->gen->no == 0)
-    first->gen->n_new_large_words -= blocks * BLOCK_SIZE_W;
-  if (&sm_mutex) {
-    OS_RELEASE_LOCK(&sm_mutex);
-  }
   oldest_gen->max_blocks += blocks;
   pthread_mutex_unlock(&lock);
 }

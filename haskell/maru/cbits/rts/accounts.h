@@ -20,8 +20,9 @@ struct account;
 /* NULL: no memory. Freed by free, or by account_close. */
 struct account *account_new(void);
 
-/* The compact region that begins with the block `first` has just grown by so many blocks. */
-void account_open(struct account *account, bdescr *first, size_t blocks);
+/* The compact region that begins with the block `first` has just grown by so many blocks, which
+   were not charged to the nursery. */
+void account_open(struct account *account, const bdescr *first, size_t blocks);
 
 /* From now on what is left of it counts like anything that this process has allocated. */
 void account_close(const bdescr *first);

@@ -54,24 +54,61 @@ static int probe(size_t megablocks) {
 }
 
 /* Adds one byte array to the compact region that takes all of a group of so many megablocks, and
-   moves the region's allocation pointer behind it. */
+   moves the region's allocation pointer behind it. As allocateForCompact does it, but that writes a
+   descriptor for each block of the group, those beyond the first megablock into the data: 1 MiB of
+   page faults for a region of 64. Nothing is charged to the nursery. */
 static int64_t add_group(StgCompactNFDataBlock *first, size_t megablocks, char **base) {
   StgCompactNFData *compact = (StgCompactNFData *)(first + 1);
+  generation *gen = Bdescr((StgPtr)first)->gen;
   size_t blocks = MBLOCK_GROUP_BLOCKS(megablocks);
-  size_t bytes = blocks * BLOCK_SIZE - sizeof(StgCompactNFData);
   int error = probe(megablocks);
   if (error)
     return error;
-  StgArrBytes *array = allocateForCompact(rts_unsafeGetMyCapability(), compact, bytes / sizeof(W_));
-  array->header.info = &stg_ARR_WORDS_info;
-  array->bytes = bytes - sizeof(StgArrBytes);
-  StgCompactNFDataBlock *block = (StgCompactNFDataBlock *)(void *)array - 1;
-  if ((uintptr_t)block % IMAGE_BLOCK != IMAGE_FIRST || Bdescr((StgPtr)block)->blocks != blocks)
+  bdescr *head = allocGroup_lock(blocks);
+  StgCompactNFDataBlock *block = (StgCompactNFDataBlock *)(void *)head->start;
+  if ((uintptr_t)block % IMAGE_BLOCK != IMAGE_FIRST || head->blocks != blocks) {
+    freeGroup_lock(head);
     return -ENOTSUP; /* not the block allocator we know */
-  compact->nursery = block;
-  compact->hp = compact->hpLim = Bdescr((StgPtr)block)->free;
+  }
+  initBdescr(head, gen, gen);
+  head->flags = BF_COMPACT;
+  for (size_t i = 1; i < BLOCKS_PER_MBLOCK; i++) {
+    head[i].link = head;
+    head[i].blocks = 0;
+    head[i].flags = BF_COMPACT;
+  }
+  *block = (StgCompactNFDataBlock){.self = block, .owner = compact};
+  StgArrBytes *array = (StgArrBytes *)(block + 1);
+  array->header.info = &stg_ARR_WORDS_info;
+  array->bytes = blocks * BLOCK_SIZE - sizeof(StgCompactNFData) - sizeof(StgArrBytes);
+  head->free = (StgPtr)((W_)(array + 1) + array->bytes);
+  Bdescr((StgPtr)compact->nursery)->free = compact->hp;
+  compact->last->next = block;
+  compact->last = compact->nursery = block;
+  compact->hp = compact->hpLim = head->free;
+  compact->totalW += blocks * BLOCK_SIZE_W;
+  if (&sm_mutex) {
+    OS_ACQUIRE_LOCK(&sm_mutex);
+  }
+  gen->n_compact_blocks += blocks;
+  if (&sm_mutex) {
+    OS_RELEASE_LOCK(&sm_mutex);
+  }
   *base = (char *)block - IMAGE_FIRST;
   return 0;
+}
+
+/* What lies in a group that was added is work of this process's own: as if allocated by it. */
+static void charge(const StgCompactNFDataBlock *first, size_t megablocks) {
+  generation *gen = Bdescr((StgPtr)first)->gen;
+  if (&sm_mutex) {
+    OS_ACQUIRE_LOCK(&sm_mutex);
+  }
+  if (gen->no == 0)
+    gen->n_new_large_words += MBLOCK_GROUP_BLOCKS(megablocks) * BLOCK_SIZE_W;
+  if (&sm_mutex) {
+    OS_RELEASE_LOCK(&sm_mutex);
+  }
 }
 
 /* --- moving --- */
@@ -347,6 +384,7 @@ int64_t maru_landing_new(StgCompactNFDataBlock *first) {
   int64_t r = add_group(first, 1, &base);
   if (r < 0)
     return r;
+  charge(first, 1);
   atomic_store_explicit(&head_of(base)->used, IMAGE_DATA, memory_order_relaxed);
   return (int64_t)base;
 }
@@ -385,9 +423,11 @@ int64_t maru_unpack_alone(StgCompactNFDataBlock *first, const char *bytes, int64
   (void)size;
   memcpy(&header, bytes, sizeof header);
   size_t length = header.end - IMAGE_DATA;
-  int64_t r = add_group(first, (header.end + IMAGE_TAIL + IMAGE_BLOCK - 1) / IMAGE_BLOCK, &base);
+  size_t megablocks = (header.end + IMAGE_TAIL + IMAGE_BLOCK - 1) / IMAGE_BLOCK;
+  int64_t r = add_group(first, megablocks, &base);
   if (r < 0)
     return r;
+  charge(first, megablocks);
   /* The sites come last, and are not moved. */
   move(base + IMAGE_DATA, bytes + sizeof header, length, MADV_REMOVE);
   return land(base, &header, bytes + sizeof header + length, descriptor_of(base));

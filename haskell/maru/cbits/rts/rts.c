@@ -15,8 +15,7 @@ const char *maru_rts_refusal(void) {
 #if !MARU_RTS_VALIDATED
   return "this GHC, platform or way of building (profiling) has not been validated";
 #else
-  if (!&mblock_address_space || !&capabilities || !&n_capabilities || !&mblocks_allocated ||
-      !allocateForCompact)
+  if (!&mblock_address_space || !&capabilities || !&n_capabilities || !&mblocks_allocated)
     return "the run-time system is a shared library (program built with -dynamic, or GHCi)";
   if (RtsFlags.GcFlags.useNonmoving)
     return "the program runs with --nonmoving-gc";
@@ -27,7 +26,7 @@ const char *maru_rts_refusal(void) {
 /* Is this a GHC whose heap maru may read and write by itself? */
 bool maru_rts_validated(void) {
 #if MARU_RTS_VALIDATED
-  return &mblock_address_space && &mblocks_allocated && allocateForCompact;
+  return &mblock_address_space && &mblocks_allocated;
 #else
   return false;
 #endif
