@@ -107,7 +107,7 @@ import Maru.Internal.Budget
 import Maru.Internal.Dispatch (engineOf)
 import Maru.Internal.Engine
 import Maru.Internal.Normal (normalised)
-import Maru.Native.Rts (forkHazard)
+import Maru.Native.Rts (allocArea, forkHazard)
 import Maru.Native.Totals (sayOnBoard)
 import Maru.Options
 import Maru.Progress (progressBar)
@@ -308,8 +308,9 @@ automatic options f xs = do
   n <- resolveWorkers options Auto
   hazard <- forkHazard
   capabilities <- getNumCapabilities
-  let means = Means (if isJust hazard then 1 else n) (min n capabilities)
-  autoMap means forkCost (rest Auto options) (rest Sparks options {workers = Workers (meansCapabilities means)}) f xs
+  area <- allocArea
+  let means = Means (if isJust hazard then 1 else n) (min n capabilities) (fromIntegral area)
+  autoMap means forkCost (rest Auto options) (rest Threads options {workers = Workers (meansCapabilities means)}) f xs
   where
     rest which options' number ys = do
       running <- startOn which options' Ordered Nothing f ys

@@ -25,6 +25,7 @@ import MapAuto (autoExperiment)
 import MapBackends (backendsExperiment)
 import MapChannel (channelExperiment)
 import MapDispatch (dispatchExperiment)
+import MapHeap (heapExperiment)
 import MapSeedlog (seedlogExperiment)
 import MapTransport (transportExperiment)
 import Maru.Bench.Experiment (Experiment)
@@ -33,7 +34,7 @@ import WaitHandover (handoverExperiment)
 experiments :: [Experiment]
 experiments =
   concat
-    [ [dispatchExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, seedlogExperiment],
+    [ [dispatchExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, seedlogExperiment],
       [mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,

@@ -36,8 +36,6 @@ extern uint32_t n_capabilities MARU_WEAK;
 extern W_ mblocks_allocated MARU_WEAK;
 extern generation *oldest_gen MARU_WEAK;
 extern RtsConfig rtsConfig MARU_WEAK;
-extern void *allocateForCompact(Capability *cap, StgCompactNFData *compact,
-                                StgWord words) MARU_WEAK;
 extern Mutex sm_mutex MARU_WEAK; /* NULL in the run-time system without threads: nothing to lock */
 
 /* Does this (untagged) address belong to the dynamic heap? */

@@ -12,13 +12,13 @@
  * The run-time system itself never adds to such a region, so its book-keeping is that of the day
  * of birth in every process. All functions are called unsafely: no collection happens meanwhile.
  */
+#include "accounts.h"
 #include "image.h"
 
 #include <errno.h>
 #include <string.h>
 
 #if MARU_RTS_VALIDATED
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -54,66 +54,61 @@ static int probe(size_t megablocks) {
 }
 
 /* Adds one byte array to the compact region that takes all of a group of so many megablocks, and
-   moves the region's allocation pointer behind it. */
+   moves the region's allocation pointer behind it. As allocateForCompact does it, but that writes a
+   descriptor for each block of the group, those beyond the first megablock into the data: 1 MiB of
+   page faults for a region of 64. Nothing is charged to the nursery. */
 static int64_t add_group(StgCompactNFDataBlock *first, size_t megablocks, char **base) {
   StgCompactNFData *compact = (StgCompactNFData *)(first + 1);
+  generation *gen = Bdescr((StgPtr)first)->gen;
   size_t blocks = MBLOCK_GROUP_BLOCKS(megablocks);
-  size_t bytes = blocks * BLOCK_SIZE - sizeof(StgCompactNFData);
   int error = probe(megablocks);
   if (error)
     return error;
-  StgArrBytes *array = allocateForCompact(rts_unsafeGetMyCapability(), compact, bytes / sizeof(W_));
-  array->header.info = &stg_ARR_WORDS_info;
-  array->bytes = bytes - sizeof(StgArrBytes);
-  StgCompactNFDataBlock *block = (StgCompactNFDataBlock *)(void *)array - 1;
-  if ((uintptr_t)block % IMAGE_BLOCK != IMAGE_FIRST || Bdescr((StgPtr)block)->blocks != blocks)
+  bdescr *head = allocGroup_lock(blocks);
+  StgCompactNFDataBlock *block = (StgCompactNFDataBlock *)(void *)head->start;
+  if ((uintptr_t)block % IMAGE_BLOCK != IMAGE_FIRST || head->blocks != blocks) {
+    freeGroup_lock(head);
     return -ENOTSUP; /* not the block allocator we know */
-  compact->nursery = block;
-  compact->hp = compact->hpLim = Bdescr((StgPtr)block)->free;
+  }
+  initBdescr(head, gen, gen);
+  head->flags = BF_COMPACT;
+  for (size_t i = 1; i < BLOCKS_PER_MBLOCK; i++) {
+    head[i].link = head;
+    head[i].blocks = 0;
+    head[i].flags = BF_COMPACT;
+  }
+  *block = (StgCompactNFDataBlock){.self = block, .owner = compact};
+  StgArrBytes *array = (StgArrBytes *)(block + 1);
+  array->header.info = &stg_ARR_WORDS_info;
+  array->bytes = blocks * BLOCK_SIZE - sizeof(StgCompactNFData) - sizeof(StgArrBytes);
+  head->free = (StgPtr)((W_)(array + 1) + array->bytes);
+  Bdescr((StgPtr)compact->nursery)->free = compact->hp;
+  compact->last->next = block;
+  compact->last = compact->nursery = block;
+  compact->hp = compact->hpLim = head->free;
+  compact->totalW += blocks * BLOCK_SIZE_W;
+  if (&sm_mutex) {
+    OS_ACQUIRE_LOCK(&sm_mutex);
+  }
+  gen->n_compact_blocks += blocks;
+  if (&sm_mutex) {
+    OS_RELEASE_LOCK(&sm_mutex);
+  }
   *base = (char *)block - IMAGE_FIRST;
   return 0;
 }
 
-/* --- what the collector may think of it --- */
-
-/* Blocks of this process's regions that are not released yet, inherited ones included. */
-static _Atomic size_t open_blocks;
-static void (*next_hook)(const struct GCDetails_ *);
-
-/* After a collection of everything the run-time system lets the heap grow in proportion to what is
-   live, and a region is, whole. Beside 64 MiB of it as much garbage would pile up, in the parent
-   and in every worker. The world stands still; n_words, large and compact blocks are what
-   resizeGenerations went by. */
-static void after_collection(const struct GCDetails_ *details) {
-  generation *old = oldest_gen;
-  /* relaxed: a region that another thread makes or releases just now counts the next time */
-  size_t open = atomic_load_explicit(&open_blocks, memory_order_relaxed);
-  if (details->gen == old->no && open > 0 && open <= old->n_compact_blocks) {
-    size_t live = (old->n_words + BLOCK_SIZE_W - 1) / BLOCK_SIZE_W + old->n_large_blocks +
-                  old->n_compact_blocks - open;
-    size_t most = (size_t)((double)live * RtsFlags.GcFlags.oldGenFactor);
-    if (most < RtsFlags.GcFlags.minOldGenSize)
-      most = RtsFlags.GcFlags.minOldGenSize;
-    if (old->max_blocks > open + most)
-      old->max_blocks = open + most;
+/* What lies in a group that was added is work of this process's own: as if allocated by it. */
+static void charge(const StgCompactNFDataBlock *first, size_t megablocks) {
+  generation *gen = Bdescr((StgPtr)first)->gen;
+  if (&sm_mutex) {
+    OS_ACQUIRE_LOCK(&sm_mutex);
   }
-  if (next_hook)
-    next_hook(details);
-}
-
-static void hook_collections(void) {
-  next_hook = rtsConfig.gcDoneHook;
-  rtsConfig.gcDoneHook = after_collection;
-}
-
-static void count_region(size_t megablocks, bool opened) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  size_t blocks = MBLOCK_GROUP_BLOCKS(megablocks);
-  if (!&rtsConfig || !&oldest_gen)
-    return;
-  pthread_once(&once, hook_collections);
-  /* relaxed: a number, read while the world stands still */
-  atomic_fetch_add_explicit(&open_blocks, opened ? blocks : -blocks, memory_order_relaxed);
+  if (gen->no == 0)
+    gen->n_new_large_words += MBLOCK_GROUP_BLOCKS(megablocks) * BLOCK_SIZE_W;
+  if (&sm_mutex) {
+    OS_RELEASE_LOCK(&sm_mutex);
+  }
 }
 
 /* --- moving --- */
@@ -148,19 +143,26 @@ int64_t maru_region_new(StgCompactNFDataBlock *first, int64_t megablocks, int *f
   size_t bytes = group_bytes((size_t)megablocks) - IMAGE_PRIVATE;
   char *base;
   int64_t error;
+  struct account *account = account_new();
+  if (!account)
+    return -ENOMEM;
   *fd = memfd_create("maru-region", MFD_CLOEXEC);
-  if (*fd < 0)
-    return -errno;
+  if (*fd < 0) {
+    error = -errno;
+    free(account);
+    return error;
+  }
   error = ftruncate(*fd, (off_t)bytes) < 0 ? -errno : add_group(first, (size_t)megablocks, &base);
   if (error == 0 && mmap(base + IMAGE_PRIVATE, bytes, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_FIXED | MAP_NORESERVE, *fd, 0) == MAP_FAILED)
     error = -errno;
   if (error < 0) {
     close(*fd);
+    free(account);
     return error;
   }
+  account_open(account, Bdescr((StgPtr)first), MBLOCK_GROUP_BLOCKS((size_t)megablocks));
   atomic_store_explicit(&head_of(base)->used, IMAGE_DATA, memory_order_relaxed);
-  count_region((size_t)megablocks, true);
   return (int64_t)base;
 }
 
@@ -268,7 +270,7 @@ int64_t maru_region_release(StgCompactNFDataBlock *first, char *base, int64_t me
     return -errno;
   if (keep < all)
     trim(first, base, all, keep);
-  count_region(all, false);
+  account_close(Bdescr((StgPtr)first));
   close(fd);
   return 0;
 }
@@ -396,6 +398,7 @@ int64_t maru_landing_new(StgCompactNFDataBlock *first) {
   int64_t r = add_group(first, 1, &base);
   if (r < 0)
     return r;
+  charge(first, 1);
   atomic_store_explicit(&head_of(base)->used, IMAGE_DATA, memory_order_relaxed);
   return (int64_t)base;
 }
@@ -434,9 +437,11 @@ int64_t maru_unpack_alone(StgCompactNFDataBlock *first, const char *bytes, int64
   (void)size;
   memcpy(&header, bytes, sizeof header);
   size_t length = header.end - IMAGE_DATA;
-  int64_t r = add_group(first, (header.end + IMAGE_TAIL + IMAGE_BLOCK - 1) / IMAGE_BLOCK, &base);
+  size_t megablocks = (header.end + IMAGE_TAIL + IMAGE_BLOCK - 1) / IMAGE_BLOCK;
+  int64_t r = add_group(first, megablocks, &base);
   if (r < 0)
     return r;
+  charge(first, megablocks);
   /* The sites come last, and are not moved. */
   move(base + IMAGE_DATA, bytes + sizeof header, length, MADV_REMOVE);
   return land(base, &header, bytes + sizeof header + length, descriptor_of(base));

@@ -3,6 +3,7 @@
 #include "internals.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
 
@@ -14,8 +15,7 @@ const char *maru_rts_refusal(void) {
 #if !MARU_RTS_VALIDATED
   return "this GHC, platform or way of building (profiling) has not been validated";
 #else
-  if (!&mblock_address_space || !&capabilities || !&n_capabilities || !&mblocks_allocated ||
-      !allocateForCompact)
+  if (!&mblock_address_space || !&capabilities || !&n_capabilities || !&mblocks_allocated)
     return "the run-time system is a shared library (program built with -dynamic, or GHCi)";
   if (RtsFlags.GcFlags.useNonmoving)
     return "the program runs with --nonmoving-gc";
@@ -26,7 +26,7 @@ const char *maru_rts_refusal(void) {
 /* Is this a GHC whose heap maru may read and write by itself? */
 bool maru_rts_validated(void) {
 #if MARU_RTS_VALIDATED
-  return &mblock_address_space && &mblocks_allocated && allocateForCompact;
+  return &mblock_address_space && &mblocks_allocated;
 #else
   return false;
 #endif
@@ -48,6 +48,24 @@ void maru_rts_one_of_many(void) {
   RtsFlags.GcFlags.doIdleGC = false;
   RtsFlags.ParFlags.parGcEnabled = false;
   RtsFlags.ParFlags.migrate = false;
+}
+
+/* In a process that has workers: so many more (or fewer) live now. While one does, the cores are
+   theirs, and its collections are made by one thread. By as many threads as it has capabilities,
+   which spin for each other, they took most of the time of a map beside as many workers. */
+void maru_rts_workers(int64_t change) {
+  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* not held at a fork: an unsafe call */
+  static int64_t workers;
+  static bool parallel;
+  pthread_mutex_lock(&lock);
+  if (workers == 0) {
+    parallel = RtsFlags.ParFlags.parGcEnabled;
+    RtsFlags.ParFlags.parGcEnabled = false;
+  }
+  workers += change;
+  if (workers == 0)
+    RtsFlags.ParFlags.parGcEnabled = parallel;
+  pthread_mutex_unlock(&lock);
 }
 
 /* Allocation area of each capability, from the next collection on. Where the user chose one with

@@ -24,36 +24,45 @@ decisions =
   testGroup
     "decide"
     [ testCase "much work that is known to be there goes to workers" $
-        decide (Means 2 1) fork (Sample [1e6, 1e6] 1e3) 100 @?= OnWorkers,
+        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e3 0) 100 @?= OnWorkers,
       testCase "little work does not" $
-        decide (Means 2 1) fork (Sample [1e6, 1e6] 1e3) 3 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e3 0) 3 @?= InCaller,
       testCase "results that are dear to carry do not" $
-        decide (Means 2 1) fork (Sample [1e6, 1e6] 1e5) 1000 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e5 0) 1000 @?= InCaller,
       testCase "results that are dear to carry go to several capabilities" $ do
-        decide (Means 2 2) fork (Sample [1e6, 1e6] 1e5) 1000 @?= OnCapabilities
-        decide (Means 2 2) fork (Sample [1e6, 1e6] 1e5) 1 @?= InCaller
-        decide (Means 2 2) fork (Sample [1e4, 1e4] 1e4) 100000 @?= InCaller,
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e5 0) 1000 @?= OnCapabilities
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e5 0) 1 @?= InCaller
+        decide (Means 2 2 1e6) fork (Sample [1e4, 1e4] 1e4 0) 100000 @?= InCaller,
+      testCase "but for many workers, who share the carrying, until the caller that takes the results is the bound" $ do
+        decide (Means 4 1 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= OnWorkers
+        decide (Means 16 1 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= OnWorkers
+        decide (Means 16 1 1e6) fork (Sample [1e6, 1e6] 5e5 1e7) 1000 @?= InCaller,
+      testCase "what allocates much does not go to capabilities, for all stop for each collection" $ do
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= InCaller
+        decide (Means 1 16 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= InCaller
+        decide (Means 1 16 64e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= OnCapabilities
+        decide (Means 16 16 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= OnWorkers,
       testCase "where workers are unsafe all that is long goes there" $
-        decide (Means 1 2) fork (Sample [1e6, 1e6] 1e3) 1000 @?= OnCapabilities,
+        decide (Means 1 2 1e6) fork (Sample [1e6, 1e6] 1e3 0) 1000 @?= OnCapabilities,
       testCase "what is cheap to carry waits for workers, however many capabilities there are" $ do
-        decide (Means 2 2) fork (Sample [1e6, 1e6] 1e3) 100 @?= OnWorkers
-        decide (Means 2 2) fork (Sample [1e6, 1e6] 1e3) 3 @?= InCaller,
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e3 0) 100 @?= OnWorkers
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e3 0) 3 @?= InCaller,
       testCase "one worker is no worker" $
-        decide (Means 1 1) fork (Sample [1e6, 1e6] 1e3) 1000 @?= InCaller,
+        decide (Means 1 1 1e6) fork (Sample [1e6, 1e6] 1e3 0) 1000 @?= InCaller,
       testCase "nothing is known from nothing, nor from one cheap item" $ do
-        decide (Means 2 1) fork (Sample [] 0) 1000 @?= InCaller
-        decide (Means 2 1) fork (Sample [1e6] 1e3) 1000 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [] 0 0) 1000 @?= InCaller
+        decide (Means 2 1 1e6) fork (Sample [1e6] 1e3 0) 1000 @?= InCaller,
       testCase "items that cost no more than handing a result over stay, however many" $
-        decide (Means 2 1) fork (Sample [1e3, 1e3, 1e3] 10) 20000 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [1e3, 1e3, 1e3] 10 0) 20000 @?= InCaller,
       testCase "one very dear item is believed" $
-        decide (Means 2 1) fork (Sample [1e8] 1e3) 9 @?= OnWorkers,
+        decide (Means 2 1 1e6) fork (Sample [1e8] 1e3 0) 9 @?= OnWorkers,
       testCase "of costs that grow smoothly the latest is believed" $
-        decide (Means 2 1) fork (Sample [4e6, 2e6, 1e6] 1e3) 5 @?= OnWorkers,
+        decide (Means 2 1 1e6) fork (Sample [4e6, 2e6, 1e6] 1e3 0) 5 @?= OnWorkers,
       testCase "one outlier of three is not" $
-        decide (Means 2 1) fork (Sample [100, 1e8, 100] 1) 1000 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [100, 1e8, 100] 1 0) 1000 @?= InCaller,
       testCase "a large heap, which makes workers dear, needs more work" $ do
-        decide (Means 2 1) fork (Sample [1e6, 1e6] 1e3) 20 @?= OnWorkers
-        decide (Means 2 1) (20 * fork) (Sample [1e6, 1e6] 1e3) 20 @?= InCaller
+        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e3 0) 20 @?= OnWorkers
+        decide (Means 2 1 1e6) (20 * fork) (Sample [1e6, 1e6] 1e3 0) 20 @?= InCaller
     ]
 
 -- | Thrown at a consumer.
@@ -69,7 +78,7 @@ auto :: (a -> b) -> [a] -> IO (IORef (Maybe Int), [b])
 auto f xs = do
   asked <- newIORef Nothing
   let parallel numbered rest = map f rest <$ writeIORef asked (Just (numbered 0))
-  ys <- autoMap (Means 2 1) (pure fork) parallel parallel f xs
+  ys <- autoMap (Means 2 1 1e6) (pure fork) parallel parallel f xs
   pure (asked, ys)
 
 lists :: TestTree
@@ -154,7 +163,7 @@ orders =
   testGroup
     "the order in which items go to workers"
     [ testCase "as they come where costs do not rise" $
-        forM_ [Sample [1e6, 1e6, 1e6] 0, Sample [1e6, 2e6, 4e6] 0, Sample [4e6, 1e6] 0, Sample [8e6, 1e6, 1e5] 0] $ \sample ->
+        forM_ [Sample [1e6, 1e6, 1e6] 0 0, Sample [1e6, 2e6, 4e6] 0 0, Sample [4e6, 1e6] 0 0, Sample [8e6, 1e6, 1e5] 0 0] $ \sample ->
           arranged (arrange 2 sample 100) [1 .. 100 :: Int] @?= [1 .. 100],
       testCase "where they rise the last few are turned round" $
         arranged (arrange 2 risen 20) [1 .. 20 :: Int] @?= [1 .. 12] <> [20, 19 .. 13],
@@ -173,7 +182,7 @@ orders =
         [untransferableIndex e | Left e <- outcomes] @?= [16]
     ]
   where
-    risen = Sample [4e6, 2e6, 1e6] 0
+    risen = Sample [4e6, 2e6, 1e6] 0 0
 
 -- | Some milliseconds.
 dear :: Int -> Int

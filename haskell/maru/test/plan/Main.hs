@@ -24,6 +24,7 @@ main =
           [ testPropertyNamed "chunks hold at least one item and at most what is available" "sizes" sizes,
             testPropertyNamed "no more than two chunks per worker are unclaimed" "published" published,
             testPropertyNamed "a step and a claim agree on the next chunk" "agree" agree,
+            testPropertyNamed "a further chunk is a full one or none, until the end is known" "further" furtherFull,
             testPropertyNamed "without a measured cost a guided chunk holds one item" "unknownCost" unknownCost,
             testPropertyNamed "a guided chunk is at most twice the one before, whatever was measured" "growth" growth,
             testPropertyNamed "with the end known a guided chunk is at most remaining / (2 * workers)" "endGame" endGame,
@@ -36,7 +37,8 @@ main =
           [ testPropertyNamed "nothing is lost and nothing comes twice, however the input arrives" "complete" complete,
             testPropertyNamed "fixed: sizes differ by at most one when the total is known" "even" evenly,
             testPropertyNamed "fixed: no more chunks than needed" "fewest" fewest,
-            testPropertyNamed "a chunk's time converges to 20 to 50 times its dispatch" "converges" converges,
+            testPropertyNamed "a chunk's time converges to 30 times its dispatch, or 8 times for each worker" "converges" converges,
+            testPropertyNamed "a window that moves by single items makes chunks as large as one that is all there" "moving" moving,
             testPropertyNamed "one misleading measurement is forgotten within a few chunks" "recovers" recovers,
             testPropertyNamed "with equal items the workers end within one item of each other" "balanced" balanced
           ],
@@ -111,6 +113,16 @@ agree = property $ do
   (settings, seen) <- forAll ((,) <$> settingsGen <*> seenGen)
   let Step chunks _ size = step settings seen {seenUnclaimed = 0}
   nextChunk settings seen === (case chunks of [] -> 0; n : _ -> n, size)
+
+furtherFull :: Property
+furtherFull = property $ do
+  (settings, seen0) <- forAll ((,) <$> settingsGen <*> seenGen)
+  let seen = seen0 {seenEnded = False}
+      (n, size) = furtherChunk settings seen
+      (_, aimed) = nextChunk settings seen {seenAvailable = maxBound `div` 8}
+  diff n (<=) (seenAvailable seen)
+  assert (if seenAvailable seen >= aimed then n == aimed && size == aimed else n == 0 && size == seenSize seen)
+  furtherChunk settings seen {seenEnded = True} === nextChunk settings seen {seenEnded = True}
 
 unknownCost :: Property
 unknownCost = property $ do
@@ -217,8 +229,23 @@ converges = property $ do
   itemNs <- forAll (Gen.double (Range.exponentialFloat 40 1e8))
   let n = last (claims (Settings Guided workers Nothing) dispatchNs (replicate 20 itemNs))
       ratio = fromIntegral n * itemNs / dispatchNs
+      aimed = max targetRatio (sharedRatio * fromIntegral workers)
   annotateShow (n, ratio)
-  assert ((ratio >= 19.9 && ratio <= 50.1) || (n == 1 && ratio > 50) || n == largestChunk)
+  assert ((ratio >= 0.66 * aimed && ratio <= 1.67 * aimed) || (n == 1 && ratio > aimed) || n == largestChunk)
+
+-- | Workers that have enough, a consumer that takes one item after the other: with
+-- each, one more is available.
+moving :: Property
+moving = property $ do
+  workers <- forAll workersGen
+  itemNs <- forAll (Gen.double (Range.exponentialFloat 100 1e7))
+  let settings = Settings Guided workers Nothing
+      start = nothingSeen {seenItemNs = Just itemNs}
+      full = iterate (\size -> snd (nextChunk settings start {seenAvailable = maxBound `div` 8, seenSize = size})) 0 !! 14
+      go _ size 0 = [size]
+      go available size left = case furtherChunk settings start {seenAvailable = available, seenSize = size} of
+        (n, size') -> [n | n > 0] ++ go (available - n + 1) size' (left - 1 :: Int)
+  last (go 1 0 (4 * largestChunk)) === full
 
 recovers :: Property
 recovers = property $ do

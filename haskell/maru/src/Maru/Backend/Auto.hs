@@ -12,12 +12,7 @@
 -- that is known to be there (cells already walked) and long enough to pay for
 -- them. Only the latest measurements count: items may become dearer.
 module Maru.Backend.Auto
-  ( Means (..),
-    Decision (..),
-    decide,
-    Sample (..),
-    Arrangement (..),
-    arrange,
+  ( module Maru.Backend.Auto.Model,
     autoMap,
     forkCost,
   )
@@ -29,91 +24,17 @@ import Control.Monad (unless, void)
 import Data.Bits ((.&.))
 import Data.IORef
 import Data.Int (Int64)
-import Data.List (sort)
 import Data.Maybe (fromMaybe, isJust)
 import Data.Word (Word64)
 import GHC.Clock (getMonotonicTimeNSec)
+import Maru.Backend.Auto.Model
 import Maru.Internal.Feed
 import Maru.Internal.Normal (normalised)
 import Maru.Native.Force (normalise)
 import Maru.Native.Process (residentBytes)
 import System.CPUTime (getCPUTime)
 import System.IO.Unsafe (unsafeDupablePerformIO, unsafeInterleaveIO, unsafePerformIO)
-
--- | What the measured items showed, in nanoseconds.
-data Sample = Sample
-  { -- | Evaluating the latest three, the newest first.
-    sampleWork :: ![Double],
-    -- | Walking a result once more: what carrying it costs grows with it.
-    sampleWalk :: !Double
-  }
-  deriving (Eq, Show)
-
--- | The median: one item in which the collector ran says nothing. Of two
--- measurements the lower one; of costs that grow smoothly the latest.
-typical :: Sample -> Double
-typical sample@(Sample (latest : _) _) | rising sample = latest
-typical (Sample work _) = case drop ((length work - 1) `div` 2) (sort work) of
-  ns : _ -> max 1 ns
-  [] -> 1
-
--- | Whether costs grow smoothly.
-rising :: Sample -> Bool
-rising (Sample [a, b, c] _) = grown a b && grown b c
-  where
-    grown now before = now > 1.2 * before && now < 3 * before
-rising _ = False
-
--- | What there is beside the caller's thread: forked workers and capabilities,
--- its own included. Fewer than two: none.
-data Means = Means
-  { meansWorkers :: !Int,
-    meansCapabilities :: !Int
-  }
-
-data Decision = InCaller | OnCapabilities | OnWorkers
-  deriving (Eq, Show)
-
--- | @decide means forkNs sample ahead@: where to evaluate @ahead@ items that
--- are known to follow. Pure, for its tests.
---
--- Workers pay when what they take off the caller exceeds what they cost:
--- starting them, and carrying results: 'outcomeNs' each, and building a copy
--- costs about eight walks (measured). Capabilities share heap and collector, which
--- costs the more the more there are: they are for what workers cannot take.
-decide :: Means -> Int64 -> Sample -> Int -> Decision
-decide means forkNs sample ahead
-  | not (believable sample) = InCaller
-  | meansWorkers means > 1 && carrying <= 0.5 * perItem =
-    if alone > together + 2 * starting then OnWorkers else InCaller
-  | meansCapabilities means > 1 && perItem > sparkWorthNs && alone > sparksWorthNs = OnCapabilities
-  | otherwise = InCaller
-  where
-    perItem = typical sample
-    carrying = outcomeNs + 8 * sampleWalk sample
-    workers = fromIntegral (meansWorkers means)
-    starting = fromIntegral forkNs * workers
-    alone = perItem * fromIntegral ahead
-    together = starting + (perItem + carrying) * fromIntegral ahead / workers
-
--- | An item, and all items ahead, for which sparks cost next to nothing: a spark
--- costs about 2 us, the threads behind them a tenth of a millisecond.
-sparkWorthNs, sparksWorthNs :: Double
-sparkWorthNs = 20000
-sparksWorthNs = 2000000
-
--- | What any result costs worker and caller together, in nanoseconds: half of it
--- in either, at 100 000 items of 1 us (measured).
-outcomeNs :: Double
-outcomeNs = 1200
-
--- | A first item may have been dear because it was the first; one that took
--- 10 ms pays for the mistake.
-believable :: Sample -> Bool
-believable (Sample work _) = case work of
-  [] -> False
-  [ns] -> ns > 10000000
-  _ -> True
+import System.Mem (getAllocationCounter)
 
 -- | One item is measured for so much work: measuring takes a microsecond.
 stretchNs :: Double
@@ -140,34 +61,13 @@ data Place a = Place
     placePatience :: !Int
   }
 
--- | In which order the rest of a list goes to workers.
-data Arrangement = Arrangement
-  { -- | What the workers get, and the inverse for their results.
-    arranged, restored :: forall x. [x] -> [x],
-    -- | From an item's place there to its place in the rest.
-    placeBefore :: Int -> Int
-  }
-
--- | @arrange workers sample count@: as they come; but of @count@ items whose
--- costs rise, the last first: begun last, the dearest would keep one worker busy
--- long after the others. Only a few: none of their results can be consumed before
--- all of them are there.
-arrange :: Int -> Sample -> Int -> Arrangement
-arrange workers sample count
-  | rising sample = Arrangement turned turned (\i -> if i < front then i else front + count - 1 - i)
-  | otherwise = Arrangement id id id
-  where
-    front = max 0 (count - 4 * workers)
-    turned :: [x] -> [x]
-    turned xs = let (early, late) = splitAt front xs in early <> reverse late
-
 -- | @autoMap means costOfFork onWorkers onCapabilities f xs@: the last functions but
 -- one map the rest of the list; the first argument leads from an item's place in it
 -- to that in the whole.
 autoMap :: forall a b. Means -> IO Int64 -> ((Int -> Int) -> [a] -> IO [b]) -> ((Int -> Int) -> [a] -> IO [b]) -> (a -> b) -> [a] -> IO [b]
 autoMap means costOfFork onWorkers onCapabilities f list
   | meansWorkers means < 2 && meansCapabilities means < 2 = pure (map (normalised . f) list)
-  | otherwise = probe (Place 0 (Sample [] 0) 0 0 0 0 [] False 0 8) list
+  | otherwise = probe (Place 0 (Sample [] 0 0) 0 0 0 0 [] False 0 8) list
   where
     probe :: Place a -> [a] -> IO [b]
     probe _ [] = pure []
@@ -185,7 +85,7 @@ autoMap means costOfFork onWorkers onCapabilities f list
 
     arrangement place
       | placeEnds place = arrange (meansWorkers means) (placeSample place) (placeKnown place - placeIndex place)
-      | otherwise = arrange (meansWorkers means) (Sample [] 0) 0
+      | otherwise = arrange (meansWorkers means) (Sample [] 0 0) 0
 
     -- Maps some items here, on demand, without measuring each.
     stretch :: Place a -> b -> IORef (Maybe Cost) -> [a] -> IO [b]
@@ -229,7 +129,7 @@ learn place value cost = do
   where
     next ns c = let sample = with c (placeSample place) in place {placeSample = sample, placeStretch = upTo (ns / typical sample)}
     upTo = min (2 * placeStretch place + 1) . floor . min 10000
-    with (Cost work walk) (Sample before walked) = Sample (take 3 (work : before)) (fromMaybe walked walk)
+    with (Cost work walk bytes) (Sample before walked _) = Sample (take 3 (work : before)) (fromMaybe walked walk) bytes
 
 -- | After a stretch of so many items that took so long. If it is overdue the next
 -- measurements follow at once.
@@ -261,7 +161,7 @@ choose means costOfFork place0
   | otherwise = do
     place <- priced costOfFork place0
     let forkNs = placeForkNs place
-        wanted = cellsWorth (meansWorkers means) forkNs sample
+        wanted = cellsWorth means forkNs sample
     if decide means forkNs sample wanted == InCaller
       then pure (InCaller, place)
       else do
@@ -298,11 +198,6 @@ forkCost = do
   resident <- residentBytes
   pure (700000 + 20000 * fromIntegral (resident `div` 1048576))
 
--- | How many items are worth eight starts of all workers, within reason.
-cellsWorth :: Int -> Int64 -> Sample -> Int
-cellsWorth workers forkNs sample =
-  max 1 (ceiling (min 20000 (8 * fromIntegral forkNs * fromIntegral workers / typical sample)))
-
 -- | How many cells follow, up to a number, and whether these are all; gives a
 -- slow spine one millisecond.
 --
@@ -331,8 +226,8 @@ walkAhead wanted xs = do
 -- Measuring ------------------------------------------------------------------
 
 -- | Nanoseconds to evaluate a result, and to walk it once more if that was
--- measured.
-data Cost = Cost !Double !(Maybe Double)
+-- measured; bytes that were allocated meanwhile.
+data Cost = Cost !Double !(Maybe Double) !Double
 
 -- | The value, which when it is looked at becomes evaluated to normal form and
 -- leaves its cost in the cell.
@@ -340,9 +235,11 @@ measured :: Bool -> b -> IO (b, IORef (Maybe Cost))
 measured walking y = do
   cell <- newIORef Nothing
   let value = unsafePerformIO $ do
+        left <- getAllocationCounter
         work <- costing (normalise y)
+        after <- getAllocationCounter
         walk <- if walking then Just <$> costing (normalise y) else pure Nothing
-        writeIORef cell (Just (Cost work walk))
+        writeIORef cell (Just (Cost work walk (fromIntegral (left - after))))
         pure y
   pure (value, cell)
 

@@ -1,3 +1,5 @@
+{-# LANGUAGE BangPatterns #-}
+
 -- | Forked processes that talk over shared memory: the seed's SAMShm.
 --
 -- Results are written to one append-only log per worker (no lock and no shared
@@ -7,6 +9,7 @@ module Maru.Backend.Shm
   )
 where
 
+import Data.Word (Word64)
 import Foreign.StablePtr (freeStablePtr, newStablePtr)
 import Maru.Backend.Process (Style (..), engineOn)
 import Maru.Backend.Process.Fabric
@@ -53,11 +56,15 @@ slots :: Int
 slots = 16384
 
 measuredCost :: Crew -> Int -> IO (Maybe Double)
-measuredCost crew workers = do
-  counters <- mapM (readCounters crew) [0 .. workers - 1]
-  let items = sum (map countedItems counters)
-      busy = sum (map countedBusyNs counters)
-  pure (if items == 0 then Nothing else Just (fromIntegral busy / fromIntegral items))
+measuredCost crew workers = go 0 0 0
+  where
+    -- In each round: without lists.
+    go :: Int -> Word64 -> Word64 -> IO (Maybe Double)
+    go w !items !busy
+      | w == workers = pure (if items == 0 then Nothing else Just (fromIntegral busy / fromIntegral items))
+      | otherwise = do
+        c <- readCounters crew w
+        go (w + 1) (items + countedItems c) (busy + countedBusyNs c)
 
 linkTo :: Crew -> Int -> IO Link
 linkTo crew worker = do

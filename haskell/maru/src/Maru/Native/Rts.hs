@@ -7,6 +7,7 @@
 module Maru.Native.Rts
   ( -- * Workers
     forkWorker,
+    haveWorkers,
     prepareChild,
     hearSignals,
     neuterFinalizers,
@@ -81,6 +82,14 @@ foreign import ccall unsafe "maru_rts_is_static"
 forkWorker :: CInt -> IO () -> IO (ProcessID, CInt)
 forkWorker reading act = bracket (newStablePtr act) freeStablePtr $ \entry -> alloca $ \line ->
   (,) <$> throwErrnoIfMinus1 "forkProcess" (c_fork entry reading line) <*> peek line
+
+-- | So many more workers (fewer, where it is negative) live from now on. While this
+-- process has any, it collects with one thread: the cores are theirs.
+haveWorkers :: Int -> IO ()
+haveWorkers = c_workers . fromIntegral
+
+foreign import ccall unsafe "maru_rts_workers"
+  c_workers :: Int64 -> IO ()
 
 -- | First thing in a forked worker: it collects with one thread, and not by
 -- itself when idle (that would copy the whole inherited heap), and runs no

@@ -11,8 +11,10 @@ import Control.Monad (void)
 import Data.Aeson (Value (..), encode, object, (.=))
 import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.IORef
+import Data.Int (Int64)
 import Data.List (find, intercalate)
 import qualified Data.Map.Strict as Map
+import Foreign.C (CInt (..))
 import Maru (Chunking (..), Options (..), Report (..), Workers (..), defaultOptions)
 import Maru.Bench.Mapper
 import Maru.Bench.Meter
@@ -45,6 +47,7 @@ data Order = Order
     orderWorkers :: !Workers,
     orderChunking :: !Chunking,
     orderHeap :: !Int,
+    orderForks :: !Int,
     orderPart :: !(Maybe Int)
   }
 
@@ -60,6 +63,7 @@ mapCommand = command "map" (info (measure <$> order) (progDesc "A workload by on
         <*> option (Workers <$> natural) (long "workers" <> metavar "N" <> value (Workers 2))
         <*> option (Fixed <$> natural) (long "chunk" <> metavar "N" <> value Guided <> help "Items a claim (default: guided)")
         <*> option natural (long "heap" <> metavar "MIB" <> value 0 <> help "Live data of the caller beside the work")
+        <*> option natural (long "forks" <> metavar "N" <> value 0 <> help "Bare forks of this process before, for comparison (at most 256)")
         <*> optional (option natural (long "half" <> metavar "0|1" <> help "Only this half of the work, in the caller"))
     natural = do
       n <- auto
@@ -73,11 +77,14 @@ measure o = do
   let options = defaultOptions {workers = orderWorkers o, chunking = orderChunking o}
       way = maybe (mapper reports (orderWay o) options) (halves (preparedCosts prepared)) (orderPart o)
   ready
+  forks <- if orderForks o > 0 then Just <$> c_forks (fromIntegral (orderForks o)) else pure Nothing
   -- Looked at inside: a report is of the run while it is there.
   ((checksum, first), meter) <- metered (preparedRun prepared way)
   seen <- readIORef reports >>= sequence
   _ <- evaluate (Map.size heap)
-  pure (object ["meter" .= meterJson meter, "first_ns" .= (first - meterStart meter), "checksum" .= checksum, "reports" .= map reportJson seen])
+  pure (object ["meter" .= meterJson meter, "first_ns" .= (first - meterStart meter), "checksum" .= checksum, "reports" .= map reportJson seen, "forks_ns" .= forks])
+
+foreign import ccall unsafe "maru_bench_forks" c_forks :: CInt -> IO Int64
 
 reportJson :: Report -> Value
 reportJson r =

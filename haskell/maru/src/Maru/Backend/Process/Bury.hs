@@ -23,6 +23,7 @@ import Maru.Failure
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Process
 import Maru.Native.Region (regionRelease)
+import Maru.Native.Rts (haveWorkers)
 
 -- | Those that have ended by themselves, and those that do not get through their
 -- start.
@@ -42,6 +43,7 @@ bury run slot w death = do
   full <- wasUsedUp (workerLink w)
   -- First of all, so that nothing is freed twice should something throw below.
   modifyIORef' (runWorkers run) (IntMap.delete slot)
+  haveWorkers (-1)
   closeLink (workerLink w)
   forget (workerProcess w)
   now <- nowNs

@@ -13,6 +13,7 @@ import Data.IORef
 import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
 import Data.Maybe (fromMaybe, isJust, isNothing)
+import Data.Traversable (for)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Pieces (earliest, nextIndex, pieceAt)
 import Maru.Backend.Process.Roster
@@ -26,7 +27,7 @@ import Maru.Internal.Plan
 import Maru.Native.Channel (nowNs)
 import Maru.Native.Process
 import Maru.Native.Region (Region, newRegion, regionRelease)
-import Maru.Native.Rts (forkWorker)
+import Maru.Native.Rts (forkWorker, haveWorkers)
 import Maru.Options
 
 -- Chunks ---------------------------------------------------------------------
@@ -52,24 +53,19 @@ handOutMore run = do
     options = jobOptions (runJob run)
     settings = Settings (chunking options) (jobWorkers (runJob run)) (window options)
 
--- Repeats the planner's step with the same measurement until enough waits.
+-- With one measurement and one size before them, until enough waits.
 publishMore :: Settings -> Maybe Double -> Bool -> Run a b -> Offer -> Int -> IO ()
 publishMore settings cost over run offer waiting0 = do
   size0 <- stSize <$> look run
   let go available waiting size
         | available <= 0 || waiting >= offerChunks offer = pure size
         | otherwise = do
-          let decision = step settings (Seen cost Nothing available over 0 size)
-          taken <- takeWhileM (handOutOne run) (stepChunks decision)
-          (if null taken then pure else go (available - sum taken) (waiting + length taken)) (stepSize decision)
+          let (n, size') = planned waiting (Seen cost Nothing available over waiting size0)
+          taken <- if n == 0 then pure False else handOutOne run n
+          if taken then go (available - n) (waiting + 1) size' else pure size
+      planned waiting = (if waiting < chunksAhead * setWorkers settings then nextChunk else furtherChunk) settings
   size <- go (offerItems offer) waiting0 size0
   change run (\s -> s {stSize = size})
-
-takeWhileM :: (x -> IO Bool) -> [x] -> IO [x]
-takeWhileM _ [] = pure []
-takeWhileM act (x : xs) = do
-  continue <- act x
-  if continue then (x :) <$> takeWhileM act xs else pure []
 
 -- | 'False': no slot is free now.
 handOutOne :: Run a b -> Int -> IO Bool
@@ -82,23 +78,33 @@ handOutOne run n = do
 
 -- Workers --------------------------------------------------------------------
 
--- | Starts as many workers as there is work for that nobody has.
+-- | Starts as many workers as there is work for that nobody has. The pages of all of
+-- them are mapped before the first is forked: while new processes copy pages, start
+-- threads and map memory, their parent is slow at the same. With a large heap a fork
+-- takes long: those that are there already get more to do meanwhile.
 hire :: Run a b -> Int64 -> IO ()
 hire run now = do
   waiting <- unclaimed (runFabric run)
   wanted <- decide run (hiring (runJob run) waiting now)
-  for_ wanted $ \(slot, share) -> try (hireOne run slot share) >>= either (change run . refused (runJob run) share now . why) pure
+  prepared <- for wanted $ \(slot, share) -> (,,) slot share <$> try (newPages run)
+  for_ prepared $ \(slot, share, pages) -> do
+    before <- nowNs
+    born <- either (pure . Left) (try . hireOne run slot share) pages
+    either (change run . refused (runJob run) share now . why) pure born
+    after <- nowNs
+    when (after - before > longBirth) (handOutMore run)
   where
+    longBirth = 2000000
     why e = fromMaybe (none (e :: SomeException)) (fromException e)
     none e = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
 
-hireOne :: Run a b -> Int -> [Int] -> IO ()
-hireOne run slot share = do
+-- | With pages of its own for results, which are released where it is refused.
+hireOne :: Run a b -> Int -> [Int] -> Maybe Region -> IO ()
+hireOne run slot share region = do
   pieces <- stPieces <$> look run
   seen <- known (runFeed run)
-  link <- openLink (runFabric run) slot
+  link <- openLink (runFabric run) slot `onException` traverse_ regionRelease region
   traverse_ (note run) (linkNotes link)
-  region <- newPages run `onException` closeLink link
   line <- newLifeline
   snapshot <- takeSnapshot
   for_ (line : keptOpen link) (spare snapshot)
@@ -115,6 +121,7 @@ hireOne run slot share = do
   pidfd <- openPidfd pid
   filling <- newIORef Nothing
   born <- nowNs
+  haveWorkers 1
   modifyIORef' (runWorkers run) (IntMap.insert slot (Worker (Process pid pidfd tied) link filling region))
   change run (hired slot [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] born)
 

@@ -225,7 +225,8 @@ largestBatch :: Int
 largestBatch = 64
 
 -- | The coordinator sees each result as soon as it is there, even while the next
--- item runs for ever; it is woken for them at most every 200 us.
+-- item runs for ever; it is woken for them at most every 200 us, by
+-- many workers together at most every 100 us.
 runItems :: Worker a b -> Int -> Int -> [a] -> IO [a]
 runItems w first count cells0 = go first cells0 NoBatch
   where
@@ -261,7 +262,7 @@ runItems w first count cells0 = go first cells0 NoBatch
       pokeElemOff record (n + 1) address
       publishWord record (filled (n + 1) (n + 1 == room))
       now <- nowNs
-      let due = n + 1 == room || now - woken > 200000
+      let due = n + 1 == room || now - woken > max 200000 (100000 * fromIntegral (assignedSiblings a))
       when due (wake (link w))
       if n + 1 < room
         then pure (Batch record (n + 1) room (if due then now else woken))

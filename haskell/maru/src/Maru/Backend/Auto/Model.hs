@@ -1,0 +1,158 @@
+{-# LANGUAGE RankNTypes #-}
+
+-- | What 'Maru.Backend.Auto' knows of the ways to map, as a function from what was
+-- measured to a decision. /Internal/.
+--
+-- Times are nanoseconds. The constants were fitted on 1 to 16 cores of one machine
+-- (bench\/map\/README.md): a model of factors, not of per cents.
+module Maru.Backend.Auto.Model
+  ( Means (..),
+    Sample (..),
+    typical,
+    rising,
+    believable,
+    Decision (..),
+    decide,
+    expected,
+    cellsWorth,
+    Arrangement (..),
+    arrange,
+  )
+where
+
+import Data.Int (Int64)
+import Data.List (sort)
+
+-- | What there is beside the caller's thread: forked workers and capabilities,
+-- its own included. Fewer than two: none.
+data Means = Means
+  { meansWorkers :: !Int,
+    meansCapabilities :: !Int,
+    -- | Bytes of a capability's allocation area.
+    meansArea :: !Double
+  }
+
+-- | What the measured items showed.
+data Sample = Sample
+  { -- | Evaluating the latest three, the newest first.
+    sampleWork :: ![Double],
+    -- | Walking a result once more: what carrying it costs grows with it.
+    sampleWalk :: !Double,
+    -- | Bytes that evaluating the latest one allocated.
+    sampleBytes :: !Double
+  }
+  deriving (Eq, Show)
+
+-- | The median: one item in which the collector ran says nothing. Of two
+-- measurements the lower one; of costs that grow smoothly the latest.
+typical :: Sample -> Double
+typical sample = case sampleWork sample of
+  latest : _ | rising sample -> latest
+  work -> case drop ((length work - 1) `div` 2) (sort work) of
+    ns : _ -> max 1 ns
+    [] -> 1
+
+-- | Whether costs grow smoothly.
+rising :: Sample -> Bool
+rising sample = case sampleWork sample of
+  [a, b, c] -> grown a b && grown b c
+  _ -> False
+  where
+    grown now before = now > 1.2 * before && now < 3 * before
+
+-- | A first item may have been dear because it was the first; one that took
+-- 10 ms pays for the mistake.
+believable :: Sample -> Bool
+believable sample = case sampleWork sample of
+  [] -> False
+  [ns] -> ns > 10000000
+  _ -> True
+
+data Decision = InCaller | OnCapabilities | OnWorkers
+  deriving (Eq, Show)
+
+-- | @decide means forkNs sample ahead@: where to evaluate @ahead@ items that
+-- are known to follow. What workers do best, or nearly, were there enough of it,
+-- waits for them: what goes to capabilities stays there.
+decide :: Means -> Int64 -> Sample -> Int -> Decision
+decide means forkNs sample ahead
+  | not (believable sample) = InCaller
+  | workersBest = if gain > 2 * starting means forkNs then OnWorkers else InCaller
+  | meansCapabilities means > 1 && capable = OnCapabilities
+  | otherwise = InCaller
+  where
+    each = expected means sample
+    alone = typical sample
+    workersBest = meansWorkers means > 1 && 1.1 * each OnWorkers < alone && each OnWorkers <= 1.25 * each OnCapabilities
+    gain = (alone - each OnWorkers) * fromIntegral ahead - starting means forkNs
+    capable = alone > sparkWorthNs && alone * fromIntegral ahead > sparksWorthNs && 1.1 * each OnCapabilities < alone
+
+starting :: Means -> Int64 -> Double
+starting means forkNs = fromIntegral forkNs * fromIntegral (meansWorkers means)
+
+-- | What an item takes in each way where there are many: time of the whole by their
+-- number, after the start.
+expected :: Means -> Sample -> Decision -> Double
+expected means sample way = case way of
+  InCaller -> alone
+  -- All work at once, and the caller takes each result.
+  OnWorkers -> max ((alone + outcomeNs + carryWalks * walk) / many meansWorkers) (outcomeNs / 2 + takeWalks * walk)
+  -- All stop for each collection, which copies what all are building: with as many
+  -- areas there are fewer of them, and each takes that much longer.
+  OnCapabilities -> alone / many meansCapabilities + sparkNs + sampleBytes sample / meansArea means * (stopNs + survivorWalks * walk)
+  where
+    alone = typical sample
+    walk = sampleWalk sample
+    many of' = fromIntegral (max 1 (of' means))
+
+-- | An item, and all items ahead, for which sparks cost next to nothing.
+sparkWorthNs, sparksWorthNs :: Double
+sparkWorthNs = 20000
+sparksWorthNs = 2000000
+
+-- | What an item costs on capabilities beside itself.
+sparkNs :: Double
+sparkNs = 5000
+
+-- | A collection for each area's worth of garbage: stopping everybody, and copying
+-- what lives of the results, in walks through one.
+stopNs, survivorWalks :: Double
+stopNs = 200000
+survivorWalks = 16
+
+-- | What any result costs worker and caller together: half of it in either, at
+-- 100 000 items of 1 us (measured).
+outcomeNs :: Double
+outcomeNs = 1200
+
+-- | What carrying a result costs, in walks through it: its worker builds a copy on
+-- fresh pages, the caller maps these pages and reads them from another core's cache.
+carryWalks, takeWalks :: Double
+carryWalks = 10
+takeWalks = 2
+
+-- | How many items are worth eight starts of all workers, within reason.
+cellsWorth :: Means -> Int64 -> Sample -> Int
+cellsWorth means forkNs sample =
+  max 1 (ceiling (min 20000 (8 * starting means forkNs / typical sample)))
+
+-- | In which order the rest of a list goes to workers.
+data Arrangement = Arrangement
+  { -- | What the workers get, and the inverse for their results.
+    arranged, restored :: forall x. [x] -> [x],
+    -- | From an item's place there to its place in the rest.
+    placeBefore :: Int -> Int
+  }
+
+-- | @arrange workers sample count@: as they come; but of @count@ items whose
+-- costs rise, the last first: begun last, the dearest would keep one worker busy
+-- long after the others. Only a few: none of their results can be consumed before
+-- all of them are there.
+arrange :: Int -> Sample -> Int -> Arrangement
+arrange workers sample count
+  | rising sample = Arrangement turned turned (\i -> if i < front then i else front + count - 1 - i)
+  | otherwise = Arrangement id id id
+  where
+    front = max 0 (count - 4 * workers)
+    turned :: [x] -> [x]
+    turned xs = let (early, late) = splitAt front xs in early <> reverse late

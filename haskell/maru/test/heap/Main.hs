@@ -1,0 +1,114 @@
+-- | The caller's heap: what workers cost its collector. Counted, not timed: with an
+-- allocation area of 64 MiB the caller alone would not collect at all.
+module Main (main) where
+
+import Control.Concurrent (setNumCapabilities, threadDelay)
+import Control.Exception (evaluate)
+import Control.Monad (forM, replicateM_, void)
+import Data.Int (Int64)
+import Data.List (foldl')
+import qualified Data.Map.Strict as Map
+import Data.Word (Word32)
+import GHC.Stats (GCDetails (gcdetails_threads), RTSStats (gc, gcs, major_gcs), getRTSStats)
+import Maru
+import System.Mem (performMajorGC)
+import Test.Tasty (defaultMain, testGroup)
+import Test.Tasty.HUnit (assertBool, testCase, (@?=))
+
+main :: IO ()
+main =
+  defaultMain $
+    testGroup
+      "the caller's heap"
+      [ testCase "eight births beside 256 MiB of live data: no collection" $ do
+          heap <- live 256
+          performMajorGC
+          (started, counts) <- counting (mapOn 8)
+          started @?= 8
+          counts @?= (0, 0)
+          void (evaluate (Map.size heap)),
+        testCase "a caller that allocates while workers live: as many major collections as without" $ do
+          heap <- live 64
+          let beside which = do
+                let ys = parMapWith options {backend = which, workers = Workers 8} spin [1 .. 32]
+                void (evaluate (sum (take 1 ys)))
+                replicateM_ 4 (garbage 32)
+                evaluate (sum ys)
+          without <- majorsOf (beside Sequential)
+          with <- majorsOf (beside Shm)
+          assertBool (show (without, with)) (with <= without)
+          void (evaluate (Map.size heap)),
+        testCase "regions whose results are kept count as what they hold" $ do
+          heap <- live 16
+          let kept which = do
+                lists <- forM [1 .. 4] $ \k -> garbage 32 >> parMapM options {backend = which} numbers [8 * k .. 8 * k + 7]
+                evaluate (sum (map (sum . map sum) lists))
+          without <- majorsOf (kept Sequential)
+          with <- majorsOf (kept Shm)
+          assertBool (show (without, with)) (with <= without + 1)
+          void (evaluate (Map.size heap)),
+        testCase "two capabilities: one thread collects while workers live, two before and after" $ do
+          setNumCapabilities 2
+          before <- collectors
+          let ys = parMapWith options spin [1 .. 32]
+          void (evaluate (sum (take 1 ys)))
+          during <- collectors
+          total <- parMapM options spin [1 .. 32]
+          evaluate (sum ys) >>= (@?= sum total)
+          after <- eventually (== before) collectors
+          setNumCapabilities 1
+          (before, during, after) @?= (2, 1, 2)
+      ]
+
+options :: Options
+options = defaultOptions {backend = Shm, workers = Workers 4}
+
+-- | How many workers were started for a map of more items than that.
+mapOn :: Int -> IO Int
+mapOn n = do
+  (ys, look) <- parMapReporting options {workers = Workers n} spin [1 .. 8 * n]
+  void (evaluate (sum ys))
+  reportWorkersStarted <$> look
+
+-- | Collections meanwhile, and major ones.
+counting :: IO a -> IO (a, (Word32, Word32))
+counting act = do
+  before <- getRTSStats
+  x <- act
+  after <- getRTSStats
+  pure (x, (gcs after - gcs before, major_gcs after - major_gcs before))
+
+-- | Major collections meanwhile, but for one before.
+majorsOf :: IO a -> IO Word32
+majorsOf act = performMajorGC >> (snd . snd <$> counting act)
+
+-- | How many threads took part in a collection.
+collectors :: IO Word32
+collectors = performMajorGC >> gcdetails_threads . gc <$> getRTSStats
+
+-- | The workers of a list that was consumed end in the background.
+eventually :: (a -> Bool) -> IO a -> IO a
+eventually good look = go (500 :: Int)
+  where
+    go n = do
+      x <- look
+      if good x || n == 0 then pure x else threadDelay 20000 >> go (n - 1)
+
+-- | Some milliseconds without allocation.
+spin :: Int -> Int64
+spin k = go (2000000 :: Int) (fromIntegral k)
+  where
+    go 0 x = x
+    go n x = go (n - 1) (x * 6364136223846793005 + 1442695040888963407)
+
+numbers :: Int -> [Int]
+numbers k = [k * i | i <- [1 .. 20000]]
+
+live :: Int -> IO (Map.Map Int Int)
+live mebibytes = do
+  let heap = Map.fromDistinctAscList [(i, i) | i <- [1 .. mebibytes * 13107]]
+  heap <$ evaluate (foldl' (+) 0 heap)
+
+-- | So many MiB that nobody keeps.
+garbage :: Int -> IO ()
+garbage mebibytes = void (evaluate (foldl' (+) 0 (Map.fromDistinctAscList [(i, i) | i <- [1 .. mebibytes * 13107]])))
