@@ -90,7 +90,8 @@ class Comparing(InFolder):
     def test_one_that_does_not_repeat_is_listed_as_run_again(self):
         once = f'[ -z "$FAKE_MARU" ] || ! mkdir {self.folder}/once'
         found = self.compare(flaky=once)
-        self.assertEqual((found["differences"], found["again"]), ([], ["flaky"]))
+        self.assertEqual((found["differences"], [again["program"] for again in found["again"]]), ([], ["flaky"]))
+        self.assertEqual(found["again"][0]["tests"], [{"test": "flaky", "without": ["ok", "ok"], "with": ["failed 1", "ok"]}])
 
     def test_a_test_that_is_missing_in_one_way_differs(self):
         unit = Unit("many", ("sh", "-c", 'echo a; [ "$FAKE_MARU" ] || echo b'), read=lambda status, said, scratch, name: dict.fromkeys(said.split(), "ok"))
@@ -126,6 +127,12 @@ class Bounds(InFolder):
         self.assertEqual(said[2:4], ["1", "1"])
         of_glibc = 3 << 31  # 32 and 33: no program that uses glibc sets them
         self.assertEqual(int(said[-1], 16) & ~of_glibc, 0)
+
+    def test_names_of_shared_memory_do_not_meet(self):
+        once = "(set -C; : >/dev/shm/maru-suites-test) && sleep 1"
+        self.assertEqual(self.compare(one=once, two=once, three=once)["differences"], [])
+        self.assertEqual(self.runner().run(Unit("one", ("sh", "-c", once)), Way("directly", (), maru=False)).outcomes, {"one": "ok"})
+        self.assertFalse(os.path.exists("/dev/shm/maru-suites-test"))
 
     def test_when_it_is_killed_its_tests_end(self):
         fsx = self.program("#!/bin/sh\nexec sleep 1000\n", "foreign/" + calls.FSX)
