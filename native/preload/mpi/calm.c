@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #define LOOK_NS INT64_C(10000000)
-/* Kept from running for so long since the last look, and for one part in so many of the time since:
- * a turn of a kernel thread is shorter, a hog's time slice longer. */
-#define KEPT_NS INT64_C(1000000)
-#define KEPT_PART 50
-#define HOLD_LEAST_NS INT64_C(100000000)
+/* Kept from running for so long in all, less one part in so many of the time: a daemon's turn now
+ * and then is less, a hog's every other turn more. */
+#define KEPT_NS INT64_C(4000000)
+#define KEPT_PART 20
+#define HOLD_LEAST_NS INT64_C(20000000)
 #define HOLD_MOST_NS INT64_C(1600000000)
 
 /* This process; written by mr_calm_join. */
@@ -23,12 +23,7 @@ static bool able;
 /* More ranks than CPUs: written by each look. */
 static _Atomic bool crowded;
 
-/* One thread's. */
-struct looks {
-  bool begun;
-  int64_t last_ns, delay_ns, held_until_ns, hold_ns;
-};
-static _Thread_local struct looks looks;
+static _Thread_local struct mr_looks looks;
 
 /* Of the tick before: a read of memory, no more. */
 static int64_t coarse_ns(void) {
@@ -72,24 +67,33 @@ bool mr_calm_join(void) {
   return true;
 }
 
-static void hold(int64_t now_ns) {
-  bool again = now_ns < looks.held_until_ns + looks.hold_ns;
-  looks.hold_ns = again && 2 * looks.hold_ns < HOLD_MOST_NS ? 2 * looks.hold_ns
-                  : again                                   ? HOLD_MOST_NS
-                                                            : HOLD_LEAST_NS;
-  looks.held_until_ns = now_ns + looks.hold_ns;
-  if (LOAD(mr_self.section->busy_until_ns) < looks.held_until_ns)
-    STORE(mr_self.section->busy_until_ns, looks.held_until_ns);
+/* Longer each time that it comes soon after the last time. */
+static int64_t held_until(struct mr_looks *l, int64_t now_ns) {
+  bool again = l->hold_ns > 0 && now_ns < l->held_until_ns + l->hold_ns;
+  int64_t longer = 2 * l->hold_ns < HOLD_MOST_NS ? 2 * l->hold_ns : HOLD_MOST_NS;
+  l->hold_ns = again ? longer : HOLD_LEAST_NS;
+  l->held_until_ns = now_ns + l->hold_ns;
+  return l->held_until_ns;
+}
+
+int64_t mr_looks_note(struct mr_looks *l, int64_t now_ns, int64_t delay_ns) {
+  if (l->begun)
+    l->kept_ns += delay_ns - l->delay_ns - (now_ns - l->last_ns) / KEPT_PART;
+  if (l->kept_ns < 0)
+    l->kept_ns = 0;
+  l->begun = true;
+  l->last_ns = now_ns;
+  l->delay_ns = delay_ns;
+  if (l->kept_ns <= KEPT_NS)
+    return 0;
+  l->kept_ns = 0;
+  return held_until(l, now_ns);
 }
 
 static void look(int64_t now_ns) {
-  int64_t delay = run_delay_ns(), passed = now_ns - looks.last_ns;
-  int64_t kept = delay - looks.delay_ns;
-  if (looks.begun && kept > KEPT_NS && kept > passed / KEPT_PART)
-    hold(now_ns);
-  looks.begun = true;
-  looks.last_ns = now_ns;
-  looks.delay_ns = delay;
+  int64_t until_ns = mr_looks_note(&looks, now_ns, run_delay_ns());
+  if (until_ns > LOAD(mr_self.section->busy_until_ns)) /* two at a time: either will do */
+    STORE(mr_self.section->busy_until_ns, until_ns);
   count_ranks();
 }
 

@@ -18,6 +18,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What a thread has seen of its run delay.  Zero at first. */
+struct mr_looks {
+  bool begun;
+  int64_t last_ns, delay_ns;      /* the last look, and what it saw */
+  int64_t kept_ns;                /* kept from running lately */
+  int64_t held_until_ns, hold_ns; /* what came of it last */
+};
+
+/* Notes a run delay, all of the thread's life, at a time.  Until when it is not calm; 0: nothing new.
+ * Pure: a function of its arguments. */
+int64_t mr_looks_note(struct mr_looks *looks, int64_t now_ns, int64_t delay_ns);
+
 /* This rank has joined a board.  False: it never finds calm, and always waits by itself. */
 bool mr_calm_join(void);
 
