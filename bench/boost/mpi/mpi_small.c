@@ -3,9 +3,9 @@
  *
  *   mpi_small BYTES ROUNDS
  *
- * Prints a line of JSON for each operation: microseconds a round, the least and the median of
- * BLOCKS blocks of ROUNDS rounds, on the rank that took longest.  A ping-pong's round is a message
- * there and one back, between ranks 0 and 1.  Operations are done once for BYTES before they count.
+ * Prints one line of JSON: microseconds a round for each operation, the median of BLOCKS blocks of
+ * ROUNDS rounds, on the rank that took longest.  A ping-pong's round is a message there and one
+ * back, between ranks 0 and 1.  A block that is not counted goes before.
  */
 #include "arguments.h"
 #include "json.h"
@@ -74,17 +74,13 @@ static double block(void (*once)(void), int64_t rounds) {
   return most;
 }
 
-static void say(const char *name, const double us[BLOCKS]) {
-  struct mr_json json = {.out = stdout};
-  mr_json_object(&json, NULL);
-  mr_json_text(&json, "operation", name);
-  mr_json_whole(&json, "ranks", (uint64_t)size);
-  mr_json_whole(&json, "bytes", (uint64_t)bytes);
-  mr_json_real(&json, "least_us", us[0], 4);
-  mr_json_real(&json, "median_us", us[BLOCKS / 2], 4);
-  mr_json_end_object(&json);
-  putchar('\n');
-  fflush(stdout);
+static double median_block(void (*once)(void), int64_t rounds) {
+  double us[BLOCKS];
+  (void)block(once, rounds);
+  for (int n = 0; n < BLOCKS; n++)
+    us[n] = block(once, rounds);
+  qsort(us, BLOCKS, sizeof *us, ascending);
+  return us[BLOCKS / 2];
 }
 
 int main(int argc, char **argv) {
@@ -102,14 +98,21 @@ int main(int argc, char **argv) {
   in = calloc((size_t)size, (size_t)bytes);
   if (out == NULL || in == NULL)
     MPI_Abort(MPI_COMM_WORLD, 71);
+  struct mr_json json = {.out = stdout};
+  if (rank == 0) {
+    mr_json_object(&json, NULL);
+    mr_json_whole(&json, "ranks", (uint64_t)size);
+    mr_json_whole(&json, "bytes", (uint64_t)bytes);
+  }
   for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
-    double us[BLOCKS];
-    (void)block(operations[i].once, rounds);
-    for (int n = 0; n < BLOCKS; n++)
-      us[n] = block(operations[i].once, rounds);
-    qsort(us, BLOCKS, sizeof *us, ascending);
+    double us = median_block(operations[i].once, rounds);
     if (rank == 0)
-      say(operations[i].name, us);
+      mr_json_real(&json, operations[i].name, us, 4);
+  }
+  if (rank == 0) {
+    mr_json_end_object(&json);
+    putchar('\n');
+    fflush(stdout);
   }
   free(out);
   free(in);
