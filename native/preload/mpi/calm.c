@@ -50,7 +50,7 @@ static void count_ranks(void) {
   uint32_t cpus = 0, present = LOAD(mr_self.section->present);
   for (int i = 0; i < MR_MPI_CPU_WORDS; i++)
     cpus += (uint32_t)__builtin_popcountll(LOAD(mr_self.section->cpus[i]));
-  STORE(crowded, (uint32_t)mr_self.size > cpus || present > cpus);
+  STORE(crowded, (uint32_t)mr_self.here > cpus || present > cpus);
 }
 
 bool mr_calm_join(void) {

@@ -26,8 +26,8 @@ struct mr_looks {
   int64_t held_until_ns, hold_ns; /* what came of it last */
 };
 
-/* Notes a run delay, all of the thread's life, at a time.  Until when it is not calm; 0: nothing new.
- * Pure: a function of its arguments. */
+/* Notes a run delay, all of the thread's life, at a time.  Until when it is not calm; 0: nothing
+ * new. Pure: a function of its arguments. */
 int64_t mr_looks_note(struct mr_looks *looks, int64_t now_ns, int64_t delay_ns);
 
 /* This rank has joined a board.  False: it never finds calm, and always waits by itself. */

@@ -87,7 +87,7 @@ static bool left_out(enum operation operation, unsigned lacking) {
 
 static unsigned own_op(MPI_Op op) {
   static const MPI_Op known[] = {MPI_SUM, MPI_MAX, MPI_MIN,  MPI_PROD, MPI_LAND,   MPI_BAND,
-                          MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+                                 MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (op == known[i])
       return 0;
@@ -172,8 +172,8 @@ static bool mpi_waits(struct mr_comm *c, MPI_Comm comm, enum order order) {
       listed[DO_Allreduce] != NULL && mr_job_agrees())
     agree(c, comm);
   c->count++;
-  bool own = c->pact.own &&
-             (int32_t)(c->count - c->pact.next) < (int32_t)(PACT_LASTS * c->pact.every);
+  bool own =
+      c->pact.own && (int32_t)(c->count - c->pact.next) < (int32_t)(PACT_LASTS * c->pact.every);
   if (own)
     mr_count_own();
   return own;

@@ -226,8 +226,8 @@ EXPORT int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int 
   int size;
   void *copy = NULL;
   /* MPICH does not pack from MPI_BOTTOM. */
-  if (buffer != MPI_BOTTOM && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) &&
-      count >= 0 && type != MPI_DATATYPE_NULL && !mr_by_itself() && mr_comm_of(comm) != NULL)
+  if (buffer != MPI_BOTTOM && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) && count >= 0 &&
+      type != MPI_DATATYPE_NULL && !mr_by_itself() && mr_comm_of(comm) != NULL)
     copy = packed(buffer, count, type, comm, &size);
   if (copy == NULL)
     return PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status);

@@ -246,7 +246,8 @@ void mr_rank_join(int rank, int size) {
   mr_self.pid = getpid();
   mr_self.size = size;
   int local = local_size();
-  mr_self.alone = local >= 0 && local < size;
+  mr_self.here = local >= 0 ? local : size;
+  mr_self.alone = mr_self.here < size;
   mr_self.peers = calloc((size_t)size, sizeof *mr_self.peers);
   if (maru_board_open_env(&mr_self.board) < 0) {
     mr_self.board = (struct maru_board){.fd = -1};
@@ -311,12 +312,12 @@ static bool all_arrived(void) {
 bool mr_job_whole(void) {
   if (mr_self.line == NULL || mr_self.job == NULL || mr_self.alone)
     return false;
-  /* Relaxed: lines are looked up with an order of their own. */
-  uint32_t whole = LOAD(mr_self.job->whole);
+  /* Acquire and release: with the decision comes what the ranks said of themselves before. */
+  uint32_t whole = atomic_load_explicit(&mr_self.job->whole, memory_order_acquire);
   if (whole == MR_UNDECIDED) {
     uint32_t found = all_arrived() ? MR_WHOLE : MR_PARTLY;
     if (atomic_compare_exchange_strong_explicit(&mr_self.job->whole, &whole, found,
-                                                memory_order_relaxed, memory_order_relaxed)) {
+                                                memory_order_acq_rel, memory_order_acquire)) {
       whole = found;
       if (found == MR_PARTLY)
         maru_board_say(&mr_self.board, "wait",

@@ -24,7 +24,7 @@ void mr_rank_leave(void);
  * wait up to 5 s for ranks that have not come, once in a job. */
 bool mr_job_whole(void);
 
-/* Whether each of them finds out whether it is calm (calm.h), too: then they may agree on that.  All
+/* Whether each of them finds out whether it is calm (calm.h), too: then they may agree on that. All
  * ranks are told the same. */
 bool mr_job_agrees(void);
 

@@ -113,9 +113,8 @@ EXPORT int MPI_Wait(MPI_Request *request, MPI_Status *status) {
 }
 
 EXPORT int MPI_Waitall(int count, MPI_Request request[], MPI_Status status[]) {
-  return mr_by_itself() || !all_replaceable()
-             ? PMPI_Waitall(count, request, status)
-             : wait_many(ALL, count, request, NULL, NULL, status);
+  return mr_by_itself() || !all_replaceable() ? PMPI_Waitall(count, request, status)
+                                              : wait_many(ALL, count, request, NULL, NULL, status);
 }
 
 EXPORT int MPI_Waitany(int count, MPI_Request request[], int *index, MPI_Status *status) {

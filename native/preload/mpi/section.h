@@ -86,9 +86,9 @@ struct mr_mpi {
   _Atomic int64_t crowded_until_ns[MR_MPI_CPUS];
   /* Until then ranks wait for CPUs (calm.h). */
   alignas(64) _Atomic int64_t busy_until_ns;
-  _Atomic uint32_t present;                  /* ranks that have a line; too many after a kill */
-  _Atomic uint32_t asleep;                   /* threads of them in a wait's sleep; likewise */
-  _Atomic uint64_t cpus[MR_MPI_CPU_WORDS];   /* bits: those that ranks may use */
+  _Atomic uint32_t present;                /* ranks that have a line; too many after a kill */
+  _Atomic uint32_t asleep;                 /* threads of them in a wait's sleep; likewise */
+  _Atomic uint64_t cpus[MR_MPI_CPU_WORDS]; /* bits: those that ranks may use */
 };
 
 /* What the decoder knows. */

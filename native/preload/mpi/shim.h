@@ -37,7 +37,7 @@ void mr_requests_start(void);
 /* A persistent or partitioned request has been started. */
 void mr_request_started(void);
 
-/* Whether a blocking call is to be the MPI's own: it is calm (calm.h), or nothing has started.  Each
+/* Whether a blocking call is to be the MPI's own: it is calm (calm.h), or nothing has started. Each
  * rank decides alone, so not for collective operations. */
 bool mr_by_itself(void);
 

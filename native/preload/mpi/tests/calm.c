@@ -1,4 +1,5 @@
-/* calm.c: when a rank takes the machine for calm: synthetic run delays against the rule's promises. */
+/* calm.c: when a rank takes the machine for calm: synthetic run delays against the rule's promises.
+ */
 #include "calm.h"
 #include "check.h"
 
@@ -33,8 +34,8 @@ int main(void) {
     /* It has gone: calm again in two seconds, and for good. */
     (void)calm_ms(&looks, &now, &delay, &busy, 2000, 0);
     CHECK(calm_ms(&looks, &now, &delay, &busy, 5000, 0) == 5000);
-    /* A rank that sleeps beside the hog sees little of it: then trying is dear, and rare.  Each time that
-     * it is calm it is kept waiting. */
+    /* A rank that sleeps beside the hog sees little of it: then trying is dear, and rare.  Each
+     * time that it is calm it is kept waiting. */
     int64_t calm = 0;
     for (int i = 0; i < 1000; i++)
       calm += calm_ms(&looks, &now, &delay, &busy, LOOK / MS, now >= busy ? 800 : 0);

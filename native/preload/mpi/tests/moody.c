@@ -1,4 +1,5 @@
-/* moody.c: in the place of calm.c for tests: calm comes and goes at random, at each rank by itself. */
+/* moody.c: in the place of calm.c for tests: calm comes and goes at random, at each rank by itself.
+ */
 #include "calm.h"
 
 #include <stdatomic.h>
