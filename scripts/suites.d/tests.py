@@ -185,6 +185,22 @@ class Whole(InFolder):
             status, said, entries, _ = self.suites("fsx")
         self.assertEqual((status, entries[0]["state"]), (0, "not run"), said)
 
+    def test_programs_that_were_made_before_are_taken_as_they_are(self):
+        for name in ("glibc/nptl/tst-one.c", "glibc/nptl/tst-two.c", "glibc/sysdeps/pthread/tst-three.c"):
+            self.program("no C at all", f"foreign/{name}")
+        self.program("#!/bin/sh\n", "out/programs/nptl/tst-one")
+        self.program("#!/bin/sh\nexit 77\n", "out/programs/nptl/tst-three")
+        with unittest.mock.patch.dict(os.environ, MADE="1", WAYS="--lock fifo"):
+            status, said, entries, _ = self.suites("nptl")
+        self.assertEqual((status, entries[0]["programs"], entries[0]["ok"], list(entries[0]["not_made"])), (0, 2, 1, ["tst-two"]), said)
+
+    def test_what_was_not_begun_in_time_is_listed(self):
+        self.program("#!/bin/sh\n", "foreign/" + calls.FSX)
+        with unittest.mock.patch.dict(os.environ, SECONDS_MOST="0"):
+            status, said, entries, _ = self.suites("fsx")
+        self.assertEqual((status, entries[0]["tests"], [len(way["not_reached"]) for way in entries[0]["ways"]]), (0, 0, [18, 18]), said)
+        self.assertIn("18 programs were not begun in time", said)
+
     def test_a_suite_of_which_nothing_was_made_is_not_run(self):
         runner = self.runner()
         suite = main.Suite("nothing", lambda folder: None, lambda folder, build, jobs: ([], {"one": "does not compile"}, "1"), lambda: [WAY])
