@@ -205,12 +205,12 @@ mpiPart cores =
     { partName = "mpi",
       partSeconds = 90,
       partReady = \reaper -> do
-        here <- mpiPrograms
+        here <- mpiPrograms "mpi_loop"
         maru <- commandPath
         pure $
           if null here
             then Left "neither Open MPI nor MPICH is here"
-            else Right [(mpiName mpi ours kind n, runWords reaper (mpiJob maru mpi ours n program kind)) | (mpi, program) <- here, kind <- kinds, n <- ranks, ours <- [False, True]],
+            else Right [(mpiName mpi ours kind n, runWords reaper (mpiJob maru mpi ours n [program, kind, "200", "154"])) | (mpi, program) <- here, kind <- kinds, n <- ranks, ours <- [False, True]],
       partTables = \rounds ->
         [ ( "MPI, 200 µs of computing in each round: wall time by the ideal",
             Table

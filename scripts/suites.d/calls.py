@@ -8,7 +8,7 @@ import sys
 
 from pathlib import Path
 
-from runner import NOBODY, Unit, Way, fresh, one_test, version_from, word_of
+from runner import NOBODY, Unit, Way, fresh, made, one_test, version_from, word_of
 from threads import version_of_ltp
 
 HERE = Path(__file__).resolve().parent
@@ -92,20 +92,25 @@ def libuv_missing(folder):
 
 
 def libuv(folder, build, jobs):
-    made = build / "libuv"
-    made.mkdir(parents=True, exist_ok=True)
-    with open(made / "log", "w") as log:
-        for command in (
-            ["cmake", "-S", str(folder / "libuv"), "-B", str(made), "-DLIBUV_BUILD_TESTS=ON", "-DCMAKE_BUILD_TYPE=Release"],
-            ["cmake", "--build", str(made), "-j", str(jobs), "--target", "uv_run_tests"],
-        ):
-            subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    program = made / "uv_run_tests"
+    place = build / "libuv"
+    if not made():
+        make_libuv(folder, place, jobs)
+    program = place / "uv_run_tests"
     # It refuses to be root.
     listed = subprocess.run([str(program), "--list"], capture_output=True, text=True, check=True, user=NOBODY, group=NOBODY, extra_groups=[]).stdout.split()
     # Some read what lies below libuv's folder.
     units = [Unit(name, ("sh", "-c", f'cp -r {folder}/libuv/test . && exec {program} {name}'), seconds=60, read=libuv_outcome) for name in listed]
     return units, {}, libuv_version(folder)
+
+
+def make_libuv(folder, place, jobs):
+    place.mkdir(parents=True, exist_ok=True)
+    with open(place / "log", "w") as log:
+        for command in (
+            ["cmake", "-S", str(folder / "libuv"), "-B", str(place), "-DLIBUV_BUILD_TESTS=ON", "-DCMAKE_BUILD_TYPE=Release"],
+            ["cmake", "--build", str(place), "-j", str(jobs), "--target", "uv_run_tests"],
+        ):
+            subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 def libuv_version(folder):
@@ -161,12 +166,13 @@ def cpython_missing(folder):
 def cpython(folder, build, _jobs):
     # The installed library has the package's support, the folder the tests themselves.
     theirs = next(iter(sorted(folder.glob("python/usr/lib/python3.*/test"))))
-    made = fresh(build / "cpython")
-    shutil.copytree(Path("/usr/lib") / theirs.parent.name / "test", made / "test")
-    shutil.copytree(theirs, made / "test", dirs_exist_ok=True)
-    there = [module for module in MODULES if (made / "test" / (module.replace(".", "/") + ".py")).exists() or (made / "test" / module).is_dir()]
+    place = fresh(build / "cpython")
+    if not made():
+        shutil.copytree(Path("/usr/lib") / theirs.parent.name / "test", place / "test")
+        shutil.copytree(theirs, place / "test", dirs_exist_ok=True)
+    there = [module for module in MODULES if (place / "test" / (module.replace(".", "/") + ".py")).exists() or (place / "test" / module).is_dir()]
     units = [
-        Unit(module, (PYTHON, str(HERE / "cases.py"), "@SCRATCH/outcomes", f"test.{module}"), seconds=400, environment=(("PYTHONPATH", str(made)), ("PYTHONDONTWRITEBYTECODE", "1")), read=cases_of)
+        Unit(module, (PYTHON, str(HERE / "cases.py"), "@SCRATCH/outcomes", f"test.{module}"), seconds=400, environment=(("PYTHONPATH", str(place)), ("PYTHONDONTWRITEBYTECODE", "1")), read=cases_of)
         for module in there
     ]
     return units, {}, f"{theirs.parent.name} on {sys.version.split()[0]}"

@@ -83,6 +83,8 @@ def run_suite(name, suite, folder, build, runner):
     say(f"{name} {version}: {len(units)} programs; {len(not_made)} were not made")
     base, found = runner.compare(units, ways, lambda line: say(f"  {line}"))
     for way in found:
+        if way["not_reached"]:
+            say(f"  {way['way']}: {len(way['not_reached'])} programs were not begun in time")
         for difference in way["differences"]:
             difference["why"] = explained(name, difference["test"], way["way"])
             say(f"  {way['way']}: {difference['test']}: {' '.join(difference['without'])} -> {' '.join(difference['with'])}{'; ' + difference['why'] if difference['why'] else ''}")
@@ -145,7 +147,7 @@ def main():
     if os.geteuid() != 0:
         print("suites: needs root, for each test runs as nobody in namespaces of its own", file=sys.stderr)
         return 69
-    runner = Runner(build / "bin/maru", int(os.environ.get("TRIES", "3")), int(os.environ.get("JOBS", "0")), float(os.environ.get("MARU_TEST_SLOW", "1")))
+    runner = Runner(build / "bin/maru", int(os.environ.get("TRIES", "3")), int(os.environ.get("JOBS", "0")), float(os.environ.get("MARU_TEST_SLOW", "1")), seconds=float(os.environ.get("SECONDS_MOST", "inf")))
 
     def end(number, _frame):
         runner.end()

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from calls import cases_of, first_missing
-from runner import Unit, Way, compiled, fresh, version_from, word_of
+from runner import Unit, Way, compiled, fresh, made, version_from, word_of
 
 HERE = Path(__file__).resolve().parent
 MPIS = ("openmpi", "mpich")
@@ -19,7 +19,13 @@ MPIS = ("openmpi", "mpich")
 PYTHON = os.environ.get("SUITES_PYTHON", "/usr/bin/python3")
 
 # No network, and as many ranks as are asked for on few cores.
-ENVIRONMENT = (("OMPI_MCA_btl", "self,vader"), ("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("OMPI_MCA_hwloc_base_binding_policy", "none"), ("HYDRA_LAUNCHER", "fork"))
+ENVIRONMENT = (
+    ("OMPI_MCA_btl", "self,vader"),
+    ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
+    ("OMPI_MCA_hwloc_base_binding_policy", "none"),
+    ("OMPI_MCA_plm_rsh_agent", "false"),  # no other host, so no ssh is needed
+    ("HYDRA_LAUNCHER", "fork"),
+)
 
 
 def launch(mpi, ranks):
@@ -34,6 +40,8 @@ def ways(mpi, build):
     return [
         Way("non-blocking, without maru", ("env", f"LD_PRELOAD={shim(mpi, build)}"), maru=False),
         Way("--wait adaptive", ("--wait", "adaptive"), active=ranks_waited),
+        # On CPUs that nobody waits for, adaptive leaves calls to the MPI; yield never does.
+        Way("--wait yield", ("--wait", "yield"), active=ranks_waited),
     ]
 
 
@@ -41,12 +49,14 @@ def ways(mpi, build):
 def shim(mpi, build):
     library = build / f"libnonblocking-{mpi}.so"
     build.mkdir(parents=True, exist_ok=True)
-    subprocess.run([f"mpicc.{mpi}", "-O1", "-shared", "-fPIC", str(HERE / "nonblocking.c"), "-o", str(library)], check=True)
+    if not made():
+        subprocess.run([f"mpicc.{mpi}", "-O1", "-shared", "-fPIC", str(HERE / "nonblocking.c"), "-o", str(library)], check=True)
     return library
 
 
 def installed(mpi):
-    return None if shutil.which(f"mpicc.{mpi}") and shutil.which(f"mpirun.{mpi}") else f"no mpicc.{mpi} and mpirun.{mpi}"
+    needed = [f"mpirun.{mpi}"] if made() else [f"mpirun.{mpi}", f"mpicc.{mpi}"]
+    return None if all(map(shutil.which, needed)) else f"no {' and '.join(needed)}"
 
 
 # ---- mpi4py ---------------------------------------------------------------------
@@ -60,25 +70,31 @@ def mpi4py_missing(mpi, folder):
 
 
 def mpi4py(mpi, folder, build, _jobs):
-    made, library = build / f"mpi4py-{mpi}", folder / f"mpi4py-{mpi}/usr/lib/python3/dist-packages"
-    if library.is_dir():
-        shutil.copytree(folder / "mpi4py/test", fresh(made) / "source/test")
-        (made / "library").symlink_to(library)
-    elif not (made / "library/mpi4py").is_dir():
-        shutil.copytree(folder / "mpi4py", fresh(made) / "source", symlinks=True)
-        with open(made / "log", "w") as log:
-            pip = [PYTHON, "-m", "pip", "install", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(made / "library"), "."]
-            compiler = shutil.which(f"mpicc.{mpi}")
-            environment = {**os.environ, "MPICC": compiler, "MPI4PY_BUILD_MPICC": compiler}
-            subprocess.run(pip, check=True, cwd=made / "source", stdout=log, stderr=log, env=environment)
-    tests = made / "source/test"
-    environment = (*ENVIRONMENT, ("PYTHONPATH", f"{made}/library:{tests}"), ("PYTHONDONTWRITEBYTECODE", "1"))
+    place = build / f"mpi4py-{mpi}"
+    if not made():
+        make_mpi4py(mpi, folder, place)
+    tests = place / "source/test"
+    environment = (*ENVIRONMENT, ("PYTHONPATH", f"{place}/library:{tests}"), ("PYTHONDONTWRITEBYTECODE", "1"))
     units = []
     for path in sorted(tests.glob("test_*.py")):
         if path.stem not in LEFT:
             command = (*launch(mpi, 3), PYTHON, str(HERE / "cases.py"), "@SCRATCH/outcomes", path.stem)
             units.append(Unit(path.stem, command, seconds=120, environment=environment, read=cases_of))
     return units, {}, version_from(folder / "mpi4py/src/mpi4py/__init__.py", r"__version__ = ['\"](.*)['\"]")
+
+
+def make_mpi4py(mpi, folder, place):
+    library = folder / f"mpi4py-{mpi}/usr/lib/python3/dist-packages"
+    if library.is_dir():
+        shutil.copytree(folder / "mpi4py/test", fresh(place) / "source/test")
+        (place / "library").symlink_to(library)
+    elif not (place / "library/mpi4py").is_dir():
+        shutil.copytree(folder / "mpi4py", fresh(place) / "source", symlinks=True)
+        with open(place / "log", "w") as log:
+            pip = [PYTHON, "-m", "pip", "install", "--no-index", "--no-deps", "--no-build-isolation", "--target", str(place / "library"), "."]
+            compiler = shutil.which(f"mpicc.{mpi}")
+            environment = {**os.environ, "MPICC": compiler, "MPI4PY_BUILD_MPICC": compiler}
+            subprocess.run(pip, check=True, cwd=place / "source", stdout=log, stderr=log, env=environment)
 
 
 # ---- MPICH's suite ----------------------------------------------------------------
@@ -90,33 +106,38 @@ MOST = 4  # ranks: more say little else, and take long on few cores
 
 
 def mpich_missing(mpi, folder):
-    return installed(mpi) or first_missing(folder, "mpich/test/mpi/configure")
+    return installed(mpi) or first_missing(folder, "mpich/test/mpi/configure" if not made() else "mpich/test/mpi")
 
 
 def mpich(mpi, folder, build, jobs):
-    source, made = folder / "mpich/test/mpi", build / f"mpich-{mpi}"
-    if not (made / "config.status").exists():
-        fresh(made)
-        tools = made.parent / f"mpi-{mpi}/bin"  # the suite takes MPI's tools by their plain names
-        fresh(tools)
-        for tool in ("mpicc", "mpicxx", "mpiexec", "mpirun"):
-            (tools / tool).symlink_to(shutil.which(f"{tool}.{mpi}"))
-        options = [f"--with-mpi={tools.parent}", "--disable-fortran", "--disable-cxx", "--disable-spawn", f"CC={shutil.which(f'mpicc.{mpi}')}"]
-        with open(made / "log", "w") as log:
-            subprocess.run([str(source / "configure"), *options], check=True, cwd=made, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    compiled([(part, ["make", "-C", str(made / part), "-k", f"-j{jobs}", FLAGS]) for part in ("util", "dtpools") if (made / part).is_dir()], 1)
-    lines = [(part, line.split()) for part in PARTS for line in listed(made / part / "testlist", source / part / "testlist")]
+    source, place = folder / "mpich/test/mpi", build / f"mpich-{mpi}"
+    if not made() and not (place / "config.status").exists():
+        configure_mpich(mpi, source, place)
+    parts = [(part, ["make", "-C", str(place / part), "-k", f"-j{jobs}", FLAGS]) for part in ("util", "dtpools") if (place / part).is_dir()]
+    compiled(parts, 1, lambda part: place / part)
+    lines = [(part, line.split()) for part in PARTS for line in listed(place / part / "testlist", source / part / "testlist")]
     lines = [(part, words) for part, words in lines if int(words[1]) <= MOST]
     programs = sorted({(part, words[0]) for part, words in lines})
-    there, missing = compiled([(f"{part}/{name}", ["make", "-C", str(made / part), FLAGS, name]) for part, name in programs], jobs)
+    there, missing = compiled([(f"{part}/{name}", ["make", "-C", str(place / part), FLAGS, name]) for part, name in programs], jobs, lambda name: place / name)
     units = []
     for part, words in lines:
         if f"{part}/{words[0]}" in there:
             options = [word.removeprefix("arg=") for word in words[2:] if word.startswith("arg=")]
-            command = (*launch(mpi, words[1]), str(made / part / words[0]), *options)
+            command = (*launch(mpi, words[1]), str(place / part / words[0]), *options)
             units.append(Unit(" ".join([f"{part}/{words[0]}", *words[1:]]), command, seconds=90, environment=ENVIRONMENT, read=no_errors))
     # A line may stand twice.
     return list({unit.name: unit for unit in units}.values()), missing, version_from(folder / "mpich/maint/version.m4", r"MPICH_VERSION_m4\],\[(.*?)\]")
+
+
+def configure_mpich(mpi, source, place):
+    fresh(place)
+    tools = place.parent / f"mpi-{mpi}/bin"  # the suite takes MPI's tools by their plain names
+    fresh(tools)
+    for tool in ("mpicc", "mpicxx", "mpiexec", "mpirun"):
+        (tools / tool).symlink_to(shutil.which(f"{tool}.{mpi}"))
+    options = [f"--with-mpi={tools.parent}", "--disable-fortran", "--disable-cxx", "--disable-spawn", f"CC={shutil.which(f'mpicc.{mpi}')}"]
+    with open(place / "log", "w") as log:
+        subprocess.run([str(source / "configure"), *options], check=True, cwd=place, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
 def listed(*places):

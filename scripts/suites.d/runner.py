@@ -4,16 +4,18 @@ A *unit* is what is started at once: a program with one test, or with many.  A *
 command: nothing, or `maru run` with an option.  The outcome of a test is a word ("ok", "failed 1", "signal 11",
 "not done"); which words are good does not matter, only whether ways agree.
 
-Every run has a scratch folder, a process namespace, a network namespace (loopback alone) and System V IPC of its own,
-and runs as nobody.  The kernel ends what is left in the namespace when its first process ends: nothing outlives a run,
+Every run has a scratch folder, a process namespace, a network namespace (loopback alone), /dev/shm and System V IPC of
+its own, and runs as nobody.  The kernel ends what is left in the namespace when its first process ends: nothing outlives a run,
 and nothing else can be met.  (scripts/suites gives this program one of its own, so that all ends with it, however it ends.)
 """
 
 import concurrent.futures
 import dataclasses
 import json
+import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -56,6 +58,7 @@ class Result:
     outcomes: dict
     active: bool
     said: str
+    seconds: float
 
 
 def word_of(status):
@@ -78,8 +81,10 @@ def one_test(words=None):
 
 
 class Runner:
-    def __init__(self, maru, tries=3, jobs=None, slow=1.0, scratch=None):
+    def __init__(self, maru, tries=3, jobs=None, slow=1.0, scratch=None, seconds=math.inf):
+        """No unit is begun for the first time after four fifths of `seconds`, and none again after all of them."""
         self.maru, self.tries, self.slow = str(maru), tries, slow
+        self.first_until, self.until = time.monotonic() + 0.8 * seconds, time.monotonic() + seconds
         self.jobs = jobs or 2 * len(os.sched_getaffinity(0))
         self.scratch = tempfile.mkdtemp(prefix="maru-suites-", dir=scratch)
         os.chmod(self.scratch, 0o755)
@@ -94,19 +99,22 @@ class Runner:
         if way.maru:
             words = [self.maru, "run", *words, "--report", f"{scratch}/maru-report.json", "--"]
         own = [part.replace("@SCRATCH", scratch) for part in unit.command]
-        # The network of the namespace is down at first.  The shell stays, for signals cannot
+        # The network of the namespace is down at first.  Shared memory has names in a file system, and those of Open MPI
+        # are made of process numbers, which namespaces have in common.  The shell stays, for signals cannot
         # end a namespace's first process; and they are as a login shell has them, whatever this one was given.
-        start = 'ip link set lo up && cd "$0" && setpriv --reuid=%d --regid=%d --clear-groups -- env --default-signal "$@"; exit $?' % (NOBODY, NOBODY)
+        start = 'ip link set lo up && mount -t tmpfs -o mode=1777 shm /dev/shm && cd "$0" && setpriv --reuid=%d --regid=%d --clear-groups -- env --default-signal "$@"; exit $?' % (NOBODY, NOBODY)
         inside = ["sh", "-c", start, scratch, *words, *own]
         return ["unshare", "--pid", "--mount", "--ipc", "--net", "--fork", "--kill-child=KILL", "--mount-proc", *inside]
 
     def run(self, unit, way):
         with tempfile.TemporaryDirectory(dir=self.scratch, ignore_cleanup_errors=True) as scratch:
             os.chown(scratch, NOBODY, NOBODY)
+            begun = time.monotonic()
             status, said = self.bounded(self.command(unit, way, scratch), unit, scratch)
+            seconds = round(time.monotonic() - begun, 2)
             read = unit.read or one_test()
             outcomes = read(status, said, scratch, unit.name)
-            return Result(outcomes, self.took_part(way, scratch), said[-SAID:])
+            return Result(outcomes, self.took_part(way, scratch), said[-SAID:], seconds)
 
     def bounded(self, command, unit, scratch):
         """The status, 124 when its time is over or it prints without end, and what it printed."""
@@ -157,45 +165,48 @@ class Runner:
 
     # ---- all of a suite ----
 
-    def all_of(self, units, way):
-        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
-            return list(pool.map(lambda unit: self.run(unit, way), units))
-
     def compare(self, units, ways, say=lambda line: None, direct=DIRECT):
-        """What each way did otherwise than `direct`: a list of dictionaries, a way each, fit for JSON."""
+        """What each way did otherwise than `direct`: the results of `direct`, and a list of dictionaries, a way each,
+        fit for JSON.  A unit runs in all ways, one after the other; units that were not begun in time are left out."""
         begun = time.monotonic()
-        base = self.all_of(units, direct)
-        say(f"{direct.name}: {sum(len(r.outcomes) for r in base)} tests, {time.monotonic() - begun:.0f} s")
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            results = list(pool.map(lambda unit: self.in_all(unit, (direct, *ways)), units))
+        reached = [(unit, result) for unit, result in zip(units, results) if result is not None]
+        base = [result[0] for _, result in reached]
+        say(f"{direct.name}: {sum(len(r.outcomes) for r in base)} tests, and {len(ways)} ways: {time.monotonic() - begun:.0f} s")
         found = []
-        for way in ways:
+        for number, way in enumerate(ways, 1):
             begun = time.monotonic()
-            there = self.all_of(units, way)
-            one = self.judge(units, base, there, way, direct)
+            there = [(unit, result[0], result[number]) for unit, result in reached]
+            one = self.judge(there, way, direct)
+            one["not_reached"] = [unit.name for unit, result in zip(units, results) if result is None]
             one["seconds"] = round(time.monotonic() - begun)
             found.append(one)
             say(f"{way.name}: {one['tests']} tests, {len(one['differences'])} differ, {len(one['again'])} of {len(units)} programs run again, {one['seconds']} s")
         return base, found
 
-    def judge(self, units, base, there, way, direct):
-        differences, again = [], []
-        for unit, one, other in zip(units, base, there):
-            if one.outcomes == other.outcomes:
-                continue
-            again.append(unit.name)
-            differences += self.repeated(unit, one, other, way, direct)
+    def in_all(self, unit, ways):
+        return None if time.monotonic() > self.first_until else [self.run(unit, way) for way in ways]
+
+    def judge(self, results, way, direct):
+        """Runs again what differed, from a unit and both its results each."""
+        suspects = [(unit, one, other) for unit, one, other in results if one.outcomes != other.outcomes]
+        with concurrent.futures.ThreadPoolExecutor(max(1, self.jobs // 4)) as pool:
+            judged = list(pool.map(lambda suspect: self.repeated(*suspect, way, direct), suspects))
         return {
             "way": way.name,
-            "tests": sum(len(result.outcomes) for result in there),
-            "took_part": sum(result.active for result in there),
-            "programs": len(units),
-            "differences": differences,
-            "again": again,
+            "tests": sum(len(other.outcomes) for _, _, other in results),
+            "took_part": sum(other.active for _, _, other in results),
+            "programs": len(results),
+            "differences": [difference for again in judged for difference in again.pop("differences")],
+            "again": judged,
         }
 
     def repeated(self, unit, one, other, way, direct):
-        """The tests of a unit that never had the same outcome on both sides, in any of the tries."""
+        """Of a unit whose first outcomes differed: these, in how many tries, and as "differences" the tests that never
+        had the same outcome on both sides."""
         ours, theirs = [one], [other]
-        suspects = {test for test in {*one.outcomes, *other.outcomes} if one.outcomes.get(test) != other.outcomes.get(test)}
+        suspects = sorted(test for test in {*one.outcomes, *other.outcomes} if one.outcomes.get(test) != other.outcomes.get(test))
 
         def seen(results, test):
             return [result.outcomes.get(test, "absent") for result in results]
@@ -203,20 +214,21 @@ class Runner:
         def differ(test):
             return not set(seen(ours, test)) & set(seen(theirs, test))
 
-        while len(ours) < self.tries and any(map(differ, suspects)):
+        while len(ours) < self.tries and any(map(differ, suspects)) and time.monotonic() < self.until:
             ours.append(self.run(unit, direct))
             theirs.append(self.run(unit, way))
-        return [
-            {"test": test, "program": unit.name, "without": seen(ours, test), "with": seen(theirs, test), "said": theirs[-1].said}
-            for test in sorted(suspects)
-            if differ(test)
-        ]
+        tests = [{"test": test, "without": seen(ours, test), "with": seen(theirs, test)} for test in suspects]
+        return {
+            "program": unit.name,
+            "tests": tests,
+            "said": {"without": one.said, "with": other.said},
+            "seconds": [[result.seconds for result in results] for results in (ours, theirs)],
+            "differences": [{**test, "program": unit.name, "said": theirs[-1].said} for test in tests if differ(test["test"])],
+        }
 
 
 def version_from(path, pattern):
     """The first match of a pattern in a file of the suite, or "unknown"."""
-    import re
-
     try:
         match = re.search(pattern, pathlib.Path(path).read_text(errors="replace"), re.M)
     except OSError:
@@ -224,14 +236,22 @@ def version_from(path, pattern):
     return match[1] if match else "unknown"
 
 
-def compiled(commands, jobs):
-    """Runs (name, command) pairs side by side; the names of those that succeeded, and of the others with the reason."""
+def made():
+    """Whether the suites' programs were made before, maybe elsewhere; then nothing is compiled."""
+    return bool(os.environ.get("MADE"))
+
+
+def compiled(commands, jobs, product):
+    """Runs (name, command) pairs side by side; the names of those that succeeded, and of the others with the reason.
+    `product` is the path of what a name's command makes."""
 
     def one(named):
         name, command = named
-        made = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
-        why = [line for line in made.stderr.splitlines() if "error" in line or "undefined" in line]
-        return name, made.returncode, (why or ["status %d" % made.returncode])[0][-200:]
+        if made():
+            return name, 0 if product(name).exists() else 1, "was not made"
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+        why = [line for line in done.stderr.splitlines() if "error" in line or "undefined" in line]
+        return name, done.returncode, (why or ["status %d" % done.returncode])[0][-200:]
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         results = list(pool.map(one, commands))
@@ -239,7 +259,9 @@ def compiled(commands, jobs):
 
 
 def fresh(folder):
-    """An empty folder, open to the user that tests run as."""
+    """An empty folder, open to the user that tests run as; as it is if all was made before."""
+    if made():
+        return folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=0o755)
     return folder

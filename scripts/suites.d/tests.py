@@ -90,7 +90,8 @@ class Comparing(InFolder):
     def test_one_that_does_not_repeat_is_listed_as_run_again(self):
         once = f'[ -z "$FAKE_MARU" ] || ! mkdir {self.folder}/once'
         found = self.compare(flaky=once)
-        self.assertEqual((found["differences"], found["again"]), ([], ["flaky"]))
+        self.assertEqual((found["differences"], [again["program"] for again in found["again"]]), ([], ["flaky"]))
+        self.assertEqual(found["again"][0]["tests"], [{"test": "flaky", "without": ["ok", "ok"], "with": ["failed 1", "ok"]}])
 
     def test_a_test_that_is_missing_in_one_way_differs(self):
         unit = Unit("many", ("sh", "-c", 'echo a; [ "$FAKE_MARU" ] || echo b'), read=lambda status, said, scratch, name: dict.fromkeys(said.split(), "ok"))
@@ -126,6 +127,12 @@ class Bounds(InFolder):
         self.assertEqual(said[2:4], ["1", "1"])
         of_glibc = 3 << 31  # 32 and 33: no program that uses glibc sets them
         self.assertEqual(int(said[-1], 16) & ~of_glibc, 0)
+
+    def test_names_of_shared_memory_do_not_meet(self):
+        once = "(set -C; : >/dev/shm/maru-suites-test) && sleep 1"
+        self.assertEqual(self.compare(one=once, two=once, three=once)["differences"], [])
+        self.assertEqual(self.runner().run(Unit("one", ("sh", "-c", once)), Way("directly", (), maru=False)).outcomes, {"one": "ok"})
+        self.assertFalse(os.path.exists("/dev/shm/maru-suites-test"))
 
     def test_when_it_is_killed_its_tests_end(self):
         fsx = self.program("#!/bin/sh\nexec sleep 1000\n", "foreign/" + calls.FSX)
@@ -177,6 +184,22 @@ class Whole(InFolder):
         with unittest.mock.patch.dict(os.environ, TESTS="nonesuch"):
             status, said, entries, _ = self.suites("fsx")
         self.assertEqual((status, entries[0]["state"]), (0, "not run"), said)
+
+    def test_programs_that_were_made_before_are_taken_as_they_are(self):
+        for name in ("glibc/nptl/tst-one.c", "glibc/nptl/tst-two.c", "glibc/sysdeps/pthread/tst-three.c"):
+            self.program("no C at all", f"foreign/{name}")
+        self.program("#!/bin/sh\n", "out/programs/nptl/tst-one")
+        self.program("#!/bin/sh\nexit 77\n", "out/programs/nptl/tst-three")
+        with unittest.mock.patch.dict(os.environ, MADE="1", WAYS="--lock fifo"):
+            status, said, entries, _ = self.suites("nptl")
+        self.assertEqual((status, entries[0]["programs"], entries[0]["ok"], list(entries[0]["not_made"])), (0, 2, 1, ["tst-two"]), said)
+
+    def test_what_was_not_begun_in_time_is_listed(self):
+        self.program("#!/bin/sh\n", "foreign/" + calls.FSX)
+        with unittest.mock.patch.dict(os.environ, SECONDS_MOST="0"):
+            status, said, entries, _ = self.suites("fsx")
+        self.assertEqual((status, entries[0]["tests"], [len(way["not_reached"]) for way in entries[0]["ways"]]), (0, 0, [18, 18]), said)
+        self.assertIn("18 programs were not begun in time", said)
 
     def test_a_suite_of_which_nothing_was_made_is_not_run(self):
         runner = self.runner()

@@ -1,6 +1,6 @@
 """glibc's tests of POSIX threads and the Open POSIX suite, under every lock of the overlay and under the profile."""
 
-from runner import Unit, Way, compiled, fresh, one_test, version_from
+from runner import Unit, Way, compiled, fresh, made, one_test, version_from
 
 
 def overlay(after):
@@ -34,30 +34,37 @@ def nptl_missing(folder):
 
 
 def nptl(folder, build, jobs):
-    source, made = folder / "glibc", fresh(build / "nptl")
-    (made / "include").mkdir()
-    for name, text in (("prelude.h", PRELUDE), ("stackinfo.h", ""), ("config.h", ""), ("abi-versions.h", "")):
-        (made / "include" / name).write_text(text)
-    (made / "include/support").symlink_to(source / "support")
-    flags = ["cc", "-D_GNU_SOURCE", "-std=gnu11", "-O2", "-w", "-DMODULE_NAME=testsuite", "-DTIMEOUTFACTOR=1", "-include", str(made / "include/prelude.h")]
-    flags += [f"-I{path}" for path in (made / "include", source / "support", source / "nptl", source / "sysdeps/pthread")]
+    source, place = folder / "glibc", fresh(build / "nptl")
+    flags = flags_of(source, place)
+    library = place / "libsupport.a"
+    if not made():
+        make_support(source, place, flags, library, jobs)
+    sources = {path.stem: path for part in ("sysdeps/pthread", "nptl") for path in sorted((source / part).glob("tst*.c")) if "mod" not in path.stem and "static" not in path.stem}
+    programs, missing = compiled(
+        [(name, [*flags, str(path), str(library), "-o", str(place / name), "-lpthread", "-lrt", "-ldl", "-lm"]) for name, path in sources.items()], jobs, place.joinpath
+    )
+    units = [Unit(name, (str(place / name),), seconds=100, environment=(("TIMEOUTFACTOR", "3"),), read=one_test()) for name in programs]
+    return units, missing, version_from(source / "version.h", r'VERSION "(.*)"')
+
+
+def flags_of(source, place):
+    flags = ["cc", "-D_GNU_SOURCE", "-std=gnu11", "-O2", "-w", "-DMODULE_NAME=testsuite", "-DTIMEOUTFACTOR=1", "-include", str(place / "include/prelude.h")]
+    flags += [f"-I{path}" for path in (place / "include", source / "support", source / "nptl", source / "sysdeps/pthread")]
     for after in AFTER:
         flags += ["-idirafter", str(source / after)]
-    flags += [f'-D{name}_PATH="/nowhere"' for name in PATHS]
+    return flags + [f'-D{name}_PATH="/nowhere"' for name in PATHS]
 
-    # The support library, without what has a main function of its own.
+
+def make_support(source, place, flags, library, jobs):
+    """The support library, without what has a main function of its own."""
+    (place / "include").mkdir()
+    for name, text in (("prelude.h", PRELUDE), ("stackinfo.h", ""), ("config.h", ""), ("abi-versions.h", "")):
+        (place / "include" / name).write_text(text)
+    (place / "include/support").symlink_to(source / "support")
     mains = ("tst-", "links-", "true-", "false-", "echo-", "shell-", "test-")
     parts = [path for path in sorted((source / "support").glob("*.c")) if not path.name.startswith(mains)]
-    there, _ = compiled([(path.stem, [*flags, "-c", str(path), "-o", str(made / f"{path.stem}.o")]) for path in parts], jobs)
-    library = made / "libsupport.a"
-    compiled([("library", ["ar", "rcs", str(library), *(str(made / f"{name}.o") for name in there)])], 1)
-
-    sources = {path.stem: path for place in ("sysdeps/pthread", "nptl") for path in sorted((source / place).glob("tst*.c")) if "mod" not in path.stem and "static" not in path.stem}
-    programs, missing = compiled(
-        [(name, [*flags, str(path), str(library), "-o", str(made / name), "-lpthread", "-lrt", "-ldl", "-lm"]) for name, path in sources.items()], jobs
-    )
-    units = [Unit(name, (str(made / name),), seconds=100, environment=(("TIMEOUTFACTOR", "3"),), read=one_test()) for name in programs]
-    return units, missing, version_from(source / "version.h", r'VERSION "(.*)"')
+    there, _ = compiled([(path.stem, [*flags, "-c", str(path), "-o", str(place / f"{path.stem}.o")]) for path in parts], jobs, place.joinpath)
+    compiled([("library", ["ar", "rcs", str(library), *(str(place / f"{name}.o") for name in there)])], 1, place.joinpath)
 
 
 # ---- the Open POSIX suite ---------------------------------------------------------

@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | What the wait room measures of MPI programs that know nothing of it: more ranks
--- than CPUs. The method is in @bench\/boost\/README.md@.
+-- than CPUs, and small messages where nobody waits for a CPU. The method is in @bench\/boost\/README.md@.
 module BoostMpi
   ( mpiExperiments,
 
@@ -17,6 +17,7 @@ where
 import Control.Monad (filterM, when)
 import Data.Aeson (object, (.=))
 import Data.Maybe (isJust)
+import Data.String (fromString)
 import GHC.Conc (getNumProcessors)
 import Maru.Bench.Experiment
 import Maru.Bench.Rounds
@@ -35,7 +36,9 @@ mpiExperiments :: [Experiment]
 mpiExperiments =
   [ experiment "boost/mpi-ring" "MPI, 8 ranks: 200 µs of computing, then 4 KiB round the ring; times the ideal" "ring" 5,
     experiment "boost/mpi-reduce" "MPI, 8 ranks: 200 µs of computing, then MPI_Allreduce of one number; times the ideal" "allreduce" 10,
-    experiment "boost/mpi-halo" "MPI, 8 ranks: 50 to 350 µs of computing, then 1 KiB to and from both neighbours, each fourth time MPI_Allreduce; held back when the waits were tuned; times the ideal" "halo" 5
+    experiment "boost/mpi-halo" "MPI, 8 ranks: 50 to 350 µs of computing, then 1 KiB to and from both neighbours, each fourth time MPI_Allreduce; held back when the waits were tuned; times the ideal" "halo" 5,
+    small "boost/mpi-small" "MPI, 2 ranks and nobody else: operations on 8 bytes; microseconds" "8",
+    small "boost/mpi-small-4k" "MPI, 2 ranks and nobody else: operations on 4 KiB; microseconds" "4096"
   ]
 
 data Mpi = OpenMpi | Mpich
@@ -68,14 +71,14 @@ wayName (Way mpi ours hogs) = kind ++ (if hogs then ", a hog a CPU" else "")
 ways :: [Way]
 ways = [Way mpi ours hogs | (mpi, hogs) <- [(Mpich, False), (OpenMpi, False), (OpenMpi, True)], ours <- [False, True]]
 
--- | @mpiJob maru mpi ours ranks program kind@: 154 rounds with 200 µs of computing in each.
-mpiJob :: FilePath -> Mpi -> Bool -> Int -> FilePath -> String -> [String]
-mpiJob maru mpi ours ranks program kind = [word | ours, word <- [maru, "run", "--wait", "adaptive", "--"]] ++ launch ++ [program, kind, "200", "154"]
+-- | @mpiJob maru mpi ours ranks words@: a program and its arguments on so many ranks of this machine.
+mpiJob :: FilePath -> Mpi -> Bool -> Int -> [String] -> [String]
+mpiJob maru mpi ours ranks words' = [word | ours, word <- [maru, "run", "--wait", "adaptive", "--"]] ++ launch ++ [show ranks] ++ words'
   where
     launch = case mpi of
       -- Without --bind-to none it would put all ranks on the CPUs of its choice.
-      OpenMpi -> ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n", show ranks]
-      Mpich -> ["mpirun.mpich", "-n", show ranks]
+      OpenMpi -> ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n"]
+      Mpich -> ["mpirun.mpich", "-n"]
 
 experiment :: String -> String -> String -> Double -> Experiment
 experiment name purpose kind bar =
@@ -85,9 +88,8 @@ experiment name purpose kind bar =
       experimentRun = \reaper effort say -> do
         maru <- commandPath
         cpus <- getNumProcessors
-        programs <- mpiPrograms
-        when (null programs) $ problem unavailable "neither Open MPI nor MPICH is here with the program that is measured"
-        let those = [(way, mpiJob maru (wayMpi way) (wayOurs way) 8 program kind) | way <- ways, Just program <- [lookup (wayMpi way) programs]]
+        programs <- builtOf "mpi_loop"
+        let those = [(way, mpiJob maru (wayMpi way) (wayOurs way) 8 [program, kind, "200", "154"]) | way <- ways, Just program <- [lookup (wayMpi way) programs]]
             sides = [Side (wayName way) [words'] | (way, words') <- those]
             hogs side = if sideName side `elem` [wayName way | (way, _) <- those, wayHogs way] then cpus else 0
             measure side = withHogs reaper (hogs side) (runWords reaper (concat (sideProcesses side)))
@@ -96,17 +98,24 @@ experiment name purpose kind bar =
         pure (figuresOf sides rounds (map (judgeClaim rounds) claims))
     }
 
--- | Those that are here, each with the program that is measured.
-mpiPrograms :: IO [(Mpi, FilePath)]
-mpiPrograms = filterM present [minBound ..] >>= mapM (\m -> (,) m <$> helperPath ("mpi_loop-" ++ suffix m))
+-- | The program of each MPI that is here.
+mpiPrograms :: String -> IO [(Mpi, FilePath)]
+mpiPrograms program = filterM (present program) [minBound ..] >>= mapM (\m -> (,) m <$> helperPath (program ++ "-" ++ suffix m))
 
 -- | Beside the daemon, which is always built.
-present :: Mpi -> IO Bool
-present mpi = do
+present :: String -> Mpi -> IO Bool
+present program mpi = do
   launcher <- findExecutable ("mpirun." ++ suffix mpi)
   folder <- takeDirectory <$> helperPath "maru-boost"
-  built <- doesFileExist (folder </> ("mpi_loop-" ++ suffix mpi))
+  built <- doesFileExist (folder </> (program ++ "-" ++ suffix mpi))
   pure (isJust launcher && built)
+
+-- | The program of each MPI that is here; one at least.
+builtOf :: String -> IO [(Mpi, FilePath)]
+builtOf program = do
+  here <- mpiPrograms program
+  when (null here) $ problem unavailable "neither Open MPI nor MPICH is here with the program that is measured"
+  pure here
 
 -- | That many processes that only compute, meanwhile; they end by themselves if nobody can end
 -- them.
@@ -123,6 +132,53 @@ claimsFor bar =
   ]
   where
     against b left right = ratio (wayName left ++ " / " ++ wayName right) b timesIdeal (wayName left) (wayName right)
+
+-- | Without maru and with it, two ranks on CPUs that are theirs.
+small :: String -> String -> String -> Experiment
+small name purpose bytes =
+  Experiment
+    { experimentName = name,
+      experimentPurpose = purpose,
+      experimentRun = \reaper effort say -> do
+        maru <- commandPath
+        programs <- builtOf "mpi_small"
+        let those = [(way, mpiJob maru mpi ours 2 [program, bytes, "5000"]) | (mpi, program) <- programs, ours <- [False, True], let way = Way mpi ours False]
+            sides = [Side (smallName way) [words'] | (way, words') <- those]
+            measure side = case concat (sideProcesses side) of
+              program : arguments -> runTool reaper program arguments
+              [] -> problem internal "a side without a command"
+            claims = [smallClaim mpi operation | (mpi, _) <- programs, operation <- operations]
+        rounds <- runRounds effort say measure sides (const claims)
+        pure (smallFigures sides rounds (map (judgeClaim rounds) claims))
+    }
+
+smallName :: Way -> String
+smallName way = mpiTitle (wayMpi way) ++ (if wayOurs way then ", --wait adaptive" else "")
+
+-- | As the program names them.
+operations :: [String]
+operations = ["barrier", "bcast", "reduce", "allreduce", "allgather", "alltoall", "pingpong", "sendrecv"]
+
+smallClaim :: Mpi -> String -> Claim
+smallClaim mpi operation = ratio (operation ++ ": " ++ ours ++ " / " ++ alone) (AtMost 1.05) (microseconds operation) ours alone
+  where
+    ours = smallName (Way mpi True False)
+    alone = smallName (Way mpi False False)
+
+microseconds :: String -> Sample -> Maybe Double
+microseconds operation = number [fromString operation]
+
+smallFigures :: [Side] -> Rounds -> [Judged] -> Figures
+smallFigures sides rounds judged =
+  Figures
+    { figuresLine = claimsLine judged,
+      figuresTables =
+        [ ("Microseconds an operation, median of the rounds (least…most)", Table ((L, "operation") : [(R, sideName s) | s <- sides]) [operation : [spreadOf (microseconds operation) rounds (sideName s) | s <- sides] | operation <- operations]),
+          ("Claims", claimsTable judged)
+        ],
+      figuresPlots = [],
+      figuresData = object ["measured" .= roundsJson rounds, "claims" .= map claimJson judged]
+    }
 
 timesIdeal :: Sample -> Maybe Double
 timesIdeal = number ["times_ideal"]

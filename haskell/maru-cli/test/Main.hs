@@ -165,14 +165,16 @@ plans =
         let mpi words' = Section "mpi" 1 (Lazy.toStrict (runPut (mapM_ putWord64host words')))
             boardOf = Board "" 1
             ended = [2, 10000000000, 8000000000, 400000000, 7, 5]
-            killed = 1 : 2000000000 : 1000000000 : 50000000 : 1 : 1 : replicate 26 0
+            killed = 1 : 2000000000 : 1000000000 : 50000000 : 1 : 1 : replicate 4 0 ++ 9 : replicate 21 0
             asked = Map.fromList [("MARU_WAIT", "adaptive")]
-        decodeMpi (sectionBytes (mpi (ended ++ [0, 0]))) @?= Just (MpiCost 2 10 8 0.4 7 5)
-        decodeMpi (sectionBytes (mpi (ended ++ [1, 0] ++ killed))) @?= Just (MpiCost 3 12 9 0.45 8 6)
+        decodeMpi (sectionBytes (mpi (ended ++ [0, 0]))) @?= Just (MpiCost 2 10 8 0.4 7 5 0)
+        decodeMpi (sectionBytes (mpi (ended ++ [1, 30] ++ killed))) @?= Just (MpiCost 3 12 9 0.45 8 6 39)
         decodeMpi (sectionBytes (mpi (ended ++ [1, 0] ++ take 3 killed))) @?= Nothing
         decodeMpi (sectionBytes (mpi (replicate 8 0))) @?= Nothing
         fmap afterLines (mpiAfterwards asked (boardOf [mpi (ended ++ [0, 0])] []))
           @?= Just ["MPI: 2 ranks, 80 % of their time waiting, 5 % of that on a CPU"]
+        fmap afterLines (mpiAfterwards asked (boardOf [mpi (ended ++ [0, 1])] []))
+          @?= Just ["MPI: 2 ranks, 80 % of their time waiting, 5 % of that on a CPU; while none waited for a CPU, the MPI waited by itself"]
         fmap afterLines (mpiAfterwards asked (boardOf [] ["wait: MPI ranks pass: x", "wait: MPI ranks pass: x", "map: y"]))
           @?= Just ["MPI ranks pass: x"]
         mpiAfterwards asked (boardOf [] []) @?= Nothing,

@@ -19,15 +19,18 @@
 #define _GNU_SOURCE
 #include "self.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SLICE_LEAST_NS 50000
 #define SLICE_KNOWN_NS 500000 /* the rank that ends the wait will ring */
 #define SLICE_MOST_NS 1000000
 #define GIVE_WAY_NS 2000000    /* in all; a turn that takes longer is slow */
 #define SLOW_MOST_NS 100000000 /* a turn that took longer was a stop: by no hog */
-#define TRY_EVERY 50
+#define TRY_EVERY 100
 #define PASSES 16 /* of rings in one wait */
 
 /* A bell for a process without a board: nobody rings it. */
@@ -66,11 +69,17 @@ bool mr_entered(const struct mr_rank *line, uint32_t comm, uint32_t count) {
   return entered >> 32 == comm && (int32_t)((uint32_t)entered - count) >= 0;
 }
 
+void mr_count_own(void) {
+  if (mr_self.line != NULL)
+    STORE(mr_self.line->own, LOAD(mr_self.line->own) + 1); /* threads may lose one */
+}
+
 /* ---- waiting ------------------------------------------------------------- */
 
 /* One thread's. */
 struct manner {
   bool made;
+  int slow; /* slow turns in a row, with others about */
   struct maru_wait_policy awake, asleep;
 };
 static _Thread_local struct manner manner;
@@ -129,14 +138,44 @@ static int64_t slice_of(const struct manner *own, int64_t slice) {
   return kind == MARU_WAIT_SPIN || kind == MARU_WAIT_YIELD ? 0 : slice;
 }
 
+/* How many threads of this host run or wait for a CPU; -1: unknown. */
+static int threads_ready(void) {
+  char text[64];
+  int ready, fd = open("/proc/loadavg", O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return -1;
+  ssize_t length = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[length > 0 ? length : 0] = '\0';
+  return sscanf(text, "%*s %*s %*s %d/", &ready) == 1 ? ready : -1;
+}
+
+/* Whether others than ranks that are awake want CPUs now: then a slow turn went to them. */
+static bool others_ready(void) {
+  if (mr_self.line == NULL)
+    return true;
+  int ready = threads_ready();
+  int awake = (int)(LOAD(mr_self.section->present) - LOAD(mr_self.section->asleep));
+  return ready < 0 || ready > awake;
+}
+
+/* A turn that took long.  A daemon that runs by chance is not there at the second one. */
+static void note_slow(struct manner *own, int64_t now, int64_t took) {
+  own->slow = others_ready() ? own->slow + 1 : 0;
+  if (own->slow < 2)
+    return;
+  own->slow = 0;
+  STORE(*crowded_until(), now + TRY_EVERY * (took < SLOW_MOST_NS ? took : SLOW_MOST_NS));
+}
+
 /* One turn.  False: they have taken too long in all. */
 static bool give_way(struct manner *own, _Atomic uint32_t *bell, uint32_t seen, int64_t end_ns) {
   int64_t before = maru_now_ns();
   (void)maru_wait_while(bell, seen, VALUE_MASK, &own->awake, 0);
   int64_t now = maru_now_ns(), took = now - before;
   if (took > GIVE_WAY_NS)
-    STORE(*crowded_until(), now + TRY_EVERY * (took < SLOW_MOST_NS ? took : SLOW_MOST_NS));
-  return now < end_ns;
+    note_slow(own, now, took);
+  return now < end_ns && gives_way(now);
 }
 
 static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
@@ -161,9 +200,14 @@ static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
       continue;
     }
     int64_t most = slice_of(own, slice);
-    if (mr_self.line != NULL && most > 0)
+    bool sleeps = mr_self.line != NULL && most > 0;
+    if (sleeps) {
       ADD(mr_self.line->cost.sleeps, 1);
+      ADD(mr_self.section->asleep, 1);
+    }
     (void)maru_wait_while(bell, seen, VALUE_MASK, &own->asleep, maru_now_ns() + most);
+    if (sleeps)
+      ADD(mr_self.section->asleep, (uint32_t)-1);
     slice = 2 * slice < SLICE_MOST_NS ? 2 * slice : SLICE_MOST_NS;
   }
 }

@@ -1,8 +1,8 @@
 /* collectives.c: collective operations as their non-blocking forms, where the list has them. */
 #include "shim.h"
 
+#include <maru/wait.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Which ranks wait for which: all for the last to come, or some for each. */
 enum order { TOWARDS_ALL, PAIRWISE };
@@ -86,8 +86,8 @@ static bool left_out(enum operation operation, unsigned lacking) {
 }
 
 static unsigned own_op(MPI_Op op) {
-  const MPI_Op known[] = {MPI_SUM, MPI_MAX, MPI_MIN,  MPI_PROD, MPI_LAND,   MPI_BAND,
-                          MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
+  static const MPI_Op known[] = {MPI_SUM, MPI_MAX, MPI_MIN,  MPI_PROD, MPI_LAND,   MPI_BAND,
+                                 MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
     if (op == known[i])
       return 0;
@@ -127,7 +127,7 @@ static int finish_collective(struct mr_comm *c, MPI_Request request, enum order 
                                  .request = request,
                                  .comm = c,
                                  .rc = MPI_SUCCESS};
-  mr_enter(c->hash, ++c->count);
+  mr_enter(c->hash, c->count);
   if (order == PAIRWISE || all_entered(c))
     ring_members(c);
   mr_wait_until(&operation.waiting);
@@ -135,10 +135,54 @@ static int finish_collective(struct mr_comm *c, MPI_Request request, enum order 
   return operation.rc;
 }
 
+/* ---- the MPI's own, while it is calm --------------------------------------- */
+
+/* Blocking operations do not match non-blocking ones: the members must change from one to the other
+ * at the same operation.  So they agree, by a reduction of their own, before an operation whose
+ * number they know alike.  Only one in which all wait for all anyway: a program may rely on a
+ * broadcast's root not waiting. */
+#define PACT_LEAST 4u
+#define PACT_MOST 128u
+#define PACT_NS INT64_C(10000000) /* between two agreements, about */
+#define PACT_LASTS 4u             /* times what it was made for; then all wait by the shim */
+
+static int largest_of_all(struct mr_comm *c, MPI_Comm comm, const long long own[2],
+                          long long all[2]) {
+  if (c->pact.own)
+    return PMPI_Allreduce(own, all, 2, MPI_LONG_LONG, MPI_MAX, comm);
+  MPI_Request request;
+  int rc = PMPI_Iallreduce(own, all, 2, MPI_LONG_LONG, MPI_MAX, comm, &request);
+  return rc == MPI_SUCCESS ? finish_collective(c, request, TOWARDS_ALL) : rc;
+}
+
+static void agree(struct mr_comm *c, MPI_Comm comm) {
+  int64_t now_ns = maru_now_ns();
+  long long own[2] = {!mr_calm(), now_ns - c->pact.since_ns}, all[2] = {1, 0};
+  bool agreed = largest_of_all(c, comm, own, all) == MPI_SUCCESS;
+  double wanted = all[1] > 0 ? (double)c->pact.every * PACT_NS / (double)all[1] : PACT_MOST;
+  uint32_t every = wanted < PACT_MOST ? (uint32_t)wanted : PACT_MOST;
+  c->pact = (struct mr_pact){.own = agreed && all[0] == 0,
+                             .every = every > PACT_LEAST ? every : PACT_LEAST,
+                             .since_ns = now_ns};
+  c->pact.next = ++c->count + c->pact.every;
+}
+
+static bool mpi_waits(struct mr_comm *c, MPI_Comm comm, enum order order) {
+  if ((int32_t)(c->count - c->pact.next) >= 0 && order == TOWARDS_ALL &&
+      listed[DO_Allreduce] != NULL && mr_job_agrees())
+    agree(c, comm);
+  c->count++;
+  bool own =
+      c->pact.own && (int32_t)(c->count - c->pact.next) < (int32_t)(PACT_LASTS * c->pact.every);
+  if (own)
+    mr_count_own();
+  return own;
+}
+
 #define COLLECTIVE(name, start, order, lacking, formal, ...)                                       \
   EXPORT int MPI_##name formal {                                                                   \
     struct mr_comm *kept = replaceable(DO_##name, comm);                                           \
-    if (kept == NULL || left_out(DO_##name, lacking))                                              \
+    if (kept == NULL || left_out(DO_##name, lacking) || mpi_waits(kept, comm, order))              \
       return PMPI_##name(__VA_ARGS__);                                                             \
     MPI_Request request;                                                                           \
     int rc = PMPI_##start(__VA_ARGS__, &request);                                                  \

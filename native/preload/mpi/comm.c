@@ -1,6 +1,7 @@
 #include "comm.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 static int key = MPI_KEYVAL_INVALID;
@@ -8,9 +9,14 @@ static MPI_Group world = MPI_GROUP_NULL;
 /* Two threads may meet a communicator for the first time together. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
+/* Communicators that were freed: what was kept of them may stand for others by now. */
+static _Atomic uint32_t freed;
+
 static int comm_forget(MPI_Comm comm, int keyval, void *value, void *extra) {
   (void)comm, (void)keyval, (void)extra;
   struct mr_comm *c = value;
+  /* Relaxed: a thread that uses the handle again does so after the freeing, by its own order. */
+  atomic_fetch_add_explicit(&freed, 1, memory_order_relaxed);
   free(c->member);
   free(c);
   return MPI_SUCCESS;
@@ -110,9 +116,7 @@ static struct mr_comm *kept(MPI_Comm comm) {
   return rc == MPI_SUCCESS && found ? value : NULL;
 }
 
-struct mr_comm *mr_comm_of(MPI_Comm comm) {
-  if (key == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL)
-    return NULL;
+static struct mr_comm *find(MPI_Comm comm) {
   struct mr_comm *c = kept(comm);
   if (c != NULL)
     return c;
@@ -122,4 +126,22 @@ struct mr_comm *mr_comm_of(MPI_Comm comm) {
     c = make(comm);
   pthread_mutex_unlock(&making);
   return c;
+}
+
+/* A look into the attributes costs as much as a small message. */
+struct mr_comm *mr_comm_of(MPI_Comm comm) {
+  static _Thread_local struct {
+    struct mr_comm *found;
+    MPI_Comm comm;
+    uint32_t freed;
+  } last;
+  if (key == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL)
+    return NULL;
+  uint32_t now = atomic_load_explicit(&freed, memory_order_relaxed);
+  if (last.found == NULL || last.comm != comm || last.freed != now) {
+    last.found = find(comm);
+    last.comm = comm;
+    last.freed = now;
+  }
+  return last.found;
 }

@@ -13,6 +13,12 @@ struct mr_comm {
   bool inside;        /* all members belong to this MPI_COMM_WORLD */
   uint32_t hash;      /* of the members */
   uint32_t count;     /* collective operations begun; MPI forbids two at a time */
+  struct mr_pact {    /* what the members have agreed on; the same at all of them */
+    bool own;         /* the MPI's blocking operations are made */
+    uint32_t next;    /* operation number at which they agree again */
+    uint32_t every;   /* operations between */
+    int64_t since_ns; /* own clock */
+  } pact;
   int *peer, *member; /* their ranks in MPI_COMM_WORLD; MPI_UNDEFINED: of another one */
 };
 

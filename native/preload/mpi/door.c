@@ -15,6 +15,7 @@
 #include <link.h>
 #include <maru/board.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +44,8 @@ static const struct {
 } known[] = {{"libmpi.so.40", "libmaru-mpi-openmpi.so"},
              {"libmpich.so.12", "libmaru-mpi-mpich.so"}};
 
-static void *target[CALLS];
+/* Relaxed: what a pointer leads to was there before the program's first thread asked for it. */
+static void *_Atomic target[CALLS];
 static pthread_once_t found = PTHREAD_ONCE_INIT;
 
 static void say(const char *what, const char *about) {
@@ -149,6 +151,7 @@ static void *reach(enum call call) {
 
 #define DOOR(name, arguments)                                                                      \
   EXPORT int MPI_##name(T##arguments) {                                                            \
-    return ((int (*)(T##arguments))reach(CALL_##name))(A##arguments);                              \
+    void *to = atomic_load_explicit(&target[CALL_##name], memory_order_relaxed);                   \
+    return ((int (*)(T##arguments))(to != NULL ? to : reach(CALL_##name)))(A##arguments);          \
   }
 MR_MPI_CALLS(DOOR)

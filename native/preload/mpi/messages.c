@@ -18,7 +18,7 @@ static int finish_send(MPI_Request *request, MPI_Comm comm, int rank) {
   EXPORT int MPI_##name(const void *buffer, int count, MPI_Datatype type, int rank, int tag,       \
                         MPI_Comm comm) {                                                           \
     MPI_Request request;                                                                           \
-    if (!mr_started)                                                                               \
+    if (mr_by_itself())                                                                            \
       return PMPI_##name(buffer, count, type, rank, tag, comm);                                    \
     int rc = PMPI_##start(buffer, count, type, rank, tag, comm, &request);                         \
     return rc == MPI_SUCCESS ? finish_send(&request, comm, rank) : rc;                             \
@@ -52,7 +52,7 @@ START_SEND(Irsend)
 EXPORT int MPI_Start(MPI_Request *request) {
   mr_request_started();
   int rc = PMPI_Start(request);
-  if (mr_started)
+  if (mr_started && !mr_calm())
     mr_ring_all(MR_NEED_MESSAGE);
   mr_received();
   return rc;
@@ -61,7 +61,7 @@ EXPORT int MPI_Start(MPI_Request *request) {
 EXPORT int MPI_Startall(int count, MPI_Request request[]) {
   mr_request_started();
   int rc = PMPI_Startall(count, request);
-  if (mr_started)
+  if (mr_started && !mr_calm())
     mr_ring_all(MR_NEED_MESSAGE);
   mr_received();
   return rc;
@@ -81,7 +81,7 @@ static int finish_receive(MPI_Request *request, MPI_Comm comm, int rank, MPI_Sta
 EXPORT int MPI_Recv(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm,
                     MPI_Status *status) {
   MPI_Request request;
-  if (!mr_started || rank == MPI_PROC_NULL)
+  if (rank == MPI_PROC_NULL || mr_by_itself())
     return PMPI_Recv(buffer, count, type, rank, tag, comm, status);
   int rc = PMPI_Irecv(buffer, count, type, rank, tag, comm, &request);
   return rc == MPI_SUCCESS ? finish_receive(&request, comm, rank, status) : rc;
@@ -97,7 +97,7 @@ EXPORT int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int rank, int t
 EXPORT int MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *message,
                      MPI_Status *status) {
   MPI_Request request;
-  if (!mr_started || message == NULL || *message == MPI_MESSAGE_NO_PROC)
+  if (message == NULL || *message == MPI_MESSAGE_NO_PROC || mr_by_itself())
     return PMPI_Mrecv(buffer, count, type, message, status);
   int rc = PMPI_Imrecv(buffer, count, type, message, &request);
   if (rc != MPI_SUCCESS)
@@ -141,12 +141,13 @@ static int probe(int rank, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
 }
 
 EXPORT int MPI_Probe(int rank, int tag, MPI_Comm comm, MPI_Status *status) {
-  return mr_started ? probe(rank, tag, comm, NULL, status) : PMPI_Probe(rank, tag, comm, status);
+  return mr_by_itself() ? PMPI_Probe(rank, tag, comm, status)
+                        : probe(rank, tag, comm, NULL, status);
 }
 
 EXPORT int MPI_Mprobe(int rank, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
-  return mr_started && message != NULL ? probe(rank, tag, comm, message, status)
-                                       : PMPI_Mprobe(rank, tag, comm, message, status);
+  return message == NULL || mr_by_itself() ? PMPI_Mprobe(rank, tag, comm, message, status)
+                                           : probe(rank, tag, comm, message, status);
 }
 
 /* ---- both ---------------------------------------------------------------- */
@@ -170,7 +171,7 @@ EXPORT int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, i
                         void *in, int in_count, MPI_Datatype in_type, int from, int in_tag,
                         MPI_Comm comm, MPI_Status *status) {
   MPI_Request request[2];
-  if (!mr_started || to == MPI_PROC_NULL || from == MPI_PROC_NULL)
+  if (to == MPI_PROC_NULL || from == MPI_PROC_NULL || mr_by_itself())
     goto pass;
   int rc = PMPI_Irecv(in, in_count, in_type, from, in_tag, comm, &request[0]);
   if (rc != MPI_SUCCESS)
@@ -225,8 +226,8 @@ EXPORT int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int 
   int size;
   void *copy = NULL;
   /* MPICH does not pack from MPI_BOTTOM. */
-  if (mr_started && buffer != MPI_BOTTOM && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) &&
-      count >= 0 && type != MPI_DATATYPE_NULL && mr_comm_of(comm) != NULL)
+  if (buffer != MPI_BOTTOM && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) && count >= 0 &&
+      type != MPI_DATATYPE_NULL && !mr_by_itself() && mr_comm_of(comm) != NULL)
     copy = packed(buffer, count, type, comm, &size);
   if (copy == NULL)
     return PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status);

@@ -1,5 +1,6 @@
 /* rank.c: this process as a rank of a job, and the job's lines on the board. */
 #define _GNU_SOURCE
+#include "calm.h"
 #include "self.h"
 
 #include "task.h"
@@ -108,6 +109,7 @@ static void sweep(struct mr_job *job) {
   STORE(job->whole, MR_UNDECIDED);
   STORE(job->left, 0);
   STORE(job->said, 0);
+  STORE(job->firm, 0);
   for (int need = 0; need < MR_NEEDS; need++)
     STORE(job->needs[need], 0);
 }
@@ -157,16 +159,20 @@ static bool take_line(struct mr_rank *line) {
   uint64_t held = LOAD(line->holder);
   if (held != 0 && holder_of((pid_t)(held >> 32)) == held)
     return false;
-  return atomic_compare_exchange_strong_explicit(&line->holder, &held, holder_of(mr_self.pid),
-                                                 memory_order_acq_rel, memory_order_relaxed);
+  if (!atomic_compare_exchange_strong_explicit(&line->holder, &held, holder_of(mr_self.pid),
+                                               memory_order_acq_rel, memory_order_relaxed))
+    return false;
+  if (held == 0) /* else in the place of one that was killed */
+    ADD(mr_self.section->present, 1);
+  return true;
 }
 
 /* Moves what a line has cost to the section's own figures. */
-static void settle(struct mr_cost *from) {
-  struct mr_cost *to = &mr_self.section->ended;
-  _Atomic uint64_t *source = &from->ranks, *sum = &to->ranks;
-  for (size_t i = 0; i < sizeof *from / sizeof *source; i++)
+static void settle(struct mr_rank *line) {
+  _Atomic uint64_t *source = &line->cost.ranks, *sum = &mr_self.section->ended.ranks;
+  for (size_t i = 0; i < sizeof line->cost / sizeof *source; i++)
     ADD(sum[i], atomic_exchange_explicit(&source[i], 0, memory_order_relaxed));
+  ADD(mr_self.section->own, atomic_exchange_explicit(&line->own, 0, memory_order_relaxed));
 }
 
 /* One that nobody has, or whose rank was killed. */
@@ -175,7 +181,7 @@ static struct mr_rank *find_line(void) {
     struct mr_rank *line = &mr_self.section->ranks[i];
     if (!take_line(line))
       continue;
-    settle(&line->cost);
+    settle(line);
     uint32_t used = LOAD(mr_self.section->used);
     while (used <= i &&
            !atomic_compare_exchange_weak_explicit(&mr_self.section->used, &used, i + 1,
@@ -230,6 +236,8 @@ static const char *join_board(int rank) {
   atomic_store_explicit(&mr_self.job->launcher, launcher, memory_order_release);
   mr_self.job_number = (uint32_t)(mr_self.job - mr_self.section->jobs);
   show_line(mr_self.line, rank);
+  if (!mr_calm_join())
+    ADD(mr_self.job->firm, 1);
   maru_notify(&mr_self.job->arrived);
   return NULL;
 }
@@ -238,7 +246,8 @@ void mr_rank_join(int rank, int size) {
   mr_self.pid = getpid();
   mr_self.size = size;
   int local = local_size();
-  mr_self.alone = local >= 0 && local < size;
+  mr_self.here = local >= 0 ? local : size;
+  mr_self.alone = mr_self.here < size;
   mr_self.peers = calloc((size_t)size, sizeof *mr_self.peers);
   if (maru_board_open_env(&mr_self.board) < 0) {
     mr_self.board = (struct maru_board){.fd = -1};
@@ -264,7 +273,8 @@ void mr_rank_leave(void) {
   mr_age();
   struct mr_rank *line = mr_self.line;
   mr_self.line = NULL;
-  settle(&line->cost);
+  settle(line);
+  ADD(mr_self.section->present, (uint32_t)-1);
   STORE(line->job, 0);
   /* Release: the taker of the line comes after all that was done with it. */
   atomic_store_explicit(&line->holder, 0, memory_order_release);
@@ -302,12 +312,12 @@ static bool all_arrived(void) {
 bool mr_job_whole(void) {
   if (mr_self.line == NULL || mr_self.job == NULL || mr_self.alone)
     return false;
-  /* Relaxed: lines are looked up with an order of their own. */
-  uint32_t whole = LOAD(mr_self.job->whole);
+  /* Acquire and release: with the decision comes what the ranks said of themselves before. */
+  uint32_t whole = atomic_load_explicit(&mr_self.job->whole, memory_order_acquire);
   if (whole == MR_UNDECIDED) {
     uint32_t found = all_arrived() ? MR_WHOLE : MR_PARTLY;
     if (atomic_compare_exchange_strong_explicit(&mr_self.job->whole, &whole, found,
-                                                memory_order_relaxed, memory_order_relaxed)) {
+                                                memory_order_acq_rel, memory_order_acquire)) {
       whole = found;
       if (found == MR_PARTLY)
         maru_board_say(&mr_self.board, "wait",
@@ -317,6 +327,8 @@ bool mr_job_whole(void) {
   }
   return whole == MR_WHOLE;
 }
+
+bool mr_job_agrees(void) { return mr_job_whole() && LOAD(mr_self.job->firm) == 0; }
 
 void mr_say_once(unsigned number, const char *format, ...) {
   if (mr_self.job == NULL || LOAD(mr_self.job->said) & 1u << number ||

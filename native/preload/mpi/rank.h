@@ -24,6 +24,10 @@ void mr_rank_leave(void);
  * wait up to 5 s for ranks that have not come, once in a job. */
 bool mr_job_whole(void);
 
+/* Whether each of them finds out whether it is calm (calm.h), too: then they may agree on that. All
+ * ranks are told the same. */
+bool mr_job_agrees(void);
+
 /* Says a line on the board, once in a job for each number below 32.  Without a board: not at all.
  */
 #define MR_SAY_WAITALL 31u
@@ -43,6 +47,9 @@ void mr_enter(uint32_t comm, uint32_t count);
 /* Whether that rank has entered it.  A guess: no, where another communicator came
  * between. */
 bool mr_entered(const struct mr_rank *line, uint32_t comm, uint32_t count);
+
+/* Counts a blocking call in which the MPI waits by itself. */
+void mr_count_own(void);
 
 /* One wait.  The owner embeds it. */
 struct mr_waiting {

@@ -13,6 +13,7 @@
 
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define MR_MPI_SECTION "mpi"
@@ -21,6 +22,7 @@
 #define MR_MPI_JOBS 64u
 #define MR_MPI_COMMS 16u
 #define MR_MPI_CPUS 256u
+#define MR_MPI_CPU_WORDS 16
 
 /* What a rank that waits needs others for. */
 enum mr_need {
@@ -52,6 +54,8 @@ struct mr_rank {
   _Atomic uint32_t job; /* index + 1; stored last, with release order */
   alignas(64) _Atomic uint32_t bell;
   _Atomic uint32_t needs[MR_NEEDS]; /* how many threads wait for that */
+  /* Blocking calls in which the MPI waited by itself; as the cost, not yet in the section's. */
+  _Atomic uint64_t own;
   /* Collective operations entered: what the communicator's members hash to above,
    * how many below.  Two communicators may share a slot. */
   alignas(64) _Atomic uint64_t entered[MR_MPI_COMMS];
@@ -69,19 +73,28 @@ struct mr_job {
   _Atomic uint32_t left;            /* ranks */
   _Atomic uint32_t needs[MR_NEEDS]; /* sums over the ranks */
   _Atomic uint32_t said;            /* bits: lines that a rank has said for all */
+  _Atomic uint32_t firm;            /* ranks that never find calm (calm.h); before `arrived` */
 };
 
 struct mr_mpi {
   struct mr_cost ended;  /* of the ranks that have left */
   _Atomic uint32_t used; /* lines below were taken at least once */
+  _Atomic uint64_t own;  /* of the ranks that have left */
   alignas(64) struct mr_rank ranks[MR_MPI_RANKS];
   struct mr_job jobs[MR_MPI_JOBS];
   /* By CPU (modulo): until then who waits there sleeps, for giving way was slow. */
   _Atomic int64_t crowded_until_ns[MR_MPI_CPUS];
+  /* Until then ranks wait for CPUs (calm.h). */
+  alignas(64) _Atomic int64_t busy_until_ns;
+  _Atomic uint32_t present;                /* ranks that have a line; too many after a kill */
+  _Atomic uint32_t asleep;                 /* threads of them in a wait's sleep; likewise */
+  _Atomic uint64_t cpus[MR_MPI_CPU_WORDS]; /* bits: those that ranks may use */
 };
 
 /* What the decoder knows. */
 _Static_assert(sizeof(struct mr_cost) == 48, "figures");
 _Static_assert(sizeof(struct mr_rank) == 256, "a rank");
+_Static_assert(offsetof(struct mr_rank, own) == 80, "its own calls");
+_Static_assert(offsetof(struct mr_mpi, own) == 56, "own calls");
 
 #endif

@@ -20,7 +20,7 @@ struct mr_self {
   struct mr_rank *line;
   struct mr_job *job;
   uint32_t job_number;
-  int size;
+  int size, here;                   /* ranks, and those of them on this host */
   bool alone;                       /* some ranks are on other hosts */
   _Atomic(struct mr_rank *) *peers; /* by world rank; found when first needed */
   int64_t began_ns;

@@ -28,6 +28,15 @@ void mr_wait_until(struct mr_waiting *waiting) {
     (void)opal_progress_set_yield_when_idle(true);
 }
 
+bool mr_by_itself(void) {
+  if (!mr_started)
+    return true;
+  bool calm = mr_calm();
+  if (calm)
+    mr_count_own();
+  return calm;
+}
+
 /* ---- which MPI ----------------------------------------------------------- */
 
 #ifdef OPEN_MPI
@@ -67,9 +76,12 @@ struct mr_rank *mr_line_of(MPI_Comm comm, int rank) {
   return c != NULL && rank < c->peers ? mr_rank_line(c->peer[rank]) : NULL;
 }
 
-void mr_sent_to(MPI_Comm comm, int rank) { mr_ring(mr_line_of(comm, rank), MR_NEED_MESSAGE); }
+void mr_sent_to(MPI_Comm comm, int rank) {
+  if (!mr_calm())
+    mr_ring(mr_line_of(comm, rank), MR_NEED_MESSAGE);
+}
 
 void mr_received(void) {
-  if (mr_started)
+  if (mr_started && !mr_calm())
     mr_ring_all(MR_NEED_RECEIVER);
 }

@@ -36,15 +36,17 @@ data MpiCost = MpiCost
     -- | CPU time spent in these.
     costCpu :: !Double,
     costWaits :: !Int,
-    costSleeps :: !Int
+    costSleeps :: !Int,
+    -- | Blocking calls in which the MPI waited by itself, for no rank waited for a CPU.
+    costOwn :: !Int
   }
   deriving (Eq, Show)
 
 instance Semigroup MpiCost where
-  MpiCost a b c d e f <> MpiCost a' b' c' d' e' f' = MpiCost (a + a') (b + b') (c + c') (d + d') (e + e') (f + f')
+  MpiCost a b c d e f g <> MpiCost a' b' c' d' e' f' g' = MpiCost (a + a') (b + b') (c + c') (d + d') (e + e') (f + f') (g + g')
 
 instance Monoid MpiCost where
-  mempty = MpiCost 0 0 0 0 0 0
+  mempty = MpiCost 0 0 0 0 0 0 0
 
 -- | 'Nothing' where no rank has come.
 mpiCost :: Board -> Maybe MpiCost
@@ -57,14 +59,17 @@ decodeMpi = mfilter ((> 0) . costRanks) . decoded whole
     whole = do
       ended <- mpiCostGet
       used <- getWord32host
-      skip 12
-      present <- replicateM (fromIntegral (min 512 used)) (mpiCostGet <* skip 208)
-      pure (mconcat (ended : present))
+      skip 4
+      own <- countGet
+      present <- replicateM (fromIntegral (min 512 used)) (rankCost <$> rankGet)
+      pure (mconcat (ended own : present))
 
-mpiCostGet :: Get MpiCost
-mpiCostGet = MpiCost <$> count <*> nanoseconds <*> nanoseconds <*> nanoseconds <*> count <*> count
-  where
-    count = fromIntegral <$> getWord64host
+-- | The blocking calls that were the MPI's own lie elsewhere.
+mpiCostGet :: Get (Int -> MpiCost)
+mpiCostGet = MpiCost <$> countGet <*> nanoseconds <*> nanoseconds <*> nanoseconds <*> countGet <*> countGet
+
+countGet :: Get Int
+countGet = fromIntegral <$> getWord64host
 
 -- | One that is here.
 data MpiRank = MpiRank
@@ -88,23 +93,27 @@ decodeRanks = maybe [] (filter (\r -> rankPid r > 0 && rankJob r >= 0)) . decode
       skip 48
       used <- getWord32host
       skip 12
-      replicateM (fromIntegral (min 512 used)) line
-    line = do
-      cost <- mpiCostGet
-      holder <- getWord64host
-      number <- getInt32host
-      job <- getWord32host
-      skip 4
-      needs <- replicateM 3 getWord32host
-      skip 176
-      pure
-        MpiRank
-          { rankPid = fromIntegral (holder `shiftR` 32),
-            rankNumber = fromIntegral number,
-            rankJob = fromIntegral job - 1,
-            rankNeeds = [need | (n, need) <- zip needs ["a message", "a receiver", "a collective operation"], n > 0],
-            rankCost = cost
-          }
+      replicateM (fromIntegral (min 512 used)) rankGet
+
+-- | A line, whoever has it.
+rankGet :: Get MpiRank
+rankGet = do
+  cost <- mpiCostGet
+  holder <- getWord64host
+  number <- getInt32host
+  job <- getWord32host
+  skip 4
+  needs <- replicateM 3 getWord32host
+  own <- countGet
+  skip 168
+  pure
+    MpiRank
+      { rankPid = fromIntegral (holder `shiftR` 32),
+        rankNumber = fromIntegral number,
+        rankJob = fromIntegral job - 1,
+        rankNeeds = [need | (n, need) <- zip needs ["a message", "a receiver", "a collective operation"], n > 0],
+        rankCost = cost own
+      }
 
 -- | One line, of what was measured.
 mpiLine :: MpiCost -> String
@@ -112,6 +121,7 @@ mpiLine c =
   "MPI: " ++ plural (costRanks c) "rank" ++ ", " ++ shareOf (costWaited c) (costLife c) ++ " of their time waiting, "
     ++ shareOf (costCpu c) (costWaited c)
     ++ " of that on a CPU"
+    ++ (if costOwn c > 0 then "; while none waited for a CPU, the MPI waited by itself" else "")
 
 mpiJson :: MpiCost -> Value
 mpiJson c =
@@ -121,5 +131,6 @@ mpiJson c =
       "waited_s" .= costWaited c,
       "waited_cpu_s" .= costCpu c,
       "waits" .= costWaits c,
-      "sleeps" .= costSleeps c
+      "sleeps" .= costSleeps c,
+      "own" .= costOwn c
     ]

@@ -1,0 +1,107 @@
+/* calm.c: whether nobody waits for a CPU here. */
+#define _GNU_SOURCE
+#include "calm.h"
+
+#include "self.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LOOK_NS INT64_C(10000000)
+/* Kept from running for so long in all, less one part in so many of the time: a daemon's turn now
+ * and then is less, a hog's every other turn more. */
+#define KEPT_NS INT64_C(4000000)
+#define KEPT_PART 20
+#define HOLD_LEAST_NS INT64_C(20000000)
+#define HOLD_MOST_NS INT64_C(1600000000)
+
+/* This process; written by mr_calm_join. */
+static bool able;
+/* More ranks than CPUs: written by each look. */
+static _Atomic bool crowded;
+
+static _Thread_local struct mr_looks looks;
+
+/* Of the tick before: a read of memory, no more. */
+static int64_t coarse_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* How long the calling thread was ready and did not run, in all; -1: unknown.  Opened for each
+ * look: a descriptor that stays is closed by programs that close all. */
+static int64_t run_delay_ns(void) {
+  char text[96];
+  long long ran, delay;
+  int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return -1;
+  ssize_t length = read(fd, text, sizeof text - 1);
+  close(fd);
+  text[length > 0 ? length : 0] = '\0';
+  return sscanf(text, "%lld %lld", &ran, &delay) == 2 ? delay : -1;
+}
+
+static void count_ranks(void) {
+  uint32_t cpus = 0, present = LOAD(mr_self.section->present);
+  for (int i = 0; i < MR_MPI_CPU_WORDS; i++)
+    cpus += (uint32_t)__builtin_popcountll(LOAD(mr_self.section->cpus[i]));
+  STORE(crowded, (uint32_t)mr_self.here > cpus || present > cpus);
+}
+
+bool mr_calm_join(void) {
+  cpu_set_t own;
+  able = mr_self.kind == MARU_WAIT_ADAPTIVE && run_delay_ns() >= 0 &&
+         sched_getaffinity(0, sizeof own, &own) == 0;
+  if (!able)
+    return false;
+  for (int cpu = 0; cpu < MR_MPI_CPU_WORDS * 64; cpu++)
+    if (CPU_ISSET(cpu, &own))
+      (void)atomic_fetch_or_explicit(&mr_self.section->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
+                                     memory_order_relaxed);
+  count_ranks();
+  return true;
+}
+
+/* Longer each time that it comes soon after the last time. */
+static int64_t held_until(struct mr_looks *l, int64_t now_ns) {
+  bool again = l->hold_ns > 0 && now_ns < l->held_until_ns + l->hold_ns;
+  int64_t longer = 2 * l->hold_ns < HOLD_MOST_NS ? 2 * l->hold_ns : HOLD_MOST_NS;
+  l->hold_ns = again ? longer : HOLD_LEAST_NS;
+  l->held_until_ns = now_ns + l->hold_ns;
+  return l->held_until_ns;
+}
+
+int64_t mr_looks_note(struct mr_looks *l, int64_t now_ns, int64_t delay_ns) {
+  if (l->begun)
+    l->kept_ns += delay_ns - l->delay_ns - (now_ns - l->last_ns) / KEPT_PART;
+  if (l->kept_ns < 0)
+    l->kept_ns = 0;
+  l->begun = true;
+  l->last_ns = now_ns;
+  l->delay_ns = delay_ns;
+  if (l->kept_ns <= KEPT_NS)
+    return 0;
+  l->kept_ns = 0;
+  return held_until(l, now_ns);
+}
+
+static void look(int64_t now_ns) {
+  int64_t until_ns = mr_looks_note(&looks, now_ns, run_delay_ns());
+  if (until_ns > LOAD(mr_self.section->busy_until_ns)) /* two at a time: either will do */
+    STORE(mr_self.section->busy_until_ns, until_ns);
+  count_ranks();
+}
+
+bool mr_calm(void) {
+  if (!able)
+    return false;
+  int64_t now_ns = coarse_ns();
+  if (now_ns - looks.last_ns >= LOOK_NS)
+    look(now_ns);
+  return !LOAD(crowded) && now_ns >= LOAD(mr_self.section->busy_until_ns);
+}

@@ -1,0 +1,45 @@
+/* calm.c: when a rank takes the machine for calm: synthetic run delays against the rule's promises.
+ */
+#include "calm.h"
+#include "check.h"
+
+#define MS INT64_C(1000000)
+#define LOOK (10 * MS)
+
+/* Looks for `ms` at a rank that is kept from running for `kept` of 1000; how long it was calm. */
+static int64_t calm_ms(struct mr_looks *looks, int64_t *now, int64_t *delay, int64_t *busy, int ms,
+                       int kept) {
+  int64_t calm = 0;
+  for (int64_t end = *now + ms * MS; *now < end; *now += LOOK) {
+    int64_t until = mr_looks_note(looks, *now, *delay += LOOK * kept / 1000);
+    if (until > *busy)
+      *busy = until;
+    calm += *now >= *busy ? LOOK / MS : 0;
+  }
+  return calm;
+}
+
+int main(void) {
+  for (int64_t first = 0; first < 5000; first += 1250) { /* whatever was before the first look */
+    struct mr_looks looks = {0};
+    int64_t now = 77 * MS, delay = first * MS, busy = 0;
+    /* A daemon's turn of 3 ms in each 200 ms is no reason. */
+    for (int i = 0; i < 20; i++) {
+      delay += 3 * MS;
+      CHECK(calm_ms(&looks, &now, &delay, &busy, 200, 0) == 200);
+    }
+    /* A hog takes half: seen in 50 ms, and hardly calm from then on. */
+    CHECK(calm_ms(&looks, &now, &delay, &busy, 50, 500) < 50);
+    CHECK(calm_ms(&looks, &now, &delay, &busy, 10000, 500) < 500);
+    /* It has gone: calm again in two seconds, and for good. */
+    (void)calm_ms(&looks, &now, &delay, &busy, 2000, 0);
+    CHECK(calm_ms(&looks, &now, &delay, &busy, 5000, 0) == 5000);
+    /* A rank that sleeps beside the hog sees little of it: then trying is dear, and rare.  Each
+     * time that it is calm it is kept waiting. */
+    int64_t calm = 0;
+    for (int i = 0; i < 1000; i++)
+      calm += calm_ms(&looks, &now, &delay, &busy, LOOK / MS, now >= busy ? 800 : 0);
+    CHECK(calm < 10000 / 25);
+  }
+  return 0;
+}
