@@ -12,8 +12,8 @@ where
 
 import Data.Aeson (Value, object, (.=))
 import Data.Maybe (fromMaybe)
-import Data.Text (Text)
 import qualified Data.Set as Set
+import Data.Text (Text)
 import GHC.Conc (getNumProcessors)
 import Maru.Bench.Experiment
 import Maru.Bench.Rounds

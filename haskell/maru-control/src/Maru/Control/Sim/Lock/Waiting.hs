@@ -27,8 +27,8 @@ module Maru.Control.Sim.Lock.Waiting
   )
 where
 
-import qualified Data.Sequence as Seq
 import Data.Sequence (Seq, ViewL (..))
+import qualified Data.Sequence as Seq
 import qualified Data.Set as Set
 import Maru.Control.Sim.Check
 import System.Random.SplitMix (SMGen, mkSMGen, nextDouble)
