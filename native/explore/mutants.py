@@ -14,6 +14,7 @@ import sys
 import tempfile
 
 CNA = "lock/queue.c"
+TURNS = "wait/turns.c"
 STORE = "atomic_store_explicit({}, {}, memory_order_release);"
 
 # name, what it is found as (or one of several), file, text, what stands there instead
@@ -23,7 +24,8 @@ FAULTS = [
      "maru_notify_store(&before->linked, MR_SET);", STORE.format("&before->linked", "MR_SET")),
     ("a grant does not wake", "nobody can go on",
      CNA,
-     "maru_notify_store(&next->state, MR_SET);", STORE.format("&next->state", "MR_SET")),
+     "mr_waiting_grant(queue->waiting, queue->turns, &next->state, MR_SET);",
+     STORE.format("&next->state", "MR_SET")),
     ("who has given up is granted the lock", "nobody can go on",
      CNA, "return !node->may_give_up ||", "return true ||"),
     ("a late waiter leaves though it was granted", "nobody can go on",
@@ -33,7 +35,8 @@ FAULTS = [
      "atomic_store_explicit(&node->claim, GIVEN_UP, memory_order_release);"),
     ("a late waiter does not await its grant", "freed memory is written",
      CNA,
-     "return mr_waiting_for(queue->waiting, &node->state, MR_SET, MR_SET, &mr_forever);",
+     "return mr_waiting_turn(queue->waiting, queue->turns, &hold->turn, &node->state, MR_SET, MR_SET,\n"
+     "                         &mr_forever);",
      "return 0;"),
     ("the main queue is dropped behind those taken back", "nobody can go on",
      CNA,
@@ -88,7 +91,8 @@ FAULTS = [
     # Whose memory the node's is by then decides which.
     ("a node is written after its grant", ("freed memory is written", "a hold is written after its release"),
      CNA,
-     "maru_notify_store(&next->state, MR_SET);", "maru_notify_store(&next->state, MR_SET);\n  next->bypassed = 0;"),
+     "mr_waiting_grant(queue->waiting, queue->turns, &next->state, MR_SET);",
+     "mr_waiting_grant(queue->waiting, queue->turns, &next->state, MR_SET);\n  next->bypassed = 0;"),
     ("a store of the wait room wakes nobody", "nobody can go on",
      "wait/wait.c",
      "  if (old & MARU_WAIT_ARMED)\n    mr_futex_wake_all(word);\n}", "  (void)old;\n}"),
@@ -109,8 +113,7 @@ FAULTS = [
      "if (atomic_store_explicit(word, seen | MR_SET, memory_order_relaxed), true)"),
     ("a ticket is called without a wake", "nobody can go on",
      "lock/lock.c",
-     "maru_notify_store(&lock->ticket.serving, mine + MARU_WAIT_STEP);",
-     STORE.format("&lock->ticket.serving", "mine + MARU_WAIT_STEP")),
+     "maru_notify_store(&lock->ticket.serving, next);", STORE.format("&lock->ticket.serving", "next")),
     ("a number is taken that is not being served", "two hold the lock",
      "lock/lock.c",
      "uint32_t next = *serving;",
@@ -122,7 +125,7 @@ FAULTS = [
      "atomic_store_explicit(&node->next, before, memory_order_relaxed);", "(void)before;"),
     ("clh: who leaves tells nobody", "nobody can go on",
      "lock/clh.c",
-     "maru_notify_store(&node->state, MR_SET | LEFT);", ""),
+     "mr_waiting_grant(&lock->waiting, &lock->turns, &node->state, MR_SET | LEFT);", ""),
     ("clh: the predecessor's node is kept", "memory is never freed",
      "lock/clh.c", "    free(node);\n    if (!left)",
      "    if (!left)"),
@@ -203,6 +206,38 @@ FAULTS = [
     ("fissile: nobody loses patience", "nobody loses patience",
      "lock/fissile.c",
      "atomic_store_explicit(&lock->fissile.impatient, 1, memory_order_relaxed);", ";"),
+    ("turns: a grant calls nobody", "nobody can go on",
+     TURNS, "  if (old & MARU_WAIT_ARMED)\n    mr_turn_call(turns,", "  if (false)\n    mr_turn_call(turns,"),
+    ("turns: a grant calls another slot", "nobody can go on",
+     TURNS, "old >> 8 & (MR_TURN_SLOTS - 1)", "(old >> 8) + 1 & (MR_TURN_SLOTS - 1)"),
+    ("turns: a mark is laid over an earlier one", "nobody can go on",
+     TURNS, "(value & ~MR_TURN_MARK) | mark", "value | mark"),
+    ("turns: a waiter does not mark its word", "nobody can go on",
+     TURNS, "uint32_t mark = w->c.mask & MR_TURN_MARK ? 0 :", "uint32_t mark = true ? 0 :"),
+    ("turns: a slot is read after the word", "nobody can go on",
+     TURNS, "  return marks(w, turn->slot) ?",
+     "  if (!marks(w, turn->slot))\n    return 0;\n"
+     "  sleep.c.value = atomic_load_explicit(slot, memory_order_acquire) & ~MARU_WAIT_ARMED;\n  return true ?"),
+    ("turns: one that gives up is not counted out", "turns are counted wrong",
+     "lock/queue.c", "    mr_waiting_leave(queue->turns, &hold->turn);\n", ""),
+    ("turns: a turn does not end", "turns are counted wrong",
+     "lock/queue.c", "  bool passed = mr_queue_pass(queue, hold);\n  mr_queue_end(queue, hold);\n",
+     "  bool passed = mr_queue_pass(queue, hold);\n"),
+    ("turns: a turn within a socket does not end", "turns are counted wrong",
+     "lock/queue.c", "    return false;\n  mr_queue_end(queue, hold);\n", "    return false;\n"),
+    ("fissile: a turn does not end", "turns are counted wrong",
+     "lock/fissile.c", "  mr_word_release(&lock->fissile.word);\n  mr_queue_end(&lock->fissile.queue, hold);\n",
+     "  mr_word_release(&lock->fissile.word);\n"),
+    ("shfl: a turn that is given up does not end", "turns are counted wrong",
+     "lock/shfl.c", "  if (rc < 0)\n    mr_queue_end(&lock->shfl.queue, hold);\n", ""),
+    ("qspin: a turn ends twice", "turns are counted wrong",
+     "lock/qspin.c", "  hold->turn.counted = 0;\n", "  hold->turn.counted = 1;\n"),
+    ("clh: a turn does not end", "turns are counted wrong",
+     "lock/clh.c", "  mr_waiting_end(&lock->waiting, &lock->turns, &hold->turn);\n", ""),
+    ("a ticket's slot is not called", "nobody can go on",
+     "lock/lock.c", "  mr_turn_call(&lock->turns, slot_of(next));\n", ""),
+    ("a ticket's sleeper is where nobody calls", "nobody can go on",
+     "lock/lock.c", "  hold->turn.slot = slot_of(mine);\n", "  hold->turn.slot = slot_of(mine) + 1;\n"),
     ("fissile: patience does not return", "a free lock is not free",
      "lock/fissile.c",
      "atomic_store_explicit(&lock->fissile.impatient, 0, memory_order_relaxed);", ";"),
@@ -310,7 +345,7 @@ ROBUST = [SHARED, "explore/robust.c"]
 UNEXPLORED = ["board/board.c", "board/channels.c"]
 UNEXPLORED += [f"base/{name}.c" for name in "process shared task text topology".split()]
 UNEXPLORED += [f"wait/{name}.c" for name in "attach channel measure priority".split()]
-SHIPPED = [f"wait/{name}.c" for name in "asleep awake clock coop lowered policy wait".split()] + [
+SHIPPED = [f"wait/{name}.c" for name in "asleep awake clock coop lowered policy turns wait".split()] + [
     f"lock/{name}.c"
     for name in "clh cohort fissile lock options parse qspin queue shfl waiting words".split()
 ] + [OVERLAY, "preload/waits.c"]

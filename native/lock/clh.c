@@ -30,22 +30,23 @@ static void destroy(struct maru_lock *lock) {
 }
 
 /* A thread that is late, or only tries, looks once: it neither spins nor arms the word. */
-static int await_done(struct maru_lock *lock, struct maru_lock_node *node,
+static int await_done(struct maru_lock *lock, struct maru_hold *hold, struct maru_lock_node *node,
                       const struct mr_deadline *deadline) {
   /* Acquire: what the last holder did is visible. */
   if (atomic_load_explicit(&node->state, memory_order_acquire) & MR_SET)
     return 0;
   if (deadline->ns != MARU_WAIT_FOREVER && mr_deadline_passed(deadline))
     return -ETIMEDOUT;
-  return mr_waiting_for(&lock->waiting, &node->state, MR_SET, MR_SET, deadline);
+  return mr_waiting_turn(&lock->waiting, &lock->turns, &hold->turn, &node->state, MR_SET, MR_SET,
+                         deadline);
 }
 
 /* Waits until the last one that has not given up is done; frees who is passed over. */
-static int await_turn(struct maru_lock *lock, struct maru_lock_node **before,
-                      const struct mr_deadline *deadline) {
+static int await_turn(struct maru_lock *lock, struct maru_hold *hold,
+                      struct maru_lock_node **before, const struct mr_deadline *deadline) {
   for (;;) {
     struct maru_lock_node *node = *before;
-    int rc = await_done(lock, node, deadline);
+    int rc = await_done(lock, hold, node, deadline);
     if (rc < 0)
       return rc;
     /* Relaxed, both: ordered by the wait. */
@@ -69,7 +70,7 @@ static void give_up(struct maru_lock *lock, struct maru_lock_node *node,
   }
   /* Relaxed: published by the word. */
   atomic_store_explicit(&node->next, before, memory_order_relaxed);
-  maru_notify_store(&node->state, MR_SET | LEFT);
+  mr_waiting_grant(&lock->waiting, &lock->turns, &node->state, MR_SET | LEFT);
 }
 
 static int acquire(struct maru_lock *lock, struct maru_hold *hold,
@@ -80,11 +81,14 @@ static int acquire(struct maru_lock *lock, struct maru_hold *hold,
   /* Release: the node is ready.  Acquire: so is the predecessor's. */
   struct maru_lock_node *before =
       atomic_exchange_explicit(&lock->clh_tail, node, memory_order_acq_rel);
-  int rc = await_turn(lock, &before, deadline);
-  if (rc == 0)
+  hold->turn.counted = 0;
+  int rc = await_turn(lock, hold, &before, deadline);
+  if (rc == 0) {
     hold->used = node;
-  else
+  } else {
+    mr_waiting_leave(&lock->turns, &hold->turn);
     give_up(lock, node, before);
+  }
   return rc;
 }
 
@@ -95,8 +99,8 @@ static int try(struct maru_lock *lock, struct maru_hold *hold) {
 }
 
 static void release(struct maru_lock *lock, struct maru_hold *hold) {
-  (void)lock;
-  maru_notify_store(&hold->used->state, MR_SET);
+  mr_waiting_grant(&lock->waiting, &lock->turns, &hold->used->state, MR_SET);
+  mr_waiting_end(&lock->waiting, &lock->turns, &hold->turn);
 }
 
 const struct mr_lock_kind mr_clh = {.name = "clh",

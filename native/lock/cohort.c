@@ -19,8 +19,9 @@ static int create(struct maru_lock *lock, const struct maru_lock_options *option
     return -ENOMEM;
   memset(lock->cohort.sockets, 0, size);
   for (uint32_t i = 0; i < lock->place.sockets; i++)
-    mr_queue_init(&lock->cohort.sockets[i].local, MR_IN_TURN, &lock->waiting, NULL, options);
-  mr_queue_init(&lock->cohort.queue, MR_IN_TURN, &lock->waiting, NULL, options);
+    mr_queue_init(&lock->cohort.sockets[i].local, MR_IN_TURN, &lock->waiting,
+                  &lock->cohort.sockets[i].turns, NULL, options);
+  mr_queue_init(&lock->cohort.queue, MR_IN_TURN, &lock->waiting, &lock->turns, NULL, options);
   lock->passes = options->passes;
   return 0;
 }

@@ -13,12 +13,12 @@
 #endif
 
 static int create(struct maru_lock *lock, const struct maru_lock_options *options) {
-  mr_queue_init(&lock->fissile.queue, MR_NEAR, &lock->waiting, &lock->place, options);
+  mr_queue_init(&lock->fissile.queue, MR_NEAR, &lock->waiting, &lock->turns, &lock->place, options);
   return 0;
 }
 
 static int try(struct maru_lock *lock, struct maru_hold *hold) {
-  (void)hold;
+  hold->turn.counted = 0;
   /* Relaxed: advice. */
   if (atomic_load_explicit(&lock->fissile.impatient, memory_order_relaxed) != 0)
     return -EBUSY;
@@ -47,13 +47,15 @@ static int acquire(struct maru_lock *lock, struct maru_hold *hold,
   if (rc < 0)
     return rc;
   rc = compete(lock, deadline);
-  mr_queue_release(&lock->fissile.queue, hold);
+  mr_queue_pass(&lock->fissile.queue, hold);
+  if (rc < 0)
+    mr_queue_end(&lock->fissile.queue, hold);
   return rc;
 }
 
 static void release(struct maru_lock *lock, struct maru_hold *hold) {
-  (void)hold;
   mr_word_release(&lock->fissile.word);
+  mr_queue_end(&lock->fissile.queue, hold);
 }
 
 const struct mr_lock_kind mr_fissile = {.name = "fissile",

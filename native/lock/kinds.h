@@ -12,6 +12,7 @@
 /* One socket's share of a cohort lock; its fields but `local` are the holder's. */
 struct mr_cohort_socket {
   struct mr_queue local;
+  struct mr_turns turns;   /* in it */
   struct maru_hold global; /* hmcs: of the global queue */
   uint32_t passed;         /* hand-offs within the socket since it got the global lock */
   uint32_t owns_global;
@@ -20,6 +21,7 @@ struct mr_cohort_socket {
 struct maru_lock {
   const struct mr_lock_kind *kind;
   struct mr_waiting waiting;
+  struct mr_turns turns; /* in the lock's one queue, or its first */
   struct mr_place place;
   uint32_t passes;
   union {

@@ -71,6 +71,8 @@ static const struct mr_lock_kind ttas_kind = {.name = "ttas",
 
 #define NUMBER (~MARU_WAIT_ARMED)
 
+static uint32_t slot_of(uint32_t number) { return number / MARU_WAIT_STEP % MR_TURN_SLOTS; }
+
 static int ticket_create(struct maru_lock *lock, const struct maru_lock_options *options) {
   (void)options;
   atomic_init(&lock->ticket.next, 0);
@@ -89,8 +91,8 @@ static bool ticket_take(struct maru_lock *lock, uint32_t *serving) {
 }
 
 static int ticket_try(struct maru_lock *lock, struct maru_hold *hold) {
-  (void)hold;
   uint32_t serving;
+  hold->turn.counted = 0;
   return ticket_take(lock, &serving) ? 0 : -EBUSY;
 }
 
@@ -103,21 +105,39 @@ static int ticket_acquire_until(struct maru_lock *lock, const struct mr_deadline
   return rc;
 }
 
+/* In the slot of its own number, which the one before it knows. */
+static int ticket_wait(struct maru_lock *lock, struct maru_hold *hold, uint32_t mine) {
+  _Atomic uint32_t *serving = &lock->ticket.serving;
+  /* Acquire: what the last holder did is visible. */
+  if ((atomic_load_explicit(serving, memory_order_acquire) & NUMBER) == mine)
+    return 0;
+  mr_turn_begin(&lock->turns, &hold->turn);
+  hold->turn.slot = slot_of(mine);
+  return mr_waiting_turn(&lock->waiting, &lock->turns, &hold->turn, serving, mine, NUMBER,
+                         &mr_forever);
+}
+
 static int ticket_acquire(struct maru_lock *lock, struct maru_hold *hold,
                           const struct mr_deadline *deadline) {
-  (void)hold;
+  hold->turn.counted = 0;
   if (deadline->ns != MARU_WAIT_FOREVER)
     return ticket_acquire_until(lock, deadline);
   uint32_t mine =
       atomic_fetch_add_explicit(&lock->ticket.next, MARU_WAIT_STEP, memory_order_relaxed);
+  if (mr_waits_by_turns(&lock->waiting, &lock->turns))
+    return ticket_wait(lock, hold, mine);
   return mr_waiting_for(&lock->waiting, &lock->ticket.serving, mine, NUMBER, deadline);
 }
 
 static void ticket_release(struct maru_lock *lock, struct maru_hold *hold) {
-  (void)hold;
   /* Relaxed: the holder alone changes the number. */
   uint32_t mine = atomic_load_explicit(&lock->ticket.serving, memory_order_relaxed) & NUMBER;
-  maru_notify_store(&lock->ticket.serving, mine + MARU_WAIT_STEP);
+  uint32_t next = mine + MARU_WAIT_STEP;
+  maru_notify_store(&lock->ticket.serving, next);
+  if (!mr_waits_by_turns(&lock->waiting, &lock->turns))
+    return;
+  mr_turn_call(&lock->turns, slot_of(next));
+  mr_waiting_end(&lock->waiting, &lock->turns, &hold->turn);
 }
 
 static const struct mr_lock_kind ticket_kind = {.name = "ticket",
@@ -129,17 +149,17 @@ static const struct mr_lock_kind ticket_kind = {.name = "ticket",
 /* ---- mcs, cna, malthusian ----------------------------------------------------------- */
 
 static int mcs_create(struct maru_lock *lock, const struct maru_lock_options *options) {
-  mr_queue_init(&lock->queue, MR_IN_TURN, &lock->waiting, NULL, options);
+  mr_queue_init(&lock->queue, MR_IN_TURN, &lock->waiting, &lock->turns, NULL, options);
   return 0;
 }
 
 static int cna_create(struct maru_lock *lock, const struct maru_lock_options *options) {
-  mr_queue_init(&lock->queue, MR_NEAR, &lock->waiting, &lock->place, options);
+  mr_queue_init(&lock->queue, MR_NEAR, &lock->waiting, &lock->turns, &lock->place, options);
   return 0;
 }
 
 static int malthusian_create(struct maru_lock *lock, const struct maru_lock_options *options) {
-  mr_queue_init(&lock->queue, MR_FEW, &lock->waiting, NULL, options);
+  mr_queue_init(&lock->queue, MR_FEW, &lock->waiting, &lock->turns, NULL, options);
   return 0;
 }
 

@@ -103,13 +103,20 @@ static bool set(struct maru_lock_options *options, struct word key, struct word 
   return false;
 }
 
-/* NULL, or where the mistake is. */
-static const char *read_options(struct maru_lock_options *options, const char *text) {
-  struct word name = until(text, ":");
+/* MARU_LOCK_KINDS: it is none's name. */
+static enum maru_lock_kind read_kind(struct word name) {
+  if (is_word(name, "default"))
+    return MARU_LOCK_DEFAULT;
   int kind = 0;
   while (kind < MARU_LOCK_KINDS && !is_word(name, maru_lock_kind_name((enum maru_lock_kind)kind)))
     kind++;
-  if (maru_lock_options_init(options, (enum maru_lock_kind)kind) < 0)
+  return (enum maru_lock_kind)kind;
+}
+
+/* NULL, or where the mistake is. */
+static const char *read_options(struct maru_lock_options *options, const char *text) {
+  struct word name = until(text, ":");
+  if (maru_lock_options_init(options, read_kind(name)) < 0)
     return text;
   const char *at = text + name.length, *spin = NULL;
   while (*at != '\0') {

@@ -6,7 +6,7 @@
 #include <errno.h>
 
 static int create(struct maru_lock *lock, const struct maru_lock_options *options) {
-  mr_queue_init(&lock->qspin.queue, MR_IN_TURN, &lock->waiting, NULL, options);
+  mr_queue_init(&lock->qspin.queue, MR_IN_TURN, &lock->waiting, &lock->turns, NULL, options);
   return 0;
 }
 
@@ -20,7 +20,7 @@ static bool somebody_is_next(struct maru_lock *lock) {
 }
 
 static int try(struct maru_lock *lock, struct maru_hold *hold) {
-  (void)hold;
+  hold->turn.counted = 0;
   bool may = queue_is_empty(lock) && !somebody_is_next(lock);
   return may && mr_word_try(&lock->qspin.word) ? 0 : -EBUSY;
 }
@@ -34,7 +34,7 @@ static int step_forward(struct maru_lock *lock, struct maru_hold *hold,
   if (rc < 0)
     return rc;
   rc = mr_word_acquire(&lock->qspin.pending, &lock->waiting, deadline);
-  mr_queue_release(&lock->qspin.queue, hold);
+  mr_queue_pass(&lock->qspin.queue, hold);
   return rc;
 }
 
@@ -43,16 +43,18 @@ static int acquire(struct maru_lock *lock, struct maru_hold *hold,
   if (try(lock, hold) == 0)
     return 0;
   int rc = step_forward(lock, hold, deadline);
+  if (rc == 0) {
+    rc = mr_word_acquire(&lock->qspin.word, &lock->waiting, deadline);
+    mr_word_release(&lock->qspin.pending);
+  }
   if (rc < 0)
-    return rc;
-  rc = mr_word_acquire(&lock->qspin.word, &lock->waiting, deadline);
-  mr_word_release(&lock->qspin.pending);
+    mr_queue_end(&lock->qspin.queue, hold);
   return rc;
 }
 
 static void release(struct maru_lock *lock, struct maru_hold *hold) {
-  (void)hold;
   mr_word_release(&lock->qspin.word);
+  mr_queue_end(&lock->qspin.queue, hold);
 }
 
 const struct mr_lock_kind mr_qspin = {

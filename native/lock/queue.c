@@ -40,10 +40,12 @@ enum { WAITING, GIVEN_UP, OFFERED }; /* claim */
 #define POLL_NS 100000
 
 void mr_queue_init(struct mr_queue *queue, enum mr_queue_order order, struct mr_waiting *waiting,
-                   const struct mr_place *place, const struct maru_lock_options *options) {
+                   struct mr_turns *turns, const struct mr_place *place,
+                   const struct maru_lock_options *options) {
   *queue = (struct mr_queue){.place = place,
                              .order = order,
                              .waiting = waiting,
+                             .turns = order != MR_FEW ? turns : NULL,
                              .deadline_ns = options->deadline_ns,
                              .max_bypass = options->max_bypass,
                              .handoff_range = options->handoff_range,
@@ -112,9 +114,10 @@ static bool join(struct mr_queue *queue, struct maru_lock_node *node) {
   return false;
 }
 
-static int await_grant(struct mr_queue *queue, struct maru_lock_node *node,
+static int await_grant(struct mr_queue *queue, struct maru_hold *hold, struct maru_lock_node *node,
                        const struct mr_deadline *deadline) {
-  int rc = mr_waiting_for(queue->waiting, &node->state, MR_SET, MR_SET, deadline);
+  int rc = mr_waiting_turn(queue->waiting, queue->turns, &hold->turn, &node->state, MR_SET, MR_SET,
+                           deadline);
   if (rc == 0)
     return 0;
   /* Before the node is left, so that nobody subtracts it first. */
@@ -123,17 +126,21 @@ static int await_grant(struct mr_queue *queue, struct maru_lock_node *node,
   /* Release: we are done with the node when the holder finds it left.  Relaxed: the grant orders.
    */
   if (atomic_compare_exchange_strong_explicit(&node->claim, &claim, GIVEN_UP, memory_order_release,
-                                              memory_order_relaxed))
+                                              memory_order_relaxed)) {
+    mr_waiting_leave(queue->turns, &hold->turn);
     return rc;
+  }
   queue_forget(queue);
   /* The lock was offered before we gave up: the grant is on its way. */
-  return mr_waiting_for(queue->waiting, &node->state, MR_SET, MR_SET, &mr_forever);
+  return mr_waiting_turn(queue->waiting, queue->turns, &hold->turn, &node->state, MR_SET, MR_SET,
+                         &mr_forever);
 }
 
 static int queue_up(struct mr_queue *queue, struct maru_hold *hold, struct maru_lock_node *node,
                     const struct mr_deadline *deadline) {
   node_init(node, node != &hold->own);
-  int rc = join(queue, node) ? 0 : await_grant(queue, node, deadline);
+  hold->turn.counted = 0;
+  int rc = join(queue, node) ? 0 : await_grant(queue, hold, node, deadline);
   if (rc == 0)
     hold->used = node;
   return rc;
@@ -168,6 +175,7 @@ bool mr_queue_try(struct mr_queue *queue, struct maru_hold *hold) {
   struct maru_lock_node *nobody = NULL;
   node_init(&hold->own, false);
   hold->used = &hold->own;
+  hold->turn.counted = 0;
   /* As in join(). */
   return atomic_compare_exchange_strong_explicit(queue->tail, &nobody, &hold->own,
                                                  memory_order_acq_rel, memory_order_relaxed);
@@ -486,7 +494,7 @@ static bool hand_on(struct mr_queue *queue, struct maru_hold *hold, struct direc
     if (granted) {
       if (queue->travels)
         carry(queue, next);
-      maru_notify_store(&next->state, MR_SET);
+      mr_waiting_grant(queue->waiting, queue->turns, &next->state, MR_SET);
       return true;
     }
     queue_forget(queue);
@@ -495,10 +503,13 @@ static bool hand_on(struct mr_queue *queue, struct maru_hold *hold, struct direc
 
 bool mr_queue_hand_on(struct mr_queue *queue, struct maru_hold *hold) {
   struct direction to = {socket_of_holder(queue, hold->used), false};
-  return hand_on(queue, hold, &to);
+  if (!hand_on(queue, hold, &to))
+    return false;
+  mr_queue_end(queue, hold);
+  return true;
 }
 
-bool mr_queue_release(struct mr_queue *queue, struct maru_hold *hold) {
+bool mr_queue_pass(struct mr_queue *queue, struct maru_hold *hold) {
   struct direction to = {socket_of_holder(queue, hold->used), false};
   while (!hand_on(queue, hold, &to)) {
     struct maru_lock_node *last = hold->used;
@@ -510,4 +521,14 @@ bool mr_queue_release(struct mr_queue *queue, struct maru_hold *hold) {
     }
   }
   return true;
+}
+
+void mr_queue_end(struct mr_queue *queue, struct maru_hold *hold) {
+  mr_waiting_end(queue->waiting, queue->turns, &hold->turn);
+}
+
+bool mr_queue_release(struct mr_queue *queue, struct maru_hold *hold) {
+  bool passed = mr_queue_pass(queue, hold);
+  mr_queue_end(queue, hold);
+  return passed;
 }

@@ -33,6 +33,7 @@ struct mr_queue {
   const struct mr_place *place;                     /* NULL: nobody asks for a waiter's socket */
   enum mr_queue_order order;
   struct mr_waiting *waiting;
+  struct mr_turns *turns; /* NULL: it has no order */
   uint64_t deadline_ns;
   uint64_t max_bypass;
   uint32_t handoff_range;
@@ -57,9 +58,10 @@ struct mr_traveller {
   struct mr_queue queue;
 };
 
-/* MR_NEAR needs a `place`. */
+/* MR_NEAR needs a `place`.  MR_FEW waits by no turns. */
 void mr_queue_init(struct mr_queue *queue, enum mr_queue_order order, struct mr_waiting *waiting,
-                   const struct mr_place *place, const struct maru_lock_options *options);
+                   struct mr_turns *turns, const struct mr_place *place,
+                   const struct maru_lock_options *options);
 
 /* 0; with a deadline also -ETIMEDOUT, -ENOMEM.  Past the deadline it only tries. */
 int mr_queue_acquire(struct mr_queue *queue, struct maru_hold *hold,
@@ -67,6 +69,10 @@ int mr_queue_acquire(struct mr_queue *queue, struct maru_hold *hold,
 bool mr_queue_try(struct mr_queue *queue, struct maru_hold *hold);
 /* True: somebody has it now. */
 bool mr_queue_release(struct mr_queue *queue, struct maru_hold *hold);
+/* The same in two steps, for a holder that has something else to release in between: the second
+ * may wake waiters, which takes time.  A hold that did not wait may go without the second. */
+bool mr_queue_pass(struct mr_queue *queue, struct maru_hold *hold);
+void mr_queue_end(struct mr_queue *queue, struct maru_hold *hold);
 /* Releases it if somebody takes it; false: nobody waits, it is still held. */
 bool mr_queue_hand_on(struct mr_queue *queue, struct maru_hold *hold);
 /* Makes a queue travel, whose tail is *tail.  It never serves a deadline. */

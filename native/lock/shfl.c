@@ -8,13 +8,13 @@
 #include <errno.h>
 
 static int create(struct maru_lock *lock, const struct maru_lock_options *options) {
-  mr_queue_init(&lock->shfl.queue, MR_IN_TURN, &lock->waiting, &lock->place, options);
+  mr_queue_init(&lock->shfl.queue, MR_IN_TURN, &lock->waiting, &lock->turns, &lock->place, options);
   lock->passes = options->passes;
   return 0;
 }
 
 static int try(struct maru_lock *lock, struct maru_hold *hold) {
-  (void)hold;
+  hold->turn.counted = 0;
   return mr_word_try(&lock->shfl.word) ? 0 : -EBUSY;
 }
 
@@ -27,13 +27,15 @@ static int acquire(struct maru_lock *lock, struct maru_hold *hold,
     return rc;
   mr_queue_shuffle(&lock->shfl.queue, hold, lock->passes);
   rc = mr_word_acquire(&lock->shfl.word, &lock->waiting, deadline);
-  mr_queue_release(&lock->shfl.queue, hold);
+  mr_queue_pass(&lock->shfl.queue, hold);
+  if (rc < 0)
+    mr_queue_end(&lock->shfl.queue, hold);
   return rc;
 }
 
 static void release(struct maru_lock *lock, struct maru_hold *hold) {
-  (void)hold;
   mr_word_release(&lock->shfl.word);
+  mr_queue_end(&lock->shfl.queue, hold);
 }
 
 const struct mr_lock_kind mr_shfl = {.name = "shfl",

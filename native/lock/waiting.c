@@ -15,6 +15,7 @@ int mr_waiting_init(struct mr_waiting *waiting, enum maru_wait_kind kind, uint32
   if (spin_ns > 0)
     waiting->policy.spin_ns = waiting->policy.learned = spin_ns;
   atomic_init(&waiting->learned, waiting->policy.learned);
+  mr_turn_rule_init(&waiting->rule, waiting->policy.spin_ns);
   return 0;
 }
 
@@ -67,6 +68,11 @@ int mr_mutex_acquire(pthread_mutex_t *mutex, const struct mr_deadline *deadline)
 typedef int wait_function(_Atomic uint32_t *, uint32_t, uint32_t, struct maru_wait_policy *,
                           int64_t);
 
+/* It is to wait on: neither there nor too late. */
+static bool goes_on(int rc, const struct mr_deadline *deadline) {
+  return rc == -EINTR || (rc == -ETIMEDOUT && !mr_deadline_passed(deadline));
+}
+
 static int patiently(wait_function *wait, struct mr_waiting *waiting, _Atomic uint32_t *word,
                      uint32_t value, uint32_t mask, const struct mr_deadline *deadline) {
   struct maru_wait_policy policy = waiting->policy;
@@ -76,7 +82,7 @@ static int patiently(wait_function *wait, struct mr_waiting *waiting, _Atomic ui
   int rc;
   do
     rc = wait(word, value, mask, &policy, next_look(deadline));
-  while (rc == -EINTR || (rc == -ETIMEDOUT && !mr_deadline_passed(deadline)));
+  while (goes_on(rc, deadline));
   /* What the other policies keep there concerns one thread. */
   if (policy.kind == MARU_WAIT_ADAPTIVE && policy.learned != learned)
     atomic_store_explicit(&waiting->learned, policy.learned, memory_order_relaxed);
@@ -91,6 +97,44 @@ int mr_waiting_for(struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_t 
 int mr_waiting_while(struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_t seen,
                      uint32_t mask, const struct mr_deadline *deadline) {
   return patiently(maru_wait_while, waiting, word, seen, mask, deadline);
+}
+
+bool mr_waits_by_turns(const struct mr_waiting *waiting, const struct mr_turns *turns) {
+  return turns != NULL && waiting->policy.kind == MARU_WAIT_ADAPTIVE;
+}
+
+int mr_waiting_turn(struct mr_waiting *waiting, struct mr_turns *turns, struct maru_wait_turn *turn,
+                    _Atomic uint32_t *word, uint32_t want, uint32_t mask,
+                    const struct mr_deadline *deadline) {
+  if (!mr_waits_by_turns(waiting, turns))
+    return mr_waiting_for(waiting, word, want, mask, deadline);
+  struct maru_wait_policy policy = waiting->policy;
+  int rc;
+  if (!turn->counted)
+    mr_turn_begin(turns, turn);
+  do
+    rc = mr_turn_wait(turns, &waiting->rule, turn, word, want, mask, &policy, next_look(deadline));
+  while (goes_on(rc, deadline));
+  return rc;
+}
+
+void mr_waiting_grant(const struct mr_waiting *waiting, struct mr_turns *turns,
+                      _Atomic uint32_t *word, uint32_t value) {
+  if (mr_waits_by_turns(waiting, turns))
+    mr_turn_grant(turns, word, value);
+  else
+    maru_notify_store(word, value);
+}
+
+void mr_waiting_end(const struct mr_waiting *waiting, struct mr_turns *turns,
+                    struct maru_wait_turn *turn) {
+  if (turn->counted)
+    mr_turn_end(turns, &waiting->rule, turn);
+}
+
+void mr_waiting_leave(struct mr_turns *turns, struct maru_wait_turn *turn) {
+  if (turn->counted)
+    mr_turn_leave(turns, turn);
 }
 
 void mr_waiting_pause(const struct mr_waiting *waiting, int64_t ns,

@@ -22,9 +22,8 @@ static struct mr_preload preload;
 
 /* ---- start ------------------------------------------------------------- */
 
-/* A page that a fork of any kind leaves zero in the child. */
-static _Atomic uint32_t *wiped_page(void) {
-  size_t size = (size_t)sysconf(_SC_PAGESIZE);
+/* Memory that a fork of any kind leaves zero in the child. */
+static void *wiped(size_t size) {
   void *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED)
     return NULL;
@@ -56,7 +55,9 @@ static const char *prepare(const struct mr_policy *policy) {
   const char *otherwise = mr_glibc_check();
   if (otherwise != NULL)
     return otherwise;
-  if ((mr_overlay.process = wiped_page()) == NULL)
+  mr_overlay.process = wiped(sizeof *mr_overlay.process);
+  mr_overlay.turns = wiped(MR_OVERLAY_TURNS * sizeof *mr_overlay.turns);
+  if (mr_overlay.process == NULL || mr_overlay.turns == NULL)
     return "the kernel cannot wipe a page at a fork";
   if (mr_waiting_init(&mr_overlay.waiting, mr_overlay.options.wait, mr_overlay.options.spin_ns) < 0)
     return "this way to wait does not exist";

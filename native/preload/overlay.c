@@ -122,6 +122,13 @@ static int compete(struct mr_overlay *overlay, pthread_mutex_t *mutex,
   return rc;
 }
 
+/* The high bits of a product depend on all bits of the address. */
+static struct mr_turns *turns_of(const struct mr_overlay *overlay,
+                                 const struct mr_overlay_cell *cell) {
+  uint64_t mixed = (uintptr_t)cell * UINT64_C(0x9e3779b97f4a7c15);
+  return &overlay->turns[(mixed >> 32) % MR_OVERLAY_TURNS];
+}
+
 /* The chances of a queue begin with those of the thread that found it empty. */
 static _Thread_local uint64_t chances;
 
@@ -131,7 +138,8 @@ static void overlay_begin(struct mr_overlay *overlay, struct mr_overlay_cell *ce
   if (chances == 0)
     chances = ((uintptr_t)&chances ^ (uint64_t)maru_now_ns()) | 1;
   options->seed = chances;
-  mr_queue_init(&traveller->queue, overlay->order, &overlay->waiting, overlay->place, options);
+  mr_queue_init(&traveller->queue, overlay->order, &overlay->waiting, turns_of(overlay, cell),
+                overlay->place, options);
   mr_queue_travel(traveller, &cell->tail);
 }
 
@@ -142,6 +150,8 @@ static int queue_up(struct mr_overlay *overlay, pthread_mutex_t *mutex) {
   int64_t since = overlay->waits != NULL ? maru_now_ns() : 0;
   overlay_begin(overlay, mr_overlay_cell(mutex), &traveller, &options);
   mr_queue_acquire(&traveller.queue, &traveller.hold, &mr_forever);
+  /* A head has time: another thread holds the mutex.  Later this one does. */
+  mr_queue_end(&traveller.queue, &traveller.hold);
   show(counts, &traveller.queue.counts);
   if (overlay->shuffles)
     mr_queue_shuffle(&traveller.queue, &traveller.hold, options.passes);

@@ -35,6 +35,8 @@ struct mr_overlay_cell {
 };
 
 #define MR_OVERLAY_PATIENCE_NS 1000000
+/* Mutexes share the counts of turns, by their addresses. */
+#define MR_OVERLAY_TURNS 64
 
 struct mr_overlay {
   _Atomic int off; /* MR_GLIBC_OWN: every mutex counts as glibc's own; 0: turned on */
@@ -42,6 +44,7 @@ struct mr_overlay {
   bool shuffles;
   struct maru_lock_options options; /* the knobs' defaults */
   struct mr_waiting waiting;
+  struct mr_turns *turns;           /* MR_OVERLAY_TURNS of them; a fork wipes them */
   const struct mr_place *place;     /* NULL: the order does not ask */
   struct maru_overlay *board;       /* on a board or not; never NULL */
   struct maru_overlay_waits *waits; /* NULL: the queue does not count its waits */

@@ -32,7 +32,7 @@ struct rule {
 };
 
 /* What all schedules of one play have come to. */
-static struct { uint64_t timeouts, failures, longest_bypass, reached; } seen;
+static struct { uint64_t timeouts, failures, longest_bypass, reached, calls; } seen;
 
 struct world {
   const struct play *play;
@@ -83,6 +83,10 @@ static bool is_one_queue(const struct maru_lock *lock) {
   return strcmp(name, "mcs") == 0 || strcmp(name, "cna") == 0 || strcmp(name, "malthusian") == 0;
 }
 
+static bool is_cohort(const struct maru_lock *lock) {
+  return lock->kind == &mr_c_bo_mcs || lock->kind == &mr_hmcs;
+}
+
 /* A node knows its socket when its owner has waited. */
 static void count_handoff(struct world *world, unsigned task) {
   if (world->holds[task].used->socket >= 0) {
@@ -99,6 +103,14 @@ static void check_counts(const struct world *world) {
   explore_check(counts.left_socket == world->left_socket, "who left the socket is counted wrong");
 }
 
+/* Whoever began a turn has ended it, or given it up; nobody sleeps. */
+static void check_turns(const struct mr_turns *turns) {
+  explore_check(*(const uint32_t *)&turns->arrived == *(const uint32_t *)&turns->over,
+                "turns are counted wrong");
+  for (unsigned slot = 0; slot < MR_TURN_SLOTS; slot++)
+    seen.calls += ((const uint32_t *)turns->slots)[slot] / MARU_WAIT_STEP;
+}
+
 static void end(void *argument) {
   struct world *world = argument;
   struct maru_hold hold;
@@ -112,6 +124,10 @@ static void end(void *argument) {
   if (world->lock->kind == &mr_fissile)
     explore_check(*(const uint32_t *)&world->lock->fissile.impatient == 0,
                   "the lock stays impatient");
+  check_turns(&world->lock->turns);
+  if (is_cohort(world->lock))
+    for (unsigned socket = 0; socket < world->lock->place.sockets; socket++)
+      check_turns(&world->lock->cohort.sockets[socket].turns);
   maru_lock_destroy(world->lock);
 }
 
@@ -333,6 +349,22 @@ static const struct play plays[] = {
     {"c-bo-mcs:wait=block,passes=2", 5, 3, NO_PROMISE, false, .patient_only = 2},
     {"hmcs:wait=block,passes=1", 4, 3, NO_PROMISE, false, .patient_only = 4, .rule = &cohort_rule},
     {"hmcs:wait=block,passes=2", 5, 3, NO_PROMISE, false, .patient_only = 2},
+    /* By turns: with a spin of 1 ns every turn is far, but the first. */
+    {"ticket:spin=1ns", 4, 3, 0, false, .patient_only = 4},
+    {"ticket:spin=4us", 4, 3, NO_PROMISE, false, .patient_only = 2},
+    {"mcs:spin=1ns", 4, 3, 0, false, .patient_only = 4},
+    {"mcs:spin=4us", 5, 3, NO_PROMISE, false, .patient_only = 3},
+    {"clh:spin=1ns", 4, 3, 0, false, .patient_only = 4},
+    {"clh:spin=4us", 5, 3, NO_PROMISE, false, .patient_only = 2},
+    {"cna:spin=1ns,handoff_range=2", 5, 3, MANY, true, .patient_only = 5},
+    {"cna:spin=4us,handoff_range=2", 5, 3, NO_PROMISE, false, .patient_only = 2},
+    {"qspin:spin=4us", 4, 3, NO_PROMISE, false, .patient_only = 4, .rule = &qspin_rule},
+    {"shfl:spin=4us,passes=2", 5, 3, NO_PROMISE, false, .patient_only = 4},
+    {"fissile:spin=4us", 4, 3, NO_PROMISE, false, .patient_only = 2},
+    {"c-bo-mcs:spin=1ns,passes=2", 5, 3, NO_PROMISE, false, .patient_only = 2},
+    {"hmcs:spin=4us,passes=1", 4, 3, NO_PROMISE, false, .patient_only = 4, .rule = &cohort_rule},
+    {"mcs:spin=1ns", 3, 1, 0, false, .patient_only = 3, .exhaustive = true},
+    {"ticket:spin=1ns", 3, 1, 0, false, .patient_only = 3, .exhaustive = true},
     {"mcs:wait=block", 3, 1, 0, false, .patient_only = 3, .exhaustive = true},
     {"cna:wait=block", 3, 2, MANY, true, .patient_only = 3, .exhaustive = true},
     {"cna:wait=block,handoff_range=2", 3, 1, NO_PROMISE, false, .patient_only = 1,

@@ -60,6 +60,10 @@ static void texts(void) {
   CHECK_EQUAL(maru_lock_options_parse(&options, "ticket", NULL), 0);
   CHECK_EQUAL(options.handoff_range, MARU_LOCK_RANGE_MAX);
   CHECK(options.max_bypass == MARU_LOCK_UNBOUNDED);
+  CHECK_EQUAL(maru_lock_options_parse(&options, "default:spin=3us", NULL), 0);
+  CHECK_EQUAL(options.kind, MARU_LOCK_DEFAULT);
+  CHECK_EQUAL(options.spin_ns, 3000);
+  CHECK_EQUAL(maru_lock_options_parse(&options, "defaults", NULL), -EINVAL);
 }
 
 static void wrong_texts(void) {

@@ -23,6 +23,7 @@ struct world {
   struct maru_overlay board;
   struct mr_place place;
   _Atomic uint32_t process;
+  struct mr_turns turns[MR_OVERLAY_TURNS];
   pthread_mutex_t mutex;
   bool inside;
   uint64_t value, expected;
@@ -91,6 +92,7 @@ static void begin(void *argument, uint64_t schedule) {
   overlay->place = &world->place;
   overlay->board = &world->board;
   overlay->process = &world->process;
+  overlay->turns = world->turns;
   *(uint64_t *)&world->board.knobs.patience_ns = 20000;
   if (play->forked) {
     struct mr_overlay_cell *cell = mr_overlay_cell(&world->mutex);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define DEFAULT_SPIN_NS 20000u
+#define CPUS_MOST 8192u
 
 _Static_assert(sizeof(struct maru_wait_policy) == 40,
                "Maru.Native.Channel and Maru.Wait allocate so much");
@@ -53,11 +54,11 @@ int maru_wait_takes_spin(enum maru_wait_kind kind) {
          kind != MARU_WAIT_DCS;
 }
 
-static bool several_cpus_allowed(void) {
-  unsigned long mask[1024 / sizeof(unsigned long)] = {0}; /* 8192 CPUs */
+uint32_t mr_cpus_allowed(void) {
+  unsigned long mask[CPUS_MOST / 8 / sizeof(unsigned long)] = {0};
   if (sched_getaffinity(0, sizeof mask, (cpu_set_t *)mask) < 0)
-    return true; /* the mask does not fit: a large machine */
-  return CPU_COUNT_S(sizeof mask, (cpu_set_t *)mask) > 1;
+    return CPUS_MOST; /* the mask does not fit: a large machine */
+  return (uint32_t)CPU_COUNT_S(sizeof mask, (cpu_set_t *)mask);
 }
 
 static void run_instead(struct maru_wait_policy *policy, enum maru_wait_kind kind, enum why why) {
@@ -107,7 +108,7 @@ int maru_wait_policy_init(struct maru_wait_policy *policy, enum maru_wait_kind k
   *policy = (struct maru_wait_policy){.kind = kind,
                                       .spin_ns = DEFAULT_SPIN_NS,
                                       .learned = DEFAULT_SPIN_NS,
-                                      .spare = several_cpus_allowed()};
+                                      .spare = mr_cpus_allowed() > 1};
   mr_wait_decide(policy);
   return 0;
 }

@@ -74,6 +74,9 @@ int mr_wait_lowered(struct mr_wait *w);
 
 /* ---- policy.c ------------------------------------------------------------- */
 
+/* CPUs that this process may use. */
+uint32_t mr_cpus_allowed(void);
+
 /* The right to come back was taken away: what runs from now on. */
 void mr_wait_cannot_restore(struct maru_wait_policy *policy);
 

@@ -144,9 +144,7 @@ small name purpose bytes =
         programs <- builtOf "mpi_small"
         let those = [(way, mpiJob maru mpi ours 2 [program, bytes, "5000"]) | (mpi, program) <- programs, ours <- [False, True], let way = Way mpi ours False]
             sides = [Side (smallName way) [words'] | (way, words') <- those]
-            measure side = case concat (sideProcesses side) of
-              program : arguments -> runTool reaper program arguments
-              [] -> problem internal "a side without a command"
+            measure side = runWords reaper (concat (sideProcesses side))
             claims = [smallClaim mpi operation | (mpi, _) <- programs, operation <- operations]
         rounds <- runRounds effort say measure sides (const claims)
         pure (smallFigures sides rounds (map (judgeClaim rounds) claims))

@@ -344,6 +344,7 @@ status 0 "" maru sim map --items 500 --svg "$work/sim.svg"
 python3 -c 'import sys, xml.dom.minidom as x; x.parse(sys.argv[1])' "$work/sim.svg" || fail "the picture is not XML"
 seed_machine=$here/../../../bench/lock/mwrl/seed-machine.json
 json maru-sim/1 maru sim lock --json --duration-ms 5
+json maru-sim/1 maru sim lock --waiting --cores 4 --json
 status 64 "tells apart fifo" maru sim lock --lock ttas
 status 64 "no key 'range'" maru sim lock --lock cna:range=4
 status 64 "a deadline such as" maru sim lock --lock cna:deadline=never

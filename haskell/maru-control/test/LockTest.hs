@@ -9,6 +9,7 @@ import Maru.Control.Sim.Check
 import Maru.Control.Sim.Lock
 import Maru.Control.Sim.Lock.Study
 import Maru.Control.Sim.Lock.Tuning
+import Maru.Control.Sim.Lock.Waiting
 import Maru.Control.Sim.Tally
 import Maru.Control.Tune.Lock hiding (Setting (..))
 import qualified Maru.Control.Tune.Lock as Tune
@@ -17,7 +18,7 @@ import Test.Tasty.HUnit (assertBool, assertFailure, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
 
 locks :: TestTree
-locks = testGroup "lock" [models, tails, studies, tuners]
+locks = testGroup "lock" [models, tails, studies, waits, tuners]
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . withTests 200 . property
@@ -142,6 +143,30 @@ studies =
     calibrated = [c | c <- checks, checkKind c == Calibrated]
     quiet = assumedMachine {machineTickRate = 0, machineStallRate = 0}
     brief = seedModel {modelDuration = 2e8}
+
+waits :: TestTree
+waits =
+  testGroup
+    "sleep and spin"
+    [ testCase "it has both states, and what was measured" $
+        [checkName c ++ ": " ++ show (checkValue c) | c <- waitingChecks, not (holds c)] @?= [],
+      testCase "the same seed gives the same, another one another" $ do
+        perSecond (scene Turns 16 24) @?= perSecond (scene Turns 16 24)
+        assertBool "seed has no effect" (perSecond (scene Turns 16 24) /= perSecond (scene Turns 16 24) {sceneSeed = 2}),
+      testCase "one thread by hand: think and hold" $ do
+        let rate = perSecond (scene Turns 2 1) {sceneStall = 0}
+        assertBool (show rate) (abs (rate * 1250 / 1e9 - 1) < 0.05),
+      law "by turns, no more threads than cores carry what spinning ones do" $ do
+        cores <- forAll (Gen.int (Range.linear 2 40))
+        threads <- forAll (Gen.int (Range.linear 1 cores))
+        let at waiting = perSecond (scene waiting cores threads) {sceneDuration = 2e6}
+        assert (at Turns >= 0.9 * at Spinning),
+      law "by turns, a crowd is never slower than one that sleeps at each hand-over" $ do
+        cores <- forAll (Gen.int (Range.linear 4 40))
+        threads <- forAll (Gen.int (Range.linear (cores + 1) 100))
+        let c = (scene Turns cores threads) {sceneDuration = 2e6}
+        assert (perSecond c >= 0.95e9 / (sceneHold c + sceneWakeCall c + sceneWakeUp c))
+    ]
 
 tuners :: TestTree
 tuners =

@@ -430,6 +430,78 @@ fn give_up(o: Orders) {
     waiter.join().unwrap();
 }
 
+/// sleep_far's mark: bit 0 and the slot, here the only one.
+const MARK: u32 = ARMED | 1 << 8;
+
+/// mr_turn_wait of a far one, in `sleep_far` again and again; `marks` as there, false once it holds.
+fn turn_wait(word: &Word, slot: &Word, o: Orders, holds: impl Fn(u32) -> bool, marks: impl Fn() -> bool) {
+    while !holds(word.value.load(o.acquire("look"))) {
+        let seen = slot.value.load(o.acquire("count")) & !ARMED;
+        if !marks() {
+            return;
+        }
+        slot.wait(|count| count != seen, o.acquire("block-look"), o.acquire("arm"));
+    }
+}
+
+/// A word with room for a mark: mr_turn_wait, mr_turn_grant, beside one that calls early.
+fn turn_marked(o: Orders) {
+    let all = Arc::new((Word::new(), Word::new(), Plain::new(0)));
+    let granter = {
+        let all = all.clone();
+        thread::spawn(move || {
+            let (word, slot, guarded) = &*all;
+            guarded.write(7);
+            if word.value.swap(SET, o.release("grant")) & ARMED != 0 {
+                slot.notify(o.release("call"));
+            }
+        })
+    };
+    let early = {
+        let all = all.clone();
+        thread::spawn(move || {
+            if all.1.value.load(Relaxed) & ARMED != 0 {
+                all.1.notify(o.release("call"));
+            }
+        })
+    };
+    let (word, slot, guarded) = &*all;
+    let holds = |value| value & SET != 0;
+    let marks = || {
+        let mut value = word.value.load(o.acquire("mark-look"));
+        while !holds(value) {
+            match word.value.compare_exchange(value, value | MARK, o.acquire("mark"), o.acquire("mark-look")) {
+                Ok(_) => return true,
+                Err(now) => value = now,
+            }
+        }
+        false
+    };
+    turn_wait(word, slot, o, holds, marks);
+    assert_eq!(guarded.read(), 7);
+    granter.join().unwrap();
+    early.join().unwrap();
+}
+
+/// A word without that room: ticket_wait, ticket_release.
+fn turn_called(o: Orders) {
+    let all = Arc::new((Word::new(), Word::new(), Plain::new(0)));
+    let granter = {
+        let all = all.clone();
+        thread::spawn(move || {
+            let (word, slot, guarded) = &*all;
+            guarded.write(7);
+            word.notify_store(SET, o.release("grant"));
+            slot.notify(o.release("call"));
+        })
+    };
+    let (word, slot, guarded) = &*all;
+    let holds = |value| value == SET;
+    turn_wait(word, slot, o, holds, || !holds(word.value.load(o.acquire("mark-look"))));
+    assert_eq!(guarded.read(), 7);
+    granter.join().unwrap();
+}
+
 // ---- all of it ---------------------------------------------------------------------------------
 
 struct Model {
@@ -440,6 +512,18 @@ struct Model {
     /// Not found, and why.
     spared: &'static [(&'static str, &'static str)],
 }
+
+const MARKED_SPARED: &[(&str, &str)] = &[
+    ("mark", "what is waited for is not there yet"),
+    ("count", "the grant calls after it has seen the mark, which is later"),
+    ("call", "the look at the word acquires"),
+    ("block-look", "the look at the word acquires"),
+    ("arm", "the look at the word acquires"),
+];
+const CALLED_SPARED: &[(&str, &str)] = &[
+    ("block-look", "the next look at the count acquires"),
+    ("arm", "the next look at the count acquires"),
+];
 
 const MODELS: &[Model] = &[
     Model { name: "maru_notify, mr_block_until", run: notify_and_block, orders: &["step", "look", "arm"], spared: &[] },
@@ -469,6 +553,8 @@ const MODELS: &[Model] = &[
         orders: &["join", "made", "link", "granted-look", "granted", "linked", "linked-armed", "leave", "grant"],
         spared: &[],
     },
+    Model { name: "mr_turn_wait, mr_turn_grant", run: turn_marked, orders: &["look", "mark-look", "grant"], spared: MARKED_SPARED },
+    Model { name: "ticket_wait, ticket_release", run: turn_called, orders: &["look", "mark-look", "grant", "call", "count"], spared: CALLED_SPARED },
     Model { name: "offer, await_grant", run: give_up, orders: &["give-up", "left", "granted-look", "granted", "grant"], spared: &[] },
 ];
 

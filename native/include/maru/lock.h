@@ -53,6 +53,10 @@ enum maru_lock_kind {
   MARU_LOCK_KINDS
 };
 
+/* "default": where nothing else is known.  A running thread may take it in front of a queue, so it
+ * is at its best with any number of threads; no waiter is passed for ever. */
+#define MARU_LOCK_DEFAULT MARU_LOCK_FISSILE
+
 /* "ttas", "c-bo-mcs" and so on; NULL for an unknown kind. */
 const char *maru_lock_kind_name(enum maru_lock_kind kind);
 /* The kind of that name; -EINVAL when there is none. */
@@ -65,7 +69,9 @@ int maru_lock_kind_of(const char *name);
 struct maru_lock_options {
   enum maru_lock_kind kind;
   /* SPIN burns the core.  SPIN_BLOCK spins for spin_ns and then sleeps.  BLOCK sleeps at
-   * once.  ADAPTIVE (default) spins while that has been paying for this lock. */
+   * once.  ADAPTIVE (default) spins at a word while that has been paying for this lock.  In a
+   * queue it is awake while its turn is near, which is 1 to 4 times spin_ns away, and sleeps
+   * while it is far; those before it wake it in time. */
   enum maru_wait_kind wait;
   /* 0: the wait room's default, and all that SPIN and BLOCK take (maru_wait_takes_spin). */
   uint32_t spin_ns;
@@ -101,7 +107,7 @@ struct maru_lock_options {
 /* 0, or -EINVAL for an unknown kind. */
 int maru_lock_options_init(struct maru_lock_options *options, enum maru_lock_kind kind);
 
-/* Reads "KIND[:KEY=VALUE,...]".  The keys are wait, spin, handoff_range,
+/* Reads "KIND[:KEY=VALUE,...]".  KIND is a name or "default".  The keys are wait, spin, handoff_range,
  * shuffle_reduction, deadline, max_bypass, passes, seed.  Times have a unit (ns, us, ms, s).
  * Numbers may be hexadecimal (0x...).
  *
@@ -133,6 +139,7 @@ struct maru_hold {
   struct maru_lock_node own;
   struct maru_lock_node *used; /* `own`, or one from the heap that outlives a timeout */
   uint32_t socket;             /* c-bo-mcs, hmcs: whose queue it went through */
+  struct maru_wait_turn turn;
 };
 
 struct maru_lock;

@@ -84,6 +84,15 @@ struct maru_wait_policy {
   struct maru_wait_table *table; /* the channel's; private */
 };
 
+/* One wait in a queue.  Private. */
+struct maru_wait_turn {
+  int64_t since_ns;
+  uint32_t number;  /* in order of arrival */
+  uint32_t before;  /* waiters, at its arrival */
+  uint32_t slot;    /* where it sleeps */
+  uint32_t counted; /* 1: it waits, or has waited and is not over */
+};
+
 /* Sets *policy to `kind` with defaults for this machine.  `spin_ns` is 20 000, about
  * twice a hand-over between cores; maru_channel_attach measures it.  There is no
  * spinning at all when only one CPU is allowed to this process.  0, or -EINVAL for an

@@ -16,6 +16,7 @@ import DsmNetns (netnsExperiment)
 import DsmWall (wallExperiment)
 import IoOverlap (overlapExperiments)
 import IoReal (realExperiments)
+import LockCrowd (crowdExperiment)
 import LockMwrl (mwrlExperiment)
 import LockOverlay (overlayExperiment)
 import LockProfile (profileExperiments)
@@ -35,7 +36,7 @@ experiments :: [Experiment]
 experiments =
   concat
     [ [dispatchExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, seedlogExperiment],
-      [mwrlExperiment, overlayExperiment],
+      [crowdExperiment, mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,
       overlapExperiments,

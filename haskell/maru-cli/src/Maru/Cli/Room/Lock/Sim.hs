@@ -26,6 +26,7 @@ import Maru.Control.Plot
 import Maru.Control.Sim.Lock
 import Maru.Control.Sim.Lock.Study
 import Maru.Control.Sim.Lock.Tuning
+import Maru.Control.Sim.Lock.Waiting
 import Maru.Control.Sim.Tally
 import Maru.Control.Tune.Lock (Objective (..), Window (..), settingName, verdictLine)
 import Options.Applicative hiding (internal)
@@ -54,6 +55,8 @@ data Action
     Reproduce
   | -- | The tuner against its oracle.
     Tuning
+  | -- | A queue that sleeps beside one that does not.
+    Waits
   | Calibrate !Points
 
 options :: Parser Options
@@ -76,6 +79,7 @@ options =
     chosen =
       flag' Reproduce (long "study" <> help "The seed's study and Linux's table: what the model predicts, what it misses, what each part does")
         <|> flag' Tuning (long "tuning" <> help "The tuner against an oracle, on five loads and four objectives each")
+        <|> flag' Waits (long "waiting" <> help "One socket: a queue lock by how its waiters wait, before and after its holder is held up once")
         <|> Calibrate <$> option (eitherReader points) (long "calibrate" <> metavar "GAIN,DROP" <> help "Find a machine's costs from CNA's gain over FIFO and its loss at 0x100, such as 0.258,0.211")
     build sockets cores threads locks held think machine ms seed what save =
       Options
@@ -114,9 +118,13 @@ start o = do
 
 checked :: Options -> Model -> Either String Model
 checked o model
+  | isWaits (optionAction o) = Right model
   | maybe False (> modelThreads model) (optionThreads o) = Left "sim lock has no more threads than cores: waiters that lose their core are not in the model"
   | otherwise = maybe (Right m) Left (foldr ((<|>) . problem') Nothing (optionLocks o))
   where
+    isWaits what = case what of
+      Waits -> True
+      _ -> False
     m = model {modelThreads = fromMaybe (modelThreads model) (optionThreads o)}
     problem' algorithm = problemOf m {modelAlgorithm = algorithm}
 
@@ -126,6 +134,7 @@ act what given model locks = case what of
   Compare -> Right (modelMachine model, comparison model locks)
   Reproduce -> Right (modelMachine model, reproduction model)
   Tuning -> Right (modelMachine model, tuning)
+  Waits -> Right (modelMachine model, waits model)
   Calibrate wanted -> do
     machine <- calibrate model {modelMachine = fromMaybe assumedMachine given} wanted
     Right (machine, calibration model {modelMachine = machine})
@@ -254,6 +263,26 @@ tuning =
           "oracle" .= (settingName . fst <$> trialOracle t :: Maybe String),
           "holds" .= succeeded t
         ]
+
+-- ---- waiting -----------------------------------------------------------
+
+waits :: Model -> Figures
+waits model =
+  Figures
+    { figuresLine = checkLine waitingChecks,
+      figuresTables =
+        [ (title, Table ((L, "waiting") : (L, "its holder") : [(R, show n) | n <- counts]) [waitingName w : state : map (fixed 0) (row w stall) | w <- allWaitings, (state, stall) <- states]),
+          ("What was measured on 16 cores and what the model has, in thousands a second", checkTable waitingChecks)
+        ],
+      figuresPlots = [Plot "Simulated queue lock" (Axis "threads" Logarithmic) (Axis "thousand operations a second" Logarithmic) [Series (waitingName w ++ ", " ++ state) [Point (fromIntegral n) v v v | (n, v) <- zip counts (row w stall)] | w <- allWaitings, (state, stall) <- states]],
+      figuresData = object ["rows" .= [object ["waiting" .= waitingName w, "stall_ns" .= stall, "threads" .= counts, "ops_per_s" .= map (* 1000) (row w stall)] | w <- allWaitings, (_, stall) <- states], "checks" .= checksJson waitingChecks]
+    }
+  where
+    cores = modelThreads model
+    title = show cores ++ " cores, thousand operations a second by threads"
+    counts = takeWhile (< cores) (iterate (* 2) 2) ++ [cores, cores + max 1 (cores `div` 2), 4 * cores]
+    states = [("undisturbed", 0), ("held up for 1 ms", 1e6)] :: [(String, Double)]
+    row w stall = [perSecond (scene w cores n) {sceneStall = stall, sceneHold = loadHold (modelLoad model), sceneThink = loadThink (modelLoad model), sceneSeed = modelSeed model} / 1000 | n <- counts]
 
 -- ---- machines ----------------------------------------------------------
 
