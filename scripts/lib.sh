@@ -127,6 +127,7 @@ haskell_tests() {
       *) mapfile -t -O "${#suites[@]}" suites < <(sed -n "s/^test-suite /$target:test:/p" "$(cabal_file "$target")") ;;
     esac
   done
+  [ "${#suites[@]}" -gt 0 ] || { echo "FAILED: $* has no test suite"; return 1; }
   cabal_offline v2-build -j"$jobs" "${suites[@]}"
   PATH=$(dirname "$(program maru)"):$PATH
   for suite in "${suites[@]}"; do

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "task.h"
 
+#include "numbers.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -75,7 +77,7 @@ int mr_task_read(pid_t tid, struct mr_task *task) {
   *task = (struct mr_task){0};
   while (found < 5 && fgets(line, sizeof line, file) != NULL)
     if ((at = value_of(line, "Tgid")) != NULL) {
-      task->tgid = atoi(at);
+      task->tgid = (pid_t)mr_leading(at, 1, INT32_MAX, 0);
       found++;
     } else if ((at = value_of(line, "Uid")) != NULL) {
       found += read_numbers(at, task->users, 4) == 4;
@@ -96,5 +98,5 @@ int mr_task_read(pid_t tid, struct mr_task *task) {
 bool mr_is_remains(pid_t pid) {
   char text[1024];
   const char *at = behind_name(pid, text, sizeof text), *threads = field(at, THREADS);
-  return has_ended(at) && threads != NULL && atoi(threads) <= 1;
+  return has_ended(at) && threads != NULL && mr_leading(threads, 0, INT32_MAX, INT32_MAX) <= 1;
 }

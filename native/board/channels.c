@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "../wait/channel.h"
 
+#include "numbers.h"
 #include "task.h"
 
 #include <errno.h>
@@ -56,7 +57,8 @@ static uint64_t start_of(uint64_t owner) { return owner >> (PID_BITS + WORLD_BIT
 /* /proc may be another pid namespace's: then it tells nothing. */
 static bool proc_is_ours(void) {
   char name[16] = "";
-  return readlink("/proc/self", name, sizeof name - 1) > 0 && atoi(name) == getpid();
+  return readlink("/proc/self", name, sizeof name - 1) > 0 &&
+         mr_leading(name, 1, INT32_MAX, 0) == getpid();
 }
 
 /* Its number on the board, the next free one if it has none yet. */

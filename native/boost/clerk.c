@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "clerk.h"
 
+#include "numbers.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -147,7 +149,7 @@ static uid_t charged(const struct boost_clerk *clerk, const char *pid, uid_t use
 static void look_at_process(struct boost_clerk *clerk, const char *pid) {
   char folder[48], path[320], link[64];
   struct holder holder = {.clerk = clerk};
-  if (mr_task_read(atoi(pid), &holder.task) < 0)
+  if (mr_task_read((pid_t)mr_leading(pid, 1, INT32_MAX, 0), &holder.task) < 0)
     return;
   snprintf(folder, sizeof folder, "/proc/%.16s/fd", pid);
   DIR *dir = opendir(folder);
@@ -192,7 +194,8 @@ static void search(struct boost_clerk *clerk) {
   while (clerk->proc != NULL && own_time() - began < STEP_NS &&
          (entry = readdir(clerk->proc)) != NULL)
     /* Our own descriptors keep no board alive. */
-    if (isdigit((unsigned char)entry->d_name[0]) && atoi(entry->d_name) != getpid())
+    if (isdigit((unsigned char)entry->d_name[0]) &&
+        mr_leading(entry->d_name, 1, INT32_MAX, 0) != getpid())
       look_at_process(clerk, entry->d_name);
   clerk->took_ns += own_time() - began;
   if (clerk->proc == NULL || entry != NULL)

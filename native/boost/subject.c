@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "subject.h"
 
+#include "numbers.h"
 #include "process.h"
 #include "task.h"
 
@@ -386,7 +387,7 @@ static int last_cpu(int32_t tid) {
   char *at = strrchr(text, ')');
   for (int field = 2; at != NULL && field < 39; field++)
     at = strchr(at + 1, ' ');
-  return at != NULL ? atoi(at) : -ESRCH;
+  return at != NULL ? (int)mr_leading(at, 0, INT32_MAX, -ESRCH) : -ESRCH;
 }
 
 int boost_cpu(int32_t tid) {

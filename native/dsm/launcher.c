@@ -2,6 +2,7 @@
 #include "launcher.h"
 
 #include "address.h"
+#include "numbers.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,10 +23,16 @@
 #define ANSWER_SECONDS 5
 #define LEAVE_SECONDS 30
 
+/* A number that a launcher says; 0: it says none. */
+static int64_t said_number(const char *name) {
+  const char *text = getenv(name);
+  int64_t number = 0;
+  return text != NULL && mr_whole(text, 0, INT32_MAX, &number) == 0 ? number : 0;
+}
+
 /* More than one process of a step of srun's. */
 static bool is_step(void) {
-  const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
-  return tasks != NULL && getenv("SLURM_PROCID") != NULL && strtoul(tasks, NULL, 10) > 1;
+  return getenv("SLURM_PROCID") != NULL && said_number("SLURM_STEP_NUM_TASKS") > 1;
 }
 
 enum mr_launcher mr_launcher_find(void) {
@@ -51,13 +58,10 @@ static int say(int rc, char *why, size_t size, const char *format, ...) {
 /* Whether the launcher says that all processes are on this host. */
 static bool all_here(unsigned nodes) {
   static const char *const said[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"};
-  for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
-    const char *count = getenv(said[i]);
-    if (count != NULL && strtoul(count, NULL, 10) == nodes)
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+    if (said_number(said[i]) == nodes)
       return true;
-  }
-  const char *hosts = getenv("SLURM_STEP_NUM_NODES");
-  return hosts != NULL && strtoul(hosts, NULL, 10) == 1;
+  return said_number("SLURM_STEP_NUM_NODES") == 1;
 }
 
 static bool is_loopback(const struct sockaddr *address) {

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE
 #include "launcher.h"
 
+#include "numbers.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -82,10 +84,19 @@ static int ask(const char *question, const char *answer, char line[LINE]) {
 static int open_table(unsigned *nodes, unsigned *me, int seconds, char *why, size_t size) {
   char line[LINE];
   const char *count = getenv("PMI_SIZE");
-  pmi.fd = (int)strtol(getenv("PMI_FD"), NULL, 10);
+  int64_t fd = -1, rank = 0, size_of_job = 0;
+  if (mr_whole(getenv("PMI_FD"), 0, INT32_MAX, &fd) < 0 ||
+      mr_whole(getenv("PMI_RANK"), 0, INT32_MAX, &rank) < 0 ||
+      (count != NULL && mr_whole(count, 0, INT32_MAX, &size_of_job) < 0)) {
+    snprintf(why, size,
+             "PMI_FD, PMI_RANK and PMI_SIZE are '%s', '%s' and '%s': not all are numbers",
+             getenv("PMI_FD"), getenv("PMI_RANK"), count != NULL ? count : "");
+    return -EINVAL;
+  }
+  pmi.fd = (int)fd;
   pmi.deadline = maru_now_ns() + seconds * INT64_C(1000000000);
-  *me = pmi.me = (unsigned)strtoul(getenv("PMI_RANK"), NULL, 10);
-  *nodes = count != NULL ? (unsigned)strtoul(count, NULL, 10) : 0;
+  *me = pmi.me = (unsigned)rank;
+  *nodes = (unsigned)size_of_job;
   fcntl(pmi.fd, F_SETFD, FD_CLOEXEC);
   int rc = ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", line);
   if (rc == 0)

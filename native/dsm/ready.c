@@ -3,6 +3,7 @@
 
 #include "node.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <maru/board.h>
 #include <maru/wait.h>
@@ -22,11 +23,14 @@ struct mr_ready {
 static bool read_channels(struct mr_ready *r, const char *text, struct maru_wait_table *table) {
   char *end;
   unsigned count = 0;
-  r->first = (unsigned)strtoul(text, &end, 10);
+  unsigned long first = strtoul(text, &end, 10);
+  if (!isdigit((unsigned char)*text) || first >= MR_JOB_NODES_MAX)
+    return false;
+  r->first = (unsigned)first;
   for (char stop = ':'; *end == stop && count < MR_JOB_NODES_MAX * MR_LISTENERS; stop = ',') {
     const char *begin = end + 1;
     unsigned long number = strtoul(begin, &end, 10);
-    if (end == begin || number >= MARU_WAIT_CHANNELS)
+    if (!isdigit((unsigned char)*begin) || number >= MARU_WAIT_CHANNELS)
       return false;
     r->channels[count / MR_LISTENERS][count % MR_LISTENERS] = &table->channels[number];
     count++;

@@ -17,8 +17,8 @@ _Thread_local struct mr_profile_thread mr_own;
 /* The process has no key for its threads: they take slots that nobody gives back
  * (MARU_LOCKPROF_LEAVING), and publish at once. */
 static _Atomic bool keyless;
-/* Threads that are about to use the key.  Who gives it back sets `keyless` first, they count
- * themselves first: in one order for all, one sees the other. */
+/* Threads that are about to use the key. The thread that gives it back sets `keyless` first, they
+ * count themselves first: in one order for all, one sees the other. */
 static _Atomic uint32_t key_users;
 
 /* Of several mutexes: never written to. */

@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "group.h"
 
+#include "numbers.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -278,7 +280,7 @@ static int move_all_home(const char *path, const char *home, const struct mr_cpu
   if (file == NULL)
     return fd < 0 ? fd : -ENOMEM;
   while (getline(&line, &room, file) > 0) {
-    int error = move_home(home, atoi(line), group);
+    int error = move_home(home, (pid_t)mr_leading(line, 1, INT32_MAX, 0), group);
     moved++;
     if (error < 0 && error != -ESRCH)
       failed = error;

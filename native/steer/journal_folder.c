@@ -157,8 +157,10 @@ int mr_journal_each(const char *root, const char *folder,
 
 pid_t mr_journal_keeper(const struct mr_journal *journal) {
   char boot[64];
+  char *end;
   read_boot(journal->root, boot);
-  return atoi(journal->name + strlen(PREFIX) + strlen(boot) + 1);
+  long keeper = strtol(journal->name + strlen(PREFIX) + strlen(boot) + 1, &end, 10);
+  return *end == '-' && keeper > 0 && keeper <= INT32_MAX ? (pid_t)keeper : 0;
 }
 
 /* ---- ours ------------------------------------------------------------------------ */

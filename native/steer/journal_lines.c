@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "journal_parts.h"
 
+#include "numbers.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -225,15 +227,24 @@ int mr_journal_append_all(struct mr_journal *journal) {
 
 /* ---- reading a journal ------------------------------------------------------- */
 
+/* A process or thread, and when it started; false: the words are no such numbers. */
+static bool load_identity(char **words, pid_t *id, uint64_t *start) {
+  int64_t number = 0, since = 0;
+  if (mr_whole(words[0], 0, INT32_MAX, &number) < 0 || mr_whole(words[1], 0, INT64_MAX, &since) < 0)
+    return false;
+  *id = (pid_t)number;
+  *start = (uint64_t)since;
+  return true;
+}
+
 /* `words` are of one line; they hold what some version of us wrote and nothing else. */
 static int load_set(struct mr_journal *journal, char **words, size_t count) {
   struct mr_target target = {0};
   struct mr_change read = {0};
   if (count == 7) {
-    target.tid = atoi(words[1]);
-    target.start = strtoull(words[2], NULL, 10);
-    read.process = atoi(words[3]);
-    read.process_start = strtoull(words[4], NULL, 10);
+    if (!load_identity(words + 1, &target.tid, &target.start) ||
+        !load_identity(words + 3, &read.process, &read.process_start))
+      return -EINVAL;
   } else if (count == 4 && strlen(words[1]) < sizeof target.path && mr_target_permitted(words[1]))
     strcpy(target.path, words[1]);
   else
@@ -279,8 +290,8 @@ static int load_line(struct mr_journal *journal, char *line) {
   for (char *word; count < 8 && (word = strsep(&rest, " ")) != NULL;)
     words[count++] = word;
   if (count == 4 && strcmp(words[0], "tree") == 0) {
-    journal->tree = atoi(words[1]);
-    journal->tree_start = strtoull(words[2], NULL, 10);
+    if (!load_identity(words + 1, &journal->tree, &journal->tree_start))
+      return -EINVAL;
     journal->base = strdup(meant(words[3]));
     return journal->base != NULL ? 0 : -ENOMEM;
   }
@@ -298,8 +309,8 @@ static int load_line(struct mr_journal *journal, char *line) {
     return -EINVAL;
   struct mr_target target = {0};
   if (count == 3) {
-    target.tid = atoi(words[1]);
-    target.start = strtoull(words[2], NULL, 10);
+    if (!load_identity(words + 1, &target.tid, &target.start))
+      return -EINVAL;
   } else
     snprintf(target.path, sizeof target.path, "%s", words[1]);
   struct mr_change *change = mr_journal_find(journal, &target);

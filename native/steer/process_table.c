@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "process_table.h"
 
+#include "numbers.h"
 #include "task.h"
 
 #include <ctype.h>
@@ -15,7 +16,7 @@
 /* A number of /proc/PID/status; 0: not there. */
 static pid_t status_number(pid_t pid, const char *name) {
   char path[32], line[256];
-  int number = 0;
+  pid_t number = 0;
   size_t length = strlen(name);
   snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
   FILE *file = fopen(path, "re");
@@ -23,7 +24,7 @@ static pid_t status_number(pid_t pid, const char *name) {
     return 0;
   while (number == 0 && fgets(line, sizeof line, file) != NULL)
     if (strncmp(line, name, length) == 0)
-      number = atoi(line + length);
+      number = (pid_t)mr_leading(line + length, 0, INT32_MAX, 0);
   fclose(file);
   return number;
 }
@@ -58,7 +59,7 @@ int mr_processes_read(struct mr_processes *table) {
       }
       table->all = grown;
     }
-    pid_t pid = atoi(entry->d_name);
+    pid_t pid = (pid_t)mr_leading(entry->d_name, 1, INT32_MAX, 0);
     table->all[table->count++] =
         (struct mr_process){.pid = pid, .parent = status_number(pid, "PPid:")};
   }
@@ -153,7 +154,7 @@ void mr_processes_each_thread(const struct mr_processes *table,
       continue;
     for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
       if (isdigit((unsigned char)entry->d_name[0]))
-        visit(atoi(entry->d_name), argument);
+        visit((pid_t)mr_leading(entry->d_name, 1, INT32_MAX, 0), argument);
     closedir(folder);
   }
 }

@@ -1,7 +1,7 @@
 /* stream.c: a ring that the reading thread fills and the consumer empties.
  *
  * `filled` counts the blocks that were read, `freed` those that were given back; both only grow,
- * by one, and wrap together. Who holds `token` reads the next block. That is the thread, but a
+ * by one, and wrap together. The holder of `token` reads the next block. That is the thread, but a
  * consumer that finds the ring empty and the token free reads for itself, into the block that it
  * holds. Without a core for the thread a stream is as good as read(2), which goes on in memory that
  * is in the cache. The consumer rings `space` only twice a round of the ring. A thread that was

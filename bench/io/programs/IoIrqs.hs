@@ -1,6 +1,6 @@
 -- | The rival that an administrator would set up. The program is bound near the disk, and every
 -- device's interrupts bound by hand to CPUs of the device's node. They are in a journal and put
--- back by @maru-steer@, as those of @maru run --io@ are, whoever is killed.
+-- back by @maru-steer@, as those of @maru run --io@ are, whatever is killed.
 module IoIrqs
   ( boundIrqs,
     whileBound,

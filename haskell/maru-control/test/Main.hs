@@ -245,6 +245,13 @@ plots =
         let bars = svg (Plot "t" (Axis "x" Linear) (Axis "y" Linear) [Series name [Point 16 2 1 3] | name <- ["s", "t"]])
         mapM_ (\name -> assertBool name ((">" ++ name ++ "<") `isInfixOf` bars)) ["s", "t", "16"]
         assertBool "no bars" ("<rect x=" `isInfixOf` bars && not ("polyline" `isInfixOf` bars)),
+      testCase "few places of the data are ticks; an axis has one unit" $ do
+        let text = svg (plot "t" [Point x (1.4e6 / x) 0 1.4e6 | x <- [1, 2, 4, 8, 16, 32]])
+            far = svg (Plot "t" (Axis "x" Logarithmic) (Axis "y" Logarithmic) [Series "s" [Point x x x x | x <- [1, 2, 1e5]]])
+            says it = map (\name -> (">" ++ name ++ "<") `isInfixOf` it)
+        says text ["0.8M", "1.4M", "800000", "0"] @?= [True, True, False, True]
+        says (svg (Plot "t" (Axis "x" Logarithmic) (Axis "y" Linear) [Series "s" [Point x 1 1 1 | x <- [1, 4, 32]]])) ["1", "4", "32", "5", "10"] @?= [True, True, True, False, False]
+        says far ["1", "100k", "1000"] @?= [True, True, True],
       law "labels keep their order, and their distance where there is room" $ do
         ys <- forAll (Gen.list (Range.linear 0 19) (Gen.double (Range.linearFrac 0 320)))
         let moved = apart (0, 320) ys

@@ -74,7 +74,7 @@ static void remember_one(const struct mr_range *place) {
 }
 
 /* What is left of a place before and behind it stays. */
-static void forget(uint8_t *from, size_t length) {
+static void maps_forget(uint8_t *from, size_t length) {
   uint8_t *to = from + whole(length);
   struct mr_range behind = {.from = NULL};
   size_t kept = 0;
@@ -154,7 +154,7 @@ void *mr_maps_move(void *old, size_t old_length, size_t length, int flags, void 
   if (at == MAP_FAILED)
     return at;
   if (!(flags & MREMAP_DONTUNMAP))
-    forget(old, old_length);
+    maps_forget(old, old_length);
   remember(at, length);
   return at;
 }
@@ -162,7 +162,7 @@ void *mr_maps_move(void *old, size_t old_length, size_t length, int flags, void 
 int mr_maps_unmap(void *address, size_t length) {
   if (munmap(address, length) < 0)
     return -1;
-  forget(address, length);
+  maps_forget(address, length);
   return 0;
 }
 

@@ -12,6 +12,8 @@
 #define _GNU_SOURCE
 #include "io.h"
 
+#include "numbers.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -150,7 +152,7 @@ static int node_of(dev_t device) {
     long got = io_raw(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
     io_raw(SYS_close, fd, 0, 0, 0, 0, 0);
     text[got > 0 ? got : 0] = '\0';
-    return got > 0 ? atoi(text) : -1;
+    return got > 0 ? (int)mr_leading(text, -1, INT32_MAX, -1) : -1;
   }
   return -1;
 }

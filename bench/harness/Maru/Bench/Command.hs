@@ -84,7 +84,7 @@ bench experiments flags
       (results, end) <- untilEnded (\(n, e) -> tellShare begun n (length todo) >> measure interrupts reaper flags painter e) (zip [0 ..] todo)
       let page = flagOut flags </> "report.html"
       sparing interrupts . unless (null results && isJust end) $ do
-        pageFacts ("maru" : "bench" : map (experimentName . fst) results) >>= \facts -> writePage page (htmlReport facts results)
+        pageFacts (["maru", "bench"] ++ ["--quick" | flagQuick flags] ++ map (experimentName . fst) results) >>= \facts -> writePage page (htmlReport facts results)
         saidTo end (putStrLn ("report: " ++ page))
       case end of
         Just (e, lost) -> when (isInterrupt e) (saidTo end (warn (endLine page results (snd <$> lost)))) >> throwIO e

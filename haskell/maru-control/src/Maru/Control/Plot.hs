@@ -22,7 +22,7 @@ module Maru.Control.Plot
   )
 where
 
-import Data.List (nub, sortOn)
+import Data.List (nub, sort, sortOn)
 import Maru.Control.Plot.Svg
 import Maru.Control.Statistics (Summary (..))
 
@@ -161,7 +161,10 @@ frameOf plot points =
     ys = concatMap (\p -> [pointLeast p, pointMost p]) points
     ticksX = case scaleX of
       Named names -> map fromIntegral [1 .. length names]
-      _ -> ticks scaleX (tight xs)
+      _ -> if legible then nub (sort xs) else ticks scaleX (tight xs)
+    -- Few places of the data, apart enough for their names, say more than round values.
+    legible = length (take 9 (nub xs)) <= 8 && all (>= 34) (zipWith (-) (drop 1 places) places)
+    places = map (place scaleX rangeX (left, right)) (nub (sort xs))
     ticksY = ticks scaleY (rooted scaleY ys)
     -- The x axis ends at the data, the y axis at a tick.
     rangeX = case scaleX of
@@ -226,6 +229,19 @@ ticks _ (low, high) = [step * fromIntegral i | i <- [first .. final]]
     first = floor (low / step + 1e-9) :: Int
     final = ceiling (high / step - 1e-9) :: Int
 
+-- | A tick as text: large values in thousands and so on, one unit for all of a linear axis.
+inUnit :: Scale -> [Double] -> Double -> String
+inUnit scale all' v
+  | v == 0 = "0"
+  | otherwise = number (v / size) ++ unit
+  where
+    most = if scale == Logarithmic then abs v else maximum (map abs all')
+    (size, unit)
+      | most >= 1e9 = (1e9, "G")
+      | most >= 1e6 = (1e6, "M")
+      | most >= 1e4 = (1e3, "k")
+      | otherwise = (1, "")
+
 -- ---- parts --------------------------------------------------------------
 
 gridX :: Plot -> Frame -> [String]
@@ -242,7 +258,7 @@ gridX plot frame =
   where
     named t = case axisScale (plotX plot) of
       Named names -> concat (take 1 (drop (round t - 1) names))
-      _ -> number t
+      _ -> inUnit (axisScale (plotX plot)) (frameTicksX frame) t
 
 gridY :: Plot -> Frame -> [String]
 gridY plot frame =
@@ -253,7 +269,7 @@ gridY plot frame =
   ) :
   concat
     [ [ line "#dddddd" 1 (left, y) (right, y),
-        textAt "end" (left - 8, y + 4) "" (number t)
+        textAt "end" (left - 8, y + 4) "" (inUnit (axisScale (plotY plot)) (frameTicksY frame) t)
       ]
       | t <- frameTicksY frame,
         let y = frameY frame t

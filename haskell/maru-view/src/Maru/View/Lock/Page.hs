@@ -105,9 +105,11 @@ siteTable r =
 
 mutexLine :: Bool -> MutexReport -> String
 mutexLine several m =
-  maybe "other mutexes" ("mutex " ++) (reportName m)
+  maybe "other mutexes" called (reportName m)
     ++ (if reportKind m `elem` ["", "normal"] then "" else ", " ++ reportKind m)
     ++ (if several then ", " ++ processName (reportProcess m) ++ " " ++ show (processPid (reportProcess m)) else "")
+  where
+    called name = if take 2 name == "0x" then "mutex " ++ name else name
 
 number :: Double -> String -> String
 number v text = "<td data-v=\"" ++ showFFloat (Just 4) v "" ++ "\">" ++ escape text ++ "</td>"
@@ -212,4 +214,5 @@ ratio a b = fromIntegral a / fromIntegral b
 percent :: Word64 -> Word64 -> String
 percent a b
   | a == 0 = "0 %"
+  | ratio a b < 0.0001 = "< 0.01 %"
   | otherwise = showFFloat (Just (if ratio a b < 0.1 then 2 else 1)) (100 * ratio a b) " %"
