@@ -57,7 +57,12 @@ main =
           evaluate (sum ys) >>= (@?= sum total)
           after <- eventually (== before) collectors
           setNumCapabilities 1
-          (before, during, after) @?= (2, 1, 2)
+          (before, during, after) @?= (2, 1, 2),
+        testCase "the table of descriptors has room for workers before there is a second thread" $ do
+          -- Grown later, it takes a grace period of the kernel in the middle of the births.
+          status <- lines <$> readFile "/proc/self/status"
+          let sizes = [read size | line <- status, ["FDSize:", size] <- [words line]] :: [Int]
+          assertBool (show sizes) (sizes >= [256])
       ]
 
 options :: Options
