@@ -1,12 +1,13 @@
 /* bells.c: bells between the ranks of one host, and the wait.
  *
- * Why no ring is lost.  Who waits first counts itself in `needs`, then (a full
+ * Why no ring is lost.  A rank that is to sleep first counts itself in `needs`, then (a full
  * fence) asks the MPI, then sleeps unless its bell was rung since before it asked.
  * A rank that sends first sends, then (a full fence) looks at `needs`.  So the sender sees
- * somebody who waits, or the waiter's question finds the message.  What an MPI does
+ * a sleeper, or the sleeper's question finds the message.  Nobody rings a rank that gives way: it
+ * asks anyway, and rings among 64 ranks took more time than all they waited for.  What an MPI does
  * inside of a question (answers to large messages, steps of a collective operation)
- * nobody knows; a rank that was rung passes the ring on, a bounded number of times, and
- * no sleep is longer than SLICE_MOST_NS.
+ * nobody knows; a rank that was rung, or gives way while others sleep, passes the ring on, a
+ * bounded number of times, and no sleep is longer than SLICE_MOST_NS.
  *
  * Why a waiter first gives way.  Among ranks that all give way a turn costs less
  * than a sleep and its wake-up.  Beside a program that does not, a turn costs a time
@@ -178,8 +179,19 @@ static bool give_way(struct manner *own, _Atomic uint32_t *bell, uint32_t seen, 
   return now < end_ns && gives_way(now);
 }
 
+/* Whether others of the job sleep until what this wait might bring about. */
+static bool others_asleep(const struct mr_waiting *w) {
+  uint32_t asleep = 0;
+  if (mr_self.job != NULL)
+    for (int need = 0; need < MR_NEEDS; need++)
+      if (w->needs & 1u << need)
+        asleep |= LOAD(mr_self.job->needs[need]);
+  return asleep != 0;
+}
+
 static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
   struct manner *own = own_manner();
+  bool counted = mr_self.line == NULL; /* without a board there is nothing to count in */
   uint32_t last = heard(bell);
   int64_t now_ns = maru_now_ns(), end_ns = now_ns + GIVE_WAY_NS;
   bool awake = gives_way(now_ns);
@@ -188,7 +200,7 @@ static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
     uint32_t seen = heard(bell);
     if (w->done(w))
       break;
-    if (seen != last && passes < PASSES) {
+    if (passes < PASSES && (seen != last || (awake && others_asleep(w)))) {
       passes++;
       last = seen;
       slice = SLICE_LEAST_NS;
@@ -198,6 +210,11 @@ static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
     if (awake) {
       awake = give_way(own, bell, seen, end_ns);
       continue;
+    }
+    if (!counted) {
+      count_needs(w->needs, 1);
+      counted = true;
+      continue; /* hear and ask once more before the first sleep */
     }
     int64_t most = slice_of(own, slice);
     bool sleeps = mr_self.line != NULL && most > 0;
@@ -210,6 +227,8 @@ static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
       ADD(mr_self.section->asleep, (uint32_t)-1);
     slice = 2 * slice < SLICE_MOST_NS ? 2 * slice : SLICE_MOST_NS;
   }
+  if (counted && mr_self.line != NULL)
+    count_needs(w->needs, (uint32_t)-1);
 }
 
 void mr_wait(struct mr_waiting *w) {
@@ -220,9 +239,7 @@ void mr_wait(struct mr_waiting *w) {
     return;
   }
   int64_t begin = maru_now_ns(), cpu = cpu_ns();
-  count_needs(w->needs, 1);
   wait_on(w, &mr_self.line->bell);
-  count_needs(w->needs, (uint32_t)-1);
   struct mr_cost *cost = &mr_self.line->cost;
   ADD(cost->waits, 1);
   ADD(cost->cpu_ns, (uint64_t)(cpu_ns() - cpu));

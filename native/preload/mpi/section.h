@@ -53,7 +53,7 @@ struct mr_rank {
   _Atomic int32_t rank; /* in MPI_COMM_WORLD */
   _Atomic uint32_t job; /* index + 1; stored last, with release order */
   alignas(64) _Atomic uint32_t bell;
-  _Atomic uint32_t needs[MR_NEEDS]; /* how many threads wait for that */
+  _Atomic uint32_t needs[MR_NEEDS]; /* how many threads sleep until that */
   /* Blocking calls in which the MPI waited by itself; as the cost, not yet in the section's. */
   _Atomic uint64_t own;
   /* Collective operations entered: what the communicator's members hash to above,
