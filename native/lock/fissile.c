@@ -1,7 +1,8 @@
 /* fissile.c: one word that anybody may take while it is free; those who found it taken
  * queue, and only the queue's head competes for it.
  *
- * So a woken waiter never holds up a lock that a running thread could use.  The head
+ * So a woken waiter never holds up a lock that a running thread could use.  A newcomer looks at the
+ * word for GRACE_NS before it queues: it is awake, and those in the queue may not be.  The head
  * that has lost PATIENCE rounds tells newcomers to queue: those already on
  * their way, at most one acquisition a thread, may still go first. */
 #include "kinds.h"
@@ -12,17 +13,23 @@
 #define PATIENCE 16
 #endif
 
+#ifndef GRACE_NS /* ten short holds, and less than a wake-up */
+#define GRACE_NS 5000
+#endif
+
 static int create(struct maru_lock *lock, const struct maru_lock_options *options) {
   mr_queue_init(&lock->fissile.queue, MR_NEAR, &lock->waiting, &lock->turns, &lock->place, options);
   return 0;
 }
 
+/* Relaxed: advice. */
+static bool impatient(struct maru_lock *lock) {
+  return atomic_load_explicit(&lock->fissile.impatient, memory_order_relaxed) != 0;
+}
+
 static int try(struct maru_lock *lock, struct maru_hold *hold) {
   hold->turn.counted = 0;
-  /* Relaxed: advice. */
-  if (atomic_load_explicit(&lock->fissile.impatient, memory_order_relaxed) != 0)
-    return -EBUSY;
-  return mr_word_try(&lock->fissile.word) ? 0 : -EBUSY;
+  return !impatient(lock) && mr_word_try(&lock->fissile.word) ? 0 : -EBUSY;
 }
 
 /* By the queue's head. */
@@ -39,9 +46,19 @@ static int compete(struct maru_lock *lock, const struct mr_deadline *deadline) {
   return rc;
 }
 
+/* By a newcomer that found it taken. */
+static bool barge(struct maru_lock *lock) {
+  int64_t end_ns = maru_now_ns() + GRACE_NS;
+  while (!impatient(lock) &&
+         mr_waiting_spins(&lock->waiting, &lock->fissile.word, 0, MR_SET, end_ns))
+    if (mr_word_try(&lock->fissile.word))
+      return true;
+  return false;
+}
+
 static int acquire(struct maru_lock *lock, struct maru_hold *hold,
                    const struct mr_deadline *deadline) {
-  if (try(lock, hold) == 0)
+  if (try(lock, hold) == 0 || (deadline->ns == MARU_WAIT_FOREVER && barge(lock)))
     return 0;
   int rc = mr_queue_acquire(&lock->fissile.queue, hold, deadline);
   if (rc < 0)

@@ -137,6 +137,15 @@ void mr_waiting_leave(struct mr_turns *turns, struct maru_wait_turn *turn) {
     mr_turn_leave(turns, turn);
 }
 
+bool mr_waiting_spins(const struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_t want,
+                      uint32_t mask, int64_t end_ns) {
+  struct maru_wait_policy policy = {.kind = MARU_WAIT_SPIN, .runs = MARU_WAIT_SPIN};
+  if (waiting->policy.kind != MARU_WAIT_ADAPTIVE || !waiting->policy.spare ||
+      maru_now_ns() >= end_ns)
+    return false;
+  return maru_wait(word, want, mask, &policy, end_ns) == 0;
+}
+
 void mr_waiting_pause(const struct mr_waiting *waiting, int64_t ns,
                       const struct mr_deadline *deadline) {
   _Atomic uint32_t never = 0;

@@ -49,6 +49,11 @@ void mr_waiting_end(const struct mr_waiting *waiting, struct mr_turns *turns,
 void mr_waiting_leave(struct mr_turns *turns, struct maru_wait_turn *turn);
 bool mr_waits_by_turns(const struct mr_waiting *waiting, const struct mr_turns *turns);
 
+/* Whether (*word & mask) == want before `end_ns`, while awake.  False at once where the way to wait
+ * is not ADAPTIVE, or there is one CPU. */
+bool mr_waiting_spins(const struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_t want,
+                      uint32_t mask, int64_t end_ns);
+
 /* For `ns` at most, the deadline or a signal.  Nothing is learnt. */
 void mr_waiting_pause(const struct mr_waiting *waiting, int64_t ns,
                       const struct mr_deadline *deadline);

@@ -13,6 +13,7 @@
 
 #define PATIENCE_SPINS 4      /* spinning ends after so many times spin_ns */
 #define SHARE_OF_NEW 4        /* a turn's time counts a quarter in the mean */
+#define TURNS_TO_TIME 8u      /* one in so many is timed */
 #define TURNS_TO_FORGET 1024u /* a crowd shrinks by one after so many turns */
 #define TURN_MOST_NS INT64_C(100000000)
 
@@ -32,7 +33,7 @@ static uint32_t ahead(uint32_t from, uint32_t to) {
 
 void mr_turn_begin(struct mr_turns *turns, struct maru_wait_turn *turn) {
   uint32_t number = atomic_fetch_add_explicit(&turns->arrived, 1, memory_order_relaxed);
-  *turn = (struct maru_wait_turn){.since_ns = maru_now_ns(),
+  *turn = (struct maru_wait_turn){.since_ns = number % TURNS_TO_TIME == 0 ? maru_now_ns() : 0,
                                   .number = number,
                                   .before = ahead(get(&turns->over), number),
                                   .slot = number % MR_TURN_SLOTS,
@@ -41,12 +42,10 @@ void mr_turn_begin(struct mr_turns *turns, struct maru_wait_turn *turn) {
 
 /* A turn is near with so many before it. */
 static uint32_t reach(const struct mr_turns *turns, const struct mr_turn_rule *rule) {
-  bool crowd = get(&turns->crowd) > rule->cpus;
-  uint32_t turn_ns = get(&turns->turn_ns);
-  uint64_t near_ns = crowd ? rule->spin_ns : PATIENCE_SPINS * (uint64_t)rule->spin_ns;
-  uint64_t near = turn_ns == 0 ? MR_TURN_SLOTS : near_ns / turn_ns;
-  uint32_t share = rule->cpus < MR_CROWD_SHARE ? 1 : rule->cpus / MR_CROWD_SHARE;
-  uint32_t most = crowd ? share : MR_TURN_SLOTS - 1;
+  uint32_t turn_ns = get(&turns->turn_ns), most = MR_TURN_SLOTS - 1;
+  uint64_t near = turn_ns == 0 ? most : PATIENCE_SPINS * (uint64_t)rule->spin_ns / turn_ns;
+  if (get(&turns->crowd) > rule->cpus)
+    most = rule->cpus < MR_CROWD_SHARE ? 1 : rule->cpus / MR_CROWD_SHARE;
   return rule->cpus < 2 ? 0 : near < most ? (uint32_t)near : most;
 }
 
@@ -102,11 +101,13 @@ int mr_turn_wait(struct mr_turns *turns, const struct mr_turn_rule *rule,
   return 0;
 }
 
-/* How many of the queue are left; what the ended turns were is remembered. */
+/* How many wait, at least: those who leave meanwhile are counted out already.  The other way round
+ * a delay in here would make a crowd of those who come. */
 static uint32_t leave(struct mr_turns *turns, struct maru_wait_turn *turn) {
   turn->counted = 0;
-  uint32_t over = atomic_fetch_add_explicit(&turns->over, 1, memory_order_relaxed) + 1;
-  return ahead(over, get(&turns->arrived));
+  uint32_t arrived = get(&turns->arrived);
+  /* Release: after the look at those who have arrived. */
+  return ahead(atomic_fetch_add_explicit(&turns->over, 1, memory_order_release) + 1, arrived);
 }
 
 void mr_turn_leave(struct mr_turns *turns, struct maru_wait_turn *turn) {
@@ -120,16 +121,18 @@ static void set(_Atomic uint32_t *figure, uint32_t value) {
 }
 
 static void learn(struct mr_turns *turns, const struct maru_wait_turn *turn, uint32_t left) {
-  int64_t turn_ns = get(&turns->turn_ns);
-  int64_t took = (maru_now_ns() - turn->since_ns) / (turn->before + 1);
-  took = mr_earlier(took, TURN_MOST_NS);
-  turn_ns = turn_ns == 0 ? took : turn_ns + (took - turn_ns) / SHARE_OF_NEW;
-  set(&turns->turn_ns, turn_ns > 0 ? (uint32_t)turn_ns : 1);
   uint32_t crowd = get(&turns->crowd);
   if (left + 1 > crowd)
     set(&turns->crowd, left + 1);
   else if (turn->number % TURNS_TO_FORGET == 0)
     set(&turns->crowd, crowd - 1);
+  if (turn->since_ns == 0)
+    return;
+  int64_t turn_ns = get(&turns->turn_ns);
+  int64_t took = (maru_now_ns() - turn->since_ns) / (turn->before + 1);
+  took = mr_earlier(took, TURN_MOST_NS);
+  turn_ns = turn_ns == 0 ? took : turn_ns + (took - turn_ns) / SHARE_OF_NEW;
+  set(&turns->turn_ns, turn_ns > 0 ? (uint32_t)turn_ns : 1);
 }
 
 void mr_turn_end(struct mr_turns *turns, const struct mr_turn_rule *rule,

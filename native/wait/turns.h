@@ -1,7 +1,7 @@
 /* turns.h: how the threads of one queue wait for their turns (internal).
  *
  * A waiter is awake while its turn is near, and sleeps while it is far.  A turn is near while those
- * before it take no longer than the rule's spin_ns.  A crowd is a queue that has been longer than
+ * before it take no longer than four times the rule's spin_ns.  A crowd is a queue that has been longer than
  * there are CPUs; in a crowd only one waiter for MR_CROWD_SHARE CPUs is near.  A thread whose turn
  * is over wakes waiters whose turns have come near.  So a wake-up happens while others have their
  * turns, no hand-over waits for it, and a queue that sleeps finds its way out.

@@ -70,7 +70,7 @@ struct maru_lock_options {
   enum maru_lock_kind kind;
   /* SPIN burns the core.  SPIN_BLOCK spins for spin_ns and then sleeps.  BLOCK sleeps at
    * once.  ADAPTIVE (default) spins at a word while that has been paying for this lock.  In a
-   * queue it is awake while its turn is near, which is 1 to 4 times spin_ns away, and sleeps
+   * queue it is awake while its turn is near, which is four times spin_ns away, and sleeps
    * while it is far; those before it wake it in time. */
   enum maru_wait_kind wait;
   /* 0: the wait room's default, and all that SPIN and BLOCK take (maru_wait_takes_spin). */

@@ -86,7 +86,7 @@ struct maru_wait_policy {
 
 /* One wait in a queue.  Private. */
 struct maru_wait_turn {
-  int64_t since_ns;
+  int64_t since_ns; /* 0: it is not timed */
   uint32_t number;  /* in order of arrival */
   uint32_t before;  /* waiters, at its arrival */
   uint32_t slot;    /* where it sleeps */

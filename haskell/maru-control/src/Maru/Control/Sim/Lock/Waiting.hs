@@ -138,8 +138,7 @@ reach :: Scene -> State -> Int
 reach c s = min near (if crowded then max 1 (sceneCores c `div` crowdShare) else maxBound)
   where
     crowded = stateCrowd s > sceneCores c
-    horizon = if crowded then sceneSpin c else budgets * sceneSpin c
-    near = if stateTurn s <= 0 then maxBound else floor (horizon / stateTurn s)
+    near = if stateTurn s <= 0 then maxBound else floor (budgets * sceneSpin c / stateTurn s)
 
 -- | In a crowd, which is a queue that has been longer than there are cores, one waiter for so many
 -- cores is awake.
