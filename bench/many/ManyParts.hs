@@ -39,7 +39,7 @@ data Part = Part
 
 -- | Of a machine with so many CPUs.
 parts :: Int -> [Part]
-parts cores = [mapPart cores, heapPart cores, lockPart cores, mpiPart cores, dsmPart cores, runPart]
+parts cores = [mapPart cores, heapPart cores, lockPart cores, runPart, dsmPart cores, mpiPart cores]
 
 -- | 1, 2, 4 … and all.
 counts :: Int -> [Int]
@@ -182,7 +182,7 @@ lockPart cores =
   where
     threads = nub [2, max 2 (cores `div` 2), cores, cores + cores `div` 2, 4 * cores]
     queues = ["mcs", "clh", "ticket", "qspin", "cna:deadline=25us"]
-    passing = ["shfl", "fissile", "malthusian"]
+    passing = ["default", "shfl", "fissile", "malthusian"]
     spinning lock = lock ++ (if ':' `elem` lock then "," else ":") ++ "wait=spin"
     locksAt n = ["pthread"] ++ passing ++ queues ++ (if n <= cores then map spinning queues else [])
     lockName n lock = show n ++ " threads, " ++ lock
@@ -193,6 +193,7 @@ lockPart cores =
     claimsAt n =
       [paired (lockName n lock ++ " by " ++ spinning lock) (AtLeast 0.9) over perSecond perSecond (lockName n lock) (lockName n (spinning lock)) | n <= cores, lock <- queues]
         ++ [paired (lockName n lock ++ " by pthread") (AtLeast 0.3) over perSecond perSecond (lockName n lock) (lockName n "pthread") | n > cores, lock <- queues]
+        ++ [paired (lockName n "default" ++ " by pthread") (AtLeast 0.95) over perSecond perSecond (lockName n "default") (lockName n "pthread")]
 
 over :: Double -> Double -> Maybe Double
 over l r = if r > 0 then Just (l / r) else Nothing
