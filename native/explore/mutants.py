@@ -129,7 +129,7 @@ FAULTS = [
     ("clh: the predecessor's node is kept", "memory is never freed",
      "lock/clh.c", "    free(node);\n    if (!left)",
      "    if (!left)"),
-    ("fissile: a head that gives up stays head", "memory is never freed",
+    ("fissile: a head that gives up stays head", ("memory is never freed", "nobody can go on"),
      "lock/fissile.c",
      "rc = compete(lock, deadline);", "rc = compete(lock, deadline);\n  if (rc < 0)\n    return rc;"),
     ("cohort: the global lock seems to come along", "memory is freed that is no block",

@@ -1,10 +1,10 @@
 /* turns.h: how the threads of one queue wait for their turns (internal).
  *
  * A waiter is awake while its turn is near, and sleeps while it is far.  A turn is near while those
- * before it take no longer than four times the rule's spin_ns.  A crowd is a queue that has been longer than
- * there are CPUs; in a crowd only one waiter for MR_CROWD_SHARE CPUs is near.  A thread whose turn
- * is over wakes waiters whose turns have come near.  So a wake-up happens while others have their
- * turns, no hand-over waits for it, and a queue that sleeps finds its way out.
+ * before it take no longer than four times the rule's spin_ns.  A crowd is a queue that has been
+ * longer than there are CPUs; in a crowd only one waiter for MR_CROWD_SHARE CPUs is near.  A thread
+ * whose turn is over wakes waiters whose turns have come near.  So a wake-up happens while others
+ * have their turns, no hand-over waits for it, and a queue that sleeps finds its way out.
  *
  * Turns are only counted here; the queue says which waiter is next.  The counts are guesses: where
  * they are wrong a waiter sleeps too long or too little, and no grant is lost.
