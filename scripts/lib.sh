@@ -120,14 +120,17 @@ cabal_file() { find "$root/haskell" "$root/bench" -maxdepth 2 -name "$1.cabal"; 
 # folder and with the built `maru` on the path. One that runs no test at all has lost them: that is a failure.
 # Cabal only builds: its own way to run them configures all packages anew, there and back.
 haskell_tests() {
-  local target package suite binary status=0 suites=() log=$logs/haskell-tests-${1//:/-}.log
+  local target package suite binary status=0 found suites=() log=$logs/haskell-tests-${1//:/-}.log
   for target in "$@"; do
     case $target in
       *:test:*) suites+=("$target") ;;
-      *) mapfile -t -O "${#suites[@]}" suites < <(sed -n "s/^test-suite /$target:test:/p" "$(cabal_file "$target")") ;;
+      *)
+        mapfile -t found < <(sed -n "s/^test-suite /$target:test:/p" "$(cabal_file "$target")")
+        [ "${#found[@]}" -gt 0 ] || { echo "FAILED: $target has no test suite"; return 1; }
+        suites+=("${found[@]}")
+        ;;
     esac
   done
-  [ "${#suites[@]}" -gt 0 ] || { echo "FAILED: $* has no test suite"; return 1; }
   cabal_offline v2-build -j"$jobs" "${suites[@]}"
   PATH=$(dirname "$(program maru)"):$PATH
   for suite in "${suites[@]}"; do

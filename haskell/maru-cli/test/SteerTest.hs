@@ -174,7 +174,7 @@ programs root =
         bytes <- snapshotBytes <$> readSnapshot (Roots (root </> "two-by-eight") "/") [self]
         assertBool (show bytes) (maybe False (> 0) (IntMap.lookup self bytes)),
       testCase "uses a disk by its node, which is not touched: the machine need not even have it" $ do
-        s <- readSnapshot (both "raw-disk") [300]
+        s <- readSnapshot (both root "raw-disk") [300]
         map threadDisks (snapshotThreads s) @?= [["maru0"]],
       testCase "goes next to its disk, and so do its interrupts" $ do
         (m, seen) <- observed
