@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,8 +64,12 @@ static int send_all(int fd, struct iovec *parts, size_t count) {
 
 static const char zeros[sizeof(struct header)];
 
+static bool fits(uint64_t length, uint32_t kind) {
+  return length <= LENGTH_MAX && kind <= KIND_MAX;
+}
+
 int maru_stream_send(int fd, uint64_t index, uint32_t kind, const void *chunk, uint64_t length) {
-  if (length > LENGTH_MAX || kind > KIND_MAX)
+  if (!fits(length, kind))
     return -EINVAL;
   struct header h = {length, index, kind, 0};
   struct iovec parts[3] = {{&h, sizeof h},
@@ -75,7 +80,7 @@ int maru_stream_send(int fd, uint64_t index, uint32_t kind, const void *chunk, u
 
 int maru_stream_send_away(int fd, uint64_t index, uint32_t kind, char *chunk, uint64_t length) {
   enum { STEP = 1 << 20 };
-  if (length > LENGTH_MAX || kind > KIND_MAX)
+  if (!fits(length, kind))
     return -EINVAL;
   struct header h = {length, index, kind, 0};
   uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -141,7 +141,7 @@ FAULTS = [
     ("what was read is read again", STREAM, "  r->start += *wanted;\n", ""),
     ("chunks are not padded", STREAM, "padded(length) - length}", "(length % 2 ? padded(length) - length : 0)}"),
     ("an end is no end", STREAM, "    if (r->closed)\n      return -EPIPE;\n", "    if (r->closed)\n      return 0;\n"),
-    ("too much may be sent", STREAM, "  if (length > LENGTH_MAX || kind > KIND_MAX)\n    return -EINVAL;\n", ""),
+    ("too much may be sent", STREAM, "return length <= LENGTH_MAX && kind <= KIND_MAX;", "return true;"),
     # ---- crew
     ("a slot is taken from an unfinished chunk", CREW, "  if (state != state_of(FREE, ticket, 0))\n", "  if (false)\n"),
     ("an impossible slot is waited for", CREW, "return may_become_free(crew, state, ticket) ? -EAGAIN : -EBADMSG;", "return -EAGAIN;"),
