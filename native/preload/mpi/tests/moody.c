@@ -14,6 +14,11 @@ bool mr_calm_join(void) {
   return true;
 }
 
+bool mr_own_begin(void) { return mr_calm(); }
+void mr_own_end(void) {}
+void mr_call_took(int64_t ns) { (void)ns; }
+bool mr_more_ranks_than_cpus(void) { return true; }
+
 bool mr_calm(void) {
   uint32_t next = atomic_load_explicit(&state, memory_order_relaxed);
   next ^= next << 13;
