@@ -140,6 +140,11 @@ static void count_needs(unsigned needs, uint32_t step) {
   atomic_thread_fence(memory_order_seq_cst);
 }
 
+static void count_asleep(uint32_t step) {
+  ADD(mr_self.line->asleep, step);
+  ADD(mr_self.section->asleep, step);
+}
+
 static uint32_t heard(_Atomic uint32_t *bell) {
   /* Acquire: what was done before the ring is seen by the question. */
   return atomic_load_explicit(bell, memory_order_acquire) & VALUE_MASK;
@@ -228,11 +233,11 @@ static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
     bool sleeps = mr_self.line != NULL && most > 0;
     if (sleeps) {
       ADD(mr_self.line->cost.sleeps, 1);
-      ADD(mr_self.section->asleep, 1);
+      count_asleep(1);
     }
     (void)maru_wait_while(bell, seen, VALUE_MASK, &own->asleep, maru_now_ns() + most);
     if (sleeps)
-      ADD(mr_self.section->asleep, (uint32_t)-1);
+      count_asleep((uint32_t)-1);
     slice = 2 * slice < SLICE_MOST_NS ? 2 * slice : SLICE_MOST_NS;
   }
   if (counted && mr_self.line != NULL)
