@@ -146,8 +146,7 @@ static int finish_collective(struct mr_comm *c, MPI_Request request, enum order 
 #define PACT_SHIM 32u             /* at least, while all wait by the shim: nothing hurries then */
 #define PACT_NS INT64_C(2000000)  /* between two agreements, about */
 #define PACT_LASTS 4u             /* times what it was made for; then all wait by the shim */
-#define QUICK_NS INT64_C(1000000) /* an operation and what is between; else nothing is to be won   \
-                                   */
+#define QUICK_NS INT64_C(1000000) /* an operation and the time before it; else all use the shim */
 
 static int largest_of_all(struct mr_comm *c, MPI_Comm comm, const long long own[2],
                           long long all[2]) {

@@ -2,6 +2,7 @@
  * other round a ring by bells, and leave, or are killed and followed by others.
  */
 #define _GNU_SOURCE
+#include "calm.h"
 #include "check.h"
 #include "rank.h"
 
@@ -114,6 +115,38 @@ static void forget_killed(struct mr_mpi *section) {
   CHECK(section->present == 0);
 }
 
+/* A thread leaves the MPI's own calls after a long one, and comes back; a launcher's variable that
+ * is no number says nothing. */
+static void be_alone(void) {
+  alarm(30);
+  setenv("MARU_WAIT", "adaptive", 1);
+  setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "junk", 1);
+  mr_rank_join(0, 1);
+  CHECK(mr_job_whole());
+  if (!mr_job_agrees())
+    _exit(0); /* no schedstat here: there are no own calls */
+  while (!mr_own_begin())
+    usleep(1000);
+  mr_own_end();
+  mr_call_took(10000000);
+  int others = 0;
+  while (!mr_own_begin()) {
+    others++;
+    usleep(1000);
+  }
+  CHECK(others >= 16);
+  mr_rank_leave();
+  _exit(0);
+}
+
+static void run_alone(void) {
+  pid_t pid = fork();
+  if (pid == 0)
+    be_alone();
+  int status;
+  CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* Beside hogs, as ranks have found out: nobody gives way. */
 static void crowd(struct mr_mpi *section) {
   for (unsigned cpu = 0; cpu < MR_MPI_CPUS; cpu++)
@@ -167,6 +200,7 @@ int main(void) {
   reached = mmap(NULL, sizeof *reached, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(reached != MAP_FAILED);
   forget_killed(data);
+  run_alone();
   maru_board_close(&board);
   return 0;
 }
