@@ -71,6 +71,11 @@ bool mr_asleep(unsigned needs) {
   return asleep != 0;
 }
 
+bool mr_to_wake(unsigned needs) {
+  atomic_thread_fence(memory_order_seq_cst); /* as in mr_ring */
+  return mr_asleep(needs);
+}
+
 void mr_enter(uint32_t comm, uint32_t count) {
   if (mr_self.line != NULL)
     STORE(mr_self.line->entered[comm % MR_MPI_COMMS], (uint64_t)comm << 32 | count);

@@ -29,9 +29,13 @@ static bool able;
 /* More ranks than CPUs: written by each look. */
 static _Atomic bool crowded;
 
-static _Thread_local struct mr_looks looks;
-static _Thread_local int kept_from_own;    /* calls */
-static _Thread_local int64_t own_begin_ns; /* 0: in none */
+/* One thread's. */
+struct mood {
+  struct mr_looks looks;
+  int kept_from_own;    /* calls */
+  int64_t own_begin_ns; /* 0: in none */
+};
+static _Thread_local struct mood mood;
 
 /* Of the tick before: a read of memory, no more. */
 static int64_t coarse_ns(void) {
@@ -108,40 +112,44 @@ int64_t mr_looks_note(struct mr_looks *l, int64_t now_ns, int64_t delay_ns) {
   return held_until(l, now_ns, back_ns);
 }
 
-static void look(int64_t now_ns) {
-  int64_t until_ns = mr_looks_note(&looks, now_ns, run_delay_ns());
+static void look(struct mr_looks *looks, int64_t now_ns) {
+  int64_t until_ns = mr_looks_note(looks, now_ns, run_delay_ns());
   if (until_ns > LOAD(mr_self.section->busy_until_ns)) /* two at a time: either will do */
     STORE(mr_self.section->busy_until_ns, until_ns);
   STORE(crowded, mr_more_ranks_than_cpus());
 }
 
-bool mr_calm(void) {
-  if (!able)
-    return false;
-  int64_t now_ns = coarse_ns();
-  if (now_ns - looks.last_ns >= LOOK_NS)
-    look(now_ns);
+static bool calm_at(struct mood *m, int64_t now_ns) {
+  if (now_ns - m->looks.last_ns >= LOOK_NS)
+    look(&m->looks, now_ns);
   return !LOAD(crowded) && now_ns >= LOAD(mr_self.section->busy_until_ns);
 }
 
-bool mr_own_begin(void) {
-  if (!mr_calm())
+bool mr_calm(void) { return able && calm_at(&mood, coarse_ns()); }
+
+bool mr_own_begin(unsigned ends) {
+  if (!able)
     return false;
-  if (kept_from_own > 0) {
-    kept_from_own--;
+  struct mood *m = &mood;
+  int64_t now_ns = coarse_ns();
+  if (!calm_at(m, now_ns) || mr_asleep(ends))
+    return false;
+  if (m->kept_from_own > 0) {
+    m->kept_from_own--;
     return false;
   }
-  own_begin_ns = coarse_ns();
+  m->own_begin_ns = now_ns;
   return true;
 }
 
 void mr_own_end(void) {
-  if (own_begin_ns != 0)
-    mr_call_took(coarse_ns() - own_begin_ns);
-  own_begin_ns = 0;
+  struct mood *m = &mood;
+  if (m->own_begin_ns != 0)
+    mr_call_took(coarse_ns() - m->own_begin_ns);
+  m->own_begin_ns = 0;
 }
 
 void mr_call_took(int64_t ns) {
   if (ns > LONG_NS)
-    kept_from_own = AFTER_LONG;
+    mood.kept_from_own = AFTER_LONG;
 }

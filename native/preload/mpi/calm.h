@@ -40,8 +40,9 @@ bool mr_calm_join(void);
  * in 10 ms a look into /proc. */
 bool mr_calm(void);
 
-/* Whether the calling thread may now make an own call of the MPI's. */
-bool mr_own_begin(void);
+/* Whether the calling thread may now make an own call of the MPI's; one after which no sleeping
+ * rank of the job is to be woken (`ends`, as mr_waiting's needs). */
+bool mr_own_begin(unsigned ends);
 /* After that call; nothing where none was begun. */
 void mr_own_end(void);
 /* A blocking call of the calling thread took so long. */

@@ -52,7 +52,7 @@ START_SEND(Irsend)
 EXPORT int MPI_Start(MPI_Request *request) {
   mr_request_started();
   int rc = PMPI_Start(request);
-  if (mr_started && (!mr_calm() || mr_asleep(1u << MR_NEED_MESSAGE)))
+  if (mr_started)
     mr_ring_all(MR_NEED_MESSAGE);
   mr_received();
   return rc;
@@ -61,7 +61,7 @@ EXPORT int MPI_Start(MPI_Request *request) {
 EXPORT int MPI_Startall(int count, MPI_Request request[]) {
   mr_request_started();
   int rc = PMPI_Startall(count, request);
-  if (mr_started && (!mr_calm() || mr_asleep(1u << MR_NEED_MESSAGE)))
+  if (mr_started)
     mr_ring_all(MR_NEED_MESSAGE);
   mr_received();
   return rc;

@@ -31,7 +31,7 @@ void mr_wait_until(struct mr_waiting *waiting) {
 bool mr_by_itself(unsigned ends) {
   if (!mr_started)
     return true;
-  bool own = !mr_asleep(ends) && mr_own_begin();
+  bool own = mr_own_begin(ends);
   if (own)
     mr_count_own();
   return own;
@@ -82,11 +82,11 @@ struct mr_rank *mr_line_of(MPI_Comm comm, int rank) {
 }
 
 void mr_sent_to(MPI_Comm comm, int rank) {
-  if (!mr_calm() || mr_asleep(1u << MR_NEED_MESSAGE))
+  if (mr_to_wake(1u << MR_NEED_MESSAGE))
     mr_ring(mr_line_of(comm, rank), MR_NEED_MESSAGE);
 }
 
 void mr_received(void) {
-  if (mr_started && (!mr_calm() || mr_asleep(1u << MR_NEED_RECEIVER)))
+  if (mr_started)
     mr_ring_all(MR_NEED_RECEIVER);
 }

@@ -49,8 +49,7 @@ void mr_wait_until(struct mr_waiting *waiting);
 
 /* A rank of the communicator as its line on the board; NULL: unknown. */
 struct mr_rank *mr_line_of(MPI_Comm comm, int rank);
-/* Both ring nobody while it is calm and nobody is seen asleep: a rank that has just begun to sleep
- * looks within a millisecond. */
+/* Rings the rank, if ranks wait for messages. */
 void mr_sent_to(MPI_Comm comm, int rank);
 /* Rings all that wait until a message is taken; from whom it came is not always known. */
 void mr_received(void);
