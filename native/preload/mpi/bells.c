@@ -18,6 +18,7 @@
  * without short time slices of its own it would not be due before the other's slice is over.
  */
 #define _GNU_SOURCE
+#include "calm.h"
 #include "self.h"
 
 #include <fcntl.h>
@@ -31,6 +32,7 @@
 #define SLICE_MOST_NS 1000000
 #define GIVE_WAY_NS 2000000    /* in all; a turn that takes longer is slow */
 #define SLOW_MOST_NS 100000000 /* a turn that took longer was a stop: by no hog */
+#define ROW_NS 1000000000      /* slow turns further apart are no row */
 #define TRY_EVERY 100
 #define PASSES 16 /* of rings in one wait */
 
@@ -60,6 +62,20 @@ void mr_ring_all(enum mr_need need) {
       mr_ring(&mr_self.section->ranks[i], need);
 }
 
+bool mr_asleep(unsigned needs) {
+  uint32_t asleep = 0;
+  if (mr_self.job != NULL)
+    for (int need = 0; need < MR_NEEDS; need++)
+      if (needs & 1u << need)
+        asleep |= LOAD(mr_self.job->needs[need]);
+  return asleep != 0;
+}
+
+bool mr_to_wake(unsigned needs) {
+  atomic_thread_fence(memory_order_seq_cst); /* as in mr_ring */
+  return mr_asleep(needs);
+}
+
 void mr_enter(uint32_t comm, uint32_t count) {
   if (mr_self.line != NULL)
     STORE(mr_self.line->entered[comm % MR_MPI_COMMS], (uint64_t)comm << 32 | count);
@@ -80,7 +96,8 @@ void mr_count_own(void) {
 /* One thread's. */
 struct manner {
   bool made;
-  int slow; /* slow turns in a row, with others about */
+  int slow;        /* slow turns in a row, with others about */
+  int64_t slow_ns; /* the last of them */
   struct maru_wait_policy awake, asleep;
 };
 static _Thread_local struct manner manner;
@@ -128,6 +145,11 @@ static void count_needs(unsigned needs, uint32_t step) {
   atomic_thread_fence(memory_order_seq_cst);
 }
 
+static void count_asleep(uint32_t step) {
+  ADD(mr_self.line->asleep, step);
+  ADD(mr_self.section->asleep, step);
+}
+
 static uint32_t heard(_Atomic uint32_t *bell) {
   /* Acquire: what was done before the ring is seen by the question. */
   return atomic_load_explicit(bell, memory_order_acquire) & VALUE_MASK;
@@ -160,13 +182,19 @@ static bool others_ready(void) {
   return ready < 0 || ready > awake;
 }
 
-/* A turn that took long.  A daemon that runs by chance is not there at the second one. */
+/* A turn that took long.  Where ranks outnumber CPUs, turns among them do, and others are ready now
+ * and then: only two in a row are a hog's.  Else one is: each costs all ranks a time slice. */
 static void note_slow(struct manner *own, int64_t now, int64_t took) {
+  if (took >= SLOW_MOST_NS)
+    return;
+  if (now - own->slow_ns > ROW_NS)
+    own->slow = 0;
+  own->slow_ns = now;
   own->slow = others_ready() ? own->slow + 1 : 0;
-  if (own->slow < 2)
+  if (own->slow == 0 || (own->slow == 1 && mr_self.line != NULL && mr_more_ranks_than_cpus()))
     return;
   own->slow = 0;
-  STORE(*crowded_until(), now + TRY_EVERY * (took < SLOW_MOST_NS ? took : SLOW_MOST_NS));
+  STORE(*crowded_until(), now + TRY_EVERY * took);
 }
 
 /* One turn.  False: they have taken too long in all. */
@@ -177,16 +205,6 @@ static bool give_way(struct manner *own, _Atomic uint32_t *bell, uint32_t seen, 
   if (took > GIVE_WAY_NS)
     note_slow(own, now, took);
   return now < end_ns && gives_way(now);
-}
-
-/* Whether others of the job sleep until what this wait might bring about. */
-static bool others_asleep(const struct mr_waiting *w) {
-  uint32_t asleep = 0;
-  if (mr_self.job != NULL)
-    for (int need = 0; need < MR_NEEDS; need++)
-      if (w->needs & 1u << need)
-        asleep |= LOAD(mr_self.job->needs[need]);
-  return asleep != 0;
 }
 
 static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
@@ -200,7 +218,7 @@ static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
     uint32_t seen = heard(bell);
     if (w->done(w))
       break;
-    if (passes < PASSES && (seen != last || (awake && others_asleep(w)))) {
+    if (passes < PASSES && (seen != last || (awake && mr_asleep(w->needs)))) {
       passes++;
       last = seen;
       slice = SLICE_LEAST_NS;
@@ -220,11 +238,11 @@ static void wait_on(struct mr_waiting *w, _Atomic uint32_t *bell) {
     bool sleeps = mr_self.line != NULL && most > 0;
     if (sleeps) {
       ADD(mr_self.line->cost.sleeps, 1);
-      ADD(mr_self.section->asleep, 1);
+      count_asleep(1);
     }
     (void)maru_wait_while(bell, seen, VALUE_MASK, &own->asleep, maru_now_ns() + most);
     if (sleeps)
-      ADD(mr_self.section->asleep, (uint32_t)-1);
+      count_asleep((uint32_t)-1);
     slice = 2 * slice < SLICE_MOST_NS ? 2 * slice : SLICE_MOST_NS;
   }
   if (counted && mr_self.line != NULL)
@@ -243,6 +261,8 @@ void mr_wait(struct mr_waiting *w) {
   struct mr_cost *cost = &mr_self.line->cost;
   ADD(cost->waits, 1);
   ADD(cost->cpu_ns, (uint64_t)(cpu_ns() - cpu));
-  ADD(cost->waited_ns, (uint64_t)(maru_now_ns() - begin));
+  int64_t took = maru_now_ns() - begin;
+  ADD(cost->waited_ns, (uint64_t)took);
+  mr_call_took(took);
   mr_age();
 }

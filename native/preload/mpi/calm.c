@@ -17,13 +17,25 @@
 #define KEPT_PART 20
 #define HOLD_LEAST_NS INT64_C(20000000)
 #define HOLD_MOST_NS INT64_C(1600000000)
+#define HOLD_GROWS 4
+/* A call that took so long had a hog beside it, or its program waits long: beside that the next few
+ * waits by the policy cost next to nothing.  So it does no harm that a tick of a slow coarse clock
+ * (10 ms at 100 Hz) looks like a long call, too. */
+#define LONG_NS INT64_C(5000000)
+#define AFTER_LONG 16
 
 /* This process; written by mr_calm_join. */
 static bool able;
 /* More ranks than CPUs: written by each look. */
 static _Atomic bool crowded;
 
-static _Thread_local struct mr_looks looks;
+/* One thread's. */
+struct mood {
+  struct mr_looks looks;
+  int kept_from_own;    /* calls */
+  int64_t own_begin_ns; /* 0: in none */
+};
+static _Thread_local struct mood mood;
 
 /* Of the tick before: a read of memory, no more. */
 static int64_t coarse_ns(void) {
@@ -32,25 +44,26 @@ static int64_t coarse_ns(void) {
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* How long the calling thread was ready and did not run, in all; -1: unknown.  Opened for each
- * look: a descriptor that stays is closed by programs that close all. */
+/* How long the calling thread was ready and did not run, in all; -1: unknown, or not counted: a
+ * thread that runs has had a turn.  Opened for each look: a descriptor that stays is closed by
+ * programs that close all. */
 static int64_t run_delay_ns(void) {
   char text[96];
-  long long ran, delay;
+  long long ran, delay, turns;
   int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
   if (fd < 0)
     return -1;
   ssize_t length = read(fd, text, sizeof text - 1);
   close(fd);
   text[length > 0 ? length : 0] = '\0';
-  return sscanf(text, "%lld %lld", &ran, &delay) == 2 ? delay : -1;
+  return sscanf(text, "%lld %lld %lld", &ran, &delay, &turns) == 3 && turns > 0 ? delay : -1;
 }
 
-static void count_ranks(void) {
+bool mr_more_ranks_than_cpus(void) {
   uint32_t cpus = 0, present = LOAD(mr_self.section->present);
   for (int i = 0; i < MR_MPI_CPU_WORDS; i++)
     cpus += (uint32_t)__builtin_popcountll(LOAD(mr_self.section->cpus[i]));
-  STORE(crowded, (uint32_t)mr_self.here > cpus || present > cpus);
+  return (uint32_t)mr_self.here > cpus || present > cpus;
 }
 
 bool mr_calm_join(void) {
@@ -63,22 +76,31 @@ bool mr_calm_join(void) {
     if (CPU_ISSET(cpu, &own))
       (void)atomic_fetch_or_explicit(&mr_self.section->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
                                      memory_order_relaxed);
-  count_ranks();
+  STORE(crowded, mr_more_ranks_than_cpus());
   return true;
 }
 
-/* Longer each time that it comes soon after the last time. */
-static int64_t held_until(struct mr_looks *l, int64_t now_ns) {
-  bool again = l->hold_ns > 0 && now_ns < l->held_until_ns + l->hold_ns;
-  int64_t longer = 2 * l->hold_ns < HOLD_MOST_NS ? 2 * l->hold_ns : HOLD_MOST_NS;
-  l->hold_ns = again ? longer : HOLD_LEAST_NS;
+static int64_t at_most(int64_t ns, int64_t most) { return ns < most ? ns : most; }
+
+/* For as long as was looked back; longer each time that it comes soon after the last time. */
+static int64_t held_until(struct mr_looks *l, int64_t now_ns, int64_t back_ns) {
+  bool again = l->hold_ns > 0 && now_ns < l->held_until_ns + l->hold_ns + back_ns;
+  int64_t least = back_ns > HOLD_LEAST_NS ? back_ns : HOLD_LEAST_NS;
+  int64_t longer = again ? HOLD_GROWS * l->hold_ns : 0;
+  l->hold_ns = at_most(longer > least ? longer : least, HOLD_MOST_NS);
   l->held_until_ns = now_ns + l->hold_ns;
   return l->held_until_ns;
 }
 
 int64_t mr_looks_note(struct mr_looks *l, int64_t now_ns, int64_t delay_ns) {
+  int64_t back_ns = l->begun ? now_ns - l->last_ns : 0;
+  if (delay_ns < 0) {
+    l->last_ns = now_ns;
+    l->begun = false;
+    return now_ns + HOLD_LEAST_NS;
+  }
   if (l->begun)
-    l->kept_ns += delay_ns - l->delay_ns - (now_ns - l->last_ns) / KEPT_PART;
+    l->kept_ns += delay_ns - l->delay_ns - back_ns / KEPT_PART;
   if (l->kept_ns < 0)
     l->kept_ns = 0;
   l->begun = true;
@@ -87,21 +109,47 @@ int64_t mr_looks_note(struct mr_looks *l, int64_t now_ns, int64_t delay_ns) {
   if (l->kept_ns <= KEPT_NS)
     return 0;
   l->kept_ns = 0;
-  return held_until(l, now_ns);
+  return held_until(l, now_ns, back_ns);
 }
 
-static void look(int64_t now_ns) {
-  int64_t until_ns = mr_looks_note(&looks, now_ns, run_delay_ns());
+static void look(struct mr_looks *looks, int64_t now_ns) {
+  int64_t until_ns = mr_looks_note(looks, now_ns, run_delay_ns());
   if (until_ns > LOAD(mr_self.section->busy_until_ns)) /* two at a time: either will do */
     STORE(mr_self.section->busy_until_ns, until_ns);
-  count_ranks();
+  STORE(crowded, mr_more_ranks_than_cpus());
 }
 
-bool mr_calm(void) {
+static bool calm_at(struct mood *m, int64_t now_ns) {
+  if (now_ns - m->looks.last_ns >= LOOK_NS)
+    look(&m->looks, now_ns);
+  return !LOAD(crowded) && now_ns >= LOAD(mr_self.section->busy_until_ns);
+}
+
+bool mr_calm(void) { return able && calm_at(&mood, coarse_ns()); }
+
+bool mr_own_begin(unsigned ends) {
   if (!able)
     return false;
+  struct mood *m = &mood;
   int64_t now_ns = coarse_ns();
-  if (now_ns - looks.last_ns >= LOOK_NS)
-    look(now_ns);
-  return !LOAD(crowded) && now_ns >= LOAD(mr_self.section->busy_until_ns);
+  if (!calm_at(m, now_ns) || mr_asleep(ends))
+    return false;
+  if (m->kept_from_own > 0) {
+    m->kept_from_own--;
+    return false;
+  }
+  m->own_begin_ns = now_ns;
+  return true;
+}
+
+void mr_own_end(void) {
+  struct mood *m = &mood;
+  if (m->own_begin_ns != 0)
+    mr_call_took(coarse_ns() - m->own_begin_ns);
+  m->own_begin_ns = 0;
+}
+
+void mr_call_took(int64_t ns) {
+  if (ns > LONG_NS)
+    mood.kept_from_own = AFTER_LONG;
 }

@@ -143,8 +143,10 @@ static int finish_collective(struct mr_comm *c, MPI_Request request, enum order 
  * broadcast's root not waiting. */
 #define PACT_LEAST 4u
 #define PACT_MOST 128u
-#define PACT_NS INT64_C(10000000) /* between two agreements, about */
+#define PACT_SHIM 32u             /* at least, while all wait by the shim: nothing hurries then */
+#define PACT_NS INT64_C(2000000)  /* between two agreements, about */
 #define PACT_LASTS 4u             /* times what it was made for; then all wait by the shim */
+#define QUICK_NS INT64_C(1000000) /* an operation and the time before it; else all use the shim */
 
 static int largest_of_all(struct mr_comm *c, MPI_Comm comm, const long long own[2],
                           long long all[2]) {
@@ -159,11 +161,13 @@ static void agree(struct mr_comm *c, MPI_Comm comm) {
   int64_t now_ns = maru_now_ns();
   long long own[2] = {!mr_calm(), now_ns - c->pact.since_ns}, all[2] = {1, 0};
   bool agreed = largest_of_all(c, comm, own, all) == MPI_SUCCESS;
-  double wanted = all[1] > 0 ? (double)c->pact.every * PACT_NS / (double)all[1] : PACT_MOST;
-  uint32_t every = wanted < PACT_MOST ? (uint32_t)wanted : PACT_MOST;
-  c->pact = (struct mr_pact){.own = agreed && all[0] == 0,
-                             .every = every > PACT_LEAST ? every : PACT_LEAST,
-                             .since_ns = now_ns};
+  uint32_t made = c->count - (c->pact.next - c->pact.every);
+  double each_ns = c->pact.every > 0 ? (double)all[1] / made : QUICK_NS;
+  bool own_ones = agreed && all[0] == 0 && each_ns < QUICK_NS;
+  double wanted = each_ns * PACT_MOST > PACT_NS ? PACT_NS / each_ns : PACT_MOST;
+  uint32_t every = (uint32_t)wanted, least = own_ones ? PACT_LEAST : PACT_SHIM;
+  c->pact =
+      (struct mr_pact){.own = own_ones, .every = every > least ? every : least, .since_ns = now_ns};
   c->pact.next = ++c->count + c->pact.every;
 }
 

@@ -18,8 +18,8 @@ static int finish_send(MPI_Request *request, MPI_Comm comm, int rank) {
   EXPORT int MPI_##name(const void *buffer, int count, MPI_Datatype type, int rank, int tag,       \
                         MPI_Comm comm) {                                                           \
     MPI_Request request;                                                                           \
-    if (mr_by_itself())                                                                            \
-      return PMPI_##name(buffer, count, type, rank, tag, comm);                                    \
+    if (mr_by_itself(1u << MR_NEED_MESSAGE))                                                       \
+      return mr_done_by_itself(PMPI_##name(buffer, count, type, rank, tag, comm));                 \
     int rc = PMPI_##start(buffer, count, type, rank, tag, comm, &request);                         \
     return rc == MPI_SUCCESS ? finish_send(&request, comm, rank) : rc;                             \
   }
@@ -52,7 +52,7 @@ START_SEND(Irsend)
 EXPORT int MPI_Start(MPI_Request *request) {
   mr_request_started();
   int rc = PMPI_Start(request);
-  if (mr_started && !mr_calm())
+  if (mr_started)
     mr_ring_all(MR_NEED_MESSAGE);
   mr_received();
   return rc;
@@ -61,7 +61,7 @@ EXPORT int MPI_Start(MPI_Request *request) {
 EXPORT int MPI_Startall(int count, MPI_Request request[]) {
   mr_request_started();
   int rc = PMPI_Startall(count, request);
-  if (mr_started && !mr_calm())
+  if (mr_started)
     mr_ring_all(MR_NEED_MESSAGE);
   mr_received();
   return rc;
@@ -81,8 +81,8 @@ static int finish_receive(MPI_Request *request, MPI_Comm comm, int rank, MPI_Sta
 EXPORT int MPI_Recv(void *buffer, int count, MPI_Datatype type, int rank, int tag, MPI_Comm comm,
                     MPI_Status *status) {
   MPI_Request request;
-  if (rank == MPI_PROC_NULL || mr_by_itself())
-    return PMPI_Recv(buffer, count, type, rank, tag, comm, status);
+  if (rank == MPI_PROC_NULL || mr_by_itself(1u << MR_NEED_RECEIVER))
+    return mr_done_by_itself(PMPI_Recv(buffer, count, type, rank, tag, comm, status));
   int rc = PMPI_Irecv(buffer, count, type, rank, tag, comm, &request);
   return rc == MPI_SUCCESS ? finish_receive(&request, comm, rank, status) : rc;
 }
@@ -97,8 +97,8 @@ EXPORT int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int rank, int t
 EXPORT int MPI_Mrecv(void *buffer, int count, MPI_Datatype type, MPI_Message *message,
                      MPI_Status *status) {
   MPI_Request request;
-  if (message == NULL || *message == MPI_MESSAGE_NO_PROC || mr_by_itself())
-    return PMPI_Mrecv(buffer, count, type, message, status);
+  if (message == NULL || *message == MPI_MESSAGE_NO_PROC || mr_by_itself(1u << MR_NEED_RECEIVER))
+    return mr_done_by_itself(PMPI_Mrecv(buffer, count, type, message, status));
   int rc = PMPI_Imrecv(buffer, count, type, message, &request);
   if (rc != MPI_SUCCESS)
     return rc;
@@ -141,13 +141,14 @@ static int probe(int rank, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
 }
 
 EXPORT int MPI_Probe(int rank, int tag, MPI_Comm comm, MPI_Status *status) {
-  return mr_by_itself() ? PMPI_Probe(rank, tag, comm, status)
-                        : probe(rank, tag, comm, NULL, status);
+  return mr_by_itself(0) ? mr_done_by_itself(PMPI_Probe(rank, tag, comm, status))
+                         : probe(rank, tag, comm, NULL, status);
 }
 
 EXPORT int MPI_Mprobe(int rank, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
-  return message == NULL || mr_by_itself() ? PMPI_Mprobe(rank, tag, comm, message, status)
-                                           : probe(rank, tag, comm, message, status);
+  return message == NULL || mr_by_itself(0)
+             ? mr_done_by_itself(PMPI_Mprobe(rank, tag, comm, message, status))
+             : probe(rank, tag, comm, message, status);
 }
 
 /* ---- both ---------------------------------------------------------------- */
@@ -171,7 +172,7 @@ EXPORT int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, i
                         void *in, int in_count, MPI_Datatype in_type, int from, int in_tag,
                         MPI_Comm comm, MPI_Status *status) {
   MPI_Request request[2];
-  if (to == MPI_PROC_NULL || from == MPI_PROC_NULL || mr_by_itself())
+  if (to == MPI_PROC_NULL || from == MPI_PROC_NULL || mr_by_itself(FOR_MESSAGES))
     goto pass;
   int rc = PMPI_Irecv(in, in_count, in_type, from, in_tag, comm, &request[0]);
   if (rc != MPI_SUCCESS)
@@ -182,8 +183,8 @@ EXPORT int MPI_Sendrecv(const void *out, int out_count, MPI_Datatype out_type, i
   withdraw(&request[0]);
   return rc;
 pass:
-  rc = PMPI_Sendrecv(out, out_count, out_type, to, out_tag, in, in_count, in_type, from, in_tag,
-                     comm, status);
+  rc = mr_done_by_itself(PMPI_Sendrecv(out, out_count, out_type, to, out_tag, in, in_count, in_type,
+                                       from, in_tag, comm, status));
   if (rc == MPI_SUCCESS)
     mr_sent_to(comm, to);
   return rc;
@@ -227,10 +228,11 @@ EXPORT int MPI_Sendrecv_replace(void *buffer, int count, MPI_Datatype type, int 
   void *copy = NULL;
   /* MPICH does not pack from MPI_BOTTOM. */
   if (buffer != MPI_BOTTOM && to >= 0 && (from >= 0 || from == MPI_ANY_SOURCE) && count >= 0 &&
-      type != MPI_DATATYPE_NULL && !mr_by_itself() && mr_comm_of(comm) != NULL)
+      type != MPI_DATATYPE_NULL && !mr_by_itself(FOR_MESSAGES) && mr_comm_of(comm) != NULL)
     copy = packed(buffer, count, type, comm, &size);
   if (copy == NULL)
-    return PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status);
+    return mr_done_by_itself(
+        PMPI_Sendrecv_replace(buffer, count, type, to, out_tag, from, in_tag, comm, status));
   int rc = replace(buffer, count, type, to, out_tag, from, in_tag, comm, status, copy, size);
   free(copy);
   return rc;

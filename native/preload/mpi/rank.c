@@ -3,9 +3,11 @@
 #include "calm.h"
 #include "self.h"
 
+#include "numbers.h"
 #include "task.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,12 +88,12 @@ static uint64_t world_name(void) {
   return hash;
 }
 
-/* Ranks on this host, as the launcher says; -1: it does not. */
+/* Ranks on this host, as the launcher says; -1: it does not, or says no number. */
 static int local_size(void) {
   const char *text = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
   if (text == NULL)
     text = getenv("MPI_LOCALNRANKS");
-  return text == NULL ? -1 : atoi(text);
+  return text == NULL ? -1 : (int)mr_leading(text, 1, INT_MAX, -1);
 }
 
 static int find_section(void) {
@@ -162,8 +164,10 @@ static bool take_line(struct mr_rank *line) {
   if (!atomic_compare_exchange_strong_explicit(&line->holder, &held, holder_of(mr_self.pid),
                                                memory_order_acq_rel, memory_order_relaxed))
     return false;
-  if (held == 0) /* else in the place of one that was killed */
+  if (held == 0)
     ADD(mr_self.section->present, 1);
+  else /* in the place of one that was killed, perhaps asleep */
+    ADD(mr_self.section->asleep, -atomic_exchange_explicit(&line->asleep, 0, memory_order_relaxed));
   return true;
 }
 
@@ -175,8 +179,27 @@ static void settle(struct mr_rank *line) {
   ADD(mr_self.section->own, atomic_exchange_explicit(&line->own, 0, memory_order_relaxed));
 }
 
-/* One that nobody has, or whose rank was killed. */
+static void give_line(struct mr_rank *line) {
+  settle(line);
+  ADD(mr_self.section->present, (uint32_t)-1);
+  STORE(line->job, 0);
+  /* Release: the taker of the line comes after all that was done with it. */
+  atomic_store_explicit(&line->holder, 0, memory_order_release);
+}
+
+/* The lines of killed ranks count as present, and would keep the others from ever being calm. */
+static void free_forsaken_lines(void) {
+  uint32_t used = LOAD(mr_self.section->used);
+  for (uint32_t i = 0; i < used && i < MR_MPI_RANKS; i++) {
+    struct mr_rank *line = &mr_self.section->ranks[i];
+    if (LOAD(line->holder) != 0 && take_line(line))
+      give_line(line);
+  }
+}
+
+/* One that nobody has. */
 static struct mr_rank *find_line(void) {
+  free_forsaken_lines();
   for (uint32_t i = 0; i < MR_MPI_RANKS; i++) {
     struct mr_rank *line = &mr_self.section->ranks[i];
     if (!take_line(line))
@@ -273,11 +296,7 @@ void mr_rank_leave(void) {
   mr_age();
   struct mr_rank *line = mr_self.line;
   mr_self.line = NULL;
-  settle(line);
-  ADD(mr_self.section->present, (uint32_t)-1);
-  STORE(line->job, 0);
-  /* Release: the taker of the line comes after all that was done with it. */
-  atomic_store_explicit(&line->holder, 0, memory_order_release);
+  give_line(line);
   if (mr_self.job == NULL)
     return;
   if (ADD(mr_self.job->left, 1) + 1 == (uint32_t)mr_self.size) {

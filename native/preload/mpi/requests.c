@@ -105,25 +105,27 @@ static bool all_replaceable(void) {
 }
 
 EXPORT int MPI_Wait(MPI_Request *request, MPI_Status *status) {
-  if (mr_by_itself())
-    return PMPI_Wait(request, status);
+  if (mr_by_itself(FOR_MESSAGES))
+    return mr_done_by_itself(PMPI_Wait(request, status));
   int rc = mr_wait_one(request, status, FOR_MESSAGES, NULL);
   mr_received();
   return rc;
 }
 
 EXPORT int MPI_Waitall(int count, MPI_Request request[], MPI_Status status[]) {
-  return mr_by_itself() || !all_replaceable() ? PMPI_Waitall(count, request, status)
-                                              : wait_many(ALL, count, request, NULL, NULL, status);
+  return mr_by_itself(FOR_MESSAGES) || !all_replaceable()
+             ? mr_done_by_itself(PMPI_Waitall(count, request, status))
+             : wait_many(ALL, count, request, NULL, NULL, status);
 }
 
 EXPORT int MPI_Waitany(int count, MPI_Request request[], int *index, MPI_Status *status) {
-  return mr_by_itself() ? PMPI_Waitany(count, request, index, status)
-                        : wait_many(ANY, count, request, index, NULL, status);
+  return mr_by_itself(FOR_MESSAGES) ? mr_done_by_itself(PMPI_Waitany(count, request, index, status))
+                                    : wait_many(ANY, count, request, index, NULL, status);
 }
 
 EXPORT int MPI_Waitsome(int count, MPI_Request request[], int *done, int indices[],
                         MPI_Status status[]) {
-  return mr_by_itself() ? PMPI_Waitsome(count, request, done, indices, status)
-                        : wait_many(SOME, count, request, done, indices, status);
+  return mr_by_itself(FOR_MESSAGES)
+             ? mr_done_by_itself(PMPI_Waitsome(count, request, done, indices, status))
+             : wait_many(SOME, count, request, done, indices, status);
 }

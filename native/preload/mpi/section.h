@@ -56,6 +56,7 @@ struct mr_rank {
   _Atomic uint32_t needs[MR_NEEDS]; /* how many threads sleep until that */
   /* Blocking calls in which the MPI waited by itself; as the cost, not yet in the section's. */
   _Atomic uint64_t own;
+  _Atomic uint32_t asleep; /* its part of the section's */
   /* Collective operations entered: what the communicator's members hash to above,
    * how many below.  Two communicators may share a slot. */
   alignas(64) _Atomic uint64_t entered[MR_MPI_COMMS];
@@ -86,8 +87,8 @@ struct mr_mpi {
   _Atomic int64_t crowded_until_ns[MR_MPI_CPUS];
   /* Until then ranks wait for CPUs (calm.h). */
   alignas(64) _Atomic int64_t busy_until_ns;
-  _Atomic uint32_t present;                /* ranks that have a line; too many after a kill */
-  _Atomic uint32_t asleep;                 /* threads of them in a wait's sleep; likewise */
+  _Atomic uint32_t present; /* lines that are held; those of killed ranks until one joins */
+  _Atomic uint32_t asleep;  /* threads of them in a wait's sleep */
   _Atomic uint64_t cpus[MR_MPI_CPU_WORDS]; /* bits: those that ranks may use */
 };
 

@@ -28,13 +28,18 @@ void mr_wait_until(struct mr_waiting *waiting) {
     (void)opal_progress_set_yield_when_idle(true);
 }
 
-bool mr_by_itself(void) {
+bool mr_by_itself(unsigned ends) {
   if (!mr_started)
     return true;
-  bool calm = mr_calm();
-  if (calm)
+  bool own = mr_own_begin(ends);
+  if (own)
     mr_count_own();
-  return calm;
+  return own;
+}
+
+int mr_done_by_itself(int rc) {
+  mr_own_end();
+  return rc;
 }
 
 /* ---- which MPI ----------------------------------------------------------- */
@@ -77,11 +82,11 @@ struct mr_rank *mr_line_of(MPI_Comm comm, int rank) {
 }
 
 void mr_sent_to(MPI_Comm comm, int rank) {
-  if (!mr_calm())
+  if (mr_to_wake(1u << MR_NEED_MESSAGE))
     mr_ring(mr_line_of(comm, rank), MR_NEED_MESSAGE);
 }
 
 void mr_received(void) {
-  if (mr_started && !mr_calm())
+  if (mr_started)
     mr_ring_all(MR_NEED_RECEIVER);
 }

@@ -37,16 +37,19 @@ void mr_requests_start(void);
 /* A persistent or partitioned request has been started. */
 void mr_request_started(void);
 
-/* Whether a blocking call is to be the MPI's own: it is calm (calm.h), or nothing has started. Each
+/* Whether a blocking call is to be the MPI's own: it is calm (calm.h) and nobody of the job sleeps
+ * until what the call may bring about (`ends`, as mr_waiting's needs); or nothing has started. Each
  * rank decides alone, so not for collective operations. */
-bool mr_by_itself(void);
+bool mr_by_itself(unsigned ends);
+/* Follows that call, if it was made; returns `rc`. */
+int mr_done_by_itself(int rc);
 
 /* mr_wait, in the way that suits the MPI. */
 void mr_wait_until(struct mr_waiting *waiting);
 
 /* A rank of the communicator as its line on the board; NULL: unknown. */
 struct mr_rank *mr_line_of(MPI_Comm comm, int rank);
-/* Both ring nobody while it is calm: those who still wait by bells look within a millisecond. */
+/* Rings the rank, if ranks wait for messages. */
 void mr_sent_to(MPI_Comm comm, int rank);
 /* Rings all that wait until a message is taken; from whom it came is not always known. */
 void mr_received(void);

@@ -40,6 +40,20 @@ int main(void) {
     for (int i = 0; i < 1000; i++)
       calm += calm_ms(&looks, &now, &delay, &busy, LOOK / MS, now >= busy ? 800 : 0);
     CHECK(calm < 10000 / 25);
+    /* A program that looks each 2 s, kept waiting for half of it: the hold grows. */
+    struct mr_looks rare = {0};
+    int64_t longest = 0;
+    for (int i = 0; i < 10; i++) {
+      int64_t until = mr_looks_note(&rare, now += 2000 * MS, delay += 1000 * MS);
+      CHECK((i == 0) == (until == 0));
+      CHECK(i == 0 || until - now >= 1000 * MS);
+      longest = until - now > longest ? until - now : longest;
+    }
+    CHECK(longest >= 1500 * MS);
+    /* Unknown is not calm, and no run delay. */
+    CHECK(mr_looks_note(&rare, now + LOOK, -1) > now + LOOK);
+    CHECK(mr_looks_note(&rare, now + 2 * LOOK, delay += 5000 * MS) == 0);
+    now += 2 * LOOK;
   }
   return 0;
 }

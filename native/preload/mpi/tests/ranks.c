@@ -2,6 +2,7 @@
  * other round a ring by bells, and leave, or are killed and followed by others.
  */
 #define _GNU_SOURCE
+#include "calm.h"
 #include "check.h"
 #include "rank.h"
 
@@ -77,6 +78,75 @@ static void be_job(int killed) {
   _exit(0);
 }
 
+/* A rank whose others never come: it sleeps until it is killed. */
+static void sleep_for_good(void) {
+  struct step step = {
+      .waiting = {.needs = 1u << MR_NEED_MESSAGE, .known = true, .done = stepped},
+      .from = 0,
+      .round = UINT32_MAX,
+  };
+  alarm(30);
+  mr_rank_join(0, 1);
+  mr_wait(&step.waiting);
+}
+
+/* Ranks killed while they sleep are not counted any more once another one comes. */
+static void forget_killed(struct mr_mpi *section) {
+  pid_t pids[RANKS];
+  setenv("MARU_WAIT", "block", 1);
+  for (int i = 0; i < RANKS; i++)
+    if ((pids[i] = fork()) == 0)
+      sleep_for_good();
+  for (int i = 0; i < 6000 && section->asleep < RANKS; i++)
+    usleep(5000);
+  CHECK(section->present >= RANKS && section->asleep > 0);
+  for (int i = 0; i < RANKS; i++)
+    CHECK(kill(pids[i], SIGKILL) == 0 && waitpid(pids[i], NULL, 0) == pids[i]);
+  pid_t pid = fork();
+  if (pid == 0) {
+    mr_rank_join(0, 1);
+    /* One may have been killed between its two counts. */
+    CHECK(section->present == 1 && abs((int)section->asleep) <= 1);
+    mr_rank_leave();
+    _exit(0);
+  }
+  int status;
+  CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  CHECK(section->present == 0);
+}
+
+/* A thread leaves the MPI's own calls after a long one, and comes back; a launcher's variable that
+ * is no number says nothing. */
+static void be_alone(void) {
+  alarm(30);
+  setenv("MARU_WAIT", "adaptive", 1);
+  setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "junk", 1);
+  mr_rank_join(0, 1);
+  CHECK(mr_job_whole());
+  if (!mr_job_agrees())
+    _exit(0); /* no schedstat here: there are no own calls */
+  while (!mr_own_begin(0))
+    usleep(1000);
+  mr_own_end();
+  mr_call_took(10000000);
+  int others = 0;
+  while (!mr_own_begin(0)) {
+    others++;
+    usleep(1000);
+  }
+  CHECK(others >= 16);
+  mr_rank_leave();
+  _exit(0);
+}
+
+static void run_alone(void) {
+  pid_t pid = fork();
+  if (pid == 0)
+    be_alone();
+  int status;
+  CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 /* Beside hogs, as ranks have found out: nobody gives way. */
 static void crowd(struct mr_mpi *section) {
   for (unsigned cpu = 0; cpu < MR_MPI_CPUS; cpu++)
@@ -127,6 +197,10 @@ int main(void) {
   CHECK(sum_of(data, 0) == JOBS * RANKS);
   CHECK(sum_of(data, 2) <= sum_of(data, 1));
   CHECK(((struct mr_mpi *)data)->used <= RANKS + JOBS / 3);
+  reached = mmap(NULL, sizeof *reached, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  CHECK(reached != MAP_FAILED);
+  forget_killed(data);
+  run_alone();
   maru_board_close(&board);
   return 0;
 }
