@@ -206,6 +206,8 @@ FAULTS = [
     ("fissile: nobody loses patience", "nobody loses patience",
      "lock/fissile.c",
      "atomic_store_explicit(&lock->fissile.impatient, 1, memory_order_relaxed);", ";"),
+    ("fissile: a head that sleeps is patient", "nobody loses patience with a long hold",
+     "lock/fissile.c", "insists ? deadline : &patience", "deadline"),
     ("turns: a grant calls nobody", "nobody can go on",
      TURNS, "  if (old & MARU_WAIT_ARMED)\n    mr_turn_call(turns,", "  if (false)\n    mr_turn_call(turns,"),
     ("turns: a grant calls another slot", "nobody can go on",

@@ -210,7 +210,9 @@ static const struct rule deadline_rule = {note_aside, check_overdue,
                          malthusian_free = {NULL, check_malthusian, NULL},
                          cohort_rule = {NULL, check_cohort, "nobody hands on within the socket"},
                          qspin_rule = {NULL, check_qspin, "nobody finds a queue"},
-                         fissile_rule = {NULL, check_fissile, "nobody loses patience"};
+                         fissile_rule = {NULL, check_fissile, "nobody loses patience"},
+                         long_hold_rule = {check_fissile, NULL,
+                                           "nobody loses patience with a long hold"};
 
 /* ---- the scene, held ------------------------------------------------------ */
 
@@ -344,6 +346,8 @@ static const struct play plays[] = {
     {"fissile:wait=block,handoff_range=2", 4, 3, NO_PROMISE, false, .patient_only = 4,
      .rule = &fissile_rule},
     {"fissile:wait=block,handoff_range=2", 4, 3, NO_PROMISE, false, .patient_only = 2},
+    /* With one hold each, the waiter never finds the word free while the other one has it. */
+    {"fissile:wait=block", 2, 1, NO_PROMISE, false, .patient_only = 2, .rule = &long_hold_rule},
     {"c-bo-mcs:wait=block,passes=1", 4, 3, NO_PROMISE, false, .patient_only = 4,
      .rule = &cohort_rule},
     {"c-bo-mcs:wait=block,passes=2", 5, 3, NO_PROMISE, false, .patient_only = 2},
