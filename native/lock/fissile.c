@@ -41,6 +41,11 @@ static struct mr_deadline end_of_patience(const struct mr_deadline *deadline) {
   return (struct mr_deadline){CLOCK_MONOTONIC, maru_now_ns() + PATIENCE_NS};
 }
 
+static bool lose_patience(struct maru_lock *lock) {
+  atomic_store_explicit(&lock->fissile.impatient, 1, memory_order_relaxed);
+  return true;
+}
+
 /* By a head that has found it taken. */
 static int insist(struct maru_lock *lock, const struct mr_deadline *deadline) {
   _Atomic uint32_t *word = &lock->fissile.word;
@@ -48,14 +53,11 @@ static int insist(struct maru_lock *lock, const struct mr_deadline *deadline) {
   bool insists = false;
   int rc = 0, lost = 0;
   do {
-    if (lost == PATIENCE) {
-      atomic_store_explicit(&lock->fissile.impatient, 1, memory_order_relaxed);
-      insists = true;
-    }
+    if (lost++ == PATIENCE)
+      insists = lose_patience(lock);
     rc = mr_waiting_for(&lock->waiting, word, 0, MR_SET, insists ? deadline : &patience);
-    lost++;
     if (rc == -ETIMEDOUT && !insists && !mr_deadline_passed(deadline)) {
-      lost = PATIENCE; /* as good as lost so often */
+      insists = lose_patience(lock);
       rc = 0;
     }
   } while (rc == 0 && !mr_word_try(word));
