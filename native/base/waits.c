@@ -270,7 +270,7 @@ static bool has_no_limit(const struct call *c) {
   switch (c->number) {
   case SYS_futex:
     return a[1] & FUTEX_PRIVATE_FLAG && a[3] == 0;
-  case SYS_read: /* of a timer descriptor: the run-time system's clock, which wakes nobody */
+  case SYS_read:
     return true;
   case SYS_ppoll:
     return a[2] == 0;
@@ -332,6 +332,17 @@ static bool add_sleeper(struct sleepers *s, struct asleep a) {
   return true;
 }
 
+/* The run-time system's clock reads one again and again, and wakes nobody. */
+static bool reads_timer(const struct call *c) {
+  static const char kind[] = "anon_inode:[timerfd]";
+  char path[64], target[sizeof kind + 1];
+  if (c->number != SYS_read)
+    return false;
+  snprintf(path, sizeof path, "/proc/self/fd/%d", (int)c->arguments[0]);
+  ssize_t length = readlink(path, target, sizeof target);
+  return length == sizeof kind - 1 && memcmp(target, kind, sizeof kind - 1) == 0;
+}
+
 /* True: enough, for this one may go on. The clock of the run-time system wakes for itself alone: it
    counts as one that sleeps. */
 static bool is_awake(void *context, pid_t tid) {
@@ -340,7 +351,7 @@ static bool is_awake(void *context, pid_t tid) {
   struct call c = call_of(tid);
   if (a.switches < 0 || may_go_on(s->own, &c))
     return true;
-  if (c.number == SYS_read)
+  if (reads_timer(&c))
     a.switches = -1;
   return !add_sleeper(s, a);
 }
@@ -352,14 +363,19 @@ static const struct asleep *find_sleeper(const struct sleepers *s, pid_t tid) {
   return NULL;
 }
 
+/* Asleep first, then the count: one that was woken and has not given up its processor since has
+ * the same count. */
 static bool has_moved(void *context, pid_t tid) {
   const struct asleep *a = find_sleeper(context, tid);
-  return !a || (a->switches >= 0 && a->switches != switches_of(tid));
+  if (!a)
+    return true;
+  return a->switches >= 0 && (call_of(tid).number < 0 || a->switches != switches_of(tid));
 }
 
-/* Each thread was seen asleep after its count was read, and the second counts are read when all
-   have been seen. So one whose count is the same slept from its first look to its second, and all
-   of them did so in between. A thread that was made meanwhile is new to the second walk. */
+/* Each thread was seen asleep after its count was read. When all have been, each is seen asleep
+   again, and then its second count is read. So one whose count is the same slept from its first
+   look to its second, and all of them did so in between. A thread that was made meanwhile is new to
+   the second walk. */
 bool maru_waits_are_endless(const struct maru_own *own, pid_t spared) {
   struct sleepers s = {.own = own};
   bool endless = !each_thread(spared, is_awake, &s) && !each_thread(spared, has_moved, &s);

@@ -206,6 +206,8 @@ FAULTS = [
     ("fissile: nobody loses patience", "nobody loses patience",
      "lock/fissile.c",
      "atomic_store_explicit(&lock->fissile.impatient, 1, memory_order_relaxed);", ";"),
+    ("fissile: a head that sleeps is patient", "nobody loses patience with a long hold",
+     "lock/fissile.c", "insists ? deadline : &patience", "deadline"),
     ("turns: a grant calls nobody", "nobody can go on",
      TURNS, "  if (old & MARU_WAIT_ARMED)\n    mr_turn_call(turns,", "  if (false)\n    mr_turn_call(turns,"),
     ("turns: a grant calls another slot", "nobody can go on",
@@ -215,9 +217,9 @@ FAULTS = [
     ("turns: a waiter does not mark its word", "nobody can go on",
      TURNS, "uint32_t mark = w->c.mask & MR_TURN_MARK ? 0 :", "uint32_t mark = true ? 0 :"),
     ("turns: a slot is read after the word", "nobody can go on",
-     TURNS, "  return marks(w, turn->slot) ?",
-     "  if (!marks(w, turn->slot))\n    return 0;\n"
-     "  sleep.c.value = atomic_load_explicit(slot, memory_order_acquire) & ~MARU_WAIT_ARMED;\n  return true ?"),
+     TURNS, "  int rc = mr_block_until(&sleep, until_ns);\n",
+     "  sleep.c.value = atomic_load_explicit(slot, memory_order_acquire) & ~MARU_WAIT_ARMED;\n"
+     "  int rc = mr_block_until(&sleep, until_ns);\n"),
     ("turns: one that gives up is not counted out", "turns are counted wrong",
      "lock/queue.c", "    mr_waiting_leave(queue->turns, &hold->turn);\n", ""),
     ("turns: a turn does not end", "turns are counted wrong",

@@ -3,8 +3,9 @@
  *
  * So a woken waiter never holds up a lock that a running thread could use.  A newcomer looks at the
  * word for GRACE_NS before it queues: it is awake, and those in the queue may not be.  The head
- * that has lost PATIENCE rounds tells newcomers to queue: those already on
- * their way, at most one acquisition a thread, may still go first. */
+ * that has lost PATIENCE rounds, or has waited for PATIENCE_NS, tells newcomers to queue: those
+ * already on their way, at most one acquisition a thread, may still go first.  The time counts
+ * what the rounds do not: a head that sleeps may find the word taken whenever it wakes. */
 #include "kinds.h"
 
 #include <errno.h>
@@ -12,6 +13,8 @@
 #ifndef PATIENCE /* a test sets it lower */
 #define PATIENCE 16
 #endif
+
+#define PATIENCE_NS 1000000 /* of maru/lock.h */
 
 #ifndef GRACE_NS /* ten short holds, and less than a wake-up */
 #define GRACE_NS 5000
@@ -32,18 +35,40 @@ static int try(struct maru_lock *lock, struct maru_hold *hold) {
   return !impatient(lock) && mr_word_try(&lock->fissile.word) ? 0 : -EBUSY;
 }
 
-/* By the queue's head. */
-static int compete(struct maru_lock *lock, const struct mr_deadline *deadline) {
+static struct mr_deadline end_of_patience(const struct mr_deadline *deadline) {
+  if (mr_deadline_left(deadline) < PATIENCE_NS)
+    return *deadline;
+  return (struct mr_deadline){CLOCK_MONOTONIC, maru_now_ns() + PATIENCE_NS};
+}
+
+static bool lose_patience(struct maru_lock *lock) {
+  atomic_store_explicit(&lock->fissile.impatient, 1, memory_order_relaxed);
+  return true;
+}
+
+/* By a head that has found it taken. */
+static int insist(struct maru_lock *lock, const struct mr_deadline *deadline) {
   _Atomic uint32_t *word = &lock->fissile.word;
+  const struct mr_deadline patience = end_of_patience(deadline);
+  bool insists = false;
   int rc = 0, lost = 0;
-  for (; rc == 0 && !mr_word_try(word); lost++) {
-    if (lost == PATIENCE)
-      atomic_store_explicit(&lock->fissile.impatient, 1, memory_order_relaxed);
-    rc = mr_waiting_for(&lock->waiting, word, 0, MR_SET, deadline);
-  }
-  if (lost > PATIENCE)
+  do {
+    if (lost++ == PATIENCE)
+      insists = lose_patience(lock);
+    rc = mr_waiting_for(&lock->waiting, word, 0, MR_SET, insists ? deadline : &patience);
+    if (rc == -ETIMEDOUT && !insists && !mr_deadline_passed(deadline)) {
+      insists = lose_patience(lock);
+      rc = 0;
+    }
+  } while (rc == 0 && !mr_word_try(word));
+  if (insists)
     atomic_store_explicit(&lock->fissile.impatient, 0, memory_order_relaxed);
   return rc;
+}
+
+/* By the queue's head. */
+static int compete(struct maru_lock *lock, const struct mr_deadline *deadline) {
+  return mr_word_try(&lock->fissile.word) ? 0 : insist(lock, deadline);
 }
 
 /* By a newcomer that found it taken. */

@@ -210,7 +210,9 @@ static const struct rule deadline_rule = {note_aside, check_overdue,
                          malthusian_free = {NULL, check_malthusian, NULL},
                          cohort_rule = {NULL, check_cohort, "nobody hands on within the socket"},
                          qspin_rule = {NULL, check_qspin, "nobody finds a queue"},
-                         fissile_rule = {NULL, check_fissile, "nobody loses patience"};
+                         fissile_rule = {NULL, check_fissile, "nobody loses patience"},
+                         long_hold_rule = {check_fissile, NULL,
+                                           "nobody loses patience with a long hold"};
 
 /* ---- the scene, held ------------------------------------------------------ */
 
@@ -374,6 +376,9 @@ static const struct play plays[] = {
     {"malthusian:wait=block", 3, 2, NO_PROMISE, false, .patient_only = 3, .exhaustive = true},
     {"shfl:wait=block", 3, 2, NO_PROMISE, false, .patient_only = 3, .exhaustive = true},
     {"fissile:wait=block", 3, 1, NO_PROMISE, false, .patient_only = 3, .exhaustive = true},
+    /* With one hold each, the waiter never finds the word free while the other one has it. */
+    {"fissile:wait=block", 2, 1, NO_PROMISE, false, .patient_only = 2, .exhaustive = true,
+     .rule = &long_hold_rule},
     {"c-bo-mcs:wait=block,passes=1", 3, 1, NO_PROMISE, false, .patient_only = 3,
      .exhaustive = true},
     {"hmcs:wait=block,passes=1", 3, 1, NO_PROMISE, false, .patient_only = 3, .exhaustive = true},
@@ -384,8 +389,12 @@ static const struct play plays[] = {
 /* A play that does not reach what it is about shows nothing; NULL: it does. */
 static const char *what_is_missing(const struct play *play, const struct explore_report *report) {
   uint64_t most = play->bypass_most;
+  if (play->exhaustive && !report->complete)
+    return "the search is not complete";
+  if (play->rule != NULL && play->rule->never != NULL && seen.reached == 0)
+    return play->rule->never;
   if (play->exhaustive)
-    return report->complete ? NULL : "the search is not complete";
+    return NULL;
   if (play->patient_only < play->tasks && seen.timeouts == 0)
     return "nobody gives up";
   if (play->memory_fails && seen.failures == 0)
@@ -394,8 +403,7 @@ static const char *what_is_missing(const struct play *play, const struct explore
     return "nobody is ever bypassed";
   if (most < MANY && seen.longest_bypass < most)
     return "the bound on bypasses is not reached";
-  return play->rule != NULL && play->rule->never != NULL && seen.reached == 0 ? play->rule->never
-                                                                              : NULL;
+  return NULL;
 }
 
 int main(void) {

@@ -89,15 +89,24 @@ static void learns_what_a_turn_takes(void) {
   CHECK_EQUAL(turns.arrived, turns.over);
 }
 
-static void crowds_are_forgotten(void) {
-  struct mr_turns turns = {.crowd = 3};
+/* Turns of one who is alone, until the crowd is no longer than that. */
+static int turns_to_forget(uint32_t crowd, uint32_t most) {
+  struct mr_turns turns = {.crowd = crowd};
   struct mr_turn_rule rule = {.spin_ns = 20000, .cpus = 2};
   struct maru_wait_turn turn;
-  for (int i = 0; i < 100000 && turns.crowd > 1; i++) {
+  int taken = 0;
+  for (; taken < 1000000 && turns.crowd > most; taken++) {
     mr_turn_begin(&turns, &turn);
     mr_turn_end(&turns, &rule, &turn);
   }
-  CHECK_EQUAL(turns.crowd, 1);
+  CHECK(turns.crowd >= 1 && turns.crowd <= most);
+  return taken;
+}
+
+static void crowds_are_forgotten(void) {
+  CHECK(turns_to_forget(3, 1) <= 3 * 1024);
+  CHECK(turns_to_forget(200, 16) < 20000);
+  CHECK(turns_to_forget(1000, 1) < 50000);
 }
 
 /* ---- one waiter -------------------------------------------------------------- */

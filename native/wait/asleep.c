@@ -46,6 +46,10 @@ int mr_sleep_on(_Atomic uint32_t *word, uint32_t expected, int64_t until_ns) {
   }
 }
 
+int64_t mr_slice_end(const struct mr_wait *w, int64_t now_ns, int64_t until_ns) {
+  return w->policy->own ? until_ns : mr_earlier(now_ns + SLICE_NS, until_ns);
+}
+
 int mr_block_until(struct mr_wait *w, int64_t until_ns) {
   for (;;) {
     mr_channel_show(w->channel, MARU_CHANNEL_ASLEEP);
@@ -56,8 +60,7 @@ int mr_block_until(struct mr_wait *w, int64_t until_ns) {
     int64_t time = mr_wait_now(w);
     if (time >= until_ns)
       return -ETIMEDOUT;
-    int64_t slice_ns = w->policy->own ? until_ns : mr_earlier(time + SLICE_NS, until_ns);
-    int rc = mr_sleep_on(w->word, now | MARU_WAIT_ARMED, slice_ns);
+    int rc = mr_sleep_on(w->word, now | MARU_WAIT_ARMED, mr_slice_end(w, time, until_ns));
     if (rc < 0)
       return mr_look(w) ? 0 : rc;
   }

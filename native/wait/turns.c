@@ -14,7 +14,8 @@
 #define PATIENCE_SPINS 4      /* spinning ends after so many times spin_ns */
 #define SHARE_OF_NEW 4        /* a turn's time counts a quarter in the mean */
 #define TURNS_TO_TIME 8u      /* one in so many is timed */
-#define TURNS_TO_FORGET 1024u /* a crowd shrinks by one after so many turns */
+#define TURNS_TO_FORGET 1024u /* after so many turns a crowd comes nearer to the queue that is, */
+#define SHARE_FORGOTTEN 8u    /* by an eighth of the way, rounded up */
 #define TURN_MOST_NS INT64_C(100000000)
 
 void mr_turn_rule_init(struct mr_turn_rule *rule, uint32_t spin_ns) {
@@ -70,8 +71,10 @@ static bool marks(const struct mr_wait *w, uint32_t slot) {
   return true;
 }
 
-/* 0: called, or woken for nothing. */
+/* 0: called, woken for nothing, or a slice has passed. */
 static int sleep_far(struct mr_turns *turns, const struct maru_wait_turn *turn, struct mr_wait *w) {
+  /* The slot does not tell of a grant whose notifier was killed before its call; the word does. */
+  int64_t until_ns = mr_slice_end(w, mr_wait_now(w), w->deadline_ns);
   _Atomic uint32_t *slot = &turns->slots[turn->slot];
   struct mr_wait sleep = *w;
   sleep.word = slot;
@@ -79,7 +82,10 @@ static int sleep_far(struct mr_turns *turns, const struct maru_wait_turn *turn, 
   sleep.c = (struct mr_condition){.value = atomic_load_explicit(slot, memory_order_acquire) &
                                            ~MARU_WAIT_ARMED,
                                   .mask = ~MARU_WAIT_ARMED};
-  return marks(w, turn->slot) ? mr_block_until(&sleep, w->deadline_ns) : 0;
+  if (!marks(w, turn->slot))
+    return 0;
+  int rc = mr_block_until(&sleep, until_ns);
+  return rc == -ETIMEDOUT && until_ns < w->deadline_ns ? 0 : rc;
 }
 
 int mr_turn_wait(struct mr_turns *turns, const struct mr_turn_rule *rule,
@@ -125,7 +131,7 @@ static void learn(struct mr_turns *turns, const struct maru_wait_turn *turn, uin
   if (left + 1 > crowd)
     set(&turns->crowd, left + 1);
   else if (turn->number % TURNS_TO_FORGET == 0)
-    set(&turns->crowd, crowd - 1);
+    set(&turns->crowd, crowd - (crowd - (left + 1) + SHARE_FORGOTTEN - 1) / SHARE_FORGOTTEN);
   if (turn->since_ns == 0)
     return;
   int64_t turn_ns = get(&turns->turn_ns);

@@ -53,6 +53,8 @@ int mr_wait_yielding(struct mr_wait *w);
 
 /* 0 too after `until_ns`, or when the word was another value. */
 int mr_sleep_on(_Atomic uint32_t *word, uint32_t expected, int64_t until_ns);
+/* Until when one that sleeps from now on need not look by itself, `until_ns` at most. */
+int64_t mr_slice_end(const struct mr_wait *w, int64_t now_ns, int64_t until_ns);
 /* Armed: the notifier wakes.  -ETIMEDOUT at `until_ns`. */
 int mr_block_until(struct mr_wait *w, int64_t until_ns);
 int mr_wait_blocked(struct mr_wait *w);

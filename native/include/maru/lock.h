@@ -54,7 +54,8 @@ enum maru_lock_kind {
 };
 
 /* "default": where nothing else is known.  A running thread may take it in front of a queue, so it
- * is at its best with any number of threads; no waiter is passed for ever. */
+ * is at its best with any number of threads.  The queue's first waiter keeps newcomers out once it
+ * has been the first for 1 ms, or has lost the lock to 16 of them, until it has it or gives up. */
 #define MARU_LOCK_DEFAULT MARU_LOCK_FISSILE
 
 /* "ttas", "c-bo-mcs" and so on; NULL for an unknown kind. */
