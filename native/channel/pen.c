@@ -68,8 +68,8 @@ static void seal_owed(struct maru_pen *pen, int64_t item, const struct owed *owe
 
 void maru_pen_down(struct maru_pen *pen, int64_t item, uint32_t kind) {
   pen->kind = kind;
-  /* Release: a thread that takes the pen sees all that was written while it was up.  And in one order with
-     `owe`: either this load finds what is owed, or that one the item. */
+  /* Release: a thread that takes the pen sees all that was written while it was up.  And in one
+     order with `owe`: either this load finds what is owed, or that one the item. */
   atomic_store_explicit(&pen->item, item, memory_order_seq_cst);
   const struct owed *owed = atomic_load_explicit(&pen->owed, memory_order_seq_cst);
   if (owed)

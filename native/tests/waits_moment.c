@@ -1,5 +1,5 @@
-/* Description: one thread of many always runs, each sleeps nearly always: that is no end.  Turns go
- * by semaphores, then by pipes. */
+/* Description: one thread of many always runs, each sleeps nearly always: that is no end. Turns go
+ * by semaphores, then by pipes; one takes from no time to longer than a look. */
 #include "check.h"
 #include "waits.h"
 
@@ -19,6 +19,14 @@ struct place {
 
 static struct place by_semaphore[THREADS], by_pipe[THREADS];
 static atomic_bool kept; /* whoever has the turn keeps it: all sleep */
+
+static void spend(uint64_t ns) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  uint64_t end = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec + ns;
+  while ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec < end)
+    clock_gettime(CLOCK_MONOTONIC, &now);
+}
 
 static void await_turn(struct place *place) {
   char turn;
@@ -46,6 +54,7 @@ static void *take_turns(void *argument) {
   uint64_t seed = (uint64_t)(own - (own->by_pipe ? by_pipe : by_semaphore)) + 1;
   for (;;) {
     await_turn(own);
+    spend(next_random(&seed) % 200000);
     if (!atomic_load(&kept))
       give_turn(random_place(own, &seed));
   }
