@@ -17,7 +17,6 @@
 #define PATIENCE_NS INT64_C(5000000000)
 #define LAUNCHER_MOST 32 /* ancestors looked at */
 
-struct mr_self mr_self = {.kind = MARU_WAIT_ADAPTIVE};
 
 /* ---- joining ------------------------------------------------------------- */
 

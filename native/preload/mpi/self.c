@@ -1,0 +1,3 @@
+#include "self.h"
+
+struct mr_self mr_self = {.kind = MARU_WAIT_ADAPTIVE};
