@@ -79,6 +79,8 @@ tests b =
         ],
       testCase "what was for a worker that is refused goes to none of the program's descriptors" $
         finishes ["second", backendName b] "" ["right"],
+      testCase "what goes on without its first worker is given each item once" $
+        when (b == Shm) (finishes ["first", "auto"] "" ["right", "workers"]),
       testCase "a channel takes what address space there is, also less than 16 MiB" $
         when (b == Shm) (finishes ["channel"] "" ["(True,Just 1)"]),
       testGroup

@@ -38,6 +38,8 @@ foreign import ccall safe "faults_refuse_forks" c_refuseForks :: IO CInt
 
 foreign import ccall safe "faults_refuse_second" c_refuseSecond :: IO CInt
 
+foreign import ccall safe "faults_refuse_first" c_refuseFirst :: IO ()
+
 foreign import ccall safe "faults_occupy" c_occupy :: IO CInt
 
 foreign import ccall safe "faults_deaf_child" c_deafChild :: IO CInt
@@ -104,6 +106,13 @@ play ["second", name] = do
   putStrLn (if (ys, r) == ([1 .. 40], 0) then "right" else "wrong")
   hFlush stdout
   exitImmediately ExitSuccess
+play ["first", name] = do
+  -- The first worker is refused, slowly; the others are not.
+  refuse "first"
+  (ys, report) <- parMapReporting (options name) {chunking = Fixed 2} (working 100) [1 .. 3000]
+  putStrLn (if ys == [2 .. 3001] then "right" else "wrong")
+  r <- report
+  putStrLn (if reportWorkersStarted r > 0 then "workers" else show r)
 play ["channel"] = do
   -- Less than 16 MiB of address space.
   c_space 8 >>= \r -> when (r /= 0) (throwIO (userError "no limit"))
@@ -193,6 +202,7 @@ refuse what = do
     "processes" -> c_processes
     "forks" -> c_refuseForks
     "second" -> c_refuseSecond
+    "first" -> 0 <$ c_refuseFirst
     "memfd" -> c_refuse 0
     "pidfd" -> c_refuse 1
     "futex" -> c_refuse 2

@@ -1,5 +1,6 @@
 /* refuse.c: takes from this process what a sandbox or a limit would. Errors are errno. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -22,6 +23,7 @@ int faults_refuse(int what);
 int faults_refuse_threads(void);
 int faults_refuse_forks(void);
 int faults_refuse_second(void);
+void faults_refuse_first(void);
 int faults_occupy(void);
 int faults_space(int mebibytes);
 int faults_descriptors(int more);
@@ -85,6 +87,22 @@ static void refuse_the_next(void) {
 
 /* One process may still be forked. */
 int faults_refuse_second(void) { return pthread_atfork(NULL, refuse_the_next, NULL); }
+
+static _Atomic int refuse_first;
+
+/* In the place of the C library's, for the run-time system too. */
+pid_t fork(void) {
+  pid_t (*next)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
+  if (!refuse_first)
+    return next();
+  refuse_first = 0;
+  usleep(20000); /* a large heap takes long, also where it is refused */
+  errno = EAGAIN;
+  return -1;
+}
+
+/* The next process is refused, slowly; those behind it may be forked. */
+void faults_refuse_first(void) { refuse_first = 1; }
 
 /* From then on each number that becomes free is soon that of a socket of the program, for some 50
    milliseconds. */

@@ -81,7 +81,9 @@ handOutOne run n = do
 -- | Starts as many workers as there is work for that nobody has. The pages of all of
 -- them are mapped before the first is forked: while new processes copy pages, start
 -- threads and map memory, their parent is slow at the same. With a large heap a fork
--- takes long: those that are there already get more to do meanwhile.
+-- takes long: those that are there already get more to do meanwhile. Not so after one that was
+-- refused: without any worker the caller would stand in, and what it had evaluated
+-- would still be on offer to the next worker of the loop.
 hire :: Run a b -> Int64 -> IO ()
 hire run now = do
   waiting <- unclaimed (runFabric run)
@@ -92,7 +94,7 @@ hire run now = do
     born <- either (pure . Left) (try . hireOne run slot share) pages
     either (change run . refused (runJob run) share now . why) pure born
     after <- nowNs
-    when (after - before > longBirth) (handOutMore run)
+    when (either (const False) (const True) born && after - before > longBirth) (handOutMore run)
   where
     longBirth = 2000000
     why e = fromMaybe (none (e :: SomeException)) (fromException e)

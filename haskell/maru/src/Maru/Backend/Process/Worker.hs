@@ -193,9 +193,11 @@ cachedArea = 16 * 1024 * 1024
 -- | The cells from @first@ on, at least @count@ of them evaluated. A spine
 -- that this process cannot walk by itself (it comes from a file, or from
 -- another thread of the coordinator) makes the worker leave; its successor
--- inherits what the coordinator has walked by then.
+-- inherits what the coordinator has walked by then. What lies before its copy
+-- would be other items under these indices.
 reach :: Worker a b -> Cursor a -> Int -> Int -> IO [a]
 reach w (Cursor at cells) first count
+  | first < at = leave "its copy of the input begins later"
   | first + count <= assignedKnown (assignment w) = pure from
   | otherwise = do
     penDown (pen w) (kindWord Retired) first
