@@ -353,13 +353,17 @@ static const struct asleep *find_sleeper(const struct sleepers *s, pid_t tid) {
 }
 
 static bool has_moved(void *context, pid_t tid) {
-  const struct asleep *a = find_sleeper(context, tid);
-  return !a || (a->switches >= 0 && a->switches != switches_of(tid));
+  const struct sleepers *s = context;
+  const struct asleep *a = find_sleeper(s, tid);
+  struct call c = call_of(tid); /* before its count: that does not grow until it sleeps again */
+  return !a || may_go_on(s->own, &c) || (a->switches >= 0 && a->switches != switches_of(tid));
 }
 
-/* Each thread was seen asleep after its count was read, and the second counts are read when all
-   have been seen. So one whose count is the same slept from its first look to its second, and all
-   of them did so in between. A thread that was made meanwhile is new to the second walk. */
+/* The first walk reads each thread's count and then sees it asleep. The second sees it asleep and
+   then reads its count. A thread that wakes between these two looks must give up its processor to
+   be asleep at the second, and its count has grown. So one whose count is the same slept from look
+   to look: all of them did at the moment between the walks. A thread that was made meanwhile is new
+   to the second walk. */
 bool maru_waits_are_endless(const struct maru_own *own, pid_t spared) {
   struct sleepers s = {.own = own};
   bool endless = !each_thread(spared, is_awake, &s) && !each_thread(spared, has_moved, &s);

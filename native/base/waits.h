@@ -45,7 +45,7 @@ int maru_own_note(struct maru_own *own);
 /* Did every thread but the calling one and `spared` sleep at one and the same moment, without a
  * time limit? In a futex of this process alone or on own descriptors? Then nothing will ever
  * happen here but by the caller, by `spared` or by a signal. So the caller must hold nothing
- * that another thread waits for. False also where that cannot be seen. Up to three looks. */
+ * that another thread waits for. False also where that cannot be seen. At most two looks. */
 bool maru_waits_are_endless(const struct maru_own *own, pid_t spared);
 
 #endif

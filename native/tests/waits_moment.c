@@ -1,4 +1,5 @@
-/* Description: one thread of many always runs, each sleeps nearly always: that is no end. */
+/* Description: one thread of many always runs, each sleeps nearly always: that is no end. A turn
+ * takes from no time to longer than a look. */
 #include "check.h"
 #include "waits.h"
 
@@ -8,10 +9,18 @@
 #include <time.h>
 
 #define THREADS 6
-#define LOOKS 8000
+#define LOOKS 20000
 
 static sem_t turn[THREADS];
 static atomic_bool kept; /* whoever has the turn keeps it: all sleep */
+
+static void spend(uint64_t ns) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  uint64_t end = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec + ns;
+  while ((uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec < end)
+    clock_gettime(CLOCK_MONOTONIC, &now);
+}
 
 /* The turn goes from one to the next for ever. */
 static void *take_turns(void *argument) {
@@ -20,6 +29,7 @@ static void *take_turns(void *argument) {
   for (;;) {
     while (sem_wait(&turn[number]) != 0)
       CHECK_EQUAL(errno, EINTR);
+    spend(next_random(&seed) % 200000);
     if (!atomic_load(&kept))
       sem_post(&turn[next_random(&seed) % THREADS]);
   }
