@@ -355,8 +355,10 @@ static const struct asleep *find_sleeper(const struct sleepers *s, pid_t tid) {
 static bool has_moved(void *context, pid_t tid) {
   const struct sleepers *s = context;
   const struct asleep *a = find_sleeper(s, tid);
+  if (!a || a->switches < 0)
+    return !a;
   struct call c = call_of(tid); /* before its count: that does not grow until it sleeps again */
-  return !a || may_go_on(s->own, &c) || (a->switches >= 0 && a->switches != switches_of(tid));
+  return may_go_on(s->own, &c) || a->switches != switches_of(tid);
 }
 
 /* The first walk reads each thread's count and then sees it asleep. The second sees it asleep and
