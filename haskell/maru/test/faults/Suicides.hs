@@ -9,9 +9,12 @@ import Control.Monad
 import Data.IORef
 import Data.List (isInfixOf)
 import Data.Maybe (isNothing)
+import Foreign (fillBytes, nullPtr, plusPtr)
 import Foreign.C (CInt (..))
 import GHC.Clock (getMonotonicTime)
+import GHC.RTS.Flags (ParFlags (..), getParFlags)
 import Maru
+import Numeric (readHex)
 import System.Exit
 import System.IO (hGetContents)
 import System.Posix.Process (getProcessID)
@@ -63,6 +66,7 @@ tests b =
       testCase "killThread on the caller: the workers are gone at once" $ killed b,
       testCase "a timeout around a pure map: demanded again, it is right" $ interrupted b,
       testCase "many timeouts around a pure map: demanded again, it is right" $ interruptedOften b,
+      testCase "a log that f writes over fails the map with one clear line" $ when (b == Shm) scribbled,
       testCase "^C ends the program and leaves nothing" $ interruptedByUser b
     ]
 
@@ -83,6 +87,26 @@ tried b = leavingNothing . forM_ [Skip, Fail] $ \p -> do
   let f i = if i == 7 then effect (c_raise 9 >> pure i) else i
   got <- try (within 30 (parMapM (onBackend b) {policy = p} f [0 .. 20 :: Int]))
   either (\l -> (lostIndex l, lostDeath l, lostTries l)) (\ys -> (length ys, Vanished, 0)) got @?= (7, Killed 9, 1)
+
+-- | The records of the only log: its mapping is the largest that is shared.
+scribbled :: Assertion
+scribbled = leavingNothing $ do
+  before <- parGcEnabled <$> getParFlags
+  let f i = if i == 2 then effect (threadDelay 200000 >> scribble >> threadDelay 200000 >> pure i) else i
+  got <- try (within 20 (parMapM (onBackend Shm) {workers = Workers 1, chunking = Fixed 1} f [1 .. 5 :: Int]))
+  case got of
+    Left e -> assertBool (displayException e) (unavailableWhat e == "a record in shared memory" && length (lines (displayException e)) == 1)
+    Right ys -> assertFailure (show ys)
+  _ <- eventually "the collector has its threads again" 20 ((== before) . parGcEnabled <$> getParFlags)
+  pure ()
+
+scribble :: IO ()
+scribble = do
+  maps <- lines <$> readFile "/proc/self/maps"
+  let areas = [(to - from, from) | l <- maps, "rw-s" `isInfixOf` l, [(from, '-' : rest)] <- [readHex l], [(to, _)] <- [readHex rest]]
+      (_, log') = maximum areas
+  -- Behind its first page.
+  fillBytes (nullPtr `plusPtr` (log' + 4096)) 0xff 65536
 
 -- | One piece left over by a dead worker and one that was never begun.
 blamed :: Backend -> Assertion

@@ -18,6 +18,7 @@ import Maru.Backend.Process.Deliver
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Roster
 import Maru.Backend.Process.Run
+import Maru.Backend.Process.State (failed, noted)
 import Maru.Backend.Process.Worker (logClosers, startFailures)
 import Maru.Failure
 import Maru.Native.Channel (nowNs)
@@ -36,11 +37,14 @@ buryDead run = do
   for_ overdue (dismiss run)
 
 -- | The worker is gone and reaped. What it wrote is read, what it had is orphaned.
+-- Where that cannot be read the map fails: nothing is kept of the worker, and its last
+-- item is not to blame.
 bury :: Run a b -> Int -> Worker -> Death -> IO ()
 bury run slot w death = do
-  readLog run slot w
-  (claimed, current) <- unfinished (workerLink w)
-  full <- wasUsedUp (workerLink w)
+  heard <- try $ do
+    readLog run slot w
+    (,) <$> unfinished (workerLink w) <*> wasUsedUp (workerLink w)
+  ((claimed, current), full) <- either (\e -> (([], Nothing), False) <$ change run (leaves slot . failed e . noted (displayException (e :: SomeException)))) pure heard
   -- First of all, so that nothing is freed twice should something throw below.
   modifyIORef' (runWorkers run) (IntMap.delete slot)
   haveWorkers (-1)
