@@ -8,6 +8,7 @@ where
 
 import Control.Exception
 import Control.Monad
+import Data.Either (isRight)
 import Data.Foldable (for_, traverse_)
 import Data.IORef
 import Data.Int (Int64)
@@ -80,22 +81,29 @@ handOutOne run n = do
 
 -- | Starts as many workers as there is work for that nobody has. The pages of all of
 -- them are mapped before the first is forked: while new processes copy pages, start
--- threads and map memory, their parent is slow at the same. With a large heap a fork
--- takes long: those that are there already get more to do meanwhile. Not so after one that was
--- refused: without any worker the caller would stand in, and what it had evaluated
--- would still be on offer to the next worker of the loop.
+-- threads and map memory, their parent is slow at the same. Where the ring throws, the
+-- pages of those that were not born are released.
+--
+-- With a large heap a fork takes long: workers that are there already get more to do
+-- meanwhile. Not so after a fork that was refused: without any worker the caller would
+-- stand in, and what it evaluates would still be on offer to the next worker.
 hire :: Run a b -> Int64 -> IO ()
 hire run now = do
   waiting <- unclaimed (runFabric run)
   wanted <- decide run (hiring (runJob run) waiting now)
   prepared <- for wanted $ \(slot, share) -> (,,) slot share <$> try (newPages run)
-  for_ prepared $ \(slot, share, pages) -> do
-    before <- nowNs
-    born <- either (pure . Left) (try . hireOne run slot share) pages
-    either (change run . refused (runJob run) share now . why) pure born
-    after <- nowNs
-    when (either (const False) (const True) born && after - before > longBirth) (handOutMore run)
+  inTurn prepared
   where
+    inTurn [] = pure ()
+    inTurn (next : others) = do
+      bear next `onException` for_ others (\(_, _, pages) -> traverse_ (traverse_ regionRelease) pages)
+      inTurn others
+    bear (slot, share, pages) = do
+      before <- nowNs
+      born <- either (pure . Left) (try . hireOne run slot share) pages
+      either (change run . refused (runJob run) share now . why) pure born
+      after <- nowNs
+      when (isRight born && after - before > longBirth) (handOutMore run)
     longBirth = 2000000
     why e = fromMaybe (none (e :: SomeException)) (fromException e)
     none e = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
