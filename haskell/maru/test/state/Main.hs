@@ -37,6 +37,7 @@ main = do
         testPropertyNamed "no more is out than the window" "window" windowed,
         testPropertyNamed "workers that never get to an item end the run" "barren" endless,
         testPropertyNamed "an initialiser that waits for the caller is tried for 5 s, ever more rarely" "owing" owing,
+        testPropertyNamed "an initialiser that waits is tried for as long as a worker is in an item" "beside" besideWork,
         testPropertyNamed "counts of the report agree with what happened" "counts" counts
       ]
 
@@ -178,18 +179,40 @@ owing :: Property
 owing = property $ do
   s <- (\s -> s {settingPoison = [], settingStuck = []}) <$> forAll settingGen
   seconds <- forAll (Gen.element [1, 4, 6, 20])
+  -- Other ends, and long pauses, are not counted against it.
+  before <- forAll (Gen.list (Range.linear 0 3) (Gen.element [Retire 0, Die 0 (Killed 9), Round 50, Round 9000]))
   let owes = map Owe (reverse [0 .. settingWorkers s - 1])
-      tries = foldl' happen (begin s) (Ask : concat (replicate (20 * seconds) (Round 50 : owes)))
+      tries = foldl' happen (begin s) (Ask : Round 50 : before <> concat (replicate (20 * seconds) (Round 50 : owes)))
       w = calm 2000 (happen tries Ask)
       started = countStarted (stCounts (state tries))
   -- 10, 20, ... 250 ms, and then four times a second at most.
-  diff started (<=) (settingWorkers s * (7 + 4 * min 6 seconds))
+  diff started (<=) (settingWorkers s * (7 + length before + 4 * min 6 seconds))
   case over w of
     Just (Just e) -> do
       assert (seconds > 5 && not (settingAuto s))
       fmap unavailableWhy (fromException e) === Just "the action given as `initialise` cannot be finished in a worker: test"
     Just Nothing -> assert (settingItems s == 0 || seconds <= 5 || settingAuto s && isJust (stAlone (state w)))
     Nothing -> failure
+
+-- | One worker finished its initialiser before the others could not: in a long item it is
+-- waited for. An item that only a fresh worker would take is not waited for for ever.
+besideWork :: Property
+besideWork = property $ do
+  s <- (\s -> s {settingItems = 60, settingWorkers = max 2 (settingWorkers s), settingAuto = False, settingWindow = 40, settingPoison = [], settingStuck = []}) <$> forAll settingGen
+  lost <- forAll Gen.bool
+  let begun n = replicate 4 (Work n)
+      start = foldl' happen (begin s) (Ask : Round 50 : begun 0 <> concat [begun 1 <> [Owe 1] | lost])
+      tries = foldl' (\x _ -> happen (foldl' happen (othersOwe x) [Work 0 | lost]) (Round 50)) start [1 .. 400 :: Int]
+      w = happen tries Ask
+  if lost
+    then assert (maybe False isJust (over (asking w)))
+    else do
+      assert (isNothing (over w) && isNothing (stFatal (state w)))
+      assert (maybe False isNothing (over (calm 2000 w)))
+  where
+    asking w = foldl' happen w (replicate 100 Ask)
+    othersOwe w = foldl' (\x _ -> if alive x > 1 then happen x (Owe 1) else x) w [2 .. settingWorkers (setting w)]
+    alive x = length [() | W {wDead = Nothing} <- IntMap.elems (crew x)]
 
 exited :: Death -> Bool
 exited death = case death of

@@ -83,6 +83,8 @@ data W = W
     wSaid :: ![Saying],
     wStage :: !Stage,
     wLeaving :: !Bool,
+    -- | Its initialiser cannot be finished in it.
+    wOwes :: !Bool,
     wDead :: !(Maybe (Death, Bool))
   }
 
@@ -117,7 +119,7 @@ data World = World
     fruitless :: !Int,
     mostFruitless :: !Int,
     wasRefused :: !Bool,
-    -- | When an initialiser could not be finished first, if one could not.
+    -- | When a worker first ended because of its initialiser since a result arrived.
     owedSince :: !(Maybe Int64)
   }
 
@@ -156,7 +158,7 @@ happen w0 what = case what of
   where
     owes slot w
       | fmap wStage (IntMap.lookup slot (crew w)) == Just Starting = owes slot (work slot w)
-      | otherwise = leaving slot SaidUnstarted w {owedSince = owedSince w <|> Just (clock w)}
+      | otherwise = leaving slot SaidUnstarted (onW slot (\x -> x {wOwes = True}) w)
     pick n =
       let alive = [slot | (slot, x) <- IntMap.toList (crew w0), isNothing (wDead x)]
        in if null alive then Nothing else listToMaybe (drop (n `mod` length alive) alive)
@@ -210,7 +212,8 @@ readOne slot w = case IntMap.lookup slot (crew w) of
     w
       { state = foldl' hear (state w) (groupBy together (reverse (wSaid x))),
         crew = IntMap.insert slot x {wSaid = []} (crew w),
-        fruitless = if any progress (wSaid x) then 0 else fruitless w
+        fruitless = if any progress (wSaid x) then 0 else fruitless w,
+        owedSince = if any isResult (wSaid x) then Nothing else owedSince w
       }
   where
     hear s said = case said of
@@ -219,6 +222,9 @@ readOne slot w = case IntMap.lookup slot (crew w) of
       SaidSeal i : _ -> sealed (job w) slot i "test" s
       SaidUnstarted : _ -> unstarted slot "test" s
       _ -> leaves slot s
+    isResult said = case said of
+      SaidResult _ _ -> True
+      _ -> False
     progress said = case said of
       SaidResult _ _ -> True
       SaidSeal _ -> True
@@ -245,6 +251,7 @@ bury w0 (slot, (death, full)) = case IntMap.lookup slot (crew w) of
      in (changed (died (job w) (clock w) slot (Exit death (wChunk x) current (lookup death startFailures) full)) w)
           { crew = IntMap.delete slot (crew w),
             deathsIn = maybe id (\i -> IntMap.insertWith (+) i 1) culprit (deathsIn w),
+            owedSince = owedSince w <|> (if wOwes x then Just (clock w) else Nothing),
             fruitless = count,
             mostFruitless = max count (mostFruitless w)
           }
@@ -277,7 +284,7 @@ hiringNow w = foldl' fork w {state = s, births = [(share, filter (`IntSet.member
       | refusing x = (changed (refused (job x) share (clock x) (Unavailable "a fork" "refused" "")) x) {refusing = False, wasRefused = True}
       | otherwise =
         let given = [(key, end) | key <- share, Just (end, _) <- [pieceAt key (stPieces (state x))]]
-         in changed (hired slot given (clock x)) x {crew = IntMap.insert slot (W given [] [] Nothing [] Starting False Nothing) (crew x)}
+         in changed (hired slot given (clock x)) x {crew = IntMap.insert slot (W given [] [] Nothing [] Starting False False Nothing) (crew x)}
 
 deliver :: World -> World
 deliver w = case over w of

@@ -214,12 +214,17 @@ barren job now slot duty exit s0
   | dutyStage duty == Initialising || isJust owing = s {stHireFrom = max (stHireFrom s) (now + restNs (stBarren s `div` jobWorkers job))}
   | otherwise = s
   where
-    s = s0 {stBarren = stBarren s0 + 1, stBarrenSince = if stBarren s0 == 0 then now else stBarrenSince s0}
+    s =
+      s0
+        { stBarren = stBarren s0 + 1,
+          stBarrenSince = if stBarren s0 == 0 then now else stBarrenSince s0,
+          stOwedSince = stOwedSince s0 <|> (now <$ owing)
+        }
     death = exitDeath exit
     since = now - stBarrenSince s
     owing = dutyUnstarted duty
     hopeless = case (owing, death) of
-      (Just _, _) -> since > 5000000000
+      (Just _, _) -> maybe False (\first -> now - first > 5000000000 && not (busySince first s)) (stOwedSince s)
       -- Somebody who kills workers from outside, by whatever signal, may go on for a while.
       (_, Killed _) -> often && since > 3000000000
       _ -> often
@@ -234,6 +239,16 @@ barren job now slot duty exit s0
     unavailable = Unavailable "a map on forked workers"
     suspects (Exited _) = "look for what exits in the action given as `initialise`"
     suspects _ = "look for what kills them: another process, a limit, or a crash"
+
+-- | Is a worker that was at work before then likely to deliver something? It has, or may
+-- claim, what is neither an orphan nor was given to a later worker. Those that start
+-- later may owe as well, however far they get.
+busySince :: Int64 -> State a b -> Bool
+busySince first s = not (null early) && any theirs (within (0, nextIndex pieces) pieces)
+  where
+    pieces = stPieces s
+    (early, later) = partition (\d -> dutyStage d == Working && dutySince d <= first) (IntMap.elems (stDuties s))
+    theirs key = key `notElem` orphans pieces && not (any (\(from, to) -> from <= key && key < to) (concatMap dutyGiven later))
 
 -- | Nanoseconds until the next worker, after so many rounds of them: 10 ms to 250 ms.
 restNs :: Int -> Int64

@@ -85,6 +85,9 @@ data State a b = State
     stBarren :: !Int,
     -- | When the first of them ended.
     stBarrenSince :: !Int64,
+    -- | When the first worker since then ended because its initialiser could not be
+    -- finished.
+    stOwedSince :: !(Maybe Int64),
     -- | When a worker may be started again: the system refused one, or they end before
     -- their first item.
     stHireFrom :: !Int64,
@@ -149,6 +152,7 @@ atFirst job =
       stSealed = IntSet.empty,
       stBarren = 0,
       stBarrenSince = 0,
+      stOwedSince = Nothing,
       stHireFrom = 0,
       stSize = 0,
       stClosed = False,
@@ -245,7 +249,7 @@ landed i n os s = case arrive i n (stPieces s) of
   Just pieces ->
     counted
       (\c -> c {countItems = countItems c + n})
-      s {stPieces = pieces, stArrived = IntMap.insert i (Batch n os) (stArrived s), stBarren = 0}
+      s {stPieces = pieces, stArrived = IntMap.insert i (Batch n os) (stArrived s), stBarren = 0, stOwedSince = Nothing}
 
 -- The consumer ---------------------------------------------------------------
 
