@@ -53,19 +53,31 @@ void maru_rts_one_of_many(void) {
 /* In a process that has workers: so many more (or fewer) live now. While one does, the cores are
    theirs, and its collections are made by one thread. By as many threads as it has capabilities,
    which spin for each other, they took most of the time of a map beside as many workers. */
+static struct {
+  pthread_mutex_t lock;
+  int64_t alive;
+  bool parallel; /* it collects by several threads without them */
+} workers = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 void maru_rts_workers(int64_t change) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* not held at a fork: an unsafe call */
-  static int64_t workers;
-  static bool parallel;
-  pthread_mutex_lock(&lock);
-  if (workers == 0) {
-    parallel = RtsFlags.ParFlags.parGcEnabled;
+  pthread_mutex_lock(&workers.lock);
+  if (workers.alive == 0) {
+    workers.parallel = RtsFlags.ParFlags.parGcEnabled;
     RtsFlags.ParFlags.parGcEnabled = false;
   }
-  workers += change;
-  if (workers == 0)
-    RtsFlags.ParFlags.parGcEnabled = parallel;
-  pthread_mutex_unlock(&lock);
+  workers.alive += change;
+  if (workers.alive == 0)
+    RtsFlags.ParFlags.parGcEnabled = workers.parallel;
+  pthread_mutex_unlock(&workers.lock);
+}
+
+/* In a process that the program forked by itself: the workers are its parent's. Before another
+   thread is there. */
+void maru_rts_no_workers(void) {
+  workers.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER; /* whichever thread held it */
+  if (workers.alive > 0)
+    RtsFlags.ParFlags.parGcEnabled = workers.parallel;
+  workers.alive = 0;
 }
 
 /* Allocation area of each capability, from the next collection on. Where the user chose one with

@@ -405,12 +405,16 @@ static int begin_fork(void) {
   return error ? ECANCELED : 0;
 }
 
+void maru_rts_no_workers(void); /* rts.c */
+
 static void in_child(void) {
   /* Whichever thread of the parent held it. */
   forks = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
   atomic_store_explicit(&leaving, false, memory_order_relaxed);
-  if (!me.forking)
+  if (!me.forking) {
+    maru_rts_no_workers();
     return;
+  }
   sysErrorMsgFn = end_without_thread;
   fatalInternalErrorFn = end_without_thread;
   /* Forked while its parent's run-time system shuts down, this one would say "interrupted". */

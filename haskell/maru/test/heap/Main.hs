@@ -11,7 +11,10 @@ import qualified Data.Map.Strict as Map
 import Data.Word (Word32)
 import GHC.Stats (GCDetails (gcdetails_threads), RTSStats (gc, gcs, major_gcs), getRTSStats)
 import Maru
+import System.Exit (ExitCode (..))
 import System.Mem (performMajorGC)
+import System.Posix.Process (exitImmediately, forkProcess, getProcessStatus)
+import qualified System.Posix.Process as Process
 import Test.Tasty (defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -58,6 +61,17 @@ main =
           after <- eventually (== before) collectors
           setNumCapabilities 1
           (before, during, after) @?= (2, 1, 2),
+        testCase "two capabilities: two threads collect in a process that the program forks while workers live" $ do
+          setNumCapabilities 2
+          let ys = parMapWith options spin [2 .. 65]
+          void (evaluate (sum (take 1 ys)))
+          during <- collectors
+          pid <- forkProcess (collectors >>= \n -> exitImmediately (if n == 2 then ExitSuccess else ExitFailure (fromIntegral n)))
+          ended <- getProcessStatus True False pid
+          total <- parMapM options spin [2 .. 65]
+          evaluate (sum ys) >>= (@?= sum total)
+          setNumCapabilities 1
+          (during, ended) @?= (1, Just (Process.Exited ExitSuccess)),
         testCase "the table of descriptors has room for workers before there is a second thread" $ do
           -- Grown later, it takes a grace period of the kernel in the middle of the births.
           status <- lines <$> readFile "/proc/self/status"
