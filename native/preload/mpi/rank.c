@@ -17,7 +17,6 @@
 #define PATIENCE_NS INT64_C(5000000000)
 #define LAUNCHER_MOST 32 /* ancestors looked at */
 
-
 /* ---- joining ------------------------------------------------------------- */
 
 static const char *const launchers[] = {"hydra_pmi_proxy", "orted", "mpirun",    "mpiexec",
