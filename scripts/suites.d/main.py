@@ -82,6 +82,8 @@ def run_suite(name, suite, folder, build, runner):
         return not_run(name, "no program was made, or TESTS names none", not_made)
     say(f"{name} {version}: {len(units)} programs; {len(not_made)} were not made")
     base, found = runner.compare(units, ways, lambda line: say(f"  {line}"))
+    if not base:
+        return not_run(name, "no program was begun in time")
     for way in found:
         if way["not_reached"]:
             say(f"  {way['way']}: {len(way['not_reached'])} programs were not begun in time")

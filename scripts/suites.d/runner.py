@@ -82,9 +82,9 @@ def one_test(words=None):
 
 class Runner:
     def __init__(self, maru, tries=3, jobs=None, slow=1.0, scratch=None, seconds=math.inf):
-        """No unit is begun for the first time after four fifths of `seconds`, and none again after all of them."""
+        """In each comparison no unit is begun for the first time after four fifths of `seconds`, and none again after all of them."""
         self.maru, self.tries, self.slow = str(maru), tries, slow
-        self.first_until, self.until = time.monotonic() + 0.8 * seconds, time.monotonic() + seconds
+        self.seconds = seconds
         self.jobs = jobs or 2 * len(os.sched_getaffinity(0))
         self.scratch = tempfile.mkdtemp(prefix="maru-suites-", dir=scratch)
         os.chmod(self.scratch, 0o755)
@@ -168,6 +168,7 @@ class Runner:
     def compare(self, units, ways, say=lambda line: None, direct=DIRECT):
         """What each way did otherwise than `direct`: the results of `direct`, and a list of dictionaries, a way each,
         fit for JSON.  A unit runs in all ways, one after the other; units that were not begun in time are left out."""
+        self.first_until, self.until = time.monotonic() + 0.8 * self.seconds, time.monotonic() + self.seconds
         begun = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             results = list(pool.map(lambda unit: self.in_all(unit, (direct, *ways)), units))
