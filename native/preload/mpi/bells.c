@@ -62,15 +62,6 @@ void mr_ring_all(enum mr_need need) {
       mr_ring(&mr_self.section->ranks[i], need);
 }
 
-bool mr_asleep(unsigned needs) {
-  uint32_t asleep = 0;
-  if (mr_self.job != NULL)
-    for (int need = 0; need < MR_NEEDS; need++)
-      if (needs & 1u << need)
-        asleep |= LOAD(mr_self.job->needs[need]);
-  return asleep != 0;
-}
-
 bool mr_to_wake(unsigned needs) {
   atomic_thread_fence(memory_order_seq_cst); /* as in mr_ring */
   return mr_asleep(needs);

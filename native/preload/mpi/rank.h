@@ -42,10 +42,7 @@ void mr_ring(struct mr_rank *line, enum mr_need need);
 /* The same for all ranks of the job: for who does not know whom. */
 void mr_ring_all(enum mr_need need);
 
-/* Whether ranks of the job sleep until one of these, bits 1u << enum mr_need.  A rank that begins
- * to at this moment may not be seen. */
-bool mr_asleep(unsigned needs);
-/* The same, after something was done that may end their waits: none is missed. */
+/* mr_asleep (self.h), after something was done that may end their waits: none is missed. */
 bool mr_to_wake(unsigned needs);
 
 /* Notes that this rank has entered operation number `count` of a communicator. */

@@ -30,6 +30,10 @@ struct mr_self {
 };
 extern struct mr_self mr_self;
 
+/* Whether ranks of the job sleep until one of these, bits 1u << enum mr_need.  A rank that begins
+ * to at this moment may not be seen. */
+bool mr_asleep(unsigned needs);
+
 /* Notes in the ledger that this rank lives. */
 void mr_age(void);
 

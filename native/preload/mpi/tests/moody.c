@@ -2,6 +2,7 @@
  */
 #include "calm.h"
 #include "rank.h"
+#include "self.h"
 
 #include <stdatomic.h>
 #include <unistd.h>
