@@ -209,12 +209,14 @@ readOne :: Int -> World -> World
 readOne slot w = case IntMap.lookup slot (crew w) of
   Nothing -> w
   Just x ->
-    w
-      { state = foldl' hear (state w) (groupBy together (reverse (wSaid x))),
-        crew = IntMap.insert slot x {wSaid = []} (crew w),
-        fruitless = if any progress (wSaid x) then 0 else fruitless w,
-        owedSince = if any isResult (wSaid x) then Nothing else owedSince w
-      }
+    let heard = foldl' hear (state w) (groupBy together (reverse (wSaid x)))
+     in w
+          { state = heard,
+            crew = IntMap.insert slot x {wSaid = []} (crew w),
+            fruitless = if any progress (wSaid x) then 0 else fruitless w,
+            -- Not by a result that was there before, nor once the map has failed for that.
+            owedSince = if isNothing (stFatal (state w)) && items heard > items (state w) then Nothing else owedSince w
+          }
   where
     hear s said = case said of
       SaidResult i _ : more -> arrived "test" i (1 + length more) [Outcome k slot (Right (negate k)) | k <- [i .. i + length more]] s
@@ -222,9 +224,7 @@ readOne slot w = case IntMap.lookup slot (crew w) of
       SaidSeal i : _ -> sealed (job w) slot i "test" s
       SaidUnstarted : _ -> unstarted slot "test" s
       _ -> leaves slot s
-    isResult said = case said of
-      SaidResult _ _ -> True
-      _ -> False
+    items = countItems . stCounts
     progress said = case said of
       SaidResult _ _ -> True
       SaidSeal _ -> True
