@@ -50,6 +50,31 @@ static void hook_collections(void) {
   rtsConfig.gcDoneHook = after_collection;
 }
 
+/* The bound is held by what is live, twice: a collection copies it. */
+static size_t share_of_bound(size_t blocks) { return 2 * blocks; }
+
+size_t account_bound(void) {
+  size_t blocks = 0;
+  pthread_mutex_lock(&lock);
+  for (const struct account *a = accounts; a; a = a->next)
+    blocks += share_of_bound(a->blocks);
+  pthread_mutex_unlock(&lock);
+  return blocks;
+}
+
+/* A heap without a bound (0) stays so, and a bound that is raised beyond any figure is none. */
+static void raise_bound(size_t blocks) {
+  size_t bound = RtsFlags.GcFlags.maxHeapSize;
+  if (bound > 0)
+    RtsFlags.GcFlags.maxHeapSize =
+        bound + blocks <= UINT32_MAX ? (uint32_t)(bound + blocks) : UINT32_MAX;
+}
+static void lower_bound(size_t blocks) {
+  size_t bound = RtsFlags.GcFlags.maxHeapSize;
+  if (bound > blocks)
+    RtsFlags.GcFlags.maxHeapSize = (uint32_t)(bound - blocks);
+}
+
 struct account *account_new(void) {
   return malloc(sizeof(struct account));
 }
@@ -65,6 +90,7 @@ void account_open(struct account *account, const bdescr *first, size_t blocks) {
   *account = (struct account){accounts, first, blocks};
   accounts = account;
   oldest_gen->max_blocks += blocks;
+  raise_bound(share_of_bound(blocks));
   pthread_mutex_unlock(&lock);
 }
 
@@ -77,6 +103,7 @@ void account_close(const bdescr *first) {
       struct account *closed = *at;
       W_ most = oldest_gen->max_blocks;
       oldest_gen->max_blocks -= closed->blocks < most ? closed->blocks : most;
+      lower_bound(share_of_bound(closed->blocks));
       *at = closed->next;
       free(closed);
       break;

@@ -1,6 +1,6 @@
 /* The worker's prologue and the knobs of the run-time system. Called unsafely: no collection can
    happen meanwhile. Errors are negative errno. */
-#include "internals.h"
+#include "accounts.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -95,9 +95,13 @@ int64_t maru_rts_alloc_area(void) {
   return (int64_t)RtsFlags.GcFlags.minAllocAreaSize * (int64_t)BLOCK_SIZE;
 }
 
-/* Most bytes of the whole heap from now on; the user's own -M stays where it is lower. */
+/* Most bytes of the whole heap from now on, beside open regions; the user's own -M stays where it
+ * is lower. */
 void maru_rts_limit_heap(int64_t bytes) {
   W_ blocks = (W_)bytes / BLOCK_SIZE;
+#if MARU_RTS_VALIDATED
+  blocks += account_bound();
+#endif
   if (blocks > UINT32_MAX)
     return;
   if (!RtsFlags.GcFlags.maxHeapSize || blocks < RtsFlags.GcFlags.maxHeapSize)

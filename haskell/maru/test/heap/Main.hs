@@ -1,5 +1,6 @@
 -- | The caller's heap: what workers cost its collector. Counted, not timed: with an
--- allocation area of 64 MiB the caller alone would not collect at all.
+-- allocation area of 64 MiB the caller alone would not collect at all. Its heap is bounded to
+-- 1500 MiB: the regions of sixteen workers alone would break that.
 module Main (main) where
 
 import Control.Concurrent (setNumCapabilities, threadDelay)
@@ -50,6 +51,12 @@ main =
           with <- majorsOf (kept Shm)
           assertBool (show (without, with)) (with <= without + 1)
           void (evaluate (Map.size heap)),
+        testCase "a bounded worker has all its bound for its items: its siblings' regions are no part of it" $ do
+          ys <- parMapM options {workers = Workers 4, memoryMiB = Just 1024} (sum . stored) [1 .. 4]
+          ys @?= map (sum . stored) [1 .. 4],
+        testCase "so has a caller with -M: its workers' regions are no part of it" $ do
+          ys <- parMapM options {workers = Workers 16} (sum . stored) [1 .. 16]
+          evaluate (sum ys) >>= (@?= sum (map (\k -> 500000 * k + 125000250000) [1 .. 16])),
         testCase "two capabilities: one thread collects while workers live, two before and after" $ do
           setNumCapabilities 2
           before <- collectors
@@ -127,6 +134,10 @@ live :: Int -> IO (Map.Map Int Int)
 live mebibytes = do
   let heap = Map.fromDistinctAscList [(i, i) | i <- [1 .. mebibytes * 13107]]
   heap <$ evaluate (foldl' (+) 0 heap)
+
+-- | Some 40 MiB that are live together, and collected while they are.
+stored :: Int -> Map.Map Int Int
+stored k = foldl' (\m i -> Map.insert i (i + k) m) Map.empty [1 .. 500000]
 
 -- | So many MiB that nobody keeps.
 garbage :: Int -> IO ()
