@@ -81,6 +81,8 @@ tests b =
         finishes ["second", backendName b] "" ["right"],
       testCase "what goes on without its first worker is given each item once" $
         when (b == Shm) (finishes ["first", "auto"] "" ["right", "workers"]),
+      testCase "pages for workers that are not born yet take no descriptor from those that may be" $
+        when (b == Shm) (finishes ["sixteen", "24"] "" ["right", "workers"]),
       testCase "a channel takes what address space there is, also less than 16 MiB" $
         when (b == Shm) (finishes ["channel"] "" ["(True,Just 1)"]),
       testGroup

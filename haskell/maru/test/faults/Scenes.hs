@@ -113,6 +113,13 @@ play ["first", name] = do
   putStrLn (if ys == [2 .. 3001] then "right" else "wrong")
   r <- report
   putStrLn (if reportWorkersStarted r > 0 then "workers" else show r)
+play ["sixteen", more] = do
+  -- Sixteen workers are asked for, and there are descriptors for a few.
+  refuse ("descriptors " <> more)
+  (ys, report) <- parMapReporting (options "shm") {workers = Workers 16} (working 10) [1 .. 100]
+  putStrLn (if ys == [2 .. 101] then "right" else "wrong")
+  r <- report
+  putStrLn (if reportWorkersStarted r > 0 && all ("another worker process" `isInfixOf`) (reportNotes r) then "workers" else show r)
 play ["channel"] = do
   -- Less than 16 MiB of address space.
   c_space 8 >>= \r -> when (r /= 0) (throwIO (userError "no limit"))

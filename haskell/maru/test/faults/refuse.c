@@ -88,21 +88,22 @@ static void refuse_the_next(void) {
 /* One process may still be forked. */
 int faults_refuse_second(void) { return pthread_atfork(NULL, refuse_the_next, NULL); }
 
-static _Atomic int refuse_first;
+static _Atomic int refused_first;
 
 /* In the place of the C library's, for the run-time system too. */
 pid_t fork(void) {
   pid_t (*next)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
-  if (!refuse_first)
+  if (refused_first == 0)
     return next();
-  refuse_first = 0;
+  refused_first--;
   usleep(20000); /* a large heap takes long, also where it is refused */
   errno = EAGAIN;
   return -1;
 }
 
-/* The next process is refused, slowly; those behind it may be forked. */
-void faults_refuse_first(void) { refuse_first = 1; }
+/* The next process is refused, slowly, and once more when it is tried again; those behind it may be
+   forked. */
+void faults_refuse_first(void) { refused_first = 2; }
 
 /* From then on each number that becomes free is soon that of a socket of the program, for some 50
    milliseconds. */

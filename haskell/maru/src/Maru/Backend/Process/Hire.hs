@@ -8,13 +8,12 @@ where
 
 import Control.Exception
 import Control.Monad
-import Data.Either (isRight)
+import Data.Either (isLeft)
 import Data.Foldable (for_, traverse_)
 import Data.IORef
 import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
 import Data.Maybe (fromMaybe, isJust, isNothing)
-import Data.Traversable (for)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Pieces (earliest, nextIndex, pieceAt)
 import Maru.Backend.Process.Roster
@@ -81,8 +80,9 @@ handOutOne run n = do
 
 -- | Starts as many workers as there is work for that nobody has. The pages of all of
 -- them are mapped before the first is forked: while new processes copy pages, start
--- threads and map memory, their parent is slow at the same. Where the ring throws, the
--- pages of those that were not born are released.
+-- threads and map memory, their parent is slow at the same. Where a birth is refused
+-- meanwhile, those pages may hold what it lacks, a descriptor or address space: they are
+-- released, it is tried once more, and from then on each maps its own.
 --
 -- With a large heap a fork takes long: workers that are there already get more to do
 -- meanwhile. Not so after a fork that was refused: without any worker the caller would
@@ -91,32 +91,45 @@ hire :: Run a b -> Int64 -> IO ()
 hire run now = do
   waiting <- unclaimed (runFabric run)
   wanted <- decide run (hiring (runJob run) waiting now)
-  prepared <- for wanted $ \(slot, share) -> (,,) slot share <$> try (newPages run)
-  inTurn prepared
+  ahead <- if takesPages run then regionsFor (length wanted) else pure []
+  inTurn (zip wanted (map Just ahead ++ repeat Nothing))
   where
+    -- As many as there are to be had.
+    regionsFor 0 = pure []
+    regionsFor n = do
+      region <- try (newRegion (regionMiB (jobOptions (runJob run))))
+      either (\e -> [] <$ pure (e :: Unavailable)) (\r -> (r :) <$> regionsFor (n - 1 :: Int)) region
     inTurn [] = pure ()
-    inTurn (next : others) = do
-      bear next `onException` for_ others (\(_, _, pages) -> traverse_ (traverse_ regionRelease) pages)
-      inTurn others
-    bear (slot, share, pages) = do
+    inTurn ((worker, pages) : others) = do
       before <- nowNs
-      born <- either (pure . Left) (try . hireOne run slot share) pages
-      either (change run . refused (runJob run) share now . why) pure born
+      born <- maybe (try (newPages run)) (pure . Right . Just) pages >>= bear worker
       after <- nowNs
-      when (isRight born && after - before > longBirth) (handOutMore run)
+      case born of
+        Left _ | any (isJust . snd) others -> do
+          released others
+          inTurn ((worker, Nothing) : [(later, Nothing) | (later, _) <- others])
+        Left e -> change run (refused (runJob run) (snd worker) now (why e)) >> inTurn others
+        Right () -> do
+          when (after - before > longBirth) (handOutMore run) `onException` released others
+          inTurn others
+    bear _ (Left e) = pure (Left e)
+    bear (slot, share) (Right region) = do
+      born <- try (hireOne run slot share region)
+      born <$ when (isLeft born) (traverse_ regionRelease region)
+    released others = sequence_ [regionRelease region | (_, Just region) <- others]
     longBirth = 2000000
     why e = fromMaybe (none (e :: SomeException)) (fromException e)
     none e = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
 
--- | With pages of its own for results, which are released where it is refused.
+-- | With pages of its own for results; where it is refused they are still there.
 hireOne :: Run a b -> Int -> [Int] -> Maybe Region -> IO ()
 hireOne run slot share region = do
   pieces <- stPieces <$> look run
   seen <- known (runFeed run)
-  link <- openLink (runFabric run) slot `onException` traverse_ regionRelease region
+  link <- openLink (runFabric run) slot
   traverse_ (note run) (linkNotes link)
-  line <- newLifeline
-  snapshot <- takeSnapshot
+  line <- newLifeline `onException` closeLink link
+  snapshot <- takeSnapshot `onException` (closePidfd line >> closeLink link)
   for_ (line : keptOpen link) (spare snapshot)
   let segments = [Segment key (end - key) cells | key <- share, Just (end, cells) <- [pieceAt key pieces]]
       assigned = assignment run link region snapshot segments (uncurry Cursor (earliest pieces)) (knownCount seen)
@@ -125,7 +138,7 @@ hireOne run slot share region = do
   body <- newIORef (runWorker assigned)
   (pid, tied) <-
     forkWorker line (join (readIORef body <* writeIORef body (pure ())))
-      `onException` (closePidfd line >> closeLink link >> traverse_ regionRelease region >> freeSnapshot snapshot)
+      `onException` (closePidfd line >> closeLink link >> freeSnapshot snapshot)
   freeSnapshot snapshot
   when (tied < 0) (note run "a worker is not tied to this process's life, for want of a descriptor: killed while that worker is stopped, this process leaves it behind")
   pidfd <- openPidfd pid
@@ -159,10 +172,14 @@ assignment run link region snapshot segments cursor seen =
     options = jobOptions job
     memory = (\mib -> mib * 1024 * 1024 `div` jobWorkers job) <$> memoryMiB options
 
+-- | Whether results are to cross by address.
+takesPages :: Run a b -> Bool
+takesPages run = isNothing (runByCopy run) && isNothing (jobCodec (runJob run))
+
 -- | Pages for results by address; where they cannot be had, results are copied.
 newPages :: Run a b -> IO (Maybe Region)
 newPages run
-  | isJust (runByCopy run) || isJust (jobCodec (runJob run)) = pure Nothing
+  | not (takesPages run) = pure Nothing
   | otherwise = try (newRegion (regionMiB options)) >>= either refusedPages (pure . Just)
   where
     options = jobOptions (runJob run)
