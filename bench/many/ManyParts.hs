@@ -12,9 +12,11 @@ import BoostMpi (Mpi (..), mpiJob, mpiPrograms, mpiTitle, timesIdeal)
 import Control.Monad (replicateM_)
 import Data.Aeson (object, (.=))
 import Data.List (nub, sortOn)
-import Data.Maybe (fromMaybe, listToMaybe, mapMaybe)
+import Data.Maybe (listToMaybe, mapMaybe)
 import DsmJobs (Job (..), programs, timed)
 import GHC.Clock (getMonotonicTime)
+import LockCrowd (crowdClaims, crowdPlot, crowdSides, crowdTables)
+import MapHeap (heapClaims, heapPlots, heapSides, heapTables)
 import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Group (outputOf)
@@ -136,25 +138,13 @@ heapPart cores =
       partSeconds = 50,
       partReady = \reaper -> do
         program <- helperPath "maru-bench-map"
-        let side way mib = Side (heapName way mib) [mapArguments ("build", ["192", "--heap", show mib]) way]
-        pure (Right [(sideName s, runSide reaper program s) | way <- ways, mib <- heaps, let s = side way mib]),
-      partTables = \rounds ->
-        [ ( "Map, build, beside a live heap of the caller; of it the caller's collections",
-            Table
-              ((L, "way") : concat [[(R, show mib ++ " MiB"), (R, "collecting")] | mib <- heaps])
-              [wayName way : concat [[time wallNs rounds (heapName way mib), time (number ["meter", "gc_ns"]) rounds (heapName way mib)] | mib <- heaps] | way <- ways]
-          )
-        ],
-      partPlots = const [],
-      partClaims = \_ ->
-        [ratio ("build beside " ++ show mib ++ " MiB: time of that without") (AtMost 1.25) wallNs (heapName (forked cores) mib) (heapName (forked cores) 0) | mib <- drop 1 heaps]
+        pure (Right [(sideName side, runSide reaper program side) | side <- heapSides 12 cores heaps]),
+      partTables = heapTables cores heaps,
+      partPlots = heapPlots cores heaps,
+      partClaims = const (heapClaims heaps)
     }
   where
-    heaps = [0, 256, 1024] :: [Int]
-    ways = [forked cores, Way "sparks" cores (capable cores ++ ["-A64m", "-n4m"])]
-    heapName :: Way -> Int -> String
-    heapName way mib = wayName way ++ ", " ++ show mib ++ " MiB"
-    time metric rounds name = maybe "-" (seconds . (* 1e-9) . summaryMedian) (summaryOf metric rounds name)
+    heaps = [0, 256, 1024]
 
 -- Locks ----------------------------------------------------------------------
 
@@ -165,38 +155,11 @@ lockPart cores =
       partSeconds = 90,
       partReady = \reaper -> do
         program <- helperPath "maru-bench-lock"
-        pure (Right [(lockName n lock, runTool reaper program ["-t", show n, "-s", "0.3", lock]) | n <- threads, lock <- locksAt n]),
-      partTables = \rounds ->
-        [ ( "Locks, saturated: million operations a second",
-            Table ((L, "lock") : [(R, show n ++ " threads") | n <- threads]) [lock : [cell rounds n lock | n <- threads] | lock <- nub (concatMap locksAt threads)]
-          ),
-          ( "Locks, saturated: mean of the worst 1 % of waits",
-            Table ((L, "lock") : [(R, show n ++ " threads") | n <- threads]) [lock : [worst rounds n lock | n <- threads] | lock <- nub (concatMap locksAt threads)]
-          )
-        ],
-      partPlots = \rounds ->
-        [ curve' "Locks, saturated" "threads" "million operations a second" [(lock, [(n, v / 1e6) | n <- threads, Just v <- [summaryMedian <$> summaryOf perSecond rounds (lockName n lock)]]) | lock <- "pthread" : queues ++ passing]
-        ],
-      partClaims = const (concatMap claimsAt threads)
+        pure (Right [(sideName side, runWords reaper (concat (sideProcesses side))) | side <- crowdSides program "0.3" cores]),
+      partTables = crowdTables cores,
+      partPlots = \rounds -> [crowdPlot cores rounds],
+      partClaims = const (crowdClaims cores)
     }
-  where
-    threads = nub [2, max 2 (cores `div` 2), cores, cores + cores `div` 2, 4 * cores]
-    queues = ["mcs", "clh", "ticket", "qspin", "cna:deadline=25us"]
-    passing = ["default", "shfl", "fissile", "malthusian"]
-    spinning lock = lock ++ (if ':' `elem` lock then "," else ":") ++ "wait=spin"
-    locksAt n = ["pthread"] ++ passing ++ queues ++ (if n <= cores then map spinning queues else [])
-    lockName n lock = show n ++ " threads, " ++ lock
-    cell rounds n lock = maybe "-" (fixed 3 . (/ 1e6) . summaryMedian) (summaryOf perSecond rounds (lockName n lock))
-    worst rounds n lock = maybe "-" (seconds . (* 1e-9) . summaryMedian) (summaryOf (ofLock ["wait_ns", "cvar_1"]) rounds (lockName n lock))
-    perSecond = ofLock ["per_second"]
-    ofLock path sample = listToMaybe (fromMaybe [] (at ["runs"] sample)) >>= number path
-    claimsAt n =
-      [paired (lockName n lock ++ " by " ++ spinning lock) (AtLeast 0.9) over perSecond perSecond (lockName n lock) (lockName n (spinning lock)) | n <= cores, lock <- queues]
-        ++ [paired (lockName n lock ++ " by pthread") (AtLeast 0.3) over perSecond perSecond (lockName n lock) (lockName n "pthread") | n > cores, lock <- queues]
-        ++ [paired (lockName n "default" ++ " by pthread") (AtLeast 0.95) over perSecond perSecond (lockName n "default") (lockName n "pthread")]
-
-over :: Double -> Double -> Maybe Double
-over l r = if r > 0 then Just (l / r) else Nothing
 
 -- MPI ------------------------------------------------------------------------
 
@@ -308,8 +271,5 @@ started reaper words' = do
 -- Plots ----------------------------------------------------------------------
 
 curve :: String -> [(String, [(Int, Double)])] -> Plot
-curve title = curve' title "cores" "times as fast"
-
-curve' :: String -> String -> String -> [(String, [(Int, Double)])] -> Plot
-curve' title across up series =
-  Plot title (Axis across Logarithmic) (Axis up Linear) [Series name [Point (fromIntegral n) v v v | (n, v) <- points] | (name, points) <- series, not (null points)]
+curve title series =
+  Plot title (Axis "cores" Logarithmic) (Axis "times as fast" Linear) [Series name [Point (fromIntegral n) v v v | (n, v) <- points] | (name, points) <- series, not (null points)]

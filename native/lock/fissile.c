@@ -1,4 +1,4 @@
-/* fissile.c: one word that anybody may take while it is free; those who found it taken
+/* fissile.c: one word that anybody may take while it is free; threads that found it taken
  * queue, and only the queue's head competes for it.
  *
  * So a woken waiter never holds up a lock that a running thread could use.  A newcomer looks at the

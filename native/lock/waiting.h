@@ -39,7 +39,7 @@ int mr_waiting_while(struct mr_waiting *waiting, _Atomic uint32_t *word, uint32_
 int mr_waiting_turn(struct mr_waiting *waiting, struct mr_turns *turns, struct maru_wait_turn *turn,
                     _Atomic uint32_t *word, uint32_t want, uint32_t mask,
                     const struct mr_deadline *deadline);
-/* Stores `value` for who waits so. */
+/* Stores `value` for the thread that waits so. */
 void mr_waiting_grant(const struct mr_waiting *waiting, struct mr_turns *turns,
                       _Atomic uint32_t *word, uint32_t value);
 /* Its turn is over, and the next one's has begun. */

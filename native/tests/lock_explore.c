@@ -103,7 +103,7 @@ static void check_counts(const struct world *world) {
   explore_check(counts.left_socket == world->left_socket, "who left the socket is counted wrong");
 }
 
-/* Whoever began a turn has ended it, or given it up; nobody sleeps. */
+/* Each turn that was begun has ended, or was given up. No thread sleeps. */
 static void check_turns(const struct mr_turns *turns) {
   explore_check(*(const uint32_t *)&turns->arrived == *(const uint32_t *)&turns->over,
                 "turns are counted wrong");

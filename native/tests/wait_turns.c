@@ -15,7 +15,7 @@ static uint32_t pick(uint32_t below) {
   return (uint32_t)(state >> 33) % below;
 }
 
-/* ---- who is woken ----------------------------------------------------------- */
+/* ---- which waiters are woken ------------------------------------------------- */
 
 /* Turn times and CPUs at the edges, too. */
 static struct mr_turn_rule random_rule(void) {
@@ -89,7 +89,7 @@ static void learns_what_a_turn_takes(void) {
   CHECK_EQUAL(turns.arrived, turns.over);
 }
 
-/* Turns of one who is alone, until the crowd is no longer than that. */
+/* Turns of a lone thread, until the crowd is no longer than that. */
 static int turns_to_forget(uint32_t crowd, uint32_t most) {
   struct mr_turns turns = {.crowd = crowd};
   struct mr_turn_rule rule = {.spin_ns = 20000, .cpus = 2};

@@ -18,7 +18,7 @@ struct place {
 };
 
 static struct place by_semaphore[THREADS], by_pipe[THREADS];
-static atomic_bool kept; /* whoever has the turn keeps it: all sleep */
+static atomic_bool kept; /* the thread that has the turn keeps it: all sleep */
 
 static void spend(uint64_t ns) {
   struct timespec now;

@@ -107,12 +107,12 @@ int mr_turn_wait(struct mr_turns *turns, const struct mr_turn_rule *rule,
   return 0;
 }
 
-/* How many wait, at least: those who leave meanwhile are counted out already.  The other way round
- * a delay in here would make a crowd of those who come. */
+/* How many wait, at least: waiters that leave meanwhile are counted out already.  The other way
+ * round a delay in here would make a crowd of newcomers. */
 static uint32_t leave(struct mr_turns *turns, struct maru_wait_turn *turn) {
   turn->counted = 0;
   uint32_t arrived = get(&turns->arrived);
-  /* Release: after the look at those who have arrived. */
+  /* Release: after the look at the arrivals. */
   return ahead(atomic_fetch_add_explicit(&turns->over, 1, memory_order_release) + 1, arrived);
 }
 

@@ -54,10 +54,11 @@ void mr_turn_leave(struct mr_turns *turns, struct maru_wait_turn *turn);
 void mr_turn_end(struct mr_turns *turns, const struct mr_turn_rule *rule,
                  struct maru_wait_turn *turn);
 
-/* Stores `value`, which has no bit of MR_TURN_MARK, with release order, and calls who sleeps for
- * it. Touches the word once: the waiter may free it as soon as it sees the value. */
+/* Stores `value`, which has no bit of MR_TURN_MARK, with release order, and calls the waiter
+ * that sleeps for it. Touches the word once: the waiter may free it as soon as it sees the value.
+ */
 void mr_turn_grant(struct mr_turns *turns, MARU_ATOMIC(uint32_t) * word, uint32_t value);
-/* Calls who sleeps on a slot, after a store that it waits for. */
+/* Calls the waiter that sleeps on a slot, after a store that it waits for. */
 void mr_turn_call(struct mr_turns *turns, uint32_t slot);
 
 #endif

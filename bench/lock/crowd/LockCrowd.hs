@@ -5,8 +5,12 @@
 module LockCrowd
   ( crowdExperiment,
 
-    -- * For tests
+    -- * Its parts
     crowds,
+    crowdSides,
+    crowdTables,
+    crowdPlot,
+    crowdClaims,
   )
 where
 
@@ -43,36 +47,45 @@ queues = ["mcs", "clh", "ticket", "qspin", "cna:deadline=25us"]
 spinning :: String -> String
 spinning lock = lock ++ (if ':' `elem` lock then "," else ":") ++ "wait=spin"
 
+-- | Those that let a running thread take a free word in front of a queue.
+passing :: [String]
+passing = ["default", "shfl", "malthusian"]
+
 -- | What is measured with so many threads.
 locksOf :: Int -> Int -> [String]
-locksOf cores threads = ["pthread", "default"] ++ queues ++ ["c-bo-mcs", "hmcs"] ++ (if threads <= cores then map spinning queues else [])
+locksOf cores threads = ["pthread"] ++ passing ++ queues ++ ["c-bo-mcs", "hmcs"] ++ (if threads <= cores then map spinning queues else [])
 
-name' :: Int -> String -> String
-name' threads lock = lock ++ ", " ++ show threads ++ " threads"
+cells :: Int -> [(Int, String)]
+cells cores = [(threads, lock) | threads <- crowds cores, lock <- locksOf cores threads]
+
+named :: Int -> String -> String
+named threads lock = lock ++ ", " ++ show threads ++ " threads"
 
 run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
 run reaper effort say = do
   program <- helperPath "maru-bench-lock"
   cores <- getNumProcessors
-  let cells = [(threads, lock) | threads <- crowds cores, lock <- locksOf cores threads]
-      sides = [Side (name' threads lock) [[program, "-t", show threads, "-s", if effort == Quick then "0.2" else "1", lock]] | (threads, lock) <- cells]
-      measure side = runTool reaper "env" (concat (sideProcesses side))
-      claims = claimsOn cores
-  rounds <- runRounds effort say measure sides (const claims)
+  let sides = crowdSides program (if effort == Quick then "0.2" else "1") cores
+      claims = crowdClaims cores
+  rounds <- runRounds effort say (runWords reaper . concat . sideProcesses) sides (const claims)
   let judged = map (judgeClaim rounds) claims
   pure
     Figures
       { figuresLine = claimsLine judged,
-        figuresTables =
-          [ ("Over what it is held to, round by round", claimsTable judged),
-            (show cores ++ " cores, one table, nothing in between: medians", Table heads [row rounds threads lock | (threads, lock) <- cells])
-          ],
-        figuresPlots = [plot rounds cores],
+        figuresTables = ("Over what it is held to, round by round", claimsTable judged) : crowdTables cores rounds,
+        figuresPlots = [crowdPlot cores rounds],
         figuresData = object ["cores" .= cores, "rounds" .= roundsJson rounds, "claims" .= map claimJson judged]
       }
+
+-- | By the program, each for so many seconds, on so many cores.
+crowdSides :: FilePath -> String -> Int -> [Side]
+crowdSides program time cores = [Side (named threads lock) [[program, "-t", show threads, "-s", time, lock]] | (threads, lock) <- cells cores]
+
+crowdTables :: Int -> Rounds -> [(String, Table)]
+crowdTables cores rounds = [(show cores ++ " cores, one table, nothing in between: medians", Table heads [row threads lock | (threads, lock) <- cells cores])]
   where
     heads = [(R, "threads"), (L, "lock"), (R, "million/s"), (R, "p99.9"), (R, "longest wait"), (R, "Jain")]
-    row rounds threads lock =
+    row threads lock =
       [ show threads,
         lock,
         maybe "-" (fixed 3 . (/ 1e6)) (value ["per_second"]),
@@ -81,15 +94,15 @@ run reaper effort say = do
         maybe "-" (fixed 3) (value ["jain"])
       ]
       where
-        value path = summaryMedian <$> summaryOf (figure path) rounds (name' threads lock)
+        value path = summaryMedian <$> summaryOf (figure path) rounds (named threads lock)
 
-claimsOn :: Int -> [Claim]
-claimsOn cores =
+crowdClaims :: Int -> [Claim]
+crowdClaims cores =
   [over "default" (AtLeast 0.95) threads "pthread" | threads <- crowds cores]
     ++ [over lock (AtLeast 0.9) threads (spinning lock) | threads <- crowds cores, threads <= cores, lock <- queues]
     ++ [over lock (AtLeast 0.3) threads "pthread" | threads <- crowds cores, threads > cores, lock <- queues ++ ["c-bo-mcs", "hmcs"]]
   where
-    over lock bar threads peer = ratio (name' threads lock ++ ", over " ++ peer) bar (figure ["per_second"]) (name' threads lock) (name' threads peer)
+    over lock bar threads peer = ratio (named threads lock ++ ", over " ++ peer) bar (figure ["per_second"]) (named threads lock) (named threads peer)
 
 -- | Of the one lock that a process measures.
 figure :: [Text] -> Sample -> Maybe Double
@@ -97,10 +110,10 @@ figure path sample = case fromMaybe [] (at ["runs"] sample) :: [Value] of
   one : _ -> number path one
   [] -> Nothing
 
-plot :: Rounds -> Int -> Plot
-plot rounds cores =
+crowdPlot :: Int -> Rounds -> Plot
+crowdPlot cores rounds =
   Plot
     "A saturated lock"
     (Axis "threads" Logarithmic)
     (Axis "million operations a second" Linear)
-    [Series lock [Point (fromIntegral threads) v v v | threads <- crowds cores, Just s <- [summaryOf (figure ["per_second"]) rounds (name' threads lock)], let v = summaryMedian s / 1e6] | lock <- ["pthread", "default", "mcs", "mcs:wait=spin", "cna:deadline=25us"]]
+    [Series lock [Point (fromIntegral threads) v v v | threads <- crowds cores, Just s <- [summaryOf (figure ["per_second"]) rounds (named threads lock)], let v = summaryMedian s / 1e6] | lock <- "pthread" : passing ++ queues]

@@ -5,6 +5,12 @@
 -- nothing else should be.
 module MapHeap
   ( heapExperiment,
+
+    -- * Its parts
+    heapSides,
+    heapTables,
+    heapPlots,
+    heapClaims,
   )
 where
 
@@ -31,60 +37,65 @@ run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
 run reaper effort say = do
   program <- helperPath "maru-bench-map"
   workers <- max 2 <$> getNumProcessors
-  rounds <- runRounds effort say (runSide reaper program) (map (sideOf effort workers) heaps) (const claims)
-  let judged = map (judgeClaim rounds) claims
-      cell metric = spreadOf metric rounds
+  let (heaps, items) = if effort == Quick then ([0, 64], 3) else ([0, 64, 256, 1024], 24)
+  rounds <- runRounds effort say (runSide reaper program) (heapSides items workers heaps) (const (heapClaims heaps))
+  let judged = map (judgeClaim rounds) (heapClaims heaps)
   pure
     Figures
       { figuresLine = claimsLine judged,
-        figuresTables =
-          [ ( "build on " ++ show workers ++ " workers, by live heap (ms)",
-              Table
-                [(R, "MiB live"), (R, "wall"), (R, "bare forks"), (R, "wall without"), (R, "caller collects"), (R, "its collections")]
-                [ show heap : map (`cell` named heap) [fmap ms . wallNs, fmap ms . forksNs, fmap ms . beyondForks, fmap ms . number ["meter", "gc_ns"], number ["meter", "gcs"]]
-                  | heap <- heaps
-                ]
-            ),
-            ("Claims", claimsTable judged)
-          ],
-        figuresPlots =
-          [ Plot
-              "One fork of the caller"
-              (Axis "live heap, MiB" Linear)
-              (Axis "ms" Linear)
-              [ Series
-                  "fork"
-                  [point (fromIntegral heap) s | heap <- heaps, Just s <- [summaryOf (fmap (ms . (/ fromIntegral workers)) . forksNs) rounds (named heap)]]
-              ],
-            Plot
-              ("build on " ++ show workers ++ " workers")
-              (Axis "live heap of the caller, MiB" Linear)
-              (Axis "ms" Linear)
-              [ Series name [point (fromIntegral heap) s | heap <- heaps, Just s <- [summaryOf (fmap ms . metric) rounds (named heap)]]
-                | (name, metric) <- [("shm", wallNs), ("without bare forks", beyondForks), ("bare forks", forksNs)]
-              ]
-          ],
+        figuresTables = heapTables workers heaps rounds ++ [("Claims", claimsTable judged)],
+        figuresPlots = heapPlots workers heaps rounds,
         figuresData = object ["measured" .= roundsJson rounds, "workers" .= workers, "claims" .= map claimJson judged]
       }
-  where
-    heaps = if effort == Quick then [0, 64] else [0, 64, 256, 1024]
-    ms = (* 1e-6)
-    claims =
-      [ ratio ("build beside " ++ show heap ++ " MiB, without bare forks, times the one beside nothing") (AtMost 1.05) beyondForks (named heap) (named 0)
-        | heap <- drop 1 heaps
-      ]
 
--- | The bare forks are made before the map, by the same process.
-sideOf :: Effort -> Int -> Int -> Side
-sideOf effort workers heap =
-  Side
-    (named heap)
-    [["map", "build", "shm", show size, "--workers", show workers, "--heap", show heap, "--forks", show workers]]
+-- | So many items a worker, so many workers, beside so many MiB each. The bare forks are made before
+-- the map, by the same process.
+heapSides :: Int -> Int -> [Int] -> [Side]
+heapSides items workers heaps =
+  [ Side (named heap) [["map", "build", "shm", show (items * workers), "--workers", show workers, "--heap", show heap, "--forks", show workers]]
+    | heap <- heaps
+  ]
+
+heapTables :: Int -> [Int] -> Rounds -> [(String, Table)]
+heapTables workers heaps rounds =
+  [ ( "build on " ++ show workers ++ " workers, by live heap (ms)",
+      Table
+        [(R, "MiB live"), (R, "wall"), (R, "bare forks"), (R, "wall without"), (R, "caller collects"), (R, "its collections")]
+        [ show heap : [spreadOf metric rounds (named heap) | metric <- [fmap ms . wallNs, fmap ms . forksNs, fmap ms . beyondForks, fmap ms . number ["meter", "gc_ns"], number ["meter", "gcs"]]]
+          | heap <- heaps
+        ]
+    )
+  ]
+
+heapPlots :: Int -> [Int] -> Rounds -> [Plot]
+heapPlots workers heaps rounds =
+  [ Plot
+      "One fork of the caller"
+      (Axis "live heap, MiB" Linear)
+      (Axis "ms" Linear)
+      [Series "fork" (points (fmap (ms . (/ fromIntegral workers)) . forksNs))],
+    Plot
+      ("build on " ++ show workers ++ " workers")
+      (Axis "live heap of the caller, MiB" Linear)
+      (Axis "ms" Linear)
+      [Series name (points (fmap ms . metric)) | (name, metric) <- [("shm", wallNs), ("without bare forks", beyondForks), ("bare forks", forksNs)]]
+  ]
   where
-    size = (if effort == Quick then 3 else 24) * workers
+    points metric = [point (fromIntegral heap) s | heap <- heaps, Just s <- [summaryOf metric rounds (named heap)]]
+
+-- | Each but the first, against the first.
+heapClaims :: [Int] -> [Claim]
+heapClaims heaps =
+  [ ratio ("build beside " ++ show heap ++ " MiB, without bare forks, times the one beside " ++ show least) (AtMost 1.05) beyondForks (named heap) (named least)
+    | least : more <- [heaps],
+      heap <- more
+  ]
 
 named :: Int -> String
 named heap = "shm " ++ show heap ++ " MiB"
+
+ms :: Double -> Double
+ms = (* 1e-6)
 
 forksNs, beyondForks :: Sample -> Maybe Double
 forksNs = number ["forks_ns"]

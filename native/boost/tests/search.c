@@ -4,8 +4,8 @@
  *     search PROGRAM
  *
  * In a process namespace of its own, so that it looks at nobody else's.  A user
- * with more boards than there is room for shuts nobody out. A board whose header names somebody
- * who lives for ever goes with its processes, and one that names nobody is kept. */
+ * with more boards than there is room for shuts nobody out. A board whose header names a
+ * process that lives for ever goes with its processes. One that names none is kept. */
 #define _GNU_SOURCE
 #include "runs.h"
 

@@ -1,3 +1,4 @@
+/* self.c: this process as a rank; what others of its job wait for. */
 #include "self.h"
 
 struct mr_self mr_self = {.kind = MARU_WAIT_ADAPTIVE};

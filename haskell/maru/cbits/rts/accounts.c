@@ -11,7 +11,7 @@ struct account {
 };
 
 /* Of regions that are not released yet, inherited ones included. The lock is not held at a
-   collection or a fork: whoever takes it is in an unsafe call. */
+   collection or a fork: the thread that has it is in an unsafe call. */
 static struct account *accounts;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

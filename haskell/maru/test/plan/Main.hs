@@ -24,6 +24,7 @@ main =
           [ testPropertyNamed "chunks hold at least one item and at most what is available" "sizes" sizes,
             testPropertyNamed "no more than two chunks per worker are unclaimed" "published" published,
             testPropertyNamed "a step and a claim agree on the next chunk" "agree" agree,
+            testPropertyNamed "beyond two chunks per worker only full ones are published, and so many at most" "beyond" beyond,
             testPropertyNamed "a further chunk is a full one or none, until the end is known" "further" furtherFull,
             testPropertyNamed "without a measured cost a guided chunk holds one item" "unknownCost" unknownCost,
             testPropertyNamed "a guided chunk is at most twice the one before, whatever was measured" "growth" growth,
@@ -91,10 +92,15 @@ guidedGen = (\s -> s {setChunking = Guided}) <$> settingsGen
 
 -- One step --------------------------------------------------------------------
 
+-- | Until each worker finds so many as it needs.
+needed :: Settings -> Seen -> ([Int], Int)
+needed settings = publishing settings (chunksAhead * setWorkers settings)
+
 sizes :: Property
 sizes = property $ do
   (settings, seen) <- forAll ((,) <$> settingsGen <*> seenGen)
-  let chunks = stepChunks (step settings seen)
+  most <- forAll (Gen.int (Range.linear 0 200))
+  let chunks = fst (publishing settings most seen)
   annotateShow chunks
   assert (all (>= 1) chunks)
   diff (sum chunks) (<=) (seenAvailable seen)
@@ -102,7 +108,7 @@ sizes = property $ do
 published :: Property
 published = property $ do
   (settings, seen) <- forAll ((,) <$> settingsGen <*> seenGen)
-  let chunks = stepChunks (step settings seen)
+  let chunks = fst (needed settings seen)
       room = max 0 (chunksAhead * setWorkers settings - seenUnclaimed seen)
   diff (length chunks) (<=) room
   -- And the room is used while there are items.
@@ -111,8 +117,18 @@ published = property $ do
 agree :: Property
 agree = property $ do
   (settings, seen) <- forAll ((,) <$> settingsGen <*> seenGen)
-  let Step chunks _ size = step settings seen {seenUnclaimed = 0}
+  let (chunks, size) = needed settings seen {seenUnclaimed = 0}
   nextChunk settings seen === (case chunks of [] -> 0; n : _ -> n, size)
+
+beyond :: Property
+beyond = property $ do
+  (settings, seen0) <- forAll ((,) <$> settingsGen <*> seenGen)
+  most <- forAll (Gen.int (Range.linear 0 200))
+  let seen = seen0 {seenEnded = False}
+      (chunks, _) = publishing settings most seen
+      further = drop (max 0 (chunksAhead * setWorkers settings - seenUnclaimed seen)) chunks
+  diff (length chunks) (<=) (max 0 (most - seenUnclaimed seen))
+  assert (all (== aim settings seen) further)
 
 furtherFull :: Property
 furtherFull = property $ do
@@ -127,12 +143,12 @@ furtherFull = property $ do
 unknownCost :: Property
 unknownCost = property $ do
   (settings, seen) <- forAll ((,) <$> guidedGen <*> seenGen)
-  assert (all (== 1) (stepChunks (step settings seen {seenItemNs = Nothing})))
+  assert (all (== 1) (fst (needed settings seen {seenItemNs = Nothing})))
 
 growth :: Property
 growth = property $ do
   (settings, seen) <- forAll ((,) <$> guidedGen <*> seenGen)
-  let Step chunks _ size = step settings seen
+  let (chunks, size) = needed settings seen
       bound = 2 * max 1 (seenSize seen)
   assert (all (<= bound) chunks)
   diff size (<=) bound
@@ -140,7 +156,7 @@ growth = property $ do
 endGame :: Property
 endGame = property $ do
   (settings, seen) <- forAll ((,) <$> guidedGen <*> seenGen)
-  let chunks = stepChunks (step settings seen {seenEnded = True})
+  let chunks = fst (needed settings seen {seenEnded = True})
       remaining = scanl (-) (seenAvailable seen) chunks
   annotateShow (zip chunks remaining)
   assert (and [n <= max 1 (left `div` (2 * setWorkers settings)) | (n, left) <- zip chunks remaining])
@@ -155,7 +171,7 @@ shared = property $ do
 bounded :: Property
 bounded = property $ do
   (settings, seen) <- forAll ((,) <$> settingsGen <*> seenGen)
-  let ahead = stepAhead (step settings seen)
+  let ahead = lookAhead settings (aim settings seen)
   case setWindow settings of
     Just w -> ahead === w
     Nothing -> case setChunking settings of
@@ -166,7 +182,8 @@ roomy :: Property
 roomy = property $ do
   (settings, seen) <- forAll ((,) <$> settingsGen <*> seenGen)
   let s = settings {setWindow = Nothing}
-      Step chunks ahead _ = step s seen
+      chunks = fst (needed s seen)
+      ahead = lookAhead s (aim s seen)
   diff ((chunksAhead + 1) * setWorkers s * maximum (0 : chunks)) (<=) ahead
 
 -- A whole run -----------------------------------------------------------------
@@ -178,11 +195,11 @@ runOf settings itemNs = go nothingSeen {seenItemNs = itemNs}
     go seen [] = drain seen {seenEnded = True}
     go seen (portion : later) =
       let seen' = seen {seenAvailable = seenAvailable seen + portion, seenEnded = null later}
-          Step chunks _ size = step settings seen'
+          (chunks, size) = needed settings seen'
        in chunks ++ go seen' {seenAvailable = seenAvailable seen' - sum chunks, seenSize = size} later
-    drain seen = case step settings seen of
-      Step [] _ _ -> []
-      Step chunks _ size -> chunks ++ drain seen {seenAvailable = seenAvailable seen - sum chunks, seenSize = size}
+    drain seen = case needed settings seen of
+      ([], _) -> []
+      (chunks, size) -> chunks ++ drain seen {seenAvailable = seenAvailable seen - sum chunks, seenSize = size}
 
 complete :: Property
 complete = property $ do

@@ -6,7 +6,7 @@
 --   * The first chunks hold one item, until the cost of an item is known.
 --   * Then a chunk should take 'targetRatio' times what its dispatch costs, or
 --     'sharedRatio' times for each worker: shorter wastes time on dispatching, or
---     makes the workers wait for the one who dispatches; longer unbalances them.
+--     makes the workers wait for their coordinator; longer unbalances them.
 --   * A chunk is at most twice as large as the one before, so that one
 --     misleading measurement makes no giant.
 --   * Once the end of the input is known, a chunk is at most
@@ -16,17 +16,17 @@
 --     known, sizes differ by at most one.
 --   * A chunk holds only items that are there already: no item ever waits for a
 --     later input.
---   * About 'chunksAhead' chunks per worker are published and unclaimed, and the
---     input is walked a bounded distance ahead.
+--   * About 'chunksAhead' chunks per worker are published and unclaimed; more of them
+--     only if they are full ones. The input is walked a bounded distance ahead.
 module Maru.Internal.Plan
   ( -- * Deciding
     Settings (..),
     Seen (..),
     nothingSeen,
-    Step (..),
-    step,
+    publishing,
     nextChunk,
     furtherChunk,
+    aim,
     lookAhead,
 
     -- * Measuring
@@ -43,6 +43,7 @@ module Maru.Internal.Plan
   )
 where
 
+import Data.Bifunctor (first)
 import Maru.Options (Chunking (..))
 
 -- | What stays the same during a run.
@@ -67,7 +68,7 @@ data Seen = Seen
     seenEnded :: !Bool,
     -- | Chunks published and not yet claimed.
     seenUnclaimed :: !Int,
-    -- | 'stepSize' of the step before; 0: there was none.
+    -- | The size of the decision before; 0: there was none.
     seenSize :: !Int
   }
   deriving (Eq, Show)
@@ -83,18 +84,6 @@ nothingSeen =
       seenUnclaimed = 0,
       seenSize = 0
     }
-
--- | What to do.
-data Step = Step
-  { -- | Sizes of the chunks to publish now, in order; their sum is at most
-    -- 'seenAvailable'.
-    stepChunks :: ![Int],
-    -- | How many items beyond the consumer's place may have been walked.
-    stepAhead :: !Int,
-    -- | The size aimed at: 'seenSize' of the next step.
-    stepSize :: !Int
-  }
-  deriving (Eq, Show)
 
 -- | A chunk's evaluation should take so many times its dispatch: the middle of
 -- 20 to 50, where dispatch costs 2 to 5 percent.
@@ -125,24 +114,16 @@ largestChunk = 4096
 smallestWindow :: Int
 smallestWindow = 64
 
--- | The chunks to publish now.
-step :: Settings -> Seen -> Step
-step settings seen =
-  Step
-    { stepChunks = sizes,
-      stepAhead = lookAhead settings size,
-      -- A step that publishes nothing decides nothing: else an idle loop would
-      -- grow the size without a single measurement in between.
-      stepSize = if null sizes then seenSize seen else size
-    }
+-- | The chunks to publish now, in order, until so many are unclaimed, and the next
+-- 'seenSize'. All of them by one measurement and the one size before them.
+publishing :: Settings -> Int -> Seen -> ([Int], Int)
+publishing settings most seen = go (seenUnclaimed seen) (seenAvailable seen) (seenSize seen)
   where
-    size = aim settings seen
-    room = max 0 (chunksAhead * setWorkers settings - seenUnclaimed seen)
-    sizes = publish room (seenAvailable seen)
-    publish 0 _ = []
-    publish slots left = case fit settings (seenEnded seen) size left of
-      0 -> []
-      n -> n : publish (slots - 1 :: Int) (left - n)
+    go waiting available size
+      | waiting < most, (n, size') <- chunk settings seen {seenAvailable = available}, n > 0 = first (n :) (go (waiting + 1) (available - n) size')
+      | otherwise = ([], size)
+      where
+        chunk = if waiting < chunksAhead * setWorkers settings then nextChunk else furtherChunk
 
 -- | One chunk for a worker that asks for it now: its size (0: nothing is
 -- available) and the next 'seenSize'.

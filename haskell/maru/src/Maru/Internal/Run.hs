@@ -102,7 +102,7 @@ newRun b options n =
     <*> newIORef False
     <*> newTVarIO 0
     <*> newTVarIO 0
-    <*> newTVarIO (stepAhead (step (settings options n) nothingSeen))
+    <*> newTVarIO (lookAhead (settings options n) (aim (settings options n) nothingSeen))
     <*> newIORef 0
     <*> newIORef Nothing
     <*> newIORef 0

@@ -151,7 +151,7 @@ initialised = do
   ThreadId next <- forkIO (pure ())
   c_initialised evaluating next
 
--- | From now on what is read from inherited descriptors never comes. 'False': who waits
+-- | From now on what is read from inherited descriptors never comes. 'False': a thread that waits
 -- for it cannot be seen here.
 raiseWall :: Pen -> Snapshot -> IO Bool
 raiseWall (Pen p) (Snapshot s) = (== 0) <$> c_guard p s

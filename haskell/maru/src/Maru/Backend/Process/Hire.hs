@@ -53,19 +53,17 @@ handOutMore run = do
     options = jobOptions (runJob run)
     settings = Settings (chunking options) (jobWorkers (runJob run)) (window options)
 
--- With one measurement and one size before them, until enough waits.
 publishMore :: Settings -> Maybe Double -> Bool -> Run a b -> Offer -> Int -> IO ()
-publishMore settings cost over run offer waiting0 = do
+publishMore settings cost over run offer waiting = do
   size0 <- stSize <$> look run
-  let go available waiting size
-        | available <= 0 || waiting >= offerChunks offer = pure size
-        | otherwise = do
-          let (n, size') = planned waiting (Seen cost Nothing available over waiting size0)
-          taken <- if n == 0 then pure False else handOutOne run n
-          if taken then go (available - n) (waiting + 1) size' else pure size
-      planned waiting = (if waiting < chunksAhead * setWorkers settings then nextChunk else furtherChunk) settings
-  size <- go (offerItems offer) waiting0 size0
-  change run (\s -> s {stSize = size})
+  let (chunks, size) = publishing settings (offerChunks offer) (Seen cost Nothing (offerItems offer) over waiting size0)
+      handOutAll [] = pure ()
+      handOutAll (n : more) = do
+        taken <- handOutOne run n
+        when taken $ do
+          change run (\s -> s {stSize = size})
+          handOutAll more
+  handOutAll chunks
 
 -- | 'False': no slot is free now.
 handOutOne :: Run a b -> Int -> IO Bool
