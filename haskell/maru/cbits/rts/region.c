@@ -308,19 +308,24 @@ static bool packed_grow(struct image *image, size_t limit) {
 }
 
 /* Without sharing a cyclic value has no end, and one that shares much may have none in practice.
-   One that shares nothing and was made here is no larger than what the heap has grown by; to
-   remember where one has been would cost more memory than that. */
+   One that shares nothing and was made here is no larger than what this process has in its heap and
+   had not at its fork, but for an allocation area; to remember where one has been would cost more
+   memory than that. */
 enum { UNSHARED_MOST = 256 << 20 };
-static W_ inherited = (W_)-1; /* megablocks of the heap at the fork */
+static W_ inherited; /* blocks in use at the fork */
 
-void maru_region_forked(void) {
-  if (&mblocks_allocated)
-    inherited = mblocks_allocated;
+static W_ blocks_in_use(void) {
+  W_ blocks = 0;
+  for (const generation *g = generations; g; g = g->to == g ? NULL : g->to)
+    blocks += g->n_blocks + g->n_large_blocks + g->n_compact_blocks;
+  return blocks;
 }
 
+void maru_region_forked(void) { inherited = blocks_in_use(); }
+
 static size_t unshared_most(void) {
-  size_t grown = mblocks_allocated > inherited ? (mblocks_allocated - inherited) * MBLOCK_SIZE : 0;
-  return grown > UNSHARED_MOST ? grown : UNSHARED_MOST;
+  W_ blocks = blocks_in_use();
+  return UNSHARED_MOST + (blocks > inherited ? (blocks - inherited) * BLOCK_SIZE : 0);
 }
 
 /* A value in normal form as position-independent bytes: their number, *bytes to be freed; or an
