@@ -26,6 +26,14 @@ check() {
   fi
 }
 
+# Whether a line of what comes in matches; reads all of it. `grep -q` ends at the first line: by pipefail
+# its writer's SIGPIPE is then the pipe's status, now and then.
+matching() { # GREP'S ARGUMENTS...
+  local text
+  text=$(cat)
+  grep -q "$@" <<<"$text"
+}
+
 finish() {
   echo "$checks_passed passed, $checks_failed failed"
   [ "$checks_failed" -eq 0 ]
