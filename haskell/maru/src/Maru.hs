@@ -46,14 +46,24 @@ module Maru
     parBuffer,
     procList,
 
+    -- * Other shapes
+    parFmap,
+    parMapReduce,
+
     -- * Mapping in 'IO'
     parMapM,
     parMapUnordered,
     parMapReporting,
 
+    -- * Items with effects, a state, a time limit, chance
+    parMapIO,
+    parMapState,
+    parMapWithin,
+    seeds,
+
     -- * Results that say how they cross
     parMapVia,
-    Codec (..),
+    Codec,
     binary,
     rawBytes,
     showRead,
@@ -92,23 +102,20 @@ module Maru
   )
 where
 
-import Control.Concurrent (getNumCapabilities)
-import Control.Exception (CompactionFailed (..), bracket, evaluate, throw, throwIO, try)
+import Control.Exception (CompactionFailed (..), evaluate, throw, throwIO, try)
 import Control.Parallel.Strategies (Strategy)
+import Data.Foldable (toList)
 import Data.List (foldl')
-import Data.Maybe (isJust)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe, listToMaybe)
+import Data.Traversable (mapAccumL)
 import qualified GHC.Compact as Compact
-import Maru.Backend.Auto (Means (..), autoMap, forkCost)
-import qualified Maru.Backend.Sequential as Sequential
-import qualified Maru.Backend.Shm as Shm
 import Maru.Codec
+import Maru.Effects
 import Maru.Failure
-import Maru.Internal.Budget
-import Maru.Internal.Dispatch (engineOf)
 import Maru.Internal.Engine
-import Maru.Internal.Normal (normalised)
-import Maru.Native.Rts (allocArea, forkHazard)
-import Maru.Native.Totals (sayOnBoard)
+import Maru.Internal.Start
 import Maru.Options
 import Maru.Progress (progressBar)
 import System.IO.Unsafe (unsafePerformIO)
@@ -135,12 +142,7 @@ parMap = parMapWith defaultOptions
 -- >>> parMapWith defaultOptions {backend = Shm, workers = Workers 2} (* 2) [1 .. 5 :: Int]
 -- [2,4,6,8,10]
 parMapWith :: Options -> (a -> b) -> [a] -> [b]
-parMapWith options f xs = unsafePerformIO $ do
-  which <- resolveBackend options
-  case which of
-    Auto -> automatic options f xs
-    Sequential -> map (normalised . f) xs <$ checkOptions options
-    _ -> values <$> startOn which options Ordered Nothing f xs
+parMapWith = mapWith
 
 -- | @parFor xs f = parMap f xs@.
 --
@@ -150,18 +152,24 @@ parFor :: [a] -> (a -> b) -> [b]
 parFor = flip parMap
 
 -- | @parFold op z f xs == foldr op z (map f xs)@ for an associative @op@ with
--- unit @z@. Workers fold, so that one value per segment of 64 items crosses. The
--- whole list is consumed, in constant memory; a segment counts as one item in
--- 'chunking', 'window' and exceptions. What @f@ throws, the fold throws.
+-- unit @z@. Workers fold, so that one value per segment crosses: of one item at
+-- the list's begin, of 64 from item 4032 on. The whole list is consumed, in
+-- constant memory; a segment counts as one item in 'chunking', 'window' and
+-- exceptions. What @f@ throws, the fold throws.
 --
 -- >>> parFold defaultOptions (+) 0 (* 2) [1 .. 100 :: Int]
 -- 10100
 parFold :: Options -> (b -> b -> b) -> b -> (a -> b) -> [a] -> b
-parFold options op z f xs = foldl' op z (parMapWith options segment (segments xs))
+parFold options op z f = foldl' op z . parMapWith options (foldl' op z . map f) . segments
+
+-- | Short lists are spread, too; of long ones few values cross.
+segments :: [a] -> [[a]]
+segments = go (concatMap (replicate 64) (takeWhile (< 64) (iterate (* 2) 1)))
   where
-    segment = foldl' op z . map f
-    segments [] = []
-    segments ys = let (now, later) = splitAt 64 ys in now : segments later
+    go _ [] = []
+    go sizes xs = now : go (drop 1 sizes) later
+      where
+        (now, later) = splitAt (fromMaybe 64 (listToMaybe sizes)) xs
 
 -- | 'parMapWith' that works at most so many items (1 or more) ahead of its
 -- consumer; for infinite lists too. What 'window' says is overruled.
@@ -182,20 +190,46 @@ parBuffer options n = parMapWith options {window = Just n}
 procList :: Options -> Strategy [a]
 procList options xs = pure (parMapWith options id xs)
 
+-- | @parFmap options f == fmap f@: the elements of a tree, a @Map@, a @Seq@, an
+-- @Array@, a boxed @Vector@. The structure itself stays in the caller. Elements
+-- are lazy, as with 'parMapWith'; one that is demanded far from its place waits
+-- for those before it. For unboxed vectors: "Maru.Vector".
+--
+-- >>> import qualified Data.Map as Map
+-- >>> parFmap defaultOptions (+ 1) (Map.fromList [('a', 1), ('b', 2 :: Int)])
+-- fromList [('a',2),('b',3)]
+parFmap :: Traversable t => Options -> (a -> b) -> t a -> t b
+parFmap options f t = snd (mapAccumL next (parMapWith options f (toList t)) t)
+  where
+    next ys x = case ys of
+      y : rest -> (rest, y)
+      [] -> ([], f x)
+
+-- | @parMapReduce options op f xs == Map.fromListWith (flip op) (concatMap f xs)@
+-- for an associative @op@: @f@ gives keys and values, @op@ joins the values of one
+-- key, earlier items on its left. Workers join within segments as in 'parFold';
+-- the caller merges one map per segment, in time O(its keys · log all keys). Keys
+-- and values are evaluated to normal form.
+--
+-- >>> parMapReduce defaultOptions (+) (\line -> [(w, 1 :: Int) | w <- words line]) ["to be", "or not to be"]
+-- fromList [("be",2),("not",1),("or",1),("to",2)]
+parMapReduce :: Ord k => Options -> (v -> v -> v) -> (a -> [(k, v)]) -> [a] -> Map k v
+parMapReduce options op f =
+  foldl' (Map.unionWith op) Map.empty . parMapWith options (Map.fromListWith (flip op) . concatMap f) . segments
+
 -- | 'parMapWith' whose results cross in a coding of yours: for results that hold
 -- functions or foreign memory, or whose coded form is much smaller.
 --
 -- > parMapVia binary defaultOptions f xs
 --
--- Back ends that share the caller's heap code and decode all the same. An element
+-- A coding of your own is a @Codec@ of "Maru.Codec". Back ends that share the
+-- caller's heap code and decode all the same. An element
 -- whose bytes cannot be decoded throws. With the back end 'Auto': 'Shm'.
 --
 -- >>> parMapVia showRead defaultOptions {workers = Workers 2} even [1, 2, 3 :: Int]
 -- [False,True,False]
 parMapVia :: Codec b -> Options -> (a -> b) -> [a] -> [b]
-parMapVia codec options f xs = unsafePerformIO $ do
-  which <- resolveBackend options
-  values <$> startOn which options Ordered (Just codec) f xs
+parMapVia codec options f xs = unsafePerformIO (values <$> startedOn options Ordered (Just codec) f xs)
 
 -- | Scoped: when it returns or throws (also an asynchronous exception), the
 -- workers are gone. Throws the first exception by index. O(length) memory: all
@@ -217,8 +251,7 @@ parMapM options f xs =
 -- [(0,2),(1,4),(2,6)]
 parMapUnordered :: Options -> (a -> b) -> [a] -> IO [(Int, b)]
 parMapUnordered options f xs = do
-  which <- resolveBackend options
-  running <- startOn which options Unordered Nothing f xs
+  running <- startedOn options Unordered Nothing f xs
   pure [(outcomeIndex o, either throw id (outcomeResult o)) | o <- outcomes running]
 
 -- | 'parMapWith', and a look at what has happened so far: which back end ran,
@@ -233,8 +266,7 @@ parMapUnordered options f xs = do
 -- Shm
 parMapReporting :: Options -> (a -> b) -> [a] -> IO ([b], IO Report)
 parMapReporting options f xs = do
-  which <- resolveBackend options
-  running <- startOn which options Ordered Nothing f xs
+  running <- startedOn options Ordered Nothing f xs
   pure (values running, report running)
 
 -- | A failed item as a value, the others undisturbed: 'Left' for what @f@ threw,
@@ -245,8 +277,7 @@ parMapReporting options f xs = do
 -- ["5","failed","2"]
 parMapTry :: Options -> (a -> b) -> [a] -> [Either ItemFailed b]
 parMapTry options f xs = unsafePerformIO $ do
-  which <- resolveBackend options
-  running <- startOn which options Ordered Nothing f xs
+  running <- startedOn options Ordered Nothing f xs
   pure (map item (outcomes running))
   where
     item (Outcome i w result) = either (Left . ItemFailed i w) Right result
@@ -266,64 +297,3 @@ withInput x use = do
   case compacted of
     Right c -> use (Compact.getCompact c)
     Left CompactionFailed {} -> use x
-
--- Starting -------------------------------------------------------------------
-
--- What failed throws where it is looked at.
-values :: Running b -> [b]
-values = map (either throw id . outcomeResult) . outcomes
-
--- | 'Auto' evaluates its first items in the caller; where failures, codecs or the
--- report matter, they all go to 'Shm'. What chose forked workers by itself does
--- without them where there are none to be had.
-startOn :: Backend -> Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> IO (Running b)
-startOn which options order codec f xs = do
-  checkOptions options
-  n <- resolveWorkers options (if which == Auto then Shm else which)
-  let job = Job options {backend = which} n order codec f xs
-  case engineOf which of
-    Just engine -> engine job
-    -- Not interruptible: nothing that is thrown at the consumer is caught.
-    Nothing -> try (Shm.engine job) >>= either (inCaller job) pure
-
-inCaller :: Job a b -> Unavailable -> IO (Running b)
-inCaller job why = do
-  sayOnBoard line
-  running <- Sequential.engine job
-  pure running {report = (\r -> r {reportNotes = line : reportNotes r}) <$> report running}
-  where
-    line = "all was evaluated in the caller: " <> show why
-
-scoped :: Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> (Running b -> IO r) -> IO r
-scoped options order codec f xs = bracket acquire stop
-  where
-    acquire = do
-      which <- resolveBackend options
-      startOn which options order codec f xs
-
--- Where forked workers are unsafe there are none.
-automatic :: Options -> (a -> b) -> [a] -> IO [b]
-automatic options f xs = do
-  checkOptions options
-  n <- resolveWorkers options Auto
-  hazard <- forkHazard
-  capabilities <- getNumCapabilities
-  area <- allocArea
-  let means = Means (if isJust hazard then 1 else n) (min n capabilities) (fromIntegral area)
-  autoMap means forkCost (rest Auto options) (rest Threads options {workers = Workers (meansCapabilities means)}) f xs
-  where
-    rest which options' number ys = do
-      running <- startOn which options' Ordered Nothing f ys
-      pure [either (throw . renumber number) id (outcomeResult o) | o <- outcomes running]
-
-checkOptions :: Options -> IO ()
-checkOptions options
-  | Fixed n <- chunking options, n < 1 = bad "chunking" (show n) "1 or more"
-  | Retry n <- policy options, n < 0 = bad "policy = Retry" (show n) "0 or more"
-  | Just n <- window options, n < 1 = bad "window" (show n) "1 or more"
-  | regionMiB options < 1 || regionMiB options > 4096 = bad "regionMiB" (show (regionMiB options)) "1 to 4096"
-  | Just n <- memoryMiB options, n < 16 = bad "memoryMiB" (show n) "16 or more"
-  | idleSeconds options <= 0 || isNaN (idleSeconds options) = bad "idleSeconds" (show (idleSeconds options)) "a positive number"
-  | otherwise = pure ()
-  where
-    bad what is want = throwIO (BadOptions (what <> " is " <> is <> "; give " <> want))

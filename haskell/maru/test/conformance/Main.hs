@@ -10,6 +10,7 @@ import qualified Laziness
 import qualified Life
 import Maru.Options (backendName)
 import qualified Rivals
+import qualified Shapes
 import Subject (subjects)
 import System.Environment (setEnv)
 import Test.Tasty (defaultMain, localOption, mkTimeout, testGroup)
@@ -22,6 +23,6 @@ main = do
   defaultMain . localOption (mkTimeout 120000000) $
     testGroup
       "conformance"
-      [ testGroup (backendName b) (map ($ b) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests])
+      [ testGroup (backendName b) (map ($ b) [Law.tests, Laziness.tests, Failures.tests, Life.tests, Rivals.tests, Shapes.tests])
         | b <- backends
       ]

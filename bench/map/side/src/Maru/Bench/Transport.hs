@@ -48,6 +48,7 @@ import Control.Exception (displayException)
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Store (Store)
 import qualified Data.Store as Store
+import Maru.Codec (Codec (..))
 #else
 import Data.Kind (Type)
 #endif
