@@ -17,6 +17,8 @@ import DsmJobs (Job (..), programs, timed)
 import GHC.Clock (getMonotonicTime)
 import LockCrowd (crowdClaims, crowdPlot, crowdSides, crowdTables)
 import MapHeap (heapClaims, heapPlots, heapSides, heapTables)
+import MapPrograms (programsClaims, programsPlots, programsSides, programsTables)
+import Maru.Bench.Experiment (Effort (..))
 import Maru.Bench.Rounds
 import Maru.Bench.Side
 import Maru.Cli.Group (outputOf)
@@ -41,7 +43,7 @@ data Part = Part
 
 -- | Of a machine with so many CPUs.
 parts :: Int -> [Part]
-parts cores = [mapPart cores, heapPart cores, lockPart cores, runPart, dsmPart cores, mpiPart cores]
+parts cores = [mapPart cores, heapPart cores, programsPart cores, lockPart cores, runPart, dsmPart cores, mpiPart cores]
 
 -- | 1, 2, 4 … and all.
 counts :: Int -> [Int]
@@ -53,7 +55,7 @@ mapPart :: Int -> Part
 mapPart cores =
   Part
     { partName = "map",
-      partSeconds = 210,
+      partSeconds = 170,
       partReady = \reaper -> do
         program <- helperPath "maru-bench-map"
         pure (Right [(mapName load way, runSide reaper program (Side (mapName load way) [mapArguments load way])) | load <- mapLoads, way <- mapWays cores]),
@@ -146,6 +148,21 @@ heapPart cores =
   where
     heaps = [0, 256, 1024]
 
+-- Programs of others --------------------------------------------------------
+
+programsPart :: Int -> Part
+programsPart cores =
+  Part
+    { partName = "programs",
+      partSeconds = 60,
+      partReady = \reaper -> do
+        program <- helperPath "maru-bench-map"
+        pure (Right [(sideName side, runSide reaper program side) | side <- programsSides Full cores]),
+      partTables = programsTables cores,
+      partPlots = programsPlots cores,
+      partClaims = programsClaims cores
+    }
+
 -- Locks ----------------------------------------------------------------------
 
 lockPart :: Int -> Part
@@ -202,7 +219,7 @@ dsmPart :: Int -> Part
 dsmPart cores =
   Part
     { partName = "dsm",
-      partSeconds = 110,
+      partSeconds = 90,
       partReady = \reaper -> do
         maru <- commandPath
         paths <- mapM (\p -> (,) p <$> helperPath ("dsm-" ++ p)) programs

@@ -27,6 +27,7 @@ import MapBackends (backendsExperiment)
 import MapChannel (channelExperiment)
 import MapDispatch (dispatchExperiment)
 import MapHeap (heapExperiment)
+import MapPrograms (programsMapExperiment)
 import MapSeedlog (seedlogExperiment)
 import MapTransport (transportExperiment)
 import Maru.Bench.Experiment (Experiment)
@@ -35,7 +36,7 @@ import WaitHandover (handoverExperiment)
 experiments :: [Experiment]
 experiments =
   concat
-    [ [dispatchExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, seedlogExperiment],
+    [ [dispatchExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment],
       [crowdExperiment, mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,

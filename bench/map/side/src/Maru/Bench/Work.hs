@@ -13,7 +13,6 @@ where
 
 import Control.DeepSeq (NFData, force, rnf)
 import Control.Exception (evaluate)
-import Data.Int (Int64)
 import Data.List (find, foldl')
 import qualified Data.Map.Strict as Map
 import qualified Data.Vector as V
@@ -21,23 +20,11 @@ import qualified Data.Vector.Unboxed as VU
 import Maru.Bench.Java (corpus)
 import Maru.Bench.Mapper (Mapper (..))
 import Maru.Bench.Meter (nowNs)
+import Maru.Bench.Programs (programs)
+import Maru.Bench.Workload
 import Maru.Similar (comparePrepared, defaultConfig, prepare)
 import qualified Maru.Similar as Similar
 import Maru.Similar.Pairs (Row (..))
-
-data Work = Work
-  { workName :: !String,
-    workPurpose :: !String,
-    -- | Builds and evaluates the input. Size, then grain.
-    workPrepare :: Int -> Int -> IO Prepared
-  }
-
-data Prepared = Prepared
-  { -- | What the items cost, in a unit of their own.
-    preparedCosts :: ![Double],
-    -- | The checksum, and when the first result was there.
-    preparedRun :: Mapper -> IO (Int, Int64)
-  }
 
 allWorks :: [Work]
 allWorks =
@@ -48,6 +35,7 @@ allWorks =
     Work "grain" "SIZE items of GRAIN loop turns each" (\n g -> listWork [1 .. n] (const 1) (turns g) id),
     Work "trivial" "SIZE additions: nothing but dispatch" (\n _ -> listWork [1 .. n] (const 1) (+ 1) id)
   ]
+    ++ programs
 
 workFromName :: String -> Maybe Work
 workFromName name = find ((== name) . workName) allWorks
