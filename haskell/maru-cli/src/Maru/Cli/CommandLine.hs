@@ -13,7 +13,7 @@ import Options.Applicative hiding (internal)
 import Options.Applicative.Help.Types (renderHelp)
 import System.Environment (getArgs)
 import System.Exit (ExitCode (..), exitWith)
-import System.IO (hSetEncoding, stderr, stdout, utf8)
+import System.IO (BufferMode (..), hSetBuffering, hSetEncoding, stderr, stdout, utf8)
 
 -- | Runs it on the arguments and ends with its status.
 program :: ([String] -> IO ExitCode) -> IO ()
@@ -22,6 +22,8 @@ program run = do
   setLocaleEncoding utf8
   mkTextEncoding "UTF-8//ROUNDTRIP" >>= setFileSystemEncoding
   mapM_ (`hSetEncoding` utf8) [stdout, stderr]
+  -- Unbuffered, each character is a write: lines of several processes would mix.
+  hSetBuffering stderr LineBuffering
   reporting (getArgs >>= run >>= exitWith)
 
 -- | Does what the arguments say. Help is printed; a mistake is one line and status 64. The first
