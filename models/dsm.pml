@@ -10,7 +10,7 @@
  * A home answers a fetch with the page or with the words that changed since the copy's
  * version, as it likes: the policies are ways to choose.
  *
- * Left out: homes that move (dsm-homes.pml has them); diffs that ride on notices; asking for a diff again with masks; batches of
+ * Left out: homes that move (dsm-homes.pml has them) and homes alone with a page (dsm-alone.pml); diffs that ride on notices; asking for a diff again with masks; batches of
  * pages; the log of intervals and when it is trimmed
  * (dsm-rounds.pml has the floor); semaphores, flags, counters and conditions;
  * barriers of some nodes; epochs and incarnations.  The core's own tests have these.

@@ -10,6 +10,11 @@
  * before. The pages they name become invalid, unless its copy is as new.  Programs whose
  * conflicting accesses are all ordered by the operations below see sequential consistency.
  *
+ * A home is *alone* with a page from a release on, until it gives the page away or tells in a diff
+ * what changed. Nobody then has a copy of that version. All who have an older one will hear that it
+ * is old, before they hear of any later release of the home. So what an alone home writes needs no
+ * twin, no diff and no write notice. A node without others is alone with all.
+ *
  * A page's *version* is how many diffs its home has received.  A copy knows the
  * version it was fetched at, and is what the home had then, without what the home itself had
  * not released.  So a fetch may bring just what changed since (history.h); whether it

@@ -74,7 +74,8 @@ static bool in_order(const struct mr_core *core, uint32_t page) {
   return true;
 }
 
-static void fetch_for(struct mr_core *core, uint32_t page, bool write) {
+/* How many pages from this one on will be used, by the order of those before. */
+static uint32_t window_from(struct mr_core *core, uint32_t page) {
   uint32_t most = core->config.limits.batch, left = core->config.pages - page;
   core->ordered = in_order(core, page) ? core->ordered + 1 : 0;
   /* Two pages in a row are no order yet: a row of a matrix may end there. */
@@ -82,7 +83,18 @@ static void fetch_for(struct mr_core *core, uint32_t page, bool write) {
   uint32_t window = doublings < 6 ? 1u << doublings : MR_BATCH_MAX;
   window = window < most ? window : most;
   core->expected = page + (window < left ? window : left);
-  fetch(core, page, core->expected, write, false);
+  return core->expected - page;
+}
+
+static void fetch_for(struct mr_core *core, uint32_t page, bool write) {
+  uint32_t count = window_from(core, page);
+  fetch(core, page, page + count, write, false);
+}
+
+/* A node without others: it may do all with its pages, and the next ones are mapped beforehand. */
+static void open_next(struct mr_core *core, uint32_t page) {
+  for (uint32_t count = window_from(core, page); count > 0; count--)
+    mr_make_writable(core, page++);
 }
 
 int mr_core_read(struct mr_core *core, uint32_t page) {
@@ -93,6 +105,8 @@ int mr_core_read(struct mr_core *core, uint32_t page) {
     fetch_for(core, page, false);
     return mr_unless_stopped(core);
   }
+  if (core->config.nodes == 1)
+    open_next(core, page);
   /* The shell's mapping may lag behind: at first nothing is mapped. */
   mr_set_access(core, page, access_of(core, page));
   mr_finish(core, 0);
@@ -107,6 +121,8 @@ int mr_core_write(struct mr_core *core, uint32_t page) {
     fetch_for(core, page, true);
     return mr_unless_stopped(core);
   }
+  if (core->config.nodes == 1)
+    open_next(core, page);
   mr_make_writable(core, page);
   mr_finish(core, 0);
   return 0;
@@ -244,6 +260,7 @@ static void put_part(struct mr_core *core, uint32_t page) {
 
 static void put_copy(struct mr_core *core, uint16_t to, uint32_t page, uint64_t have) {
   uint32_t length = MR_PAGE;
+  mr_end_alone(core, page);
   mr_put(&core->out, &page, sizeof page);
   mr_put(&core->out, &core->pages[page].version, sizeof(uint64_t));
   if (goes_in_part(core, to, page, have)) {

@@ -74,6 +74,12 @@ void mr_history_add(struct mr_history *history, uint32_t page, uint64_t version,
         past->stamps[line] = (uint32_t)(version - past->since);
 }
 
+void mr_history_forget(struct mr_history *history, uint32_t page) {
+  const struct past *past = history->past[page];
+  if (past != NULL)
+    history_begin(history, page, past->newest);
+}
+
 static int blocks_of(const uint64_t *bitmap) {
   int blocks = 0;
   for (unsigned w = 0; w < MR_DIFF_BITMAP; w++)

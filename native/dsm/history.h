@@ -35,6 +35,9 @@ void mr_history_destroy(struct mr_history *history);
 void mr_history_add(struct mr_history *history, uint32_t page, uint64_t version,
                     const uint64_t *bitmap);
 
+/* Nobody knows what changed up to the newest version. */
+void mr_history_forget(struct mr_history *history, uint32_t page);
+
 /* Unites in `bitmap` what changed after version `have`; how many blocks. -ENOENT: that is not
  * known any more. -EFBIG: more than `most` blocks (the search ends there). `searched` grows by
  * the diffs that were looked at. */

@@ -17,9 +17,29 @@ static void apply(struct mr_core *core, uint32_t page) {
   core->pages[page].warm = MR_WARM;
 }
 
+/* What is written needs no twin: nobody has a copy that would have to hear of it. */
+static bool unwatched(const struct mr_core *core, uint32_t page) {
+  return core->config.races == NULL && (core->config.nodes == 1 || core->pages[page].alone);
+}
+
+/* From here on what is written is watched; nobody knows what was written before. The page may hold
+ * what this node has not released: an ordered program does not look there before it hears of the
+ * release. */
+void mr_end_alone(struct mr_core *core, uint32_t page) {
+  struct page *p = &core->pages[page];
+  bool written = p->alone && access_of(core, page) == MR_READ_WRITE;
+  p->alone = false;
+  if (!written)
+    return;
+  /* First nobody may write any more, then it is read. */
+  mr_set_access(core, page, MR_READ);
+  mr_settle(core);
+  mr_history_forget(core->history, page);
+}
+
 void mr_make_writable(struct mr_core *core, uint32_t page) {
   struct page *p = &core->pages[page];
-  if (!p->twin) {
+  if (!p->twin && !unwatched(core, page)) {
     memcpy(twin_of(core, page), memory_of(core, page), MR_PAGE);
     p->twin = true;
     core->dirty[core->dirty_count++] = page;
@@ -81,12 +101,13 @@ static uint32_t carry(struct mr_core *core, uint32_t page) {
   return (uint32_t)length;
 }
 
-/* The scratch diff made that version. */
-static void notice(struct mr_core *core, uint32_t page, uint64_t version) {
+/* The scratch diff made that version; whether it goes with the notice. */
+static bool notice(struct mr_core *core, uint32_t page, uint64_t version) {
   struct page *p = &core->pages[page];
   core->notices[core->notice_count++] =
       (struct mr_notice){.version = version, .page = page, .length = carry(core, page)};
   p->warm = (uint8_t)(p->warm > 0 ? p->warm - 1 : 0) & MR_WARM;
+  return core->notices[core->notice_count - 1].length > 0;
 }
 
 /* The diff that has just been kept: memory and twin differ as they did when it was sent. */
@@ -140,8 +161,9 @@ static void flush_page(struct mr_core *core, uint32_t page) {
     mr_races_diff(core->config.races, page, core->config.me, running_interval(core), core->time,
                   core->floor, &core->diff);
   }
+  /* A diff that goes along may make others' copies as new as this. */
   if (core->diff.blocks != 0)
-    notice(core, page, changed(core, page));
+    p->alone = !notice(core, page, changed(core, page));
   p->in_row = 0;
 }
 

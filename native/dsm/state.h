@@ -30,6 +30,7 @@ struct page {
   bool shared : 1;   /* others write it meanwhile: the next diff bears masks at once */
   bool was_home : 1; /* this node was its home, and knows a later one */
   uint8_t warm : 2;  /* others changed it so few own intervals ago */
+  bool alone : 1;    /* home: nobody else has a copy of this version, see mr_end_alone */
 };
 #define MR_WARM 3
 _Static_assert(sizeof(struct page) == 24, "one for each page of memory");
@@ -223,6 +224,8 @@ bool mr_is_origin(const struct mr_core *core, int64_t node);
 bool mr_answers_for(const struct mr_core *core, uint32_t page);
 /* The computing thread may write the page from now on. */
 void mr_make_writable(struct mr_core *core, uint32_t page);
+/* As a home: another node gets the page. */
+void mr_end_alone(struct mr_core *core, uint32_t page);
 void mr_invalidate(struct mr_core *core, const struct mr_notice *notice);
 /* Whether the copy here became as new as the notice says, by the diff that came with it. */
 bool mr_renew(struct mr_core *core, const struct mr_notice *notice, const uint8_t *diff);

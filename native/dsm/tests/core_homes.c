@@ -95,6 +95,50 @@ static void renewed(void) {
   CHECK(fetches[0] > 20 && fetches[1] < fetches[0] / 4);
 }
 
+/* ---- a home alone ---------------------------------------------------------------------- */
+
+/* A home that alone uses its page tells of it once, until somebody asks for it, or changes it. */
+static void alone(void) {
+  enum { TURNS = 40 };
+  struct shape shape = {.nodes = 2, .pages = 2, .home_run = 1, .objects = 16};
+  world_create(&world, &shape, 1);
+  const struct mr_core_counters *own = mr_core_counters(world.nodes[0].core);
+  /* Node 1 asks after many intervals, and again after some more; then it writes, too. */
+  for (int round = 0; round < 3; round++) {
+    emit_turns(0, round * TURNS + 1, (round + 1) * TURNS, 0);
+    emit(code(0), sync_of(MR_BARRIER, 3, 2));
+    emit(code(1), sync_of(MR_BARRIER, 3, 2));
+    emit(code(1), read_of(1, 0, 8));
+    if (round == 1)
+      emit(code(1), write_of(1, 8, 8));
+    emit(code(0), sync_of(MR_BARRIER, 3, 2));
+    emit(code(1), sync_of(MR_BARRIER, 3, 2));
+  }
+  emit(code(0), read_of(2, 8, 8));
+  world_run(&world);
+  CHECK_EQUAL(world.nodes[1].registers[1], 3 * TURNS);
+  CHECK_EQUAL(world.nodes[0].registers[2], 2 * TURNS);
+  /* What changes went with three notices node 1 may have as the home has. */
+  CHECK_EQUAL(own->intervals, 3 + 3);
+  CHECK_EQUAL(own->pages + own->parts, 3);
+  world_destroy(&world);
+}
+
+/* What a lone node does costs nobody anything. */
+static void single(void) {
+  struct shape shape = {.nodes = 1, .pages = 64, .home_run = 1, .objects = 16};
+  world_create(&world, &shape, 1);
+  for (int n = 1; n <= 20; n++)
+    for (uint32_t page = 0; page < 64; page++) {
+      emit(code(0), set_of(0, n));
+      emit(code(0), write_of(0, page * MR_PAGE, 8));
+      emit(code(0), sync_of(MR_POST, 5, 1));
+    }
+  world_run(&world);
+  CHECK_EQUAL(mr_core_counters(world.nodes[0].core)->intervals, 0);
+  world_destroy(&world);
+}
+
 /* ---- memory ------------------------------------------------------------------------- */
 
 static int64_t resident(void) {
@@ -158,6 +202,8 @@ int main(void) {
   diffs_until_moved(MR_HOMES_MIGRATE, MR_MIGRATE_AFTER);
   moves_are_bounded();
   renewed();
+  alone();
+  single();
   large_reserve();
   large_intervals();
   return 0;

@@ -232,6 +232,14 @@ MUTANTS = [
     ("one way counts for all who ask", "fetch.c", "  struct way *way = &core->ways[to];", "  struct way *way = &core->ways[0];"),
     ("what one home takes counts for all", "fetch.c", "learn(&core->ways[header->from], ", "learn(&core->ways[0], "),
     ("nobody sends news", "progress.c", "  if (!many && !large)", "  if (true)"),
+    ("a home counts as alone from the start", "pages.c",
+     "(core->config.nodes == 1 || core->pages[page].alone)", "true"),
+    ("a home stays alone with a page that is fetched", "fetch.c", "  mr_end_alone(core, page);\n", ""),
+    ("what was written alone counts as known", "pages.c", "  mr_history_forget(core->history, page);\n", ""),
+    ("a page is sent while its home may write it", "pages.c",
+     "  mr_set_access(core, page, MR_READ);\n  mr_settle(core);\n  mr_history_forget", "  mr_history_forget"),
+    ("who got a change with its notice is forgotten", "pages.c",
+     "p->alone = !notice(core, page, changed(core, page));", "p->alone = (notice(core, page, changed(core, page)), true);"),
 ]
 
 
