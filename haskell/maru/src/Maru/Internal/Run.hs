@@ -78,7 +78,7 @@ data Run = Run
     runAlive :: !(TVar Int),
     -- | Items that the consumer has taken, in steps of a quarter window.
     runConsumed :: !(TVar Int),
-    -- | How far beyond 'runConsumed' the input may be walked. It only grows:
+    -- | How far beyond @runConsumed@ the input may be walked. It only grows:
     -- 'produce' relies on that.
     runAhead :: !(TVar Int),
     runArrived :: !(IORef Int),
@@ -241,7 +241,7 @@ instance Exception Ended where
 
 -- | Runs an action in a thread that is not the run's own (one that runs sparks)
 -- and that 'stopRun' may interrupt, but only within the action: the thread goes on
--- to other work, perhaps of another run, so an 'Ended' under way is waited for.
+-- to other work, perhaps of another run, so an @Ended@ under way is waited for.
 whileRegistered :: Run -> (Restore -> IO ()) -> IO ()
 whileRegistered run action = mask $ \restore -> do
   me <- myThreadId
