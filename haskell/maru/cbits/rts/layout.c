@@ -64,15 +64,15 @@ _Static_assert(THUNK < THUNK_SELECTOR && THUNK_SELECTOR - THUNK == 7, "thunks");
 
 /* --- capabilities --- */
 
-/* Not in the public headers. Up to GHC 9.2 and again from 9.10 on a pointer to an array, between
-   them the array itself. Which it is, is seen by where the capability stands that we run on. Where
-   the symbol is hidden and there is but one capability, it is that one. */
-extern const W_ capabilities[] MARU_WEAK;
+/* Not in the public headers; how it is declared, internals.h says, and the capability that we run
+   on must stand there. Where the symbol is hidden and there is but one capability, it is that one.
+ */
+extern W_ capabilities[] MARU_WEAK;
 
 typedef Capability *const *Row;
-enum shape { UNKNOWN, ONE, ARRAY, POINTER };
+enum shape { UNKNOWN, ONE, ROW };
 static _Atomic enum shape shape;
-static Capability *the_one;
+static Capability *_Atomic the_one; /* where the shape is ONE */
 
 static uint32_t number_of(const Capability *capability) {
   uint32_t number;
@@ -80,18 +80,17 @@ static uint32_t number_of(const Capability *capability) {
   return number;
 }
 
-static enum shape find_shape(void) {
-  const Capability *here = rts_unsafeGetMyCapability();
+static Row row(void) {
+  return MARU_CAPABILITIES_INLINE ? (Row)(const void *)capabilities : (Row)capabilities[0];
+}
+
+static enum shape find_shape(const Capability *here) {
   uint32_t number = here ? number_of(here) : 0;
   if (!here || number >= n_capabilities)
     return UNKNOWN;
   if (!capabilities)
     return n_capabilities == 1 ? ONE : UNKNOWN;
-  Row row = (Row)(const void *)capabilities;
-  if (row[number] == here)
-    return ARRAY;
-  row = (Row)capabilities[0];
-  return row && row[number] == here ? POINTER : UNKNOWN;
+  return row() && row()[number] == here ? ROW : UNKNOWN;
 }
 
 /* relaxed: each process that forks has looked before, by the thread that forks, and what is seen
@@ -108,14 +107,9 @@ uint32_t maru_rts_capabilities(void) {
 }
 
 Capability *maru_rts_capability(uint32_t i) {
-  switch (atomic_load_explicit(&shape, memory_order_relaxed)) {
-  case ARRAY:
-    return ((Row)(const void *)capabilities)[i];
-  case POINTER:
-    return ((Row)capabilities[0])[i];
-  default:
-    return the_one;
-  }
+  return atomic_load_explicit(&shape, memory_order_relaxed) == ROW
+             ? row()[i]
+             : atomic_load_explicit(&the_one, memory_order_relaxed);
 }
 
 StgWeak *maru_rts_fresh_weaks(const Capability *capability) {
@@ -204,7 +198,10 @@ bool maru_rts_in_object(const void *p) {
 }
 
 void maru_rts_look(void) {
-  the_one = rts_unsafeGetMyCapability();
-  atomic_store_explicit(&shape, find_shape(), memory_order_relaxed);
+  Capability *here = rts_unsafeGetMyCapability();
+  enum shape seen = find_shape(here);
+  if (seen == ONE)
+    atomic_store_explicit(&the_one, here, memory_order_relaxed);
+  atomic_store_explicit(&shape, seen, memory_order_relaxed);
   (void)look_at_objects();
 }
