@@ -30,6 +30,7 @@ import Maru.Backend.Process.Hire
 import Maru.Backend.Process.Run
 import Maru.Backend.Process.State
 import Maru.Backend.Process.Wire (OnlyCaller (..))
+import Maru.Failure (exceptionText)
 import Maru.Internal.Engine
 import Maru.Internal.Feed
 import Maru.Internal.Progress
@@ -176,7 +177,7 @@ tellProgress held teller counts feed callback = do
     unless (fromException e == Just ThreadKilled) $
       deRefWeak held >>= traverse_ (readIORef >=> complain e)
   where
-    complain e run = locked run (note run ("the progress callback threw: " <> displayException e))
+    complain e run = locked run (note run ("the progress callback threw: " <> exceptionText e))
 
 -- The end --------------------------------------------------------------------
 

@@ -57,6 +57,7 @@ import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTimeNSec)
+import Maru.Failure (exceptionText)
 import Maru.Internal.Engine
 import Maru.Internal.Plan
 import Maru.Internal.Progress
@@ -223,7 +224,7 @@ spawnWorkers run count fork body = do
             atomicModifyIORef' (runNotes run) (\notes -> (progressNote e : notes, ()))
         _ -> pure ()
   where
-    progressNote e = "the progress callback threw and is called no more: " <> displayException e
+    progressNote e = "the progress callback threw and is called no more: " <> exceptionText e
 
 look :: Run -> IO (Int, Maybe Int, Int)
 look run = do
