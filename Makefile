@@ -5,7 +5,7 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help setup build demo check test soak verify bench doc install bundle bundle-check fresh-check format lint sanitize clean
+.PHONY: help setup build demo check test soak verify bench doc install bundle bundle-check fresh-check test-ghc format lint sanitize clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -49,8 +49,13 @@ bundle: setup build ## one archive that runs from any folder of any Linux, witho
 bundle-check: bundle ## the archive in bare roots of Debian 12 and 13 (root)
 	@scripts/bundle-check
 
-fresh-check: ## make demo and make test in a new Debian 12 chroot (root)
-	@scripts/fresh-check
+SUITE ?=
+
+fresh-check: ## make demo and make test in a new Debian chroot (root); SUITE=bookworm
+	@SUITE='$(SUITE)' scripts/fresh-check
+
+test-ghc: ## what a GHC can break, in a root of a Debian suite (root); SUITE=trixie
+	@scripts/test-ghc $(or $(SUITE),trixie)
 
 format: setup ## format C and Haskell in place
 	@scripts/format

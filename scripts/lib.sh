@@ -71,6 +71,11 @@ cabal_here() { # COMMAND ARGUMENT...
 strict() { [ "$(ghc --numeric-version)" != 9.0.2 ] || echo -fdev; }
 strict_c() { [ "$("${CC:-cc}" -dumpversion)" != 12 ] || echo --werror; }
 
+# Formatters and finders of hints change their mind from version to version: the tree is as those of Debian 12
+# want it. Elsewhere they are not asked.
+formatters_agree() { [[ "$(ormolu --version) $(clang-format --version)" =~ ^ormolu\ 0\.3\..*version\ 14\. ]]; }
+hints_agree() { [[ "$(hlint --version)" == *" v3.3."* ]]; }
+
 # The commands that build; without network.
 cabal_offline() { # COMMAND ARGUMENT...
   local command=$1

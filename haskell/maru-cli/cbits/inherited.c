@@ -1,22 +1,34 @@
-/* inherited.c: signals that were ignored when the process began.
+/* inherited.c: what the process was given when it began: ignored signals, open descriptors.
  *
  * GHC's run-time system puts handlers in their place before main, and a program that is executed
  * then finds the default.  A caller that ignores a signal (nohup, trap '' INT) means the
- * command, too.  Written once, before any thread of ours.
+ * command, too.  GHC 9.10 opens descriptors that a program which is executed would keep.  Written
+ * once, before any thread of ours.
  */
 #include "probe.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 static const int taken[] = {SIGINT, SIGPIPE, SIGTSTP};
 static bool was_ignored[sizeof taken / sizeof *taken];
+enum { LOOKED_AT = 256 }; /* descriptors; the run-time system's are among the first that are free */
+static bool was_open[LOOKED_AT];
 
 __attribute__((constructor)) static void note(void) {
   struct sigaction now;
   for (unsigned i = 0; i < sizeof taken / sizeof *taken; i++)
     was_ignored[i] = sigaction(taken[i], NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+  for (int fd = 0; fd < LOOKED_AT; fd++)
+    was_open[fd] = fcntl(fd, F_GETFD) >= 0;
+}
+
+void maru_probe_keep_own_descriptors(void) {
+  for (int fd = 0; fd < LOOKED_AT; fd++)
+    if (!was_open[fd])
+      (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* EBADF: nothing is open there */
 }
 
 void maru_probe_ignore_again(void) {

@@ -19,6 +19,10 @@ int maru_probe_access(int way);
  * another program. */
 void maru_probe_ignore_again(void);
 
+/* Descriptors that this process has opened by itself so far are not for a program that it executes;
+ * to be called first of all, when there are only the run-time system's. */
+void maru_probe_keep_own_descriptors(void);
+
 /* Columns and lines of the terminal behind `fd`; 0 where it does not know. */
 int maru_probe_window(int fd, int *columns, int *lines);
 

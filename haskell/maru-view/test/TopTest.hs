@@ -188,7 +188,7 @@ inView m = case modelSelected m of
           number = [show (runNumber r) | r <- modelRuns m, runKey r == chosen]
       length marked === 1
       -- The narrowest screens have room for the command alone.
-      if fst (modelSize m) < 23 then success else assert (all (\n -> any ((n `isInfixOf`) . concat) marked) number)
+      if fst (modelSize m) < 24 then success else assert (all (\n -> any ((n `isInfixOf`) . concat) marked) number)
   where
     textOf' (Span _ text) = text
 

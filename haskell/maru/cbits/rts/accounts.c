@@ -1,6 +1,6 @@
 #include "accounts.h"
 
-#if MARU_RTS_VALIDATED
+#if MARU_RTS_REGIONS
 #include <pthread.h>
 #include <stdlib.h>
 

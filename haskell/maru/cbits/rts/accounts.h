@@ -15,7 +15,7 @@
 
 #include "internals.h"
 
-#if MARU_RTS_VALIDATED
+#if MARU_RTS_REGIONS
 struct account;
 
 /* NULL: no memory. Freed by free, or by account_close. */

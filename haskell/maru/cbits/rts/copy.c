@@ -18,20 +18,11 @@
 #include "image.h"
 #include "seen.h"
 
-#if MARU_RTS_VALIDATED
 #include <errno.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-extern const StgInfoTable base_GHCziForeignPtr_PlainPtr_con_info;
-extern const StgInfoTable base_GHCziForeignPtr_MallocPtr_con_info;
-extern const StgInfoTable base_GHCziForeignPtr_PlainForeignPtr_con_info;
-extern const StgInfoTable base_GHCziForeignPtr_FinalPtr_con_info;
-extern const StgInfoTable base_GHCziStable_StablePtr_con_info;
-extern const StgInfoTable base_GHCziPtr_FunPtr_con_info;
-extern StgClosure base_GHCziForeignPtr_FinalPtr_closure;
 
 /* Below this a byte array is copied again at each place that refers to it. */
 enum { SHARED_ARRAY = 128 };
@@ -188,19 +179,19 @@ static W_ constructor_tag(const StgInfoTable *info) {
 }
 
 static StgClosure *no_finalizers(void) {
-  return TAG_CLOSURE(constructor_tag(&base_GHCziForeignPtr_FinalPtr_con_info),
-                     &base_GHCziForeignPtr_FinalPtr_closure);
+  return TAG_CLOSURE(constructor_tag(&MARU_BASE(ForeignPtr, FinalPtr_con_info)),
+                     &MARU_BASE(ForeignPtr, FinalPtr_closure));
 }
 
 /* A new PlainPtr of the array at this offset. */
 static int64_t plain_ptr(struct copy *c, size_t array, StgClosure **contents) {
-  size_t at = image_reserve(c->image, 2 * sizeof(W_));
+  size_t at = image_reserve(c->image, sizeof(StgHeader) + sizeof(W_));
   if (!at)
     return -ENOSPC;
   StgClosure *closure = closure_at(c, at);
-  closure->header.info = &base_GHCziForeignPtr_PlainPtr_con_info;
+  SET_HDR(closure, &MARU_BASE(ForeignPtr, PlainPtr_con_info), CCS_SYSTEM);
   closure->payload[0] = pointer_to(c, array, 0);
-  *contents = pointer_to(c, at, constructor_tag(&base_GHCziForeignPtr_PlainPtr_con_info));
+  *contents = pointer_to(c, at, constructor_tag(&MARU_BASE(ForeignPtr, PlainPtr_con_info)));
   return 0;
 }
 
@@ -234,7 +225,7 @@ static int64_t copy_slice(struct copy *c, const void *from, size_t bytes) {
   if (!at)
     return -ENOSPC;
   StgArrBytes *array = (StgArrBytes *)closure_at(c, at);
-  array->header.info = &stg_ARR_WORDS_info;
+  SET_HDR(array, &stg_ARR_WORDS_info, CCS_SYSTEM);
   array->bytes = bytes;
   memcpy(array->payload, from, bytes);
   return (int64_t)at;
@@ -263,18 +254,18 @@ static int64_t prefer_whole(struct copy *c, const StgArrBytes *array, size_t sli
 /* The byte array that keeps foreign memory alive, or NULL. */
 static StgArrBytes *owned_array(const StgClosure *contents) {
   const StgInfoTable *info = contents->header.info;
-  if (info == &base_GHCziForeignPtr_PlainPtr_con_info ||
-      info == &base_GHCziForeignPtr_MallocPtr_con_info)
+  if (info == &MARU_BASE(ForeignPtr, PlainPtr_con_info) ||
+      info == &MARU_BASE(ForeignPtr, MallocPtr_con_info))
     return (StgArrBytes *)UNTAG_CLOSURE(contents->payload[0]);
   return NULL;
 }
 
 static bool is_contents(const StgClosure *q) {
   const StgInfoTable *info = q->header.info;
-  return info == &base_GHCziForeignPtr_PlainPtr_con_info ||
-         info == &base_GHCziForeignPtr_MallocPtr_con_info ||
-         info == &base_GHCziForeignPtr_PlainForeignPtr_con_info ||
-         info == &base_GHCziForeignPtr_FinalPtr_con_info;
+  return info == &MARU_BASE(ForeignPtr, PlainPtr_con_info) ||
+         info == &MARU_BASE(ForeignPtr, MallocPtr_con_info) ||
+         info == &MARU_BASE(ForeignPtr, PlainForeignPtr_con_info) ||
+         info == &MARU_BASE(ForeignPtr, FinalPtr_con_info);
 }
 
 /* A strict ByteString: its bytes are known, so any memory will do. Two shapes: contents, address,
@@ -395,9 +386,9 @@ static int is_code(struct dl_phdr_info *object, size_t size, void *address) {
 static int64_t judge_raw(const StgClosure *q) {
   const StgInfoTable *info = q->header.info;
   void *word = (void *)q->payload[0];
-  if (info == &base_GHCziStable_StablePtr_con_info && word)
+  if (info == &MARU_BASE(Stable, StablePtr_con_info) && word)
     return -COPY_STABLE;
-  if (info == &base_GHCziPtr_FunPtr_con_info && word && dl_iterate_phdr(is_code, word) != 1)
+  if (info == &MARU_BASE(Ptr, FunPtr_con_info) && word && dl_iterate_phdr(is_code, word) != 1)
     return -COPY_CODE;
   return 0;
 }
@@ -521,10 +512,9 @@ int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
   size_t before = image->at;
   /* The pointer to the root lives in the image as well, as the contents of a byte array, so that
      the walk has only one kind of field and the image stays a row of closures. */
-  W_ box[3] = {(W_)&stg_ARR_WORDS_info, sizeof(W_), (W_)value};
-  int64_t r = copy_plain(&c, box, sizeof box);
+  int64_t r = copy_slice(&c, &value, sizeof value);
   if (r > 0) {
-    size_t field = (size_t)r + 2 * sizeof(W_);
+    size_t field = (size_t)r + sizeof(StgArrBytes);
     r = walk(&c, field);
     if (r == 0)
       memcpy(root, image->base + field, sizeof *root);
@@ -536,6 +526,3 @@ int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
     image_at(image, before);
   return r;
 }
-#else
-typedef int maru_copy_is_not_available;
-#endif

@@ -1,6 +1,5 @@
 #include "image.h"
 
-#if MARU_RTS_VALIDATED
 #include <errno.h>
 #include <string.h>
 
@@ -39,22 +38,13 @@ size_t image_reserve_slow(struct image *image, size_t bytes) {
     if (image->head)
       image_describe(image->base, start, image->head);
   }
-  size_t stop = start + bytes;
-  image_at(image, stop > block_end(start + 1) ? block_end(stop) : stop);
+  image_at(image, image_behind(start, bytes));
   return start;
 }
 
-static void relocate_pointer(StgClosure **field, char *base, uintptr_t origin) {
-  uintptr_t p = (uintptr_t)*field;
-  if (p >= origin)
-    *field = (StgClosure *)(p - origin + (uintptr_t)base);
-}
-
-/* Makes the pointers of one value right; its size in bytes, 0 when it is none. */
-static size_t relocate_value(StgClosure *value, char *base, uintptr_t origin) {
+size_t image_fields(StgClosure *value, StgClosure ***fields, size_t *count) {
   const StgInfoTable *info = get_itbl(value);
-  StgClosure **field = value->payload;
-  size_t pointers;
+  *fields = value->payload;
   switch (info->type) {
   case CONSTR:
   case CONSTR_1_0:
@@ -63,49 +53,110 @@ static size_t relocate_value(StgClosure *value, char *base, uintptr_t origin) {
   case CONSTR_1_1:
   case CONSTR_0_2:
   case CONSTR_NOCAF:
-    pointers = info->layout.payload.ptrs;
+    *count = info->layout.payload.ptrs;
     break;
   case ARR_WORDS:
-    pointers = 0;
+    *count = 0;
     break;
   case MUT_ARR_PTRS_FROZEN_DIRTY:
   case MUT_ARR_PTRS_FROZEN_CLEAN:
-    field = ((StgMutArrPtrs *)value)->payload;
-    pointers = ((StgMutArrPtrs *)value)->ptrs;
+    *fields = ((StgMutArrPtrs *)value)->payload;
+    *count = ((StgMutArrPtrs *)value)->ptrs;
     break;
   case SMALL_MUT_ARR_PTRS_FROZEN_DIRTY:
   case SMALL_MUT_ARR_PTRS_FROZEN_CLEAN:
-    field = ((StgSmallMutArrPtrs *)value)->payload;
-    pointers = ((StgSmallMutArrPtrs *)value)->ptrs;
+    *fields = ((StgSmallMutArrPtrs *)value)->payload;
+    *count = ((StgSmallMutArrPtrs *)value)->ptrs;
     break;
   default:
     return 0;
   }
-  for (size_t i = 0; i < pointers; i++)
-    relocate_pointer(&field[i], base, origin);
   return closure_sizeW(value) * sizeof(W_);
 }
 
-int64_t image_relocate(char *base, size_t end, uintptr_t origin, bdescr *head) {
-  size_t at = IMAGE_DATA;
+size_t image_next(const char *base, size_t at, size_t end) {
   while (at < end) {
     W_ info = 0;
     if (at % IMAGE_BLOCK)
       memcpy(&info, base + at, sizeof info);
-    if (!info) {
-      at = block_end(at) + IMAGE_FIRST;
-      if (at < end)
-        image_describe(base, at, head);
-      continue;
+    if (info)
+      return at;
+    at = block_end(at) + IMAGE_FIRST;
+  }
+  return end;
+}
+
+size_t image_behind(size_t at, size_t bytes) {
+  size_t stop = at + bytes;
+  return stop > block_end(at + 1) ? block_end(stop) : stop;
+}
+
+int64_t image_relocate(char *base, size_t end, uintptr_t origin, bdescr *head) {
+  size_t described = IMAGE_DATA / IMAGE_BLOCK;
+  for (size_t at = IMAGE_DATA; (at = image_next(base, at, end)) < end;) {
+    StgClosure **field;
+    size_t count;
+    /* Offsets beyond the first megablock are only where there is a head. */
+    if (at / IMAGE_BLOCK != described) {
+      described = at / IMAGE_BLOCK;
+      image_describe(base, at, head);
     }
-    size_t bytes = relocate_value((StgClosure *)(void *)(base + at), base, origin);
+    size_t bytes = image_fields((StgClosure *)(void *)(base + at), &field, &count);
     if (!bytes)
       return -EBADMSG;
-    size_t stop = at + bytes;
-    at = stop > block_end(at + 1) ? block_end(stop) : stop;
+    for (size_t i = 0; i < count; i++)
+      if ((uintptr_t)field[i] >= origin)
+        field[i] = (StgClosure *)((uintptr_t)field[i] - origin + (uintptr_t)base);
+    at = image_behind(at, bytes);
   }
   return 0;
 }
-#else
-typedef int maru_image_is_not_available;
-#endif
+
+const char *maru_rts_refused(int64_t error) {
+  switch (-error) {
+  case COPY_FOREIGN:
+    return "foreign memory";
+  case COPY_STABLE:
+    return "a stable pointer";
+  case COPY_CODE:
+    return "a foreign function made at run time";
+  }
+  switch (-error - COPY_REFUSED) {
+  case FUN:
+  case FUN_1_0:
+  case FUN_0_1:
+  case FUN_2_0:
+  case FUN_1_1:
+  case FUN_0_2:
+  case FUN_STATIC:
+  case PAP:
+    return "a function";
+  case BCO:
+    return "an interpreted function";
+  case MVAR_CLEAN:
+  case MVAR_DIRTY:
+    return "an MVar";
+  case TVAR:
+    return "a TVar";
+  case MUT_ARR_PTRS_CLEAN:
+  case MUT_ARR_PTRS_DIRTY:
+  case SMALL_MUT_ARR_PTRS_CLEAN:
+  case SMALL_MUT_ARR_PTRS_DIRTY:
+    return "a mutable array";
+  case MUT_VAR_CLEAN:
+  case MUT_VAR_DIRTY:
+    return "an IORef or STRef";
+  case WEAK:
+    return "a weak pointer";
+  case PRIM:
+  case MUT_PRIM:
+    return "a stable name or another run-time object";
+  case TSO:
+  case STACK:
+    return "a thread";
+  case COMPACT_NFDATA:
+    return "a compact region";
+  default:
+    return "another run-time object";
+  }
+}

@@ -23,7 +23,7 @@
 
 #include "internals.h"
 
-#if MARU_RTS_VALIDATED
+#include <stdatomic.h>
 
 #define IMAGE_BLOCK MBLOCK_SIZE
 #define IMAGE_FIRST FIRST_BLOCK_OFF
@@ -35,6 +35,21 @@ struct image_head {
   _Atomic uint64_t used; /* offset below which all is complete; written by the worker only */
   uint64_t unused[7];
 };
+
+static inline struct image_head *image_head_of(char *base) {
+  return (struct image_head *)(void *)(base + IMAGE_PRIVATE);
+}
+
+static inline size_t image_limit(size_t megablocks) {
+  return megablocks * IMAGE_BLOCK - IMAGE_TAIL;
+}
+
+/* What the writer of an image has completed; never trusted beyond it. */
+static inline size_t image_used(char *base, size_t megablocks) {
+  uint64_t used = atomic_load_explicit(&image_head_of(base)->used, memory_order_acquire);
+  size_t end = megablocks * IMAGE_BLOCK;
+  return used < IMAGE_DATA ? IMAGE_DATA : used > end ? end : (size_t)used;
+}
 
 struct image {
   char *base;       /* where offset 0 is */
@@ -77,5 +92,20 @@ int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
 /* Makes the pointers of an image that was written at another origin right: [IMAGE_DATA, end). */
 int64_t image_relocate(char *base, size_t end, uintptr_t origin, bdescr *head);
 
-#endif
+/* The offset of the first value at or behind this one; end: there is none. */
+size_t image_next(const char *base, size_t at, size_t end);
+
+/* The offset behind a value that starts there and has so many bytes. */
+size_t image_behind(size_t at, size_t bytes);
+
+/* The pointer fields of a value of an image, and its size in bytes; 0: it is none. */
+size_t image_fields(StgClosure *value, StgClosure ***fields, size_t *count);
+
+/* Room for an image of this process's own, in a compact region that was just made: where its offset
+   0 is; -ENOSYS where the run-time system is not known well enough (region.c). */
+int64_t maru_region_landing(StgCompactNFDataBlock *first, size_t megablocks, char **base);
+
+/* What people call what image_copy has refused, with that error. */
+const char *maru_rts_refused(int64_t error);
+
 #endif

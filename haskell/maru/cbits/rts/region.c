@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <string.h>
 
-#if MARU_RTS_VALIDATED
+#if MARU_RTS_REGIONS
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -29,10 +29,6 @@
 enum { COPY_ON_RELEASE = 1 << 20 };
 
 static size_t group_bytes(size_t megablocks) { return megablocks * IMAGE_BLOCK; }
-
-static struct image_head *head_of(char *base) {
-  return (struct image_head *)(void *)(base + IMAGE_PRIVATE);
-}
 
 static bdescr *descriptor_of(char *base) { return Bdescr((StgPtr)(void *)(base + IMAGE_FIRST)); }
 
@@ -111,29 +107,11 @@ static void charge(const StgCompactNFDataBlock *first, size_t megablocks) {
   }
 }
 
-/* --- moving --- */
-
-/* Copies what nobody reads afterwards, and gives its whole pages back on the way by that advice:
-   a large value does not need twice its memory. Memory of this process alone cannot be removed from
-   a file: it is given up. */
-static void move(char *to, const char *from, size_t bytes, int advice) {
-  enum { STEP = 1 << 20 };
-  uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-  uintptr_t given = ((uintptr_t)from + page - 1) & ~(page - 1);
-  for (size_t done = 0; done < bytes;) {
-    size_t n = bytes - done < STEP ? bytes - done : STEP;
-    memcpy(to + done, from + done, n);
-    done += n;
-    uintptr_t end = ((uintptr_t)from + done) & ~(page - 1);
-    if (end > given && madvise((void *)given, end - given, advice) < 0)
-      (void)madvise((void *)given, end - given, MADV_DONTNEED);
-    given = end > given ? end : given;
-  }
-}
-
-/* From memory of malloc, or such as this process alone has. */
-void maru_move_private(char *to, const char *from, int64_t bytes) {
-  move(to, from, (size_t)bytes, MADV_DONTNEED);
+int64_t maru_region_landing(StgCompactNFDataBlock *first, size_t megablocks, char **base) {
+  int64_t r = add_group(first, megablocks, base);
+  if (r == 0)
+    charge(first, megablocks);
+  return r;
 }
 
 /* --- making and filling --- */
@@ -162,21 +140,12 @@ int64_t maru_region_new(StgCompactNFDataBlock *first, int64_t megablocks, int *f
     return error;
   }
   account_open(account, Bdescr((StgPtr)first), MBLOCK_GROUP_BLOCKS((size_t)megablocks));
-  atomic_store_explicit(&head_of(base)->used, IMAGE_DATA, memory_order_relaxed);
+  atomic_store_explicit(&image_head_of(base)->used, IMAGE_DATA, memory_order_relaxed);
   return (int64_t)base;
 }
 
-static size_t limit_of(size_t megablocks) { return group_bytes(megablocks) - IMAGE_TAIL; }
-
-/* What the worker has completed; never trusted beyond the region. */
-static size_t used_of(char *base, size_t megablocks) {
-  uint64_t used = atomic_load_explicit(&head_of(base)->used, memory_order_acquire);
-  size_t end = group_bytes(megablocks);
-  return used < IMAGE_DATA ? IMAGE_DATA : used > end ? end : (size_t)used;
-}
-
 int64_t maru_region_room(char *base, int64_t megablocks) {
-  size_t used = used_of(base, (size_t)megablocks), limit = limit_of((size_t)megablocks);
+  size_t used = image_used(base, (size_t)megablocks), limit = image_limit((size_t)megablocks);
   return used < limit ? (int64_t)(limit - used) : 0;
 }
 
@@ -185,16 +154,16 @@ int64_t maru_region_add(char *base, W_ megablocks, StgClosure *value, W_ sharing
                         const StgInfoTable *bytestring) {
   struct image image = {.base = base,
                         .origin = (uintptr_t)base,
-                        .limit = limit_of(megablocks),
+                        .limit = image_limit(megablocks),
                         .head = descriptor_of(base)};
   StgClosure *root;
-  image_at(&image, used_of(base, megablocks));
+  image_at(&image, image_used(base, megablocks));
   int64_t r = image_copy(&image, value, sharing, bytestring, &root);
   if (r < 0)
     return r;
   /* release: a parent that reads this, after the worker's death, keeps all that is below. The
      address itself is published by the log that carries it. */
-  atomic_store_explicit(&head_of(base)->used, image.at, memory_order_release);
+  atomic_store_explicit(&image_head_of(base)->used, image.at, memory_order_release);
   return (int64_t)root;
 }
 
@@ -257,10 +226,10 @@ static void trim(StgCompactNFDataBlock *first, char *base, size_t all, size_t ke
 
 /* Once the writer is dead: the region becomes ordinary memory of this process. Closes fd. */
 int64_t maru_region_release(StgCompactNFDataBlock *first, char *base, int64_t megablocks, int fd) {
-  size_t all = (size_t)megablocks, used = used_of(base, all);
+  size_t all = (size_t)megablocks, used = image_used(base, all);
   size_t keep = (used + IMAGE_BLOCK - 1) / IMAGE_BLOCK;
   size_t end =
-      used > limit_of(all) ? group_bytes(all) : (used + BLOCK_SIZE - 1) & ~(BLOCK_SIZE - 1);
+      used > image_limit(all) ? group_bytes(all) : (used + BLOCK_SIZE - 1) & ~(BLOCK_SIZE - 1);
   int error = make_private(base, end, fd);
   if (error)
     return error;
@@ -274,187 +243,10 @@ int64_t maru_region_release(StgCompactNFDataBlock *first, char *base, int64_t me
   close(fd);
   return 0;
 }
-
-/* --- the copy path --- */
-
-/* A packed value: this, then the image from IMAGE_DATA on, then the sites. */
-struct packed {
-  uint64_t magic, end, root, sites;
-};
-static const uint64_t packed_magic = UINT64_C(0x316b63617075726d); /* "mrupack1" */
-/* How offset 0 is written in a packed image: no address of any process. */
-static const uintptr_t packed_origin = (uintptr_t)1 << 56;
-
-static char *packed_base(void *buffer) {
-  return (char *)((uintptr_t)buffer + sizeof(struct packed) - IMAGE_DATA);
-}
-static void *packed_buffer(const struct image *image) {
-  return image->base ? (void *)((uintptr_t)image->base + IMAGE_DATA - sizeof(struct packed)) : NULL;
-}
-
-static bool packed_grow(struct image *image, size_t limit) {
-  size_t at = image->at, need = limit - IMAGE_DATA, room = 2 * need + 4096;
-  if (image->most && room > image->most)
-    room = image->most;
-  if (need > room)
-    return false;
-  void *buffer = realloc(packed_buffer(image), sizeof(struct packed) + room);
-  if (!buffer)
-    return false;
-  image->base = packed_base(buffer);
-  image->limit = IMAGE_DATA + room;
-  image_at(image, at);
-  return true;
-}
-
-/* Without sharing a cyclic value has no end, and one that shares much may have none in practice.
-   One that shares nothing and was made here is no larger than what this process has in its heap and
-   had not at its fork, but for an allocation area; to remember where one has been would cost more
-   memory than that. */
-enum { UNSHARED_MOST = 256 << 20 };
-static W_ inherited; /* blocks in use at the fork */
-
-static W_ blocks_in_use(void) {
-  W_ blocks = 0;
-  for (const generation *g = generations; g; g = g->to == g ? NULL : g->to)
-    blocks += g->n_blocks + g->n_large_blocks + g->n_compact_blocks;
-  return blocks;
-}
-
-void maru_region_forked(void) { inherited = blocks_in_use(); }
-
-static size_t unshared_most(void) {
-  W_ blocks = blocks_in_use();
-  return UNSHARED_MOST + (blocks > inherited ? (blocks - inherited) * BLOCK_SIZE : 0);
-}
-
-/* A value in normal form as position-independent bytes: their number, *bytes to be freed; or an
-   error of image_copy: -ENOSPC where memory, or without sharing unshared_most, is exceeded. */
-int64_t maru_pack(StgClosure *value, W_ sharing, const StgInfoTable *bytestring, void **bytes) {
-  struct image image = {.origin = packed_origin,
-                        .at = IMAGE_DATA,
-                        .grow = packed_grow,
-                        .most = sharing ? 0 : unshared_most()};
-  StgClosure *root;
-  int64_t r = -ENOSPC;
-  if (packed_grow(&image, IMAGE_DATA) &&
-      (r = image_copy(&image, value, sharing, bytestring, &root)) == 0) {
-    size_t end = image.at, sites = image.sites_used * sizeof *image.sites;
-    if (end + sites <= image.limit || packed_grow(&image, end + sites)) {
-      struct packed header = {packed_magic, end, (uint64_t)root, image.sites_used};
-      memcpy(packed_buffer(&image), &header, sizeof header);
-      if (sites)
-        memcpy(image.base + end, image.sites, sites);
-      *bytes = packed_buffer(&image);
-      free(image.sites);
-      return (int64_t)(sizeof header + (end - IMAGE_DATA) + sites);
-    }
-    r = -ENOSPC;
-  }
-  free(packed_buffer(&image));
-  free(image.sites);
-  return r;
-}
-
-static bool packed_valid(const struct packed *header, size_t size) {
-  size_t bytes = size - sizeof *header;
-  return header->magic == packed_magic && header->end >= IMAGE_DATA &&
-         header->end - IMAGE_DATA <= bytes && header->sites <= bytes / sizeof(size_t) &&
-         header->end - IMAGE_DATA + header->sites * sizeof(size_t) == bytes;
-}
-
-/* Makes an image landed at base right, and says where its root is. */
-static int64_t land(char *base, const struct packed *header, const char *sites, bdescr *head) {
-  int64_t r = image_relocate(base, header->end, packed_origin, head);
-  for (size_t i = 0; r == 0 && i < header->sites; i++) {
-    size_t at;
-    W_ address;
-    memcpy(&at, sites + i * sizeof at, sizeof at);
-    if (at < IMAGE_DATA || at > header->end - sizeof address)
-      return -EBADMSG;
-    memcpy(&address, base + at, sizeof address);
-    address = address - packed_origin + (W_)base;
-    memcpy(base + at, &address, sizeof address);
-  }
-  if (r < 0)
-    return r;
-  uintptr_t root = (uintptr_t)header->root;
-  return (int64_t)(root >= packed_origin ? root - packed_origin + (uintptr_t)base : root);
-}
-
-/* How a packed value is to be landed: 0 as ordinary heap objects, 1 beside others in a landing
-   (maru_landing_new), else in a compact region of its own; -EBADMSG: it is none. */
-int64_t maru_packed_kind(const char *bytes, int64_t size) {
-  struct packed header;
-  if ((size_t)size < sizeof header)
-    return -EBADMSG;
-  memcpy(&header, bytes, sizeof header);
-  if (!packed_valid(&header, (size_t)size))
-    return -EBADMSG;
-  size_t length = header.end - IMAGE_DATA;
-  if (!header.sites && length < LARGE_OBJECT_THRESHOLD)
-    return 0;
-  return length <= IMAGE_BLOCK / 4 ? 1 : 2;
-}
-
-/* A landing: an image that only this process has, for many small values. Its base address. */
-int64_t maru_landing_new(StgCompactNFDataBlock *first) {
-  char *base;
-  int64_t r = add_group(first, 1, &base);
-  if (r < 0)
-    return r;
-  charge(first, 1);
-  atomic_store_explicit(&head_of(base)->used, IMAGE_DATA, memory_order_relaxed);
-  return (int64_t)base;
-}
-
-/* Lands a packed value of kind 1: its address; -ENOSPC: the landing is full. */
-int64_t maru_unpack_beside(char *landing, const char *bytes, int64_t size) {
-  struct packed header;
-  (void)size;
-  memcpy(&header, bytes, sizeof header);
-  size_t used = used_of(landing, 1), length = header.end - IMAGE_DATA;
-  if (length > limit_of(1) - used)
-    return -ENOSPC;
-  memcpy(landing + used, bytes + sizeof header, length);
-  int64_t r = land(landing + used - IMAGE_DATA, &header, bytes + sizeof header + length, NULL);
-  if (r >= 0)
-    atomic_store_explicit(&head_of(landing)->used, used + length, memory_order_relaxed);
-  return r;
-}
-
-/* Lands a packed value of kind 0 in the nursery: its address, which the next collection changes. */
-int64_t maru_unpack_heap(const char *bytes, int64_t size) {
-  struct packed header;
-  (void)size;
-  memcpy(&header, bytes, sizeof header);
-  size_t length = header.end - IMAGE_DATA;
-  char *place = (char *)allocate(rts_unsafeGetMyCapability(), length / sizeof(W_));
-  memcpy(place, bytes + sizeof header, length);
-  return land((char *)((uintptr_t)place - IMAGE_DATA), &header, NULL, NULL);
-}
-
-/* Lands a packed value of kind 2 in a fresh compact region: its address. The bytes' pages go:
-   nobody can read them again. */
-int64_t maru_unpack_alone(StgCompactNFDataBlock *first, const char *bytes, int64_t size) {
-  struct packed header;
-  char *base;
-  (void)size;
-  memcpy(&header, bytes, sizeof header);
-  size_t length = header.end - IMAGE_DATA;
-  size_t megablocks = (header.end + IMAGE_TAIL + IMAGE_BLOCK - 1) / IMAGE_BLOCK;
-  int64_t r = add_group(first, megablocks, &base);
-  if (r < 0)
-    return r;
-  charge(first, megablocks);
-  /* The sites come last, and are not moved. */
-  move(base + IMAGE_DATA, bytes + sizeof header, length, MADV_REMOVE);
-  return land(base, &header, bytes + sizeof header + length, descriptor_of(base));
-}
 #else
-void maru_region_forked(void) {}
-void maru_move_private(char *to, const char *from, int64_t bytes) {
-  memcpy(to, from, (size_t)bytes);
+int64_t maru_region_landing(StgCompactNFDataBlock *first, size_t megablocks, char **base) {
+  (void)first, (void)megablocks, (void)base;
+  return -ENOSYS;
 }
 int64_t maru_region_new(void *first, int64_t megablocks, int *fd) {
   (void)first, (void)megablocks, (void)fd;
@@ -471,30 +263,6 @@ int64_t maru_region_add(char *base, W_ megablocks, StgClosure *value, W_ sharing
 }
 int64_t maru_region_release(void *first, char *base, int64_t megablocks, int fd) {
   (void)first, (void)base, (void)megablocks, (void)fd;
-  return -ENOSYS;
-}
-int64_t maru_pack(StgClosure *value, W_ sharing, const StgInfoTable *bytestring, void **bytes) {
-  (void)value, (void)sharing, (void)bytestring, (void)bytes;
-  return -ENOSYS;
-}
-int64_t maru_packed_kind(const char *bytes, int64_t size) {
-  (void)bytes, (void)size;
-  return -ENOSYS;
-}
-int64_t maru_landing_new(void *first) {
-  (void)first;
-  return -ENOSYS;
-}
-int64_t maru_unpack_beside(char *landing, const char *bytes, int64_t size) {
-  (void)landing, (void)bytes, (void)size;
-  return -ENOSYS;
-}
-int64_t maru_unpack_heap(const char *bytes, int64_t size) {
-  (void)bytes, (void)size;
-  return -ENOSYS;
-}
-int64_t maru_unpack_alone(void *first, const char *bytes, int64_t size) {
-  (void)first, (void)bytes, (void)size;
   return -ENOSYS;
 }
 #endif

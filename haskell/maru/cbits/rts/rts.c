@@ -12,37 +12,43 @@
 #endif
 
 const char *maru_rts_refusal(void) {
-#if !MARU_RTS_VALIDATED
-  return "this GHC, platform or way of building (profiling) has not been validated";
-#else
-  if (!&mblock_address_space || !&capabilities || !&n_capabilities || !&mblocks_allocated)
+  const char *hazard = maru_rts_hazard();
+  if (hazard)
+    return hazard;
+  if (MARU_RTS_NO_REGIONS)
+    return MARU_RTS_NO_REGIONS;
+  if (!&mblock_address_space || !&mblocks_allocated)
     return "the run-time system is a shared library (program built with -dynamic, or GHCi)";
+  if (!maru_rts_capabilities())
+    maru_rts_look();
+  if (!maru_rts_capabilities())
+    return "the run-time system keeps its capabilities where maru does not know them";
+  return NULL;
+}
+
+/* With --nonmoving-gc workers may hang (GHC 9.0, observed), however results cross. And where
+   foreign pointers are not told from other data, their memory would stay behind. */
+const char *maru_rts_hazard(void) {
   if (RtsFlags.GcFlags.useNonmoving)
     return "the program runs with --nonmoving-gc";
+  if (!&MARU_BASE(ForeignPtr, PlainPtr_con_info) || !&MARU_BASE(ForeignPtr, MallocPtr_con_info) ||
+      !&MARU_BASE(ForeignPtr, PlainForeignPtr_con_info) ||
+      !&MARU_BASE(ForeignPtr, FinalPtr_con_info) || !&MARU_BASE(ForeignPtr, FinalPtr_closure) ||
+      !&MARU_BASE(Stable, StablePtr_con_info) || !&MARU_BASE(Ptr, FunPtr_con_info) ||
+      !&MARU_BASE(IOziHandleziTypes, Handlezuzu_con_info))
+    return "maru does not know the base library of this GHC (" MARU_GHC_NAME ")";
   return NULL;
-#endif
 }
-
-/* Is this a GHC whose heap maru may read and write by itself? */
-bool maru_rts_validated(void) {
-#if MARU_RTS_VALIDATED
-  return &mblock_address_space && &mblocks_allocated;
-#else
-  return false;
-#endif
-}
-
-bool maru_rts_nonmoving(void) { return RtsFlags.GcFlags.useNonmoving; }
 
 /* A forked process that is one of many: no collection when idle, none by several threads, no thread
    moved to another capability (but sparks still are, and what forkOn places). Capabilities stay as
    many as they are: with setNumCapabilities and then a parallel collection in a child of
    forkProcess, GHC 9.0.2 was seen, once in some hundred forks, to leave runnable threads on a
    capability that no thread of the system runs. */
-void maru_region_forked(void); /* region.c */
+void maru_pack_forked(void); /* pack.c */
 
 void maru_rts_one_of_many(void) {
-  maru_region_forked();
+  maru_pack_forked();
   fatalInternalErrorFn = rtsFatalInternalErrorFn; /* no longer those of a start, see weaks.c */
   errorMsgFn = rtsErrorMsgFn;
   RtsFlags.GcFlags.doIdleGC = false;
@@ -99,7 +105,7 @@ int64_t maru_rts_alloc_area(void) {
  * is lower. */
 void maru_rts_limit_heap(int64_t bytes) {
   W_ blocks = (W_)bytes / BLOCK_SIZE;
-#if MARU_RTS_VALIDATED
+#if MARU_RTS_REGIONS
   blocks += account_bound();
 #endif
   if (blocks > UINT32_MAX)
@@ -118,7 +124,6 @@ uint64_t maru_rts_gc_elapsed_ns(void) {
   return stats.gc_elapsed_ns > 0 ? (uint64_t)stats.gc_elapsed_ns : 0;
 }
 
-#if MARU_RTS_VALIDATED
 enum { huge_page = 2 << 20 };
 
 /* One huge page at a time: a single bad one must not end the walk. */
@@ -133,13 +138,9 @@ static int64_t collapse(uintptr_t from, uintptr_t to, int *error) {
   }
   return done;
 }
-#endif
 
 /* Collapses the dynamic heap's private anonymous memory into huge pages; bytes collapsed. */
 int64_t maru_rts_collapse_heap(void) {
-#if !MARU_RTS_VALIDATED
-  return -ENOSYS;
-#else
   if (!&mblock_address_space)
     return -ENOSYS;
   FILE *maps = fopen("/proc/self/maps", "re");
@@ -157,15 +158,7 @@ int64_t maru_rts_collapse_heap(void) {
   }
   fclose(maps);
   return done == 0 && error ? -error : done;
-#endif
 }
 
 /* Is this (possibly tagged) closure static, that is, at the same address in parent and child? */
-bool maru_rts_is_static(const void *closure) {
-#if MARU_RTS_VALIDATED
-  return &mblock_address_space && !maru_in_heap(closure);
-#else
-  (void)closure;
-  return false;
-#endif
-}
+bool maru_rts_is_static(const void *closure) { return !maru_in_heap(closure); }

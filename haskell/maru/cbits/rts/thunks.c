@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#if MARU_RTS_VALIDATED
 #include "seen.h"
 
 struct walk {
@@ -108,9 +107,3 @@ int64_t maru_thunks(StgClosure *value, StgMutArrPtrs *found, const StgInfoTable 
   free(w.seen.slots);
   return ok ? (int64_t)n : -ENOMEM;
 }
-#else
-int64_t maru_thunks(StgClosure *value, StgMutArrPtrs *found, const StgInfoTable *bytestring) {
-  (void)value, (void)found, (void)bytestring;
-  return -ENOSYS;
-}
-#endif

@@ -13,21 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* For one offset. What it repeats of the other headers it says as plain numbers. */
-#undef BLOCK_SIZE
-#undef MBLOCK_SIZE
-#undef BLOCKS_PER_MBLOCK
-#include <DerivedConstants.h>
-
-#if MARU_RTS_VALIDATED
 /* Not by index: the size of a generation depends on the run-time system that is linked. */
 static const generation *next_generation(const generation *g) { return g->to == g ? NULL : g->to; }
 
 /* What a Handle has read ahead is the caller's: two processes that take it would both have the
    same lines. A Handle is a variable that its user empties for as long as it uses it, and whose
    weak pointer closes the file; in a worker that variable is empty for ever. */
-extern const StgInfoTable base_GHCziIOziHandleziTypes_Handlezuzu_con_info;
-
 static const StgClosure *const locked = (const StgClosure *)&stg_END_TSO_QUEUE_closure;
 
 static bool is_mvar(const StgClosure *p) {
@@ -41,7 +32,7 @@ static bool is_handle(const StgClosure *p) {
   for (;;) {
     StgHalfWord type = get_itbl(q)->type;
     if (type != IND && type != IND_STATIC && type != BLACKHOLE)
-      return q->header.info == &base_GHCziIOziHandleziTypes_Handlezuzu_con_info;
+      return q->header.info == &MARU_BASE(IOziHandleziTypes, Handlezuzu_con_info);
     q = UNTAG_CLOSURE(((const StgInd *)q)->indirectee);
   }
 }
@@ -78,61 +69,33 @@ static bool is_key(const StgWeak *weak, const StgClosure *mvar) {
   return false;
 }
 
-/* Weak pointers made since the last collection are not yet in a generation: each capability keeps
-   its own list of them. Whoever walks the generations only finds none in a program that has not
-   collected yet. */
-static StgWeak *fresh_weaks(const Capability *cap) {
-  StgWeak *head;
-  memcpy(&head, (const char *)cap + OFFSET_Capability_weak_ptr_list_hd, sizeof head);
-  return head;
-}
-#endif
-
 /* Takes their finalizers from all weak pointers; they stay valid otherwise. Returns how many. */
 int64_t maru_rts_neuter_weaks(void) {
-#if !MARU_RTS_VALIDATED
-  return -ENOSYS;
-#else
-  if (!&capabilities || !&n_capabilities)
-    return -ENOSYS;
   int64_t n = 0;
   for (const generation *g = generations; g; g = next_generation(g))
     n += neuter(g->weak_ptr_list);
-  for (uint32_t c = 0; c < n_capabilities; c++)
-    n += neuter(fresh_weaks(capabilities[c]));
+  for (uint32_t c = 0; c < maru_rts_capabilities(); c++)
+    n += neuter(maru_rts_fresh_weaks(maru_rts_capability(c)));
   return n;
-#endif
 }
 
 /* All Handles whose finalizer was taken, but two, are locked for ever. */
 void maru_rts_lock_handles(const StgMVar *out, const StgMVar *err) {
-#if MARU_RTS_VALIDATED
-  if (!&capabilities || !&n_capabilities)
-    return;
   const StgMVar *const spared[2] = {out, err};
   for (const generation *g = generations; g; g = next_generation(g))
     lock_neutered(g->weak_ptr_list, spared);
-  for (uint32_t c = 0; c < n_capabilities; c++)
-    lock_neutered(fresh_weaks(capabilities[c]), spared);
-#else
-  (void)out, (void)err;
-#endif
+  for (uint32_t c = 0; c < maru_rts_capabilities(); c++)
+    lock_neutered(maru_rts_fresh_weaks(maru_rts_capability(c)), spared);
 }
 
 /* Is this the variable of a Handle that the above has locked? */
 bool maru_rts_is_locked(const StgClosure *mvar) {
-#if MARU_RTS_VALIDATED
-  if (&capabilities && &n_capabilities) {
-    for (const generation *g = generations; g; g = next_generation(g))
-      if (is_key(g->weak_ptr_list, mvar))
-        return true;
-    for (uint32_t c = 0; c < n_capabilities; c++)
-      if (is_key(fresh_weaks(capabilities[c]), mvar))
-        return true;
-  }
-#else
-  (void)mvar;
-#endif
+  for (const generation *g = generations; g; g = next_generation(g))
+    if (is_key(g->weak_ptr_list, mvar))
+      return true;
+  for (uint32_t c = 0; c < maru_rts_capabilities(); c++)
+    if (is_key(maru_rts_fresh_weaks(maru_rts_capability(c)), mvar))
+      return true;
   return false;
 }
 
@@ -227,7 +190,6 @@ void maru_rts_absent(const StgTSO *t) {
     maru_pen_seal_here(why);
 }
 
-#if MARU_RTS_VALIDATED
 static StgHalfWord type_of(const StgClosure *p) { return get_itbl(p)->type; }
 
 static bool is_computing(const StgTSO *t, const StgClosure *thunk) {
@@ -319,23 +281,18 @@ static void abandon_threads(void) {
 
 /* What the parent's threads have sparked is theirs: here a capability with nothing to do would take
    it up, meet what the parent is computing, and have an item sealed that has no part in it. */
-extern void *
-stealWSDeque_(void *sparks) MARU_WEAK; /* NULL in the run-time system without threads */
+extern void *stealWSDeque_(void *sparks) MARU_WEAK;
 
 static void drop_sparks(void) {
-  if (!stealWSDeque_ || !&capabilities || !&n_capabilities)
+  /* Without threads a capability has no sparks, not even the field. */
+  if (!stealWSDeque_ || !rtsSupportsBoundThreads())
     return;
-  for (uint32_t c = 0; c < n_capabilities; c++) {
-    void *sparks;
-    memcpy(&sparks, (const char *)capabilities[c] + OFFSET_Capability_sparks, sizeof sparks);
+  for (uint32_t c = 0; c < maru_rts_capabilities(); c++) {
+    void *sparks = maru_rts_sparks(maru_rts_capability(c));
     while (stealWSDeque_(sparks))
       ;
   }
 }
-#else
-static void abandon_threads(void) {}
-static void drop_sparks(void) {}
-#endif
 
 /* Until the run-time system has made a pipe of its own in the child, its handler of signals would
    write into the parent's: a SIGINT to the child would interrupt the parent. So signals wait until
@@ -422,6 +379,9 @@ static void in_child(void) {
   me.forking = false; /* the worker's own forks are none of ours */
   release(RESERVED);
   widen_descriptors();
+  /* Before anything runs here: a collection may come first, as GHC 9.6 starts its threads, and find
+     what only the caller's threads held dead. */
+  (void)maru_rts_neuter_weaks();
   abandon_threads();
   drop_sparks();
   hush();
@@ -430,12 +390,10 @@ static void in_child(void) {
 static int unprepared; /* why forking cannot be prepared */
 static void prepare_forking(void) {
   unprepared = pthread_atfork(NULL, NULL, in_child);
-#if MARU_RTS_VALIDATED
   if (&rtsConfig) {
     next_exit_hook = rtsConfig.onExitHook;
     rtsConfig.onExitHook = at_exit;
   }
-#endif
 }
 
 int maru_lifeline_tie(int reading, pid_t worker); /* base/watch.h */

@@ -115,9 +115,9 @@ data Transport
   = -- | By address where that is proven safe, else by copy.
     TransportAuto
   | -- | By address; 'Maru.Failure.Unavailable' where that is not to be had (GHCs
-    -- other than 9.0.2, a shared run-time system as in GHCi).
+    -- that maru was not checked with, a shared run-time system as in GHCi).
     ZeroCopy
-  | -- | As a compact region that is copied and relocated.
+  | -- | As bytes that are copied and relocated.
     CompactCopy
   deriving (Eq, Show)
 

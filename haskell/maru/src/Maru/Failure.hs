@@ -9,10 +9,11 @@ module Maru.Failure
     renumber,
     Unavailable (..),
     BadOptions (..),
+    exceptionText,
   )
 where
 
-import Control.Exception (Exception (..), SomeException)
+import Control.Exception (Exception (..), SomeException (..))
 
 -- | How a worker ended.
 data Death
@@ -141,3 +142,8 @@ instance Show BadOptions where
   showsPrec _ (BadOptions why) = showString "maru: " . showString why
 
 instance Exception BadOptions
+
+-- | What an exception says of itself, without what GHC 9.10 adds: where it was
+-- thrown.
+exceptionText :: SomeException -> String
+exceptionText (SomeException e) = displayException e

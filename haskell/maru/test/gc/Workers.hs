@@ -1,3 +1,4 @@
+{-# LANGUAGE RankNTypes #-}
 {-# LANGUAGE ScopedTypeVariables #-}
 
 -- | The least that a worker needs, for the stress programs: a fork, a region and
@@ -11,11 +12,11 @@ module Workers
     kill,
     results,
     Copied,
+    Landing,
     copied,
   )
 where
 
-import Control.Concurrent (rtsSupportsBoundThreads)
 import Control.Exception (SomeException, bracket, evaluate, throwIO, try)
 import Control.Monad (forM_, unless, when)
 import Data.Word (Word64, Word8)
@@ -31,8 +32,6 @@ import System.Posix.IO (closeFd, createPipe, fdReadBuf, fdWriteBuf)
 import System.Posix.Process (exitImmediately, getProcessStatus)
 import System.Posix.Signals (sigKILL, signalProcess)
 import System.Posix.Types (Fd, ProcessID)
-
-foreign import ccall unsafe "stress_without_sanity" c_withoutSanity :: IO ()
 
 -- | A process that adds values to a region, and the end of the pipe from which
 -- their addresses come.
@@ -56,7 +55,7 @@ start mebibytes sharing values = do
 
 -- | First thing in a worker.
 prologue :: IO ()
-prologue = prepareChild >> when rtsSupportsBoundThreads c_withoutSanity
+prologue = prepareChild
 
 -- | Ends the process with a status that says whether the action went well,
 -- without the run-time system's exit.
@@ -99,8 +98,11 @@ results w = go
 -- | A value that went through 'pack', a pipe and 'unpack'.
 type Copied a = Either String a
 
-copied :: Bool -> a -> IO (Copied a)
-copied sharing value = bracket createPipe (closeFd . fst) $ \(from, to) -> do
+-- | 'unpack', or a part of it.
+type Landing = forall a. Ptr Word8 -> Int -> IO (Maybe a)
+
+copied :: Landing -> Bool -> a -> IO (Copied a)
+copied land sharing value = bracket createPipe (closeFd . fst) $ \(from, to) -> do
   (pid, _) <- forkWorker (-1) . leave $ do
     prologue
     packed <- pack sharing value
@@ -117,7 +119,7 @@ copied sharing value = bracket createPipe (closeFd . fst) $ \(from, to) -> do
     fromIntegral <$> peek (p :: Ptr Word64)
   r <- allocaBytes size $ \p -> do
     got <- readAll from p size
-    if got == size then unpack p size else pure Nothing
+    if got == size then land p size else pure Nothing
   _ <- getProcessStatus True False pid
   case r of
     Nothing -> pure (Left "what arrived is no packed value")

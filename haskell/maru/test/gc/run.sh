@@ -19,25 +19,34 @@ else
   trap 'rm -rf "$build"' EXIT INT TERM
 fi
 
-# One set of objects, linked with each of the run-time systems. (Left to itself ghc puts the objects
+# Sets of objects, linked with each of the run-time systems. (Left to itself ghc puts the objects
 # of C files beside their sources.)
-objects=
-for source in "$package"/cbits/rts/*.c "$package/cbits/rts/prim.cmm" "$here/sanity.c"; do
-  object=$build/$(basename "$source").o
-  ghc -v0 -c -optc-O2 -optc-std=gnu11 -I"$package/cbits/rts" "$source" -o "$object" || exit 70
-  objects="$objects $object"
-done
+compile() { # SET FLAG...
+  set=$1
+  shift
+  objects=
+  for source in "$package"/cbits/rts/*.c "$package/cbits/rts/prim.cmm" "$here/sanity.c"; do
+    object=$build/$set-$(basename "$source").o
+    ghc -v0 -c -optc-O2 -optc-std=gnu11 "$@" -I"$package/cbits/rts" "$source" -o "$object" || exit 70
+    objects="$objects $object"
+  done
+}
 link() {
   out=$1
   shift
   # shellcheck disable=SC2086 # a list of files
-  ghc -v0 -O1 -package ghc-compact -i"$package/src" -i"$here" -outputdir "$build" -rtsopts "$@" \
+  ghc -v0 -O1 -i"$package/src" -i"$here" -outputdir "$build" -rtsopts "$@" \
     $objects "$here/Stress.hs" -o "$build/$out" || exit 70
 }
+compile seen
 link plain
 link debug -debug
 link threaded -threaded
 link threaded-debug -threaded -debug
+# The same GHC, taken for one that was never seen.
+compile unseen -optc-DMARU_GHC_UNSEEN
+link unseen-debug -debug
+link unseen -threaded
 
 failed=0
 run() {
@@ -53,7 +62,7 @@ run() {
   fi
 }
 
-for case in keep bytes kill reuse threads nested copies portable exceptions refusals weaks; do
+for case in keep bytes kill reuse threads nested copies loose exceptions refusals weaks; do
   run debug "$case" -DS
   run debug "$case" -DS -A64k
   run debug "$case" -DS -c
@@ -65,6 +74,9 @@ for case in keep bytes kill reuse threads nested copies portable exceptions refu
   run threaded "$case" -A64k -N2
   run threaded "$case" -A64k -N2 -G3
 done
+run unseen-debug unseen -DS
+run unseen-debug unseen -DS -A64k
+run unseen unseen -A64k -N2
 # Larger values: the debug run-time system checks all of them at each collection.
 for case in overflow cycles; do
   run plain "$case" -A1m

@@ -1,13 +1,18 @@
 /* For the stress programs' workers. */
 #include <Rts.h>
+#include <pthread.h>
 #include <unistd.h>
-
-void stress_without_sanity(void);
 
 /* After a collection of everything the threaded debug run-time system checks each thread's link in
    the list of all threads. In a forked process these links dangle: forkProcess drops the list, not
    the links, and of the parent's dead threads some may be collected before others. */
-void stress_without_sanity(void) { RtsFlags.DebugFlags.sanity = false; }
+static void without_sanity(void) { RtsFlags.DebugFlags.sanity = false; }
+
+/* At the fork: a worker may collect before its first instruction. */
+__attribute__((constructor)) static void at_start(void) {
+  if (rtsSupportsBoundThreads())
+    pthread_atfork(NULL, NULL, without_sanity);
+}
 
 /* Of native/base and native/channel, for workers: no child of these tests takes signals, or
    evaluates a map's items. */

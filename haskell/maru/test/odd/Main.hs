@@ -20,6 +20,7 @@ import Control.Monad
 import Data.Maybe (fromMaybe)
 import Data.Word (Word64)
 import Maru
+import Maru.Failure (exceptionText)
 import System.Environment (lookupEnv)
 import System.IO
 import System.Timeout (timeout)
@@ -85,7 +86,7 @@ expected p ts = do
   shared <- share
   forM ts $ \t -> if kills t then pure (death t) else plainly <$> try (evaluate (value shared t))
   where
-    plainly = either (\e -> Throws' (displayException (e :: SomeException))) Is
+    plainly = either (\e -> Throws' (exceptionText (e :: SomeException))) Is
     death t = Lost (Killed (head [s | s <- [6, 9, 11], show s `elem` words (filter (`notElem` "()") (show t))])) (tries p)
     tries (Retry n) = n + 1
     tries _ = 1
@@ -98,8 +99,8 @@ verdict y = do
     Right (Right n) -> Is n
     Right (Left failed)
       | Just lost <- fromException (failedCause failed) -> Lost (lostDeath lost) (lostTries lost)
-      | otherwise -> Throws' (displayException (failedCause failed))
-    Left e -> Throws' (displayException (e :: SomeException))
+      | otherwise -> Throws' (exceptionText (failedCause failed))
+    Left e -> Throws' (exceptionText (e :: SomeException))
 
 agrees :: Backend -> Word64 -> Assertion
 agrees b seed = do
@@ -126,5 +127,5 @@ alone seed act = do
   got <- timeout 120000000 (takeMVar done)
   case got of
     Nothing -> assertFailure ("round " <> show seed <> " hangs")
-    Just (Left e) -> assertFailure ("round " <> show seed <> ": " <> displayException (e :: SomeException))
+    Just (Left e) -> assertFailure ("round " <> show seed <> ": " <> exceptionText (e :: SomeException))
     Just (Right x) -> pure x

@@ -7,6 +7,7 @@ import Control.Monad (forM_, void)
 import qualified Data.ByteString as ByteString
 import qualified Data.ByteString.Char8 as Char8
 import Data.List (isInfixOf)
+import Maru.Native.Open (openExisting)
 import Maru.Stream
 import System.Directory (removeFile)
 import System.IO (SeekMode (AbsoluteSeek), hClose, openBinaryTempFile)
@@ -40,7 +41,7 @@ main =
         withStream readEnd (const (pure ()))
         mapM_ closeFd [readEnd, writeEnd],
       testCase "errors are the system's" $ do
-        folder <- openFd "/" ReadOnly Nothing defaultFileFlags
+        folder <- openExisting "/" ReadOnly
         said <- try (withStream folder next)
         said `says` "Is a directory"
         closeFd folder
@@ -58,7 +59,7 @@ main =
       let content = ByteString.pack [fromIntegral (i * i `div` 7) | i <- [1 .. 300000 :: Int]]
       ByteString.hPut handle content
       hClose handle
-      fd <- openFd path ReadOnly Nothing defaultFileFlags
+      fd <- openExisting path ReadOnly
       removeFile path
       () <- action fd content
       closeFd fd

@@ -13,12 +13,13 @@ module Maru.Cli.Doctor
   )
 where
 
-import Control.Exception (SomeException, displayException, try)
+import Control.Exception (SomeException, try)
 import Data.Aeson (Value, object, (.=))
 import Maru.Cli.Exit
 import Maru.Cli.Host (hostChecks)
 import Maru.Cli.Output
 import Maru.Cli.Room
+import Maru.Failure (exceptionText)
 import Options.Applicative hiding (internal)
 import System.Exit (ExitCode (..))
 import System.IO (stdout)
@@ -48,7 +49,7 @@ examine (room', check) = do
   outcome <- try (checkRun check >>= \f -> length (findingDetail f) `seq` pure f)
   pure ((room', checkName check), either crashed id outcome)
   where
-    crashed e = Finding Bad (unwords (lines (displayException (e :: SomeException)))) "report this as a defect"
+    crashed e = Finding Bad (unwords (lines (exceptionText (e :: SomeException)))) "report this as a defect"
 
 -- | Remedies stand below what they are for.
 doctorTable :: Bool -> [Result] -> [String]

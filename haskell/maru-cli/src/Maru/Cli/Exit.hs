@@ -17,6 +17,7 @@ where
 
 import Control.Exception
 import GHC.IO.Exception (IOException (..))
+import Maru.Failure (exceptionText)
 import System.Exit (ExitCode (..), exitWith)
 import System.IO (hPutStrLn, stderr)
 import System.IO.Error (isResourceVanishedError)
@@ -90,7 +91,7 @@ reporting action =
     vanished e
       | isResourceVanishedError e = exit 141
       | otherwise = unexpected (toException e)
-    unexpected e = warn (oneLine (displayException (e :: SomeException))) >> exit internal
+    unexpected e = warn (oneLine (exceptionText (e :: SomeException))) >> exit internal
     interrupted e = case e of
       UserInterrupt -> exit 130
       _ -> throwIO e

@@ -55,7 +55,7 @@ statusWithin :: Reaper -> Double -> CreateProcess -> IO (Maybe ExitCode)
 statusWithin reaper most job = inGroup reaper job {new_session = True} $ \(_, _, _, process) ->
   timeout (max 0 (ceiling (most * 1e6))) (waitForProcess process)
 
--- | Asked to end; after 'patience', or when it has, what is left of its group is, too, which may
+-- | Asked to end; after @patience@, or when it has, what is left of its group is, too, which may
 -- need a moment to clean up. Then made to, at once if we are told again to end.
 endProcess :: Reaper -> ProcessHandle -> Maybe Pid -> IO ()
 endProcess reaper process group = do

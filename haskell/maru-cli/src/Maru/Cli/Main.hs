@@ -26,6 +26,7 @@ import Maru.Cli.Sim (simCommand)
 import Maru.Cli.Similar (similarCommand)
 import Maru.Cli.Top (topCommand)
 import Maru.Cli.Tune (tuneSubcommand)
+import Maru.Native.Probe (keepOwnDescriptors)
 import Options.Applicative
 import Paths_maru_cli (version)
 import System.Exit (ExitCode)
@@ -34,7 +35,7 @@ import System.Posix.Process (exitImmediately)
 
 -- | The whole command, with these rooms.
 maru :: [Room] -> IO ()
-maru rooms = program dispatch
+maru rooms = keepOwnDescriptors >> program dispatch
   where
     dispatch ("report-run" : arguments) = reportRun rooms arguments >>= atOnce
     dispatch ("steer-run" : arguments) = steerRun arguments

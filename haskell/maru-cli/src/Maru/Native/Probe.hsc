@@ -10,6 +10,7 @@ module Maru.Native.Probe
     scratchDescriptor,
     windowSize,
     ignoreAgain,
+    keepOwnDescriptors,
     Topology (..),
     probeTopology,
     waitPolicies,
@@ -70,6 +71,10 @@ windowSize (Fd fd) = alloca $ \columns -> alloca $ \rows -> do
 -- | Signals that this process was started with as ignored are ignored again: for right before
 -- another program is executed.
 foreign import ccall unsafe "maru_probe_ignore_again" ignoreAgain :: IO ()
+
+-- | What the run-time system has opened is not for programs that this one executes: for the
+-- first moment.
+foreign import ccall unsafe "maru_probe_keep_own_descriptors" keepOwnDescriptors :: IO ()
 
 foreign import ccall safe "maru_probe_topology" c_topology :: Ptr () -> IO CInt
 

@@ -238,7 +238,7 @@ threadKind traffic bytes t
   | otherwise = Just File
 
 -- | Share by which the program's time would shrink if no call were far from its device. It is the
--- far part of system time, longer by 'costStack' of the simulator's file system (0.35 for each ten
+-- far part of system time, longer by @costStack@ of the simulator's file system (0.35 for each ten
 -- units of distance, assumed, not measured). 'Nothing' where nothing is known of distances.
 predictedGain :: Machine -> Observation -> Maybe Double
 predictedGain machine seen = case observedRemote seen of

@@ -26,6 +26,7 @@ where
 
 import Control.Exception (IOException, bracket, try)
 import Control.Monad (unless)
+import Data.Bits ((.|.))
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
@@ -45,6 +46,8 @@ import Maru.Similar.Shape (notJava)
 import System.IO (hClose)
 import System.IO.Error (ioeGetErrorString, isDoesNotExistError)
 import System.Posix.ByteString
+import System.Posix.Error (throwErrnoPathIfMinus1Retry)
+import System.Posix.Internals (c_open, o_NOCTTY, o_NONBLOCK, o_RDONLY)
 
 -- | Which files are source files.
 data Language
@@ -257,8 +260,9 @@ largestSource = 1024 * 1024 * 1024
 -- | Without waiting, should the file have become a pipe by now.
 readBytes :: RawFilePath -> IO ByteString
 readBytes path = do
-  fd <- openFd path ReadOnly Nothing defaultFileFlags {nonBlock = True}
-  handle <- fdToHandle fd
+  fd <- B.useAsCString path $ \p ->
+    throwErrnoPathIfMinus1Retry "open" (BC.unpack path) (c_open p (o_RDONLY .|. o_NONBLOCK .|. o_NOCTTY) 0)
+  handle <- fdToHandle (fromIntegral fd)
   bytes <- B.hGetContents handle
   hClose handle
   pure bytes

@@ -7,8 +7,8 @@
 -- one process to another, the program's own capabilities (@+RTS -N@).
 --
 -- The bargain (Maru.Options.Auto): a list that takes 50 ms or more is at most
--- 5 % slower than 'Sequential', a shorter one at most 2 ms. So one item is
--- measured for every 'stretchNs' of work, and workers are started only for work
+-- 5 % slower than @Sequential@, a shorter one at most 2 ms. So one item is
+-- measured for every @stretchNs@ of work, and workers are started only for work
 -- that is known to be there (cells already walked) and long enough to pay for
 -- them. Only the latest measurements count: items may become dearer.
 module Maru.Backend.Auto

@@ -30,6 +30,7 @@ import Maru.Backend.Process.Hire
 import Maru.Backend.Process.Run
 import Maru.Backend.Process.State
 import Maru.Backend.Process.Wire (OnlyCaller (..))
+import Maru.Failure (exceptionText)
 import Maru.Internal.Engine
 import Maru.Internal.Feed
 import Maru.Internal.Progress
@@ -41,7 +42,7 @@ import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Mem (performMajorGC)
 import System.Mem.Weak (Weak, deRefWeak)
 
--- | See 'Maru.Internal.Engine.Engine'. Throws 'Unavailable' where forked workers cannot be had.
+-- | See 'Maru.Internal.Engine.Engine'. Throws @Unavailable@ where forked workers cannot be had.
 --
 -- Not interruptible: a run exists with the finalizer that ends it, or not at all.
 engineOn :: Style -> Job a b -> IO (Running b)
@@ -132,7 +133,7 @@ tend held quiet = do
 
 -- | 'Nothing': the run is over. A longer time: the consumer has not asked for so
 -- long, and items were evaluated in the caller. It is doubled each time, for the
--- item may just take long. Not inlined: see 'tend'.
+-- item may just take long. Not inlined: see @tend@.
 tendOnce :: Int64 -> IORef (Run a b) -> IO (Maybe Int64)
 tendOnce quiet key = do
   run <- readIORef key
@@ -164,7 +165,7 @@ completed run = do
 fallAsleep :: Run a b -> IO ()
 fallAsleep run = try (decide run asleep >>= traverse_ (dismiss run)) >>= either (change run . failed) pure
 
--- | Tells about progress until the run ends. It does not hold the run, see 'tend'.
+-- | Tells about progress until the run ends. It does not hold the run, see @tend@.
 tellProgress :: Held a b -> Teller -> IORef (Int, Int) -> Feed -> (Progress -> IO ()) -> IO ()
 tellProgress held teller counts feed callback = do
   told <- watch teller callback $ do
@@ -176,7 +177,7 @@ tellProgress held teller counts feed callback = do
     unless (fromException e == Just ThreadKilled) $
       deRefWeak held >>= traverse_ (readIORef >=> complain e)
   where
-    complain e run = locked run (note run ("the progress callback threw: " <> displayException e))
+    complain e run = locked run (note run ("the progress callback threw: " <> exceptionText e))
 
 -- The end --------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ evaluateItem codec f x = case codec of
     normal y = y <$ normalise y
 
 -- | An item's value or what it threw, asynchronous types included: @f@ may throw
--- 'ThreadKilled' itself. 'Nothing': the run was stopped meanwhile.
+-- @ThreadKilled@ itself. 'Nothing': the run was stopped meanwhile.
 capture :: Run -> Restore -> IO b -> IO (Maybe (Either SomeException b))
 capture run restore action = do
   before <- isStopped run

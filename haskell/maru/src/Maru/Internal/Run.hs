@@ -57,6 +57,7 @@ import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import Data.Maybe (isJust)
 import GHC.Clock (getMonotonicTimeNSec)
+import Maru.Failure (exceptionText)
 import Maru.Internal.Engine
 import Maru.Internal.Plan
 import Maru.Internal.Progress
@@ -78,7 +79,7 @@ data Run = Run
     runAlive :: !(TVar Int),
     -- | Items that the consumer has taken, in steps of a quarter window.
     runConsumed :: !(TVar Int),
-    -- | How far beyond 'runConsumed' the input may be walked. It only grows:
+    -- | How far beyond @runConsumed@ the input may be walked. It only grows:
     -- 'produce' relies on that.
     runAhead :: !(TVar Int),
     runArrived :: !(IORef Int),
@@ -223,7 +224,7 @@ spawnWorkers run count fork body = do
             atomicModifyIORef' (runNotes run) (\notes -> (progressNote e : notes, ()))
         _ -> pure ()
   where
-    progressNote e = "the progress callback threw and is called no more: " <> displayException e
+    progressNote e = "the progress callback threw and is called no more: " <> exceptionText e
 
 look :: Run -> IO (Int, Maybe Int, Int)
 look run = do
@@ -241,7 +242,7 @@ instance Exception Ended where
 
 -- | Runs an action in a thread that is not the run's own (one that runs sparks)
 -- and that 'stopRun' may interrupt, but only within the action: the thread goes on
--- to other work, perhaps of another run, so an 'Ended' under way is waited for.
+-- to other work, perhaps of another run, so an @Ended@ under way is waited for.
 whileRegistered :: Run -> (Restore -> IO ()) -> IO ()
 whileRegistered run action = mask $ \restore -> do
   me <- myThreadId

@@ -119,7 +119,7 @@ penDown (Pen p) kind item = c_down p (fromIntegral item) (fromIntegral kind)
 penUp :: Pen -> IO ()
 penUp (Pen p) = c_up p
 
--- | The record that is being filled, by its first word, or none ('nullPtr').
+-- | The record that is being filled, by its first word, or none (@nullPtr@).
 penFilling :: Pen -> Ptr Word64 -> IO ()
 penFilling (Pen p) = c_filling p
 

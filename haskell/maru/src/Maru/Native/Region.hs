@@ -1,5 +1,4 @@
 {-# LANGUAGE BangPatterns #-}
-{-# LANGUAGE CPP #-}
 {-# LANGUAGE ForeignFunctionInterface #-}
 {-# LANGUAGE GHCForeignImportPrim #-}
 {-# LANGUAGE MagicHash #-}
@@ -24,7 +23,7 @@
 -- compact region: it may die before its key.
 --
 -- Where the garbage collector does not allow that ('zeroCopy'), 'pack' and
--- 'unpack' do the same by copying the value twice.
+-- 'unpack' do the same by copying the value twice, on any GHC.
 module Maru.Native.Region
   ( -- * By address
     Region,
@@ -40,6 +39,7 @@ module Maru.Native.Region
     Packed (..),
     pack,
     unpack,
+    unpackLoose,
     movePrivate,
   )
 where
@@ -51,7 +51,7 @@ import qualified Data.ByteString.Char8 as Char8
 import Data.IORef (IORef, atomicModifyIORef', newIORef, writeIORef)
 import Data.Int (Int64)
 import Data.Word (Word64, Word8)
-import Foreign.C (CBool (..), CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
+import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
 import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr)
 import Foreign.Marshal (alloca)
 import Foreign.Ptr (Ptr, nullPtr)
@@ -78,8 +78,6 @@ import GHC.Exts
 import GHC.IO (IO (IO))
 import GHC.IO.Exception (IOException (..))
 import Maru.Failure (Unavailable (..))
-import Maru.Native.Closure (closureName)
-import Maru.Native.Compact (packCompact, unpackCompact)
 import Maru.Native.Force (bytestringTable, normalise)
 import System.IO.Unsafe (unsafePerformIO)
 
@@ -107,8 +105,8 @@ foreign import ccall unsafe "maru_unpack_alone"
 foreign import ccall unsafe "maru_rts_refusal"
   c_refusal :: IO CString
 
-foreign import ccall unsafe "maru_rts_validated"
-  c_validated :: IO CBool
+foreign import ccall unsafe "maru_rts_refused"
+  c_refused :: Int64 -> IO CString
 
 foreign import ccall unsafe "&free"
   c_free :: FinalizerPtr Word8
@@ -121,6 +119,9 @@ foreign import prim "maru_packzh"
 
 foreign import prim "maru_unpack_heapzh"
   unpackHeap# :: Addr# -> Int# -> State# RealWorld -> (# State# RealWorld, Int#, Any #)
+
+foreign import prim "maru_unpack_loosezh"
+  unpackLoose# :: Addr# -> Int# -> State# RealWorld -> (# State# RealWorld, Int#, Any #)
 
 -- * Compact regions as such
 
@@ -233,7 +234,7 @@ isError (Errno e) code = code == negate (fromIntegral e)
 failed :: Int64 -> b -> (String -> b) -> IO b
 failed code full refused
   | isError eNOSPC code = pure full
-  | code <= negate copyRefused = pure (refused (closureName (negate code - copyRefused)))
+  | code <= negate copyRefused = refused <$> (c_refused code >>= peekCString)
   | otherwise = ioError (errnoToIOError "maru: copying a result" (Errno (fromIntegral (negate code))) Nothing Nothing)
   where
     copyRefused = 4096
@@ -302,14 +303,7 @@ data Packed
 -- 256 MiB and all that the heap has grown by since the fork (a cyclic value does) is
 -- written again with it.
 pack :: Bool -> a -> IO Packed
-pack sharing x = do
-  validated <- c_validated
-  if validated /= 0 then packImage sharing x else packCompact sharing x >>= either (pure . Unpackable) owned
-  where
-    owned (bytes, size) = (`Packed` size) <$> newForeignPtr c_free bytes
-
-packImage :: Bool -> a -> IO Packed
-packImage sharing x = alloca $ \at -> do
+pack sharing x = alloca $ \at -> do
   code <- inNormalForm x $ \x' -> case (at, bytestringTable) of
     (Ptr at#, W# table) -> IO $ \s ->
       case pack# x' (flag sharing) table at# s of (# s1, r #) -> (# s1, fromIntegral (I# r) #)
@@ -320,7 +314,7 @@ packImage sharing x = alloca $ \at -> do
     else retried code
   where
     retried code
-      | isError eNOSPC code && not sharing = packImage True x
+      | isError eNOSPC code && not sharing = pack True x
       | otherwise = failed code (Unpackable "more than memory holds") Unpackable
 
 -- | Copies bytes that are this process's alone and that nobody reads afterwards, and
@@ -334,14 +328,10 @@ foreign import ccall unsafe "maru_move_private"
 -- read again: pages of large ones are given back on the way.
 unpack :: Ptr Word8 -> Int -> IO (Maybe a)
 unpack bytes size = do
-  validated <- c_validated
-  if validated /= 0 then unpackImage bytes size else unpackCompact bytes size
-
-unpackImage :: Ptr Word8 -> Int -> IO (Maybe a)
-unpackImage bytes size = do
   kind <- c_packedKind bytes (fromIntegral size)
   case kind of
     0 -> unpackHeap bytes size
+    _ | kind > 0, Left _ <- zeroCopyHere -> unpackLoose bytes size
     1 -> unpackBeside bytes size
     2 -> unpackAlone bytes size
     _ -> pure Nothing
@@ -350,6 +340,15 @@ unpackHeap :: Ptr Word8 -> Int -> IO (Maybe a)
 unpackHeap (Ptr bytes) (I# size) = IO $ \s -> case unpackHeap# bytes size s of
   (# s1, 0#, x #) -> (# s1, Just (unsafeCoerce# x) #)
   (# s1, _, _ #) -> (# s1, Nothing #)
+
+-- | As ordinary objects of the heap, one by one: where there are no regions.
+unpackLoose :: Ptr Word8 -> Int -> IO (Maybe a)
+unpackLoose (Ptr bytes) (I# size) = do
+  Landed code x <- IO $ \s -> case unpackLoose# bytes size s of
+    (# s1, r, x #) -> (# s1, Landed (fromIntegral (I# r)) x #)
+  if code == 0 then pure (Just (unsafeCoerce# x)) else landed code
+
+data Landed = Landed !Int64 Any
 
 -- | Where small values with pinned memory land, beside each other.
 data Landing = Landing !Anchor !(Ptr ())

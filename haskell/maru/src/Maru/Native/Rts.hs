@@ -34,21 +34,22 @@ import Control.Exception (SomeException, bracket, throwIO)
 import Control.Monad (void)
 import Data.Int (Int64)
 import Data.Word (Word64)
-import Foreign.C (CBool (..), CInt (..), Errno (..), errnoToIOError, throwErrnoIfMinus1)
+import Foreign.C (CBool (..), CInt (..), CString, Errno (..), errnoToIOError, peekCString, throwErrnoIfMinus1)
 import Foreign.Marshal (alloca)
-import Foreign.Ptr (Ptr)
+import Foreign.Ptr (Ptr, nullPtr)
 import Foreign.StablePtr (StablePtr, freeStablePtr, newStablePtr)
 import Foreign.Storable (peek)
-import GHC.Exts (Any, Int (I#), MVar#, Ptr (Ptr), RealWorld, addr2Int#, addrToAny#, anyToAddr#, int2Addr#, unsafeCoerce#)
+import GHC.Exts (Any, Int (I#), MVar#, Ptr (Ptr), RealWorld, addr2Int#, addrToAny#, anyToAddr#, int2Addr#)
 import GHC.IO (IO (IO))
 import GHC.IO.Handle.Types (Handle (..), Handle__)
 import GHC.MVar (MVar (..))
 import Maru.Failure (Unavailable (..))
+import Maru.Native.Ghc (exceptionOf, partsOf)
 import System.IO (stderr, stdout)
 import System.Posix.Types (CPid (..), ProcessID)
 
-foreign import ccall unsafe "maru_rts_nonmoving"
-  c_nonmoving :: IO CBool
+foreign import ccall unsafe "maru_rts_hazard"
+  c_hazard :: IO CString
 
 foreign import ccall unsafe "maru_rts_one_of_many"
   c_oneOfMany :: IO ()
@@ -78,10 +79,14 @@ foreign import ccall unsafe "maru_rts_is_static"
 
 -- | Forks a process that does this, in which nothing is left of what the threads
 -- of this one were doing, tied to this one's life by that end of a lifeline (negative: by
--- none); its number and the other end. The action must not return. Throws 'IOException'.
+-- none); its number and the other end. The action must not return. Throws @IOException@.
 forkWorker :: CInt -> IO () -> IO (ProcessID, CInt)
-forkWorker reading act = bracket (newStablePtr act) freeStablePtr $ \entry -> alloca $ \line ->
+forkWorker reading act = bracket (newStablePtr act) freeStablePtr $ \entry -> alloca $ \line -> do
+  c_look
   (,) <$> throwErrnoIfMinus1 "forkProcess" (c_fork entry reading line) <*> peek line
+
+foreign import ccall unsafe "maru_rts_look"
+  c_look :: IO ()
 
 -- | So many more workers (fewer, where it is negative) live from now on. While this
 -- process has any, it collects with one thread: the cores are theirs.
@@ -104,8 +109,7 @@ foreign import ccall unsafe "maru_rts_hear"
   hearSignals :: IO ()
 
 -- | Takes their finalizers from all weak pointers of this process; how many
--- weak pointers there were. On a GHC that was not validated: none, and they
--- keep them.
+-- weak pointers there were.
 neuterFinalizers :: IO Int
 neuterFinalizers = max 0 . fromIntegral <$> c_neuterWeaks
 
@@ -140,8 +144,8 @@ limitHeap = c_limitHeap . fromIntegral
 -- @--nonmoving-gc@ they may hang (GHC 9.0, observed), however results cross.
 forkHazard :: IO (Maybe String)
 forkHazard = do
-  nonmoving <- c_nonmoving
-  pure (if nonmoving /= 0 then Just "the program runs with --nonmoving-gc" else Nothing)
+  why <- c_hazard
+  if why == nullPtr then pure Nothing else Just <$> peekCString why
 
 -- | Collapses the heap into huge pages, so that a fork has fewer page tables to
 -- copy; how many bytes were collapsed. Copy-on-write then works on 2 MiB at a
@@ -169,15 +173,12 @@ data ShippedException
   | -- | The dictionary was built at run time: only the text can cross.
     TextOnly
 
--- | As 'SomeException' lies in memory.
-data Parts = Parts Any Any
-
 -- | In the worker. The parent must hold on to the function and inputs that led
 -- here until it has called 'joinException': they keep the dictionary's code
 -- from its collector.
 splitException :: SomeException -> IO ShippedException
-splitException e = case unsafeCoerce# e of
-  Parts dictionary payload -> do
+splitException e = case partsOf e of
+  (dictionary, payload) -> do
     address <- IO $ \s -> case anyToAddr# dictionary s of (# s1, a #) -> (# s1, I# (addr2Int# a) #)
     static <- c_isStatic (toPtr address)
     pure (if static /= 0 then Typed (fromIntegral address) payload else TextOnly)
@@ -188,4 +189,4 @@ splitException e = case unsafeCoerce# e of
 joinException :: Word64 -> Any -> IO SomeException
 joinException address payload = case fromIntegral address of
   I# a -> case addrToAny# (int2Addr# a) of
-    (# dictionary #) -> pure (unsafeCoerce# (Parts dictionary payload))
+    (# dictionary #) -> pure (exceptionOf dictionary payload)

@@ -10,7 +10,7 @@
 --
 -- * /Computing/ costs 'taskCompute', and 'plantPollution' of it more for each of
 --   calls and interrupts that share the thread's core (caches, preemption).
--- * /A call/ costs 'taskCall', longer by 'costStack' for each ten units of
+-- * /A call/ costs 'taskCall', longer by @costStack@ for each ten units of
 --   distance (as SLIT counts) to the device, since that is where queues and cache pages are. It is
 --   longer by 'costSpread' times the chance that two calls in succession are done on different
 --   nodes, since they share the stack's locks and counters. And it copies: 'costCopy' a KiB, longer

@@ -311,7 +311,7 @@ by lines' m = case drop at shown of
     shown = shownRuns m
     at = within 0 (length shown - 1) (modelAt m + lines')
 
--- | 'settle' keeps it within its end.
+-- | @settle@ keeps it within its end.
 scroll :: Key -> Model -> Maybe Model
 scroll key m = fmap (\lines' -> m {modelScroll = max 0 (modelScroll m + lines')}) (distance (layoutBody (layoutOf m)) key)
 

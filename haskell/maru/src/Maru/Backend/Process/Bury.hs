@@ -44,7 +44,7 @@ bury run slot w death = do
   heard <- try $ do
     readLog run slot w
     (,) <$> unfinished (workerLink w) <*> wasUsedUp (workerLink w)
-  ((claimed, current), full) <- either (\e -> (([], Nothing), False) <$ change run (leaves slot . failed e . noted (displayException (e :: SomeException)))) pure heard
+  ((claimed, current), full) <- either (\e -> (([], Nothing), False) <$ change run (leaves slot . failed e . noted (exceptionText (e :: SomeException)))) pure heard
   -- First of all, so that nothing is freed twice should something throw below.
   modifyIORef' (runWorkers run) (IntMap.delete slot)
   haveWorkers (-1)
@@ -81,7 +81,7 @@ dismissAll run = do
   workers <- readIORef (runWorkers run)
   for_ workers (killNow . workerProcess)
   for_ (IntMap.keys workers) $ \slot ->
-    try (dismiss run slot) >>= either (\e -> note run (displayException (e :: SomeException))) pure
+    try (dismiss run slot) >>= either (\e -> note run (exceptionText (e :: SomeException))) pure
 
 -- No zombie stays.
 reapLater :: Process -> IO ()

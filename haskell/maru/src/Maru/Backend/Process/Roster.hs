@@ -111,7 +111,7 @@ sealed job slot i why s0 = case pieceAt i (stPieces s) of
     again = s {stSealed = IntSet.insert i (stSealed s), stPieces = apart i (stPieces s), stBarren = 0}
 
 -- | @unstarted slot why@: the initialiser cannot be finished in it, and it leaves. What it
--- waits for may come about in the caller: others try it, see 'barren'.
+-- waits for may come about in the caller: others try it, see @barren@.
 unstarted :: Int -> String -> State a b -> State a b
 unstarted slot why s = noted ("a worker's initialiser could not be finished and was tried again: " <> why) (onDuty slot (\d -> d {dutyLeaving = True, dutyUnstarted = Just why}) s)
 

@@ -100,7 +100,7 @@ data Filling = Filling !(Ptr Word64) !Int !Int
 newRun :: Style -> Job a b -> IO (Run a b)
 newRun style job = do
   hazard <- forkHazard
-  traverse_ (\why -> throwIO (Unavailable "a map on forked workers" why "leave that flag out, or use Threads or Sparks")) hazard
+  traverse_ (\why -> throwIO (Unavailable "a map on forked workers" why "use Threads or Sparks")) hazard
   byCopy <- if styleByAddress style then crossing (transport options) else pure (Just "sockets carry copies")
   collapsed <- if hugePages options then try collapseHeap else pure (Right 0)
   fabric <- styleFabric style (jobWorkers job)

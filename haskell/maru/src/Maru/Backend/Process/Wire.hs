@@ -33,7 +33,7 @@ import Data.Typeable (typeOf)
 import Data.Word (Word16, Word32, Word64, Word8)
 import Foreign (castPtr)
 import GHC.IO.Exception (IOException (..))
-import Maru.Failure (RemoteException (..))
+import Maru.Failure (RemoteException (..), exceptionText)
 import Maru.Native.Region (Packed (..), pack, unpack)
 import Maru.Native.Rts (ShippedException (..), joinException, splitException)
 import System.Timeout (timeout)
@@ -108,7 +108,7 @@ packException e = do
   case join typed of
     Just bytes -> pure (Strict.cons form bytes)
     Nothing -> do
-      text <- attempt (evaluate (describe (take longestText (displayException e))))
+      text <- attempt (evaluate (describe (take longestText (exceptionText e))))
       pure (Strict.cons textForm (fromMaybe (describe "(its text throws, or has no end)") text))
   where
     describe text = Lazy.toStrict (Binary.encode (typeName e, text))

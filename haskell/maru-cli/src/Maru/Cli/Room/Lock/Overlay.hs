@@ -44,7 +44,7 @@ data Overlay = Overlay
     overlayPassing :: !Word32,
     overlayResets :: !Word32,
     overlayInitialised :: !Word64,
-    -- | In the order of 'leftNames'.
+    -- | In the order of @leftNames@.
     overlayLeft :: ![Word64],
     overlayQueued :: !Word64,
     overlayHandedOn :: !Word64,

@@ -34,13 +34,14 @@ import Maru.Cli.Room.Lock.Metric
 import Maru.Cli.Room.Lock.Waits
 import Maru.Control.Tune.Lock
 import Maru.Native.BoardView (readBoard)
+import Maru.Native.Open (openExisting)
 import Maru.Native.Probe (setOverlayDeadline, setOverlayRange)
 import Numeric (showFFloat)
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.IO (Handle, IOMode (ReadMode, WriteMode), openFile, withFile)
-import System.Posix.IO (OpenMode (ReadWrite), closeFd, defaultFileFlags, openFd)
+import System.Posix.IO (OpenMode (ReadWrite), closeFd)
 import System.Posix.Signals (Handler (Catch), installHandler, sigHUP, sigTERM)
 import System.Posix.Types (Fd)
 import System.Process
@@ -307,7 +308,7 @@ launch context running setting out = mask_ $ do
 awaitBoard :: ProcessHandle -> IO (Either ExitCode Fd)
 awaitBoard process = do
   boards <- getPid process >>= maybe (pure []) (boardsOf . show)
-  found <- maybe (pure Nothing) (\path -> orNothing (openFd path ReadWrite Nothing defaultFileFlags)) (listToMaybe boards)
+  found <- maybe (pure Nothing) (\path -> orNothing (openExisting path ReadWrite)) (listToMaybe boards)
   case found of
     Just fd -> Right fd <$ awaitLibrary (Live process Nothing fd)
     Nothing -> getProcessExitCode process >>= maybe (threadDelay 2000 >> awaitBoard process) (pure . Left)

@@ -3,7 +3,7 @@
 --
 -- It is started at the first look and ends by 'stopWatch', or with this process. Until then the
 -- kernel does a little more for all that any program moves. Where it cannot count, or says nothing
--- for 'patience' ('startPatience' at first), that is an answer like any other: 'Left', once and for
+-- for @patience@ (@startPatience@ at first), that is an answer like any other: 'Left', once and for
 -- all, and what can be told from @\/proc@ is told.
 module Maru.Cli.Room.Steer.Watch
   ( Watch,

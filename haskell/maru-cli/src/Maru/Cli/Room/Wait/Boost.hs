@@ -21,6 +21,7 @@ import Maru.Cli.Installed (helperPath)
 import Maru.Cli.Report (become)
 import Maru.Cli.Room.Wait.Advise (adviseJob, adviseOptions)
 import Maru.Cli.Room.Wait.BoostConf
+import Maru.Native.Open (openExisting)
 import Options.Applicative hiding (internal)
 import qualified Options.Applicative
 import System.Exit (ExitCode (..))
@@ -134,7 +135,7 @@ beside o = do
   if null boards
     then problem unavailable ("process " ++ show run ++ " holds no board: maru boost does not look after this run")
     else do
-      none <- openFd "/dev/null" WriteOnly Nothing defaultFileFlags
+      none <- openExisting "/dev/null" WriteOnly
       _ <- dupTo none stdOutput
       closeFd none
       daemon o {boostBoards = boards}

@@ -1,0 +1,49 @@
+# shellcheck shell=bash
+# Sourced by what runs in a bare Debian of its own: how one is made, and how a command runs in it.
+
+# The mirror that this machine's apt uses for a suite, or Debian's.
+mirror_of() { # SUITE
+  # shellcheck disable=SC2016 # apt expands these, not the shell
+  [ -n "${MARU_MIRROR:-}" ] && echo "$MARU_MIRROR" && return
+  { apt-get indextargets --format '$(COMPONENT) $(CODENAME) $(SITE)' 'Created-By: Packages' 2>/dev/null || :; } |
+    awk -v suite="$1" '$1 == "main" && $2 == suite { print $3; found = 1; exit } END { if (!found) print "http://deb.debian.org/debian" }'
+}
+
+may_have_roots() { # CALLER
+  [ "$(id -u)" -eq 0 ] || die "$1 needs root: chroot and mount do"
+  command -v debootstrap >/dev/null || die "debootstrap is missing: apt-get install debootstrap"
+}
+
+# A minimal Debian, with the host's way to the network (proxies) but not its package lists.
+bare_root() { # SUITE FOLDER
+  rm -rf --one-file-system "$2"
+  mkdir -p "$(dirname "$2")"
+  debootstrap --variant=minbase "$1" "$2" "$(mirror_of "$1")"
+  apt-config dump Acquire >"$2/etc/apt/apt.conf.d/99host"
+  cp /etc/resolv.conf "$2/etc/resolv.conf"
+}
+
+# Runs a command in a root, as its root, with nothing of this environment but the number of jobs. Mounts
+# lie in a namespace of their own: they and every process left over vanish with it, however it ends.
+# With a third folder: this tree is there at /maru, read-only, and that folder is its build/.
+in_root() { # SECONDS ROOT COMMAND [BUILD]
+  # shellcheck disable=SC2016 # the inner shell expands these
+  timeout -k 10 "$1" unshare --mount --pid --fork --kill-child --propagation private bash -euc '
+    system=$1 tree=$3 built=$4
+    mount --bind "$system" "$system" # what is no mount of its own cannot be made private in there
+    mount -t proc proc "$system/proc"
+    mount -t sysfs -o ro sysfs "$system/sys"
+    mount -t tmpfs tmpfs "$system/dev/shm"
+    mount -t tmpfs tmpfs "$system/tmp"
+    mount -t devpts -o newinstance,ptmxmode=0666 devpts "$system/dev/pts"
+    ln -sf pts/ptmx "$system/dev/ptmx"
+    if [ -n "$built" ]; then
+      mkdir -p "$system/maru" "$built"
+      mount --bind "$tree" "$system/maru"
+      mount --bind "$built" "$system/maru/build"
+      mount -o remount,bind,ro "$system/maru"
+    fi
+    exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive \
+      MARU_JOBS="$MARU_JOBS" V="${V:-}" MARU_TEST_SCALE="${MARU_TEST_SCALE:-1}" chroot "$system" sh -euc "$2"
+  ' - "$2" "$3" "$root" "${4:-}" </dev/null
+}
