@@ -143,7 +143,7 @@ FAULTS = [
     ("an end is no end", STREAM, "    if (r->closed)\n      return -EPIPE;\n", "    if (r->closed)\n      return 0;\n"),
     ("too much may be sent", STREAM, "return length <= LENGTH_MAX && kind <= KIND_MAX;", "return true;"),
     # ---- crew
-    ("a slot is taken from an unfinished chunk", CREW, "  if (state != state_of(FREE, ticket, 0))\n", "  if (false)\n"),
+    ("a slot is taken from an unfinished chunk", CREW, "  if (state != state_of(crew, FREE, ticket, 0))\n", "  if (false)\n"),
     ("an impossible slot is waited for", CREW, "return may_become_free(crew, state, ticket) ? -EAGAIN : -EBADMSG;", "return -EAGAIN;"),
     ("an unfinished chunk is impossible", CREW, "return may_become_free(crew, state, ticket) ? -EAGAIN : -EBADMSG;", "return -EBADMSG;"),
     ("what is offered is not remembered", CREW, "  crew->offered[ticket & (crew->slots - 1)] = (struct offer){first, count};\n", ""),
@@ -154,7 +154,7 @@ FAULTS = [
     ("a worker looks as far as the pages say", CREW, "return next < least || next > end ? least : next;", "return next;"),
     ("chunks are claimed twice", CREW, "    bool mine = atomic_compare_exchange_strong_explicit(",
      "    bool mine = true;\n    atomic_compare_exchange_strong_explicit("),
-    ("a chunk is never free again", CREW, "state_of(FREE, ticket + crew->slots, 0),\n                        memory_order_release);", "state_of(FREE, ticket, 0),\n                        memory_order_release);"),
+    ("a chunk is never free again", CREW, "state_of(crew, FREE, ticket + crew->slots, 0), memory_order_release);", "state_of(crew, FREE, ticket, 0), memory_order_release);"),
     ("a dead worker's chunk stays", CREW, "  if (find_claim(crew, worker, &ticket))\n    free_slot(crew, ticket);", "  (void)ticket;"),
     ("a closed crew takes chunks", CREW, "    return -EPIPE;\n  uint64_t ticket", "    ;\n  uint64_t ticket"),
     ("nobody is told of a chunk", CREW, "    maru_notify(&crew->shared->work);\n    return;", "    return;"),
