@@ -43,6 +43,7 @@ module Maru
     parMapWith,
     parFor,
     parFold,
+    parTree,
     parBuffer,
     procList,
 
@@ -95,8 +96,9 @@ where
 import Control.Concurrent (getNumCapabilities)
 import Control.Exception (CompactionFailed (..), bracket, evaluate, throw, throwIO, try)
 import Control.Parallel.Strategies (Strategy)
-import Data.List (foldl')
+import Data.List (foldl', mapAccumL)
 import Data.Maybe (isJust)
+import Data.Tuple (swap)
 import qualified GHC.Compact as Compact
 import Maru.Backend.Auto (Means (..), autoMap, forkCost)
 import qualified Maru.Backend.Sequential as Sequential
@@ -162,6 +164,46 @@ parFold options op z f xs = foldl' op z (parMapWith options segment (segments xs
     segment = foldl' op z . map f
     segments [] = []
     segments ys = let (now, later) = splitAt 64 ys in now : segments later
+
+-- | @parTree options n split join@: divide and conquer. @split@ gives a problem's parts, none
+-- for the smallest; @join@ makes its result of the results of its parts:
+--
+-- > parTree options n split join == tree where tree p = join p (map tree (split p))
+--
+-- The caller splits, level by level, until there are @n@ parts or more, at most 64 levels
+-- deep. Workers do each of these parts with all below it, also those that could not be split;
+-- the caller joins. 16 parts or more for each worker even out what parts differ in. What @split@
+-- throws on these levels, the result throws. A list of parts must have an end.
+--
+-- >>> parTree defaultOptions {workers = Workers 2} 4 (\n -> [n - 1 | n > 0] ++ [n - 2 | n > 1]) (\n rs -> if n < 2 then n else sum rs) (10 :: Int)
+-- 55
+parTree :: Options -> Int -> (p -> [p]) -> (p -> [r] -> r) -> p -> r
+parTree options n split join root = fst (joined depth top (parMapWith options whole (cut depth top)))
+  where
+    whole p = join p (map whole (split p))
+    top = unfolded root
+    unfolded p = Parts p (map unfolded (split p))
+    depth = length (takeWhile few [0 .. 63])
+    few d = inner d top && length (cut d top) < n
+    joined d (Parts p ps) results
+      | d == 0 || null ps = (foldr const (whole p) results, drop 1 results)
+      | otherwise =
+        let (rest, rs) = mapAccumL (\left part -> swap (joined (d - 1) part left)) results ps
+         in (join p rs, rest)
+
+-- | A problem, and its parts.
+data Parts p = Parts p [Parts p]
+
+-- | The problems at that depth, and those above it that have no parts.
+cut :: Int -> Parts p -> [p]
+cut d (Parts p ps)
+  | d == 0 || null ps = [p]
+  | otherwise = concatMap (cut (d - 1)) ps
+
+-- | Is there one with parts at that depth?
+inner :: Int -> Parts p -> Bool
+inner 0 (Parts _ ps) = not (null ps)
+inner d (Parts _ ps) = any (inner (d - 1)) ps
 
 -- | 'parMapWith' that works at most so many items (1 or more) ahead of its
 -- consumer; for infinite lists too. What 'window' says is overruled.
