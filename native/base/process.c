@@ -181,6 +181,23 @@ int maru_reap_wait(pid_t pid, int pidfd, int timeout_ms, struct maru_death *deat
   }
 }
 
+int maru_ends_wait(const int *pidfds, size_t count, int timeout_ms) {
+  const struct timespec moment = {.tv_nsec = 100000};
+  int64_t end = now_ms() + timeout_ms;
+  int ended = 1;
+  for (size_t i = 0; i < count; i++) {
+    struct pollfd p = {.fd = pidfds[i], .events = POLLIN};
+    int r;
+    do {
+      int64_t left = end - now_ms();
+      r = p.fd < 0 ? 0 : poll(&p, 1, left > 0 ? (int)left : 0);
+    } while (r < 0 && errno == EINTR);
+    ended &= r > 0;
+  }
+  nanosleep(&moment, NULL);
+  return ended;
+}
+
 void maru_worker_signals(void) {
   signal(SIGINT, SIG_IGN);
   signal(SIGHUP, SIG_DFL);

@@ -56,6 +56,13 @@ int maru_reap(pid_t pid, struct maru_death *death);
 /* Waits up to `timeout_ms` for it (negative: without bound).  As maru_reap. */
 int maru_reap_wait(pid_t pid, int pidfd, int timeout_ms, struct maru_death *death);
 
+/* Waits up to `timeout_ms` in all until the processes of these pidfds have ended (negative: none,
+ * not waited for), and a moment more; 1: all of them have.  Reaps none.  For many at once, before
+ * maru_reap_wait: a pidfd tells of the end while the last thread still takes the process's entries
+ * out of /proc. A reaper that comes at once takes that thread's CPU, and turns round in the kernel
+ * until it has run: half of what a short map cost its caller. */
+int maru_ends_wait(const int *pidfds, size_t count, int timeout_ms);
+
 /* Signals of a worker: interrupts from the terminal are the coordinator's
  * business; a request to end ends it. */
 void maru_worker_signals(void);

@@ -7,12 +7,13 @@
  *     READY(t)     published, unclaimed
  *     TAKEN(t, w)  worker w works on it
  *
- * and goes FREE(t) -> READY(t) -> TAKEN(t, w) -> FREE(t + slots).  The ticket in
- * the word makes every value unique, so a compare-and-swap cannot succeed on a
- * later round of the ring. Only this word says who owns a chunk. A worker that dies between any two
- * instructions owns it or does not, and a look over the ring tells. `next` is a hint which anybody
- * helps forward; what a dead worker had left to do there costs the next one a step. models/crew.pml
- * checks this.
+ * and goes FREE(t) -> READY(t) -> TAKEN(t, w) -> FREE(t + slots).  The round in
+ * the word (the first ticket of it) makes every value unique, so a compare-and-swap cannot
+ * succeed on a later round of the ring. FREE in the first round is 0: a new ring is fresh
+ * pages, and those that no chunk comes to cost nothing. Only this word says who owns a chunk. A
+ * worker that dies between any two instructions owns it or does not, and a look over the ring
+ * tells. `next` is a hint which anybody helps forward; what a dead worker had left to do there
+ * costs the next one a step. models/crew.pml checks this.
  *
  * What is shared holds neither bounds nor pointers: those are in each process's handle,
  * which fork copies, with what the coordinator has offered.  A worker's stray write can
@@ -48,7 +49,7 @@
 enum { FREE, READY, TAKEN };
 
 #define WORKER_SHIFT 2
-#define TICKET_SHIFT 18 /* 16 bits of worker; 2^46 tickets never wrap */
+#define ROUND_SHIFT 18 /* 16 bits of worker; 2^46 tickets never wrap */
 
 struct slot {
   alignas(MR_CACHE_LINE) _Atomic uint64_t state;
@@ -100,8 +101,14 @@ struct maru_crew {
   struct offer offered[]; /* of each slot, the last */
 };
 
-static uint64_t state_of(unsigned phase, uint64_t ticket, uint32_t worker) {
-  return ticket << TICKET_SHIFT | (uint64_t)worker << WORKER_SHIFT | phase;
+/* The first ticket of the round that the ticket belongs to. */
+static uint64_t round_of(const struct maru_crew *crew, uint64_t ticket) {
+  return ticket & ~(uint64_t)(crew->slots - 1);
+}
+
+static uint64_t state_of(const struct maru_crew *crew, unsigned phase, uint64_t ticket,
+                         uint32_t worker) {
+  return round_of(crew, ticket) << ROUND_SHIFT | (uint64_t)worker << WORKER_SHIFT | phase;
 }
 
 static struct slot *slot_of(struct maru_crew *crew, uint64_t ticket) {
@@ -114,8 +121,12 @@ static struct worker *worker_of(struct maru_crew *crew, uint32_t worker) {
 
 /* Release: results written for this ticket come before its slot's reuse. */
 static void free_slot(struct maru_crew *crew, uint64_t ticket) {
-  atomic_store_explicit(&slot_of(crew, ticket)->state, state_of(FREE, ticket + crew->slots, 0),
-                        memory_order_release);
+  atomic_store_explicit(&slot_of(crew, ticket)->state,
+                        state_of(crew, FREE, ticket + crew->slots, 0), memory_order_release);
+}
+
+static size_t handle_bytes(uint32_t slots) {
+  return sizeof(struct maru_crew) + slots * sizeof(struct offer);
 }
 
 int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots) {
@@ -124,9 +135,11 @@ int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots) 
   uint32_t rounded = 1;
   while (rounded < slots)
     rounded *= 2;
-  struct maru_crew *made = calloc(1, sizeof *made + rounded * sizeof *made->offered);
-  if (made == NULL)
-    return -ENOMEM;
+  /* Pages of its own, of which a short run touches one: calloc may clear them all. */
+  struct maru_crew *made = mmap(NULL, handle_bytes(rounded), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (made == MAP_FAILED)
+    return -errno;
   made->workers = workers;
   made->slots = rounded;
   made->size = mr_page_round(sizeof(struct shared) + (uint64_t)rounded * sizeof(struct slot) +
@@ -134,12 +147,10 @@ int maru_crew_create(struct maru_crew **crew, uint32_t workers, uint32_t slots) 
   void *memory;
   int rc = mr_shared_map("maru-crew", made->size, &memory);
   if (rc < 0) {
-    free(made);
+    munmap(made, handle_bytes(rounded));
     return rc;
   }
   made->shared = memory;
-  for (uint32_t i = 0; i < rounded; i++)
-    atomic_init(&made->shared->ring[i].state, state_of(FREE, i, 0));
   *crew = made;
   return 0;
 }
@@ -189,7 +200,7 @@ void maru_crew_destroy(struct maru_crew *crew) {
     maru_channel_release(crew->own);
   }
   munmap(crew->shared, crew->size);
-  free(crew);
+  munmap(crew, handle_bytes(crew->slots));
 }
 
 /* ---- coordinator ------------------------------------------------------- */
@@ -212,7 +223,8 @@ static void announce(struct maru_crew *crew) {
 /* The chunk that had the slot before is READY or TAKEN. */
 static bool may_become_free(const struct maru_crew *crew, uint64_t state, uint64_t ticket) {
   uint64_t phase = state & ((UINT64_C(1) << WORKER_SHIFT) - 1);
-  return (phase == READY || phase == TAKEN) && state >> TICKET_SHIFT == ticket - crew->slots;
+  return (phase == READY || phase == TAKEN) &&
+         state >> ROUND_SHIFT == round_of(crew, ticket - crew->slots);
 }
 
 int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count) {
@@ -223,14 +235,14 @@ int maru_crew_publish(struct maru_crew *crew, uint64_t first, uint32_t count) {
   struct slot *slot = slot_of(crew, ticket);
   /* Acquire: the former owner is done with the slot. */
   uint64_t state = atomic_load_explicit(&slot->state, memory_order_acquire);
-  if (state != state_of(FREE, ticket, 0))
+  if (state != state_of(crew, FREE, ticket, 0))
     return may_become_free(crew, state, ticket) ? -EAGAIN : -EBADMSG;
   crew->offered[ticket & (crew->slots - 1)] = (struct offer){first, count};
   crew->tickets = ticket + 1;
   slot->first = first;
   slot->count = count;
   /* Release: the claimant reads first and count. */
-  atomic_store_explicit(&slot->state, state_of(READY, ticket, 0), memory_order_release);
+  atomic_store_explicit(&slot->state, state_of(crew, READY, ticket, 0), memory_order_release);
   /* Release: a worker that sees the number finds the slot READY or later. */
   atomic_store_explicit(&crew->shared->published, ticket + 1, memory_order_release);
   announce(crew);
@@ -246,7 +258,7 @@ void maru_crew_close(struct maru_crew *crew) {
 /* Acquire: whatever the state says happened is visible. */
 static bool is_ready(struct maru_crew *crew, uint64_t ticket) {
   return atomic_load_explicit(&slot_of(crew, ticket)->state, memory_order_acquire) ==
-         state_of(READY, ticket, 0);
+         state_of(crew, READY, ticket, 0);
 }
 
 /* What the hint says, but no more than a ring before `end`: the rest is claimed. */
@@ -268,12 +280,11 @@ uint32_t maru_crew_backlog(const struct maru_crew *crew) {
 
 /* The ticket of the worker's TAKEN slot, if it has one. */
 static bool find_claim(struct maru_crew *crew, uint32_t worker, uint64_t *ticket) {
-  for (uint32_t i = 0; i < crew->slots; i++) {
+  for (uint32_t i = 0; i < crew->slots && i < crew->tickets; i++) {
     /* Acquire: with the claim come the worker's records before it. */
     uint64_t state = atomic_load_explicit(&crew->shared->ring[i].state, memory_order_acquire);
-    *ticket = state >> TICKET_SHIFT;
-    if (state == state_of(TAKEN, *ticket, worker) && *ticket < crew->tickets &&
-        slot_of(crew, *ticket) == &crew->shared->ring[i])
+    *ticket = round_of(crew, state >> ROUND_SHIFT) | i;
+    if (state == state_of(crew, TAKEN, *ticket, worker) && *ticket < crew->tickets)
       return true;
   }
   return false;
@@ -334,11 +345,11 @@ static bool crew_take(struct maru_crew *crew, uint32_t worker, struct maru_chunk
   uint64_t end = atomic_load_explicit(&crew->shared->published, memory_order_acquire);
   for (uint64_t ticket = first_to_look_at(crew, end); ticket < end; ticket++) {
     struct slot *slot = slot_of(crew, ticket);
-    uint64_t ready = state_of(READY, ticket, 0);
+    uint64_t ready = state_of(crew, READY, ticket, 0);
     /* Acquire: first and count.  Release: our records of an earlier chunk come
      * before this claim, for whoever finds it after our death. */
     bool mine = atomic_compare_exchange_strong_explicit(&slot->state, &ready,
-                                                        state_of(TAKEN, ticket, worker),
+                                                        state_of(crew, TAKEN, ticket, worker),
                                                         memory_order_acq_rel, memory_order_relaxed);
     help_next(crew, ticket);
     if (mine) {

@@ -1,5 +1,6 @@
 /* Description: a crew hands out each chunk once, says whose it is, and frees what is done. */
 #include <maru/channel.h>
+#include <sys/resource.h>
 
 #include "check.h"
 
@@ -88,6 +89,24 @@ static void bell(struct maru_crew *crew) {
   CHECK_EQUAL(maru_crew_await(crew, seen, &policy, 0), 0);
 }
 
+/* A ring that is far too large for the chunks of a short run costs a few pages. */
+static void large_ring(void) {
+  struct maru_crew *crew;
+  struct maru_chunk chunk;
+  struct rusage before, after;
+  getrusage(RUSAGE_SELF, &before);
+  CHECK_EQUAL(maru_crew_create(&crew, 2, 1 << 20), 0);
+  CHECK_EQUAL(maru_crew_publish(crew, 7, 1), 0);
+  CHECK_EQUAL(claim(crew, 1, &chunk), 1);
+  CHECK_EQUAL(maru_crew_claim_of(crew, 0, &chunk), 0);
+  CHECK_EQUAL(maru_crew_claim_of(crew, 1, &chunk), 1);
+  CHECK_EQUAL(chunk.first, 7);
+  maru_crew_forfeit(crew, 1);
+  maru_crew_destroy(crew);
+  getrusage(RUSAGE_SELF, &after);
+  CHECK(after.ru_minflt - before.ru_minflt < 200);
+}
+
 int main(void) {
   struct maru_crew *crew;
   CHECK_EQUAL(maru_wait_policy_init(&policy, MARU_WAIT_ADAPTIVE), 0);
@@ -103,5 +122,6 @@ int main(void) {
   CHECK(maru_crew_counters(crew, 3) == NULL);
   maru_crew_destroy(crew);
   one_slot();
+  large_ring();
   return 0;
 }

@@ -43,6 +43,7 @@ module Maru
     parMapWith,
     parFor,
     parFold,
+    parTree,
     parBuffer,
     procList,
 
@@ -110,6 +111,7 @@ import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, listToMaybe)
 import Data.Traversable (mapAccumL)
+import Data.Tuple (swap)
 import qualified GHC.Compact as Compact
 import Maru.Codec
 import Maru.Effects
@@ -170,6 +172,46 @@ segments = go (concatMap (replicate 64) (takeWhile (< 64) (iterate (* 2) 1)))
     go sizes xs = now : go (drop 1 sizes) later
       where
         (now, later) = splitAt (fromMaybe 64 (listToMaybe sizes)) xs
+
+-- | @parTree options n split join@: divide and conquer. @split@ gives a problem's parts, none
+-- for the smallest; @join@ makes its result of the results of its parts:
+--
+-- > parTree options n split join == tree where tree p = join p (map tree (split p))
+--
+-- The caller splits, level by level, until there are @n@ parts or more, at most 64 levels
+-- deep. Workers do each of these parts with all below it, also those that could not be split;
+-- the caller joins. 16 parts or more for each worker even out what parts differ in. What @split@
+-- throws on these levels, the result throws. A list of parts must have an end.
+--
+-- >>> parTree defaultOptions {workers = Workers 2} 4 (\n -> [n - 1 | n > 0] ++ [n - 2 | n > 1]) (\n rs -> if n < 2 then n else sum rs) (10 :: Int)
+-- 55
+parTree :: Options -> Int -> (p -> [p]) -> (p -> [r] -> r) -> p -> r
+parTree options n split join root = fst (joined depth top (parMapWith options whole (cut depth top)))
+  where
+    whole p = join p (map whole (split p))
+    top = unfolded root
+    unfolded p = Parts p (map unfolded (split p))
+    depth = length (takeWhile few [0 .. 63])
+    few d = inner d top && length (cut d top) < n
+    joined d (Parts p ps) results
+      | d == 0 || null ps = (foldr const (whole p) results, drop 1 results)
+      | otherwise =
+        let (rest, rs) = mapAccumL (\left part -> swap (joined (d - 1) part left)) results ps
+         in (join p rs, rest)
+
+-- | A problem, and its parts.
+data Parts p = Parts p [Parts p]
+
+-- | The problems at that depth, and those above it that have no parts.
+cut :: Int -> Parts p -> [p]
+cut d (Parts p ps)
+  | d == 0 || null ps = [p]
+  | otherwise = concatMap (cut (d - 1)) ps
+
+-- | Is there one with parts at that depth?
+inner :: Int -> Parts p -> Bool
+inner 0 (Parts _ ps) = not (null ps)
+inner d (Parts _ ps) = any (inner (d - 1)) ps
 
 -- | 'parMapWith' that works at most so many items (1 or more) ahead of its
 -- consumer; for infinite lists too. What 'window' says is overruled.

@@ -72,12 +72,22 @@ static bool push(struct copy *c, size_t at, size_t count) {
 
 static int64_t refuse(const StgInfoTable *info) { return -(int64_t)(COPY_REFUSED + info->type); }
 
+/* A thunk with free variables and nothing else. */
+static bool is_sendable_thunk(const StgInfoTable *info) {
+  return (info->type >= THUNK && info->type <= THUNK_0_2) || info->type == THUNK_SELECTOR;
+}
+
 /* Follows indirections: 0 and an evaluated closure (tagged as the pointer to it was), or an error.
    A black hole whose indirectee is a thread or a queue is a thunk under evaluation. */
-static int64_t resolve(StgClosure **pointer) {
+static int64_t resolve(const struct copy *c, StgClosure **pointer) {
+  bool closures = c->image->closures;
   for (StgClosure *p = *pointer;;) {
     StgClosure *q = UNTAG_CLOSURE(p);
     const StgInfoTable *info = get_itbl(q);
+    if (closures && (!maru_in_heap(q) || is_sendable_thunk(info))) {
+      *pointer = p;
+      return 0;
+    }
     switch (info->type) {
     case IND:
     case IND_STATIC:
@@ -282,7 +292,7 @@ static int64_t copy_bytestring(struct copy *c, const StgClosure *from, size_t at
     memset(c->image->base + address, 0, raw * sizeof(W_));
   } else if (!is_literal((W_)bytes)) {
     StgClosure *owner = from->payload[0];
-    if ((r = resolve(&owner)) < 0)
+    if ((r = resolve(c, &owner)) < 0)
       return r;
     StgArrBytes *array = owned_array(UNTAG_CLOSURE(owner));
     int64_t whole = array ? prefer_whole(c, array, length) : 0;
@@ -337,6 +347,17 @@ static int64_t copy_contents(struct copy *c, const StgClosure *from, const StgCl
   return 0;
 }
 
+/* A receiver of closures was forked before it, perhaps, and has not this memory: words that may be
+   addresses are not sent. Most words are small numbers, or floating. (A function without free
+   variables that GHC has not made static has a word of padding, which may look like one.) */
+static bool holds_private(const W_ *words, size_t count) {
+  enum { LEAST = 1 << 16, ADDRESS_BITS = 47 };
+  for (size_t i = 0; i < count; i++)
+    if (words[i] >= LEAST && !(words[i] >> ADDRESS_BITS) && is_private(words[i]))
+      return true;
+  return false;
+}
+
 /* Does a field lead to a foreign pointer's contents? True also where that is not seen at once. */
 static bool may_hold_contents(const StgClosure *q, size_t pointers) {
   for (size_t i = 0; i < pointers; i++) {
@@ -350,13 +371,15 @@ static bool may_hold_contents(const StgClosure *q, size_t pointers) {
 /* Fields of a constructor with raw words, one of which may be an address. */
 static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, size_t pointers,
                           size_t raw) {
+  bool owned = false;
   for (size_t i = pointers; i-- > 0;) {
     StgClosure *p = from->payload[i];
-    int64_t r = resolve(&p);
+    int64_t r = resolve(c, &p);
     if (r < 0)
       return r;
     const StgClosure *q = UNTAG_CLOSURE(p);
     if (is_contents(q)) {
+      owned = true;
       r = copy_contents(c, from, q, at, i, pointers, raw);
       if (r < 0)
         return r;
@@ -364,7 +387,9 @@ static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, siz
       return -ENOMEM;
     }
   }
-  return 0;
+  return c->image->closures && !owned && holds_private((const W_ *)&from->payload[pointers], raw)
+             ? -COPY_FOREIGN
+             : 0;
 }
 
 /* --- values --- */
@@ -393,7 +418,7 @@ static int64_t judge_raw(const StgClosure *q) {
   return 0;
 }
 
-/* Copies a constructor and notes its fields: the copy's offset. */
+/* Copies a constructor, or a function: they look alike; and notes its fields: the copy's offset. */
 static int64_t copy_constructor(struct copy *c, const StgClosure *q, const StgInfoTable *info) {
   size_t pointers = info->layout.payload.ptrs, raw = info->layout.payload.nptrs;
   if (pointers == 0 && raw == 1) {
@@ -408,6 +433,8 @@ static int64_t copy_constructor(struct copy *c, const StgClosure *q, const StgIn
     r = copy_bytestring(c, q, (size_t)at, raw);
   else if (pointers && raw && may_hold_contents(q, pointers))
     r = copy_mixed(c, q, (size_t)at, pointers, raw);
+  else if (c->image->closures && holds_private((const W_ *)&q->payload[pointers], raw))
+    r = -COPY_FOREIGN;
   else if (!push(c, (size_t)at + sizeof(StgHeader), pointers))
     r = -ENOMEM;
   return r < 0 ? r : at;
@@ -418,6 +445,50 @@ static int64_t copy_array(struct copy *c, const StgClosure *q, size_t header, si
   if (at >= 0 && !push(c, (size_t)at + header, pointers))
     return -ENOMEM;
   return at;
+}
+
+/* --- closures as they are --- */
+
+/* A thunk: as a constructor behind a header with room for its value. No address is made right in
+   it: one that captured the bytes of a ByteString is refused. */
+static int64_t copy_thunk(struct copy *c, const StgClosure *q, const StgInfoTable *info) {
+  bool selector = info->type == THUNK_SELECTOR;
+  size_t pointers = selector ? 1 : info->layout.payload.ptrs;
+  size_t raw = selector ? 0 : info->layout.payload.nptrs;
+  StgClosure *const *fields = ((const StgThunk *)q)->payload;
+  if (holds_private((const W_ *)&fields[pointers], raw))
+    return -COPY_FOREIGN;
+  int64_t at = copy_words(c, q, sizeofW(StgThunkHeader) + pointers + raw);
+  if (at >= 0 && !push(c, (size_t)at + sizeof(StgThunkHeader), pointers))
+    return -ENOMEM;
+  return at;
+}
+
+/* A function with some of its arguments. */
+static int64_t copy_application(struct copy *c, const StgPAP *q) {
+  W_ raw;
+  if (!closure_raw_arguments(q, &raw))
+    return -(int64_t)(COPY_REFUSED + PAP);
+  for (size_t i = 0; i < q->n_args; i++)
+    if (raw >> i & 1 && holds_private((const W_ *)&q->payload[i], 1))
+      return -COPY_FOREIGN;
+  int64_t at = copy_words(c, (const StgClosure *)q, PAP_sizeW(q->n_args));
+  if (at < 0)
+    return at;
+  for (size_t i = q->n_args; i-- > 0;)
+    if (!(raw >> i & 1) && !push(c, (size_t)at + offsetof(StgPAP, payload) + i * sizeof(W_), 1))
+      return -ENOMEM;
+  return push(c, (size_t)at + offsetof(StgPAP, fun), 1) ? at : -ENOMEM;
+}
+
+static int64_t copy_closure(struct copy *c, const StgClosure *q, const StgInfoTable *info) {
+  if (is_sendable_thunk(info))
+    return copy_thunk(c, q, info);
+  if (info->type >= FUN && info->type <= FUN_0_2)
+    return copy_constructor(c, q, info);
+  if (info->type == PAP)
+    return copy_application(c, (const StgPAP *)q);
+  return refuse(info);
 }
 
 /* Copies an evaluated closure: the copy's offset. */
@@ -440,14 +511,15 @@ static int64_t copy_value(struct copy *c, StgClosure *q, const StgInfoTable *inf
   case SMALL_MUT_ARR_PTRS_FROZEN_CLEAN:
     return copy_array(c, q, sizeof(StgSmallMutArrPtrs), ((const StgSmallMutArrPtrs *)q)->ptrs);
   default:
-    return refuse(info);
+    return c->image->closures ? copy_closure(c, q, info) : refuse(info);
   }
 }
 
-/* A static constructor that leads to no CAF: the same in parent and worker, for ever. */
-static bool may_stay(const StgClosure *q, const StgInfoTable *info) {
-  return !maru_in_heap(q) &&
-         (info->type == CONSTR_NOCAF || info->type == CONSTR_0_1 || info->type == CONSTR_0_2);
+/* A static constructor that leads to no CAF: the same in parent and worker, for ever. And whatever
+   is static, where the receiver keeps what it has inherited (letter.c). */
+static bool may_stay(const struct copy *c, const StgClosure *q, const StgInfoTable *info) {
+  return !maru_in_heap(q) && (c->image->closures || info->type == CONSTR_NOCAF ||
+                              info->type == CONSTR_0_1 || info->type == CONSTR_0_2);
 }
 
 /* Copies an evaluated closure, once: the copy's offset. */
@@ -473,13 +545,13 @@ static inline int64_t copy_field(struct copy *c, size_t at) {
   StgClosure *p = *(StgClosure **)(void *)(c->image->base + at), *q = UNTAG_CLOSURE(p);
   const StgInfoTable *info = get_itbl(q);
   if (info->type > CONSTR_NOCAF) {
-    int64_t r = resolve(&p);
+    int64_t r = resolve(c, &p);
     if (r < 0)
       return r;
     q = UNTAG_CLOSURE(p);
     info = get_itbl(q);
   }
-  if (!may_stay(q, info)) {
+  if (!may_stay(c, q, info)) {
     bool once = (c->sharing || !maru_in_heap(q)) && info->type != ARR_WORDS;
     int64_t r = once ? copy_once(c, q, info) : copy_value(c, q, info);
     if (r < 0)

@@ -62,7 +62,17 @@ struct image {
   size_t most;   /* what it may grow to; 0: as far as memory goes */
   size_t *sites; /* where origin != base: offsets of the raw addresses that point into it */
   size_t sites_used, sites_room;
+  bool closures; /* as they are: functions and thunks too, what is static by its address */
 };
+
+/* A packed value: this, then the image from IMAGE_DATA on, then the sites. */
+struct packed {
+  uint64_t magic, end, root, sites;
+};
+/* How offset 0 is written in a packed image: no address of any process. */
+static const uintptr_t packed_origin = (uintptr_t)1 << 56;
+/* Is this the header of so many bytes? */
+bool packed_valid(const struct packed *header, size_t size);
 
 /* Sets where the next value goes. */
 void image_at(struct image *image, size_t at);
@@ -83,11 +93,15 @@ void image_describe(char *base, size_t offset, bdescr *head);
 
 /* Writes a value as part of the image. *root: how it is pointed at. 0 or
      -ENOSPC  it does not fit            -ENOMEM  no memory for book-keeping
-     -EAGAIN  not in normal form         -(COPY_REFUSED + type)  a closure of that type is in it
+     -EAGAIN  not in normal form; as closures: a thread is evaluating it
+     -(COPY_REFUSED + type)  a closure of that type is in it
    On failure image->at is where it was. */
 enum { COPY_REFUSED = 4096, COPY_FOREIGN = COPY_REFUSED + N_CLOSURE_TYPES, COPY_STABLE, COPY_CODE };
 int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
                    const StgInfoTable *bytestring, StgClosure **root);
+
+/* Which of a partial application's arguments are no pointers, one bit each; false: nobody says. */
+bool closure_raw_arguments(const StgPAP *application, W_ *raw);
 
 /* Makes the pointers of an image that was written at another origin right: [IMAGE_DATA, end). */
 int64_t image_relocate(char *base, size_t end, uintptr_t origin, bdescr *head);

@@ -36,13 +36,7 @@ void maru_move_private(char *to, const char *from, int64_t bytes) {
   move(to, from, (size_t)bytes, MADV_DONTNEED);
 }
 
-/* A packed value: this, then the image from IMAGE_DATA on, then the sites. */
-struct packed {
-  uint64_t magic, end, root, sites;
-};
 static const uint64_t packed_magic = UINT64_C(0x316b63617075726d); /* "mrupack1" */
-/* How offset 0 is written in a packed image: no address of any process. */
-static const uintptr_t packed_origin = (uintptr_t)1 << 56;
 
 static char *packed_base(void *buffer) {
   return (char *)((uintptr_t)buffer + sizeof(struct packed) - IMAGE_DATA);
@@ -87,13 +81,21 @@ static size_t unshared_most(void) {
   return UNSHARED_MOST + (blocks > inherited ? (blocks - inherited) * BLOCK_SIZE : 0);
 }
 
-/* A value in normal form as position-independent bytes: their number, *bytes to be freed; or an
-   error of image_copy: -ENOSPC where memory, or without sharing unshared_most, is exceeded. */
-int64_t maru_pack(StgClosure *value, W_ sharing, const StgInfoTable *bytestring, void **bytes) {
+/* What a letter (letter.c) may hold: to fork is cheaper than to send more. */
+enum { LETTER_MOST = 16 << 20 };
+
+/* A value as position-independent bytes: their number, *bytes to be freed; or an error of
+   image_copy: -ENOSPC where memory, or without sharing unshared_most, is exceeded. `how`: 0 in
+   normal form, 1 with sharing, 2 with sharing as closures, for a letter. */
+int64_t maru_pack(StgClosure *value, W_ how, const StgInfoTable *bytestring, void **bytes) {
+  bool sharing = how > 0;
   struct image image = {.origin = packed_origin,
                         .at = IMAGE_DATA,
                         .grow = packed_grow,
-                        .most = sharing ? 0 : unshared_most()};
+                        .most = how == 2  ? LETTER_MOST
+                                : sharing ? 0
+                                          : unshared_most(),
+                        .closures = how == 2};
   StgClosure *root;
   int64_t r = -ENOSPC;
   if (packed_grow(&image, IMAGE_DATA) &&
@@ -115,7 +117,7 @@ int64_t maru_pack(StgClosure *value, W_ sharing, const StgInfoTable *bytestring,
   return r;
 }
 
-static bool packed_valid(const struct packed *header, size_t size) {
+bool packed_valid(const struct packed *header, size_t size) {
   size_t bytes = size - sizeof *header;
   return header->magic == packed_magic && header->end >= IMAGE_DATA &&
          header->end - IMAGE_DATA <= bytes && header->sites <= bytes / sizeof(size_t) &&

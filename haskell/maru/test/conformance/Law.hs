@@ -9,6 +9,7 @@ import Control.Monad.IO.Class (liftIO)
 import Data.Binary (Binary)
 import qualified Data.ByteString as ByteString
 import Data.Either (fromRight)
+import Data.Foldable (for_)
 import Data.List (sortOn)
 import qualified Data.Map.Strict as Map
 import Data.String (fromString)
@@ -16,6 +17,7 @@ import qualified Data.Text as Text
 import Hedgehog
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
+import Maru (parTree)
 import Maru.Codec
 import Maru.Internal.Engine
 import Maru.Options
@@ -66,6 +68,28 @@ choiceGen =
     <*> Gen.element [Ordered, Unordered]
     <*> Gen.element [Nothing, Nothing, Just 1, Just 2, Just 5, Just 100]
 
+-- | A tree of problems: a number, and parts.
+data Tree = Tree Int [Tree] deriving (Show)
+
+treeGen :: Gen Tree
+treeGen = Gen.recursive Gen.choice [flip Tree [] <$> Gen.int (Range.linear 0 99)] [Tree <$> Gen.int (Range.linear 0 99) <*> Gen.list (Range.linear 0 5) treeGen]
+
+onTwo :: Backend -> Options
+onTwo b = defaultOptions {backend = b, workers = Workers 2}
+
+-- | The first player wins from so many sticks: one to three are taken, the last one loses.
+nim :: Options -> Int -> Int -> Int
+nim options n = parTree options n (\s -> if s < 1 then [] else [s - k | k <- [1 .. 3], k <= s]) (\s rs -> if s == 0 then 1 else negate (minimum rs))
+
+-- | Ways to place queens on a board.
+queens :: Options -> Int -> Int -> Int
+queens options n size = parTree options n split join []
+  where
+    split qs = if length qs == size then [] else [q : qs | q <- [1 .. size], safe q qs]
+    safe q qs = and [q /= c && abs (q - c) /= d | (d, c) <- zip [1 ..] qs]
+    join qs [] = fromEnum (length qs == size)
+    join _ rs = sum rs
+
 tests :: Backend -> TestTree
 tests b =
   named ["law: equals map for every chunk size, worker count, order, window and codec"] $
@@ -90,6 +114,17 @@ tests b =
            testCase "a parallel map inside f" $ do
              nested <- valuesOf b (job (\n -> effect (valuesOf b (job (* n) [1 .. 20]))) [1 .. 6 :: Int])
              nested @?= [map (* n) [1 .. 20] | n <- [1 .. 6]],
+           testPropertyNamed "parTree is a recursion" "tree" . withTests (fromIntegral (times b 20)) . property $ do
+             t <- forAll treeGen
+             n <- forAll (Gen.int (Range.linear 0 30))
+             let parts (Tree _ ts) = ts
+                 listed (Tree k _) rs = k : concat rs
+                 recursion u = listed u (map recursion (parts u))
+             parTree (onTwo b) n parts listed t === recursion t,
+           testCase "parTree: queens, and a game of two, however much is split" $
+             for_ [1, 5, 60] $ \n -> do
+               queens (onTwo b) n 6 @?= 4
+               map (nim (onTwo b) n) [1 .. 9] @?= [-1, 1, 1, 1, -1, 1, 1, 1, -1],
            testCase "two maps consumed in turns" $
              withRun b (job (+ 1) [1 .. 500 :: Int]) $ \one ->
                withRun b (job (+ 2) [1 .. 500 :: Int]) $ \two ->

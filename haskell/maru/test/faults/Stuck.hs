@@ -311,7 +311,8 @@ own b what f right = testCase what . leavingNothing $ do
   let options = (onBackend b) {workers = Workers 2, chunking = Fixed 1, policy = Fail}
   (ys, here, started) <- reported options (caught . f) [1 .. 4]
   ys @?= map (Just . right) [1 .. 4]
-  (here, started) @?= (0, 2)
+  -- One may do all of them; a third would have replaced one of two.
+  assertBool (show (here, started)) (here == 0 && started <= 2)
 
 -- | A variable that a timer sets, or a thread where there are no timers.
 after :: Int -> IO (TVar Bool)

@@ -19,7 +19,7 @@ import qualified Data.ByteString.Unsafe as Unsafe
 import Data.IORef
 import Data.List (isInfixOf)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (catMaybes, isNothing)
+import Data.Maybe (catMaybes, isJust, isNothing)
 import qualified Data.Text as Text
 import Data.Word
 import Foreign.ForeignPtr
@@ -63,6 +63,8 @@ cases =
     ("copies", copiesCase unpack),
     ("loose", copiesCase unpackLoose),
     ("unseen", \rounds -> unseen >> copiesCase unpack rounds),
+    ("letters", lettersCase),
+    ("portable", portableCase),
     ("refusals", refusalsCase),
     ("exceptions", exceptionsCase),
     ("cycles", cyclesCase),
@@ -212,6 +214,51 @@ killCase rounds = forM_ [1 .. rounds] $ \r -> do
   let all' = catMaybes xs <> rest
   check "what a killed worker had sent" (and (zipWith (==) all' (map (tree r) (cycle [0 .. 9]))))
   check "something had been sent" (length all' >= r `mod` 17)
+
+-- | Functions and thunks that are sent as they are, landed, and used after collections.
+lettersCase :: Int -> IO ()
+lettersCase rounds = forM_ [1 .. rounds] $ \r -> do
+  letterReceiver
+  let captured = tree r 5
+      circle = r : map (+ 1) circle
+      bytes = Char8.pack (show r <> replicate 300 'x')
+      f k = (Map.size captured + k, Char8.take k bytes)
+      thunk = sum (take 1000 (map (* r) [1 ..])) :: Int
+  sentAll <- forM [0 .. 9 :: Int] $ \_ -> posted (f, (+ r) . (* 2), circle, (thunk, three r), raw r, map Just [r .. r + 300])
+  sent <- mapM open sentAll
+  performMinorGC
+  forM_ (take 1 sent) use
+  performMajorGC
+  again <- open (head' sentAll)
+  check "nothing lands after a major collection" (isNothing again)
+  performMajorGC
+  forM_ sent use
+  letterReceiver
+  late <- open (head' sentAll)
+  check "a receiver that begins anew" (isJust late)
+  where
+    posted x = packLetter x >>= either (wrong . ("a letter: " <>)) pure
+    open (bytes, size) = withForeignPtr bytes $ \p -> landLetter (castPtr p) size
+    head' xs = case xs of
+      x : _ -> x
+      [] -> error "no letter"
+    use landed = case landed of
+      Nothing -> wrong "a letter did not land"
+      Just (g, h, c, (t, w), b, js) -> do
+        check "a captured map and bytes" (fst (g 3) == Map.size (tree (r0 c) 5) + 3 && Char8.take 1 (snd (g 1)) == Char8.take 1 (Char8.pack (show (r0 c))))
+        check "a composition" (h 4 == r0 c + 8)
+        check "a value that holds itself" (c !! 500 == r0 c + 500)
+        check "a thunk" (t == 500500 * r0 c)
+        check "a partial application" (w 1 2 == 100 * r0 c + 12)
+        check "raw memory" (sameRaw (raw (r0 c)) b)
+        check "a list" (length (catMaybes js) == 301)
+    r0 c = case c of
+      x : _ -> x
+      [] -> 0
+
+three :: Int -> Int -> Int -> Int
+three a b c = 100 * a + 10 * b + c
+{-# NOINLINE three #-}
 
 -- | Regions that are full, and values of all sizes around a megablock's.
 overflowCase :: Int -> IO ()

@@ -38,6 +38,7 @@ main = do
         testPropertyNamed "workers that never get to an item end the run" "barren" endless,
         testPropertyNamed "an initialiser that waits for the caller is tried for 5 s, ever more rarely" "owing" owing,
         testPropertyNamed "an initialiser that waits is tried for as long as a worker is in an item" "beside" besideWork,
+        testPropertyNamed "a few trivial items take one worker, others not for long" "few" few,
         testPropertyNamed "counts of the report agree with what happened" "counts" counts
       ]
 
@@ -213,6 +214,22 @@ besideWork = property $ do
     asking w = foldl' happen w (replicate 100 Ask)
     othersOwe w = foldl' (\x _ -> if alive x > 1 then happen x (Owe 1) else x) w [2 .. settingWorkers (setting w)]
     alive x = length [() | W {wDead = Nothing} <- IntMap.elems (crew x)]
+
+-- | While a run's first worker does all there is, no second one is born; where it does not,
+-- the others are there within 11 ms.
+few :: Property
+few = property $ do
+  s0 <- forAll settingGen
+  n <- forAll (Gen.int (Range.linear 2 6))
+  items <- forAll (Gen.int (Range.linear 2 (2 * n)))
+  let s = s0 {settingItems = items, settingWorkers = n, settingWindow = 40, settingChunk = 1, settingPoison = [], settingStuck = []}
+      born = foldl' happen (begin s) [Ask, Round 0]
+      trivial = foldl' happen born (replicate (4 * items + 8) (Work 0) <> [Ask])
+      started = countStarted . stCounts . state
+  started born === 1
+  started trivial === 1
+  started (happen born (Round 11)) === min n items
+  started (foldl' happen born [Work 0, Work 0, Round 0, Round 1]) === min n items
 
 exited :: Death -> Bool
 exited death = case death of

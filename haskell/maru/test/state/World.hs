@@ -220,7 +220,7 @@ readOne slot w = case IntMap.lookup slot (crew w) of
   where
     hear s said = case said of
       SaidResult i _ : more -> arrived "test" i (1 + length more) [Outcome k slot (Right (negate k)) | k <- [i .. i + length more]] s
-      SaidStage stage : _ -> reached slot stage s
+      SaidStage stage : _ -> reached slot stage (clock w) s
       SaidSeal i : _ -> sealed (job w) slot i "test" s
       SaidUnstarted : _ -> unstarted slot "test" s
       _ -> leaves slot s

@@ -27,6 +27,7 @@ import Maru.Backend.Process.Bury
 import Maru.Backend.Process.Deliver
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Hire
+import Maru.Backend.Process.Roster (lone)
 import Maru.Backend.Process.Run
 import Maru.Backend.Process.State
 import Maru.Backend.Process.Wire (OnlyCaller (..))
@@ -72,11 +73,12 @@ consume run key = do
   unless ours (sealHere "it demands a result of a map that the caller started" >> throwIO OnlyCaller)
   now <- nowNs
   writeIORef (runAsked run) now
-  (news, demand) <- locked run $ do
+  (news, demand, next) <- locked run $ do
     change run awake
     news <- unlessEnded run 0 $ newsSeen (runFabric run) <* advance run now
     seen <- known (runFeed run)
-    (,) news <$> decide run (demanded (runJob run) seen)
+    demand <- decide run (demanded (runJob run) seen)
+    (,,) news demand . maybe (now + slice) (min (now + slice)) . lone (runJob run) now <$> look run
   case demand of
     Deliver batch -> do
       rest <- unsafeInterleaveIO (consume run key)
@@ -89,7 +91,7 @@ consume run key = do
       -- Without the threaded run-time system the call below stops every
       -- Haskell thread: let them run first, and keep it short.
       yield
-      awaitNews (runFabric run) news (now + slice)
+      awaitNews (runFabric run) news next
       -- Waiting is interruptible, in a masked caller too.
       allowInterrupt
       consume run key

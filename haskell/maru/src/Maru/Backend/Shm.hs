@@ -6,6 +6,7 @@
 -- cache line between workers), chunks are claimed on one crew.
 module Maru.Backend.Shm
   ( engine,
+    sharedMemory,
   )
 where
 
@@ -23,6 +24,7 @@ import Maru.Options (Backend (Shm))
 engine :: Job a b -> IO (Running b)
 engine = engineOn Style {styleBackend = Shm, styleByAddress = True, styleFabric = sharedMemory}
 
+-- | A crew and logs for so many workers.
 sharedMemory :: Int -> IO Fabric
 sharedMemory workers = do
   crew <- newCrew workers slots

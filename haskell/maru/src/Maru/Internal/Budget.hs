@@ -32,28 +32,31 @@ enterWorker siblings = modifyIORef' sharers ((* siblings) . max 1)
 insideWorker :: IO Bool
 insideWorker = (> 0) <$> readIORef sharers
 
--- What this process may use in all. A worker reads it from the machine once.
+-- What this process may use in all. The machine is looked at once a process, and again
+-- only where another one is described meanwhile: a look is some hundred files.
 allowance :: IO Int
 allowance = do
   among <- readIORef sharers
   known <- readIORef cores
-  case known of
-    Just n | among > 0 -> pure (max 1 (n `div` among))
+  described <- lookupEnv "MARU_TOPOLOGY"
+  n <- case known of
+    Just (description, n) | description == described -> pure n
     _ -> do
-      n <- machine
-      writeIORef cores (Just n)
-      pure (max 1 (n `div` max 1 among))
+      n <- machine described
+      writeIORef cores (Just (described, n))
+      pure n
+  pure (max 1 (n `div` max 1 among))
 
-cores :: IORef (Maybe Int)
+-- By MARU_TOPOLOGY.
+cores :: IORef (Maybe (Maybe String, Int))
 cores = unsafePerformIO (newIORef Nothing)
 {-# NOINLINE cores #-}
 
 -- A machine that says nothing of itself has one core; one that the user
 -- describes must be readable.
-machine :: IO Int
-machine = do
+machine :: Maybe String -> IO Int
+machine described = do
   n <- fromIntegral <$> c_defaultWorkers
-  described <- lookupEnv "MARU_TOPOLOGY"
   case described of
     Just text | n < 0, not (null text) -> throwIO (BadOptions ("MARU_TOPOLOGY is " <> show text <> ", which cannot be read: give virtual:SxC (S sockets of C cores), a folder, or unset it"))
     _ -> pure (max 1 n)

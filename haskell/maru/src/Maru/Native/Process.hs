@@ -20,6 +20,7 @@ module Maru.Native.Process
     exitNow,
     reap,
     reapWait,
+    awaitEnds,
     killNow,
     residentBytes,
   )
@@ -27,8 +28,8 @@ where
 
 import Control.Monad (void)
 import Data.Word (Word64, Word8)
-import Foreign (Ptr, allocaBytes, nullPtr, peekByteOff)
-import Foreign.C (CInt (..))
+import Foreign (Ptr, allocaBytes, nullPtr, peekByteOff, withArrayLen)
+import Foreign.C (CInt (..), CSize (..))
 import Maru.Failure (Death (..))
 import System.Posix.Types (CPid (..), ProcessID)
 
@@ -118,6 +119,15 @@ reap (Process pid _ _) = allocaBytes 8 $ \d -> c_reap pid d >>= death d
 reapWait :: Process -> Int -> IO (Maybe Death)
 reapWait (Process pid fd _) ms =
   allocaBytes 8 $ \d -> c_reapWait pid fd (fromIntegral ms) d >>= death d
+
+-- | Waits so many milliseconds until all of them have ended, so that reaping them then
+-- costs nothing. Reaps none.
+awaitEnds :: [Process] -> Int -> IO ()
+awaitEnds processes ms =
+  withArrayLen [fd | Process _ fd _ <- processes] $ \n fds -> void (c_endsWait fds (fromIntegral n) (fromIntegral ms))
+
+foreign import ccall safe "maru_ends_wait"
+  c_endsWait :: Ptr CInt -> CSize -> CInt -> IO CInt
 
 death :: Ptr Word8 -> CInt -> IO (Maybe Death)
 death _ 0 = pure Nothing

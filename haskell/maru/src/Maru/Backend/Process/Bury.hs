@@ -69,7 +69,7 @@ dismiss run slot = do
   for_ worker $ \w -> do
     change run (leaves slot)
     killNow (workerProcess w)
-    ended <- reapWait (workerProcess w) 5000
+    ended <- reapWait (workerProcess w) endsMs
     -- Killed, it runs no instruction of ours any more; but the kernel may hold it
     -- for long (a disk that does not answer).
     when (isNothing ended) . void . forkIO $ reapLater (workerProcess w)
@@ -80,8 +80,13 @@ dismissAll :: Run a b -> IO ()
 dismissAll run = do
   workers <- readIORef (runWorkers run)
   for_ workers (killNow . workerProcess)
+  unless (null workers) (awaitEnds (map workerProcess (IntMap.elems workers)) endsMs)
   for_ (IntMap.keys workers) $ \slot ->
     try (dismiss run slot) >>= either (\e -> note run (exceptionText (e :: SomeException))) pure
+
+-- | Milliseconds that a killed process gets to end.
+endsMs :: Int
+endsMs = 5000
 
 -- No zombie stays.
 reapLater :: Process -> IO ()

@@ -22,6 +22,7 @@ import Maru.Backend.Process.Wire
 import Maru.Codec (Codec (..))
 import Maru.Failure
 import Maru.Internal.Engine
+import Maru.Native.Channel (nowNs)
 import Maru.Native.Log (observeWord)
 import Maru.Native.Region (regionGet, unpack)
 
@@ -80,8 +81,8 @@ accept run slot r = case kindOf (recordKind r) of
   Just Retired -> do
     why <- unpackText <$> copied
     change run (leaves slot . noted ("a worker was replaced: " <> why))
-  Just Ready -> change run (reached slot Initialising)
-  Just Initialised -> change run (reached slot Working)
+  Just Ready -> nowNs >>= change run . reached slot Initialising
+  Just Initialised -> nowNs >>= change run . reached slot Working
   Just Unstarted -> do
     why <- unpackText <$> copied
     change run (unstarted slot why)

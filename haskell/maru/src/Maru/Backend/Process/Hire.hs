@@ -9,11 +9,12 @@ where
 import Control.Exception
 import Control.Monad
 import Data.Either (isLeft)
-import Data.Foldable (for_, traverse_)
+import Data.Foldable (traverse_)
 import Data.IORef
 import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
 import Data.Maybe (fromMaybe, isJust, isNothing)
+import Maru.Backend.Process.Birth (bear)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Pieces (earliest, nextIndex, pieceAt)
 import Maru.Backend.Process.Roster
@@ -25,9 +26,9 @@ import Maru.Internal.Engine
 import Maru.Internal.Feed
 import Maru.Internal.Plan
 import Maru.Native.Channel (nowNs)
-import Maru.Native.Process
+import Maru.Native.Process (Snapshot)
 import Maru.Native.Region (Region, newRegion, regionRelease)
-import Maru.Native.Rts (forkWorker, haveWorkers)
+import Maru.Native.Rts (haveWorkers)
 import Maru.Options
 
 -- Chunks ---------------------------------------------------------------------
@@ -100,7 +101,7 @@ hire run now = do
     inTurn [] = pure ()
     inTurn ((worker, pages) : others) = do
       before <- nowNs
-      born <- maybe (try (newPages run)) (pure . Right . Just) pages >>= bear worker
+      born <- maybe (try (newPages run)) (pure . Right . Just) pages >>= attempted worker
       after <- nowNs
       case born of
         Left _ | any (isJust . snd) others -> do
@@ -110,8 +111,8 @@ hire run now = do
         Right () -> do
           when (after - before > longBirth) (handOutMore run) `onException` released others
           inTurn others
-    bear _ (Left e) = pure (Left e)
-    bear (slot, share) (Right region) = do
+    attempted _ (Left e) = pure (Left e)
+    attempted (slot, share) (Right region) = do
       born <- try (hireOne run slot share region)
       born <$ when (isLeft born) (traverse_ regionRelease region)
     released others = sequence_ [regionRelease region | (_, Just region) <- others]
@@ -126,24 +127,14 @@ hireOne run slot share region = do
   seen <- known (runFeed run)
   link <- openLink (runFabric run) slot
   traverse_ (note run) (linkNotes link)
-  line <- newLifeline `onException` closeLink link
-  snapshot <- takeSnapshot `onException` (closePidfd line >> closeLink link)
-  for_ (line : keptOpen link) (spare snapshot)
   let segments = [Segment key (end - key) cells | key <- share, Just (end, cells) <- [pieceAt key pieces]]
-      assigned = assignment run link region snapshot segments (uncurry Cursor (earliest pieces)) (knownCount seen)
-  -- The run-time system keeps what it was given for as long as the child lives;
-  -- what only f leads to must become garbage there, or no wait for it ever ends.
-  body <- newIORef (runWorker assigned)
-  (pid, tied) <-
-    forkWorker line (join (readIORef body <* writeIORef body (pure ())))
-      `onException` (closePidfd line >> closeLink link >> freeSnapshot snapshot)
-  freeSnapshot snapshot
-  when (tied < 0) (note run "a worker is not tied to this process's life, for want of a descriptor: killed while that worker is stopped, this process leaves it behind")
-  pidfd <- openPidfd pid
+      assigned snapshot = assignment run link region snapshot segments (uncurry Cursor (earliest pieces)) (knownCount seen)
+  (process, less) <- bear link (runWorker . assigned)
+  traverse_ (note run) less
   filling <- newIORef Nothing
   born <- nowNs
   haveWorkers 1
-  modifyIORef' (runWorkers run) (IntMap.insert slot (Worker (Process pid pidfd tied) link filling region))
+  modifyIORef' (runWorkers run) (IntMap.insert slot (Worker process link filling region))
   change run (hired slot [(segmentFirst g, segmentFirst g + segmentCount g) | g <- segments] born)
 
 assignment :: Run a b -> Link -> Maybe Region -> Snapshot -> [Segment a] -> Cursor a -> Int -> Assignment a b
@@ -157,6 +148,7 @@ assignment run link region snapshot segments cursor seen =
       assignedSharing = sharing options,
       assignedCodec = jobCodec job,
       assignedFunction = jobFunction job,
+      assignedLetters = Nothing,
       assignedInitialiser = initialise options,
       assignedSegments = segments,
       assignedCursor = cursor,

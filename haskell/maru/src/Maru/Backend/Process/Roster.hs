@@ -4,6 +4,7 @@
 module Maru.Backend.Process.Roster
   ( -- * Starting
     hiring,
+    lone,
     hired,
     refused,
 
@@ -47,8 +48,25 @@ hiring job waiting now s
   where
     free = [slot | slot <- [0 .. jobWorkers job - 1], IntMap.notMember slot (stDuties s)]
     left = orphans (stPieces s)
-    wanted = min (length free) (length left + waiting)
+    wanted
+      | isJust (lone job now s) = 0
+      | brief job s && countStarted (stCounts s) == 0 = min 1 (length left + waiting)
+      | otherwise = min (length free) (length left + waiting)
     (stuck, others) = partition (`IntSet.member` stSealed s) left
+
+-- | Until when the run's first worker is left alone, if it is: what there is in all are a
+-- few items. If they are trivial it does them faster than a second one is born. So half a
+-- millisecond once it is at work, about what a birth takes; until then 10 ms.
+lone :: Job a b -> Int64 -> State a b -> Maybe Int64
+lone job now s = case IntMap.elems (stDuties s) of
+  [first] | brief job s && countStarted (stCounts s) == 1 && now < until' first -> Just (until' first)
+  _ -> Nothing
+  where
+    until' d = dutyStageSince d + (if dutyStage d == Working then 500000 else 10000000)
+
+-- | All of the input is handed out, and it was little.
+brief :: Job a b -> State a b -> Bool
+brief job s = stClosed s && nextIndex (stPieces s) <= 2 * jobWorkers job
 
 -- | @shares n sealed others@: what each of @n@ workers is given. An item that was
 -- sealed may hold up what comes behind it: it gets a worker alone, or, where there
@@ -71,7 +89,7 @@ hired :: Int -> [(Int, Int)] -> Int64 -> State a b -> State a b
 hired slot given now s =
   counted
     (\c -> c {countStarted = countStarted c + 1})
-    s {stDuties = IntMap.insert slot (Duty given now Starting False Nothing) (stDuties s), stAlone = Nothing}
+    s {stDuties = IntMap.insert slot (Duty given now Starting now False Nothing) (stDuties s), stAlone = Nothing}
 
 -- | It could not be: its share is dealt again, in a second. With some workers alive
 -- the run goes on, slower; with none it cannot.
@@ -82,9 +100,9 @@ refused job share now why s
   where
     later = s {stPieces = orphan share (stPieces s), stHireFrom = now + 1000000000}
 
--- | It said that it has got so far.
-reached :: Int -> Stage -> State a b -> State a b
-reached slot stage = onDuty slot (\d -> d {dutyStage = stage})
+-- | @reached slot stage now@: it said that it has got so far.
+reached :: Int -> Stage -> Int64 -> State a b -> State a b
+reached slot stage now = onDuty slot (\d -> d {dutyStage = stage, dutyStageSince = now})
 
 -- | It said that it leaves, or is about to be ended.
 leaves :: Int -> State a b -> State a b

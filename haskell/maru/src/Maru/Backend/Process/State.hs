@@ -129,6 +129,8 @@ data Duty = Duty
     -- | When it was forked, in nanoseconds.
     dutySince :: !Int64,
     dutyStage :: !Stage,
+    -- | Since when.
+    dutyStageSince :: !Int64,
     -- | It said that it leaves, or we ended it: its death is nobody's fault.
     dutyLeaving :: !Bool,
     -- | It leaves because its initialiser cannot be finished in it: why.

@@ -8,6 +8,7 @@ module Maru.Backend.Process.Worker
   ( Assignment (..),
     Segment (..),
     Cursor (..),
+    Letters (..),
     runWorker,
     logClosers,
     startFailures,
@@ -35,7 +36,7 @@ import Maru.Native.Channel (nowNs)
 import Maru.Native.Log (publishWord)
 import Maru.Native.Pen
 import Maru.Native.Process
-import Maru.Native.Region (Region, movePrivate, regionAdd, regionRoom)
+import Maru.Native.Region (Region, letterReceiver, letterStale, movePrivate, regionAdd, regionRoom)
 import qualified Maru.Native.Region as Region
 import Maru.Native.Rts
 import System.Posix.Types (ProcessID)
@@ -59,6 +60,8 @@ data Assignment a b = Assignment
     assignedSharing :: !Bool,
     assignedCodec :: !(Maybe (Codec b)),
     assignedFunction :: a -> b,
+    -- | A resident worker's: it inherits neither function nor input, and stays.
+    assignedLetters :: !(Maybe (Letters a b)),
     assignedInitialiser :: IO (),
     -- | Left over by workers that are gone: done before anything is claimed.
     assignedSegments :: ![Segment a],
@@ -75,6 +78,13 @@ data Assignment a b = Assignment
   }
 
 data Cursor a = Cursor !Int [a]
+
+-- | What a resident worker gets with a chunk: the function, and the chunk's items ('Nothing':
+-- what was sent cannot be read). It leaves after so many nanoseconds without work.
+data Letters a b = Letters
+  { openLetter :: Chunk -> IO (Maybe (a -> b, [a])),
+    lettersIdle :: !Int64
+  }
 
 -- | Never returns.
 runWorker :: Assignment a b -> IO ()
@@ -107,6 +117,7 @@ tell end kind = reserveRecord end 0 >> commitRecord end 0 0 (kindWord kind)
 prologue :: Assignment a b -> IO ()
 prologue a = do
   prepareChild
+  for_ (assignedLetters a) (const letterReceiver)
   watched <- dieWith (assignedParent a) (assignedParentPidfd a)
   unless watched (exitNow unwatched)
   sealed <- sealSnapshot (assignedSnapshot a)
@@ -143,9 +154,10 @@ work w = do
   unless walled (exitNow blind)
   tell (link w) Initialised
   for_ (assignedSegments a) $ \s ->
-    runItems w (segmentFirst s) (segmentCount s) (segmentCells s)
+    runItems w (assignedFunction a) (segmentFirst s) (segmentCount s) (segmentCells s)
   noting <- gcElapsedNs
-  claimLoop w (Collected (startedNs w) noting) (assignedCursor a)
+  let collected = Collected (startedNs w) noting
+  maybe (claimLoop w collected (assignedCursor a)) (serve w collected (startedNs w)) (assignedLetters a)
   where
     a = assignment w
 
@@ -161,10 +173,33 @@ claimLoop w collected cursor = do
     Claimed (Chunk first count) -> do
       before <- nowNs
       cells <- reach w cursor first count
-      rest <- runItems w first count cells
+      rest <- runItems w (assignedFunction (assignment w)) first count cells
       after <- nowNs
       chunkDone (link w) count (after - before)
       claimLoop w collected' (Cursor (first + count) rest)
+
+-- Serves one call after the other. It leaves when it has had none for long, and when it has
+-- made a major collection: some of what it inherited, and a letter may mean, is gone then.
+serve :: Worker a b -> Collected -> Int64 -> Letters a b -> IO ()
+serve w collected since letters = do
+  now <- nowNs
+  collected' <- growNursery w now collected
+  stale <- letterStale
+  unless stale $ do
+    claimed <- claimChunk (link w) (now + min 1000000000 (lettersIdle letters))
+    case claimed of
+      Closed -> pure ()
+      NotYet -> unless (now - since > lettersIdle letters) (serve w collected' since letters)
+      Claimed chunk@(Chunk first count) -> do
+        before <- nowNs
+        sent <- openLetter letters chunk
+        case sent of
+          Nothing -> retire w first "it could not read what it was sent"
+          Just (f, cells) -> do
+            _ <- runItems w f first count cells
+            after <- nowNs
+            chunkDone (link w) count (after - before)
+            serve w collected' after letters
 
 -- | When the collector's time was last looked at, and what it was then.
 data Collected = Collected !Int64 !Word64
@@ -229,8 +264,8 @@ largestBatch = 64
 -- | The coordinator sees each result as soon as it is there, even while the next
 -- item runs for ever; it is woken for them at most every 200 us, by
 -- many workers together at most every 100 us.
-runItems :: Worker a b -> Int -> Int -> [a] -> IO [a]
-runItems w first count cells0 = go first cells0 NoBatch
+runItems :: Worker a b -> (a -> b) -> Int -> Int -> [a] -> IO [a]
+runItems w f first count cells0 = go first cells0 NoBatch
   where
     a = assignment w
     end = first + count
@@ -244,7 +279,7 @@ runItems w first count cells0 = go first cells0 NoBatch
         (x : rest) -> do
           evaluating (link w) i
           penDown (pen w) (kindWord Sealed) i
-          placed <- place w (assignedFunction a x)
+          placed <- place w (f x)
           penUp (pen w)
           case placed of
             ByAddress address -> add i address batch >>= go (i + 1) rest

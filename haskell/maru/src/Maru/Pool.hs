@@ -1,0 +1,164 @@
+-- | Workers that stay between calls.
+--
+-- > import Maru
+-- > import Maru.Pool
+-- >
+-- > main = withPool defaultOptions points $ \pool -> do
+-- >   let step centroids = merge <$> poolMap pool (\ps -> assign centroids . (ps !)) chunks
+-- >   iterateM 100 step start >>= print
+--
+-- A call of 'Maru.parMapM' forks its workers, which takes milliseconds. A pool forks them once;
+-- a call sends them what they lack: the function with what it has captured, and the items. It
+-- costs some ten microseconds. What all calls share, and is large, is the pool's
+-- /environment/: workers inherit it, and it is never sent.
+--
+-- __Law.__ @poolMap pool f xs@ has the value and the exceptions of
+-- @'Maru.parMapM' options (f environment) xs@.
+--
+-- __What is sent__ is sent as it is, without evaluating it: data, functions with their captured
+-- variables, unevaluated thunks. A thunk that several workers demand is evaluated by each:
+-- evaluate what a function captures before the call. Not sent is what means nothing in
+-- another process: an 'Data.IORef.IORef', an 'Control.Concurrent.MVar.MVar', memory from
+-- @malloc@; what a thread is evaluating just now; more than 16 MiB. Such a call is made by
+-- freshly forked workers, as by 'Maru.parMapM', and 'poolReport' says so.
+--
+-- __What a worker sees.__ The program as it was when the worker was born. A global variable
+-- (an @IORef@ at top level, by @unsafePerformIO@) that the caller has changed since has its old
+-- value there. A function that is pure cannot tell. For one that is not, use 'Maru.parMapM'.
+--
+-- __Life.__ Workers are born at the first call. They wait without spinning and leave after
+-- 'idleSeconds' without a call; the next call forks them again. All of them are gone when
+-- 'withPool' returns or throws, and when the caller dies, however it does. A worker that has
+-- made a major collection leaves too, after its chunk: a later function might mean what was
+-- freed there.
+--
+-- __Failure.__ When a worker dies, or an item cannot be finished in one (see
+-- "Maru", 'Policy'), the items without a result are mapped by freshly forked workers. There
+-- the policy decides. An exception thrown at the caller ends the workers.
+module Maru.Pool
+  ( Pool,
+    withPool,
+    poolMap,
+    poolReport,
+    PoolReport (..),
+  )
+where
+
+import Control.Concurrent.MVar
+import Control.Exception
+import Control.Monad (when)
+import Data.IORef
+import qualified Data.IntMap.Strict as IntMap
+import Maru.Backend.Pool
+import qualified Maru.Backend.Shm as Shm
+import Maru.Failure
+import Maru.Internal.Budget (resolveWorkers)
+import Maru.Internal.Engine
+import Maru.Options
+import System.Posix.Process (getProcessID)
+import System.Posix.Types (ProcessID)
+
+-- | Workers that have an @e@. Calls of several threads follow each other.
+data Pool e = Pool
+  { poolOptions :: !Options,
+    poolSize :: !Int,
+    poolEnvironment :: e,
+    poolOwner :: !ProcessID,
+    poolSeat :: !(MVar Seat),
+    poolCounts :: !(IORef PoolReport)
+  }
+
+data Seat = Vacant | Taken !Staff | Gone
+
+-- | What has happened so far.
+data PoolReport = PoolReport
+  { -- | Calls that the pool's workers have done.
+    poolCalls :: !Int,
+    -- | Items of other calls, which freshly forked workers got.
+    poolForked :: !Int,
+    -- | Why, one line each, the newest first.
+    poolNotes :: ![String]
+  }
+  deriving (Eq, Show)
+
+-- | A pool of as many workers as the options say, for as long as the action takes. Of the
+-- options 'backend' and 'transport' have no effect: workers are forked and results cross as
+-- copies. 'window', 'onProgress', 'hugePages' and 'regionMiB' matter to forked calls alone.
+-- 'initialise' runs once in each worker. Throws 'BadOptions'.
+withPool :: Options -> e -> (Pool e -> IO r) -> IO r
+withPool options environment = bracket open close
+  where
+    open = do
+      n <- resolveWorkers options Shm
+      Pool options {backend = Shm} n environment <$> getProcessID <*> newMVar Vacant <*> newIORef (PoolReport 0 0 [])
+
+-- | Nothing is left. In a process that was forked meanwhile: nothing is done.
+close :: Pool e -> IO ()
+close pool = do
+  self <- getProcessID
+  when (self == poolOwner pool) . mask_ $ do
+    seat <- takeMVar (poolSeat pool)
+    vacate seat `finally` putMVar (poolSeat pool) Gone
+
+vacate :: Seat -> IO ()
+vacate (Taken staff) = uninterruptibleMask_ (dismissStaff staff)
+vacate _ = pure ()
+
+-- | See 'PoolReport'.
+poolReport :: Pool e -> IO PoolReport
+poolReport = readIORef . poolCounts
+
+-- | All results, each in normal form; or the first exception by index. In a worker, and once
+-- 'withPool' has returned, calls are made by freshly forked workers.
+--
+-- >>> withPool defaultOptions {workers = Workers 2} [10, 20, 30 :: Int] (\pool -> poolMap pool (\e i -> e !! i) [2, 0])
+-- [30,10]
+poolMap :: Pool e -> (e -> a -> b) -> [a] -> IO [b]
+poolMap pool f xs = do
+  n <- evaluate (length xs)
+  self <- getProcessID
+  if n == 0
+    then pure []
+    else do
+      called <- if self == poolOwner pool then onSeat pool f xs n else pure (NotSent "it was made in another process than the pool's")
+      results <- case called of
+        Done got -> got <$ counted (\r -> r {poolCalls = poolCalls r + 1})
+        NotSent why -> instead why IntMap.empty
+        Broken got why -> instead why got
+      traverse (either throwIO evaluate) (IntMap.elems results)
+  where
+    counted change = atomicModifyIORef' (poolCounts pool) (\r -> (change r, ()))
+    instead why got = do
+      let missing = [(i, x) | (i, x) <- zip [0 ..] xs, IntMap.notMember i got]
+      counted $ \r -> r {poolForked = poolForked r + length missing, poolNotes = take 40 (why : filter (/= why) (poolNotes r))}
+      IntMap.union got <$> forked pool f missing
+
+-- | On the pool's workers, as far as it goes.
+onSeat :: Pool e -> (e -> a -> b) -> [a] -> Int -> IO (Called b)
+onSeat pool f xs n = mask $ \restore -> do
+  seat <- takeMVar (poolSeat pool)
+  manned <- try (staffOf seat)
+  case manned of
+    Left why -> NotSent (show (why :: Unavailable)) <$ putMVar (poolSeat pool) seat
+    Right Nothing -> NotSent "the pool's scope has ended" <$ putMVar (poolSeat pool) seat
+    Right (Just staff) -> do
+      outcome <- try (restore (callOn staff (poolSize pool) (chunking (poolOptions pool)) f xs n))
+      case outcome of
+        Right called@(Broken _ _) -> called <$ renew staff
+        Right called -> called <$ putMVar (poolSeat pool) (Taken staff)
+        Left e -> renew staff >> throwIO (e :: SomeException)
+  where
+    staffOf Vacant = Just <$> hireStaff Shm.sharedMemory (poolOptions pool) (poolSize pool) (poolEnvironment pool)
+    staffOf (Taken staff) = pure (Just staff)
+    staffOf Gone = pure Nothing
+    renew staff = vacate (Taken staff) `finally` putMVar (poolSeat pool) Vacant
+
+-- | By a map on fresh forks.
+forked :: Pool e -> (e -> a -> b) -> [(Int, a)] -> IO (Results b)
+forked pool f missing = bracket (Shm.engine job) stop $ \running ->
+  pure $! foldr outcome IntMap.empty (outcomes running)
+  where
+    job = Job (poolOptions pool) (poolSize pool) Ordered Nothing (f (poolEnvironment pool) . snd) missing
+    places = IntMap.fromList (zip [0 ..] (map fst missing))
+    place i = IntMap.findWithDefault i i places
+    outcome (Outcome i _ result) = IntMap.insert (place i) (either (Left . renumber place) Right result)

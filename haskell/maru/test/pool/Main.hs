@@ -1,0 +1,308 @@
+-- | Workers that stay between calls: each call is a map, whatever is sent and whatever
+-- happens to them, and nothing is left.
+--
+-- @MARU_TEST_SCALE=n@ does n times as much.
+module Main (main) where
+
+import Control.Concurrent
+import Control.Exception
+import Control.Monad
+import Control.Monad.IO.Class (liftIO)
+import qualified Data.ByteString.Char8 as Bytes
+import Data.Char (isDigit)
+import Data.Either (fromLeft)
+import Data.IORef
+import Data.List (isInfixOf)
+import qualified Data.Map.Strict as Map
+import Data.String (fromString)
+import Effects
+import Hedgehog (forAll, property, (===))
+import qualified Hedgehog.Gen as Gen
+import qualified Hedgehog.Range as Range
+import Maru
+import Maru.Pool
+import System.Environment (setEnv)
+import System.Exit (ExitCode (..))
+import System.IO
+import System.Mem (performMajorGC)
+import System.Posix.IO (closeFd, createPipe, fdToHandle)
+import System.Posix.Process (exitImmediately, forkProcess, getProcessStatus)
+import System.Posix.Signals (sigKILL, sigSTOP)
+import System.Posix.Types (ProcessID)
+import System.Timeout (timeout)
+import Test.Tasty
+import Test.Tasty.HUnit
+import Test.Tasty.Hedgehog (HedgehogTestLimit (..), testPropertyNamed)
+import Tools
+
+main :: IO ()
+main = do
+  setEnv "TASTY_NUM_THREADS" "1"
+  _ <- parMapM (onBackend Shm) (pausing 1) [1 .. 3 :: Int]
+  defaultMain . localOption (mkTimeout (60000000 * fromIntegral scale)) $
+    testGroup "pool" [law, sent, life, deaths]
+
+two :: Options
+two = defaultOptions {workers = Workers 2}
+
+-- | On a pool of two workers.
+pooled :: e -> (Pool e -> IO r) -> IO r
+pooled e act = leavingNothing (within 50 (withPool two e act))
+
+-- | No call went another way.
+allStayed :: Pool e -> Assertion
+allStayed pool = do
+  r <- poolReport pool
+  (poolForked r, poolNotes r) @?= (0, [])
+
+-- The law ---------------------------------------------------------------------
+
+law :: TestTree
+law =
+  testGroup
+    "a call is a map"
+    [ localOption (HedgehogTestLimit (Just (fromIntegral (8 * scale)))) $
+        testPropertyNamed "for all lists, functions and sizes of chunks, call after call" (fromString "law") lawful,
+      testCase "of nothing" $ pooled () (\pool -> poolMap pool (\() x -> x + 1) [] >>= (@?= ([] :: [Int]))),
+      testCase "a thousand calls" $
+        pooled (7 :: Int) $ \pool -> do
+          forM_ [1 .. 1000 * scale] $ \k -> poolMap pool (\e x -> e * k + x) [1 .. 5] >>= (@?= map (7 * k +) [1 .. 5])
+          allStayed pool,
+      testCase "many items" $
+        pooled () $ \pool -> do
+          poolMap pool (const (* 2)) [1 .. 100000 :: Int] >>= (@?= map (* 2) [1 .. 100000])
+          poolMap pool (const (+ 1)) [1 .. 100000 :: Int] >>= (@?= map (+ 1) [1 .. 100000])
+          allStayed pool,
+      testCase "k-means: each round sends what the last one found" kmeans,
+      testCase "an exception keeps its type; the first by index is thrown; the pool goes on" $
+        pooled () $ \pool -> do
+          r <- try (poolMap pool (\() x -> if x > 2 then throw (IndexOutOfBounds (show x)) else x) [1 .. 6 :: Int])
+          fromLeft (IndexOutOfBounds "nothing") r @?= IndexOutOfBounds "3"
+          poolMap pool (\() x -> x) [1 .. 6 :: Int] >>= (@?= [1 .. 6])
+          allStayed pool,
+      testCase "a result that cannot cross says so" $
+        pooled () $ \pool -> do
+          r <- try (poolMap pool (\() x -> (+ x)) [1 :: Int]) :: IO (Either Untransferable [Int -> Int])
+          either (const (pure ())) (const (assertFailure "a function crossed")) r
+    ]
+  where
+    lawful = property $ do
+      rounds <- forAll (Gen.list (Range.linear 1 4) ((,) <$> Gen.list (Range.linear 0 200) (Gen.int (Range.linear 0 999)) <*> Gen.int (Range.linear 0 50)))
+      size <- forAll (Gen.element [Guided, Fixed 1, Fixed 7])
+      let env = Map.fromList [(i, i * i) | i <- [0 .. 999 :: Int]]
+      got <- liftIO . withPool two {chunking = size} env $ \pool ->
+        forM rounds $ \(xs, k) -> poolMap pool (\e x -> (Map.lookup x e, replicate (x `mod` k') k)) xs
+      got === [[(Map.lookup x env, replicate (x `mod` k') k) | x <- xs] | (xs, k) <- rounds]
+    k' = 13
+
+-- | The points never leave; the centroids do, captured by the function.
+kmeans :: Assertion
+kmeans = pooled (Map.fromList (zip [0 ..] chunks)) $ \pool -> do
+  let go :: Int -> [Double] -> IO [Double]
+      go 0 cs = pure cs
+      go n cs = do
+        parts <- poolMap pool (\e i -> assign cs (Map.findWithDefault [] i e)) [0 .. length chunks - 1]
+        let next = update parts
+        _ <- evaluate (sum next)
+        go (n - 1) next
+  found <- go 20 start
+  found @?= iterate (\cs -> update (map (assign cs) chunks)) start !! 20
+  allStayed pool
+  where
+    chunks = [[fromIntegral ((i * 7919) `mod` 1000) | i <- [k * 500 .. k * 500 + 499]] | k <- [0 .. 7 :: Int]] :: [[Double]]
+    start = [1, 2, 3, 900]
+    assign cs ps = Map.fromListWith (\(a, m) (b, n) -> (a + b, m + n)) [(nearest cs p, (p, 1 :: Int)) | p <- ps]
+    nearest cs p = snd (minimum [(abs (c - p), i) | (c, i) <- zip cs [0 :: Int ..]])
+    update parts = [s / fromIntegral n | (s, n) <- Map.elems (Map.unionsWith (\(a, m) (b, n) -> (a + b, m + n)) parts)]
+
+-- What is sent -----------------------------------------------------------------
+
+sent :: TestTree
+sent =
+  testGroup
+    "what is sent"
+    [ testCase "a partial application, a composition, an operator section" $
+        pooled (5 :: Int) $ \pool -> forM_ [1, 2 :: Int] $ \n -> do
+          poolMap pool (three n) [1, 2] >>= (@?= map (three n 5) [1, 2])
+          poolMap pool (const ((+ n) . (* n))) [1, 2] >>= (@?= [2 * n, 3 * n])
+          poolMap pool (\e g -> g e) [(+ n), (* n), subtract n] >>= (@?= [5 + n, 5 * n, 5 - n])
+          allStayed pool,
+      testCase "nothing is evaluated before it is sent" $
+        pooled () $ \pool -> do
+          let ends = [1, error "evaluated", 3] :: [Int]
+              without = length (show (repeat (1 :: Int))) -- has no end
+          ys <- poolMap pool (\() i -> if i == 9 then without + head ends else i) [1, 2, 3]
+          ys @?= [1, 2, 3]
+          zs <- poolMap pool (\() (i, _) -> i) [(1 :: Int, error "evaluated" :: Int), (2, without)]
+          zs @?= [1, 2]
+          allStayed pool,
+      testCase "an infinite list, and one that holds itself" $
+        pooled () $ \pool -> forM_ [3, 4 :: Int] $ \n -> do
+          let circle = n : map (+ 1) circle
+              odds = filter odd [n ..]
+          poolMap pool (\() i -> circle !! i + odds !! i) [0, 5] >>= (@?= [circle !! i + odds !! i | i <- [0, 5]])
+          allStayed pool,
+      testCase "bytes, long integers, doubles, text, arrays of them" $
+        pooled () $ \pool -> forM_ [1, 2 :: Int] $ \n -> do
+          let bytes = Bytes.pack (replicate (1000 * n) 'x')
+              long = 3 ^ (200 * n) :: Integer
+          ys <- poolMap pool (\() (i, b) -> (Bytes.length bytes + i, Bytes.append b (Bytes.take 3 bytes), long * fromIntegral i, sqrt (fromIntegral i) :: Double)) [(i, Bytes.pack (show i)) | i <- [1 .. 50]]
+          ys @?= [(1000 * n + i, Bytes.pack (show i <> "xxx"), long * fromIntegral i, sqrt (fromIntegral i)) | i <- [1 .. 50]]
+          allStayed pool,
+      testCase "what means nothing there is forked for, and the report says so" $
+        pooled () $ \pool -> do
+          cell <- newIORef (5 :: Int)
+          ys <- poolMap pool (\() i -> effect (readIORef cell) + i) [1, 2, 3]
+          ys @?= [6, 7, 8]
+          r <- poolReport pool
+          assertBool (show r) (poolForked r == 3 && any ("an IORef" `isInfixOf`) (poolNotes r))
+          poolMap pool (\() i -> i) [1, 2, 3 :: Int] >>= (@?= [1, 2, 3])
+          poolReport pool >>= (@?= 1) . poolCalls,
+      testCase "so is what is too large" $
+        pooled () $ \pool -> do
+          _ <- workersSeen pool
+          one <- subtract 1 . length <$> children
+          let large = [one .. 2000000 :: Int]
+          _ <- evaluate (sum large)
+          poolMap pool (\() i -> large !! i) [0, 1] >>= (@?= [1, 2])
+          r <- poolReport pool
+          assertBool (show r) (poolForked r == 2 && any ("16 MiB" `isInfixOf`) (poolNotes r)),
+      testCase "a constant of the program is there, whatever its worker has collected" $
+        pooled () $ \pool -> do
+          _ <- evaluate (Map.size constant)
+          first <- workersSeen pool
+          poolMap pool (\() i -> collecting i) [1 .. 8] >>= (@?= [1 .. 8])
+          forM_ [1 .. 20 :: Int] $ \k -> poolMap pool (\() i -> Map.lookup (i + k) constant) [1 .. 8] >>= (@?= [Just (show (i + k)) | i <- [1 .. 8]])
+          later <- workersSeen pool
+          assertBool "workers that have collected everything stayed" (not (any (`elem` first) later))
+          performMajorGC
+    ]
+
+-- | Who does the items of a call that both take part in.
+workersSeen :: Pool e -> IO [Int]
+workersSeen pool = poolMap pool (\_ i -> slowPid i) [1 .. 8]
+
+-- Life and death ----------------------------------------------------------------
+
+life :: TestTree
+life =
+  testGroup
+    "life"
+    [ testCase "workers stay between calls, and are gone at the end" $ do
+        pooled () $ \pool -> do
+          a <- workersSeen pool
+          b <- workersSeen pool
+          assertBool (show (a, b)) (all (`elem` a) b)
+          allStayed pool
+          cs <- children
+          length cs @?= 2
+        children >>= (@?= []),
+      testCase "also when the scope ends by an exception" $ do
+        r <- try (leavingNothing (withPool two () (\pool -> workersSeen pool >> throwIO (userError "out"))))
+        either (const (pure ())) (\() -> assertFailure "no exception") (r :: Either IOException ())
+        children >>= (@?= []),
+      testCase "an exception thrown at the caller ends the workers; the next call has others" $
+        pooled () $ \pool -> do
+          r <- timeout 200000 (poolMap pool (\() i -> if i == 2 then endless i else i :: Int) [1, 2, 3])
+          r @?= Nothing
+          children >>= (@?= [])
+          poolMap pool (\() i -> i + 1) [1, 2, 3 :: Int] >>= (@?= [2, 3, 4]),
+      testCase "without calls they leave, and come back" $
+        leavingNothing . withPool two {idleSeconds = 1} () $ \pool -> do
+          poolMap pool (\() i -> i + 1) [1, 2, 3 :: Int] >>= (@?= [2, 3, 4])
+          _ <- eventually "they have left" 20 (null <$> (children >>= filterM alive))
+          poolMap pool (\() i -> i + 1) [1, 2, 3 :: Int] >>= (@?= [2, 3, 4])
+          allStayed pool,
+      testCase "idle, they use next to no processor time" $
+        pooled () $ \pool -> do
+          _ <- workersSeen pool
+          cs <- children
+          threadDelay 200000
+          before <- ticks cs
+          threadDelay 2000000
+          spent <- subtract before <$> ticks cs
+          assertBool (show spent) (spent <= 20),
+      testCase "calls of several threads follow each other" $
+        pooled () $ \pool -> do
+          done <- forM [1 .. 6 :: Int] $ \k -> do
+            v <- newEmptyMVar
+            _ <- forkIO (replicateM 20 (poolMap pool (\() i -> i * k) [1 .. 4]) >>= putMVar v)
+            pure (k, v)
+          forM_ done $ \(k, v) -> takeMVar v >>= (@?= replicate 20 (map (* k) [1 .. 4])),
+      testCase "a call in a worker, and after the end, is a map on forks" $ do
+        pool <- pooled () $ \pool -> do
+          ys <- poolMap pool (\() i -> sum (effect (poolMap pool (\() j -> i * j) [1 .. 3]))) [1, 2 :: Int]
+          ys @?= [6, 12]
+          pool <$ (poolMap pool (\() i -> i) [1 :: Int] >>= (@?= [1]))
+        leavingNothing (poolMap pool (\() i -> i + 1) [1, 2 :: Int]) >>= (@?= [2, 3])
+        r <- poolReport pool
+        assertBool (show r) (any ("ended" `isInfixOf`) (poolNotes r)),
+      testCase "the initialiser runs in each worker, once" $
+        leavingNothing . withPool two {initialise = modifyIORef' started (+ 1)} () $ \pool -> do
+          ys <- forM [1 .. 5 :: Int] $ \_ -> poolMap pool (\() i -> runsOf i) [1 .. 8]
+          concat ys @?= replicate 40 1
+          readIORef started >>= (@?= 0)
+    ]
+
+-- | Processor time of these, in hundredths of a second.
+ticks :: [ProcessID] -> IO Int
+ticks pids = sum <$> forM pids (\p -> sum . map read . take 2 . drop 11 . words . drop 2 . dropWhile (/= ')') <$> readFile ("/proc/" <> filter isDigit (show p) <> "/stat"))
+
+deaths :: TestTree
+deaths =
+  testGroup
+    "deaths"
+    [ testCase "workers are killed during a call: the result is that of map" $
+        pooled () $ \pool -> forM_ [1 .. 5 * scale] $ \_ -> do
+          killer <- forkIO (threadDelay 30000 >> children >>= mapM_ (kill sigKILL) . take 1)
+          ys <- poolMap pool (\() i -> pausing 10 i + 1) [1 .. 12 :: Int]
+          killThread killer
+          ys @?= [2 .. 13],
+      testCase "all are killed between two calls" $
+        pooled () $ \pool -> forM_ [1 .. 5 * scale] $ \_ -> do
+          children >>= mapM_ (kill sigKILL)
+          poolMap pool (\() i -> i + 1) [1 .. 6 :: Int] >>= (@?= [2 .. 7]),
+      testCase "one is stopped, then killed" $
+        pooled () $ \pool -> do
+          _ <- workersSeen pool
+          cs <- children
+          mapM_ (kill sigSTOP) (take 1 cs)
+          helper <- forkIO (threadDelay 300000 >> mapM_ (kill sigKILL) (take 1 cs))
+          poolMap pool (\() i -> pausing 2 i) [1 .. 12 :: Int] >>= (@?= [1 .. 12])
+          killThread helper
+          mapM_ (kill sigKILL) (take 1 cs)
+          poolMap pool (\() i -> i + 1) [1 .. 6 :: Int] >>= (@?= [2 .. 7]),
+      testCase "an item that kills each worker fails alone, as the policy says" $
+        pooled () $ \pool -> do
+          r <- try (poolMap pool (\() i -> if i == 2 then dies i else i) [1, 2, 3 :: Int])
+          case r of
+            Left (WorkerLost {lostIndex = i}) -> i @?= 1
+            Right ys -> assertFailure (show ys)
+          poolMap pool (\() i -> i + 1) [1, 2, 3 :: Int] >>= (@?= [2, 3, 4]),
+      testCase "an item that only the caller can finish is finished there" $
+        pooled () $ \pool -> do
+          filler <- forkIO (threadDelay 500000 >> putMVar gate 5)
+          ys <- poolMap pool (const waiting) [1, 2, 3]
+          ys @?= [1, 5, 3]
+          killThread filler,
+      testCase "the caller is killed: its workers end" $
+        leavingNothing $ do
+          (reading, writing) <- createPipe
+          caller <- forkProcess $ do
+            closeFd reading
+            out <- fdToHandle writing
+            withPool two () $ \pool -> do
+              _ <- workersSeen pool
+              cs <- children
+              hPutStrLn out (unwords (map show cs)) >> hFlush out
+              _ <- poolMap pool (\() i -> endless i :: Int) [1, 2]
+              exitImmediately ExitSuccess
+          closeFd writing
+          input <- fdToHandle reading
+          pids <- map read . words <$> hGetLine input
+          length pids @?= 2
+          kill sigKILL caller
+          _ <- eventually "its workers have ended" 20 (not . or <$> mapM alive pids)
+          _ <- getProcessStatus True False caller
+          hClose input
+    ]
