@@ -1,14 +1,15 @@
 # Thin: every target calls one script; `make help` lists them.
-#   make install PREFIX=/usr/local DESTDIR=
+#   make install PREFIX=/usr/local DESTDIR= LIBDIR=lib
 #   V=1 shows the tools' output as it comes; MARU_JOBS=N bounds parallel compilation.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+LIBDIR ?= lib
 
-.PHONY: help setup build demo check test soak verify bench doc install bundle bundle-check fresh-check test-ghc format lint sanitize clean
+.PHONY: help setup build demo check test soak verify test-aarch64 bench doc install uninstall deb deb-check bundle bundle-check fresh-check test-ghc format lint sanitize clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
 
 setup: ## install the Debian packages that are missing (root or sudo)
 	@scripts/setup
@@ -34,14 +35,26 @@ verify: setup ## check the models of the protocols without a bound, a million sc
 sanitize: setup ## the C tests under ASan + UBSan and under TSan
 	@scripts/test --only sanitizer
 
+test-aarch64: setup build ## the C part for aarch64, under qemu; installs a cross compiler
+	@scripts/test-aarch64
+
 bench: setup build ## measure; writes to build/bench
 	@scripts/bench
 
 doc: setup ## Haddock of every Haskell package, below build/share/doc
 	@scripts/doc
 
-install: ## copy what `make build` staged to PREFIX
-	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install
+install: ## copy what `make build` staged to PREFIX; over an older one, too
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' LIBDIR='$(LIBDIR)' scripts/install
+
+uninstall: ## remove what `make install` copied to PREFIX
+	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install --remove
+
+deb: setup ## Debian packages of the commit at hand, below build/deb
+	@scripts/deb
+
+deb-check: ## the packages in a bare root of Debian 12 (root)
+	@scripts/deb-check
 
 bundle: setup build ## one archive that runs from any folder of any Linux, without installing
 	@scripts/bundle

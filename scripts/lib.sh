@@ -67,9 +67,10 @@ cabal_here() { # COMMAND ARGUMENT...
   (cd "$root/haskell" && flock "$build/.cabal.lock" cabal "$command" --builddir="$build/.cabal" "$@")
 }
 
-# Warnings are errors with the compilers that this is tested with; others may know new warnings.
-strict() { [ "$(ghc --numeric-version)" != 9.0.2 ] || echo -fdev; }
-strict_c() { [ "$("${CC:-cc}" -dumpversion)" != 12 ] || echo --werror; }
+# Warnings are errors with the compilers that this is tested with; others may know new warnings, and so
+# may flags that a distribution adds (MARU_STRICT=no).
+strict() { [ "${MARU_STRICT:-}" = no ] || [ "$(ghc --numeric-version)" != 9.0.2 ] || echo -fdev; }
+strict_c() { [ "${MARU_STRICT:-}" = no ] || [ "$("${CC:-cc}" -dumpversion)" != 12 ] || echo --werror; }
 
 # Formatters and finders of hints change their mind from version to version: the tree is as those of Debian 12
 # want it. Elsewhere they are not asked.

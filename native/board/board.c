@@ -39,7 +39,6 @@
 #include <unistd.h>
 
 #define MAGIC UINT64_C(0x6472616f62757261) /* "aruboard" */
-#define LAYOUT_VERSION 2u
 #define ALIGNMENT ((uint64_t)MR_CACHE_LINE)
 #define NAME_WORDS ((MARU_BOARD_NAME_MAX + 1) / 8)
 #define LINES 256u
@@ -75,6 +74,7 @@ struct header {
   struct line lines[LINES];
 };
 
+_Static_assert(offsetof(struct header, version) == MARU_BOARD_VERSION_AT, "as maru/board.h says");
 _Static_assert(sizeof(struct maru_board) <= 24, "Maru.Native.Hall has room for it");
 
 /* Within a board that is mapped, order is needed in two places only: `ready`
@@ -123,7 +123,7 @@ int maru_board_create(struct maru_board *board, size_t size) {
   if (rc < 0)
     return rc;
   struct header *header = header_of(board);
-  STORE(header->version, LAYOUT_VERSION);
+  STORE(header->version, MARU_BOARD_VERSION);
   STORE(header->owner_pid, (int32_t)getpid());
   STORE(header->owner_start, mr_start_time(getpid()));
   STORE(header->size, room);
@@ -153,7 +153,7 @@ static int check_content(const struct maru_board *board) {
   /* Acquire: pairs with the release in create. */
   if (atomic_load_explicit(&header->magic, memory_order_acquire) != MAGIC)
     return -EPROTO;
-  if (LOAD(header->version) != LAYOUT_VERSION)
+  if (LOAD(header->version) != MARU_BOARD_VERSION)
     return -ENOTSUP;
   if (LOAD(header->size) != board->size)
     return -EPROTO;

@@ -101,6 +101,7 @@ static void release(struct maru_lock *lock, struct maru_hold *hold) {
 }
 
 const struct mr_lock_kind mr_fissile = {.name = "fissile",
+                                        .hold_moves = true,
                                         .needs_place = true,
                                         .create = create,
                                         .acquire = acquire,

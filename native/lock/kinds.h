@@ -24,6 +24,9 @@ struct maru_lock {
   struct mr_turns turns; /* in the lock's one queue, or its first */
   struct mr_place place;
   uint32_t passes;
+  /* A mutex's holder's (mutex.c): of its hold what the release needs, or all of it. */
+  alignas(64) struct maru_wait_turn held_turn;
+  struct maru_hold *held;
   union {
     pthread_mutex_t mutex;
     _Atomic uint32_t word; /* ttas */
@@ -58,6 +61,8 @@ struct maru_lock {
 struct mr_lock_kind {
   const char *name;
   bool needs_place;
+  bool
+      hold_moves; /* a holder's hold is no more than its turn: the rest may lie elsewhere by then */
   int (*create)(struct maru_lock *lock, const struct maru_lock_options *options);
   void (*destroy)(struct maru_lock *lock); /* NULL: nothing to do */
   int (*acquire)(struct maru_lock *lock, struct maru_hold *hold,

@@ -31,6 +31,7 @@ static void pthread_release(struct maru_lock *lock, struct maru_hold *hold) {
 }
 
 static const struct mr_lock_kind pthread_kind = {.name = "pthread",
+                                                 .hold_moves = true,
                                                  .create = pthread_create_lock,
                                                  .destroy = pthread_destroy,
                                                  .acquire = pthread_acquire,
@@ -62,6 +63,7 @@ static void ttas_release(struct maru_lock *lock, struct maru_hold *hold) {
 }
 
 static const struct mr_lock_kind ttas_kind = {.name = "ttas",
+                                              .hold_moves = true,
                                               .create = ttas_create,
                                               .acquire = ttas_acquire,
                                               .try = ttas_try,
@@ -141,6 +143,7 @@ static void ticket_release(struct maru_lock *lock, struct maru_hold *hold) {
 }
 
 static const struct mr_lock_kind ticket_kind = {.name = "ticket",
+                                                .hold_moves = true,
                                                 .create = ticket_create,
                                                 .acquire = ticket_acquire,
                                                 .try = ticket_try,

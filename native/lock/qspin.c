@@ -57,5 +57,9 @@ static void release(struct maru_lock *lock, struct maru_hold *hold) {
   mr_queue_end(&lock->qspin.queue, hold);
 }
 
-const struct mr_lock_kind mr_qspin = {
-    .name = "qspin", .create = create, .acquire = acquire, .try = try, .release = release};
+const struct mr_lock_kind mr_qspin = {.name = "qspin",
+                                      .hold_moves = true,
+                                      .create = create,
+                                      .acquire = acquire,
+                                      .try = try,
+                                      .release = release};

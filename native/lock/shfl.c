@@ -39,6 +39,7 @@ static void release(struct maru_lock *lock, struct maru_hold *hold) {
 }
 
 const struct mr_lock_kind mr_shfl = {.name = "shfl",
+                                     .hold_moves = true,
                                      .needs_place = true,
                                      .create = create,
                                      .acquire = acquire,

@@ -2,9 +2,11 @@
 #include <maru/board.h>
 #include <maru/channel.h>
 #include <maru/dsm.h>
+#include <maru/dsm.hpp>
 #include <maru/histogram.h>
 #include <maru/io.h>
 #include <maru/lock.h>
+#include <maru/lock.hpp>
 #include <maru/lockprof.h>
 #include <maru/overlay.h>
 #include <maru/parmacs.h>
@@ -17,6 +19,7 @@ static_assert(alignof(maru_hold) == 64, "a hold is aligned as in C");
 static_assert(sizeof(maru_worker_counters) == 4 * 8, "counters are as large as in C");
 static_assert(sizeof(maru_io_line) == 256, "a line is as large as in C");
 static_assert(sizeof(maru_lockprof_row) == 512, "a row is as large as in C");
+static_assert(sizeof(maru::mutex) == sizeof(maru_mutex), "a mutex is as large as in C");
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a word is a word");
 
 int take(maru_lock *lock);

@@ -68,7 +68,7 @@ FAULTS = [
      "struct stat s;\n  return stat(path, &s) < 0 ? -errno : maru_board_open_of(board, path, s.st_uid);"),
     ("a file may be shorter than a header", BOARD, " && (uint64_t)status->st_size >= sizeof(struct header))", ")"),
     ("the size may be another than the header's", BOARD, "  if (LOAD(header->size) != board->size)\n    return -EPROTO;\n", ""),
-    ("the layout's version is not looked at", BOARD, "LOAD(header->version) != LAYOUT_VERSION", "false"),
+    ("the layout's version is not looked at", BOARD, "LOAD(header->version) != MARU_BOARD_VERSION", "false"),
     ("there need be no magic", BOARD, "memory_order_acquire) != MAGIC)", "memory_order_acquire) != MAGIC && false)"),
     ("an owner is believed that has not begun then", BOARD, "mr_start_time(claim.pid) == claim.start_time &&", "true &&"),
     ("an owner may be another user", BOARD, "task.users[0] == board->user &&", "true &&"),

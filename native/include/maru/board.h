@@ -24,6 +24,10 @@
 extern "C" {
 #endif
 
+/* The layout of a board begins, in every version, with eight bytes that are "aruboard" and 32 bits
+ * that are its version, of this machine's byte order. */
+#define MARU_BOARD_VERSION 2u
+#define MARU_BOARD_VERSION_AT 8
 #define MARU_BOARD_ENV "MARU_BOARD"
 #define MARU_BOARD_NAME_MAX 23
 #define MARU_BOARD_SECTIONS 64

@@ -53,6 +53,19 @@ void *maru_dsm_alloc_at(size_t size, const char *site);
 #define MARU_DSM_SITE __FILE__ ":" MARU_DSM_TEXT(__LINE__)
 #define maru_dsm_alloc(size) maru_dsm_alloc_at(size, MARU_DSM_SITE)
 
+struct maru_dsm_heap;
+
+/* A heap in shared memory: any node takes blocks from it at any time, and any node gives them back.
+ * Its own memory is of `size` bytes, from maru_dsm_alloc: so every node calls it in the same order
+ * with that.  It uses lock `id` from then on, and barrier `id` in this call; the program uses that
+ * lock for nothing else.  For programs whose accesses are watched.  NULL: as maru_dsm_alloc. */
+struct maru_dsm_heap *maru_dsm_heap_create(size_t size, uint32_t id);
+/* At least `size` bytes, aligned to `alignment` (a power of two), not zeroed.  NULL: the heap has
+ * no block of that size.  Sizes are rounded up to one of four per power of two. */
+void *maru_dsm_heap_take(struct maru_dsm_heap *heap, size_t size, size_t alignment);
+/* The block serves a later request of its size.  NULL is allowed. */
+void maru_dsm_heap_give(struct maru_dsm_heap *heap, void *block);
+
 /* A lock makes what was done under it before visible to its next holder.  Not recursive: status 70
  * where a node takes a lock that it holds, or gives back one that it does not hold. */
 void maru_dsm_lock(uint32_t id);

@@ -199,6 +199,49 @@ struct maru_lock_counts {
 /* The holder calls it. */
 void maru_lock_counts(const struct maru_lock *lock, struct maru_lock_counts *counts);
 
+/* ---- declared, not made -------------------------------------------------- */
+
+/* A lock that needs neither a call to be made nor a hold: a variable of static storage serves,
+ * initialised by MARU_MUTEX_INITIALIZER or, with a kind, MARU_MUTEX_INITIALIZER_OF(MARU_LOCK_CNA).
+ * The first acquisition makes the lock behind it, with the kind's defaults.
+ *
+ * Between its acquisition and its release the mutex keeps what else the caller's hold keeps.  mcs,
+ * clh, cna, malthusian, c-bo-mcs and hmcs take memory for that at each acquisition; the other kinds
+ * take none.  All else is as maru_lock has it: any thread may release, no recursion.  It must not
+ * move or be copied once it was used. */
+struct maru_mutex {
+  MARU_ATOMIC(struct maru_lock *) lock; /* private; NULL: not made yet */
+  uint32_t kind;                        /* enum maru_lock_kind */
+  uint32_t reserved;                    /* 0 */
+};
+
+#ifdef __cplusplus
+#define MARU_MUTEX_INITIALIZER_OF(kind)                                                            \
+  { {nullptr}, (kind), 0 }
+#else
+#define MARU_MUTEX_INITIALIZER_OF(kind)                                                            \
+  { NULL, (kind), 0 }
+#endif
+#define MARU_MUTEX_INITIALIZER MARU_MUTEX_INITIALIZER_OF(MARU_LOCK_DEFAULT)
+
+/* Instead of an initialiser, with other options than a kind's defaults.  Errors of
+ * maru_lock_create. */
+int maru_mutex_init(struct maru_mutex *mutex, const struct maru_lock_options *options);
+/* Frees the lock behind it; no other call may be under way.  A mutex that was initialised by a
+ * macro may be used again afterwards, and need not be destroyed. */
+void maru_mutex_destroy(struct maru_mutex *mutex);
+
+/* 0: it is held.  The first acquisition: also the errors of maru_lock_create.  Kinds that take
+ * memory: -ENOMEM. */
+int maru_mutex_acquire(struct maru_mutex *mutex);
+/* The same, or -EBUSY; as maru_lock_try. */
+int maru_mutex_try(struct maru_mutex *mutex);
+/* The same, or -ETIMEDOUT; clocks, -EINVAL and -ENOMEM as maru_lock_acquire_until. */
+int maru_mutex_acquire_until(struct maru_mutex *mutex, clockid_t clock,
+                             const struct timespec *deadline);
+/* By the holder, or a thread that it tells to. */
+void maru_mutex_release(struct maru_mutex *mutex);
+
 /* ---- between processes --------------------------------------------------- */
 
 /* A lock in memory that several processes map (MAP_SHARED, at any address).  It outlives

@@ -15,6 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Why no letters can be sent in this program; NULL: they can. */
+const char *maru_letters_refusal(void) {
+  const char *why = maru_rts_refusal();
+  return why != NULL || MARU_RTS_LETTERS
+             ? why
+             : "maru was not checked with letters of this GHC (" MARU_GHC_NAME ")";
+}
+
 static uint64_t major_collections(void) {
   RTSStats stats;
   if (RtsFlags.GcFlags.giveStats == NO_GC_STATS)

@@ -5,15 +5,17 @@ module Maru.Cli.Bench
   )
 where
 
-import Maru.Cli.Exit (unavailable)
-import Maru.Cli.Installed (helperPath)
+import Maru.Cli.Exit (problem, unavailable)
+import Maru.Cli.Installed (helperAt, notInstalled)
 import Maru.Cli.Report (become)
 import Options.Applicative
 import System.Exit (ExitCode)
 
 -- | With these arguments. Does not return; ends with status 69 where the program is not there.
 bench :: [String] -> IO ExitCode
-bench arguments = helperPath "maru-bench" >>= \program -> become unavailable program arguments
+bench arguments = helperAt "maru-bench" >>= either (problem unavailable . named . notInstalled) (\program -> become unavailable program arguments)
+  where
+    named = (++ " (on Debian: package maru-bench)")
 
 -- | For the list of commands.
 benchCommand :: Mod CommandFields (IO ExitCode)

@@ -32,6 +32,6 @@ fitting command described part
 -- board comes to: how many processes beside the command ran without libraries.
 ranWithout :: Board -> Maybe String
 ranWithout board = do
-  (processes, path) <- sectionOf "without" 1 (decoded ((,) <$> getWord64host <*> getByteString 248)) board
+  (processes, path) <- sectionOf "without" (decoded ((,) <$> getWord64host <*> getByteString 248)) board
   guard (processes > 0)
   pure ("not active in " ++ plural (fromIntegral processes) "process" ++ " with a sanitizer, which must be the first library; the first was " ++ untilZero path)

@@ -58,7 +58,7 @@ notInstalled path = path ++ " is not there; install maru wholly or set MARU_PREF
 
 -- | What every build installs for users, with its finder and what cannot be used without it. Parts
 -- that depend on what the build found (MPIs, libbpf) are not in here: the rooms say which there
--- are.
+-- are. Nor are the experiments, which are a package of their own: @maru bench@ says so.
 installedParts :: [(String -> IO (Either FilePath FilePath), String, String)]
 installedParts =
   [ (helperAt, "maru-supervise", "maru run"),
@@ -66,7 +66,6 @@ installedParts =
     (helperAt, "maru-steer", "maru run --io, maru attach"),
     (helperAt, "maru-boost", "maru boost"),
     (helperAt, "maru-launch", "maru launch"),
-    (helperAt, "maru-bench", "maru bench"),
     (libraryAt, "libmaru-first.so", "maru run with programs that could not run with a library"),
     (libraryAt, "libmaru-lock.so", "maru run --lock"),
     (libraryAt, "libmaru-lock-profile.so", "maru run --lock-profile"),

@@ -40,7 +40,7 @@ data RunSection = RunSection
 
 -- | The run of a board, if it is one of @maru run@ or @maru launch@.
 runSection :: Board -> Maybe RunSection
-runSection = sectionOf "run" 1 decodeRun
+runSection = sectionOf "run" decodeRun
 
 -- | 'Nothing' if the bytes are too short or hold an unknown state.
 decodeRun :: ByteString -> Maybe RunSection

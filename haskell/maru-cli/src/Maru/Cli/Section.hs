@@ -1,6 +1,7 @@
 -- | Bytes in a layout that a C header has, decoded: a section of a board, a part of a file.
 module Maru.Cli.Section
   ( sectionOf,
+    unreadSections,
     decoded,
     nanoseconds,
     readable,
@@ -19,11 +20,25 @@ import Data.Text.Encoding.Error (lenientDecode)
 import Maru.Native.BoardView
 import Maru.View.Plain (plain)
 
--- | What the section of that name and version comes to; 'Nothing': the board has none, or its bytes
--- are not understood.
-sectionOf :: String -> Int -> (ByteString -> Maybe a) -> Board -> Maybe a
-sectionOf name version decode board =
-  find (\s -> sectionName s == name && sectionVersion s == version) (boardSections board) >>= decode . sectionBytes
+-- | The layouts that this command reads: each section's version, as its C header has it.
+layouts :: [(String, Int)]
+layouts =
+  [("io", 2), ("lock", 1), ("lockwaits", 1), ("map", 1), ("mpi", 1), ("poll", 1), ("run", 1), ("wait", 2), ("without", 1)]
+
+-- | What the section of that name comes to; 'Nothing': the board has none in the layout that this
+-- command reads, or its bytes are not understood.
+sectionOf :: String -> (ByteString -> Maybe a) -> Board -> Maybe a
+sectionOf name decode board =
+  find (\s -> sectionName s == name && lookup name layouts == Just (sectionVersion s)) (boardSections board) >>= decode . sectionBytes
+
+-- | Of each section in a layout of another version of maru: that it is not shown, and why.
+unreadSections :: Board -> [String]
+unreadSections board =
+  [ "its section " ++ sectionName s ++ " has layout " ++ show (sectionVersion s) ++ ", and this maru reads " ++ show ours ++ ": not shown"
+    | s <- boardSections board,
+      Just ours <- [lookup (sectionName s) layouts],
+      ours /= sectionVersion s
+  ]
 
 -- | 'Nothing' if the bytes are too short or refused. Bytes behind what is read do not matter.
 decoded :: Get a -> ByteString -> Maybe a

@@ -8,14 +8,14 @@ module Maru.Native.BoardView
   )
 where
 
-import Control.Exception (finally)
+import Control.Exception (finally, try)
 import qualified Data.ByteString as ByteString
 import Data.ByteString (ByteString)
 import Data.Int (Int32)
 import Data.List (stripPrefix)
 import Data.Maybe (catMaybes, fromMaybe)
 import Data.Word (Word32, Word64)
-import Foreign.C.Error (Errno (..), eOK, errnoToIOError)
+import Foreign.C.Error (Errno (..), eNOTSUP, eOK, errnoToIOError)
 import Foreign.C.String (CString, peekCString, withCString)
 import Foreign.C.Types (CInt (..), CSize (..), CUInt (..))
 import Foreign.Marshal.Alloc (alloca, allocaBytes)
@@ -23,6 +23,7 @@ import Foreign.Ptr (Ptr, castPtr, plusPtr)
 import Foreign.Storable (peek, peekByteOff)
 import GHC.IO.Exception (IOException (..))
 import Maru.View.Plain (plain)
+import System.IO (IOMode (ReadMode), withBinaryFile)
 import Text.Read (readMaybe)
 
 #include <maru/board.h>
@@ -86,15 +87,38 @@ memfdAt path =
         _ <- closeDescriptor found
         Just <$> ((,) <$> #{peek struct stat, st_dev} status <*> #{peek struct stat, st_ino} status)
 
--- | Opens this user's board at a path, copies it, closes it. 'Left': why it cannot be
--- read (gone, not a board, another version, another user's).
+-- | Opens this user's board at a path, copies it, closes it. A board of another version of maru is
+-- one without sections, whose log says so. 'Left': why it cannot be read (gone, not a board, another
+-- user's).
 readBoard :: FilePath -> IO (Either String Board)
 readBoard path =
   allocaBytes #{size struct maru_board} $ \board -> do
     opened <- withCString path (boardOpen board)
-    if opened < 0
-      then pure (Left (reason opened))
-      else (Right <$> copyBoard path board) `finally` boardClose board
+    case opened of
+      status
+        | Errno (negate status) == eNOTSUP -> Right . otherVersion path <$> layoutAt path
+        | status < 0 -> pure (Left (reason status))
+        | otherwise -> (Right <$> copyBoard path board) `finally` boardClose board
+
+-- | Its header has the layout's version where each version has it.
+layoutAt :: FilePath -> IO (Maybe Word32)
+layoutAt path = either noneOf Just <$> try (withBinaryFile path ReadMode header)
+  where
+    header file = do
+      bytes <- ByteString.hGet file #{const MARU_BOARD_VERSION_AT + 4}
+      ByteString.useAsCStringLen (ByteString.drop #{const MARU_BOARD_VERSION_AT} bytes) (peek . castPtr . fst)
+    noneOf :: IOException -> Maybe Word32
+    noneOf _ = Nothing
+
+otherVersion :: FilePath -> Maybe Word32 -> Board
+otherVersion path layout = Board path (fromMaybe 0 (holderOf path)) [] [said]
+  where
+    said =
+      "its board is of another version of maru (layout "
+        ++ maybe "?" show layout
+        ++ ", this maru reads layout "
+        ++ show (#{const MARU_BOARD_VERSION} :: Int)
+        ++ "): look at it with the maru that started it"
 
 copyBoard :: FilePath -> Ptr () -> IO Board
 copyBoard path board =

@@ -58,7 +58,7 @@ import qualified Data.ByteString.Char8 as Char8
 import Data.IORef (IORef, atomicModifyIORef', newIORef, writeIORef)
 import Data.Int (Int64)
 import Data.Word (Word64, Word8)
-import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
+import Foreign.C (CBool (..), CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
 import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr)
 import Foreign.Marshal (alloca)
 import Foreign.Ptr (Ptr, nullPtr)
@@ -362,11 +362,13 @@ data Landed = Landed !Int64 Any
 
 -- * As closures
 
--- | Why no letters can be sent in this program, if so: as for 'zeroCopy'.
+-- | Why no letters can be sent in this program, if so.
 lettersRefused :: IO (Maybe String)
 lettersRefused = do
-  refusal <- c_refusal
+  refusal <- c_lettersRefusal
   if refusal == nullPtr then pure Nothing else Just <$> peekCString refusal
+
+foreign import ccall unsafe "maru_letters_refusal" c_lettersRefusal :: IO CString
 
 -- | A closure as it is, unevaluated, functions and thunks in it too, for a process that was
 -- forked from this one before. 'Left': what in it cannot leave this process, or that it is

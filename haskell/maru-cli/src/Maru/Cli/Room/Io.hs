@@ -128,7 +128,7 @@ decodeIo = join . decoded section
     pairs _ = []
 
 countsOf :: Board -> Maybe IoCounts
-countsOf = sectionOf "io" 2 decodeIo
+countsOf = sectionOf "io" decodeIo
 
 -- ---- coverage -----------------------------------------------------------
 

@@ -24,6 +24,7 @@ import qualified Data.Map.Strict as Map
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.RunSection
+import Maru.Cli.Section (unreadSections)
 import Maru.Native.BoardView
 
 -- | A room's page with its present state and what it saw of each board last, and
@@ -89,7 +90,7 @@ lookAll now boards pages = do
 -- | One run: its command, its rooms, the last lines of its log.
 drawBoard :: Bool -> (Board, [Shown]) -> [String]
 drawBoard colour (board, shown) =
-  paint colour Bold headline : concatMap block (concatMap shownBlocks shown) ++ map ("  ! " ++) (lastOf 5 (boardLines board))
+  paint colour Bold headline : concatMap block (concatMap shownBlocks shown) ++ map ("  ! " ++) (unreadSections board ++ lastOf 5 (boardLines board))
   where
     block (Line text) = ["  " ++ text]
     block (Tabular table) = map ("  " ++) (renderTable table)
@@ -109,5 +110,6 @@ sampleJson now boards =
           "run" .= fmap runJson (runSection board),
           "sections" .= [object ["name" .= sectionName s, "version" .= sectionVersion s] | s <- boardSections board],
           "rooms" .= object [Key.fromString (shownRoom s) .= v | s <- shown, Just v <- [shownValue s]],
+          "unread" .= unreadSections board,
           "log" .= boardLines board
         ]

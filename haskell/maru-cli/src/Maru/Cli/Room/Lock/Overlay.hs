@@ -62,7 +62,7 @@ leftNames :: [String]
 leftNames = ["robust", "inheriting priorities", "with a priority", "shared between processes"]
 
 overlayOf :: Board -> Maybe Overlay
-overlayOf = sectionOf "lock" 1 decodeOverlay
+overlayOf = sectionOf "lock" decodeOverlay
 
 -- | 'Nothing' if the bytes are too short.
 decodeOverlay :: ByteString -> Maybe Overlay

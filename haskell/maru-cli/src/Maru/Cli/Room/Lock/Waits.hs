@@ -36,7 +36,7 @@ instance Monoid Waits where
   mempty = Waits False 0 mempty -- the longest is not known: a class is what a quantile is read from
 
 waitsOf :: Board -> Maybe Waits
-waitsOf = sectionOf "lockwaits" 1 decodeWaits
+waitsOf = sectionOf "lockwaits" decodeWaits
 
 -- | 'Nothing' if the bytes are too short.
 decodeWaits :: ByteString -> Maybe Waits

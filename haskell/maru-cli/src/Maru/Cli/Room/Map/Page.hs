@@ -32,7 +32,7 @@ mapPage :: TopPage
 mapPage = plainPage (pure . totalsOf) (maybe [] . draw . (>>= sequenceA)) (const (fmap json))
 
 totalsOf :: Board -> Maybe MapTotals
-totalsOf = sectionOf "map" 1 decodeTotals
+totalsOf = sectionOf "map" decodeTotals
 
 -- | 'Nothing' if the bytes are too short.
 decodeTotals :: ByteString -> Maybe MapTotals

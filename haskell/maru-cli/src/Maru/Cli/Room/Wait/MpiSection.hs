@@ -50,7 +50,7 @@ instance Monoid MpiCost where
 
 -- | 'Nothing' where no rank has come.
 mpiCost :: Board -> Maybe MpiCost
-mpiCost = sectionOf "mpi" 1 decodeMpi
+mpiCost = sectionOf "mpi" decodeMpi
 
 -- | Ranks that have left, then a line for each that has not, or could not.
 decodeMpi :: ByteString -> Maybe MpiCost
@@ -84,7 +84,7 @@ data MpiRank = MpiRank
   deriving (Eq, Show)
 
 mpiRanks :: Board -> [MpiRank]
-mpiRanks = fromMaybe [] . sectionOf "mpi" 1 (Just . decodeRanks)
+mpiRanks = fromMaybe [] . sectionOf "mpi" (Just . decodeRanks)
 
 decodeRanks :: ByteString -> [MpiRank]
 decodeRanks = maybe [] (filter (\r -> rankPid r > 0 && rankJob r >= 0)) . decoded whole

@@ -131,7 +131,7 @@ concerned s = isJust (seenTable s) || isJust (seenMpi s) || isJust (seenPoll s)
 look :: Board -> IO Seen
 look old = do
   board <- fromRight old <$> readBoard (boardPath old)
-  let table = sectionOf "wait" 2 decodeTable board
+  let table = sectionOf "wait" decodeTable board
   threads <- mapM thread [channelThread c | (_, c) <- maybe [] waiting table, channelThread c > 0]
   now <- getMonotonicTimeNSec
   pure (Seen (fromIntegral now) table (Map.fromList (catMaybes threads)) (mpiRanks board) (mpiCost board) (pollCost board))

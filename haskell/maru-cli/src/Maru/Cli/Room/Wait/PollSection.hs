@@ -40,7 +40,7 @@ data PollCost = PollCost
 
 -- | 'Nothing' where no process loaded the library.
 pollCost :: Board -> Maybe PollCost
-pollCost = sectionOf "poll" 1 decodePoll
+pollCost = sectionOf "poll" decodePoll
 
 decodePoll :: ByteString -> Maybe PollCost
 decodePoll = mfilter ((> 0) . pollLoads) . decoded fields
