@@ -30,7 +30,7 @@ in_root() { # SECONDS ROOT COMMAND [BUILD]
   # shellcheck disable=SC2016 # the inner shell expands these
   timeout -k 10 "$1" unshare --mount --pid --fork --kill-child --propagation private bash -euc '
     system=$1 tree=$3 built=$4
-    mount --bind "$system" "$system" # what is no mount of its own cannot be made private in there
+    mount --bind "$system" "$system"
     mount -t proc proc "$system/proc"
     mount -t sysfs -o ro sysfs "$system/sys"
     mount -t tmpfs tmpfs "$system/dev/shm"
@@ -43,7 +43,12 @@ in_root() { # SECONDS ROOT COMMAND [BUILD]
       mount --bind "$built" "$system/maru/build"
       mount -o remount,bind,ro "$system/maru"
     fi
+    # Not chroot, in which the kernel refuses a name space of users, and / cannot be made private.
+    cd "$system"
+    pivot_root . .
+    umount -l .
+    cd /
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive \
-      MARU_JOBS="$MARU_JOBS" V="${V:-}" MARU_TEST_SCALE="${MARU_TEST_SCALE:-1}" chroot "$system" sh -euc "$2"
+      MARU_JOBS="$MARU_JOBS" V="${V:-}" MARU_TEST_SCALE="${MARU_TEST_SCALE:-1}" sh -euc "$2"
   ' - "$2" "$3" "$root" "${4:-}" </dev/null
 }

@@ -260,7 +260,8 @@ static bool mark_pieces(struct moved *m, const struct packed *header, const char
   for (size_t i = 0; i < header->sites; i++) {
     size_t at, target, piece;
     /* An address may stand behind its array's last byte. */
-    if (!site_at(m, sites, i, &at, &target) || !(piece = piece_of(m, target - 1)))
+    if (!site_at(m, sites, i, &at, &target) || !piece_of(m, at) ||
+        !(piece = piece_of(m, target - 1)))
       return false;
     *moved_to(m, piece) = TO_BE_PINNED;
   }

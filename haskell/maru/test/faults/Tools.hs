@@ -296,7 +296,7 @@ sceneWith variables arguments input = within 60 . playing variables arguments $ 
 -- | Without what GHC 9.10 says beside: where an uncaught exception was thrown, and
 -- that its clock's thread was interrupted.
 said :: String -> String
-said text = if kept == lines text then text else unlines kept
+said text = if kept == lines text then text else unlines (filter (not . null) kept)
   where
     kept = go (filter (not . isInfixOf "Ticker: poll failed: Interrupted") (lines text))
     go ("HasCallStack backtrace:" : rest) = go (dropWhile ("  " `isPrefixOf`) rest)

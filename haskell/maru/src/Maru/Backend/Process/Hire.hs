@@ -118,7 +118,7 @@ hire run now = do
     released others = sequence_ [regionRelease region | (_, Just region) <- others]
     longBirth = 2000000
     why e = fromMaybe (none (e :: SomeException)) (fromException e)
-    none e = Unavailable "another worker process" (displayException e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
+    none e = Unavailable "another worker process" (exceptionText e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
 
 -- | With pages of its own for results; where it is refused they are still there.
 hireOne :: Run a b -> Int -> [Int] -> Maybe Region -> IO ()
