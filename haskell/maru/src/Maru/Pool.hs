@@ -52,7 +52,8 @@ import qualified Data.IntMap.Strict as IntMap
 import Maru.Backend.Pool
 import qualified Maru.Backend.Shm as Shm
 import Maru.Failure
-import Maru.Internal.Budget (resolveWorkers)
+import Maru.Internal.Budget (resolveWorkers, shareMachine)
+import Maru.Internal.Cores (giveCores, takeCores)
 import Maru.Internal.Engine
 import Maru.Options
 import System.Posix.Process (getProcessID)
@@ -142,13 +143,15 @@ onSeat pool f xs n = mask $ \restore -> do
     Left why -> NotSent (show (why :: Unavailable)) <$ putMVar (poolSeat pool) seat
     Right Nothing -> NotSent "the pool's scope has ended" <$ putMVar (poolSeat pool) seat
     Right (Just staff) -> do
+      cores <- takeCores (poolSize pool)
       outcome <- try (restore (callOn staff (poolSize pool) (chunking (poolOptions pool)) f xs n))
+      giveCores cores
       case outcome of
         Right called@(Broken _ _) -> called <$ renew staff
         Right called -> called <$ putMVar (poolSeat pool) (Taken staff)
         Left e -> renew staff >> throwIO (e :: SomeException)
   where
-    staffOf Vacant = Just <$> hireStaff Shm.sharedMemory (poolOptions pool) (poolSize pool) (poolEnvironment pool)
+    staffOf Vacant = shareMachine >> Just <$> hireStaff Shm.sharedMemory (poolOptions pool) (poolSize pool) (poolEnvironment pool)
     staffOf (Taken staff) = pure (Just staff)
     staffOf Gone = pure Nothing
     renew staff = vacate (Taken staff) `finally` putMVar (poolSeat pool) Vacant
