@@ -3,9 +3,13 @@
 -- > import Maru
 -- > import Maru.Pool
 -- >
--- > main = withPool defaultOptions points $ \pool -> do
--- >   let step centroids = merge <$> poolMap pool (\ps -> assign centroids . (ps !)) chunks
--- >   iterateM 100 step start >>= print
+-- > kmeans :: Array Int [Point] -> Centroids -> IO Centroids
+-- > kmeans chunks start = withPool defaultOptions chunks (\pool -> rounds pool 100 start)
+-- >   where
+-- >     rounds _ 0 centroids = pure centroids
+-- >     rounds pool n centroids = do
+-- >       parts <- poolMap pool (\cs i -> assign centroids (cs ! i)) (indices chunks)
+-- >       rounds pool (n - 1) $!! update parts
 --
 -- A call of 'Maru.parMapM' forks its workers, which takes milliseconds. A pool forks them once;
 -- a call sends them what they lack: the function with what it has captured, and the items. It
@@ -112,6 +116,7 @@ poolReport = readIORef . poolCounts
 -- | All results, each in normal form; or the first exception by index. In a worker, and once
 -- 'withPool' has returned, calls are made by freshly forked workers.
 --
+-- >>> import Maru.Pool
 -- >>> withPool defaultOptions {workers = Workers 2} [10, 20, 30 :: Int] (\pool -> poolMap pool (\e i -> e !! i) [2, 0])
 -- [30,10]
 poolMap :: Pool e -> (e -> a -> b) -> [a] -> IO [b]

@@ -232,6 +232,11 @@ life =
             _ <- forkIO (replicateM 20 (poolMap pool (\() i -> i * k) [1 .. 4]) >>= putMVar v)
             pure (k, v)
           forM_ done $ \(k, v) -> takeMVar v >>= (@?= replicate 20 (map (* k) [1 .. 4])),
+      testCase "what other threads evaluate meanwhile is sent before or after" $
+        pooled () $ \pool -> forM_ [1 .. 100 * scale] $ \k -> do
+          let parts = [sum [k .. k + j] | j <- [1 .. 300]]
+          _ <- forkIO (void (evaluate (sum parts)))
+          poolMap pool (\() (i, x) -> i + x) (zip [1 ..] parts) >>= (@?= zipWith (+) [1 ..] parts),
       testCase "a call in a worker, and after the end, is a map on forks" $ do
         pool <- pooled () $ \pool -> do
           ys <- poolMap pool (\() i -> sum (effect (poolMap pool (\() j -> i * j) [1 .. 3]))) [1, 2 :: Int]
