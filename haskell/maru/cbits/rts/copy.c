@@ -459,9 +459,11 @@ static int64_t copy_thunk(struct copy *c, const StgClosure *q, const StgInfoTabl
   if (holds_private((const W_ *)&fields[pointers], raw))
     return -COPY_FOREIGN;
   int64_t at = copy_words(c, q, sizeofW(StgThunkHeader) + pointers + raw);
-  if (at >= 0 && !push(c, (size_t)at + sizeof(StgThunkHeader), pointers))
-    return -ENOMEM;
-  return at;
+  if (at < 0)
+    return at;
+  /* Another capability may have written its value over the header since. Code follows a table. */
+  closure_at(c, (size_t)at)->header.info = info + 1;
+  return push(c, (size_t)at + sizeof(StgThunkHeader), pointers) ? at : -ENOMEM;
 }
 
 /* A function with some of its arguments. */

@@ -89,13 +89,9 @@ enum { LETTER_MOST = 16 << 20 };
    normal form, 1 with sharing, 2 with sharing as closures, for a letter. */
 int64_t maru_pack(StgClosure *value, W_ how, const StgInfoTable *bytestring, void **bytes) {
   bool sharing = how > 0;
-  struct image image = {.origin = packed_origin,
-                        .at = IMAGE_DATA,
-                        .grow = packed_grow,
-                        .most = how == 2  ? LETTER_MOST
-                                : sharing ? 0
-                                          : unshared_most(),
-                        .closures = how == 2};
+  struct image image = {.origin = packed_origin, .at = IMAGE_DATA, .closures = how == 2};
+  image.grow = packed_grow;
+  image.most = image.closures ? LETTER_MOST : sharing ? 0 : unshared_most();
   StgClosure *root;
   int64_t r = -ENOSPC;
   if (packed_grow(&image, IMAGE_DATA) &&

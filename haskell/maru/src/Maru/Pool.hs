@@ -3,9 +3,13 @@
 -- > import Maru
 -- > import Maru.Pool
 -- >
--- > main = withPool defaultOptions points $ \pool -> do
--- >   let step centroids = merge <$> poolMap pool (\ps -> assign centroids . (ps !)) chunks
--- >   iterateM 100 step start >>= print
+-- > kmeans :: Array Int [Point] -> Centroids -> IO Centroids
+-- > kmeans chunks start = withPool defaultOptions chunks (\pool -> rounds pool 100 start)
+-- >   where
+-- >     rounds _ 0 centroids = pure centroids
+-- >     rounds pool n centroids = do
+-- >       parts <- poolMap pool (\cs i -> assign centroids (cs ! i)) (indices chunks)
+-- >       rounds pool (n - 1) $!! update parts
 --
 -- A call of 'Maru.parMapM' forks its workers, which takes milliseconds. A pool forks them once;
 -- a call sends them what they lack: the function with what it has captured, and the items. It
@@ -52,7 +56,8 @@ import qualified Data.IntMap.Strict as IntMap
 import Maru.Backend.Pool
 import qualified Maru.Backend.Shm as Shm
 import Maru.Failure
-import Maru.Internal.Budget (resolveWorkers)
+import Maru.Internal.Budget (resolveWorkers, shareMachine)
+import Maru.Internal.Cores (giveCores, takeCores)
 import Maru.Internal.Engine
 import Maru.Options
 import System.Posix.Process (getProcessID)
@@ -111,6 +116,7 @@ poolReport = readIORef . poolCounts
 -- | All results, each in normal form; or the first exception by index. In a worker, and once
 -- 'withPool' has returned, calls are made by freshly forked workers.
 --
+-- >>> import Maru.Pool
 -- >>> withPool defaultOptions {workers = Workers 2} [10, 20, 30 :: Int] (\pool -> poolMap pool (\e i -> e !! i) [2, 0])
 -- [30,10]
 poolMap :: Pool e -> (e -> a -> b) -> [a] -> IO [b]
@@ -142,13 +148,15 @@ onSeat pool f xs n = mask $ \restore -> do
     Left why -> NotSent (show (why :: Unavailable)) <$ putMVar (poolSeat pool) seat
     Right Nothing -> NotSent "the pool's scope has ended" <$ putMVar (poolSeat pool) seat
     Right (Just staff) -> do
+      cores <- takeCores (poolSize pool)
       outcome <- try (restore (callOn staff (poolSize pool) (chunking (poolOptions pool)) f xs n))
+      giveCores cores
       case outcome of
         Right called@(Broken _ _) -> called <$ renew staff
         Right called -> called <$ putMVar (poolSeat pool) (Taken staff)
         Left e -> renew staff >> throwIO (e :: SomeException)
   where
-    staffOf Vacant = Just <$> hireStaff Shm.sharedMemory (poolOptions pool) (poolSize pool) (poolEnvironment pool)
+    staffOf Vacant = shareMachine >> Just <$> hireStaff Shm.sharedMemory (poolOptions pool) (poolSize pool) (poolEnvironment pool)
     staffOf (Taken staff) = pure (Just staff)
     staffOf Gone = pure Nothing
     renew staff = vacate (Taken staff) `finally` putMVar (poolSeat pool) Vacant

@@ -28,6 +28,7 @@ import Foreign.Ptr
 import Foreign.Storable
 import GHC.Stats (RTSStats (max_mem_in_use_bytes), getRTSStats)
 import Maru.Native.Force
+import Maru.Native.Letter
 import Maru.Native.Region
 import Maru.Native.Rts
 import System.Environment

@@ -7,6 +7,7 @@ module Effects
     constant,
     collecting,
     slowPid,
+    pidLater,
     started,
     runsOf,
     gate,
@@ -56,6 +57,11 @@ gate = effect newEmptyMVar
 dies :: Int -> Int
 dies i = effect (getProcessID >>= kill sigKILL >> threadDelay 1000000) `seq` i
 {-# NOINLINE dies #-}
+
+-- | Who evaluates it, after 10 ms.
+pidLater :: Int -> Int
+pidLater i = effect (threadDelay 10000 >> fmap fromIntegral getProcessID) + 0 * i
+{-# NOINLINE pidLater #-}
 
 -- | The argument, or for 2 what somebody puts into the gate.
 waiting :: Int -> Int

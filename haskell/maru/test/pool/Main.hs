@@ -12,7 +12,7 @@ import qualified Data.ByteString.Char8 as Bytes
 import Data.Char (isDigit)
 import Data.Either (fromLeft)
 import Data.IORef
-import Data.List (isInfixOf)
+import Data.List (isInfixOf, nub)
 import qualified Data.Map.Strict as Map
 import Data.String (fromString)
 import Effects
@@ -20,13 +20,14 @@ import Hedgehog (forAll, property, (===))
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
 import Maru
+import Maru.Internal.Cores (giveCores, idleCores, takeCores)
 import Maru.Pool
 import System.Environment (setEnv)
 import System.Exit (ExitCode (..))
 import System.IO
 import System.Mem (performMajorGC)
 import System.Posix.IO (closeFd, createPipe, fdToHandle)
-import System.Posix.Process (exitImmediately, forkProcess, getProcessStatus)
+import System.Posix.Process (exitImmediately, forkProcess, getProcessID, getProcessStatus)
 import System.Posix.Signals (sigKILL, sigSTOP)
 import System.Posix.Types (ProcessID)
 import System.Timeout (timeout)
@@ -38,9 +39,11 @@ import Tools
 main :: IO ()
 main = do
   setEnv "TASTY_NUM_THREADS" "1"
+  -- For maps that are left to choose; before the first one.
+  setEnv "MARU_TOPOLOGY" "virtual:1x4"
   _ <- parMapM (onBackend Shm) (pausing 1) [1 .. 3 :: Int]
   defaultMain . localOption (mkTimeout (60000000 * fromIntegral scale)) $
-    testGroup "pool" [law, sent, life, deaths]
+    testGroup "pool" [law, sent, life, deaths, nested]
 
 two :: Options
 two = defaultOptions {workers = Workers 2}
@@ -229,6 +232,11 @@ life =
             _ <- forkIO (replicateM 20 (poolMap pool (\() i -> i * k) [1 .. 4]) >>= putMVar v)
             pure (k, v)
           forM_ done $ \(k, v) -> takeMVar v >>= (@?= replicate 20 (map (* k) [1 .. 4])),
+      testCase "what other threads evaluate meanwhile is sent before or after" $
+        pooled () $ \pool -> forM_ [1 .. 100 * scale] $ \k -> do
+          let parts = [sum [k .. k + j] | j <- [1 .. 300]]
+          _ <- forkIO (void (evaluate (sum parts)))
+          poolMap pool (\() (i, x) -> i + x) (zip [1 ..] parts) >>= (@?= zipWith (+) [1 ..] parts),
       testCase "a call in a worker, and after the end, is a map on forks" $ do
         pool <- pooled () $ \pool -> do
           ys <- poolMap pool (\() i -> sum (effect (poolMap pool (\() j -> i * j) [1 .. 3]))) [1, 2 :: Int]
@@ -306,3 +314,64 @@ deaths =
           _ <- getProcessStatus True False caller
           hClose input
     ]
+
+-- Maps inside maps ----------------------------------------------------------------
+
+-- | Four cores, whatever the machine has.
+nested :: TestTree
+nested =
+  testGroup
+    "maps inside workers share the machine"
+    [ testCase "an inner map takes the cores that fall idle" $
+        leavingNothing $ do
+          ys <- within 50 (parMapM free (\i -> if i == 1 then innerPids 60 else [0]) [1 .. 4 :: Int])
+          let pids = nub (concat (take 1 ys))
+          map length ys @?= [60, 1, 1, 1]
+          assertBool (show (length pids)) (length pids > 1 && length pids <= 4)
+          allFree,
+      testCase "there are never more workers than cores, beside those that wait for theirs" $
+        leavingNothing $ do
+          most <- newIORef (0 :: Int)
+          self <- getProcessID
+          looker <- forkIO . forever $ do
+            n <- length <$> descendants self
+            modifyIORef' most (max n)
+            threadDelay 5000
+          ys <- within 50 (parMapM free (\i -> sum (map (const i) (innerPids 20))) [1 .. 12 :: Int])
+          killThread looker
+          ys @?= map (* 20) [1 .. 12]
+          n <- readIORef most
+          assertBool (show n) (n > 4 && n <= 8)
+          allFree,
+      testCase "whoever of them is killed, the result is that of map and no core is lost" $
+        leavingNothing . forM_ [1 .. 3 * scale] $ \k -> do
+          self <- getProcessID
+          killer <- forkIO . forM_ [1 .. 4 :: Int] $ \j -> do
+            threadDelay (17000 * k + 13000 * j)
+            them <- descendants self
+            mapM_ (kill sigKILL) (take 1 (drop ((7 * k + 3 * j) `mod` max 1 (length them)) them))
+          ys <- within 50 (parMapM free {policy = Retry 20} (\i -> sum (map (const i) (innerPids 20))) [1 .. 8 :: Int])
+          killThread killer
+          ys @?= map (* 20) [1 .. 8]
+          allFree
+    ]
+  where
+    free = defaultOptions {backend = Shm}
+
+-- | The processes that do so many items of 10 ms in a map that is left to choose.
+innerPids :: Int -> [Int]
+innerPids n = parMapWith defaultOptions {backend = Shm, policy = Retry 20} pidLater [1 .. n]
+
+-- | No process holds any of the four.
+allFree :: Assertion
+allFree = do
+  _ <- eventually "the killed ones' workers have ended" 20 ((== Just 4) <$> idleCores)
+  cores <- takeCores 9
+  giveCores cores
+  length cores @?= 4
+
+-- | Of that process, dead ones excepted.
+descendants :: ProcessID -> IO [ProcessID]
+descendants pid = do
+  own <- childrenOf pid >>= filterM alive
+  (own <>) . concat <$> mapM descendants own

@@ -279,7 +279,7 @@ handingOut w
 hiringNow :: World -> World
 hiringNow w = foldl' fork w {state = s, births = [(share, filter (`IntSet.member` stSealed s) share) | (_, share) <- wanted] : births w} wanted
   where
-    (wanted, s) = hiring (job w) (length (queue w)) (clock w) (state w)
+    (wanted, s) = hiring (job w) (wanting (job w) (length (queue w)) (clock w) (state w)) (state w)
     fork x (slot, share)
       | refusing x = (changed (refused (job x) share (clock x) (Unavailable "a fork" "refused" "")) x) {refusing = False, wasRefused = True}
       | otherwise =

@@ -34,14 +34,16 @@ import Foreign (castPtr)
 import Foreign.C (CInt)
 import GHC.Exts (Any)
 import Maru.Backend.Pool.Letter
+import Maru.Backend.Process.Assignment
 import Maru.Backend.Process.Birth (bear)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Wire
-import Maru.Backend.Process.Worker
+import Maru.Backend.Process.Worker (runWorker)
 import Maru.Failure
 import Maru.Native.Channel (nowNs)
+import Maru.Native.Letter (lettersRefused)
 import Maru.Native.Process
-import Maru.Native.Region (lettersRefused, unpack)
+import Maru.Native.Region (unpack)
 import Maru.Native.Rts (forkHazard)
 import Maru.Options
 import System.Posix.Process (getProcessID)

@@ -22,6 +22,7 @@ import Control.Monad
 import Data.Foldable (foldl', for_, traverse_)
 import Data.IORef
 import Data.Int (Int64)
+import qualified Data.IntMap.Strict as IntMap
 import qualified Data.Map.Strict as Map
 import Maru.Backend.Process.Bury
 import Maru.Backend.Process.Deliver
@@ -200,6 +201,7 @@ endRun run = do
 release :: Run a b -> IO ()
 release run = do
   dismissAll run
+  readIORef (runCores run) >>= traverse_ (leaveCore run) . IntMap.keys
   -- The last words, for the board too.
   change run (\s -> foldl' (flip noted) s (notes s))
   tellBoard run

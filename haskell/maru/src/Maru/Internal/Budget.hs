@@ -5,14 +5,17 @@ module Maru.Internal.Budget
     resolveBackend,
     enterWorker,
     insideWorker,
+    shareMachine,
   )
 where
 
 import Control.Concurrent (getNumCapabilities)
 import Control.Exception (throwIO)
+import Control.Monad (unless)
 import Data.IORef (IORef, modifyIORef', newIORef, readIORef, writeIORef)
 import Foreign.C (CInt (..))
 import Maru.Failure (BadOptions (..))
+import Maru.Internal.Cores (enterShared, idleCores, shareCores)
 import Maru.Options
 import System.Environment (lookupEnv)
 import System.IO.Unsafe (unsafePerformIO)
@@ -27,25 +30,35 @@ sharers = unsafePerformIO (newIORef 0)
 
 -- | In a worker: one of so many. Looks at nothing: most workers never ask.
 enterWorker :: Int -> IO ()
-enterWorker siblings = modifyIORef' sharers ((* siblings) . max 1)
+enterWorker siblings = modifyIORef' sharers ((* siblings) . max 1) >> enterShared
 
 insideWorker :: IO Bool
 insideWorker = (> 0) <$> readIORef sharers
+
+-- | Before a fork, in the program itself: maps inside its workers share its cores.
+shareMachine :: IO ()
+shareMachine = do
+  nested <- insideWorker
+  unless nested (allowance >>= shareCores)
 
 -- What this process may use in all. The machine is looked at once a process, and again
 -- only where another one is described meanwhile: a look is some hundred files.
 allowance :: IO Int
 allowance = do
   among <- readIORef sharers
+  n <- allCores
+  pure (max 1 (n `div` max 1 among))
+
+allCores :: IO Int
+allCores = do
   known <- readIORef cores
   described <- lookupEnv "MARU_TOPOLOGY"
-  n <- case known of
+  case known of
     Just (description, n) | description == described -> pure n
     _ -> do
       n <- machine described
       writeIORef cores (Just (described, n))
       pure n
-  pure (max 1 (n `div` max 1 among))
 
 -- By MARU_TOPOLOGY.
 cores :: IORef (Maybe (Maybe String, Int))
@@ -73,8 +86,14 @@ resolveWorkers options which = case workers options of
         Just n -> checked "MARU_WORKERS" n
         Nothing -> throwIO (BadOptions ("MARU_WORKERS is " <> show text <> "; give a number from 1 to 65535"))
       (Nothing, Stm) | not nested -> getNumCapabilities
+      (Nothing, _) | nested && which `elem` [Auto, Shm, Sockets] -> idleCores >>= maybe allowance among
       (Nothing, _) -> allowance
   where
+    -- In a worker: its own core, which it does not use while it waits, and those that are
+    -- idle now. The forked workers of a map may become more, as cores fall idle.
+    among idle
+      | which == Auto = pure (idle + 1)
+      | otherwise = allCores
     checked what n
       | n >= 1 && n <= 65535 = pure n
       | otherwise = throwIO (BadOptions (what <> " is " <> show n <> "; give one from 1 to 65535"))

@@ -42,12 +42,9 @@ module Maru.Native.Region
     unpackLoose,
     movePrivate,
 
-    -- * As closures
-    lettersRefused,
-    packLetter,
-    landLetter,
-    letterReceiver,
-    letterStale,
+    -- * Errors of copying
+    isError,
+    failed,
   )
 where
 
@@ -58,7 +55,7 @@ import qualified Data.ByteString.Char8 as Char8
 import Data.IORef (IORef, atomicModifyIORef', newIORef, writeIORef)
 import Data.Int (Int64)
 import Data.Word (Word64, Word8)
-import Foreign.C (CBool (..), CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
+import Foreign.C (CInt (..), CString, Errno (..), eAGAIN, eBADMSG, eNOSPC, errnoToIOError, peekCString)
 import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr)
 import Foreign.Marshal (alloca)
 import Foreign.Ptr (Ptr, nullPtr)
@@ -123,9 +120,6 @@ foreign import prim "maru_region_addzh"
 
 foreign import prim "maru_packzh"
   pack# :: Any -> Word# -> Word# -> Addr# -> State# RealWorld -> (# State# RealWorld, Int# #)
-
-foreign import prim "maru_letter_landzh"
-  landLetter# :: Addr# -> Int# -> State# RealWorld -> (# State# RealWorld, Int#, Any #)
 
 foreign import prim "maru_unpack_heapzh"
   unpackHeap# :: Addr# -> Int# -> State# RealWorld -> (# State# RealWorld, Int#, Any #)
@@ -238,9 +232,11 @@ inNormalForm x copy = do
   first <- copy (unsafeCoerce# x)
   if isError eAGAIN first then normalise x >> copy (unsafeCoerce# x) else pure first
 
+-- | Is it this one?
 isError :: Errno -> Int64 -> Bool
 isError (Errno e) code = code == negate (fromIntegral e)
 
+-- | @failed code full refused@: what an error of a copier means; others are thrown.
 failed :: Int64 -> b -> (String -> b) -> IO b
 failed code full refused
   | isError eNOSPC code = pure full
@@ -359,52 +355,6 @@ unpackLoose (Ptr bytes) (I# size) = do
   if code == 0 then pure (Just (unsafeCoerce# x)) else landed code
 
 data Landed = Landed !Int64 Any
-
--- * As closures
-
--- | Why no letters can be sent in this program, if so.
-lettersRefused :: IO (Maybe String)
-lettersRefused = do
-  refusal <- c_lettersRefusal
-  if refusal == nullPtr then pure Nothing else Just <$> peekCString refusal
-
-foreign import ccall unsafe "maru_letters_refusal" c_lettersRefusal :: IO CString
-
--- | A closure as it is, unevaluated, functions and thunks in it too, for a process that was
--- forked from this one before. 'Left': what in it cannot leave this process, or that it is
--- more than 16 MiB. No evaluation.
-packLetter :: a -> IO (Either String (ForeignPtr Word8, Int))
-packLetter x = lettersRefused >>= maybe (alloca pack') (pure . Left)
-  where
-    pack' at = do
-      code <- case (at, bytestringTable) of
-        (Ptr at#, W# table) -> IO $ \s ->
-          case pack# (unsafeCoerce# x) 2## table at# s of (# s1, r #) -> (# s1, fromIntegral (I# r) #)
-      if code >= 0
-        then do
-          bytes <- peek at >>= newForeignPtr c_free
-          pure (Right (bytes, fromIntegral code))
-        else
-          if isError eAGAIN code
-            then pure (Left "what a thread is evaluating")
-            else failed code (Left "more than 16 MiB") Left
-
--- | In a process that 'letterReceiver' has prepared: what such bytes hold, or 'Nothing' when
--- they are none, or it is 'letterStale'. The type must be the one that was packed.
-landLetter :: Ptr Word8 -> Int -> IO (Maybe a)
-landLetter (Ptr bytes) (I# size) = IO $ \s -> case landLetter# bytes size s of
-  (# s1, 0#, x #) -> (# s1, Just (unsafeCoerce# x) #)
-  (# s1, _, _ #) -> (# s1, Nothing #)
-
--- | Once, in a forked process that is to receive letters.
-foreign import ccall unsafe "maru_letter_receiver" letterReceiver :: IO ()
-
--- | It has made a major collection: of what it inherited, some may be gone that a letter
--- means.
-letterStale :: IO Bool
-letterStale = (/= 0) <$> c_letterStale
-
-foreign import ccall unsafe "maru_letter_stale" c_letterStale :: IO CBool
 
 -- | Where small values with pinned memory land, beside each other.
 data Landing = Landing !Anchor !(Ptr ())

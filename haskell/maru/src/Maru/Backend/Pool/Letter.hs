@@ -24,8 +24,8 @@ import Foreign (ForeignPtr, Ptr, castPtr, copyBytes, peekElemOff, plusPtr, pokeE
 import Foreign.C (CInt (..), CSize (..))
 import Foreign.Ptr (alignPtr, minusPtr)
 import Maru.Native.Channel (Chunk (..))
+import Maru.Native.Letter (landLetter, packLetter)
 import Maru.Native.Log (Log, Reserved (..), freeLog, newLog, reserve)
-import Maru.Native.Region (landLetter, packLetter)
 
 -- | A log to which nothing is ever committed: pages that the workers inherit.
 data Box = Box !Log !(Ptr Word64)

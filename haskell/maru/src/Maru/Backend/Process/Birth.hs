@@ -9,6 +9,7 @@ import Control.Monad (join)
 import Data.Foldable (for_)
 import Data.IORef (newIORef, readIORef, writeIORef)
 import Maru.Backend.Process.Fabric (Link (..))
+import Maru.Internal.Cores (sharedDescriptor)
 import Maru.Native.Process
 import Maru.Native.Rts (forkWorker)
 
@@ -19,7 +20,8 @@ bear :: Link -> (Snapshot -> IO ()) -> IO (Process, [String])
 bear link act = do
   line <- newLifeline `onException` closeLink link
   snapshot <- takeSnapshot `onException` (closePidfd line >> closeLink link)
-  for_ (line : keptOpen link) (spare snapshot)
+  cores <- sharedDescriptor
+  for_ (line : cores <> keptOpen link) (spare snapshot)
   -- The run-time system keeps what it was given for as long as the child lives;
   -- what only f leads to must become garbage there, or no wait for it ever ends.
   body <- newIORef (act snapshot)

@@ -48,6 +48,7 @@ bury run slot w death = do
   -- First of all, so that nothing is freed twice should something throw below.
   modifyIORef' (runWorkers run) (IntMap.delete slot)
   haveWorkers (-1)
+  leaveCore run slot
   closeLink (workerLink w)
   forget (workerProcess w)
   now <- nowNs

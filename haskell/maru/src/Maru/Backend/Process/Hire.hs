@@ -14,14 +14,17 @@ import Data.IORef
 import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
 import Data.Maybe (fromMaybe, isJust, isNothing)
+import Maru.Backend.Process.Assignment
 import Maru.Backend.Process.Birth (bear)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Pieces (earliest, nextIndex, pieceAt)
 import Maru.Backend.Process.Roster
 import Maru.Backend.Process.Run
 import Maru.Backend.Process.State
-import Maru.Backend.Process.Worker
+import Maru.Backend.Process.Worker (runWorker)
 import Maru.Failure
+import Maru.Internal.Budget (insideWorker)
+import Maru.Internal.Cores (takeCores)
 import Maru.Internal.Engine
 import Maru.Internal.Feed
 import Maru.Internal.Plan
@@ -89,7 +92,9 @@ handOutOne run n = do
 hire :: Run a b -> Int64 -> IO ()
 hire run now = do
   waiting <- unclaimed (runFabric run)
-  wanted <- decide run (hiring (runJob run) waiting now)
+  (count, cores) <- allowed run now . wanting (runJob run) waiting now =<< look run
+  wanted <- decide run (hiring (runJob run) count)
+  modifyIORef' (runCores run) (IntMap.union (IntMap.fromList (zip (drop (length wanted - length cores) (map fst wanted)) cores)))
   ahead <- if takesPages run then regionsFor (length wanted) else pure []
   inTurn (zip wanted (map Just ahead ++ repeat Nothing))
   where
@@ -107,7 +112,7 @@ hire run now = do
         Left _ | any (isJust . snd) others -> do
           released others
           inTurn ((worker, Nothing) : [(later, Nothing) | (later, _) <- others])
-        Left e -> change run (refused (runJob run) (snd worker) now (why e)) >> inTurn others
+        Left e -> leaveCore run (fst worker) >> change run (refused (runJob run) (snd worker) now (why e)) >> inTurn others
         Right () -> do
           when (after - before > longBirth) (handOutMore run) `onException` released others
           inTurn others
@@ -119,6 +124,22 @@ hire run now = do
     longBirth = 2000000
     why e = fromMaybe (none (e :: SomeException)) (fromException e)
     none e = Unavailable "another worker process" (exceptionText e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
+
+-- | @allowed run now n@: how many of @n@ workers may be born, with a core for each as far as
+-- there are any. In the program itself all of them. In a worker that was left to choose the
+-- first one needs none: it has that of its coordinator, which waits for it.
+allowed :: Run a b -> Int64 -> Int -> IO (Int, [Int])
+allowed _ _ 0 = pure (0, [])
+allowed run now n = do
+  nested <- insideWorker
+  crowded <- readIORef (runCrowded run)
+  none <- IntMap.null . stDuties <$> look run
+  let bound = nested && workers (jobOptions (runJob run)) == WorkersAuto
+      own = if bound && none then 1 else 0
+  -- A look costs a system call for each core.
+  cores <- if bound && not none && now - crowded < 5000000 then pure [] else takeCores (n - own)
+  when (bound && length cores < n - own) (writeIORef (runCrowded run) now)
+  pure (if bound then own + length cores else n, cores)
 
 -- | With pages of its own for results; where it is refused they are still there.
 hireOne :: Run a b -> Int -> [Int] -> Maybe Region -> IO ()

@@ -3,6 +3,7 @@
 -- /Internal/.
 module Maru.Backend.Process.Roster
   ( -- * Starting
+    wanting,
     hiring,
     lone,
     hired,
@@ -38,20 +39,26 @@ import Maru.Internal.Engine
 import Maru.Internal.Normal (normalised)
 import Maru.Options (Backend (..), Options (..), Policy (..))
 
--- | @hiring job waiting now@: which workers to fork, as many as there is work for
--- that nobody has, and the orphans that each is given at birth. To be answered by
--- 'hired' or 'refused' for each.
-hiring :: Job a b -> Int -> Int64 -> State a b -> ([(Int, [Int])], State a b)
-hiring job waiting now s
-  | stDormant s || isJust (stAlone s) || now < stHireFrom s || wanted == 0 || isJust (stFatal s) = ([], s)
+-- | @wanting job waiting now@: how many workers to fork: as many as there is work for that
+-- nobody has.
+wanting :: Job a b -> Int -> Int64 -> State a b -> Int
+wanting job waiting now s
+  | stDormant s || isJust (stAlone s) || now < stHireFrom s || isJust (stFatal s) = 0
+  | isJust (lone job now s) = 0
+  | brief job s && countStarted (stCounts s) == 0 = min 1 work
+  | otherwise = min (jobWorkers job - IntMap.size (stDuties s)) work
+  where
+    work = length (orphans (stPieces s)) + waiting
+
+-- | @hiring job n@: so many, at least 1 where any are wanted: which, and the orphans that
+-- each is given at birth. To be answered by 'hired' or 'refused' for each.
+hiring :: Job a b -> Int -> State a b -> ([(Int, [Int])], State a b)
+hiring job wanted s
+  | wanted <= 0 = ([], s)
   | otherwise = (zip free (shares wanted stuck others), s {stPieces = adopted (stPieces s)})
   where
     free = [slot | slot <- [0 .. jobWorkers job - 1], IntMap.notMember slot (stDuties s)]
     left = orphans (stPieces s)
-    wanted
-      | isJust (lone job now s) = 0
-      | brief job s && countStarted (stCounts s) == 0 = min 1 (length left + waiting)
-      | otherwise = min (length free) (length left + waiting)
     (stuck, others) = partition (`IntSet.member` stSealed s) left
 
 -- | Until when the run's first worker is left alone, if it is: what there is in all are a

@@ -19,6 +19,7 @@ module Maru.Backend.Process.Run
     decide,
     look,
     note,
+    leaveCore,
     tellBoard,
   )
 where
@@ -36,6 +37,8 @@ import Foreign.C (CInt)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.State
 import Maru.Failure
+import Maru.Internal.Budget (shareMachine)
+import Maru.Internal.Cores (giveCores)
 import Maru.Internal.Engine
 import Maru.Internal.Feed
 import Maru.Internal.Progress (Teller)
@@ -75,6 +78,9 @@ data Run a b = Run
     runAsked :: !(IORef Int64),
     -- | When deaths were last looked for.
     runLooked :: !(IORef Int64),
+    -- | Of the machine, held for workers by number; and when there last were too few.
+    runCores :: !(IORef (IntMap Int)),
+    runCrowded :: !(IORef Int64),
     -- | What the board has been told: counts, and how many notes.
     runTold :: !(IORef (Totals, Int)),
     -- | Guards everything below, and the crew's and the logs' memory.
@@ -103,6 +109,7 @@ newRun style job = do
   traverse_ (\why -> throwIO (Unavailable "a map on forked workers" why "use Threads or Sparks")) hazard
   byCopy <- if styleByAddress style then crossing (transport options) else pure (Just "sockets carry copies")
   collapsed <- if hugePages options then try collapseHeap else pure (Right 0)
+  shareMachine
   fabric <- styleFabric style (jobWorkers job)
   feed <- startFeed (jobInputs job) (ringNews fabric)
   self <- getProcessID
@@ -112,6 +119,8 @@ newRun style job = do
       <*> newIORef (0, 0)
       <*> newIORef Nothing
       <*> newIORef now
+      <*> newIORef 0
+      <*> newIORef IntMap.empty
       <*> newIORef 0
       <*> newIORef (noTotals, 0)
       <*> newMVar ()
@@ -169,6 +178,13 @@ decide run f = do
 
 note :: Run a b -> String -> IO ()
 note run = change run . noted
+
+-- | The worker of that number needs its core no longer.
+leaveCore :: Run a b -> Int -> IO ()
+leaveCore run slot = do
+  held <- IntMap.lookup slot <$> readIORef (runCores run)
+  modifyIORef' (runCores run) (IntMap.delete slot)
+  giveCores (maybe [] pure held)
 
 -- | What is new since it was last told, to the board; how far the run is, to its
 -- teller.

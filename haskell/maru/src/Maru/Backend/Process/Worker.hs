@@ -5,11 +5,7 @@
 -- handler and no last collection of the inherited heap runs in it. Whatever it
 -- has to say, exceptions included, goes through its log.
 module Maru.Backend.Process.Worker
-  ( Assignment (..),
-    Segment (..),
-    Cursor (..),
-    Letters (..),
-    runWorker,
+  ( runWorker,
     logClosers,
     startFailures,
   )
@@ -25,66 +21,22 @@ import Data.IORef (IORef, newIORef, readIORef, writeIORef)
 import Data.Int (Int64)
 import Data.Word (Word64, Word8)
 import Foreign (Ptr, castPtr, copyBytes, nullPtr, pokeElemOff)
-import Foreign.C (CInt)
 import GHC.IO (unsafeUnmask)
+import Maru.Backend.Process.Assignment
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Wire
 import Maru.Codec (Codec (..))
 import Maru.Failure (Death (..))
 import Maru.Internal.Budget (enterWorker)
 import Maru.Native.Channel (nowNs)
+import Maru.Native.Letter (letterReceiver, letterStale)
 import Maru.Native.Log (publishWord)
 import Maru.Native.Pen
 import Maru.Native.Process
-import Maru.Native.Region (Region, letterReceiver, letterStale, movePrivate, regionAdd, regionRoom)
+import Maru.Native.Region (movePrivate, regionAdd, regionRoom)
 import qualified Maru.Native.Region as Region
 import Maru.Native.Rts
-import System.Posix.Types (ProcessID)
 import System.Timeout (timeout)
-
--- | Consecutive items: the cells from the first on, at least that many.
-data Segment a = Segment
-  { segmentFirst :: !Int,
-    segmentCount :: !Int,
-    segmentCells :: [a]
-  }
-
--- | Everything a worker is told at birth. It inherits the rest.
-data Assignment a b = Assignment
-  { assignedParent :: !ProcessID,
-    assignedParentPidfd :: !CInt,
-    assignedSnapshot :: !Snapshot,
-    assignedLink :: !Link,
-    -- | 'Nothing': results go as copies.
-    assignedRegion :: !(Maybe Region),
-    assignedSharing :: !Bool,
-    assignedCodec :: !(Maybe (Codec b)),
-    assignedFunction :: a -> b,
-    -- | A resident worker's: it inherits neither function nor input, and stays.
-    assignedLetters :: !(Maybe (Letters a b)),
-    assignedInitialiser :: IO (),
-    -- | Left over by workers that are gone: done before anything is claimed.
-    assignedSegments :: ![Segment a],
-    -- | The input from the earliest item that may still be claimed.
-    assignedCursor :: !(Cursor a),
-    -- | The input's cells below this index were evaluated before the fork.
-    assignedKnown :: !Int,
-    -- | Bytes of allocation area that a long-lived worker may grow to.
-    assignedNursery :: !Int,
-    -- | Bytes that its heap may grow by.
-    assignedMemory :: !(Maybe Int),
-    -- | Workers of this map, this one included.
-    assignedSiblings :: !Int
-  }
-
-data Cursor a = Cursor !Int [a]
-
--- | What a resident worker gets with a chunk: the function, and the chunk's items ('Nothing':
--- what was sent cannot be read). It leaves after so many nanoseconds without work.
-data Letters a b = Letters
-  { openLetter :: Chunk -> IO (Maybe (a -> b, [a])),
-    lettersIdle :: !Int64
-  }
 
 -- | Never returns.
 runWorker :: Assignment a b -> IO ()

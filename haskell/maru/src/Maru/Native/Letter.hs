@@ -1,0 +1,82 @@
+{-# LANGUAGE ForeignFunctionInterface #-}
+{-# LANGUAGE GHCForeignImportPrim #-}
+{-# LANGUAGE MagicHash #-}
+{-# LANGUAGE UnboxedTuples #-}
+{-# LANGUAGE UnliftedFFITypes #-}
+
+-- | Closures as they are, functions and thunks too, for a process that was forked from this
+-- one before (@cbits\/rts\/letter.c@). /Internal/.
+module Maru.Native.Letter
+  ( lettersRefused,
+    packLetter,
+    landLetter,
+    letterReceiver,
+    letterStale,
+  )
+where
+
+import Data.Int (Int64)
+import Data.Word (Word8)
+import Foreign.C (CBool (..), CString, eAGAIN, peekCString)
+import Foreign.ForeignPtr (FinalizerPtr, ForeignPtr, newForeignPtr)
+import Foreign.Marshal (alloca)
+import Foreign.Ptr (Ptr, nullPtr)
+import Foreign.Storable (peek)
+import GHC.Exts (Addr#, Any, Int (I#), Int#, Ptr (Ptr), RealWorld, State#, Word (W#), Word#, unsafeCoerce#)
+import GHC.IO (IO (IO))
+import Maru.Native.Force (bytestringTable)
+import Maru.Native.Region (failed, isError)
+
+foreign import prim "maru_packzh"
+  pack# :: Any -> Word# -> Word# -> Addr# -> State# RealWorld -> (# State# RealWorld, Int# #)
+
+foreign import prim "maru_letter_landzh"
+  landLetter# :: Addr# -> Int# -> State# RealWorld -> (# State# RealWorld, Int#, Any #)
+
+foreign import ccall unsafe "maru_letters_refusal"
+  c_refusal :: IO CString
+
+foreign import ccall unsafe "&free"
+  c_free :: FinalizerPtr Word8
+
+-- | Why no letters can be sent in this program, if so.
+lettersRefused :: IO (Maybe String)
+lettersRefused = do
+  refusal <- c_refusal
+  if refusal == nullPtr then pure Nothing else Just <$> peekCString refusal
+
+-- | A closure as it is, unevaluated, functions and thunks in it too, for a process that was
+-- forked from this one before. 'Left': what in it cannot leave this process, or that it is
+-- more than 16 MiB. No evaluation.
+packLetter :: a -> IO (Either String (ForeignPtr Word8, Int))
+packLetter x = lettersRefused >>= maybe (alloca pack') (pure . Left)
+  where
+    pack' at = do
+      code <- case (at, bytestringTable) of
+        (Ptr at#, W# table) -> IO $ \s ->
+          case pack# (unsafeCoerce# x) 2## table at# s of (# s1, r #) -> (# s1, fromIntegral (I# r) :: Int64 #)
+      if code >= 0
+        then do
+          bytes <- peek at >>= newForeignPtr c_free
+          pure (Right (bytes, fromIntegral code))
+        else
+          if isError eAGAIN code
+            then pure (Left "what a thread is evaluating")
+            else failed code (Left "more than 16 MiB") Left
+
+-- | In a process that 'letterReceiver' has prepared: what such bytes hold, or 'Nothing' when
+-- they are none, or it is 'letterStale'. The type must be the one that was packed.
+landLetter :: Ptr Word8 -> Int -> IO (Maybe a)
+landLetter (Ptr bytes) (I# size) = IO $ \s -> case landLetter# bytes size s of
+  (# s1, 0#, x #) -> (# s1, Just (unsafeCoerce# x) #)
+  (# s1, _, _ #) -> (# s1, Nothing #)
+
+-- | Once, in a forked process that is to receive letters.
+foreign import ccall unsafe "maru_letter_receiver" letterReceiver :: IO ()
+
+-- | It has made a major collection: of what it inherited, some may be gone that a letter
+-- means.
+letterStale :: IO Bool
+letterStale = (/= 0) <$> c_letterStale
+
+foreign import ccall unsafe "maru_letter_stale" c_letterStale :: IO CBool
