@@ -27,8 +27,7 @@
 -- @lseek@, @mmap@, @ioctl@, a poll without or with a short limit of time) see a socket; requests
 -- through io_uring; a deadlock that a foreign call is part of; while a timer runs
 -- ('System.Timeout.timeout'), a wait for a variable that only the caller fills. On a
--- run-time system without threads 2 goes by Haskell's threads alone. On one that was
--- not validated 1 is noticed as 2 is.
+-- run-time system without threads 2 goes by Haskell's threads alone.
 module Maru.Native.Pen
   ( Pen,
     newPen,

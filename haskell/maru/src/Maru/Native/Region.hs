@@ -269,9 +269,9 @@ regionRelease (Region anchor@(Anchor _ first) base megablocks fd pin) = mask_ $ 
         then writeIORef pin held >> unavailable "memory for results" code ""
         else freeStablePtr stable
 
--- | May results cross by address in this program, and why not: another GHC than
--- the validated one, @--nonmoving-gc@, a dynamically linked run-time system, or
--- a trial that failed. The answer does not change while the program runs.
+-- | May results cross by address in this program, and why not: a GHC that
+-- maru was not checked with, @--nonmoving-gc@, profiling, a dynamically linked
+-- run-time system, or a trial that failed. The answer does not change while the program runs.
 zeroCopy :: IO (Either String ())
 zeroCopy = pure zeroCopyHere
 
