@@ -1,5 +1,6 @@
 module Main (main) where
 
+import qualified ArchiveTest
 import qualified CorpusTest
 import qualified LexerTest
 import qualified MutateTest
@@ -12,7 +13,8 @@ import qualified TilingTest
 main :: IO ()
 main = do
   real <- RealTest.tests
+  archives <- ArchiveTest.tests
   defaultMain $
     testGroup
       "maru-similar"
-      [LexerTest.tests, TilingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, OutputTest.tests, real]
+      [LexerTest.tests, TilingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, archives, OutputTest.tests, real]

@@ -70,5 +70,5 @@ staysSimilar seed = conjoin [judge p | p <- programs]
 similarityOf :: ByteString -> ByteString -> Double
 similarityOf a b = sum [similarity (pairScore (reportLengths report) p) | p <- pairList (reportPairs report)]
   where
-    prepared = prepare map defaultConfig (Corpus [Entry "a" [Source "a" a], Entry "b" [Source "b" b]] [] [])
+    prepared = prepare map defaultConfig (corpusOf [newEntry "a" [Source "a" a], newEntry "b" [Source "b" b]] [])
     report = assemble defaultConfig prepared (comparePrepared map defaultConfig prepared)

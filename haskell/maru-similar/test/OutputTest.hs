@@ -27,14 +27,16 @@ tests =
             ],
       property "CSV names survive a reader" 300 csvRoundTrip,
       testCase "JSON" $
-        text json ((reportOf ["\"\\\n", "\xc3\xa9\xff"]) {reportLeftOut = [LeftOut "x" "why"]})
+        text json ((reportOf ["\"\\\n", "\xc3\xa9\xff"]) {reportLeftOut = [LeftOut "x" "why"], reportGuessed = [("y", Utf16BE)]})
           @?= BC.unlines
             [ "{\"schema\":\"maru-similar/1\",",
               "\"options\":{\"language\":\"java\",\"view\":\"structure\",\"minMatch\":9,\"threshold\":0.0},",
               "\"compared\":1,",
-              "\"submissions\":[{\"name\":\"\\\"\\\\\\u000a\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0},",
-              "{\"name\":\"\xc3\xa9\xef\xbf\xbd\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0}],",
+              "\"apart\":0,",
+              "\"submissions\":[{\"name\":\"\\\"\\\\\\u000a\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[]},",
+              "{\"name\":\"\xc3\xa9\xef\xbf\xbd\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[]}],",
               "\"leftOut\":[{\"path\":\"x\",\"reason\":\"why\"}],",
+              "\"encodings\":[{\"path\":\"y\",\"encoding\":\"utf-16be\"}],",
               "\"pairs\":[{\"left\":\"\\\"\\\\\\u000a\",\"right\":\"\xc3\xa9\xef\xbf\xbd\",\"similarity\":1.000000,\"avg\":1.000000,\"max\":1.000000,\"matched\":219,\"leftTokens\":219,\"rightTokens\":219,\"complete\":true}]}"
             ],
       testCase "the table aligns, sums up, and steers no terminal" $
@@ -58,7 +60,7 @@ text form = BL.toStrict . Builder.toLazyByteString . form
 reportOf :: [B.ByteString] -> Report
 reportOf names = assemble defaultConfig prepared (comparePrepared map defaultConfig prepared)
   where
-    prepared = prepare map defaultConfig (Corpus [Entry n [Source n bubble] | n <- names] [] [])
+    prepared = prepare map defaultConfig (corpusOf [newEntry n [Source n bubble] | n <- names] [])
 
 csvRoundTrip :: Property
 csvRoundTrip = forAll (vectorOf 2 (BC.pack <$> listOf1 (elements ",\"\n\rab "))) $ \names ->

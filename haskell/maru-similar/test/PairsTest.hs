@@ -51,26 +51,26 @@ tests =
         let s = score 10 10 30
         (scoreMaximum s, scoreAverage s, similarity s) @?= (1, 0.5, 0.75),
       testCase "equal work scores 100 % also with template code in it" $ do
-        let entries = [Entry "a" [Source "a" (template <> bubble)], Entry "b" [Source "b" (template <> bubble)]]
-            report = run defaultConfig (Corpus entries [Source "base" template] [])
+        let entries = [newEntry "a" [Source "a" (template <> bubble)], newEntry "b" [Source "b" (template <> bubble)]]
+            report = run defaultConfig (corpusOf entries [Source "base" template])
         [similarity (pairScore (reportLengths report) p) | p <- pairList (reportPairs report)] @?= [1]
         [submissionExcluded s > 20 | s <- V.toList (reportSubmissions report)] @?= [True, True],
       testCase "template code alone is nothing in common" $ do
-        let entries = [Entry "a" [Source "a" (template <> bubble)], Entry "b" [Source "b" (template <> words_)]]
+        let entries = [newEntry "a" [Source "a" (template <> bubble)], newEntry "b" [Source "b" (template <> words_)]]
             similarities c = let r = run defaultConfig c in [similarity (pairScore (reportLengths r) p) | p <- pairList (reportPairs r)]
-            with = sum (similarities (Corpus entries [Source "base" template] []))
-            without = sum (similarities (Corpus entries [] []))
+            with = sum (similarities (corpusOf entries [Source "base" template]))
+            without = sum (similarities (corpusOf entries []))
         assertBool (show (with, without)) (with < without / 2),
       testCase "what has only template code matches nothing" $ do
-        let r = run defaultConfig (Corpus [Entry n [Source n template] | n <- ["a", "b"]] [Source "base" template] [])
+        let r = run defaultConfig (corpusOf [newEntry n [Source n template] | n <- ["a", "b"]] [Source "base" template])
         [similarity (pairScore (reportLengths r) p) | p <- pairList (reportPairs r)] @?= [0],
       testCase "the names view tells renamed copies apart" $ do
-        let entries = [Entry "a" [Source "a" bubble], Entry "b" [Source "b" (mutate 1 [Rename] bubble)]]
-            value view = let r = run defaultConfig {configView = view} (Corpus entries [] []) in [similarity (pairScore (reportLengths r) p) | p <- pairList (reportPairs r)]
+        let entries = [newEntry "a" [Source "a" bubble], newEntry "b" [Source "b" (mutate 1 [Rename] bubble)]]
+            value view = let r = run defaultConfig {configView = view} (corpusOf entries []) in [similarity (pairScore (reportLengths r) p) | p <- pairList (reportPairs r)]
         value Structure @?= [1]
         assertBool (show (value Names)) (all (< 0.9) (value Names)),
       testCase "a submission without code is left out by name" $ do
-        let r = run defaultConfig (Corpus [Entry "a" [Source "d/a" "// nothing\n"], Entry "b" [Source "b" bubble]] [] [])
+        let r = run defaultConfig (corpusOf [newEntry "a" [Source "d/a" "// nothing\n"], newEntry "b" [Source "b" bubble]] [])
         map leftOutPath (reportLeftOut r) @?= ["d/a"]
         V.length (reportSubmissions r) @?= 1
         pairCount (reportPairs r) @?= 0
@@ -93,7 +93,7 @@ backwards :: (a -> b) -> [a] -> [b]
 backwards f xs = reverse (foldr (\x ys -> let y = f x in y `seq` (y : ys)) [] (reverse xs))
 
 someCorpus :: Corpus
-someCorpus = Corpus [Entry (name i j) [Source (name i j) (mutate i (someOperators i) p)] | (j, p) <- zip [1 :: Int ..] programs, i <- [1 .. 5]] [] []
+someCorpus = corpusOf [newEntry (name i j) [Source (name i j) (mutate i (someOperators i) p)] | (j, p) <- zip [1 :: Int ..] programs, i <- [1 .. 5]] []
   where
     name i j = BC.pack (show j <> "-" <> show i)
 
@@ -118,7 +118,7 @@ pairsOf threshold sequences = [(pairLeft p, pairRight p, similarity (pairScore l
   where
     arrays = V.fromList (map codes sequences)
     lengths = VU.convert (V.map ownLength arrays)
-    ranked = rankPairs threshold lengths (compareAll map 3 arrays)
+    ranked = rankPairs threshold lengths (compareAll map 3 Nothing arrays)
 
 similarityOf :: [Word32] -> [Word32] -> Double
 similarityOf a b = sum [s | (_, _, s) <- pairsOf 0 [a, b]]

@@ -148,8 +148,8 @@ thousand :: FilePath -> IO String
 thousand dir = do
   names <- sort . filter (not . ("." `isPrefixOf`)) <$> listDirectory (dir </> "homework-108")
   sources <- mapM (BC.readFile . ((dir </> "homework-108") </>)) names
-  let entries = [Entry (BC.pack (printf "%04d" n)) [Source "" (mutate n (someOperators n) s)] | (n, s) <- zip [1 .. 1000] (cycle sources)]
-      corpus = Corpus entries [] []
+  let entries = [newEntry (BC.pack (printf "%04d" n)) [Source "" (mutate n (someOperators n) s)] | (n, s) <- zip [1 .. 1000] (cycle sources)]
+      corpus = corpusOf entries []
   assertBool "empty" (sum [BC.length (sourceBytes s) | e <- entries, s <- entrySources e] > 100000)
   (report, seconds) <- timed $ do
     let r = analyse corpus

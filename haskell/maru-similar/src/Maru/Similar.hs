@@ -57,6 +57,10 @@ defaultConfig = Config Structure 9 0
 -- | What is known of a submission besides its code.
 data Submission = Submission
   { submissionName :: !ByteString,
+    -- | Whose it is; empty where nothing says so.
+    submissionStudents :: ![ByteString],
+    -- | 'New' or 'Archive'.
+    submissionRole :: !Role,
     submissionFiles :: !Int,
     -- | Tokens compared.
     submissionTokens :: !Int,
@@ -78,7 +82,8 @@ data Submission = Submission
 data Prepared = Prepared
   { preparedSubmissions :: !(V.Vector Submission),
     preparedCodes :: !(V.Vector Codes),
-    preparedLeftOut :: ![LeftOut]
+    preparedLeftOut :: ![LeftOut],
+    preparedGuessed :: ![(ByteString, Encoding)]
   }
 
 -- | Everything that is reported.
@@ -89,8 +94,12 @@ data Report = Report
     -- | Of each submission, tokens compared.
     reportLengths :: !(VU.Vector Int),
     reportLeftOut :: ![LeftOut],
+    -- | Sources that are not UTF-8, by path.
+    reportGuessed :: ![(ByteString, Encoding)],
     -- | How many pairs were compared, reported or not.
     reportCompared :: !Int,
+    -- | How many pairs were not: two of one student, two of the archive.
+    reportApart :: !Int,
     reportPairs :: !PairTable
   }
 
@@ -118,7 +127,8 @@ prepare parallel config corpus =
   Prepared
     { preparedSubmissions = V.fromList (map (uncurry describe) full),
       preparedCodes = V.fromList (map (analysedCodes . snd) full),
-      preparedLeftOut = sort (corpusLeftOut corpus ++ concatMap (hollow . fst) void)
+      preparedLeftOut = sort (corpusLeftOut corpus ++ concatMap (hollow . fst) void),
+      preparedGuessed = corpusGuessed corpus
     }
   where
     entries = corpusEntries corpus
@@ -132,6 +142,8 @@ describe :: Entry -> Analysed -> Submission
 describe entry a =
   Submission
     { submissionName = entryName entry,
+      submissionStudents = entryStudents entry,
+      submissionRole = entryRole entry,
       submissionFiles = length (entrySources entry),
       submissionTokens = ownLength (analysedCodes a),
       submissionExcluded = analysedExcluded a,
@@ -180,9 +192,17 @@ withoutBase config codes base = excluding (sortOn fst ranges) codes
     ranges = [(matchRight t, matchLength t) | t <- tilingTiles (tiles base (side m codes))]
     m = configMinMatch config
 
--- | All pairs, one task per submission; produced as the map produces.
+-- | All pairs that may meet, one task per submission; produced as the map produces.
 comparePrepared :: ParallelMap -> Config -> Prepared -> [Row]
-comparePrepared parallel config = compareAll parallel (configMinMatch config) . preparedCodes
+comparePrepared parallel config prepared = compareAll parallel (configMinMatch config) (meeting (preparedSubmissions prepared)) (preparedCodes prepared)
+
+-- | Which pairs there are ('mayMeet'); 'Nothing': all.
+meeting :: V.Vector Submission -> Maybe (Int -> Int -> Bool)
+meeting submissions
+  | V.all (\s -> submissionRole s == New && null (submissionStudents s)) submissions = Nothing
+  | otherwise = Just (\i j -> mayMeet (terms V.! i) (terms V.! j))
+  where
+    terms = V.map (\s -> (submissionRole s, submissionStudents s)) submissions
 
 assemble :: Config -> Prepared -> [Row] -> Report
 assemble config prepared rows =
@@ -191,7 +211,9 @@ assemble config prepared rows =
       reportSubmissions = submissions,
       reportLengths = lengths,
       reportLeftOut = preparedLeftOut prepared,
-      reportCompared = n * (n - 1) `div` 2,
+      reportGuessed = preparedGuessed prepared,
+      reportCompared = sum (map (VU.length . rowRights) rows),
+      reportApart = n * (n - 1) `div` 2 - sum (map (VU.length . rowRights) rows),
       reportPairs = rankPairs (configThreshold config) lengths rows
     }
   where

@@ -106,10 +106,14 @@ json report =
     <> options (reportConfig report)
     <> ",\n\"compared\":"
     <> intDec (reportCompared report)
+    <> ",\n\"apart\":"
+    <> intDec (reportApart report)
     <> ",\n\"submissions\":"
     <> list submission (V.toList (reportSubmissions report))
     <> ",\n\"leftOut\":"
     <> list leftOut (reportLeftOut report)
+    <> ",\n\"encodings\":"
+    <> list guessed (reportGuessed report)
     <> ",\n\"pairs\":"
     <> char7 '['
     <> streamed (pairCount pairs) (\i -> (if i == 0 then mempty else ",\n") <> pairObject (detail report (pairAt pairs i)))
@@ -132,8 +136,11 @@ json report =
           ("errors", intDec (submissionErrors s)),
           ("unclosed", intDec (submissionUnclosed s)),
           ("notJava", intDec (submissionNotJava s)),
-          ("controlBytes", intDec (submissionControls s))
+          ("controlBytes", intDec (submissionControls s)),
+          ("role", jsonString (roleName (submissionRole s))),
+          ("students", list jsonString (submissionStudents s))
         ]
+    guessed (path, encoding) = object [("path", jsonString path), ("encoding", jsonString (encodingName encoding))]
     leftOut (LeftOut path why) = object [("path", jsonString path), ("reason", jsonString why)]
 
 -- | So many parts, one after the other. Each is made when it is written and forgotten then. A
@@ -194,7 +201,8 @@ newtype TableStyle = TableStyle
 -- | The most similar pairs, aligned; then one line that sums up.
 table :: TableStyle -> Int -> Report -> Builder
 table style top report
-  | reportCompared report == 0 = "Nothing to compare: one submission only.\n"
+  | V.length (reportSubmissions report) == 1 = "Nothing to compare: one submission only.\n"
+  | reportCompared report == 0 = "Nothing to compare: no two submissions that may be compared.\n"
   | otherwise = foldMap line shown <> summary report (length shown)
   where
     shown = map (detail report) (take top (pairList (reportPairs report)))
@@ -242,7 +250,9 @@ summary report shown =
     <> count (V.length (reportSubmissions report)) "submission"
     <> ", "
     <> count (reportCompared report) "pair"
-    <> " compared; "
+    <> " compared"
+    <> (if reportApart report > 0 then " (" <> intDec (reportApart report) <> " of one student or of the archive are not)" else "")
+    <> "; "
     <> (if reported < reportCompared report then intDec reported <> " at or above the threshold; " else "")
     <> intDec high
     <> " at 80 % or more"

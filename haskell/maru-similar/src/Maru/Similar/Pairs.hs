@@ -52,11 +52,16 @@ data Row = Row
   }
 
 -- | One row per submission but the last (in the tasks' order), produced as the
--- map produces them. The minimum match length must be at least 1.
-compareAll :: ParallelMap -> Int -> V.Vector Codes -> [Row]
-compareAll parallel m submissions = zipWith row [0 ..] (parallel (cells m) [task | task@(_ : _ : _) <- tails sides])
+-- map produces them. The minimum match length must be at least 1. By position, which pairs are
+-- compared; 'Nothing': all.
+compareAll :: ParallelMap -> Int -> Maybe (Int -> Int -> Bool) -> V.Vector Codes -> [Row]
+compareAll parallel m meet submissions = zipWith row [0 ..] (parallel (cells m) (zipWith task [0 ..] [s | s@(_ : _ : _) <- tails sides]))
   where
-    row k = Row (order VU.! k) (VU.drop (k + 1) order)
+    row k = Row (order VU.! k) (rightsOf k)
+    rightsOf k = maybe id (VU.filter . ($ (order VU.! k))) meet (VU.drop (k + 1) order)
+    task k ss = case (meet, ss) of
+      (Just meets, left : rights) -> left : [right | (i, right) <- zip (VU.toList (VU.drop (k + 1) order)) rights, meets (order VU.! k) i]
+      _ -> ss
     (ids, sides) = unzip (sortOn (orderKey . snd) (zip [0 ..] (map (side m) (V.toList submissions))))
     order = VU.fromList ids
 
