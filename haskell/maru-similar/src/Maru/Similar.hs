@@ -19,8 +19,8 @@ module Maru.Similar
     Ready (..),
     Submission (..),
     prepare,
-    Part,
-    partPairs,
+    Outcome,
+    outcomePairs,
     comparePrepared,
     Report (..),
     assemble,
@@ -139,10 +139,13 @@ ready parallel config codes = case configMode config of
 -- | Where more pairs are to be expected than are reported, the similarity that a
 -- quarter more than these have; so the others need not be kept.
 startAt :: Config -> Int -> Maybe Standing -> Float
-startAt config n usual = max (realToFrac (configThreshold config)) (maybe 0 (`quantile` dropped) usual)
+startAt config n usual
+  | dropped <= 0 = asked
+  | otherwise = max asked (maybe 0 (`quantile` dropped) usual)
   where
+    asked = realToFrac (configThreshold config)
     pairs = fromIntegral (n * (n - 1) `div` 2) :: Double
-    dropped = max 0 (1 - 1.25 * fromIntegral (configPairs config) / max 1 pairs)
+    dropped = 1 - 1.25 * fromIntegral (configPairs config) / max 1 pairs
 
 describe :: Entry -> Analysed -> Submission
 describe entry a =
@@ -162,22 +165,22 @@ describe entry a =
     odd_ = analysedOddities a
 
 -- | The outcome of a task.
-data Part
-  = PartRow !Row
+data Outcome
+  = OutcomeRow !Row
   | -- | How many pairs it stands for.
-    PartCells !Int !Cells
+    OutcomeCells !Int !Cells
 
 -- | How many pairs were compared for it, reported or not.
-partPairs :: Part -> Int
-partPairs part = case part of
-  PartRow row -> VU.length (rowRights row)
-  PartCells n _ -> n
+outcomePairs :: Outcome -> Int
+outcomePairs part = case part of
+  OutcomeRow row -> VU.length (rowRights row)
+  OutcomeCells n _ -> n
 
 -- | All pairs that may meet, in tasks of some rows; produced as the map produces.
-comparePrepared :: ParallelMap -> Config -> Prepared -> [Part]
+comparePrepared :: ParallelMap -> Config -> Prepared -> [Outcome]
 comparePrepared parallel config prepared = case preparedReady prepared of
-  ReadyCodes codes -> map PartRow (compareAll parallel (configMinMatch config) meets codes)
-  ReadyWeighed weighed _ start -> zipWith PartCells (map (pairsOf weighed) blocks) (parallel (block weighed start) blocks)
+  ReadyCodes codes -> map OutcomeRow (compareAll parallel (configMinMatch config) meets codes)
+  ReadyWeighed weighed _ start -> zipWith OutcomeCells (map (pairsOf weighed) blocks) (parallel (block weighed start) blocks)
     where
       blocks = blocksOf weighed
   where
@@ -211,7 +214,7 @@ meeting submissions
   where
     terms = V.map (\s -> (submissionRole s, submissionStudents s)) submissions
 
-assemble :: Config -> Prepared -> [Part] -> Report
+assemble :: Config -> Prepared -> [Outcome] -> Report
 assemble config prepared parts =
   Report
     { reportConfig = config,
@@ -225,14 +228,14 @@ assemble config prepared parts =
         ReadyWeighed _ usual _ -> usual
         ReadyCodes _ -> Nothing,
       reportPairs = case configMode config of
-        Seed -> tiledTable (configThreshold config) lengths [row | PartRow row <- parts]
-        Score -> weighedTable (configRank config) (configPairs config) [cells | PartCells _ cells <- parts]
+        Seed -> tiledTable (configThreshold config) lengths [row | OutcomeRow row <- parts]
+        Score -> weighedTable (configRank config) (configPairs config) [cells | OutcomeCells _ cells <- parts]
     }
   where
     submissions = preparedSubmissions prepared
     n = V.length submissions
     lengths = VU.convert (V.map submissionTokens submissions)
-    compared = sum (map partPairs parts)
+    compared = sum (map outcomePairs parts)
 
 -- | Below this many tokens nothing can be told of a submission.
 leastTokens :: Int

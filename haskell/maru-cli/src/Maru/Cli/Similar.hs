@@ -134,11 +134,11 @@ nothingUsable given missed =
 -- Progress --------------------------------------------------------------------
 
 -- | Wait for the parts, one after the other; on a terminal, say how far it is. So many submissions.
-showProgress :: Int -> [Part] -> IO ()
+showProgress :: Int -> [Outcome] -> IO ()
 showProgress n parts = withProgress "comparing" $ \tell -> foldM_ (next tell) 0 parts
   where
     next tell done part = do
-      sofar <- (done +) . partPairs <$> evaluate part
+      sofar <- (done +) . outcomePairs <$> evaluate part
       sofar <$ tell (fromIntegral sofar / total)
     total = max 1 (fromIntegral n * (fromIntegral n - 1) / 2) :: Double
 

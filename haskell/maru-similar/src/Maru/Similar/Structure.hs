@@ -112,12 +112,12 @@ declaresMethod place kind next =
   kind == Identifier && next == ParenOpen && not (creating place) && (before place `elem` ends || (inClass && before place `elem` endsInClass))
   where
     inClass = case blocks place of
-      OtherBlock : _ -> False
-      MethodBlock : _ -> False
-      _ -> True
+      ClassBlock : _ -> True
+      _ -> False
     ends = [Identifier, BracketClose, KwInt, KwLong, KwDouble, KwFloat, KwBoolean, KwChar, KwByte, KwShort, KwVoid]
-    -- Elsewhere a comparison; of a constructor, what stands before its name.
-    endsInClass = [Greater, KwPublic, KwPrivate, KwProtected]
+    -- Elsewhere a comparison, or a statement before a call; here a type, or what
+    -- stands before a constructor.
+    endsInClass = [Greater, KwPublic, KwPrivate, KwProtected, BraceOpen, BraceClose, Semicolon]
 
 act :: Place -> Kind -> Kind -> Maybe Act
 act place kind next = case kind of
