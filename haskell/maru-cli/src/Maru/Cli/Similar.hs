@@ -177,11 +177,12 @@ warnAbout report = do
   warn [submissionName s | s <- submissions, submissionNotJava s > 0] "hold a file without the shape of Java (prose, another language?); compared all the same"
   warn [submissionName s | s <- submissions, submissionUnclosed s > 0] "hold a comment or text block that does not end; what follows it is compared as code"
   warn [submissionName s | s <- submissions, submissionControls s > 0] "hold NUL or other control bytes; compared all the same"
-  warn [submissionName s | s <- submissions, submissionTokens s < leastTokens] ("have fewer than " <> BC.pack (show leastTokens) <> " tokens of their own: too short to judge")
+  warn [submissionName s | s <- submissions, submissionTokens s < least] ("have fewer than " <> BC.pack (show least) <> " tokens of their own: only equals are found")
   unless (incomplete == 0) $
     complain ("warning: " <> counted incomplete "pair" <> " repeat themselves too much to be compared wholly; their similarity is at least the one shown")
   where
     submissions = V.toList (reportSubmissions report)
+    least = configMinMatch (reportConfig report)
     incomplete = incompletePairs (reportPairs report)
     warn names what =
       unless (null names) $
