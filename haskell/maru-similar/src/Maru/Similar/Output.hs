@@ -25,8 +25,8 @@ import qualified Data.Text.Encoding.Error as T
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
 import Maru.Similar
-import Maru.Similar.Normalise (View (..))
 import Maru.Similar.Match (Kind (..), PairScore (..), ViewScore (..))
+import Maru.Similar.Normalise (View (..))
 
 -- | RFC 4180 with line feeds, a header, one row per reported pair, the most similar
 -- first. Names are the bytes of the file system. The columns depend on the mode
@@ -59,7 +59,7 @@ columns mode =
           ("lexical", view pairScoreLexical),
           ("names", view pairScoreNames),
           ("z", maybe mempty hundredths . pairScoreZ . detailScore),
-          ("innocent", maybe mempty (number) . pairScoreInnocentAbove . detailScore),
+          ("innocent", maybe mempty number . pairScoreInnocentAbove . detailScore),
           ("too_short", \d -> if pairScoreTooShort (detailScore d) then char7 '1' else char7 '0')
         ]
     view of' = maybe mempty (share . viewAverage) . of' . detailScore

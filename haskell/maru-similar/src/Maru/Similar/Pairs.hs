@@ -11,7 +11,6 @@ module Maru.Similar.Pairs
     ParallelMap,
     Row (..),
     compareAll,
-
     rankRows,
   )
 where

@@ -16,8 +16,8 @@ module Maru.Similar.Standing
 where
 
 import Data.List (foldl')
-import qualified Data.Vector.Unboxed as VU
 import qualified Data.Vector.Algorithms.Intro as Intro
+import qualified Data.Vector.Unboxed as VU
 
 data Standing = Standing
   { -- | Of each submission's pairs.
