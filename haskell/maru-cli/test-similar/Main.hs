@@ -2,14 +2,14 @@
 module Main (main) where
 
 import Control.Monad (forM_)
-import Data.List (isInfixOf, isPrefixOf)
+import Data.List (intercalate, isInfixOf, isPrefixOf, sort)
 import Maru.Options (allBackends, backendName)
-import System.Directory (createDirectory)
+import System.Directory (createDirectory, renameFile)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.IO.Temp (withSystemTempDirectory)
 import System.Posix.Files (createNamedPipe, createSymbolicLink)
-import System.Process (readProcessWithExitCode)
+import System.Process (CreateProcess (cwd), proc, readCreateProcessWithExitCode, readProcessWithExitCode)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit
 
@@ -40,22 +40,59 @@ main =
           status @?= ExitSuccess
           forM_ ["shape of Java (prose, another language?); compared all the same: prose.java\n", "what follows it is compared as code: open.java\n", "control bytes; compared all the same: nul.java\n"] $ \part ->
             assertBool err (part `isInfixOf` err)
-          forM_ ["\"left\":\"nul.java\",\"right\":\"whole.java\",\"similarity\":1.000000", "\"left\":\"open.java\",\"right\":\"whole.java\",\"similarity\":0.9", "\"name\":\"open.java\",\"files\":1,\"tokens\":38,\"excludedTokens\":0,\"errors\":1,\"unclosed\":1,\"notJava\":0,\"controlBytes\":0"] $ \part ->
+          forM_ ["\"left\":\"nul.java\",\"right\":\"whole.java\",\"similarity\":1.000000", "\"left\":\"open.java\",\"right\":\"whole.java\",\"similarity\":0.9", "\"name\":\"open.java\",\"files\":1,\"tokens\":38,\"excludedTokens\":0,\"errors\":1,\"unclosed\":1,\"notJava\":0,\"controlBytes\":0,"] $ \part ->
             assertBool out (part `isInfixOf` out)
           assertBool out ("\"errors\":2,\"unclosed\":0,\"notJava\":1,\"controlBytes\":0" `isInfixOf` out),
+        inFolder "a platform's export, a list of students, last year's submissions" $ \dir -> do
+          forM_ ["export", "export/ada", "export/bob", "old"] (createDirectory . (dir </>))
+          programs (dir </> "export/ada")
+          writeFile (dir </> "export/bob/B.java") (program "y")
+          writeFile (dir </> "export/bob/notes.txt") "x"
+          writeFile (dir </> "export/<script>alert(1)<") (program "z")
+          writeFile (dir </> "old/x.java") (program "x" ++ program "y")
+          writeFile (dir </> "old/y.java") (program "z" ++ program "y")
+          writeFile (dir </> "list.csv") "submission,student\nada,Ada\nnobody,N\n"
+          zipped dir "export"
+          (status, out, err) <- similar ["--archive", dir </> "old", "--students", dir </> "list.csv", "--exclude", "*.txt", "--mode", "seed", "--fail-above", "1", "--csv", "-", dir </> "export.zip"]
+          status @?= ExitFailure 1
+          sort (map (intercalate "," . take 2 . fields) (drop 1 (lines out))) @?= ["ada,bob", "ada,x.java", "ada,y.java", "bob,x.java", "bob,y.java"]
+          forM_ ["names what is not there: nobody", "2 pairs at 1.0 or more (--fail-above)", "1 file or folder left out", "export/<script>alert(1)<: not a Java file"] $ \part ->
+            assertBool err (part `isInfixOf` err)
+          similar ["--fail-above", "1", "--archive", dir </> "old", "--exclude", "ada", dir </> "export.zip"] >>= (@?= ExitSuccess) . fst3,
+        inFolder "a bomb and a way out are one line each" $ \dir -> do
+          forM_ ["in", "bomb"] (createDirectory . (dir </>))
+          programs (dir </> "in")
+          writeFile (dir </> "bomb/Zero.java") (replicate 8000000 ' ')
+          zipped dir "bomb"
+          renameFile (dir </> "bomb.zip") (dir </> "in/bomb.zip")
+          python dir "import zipfile; z = zipfile.ZipFile('in/out.zip', 'w'); z.writestr('../../up.java', 'class A {}'); z.writestr('B.java', 'class A { int a; int b; int c; }')"
+          (status, out, err) <- similar [dir </> "in"]
+          status @?= ExitSuccess
+          assertBool out ("3 submissions" `isInfixOf` out)
+          forM_ ["in/bomb.zip/bomb/Zero.java: expands to more than 200 times its size: a bomb?\n", "in/out.zip/../../up.java: leads out of its archive; not read\n"] $ \part ->
+            assertBool err (part `isInfixOf` err),
         inFolder "all pairs of 600 submissions need the memory that is promised" $ \dir -> do
           createDirectory (dir </> "in")
           forM_ [1 .. submissions] $ \i -> writeFile (dir </> "in" </> (show i ++ ".java")) (concat (replicate (1 + i `mod` 3) (program "x")))
-          forM_ ["--csv", "--json", "--html"] $ \form -> do
-            kib <- peakKiB ["maru", "similar", "--backend", "sequential", form, dir </> "out", dir </> "in"]
-            let most = (50 * submissions * (submissions - 1) `div` 2) `div` 1024 + 32 * 1024
-            assertBool (form ++ ": " ++ show kib ++ " KiB, at most " ++ show most) (kib <= most),
+          forM_ [(mode, form) | mode <- [("score", 64), ("seed", 50)], form <- ["--csv", "--json", "--html"]] $ \((mode, bytes), form) -> do
+            kib <- peakKiB ["maru", "similar", "--mode", mode, "--backend", "sequential", form, dir </> "out", dir </> "in"]
+            let most = (bytes * submissions * (submissions - 1) `div` 2) `div` 1024 + 32 * 1024
+            assertBool (mode ++ " " ++ form ++ ": " ++ show kib ++ " KiB, at most " ++ show most) (kib <= most),
         inFolder "every back end prints the same" $ \dir -> do
           programs dir
           expected <- similar ["--backend", "sequential", "--json", "-", dir]
           forM_ allBackends $ \b -> do
             got <- similar ["--backend", backendName b, "--workers", "2", "--json", "-", dir]
-            got @?= expected
+            got @?= expected,
+        inFolder "the most similar pairs, and no more of them" $ \dir -> do
+          createDirectory (dir </> "in")
+          forM_ [1 .. 40 :: Int] $ \i -> writeFile (dir </> "in" </> (show i ++ ".java")) (concatMap (\k -> "class C" ++ show k ++ " { int f" ++ show k ++ "(int x) { while (x > " ++ show k ++ ") x--; return x; } }\n") [i .. i + 5])
+          (_, every, _) <- similar ["--csv", "-", dir </> "in"]
+          (_, few, _) <- similar ["--csv", "-", "--pairs", "30", dir </> "in"]
+          (length (lines every), length (lines few)) @?= (781, 31)
+          few @?= unlines (take 31 (lines every))
+          (_, out, _) <- similar ["--pairs", "30", dir </> "in"]
+          assertBool out ("30 of them reported" `isInfixOf` out)
       ]
 
 usages :: [(String, [String])]
@@ -67,7 +104,11 @@ usages =
     ("an unknown language", ["--lang", "cobol"]),
     ("a threshold above 1", ["--threshold", "1.5"]),
     ("a threshold below 0", ["--threshold", "-0.1"]),
+    ("a bound above 1", ["--fail-above", "2"]),
     ("matches of nothing", ["--min-match", "0"]),
+    ("an unknown mode", ["--mode", "seeds"]),
+    ("an unknown rank", ["--rank", "best"]),
+    ("no pairs at all", ["--pairs", "0"]),
     ("two outputs for one stream", ["--csv", "-", "--json", "-"])
   ]
 
@@ -79,6 +120,8 @@ badInputs =
   [ inFolder "a path that is missing" $ \dir -> similar [dir </> "missing"] >>= fails 65,
     inFolder "a base that is missing" $ \dir -> programs dir >> similar ["--base", dir </> "missing", dir] >>= fails 65,
     inFolder "an empty folder" $ \dir -> similar [dir] >>= fails 65,
+    inFolder "a list of students that is none" $ \dir -> programs dir >> writeFile (dir </> "list") "a,b\n" >> similar ["--students", dir </> "list", dir] >>= fails 65,
+    inFolder "an archive that is none" $ \dir -> writeFile (dir </> "x.zip") "PK" >> similar [dir </> "x.zip"] >>= failsIn 65 3,
     inFolder "a pipe" $ \dir -> createNamedPipe (dir </> "pipe") 0o600 >> similar [dir </> "pipe"] >>= fails 65
   ]
 
@@ -88,18 +131,41 @@ fails expected (status, out, err) = do
   (status, out, length (lines err)) @?= (ExitFailure expected, "", 1)
   assertBool err ("maru" `isPrefixOf` err)
 
+-- | That status, nothing on standard output, so many lines on standard error.
+failsIn :: Int -> Int -> (ExitCode, String, String) -> Assertion
+failsIn expected count (status, out, err) = (status, out, length (lines err)) @?= (ExitFailure expected, "", count)
+
+-- | A folder as an archive beside it.
+zipped :: FilePath -> String -> Assertion
+zipped dir name = python dir ("import shutil; shutil.make_archive('" ++ name ++ "', 'zip', '.', '" ++ name ++ "')")
+
+python :: FilePath -> String -> Assertion
+python dir script = readCreateProcessWithExitCode (proc "python3" ["-c", script]) {cwd = Just dir} "" >>= (@?= (ExitSuccess, "", ""))
+
+fields :: String -> [String]
+fields text = case break (== ',') text of
+  (field, _ : more) -> field : fields more
+  (field, []) -> [field]
+
+fst3 :: (a, b, c) -> a
+fst3 (a, _, _) = a
+
 outputs :: [TestTree]
 outputs =
   [ inFolder "CSV on standard output, and nothing else" $ \dir -> do
       programs dir
-      similar ["--csv", "-", dir]
-        >>= (@?= (ExitSuccess, "left,right,similarity,avg,max,matched,left_tokens,right_tokens\na.java,b.java,1.000000,1.000000,1.000000,35,35,35\n", "")),
+      similar ["--mode", "seed", "--csv", "-", dir]
+        >>= (@?= (ExitSuccess, "left,right,similarity,avg,max,matched,left_tokens,right_tokens\na.java,b.java,1.000000,1.000000,1.000000,35,35,35\n", ""))
+      (status, out, err) <- similar ["--csv", "-", dir]
+      (status, err) @?= (ExitSuccess, "")
+      map (take 2 . fields) (lines out) @?= [["left", "right"], ["a.java", "b.java"]]
+      map (length . fields) (lines out) @?= [13, 13],
     inFolder "CSV in a file, and the table" $ \dir -> do
       createDirectory (dir </> "in")
       programs (dir </> "in")
       (status, out, err) <- similar ["--csv", dir </> "out.csv", dir </> "in"]
       (status, err) @?= (ExitSuccess, "")
-      out @?= "100 %  a.java  b.java  (35 of 35 tokens)\n\n2 submissions, 1 pair compared; 1 at 80 % or more.\n"
+      assertBool out (all (`isInfixOf` out) ["a.java  b.java  (35 tokens; structure 100, lexical 100, names ", "; too short to judge)\n\n2 submissions, 1 pair compared; 1 at 80 % or more.\n"])
       rows <- lines <$> readFile (dir </> "out.csv")
       length rows @?= 2,
     inFolder "one submission: nothing to compare" $ \dir -> do

@@ -3,66 +3,71 @@
 
 -- | Reading a collection of submissions.
 --
--- A submission is a direct child, file or folder, of a path; of a folder, all
--- source files below it, sorted by path. A path that is itself a file is one
--- submission. Whatever is not read is named with the reason: nothing is skipped
--- silently. Names are bytes, in any locale.
---
--- A symbolic link is followed where it stays inside its submission; one that
--- leads out of it (to a fellow's, to @/etc@) is left out. The given paths
--- themselves may be links. No folder and no file is read twice for one
--- submission, so loops end. Pipes, sockets and devices are never opened.
+-- A submission is a direct child of a path: a file, a folder with all source files below it, or an
+-- archive with all source files in it. A path that is itself a file is one submission; one that is
+-- an archive is a folder of submissions, as a learning platform exports them. Names are bytes, in
+-- any locale. Whatever is not read is named with the reason: nothing is skipped silently
+-- ("Maru.Similar.Corpus.Walk" says what is followed and opened). The given paths themselves may be
+-- links.
 module Maru.Similar.Corpus
-  ( Language (..),
+  ( -- * Collections
+    Collection (..),
+    collectionOf,
+    readCollection,
+    readCorpus,
+    BadPath (..),
+
+    -- * What was read
+    Corpus (..),
+    corpusOf,
     Entry (..),
+    newEntry,
+    mayMeet,
     Source (..),
     LeftOut (..),
-    Corpus (..),
-    BadPath (..),
-    readCorpus,
+    Language (..),
     controlBytes,
+    module Maru.Similar.Corpus.Encoding,
+    module Maru.Similar.Corpus.Students,
   )
 where
 
-import Control.Exception (IOException, bracket, try)
-import Control.Monad (unless)
-import Data.Bits ((.|.))
+import Control.Exception (try)
+import Data.Bifunctor (first)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import Data.Function (on)
 import Data.IORef
-import Data.List (groupBy, sort, sortOn)
+import Data.List (groupBy, nub, partition, sort, sortOn)
+import Data.Maybe (fromMaybe)
 import qualified Data.Set as Set
-import qualified Data.Text.Encoding as T
-import qualified Data.Text.Encoding.Error as T
-import Data.Word (Word8)
-import Foreign.C.Error (throwErrnoIfNull)
-import Foreign.C.String (CString)
-import Foreign.Marshal.Alloc (free)
-import Foreign.Ptr (Ptr, nullPtr)
-import Maru.Similar.Lexer.Java (lexJava)
-import Maru.Similar.Shape (notJava)
-import System.IO (hClose)
-import System.IO.Error (ioeGetErrorString, isDoesNotExistError)
+import Maru.Similar.Corpus.Encoding
+import Maru.Similar.Corpus.Glob (excludes)
+import Maru.Similar.Corpus.Member (Limits, defaultLimits)
+import Maru.Similar.Corpus.Students
+import Maru.Similar.Corpus.Walk
 import System.Posix.ByteString
-import System.Posix.Error (throwErrnoPathIfMinus1Retry)
-import System.Posix.Internals (c_open, o_NOCTTY, o_NONBLOCK, o_RDONLY)
 
--- | Which files are source files.
-data Language
-  = -- | Those whose name says so (@.java@).
-    LanguageAuto
-  | -- | The same below a folder; a file given by itself is Java whatever its
-    -- name.
-    Java
-  deriving (Eq, Show, Enum, Bounded)
-
-data Source = Source
-  { sourcePath :: !RawFilePath,
-    sourceBytes :: !ByteString
+-- | What is to be read.
+data Collection = Collection
+  { collectionLanguage :: !Language,
+    -- | Files, folders and archives that hold template code.
+    collectionBases :: ![RawFilePath],
+    -- | As the paths, of role 'Archive'.
+    collectionArchives :: ![RawFilePath],
+    -- | Patterns of paths below the given ones ('excludes').
+    collectionExcludes :: ![ByteString],
+    collectionStudents :: !Students,
+    collectionLimits :: !Limits,
+    -- | Is told now and then which share has been read.
+    collectionTell :: !(Double -> IO ()),
+    collectionPaths :: ![RawFilePath]
   }
-  deriving (Eq, Show)
+
+-- | All submissions of the paths, each somebody's own.
+collectionOf :: [RawFilePath] -> Collection
+collectionOf = Collection LanguageAuto [] [] [] noStudents defaultLimits (const (pure ()))
 
 -- | A submission, not yet looked into.
 data Entry = Entry
@@ -70,16 +75,21 @@ data Entry = Entry
     -- ambiguous.
     entryName :: !ByteString,
     -- | At least one.
-    entrySources :: ![Source]
+    entrySources :: ![Source],
+    -- | Whose it is; empty where nothing says so.
+    entryStudents :: ![ByteString],
+    -- | 'New' or 'Archive'.
+    entryRole :: !Role
   }
   deriving (Eq, Show)
 
--- | A file or folder that was not read, and why.
-data LeftOut = LeftOut
-  { leftOutPath :: !RawFilePath,
-    leftOutReason :: !ByteString
-  }
-  deriving (Eq, Ord, Show)
+-- | Somebody's own, and new.
+newEntry :: ByteString -> [Source] -> Entry
+newEntry name sources = Entry name sources [] New
+
+-- | Whether two submissions are compared: not two of one student, not two old ones.
+mayMeet :: (Role, [ByteString]) -> (Role, [ByteString]) -> Bool
+mayMeet (role, who) (role', who') = (role == New || role' == New) && not (any (`elem` who') who)
 
 data Corpus = Corpus
   { -- | By name.
@@ -87,32 +97,60 @@ data Corpus = Corpus
     -- | The template code, all bases together.
     corpusBase :: ![Source],
     -- | By path.
-    corpusLeftOut :: ![LeftOut]
+    corpusLeftOut :: ![LeftOut],
+    -- | Sources that are not UTF-8, by path: how they were read.
+    corpusGuessed :: ![(RawFilePath, Encoding)],
+    -- | What the list of students names and the collection does not have.
+    corpusMissing :: ![ByteString]
   }
   deriving (Eq, Show)
+
+-- | Submissions and template code that are at hand, by name.
+corpusOf :: [Entry] -> [Source] -> Corpus
+corpusOf entries base = Corpus entries base [] [] []
 
 -- | A given path that cannot be used, and why.
 data BadPath = BadPath !RawFilePath !ByteString
   deriving (Eq, Show)
 
--- | Identity of a file: device and inode.
-type FileKey = (DeviceID, FileID)
-
--- | Read the submissions of the paths, and the base (paths of files or folders
--- that hold template code).
+-- | The submissions of the paths, and the base.
 readCorpus :: Language -> [RawFilePath] -> [RawFilePath] -> IO (Either BadPath Corpus)
-readCorpus language bases paths = do
-  bad <- firstBad (bases ++ paths)
+readCorpus language bases paths = readCollection (collectionOf paths) {collectionLanguage = language, collectionBases = bases}
+
+readCollection :: Collection -> IO (Either BadPath Corpus)
+readCollection c = do
+  bad <- firstBad (collectionBases c ++ collectionPaths c ++ collectionArchives c)
   case bad of
     Just b -> pure (Left b)
     Nothing -> do
-      log_ <- newIORef []
-      baseKeys <- mapM fileKey bases
-      base <- concat <$> mapM (readTree log_ Set.empty language) bases
+      env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> any (`excludes` path) (collectionExcludes c))
+      baseKeys <- mapM fileKey (collectionBases c)
+      base <- concat <$> mapM (readTree env Set.empty (collectionLanguage c) "") (collectionBases c)
       seen <- newIORef (Set.fromList baseKeys)
-      entries <- concat <$> mapM (readPath log_ seen language) paths
-      missed <- readIORef log_
-      pure (Right (Corpus (nameAll entries) base (sort missed)))
+      new <- concat <$> mapM (readPath env seen New) (collectionPaths c)
+      old <- concat <$> mapM (readPath env seen Archive) (collectionArchives c)
+      Right <$> assembled c env base (nameAll (new ++ old))
+
+-- | What the list of students says is applied last: it goes by names.
+assembled :: Collection -> Env -> [Source] -> [Entry] -> IO Corpus
+assembled c env base entries = do
+  mapM_ (\e -> leaveOut env (entryName e) "ignored: the list of students says so") ignored
+  missed <- readIORef (envLog env)
+  guessed <- readIORef (envGuessed env)
+  pure
+    Corpus
+      { corpusEntries = kept,
+        corpusBase = base ++ concatMap entrySources templates,
+        corpusLeftOut = sort missed,
+        corpusGuessed = sort guessed,
+        corpusMissing = unmatched (collectionStudents c) (map entryName entries)
+      }
+  where
+    owned = map own entries
+    own e = e {entryStudents = nub (studentsOf list (entryName e)), entryRole = fromMaybe (entryRole e) (roleOf list (entryName e))}
+    list = collectionStudents c
+    (templates, others) = partition ((== Base) . entryRole) owned
+    (ignored, kept) = partition ((== Ignored) . entryRole) others
 
 firstBad :: [RawFilePath] -> IO (Maybe BadPath)
 firstBad = \case
@@ -129,195 +167,67 @@ firstBad = \case
         then Nothing <$ listFolder p
         else pure (if isRegularFile status then Nothing else Just (kindOf status))
 
-type Log = IORef [LeftOut]
-
-leaveOut :: Log -> RawFilePath -> ByteString -> IO ()
-leaveOut log_ path why = modifyIORef' log_ (LeftOut path why :)
-
--- | Path, name below it, sources.
-type Found = (RawFilePath, ByteString, [Source])
+-- | Path, name below it, sources, role.
+type Found = (RawFilePath, ByteString, [Source], Role)
 
 -- | The submissions of one path. No child is taken twice, also over several
 -- paths.
-readPath :: Log -> IORef (Set.Set FileKey) -> Language -> RawFilePath -> IO [Found]
-readPath log_ seen language path = do
+readPath :: Env -> IORef (Set.Set FileKey) -> Role -> RawFilePath -> IO [Found]
+readPath env seen role path = do
   status <- getFileStatus path
-  if isDirectory status
-    then do
+  case archiveKind path of
+    _ | isDirectory status -> do
       children <- listFolder path
-      concat <$> mapM (child (deviceID status, fileID status)) children
-    else submission Set.empty path path
+      concat <$> mapM (share (length children) (child (deviceID status, fileID status))) (zip [1 ..] children)
+    Just kind -> do
+      fresh <- unseen path
+      if fresh then readWhole env largestArchive path >>= maybe (pure []) (fmap members . archiveSources env 1 path "" kind) else pure []
+    Nothing -> submission Set.empty path path
   where
+    share :: Int -> (ByteString -> IO a) -> (Int, ByteString) -> IO a
+    share n one (i, name) = one name <* envTell env (fromIntegral i / fromIntegral n)
     -- A link back to the path itself would make all submissions one more.
     child folder name
-      | hidden name = [] <$ leaveOut log_ (path </> name) "hidden"
+      | hidden name = [] <$ leaveOut env (path </> name) "hidden"
+      | envExcluded env name = [] <$ leaveOut env (path </> name) "excluded"
       | otherwise =
         try (leadsOut (path </> name) (path </> name)) >>= \case
-          Left e -> [] <$ leaveOut log_ (path </> name) (reasonListed e)
-          Right True -> [] <$ leaveOut log_ (path </> name) outOf
+          Left e -> [] <$ leaveOut env (path </> name) (reasonListed e)
+          Right True -> [] <$ leaveOut env (path </> name) outOf
           Right False -> submission (Set.singleton folder) (path </> name) name
-    submission closed full name =
+    submission closed full name = do
+      fresh <- unseen full
+      if not fresh
+        then pure []
+        else do
+          sources <- readTree env closed (if full == path then envLanguage env else LanguageAuto) (if full == path then "" else name) full
+          pure [(path, name, sources, role) | not (null sources)]
+    unseen full =
       try (fileKey full) >>= \case
-        Left e -> [] <$ leaveOut log_ full (reasonListed e)
+        Left e -> False <$ leaveOut env full (reasonListed e)
         Right key -> do
           known <- Set.member key <$> readIORef seen
-          if known
-            then [] <$ leaveOut log_ full "already read, or part of the base"
-            else do
-              modifyIORef' seen (Set.insert key)
-              sources <- readTree log_ closed (if full == path then language else LanguageAuto) full
-              pure [(path, name, sources) | not (null sources)]
+          modifyIORef' seen (Set.insert key)
+          if known then False <$ leaveOut env full "already read, or part of the base" else pure True
+    members found = [(path, name, sources, role) | (name, sources) <- grouped (unwrapped found)]
 
--- | All sources of a file or folder, but of none that is closed. A folder
--- without any is left out itself.
-readTree :: Log -> Set.Set FileKey -> Language -> RawFilePath -> IO [Source]
-readTree log_ closed language top = do
-  visited <- newIORef closed
-  found <- go visited top
-  isFolder <- either noFolder isDirectory <$> try (getFileStatus top)
-  -- Where the folder itself was just left out, its reason is there.
-  named <- any ((== top) . leftOutPath) . take 1 <$> readIORef log_
-  if null found && isFolder && not named
-    then [] <$ leaveOut log_ top "holds no Java source that can be read"
-    else pure found
+-- | Sources by the first part of their path.
+grouped :: [(ByteString, a)] -> [(ByteString, [a])]
+grouped found = [(name, map snd same) | same@((name, _) : _) <- groupBy ((==) `on` fst) (map (first (BC.takeWhile (/= '/'))) found)]
+
+-- | Without the one folder that everything lies in, where that is the archive's own and not a
+-- submission: it holds nothing but folders and archives, and two of them.
+unwrapped :: [(ByteString, a)] -> [(ByteString, a)]
+unwrapped found = case grouped found of
+  [_] | length (grouped inner) > 1, all (BC.elem '/' . fst) inner -> inner
+  _ -> found
   where
-    noFolder :: IOException -> Bool
-    noFolder _ = False
-    go visited path =
-      try (visit visited path) >>= \case
-        Right sources -> pure sources
-        Left e -> [] <$ leaveOut log_ path (reasonListed e)
-    visit visited path = do
-      status <- getFileStatus path
-      outside <- if path == top then pure False else leadsOut top path
-      let key = (deviceID status, fileID status)
-      known <- Set.member key <$> readIORef visited
-      unless outside $ modifyIORef' visited (Set.insert key)
-      case () of
-        _
-          | outside -> [] <$ leaveOut log_ path outOf
-          | known -> [] <$ leaveOut log_ path "reached before by another way (a link)"
-          | isDirectory status -> do
-            names <- listFolder path
-            concat <$> mapM (below visited path) names
-          | not (isRegularFile status) -> [] <$ leaveOut log_ path (kindOf status)
-          | not (isSource (if path == top then language else LanguageAuto) path) -> [] <$ leaveOut log_ path "not a Java file"
-          | otherwise -> readSource log_ path (fileSize status)
-    below visited path name
-      | hidden name = [] <$ leaveOut log_ (path </> name) "hidden"
-      | otherwise = go visited (path </> name)
-
--- | Whether a path is a symbolic link whose target is not below that folder. The
--- target of a submission that is itself a link is not the submission.
-leadsOut :: RawFilePath -> RawFilePath -> IO Bool
-leadsOut top path = do
-  link <- isSymbolicLink <$> getSymbolicLinkStatus path
-  if not link
-    then pure False
-    else do
-      target <- realPath path
-      inside <- if path == top then pure Nothing else Just <$> realPath top
-      pure (maybe True (\folder -> folder /= target && not ((folder </> "") `B.isPrefixOf` target)) inside)
-
-outOf :: ByteString
-outOf = "a symbolic link out of the submission; not followed"
-
--- | Absolute, without links.
-realPath :: RawFilePath -> IO RawFilePath
-realPath path = B.useAsCString path $ \name ->
-  bracket (throwErrnoIfNull "realpath" (c_realpath name nullPtr)) free B.packCString
-
-foreign import ccall safe "realpath" c_realpath :: CString -> Ptr () -> IO CString
-
-isSource :: Language -> RawFilePath -> Bool
-isSource language path = language == Java || ".java" `B.isSuffixOf` path
-
-readSource :: Log -> RawFilePath -> FileOffset -> IO [Source]
-readSource log_ path size
-  | size == 0 = [] <$ leaveOut log_ path "empty"
-  | size > largestSource = [] <$ leaveOut log_ path "larger than 1 GiB"
-  | otherwise = do
-    bytes <- decode <$> readBytes path
-    if isBinary bytes
-      then [] <$ leaveOut log_ path "binary"
-      else pure [Source path bytes]
-
--- | A program with control bytes in a comment or a literal is none: it compiles.
-isBinary :: ByteString -> Bool
-isBinary bytes = controlBytes bytes > 0 && notJava (lexJava bytes)
-
--- | How many bytes no text has: controls other than white space, and than the
--- Ctrl-Z that may end a program. O(n).
-controlBytes :: ByteString -> Int
-controlBytes = B.foldl' (\n w -> if control w then n + 1 else n) 0
-  where
-    control :: Word8 -> Bool
-    control w = w < 9 || (w > 13 && w < 32 && w /= 26) || w == 127
-
-largestSource :: FileOffset
-largestSource = 1024 * 1024 * 1024
-
--- | Without waiting, should the file have become a pipe by now.
-readBytes :: RawFilePath -> IO ByteString
-readBytes path = do
-  fd <- B.useAsCString path $ \p ->
-    throwErrnoPathIfMinus1Retry "open" (BC.unpack path) (c_open p (o_RDONLY .|. o_NONBLOCK .|. o_NOCTTY) 0)
-  handle <- fdToHandle (fromIntegral fd)
-  bytes <- B.hGetContents handle
-  hClose handle
-  pure bytes
-
--- | UTF-16 is seen by its byte order mark.
-decode :: ByteString -> ByteString
-decode bytes
-  | "\xff\xfe" `B.isPrefixOf` bytes = T.encodeUtf8 (T.decodeUtf16LEWith T.lenientDecode (B.drop 2 bytes))
-  | "\xfe\xff" `B.isPrefixOf` bytes = T.encodeUtf8 (T.decodeUtf16BEWith T.lenientDecode (B.drop 2 bytes))
-  | otherwise = bytes
-
--- | Sorted by bytes, without @.@ and @..@.
-listFolder :: RawFilePath -> IO [ByteString]
-listFolder path = do
-  stream <- openDirStream path
-  names <- collect stream
-  closeDirStream stream
-  pure (sort (filter (`notElem` [".", ".."]) names))
-  where
-    collect stream = do
-      name <- readDirStream stream
-      if B.null name then pure [] else (name :) <$> collect stream
-
-fileKey :: RawFilePath -> IO FileKey
-fileKey path = (\s -> (deviceID s, fileID s)) <$> getFileStatus path
-
-hidden :: ByteString -> Bool
-hidden name = "." `B.isPrefixOf` name
-
-kindOf :: FileStatus -> ByteString
-kindOf status
-  | isNamedPipe status = "a pipe, not a file"
-  | isSocket status = "a socket, not a file"
-  | otherwise = "a device, not a file"
-
-reasonOf :: IOException -> ByteString
-reasonOf e
-  | isDoesNotExistError e = "does not exist"
-  | otherwise = "cannot be read: " <> BC.pack (ioeGetErrorString e)
-
--- | The reason for what its folder lists.
-reasonListed :: IOException -> ByteString
-reasonListed e
-  | isDoesNotExistError e = "a broken symbolic link, or removed meanwhile"
-  | otherwise = reasonOf e
-
-(</>) :: RawFilePath -> ByteString -> RawFilePath
-folder </> name
-  | "/" `B.isSuffixOf` folder = folder <> name
-  | otherwise = folder <> "/" <> name
+    inner = [(B.drop 1 (BC.dropWhile (/= '/') name), x) | (name, x) <- found]
 
 -- | Names that occur more than once are prefixed by the path they came from.
 nameAll :: [Found] -> [Entry]
 nameAll found = sortOn entryName (concatMap named (groupBy ((==) `on` nameOf) (sortOn nameOf found)))
   where
-    nameOf (_, name, _) = name
-    named [(_, name, sources)] = [Entry name sources]
-    named same = [Entry (path </> name) sources | (path, name, sources) <- same]
+    nameOf (_, name, _, _) = name
+    named [(_, name, sources, role)] = [Entry name sources [] role]
+    named same = [Entry (path </> name) sources [] role | (path, name, sources, role) <- same]

@@ -15,9 +15,8 @@ import Maru.Cli.Output (Align (..), Table (..), plural)
 import Maru.Cli.Page
 import Maru.Control.Plot (Axis (..), Plot (..), Point (..), Scale (..), Series (..), svg)
 import Maru.Similar
+import Maru.Similar.Match (ViewScore (..))
 import Maru.Similar.Output (printableName)
-import Maru.Similar.Pairs
-import Maru.Similar.Score (similarity)
 
 -- | Facts ('Maru.Cli.Host.pageFacts'), how many pairs to list, the outcome.
 similarPage :: [(String, String)] -> Int -> Report -> String
@@ -26,18 +25,18 @@ similarPage facts top report =
     tiles
       [ (show (V.length (reportSubmissions report)), "submissions"),
         (show (reportCompared report), "pairs compared"),
-        (show (pairCount table), "pairs at or above the threshold"),
+        (show (pairCount table), "pairs reported"),
         (show (configMinMatch (reportConfig report)), "tokens of the shortest match that counts")
       ]
       ++ element "h2" ("The most similar pairs" ++ (if pairCount table > top then " (" ++ show top ++ " of " ++ show (pairCount table) ++ ")" else "")) :
-    htmlTable (Table [(R, "similarity"), (L, "one"), (L, "other"), (R, "tokens in common"), (R, "tokens of one"), (R, "of the other")] (map row shown))
+    htmlTable (Table [(R, "similarity"), (L, "one"), (L, "other"), (R, evidence), (R, "tokens of one"), (R, "of the other")] (map row shown))
       ++ ["<h2>How similar the pairs are</h2>", "<div class=\"card\">" ++ svg (histogram (map scoreAt [0 .. pairCount table - 1])) ++ "</div>"]
       ++ section "Left out" [name path ++ ": " ++ name why | LeftOut path why <- reportLeftOut report]
   where
     table = reportPairs report
     shown = take top (pairList table)
     lengths = reportLengths report
-    scoreOf = similarity . pairScore lengths
+    scoreOf = pairSimilarity
     -- By number: a list of all pairs would be held for as long as it is needed twice.
     scoreAt = scoreOf . pairAt table
     high = length (takeWhile ((>= 0.8) . scoreAt) [0 .. pairCount table - 1])
@@ -49,10 +48,16 @@ similarPage facts top report =
       [ percent (scoreOf pair),
         of' (pairLeft pair),
         of' (pairRight pair),
-        (if pairComplete pair then "" else "at least ") ++ show (pairMatched pair),
+        shared (pairEvidence pair),
         show (lengths VU.! pairLeft pair),
         show (lengths VU.! pairRight pair)
       ]
+    evidence = case configMode (reportConfig report) of
+      Seed -> "tokens in common"
+      Score -> "structure, lexical, names"
+    shared e = case e of
+      Tiles n whole -> (if whole then "" else "at least ") ++ show n
+      Shared s l n -> unwords [percent (viewAverage v) | v <- [s, l, n]]
     of' i = name (submissionName (reportSubmissions report V.! i))
 
 -- | A name must not steer what shows it.

@@ -1,0 +1,360 @@
+{-# LANGUAGE LambdaCase #-}
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE TupleSections #-}
+
+-- | Sources of files, folders and archives.
+--
+-- A symbolic link is followed where it stays inside its submission; one that leads out of it (to a
+-- fellow's, to @/etc@) is left out. No folder and no file is read twice for one submission, so
+-- loops end. Pipes, sockets and devices are never opened. Archives are read in memory, within
+-- 'Limits'; nothing of them is followed. Whatever is not read is named with the reason.
+module Maru.Similar.Corpus.Walk
+  ( -- * What is read
+    Language (..),
+    Source (..),
+    LeftOut (..),
+    controlBytes,
+
+    -- * Reading
+    Env (..),
+    newEnv,
+    leaveOut,
+    readTree,
+    readWhole,
+    largestArchive,
+    archiveSources,
+    archiveKind,
+    ArchiveKind,
+
+    -- * Files
+    FileKey,
+    fileKey,
+    listFolder,
+    leadsOut,
+    outOf,
+    hidden,
+    kindOf,
+    reasonOf,
+    reasonListed,
+    (</>),
+  )
+where
+
+import Control.Exception (IOException, bracket, try)
+import Control.Monad (unless)
+import Data.Bits ((.|.))
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import qualified Data.ByteString.Char8 as BC
+import Data.Char (toLower)
+import Data.IORef
+import Data.List (sort, sortOn)
+import Data.Maybe (isJust)
+import qualified Data.Set as Set
+import Data.Word (Word8)
+import Foreign.C.Error (throwErrnoIfNull)
+import Foreign.C.String (CString)
+import Foreign.Marshal.Alloc (free)
+import Foreign.Ptr (Ptr, nullPtr)
+import Maru.Similar.Corpus.Encoding
+import Maru.Similar.Corpus.Member hiding (Kind (..))
+import qualified Maru.Similar.Corpus.Member as Member
+import Maru.Similar.Corpus.Tar
+import Maru.Similar.Corpus.Zip
+import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Shape (notJava)
+import System.IO (hClose)
+import System.IO.Error (ioeGetErrorString, isDoesNotExistError)
+import System.Posix.ByteString
+import System.Posix.Error (throwErrnoPathIfMinus1Retry)
+import System.Posix.Internals (c_open, o_NOCTTY, o_NONBLOCK, o_RDONLY)
+
+-- | Which files are source files.
+data Language
+  = -- | Those whose name says so (@.java@).
+    LanguageAuto
+  | -- | The same below a folder; a file given by itself is Java whatever its
+    -- name.
+    Java
+  deriving (Eq, Show, Enum, Bounded)
+
+data Source = Source
+  { -- | Within an archive, the archive's path and the member's.
+    sourcePath :: !RawFilePath,
+    -- | As UTF-8 ('decoded').
+    sourceBytes :: !ByteString
+  }
+  deriving (Eq, Show)
+
+-- | A file or folder that was not read, and why.
+data LeftOut = LeftOut
+  { leftOutPath :: !RawFilePath,
+    leftOutReason :: !ByteString
+  }
+  deriving (Eq, Ord, Show)
+
+-- | What holds for one reading, and what it has met so far.
+data Env = Env
+  { -- | Is told which share of a given path has been read.
+    envTell :: !(Double -> IO ()),
+    envLanguage :: !Language,
+    -- | Of paths below a given one.
+    envExcluded :: !(ByteString -> Bool),
+    envLimits :: !Limits,
+    -- | Bytes that archives may still unpack.
+    envLeft :: !(IORef Int),
+    envLog :: !(IORef [LeftOut]),
+    -- | Sources that are not UTF-8.
+    envGuessed :: !(IORef [(RawFilePath, Encoding)])
+  }
+
+newEnv :: (Double -> IO ()) -> Limits -> Language -> (ByteString -> Bool) -> IO Env
+newEnv tell limits language excluded = Env tell language excluded limits <$> newIORef (limitTotal limits) <*> newIORef [] <*> newIORef []
+
+leaveOut :: Env -> RawFilePath -> ByteString -> IO ()
+leaveOut env path why = modifyIORef' (envLog env) (LeftOut path why :)
+
+-- | Identity of a file: device and inode.
+type FileKey = (DeviceID, FileID)
+
+-- | All sources of a file, folder or archive, but of none that is closed. Where there is none, it is
+-- left out itself. The first path is how @--exclude@ calls it.
+readTree :: Env -> Set.Set FileKey -> Language -> ByteString -> RawFilePath -> IO [Source]
+readTree env closed language name top = do
+  visited <- newIORef closed
+  found <- go visited name top
+  holds <- either noFolder (\s -> isDirectory s || isJust (archiveKind top)) <$> try (getFileStatus top)
+  -- Where it itself was just left out, its reason is there.
+  named <- any ((== top) . leftOutPath) . take 1 <$> readIORef (envLog env)
+  if null found && holds && not named
+    then [] <$ leaveOut env top "holds no Java source that can be read"
+    else pure found
+  where
+    noFolder :: IOException -> Bool
+    noFolder _ = False
+    go visited at path =
+      try (visit visited at path) >>= \case
+        Right sources -> pure sources
+        Left e -> [] <$ leaveOut env path (reasonListed e)
+    visit visited at path = do
+      status <- getFileStatus path
+      outside <- if path == top then pure False else leadsOut top path
+      let key = (deviceID status, fileID status)
+      known <- Set.member key <$> readIORef visited
+      unless outside $ modifyIORef' visited (Set.insert key)
+      case () of
+        _
+          | outside -> [] <$ leaveOut env path outOf
+          | known -> [] <$ leaveOut env path "reached before by another way (a link)"
+          | isDirectory status -> do
+            names <- listFolder path
+            concat <$> mapM (below visited at path) names
+          | not (isRegularFile status) -> [] <$ leaveOut env path (kindOf status)
+          | Just kind <- archiveKind path -> readWhole env largestArchive path >>= maybe (pure []) (fmap (map snd) . archiveSources env 1 path at kind)
+          | not (isSource (if path == top then language else LanguageAuto) path) -> [] <$ leaveOut env path (notSource path)
+          | otherwise -> readWhole env largestSource path >>= maybe (pure []) (source env path)
+    below visited at path child
+      | hidden child = [] <$ leaveOut env (path </> child) "hidden"
+      | envExcluded env (at </> child) = [] <$ leaveOut env (path </> child) excludedBy
+      | otherwise = go visited (at </> child) (path </> child)
+
+isSource :: Language -> RawFilePath -> Bool
+isSource language path = language == Java || ".java" `B.isSuffixOf` path
+
+excludedBy :: ByteString
+excludedBy = "excluded"
+
+-- | Why a file of such a name is none.
+notSource :: RawFilePath -> ByteString
+notSource path
+  | closedArchive path = "an archive of a kind that maru does not open"
+  | otherwise = "not a Java file"
+
+-- | The source, if it is one.
+source :: Env -> RawFilePath -> ByteString -> IO [Source]
+source env path bytes
+  | B.null bytes = [] <$ leaveOut env path "empty"
+  | isBinary text = [] <$ leaveOut env path "binary"
+  | otherwise = do
+    unless (encoding == Utf8) $ modifyIORef' (envGuessed env) ((path, encoding) :)
+    pure [Source path text]
+  where
+    encoding = encodingOf bytes
+    text = decoded encoding bytes
+
+-- | A program with control bytes in a comment or a literal is none: it compiles.
+isBinary :: ByteString -> Bool
+isBinary bytes = controlBytes bytes > 0 && notJava (lexJava bytes)
+
+-- | How many bytes no text has: controls other than white space, and than the
+-- Ctrl-Z that may end a program. O(n).
+controlBytes :: ByteString -> Int
+controlBytes = B.foldl' (\n w -> if control w then n + 1 else n) 0
+  where
+    control :: Word8 -> Bool
+    control w = w < 9 || (w > 13 && w < 32 && w /= 26) || w == 127
+
+largestSource, largestArchive :: FileOffset
+largestSource = 1024 * 1024 * 1024
+largestArchive = 4 * largestSource
+
+-- | A regular file, if it is not too large.
+readWhole :: Env -> FileOffset -> RawFilePath -> IO (Maybe ByteString)
+readWhole env most path = do
+  size <- fileSize <$> getFileStatus path
+  if size > most
+    then Nothing <$ leaveOut env path ("larger than " <> BC.pack (show (most `quot` (1024 * 1024 * 1024))) <> " GiB")
+    else Just <$> readBytes path
+
+-- | Without waiting, should the file have become a pipe by now.
+readBytes :: RawFilePath -> IO ByteString
+readBytes path = do
+  fd <- B.useAsCString path $ \p ->
+    throwErrnoPathIfMinus1Retry "open" (BC.unpack path) (c_open p (o_RDONLY .|. o_NONBLOCK .|. o_NOCTTY) 0)
+  handle <- fdToHandle (fromIntegral fd)
+  bytes <- B.hGetContents handle
+  hClose handle
+  pure bytes
+
+-- Archives ----------------------------------------------------------------------
+
+data ArchiveKind = Zip | Tar !Wrapping
+
+-- | By the name.
+archiveKind :: ByteString -> Maybe ArchiveKind
+archiveKind path
+  | ends ".zip" = Just Zip
+  | ends ".tar" = Just (Tar Raw)
+  | ends ".tar.gz" || ends ".tgz" = Just (Tar Gzip)
+  | otherwise = Nothing
+  where
+    ends = (`B.isSuffixOf` BC.map toLower path)
+
+-- | Archives that stay closed; their contents are missed.
+closedArchive :: ByteString -> Bool
+closedArchive path = any (`B.isSuffixOf` BC.map toLower path) [".rar", ".7z", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".gz", ".bz2", ".xz"]
+
+-- | The sources in an archive, so many archives deep, and in those within it, each with its path
+-- below the outermost, sorted by that. The paths are the archive's own, as it is named and as
+-- @--exclude@ calls it.
+archiveSources :: Env -> Int -> RawFilePath -> ByteString -> ArchiveKind -> ByteString -> IO [(ByteString, Source)]
+archiveSources env depth path at kind bytes
+  | depth > limitDepth (envLimits env) = [] <$ leaveOut env path "an archive too deep within archives; not opened"
+  | otherwise = do
+    known <- newIORef Set.empty
+    found <- concat <$> mapM (share known) (zip [1 ..] members)
+    mapM_ (leaveOut env path) broken
+    pure (sortOn (BC.split '/' . fst) found)
+  where
+    -- How many there are is known of a zip alone.
+    total = length members
+    share :: IORef (Set.Set ByteString) -> (Int, Member) -> IO [(ByteString, Source)]
+    share known (i, member) = do
+      case kind of
+        Zip | depth == 1 && B.null at -> envTell env (fromIntegral i / fromIntegral total)
+        _ -> pure ()
+      memberSources env depth path at known member
+    (members, broken) = case kind of
+      Zip -> zipMembers (envLimits env) bytes
+      Tar wrapping -> tarMembers (envLimits env) wrapping bytes
+
+memberSources :: Env -> Int -> RawFilePath -> ByteString -> IORef (Set.Set ByteString) -> Member -> IO [(ByteString, Source)]
+memberSources env depth path at known member = case (safeName (memberName member), memberKind member) of
+  (_, Member.Folder) -> pure []
+  (Nothing, _) -> [] <$ leaveOut env (path </> memberName member) "leads out of its archive; not read"
+  (Just name, kind)
+    | Just folder <- within hiddenName name -> once folder "hidden"
+    | Just folder <- within (envExcluded env . (at </>)) name -> once folder excludedBy
+    | otherwise -> do
+      seen <- Set.member name <$> readIORef known
+      modifyIORef' known (Set.insert name)
+      if seen then [] <$ leaveOut env (path </> name) "in its archive twice; the first is read" else opened name kind
+  where
+    opened name kind = case kind of
+      Member.Refused why -> [] <$ leaveOut env (path </> name) why
+      _
+        | Just inner <- archiveKind name ->
+          unpacked name >>= maybe (pure []) (fmap (map (below name)) . archiveSources env (depth + 1) (path </> name) (at </> name) inner)
+        | not (isSource LanguageAuto name) -> [] <$ leaveOut env (path </> name) (notSource name)
+        | otherwise -> unpacked name >>= maybe (pure []) (fmap (map (name,)) . source env (path </> name))
+    below name (inner, s) = (name </> inner, s)
+    -- The first folder, or the file itself, that it is so of.
+    within why name = case filter why (scanl1 (</>) (BC.split '/' name)) of
+      folder : _ -> Just folder
+      [] -> Nothing
+    hiddenName prefix = hidden (snd (BC.breakEnd (== '/') prefix)) || "__MACOSX" `B.isSuffixOf` prefix
+    once folder why = do
+      seen <- Set.member folder <$> readIORef known
+      unless seen $ modifyIORef' known (Set.insert folder) >> leaveOut env (path </> folder) why
+      pure []
+    unpacked name = do
+      left <- readIORef (envLeft env)
+      let Gathered outcome took = gather (envLimits env) left member
+      writeIORef (envLeft env) (max 0 (left - took))
+      case outcome of
+        Right content -> pure (Just content)
+        Left why -> Nothing <$ leaveOut env (path </> name) why
+
+-- Files -------------------------------------------------------------------------
+
+-- | Whether a path is a symbolic link whose target is not below that folder. The
+-- target of a submission that is itself a link is not the submission.
+leadsOut :: RawFilePath -> RawFilePath -> IO Bool
+leadsOut top path = do
+  link <- isSymbolicLink <$> getSymbolicLinkStatus path
+  if not link
+    then pure False
+    else do
+      target <- realPath path
+      inside <- if path == top then pure Nothing else Just <$> realPath top
+      pure (maybe True (\folder -> folder /= target && not ((folder </> "") `B.isPrefixOf` target)) inside)
+
+outOf :: ByteString
+outOf = "a symbolic link out of the submission; not followed"
+
+-- | Absolute, without links.
+realPath :: RawFilePath -> IO RawFilePath
+realPath path = B.useAsCString path $ \name ->
+  bracket (throwErrnoIfNull "realpath" (c_realpath name nullPtr)) free B.packCString
+
+foreign import ccall safe "realpath" c_realpath :: CString -> Ptr () -> IO CString
+
+-- | Sorted by bytes, without @.@ and @..@.
+listFolder :: RawFilePath -> IO [ByteString]
+listFolder path = do
+  stream <- openDirStream path
+  names <- collect stream
+  closeDirStream stream
+  pure (sort (filter (`notElem` [".", ".."]) names))
+  where
+    collect stream = do
+      name <- readDirStream stream
+      if B.null name then pure [] else (name :) <$> collect stream
+
+fileKey :: RawFilePath -> IO FileKey
+fileKey path = (\s -> (deviceID s, fileID s)) <$> getFileStatus path
+
+hidden :: ByteString -> Bool
+hidden name = "." `B.isPrefixOf` name
+
+kindOf :: FileStatus -> ByteString
+kindOf status
+  | isNamedPipe status = "a pipe, not a file"
+  | isSocket status = "a socket, not a file"
+  | otherwise = "a device, not a file"
+
+reasonOf :: IOException -> ByteString
+reasonOf e
+  | isDoesNotExistError e = "does not exist"
+  | otherwise = "cannot be read: " <> BC.pack (ioeGetErrorString e)
+
+-- | The reason for what its folder lists.
+reasonListed :: IOException -> ByteString
+reasonListed e
+  | isDoesNotExistError e = "a broken symbolic link, or removed meanwhile"
+  | otherwise = reasonOf e
+
+(</>) :: RawFilePath -> ByteString -> RawFilePath
+folder </> name
+  | "/" `B.isSuffixOf` folder = folder <> name
+  | otherwise = folder <> "/" <> name
