@@ -18,6 +18,7 @@ module Maru.Similar.Normalise
     barrier,
     isBarrier,
     normalise,
+    structureCode,
     collapseRepeats,
     longestPeriod,
     repeatsKept,
@@ -77,7 +78,7 @@ normalise view source ts = collapseRepeats (generateUpTo n fill)
       | tokenKind ts i == Semicolon = i + 1
       | otherwise = afterSemicolon (i + 1)
     code i kind = case view of
-      Structure -> fromIntegral (fromEnum (classOf kind))
+      Structure -> structureCode kind
       Names
         | hasSpelling kind -> spelling (tokenText source ts i)
         | otherwise -> fromIntegral (fromEnum kind)
@@ -89,6 +90,10 @@ generateUpTo n fill = runPrimArray $ do
   used <- fill out
   shrinkMutablePrimArray out used
   pure out
+
+-- | The code of a kind where names and values do not count.
+structureCode :: Kind -> Code
+structureCode = fromIntegral . fromEnum . classOf
 
 -- | One representative for kinds that are interchangeable.
 classOf :: Kind -> Kind

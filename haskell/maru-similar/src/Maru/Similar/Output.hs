@@ -5,6 +5,7 @@
 module Maru.Similar.Output
   ( csv,
     json,
+    jsonWith,
     table,
     TableStyle (..),
     printableName,
@@ -25,6 +26,8 @@ import qualified Data.Text.Encoding.Error as T
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
 import Maru.Similar
+import Maru.Similar.Evidence (Shown (..))
+import Maru.Similar.Match (Span (..), Tile (..), reasonName)
 import Maru.Similar.Normalise (View (..))
 import Maru.Similar.Pairs
 import Maru.Similar.Score
@@ -101,7 +104,11 @@ sixDigits = P.primFixed ((\n -> (place 100000 n, (place 10000 n, (place 1000 n, 
 -- its lists; bytes of names that are not UTF-8 become U+FFFD. What does not bear
 -- on the result (back end, workers) is not in it.
 json :: Report -> Builder
-json report =
+json = jsonWith (const Nothing)
+
+-- | Also with where pairs match: by their position in the ranking, what is known of it.
+jsonWith :: (Int -> Maybe [Shown]) -> Report -> Builder
+jsonWith matches report =
   "{\"schema\":\"maru-similar/1\",\n\"options\":"
     <> options (reportConfig report)
     <> ",\n\"compared\":"
@@ -116,7 +123,7 @@ json report =
     <> list guessed (reportGuessed report)
     <> ",\n\"pairs\":"
     <> char7 '['
-    <> streamed (pairCount pairs) (\i -> (if i == 0 then mempty else ",\n") <> pairObject (detail report (pairAt pairs i)))
+    <> streamed (pairCount pairs) (\i -> (if i == 0 then mempty else ",\n") <> pairObject (matches i) (detail report (pairAt pairs i)))
     <> "]}\n"
   where
     pairs = reportPairs report
@@ -130,7 +137,7 @@ json report =
     submission s =
       object
         [ ("name", jsonString (submissionName s)),
-          ("files", intDec (submissionFiles s)),
+          ("files", intDec (length (submissionPaths s))),
           ("tokens", intDec (submissionTokens s)),
           ("excludedTokens", intDec (submissionExcluded s)),
           ("errors", intDec (submissionErrors s)),
@@ -138,7 +145,8 @@ json report =
           ("notJava", intDec (submissionNotJava s)),
           ("controlBytes", intDec (submissionControls s)),
           ("role", jsonString (roleName (submissionRole s))),
-          ("students", list jsonString (submissionStudents s))
+          ("students", list jsonString (submissionStudents s)),
+          ("paths", list jsonString (submissionPaths s))
         ]
     guessed (path, encoding) = object [("path", jsonString path), ("encoding", jsonString (encodingName encoding))]
     leftOut (LeftOut path why) = object [("path", jsonString path), ("reason", jsonString why)]
@@ -158,9 +166,9 @@ viewName :: View -> ByteString
 viewName Structure = "structure"
 viewName Names = "names"
 
-pairObject :: Detail -> Builder
-pairObject d =
-  object
+pairObject :: Maybe [Shown] -> Detail -> Builder
+pairObject matches d =
+  object $
     [ ("left", jsonString (leftName d)),
       ("right", jsonString (rightName d)),
       ("similarity", share (similarity (detailScore d))),
@@ -169,8 +177,25 @@ pairObject d =
       ("matched", intDec (matched d)),
       ("leftTokens", intDec (leftTokens d)),
       ("rightTokens", intDec (rightTokens d)),
-      ("complete", if whole d then "true" else "false")
+      ("complete", bool (whole d))
     ]
+      ++ [("matches", list matchObject found) | Just found <- [matches]]
+
+-- | Ranges are bytes of the file as UTF-8.
+matchObject :: Shown -> Builder
+matchObject (Shown t moved) =
+  object
+    [ ("left", spanObject (tileLeft t)),
+      ("right", spanObject (tileRight t)),
+      ("tokens", intDec (tileTokens t)),
+      ("reason", string7 (show (reasonName (tileReason t)))),
+      ("moved", bool moved)
+    ]
+  where
+    spanObject s = object [("file", intDec (spanFile s)), ("start", intDec (spanStart s)), ("bytes", intDec (spanBytes s))]
+
+bool :: Bool -> Builder
+bool b = if b then "true" else "false"
 
 object :: [(Builder, Builder)] -> Builder
 object fields = char7 '{' <> mconcat (intersperse (char7 ',') (map field fields)) <> char7 '}'
