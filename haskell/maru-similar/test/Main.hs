@@ -7,8 +7,11 @@ import qualified MutateTest
 import qualified OutputTest
 import qualified PairsTest
 import qualified RealTest
+import qualified StandingTest
+import qualified StructureTest
 import Test.Tasty (defaultMain, testGroup)
 import qualified TilingTest
+import qualified WeighTest
 
 main :: IO ()
 main = do
@@ -17,4 +20,4 @@ main = do
   defaultMain $
     testGroup
       "maru-similar"
-      [LexerTest.tests, TilingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, archives, OutputTest.tests, real]
+      [LexerTest.tests, TilingTest.tests, StructureTest.tests, WeighTest.tests, StandingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, archives, OutputTest.tests, real]

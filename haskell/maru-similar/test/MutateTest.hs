@@ -9,8 +9,6 @@ import Data.Word (Word64)
 import Maru.Similar
 import Maru.Similar.Lexer.Java
 import Maru.Similar.Mutate
-import Maru.Similar.Pairs
-import Maru.Similar.Score
 import Maru.Similar.Token
 import Snippets
 import Test.QuickCheck hiding (property)
@@ -68,7 +66,7 @@ staysSimilar seed = conjoin [judge p | p <- programs]
         copy = disguise seed p
 
 similarityOf :: ByteString -> ByteString -> Double
-similarityOf a b = sum [similarity (pairScore (reportLengths report) p) | p <- pairList (reportPairs report)]
+similarityOf a b = sum [pairSimilarity p | p <- pairList (reportPairs report)]
   where
-    prepared = prepare map defaultConfig (corpusOf [newEntry "a" [Source "a" a], newEntry "b" [Source "b" b]] [])
-    report = assemble defaultConfig prepared (comparePrepared map defaultConfig prepared)
+    prepared = prepare map seedConfig (corpusOf [newEntry "a" [Source "a" a], newEntry "b" [Source "b" b]] [])
+    report = assemble seedConfig prepared (comparePrepared map seedConfig prepared)

@@ -29,15 +29,31 @@ tests =
       testCase "JSON" $
         text json ((reportOf ["\"\\\n", "\xc3\xa9\xff"]) {reportLeftOut = [LeftOut "x" "why"], reportGuessed = [("y", Utf16BE)]})
           @?= BC.unlines
-            [ "{\"schema\":\"maru-similar/1\",",
-              "\"options\":{\"language\":\"java\",\"view\":\"structure\",\"minMatch\":9,\"threshold\":0.0},",
+            [ "{\"schema\":\"maru-similar/2\",",
+              "\"options\":{\"language\":\"java\",\"mode\":\"seed\",\"view\":\"structure\",\"rank\":\"both\",\"minMatch\":9,\"threshold\":0.0,\"pairs\":500000},",
               "\"compared\":1,",
               "\"apart\":0,",
               "\"submissions\":[{\"name\":\"\\\"\\\\\\u000a\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[],\"paths\":[\"\\\"\\\\\\u000a\"]},",
               "{\"name\":\"\xc3\xa9\xef\xbf\xbd\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[],\"paths\":[\"\xc3\xa9\xef\xbf\xbd\"]}],",
               "\"leftOut\":[{\"path\":\"x\",\"reason\":\"why\"}],",
               "\"encodings\":[{\"path\":\"y\",\"encoding\":\"utf-16be\"}],",
-              "\"pairs\":[{\"left\":\"\\\"\\\\\\u000a\",\"right\":\"\xc3\xa9\xef\xbf\xbd\",\"similarity\":1.000000,\"avg\":1.000000,\"max\":1.000000,\"matched\":219,\"leftTokens\":219,\"rightTokens\":219,\"complete\":true}]}"
+              "\"pairs\":[{\"left\":\"\\\"\\\\\\u000a\",\"right\":\"\xc3\xa9\xef\xbf\xbd\",\"similarity\":1.000000,\"avg\":1.000000,\"max\":1.000000,\"matched\":219,\"leftTokens\":219,\"rightTokens\":219,\"kind\":\"whole\",\"tooShort\":false,\"complete\":true}]}"
+            ],
+      testCase "CSV of the views" $
+        text csv (reportIn defaultConfig ["a", "b"])
+          @?= BC.unlines
+            [ "left,right,similarity,avg,max,structure,lexical,names,z,innocent,too_short,left_tokens,right_tokens",
+              "a,b,1.000000,1.000000,1.000000,1.000000,1.000000,1.000000,,,0,219,219"
+            ],
+      testCase "JSON of the views" $
+        last (BC.lines (text json (reportIn defaultConfig ["a", "b"])))
+          @?= "\"pairs\":[{\"left\":\"a\",\"right\":\"b\",\"similarity\":1.000000,\"avg\":1.000000,\"max\":1.000000,\"structure\":{\"avg\":1.000000,\"max\":1.000000},\"lexical\":{\"avg\":1.000000,\"max\":1.000000},\"names\":{\"avg\":1.000000,\"max\":1.000000},\"z\":null,\"innocent\":null,\"leftTokens\":219,\"rightTokens\":219,\"kind\":\"whole\",\"tooShort\":false,\"complete\":true}]}",
+      testCase "a table of the views" $
+        text (table (TableStyle False) 1) (reportIn defaultConfig ["a", "b"])
+          @?= BC.unlines
+            [ "100 %  a  b  (219 tokens; structure 100, lexical 100, names 100)",
+              "",
+              "2 submissions, 1 pair compared; 1 at 80 % or more."
             ],
       testCase "the table aligns, sums up, and steers no terminal" $
         text (table (TableStyle False) 2) (reportOf ["a", "long\ESC[1m", "\xc3\xa9"])
@@ -58,9 +74,12 @@ text form = BL.toStrict . Builder.toLazyByteString . form
 
 -- | Equal submissions of these names, in that order.
 reportOf :: [B.ByteString] -> Report
-reportOf names = assemble defaultConfig prepared (comparePrepared map defaultConfig prepared)
+reportOf = reportIn seedConfig
+
+reportIn :: Config -> [B.ByteString] -> Report
+reportIn config names = assemble config prepared (comparePrepared map config prepared)
   where
-    prepared = prepare map defaultConfig (corpusOf [newEntry n [Source n bubble] | n <- names] [])
+    prepared = prepare map config (corpusOf [newEntry n [Source n bubble] | n <- names] [])
 
 csvRoundTrip :: Property
 csvRoundTrip = forAll (vectorOf 2 (BC.pack <$> listOf1 (elements ",\"\n\rab "))) $ \names ->

@@ -4,6 +4,7 @@
 module PairsTest (tests) where
 
 import Control.Exception (evaluate)
+import Control.Monad (forM_)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
@@ -19,7 +20,7 @@ import Maru.Similar.Mutate
 import Maru.Similar.Normalise
 import Maru.Similar.Output (csv, json)
 import Maru.Similar.Pairs
-import Maru.Similar.Score
+import Maru.Similar.Score (Score (..), score, similarity)
 import Snippets
 import System.Timeout (timeout)
 import Test.QuickCheck hiding (property)
@@ -35,11 +36,11 @@ tests =
       property "any order of submissions gives the same pairs" 200 anyOrder,
       property "the threshold leaves out just what is below it" 200 thresholded,
       testCase "reversed evaluation gives the same bytes" $
-        outputs backwards someCorpus @?= outputs map someCorpus,
+        [outputs c backwards someCorpus | c <- modes] @?= [outputs c map someCorpus | c <- modes],
       testGroup
         "every back end of maru gives the same bytes"
         [ testCase (Maru.backendName b <> ", " <> show w) $ do
-            done <- timeout 60000000 (evaluate (outputs (parMapWith Maru.defaultOptions {Maru.backend = b, Maru.workers = Maru.Workers w}) someCorpus == outputs map someCorpus))
+            done <- timeout 60000000 (evaluate ([outputs c (parMapWith Maru.defaultOptions {Maru.backend = b, Maru.workers = Maru.Workers w}) someCorpus == outputs c map someCorpus | c <- modes] == [True, True]))
             done @?= Just True
           | b <- Maru.allBackends,
             w <- [1, 2, 5]
@@ -52,21 +53,24 @@ tests =
         (scoreMaximum s, scoreAverage s, similarity s) @?= (1, 0.5, 0.75),
       testCase "equal work scores 100 % also with template code in it" $ do
         let entries = [newEntry "a" [Source "a" (template <> bubble)], newEntry "b" [Source "b" (template <> bubble)]]
-            report = run defaultConfig (corpusOf entries [Source "base" template])
-        [similarity (pairScore (reportLengths report) p) | p <- pairList (reportPairs report)] @?= [1]
-        [submissionExcluded s > 20 | s <- V.toList (reportSubmissions report)] @?= [True, True],
+        forM_ modes $ \c -> do
+          let report = run c (corpusOf entries [Source "base" template])
+          [pairSimilarity p | p <- pairList (reportPairs report)] @?= [1]
+          [submissionExcluded s > 20 | s <- V.toList (reportSubmissions report)] @?= [True, True],
       testCase "template code alone is nothing in common" $ do
         let entries = [newEntry "a" [Source "a" (template <> bubble)], newEntry "b" [Source "b" (template <> words_)]]
-            similarities c = let r = run defaultConfig c in [similarity (pairScore (reportLengths r) p) | p <- pairList (reportPairs r)]
-            with = sum (similarities (corpusOf entries [Source "base" template]))
-            without = sum (similarities (corpusOf entries []))
-        assertBool (show (with, without)) (with < without / 2),
+            similarities m c = sum [pairSimilarity p | p <- pairList (reportPairs (run m c))]
+        forM_ modes $ \m -> do
+          let with = similarities m (corpusOf entries [Source "base" template])
+              without = similarities m (corpusOf entries [])
+          assertBool (show (with, without)) (with < without / 2),
       testCase "what has only template code matches nothing" $ do
-        let r = run defaultConfig (corpusOf [newEntry n [Source n template] | n <- ["a", "b"]] [Source "base" template])
-        [similarity (pairScore (reportLengths r) p) | p <- pairList (reportPairs r)] @?= [0],
+        forM_ modes $ \m -> do
+          let r = run m (corpusOf [newEntry n [Source n template] | n <- ["a", "b"]] [Source "base" template])
+          [pairSimilarity p | p <- pairList (reportPairs r)] @?= [0],
       testCase "the names view tells renamed copies apart" $ do
         let entries = [newEntry "a" [Source "a" bubble], newEntry "b" [Source "b" (mutate 1 [Rename] bubble)]]
-            value view = let r = run defaultConfig {configView = view} (corpusOf entries []) in [similarity (pairScore (reportLengths r) p) | p <- pairList (reportPairs r)]
+            value view = let r = run seedConfig {configView = view} (corpusOf entries []) in [pairSimilarity p | p <- pairList (reportPairs r)]
         value Structure @?= [1]
         assertBool (show (value Names)) (all (< 0.9) (value Names)),
       testCase "a submission without code is left out by name" $ do
@@ -81,12 +85,15 @@ run config corpus = assemble config prepared (comparePrepared map config prepare
   where
     prepared = prepare map config corpus
 
-outputs :: ParallelMap -> Corpus -> (BL.ByteString, BL.ByteString)
-outputs parallel corpus = (text csv, text json)
+modes :: [Config]
+modes = [defaultConfig, seedConfig]
+
+outputs :: Config -> ParallelMap -> Corpus -> (BL.ByteString, BL.ByteString)
+outputs config parallel corpus = (text csv, text json)
   where
     text form = Builder.toLazyByteString (form report)
-    prepared = prepare parallel defaultConfig corpus
-    report = assemble defaultConfig prepared (comparePrepared parallel defaultConfig prepared)
+    prepared = prepare parallel config corpus
+    report = assemble config prepared (comparePrepared parallel config prepared)
 
 -- | A map that evaluates from the end.
 backwards :: (a -> b) -> [a] -> [b]
@@ -114,11 +121,11 @@ instance Arbitrary Sequences where
   shrink (Sequences s) = [Sequences s' | s' <- shrinkList (shrinkList (const [])) s, length s' >= 2]
 
 pairsOf :: Double -> [[Word32]] -> [(Int, Int, Double)]
-pairsOf threshold sequences = [(pairLeft p, pairRight p, similarity (pairScore lengths p)) | p <- pairList ranked]
+pairsOf threshold sequences = [(pairLeft p, pairRight p, pairSimilarity p) | p <- pairList ranked]
   where
     arrays = V.fromList (map codes sequences)
     lengths = VU.convert (V.map ownLength arrays)
-    ranked = rankPairs threshold lengths (compareAll map 3 Nothing arrays)
+    ranked = tiledTable threshold lengths (compareAll map 3 Nothing arrays)
 
 similarityOf :: [Word32] -> [Word32] -> Double
 similarityOf a b = sum [s | (_, _, s) <- pairsOf 0 [a, b]]

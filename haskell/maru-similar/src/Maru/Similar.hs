@@ -11,18 +11,24 @@
 -- byte.
 module Maru.Similar
   ( -- * Options
-    Config (..),
-    defaultConfig,
+    module Maru.Similar.Config,
 
     -- * Steps
     ParallelMap,
     Prepared (..),
+    Ready (..),
     Submission (..),
     prepare,
+    Outcome,
+    outcomePairs,
     comparePrepared,
-    Row,
     Report (..),
     assemble,
+
+    -- * Pairs
+    module Maru.Similar.Table,
+    pairScore,
+    leastTokens,
 
     -- * Reading
     module Maru.Similar.Corpus,
@@ -30,29 +36,19 @@ module Maru.Similar
 where
 
 import Data.ByteString (ByteString)
-import Data.List (partition, sort, sortOn)
+import Data.List (partition, sort)
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
+import Maru.Similar.Analyse
+import Maru.Similar.Config
 import Maru.Similar.Corpus
-import Maru.Similar.Lexer.Java (lexJava)
-import Maru.Similar.Normalise
+import Maru.Similar.Match (Kind (..), PairScore (..), ViewScore (..))
+import Maru.Similar.Normalise (Codes)
 import Maru.Similar.Pairs
-import Maru.Similar.Shape
-import Maru.Similar.Tiling
-import Maru.Similar.Token (Tokens, tokenErrors, tokenUnclosed)
-
-data Config = Config
-  { configView :: !View,
-    -- | Tokens of the shortest match that counts, at least 1.
-    configMinMatch :: !Int,
-    -- | Pairs below this similarity are not reported.
-    configThreshold :: !Double
-  }
-  deriving (Eq, Show)
-
--- | 'Structure', 9 tokens, all pairs.
-defaultConfig :: Config
-defaultConfig = Config Structure 9 0
+import Maru.Similar.Standing
+import Maru.Similar.Table
+import Maru.Similar.Weigh
+import System.IO.Unsafe (unsafePerformIO)
 
 -- | What is known of a submission besides its code.
 data Submission = Submission
@@ -82,10 +78,17 @@ data Submission = Submission
 -- | Submissions ready to be compared, by name.
 data Prepared = Prepared
   { preparedSubmissions :: !(V.Vector Submission),
-    preparedCodes :: !(V.Vector Codes),
+    preparedReady :: !Ready,
     preparedLeftOut :: ![LeftOut],
     preparedGuessed :: ![(ByteString, Encoding)]
   }
+
+-- | By the mode.
+data Ready
+  = ReadyCodes !(V.Vector Codes)
+  | -- | With what is usual in the collection, and the similarity from which pairs are
+    -- looked at.
+    ReadyWeighed !Weighed !(Maybe Standing) !Float
 
 -- | Everything that is reported.
 data Report = Report
@@ -101,25 +104,10 @@ data Report = Report
     reportCompared :: !Int,
     -- | How many pairs were not: two of one student, two of the archive.
     reportApart :: !Int,
+    -- | What is usual in the collection; 'Nothing' of a small one, and in 'Seed'.
+    reportStanding :: !(Maybe Standing),
     reportPairs :: !PairTable
   }
-
--- | What a task makes of a submission. Plain data, so that it can cross to
--- another process.
-data Analysed = Analysed
-  { analysedCodes :: !Codes,
-    analysedExcluded :: !Int,
-    analysedOddities :: !Oddities
-  }
-
--- | What is wrong with the files of a submission, as in 'Submission'.
-data Oddities = Oddities {odErrors :: !Int, odUnclosed :: !Int, odNotJava :: !Int, odControls :: !Int}
-
-instance Semigroup Oddities where
-  Oddities a b c d <> Oddities a' b' c' d' = Oddities (a + a') (b + b') (c + c') (d + d')
-
-instance Monoid Oddities where
-  mempty = Oddities 0 0 0 0
 
 -- | Lex and normalise all submissions, one task each. Those without a token are
 -- left out.
@@ -127,7 +115,7 @@ prepare :: ParallelMap -> Config -> Corpus -> Prepared
 prepare parallel config corpus =
   Prepared
     { preparedSubmissions = V.fromList (map (uncurry describe) full),
-      preparedCodes = V.fromList (map (analysedCodes . snd) full),
+      preparedReady = ready parallel config [(entryRole e, analysedCode a) | (e, a) <- full],
       preparedLeftOut = sort (corpusLeftOut corpus ++ concatMap (hollow . fst) void),
       preparedGuessed = corpusGuessed corpus
     }
@@ -135,9 +123,30 @@ prepare parallel config corpus =
     entries = corpusEntries corpus
     analysed = parallel (analyse config base) (map entrySources entries)
     (full, void) = partition (not . isVoid . snd) (zip entries analysed)
-    isVoid a = ownLength (analysedCodes a) == 0 && analysedExcluded a == 0
+    isVoid a = codeLength (analysedCode a) == 0 && analysedExcluded a == 0
     hollow entry = [LeftOut (sourcePath s) "no code: only comments and white space" | s <- entrySources entry]
-    base = baseIndex config (corpusBase corpus)
+    base = baseOf config (corpusBase corpus)
+
+-- | Index what is weighed, and see what is usual.
+ready :: ParallelMap -> Config -> [(Role, Code)] -> Ready
+ready parallel config codes = case configMode config of
+  Seed -> ReadyCodes (V.fromList [c | (_, CodesOf c) <- codes])
+  Score -> ReadyWeighed weighed usual (startAt config (length codes) usual)
+  where
+    weighed = unsafePerformIO (weigh [(role == Archive, v) | (role, ViewsOf v) <- codes])
+    usual = standing (zip sample (parallel (against weighed (configRank config)) sample))
+    sample = sampleOf (length codes)
+
+-- | Where more pairs are to be expected than are reported, the similarity that a
+-- quarter more than these have; so the others need not be kept.
+startAt :: Config -> Int -> Maybe Standing -> Float
+startAt config n usual
+  | dropped <= 0 = asked
+  | otherwise = max asked (maybe 0 (`quantile` dropped) usual)
+  where
+    asked = realToFrac (configThreshold config)
+    pairs = fromIntegral (n * (n - 1) `div` 2) :: Double
+    dropped = 1 - 1.25 * fromIntegral (configPairs config) / max 1 pairs
 
 describe :: Entry -> Analysed -> Submission
 describe entry a =
@@ -146,7 +155,7 @@ describe entry a =
       submissionStudents = entryStudents entry,
       submissionRole = entryRole entry,
       submissionPaths = map sourcePath (entrySources entry),
-      submissionTokens = ownLength (analysedCodes a),
+      submissionTokens = codeLength (analysedCode a),
       submissionExcluded = analysedExcluded a,
       submissionErrors = odErrors odd_,
       submissionUnclosed = odUnclosed odd_,
@@ -156,46 +165,47 @@ describe entry a =
   where
     odd_ = analysedOddities a
 
-baseIndex :: Config -> [Source] -> Maybe Index
-baseIndex _ [] = Nothing
-baseIndex config sources = Just (index m (side m (fst (lexAll config sources))))
+-- | The outcome of a task.
+data Outcome
+  = OutcomeRow !Row
+  | -- | How many pairs it stands for.
+    OutcomeCells !Int !Cells
+
+-- | How many pairs were compared for it, reported or not.
+outcomePairs :: Outcome -> Int
+outcomePairs part = case part of
+  OutcomeRow row -> VU.length (rowRights row)
+  OutcomeCells n _ -> n
+
+-- | All pairs that may meet, in tasks of some rows; produced as the map produces.
+comparePrepared :: ParallelMap -> Config -> Prepared -> [Outcome]
+comparePrepared parallel config prepared = case preparedReady prepared of
+  ReadyCodes codes -> map OutcomeRow (compareAll parallel (configMinMatch config) meets codes)
+  ReadyWeighed weighed _ start -> zipWith OutcomeCells (map (pairsOf weighed) blocks) (parallel (block weighed start) blocks)
+    where
+      blocks = blocksOf weighed
   where
-    m = configMinMatch config
+    meets = meeting (preparedSubmissions prepared)
+    block weighed start rows = maybe id allowed meets (compareBlock weighed (configRank config) start rows)
+    pairsOf weighed (from, to) = sum [rowLength meets (weighedCount weighed) (preparedSubmissions prepared) i | i <- [from .. to - 1]]
 
--- | The code of all sources, and how much is wrong with them.
-lexAll :: Config -> [Source] -> (Codes, Oddities)
-lexAll config sources = (joinWithBarriers (map fst each), foldMap snd each)
+-- | Without the pairs that are none.
+allowed :: (Int -> Int -> Bool) -> Cells -> Cells
+allowed meets cells
+  | length kept == cellCount cells = cells
+  | otherwise = pickCells kept cells
   where
-    each = map one sources
-    one (Source _ bytes) = (normalise (configView config) bytes tokens, oddities bytes tokens)
-      where
-        tokens = lexJava bytes
+    kept = [i | i <- [0 .. cellCount cells - 1], uncurry meets (cellSides cells i)]
 
-oddities :: ByteString -> Tokens -> Oddities
-oddities bytes tokens =
-  Oddities
-    { odErrors = tokenErrors tokens + shapeStretches (shapeOf tokens),
-      odUnclosed = tokenUnclosed tokens,
-      odNotJava = fromEnum (notJava tokens),
-      odControls = controlBytes bytes
-    }
-
-analyse :: Config -> Maybe Index -> [Source] -> Analysed
-analyse config base sources = Analysed own (ownLength codes - ownLength own) odd_
+-- | With how many submissions one is compared in its row.
+rowLength :: Maybe (Int -> Int -> Bool) -> Int -> V.Vector Submission -> Int -> Int
+rowLength meets n submissions i = case meets of
+  Nothing -> n - i - 1
+  Just may
+    | isOld i -> 0
+    | otherwise -> length [() | j <- [0 .. n - 1], j /= i, j > i || isOld j, may i j]
   where
-    (codes, odd_) = lexAll config sources
-    own = maybe codes (withoutBase config codes) base
-
--- | Without what tiles with the base.
-withoutBase :: Config -> Codes -> Index -> Codes
-withoutBase config codes base = excluding (sortOn fst ranges) codes
-  where
-    ranges = [(matchRight t, matchLength t) | t <- tilingTiles (tiles base (side m codes))]
-    m = configMinMatch config
-
--- | All pairs that may meet, one task per submission; produced as the map produces.
-comparePrepared :: ParallelMap -> Config -> Prepared -> [Row]
-comparePrepared parallel config prepared = compareAll parallel (configMinMatch config) (meeting (preparedSubmissions prepared)) (preparedCodes prepared)
+    isOld j = submissionRole (submissions V.! j) == Archive
 
 -- | Which pairs there are ('mayMeet'); 'Nothing': all.
 meeting :: V.Vector Submission -> Maybe (Int -> Int -> Bool)
@@ -205,19 +215,53 @@ meeting submissions
   where
     terms = V.map (\s -> (submissionRole s, submissionStudents s)) submissions
 
-assemble :: Config -> Prepared -> [Row] -> Report
-assemble config prepared rows =
+assemble :: Config -> Prepared -> [Outcome] -> Report
+assemble config prepared parts =
   Report
     { reportConfig = config,
       reportSubmissions = submissions,
       reportLengths = lengths,
       reportLeftOut = preparedLeftOut prepared,
       reportGuessed = preparedGuessed prepared,
-      reportCompared = sum (map (VU.length . rowRights) rows),
-      reportApart = n * (n - 1) `div` 2 - sum (map (VU.length . rowRights) rows),
-      reportPairs = rankPairs (configThreshold config) lengths rows
+      reportCompared = compared,
+      reportApart = n * (n - 1) `div` 2 - compared,
+      reportStanding = case preparedReady prepared of
+        ReadyWeighed _ usual _ -> usual
+        ReadyCodes _ -> Nothing,
+      reportPairs = case configMode config of
+        Seed -> tiledTable (configThreshold config) lengths [row | OutcomeRow row <- parts]
+        Score -> weighedTable (configRank config) (configPairs config) [cells | OutcomeCells _ cells <- parts]
     }
   where
     submissions = preparedSubmissions prepared
     n = V.length submissions
     lengths = VU.convert (V.map submissionTokens submissions)
+    compared = sum (map outcomePairs parts)
+
+-- | Below this many tokens nothing can be told of a submission.
+leastTokens :: Int
+leastTokens = 60
+
+-- | All that can be said of a reported pair.
+pairScore :: Report -> Pair -> PairScore
+pairScore report pair =
+  PairScore
+    { pairScoreLeft = left,
+      pairScoreRight = right,
+      pairScoreStructure = structure,
+      pairScoreLexical = lexical,
+      pairScoreNames = names,
+      pairScoreWhole = pairWhole pair,
+      pairScoreEmbedded = pairEmbedded pair,
+      pairScoreSimilarity = pairSimilarity pair,
+      pairScoreKind = if pairEmbedded pair - pairWhole pair >= 0.2 then Embedded else Whole,
+      pairScoreTooShort = min (reportLengths report VU.! left) (reportLengths report VU.! right) < leastTokens,
+      pairScoreZ = (\s -> zScore s left right (pairSimilarity pair)) <$> reportStanding report,
+      pairScoreInnocentAbove = (\s -> innocentAbove s (reportCompared report) (pairSimilarity pair)) <$> reportStanding report
+    }
+  where
+    left = pairLeft pair
+    right = pairRight pair
+    (structure, lexical, names) = case pairEvidence pair of
+      Shared s l m -> (Just s, Just l, Just m)
+      Tiles {} -> (Nothing, Just (ViewScore (pairWhole pair) (pairEmbedded pair)), Nothing)

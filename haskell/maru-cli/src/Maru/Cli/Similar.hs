@@ -11,7 +11,7 @@ module Maru.Cli.Similar
 where
 
 import Control.Exception (Exception, evaluate, throwIO, try)
-import Control.Monad (forM_, unless, when)
+import Control.Monad (foldM_, forM_, unless, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import Data.ByteString.Builder (Builder, hPutBuilder)
@@ -35,10 +35,7 @@ import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Anonymous (anonymous, withoutComments)
 import Maru.Similar.Evidence (evidence)
-import Maru.Similar.Normalise (View (Structure))
 import Maru.Similar.Output
-import Maru.Similar.Pairs (Pair (..), pairList, pairScore)
-import Maru.Similar.Score (similarity)
 import qualified Maru.View.Similar as View
 import Options.Applicative
 import System.Environment (getArgs)
@@ -116,17 +113,24 @@ rawPath path = do
 
 compareCorpus :: Settings -> Maru.Options -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
 compareCorpus s options given verdicts corpus = do
-  let config = Config Structure (minMatch s) (threshold s)
+  let config =
+        defaultConfig
+          { configMode = mode s,
+            configMinMatch = minMatch s,
+            configThreshold = threshold s,
+            configRank = rank s,
+            configPairs = mostPairs s
+          }
       prepared = prepare (parMapWith options) config corpus
       submissions = preparedSubmissions prepared
-      rows = comparePrepared (parMapWith options) config prepared
+      parts = comparePrepared (parMapWith options) config prepared
   warnLeftOut (filter ((/= "excluded") . leftOutReason) (preparedLeftOut prepared))
   warnRead corpus
   if V.null submissions
     then failWith (Stop badInput (nothingUsable given (preparedLeftOut prepared)))
     else do
-      showProgress (V.length submissions - 1) rows
-      let report = assemble config prepared rows
+      showProgress (V.length submissions) parts
+      let report = assemble config prepared parts
       warnAbout report
       shown <- toShow s verdicts corpus report
       written <- try (writeAll s shown)
@@ -140,7 +144,7 @@ verdict s report = case failAbove s of
   Just bound | n <- above bound, n > 0 -> ExitFailure 1 <$ complain (counted n "pair" <> " at " <> BC.pack (show bound) <> " or more (--fail-above)")
   _ -> pure ExitSuccess
   where
-    above bound = length (takeWhile ((>= bound) . similarity . pairScore (reportLengths report)) (pairList (reportPairs report)))
+    above bound = length (takeWhile ((>= bound) . pairSimilarity) (pairList (reportPairs report)))
 
 nothingUsable :: [RawFilePath] -> [LeftOut] -> ByteString
 nothingUsable given missed =
@@ -152,14 +156,14 @@ nothingUsable given missed =
 
 -- Progress --------------------------------------------------------------------
 
--- | Wait for the rows, one after the other; on a terminal, say how far it is. Row n stands for
--- @expected + 1 - n@ pairs.
-showProgress :: Int -> [Row] -> IO ()
-showProgress expected rows = withProgress "comparing" $ \tell ->
-  forM_ (zip [1 ..] rows) $ \(n, row) -> evaluate row >> tell (done n)
+-- | Wait for the parts, one after the other; on a terminal, say how far it is. So many submissions.
+showProgress :: Int -> [Outcome] -> IO ()
+showProgress n parts = withProgress "comparing" $ \tell -> foldM_ (next tell) 0 parts
   where
-    done :: Int -> Double
-    done n = fromIntegral (n * (2 * expected + 1 - n)) / fromIntegral (max 1 (expected * (expected + 1)))
+    next tell done part = do
+      sofar <- (done +) . outcomePairs <$> evaluate part
+      sofar <$ tell (fromIntegral sofar / total)
+    total = max 1 (fromIntegral n * (fromIntegral n - 1) / 2) :: Double
 
 -- Warnings --------------------------------------------------------------------
 
@@ -196,13 +200,12 @@ warnAbout report = do
   warn [submissionName s | s <- submissions, submissionNotJava s > 0] "hold a file without the shape of Java (prose, another language?); compared all the same"
   warn [submissionName s | s <- submissions, submissionUnclosed s > 0] "hold a comment or text block that does not end; what follows it is compared as code"
   warn [submissionName s | s <- submissions, submissionControls s > 0] "hold NUL or other control bytes; compared all the same"
-  warn [submissionName s | s <- submissions, submissionTokens s < least] ("have fewer than " <> BC.pack (show least) <> " tokens of their own: only equals are found")
-  unless (null incomplete) $
-    complain ("warning: " <> counted (length incomplete) "pair" <> " repeat themselves too much to be compared wholly; their similarity is at least the one shown")
+  warn [submissionName s | s <- submissions, submissionTokens s < leastTokens] ("have fewer than " <> BC.pack (show leastTokens) <> " tokens of their own: too short to judge")
+  unless (incomplete == 0) $
+    complain ("warning: " <> counted incomplete "pair" <> " repeat themselves too much to be compared wholly; their similarity is at least the one shown")
   where
     submissions = V.toList (reportSubmissions report)
-    least = configMinMatch (reportConfig report)
-    incomplete = filter (not . pairComplete) (pairList (reportPairs report))
+    incomplete = incompletePairs (reportPairs report)
     warn names what =
       unless (null names) $
         complain ("warning: " <> counted (length names) "submission" <> " " <> what <> ": " <> someOf names)

@@ -9,7 +9,7 @@ module Maru.Similar.Evidence
 where
 
 import Data.ByteString (ByteString)
-import Data.List (sortOn)
+import Data.List (intersperse, sortOn)
 import qualified Data.Map.Strict as Map
 import Data.Primitive.PrimArray
 import qualified Data.Set as Set
@@ -53,17 +53,13 @@ evidence m base left right = zipWith Shown tiles_ (moved tiles_)
 
 -- | Tokens and their codes; a barrier with an empty token between files.
 placed :: [Source] -> (V.Vector Placed, Codes)
-placed sources = (V.fromList (map fst all_), primArrayFromList (map snd all_))
+placed sources = (V.concat (intersperse between (map fst each)), joinWithBarriers (map snd each))
   where
-    all_ = concat (zipWith file [0 ..] sources)
-    file n (Source _ bytes) = [(Placed (Span n 0 0) Error mempty, barrier) | n > 0] ++ go [0 .. tokenCount tokens - 1]
+    each = zipWith file [0 ..] sources
+    between = V.singleton (Placed (Span 0 0 0) Error mempty)
+    file n (Source _ bytes) = (V.fromList (map (one . fromIntegral) (primArrayToList (codedTokens tokens))), codesOf Structure bytes tokens)
       where
         tokens = lexJava bytes
-        go is = case is of
-          [] -> []
-          i : more
-            | tokenKind tokens i `elem` [KwImport, KwPackage] -> go (drop 1 (dropWhile ((/= Semicolon) . tokenKind tokens) more))
-            | otherwise -> (one i, structureCode (tokenKind tokens i)) : go more
         one i = Placed (Span n (tokenStart tokens i) (tokenEnd tokens i - tokenStart tokens i)) (tokenKind tokens i) (tokenText bytes tokens i)
 
 blotted :: [Match] -> Codes -> Codes

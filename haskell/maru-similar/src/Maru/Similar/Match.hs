@@ -37,23 +37,25 @@ data Kind
 data PairScore = PairScore
   { pairScoreLeft :: !Int,
     pairScoreRight :: !Int,
-    pairScoreStructure :: !ViewScore,
-    pairScoreLexical :: !ViewScore,
-    pairScoreNames :: !ViewScore,
+    -- | The views; those that the mode does not have are 'Nothing'.
+    pairScoreStructure :: !(Maybe ViewScore),
+    pairScoreLexical :: !(Maybe ViewScore),
+    pairScoreNames :: !(Maybe ViewScore),
     -- | Ranks whole copies: the mean of the views' averages.
     pairScoreWhole :: !Double,
     -- | Ranks embedded copies: the mean of the views' maxima.
     pairScoreEmbedded :: !Double,
-    -- | Ranks by default: both mixed, by the size of the smaller.
+    -- | What pairs are ranked by, unless asked otherwise: both mixed, by the size of the smaller.
     pairScoreSimilarity :: !Double,
     pairScoreKind :: !Kind,
     -- | The smaller has too few tokens for a verdict.
     pairScoreTooShort :: !Bool,
-    -- | How far above the other pairs of both sides: robust z-score.
-    pairScoreZ :: !Double,
+    -- | How far above the other pairs of both sides: robust z-score. 'Nothing' in a small
+    -- collection, for which there is nothing to compare with.
+    pairScoreZ :: !(Maybe Double),
     -- | How many pairs of independent work are expected at this similarity or
-    -- above, in the whole collection. An estimate.
-    pairScoreInnocentAbove :: !Double
+    -- above, in the whole collection. An estimate; 'Nothing' in a small one.
+    pairScoreInnocentAbove :: !(Maybe Double)
   }
   deriving (Eq, Show)
 

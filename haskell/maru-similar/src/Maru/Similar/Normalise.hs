@@ -18,7 +18,8 @@ module Maru.Similar.Normalise
     barrier,
     isBarrier,
     normalise,
-    structureCode,
+    codesOf,
+    codedTokens,
     collapseRepeats,
     longestPeriod,
     repeatsKept,
@@ -61,7 +62,27 @@ isBarrier = (== barrier)
 
 -- | The codes of one source, without barriers. Linear time.
 normalise :: View -> ByteString -> Tokens -> Codes
-normalise view source ts = collapseRepeats (generateUpTo n fill)
+normalise view source = collapseRepeats . codesOf view source
+
+-- | The positions of the tokens that have a code: all but those of @package@ and
+-- @import@ declarations. Linear time.
+codedTokens :: Tokens -> PrimArray Word32
+codedTokens = coded (\i _ -> fromIntegral i)
+
+-- | A code for each of 'codedTokens', with all repeats. Linear time.
+codesOf :: View -> ByteString -> Tokens -> Codes
+codesOf view source ts = coded code ts
+  where
+    code i kind = case view of
+      Structure -> fromIntegral (fromEnum (classOf kind))
+      Names
+        | hasSpelling kind -> spelling (tokenText source ts i)
+        | otherwise -> fromIntegral (fromEnum kind)
+{-# INLINE codesOf #-}
+
+-- | What the function says of each token that counts.
+coded :: (Int -> Kind -> Word32) -> Tokens -> PrimArray Word32
+coded code ts = generateUpTo n fill
   where
     n = tokenCount ts
     fill :: MutablePrimArray s Code -> ST s Int
@@ -77,11 +98,7 @@ normalise view source ts = collapseRepeats (generateUpTo n fill)
       | i >= n = n
       | tokenKind ts i == Semicolon = i + 1
       | otherwise = afterSemicolon (i + 1)
-    code i kind = case view of
-      Structure -> structureCode kind
-      Names
-        | hasSpelling kind -> spelling (tokenText source ts i)
-        | otherwise -> fromIntegral (fromEnum kind)
+{-# INLINE coded #-}
 
 -- | An array of at most so many codes; the action says how many it wrote.
 generateUpTo :: Int -> (forall s. MutablePrimArray s Code -> ST s Int) -> Codes
@@ -90,10 +107,6 @@ generateUpTo n fill = runPrimArray $ do
   used <- fill out
   shrinkMutablePrimArray out used
   pure out
-
--- | The code of a kind where names and values do not count.
-structureCode :: Kind -> Code
-structureCode = fromIntegral . fromEnum . classOf
 
 -- | One representative for kinds that are interchangeable.
 classOf :: Kind -> Kind

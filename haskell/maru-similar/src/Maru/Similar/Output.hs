@@ -27,49 +27,61 @@ import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
 import Maru.Similar
 import Maru.Similar.Evidence (Shown (..))
-import Maru.Similar.Match (Span (..), Tile (..), reasonName)
+import Maru.Similar.Match (Kind (..), PairScore (..), Span (..), Tile (..), ViewScore (..), reasonName)
 import Maru.Similar.Normalise (View (..))
-import Maru.Similar.Pairs
-import Maru.Similar.Score
 
--- | RFC 4180 with line feeds, header
--- @left,right,similarity,avg,max,matched,left_tokens,right_tokens@, one row per
--- reported pair, the most similar first. Names are the bytes of the file system.
+-- | RFC 4180 with line feeds, a header, one row per reported pair, the most similar
+-- first. Names are the bytes of the file system. The columns depend on the mode
+-- (docs\/similar.md); what is not known is empty.
 csv :: Report -> Builder
 csv report =
-  "left,right,similarity,avg,max,matched,left_tokens,right_tokens\n"
+  mconcat (intersperse (char7 ',') (map fst (columns (configMode (reportConfig report)))))
+    <> char7 '\n'
     <> streamed (pairCount pairs) (row . detail report . pairAt pairs)
   where
     pairs = reportPairs report
-    row d =
-      mconcat (intersperse (char7 ',') (csvField (leftName d) : csvField (rightName d) : numbers d))
-        <> char7 '\n'
-    numbers d =
-      [ share (similarity (detailScore d)),
-        share (scoreAverage (detailScore d)),
-        share (scoreMaximum (detailScore d)),
-        intDec (matched d),
-        intDec (leftTokens d),
-        intDec (rightTokens d)
-      ]
+    fields = map snd (columns (configMode (reportConfig report)))
+    row d = mconcat (intersperse (char7 ',') (map ($ d) fields)) <> char7 '\n'
+
+columns :: Mode -> [(Builder, Detail -> Builder)]
+columns mode =
+  [ ("left", csvField . leftName),
+    ("right", csvField . rightName),
+    ("similarity", share . pairScoreSimilarity . detailScore),
+    ("avg", share . pairScoreWhole . detailScore),
+    ("max", share . pairScoreEmbedded . detailScore)
+  ]
+    ++ evidence
+    ++ [("left_tokens", intDec . leftTokens), ("right_tokens", intDec . rightTokens)]
+  where
+    evidence = case mode of
+      Seed -> [("matched", maybe mempty intDec . pairMatched . detailPair)]
+      Score ->
+        [ ("structure", view pairScoreStructure),
+          ("lexical", view pairScoreLexical),
+          ("names", view pairScoreNames),
+          ("z", maybe mempty hundredths . pairScoreZ . detailScore),
+          ("innocent", maybe mempty number . pairScoreInnocentAbove . detailScore),
+          ("too_short", \d -> if pairScoreTooShort (detailScore d) then char7 '1' else char7 '0')
+        ]
+    view of' = maybe mempty (share . viewAverage) . of' . detailScore
 
 csvField :: ByteString -> Builder
 csvField text
-  | B.any special text = char7 '"' <> P.primMapByteStringBounded quoted text <> char7 '"'
+  | B.any special text = char7 '"' <> P.primMapByteStringBounded doubled text <> char7 '"'
   | otherwise = byteString text
   where
     special w = w == 44 || w == 34 || w == 10 || w == 13
-    quoted = P.condB (== 34) (P.liftFixedToBounded ((\w -> (w, w)) P.>$< P.word8 P.>*< P.word8)) (P.liftFixedToBounded P.word8)
+    doubled = P.condB (== 34) (P.liftFixedToBounded ((\w -> (w, w)) P.>$< P.word8 P.>*< P.word8)) (P.liftFixedToBounded P.word8)
 
 -- | A pair with what is printed of it.
 data Detail = Detail
   { leftName :: !ByteString,
     rightName :: !ByteString,
-    detailScore :: !Score,
-    matched :: !Int,
+    detailPair :: !Pair,
+    detailScore :: !PairScore,
     leftTokens :: !Int,
-    rightTokens :: !Int,
-    whole :: !Bool
+    rightTokens :: !Int
   }
 
 detail :: Report -> Pair -> Detail
@@ -77,15 +89,27 @@ detail report pair =
   Detail
     { leftName = nameOf (pairLeft pair),
       rightName = nameOf (pairRight pair),
-      detailScore = pairScore lengths pair,
-      matched = pairMatched pair,
+      detailPair = pair,
+      detailScore = pairScore report pair,
       leftTokens = lengths VU.! pairLeft pair,
-      rightTokens = lengths VU.! pairRight pair,
-      whole = pairComplete pair
+      rightTokens = lengths VU.! pairRight pair
     }
   where
     lengths = reportLengths report
     nameOf i = submissionName (reportSubmissions report V.! i)
+
+-- | With two digits.
+hundredths :: Double -> Builder
+hundredths x = (if n < 0 then char7 '-' else mempty) <> intDec (abs n `quot` 100) <> char7 '.' <> P.primFixed digits (fromIntegral (abs n `rem` 100))
+  where
+    n = round (x * 100) :: Int
+    digits = (\k -> (48 + k `quot` 10, 48 + k `rem` 10)) P.>$< (P.word8 P.>*< P.word8)
+
+-- | Of a number that is not negative; to a millionth below 10.
+number :: Double -> Builder
+number x
+  | x < 10 = share x
+  | otherwise = intDec (round x)
 
 -- | A number in [0, 1] with six digits.
 share :: Double -> Builder
@@ -100,7 +124,7 @@ sixDigits = P.primFixed ((\n -> (place 100000 n, (place 10000 n, (place 1000 n, 
     place unit n = fromIntegral (48 + n `quot` unit `rem` 10)
     six = P.word8 P.>*< P.word8 P.>*< P.word8 P.>*< P.word8 P.>*< P.word8 P.>*< P.word8
 
--- | Schema @maru-similar/1@ (docs/similar.md): UTF-8, one line per element of
+-- | Schema @maru-similar/2@ (docs/similar.md): UTF-8, one line per element of
 -- its lists; bytes of names that are not UTF-8 become U+FFFD. What does not bear
 -- on the result (back end, workers) is not in it.
 json :: Report -> Builder
@@ -109,7 +133,7 @@ json = jsonWith (const Nothing)
 -- | Also with where pairs match: by their position in the ranking, what is known of it.
 jsonWith :: (Int -> Maybe [Shown]) -> Report -> Builder
 jsonWith matches report =
-  "{\"schema\":\"maru-similar/1\",\n\"options\":"
+  "{\"schema\":\"maru-similar/2\",\n\"options\":"
     <> options (reportConfig report)
     <> ",\n\"compared\":"
     <> intDec (reportCompared report)
@@ -130,9 +154,12 @@ jsonWith matches report =
     options config =
       object
         [ ("language", jsonString "java"),
-          ("view", jsonString (viewName (configView config))),
+          ("mode", quoted (modeName (configMode config))),
+          ("view", jsonString (viewsName config)),
+          ("rank", quoted (rankName (configRank config))),
           ("minMatch", intDec (configMinMatch config)),
-          ("threshold", doubleDec (configThreshold config))
+          ("threshold", doubleDec (configThreshold config)),
+          ("pairs", intDec (configPairs config))
         ]
     submission s =
       object
@@ -162,24 +189,52 @@ streamed n part = builder (from 0)
       | i >= n = next range
       | otherwise = runBuilderWith (part i) (from (i + 1) next) range
 
-viewName :: View -> ByteString
-viewName Structure = "structure"
-viewName Names = "names"
+viewsName :: Config -> ByteString
+viewsName config = case (configMode config, configView config) of
+  (Score, _) -> "structure, lexical, names"
+  (Seed, Structure) -> "structure"
+  (Seed, Names) -> "names"
+
+quoted :: String -> Builder
+quoted name = char7 '"' <> string7 name <> char7 '"'
 
 pairObject :: Maybe [Shown] -> Detail -> Builder
 pairObject matches d =
   object $
     [ ("left", jsonString (leftName d)),
       ("right", jsonString (rightName d)),
-      ("similarity", share (similarity (detailScore d))),
-      ("avg", share (scoreAverage (detailScore d))),
-      ("max", share (scoreMaximum (detailScore d))),
-      ("matched", intDec (matched d)),
-      ("leftTokens", intDec (leftTokens d)),
-      ("rightTokens", intDec (rightTokens d)),
-      ("complete", bool (whole d))
+      ("similarity", share (pairScoreSimilarity s)),
+      ("avg", share (pairScoreWhole s)),
+      ("max", share (pairScoreEmbedded s))
     ]
+      ++ evidence (pairEvidence (detailPair d))
+      ++ [ ("leftTokens", intDec (leftTokens d)),
+           ("rightTokens", intDec (rightTokens d)),
+           ("kind", quoted (kindName (pairScoreKind s))),
+           ("tooShort", truth (pairScoreTooShort s)),
+           ("complete", truth (pairComplete (detailPair d)))
+         ]
       ++ [("matches", list matchObject found) | Just found <- [matches]]
+  where
+    s = detailScore d
+    evidence e = case e of
+      Tiles n _ -> [("matched", intDec n)]
+      Shared {} ->
+        [ ("structure", maybe "null" view (pairScoreStructure s)),
+          ("lexical", maybe "null" view (pairScoreLexical s)),
+          ("names", maybe "null" view (pairScoreNames s)),
+          ("z", maybe "null" hundredths (pairScoreZ s)),
+          ("innocent", maybe "null" number (pairScoreInnocentAbove s))
+        ]
+    view v = object [("avg", share (viewAverage v)), ("max", share (viewMaximum v))]
+
+kindName :: Kind -> String
+kindName kind = case kind of
+  Whole -> "whole"
+  Embedded -> "embedded"
+
+truth :: Bool -> Builder
+truth b = if b then "true" else "false"
 
 -- | Ranges are bytes of the file as UTF-8.
 matchObject :: Shown -> Builder
@@ -189,13 +244,10 @@ matchObject (Shown t moved) =
       ("right", spanObject (tileRight t)),
       ("tokens", intDec (tileTokens t)),
       ("reason", string7 (show (reasonName (tileReason t)))),
-      ("moved", bool moved)
+      ("moved", truth moved)
     ]
   where
     spanObject s = object [("file", intDec (spanFile s)), ("start", intDec (spanStart s)), ("bytes", intDec (spanBytes s))]
-
-bool :: Bool -> Builder
-bool b = if b then "true" else "false"
 
 object :: [(Builder, Builder)] -> Builder
 object fields = char7 '{' <> mconcat (intersperse (char7 ',') (map field fields)) <> char7 '}'
@@ -234,7 +286,7 @@ table style top report
     leftWidth = maximum (0 : map (T.length . printable . leftName) shown)
     rightWidth = maximum (0 : map (T.length . printable . rightName) shown)
     line d =
-      paint style d (percent (similarity (detailScore d)))
+      paint style d (percent (pairScoreSimilarity (detailScore d)))
         <> "  "
         <> cellText leftWidth (leftName d)
         <> "  "
@@ -246,9 +298,14 @@ table style top report
 
 -- | What is common, of how much.
 extent :: Detail -> Builder
-extent d = atLeast <> intDec (matched d) <> " of " <> sizes <> " tokens"
+extent d = case pairEvidence (detailPair d) of
+  Tiles n whole -> (if whole then "" else "at least ") <> intDec n <> " of " <> sizes <> " tokens"
+  Shared structure lexical names ->
+    sizes <> " tokens; structure " <> share' structure <> ", lexical " <> share' lexical <> ", names " <> share' names
+      <> (if pairScoreKind (detailScore d) == Embedded then "; part of the other" else "")
+      <> (if pairScoreTooShort (detailScore d) then "; too short to judge" else "")
   where
-    atLeast = if whole d then "" else "at least "
+    share' v = intDec (floor (viewAverage v * 100 + 1e-4) :: Int)
     sizes
       | leftTokens d == rightTokens d = intDec (leftTokens d)
       | otherwise = intDec (leftTokens d) <> " and " <> intDec (rightTokens d)
@@ -267,7 +324,7 @@ paint style d text
   | s >= 0.6 = "\ESC[33m" <> text <> "\ESC[0m"
   | otherwise = text
   where
-    s = similarity (detailScore d)
+    s = pairScoreSimilarity (detailScore d)
 
 summary :: Report -> Int -> Builder
 summary report shown =
@@ -278,7 +335,7 @@ summary report shown =
     <> " compared"
     <> (if reportApart report > 0 then " (" <> intDec (reportApart report) <> " of one student or of the archive are not)" else "")
     <> "; "
-    <> (if reported < reportCompared report then intDec reported <> " at or above the threshold; " else "")
+    <> (if reported < reportCompared report then intDec reported <> " of them reported; " else "")
     <> intDec high
     <> " at 80 % or more"
     <> (if shown < reported then "; the first " <> intDec shown <> " are shown" else "")
@@ -286,7 +343,7 @@ summary report shown =
   where
     reported = pairCount (reportPairs report)
     high = length (takeWhile ((>= 0.8) . similarityOf) (pairList (reportPairs report)))
-    similarityOf = similarity . pairScore (reportLengths report)
+    similarityOf = pairSimilarity
 
 count :: Int -> Builder -> Builder
 count n thing = intDec n <> " " <> thing <> (if n == 1 then "" else "s")

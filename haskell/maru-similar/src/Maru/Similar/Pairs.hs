@@ -11,21 +11,13 @@ module Maru.Similar.Pairs
     ParallelMap,
     Row (..),
     compareAll,
-
-    -- * Results
-    Pair (..),
-    PairTable,
-    rankPairs,
-    pairCount,
-    pairAt,
-    pairList,
-    pairScore,
+    rankRows,
   )
 where
 
 import Control.Monad (foldM_)
 import Control.Monad.ST (ST, runST)
-import Data.Bits (shiftL, shiftR, (.&.), (.|.))
+import Data.Bits (shiftL, shiftR, (.|.))
 import Data.List (sortOn, tails)
 import Data.Primitive.PrimArray
 import qualified Data.Vector as V
@@ -34,7 +26,7 @@ import qualified Data.Vector.Unboxed as VU
 import qualified Data.Vector.Unboxed.Mutable as VM
 import Data.Word (Word32, Word64)
 import Maru.Similar.Normalise (Codes)
-import Maru.Similar.Score (Score, score, similarity)
+import Maru.Similar.Score (score, similarity)
 import Maru.Similar.Tiling
 
 -- | Anything that equals 'map'.
@@ -84,29 +76,16 @@ cells m (left : rights) = VU.fromListN (length rights) (merge same (coverages (i
 cell :: Coverage -> Word32
 cell (Coverage n whole) = fromIntegral n * 2 + (if whole then 0 else 1)
 
--- | A compared pair; positions in the submissions' order.
-data Pair = Pair
-  { pairLeft :: !Int,
-    pairRight :: !Int,
-    -- | Tokens that tiles cover, on either side.
-    pairMatched :: !Int,
-    -- | 'False': the work bound was met; the true coverage may be higher.
-    pairComplete :: !Bool
-  }
-  deriving (Eq, Show)
-
--- | Pairs, the most similar first, then by position. 20 bytes a pair, and no more while it is made.
-newtype PairTable = PairTable (VU.Vector (Double, Word64, Word32))
-
--- | The pairs of at least that similarity. The lengths are those of the
--- submissions, in tokens. O(p log p) for p pairs.
-rankPairs :: Double -> VU.Vector Int -> [Row] -> PairTable
-rankPairs threshold lengths rows = PairTable $
-  runST $ do
-    table <- VM.new (sum (map (VU.length . ranked) rows))
-    foldM_ (\at row -> VU.foldM (put table) at (ranked row)) 0 rows
-    sortRanked table
-    VU.unsafeFreeze table
+-- | The pairs of at least that similarity, the most similar first, then by
+-- position: similarity, the left side's position times 2^32 plus the right one's, and
+-- the cell. The lengths are those of the submissions, in tokens. O(p log p) for p
+-- pairs; 20 bytes a pair, and no more while it is made.
+rankRows :: Double -> VU.Vector Int -> [Row] -> VU.Vector (Double, Word64, Word32)
+rankRows threshold lengths rows = runST $ do
+  table <- VM.new (sum (map (VU.length . ranked) rows))
+  foldM_ (\at row -> VU.foldM (put table) at (ranked row)) 0 rows
+  sortRanked table
+  VU.unsafeFreeze table
   where
     put table at pair = (at + 1) <$ VM.write table at pair
     ranked :: Row -> VU.Vector (Double, Word64, Word32)
@@ -119,21 +98,3 @@ rankPairs threshold lengths rows = PairTable $
 
 sortRanked :: VM.MVector s (Double, Word64, Word32) -> ST s ()
 sortRanked = Intro.sortBy $ \(s, at, _) (s', at', _) -> compare s' s <> compare at at'
-
-pairCount :: PairTable -> Int
-pairCount (PairTable t) = VU.length t
-
--- | The index must be in @[0, pairCount)@.
-pairAt :: PairTable -> Int -> Pair
-pairAt (PairTable t) i = Pair (fromIntegral (at `shiftR` 32)) (fromIntegral (at .&. 0xffffffff)) matched (even c)
-  where
-    (_, at, c) = t VU.! i
-    matched = fromIntegral (c `shiftR` 1)
-
--- | Produced lazily.
-pairList :: PairTable -> [Pair]
-pairList t = map (pairAt t) [0 .. pairCount t - 1]
-
--- | From the same lengths.
-pairScore :: VU.Vector Int -> Pair -> Score
-pairScore lengths (Pair left right matched _) = score matched (lengths VU.! left) (lengths VU.! right)

@@ -49,12 +49,16 @@ data ShownPair = ShownPair
     shownRight :: !Int,
     shownSimilarity :: !Double,
     -- | For whole copies, for embedded ones.
-    shownAverage :: !Double,
-    shownMaximum :: !Double,
-    shownMatched :: !Int,
+    shownWhole :: !Double,
+    shownEmbedded :: !Double,
+    -- | Tokens in common, where they were counted.
+    shownMatched :: !(Maybe Int),
+    -- | 'False': there may be more.
     shownComplete :: !Bool,
+    -- | How many innocent pairs are expected at this similarity or above.
+    shownInnocent :: !(Maybe Double),
     -- | What else is to be said of it.
-    shownNote :: !Text
+    shownNotes :: ![Text]
   }
 
 -- | Everything but the programs.
@@ -156,7 +160,7 @@ ranking c = Table [(R, "similarity"), (L, "one"), (L, "other"), (R, "tokens in c
   where
     names = map (T.unpack . shownName) (comparisonSubmissions c)
     name i = concat (take 1 (drop i names))
-    row p = [show (floor (shownSimilarity p * 100 + 1e-9) :: Int) ++ " %", name (shownLeft p), name (shownRight p), show (shownMatched p)]
+    row p = [show (floor (shownSimilarity p * 100 + 1e-9) :: Int) ++ " %", name (shownLeft p), name (shownRight p), maybe "" show (shownMatched p)]
 
 -- | What the script fills.
 application :: [String]
@@ -200,11 +204,12 @@ comparisonJson c =
                [ "left" .= shownLeft p,
                  "right" .= shownRight p,
                  "similarity" .= shownSimilarity p,
-                 "average" .= shownAverage p,
-                 "maximum" .= shownMaximum p,
+                 "whole" .= shownWhole p,
+                 "embedded" .= shownEmbedded p,
+                 "innocent" .= shownInnocent p,
                  "matched" .= shownMatched p,
                  "complete" .= shownComplete p,
-                 "note" .= shownNote p
+                 "notes" .= shownNotes p
                ]
              | p <- comparisonPairs c
            ],

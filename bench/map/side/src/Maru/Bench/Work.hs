@@ -21,9 +21,9 @@ import qualified Data.Vector.Unboxed as VU
 import Maru.Bench.Java (corpus)
 import Maru.Bench.Mapper (Mapper (..))
 import Maru.Bench.Meter (nowNs)
-import Maru.Similar (comparePrepared, defaultConfig, prepare)
+import Maru.Similar (Config (..), Ready (..), prepare, seedConfig)
 import qualified Maru.Similar as Similar
-import Maru.Similar.Pairs (Row (..))
+import Maru.Similar.Pairs (Row (..), compareAll)
 
 data Work = Work
   { workName :: !String,
@@ -92,12 +92,13 @@ turns = go
 -- Lexing is preparation: what is timed is the comparison.
 similar :: Int -> IO Prepared
 similar n = do
-  let prepared = prepare map defaultConfig (corpus n)
-      codes = Similar.preparedCodes prepared
+  let codes = case Similar.preparedReady (prepare map seedConfig (corpus n)) of
+        ReadyCodes c -> c
+        ReadyWeighed {} -> V.empty -- not in this mode
   mapM_ evaluate (V.toList codes)
   let costs = [fromIntegral (n - i) | i <- [1 .. n - 1]]
       run m = do
-        rows <- evaluate (comparePrepared (mapFlat m) defaultConfig prepared)
+        rows <- evaluate (compareAll (mapFlat m) (configMinMatch seedConfig) Nothing codes)
         mapM_ (evaluate . rowCells) (take 1 rows)
         first <- nowNs
         total <- evaluate (foldl' (\s row -> s + fromIntegral (VU.sum (VU.map fromIntegral (rowCells row) :: VU.Vector Int))) 0 rows)

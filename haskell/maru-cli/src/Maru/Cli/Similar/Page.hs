@@ -10,6 +10,7 @@ module Maru.Cli.Similar.Page
 where
 
 import qualified Codec.Compression.GZip as GZip
+import Control.Applicative ((<|>))
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Base64.Lazy as Base64
@@ -26,9 +27,7 @@ import qualified Data.Vector as V
 import Maru.Cli.Output (plural)
 import Maru.Similar
 import Maru.Similar.Evidence (Shown (..))
-import Maru.Similar.Match (Span (..), Tile (..), reasonName)
-import Maru.Similar.Pairs
-import Maru.Similar.Score (Score (..), similarity)
+import Maru.Similar.Match (PairScore (..), Span (..), Tile (..), reasonName)
 import Maru.View.Plain (plain)
 import qualified Maru.View.Similar as View
 
@@ -56,9 +55,9 @@ comparison asked report =
           (show (pairCount table), "pairs reported"),
           (show high, "pairs at 80 % or more")
         ],
-      View.comparisonThreshold = if configThreshold (reportConfig report) > 0 then configThreshold (reportConfig report) else 0.8,
+      View.comparisonThreshold = if configThreshold (reportConfig report) > 0 then configThreshold (reportConfig report) else usual,
       View.comparisonSubmissions = map submission (V.toList submissions),
-      View.comparisonPairs = map shown listed,
+      View.comparisonPairs = zipWith shown [0 ..] listed,
       View.comparisonReported = pairCount table,
       View.comparisonHistogram = histogram (map scoreAt [0 .. pairCount table - 1]),
       View.comparisonLeftOut = [(text path, text why) | LeftOut path why <- reportLeftOut report],
@@ -70,7 +69,7 @@ comparison asked report =
     table = reportPairs report
     listed = map (pairAt table) [0 .. min mostPairs (pairCount table) - 1]
     -- By number: a list of all pairs would be held for as long as it is needed twice.
-    scoreAt = similarity . pairScore (reportLengths report) . pairAt table
+    scoreAt = pairSimilarity . pairAt table
     high = length (takeWhile ((>= 0.8) . scoreAt) [0 .. pairCount table - 1])
     name i = text (submissionName (submissions V.! i))
     submission s = View.Shown (text (submissionName s)) (map text (submissionStudents s)) (text (roleName (submissionRole s))) (submissionTokens s)
@@ -78,19 +77,24 @@ comparison asked report =
       [] | reportCompared report == 0 -> "There is nothing to compare: one submission only."
       [] -> "No pair is at or above the threshold."
       pair : _ -> "The most similar are " ++ Text.unpack (name (pairLeft pair)) ++ " and " ++ Text.unpack (name (pairRight pair)) ++ ", " ++ percent (scoreAt 0) ++ "; " ++ plural high "pair" ++ " at 80 % or more."
-    shown pair =
+    -- Where less than one innocent pair is expected, in whole percent; 80 % where that is not known.
+    usual = case [pairSimilarity pair | pair <- listed, maybe False (<= 1) (pairScoreInnocentAbove (pairScore report pair))] of
+      [] -> 0.8
+      clear -> min 1 (fromIntegral (ceiling (minimum clear * 100) :: Int) / 100)
+    shown rank pair =
       View.ShownPair
         { View.shownLeft = pairLeft pair,
           View.shownRight = pairRight pair,
-          View.shownSimilarity = similarity score,
-          View.shownAverage = scoreAverage score,
-          View.shownMaximum = scoreMaximum score,
-          View.shownMatched = pairMatched pair,
+          View.shownSimilarity = pairSimilarity pair,
+          View.shownWhole = pairWhole pair,
+          View.shownEmbedded = pairEmbedded pair,
+          View.shownMatched = pairMatched pair <|> (sum . map (tileTokens . shownTile) <$> askedEvidence asked rank),
           View.shownComplete = pairComplete pair,
-          View.shownNote = ""
+          View.shownInnocent = pairScoreInnocentAbove score,
+          View.shownNotes = ["too short to judge" | pairScoreTooShort score]
         }
       where
-        score = pairScore (reportLengths report) pair
+        score = pairScore report pair
 
 -- | A name, as the page has it: it must not steer what shows it.
 text :: ByteString -> Text

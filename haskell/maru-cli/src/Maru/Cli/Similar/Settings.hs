@@ -17,7 +17,7 @@ import Maru.Cli.Exit (usage)
 import Maru.Cli.Readers (named, wholeFrom)
 import Maru.Options (Backend, Workers (..), allBackends, backendName)
 import qualified Maru.Options as Maru
-import Maru.Similar (Language (..))
+import Maru.Similar (Config (..), Language (..), Mode (..), Rank (..), defaultConfig, modeName, rankName)
 import Options.Applicative
 import System.Environment (lookupEnv)
 import Text.Read (readMaybe)
@@ -34,6 +34,9 @@ data Settings = Settings
     failAbove :: !(Maybe Double),
     top :: !Int,
     minMatch :: !Int,
+    mode :: !Mode,
+    rank :: !Rank,
+    mostPairs :: !Int,
     csvFile :: !(Maybe FilePath),
     jsonFile :: !(Maybe FilePath),
     htmlFile :: !(Maybe FilePath),
@@ -56,6 +59,9 @@ settings =
     <*> optional (option (eitherReader (parseShare "--fail-above")) (long "fail-above" <> metavar "X" <> help "End with status 1 if a pair has this similarity or more, 0 to 1"))
     <*> option (eitherReader (wholeFrom 0 1000000000 "a number")) (long "top" <> metavar "N" <> value 20 <> help "Rows of the table (default 20)")
     <*> option (eitherReader (wholeFrom 1 1000000000 "a number")) (long "min-match" <> metavar "N" <> value 9 <> help "Tokens of the shortest match that counts (default 9)")
+    <*> option (eitherReader parseMode) (long "mode" <> metavar "MODE" <> value Score <> help "score (default): three views, rare code weighs more; seed: every pair tiled")
+    <*> option (eitherReader parseRank) (long "rank" <> metavar "KIND" <> value ByBoth <> help "What pairs are ranked by: both (default), whole or embedded copies")
+    <*> option (eitherReader (wholeFrom 1 1000000000 "a number")) (long "pairs" <> metavar "N" <> value (configPairs defaultConfig) <> help ("Report the N most similar pairs at most (default " <> show (configPairs defaultConfig) <> ")"))
     <*> optional (strOption (long "csv" <> metavar "FILE" <> action "file" <> help "Write all reported pairs as CSV; - is standard output"))
     <*> optional (strOption (long "json" <> metavar "FILE" <> action "file" <> help "Write everything as JSON; - is standard output"))
     <*> optional (strOption (long "html" <> metavar "FILE" <> action "file" <> help "Write a report to look at: ranking, clusters, pairs side by side; - is standard output"))
@@ -65,6 +71,12 @@ settings =
 
 parseLanguage :: String -> Either String Language
 parseLanguage = fmap snd . named "language" fst [("auto", LanguageAuto), ("java", Java)]
+
+parseMode :: String -> Either String Mode
+parseMode = fmap snd . named "mode" fst [(modeName m, m) | m <- [minBound ..]]
+
+parseRank :: String -> Either String Rank
+parseRank = fmap snd . named "rank" fst [(rankName r, r) | r <- [minBound ..]]
 
 parseBackend :: String -> Either String Backend
 parseBackend = named "back end" backendName allBackends

@@ -1,0 +1,104 @@
+-- | What a task makes of a submission: its code, ready to be compared, and what
+-- is odd about it.
+module Maru.Similar.Analyse
+  ( Base,
+    baseOf,
+    Analysed (..),
+    Code (..),
+    analyse,
+    codeLength,
+    Oddities (..),
+  )
+where
+
+import Data.ByteString (ByteString)
+import Data.List (sortOn)
+import Maru.Similar.Config
+import Maru.Similar.Corpus (Source (..), controlBytes)
+import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Normalise hiding (Code)
+import Maru.Similar.Shape
+import Maru.Similar.Tiling
+import Maru.Similar.Token (Tokens, tokenErrors, tokenUnclosed)
+import Maru.Similar.Views
+
+-- | Template code.
+data Base = NoBase | Tiled !Index | Seen !Template
+
+-- | One for all submissions.
+baseOf :: Config -> [Source] -> Base
+baseOf _ [] = NoBase
+baseOf config sources = case configMode config of
+  Seed -> Tiled (index m (side m (codesOfAll config (map lexed sources))))
+  Score -> Seen (templateOf m (map sourceBytes sources))
+  where
+    m = configMinMatch config
+
+-- | What is compared: by the mode, codes or views.
+data Code
+  = CodesOf !Codes
+  | ViewsOf !Views
+
+-- | Tokens that count. O(n).
+codeLength :: Code -> Int
+codeLength code = case code of
+  CodesOf c -> ownLength c
+  ViewsOf v -> ownLength (lexicalView v)
+
+-- | Plain data, so that it can cross to another process.
+data Analysed = Analysed
+  { analysedCode :: !Code,
+    -- | Tokens that the base has, too.
+    analysedExcluded :: !Int,
+    analysedOddities :: !Oddities
+  }
+
+-- | What is wrong with the files of a submission: tokens that are not Java's,
+-- comments without an end, files that are no Java, control bytes.
+data Oddities = Oddities {odErrors :: !Int, odUnclosed :: !Int, odNotJava :: !Int, odControls :: !Int}
+
+instance Semigroup Oddities where
+  Oddities a b c d <> Oddities a' b' c' d' = Oddities (a + a') (b + b') (c + c') (d + d')
+
+instance Monoid Oddities where
+  mempty = Oddities 0 0 0 0
+
+-- | The code of all sources. Linear but for finding what is the base's.
+analyse :: Config -> Base -> [Source] -> Analysed
+analyse config base sources = Analysed code excluded (foldMap (uncurry oddities) files)
+  where
+    files = map lexed sources
+    (code, excluded) = case configMode config of
+      Score -> let (views, cut) = viewsOf (templateIn base) files in (ViewsOf views, cut)
+      Seed -> (CodesOf own, ownLength codes - ownLength own)
+    codes = codesOfAll config files
+    own = case base of
+      Tiled b -> withoutBase config codes b
+      _ -> codes
+
+templateIn :: Base -> Maybe Template
+templateIn base = case base of
+  Seen t -> Just t
+  _ -> Nothing
+
+lexed :: Source -> (ByteString, Tokens)
+lexed source = (sourceBytes source, lexJava (sourceBytes source))
+
+codesOfAll :: Config -> [(ByteString, Tokens)] -> Codes
+codesOfAll config = joinWithBarriers . map (uncurry (normalise (configView config)))
+
+-- | Without what tiles with the base.
+withoutBase :: Config -> Codes -> Index -> Codes
+withoutBase config codes base = excluding (sortOn fst ranges) codes
+  where
+    ranges = [(matchRight t, matchLength t) | t <- tilingTiles (tiles base (side m codes))]
+    m = configMinMatch config
+
+oddities :: ByteString -> Tokens -> Oddities
+oddities bytes tokens =
+  Oddities
+    { odErrors = tokenErrors tokens + shapeStretches (shapeOf tokens),
+      odUnclosed = tokenUnclosed tokens,
+      odNotJava = fromEnum (notJava tokens),
+      odControls = controlBytes bytes
+    }

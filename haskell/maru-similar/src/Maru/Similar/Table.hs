@@ -1,0 +1,140 @@
+-- | The reported pairs, ranked.
+module Maru.Similar.Table
+  ( PairTable,
+    Pair (..),
+    Evidence (..),
+    pairComplete,
+    pairMatched,
+    pairCount,
+    pairAt,
+    pairList,
+    incompletePairs,
+    tiledTable,
+    weighedTable,
+  )
+where
+
+import Control.Monad.ST (ST)
+import Data.Bits (complement, shiftL, shiftR, (.&.), (.|.))
+import qualified Data.Vector as V
+import qualified Data.Vector.Algorithms.Intro as Intro
+import qualified Data.Vector.Unboxed as VU
+import Data.Word (Word32, Word64)
+import GHC.Float (castFloatToWord32)
+import Maru.Similar.Config (Rank (..))
+import Maru.Similar.Match (ViewScore (..))
+import Maru.Similar.Pairs (Row, rankRows)
+import Maru.Similar.Score
+import Maru.Similar.Weigh
+
+-- | A compared pair; positions in the submissions' order, left before right.
+data Pair = Pair
+  { pairLeft :: !Int,
+    pairRight :: !Int,
+    -- | What it is ranked by.
+    pairSimilarity :: !Double,
+    -- | The share of both that is common.
+    pairWhole :: !Double,
+    -- | The share of the smaller that is common.
+    pairEmbedded :: !Double,
+    pairEvidence :: !Evidence
+  }
+  deriving (Eq, Show)
+
+data Evidence
+  = -- | Tokens that tiles cover on either side; whether all work was done. If not,
+    -- the true coverage may be higher.
+    Tiles !Int !Bool
+  | -- | Structure, lexical, names.
+    Shared !ViewScore !ViewScore !ViewScore
+  deriving (Eq, Show)
+
+-- | 'False': the work bound was met; the true similarity may be higher.
+pairComplete :: Pair -> Bool
+pairComplete pair = case pairEvidence pair of
+  Tiles _ c -> c
+  Shared {} -> True
+
+-- | Tokens covered, where that was found out.
+pairMatched :: Pair -> Maybe Int
+pairMatched pair = case pairEvidence pair of
+  Tiles n _ -> Just n
+  Shared {} -> Nothing
+
+-- | Pairs, the most similar first, then by position. 20 bytes a pair of 'Seed', 52 a
+-- pair of 'Score'.
+data PairTable
+  = -- | With the submissions' lengths.
+    Tiled !(VU.Vector Int) !(VU.Vector (Double, Word64, Word32))
+  | -- | Blocks, the first position of each, ranked positions.
+    Weighed !Rank !(V.Vector Cells) !(VU.Vector Int) !(VU.Vector Word64)
+
+pairCount :: PairTable -> Int
+pairCount table = case table of
+  Tiled _ t -> VU.length t
+  Weighed _ _ _ order -> VU.length order
+
+-- | The index must be in @[0, pairCount)@.
+pairAt :: PairTable -> Int -> Pair
+pairAt table i = case table of
+  Tiled lengths t -> tiledPair lengths (t VU.! i)
+  Weighed rank blocks starts order -> weighedPair rank (cellAt (blocks V.! block) (at - starts VU.! block))
+    where
+      at = fromIntegral (order VU.! i .&. 0xffffffff)
+      block = lastNotAbove at starts
+
+tiledPair :: VU.Vector Int -> (Double, Word64, Word32) -> Pair
+tiledPair lengths (s, at, c) = Pair left right s (scoreAverage both) (scoreMaximum both) (Tiles matched (even c))
+  where
+    left = fromIntegral (at `shiftR` 32)
+    right = fromIntegral (at .&. 0xffffffff)
+    matched = fromIntegral (c `shiftR` 1)
+    both = score matched (lengths VU.! left) (lengths VU.! right)
+
+weighedPair :: Rank -> Cell -> Pair
+weighedPair rank c = Pair (cellLeft c) (cellRight c) ranked (cellWhole c) (cellEmbedded c) (Shared (cellStructure c) (cellLexical c) (cellNames c))
+  where
+    ranked = case rank of
+      ByBoth -> cellBoth c
+      ByWhole -> cellWhole c
+      ByEmbedded -> cellEmbedded c
+
+-- | Where in an ascending vector that begins with 0 the last value is that is not above.
+lastNotAbove :: Int -> VU.Vector Int -> Int
+lastNotAbove x values = go 0 (VU.length values)
+  where
+    go lo hi
+      | hi - lo <= 1 = lo
+      | values VU.! mid > x = go lo mid
+      | otherwise = go mid hi
+      where
+        mid = (lo + hi) `div` 2
+
+-- | Produced lazily.
+pairList :: PairTable -> [Pair]
+pairList t = map (pairAt t) [0 .. pairCount t - 1]
+
+-- | How many are not 'pairComplete'.
+incompletePairs :: PairTable -> Int
+incompletePairs table = case table of
+  Tiled _ t -> VU.length (VU.filter (\(_, _, c) -> odd c) t)
+  Weighed {} -> 0
+
+-- | All pairs of at least that similarity. O(p log p).
+tiledTable :: Double -> VU.Vector Int -> [Row] -> PairTable
+tiledTable threshold lengths rows = Tiled lengths (rankRows threshold lengths rows)
+
+-- | The most similar pairs of all blocks, at most so many. O(p log p).
+weighedTable :: Rank -> Int -> [Cells] -> PairTable
+weighedTable rank most found = Weighed rank blocks starts (VU.force (VU.take most ranked))
+  where
+    blocks = V.fromList found
+    starts = VU.fromList (scanl (+) 0 (map cellCount found))
+    ranked = VU.modify sortKeys (VU.concat (zipWith keys (VU.toList starts) found))
+    keys start cells = VU.generate (cellCount cells) (key start cells)
+    key :: Int -> Cells -> Int -> Word64
+    key start cells i = fromIntegral (complement (castFloatToWord32 (cellRanked rank cells i))) `shiftL` 32 .|. fromIntegral (start + i)
+
+-- | Similarities are not negative, so the complement of their bits is descending.
+sortKeys :: VU.MVector s Word64 -> ST s ()
+sortKeys = Intro.sortBy (\a b -> compare (a :: Word64) b)

@@ -1,0 +1,162 @@
+-- | The kernels against a plain model.
+module WeighTest (tests) where
+
+import Control.Monad (forM_)
+import qualified Data.Map.Strict as Map
+import qualified Data.Set as Set
+import qualified Data.Vector.Unboxed as VU
+import Data.Word (Word32)
+import Maru.Similar.Config
+import Maru.Similar.Match (ViewScore (..))
+import Maru.Similar.Normalise (barrier)
+import Maru.Similar.Views
+import Maru.Similar.Weigh
+import Snippets
+import System.IO.Unsafe (unsafePerformIO)
+import Test.QuickCheck hiding (property, total)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit
+
+tests :: TestTree
+tests =
+  testGroup
+    "Weigh"
+    [ property "each pair is what the model says" 150 sameAsModel,
+      property "any cut into blocks gives the same pairs" 100 anyBlocks,
+      property "the threshold leaves out just what is below it" 100 thresholded,
+      property "one against all says the same as the pairs" 100 sameAgainst,
+      property "old submissions meet new ones only, each pair once" 100 oldApart,
+      property "the blocks are all rows, once" 100 allRows,
+      testCase "equals are 1 however short, others 0" $ do
+        let pairs = cellsOf ByBoth 0 [(False, same [1, 2]), (False, same [1, 2]), (False, same [3])]
+        map cellBoth pairs @?= [1, 0, 0],
+      testCase "nothing at all is similar to nothing" $
+        map cellBoth (cellsOf ByBoth 0 [(False, same []), (False, same [])]) @?= [0],
+      testCase "many submissions share a gram" $ do
+        -- More than half of a class have it: worth little, but equal is equal.
+        let pairs = cellsOf ByBoth 0 (replicate 40 (False, same [1 .. 20]))
+        length pairs @?= 780
+        forM_ pairs $ \c -> cellBoth c @?= 1
+    ]
+  where
+    same s = Views (codes s) (codes s) (codes s)
+
+-- | Submissions with much in common; some old.
+newtype Class = Class [(Bool, [[Word32]])]
+  deriving (Show)
+
+instance Arbitrary Class where
+  arbitrary = do
+    n <- choose (1, 24)
+    Class <$> vectorOf n ((,) <$> frequency [(3, pure False), (1, pure True)] <*> vectorOf 3 sequence')
+    where
+      sequence' = choose (0, 8) >>= \k -> concat <$> vectorOf k (frequency [(6, elements stock), (2, (: []) <$> choose (0, 3)), (1, pure [barrier])])
+      stock = [[1 .. 9], [4 .. 14], [7, 7, 7, 7, 7, 7, 7], [1, 2, 1, 2, 1, 2], [20 .. 31]]
+  shrink (Class c) = [Class c' | c' <- shrinkList (const []) c, not (null c')]
+
+submissionsOf :: Class -> [(Bool, Views)]
+submissionsOf (Class c) = [(old, views v) | (old, v) <- c]
+  where
+    views v = case map codes v of
+      [s, l, n] -> Views s l n
+      _ -> Views mempty mempty mempty
+
+allNew :: Class -> Class
+allNew (Class c) = Class [(False, v) | (_, v) <- c]
+
+weighed :: [(Bool, Views)] -> Weighed
+weighed = unsafePerformIO . weigh
+
+cellsOf :: Rank -> Float -> [(Bool, Views)] -> [Cell]
+cellsOf rank threshold submissions = concatMap (cellList . compareBlock w rank threshold) (blocksOf w)
+  where
+    w = weighed submissions
+
+cellList :: Cells -> [Cell]
+cellList cells = map (cellAt cells) [0 .. cellCount cells - 1]
+
+-- The model -------------------------------------------------------------------
+
+type Grams = Map.Map [Word32] Int
+
+gramsOf :: Int -> [Word32] -> Grams
+gramsOf k s = Map.fromListWith (+) [(g, 1) | part <- stretches s, g <- windows part]
+  where
+    stretches xs = case break (== barrier) xs of
+      (part, _ : rest) -> part : stretches rest
+      (part, []) -> [part]
+    windows part = [take k (drop i part) | i <- [0 .. max 0 (length part - k)], not (null part)]
+
+worth :: Int -> Int -> Double
+worth n having
+  | n >= 16 && having > n `div` 2 = 20
+  | otherwise = fromIntegral (floor (1024 * (log ((1 + fromIntegral n / others) / 2) + 0.05 + 5 / fromIntegral n) + 0.5 :: Double) + 20 :: Int)
+  where
+    others = fromIntegral (max 1 (having - 1)) :: Double
+
+-- | Average and maximum of each pair, in one view.
+model :: Int -> [[Word32]] -> Map.Map (Int, Int) (Double, Double)
+model k sequences =
+  Map.fromList
+    [ ((i, j), (over (2 * mass g h) (worthOf g + worthOf h), over (mass g h) (min (worthOf g) (worthOf h))))
+      | (i, g) <- zip [0 ..] grams,
+        (j, h) <- zip [0 ..] grams,
+        i < j
+    ]
+  where
+    n = length sequences
+    grams = map (gramsOf k) sequences
+    values = Map.map (worth n) (Map.unionsWith (+) (map (Map.map (const 1)) grams))
+    worthOf = sum . Map.elems . Map.intersectionWith (\v c -> v * fromIntegral c) values
+    mass g h = worthOf (Map.intersectionWith min g h)
+    over a b = if b > 0 then a / b else 0
+
+sameAsModel :: Class -> Property
+sameAsModel given =
+  conjoin
+    [ counterexample (show ((cellLeft c, cellRight c), got, expected)) (close got expected)
+      | c <- pairs,
+        (m, got) <- zip models [cellStructure c, cellLexical c, cellNames c],
+        let expected = Map.findWithDefault (-1, -1) (cellLeft c, cellRight c) m
+    ]
+    .&&. (length pairs === n * (n - 1) `div` 2)
+  where
+    Class class' = allNew given
+    pairs = cellsOf ByBoth 0 (submissionsOf (Class class'))
+    models = [model k [v | (_, s) <- class', v <- take 1 (drop at s)] | (at, k) <- zip [0 ..] gramLengths]
+    n = length class'
+    close (ViewScore a m) (a', m') = abs (a - a') < 1e-6 && abs (m - m') < 1e-6
+
+anyBlocks :: Class -> Property
+anyBlocks given = forAll (choose (1, 5)) $ \size ->
+  let w = weighed (submissionsOf given)
+      n = weighedCount w
+   in concatMap (cellList . compareBlock w ByBoth 0) [(i, min n (i + size)) | i <- [0, size .. n - 1]] === concatMap (cellList . compareBlock w ByBoth 0) (blocksOf w)
+
+thresholded :: Class -> Property
+thresholded given = forAll ((,) <$> choose (0, 1) <*> elements [minBound ..]) $ \(t, rank) ->
+  let ranked c = case rank of
+        ByBoth -> cellBoth c
+        ByWhole -> cellWhole c
+        ByEmbedded -> cellEmbedded c
+   in cellsOf rank t (submissionsOf given) === filter ((>= realToFrac t) . ranked) (cellsOf rank 0 (submissionsOf given))
+
+sameAgainst :: Class -> Property
+sameAgainst given = conjoin [VU.toList (against w ByBoth i) === [value i j | j <- [0 .. n - 1]] | i <- [0 .. n - 1]]
+  where
+    w = weighed (submissionsOf (allNew given))
+    n = weighedCount w
+    pairs = Map.fromList [((cellLeft c, cellRight c), realToFrac (cellBoth c)) | c <- concatMap (cellList . compareBlock w ByBoth 0) (blocksOf w)]
+    value i j = if i == j then 1 else Map.findWithDefault (-1) (min i j, max i j) pairs
+
+oldApart :: Class -> Property
+oldApart given@(Class c) = (Set.fromList sides === expected) .&&. (length sides === Set.size expected)
+  where
+    sides = [(cellLeft p, cellRight p) | p <- cellsOf ByBoth 0 (submissionsOf given)]
+    olds = map fst c
+    expected = Set.fromList [(i, j) | (i, o) <- zip [0 ..] olds, (j, o') <- zip [0 ..] olds, i < j, not (o && o')]
+
+allRows :: Class -> Property
+allRows given = concat [[a .. b - 1] | (a, b) <- blocksOf w] === [0 .. weighedCount w - 1]
+  where
+    w = weighed (submissionsOf given)
