@@ -6,7 +6,8 @@
 #include "index.h"
 
 /* Adds what a submission shares with the postings [from, end) of one of its grams. */
-static void add_gram(const struct maru_similar_index *x, struct has own, uint32_t from, uint32_t first, uint64_t *masses) {
+static void add_gram(const struct maru_similar_index *x, struct has own, uint32_t from,
+                     uint32_t first, uint64_t *masses) {
   const uint64_t weight = x->weight[own.gram];
   const uint32_t count = x->count[own.posting], end = x->first[own.gram + 1];
 
@@ -15,13 +16,15 @@ static void add_gram(const struct maru_similar_index *x, struct has own, uint32_
 }
 
 /* The masses with all later submissions; masses[0] is its own cell. */
-static void masses_after(const struct maru_similar_index *x, uint32_t submission, uint64_t *masses) {
+static void masses_after(const struct maru_similar_index *x, uint32_t submission,
+                         uint64_t *masses) {
   memset(masses, 0, (x->submissions - submission) * sizeof *masses);
   for (uint64_t i = x->row[submission]; i < x->row[submission + 1]; i++)
     add_gram(x, x->has[i], x->has[i].posting + 1, submission, masses);
 }
 
-void maru_similar_masses(const struct maru_similar_index *x, uint32_t submission, uint64_t *masses) {
+void maru_similar_masses(const struct maru_similar_index *x, uint32_t submission,
+                         uint64_t *masses) {
   memset(masses, 0, x->submissions * sizeof *masses);
   for (uint64_t i = x->row[submission]; i < x->row[submission + 1]; i++)
     add_gram(x, x->has[i], x->first[x->has[i].gram], 0, masses);
@@ -29,11 +32,12 @@ void maru_similar_masses(const struct maru_similar_index *x, uint32_t submission
 
 static double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-/* The part that the embedded similarity has in the mixture: half for programs of some size. In a small
- * one, a stretch that somebody else has, too, is found by chance. */
+/* The part that the embedded similarity has in the mixture: half for programs of some size. In a
+ * small one, a stretch that somebody else has, too, is found by chance. */
 static double embedded_part(uint32_t smaller) { return 0.5 * smaller / (smaller + 100.0); }
 
-/* How much a view says. The skeleton of a small program says little: those of a task are all alike. */
+/* How much a view says. The skeleton of a small program says little: those of a task are all alike.
+ */
 static double say(int view, uint32_t smaller) { return view == 0 ? smaller / (smaller + 60.0) : 1; }
 
 static uint32_t smaller_length(const struct maru_similar_index *x, uint32_t left, uint32_t right) {
@@ -41,13 +45,16 @@ static uint32_t smaller_length(const struct maru_similar_index *x, uint32_t left
 }
 
 /* A pair from its three masses. A view that neither side has says nothing. */
-static void rate(const struct maru_similar_index *const *views, const uint64_t mass[MARU_SIMILAR_VIEWS], struct maru_similar_pair *pair) {
+static void rate(const struct maru_similar_index *const *views,
+                 const uint64_t mass[MARU_SIMILAR_VIEWS], struct maru_similar_pair *pair) {
   double whole = 0, embedded = 0, said = 0;
 
   for (int v = 0; v < MARU_SIMILAR_VIEWS; v++) {
     const uint64_t a = views[v]->total[pair->left], b = views[v]->total[pair->right];
-    const double average = share(2.0 * (double)mass[v], (double)(a + b)), maximum = share((double)mass[v], (double)(a < b ? a : b));
-    const double say_of_view = a + b == 0 ? 0 : say(v, smaller_length(views[v], pair->left, pair->right));
+    const double average = share(2.0 * (double)mass[v], (double)(a + b)),
+                 maximum = share((double)mass[v], (double)(a < b ? a : b));
+    const double say_of_view =
+        a + b == 0 ? 0 : say(v, smaller_length(views[v], pair->left, pair->right));
     pair->average[v] = (float)average;
     pair->maximum[v] = (float)maximum;
     whole += say_of_view * average;
@@ -72,47 +79,61 @@ struct rows {
 };
 
 /* One row's pairs from the submission first on; masses[j - first]. */
-static int64_t row(const struct rows *r, uint32_t i, uint32_t first, struct maru_similar_pair *pairs) {
+static int64_t row(const struct rows *r, uint32_t i, uint32_t first,
+                   struct maru_similar_pair *pairs) {
   const uint32_t n = r->views[0]->submissions;
   const size_t width = n - first;
   int64_t found = 0;
 
   for (int v = 0; v < MARU_SIMILAR_VIEWS; v++) {
-    if (first == 0) maru_similar_masses(r->views[v], i, r->cells + v * width);
-    else masses_after(r->views[v], i, r->cells + v * width);
+    if (first == 0)
+      maru_similar_masses(r->views[v], i, r->cells + v * width);
+    else
+      masses_after(r->views[v], i, r->cells + v * width);
   }
   for (uint32_t j = first; j < n; j++) {
-    if (j == i || (j < i && !r->old[j])) continue;
+    if (j == i || (j < i && !r->old[j]))
+      continue;
     const uint64_t *cell = r->cells + (j - first);
     const uint64_t mass[MARU_SIMILAR_VIEWS] = {cell[0], cell[width], cell[2 * width]};
+    if ((mass[0] | mass[1] | mass[2]) == 0 && r->threshold > 0)
+      continue;
     struct maru_similar_pair pair = {.left = i < j ? i : j, .right = i < j ? j : i};
     rate(r->views, mass, &pair);
-    if (pair.by[r->rank] >= r->threshold) pairs[found++] = pair;
+    if (pair.by[r->rank] >= r->threshold)
+      pairs[found++] = pair;
   }
   return found;
 }
 
-int64_t maru_similar_rows(const struct maru_similar_index *const *views, const uint8_t *old, uint32_t from, uint32_t to,
-                          enum maru_similar_rank rank, float threshold, struct maru_similar_pair *pairs) {
-  struct rows r = {views, old, rank, threshold, malloc((size_t)MARU_SIMILAR_VIEWS * views[0]->submissions * sizeof *r.cells)};
+int64_t maru_similar_rows(const struct maru_similar_index *const *views, const uint8_t *old,
+                          uint32_t from, uint32_t to, enum maru_similar_rank rank, float threshold,
+                          struct maru_similar_pair *pairs) {
+  struct rows r = {views, old, rank, threshold,
+                   malloc((size_t)MARU_SIMILAR_VIEWS * views[0]->submissions * sizeof *r.cells)};
   int64_t found = 0;
 
-  if (r.cells == NULL) return -ENOMEM;
+  if (r.cells == NULL)
+    return -ENOMEM;
   for (uint32_t i = from; i < to; i++)
-    if (old == NULL || !old[i]) found += row(&r, i, old == NULL ? i : 0, pairs + found);
+    if (old == NULL || !old[i])
+      found += row(&r, i, old == NULL ? i : 0, pairs + found);
   free(r.cells);
   return found;
 }
 
-int maru_similar_against(const struct maru_similar_index *const *views, uint32_t submission, enum maru_similar_rank rank,
-                         float *similarities) {
+int maru_similar_against(const struct maru_similar_index *const *views, uint32_t submission,
+                         enum maru_similar_rank rank, float *similarities) {
   const uint32_t n = views[0]->submissions;
   uint64_t *cells = malloc((size_t)MARU_SIMILAR_VIEWS * n * sizeof *cells);
 
-  if (cells == NULL) return -ENOMEM;
-  for (int v = 0; v < MARU_SIMILAR_VIEWS; v++) maru_similar_masses(views[v], submission, cells + (size_t)v * n);
+  if (cells == NULL)
+    return -ENOMEM;
+  for (int v = 0; v < MARU_SIMILAR_VIEWS; v++)
+    maru_similar_masses(views[v], submission, cells + (size_t)v * n);
   for (uint32_t j = 0; j < n; j++) {
-    const uint64_t mass[MARU_SIMILAR_VIEWS] = {cells[j], cells[n + (size_t)j], cells[2 * (size_t)n + j]};
+    const uint64_t mass[MARU_SIMILAR_VIEWS] = {cells[j], cells[n + (size_t)j],
+                                               cells[2 * (size_t)n + j]};
     struct maru_similar_pair pair = {.left = submission, .right = j};
     rate(views, mass, &pair);
     similarities[j] = j == submission ? 1 : pair.by[rank];

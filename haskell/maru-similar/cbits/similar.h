@@ -1,8 +1,8 @@
 /* How much do programs share, weighed by how rare it is? The kernels of maru-similar.
  *
- * A view of a submission is a sequence of codes (a code a token). A gram is a window of k codes. What
- * a gram is worth falls with the number of submissions that have it; the mass of a pair is the sum,
- * over the grams that both have, of the worth times the smaller of the two counts.
+ * A view of a submission is a sequence of codes (a code a token). A gram is a window of k codes.
+ * What a gram is worth falls with the number of submissions that have it; the mass of a pair is the
+ * sum, over the grams that both have, of the worth times the smaller of the two counts.
  *
  * All arithmetic on masses is in integers: the outcome does not depend on order, on who computes
  * which row, nor on the machine. An index is immutable once made: any number of threads and forked
@@ -14,7 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A code that is part of no gram: files of a submission meet here, and what is excluded was here. */
+/* A code that is part of no gram: files of a submission meet here, and what is excluded was here.
+ */
 #define MARU_SIMILAR_BARRIER UINT32_MAX
 
 /* Structure, lexical, names. */
@@ -22,12 +23,12 @@
 
 struct maru_similar_index;
 
-/* The index of one view of all submissions. Submission i has codes[offsets[i] .. offsets[i + 1]), so
- * there are submissions + 1 offsets. A stretch between barriers that is shorter than k is one gram.
- * k is at least 1. The caller frees *index. 0, -ENOMEM, or -EOVERFLOW (2^32 grams and more).
+/* The index of one view of all submissions. Submission i has codes[offsets[i] .. offsets[i + 1]),
+ * so there are submissions + 1 offsets. A stretch between barriers that is shorter than k is one
+ * gram. k is at least 1. The caller frees *index. 0, -ENOMEM, or -EOVERFLOW (2^32 grams and more).
  * O(codes); 8 bytes a code while it is made, up to 22 a code that others share afterwards. */
-int maru_similar_index_new(const uint32_t *codes, const uint64_t *offsets, uint32_t submissions, uint32_t k,
-                           struct maru_similar_index **index);
+int maru_similar_index_new(const uint32_t *codes, const uint64_t *offsets, uint32_t submissions,
+                           uint32_t k, struct maru_similar_index **index);
 void maru_similar_index_free(struct maru_similar_index *index);
 
 /* What all grams of a submission are worth, counted as often as they occur. In 1/1024. */
@@ -37,9 +38,10 @@ uint64_t maru_similar_total(const struct maru_similar_index *index, uint32_t sub
 uint64_t maru_similar_row_cost(const struct maru_similar_index *index, uint32_t submission);
 uint64_t maru_similar_full_row_cost(const struct maru_similar_index *index, uint32_t submission);
 
-/* The mass of one submission with each, in 1/1024. Its own cell has the mass of the grams that others
- * have, too. */
-void maru_similar_masses(const struct maru_similar_index *index, uint32_t submission, uint64_t *masses);
+/* The mass of one submission with each, in 1/1024. Its own cell has the mass of the grams that
+ * others have, too. */
+void maru_similar_masses(const struct maru_similar_index *index, uint32_t submission,
+                         uint64_t *masses);
 
 /* What pairs are ranked by. */
 enum maru_similar_rank {
@@ -56,18 +58,20 @@ struct maru_similar_pair {
   float by[3];                       /* by rank */
 };
 
-/* The pairs of the rows [from, to) that are at least that similar by the rank. A row is a submission
- * with all later ones. Where old is not NULL, two submissions with old[i] != 0 make no pair: the row of
- * a new one is with the later new ones and with all old ones, an old one has no row. left < right in
- * each pair; no pair comes in two rows. In the order of the rows, then of the other submission.
+/* The pairs of the rows [from, to) that are at least that similar by the rank. A row is a
+ * submission with all later ones. Where old is not NULL, two submissions with old[i] != 0 make no
+ * pair: the row of a new one is with the later new ones and with all old ones, an old one has no
+ * row. left < right in each pair; no pair comes in two rows. In the order of the rows, then of the
+ * other submission.
  *
- * The three indices are of the same submissions. Room for all pairs of the rows in pairs. Returns how
- * many there are, or -ENOMEM. O(the rows' costs, and pairs); memory of three rows. */
-int64_t maru_similar_rows(const struct maru_similar_index *const *views, const uint8_t *old, uint32_t from, uint32_t to,
-                          enum maru_similar_rank rank, float threshold, struct maru_similar_pair *pairs);
+ * The three indices are of the same submissions. Room for all pairs of the rows in pairs. Returns
+ * how many there are, or -ENOMEM. O(the rows' costs, and pairs); memory of three rows. */
+int64_t maru_similar_rows(const struct maru_similar_index *const *views, const uint8_t *old,
+                          uint32_t from, uint32_t to, enum maru_similar_rank rank, float threshold,
+                          struct maru_similar_pair *pairs);
 
 /* How similar, by the rank, one submission is to each; 1 to itself. 0 or -ENOMEM. */
-int maru_similar_against(const struct maru_similar_index *const *views, uint32_t submission, enum maru_similar_rank rank,
-                         float *similarities);
+int maru_similar_against(const struct maru_similar_index *const *views, uint32_t submission,
+                         enum maru_similar_rank rank, float *similarities);
 
 #endif

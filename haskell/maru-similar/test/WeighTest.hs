@@ -85,7 +85,7 @@ gramsOf k s = Map.fromListWith (+) [(g, 1) | part <- stretches s, g <- windows p
     stretches xs = case break (== barrier) xs of
       (part, _ : rest) -> part : stretches rest
       (part, []) -> [part]
-    windows part = [take k (drop i part) | i <- [0 .. max 0 (length part - k)], not (null part)]
+    windows part = [take k (drop i part) | not (null part), i <- [0 .. max 0 (length part - k)]]
 
 worth :: Int -> Int -> Double
 worth n having

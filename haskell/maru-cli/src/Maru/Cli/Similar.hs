@@ -28,6 +28,7 @@ import Maru.Cli.Exit (badInput, unavailable, usage)
 import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Output (wantsColour)
 import Maru.Cli.Progress (withProgress)
+import Maru.Cli.Similar.Generate (generateCommand)
 import Maru.Cli.Similar.Page (Asked (..), similarPage, text)
 import Maru.Cli.Similar.Settings
 import Maru.Cli.WholeFile (replaceFile)
@@ -49,7 +50,7 @@ similarCommand :: Mod CommandFields (IO ExitCode)
 similarCommand =
   command "similar" $
     info
-      (similar <$> settings)
+      (hsubparser generateCommand <|> similar <$> settings)
       ( progDesc "Find the submissions of a collection that are copies of each other"
           <> footer "Examples: maru similar submissions/   |   maru similar export.zip --base handout/ --html report.html   |   maru similar this-year/ --archive last-years/ --students list.csv   |   Status: 0, 1 a pair above --fail-above, 64 usage, 65 bad input, 69 cannot write."
       )
@@ -200,11 +201,12 @@ warnAbout report = do
   warn [submissionName s | s <- submissions, submissionNotJava s > 0] "hold a file without the shape of Java (prose, another language?); compared all the same"
   warn [submissionName s | s <- submissions, submissionUnclosed s > 0] "hold a comment or text block that does not end; what follows it is compared as code"
   warn [submissionName s | s <- submissions, submissionControls s > 0] "hold NUL or other control bytes; compared all the same"
-  warn [submissionName s | s <- submissions, submissionTokens s < leastTokens] ("have fewer than " <> BC.pack (show leastTokens) <> " tokens of their own: too short to judge")
+  warn [submissionName s | s <- submissions, submissionTokens s < least] ("have fewer than " <> BC.pack (show least) <> " tokens of their own: only equals are found")
   unless (incomplete == 0) $
     complain ("warning: " <> counted incomplete "pair" <> " repeat themselves too much to be compared wholly; their similarity is at least the one shown")
   where
     submissions = V.toList (reportSubmissions report)
+    least = configMinMatch (reportConfig report)
     incomplete = incompletePairs (reportPairs report)
     warn names what =
       unless (null names) $

@@ -52,7 +52,8 @@ inserted rate made gen ps = concat (zipWith3 place (nested ps) (drop 1 (kinds ps
     place (braces, parens, p) next (toss, w, n)
       | toss && pieceKind p == Semicolon && braces >= 2 && parens == 0 && goesOn next = p : fragment (made w (BC.pack (show n)))
       | otherwise = [p]
-    goesOn next = next `notElem` [BraceClose, KwCase, KwDefault, KwElse, Error]
+    -- No end of a block, no switch's label, and no member of an inner class.
+    goesOn next = next `notElem` [BraceClose, KwCase, KwDefault, KwElse, Error, KwPublic, KwPrivate, KwProtected, KwStatic, KwFinal, At]
 
 -- | @int x = 1;@ in a method becomes @int x; x = 1;@.
 splitDeclarations :: SMGen -> [Piece] -> [Piece]
