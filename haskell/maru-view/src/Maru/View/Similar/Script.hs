@@ -289,6 +289,7 @@ similarScript =
       "  byId('thresholdText').textContent = percent(state.threshold);",
       "  byId('overview').hidden = byId('list').hidden = state.pair >= 0;",
       "  byId('pair').hidden = state.pair < 0;",
+      "  document.body.classList.toggle('one', state.pair >= 0);",
       "  byId('fold').hidden = state.pair >= 0;",
       "  drawRanking(found.groups);",
       "  if (state.pair >= 0) drawPair();",
