@@ -11,7 +11,7 @@ module Maru.Cli.Similar
 where
 
 import Control.Exception (Exception, evaluate, throwIO, try)
-import Control.Monad (foldM_, forM_, unless, when)
+import Control.Monad (foldM_, forM_, join, unless, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import Data.ByteString.Builder (Builder, hPutBuilder)
@@ -228,13 +228,17 @@ counted n thing = BC.pack (show n) <> " " <> thing <> (if n == 1 then "" else "s
 -- | A report with all that is shown beside it.
 data ToShow = ToShow !Report !Asked
 
+-- | Bytes of a pair that a reader looks at.
+mostShown :: Int
+mostShown = 4 * 1024 * 1024
+
 -- | The programs of the first pairs and where those match; under other names where that is asked.
 toShow :: Settings -> [View.Verdict] -> Corpus -> Report -> IO ToShow
 toShow s verdicts corpus report = do
   arguments <- getArgs
   facts <- if isNothing (htmlFile s) then pure [] else pageFacts ("maru" : arguments)
   found <- if isNothing (htmlFile s) && isNothing (jsonFile s) then pure V.empty else withProgress "matching" (`evidenceOf` pairs)
-  pure (ToShow shown (Asked (if namesHidden s then [] else facts) known sources (found V.!?)))
+  pure (ToShow shown (Asked (if namesHidden s then [] else facts) known sources (join . (found V.!?))))
   where
     shown = if namesHidden s then anonymous sourcesOf report else report
     pairs = take (min 5000 (max 200 (top s))) (pairList (reportPairs report))
@@ -244,9 +248,11 @@ toShow s verdicts corpus report = do
     sources i = if namesHidden s then [source {sourceBytes = withoutComments (sourceBytes source)} | source <- own i] else own i
     evidenceOf tell = fmap V.fromList . mapM (located tell) . zip [1 ..]
     located tell (n, pair) = do
-      let found = evidence (configMinMatch (reportConfig report)) (corpusBase corpus) (own (pairLeft pair)) (own (pairRight pair))
-      evaluate (foldr seq () found)
-      found <$ tell (fromIntegral (n :: Int) / fromIntegral (length pairs))
+      let sides = (own (pairLeft pair), own (pairRight pair))
+          found = uncurry (evidence (configMinMatch (reportConfig report)) (corpusBase corpus)) sides
+          small = sum (map (B.length . sourceBytes) (uncurry (++) sides)) <= mostShown
+      when small $ evaluate (foldr seq () found)
+      (if small then Just found else Nothing) <$ tell (fromIntegral (n :: Int) / fromIntegral (length pairs))
     -- Verdicts go by names: those of others than these submissions are left out.
     known = [v {View.verdictLeft = l, View.verdictRight = r} | v <- verdicts, Just l <- [renamed (View.verdictLeft v)], Just r <- [renamed (View.verdictRight v)]]
     renamed name = Map.lookup name renames
