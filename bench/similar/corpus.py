@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A corpus to time checkers with, from real sources, the same on every machine.
 
-  corpus.py N OUT MUTATE SOURCE...   N programs into the folder OUT; MUTATE is maru-mutate
+  corpus.py N OUT MARU SOURCE...   N programs into the folder OUT; MARU is the command
 
 A quarter of the programs is composed: sources, or stretches of long ones, drawn until a size is
 reached that is drawn itself (log-normal, median 3.3 KB, at most 20 KB: some 660 tokens). The others
@@ -33,7 +33,7 @@ def compose(texts, rng):
 def main():
     if len(sys.argv) < 5:
         sys.exit(__doc__)
-    n, out, mutate, sources = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]
+    n, out, maru, sources = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]
     rng = random.Random(108)
     texts = []
     for source in sources:
@@ -45,7 +45,12 @@ def main():
         with open(name, "wb") as file:
             file.write(compose(texts, rng))
     if n > len(names):
-        subprocess.run([mutate, "--seed", "7", "--count", str(n - len(names)), "--out", out, "--labels", out.rstrip("/") + ".labels.csv", *names], check=True)
+        copies = out.rstrip("/") + ".copies"
+        subprocess.run([maru, "similar", "generate", "--seed", "7", "--count", str(n - len(names)), "--out", copies, *names], check=True)
+        os.rename(os.path.join(copies, "labels.csv"), out.rstrip("/") + ".labels.csv")
+        for name in os.listdir(copies):
+            os.rename(os.path.join(copies, name), os.path.join(out, name))
+        os.rmdir(copies)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """How well do checkers rank copies above independent work? ROC-AUC, average precision, best F1 and
 recall at precision 0.95, each with a bootstrap interval, and our figure less each peer's, paired.
 
-  evaluate.py --maru build/bin/maru --mutate PATH/maru-mutate --corpus FOLDER [--peer NAME=COMMAND]...
+  evaluate.py --maru build/bin/maru --corpus FOLDER [--peer NAME=COMMAND]...
 
 The corpus is the folder that holds homework-108, its labels and projects. Sets: homework-108 (an
 original with each other work on its task; and all pairs), and fresh copies, disguised with the seed
@@ -10,7 +10,7 @@ that is given. A peer's command is run with the folder and an output file, to wh
 left,right,score...; `sim_java` is known by name. A pair that a tool does not list has score 0.
 Nothing is tuned here: every tool has its defaults.
 """
-import argparse, csv, os, random, shutil, subprocess, tempfile, time
+import argparse, csv, os, random, re, shutil, subprocess, tempfile, time
 
 
 def run(tool, command, folder):
@@ -135,18 +135,22 @@ def homework(labels):
 def lineage(folder):
     """Copies of one source, or a copy and its source."""
     files = sorted(os.listdir(folder))
-    source = {f: f.split("-copy-")[0].removesuffix(".java") for f in files}
+    source = {f: re.sub(r"-s[1-6]-[0-9]+$", "", f.removesuffix(".java")) for f in files}
     return {(a, b): source[a] == source[b] for i, a in enumerate(files) for b in files[i + 1:]}
 
 
-def disguised(mutate, sources, copies, seed, into):
+def disguised(maru, sources, copies, seed, into):
     os.makedirs(into)
     names = []
     for path in sources:
         name = os.path.join(into, os.path.basename(os.path.dirname(path)) + "-" + os.path.basename(path))
         shutil.copy(path, name)
         names.append(name)
-    subprocess.run([mutate, "--seed", str(seed), "--count", str(copies * len(names)), "--out", into, "--labels", into + ".csv", *names], check=True)
+    made = into + ".copies"
+    subprocess.run([maru, "similar", "generate", "--seed", str(seed), "--count", str(copies * len(names)), "--out", made, *names], check=True)
+    for name in os.listdir(made):
+        if name.endswith(".java"):
+            os.rename(os.path.join(made, name), os.path.join(into, name))
 
 
 def under(folder, wanted):
@@ -156,7 +160,6 @@ def under(folder, wanted):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--maru", required=True)
-    parser.add_argument("--mutate", required=True)
     parser.add_argument("--corpus", required=True)
     parser.add_argument("--own", help="a folder of more sources; files with 'copy' in their names are not taken")
     parser.add_argument("--peer", action="append", default=[])
@@ -172,10 +175,10 @@ def main():
         folder = os.path.join(args.corpus, "homework-108")
         task, everything = homework(folder + ".labels.csv")
         small = os.path.join(scratch, "small")
-        disguised(args.mutate, under(folder, lambda f: "_np_" in f or "_orig" in f), 2, args.seed, small)
+        disguised(args.maru, under(folder, lambda f: "_np_" in f or "_orig" in f), 2, args.seed, small)
         mixed = os.path.join(scratch, "mixed")
         more = under(args.own, lambda f: "copy" not in f) if args.own else []
-        disguised(args.mutate, under(os.path.join(args.corpus, "projects", "4-src"), lambda f: True) + more, 3, args.seed + 1, mixed)
+        disguised(args.maru, under(os.path.join(args.corpus, "projects", "4-src"), lambda f: True) + more, 3, args.seed + 1, mixed)
         for where, sets in ((folder, [("homework-108, an original and each other work on its task", task), ("homework-108, all pairs", everything)]),
                             (small, [("disguised copies of the independent homework", lineage(small))]),
                             (mixed, [("disguised copies of larger programs", lineage(mixed))])):

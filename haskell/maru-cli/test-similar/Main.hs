@@ -76,7 +76,7 @@ main =
           forM_ [1 .. submissions] $ \i -> writeFile (dir </> "in" </> (show i ++ ".java")) (concat (replicate (1 + i `mod` 3) (program "x")))
           forM_ [(mode, form) | mode <- [("score", 64), ("seed", 50)], form <- ["--csv", "--json", "--html"]] $ \((mode, bytes), form) -> do
             kib <- peakKiB ["maru", "similar", "--mode", mode, "--backend", "sequential", form, dir </> "out", dir </> "in"]
-            let most = (bytes * submissions * (submissions - 1) `div` 2) `div` 1024 + 32 * 1024
+            let most = (bytes * submissions * (submissions - 1) `div` 2) `div` 1024 + 48 * 1024
             assertBool (mode ++ " " ++ form ++ ": " ++ show kib ++ " KiB, at most " ++ show most) (kib <= most),
         inFolder "every back end prints the same" $ \dir -> do
           programs dir

@@ -402,7 +402,7 @@ status 64 "see 'maru tune gc --help'" maru tune gc --budget 3x -- true
 status 64 "see 'maru sim map --help'" maru sim map --no-such-option
 # ---- help, man pages, completions
 help() {
-  for words in "" similar run attach launch boost "boost advise" top doctor sim "sim map" "sim lock" "sim io" "sim boost" \
+  for words in "" similar "similar generate" run attach launch boost "boost advise" top doctor sim "sim map" "sim lock" "sim io" "sim boost" \
     tune "tune gc" "tune wait" "tune io" "tune lock"; do
     echo "== maru $words"
     # shellcheck disable=SC2086

@@ -24,8 +24,21 @@ tests =
       testGroup "an example of each" [testCase (show op) (assertBool (show wanted) (any (wanted `B.isInfixOf`) (variants op source))) | (op, source, wanted) <- examples],
       testCase "methods are swapped whole" methodsSwapped,
       property "the same seed, the same copy" 50 $ \seed -> disguise seed bubble === disguise seed bubble,
-      property "copies lex without errors and stay similar" 300 staysSimilar
+      property "copies lex without errors and stay similar" 300 staysSimilar,
+      testCase "each strength does what those below it do, and more" $
+        [all (`elem` operatorsOf (s + 1)) (operatorsOf s) && length (operatorsOf s) < length (operatorsOf (s + 1)) | s <- [1 .. 5]] @?= replicate 5 True,
+      testCase "the highest strength does all" $ operatorsOf 6 @?= allOperators,
+      property "any strength of anything keeps the nesting, and is the same again" 200 $ \seed strength ->
+        let ops = operatorsOf (1 + abs strength `mod` 6)
+            nesting text = [[length (filter (== k) (kindsOf text)) | k <- pair] | pair <- [[BraceOpen, BraceClose], [ParenOpen, ParenClose]]]
+            whole text = all (\counts -> take 1 counts == drop 1 counts) (nesting text)
+         in conjoin [counterexample (BC.unpack copy) (whole copy && tokenErrors (lexJava copy) == 0 && copy == mutate seed ops p) | p <- programs, let copy = mutate seed ops p]
     ]
+
+kindsOf :: ByteString -> [Kind]
+kindsOf text = map (tokenKind tokens) [0 .. tokenCount tokens - 1]
+  where
+    tokens = lexJava text
 
 disguise :: Word64 -> ByteString -> ByteString
 disguise seed = mutate seed (someOperators seed)
@@ -37,7 +50,9 @@ neutral :: Operator -> Assertion
 neutral op = [() | p <- programs, copy <- variants op p, similarityOf p copy /= 1] @?= []
 
 changes :: Operator -> Assertion
-changes op = assertBool "no variant differs" (or [copy /= p | p <- programs, copy <- variants op p])
+changes op = assertBool "no variant differs" (or [copy /= p | p <- bothWays : programs, copy <- variants op p])
+  where
+    bothWays = "class A { int f(int a) { if (a > 1) { return 1; } else { return 2; } } }"
 
 examples :: [(Operator, ByteString, ByteString)]
 examples =
@@ -48,7 +63,12 @@ examples =
     (ForToWhile, "for (int i = 0; i < n; i++) { f(i); }", "{int i = 0; while ( i < n) { f(i); i++; } }"),
     (CompoundIncrement, "x++;", "x += 1;"),
     (ExtraParentheses, "return a + b;", "return (a + b);"),
-    (FlipComparisons, "if (a < b)", "if (b > a)")
+    (FlipComparisons, "if (a < b)", "if (b > a)"),
+    (SplitDeclarations, "class A { void f() { int a = 1; } }", "int a; a = 1;"),
+    (ExpandAssignments, "; a += b;", "a = a + b;"),
+    (InvertConditions, "if (a) { b(); } else { c(); }", "if (!(a)) { c(); } else { b(); }"),
+    (InsertPrints, "class A { void f() { g(); h(); } }", "g();\n        System."),
+    (InsertMuch, "class A { void f() { g(); h(); } }", "g();\n        for (int skip")
   ]
 
 methodsSwapped :: Assertion

@@ -33,8 +33,8 @@ tests =
               "\"options\":{\"language\":\"java\",\"mode\":\"seed\",\"view\":\"structure\",\"rank\":\"both\",\"minMatch\":9,\"threshold\":0.0,\"pairs\":500000},",
               "\"compared\":1,",
               "\"apart\":0,",
-              "\"submissions\":[{\"name\":\"\\\"\\\\\\u000a\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[]},",
-              "{\"name\":\"\xc3\xa9\xef\xbf\xbd\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[]}],",
+              "\"submissions\":[{\"name\":\"\\\"\\\\\\u000a\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[],\"paths\":[\"\\\"\\\\\\u000a\"]},",
+              "{\"name\":\"\xc3\xa9\xef\xbf\xbd\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[],\"paths\":[\"\xc3\xa9\xef\xbf\xbd\"]}],",
               "\"leftOut\":[{\"path\":\"x\",\"reason\":\"why\"}],",
               "\"encodings\":[{\"path\":\"y\",\"encoding\":\"utf-16be\"}],",
               "\"pairs\":[{\"left\":\"\\\"\\\\\\u000a\",\"right\":\"\xc3\xa9\xef\xbf\xbd\",\"similarity\":1.000000,\"avg\":1.000000,\"max\":1.000000,\"matched\":219,\"leftTokens\":219,\"rightTokens\":219,\"kind\":\"whole\",\"tooShort\":false,\"complete\":true}]}"

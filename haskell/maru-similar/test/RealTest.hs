@@ -140,7 +140,7 @@ projects :: Config -> FilePath -> IO String
 projects config dir = do
   report <- analyse config <$> load (dir </> "projects")
   V.length (reportSubmissions report) @?= 10
-  assertBool "one file each" (all ((> 5) . submissionFiles) (reportSubmissions report))
+  assertBool "one file each" (all ((> 5) . length . submissionPaths) (reportSubmissions report))
   let name i = submissionName (reportSubmissions report V.! i)
       ranked = [(name (pairLeft p), name (pairRight p), pairSimilarity p) | p <- pairList (reportPairs report)]
   take 1 ranked @?= [("4-clone", "4-src", 1)]

@@ -2,12 +2,13 @@
 module Main (main) where
 
 import Maru.View.Plain (plain)
+import SimilarTest (comparisons)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (testCase, (@?=))
 import TopTest (screens)
 
 main :: IO ()
-main = defaultMain $ testGroup "maru-view" [texts, screens]
+main = defaultMain $ testGroup "maru-view" [texts, comparisons, screens]
 
 texts :: TestTree
 texts =

@@ -57,7 +57,8 @@ data Submission = Submission
     submissionStudents :: ![ByteString],
     -- | 'New' or 'Archive'.
     submissionRole :: !Role,
-    submissionFiles :: !Int,
+    -- | Of its files, in the order that positions count them in.
+    submissionPaths :: ![ByteString],
     -- | Tokens compared.
     submissionTokens :: !Int,
     -- | Tokens that the base has too.
@@ -154,7 +155,7 @@ describe entry a =
     { submissionName = entryName entry,
       submissionStudents = entryStudents entry,
       submissionRole = entryRole entry,
-      submissionFiles = length (entrySources entry),
+      submissionPaths = map sourcePath (entrySources entry),
       submissionTokens = codeLength (analysedCode a),
       submissionExcluded = analysedExcluded a,
       submissionErrors = odErrors odd_,

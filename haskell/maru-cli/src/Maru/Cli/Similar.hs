@@ -11,12 +11,15 @@ module Maru.Cli.Similar
 where
 
 import Control.Exception (Exception, evaluate, throwIO, try)
-import Control.Monad (foldM_, forM_, unless, when)
+import Control.Monad (foldM_, forM_, join, unless, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
-import Data.ByteString.Builder (Builder, hPutBuilder, stringUtf8)
+import Data.ByteString.Builder (Builder, hPutBuilder)
 import qualified Data.ByteString.Char8 as BC
+import qualified Data.ByteString.Lazy as BL
 import Data.List (group, sort)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (isNothing)
 import qualified Data.Vector as V
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
@@ -25,12 +28,16 @@ import Maru.Cli.Exit (badInput, unavailable, usage)
 import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Output (wantsColour)
 import Maru.Cli.Progress (withProgress)
-import Maru.Cli.Similar.Page (similarPage)
+import Maru.Cli.Similar.Generate (generateCommand)
+import Maru.Cli.Similar.Page (Asked (..), similarPage, text)
 import Maru.Cli.Similar.Settings
 import Maru.Cli.WholeFile (replaceFile)
 import qualified Maru.Options as Maru
 import Maru.Similar
+import Maru.Similar.Anonymous (anonymous, withoutComments)
+import Maru.Similar.Evidence (evidence)
 import Maru.Similar.Output
+import qualified Maru.View.Similar as View
 import Options.Applicative
 import System.Environment (getArgs)
 import System.Exit (ExitCode (..))
@@ -43,7 +50,7 @@ similarCommand :: Mod CommandFields (IO ExitCode)
 similarCommand =
   command "similar" $
     info
-      (similar <$> settings)
+      (hsubparser generateCommand <|> similar <$> settings)
       ( progDesc "Find the submissions of a collection that are copies of each other"
           <> footer "Examples: maru similar submissions/   |   maru similar export.zip --base handout/ --html report.html   |   maru similar this-year/ --archive last-years/ --students list.csv   |   Status: 0, 1 a pair above --fail-above, 64 usage, 65 bad input, 69 cannot write."
       )
@@ -61,10 +68,12 @@ similar s = do
         case asked of
           Left failure -> failWith failure
           Right wanted -> do
+            verdicts <- verdictsIn (verdictsFile s)
             corpus <- withProgress "reading" (\tell -> readCollection wanted {collectionTell = tell})
-            case corpus of
-              Left (BadPath path why) -> failWith (Stop badInput (printableName path <> ": " <> why))
-              Right c -> compareCorpus s options (collectionPaths wanted) c
+            case (corpus, verdicts) of
+              (Left (BadPath path why), _) -> failWith (Stop badInput (printableName path <> ": " <> why))
+              (_, Left failure) -> failWith failure
+              (Right c, Right told) -> compareCorpus s options (collectionPaths wanted) told c
 
 collectionAsked :: Settings -> IO (Either Stop Collection)
 collectionAsked s = do
@@ -74,6 +83,20 @@ collectionAsked s = do
   patterns <- mapM rawPath (excluded s)
   list <- maybe (pure (Right noStudents)) studentsIn (studentsFile s)
   pure (fmap (\l -> given {collectionLanguage = language s, collectionBases = rawBases, collectionArchives = rawArchives, collectionExcludes = patterns, collectionStudents = l}) list)
+
+-- | Of a file that is not too large to be one.
+verdictsIn :: Maybe FilePath -> IO (Either Stop [View.Verdict])
+verdictsIn Nothing = pure (Right [])
+verdictsIn (Just file) = do
+  name <- printableName <$> rawPath file
+  content <- try (withBinaryFile file ReadMode (`B.hGet` (most + 1)))
+  pure $ case content of
+    Left e -> Left (Stop badInput (name <> ": cannot be read: " <> BC.pack (ioeGetErrorString e)))
+    Right bytes
+      | B.length bytes > most -> Left (Stop badInput (name <> ": larger than 64 MiB: these are no verdicts"))
+      | otherwise -> either (\why -> Left (Stop badInput (name <> ": these are no verdicts: " <> BC.pack why))) Right (View.readVerdicts (BL.fromStrict bytes))
+  where
+    most = 64 * 1024 * 1024
 
 studentsIn :: FilePath -> IO (Either Stop Students)
 studentsIn file = do
@@ -89,8 +112,8 @@ rawPath path = do
   encoding <- getFileSystemEncoding
   Foreign.withCString encoding path B.packCString
 
-compareCorpus :: Settings -> Maru.Options -> [RawFilePath] -> Corpus -> IO ExitCode
-compareCorpus s options given corpus = do
+compareCorpus :: Settings -> Maru.Options -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
+compareCorpus s options given verdicts corpus = do
   let config =
         defaultConfig
           { configMode = mode s,
@@ -110,7 +133,8 @@ compareCorpus s options given corpus = do
       showProgress (V.length submissions) parts
       let report = assemble config prepared parts
       warnAbout report
-      written <- try (writeAll s report)
+      shown <- toShow s verdicts corpus report
+      written <- try (writeAll s shown)
       case written of
         Right () -> verdict s report
         Left (NotWritten what why) -> failWith (Stop unavailable (what <> ": cannot be written: " <> why))
@@ -201,6 +225,40 @@ counted n thing = BC.pack (show n) <> " " <> thing <> (if n == 1 then "" else "s
 
 -- Outputs ---------------------------------------------------------------------
 
+-- | A report with all that is shown beside it.
+data ToShow = ToShow !Report !Asked
+
+-- | Bytes of a pair that a reader looks at.
+mostShown :: Int
+mostShown = 4 * 1024 * 1024
+
+-- | The programs of the first pairs and where those match; under other names where that is asked.
+toShow :: Settings -> [View.Verdict] -> Corpus -> Report -> IO ToShow
+toShow s verdicts corpus report = do
+  arguments <- getArgs
+  facts <- if isNothing (htmlFile s) then pure [] else pageFacts ("maru" : arguments)
+  found <- if isNothing (htmlFile s) && isNothing (jsonFile s) then pure V.empty else withProgress "matching" (`evidenceOf` pairs)
+  pure (ToShow shown (Asked (if namesHidden s then [] else facts) known sources (join . (found V.!?))))
+  where
+    shown = if namesHidden s then anonymous sourcesOf report else report
+    pairs = take (min 5000 (max 200 (top s))) (pairList (reportPairs report))
+    byName = Map.fromList [(entryName e, entrySources e) | e <- corpusEntries corpus]
+    sourcesOf name = Map.findWithDefault [] name byName
+    own i = sourcesOf (submissionName (reportSubmissions report V.! i))
+    sources i = if namesHidden s then [source {sourceBytes = withoutComments (sourceBytes source)} | source <- own i] else own i
+    evidenceOf tell = fmap V.fromList . mapM (located tell) . zip [1 ..]
+    located tell (n, pair) = do
+      let sides = (own (pairLeft pair), own (pairRight pair))
+          found = uncurry (evidence (configMinMatch (reportConfig report)) (corpusBase corpus)) sides
+          small = sum (map (B.length . sourceBytes) (uncurry (++) sides)) <= mostShown
+      when small $ evaluate (foldr seq () found)
+      (if small then Just found else Nothing) <$ tell (fromIntegral (n :: Int) / fromIntegral (length pairs))
+    -- Verdicts go by names: those of others than these submissions are left out.
+    known = [v {View.verdictLeft = l, View.verdictRight = r} | v <- verdicts, Just l <- [renamed (View.verdictLeft v)], Just r <- [renamed (View.verdictRight v)]]
+    renamed name = Map.lookup name renames
+    names = map (text . submissionName) . V.toList . reportSubmissions
+    renames = Map.fromList (zip (names report) (names shown))
+
 -- | What could not be written, and why.
 data NotWritten = NotWritten !ByteString !ByteString
   deriving (Show)
@@ -208,14 +266,11 @@ data NotWritten = NotWritten !ByteString !ByteString
 instance Exception NotWritten
 
 -- | The table goes to standard output unless something else does.
-writeAll :: Settings -> Report -> IO ()
-writeAll s report = do
+writeAll :: Settings -> ToShow -> IO ()
+writeAll s (ToShow report asked) = do
   forM_ (csvFile s) (writeTo (csv report))
-  forM_ (jsonFile s) (writeTo (json report))
-  forM_ (htmlFile s) $ \file -> do
-    arguments <- getArgs
-    facts <- pageFacts ("maru" : arguments)
-    writeTo (stringUtf8 (similarPage facts (max 200 (top s)) report)) file
+  forM_ (jsonFile s) (writeTo (jsonWith (askedEvidence asked) report))
+  forM_ (htmlFile s) (writeTo (similarPage asked report))
   unless (Just "-" `elem` [csvFile s, jsonFile s, htmlFile s]) $ do
     colour <- wantsColour stdout
     writeTo (table (TableStyle colour) (top s) report) "-"

@@ -13,6 +13,7 @@ module Maru.Similar.Mutate
     tokenNeutral,
     mutate,
     someOperators,
+    operatorsOf,
   )
 where
 
@@ -24,9 +25,10 @@ import Data.List (sortOn)
 import qualified Data.Map.Strict as Map
 import qualified Data.Set as Set
 import Data.Word (Word64)
-import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Mutate.Pieces
+import Maru.Similar.Mutate.Statements
 import Maru.Similar.Token
-import System.Random.SplitMix (SMGen, mkSMGen, nextWord64, splitSMGen)
+import System.Random.SplitMix (SMGen, mkSMGen, splitSMGen)
 
 data Operator
   = -- | Other names for what the source declares.
@@ -46,6 +48,16 @@ data Operator
     ExtraParentheses
   | -- | @a < b@ becomes @b > a@.
     FlipComparisons
+  | -- | @int x = 1;@ becomes @int x; x = 1;@.
+    SplitDeclarations
+  | -- | @x += y;@ becomes @x = x + y;@.
+    ExpandAssignments
+  | -- | Both ways of an @if@ change places.
+    InvertConditions
+  | -- | Output that nobody asked for.
+    InsertPrints
+  | -- | Statements that change nothing, everywhere.
+    InsertMuch
   deriving (Eq, Ord, Show, Enum, Bounded)
 
 allOperators :: [Operator]
@@ -62,6 +74,24 @@ operatorName op = case op of
   CompoundIncrement -> "increment"
   ExtraParentheses -> "parentheses"
   FlipComparisons -> "comparisons"
+  SplitDeclarations -> "split-declarations"
+  ExpandAssignments -> "assignments"
+  InvertConditions -> "conditions"
+  InsertPrints -> "prints"
+  InsertMuch -> "statements"
+
+-- | What is done to a copy of that strength, 1 to 6: more from one to the next.
+--
+-- 1 comments and layout; 2 names; 3 order of methods, unused variables; 4 forms of loops, steps,
+-- comparisons and expressions; 5 forms of declarations, assignments and conditions, output; 6
+-- statements everywhere.
+operatorsOf :: Int -> [Operator]
+operatorsOf strength = [op | (least, op) <- steps, least <= strength]
+  where
+    steps =
+      [(2, Rename), (1, StripComments), (1, Layout), (3, DeadDeclarations), (3, MethodSwap), (4, ForToWhile)]
+        ++ [(4, CompoundIncrement), (4, ExtraParentheses), (4, FlipComparisons), (5, SplitDeclarations)]
+        ++ [(5, ExpandAssignments), (5, InvertConditions), (5, InsertPrints), (6, InsertMuch)]
 
 -- | Whether the normalised tokens stay the same.
 tokenNeutral :: Operator -> Bool
@@ -73,70 +103,19 @@ mutate seed ops source = foldl step source (zip ops (generators (mkSMGen seed)))
   where
     step text (op, gen) = render (operate op gen (pieces text))
 
--- | Some operators, at least one, in their usual order.
+-- | Some operators of strength 4 at most, at least one, in their usual order.
 someOperators :: Word64 -> [Operator]
-someOperators seed = case [op | (op, True) <- zip allOperators (coins 2 gen)] of
-  [] -> [toEnum (fromIntegral (fst (nextWord64 gen') `mod` fromIntegral (length allOperators)))]
+someOperators seed = case [op | (op, True) <- zip usual (coins 2 gen)] of
+  [] -> [pick gen' usual]
   ops -> ops
   where
     (gen, gen') = splitSMGen (mkSMGen seed)
+    usual = [minBound .. FlipComparisons]
 
 generators :: SMGen -> [SMGen]
 generators gen = this : generators rest
   where
     (this, rest) = splitSMGen gen
-
-words64 :: SMGen -> [Word64]
-words64 gen = w : words64 gen'
-  where
-    (w, gen') = nextWord64 gen
-
--- | 'True' once in @n@.
-coins :: Word64 -> SMGen -> [Bool]
-coins n = map ((== 0) . (`mod` n)) . words64
-
--- | A token and what lies before it.
-data Piece = Piece
-  { pieceGap :: !ByteString,
-    pieceKind :: !Kind,
-    pieceText :: !ByteString
-  }
-
--- | The pieces of a source, and what follows the last.
-data Pieces = Pieces ![Piece] !ByteString
-
-pieces :: ByteString -> Pieces
-pieces source = Pieces (zipWith piece (0 : ends) indices) (B.drop (last (0 : ends)) source)
-  where
-    tokens = lexJava source
-    indices = [0 .. tokenCount tokens - 1]
-    ends = map (tokenEnd tokens) indices
-    piece from i =
-      Piece
-        (B.take (tokenStart tokens i - from) (B.drop from source))
-        (tokenKind tokens i)
-        (tokenText source tokens i)
-
-render :: Pieces -> ByteString
-render (Pieces ps end) = B.concat (concat [[pieceGap p, pieceText p] | p <- ps] ++ [end])
-
--- | The pieces of a fragment of Java.
-fragment :: ByteString -> [Piece]
-fragment text = ps
-  where
-    Pieces ps _ = pieces text
-
-kinds :: [Piece] -> [Kind]
-kinds = map pieceKind
-
--- | The next kind; 'Error' at the end.
-headKind :: [Piece] -> Kind
-headKind ps = case ps of
-  p : _ -> pieceKind p
-  [] -> Error
-
-onPieces :: ([Piece] -> [Piece]) -> Pieces -> Pieces
-onPieces f (Pieces ps end) = Pieces (f ps) end
 
 operate :: Operator -> SMGen -> Pieces -> Pieces
 operate op gen = case op of
@@ -144,26 +123,17 @@ operate op gen = case op of
   StripComments -> \(Pieces ps end) ->
     Pieces [p {pieceGap = withoutComments (pieceGap p)} | p <- ps] (withoutComments end)
   Layout -> onPieces (layOut gen)
-  DeadDeclarations -> onPieces (addDead gen)
+  DeadDeclarations -> onPieces (insertDead gen)
   MethodSwap -> onPieces (shuffleMethods gen)
   ForToWhile -> onPieces forToWhile
   CompoundIncrement -> onPieces (rewrite (coins 2 gen) increment)
   ExtraParentheses -> onPieces (rewrite (coins 2 gen) parenthesise)
   FlipComparisons -> onPieces (rewrite (coins 2 gen) flipComparison)
-
--- | A local change: what precedes, what follows; where it applies, what to write
--- instead and what is left.
-type Rule = Kind -> [Piece] -> Maybe ([Piece], [Piece])
-
--- | Apply a rule from left to right; each place that it fits costs a coin.
-rewrite :: [Bool] -> Rule -> [Piece] -> [Piece]
-rewrite tosses rule = go tosses Semicolon
-  where
-    go _ _ [] = []
-    go flips before ps@(p : rest) = case (rule before ps, flips) of
-      (Just (new, rest'), True : flips') -> new ++ go flips' (pieceKind (last (p : new))) rest'
-      (Just _, _ : flips') -> p : go flips' (pieceKind p) rest
-      _ -> p : go flips (pieceKind p) rest
+  SplitDeclarations -> onPieces (splitDeclarations gen)
+  ExpandAssignments -> onPieces (rewrite (coins 2 gen) expandAssignment)
+  InvertConditions -> onPieces (invertConditions (coins 2 gen))
+  InsertPrints -> onPieces (insertPrints gen)
+  InsertMuch -> onPieces (insertMuch gen)
 
 -- Rename ----------------------------------------------------------------------
 
@@ -174,9 +144,6 @@ rename gen ps = [p {pieceText = Map.findWithDefault (pieceText p) (pieceText p) 
     fresh = filter (`Set.notMember` used) [style <> BC.pack (show n) | n <- [1 :: Int ..]]
     used = Set.fromList (map pieceText ps)
     style = pick gen ["v", "item", "temp", "my", "value", "obj"]
-
-pick :: SMGen -> [a] -> a
-pick gen choices = choices !! fromIntegral (fst (nextWord64 gen) `mod` fromIntegral (length choices))
 
 -- | Names that stand where a declaration has its name, and that are never a
 -- member of something else.
@@ -214,33 +181,6 @@ layOut gen = zipWith3 change (coins 3 gen) (False : coins 2 gen)
 
 -- Statements ------------------------------------------------------------------
 
--- | With its nesting before it: braces, parentheses.
-nested :: [Piece] -> [(Int, Int, Piece)]
-nested = go 0 0
-  where
-    go _ _ [] = []
-    go braces parens (p : ps) =
-      (braces, parens, p) : case pieceKind p of
-        BraceOpen -> go (braces + 1) parens ps
-        BraceClose -> go (braces - 1) parens ps
-        ParenOpen -> go braces (parens + 1) ps
-        ParenClose -> go braces (parens - 1) ps
-        _ -> go braces parens ps
-
-addDead :: SMGen -> [Piece] -> [Piece]
-addDead gen ps = concat (zipWith3 place (nested ps) (drop 1 (kinds ps) ++ [Error]) choices)
-  where
-    choices = zip3 (coins 4 gen) (words64 gen) [1 :: Int ..]
-    place (braces, parens, p) next (toss, w, n)
-      | toss && pieceKind p == Semicolon && braces >= 2 && parens == 0 && goesOn next = p : dead w n
-      | otherwise = [p]
-    goesOn next = next `notElem` [BraceClose, KwCase, KwDefault, KwElse, Error]
-    dead w n = case w `mod` 3 of
-      0 -> fragment ("\n        int unused" <> number n <> " = " <> number (fromIntegral (w `mod` 97)) <> ";")
-      1 -> fragment ("\n        String note" <> number n <> " = \"step " <> number n <> "\";")
-      _ -> fragment ("\n        boolean flag" <> number n <> " = false;")
-    number = BC.pack . show
-
 -- | The methods of the outermost class, in another order.
 shuffleMethods :: SMGen -> [Piece] -> [Piece]
 shuffleMethods gen ps = before ++ refill members shuffled ++ after
@@ -269,18 +209,6 @@ splitMembers ps = member : splitMembers rest
     ends (braces, parens, p) =
       (pieceKind p == Semicolon && braces == 0 && parens == 0)
         || (pieceKind p == BraceClose && braces <= 1)
-
--- | Up to where the bracket that is open at the beginning closes: inside, and
--- from the closing bracket.
-untilClosed :: Kind -> Kind -> [Piece] -> Maybe ([Piece], [Piece])
-untilClosed open close = go (0 :: Int) []
-  where
-    go _ _ [] = Nothing
-    go depth inside ps@(p : rest)
-      | pieceKind p == close && depth == 0 = Just (reverse inside, ps)
-      | pieceKind p == close = go (depth - 1) (p : inside) rest
-      | pieceKind p == open = go (depth + 1) (p : inside) rest
-      | otherwise = go depth (p : inside) rest
 
 forToWhile :: [Piece] -> [Piece]
 forToWhile ps = case ps of

@@ -5,6 +5,7 @@
 module Maru.Similar.Output
   ( csv,
     json,
+    jsonWith,
     table,
     TableStyle (..),
     printableName,
@@ -25,7 +26,8 @@ import qualified Data.Text.Encoding.Error as T
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
 import Maru.Similar
-import Maru.Similar.Match (Kind (..), PairScore (..), ViewScore (..))
+import Maru.Similar.Evidence (Shown (..))
+import Maru.Similar.Match (Kind (..), PairScore (..), Span (..), Tile (..), ViewScore (..), reasonName)
 import Maru.Similar.Normalise (View (..))
 
 -- | RFC 4180 with line feeds, a header, one row per reported pair, the most similar
@@ -126,7 +128,11 @@ sixDigits = P.primFixed ((\n -> (place 100000 n, (place 10000 n, (place 1000 n, 
 -- its lists; bytes of names that are not UTF-8 become U+FFFD. What does not bear
 -- on the result (back end, workers) is not in it.
 json :: Report -> Builder
-json report =
+json = jsonWith (const Nothing)
+
+-- | Also with where pairs match: by their position in the ranking, what is known of it.
+jsonWith :: (Int -> Maybe [Shown]) -> Report -> Builder
+jsonWith matches report =
   "{\"schema\":\"maru-similar/2\",\n\"options\":"
     <> options (reportConfig report)
     <> ",\n\"compared\":"
@@ -141,7 +147,7 @@ json report =
     <> list guessed (reportGuessed report)
     <> ",\n\"pairs\":"
     <> char7 '['
-    <> streamed (pairCount pairs) (\i -> (if i == 0 then mempty else ",\n") <> pairObject (detail report (pairAt pairs i)))
+    <> streamed (pairCount pairs) (\i -> (if i == 0 then mempty else ",\n") <> pairObject (matches i) (detail report (pairAt pairs i)))
     <> "]}\n"
   where
     pairs = reportPairs report
@@ -158,7 +164,7 @@ json report =
     submission s =
       object
         [ ("name", jsonString (submissionName s)),
-          ("files", intDec (submissionFiles s)),
+          ("files", intDec (length (submissionPaths s))),
           ("tokens", intDec (submissionTokens s)),
           ("excludedTokens", intDec (submissionExcluded s)),
           ("errors", intDec (submissionErrors s)),
@@ -166,7 +172,8 @@ json report =
           ("notJava", intDec (submissionNotJava s)),
           ("controlBytes", intDec (submissionControls s)),
           ("role", jsonString (roleName (submissionRole s))),
-          ("students", list jsonString (submissionStudents s))
+          ("students", list jsonString (submissionStudents s)),
+          ("paths", list jsonString (submissionPaths s))
         ]
     guessed (path, encoding) = object [("path", jsonString path), ("encoding", jsonString (encodingName encoding))]
     leftOut (LeftOut path why) = object [("path", jsonString path), ("reason", jsonString why)]
@@ -191,8 +198,8 @@ viewsName config = case (configMode config, configView config) of
 quoted :: String -> Builder
 quoted name = char7 '"' <> string7 name <> char7 '"'
 
-pairObject :: Detail -> Builder
-pairObject d =
+pairObject :: Maybe [Shown] -> Detail -> Builder
+pairObject matches d =
   object $
     [ ("left", jsonString (leftName d)),
       ("right", jsonString (rightName d)),
@@ -207,6 +214,7 @@ pairObject d =
            ("tooShort", truth (pairScoreTooShort s)),
            ("complete", truth (pairComplete (detailPair d)))
          ]
+      ++ [("matches", list matchObject found) | Just found <- [matches]]
   where
     s = detailScore d
     evidence e = case e of
@@ -227,6 +235,19 @@ kindName kind = case kind of
 
 truth :: Bool -> Builder
 truth b = if b then "true" else "false"
+
+-- | Ranges are bytes of the file as UTF-8.
+matchObject :: Shown -> Builder
+matchObject (Shown t moved) =
+  object
+    [ ("left", spanObject (tileLeft t)),
+      ("right", spanObject (tileRight t)),
+      ("tokens", intDec (tileTokens t)),
+      ("reason", string7 (show (reasonName (tileReason t)))),
+      ("moved", truth moved)
+    ]
+  where
+    spanObject s = object [("file", intDec (spanFile s)), ("start", intDec (spanStart s)), ("bytes", intDec (spanBytes s))]
 
 object :: [(Builder, Builder)] -> Builder
 object fields = char7 '{' <> mconcat (intersperse (char7 ',') (map field fields)) <> char7 '}'

@@ -2,6 +2,7 @@
 module Maru.View.Page
   ( Heading (..),
     htmlPage,
+    pageAround,
     element,
     section,
     tiles,
@@ -26,18 +27,26 @@ data Heading = Heading
 
 -- | The heading, then the body: lines of HTML.
 htmlPage :: Heading -> [String] -> String
-htmlPage (Heading title found facts) body =
-  unlines $
-    [ "<!doctype html>",
-      "<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">",
-      element "title" title,
-      "<style>" ++ concat style ++ "</style></head><body><main>",
-      element "h1" title,
-      "<p class=\"found\">" ++ escape found ++ "</p>",
-      "<dl class=\"line\">" ++ concat [element "dt" name ++ element "dd" said | (name, said) <- facts] ++ "</dl>"
-    ]
-      ++ body
-      ++ ["</main><script>" ++ concat script ++ "</script></body></html>"]
+htmlPage heading body = before ++ unlines body ++ after
+  where
+    (before, after) = pageAround [] heading
+
+-- | What stands before and after the body. The policies say what the page may load and run.
+pageAround :: [String] -> Heading -> (String, String)
+pageAround policies (Heading title found facts) =
+  ( unlines $
+      [ "<!doctype html>",
+        "<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+      ]
+        ++ ["<meta http-equiv=\"Content-Security-Policy\" content=\"" ++ escape policy ++ "\">" | policy <- policies]
+        ++ [ element "title" title,
+             "<style>" ++ concat style ++ "</style></head><body><main>",
+             element "h1" title,
+             "<p class=\"found\">" ++ escape found ++ "</p>"
+           ]
+        ++ ["<dl class=\"line\">" ++ concat [element "dt" name ++ element "dd" said | (name, said) <- facts] ++ "</dl>" | not (null facts)],
+    "</main><script>" ++ concat script ++ "</script></body></html>\n"
+  )
 
 -- | Text in an element, escaped.
 element :: String -> String -> String

@@ -1,80 +1,155 @@
--- | The page of a comparison: the most similar pairs, and how similar all of them are. Pure.
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | The report of a comparison ("Maru.View.Similar"): which pairs it shows with their programs, so
+-- that it stays small. Pure.
 module Maru.Cli.Similar.Page
   ( similarPage,
+    Asked (..),
+    text,
   )
 where
 
+import qualified Codec.Compression.GZip as GZip
+import Control.Applicative ((<|>))
 import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import qualified Data.ByteString.Base64.Lazy as Base64
+import Data.ByteString.Builder (Builder)
+import qualified Data.ByteString.Lazy as BL
 import qualified Data.IntMap.Strict as IntMap
+import qualified Data.IntSet as IntSet
 import Data.List (foldl')
+import Data.Text (Text)
 import qualified Data.Text as Text
-import Data.Text.Encoding (decodeUtf8)
+import Data.Text.Encoding (decodeUtf8With)
+import Data.Text.Encoding.Error (lenientDecode)
 import qualified Data.Vector as V
-import qualified Data.Vector.Unboxed as VU
-import Maru.Cli.Output (Align (..), Table (..), plural)
-import Maru.Cli.Page
-import Maru.Control.Plot (Axis (..), Plot (..), Point (..), Scale (..), Series (..), svg)
+import Maru.Cli.Output (plural)
 import Maru.Similar
-import Maru.Similar.Match (ViewScore (..))
-import Maru.Similar.Output (printableName)
+import Maru.Similar.Evidence (Shown (..))
+import Maru.Similar.Match (PairScore (..), Span (..), Tile (..), reasonName)
+import Maru.View.Plain (plain)
+import qualified Maru.View.Similar as View
 
--- | Facts ('Maru.Cli.Host.pageFacts'), how many pairs to list, the outcome.
-similarPage :: [(String, String)] -> Int -> Report -> String
-similarPage facts top report =
-  htmlPage (Heading "maru similar" found facts) $
-    tiles
-      [ (show (V.length (reportSubmissions report)), "submissions"),
-        (show (reportCompared report), "pairs compared"),
-        (show (pairCount table), "pairs reported"),
-        (show (configMinMatch (reportConfig report)), "tokens of the shortest match that counts")
-      ]
-      ++ element "h2" ("The most similar pairs" ++ (if pairCount table > top then " (" ++ show top ++ " of " ++ show (pairCount table) ++ ")" else "")) :
-    htmlTable (Table [(R, "similarity"), (L, "one"), (L, "other"), (R, evidence), (R, "tokens of one"), (R, "of the other")] (map row shown))
-      ++ ["<h2>How similar the pairs are</h2>", "<div class=\"card\">" ++ svg (histogram (map scoreAt [0 .. pairCount table - 1])) ++ "</div>"]
-      ++ section "Left out" [name path ++ ": " ++ name why | LeftOut path why <- reportLeftOut report]
+-- | What the page is made of besides the report.
+data Asked = Asked
+  { -- | 'Maru.Cli.Host.pageFacts'.
+    askedFacts :: ![(String, String)],
+    askedVerdicts :: ![View.Verdict],
+    -- | The programs of a submission, by its position, and where a pair matches, by its rank.
+    askedSources :: !(Int -> [Source]),
+    askedEvidence :: !(Int -> Maybe [Shown])
+  }
+
+similarPage :: Asked -> Report -> Builder
+similarPage asked report = View.comparisonPage (comparison asked report) (packed asked report)
+
+comparison :: Asked -> Report -> View.Comparison
+comparison asked report =
+  View.Comparison
+    { View.comparisonFound = found,
+      View.comparisonFacts = askedFacts asked,
+      View.comparisonFigures =
+        [ (show (V.length submissions), "submissions"),
+          (show (reportCompared report), "pairs compared"),
+          (show (pairCount table), "pairs reported"),
+          (show high, "pairs at 80 % or more")
+        ],
+      View.comparisonThreshold = if configThreshold (reportConfig report) > 0 then configThreshold (reportConfig report) else usual,
+      View.comparisonSubmissions = map submission (V.toList submissions),
+      View.comparisonPairs = zipWith shown [0 ..] listed,
+      View.comparisonReported = pairCount table,
+      View.comparisonHistogram = histogram (map scoreAt [0 .. pairCount table - 1]),
+      View.comparisonLeftOut = [(text path, text why) | LeftOut path why <- reportLeftOut report],
+      View.comparisonReasons = map (Text.pack . reasonName) [minBound ..],
+      View.comparisonVerdicts = askedVerdicts asked
+    }
   where
+    submissions = reportSubmissions report
     table = reportPairs report
-    shown = take top (pairList table)
-    lengths = reportLengths report
-    scoreOf = pairSimilarity
+    listed = map (pairAt table) [0 .. min mostPairs (pairCount table) - 1]
     -- By number: a list of all pairs would be held for as long as it is needed twice.
-    scoreAt = scoreOf . pairAt table
+    scoreAt = pairSimilarity . pairAt table
     high = length (takeWhile ((>= 0.8) . scoreAt) [0 .. pairCount table - 1])
-    found = case shown of
+    name i = text (submissionName (submissions V.! i))
+    submission s = View.Shown (text (submissionName s)) (map text (submissionStudents s)) (text (roleName (submissionRole s))) (submissionTokens s)
+    found = case listed of
       [] | reportCompared report == 0 -> "There is nothing to compare: one submission only."
       [] -> "No pair is at or above the threshold."
-      pair : _ -> "The most similar are " ++ of' (pairLeft pair) ++ " and " ++ of' (pairRight pair) ++ ", " ++ percent (scoreOf pair) ++ "; " ++ plural high "pair" ++ " at 80 % or more."
-    row pair =
-      [ percent (scoreOf pair),
-        of' (pairLeft pair),
-        of' (pairRight pair),
-        shared (pairEvidence pair),
-        show (lengths VU.! pairLeft pair),
-        show (lengths VU.! pairRight pair)
-      ]
-    evidence = case configMode (reportConfig report) of
-      Seed -> "tokens in common"
-      Score -> "structure, lexical, names"
-    shared e = case e of
-      Tiles n whole -> (if whole then "" else "at least ") ++ show n
-      Shared s l n -> unwords [percent (viewAverage v) | v <- [s, l, n]]
-    of' i = name (submissionName (reportSubmissions report V.! i))
+      pair : _ -> "The most similar are " ++ Text.unpack (name (pairLeft pair)) ++ " and " ++ Text.unpack (name (pairRight pair)) ++ ", " ++ percent (scoreAt 0) ++ "; " ++ plural high "pair" ++ " at 80 % or more."
+    -- Where less than one innocent pair is expected, in whole percent; 80 % where that is not known.
+    usual = case [pairSimilarity pair | pair <- listed, maybe False (<= 1) (pairScoreInnocentAbove (pairScore report pair))] of
+      [] -> 0.8
+      clear -> min 1 (fromIntegral (ceiling (minimum clear * 100) :: Int) / 100)
+    shown rank pair =
+      View.ShownPair
+        { View.shownLeft = pairLeft pair,
+          View.shownRight = pairRight pair,
+          View.shownSimilarity = pairSimilarity pair,
+          View.shownWhole = pairWhole pair,
+          View.shownEmbedded = pairEmbedded pair,
+          View.shownMatched = pairMatched pair <|> (sum . map (tileTokens . shownTile) <$> askedEvidence asked rank),
+          View.shownComplete = pairComplete pair,
+          View.shownInnocent = pairScoreInnocentAbove score,
+          View.shownNotes = ["too short to judge" | pairScoreTooShort score]
+        }
+      where
+        score = pairScore report pair
 
--- | A name must not steer what shows it.
-name :: ByteString -> String
-name = Text.unpack . decodeUtf8 . printableName
+-- | A name, as the page has it: it must not steer what shows it.
+text :: ByteString -> Text
+text = Text.pack . plain . Text.unpack . decodeUtf8With lenientDecode
 
 -- | Rounded down, so that 100 % is said of nothing less.
 percent :: Double -> String
 percent x = show (floor (x * 100 + 1e-9) :: Int) ++ " %"
 
--- | Pairs in twentieths.
-histogram :: [Double] -> Plot
-histogram scores =
-  Plot
-    "Pairs by similarity, in steps of 5 %"
-    (Axis "similarity, %" Linear)
-    (Axis "pairs" Logarithmic)
-    [Series "pairs" [Point x n n n | (i, count) <- IntMap.toList counts, let x = 5 * fromIntegral i + 2.5; n = fromIntegral count]]
+-- | Pairs in fiftieths.
+histogram :: [Double] -> [Int]
+histogram scores = [IntMap.findWithDefault 0 i counts | i <- [0 .. 49]]
   where
-    counts = foldl' (\m s -> IntMap.insertWith (+) (min 19 (floor (20 * s))) (1 :: Int) m) IntMap.empty scores
+    counts = foldl' (\m s -> IntMap.insertWith (+) (min 49 (floor (50 * s + 1e-9))) (1 :: Int) m) IntMap.empty scores
+
+-- Programs ------------------------------------------------------------------------
+
+-- | So many pairs in the ranking; so many bytes of programs as they are, and as they stand in the
+-- page: it stays below 10 MB.
+mostPairs, mostPlain, mostPacked :: Int
+mostPairs = 5000
+mostPlain = 512 * 1024
+mostPacked = 7 * 1024 * 1024
+
+-- | The programs of as many pairs as there is room for, from the most similar on.
+packed :: Asked -> Report -> View.Packed
+packed asked report = go (24 * 1024 * 1024)
+  where
+    go room
+      | BL.length json <= fromIntegral mostPlain = View.Plain json
+      | BL.length zipped <= fromIntegral mostPacked = View.Gzipped zipped
+      | otherwise = go (room `quot` 2)
+      where
+        json = View.programsJson (programs room asked report)
+        zipped = Base64.encode (GZip.compress json)
+
+-- | With so many bytes of text at most.
+programs :: Int -> Asked -> Report -> View.Programs
+programs room asked report = View.Programs [(i, files i) | i <- IntSet.toList inside] [(rank, map tile found) | (rank, found) <- reverse kept]
+  where
+    (inside, _, kept) = foldl' add (IntSet.empty, 0, []) (zip [0 .. mostPairs - 1] (pairList (reportPairs report)))
+    add state@(have, used, pairs) (rank, pair) = case askedEvidence asked rank of
+      Just found | used + new <= room -> (IntSet.union have (IntSet.fromList both), used + new, (rank, found) : pairs)
+      _ -> state
+      where
+        both = [pairLeft pair, pairRight pair]
+        new = sum [B.length (sourceBytes s) | i <- both, IntSet.notMember i have, s <- askedSources asked i]
+    files i = [(text path, decodeUtf8With lenientDecode (sourceBytes s)) | (path, s) <- zip (shortened (reportSubmissions report V.! i)) (askedSources asked i)]
+    tile (Shown t moved) = three (tileLeft t) ++ three (tileRight t) ++ [tileTokens t, fromEnum (tileReason t), fromEnum moved]
+    three s = [spanFile s, spanStart s, spanBytes s]
+
+-- | The paths below the submission.
+shortened :: Submission -> [ByteString]
+shortened s = map below (submissionPaths s)
+  where
+    below path = case B.breakSubstring ("/" <> submissionName s <> "/") path of
+      (_, rest) | not (B.null rest) -> B.drop (B.length (submissionName s) + 2) rest
+      _ -> snd (B.breakEnd (== 47) path)

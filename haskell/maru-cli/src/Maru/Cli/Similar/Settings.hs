@@ -40,6 +40,8 @@ data Settings = Settings
     csvFile :: !(Maybe FilePath),
     jsonFile :: !(Maybe FilePath),
     htmlFile :: !(Maybe FilePath),
+    verdictsFile :: !(Maybe FilePath),
+    namesHidden :: !Bool,
     paths :: ![FilePath]
   }
 
@@ -62,7 +64,9 @@ settings =
     <*> option (eitherReader (wholeFrom 1 1000000000 "a number")) (long "pairs" <> metavar "N" <> value (configPairs defaultConfig) <> help ("Report the N most similar pairs at most (default " <> show (configPairs defaultConfig) <> ")"))
     <*> optional (strOption (long "csv" <> metavar "FILE" <> action "file" <> help "Write all reported pairs as CSV; - is standard output"))
     <*> optional (strOption (long "json" <> metavar "FILE" <> action "file" <> help "Write everything as JSON; - is standard output"))
-    <*> optional (strOption (long "html" <> metavar "FILE" <> action "file" <> help "Write the most similar pairs as a page for people; - is standard output"))
+    <*> optional (strOption (long "html" <> metavar "FILE" <> action "file" <> help "Write a report to look at: ranking, clusters, pairs side by side; - is standard output"))
+    <*> optional (strOption (long "verdicts" <> metavar "FILE" <> action "file" <> help "Put these verdicts, saved from a report, into the new one"))
+    <*> switch (long "anonymous" <> help "No names in any output, no comments in the report: for sharing it")
     <*> some (strArgument (metavar "PATH..." <> action "file" <> help "A folder or archive of submissions, or one submission's file"))
 
 parseLanguage :: String -> Either String Language
