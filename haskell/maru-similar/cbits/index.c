@@ -152,18 +152,22 @@ static uint32_t submissions_among(const uint64_t *entries, uint64_t from, uint64
   return having;
 }
 
-/* A gram with those that have it, appended to the index. */
+/* A gram's entries [from, to): what they are worth to their submissions; where several have it,
+ * appended to the index. */
 static void add_gram(struct maru_similar_index *x, const uint64_t *entries, uint64_t from,
-                     uint64_t to, uint32_t weight) {
-  for (uint64_t i = from; i < to;) {
-    uint64_t same = i + 1;
-    while (same < to && entries[same] == entries[i])
+                     uint64_t to, uint32_t having) {
+  const uint32_t weight = worth(having, x->submissions);
+
+  for (uint64_t i = from, same; i < to; i = same) {
+    const uint32_t submission = (uint32_t)entries[i];
+    for (same = i + 1; same < to && entries[same] == entries[i];)
       same++;
-    x->submission[x->postings] = (uint32_t)entries[i];
-    x->count[x->postings] = (uint16_t)(same - i > UINT16_MAX ? UINT16_MAX : same - i);
-    x->row[x->submission[x->postings] + 1]++;
-    x->postings++;
-    i = same;
+    const uint32_t count = same - i < MOST_COUNTED ? (uint32_t)(same - i) : MOST_COUNTED;
+    x->total[submission] += (uint64_t)weight * count;
+    if (having == 1)
+      return;
+    x->posting[x->postings++] = submission << COUNT_BITS | count;
+    x->row[submission + 1]++;
   }
   x->weight[x->grams] = weight;
   x->first[++x->grams] = (uint32_t)x->postings;
@@ -175,7 +179,7 @@ struct sizes {
 
 /* With an index to fill: totals and postings. Without: how much room those need. Grams that only
  * one submission has count for its total alone. */
-static struct sizes walk(const uint64_t *entries, const uint64_t bounds[PARTS + 1], uint32_t n,
+static struct sizes walk(const uint64_t *entries, const uint64_t bounds[PARTS + 1],
                          struct maru_similar_index *x) {
   struct sizes sizes = {0, 0};
 
@@ -187,13 +191,8 @@ static struct sizes walk(const uint64_t *entries, const uint64_t bounds[PARTS + 
         sizes.grams++;
         sizes.postings += having;
       }
-      if (x == NULL)
-        continue;
-      const uint32_t weight = worth(having, n);
-      for (uint64_t i = from; i < to; i++)
-        x->total[(uint32_t)entries[i]] += weight;
-      if (having > 1)
-        add_gram(x, entries, from, to, weight);
+      if (x != NULL)
+        add_gram(x, entries, from, to, having);
     }
   return sizes;
 }
@@ -210,13 +209,10 @@ static int allocate(struct maru_similar_index *x, struct sizes sizes) {
   x->row = calloc(x->submissions + (size_t)2, sizeof *x->row);
   x->first = calloc(sizes.grams + 1, sizeof *x->first);
   x->weight = malloc((sizes.grams + 1) * sizeof *x->weight);
-  x->submission = malloc((sizes.postings + 1) * sizeof *x->submission);
-  x->count = malloc((sizes.postings + 1) * sizeof *x->count);
+  x->posting = malloc((sizes.postings + 1) * sizeof *x->posting);
   x->has = malloc((sizes.postings + 1) * sizeof *x->has);
-  return x->length && x->total && x->row && x->first && x->weight && x->submission && x->count &&
-                 x->has
-             ? 0
-             : -ENOMEM;
+  return x->length && x->total && x->row && x->first && x->weight && x->posting && x->has ? 0
+                                                                                          : -ENOMEM;
 }
 
 /* For each submission, its grams. */
@@ -225,13 +221,15 @@ static void list_rows(struct maru_similar_index *x) {
     x->row[i + 1] += x->row[i];
   for (uint32_t g = 0; g < x->grams; g++)
     for (uint32_t p = x->first[g]; p < x->first[g + 1]; p++)
-      x->has[x->row[x->submission[p]]++] = (struct has){g, p};
+      x->has[x->row[x->posting[p] >> COUNT_BITS]++] = (struct has){g, p};
   memmove(x->row + 1, x->row, x->submissions * sizeof *x->row);
   x->row[0] = 0;
 }
 
 int maru_similar_index_new(const uint32_t *codes, const uint64_t *offsets, uint32_t submissions,
                            uint32_t k, struct maru_similar_index **index) {
+  if (submissions >> (32 - COUNT_BITS) != 0)
+    return -EOVERFLOW;
   uint64_t *entries, bounds[PARTS + 1];
   int failure = sorted_entries(codes, offsets, submissions, k, &entries, bounds);
   if (failure < 0)
@@ -241,11 +239,11 @@ int maru_similar_index_new(const uint32_t *codes, const uint64_t *offsets, uint3
   failure = x == NULL ? -ENOMEM : 0;
   if (x != NULL) {
     x->submissions = submissions;
-    failure = allocate(x, walk(entries, bounds, submissions, NULL));
+    failure = allocate(x, walk(entries, bounds, NULL));
   }
   if (failure == 0) {
     measure(x, codes, offsets);
-    walk(entries, bounds, submissions, x);
+    walk(entries, bounds, x);
     list_rows(x);
     *index = x;
   } else
@@ -262,8 +260,7 @@ void maru_similar_index_free(struct maru_similar_index *x) {
   free(x->row);
   free(x->first);
   free(x->weight);
-  free(x->submission);
-  free(x->count);
+  free(x->posting);
   free(x->has);
   free(x);
 }

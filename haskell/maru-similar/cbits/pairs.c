@@ -9,18 +9,30 @@
 static void add_gram(const struct maru_similar_index *x, struct has own, uint32_t from,
                      uint32_t first, uint64_t *masses) {
   const uint64_t weight = x->weight[own.gram];
-  const uint32_t count = x->count[own.posting], end = x->first[own.gram + 1];
+  const uint32_t count = x->posting[own.posting] & MOST_COUNTED, end = x->first[own.gram + 1];
 
-  for (uint32_t p = from; p < end; p++)
-    masses[x->submission[p] - first] += weight * (x->count[p] < count ? x->count[p] : count);
+  for (uint32_t p = from; p < end; p++) {
+    const uint32_t theirs = x->posting[p] & MOST_COUNTED;
+    masses[(x->posting[p] >> COUNT_BITS) - first] += weight * (theirs < count ? theirs : count);
+  }
+}
+
+/* Postings are read as far apart as their grams' hashes: those of this many grams later are asked
+ * for ahead. */
+enum { AHEAD = 6 };
+
+static void ask_ahead(const struct maru_similar_index *x, uint64_t i) {
+  __builtin_prefetch(&x->posting[x->has[i + AHEAD < x->postings ? i + AHEAD : i].posting]);
 }
 
 /* The masses with all later submissions; masses[0] is its own cell. */
 static void masses_after(const struct maru_similar_index *x, uint32_t submission,
                          uint64_t *masses) {
   memset(masses, 0, (x->submissions - submission) * sizeof *masses);
-  for (uint64_t i = x->row[submission]; i < x->row[submission + 1]; i++)
+  for (uint64_t i = x->row[submission]; i < x->row[submission + 1]; i++) {
+    ask_ahead(x, i);
     add_gram(x, x->has[i], x->has[i].posting + 1, submission, masses);
+  }
 }
 
 void maru_similar_masses(const struct maru_similar_index *x, uint32_t submission,

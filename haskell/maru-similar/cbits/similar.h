@@ -25,13 +25,14 @@ struct maru_similar_index;
 
 /* The index of one view of all submissions. Submission i has codes[offsets[i] .. offsets[i + 1]),
  * so there are submissions + 1 offsets. A stretch between barriers that is shorter than k is one
- * gram. k is at least 1. The caller frees *index. 0, -ENOMEM, or -EOVERFLOW (2^32 grams and more).
- * O(codes); 8 bytes a code while it is made, up to 22 a code that others share afterwards. */
+ * gram. A gram that a submission has more than 255 times counts 255 times. k is at least 1. The
+ * caller frees *index. 0, -ENOMEM, or -EOVERFLOW (2^32 grams, or 2^24 submissions, and more).
+ * O(codes); 8 bytes a code while it is made, up to 20 a code that others share afterwards. */
 int maru_similar_index_new(const uint32_t *codes, const uint64_t *offsets, uint32_t submissions,
                            uint32_t k, struct maru_similar_index **index);
 void maru_similar_index_free(struct maru_similar_index *index);
 
-/* What all grams of a submission are worth, counted as often as they occur. In 1/1024. */
+/* What all grams of a submission are worth together. In 1/1024. */
 uint64_t maru_similar_total(const struct maru_similar_index *index, uint32_t submission);
 
 /* Steps that a row with all later submissions takes; with all submissions. For balancing. */

@@ -32,6 +32,10 @@ tests =
         map cellBoth pairs @?= [1, 0, 0],
       testCase "nothing at all is similar to nothing" $
         map cellBoth (cellsOf ByBoth 0 [(False, same []), (False, same [])]) @?= [0],
+      testCase "what repeats without end counts 255 times" $ do
+        let often n = same (concat (replicate n [1, barrier]))
+            pairs = cellsOf ByBoth 0 [(False, often 400), (False, often 255), (False, often 100), (False, often 400)]
+        [(cellLeft c, cellRight c) | c <- pairs, cellBoth c == 1] @?= [(0, 1), (0, 3), (1, 3)],
       testCase "many submissions share a gram" $ do
         -- More than half of a class have it: worth little, but equal is equal.
         let pairs = cellsOf ByBoth 0 (replicate 40 (False, same [1 .. 20]))
@@ -80,7 +84,7 @@ cellList cells = map (cellAt cells) [0 .. cellCount cells - 1]
 type Grams = Map.Map [Word32] Int
 
 gramsOf :: Int -> [Word32] -> Grams
-gramsOf k s = Map.fromListWith (+) [(g, 1) | part <- stretches s, g <- windows part]
+gramsOf k s = Map.map (min 255) $ Map.fromListWith (+) [(g, 1) | part <- stretches s, g <- windows part]
   where
     stretches xs = case break (== barrier) xs of
       (part, _ : rest) -> part : stretches rest

@@ -131,7 +131,8 @@ prepare parallel config corpus =
 ready :: ParallelMap -> Config -> [(Role, Code)] -> Ready
 ready parallel config codes = case configMode config of
   Seed -> ReadyCodes (V.fromList [c | (_, CodesOf c) <- codes])
-  Score -> ReadyWeighed weighed usual (startAt config (length codes) usual)
+  -- Before anything forks: workers that inherit a thunk would each make the index.
+  Score -> weighed `seq` ReadyWeighed weighed usual (startAt config (length codes) usual)
   where
     weighed = unsafePerformIO (weigh [(role == Archive, v) | (role, ViewsOf v) <- codes])
     usual = standing (zip sample (parallel (against weighed (configRank config)) sample))

@@ -21,7 +21,7 @@ module Maru.Similar.Weigh
   )
 where
 
-import Control.Exception (bracket, throwIO)
+import Control.Exception (throwIO)
 import Control.Monad (when)
 import Control.Monad.Primitive (touch)
 import Data.Int (Int64)
@@ -72,11 +72,13 @@ weigh submissions = do
 
 newIndex :: Int -> [Codes] -> IO (ForeignPtr Index)
 newIndex k views =
-  withArray (map fromIntegral starts) $ \offsets ->
-    bracket (mallocArray (max 1 (last starts))) free $ \codes -> alloca $ \out -> do
-      sequence_ [copyPrimArrayToPtr (codes `advancePtr` at) c 0 (sizeofPrimArray c) | (at, c) <- zip starts views]
-      c_new codes offsets (fromIntegral (length views)) (fromIntegral k) out >>= checked
-      peek out >>= newForeignPtr c_free
+  withArray (map fromIntegral starts) $ \offsets -> alloca $ \out -> do
+    codes <- newPinnedPrimArray (last starts)
+    sequence_ [copyPrimArray codes at c 0 (sizeofPrimArray c) | (at, c) <- zip starts views]
+    made <- c_new (mutablePrimArrayContents codes) offsets (fromIntegral (length views)) (fromIntegral k) out
+    touch codes
+    checked made
+    peek out >>= newForeignPtr c_free
   where
     starts = scanl (+) 0 (map sizeofPrimArray views)
 
