@@ -60,7 +60,7 @@ module Maru
     parMapIO,
     parMapState,
     parMapWithin,
-    seeds,
+    itemSeeds,
 
     -- * Results that say how they cross
     parMapVia,

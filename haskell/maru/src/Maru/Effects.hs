@@ -7,7 +7,7 @@ module Maru.Effects
   ( parMapIO,
     parMapState,
     parMapWithin,
-    seeds,
+    itemSeeds,
   )
 where
 
@@ -110,10 +110,10 @@ orEnd caller seconds action = do
 -- are the outputs of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom
 -- number generators, 2014).
 --
--- >>> map (`mod` 100) (take 3 (seeds 1))
+-- >>> map (`mod` 100) (take 3 (itemSeeds 1))
 -- [57,70,95]
-seeds :: Word64 -> [Word64]
-seeds begin = map mixed (iterate (+ gamma) (mixed begin))
+itemSeeds :: Word64 -> [Word64]
+itemSeeds begin = map mixed (iterate (+ gamma) (mixed begin))
   where
     gamma = 0x9e3779b97f4a7c15
 

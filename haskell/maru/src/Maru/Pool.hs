@@ -143,7 +143,7 @@ poolMap pool f xs = do
 onSeat :: Pool e -> (e -> a -> b) -> [a] -> Int -> IO (Called b)
 onSeat pool f xs n = mask $ \restore -> do
   seat <- takeMVar (poolSeat pool)
-  manned <- try (staffOf seat)
+  manned <- try (staffOf seat) `onException` putMVar (poolSeat pool) seat
   case manned of
     Left why -> NotSent (show (why :: Unavailable)) <$ putMVar (poolSeat pool) seat
     Right Nothing -> NotSent "the pool's scope has ended" <$ putMVar (poolSeat pool) seat

@@ -76,7 +76,7 @@ tests b =
         got <- try (evaluate' (parMapWithin on 0 id [1 :: Int]))
         assertBool (show got) (either (\BadOptions {} -> True) (const False) got),
       testCase "an item's seed is its place's" $
-        parMapWith on {workers = Workers 3} (uncurry (+)) (zip (seeds 7) [1 .. 100]) @?= zipWith (+) (seeds 7) [1 .. 100]
+        parMapWith on {workers = Workers 3} (uncurry (+)) (zip (itemSeeds 7) [1 .. 100]) @?= zipWith (+) (itemSeeds 7) [1 .. 100]
     ]
       <> [ testCase "an item that cannot be interrupted is Nothing, and its worker's end no other's" $ do
              let f n = if n == 2 then effect (n <$ replicateM_ 60 (uninterruptibly 1)) else n

@@ -199,12 +199,13 @@ replaceDead staff = uninterruptibleMask_ $ do
 ended :: Hand -> IO Bool
 ended hand = isJust <$> reap (handProcess hand)
 
--- | Waits until all results are there, or something goes wrong.
+-- | Waits until all results are there, or something goes wrong. Workers that were leaving for want of
+-- calls when this one came are replaced, once.
 collect :: Staff -> Int -> IO (Called b)
-collect staff n = nowNs >>= loop IntMap.empty
+collect staff n = nowNs >>= loop True IntMap.empty
   where
     fabric = staffFabric staff
-    loop got looked = do
+    loop first got looked = do
       news <- newsSeen fabric
       hands <- readIORef (staffHands staff)
       (got', trouble) <- foldM (readHand n) (got, Nothing) hands
@@ -215,20 +216,24 @@ collect staff n = nowNs >>= loop IntMap.empty
           Just why -> pure (Broken got' why)
           Nothing
             | null hands -> pure (Broken got' "no worker is left")
-            | now - looked < 20000000 -> wait got' looked news now
+            | now - looked < 20000000 -> wait first got' looked news now
             | otherwise -> do
-              (got'', lost) <- uninterruptibleMask_ (lastWords got' hands)
-              if lost then pure (Broken got'' "a worker died") else wait got'' now news now
-    wait got looked news now = do
+              (got'', lost, gone) <- uninterruptibleMask_ $ do
+                found@(_, lost, gone) <- lastWords got' hands
+                found <$ unless (lost || not first) (traverse_ again gone)
+              if lost then pure (Broken got'' "a worker died") else wait (first && null gone) got'' now news now
+    wait first got looked news now = do
       awaitNews fabric news (now + slice)
       allowInterrupt
-      loop got looked
+      loop first got looked
+    -- One that cannot be born is not needed, unless none is left.
+    again slot = addHand staff slot `catch` \e -> const (pure ()) (e :: SomeException)
     -- What the dead have written counts. One that had nothing to do is not missed.
     lastWords got hands = do
       dead <- filterM ended hands
       (got', _) <- foldM (readHand n) (got, Nothing) dead
       left <- discard staff dead
-      pure (got', or [IntMap.notMember i got' | Chunk first count <- left, i <- [first .. first + count - 1]])
+      pure (got', or [IntMap.notMember i got' | Chunk from count <- left, i <- [from .. from + count - 1]], map handSlot dead)
     slice = if rtsSupportsBoundThreads then 50000000 else 2000000 :: Int64
 
 -- | All that it has written.

@@ -6,7 +6,7 @@ import Control.DeepSeq (NFData (..), ($!!))
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (foldl', minimumBy)
 import Data.Ord (comparing)
-import Maru (seeds)
+import Maru (itemSeeds)
 import Maru.Bench.Mapper (Mapper (..))
 
 data Point = Point !Double !Double
@@ -19,7 +19,7 @@ instance NFData Sums where rnf s = s `seq` ()
 
 -- | In 64 chunks.
 points :: Int -> [[Point]]
-points n = chunks (max 1 (n `div` 64)) [Point (part seed 1000) (part (seed `div` 65536) 1000) | seed <- take n (seeds 4)]
+points n = chunks (max 1 (n `div` 64)) [Point (part seed 1000) (part (seed `div` 65536) 1000) | seed <- take n (itemSeeds 4)]
   where
     part seed width = fromIntegral (seed `mod` 100000) * width / 100000
     chunks size xs = case splitAt size xs of

@@ -7,12 +7,12 @@ import qualified Data.IntMap.Strict as IntMap
 import Data.List (foldl', minimumBy)
 import Data.Maybe (listToMaybe, mapMaybe)
 import Data.Ord (comparing)
-import Maru (seeds)
+import Maru (itemSeeds)
 import Maru.Bench.Mapper (Mapper (..))
 
 -- | So many puzzles, 81 characters each, @.@ for what is to be found; not each has one solution only.
 puzzles :: Int -> [String]
-puzzles n = [zipWith (hide seed) [0 ..] (grid (fromIntegral (seed `mod` 9))) | seed <- take n (seeds 17)]
+puzzles n = [zipWith (hide seed) [0 ..] (grid (fromIntegral (seed `mod` 9))) | seed <- take n (itemSeeds 17)]
   where
     grid turn = [intToDigit ((3 * (r `mod` 3) + r `div` 3 + c + turn) `mod` 9 + 1) | r <- [0 .. 8], c <- [0 .. 8]]
     hide seed i digit = if (seed `div` 7 + i * i * 2654435761 + (seed `div` 1000) * i) `mod` 100 < 30 then digit else '.'
