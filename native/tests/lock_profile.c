@@ -155,12 +155,16 @@ static void together(unsigned threads, void *(*run)(void *)) {
 
 static pthread_mutex_t two[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 
+static pthread_barrier_t all_there;
+
 static void *works(void *number) {
+  const struct timespec moment = {.tv_nsec = 1000000};
+  pthread_barrier_wait(&all_there);
   for (unsigned i = 0; i < ROUNDS; i++) {
     pthread_mutex_t *mutex = &two[i % 2];
     lock(mutex, SITE(i % 3));
-    if (i % 512 == (uintptr_t)number)
-      sched_yield(); /* so that others find it taken */
+    if (i == (uintptr_t)number)
+      nanosleep(&moment, NULL); /* so that others find it taken */
     unlock(mutex);
   }
   return NULL;
@@ -169,7 +173,9 @@ static void *works(void *number) {
 static void counts_known_work(void) {
   begin();
   mr_profile_attach(&profile); /* else two threads may make two processes of it, one unused */
+  pthread_barrier_init(&all_there, NULL, THREADS);
   together(THREADS, works);
+  pthread_barrier_destroy(&all_there);
   uint64_t contended = 0;
   for (unsigned m = 0; m < 2; m++)
     for (unsigned s = 0; s < 3; s++) {

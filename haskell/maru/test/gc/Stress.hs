@@ -65,7 +65,6 @@ cases =
     ("loose", copiesCase unpackLoose),
     ("unseen", \rounds -> unseen >> copiesCase unpack rounds),
     ("letters", lettersCase),
-    ("portable", portableCase),
     ("refusals", refusalsCase),
     ("exceptions", exceptionsCase),
     ("cycles", cyclesCase),

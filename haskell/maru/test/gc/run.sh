@@ -62,7 +62,7 @@ run() {
   fi
 }
 
-for case in keep bytes kill reuse threads nested copies loose letters portable exceptions refusals weaks; do
+for case in keep bytes kill reuse threads nested copies loose letters exceptions refusals weaks; do
   run debug "$case" -DS
   run debug "$case" -DS -A64k
   run debug "$case" -DS -c
