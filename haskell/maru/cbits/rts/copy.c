@@ -371,7 +371,6 @@ static bool may_hold_contents(const StgClosure *q, size_t pointers) {
 /* Fields of a constructor with raw words, one of which may be an address. */
 static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, size_t pointers,
                           size_t raw) {
-  bool owned = false;
   for (size_t i = pointers; i-- > 0;) {
     StgClosure *p = from->payload[i];
     int64_t r = resolve(c, &p);
@@ -379,7 +378,6 @@ static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, siz
       return r;
     const StgClosure *q = UNTAG_CLOSURE(p);
     if (is_contents(q)) {
-      owned = true;
       r = copy_contents(c, from, q, at, i, pointers, raw);
       if (r < 0)
         return r;
@@ -387,9 +385,9 @@ static int64_t copy_mixed(struct copy *c, const StgClosure *from, size_t at, siz
       return -ENOMEM;
     }
   }
-  return c->image->closures && !owned && holds_private((const W_ *)&from->payload[pointers], raw)
-             ? -COPY_FOREIGN
-             : 0;
+  /* In the copy: an address into an array that goes along is no address of a process there. */
+  const W_ *words = (const W_ *)&closure_at(c, at)->payload[pointers];
+  return c->image->closures && holds_private(words, raw) ? -COPY_FOREIGN : 0;
 }
 
 /* --- values --- */

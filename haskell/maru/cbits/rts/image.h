@@ -100,6 +100,9 @@ enum { COPY_REFUSED = 4096, COPY_FOREIGN = COPY_REFUSED + N_CLOSURE_TYPES, COPY_
 int64_t image_copy(struct image *image, StgClosure *value, bool sharing,
                    const StgInfoTable *bytestring, StgClosure **root);
 
+/* As image_fields, of functions and thunks; of an application the function alone. */
+size_t closure_fields(StgClosure *value, StgClosure ***fields, size_t *count);
+
 /* Which of a partial application's arguments are no pointers, one bit each; false: nobody says. */
 bool closure_raw_arguments(const StgPAP *application, W_ *raw);
 
@@ -114,6 +117,10 @@ size_t image_behind(size_t at, size_t bytes);
 
 /* The pointer fields of a value of an image, and its size in bytes; 0: it is none. */
 size_t image_fields(StgClosure *value, StgClosure ***fields, size_t *count);
+
+/* Lands packed bytes as ordinary objects, see maru_unpack_loose; `closures`: functions and thunks,
+   too. -EBADMSG, -ENOMEM. */
+int64_t unpack_pieces(const char *bytes, int64_t size, bool closures);
 
 /* Room for an image of this process's own, in a compact region that was just made: where its offset
    0 is; -ENOSYS where the run-time system is not known well enough (region.c). */

@@ -215,7 +215,10 @@ int64_t maru_unpack_alone(StgCompactNFDataBlock *first, const char *bytes, int64
 struct moved {
   const char *base; /* where offset 0 is */
   size_t end;
+  bool closures; /* functions and thunks, too */
   W_ *to;
+  size_t *starts; /* of all pieces, in order, where there are sites */
+  size_t count, room;
 };
 enum { A_PIECE = 1, TO_BE_PINNED = 2 }; /* until it is moved */
 
@@ -223,13 +226,39 @@ static W_ *moved_to(const struct moved *m, size_t at) {
   return &m->to[(at - IMAGE_DATA) / sizeof(W_)];
 }
 
+static bool note_start(struct moved *m, size_t at) {
+  if (m->count == m->room) {
+    size_t room = m->room ? 2 * m->room : 256;
+    size_t *starts = realloc(m->starts, room * sizeof *starts);
+    if (!starts)
+      return false;
+    m->starts = starts;
+    m->room = room;
+  }
+  m->starts[m->count++] = at;
+  return true;
+}
+
 /* The piece in which this offset lies; 0: none. */
 static size_t piece_of(const struct moved *m, size_t at) {
-  if (at < IMAGE_DATA || at >= m->end)
+  size_t low = 0, high = m->count;
+  if (at < IMAGE_DATA || at >= m->end || high == 0 || at < m->starts[0])
     return 0;
-  for (at -= at % sizeof(W_); at > IMAGE_DATA && !*moved_to(m, at);)
-    at -= sizeof(W_);
-  return *moved_to(m, at) ? at : 0;
+  while (high - low > 1) {
+    size_t middle = (low + high) / 2;
+    if (m->starts[middle] <= at)
+      low = middle;
+    else
+      high = middle;
+  }
+  return m->starts[low];
+}
+
+/* As image_fields. */
+static size_t piece_fields(const struct moved *m, StgClosure *value, StgClosure ***fields,
+                           size_t *count) {
+  size_t bytes = image_fields(value, fields, count);
+  return bytes || !m->closures ? bytes : closure_fields(value, fields, count);
 }
 
 /* Offsets of a raw word that is an address, and of what it points into. */
@@ -244,12 +273,14 @@ static bool site_at(const struct moved *m, const char *sites, size_t i, size_t *
   return true;
 }
 
-static bool mark_pieces(struct moved *m, const struct packed *header, const char *sites) {
+static int64_t mark_pieces(struct moved *m, const struct packed *header, const char *sites) {
   for (size_t at = IMAGE_DATA; (at = image_next(m->base, at, m->end)) < m->end;) {
     StgClosure **fields;
-    size_t count, bytes = image_fields((StgClosure *)(uintptr_t)(m->base + at), &fields, &count);
-    if (!bytes)
-      return false;
+    size_t count, bytes = piece_fields(m, (StgClosure *)(uintptr_t)(m->base + at), &fields, &count);
+    if (!bytes || bytes > m->end - at)
+      return -EBADMSG;
+    if (header->sites && !note_start(m, at))
+      return -ENOMEM;
     *moved_to(m, at) = A_PIECE;
     at = image_behind(at, bytes);
   }
@@ -258,17 +289,17 @@ static bool mark_pieces(struct moved *m, const struct packed *header, const char
     /* An address may stand behind its array's last byte. */
     if (!site_at(m, sites, i, &at, &target) || !piece_of(m, at) ||
         !(piece = piece_of(m, target - 1)))
-      return false;
+      return -EBADMSG;
     *moved_to(m, piece) = TO_BE_PINNED;
   }
-  return true;
+  return 0;
 }
 
 static void move_pieces(struct moved *m) {
   Capability *here = rts_unsafeGetMyCapability();
   for (size_t at = IMAGE_DATA; (at = image_next(m->base, at, m->end)) < m->end;) {
     StgClosure **fields;
-    size_t count, bytes = image_fields((StgClosure *)(uintptr_t)(m->base + at), &fields, &count);
+    size_t count, bytes = piece_fields(m, (StgClosure *)(uintptr_t)(m->base + at), &fields, &count);
     W_ *to = moved_to(m, at), words = bytes / sizeof(W_);
     void *place = *to == TO_BE_PINNED ? allocatePinned(here, words, 16, sizeof(StgArrBytes))
                                       : allocate(here, words);
@@ -284,12 +315,24 @@ static StgClosure *now_at(const struct moved *m, const StgClosure *pointer) {
   return (StgClosure *)(p < packed_origin ? p : *moved_to(m, p - tag - packed_origin) + tag);
 }
 
+/* Which of them are pointers, the function says: it is in its place by now. */
+static void mend_arguments(const struct moved *m, StgPAP *application) {
+  W_ raw = 0;
+  closure_raw_arguments(application, &raw);
+  for (size_t i = 0; i < application->n_args; i++)
+    if (!(raw >> i & 1))
+      application->payload[i] = now_at(m, application->payload[i]);
+}
+
 static void mend_pieces(const struct moved *m, const struct packed *header, const char *sites) {
   for (size_t at = IMAGE_DATA; (at = image_next(m->base, at, m->end)) < m->end;) {
     StgClosure **fields;
-    size_t count, bytes = image_fields((StgClosure *)*moved_to(m, at), &fields, &count);
+    StgClosure *piece = (StgClosure *)*moved_to(m, at);
+    size_t count, bytes = piece_fields(m, piece, &fields, &count);
     for (size_t i = 0; i < count; i++)
       fields[i] = now_at(m, fields[i]);
+    if (m->closures && get_itbl(piece)->type == PAP)
+      mend_arguments(m, (StgPAP *)piece);
     at = image_behind(at, bytes);
   }
   for (size_t i = 0; i < header->sites; i++) {
@@ -302,25 +345,31 @@ static void mend_pieces(const struct moved *m, const struct packed *header, cons
   }
 }
 
-/* Lands a packed value of any kind as ordinary objects, byte arrays that addresses point into among
-   the pinned ones: its address, which the next collection may change. Takes a word of memory for
-   each of the value, for as long as it lasts. */
-int64_t maru_unpack_loose(const char *bytes, int64_t size) {
+int64_t unpack_pieces(const char *bytes, int64_t size, bool closures) {
   struct packed header;
   (void)size;
   memcpy(&header, bytes, sizeof header);
   struct moved m = {.base = packed_base((void *)(uintptr_t)bytes), .end = header.end};
   const char *sites = bytes + sizeof header + (header.end - IMAGE_DATA);
   StgClosure *root = (StgClosure *)(uintptr_t)header.root;
+  m.closures = closures;
   m.to = calloc((header.end - IMAGE_DATA) / sizeof(W_) + 1, sizeof(W_));
   if (!m.to)
     return -ENOMEM;
-  int64_t r = -EBADMSG;
-  if (mark_pieces(&m, &header, sites)) {
+  int64_t r = mark_pieces(&m, &header, sites);
+  if (r == 0) {
     move_pieces(&m);
     mend_pieces(&m, &header, sites);
     r = (int64_t)now_at(&m, root);
   }
+  free(m.starts);
   free(m.to);
   return r;
+}
+
+/* Lands a packed value of any kind as ordinary objects, byte arrays that addresses point into among
+   the pinned ones: its address, which the next collection may change. Takes a word of memory for
+   each of the value, for as long as it lasts. */
+int64_t maru_unpack_loose(const char *bytes, int64_t size) {
+  return unpack_pieces(bytes, size, false);
 }

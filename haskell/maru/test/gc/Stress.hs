@@ -236,6 +236,11 @@ lettersCase rounds = forM_ [1 .. rounds] $ \r -> do
   letterReceiver
   late <- open (head' sentAll)
   check "a receiver that begins anew" (isJust late)
+  memory <- mallocBytes 100
+  beside <- evaluate (Beside memory (Char8.pack (show r <> replicate 300 'y')))
+  refused <- packLetter beside
+  free memory
+  check "an address beside bytes is refused" (either (const True) (const False) refused)
   where
     posted x = packLetter x >>= either (wrong . ("a letter: " <>)) pure
     open (bytes, size) = withForeignPtr bytes $ \p -> landLetter (castPtr p) size
@@ -255,6 +260,9 @@ lettersCase rounds = forM_ [1 .. rounds] $ \r -> do
     r0 c = case c of
       x : _ -> x
       [] -> 0
+
+-- | An address that means nothing elsewhere, in one constructor with one that goes along.
+data Beside = Beside !(Ptr Word8) {-# UNPACK #-} !Char8.ByteString
 
 three :: Int -> Int -> Int -> Int
 three a b c = 100 * a + 10 * b + c
