@@ -80,8 +80,8 @@ allBackends = [minBound .. maxBound]
 data Workers
   = -- | @MARU_WORKERS@, else one per core that this process may use (affinity
     -- mask, cgroup quota); for 'Stm' as many as there are capabilities. In a
-    -- forked worker, for a nested map: the worker's share of the cores, at least
-    -- 1, whatever @MARU_WORKERS@ says.
+    -- forked worker, for a nested map: one, and more as cores of the machine fall
+    -- idle, whatever @MARU_WORKERS@ says.
     WorkersAuto
   | -- | Exactly that many, 1 to 65 535, in nested maps too.
     Workers !Int

@@ -74,7 +74,7 @@ ofProcess make = do
 --
 -- Such an item is interrupted where it allocates. Computing without allocation cannot
 -- be: after twice the limit and a second more a forked worker ends by SIGALRM
--- then, and again for as many retries as 'policy' gives. Back ends in the caller's
+-- then, and again for as many retries as 'policy' gives; 'Fail' fails the list. Back ends in the caller's
 -- heap wait for it. With the back end 'Auto': 'Shm'.
 --
 -- >>> parMapWithin defaultOptions {workers = Workers 2} 0.2 (\n -> if n == 2 then length [n ..] else n) [1, 2, 3]

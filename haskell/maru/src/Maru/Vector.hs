@@ -11,7 +11,7 @@ import Maru
 -- | @parMapVector options f v == map f v@, from one kind of vector to the same or
 -- another one.
 --
--- The vector is cut into 256 slices, or fewer of one element each. A slice counts
+-- The vector is cut into 256 slices at most. A slice counts
 -- as one item in 'chunking', 'window' and exceptions. Workers read the elements
 -- where they lie; a worker gives back one vector per slice, and the caller copies
 -- them into one: O(length) there, without a heap object per element where the
@@ -26,7 +26,7 @@ parMapVector :: (Vector.Vector v a, Vector.Vector w b) => Options -> (a -> b) ->
 parMapVector options f = Vector.concat . parMapWith options slice . slices
   where
     slice v = Vector.generate (Vector.length v) (f . Vector.unsafeIndex v)
-    slices v = cut (max 1 (Vector.length v `div` 256)) v
+    slices v = cut (max 1 ((Vector.length v + 255) `div` 256)) v
     cut size v
       | Vector.null v = []
       | otherwise = let (now, later) = Vector.splitAt size v in now : cut size later

@@ -1,5 +1,6 @@
 -- | One budget of workers for nested calls: a worker that itself maps in
--- parallel gets its share of the cores, not all of them again. /Internal/.
+-- parallel gets the cores that are idle ("Maru.Internal.Cores"), not all of them
+-- again. /Internal/.
 module Maru.Internal.Budget
   ( resolveWorkers,
     resolveBackend,
