@@ -14,23 +14,20 @@ static void scale_meet(void) { sim_synchronise(MR_BARRIER, 0, sim_nodes()); }
 
 #define TURNS 20
 
-/* A page of each home's is read by the next node, 20 times. */
-static void only_fetch(uint16_t me) {
+/* A page of each home's is read by so many of the next nodes, 20 times. As somebody reads it, its
+ * home is never alone with it. */
+static void fetches(uint16_t me, unsigned readers) {
   for (int turn = 1; turn <= TURNS; turn++) {
     PUT(int32_t, (size_t)me * 16 * MR_PAGE, turn);
     scale_meet();
-    if (GET(int32_t, (size_t)((me + 1u) % sim_nodes()) * 16 * MR_PAGE) != turn)
-      sim_fail("a wrong value");
+    for (unsigned next = 1; next <= readers; next++)
+      if (GET(int32_t, (size_t)((me + next) % sim_nodes()) * 16 * MR_PAGE) != turn)
+        sim_fail("a wrong value");
     scale_meet();
   }
 }
-static void no_fetch(uint16_t me) {
-  for (int turn = 1; turn <= TURNS; turn++) {
-    PUT(int32_t, (size_t)me * 16 * MR_PAGE, turn);
-    scale_meet();
-    scale_meet();
-  }
-}
+static void one_fetch(uint16_t me) { fetches(me, 1); }
+static void two_fetches(uint16_t me) { fetches(me, 2); }
 static void locks(uint16_t me) {
   (void)me;
   for (int turn = 0; turn < TURNS; turn++) {
@@ -78,15 +75,18 @@ int sim_scale(void) {
     cost(&json, "barrier", nodes, TURNS, &b, &none);
     struct mr_core_counters l = counted(locks, nodes, MR_FETCH_PAGE);
     cost(&json, "lock", nodes, (uint64_t)TURNS * nodes, &l, &none);
-    struct mr_core_counters w = counted(no_fetch, nodes, MR_FETCH_PAGE);
-    cost(&json, "barrier where every node wrote a page", nodes, 2 * TURNS, &w, &none);
-    if (nodes == 1)
-      continue;
-    for (int fetch = MR_FETCH_PAGE; fetch <= MR_FETCH_STAMP; fetch++) {
+    /* Of two nodes none has two others. */
+    for (int fetch = MR_FETCH_PAGE; nodes > 2 && fetch <= MR_FETCH_STAMP; fetch++) {
       char name[32];
-      struct mr_core_counters f = counted(only_fetch, nodes, (enum mr_fetch)fetch);
+      struct mr_core_counters one = counted(one_fetch, nodes, (enum mr_fetch)fetch),
+                              two = counted(two_fetches, nodes, (enum mr_fetch)fetch);
       snprintf(name, sizeof name, "fetch, %s", mr_fetch_name((enum mr_fetch)fetch));
-      cost(&json, name, nodes, (uint64_t)TURNS * nodes, &f, &w);
+      cost(&json, name, nodes, (uint64_t)TURNS * nodes, &two, &one);
+      if (fetch != MR_FETCH_PAGE)
+        continue;
+      const struct mr_core_counters fetched = {.messages = two.messages - one.messages,
+                                               .bytes = two.bytes - one.bytes};
+      cost(&json, "barrier where every node wrote a page", nodes, 2 * TURNS, &one, &fetched);
     }
   }
   mr_json_end_array(&json);
