@@ -50,7 +50,7 @@ install: ## copy what `make build` staged to PREFIX; over an older one, too
 uninstall: ## remove what `make install` copied to PREFIX
 	@PREFIX='$(PREFIX)' DESTDIR='$(DESTDIR)' scripts/install --remove
 
-deb: setup ## Debian packages of the commit at hand, below build/deb
+deb: setup ## Debian packages of the tracked files as they are, below build/deb
 	@scripts/deb
 
 deb-check: ## the packages in a bare root of Debian 12 (root)

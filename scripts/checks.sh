@@ -34,6 +34,25 @@ matching() { # GREP'S ARGUMENTS...
   grep -q "$@" <<<"$text"
 }
 
+# The packages of the Haskell libraries that the cabal files import. Debian names a library's package
+# after it; what comes with GHC needs none.
+haskell_packages() {
+  local lib bundled
+  bundled=$(dpkg-query -L ghc)
+  sed -nE 's/^ *(build-depends:|,) *([a-zA-Z][a-zA-Z0-9-]*)([^a-zA-Z0-9.-].*)?$/\2/p' \
+    "$root"/haskell/*/*.cabal "$root"/bench/*.cabal "$root"/examples/*.cabal | sort -u |
+    while read -r lib; do
+      case $lib in maru | maru-* | map-side) continue ;; esac
+      ! matching "/$lib-[0-9.]*\.conf$" <<<"$bundled" || continue
+      case $lib in parsec) lib=parsec3 ;; QuickCheck) lib=quickcheck2 ;; HUnit) lib=hunit ;; esac
+      echo "libghc-$lib-dev"
+    done
+}
+# Says where a list of such packages, called so, is not the one that comes in.
+same_packages() { # LIST CALLED
+  diff <(sort) <(sort "$1") | sed -nE "s|^< |$2 lacks |p; s|^> (.*)|$2 has \\1, which no cabal file imports|p" | { ! grep .; }
+}
+
 finish() {
   echo "$checks_passed passed, $checks_failed failed"
   [ "$checks_failed" -eq 0 ]

@@ -33,6 +33,10 @@ die() {
   exit 1
 }
 
+# The version of what is built here, and the name of its archive, by scripts/bundle.
+version_here() { "$build/bin/maru" --version | awk '{ print $2 }'; }
+archive_here() { echo "maru-$(version_here)-linux-$(uname -m)"; }
+
 # phase TITLE COMMAND...: one line per phase; the output goes to a log, which
 # is shown when the phase fails (V=1 shows everything at once).
 phase() {

@@ -1,6 +1,8 @@
 # shellcheck shell=bash
 # Sourced by what runs in a bare Debian of its own: how one is made, and how a command runs in it.
 
+export MARU_JOBS=$jobs
+
 # The mirror that this machine's apt uses for a suite, or Debian's.
 mirror_of() { # SUITE
   # shellcheck disable=SC2016 # apt expands these, not the shell
@@ -14,13 +16,34 @@ may_have_roots() { # CALLER
   command -v debootstrap >/dev/null || die "debootstrap is missing: apt-get install debootstrap"
 }
 
-# A minimal Debian, with the host's way to the network (proxies) but not its package lists.
+# The host's way to the network (proxies), but not its package lists.
+to_network() { # FOLDER
+  apt-config dump Acquire >"$1/etc/apt/apt.conf.d/99host"
+  cp /etc/resolv.conf "$1/etc/resolv.conf"
+}
+
+# A minimal Debian that can install packages.
 bare_root() { # SUITE FOLDER
   rm -rf --one-file-system "$2"
   mkdir -p "$(dirname "$2")"
   debootstrap --variant=minbase "$1" "$2" "$(mirror_of "$1")"
-  apt-config dump Acquire >"$2/etc/apt/apt.conf.d/99host"
-  cp /etc/resolv.conf "$2/etc/resolv.conf"
+  to_network "$2"
+}
+
+# One that stays in build/.roots/SUITE for the next time.
+kept_root() { # SUITE
+  [ ! -e "$build/.roots/$1/.whole" ] || return 0
+  bare_root "$1" "$build/.roots/$1"
+  touch "$build/.roots/$1/.whole"
+}
+
+# A copy of that, to be changed, without what scripts/bundle-check has put there.
+copied_root() { # SUITE FOLDER
+  rm -rf --one-file-system "$2"
+  mkdir -p "$2"
+  cp -a --one-file-system "$build/.roots/$1/." "$2"
+  rm -rf "$2"/opt/*
+  to_network "$2"
 }
 
 # Runs a command in a root, as its root, with nothing of this environment but the number of jobs. Mounts
@@ -52,3 +75,6 @@ in_root() { # SECONDS ROOT COMMAND [BUILD]
       MARU_JOBS="$MARU_JOBS" V="${V:-}" MARU_TEST_SCALE="${MARU_TEST_SCALE:-1}" sh -euc "$2"
   ' - "$2" "$3" "$root" "${4:-}" </dev/null
 }
+
+# The same in /tmp, where an archive unpacked to /opt/maru is found.
+inside() { in_root "${MARU_ROOT_LIMIT:-900}" "$1" "PATH=/opt/maru/bin:\$PATH; cd /tmp; $2"; }

@@ -6,6 +6,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 
 #define CHECK(condition)                                                                           \
   do {                                                                                             \
@@ -96,6 +97,32 @@ static void room(const maru::dsm_heap &heap) {
   }
 }
 
+/* Throws where it is made: on node 0. */
+struct broken {
+  broken() { throw 17; }
+};
+
+/* What node 0 cannot make, no node gets, and no node waits for: each is told. */
+static void refusals(const maru::dsm_heap &heap) {
+  bool refused = false;
+  try {
+    heap.share<maru::dsm_vector<char>>(std::size_t{100000000});
+  } catch (const std::bad_alloc &) {
+    refused = true;
+  }
+  CHECK(refused);
+  bool own = false, told = false;
+  try {
+    heap.share<broken>();
+  } catch (int) {
+    own = true;
+  } catch (const std::runtime_error &) {
+    told = true;
+  }
+  CHECK(maru_dsm_node() == 0 ? own : told);
+  CHECK(heap.share<int>(5) == 5); // the nodes are still of one mind
+}
+
 struct plain {
   alignas(64) long words[20];
 };
@@ -108,6 +135,7 @@ int main() {
     CHECK(heap.allocator<int>() == maru::dsm_allocator<int>(heap.allocator<long>()));
     CHECK(heap.allocator<int>() != small.allocator<int>());
     CHECK(heap.share<plain>().words[19] == 0);
+    refusals(heap);
     maru_dsm_heap_give(heap.allocator<int>().heap(), nullptr);
     vector_of_all(heap);
     map_of_all(heap);

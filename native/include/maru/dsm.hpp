@@ -2,9 +2,9 @@
  *
  *   maru::dsm_heap heap(64 << 20, 1);                      // all nodes, in the same order
  *   auto &words = heap.share<maru::dsm_map<int, int>>();   // the same object on every node
- *   maru_dsm_lock(2);
- *   words[7]++;                                            // any node, under a lock of the
- * program's maru_dsm_unlock(2);
+ *   maru_dsm_lock(2);                                      // a lock of the program
+ *   words[7]++;                                            // any node, while it has that lock
+ *   maru_dsm_unlock(2);
  *
  * A container and what it holds lie at the same address on every node, so pointers and iterators
  * mean the same everywhere.  maru/dsm.h says how accesses of several nodes are to be ordered: locks
@@ -22,10 +22,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -86,25 +88,58 @@ public:
   template <class T> dsm_allocator<T> allocator() const noexcept { return dsm_allocator<T>(heap_); }
 
   /* One T for all nodes, made by node 0 of these arguments and, where T takes one, of this heap's
-   * allocator.  All nodes call it, in the same order with maru_dsm_alloc; they meet. */
+   * allocator.  All nodes call it, in the same order with maru_dsm_alloc; they meet.  Where node 0
+   * cannot make it, no node has it: node 0 throws what T's constructor threw, the others
+   * std::bad_alloc if that was one, else std::runtime_error. */
   template <class T, class... Arguments> T &share(Arguments &&...arguments) const {
-    T *object = static_cast<T *>(maru_dsm_alloc_at(sizeof(T), "maru::dsm_heap::share"));
     static_assert(alignof(T) <= 64, "maru_dsm_alloc aligns to 64 bytes");
-    if (object == nullptr)
+    auto *place =
+        static_cast<place_of<T> *>(maru_dsm_alloc_at(sizeof(place_of<T>), "maru::dsm_heap::share"));
+    if (place == nullptr)
       throw std::bad_alloc();
+    std::exception_ptr thrown;
     if (maru_dsm_node() == 0)
-      construct(object, std::forward<Arguments>(arguments)...);
+      thrown = make(*place, std::forward<Arguments>(arguments)...);
     maru_dsm_barrier(id_);
-    return *object;
+    if (thrown)
+      std::rethrow_exception(thrown);
+    if (place->state == outcome::no_memory)
+      throw std::bad_alloc();
+    if (place->state == outcome::failed)
+      throw std::runtime_error("maru::dsm_heap::share: node 0 could not make the object");
+    return *std::launder(reinterpret_cast<T *>(place->bytes));
   }
 
 private:
-  template <class T, class... Arguments> void construct(T *object, Arguments &&...arguments) const {
+  /* Written by node 0 before the barrier of share, read by all after it. */
+  enum class outcome : std::uint32_t { made, no_memory, failed };
+  template <class T> struct place_of {
+    alignas(T) unsigned char bytes[sizeof(T)];
+    outcome state;
+  };
+
+  /* Throws nothing: the others wait. */
+  template <class T, class... Arguments>
+  std::exception_ptr make(place_of<T> &place, Arguments &&...arguments) const noexcept {
+    place.state = outcome::failed;
+    try {
+      construct<T>(place.bytes, std::forward<Arguments>(arguments)...);
+      place.state = outcome::made;
+      return nullptr;
+    } catch (const std::bad_alloc &) {
+      place.state = outcome::no_memory;
+      return std::current_exception();
+    } catch (...) {
+      return std::current_exception();
+    }
+  }
+
+  template <class T, class... Arguments>
+  void construct(void *object, Arguments &&...arguments) const {
     if constexpr (std::uses_allocator_v<T, dsm_allocator<char>>)
-      ::new (static_cast<void *>(object))
-          T(std::forward<Arguments>(arguments)..., allocator<char>());
+      ::new (object) T(std::forward<Arguments>(arguments)..., allocator<char>());
     else
-      ::new (static_cast<void *>(object)) T(std::forward<Arguments>(arguments)...);
+      ::new (object) T(std::forward<Arguments>(arguments)...);
   }
 
   maru_dsm_heap *heap_;
