@@ -86,7 +86,7 @@ data Terms = Terms
   }
 
 -- | When the last call began: what all workers had done. And what it was (the function's code, how
--- many items), and what an item cost in the last one that was measured.
+-- many items), and what an item of its like had cost before, where that was measured.
 data Before = Before !Work !(Maybe (Word, Int)) !(Maybe Double)
 
 -- | @hireStaff makeFabric terms environment@: workers that inherit the environment.
@@ -240,9 +240,11 @@ foreseen staff f n = do
   Before (Work items ns) last' cost <- readIORef (staffBefore staff)
   now@(Work items' ns') <- workDone (staffFabric staff)
   code <- codeOf f
-  let cost' = meanCost (Work (items' - items) (ns' - ns)) <|> cost
-  writeIORef (staffBefore staff) $! Before now (Just (code, n)) cost'
-  pure (cost', last' == Just (code, n))
+  let again = last' == Just (code, n)
+      -- What was done last may not be counted yet.
+      known = meanCost (Work (items' - items) (ns' - ns)) <|> cost
+  writeIORef (staffBefore staff) (Before now (Just (code, n)) (if again then known else Nothing))
+  pure (known, again)
 
 -- | Those that have left since the last call, and those that were refused before it. Throws
 -- 'Unavailable' where none is left.
