@@ -34,11 +34,13 @@
 -- 'idleSeconds' without a call; the next call forks them again. All of them are gone when
 -- 'withPool' returns or throws, and when the caller dies, however it does. A worker that has
 -- made a major collection leaves too, after its chunk: a later function might mean what was
--- freed there.
+-- freed there. So an initialiser must not make one (@performMajorGC@, gigabytes of garbage): all
+-- calls would be made by freshly forked workers, and 'poolReport' would say so.
 --
 -- __Failure.__ When a worker dies, or an item cannot be finished in one (see
 -- "Maru", 'Policy'), the items without a result are mapped by freshly forked workers. There
--- the policy decides. An exception thrown at the caller ends the workers.
+-- the policy decides. An exception thrown at the caller ends the workers. Where the system
+-- refuses a worker, calls go on with fewer; the next call asks again.
 module Maru.Pool
   ( Pool,
     withPool,
@@ -56,9 +58,10 @@ import qualified Data.IntMap.Strict as IntMap
 import Maru.Backend.Pool
 import qualified Maru.Backend.Shm as Shm
 import Maru.Failure
-import Maru.Internal.Budget (resolveWorkers, shareMachine)
+import Maru.Internal.Budget (insideWorker, resolveWorkers, shareMachine)
 import Maru.Internal.Cores (giveCores, takeCores)
 import Maru.Internal.Engine
+import Maru.Internal.Start (checkOptions)
 import Maru.Options
 import System.Posix.Process (getProcessID)
 import System.Posix.Types (ProcessID)
@@ -67,9 +70,13 @@ import System.Posix.Types (ProcessID)
 data Pool e = Pool
   { poolOptions :: !Options,
     poolSize :: !Int,
+    -- | Cores that a call takes, as far as they are idle.
+    poolCores :: !Int,
     poolEnvironment :: e,
     poolOwner :: !ProcessID,
     poolSeat :: !(MVar Seat),
+    -- | The end of the scope has begun.
+    poolOver :: !(IORef Bool),
     poolCounts :: !(IORef PoolReport)
   }
 
@@ -81,7 +88,7 @@ data PoolReport = PoolReport
     poolCalls :: !Int,
     -- | Items of other calls, which freshly forked workers got.
     poolForked :: !Int,
-    -- | Why, one line each, the newest first.
+    -- | Why, and how the workers are less than they should be; one line each, the newest first.
     poolNotes :: ![String]
   }
   deriving (Eq, Show)
@@ -89,19 +96,31 @@ data PoolReport = PoolReport
 -- | A pool of as many workers as the options say, for as long as the action takes. Of the
 -- options 'backend' and 'transport' have no effect: workers are forked and results cross as
 -- copies. 'window', 'onProgress', 'hugePages' and 'regionMiB' matter to forked calls alone.
--- 'initialise' runs once in each worker. Throws 'BadOptions'.
+-- 'initialise' runs once in each worker. Left to choose, a pool that is made in a worker has as
+-- many as there are idle cores, and one. Throws 'BadOptions'.
+--
+-- A call of another thread that still runs at the end is made by freshly forked workers from then
+-- on.
 withPool :: Options -> e -> (Pool e -> IO r) -> IO r
 withPool options environment = bracket open close
   where
     open = do
-      n <- resolveWorkers options Shm
-      Pool options {backend = Shm} n environment <$> getProcessID <*> newMVar Vacant <*> newIORef (PoolReport 0 0 [])
+      checkOptions options
+      n <- resolveWorkers options Auto
+      nested <- insideWorker
+      -- In a worker: the core of the calling one is there already, it waits meanwhile.
+      let own = if nested && workers options == WorkersAuto then 1 else 0
+      Pool options {backend = Shm} n (n - own) environment <$> getProcessID <*> newMVar Vacant <*> newIORef False <*> newIORef (PoolReport 0 0 [])
 
 -- | Nothing is left. In a process that was forked meanwhile: nothing is done.
+--
+-- Not interruptible, and bounded: a call that has the seat sees within some 50 ms that it is over
+-- ('termsOver'), and ends the workers.
 close :: Pool e -> IO ()
 close pool = do
   self <- getProcessID
-  when (self == poolOwner pool) . mask_ $ do
+  when (self == poolOwner pool) . uninterruptibleMask_ $ do
+    writeIORef (poolOver pool) True
     seat <- takeMVar (poolSeat pool)
     vacate seat `finally` putMVar (poolSeat pool) Gone
 
@@ -128,37 +147,44 @@ poolMap pool f xs = do
     else do
       called <- if self == poolOwner pool then onSeat pool f xs n else pure (NotSent "it was made in another process than the pool's")
       results <- case called of
-        Done got -> got <$ counted (\r -> r {poolCalls = poolCalls r + 1})
+        Done got -> got <$ counted pool (\r -> r {poolCalls = poolCalls r + 1})
         NotSent why -> instead why IntMap.empty
         Broken got why -> instead why got
       traverse (either throwIO evaluate) (IntMap.elems results)
   where
-    counted change = atomicModifyIORef' (poolCounts pool) (\r -> (change r, ()))
     instead why got = do
       let missing = [(i, x) | (i, x) <- zip [0 ..] xs, IntMap.notMember i got]
-      counted $ \r -> r {poolForked = poolForked r + length missing, poolNotes = take 40 (why : filter (/= why) (poolNotes r))}
+      counted pool $ \r -> r {poolForked = poolForked r + length missing}
+      note pool why
       IntMap.union got <$> forked pool f missing
+
+counted :: Pool e -> (PoolReport -> PoolReport) -> IO ()
+counted pool change = atomicModifyIORef' (poolCounts pool) (\r -> (change r, ()))
+
+note :: Pool e -> String -> IO ()
+note pool why = counted pool (\r -> r {poolNotes = take 40 (why : filter (/= why) (poolNotes r))})
 
 -- | On the pool's workers, as far as it goes.
 onSeat :: Pool e -> (e -> a -> b) -> [a] -> Int -> IO (Called b)
 onSeat pool f xs n = mask $ \restore -> do
   seat <- takeMVar (poolSeat pool)
-  manned <- try (staffOf seat) `onException` putMVar (poolSeat pool) seat
+  over <- readIORef (poolOver pool)
+  manned <- try (if over then pure Nothing else staffOf seat) `onException` putMVar (poolSeat pool) seat
   case manned of
     Left why -> NotSent (show (why :: Unavailable)) <$ putMVar (poolSeat pool) seat
     Right Nothing -> NotSent "the pool's scope has ended" <$ putMVar (poolSeat pool) seat
     Right (Just staff) -> do
-      cores <- takeCores (poolSize pool)
-      outcome <- try (restore (callOn staff (poolSize pool) (chunking (poolOptions pool)) f xs n))
-      giveCores cores
+      -- The workers are there already: where fewer cores are idle they share those of others.
+      outcome <- try (bracket (takeCores (poolCores pool)) (uninterruptibleMask_ . giveCores) (\_ -> restore (callOn staff f xs n)))
       case outcome of
         Right called@(Broken _ _) -> called <$ renew staff
         Right called -> called <$ putMVar (poolSeat pool) (Taken staff)
         Left e -> renew staff >> throwIO (e :: SomeException)
   where
-    staffOf Vacant = shareMachine >> Just <$> hireStaff Shm.sharedMemory (poolOptions pool) (poolSize pool) (poolEnvironment pool)
+    staffOf Vacant = shareMachine >> Just <$> hireStaff Shm.sharedMemory terms (poolEnvironment pool)
     staffOf (Taken staff) = pure (Just staff)
     staffOf Gone = pure Nothing
+    terms = Terms (poolOptions pool) (poolSize pool) (note pool) (readIORef (poolOver pool))
     renew staff = vacate (Taken staff) `finally` putMVar (poolSeat pool) Vacant
 
 -- | By a map on fresh forks.

@@ -16,6 +16,8 @@ import Data.List (isInfixOf, nub)
 import qualified Data.Map.Strict as Map
 import Data.String (fromString)
 import Effects
+import Foreign.C (CInt (..))
+import GHC.Clock (getMonotonicTime)
 import Hedgehog (forAll, property, (===))
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
@@ -76,6 +78,18 @@ law =
           poolMap pool (const (* 2)) [1 .. 100000 :: Int] >>= (@?= map (* 2) [1 .. 100000])
           poolMap pool (const (+ 1)) [1 .. 100000 :: Int] >>= (@?= map (+ 1) [1 .. 100000])
           allStayed pool,
+      testCase "what the last call cost says nothing of another function: its items are spread" $
+        pooled () $ \pool -> do
+          _ <- poolMap pool (const (* 2)) [1 .. 100000 :: Int]
+          _ <- poolMap pool (const (* 2)) [1 .. 8 :: Int]
+          pids <- workersSeen pool
+          length (nub pids) @?= 2
+          again <- workersSeen pool
+          length (nub again) @?= 2
+          allStayed pool,
+      testCase "options that mean nothing are refused at once" $ do
+        r <- try (withPool two {chunking = Fixed 0} () (const (pure ())))
+        either (\BadOptions {} -> pure ()) (const (assertFailure "no exception")) r,
       testCase "k-means: each round sends what the last one found" kmeans,
       testCase "an exception keeps its type; the first by index is thrown; the pool goes on" $
         pooled () $ \pool -> do
@@ -216,6 +230,43 @@ life =
           _ <- eventually "they have left" 20 (null <$> (children >>= filterM alive))
           poolMap pool (\() i -> i + 1) [1, 2, 3 :: Int] >>= (@?= [2, 3, 4])
           allStayed pool,
+      testCase "an idle time of more than any clock" $
+        leavingNothing . withPool two {idleSeconds = 1e300} () $ \pool -> do
+          first <- poolMap pool (\() i -> i + 1) [1, 2, 3 :: Int] >> children
+          threadDelay 200000
+          poolMap pool (\() i -> i + 1) [1, 2, 3 :: Int] >>= (@?= [2, 3, 4])
+          children >>= (@?= first)
+          allStayed pool,
+      testCase "a worker stays while there are calls, whichever does them" $
+        leavingNothing . withPool two {workers = Workers 6, idleSeconds = 1} () $ \pool -> do
+          first <- workersSeen pool >> children
+          began <- getMonotonicTime
+          times <- forM [1 .. 10 :: Int] $ \k -> do
+            threadDelay 250000
+            poolMap pool (\() i -> i + 1) [k] >>= (@?= [k + 1])
+            getMonotonicTime
+          now <- children
+          -- Where this process was kept from calling for long they have left rightly.
+          when (maximum (zipWith (-) times (began : times)) < 0.9) $ now @?= first,
+      testCase "the scope ends while another thread's call runs: it goes on with forks" $ do
+        begun <- newEmptyMVar
+        result <- newEmptyMVar
+        ended <- timeout (20000000 * fromIntegral scale) . withPool two () $ \pool -> do
+          caller <- forkIO (try (poolMap pool (\() i -> endless i :: Int) [1, 2]) >>= putMVar result)
+          _ <- eventually "its workers are born" 20 ((== 2) . length <$> children)
+          putMVar begun (caller, pool)
+        maybe (assertFailure "it was waited for") pure ended
+        (caller, pool) <- takeMVar begun
+        _ <- eventually "it goes on" 20 (any ("scope" `isInfixOf`) . poolNotes <$> poolReport pool)
+        leavingNothing $ do
+          killThread caller
+          got <- within 20 (takeMVar result)
+          either (@?= ThreadKilled) (assertFailure . show) got,
+      testCase "an initialiser that makes a major collection is named" $
+        leavingNothing . withPool two {initialise = performMajorGC} () $ \pool -> do
+          poolMap pool (\() i -> i + 1) [1, 2, 3 :: Int] >>= (@?= [2, 3, 4])
+          r <- poolReport pool
+          assertBool (show r) (poolForked r == 3 && any ("its initialiser made a major collection" `isInfixOf`) (poolNotes r)),
       testCase "idle, they use next to no processor time" $
         pooled () $ \pool -> do
           _ <- workersSeen pool
@@ -260,60 +311,104 @@ deaths :: TestTree
 deaths =
   testGroup
     "deaths"
-    [ testCase "workers are killed during a call: the result is that of map" $
-        pooled () $ \pool -> forM_ [1 .. 5 * scale] $ \_ -> do
-          killer <- forkIO (threadDelay 30000 >> children >>= mapM_ (kill sigKILL) . take 1)
-          ys <- poolMap pool (\() i -> pausing 10 i + 1) [1 .. 12 :: Int]
-          killThread killer
-          ys @?= [2 .. 13],
-      testCase "all are killed between two calls" $
-        pooled () $ \pool -> forM_ [1 .. 5 * scale] $ \_ -> do
-          children >>= mapM_ (kill sigKILL)
-          poolMap pool (\() i -> i + 1) [1 .. 6 :: Int] >>= (@?= [2 .. 7]),
-      testCase "one is stopped, then killed" $
-        pooled () $ \pool -> do
-          _ <- workersSeen pool
-          cs <- children
-          mapM_ (kill sigSTOP) (take 1 cs)
-          helper <- forkIO (threadDelay 300000 >> mapM_ (kill sigKILL) (take 1 cs))
-          poolMap pool (\() i -> pausing 2 i) [1 .. 12 :: Int] >>= (@?= [1 .. 12])
-          killThread helper
-          mapM_ (kill sigKILL) (take 1 cs)
-          poolMap pool (\() i -> i + 1) [1 .. 6 :: Int] >>= (@?= [2 .. 7]),
-      testCase "an item that kills each worker fails alone, as the policy says" $
-        pooled () $ \pool -> do
-          r <- try (poolMap pool (\() i -> if i == 2 then dies i else i) [1, 2, 3 :: Int])
-          case r of
-            Left (WorkerLost {lostIndex = i}) -> i @?= 1
-            Right ys -> assertFailure (show ys)
-          poolMap pool (\() i -> i + 1) [1, 2, 3 :: Int] >>= (@?= [2, 3, 4]),
-      testCase "an item that only the caller can finish is finished there" $
-        pooled () $ \pool -> do
-          filler <- forkIO (threadDelay 500000 >> putMVar gate 5)
-          ys <- poolMap pool (const waiting) [1, 2, 3]
-          ys @?= [1, 5, 3]
-          killThread filler,
-      testCase "the caller is killed: its workers end" $
-        leavingNothing $ do
-          (reading, writing) <- createPipe
-          caller <- forkProcess $ do
-            closeFd reading
-            out <- fdToHandle writing
-            withPool two () $ \pool -> do
-              _ <- workersSeen pool
-              cs <- children
-              hPutStrLn out (unwords (map show cs)) >> hFlush out
-              _ <- poolMap pool (\() i -> endless i :: Int) [1, 2]
-              exitImmediately ExitSuccess
-          closeFd writing
-          input <- fdToHandle reading
-          pids <- map read . words <$> hGetLine input
-          length pids @?= 2
-          kill sigKILL caller
-          _ <- eventually "its workers have ended" 20 (not . or <$> mapM alive pids)
-          _ <- getProcessStatus True False caller
-          hClose input
-    ]
+    $ [ testCase "workers are killed during a call: the result is that of map" $
+          pooled () $ \pool -> forM_ [1 .. 5 * scale] $ \_ -> do
+            killer <- forkIO (threadDelay 30000 >> children >>= mapM_ (kill sigKILL) . take 1)
+            ys <- poolMap pool (\() i -> pausing 10 i + 1) [1 .. 12 :: Int]
+            killThread killer
+            ys @?= [2 .. 13]
+            recovered pool,
+        testCase "all are killed between two calls" $
+          pooled () $ \pool -> forM_ [1 .. 5 * scale] $ \_ -> do
+            them <- children
+            mapM_ (kill sigKILL) them
+            -- Until then one may still claim a chunk.
+            _ <- eventually "they are dead" 20 (null <$> filterM alive them)
+            poolMap pool (\() i -> i + 1) [1 .. 6 :: Int] >>= (@?= [2 .. 7])
+            allStayed pool,
+        testCase "one is stopped, then killed" $
+          pooled () $ \pool -> do
+            _ <- workersSeen pool
+            cs <- children
+            mapM_ (kill sigSTOP) (take 1 cs)
+            helper <- forkIO (threadDelay 300000 >> mapM_ (kill sigKILL) (take 1 cs))
+            poolMap pool (\() i -> pausing 2 i) [1 .. 12 :: Int] >>= (@?= [1 .. 12])
+            killThread helper
+            mapM_ (kill sigKILL) (take 1 cs)
+            recovered pool,
+        testCase "an item that kills each worker fails alone, as the policy says" $
+          pooled () $ \pool -> do
+            r <- try (poolMap pool (\() i -> if i == 2 then dies i else i) [1, 2, 3 :: Int])
+            case r of
+              Left (WorkerLost {lostIndex = i}) -> i @?= 1
+              Right ys -> assertFailure (show ys)
+            recovered pool,
+        testCase "an item that only the caller can finish is finished there" $
+          pooled () $ \pool -> do
+            filler <- forkIO (threadDelay 500000 >> putMVar gate 5)
+            ys <- poolMap pool (const waiting) [1, 2, 3]
+            ys @?= [1, 5, 3]
+            killThread filler
+            recovered pool,
+        testCase "a worker is refused: it goes on with the other; with none there is one clear line" $
+          refusing c_refuseSecond . withPool two () $ \pool -> do
+            first <- forM [1 .. 3 :: Int] $ \k -> poolMap pool (\() i -> i + k) [1 .. 6] >>= (@?= map (+ k) [1 .. 6]) >> children
+            map length first @?= [1, 1, 1]
+            length (nub first) @?= 1
+            r <- poolReport pool
+            assertBool (show r) (poolCalls r == 3 && poolForked r == 0 && any ("fewer workers" `isInfixOf`) (poolNotes r))
+            mapM_ (kill sigKILL) (concat (take 1 first))
+            none <- try (poolMap pool (\() i -> i) [1, 2, 3 :: Int])
+            either (\Unavailable {} -> pure ()) (assertFailure . show) none,
+        testCase "the caller is killed: its workers end" $
+          leavingNothing $ do
+            (reading, writing) <- createPipe
+            caller <- forkProcess $ do
+              closeFd reading
+              out <- fdToHandle writing
+              withPool two () $ \pool -> do
+                _ <- workersSeen pool
+                cs <- children
+                hPutStrLn out (unwords (map show cs)) >> hFlush out
+                _ <- poolMap pool (\() i -> endless i :: Int) [1, 2]
+                exitImmediately ExitSuccess
+            closeFd writing
+            input <- fdToHandle reading
+            pids <- map read . words <$> hGetLine input
+            length pids @?= 2
+            kill sigKILL caller
+            _ <- eventually "its workers have ended" 20 (not . or <$> mapM alive pids)
+            _ <- getProcessStatus True False caller
+            hClose input
+      ]
+      <> [ testCase "a worker that never gets through its start is given up" $
+             refusing c_deafChild . withPool two {workers = Workers 1} () $ \pool -> do
+               poolMap pool (\() i -> i + 1) [1, 2, 3 :: Int] >>= (@?= [2, 3, 4])
+               r <- poolReport pool
+               assertBool (show r) (any ("did not get through its start" `isInfixOf`) (poolNotes r))
+               recovered pool
+           | scale > 1 -- ten seconds
+         ]
+
+-- | Its workers do the next call.
+recovered :: Pool e -> Assertion
+recovered pool = do
+  before <- poolCalls <$> poolReport pool
+  poolMap pool (\_ i -> i + 1) [1 .. 6 :: Int] >>= (@?= [2 .. 7])
+  poolReport pool >>= (@?= before + 1) . poolCalls
+
+-- | In a process of its own, which is then refused what the C function says.
+refusing :: IO CInt -> IO () -> Assertion
+refusing refuse act = leavingNothing $ do
+  child <- forkProcess $ do
+    r <- refuse >>= \code -> try ((code @?= 0) >> within 50 act)
+    either (\e -> hPutStrLn stderr (displayException (e :: SomeException)) >> exitImmediately (ExitFailure 1)) pure r
+    exitImmediately ExitSuccess
+  getProcessStatus True False child >>= (@?= Just "Exited ExitSuccess") . fmap show
+
+foreign import ccall safe "faults_refuse_second" c_refuseSecond :: IO CInt
+
+foreign import ccall safe "faults_deaf_child" c_deafChild :: IO CInt
 
 -- Maps inside maps ----------------------------------------------------------------
 
@@ -328,6 +423,11 @@ nested =
           let pids = nub (concat (take 1 ys))
           map length ys @?= [60, 1, 1, 1]
           assertBool (show (length pids)) (length pids > 1 && length pids <= 4)
+          allFree,
+      testCase "an inner pool that is left to choose takes no core that is taken" $
+        leavingNothing $ do
+          ys <- within 50 (parMapM free (\i -> if i == 1 then pausing 200 poolPids else pausing 1200 [0]) [1 .. 4 :: Int])
+          map (length . nub) ys @?= [1, 1, 1, 1]
           allFree,
       testCase "there are never more workers than cores, beside those that wait for theirs" $
         leavingNothing $ do
@@ -361,6 +461,11 @@ nested =
 -- | The processes that do so many items of 10 ms in a map that is left to choose.
 innerPids :: Int -> [Int]
 innerPids n = parMapWith defaultOptions {backend = Shm, policy = Retry 20} pidLater [1 .. n]
+
+-- | The processes that do the items of a call on a pool that is left to choose.
+poolPids :: [Int]
+poolPids = effect (withPool defaultOptions () workersSeen)
+{-# NOINLINE poolPids #-}
 
 -- | No process holds any of the four.
 allFree :: Assertion

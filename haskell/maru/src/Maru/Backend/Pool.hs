@@ -11,6 +11,7 @@ module Maru.Backend.Pool
   ( Staff,
     hireStaff,
     dismissStaff,
+    Terms (..),
     Called (..),
     Results,
     callOn,
@@ -18,9 +19,9 @@ module Maru.Backend.Pool
 where
 
 import Control.Applicative ((<|>))
-import Control.Concurrent (rtsSupportsBoundThreads)
+import Control.Concurrent (forkIO, rtsSupportsBoundThreads)
 import Control.Exception
-import Control.Monad (filterM, foldM, unless, void)
+import Control.Monad (filterM, foldM, unless, void, when)
 import qualified Data.ByteString as Strict
 import qualified Data.ByteString.Unsafe as Unsafe
 import Data.Foldable (for_, traverse_)
@@ -28,7 +29,8 @@ import Data.IORef
 import Data.Int (Int64)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
-import Data.Maybe (isJust)
+import qualified Data.IntSet as IntSet
+import Data.Maybe (fromMaybe, isJust, isNothing)
 import Data.Traversable (for)
 import Foreign (castPtr)
 import Foreign.C (CInt)
@@ -36,15 +38,17 @@ import GHC.Exts (Any)
 import Maru.Backend.Pool.Letter
 import Maru.Backend.Process.Assignment
 import Maru.Backend.Process.Birth (bear)
+import Maru.Backend.Process.Bury (reapLater)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Wire
 import Maru.Backend.Process.Worker (runWorker)
 import Maru.Failure
+import Maru.Internal.Engine (idleNs)
 import Maru.Native.Channel (nowNs)
-import Maru.Native.Letter (lettersRefused)
+import Maru.Native.Letter (codeOf, lettersRefused)
 import Maru.Native.Process
 import Maru.Native.Region (unpack)
-import Maru.Native.Rts (forkHazard)
+import Maru.Native.Rts (forkHazard, haveWorkers)
 import Maru.Options
 import System.Posix.Process (getProcessID)
 import Unsafe.Coerce (unsafeCoerce)
@@ -57,16 +61,39 @@ data Staff = Staff
     -- | Forks a worker of that number.
     staffBear :: !(Int -> IO Hand),
     staffHands :: !(IORef [Hand]),
-    staffCalls :: !(IORef Int)
+    staffCalls :: !(IORef Int),
+    staffBefore :: !(IORef Before),
+    staffTerms :: !Terms
   }
 
-data Hand = Hand {handSlot :: !Int, handLink :: !Link, handProcess :: !Process}
+data Hand = Hand
+  { handSlot :: !Int,
+    handLink :: !Link,
+    handProcess :: !Process,
+    handBorn :: !Int64,
+    -- | It got through its start.
+    handReady :: !(IORef Bool)
+  }
 
--- | @hireStaff makeFabric options n environment@: so many workers that inherit the environment.
+-- | What a staff is hired on.
+data Terms = Terms
+  { termsOptions :: !Options,
+    termsWorkers :: !Int,
+    -- | Told how it is less than it should be.
+    termsNote :: String -> IO (),
+    -- | The pool's end has begun: a call that still runs is to be given up.
+    termsOver :: IO Bool
+  }
+
+-- | When the last call began: what all workers had done. And what it was (the function's code, how
+-- many items), and what an item of its like had cost before, where that was measured.
+data Before = Before !Work !(Maybe (Word, Int)) !(Maybe Double)
+
+-- | @hireStaff makeFabric terms environment@: workers that inherit the environment.
 -- Throws 'Unavailable' where there are none to be had, or letters cannot be sent. Not
 -- interruptible.
-hireStaff :: (Int -> IO Fabric) -> Options -> Int -> e -> IO Staff
-hireStaff makeFabric options n environment = uninterruptibleMask_ $ do
+hireStaff :: (Int -> IO Fabric) -> Terms -> e -> IO Staff
+hireStaff makeFabric terms environment = uninterruptibleMask_ $ do
   hazard <- forkHazard
   refused <- lettersRefused
   for_ (hazard <|> refused) $ \why -> throwIO (Unavailable "a pool of workers" why "use parMapM")
@@ -77,20 +104,21 @@ hireStaff makeFabric options n environment = uninterruptibleMask_ $ do
   open <- opener box
   hands <- newIORef []
   calls <- newIORef 0
-  let staff = Staff fabric box pidfd (birth fabric self pidfd open) hands calls
-  traverse_ (addHand staff) [0 .. n - 1] `catch` \e -> do
-    -- With some of them it goes on, slower.
-    some <- readIORef hands
-    if null some then dismissStaff staff >> throwIO (refusal e) else pure ()
+  before <- newIORef (Before (Work 0 0) Nothing Nothing)
+  traverse_ (termsNote terms) (fabricNotes fabric)
+  let staff = Staff fabric box pidfd (birth fabric box self pidfd open) hands calls before terms
+  addHands staff `onException` dismissStaff staff
   pure staff
   where
-    refusal e = case fromException e of
-      Just why -> why
-      Nothing -> Unavailable "another worker process" (displayException (e :: SomeException)) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
-    birth fabric self pidfd open slot = do
+    options = termsOptions terms
+    n = termsWorkers terms
+    birth fabric box self pidfd open slot = do
       link <- openLink fabric slot
-      Hand slot link . fst <$> bear link (runWorker . assigned self pidfd open link)
-    assigned self pidfd open link snapshot =
+      (process, less) <- bear link (runWorker . assigned box self pidfd open link)
+      traverse_ (termsNote terms) (linkNotes link <> less)
+      haveWorkers 1
+      Hand slot link process <$> nowNs <*> newIORef False
+    assigned box self pidfd open link snapshot =
       Assignment
         { assignedParent = self,
           assignedParentPidfd = pidfd,
@@ -107,16 +135,27 @@ hireStaff makeFabric options n environment = uninterruptibleMask_ $ do
           assignedNursery = maybe id (\bytes -> min (bytes `div` 4)) memory (64 * 1024 * 1024),
           assignedMemory = memory,
           assignedSiblings = n,
-          assignedLetters = Just (Letters (opening open) (round (idleSeconds options * 1e9)))
+          assignedLetters = Just (Letters (opening open) (callNumber box) (idleNs options))
         }
     opening open chunk =
       fmap (\(f, xs) -> (unsafeCoerce (f :: Any) environment, xs)) <$> open chunk
     memory = (\mib -> mib * 1024 * 1024 `div` n) <$> memoryMiB options
 
-addHand :: Staff -> Int -> IO ()
-addHand staff slot = do
-  hand <- staffBear staff slot
-  modifyIORef' (staffHands staff) (hand :)
+-- | Workers for the numbers that have none. Where one is refused it goes on with those that there
+-- are, and says so. Throws 'Unavailable' where there is none.
+addHands :: Staff -> IO ()
+addHands staff = uninterruptibleMask_ $ do
+  present <- IntSet.fromList . map handSlot <$> readIORef (staffHands staff)
+  refused <- adding (filter (`IntSet.notMember` present) [0 .. termsWorkers (staffTerms staff) - 1])
+  some <- not . null <$> readIORef (staffHands staff)
+  for_ (refusal <$> refused) $ \why ->
+    if some then termsNote (staffTerms staff) ("it goes on with fewer workers: " <> show why) else throwIO why
+  where
+    adding [] = pure Nothing
+    adding (slot : more) =
+      try (staffBear staff slot) >>= either (pure . Just) (\hand -> modifyIORef' (staffHands staff) (hand :) >> adding more)
+    refusal e = fromMaybe (none (e :: SomeException)) (fromException e)
+    none e = Unavailable "another worker process" (exceptionText e) "look at `ulimit -u`, `ulimit -n`, memory limits and `maru doctor`"
 
 -- | Ends all of them; nothing is left.
 dismissStaff :: Staff -> IO ()
@@ -131,17 +170,19 @@ dismissHands :: Staff -> [Hand] -> IO ()
 dismissHands staff hands = do
   for_ hands (killNow . handProcess)
   unless (null hands) (awaitEnds (map handProcess hands) endsMs)
-  for_ hands (\hand -> reapWait (handProcess hand) endsMs)
+  for_ hands $ \hand -> do
+    gone <- reapWait (handProcess hand) endsMs
+    -- The kernel may hold it for long.
+    when (isNothing gone) . void . forkIO $ reapLater (handProcess hand)
   void (discard staff hands)
   where
     endsMs = 5000
 
--- | They have ended and were waited for.
---
--- What they had claimed and not done.
+-- | They have ended, or will not run again, and were waited for. What they had claimed and not done.
 discard :: Staff -> [Hand] -> IO [Chunk]
 discard staff gone = do
   chunks <- for gone $ \hand -> do
+    haveWorkers (-1)
     (claimed, _) <- unfinished (handLink hand)
     closeLink (handLink hand)
     claimed <$ forget (handProcess hand)
@@ -159,12 +200,16 @@ data Called b
 
 type Results b = IntMap (Either SomeException b)
 
--- | @callOn staff count sizes f xs n@: of @n@ items, for so many workers. An asynchronous exception leaves the staff
--- in the middle of a call: dismiss it then.
-callOn :: Staff -> Int -> Chunking -> (e -> a -> b) -> [a] -> Int -> IO (Called b)
-callOn staff count sizes f xs n = do
-  replaceDead staff
-  size <- chunkSize <$> itemCost (staffFabric staff)
+-- | @callOn staff f xs n@: of @n@ items. An asynchronous exception leaves the staff in the middle
+-- of a call: dismiss it then.
+callOn :: Staff -> (e -> a -> b) -> [a] -> Int -> IO (Called b)
+callOn staff f xs n = do
+  manned <- try (replaceDead staff)
+  either (\why -> pure (NotSent (show (why :: Unavailable)))) (\() -> callThem staff f xs n) manned
+
+callThem :: Staff -> (e -> a -> b) -> [a] -> Int -> IO (Called b)
+callThem staff f xs n = do
+  size <- chunkSize <$> foreseen staff f n
   packed <- letter size f xs
   case packed of
     Left why -> pure (NotSent ("it could not be sent: " <> why))
@@ -178,22 +223,35 @@ callOn staff count sizes f xs n = do
           called <- if and taken then collect staff n else pure (Broken IntMap.empty "there was no slot for a chunk")
           called <$ clear (staffBox staff) bytes
   where
-    -- A chunk for each worker to wake up for is worth its while; no more than the crew holds.
-    chunkSize cost = max (max 1 ((n + 4095) `quot` 4096)) $ case (sizes, cost) of
+    count = termsWorkers (staffTerms staff)
+    -- A chunk for each worker to wake up for is worth its while; no more than the crew holds. One
+    -- for all only where the last call was the same: else it might be as long as all of them.
+    chunkSize (cost, again) = max (max 1 ((n + 4095) `quot` 4096)) $ case (chunking (termsOptions (staffTerms staff)), cost) of
       (Fixed k, _) -> k
       (Guided, Just ns)
-        | ns * fromIntegral n < 60000 -> n
+        | again && ns * fromIntegral n < 60000 -> n
         | otherwise -> max 1 (min (even' 1) (max (even' 8) (ceiling (20000 / ns))))
       (Guided, Nothing) -> even' 4
     even' k = (n + k * count - 1) `quot` (k * count)
 
--- | Those that have left since the last call.
+-- | What an item of such a call may cost, by the last call's, and whether that was such a one.
+foreseen :: Staff -> f -> Int -> IO (Maybe Double, Bool)
+foreseen staff f n = do
+  Before (Work items ns) last' cost <- readIORef (staffBefore staff)
+  now@(Work items' ns') <- workDone (staffFabric staff)
+  code <- codeOf f
+  let again = last' == Just (code, n)
+      -- What was done last may not be counted yet.
+      known = meanCost (Work (items' - items) (ns' - ns)) <|> cost
+  writeIORef (staffBefore staff) (Before now (Just (code, n)) (if again then known else Nothing))
+  pure (known, again)
+
+-- | Those that have left since the last call, and those that were refused before it. Throws
+-- 'Unavailable' where none is left.
 replaceDead :: Staff -> IO ()
 replaceDead staff = uninterruptibleMask_ $ do
-  hands <- readIORef (staffHands staff)
-  gone <- filterM ended hands
-  _ <- discard staff gone
-  traverse_ (addHand staff . handSlot) gone
+  gone <- readIORef (staffHands staff) >>= filterM ended
+  discard staff gone >> addHands staff
 
 -- | It has, and was waited for.
 ended :: Hand -> IO Bool
@@ -210,30 +268,39 @@ collect staff n = nowNs >>= loop True IntMap.empty
       hands <- readIORef (staffHands staff)
       (got', trouble) <- foldM (readHand n) (got, Nothing) hands
       now <- nowNs
+      over <- termsOver (staffTerms staff)
+      stuck <- or <$> traverse (unstarted now) hands
       if IntMap.size got' >= n
         then pure (Done got')
         else case trouble of
           Just why -> pure (Broken got' why)
           Nothing
+            | over -> pure (Broken got' "the pool's scope ended during a call")
             | null hands -> pure (Broken got' "no worker is left")
+            | stuck -> pure (Broken got' "a worker did not get through its start within 10 s")
             | now - looked < 20000000 -> wait first got' looked news now
             | otherwise -> do
-              (got'', lost, gone) <- uninterruptibleMask_ $ do
-                found@(_, lost, gone) <- lastWords got' hands
-                found <$ unless (lost || not first) (traverse_ again gone)
-              if lost then pure (Broken got'' "a worker died") else wait (first && null gone) got'' now news now
+              (got'', why, gone) <- uninterruptibleMask_ $ do
+                (got'', why, gone) <- lastWords got' hands
+                refused <- if isJust why || null gone || not first then pure Nothing else again
+                pure (got'', why <|> refused, gone)
+              maybe (wait (first && null gone) got'' now news now) (pure . Broken got'') why
     wait first got looked news now = do
       awaitNews fabric news (now + slice)
       allowInterrupt
       loop first got looked
-    -- One that cannot be born is not needed, unless none is left.
-    again slot = addHand staff slot `catch` \e -> const (pure ()) (e :: SomeException)
+    again = either (\e -> Just (show (e :: Unavailable))) (const Nothing) <$> try (addHands staff)
+    -- It may have inherited a lock that a thread held which is not there.
+    unstarted now hand
+      | now - handBorn hand < 10000000000 = pure False
+      | otherwise = not <$> readIORef (handReady hand)
     -- What the dead have written counts. One that had nothing to do is not missed.
     lastWords got hands = do
       dead <- filterM ended hands
-      (got', _) <- foldM (readHand n) (got, Nothing) dead
+      (got', trouble) <- foldM (readHand n) (got, Nothing) dead
       left <- discard staff dead
-      pure (got', or [IntMap.notMember i got' | Chunk from count <- left, i <- [from .. from + count - 1]], map handSlot dead)
+      let lost = or [IntMap.notMember i got' | Chunk from count <- left, i <- [from .. from + count - 1]]
+      pure (got', trouble <|> (if lost then Just "a worker died" else Nothing), dead)
     slice = if rtsSupportsBoundThreads then 50000000 else 2000000 :: Int64
 
 -- | All that it has written.
@@ -245,6 +312,7 @@ readHand n before hand = go before False
       case next of
         Nothing -> (got, trouble) <$ if some then recordsRead (handLink hand) else pure ()
         Just r -> do
+          when (kindOf (recordKind r) == Just Ready) (writeIORef (handReady hand) True)
           said <- heard (handSlot hand) r
           let i = recordIndex r
           go
@@ -268,6 +336,7 @@ heard slot r = case kindOf (recordKind r) of
   Just Ready -> pure Other
   Just Initialised -> pure Other
   Just InitialiserThrew -> pure (Trouble "a worker's initialiser threw")
+  Just Retired -> Trouble . ("a worker left: " <>) . unpackText <$> copied
   Just _ -> Trouble . unpackText <$> copied
   Nothing -> pure (Trouble "a worker's channel holds a record of unknown kind")
   where

@@ -142,10 +142,9 @@ tendOnce quiet key = do
   run <- readIORef key
   now <- nowNs
   idle <- (now -) <$> readIORef (runAsked run)
-  let idleNs = round (idleSeconds (jobOptions (runJob run)) * 1e9) :: Int64
   over <- locked run $ do
     over <- stEnded <$> look run
-    unless over $ if idle > idleNs then fallAsleep run else advance run now
+    unless over $ if idle > idleNs (jobOptions (runJob run)) then fallAsleep run else advance run now
     pure over
   complete <- completed run
   inCaller <- countInCaller . stCounts <$> look run

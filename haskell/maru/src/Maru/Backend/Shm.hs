@@ -42,7 +42,7 @@ sharedMemory workers = do
         newsSeen = bell crew,
         ringNews = ring crew,
         awaitNews = \seen deadline -> await crew seen policy deadline,
-        itemCost = measuredCost crew workers,
+        workDone = workBy crew workers,
         openLink = linkTo crew,
         -- The crew's pages go when no thread can reach them any more: the consumer
         -- may be waiting on them, the feeder about to ring.
@@ -57,13 +57,13 @@ unseatedNote why = "the waits of a map are not on the run's board (" <> why <> "
 slots :: Int
 slots = 16384
 
-measuredCost :: Crew -> Int -> IO (Maybe Double)
-measuredCost crew workers = go 0 0 0
+workBy :: Crew -> Int -> IO Work
+workBy crew workers = go 0 0 0
   where
     -- In each round: without lists.
-    go :: Int -> Word64 -> Word64 -> IO (Maybe Double)
+    go :: Int -> Word64 -> Word64 -> IO Work
     go w !items !busy
-      | w == workers = pure (if items == 0 then Nothing else Just (fromIntegral busy / fromIntegral items))
+      | w == workers = pure (Work (fromIntegral items) (fromIntegral busy))
       | otherwise = do
         c <- readCounters crew w
         go (w + 1) (items + countedItems c) (busy + countedBusyNs c)

@@ -37,7 +37,7 @@ data Office = Office
   { officeQueue :: !(IORef (Seq Chunk)),
     officeClosed :: !(IORef Bool),
     officeDesks :: !(IORef (IntMap Desk)),
-    officeCost :: !(IORef (Int64, Int64)),
+    officeWork :: !(IORef Work),
     officeBell :: !Bell
   }
 
@@ -52,7 +52,7 @@ data Desk = Desk
 
 sockets :: IO Fabric
 sockets = do
-  office <- Office <$> newIORef Seq.empty <*> newIORef False <*> newIORef IntMap.empty <*> newIORef (0, 0) <*> newBell
+  office <- Office <$> newIORef Seq.empty <*> newIORef False <*> newIORef IntMap.empty <*> newIORef (Work 0 0) <*> newBell
   pure
     Fabric
       { fabricNotes = [],
@@ -64,15 +64,10 @@ sockets = do
         newsSeen = 0 <$ silenceBell (officeBell office),
         ringNews = ringBell (officeBell office),
         awaitNews = \_ deadline -> awaitSockets office deadline,
-        itemCost = meanCost <$> readIORef (officeCost office),
+        workDone = readIORef (officeWork office),
         openLink = linkTo office,
         freeFabric = closeBell (officeBell office)
       }
-
-meanCost :: (Int64, Int64) -> Maybe Double
-meanCost (items, ns)
-  | items == 0 = Nothing
-  | otherwise = Just (fromIntegral ns / fromIntegral items)
 
 awaitSockets :: Office -> Int64 -> IO ()
 awaitSockets office deadline = do
@@ -146,7 +141,7 @@ linkTo office worker = do
         assigned <- readIORef (deskAssigned desk)
         case assigned of
           Chunk _ n :<| rest -> do
-            modifyIORef' (officeCost office) (\(i, t) -> (i + fromIntegral n, t + ns))
+            modifyIORef' (officeWork office) (\(Work i t) -> Work (i + fromIntegral n) (t + ns))
             writeIORef (deskAssigned desk) rest
             assign office
           Empty -> pure ()

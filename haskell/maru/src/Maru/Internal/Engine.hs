@@ -22,12 +22,14 @@ module Maru.Internal.Engine
     Outcome (..),
     Report (..),
     noReport,
+    idleNs,
   )
 where
 
 import Control.Exception (SomeException)
+import Data.Int (Int64)
 import Maru.Codec (Codec)
-import Maru.Options (Backend, Options)
+import Maru.Options (Backend, Options (..))
 
 type Engine = forall a b. Job a b -> IO (Running b)
 
@@ -85,3 +87,7 @@ data Report = Report
 
 noReport :: Backend -> Report
 noReport b = Report b 0 0 0 [] 0 []
+
+-- | 'idleSeconds' in nanoseconds; of more than some 290 years, so many.
+idleNs :: Options -> Int64
+idleNs options = round (min 9e18 (idleSeconds options * 1e9))

@@ -14,6 +14,7 @@ module Maru.Backend.Pool.Letter
     post,
     clear,
     opener,
+    callNumber,
   )
 where
 
@@ -94,6 +95,11 @@ clear (Box _ p) bytes = when (bytes > 1048576) . void $ c_madvise from (fromInte
 
 foreign import ccall unsafe "madvise"
   c_madvise :: Ptr Word64 -> CSize -> CInt -> IO CInt
+
+-- | The number of the last call that was posted; its pages may have gone back since (0). In
+-- workers, at any time: one word, of which only a change is looked at.
+callNumber :: Box -> IO Word64
+callNumber (Box _ p) = peekElemOff p 0
 
 -- | In a worker: reads what was sent with a chunk. The types must be those that were sent.
 opener :: Box -> IO (Chunk -> IO (Maybe (f, [a])))

@@ -8,6 +8,7 @@ module Maru.Backend.Process.Assignment
 where
 
 import Data.Int (Int64)
+import Data.Word (Word64)
 import Foreign.C (CInt)
 import Maru.Backend.Process.Fabric (Chunk, Link)
 import Maru.Codec (Codec)
@@ -53,8 +54,10 @@ data Assignment a b = Assignment
 data Cursor a = Cursor !Int [a]
 
 -- | What a resident worker gets with a chunk: the function, and the chunk's items ('Nothing':
--- what was sent cannot be read). It leaves after so many nanoseconds without work.
+-- what was sent cannot be read). It leaves after so many nanoseconds without a call.
 data Letters a b = Letters
   { openLetter :: Chunk -> IO (Maybe (a -> b, [a])),
+    -- | Another number after each call, whichever workers did it.
+    lettersCall :: IO Word64,
     lettersIdle :: !Int64
   }

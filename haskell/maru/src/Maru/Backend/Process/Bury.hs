@@ -4,6 +4,7 @@ module Maru.Backend.Process.Bury
   ( buryDead,
     dismiss,
     dismissAll,
+    reapLater,
   )
 where
 
@@ -89,7 +90,7 @@ dismissAll run = do
 endsMs :: Int
 endsMs = 5000
 
--- No zombie stays.
+-- | Waits until a killed process has ended. No zombie stays.
 reapLater :: Process -> IO ()
 reapLater process = do
   threadDelay 100000

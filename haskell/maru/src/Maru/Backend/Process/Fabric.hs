@@ -18,6 +18,9 @@ module Maru.Backend.Process.Fabric
     Record (..),
     Reserved (..),
     Claimed (..),
+    Work (..),
+    itemCost,
+    meanCost,
   )
 where
 
@@ -41,12 +44,25 @@ data Fabric = Fabric
     ringNews :: IO (),
     -- | News seen before, deadline.
     awaitNews :: Word32 -> Int64 -> IO (),
-    -- | Measured nanoseconds per item.
-    itemCost :: IO (Maybe Double),
+    -- | What has been done so far.
+    workDone :: IO Work,
     -- | Both ends of a link to the worker of that number, before it is forked.
     openLink :: Int -> IO Link,
     freeFabric :: IO ()
   }
+
+-- | So many items took so many nanoseconds.
+data Work = Work !Int64 !Int64
+
+-- | Measured nanoseconds per item, of all until now.
+itemCost :: Fabric -> IO (Maybe Double)
+itemCost fabric = meanCost <$> workDone fabric
+
+-- | Nanoseconds per item, where any was done.
+meanCost :: Work -> Maybe Double
+meanCost (Work items ns)
+  | items <= 0 = Nothing
+  | otherwise = Just (fromIntegral ns / fromIntegral items)
 
 -- | To one worker. The coordinator's side.
 data Link = Link

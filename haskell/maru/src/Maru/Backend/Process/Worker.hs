@@ -109,7 +109,7 @@ work w = do
     runItems w (assignedFunction a) (segmentFirst s) (segmentCount s) (segmentCells s)
   noting <- gcElapsedNs
   let collected = Collected (startedNs w) noting
-  maybe (claimLoop w collected (assignedCursor a)) (serve w collected (startedNs w)) (assignedLetters a)
+  maybe (claimLoop w collected (assignedCursor a)) (receive w collected) (assignedLetters a)
   where
     a = assignment w
 
@@ -130,10 +130,21 @@ claimLoop w collected cursor = do
       chunkDone (link w) count (after - before)
       claimLoop w collected' (Cursor (first + count) rest)
 
--- Serves one call after the other. It leaves when it has had none for long, and when it has
+-- Its initialiser may have made it useless, and each successor, too.
+receive :: Worker a b -> Collected -> Letters a b -> IO ()
+receive w collected letters = do
+  stale <- letterStale
+  when stale (retire w 0 "its initialiser made a major collection")
+  called <- lettersCall letters
+  serve w collected (Served (startedNs w) called) letters
+
+-- | When a call was last seen, and its number.
+data Served = Served !Int64 !Word64
+
+-- Serves one call after the other. It leaves when there was none for long, and when it has
 -- made a major collection: some of what it inherited, and a letter may mean, is gone then.
-serve :: Worker a b -> Collected -> Int64 -> Letters a b -> IO ()
-serve w collected since letters = do
+serve :: Worker a b -> Collected -> Served -> Letters a b -> IO ()
+serve w collected served@(Served since known) letters = do
   now <- nowNs
   collected' <- growNursery w now collected
   stale <- letterStale
@@ -141,9 +152,14 @@ serve w collected since letters = do
     claimed <- claimChunk (link w) (now + min 1000000000 (lettersIdle letters))
     case claimed of
       Closed -> pure ()
-      NotYet -> unless (now - since > lettersIdle letters) (serve w collected' since letters)
+      NotYet -> do
+        -- Other workers may have done it all.
+        called <- lettersCall letters
+        let served' = if called == known then served else Served now called
+        unless (called == known && now - since > lettersIdle letters) (serve w collected' served' letters)
       Claimed chunk@(Chunk first count) -> do
         before <- nowNs
+        called <- lettersCall letters
         sent <- openLetter letters chunk
         case sent of
           Nothing -> retire w first "it could not read what it was sent"
@@ -151,7 +167,7 @@ serve w collected since letters = do
             _ <- runItems w f first count cells
             after <- nowNs
             chunkDone (link w) count (after - before)
-            serve w collected' after letters
+            serve w collected' (Served after called) letters
 
 -- | When the collector's time was last looked at, and what it was then.
 data Collected = Collected !Int64 !Word64
