@@ -23,8 +23,9 @@
 -- variables, unevaluated thunks. A thunk that several workers demand is evaluated by each:
 -- evaluate what a function captures before the call. Not sent is what means nothing in
 -- another process: an 'Data.IORef.IORef', an 'Control.Concurrent.MVar.MVar', memory from
--- @malloc@; what a thread is evaluating just now; more than 16 MiB. Such a call is made by
--- freshly forked workers, as by 'Maru.parMapM', and 'poolReport' says so.
+-- @malloc@; what a thread is evaluating just now; a function or a chunk of items above
+-- 16 MiB. Such a call is made by freshly forked workers, as by 'Maru.parMapM', and
+-- 'poolReport' says so. So is every call with another GHC than 9.0.2.
 --
 -- __What a worker sees.__ The program as it was when the worker was born. A global variable
 -- (an @IORef@ at top level, by @unsafePerformIO@) that the caller has changed since has its old
