@@ -17,13 +17,14 @@ import Data.Maybe (fromMaybe)
 import Maru.Similar.Corpus.Member
 
 -- | In the archive's order, as far as they are asked for; and, to be asked for after them, why
--- there are not all of them, if that is so.
-tarMembers :: Limits -> Wrapping -> ByteString -> ([Member], Maybe ByteString)
-tarMembers limits wrapping archive = (members, unpacked <|> broken)
+-- there are not all of them, if that is so, with what it took of the bytes that were left of the
+-- total: what its members take is part of that.
+tarMembers :: Limits -> Int -> Wrapping -> ByteString -> ([Member], Unpacked)
+tarMembers limits left wrapping archive = (members, let Unpacked took why = unpacked in Unpacked took (why <|> broken))
   where
     (text, unpacked) = case wrapping of
-      Raw -> (BL.fromStrict archive, Nothing)
-      Gzip -> packedTar limits archive
+      Raw -> (BL.fromStrict archive, Unpacked 0 Nothing)
+      Gzip -> packedTar limits left archive
     (members, broken) = listed (limitMembers limits) Nothing (Tar.read text)
 
 -- | So many at most; the name that an entry before has given to the next.
