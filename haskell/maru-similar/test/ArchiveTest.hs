@@ -328,6 +328,17 @@ students =
       corpusMissing c @?= ["nobody"]
       let report = run c
       (reportCompared report, reportApart report) @?= (8, 2),
+    testCase "pairs that may not meet take no place from those that may" $ do
+      -- All old ones are equal: among all pairs, three quarters are of these.
+      let own :: Int -> ByteString
+          own n = BC.concat ["class C" <> k <> " { int f" <> k <> "(int x) { while (x > " <> k <> ") x--; return x; } }\n" | i <- [n .. n + 5], let k = BC.pack (show i)]
+          new = [(newEntry ("n" <> BC.pack (show n)) [Source "n.java" (own n)]) {entryStudents = [BC.pack (show (n `div` 2))]} | n <- [10 .. 19 :: Int]]
+          old = [(newEntry ("o" <> BC.pack (show n)) [Source "o.java" (own 1)]) {entryRole = Archive} | n <- [10 .. 69 :: Int]]
+          shown most entries = let config = defaultConfig {configPairs = most}; prepared = prepare map config (corpusOf entries []) in map (\p -> (pairLeft p, pairRight p)) (pairList (reportPairs (assemble config prepared (comparePrepared map config prepared))))
+          students' = [(newEntry (BC.pack (show n)) [Source "s.java" (own (if n < 30 then 1 else n))]) {entryStudents = ["ada" | n < 30]} | n <- [10 .. 49 :: Int]]
+      forM_ [(new ++ old, 500), (students', 400)] $ \(entries, most) -> do
+        length (shown most entries) @?= most
+        shown most entries @?= take most (shown 100000 entries),
     inFolder "a list may give roles" $ \dir -> do
       forM_ ["a", "b", "t", "i"] $ \n -> B.writeFile (dir </> n <> ".java") bubble
       c <- right =<< readCollection (collectionOf [BC.pack dir]) {collectionStudents = either (error . show) id (parseStudents "submission,role\nt.java,base\ni.java,ignored\nb.java,Archive\n")}
