@@ -92,7 +92,26 @@ main =
           (length (lines every), length (lines few)) @?= (781, 31)
           few @?= unlines (take 31 (lines every))
           (_, out, _) <- similar ["--pairs", "30", dir </> "in"]
-          assertBool out ("30 of them reported" `isInfixOf` out)
+          assertBool out ("30 of them reported" `isInfixOf` out),
+        inFolder "a pair with the printed similarity is one with that or more" $ \dir -> do
+          createDirectory (dir </> "in")
+          forM_ [1 .. 12 :: Int] $ \i -> writeFile (dir </> "in" </> (show i ++ ".java")) (concatMap (\k -> "class C" ++ show k ++ " { int f" ++ show k ++ "(int x) { while (x > " ++ show k ++ ") x--; return x; } }\n") [i .. i + 5])
+          (_, every, _) <- similar ["--csv", "-", dir </> "in"]
+          let scores = map ((!! 2) . fields) (drop 1 (lines every))
+              distinct = take 12 [s | (s, before) <- zip scores ("" : scores), s /= before]
+          assertBool every (length distinct >= 8)
+          forM_ distinct $ \bound -> do
+            (status, _, err) <- similar ["--fail-above", bound, dir </> "in"]
+            (status, take 3 (words err)) @?= (ExitFailure 1, ["maru", "similar:", show (length (takeWhile (>= bound) scores))]),
+        inFolder "the report names as many files as there is room for, and tells alike names apart" $ \dir -> do
+          createDirectory (dir </> "in")
+          forM_ ["b\1", "b\2", "b?"] $ \name -> writeFile (dir </> "in" </> (name ++ ".java")) (program "x")
+          forM_ [1 .. 250 :: Int] $ \i -> writeFile (dir </> "in" </> ("notes" ++ show i ++ ".txt")) "x"
+          (status, out, _) <- similar ["--html", "-", dir </> "in"]
+          status @?= ExitSuccess
+          forM_ ["\"name\":\"b?.java\"", "\"name\":\"b?.java (2)\"", "\"name\":\"b?.java (3)\"", "and 50 more: --json names them all"] $ \part ->
+            assertBool (take 2000 out) (part `isInfixOf` out)
+          length (filter ("not a Java file" `isInfixOf`) (lines out)) @?= 200
       ]
 
 usages :: [(String, [String])]
@@ -109,6 +128,8 @@ usages =
     ("an unknown mode", ["--mode", "seeds"]),
     ("an unknown rank", ["--rank", "best"]),
     ("no pairs at all", ["--pairs", "0"]),
+    ("a rank of --mode seed", ["--mode", "seed", "--rank", "both"]),
+    ("the most pairs of --mode seed", ["--mode", "seed", "--pairs", "5"]),
     ("two outputs for one stream", ["--csv", "-", "--json", "-"])
   ]
 

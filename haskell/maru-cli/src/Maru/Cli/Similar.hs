@@ -19,7 +19,7 @@ import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
 import Data.List (group, sort)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (isNothing)
+import Data.Maybe (fromMaybe, isJust, isNothing)
 import qualified Data.Vector as V
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
@@ -29,7 +29,7 @@ import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Output (wantsColour)
 import Maru.Cli.Progress (withProgress)
 import Maru.Cli.Similar.Generate (generateCommand)
-import Maru.Cli.Similar.Page (Asked (..), similarPage, text)
+import Maru.Cli.Similar.Page (Asked (..), shownNames, similarPage)
 import Maru.Cli.Similar.Settings
 import Maru.Cli.WholeFile (replaceFile)
 import qualified Maru.Options as Maru
@@ -61,6 +61,9 @@ similar s = do
   case mapped of
     Left failure -> failWith failure
     Right options
+      | mode s == Seed,
+        isJust (rankFlag s) || isJust (mostPairs s) ->
+        failWith (Stop usage "--rank and --pairs do not go with --mode seed: it ranks all pairs at or above --threshold")
       | length (filter (== Just "-") [csvFile s, jsonFile s, htmlFile s]) > 1 ->
         failWith (Stop usage "only one of --csv, --json and --html can go to standard output")
       | otherwise -> do
@@ -119,8 +122,8 @@ compareCorpus s options given verdicts corpus = do
           { configMode = mode s,
             configMinMatch = minMatch s,
             configThreshold = threshold s,
-            configRank = rank s,
-            configPairs = mostPairs s
+            configRank = fromMaybe (configRank defaultConfig) (rankFlag s),
+            configPairs = fromMaybe (configPairs defaultConfig) (mostPairs s)
           }
       prepared = prepare (parMapWith options) config corpus
       submissions = preparedSubmissions prepared
@@ -145,7 +148,8 @@ verdict s report = case failAbove s of
   Just bound | n <- above bound, n > 0 -> ExitFailure 1 <$ complain (counted n "pair" <> " at " <> BC.pack (show bound) <> " or more (--fail-above)")
   _ -> pure ExitSuccess
   where
-    above bound = length (takeWhile ((>= bound) . pairSimilarity) (pairList (reportPairs report)))
+    -- As it is printed: what is kept in 32 bits is a little more or less.
+    above bound = length (takeWhile ((>= bound) . printedScore . pairSimilarity) (pairList (reportPairs report)))
 
 nothingUsable :: [RawFilePath] -> [LeftOut] -> ByteString
 nothingUsable given missed =
@@ -256,7 +260,7 @@ toShow s verdicts corpus report = do
     -- Verdicts go by names: those of others than these submissions are left out.
     known = [v {View.verdictLeft = l, View.verdictRight = r} | v <- verdicts, Just l <- [renamed (View.verdictLeft v)], Just r <- [renamed (View.verdictRight v)]]
     renamed name = Map.lookup name renames
-    names = map (text . submissionName) . V.toList . reportSubmissions
+    names = V.toList . shownNames
     renames = Map.fromList (zip (names report) (names shown))
 
 -- | What could not be written, and why.
