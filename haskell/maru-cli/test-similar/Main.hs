@@ -111,7 +111,15 @@ main =
           status @?= ExitSuccess
           forM_ ["\"name\":\"b?.java\"", "\"name\":\"b?.java (2)\"", "\"name\":\"b?.java (3)\"", "and 50 more: --json names them all"] $ \part ->
             assertBool (take 2000 out) (part `isInfixOf` out)
-          length (filter ("not a Java file" `isInfixOf`) (lines out)) @?= 200
+          length (filter ("not a Java file" `isInfixOf`) (lines out)) @?= 200,
+        inFolder "an anonymous report has no notes" $ \dir -> do
+          createDirectory (dir </> "in")
+          programs (dir </> "in")
+          writeFile (dir </> "v.json") "{\"schema\":\"maru-similar-verdicts/1\",\"verdicts\":[{\"left\":\"a.java\",\"right\":\"b.java\",\"verdict\":\"copy\",\"note\":\"Ada admits it\"}]}"
+          (_, out, _) <- similar ["--anonymous", "--verdicts", dir </> "v.json", "--html", "-", dir </> "in"]
+          assertBool (take 2000 out) ("{\"left\":\"submission-1\",\"note\":\"\",\"right\":\"submission-2\",\"verdict\":\"copy\"}" `isInfixOf` out && not ("admits" `isInfixOf` out))
+          (_, whole, _) <- similar ["--verdicts", dir </> "v.json", "--html", "-", dir </> "in"]
+          assertBool (take 2000 whole) ("admits" `isInfixOf` whole)
       ]
 
 usages :: [(String, [String])]

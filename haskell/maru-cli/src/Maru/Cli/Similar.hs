@@ -17,7 +17,7 @@ import qualified Data.ByteString as B
 import Data.ByteString.Builder (Builder, hPutBuilder)
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
-import Data.List (group, sort)
+import Data.List (group, sort, sortOn)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust, isNothing)
 import qualified Data.Vector as V
@@ -34,7 +34,7 @@ import Maru.Cli.Similar.Settings
 import Maru.Cli.WholeFile (replaceFile)
 import qualified Maru.Options as Maru
 import Maru.Similar
-import Maru.Similar.Anonymous (anonymous, withoutComments)
+import Maru.Similar.Anonymous (anonymous, shuffled, withoutComments)
 import Maru.Similar.Evidence (evidence)
 import Maru.Similar.Output
 import qualified Maru.View.Similar as View
@@ -116,8 +116,9 @@ rawPath path = do
   Foreign.withCString encoding path B.packCString
 
 compareCorpus :: Settings -> Maru.Options -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
-compareCorpus s options given verdicts corpus = do
-  let config =
+compareCorpus s options given verdicts read' = do
+  let corpus = if namesHidden s then shuffled read' else read'
+      config =
         defaultConfig
           { configMode = mode s,
             configMinMatch = minMatch s,
@@ -244,7 +245,7 @@ toShow s verdicts corpus report = do
   found <- if isNothing (htmlFile s) && isNothing (jsonFile s) then pure V.empty else withProgress "matching" (`evidenceOf` pairs)
   pure (ToShow shown (Asked (if namesHidden s then [] else facts) known sources (join . (found V.!?))))
   where
-    shown = if namesHidden s then anonymous sourcesOf report else report
+    shown = if namesHidden s then anonymous report else report
     pairs = take (min 5000 (max 200 (top s))) (pairList (reportPairs report))
     byName = Map.fromList [(entryName e, entrySources e) | e <- corpusEntries corpus]
     sourcesOf name = Map.findWithDefault [] name byName
@@ -258,7 +259,10 @@ toShow s verdicts corpus report = do
       when small $ evaluate (foldr seq () found)
       (if small then Just found else Nothing) <$ tell (fromIntegral (n :: Int) / fromIntegral (length pairs))
     -- Verdicts go by names: those of others than these submissions are left out.
-    known = [v {View.verdictLeft = l, View.verdictRight = r} | v <- verdicts, Just l <- [renamed (View.verdictLeft v)], Just r <- [renamed (View.verdictRight v)]]
+    known = if namesHidden s then sortOn View.verdictLeft (sortOn View.verdictRight (map withoutNote renumbered)) else renumbered
+    -- Which of two names was the first would tell their order.
+    withoutNote (View.Verdict l r word _) = View.Verdict (min l r) (max l r) word mempty
+    renumbered = [v {View.verdictLeft = l, View.verdictRight = r} | v <- verdicts, Just l <- [renamed (View.verdictLeft v)], Just r <- [renamed (View.verdictRight v)]]
     renamed name = Map.lookup name renames
     names = V.toList . shownNames
     renames = Map.fromList (zip (names report) (names shown))
