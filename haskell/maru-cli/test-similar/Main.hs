@@ -78,6 +78,12 @@ main =
             kib <- peakKiB ["maru", "similar", "--mode", mode, "--backend", "sequential", form, dir </> "out", dir </> "in"]
             let most = (bytes * submissions * (submissions - 1) `div` 2) `div` 1024 + 48 * 1024
             assertBool (mode ++ " " ++ form ++ ": " ++ show kib ++ " KiB, at most " ++ show most) (kib <= most),
+        inFolder "what a packed tar holds besides programs is not kept" $ \dir -> do
+          createDirectory (dir </> "in")
+          programs (dir </> "in")
+          python dir "import io, os, tarfile\nt = tarfile.open('in/x.tgz', 'w:gz', compresslevel=1)\nfor name, data in (('x.bin', b''.join(os.urandom(12) + bytes(1012) for _ in range(150000))), ('C.java', open('in/a.java', 'rb').read())):\n    i = tarfile.TarInfo(name); i.size = len(data); t.addfile(i, io.BytesIO(data))\nt.close()"
+          kib <- peakKiB ["maru", "similar", "--backend", "sequential", "--exclude", "x.bin", dir </> "in"]
+          assertBool (show kib ++ " KiB") (kib <= 96 * 1024),
         inFolder "every back end prints the same" $ \dir -> do
           programs dir
           expected <- similar ["--backend", "sequential", "--json", "-", dir]

@@ -8,6 +8,7 @@ import qualified Codec.Archive.Tar as Tar
 import qualified Codec.Archive.Tar.Entry as Tar
 import qualified Codec.Compression.GZip as GZip
 import qualified Codec.Compression.Zlib.Raw as Deflate
+import Control.Applicative ((<|>))
 import Control.Monad (forM_)
 import Data.Bits (shiftL, xor, (.|.))
 import Data.ByteString (ByteString)
@@ -255,7 +256,7 @@ hostile =
         number n = BL.toStrict (Builder.toLazyByteString (Builder.word32LE (fromIntegral n)))
 
 tarWhy :: Wrapping -> Limits -> ByteString -> ([Member], Maybe ByteString)
-tarWhy wrapping limits archive = let (members, end) = tarMembers limits (limitTotal limits) wrapping archive in (members, let Unpacked _ why = end in why)
+tarWhy wrapping limits archive = let Tarred members (Unpacked _ why) broken' = tarMembers limits (limitTotal limits) wrapping archive in (members, why <|> broken')
 
 gatheredOf :: Limits -> Member -> Either ByteString ByteString
 gatheredOf limits m = let Gathered outcome _ = gather limits (limitTotal limits) m in outcome

@@ -40,6 +40,7 @@ module Maru.Similar.Corpus.Walk
   )
 where
 
+import Control.Applicative ((<|>))
 import Control.Exception (IOException, bracket, try)
 import Control.Monad (unless, when)
 import Data.Bits ((.|.))
@@ -251,12 +252,11 @@ archiveSources env depth path at kind bytes
             tell i = when (depth == 1 && B.null at) (envTell env (i / total))
         (,broken) <$> mapM (\(i, member) -> tell i >> every member) (zip [1 ..] members)
       -- How many members there are is not asked for: all that is unpacked would be kept for that.
-      Tar wrapping -> do
-        let (members, end) = tarMembers (envLimits env) left wrapping bytes
+      Tar wrapping | Tarred members unpacked broken <- tarMembers (envLimits env) left wrapping bytes -> do
         found <- mapM every members
-        let Unpacked took broken = end
+        let Unpacked took why = unpacked
         charged <- openedBytes <$> readIORef known
-        (found, broken) <$ charge env (took - charged)
+        (found, why <|> broken) <$ charge env (took - charged)
     mapM_ (leaveOut env path) broken
     pure (sortOn (BC.split '/' . fst) (concat found))
 
