@@ -78,6 +78,12 @@ main =
             kib <- peakKiB ["maru", "similar", "--mode", mode, "--backend", "sequential", form, dir </> "out", dir </> "in"]
             let most = (bytes * submissions * (submissions - 1) `div` 2) `div` 1024 + 48 * 1024
             assertBool (mode ++ " " ++ form ++ ": " ++ show kib ++ " KiB, at most " ++ show most) (kib <= most),
+        inFolder "what a packed tar holds besides programs is not kept" $ \dir -> do
+          createDirectory (dir </> "in")
+          programs (dir </> "in")
+          python dir "import io, os, tarfile\nt = tarfile.open('in/x.tgz', 'w:gz', compresslevel=1)\nfor name, data in (('x.bin', b''.join(os.urandom(12) + bytes(1012) for _ in range(150000))), ('C.java', open('in/a.java', 'rb').read())):\n    i = tarfile.TarInfo(name); i.size = len(data); t.addfile(i, io.BytesIO(data))\nt.close()"
+          kib <- peakKiB ["maru", "similar", "--backend", "sequential", "--exclude", "x.bin", dir </> "in"]
+          assertBool (show kib ++ " KiB") (kib <= 96 * 1024),
         inFolder "every back end prints the same" $ \dir -> do
           programs dir
           expected <- similar ["--backend", "sequential", "--json", "-", dir]
@@ -92,7 +98,34 @@ main =
           (length (lines every), length (lines few)) @?= (781, 31)
           few @?= unlines (take 31 (lines every))
           (_, out, _) <- similar ["--pairs", "30", dir </> "in"]
-          assertBool out ("30 of them reported" `isInfixOf` out)
+          assertBool out ("30 of them reported" `isInfixOf` out),
+        inFolder "a pair with the printed similarity is one with that or more" $ \dir -> do
+          createDirectory (dir </> "in")
+          forM_ [1 .. 12 :: Int] $ \i -> writeFile (dir </> "in" </> (show i ++ ".java")) (concatMap (\k -> "class C" ++ show k ++ " { int f" ++ show k ++ "(int x) { while (x > " ++ show k ++ ") x--; return x; } }\n") [i .. i + 5])
+          (_, every, _) <- similar ["--csv", "-", dir </> "in"]
+          let scores = map ((!! 2) . fields) (drop 1 (lines every))
+              distinct = take 12 [s | (s, before) <- zip scores ("" : scores), s /= before]
+          assertBool every (length distinct >= 8)
+          forM_ distinct $ \bound -> do
+            (status, _, err) <- similar ["--fail-above", bound, dir </> "in"]
+            (status, take 3 (words err)) @?= (ExitFailure 1, ["maru", "similar:", show (length (takeWhile (>= bound) scores))]),
+        inFolder "the report names as many files as there is room for, and tells alike names apart" $ \dir -> do
+          createDirectory (dir </> "in")
+          forM_ ["b\1", "b\2", "b?"] $ \name -> writeFile (dir </> "in" </> (name ++ ".java")) (program "x")
+          forM_ [1 .. 250 :: Int] $ \i -> writeFile (dir </> "in" </> ("notes" ++ show i ++ ".txt")) "x"
+          (status, out, _) <- similar ["--html", "-", dir </> "in"]
+          status @?= ExitSuccess
+          forM_ ["\"name\":\"b?.java\"", "\"name\":\"b?.java (2)\"", "\"name\":\"b?.java (3)\"", "and 50 more: --json names them all"] $ \part ->
+            assertBool (take 2000 out) (part `isInfixOf` out)
+          length (filter ("not a Java file" `isInfixOf`) (lines out)) @?= 200,
+        inFolder "an anonymous report has no notes" $ \dir -> do
+          createDirectory (dir </> "in")
+          programs (dir </> "in")
+          writeFile (dir </> "v.json") "{\"schema\":\"maru-similar-verdicts/1\",\"verdicts\":[{\"left\":\"a.java\",\"right\":\"b.java\",\"verdict\":\"copy\",\"note\":\"Ada admits it\"}]}"
+          (_, out, _) <- similar ["--anonymous", "--verdicts", dir </> "v.json", "--html", "-", dir </> "in"]
+          assertBool (take 2000 out) ("{\"left\":\"submission-1\",\"note\":\"\",\"right\":\"submission-2\",\"verdict\":\"copy\"}" `isInfixOf` out && not ("admits" `isInfixOf` out))
+          (_, whole, _) <- similar ["--verdicts", dir </> "v.json", "--html", "-", dir </> "in"]
+          assertBool (take 2000 whole) ("admits" `isInfixOf` whole)
       ]
 
 usages :: [(String, [String])]
@@ -109,6 +142,8 @@ usages =
     ("an unknown mode", ["--mode", "seeds"]),
     ("an unknown rank", ["--rank", "best"]),
     ("no pairs at all", ["--pairs", "0"]),
+    ("a rank of --mode seed", ["--mode", "seed", "--rank", "both"]),
+    ("the most pairs of --mode seed", ["--mode", "seed", "--pairs", "5"]),
     ("two outputs for one stream", ["--csv", "-", "--json", "-"])
   ]
 

@@ -174,6 +174,12 @@ def verdicts_make_the_round():
         opened(b)
         b.call("Page.setDownloadBehavior", behavior="allow", downloadPath=ROOT)
         open_pair(b, "ada", "bob")
+        # A note is no verdict, and nothing is left of one that is taken back.
+        noted = "(() => { const n = document.getElementById('note'); n.value = '%s'; n.oninput({target: n}); })()"
+        b.value(noted % "look again")
+        assert [(v["verdict"], v["note"]) for v in json.loads(b.value("maruSimilar.verdictText()"))["verdicts"]] == [("", "look again")]
+        b.value(noted % "")
+        assert json.loads(b.value("maruSimilar.verdictText()"))["verdicts"] == []
         b.press("1")
         b.value("(() => { const n = document.getElementById('note'); n.value = 'methods moved \u2713'; n.oninput({target: n}); })()")
         b.press("s")
@@ -283,6 +289,11 @@ def a_thousand_submissions_stay_below_10_mb():
     with Browser() as b:
         opened(b, path("many.html"))
         assert b.value("document.getElementById('packed') !== null")
+        clusters = "document.getElementById('graph').innerText"
+        b.value("document.getElementById('threshold').oninput({target: {value: '0'}})")
+        assert "of the first 5000 pairs" in b.value(clusters), b.value(clusters)
+        b.value("document.getElementById('threshold').oninput({target: {value: '0.99'}})")
+        assert "of the first 5000 pairs" not in b.value(clusters), b.value(clusters)
         b.value("maruSimilar.openPair(0)")
         b.wait("document.querySelectorAll('mark').length > 1")
         b.value("maruSimilar.openPair(4999)")

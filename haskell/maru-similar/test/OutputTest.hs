@@ -6,7 +6,9 @@ import qualified Data.ByteString as B
 import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
+import Data.List (sort, sortOn)
 import Maru.Similar
+import Maru.Similar.Anonymous
 import Maru.Similar.Output
 import Snippets
 import Test.QuickCheck hiding (property)
@@ -65,6 +67,16 @@ tests =
             ],
       testCase "colours only where they are wanted" $
         assertBool "no colour" ("\ESC[31m100 %\ESC[0m" `B.isPrefixOf` text (table (TableStyle True) 1) (reportOf ["a", "b"])),
+      testCase "an anonymous report does not depend on who has which name" $ do
+        let named given = [(newEntry n [Source (n <> "/A.java") (own i)]) {entryStudents = [n <> "'s", "everybody " <> BC.pack (show (i `div` 2))]} | (i, n) <- zip [1 ..] given]
+            own :: Int -> B.ByteString
+            own i = bubble <> BC.concat ["class C" <> k <> " { int f(int x) { while (x > " <> k <> ") x--; return x; } }\n" | n <- [i .. i + 4], let k = BC.pack (show n)]
+            names = [BC.pack [c] | c <- ['a' .. 'l']]
+            report given = let corpus = shuffled (corpusOf (sortOn entryName (named given)) []) in anonymous (runIn defaultConfig corpus)
+            order = [i | e <- corpusEntries (shuffled (corpusOf (named names) [])), i <- [1 .. 12], map sourceBytes (entrySources e) == [own i]]
+        text json (report names) @?= text json (report (reverse names))
+        text csv (report names) @?= text csv (report (drop 5 names <> take 5 names))
+        assertBool (show order) (length order == 12 && order /= sort order && order /= reverse (sort order)),
       testCase "one submission" $
         text (table (TableStyle False) 2) (reportOf ["a"]) @?= "Nothing to compare: one submission only.\n"
     ]
@@ -77,9 +89,12 @@ reportOf :: [B.ByteString] -> Report
 reportOf = reportIn seedConfig
 
 reportIn :: Config -> [B.ByteString] -> Report
-reportIn config names = assemble config prepared (comparePrepared map config prepared)
+reportIn config names = runIn config (corpusOf [newEntry n [Source n bubble] | n <- names] [])
+
+runIn :: Config -> Corpus -> Report
+runIn config corpus = assemble config prepared (comparePrepared map config prepared)
   where
-    prepared = prepare map config (corpusOf [newEntry n [Source n bubble] | n <- names] [])
+    prepared = prepare map config corpus
 
 csvRoundTrip :: Property
 csvRoundTrip = forAll (vectorOf 2 (BC.pack <$> listOf1 (elements ",\"\n\rab "))) $ \names ->

@@ -3,10 +3,12 @@
 module StructureTest (tests) where
 
 import Data.ByteString (ByteString)
+import qualified Data.ByteString.Char8 as BC
 import Maru.Similar.Lexer.Java
 import Maru.Similar.Structure
 import Maru.Similar.Token
 import Snippets
+import System.Timeout (timeout)
 import Test.QuickCheck hiding (property)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
@@ -39,6 +41,10 @@ tests =
           @?= inside [New, Apply, Assigns, Assigns, Apply, Apply, Lambda, Apply, Apply],
       testCase "methods of a class without a name" $
         actsOf (inMethod "r = new R() { public void run() { a(); } };") @?= inside [Assigns, New, Method, Apply, MethodEnd],
+      -- A tenth of a second; by looking for each end anew, minutes.
+      testCase "parentheses and annotations that do not end take linear time" $ do
+        done <- timeout 20000000 (mapM_ (\(part, n) -> length (actsOf (BC.concat (replicate 400000 part))) @?= n) [("while(", 400000), ("@a(", 0), ("while)(", 400000)])
+        done @?= Just (),
       property "any bytes: at most one act a token, in order" 300 ordered
     ]
 

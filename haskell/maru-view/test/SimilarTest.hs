@@ -32,7 +32,7 @@ comparisons =
         -- Rows of the table, lines of the list and files come on top; scripts, styles and images never.
         [count tag page | tag <- tags] === [count tag (rendered (replicate 8 "x")) | tag <- tags],
       holds "verdicts survive being written" . property $ do
-        verdicts <- forAll (Gen.list (Range.linear 0 5) (Verdict <$> hostile <*> hostile <*> Gen.element ["copy", "unsure", "innocent"] <*> hostile))
+        verdicts <- forAll (Gen.list (Range.linear 0 5) (Verdict <$> hostile <*> hostile <*> Gen.element ["copy", "unsure", "innocent", ""] <*> hostile))
         readVerdicts (encode (object ["schema" .= ("maru-similar-verdicts/1" :: Text), "verdicts" .= verdicts])) === Right verdicts,
       holds "broken files of verdicts are said, or hold verdicts" . withTests 500 . property $ do
         place <- forAll (Gen.int (Range.constant 0 (fromIntegral (BL.length good) - 1)))

@@ -37,6 +37,7 @@ where
 
 import Data.ByteString (ByteString)
 import Data.List (partition, sort)
+import Data.Maybe (isNothing)
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
 import Maru.Similar.Analyse
@@ -114,12 +115,13 @@ data Report = Report
 prepare :: ParallelMap -> Config -> Corpus -> Prepared
 prepare parallel config corpus =
   Prepared
-    { preparedSubmissions = V.fromList (map (uncurry describe) full),
-      preparedReady = ready parallel config [(entryRole e, analysedCode a) | (e, a) <- full],
+    { preparedSubmissions = submissions,
+      preparedReady = ready parallel config (isNothing (meeting submissions)) [(entryRole e, analysedCode a) | (e, a) <- full],
       preparedLeftOut = sort (corpusLeftOut corpus ++ concatMap (hollow . fst) void),
       preparedGuessed = corpusGuessed corpus
     }
   where
+    submissions = V.fromList (map (uncurry describe) full)
     entries = corpusEntries corpus
     analysed = parallel (analyse config base) (map entrySources entries)
     (full, void) = partition (not . isVoid . snd) (zip entries analysed)
@@ -127,19 +129,21 @@ prepare parallel config corpus =
     hollow entry = [LeftOut (sourcePath s) "no code: only comments and white space" | s <- entrySources entry]
     base = baseOf config (corpusBase corpus)
 
--- | Index what is weighed, and see what is usual.
-ready :: ParallelMap -> Config -> [(Role, Code)] -> Ready
-ready parallel config codes = case configMode config of
+-- | Index what is weighed, and see what is usual. Whether all may meet.
+ready :: ParallelMap -> Config -> Bool -> [(Role, Code)] -> Ready
+ready parallel config everybody codes = case configMode config of
   Seed -> ReadyCodes (V.fromList [c | (_, CodesOf c) <- codes])
   -- Before anything forks: workers that inherit a thunk would each make the index.
-  Score -> weighed `seq` ReadyWeighed weighed usual (startAt config (length codes) usual)
+  Score -> weighed `seq` ReadyWeighed weighed usual start
   where
     weighed = unsafePerformIO (weigh [(role == Archive, v) | (role, ViewsOf v) <- codes])
+    start = if everybody then startAt config (length codes) usual else realToFrac (configThreshold config)
     usual = standing (zip sample (parallel (against weighed (configRank config)) sample))
     sample = sampleOf (length codes)
 
 -- | Where more pairs are to be expected than are reported, the similarity that a
--- quarter more than these have; so the others need not be kept.
+-- quarter more than these have; so the others need not be kept. Only where all may meet: the
+-- sample has pairs that are none, too.
 startAt :: Config -> Int -> Maybe Standing -> Float
 startAt config n usual
   | dropped <= 0 = asked

@@ -17,9 +17,9 @@ import qualified Data.ByteString as B
 import Data.ByteString.Builder (Builder, hPutBuilder)
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
-import Data.List (group, sort)
+import Data.List (group, sort, sortOn)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (isNothing)
+import Data.Maybe (fromMaybe, isJust, isNothing)
 import qualified Data.Vector as V
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
@@ -29,12 +29,12 @@ import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Output (wantsColour)
 import Maru.Cli.Progress (withProgress)
 import Maru.Cli.Similar.Generate (generateCommand)
-import Maru.Cli.Similar.Page (Asked (..), similarPage, text)
+import Maru.Cli.Similar.Page (Asked (..), shownNames, similarPage)
 import Maru.Cli.Similar.Settings
 import Maru.Cli.WholeFile (replaceFile)
 import qualified Maru.Options as Maru
 import Maru.Similar
-import Maru.Similar.Anonymous (anonymous, withoutComments)
+import Maru.Similar.Anonymous (anonymous, shuffled, withoutComments)
 import Maru.Similar.Evidence (evidence)
 import Maru.Similar.Output
 import qualified Maru.View.Similar as View
@@ -61,6 +61,9 @@ similar s = do
   case mapped of
     Left failure -> failWith failure
     Right options
+      | mode s == Seed,
+        isJust (rankFlag s) || isJust (mostPairs s) ->
+        failWith (Stop usage "--rank and --pairs do not go with --mode seed: it ranks all pairs at or above --threshold")
       | length (filter (== Just "-") [csvFile s, jsonFile s, htmlFile s]) > 1 ->
         failWith (Stop usage "only one of --csv, --json and --html can go to standard output")
       | otherwise -> do
@@ -113,14 +116,15 @@ rawPath path = do
   Foreign.withCString encoding path B.packCString
 
 compareCorpus :: Settings -> Maru.Options -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
-compareCorpus s options given verdicts corpus = do
-  let config =
+compareCorpus s options given verdicts read' = do
+  let corpus = if namesHidden s then shuffled read' else read'
+      config =
         defaultConfig
           { configMode = mode s,
             configMinMatch = minMatch s,
             configThreshold = threshold s,
-            configRank = rank s,
-            configPairs = mostPairs s
+            configRank = fromMaybe (configRank defaultConfig) (rankFlag s),
+            configPairs = fromMaybe (configPairs defaultConfig) (mostPairs s)
           }
       prepared = prepare (parMapWith options) config corpus
       submissions = preparedSubmissions prepared
@@ -145,7 +149,8 @@ verdict s report = case failAbove s of
   Just bound | n <- above bound, n > 0 -> ExitFailure 1 <$ complain (counted n "pair" <> " at " <> BC.pack (show bound) <> " or more (--fail-above)")
   _ -> pure ExitSuccess
   where
-    above bound = length (takeWhile ((>= bound) . pairSimilarity) (pairList (reportPairs report)))
+    -- As it is printed: what is kept in 32 bits is a little more or less.
+    above bound = length (takeWhile ((>= bound) . printedScore . pairSimilarity) (pairList (reportPairs report)))
 
 nothingUsable :: [RawFilePath] -> [LeftOut] -> ByteString
 nothingUsable given missed =
@@ -240,7 +245,7 @@ toShow s verdicts corpus report = do
   found <- if isNothing (htmlFile s) && isNothing (jsonFile s) then pure V.empty else withProgress "matching" (`evidenceOf` pairs)
   pure (ToShow shown (Asked (if namesHidden s then [] else facts) known sources (join . (found V.!?))))
   where
-    shown = if namesHidden s then anonymous sourcesOf report else report
+    shown = if namesHidden s then anonymous report else report
     pairs = take (min 5000 (max 200 (top s))) (pairList (reportPairs report))
     byName = Map.fromList [(entryName e, entrySources e) | e <- corpusEntries corpus]
     sourcesOf name = Map.findWithDefault [] name byName
@@ -254,9 +259,12 @@ toShow s verdicts corpus report = do
       when small $ evaluate (foldr seq () found)
       (if small then Just found else Nothing) <$ tell (fromIntegral (n :: Int) / fromIntegral (length pairs))
     -- Verdicts go by names: those of others than these submissions are left out.
-    known = [v {View.verdictLeft = l, View.verdictRight = r} | v <- verdicts, Just l <- [renamed (View.verdictLeft v)], Just r <- [renamed (View.verdictRight v)]]
+    known = if namesHidden s then sortOn View.verdictLeft (sortOn View.verdictRight (map withoutNote renumbered)) else renumbered
+    -- Which of two names was the first would tell their order.
+    withoutNote (View.Verdict l r word _) = View.Verdict (min l r) (max l r) word mempty
+    renumbered = [v {View.verdictLeft = l, View.verdictRight = r} | v <- verdicts, Just l <- [renamed (View.verdictLeft v)], Just r <- [renamed (View.verdictRight v)]]
     renamed name = Map.lookup name renames
-    names = map (text . submissionName) . V.toList . reportSubmissions
+    names = V.toList . shownNames
     renames = Map.fromList (zip (names report) (names shown))
 
 -- | What could not be written, and why.

@@ -5,15 +5,17 @@
 -- Names, students and paths go. What the programs call things and print stays: a reader may know
 -- somebody by that.
 module Maru.Similar.Anonymous
-  ( anonymous,
+  ( shuffled,
+    anonymous,
     withoutComments,
   )
 where
 
+import Data.Bits (shiftR, xor)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
-import Data.List (sort)
+import Data.List (foldl', sort, sortOn)
 import qualified Data.Map.Strict as Map
 import qualified Data.Vector as V
 import Data.Word (Word64)
@@ -21,36 +23,38 @@ import Maru.Similar
 import Maru.Similar.Lexer.Java (lexJava)
 import Maru.Similar.Token
 
--- | The same report, with new names for the submissions. They are numbered by a hash of what they
--- hold: the numbers do not follow the names. Equal contents are told apart by the old names' order.
-anonymous :: (ByteString -> [Source]) -> Report -> Report
-anonymous sources report =
+-- | The same submissions in an order that does not follow their names: by a hash of what they hold,
+-- then of their names. What is made of it has no trace of the names but in names.
+shuffled :: Corpus -> Corpus
+shuffled corpus = corpus {corpusEntries = sortOn (\e -> (fingerprint (map sourceBytes (entrySources e)), fingerprint [entryName e])) (corpusEntries corpus)}
+
+-- | The same report, with new names: submissions and students are numbered in the report's order
+-- ('shuffled').
+anonymous :: Report -> Report
+anonymous report =
   report
     { reportSubmissions = V.imap renamed submissions,
-      reportLeftOut = [l {leftOutPath = "(hidden)"} | l <- reportLeftOut report],
-      reportGuessed = [("(hidden)", e) | (_, e) <- reportGuessed report]
+      reportLeftOut = sort [l {leftOutPath = "(hidden)"} | l <- reportLeftOut report],
+      reportGuessed = sort [("(hidden)", e) | (_, e) <- reportGuessed report]
     }
   where
     submissions = reportSubmissions report
-    numbers = Map.fromList (zip (sort (zip hashes [0 ..])) [1 :: Int ..])
-    hashes = map (fingerprint . sources . submissionName) (V.toList submissions)
-    number i = Map.findWithDefault 0 (hashOf i, i) numbers
-    hashOf i = V.fromList hashes V.! i
     width = length (show (V.length submissions))
-    students = Map.fromList (zip (sort (concatMap submissionStudents (V.toList submissions))) [1 :: Int ..])
+    students = foldl' (\known who -> Map.insertWith (\_ old -> old) who (Map.size known + 1) known) Map.empty (concatMap submissionStudents (V.toList submissions))
     renamed i s =
       s
-        { submissionName = "submission-" <> padded (number i),
-          submissionStudents = ["student-" <> BC.pack (show (Map.findWithDefault 0 who students)) | who <- submissionStudents s],
+        { submissionName = "submission-" <> padded (i + 1),
+          submissionStudents = ["student-" <> BC.pack (show n) | n <- sort [Map.findWithDefault 0 who students | who <- submissionStudents s]],
           submissionPaths = ["file-" <> BC.pack (show n) | (n, _) <- zip [1 :: Int ..] (submissionPaths s)]
         }
     padded n = let digits = show n in BC.pack (replicate (width - length digits) '0' <> digits)
 
--- | FNV-1a of all that a submission holds.
-fingerprint :: [Source] -> Word64
-fingerprint = foldl (\h s -> B.foldl' step h (sourceBytes s)) 0xcbf29ce484222325
+-- | FNV-1a, mixed so that the last bytes, too, count for the order.
+fingerprint :: [ByteString] -> Word64
+fingerprint = mixed . foldl' (B.foldl' step) 0xcbf29ce484222325
   where
-    step h byte = (h * 0x100000001b3) + fromIntegral byte
+    step h byte = (h `xor` fromIntegral byte) * 0x100000001b3
+    mixed h = let a = (h `xor` (h `shiftR` 33)) * 0xff51afd7ed558ccd in a `xor` (a `shiftR` 33)
 
 -- | Each byte between two tokens, if it is no white space, becomes a dot: offsets stay.
 withoutComments :: ByteString -> ByteString

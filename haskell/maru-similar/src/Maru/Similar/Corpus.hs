@@ -39,11 +39,11 @@ import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import Data.Function (on)
 import Data.IORef
-import Data.List (groupBy, nub, partition, sort, sortOn)
-import Data.Maybe (fromMaybe)
+import Data.List (foldl', groupBy, nub, partition, sort, sortOn)
+import Data.Maybe (fromMaybe, isJust, mapMaybe)
 import qualified Data.Set as Set
 import Maru.Similar.Corpus.Encoding
-import Maru.Similar.Corpus.Glob (excludes)
+import Maru.Similar.Corpus.Glob (excludedAt)
 import Maru.Similar.Corpus.Member (Limits, defaultLimits)
 import Maru.Similar.Corpus.Students
 import Maru.Similar.Corpus.Walk
@@ -56,7 +56,7 @@ data Collection = Collection
     collectionBases :: ![RawFilePath],
     -- | As the paths, of role 'Archive'.
     collectionArchives :: ![RawFilePath],
-    -- | Patterns of paths below the given ones ('excludes').
+    -- | Patterns of paths below the given ones ('excludedAt').
     collectionExcludes :: ![ByteString],
     collectionStudents :: !Students,
     collectionLimits :: !Limits,
@@ -123,13 +123,15 @@ readCollection c = do
   case bad of
     Just b -> pure (Left b)
     Nothing -> do
-      env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> any (`excludes` path) (collectionExcludes c))
+      env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> least (mapMaybe (`excludedAt` path) (collectionExcludes c)))
       baseKeys <- mapM fileKey (collectionBases c)
       base <- concat <$> mapM (readTree env Set.empty (collectionLanguage c) "") (collectionBases c)
       seen <- newIORef (Set.fromList baseKeys)
       new <- concat <$> mapM (readPath env seen New) (collectionPaths c)
       old <- concat <$> mapM (readPath env seen Archive) (collectionArchives c)
       Right <$> assembled c env base (nameAll (new ++ old))
+  where
+    least = foldl' (\a b -> Just (maybe b (min b) a)) Nothing
 
 -- | What the list of students says is applied last: it goes by names.
 assembled :: Collection -> Env -> [Source] -> [Entry] -> IO Corpus
@@ -189,7 +191,7 @@ readPath env seen role path = do
     -- A link back to the path itself would make all submissions one more.
     child folder name
       | hidden name = [] <$ leaveOut env (path </> name) "hidden"
-      | envExcluded env name = [] <$ leaveOut env (path </> name) "excluded"
+      | isJust (envExcluded env name) = [] <$ leaveOut env (path </> name) "excluded"
       | otherwise =
         try (leadsOut (path </> name) (path </> name)) >>= \case
           Left e -> [] <$ leaveOut env (path </> name) (reasonListed e)

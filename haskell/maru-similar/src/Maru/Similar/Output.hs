@@ -9,6 +9,7 @@ module Maru.Similar.Output
     table,
     TableStyle (..),
     printableName,
+    printedScore,
   )
 where
 
@@ -113,9 +114,16 @@ number x
 
 -- | A number in [0, 1] with six digits.
 share :: Double -> Builder
-share x = intDec (millionths `quot` 1000000) <> char7 '.' <> sixDigits millionths
+share x = intDec (n `quot` 1000000) <> char7 '.' <> sixDigits n
   where
-    millionths = round (x * 1000000) :: Int
+    n = millionths x
+
+-- | As it is printed.
+printedScore :: Double -> Double
+printedScore x = fromIntegral (millionths x) / 1000000
+
+millionths :: Double -> Int
+millionths x = round (x * 1000000)
 
 -- | The last six decimal digits.
 sixDigits :: Int -> Builder

@@ -13,6 +13,7 @@ module Maru.Similar.Structure
   )
 where
 
+import qualified Data.Vector.Unboxed as VU
 import Maru.Similar.Token
 
 -- | What a program does at a place.
@@ -75,18 +76,24 @@ skeleton ts = go (Place Semicolon OtherBlock False []) 0
       | otherwise = i
     -- The name, and arguments if there are.
     afterAnnotation i
-      | kindAt end == ParenOpen = closing 0 end
+      | kindAt end == ParenOpen = closings VU.! end
       | otherwise = end
       where
         end = after (\k -> k == Identifier || k == Dot) i
-    closing :: Int -> Int -> Int
-    closing depth i
-      | i >= n = n
-      | kindAt i == ParenOpen = closing (depth + 1) (i + 1)
-      | kindAt i == ParenClose = if depth <= 1 then i + 1 else closing (depth - 1) (i + 1)
-      | otherwise = closing depth (i + 1)
     -- The while of a do: nothing but a semicolon after its condition.
-    endsDo i = kindAt (i + 1) == ParenOpen && kindAt (closing 0 (i + 1)) == Semicolon
+    endsDo i = kindAt (i + 1) == ParenOpen && kindAt (closings VU.! (i + 1)) == Semicolon
+    closings = closingsOf ts
+
+-- | Of each parenthesis that opens, where its end is behind: the number of tokens where it has none.
+closingsOf :: Tokens -> VU.Vector Int
+closingsOf ts = VU.replicate n n VU.// pairs [] [0 .. n - 1]
+  where
+    n = tokenCount ts
+    pairs _ [] = []
+    pairs open (i : more) = case (tokenKind ts i, open) of
+      (ParenOpen, _) -> pairs (i : open) more
+      (ParenClose, from : outer) -> (from, i + 1) : pairs outer more
+      _ -> pairs open more
 
 step :: Place -> Kind -> Kind -> Place
 step place kind next = case kind of

@@ -104,7 +104,7 @@ data Packed = Plain !BL.ByteString | Gzipped !BL.ByteString
 data Verdict = Verdict
   { verdictLeft :: !Text,
     verdictRight :: !Text,
-    -- | @copy@, @unsure@ or @innocent@.
+    -- | @copy@, @unsure@ or @innocent@; empty where there is only a note.
     verdictWord :: !Text,
     verdictNote :: !Text
   }
@@ -116,7 +116,7 @@ instance ToJSON Verdict where
 instance FromJSON Verdict where
   parseJSON = withObject "a verdict" $ \o -> do
     word <- o .: "verdict"
-    if word `elem` ["copy", "unsure", "innocent" :: Text]
+    if word `elem` ["copy", "unsure", "innocent", "" :: Text]
       then Verdict <$> o .: "left" <*> o .: "right" <*> pure word <*> o .:? "note" .!= ""
       else fail "the verdict is none of copy, unsure, innocent"
 

@@ -5,7 +5,7 @@
 module Maru.Cli.Similar.Page
   ( similarPage,
     Asked (..),
-    text,
+    shownNames,
   )
 where
 
@@ -18,7 +18,9 @@ import Data.ByteString.Builder (Builder)
 import qualified Data.ByteString.Lazy as BL
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
-import Data.List (foldl')
+import Data.List (find, foldl')
+import Data.Maybe (fromMaybe)
+import qualified Data.Set as Set
 import Data.Text (Text)
 import qualified Data.Text as Text
 import Data.Text.Encoding (decodeUtf8With)
@@ -56,11 +58,11 @@ comparison asked report =
           (show high, "pairs at 80 % or more")
         ],
       View.comparisonThreshold = if configThreshold (reportConfig report) > 0 then configThreshold (reportConfig report) else usual,
-      View.comparisonSubmissions = map submission (V.toList submissions),
+      View.comparisonSubmissions = zipWith submission (V.toList names) (V.toList submissions),
       View.comparisonPairs = zipWith shown [0 ..] listed,
       View.comparisonReported = pairCount table,
       View.comparisonHistogram = histogram (map scoreAt [0 .. pairCount table - 1]),
-      View.comparisonLeftOut = [(text path, text why) | LeftOut path why <- reportLeftOut report],
+      View.comparisonLeftOut = leftOut (reportLeftOut report),
       View.comparisonReasons = map (Text.pack . reasonName) [minBound ..],
       View.comparisonVerdicts = askedVerdicts asked
     }
@@ -71,8 +73,9 @@ comparison asked report =
     -- By number: a list of all pairs would be held for as long as it is needed twice.
     scoreAt = pairSimilarity . pairAt table
     high = length (takeWhile ((>= 0.8) . scoreAt) [0 .. pairCount table - 1])
-    name i = text (submissionName (submissions V.! i))
-    submission s = View.Shown (text (submissionName s)) (map text (submissionStudents s)) (text (roleName (submissionRole s))) (submissionTokens s)
+    names = shownNames report
+    name i = names V.! i
+    submission n s = View.Shown n (map text (submissionStudents s)) (text (roleName (submissionRole s))) (submissionTokens s)
     found = case listed of
       [] | reportCompared report == 0 -> "There is nothing to compare: one submission only."
       [] -> "No pair is at or above the threshold."
@@ -95,6 +98,21 @@ comparison asked report =
         }
       where
         score = pairScore report pair
+
+-- | Path and reason of the first, so that the page stays small.
+leftOut :: [LeftOut] -> [(Text, Text)]
+leftOut missed = [(text path, text why) | LeftOut path why <- take 200 missed] ++ [(Text.pack ("and " ++ show more ++ " more"), "--json names them all") | more > 0]
+  where
+    more = length missed - 200
+
+-- | What the page calls the submissions, by their position: no two the same, as verdicts go by that.
+-- Names that only differ in what cannot be shown get a number.
+shownNames :: Report -> V.Vector Text
+shownNames report = V.fromList (go Set.empty (map (text . submissionName) (V.toList (reportSubmissions report))))
+  where
+    go _ [] = []
+    go used (name : more) = let own = fresh used name in own : go (Set.insert own used) more
+    fresh used name = fromMaybe name (find (`Set.notMember` used) (name : [name <> Text.pack (" (" ++ show n ++ ")") | n <- [2 :: Int ..]]))
 
 -- | A name, as the page has it: it must not steer what shows it.
 text :: ByteString -> Text

@@ -35,8 +35,8 @@ data Settings = Settings
     top :: !Int,
     minMatch :: !Int,
     mode :: !Mode,
-    rank :: !Rank,
-    mostPairs :: !Int,
+    rankFlag :: !(Maybe Rank),
+    mostPairs :: !(Maybe Int),
     csvFile :: !(Maybe FilePath),
     jsonFile :: !(Maybe FilePath),
     htmlFile :: !(Maybe FilePath),
@@ -60,8 +60,8 @@ settings =
     <*> option (eitherReader (wholeFrom 0 1000000000 "a number")) (long "top" <> metavar "N" <> value 20 <> help "Rows of the table (default 20)")
     <*> option (eitherReader (wholeFrom 1 1000000000 "a number")) (long "min-match" <> metavar "N" <> value 9 <> help "Tokens of the shortest match that counts (default 9)")
     <*> option (eitherReader parseMode) (long "mode" <> metavar "MODE" <> value Score <> help "score (default): three views, rare code weighs more; seed: every pair tiled")
-    <*> option (eitherReader parseRank) (long "rank" <> metavar "KIND" <> value ByBoth <> help "What pairs are ranked by: both (default), whole or embedded copies")
-    <*> option (eitherReader (wholeFrom 1 1000000000 "a number")) (long "pairs" <> metavar "N" <> value (configPairs defaultConfig) <> help ("Report the N most similar pairs at most (default " <> show (configPairs defaultConfig) <> ")"))
+    <*> optional (option (eitherReader parseRank) (long "rank" <> metavar "KIND" <> help "What pairs are ranked by: both (default), whole or embedded copies"))
+    <*> optional (option (eitherReader (wholeFrom 1 1000000000 "a number")) (long "pairs" <> metavar "N" <> help ("Report the N most similar pairs at most (default " <> show (configPairs defaultConfig) <> ")")))
     <*> optional (strOption (long "csv" <> metavar "FILE" <> action "file" <> help "Write all reported pairs as CSV; - is standard output"))
     <*> optional (strOption (long "json" <> metavar "FILE" <> action "file" <> help "Write everything as JSON; - is standard output"))
     <*> optional (strOption (long "html" <> metavar "FILE" <> action "file" <> help "Write a report to look at: ranking, clusters, pairs side by side; - is standard output"))

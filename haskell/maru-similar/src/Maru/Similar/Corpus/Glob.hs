@@ -5,13 +5,15 @@ module Maru.Similar.Corpus.Glob
   ( Glob,
     glob,
     matches,
-    excludes,
+    excludedAt,
   )
 where
 
 import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.IntMap.Strict as IntMap
+import Data.List (find, scanl')
 
 -- | @*@ is anything within a name, @?@ one byte of it, @**@ anything; all else is itself.
 newtype Glob = Glob [Part]
@@ -32,28 +34,46 @@ glob = Glob . parts . BC.unpack
 
 -- | The whole text. O(length of the pattern · length of the text), whatever the pattern.
 matches :: Glob -> ByteString -> Bool
-matches (Glob pattern_) text = any null (BC.foldl' step (closed [pattern_]) text)
+matches pattern_ = any null . BC.foldl' step (start pattern_)
+
+-- | Whether it is the first so many bytes of a text, from none to all.
+reached :: Glob -> ByteString -> [Bool]
+reached pattern_ = map (any null) . scanl' step (start pattern_) . BC.unpack
+
+start :: Glob -> [[Part]]
+start (Glob pattern_) = closed [pattern_]
+
+-- | What is still to come, once each: what stands for anything may stand for nothing.
+closed :: [[Part]] -> [[Part]]
+closed states = IntMap.elems (IntMap.fromList [(length s, s) | state <- states, s <- spared state])
   where
-    -- What is still to come, once each: what stands for anything may stand for nothing.
-    closed states = IntMap.elems (IntMap.fromList [(length s, s) | state <- states, s <- spared state])
     spared s = case s of
       Within : rest -> s : spared rest
       Anything : rest -> s : spared rest
       _ -> [s]
-    step states c = closed (concatMap (after c) states)
-    after c s = case s of
+
+step :: [[Part]] -> Char -> [[Part]]
+step states c = closed (concatMap after states)
+  where
+    after s = case s of
       Literal l : rest | l == c -> [rest]
       One : rest | c /= '/' -> [rest]
       Within : _ | c /= '/' -> [s]
       Anything : _ -> [s]
       _ -> []
 
--- | Whether a pattern takes out a path: with a slash in it the path as a whole or a folder that it
--- lies in, else any name in it.
-excludes :: ByteString -> ByteString -> Bool
-excludes text = any (matches pattern_) . candidates . BC.split '/'
+-- | How many bytes of a path name what a pattern takes out: with a slash in it the path as a whole or
+-- the outermost folder that it lies in, else any name in it. O(length of the pattern · of the path).
+excludedAt :: ByteString -> ByteString -> Maybe Int
+excludedAt text path
+  | BC.elem '/' bare = fst <$> find snd (zip [0 ..] (reached pattern_ path) `at` ends)
+  | otherwise = fst <$> find (matches pattern_ . snd) (zip ends (BC.split '/' path))
   where
-    pattern_ = glob (BC.dropWhileEnd (== '/') text)
-    candidates names
-      | BC.elem '/' (BC.dropWhileEnd (== '/') text) = scanl1 (\folder name -> folder <> "/" <> name) names
-      | otherwise = names
+    bare = BC.dropWhileEnd (== '/') text
+    pattern_ = glob bare
+    -- Where its names end.
+    ends = BC.elemIndices '/' path ++ [B.length path]
+    at (one@(i, _) : more) (end : others)
+      | i == end = one : at more others
+      | otherwise = at more (end : others)
+    at _ _ = []

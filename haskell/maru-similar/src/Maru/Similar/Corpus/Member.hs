@@ -10,7 +10,9 @@ module Maru.Similar.Corpus.Member
     Member (..),
     Kind (..),
     safeName,
+    longestName,
     packedTar,
+    Unpacked (..),
 
     -- * Bounds
     Limits (..),
@@ -60,11 +62,13 @@ data Kind
   | -- | Why it is not read.
     Refused !ByteString
 
--- | A relative path below the archive, without @.@; 'Nothing' for one that would lead elsewhere.
-safeName :: ByteString -> Maybe ByteString
+-- | A relative path below the archive, without @.@; or why there is none: it would lead elsewhere, or no
+-- system has it.
+safeName :: ByteString -> Either ByteString ByteString
 safeName name
-  | B.elem 0 name || "/" `B.isPrefixOf` path || drive || ".." `elem` names || null names = Nothing
-  | otherwise = Just (B.intercalate "/" names)
+  | B.length name > longestName = Left "its name is too long"
+  | B.elem 0 name || "/" `B.isPrefixOf` path || drive || ".." `elem` names || null names = Left "leads out of its archive; not read"
+  | otherwise = Right (B.intercalate "/" names)
   where
     -- Some Windows programs write their own separator.
     path = if BC.elem '/' name then name else BC.map (\c -> if c == '\\' then '/' else c) name
@@ -72,6 +76,10 @@ safeName name
     drive = case BC.unpack (B.take 2 path) of
       [c, ':'] -> isAsciiUpper c || isAsciiLower c
       _ -> False
+
+-- | Bytes of a path, as Linux has it.
+longestName :: Int
+longestName = 4096
 
 -- Bounds ------------------------------------------------------------------------
 
@@ -139,20 +147,25 @@ inflated wrapping =
       Zlib.TruncatedInput -> "is damaged: it ends too early"
       _ -> "is damaged: it cannot be unpacked"
 
--- | The bytes of a packed tar, bounded, for a reader that takes a lazy string; and where it ends
--- early, why. The second must be asked for after the first has been read.
-packedTar :: Limits -> ByteString -> (BL.ByteString, Maybe ByteString)
-packedTar limits packed = go 0 (inflated Gzip (BL.fromStrict packed))
+-- | What a packed tar took from the total; where it ends early, why.
+data Unpacked = Unpacked !Int !(Maybe ByteString)
+
+-- | The bytes of a packed tar while so many of the total are left, for a reader that takes a lazy
+-- string. The second must be asked for after the first has been read.
+packedTar :: Limits -> Int -> ByteString -> (BL.ByteString, Unpacked)
+packedTar limits left packed = go 0 (inflated Gzip (BL.fromStrict packed))
   where
-    go :: Int -> Bytes -> (BL.ByteString, Maybe ByteString)
+    go :: Int -> Bytes -> (BL.ByteString, Unpacked)
     go !n bytes
-      | n > limitTotal limits = (BL.empty, Just "the archives hold more than this run unpacks in all; is one a bomb?")
+      | n > left = ended (Just "the archives hold more than this run unpacks in all; is one a bomb?")
       | n > 16 * limitSmall limits && n > limitRatio limits * B.length packed =
-        (BL.empty, Just ("expands to more than " <> BC.pack (show (limitRatio limits)) <> " times its size: a bomb?"))
+        ended (Just ("expands to more than " <> BC.pack (show (limitRatio limits)) <> " times its size: a bomb?"))
       | otherwise = case bytes of
         More part rest -> let ~(more, why) = go (n + B.length part) rest in (BL.Chunk part more, why)
-        End -> (BL.empty, Nothing)
-        Broken why -> (BL.empty, Just why)
+        End -> ended Nothing
+        Broken why -> ended (Just why)
+      where
+        ended why = (BL.empty, Unpacked n why)
 
 -- | CRC-32, as zip has it.
 checksum :: ByteString -> Word32

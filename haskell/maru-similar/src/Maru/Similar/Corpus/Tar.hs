@@ -3,12 +3,12 @@
 -- | The members of a tar archive, plain or packed by gzip, with long names as GNU and POSIX write
 -- them. Pure, total: what is damaged is said.
 module Maru.Similar.Corpus.Tar
-  ( tarMembers,
+  ( Tarred (..),
+    tarMembers,
   )
 where
 
 import qualified Codec.Archive.Tar as Tar
-import Control.Applicative ((<|>))
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
@@ -16,14 +16,19 @@ import qualified Data.ByteString.Lazy as BL
 import Data.Maybe (fromMaybe)
 import Maru.Similar.Corpus.Member
 
--- | In the archive's order, as far as they are asked for; and, to be asked for after them, why
--- there are not all of them, if that is so.
-tarMembers :: Limits -> Wrapping -> ByteString -> ([Member], Maybe ByteString)
-tarMembers limits wrapping archive = (members, unpacked <|> broken)
+-- | The members in the archive's order, as far as they are asked for. To be asked for after them: what
+-- the archive took of the total, what its members take included, and why it ends early; why there
+-- are not all members. Each is a field of its own: a thunk of two of them would keep all that is
+-- unpacked.
+data Tarred = Tarred [Member] Unpacked (Maybe ByteString)
+
+-- | While so many bytes of the total are left.
+tarMembers :: Limits -> Int -> Wrapping -> ByteString -> Tarred
+tarMembers limits left wrapping archive = Tarred members unpacked broken
   where
     (text, unpacked) = case wrapping of
-      Raw -> (BL.fromStrict archive, Nothing)
-      Gzip -> packedTar limits archive
+      Raw -> (BL.fromStrict archive, Unpacked 0 Nothing)
+      Gzip -> packedTar limits left archive
     (members, broken) = listed (limitMembers limits) Nothing (Tar.read text)
 
 -- | So many at most; the name that an entry before has given to the next.

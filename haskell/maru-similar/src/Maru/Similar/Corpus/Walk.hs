@@ -40,8 +40,9 @@ module Maru.Similar.Corpus.Walk
   )
 where
 
+import Control.Applicative ((<|>))
 import Control.Exception (IOException, bracket, try)
-import Control.Monad (unless)
+import Control.Monad (unless, when)
 import Data.Bits ((.|.))
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
@@ -98,8 +99,8 @@ data Env = Env
   { -- | Is told which share of a given path has been read.
     envTell :: !(Double -> IO ()),
     envLanguage :: !Language,
-    -- | Of paths below a given one.
-    envExcluded :: !(ByteString -> Bool),
+    -- | How many bytes of a path below a given one name what is left out ('excludedAt').
+    envExcluded :: !(ByteString -> Maybe Int),
     envLimits :: !Limits,
     -- | Bytes that archives may still unpack.
     envLeft :: !(IORef Int),
@@ -108,7 +109,7 @@ data Env = Env
     envGuessed :: !(IORef [(RawFilePath, Encoding)])
   }
 
-newEnv :: (Double -> IO ()) -> Limits -> Language -> (ByteString -> Bool) -> IO Env
+newEnv :: (Double -> IO ()) -> Limits -> Language -> (ByteString -> Maybe Int) -> IO Env
 newEnv tell limits language excluded = Env tell language excluded limits <$> newIORef (limitTotal limits) <*> newIORef [] <*> newIORef []
 
 leaveOut :: Env -> RawFilePath -> ByteString -> IO ()
@@ -155,7 +156,7 @@ readTree env closed language name top = do
           | otherwise -> readWhole env largestSource path >>= maybe (pure []) (source env path)
     below visited at path child
       | hidden child = [] <$ leaveOut env (path </> child) "hidden"
-      | envExcluded env (at </> child) = [] <$ leaveOut env (path </> child) excludedBy
+      | isJust (envExcluded env (at </> child)) = [] <$ leaveOut env (path </> child) excludedBy
       | otherwise = go visited (at </> child) (path </> child)
 
 isSource :: Language -> RawFilePath -> Bool
@@ -241,56 +242,67 @@ archiveSources :: Env -> Int -> RawFilePath -> ByteString -> ArchiveKind -> Byte
 archiveSources env depth path at kind bytes
   | depth > limitDepth (envLimits env) = [] <$ leaveOut env path "an archive too deep within archives; not opened"
   | otherwise = do
-    known <- newIORef Set.empty
-    found <- concat <$> mapM (share known) (zip [1 ..] members)
+    known <- newIORef (Opened Set.empty 0)
+    left <- readIORef (envLeft env)
+    let every = memberSources env depth path at known
+    (found, broken) <- case kind of
+      Zip -> do
+        let (members, broken) = zipMembers (envLimits env) bytes
+            total = fromIntegral (length members) :: Double
+            tell i = when (depth == 1 && B.null at) (envTell env (i / total))
+        (,broken) <$> mapM (\(i, member) -> tell i >> every member) (zip [1 ..] members)
+      -- How many members there are is not asked for: all that is unpacked would be kept for that.
+      Tar wrapping | Tarred members unpacked broken <- tarMembers (envLimits env) left wrapping bytes -> do
+        found <- mapM every members
+        let Unpacked took why = unpacked
+        charged <- openedBytes <$> readIORef known
+        (found, why <|> broken) <$ charge env (took - charged)
     mapM_ (leaveOut env path) broken
-    pure (sortOn (BC.split '/' . fst) found)
-  where
-    -- How many there are is known of a zip alone.
-    total = length members
-    share :: IORef (Set.Set ByteString) -> (Int, Member) -> IO [(ByteString, Source)]
-    share known (i, member) = do
-      case kind of
-        Zip | depth == 1 && B.null at -> envTell env (fromIntegral i / fromIntegral total)
-        _ -> pure ()
-      memberSources env depth path at known member
-    (members, broken) = case kind of
-      Zip -> zipMembers (envLimits env) bytes
-      Tar wrapping -> tarMembers (envLimits env) wrapping bytes
+    pure (sortOn (BC.split '/' . fst) (concat found))
 
-memberSources :: Env -> Int -> RawFilePath -> ByteString -> IORef (Set.Set ByteString) -> Member -> IO [(ByteString, Source)]
+-- | What is known of an archive: the names that were met, and the bytes of members that were unpacked.
+data Opened = Opened
+  { openedNames :: !(Set.Set ByteString),
+    openedBytes :: !Int
+  }
+
+-- | Take from what archives may still unpack.
+charge :: Env -> Int -> IO ()
+charge env took = modifyIORef' (envLeft env) (\left -> max 0 (left - max 0 took))
+
+memberSources :: Env -> Int -> RawFilePath -> ByteString -> IORef Opened -> Member -> IO [(ByteString, Source)]
 memberSources env depth path at known member = case (safeName (memberName member), memberKind member) of
   (_, Member.Folder) -> pure []
-  (Nothing, _) -> [] <$ leaveOut env (path </> memberName member) "leads out of its archive; not read"
-  (Just name, kind)
-    | Just folder <- within hiddenName name -> once folder "hidden"
-    | Just folder <- within (envExcluded env . (at </>)) name -> once folder excludedBy
+  (Left why, _) -> [] <$ leaveOut env (path </> B.take longestName (memberName member)) why
+  (Right name, kind)
+    | (before, first : _) <- break hiddenName (BC.split '/' name) -> once (BC.intercalate "/" (before ++ [first])) "hidden"
+    | Just end <- envExcluded env (above <> name) -> once (B.take (max 1 (end - B.length above)) name) excludedBy
     | otherwise -> do
-      seen <- Set.member name <$> readIORef known
-      modifyIORef' known (Set.insert name)
+      seen <- met name
       if seen then [] <$ leaveOut env (path </> name) "in its archive twice; the first is read" else opened name kind
   where
     opened name kind = case kind of
       Member.Refused why -> [] <$ leaveOut env (path </> name) why
       _
         | Just inner <- archiveKind name ->
-          unpacked name >>= maybe (pure []) (fmap (map (below name)) . archiveSources env (depth + 1) (path </> name) (at </> name) inner)
+          unpacked name >>= maybe (pure []) (fmap (map (below name)) . archiveSources env (depth + 1) (path </> name) (above <> name) inner)
         | not (isSource LanguageAuto name) -> [] <$ leaveOut env (path </> name) (notSource name)
         | otherwise -> unpacked name >>= maybe (pure []) (fmap (map (name,)) . source env (path </> name))
     below name (inner, s) = (name </> inner, s)
-    -- The first folder, or the file itself, that it is so of.
-    within why name = case filter why (scanl1 (</>) (BC.split '/' name)) of
-      folder : _ -> Just folder
-      [] -> Nothing
-    hiddenName prefix = hidden (snd (BC.breakEnd (== '/') prefix)) || "__MACOSX" `B.isSuffixOf` prefix
+    above = if B.null at then "" else at </> ""
+    hiddenName part = hidden part || "__MACOSX" `B.isSuffixOf` part
     once folder why = do
-      seen <- Set.member folder <$> readIORef known
-      unless seen $ modifyIORef' known (Set.insert folder) >> leaveOut env (path </> folder) why
+      seen <- met folder
+      unless seen $ leaveOut env (path </> folder) why
       pure []
+    met what = do
+      names <- openedNames <$> readIORef known
+      Set.member what names <$ modifyIORef' known (\o -> o {openedNames = Set.insert what names})
     unpacked name = do
       left <- readIORef (envLeft env)
       let Gathered outcome took = gather (envLimits env) left member
-      writeIORef (envLeft env) (max 0 (left - took))
+      charge env took
+      modifyIORef' known (\o -> o {openedBytes = openedBytes o + took})
       case outcome of
         Right content -> pure (Just content)
         Left why -> Nothing <$ leaveOut env (path </> name) why
