@@ -99,7 +99,7 @@ uint32_t maru_rts_capabilities(void);
 Capability *maru_rts_capability(uint32_t i);
 
 /* Weak pointers made since the last collection are not yet in a generation: each capability keeps
-   its own list of them. Whoever walks the generations only finds none in a program that has not
+   its own list of them. A walk of the generations alone finds none in a program that has not
    collected yet. */
 StgWeak *maru_rts_fresh_weaks(const Capability *capability);
 void *maru_rts_sparks(const Capability *capability);

@@ -11,10 +11,9 @@
 -- >       parts <- poolMap pool (\cs i -> assign centroids (cs ! i)) (indices chunks)
 -- >       rounds pool (n - 1) $!! update parts
 --
--- A call of 'Maru.parMapM' forks its workers, which takes milliseconds. A pool forks them once;
--- a call sends them what they lack: the function with what it has captured, and the items. It
--- costs some ten microseconds. What all calls share, and is large, is the pool's
--- /environment/: workers inherit it, and it is never sent.
+-- A call of 'Maru.parMapM' forks its workers. A pool forks them once; a call sends them what
+-- they lack: the function with what it has captured, and the items. What all calls share, and
+-- is large, is the pool's /environment/: workers inherit it, and it is never sent.
 --
 -- __Law.__ @poolMap pool f xs@ has the value and the exceptions of
 -- @'Maru.parMapM' options (f environment) xs@.

@@ -100,7 +100,7 @@ hireStaff makeFabric terms environment = uninterruptibleMask_ $ do
   fabric <- makeFabric n
   box <- newBox `onException` freeFabric fabric
   self <- getProcessID
-  pidfd <- openPidfd self
+  pidfd <- openPidfd self `onException` (freeBox box >> freeFabric fabric)
   open <- opener box
   hands <- newIORef []
   calls <- newIORef 0
