@@ -18,7 +18,8 @@ size_t mr_page_round(size_t size);
  * on exec.  Returns the descriptor or -errno. */
 int mr_sealed_memfd(const char *name, size_t size);
 
-/* Opens by O_PATH what `path` leads to, if that is a memfd; *status is what the kernel says of it.
+/* Opens by O_PATH what `path` leads to, if that is a memfd; of *status its type, user,
+ * size, inode and device are known.
  * Looking has no side effect, whatever it leads to (a FIFO, a device). It asks no other file system
  * anything: one in user space might not answer.  -EPROTO: no memfd; else open's errno, or
  * memfd_create's.  Not async-signal-safe. */

@@ -104,12 +104,15 @@ static int read_levels(const char *root, int cpu, int32_t level[CACHES]) {
   return CACHES;
 }
 
-/* The CPUs that share such a cache; false: it holds instructions alone, or nobody says. */
+static bool holds_instructions_alone(const char *root, int cpu, int cache) {
+  char name[64], text[64];
+  snprintf(name, sizeof name, "cache/index%d/type", cache);
+  return read_cpu_text(root, cpu, name, text, sizeof text) && strncmp(text, "Instr", 5) == 0;
+}
+
+/* The CPUs that share such a cache; false: nobody says. */
 static bool read_sharers(const char *root, int cpu, int cache, struct cpu_set *sharers) {
   char name[64], text[4096];
-  snprintf(name, sizeof name, "cache/index%d/type", cache);
-  if (read_cpu_text(root, cpu, name, text, sizeof text) && strncmp(text, "Instr", 5) == 0)
-    return false;
   snprintf(name, sizeof name, "cache/index%d/shared_cpu_list", cache);
   return read_cpu_text(root, cpu, name, text, sizeof text) && parse_list(text, sharers);
 }
@@ -123,7 +126,10 @@ static bool read_last_cache(const char *root, int cpu, struct cpu_set *sharers) 
     for (int i = 1; i < count; i++)
       if (level[i] > level[highest])
         highest = i;
-    if (level[highest] > 0 && read_sharers(root, cpu, highest, sharers))
+    /* From the second level on, caches hold data. */
+    bool of_data = level[highest] > 1 ||
+                   (level[highest] == 1 && !holds_instructions_alone(root, cpu, highest));
+    if (of_data && read_sharers(root, cpu, highest, sharers))
       return true;
     level[highest] = 0;
   }
