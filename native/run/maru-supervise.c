@@ -8,6 +8,9 @@
  *          becomes --reporter if there is one:
  *              REPORTER report-run REPORT-FD STATUS [BOARD-PATH]
  *          which is to exit with STATUS.  No process stands beside the run.
+ *          Without --report-fd nothing was planned: where no room was active either, the
+ *          supervisor says the one line itself (--verdict no: says nothing), and the reporter need
+ *          not start.  Else it becomes that, with a plan of no more.
  *
  * Status:  125 maru failed, 126 the command cannot be executed, 127 it was not
  *          found, else its own, or 128 + the signal that ended it.
@@ -32,6 +35,7 @@
 #include "options.h"
 #include "task.h"
 #include "terminal.h"
+#include "verdict.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -42,6 +46,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -233,19 +238,29 @@ static double seconds(struct timeval time) {
   return (double)time.tv_sec + (double)time.tv_usec * 1e-6;
 }
 
-static void write_report(const struct supervisor *self, int fd, int status, double wall,
-                         const struct rusage *used) {
+static struct verdict verdict_of(double wall, const struct rusage *used) {
+  return (struct verdict){.wall_s = wall,
+                          .user_s = seconds(used->ru_utime),
+                          .system_s = seconds(used->ru_stime),
+                          .max_rss_kib = (uint64_t)used->ru_maxrss};
+}
+
+static void write_report(const struct supervisor *self, int fd, int status,
+                         const struct verdict *verdict) {
   FILE *out = fdopen(dup(fd), "w");
   if (out != NULL) {
     struct mr_json json = {.out = out};
+    char words[VERDICT_BYTES];
+    verdict_words(verdict, words);
     mr_json_object(&json, NULL);
     mr_json_text(&json, "schema", "maru-supervise/1");
     mr_json_whole(&json, "status", (uint64_t)status);
     mr_json_bool(&json, "started", self->child > 0);
-    mr_json_real(&json, "wall_s", wall, 6);
-    mr_json_real(&json, "user_s", seconds(used->ru_utime), 6);
-    mr_json_real(&json, "sys_s", seconds(used->ru_stime), 6);
-    mr_json_whole(&json, "max_rss_kib", (uint64_t)used->ru_maxrss);
+    mr_json_real(&json, "wall_s", verdict->wall_s, 6);
+    mr_json_real(&json, "user_s", verdict->user_s, 6);
+    mr_json_real(&json, "sys_s", verdict->system_s, 6);
+    mr_json_whole(&json, "max_rss_kib", verdict->max_rss_kib);
+    mr_json_text(&json, "words", words);
     mr_json_whole(&json, "orphans_reaped", self->orphans);
     mr_json_bool(&json, "board", self->board_path[0] != '\0');
     mr_json_end_object(&json);
@@ -255,13 +270,41 @@ static void write_report(const struct supervisor *self, int fd, int status, doub
     fprintf(stderr, "maru: cannot write the report: %s\n", strerror(errno));
 }
 
+/* No room showed anything on the board, nor said a line. */
+static bool nothing_but_the_run(const struct supervisor *self) {
+  struct maru_board_section section;
+  uint64_t first, end;
+  if (self->board_path[0] == '\0')
+    return true;
+  maru_board_lines(&self->board, &first, &end);
+  return first == end && maru_board_section_at(&self->board, 1, &section) == -ENOENT;
+}
+
+/* Nobody may read it; the status counts all the same. */
+static void say_verdict(const struct verdict *verdict) {
+  char words[VERDICT_BYTES], line[VERDICT_BYTES + 32];
+  verdict_words(verdict, words);
+  int length = snprintf(line, sizeof line, "maru: %s; no room was active\n", words);
+  signal(SIGPIPE, SIG_IGN);
+  (void)!write(STDERR_FILENO, line, (size_t)length);
+}
+
+/* A report with a plan that holds what the reporter heeds; -1 after one line. */
+static int new_report(bool quiet) {
+  int fd = memfd_create("maru-report", MFD_CLOEXEC);
+  if (fd >= 0 && dprintf(fd, "{\"quiet\":%s}\n", quiet ? "true" : "false") > 0)
+    return fd;
+  fprintf(stderr, "maru: no memory for the report: %s\n", strerror(errno));
+  return -1;
+}
+
 /* Returns only if the reporter cannot be executed. */
-static void become_reporter(struct supervisor *self, const struct options *options, int status,
-                            const struct inherited *inherited) {
+static void become_reporter(struct supervisor *self, const struct options *options, int fd,
+                            int status, const struct inherited *inherited) {
   char report[16], code[16];
-  snprintf(report, sizeof report, "%d", options->report_fd);
+  snprintf(report, sizeof report, "%d", fd);
   snprintf(code, sizeof code, "%d", status);
-  fcntl(options->report_fd, F_SETFD, 0);
+  fcntl(fd, F_SETFD, 0);
   if (self->board_path[0] != '\0')
     fcntl(self->board.fd, F_SETFD, 0);
   inherited_restore(inherited);
@@ -271,6 +314,25 @@ static void become_reporter(struct supervisor *self, const struct options *optio
          options->found);
   fprintf(stderr, "maru: cannot execute the reporter '%s': %s\n", options->reporter,
           strerror(errno));
+}
+
+/* Says what was measured, or has it said; does not return then. */
+static void report(struct supervisor *self, const struct options *options, int status,
+                   const struct verdict *verdict, const struct inherited *inherited) {
+  int fd = options->report_fd;
+  if (fd < 0 && options->reporter != NULL) {
+    if (nothing_but_the_run(self)) {
+      if (self->child > 0 && !options->quiet)
+        say_verdict(verdict);
+      return;
+    }
+    fd = new_report(options->quiet);
+  }
+  if (fd < 0)
+    return;
+  write_report(self, fd, status, verdict);
+  if (options->reporter != NULL)
+    become_reporter(self, options, fd, status, inherited);
 }
 
 int main(int argc, char **argv) {
@@ -300,10 +362,8 @@ int main(int argc, char **argv) {
   terminal_take_back(&self.terminal, self.lent_to);
 
   beside_end(&self.beside);
-  if (options.report_fd >= 0)
-    write_report(&self, options.report_fd, status, wall, &used);
-  if (options.reporter != NULL)
-    become_reporter(&self, &options, status, &inherited);
+  struct verdict verdict = verdict_of(wall, &used);
+  report(&self, &options, status, &verdict, &inherited);
   if (self.board_path[0] != '\0')
     maru_board_close(&self.board);
   options_free(&options);

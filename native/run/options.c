@@ -83,6 +83,11 @@ static int read_option(struct options *options, const char *name, char *value) {
                : refuse("--memory needs prefer:NODE or interleave:NODES", value);
   if (strcmp(name, "--beside") == 0)
     return add_beside(options, value);
+  if (strcmp(name, "--verdict") == 0) {
+    options->quiet = strcmp(value, "no") == 0;
+    return options->quiet || strcmp(value, "yes") == 0 ? 0
+                                                       : refuse("--verdict needs yes or no", value);
+  }
   if (strcmp(name, "--reporter") == 0) {
     options->reporter = value;
     return 0;
@@ -112,8 +117,6 @@ static int read_all(struct options *options, int argc, char **argv) {
   }
   if (at + 1 >= argc)
     return refuse("no command", "usage: maru-supervise [OPTION VALUE]... -- COMMAND [ARGUMENT]...");
-  if (options->reporter != NULL && options->report_fd < 0)
-    return refuse("--reporter needs --report-fd", options->reporter);
   options->command = argv + at + 1;
   return 0;
 }

@@ -2,7 +2,7 @@
  *
  *   maru-supervise [--setenv NAME=VALUE]... [--preload PATH]...
  *                  [--report-fd N] [--reporter PATH] [--beside WORD]...
- *                  [--board-room BYTES] [--memory prefer:NODE|interleave:NODES]
+ *                  [--verdict yes|no] [--board-room BYTES] [--memory prefer:NODE|interleave:NODES]
  *                  -- COMMAND [ARGUMENT]...
  *
  * Written by a planner, not by people: strict, in this form only.
@@ -12,6 +12,7 @@
 
 #include "memory.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define BESIDE_WORDS 32
@@ -19,7 +20,8 @@
 struct options {
   char **command; /* NULL-terminated tail of argv */
   const char *reporter;
-  int report_fd;                  /* -1: none */
+  int report_fd;                  /* -1: none; with a reporter: nothing was planned */
+  bool quiet;                     /* without a report: no line of what was measured */
   size_t board_room;              /* bytes on the board beyond the usual */
   struct memory memory;           /* the command's */
   char *beside[BESIDE_WORDS + 1]; /* the words of what runs beside; NULL-terminated */

@@ -8,6 +8,7 @@
 #include "probe.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,18 +18,29 @@ static bool was_ignored[sizeof taken / sizeof *taken];
 enum { LOOKED_AT = 256 }; /* descriptors; the run-time system's are among the first that are free */
 static bool was_open[LOOKED_AT];
 
+/* One call for all: a look at each alone would cost more than the start of a small program. */
+static void look(bool open[LOOKED_AT]) {
+  struct pollfd each[LOOKED_AT];
+  for (int fd = 0; fd < LOOKED_AT; fd++)
+    each[fd] = (struct pollfd){.fd = fd};
+  bool known = poll(each, LOOKED_AT, 0) >= 0; /* EINVAL: fewer may be open at a time */
+  for (int fd = 0; fd < LOOKED_AT; fd++)
+    open[fd] = known ? !(each[fd].revents & POLLNVAL) : fcntl(fd, F_GETFD) >= 0;
+}
+
 __attribute__((constructor)) static void note(void) {
   struct sigaction now;
   for (unsigned i = 0; i < sizeof taken / sizeof *taken; i++)
     was_ignored[i] = sigaction(taken[i], NULL, &now) == 0 && now.sa_handler == SIG_IGN;
-  for (int fd = 0; fd < LOOKED_AT; fd++)
-    was_open[fd] = fcntl(fd, F_GETFD) >= 0;
+  look(was_open);
 }
 
 void maru_probe_keep_own_descriptors(void) {
+  bool is_open[LOOKED_AT];
+  look(is_open);
   for (int fd = 0; fd < LOOKED_AT; fd++)
-    if (!was_open[fd])
-      (void)fcntl(fd, F_SETFD, FD_CLOEXEC); /* EBADF: nothing is open there */
+    if (is_open[fd] && !was_open[fd])
+      (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
 
 void maru_probe_ignore_again(void) {

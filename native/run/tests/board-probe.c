@@ -1,5 +1,6 @@
 /* board-probe: what a command under the supervisor sees of its board, as
- * NAME=VALUE lines; status 1 and the reason when there is none. */
+ * NAME=VALUE lines; status 1 and the reason when there is none.  With the word `section` or `line`
+ * it leaves one there. */
 #include <errno.h>
 #include <maru/board.h>
 #include <maru/run.h>
@@ -8,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int main(void) {
+int main(int argc, char **argv) {
   struct maru_board board;
   struct maru_board_owner owner;
   void *data;
@@ -29,6 +30,10 @@ int main(void) {
   printf("me=%d\npid=%d\nowner=%d\nstate=%u\nstart_time=%llu\ncommand=%s\n", (int)getpid(),
          run->pid, (int)owner.pid, atomic_load_explicit(&run->state, memory_order_acquire),
          (unsigned long long)run->start_time, run->command);
+  if (argc > 1 && strcmp(argv[1], "section") == 0)
+    error = maru_board_add(&board, "probe", 1, 64, &data);
+  if (argc > 1 && strcmp(argv[1], "line") == 0)
+    error = maru_board_say(&board, "probe", "a line");
   maru_board_close(&board);
-  return 0;
+  return error < 0;
 }

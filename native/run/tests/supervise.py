@@ -92,8 +92,8 @@ class Status(unittest.TestCase):
     def test_usage_is_maru_failed(self):
         for arguments in ([], ["--"], ["true"], ["--bogus", "1", "--", "true"],
                           ["--setenv", "novalue", "--", "true"], ["--preload", "a:b", "--", "true"],
+                          ["--verdict", "maybe", "--", "true"],
                           ["--report-fd", "99", "--", "true"], ["--report-fd", "x", "--", "true"],
-                          ["--reporter", "/bin/true", "--", "true"],
                           ["--memory", "bind:0", "--", "true"], ["--memory", "prefer:", "--", "true"],
                           ["--memory", "interleave:0-2000", "--", "true"]):
             result = subprocess.run([SUPERVISOR, *arguments], capture_output=True, timeout=BOUND)
@@ -419,6 +419,8 @@ class Report(unittest.TestCase):
         self.assertGreater(report["user_s"], 0.0)
         self.assertGreater(report["max_rss_kib"], 50 << 10)
         self.assertTrue(report["started"] and report["board"])
+        self.assertRegex(report["words"], r"^[0-9.]+ m?s wall; [0-9.]+ m?s user \+ [0-9.]+ (ms|µs|s) system; "
+                                          r"[0-9]+ MiB in the largest process$")
 
     def test_is_written_for_a_command_that_never_started(self):
         status, report = self.report("no-such-command-here")
@@ -437,6 +439,41 @@ class Report(unittest.TestCase):
                 self.assertEqual(result.returncode, 33)
                 self.assertTrue(result.stdout.startswith("report-run %d 5 /proc/" % fd))
                 self.assertTrue(result.stdout.endswith("board\n"))
+
+    def unplanned(self, *command, verdict=None):
+        with tempfile.TemporaryDirectory() as folder:
+            reporter = os.path.join(folder, "reporter")
+            with open(reporter, "w") as script:
+                script.write('#!/bin/sh\ncat /proc/self/fd/$2; exit 33\n')
+            os.chmod(reporter, 0o755)
+            asked = ("--verdict", verdict) if verdict else ()
+            return run(*command, options=("--reporter", reporter, *asked))
+
+    def test_says_by_itself_what_was_not_planned(self):
+        result = self.unplanned("sh", "-c", "exit 5")
+        self.assertEqual((result.returncode, result.stdout), (5, ""))
+        self.assertRegex(result.stderr, "^maru: .* wall; .*; no room was active\n$")
+        quiet = self.unplanned("sh", "-c", "exit 5", verdict="no")
+        self.assertEqual((quiet.returncode, quiet.stderr), (5, ""))
+
+    def test_says_nothing_of_what_never_started(self):
+        result = self.unplanned("no-such-command-here")
+        self.assertEqual((result.returncode, result.stderr.count("\n")), (127, 1))
+
+    def test_says_it_to_nobody(self):
+        read, write = os.pipe()
+        os.close(read)
+        with os.fdopen(write, "w") as nobody:
+            status = subprocess.run([SUPERVISOR, "--reporter", "/no/reporter", "--", "sh", "-c", "exit 5"],
+                                    stderr=nobody, timeout=BOUND).returncode
+        self.assertEqual(status, 5)
+
+    def test_reporter_takes_over_where_a_room_was_active(self):
+        for way, verdict in (("section", "yes"), ("line", "no")):
+            result = self.unplanned(PROBE, way, verdict=verdict)
+            lines = [json.loads(l) for l in result.stdout.splitlines() if l.startswith("{")]
+            self.assertEqual((result.returncode, result.stderr), (33, ""), way)
+            self.assertEqual((lines[0], lines[1]["status"]), ({"quiet": verdict == "no"}, 0), way)
 
     def test_missing_reporter_keeps_the_status(self):
         with tempfile.TemporaryFile("w+") as file:

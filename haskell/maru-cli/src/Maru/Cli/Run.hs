@@ -49,6 +49,7 @@ import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath)
 import System.Exit (ExitCode (..))
 import System.IO (hPutStrLn, stderr)
+import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Posix.Types (Fd)
 
 -- ---- before -------------------------------------------------------------
@@ -61,8 +62,8 @@ data Request = Request
     requestReport :: !(Maybe FilePath),
     -- | Room (or profile) and its answer.
     requestParts :: ![(String, Either Refusal Part)],
-    -- | The command's file.
-    requestProgram :: !Described,
+    -- | The command's file; looked at where a part has libraries.
+    requestProgram :: Described,
     -- | What comes with every library, where it is installed.
     requestFirst :: !(Maybe FilePath),
     requestCommand :: ![String]
@@ -158,7 +159,9 @@ runCommand rooms =
       )
   where
     plugs = [(,) (roomName r) <$> answer plug | r <- rooms, Just plug <- [roomRun r]]
-    answer (RunPlug parser probe decide) = (\given asked -> (`decide` given) <$> probe asked given) <$> parser
+    -- Most rooms are asked for nothing, and decide so without a look at the machine, which costs
+    -- files, threads and system calls.
+    answer (RunPlug parser probe decide) = (\given asked -> (`decide` given) <$> unsafeInterleaveIO (probe asked given)) <$> parser
     again = getParseResult . execParserPure defaultPrefs (info (sequenceA plugs) mempty)
     flags =
       (,,,)
@@ -179,7 +182,7 @@ start again plugs (bestEffort, explain, quiet, file) text = do
   let asked = Asked (maybe False isPage file) (concatMap (snd . profileFlags . snd) applied)
   profiles <- concat <$> mapM (uncurry (profileParts again asked)) applied
   rooms <- mapM (traverse ($ asked)) plugs
-  program <- describeProgram (concat (take 1 words'))
+  program <- unsafeInterleaveIO (describeProgram (concat (take 1 words')))
   library <- libraryAt "libmaru-first.so"
   plan <-
     either (\p -> problem (problemStatus p) (problemLine p)) pure $

@@ -33,7 +33,9 @@ data Measured = Measured
     measuredUser :: !Double,
     measuredSystem :: !Double,
     -- | Of the largest process.
-    measuredMaxRssKiB :: !Double
+    measuredMaxRssKiB :: !Double,
+    -- | The same in one line, as the supervisor puts it.
+    measuredWords :: !String
   }
   deriving (Eq, Show)
 
@@ -41,17 +43,11 @@ instance FromJSON Measured where
   parseJSON = withObject "measured" $ \o ->
     Measured <$> o .: "status" <*> o .: "started" <*> o .: "wall_s" <*> o .: "user_s" <*> o .: "sys_s"
       <*> o .: "max_rss_kib"
+      <*> o .: "words"
 
 -- | Only what was measured.
 verdictLine :: Measured -> [String] -> String
-verdictLine m rooms =
-  intercalate
-    "; "
-    [ seconds (measuredWall m) ++ " wall",
-      seconds (measuredUser m) ++ " user + " ++ seconds (measuredSystem m) ++ " system",
-      show (round (measuredMaxRssKiB m / 1024) :: Int) ++ " MiB in the largest process",
-      if null rooms then "no room was active" else "rooms: " ++ unwords rooms
-    ]
+verdictLine m rooms = measuredWords m ++ "; " ++ (if null rooms then "no room was active" else "rooms: " ++ unwords rooms)
 
 -- | What there is to say of a run that has ended.
 data Ran = Ran
