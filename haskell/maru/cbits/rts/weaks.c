@@ -1,6 +1,8 @@
 /* What a forked worker inherits and must not keep: its parent's finalizers, handles and threads. */
+#define _GNU_SOURCE
 #include "internals.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -362,6 +364,22 @@ static int begin_fork(void) {
   return error ? ECANCELED : 0;
 }
 
+/* The run-time system names each thread that it starts, and glibc writes another thread's name
+   below /proc/self/task. Of a process that ends the kernel then drops what it remembers of each
+   such file, while the threads that still end drop it, too: it spins until all have, for
+   milliseconds on a loaded machine, at the cost of the parent that waits for it. So threads of
+   workers have no names, but those that they give themselves. This one goes before libc's, for it
+   is in the program; weak, so that a program may have its own. */
+static bool is_worker;
+
+__attribute__((weak)) int pthread_setname_np(pthread_t thread, const char *name) {
+  typedef int set_name(pthread_t, const char *);
+  if (is_worker && !pthread_equal(thread, pthread_self()))
+    return 0;
+  set_name *behind = (set_name *)dlsym(RTLD_NEXT, "pthread_setname_np");
+  return behind ? behind(thread, name) : ENOSYS;
+}
+
 void maru_rts_no_workers(void); /* rts.c */
 
 static void in_child(void) {
@@ -377,6 +395,7 @@ static void in_child(void) {
   /* Forked while its parent's run-time system shuts down, this one would say "interrupted". */
   errorMsgFn = end_without_thread;
   me.forking = false; /* the worker's own forks are none of ours */
+  is_worker = true;
   release(RESERVED);
   widen_descriptors();
   /* Before anything runs here: a collection may come first, as GHC 9.6 starts its threads, and find

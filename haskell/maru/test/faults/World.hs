@@ -7,8 +7,9 @@ module World (tests) where
 import Control.Concurrent
 import Control.Exception
 import Control.Monad
+import Data.List (nub)
 import Maru
-import System.Directory (removeFile)
+import System.Directory (listDirectory, removeFile)
 import System.Exit (ExitCode (..))
 import System.IO
 import System.IO.Unsafe (unsafeInterleaveIO)
@@ -59,6 +60,12 @@ tests b =
           ys <- within 60 (parMapM (onBackend b) (\i -> if i == 3 then effect (readMVar box) + 1 else i) [1 .. 6])
           ys @?= [1, 2, 42, 4, 5, 6],
       testCase "an inherited pipe, read inside f" $ piped b,
+      testCase "a worker's threads have no names of their own: the end of one that has costs its parent milliseconds" $
+        leavingNothing $ do
+          own <- threadNames
+          them <- within 30 (parMapM (onBackend b) (\i -> i `seq` effect threadNames) [1 .. 4 :: Int])
+          mapM_ (\names -> nub names @?= take 1 names) them
+          assertBool (show own) (all (all (`elem` own)) them),
       testCase "a result that refers to earlier results" $
         leavingNothing $ do
           let ys = parMapWith (onBackend b) (\i -> if i == 0 then 1 else 2 * (ys !! (i - 1))) [0 .. 20 :: Int] :: [Integer]
@@ -68,6 +75,15 @@ tests b =
           let ys = parMapWith (onBackend b) (* 2) (1 : take 12 ys) :: [Int]
           within 60 (evaluate (sum ys)) >>= (@?= 2 ^ (14 :: Int) - 2)
     ]
+
+-- | Of this process.
+threadNames :: IO [String]
+threadNames = do
+  tids <- listDirectory folder
+  -- One that has ended meanwhile has none.
+  concat <$> forM tids (\tid -> either (const []) pure <$> (try (readFile (folder <> "/" <> tid <> "/comm") >>= \name -> name <$ evaluate (length name)) :: IO (Either IOException String)))
+  where
+    folder = "/proc/self/task"
 
 orphaned :: Backend -> String -> Assertion
 orphaned b how = playing [] ["hang", backendName b, how] $ \s -> do
