@@ -47,6 +47,16 @@ void maru_letter_receiver(void) {
 /* Has it made a major collection since? */
 bool maru_letter_stale(void) { return major_collections() != at_birth; }
 
+/* The code of a function as it is; of one that some of its arguments were given, that function's,
+   and how many they are. All such applications share one info table. */
+W_ maru_letter_code(const StgClosure *function) {
+  const StgClosure *f = UNTAG_CLOSURE((StgClosure *)function);
+  if (get_itbl(f)->type != PAP)
+    return (W_)f->header.info;
+  const StgPAP *application = (const StgPAP *)f;
+  return (W_)UNTAG_CLOSURE(application->fun)->header.info ^ (W_)application->n_args << 48;
+}
+
 #if MARU_RTS_LETTERS
 bool closure_raw_arguments(const StgPAP *application, W_ *raw) {
   const StgFunInfoTable *info = get_fun_itbl(UNTAG_CLOSURE(application->fun));

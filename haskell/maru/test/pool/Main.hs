@@ -87,6 +87,14 @@ law =
           again <- workersSeen pool
           length (nub again) @?= 2
           allStayed pool,
+      testCase "nor does it of another function that lacks arguments" $
+        pooled () $ \pool -> do
+          quick <- evaluate (quickBy 1)
+          slow <- evaluate (slowBy 1)
+          replicateM_ 6 (poolMap pool quick [1, 2])
+          pids <- poolMap pool slow [1, 2]
+          length (nub pids) @?= 2
+          allStayed pool,
       testCase "options that mean nothing are refused at once" $ do
         r <- try (withPool two {chunking = Fixed 0} () (const (pure ())))
         either (\BadOptions {} -> pure ()) (const (assertFailure "no exception")) r,
@@ -196,6 +204,13 @@ sent =
     ]
 
 -- | Who does the items of a call that both take part in.
+-- | Applied to one argument they are partial applications, both.
+quickBy, slowBy :: Int -> () -> Int -> Int
+quickBy k _ i = i + k
+slowBy k _ i = pausing 200 (slowPid i) + 0 * k
+{-# NOINLINE quickBy #-}
+{-# NOINLINE slowBy #-}
+
 workersSeen :: Pool e -> IO [Int]
 workersSeen pool = poolMap pool (\_ i -> slowPid i) [1 .. 8]
 
@@ -388,6 +403,14 @@ deaths =
                assertBool (show r) (any ("did not get through its start" `isInfixOf`) (poolNotes r))
                recovered pool
            | scale > 1 -- ten seconds
+         ]
+      <> [ testCase "beside another, the other one goes on" $
+             refusing c_deafChild . withPool two () $ \pool -> do
+               poolMap pool (\() i -> pausing 500 i) [1 .. 26 :: Int] >>= (@?= [1 .. 26])
+               r <- poolReport pool
+               assertBool (show r) (poolForked r == 0 && any ("did not get through its start" `isInfixOf`) (poolNotes r))
+               recovered pool
+           | scale > 1 -- ten seconds, too
          ]
 
 -- | Its workers do the next call.

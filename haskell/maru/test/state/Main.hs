@@ -228,8 +228,9 @@ few = property $ do
       started = countStarted . stCounts . state
   started born === 1
   started trivial === 1
-  -- Of a worker that has begun nobody knows yet which item it takes: one more may be born.
-  assert (started (happen born (Round 11)) `elem` [min n items, min n (items + 1)])
+  -- One that is about to begin takes an item: there are no more workers than items.
+  started (happen born (Round 11)) === min n items
+  -- Of one that has begun nobody knows here whether it has: one more may be born.
   assert (started (foldl' happen born [Work 0, Work 0, Round 0, Round 1]) `elem` [min n items, min n (items + 1)])
 
 exited :: Death -> Bool

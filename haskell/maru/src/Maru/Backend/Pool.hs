@@ -269,7 +269,7 @@ collect staff n = nowNs >>= loop True IntMap.empty
       (got', trouble) <- foldM (readHand n) (got, Nothing) hands
       now <- nowNs
       over <- termsOver (staffTerms staff)
-      stuck <- or <$> traverse (unstarted now) hands
+      stuck <- filterM (unstarted now) hands
       if IntMap.size got' >= n
         then pure (Done got')
         else case trouble of
@@ -277,7 +277,11 @@ collect staff n = nowNs >>= loop True IntMap.empty
           Nothing
             | over -> pure (Broken got' "the pool's scope ended during a call")
             | null hands -> pure (Broken got' "no worker is left")
-            | stuck -> pure (Broken got' "a worker did not get through its start within 10 s")
+            | not (null stuck) -> do
+              -- They have claimed nothing yet: the others do it all.
+              uninterruptibleMask_ (dismissHands staff stuck)
+              termsNote (staffTerms staff) "a worker did not get through its start within 10 s and was ended"
+              loop first got' looked
             | now - looked < 20000000 -> wait first got' looked news now
             | otherwise -> do
               (got'', why, gone) <- uninterruptibleMask_ $ do

@@ -34,8 +34,8 @@ foreign import prim "maru_packzh"
 foreign import prim "maru_letter_landzh"
   landLetter# :: Addr# -> Int# -> State# RealWorld -> (# State# RealWorld, Int#, Any #)
 
-foreign import prim "maru_infozh"
-  info# :: Any -> State# RealWorld -> (# State# RealWorld, Word# #)
+foreign import prim "maru_letter_codezh"
+  code# :: Any -> State# RealWorld -> (# State# RealWorld, Word# #)
 
 foreign import ccall unsafe "maru_letters_refusal"
   c_refusal :: IO CString
@@ -85,7 +85,6 @@ letterStale = (/= 0) <$> c_letterStale
 
 foreign import ccall unsafe "maru_letter_stale" c_letterStale :: IO CBool
 
--- | What tells functions that were written apart from each other. No evaluation. Applications
--- that lack arguments have the same, whatever is applied.
+-- | What tells functions that were written apart from each other. No evaluation.
 codeOf :: a -> IO Word
-codeOf x = IO $ \s -> case info# (unsafeCoerce# x) s of (# s1, table #) -> (# s1, W# table #)
+codeOf x = IO $ \s -> case code# (unsafeCoerce# x) s of (# s1, table #) -> (# s1, W# table #)

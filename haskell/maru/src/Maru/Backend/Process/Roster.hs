@@ -40,7 +40,7 @@ import Maru.Internal.Normal (normalised)
 import Maru.Options (Backend (..), Options (..), Policy (..))
 
 -- | @wanting job waiting now@: how many workers to fork: as many as there is work for that
--- nobody has.
+-- nobody has or is about to take.
 wanting :: Job a b -> Int -> Int64 -> State a b -> Int
 wanting job waiting now s
   | stDormant s || isJust (stAlone s) || now < stHireFrom s || isJust (stFatal s) = 0
@@ -48,7 +48,9 @@ wanting job waiting now s
   | brief job s && countStarted (stCounts s) == 0 = min 1 work
   | otherwise = min (jobWorkers job - IntMap.size (stDuties s)) work
   where
-    work = length (orphans (stPieces s)) + waiting
+    work = max 0 (length (orphans (stPieces s)) + waiting - coming)
+    -- Each takes what waits once it has started. One that is slow to start may never.
+    coming = length [() | d <- IntMap.elems (stDuties s), dutyStage d /= Working, null (dutyGiven d), not (dutyLeaving d), now - dutySince d < 100000000]
 
 -- | @hiring job n@: so many, at least 1 where any are wanted: which, and the orphans that
 -- each is given at birth. To be answered by 'hired' or 'refused' for each.
