@@ -16,6 +16,7 @@ import Data.Maybe (listToMaybe, mapMaybe)
 import DsmJobs (Job (..), programs, timed)
 import GHC.Clock (getMonotonicTime)
 import LockCrowd (crowdClaims, crowdPlot, crowdSides, crowdTables)
+import MapCalls (callsClaims, callsSides, callsTables)
 import MapHeap (heapClaims, heapPlots, heapSides, heapTables)
 import MapPrograms (programsClaims, programsPlots, programsSides, programsTables)
 import Maru.Bench.Experiment (Effort (..))
@@ -43,7 +44,7 @@ data Part = Part
 
 -- | Of a machine with so many CPUs.
 parts :: Int -> [Part]
-parts cores = [mapPart cores, heapPart cores, programsPart cores, lockPart cores, runPart, dsmPart cores, mpiPart cores]
+parts cores = [mapPart cores, heapPart cores, callsPart cores, programsPart cores, lockPart cores, runPart, dsmPart cores, mpiPart cores]
 
 -- | 1, 2, 4 … and all.
 counts :: Int -> [Int]
@@ -55,7 +56,7 @@ mapPart :: Int -> Part
 mapPart cores =
   Part
     { partName = "map",
-      partSeconds = 170,
+      partSeconds = 155,
       partReady = \reaper -> do
         program <- helperPath "maru-bench-map"
         pure (Right [(mapName load way, runSide reaper program (Side (mapName load way) [mapArguments load way])) | load <- mapLoads, way <- mapWays cores]),
@@ -147,6 +148,21 @@ heapPart cores =
     }
   where
     heaps = [0, 256, 1024]
+
+-- Short calls ----------------------------------------------------------------
+
+callsPart :: Int -> Part
+callsPart cores =
+  Part
+    { partName = "calls",
+      partSeconds = 15,
+      partReady = \reaper -> do
+        program <- helperPath "maru-bench-map"
+        pure (Right [(sideName side, runSide reaper program side) | side <- callsSides cores]),
+      partTables = callsTables,
+      partPlots = const [],
+      partClaims = const callsClaims
+    }
 
 -- Programs of others --------------------------------------------------------
 

@@ -24,6 +24,7 @@ import LockPrograms (programsExperiments)
 import Many (manyExperiment)
 import MapAuto (autoExperiment)
 import MapBackends (backendsExperiment)
+import MapCalls (callsExperiment)
 import MapChannel (channelExperiment)
 import MapDispatch (dispatchExperiment)
 import MapHeap (heapExperiment)
@@ -36,7 +37,7 @@ import WaitHandover (handoverExperiment)
 experiments :: [Experiment]
 experiments =
   concat
-    [ [dispatchExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment],
+    [ [dispatchExperiment, callsExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment],
       [crowdExperiment, mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,

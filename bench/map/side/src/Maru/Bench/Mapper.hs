@@ -1,13 +1,14 @@
 {-# LANGUAGE RankNTypes #-}
 
 -- | Every way to map a list that is measured: no library at all, maru's back
--- ends, and the peers @parallel@ and @async@.
+-- ends, its pool, and the peers @parallel@ and @async@.
 module Maru.Bench.Mapper
   ( Way (..),
     wayName,
     wayFromName,
     allWays,
     Mapper (..),
+    Shared (..),
     mapper,
     halves,
   )
@@ -24,6 +25,7 @@ import Data.List (find, foldl', sortOn)
 import Data.Ord (Down (..))
 import Maru (Backend, Options (..), Report, allBackends, backendName, parMapReporting, parMapWith)
 import qualified Maru
+import Maru.Pool (poolMap, withPool)
 import System.IO.Unsafe (unsafePerformIO)
 
 data Way
@@ -31,6 +33,8 @@ data Way
     Plain
   | -- | A back end of maru.
     Ours !Backend
+  | -- | Workers of maru's that stay between maps.
+    Pool
   | -- | @parMap@ of the package parallel.
     Parallel
   | -- | @mapConcurrently@ of the package async, over four chunks a capability:
@@ -42,6 +46,7 @@ wayName :: Way -> String
 wayName way = case way of
   Plain -> "map"
   Ours b -> backendName b
+  Pool -> "pool"
   Parallel -> "parallel"
   Async -> "async"
 
@@ -49,26 +54,39 @@ wayFromName :: String -> Maybe Way
 wayFromName name = find ((== name) . wayName) allWays
 
 allWays :: [Way]
-allWays = Plain : map Ours allBackends ++ [Parallel, Async]
+allWays = Plain : map Ours allBackends ++ [Pool, Parallel, Async]
 
 -- | Both equal 'map'.
 data Mapper = Mapper
   { -- | Results are evaluated to normal form.
     mapDeep :: forall a b. NFData b => (a -> b) -> [a] -> [b],
     -- | For results that are in normal form once they are evaluated at all.
-    mapFlat :: forall a b. (a -> b) -> [a] -> [b]
+    mapFlat :: forall a b. (a -> b) -> [a] -> [b],
+    -- | For several maps over something large. What is made of them is evaluated, not deeply.
+    mapsOver :: forall e r. e -> (Shared e -> r) -> r
   }
+
+newtype Shared e = Shared {mapShared :: forall a b. NFData b => (e -> a -> b) -> [a] -> [b]}
+
+-- | A map is all that it knows.
+single :: (forall a b. NFData b => (a -> b) -> [a] -> [b]) -> (forall a b. (a -> b) -> [a] -> [b]) -> Mapper
+single deep flat = Mapper deep flat (\e use -> use (Shared (\f -> deep (f e))))
 
 -- | maru's back ends put a look at their report into the cell.
 mapper :: IORef [IO Report] -> Way -> Options -> Mapper
 mapper reports way options = case way of
-  Plain -> Mapper (\f xs -> map (force . f) xs) map
+  Plain -> single (\f xs -> map (force . f) xs) map
   -- By this face, because the reporting one never stays in the caller.
-  Ours b | b `elem` [Maru.Auto, Maru.Sequential] -> Mapper (parMapWith options {backend = b}) (parMapWith options {backend = b})
-  Ours b -> Mapper (reporting b) (reporting b)
-  Parallel -> Mapper (parMap rdeepseq) (parMap rseq)
-  Async -> Mapper (concurrently rdeepseq) (concurrently rseq)
+  Ours b | b `elem` [Maru.Auto, Maru.Sequential] -> single (parMapWith options {backend = b}) (parMapWith options {backend = b})
+  Ours b -> single (reporting b) (reporting b)
+  Pool -> Mapper alone alone staying
+  Parallel -> single (parMap rdeepseq) (parMap rseq)
+  Async -> single (concurrently rdeepseq) (concurrently rseq)
   where
+    alone :: (a -> b) -> [a] -> [b]
+    alone f xs = unsafePerformIO (withPool options () (\pool -> poolMap pool (const f) xs))
+    staying :: e -> (Shared e -> r) -> r
+    staying e use = unsafePerformIO (withPool options e (\pool -> evaluate (use (Shared (\f xs -> unsafePerformIO (poolMap pool f xs))))))
     reporting :: Backend -> (a -> b) -> [a] -> [b]
     reporting b f xs = unsafePerformIO $ do
       (ys, look) <- parMapReporting options {backend = b} f xs
@@ -87,7 +105,7 @@ concurrently strategy f xs = unsafePerformIO $ do
 -- first, each to the half that is behind: @halves costs part@ maps only these, in the caller. What
 -- it returns lacks the others.
 halves :: [Double] -> Int -> Mapper
-halves costs part = Mapper (\f xs -> map (force . f) (mine xs)) (\f xs -> map f (mine xs))
+halves costs part = single (\f xs -> map (force . f) (mine xs)) (\f xs -> map f (mine xs))
   where
     mine xs = [x | (i, x) <- zip [0 ..] xs, IntSet.member i chosen]
     chosen = if part == 0 then fst split else snd split

@@ -18,7 +18,7 @@ import qualified Data.Map.Strict as Map
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
 import Maru.Bench.Java (corpus)
-import Maru.Bench.Mapper (Mapper (..))
+import Maru.Bench.Mapper (Mapper (..), Shared (..))
 import Maru.Bench.Meter (nowNs)
 import Maru.Bench.Programs (programs)
 import Maru.Bench.Workload
@@ -33,7 +33,8 @@ allWorks =
     Work "similar" "all pairs of SIZE disguised Java programs" (\n _ -> similar n),
     Work "ints" "SIZE lists of 20 000 numbers: cheap to make, dear to carry" (\n _ -> listWork [1 .. n] (const 1) numbers (foldl' (+) 0)),
     Work "grain" "SIZE items of GRAIN loop turns each" (\n g -> listWork [1 .. n] (const 1) (turns g) id),
-    Work "trivial" "SIZE additions: nothing but dispatch" (\n _ -> listWork [1 .. n] (const 1) (+ 1) id)
+    Work "trivial" "SIZE additions: nothing but dispatch" (\n _ -> listWork [1 .. n] (const 1) (+ 1) id),
+    Work "calls" "SIZE maps in a row, each of GRAIN additions" (\n grain -> calls n grain)
   ]
     ++ programs
 
@@ -51,6 +52,12 @@ listWork xs cost f summary = do
       first <- nowNs
       total <- evaluate (foldl' (\s y -> s + summary y) 0 ys)
       pure (total, first)
+
+-- | Each call's function captures what the one before it came to.
+calls :: Int -> Int -> IO Prepared
+calls n items = pure . Prepared [] $ \m -> do
+  total <- evaluate (mapsOver m () (\shared -> foldl' (\sum' k -> sum' + sum (mapShared shared (\() i -> i + sum' `rem` 2) [k .. k + items - 1])) 0 [1 .. n]))
+  (,) total <$> nowNs
 
 fib :: Int -> Integer
 fib n = if n < 2 then fromIntegral n else fib (n - 1) + fib (n - 2)

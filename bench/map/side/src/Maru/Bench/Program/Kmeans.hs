@@ -7,7 +7,7 @@ import qualified Data.IntMap.Strict as IntMap
 import Data.List (foldl', minimumBy)
 import Data.Ord (comparing)
 import Maru (itemSeeds)
-import Maru.Bench.Mapper (Mapper (..))
+import Maru.Bench.Mapper (Mapper (..), Shared (..))
 
 data Point = Point !Double !Double
 
@@ -28,12 +28,14 @@ points n = chunks (max 1 (n `div` 64)) [Point (part seed 1000) (part (seed `div`
 
 -- | Centres, iterations; where the centres are in the end, in thousandths.
 kmeans :: Int -> Int -> [[Point]] -> Mapper -> Int
-kmeans k iterations chunks m = round (1000 * sum [x + 2 * y | Point x y <- go iterations begin])
+kmeans k iterations chunks m = mapsOver m (IntMap.fromList (zip [0 ..] chunks)) $ \shared ->
+  round (1000 * sum [x + 2 * y | Point x y <- go shared iterations begin])
   where
     begin = take k (concat chunks)
+    places = [0 .. length chunks - 1]
     -- Centres that are no numbers yet would be computed by each worker.
-    go 0 centres = centres
-    go n centres = go (n - 1 :: Int) $!! IntMap.elems (IntMap.mapWithKey (middle centres) (joined (mapDeep m (assign centres) chunks)))
+    go _ 0 centres = centres
+    go shared n centres = go shared (n - 1 :: Int) $!! IntMap.elems (IntMap.mapWithKey (middle centres) (joined (mapShared shared (\all' i -> assign centres (all' IntMap.! i)) places)))
     joined = foldl' (IntMap.unionWith plus) (IntMap.fromList [(i, Sums 0 0 0) | i <- [0 .. k - 1]])
     middle centres i (Sums n x y)
       | n > 0 = Point (x / fromIntegral n) (y / fromIntegral n)
