@@ -122,9 +122,31 @@ static void widen_descriptors(void) {
   close(low);
 }
 
+/* The run-time system names each thread that it starts, and glibc writes another thread's name
+   below /proc/self/task. Of a process that ends the kernel then drops what it remembers of each
+   such file, while the threads that still end drop it, too: it spins until all have, for
+   milliseconds on a loaded machine, at the cost of the parent that waits for it. So threads of
+   workers have no names, but those that they give themselves. This one goes before libc's, for it
+   is in the program; weak, so that a program may have its own. */
+static bool is_worker;
+typedef int set_name(pthread_t, const char *);
+/* Before main: a thread that a fork leaves behind may be in the middle of a dlsym. */
+static set_name *name_behind;
+
+static void find_name_behind(void) {
+  name_behind = (set_name *)dlsym(RTLD_NEXT, "pthread_setname_np");
+}
+
+__attribute__((weak)) int pthread_setname_np(pthread_t thread, const char *name) {
+  if (is_worker && !pthread_equal(thread, pthread_self()))
+    return 0;
+  return name_behind ? name_behind(thread, name) : ENOSYS;
+}
+
 extern char __libc_single_threaded __attribute__((weak)); /* glibc 2.32 */
 
 __attribute__((constructor)) static void at_start(void) {
+  find_name_behind();
   if (&__libc_single_threaded && __libc_single_threaded)
     widen_descriptors();
 }
@@ -362,22 +384,6 @@ static int begin_fork(void) {
     return ECANCELED;
   }
   return error ? ECANCELED : 0;
-}
-
-/* The run-time system names each thread that it starts, and glibc writes another thread's name
-   below /proc/self/task. Of a process that ends the kernel then drops what it remembers of each
-   such file, while the threads that still end drop it, too: it spins until all have, for
-   milliseconds on a loaded machine, at the cost of the parent that waits for it. So threads of
-   workers have no names, but those that they give themselves. This one goes before libc's, for it
-   is in the program; weak, so that a program may have its own. */
-static bool is_worker;
-
-__attribute__((weak)) int pthread_setname_np(pthread_t thread, const char *name) {
-  typedef int set_name(pthread_t, const char *);
-  if (is_worker && !pthread_equal(thread, pthread_self()))
-    return 0;
-  set_name *behind = (set_name *)dlsym(RTLD_NEXT, "pthread_setname_np");
-  return behind ? behind(thread, name) : ENOSYS;
 }
 
 void maru_rts_no_workers(void); /* rts.c */

@@ -34,7 +34,7 @@ allWorks =
     Work "ints" "SIZE lists of 20 000 numbers: cheap to make, dear to carry" (\n _ -> listWork [1 .. n] (const 1) numbers (foldl' (+) 0)),
     Work "grain" "SIZE items of GRAIN loop turns each" (\n g -> listWork [1 .. n] (const 1) (turns g) id),
     Work "trivial" "SIZE additions: nothing but dispatch" (\n _ -> listWork [1 .. n] (const 1) (+ 1) id),
-    Work "calls" "SIZE maps in a row, each of GRAIN additions" (\n grain -> calls n grain)
+    Work "calls" "SIZE maps in a row, each of GRAIN additions" calls
   ]
     ++ programs
 
