@@ -1,3 +1,5 @@
+{-# LANGUAGE DeriveGeneric #-}
+
 -- | Everything that maru itself throws. What @f@ throws keeps its own type.
 module Maru.Failure
   ( WorkerLost (..),
@@ -14,6 +16,8 @@ module Maru.Failure
 where
 
 import Control.Exception (Exception (..), SomeException (..))
+import Data.Binary (Binary)
+import GHC.Generics (Generic)
 
 -- | How a worker ended.
 data Death
@@ -24,7 +28,9 @@ data Death
     Killed !Int
   | -- | It closed its channel but its status could not be had.
     Vanished
-  deriving (Eq, Show)
+  deriving (Eq, Show, Generic)
+
+instance Binary Death
 
 -- | The worker that evaluated this item died, more often than the policy
 -- retries.

@@ -19,9 +19,9 @@ module Maru.Backend.Pool
 where
 
 import Control.Applicative ((<|>))
-import Control.Concurrent (forkIO, rtsSupportsBoundThreads)
+import Control.Concurrent (rtsSupportsBoundThreads)
 import Control.Exception
-import Control.Monad (filterM, foldM, unless, void, when)
+import Control.Monad (filterM, foldM, void, when)
 import qualified Data.ByteString as Strict
 import qualified Data.ByteString.Unsafe as Unsafe
 import Data.Foldable (for_, traverse_)
@@ -30,7 +30,7 @@ import Data.Int (Int64)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
-import Data.Maybe (fromMaybe, isJust, isNothing)
+import Data.Maybe (fromMaybe, isJust)
 import Data.Traversable (for)
 import Foreign (castPtr)
 import Foreign.C (CInt)
@@ -38,7 +38,6 @@ import GHC.Exts (Any)
 import Maru.Backend.Pool.Letter
 import Maru.Backend.Process.Assignment
 import Maru.Backend.Process.Birth (bear)
-import Maru.Backend.Process.Bury (reapLater)
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Wire
 import Maru.Backend.Process.Worker (runWorker)
@@ -114,7 +113,7 @@ hireStaff makeFabric terms environment = uninterruptibleMask_ $ do
     n = termsWorkers terms
     birth fabric box self pidfd open slot = do
       link <- openLink fabric slot
-      (process, less) <- bear link (runWorker . assigned box self pidfd open link)
+      (process, less) <- bear (keptOpen link) (runWorker . assigned box self pidfd open link) `onException` closeLink link
       traverse_ (termsNote terms) (linkNotes link <> less)
       haveWorkers 1
       Hand slot link process <$> nowNs <*> newIORef False
@@ -169,14 +168,9 @@ dismissStaff staff = do
 dismissHands :: Staff -> [Hand] -> IO ()
 dismissHands staff hands = do
   for_ hands (killNow . handProcess)
-  unless (null hands) (awaitEnds (map handProcess hands) endsMs)
-  for_ hands $ \hand -> do
-    gone <- reapWait (handProcess hand) endsMs
-    -- The kernel may hold it for long.
-    when (isNothing gone) . void . forkIO $ reapLater (handProcess hand)
+  awaitEnds (map handProcess hands)
+  for_ hands (endNow . handProcess)
   void (discard staff hands)
-  where
-    endsMs = 5000
 
 -- | They have ended, or will not run again, and were waited for. What they had claimed and not done.
 discard :: Staff -> [Hand] -> IO [Chunk]

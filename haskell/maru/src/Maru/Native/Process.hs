@@ -21,12 +21,15 @@ module Maru.Native.Process
     reap,
     reapWait,
     awaitEnds,
+    endNow,
     killNow,
     residentBytes,
   )
 where
 
-import Control.Monad (void)
+import Control.Concurrent (forkIO, threadDelay)
+import Control.Monad (unless, void, when)
+import Data.Maybe (isNothing)
 import Data.Word (Word64, Word8)
 import Foreign (Ptr, allocaBytes, nullPtr, peekByteOff, withArrayLen)
 import Foreign.C (CInt (..), CSize (..))
@@ -120,11 +123,29 @@ reapWait :: Process -> Int -> IO (Maybe Death)
 reapWait (Process pid fd _) ms =
   allocaBytes 8 $ \d -> c_reapWait pid fd (fromIntegral ms) d >>= death d
 
--- | Waits so many milliseconds until all of them have ended, so that reaping them then
--- costs nothing. Reaps none.
-awaitEnds :: [Process] -> Int -> IO ()
-awaitEnds processes ms =
-  withArrayLen [fd | Process _ fd _ <- processes] $ \n fds -> void (c_endsWait fds (fromIntegral n) (fromIntegral ms))
+-- | Waits until all of these, which were killed, have ended, so that 'endNow' then costs
+-- nothing; 5 s at most. Reaps none.
+awaitEnds :: [Process] -> IO ()
+awaitEnds processes = unless (null processes) $
+  withArrayLen [fd | Process _ fd _ <- processes] $ \n fds ->
+    void (c_endsWait fds (fromIntegral n) (fromIntegral endsMs))
+
+-- | Kills it, and says how it has ended. Killed, it runs no instruction of ours any more; but
+-- the kernel may hold it for long (a disk that does not answer). After 5 s it has 'Vanished',
+-- and is reaped when it ends: no zombie stays.
+endNow :: Process -> IO Death
+endNow process = do
+  killNow process
+  reapWait process endsMs >>= maybe (Vanished <$ forkIO later) pure
+  where
+    later = do
+      threadDelay 100000
+      ended <- reap process
+      when (isNothing ended) later
+
+-- Milliseconds that a killed process gets to end.
+endsMs :: Int
+endsMs = 5000
 
 foreign import ccall safe "maru_ends_wait"
   c_endsWait :: Ptr CInt -> CSize -> CInt -> IO CInt

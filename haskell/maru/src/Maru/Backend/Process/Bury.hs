@@ -4,17 +4,13 @@ module Maru.Backend.Process.Bury
   ( buryDead,
     dismiss,
     dismissAll,
-    reapLater,
   )
 where
 
-import Control.Concurrent (forkIO, threadDelay)
 import Control.Exception
-import Control.Monad
 import Data.Foldable (for_, traverse_)
 import Data.IORef
 import qualified Data.IntMap.Strict as IntMap
-import Data.Maybe (fromMaybe, isNothing)
 import Maru.Backend.Process.Deliver
 import Maru.Backend.Process.Fabric
 import Maru.Backend.Process.Roster
@@ -70,29 +66,14 @@ dismiss run slot = do
   worker <- IntMap.lookup slot <$> readIORef (runWorkers run)
   for_ worker $ \w -> do
     change run (leaves slot)
-    killNow (workerProcess w)
-    ended <- reapWait (workerProcess w) endsMs
-    -- Killed, it runs no instruction of ours any more; but the kernel may hold it
-    -- for long (a disk that does not answer).
-    when (isNothing ended) . void . forkIO $ reapLater (workerProcess w)
-    bury run slot w (fromMaybe Vanished ended)
+    ended <- endNow (workerProcess w)
+    bury run slot w ended
 
 -- | Ends all of them. What goes wrong with one stands in the report.
 dismissAll :: Run a b -> IO ()
 dismissAll run = do
   workers <- readIORef (runWorkers run)
   for_ workers (killNow . workerProcess)
-  unless (null workers) (awaitEnds (map workerProcess (IntMap.elems workers)) endsMs)
+  awaitEnds (map workerProcess (IntMap.elems workers))
   for_ (IntMap.keys workers) $ \slot ->
     try (dismiss run slot) >>= either (\e -> note run (exceptionText (e :: SomeException))) pure
-
--- | Milliseconds that a killed process gets to end.
-endsMs :: Int
-endsMs = 5000
-
--- | Waits until a killed process has ended. No zombie stays.
-reapLater :: Process -> IO ()
-reapLater process = do
-  threadDelay 100000
-  ended <- reap process
-  when (isNothing ended) (reapLater process)

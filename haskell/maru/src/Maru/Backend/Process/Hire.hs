@@ -150,7 +150,7 @@ hireOne run slot share region = do
   traverse_ (note run) (linkNotes link)
   let segments = [Segment key (end - key) cells | key <- share, Just (end, cells) <- [pieceAt key pieces]]
       assigned snapshot = assignment run link region snapshot segments (uncurry Cursor (earliest pieces)) (knownCount seen)
-  (process, less) <- bear link (runWorker . assigned)
+  (process, less) <- bear (keptOpen link) (runWorker . assigned) `onException` closeLink link
   traverse_ (note run) less
   filling <- newIORef Nothing
   born <- nowNs

@@ -1,0 +1,240 @@
+-- | The simple actor model: actors that share nothing and send each other messages.
+--
+-- > import Maru
+-- > import Maru.Actor
+-- >
+-- > main :: IO ()
+-- > main = withMailbox $ \answers ->
+-- >   withActor Shm (squares (address answers)) $ \actor -> do
+-- >     mapM_ (send (actorAddress actor)) [1 .. 10 :: Int]
+-- >     monitor actor (address answers) (Left . show)
+-- >     mapM_ (\_ -> receive answers >>= print) [1 .. 10 :: Int]
+-- >   where
+-- >     squares to inbox = receive inbox >>= \n -> send to (Right (n * n) :: Either String Int) >> squares to inbox
+--
+-- An actor is a thread ('Stm') or a forked process ('Shm', 'Sockets') with a mailbox. It is
+-- spawned with all that its behaviour has captured, addresses of mailboxes included. An address
+-- can be a message, or part of one. A process and its descendants reach each other.
+--
+-- __Law.__ A program has the same behaviours on each of the three. Messages of one thread to one
+-- mailbox arrive in the order in which they were sent, each once, and whole. Those to a mailbox
+-- that is gone are dropped. A message is evaluated by 'send': what evaluation throws, 'send'
+-- throws.
+--
+-- __Death is a message.__ A 'receive' waits as long as it takes: a sender may always come. So ask
+-- for the end of an actor as a message to the same mailbox ('monitor'). It arrives after all that
+-- the actor itself had sent there.
+--
+-- __Processes.__ A process actor has what the program had in memory when it was spawned; later
+-- changes on one side do not show on the other. Evaluate what its behaviour captures before
+-- 'spawn': where it waits for what a thread of the parent was computing just then, in a foreign
+-- call or asleep, it ends as 'Stuck'. Descriptors and Handles that were open cannot be read there,
+-- but 'System.IO.stdout' and 'System.IO.stderr' can be written. It needs @-threaded@. Interrupts of
+-- the terminal are its parent's to handle. It dies with its parent, however that dies.
+--
+-- __Cost.__ Mailboxes have no bound. 'Shm' copies a message into shared memory once, and once out
+-- of it; its logs have room for 64 GiB each way, all later messages go through a socket. Between
+-- two children of one process, messages pass through that process.
+module Maru.Actor
+  ( -- * Mailboxes
+    Mailbox,
+    Address,
+    withMailbox,
+    address,
+    send,
+    receive,
+    receiveWithin,
+
+    -- * Actors
+    Actor,
+    actorAddress,
+    withActor,
+    spawn,
+    stop,
+
+    -- * Endings
+    Ending (..),
+    awaitEnding,
+    monitor,
+  )
+where
+
+import Control.Concurrent
+import Control.Concurrent.STM
+import Control.Exception
+import Control.Monad
+import Data.Binary (Binary (..))
+import qualified Data.Binary as Binary
+import qualified Data.ByteString as Bytes
+import qualified Data.ByteString.Lazy as Lazy
+import Maru.Actor.Node
+import Maru.Actor.Process
+import Maru.Codec (Codec (..), binary)
+import Maru.Failure
+import Maru.Internal.Normal (normalised)
+import Maru.Options (Backend (..))
+import System.Posix.Process (getProcessID)
+import System.Posix.Types (ProcessID)
+
+-- Mailboxes --------------------------------------------------------------------
+
+-- | Messages that have arrived, oldest first. Of the process that made it. Any thread of that
+-- may receive.
+data Mailbox a = Mailbox !(Address a) !(TQueue (Arrived a))
+
+-- | Where others send. O(1).
+address :: Mailbox a -> Address a
+address (Mailbox to _) = to
+
+-- | From this process, or from another one.
+data Arrived a = Here a | Sent !Bytes.ByteString
+
+-- | Of one mailbox, in any process. It means nothing outside of the program's own run.
+data Address a = Address !Path !Int !(Maybe (TQueue (Arrived a)))
+
+instance Eq (Address a) where
+  Address p n _ == Address q m _ = (p, n) == (q, m)
+
+instance Ord (Address a) where
+  compare (Address p n _) (Address q m _) = compare (p, n) (q, m)
+
+instance Show (Address a) where
+  showsPrec _ (Address path n _) = showString "mailbox " . shows n . showString " of process " . shows path
+
+instance Binary (Address a) where
+  put (Address path n _) = put (path, n)
+  get = (\(path, n) -> Address path n Nothing) <$> get
+
+-- | A mailbox for as long as the action takes.
+withMailbox :: (Mailbox a -> IO r) -> IO r
+withMailbox act = do
+  node <- self
+  bracket (freshNumber node >>= newMailbox node) (closeMailbox node) act
+
+newMailbox :: Node -> Int -> IO (Mailbox a)
+newMailbox node number = do
+  queue <- newTQueueIO
+  openBox node number (atomically . writeTQueue queue . Sent)
+  pure (Mailbox (Address (nodePath node) number (Just queue)) queue)
+
+closeMailbox :: Node -> Mailbox a -> IO ()
+closeMailbox node mailbox = case address mailbox of Address _ number _ -> closeBox node number
+
+-- | Returns when the message is on its way: in the mailbox, if that is this process's. It waits
+-- for room only where a process on the way is stopped (@kill -STOP@), and not interruptibly.
+-- Throws 'Unavailable' where no way leads to the mailbox: in a process that was forked otherwise
+-- than by 'spawn'.
+send :: Binary a => Address a -> a -> IO ()
+send (Address path number queue) message = do
+  node <- self
+  case queue of
+    Just q | path == nodePath node -> evaluate (normalised message) >>= atomically . writeTQueue q . Here
+    _ -> evaluate (Lazy.toStrict (Binary.encode message)) >>= route node path number
+
+-- | Waits for a message. In another process than the mailbox's: throws 'Unavailable'.
+receive :: Binary a => Mailbox a -> IO a
+receive mailbox = do
+  queue <- queueOf mailbox
+  atomically (readTQueue queue) >>= opened
+
+-- | The same; waits so many seconds at most. 0: takes what is there.
+receiveWithin :: Binary a => Double -> Mailbox a -> IO (Maybe a)
+receiveWithin limit mailbox = do
+  queue <- queueOf mailbox
+  over <- if limit > 0 then registerDelay (ceiling (min 1e12 (limit * 1e6))) else newTVarIO True
+  arrived <- atomically ((Just <$> readTQueue queue) `orElse` (Nothing <$ (readTVar over >>= check)))
+  traverse opened arrived
+
+queueOf :: Mailbox a -> IO (TQueue (Arrived a))
+queueOf (Mailbox (Address path _ _) queue) = do
+  node <- self
+  unless (path == nodePath node) . throwIO $
+    Unavailable "this mailbox" "it belongs to the process that made it" "receive there, or make one here"
+  pure queue
+
+opened :: Binary a => Arrived a -> IO a
+opened (Here message) = pure message
+opened (Sent bytes) = either damaged pure (decode binary bytes)
+  where
+    damaged why = throwIO (Unavailable "a message" ("its bytes are not what its type encodes to: " <> why) "mend its Binary instance")
+
+-- Actors -----------------------------------------------------------------------
+
+-- | Belongs to the process that spawned it.
+data Actor a = Actor
+  { -- | Of the mailbox that its behaviour gets.
+    actorAddress :: !(Address a),
+    actorParent :: !ProcessID,
+    actorEnding :: !(TMVar Ending),
+    actorStop :: !(IO ())
+  }
+
+-- | An actor that is stopped when the action ends.
+withActor :: Binary a => Backend -> (Mailbox a -> IO ()) -> (Actor a -> IO r) -> IO r
+withActor medium behaviour = bracket (spawn medium behaviour) stop
+
+-- | A new actor: a thread ('Stm'), or a process that is reached through shared memory ('Shm') or a
+-- socket ('Sockets'). Throws 'BadOptions' for another back end, and 'Unavailable' where no process
+-- can be had: see 'Maru.Pool' and @maru doctor@.
+spawn :: Binary a => Backend -> (Mailbox a -> IO ()) -> IO (Actor a)
+spawn medium behaviour = case medium of
+  Stm -> inThread behaviour
+  Shm -> inProcess True behaviour
+  Sockets -> inProcess False behaviour
+  _ -> throwIO (BadOptions ("an actor cannot live on " <> show medium <> "; give Stm, Shm or Sockets"))
+
+inThread :: (Mailbox a -> IO ()) -> IO (Actor a)
+inThread behaviour = mask_ $ do
+  node <- self
+  ending <- newEmptyTMVarIO
+  mailbox <- freshNumber node >>= newMailbox node
+  thread <- forkIOWithUnmask $ \unmask -> do
+    result <- try (unmask (behaviour mailbox))
+    closeMailbox node mailbox
+    either endedBy (const (pure Returned)) result >>= atomically . putTMVar ending
+  pure (Actor (address mailbox) (nodeProcess node) ending (throwTo thread StopActor))
+
+inProcess :: Bool -> (Mailbox a -> IO ()) -> IO (Actor a)
+inProcess shared behaviour = mask_ $ do
+  node <- self
+  ending <- newEmptyTMVarIO
+  child <- startProcess shared node (atomically . putTMVar ending) $ \inner ->
+    behaviour <$> (freshNumber inner >>= newMailbox inner)
+  pure (Actor (Address (childPath child) 0 Nothing) (nodeProcess node) ending (stopProcess child))
+
+data StopActor = StopActor
+  deriving (Show)
+
+instance Exception StopActor where
+  toException = asyncExceptionToException
+  fromException = asyncExceptionFromException
+
+endedBy :: SomeException -> IO Ending
+endedBy e = case fromException e of
+  Just StopActor -> pure Stopped
+  Nothing -> Threw <$> textOf e
+
+-- | Ends it where it is, and waits for that: a process is killed, a thread gets an asynchronous
+-- exception, and holds up 'stop' until it has handled it. Messages that it has sent arrive. No
+-- effect on one that has ended. In another process than its parent: throws 'Unavailable'.
+stop :: Actor a -> IO ()
+stop actor = do
+  ended <- atomically . (not <$>) . isEmptyTMVar =<< endingOf actor
+  unless ended (actorStop actor >> void (awaitEnding actor))
+
+-- | How it ended; waits until it has. In another process than its parent: throws 'Unavailable'.
+awaitEnding :: Actor a -> IO Ending
+awaitEnding actor = endingOf actor >>= atomically . readTMVar
+
+-- | When the actor ends, or if it has, that message is sent there.
+monitor :: Binary m => Actor a -> Address m -> (Ending -> m) -> IO ()
+monitor actor to message = do
+  ending <- endingOf actor
+  void . forkIO $ atomically (readTMVar ending) >>= send to . message
+
+endingOf :: Actor a -> IO (TMVar Ending)
+endingOf actor = do
+  pid <- getProcessID
+  unless (pid == actorParent actor) . throwIO $
+    Unavailable "the end of an actor" "another process has spawned it" "ask there, and send the answer"
+  pure (actorEnding actor)
