@@ -37,7 +37,7 @@ import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Anonymous (anonymous, shuffled, withoutComments)
 import Maru.Similar.Evidence (evidence)
-import Maru.Similar.Grammar (Grammar, openGrammar)
+import Maru.Similar.Grammar (openGrammar)
 import Maru.Similar.Output
 import Maru.Similar.Warnings
 import qualified Maru.View.Similar as View
@@ -120,7 +120,7 @@ rawPath path = do
 
 compareCorpus :: Settings -> Maru.Options -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
 compareCorpus s options given verdicts read' = do
-  grammar <- if mode s == Seed then pure Nothing else libraryAt "grammars/java.so" >>= openGrammar "java" . either id id >>= either withoutGrammar (pure . Just)
+  grammar <- libraryAt "grammars/java.so" >>= openGrammar "java" . either id id
   let corpus = if namesHidden s then shuffled read' else read'
       config =
         defaultConfig
@@ -129,7 +129,7 @@ compareCorpus s options given verdicts read' = do
             configThreshold = threshold s,
             configRank = fromMaybe (configRank defaultConfig) (rankFlag s),
             configPairs = fromMaybe (configPairs defaultConfig) (mostPairs s),
-            configGrammar = grammar
+            configGrammar = if mode s == Seed then Nothing else either (const Nothing) Just grammar
           }
       prepared = prepare (parMapWith options) config corpus
       submissions = preparedSubmissions prepared
@@ -139,6 +139,7 @@ compareCorpus s options given verdicts read' = do
   if V.null submissions
     then failWith (Stop badInput (nothingUsable given (preparedLeftOut prepared)))
     else do
+      when (mode s == Score) (either withoutGrammar (const (pure ())) grammar)
       showProgress (V.length submissions) parts
       let report = assemble config prepared parts
       mapM_ warning (aboutReport report)
@@ -148,8 +149,8 @@ compareCorpus s options given verdicts read' = do
         Right () -> verdict s report
         Left (NotWritten what why) -> failWith (Stop unavailable (what <> ": cannot be written: " <> why))
 
-withoutGrammar :: String -> IO (Maybe Grammar)
-withoutGrammar why = Nothing <$ (rawPath why >>= \text -> warning ("no grammar of Java, so structure is the lexer's: " <> text <> "; maru doctor says more"))
+withoutGrammar :: String -> IO ()
+withoutGrammar why = rawPath why >>= \text -> warning ("no grammar of Java, so structure is the lexer's: " <> text <> "; maru doctor says more")
 
 -- | Whether a pipeline goes on.
 verdict :: Settings -> Report -> IO ExitCode
