@@ -8,7 +8,7 @@ The corpus is the folder that holds homework-108, its labels and projects. Sets:
 original with each other work on its task; and all pairs), and fresh copies, disguised with the seed
 that is given. A peer's command is run with the folder and an output file, to which it writes lines
 left,right,score...; `sim_java` is known by name. A pair that a tool does not list has score 0.
-Nothing is tuned here: every tool has its defaults.
+"maru lexer" is ours without a grammar. Nothing is tuned here: every tool has its defaults.
 """
 import argparse, csv, os, random, re, shutil, subprocess, tempfile, time
 
@@ -43,11 +43,13 @@ def read(path):
     return scores
 
 
-def ours(maru, mode):
+def ours(maru, mode, prefix=None):
+    environment = dict(os.environ, MARU_PREFIX=prefix) if prefix else None
+
     def of(folder):
         with tempfile.NamedTemporaryFile() as out:
             before = os.times()
-            subprocess.run([maru, "similar", "--mode", mode, "--backend", "sequential", "--csv", out.name, folder], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            subprocess.run([maru, "similar", "--mode", mode, "--backend", "sequential", "--csv", out.name, folder], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
             after = os.times()
             return read(out.name), after.children_user + after.children_system - before.children_user - before.children_system
     return of
@@ -166,7 +168,8 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--rounds", type=int, default=200)
     args = parser.parse_args()
-    tools = {"maru": ours(args.maru, "score"), "maru seed": ours(args.maru, "seed")}
+    # Below this prefix there is no grammar.
+    tools = {"maru": ours(args.maru, "score"), "maru lexer": ours(args.maru, "score", "/nonexistent"), "maru seed": ours(args.maru, "seed")}
     for peer in args.peer:
         name, _, command = peer.partition("=")
         tools[name] = lambda folder, name=name, command=command or name: run(name, command, folder)

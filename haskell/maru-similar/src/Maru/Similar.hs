@@ -18,6 +18,7 @@ module Maru.Similar
     Prepared (..),
     Ready (..),
     Submission (..),
+    Parse (..),
     prepare,
     Outcome,
     outcomePairs,
@@ -72,7 +73,9 @@ data Submission = Submission
     -- | Files that do not have the shape of Java ('notJava').
     submissionNotJava :: !Int,
     -- | Bytes that text does not have: NUL and other control bytes.
-    submissionControls :: !Int
+    submissionControls :: !Int,
+    -- | As the worst of its files. Of 'Seed', 'NotParsed'.
+    submissionParse :: !Parse
   }
   deriving (Eq, Show)
 
@@ -165,7 +168,8 @@ describe entry a =
       submissionErrors = odErrors odd_,
       submissionUnclosed = odUnclosed odd_,
       submissionNotJava = odNotJava odd_,
-      submissionControls = odControls odd_
+      submissionControls = odControls odd_,
+      submissionParse = analysedParse a
     }
   where
     odd_ = analysedOddities a

@@ -17,6 +17,7 @@ where
 import Control.Exception (try)
 import Control.Monad (filterM)
 import Data.Aeson (Value, object, (.=))
+import Data.ByteString.Char8 (unpack)
 import Data.Char (isSpace)
 import Data.Either (fromRight, lefts, rights)
 import Data.List (dropWhileEnd, intercalate, isPrefixOf)
@@ -25,12 +26,13 @@ import Data.Time.Clock (getCurrentTime)
 import Data.Time.Format (defaultTimeLocale, formatTime)
 import Data.Version (showVersion)
 import Maru.Cli.Exit (orNothing, reason)
-import Maru.Cli.Installed (installedParts)
+import Maru.Cli.Installed (installedParts, libraryAt)
 import Maru.Cli.Output (plural)
 import Maru.Cli.Page (quotedCommand)
 import Maru.Cli.Room
 import Maru.Native.BoardView (memfdAt)
 import Maru.Native.Probe
+import Maru.Similar.Grammar (grammarName, openGrammar)
 import Paths_maru_cli (version)
 import System.Directory (listDirectory)
 import System.FilePath (takeDirectory, (</>))
@@ -47,6 +49,7 @@ hostChecks =
     Check "processes" processes,
     Check "huge pages" hugePages,
     Check "installed" installed,
+    Check "grammar" grammar,
     Check "compiler" (pure (Finding Good (ghc ++ " built this command") ""))
   ]
 
@@ -134,6 +137,13 @@ judgeParts looked = case lefts looked of
   absent -> Finding Bad (intercalate "; " [path ++ " is not there: no " ++ without | (path, without) <- absent]) "install maru wholly or set MARU_PREFIX"
   where
     prefix = concat (take 1 (map (takeDirectory . takeDirectory . takeDirectory) (rights looked)))
+
+-- | What @maru similar@ makes syntax trees with.
+grammar :: IO Finding
+grammar = judged <$> (libraryAt "grammars/java.so" >>= openGrammar "java" . either id id)
+  where
+    judged (Right found) = Finding Good (unpack (grammarName found)) ""
+    judged (Left why) = Finding Doubtful ("maru similar goes by its lexer: " ++ why) "scripts/grammars java, then install maru again"
 
 ghc :: String
 ghc = compilerName ++ " " ++ showVersion fullCompilerVersion

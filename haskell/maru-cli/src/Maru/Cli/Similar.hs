@@ -17,7 +17,7 @@ import qualified Data.ByteString as B
 import Data.ByteString.Builder (Builder, hPutBuilder)
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
-import Data.List (group, sort, sortOn)
+import Data.List (sortOn)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, isJust, isNothing)
 import qualified Data.Vector as V
@@ -26,6 +26,7 @@ import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru (parMapWith)
 import Maru.Cli.Exit (badInput, unavailable, usage)
 import Maru.Cli.Host (pageFacts)
+import Maru.Cli.Installed (libraryAt)
 import Maru.Cli.Output (wantsColour)
 import Maru.Cli.Progress (withProgress)
 import Maru.Cli.Similar.Generate (generateCommand)
@@ -36,7 +37,9 @@ import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Anonymous (anonymous, shuffled, withoutComments)
 import Maru.Similar.Evidence (evidence)
+import Maru.Similar.Grammar (openGrammar)
 import Maru.Similar.Output
+import Maru.Similar.Warnings
 import qualified Maru.View.Similar as View
 import Options.Applicative
 import System.Environment (getArgs)
@@ -117,6 +120,7 @@ rawPath path = do
 
 compareCorpus :: Settings -> Maru.Options -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
 compareCorpus s options given verdicts read' = do
+  grammar <- libraryAt "grammars/java.so" >>= openGrammar "java" . either id id
   let corpus = if namesHidden s then shuffled read' else read'
       config =
         defaultConfig
@@ -124,24 +128,29 @@ compareCorpus s options given verdicts read' = do
             configMinMatch = minMatch s,
             configThreshold = threshold s,
             configRank = fromMaybe (configRank defaultConfig) (rankFlag s),
-            configPairs = fromMaybe (configPairs defaultConfig) (mostPairs s)
+            configPairs = fromMaybe (configPairs defaultConfig) (mostPairs s),
+            configGrammar = if mode s == Seed then Nothing else either (const Nothing) Just grammar
           }
       prepared = prepare (parMapWith options) config corpus
       submissions = preparedSubmissions prepared
       parts = comparePrepared (parMapWith options) config prepared
   warnLeftOut (filter ((/= "excluded") . leftOutReason) (preparedLeftOut prepared))
-  warnRead corpus
+  mapM_ warning (aboutCorpus corpus)
   if V.null submissions
     then failWith (Stop badInput (nothingUsable given (preparedLeftOut prepared)))
     else do
+      when (mode s == Score) (either withoutGrammar (const (pure ())) grammar)
       showProgress (V.length submissions) parts
       let report = assemble config prepared parts
-      warnAbout report
+      mapM_ warning (aboutReport report)
       shown <- toShow s verdicts corpus report
       written <- try (writeAll s shown)
       case written of
         Right () -> verdict s report
         Left (NotWritten what why) -> failWith (Stop unavailable (what <> ": cannot be written: " <> why))
+
+withoutGrammar :: String -> IO ()
+withoutGrammar why = rawPath why >>= \text -> warning ("no grammar of Java, so structure is the lexer's: " <> text <> "; maru doctor says more")
 
 -- | Whether a pipeline goes on.
 verdict :: Settings -> Report -> IO ExitCode
@@ -176,57 +185,21 @@ showProgress n parts = withProgress "comparing" $ \tell -> foldM_ (next tell) 0 
 complain :: ByteString -> IO ()
 complain why = B.hPut stderr ("maru similar: " <> why <> "\n")
 
+warning :: ByteString -> IO ()
+warning = complain . ("warning: " <>)
+
 failWith :: Stop -> IO ExitCode
 failWith (Stop status why) = ExitFailure status <$ complain why
 
 warnLeftOut :: [LeftOut] -> IO ()
 warnLeftOut missed = unless (null missed) $ do
-  complain ("warning: " <> filesOrFolders missed <> " left out:")
+  warning (filesOrFolders missed <> " left out:")
   forM_ (take shown missed) $ \(LeftOut path why) ->
     B.hPut stderr ("  " <> printableName path <> ": " <> why <> "\n")
   when (length missed > shown) $
     B.hPut stderr ("  and " <> BC.pack (show (length missed - shown)) <> " more; --json names them all\n")
   where
     shown = 5
-
--- | What was guessed, and what the list of students did not find.
-warnRead :: Corpus -> IO ()
-warnRead corpus = do
-  unless (null guessed) $
-    complain ("warning: " <> counted (length guessed) "file" <> " not in UTF-8; guessed: " <> BC.intercalate ", " [encodingName e <> " (" <> BC.pack (show (length same)) <> ")" | same@(e : _) <- group (sort guessed)])
-  unless (null missing) $
-    complain ("warning: the list of students names what is not there: " <> someOf missing)
-  where
-    guessed = map snd (corpusGuessed corpus)
-    missing = corpusMissing corpus
-
-warnAbout :: Report -> IO ()
-warnAbout report = do
-  warn [submissionName s | s <- submissions, submissionErrors s > 0] "hold text that is not Java; compared all the same"
-  warn [submissionName s | s <- submissions, submissionNotJava s > 0] "hold a file without the shape of Java (prose, another language?); compared all the same"
-  warn [submissionName s | s <- submissions, submissionUnclosed s > 0] "hold a comment or text block that does not end; what follows it is compared as code"
-  warn [submissionName s | s <- submissions, submissionControls s > 0] "hold NUL or other control bytes; compared all the same"
-  warn [submissionName s | s <- submissions, submissionTokens s < least] ("have fewer than " <> BC.pack (show least) <> " tokens of their own: only equals are found")
-  unless (incomplete == 0) $
-    complain ("warning: " <> counted incomplete "pair" <> " repeat themselves too much to be compared wholly; their similarity is at least the one shown")
-  where
-    submissions = V.toList (reportSubmissions report)
-    least = configMinMatch (reportConfig report)
-    incomplete = incompletePairs (reportPairs report)
-    warn names what =
-      unless (null names) $
-        complain ("warning: " <> counted (length names) "submission" <> " " <> what <> ": " <> someOf names)
-
-someOf :: [ByteString] -> ByteString
-someOf names = BC.intercalate ", " (map printableName (take 5 names)) <> (if length names > 5 then ", ..." else "")
-
-filesOrFolders :: [LeftOut] -> ByteString
-filesOrFolders missed = case length missed of
-  1 -> "1 file or folder"
-  n -> BC.pack (show n) <> " files or folders"
-
-counted :: Int -> ByteString -> ByteString
-counted n thing = BC.pack (show n) <> " " <> thing <> (if n == 1 then "" else "s")
 
 -- Outputs ---------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ module Maru.Similar.Analyse
     analyse,
     codeLength,
     Oddities (..),
+    Parse (..),
   )
 where
 
@@ -50,6 +51,7 @@ data Analysed = Analysed
   { analysedCode :: !Code,
     -- | Tokens that the base has, too.
     analysedExcluded :: !Int,
+    analysedParse :: !Parse,
     analysedOddities :: !Oddities
   }
 
@@ -65,12 +67,12 @@ instance Monoid Oddities where
 
 -- | The code of all sources. Linear but for finding what is the base's.
 analyse :: Config -> Base -> [Source] -> Analysed
-analyse config base sources = Analysed code excluded (foldMap (uncurry oddities) files)
+analyse config base sources = Analysed code excluded how (foldMap (uncurry oddities) files)
   where
     files = map lexed sources
-    (code, excluded) = case configMode config of
-      Score -> let (views, cut) = viewsOf (templateIn base) files in (ViewsOf views, cut)
-      Seed -> (CodesOf own, ownLength codes - ownLength own)
+    (code, excluded, how) = case configMode config of
+      Score -> let (views, cut, worst) = viewsOf (configGrammar config) (templateIn base) files in (ViewsOf views, cut, worst)
+      Seed -> (CodesOf own, ownLength codes - ownLength own, NotParsed)
     codes = codesOfAll config files
     own = case base of
       Tiled b -> withoutBase config codes b

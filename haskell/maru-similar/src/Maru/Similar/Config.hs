@@ -10,6 +10,7 @@ module Maru.Similar.Config
   )
 where
 
+import Maru.Similar.Grammar (Grammar)
 import Maru.Similar.Normalise (View (..))
 
 -- | How pairs are compared.
@@ -55,14 +56,16 @@ data Config = Config
     configRank :: !Rank,
     -- | How many pairs are reported at most, the most similar; at least 1. 'Seed'
     -- reports all.
-    configPairs :: !Int
+    configPairs :: !Int,
+    -- | Of the structure view; 'Nothing': it is the lexer's.
+    configGrammar :: !(Maybe Grammar)
   }
   deriving (Eq, Show)
 
 -- | 'Score', 'Structure', 9 tokens, no threshold, both, 500 000 pairs: all of 1000
 -- submissions.
 defaultConfig :: Config
-defaultConfig = Config Score Structure 9 0 ByBoth 500000
+defaultConfig = Config Score Structure 9 0 ByBoth 500000 Nothing
 
 -- | Every pair tiled, all pairs.
 seedConfig :: Config

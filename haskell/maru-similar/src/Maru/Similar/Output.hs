@@ -28,6 +28,7 @@ import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
 import Maru.Similar
 import Maru.Similar.Evidence (Shown (..))
+import Maru.Similar.Grammar (grammarName)
 import Maru.Similar.Match (Kind (..), PairScore (..), Span (..), Tile (..), ViewScore (..), reasonName)
 import Maru.Similar.Normalise (View (..))
 
@@ -159,8 +160,9 @@ jsonWith matches report =
     <> "]}\n"
   where
     pairs = reportPairs report
+    weighed = configMode (reportConfig report) == Score
     options config =
-      object
+      object $
         [ ("language", jsonString "java"),
           ("mode", quoted (modeName (configMode config))),
           ("view", jsonString (viewsName config)),
@@ -169,8 +171,9 @@ jsonWith matches report =
           ("threshold", doubleDec (configThreshold config)),
           ("pairs", intDec (configPairs config))
         ]
+          ++ [("grammar", maybe "null" (jsonString . grammarName) (configGrammar config)) | weighed]
     submission s =
-      object
+      object $
         [ ("name", jsonString (submissionName s)),
           ("files", intDec (length (submissionPaths s))),
           ("tokens", intDec (submissionTokens s)),
@@ -183,8 +186,15 @@ jsonWith matches report =
           ("students", list jsonString (submissionStudents s)),
           ("paths", list jsonString (submissionPaths s))
         ]
+          ++ [("parsed", string7 (show (parseName (submissionParse s)))) | weighed]
     guessed (path, encoding) = object [("path", jsonString path), ("encoding", jsonString (encodingName encoding))]
     leftOut (LeftOut path why) = object [("path", jsonString path), ("reason", jsonString why)]
+
+parseName :: Parse -> String
+parseName how = case how of
+  Clean -> "yes"
+  Broken -> "with errors"
+  NotParsed -> "no"
 
 -- | So many parts, one after the other. Each is made when it is written and forgotten then. A
 -- builder that '<>' makes of them all keeps all that it has written for as long as somebody holds

@@ -38,6 +38,12 @@ data Act
   | Asserts
   | Synchronise
   | Lambda
+  | -- | Arithmetic; this and the rest only from a tree.
+    Computes
+  | Compares
+  | -- | @and@, @or@.
+    Combines
+  | Indexes
   deriving (Eq, Ord, Show, Enum, Bounded)
 
 -- | What an open brace belongs to.

@@ -1,6 +1,7 @@
 -- | The three views of a submission, from its files.
 module Maru.Similar.Views
   ( Views (..),
+    Parse (..),
     viewsOf,
     Template,
     templateOf,
@@ -8,14 +9,17 @@ module Maru.Similar.Views
 where
 
 import Data.ByteString (ByteString)
-import Data.List (sortOn)
+import Data.Function (on)
+import qualified Data.IntMap.Strict as IntMap
+import Data.List (groupBy, sortOn)
 import Data.Primitive.PrimArray
 import Data.Word (Word32)
+import Maru.Similar.Grammar
 import Maru.Similar.Lexer.Java (lexJava)
 import Maru.Similar.Normalise
 import Maru.Similar.Structure (Act, skeleton)
 import Maru.Similar.Tiling
-import Maru.Similar.Token (Tokens)
+import Maru.Similar.Token (Tokens, tokenEnd, tokenStart)
 
 -- | The codes of one submission. Files meet at barriers, and what the template
 -- has is a barrier, the same in each view.
@@ -29,6 +33,16 @@ data Views = Views
   }
   deriving (Eq, Show)
 
+-- | Where the structure view comes from.
+data Parse
+  = -- | From the syntax tree.
+    Clean
+  | -- | From a tree with places that are no program of the language.
+    Broken
+  | -- | From the tokens alone: there is no grammar, or the file is too large.
+    NotParsed
+  deriving (Eq, Ord, Show)
+
 -- | Code that everybody was given, ready to be found.
 data Template = Template !Int !Index
 
@@ -36,25 +50,30 @@ data Template = Template !Int !Index
 templateOf :: Int -> [ByteString] -> Template
 templateOf m sources = Template m (index m (side m (joinWithBarriers [codesOf Structure s (lexJava s) | s <- sources])))
 
--- | The views of all files with their tokens, and how many tokens the template has, too.
-viewsOf :: Maybe Template -> [(ByteString, Tokens)] -> (Views, Int)
-viewsOf template files = (Views (joined structureView) (joined lexicalView) (joined namesView), sum (map snd each))
+-- | The views of all files with their tokens, how many tokens the template has, too, and how the
+-- files were parsed: as the worst of them.
+viewsOf :: Maybe Grammar -> Maybe Template -> [(ByteString, Tokens)] -> (Views, Int, Parse)
+viewsOf grammar template files =
+  (Views (joined structureView) (joined lexicalView) (joined namesView), sum [cut | (_, cut, _) <- each], maximum (Clean : [how | (_, _, how) <- each]))
   where
-    each = map (uncurry (viewsOfFile template)) files
-    joined view = joinWithBarriers (map (view . fst) each)
+    each = map (uncurry (viewsOfFile grammar template)) files
+    joined view = joinWithBarriers [view views | (views, _, _) <- each]
 
-viewsOfFile :: Maybe Template -> ByteString -> Tokens -> (Views, Int)
-viewsOfFile template bytes tokens =
-  (Views (finished structure) (finished (excluding cut lexical)) (finished (excluding cut names)), sum (map snd cut))
+viewsOfFile :: Maybe Grammar -> Maybe Template -> ByteString -> Tokens -> (Views, Int, Parse)
+viewsOfFile grammar template bytes tokens =
+  (Views (finished structure) (finished (excluding cut lexical)) (finished (excluding cut names)), sum (map snd cut), how)
   where
     lexical = codesOf Structure bytes tokens
     names = codesOf Names bytes tokens
     cut = maybe [] (`stretches` lexical) template
     finished = collapseRepeats
-    structure = primArrayFromList (cutActs (map inTokens cut) (skeleton tokens))
+    (structure, how) = case grammar >>= (`parse` bytes) of
+      Just parsed -> (cutTree (map inBytes cut) parsed, if parsedErrors parsed == 0 then Clean else Broken)
+      Nothing -> (primArrayFromList (cutActs (map inTokens cut) (skeleton tokens)), NotParsed)
     places = codedTokens tokens
     -- The first token and the one after the last, among all tokens.
     inTokens (first, n) = (at first, at (first + n - 1) + 1)
+    inBytes range = let (first, end) = inTokens range in (tokenStart tokens first, tokenEnd tokens (end - 1))
     at i = fromIntegral (indexPrimArray places i)
 
 -- | What of the codes the template has: first and length, ascending, disjoint.
@@ -67,6 +86,20 @@ cutActs ((first, end) : more) acts = map (act . fst) before ++ barrier : cutActs
   where
     (before, rest) = span ((< first) . snd) acts
 cutActs [] acts = map (act . fst) acts
+
+-- | The acts outside the ranges, a barrier for each stretch of acts inside. A tree's acts are not in
+-- the order of the text.
+cutTree :: [(Int, Int)] -> Parsed -> Codes
+cutTree ranges parsed
+  | null ranges = generatePrimArray n kind
+  | otherwise = primArrayFromList (concatMap outside (groupBy ((==) `on` inside) [0 .. n - 1]))
+  where
+    n = sizeofPrimArray (parsedActs parsed) `quot` 2
+    kind i = indexPrimArray (parsedActs parsed) (2 * i)
+    place i = fromIntegral (indexPrimArray (parsedActs parsed) (2 * i + 1))
+    starts = IntMap.fromList ranges
+    inside i = maybe False ((> place i) . snd) (IntMap.lookupLE (place i) starts)
+    outside is = if any inside (take 1 is) then [barrier] else map kind is
 
 act :: Act -> Word32
 act = fromIntegral . fromEnum

@@ -84,6 +84,7 @@ comparison asked report =
     usual = case [pairSimilarity pair | pair <- listed, maybe False (<= 1) (pairScoreInnocentAbove (pairScore report pair))] of
       [] -> 0.8
       clear -> min 1 (fromIntegral (ceiling (minimum clear * 100) :: Int) / 100)
+    broken i = submissionParse (submissions V.! i) == Broken
     shown rank pair =
       View.ShownPair
         { View.shownLeft = pairLeft pair,
@@ -94,7 +95,7 @@ comparison asked report =
           View.shownMatched = pairMatched pair <|> (sum . map (tileTokens . shownTile) <$> askedEvidence asked rank),
           View.shownComplete = pairComplete pair,
           View.shownInnocent = pairScoreInnocentAbove score,
-          View.shownNotes = ["too short to judge" | pairScoreTooShort score]
+          View.shownNotes = ["too short to judge" | pairScoreTooShort score] ++ ["does not parse" | any broken [pairLeft pair, pairRight pair]]
         }
       where
         score = pairScore report pair

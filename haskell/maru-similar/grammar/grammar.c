@@ -1,0 +1,96 @@
+/* The door of a plug-in: the grammar that it was built with, MARU_GRAMMAR_LANGUAGE, opened. */
+#include "grammar.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "arena.h"
+#include "walk.h"
+
+const TSLanguage *MARU_GRAMMAR_LANGUAGE(void);
+
+/* Bytes of memory and of reading that any text may cost, and each byte of it. Programs take 20 to
+ * 100 a byte. */
+enum { ANY_TEXT = 1 << 20, EACH_BYTE = 1000 };
+
+uint32_t maru_grammar_door(void) { return MARU_GRAMMAR_DOOR; }
+const char *maru_grammar_name(void) { return MARU_GRAMMAR_NAME; }
+uint32_t maru_grammar_abi(void) { return ts_language_version(MARU_GRAMMAR_LANGUAGE()); }
+
+int maru_grammar_open(struct maru_grammar **grammar) {
+  const TSLanguage *language = MARU_GRAMMAR_LANGUAGE();
+  if (ts_language_version(language) > TREE_SITTER_LANGUAGE_VERSION ||
+      ts_language_version(language) < TREE_SITTER_MIN_COMPATIBLE_LANGUAGE_VERSION)
+    return -EPROTONOSUPPORT;
+
+  const uint32_t symbols = ts_language_symbol_count(language);
+  struct maru_grammar *g = malloc(sizeof *g + symbols * sizeof *g->rule);
+  if (g == NULL)
+    return -ENOMEM;
+#define FIELD(name) .name = ts_language_field_id_for_name(language, #name, sizeof #name - 1)
+  *g = (struct maru_grammar){.language = language,
+                             FIELD(condition),
+                             FIELD(consequence),
+                             FIELD(alternative),
+                             FIELD(body),
+                             FIELD(update),
+                             FIELD(init),
+                             .symbols = (TSSymbol)symbols};
+#undef FIELD
+  for (uint32_t s = 0; s < symbols; s++)
+    g->rule[s] = maru_rule(ts_language_symbol_name(language, (TSSymbol)s));
+  maru_arena_install();
+  *grammar = g;
+  return 0;
+}
+
+struct text {
+  const char *bytes;
+  uint32_t size;
+  struct maru_arena *arena;
+};
+
+enum { CHUNK = 256 };
+
+/* What is read again and again counts, too. */
+static const char *read_chunk(void *payload, uint32_t at, TSPoint point, uint32_t *size) {
+  const struct text *text = payload;
+  (void)point;
+  maru_arena_spend(text->arena, CHUNK);
+  const uint32_t left = at < text->size ? text->size - at : 0;
+  *size = left < CHUNK ? left : CHUNK;
+  return left == 0 ? "" : text->bytes + at;
+}
+
+static int64_t parse_and_walk(const struct maru_grammar *g, struct text *text,
+                              struct maru_act **acts, uint32_t *errors) {
+  TSParser *parser = ts_parser_new();
+  if (!ts_parser_set_language(parser, g->language))
+    return -EIO;
+  TSTree *tree = ts_parser_parse(parser, NULL, (TSInput){text, read_chunk, TSInputEncodingUTF8});
+  if (tree == NULL)
+    return -EIO;
+  text->arena->left = UINT64_MAX; /* a walk is linear */
+  return maru_walk(g, text->bytes, ts_tree_root_node(tree), acts, errors);
+}
+
+int64_t maru_grammar_walk(const struct maru_grammar *g, const char *bytes, uint32_t size,
+                          struct maru_act **acts, uint32_t *errors) {
+  if (size > MARU_GRAMMAR_LARGEST)
+    return -EFBIG;
+  struct maru_arena arena = {.left = ANY_TEXT + EACH_BYTE * (uint64_t)size};
+  struct text text = {bytes, size, &arena};
+  int64_t found;
+
+  maru_arena_use(&arena);
+  const int failure = setjmp(arena.way_out);
+  if (failure == 0)
+    found = parse_and_walk(g, &text, acts, errors);
+  else
+    found = -failure;
+  maru_arena_use(NULL);
+  maru_arena_free(&arena);
+  return found;
+}
+
+void maru_grammar_free(struct maru_act *acts) { free(acts); }

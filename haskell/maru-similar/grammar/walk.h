@@ -1,0 +1,21 @@
+/* From a syntax tree to acts. */
+#ifndef MARU_GRAMMAR_WALK_H
+#define MARU_GRAMMAR_WALK_H
+
+#include <tree_sitter/api.h>
+
+#include "rules.h"
+
+/* What is known of a grammar, once it is open; never written again. */
+struct maru_grammar {
+  const TSLanguage *language;
+  TSFieldId condition, consequence, alternative, body, update, init;
+  TSSymbol symbols;
+  struct rule rule[]; /* [symbols] */
+};
+
+/* The contract is that of maru_grammar_walk, but for -EIO. */
+int64_t maru_walk(const struct maru_grammar *g, const char *text, TSNode root,
+                  struct maru_act **acts, uint32_t *errors);
+
+#endif

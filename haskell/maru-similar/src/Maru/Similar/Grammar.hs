@@ -1,0 +1,116 @@
+-- | Grammars: plug-ins that say what a program does, from its syntax tree.
+--
+-- A grammar is a shared library that @scripts\/grammars@ builds (@grammar\/grammar.h@ is its
+-- contract). It is opened once, before anything forks, and never closed. What cannot be opened is
+-- said in one line, and the lexer takes its place ("Maru.Similar.Structure").
+module Maru.Similar.Grammar
+  ( Grammar,
+    grammarName,
+    openGrammar,
+    Parsed (..),
+    parse,
+  )
+where
+
+import Control.Exception (IOException, try)
+import Data.Bifunctor (first)
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import qualified Data.ByteString.Char8 as BC
+import qualified Data.ByteString.Unsafe as BU
+import Data.Int (Int64)
+import Data.Primitive.PrimArray
+import Data.Primitive.Ptr (copyPtrToMutablePrimArray)
+import Data.Word (Word32)
+import Foreign.C.Error (Errno (..), errnoToIOError)
+import Foreign.C.String (CString)
+import Foreign.C.Types
+import Foreign.Marshal.Alloc
+import Foreign.Ptr
+import Foreign.Storable
+import Maru.Similar.Grammar.Elf (wholeLibrary)
+import System.IO.Error (ioeGetErrorString)
+import System.IO.Unsafe (unsafePerformIO)
+import System.Posix.DynamicLinker
+
+-- | An open plug-in; immutable, and the same in forked processes.
+data Grammar = Grammar
+  { -- | Name and version.
+    grammarName :: !ByteString,
+    grammarWalk :: !(FunPtr Walk),
+    grammarFree :: !(FunPtr (Ptr Word32 -> IO ())),
+    grammarRules :: !(Ptr ())
+  }
+  deriving (Eq, Show)
+
+type Walk = Ptr () -> CString -> Word32 -> Ptr (Ptr Word32) -> Ptr Word32 -> IO Int64
+
+-- | Of a text: its acts, and how many places are no program of the language.
+data Parsed = Parsed
+  { -- | An act, and the offset of its byte, in turns.
+    parsedActs :: !(PrimArray Word32),
+    parsedErrors :: !Int
+  }
+  deriving (Eq, Show)
+
+-- | The door that this module opens.
+door :: Word32
+door = 1
+
+-- | That of a language. Or why not, in a few words that name the path.
+openGrammar :: String -> FilePath -> IO (Either String Grammar)
+openGrammar language path = do
+  whole <- wholeLibrary path
+  case whole of
+    Left why -> pure (Left (path ++ ": " ++ why))
+    Right () -> either (Left . refused) (first ((path ++ ": ") ++)) <$> (try (dlopen path [RTLD_NOW, RTLD_LOCAL] >>= opened language) :: IO (Either IOException (Either String Grammar)))
+  where
+    -- Of the linker's words, which name the path.
+    refused e = unwords (words (ioeGetErrorString e))
+
+opened :: String -> DL -> IO (Either String Grammar)
+opened language library = do
+  version <- dlsym library "maru_grammar_door" >>= callNumber
+  if version /= door
+    then pure (Left ("it is made for another maru (door " ++ show version ++ ", not " ++ show door ++ ")"))
+    else do
+      name <- dlsym library "maru_grammar_name" >>= callText >>= B.packCString
+      abi <- dlsym library "maru_grammar_abi" >>= callNumber
+      walk <- dlsym library "maru_grammar_walk"
+      free_ <- dlsym library "maru_grammar_free"
+      open <- dlsym library "maru_grammar_open"
+      alloca $ \out -> do
+        failure <- callOpen open out
+        case () of
+          _
+            | BC.takeWhile (/= ' ') name /= BC.pack ("tree-sitter-" ++ language) -> pure (Left ("it is " ++ BC.unpack name))
+            | failure == 0 -> Right . Grammar name walk free_ <$> peek out
+            | otherwise -> pure (Left (BC.unpack name ++ " has ABI " ++ show abi ++ ", which its runtime does not take: " ++ reason failure))
+  where
+    reason failure = ioeGetErrorString (errnoToIOError "" (Errno (negate failure)) Nothing Nothing)
+
+-- | 'Nothing': it is too large, or no program by far. Depends on the text alone. O(n).
+parse :: Grammar -> ByteString -> Maybe Parsed
+parse grammar text
+  | B.length text > 0x7fffffff = Nothing
+  | otherwise = unsafePerformIO $
+    BU.unsafeUseAsCStringLen text $ \(bytes, n) -> alloca $ \acts -> alloca $ \errors -> do
+      found <- callWalk (grammarWalk grammar) (grammarRules grammar) bytes (fromIntegral n) acts errors
+      if found < 0
+        then pure Nothing
+        else do
+          at <- peek acts
+          out <- newPrimArray (2 * fromIntegral found)
+          copyPtrToMutablePrimArray out 0 at (2 * fromIntegral found)
+          callFree (grammarFree grammar) at
+          Just <$> (Parsed <$> unsafeFreezePrimArray out <*> (fromIntegral <$> peek errors))
+
+foreign import ccall "dynamic" callNumber :: FunPtr (IO Word32) -> IO Word32
+
+foreign import ccall "dynamic" callText :: FunPtr (IO CString) -> IO CString
+
+foreign import ccall "dynamic" callOpen :: FunPtr (Ptr (Ptr ()) -> IO CInt) -> Ptr (Ptr ()) -> IO CInt
+
+foreign import ccall safe "dynamic" callWalk :: FunPtr Walk -> Walk
+
+foreign import ccall "dynamic" callFree :: FunPtr (Ptr Word32 -> IO ()) -> Ptr Word32 -> IO ()

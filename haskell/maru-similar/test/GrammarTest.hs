@@ -1,0 +1,133 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE RankNTypes #-}
+
+-- | Grammars that were built. What needs one says so and does nothing where it is absent.
+module GrammarTest (tests) where
+
+import Control.Monad (forM_, when)
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import qualified Data.ByteString.Char8 as BC
+import Data.List (isInfixOf)
+import Data.Primitive.PrimArray
+import Data.Word (Word32)
+import Maru.Similar
+import Maru.Similar.Grammar
+import Maru.Similar.Structure (Act (..))
+import Snippets
+import System.Directory (doesFileExist)
+import System.FilePath ((</>))
+import System.IO.Temp (withSystemTempDirectory)
+import Test.QuickCheck hiding (property)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit
+
+tests :: TestTree
+tests =
+  testGroup
+    "Grammar"
+    [ testCase "acts of a small program" $
+        withJava $ \java ->
+          actsOf java "import a.B; @X(y = 1) class A<T> { int f = 1, g; A(int n) { this.f = n + 1; } public void m() { for (;;) { if (f() < g[1]) { return; } } } }"
+            @?= [Class, Assigns, Method, Assigns, Computes, MethodEnd, Method, Loop, Choose, Compares, Apply, Indexes, Return, MethodEnd, ClassEnd],
+      testCase "written otherwise, the same acts" $
+        withJava $ \java -> forM_ disguises $ \(name, one, other) ->
+          assertEqual name (actsOf java (inMethod one)) (actsOf java (inMethod other)),
+      testCase "what does nothing has no act" $
+        withJava $ \java -> forM_ idle $ \text ->
+          assertEqual (BC.unpack text) (actsOf java (inMethod "a(b);")) (actsOf java (inMethod ("a(b); " <> text))),
+      testCase "what does something has" $
+        withJava $ \java -> forM_ busy $ \text ->
+          assertBool (BC.unpack text) (actsOf java (inMethod "a(b);") /= actsOf java (inMethod ("a(b); " <> text))),
+      testCase "broken programs, prose, too large ones" $
+        withJava $ \java -> do
+          fmap ((> 0) . parsedErrors) (parse java "class A { void m( { x = ; } ") @?= Just True
+          fmap parsedErrors (parse java (inMethod "a();")) @?= Just 0
+          parse java (BC.replicate 60001 ' ') @?= Nothing,
+      testCase "what is no grammar is said, and nothing dies" notGrammars,
+      testCase "submissions by a grammar say so, and each map gives the same" $
+        withJava $ \java -> do
+          let config = defaultConfig {configGrammar = Just java}
+              corpus = corpusOf [newEntry name [Source name text] | (name, text) <- [("a", inMethod "a();"), ("b", inMethod "b( ;"), ("c", BC.replicate 60001 ' ' <> inMethod "c();")]] []
+              report :: ParallelMap -> Report
+              report parallel = let p = prepare parallel config corpus in assemble config p (comparePrepared parallel config p)
+          map submissionParse (toList' (reportSubmissions (report map))) @?= [Clean, Broken, NotParsed]
+          map (pairScore (report map)) (pairList (reportPairs (report map))) @?= map (pairScore (report backwards)) (pairList (reportPairs (report backwards))),
+      testCase "any piece of a program: acts within it" $
+        withJava $ \java -> forM_ programs $ \program -> forM_ [0, 97 .. B.length program] $ \n ->
+          let piece = B.take n program
+           in maybe (assertFailure "not parsed") (\p -> assertBool (show n) (all (inText n) (pairsOf (parsedActs p)))) (parse java piece),
+      property "any bytes: the same acts again, all within the text" 100 anyBytes
+    ]
+  where
+    toList' = foldr (:) []
+    backwards f = reverse . map f . reverse
+    inText n (act, at) = act <= fromIntegral (fromEnum (maxBound :: Act)) && fromIntegral at < n
+
+disguises :: [(String, ByteString, ByteString)]
+disguises =
+  [ ("for as while", "for (int i = 0; i < n; i++) { a(i); b(); }", "int i = 0; while (i < n) { a(i); b(); i++; }"),
+    ("do", "while (a) { b(); }", "do { b(); } while (a);"),
+    ("increment", "x = x + 1;", "x++;"),
+    ("op=", "x = x + y;", "x += y;"),
+    ("parentheses", "return a;", "return ((a));"),
+    ("flipped comparison", "if (f() > g[1]) c();", "if (g[1] < f()) { c(); }"),
+    ("exchanged branches", "if (a == b) { c(); } else { d = 1; }", "if (!(a == b)) { d = 1; } else { c(); }"),
+    ("unequal", "if (a == b) { c(); } else { d = 1; }", "if (a != b) { d = 1; } else { c(); }"),
+    ("choice as an expression", "x = a ? f() : 2;", "x = a ? (f()) : (2);"),
+    ("split declaration", "int x = f(); a(x);", "int x; x = f(); a(x);"),
+    ("types and annotations", "final int x = f(); a(x);", "@Deprecated Map<? extends K, List<V>> x = f(); a(x);"),
+    ("imports do not count, names neither", "foo.bar(x, 1);", "baz.qux(y, 2);")
+  ]
+
+idle, busy :: [ByteString]
+idle =
+  [ "int unused = 5;",
+    "long sum1 = 89L * 2;",
+    "int[] spare = new int[5];",
+    "String note = \"a\", other = \"b\";",
+    "if (3 > 9) { }",
+    "assert 3 < 12;",
+    "for (int skip = 0; skip < 0; skip++) { }",
+    "int x; String s;"
+  ]
+busy = ["int v = f();", "int v = 1; a(v);", "if (b) { }", "while (f()) { }", "if (3 > 9) { f(); }", "assert b;"]
+
+-- | In order of harm: a program that opens them all has not died.
+notGrammars :: IO ()
+notGrammars = withSystemTempDirectory "grammar" $ \dir -> do
+  let path = dir </> "java.so"
+      refused why = openGrammar "java" path >>= either (\said -> assertBool said (why `isInfixOf` said && path `isInfixOf` said && length (lines said) == 1)) (const (assertFailure ("opened, though: " ++ why)))
+  refused "does not exist"
+  forM_ [("", "no shared library"), ("#!/bin/sh\n", "no shared library"), (B.replicate 4096 0, "no shared library"), ("\DELELF\1\1\1" <> B.replicate 4096 0, "64 bits")] $ \(bytes, why) -> B.writeFile path bytes >> refused why
+  own <- B.readFile "/proc/self/exe"
+  B.writeFile path (B.take (B.length own `div` 2) own) >> refused "cut off"
+  built <- doesFileExist (pluginOf "java")
+  when built $ do
+    plugin <- B.readFile (pluginOf "java")
+    forM_ [64, 4096, B.length plugin `div` 2, B.length plugin - 1] $ \n -> B.writeFile path (B.take n plugin) >> refused "cut off"
+    openGrammar "python" (pluginOf "java") >>= either (\said -> assertBool said ("it is tree-sitter-java" `isInfixOf` said)) (const (assertFailure "Java is Python"))
+
+anyBytes :: Property
+anyBytes = forAll (B.pack <$> listOf arbitrary) $ \text -> ioProperty $ do
+  opened <- openGrammar "java" (pluginOf "java")
+  pure $ case opened of
+    Left _ -> True
+    Right java -> parse java text == parse java text
+
+pluginOf :: String -> FilePath
+pluginOf language = "../../build/lib/maru/grammars" </> language ++ ".so"
+
+withJava :: (Grammar -> IO ()) -> IO ()
+withJava use = do
+  opened <- openGrammar "java" (pluginOf "java")
+  either (\why -> putStrLn ("skipped: " ++ why)) use opened
+
+actsOf :: Grammar -> ByteString -> [Act]
+actsOf grammar text = maybe [] (map (toEnum . fromIntegral . fst) . pairsOf . parsedActs) (parse grammar text)
+
+pairsOf :: PrimArray Word32 -> [(Word32, Word32)]
+pairsOf a = [(indexPrimArray a (2 * i), indexPrimArray a (2 * i + 1)) | i <- [0 .. sizeofPrimArray a `quot` 2 - 1]]
+
+inMethod :: ByteString -> ByteString
+inMethod body = "class A { void m() { " <> body <> " } }"
