@@ -107,6 +107,9 @@ static bool is_over(struct job *job, const char *line, size_t length) {
   const size_t size = sizeof mark - 1;
   if (length <= size || length > size + 3 || memcmp(line, mark, size) != 0 || job->ending)
     return false;
+  for (size_t i = size; i < length; i++)
+    if (line[i] < '0' || line[i] > '9')
+      return false;
   job->over = true;
   job->status = 0;
   for (size_t i = size; i < length; i++)

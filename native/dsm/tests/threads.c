@@ -4,6 +4,8 @@
  *     threads WHAT [THREADS]     see `parts` at the end; all: each in turn
  *     threads waited|exits|left  how a process ends
  *     threads crowd|forks|deep|endless [THREADS]    what ends the job, or is ended
+ *
+ * Over 500 lines: one program that a person can run by hand, each part as short as what it checks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -452,6 +454,31 @@ static void *sort(void *given) {
   return NULL;
 }
 
+/* Its end, and that it creates another, come at once to the node that waits for it. */
+static void *last_words(void *given) {
+  pthread_t other;
+  if (given != NULL) {
+    start(&other, last_words, NULL);
+    pthread_detach(other);
+  }
+  sem_post(&done);
+  return NULL;
+}
+
+static void handed_on(void) {
+  sem_init(&done, 0, 0);
+  for (int i = 0; i < 50; i++) {
+    pthread_t ids[MOST];
+    for (long k = 0; k < threads; k++)
+      start(&ids[k], last_words, &done);
+    for (long k = 0; k < threads; k++)
+      joined(ids[k]);
+    for (long k = 0; k < 2 * threads; k++)
+      sem_wait(&done);
+  }
+  printf("handed on\n");
+}
+
 static void nested(void) {
   struct range range = {malloc(2000 * sizeof(int)), 2000};
   unsigned value = 1;
@@ -539,7 +566,7 @@ static const struct {
              {"mutexes", mutexes},   {"conditions", conditions},
              {"barriers", barriers}, {"specific", specific},
              {"ends", ends},         {"rwlocks", rwlocks},
-             {"nested", nested}};
+             {"nested", nested},     {"handed", handed_on}};
 
 int main(int number, char **arguments) {
   argument = "memory";

@@ -27,6 +27,13 @@ static uint8_t *end_of_stack(uint8_t *least, uint8_t *most) {
   return most;
 }
 
+/* A home is alone with a page once it has told of a change there; such a page costs no release. */
+static void change(uint8_t *from) {
+  maru_dsm_write_range(from, TOP);
+  for (unsigned i = 0; i < TOP_PAGES; i++)
+    from[(size_t)i * MR_PAGE] = 1;
+}
+
 static struct mr_place_of_stack *make(size_t size) {
   size_t room = size + maru_dsm_nodes() * TOP;
   struct mr_place_of_stack *stack = malloc(sizeof *stack);
@@ -36,6 +43,7 @@ static struct mr_place_of_stack *make(size_t size) {
   mr_node_site(end - size, size, "stack");
   *stack = (struct mr_place_of_stack){.from = end - size, .size = size};
   mr_stack_end_at(stack->from);
+  change(end - TOP);
   return stack;
 }
 
@@ -55,7 +63,7 @@ struct mr_place_of_stack *mr_stack_take(size_t size) {
     whole = 2 * TOP;
   struct mr_place_of_stack *stack = reuse(whole);
   if (stack == NULL)
-    stack = make(whole);
+    return make(whole);
   maru_dsm_write_range(stack->from + stack->size - TOP, TOP);
   return stack;
 }

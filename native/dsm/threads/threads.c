@@ -206,6 +206,17 @@ static bool run_one(const struct mr_thread *wanted) {
   return true;
 }
 
+/* This node's thread goes on: what was given to the node meanwhile goes to another. */
+static void hand_on(void) {
+  struct mr_thread *thread = given_here();
+  if (thread == NULL)
+    return;
+  uint32_t semaphore = place(thread);
+  if (semaphore != 0)
+    mr_node_request(MR_POST, semaphore, 1);
+  self.waiting |= semaphore == 0;
+}
+
 /* Until that thread has ended, or all have (NULL); with the lock before and after.  The semaphore
  * may tell more often than needed. */
 static void await_end(struct mr_thread *thread) {
@@ -223,6 +234,7 @@ static void await_end(struct mr_thread *thread) {
     mr_threads_lock();
     end_lending(me);
   }
+  hand_on();
 }
 
 bool mr_threads_may_lend(void) { return self.waiting && self.now == &self.first; }
