@@ -185,7 +185,7 @@ static int on_fault(void *context, uint32_t page, bool write) {
   mr_stack_check(mr_area_program(node.area) + (size_t)page * MR_PAGE);
   mr_heat_waits(node.heat);
   node_begin();
-  mr_heat_fault(node.heat, page, write);
+  mr_heat_fault(node.heat, node.core, page, write);
   await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page));
   mr_heat_waited(node.heat, MR_HEAT_FETCH);
   return 0;
@@ -214,7 +214,7 @@ static int64_t bring(uint64_t first, uint64_t many, uint64_t write) {
   node_begin();
   for (uint32_t each = page; each < page + count; each++)
     if (mr_core_access(node.core, each) < (write ? MR_READ_WRITE : MR_READ))
-      mr_heat_fault(node.heat, each, write);
+      mr_heat_fault(node.heat, node.core, each, write);
   await(mr_core_bring(node.core, page, count, write));
   mr_heat_waited(node.heat, MR_HEAT_FETCH);
   return 0;
@@ -486,7 +486,7 @@ void maru_dsm_exit(void) {
   mr_end_tells(MR_LAUNCHER_NONE);
   mr_see(MR_ALLOCATED, NULL, 0);
   mr_see(MR_GLOBALS, NULL, 0);
-  mr_heat_tell(node.heat);
+  mr_heat_tell(node.heat, mr_core_counters(node.core));
   node.heat = NULL;
   mr_core_destroy(node.core);
   node.core = NULL;
