@@ -1,6 +1,5 @@
 #ifdef MARU_CC_ATOMICS
 #include_next <stdatomic.h>
 #else
-#error                                                                                             \
-    "maru-cc: atomic operations order nothing between nodes; use a mutex. -DMARU_CC_ATOMICS if they are one thread's"
+#error "maru-cc: atomics order nothing between nodes; use a mutex, or -DMARU_CC_ATOMICS"
 #endif
