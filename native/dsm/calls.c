@@ -21,6 +21,7 @@ static int64_t request(enum mr_op op, uint32_t kind, uint32_t id, int64_t argume
 
 void maru_dsm_lock(uint32_t id) { request(MR_LOCK, MR_LOCKS, id, 0); }
 void maru_dsm_unlock(uint32_t id) { request(MR_UNLOCK, MR_LOCKS, id, 0); }
+int maru_dsm_trylock(uint32_t id) { return (int)request(MR_TRY, MR_LOCKS, id, 0); }
 void maru_dsm_barrier(uint32_t id) { request(MR_BARRIER, MR_BARRIERS, id, maru_dsm_nodes()); }
 
 int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta) {

@@ -108,6 +108,7 @@ struct mr_fetch_limits {
  * they go. It goes page by page, packed, as long as it is so few bytes in all. A node that has the
  * version before need not fetch the page.  Not from a barrier, where all would get what few read.
  */
+#define MR_MESSAGE_KINDS 16u /* of messages */
 #define MR_GRANT_BYTES 256u
 #define MR_GRANT_BYTES_MAX 32768u
 
@@ -188,6 +189,9 @@ struct mr_core_counters {
   uint64_t carried, spared;  /* diffs that left with notices here; that made a copy new here */
   uint64_t intervals, notices, requests, news, dropped;
   uint64_t messages, bytes; /* sent */
+  struct {
+    uint64_t messages, bytes;
+  } kinds[MR_MESSAGE_KINDS]; /* the same by enum mr_message_type */
 };
 
 struct mr_core;
@@ -223,6 +227,7 @@ int mr_core_message(struct mr_core *core, uint16_t from, const void *message, si
 enum mr_access mr_core_access(const struct mr_core *core, uint32_t page);
 /* The page's home, as far as this node knows; a home knows. */
 uint16_t mr_core_home(const struct mr_core *core, uint32_t page);
+bool mr_core_is_home(const struct mr_core *core, uint32_t page); /* this node is */
 const struct mr_core_counters *mr_core_counters(const struct mr_core *core);
 /* Intervals in the log now. */
 uint64_t mr_core_log_length(const struct mr_core *core);

@@ -36,6 +36,8 @@ void mr_set_access(struct mr_core *core, uint32_t page, enum mr_access access) {
   core->settling.access = (uint8_t)access;
 }
 
+_Static_assert(MR_MESSAGE_TYPES <= MR_MESSAGE_KINDS, "each is counted");
+
 /* ---- messages out ----------------------------------------------------------- */
 
 struct mr_writer *mr_compose(struct mr_core *core, enum mr_message_type type, uint32_t subject,
@@ -66,7 +68,10 @@ void mr_dispatch(struct mr_core *core, uint16_t to) {
   memcpy(out->bytes + offsetof(struct mr_header, length), &length, sizeof length);
   core->counters.messages++;
   core->counters.bytes += out->length;
-  core->sent += !mr_looks(out->bytes[offsetof(struct mr_header, type)]);
+  uint8_t type = out->bytes[offsetof(struct mr_header, type)];
+  core->counters.kinds[type].messages++;
+  core->counters.kinds[type].bytes += out->length;
+  core->sent += !mr_looks(type);
   core->config.sink->send(core->config.context, to, out->bytes, out->length);
 }
 

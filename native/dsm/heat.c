@@ -1,6 +1,7 @@
 #include "heat.h"
 
 #include "diff.h"
+#include "message.h"
 
 #include <maru/wait.h>
 #include <stdio.h>
@@ -14,7 +15,7 @@
 struct page {
   uint64_t lines;
   uint32_t reads, writes;
-  bool writable;
+  bool writable, had; /* had: it was here */
 };
 
 struct site {
@@ -22,10 +23,14 @@ struct site {
   const char *name;
 };
 
+enum { FIRST, CHANGED, WRITTEN, HOME, REASONS };
+
 struct mr_heat {
   int64_t wall, processor;                /* when the program began */
   int64_t wait_wall, wait_processor;      /* when the wait began */
   int64_t waited[MR_HEAT_WAITS], waiting; /* wall; of the processor, in all waits */
+  int64_t longest[MR_HEAT_WAITS];         /* wall */
+  uint64_t waits[MR_HEAT_WAITS], faults[REASONS];
   struct page *pages;
   struct site *sites;
   uint32_t page_count;
@@ -66,6 +71,8 @@ void mr_heat_start(struct mr_heat *heat) {
   heat->processor = processor_now();
   heat->waiting = 0;
   memset(heat->waited, 0, sizeof heat->waited);
+  memset(heat->longest, 0, sizeof heat->longest);
+  memset(heat->waits, 0, sizeof heat->waits);
 }
 
 void mr_heat_waits(struct mr_heat *heat) {
@@ -78,13 +85,21 @@ void mr_heat_waits(struct mr_heat *heat) {
 void mr_heat_waited(struct mr_heat *heat, enum mr_heat_wait what) {
   if (heat == NULL)
     return;
-  heat->waited[what] += maru_now_ns() - heat->wait_wall;
+  int64_t waited = maru_now_ns() - heat->wait_wall;
+  heat->waited[what] += waited;
+  heat->longest[what] = waited > heat->longest[what] ? waited : heat->longest[what];
+  heat->waits[what]++;
   heat->waiting += processor_now() - heat->wait_processor;
 }
 
-void mr_heat_fault(struct mr_heat *heat, uint32_t page, bool write) {
+void mr_heat_fault(struct mr_heat *heat, const struct mr_core *core, uint32_t page, bool write) {
   if (heat == NULL)
     return;
+  int reason = mr_core_is_home(core, page)             ? HOME
+               : mr_core_access(core, page) != MR_NONE ? WRITTEN
+               : heat->pages[page].had                 ? CHANGED
+                                                       : FIRST;
+  heat->faults[reason]++;
   heat->pages[page].reads += !write;
   heat->pages[page].writes += write;
 }
@@ -100,6 +115,7 @@ void mr_heat_allow(struct mr_heat *heat, uint32_t page, enum mr_access access,
       if (memcmp(memory + i * LINE, twin + i * LINE, LINE) != 0)
         p->lines |= UINT64_C(1) << i;
   p->writable = access == MR_READ_WRITE;
+  p->had |= access != MR_NONE;
 }
 
 void mr_heat_site(struct mr_heat *heat, size_t offset, size_t size, const char *site) {
@@ -126,7 +142,23 @@ const char *mr_heat_site_of(const struct mr_heat *heat, size_t offset, size_t *b
   return "?";
 }
 
-static void tell(const struct mr_heat *heat) {
+static void tell_sums(const struct mr_heat *heat, const struct mr_core_counters *counters,
+                      FILE *stream) {
+  fprintf(stream, "maru: heat: waits");
+  for (int i = 0; i < MR_HEAT_WAITS; i++)
+    fprintf(stream, " %llu %lld", (unsigned long long)heat->waits[i], (long long)heat->longest[i]);
+  fprintf(stream, "\nmaru: heat: faults");
+  for (int i = 0; i < REASONS; i++)
+    fprintf(stream, " %llu", (unsigned long long)heat->faults[i]);
+  fputc('\n', stream);
+  for (int i = 1; i < MR_MESSAGE_TYPES; i++)
+    if (counters->kinds[i].messages != 0)
+      fprintf(stream, "maru: heat: sent %s %llu %llu\n", mr_message_name((enum mr_message_type)i),
+              (unsigned long long)counters->kinds[i].messages,
+              (unsigned long long)counters->kinds[i].bytes);
+}
+
+static void tell(const struct mr_heat *heat, const struct mr_core_counters *counters) {
   fflush(stderr);
   FILE *stream = fdopen(dup(STDERR_FILENO), "w");
   int64_t computing = processor_now() - heat->processor - heat->waiting;
@@ -135,6 +167,8 @@ static void tell(const struct mr_heat *heat) {
             (long long)(maru_now_ns() - heat->wall), (long long)computing,
             (long long)heat->waited[MR_HEAT_FETCH], (long long)heat->waited[MR_HEAT_LOCK],
             (long long)heat->waited[MR_HEAT_BARRIER]);
+  if (stream != NULL)
+    tell_sums(heat, counters, stream);
   for (size_t i = 0; stream != NULL && i < heat->site_count; i++)
     fprintf(stream, "maru: heat: site %zu %zu %s\n", heat->sites[i].offset, heat->sites[i].size,
             heat->sites[i].name);
@@ -148,10 +182,10 @@ static void tell(const struct mr_heat *heat) {
     fclose(stream);
 }
 
-void mr_heat_tell(struct mr_heat *heat) {
+void mr_heat_tell(struct mr_heat *heat, const struct mr_core_counters *counters) {
   if (heat == NULL)
     return;
   if (getenv("MARU_DSM_REPORT") != NULL)
-    tell(heat);
+    tell(heat, counters);
   destroy(heat);
 }

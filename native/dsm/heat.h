@@ -24,7 +24,7 @@ void mr_heat_start(struct mr_heat *heat);
 /* It waits, until mr_heat_waited. */
 void mr_heat_waits(struct mr_heat *heat);
 void mr_heat_waited(struct mr_heat *heat, enum mr_heat_wait what);
-void mr_heat_fault(struct mr_heat *heat, uint32_t page, bool write);
+void mr_heat_fault(struct mr_heat *heat, const struct mr_core *core, uint32_t page, bool write);
 /* From now on the program may do that much.  `memory` and `twin` are the page's. */
 void mr_heat_allow(struct mr_heat *heat, uint32_t page, enum mr_access access,
                    const uint8_t *memory, const uint8_t *twin);
@@ -36,7 +36,11 @@ const char *mr_heat_site_of(const struct mr_heat *heat, size_t offset, size_t *b
  *     maru: heat: page NUMBER READS WRITES LINES    LINES: a bit per line, hexadecimal
  *     maru: heat: site OFFSET SIZE NAME
  *     maru: heat: node WALL COMPUTING FETCHES LOCKS BARRIERS    ns since mr_heat_start: in all, of
- * the processor outside of waits, waiting */
-void mr_heat_tell(struct mr_heat *heat);
+ * the processor outside of waits, waiting
+ *     maru: heat: waits FETCHES LONGEST LOCKS LONGEST BARRIERS LONGEST     how many; ns
+ *     maru: heat: faults FIRST CHANGED WRITTEN HOME    by reason: the page was never here; another
+ * node changed it; it was here, to be read; its home is here, and another node has a copy or it was
+ * never used maru: heat: sent KIND MESSAGES BYTES    each kind that this node sent */
+void mr_heat_tell(struct mr_heat *heat, const struct mr_core_counters *counters);
 
 #endif

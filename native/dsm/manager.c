@@ -106,6 +106,14 @@ static int lock(struct step *s) {
   return 0;
 }
 
+static int try_lock(struct step *s) {
+  bool free = s->object->holder == NOBODY;
+  if (free)
+    s->object->holder = s->request->from;
+  grant(s, s->request->from, MR_TRY, free);
+  return 0;
+}
+
 static int unlock(struct step *s) {
   if (s->object->holder != s->request->from)
     return -EPERM;
@@ -127,7 +135,7 @@ static int barrier(struct step *s) {
     return 0;
   s->object->arrived = 0;
   for (uint16_t node; (node = dequeue(s)) != NOBODY;)
-    grant(s, node, MR_BARRIER, 0);
+    grant(s, node, MR_BARRIER, node == s->request->from);
   return 0;
 }
 
@@ -222,6 +230,7 @@ static const struct {
     [MR_CONDITION] = {CONDITION, true, condition},
     [MR_SIGNAL] = {CONDITION, false, signal_one},
     [MR_BROADCAST] = {CONDITION, false, signal_all},
+    [MR_TRY] = {LOCK, false, try_lock},
 };
 
 int mr_manager_step(struct mr_manager *manager, const struct mr_request *request,

@@ -17,7 +17,7 @@
 enum mr_op {
   MR_LOCK = 1,
   MR_UNLOCK,
-  MR_BARRIER,    /* argument: how many nodes meet */
+  MR_BARRIER,    /* argument: how many nodes meet; result: 1 at the last to come, else 0 */
   MR_WAIT,       /* semaphore: takes 1, waits for it */
   MR_POST,       /* semaphore: gives `argument` */
   MR_FLAG_AWAIT, /* until the flag has the value `argument` */
@@ -27,6 +27,7 @@ enum mr_op {
                    again, as MR_SIGNAL, when it is signalled */
   MR_SIGNAL,    /* the first that stands in it */
   MR_BROADCAST, /* all */
+  MR_TRY,       /* lock: takes it if nobody has it; result: whether */
   MR_OPS
 };
 

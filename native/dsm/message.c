@@ -2,6 +2,15 @@
 
 #include <stdlib.h>
 
+const char *mr_message_name(enum mr_message_type type) {
+  static const char *const names[MR_MESSAGE_TYPES] = {
+      [MR_FETCH] = "fetch",      [MR_PAGE_COPY] = "page",   [MR_DIFF] = "diff",
+      [MR_DIFF_KEPT] = "kept",   [MR_DIFF_AGAIN] = "again", [MR_SYNC] = "request",
+      [MR_GRANT] = "grant",      [MR_REFUSED] = "refused",  [MR_NEWS] = "news",
+      [MR_NEWS_HEARD] = "heard", [MR_LOOK] = "look",        [MR_SEEN] = "seen"};
+  return names[type];
+}
+
 void *mr_put_room(struct mr_writer *writer, size_t size) {
   if (writer->failed)
     return NULL;

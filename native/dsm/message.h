@@ -38,6 +38,9 @@ enum mr_message_type {
                     waits for; body: 1 if it waits, messages sent, messages received */
   MR_MESSAGE_TYPES
 };
+/* As reports call it. */
+const char *mr_message_name(enum mr_message_type type);
+
 /* Progress: what all have acquired; the number of the sender's round, the nodes in it (a bit per
  * node, in whole words); what those have acquired at least (core.h). */
 

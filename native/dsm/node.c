@@ -19,6 +19,7 @@
 #include "seen.h"
 #include "serve.h"
 #include "settings.h"
+#include "stack.h"
 #include "watch.h"
 
 #include <errno.h>
@@ -33,13 +34,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Far from where the system, the heap and the address sanitizer put things; the
- * thread sanitizer allows few places. */
-#if defined(__SANITIZE_THREAD__)
-#define ADDRESS ((void *)UINT64_C(0x004000000000))
-#else
-#define ADDRESS ((void *)UINT64_C(0x300000000000))
-#endif
 #define DEFAULT_MIB 256u
 #define MOST_MIB (UINT64_C(1) << 20)
 #define RACES_SAID 32u
@@ -59,10 +53,8 @@ static struct {
   uint64_t requests;      /* so many */
   int64_t result;
   pid_t owner;
-  uint16_t nodes, me;
-  uint16_t up; /* peers that have not left */
-  bool leaving;
-  bool unwatched; /* the program says what it accesses */
+  uint16_t nodes, me, up;  /* up: peers that have not left */
+  bool leaving, unwatched; /* unwatched: the program says what it accesses */
   struct mr_membership job;
   size_t used, size; /* bytes of shared memory to be given out */
   uint32_t pages;    /* with those of globals */
@@ -166,8 +158,6 @@ static int64_t await(int rc) {
   return node.result;
 }
 
-bool mr_node_started(void) { return node.core != NULL; }
-
 static void ready(void) {
   if (node.core == NULL)
     mr_node_die(STATUS_USAGE, "maru_dsm_init was not called");
@@ -176,20 +166,26 @@ static void ready(void) {
     mr_node_die(STATUS_USAGE, "a child process cannot use the node's shared memory");
 }
 
-int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
+static int64_t request(uint64_t op, uint64_t object, uint64_t argument) {
   ready();
   mr_heat_waits(node.heat);
   node_begin();
-  int64_t result = await(mr_core_sync(node.core, op, object, argument));
+  int64_t result =
+      await(mr_core_sync(node.core, (enum mr_op)op, (uint32_t)object, (int64_t)argument));
   mr_heat_waited(node.heat, op == MR_BARRIER ? MR_HEAT_BARRIER : MR_HEAT_LOCK);
   return result;
 }
 
+int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
+  return mr_stack_call(request, op, object, (uint64_t)argument);
+}
+
 static int on_fault(void *context, uint32_t page, bool write) {
   (void)context;
+  mr_stack_check(mr_area_program(node.area) + (size_t)page * MR_PAGE);
   mr_heat_waits(node.heat);
   node_begin();
-  mr_heat_fault(node.heat, page, write);
+  mr_heat_fault(node.heat, node.core, page, write);
   await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page));
   mr_heat_waited(node.heat, MR_HEAT_FETCH);
   return 0;
@@ -197,6 +193,7 @@ static int on_fault(void *context, uint32_t page, bool write) {
 
 uint32_t maru_dsm_node(void) { return node.me; }
 uint32_t maru_dsm_nodes(void) { return node.nodes; }
+bool mr_node_started(void) { return node.core != NULL; }
 bool mr_node_unwatched(void) { return node.unwatched; }
 
 uint8_t *mr_node_memory(size_t *size) {
@@ -210,15 +207,17 @@ static uint32_t page_seen(enum mr_place place, uintptr_t at) {
   return (uint32_t)((before + mr_seen_offset(place, at)) / MR_PAGE);
 }
 
-static void bring(uint32_t page, uint32_t count, bool write) {
+static int64_t bring(uint64_t first, uint64_t many, uint64_t write) {
+  uint32_t page = (uint32_t)first, count = (uint32_t)many;
   ready();
   mr_heat_waits(node.heat);
   node_begin();
   for (uint32_t each = page; each < page + count; each++)
     if (mr_core_access(node.core, each) < (write ? MR_READ_WRITE : MR_READ))
-      mr_heat_fault(node.heat, each, write);
+      mr_heat_fault(node.heat, node.core, each, write);
   await(mr_core_bring(node.core, page, count, write));
   mr_heat_waited(node.heat, MR_HEAT_FETCH);
+  return 0;
 }
 
 static void bring_range(const void *from, size_t size, bool write) {
@@ -227,17 +226,37 @@ static void bring_range(const void *from, size_t size, bool write) {
     if (!mr_part_seen(i, &first, &last))
       continue;
     uint32_t page = page_seen(i, first);
-    bring(page, page_seen(i, last) - page + 1, write);
+    mr_stack_call(bring, page, page_seen(i, last) - page + 1, write);
   }
 }
 
 void maru_dsm_read_range(const void *from, size_t size) { bring_range(from, size, false); }
 void maru_dsm_write_range(void *from, size_t size) { bring_range(from, size, true); }
 
-void mr_node_site(const void *from, size_t size, const char *site) {
+static int64_t note_site(uint64_t from, uint64_t size, uint64_t site) {
   pthread_mutex_lock(&node.lock);
-  mr_heat_site(node.heat, (size_t)((const uint8_t *)from - mr_area_program(node.area)), size, site);
+  mr_heat_site(node.heat, from - (uintptr_t)mr_area_program(node.area), size, (const char *)site);
   pthread_mutex_unlock(&node.lock);
+  return 0;
+}
+
+void mr_node_site(const void *from, size_t size, const char *site) {
+  mr_stack_call(note_site, (uintptr_t)from, size, (uintptr_t)site);
+}
+
+static int64_t home(uint64_t page, uint64_t pages, uint64_t nobody) {
+  pthread_mutex_lock(&node.lock);
+  int64_t home = page < pages ? mr_core_home(node.core, (uint32_t)page) : (int64_t)nobody;
+  pthread_mutex_unlock(&node.lock);
+  return home;
+}
+
+int maru_dsm_home(const void *at) {
+  uintptr_t first = (uintptr_t)at, last = first;
+  for (enum mr_place i = MR_ALLOCATED; i < MR_PLACES; i++)
+    if (mr_part_seen(i, &first, &last))
+      return (int)mr_stack_call(home, page_seen(i, first), node.pages, (uint64_t)-1);
+  return -1;
 }
 
 void *(maru_dsm_alloc)(size_t size) { return maru_dsm_alloc_at(size, "maru_dsm_alloc"); }
@@ -344,10 +363,11 @@ static void map_memory(const struct mr_globals *globals) {
   uint32_t pages = (uint32_t)(whole / MR_PAGE);
   node.unwatched = node.unwatched && getenv("MARU_DSM_ACCESS") == NULL;
   enum mr_access_way way = node.unwatched ? MR_BY_MPROTECT : mr_settings_way(node.me);
-  int rc = mr_area_create(&node.area, way, ADDRESS, pages, node.unwatched ? NULL : on_fault, NULL);
+  int rc =
+      mr_area_create(&node.area, way, MR_ADDRESS, pages, node.unwatched ? NULL : on_fault, NULL);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot map %zu MiB of shared memory at %p: %s%s",
-                node.size >> 20, ADDRESS, strerror(-rc),
+                node.size >> 20, (void *)MR_ADDRESS, strerror(-rc),
                 rc == -EEXIST   ? " (something else of this process lies there)"
                 : rc == -ENOMEM ? "; set MARU_DSM_MIB to less"
                                 : "");
@@ -466,7 +486,7 @@ void maru_dsm_exit(void) {
   mr_end_tells(MR_LAUNCHER_NONE);
   mr_see(MR_ALLOCATED, NULL, 0);
   mr_see(MR_GLOBALS, NULL, 0);
-  mr_heat_tell(node.heat);
+  mr_heat_tell(node.heat, mr_core_counters(node.core));
   node.heat = NULL;
   mr_core_destroy(node.core);
   node.core = NULL;

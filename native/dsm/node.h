@@ -14,6 +14,13 @@
 #include <stdbool.h>
 
 #define MR_JOB_NODES_MAX 256u
+/* Where the shared memory lies: far from where the system, the heap and the address sanitizer put
+ * things; the thread sanitizer allows few places. */
+#if defined(__SANITIZE_THREAD__)
+#define MR_ADDRESS ((uint8_t *)UINT64_C(0x004000000000))
+#else
+#define MR_ADDRESS ((uint8_t *)UINT64_C(0x300000000000))
+#endif
 
 enum {
   MR_LOCKS = 0,
@@ -29,6 +36,8 @@ enum {
   MR_HEAP,                       /* counter: bytes of shared memory given out (parmacs.c) */
   MR_NAMES,                      /* counter: ids given out */
   MR_TAKEN,                      /* semaphore: a process has taken its image */
+  MR_TABLE,                      /* lock: of the threads that there are (threads.c) */
+  MR_FIRST_USE,                  /* lock: objects of threads that get their ids when first used */
   MR_START,                      /* semaphores, one per node: it has something to do */
   MR_ENDED = MR_START + MR_JOB_NODES_MAX, /* semaphores, one per node: it has done it */
   MR_OBJECTS = MR_ENDED + MR_JOB_NODES_MAX

@@ -189,6 +189,10 @@ uint16_t mr_core_home(const struct mr_core *core, uint32_t page) {
   return moved != 0 ? (uint16_t)(moved - 1) : first_home(core, page);
 }
 
+bool mr_core_is_home(const struct mr_core *core, uint32_t page) {
+  return mr_core_home(core, page) == core->config.me;
+}
+
 bool mr_is_origin(const struct mr_core *core, int64_t node) {
   return node >= 0 && node < core->config.nodes && node != core->config.me;
 }

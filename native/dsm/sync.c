@@ -9,7 +9,7 @@ static bool releases(enum mr_op op) {
 
 static bool acquires(enum mr_op op) {
   return op == MR_LOCK || op == MR_BARRIER || op == MR_WAIT || op == MR_FLAG_AWAIT ||
-         op == MR_FETCH_ADD;
+         op == MR_FETCH_ADD || op == MR_TRY;
 }
 
 /* Whether the manager answers the request itself. */

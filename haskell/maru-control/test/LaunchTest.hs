@@ -32,10 +32,15 @@ launches =
       testCase "nothing told, nothing hot" $ verdict (heats []) @?= "no shared page was asked for",
       testCase "the hottest is named" $
         verdict (heats nodes) @?= "hottest: a.c:1, 14 faults on 2 pages, 1 of them shared falsely",
+      testCase "sums of a node: waits, faults by reason, messages by kind" $ do
+        told "2 waits 3 1000 4 2000 0 0" @?= Right (ToldWaits 2 [(3, 1000), (4, 2000), (0, 0)])
+        told "0 faults 1 2 3 4" @?= Right (ToldFaults 0 [1, 2, 3, 4])
+        told "1 sent page 12 50000" @?= Right (ToldSent 1 "page" 12 50000)
+        length faultReasons @?= 4,
       testCase "what is no line of a node is refused" $
         mapM_
           (\line -> assertBool line (either (const True) (const False) (told line)))
-          ["", "0 page 1 2 3", "0 page x 2 3 0", "0 page 1 2 3 xyz", "0 site 1 2", "0 site -1 2 n", "page 1 2 3 4"]
+          ["", "0 waits 3 1000", "0 faults 1 2 3", "0 sent page x 1", "0 page 1 2 3", "0 page x 2 3 0", "0 page 1 2 3 xyz", "0 site 1 2", "0 site -1 2 n", "page 1 2 3 4"]
     ]
   where
     nodes =

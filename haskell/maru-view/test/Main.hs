@@ -1,6 +1,7 @@
 -- | What a person sees: text that does no harm, and the screen of @maru top@.
 module Main (main) where
 
+import HeatMapTest (heatMaps)
 import Maru.View.Plain (plain)
 import SimilarTest (comparisons)
 import Test.Tasty (TestTree, defaultMain, testGroup)
@@ -8,7 +9,7 @@ import Test.Tasty.HUnit (testCase, (@?=))
 import TopTest (screens)
 
 main :: IO ()
-main = defaultMain $ testGroup "maru-view" [texts, comparisons, screens]
+main = defaultMain $ testGroup "maru-view" [texts, comparisons, heatMaps, screens]
 
 texts :: TestTree
 texts =

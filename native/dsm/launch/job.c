@@ -93,6 +93,32 @@ static bool is_heat(struct job *job, unsigned number, const char *line, size_t l
   return true;
 }
 
+static void begin_end(struct job *job) {
+  if (job->ending)
+    return;
+  job->ending = true;
+  job->kill_at = mr_launch_now() + job->grace_ms;
+  job->signal(job, SIGTERM);
+}
+
+/* A program of threads ends as a process does, whatever they do: one node says so. */
+static bool is_over(struct job *job, const char *line, size_t length) {
+  static const char mark[] = "maru: over: ";
+  const size_t size = sizeof mark - 1;
+  if (length <= size || length > size + 3 || memcmp(line, mark, size) != 0 || job->ending)
+    return false;
+  for (size_t i = size; i < length; i++)
+    if (line[i] < '0' || line[i] > '9')
+      return false;
+  job->over = true;
+  job->status = 0;
+  for (size_t i = size; i < length; i++)
+    job->status = 10 * job->status + (line[i] - '0');
+  job->culprit = MR_LAUNCH_NODES;
+  begin_end(job);
+  return true;
+}
+
 /* A job whose results go nowhere has failed. */
 static void lose_output(struct job *job, int to, int error) {
   if (to != STDOUT_FILENO || job->ending)
@@ -108,7 +134,7 @@ void mr_launch_line(struct job *job, unsigned number, int to, const char *line, 
     job->teller->line(job, number, to, line, length);
     return;
   }
-  if (to == STDERR_FILENO && is_heat(job, number, line, length))
+  if (to == STDERR_FILENO && (is_over(job, line, length) || is_heat(job, number, line, length)))
     return;
   if (to == STDERR_FILENO && is_echo(job, number, line, length))
     return;
@@ -134,14 +160,6 @@ void mr_launch_say_why(const struct job *job) {
 
 /* ---- how it ends ------------------------------------------------------------------- */
 
-static void begin_end(struct job *job) {
-  if (job->ending)
-    return;
-  job->ending = true;
-  job->kill_at = mr_launch_now() + job->grace_ms;
-  job->signal(job, SIGTERM);
-}
-
 void mr_launch_end(struct job *job, int status) {
   if (job->status == 0 || job->status == STATUS_LOST) {
     job->status = status;
@@ -159,7 +177,7 @@ void mr_launch_ended(struct job *job, unsigned number, int code) {
     return;
   }
   bool by_us = (job->ending && code == 128 + SIGTERM) || (job->killed && code == 128 + SIGKILL);
-  if (code == 0 || by_us)
+  if (code == 0 || by_us || job->over)
     return;
   if (job->status == 0 || job->status == STATUS_LOST) {
     job->status = code;

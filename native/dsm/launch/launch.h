@@ -91,6 +91,7 @@ struct job {
   int status;            /* what we shall exit with */
   unsigned culprit;      /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
   bool ending, killed;   /* we sent TERM, KILL */
+  bool over;             /* a node has ended the program, with `status` */
   bool interrupted;      /* a signal to us asked for the end */
   int64_t asked_at;      /* ms: the first of them */
   int64_t kill_at;       /* ms; 0: not */

@@ -11,14 +11,19 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define CHUNK ((size_t)64 << 10)
+#define FILE_PIECE ((size_t)1 << 20) /* so much is brought in at a time to be read into */
 
 /* One program's in a process; not in the images of it. */
 static struct {
+  uint8_t *first, *first_end; /* of the process's own heap; it begins with what describes it, so
+                                 that it is copied as a whole */
   struct mr_heap *heap;       /* what is allocated now comes from there; NULL: from libc */
   struct mr_heap of_node;     /* where it is shared: what this node cuts blocks from */
   uint8_t *chunk, *chunk_end; /* of small shared blocks */
+  bool maps_shared;           /* all that the program maps */
 } memory;
 
 /* ---- shared memory ---------------------------------------------------------------- */
@@ -58,13 +63,12 @@ void *maru_parmacs_share(size_t size, const char *site) {
 
 /* ---- malloc --------------------------------------------------------------------------- */
 
-/* Its beginning describes it, so that it is copied as a whole. */
-static struct mr_heap *private_heap(void) { return (struct mr_heap *)MR_ARENA; }
+static struct mr_heap *private_heap(void) { return (struct mr_heap *)memory.first; }
 
 /* Whose it is; NULL: a library's. */
 static struct mr_heap *heap_of(const void *block) {
   const uint8_t *at = block;
-  if (at >= MR_ARENA && at < MR_ARENA + MR_ARENA_SIZE)
+  if (at >= memory.first && at < memory.first_end)
     return private_heap();
   return memory.heap == &memory.of_node && mr_node_shares(block, 1) ? &memory.of_node : NULL;
 }
@@ -77,17 +81,25 @@ void mr_memory_map(uint8_t *address, size_t size, const char *what) {
                 mapped == MAP_FAILED ? strerror(errno) : "something else lies there");
 }
 
-void mr_memory_prepare(void) {
-  mr_memory_map(MR_ARENA, MR_ARENA_SIZE, "heap");
+void mr_memory_prepare(uint8_t *from, size_t size) {
+  mr_memory_map(from, size, "heap");
+  memory.first = from;
+  memory.first_end = from + size;
   memory.heap = private_heap();
-  *memory.heap =
-      (struct mr_heap){.next = MR_ARENA + sizeof *memory.heap, .end = MR_ARENA + MR_ARENA_SIZE};
+  *memory.heap = (struct mr_heap){.next = from + sizeof *memory.heap, .end = from + size};
 }
 
 void mr_memory_share_all(void) { memory.heap = &memory.of_node; }
+void mr_memory_share_maps(void) { memory.maps_shared = true; }
+
+void mr_memory_forget(void) {
+  munmap(memory.first, (size_t)(memory.first_end - memory.first));
+  memory.first = memory.first_end = NULL;
+  memory.heap = NULL;
+}
 
 struct mr_range mr_memory_heap(void) {
-  return (struct mr_range){.from = MR_ARENA, .to = private_heap()->next};
+  return (struct mr_range){.from = memory.first, .to = private_heap()->next};
 }
 
 void *maru_parmacs_memalign(size_t alignment, size_t size) {
@@ -153,8 +165,39 @@ static bool is_for_all(int flags) {
          mr_node_started();
 }
 
+/* The file as it is now. */
+static void read_file(uint8_t *to, size_t length, int fd, int64_t offset) {
+  for (ssize_t n; length > 0; to += n, length -= (size_t)n, offset += n) {
+    n = pread(fd, to, length < FILE_PIECE ? length : FILE_PIECE, offset);
+    if (n < 0)
+      mr_node_die(STATUS_UNAVAILABLE, "mmap: cannot read the file: %s", strerror(errno));
+    if (n == 0)
+      return;
+  }
+}
+
+/* A copy for all threads. */
+static void *map_shared(size_t length, int protection, int flags, int fd, int64_t offset) {
+  bool file = !(flags & MAP_ANONYMOUS);
+  size_t whole = (length + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
+  if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
+    mr_node_die(STATUS_UNAVAILABLE,
+                "mmap at an address of the program's own reaches no other node");
+  if (file && (flags & MAP_SHARED) && (protection & PROT_WRITE))
+    mr_node_die(STATUS_UNAVAILABLE, "mmap of a file, shared and writable, reaches no other node; "
+                                    "map it private, and write the file");
+  if (file && lseek(fd, 0, SEEK_CUR) < 0)
+    return MAP_FAILED;
+  uint8_t *at = maru_parmacs_share(whole < length ? length : whole, "mmap");
+  if (file)
+    read_file(at, length, fd, offset);
+  return at;
+}
+
 void *maru_parmacs_mmap(void *address, size_t length, int protection, int flags, int fd,
                         int64_t offset) {
+  if (memory.maps_shared && length != 0)
+    return map_shared(length, protection, flags, fd, offset);
   if (!is_for_all(flags) || length == 0)
     return mr_maps_map(address, length, protection, flags, fd, offset);
   size_t whole = (length + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);

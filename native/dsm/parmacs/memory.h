@@ -21,10 +21,14 @@
 
 /* Maps memory of zeros there, where nothing may lie. */
 void mr_memory_map(uint8_t *address, size_t size, const char *what);
-/* The heap: from now on malloc's blocks come from there. */
-void mr_memory_prepare(void);
+/* The heap, in that memory: from now on malloc's blocks come from there. */
+void mr_memory_prepare(uint8_t *from, size_t size);
 /* From now on they come from shared memory. */
 void mr_memory_share_all(void);
+/* For threads: they have one memory.  The heap so far is gone; what was there is shared memory now,
+ * as its content is once somebody has put it back.  So are mappings from now on. */
+void mr_memory_forget(void);
+void mr_memory_share_maps(void);
 /* What of the heap is in use. */
 struct mr_range mr_memory_heap(void);
 /* Whole pages of shared memory. */

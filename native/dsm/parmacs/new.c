@@ -1,4 +1,4 @@
-/* new.c: what C++ calls for `new` and `delete` (main.c says why). They have the names that
+/* new.c: what C++ calls for `new` and `delete` (threads/main.c says why). They have the names that
  * compilers give them, so that no C++ is needed to build it. All are weak: a program may have its
  * own.
  *

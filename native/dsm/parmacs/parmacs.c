@@ -18,12 +18,12 @@
 #include "maps.h"
 #include "memory.h"
 #include "node.h"
+#include "start.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/personality.h>
 #include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -33,7 +33,6 @@
 #define RED_ZONE 256u
 #define DEFAULT_MIB 4096u
 #define IDS_AT_ONCE 256u
-#define STEADY "MARU_PARMACS_STEADY"
 
 enum { GLOBALS, HEAP, STACK_IN_USE, RANGES };
 #define MAPPINGS 1024u
@@ -307,26 +306,11 @@ static void at_exit(int status, void *unused) {
 
 /* Before the handlers of the program, its static destructors among them. */
 void maru_parmacs_prepare(void) {
-  mr_memory_prepare();
+  mr_memory_prepare(MR_ARENA, MR_ARENA_SIZE);
   on_exit(at_exit, NULL);
 }
 
 /* ---- main ---------------------------------------------------------------------- */
-
-/* Libraries at the same addresses on every node.  Where the system refuses, images
- * are refused when they differ (read_image). */
-static void steady_addresses(char **arguments) {
-  int now = personality(0xffffffff);
-  if (getenv(STEADY) == NULL && getenv("MARU_DSM_NODES") != NULL && now >= 0 &&
-      !(now & ADDR_NO_RANDOMIZE) && personality((unsigned)now | ADDR_NO_RANDOMIZE) >= 0) {
-    char self[4096];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[length > 0 ? length : 0] = 0;
-    setenv(STEADY, "1", 1);
-    execv(self, arguments);
-  }
-  unsetenv(STEADY);
-}
 
 static bool globals_shared(void) {
   const char *asked = getenv("MARU_PARMACS_GLOBALS");
@@ -342,27 +326,11 @@ static void start_node(const struct maru_parmacs_program *program) {
   mr_node_start(self.shared ? &globals : NULL, DEFAULT_MIB);
 }
 
-/* Pointers to them may be in the program's memory. */
-static char **copy_strings(char **strings) {
-  size_t count = 0;
-  while (strings[count] != NULL)
-    count++;
-  char **copy = maru_parmacs_calloc(count + 1, sizeof *copy);
-  for (size_t i = 0; i < count && copy != NULL; i++) {
-    copy[i] = maru_parmacs_malloc(strlen(strings[i]) + 1);
-    if (copy[i] == NULL)
-      return NULL;
-    strcpy(copy[i], strings[i]);
-  }
-  return copy;
-}
-
 static void run_main(void) {
-  char **arguments = copy_strings(self.arguments), **environment = copy_strings(environ);
-  if (arguments == NULL || environment == NULL)
-    mr_node_die(STATUS_UNAVAILABLE, "no memory");
-  environ = environment;
-  maru_parmacs_exit(self.program->main(self.count, arguments, environment));
+  /* Pointers to them may be in the program's memory. */
+  char **arguments = mr_start_copy(self.arguments);
+  environ = mr_start_copy(environ);
+  maru_parmacs_exit(self.program->main(self.count, arguments, environ));
 }
 
 /* On a stack at an address that is free in every process. */
@@ -380,7 +348,7 @@ int maru_parmacs_main(const struct maru_parmacs_program *program, int count, cha
   (void)environment;
   static struct maru_parmacs_program kept;
   kept = *program;
-  steady_addresses(arguments);
+  mr_start_steadily(arguments);
   self.program = &kept;
   self.arguments = arguments;
   self.count = count;

@@ -39,8 +39,15 @@ static void mix(void) {
   uint8_t *bytes = maru_dsm_alloc(WIDTH);
   CHECK(counter != NULL && bytes != NULL && (uintptr_t)counter % 64 == 0);
   CHECK(maru_dsm_alloc(SIZE_MAX) == NULL);
+  CHECK(maru_dsm_home(counter) >= 0 && maru_dsm_home(counter) < (int)nodes);
+  CHECK(maru_dsm_home(&me) == -1);
   for (int turn = 0; turn < TURNS; turn++) {
-    maru_dsm_lock(7);
+    if (turn % 2 == 0)
+      maru_dsm_lock(7);
+    else
+      while (!maru_dsm_trylock(7))
+        ;
+    CHECK(!maru_dsm_trylock(7)); /* this node has it */
     ++*counter;
     maru_dsm_unlock(7);
     maru_dsm_fetch_add(7, 2);

@@ -48,7 +48,18 @@ static void locks(void) {
   /* Nobody waits: it is free for the next, whose queue is a new one. */
   CHECK_EQUAL(step(5, MR_LOCK, 0, 0), 1);
   CHECK_EQUAL(step(4, MR_LOCK, 0, 0), 0);
+  /* A trial of a held one fails, and leaves no waiter; of a free one it takes the lock. */
+  for (uint16_t node = 5; node >= 3; node--) {
+    CHECK_EQUAL(step(node, MR_TRY, 0, 0), 1);
+    CHECK(granted_to(0, node, MR_TRY) && granted[0].result == 0);
+  }
   CHECK_EQUAL(step(5, MR_UNLOCK, 0, 0), 1);
+  CHECK(granted_to(0, 4, MR_LOCK));
+  CHECK_EQUAL(step(4, MR_UNLOCK, 0, 0), 0);
+  CHECK_EQUAL(step(3, MR_TRY, 0, 0), 1);
+  CHECK(granted_to(0, 3, MR_TRY) && granted[0].result == 1);
+  CHECK_EQUAL(step(4, MR_LOCK, 0, 0), 0);
+  CHECK_EQUAL(step(3, MR_UNLOCK, 0, 0), 1);
   CHECK(granted_to(0, 4, MR_LOCK));
 }
 
@@ -59,6 +70,8 @@ static void barriers(void) {
     CHECK_EQUAL(step(first, MR_BARRIER, 1, 3), 0);
     CHECK_EQUAL(step((uint16_t)(first + 1), MR_BARRIER, 1, 2), -EINVAL);
     CHECK_EQUAL(step((uint16_t)(first + 1), MR_BARRIER, 1, 3), 3);
+    for (int i = 0; i < 3; i++)
+      CHECK_EQUAL(granted[i].result, granted[i].to == first + 1);
   }
 }
 

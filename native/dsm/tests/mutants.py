@@ -29,6 +29,8 @@ NAMED = f"-Wl,-soname,{CORE}"
 SECONDS = 60
 
 MUTANTS = [
+    ("a trial takes a lock that is held", "manager.c", "  if (free)\n    s->object->holder = s->request->from;", "  s->object->holder = s->request->from;"),
+    ("nobody is the last at a barrier", "manager.c", "node == s->request->from);", "0);"),
     ("one look is enough to call a job stuck", "deadlock.c", "  if (!look->again) {", "  if (false) {"),
     ("messages under way do not keep a job from being stuck", "deadlock.c", "return all && under_way == 0;", "return all;"),
     ("who computes does not keep a job from being stuck", "deadlock.c", "return all && under_way == 0;", "return under_way == 0;"),

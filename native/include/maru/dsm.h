@@ -70,6 +70,8 @@ void maru_dsm_heap_give(struct maru_dsm_heap *heap, void *block);
  * where a node takes a lock that it holds, or gives back one that it does not hold. */
 void maru_dsm_lock(uint32_t id);
 void maru_dsm_unlock(uint32_t id);
+/* 1 if the lock was free: this node holds it now.  Else 0, also where this node holds it. */
+int maru_dsm_trylock(uint32_t id);
 /* All nodes meet. */
 void maru_dsm_barrier(uint32_t id);
 /* Adds to a counter that starts at 0; its value before.  Orders as a lock does. */
@@ -88,6 +90,10 @@ void maru_dsm_flag_await(uint32_t id, int64_t value);
 void maru_dsm_condition_wait(uint32_t id, uint32_t lock);
 void maru_dsm_condition_signal(uint32_t id);
 void maru_dsm_condition_broadcast(uint32_t id);
+
+/* The node that is the home of the page at `at`, as far as this node knows: its accesses cost no
+ * messages.  -1: that is no shared memory.  Orders nothing. */
+int maru_dsm_home(const void *at);
 
 /* Orders all before it, of this node, before all after later fences, of any node. */
 void maru_dsm_fence(void);

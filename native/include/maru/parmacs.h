@@ -1,5 +1,5 @@
 /* maru/parmacs.h: what programs in the ANL macros (PARMACS) run on; maru.m4 expands
- * the macros to these calls.  A program is built by `maru-parmacs` and started by
+ * the macros to these calls.  A program is built by `maru-cc` and started by
  * `maru launch`.
  *
  * Processes are created as by fork; node 0 alone runs main.  A created process begins with a copy
@@ -61,7 +61,7 @@ long maru_parmacs_next(uint32_t id, long last, long processes);
 /* Microseconds since 1970. */
 unsigned long maru_parmacs_clock(void);
 
-/* For the code that maru-parmacs links in: main of every node, and what replaces calls of malloc,
+/* For the code that maru-cc links in: main of every node, and what replaces calls of malloc,
  * mmap and exit, C++'s new included. */
 struct maru_parmacs_program {
   int (*main)(int, char **, char **);

@@ -8,6 +8,7 @@ module Maru.Control.Launch.Heat
     sharingName,
     Heat (..),
     told,
+    faultReasons,
     sitesOfPages,
     pagesByHeat,
     heats,
@@ -32,6 +33,12 @@ data Told
     ToldSite !Natural !Natural !String
   | -- | A node, and its nanoseconds: in all, computing, waiting for pages, for locks and the like, for barriers.
     ToldNode !Int !Double !Double !Double !Double !Double
+  | -- | A node, and of its waits for pages, for locks and the like, for barriers: how many; the longest, in nanoseconds.
+    ToldWaits !Int ![(Int, Double)]
+  | -- | A node, and its faults by reason, as 'faultReasons' names them.
+    ToldFaults !Int ![Int]
+  | -- | A node, and a kind of message that it sent: how many, and their bytes.
+    ToldSent !Int !String !Integer !Integer
   deriving (Eq, Show)
 
 -- | A line: the node's number, then its words.
@@ -43,14 +50,24 @@ told line = case words line of
   [node, "node", wall, computing, fetches, locks, barriers] ->
     maybe broken Right $
       ToldNode <$> readMaybe node <*> readMaybe wall <*> readMaybe computing <*> readMaybe fetches <*> readMaybe locks <*> readMaybe barriers
+  node : "waits" : figures@[_, _, _, _, _, _] ->
+    maybe broken Right (ToldWaits <$> readMaybe node <*> (pairs =<< mapM readMaybe figures))
+  node : "faults" : figures@[_, _, _, _] -> maybe broken Right (ToldFaults <$> readMaybe node <*> mapM readMaybe figures)
+  [node, "sent", kind, messages, bytes] -> maybe broken Right (ToldSent <$> readMaybe node <*> pure kind <*> readMaybe messages <*> readMaybe bytes)
   _ : "site" : offset : size : name@(_ : _) ->
     maybe broken Right (ToldSite <$> readMaybe offset <*> readMaybe size <*> pure (unwords name))
   _ -> broken
   where
     broken = Left ("not a line about a page: " ++ take 80 line)
+    pairs (count : longest : rest) = ((truncate (count :: Double), longest) :) <$> pairs rest
+    pairs rest = if null rest then Just [] else Nothing
     hex digits = case readHex digits of
       [(value, "")] -> Just value
       _ -> Nothing
+
+-- | Why a node asked for a page, in the order of 'ToldFaults'.
+faultReasons :: [String]
+faultReasons = ["first", "changed", "written", "home"]
 
 -- | 'Falsely': several nodes changed it, no line of it two of them.
 data Sharing = Unshared | Truly | Falsely

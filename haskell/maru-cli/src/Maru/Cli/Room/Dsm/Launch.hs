@@ -1,5 +1,3 @@
-{-# LANGUAGE OverloadedStrings #-}
-
 -- | @maru launch@: becomes the agent that starts the nodes of a job and watches
 -- them.
 module Maru.Cli.Room.Dsm.Launch
@@ -9,7 +7,6 @@ module Maru.Cli.Room.Dsm.Launch
 where
 
 import Control.Monad (unless, when)
-import Data.Aeson (Value, object, (.=))
 import qualified Data.ByteString as ByteString
 import Data.List (intercalate, stripPrefix)
 import Data.Maybe (fromMaybe, isNothing)
@@ -24,7 +21,7 @@ import Maru.Cli.Readers (wholeFrom)
 import Maru.Cli.Report
 import qualified Maru.Control.Launch.Advice as Advice
 import qualified Maru.Control.Launch.Heat as Heat
-import Maru.View.Launch (launchPage)
+import Maru.View.Launch (launchJson, launchPage)
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath, setEnv)
 import System.Exit (ExitCode (..))
@@ -61,7 +58,7 @@ launchCommand =
 settings :: Parser Settings
 settings =
   Settings
-    <$> optional (option (between 1 1048576) (long "memory" <> metavar "MIB" <> help "So much shared memory at most (default 256; PARMACS programs 4096)"))
+    <$> optional (option (between 1 1048576) (long "memory" <> metavar "MIB" <> help "So much shared memory at most (default 256; programs of maru-cc 4096)"))
     <*> (fmap spelled <$> choice "access" ["userfaultfd", "uffd", "mprotect"] "How accesses to shared memory are seen (default: what works, userfaultfd first)")
     <*> choice "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)"
     <*> switch (long "races" <> help "Say where two nodes write the same bytes and nothing orders that; slower")
@@ -134,38 +131,6 @@ writeReport fd status = do
         when (status == 0) (warn (Heat.verdict (Heat.heats lines')))
         if isPage file
           then pageFacts ("maru" : "launch" : fromMaybe [] (readMaybe words')) >>= \facts -> writePage file (launchPage facts status lines')
-          else writeJson file (reportJson status lines')
+          else writeJson file (launchJson status lines')
       when (advising == "advise") (mapM_ (warn . ("advice: " ++)) (if status == 0 then Advice.advice lines' else ["none: the job failed"]))
     _ -> problem internal "the job's report is empty"
-
-reportJson :: Int -> [Heat.Told] -> Value
-reportJson status lines' =
-  object
-    [ "schema" .= ("maru-launch/1" :: String),
-      "status" .= status,
-      "sites" .= map site (Heat.heats lines'),
-      "nodes" .= [node i w c f l b | Heat.ToldNode i w c f l b <- lines'],
-      "advice" .= Advice.advice lines',
-      "hottest_pages" .= map page (take 100 (Heat.pagesByHeat lines'))
-    ]
-  where
-    node i w c f l b = object ["node" .= i, "seconds" .= (1e-9 * w), "computing" .= (1e-9 * c), "fetching" .= (1e-9 * f), "locks" .= (1e-9 * l), "barriers" .= (1e-9 * b)]
-    site h =
-      object
-        [ "site" .= Heat.heatSite h,
-          "bytes" .= toInteger (Heat.heatBytes h),
-          "pages" .= Heat.heatPages h,
-          "read_faults" .= Heat.heatReads h,
-          "write_faults" .= Heat.heatWrites h,
-          "truly_shared_pages" .= Heat.heatTruly h,
-          "falsely_shared_pages" .= Heat.heatFalsely h
-        ]
-    page p =
-      object
-        [ "page" .= Heat.pageNumber p,
-          "sites" .= Heat.pageSites p,
-          "read_faults" .= Heat.pageReads p,
-          "write_faults" .= Heat.pageWrites p,
-          "writers" .= Heat.pageWriters p,
-          "sharing" .= Heat.sharingName (Heat.pageSharing p)
-        ]

@@ -1,5 +1,5 @@
-/* main.c: what is linked into every PARMACS program. The linker sends the program's own main, and
- * its calls of malloc, mmap and exit, through here (ld's --wrap). It has no data: a program's
+/* main.c: what is linked into every program of maru-cc's. The linker sends the program's own main,
+ * and its calls of malloc, mmap and exit, through here (ld's --wrap). It has no data: a program's
  * globals are exactly the program's.
  *
  * Libraries' calls do not come here, and what they allocate is theirs.  But what C++ calls for
@@ -9,7 +9,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <maru/parmacs.h>
+#include <maru/threads.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,6 +27,7 @@ int __wrap_posix_memalign(void **block, size_t alignment, size_t size);
 void __wrap_free(void *block);
 char *__wrap_strdup(const char *text);
 char *__wrap_strndup(const char *text, size_t most);
+void __real_exit(int status) __attribute__((noreturn));
 void __wrap_exit(int status) __attribute__((noreturn));
 
 void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset);
@@ -38,8 +39,13 @@ int __wrap_mprotect(void *address, size_t length, int protection);
 /* The linker's. */
 extern char data_start[], _end[];
 
+/* Only of programs that create threads (threads/create.c). */
+extern const char maru_threads_here __attribute__((weak));
+
 int __wrap_main(int count, char **arguments, char **environment) {
   const struct maru_parmacs_program program = {__real_main, data_start, _end};
+  if (&maru_threads_here != NULL)
+    return maru_threads_main(&program, count, arguments);
   return maru_parmacs_main(&program, count, arguments, environment);
 }
 
@@ -54,10 +60,19 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size) {
 }
 void *__wrap_valloc(size_t size) { return maru_parmacs_memalign(PAGE_SIZE, size); }
 void __wrap_free(void *block) { maru_parmacs_free(block); }
-void __wrap_exit(int status) { maru_parmacs_exit(status); }
+void __wrap_exit(int status) {
+  if (&maru_threads_here != NULL)
+    __real_exit(status);
+  maru_parmacs_exit(status);
+}
 
 /* Before those of the program, which may allocate; after those of libraries. */
-__attribute__((constructor(101))) static void prepare(void) { maru_parmacs_prepare(); }
+__attribute__((constructor(101))) static void prepare(void) {
+  if (&maru_threads_here != NULL)
+    maru_threads_prepare();
+  else
+    maru_parmacs_prepare();
+}
 
 void *__wrap_mmap(void *address, size_t length, int protection, int flags, int fd, off_t offset) {
   return maru_parmacs_mmap(address, length, protection, flags, fd, offset);

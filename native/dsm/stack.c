@@ -1,0 +1,103 @@
+#define _GNU_SOURCE
+#include "stack.h"
+
+#include "end.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#define SIZE ((size_t)256 << 10)
+
+/* One program's in a process. */
+static struct {
+  uint8_t *top; /* NULL: the program's stack will do */
+  const void *ends[MR_STACKS_MAX];
+  int count;
+} stacks;
+
+/* mr_stack_switch(top, function, one, two, three) */
+#if defined(__x86_64__)
+#define SWITCHES true
+__asm__(".text\n"
+        ".hidden mr_stack_switch\n"
+        ".type mr_stack_switch, @function\n"
+        "mr_stack_switch:\n"
+        "  push %rbp\n"
+        "  mov %rsp, %rbp\n"
+        "  mov %rdi, %rsp\n"
+        "  mov %rsi, %rax\n"
+        "  mov %rdx, %rdi\n"
+        "  mov %rcx, %rsi\n"
+        "  mov %r8, %rdx\n"
+        "  call *%rax\n"
+        "  leave\n"
+        "  ret\n"
+        ".size mr_stack_switch, . - mr_stack_switch\n");
+#elif defined(__aarch64__)
+#define SWITCHES true
+__asm__(".text\n"
+        ".hidden mr_stack_switch\n"
+        ".type mr_stack_switch, %function\n"
+        "mr_stack_switch:\n"
+        "  stp x29, x30, [sp, #-16]!\n"
+        "  mov x29, sp\n"
+        "  mov sp, x0\n"
+        "  mov x8, x1\n"
+        "  mov x0, x2\n"
+        "  mov x1, x3\n"
+        "  mov x2, x4\n"
+        "  blr x8\n"
+        "  mov sp, x29\n"
+        "  ldp x29, x30, [sp], #16\n"
+        "  ret\n"
+        ".size mr_stack_switch, . - mr_stack_switch\n");
+#else
+#define SWITCHES false
+static int64_t mr_stack_switch(void *top, mr_stack_function *function, uint64_t one, uint64_t two,
+                               uint64_t three) {
+  (void)top;
+  return function(one, two, three);
+}
+#endif
+#if SWITCHES
+extern int64_t mr_stack_switch(void *top, mr_stack_function *function, uint64_t one, uint64_t two,
+                               uint64_t three);
+#endif
+
+static uint8_t *map(void) {
+  void *at =
+      mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  return at == MAP_FAILED ? NULL : at;
+}
+
+int mr_stack_prepare(void) {
+  if (!SWITCHES)
+    return -ENOSYS;
+  uint8_t *requests = map(), *faults = map();
+  if (requests == NULL || faults == NULL)
+    return -ENOMEM;
+  const stack_t other = {.ss_sp = faults, .ss_size = SIZE};
+  if (sigaltstack(&other, NULL) < 0)
+    return -errno;
+  stacks.top = requests + SIZE;
+  return 0;
+}
+
+int64_t mr_stack_call(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three) {
+  return stacks.top == NULL ? function(one, two, three)
+                            : mr_stack_switch(stacks.top, function, one, two, three);
+}
+
+void mr_stack_end_at(const void *page) {
+  if (stacks.count < MR_STACKS_MAX)
+    stacks.ends[stacks.count++] = page;
+}
+
+void mr_stack_check(const void *page) {
+  for (int i = 0; i < stacks.count; i++)
+    if (stacks.ends[i] == page)
+      mr_node_die(STATUS_INTERNAL, "a thread has used up its stack");
+}

@@ -1,0 +1,29 @@
+/* stack.h: a stack for what the library does where the program's own stack is shared memory
+ * (internal to libmaru-dsm).
+ *
+ * The core protects pages while it runs, so it cannot run on one of them.  Where the program's
+ * threads have their stacks in shared memory (threads.c), each request changes to a stack of this
+ * process's own, and the handlers of faults run on another.  Elsewhere nothing changes.
+ *
+ * One thread of a process makes requests, one at a time: hence one such stack.
+ */
+#ifndef MARU_DSM_STACK_H
+#define MARU_DSM_STACK_H
+
+#include <stdint.h>
+
+typedef int64_t mr_stack_function(uint64_t one, uint64_t two, uint64_t three);
+
+/* From now on such a stack is there, and one for the handlers of faults in this thread.  -ENOMEM;
+ * -ENOSYS: not on this processor. */
+int mr_stack_prepare(void);
+/* Calls it there, where that is; what its arguments point to must not be shared memory. */
+int64_t mr_stack_call(mr_stack_function *function, uint64_t one, uint64_t two, uint64_t three);
+
+/* An access to that page is an overflow, and ends the process where it is checked.  At most
+ * MR_STACKS_MAX; more are not remembered. */
+#define MR_STACKS_MAX 64
+void mr_stack_end_at(const void *page);
+void mr_stack_check(const void *page);
+
+#endif

@@ -1,0 +1,87 @@
+/* create.c: linked into programs that create threads: it is what makes them programs of threads
+ * (wrap.c).  C++'s std::thread and std::condition_variable call libc within libstdc++, where the
+ * linker sends nothing here; so their own functions are taken, by the names that compilers give
+ * them.  No C++ is needed to build it. */
+#define _GNU_SOURCE
+#include <maru/threads.h>
+
+#include <errno.h>
+#include <stdlib.h>
+
+extern const char maru_threads_here;
+const char maru_threads_here = 1;
+
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *x);
+int __wrap_pthread_join(pthread_t t, void **r);
+int __wrap_pthread_detach(pthread_t t);
+void __wrap_pthread_exit(void *r) __attribute__((noreturn));
+
+int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*f)(void *), void *x) {
+  return maru_pthread_create(t, a, f, x);
+}
+int __wrap_pthread_join(pthread_t t, void **r) { return maru_pthread_join(t, r); }
+int __wrap_pthread_detach(pthread_t t) { return maru_pthread_detach(t); }
+void __wrap_pthread_exit(void *r) { maru_pthread_exit(r); }
+
+/* ---- C++ ---------------------------------------------------------------------------------- */
+
+/* Of libstdc++: an object whose third virtual function runs the thread, and whose second destroys
+ * and frees it. */
+struct state {
+  void (*const *functions)(struct state *);
+};
+struct lock {
+  pthread_mutex_t *mutex;
+};
+
+#define TAKES(name) __asm__("__wrap_" name)
+void start(pthread_t *thread, struct state **state, void (*depend)(void))
+    TAKES("_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE");
+void join(pthread_t *thread) TAKES("_ZNSt6thread4joinEv");
+void detach(pthread_t *thread) TAKES("_ZNSt6thread6detachEv");
+unsigned concurrency(void) TAKES("_ZNSt6thread20hardware_concurrencyEv");
+void wait_for(pthread_cond_t *condition, struct lock *lock)
+    TAKES("_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE");
+void notify_one(pthread_cond_t *condition) TAKES("_ZNSt18condition_variable10notify_oneEv");
+void notify_all(pthread_cond_t *condition) TAKES("_ZNSt18condition_variable10notify_allEv");
+extern void throw_system_error(int error) __asm__("_ZSt20__throw_system_errori")
+    __attribute__((weak));
+
+static void *run(void *argument) {
+  struct state *state = argument;
+  state->functions[2](state);
+  state->functions[1](state);
+  return NULL;
+}
+
+static void check(int rc) {
+  if (rc == 0)
+    return;
+  if (throw_system_error != NULL)
+    throw_system_error(rc);
+  abort();
+}
+
+void start(pthread_t *thread, struct state **state, void (*depend)(void)) {
+  (void)depend;
+  check(maru_pthread_create(thread, NULL, run, *state));
+  *state = NULL; /* the thread's */
+}
+
+void join(pthread_t *thread) {
+  check(*thread != 0 ? maru_pthread_join(*thread, NULL) : EINVAL);
+  *thread = 0;
+}
+
+void detach(pthread_t *thread) {
+  check(*thread != 0 ? maru_pthread_detach(*thread) : EINVAL);
+  *thread = 0;
+}
+
+unsigned concurrency(void) { return (unsigned)maru_threads_processors(); }
+
+void wait_for(pthread_cond_t *condition, struct lock *lock) {
+  maru_pthread_cond_wait(condition, lock->mutex);
+}
+void notify_one(pthread_cond_t *condition) { maru_pthread_cond_signal(condition); }
+void notify_all(pthread_cond_t *condition) { maru_pthread_cond_broadcast(condition); }

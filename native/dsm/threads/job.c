@@ -1,0 +1,206 @@
+/* job.c: a program of threads begins and ends on the nodes of a job (maru/threads.h).
+ *
+ * Node 0 runs main; the others wait for threads.  What the program has before main, its globals and
+ * what static constructors allocated, is node 0's: every node's shared memory is zero at first, and
+ * node 0 writes it there.  From then on globals, malloc's blocks, mappings and stacks are shared.
+ *
+ * Where main returns, or somebody calls exit, the job ends as a process does, whatever other
+ * threads do.  If none runs, all nodes leave together.  Else the launcher is told, and ends the
+ * others.
+ */
+#define _GNU_SOURCE
+#include "threads.h"
+
+#include "../diff.h"
+#include "../parmacs/memory.h"
+#include "../parmacs/start.h"
+#include "../stack.h"
+
+#include <errno.h>
+#include <maru/dsm.h>
+#include <maru/parmacs.h>
+#include <maru/threads.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEFAULT_MIB 4096u
+/* The table comes first in shared memory, then what was allocated before main. */
+#define TABLE ((struct mr_table *)MR_ADDRESS)
+#define EARLY (MR_ADDRESS + ((sizeof(struct mr_table) + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1)))
+#define EARLY_SIZE ((size_t)1 << 30)
+/* Until then the launcher has ended this process. */
+#define TOLD_MS 10000
+
+static struct {
+  const struct maru_parmacs_program *program;
+  char **arguments;
+  int count, status;
+  pid_t owner;
+  bool launched, over;
+} job;
+
+/* ---- before main ----------------------------------------------------------------------- */
+
+/* Bytes that are put away, and where they were. */
+struct kept {
+  uint8_t *at, *bytes;
+  size_t size;
+};
+
+static struct kept keep(uint8_t *from, const uint8_t *to) {
+  size_t size = (size_t)(to - from);
+  struct kept kept = {from, malloc(size > 0 ? size : 1), size};
+  if (kept.bytes == NULL)
+    mr_node_die(STATUS_UNAVAILABLE, "no memory");
+  memcpy(kept.bytes, from, size);
+  return kept;
+}
+
+static bool is_zero(const uint8_t *from, size_t size) {
+  return size == 0 || (*from == 0 && memcmp(from, from + 1, size - 1) == 0);
+}
+
+/* Page by page, but for what is zero there already. */
+static void put_back(struct kept *kept) {
+  for (size_t at = 0, piece; at < kept->size; at += piece) {
+    piece = MR_PAGE - (uintptr_t)(kept->at + at) % MR_PAGE;
+    piece = piece < kept->size - at ? piece : kept->size - at;
+    if (!is_zero(kept->bytes + at, piece))
+      memcpy(kept->at + at, kept->bytes + at, piece);
+  }
+  free(kept->bytes);
+}
+
+static void make_table(const struct mr_keys *keys) {
+  struct mr_table *table = TABLE;
+  table->libraries = stdout;
+  table->keys = *keys;
+  for (uint32_t node = maru_dsm_nodes() - 1; node > 0; node--)
+    table->idle[table->idle_count++] = (uint16_t)node;
+}
+
+/* Every node has the same zeros, and node 0 has something to write. */
+static void start_node(void) {
+  struct mr_range early = mr_memory_heap();
+  uint8_t *first = (uint8_t *)job.program->globals, *last = (uint8_t *)job.program->globals_end;
+  struct kept globals = keep(first, last), blocks = keep(early.from, early.to);
+  struct mr_globals pages = {(void *)((uintptr_t)first & ~(uintptr_t)(MR_PAGE - 1)), 0};
+  pages.size =
+      (((uintptr_t)last + MR_PAGE - 1) & ~(uintptr_t)(MR_PAGE - 1)) - (uintptr_t)pages.address;
+  mr_memory_forget();
+  memset(first, 0, globals.size);
+  mr_node_start(&pages, DEFAULT_MIB);
+  int rc = mr_stack_prepare();
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "no stack for what the library does: %s", strerror(-rc));
+  mr_memory_share_all();
+  mr_memory_share_maps();
+  if (maru_dsm_node() != 0)
+    return;
+  mr_memory_pages((size_t)(EARLY - MR_ADDRESS) + blocks.size);
+  put_back(&globals);
+  put_back(&blocks);
+  make_table(&mr_threads_table()->keys);
+}
+
+static void *run_main(void *unused) {
+  (void)unused;
+  /* Pointers to them may be in the program's memory. */
+  char **arguments = mr_start_copy(job.arguments);
+  environ = mr_start_copy(environ);
+  exit(job.program->main(job.count, arguments, environ));
+}
+
+int maru_threads_main(const struct maru_parmacs_program *program, int count, char **arguments) {
+  static struct maru_parmacs_program kept;
+  kept = *program;
+  mr_start_steadily(arguments);
+  job.program = &kept;
+  job.arguments = arguments;
+  job.count = count;
+  job.owner = getpid();
+  job.launched = getenv("MARU_DSM_ADDRESSES") != NULL;
+  start_node();
+  mr_threads_begin(TABLE);
+  bool first = maru_dsm_node() == 0;
+  if (first)
+    mr_threads_run_first(run_main);
+  else
+    mr_threads_serve();
+  job.over = true;
+  maru_dsm_exit();
+  /* What else is to be done at the exit is for the process that ran main. */
+  if (first)
+    exit(job.status);
+  _exit(0);
+}
+
+/* ---- the end ----------------------------------------------------------------------------------
+ */
+
+/* The launcher ends the others, which this process's end would frighten. */
+static _Noreturn void end_others(int status) {
+  char line[64];
+  int length = snprintf(line, sizeof line, "maru: over: %d\n", status & 0xff);
+  if (job.launched && maru_dsm_nodes() > 1 && write(STDERR_FILENO, line, (size_t)length) == length)
+    poll(NULL, 0, TOLD_MS);
+  _exit(status);
+}
+
+static bool others_idle(void) {
+  mr_threads_lock();
+  bool idle = mr_threads_table()->idle_count == maru_dsm_nodes() - 1;
+  mr_threads_unlock();
+  return idle;
+}
+
+/* The last of all handlers: it was the first to be registered.  A child of the program's own is no
+ * node. */
+static void at_exit(int status, void *unused) {
+  (void)unused;
+  if (job.over || job.owner != getpid() || !mr_node_started())
+    return;
+  job.over = true;
+  fflush(NULL);
+  if (maru_dsm_node() != 0 || !others_idle())
+    end_others(status);
+  job.status = status;
+  for (uint32_t i = 1; i < maru_dsm_nodes(); i++)
+    mr_node_request(MR_POST, MR_START + i, 1);
+  mr_threads_leave();
+}
+
+void maru_threads_prepare(void) {
+  mr_memory_prepare(EARLY, EARLY_SIZE);
+  on_exit(at_exit, NULL);
+}
+
+void maru_threads_exit_now(int status) {
+  if (job.owner == getpid() && mr_node_started() && !job.over)
+    end_others(status);
+  _exit(status);
+}
+
+int maru_threads_fork(void) {
+  mr_node_die(STATUS_USAGE, "fork: a child has no part in the memory of the threads; "
+                            "posix_spawn starts other programs");
+}
+
+long maru_threads_sysconf(int name) {
+  bool processors = name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF;
+  return processors && mr_node_started() ? (long)maru_dsm_nodes() : sysconf(name);
+}
+
+int maru_threads_processors(void) { return (int)maru_threads_sysconf(_SC_NPROCESSORS_ONLN); }
+
+int maru_threads_at_end(void (*call)(void *), void *object, void *file) {
+  extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *);
+  struct mr_running *now = mr_threads_now();
+  if (now->below == NULL && maru_dsm_node() == 0)
+    return __cxa_thread_atexit_impl(call, object, file);
+  mr_own_object(&now->own, call, object);
+  return 0;
+}

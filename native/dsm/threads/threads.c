@@ -1,0 +1,374 @@
+#define _GNU_SOURCE
+#include "threads.h"
+
+#include "../diff.h"
+#include "../parmacs/memory.h"
+
+#include <errno.h>
+#include <maru/dsm.h>
+#include <maru/parmacs.h>
+#include <maru/threads.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+
+#define STACK_SIZE ((size_t)8 << 20)
+
+/* One program's in a process. */
+static struct {
+  struct mr_table early, *table; /* NULL: the early one, before the node starts */
+  struct mr_running first, *now;
+  ucontext_t origin; /* of the process: on the system's own stack */
+  bool waiting;      /* some thread that was created here had no node */
+} self;
+
+struct mr_table *mr_threads_table(void) {
+  return self.table != NULL ? self.table : &self.early;
+}
+struct mr_running *mr_threads_now(void) {
+  return self.now != NULL ? self.now : &self.first;
+}
+
+void mr_threads_begin(struct mr_table *table) { self.table = table; }
+
+void mr_threads_lock(void) {
+  if (self.table != NULL)
+    mr_node_request(MR_LOCK, MR_TABLE, 0);
+}
+
+void mr_threads_unlock(void) {
+  if (self.table != NULL)
+    mr_node_request(MR_UNLOCK, MR_TABLE, 0);
+}
+
+void mr_threads_say(void) {
+  if (__fpending(stdout) > 0)
+    fflush(stdout);
+}
+
+/* ---- the table, under its lock ------------------------------------------------------ */
+
+static void append(struct mr_thread *thread) {
+  struct mr_table *table = self.table;
+  thread->next = NULL;
+  if (table->first == NULL)
+    table->first = thread;
+  else
+    table->last->next = thread;
+  table->last = thread;
+}
+
+/* `wanted` if it is one of them, else the first; NULL: none. */
+static struct mr_thread *take(const struct mr_thread *wanted) {
+  struct mr_table *table = self.table;
+  struct mr_thread *before = NULL, *found = table->first;
+  for (struct mr_thread *at = found, *last = NULL; at != NULL; last = at, at = at->next)
+    if (at == wanted) {
+      found = at;
+      before = last;
+    }
+  if (found == NULL)
+    return NULL;
+  if (before == NULL)
+    table->first = found->next;
+  else
+    before->next = found->next;
+  if (table->last == found)
+    table->last = before;
+  return found;
+}
+
+static void end_lending(uint16_t node) {
+  struct mr_table *table = self.table;
+  for (uint16_t i = 0; i < table->lender_count; i++)
+    if (table->lenders[i] == node)
+      table->lenders[i--] = table->lenders[--table->lender_count];
+}
+
+static struct mr_thread *given_here(void) {
+  struct mr_thread **given = &self.table->given[maru_dsm_node()], *thread = *given;
+  *given = NULL;
+  return thread;
+}
+
+/* The semaphore of a node that will run it; 0: none can now. */
+static uint32_t place(struct mr_thread *thread) {
+  struct mr_table *table = self.table;
+  if (table->idle_count == 0 && table->lender_count == 0) {
+    append(thread);
+    return 0;
+  }
+  bool idle = table->idle_count > 0;
+  uint16_t node = idle ? table->idle[--table->idle_count] : table->lenders[--table->lender_count];
+  table->given[node] = thread;
+  return (idle ? MR_START : MR_ENDED) + node;
+}
+
+/* ---- running -------------------------------------------------------------------------- */
+
+static void begin(void) {
+  struct mr_thread *thread = self.now->thread;
+  maru_pthread_exit(thread->body(thread->argument));
+}
+
+static void enter(struct mr_running *running, ucontext_t *back) {
+  getcontext(&running->context);
+  running->context.uc_stack.ss_sp = running->stack->from;
+  running->context.uc_stack.ss_size = running->stack->size;
+  running->context.uc_link = NULL;
+  makecontext(&running->context, begin, 0);
+  self.now = running;
+  swapcontext(back, &running->context);
+}
+
+/* Others may hear of its end.  The record is gone then, if nobody joins it. */
+static void end(struct mr_thread *thread) {
+  struct mr_table *table = self.table;
+  uint16_t joiner = thread->joiner, all = --table->live == 0 ? table->all_waiter : 0;
+  bool detached = thread->detached;
+  thread->ended = true;
+  if (joiner != 0)
+    end_lending((uint16_t)(joiner - 1));
+  if (joiner != 0)
+    mr_node_request(MR_POST, MR_ENDED + joiner - 1u, 1);
+  if (all != 0)
+    mr_node_request(MR_POST, MR_ENDED + all - 1u, 1);
+  if (detached)
+    maru_parmacs_free(thread);
+}
+
+/* Until it has ended; with the lock then. */
+static void run(struct mr_thread *thread) {
+  struct mr_running *running = malloc(sizeof *running);
+  if (running == NULL)
+    mr_node_die(STATUS_UNAVAILABLE, "no memory for a thread");
+  running->thread = thread;
+  running->below = self.now;
+  running->stack = mr_stack_take(thread->stack_size);
+  mr_own_begin(&running->own);
+  enter(running, &running->back);
+  self.now = running->below;
+  mr_own_end(&running->own);
+  mr_stack_give(running->stack);
+  free(running);
+  mr_threads_lock();
+  end(thread);
+}
+
+void mr_threads_run_first(void *(*body)(void *)) {
+  struct mr_thread *thread = maru_parmacs_calloc(1, sizeof *thread);
+  if (thread == NULL)
+    mr_node_die(STATUS_UNAVAILABLE, "no memory for a thread");
+  thread->body = body;
+  self.first.thread = thread;
+  self.first.stack = mr_stack_take(STACK_SIZE);
+  enter(&self.first, &self.origin);
+}
+
+void mr_threads_leave(void) {
+  setcontext(&self.origin);
+  abort(); /* it came from getcontext */
+}
+
+void mr_threads_serve(void) {
+  uint16_t me = (uint16_t)maru_dsm_node();
+  getcontext(&self.origin);
+  for (struct mr_thread *thread;;) {
+    mr_node_request(MR_WAIT, MR_START + me, 0);
+    if (self.table->libraries != stdout)
+      mr_node_die(STATUS_UNAVAILABLE,
+                  "libraries lie elsewhere than on node 0: address randomisation could not be "
+                  "turned off, or the libraries differ");
+    mr_threads_lock();
+    thread = given_here();
+    if (thread == NULL)
+      break;
+    while (thread != NULL) {
+      mr_threads_unlock();
+      run(thread);
+      thread = take(NULL);
+    }
+    self.table->idle[self.table->idle_count++] = me;
+    mr_threads_unlock();
+  }
+  mr_threads_unlock();
+}
+
+/* One that has no node runs here; with the lock before and after. */
+static bool run_one(const struct mr_thread *wanted) {
+  struct mr_thread *thread = given_here();
+  if (thread == NULL)
+    thread = take(wanted);
+  if (thread == NULL)
+    return false;
+  mr_threads_unlock();
+  run(thread);
+  return true;
+}
+
+/* This node's thread goes on: what was given to the node meanwhile goes to another. */
+static void hand_on(void) {
+  struct mr_thread *thread = given_here();
+  if (thread == NULL)
+    return;
+  uint32_t semaphore = place(thread);
+  if (semaphore != 0)
+    mr_node_request(MR_POST, semaphore, 1);
+  self.waiting |= semaphore == 0;
+}
+
+/* Until that thread has ended, or all have (NULL); with the lock before and after.  The semaphore
+ * may tell more often than needed. */
+static void await_end(struct mr_thread *thread) {
+  uint16_t me = (uint16_t)maru_dsm_node();
+  while (thread != NULL ? !thread->ended : self.table->live > 0) {
+    if (run_one(thread))
+      continue;
+    if (thread != NULL)
+      thread->joiner = (uint16_t)(me + 1);
+    else
+      self.table->all_waiter = (uint16_t)(me + 1);
+    self.table->lenders[self.table->lender_count++] = me;
+    mr_threads_unlock();
+    mr_node_request(MR_WAIT, MR_ENDED + me, 0);
+    mr_threads_lock();
+    end_lending(me);
+  }
+  hand_on();
+}
+
+bool mr_threads_may_lend(void) { return self.waiting && self.now == &self.first; }
+
+bool mr_threads_lend(void) {
+  if (!mr_threads_may_lend())
+    return false;
+  mr_threads_lock();
+  bool some = run_one(NULL);
+  self.waiting = self.table->first != NULL;
+  mr_threads_unlock();
+  return some;
+}
+
+/* ---- what the program calls -------------------------------------------------------------- */
+
+static struct mr_thread *thread_of(pthread_t thread) { return (struct mr_thread *)thread; }
+
+int maru_pthread_create(pthread_t *id, const pthread_attr_t *attributes, void *(*body)(void *),
+                        void *argument) {
+  int detached = PTHREAD_CREATE_JOINABLE;
+  size_t size = STACK_SIZE;
+  if (self.table == NULL)
+    mr_node_die(STATUS_USAGE, "pthread_create before main; threads begin after that");
+  if (attributes != NULL) {
+    pthread_attr_getdetachstate(attributes, &detached);
+    pthread_attr_getstacksize(attributes, &size);
+  }
+  struct mr_thread *thread = maru_parmacs_malloc(sizeof *thread);
+  if (thread == NULL)
+    return EAGAIN;
+  *thread = (struct mr_thread){.body = body,
+                               .argument = argument,
+                               .stack_size = size,
+                               .detached = detached == PTHREAD_CREATE_DETACHED};
+  *id = (pthread_t)thread;
+  mr_threads_say();
+  mr_threads_lock();
+  self.table->live++;
+  uint32_t semaphore = place(thread);
+  self.waiting |= semaphore == 0;
+  mr_threads_unlock();
+  if (semaphore != 0)
+    mr_node_request(MR_POST, semaphore, 1);
+  return 0;
+}
+
+int maru_pthread_join(pthread_t id, void **result) {
+  struct mr_thread *thread = thread_of(id);
+  if (thread == mr_threads_now()->thread)
+    return EDEADLK;
+  mr_threads_say();
+  mr_threads_lock();
+  if (thread->detached || thread->joiner != 0) {
+    mr_threads_unlock();
+    return EINVAL;
+  }
+  await_end(thread);
+  void *value = thread->result;
+  mr_threads_unlock();
+  maru_parmacs_free(thread);
+  if (result != NULL)
+    *result = value;
+  return 0;
+}
+
+int maru_pthread_detach(pthread_t id) {
+  struct mr_thread *thread = thread_of(id);
+  mr_threads_lock();
+  int rc = thread->detached ? EINVAL : 0;
+  bool ended = rc == 0 && thread->ended;
+  if (rc == 0)
+    thread->detached = true;
+  mr_threads_unlock();
+  if (ended)
+    maru_parmacs_free(thread);
+  return rc;
+}
+
+pthread_t maru_pthread_self(void) { return (pthread_t)mr_threads_now()->thread; }
+
+void maru_pthread_exit(void *result) {
+  struct mr_running *now = mr_threads_now();
+  mr_own_clean_up(&now->own);
+  mr_own_finish(&now->own, &mr_threads_table()->keys);
+  fflush(NULL);
+  if (now == &self.first) {
+    mr_threads_lock();
+    await_end(NULL);
+    mr_threads_unlock();
+    exit(0);
+  }
+  now->thread->result = result;
+  setcontext(&now->back);
+  abort(); /* it came from swapcontext */
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+int maru_pthread_key_create(pthread_key_t *key, void (*destructor)(void *)) {
+  mr_threads_lock();
+  struct mr_keys *keys = &mr_threads_table()->keys;
+  bool room = keys->count < MR_KEYS;
+  if (room) {
+    keys->destructors[keys->count] = destructor;
+    *key = keys->count++;
+  }
+  mr_threads_unlock();
+  return room ? 0 : EAGAIN;
+}
+
+int maru_pthread_key_delete(pthread_key_t key) {
+  mr_threads_lock();
+  struct mr_keys *keys = &mr_threads_table()->keys;
+  bool known = key < keys->count;
+  if (known)
+    keys->destructors[key] = NULL;
+  mr_threads_unlock();
+  return known ? 0 : EINVAL;
+}
+
+int maru_pthread_setspecific(pthread_key_t key, const void *value) {
+  if (key >= MR_KEYS)
+    return EINVAL;
+  mr_threads_now()->own.values[key] = (void *)value;
+  return 0;
+}
+
+void *maru_pthread_getspecific(pthread_key_t key) {
+  return key < MR_KEYS ? mr_threads_now()->own.values[key] : NULL;
+}
+
+void maru_pthread_cleanup_push(void (*call)(void *), void *argument) {
+  mr_own_push(&mr_threads_now()->own, call, argument);
+}
+
+void maru_pthread_cleanup_pop(int call) { mr_own_pop(&mr_threads_now()->own, call != 0); }

@@ -1,0 +1,111 @@
+/* wrap.c: linked into programs that synchronise threads. The linker sends their calls through here
+ * (ld's --wrap).  Where the program creates threads (create.c), they are of a job; else libc's. */
+#define _GNU_SOURCE
+#include <maru/threads.h>
+
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+extern const char maru_threads_here __attribute__((weak));
+
+#define WRAP(type, name, ours, parameters, arguments)                                              \
+  type __real_##name parameters;                                                                   \
+  type __wrap_##name parameters;                                                                   \
+  type __wrap_##name parameters {                                                                  \
+    return &maru_threads_here != NULL ? ours arguments : __real_##name arguments;                  \
+  }
+#define OF_MARU(name, parameters, arguments) WRAP(int, name, maru_##name, parameters, arguments)
+
+OF_MARU(pthread_key_create, (pthread_key_t * k, void (*d)(void *)), (k, d))
+OF_MARU(pthread_key_delete, (pthread_key_t k), (k))
+OF_MARU(pthread_setspecific, (pthread_key_t k, const void *v), (k, v))
+OF_MARU(pthread_once, (pthread_once_t * o, void (*f)(void)), (o, f))
+OF_MARU(pthread_mutex_init, (pthread_mutex_t * m, const pthread_mutexattr_t *a), (m, a))
+OF_MARU(pthread_mutex_destroy, (pthread_mutex_t * m), (m))
+OF_MARU(pthread_mutex_lock, (pthread_mutex_t * m), (m))
+OF_MARU(pthread_mutex_trylock, (pthread_mutex_t * m), (m))
+OF_MARU(pthread_mutex_unlock, (pthread_mutex_t * m), (m))
+OF_MARU(pthread_mutex_timedlock, (pthread_mutex_t * m, const struct timespec *t), (m, t))
+OF_MARU(pthread_mutex_clocklock, (pthread_mutex_t * m, clockid_t k, const struct timespec *t),
+        (m, k, t))
+OF_MARU(pthread_cond_init, (pthread_cond_t * c, const pthread_condattr_t *a), (c, a))
+OF_MARU(pthread_cond_destroy, (pthread_cond_t * c), (c))
+OF_MARU(pthread_cond_wait, (pthread_cond_t * c, pthread_mutex_t *m), (c, m))
+OF_MARU(pthread_cond_timedwait, (pthread_cond_t * c, pthread_mutex_t *m, const struct timespec *t),
+        (c, m, t))
+OF_MARU(pthread_cond_clockwait,
+        (pthread_cond_t * c, pthread_mutex_t *m, clockid_t k, const struct timespec *t),
+        (c, m, k, t))
+OF_MARU(pthread_cond_signal, (pthread_cond_t * c), (c))
+OF_MARU(pthread_cond_broadcast, (pthread_cond_t * c), (c))
+OF_MARU(pthread_barrier_init, (pthread_barrier_t * b, const pthread_barrierattr_t *a, unsigned n),
+        (b, a, n))
+OF_MARU(pthread_barrier_destroy, (pthread_barrier_t * b), (b))
+OF_MARU(pthread_barrier_wait, (pthread_barrier_t * b), (b))
+OF_MARU(pthread_rwlock_init, (pthread_rwlock_t * l, const pthread_rwlockattr_t *a), (l, a))
+OF_MARU(pthread_rwlock_destroy, (pthread_rwlock_t * l), (l))
+OF_MARU(pthread_rwlock_rdlock, (pthread_rwlock_t * l), (l))
+OF_MARU(pthread_rwlock_tryrdlock, (pthread_rwlock_t * l), (l))
+OF_MARU(pthread_rwlock_wrlock, (pthread_rwlock_t * l), (l))
+OF_MARU(pthread_rwlock_trywrlock, (pthread_rwlock_t * l), (l))
+OF_MARU(pthread_rwlock_unlock, (pthread_rwlock_t * l), (l))
+OF_MARU(pthread_spin_init, (pthread_spinlock_t * l, int p), (l, p))
+OF_MARU(pthread_spin_destroy, (pthread_spinlock_t * l), (l))
+OF_MARU(pthread_spin_lock, (pthread_spinlock_t * l), (l))
+OF_MARU(pthread_spin_trylock, (pthread_spinlock_t * l), (l))
+OF_MARU(pthread_spin_unlock, (pthread_spinlock_t * l), (l))
+OF_MARU(sem_init, (sem_t * s, int p, unsigned v), (s, p, v))
+OF_MARU(sem_destroy, (sem_t * s), (s))
+OF_MARU(sem_wait, (sem_t * s), (s))
+OF_MARU(sem_trywait, (sem_t * s), (s))
+OF_MARU(sem_post, (sem_t * s), (s))
+OF_MARU(sem_timedwait, (sem_t * s, const struct timespec *t), (s, t))
+OF_MARU(sem_getvalue, (sem_t * s, int *v), (s, v))
+WRAP(void *, pthread_getspecific, maru_pthread_getspecific, (pthread_key_t k), (k))
+WRAP(pthread_t, pthread_self, maru_pthread_self, (void), ())
+WRAP(long, sysconf, maru_threads_sysconf, (int name), (name))
+WRAP(int, get_nprocs, maru_threads_processors, (void), ())
+WRAP(int, get_nprocs_conf, maru_threads_processors, (void), ())
+WRAP(int, fork, maru_threads_fork, (void), ())
+WRAP(int, vfork, maru_threads_fork, (void), ())
+
+/* Where a thread runs is the node's affair. */
+#define NO_EFFECT(name, parameters, arguments)                                                     \
+  int __real_##name parameters;                                                                    \
+  int __wrap_##name parameters;                                                                    \
+  int __wrap_##name parameters { return &maru_threads_here != NULL ? 0 : __real_##name arguments; }
+NO_EFFECT(pthread_setname_np, (pthread_t t, const char *n), (t, n))
+NO_EFFECT(pthread_setschedparam, (pthread_t t, int p, const struct sched_param *s), (t, p, s))
+NO_EFFECT(pthread_setaffinity_np, (pthread_t t, size_t n, const cpu_set_t *s), (t, n, s))
+
+int __wrap_pthread_getaffinity_np(pthread_t t, size_t size, cpu_set_t *set);
+int __wrap_pthread_getaffinity_np(pthread_t t, size_t size, cpu_set_t *set) {
+  (void)t;
+  return sched_getaffinity(0, size, set);
+}
+
+static void end_now(int status) {
+  if (&maru_threads_here != NULL)
+    maru_threads_exit_now(status);
+}
+
+#define EXIT(name)                                                                                 \
+  void __real_##name(int status) __attribute__((noreturn));                                        \
+  void __wrap_##name(int status) __attribute__((noreturn));                                        \
+  void __wrap_##name(int status) {                                                                 \
+    end_now(status);                                                                               \
+    __real_##name(status);                                                                         \
+  }
+EXIT(_exit)
+EXIT(_Exit)
+
+/* C++'s, there or not. */
+int __real___cxa_thread_atexit(void (*call)(void *), void *object, void *file)
+    __attribute__((weak));
+int __wrap___cxa_thread_atexit(void (*call)(void *), void *object, void *file);
+int __wrap___cxa_thread_atexit(void (*call)(void *), void *object, void *file) {
+  return &maru_threads_here != NULL ? maru_threads_at_end(call, object, file)
+                                    : __real___cxa_thread_atexit(call, object, file);
+}
