@@ -7,7 +7,8 @@
  * of all pages and writes one byte of each; after a barrier node 1 reads them. It reads once in an
  * order in which no two follow each other: each fault brings one page. Then it reads in order: from
  * the third fault on batches, at last of 64. Some it reads one by one with a millisecond of
- * computing before each, so that node 0 sleeps when it is asked. SPIN_US is MARU_DSM_SPIN_US. A
+ * computing before each, so that node 0 sleeps when it is asked.  A lock is one that node 0 manages,
+ * taken and given back; a barrier is one of both nodes. SPIN_US is MARU_DSM_SPIN_US. A
  * time is what the reading instruction took: fault, request, answer, mapping.
  */
 #define _GNU_SOURCE
@@ -20,12 +21,14 @@
 
 #include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #define PAGES 1024u
 #define PAGE 4096u
 #define RESTED 64u
+#define TURNS 1000u
 #define PAUSE_NS 1000000
 #define STRIDE 389u /* no divisor of PAGES, and no neighbours */
 
@@ -61,6 +64,29 @@ static size_t rested(uint8_t round, int64_t *times) {
   return read_some(RESTED, PAUSE_NS, round, times);
 }
 
+/* Node 1 takes and gives back a lock that node 0 manages, which waits at the barrier meanwhile. */
+static size_t locked(uint8_t round, int64_t *times) {
+  (void)round;
+  for (uint32_t i = 0; i < TURNS; i++) {
+    int64_t begin = maru_now_ns();
+    maru_dsm_lock(0);
+    times[i] = maru_now_ns() - begin;
+    maru_dsm_unlock(0);
+  }
+  return TURNS;
+}
+
+/* Both nodes: from a node's arrival to its leave. */
+static size_t met(uint8_t round, int64_t *times) {
+  (void)round;
+  for (uint32_t i = 0; i < TURNS; i++) {
+    int64_t begin = maru_now_ns();
+    maru_dsm_barrier(2);
+    times[i] = maru_now_ns() - begin;
+  }
+  return TURNS;
+}
+
 /* The time of the last 64 × 14 of 1024 pages, when batches are full; a page's. */
 static size_t in_order(uint8_t round, int64_t *times) {
   uint32_t page = 0;
@@ -77,7 +103,12 @@ static const struct way {
   const char *name;
   size_t (*read)(uint8_t round, int64_t *times);
   size_t most;
-} ways[] = {{"one", scattered, PAGES}, {"batched", in_order, 1}, {"rested", rested, RESTED}};
+  bool both; /* nodes */
+} ways[] = {{"one", scattered, PAGES, false},
+            {"batched", in_order, 1, false},
+            {"rested", rested, RESTED, false},
+            {"lock", locked, TURNS, false},
+            {"barrier", met, TURNS, true}};
 #define WAYS (sizeof ways / sizeof *ways)
 
 static void node(uint32_t rounds) {
@@ -94,7 +125,7 @@ static void node(uint32_t rounds) {
     if (maru_dsm_node() == 0)
       write_all(value);
     maru_dsm_barrier(0);
-    if (maru_dsm_node() == 1)
+    if (maru_dsm_node() == 1 || ways[way].both)
       counts[way] += ways[way].read(value, times[way] + counts[way]);
     maru_dsm_barrier(0);
   }

@@ -392,8 +392,8 @@ static void look_for_it(void *context, uint16_t to, const void *message, size_t 
 }
 
 static void late_store(void) {
-  static const struct mr_core_sink sink = {look_for_it, store_late, no_result,
-                                           no_failure,  NULL,       NULL};
+  static const struct mr_core_sink sink = {look_for_it, store_late, no_result, no_failure,
+                                           NULL,        NULL,       NULL};
   static alignas(64) uint8_t memory[2 * MR_PAGE], twins[2 * MR_PAGE];
   static uint32_t incarnations[2];
   struct late late = {.page = memory + MR_PAGE};
@@ -435,8 +435,8 @@ static void arrive(struct mr_core *core, uint64_t acquired, uint64_t round) {
 
 /* One word of bits is not enough for them. */
 static void many_nodes(void) {
-  static const struct mr_core_sink sink = {count_send, no_protect, no_result,
-                                           no_failure, NULL,       NULL};
+  static const struct mr_core_sink sink = {count_send, no_protect, no_result, no_failure,
+                                           NULL,       NULL,       NULL};
   static alignas(64) uint8_t memory[MR_PAGE], twins[MR_PAGE];
   static uint32_t incarnations[MANY];
   uint32_t sent = 0;

@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
+SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "shown.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
 TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_homes": "1", "core_random": "4000", "core_ways": "1", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
