@@ -439,9 +439,13 @@ bool mr_near_glance(const struct mr_near *near) {
 int mr_near_descriptor(const struct mr_near *near) { return near->bell[0]; }
 
 int mr_near_rest(struct mr_near *near) {
-  mr_near_awake(near); /* or a bell that was rung since the last time would ring for ever */
-  near->rests = true;
-  atomic_store_explicit(&near->own->asleep, 1, memory_order_relaxed);
+  /* Relaxed: who rings clears it, and the worst is to look once more. */
+  bool still = near->rests && atomic_load_explicit(&near->own->asleep, memory_order_relaxed) != 0;
+  if (!still) {
+    mr_near_awake(near); /* or a bell that was rung since the last time would ring for ever */
+    near->rests = true;
+    atomic_store_explicit(&near->own->asleep, 1, memory_order_relaxed);
+  }
   /* Who writes from here on sees that; what was written before is seen below. */
   atomic_thread_fence(memory_order_seq_cst);
   if (!mr_near_glance(near))

@@ -595,6 +595,11 @@ bool mr_transport_tells_of_sends(const struct mr_transport *transport) {
   return transport->fabric != NULL;
 }
 
+void mr_transport_awake(struct mr_transport *transport) {
+  if (transport->near != NULL)
+    mr_near_awake(transport->near);
+}
+
 int mr_transport_rest(struct mr_transport *transport) {
   int rc = transport->near != NULL ? mr_near_rest(transport->near) : 0;
   return rc == 0 && transport->fabric != NULL ? mr_fabric_rest(transport->fabric) : rc;

@@ -7,8 +7,8 @@
  * of all pages and writes one byte of each; after a barrier node 1 reads them. It reads once in an
  * order in which no two follow each other: each fault brings one page. Then it reads in order: from
  * the third fault on batches, at last of 64. Some it reads one by one with a millisecond of
- * computing before each, so that node 0 sleeps when it is asked.  A lock is one that node 0 manages,
- * taken and given back; a barrier is one of both nodes. SPIN_US is MARU_DSM_SPIN_US. A
+ * computing before each, so that node 0 sleeps when it is asked.  A lock is one that node 0
+ * manages, taken and given back; a barrier is one of both nodes. SPIN_US is MARU_DSM_SPIN_US. A
  * time is what the reading instruction took: fault, request, answer, mapping.
  */
 #define _GNU_SOURCE
@@ -34,9 +34,12 @@
 
 static volatile uint8_t *memory;
 
-static void write_all(uint8_t round) {
-  for (uint32_t page = 0; page < PAGES; page++)
-    memory[(size_t)page * PAGE] = round;
+static uint32_t scattered_page(uint32_t i) { return i * STRIDE % PAGES; }
+
+/* Those that are read: another round's stay as they are. */
+static void write_some(uint32_t count, uint8_t round) {
+  for (uint32_t i = 0; i < count; i++)
+    memory[(size_t)scattered_page(i) * PAGE] = round;
 }
 
 static void expect(uint32_t page, uint8_t round) {
@@ -52,7 +55,7 @@ static size_t read_some(uint32_t count, int64_t pause_ns, uint8_t round, int64_t
     int64_t begin = maru_now_ns();
     for (int64_t until = begin + pause_ns; begin < until;)
       begin = maru_now_ns();
-    expect(i * STRIDE % PAGES, round);
+    expect(scattered_page(i), round);
     times[i] = maru_now_ns() - begin;
   }
   return count;
@@ -103,12 +106,13 @@ static const struct way {
   const char *name;
   size_t (*read)(uint8_t round, int64_t *times);
   size_t most;
-  bool both; /* nodes */
-} ways[] = {{"one", scattered, PAGES, false},
-            {"batched", in_order, 1, false},
-            {"rested", rested, RESTED, false},
-            {"lock", locked, TURNS, false},
-            {"barrier", met, TURNS, true}};
+  uint32_t pages; /* that it reads */
+  bool both;      /* nodes do it */
+} ways[] = {{"one", scattered, PAGES, PAGES, false},
+            {"batched", in_order, 1, PAGES, false},
+            {"rested", rested, RESTED, RESTED, false},
+            {"lock", locked, TURNS, 0, false},
+            {"barrier", met, TURNS, 0, true}};
 #define WAYS (sizeof ways / sizeof *ways)
 
 static void node(uint32_t rounds) {
@@ -123,7 +127,7 @@ static void node(uint32_t rounds) {
     uint8_t value = (uint8_t)(1 + round % 250);
     size_t way = round % WAYS;
     if (maru_dsm_node() == 0)
-      write_all(value);
+      write_some(ways[way].pages, value);
     maru_dsm_barrier(0);
     if (maru_dsm_node() == 1 || ways[way].both)
       counts[way] += ways[way].read(value, times[way] + counts[way]);
