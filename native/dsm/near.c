@@ -39,7 +39,7 @@ _Static_assert(sizeof(struct card) <= MR_NEAR_CARD, "it fits");
 /* The beginning of a segment. */
 struct segment {
   uint8_t token[TOKEN];
-  _Alignas(64) _Atomic uint32_t fenced; /* 1: whoever took its node for dead; never 0 again */
+  _Alignas(64) _Atomic uint32_t fenced; /* 1: some node took this one for dead; never 0 again */
   _Alignas(64) _Atomic uint32_t asleep; /* 1: its node wants the bell rung */
 };
 _Static_assert(sizeof(struct segment) <= HEADER, "it fits");
@@ -49,6 +49,7 @@ struct neighbour {
   uint8_t *memory, *twins; /* read alone; NULL: none */
   int bell;
   _Atomic bool starved; /* bytes wait for room there */
+  _Atomic bool forgotten;
 };
 
 struct mr_near {
@@ -356,10 +357,10 @@ bool mr_near_has(const struct mr_near *near, uint16_t node) {
 
 /* ---- streams ------------------------------------------------------------------------ */
 
-/* What was written before is seen by who says it sleeps after this, or this sees that it does. */
+/* The other node sees what was written before, or this sees that it sleeps. */
 static void wake(const struct neighbour *n) {
   atomic_thread_fence(memory_order_seq_cst);
-  /* Relaxed: ordered by the fence.  One of all wakers rings. */
+  /* Relaxed: ordered by the fence.  Of several writers one rings. */
   if (atomic_load_explicit(&n->segment->asleep, memory_order_relaxed) != 0 &&
       atomic_exchange_explicit(&n->segment->asleep, 0, memory_order_relaxed) != 0)
     (void)!write(n->bell, "", 1); /* full: it is rung */
@@ -427,7 +428,9 @@ bool mr_near_waits(const struct mr_near *near, uint16_t from) {
 bool mr_near_glance(const struct mr_near *near) {
   for (uint16_t i = 0; i < near->count; i++) {
     uint16_t node = near->list[i];
-    /* Relaxed: a hint; mr_near_rest has a fence before it. */
+    /* Relaxed, all: a hint; mr_near_rest has a fence before it. */
+    if (atomic_load_explicit(&near->neighbours[node].forgotten, memory_order_relaxed))
+      continue;
     if (mr_near_waits(near, node) ||
         (atomic_load_explicit(&near->neighbours[node].starved, memory_order_relaxed) &&
          mr_ring_has_room(out_to(near, node), near->capacity)))
@@ -439,14 +442,14 @@ bool mr_near_glance(const struct mr_near *near) {
 int mr_near_descriptor(const struct mr_near *near) { return near->bell[0]; }
 
 int mr_near_rest(struct mr_near *near) {
-  /* Relaxed: who rings clears it, and the worst is to look once more. */
+  /* Relaxed: a writer that rings clears it, and the worst is to look once more. */
   bool still = near->rests && atomic_load_explicit(&near->own->asleep, memory_order_relaxed) != 0;
   if (!still) {
     mr_near_awake(near); /* or a bell that was rung since the last time would ring for ever */
     near->rests = true;
     atomic_store_explicit(&near->own->asleep, 1, memory_order_relaxed);
   }
-  /* Who writes from here on sees that; what was written before is seen below. */
+  /* A writer sees that from here on; what was written before is seen below. */
   atomic_thread_fence(memory_order_seq_cst);
   if (!mr_near_glance(near))
     return 0;
@@ -488,12 +491,9 @@ int mr_near_copy(struct mr_near *near, uint16_t node, uint32_t page, void *bytes
 }
 
 void mr_near_forget(struct mr_near *near, uint16_t node) {
-  uint16_t kept = 0;
+  struct neighbour *n = &near->neighbours[node];
   /* Sequentially consistent: what its pages become elsewhere comes after. */
-  if (near->neighbours[node].segment != NULL)
-    atomic_store(&near->neighbours[node].segment->fenced, 1);
-  for (uint16_t i = 0; i < near->count; i++)
-    if (near->list[i] != node)
-      near->list[kept++] = near->list[i];
-  near->count = kept;
+  if (n->segment != NULL)
+    atomic_store(&n->segment->fenced, 1);
+  atomic_store_explicit(&n->forgotten, true, memory_order_relaxed); /* for mr_near_glance */
 }

@@ -8,10 +8,11 @@
  * *near* if each has mapped the other's; both say so over that connection, so that they agree.
  *
  * A ring is a stream, as a connection is, and the frames are the same.  Its writer and its reader
- * never wait for each other.  Who is about to sleep says so in its own segment, looks at its rings
- * once more, and sleeps; who writes then rings its bell, a pipe. A node that is killed anywhere in
- * this leaves whole bytes, and its connection ends: that wakes the others, who look at all rings.
- * One that is stopped after it wrote and before it rang is looked for after mr_transport_patience.
+ * never wait for each other.  A node that is about to sleep says so in its own segment, looks at
+ * its rings once more, and sleeps. The next writer then rings its bell, a pipe. A node that is
+ * killed anywhere in this leaves whole bytes. Its connection ends, which wakes the others, and they
+ * look at all rings.  What a node wrote that was stopped before it rang is found after
+ * mr_transport_patience.
  *
  * A node that takes another for dead *fences* its segment, for all that have mapped it. No page
  * that was copied after that counts.

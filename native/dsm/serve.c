@@ -190,11 +190,12 @@ void mr_server_await(struct mr_server *s, const bool *done) {
 
 /* ---- the server's ---------------------------------------------------------------- */
 
-/* A look; whether anything had come, and when the next is due. */
-static bool look(struct mr_server *s, bool *over, int64_t *due) {
+/* A look; whether anything had come, and when the next is due.  `rests`: it will sleep, or has
+ * nothing else to tell it. */
+static bool look(struct mr_server *s, bool rests, bool *over, int64_t *due) {
   pthread_mutex_lock(s->config.lock);
   int came = serve(s);
-  if (is_blind(s))
+  if (rests)
     rest(s);
   *over = s->config.over(s->config.context);
   *due = mr_transport_due(s->config.transport);
@@ -211,38 +212,50 @@ static bool is_helped(const struct mr_server *s) {
 }
 
 /* Until `deadline`, or something is due, it keeps its processor, unless the program's thread
- * looks itself. */
-static void wait_for_request(struct mr_server *s, int64_t deadline, int64_t due) {
+ * looks itself.  Whether there is something to serve. */
+static bool stay_awake(const struct mr_server *s, int64_t deadline, int64_t due) {
   struct epoll_event event;
   bool blind = is_blind(s);
   for (int64_t now; now = maru_now_ns(), !is_helped(s) && (now < deadline || is_near(due, now));) {
     if (now >= due || (blind ? epoll_wait(s->watch, &event, 1, 0) != 0 : glance(s, GLANCES_LEAST)))
-      return;
+      return true;
     sched_yield();
   }
-  if (!blind) {
-    pthread_mutex_lock(s->config.lock);
-    rest(s);
-    pthread_mutex_unlock(s->config.lock);
-  }
+  return false;
+}
+
+static void sleep_for_request(const struct mr_server *s, int64_t due) {
+  struct epoll_event event;
   const struct timespec room = limit(s, is_helped(s) ? INT64_MAX : due);
   struct pollfd polled = {.fd = s->watch, .events = POLLIN};
   if (ppoll(&polled, 1, &room, NULL) > 0)
     epoll_wait(s->watch, &event, 1, 0); /* an edge is told once */
 }
 
+static void serve_until_over(struct mr_server *s) {
+  int64_t since = maru_now_ns(), due;
+  bool blind = is_blind(s), rests = blind;
+  for (bool over = false; !over;) {
+    if (look(s, rests, &over, &due))
+      since = maru_now_ns();
+    else if (!over && !stay_awake(s, since + s->config.spin_ns, due)) {
+      /* Where a glance tells, it is to say that it sleeps, and to look once more. */
+      if (!rests) {
+        rests = true;
+        continue;
+      }
+      sleep_for_request(s, due);
+    }
+    rests = blind;
+  }
+}
+
 static void *serve_all(void *server) {
   struct mr_server *s = server;
-  int64_t since = maru_now_ns(), due;
   pthread_mutex_lock(s->config.lock);
   mr_ready_attach(s->config.ready, MR_SERVER_LISTENS);
   pthread_mutex_unlock(s->config.lock);
-  for (bool over = false; !over;) {
-    if (look(s, &over, &due))
-      since = maru_now_ns();
-    else if (!over)
-      wait_for_request(s, since + s->config.spin_ns, due);
-  }
+  serve_until_over(s);
   pthread_mutex_lock(s->config.lock);
   mr_ready_detach(s->config.ready, MR_SERVER_LISTENS);
   pthread_mutex_unlock(s->config.lock);

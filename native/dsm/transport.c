@@ -57,6 +57,7 @@ struct mr_transport {
   uint16_t up;              /* links that are not down */
   int ready;                /* an epoll of all links, and of the fabric's descriptors */
   uint16_t carrying;        /* of those, with messages */
+  bool all_near;            /* from the start: no link, and no fabric, carries any */
   struct mr_near *near;     /* NULL: nobody is near */
   struct mr_fabric *fabric; /* NULL: messages go over the links */
   int busy;                 /* while no link carries any, since the last look at them; of SELDOM */
@@ -105,6 +106,7 @@ static int watch_near(struct mr_transport *t, bool alone, char *why, size_t size
     if (alone && !link->near)
       return -ENODATA;
   }
+  t->all_near = t->fabric == NULL && t->carrying == 0;
   int rc = epoll_ctl(t->ready, EPOLL_CTL_ADD, mr_near_descriptor(t->near), &event);
   return rc < 0 ? -errno : 0;
 }
@@ -144,7 +146,6 @@ static void await_first_words(struct mr_transport *t, int seconds) {
 static int join(struct mr_transport *t, const struct mr_job *job, uint32_t *incarnations,
                 int seconds, char *why, size_t size) {
   const char *rest = beyond(job->transport), *provider = mr_fabric_provider(rest);
-  int64_t deadline = maru_now_ns() + seconds * SECOND;
   struct mr_card mine = {.near = {0}};
   int *fds = calloc(job->nodes, sizeof *fds);
   struct mr_card *cards = calloc(job->nodes, sizeof *cards);
@@ -158,6 +159,7 @@ static int join(struct mr_transport *t, const struct mr_job *job, uint32_t *inca
   if (rc == 0)
     rc = watch_links(t, fds);
   await_first_words(t, seconds);
+  int64_t deadline = maru_now_ns() + seconds * SECOND;
   if (rc == 0 && t->near != NULL)
     rc = mr_near_connect(t->near, cards, fds, deadline, why, size);
   if (rc == 0 && t->near != NULL)
@@ -606,8 +608,7 @@ int mr_transport_rest(struct mr_transport *transport) {
 }
 
 int mr_transport_glance(const struct mr_transport *transport) {
-  bool all = transport->near != NULL && transport->fabric == NULL && transport->carrying == 0;
-  return all ? mr_near_glance(transport->near) : -1;
+  return transport->all_near ? mr_near_glance(transport->near) : -1;
 }
 
 struct mr_shown *mr_transport_shown(const struct mr_transport *transport) {

@@ -86,7 +86,7 @@ fetching reaper effort say = do
     heads = [(L, "way"), (L, "pages"), (R, "p50"), (R, "p90"), (R, "p99")]
     rows rounds way =
       [ [wayName way, text] ++ [maybe "-" (seconds . (1e-9 *) . summaryMedian) (summaryOf (number [what, q]) rounds (wayName way)) | q <- ["p50", "p90", "p99"]]
-        | (what, text) <- [("one", "one by one"), ("batched", "each of 64"), ("rested", "one after 1 ms"), ("lock", "a lock"), ("barrier", "a barrier of two")]
+        | (what, text) <- [("one", "one by one"), ("batched", "each of 64"), ("rested", "one after 1 ms"), ("lock", "a lock"), ("lock_rested", "a lock after 1 ms"), ("barrier", "a barrier of two")]
       ]
 
 -- | The bars of TCP, and of shared memory with a core for each node; libfabric must not be slower than TCP, and what maru adds to it

@@ -68,15 +68,26 @@ static size_t rested(uint8_t round, int64_t *times) {
 }
 
 /* Node 1 takes and gives back a lock that node 0 manages, which waits at the barrier meanwhile. */
-static size_t locked(uint8_t round, int64_t *times) {
-  (void)round;
-  for (uint32_t i = 0; i < TURNS; i++) {
+static size_t lock_some(uint32_t count, int64_t pause_ns, int64_t *times) {
+  for (uint32_t i = 0; i < count; i++) {
     int64_t begin = maru_now_ns();
+    for (int64_t until = begin + pause_ns; begin < until;)
+      begin = maru_now_ns();
     maru_dsm_lock(0);
     times[i] = maru_now_ns() - begin;
     maru_dsm_unlock(0);
   }
-  return TURNS;
+  return count;
+}
+
+static size_t locked(uint8_t round, int64_t *times) {
+  (void)round;
+  return lock_some(TURNS, 0, times);
+}
+
+static size_t locked_asleep(uint8_t round, int64_t *times) {
+  (void)round;
+  return lock_some(RESTED, PAUSE_NS, times);
 }
 
 /* Both nodes: from a node's arrival to its leave. */
@@ -108,11 +119,10 @@ static const struct way {
   size_t most;
   uint32_t pages; /* that it reads */
   bool both;      /* nodes do it */
-} ways[] = {{"one", scattered, PAGES, PAGES, false},
-            {"batched", in_order, 1, PAGES, false},
-            {"rested", rested, RESTED, RESTED, false},
-            {"lock", locked, TURNS, 0, false},
-            {"barrier", met, TURNS, 0, true}};
+} ways[] = {
+    {"one", scattered, PAGES, PAGES, false},          {"batched", in_order, 1, PAGES, false},
+    {"rested", rested, RESTED, RESTED, false},        {"lock", locked, TURNS, 0, false},
+    {"lock_rested", locked_asleep, RESTED, 0, false}, {"barrier", met, TURNS, 0, true}};
 #define WAYS (sizeof ways / sizeof *ways)
 
 static void node(uint32_t rounds) {
@@ -138,6 +148,7 @@ static void node(uint32_t rounds) {
     mr_json_object(&json, NULL);
     mr_json_text(&json, "unit", "ns");
     mr_json_whole(&json, "pages", PAGES);
+    mr_json_whole(&json, "handover", maru_wait_measure_handover());
     for (size_t way = 0; way < WAYS; way++)
       report(&json, ways[way].name, times[way], counts[way]);
     mr_json_end_object(&json);
