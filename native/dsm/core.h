@@ -38,8 +38,8 @@
  * always allowed) and answer. Cost: such a message has three numbers a node, and its work grows as
  * the nodes, not faster.
  *
- * Where a home's memory is within reach (a node of the same host), a fetch is no message: the home
- * shows where the page lies and which version that is (shown.h), and the node copies it. So a copy
+ * Where a home's memory is within reach (a node of the same host), a fetch is no message. The home
+ * shows where the page lies and which version that is (shown.h). The node copies it. So a copy
  * is what an answer would have brought. What the home is writing without a twin it does not show.
  *
  * A node that reads pages in their order fetches several at once, from the third on twice as many

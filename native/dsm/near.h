@@ -1,8 +1,8 @@
 /* near.h: the nodes of one host: messages through shared memory, and pages out of each other's
  * (internal to libmaru-dsm).
  *
- * Each node has a *segment*, a memfd without a name: for each other node a ring of bytes that come
- * from there, and what the node shows of its pages (shown.h). Nodes find each other's by /proc, on
+ * Each node has a *segment*, a memfd without a name. There is a ring of bytes from each other node,
+ * and what the node shows of its pages (shown.h). Nodes find each other's by /proc, on
  * the same host and in the same namespaces of processes and networks. What the card says, and the
  * number that it shares with the segment, come over the authenticated connection. Two nodes are
  * *near* if each has mapped the other's; both say so over that connection, so that they agree.

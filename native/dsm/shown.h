@@ -1,11 +1,11 @@
 /* shown.h: where a page lies that nodes of the same host may copy by themselves (internal to
  * libmaru-dsm).
  *
- * A home *shows* each of its pages in a word that they share: in its memory, or in its twin where
- * the home itself writes the page; or the page is hidden, and has to be asked for.  A reader looks
- * at the word, copies the page, and looks again. Where the word is another, the copy counts for
- * nothing. Each change of what is shown has a number of its own. So a page that was written, and is
- * shown again as it was, does not look the same.
+ * A home *shows* each of its pages in a word that they share. The page is in its memory, or in its
+ * twin where the home itself writes it. Or the page is hidden, and has to be asked for.  A reader
+ * looks at the word, copies the page, and looks again. Where the word is another, the copy counts
+ * for nothing. Each change of what is shown has a number of its own. So a page that was written,
+ * and is shown again as it was, does not look the same.
  *
  * A page that its home is alone with (core.h) is shown as such. The first reader *takes* it, by an
  * exchange, before it copies. The home hears of that when it hides the page, which it does before
@@ -34,8 +34,8 @@ struct mr_shown {
 /* What is changed afterwards is in no copy that counts.  Whether the page was shown as anybody's:
  * where the home had shown itself alone with it, a reader has taken it. */
 bool mr_shown_hide(struct mr_shown *shown);
-/* Hides it first: nothing else changes while a page is shown.  Release: whoever looks sees what
- * was written before. */
+/* Hides it first: nothing else changes while a page is shown.  Release: a reader sees
+ * what was written before. */
 void mr_shown_show(struct mr_shown *shown, enum mr_place_shown place, uint64_t version);
 
 /* Copies MR_PAGE bytes of `memory` or `twin`, both aligned to 8, to `bytes`.  -ENOENT: hidden;

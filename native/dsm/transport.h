@@ -3,7 +3,7 @@
  * Each pair of nodes has one TCP connection.  Joining is authenticated, both ways: each proves that
  * it knows the job's secret and sends none of it (handshake.h).  Messages go over that connection
  * (`tcp`), or over a provider of libfabric (`ofi:PROVIDER`, fabric.h). With `shm+` before it nodes
- * of one host talk through shared memory (near.h) where they can; with `shm` all do, or the job
+ * of one host talk through shared memory (near.h) where they can. With `shm` all do, or the job
  * does not begin.  The connection tells of a peer's death all the same: nothing else can be relied
  * on for that. Messages arrive in order, once each, until the peer says farewell, behind all of
  * them, or is lost.  Not encrypted: the network is trusted with the data.

@@ -1,8 +1,8 @@
 /* Description: of two nodes of one host one is killed at any moment. The other has read only whole
- * pages of the versions that they said, has heard every message in its order, and knows the end in
- * bounded time, asleep or awake. After that no page of the dead node's memory counts.
+ * pages of the versions that they said, and has heard every message in its order. It knows the end
+ * in bounded time, asleep or awake. After that no page of the dead node's memory counts.
  *
- * Node 0 is a home: it writes its pages as cores do, with random contents, and keeps a table of
+ * Node 0 is a home. It writes its pages as cores do, with random contents, and keeps a table of
  * what each version of each page is. Node 1 copies pages all the time and compares. Both exchange
  * messages, one at a time.
  */
