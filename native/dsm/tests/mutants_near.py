@@ -21,7 +21,7 @@ mutants.MUTANTS = [
     ("there is no second look", "shown.c", "return atomic_load_explicit(&shown->word, memory_order_relaxed) == word ? 0 : -EAGAIN;", "return 0;"),
     ("a page is shown while it changes", "shown.c", "  word = atomic_exchange_explicit(&shown->word, after(word, MR_HIDDEN), memory_order_acq_rel);\n", ""),
     ("a dead home's page counts", "near.c", "return rc == 0 && atomic_load_explicit(&n->segment->fenced, memory_order_acquire) != 0 ? -ESTALE", "return false ? -ESTALE"),
-    ("nobody fences", "near.c", "    atomic_store(&near->neighbours[node].segment->fenced, 1);", "    ;"),
+    ("nobody fences", "near.c", "    atomic_store(&n->segment->fenced, 1);", "    ;"),
     ("nobody rings", "near.c", "    (void)!write(n->bell, \"\", 1); /* full: it is rung */", "    ;"),
     ("a sleeper does not say so", "near.c", "    atomic_store_explicit(&near->own->asleep, 1, memory_order_relaxed);", "    ;"),
     ("a sleeper does not look once more", "near.c", "  if (!mr_near_glance(near))\n    return 0;", "  return 0;"),
