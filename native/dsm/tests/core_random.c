@@ -269,8 +269,8 @@ static void choose_policies(struct plan *plan, struct shape *shape) {
   shape->migrate_after = 1 + draw(plan, 2);
   shape->bring = draw(plan, 2) * 8;
   shape->log_most = draw(plan, 2) * (1 + draw(plan, 8));
-  static const uint32_t copies[] = {0, 2, 1000};
-  shape->copies = copies[draw(plan, 3)];
+  static const uint32_t copies[] = {0, 0, 2, 1000};
+  shape->copies = copies[draw(plan, 4)];
 }
 
 static void steps(struct plan *plan) {
