@@ -82,6 +82,7 @@ static uint32_t page_at(const struct mr_area *area, const uint8_t *address) {
 
 uint8_t *mr_area_program(const struct mr_area *area) { return area->program; }
 uint8_t *mr_area_runtime(const struct mr_area *area) { return area->runtime; }
+int mr_area_descriptor(const struct mr_area *area) { return area->fd; }
 
 const char *mr_access_way_name(enum mr_access_way way) {
   return way == MR_BY_USERFAULTFD ? "userfaultfd" : "mprotect";

@@ -72,6 +72,8 @@ int mr_area_window(struct mr_area *area, void *address, uint32_t first);
 
 uint8_t *mr_area_program(const struct mr_area *area);
 uint8_t *mr_area_runtime(const struct mr_area *area);
+/* Of the memfd; the area's. */
+int mr_area_descriptor(const struct mr_area *area);
 
 /* From now on the program may do that much with `count` pages.  What it may no
  * more, every thread may no more when this returns.  -ENOMEM: too many mappings

@@ -38,6 +38,10 @@
  * always allowed) and answer. Cost: such a message has three numbers a node, and its work grows as
  * the nodes, not faster.
  *
+ * Where a home's memory is within reach (a node of the same host), a fetch is no message. The home
+ * shows where the page lies and which version that is (shown.h). The node copies it. So a copy
+ * is what an answer would have brought. What the home is writing without a twin it does not show.
+ *
  * A node that reads pages in their order fetches several at once, from the third on twice as many
  * each time, up to a limit. It asks each home once for each run of pages that it is the home of.
  *
@@ -128,6 +132,7 @@ struct mr_fetch_limits {
 const char *mr_fetch_name(enum mr_fetch fetch);
 
 struct mr_races;
+struct mr_shown;
 
 /* What the computing thread of a node waits for. */
 struct mr_wait {
@@ -151,6 +156,10 @@ struct mr_core_sink {
   /* Every node waits, and nobody can end that: for what, one per node.  NULL where nobody calls
    * mr_core_look. */
   void (*stuck)(void *context, const struct mr_wait *waits);
+  /* Copies MR_PAGE bytes of what `home` shows of the page (shown.h), and says of which version; 0:
+   * the home lived after the copy.  Else the page is asked for.  `bytes` is aligned to 64.  NULL:
+   * every page is asked for. */
+  int (*copy)(void *context, uint16_t home, uint32_t page, void *bytes, uint64_t *version);
 };
 
 struct mr_core_config {
@@ -175,6 +184,9 @@ struct mr_core_config {
   /* Looks for races, on all nodes or on none, where homes stay: what a home knows of a page's diffs
    * would not move with it.  The caller's.  NULL: not looked for. */
   struct mr_races *races;
+  /* What this node shows of the pages that it is the home of: one per page, all zero, the caller's;
+   * NULL: nobody copies them. */
+  struct mr_shown *shown;
   const struct mr_core_sink *sink;
   void *context;
 };
@@ -185,6 +197,7 @@ struct mr_core_counters {
   uint64_t pages, parts;           /* sent as a home: whole, in part */
   uint64_t page_bytes, part_bytes; /* how much that was */
   uint64_t searched;               /* diffs looked at for it */
+  uint64_t copied;                 /* pages that this node copied from their homes' memory */
   uint64_t moved, passed_on; /* homes that left here; messages for pages whose home has left */
   uint64_t carried, spared;  /* diffs that left with notices here; that made a copy new here */
   uint64_t intervals, notices, requests, news, dropped;

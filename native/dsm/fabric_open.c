@@ -34,7 +34,7 @@ struct card {
   uint32_t piece_size, length;
   uint8_t address[MR_CARD - 16];
 };
-_Static_assert(sizeof(struct card) == sizeof(struct mr_card), "a card is a card");
+_Static_assert(sizeof(struct card) == MR_CARD, "a card is a card");
 
 /* ---- the library ------------------------------------------------------------- */
 
@@ -293,6 +293,12 @@ static int write_card(struct mr_fabric *f, struct mr_card *mine) {
 
 int mr_fabric_open(struct mr_fabric **fabric, const char *provider, const struct mr_job *job,
                    struct mr_card *mine, char *why, size_t size) {
+  if (strcmp(provider, "shm") == 0) {
+    snprintf(why, size,
+             "libfabric's provider 'shm' does not tell of dead nodes, and takes few; "
+             "maru's own shared memory is MARU_DSM_TRANSPORT=shm");
+    return -ENODATA;
+  }
   if (!loaded(why, size))
     return -ENOSYS;
   struct mr_fabric *f = calloc(1, sizeof *f + job->nodes * sizeof(struct mr_partner));

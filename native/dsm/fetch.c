@@ -39,18 +39,25 @@ static void ask_home(struct mr_core *core, uint32_t first, uint32_t count) {
   mr_dispatch(core, home);
 }
 
-/* Asks for the pages that are still to come, as many as a batch holds. */
+static void have_all(struct mr_core *core);
+static bool copied(struct mr_core *core, uint32_t page);
+
+/* Copies pages that are still to come, or asks for them: as many as a batch holds. */
 static void bring_on(struct mr_core *core) {
   struct pending *pending = &core->pending;
   core->batch_count = 0;
   for (; pending->next < pending->end && core->batch_count < MR_BATCH_MAX; pending->next++)
-    if (access_of(core, pending->next) == MR_NONE)
+    if (access_of(core, pending->next) == MR_NONE && !copied(core, pending->next))
       core->batch[core->batch_count++] = pending->next;
   pending->since = now(core);
   for (uint32_t i = 0, count; i < core->batch_count && !core->stopped; i += count) {
     count = together(core, i);
     ask_home(core, i, count);
   }
+}
+
+static bool pending_none(const struct mr_core *core) {
+  return core->pending.awaited == 0 && !core->stopped;
 }
 
 static void fetch(struct mr_core *core, uint32_t page, uint32_t end, bool write, bool all) {
@@ -62,6 +69,8 @@ static void fetch(struct mr_core *core, uint32_t page, uint32_t end, bool write,
                                    .write = write,
                                    .all = all};
   bring_on(core);
+  if (pending_none(core))
+    have_all(core);
 }
 
 /* Whether nobody had to ask for the pages between the last batch and this one. */
@@ -145,8 +154,6 @@ int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool writ
   if (count == 0 || count > core->config.pages - page)
     return -EINVAL;
   fetch(core, page, page + count, write, true);
-  if (core->batch_count == 0)
-    have_all(core);
   return mr_unless_stopped(core);
 }
 
@@ -388,6 +395,20 @@ static void take_copy(struct mr_core *core, const struct copy *copy) {
     mr_make_writable(core, page);
 }
 
+/* Without a word to its home, where that shows it. */
+static bool copied(struct mr_core *core, uint32_t page) {
+  const struct mr_core_config *config = &core->config;
+  struct copy copy = {.page = page, .bytes = core->copied, .length = MR_PAGE};
+  if (config->sink->copy == NULL ||
+      config->sink->copy(config->context, mr_core_home(core, page), page, core->copied,
+                         &copy.version) < 0 ||
+      copy.version < core->pages[page].needed)
+    return false;
+  take_copy(core, &copy);
+  core->counters.copied++;
+  return true;
+}
+
 /* Whether the page is on its way here.  One that has come is readable. */
 static bool awaited(const struct mr_core *core, uint32_t page) {
   for (uint32_t i = 0; i < core->batch_count; i++)
@@ -434,7 +455,7 @@ int mr_on_page_copy(struct mr_core *core, const struct mr_header *header,
     return 0;
   if (pending->next < pending->end)
     bring_on(core);
-  if (core->pending.awaited == 0)
+  if (pending_none(core))
     have_all(core);
   return 0;
 }

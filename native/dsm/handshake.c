@@ -10,7 +10,8 @@ struct opening {
   uint8_t nonce[MR_NONCE];
 };
 
-_Static_assert(sizeof(struct mr_introduction) == 8 + 8 + 8 + MR_TRANSPORT_NAME + MR_CARD + MR_HMAC,
+_Static_assert(sizeof(struct mr_introduction) ==
+                   8 + 8 + 8 + MR_TRANSPORT_NAME + sizeof(struct mr_card) + MR_HMAC,
                "no padding");
 _Static_assert(sizeof(struct opening) == 4 + MR_NONCE, "no padding");
 

@@ -29,8 +29,10 @@
 
 /* What a node tells another of its way to be reached by the transport. */
 #define MR_CARD 256
+#define MR_NEAR_CARD 96
 struct mr_card {
   uint8_t bytes[MR_CARD];
+  uint8_t near[MR_NEAR_CARD]; /* what nodes of the same host need (near.h) */
 };
 
 /* Without padding: it is sent as it lies, in host order, as a job runs on one architecture. */

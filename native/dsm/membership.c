@@ -48,13 +48,29 @@ static void read_secret(uint8_t *secret) {
   unsetenv("MARU_DSM_SECRET_FD");
 }
 
+static bool is_transport(const char *name) {
+  const char *rest = strncmp(name, "shm+", 4) == 0 ? name + 4 : name;
+  const char *provider = mr_fabric_provider(rest);
+  return strcmp(name, "shm") == 0 || strcmp(rest, "tcp") == 0 ||
+         (provider != NULL && *provider != 0 && strlen(name) < MR_TRANSPORT_NAME);
+}
+
+/* A described network is between all nodes: none goes round it through memory. */
 static const char *choose_transport(void) {
   const char *asked = getenv("MARU_DSM_TRANSPORT");
-  const char *provider = asked != NULL ? mr_fabric_provider(asked) : NULL;
-  if (asked == NULL || strcmp(asked, "tcp") == 0)
-    return "tcp";
-  if (provider == NULL || *provider == 0 || strlen(asked) >= MR_TRANSPORT_NAME)
-    mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT is '%s'; known: tcp, ofi:PROVIDER", asked);
+  bool described = getenv("MARU_DSM_LINK") != NULL;
+  if (asked == NULL)
+    return described ? "tcp" : "shm+tcp";
+  if (!is_transport(asked))
+    mr_node_die(STATUS_USAGE,
+                "MARU_DSM_TRANSPORT is '%s'; known: shm+tcp, shm, tcp, shm+ofi:PROVIDER, "
+                "ofi:PROVIDER",
+                asked);
+  if (described && strncmp(asked, "shm", 3) == 0)
+    mr_node_die(STATUS_USAGE,
+                "MARU_DSM_LINK describes a network between all nodes; "
+                "MARU_DSM_TRANSPORT is '%s', which goes round it",
+                asked);
   return asked;
 }
 
@@ -89,13 +105,15 @@ void mr_membership_find(struct mr_membership *m) {
 }
 
 void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settings,
-                        struct mr_transport **transport, uint32_t *incarnations) {
+                        const struct mr_share *share, struct mr_transport **transport,
+                        uint32_t *incarnations) {
   static struct sockaddr_storage addresses[MR_JOB_NODES_MAX];
   struct mr_job job = {.nodes = m->nodes,
                        .me = m->me,
                        .addresses = addresses,
                        .epoch = epoch,
                        .transport = choose_transport(),
+                       .share = share,
                        .settings = settings,
                        .lost_after = mr_settings_lost_after()};
   if (m->met) {
@@ -127,6 +145,8 @@ void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settin
     mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT must be the same on all nodes");
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
+  if (*why != 0)
+    fprintf(stderr, "maru: node %u: %s; messages go over the network\n", m->me, why);
   free(m->meeting.addresses);
   m->meeting.addresses = NULL;
 }

@@ -17,8 +17,9 @@ struct mr_membership {
 /* By the environment, or by another launcher's help; a process that nobody started so is the only
  * node. */
 void mr_membership_find(struct mr_membership *membership);
-/* Connects with all other nodes. */
+/* Connects with all other nodes; `share` as in struct mr_job. */
 void mr_membership_join(struct mr_membership *membership, uint32_t epoch, uint64_t settings,
-                        struct mr_transport **transport, uint32_t *incarnations);
+                        const struct mr_share *share, struct mr_transport **transport,
+                        uint32_t *incarnations);
 
 #endif

@@ -7,6 +7,8 @@
  *
  * There is one node in a process, as there is one set of signal handlers and one
  * fixed address: hence the one static object.
+ *
+ * Over 500 lines: all that touches that object stands here.
  */
 #define _GNU_SOURCE
 #include "node.h"
@@ -19,6 +21,7 @@
 #include "seen.h"
 #include "serve.h"
 #include "settings.h"
+#include "shared.h"
 #include "stack.h"
 #include "watch.h"
 
@@ -59,6 +62,7 @@ static struct {
   size_t used, size; /* bytes of shared memory to be given out */
   uint32_t pages;    /* with those of globals */
   uint8_t *twins;
+  int twins_fd;
   struct mr_heat *heat;   /* NULL: nobody asked */
   struct mr_races *races; /* the same */
   unsigned races_said;
@@ -111,8 +115,13 @@ static void on_stuck(void *context, const struct mr_wait *waits) {
   mr_node_die(STATUS_INTERNAL, "the job cannot go on, every node waits: %s", words);
 }
 
-static const struct mr_core_sink core_sink = {on_send,   on_protect, on_done,
-                                              on_failed, on_now,     on_stuck};
+static int on_copy(void *context, uint16_t home, uint32_t page, void *bytes, uint64_t *version) {
+  (void)context;
+  return mr_transport_copy(node.transport, home, page, bytes, version);
+}
+
+static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed,
+                                              on_now,  on_stuck,   on_copy};
 
 /* One write, whatever other threads do.  The job goes on: its result may be right all the same. */
 static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last, uint16_t one,
@@ -357,6 +366,19 @@ static void mind_children(void) {
 
 /* ---- beginning --------------------------------------------------------------------------- */
 
+/* A memfd: nodes of the same host copy from there what a home has released. */
+static void map_twins(size_t size) {
+  node.twins_fd = mr_sealed_memfd("maru-dsm-twins", size);
+  void *at = MAP_FAILED;
+  errno = node.twins_fd < 0 ? -node.twins_fd : 0;
+  if (node.twins_fd >= 0)
+    at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, node.twins_fd, 0);
+  if (at == MAP_FAILED)
+    mr_node_die(STATUS_UNAVAILABLE, "no room for twins of %zu MiB: %s; set MARU_DSM_MIB to less",
+                size >> 20, strerror(errno));
+  node.twins = at;
+}
+
 /* `globals`, where there are any, come after what can be allocated. */
 static void map_memory(const struct mr_globals *globals) {
   size_t whole = node.size + (globals != NULL ? globals->size : 0);
@@ -377,11 +399,7 @@ static void map_memory(const struct mr_globals *globals) {
     mr_node_die(STATUS_UNAVAILABLE, "cannot share %zu bytes of globals at %p: %s", globals->size,
                 globals->address, strerror(-rc));
   node.pages = pages;
-  node.twins =
-      mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (node.twins == MAP_FAILED)
-    mr_node_die(STATUS_UNAVAILABLE, "no room for twins of %zu MiB: %s; set MARU_DSM_MIB to less",
-                whole >> 20, strerror(errno));
+  map_twins(whole);
 }
 
 static void create_core(struct mr_core_config *config, const uint32_t *incarnations) {
@@ -391,6 +409,7 @@ static void create_core(struct mr_core_config *config, const uint32_t *incarnati
   config->memory = mr_area_runtime(node.area);
   config->twins = node.twins;
   config->races = node.races;
+  config->shown = node.transport != NULL ? mr_transport_shown(node.transport) : NULL;
   int rc = mr_core_create(&node.core, config);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot begin: %s", strerror(-rc));
@@ -437,8 +456,9 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     mr_see(MR_GLOBALS, globals->address, globals->size);
   prepare_reports(globals);
   struct mr_link *link = node.nodes > 1 ? mr_settings_link() : NULL;
+  const struct mr_share share = {node.pages, mr_area_descriptor(node.area), node.twins_fd};
   if (node.nodes > 1)
-    mr_membership_join(&node.job, EPOCH, mr_settings_common(&config), &node.transport,
+    mr_membership_join(&node.job, EPOCH, mr_settings_common(&config), &share, &node.transport,
                        incarnations);
   create_core(&config, incarnations);
   if (node.nodes > 1) {
@@ -496,5 +516,6 @@ void maru_dsm_exit(void) {
   mr_area_destroy(node.area);
   node.area = NULL;
   munmap(node.twins, (size_t)node.pages * MR_PAGE);
+  close(node.twins_fd);
   node.used = 0;
 }

@@ -17,6 +17,28 @@ static void apply(struct mr_core *core, uint32_t page) {
   core->pages[page].warm = MR_WARM;
 }
 
+/* ---- what the home shows ------------------------------------------------------------ */
+
+/* Before anything of the page changes; hears of it if somebody took it meanwhile. */
+static void hide(struct mr_core *core, uint32_t page) {
+  if (core->config.shown != NULL && mr_shown_hide(&core->config.shown[page]))
+    core->pages[page].alone = false;
+}
+
+void mr_show(struct mr_core *core, uint32_t page) {
+  const struct page *p = &core->pages[page];
+  if (core->config.shown == NULL || !at_home(core, page))
+    return;
+  struct mr_shown *shown = &core->config.shown[page];
+  /* What the home itself has not released is in the memory, but not in the twin. */
+  if (p->twin)
+    mr_shown_show(shown, MR_SHOWN_TWIN, p->version);
+  else if (!p->alone)
+    mr_shown_show(shown, MR_SHOWN, p->version);
+  else if (access_of(core, page) != MR_READ_WRITE)
+    mr_shown_show(shown, MR_SHOWN_ALONE, p->version);
+}
+
 /* What is written needs no twin: nobody has a copy that would have to hear of it. */
 static bool unwatched(const struct mr_core *core, uint32_t page) {
   return core->config.races == NULL && (core->config.nodes == 1 || core->pages[page].alone);
@@ -28,21 +50,27 @@ static bool unwatched(const struct mr_core *core, uint32_t page) {
 void mr_end_alone(struct mr_core *core, uint32_t page) {
   struct page *p = &core->pages[page];
   bool written = p->alone && access_of(core, page) == MR_READ_WRITE;
-  p->alone = false;
-  if (!written)
+  if (!p->alone)
     return;
-  /* First nobody may write any more, then it is read. */
-  mr_set_access(core, page, MR_READ);
-  mr_settle(core);
-  mr_history_forget(core->history, page);
+  p->alone = false;
+  if (written) {
+    /* First nobody may write any more, then it is read. */
+    mr_set_access(core, page, MR_READ);
+    mr_settle(core);
+    mr_history_forget(core->history, page);
+  }
+  mr_show(core, page);
 }
 
 void mr_make_writable(struct mr_core *core, uint32_t page) {
   struct page *p = &core->pages[page];
+  if (p->alone)
+    hide(core, page);
   if (!p->twin && !unwatched(core, page)) {
     memcpy(twin_of(core, page), memory_of(core, page), MR_PAGE);
     p->twin = true;
     core->dirty[core->dirty_count++] = page;
+    mr_show(core, page);
   }
   mr_set_access(core, page, MR_READ_WRITE);
 }
@@ -155,6 +183,7 @@ static void flush_page(struct mr_core *core, uint32_t page) {
     send_diff(core, page);
     return;
   }
+  hide(core, page);
   p->twin = false;
   if (core->diff.blocks != 0 && core->config.races != NULL) {
     mr_diff_mask(&core->diff, twin_of(core, page));
@@ -165,6 +194,7 @@ static void flush_page(struct mr_core *core, uint32_t page) {
   if (core->diff.blocks != 0)
     p->alone = !notice(core, page, changed(core, page));
   p->in_row = 0;
+  mr_show(core, page);
 }
 
 bool mr_flush(struct mr_core *core) {
@@ -257,6 +287,7 @@ static int pass_on(struct mr_core *core, const struct mr_header *header,
 /* As a home: the scratch diff is applied; its sender hears of it. */
 static void keep(struct mr_core *core, uint32_t page, uint16_t origin, bool shared) {
   struct page *p = &core->pages[page];
+  hide(core, page);
   apply(core, page);
   uint64_t version = changed(core, page);
   uint32_t detail = shared ? KEPT_SHARED : 0;
@@ -266,6 +297,7 @@ static void keep(struct mr_core *core, uint32_t page, uint16_t origin, bool shar
     detail = KEPT_MOVES | ((uint32_t)p->moves + 1) << 2;
     let_go(core, page, origin);
   }
+  mr_show(core, page);
   mr_send_short(core, origin, MR_DIFF_KEPT, page, (int64_t)version, detail);
 }
 
@@ -350,6 +382,7 @@ int mr_on_diff_kept(struct mr_core *core, const struct mr_header *header,
   /* Nobody else's change lies between: this copy is the home's. */
   if (version == p->version + 1)
     p->version = version;
+  mr_show(core, page);
   if (--core->pending.awaited == 0)
     core->flushed(core);
   return 0;

@@ -20,16 +20,22 @@
 #define CROWDED_NS 100000000
 /* What is due in less time is waited for awake. */
 #define NEAR_NS 100000
+/* So many glances, of some 40 ns each, before a thread gives way: an answer through shared memory
+ * takes one or two microseconds. Fewer where that was in vain: the other thread may be waiting for
+ * this very processor. */
+#define GLANCES_MOST 64
+#define GLANCES_LEAST 4
 
 struct mr_server {
   struct mr_server_config config;
   pthread_t thread;
-  int watch;  /* an epoll of the transport's descriptor; silent of it while the program's thread
-                 looks */
-  int bell;   /* an eventfd: the server has done what the program's thread waits for */
-  int nudge;  /* another: the program's thread wants the server to look */
-  bool deaf;  /* to the transport's descriptor, or rather `watch` is */
-  bool hopes; /* what the program's thread waited for last came soon */
+  int watch;   /* an epoll of the transport's descriptor; silent of it while the program's thread
+                  looks */
+  int bell;    /* an eventfd: the server has done what the program's thread waits for */
+  int nudge;   /* another: the program's thread wants the server to look */
+  bool deaf;   /* to the transport's descriptor, or rather `watch` is */
+  bool hopes;  /* what the program's thread waited for last came soon */
+  int glances; /* before the program's thread gives way */
   int64_t crowded_until; /* somebody else wanted its processor when it gave way */
   /* What the program's thread waits for while it looks itself; under the lock. */
   const bool *awaited;
@@ -71,6 +77,23 @@ static struct timespec limit(const struct mr_server *s, int64_t due) {
   return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
 }
 
+/* Whether something has come, as far as a glance tells. */
+static bool glance(const struct mr_server *s, int times) {
+  int found = mr_transport_glance(s->config.transport);
+  while (found == 0 && --times > 0) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+    found = mr_transport_glance(s->config.transport);
+  }
+  return found > 0;
+}
+
+/* Whether only the descriptor tells. */
+static bool is_blind(const struct mr_server *s) {
+  return mr_transport_glance(s->config.transport) < 0;
+}
+
 static bool is_near(int64_t due, int64_t now) { return due != INT64_MAX && due - now <= NEAR_NS; }
 
 /* ---- the program's thread ------------------------------------------------------ */
@@ -90,7 +113,9 @@ static void begin_to_help(struct mr_server *s, const bool *done) {
   mr_ready_leaves(s->config.ready, MR_SERVER_LISTENS);
   s->awaited = done;
   atomic_store_explicit(&s->helped, true, memory_order_relaxed);
-  listen_there(s, false);
+  /* Else nothing wakes the server before this thread rests. */
+  if (is_blind(s))
+    listen_there(s, false);
 }
 
 static void end_help(struct mr_server *s) {
@@ -107,6 +132,10 @@ static void end_help(struct mr_server *s) {
 
 /* Others that want this processor compute. */
 static void give_way(struct mr_server *s, int64_t begin) {
+  bool found = glance(s, s->glances);
+  s->glances = found ? GLANCES_MOST : s->glances > GLANCES_LEAST ? s->glances / 2 : GLANCES_LEAST;
+  if (found)
+    return;
   sched_yield();
   int64_t now = maru_now_ns();
   if (now - begin > HOPE_NS)
@@ -128,6 +157,7 @@ static void help(struct mr_server *s, const bool *done) {
     bool hope = s->hopes && now < since + HOPE_NS && now >= s->crowded_until;
     bool spin = hope || now < since + s->config.spin_ns || is_near(due, now);
     if (!spin) {
+      listen_there(s, false);
       rest(s);
       due = mr_transport_due(s->config.transport);
     }
@@ -143,6 +173,7 @@ static void help(struct mr_server *s, const bool *done) {
 }
 
 void mr_server_expect(struct mr_server *server) {
+  mr_transport_awake(server->config.transport);
   if (mr_transport_tells_of_sends(server->config.transport))
     listen_there(server, false);
 }
@@ -159,11 +190,13 @@ void mr_server_await(struct mr_server *s, const bool *done) {
 
 /* ---- the server's ---------------------------------------------------------------- */
 
-/* A look; whether anything had come, and when the next is due. */
-static bool look(struct mr_server *s, bool *over, int64_t *due) {
+/* A look; whether anything had come, and when the next is due.  `rests`: it will sleep, or has
+ * nothing else to tell it. */
+static bool look(struct mr_server *s, bool rests, bool *over, int64_t *due) {
   pthread_mutex_lock(s->config.lock);
   int came = serve(s);
-  rest(s);
+  if (rests)
+    rest(s);
   *over = s->config.over(s->config.context);
   *due = mr_transport_due(s->config.transport);
   if (s->awaited == NULL)
@@ -179,32 +212,50 @@ static bool is_helped(const struct mr_server *s) {
 }
 
 /* Until `deadline`, or something is due, it keeps its processor, unless the program's thread
- * looks itself. */
-static void wait_for_request(const struct mr_server *s, int64_t deadline, int64_t due) {
+ * looks itself.  Whether there is something to serve. */
+static bool stay_awake(const struct mr_server *s, int64_t deadline, int64_t due) {
   struct epoll_event event;
+  bool blind = is_blind(s);
   for (int64_t now; now = maru_now_ns(), !is_helped(s) && (now < deadline || is_near(due, now));) {
-    if (now >= due || epoll_wait(s->watch, &event, 1, 0) != 0)
-      return;
+    if (now >= due || (blind ? epoll_wait(s->watch, &event, 1, 0) != 0 : glance(s, GLANCES_LEAST)))
+      return true;
     sched_yield();
   }
+  return false;
+}
+
+static void sleep_for_request(const struct mr_server *s, int64_t due) {
+  struct epoll_event event;
   const struct timespec room = limit(s, is_helped(s) ? INT64_MAX : due);
   struct pollfd polled = {.fd = s->watch, .events = POLLIN};
   if (ppoll(&polled, 1, &room, NULL) > 0)
     epoll_wait(s->watch, &event, 1, 0); /* an edge is told once */
 }
 
+static void serve_until_over(struct mr_server *s) {
+  int64_t since = maru_now_ns(), due;
+  bool blind = is_blind(s), rests = blind;
+  for (bool over = false; !over;) {
+    if (look(s, rests, &over, &due))
+      since = maru_now_ns();
+    else if (!over && !stay_awake(s, since + s->config.spin_ns, due)) {
+      /* Where a glance tells, it is to say that it sleeps, and to look once more. */
+      if (!rests) {
+        rests = true;
+        continue;
+      }
+      sleep_for_request(s, due);
+    }
+    rests = blind;
+  }
+}
+
 static void *serve_all(void *server) {
   struct mr_server *s = server;
-  int64_t since = maru_now_ns(), due;
   pthread_mutex_lock(s->config.lock);
   mr_ready_attach(s->config.ready, MR_SERVER_LISTENS);
   pthread_mutex_unlock(s->config.lock);
-  for (bool over = false; !over;) {
-    if (look(s, &over, &due))
-      since = maru_now_ns();
-    else if (!over)
-      wait_for_request(s, since + s->config.spin_ns, due);
-  }
+  serve_until_over(s);
   pthread_mutex_lock(s->config.lock);
   mr_ready_detach(s->config.ready, MR_SERVER_LISTENS);
   pthread_mutex_unlock(s->config.lock);
@@ -247,6 +298,7 @@ int mr_server_start(struct mr_server **server, const struct mr_server_config *co
   if (s == NULL)
     return -ENOMEM;
   s->config = *config;
+  s->glances = GLANCES_MOST;
   s->watch = epoll_create1(EPOLL_CLOEXEC);
   s->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   s->nudge = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -49,8 +49,8 @@ void mr_server_join(struct mr_server *server);
  * until *done is true, which the serving thread sets with the lock held. */
 void mr_server_await(struct mr_server *server, const bool *done);
 /* Called before it, if at all, with the lock held, by the same thread. Messages are to be sent
- * that it will await the answers of. Where the transport's descriptor tells of what is sent,
- * too, that wakes nobody. */
+ * that it will await the answers of. Neither the answers wake the server, nor what is sent where
+ * the transport's descriptor tells of that, too. */
 void mr_server_expect(struct mr_server *server);
 
 #endif

@@ -12,6 +12,7 @@
 #include "history.h"
 #include "intervals.h"
 #include "message.h"
+#include "shown.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -142,7 +143,8 @@ struct mr_core {
   struct mr_writer came;      /* scratch: diffs of those */
 
   struct mr_writer out;
-  struct mr_diff diff, own; /* scratch */
+  struct mr_diff diff, own;             /* scratch */
+  _Alignas(64) uint8_t copied[MR_PAGE]; /* scratch: before it is known whether it counts */
   struct mr_core_counters counters;
   bool stopped;
   char why[120];
@@ -224,6 +226,8 @@ bool mr_is_origin(const struct mr_core *core, int64_t node);
 bool mr_answers_for(const struct mr_core *core, uint32_t page);
 /* The computing thread may write the page from now on. */
 void mr_make_writable(struct mr_core *core, uint32_t page);
+/* As a home: shows the page as it is now. */
+void mr_show(struct mr_core *core, uint32_t page);
 /* As a home: another node gets the page. */
 void mr_end_alone(struct mr_core *core, uint32_t page);
 void mr_invalidate(struct mr_core *core, const struct mr_notice *notice);

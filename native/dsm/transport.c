@@ -11,9 +11,11 @@
 #include "fabric.h"
 #include "join.h"
 #include "link.h"
+#include "near.h"
 
 #include <errno.h>
 #include <maru/wait.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -38,9 +40,12 @@
 #define QUIET (SELDOM / 16)
 /* Of what is ready: no connection. */
 #define FABRIC UINT32_MAX
+#define NEAR (UINT32_MAX - 1)
+#define SHM "shm"
 
 struct link {
   int fd;    /* -1: down */
+  bool near; /* messages go through shared memory */
   bool kept; /* bytes wait for room */
   struct mr_buffer in, out;
   struct mr_alive alive;
@@ -51,8 +56,11 @@ struct mr_transport {
   uint16_t nodes, me;
   uint16_t up;              /* links that are not down */
   int ready;                /* an epoll of all links, and of the fabric's descriptors */
+  uint16_t carrying;        /* of those, with messages */
+  bool all_near;            /* from the start: no link, and no fabric, carries any */
+  struct mr_near *near;     /* NULL: nobody is near */
   struct mr_fabric *fabric; /* NULL: messages go over the links */
-  int busy;                 /* with the fabric, since the last look at the links; of SELDOM */
+  int busy;                 /* while no link carries any, since the last look at them; of SELDOM */
   struct mr_link *slow;     /* NULL: as fast as the network is */
   struct mr_looks looks;
   int64_t silent; /* so long may a peer be; 0: for ever */
@@ -70,7 +78,37 @@ static int watch_links(struct mr_transport *t, const int *fds) {
       return -errno;
   }
   t->up = (uint16_t)(t->nodes - 1);
+  t->carrying = t->fabric == NULL ? t->up : 0;
   return 0;
+}
+
+/* "tcp" or "ofi:PROVIDER" of a transport's name; "": shared memory alone. */
+static const char *beyond(const char *name) {
+  size_t size = sizeof SHM - 1;
+  return strncmp(name, SHM "+", size + 1) == 0 ? name + size + 1
+         : strcmp(name, SHM) == 0              ? ""
+                                               : name;
+}
+
+static int watch_near(struct mr_transport *t, bool alone, char *why, size_t size) {
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = NEAR};
+  for (uint16_t node = 0; node < t->nodes; node++) {
+    struct link *link = &t->links[node];
+    if (link->fd < 0)
+      continue;
+    link->near = mr_near_has(t->near, node);
+    t->carrying -= link->near && t->fabric == NULL;
+    if (alone && !link->near && *why == 0)
+      snprintf(why, size,
+               "no shared memory with node %u: it is not on this host, or in other "
+               "namespaces",
+               node);
+    if (alone && !link->near)
+      return -ENODATA;
+  }
+  t->all_near = t->fabric == NULL && t->carrying == 0;
+  int rc = epoll_ctl(t->ready, EPOLL_CTL_ADD, mr_near_descriptor(t->near), &event);
+  return rc < 0 ? -errno : 0;
 }
 
 static int watch_fabric(struct mr_transport *t) {
@@ -107,21 +145,27 @@ static void await_first_words(struct mr_transport *t, int seconds) {
 /* Meets the others and knows what they say of themselves. */
 static int join(struct mr_transport *t, const struct mr_job *job, uint32_t *incarnations,
                 int seconds, char *why, size_t size) {
-  const char *provider = mr_fabric_provider(job->transport);
-  struct mr_card mine = {{0}};
+  const char *rest = beyond(job->transport), *provider = mr_fabric_provider(rest);
+  struct mr_card mine = {.near = {0}};
   int *fds = calloc(job->nodes, sizeof *fds);
   struct mr_card *cards = calloc(job->nodes, sizeof *cards);
   int rc = fds == NULL || cards == NULL ? -ENOMEM : t->ready < 0 ? -EMFILE : 0;
   if (rc == 0 && provider != NULL)
     rc = mr_fabric_open(&t->fabric, provider, job, &mine, why, size);
+  if (rc == 0 && rest != job->transport)
+    rc = mr_near_open(&t->near, job, &mine);
   if (rc == 0)
     rc = mr_join(job, &mine, fds, cards, incarnations, seconds);
   if (rc == 0)
     rc = watch_links(t, fds);
   await_first_words(t, seconds);
+  int64_t deadline = maru_now_ns() + seconds * SECOND;
+  if (rc == 0 && t->near != NULL)
+    rc = mr_near_connect(t->near, cards, fds, deadline, why, size);
+  if (rc == 0 && t->near != NULL)
+    rc = watch_near(t, *rest == 0, why, size);
   if (rc == 0 && t->fabric != NULL)
-    rc = mr_fabric_connect(t->fabric, cards, maru_now_ns() + seconds * INT64_C(1000000000), why,
-                           size);
+    rc = mr_fabric_connect(t->fabric, cards, deadline, why, size);
   if (rc == 0 && t->fabric != NULL)
     rc = watch_fabric(t);
   free(fds);
@@ -146,6 +190,8 @@ int mr_transport_join(struct mr_transport **transport, const struct mr_job *job,
 void mr_transport_close(struct mr_transport *transport) {
   if (transport->fabric != NULL)
     mr_fabric_close(transport->fabric);
+  if (transport->near != NULL)
+    mr_near_close(transport->near);
   for (uint16_t node = 0; node < transport->nodes; node++) {
     if (transport->links[node].fd >= 0)
       close(transport->links[node].fd);
@@ -171,31 +217,47 @@ void mr_transport_slow(struct mr_transport *transport, struct mr_link *link) {
 
 /* ---- sending -------------------------------------------------------------------- */
 
+/* Whether messages go over the link itself. */
+static bool carries(const struct mr_transport *t, uint16_t node) {
+  return t->fabric == NULL && !t->links[node].near;
+}
+
 static void hang_up(struct mr_transport *t, uint16_t node) {
   /* A child that is no fork of libc's may hold it open. */
   epoll_ctl(t->ready, EPOLL_CTL_DEL, t->links[node].fd, NULL);
   close(t->links[node].fd);
   t->links[node].fd = -1;
   t->up--;
+  t->carrying -= carries(t, node);
+  if (t->near != NULL)
+    mr_near_forget(t->near, node);
   if (t->fabric != NULL)
     mr_fabric_forget(t->fabric, node);
 }
 
-/* Sends of `out` what the kernel takes now.  A broken connection shows when it
- * is read. */
+/* How much of the frame the stream takes now.  A connection that is broken takes all of it, and
+ * shows when it is read. */
+static size_t push(struct mr_transport *t, uint16_t node, const struct iovec *frame, int parts) {
+  struct link *link = &t->links[node];
+  const struct msghdr header = {.msg_iov = (struct iovec *)frame, .msg_iovlen = (size_t)parts};
+  size_t size = 0;
+  ssize_t n;
+  if (link->near)
+    return mr_near_put(t->near, node, frame, parts);
+  while ((n = sendmsg(link->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR)
+    ;
+  for (int i = 0; i < parts; i++)
+    size += frame[i].iov_len;
+  return n >= 0 ? (size_t)n : errno == EAGAIN ? 0 : size;
+}
+
+/* Sends of `out` what the stream takes now. */
 static void drain(struct mr_transport *t, uint16_t node) {
   struct link *link = &t->links[node];
   struct mr_buffer *out = &link->out;
-  while (out->begin < out->end) {
-    ssize_t n =
-        send(link->fd, out->bytes + out->begin, out->end - out->begin, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && errno == EINTR)
-      continue;
-    if (n < 0 && errno != EAGAIN)
-      out->begin = out->end;
-    if (n < 0)
-      break;
-    out->begin += (size_t)n;
+  for (size_t took = 1; out->begin < out->end && took > 0; out->begin += took) {
+    const struct iovec rest = {out->bytes + out->begin, out->end - out->begin};
+    took = push(t, node, &rest, 1);
   }
   if (out->begin == out->end)
     out->begin = out->end = 0;
@@ -203,20 +265,11 @@ static void drain(struct mr_transport *t, uint16_t node) {
   if (kept == link->kept)
     return;
   link->kept = kept;
+  /* Shared memory tells by its bell. */
+  if (link->near)
+    return;
   struct epoll_event event = {.events = EPOLLIN | (kept ? EPOLLOUT : 0u), .data.u32 = node};
   epoll_ctl(t->ready, EPOLL_CTL_MOD, link->fd, &event);
-}
-
-/* Before anything is kept: how much of the frame the kernel takes now.  A connection that is broken
- * takes all of it, and shows when it is read. */
-static size_t send_at_once(const struct link *link, const struct iovec *frame) {
-  const struct msghdr header = {.msg_iov = (struct iovec *)frame, .msg_iovlen = 2};
-  ssize_t n;
-  if (link->out.end > 0)
-    return 0;
-  while ((n = sendmsg(link->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT)) < 0 && errno == EINTR)
-    ;
-  return n >= 0 ? (size_t)n : errno == EAGAIN ? 0 : frame[0].iov_len + frame[1].iov_len;
 }
 
 /* `head` is its length, or says what it is. */
@@ -224,7 +277,8 @@ static int send_frame(struct mr_transport *t, uint16_t to, uint32_t head, const 
                       size_t length) {
   struct link *link = &t->links[to];
   const struct iovec frame[] = {{&head, sizeof head}, {(void *)message, length}};
-  size_t sent = send_at_once(link, frame);
+  /* Behind what is kept. */
+  size_t sent = link->out.end > 0 ? 0 : push(t, to, frame, 2);
   for (int i = 0; i < 2; i++) {
     size_t part = sent < frame[i].iov_len ? sent : frame[i].iov_len;
     if (part < frame[i].iov_len &&
@@ -240,8 +294,9 @@ static int send_frame(struct mr_transport *t, uint16_t to, uint32_t head, const 
 
 static int send_either_way(struct mr_transport *t, uint16_t to, const void *message,
                            size_t length) {
-  return t->fabric != NULL ? mr_fabric_send(t->fabric, to, message, length)
-                           : send_frame(t, to, (uint32_t)length, message, length);
+  return t->fabric != NULL && !t->links[to].near
+             ? mr_fabric_send(t->fabric, to, message, length)
+             : send_frame(t, to, (uint32_t)length, message, length);
 }
 
 /* When it is due goes before it. */
@@ -272,8 +327,9 @@ int mr_transport_farewell(struct mr_transport *transport) {
   for (uint16_t node = 0; node < transport->nodes; node++) {
     if (transport->links[node].fd < 0)
       continue;
-    int sent = transport->fabric != NULL ? mr_fabric_farewell(transport->fabric, node)
-                                         : send_frame(transport, node, 0, "", 0);
+    int sent = transport->fabric != NULL && !transport->links[node].near
+                   ? mr_fabric_farewell(transport->fabric, node)
+                   : send_frame(transport, node, 0, "", 0);
     rc = sent < 0 ? sent : rc;
   }
   transport->left = true;
@@ -281,6 +337,8 @@ int mr_transport_farewell(struct mr_transport *transport) {
 }
 
 /* ---- receiving -------------------------------------------------------------------- */
+
+static int plus(int came, int more) { return more < 0 ? more : came + more; }
 
 /* The whole frames at the buffer's front; how many.  -EPIPE: a farewell; -EBADMSG. */
 static int hand_out(struct link *link, uint16_t from, const struct mr_transport_sink *sink,
@@ -308,6 +366,15 @@ static int hand_out(struct link *link, uint16_t from, const struct mr_transport_
   return count;
 }
 
+static ssize_t pull(struct mr_transport *t, uint16_t node, void *bytes, size_t most) {
+  struct link *link = &t->links[node];
+  if (!link->near) {
+    ssize_t n = recv(link->fd, bytes, most, MSG_DONTWAIT);
+    return n > 0 ? n : n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -ECONNRESET;
+  }
+  return mr_near_take(t->near, node, bytes, most);
+}
+
 /* A piece of a message counts as one. */
 static int receive(struct mr_transport *t, uint16_t node, const struct mr_transport_sink *sink,
                    void *context) {
@@ -317,8 +384,8 @@ static int receive(struct mr_transport *t, uint16_t node, const struct mr_transp
   if (mr_buffer_reserve(&link->in, 16384) < 0)
     return -ENOMEM;
   struct mr_buffer *in = &link->in;
-  ssize_t n = recv(link->fd, in->bytes + in->end, in->capacity - in->end, MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+  ssize_t n = pull(t, node, in->bytes + in->end, in->capacity - in->end);
+  if (n == 0)
     return 0;
   int rc = -ECONNRESET;
   if (n > 0) {
@@ -334,10 +401,39 @@ static int receive(struct mr_transport *t, uint16_t node, const struct mr_transp
   return 1;
 }
 
+/* Of nodes of this host, which look by themselves from here on. */
+static int serve_near(struct mr_transport *t, const struct mr_transport_sink *sink, void *context) {
+  int came = 0;
+  mr_near_awake(t->near);
+  for (uint16_t node = 0; node < t->nodes && came >= 0; node++) {
+    struct link *link = &t->links[node];
+    if (link->near && link->fd >= 0 && (link->kept || mr_near_waits(t->near, node)))
+      came = plus(came, receive(t, node, sink, context));
+  }
+  return came;
+}
+
+/* The connection of a near node has something: its end, as nothing else is said there.  What it
+ * wrote before is heard before. */
+static int end_near(struct mr_transport *t, uint16_t node, const struct mr_transport_sink *sink,
+                    void *context) {
+  uint8_t byte;
+  int came = 0;
+  if (recv(t->links[node].fd, &byte, 1, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR))
+    return 0;
+  while (came >= 0 && t->links[node].fd >= 0 && mr_near_waits(t->near, node))
+    came = plus(came, receive(t, node, sink, context));
+  if (came < 0 || t->links[node].fd < 0)
+    return came;
+  hang_up(t, node);
+  sink->down(context, node, false);
+  return came + 1;
+}
+
 /* Which links to look at: all if they are few, else those that are ready. */
 static int find_ready(struct mr_transport *t, uint16_t *which) {
   int count = 0;
-  if (t->up <= FEW && t->fabric == NULL) {
+  if (t->up <= FEW && t->carrying == t->up) {
     for (uint16_t node = 0; node < t->nodes; node++)
       if (t->links[node].fd >= 0)
         which[count++] = node;
@@ -346,7 +442,7 @@ static int find_ready(struct mr_transport *t, uint16_t *which) {
   struct epoll_event events[EVENTS];
   int ready = epoll_wait(t->ready, events, EVENTS, 0);
   for (int i = 0; i < ready; i++)
-    if (events[i].data.u32 != FABRIC)
+    if (events[i].data.u32 < NEAR)
       which[count++] = (uint16_t)events[i].data.u32;
   return count;
 }
@@ -367,7 +463,7 @@ static int serve_fabric(struct mr_transport *t, const struct mr_transport_sink *
 
 /* However much others send, a death is noticed. */
 static bool asks_links(struct mr_transport *t, int came) {
-  if (t->fabric == NULL)
+  if (t->carrying > 0)
     return true;
   t->busy += came > 0 ? came : QUIET;
   if (t->busy < SELDOM)
@@ -381,7 +477,7 @@ static bool asks_links(struct mr_transport *t, int came) {
 static bool may_end(struct mr_transport *t, uint16_t node) {
   if (t->links[node].fd < 0)
     return false;
-  if (t->fabric == NULL || !mr_fabric_spoke(t->fabric, node))
+  if (t->fabric == NULL || t->links[node].near || !mr_fabric_spoke(t->fabric, node))
     return true;
   t->links[node].heard = t->looks.awake;
   return false;
@@ -417,8 +513,6 @@ static int lose_silent(struct mr_transport *t, const struct mr_transport_sink *s
   return rc < 0 ? rc : lost;
 }
 
-static int plus(int came, int more) { return more < 0 ? more : came + more; }
-
 /* Of the links; *full: there may be more that are ready. */
 static int serve_links(struct mr_transport *t, const struct mr_transport_sink *sink, void *context,
                        bool *full) {
@@ -426,7 +520,9 @@ static int serve_links(struct mr_transport *t, const struct mr_transport_sink *s
   int count = find_ready(t, which), came = 0;
   *full = count == EVENTS;
   for (int i = 0; i < count && came >= 0; i++)
-    came = plus(came, may_end(t, which[i]) ? receive(t, which[i], sink, context) : 0);
+    if (may_end(t, which[i]))
+      came = plus(came, t->links[which[i]].near ? end_near(t, which[i], sink, context)
+                                                : receive(t, which[i], sink, context));
   return came;
 }
 
@@ -442,7 +538,9 @@ static int look_at_links(struct mr_transport *t, const struct mr_transport_sink 
 
 static int serve_now(struct mr_transport *t, const struct mr_transport_sink *sink, void *context) {
   bool look = mr_looks_due(&t->looks, maru_now_ns()), full;
-  int came = t->fabric != NULL ? serve_fabric(t, sink, context) : 0;
+  int came = t->near != NULL ? serve_near(t, sink, context) : 0;
+  if (t->fabric != NULL && came >= 0)
+    came = plus(came, serve_fabric(t, sink, context));
   if (came < 0 || !(look || asks_links(t, came)))
     return came;
   return plus(came, look ? look_at_links(t, sink, context) : serve_links(t, sink, context, &full));
@@ -499,8 +597,28 @@ bool mr_transport_tells_of_sends(const struct mr_transport *transport) {
   return transport->fabric != NULL;
 }
 
+void mr_transport_awake(struct mr_transport *transport) {
+  if (transport->near != NULL)
+    mr_near_awake(transport->near);
+}
+
 int mr_transport_rest(struct mr_transport *transport) {
-  return transport->fabric != NULL ? mr_fabric_rest(transport->fabric) : 0;
+  int rc = transport->near != NULL ? mr_near_rest(transport->near) : 0;
+  return rc == 0 && transport->fabric != NULL ? mr_fabric_rest(transport->fabric) : rc;
+}
+
+int mr_transport_glance(const struct mr_transport *transport) {
+  return transport->all_near ? mr_near_glance(transport->near) : -1;
+}
+
+struct mr_shown *mr_transport_shown(const struct mr_transport *transport) {
+  return transport->near != NULL ? mr_near_shown(transport->near) : NULL;
+}
+
+int mr_transport_copy(struct mr_transport *transport, uint16_t node, uint32_t page, void *bytes,
+                      uint64_t *version) {
+  return transport->near != NULL ? mr_near_copy(transport->near, node, page, bytes, version)
+                                 : -ENOENT;
 }
 
 int64_t mr_transport_patience(const struct mr_transport *transport) {

@@ -2,10 +2,11 @@
  *
  * Each pair of nodes has one TCP connection.  Joining is authenticated, both ways: each proves that
  * it knows the job's secret and sends none of it (handshake.h).  Messages go over that connection
- * (`tcp`), or over a provider of libfabric (`ofi:PROVIDER`, fabric.h). Then the connection tells of
- * a peer's death all the same: providers cannot be relied on for that. Messages arrive in order,
- * once each, until the peer says farewell, behind all of them, or is lost.  Not encrypted: the
- * network is trusted with the data.
+ * (`tcp`), or over a provider of libfabric (`ofi:PROVIDER`, fabric.h). With `shm+` before it nodes
+ * of one host talk through shared memory (near.h) where they can. With `shm` all do, or the job
+ * does not begin.  The connection tells of a peer's death all the same: nothing else can be relied
+ * on for that. Messages arrive in order, once each, until the peer says farewell, behind all of
+ * them, or is lost.  Not encrypted: the network is trusted with the data.
  *
  * A peer that dies is noticed at once, one whose host or cable is gone after MR_LOST_MS or a little
  * more (alive.h).  One that is stopped is waited for, without end or for as long as the job says.
@@ -27,6 +28,12 @@
 #define MR_LOST_MS 3000
 #define MR_TRANSPORT_NAME 64
 
+/* Memory that nodes of the same host may copy pages from: two memfds of so many pages each. */
+struct mr_share {
+  uint32_t pages;
+  int memory, twins;
+};
+
 struct mr_job {
   uint16_t nodes, me;
   int listener; /* bound and listening at addresses[me]; owned by join */
@@ -34,7 +41,9 @@ struct mr_job {
   uint32_t epoch;
   uint32_t incarnation;  /* this process's */
   uint64_t settings;     /* whatever has to be the same on all nodes */
-  const char *transport; /* "tcp" or "ofi:PROVIDER", shorter than MR_TRANSPORT_NAME */
+  const char *transport; /* "tcp", "ofi:PROVIDER", "shm+" and one of them, or "shm"; shorter than
+                            MR_TRANSPORT_NAME */
+  const struct mr_share *share; /* with shm; NULL: none.  The caller's, until the join is done */
   uint8_t secret[MR_SECRET];
   /* Seconds, the same on all nodes: a peer of which nothing comes for so long is lost, whatever
    * the reason. Its first word may take the time of the join beside. 0: its silence alone is
@@ -55,7 +64,7 @@ struct mr_link;
  * -ETIMEDOUT: not all were there in `seconds`; -EPROTO: one has other settings;
  * -EPROTOTYPE: one has another transport; -ENOMEM; or what the system said.  Where the transport
  * itself is the reason (libfabric or its provider is missing, say), `why` says it, else it is
- * empty. */
+ * empty.  With 0: `why` says why a node of this host is reached otherwise than by shared memory. */
 int mr_transport_join(struct mr_transport **transport, const struct mr_job *job,
                       uint32_t *incarnations, int seconds, char *why, size_t size);
 void mr_transport_close(struct mr_transport *transport);
@@ -65,6 +74,12 @@ void mr_transport_slow(struct mr_transport *transport, struct mr_link *link);
 /* In a child process, where nothing else may be called: while it holds the connections too, nobody
  * notices that this node has died. */
 void mr_transport_abandon(const struct mr_transport *transport);
+
+/* What this node shows of its pages to nodes of its host (shown.h), one each; NULL: nothing. */
+struct mr_shown *mr_transport_shown(const struct mr_transport *transport);
+/* Copies a page that `node` shows.  Negative errno: it has to be asked for. */
+int mr_transport_copy(struct mr_transport *transport, uint16_t node, uint32_t page, void *bytes,
+                      uint64_t *version);
 
 /* Sends, or keeps a copy to send.  To a peer that is down: nothing.  -ENOMEM;
  * -EMSGSIZE: more than 1 GiB. */
@@ -78,11 +93,16 @@ int mr_transport_farewell(struct mr_transport *transport);
 int mr_transport_serve(struct mr_transport *transport, const struct mr_transport_sink *sink,
                        void *context);
 
+/* Whether something is there to be served, at a glance and without the lock: 1, 0; -1: only the
+ * descriptor says that. */
+int mr_transport_glance(const struct mr_transport *transport);
 /* Is readable when there is something to serve, once mr_transport_rest has said 0 after the last
  * other call. */
 int mr_transport_descriptor(const struct mr_transport *transport);
 /* Whether it is so when something has been sent, too. */
 bool mr_transport_tells_of_sends(const struct mr_transport *transport);
+/* The caller serves from here on, and need not be told until mr_transport_rest. */
+void mr_transport_awake(struct mr_transport *transport);
 /* -EAGAIN: something is there to be served already. */
 int mr_transport_rest(struct mr_transport *transport);
 /* How long one may rely on the descriptor, in ns: then it is to be served, whatever that says. */

@@ -43,6 +43,7 @@ wayName way = case way of
 waysWith :: [String] -> [Way]
 waysWith providers =
   [Way fetch spin "tcp" | fetch <- ["page", "range", "stamp", "adaptive"], spin <- [0, spinUs]]
+    ++ [Way "page" spin "shm" | spin <- [0, spinUs]]
     ++ [Way "page" spinUs transport | transport <- fabrics]
     ++ [Alone 0 "tcp"]
     ++ [Alone spinUs transport | transport <- "tcp" : fabrics]
@@ -85,10 +86,10 @@ fetching reaper effort say = do
     heads = [(L, "way"), (L, "pages"), (R, "p50"), (R, "p90"), (R, "p99")]
     rows rounds way =
       [ [wayName way, text] ++ [maybe "-" (seconds . (1e-9 *) . summaryMedian) (summaryOf (number [what, q]) rounds (wayName way)) | q <- ["p50", "p90", "p99"]]
-        | (what, text) <- [("one", "one by one"), ("batched", "each of 64"), ("rested", "one after 1 ms")]
+        | (what, text) <- [("one", "one by one"), ("batched", "each of 64"), ("rested", "one after 1 ms"), ("lock", "a lock"), ("lock_rested", "a lock after 1 ms"), ("barrier", "a barrier of two")]
       ]
 
--- | The bars of TCP; libfabric must not be slower than TCP, and what maru adds to it
+-- | The bars of TCP, and of shared memory with a core for each node; libfabric must not be slower than TCP, and what maru adds to it
 -- not more than what it adds to TCP.
 claimsFor :: Way -> [Claim]
 claimsFor (Alone _ _) = []
@@ -98,6 +99,11 @@ claimsFor way@(Way _ spin transport)
       single (name ++ ": a page of a batch of 64, p50, us") (AtMost 3) (micro "batched") name
     ]
       ++ [single (name ++ ": one page after 1 ms, p50, us") (AtMost 25) (micro "rested") name | spin == 0]
+  | transport == "shm" =
+    [ single (name ++ ": " ++ text ++ ", p50, us") (AtMost most) (micro what) name
+      | spin > 0,
+        (what, text, most) <- [("one", "one page", 6), ("lock", "a lock", 2), ("barrier", "a barrier of two", 2)]
+    ]
   | otherwise =
     [ratio (name ++ ": " ++ text ++ ", p50, over that of TCP") (AtMost 1) (number [what, "p50"]) name (wayName tcp) | (what, text) <- both]
       ++ [Claim (name ++ ": " ++ text ++ ", what is added to the network, over that with TCP") (wayName <$> four) (added what) (AtMost 1) | (what, text) <- both]

@@ -7,7 +7,9 @@
  * of all pages and writes one byte of each; after a barrier node 1 reads them. It reads once in an
  * order in which no two follow each other: each fault brings one page. Then it reads in order: from
  * the third fault on batches, at last of 64. Some it reads one by one with a millisecond of
- * computing before each, so that node 0 sleeps when it is asked. SPIN_US is MARU_DSM_SPIN_US. A
+ * computing before each, so that node 0 sleeps when it is asked.  A lock is one that node 0
+ * manages, taken and given back, and again with a millisecond before it; a barrier is one of both
+ * nodes. With them goes what it takes to wake a thread here. SPIN_US is MARU_DSM_SPIN_US. A
  * time is what the reading instruction took: fault, request, answer, mapping.
  */
 #define _GNU_SOURCE
@@ -20,20 +22,25 @@
 
 #include <libgen.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #define PAGES 1024u
 #define PAGE 4096u
 #define RESTED 64u
+#define TURNS 1000u
 #define PAUSE_NS 1000000
 #define STRIDE 389u /* no divisor of PAGES, and no neighbours */
 
 static volatile uint8_t *memory;
 
-static void write_all(uint8_t round) {
-  for (uint32_t page = 0; page < PAGES; page++)
-    memory[(size_t)page * PAGE] = round;
+static uint32_t scattered_page(uint32_t i) { return i * STRIDE % PAGES; }
+
+/* Those that are read: another round's stay as they are. */
+static void write_some(uint32_t count, uint8_t round) {
+  for (uint32_t i = 0; i < count; i++)
+    memory[(size_t)scattered_page(i) * PAGE] = round;
 }
 
 static void expect(uint32_t page, uint8_t round) {
@@ -49,7 +56,7 @@ static size_t read_some(uint32_t count, int64_t pause_ns, uint8_t round, int64_t
     int64_t begin = maru_now_ns();
     for (int64_t until = begin + pause_ns; begin < until;)
       begin = maru_now_ns();
-    expect(i * STRIDE % PAGES, round);
+    expect(scattered_page(i), round);
     times[i] = maru_now_ns() - begin;
   }
   return count;
@@ -59,6 +66,40 @@ static size_t scattered(uint8_t round, int64_t *times) { return read_some(PAGES,
 
 static size_t rested(uint8_t round, int64_t *times) {
   return read_some(RESTED, PAUSE_NS, round, times);
+}
+
+/* Node 1 takes and gives back a lock that node 0 manages, which waits at the barrier meanwhile. */
+static size_t lock_some(uint32_t count, int64_t pause_ns, int64_t *times) {
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t begin = maru_now_ns();
+    for (int64_t until = begin + pause_ns; begin < until;)
+      begin = maru_now_ns();
+    maru_dsm_lock(0);
+    times[i] = maru_now_ns() - begin;
+    maru_dsm_unlock(0);
+  }
+  return count;
+}
+
+static size_t locked(uint8_t round, int64_t *times) {
+  (void)round;
+  return lock_some(TURNS, 0, times);
+}
+
+static size_t locked_asleep(uint8_t round, int64_t *times) {
+  (void)round;
+  return lock_some(RESTED, PAUSE_NS, times);
+}
+
+/* Both nodes: from a node's arrival to its leave. */
+static size_t met(uint8_t round, int64_t *times) {
+  (void)round;
+  for (uint32_t i = 0; i < TURNS; i++) {
+    int64_t begin = maru_now_ns();
+    maru_dsm_barrier(2);
+    times[i] = maru_now_ns() - begin;
+  }
+  return TURNS;
 }
 
 /* The time of the last 64 × 14 of 1024 pages, when batches are full; a page's. */
@@ -77,7 +118,12 @@ static const struct way {
   const char *name;
   size_t (*read)(uint8_t round, int64_t *times);
   size_t most;
-} ways[] = {{"one", scattered, PAGES}, {"batched", in_order, 1}, {"rested", rested, RESTED}};
+  uint32_t pages; /* that it reads */
+  bool both;      /* nodes do it */
+} ways[] = {
+    {"one", scattered, PAGES, PAGES, false},          {"batched", in_order, 1, PAGES, false},
+    {"rested", rested, RESTED, RESTED, false},        {"lock", locked, TURNS, 0, false},
+    {"lock_rested", locked_asleep, RESTED, 0, false}, {"barrier", met, TURNS, 0, true}};
 #define WAYS (sizeof ways / sizeof *ways)
 
 static void node(uint32_t rounds) {
@@ -92,9 +138,9 @@ static void node(uint32_t rounds) {
     uint8_t value = (uint8_t)(1 + round % 250);
     size_t way = round % WAYS;
     if (maru_dsm_node() == 0)
-      write_all(value);
+      write_some(ways[way].pages, value);
     maru_dsm_barrier(0);
-    if (maru_dsm_node() == 1)
+    if (maru_dsm_node() == 1 || ways[way].both)
       counts[way] += ways[way].read(value, times[way] + counts[way]);
     maru_dsm_barrier(0);
   }
@@ -103,6 +149,9 @@ static void node(uint32_t rounds) {
     mr_json_object(&json, NULL);
     mr_json_text(&json, "unit", "ns");
     mr_json_whole(&json, "pages", PAGES);
+    int64_t handover = maru_wait_measure_handover();
+    if (handover > 0) /* else the machine was too busy */
+      mr_json_whole(&json, "handover", (uint64_t)handover);
     for (size_t way = 0; way < WAYS; way++)
       report(&json, ways[way].name, times[way], counts[way]);
     mr_json_end_object(&json);

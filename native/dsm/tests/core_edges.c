@@ -7,6 +7,7 @@
 
 #include "../message.h"
 #include "../races.h"
+#include "../state.h"
 #include "check.h"
 
 #define FUZZ 3000u
@@ -392,8 +393,8 @@ static void look_for_it(void *context, uint16_t to, const void *message, size_t 
 }
 
 static void late_store(void) {
-  static const struct mr_core_sink sink = {look_for_it, store_late, no_result,
-                                           no_failure,  NULL,       NULL};
+  static const struct mr_core_sink sink = {look_for_it, store_late, no_result, no_failure,
+                                           NULL,        NULL,       NULL};
   static alignas(64) uint8_t memory[2 * MR_PAGE], twins[2 * MR_PAGE];
   static uint32_t incarnations[2];
   struct late late = {.page = memory + MR_PAGE};
@@ -412,6 +413,61 @@ static void late_store(void) {
   memory[MR_PAGE] = 1;
   CHECK_EQUAL(mr_core_sync(core, MR_POST, 0, 1), 0);
   CHECK(late.seen);
+  mr_core_destroy(core);
+}
+
+/* Shows a page of that version, and counts what the core asks for instead. */
+struct old_home {
+  uint64_t version;
+  uint32_t asked;
+};
+
+static void count_fetch(void *context, uint16_t to, const void *message, size_t length) {
+  struct old_home *home = context;
+  const struct mr_header *header = message;
+  (void)length;
+  CHECK(to == 1 && header->type == MR_FETCH);
+  home->asked++;
+}
+
+static int copy_old(void *context, uint16_t home, uint32_t page, void *bytes, uint64_t *version) {
+  struct old_home *shows = context;
+  CHECK(home == 1 && page == 1);
+  memset(bytes, 7, MR_PAGE);
+  *version = shows->version;
+  return 0;
+}
+
+static void ignore_result(void *context, int64_t result) { (void)context, (void)result; }
+
+static void ignore_rights(void *context, uint32_t page, uint32_t count, enum mr_access access) {
+  (void)context, (void)page, (void)count, (void)access;
+}
+
+/* News of version 2 of page 1: what shows an older one has to be asked. */
+static void old_copy(uint64_t version, uint32_t asked) {
+  static const struct mr_core_sink sink = {count_fetch, ignore_rights, ignore_result, no_failure,
+                                           NULL,        NULL,          copy_old};
+  static alignas(64) uint8_t memory[2 * MR_PAGE], twins[2 * MR_PAGE];
+  static uint32_t incarnations[2];
+  struct old_home home = {.version = version};
+  struct mr_core *core;
+  struct mr_core_config config = {.nodes = 2,
+                                  .pages = 2,
+                                  .home_run = 1,
+                                  .objects = 2,
+                                  .incarnations = incarnations,
+                                  .memory = memory,
+                                  .twins = twins,
+                                  .sink = &sink,
+                                  .context = &home};
+  struct mr_notice notice = {.version = 2, .page = 1};
+  CHECK_EQUAL(mr_core_create(&core, &config), 0);
+  memory[MR_PAGE] = 0;
+  mr_invalidate(core, &notice);
+  CHECK_EQUAL(mr_core_read(core, 1), 0);
+  CHECK_EQUAL(home.asked, asked);
+  CHECK_EQUAL(memory[MR_PAGE], asked == 0 ? 7 : 0);
   mr_core_destroy(core);
 }
 
@@ -435,8 +491,8 @@ static void arrive(struct mr_core *core, uint64_t acquired, uint64_t round) {
 
 /* One word of bits is not enough for them. */
 static void many_nodes(void) {
-  static const struct mr_core_sink sink = {count_send, no_protect, no_result,
-                                           no_failure, NULL,       NULL};
+  static const struct mr_core_sink sink = {count_send, no_protect, no_result, no_failure,
+                                           NULL,       NULL,       NULL};
   static alignas(64) uint8_t memory[MR_PAGE], twins[MR_PAGE];
   static uint32_t incarnations[MANY];
   uint32_t sent = 0;
@@ -847,6 +903,8 @@ int main(void) {
   forged_fetches();
   copy_comes_once();
   late_store();
+  old_copy(1, 1);
+  old_copy(2, 0);
   many_nodes();
   uint64_t seed = setting("MARU_DSM_SEED", 1);
   uint64_t rounds = setting("MARU_DSM_SCHEDULES", FUZZ * setting("MARU_TEST_SCALE", 1));

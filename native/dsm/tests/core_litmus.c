@@ -140,6 +140,7 @@ static void open_world(uint16_t nodes, uint32_t pages, uint64_t seed) {
       .nodes = nodes, .pages = pages, .home_run = 1, .objects = OBJECTS, .stale = true};
   /* Homes stay or move, diffs ride on grants or not. */
   shape.migrate_after = 1;
+  shape.copies = seed / 6 % 2 * 4;
   shape.grant_bytes = seed % 2 != 0 ? 1 : MR_GRANT_BYTES;
   for (uint16_t node = 0; node < nodes; node++)
     shape.homes[node] = (enum mr_homes)((seed / 2 + node) % 3);

@@ -233,8 +233,10 @@ static void check_homes(const struct plan *plan) {
 /* How often happened what is rare; a run that is long enough has seen it. */
 static struct mr_core_counters seen;
 static uint64_t seen_bereaved; /* nodes that wait since another was lost */
+static uint64_t seen_shown;    /* pages that were copied from their homes' memory */
 
 static void count_rare(const struct world *world) {
+  seen_shown += world->shown;
   for (uint16_t node = 0; node < world->shape.nodes; node++) {
     if (world->nodes[node].gone)
       continue;
@@ -267,6 +269,8 @@ static void choose_policies(struct plan *plan, struct shape *shape) {
   shape->migrate_after = 1 + draw(plan, 2);
   shape->bring = draw(plan, 2) * 8;
   shape->log_most = draw(plan, 2) * (1 + draw(plan, 8));
+  static const uint32_t copies[] = {0, 0, 2, 1000};
+  shape->copies = copies[draw(plan, 4)];
 }
 
 static void steps(struct plan *plan) {
@@ -325,11 +329,12 @@ int main(void) {
   for (uint64_t i = 0; i < schedules; i++)
     one(seed + i);
   printf("%llu schedules from seed %llu; %llu homes moved, %llu messages passed on, %llu copies "
-         "renewed, %llu nodes bereaved\n",
+         "renewed, %llu pages copied, %llu nodes bereaved\n",
          (unsigned long long)schedules, (unsigned long long)seed, (unsigned long long)seen.moved,
          (unsigned long long)seen.passed_on, (unsigned long long)seen.spared,
-         (unsigned long long)seen_bereaved);
+         (unsigned long long)seen_shown, (unsigned long long)seen_bereaved);
   if (schedules >= 1000)
-    CHECK(seen.moved > 0 && seen.passed_on > 0 && seen.spared > 0 && seen_bereaved > 0);
+    CHECK(seen.moved > 0 && seen.passed_on > 0 && seen.spared > 0 && seen_bereaved > 0 &&
+          seen_shown > 0);
   return 0;
 }

@@ -62,7 +62,7 @@ static void meet(void *number) {
   mine.listener = listeners[mine.me];
   mine.incarnation = 100u + mine.me;
   mine.addresses = addresses;
-  struct mr_card own = {{(uint8_t)(mine.me + 1)}};
+  struct mr_card own = {.bytes = {(uint8_t)(mine.me + 1)}};
   CHECK_EQUAL(mr_join(&mine, &own, fds, cards, incarnations, seconds), 0);
   for (uint16_t node = 0; node < job.nodes; node++) {
     CHECK((fds[node] < 0) == (node == mine.me));
@@ -258,7 +258,7 @@ static void nod_at(int fd, const struct mr_handshake *h) {
 }
 
 static void greet_node_0(int fd) {
-  struct mr_card other, own = {{(uint8_t)(by_hand + 1)}};
+  struct mr_card other, own = {.bytes = {(uint8_t)(by_hand + 1)}};
   CHECK(send(fd, &own, sizeof own, MSG_NOSIGNAL) == sizeof own);
   CHECK(recv(fd, &other, sizeof other, MSG_WAITALL) == sizeof other && other.bytes[0] == 1);
 }

@@ -15,9 +15,9 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
+SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "shown.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
-TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_homes": "1", "core_random": "4000", "core_ways": "1", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
+TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_homes": "1", "core_random": "30000", "core_ways": "1", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
 OWN = {"deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
@@ -234,12 +234,23 @@ MUTANTS = [
     ("one way counts for all who ask", "fetch.c", "  struct way *way = &core->ways[to];", "  struct way *way = &core->ways[0];"),
     ("what one home takes counts for all", "fetch.c", "learn(&core->ways[header->from], ", "learn(&core->ways[0], "),
     ("nobody sends news", "progress.c", "  if (!many && !large)", "  if (true)"),
+    ("a home does not hear that its page was taken", "pages.c",
+     "    core->pages[page].alone = false;\n}", "    ;\n}"),
+    ("a page is shown while its home writes it", "pages.c",
+     "    core->dirty[core->dirty_count++] = page;\n    mr_show(core, page);\n", "    core->dirty[core->dirty_count++] = page;\n"),
+    ("what a home has not released is shown", "pages.c", "mr_shown_show(shown, MR_SHOWN_TWIN, p->version);", "mr_shown_show(shown, MR_SHOWN, p->version);"),
+    ("what a home writes alone is shown", "pages.c", "  else if (access_of(core, page) != MR_READ_WRITE)\n    mr_shown_show", "  else\n    mr_shown_show"),
+    ("a diff comes into a page that is shown", "pages.c", "  hide(core, page);\n  apply(core, page);\n", "  apply(core, page);\n"),
+    ("nobody takes a page", "shown.c", "  if (place_of(word) == MR_SHOWN_ALONE) {", "  if (false) {"),
+    ("the home does not hear that its page was taken", "shown.c", "  return place_of(word) == MR_SHOWN;", "  return false;"),
+    ("the memory is copied for the twin", "shown.c", "? twin : memory", "? memory : memory"),
+    ("an old page is copied", "fetch.c", "                         &copy.version) < 0 ||\n      copy.version < core->pages[page].needed)", "                         &copy.version) < 0)"),
     ("a home counts as alone from the start", "pages.c",
      "(core->config.nodes == 1 || core->pages[page].alone)", "true"),
     ("a home stays alone with a page that is fetched", "fetch.c", "  mr_end_alone(core, page);\n", ""),
     ("what was written alone counts as known", "pages.c", "  mr_history_forget(core->history, page);\n", ""),
     ("a page is sent while its home may write it", "pages.c",
-     "  mr_set_access(core, page, MR_READ);\n  mr_settle(core);\n  mr_history_forget", "  mr_history_forget"),
+     "    mr_set_access(core, page, MR_READ);\n    mr_settle(core);\n    mr_history_forget", "    mr_history_forget"),
     ("who got a change with its notice is forgotten", "pages.c",
      "p->alone = !notice(core, page, changed(core, page));", "p->alone = (notice(core, page, changed(core, page)), true);"),
 ]

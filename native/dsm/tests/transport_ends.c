@@ -315,9 +315,12 @@ int main(void) {
   CHECK_EQUAL(finish(start(list, &ends[1])), 0);
   close(ends[1]);
   CHECK(read(ends[0], names, sizeof names - 1) >= 0);
-  try("tcp");
-  run("tcp", 2, (void (*const[])(void *)){expect, begin_late});
-  run("tcp", 2, (void (*const[])(void *)){give_up, say_nothing});
+  static const char *const always[] = {"tcp", "shm"};
+  for (unsigned i = 0; i < sizeof always / sizeof *always; i++) {
+    try(always[i]);
+    run(always[i], 2, (void (*const[])(void *)){expect, begin_late});
+    run(always[i], 2, (void (*const[])(void *)){give_up, say_nothing});
+  }
   for (unsigned i = 0; i < sizeof providers / sizeof *providers; i++)
     if (strstr(names, providers[i]) != NULL) {
       snprintf(name, sizeof name, "ofi:%s", providers[i]);

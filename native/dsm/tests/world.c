@@ -104,7 +104,21 @@ static void on_stuck(void *context, const struct mr_wait *waits) {
   world->stuck = true;
 }
 
-static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed, on_now, on_stuck};
+/* Out of memory that its owner shows. */
+static int on_copy(void *context, uint16_t home, uint32_t page, void *bytes, uint64_t *version) {
+  struct world *world = ((struct node *)context)->world;
+  struct node *from = &world->nodes[home];
+  size_t at = (size_t)page * MR_PAGE;
+  CHECK(home < world->shape.nodes && from != context && (uintptr_t)bytes % 64 == 0);
+  if (from->shown == NULL || from->gone || world_random(world, world->shape.copies) == 0)
+    return -ENXIO;
+  int rc = mr_shown_copy(&from->shown[page], from->memory + at, from->twins + at, bytes, version);
+  world->shown += rc == 0;
+  return rc;
+}
+
+static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed,
+                                         on_now,  on_stuck,   on_copy};
 
 /* ---- life -------------------------------------------------------------------- */
 
@@ -134,6 +148,8 @@ static void create_node(struct world *world, uint16_t number) {
                         .twins = pages_of(&world->shape)};
   node->mapped = calloc(world->shape.pages, sizeof *node->mapped);
   CHECK(node->mapped != NULL);
+  if (world->shape.copies != 0)
+    CHECK((node->shown = calloc(world->shape.pages, sizeof *node->shown)) != NULL);
   if (world->shape.races)
     CHECK_EQUAL(
         mr_races_create(&node->races, world->shape.pages, world->shape.nodes, on_race, NULL), 0);
@@ -152,6 +168,7 @@ static void create_node(struct world *world, uint16_t number) {
                                   .log_bytes = world->shape.log_bytes,
                                   .log_most = world->shape.log_most,
                                   .races = node->races,
+                                  .shown = node->shown,
                                   .memory = node->memory,
                                   .twins = node->twins,
                                   .sink = &sink,
@@ -194,6 +211,7 @@ void world_destroy(struct world *world) {
       mr_races_destroy(node->races);
     free(node->memory);
     free(node->twins);
+    free(node->shown);
     free(node->mapped);
     free(node->program.code);
     for (uint16_t j = 0; j < world->shape.nodes; j++)

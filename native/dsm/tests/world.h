@@ -11,6 +11,7 @@
 
 #include "../core.h"
 #include "../diff.h"
+#include "../shown.h"
 
 #include <stdbool.h>
 
@@ -85,11 +86,12 @@ struct shape {
   uint32_t migrate_after, grant_bytes, log_bytes;
   uint32_t log_most;
   const uint32_t *ns_per_kib; /* to and from a node; NULL: a clock that runs as it likes */
-  uint32_t bring; /* one access in so many is told beforehand, with what follows; 0: none */
-  bool stale;     /* now and then a message of another epoch or incarnation comes */
-  bool races;     /* the cores look for them; one that is found fails the test */
-  bool looks;     /* node 0 looks now and then whether anybody can go on */
-  bool stumble;   /* a failing core ends the run instead of the test */
+  uint32_t bring;  /* one access in so many is told beforehand, with what follows; 0: none */
+  bool stale;      /* now and then a message of another epoch or incarnation comes */
+  bool races;      /* the cores look for them; one that is found fails the test */
+  uint32_t copies; /* one page in so many is not copied from its home's memory; 0: none is */
+  bool looks;      /* node 0 looks now and then whether anybody can go on */
+  bool stumble;    /* a failing core ends the run instead of the test */
 };
 
 struct message {
@@ -105,6 +107,7 @@ struct node {
   struct mr_core *core;
   struct mr_races *races; /* NULL: not looked for */
   uint8_t *memory, *twins;
+  struct mr_shown *shown; /* NULL: it shows nothing */
   enum mr_access *mapped; /* what protect said last */
   struct program program;
   uint32_t next;
@@ -125,8 +128,9 @@ struct world {
   uint64_t random;
   uint64_t steps, now;
   bool trace;
-  int failure; /* what a core said; only with `stumble` */
-  bool stuck;  /* node 0 said that nobody can go on; fails the test where that is not so */
+  uint64_t shown; /* pages that were copied so */
+  int failure;    /* what a core said; only with `stumble` */
+  bool stuck;     /* node 0 said that nobody can go on; fails the test where that is not so */
   struct mr_wait waits[WORLD_NODES]; /* what it said then */
   struct node nodes[WORLD_NODES];
   struct channel channels[WORLD_NODES][WORLD_NODES];

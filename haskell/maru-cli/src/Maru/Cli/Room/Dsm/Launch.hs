@@ -63,7 +63,7 @@ settings =
     <*> choice "globals" ["private", "shared"] "Global variables of PARMACS programs (default private)"
     <*> switch (long "races" <> help "Say where two nodes write the same bytes and nothing orders that; slower")
     <*> switch (long "advise" <> help "Say in the end whether fewer or more nodes would help, and which node should be which page's home")
-    <*> optional (option (maybeReader carrier) (long "transport" <> metavar "tcp|ofi:PROVIDER" <> help "What carries messages: TCP, or a provider of libfabric, as 'maru doctor' lists them (default tcp)"))
+    <*> optional (option (maybeReader carrier) (long "transport" <> metavar "shm+tcp|shm|tcp|shm+ofi:PROVIDER|ofi:PROVIDER" <> help "What carries messages: shared memory between nodes of one host, TCP, or a provider of libfabric, as 'maru doctor' lists them (default shm+tcp)"))
     <*> optional (option (between 1 86400) (long "lost-after" <> metavar "SECONDS" <> help "A node that is silent for so long is lost, stopped ones too (default: only one whose host does not answer)"))
     <*> switch (long "boost" <> help "Beside the job, on each host, maru boost for its nodes: who has a message and does not get to run is raised")
     <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what: a page if it ends in .html, else JSON (- is standard output)"))
@@ -73,9 +73,11 @@ spelled way = if way == "uffd" then "userfaultfd" else way
 
 carrier :: String -> Maybe String
 carrier name
-  | name == "tcp" = Just name
-  | Just (_ : _) <- stripPrefix "ofi:" name = Just name
+  | name == "shm" || beyond == "tcp" = Just name
+  | Just (_ : _) <- stripPrefix "ofi:" beyond = Just name
   | otherwise = Nothing
+  where
+    beyond = fromMaybe name (stripPrefix "shm+" name)
 
 between :: Int -> Int -> ReadM Int
 between least most = eitherReader (wholeFrom least most "a number")

@@ -1,0 +1,499 @@
+#define _GNU_SOURCE
+#include "near.h"
+
+#include "diff.h"
+#include "ring.h"
+#include "shared.h"
+#include "shown.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <maru/wait.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define TOKEN 16
+#define BOOT_ID 36
+#define HEADER 4096u
+/* Of all rings of a node together, about: each has 16 to 256 KiB. */
+#define RINGS_BYTES (UINT32_C(4) << 20)
+#define RING_LEAST (UINT32_C(16) << 10)
+#define RING_MOST (UINT32_C(256) << 10)
+#define PATH 64
+
+/* What another node needs to find this one's. */
+struct card {
+  uint8_t token[TOKEN];
+  char host[BOOT_ID];                   /* from its start to its end */
+  int32_t pid;                          /* in */
+  uint64_t processes, networks;         /* its namespaces; 0: not known */
+  int32_t segment, memory, twins, bell; /* descriptors; -1: none */
+};
+_Static_assert(sizeof(struct card) <= MR_NEAR_CARD, "it fits");
+
+/* The beginning of a segment. */
+struct segment {
+  uint8_t token[TOKEN];
+  _Alignas(64) _Atomic uint32_t fenced; /* 1: some node took this one for dead; never 0 again */
+  _Alignas(64) _Atomic uint32_t asleep; /* 1: its node wants the bell rung */
+};
+_Static_assert(sizeof(struct segment) <= HEADER, "it fits");
+
+struct neighbour {
+  struct segment *segment; /* NULL: not near */
+  uint8_t *memory, *twins; /* read alone; NULL: none */
+  int bell;
+  _Atomic bool starved; /* bytes wait for room there */
+  _Atomic bool forgotten;
+};
+
+struct mr_near {
+  uint16_t nodes, me;
+  uint32_t pages;
+  size_t capacity, size; /* of a ring, of a segment */
+  struct segment *own;
+  struct card card;
+  int segment, bell[2];
+  bool rests;            /* the bell may be rung since */
+  unsigned owed;         /* bytes that are in the pipe, or on the way */
+  uint16_t count, *list; /* near nodes */
+  struct neighbour neighbours[];
+};
+
+/* ---- where what lies ------------------------------------------------------------- */
+
+static size_t ring_size(const struct mr_near *near) {
+  return sizeof(struct mr_ring) + near->capacity;
+}
+
+static struct mr_ring *ring_in(const struct mr_near *near, struct segment *segment, uint16_t from) {
+  return (struct mr_ring *)((uint8_t *)segment + HEADER + from * ring_size(near));
+}
+
+static size_t shown_at(const struct mr_near *near) {
+  return mr_page_round(HEADER + near->nodes * ring_size(near));
+}
+
+static struct mr_shown *shown_in(const struct mr_near *near, struct segment *segment) {
+  return (struct mr_shown *)((uint8_t *)segment + shown_at(near));
+}
+
+static size_t capacity_for(uint16_t nodes) {
+  size_t capacity = RING_MOST;
+  while (capacity > RING_LEAST && capacity * nodes > RINGS_BYTES)
+    capacity /= 2;
+  return capacity;
+}
+
+/* ---- this node's -------------------------------------------------------------------- */
+
+static uint64_t namespace(const char *path) {
+  struct stat status;
+  return stat(path, &status) == 0 ? (uint64_t)status.st_ino : 0;
+}
+
+/* Where it fails the node is near nobody. */
+static void describe(struct mr_near *near, const struct mr_job *job) {
+  struct card *card = &near->card;
+  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  bool known = fd >= 0 && read(fd, card->host, BOOT_ID) == BOOT_ID;
+  if (fd >= 0)
+    close(fd);
+  card->processes = known ? namespace("/proc/self/ns/pid") : 0;
+  card->networks = namespace("/proc/self/ns/net");
+  card->pid = getpid();
+  card->segment = near->segment;
+  card->bell = near->bell[1];
+  card->memory = job->share != NULL ? job->share->memory : -1;
+  card->twins = job->share != NULL ? job->share->twins : -1;
+  memcpy(card->token, near->own->token, TOKEN);
+}
+
+static int make_segment(struct mr_near *near) {
+  near->segment = mr_sealed_memfd("maru-dsm-segment", near->size);
+  if (near->segment < 0)
+    return near->segment;
+  void *at =
+      mmap(NULL, near->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, near->segment, 0);
+  if (at == MAP_FAILED)
+    return -errno;
+  near->own = at;
+  if (pipe2(near->bell, O_CLOEXEC | O_NONBLOCK) < 0)
+    return -errno;
+  return getrandom(near->own->token, TOKEN, 0) == TOKEN ? 0 : -EIO;
+}
+
+int mr_near_open(struct mr_near **out, const struct mr_job *job, struct mr_card *mine) {
+  struct mr_near *near = calloc(1, sizeof *near + job->nodes * sizeof(struct neighbour));
+  if (near == NULL)
+    return -ENOMEM;
+  near->nodes = job->nodes;
+  near->me = job->me;
+  near->pages = job->share != NULL ? job->share->pages : 0;
+  near->capacity = capacity_for(job->nodes);
+  near->size = shown_at(near) + mr_page_round(near->pages * sizeof(struct mr_shown));
+  near->segment = near->bell[0] = near->bell[1] = -1;
+  for (uint16_t node = 0; node < near->nodes; node++)
+    near->neighbours[node].bell = -1;
+  near->list = calloc(job->nodes, sizeof *near->list);
+  int rc = near->list != NULL ? make_segment(near) : -ENOMEM;
+  if (rc < 0) {
+    mr_near_close(near);
+    return rc;
+  }
+  describe(near, job);
+  memcpy(mine->near, &near->card, sizeof near->card);
+  *out = near;
+  return 0;
+}
+
+/* ---- the others' ------------------------------------------------------------------- */
+
+static void part_from(struct mr_near *near, struct neighbour *n) {
+  size_t memory = (size_t)near->pages * MR_PAGE;
+  if (n->segment != NULL)
+    munmap(n->segment, near->size);
+  if (n->memory != NULL)
+    munmap(n->memory, memory);
+  if (n->twins != NULL)
+    munmap(n->twins, memory);
+  if (n->bell >= 0)
+    close(n->bell);
+  *n = (struct neighbour){.bell = -1};
+}
+
+/* Opens what `fd`, of this process, leads to. */
+static int open_again(int fd, int flags) {
+  char path[PATH];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  int again = open(path, flags | O_CLOEXEC);
+  int error = errno;
+  close(fd);
+  return again >= 0 ? again : -error;
+}
+
+static void path_of(const struct card *card, int fd, char *path) {
+  snprintf(path, PATH, "/proc/%d/fd/%d", card->pid, fd);
+}
+
+/* A memfd of the other process, of that size and no other. */
+static int map_theirs(const struct card *card, int theirs, size_t size, bool writes, void **at) {
+  char path[PATH];
+  struct stat status;
+  path_of(card, theirs, path);
+  int fd = mr_memfd_at(path, &status);
+  if (fd >= 0)
+    fd = open_again(fd, writes ? O_RDWR : O_RDONLY);
+  if (fd < 0)
+    return fd;
+  void *found = MAP_FAILED;
+  errno = EPROTO;
+  if ((size_t)status.st_size == size)
+    found =
+        mmap(NULL, size, PROT_READ | (writes ? PROT_WRITE : 0), MAP_SHARED | MAP_NORESERVE, fd, 0);
+  int error = errno;
+  close(fd);
+  if (found == MAP_FAILED)
+    return -error;
+  *at = found;
+  return 0;
+}
+
+/* Both ends of the pipe: without a reader of our own a dead node's would end us by SIGPIPE. */
+static int open_bell(const struct card *card) {
+  char path[PATH];
+  struct stat status;
+  path_of(card, card->bell, path);
+  int fd = open(path, O_PATH | O_CLOEXEC);
+  if (fd < 0)
+    return -errno;
+  if (fstat(fd, &status) < 0 || !S_ISFIFO(status.st_mode)) {
+    close(fd);
+    return -EPROTO;
+  }
+  return open_again(fd, O_RDWR | O_NONBLOCK);
+}
+
+static int approach(struct mr_near *near, struct neighbour *n, const struct card *card) {
+  size_t memory = (size_t)near->pages * MR_PAGE;
+  void *at;
+  int rc = map_theirs(card, card->segment, near->size, true, &at);
+  if (rc < 0)
+    return rc;
+  n->segment = at;
+  /* Its process may have ended, and another have its number. */
+  if (memcmp(n->segment->token, card->token, TOKEN) != 0)
+    return -ESRCH;
+  n->bell = open_bell(card);
+  if (n->bell < 0 || memory == 0)
+    return n->bell < 0 ? n->bell : 0;
+  rc = map_theirs(card, card->memory, memory, false, &at);
+  if (rc < 0)
+    return rc;
+  n->memory = at;
+  rc = map_theirs(card, card->twins, memory, false, &at);
+  n->twins = rc == 0 ? at : NULL;
+  return rc;
+}
+
+/* Both of two nodes judge alike. */
+static bool same_place(const struct card *one, const struct card *other) {
+  return one->processes != 0 && memcmp(one->host, other->host, BOOT_ID) == 0 &&
+         one->processes == other->processes && one->networks == other->networks;
+}
+
+/* ---- agreeing ----------------------------------------------------------------------- */
+
+#define NEAR UINT32_C(0x6d617275)
+
+/* What the two ends of a connection say of each other first. */
+struct answer {
+  uint32_t word;
+  size_t came;
+};
+
+/* Whether all is said that comes.  A connection that ends says no: its end is seen later. */
+static bool has_answered(struct answer *answer, int fd) {
+  while (answer->came < sizeof answer->word) {
+    ssize_t n = recv(fd, (uint8_t *)&answer->word + answer->came,
+                     sizeof answer->word - answer->came, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+      return false;
+    if (n <= 0) {
+      *answer = (struct answer){.came = sizeof answer->word};
+      return true;
+    }
+    answer->came += (size_t)n;
+  }
+  return true;
+}
+
+static int await_answers(const struct mr_near *near, struct answer *answers, const int *fds,
+                         int64_t deadline) {
+  struct pollfd polled[near->nodes];
+  for (;;) {
+    nfds_t missing = 0;
+    for (uint16_t node = 0; node < near->nodes; node++)
+      if (!has_answered(&answers[node], fds[node]))
+        polled[missing++] = (struct pollfd){.fd = fds[node], .events = POLLIN};
+    int64_t left = deadline - maru_now_ns();
+    if (missing == 0 || left <= 0)
+      return missing == 0 ? 0 : -ETIMEDOUT;
+    poll(polled, missing, (int)(left / 1000000) + 1);
+  }
+}
+
+static void refuse(uint16_t node, int error, char *why, size_t size) {
+  if (*why != 0)
+    return;
+  if (error < 0)
+    snprintf(why, size, "no shared memory with node %u of this host: %s", node, strerror(-error));
+  else
+    snprintf(why, size, "no shared memory with node %u of this host: it cannot reach this node's",
+             node);
+}
+
+static void settle(struct mr_near *near, uint16_t node, bool agreed, char *why, size_t size) {
+  struct neighbour *n = &near->neighbours[node];
+  if (n->segment != NULL && agreed)
+    near->list[near->count++] = node;
+  else if (n->segment != NULL) {
+    refuse(node, 0, why, size);
+    part_from(near, n);
+  }
+}
+
+int mr_near_connect(struct mr_near *near, const struct mr_card *cards, const int *fds,
+                    int64_t deadline, char *why, size_t size) {
+  struct answer *answers = calloc(near->nodes, sizeof *answers);
+  if (answers == NULL)
+    return -ENOMEM;
+  *why = 0;
+  for (uint16_t node = 0; node < near->nodes; node++) {
+    struct card card;
+    memcpy(&card, cards[node].near, sizeof card);
+    if (node == near->me || !same_place(&near->card, &card)) {
+      answers[node].came = sizeof answers[node].word; /* nothing is said */
+      continue;
+    }
+    int rc = approach(near, &near->neighbours[node], &card);
+    if (rc < 0) {
+      refuse(node, rc, why, size);
+      part_from(near, &near->neighbours[node]);
+    }
+    uint32_t word = rc == 0 ? NEAR : 0;
+    /* An empty connection takes four bytes; one that is broken shows when it is read. */
+    (void)!send(fds[node], &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT);
+  }
+  int rc = await_answers(near, answers, fds, deadline);
+  for (uint16_t node = 0; node < near->nodes && rc == 0; node++)
+    settle(near, node, answers[node].word == NEAR, why, size);
+  free(answers);
+  return rc;
+}
+
+void mr_near_close(struct mr_near *near) {
+  for (uint16_t node = 0; node < near->nodes; node++)
+    part_from(near, &near->neighbours[node]);
+  if (near->own != NULL)
+    munmap(near->own, near->size);
+  if (near->segment >= 0)
+    close(near->segment);
+  for (int end = 0; end < 2; end++)
+    if (near->bell[end] >= 0)
+      close(near->bell[end]);
+  free(near->list);
+  free(near);
+}
+
+bool mr_near_has(const struct mr_near *near, uint16_t node) {
+  return near->neighbours[node].segment != NULL;
+}
+
+/* ---- streams ------------------------------------------------------------------------ */
+
+/* The other node sees what was written before, or this sees that it sleeps. */
+static void wake(const struct neighbour *n) {
+  atomic_thread_fence(memory_order_seq_cst);
+  /* Relaxed: ordered by the fence.  Of several writers one rings. */
+  if (atomic_load_explicit(&n->segment->asleep, memory_order_relaxed) != 0 &&
+      atomic_exchange_explicit(&n->segment->asleep, 0, memory_order_relaxed) != 0)
+    (void)!write(n->bell, "", 1); /* full: it is rung */
+}
+
+static struct mr_ring *out_to(const struct mr_near *near, uint16_t node) {
+  return ring_in(near, near->neighbours[node].segment, near->me);
+}
+
+static size_t put(const struct mr_near *near, struct mr_ring *ring, const struct iovec *frame,
+                  int parts, size_t from) {
+  size_t sum = 0;
+  for (int i = 0; i < parts; i++) {
+    size_t skip = from < frame[i].iov_len ? from : frame[i].iov_len, left = frame[i].iov_len - skip;
+    size_t wrote = left == 0 ? 0
+                             : mr_ring_write(ring, near->capacity,
+                                             (const uint8_t *)frame[i].iov_base + skip, left);
+    from -= skip;
+    sum += wrote;
+    if (wrote < left)
+      break;
+  }
+  return sum;
+}
+
+size_t mr_near_put(struct mr_near *near, uint16_t to, const struct iovec *frame, int parts) {
+  struct neighbour *n = &near->neighbours[to];
+  struct mr_ring *ring = out_to(near, to);
+  size_t size = 0;
+  for (int i = 0; i < parts; i++)
+    size += frame[i].iov_len;
+  size_t sum = put(near, ring, frame, parts, 0);
+  if (sum < size) {
+    atomic_store_explicit(&ring->full, 1, memory_order_relaxed);
+    /* The reader sees that, or what it has read is seen here. */
+    atomic_thread_fence(memory_order_seq_cst);
+    sum += put(near, ring, frame, parts, sum);
+  }
+  atomic_store_explicit(&n->starved, sum < size, memory_order_relaxed); /* a hint */
+  if (sum > 0)
+    wake(n);
+  return sum;
+}
+
+ssize_t mr_near_take(struct mr_near *near, uint16_t from, void *bytes, size_t most) {
+  struct mr_ring *ring = ring_in(near, near->own, from);
+  ssize_t n = mr_ring_read(ring, near->capacity, bytes, most);
+  if (n <= 0)
+    return n;
+  /* As in mr_near_put. */
+  atomic_thread_fence(memory_order_seq_cst);
+  if (atomic_load_explicit(&ring->full, memory_order_relaxed) != 0) {
+    atomic_store_explicit(&ring->full, 0, memory_order_relaxed);
+    wake(&near->neighbours[from]);
+  }
+  return n;
+}
+
+bool mr_near_waits(const struct mr_near *near, uint16_t from) {
+  return mr_ring_waits(ring_in(near, near->own, from));
+}
+
+/* ---- sleeping ----------------------------------------------------------------------- */
+
+bool mr_near_glance(const struct mr_near *near) {
+  for (uint16_t i = 0; i < near->count; i++) {
+    uint16_t node = near->list[i];
+    /* Relaxed, all: a hint; mr_near_rest has a fence before it. */
+    if (atomic_load_explicit(&near->neighbours[node].forgotten, memory_order_relaxed))
+      continue;
+    if (mr_near_waits(near, node) ||
+        (atomic_load_explicit(&near->neighbours[node].starved, memory_order_relaxed) &&
+         mr_ring_has_room(out_to(near, node), near->capacity)))
+      return true;
+  }
+  return false;
+}
+
+int mr_near_descriptor(const struct mr_near *near) { return near->bell[0]; }
+
+int mr_near_rest(struct mr_near *near) {
+  /* Relaxed: a writer that rings clears it, and the worst is to look once more. */
+  bool still = near->rests && atomic_load_explicit(&near->own->asleep, memory_order_relaxed) != 0;
+  if (!still) {
+    mr_near_awake(near); /* or a bell that was rung since the last time would ring for ever */
+    near->rests = true;
+    atomic_store_explicit(&near->own->asleep, 1, memory_order_relaxed);
+  }
+  /* A writer sees that from here on; what was written before is seen below. */
+  atomic_thread_fence(memory_order_seq_cst);
+  if (!mr_near_glance(near))
+    return 0;
+  mr_near_awake(near);
+  return -EAGAIN;
+}
+
+void mr_near_awake(struct mr_near *near) {
+  uint8_t bytes[16];
+  if (near->rests) {
+    near->rests = false;
+    /* Relaxed: it says nothing of what was written. */
+    near->owed +=
+        atomic_exchange_explicit(&near->own->asleep, 0, memory_order_relaxed) == 0 ? 1 : 0;
+  }
+  if (near->owed == 0)
+    return;
+  ssize_t n = read(near->bell[0], bytes, near->owed < sizeof bytes ? near->owed : sizeof bytes);
+  near->owed -= n > 0 ? (unsigned)n : 0;
+}
+
+/* ---- pages -------------------------------------------------------------------------- */
+
+struct mr_shown *mr_near_shown(const struct mr_near *near) {
+  return near->pages > 0 ? shown_in(near, near->own) : NULL;
+}
+
+int mr_near_copy(struct mr_near *near, uint16_t node, uint32_t page, void *bytes,
+                 uint64_t *version) {
+  struct neighbour *n = &near->neighbours[node];
+  size_t at = (size_t)page * MR_PAGE;
+  if (n->segment == NULL || page >= near->pages)
+    return -ENOENT;
+  int rc = mr_shown_copy(&shown_in(near, n->segment)[page], n->memory + at, n->twins + at, bytes,
+                         version);
+  /* After the copy, and after the second look: a home that is dead by now counts no more. */
+  return rc == 0 && atomic_load_explicit(&n->segment->fenced, memory_order_acquire) != 0 ? -ESTALE
+                                                                                         : rc;
+}
+
+void mr_near_forget(struct mr_near *near, uint16_t node) {
+  struct neighbour *n = &near->neighbours[node];
+  /* Sequentially consistent: what its pages become elsewhere comes after. */
+  if (n->segment != NULL)
+    atomic_store(&n->segment->fenced, 1);
+  atomic_store_explicit(&n->forgotten, true, memory_order_relaxed); /* for mr_near_glance */
+}
