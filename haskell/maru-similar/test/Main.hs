@@ -2,6 +2,7 @@ module Main (main) where
 
 import qualified ArchiveTest
 import qualified CorpusTest
+import qualified IndexTest
 import qualified LexerTest
 import qualified MutateTest
 import qualified OutputTest
@@ -20,4 +21,4 @@ main = do
   defaultMain $
     testGroup
       "maru-similar"
-      [LexerTest.tests, TilingTest.tests, StructureTest.tests, WeighTest.tests, StandingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, archives, OutputTest.tests, real]
+      [LexerTest.tests, TilingTest.tests, StructureTest.tests, WeighTest.tests, StandingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, archives, IndexTest.tests, OutputTest.tests, real]

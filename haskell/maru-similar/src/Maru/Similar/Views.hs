@@ -2,6 +2,8 @@
 module Maru.Similar.Views
   ( Views (..),
     viewsOf,
+    gramLengths,
+    recipe,
     Template,
     templateOf,
   )
@@ -28,6 +30,16 @@ data Views = Views
     namesView :: !Codes
   }
   deriving (Eq, Show)
+
+-- | Codes a gram: structure, lexical, names. Shorter ones survive more edits,
+-- longer ones are rarer by chance.
+gramLengths :: [Int]
+gramLengths = [5, 8, 4]
+
+-- | How views are made of programs, as a number: what an index keeps can be compared with views of
+-- the same recipe only. Another number whenever the codes of a program or its grams change.
+recipe :: Word32
+recipe = 1
 
 -- | Code that everybody was given, ready to be found.
 data Template = Template !Int !Index
