@@ -13,6 +13,7 @@ import csv
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,9 +24,13 @@ CHILD = "import json,resource,subprocess,sys,time; s=time.monotonic(); p=subproc
 
 
 def measured(command, limit, **options):
+    child = subprocess.Popen([sys.executable, "-c", CHILD, *command], stdout=subprocess.PIPE, start_new_session=True, **options)
     try:
-        out = subprocess.run([sys.executable, "-c", CHILD, *command], stdout=subprocess.PIPE, timeout=limit, check=True, **options).stdout
+        out = child.communicate(timeout=limit)[0]
     except subprocess.TimeoutExpired:
+        # With what it has started.
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
         return {"stopped_after": limit}
     status, processor, elapsed, kib = json.loads(out)
     return {"status": status, "processor": processor, "elapsed": elapsed, "peak_mib": kib // 1024}
