@@ -44,4 +44,4 @@ index dir s = orStopped $ do
   let (lines', summary) = toldExtended folder made
   if null (corpusEntries corpus) || extendedAll made == 0
     then stop badInput (nothingUsable (collectionPaths wanted) (extendedLeftOut made))
-    else mapM_ say lines' *> B.hPut stdout summary *> pure ExitSuccess
+    else ExitSuccess <$ (mapM_ say lines' *> B.hPut stdout summary)
