@@ -5,6 +5,7 @@ import Control.Monad (forM_)
 import Data.List (intercalate, isInfixOf, isPrefixOf, sort)
 import Maru.Options (allBackends, backendName)
 import System.Directory (createDirectory, renameFile)
+import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.IO.Temp (withSystemTempDirectory)
@@ -131,7 +132,48 @@ main =
           (_, out, _) <- similar ["--anonymous", "--verdicts", dir </> "v.json", "--html", "-", dir </> "in"]
           assertBool (take 2000 out) ("{\"left\":\"submission-1\",\"note\":\"\",\"right\":\"submission-2\",\"verdict\":\"copy\"}" `isInfixOf` out && not ("admits" `isInfixOf` out))
           (_, whole, _) <- similar ["--verdicts", dir </> "v.json", "--html", "-", dir </> "in"]
-          assertBool (take 2000 whole) ("admits" `isInfixOf` whole)
+          assertBool (take 2000 whole) ("admits" `isInfixOf` whole),
+        inFolder "many tiny files, and two large ones" $ \dir -> do
+          -- The soak has a hundred thousand and 50 MB.
+          scale <- maybe 1 read <$> lookupEnv "MARU_TEST_SCALE"
+          let count = min 100000 (2000 * scale) :: Int
+              bytes = min 50 scale * 1000000 :: Int
+          python dir ("import os\nfor i in range(" ++ show count ++ "):\n d = 'tiny/%d' % (i % 100)\n os.makedirs(d, exist_ok=True)\n open('%s/T%d.java' % (d, i), 'w').write('class T { int x%d; }\\n' % (i % 7))")
+          python dir ("import os\nos.mkdir('large')\nfor name in 'ab':\n with open('large/%s.java' % name, 'w') as f:\n  n = 0\n  f.write('class L {\\n')\n  while f.tell() < " ++ show bytes ++ ":\n   n += 1\n   f.write('int f%d(int x) { for (int i = 0; i < %d; i++) x += i * %d; %sreturn x %% %d; }\\n' % (n, n * 7 % 1013, n * n % 917, 'x--; ' if name == 'b' and n % 3 == 0 else '', n + 3))\n  f.write('}\\n')")
+          forM_ [("tiny", "100 submissions, 4950 pairs"), ("large", "2 submissions, 1 pair")] $ \(folder, told) -> forM_ ["score", "seed"] $ \way -> do
+            (status, out, err) <- readProcessWithExitCode "timeout" [show (120 * scale), "maru", "similar", "--mode", way, dir </> folder] ""
+            (status, filter (not . isPrefixOf "maru similar: warning: ") (lines err)) @?= (ExitSuccess, [])
+            assertBool out (told `isInfixOf` out),
+        inFolder "an anonymous run names nobody on standard error" $ \dir -> do
+          createDirectory (dir </> "in")
+          programs (dir </> "in")
+          writeFile (dir </> "in/mallory.java") (program "x" ++ "/* open\n@@ `")
+          writeFile (dir </> "in/carol.txt") "x"
+          writeFile (dir </> "list") "submission,student\ndave,dave\n"
+          (status, out, err) <- similar ["--anonymous", "--students", dir </> "list", dir </> "in"]
+          status @?= ExitSuccess
+          forM_ ["mallory", "carol", "dave"] $ \name -> assertBool (out ++ err) (not (name `isInfixOf` (out ++ err)))
+          forM_ ["1 file or folder left out", "submission-", "names what is not there: 1 name"] $ \part -> assertBool err (part `isInfixOf` err),
+        inFolder "an index says what its archive says; it is one line where it is none" $ \dir -> do
+          mapM_ (createDirectory . (dir </>)) ["in", "old", "other"]
+          programs (dir </> "in")
+          forM_ [1 .. 12 :: Int] $ \i -> writeFile (dir </> "old" </> (show i ++ ".java")) (concatMap (\k -> "class C" ++ show k ++ " { int f" ++ show k ++ "(int x) { while (x > " ++ show k ++ ") x--; return x; } }\n") [i .. i + 5])
+          writeFile (dir </> "other/x") ""
+          similar ["--index", dir </> "idx", dir </> "in"] >>= fails 65
+          (made, told, said) <- similar ["index", dir </> "idx", dir </> "old"]
+          (made, said) @?= (ExitSuccess, "")
+          assertBool told ("12 submissions; 12 new" `isInfixOf` told)
+          (_, again, _) <- similar ["index", dir </> "idx", dir </> "old"]
+          assertBool again ("12 submissions; 0 new, 12 known before" `isInfixOf` again)
+          (_, direct, _) <- similar ["--csv", "-", "--archive", dir </> "old", dir </> "in"]
+          (status, kept, err) <- similar ["--csv", "-", "--index", dir </> "idx", dir </> "in"]
+          (status, err) @?= (ExitSuccess, "")
+          map (drop 2 . fields) (lines kept) @?= map (drop 2 . fields) (lines direct)
+          similar ["--mode", "seed", "--index", dir </> "idx", dir </> "in"] >>= fails 64
+          similar ["index", dir </> "other", dir </> "old"] >>= fails 65
+          writeFile (dir </> "idx/archive") "torn"
+          similar ["--index", dir </> "idx", dir </> "in"] >>= fails 65
+          similar ["index", dir </> "idx", dir </> "old"] >>= fails 65
       ]
 
 usages :: [(String, [String])]

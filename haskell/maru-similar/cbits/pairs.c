@@ -22,7 +22,7 @@ static void add_gram(const struct maru_similar_index *x, struct has own, uint32_
 enum { AHEAD = 6 };
 
 static void ask_ahead(const struct maru_similar_index *x, uint64_t i) {
-  __builtin_prefetch(&x->posting[x->has[i + AHEAD < x->postings ? i + AHEAD : i].posting]);
+  __builtin_prefetch(&x->posting[x->has[i + AHEAD < x->listed ? i + AHEAD : i].posting]);
 }
 
 /* The masses with all later submissions; masses[0] is its own cell. */
@@ -35,8 +35,8 @@ static void masses_after(const struct maru_similar_index *x, uint32_t submission
   }
 }
 
-void maru_similar_masses(const struct maru_similar_index *x, uint32_t submission,
-                         uint64_t *masses) {
+static void masses_with_all(const struct maru_similar_index *x, uint32_t submission,
+                            uint64_t *masses) {
   memset(masses, 0, x->submissions * sizeof *masses);
   for (uint64_t i = x->row[submission]; i < x->row[submission + 1]; i++)
     add_gram(x, x->has[i], x->first[x->has[i].gram], 0, masses);
@@ -84,33 +84,24 @@ static void rate(const struct maru_similar_index *const *views,
 /* What the rows of a call have in common. */
 struct rows {
   const struct maru_similar_index *const *views;
-  const uint8_t *old;
   enum maru_similar_rank rank;
   float threshold;
   uint64_t *cells; /* a row of each view */
 };
 
-/* One row's pairs from the submission first on; masses[j - first]. */
-static int64_t row(const struct rows *r, uint32_t i, uint32_t first,
-                   struct maru_similar_pair *pairs) {
+static int64_t row(const struct rows *r, uint32_t i, struct maru_similar_pair *pairs) {
   const uint32_t n = r->views[0]->submissions;
-  const size_t width = n - first;
+  const size_t width = n - i;
   int64_t found = 0;
 
-  for (int v = 0; v < MARU_SIMILAR_VIEWS; v++) {
-    if (first == 0)
-      maru_similar_masses(r->views[v], i, r->cells + v * width);
-    else
-      masses_after(r->views[v], i, r->cells + v * width);
-  }
-  for (uint32_t j = first; j < n; j++) {
-    if (j == i || (j < i && !r->old[j]))
-      continue;
-    const uint64_t *cell = r->cells + (j - first);
+  for (int v = 0; v < MARU_SIMILAR_VIEWS; v++)
+    masses_after(r->views[v], i, r->cells + v * width);
+  for (uint32_t j = i + 1; j < n; j++) {
+    const uint64_t *cell = r->cells + (j - i);
     const uint64_t mass[MARU_SIMILAR_VIEWS] = {cell[0], cell[width], cell[2 * width]};
     if ((mass[0] | mass[1] | mass[2]) == 0 && r->threshold > 0)
       continue;
-    struct maru_similar_pair pair = {.left = i < j ? i : j, .right = i < j ? j : i};
+    struct maru_similar_pair pair = {.left = i, .right = j};
     rate(r->views, mass, &pair);
     if (pair.by[r->rank] >= r->threshold)
       pairs[found++] = pair;
@@ -118,18 +109,17 @@ static int64_t row(const struct rows *r, uint32_t i, uint32_t first,
   return found;
 }
 
-int64_t maru_similar_rows(const struct maru_similar_index *const *views, const uint8_t *old,
-                          uint32_t from, uint32_t to, enum maru_similar_rank rank, float threshold,
+int64_t maru_similar_rows(const struct maru_similar_index *const *views, uint32_t from, uint32_t to,
+                          enum maru_similar_rank rank, float threshold,
                           struct maru_similar_pair *pairs) {
-  struct rows r = {views, old, rank, threshold,
+  struct rows r = {views, rank, threshold,
                    malloc((size_t)MARU_SIMILAR_VIEWS * views[0]->submissions * sizeof *r.cells)};
   int64_t found = 0;
 
   if (r.cells == NULL)
     return -ENOMEM;
   for (uint32_t i = from; i < to; i++)
-    if (old == NULL || !old[i])
-      found += row(&r, i, old == NULL ? i : 0, pairs + found);
+    found += row(&r, i, pairs + found);
   free(r.cells);
   return found;
 }
@@ -142,7 +132,7 @@ int maru_similar_against(const struct maru_similar_index *const *views, uint32_t
   if (cells == NULL)
     return -ENOMEM;
   for (int v = 0; v < MARU_SIMILAR_VIEWS; v++)
-    maru_similar_masses(views[v], submission, cells + (size_t)v * n);
+    masses_with_all(views[v], submission, cells + (size_t)v * n);
   for (uint32_t j = 0; j < n; j++) {
     const uint64_t mass[MARU_SIMILAR_VIEWS] = {cells[j], cells[n + (size_t)j],
                                                cells[2 * (size_t)n + j]};

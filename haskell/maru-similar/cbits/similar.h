@@ -30,19 +30,22 @@ struct maru_similar_index;
  * O(codes); 8 bytes a code while it is made, up to 20 a code that others share afterwards. */
 int maru_similar_index_new(const uint32_t *codes, const uint64_t *offsets, uint32_t submissions,
                            uint32_t k, struct maru_similar_index **index);
+
+/* The same with an archive's submissions behind them, its i at place[i]: as if all had been given
+ * at once. Of grams that no new submission has only their worth is known, so an archive's
+ * submission has no row. view: 0 to 2. Reads the file; -EBADMSG where it does not hold together.
+ * O(codes, what the archive has of their grams, and its submissions). */
+struct maru_similar_store;
+int maru_similar_index_join(const struct maru_similar_store *archive, int view,
+                            const uint32_t *place, const uint32_t *codes, const uint64_t *offsets,
+                            uint32_t submissions, uint32_t k, struct maru_similar_index **index);
 void maru_similar_index_free(struct maru_similar_index *index);
 
 /* What all grams of a submission are worth together. In 1/1024. */
 uint64_t maru_similar_total(const struct maru_similar_index *index, uint32_t submission);
 
-/* Steps that a row with all later submissions takes; with all submissions. For balancing. */
+/* Steps that a row with all later submissions takes. For balancing. */
 uint64_t maru_similar_row_cost(const struct maru_similar_index *index, uint32_t submission);
-uint64_t maru_similar_full_row_cost(const struct maru_similar_index *index, uint32_t submission);
-
-/* The mass of one submission with each, in 1/1024. Its own cell has the mass of the grams that
- * others have, too. */
-void maru_similar_masses(const struct maru_similar_index *index, uint32_t submission,
-                         uint64_t *masses);
 
 /* What pairs are ranked by. */
 enum maru_similar_rank {
@@ -60,15 +63,13 @@ struct maru_similar_pair {
 };
 
 /* The pairs of the rows [from, to) that are at least that similar by the rank. A row is a
- * submission with all later ones. Where old is not NULL, two submissions with old[i] != 0 make no
- * pair: the row of a new one is with the later new ones and with all old ones, an old one has no
- * row. left < right in each pair; no pair comes in two rows. In the order of the rows, then of the
- * other submission.
+ * submission with all later ones. left < right in each pair; no pair comes in two rows. In the
+ * order of the rows, then of the other submission.
  *
  * The three indices are of the same submissions. Room for all pairs of the rows in pairs. Returns
  * how many there are, or -ENOMEM. O(the rows' costs, and pairs); memory of three rows. */
-int64_t maru_similar_rows(const struct maru_similar_index *const *views, const uint8_t *old,
-                          uint32_t from, uint32_t to, enum maru_similar_rank rank, float threshold,
+int64_t maru_similar_rows(const struct maru_similar_index *const *views, uint32_t from, uint32_t to,
+                          enum maru_similar_rank rank, float threshold,
                           struct maru_similar_pair *pairs);
 
 /* How similar, by the rank, one submission is to each; 1 to itself. 0 or -ENOMEM. */

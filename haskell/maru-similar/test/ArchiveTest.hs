@@ -25,7 +25,7 @@ import Maru.Similar.Corpus.Member
 import Maru.Similar.Corpus.Tar
 import Maru.Similar.Corpus.Zip
 import Snippets
-import System.Directory (createDirectory)
+import System.Directory (createDirectory, createDirectoryIfMissing)
 import System.Environment (lookupEnv)
 import System.FilePath ((</>))
 import System.IO.Temp (withSystemTempDirectory)
@@ -335,7 +335,7 @@ students =
           own n = BC.concat ["class C" <> k <> " { int f" <> k <> "(int x) { while (x > " <> k <> ") x--; return x; } }\n" | i <- [n .. n + 5], let k = BC.pack (show i)]
           new = [(newEntry ("n" <> BC.pack (show n)) [Source "n.java" (own n)]) {entryStudents = [BC.pack (show (n `div` 2))]} | n <- [10 .. 19 :: Int]]
           old = [(newEntry ("o" <> BC.pack (show n)) [Source "o.java" (own 1)]) {entryRole = Archive} | n <- [10 .. 69 :: Int]]
-          shown most entries = let config = defaultConfig {configPairs = most}; prepared = prepare map config (corpusOf entries []) in map (\p -> (pairLeft p, pairRight p)) (pairList (reportPairs (assemble config prepared (comparePrepared map config prepared))))
+          shown most entries = let config = defaultConfig {configPairs = most}; prepared = prepare map config (corpusOf entries []) in map (\p -> (pairLeft p, pairRight p)) (pairList (reportPairs (assembled config prepared (comparePrepared map config prepared))))
           students' = [(newEntry (BC.pack (show n)) [Source "s.java" (own (if n < 30 then 1 else n))]) {entryStudents = ["ada" | n < 30]} | n <- [10 .. 49 :: Int]]
       forM_ [(new ++ old, 500), (students', 400)] $ \(entries, most) -> do
         length (shown most entries) @?= most
@@ -346,6 +346,13 @@ students =
       [(entryName e, entryRole e) | e <- corpusEntries c] @?= [("a.java", New), ("b.java", Archive)]
       length (corpusBase c) @?= 1
       corpusLeftOut c @?= [LeftOut "i.java" "ignored: the list of students says so"],
+    inFolder "a pattern with a slash holds in the base, too" $ \dir -> do
+      mapM_ (createDirectoryIfMissing True . (dir </>)) ["in", "base/src/test"]
+      B.writeFile (dir </> "in/A.java") bubble
+      mapM_ (\f -> B.writeFile (dir </> "base" </> f) account) ["src/B.java", "src/test/T.java"]
+      c <- right =<< readCollection (collectionOf [BC.pack (dir </> "in")]) {collectionBases = [BC.pack (dir </> "base")], collectionExcludes = ["src/test"]}
+      map sourcePath (corpusBase c) @?= [BC.pack (dir </> "base/src/B.java")]
+      leftOuts dir c @?= [("base/src/test", "excluded")],
     inFolder "excluded files and folders" $ \dir -> do
       mapM_ (createDirectory . (dir </>)) ["in", "in/a", "in/a/test", "in/b"]
       forM_ ["in/a/A.java", "in/a/test/T.java", "in/b/B.java", "in/b/Main.java"] $ \n -> B.writeFile (dir </> n) bubble
@@ -372,7 +379,7 @@ studentsTotal = forAll (B.concat <$> listOf (elements ["submission", "student", 
   let list = parseStudents text in either ((> 0) . B.length) (\l -> length (studentsOf l "x") + length (unmatched l ["x"]) >= 0) list
 
 run :: Corpus -> Report
-run corpus = assemble defaultConfig prepared (comparePrepared map defaultConfig prepared)
+run corpus = assembled defaultConfig prepared (comparePrepared map defaultConfig prepared)
   where
     prepared = prepare map defaultConfig corpus
 

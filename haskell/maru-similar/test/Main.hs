@@ -3,6 +3,7 @@ module Main (main) where
 import qualified ArchiveTest
 import qualified CorpusTest
 import qualified GrammarTest
+import qualified IndexTest
 import qualified LexerTest
 import qualified MutateTest
 import qualified OutputTest
@@ -21,4 +22,4 @@ main = do
   defaultMain $
     testGroup
       "maru-similar"
-      [LexerTest.tests, TilingTest.tests, StructureTest.tests, WeighTest.tests, StandingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, GrammarTest.tests, archives, OutputTest.tests, real]
+      [LexerTest.tests, TilingTest.tests, StructureTest.tests, WeighTest.tests, StandingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, GrammarTest.tests, archives, IndexTest.tests, OutputTest.tests, real]

@@ -89,4 +89,4 @@ similarityOf :: ByteString -> ByteString -> Double
 similarityOf a b = sum [pairSimilarity p | p <- pairList (reportPairs report)]
   where
     prepared = prepare map seedConfig (corpusOf [newEntry "a" [Source "a" a], newEntry "b" [Source "b" b]] [])
-    report = assemble seedConfig prepared (comparePrepared map seedConfig prepared)
+    report = assembled seedConfig prepared (comparePrepared map seedConfig prepared)

@@ -92,7 +92,7 @@ reportIn :: Config -> [B.ByteString] -> Report
 reportIn config names = runIn config (corpusOf [newEntry n [Source n bubble] | n <- names] [])
 
 runIn :: Config -> Corpus -> Report
-runIn config corpus = assemble config prepared (comparePrepared map config prepared)
+runIn config corpus = assembled config prepared (comparePrepared map config prepared)
   where
     prepared = prepare map config corpus
 

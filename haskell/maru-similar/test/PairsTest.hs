@@ -81,7 +81,7 @@ tests =
     ]
 
 run :: Config -> Corpus -> Report
-run config corpus = assemble config prepared (comparePrepared map config prepared)
+run config corpus = assembled config prepared (comparePrepared map config prepared)
   where
     prepared = prepare map config corpus
 
@@ -93,7 +93,7 @@ outputs config parallel corpus = (text csv, text json)
   where
     text form = Builder.toLazyByteString (form report)
     prepared = prepare parallel config corpus
-    report = assemble config prepared (comparePrepared parallel config prepared)
+    report = assembled config prepared (comparePrepared parallel config prepared)
 
 -- | A map that evaluates from the end.
 backwards :: (a -> b) -> [a] -> [b]
@@ -125,7 +125,7 @@ pairsOf threshold sequences = [(pairLeft p, pairRight p, pairSimilarity p) | p <
   where
     arrays = V.fromList (map codes sequences)
     lengths = VU.convert (V.map ownLength arrays)
-    ranked = tiledTable threshold lengths (compareAll map 3 Nothing arrays)
+    ranked = tiledTable threshold lengths (compareAll map 3 threshold Nothing arrays)
 
 similarityOf :: [Word32] -> [Word32] -> Double
 similarityOf a b = sum [s | (_, _, s) <- pairsOf 0 [a, b]]

@@ -77,7 +77,7 @@ ownCorpus config dir = do
   pure (printf "lowest copy %.3f, highest other %.3f" lowest highest)
 
 analyse :: Config -> Corpus -> Report
-analyse config corpus = assemble config prepared (comparePrepared map config prepared)
+analyse config corpus = assembled config prepared (comparePrepared map config prepared)
   where
     prepared = prepare map config corpus
 

@@ -5,6 +5,8 @@ import Data.Primitive.PrimArray (primArrayToList, sizeofPrimArray)
 import qualified Data.Set as Set
 import Data.Word (Word32)
 import Maru.Similar.Normalise
+import Maru.Similar.Pairs (leastFor)
+import Maru.Similar.Score (score, similarity)
 import Maru.Similar.Tiling
 import Snippets
 import System.Timeout (timeout)
@@ -18,6 +20,9 @@ tests =
     "Tiling"
     [ property "tiles are those of the plain algorithm" 3000 sameAsPlain,
       property "coverage is the sum of the tiles, pair by pair" 500 sameCoverage,
+      property "no tiles cover more than the bound says" 3000 boundHolds,
+      property "what cannot reach the least is not tiled, all else is" 1000 leastIsKept,
+      property "fewer tokens than the least for a threshold are below it" 1000 leastForThreshold,
       testCase "an example by hand" $
         -- abcd is longest; then only ef is left, of length 2.
         tilesOf 2 [1, 2, 3, 4, 5, 6] [5, 6, 1, 2, 3, 4] @?= [Match 0 2 4, Match 4 0 2],
@@ -53,7 +58,28 @@ sameCoverage seed cases = map covered found === [sum (map matchLength (tilesOf m
     m = 1 + abs seed `mod` 6
     a = concat [x | Case _ x _ <- take 1 cases]
     bs = [y | Case _ _ y <- cases]
-    found = coverages (index m (side m (codes a))) (map (side m . codes) bs)
+    found = coverages (index m (side m (codes a))) (map ((,) 0 . side m . codes) bs)
+
+boundHolds :: Case -> Property
+boundHolds (Case m a b) = counterexample (show (true, bound)) (bound >= true)
+  where
+    true = sum (map matchLength (plain m a b))
+    bound = mostCovered (index m (side m (codes a))) (side m (codes b))
+
+leastIsKept :: Case -> Property
+leastIsKept (Case m a b) = forAll (choose (0, 1 + true)) $ \least ->
+  case coverages ix [(least, other), (0, other)] of
+    [some, whole] -> covered whole === true .&&. (covered some === if mostCovered ix other < least then 0 else true)
+    _ -> counterexample "two" False
+  where
+    true = sum (map matchLength (plain m a b))
+    ix = index m (side m (codes a))
+    other = side m (codes b)
+
+leastForThreshold :: Property
+leastForThreshold = forAll ((,,) <$> choose (0, 1) <*> choose (1, 400) <*> choose (1, 400)) $ \(threshold, l, r) ->
+  let reached m = similarity (score m l r) >= threshold
+   in conjoin [counterexample (show m) (not (reached m)) | m <- [0 .. leastFor threshold l r - 1]]
 
 -- | Greedy string tiling as it is defined: scan everything for the longest free
 -- match (the earliest of these), mark it, again.
@@ -74,7 +100,7 @@ plain m a b = go Set.empty Set.empty
 -- | Sixty thousand tokens of two kinds without any order.
 workIsBounded :: Assertion
 workIsBounded = do
-  done <- timeout 60000000 (pure $! complete (head' (coverages (index 9 (noise 1)) [noise 2])))
+  done <- timeout 60000000 (pure $! complete (head' (coverages (index 9 (noise 1)) [(0, noise 2)])))
   done @?= Just False
   where
     noise seed = side 9 (codes (take 60000 (map bit (iterate step seed))))

@@ -2,6 +2,7 @@
 module WeighTest (tests) where
 
 import Control.Monad (forM_)
+import Data.List (partition, sortOn)
 import qualified Data.Map.Strict as Map
 import qualified Data.Set as Set
 import qualified Data.Vector.Unboxed as VU
@@ -9,6 +10,7 @@ import Data.Word (Word32)
 import Maru.Similar.Config
 import Maru.Similar.Match (ViewScore (..))
 import Maru.Similar.Normalise (barrier)
+import Maru.Similar.Table
 import Maru.Similar.Views
 import Maru.Similar.Weigh
 import Snippets
@@ -27,6 +29,7 @@ tests =
       property "one against all says the same as the pairs" 100 sameAgainst,
       property "old submissions meet new ones only, each pair once" 100 oldApart,
       property "the blocks are all rows, once" 100 allRows,
+      property "the best of blocks are those of all, and never many more" 200 bestOfBlocks,
       testCase "equals are 1 however short, others 0" $ do
         let pairs = cellsOf ByBoth 0 [(False, same [1, 2]), (False, same [1, 2]), (False, same [3])]
         map cellBoth pairs @?= [1, 0, 0],
@@ -69,7 +72,9 @@ allNew :: Class -> Class
 allNew (Class c) = Class [(False, v) | (_, v) <- c]
 
 weighed :: [(Bool, Views)] -> Weighed
-weighed = unsafePerformIO . weigh
+weighed submissions = unsafePerformIO (weigh Nothing (length (filter (not . fst) newFirst)) (map snd newFirst))
+  where
+    newFirst = uncurry (++) (partition (not . fst) submissions)
 
 cellsOf :: Rank -> Float -> [(Bool, Views)] -> [Cell]
 cellsOf rank threshold submissions = concatMap (cellList . compareBlock w rank threshold) (blocksOf w)
@@ -92,11 +97,13 @@ gramsOf k s = Map.map (min 255) $ Map.fromListWith (+) [(g, 1) | part <- stretch
     windows part = [take k (drop i part) | not (null part), i <- [0 .. max 0 (length part - k)]]
 
 worth :: Int -> Int -> Double
-worth n having
+worth n exact
   | n >= 16 && having > n `div` 2 = 20
   | otherwise = fromIntegral (floor (1024 * (log ((1 + fromIntegral n / others) / 2) + 0.05 + 5 / fromIntegral n) + 0.5 :: Double) + 20 :: Int)
   where
     others = fromIntegral (max 1 (having - 1)) :: Double
+    -- Its upper six bits.
+    having = let low = head [b | b <- iterate (* 2) 1, exact `div` b < 64] in exact `div` low * low
 
 -- | Average and maximum of each pair, in one view.
 model :: Int -> [[Word32]] -> Map.Map (Int, Int) (Double, Double)
@@ -134,7 +141,7 @@ sameAsModel given =
 anyBlocks :: Class -> Property
 anyBlocks given = forAll (choose (1, 5)) $ \size ->
   let w = weighed (submissionsOf given)
-      n = weighedCount w
+      n = weighedRows w
    in concatMap (cellList . compareBlock w ByBoth 0) [(i, min n (i + size)) | i <- [0, size .. n - 1]] === concatMap (cellList . compareBlock w ByBoth 0) (blocksOf w)
 
 thresholded :: Class -> Property
@@ -157,10 +164,19 @@ oldApart :: Class -> Property
 oldApart given@(Class c) = (Set.fromList sides === expected) .&&. (length sides === Set.size expected)
   where
     sides = [(cellLeft p, cellRight p) | p <- cellsOf ByBoth 0 (submissionsOf given)]
-    olds = map fst c
+    olds = map fst (sortOn fst c)
     expected = Set.fromList [(i, j) | (i, o) <- zip [0 ..] olds, (j, o') <- zip [0 ..] olds, i < j, not (o && o')]
 
 allRows :: Class -> Property
-allRows given = concat [[a .. b - 1] | (a, b) <- blocksOf w] === [0 .. weighedCount w - 1]
+allRows given = concat [[a .. b - 1] | (a, b) <- blocksOf w] === [0 .. weighedRows w - 1]
   where
     w = weighed (submissionsOf given)
+
+bestOfBlocks :: Class -> Property
+bestOfBlocks given = forAll ((,) <$> choose (1, 40) <*> choose (1, 3)) $ \(most, size) ->
+  let w = weighed (submissionsOf given)
+      blocks = [compareBlock w ByBoth 0 (i, min (weighedRows w) (i + size)) | i <- [0, size .. weighedRows w - 1]]
+      steps = scanl (addBlock ByBoth most) noneYet blocks
+      every = sortOn (\c -> (negate (cellBoth c), cellLeft c, cellRight c)) (concatMap cellList blocks)
+      best = [(pairLeft p, pairRight p, pairSimilarity p) | p <- pairList (weighedTable ByBoth most (last steps))]
+   in (best === [(cellLeft c, cellRight c, cellBoth c) | c <- take most every]) .&&. all ((<= most + most `div` 8) . bestCount) steps

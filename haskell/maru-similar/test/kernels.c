@@ -76,15 +76,11 @@ static int round_of(int round) {
 
   struct maru_similar_pair *pairs = malloc((size_t)n * n * sizeof *pairs + 1);
   float *similar = malloc(n * sizeof *similar);
-  uint8_t *old = malloc(n);
-  if (pairs == NULL || similar == NULL || old == NULL)
+  if (pairs == NULL || similar == NULL)
     abort();
-  for (uint32_t i = 0; i < n; i++)
-    old[i] = (uint8_t)(draw(3) == 0);
-
   const struct maru_similar_index *const *const all =
       (const struct maru_similar_index *const *)views;
-  const int64_t found = maru_similar_rows(all, NULL, 0, n, MARU_SIMILAR_BY_BOTH, 0, pairs);
+  const int64_t found = maru_similar_rows(all, 0, n, MARU_SIMILAR_BY_BOTH, 0, pairs);
   if (found != (int64_t)n * (n - 1) / 2)
     return fail("not all pairs", round);
   if (n > 1 && some && pairs[0].by[MARU_SIMILAR_BY_BOTH] != 1)
@@ -98,19 +94,16 @@ static int round_of(int round) {
     for (int64_t p = 0; p < found; p++)
       if (pairs[p].left == i && similar[pairs[p].right] != pairs[p].by[MARU_SIMILAR_BY_BOTH])
         return fail("a row says otherwise", round);
-    if (maru_similar_full_row_cost(views[0], i) < maru_similar_row_cost(views[0], i))
-      return fail("costs", round);
   }
-  const int64_t apart = maru_similar_rows(all, old, 0, n, MARU_SIMILAR_BY_WHOLE, 0.5f, pairs);
+  const int64_t apart = maru_similar_rows(all, 0, n / 2, MARU_SIMILAR_BY_WHOLE, 0.5f, pairs);
   for (int64_t p = 0; p < apart; p++)
-    if (!in_range(&pairs[p], n) || (old[pairs[p].left] && old[pairs[p].right]))
-      return fail("an old pair", round);
+    if (!in_range(&pairs[p], n) || pairs[p].left >= n / 2)
+      return fail("a pair of another row", round);
 
   for (int v = 0; v < MARU_SIMILAR_VIEWS; v++)
     maru_similar_index_free(views[v]);
   free(pairs);
   free(similar);
-  free(old);
   return 0;
 }
 

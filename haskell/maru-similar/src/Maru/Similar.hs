@@ -23,8 +23,11 @@ module Maru.Similar
     Outcome,
     outcomePairs,
     comparePrepared,
+    Found,
+    collect,
     Report (..),
     assemble,
+    assembled,
 
     -- * Pairs
     module Maru.Similar.Table,
@@ -36,52 +39,39 @@ module Maru.Similar
   )
 where
 
+import Control.Monad (foldM)
+import Data.Bifunctor (first)
 import Data.ByteString (ByteString)
+import Data.Functor.Identity (runIdentity)
 import Data.List (partition, sort)
-import Data.Maybe (isNothing)
+import Data.Maybe (fromMaybe)
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
 import Maru.Similar.Analyse
+import Maru.Similar.Archive
 import Maru.Similar.Config
 import Maru.Similar.Corpus
 import Maru.Similar.Match (Kind (..), PairScore (..), ViewScore (..))
 import Maru.Similar.Normalise (Codes)
 import Maru.Similar.Pairs
 import Maru.Similar.Standing
+import Maru.Similar.Submission
 import Maru.Similar.Table
 import Maru.Similar.Weigh
 import System.IO.Unsafe (unsafePerformIO)
 
--- | What is known of a submission besides its code.
-data Submission = Submission
-  { submissionName :: !ByteString,
-    -- | Whose it is; empty where nothing says so.
-    submissionStudents :: ![ByteString],
-    -- | 'New' or 'Archive'.
-    submissionRole :: !Role,
-    -- | Of its files, in the order that positions count them in.
-    submissionPaths :: ![ByteString],
-    -- | Tokens compared.
-    submissionTokens :: !Int,
-    -- | Tokens that the base has too.
-    submissionExcluded :: !Int,
-    -- | Tokens that are not Java, literals and comments that do not end, stretches of
-    -- more names in a row than Java has.
-    submissionErrors :: !Int,
-    -- | Comments and text blocks that do not end; what follows them is compared.
-    submissionUnclosed :: !Int,
-    -- | Files that do not have the shape of Java ('notJava').
-    submissionNotJava :: !Int,
-    -- | Bytes that text does not have: NUL and other control bytes.
-    submissionControls :: !Int,
-    -- | As the worst of its files. Of 'Seed', 'NotParsed'.
-    submissionParse :: !Parse
-  }
-  deriving (Eq, Show)
-
--- | Submissions ready to be compared, by name.
+-- | Submissions ready to be compared.
 data Prepared = Prepared
-  { preparedSubmissions :: !(V.Vector Submission),
+  { -- | New ones first, those of an index last.
+    preparedSubmissions :: !(V.Vector Submission),
+    -- | How many of them are new: the first ones.
+    preparedNew :: !Int,
+    -- | How many were read: all before those of an index.
+    preparedRead :: !Int,
+    -- | Which may meet, where it is said of any whose it is ('mayMeet').
+    preparedMeet :: !(Maybe (Int -> Int -> Bool)),
+    -- | Their programs.
+    preparedSources :: Int -> [Source],
     preparedReady :: !Ready,
     preparedLeftOut :: ![LeftOut],
     preparedGuessed :: ![(ByteString, Encoding)]
@@ -97,10 +87,10 @@ data Ready
 -- | Everything that is reported.
 data Report = Report
   { reportConfig :: !Config,
-    -- | By name; what is left by position elsewhere points here.
+    -- | What is left by position elsewhere points here.
     reportSubmissions :: !(V.Vector Submission),
-    -- | Of each submission, tokens compared.
-    reportLengths :: !(VU.Vector Int),
+    -- | The first so many were read; those of an index follow.
+    reportRead :: !Int,
     reportLeftOut :: ![LeftOut],
     -- | Sources that are not UTF-8, by path.
     reportGuessed :: ![(ByteString, Encoding)],
@@ -114,65 +104,54 @@ data Report = Report
   }
 
 -- | Lex and normalise all submissions, one task each. Those without a token are
--- left out.
+-- left out. Throws 'BadPath' when the index turns out to be damaged.
 prepare :: ParallelMap -> Config -> Corpus -> Prepared
 prepare parallel config corpus =
   Prepared
-    { preparedSubmissions = submissions,
-      preparedReady = ready parallel config (isNothing (meeting submissions)) [(entryRole e, analysedCode a) | (e, a) <- full],
+    { preparedSubmissions = V.fromList read' V.++ V.generate (maybe 0 archiveCount archive) kept,
+      preparedNew = new,
+      preparedRead = length read',
+      preparedMeet = meet,
+      preparedSources = \i -> maybe (oldSources (i - length read')) entrySources (fmap fst (full V.!? i)),
+      preparedReady = ready parallel config archive new meet [analysedCode a | (_, a) <- V.toList full],
       preparedLeftOut = sort (corpusLeftOut corpus ++ concatMap (hollow . fst) void),
       preparedGuessed = corpusGuessed corpus
     }
   where
-    submissions = V.fromList (map (uncurry describe) full)
+    archive = corpusArchive corpus
+    read' = map (uncurry describe) (V.toList full)
+    kept = maybe (const (error "no archive")) archiveSubmission archive
+    oldSources i = maybe [] (`archiveSources` i) archive
+    new = length (filter ((== New) . submissionRole) read')
+    meet = meeting read' archive
     entries = corpusEntries corpus
     analysed = parallel (analyse config base) (map entrySources entries)
-    (full, void) = partition (not . isVoid . snd) (zip entries analysed)
-    isVoid a = codeLength (analysedCode a) == 0 && analysedExcluded a == 0
+    (full, void) = first V.fromList (partition (not . isVoid . snd) (zip entries analysed))
     hollow entry = [LeftOut (sourcePath s) "no code: only comments and white space" | s <- entrySources entry]
     base = baseOf config (corpusBase corpus)
 
--- | Index what is weighed, and see what is usual. Whether all may meet.
-ready :: ParallelMap -> Config -> Bool -> [(Role, Code)] -> Ready
-ready parallel config everybody codes = case configMode config of
-  Seed -> ReadyCodes (V.fromList [c | (_, CodesOf c) <- codes])
+-- | Index what is weighed, and see what is usual. How many are new, and which may meet.
+ready :: ParallelMap -> Config -> Maybe Archive -> Int -> Maybe (Int -> Int -> Bool) -> [Code] -> Ready
+ready parallel config archive new meet codes = case configMode config of
+  Seed -> ReadyCodes (V.fromList [c | CodesOf c <- codes])
   -- Before anything forks: workers that inherit a thunk would each make the index.
-  Score -> weighed `seq` ReadyWeighed weighed usual start
+  Score -> weighed `seq` ReadyWeighed weighed usual (startAt config pairs usual)
   where
-    weighed = unsafePerformIO (weigh [(role == Archive, v) | (role, ViewsOf v) <- codes])
-    start = if everybody then startAt config (length codes) usual else realToFrac (configThreshold config)
-    usual = standing (zip sample (parallel (against weighed (configRank config)) sample))
-    sample = sampleOf (length codes)
+    weighed = unsafePerformIO (maybe id (readingArchive . archivePath) archive (weigh older new [v | ViewsOf v <- codes]))
+    older = (\a -> Older (archiveStore a) (archivePlaces (length codes) a)) <$> archive
+    usual = standing (fromMaybe (\_ _ -> True) meet) (zip sample (parallel (against weighed (configRank config)) sample))
+    sample = sampleOf new
+    pairs = sum (map (rowLength meet (weighedCount weighed)) [0 .. new - 1])
 
 -- | Where more pairs are to be expected than are reported, the similarity that a
--- quarter more than these have; so the others need not be kept. Only where all may meet: the
--- sample has pairs that are none, too.
+-- quarter more than these have; so the others need not be kept. Of so many pairs.
 startAt :: Config -> Int -> Maybe Standing -> Float
-startAt config n usual
+startAt config pairs usual
   | dropped <= 0 = asked
   | otherwise = max asked (maybe 0 (`quantile` dropped) usual)
   where
     asked = realToFrac (configThreshold config)
-    pairs = fromIntegral (n * (n - 1) `div` 2) :: Double
-    dropped = 1 - 1.25 * fromIntegral (configPairs config) / max 1 pairs
-
-describe :: Entry -> Analysed -> Submission
-describe entry a =
-  Submission
-    { submissionName = entryName entry,
-      submissionStudents = entryStudents entry,
-      submissionRole = entryRole entry,
-      submissionPaths = map sourcePath (entrySources entry),
-      submissionTokens = codeLength (analysedCode a),
-      submissionExcluded = analysedExcluded a,
-      submissionErrors = odErrors odd_,
-      submissionUnclosed = odUnclosed odd_,
-      submissionNotJava = odNotJava odd_,
-      submissionControls = odControls odd_,
-      submissionParse = analysedParse a
-    }
-  where
-    odd_ = analysedOddities a
+    dropped = 1 - 1.25 * fromIntegral (configPairs config) / max 1 (fromIntegral pairs) :: Double
 
 -- | The outcome of a task.
 data Outcome
@@ -189,14 +168,13 @@ outcomePairs part = case part of
 -- | All pairs that may meet, in tasks of some rows; produced as the map produces.
 comparePrepared :: ParallelMap -> Config -> Prepared -> [Outcome]
 comparePrepared parallel config prepared = case preparedReady prepared of
-  ReadyCodes codes -> map OutcomeRow (compareAll parallel (configMinMatch config) meets codes)
+  ReadyCodes codes -> map OutcomeRow (compareAll parallel (configMinMatch config) (configThreshold config) (meetInRows prepared) codes)
   ReadyWeighed weighed _ start -> zipWith OutcomeCells (map (pairsOf weighed) blocks) (parallel (block weighed start) blocks)
     where
       blocks = blocksOf weighed
   where
-    meets = meeting (preparedSubmissions prepared)
-    block weighed start rows = maybe id allowed meets (compareBlock weighed (configRank config) start rows)
-    pairsOf weighed (from, to) = sum [rowLength meets (weighedCount weighed) (preparedSubmissions prepared) i | i <- [from .. to - 1]]
+    block weighed start rows = maybe id allowed (preparedMeet prepared) (compareBlock weighed (configRank config) start rows)
+    pairsOf weighed (from, to) = sum [rowLength (preparedMeet prepared) (weighedCount weighed) i | i <- [from .. to - 1]]
 
 -- | Without the pairs that are none.
 allowed :: (Int -> Int -> Bool) -> Cells -> Cells
@@ -206,30 +184,55 @@ allowed meets cells
   where
     kept = [i | i <- [0 .. cellCount cells - 1], uncurry meets (cellSides cells i)]
 
--- | With how many submissions one is compared in its row.
-rowLength :: Maybe (Int -> Int -> Bool) -> Int -> V.Vector Submission -> Int -> Int
-rowLength meets n submissions i = case meets of
+-- | With how many of so many submissions a new one is compared in its row: with all later ones that
+-- it may meet.
+rowLength :: Maybe (Int -> Int -> Bool) -> Int -> Int -> Int
+rowLength meets n i = case meets of
   Nothing -> n - i - 1
-  Just may
-    | isOld i -> 0
-    | otherwise -> length [() | j <- [0 .. n - 1], j /= i, j > i || isOld j, may i j]
-  where
-    isOld j = submissionRole (submissions V.! j) == Archive
+  Just may -> length (filter (may i) [i + 1 .. n - 1])
 
--- | Which pairs there are ('mayMeet'); 'Nothing': all.
-meeting :: V.Vector Submission -> Maybe (Int -> Int -> Bool)
-meeting submissions
-  | V.all (\s -> submissionRole s == New && null (submissionStudents s)) submissions = Nothing
-  | otherwise = Just (\i j -> mayMeet (terms V.! i) (terms V.! j))
-  where
-    terms = V.map (\s -> (submissionRole s, submissionStudents s)) submissions
+-- | Which pairs there are, where not all are: by 'preparedMeet', and no two old ones.
+meetInRows :: Prepared -> Maybe (Int -> Int -> Bool)
+meetInRows prepared
+  | preparedNew prepared == V.length (preparedSubmissions prepared) = preparedMeet prepared
+  | otherwise = Just (\i j -> min i j < preparedNew prepared && maybe True (\meet -> meet i j) (preparedMeet prepared))
 
-assemble :: Config -> Prepared -> [Outcome] -> Report
-assemble config prepared parts =
+-- | 'Nothing': nobody has several.
+meeting :: [Submission] -> Maybe Archive -> Maybe (Int -> Int -> Bool)
+meeting read' archive
+  | all (null . submissionStudents) read' = Nothing
+  | otherwise = Just (\i j -> not (any (`elem` (students V.! i)) (students V.! j)))
+  where
+    students = V.fromList (map submissionStudents read') V.++ V.generate (maybe 0 archiveCount archive) old
+    old i = case archive of
+      Just a | archiveOwned a -> submissionStudents (archiveSubmission a i)
+      _ -> []
+
+-- | What is reported of the outcomes so far, and for how many pairs they stand.
+data Found = Found !Int ![Row] !Best
+
+-- | Outcomes in their order, each forgotten but for what is reported of it. Is told for how many
+-- pairs they stand.
+collect :: Monad m => Config -> (Int -> m ()) -> [Outcome] -> m Found
+collect config tell = foldM next (Found 0 [] noneYet)
+  where
+    next (Found n rows best) part = found `seq` (found <$ tell sofar)
+      where
+        sofar = n + outcomePairs part
+        found = case part of
+          OutcomeRow row -> row `seq` Found sofar (row : rows) best
+          OutcomeCells _ cells -> Found sofar rows (addBlock (configRank config) (configPairs config) best cells)
+
+-- | The report of all outcomes.
+assembled :: Config -> Prepared -> [Outcome] -> Report
+assembled config prepared = assemble config prepared . runIdentity . collect config (const (pure ()))
+
+assemble :: Config -> Prepared -> Found -> Report
+assemble config prepared (Found compared rows best) =
   Report
     { reportConfig = config,
       reportSubmissions = submissions,
-      reportLengths = lengths,
+      reportRead = preparedRead prepared,
       reportLeftOut = preparedLeftOut prepared,
       reportGuessed = preparedGuessed prepared,
       reportCompared = compared,
@@ -238,14 +241,12 @@ assemble config prepared parts =
         ReadyWeighed _ usual _ -> usual
         ReadyCodes _ -> Nothing,
       reportPairs = case configMode config of
-        Seed -> tiledTable (configThreshold config) lengths [row | OutcomeRow row <- parts]
-        Score -> weighedTable (configRank config) (configPairs config) [cells | OutcomeCells _ cells <- parts]
+        Seed -> tiledTable (configThreshold config) (VU.convert (V.map submissionTokens submissions)) (reverse rows)
+        Score -> weighedTable (configRank config) (configPairs config) best
     }
   where
     submissions = preparedSubmissions prepared
     n = V.length submissions
-    lengths = VU.convert (V.map submissionTokens submissions)
-    compared = sum (map outcomePairs parts)
 
 -- | Below this many tokens nothing can be told of a submission.
 leastTokens :: Int
@@ -264,13 +265,14 @@ pairScore report pair =
       pairScoreEmbedded = pairEmbedded pair,
       pairScoreSimilarity = pairSimilarity pair,
       pairScoreKind = if pairEmbedded pair - pairWhole pair >= 0.2 then Embedded else Whole,
-      pairScoreTooShort = min (reportLengths report VU.! left) (reportLengths report VU.! right) < leastTokens,
-      pairScoreZ = (\s -> zScore s left right (pairSimilarity pair)) <$> reportStanding report,
+      pairScoreTooShort = min (tokens left) (tokens right) < leastTokens,
+      pairScoreZ = reportStanding report >>= \s -> zScore s left right (pairSimilarity pair),
       pairScoreInnocentAbove = (\s -> innocentAbove s (reportCompared report) (pairSimilarity pair)) <$> reportStanding report
     }
   where
     left = pairLeft pair
     right = pairRight pair
+    tokens i = submissionTokens (reportSubmissions report V.! i)
     (structure, lexical, names) = case pairEvidence pair of
       Shared s l m -> (Just s, Just l, Just m)
       Tiles {} -> (Nothing, Just (ViewScore (pairWhole pair) (pairEmbedded pair)), Nothing)

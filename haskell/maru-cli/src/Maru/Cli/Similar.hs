@@ -11,7 +11,7 @@ module Maru.Cli.Similar
 where
 
 import Control.Exception (Exception, evaluate, throwIO, try)
-import Control.Monad (foldM_, forM_, join, unless, when)
+import Control.Monad (forM_, join, unless, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import Data.ByteString.Builder (Builder, hPutBuilder)
@@ -19,17 +19,15 @@ import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
 import Data.List (sortOn)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe, isJust, isNothing)
+import Data.Maybe (isJust, isNothing)
 import qualified Data.Vector as V
-import qualified GHC.Foreign as Foreign
-import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru (parMapWith)
 import Maru.Cli.Exit (badInput, unavailable, usage)
 import Maru.Cli.Host (pageFacts)
-import Maru.Cli.Installed (libraryAt)
 import Maru.Cli.Output (wantsColour)
 import Maru.Cli.Progress (withProgress)
 import Maru.Cli.Similar.Generate (generateCommand)
+import Maru.Cli.Similar.Index (indexCommand)
 import Maru.Cli.Similar.Page (Asked (..), shownNames, similarPage)
 import Maru.Cli.Similar.Settings
 import Maru.Cli.WholeFile (replaceFile)
@@ -37,9 +35,8 @@ import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Anonymous (anonymous, shuffled, withoutComments)
 import Maru.Similar.Evidence (evidence)
-import Maru.Similar.Grammar (openGrammar)
 import Maru.Similar.Output
-import Maru.Similar.Warnings
+import Maru.Similar.Told
 import qualified Maru.View.Similar as View
 import Options.Applicative
 import System.Environment (getArgs)
@@ -53,104 +50,59 @@ similarCommand :: Mod CommandFields (IO ExitCode)
 similarCommand =
   command "similar" $
     info
-      (hsubparser generateCommand <|> similar <$> settings)
+      (hsubparser (generateCommand <> indexCommand) <|> similar <$> settings)
       ( progDesc "Find the submissions of a collection that are copies of each other"
           <> footer "Examples: maru similar submissions/   |   maru similar export.zip --base handout/ --html report.html   |   maru similar this-year/ --archive last-years/ --students list.csv   |   Status: 0, 1 a pair above --fail-above, 64 usage, 65 bad input, 69 cannot write."
       )
 
 similar :: Settings -> IO ExitCode
-similar s = do
-  mapped <- mapOptions s
-  case mapped of
-    Left failure -> failWith failure
-    Right options
-      | mode s == Seed,
-        isJust (rankFlag s) || isJust (mostPairs s) ->
-        failWith (Stop usage "--rank and --pairs do not go with --mode seed: it ranks all pairs at or above --threshold")
-      | length (filter (== Just "-") [csvFile s, jsonFile s, htmlFile s]) > 1 ->
-        failWith (Stop usage "only one of --csv, --json and --html can go to standard output")
-      | otherwise -> do
-        asked <- collectionAsked s
-        case asked of
-          Left failure -> failWith failure
-          Right wanted -> do
-            verdicts <- verdictsIn (verdictsFile s)
-            corpus <- withProgress "reading" (\tell -> readCollection wanted {collectionTell = tell})
-            case (corpus, verdicts) of
-              (Left (BadPath path why), _) -> failWith (Stop badInput (printableName path <> ": " <> why))
-              (_, Left failure) -> failWith failure
-              (Right c, Right told) -> compareCorpus s options (collectionPaths wanted) told c
-
-collectionAsked :: Settings -> IO (Either Stop Collection)
-collectionAsked s = do
-  given <- collectionOf <$> mapM rawPath (paths s)
-  rawBases <- mapM rawPath (bases s)
-  rawArchives <- mapM rawPath (archives s)
-  patterns <- mapM rawPath (excluded s)
-  list <- maybe (pure (Right noStudents)) studentsIn (studentsFile s)
-  pure (fmap (\l -> given {collectionLanguage = language s, collectionBases = rawBases, collectionArchives = rawArchives, collectionExcludes = patterns, collectionStudents = l}) list)
+similar s = orStopped $ do
+  options <- mapOptions s
+  when (mode s == Seed && (isJust (rankFlag s) || isJust (mostPairs s))) $
+    stop usage "--rank and --pairs do not go with --mode seed: it ranks all pairs at or above --threshold"
+  when (mode s == Seed && isJust (indexFolder s)) $
+    stop usage "--index does not go with --mode seed: an index has no text to tile; use --archive"
+  when (length (filter (== Just "-") [csvFile s, jsonFile s, htmlFile s]) > 1) $
+    stop usage "only one of --csv, --json and --html can go to standard output"
+  (config, without) <- configOf s
+  wanted <- collectionAsked config s
+  verdicts <- verdictsIn (verdictsFile s)
+  corpus <- withProgress "reading" (\tell -> readCollection wanted {collectionTell = tell}) >>= either badPath pure
+  compareCorpus s options config without (collectionPaths wanted) verdicts corpus
 
 -- | Of a file that is not too large to be one.
-verdictsIn :: Maybe FilePath -> IO (Either Stop [View.Verdict])
-verdictsIn Nothing = pure (Right [])
+verdictsIn :: Maybe FilePath -> IO [View.Verdict]
+verdictsIn Nothing = pure []
 verdictsIn (Just file) = do
   name <- printableName <$> rawPath file
   content <- try (withBinaryFile file ReadMode (`B.hGet` (most + 1)))
-  pure $ case content of
-    Left e -> Left (Stop badInput (name <> ": cannot be read: " <> BC.pack (ioeGetErrorString e)))
+  case content of
+    Left e -> stop badInput (name <> ": cannot be read: " <> BC.pack (ioeGetErrorString e))
     Right bytes
-      | B.length bytes > most -> Left (Stop badInput (name <> ": larger than 64 MiB: these are no verdicts"))
-      | otherwise -> either (\why -> Left (Stop badInput (name <> ": these are no verdicts: " <> BC.pack why))) Right (View.readVerdicts (BL.fromStrict bytes))
+      | B.length bytes > most -> stop badInput (name <> ": larger than 64 MiB: these are no verdicts")
+      | otherwise -> either (\why -> stop badInput (name <> ": these are no verdicts: " <> BC.pack why)) pure (View.readVerdicts (BL.fromStrict bytes))
   where
     most = 64 * 1024 * 1024
 
-studentsIn :: FilePath -> IO (Either Stop Students)
-studentsIn file = do
-  name <- printableName <$> rawPath file
-  content <- try (B.readFile file)
-  pure $ case content of
-    Left e -> Left (Stop badInput (name <> ": cannot be read: " <> BC.pack (ioeGetErrorString e)))
-    Right bytes -> either (\why -> Left (Stop badInput (name <> ": " <> why))) Right (parseStudents bytes)
-
--- | The bytes that the user typed, in any locale.
-rawPath :: FilePath -> IO RawFilePath
-rawPath path = do
-  encoding <- getFileSystemEncoding
-  Foreign.withCString encoding path B.packCString
-
-compareCorpus :: Settings -> Maru.Options -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
-compareCorpus s options given verdicts read' = do
-  grammar <- libraryAt "grammars/java.so" >>= openGrammar "java" . either id id
+compareCorpus :: Settings -> Maru.Options -> Config -> Maybe String -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
+compareCorpus s options config without given verdicts read' = do
   let corpus = if namesHidden s then shuffled read' else read'
-      config =
-        defaultConfig
-          { configMode = mode s,
-            configMinMatch = minMatch s,
-            configThreshold = threshold s,
-            configRank = fromMaybe (configRank defaultConfig) (rankFlag s),
-            configPairs = fromMaybe (configPairs defaultConfig) (mostPairs s),
-            configGrammar = if mode s == Seed then Nothing else either (const Nothing) Just grammar
-          }
       prepared = prepare (parMapWith options) config corpus
       submissions = preparedSubmissions prepared
-      parts = comparePrepared (parMapWith options) config prepared
-  warnLeftOut (filter ((/= "excluded") . leftOutReason) (preparedLeftOut prepared))
-  mapM_ warning (aboutCorpus corpus)
-  if V.null submissions
-    then failWith (Stop badInput (nothingUsable given (preparedLeftOut prepared)))
+  mapM_ say (toldLeftOut (namesHidden s) (preparedLeftOut prepared) ++ toldRead (namesHidden s) corpus)
+  if preparedNew prepared == 0 && isJust (corpusArchive corpus) || V.null submissions
+    then stop badInput (nothingUsable given (preparedLeftOut prepared))
     else do
-      when (mode s == Score) (either withoutGrammar (const (pure ())) grammar)
-      showProgress (V.length submissions) parts
-      let report = assemble config prepared parts
-      mapM_ warning (aboutReport report)
-      shown <- toShow s verdicts corpus report
+      mapM_ withoutGrammar without
+      let all' = max 1 (fromIntegral (V.length submissions) * (fromIntegral (V.length submissions) - 1) / 2) :: Double
+      found <- withProgress "comparing" (\tell -> collect config (tell . (/ all') . fromIntegral) (comparePrepared (parMapWith options) config prepared))
+      let report = assemble config prepared found
+      mapM_ say (toldReport (if namesHidden s then anonymous report else report))
+      shown <- toShow s verdicts corpus (preparedSources prepared) report
       written <- try (writeAll s shown)
       case written of
         Right () -> verdict s report
-        Left (NotWritten what why) -> failWith (Stop unavailable (what <> ": cannot be written: " <> why))
-
-withoutGrammar :: String -> IO ()
-withoutGrammar why = rawPath why >>= \text -> warning ("no grammar of Java, so structure is the lexer's: " <> text <> "; maru doctor says more")
+        Left (NotWritten what why) -> stop unavailable (what <> ": cannot be written: " <> why)
 
 -- | Whether a pipeline goes on.
 verdict :: Settings -> Report -> IO ExitCode
@@ -160,46 +112,6 @@ verdict s report = case failAbove s of
   where
     -- As it is printed: what is kept in 32 bits is a little more or less.
     above bound = length (takeWhile ((>= bound) . printedScore . pairSimilarity) (pairList (reportPairs report)))
-
-nothingUsable :: [RawFilePath] -> [LeftOut] -> ByteString
-nothingUsable given missed =
-  BC.intercalate ", " (map printableName given) <> ": no Java submission found" <> because
-  where
-    because = case missed of
-      [] -> "; a submission is a .java file, or a folder or archive that holds some"
-      _ -> " (" <> filesOrFolders missed <> " left out, see above)"
-
--- Progress --------------------------------------------------------------------
-
--- | Wait for the parts, one after the other; on a terminal, say how far it is. So many submissions.
-showProgress :: Int -> [Outcome] -> IO ()
-showProgress n parts = withProgress "comparing" $ \tell -> foldM_ (next tell) 0 parts
-  where
-    next tell done part = do
-      sofar <- (done +) . outcomePairs <$> evaluate part
-      sofar <$ tell (fromIntegral sofar / total)
-    total = max 1 (fromIntegral n * (fromIntegral n - 1) / 2) :: Double
-
--- Warnings --------------------------------------------------------------------
-
-complain :: ByteString -> IO ()
-complain why = B.hPut stderr ("maru similar: " <> why <> "\n")
-
-warning :: ByteString -> IO ()
-warning = complain . ("warning: " <>)
-
-failWith :: Stop -> IO ExitCode
-failWith (Stop status why) = ExitFailure status <$ complain why
-
-warnLeftOut :: [LeftOut] -> IO ()
-warnLeftOut missed = unless (null missed) $ do
-  warning (filesOrFolders missed <> " left out:")
-  forM_ (take shown missed) $ \(LeftOut path why) ->
-    B.hPut stderr ("  " <> printableName path <> ": " <> why <> "\n")
-  when (length missed > shown) $
-    B.hPut stderr ("  and " <> BC.pack (show (length missed - shown)) <> " more; --json names them all\n")
-  where
-    shown = 5
 
 -- Outputs ---------------------------------------------------------------------
 
@@ -211,8 +123,8 @@ mostShown :: Int
 mostShown = 4 * 1024 * 1024
 
 -- | The programs of the first pairs and where those match; under other names where that is asked.
-toShow :: Settings -> [View.Verdict] -> Corpus -> Report -> IO ToShow
-toShow s verdicts corpus report = do
+toShow :: Settings -> [View.Verdict] -> Corpus -> (Int -> [Source]) -> Report -> IO ToShow
+toShow s verdicts corpus own report = do
   arguments <- getArgs
   facts <- if isNothing (htmlFile s) then pure [] else pageFacts ("maru" : arguments)
   found <- if isNothing (htmlFile s) && isNothing (jsonFile s) then pure V.empty else withProgress "matching" (`evidenceOf` pairs)
@@ -220,9 +132,6 @@ toShow s verdicts corpus report = do
   where
     shown = if namesHidden s then anonymous report else report
     pairs = take (min 5000 (max 200 (top s))) (pairList (reportPairs report))
-    byName = Map.fromList [(entryName e, entrySources e) | e <- corpusEntries corpus]
-    sourcesOf name = Map.findWithDefault [] name byName
-    own i = sourcesOf (submissionName (reportSubmissions report V.! i))
     sources i = if namesHidden s then [source {sourceBytes = withoutComments (sourceBytes source)} | source <- own i] else own i
     evidenceOf tell = fmap V.fromList . mapM (located tell) . zip [1 ..]
     located tell (n, pair) = do

@@ -7,6 +7,8 @@ module Maru.Similar.Analyse
     Code (..),
     analyse,
     codeLength,
+    isVoid,
+    describe,
     Oddities (..),
     Parse (..),
   )
@@ -15,10 +17,11 @@ where
 import Data.ByteString (ByteString)
 import Data.List (sortOn)
 import Maru.Similar.Config
-import Maru.Similar.Corpus (Source (..), controlBytes)
+import Maru.Similar.Corpus (Entry (..), Source (..), controlBytes)
 import Maru.Similar.Lexer.Java (lexJava)
 import Maru.Similar.Normalise hiding (Code)
 import Maru.Similar.Shape
+import Maru.Similar.Submission
 import Maru.Similar.Tiling
 import Maru.Similar.Token (Tokens, tokenErrors, tokenUnclosed)
 import Maru.Similar.Views
@@ -54,6 +57,10 @@ data Analysed = Analysed
     analysedParse :: !Parse,
     analysedOddities :: !Oddities
   }
+
+-- | Neither code of its own nor the template's.
+isVoid :: Analysed -> Bool
+isVoid a = codeLength (analysedCode a) == 0 && analysedExcluded a == 0
 
 -- | What is wrong with the files of a submission: tokens that are not Java's,
 -- comments without an end, files that are no Java, control bytes.
@@ -104,3 +111,22 @@ oddities bytes tokens =
       odNotJava = fromEnum (notJava tokens),
       odControls = controlBytes bytes
     }
+
+-- | All that is known of it.
+describe :: Entry -> Analysed -> Submission
+describe entry a =
+  Submission
+    { submissionName = entryName entry,
+      submissionStudents = entryStudents entry,
+      submissionRole = entryRole entry,
+      submissionPaths = map sourcePath (entrySources entry),
+      submissionTokens = codeLength (analysedCode a),
+      submissionExcluded = analysedExcluded a,
+      submissionErrors = odErrors odd_,
+      submissionUnclosed = odUnclosed odd_,
+      submissionNotJava = odNotJava odd_,
+      submissionControls = odControls odd_,
+      submissionParse = analysedParse a
+    }
+  where
+    odd_ = analysedOddities a

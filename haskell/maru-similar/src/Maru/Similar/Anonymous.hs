@@ -11,22 +11,24 @@ module Maru.Similar.Anonymous
   )
 where
 
-import Data.Bits (shiftR, xor)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import Data.List (foldl', sort, sortOn)
 import qualified Data.Map.Strict as Map
 import qualified Data.Vector as V
-import Data.Word (Word64)
 import Maru.Similar
+import Maru.Similar.Archive (archiveShuffled)
+import Maru.Similar.Fingerprint
 import Maru.Similar.Lexer.Java (lexJava)
 import Maru.Similar.Token
 
 -- | The same submissions in an order that does not follow their names: by a hash of what they hold,
 -- then of their names. What is made of it has no trace of the names but in names.
 shuffled :: Corpus -> Corpus
-shuffled corpus = corpus {corpusEntries = sortOn (\e -> (fingerprint (map sourceBytes (entrySources e)), fingerprint [entryName e])) (corpusEntries corpus)}
+shuffled corpus = corpus {corpusEntries = sortOn key (corpusEntries corpus), corpusArchive = archiveShuffled (fingerprint . pure) <$> corpusArchive corpus}
+  where
+    key e = (entryRole e, fingerprint (map sourceBytes (entrySources e)), fingerprint [entryName e])
 
 -- | The same report, with new names: submissions and students are numbered in the report's order
 -- ('shuffled').
@@ -48,13 +50,6 @@ anonymous report =
           submissionPaths = ["file-" <> BC.pack (show n) | (n, _) <- zip [1 :: Int ..] (submissionPaths s)]
         }
     padded n = let digits = show n in BC.pack (replicate (width - length digits) '0' <> digits)
-
--- | FNV-1a, mixed so that the last bytes, too, count for the order.
-fingerprint :: [ByteString] -> Word64
-fingerprint = mixed . foldl' (B.foldl' step) 0xcbf29ce484222325
-  where
-    step h byte = (h `xor` fromIntegral byte) * 0x100000001b3
-    mixed h = let a = (h `xor` (h `shiftR` 33)) * 0xff51afd7ed558ccd in a `xor` (a `shiftR` 33)
 
 -- | Each byte between two tokens, if it is no white space, becomes a dot: offsets stay.
 withoutComments :: ByteString -> ByteString

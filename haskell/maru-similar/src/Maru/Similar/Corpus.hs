@@ -42,6 +42,8 @@ import Data.IORef
 import Data.List (foldl', groupBy, nub, partition, sort, sortOn)
 import Data.Maybe (fromMaybe, isJust, mapMaybe)
 import qualified Data.Set as Set
+import Data.Word (Word32)
+import Maru.Similar.Archive (Archive, BadPath (..), openArchive)
 import Maru.Similar.Corpus.Encoding
 import Maru.Similar.Corpus.Glob (excludedAt)
 import Maru.Similar.Corpus.Member (Limits, defaultLimits)
@@ -56,6 +58,10 @@ data Collection = Collection
     collectionBases :: ![RawFilePath],
     -- | As the paths, of role 'Archive'.
     collectionArchives :: ![RawFilePath],
+    -- | The folder of an index whose submissions are old ones, too; with the recipe of its views.
+    collectionIndex :: !(Maybe (Word32, RawFilePath)),
+    -- | Whether the path stands before each name, also where that is not ambiguous.
+    collectionLongNames :: !Bool,
     -- | Patterns of paths below the given ones ('excludedAt').
     collectionExcludes :: ![ByteString],
     collectionStudents :: !Students,
@@ -67,7 +73,7 @@ data Collection = Collection
 
 -- | All submissions of the paths, each somebody's own.
 collectionOf :: [RawFilePath] -> Collection
-collectionOf = Collection LanguageAuto [] [] [] noStudents defaultLimits (const (pure ()))
+collectionOf = Collection LanguageAuto [] [] Nothing False [] noStudents defaultLimits (const (pure ()))
 
 -- | A submission, not yet looked into.
 data Entry = Entry
@@ -92,8 +98,10 @@ mayMeet :: (Role, [ByteString]) -> (Role, [ByteString]) -> Bool
 mayMeet (role, who) (role', who') = (role == New || role' == New) && not (any (`elem` who') who)
 
 data Corpus = Corpus
-  { -- | By name.
+  { -- | New ones first; by name.
     corpusEntries :: ![Entry],
+    -- | More old ones, which come last.
+    corpusArchive :: !(Maybe Archive),
     -- | The template code, all bases together.
     corpusBase :: ![Source],
     -- | By path.
@@ -107,11 +115,10 @@ data Corpus = Corpus
 
 -- | Submissions and template code that are at hand, by name.
 corpusOf :: [Entry] -> [Source] -> Corpus
-corpusOf entries base = Corpus entries base [] [] []
+corpusOf entries base = Corpus (newFirst entries) Nothing base [] [] []
 
--- | A given path that cannot be used, and why.
-data BadPath = BadPath !RawFilePath !ByteString
-  deriving (Eq, Show)
+newFirst :: [Entry] -> [Entry]
+newFirst = uncurry (++) . partition ((== New) . entryRole)
 
 -- | The submissions of the paths, and the base.
 readCorpus :: Language -> [RawFilePath] -> [RawFilePath] -> IO (Either BadPath Corpus)
@@ -129,19 +136,21 @@ readCollection c = do
       seen <- newIORef (Set.fromList baseKeys)
       new <- concat <$> mapM (readPath env seen New) (collectionPaths c)
       old <- concat <$> mapM (readPath env seen Archive) (collectionArchives c)
-      Right <$> assembled c env base (nameAll (new ++ old))
+      let read' = nameAll (collectionLongNames c) (new ++ old)
+      try (mapM (uncurry openArchive) (collectionIndex c)) >>= either (pure . Left) (fmap Right . assembled c env base read')
   where
     least = foldl' (\a b -> Just (maybe b (min b) a)) Nothing
 
 -- | What the list of students says is applied last: it goes by names.
-assembled :: Collection -> Env -> [Source] -> [Entry] -> IO Corpus
-assembled c env base entries = do
+assembled :: Collection -> Env -> [Source] -> [Entry] -> Maybe Archive -> IO Corpus
+assembled c env base entries archive = do
   mapM_ (\e -> leaveOut env (entryName e) "ignored: the list of students says so") ignored
   missed <- readIORef (envLog env)
   guessed <- readIORef (envGuessed env)
   pure
     Corpus
-      { corpusEntries = kept,
+      { corpusEntries = newFirst kept,
+        corpusArchive = archive,
         corpusBase = base ++ concatMap entrySources templates,
         corpusLeftOut = sort missed,
         corpusGuessed = sort guessed,
@@ -226,10 +235,10 @@ unwrapped found = case grouped found of
   where
     inner = [(B.drop 1 (BC.dropWhile (/= '/') name), x) | (name, x) <- found]
 
--- | Names that occur more than once are prefixed by the path they came from.
-nameAll :: [Found] -> [Entry]
-nameAll found = sortOn entryName (concatMap named (groupBy ((==) `on` nameOf) (sortOn nameOf found)))
+-- | Names that occur more than once, or all, are prefixed by the path they came from.
+nameAll :: Bool -> [Found] -> [Entry]
+nameAll long found = sortOn entryName (concatMap named (groupBy ((==) `on` nameOf) (sortOn nameOf found)))
   where
     nameOf (_, name, _, _) = name
-    named [(_, name, sources, role)] = [Entry name sources [] role]
+    named [(path, name, sources, role)] | not long || path == name = [Entry name sources [] role]
     named same = [Entry (path </> name) sources [] role | (path, name, sources, role) <- same]

@@ -25,7 +25,6 @@ import qualified Data.Text as T
 import qualified Data.Text.Encoding as T
 import qualified Data.Text.Encoding.Error as T
 import qualified Data.Vector as V
-import qualified Data.Vector.Unboxed as VU
 import Maru.Similar
 import Maru.Similar.Evidence (Shown (..))
 import Maru.Similar.Grammar (grammarName)
@@ -89,16 +88,15 @@ data Detail = Detail
 detail :: Report -> Pair -> Detail
 detail report pair =
   Detail
-    { leftName = nameOf (pairLeft pair),
-      rightName = nameOf (pairRight pair),
+    { leftName = submissionName (side pairLeft),
+      rightName = submissionName (side pairRight),
       detailPair = pair,
       detailScore = pairScore report pair,
-      leftTokens = lengths VU.! pairLeft pair,
-      rightTokens = lengths VU.! pairRight pair
+      leftTokens = submissionTokens (side pairLeft),
+      rightTokens = submissionTokens (side pairRight)
     }
   where
-    lengths = reportLengths report
-    nameOf i = submissionName (reportSubmissions report V.! i)
+    side which = reportSubmissions report V.! which pair
 
 -- | With two digits.
 hundredths :: Double -> Builder

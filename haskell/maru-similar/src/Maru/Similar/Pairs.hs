@@ -11,6 +11,7 @@ module Maru.Similar.Pairs
     ParallelMap,
     Row (..),
     compareAll,
+    leastFor,
     rankRows,
   )
 where
@@ -44,10 +45,11 @@ data Row = Row
   }
 
 -- | One row per submission but the last (in the tasks' order), produced as the
--- map produces them. The minimum match length must be at least 1. By position, which pairs are
+-- map produces them. The minimum match length must be at least 1. What cannot be of that similarity
+-- is not tiled, and counts as nothing covered. By position, which pairs are
 -- compared; 'Nothing': all.
-compareAll :: ParallelMap -> Int -> Maybe (Int -> Int -> Bool) -> V.Vector Codes -> [Row]
-compareAll parallel m meet submissions = zipWith row [0 ..] (parallel (cells m) (zipWith task [0 ..] [s | s@(_ : _ : _) <- tails sides]))
+compareAll :: ParallelMap -> Int -> Double -> Maybe (Int -> Int -> Bool) -> V.Vector Codes -> [Row]
+compareAll parallel m threshold meet submissions = zipWith row [0 ..] (parallel (cells m threshold) (zipWith task [0 ..] [s | s@(_ : _ : _) <- tails sides]))
   where
     row k = Row (order VU.! k) (rightsOf k)
     rightsOf k = maybe id (VU.filter . ($ (order VU.! k))) meet (VU.drop (k + 1) order)
@@ -63,15 +65,22 @@ orderKey s = (sideLength s, sizeofPrimArray (sideCodes s), primArrayToList (side
 
 -- | The first side against the others. Equal sequences match wholly, also where
 -- they are shorter than the minimum match length.
-cells :: Int -> [Side] -> VU.Vector Word32
-cells _ [] = VU.empty
-cells m (left : rights) = VU.fromListN (length rights) (merge same (coverages (index m left) different))
+cells :: Int -> Double -> [Side] -> VU.Vector Word32
+cells _ _ [] = VU.empty
+cells m threshold (left : rights) = VU.fromListN (length rights) (merge same (coverages (index m left) [(leastFor threshold (sideLength left) (sideLength r), r) | r <- different]))
   where
     same = map ((== sideCodes left) . sideCodes) rights
     different = [r | (r, False) <- zip rights same]
     merge (True : more) found = cell (Coverage (sideLength left) True) : merge more found
     merge (False : more) (c : found) = cell c : merge more found
     merge _ _ = []
+
+-- | Fewer tokens in common than that are below the similarity, of sides so long. One less than it
+-- takes, for the rounding.
+leastFor :: Double -> Int -> Int -> Int
+leastFor threshold left right
+  | threshold <= 0 || left == 0 || right == 0 = 0
+  | otherwise = max 0 (ceiling (threshold / similarity (score 1 left right)) - 1)
 
 cell :: Coverage -> Word32
 cell (Coverage n whole) = fromIntegral n * 2 + (if whole then 0 else 1)

@@ -3,7 +3,8 @@
 -- Some tasks leave so little choice that independent works are alike. So a pair is
 -- measured against the other pairs of its two submissions, and against all pairs.
 -- Both come from a sample: the similarity of up to 'sampleSize' submissions, evenly
--- spaced, with each submission. In a collection of that size it is all pairs.
+-- spaced, with each submission. In a collection of that size it is all pairs. Where there is an
+-- archive, the sample is of new submissions, and what is usual is what these have with all.
 module Maru.Similar.Standing
   ( Standing,
     standing,
@@ -15,12 +16,13 @@ module Maru.Similar.Standing
   )
 where
 
+import qualified Data.IntMap.Strict as IntMap
 import Data.List (foldl')
 import qualified Data.Vector.Algorithms.Intro as Intro
 import qualified Data.Vector.Unboxed as VU
 
 data Standing = Standing
-  { -- | Of each submission's pairs.
+  { -- | Of each submission's pairs; negative where too few are known.
     medians :: !(VU.Vector Float),
     -- | Median distances from it, scaled to a standard deviation.
     spreads :: !(VU.Vector Float),
@@ -31,7 +33,7 @@ data Standing = Standing
 sampleSize :: Int
 sampleSize = 128
 
--- | Which of so many submissions are in the sample; ascending.
+-- | Which of so many new submissions are in the sample; ascending.
 sampleOf :: Int -> [Int]
 sampleOf n
   | n <= sampleSize = [0 .. n - 1]
@@ -41,15 +43,27 @@ sampleOf n
 fewest :: Int
 fewest = 10
 
--- | From the sampled submissions with their similarities to each. 'Nothing' for a
--- small collection. O(sample size · n · log).
-standing :: [(Int, VU.Vector Float)] -> Maybe Standing
-standing rows
-  | n < fewest = Nothing
-  | otherwise = Just (Standing (VU.fromListN n (map fst each)) (VU.fromListN n (map snd each)) (sorted (VU.concat [VU.ifilter (\j _ -> j /= i) row | (i, row) <- rows])))
+-- | From the sampled submissions with their similarities to each, and which pairs there are. What is
+-- usual for a sampled submission is its own row's; for another its similarities to the sampled.
+-- 'Nothing' for a small collection. O(sample size · n · log).
+standing :: (Int -> Int -> Bool) -> [(Int, VU.Vector Float)] -> Maybe Standing
+standing meet rows
+  | n < fewest || VU.length every < fewest = Nothing
+  | otherwise = Just (Standing (VU.fromListN n (map fst each)) (VU.fromListN n (map snd each)) every)
   where
     n = foldl' (\_ (_, row) -> VU.length row) 0 rows
-    each = [typical (VU.fromList [row VU.! j | (i, row) <- rows, i /= j]) | j <- [0 .. n - 1]]
+    own = [(i, VU.ifilter (\j _ -> j /= i && meet i j) row) | (i, row) <- rows]
+    every = sorted (VU.concat (map snd own))
+    sampled = IntMap.fromList own
+    few = length rows < fewest
+    each = map usual [0 .. n - 1]
+    usual j = case IntMap.lookup j sampled of
+      Just row -> enough row
+      Nothing
+        | few -> unknown
+        | otherwise -> enough (VU.fromList [row VU.! j | (i, row) <- rows, meet i j])
+    enough values = if VU.length values + 1 < fewest then unknown else typical values
+    unknown = (-1, 1)
 
 typical :: VU.Vector Float -> (Float, Float)
 typical values = (middle, max leastSpread (1.4826 * median (VU.map (abs . subtract middle) values)))
@@ -77,9 +91,11 @@ quantile :: Standing -> Double -> Float
 quantile s q = quantileOf q (everything s)
 
 -- | By how many spreads a similarity is above the usual one of the two submissions;
--- the smaller of both.
-zScore :: Standing -> Int -> Int -> Double -> Double
-zScore s i j x = min (of' i) (of' j)
+-- the smaller of both. Where it is known of one only, by that.
+zScore :: Standing -> Int -> Int -> Double -> Maybe Double
+zScore s i j x = case filter ((>= 0) . (medians s VU.!)) [i, j] of
+  [] -> Nothing
+  known -> Just (minimum (map of' known))
   where
     of' k = (x - realToFrac (medians s VU.! k)) / realToFrac (spreads s VU.! k)
 

@@ -11,6 +11,12 @@ module Maru.Similar.Table
     incompletePairs,
     tiledTable,
     weighedTable,
+
+    -- * The best so far
+    Best,
+    noneYet,
+    bestCount,
+    addBlock,
   )
 where
 
@@ -124,10 +130,50 @@ incompletePairs table = case table of
 tiledTable :: Double -> VU.Vector Int -> [Row] -> PairTable
 tiledTable threshold lengths rows = Tiled lengths (rankRows threshold lengths rows)
 
--- | The most similar pairs of all blocks, at most so many. O(p log p).
-weighedTable :: Rank -> Int -> [Cells] -> PairTable
-weighedTable rank most found = Weighed rank blocks starts (VU.force (VU.take most ranked))
+-- | The most similar pairs of the blocks so far, and an eighth more at most; how many there are. The
+-- last block comes first.
+data Best = Best !Int ![Cells]
+
+noneYet :: Best
+noneYet = Best 0 []
+
+bestCount :: Best -> Int
+bestCount (Best n _) = n
+
+-- | With the next block. At most so many pairs count; the earlier one of two that are as similar.
+-- O(pairs of the block), amortised.
+addBlock :: Rank -> Int -> Best -> Cells -> Best
+addBlock rank most (Best n blocks) cells
+  | more <= most + most `quot` 8 = Best more (cells : blocks)
+  | otherwise = Best most (keepBest rank most (cells : blocks))
   where
+    more = n + cellCount cells
+
+-- | So many of more; the last block first.
+keepBest :: Rank -> Int -> [Cells] -> [Cells]
+keepBest rank most blocks = go [] (most - above) (reverse blocks)
+  where
+    values = VU.concat [VU.generate (cellCount c) (cellRanked rank c) | c <- blocks]
+    -- The least that counts, and how many are above.
+    bar = VU.minimum (VU.take most (VU.modify (\v -> Intro.selectBy (flip compare) v most) values))
+    above = VU.length (VU.filter (> bar) values)
+    go done _ [] = done
+    go done ties (c : more) = kept `seq` go (kept : done) left more
+      where
+        kept = pickCells wanted c
+        (left, wanted) = pick ties [(i, cellRanked rank c i) | i <- [0 .. cellCount c - 1]]
+    pick ties cells = case cells of
+      [] -> (ties, [])
+      (i, x) : more
+        | x > bar -> (i :) <$> pick ties more
+        | x == bar && ties > 0 -> (i :) <$> pick (ties - 1) more
+        | otherwise -> pick ties more
+
+-- | The most similar pairs, at most so many. O(p log p).
+weighedTable :: Rank -> Int -> Best -> PairTable
+weighedTable rank most (Best _ backwards) = Weighed rank blocks starts (VU.force (VU.take most ranked))
+  where
+    found = reverse backwards
     blocks = V.fromList found
     starts = VU.fromList (scanl (+) 0 (map cellCount found))
     ranked = VU.modify sortKeys (VU.concat (zipWith keys (VU.toList starts) found))

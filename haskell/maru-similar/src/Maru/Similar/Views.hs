@@ -3,12 +3,16 @@ module Maru.Similar.Views
   ( Views (..),
     Parse (..),
     viewsOf,
+    gramLengths,
+    recipe,
     Template,
     templateOf,
   )
 where
 
+import Data.Bits (xor)
 import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
 import Data.Function (on)
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (groupBy, sortOn)
@@ -41,7 +45,19 @@ data Parse
     Broken
   | -- | From the tokens alone: there is no grammar, or the file is too large.
     NotParsed
-  deriving (Eq, Ord, Show)
+  deriving (Eq, Ord, Show, Enum, Bounded)
+
+-- | Codes a gram: structure, lexical, names. Shorter ones survive more edits,
+-- longer ones are rarer by chance.
+gramLengths :: [Int]
+gramLengths = [5, 8, 4]
+
+-- | How views are made of programs with that grammar, as a number: what an index keeps can be compared with views of
+-- the same recipe only. Another number whenever the codes of a program or its grams change.
+recipe :: Maybe Grammar -> Word32
+recipe grammar = B.foldl' step 2 (maybe mempty grammarName grammar)
+  where
+    step h b = (h `xor` fromIntegral b) * 16777619
 
 -- | Code that everybody was given, ready to be found.
 data Template = Template !Int !Index

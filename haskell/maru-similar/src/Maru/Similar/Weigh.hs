@@ -4,8 +4,9 @@ module Maru.Similar.Weigh
   ( -- * Submissions
     Weighed,
     weighedCount,
+    weighedRows,
     weigh,
-    gramLengths,
+    Older (..),
 
     -- * Pairs
     blocksOf,
@@ -21,15 +22,13 @@ module Maru.Similar.Weigh
   )
 where
 
-import Control.Exception (throwIO)
-import Control.Monad (when)
 import Control.Monad.Primitive (touch)
 import Data.Int (Int64)
 import Data.Primitive.ByteArray
 import Data.Primitive.PrimArray
+import qualified Data.Vector.Storable as VS
 import qualified Data.Vector.Unboxed as VU
-import Data.Word (Word32, Word64, Word8)
-import Foreign.C.Error (Errno (..), errnoToIOError)
+import Data.Word (Word32, Word64)
 import Foreign.C.Types
 import Foreign.ForeignPtr
 import Foreign.Marshal.Alloc
@@ -39,6 +38,7 @@ import Foreign.Storable
 import Maru.Similar.Config (Rank)
 import Maru.Similar.Match (ViewScore (..))
 import Maru.Similar.Normalise (Codes)
+import Maru.Similar.Store
 import Maru.Similar.Views
 import System.IO.Unsafe (unsafePerformIO)
 
@@ -48,52 +48,43 @@ data Index
 -- forked workers read the same pages.
 data Weighed = Weighed
   { weighedCount :: !Int,
-    -- | Which submissions are old, where there are any: pairs of these are none.
-    weighedOld :: !(Maybe (ForeignPtr Word8)),
+    -- | So many of them, the first, have rows: the others make no pairs among them.
+    weighedRows :: !Int,
     weighedViews :: ![ForeignPtr Index]
   }
 
--- | Codes a gram: structure, lexical, names. Shorter ones survive more edits,
--- longer ones are rarer by chance.
-gramLengths :: [Int]
-gramLengths = [5, 8, 4]
+-- | Submissions of an archive: where each has its place, behind all others.
+data Older = Older !Store !(VS.Vector Word32)
 
--- | Index all submissions, and whether each is old. O(codes), in time and in memory.
-weigh :: [(Bool, Views)] -> IO Weighed
-weigh submissions = do
-  old <- if any fst submissions then Just <$> oldOnes else pure Nothing
-  views <- mapM indexed (zip gramLengths [structureView, lexicalView, namesView])
-  pure (Weighed (length submissions) old views)
+-- | Index all submissions, of which the first so many are compared with all, and those of an
+-- archive. O(codes), in time and in memory, and what the archive has of their grams.
+weigh :: Maybe Older -> Int -> [Views] -> IO Weighed
+weigh older new submissions = Weighed (length submissions + maybe 0 (\(Older _ places) -> VS.length places) older) new <$> mapM indexed (zip3 [0 ..] gramLengths [structureView, lexicalView, namesView])
   where
-    indexed (k, view) = newIndex k (map (view . snd) submissions)
-    oldOnes = do
-      bytes <- mallocForeignPtrArray (length submissions)
-      bytes <$ withForeignPtr bytes (`pokeArray` map (fromIntegral . fromEnum . fst) submissions)
+    indexed (v, k, view) = newIndex older v k (map view submissions)
 
-newIndex :: Int -> [Codes] -> IO (ForeignPtr Index)
-newIndex k views =
+newIndex :: Maybe Older -> CInt -> Int -> [Codes] -> IO (ForeignPtr Index)
+newIndex older v k views =
   withArray (map fromIntegral starts) $ \offsets -> alloca $ \out -> do
     codes <- newPinnedPrimArray (last starts)
     sequence_ [copyPrimArray codes at c 0 (sizeofPrimArray c) | (at, c) <- zip starts views]
-    made <- c_new (mutablePrimArrayContents codes) offsets (fromIntegral (length views)) (fromIntegral k) out
+    let plain use = use (mutablePrimArrayContents codes) offsets (fromIntegral (length views)) (fromIntegral k) out
+    made <- case older of
+      Nothing -> plain c_new
+      Just (Older store places) -> withStore store (\p -> VS.unsafeWith places (plain . c_join p v))
     touch codes
     checked made
     peek out >>= newForeignPtr c_free
   where
     starts = scanl (+) 0 (map sizeofPrimArray views)
 
--- | A negative errno as an exception.
-checked :: Integral a => a -> IO ()
-checked r = when (r < 0) $ throwIO (errnoToIOError "comparing submissions" (Errno (negate (fromIntegral r))) Nothing Nothing)
-
 -- | The rows as blocks of some 2^22 steps each, but of no more than 2^16 pairs
 -- where a row has fewer.
 blocksOf :: Weighed -> [(Int, Int)]
 blocksOf w = unsafePerformIO (go 0 <$> mapM cost [0 .. n - 1])
   where
-    n = weighedCount w
-    cost i = sum <$> mapM (\v -> withForeignPtr v (\p -> rowCost p (fromIntegral i))) (weighedViews w)
-    rowCost = maybe c_cost (const c_full_cost) (weighedOld w)
+    n = weighedRows w
+    cost i = sum <$> mapM (\v -> withForeignPtr v (\p -> c_cost p (fromIntegral i))) (weighedViews w)
     go from costs
       | from >= n = []
       | otherwise = (from, to) : go to rest
@@ -106,7 +97,7 @@ blocksOf w = unsafePerformIO (go 0 <$> mapM cost [0 .. n - 1])
 
 -- | How many pairs the row has at most; at least 1.
 rowPairs :: Weighed -> Int -> Int
-rowPairs w i = max 1 (maybe (weighedCount w - i - 1) (const (weighedCount w)) (weighedOld w))
+rowPairs w i = max 1 (weighedCount w - i - 1)
 
 -- | Pairs of a block, 44 bytes each.
 newtype Cells = Cells ByteArray
@@ -162,16 +153,14 @@ pickCells wanted (Cells a) = Cells $
 -- | The pairs of those rows that are at least that similar by the rank.
 compareBlock :: Weighed -> Rank -> Float -> (Int, Int) -> Cells
 compareBlock w rank threshold (from, to) = unsafePerformIO $
-  withWeighed w $ \views -> withOld $ \old -> do
+  withWeighed w $ \views -> do
     room <- newPinnedByteArray (4 * cellWords * sum [rowPairs w i | i <- [from .. to - 1]])
-    found <- c_rows views old (fromIntegral from) (fromIntegral to) (fromIntegral (fromEnum rank)) (realToFrac threshold) (castPtr (mutableByteArrayContents room))
+    found <- c_rows views (fromIntegral from) (fromIntegral to) (fromIntegral (fromEnum rank)) (realToFrac threshold) (castPtr (mutableByteArrayContents room))
     checked found
     touch room
     exact <- newByteArray (4 * cellWords * fromIntegral found)
     copyMutableByteArray exact 0 room 0 (4 * cellWords * fromIntegral found)
     Cells <$> unsafeFreezeByteArray exact
-  where
-    withOld use = maybe (use nullPtr) (`withForeignPtr` use) (weighedOld w)
 
 -- | How similar by the rank the submission is to each; 1 to itself.
 against :: Weighed -> Rank -> Int -> VU.Vector Float
@@ -191,14 +180,15 @@ withWeighed w use = withAll (weighedViews w) []
 foreign import ccall safe "maru_similar_index_new"
   c_new :: Ptr Word32 -> Ptr Word64 -> Word32 -> Word32 -> Ptr (Ptr Index) -> IO CInt
 
+foreign import ccall safe "maru_similar_index_join"
+  c_join :: Ptr StorePtr -> CInt -> Ptr Word32 -> Ptr Word32 -> Ptr Word64 -> Word32 -> Word32 -> Ptr (Ptr Index) -> IO CInt
+
 foreign import ccall "&maru_similar_index_free" c_free :: FunPtr (Ptr Index -> IO ())
 
 foreign import ccall unsafe "maru_similar_row_cost" c_cost :: Ptr Index -> Word32 -> IO Word64
 
-foreign import ccall unsafe "maru_similar_full_row_cost" c_full_cost :: Ptr Index -> Word32 -> IO Word64
-
 foreign import ccall safe "maru_similar_rows"
-  c_rows :: Ptr (Ptr Index) -> Ptr Word8 -> Word32 -> Word32 -> CInt -> CFloat -> Ptr () -> IO Int64
+  c_rows :: Ptr (Ptr Index) -> Word32 -> Word32 -> CInt -> CFloat -> Ptr () -> IO Int64
 
 foreign import ccall safe "maru_similar_against"
   c_against :: Ptr (Ptr Index) -> Word32 -> CInt -> Ptr CFloat -> IO CInt

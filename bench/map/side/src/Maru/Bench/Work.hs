@@ -93,7 +93,7 @@ similar n = do
   mapM_ evaluate (V.toList codes)
   let costs = [fromIntegral (n - i) | i <- [1 .. n - 1]]
       run m = do
-        rows <- evaluate (compareAll (mapFlat m) (configMinMatch seedConfig) Nothing codes)
+        rows <- evaluate (compareAll (mapFlat m) (configMinMatch seedConfig) 0 Nothing codes)
         mapM_ (evaluate . rowCells) (take 1 rows)
         first <- nowNs
         total <- evaluate (foldl' (\s row -> s + fromIntegral (VU.sum (VU.map fromIntegral (rowCells row) :: VU.Vector Int))) 0 rows)

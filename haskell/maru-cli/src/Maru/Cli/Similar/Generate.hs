@@ -11,18 +11,16 @@ module Maru.Cli.Similar.Generate
 where
 
 import Control.Exception (IOException, try)
-import Control.Monad (forM, forM_, when)
+import Control.Monad (forM, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Builder as Builder
-import Data.List (intersperse)
-import Data.Word (Word64)
 import Maru.Cli.Exit (badInput, problem, reason, unavailable)
 import Maru.Cli.Progress (withProgress)
 import Maru.Cli.Readers (wholeFrom)
 import Maru.Similar.Corpus (decoded, encodingOf)
+import Maru.Similar.Generate
 import Maru.Similar.Lexer.Java (lexJava)
-import Maru.Similar.Mutate
 import Maru.Similar.Shape (notJava)
 import Options.Applicative
 import System.Directory (createDirectoryIfMissing, listDirectory)
@@ -34,8 +32,7 @@ data Order = Order
   { orderOut :: !FilePath,
     orderCount :: !Int,
     orderSeed :: !Int,
-    -- | From, to.
-    orderStrengths :: !(Int, Int),
+    orderDisguise :: !Disguise,
     orderFiles :: ![FilePath]
   }
 
@@ -57,7 +54,10 @@ order =
     <$> strOption (long "out" <> metavar "DIR" <> action "directory" <> help "Where to: a new or an empty folder")
     <*> option (eitherReader (wholeFrom 1 1000000 "a number")) (long "count" <> metavar "N" <> help "How many copies in all, of the files in turn")
     <*> option (eitherReader (wholeFrom 0 1000000000000 "a number")) (long "seed" <> metavar "S" <> value 1 <> help "Another seed, other copies (default 1)")
-    <*> option (eitherReader strengths) (long "strength" <> metavar "A[-B]" <> value (1, 6) <> help "1 layout, 2 names, 3 order, 4 and 5 forms of statements, 6 statements put in everywhere; each with those before it (default 1-6, in turn)")
+    <*> ( uncurry Strengths <$> option (eitherReader strengths) (long "strength" <> metavar "A[-B]" <> help "1 layout, 2 names, 3 order, 4 and 5 forms of statements, 6 statements put in everywhere; each with those before it (default 1-6, in turn)")
+            <|> Operators <$> option (eitherReader operatorsNamed) (long "operators" <> metavar "A+B..." <> help "Just these disguises, as labels.csv names them")
+            <|> pure (Strengths 1 6)
+        )
     <*> some (strArgument (metavar "FILE..." <> action "file"))
 
 strengths :: String -> Either String (Int, Int)
@@ -94,35 +94,9 @@ source file = do
 -- | The copies, and @labels.csv@ beside them.
 writeCopies :: Order -> [(FilePath, ByteString)] -> (Double -> IO ()) -> IO ()
 writeCopies o sources tell = do
-  labels <- forM (zip [1 .. orderCount o] (cycle sources)) $ \(n, (path, text)) -> do
-    let seed = fromIntegral (orderSeed o) * 1000003 + fromIntegral n :: Word64
-        strength = strengthOf o (length sources) n
-        ops = operatorsOf strength
-        name = takeBaseName path ++ "-s" ++ show strength ++ "-" ++ padded n ++ ".java"
-    B.writeFile (orderOut o </> name) (mutate seed ops text)
+  let made = copies (orderDisguise o) (orderSeed o) (orderCount o) [(takeFileName path, takeBaseName path, text) | (path, text) <- sources]
+  written <- forM (zip [1 :: Int ..] made) $ \(n, c) -> do
+    B.writeFile (orderOut o </> copyName c) (copyBytes c)
     tell (fromIntegral n / fromIntegral (orderCount o))
-    pure (label name path seed strength ops)
-  withBinaryFile (orderOut o </> "labels.csv") WriteMode $ \handle -> do
-    Builder.hPutBuilder handle "file,source,seed,strength,operators\n"
-    forM_ labels (Builder.hPutBuilder handle)
-
--- | All files at one strength, then all at the next.
-strengthOf :: Order -> Int -> Int -> Int
-strengthOf o files n = from + ((n - 1) `div` files) `mod` (to - from + 1)
-  where
-    (from, to) = orderStrengths o
-
-label :: FilePath -> FilePath -> Word64 -> Int -> [Operator] -> Builder.Builder
-label name path seed strength ops =
-  mconcat (intersperse "," [field name, field (takeFileName path), Builder.word64Dec seed, Builder.intDec strength, operators]) <> "\n"
-  where
-    operators = mconcat (intersperse "+" (map (Builder.byteString . operatorName) ops))
-    field text
-      | any (`elem` (",\"\n\r" :: String)) text = "\"" <> foldMap doubled text <> "\""
-      | otherwise = Builder.stringUtf8 text
-    doubled c = if c == '"' then "\"\"" else Builder.charUtf8 c
-
-padded :: Int -> String
-padded n = replicate (4 - length digits) '0' <> digits
-  where
-    digits = show n
+    pure $! c {copyBytes = mempty}
+  withBinaryFile (orderOut o </> "labels.csv") WriteMode (`Builder.hPutBuilder` labels written)

@@ -4,28 +4,52 @@
 module Maru.Cli.Similar.Settings
   ( Settings (..),
     settings,
+    reading,
     mapOptions,
-    Stop (..),
+    configOf,
+    withoutGrammar,
+    collectionAsked,
+    rawPath,
+
+    -- * Ends and warnings
+    stop,
+    badPath,
+    orStopped,
+    complain,
+    say,
   )
 where
 
+import Control.Exception (Exception, handle, throwIO, try)
 import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import Data.List (intercalate)
 import Data.Maybe (fromMaybe)
-import Maru.Cli.Exit (usage)
+import qualified GHC.Foreign as Foreign
+import GHC.IO.Encoding (getFileSystemEncoding)
+import Maru.Cli.Exit (badInput, usage)
+import Maru.Cli.Installed (libraryAt)
 import Maru.Cli.Readers (named, wholeFrom)
 import Maru.Options (Backend, Workers (..), allBackends, backendName)
 import qualified Maru.Options as Maru
-import Maru.Similar (Config (..), Language (..), Mode (..), Rank (..), defaultConfig, modeName, rankName)
+import Maru.Similar
+import Maru.Similar.Grammar (openGrammar)
+import Maru.Similar.Output (printableName)
+import Maru.Similar.Told (Line (..))
+import Maru.Similar.Views (recipe)
 import Options.Applicative
 import System.Environment (lookupEnv)
+import System.Exit (ExitCode (..))
+import System.IO (stderr)
+import System.IO.Error (ioeGetErrorString)
 import Text.Read (readMaybe)
 
 data Settings = Settings
   { language :: !Language,
     bases :: ![FilePath],
     archives :: ![FilePath],
+    indexFolder :: !(Maybe FilePath),
     excluded :: ![FilePath],
     studentsFile :: !(Maybe FilePath),
     backendFlag :: !(Maybe Backend),
@@ -48,17 +72,18 @@ data Settings = Settings
 settings :: Parser Settings
 settings =
   Settings
-    <$> option (eitherReader parseLanguage) (long "lang" <> metavar "LANG" <> value LanguageAuto <> help "auto (by file name) or java")
-    <*> many (strOption (long "base" <> metavar "PATH" <> action "file" <> help "Template code that everybody was given; not counted. May be repeated"))
+    <$> languageOption
+    <*> baseOption
     <*> many (strOption (long "archive" <> metavar "PATH" <> action "file" <> help "Old submissions: compared with the new ones, not with each other. May be repeated"))
-    <*> many (strOption (long "exclude" <> metavar "GLOB" <> help "Leave out files and folders of such a name, or with a slash such a path. May be repeated"))
-    <*> optional (strOption (long "students" <> metavar "FILE" <> action "file" <> help "CSV that says whose a submission is (columns submission, student, role); two of one student are not compared"))
-    <*> optional (option (eitherReader parseBackend) (long "backend" <> metavar "B" <> help ("Where pairs are compared: " <> backendNames)))
-    <*> optional (option (eitherReader parseWorkers) (long "workers" <> metavar "N" <> help "How many workers (default: one per core)"))
+    <*> optional (strOption (long "index" <> metavar "DIR" <> action "directory" <> help "As --archive: the submissions of an index (maru similar index)"))
+    <*> excludeOption
+    <*> studentsOption
+    <*> backendOption
+    <*> workersOption
     <*> option (eitherReader (parseShare "the threshold")) (long "threshold" <> metavar "X" <> value 0 <> help "Report pairs of at least this similarity, 0 to 1 (default 0: all)")
     <*> optional (option (eitherReader (parseShare "--fail-above")) (long "fail-above" <> metavar "X" <> help "End with status 1 if a pair has this similarity or more, 0 to 1"))
     <*> option (eitherReader (wholeFrom 0 1000000000 "a number")) (long "top" <> metavar "N" <> value 20 <> help "Rows of the table (default 20)")
-    <*> option (eitherReader (wholeFrom 1 1000000000 "a number")) (long "min-match" <> metavar "N" <> value 9 <> help "Tokens of the shortest match that counts (default 9)")
+    <*> minMatchOption
     <*> option (eitherReader parseMode) (long "mode" <> metavar "MODE" <> value Score <> help "score (default): three views, rare code weighs more; seed: every pair tiled")
     <*> optional (option (eitherReader parseRank) (long "rank" <> metavar "KIND" <> help "What pairs are ranked by: both (default), whole or embedded copies"))
     <*> optional (option (eitherReader (wholeFrom 1 1000000000 "a number")) (long "pairs" <> metavar "N" <> help ("Report the N most similar pairs at most (default " <> show (configPairs defaultConfig) <> ")")))
@@ -67,7 +92,44 @@ settings =
     <*> optional (strOption (long "html" <> metavar "FILE" <> action "file" <> help "Write a report to look at: ranking, clusters, pairs side by side; - is standard output"))
     <*> optional (strOption (long "verdicts" <> metavar "FILE" <> action "file" <> help "Put these verdicts, saved from a report, into the new one"))
     <*> switch (long "anonymous" <> help "No names in any output, no comments in the report: for sharing it")
-    <*> some (strArgument (metavar "PATH..." <> action "file" <> help "A folder or archive of submissions, or one submission's file"))
+    <*> given
+
+-- | Of 'settings', what says how submissions are read and how they are prepared.
+reading :: Parser Settings
+reading =
+  (\l b e t backend' w m -> Settings l b [] Nothing e t backend' w 0 Nothing 0 m Score Nothing Nothing Nothing Nothing Nothing Nothing False)
+    <$> languageOption
+    <*> baseOption
+    <*> excludeOption
+    <*> studentsOption
+    <*> backendOption
+    <*> workersOption
+    <*> minMatchOption
+    <*> given
+
+languageOption :: Parser Language
+languageOption = option (eitherReader parseLanguage) (long "lang" <> metavar "LANG" <> value LanguageAuto <> help "auto (by file name) or java")
+
+baseOption :: Parser [FilePath]
+baseOption = many (strOption (long "base" <> metavar "PATH" <> action "file" <> help "Template code that everybody was given; not counted. May be repeated"))
+
+excludeOption :: Parser [FilePath]
+excludeOption = many (strOption (long "exclude" <> metavar "GLOB" <> help "Leave out files and folders of such a name, or with a slash such a path. May be repeated"))
+
+studentsOption :: Parser (Maybe FilePath)
+studentsOption = optional (strOption (long "students" <> metavar "FILE" <> action "file" <> help "CSV that says whose a submission is (columns submission, student, role); two of one student are not compared"))
+
+backendOption :: Parser (Maybe Backend)
+backendOption = optional (option (eitherReader parseBackend) (long "backend" <> metavar "B" <> help ("Where pairs are compared: " <> backendNames)))
+
+workersOption :: Parser (Maybe Int)
+workersOption = optional (option (eitherReader parseWorkers) (long "workers" <> metavar "N" <> help "How many workers (default: one per core)"))
+
+minMatchOption :: Parser Int
+minMatchOption = option (eitherReader (wholeFrom 1 1000000000 "a number")) (long "min-match" <> metavar "N" <> value 9 <> help "Tokens of the shortest match that counts (default 9)")
+
+given :: Parser [FilePath]
+given = some (strArgument (metavar "PATH..." <> action "file" <> help "A folder or archive of submissions, or one submission's file"))
 
 parseLanguage :: String -> Either String Language
 parseLanguage = fmap snd . named "language" fst [("auto", LanguageAuto), ("java", Java)]
@@ -99,27 +161,84 @@ parseShare what s = case readMaybe (if take 1 s == "." then '0' : s else s) of
 
 -- | An end with one line on standard error.
 data Stop = Stop !Int !ByteString
+  deriving (Show)
+
+instance Exception Stop
+
+stop :: Int -> ByteString -> IO a
+stop status why = throwIO (Stop status why)
+
+badPath :: BadPath -> IO a
+badPath (BadPath path why) = stop badInput (printableName path <> ": " <> why)
+
+-- | With its status, where it was stopped.
+orStopped :: IO ExitCode -> IO ExitCode
+orStopped act = handle (\(Stop status why) -> ExitFailure status <$ complain why) (handle badPath act)
+
+complain :: ByteString -> IO ()
+complain why = B.hPut stderr ("maru similar: " <> why <> "\n")
+
+say :: Line -> IO ()
+say line = case line of
+  Warning what -> complain ("warning: " <> what)
+  More what -> B.hPut stderr ("  " <> what <> "\n")
 
 -- | Flags win over the environment.
-mapOptions :: Settings -> IO (Either Stop Maru.Options)
+mapOptions :: Settings -> IO Maru.Options
 mapOptions s = do
   b <- fromEnvironment "MARU_BACKEND" parseBackend (backendFlag s)
   w <- fromEnvironment "MARU_WORKERS" parseWorkers (workersFlag s)
-  pure (withChoices <$> b <*> w)
+  pure Maru.defaultOptions {Maru.backend = fromMaybe Maru.Auto b, Maru.workers = maybe WorkersAuto Workers w}
+
+fromEnvironment :: String -> (String -> Either String a) -> Maybe a -> IO (Maybe a)
+fromEnvironment variable parse asked = case asked of
+  Just _ -> pure asked
+  Nothing -> lookupEnv variable >>= maybe (pure Nothing) set
   where
-    withChoices b w =
-      Maru.defaultOptions
-        { Maru.backend = fromMaybe Maru.Auto b,
-          Maru.workers = maybe WorkersAuto Workers w
+    set text
+      | null text = pure Nothing
+      | otherwise = either (stop usage . BC.pack . ((variable <> ": ") <>)) (pure . Just) (parse text)
+
+-- | With the grammar of Java, or why there is none. An index has always views.
+configOf :: Settings -> IO (Config, Maybe String)
+configOf s = configured <$> (libraryAt "grammars/java.so" >>= openGrammar "java" . either id id)
+  where
+    configured grammar
+      | mode s == Seed = (config, Nothing)
+      | otherwise = (config {configGrammar = either (const Nothing) Just grammar}, either Just (const Nothing) grammar)
+    config =
+      defaultConfig
+        { configMode = mode s,
+          configMinMatch = minMatch s,
+          configThreshold = threshold s,
+          configRank = fromMaybe (configRank defaultConfig) (rankFlag s),
+          configPairs = fromMaybe (configPairs defaultConfig) (mostPairs s)
         }
 
-fromEnvironment :: String -> (String -> Either String a) -> Maybe a -> IO (Either Stop (Maybe a))
-fromEnvironment variable parse given = case given of
-  Just _ -> pure (Right given)
-  Nothing -> do
-    set <- lookupEnv variable
-    pure $ case set of
-      Just text | not (null text) -> either (Left . Stop usage . told) (Right . Just) (parse text)
-      _ -> Right Nothing
-  where
-    told why = BC.pack (variable <> ": " <> why)
+-- | A degraded mode.
+withoutGrammar :: String -> IO ()
+withoutGrammar why = rawPath why >>= \text -> say (Warning ("no grammar of Java, so structure is the lexer's: " <> text <> "; maru doctor says more"))
+
+collectionAsked :: Config -> Settings -> IO Collection
+collectionAsked config s = do
+  wanted <- collectionOf <$> mapM rawPath (paths s)
+  rawBases <- mapM rawPath (bases s)
+  rawArchives <- mapM rawPath (archives s)
+  rawIndex <- mapM rawPath (indexFolder s)
+  patterns <- mapM rawPath (excluded s)
+  list <- maybe (pure noStudents) studentsIn (studentsFile s)
+  pure wanted {collectionLanguage = language s, collectionBases = rawBases, collectionArchives = rawArchives, collectionIndex = (,) (recipe (configGrammar config)) <$> rawIndex, collectionExcludes = patterns, collectionStudents = list}
+
+studentsIn :: FilePath -> IO Students
+studentsIn file = do
+  name <- printableName <$> rawPath file
+  content <- try (B.readFile file)
+  case content of
+    Left e -> stop badInput (name <> ": cannot be read: " <> BC.pack (ioeGetErrorString e))
+    Right bytes -> either (\why -> stop badInput (name <> ": " <> why)) pure (parseStudents bytes)
+
+-- | The bytes that the user typed, in any locale.
+rawPath :: FilePath -> IO ByteString
+rawPath path = do
+  encoding <- getFileSystemEncoding
+  Foreign.withCString encoding path B.packCString

@@ -156,8 +156,11 @@ readTree env closed language name top = do
           | otherwise -> readWhole env largestSource path >>= maybe (pure []) (source env path)
     below visited at path child
       | hidden child = [] <$ leaveOut env (path </> child) "hidden"
-      | isJust (envExcluded env (at </> child)) = [] <$ leaveOut env (path </> child) excludedBy
-      | otherwise = go visited (at </> child) (path </> child)
+      | isJust (envExcluded env called) = [] <$ leaveOut env (path </> child) excludedBy
+      | otherwise = go visited called (path </> child)
+      where
+        -- A base has no name of its own.
+        called = if B.null at then child else at </> child
 
 isSource :: Language -> RawFilePath -> Bool
 isSource language path = language == Java || ".java" `B.isSuffixOf` path

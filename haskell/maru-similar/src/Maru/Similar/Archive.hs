@@ -1,0 +1,258 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | An index that is kept: the submissions of years, ready to be compared with new ones. Made and
+-- extended by "Maru.Similar.Extend".
+--
+-- It is the file @archive@ of a folder. All that is used of it is checked when it is read; what is
+-- wrong is a 'BadPath', thrown by whatever meets it. The file stays open: another command that
+-- extends it writes another file.
+module Maru.Similar.Archive
+  ( Archive (..),
+    archiveFile,
+    openArchive,
+    archiveCount,
+    archiveSubmission,
+    archiveFingerprint,
+    archiveSources,
+    archiveHead,
+    archiveText,
+    archivePlaces,
+    archiveShuffled,
+    readingArchive,
+    BadPath (..),
+
+    -- * What is kept of a submission
+    Kept (..),
+    keptHead,
+    headOf,
+    keptText,
+    textOf,
+  )
+where
+
+import qualified Codec.Compression.Zlib.Raw as Zlib
+import Control.Exception (Exception, Handler (..), catches, throw, throwIO)
+import Control.Monad (replicateM, unless)
+import Control.Monad.Trans.State.Strict (StateT (..), evalStateT)
+import Data.Bits (shiftL, shiftR, (.|.))
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import Data.ByteString.Builder (Builder, byteString, toLazyByteString, word64LE)
+import qualified Data.ByteString.Char8 as BC
+import qualified Data.ByteString.Lazy as BL
+import Data.List (sortOn)
+import qualified Data.Vector.Storable as VS
+import qualified Data.Vector.Unboxed as VU
+import Data.Word (Word32, Word64)
+import Maru.Similar.Corpus.Member
+import Maru.Similar.Corpus.Students (Role (Archive))
+import Maru.Similar.Corpus.Walk (Source (..), (</>))
+import Maru.Similar.Store
+import Maru.Similar.Submission
+import Maru.Similar.Views (Parse)
+import System.IO.Error (ioeGetErrorString, isDoesNotExistError)
+import System.IO.Unsafe (unsafePerformIO)
+import System.Posix.ByteString
+
+-- | A path that cannot be used, and why.
+data BadPath = BadPath !RawFilePath !ByteString
+  deriving (Eq, Show)
+
+instance Exception BadPath
+
+-- | An open one. Submissions are counted by position: 'archiveOrder' says which each is in the file.
+data Archive = OpenArchive
+  { -- | The folder.
+    archivePath :: !RawFilePath,
+    archiveStore :: !Store,
+    archiveHeads :: !ByteString,
+    -- | Where each begins, 8 bytes each.
+    archiveHeadStarts, archiveTextStarts :: !ByteString,
+    -- | Whether it is said of any whose it is.
+    archiveOwned :: !Bool,
+    archiveOrder :: !(Maybe (VU.Vector Int))
+  }
+
+instance Eq Archive where
+  a == b = archivePath a == archivePath b
+
+instance Show Archive where
+  show = show . archivePath
+
+archiveFile :: RawFilePath -> RawFilePath
+archiveFile folder = folder </> "archive"
+
+-- | The one of a folder, of views of that recipe. Throws 'BadPath'.
+openArchive :: Word32 -> RawFilePath -> IO Archive
+openArchive recipe folder = readingArchive folder $ do
+  fd <- openFd (archiveFile folder) ReadOnly Nothing defaultFileFlags {nonBlock = True, noctty = True}
+  setFdOption fd CloseOnExec True
+  store <- openStore recipe fd
+  n <- storeCount store
+  heads <- readSection store Heads 0 =<< storeBytes store Heads
+  headStarts <- readSection store HeadFirst 0 (8 * (n + 1))
+  textStarts <- readSection store TextFirst 0 (8 * (n + 1))
+  unless (B.length heads >= 8) $ throwIO Damaged
+  pure (OpenArchive folder store heads headStarts textStarts (wordOf heads > 0) Nothing)
+
+-- | What is wrong with the file, as a 'BadPath'.
+readingArchive :: RawFilePath -> IO a -> IO a
+readingArchive folder act = act `catches` [Handler (bad . unusable), Handler (bad . failed)]
+  where
+    bad = throwIO . BadPath folder
+    unusable why = case why of
+      Foreign -> "is no index of maru similar (maru similar index makes one)"
+      OtherVersion -> "is an index of another version of maru similar, or with another grammar (see maru doctor): make it anew (maru similar index)"
+      Damaged -> damaged
+    failed e
+      | isDoesNotExistError e = "holds no index (maru similar index makes one)"
+      | otherwise = "the index cannot be read or written: " <> BC.pack (ioeGetErrorString e)
+
+damaged :: ByteString
+damaged = "its index is torn or was changed: make it anew (maru similar index)"
+
+archiveCount :: Archive -> Int
+archiveCount a = B.length (archiveHeadStarts a) `quot` 8 - 1
+
+-- | Which one of the file a position has.
+inFile :: Archive -> Int -> Int
+inFile a p = maybe p (VU.! p) (archiveOrder a)
+
+keptAt :: Archive -> Int -> Kept
+keptAt a i = case headOf (slice (archiveHeadStarts a) (archiveHeads a) i) of
+  Just kept -> kept
+  Nothing -> throw (BadPath (archivePath a) damaged)
+
+slice :: ByteString -> ByteString -> Int -> ByteString
+slice starts bytes i = B.take (wordsAt starts (i + 1) - from) (B.drop from bytes)
+  where
+    from = wordsAt starts i
+
+archiveSubmission :: Archive -> Int -> Submission
+archiveSubmission a p = keptSubmission (keptAt a (inFile a p))
+
+archiveFingerprint :: Archive -> Int -> Word64
+archiveFingerprint a p = keptFingerprint (keptAt a (inFile a p))
+
+-- | As it is kept in the file ('keptHead', 'keptText').
+archiveHead :: Archive -> Int -> ByteString
+archiveHead a p = B.copy (slice (archiveHeadStarts a) (archiveHeads a) (inFile a p))
+
+archiveText :: Archive -> Int -> IO ByteString
+archiveText a p = readingArchive (archivePath a) (readSection (archiveStore a) Texts from (wordsAt (archiveTextStarts a) (i + 1) - from))
+  where
+    i = inFile a p
+    from = wordsAt (archiveTextStarts a) i
+
+-- | Its programs, with their paths.
+archiveSources :: Archive -> Int -> [Source]
+archiveSources a p = zipWith Source (submissionPaths (keptSubmission kept)) texts
+  where
+    kept = keptAt a (inFile a p)
+    texts = case textOf (keptBytes kept) (unsafePerformIO (archiveText a p)) of
+      Just found -> found
+      Nothing -> throw (BadPath (archivePath a) damaged)
+
+-- | Of each one of the file, its place, from the given one on.
+archivePlaces :: Int -> Archive -> VS.Vector Word32
+archivePlaces from a = case archiveOrder a of
+  Nothing -> VS.generate n (fromIntegral . (from +))
+  Just order -> VS.replicate n 0 VS.// [(i, fromIntegral (from + p)) | (p, i) <- zip [0 ..] (VU.toList order)]
+  where
+    n = archiveCount a
+
+-- | In an order that does not follow the names.
+archiveShuffled :: (ByteString -> Word64) -> Archive -> Archive
+archiveShuffled hash a = a {archiveOrder = Just (VU.fromList (sortOn key [0 .. archiveCount a - 1]))}
+  where
+    key i = let kept = keptAt a i in (keptFingerprint kept, hash (submissionName (keptSubmission kept)))
+
+-- What is kept of a submission ----------------------------------------------------
+
+data Kept = Kept
+  { keptSubmission :: !Submission,
+    -- | Of what its files hold.
+    keptFingerprint :: !Word64,
+    -- | Of its programs, unpacked.
+    keptBytes :: !Int
+  }
+  deriving (Eq, Show)
+
+keptHead :: Kept -> ByteString
+keptHead (Kept s fingerprint size) =
+  built (word64LE fingerprint <> foldMap int [size, submissionTokens s, submissionExcluded s, submissionErrors s, submissionUnclosed s, submissionNotJava s, submissionControls s, fromEnum (submissionParse s)] <> text (submissionName s) <> texts (submissionStudents s) <> texts (submissionPaths s))
+  where
+    texts ts = int (length ts) <> foldMap text ts
+
+built :: Builder -> ByteString
+built = BL.toStrict . toLazyByteString
+
+int :: Int -> Builder
+int = word64LE . fromIntegral
+
+text :: ByteString -> Builder
+text t = int (B.length t) <> byteString t
+
+-- | 'Nothing': these bytes are none.
+headOf :: ByteString -> Maybe Kept
+headOf = evalStateT $ do
+  fingerprint <- word
+  counts <- replicateM 8 count
+  name <- piece
+  students <- pieces
+  paths <- pieces
+  StateT (\rest -> if B.null rest then Just ((), rest) else Nothing)
+  case counts of
+    [size, tokens, excluded, errors, unclosed, notJava, controls, parsed]
+      | parsed <= fromEnum (maxBound :: Parse) ->
+        pure (Kept (Submission name students Archive paths tokens excluded errors unclosed notJava controls (toEnum parsed)) fingerprint size)
+    _ -> StateT (const Nothing)
+
+type Reader = StateT ByteString Maybe
+
+word :: Reader Word64
+word = StateT (\bytes -> if B.length bytes < 8 then Nothing else Just (wordOf bytes, B.drop 8 bytes))
+
+count :: Reader Int
+count = do
+  w <- word
+  if w >= 1 `shiftL` 48 then StateT (const Nothing) else pure (fromIntegral w)
+
+piece :: Reader ByteString
+piece = do
+  n <- count
+  StateT (\bytes -> if B.length bytes < n then Nothing else Just (B.splitAt n bytes))
+
+pieces :: Reader [ByteString]
+pieces = do
+  n <- count
+  -- Each takes 8 bytes at least.
+  StateT (\bytes -> if n > B.length bytes `quot` 8 then Nothing else Just ((), bytes))
+  replicateM n piece
+
+-- | The first 8 bytes, the least first; of fewer, as if zeros followed.
+wordOf :: ByteString -> Word64
+wordOf bytes = B.foldr' (\b w -> w `shiftL` 8 .|. fromIntegral b) 0 (B.take 8 bytes)
+
+-- | As a list of such; 0 beyond its end.
+wordsAt :: ByteString -> Int -> Int
+wordsAt bytes i = fromIntegral (wordOf (B.drop (8 * i) bytes) `min` (maxBound `shiftR` 2))
+
+-- | Packed.
+keptText :: [ByteString] -> ByteString
+keptText = BL.toStrict . Zlib.compressWith Zlib.defaultCompressParams {Zlib.compressLevel = Zlib.bestSpeed} . toLazyByteString . foldMap text
+
+-- | From so many bytes, packed. 'Nothing': these are not they.
+textOf :: Int -> ByteString -> Maybe [ByteString]
+textOf size packed = go [] 0 (inflated Raw (BL.fromStrict packed)) >>= files
+  where
+    go parts n bytes = case bytes of
+      More part rest | n + B.length part <= size -> go (part : parts) (n + B.length part) rest
+      End -> Just (B.concat (reverse parts))
+      _ -> Nothing
+
+    files bytes
+      | B.null bytes = Just []
+      | otherwise = do
+        (one, rest) <- runStateT piece bytes
+        (one :) <$> files rest

@@ -1,0 +1,202 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE RankNTypes #-}
+
+-- | Making an index, and adding submissions to it ("Maru.Similar.Archive").
+--
+-- What is new is indexed in batches and merged with what was there into a file of its own, which
+-- takes the place of the old one when it is whole and on the disk. So whatever dies, the index is
+-- as before or as asked. One writes at a time: the lock of the folder goes with its process.
+--
+-- The file does not depend on how its submissions came: one by one, or all at once.
+module Maru.Similar.Extend
+  ( extend,
+    Extended (..),
+  )
+where
+
+import Control.Exception (bracket, evaluate, onException, throwIO)
+import Control.Monad (forM, forM_, unless, when)
+import Data.Bits ((.|.))
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import Data.ByteString.Builder (toLazyByteString, word64LE)
+import qualified Data.ByteString.Char8 as BC
+import qualified Data.ByteString.Lazy as BL
+import Data.List (mapAccumL, partition, sortOn)
+import qualified Data.Map.Strict as Map
+import Data.Maybe (catMaybes)
+import qualified Data.Vector.Storable as VS
+import Data.Word (Word32, Word64)
+import Foreign.C.Error (eWOULDBLOCK, getErrno)
+import Foreign.C.Types
+import Maru.Similar.Analyse
+import Maru.Similar.Archive
+import Maru.Similar.Config
+import Maru.Similar.Corpus
+import Maru.Similar.Corpus.Walk (listFolder, (</>))
+import Maru.Similar.Fingerprint
+import Maru.Similar.Pairs (ParallelMap)
+import Maru.Similar.Store
+import Maru.Similar.Submission
+import Maru.Similar.Views
+import System.IO.Error (tryIOError)
+import System.Posix.ByteString
+
+-- | What became of it.
+data Extended = Extended
+  { -- | How many submissions the index has now.
+    extendedAll :: !Int,
+    extendedAdded :: !Int,
+    -- | Those that it had before, the same under the same name.
+    extendedKnown :: !Int,
+    -- | Those that it has under another name now, for it had others under theirs.
+    extendedRenamed :: ![(ByteString, ByteString)],
+    extendedLeftOut :: ![LeftOut]
+  }
+
+-- | Add a corpus of new submissions to the index of a folder; made if it is not there. Is told which
+-- share is done. Throws 'BadPath'.
+extend :: ParallelMap -> Config -> (Double -> IO ()) -> RawFilePath -> Corpus -> IO Extended
+extend parallel config tell folder corpus = locked folder $ do
+  present <- fileExist (archiveFile folder)
+  old <- if present then Just <$> openArchive (recipeOf config) folder else pure Nothing
+  let (same, items) = newIn (maybe Map.empty namesOf old) (corpusEntries corpus)
+      batches = zip [1 :: Int ..] (chunksOf batchSize (sortOn itemName items))
+      share i = tell (0.7 * fromIntegral i / fromIntegral (length batches))
+  made <- forM batches (\(i, some) -> batch parallel config folder (baseOf config (corpusBase corpus)) some <* share i)
+  let added = sum (map (length . batchItems) made)
+  unless (added == 0) $ replaced config folder old made
+  tell 1
+  pure
+    Extended
+      { extendedAll = maybe 0 archiveCount old + added,
+        extendedAdded = added,
+        extendedKnown = same,
+        extendedRenamed = [(entryName (itemEntry i), itemName i) | b <- made, (i, _) <- batchItems b, itemName i /= entryName (itemEntry i)],
+        extendedLeftOut = corpusLeftOut corpus ++ concatMap batchVoid made
+      }
+
+recipeOf :: Config -> Word32
+recipeOf = recipe . configGrammar
+
+-- | Submissions that are analysed and sorted at once: what that takes of memory.
+batchSize :: Int
+batchSize = 4096
+
+chunksOf :: Int -> [a] -> [[a]]
+chunksOf n xs = case splitAt n xs of
+  ([], _) -> []
+  (chunk, rest) -> chunk : chunksOf n rest
+
+-- | A new submission with the name that it gets.
+data Item = Item {itemName :: !ByteString, itemFingerprint :: !Word64, itemEntry :: !Entry}
+
+namesOf :: Archive -> Map.Map ByteString Word64
+namesOf a = Map.fromList [(submissionName (archiveSubmission a i), archiveFingerprint a i) | i <- [0 .. archiveCount a - 1]]
+
+-- | How many are known, and the others. What has the name of one that holds something else gets a
+-- number.
+newIn :: Map.Map ByteString Word64 -> [Entry] -> (Int, [Item])
+newIn known entries = (length entries - length items, items)
+  where
+    items = catMaybes (snd (mapAccumL next known entries))
+    next names e = named (entryName e : [entryName e <> " (" <> BC.pack (show n) <> ")" | n <- [2 :: Int ..]])
+      where
+        hash = fingerprint (map sourceBytes (entrySources e))
+        named (name : others) = case Map.lookup name names of
+          Nothing -> (Map.insert name hash names, Just (Item name hash e))
+          Just h | h == hash -> (names, Nothing)
+          _ -> named others
+        named [] = (names, Nothing)
+
+-- | Views of some submissions, on the disk, and what else is kept of them.
+data Batch = Batch {batchStore :: !Store, batchItems :: ![(Item, Kept)], batchVoid :: ![LeftOut]}
+
+batch :: ParallelMap -> Config -> RawFilePath -> Base -> [Item] -> IO Batch
+batch parallel config folder base items = do
+  let analysed = parallel (analyse config base) (map (entrySources . itemEntry) items)
+      (void, full) = partition (isVoid . snd) (zip items analysed)
+      views = [v | (_, a) <- full, ViewsOf v <- [analysedCode a]]
+      kept = [(i, k) | (i, a) <- full, let k = keptOf i a, k `seq` True]
+  -- Else it would keep the views.
+  _ <- evaluate (length kept)
+  store <- readingArchive folder (storeOf config folder (length views) views)
+  pure (Batch store kept [LeftOut (sourcePath s) "no code: only comments and white space" | (i, _) <- void, s <- entrySources (itemEntry i)])
+
+keptOf :: Item -> Analysed -> Kept
+keptOf i a = Kept (describe (itemEntry i) a) {submissionName = itemName i} (itemFingerprint i) (sum [8 + B.length (sourceBytes s) | s <- entrySources (itemEntry i)])
+
+-- | A file without a name: it goes with its process.
+storeOf :: Config -> RawFilePath -> Int -> [Views] -> IO Store
+storeOf config folder n views = do
+  let path = folder </> "batch"
+  fd <- fresh path
+  removeLink path
+  withWriter (recipeOf config) fd n $ \w -> do
+    forM_ (zip3 [0 ..] gramLengths [structureView, lexicalView, namesView]) $ \(v, k, view) -> putView w v k (map view views)
+    finish w
+  openStore (recipeOf config) fd
+
+-- | A new file, in the place of one that a command left that was killed.
+fresh :: RawFilePath -> IO Fd
+fresh path = do
+  left <- fileExist path
+  when left $ removeLink path
+  openFd path ReadWrite (Just 0o600) defaultFileFlags {exclusive = True} >>= \fd -> fd <$ setFdOption fd CloseOnExec True
+
+-- | The old ones and the new ones, by name, as the index of the folder.
+replaced :: Config -> RawFilePath -> Maybe Archive -> [Batch] -> IO ()
+replaced config folder old made = readingArchive folder $ do
+  let new = folder </> "archive.new"
+  bracket (fresh new) closeFd $ \fd ->
+    withWriter (recipeOf config) fd (length ordered) (\w -> write w *> finish w) `onException` removeLink new
+  rename new (archiveFile folder)
+  bracket (openFd folder ReadOnly Nothing defaultFileFlags) closeFd fileSynchronise
+  where
+    olds = [(submissionName (archiveSubmission a i), (0, Left (a, i))) | Just a <- [old], i <- [0 .. archiveCount a - 1]]
+    news = [(itemName i, (s, Right (i, k))) | (s, b) <- zip [1 ..] made, (i, k) <- batchItems b]
+    ordered = map snd (sortOn fst (olds ++ news))
+    placesOf s = VS.fromList [p | (p, (s', _)) <- zip [0 ..] ordered, s' == (s :: Int)]
+    sources = [(archiveStore a, placesOf 0) | Just a <- [old]] ++ [(batchStore b, placesOf s) | (s, b) <- zip [1 ..] made]
+    write w = do
+      let heads = map (headIn . snd) ordered
+      putSection w Heads (wordsOf [length (filter owned ordered)])
+      mapM_ (putSection w Heads) heads
+      putSection w HeadFirst (wordsOf (scanl (+) 8 (map B.length heads)))
+      sizes <- forM ordered $ \(_, x) -> do
+        text <- textIn x
+        B.length text <$ putSection w Texts text
+      putSection w TextFirst (wordsOf (scanl (+) 0 sizes))
+      forM_ [0 .. length gramLengths - 1] $ \v -> mergeView w v sources
+    headIn x = case x of
+      Left (a, i) -> archiveHead a i
+      Right (_, k) -> keptHead k
+    textIn x = case x of
+      Left (a, i) -> archiveText a i
+      Right (i, _) -> pure (keptText (map sourceBytes (entrySources (itemEntry i))))
+    owned (_, x) = not . null . submissionStudents $ case x of
+      Left (a, i) -> archiveSubmission a i
+      Right (_, k) -> keptSubmission k
+
+wordsOf :: [Int] -> ByteString
+wordsOf = BL.toStrict . toLazyByteString . foldMap (word64LE . fromIntegral)
+
+-- | Only one process at a time; in a folder of its own.
+locked :: RawFilePath -> IO a -> IO a
+locked folder act = do
+  -- Where that fails, the lock says why.
+  _ <- tryIOError (createDirectory folder 0o700)
+  names <- readingArchive folder (listFolder folder)
+  unless (null names || any (`elem` names) ["archive", "lock"]) $
+    throwIO (BadPath folder "is a folder of other things, no index: name a new or an empty one")
+  bracket (readingArchive folder open) closeFd $ \lock -> do
+    taken <- c_flock (fromIntegral lock) (2 .|. 4)
+    when (taken /= 0) $ do
+      errno <- getErrno
+      throwIO . BadPath folder $
+        if errno == eWOULDBLOCK then "another command is writing this index: run this one again when that has ended" else "its lock cannot be taken"
+    act
+  where
+    open = openFd (folder </> "lock") ReadWrite (Just 0o600) defaultFileFlags {nonBlock = True, noctty = True} >>= \fd -> fd <$ setFdOption fd CloseOnExec True
+
+foreign import ccall safe "flock" c_flock :: CInt -> CInt -> IO CInt

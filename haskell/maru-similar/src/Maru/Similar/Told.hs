@@ -1,0 +1,102 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | What a reader is told beside the results: what was left out, guessed, odd. As lines, the first
+-- of each kind without what comes before it. Pure.
+module Maru.Similar.Told
+  ( Line (..),
+    toldLeftOut,
+    toldRead,
+    toldReport,
+    toldExtended,
+    nothingUsable,
+    counted,
+  )
+where
+
+import Data.ByteString (ByteString)
+import qualified Data.ByteString.Char8 as BC
+import Data.List (group, sort)
+import Data.Maybe (isJust)
+import qualified Data.Vector as V
+import Maru.Similar
+import Maru.Similar.Extend (Extended (..))
+import Maru.Similar.Output (printableName)
+
+-- | A warning, or what belongs to the one before.
+data Line = Warning !ByteString | More !ByteString
+  deriving (Eq, Show)
+
+-- | Whether names are hidden.
+toldLeftOut :: Bool -> [LeftOut] -> [Line]
+toldLeftOut hidden all'
+  | null missed = []
+  | hidden = [Warning (filesOrFolders missed <> " left out (no names: --anonymous)")]
+  | otherwise =
+    Warning (filesOrFolders missed <> " left out:") :
+    [More (printableName path <> ": " <> why) | LeftOut path why <- take shown missed]
+      ++ [More ("and " <> BC.pack (show (length missed - shown)) <> " more; --json names them all") | length missed > shown]
+  where
+    missed = filter ((/= "excluded") . leftOutReason) all'
+    shown = 5
+
+-- | What was guessed, and what the list of students did not find. Whether names are hidden.
+toldRead :: Bool -> Corpus -> [Line]
+toldRead hidden corpus =
+  [ Warning (counted (length guessed) "file" <> " not in UTF-8; guessed: " <> BC.intercalate ", " [encodingName e <> " (" <> BC.pack (show (length same)) <> ")" | same@(e : _) <- group (sort guessed)])
+    | not (null guessed)
+  ]
+    ++ [Warning ("the list of students names what is not there: " <> (if hidden then counted (length missing) "name" else someOf missing)) | not (null missing)]
+  where
+    guessed = map snd (corpusGuessed corpus)
+    missing = corpusMissing corpus
+
+-- | What is odd about submissions, by the names of the report; those of an index were told of when
+-- they came into it.
+toldReport :: Report -> [Line]
+toldReport report =
+  concat
+    [ warn submissionErrors "hold text that is not Java; compared all the same",
+      warn submissionNotJava "hold a file without the shape of Java (prose, another language?); compared all the same",
+      warn submissionUnclosed "hold a comment or text block that does not end; what follows it is compared as code",
+      warn submissionControls "hold NUL or other control bytes; compared all the same",
+      warn (\s -> fromEnum (submissionParse s == Broken)) "do not parse without errors; compared all the same",
+      warn (\s -> fromEnum (isJust (configGrammar (reportConfig report)) && submissionParse s == NotParsed)) "hold a file that is too large or too odd to be parsed; its structure is the lexer's",
+      warn (\s -> if submissionTokens s < least then 1 else 0) ("have fewer than " <> BC.pack (show least) <> " tokens of their own: only equals are found"),
+      [Warning (counted incomplete "pair" <> " repeat themselves too much to be compared wholly; their similarity is at least the one shown") | incomplete > 0]
+    ]
+  where
+    submissions = V.toList (V.take (reportRead report) (reportSubmissions report))
+    least = configMinMatch (reportConfig report)
+    incomplete = incompletePairs (reportPairs report)
+    warn :: (Submission -> Int) -> ByteString -> [Line]
+    warn odd' what = case [submissionName s | s <- submissions, odd' s > 0] of
+      [] -> []
+      names -> [Warning (counted (length names) "submission" <> " " <> what <> ": " <> someOf names)]
+
+-- | What became of an index.
+toldExtended :: ByteString -> Extended -> ([Line], ByteString)
+toldExtended folder e =
+  ( [Warning ("the index has another submission of that name: " <> printableName a <> " is " <> printableName b) | (a, b) <- extendedRenamed e],
+    printableName folder <> ": " <> counted (extendedAll e) "submission" <> "; " <> BC.pack (show (extendedAdded e)) <> " new"
+      <> (if extendedKnown e > 0 then ", " <> BC.pack (show (extendedKnown e)) <> " known before" else "")
+      <> "\n"
+  )
+
+nothingUsable :: [ByteString] -> [LeftOut] -> ByteString
+nothingUsable given missed =
+  BC.intercalate ", " (map printableName given) <> ": no Java submission found" <> because
+  where
+    because = case missed of
+      [] -> "; a submission is a .java file, or a folder or archive that holds some"
+      _ -> " (" <> filesOrFolders missed <> " left out, see above)"
+
+someOf :: [ByteString] -> ByteString
+someOf names = BC.intercalate ", " (map printableName (take 5 names)) <> (if length names > 5 then ", ..." else "")
+
+filesOrFolders :: [LeftOut] -> ByteString
+filesOrFolders missed = case length missed of
+  1 -> "1 file or folder"
+  n -> BC.pack (show n) <> " files or folders"
+
+counted :: Int -> ByteString -> ByteString
+counted n thing = BC.pack (show n) <> " " <> thing <> (if n == 1 then "" else "s")
