@@ -43,8 +43,8 @@
 #endif
 #endif
 
-/* The GHCs with which letters were checked (letter.c). */
-#define MARU_RTS_LETTERS (MARU_RTS_REGIONS && MARU_GHC == 90002)
+/* The GHCs with which letters were checked (letter.c): the same. */
+#define MARU_RTS_LETTERS MARU_RTS_REGIONS
 
 /* `capabilities` is an array of pointers, or a pointer to one. */
 #define MARU_CAPABILITIES_INLINE (MARU_GHC >= 90400 && MARU_GHC < 91000)
