@@ -3,11 +3,9 @@
  * datatypes of the same signature, MPI_IN_PLACE at the root, empty parts, when it comes.
  * Rank 0 prints a line a step: the call, where, and what all ranks hold afterwards.
  *
- * mpi_shapes SEED STEPS b        blocking calls: what is printed without a shim is what must be
- * mpi_shapes SEED STEPS i        the non-blocking forms, of listed calls in listed shapes alone:
- *                                what is printed must be the same for these steps
- * mpi_shapes SEED STEPS l        as b, with the steps of i alone
- * mpi_shapes known               whether collective operations of this MPI's version are listed
+ * mpi_shapes SEED STEPS b: blocking calls; i: the listed ones, as their non-blocking forms; l:
+ * these, blocking.  What i and l print must be the same; and what b prints, with a shim and
+ * without. mpi_shapes known: whether collective operations of this MPI's version are listed.
  */
 #define _GNU_SOURCE
 #include "../list.h"
