@@ -4,8 +4,7 @@
  * Rank 0 prints a line a step: the call, where, and what all ranks hold afterwards.
  *
  * mpi_shapes SEED STEPS b: blocking calls; i: the listed ones, as their non-blocking forms; l:
- * these, blocking.  What i and l print must be the same; and what b prints, with a shim and
- * without. mpi_shapes known: whether collective operations of this MPI's version are listed.
+ * these, blocking.  What i and l print must be the same; so must b with a shim and without.
  */
 #define _GNU_SOURCE
 #include "../list.h"
@@ -471,7 +470,7 @@ int main(int argc, char **argv) {
   int length;
   MPI_Get_library_version(text, &length);
   version = mr_version_in(text);
-  if (argc == 2 && strcmp(argv[1], "known") == 0)
+  if (argc == 2 && strcmp(argv[1], "known") == 0) /* are this version's operations listed? */
     return mr_listed(kind, version, "Bcast") == NULL;
   if (argc != 4 || strchr("bil", argv[3][0]) == NULL)
     return 64;
