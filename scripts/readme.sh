@@ -36,7 +36,8 @@ readme_in_rust() { # SYSTEM PREFIX
   cp -R "$root/rust/maru-lock" "$1/root/crate"
   inside "$1" "apt-get -qq install -y --no-install-recommends cargo librust-lock-api-dev
     cd /root/crate; export PKG_CONFIG_PATH=$2/lib/pkgconfig; cargo --version"'
-    offline="--offline --config source.crates-io.replace-with=\"debian\" --config source.debian.directory=\"/usr/share/cargo/registry\""
-    eval "cargo $offline test --tests" | tee said; grep -q "^test result: ok. 17 passed" said
-    eval "cargo $offline run --quiet --example counter" | diff examples/counter.expected -'
+    mkdir .cargo
+    printf "[source.crates-io]\nreplace-with = \"debian\"\n[source.debian]\ndirectory = \"/usr/share/cargo/registry\"\n" >.cargo/config.toml
+    cargo test --offline --tests | tee said; grep -q "^test result: ok. 17 passed" said
+    cargo run --offline --quiet --example counter | diff examples/counter.expected -'
 }
