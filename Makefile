@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= lib
 
-.PHONY: help setup build demo check test soak verify test-aarch64 bench doc install uninstall deb deb-check bundle bundle-check fresh-check test-ghc format lint sanitize clean
+.PHONY: help setup build demo check test soak verify test-aarch64 bench doc install uninstall deb deb-check bundle bundle-check release-check fresh-check test-ghc format lint sanitize clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -61,6 +61,9 @@ bundle: setup build ## one archive that runs from any folder of any Linux, witho
 
 bundle-check: bundle ## the archive in bare roots of Debian 12 and 13 (root)
 	@scripts/bundle-check
+
+release-check: setup ## all that a release has, into three fresh roots, with README's five minutes in each (root)
+	@scripts/release-check
 
 SUITE ?=
 

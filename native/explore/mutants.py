@@ -364,10 +364,12 @@ class Bench:
         out = self.work / (name.replace("/", "-") + kind + (".mutant.o" if text else ".o"))
         source = self.native / name
         folders = ["explore/shim"] if explored else []
-        folders += ["include", "base", "lock", "tests", str(pathlib.Path(name).parent)]
+        folders += ["include", "base", "lock", "tests"]
         command = [self.compiler, "-std=gnu11", "-O1", "-w", "-DWATCH_NS=4000"]
         command += [f"-D{slice}SLICE_NS=3600000000000" for slice in ("", "COOP_", "REST_", "CROWDED_")]
         command += ["-DPATIENCE=1", "-DLEFT_MAX=1", "-DMR_GLIBC_MODEL"]
+        # A text comes from no folder: what lies beside its file is found before all others, as it is there.
+        command += ["-iquote", self.native / pathlib.Path(name).parent]
         command += [f"-I{self.native / folder}" for folder in folders]
         if robust:
             command += ["-include", self.native / "explore/robust.h"]

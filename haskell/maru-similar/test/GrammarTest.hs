@@ -50,7 +50,7 @@ tests =
           let config = defaultConfig {configGrammar = Just java}
               corpus = corpusOf [newEntry name [Source name text] | (name, text) <- [("a", inMethod "a();"), ("b", inMethod "b( ;"), ("c", BC.replicate 60001 ' ' <> inMethod "c();")]] []
               report :: ParallelMap -> Report
-              report parallel = let p = prepare parallel config corpus in assemble config p (comparePrepared parallel config p)
+              report parallel = let p = prepare parallel config corpus in assembled config p (comparePrepared parallel config p)
           map submissionParse (toList' (reportSubmissions (report map))) @?= [Clean, Broken, NotParsed]
           map (pairScore (report map)) (pairList (reportPairs (report map))) @?= map (pairScore (report backwards)) (pairList (reportPairs (report backwards))),
       testCase "any piece of a program: acts within it" $

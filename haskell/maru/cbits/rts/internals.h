@@ -25,9 +25,9 @@
 #define MARU_GHC_NAME __GLASGOW_HASKELL_FULL_VERSION__
 #define MARU_GHC (__GLASGOW_HASKELL__ * 100 + __GLASGOW_HASKELL_PATCHLEVEL1__)
 
-/* The GHCs whose collector, block allocator and compact regions were checked against this code:
-   test/gc runs it under their debug run-time systems (make test-ghc). To see what another GHC would
-   do, compile with -DMARU_GHC_UNSEEN. */
+/* The GHCs whose collector, block allocator, compact regions and letters (letter.c) were checked
+   against this code: test/gc runs it under their debug run-time systems (make test-ghc). To see
+   what another GHC would do, compile with -DMARU_GHC_UNSEEN. */
 #if (MARU_GHC == 90002 || MARU_GHC == 90606 || MARU_GHC == 91003) && defined(x86_64_HOST_ARCH) &&  \
     defined(linux_HOST_OS) && !defined(PROFILING) && defined(USE_LARGE_ADDRESS_SPACE) &&           \
     !defined(MARU_GHC_UNSEEN)
@@ -42,9 +42,6 @@
   "maru was not checked with this GHC (" MARU_GHC_NAME ") on this platform"
 #endif
 #endif
-
-/* The GHCs with which letters were checked (letter.c). */
-#define MARU_RTS_LETTERS (MARU_RTS_REGIONS && MARU_GHC == 90002)
 
 /* `capabilities` is an array of pointers, or a pointer to one. */
 #define MARU_CAPABILITIES_INLINE (MARU_GHC >= 90400 && MARU_GHC < 91000)

@@ -14,14 +14,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* Why no letters can be sent in this program; NULL: they can. */
-const char *maru_letters_refusal(void) {
-  const char *why = maru_rts_refusal();
-  return why != NULL || MARU_RTS_LETTERS
-             ? why
-             : "maru was not checked with letters of this GHC (" MARU_GHC_NAME ")";
-}
-
 static uint64_t major_collections(void) {
   RTSStats stats;
   if (RtsFlags.GcFlags.giveStats == NO_GC_STATS)
@@ -37,7 +29,7 @@ static uint64_t at_birth;
    born anew often. */
 void maru_letter_receiver(void) {
   at_birth = major_collections();
-#if MARU_RTS_LETTERS
+#if MARU_RTS_REGIONS
   enum { LIFE = 128 << 20 };
   if (&oldest_gen)
     oldest_gen->max_blocks += LIFE / BLOCK_SIZE;
@@ -57,7 +49,7 @@ W_ maru_letter_code(const StgClosure *function) {
   return (W_)UNTAG_CLOSURE(application->fun)->header.info ^ (W_)application->n_args << 48;
 }
 
-#if MARU_RTS_LETTERS
+#if MARU_RTS_REGIONS
 bool closure_raw_arguments(const StgPAP *application, W_ *raw) {
   const StgFunInfoTable *info = get_fun_itbl(UNTAG_CLOSURE(application->fun));
   switch (info->f.fun_type) {

@@ -24,7 +24,8 @@
 -- another process: an 'Data.IORef.IORef', an 'Control.Concurrent.MVar.MVar', memory from
 -- @malloc@; what a thread is evaluating just now; a function or a chunk of items above
 -- 16 MiB. Such a call is made by freshly forked workers, as by 'Maru.parMapM', and
--- 'poolReport' says so. So is every call with another GHC than 9.0.2.
+-- 'poolReport' says so. So is every call of a program whose results cross by copy: one built
+-- with a GHC that is not listed, for profiling, or with a shared run-time system.
 --
 -- __What a worker sees.__ The program as it was when the worker was born. A global variable
 -- (an @IORef@ at top level, by @unsafePerformIO@) that the caller has changed since has its old

@@ -55,6 +55,7 @@ import Data.Maybe (isNothing)
 import Data.Word (Word64)
 import Foreign.C (CUInt (..))
 import GHC.Clock (getMonotonicTime)
+import GHC.Exts (lazy)
 import Maru
 import System.Directory (listDirectory)
 import System.Environment (getEnvironment, getExecutablePath, lookupEnv)
@@ -117,15 +118,16 @@ working thousands i = go (1000 * thousands) i
     go n x = go (n - 1) (x * 6364136223846793005 + 1442695040888963407)
 {-# NOINLINE working #-}
 
--- | The second argument, after so many milliseconds in 'threadDelay'.
+-- | The second argument, after so many milliseconds in 'threadDelay'. Not before: a function that is
+-- seen to be strict gets its argument evaluated by GHC 9.10.
 pausing :: Int -> a -> a
-pausing ms x = effect (threadDelay (1000 * ms)) `seq` x
+pausing ms x = effect (threadDelay (1000 * ms)) `seq` lazy x
 {-# NOINLINE pausing #-}
 
 -- | The second argument, after so many seconds in foreign calls. Without threads
 -- the run-time system's clock interrupts them.
 sleeping :: Int -> a -> a
-sleeping s x = effect (rest (fromIntegral s)) `seq` x
+sleeping s x = effect (rest (fromIntegral s)) `seq` lazy x
   where
     rest left = unless (left == 0) (c_sleep left >>= rest)
 {-# NOINLINE sleeping #-}

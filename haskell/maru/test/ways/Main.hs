@@ -14,6 +14,7 @@ import qualified Data.Map as Map
 import GHC.Clock (getMonotonicTime)
 import Maru
 import Maru.Native.Region (zeroCopy)
+import Maru.Pool
 import System.Environment (getArgs)
 import System.Exit (exitFailure)
 
@@ -78,6 +79,7 @@ forking way =
     ("an exception of base keeps its type", (== Left DivideByZero) <$> try (evaluate (sum (parMapWith processes (100 `div`) [2, 1, 0 :: Int])))),
     ("an exception of the program keeps its type", (== Left sorry) <$> try (evaluate (length (show (parMapWith processes throwing [1 :: Int, 2]))))),
     ("the report says how results cross", told),
+    ("a pool's calls are maps, and say where its workers do not stay", pooled),
     ("how long a map takes", True <$ timed)
   ]
   where
@@ -91,6 +93,13 @@ forking way =
       _ <- evaluate (sum xs)
       r <- report
       pure (if null (wayRefusal way) then not (any ("by copy" `isInfixOf`) (reportNotes r)) else any (wayRefusal way `isInfixOf`) (reportNotes r))
+
+    pooled = withPool processes 3 $ \pool -> do
+      sums <- mapM (\n -> poolMap pool (\e x -> e * x + n) [1 .. 20 :: Int]) [1, 2, 3]
+      r <- poolReport pool
+      let stayed = (poolCalls r, poolForked r, poolNotes r) == (3, 0, [])
+          forked = poolCalls r == 0 && poolForked r == 60 && any (wayRefusal way `isInfixOf`) (poolNotes r)
+      pure (sums == [[3 * x + n | x <- [1 .. 20]] | n <- [1, 2, 3]] && (if null (wayRefusal way) then stayed else forked))
 
 -- | For people: what a map takes here, beside map.
 timed :: IO ()
@@ -114,6 +123,7 @@ timed = do
 -- does not.
 refusing :: Way -> [(String, IO Bool)]
 refusing way =
-  [ ("processes are refused in one line", either (\e -> wayRefusal way `isInfixOf` show (e :: Unavailable)) (const False) <$> try (evaluate (sum (parMapWith processes (+ 1) [1 .. 100 :: Int])))),
+  [ ("a pool's call is refused in one line", either (\e -> wayRefusal way `isInfixOf` show (e :: Unavailable)) (const False) <$> try (withPool processes () (\pool -> poolMap pool (const (+ 1)) [1 :: Int]))),
+    ("processes are refused in one line", either (\e -> wayRefusal way `isInfixOf` show (e :: Unavailable)) (const False) <$> try (evaluate (sum (parMapWith processes (+ 1) [1 .. 100 :: Int])))),
     ("Auto does without", pure (parMap (* 2) [1 .. 1000 :: Int] == map (* 2) [1 .. 1000]))
   ]

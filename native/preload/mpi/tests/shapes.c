@@ -3,10 +3,8 @@
  * datatypes of the same signature, MPI_IN_PLACE at the root, empty parts, when it comes.
  * Rank 0 prints a line a step: the call, where, and what all ranks hold afterwards.
  *
- * mpi_shapes SEED STEPS b        blocking calls: what is printed without a shim is what must be
- * mpi_shapes SEED STEPS i        the non-blocking forms, of listed calls in listed shapes alone:
- * what is printed must be the same for these steps; the others are left out mpi_shapes SEED STEPS l
- * as b, with the steps of i alone
+ * mpi_shapes SEED STEPS b: blocking calls; i: the listed ones, as their non-blocking forms; l:
+ * these, blocking.  What i and l print must be the same; so must b with a shim and without.
  */
 #define _GNU_SOURCE
 #include "../list.h"
@@ -209,14 +207,15 @@ struct step {
   struct reduction by;
 };
 
+#ifdef OPEN_MPI
+static const enum mr_mpi_kind kind = MR_OPEN_MPI;
+#else
+static const enum mr_mpi_kind kind = MR_MPICH;
+#endif
+
 /* By the list itself; b and l differ by this alone. */
 static bool listed(const struct step *s) {
   char name[32];
-#ifdef OPEN_MPI
-  enum mr_mpi_kind kind = MR_OPEN_MPI;
-#else
-  enum mr_mpi_kind kind = MR_MPICH;
-#endif
   snprintf(name, sizeof name, "%c%s", call_names[s->call][0] - 'a' + 'A', call_names[s->call] + 1);
   const struct mr_entry *entry = mr_listed(kind, version, name);
   if (entry == NULL || s->at->others > 0)
@@ -469,13 +468,15 @@ static void dawdle(void) {
 int main(int argc, char **argv) {
   char text[MPI_MAX_LIBRARY_VERSION_STRING];
   int length;
+  MPI_Get_library_version(text, &length);
+  version = mr_version_in(text);
+  if (argc == 2 && strcmp(argv[1], "known") == 0) /* are this version's operations listed? */
+    return mr_listed(kind, version, "Bcast") == NULL;
   if (argc != 4 || strchr("bil", argv[3][0]) == NULL)
     return 64;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Get_library_version(text, &length);
-  version = mr_version_in(text);
   nonblocking = argv[3][0] == 'i', only_listed = argv[3][0] != 'b';
   plan = strtoull(argv[1], NULL, 10);
   own = plan * 1000 + (uint64_t)rank;

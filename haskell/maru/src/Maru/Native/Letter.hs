@@ -37,7 +37,7 @@ foreign import prim "maru_letter_landzh"
 foreign import prim "maru_letter_codezh"
   code# :: Any -> State# RealWorld -> (# State# RealWorld, Word# #)
 
-foreign import ccall unsafe "maru_letters_refusal"
+foreign import ccall unsafe "maru_rts_refusal"
   c_refusal :: IO CString
 
 foreign import ccall unsafe "&free"

@@ -43,9 +43,9 @@ pidfd = either bad (const (Finding Good "a worker's death is seen at once" "")) 
     bad why = Finding Doubtful why "deaths are looked for instead; pidfd_open needs Linux 5.3, a sandbox may forbid it"
 
 zeroCopy :: IO Finding
-zeroCopy = either slower (const (Finding Good "results cross by address (in programs built like this command)" "")) <$> Region.zeroCopy
+zeroCopy = either slower (const (Finding Good "results cross by address, and a pool's workers stay (in programs built like this command)" "")) <$> Region.zeroCopy
   where
-    slower why = Finding Doubtful why "results cross as copies; everything works"
+    slower why = Finding Doubtful why "results cross as copies, and a pool forks for each call; everything works"
 
 -- ---- sim ----------------------------------------------------------------
 

@@ -186,7 +186,7 @@ mpiAfterwards environment board = case mpiCost board of
     byLauncher run = case runCommand run of
       program : _ -> takeWhile (/= '.') (takeFileName program) `elem` ["mpirun", "mpiexec", "orterun", "prun", "srun"]
       [] -> False
-    absent = "no MPI rank took part: the programs are static, on other hosts, or do not use Open MPI 4 or MPICH 4"
+    absent = "no MPI rank took part: the programs are static, on other hosts, or do not use Open MPI or MPICH"
 
 -- ---- doctor -------------------------------------------------------------
 
