@@ -38,6 +38,7 @@ int maru_pthread_detach(pthread_t thread);
 pthread_t maru_pthread_self(void);
 void maru_pthread_exit(void *result) __attribute__((noreturn));
 
+/* Values of a thread go with it to its node; destructors run on that. */
 int maru_pthread_key_create(pthread_key_t *key, void (*destructor)(void *));
 int maru_pthread_key_delete(pthread_key_t key);
 int maru_pthread_setspecific(pthread_key_t key, const void *value);
@@ -59,6 +60,7 @@ int maru_pthread_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *
 int maru_pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
                                  const struct timespec *until);
 
+/* A signal wakes a thread that waits, whatever node each is on. */
 int maru_pthread_cond_init(pthread_cond_t *condition, const pthread_condattr_t *attributes);
 int maru_pthread_cond_destroy(pthread_cond_t *condition);
 int maru_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
@@ -85,12 +87,14 @@ int maru_pthread_rwlock_wrlock(pthread_rwlock_t *lock);
 int maru_pthread_rwlock_trywrlock(pthread_rwlock_t *lock);
 int maru_pthread_rwlock_unlock(pthread_rwlock_t *lock);
 
+/* As mutexes: a thread that waits sleeps. */
 int maru_pthread_spin_init(pthread_spinlock_t *lock, int shared);
 int maru_pthread_spin_destroy(pthread_spinlock_t *lock);
 int maru_pthread_spin_lock(pthread_spinlock_t *lock);
 int maru_pthread_spin_trylock(pthread_spinlock_t *lock);
 int maru_pthread_spin_unlock(pthread_spinlock_t *lock);
 
+/* Of all nodes, whether shared or not.  Without names. */
 int maru_sem_init(sem_t *semaphore, int shared, unsigned value);
 int maru_sem_destroy(sem_t *semaphore);
 int maru_sem_wait(sem_t *semaphore);
