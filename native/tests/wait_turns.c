@@ -24,7 +24,7 @@ static struct mr_turn_rule random_rule(void) {
 }
 
 static uint32_t plain_reach(const struct mr_turn_rule *rule, uint32_t turn_ns, uint32_t crowd) {
-  bool crowded = crowd > rule->cpus;
+  bool crowded = crowd > (rule->cpus < 4 ? 3 * rule->cpus : rule->cpus);
   uint32_t reach = 0, most = MR_TURN_SLOTS - 1;
   if (rule->cpus == 1)
     return 0;

@@ -2,9 +2,10 @@
  *
  * A waiter is awake while its turn is near, and sleeps while it is far.  A turn is near while those
  * before it take no longer than four times the rule's spin_ns.  A crowd is a queue that has been
- * longer than there are CPUs; in a crowd only one waiter for MR_CROWD_SHARE CPUs is near.  A thread
- * whose turn is over wakes waiters whose turns have come near.  So a wake-up happens while others
- * have their turns, no hand-over waits for it, and a queue that sleeps finds its way out.
+ * longer than there are CPUs (MR_CROWD_OF_FEW: where there are few); in a crowd only one waiter for
+ * MR_CROWD_SHARE CPUs is near.  A thread whose turn is over wakes waiters whose turns have come
+ * near.  So a wake-up happens while others have their turns, no hand-over waits for it, and a queue
+ * that sleeps finds its way out.
  *
  * Turns are only counted here; the queue says which waiter is next.  The counts are guesses: where
  * they are wrong a waiter sleeps too long or too little, and no grant is lost.
@@ -22,8 +23,9 @@
 #include <maru/wait.h>
 
 #define MR_TURN_SLOTS 64u
-#define MR_TURN_WAKES 2u  /* the front of those awake moves twice as fast as the queue */
-#define MR_CROWD_SHARE 4u /* in a crowd one waiter for so many CPUs is awake */
+#define MR_TURN_WAKES 2u   /* the front of those awake moves twice as fast as the queue */
+#define MR_CROWD_SHARE 4u  /* in a crowd one waiter for so many CPUs is awake */
+#define MR_CROWD_OF_FEW 3u /* with fewer CPUs than that: so many times these are no crowd */
 #define MR_TURN_MARK (MARU_WAIT_ARMED | (MR_TURN_SLOTS - 1) << 8)
 
 struct mr_turns {
