@@ -141,9 +141,17 @@ receive mailbox = do
 receiveWithin :: Binary a => Double -> Mailbox a -> IO (Maybe a)
 receiveWithin limit mailbox = do
   queue <- queueOf mailbox
-  over <- if limit > 0 then registerDelay (ceiling (min 1e12 (limit * 1e6))) else newTVarIO True
-  arrived <- atomically ((Just <$> readTQueue queue) `orElse` (Nothing <$ (readTVar over >>= check)))
+  there <- atomically (tryReadTQueue queue)
+  arrived <- maybe (if limit > 0 then waiting queue else pure Nothing) (pure . Just) there
   traverse opened arrived
+  where
+    -- Looks at the end of the time, and once more at the queue, in one transaction: a message that
+    -- is taken is not lost.
+    waiting queue = do
+      over <- newTVarIO False
+      let micros = ceiling (min 1e12 (limit * 1e6))
+      bracket (forkIO (threadDelay micros >> atomically (writeTVar over True))) killThread $ \_ ->
+        atomically ((Just <$> readTQueue queue) `orElse` (Nothing <$ (readTVar over >>= check)))
 
 queueOf :: Mailbox a -> IO (TQueue (Arrived a))
 queueOf (Mailbox (Address path _ _) queue) = do
@@ -215,8 +223,8 @@ endedBy e = case fromException e of
   Nothing -> Threw <$> textOf e
 
 -- | Ends it where it is, and waits for that: a process is killed, a thread gets an asynchronous
--- exception, and holds up 'stop' until it has handled it. Messages that it has sent arrive. No
--- effect on one that has ended. In another process than its parent: throws 'Unavailable'.
+-- exception, and holds up 'stop' until it has handled it. Messages that it has sent arrive. One that
+-- has ended by itself is told as such. In another process than its parent: throws 'Unavailable'.
 stop :: Actor a -> IO ()
 stop actor = do
   ended <- atomically . (not <$>) . isEmptyTMVar =<< endingOf actor

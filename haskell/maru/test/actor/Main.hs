@@ -162,6 +162,8 @@ endings medium =
       testCase "by an exception" . calm $ ends (\_ -> throwIO (ErrorCall "no more")) >>= (@?= Threw "no more"),
       testCase "by an exception whose text throws" . calm $
         ends (\_ -> throwIO (ErrorCall (error "text"))) >>= (@?= Threw "(its text throws, or has no end)"),
+      testCase "by an exception whose text has no end" . calm $
+        ends (\_ -> throwIO (ErrorCall (show (length [1 :: Integer ..])))) >>= (@?= Threw "(its text throws, or has no end)"),
       testCase "by being stopped, once and again" . calm $ do
         actor <- spawn medium (void . asInt . receive)
         stop actor >> stop actor
@@ -224,6 +226,15 @@ processes medium =
         orphan <- asInt (receive inbox)
         stop actor
         awaitEnding actor >>= (@?= Stopped)
+        signalProcess sigKILL (CPid (fromIntegral orphan)),
+      testCase "that are stopped while they are sent much, and a child holds their end, let go" . calm . withMailbox $ \inbox -> do
+        actor <- spawn medium (\m -> leaveChild >>= send (address inbox) >> raiseSignal sigSTOP >> void (receive m :: IO Bytes.ByteString))
+        orphan <- asInt (receive inbox)
+        sent <- newEmptyMVar
+        _ <- forkIO (send (actorAddress actor) (Bytes.replicate 20000000 'm') >> putMVar sent ())
+        threadDelay 50000
+        stop actor
+        takeMVar sent
         signalProcess sigKILL (CPid (fromIntegral orphan)),
       testCase "have a map of their own" . calm . withMailbox $ \inbox ->
         withActor medium (\m -> receive m >>= parMapM (onBackend Shm) (* 2) >>= send (address inbox)) $ \actor -> do

@@ -131,7 +131,7 @@ live outputs parent parentPidfd path line report prepare snapshot = do
     pen <- newPen 70 stuck stuck
     penOnSocket pen report
     behaviour <- prepare node
-    _ <- forkIO (relay node wire)
+    _ <- forkIO (relay node wire `catch` deaf)
     penDown pen stuck 0
     result <- try (unsafeUnmask behaviour)
     penUp pen
@@ -139,6 +139,8 @@ live outputs parent parentPidfd path line report prepare snapshot = do
     either (textOf >=> say threw) (const (say returned "")) result
   exitNow (either (\SomeException {} -> 70) (const 0) outcome)
   where
+    -- Nothing more would be heard here, and its receives would wait for ever.
+    deaf e = textOf e >>= say threw >> exitNow 70
     say kind text = Unsafe.unsafeUseAsCStringLen (packText text) $ \(from, n) ->
       void (sendRecord report 0 kind from n)
 
@@ -157,7 +159,8 @@ withOutputs act = held stdout $ \out -> held stderr $ \err -> act (out >> err)
 -- | What an exception says, as far as it says it.
 textOf :: SomeException -> IO String
 textOf e = do
-  text <- try (timeout 200000 (evaluate (packText (take longest (exceptionText e)))))
+  -- The caller is masked, and a text may have no end.
+  text <- try (timeout 200000 (unsafeUnmask (evaluate (packText (take longest (exceptionText e))))))
   pure (maybe "(its text throws, or has no end)" unpackText (either none id text))
   where
     none SomeException {} = Nothing
@@ -171,7 +174,7 @@ tend :: Node -> Int -> Child -> Wire -> CInt -> (Ending -> IO ()) -> IO ()
 tend node number child wire report ended = do
   unwatched <- newEmptyMVar
   watcher <- forkIO (watch (childProcess child) `finally` putMVar unwatched ())
-  _ <- try (unsafeUnmask (relay node wire)) :: IO (Either SomeException ())
+  heard <- try (unsafeUnmask (relay node wire))
   -- What it waits for must be open until it has left.
   killThread watcher >> takeMVar unwatched
   disown node number
@@ -181,7 +184,11 @@ tend node number child wire report ended = do
   stopped <- readIORef (childStopped child)
   closeWire wire >> forget (childProcess child)
   haveWorkers (-1)
-  ended (if stopped then Stopped else maybe (Lost death) meaning said)
+  unheard <- either (fmap Just . textOf) (const (pure Nothing)) heard
+  ended $ case (said, unheard) of
+    (Just words', _) -> meaning words'
+    (_, Just why) -> Threw why
+    _ -> if stopped then Stopped else Lost death
   where
     -- A third process may hold the other end of the wire.
     watch (Process _ pidfd _) = when (pidfd >= 0) (threadWaitRead (fromIntegral pidfd) >> hangUp wire)

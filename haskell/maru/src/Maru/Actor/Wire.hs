@@ -202,9 +202,11 @@ nextOnSocket w = do
     Right Nothing -> threadWaitRead (fromIntegral (wireSocket w)) >> nextOnSocket w
 
 -- | What was sent until now can still be read; then the other process counts as gone, even where
--- a third one holds its end.
+-- a third one holds its end. A thread that waits for room in the socket goes on.
 hangUp :: Wire -> IO ()
-hangUp w = void (c_shutdown (wireSocket w) 0)
+hangUp w = void (c_shutdown (wireSocket w) both)
+  where
+    both = 2
 
 foreign import ccall unsafe "shutdown" c_shutdown :: CInt -> CInt -> IO CInt
 
