@@ -2,6 +2,7 @@
 module HeatMapTest (heatMaps) where
 
 import Data.List (isInfixOf)
+import Data.String (fromString)
 import Hedgehog (assert, forAll, property, (===))
 import qualified Hedgehog.Gen as Gen
 import qualified Hedgehog.Range as Range
@@ -15,7 +16,7 @@ heatMaps :: TestTree
 heatMaps =
   testGroup
     "heat map of pages by node"
-    [ testPropertyNamed "no fault is lost, no column too many" "no fault is lost, no column too many" $
+    [ testPropertyNamed "no fault is lost, no column too many" (fromString "cells") $
         property $ do
           most <- forAll (Gen.int (Range.linear 1 20))
           let figure = Gen.int . Range.linear 0
