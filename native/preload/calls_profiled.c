@@ -286,7 +286,8 @@ void mr_calls_start(struct mr_preload *preload, bool fit) {
   mr_locate_start();
   profile.records.locate = mr_locate;
   read_place();
-  profile.process = mr_overlay.process + 1; /* on the page that a fork wipes */
+  _Static_assert(2 * sizeof *mr_overlay.process <= MR_PROCESS_BYTES, "the turns lie behind both");
+  profile.process = mr_overlay.process + 1; /* in the memory that a fork wipes */
   profile.waits = mr_overlay.waits;
   mr_overlay.waits = NULL; /* counted by the profile */
   read_clock();

@@ -18,9 +18,6 @@ _Static_assert(offsetof(struct maru_overlay, name) == 64 &&
                    sizeof(struct maru_overlay_counts) == 64,
                "the section's layout");
 
-/* Of one of the process's words, and of what a library of ours lays behind it. */
-#define PROCESS_BYTES 64
-
 static struct mr_preload preload;
 
 /* ---- start ------------------------------------------------------------- */
@@ -58,12 +55,12 @@ static const char *prepare(const struct mr_policy *policy) {
   const char *otherwise = mr_glibc_check();
   if (otherwise != NULL)
     return otherwise;
-  /* The process's words on a page of their own. */
-  char *both = wiped(PROCESS_BYTES + MR_OVERLAY_TURNS * sizeof *mr_overlay.turns);
+  /* The process's words, and its mutexes' turns behind them. */
+  char *both = wiped(MR_PROCESS_BYTES + MR_OVERLAY_TURNS * sizeof *mr_overlay.turns);
   if (both == NULL)
     return "the kernel cannot wipe a page at a fork";
   mr_overlay.process = (void *)both;
-  mr_overlay.turns = (void *)(both + PROCESS_BYTES);
+  mr_overlay.turns = (void *)(both + MR_PROCESS_BYTES);
   if (mr_waiting_init(&mr_overlay.waiting, mr_overlay.options.wait, mr_overlay.options.spin_ns) < 0)
     return "this way to wait does not exist";
   if (policy->places && mr_place_read(&place) < 0)

@@ -23,9 +23,6 @@
  * (10 ms at 100 Hz) looks like a long call, too. */
 #define LONG_NS INT64_C(5000000)
 #define AFTER_LONG 16
-/* While all calls come within a tick of that clock, so many at most go without a look at it: the
- * looks before and after cost as much as a tenth of a small message. */
-#define UNSEEN_MOST 8
 
 /* This process; written by mr_calm_join. */
 static bool able;
@@ -36,9 +33,7 @@ static _Atomic bool crowded;
 struct mood {
   struct mr_looks looks;
   int kept_from_own;    /* calls */
-  int unseen, row;      /* calls still to go without a look; how many the last look allowed */
-  int64_t own_begin_ns; /* 0: in none, or in one without a look */
-  int64_t seen_ns;      /* the last look */
+  int64_t own_begin_ns; /* 0: in none */
 };
 static _Thread_local struct mood mood;
 
@@ -132,35 +127,19 @@ static bool calm_at(struct mood *m, int64_t now_ns) {
 
 bool mr_calm(void) { return able && calm_at(&mood, coarse_ns()); }
 
-static void look_at_each(struct mood *m) { m->row = m->unseen = 0; }
-
-static bool begin_with_a_look(struct mood *m, unsigned ends) {
-  int64_t now_ns = coarse_ns();
-  if (!calm_at(m, now_ns) || mr_asleep(ends)) {
-    look_at_each(m);
-    return false;
-  }
-  if (m->kept_from_own > 0) {
-    m->kept_from_own--;
-    return false;
-  }
-  if (now_ns != m->seen_ns)
-    look_at_each(m);
-  else
-    m->unseen = m->row = m->row < UNSEEN_MOST / 2 ? 2 * m->row + 1 : UNSEEN_MOST;
-  m->seen_ns = m->own_begin_ns = now_ns;
-  return true;
-}
-
 bool mr_own_begin(unsigned ends) {
   if (!able)
     return false;
   struct mood *m = &mood;
-  if (m->unseen > 0 && !mr_asleep(ends)) {
-    m->unseen--;
-    return true;
+  int64_t now_ns = coarse_ns();
+  if (!calm_at(m, now_ns) || mr_asleep(ends))
+    return false;
+  if (m->kept_from_own > 0) {
+    m->kept_from_own--;
+    return false;
   }
-  return begin_with_a_look(m, ends);
+  m->own_begin_ns = now_ns;
+  return true;
 }
 
 void mr_own_end(void) {
@@ -171,8 +150,6 @@ void mr_own_end(void) {
 }
 
 void mr_call_took(int64_t ns) {
-  if (ns <= LONG_NS)
-    return;
-  mood.kept_from_own = AFTER_LONG;
-  look_at_each(&mood);
+  if (ns > LONG_NS)
+    mood.kept_from_own = AFTER_LONG;
 }

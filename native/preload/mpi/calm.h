@@ -11,8 +11,7 @@
  * it has not looked; for longer each time that it turns out to be so again soon after.
  *
  * An MPI's own call has no way out.  So a thread makes none for the next few calls after one that
- * took long, by whichever way it waited.  While calls come within a tick of the coarse clock, up
- * to eight go without a look at it; the first that takes longer ends that.
+ * took long, by whichever way it waited.
  *
  * Thread-safety: mr_calm_join from one thread, before all else; the others from any.
  */

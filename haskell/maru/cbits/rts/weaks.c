@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -130,23 +131,38 @@ static void widen_descriptors(void) {
    is in the program; weak, so that a program may have its own. */
 static bool is_worker;
 typedef int set_name(pthread_t, const char *);
-/* Before main: a thread that a fork leaves behind may be in the middle of a dlsym. */
-static set_name *name_behind;
 
-static void find_name_behind(void) {
-  name_behind = (set_name *)dlsym(RTLD_NEXT, "pthread_setname_np");
+/* Where there is no other function of this name to call: the libc is linked in statically. */
+static int name_self(pthread_t thread, const char *name) {
+  enum { MOST = 15 }; /* the kernel's, which would cut it off */
+  if (!pthread_equal(thread, pthread_self()))
+    return ENOSYS;
+  if (strlen(name) > MOST)
+    return ERANGE;
+  return prctl(PR_SET_NAME, name) ? errno : 0;
 }
 
+static set_name *find_name_behind(void) {
+  set_name *found = (set_name *)dlsym(RTLD_NEXT, "pthread_setname_np");
+  return found ? found : name_self;
+}
+
+/* Constructors of the program's libraries come before this one's. */
+static int name_early(pthread_t thread, const char *name) {
+  return find_name_behind()(thread, name);
+}
+
+/* Found before main: a thread that a fork leaves behind may be in the middle of a dlsym. */
+static set_name *name_behind = name_early;
+
 __attribute__((weak)) int pthread_setname_np(pthread_t thread, const char *name) {
-  if (is_worker && !pthread_equal(thread, pthread_self()))
-    return 0;
-  return name_behind ? name_behind(thread, name) : ENOSYS;
+  return is_worker && !pthread_equal(thread, pthread_self()) ? 0 : name_behind(thread, name);
 }
 
 extern char __libc_single_threaded __attribute__((weak)); /* glibc 2.32 */
 
 __attribute__((constructor)) static void at_start(void) {
-  find_name_behind();
+  name_behind = find_name_behind();
   if (&__libc_single_threaded && __libc_single_threaded)
     widen_descriptors();
 }

@@ -143,7 +143,7 @@ grammar :: IO Finding
 grammar = judged <$> (libraryAt "grammars/java.so" >>= openGrammar "java" . either id id)
   where
     judged (Right found) = Finding Good (unpack (grammarName found)) ""
-    judged (Left why) = Finding Doubtful ("maru similar goes by its lexer: " ++ why) "scripts/grammars java, then install maru again"
+    judged (Left why) = Finding Doubtful ("maru similar goes by its lexer: " ++ why) "install a maru with it: a release's has it; in maru's sources `scripts/grammars java` builds it"
 
 ghc :: String
 ghc = compilerName ++ " " ++ showVersion fullCompilerVersion
