@@ -7,8 +7,8 @@
  *
  * The same text gives the same acts: no clock, no locale, no address has a say. Nothing here keeps
  * state between calls; a grammar is immutable once open, so any number of threads and forked
- * processes may use it. Time and memory are bounded by the text's size: some 0.15 s a megabyte of
- * programs, and 61 MB at most.
+ * processes may use it. Memory is bounded: 61 MB for the parse (grammar.c: ANY_TEXT and EACH_BYTE,
+ * which also bound what it reads again and thereby its time) and 40 MB for the walk (walk.c: MOST).
  */
 #ifndef MARU_GRAMMAR_H
 #define MARU_GRAMMAR_H

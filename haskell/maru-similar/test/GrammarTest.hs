@@ -13,7 +13,9 @@ import Data.Primitive.PrimArray
 import Data.Word (Word32)
 import Maru.Similar
 import Maru.Similar.Grammar
+import Maru.Similar.Lexer.Java (lexJava)
 import Maru.Similar.Structure (Act (..))
+import Maru.Similar.Token
 import Snippets
 import System.Directory (doesFileExist)
 import System.FilePath ((</>))
@@ -39,6 +41,13 @@ tests =
       testCase "what does something has" $
         withJava $ \java -> forM_ busy $ \text ->
           assertBool (BC.unpack text) (actsOf java (inMethod "a(b);") /= actsOf java (inMethod ("a(b); " <> text))),
+      testCase "comments between all tokens: the same acts" $
+        withJava $ \java -> forM_ (programs ++ map inMethod (concat [[one, other] | (_, one, other) <- disguises] ++ idle ++ busy)) $ \program -> do
+          assertEqual (BC.unpack program) (actsOf java program) (actsOf java (between "/**/" program))
+          assertEqual (BC.unpack program) (actsOf java program) (actsOf java (between " //\n" program)),
+      testCase "an error counts wherever it is" $
+        withJava $ \java -> forM_ ["class A { void m(int , , = ) { a(); } }", "class A<,> { }", "import ,;", "class A { @B(,) int a; }", inMethod "if (1 , 2) { }", inMethod "assert 1 > ;"] $ \program ->
+          assertBool (BC.unpack program) (maybe False ((> 0) . parsedErrors) (parse java program)),
       testCase "broken programs, prose, too large ones" $
         withJava $ \java -> do
           fmap ((> 0) . parsedErrors) (parse java "class A { void m( { x = ; } ") @?= Just True
@@ -131,3 +140,10 @@ pairsOf a = [(indexPrimArray a (2 * i), indexPrimArray a (2 * i + 1)) | i <- [0 
 
 inMethod :: ByteString -> ByteString
 inMethod body = "class A { void m() { " <> body <> " } }"
+
+-- | The text with that between all tokens, but not within a shift.
+between :: ByteString -> ByteString -> ByteString
+between what text = B.concat (concat [[tokenText text tokens i, if split i then what else ""] | i <- [0 .. tokenCount tokens - 1]])
+  where
+    tokens = lexJava text
+    split i = i + 1 == tokenCount tokens || tokenKind tokens i /= Greater || tokenEnd tokens i /= tokenStart tokens (i + 1)
