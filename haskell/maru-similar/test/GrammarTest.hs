@@ -14,8 +14,10 @@ import Data.Word (Word32)
 import Maru.Similar
 import Maru.Similar.Grammar
 import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Normalise (barrier)
 import Maru.Similar.Structure (Act (..))
 import Maru.Similar.Token
+import Maru.Similar.Views
 import Snippets
 import System.Directory (doesFileExist)
 import System.FilePath ((</>))
@@ -53,11 +55,29 @@ tests =
           fmap ((> 0) . parsedErrors) (parse java "class A { void m( { x = ; } ") @?= Just True
           fmap parsedErrors (parse java (inMethod "a();")) @?= Just 0
           parse java (BC.replicate 60001 ' ') @?= Nothing,
+      testCase "a copy with comments, in another layout, is the same" $
+        withJava $ \java -> forM_ (programs ++ atBound ++ map (B.take 300) programs) $ \program ->
+          forM_ [program <> "/*" <> BC.replicate 60001 '.' <> "*/", between "\n \t" program, between "/* ; */" program, "// a\n" <> program] $ \copy -> do
+            let Views structure lexical names = fst3 (viewed java program)
+                Views structure' lexical' names' = fst3 (viewed java copy)
+            assertEqual (show (B.take 200 copy)) (structure, lexical, names) (structure', lexical', names')
+            thd3 (viewed java program) @?= thd3 (viewed java copy),
+      testCase "what is too large to be parsed has no structure, and what is not has" $
+        withJava $ \java -> do
+          [thd3 (viewed java p) | p <- atBound] @?= [Clean, NotParsed]
+          [sizeofPrimArray (structureView (fst3 (viewed java p))) > 0 | p <- atBound] @?= [True, False],
+      testCase "acts of the template are cut out of a tree" $
+        withJava $ \java -> do
+          let (whole, _, _) = viewed java (bubble <> account)
+              (left, cut, _) = viewsOf (Just java) (Just (templateOf 9 [bubble])) [lexed (between "/**/" (bubble <> account))]
+              (own, _, _) = viewed java account
+          assertBool "cut" (cut > 0 && sizeofPrimArray (structureView left) < sizeofPrimArray (structureView whole))
+          dropWhile (== barrier) (primArrayToList (structureView left)) @?= primArrayToList (structureView own),
       testCase "what is no grammar is said, and nothing dies" notGrammars,
       testCase "submissions by a grammar say so, and each map gives the same" $
         withJava $ \java -> do
           let config = defaultConfig {configGrammar = Just java}
-              corpus = corpusOf [newEntry name [Source name text] | (name, text) <- [("a", inMethod "a();"), ("b", inMethod "b( ;"), ("c", BC.replicate 60001 ' ' <> inMethod "c();")]] []
+              corpus = corpusOf [newEntry name [Source name text] | (name, text) <- [("a", inMethod "a();"), ("b", inMethod "b( ;"), ("c", inMethod (B.concat (replicate 20000 "c();")))]] []
               report :: ParallelMap -> Report
               report parallel = let p = prepare parallel config corpus in assembled config p (comparePrepared parallel config p)
           map submissionParse (toList' (reportSubmissions (report map))) @?= [Clean, Broken, NotParsed]
@@ -147,3 +167,22 @@ between what text = B.concat (concat [[tokenText text tokens i, if split i then 
   where
     tokens = lexJava text
     split i = i + 1 == tokenCount tokens || tokenKind tokens i /= Greater || tokenEnd tokens i /= tokenStart tokens (i + 1)
+
+-- | Of 60 000 bytes with one for each token, and of one more.
+atBound :: [ByteString]
+atBound = [inMethod ("a(" <> BC.replicate (60000 - rest + extra) 'b' <> ");") | extra <- [0, 1]]
+  where
+    tokens = lexJava (inMethod "a();")
+    rest = sum [tokenEnd tokens i - tokenStart tokens i + 1 | i <- [0 .. tokenCount tokens - 1]] + 1
+
+lexed :: ByteString -> (ByteString, Tokens)
+lexed text = (text, lexJava text)
+
+viewed :: Grammar -> ByteString -> (Views, Int, Parse)
+viewed java text = viewsOf (Just java) Nothing [lexed text]
+
+fst3 :: (a, b, c) -> a
+fst3 (a, _, _) = a
+
+thd3 :: (a, b, c) -> c
+thd3 (_, _, c) = c

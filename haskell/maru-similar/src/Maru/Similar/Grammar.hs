@@ -9,6 +9,7 @@ module Maru.Similar.Grammar
     openGrammar,
     Parsed (..),
     parse,
+    largestText,
   )
 where
 
@@ -57,6 +58,10 @@ data Parsed = Parsed
 door :: Word32
 door = 1
 
+-- | Bytes of the largest text that is parsed (@MARU_GRAMMAR_LARGEST@).
+largestText :: Int
+largestText = 60000
+
 -- | That of a language. Or why not, in a few words that name the path.
 openGrammar :: String -> FilePath -> IO (Either String Grammar)
 openGrammar language path = do
@@ -92,7 +97,7 @@ opened language library = do
 -- | 'Nothing': it is too large, or no program by far. Depends on the text alone. O(n).
 parse :: Grammar -> ByteString -> Maybe Parsed
 parse grammar text
-  | B.length text > 0x7fffffff = Nothing
+  | B.length text > largestText = Nothing
   | otherwise = unsafePerformIO $
     BU.unsafeUseAsCStringLen text $ \(bytes, n) -> alloca $ \acts -> alloca $ \errors -> do
       found <- callWalk (grammarWalk grammar) (grammarRules grammar) bytes (fromIntegral n) acts errors
