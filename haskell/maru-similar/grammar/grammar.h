@@ -19,7 +19,7 @@
 #define MARU_GRAMMAR_API __attribute__((visibility("default")))
 
 /* Grows when a function below or the meaning of an act changes. */
-#define MARU_GRAMMAR_DOOR 1
+#define MARU_GRAMMAR_DOOR 2
 
 /* Bytes of the largest text that is parsed. The runtime of Debian 12 damages its heap where 65536
  * symbols are open at once, and a symbol is a byte at least. */
@@ -62,7 +62,8 @@ struct maru_grammar;
 
 MARU_GRAMMAR_API uint32_t maru_grammar_door(void);
 
-/* Name and version of the grammar. */
+/* Name and version of the grammar; its runtime and the walker by their hashes. Plug-ins of equal
+ * names make equal acts. */
 MARU_GRAMMAR_API const char *maru_grammar_name(void);
 
 /* 0; -EPROTONOSUPPORT if the runtime does not take grammars of this ABI; -ENOMEM. What is opened

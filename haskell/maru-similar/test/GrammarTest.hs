@@ -4,17 +4,23 @@
 -- | Grammars that were built. What needs one says so and does nothing where it is absent.
 module GrammarTest (tests) where
 
-import Control.Monad (forM_, when)
+import Control.Exception (try)
+import Control.Monad (forM_, void, when)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
+import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
 import Data.List (isInfixOf)
 import Data.Primitive.PrimArray
 import Data.Word (Word32)
 import Maru.Similar
+import Maru.Similar.Archive
+import Maru.Similar.Extend
 import Maru.Similar.Grammar
 import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Mutate
 import Maru.Similar.Normalise (barrier)
+import Maru.Similar.Output (json)
 import Maru.Similar.Structure (Act (..))
 import Maru.Similar.Token
 import Maru.Similar.Views
@@ -74,6 +80,24 @@ tests =
           assertBool "cut" (cut > 0 && sizeofPrimArray (structureView left) < sizeofPrimArray (structureView whole))
           dropWhile (== barrier) (primArrayToList (structureView left)) @?= primArrayToList (structureView own),
       testCase "what is no grammar is said, and nothing dies" notGrammars,
+      testCase "an index with a grammar says what the same run without an index says" $
+        withJava $ \java -> withSystemTempDirectory "grammar" $ \dir -> do
+          let config = defaultConfig {configGrammar = Just java}
+              entry role (n, p) = (newEntry (BC.pack (show n)) [Source "A.java" p]) {entryRole = role}
+              old = map (entry Archive) (zip [10 :: Int ..] (programs ++ map (mutate 3 (someOperators 3)) programs))
+              new = map (entry Maru.Similar.New) (zip [1 :: Int ..] programs)
+              said corpus = let p = prepare map config corpus in json (assembled config p (comparePrepared map config p))
+          _ <- extend map config (const (pure ())) (BC.pack dir) (corpusOf old [])
+          archive <- openArchive (recipe (Just java)) (BC.pack dir)
+          Builder.toLazyByteString (said (corpusOf new []) {corpusArchive = Just archive}) @?= Builder.toLazyByteString (said (corpusOf (new ++ old) [])),
+      testCase "an index with a grammar is none of a run without it, nor the other way round" $
+        withJava $ \java -> forM_ [(Nothing, Just java), (Just java, Nothing)] $ \(made, asked) -> withSystemTempDirectory "grammar" $ \dir -> do
+          let add with = extend map defaultConfig {configGrammar = with} (const (pure ())) (BC.pack dir) (corpusOf [newEntry "a" [Source "A.java" bubble]] [])
+              refused what act = try act >>= either (\(BadPath _ why) -> assertBool (show why) ("another version" `B.isInfixOf` why)) (const (assertFailure (what ++ " took it")))
+          _ <- add made
+          refused "a query" (void (openArchive (recipe asked) (BC.pack dir)))
+          refused "extending" (void (add asked))
+          void (openArchive (recipe made) (BC.pack dir)),
       testCase "submissions by a grammar say so, and each map gives the same" $
         withJava $ \java -> do
           let config = defaultConfig {configGrammar = Just java}
