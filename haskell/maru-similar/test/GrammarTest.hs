@@ -85,9 +85,9 @@ tests =
       testCase "an index with a grammar says what the same run without an index says" $
         withJava $ \java -> withSystemTempDirectory "grammar" $ \dir -> do
           let config = defaultConfig {configGrammar = Just java}
-              entry role (n, p) = (newEntry (BC.pack (show n)) [Source "A.java" p]) {entryRole = role}
-              old = map (entry Archive) (zip [10 :: Int ..] (programs ++ map (mutate 3 (someOperators 3)) programs))
-              new = map (entry Maru.Similar.New) (zip [1 :: Int ..] programs)
+              entry role n p = (newEntry (BC.pack (show n)) [Source "A.java" p]) {entryRole = role}
+              old = zipWith (entry Archive) [10 :: Int ..] (programs ++ map (mutate 3 (someOperators 3)) programs)
+              new = zipWith (entry Maru.Similar.New) [1 :: Int ..] programs
               said corpus = let p = prepare map config corpus in json (assembled config p (comparePrepared map config p))
           _ <- extend map config (const (pure ())) (BC.pack dir) (corpusOf old [])
           archive <- openArchive (recipe (Just java)) (BC.pack dir)
@@ -111,7 +111,7 @@ tests =
       testCase "any piece of a program: acts within it" $
         withJava $ \java -> forM_ programs $ \program -> forM_ [0, 97 .. B.length program] $ \n ->
           let piece = B.take n program
-           in maybe (assertFailure "not parsed") (\p -> assertBool (show n) (all (inText n) (pairsOf (parsedActs p)))) (parse java piece),
+           in maybe (assertFailure "not parsed") (assertBool (show n) . all (inText n) . pairsOf . parsedActs) (parse java piece),
       testCase "any bytes: the same acts again, all within the text" $ withJava (holds 100 . anyBytes)
     ]
   where
