@@ -45,7 +45,7 @@ main =
           writeFile (dir </> "prose.java") "I have lost my program and I am sorry about it. Please let me hand it in later.\n"
           (status, out, err) <- similar ["--json", "-", dir]
           status @?= ExitSuccess
-          forM_ ["shape of Java (prose, another language?); compared all the same: prose.java\n", "what follows it is compared as code: open.java\n", "control bytes; compared all the same: nul.java\n"] $ \part ->
+          forM_ ["shape of Java (prose, another language?); compared all the same: prose.java\n", "what follows it is compared as code: open.java\n", "1 submission holds NUL or other control bytes; compared all the same: nul.java\n"] $ \part ->
             assertBool err (part `isInfixOf` err)
           forM_ ["\"left\":\"nul.java\",\"right\":\"whole.java\",\"similarity\":1.000000", "\"left\":\"open.java\",\"right\":\"whole.java\",\"similarity\":0.9", "\"name\":\"open.java\",\"files\":1,\"tokens\":38,\"excludedTokens\":0,\"errors\":1,\"unclosed\":1,\"notJava\":0,\"controlBytes\":0,"] $ \part ->
             assertBool out (part `isInfixOf` out)

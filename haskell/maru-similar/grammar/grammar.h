@@ -7,8 +7,8 @@
  *
  * The same text gives the same acts: no clock, no locale, no address has a say. Nothing here keeps
  * state between calls; a grammar is immutable once open, so any number of threads and forked
- * processes may use it. Time and memory are bounded by the text's size: some 0.15 s a megabyte of
- * programs, and 61 MB at most.
+ * processes may use it. Memory is bounded: 61 MB for the parse (grammar.c: ANY_TEXT and EACH_BYTE,
+ * which also bound what it reads again and thereby its time) and 40 MB for the walk (walk.c: MOST).
  */
 #ifndef MARU_GRAMMAR_H
 #define MARU_GRAMMAR_H
@@ -19,7 +19,7 @@
 #define MARU_GRAMMAR_API __attribute__((visibility("default")))
 
 /* Grows when a function below or the meaning of an act changes. */
-#define MARU_GRAMMAR_DOOR 1
+#define MARU_GRAMMAR_DOOR 2
 
 /* Bytes of the largest text that is parsed. The runtime of Debian 12 damages its heap where 65536
  * symbols are open at once, and a symbol is a byte at least. */
@@ -62,7 +62,8 @@ struct maru_grammar;
 
 MARU_GRAMMAR_API uint32_t maru_grammar_door(void);
 
-/* Name and version of the grammar. */
+/* Name and version of the grammar; its runtime and the walker by their hashes. Plug-ins of equal
+ * names make equal acts. */
 MARU_GRAMMAR_API const char *maru_grammar_name(void);
 
 /* 0; -EPROTONOSUPPORT if the runtime does not take grammars of this ABI; -ENOMEM. What is opened

@@ -44,18 +44,21 @@ struct walk {
   struct names names;
   size_t child_count, child_room, task_count, task_room, act_count, act_room, declaration_count,
       declaration_room, name_count, name_room;
-  uint32_t errors;
-  bool failed; /* no memory */
+  int failed; /* 0, ENOMEM or EFBIG */
 };
+
+/* Elements that an array of a walk has at most: four a byte of the largest text. Its memory is
+ * bounded, whatever tree the parser makes. */
+enum { MOST = 1 << 18 };
 
 /* Room for one more element, or NULL; what is there moves. */
 static void *grown(struct walk *w, void *array, size_t count, size_t *room, size_t size) {
   if (count < *room)
     return array;
   const size_t more = *room == 0 ? 64 : 2 * *room;
-  void *moved = realloc(array, more * size);
+  void *moved = more > MOST ? NULL : realloc(array, more * size);
   if (moved == NULL) {
-    w->failed = true;
+    w->failed = more > MOST ? EFBIG : ENOMEM;
     return NULL;
   }
   *room = more;
@@ -99,10 +102,16 @@ static uint64_t hash_of(const struct walk *w, TSNode node) {
 
 static void name_met(struct walk *w, TSNode node) {
   if (maru_names_met(&w->names, hash_of(w, node)) < 0)
-    w->failed = true;
+    w->failed = ENOMEM;
 }
 
-/* Fills w->children; those without a name only where they are what a node does. */
+static bool broken(TSNode node) { return ts_node_symbol(node) == (TSSymbol)-1; }
+
+/* Stands anywhere and means nothing. What an error skipped is extra for the parser, too. */
+static bool comment(TSNode node) { return ts_node_is_extra(node) && !broken(node); }
+
+/* Fills w->children with all but comments; those without a name only where they are what a node
+ * does. */
 static void children_of(struct walk *w, TSNode node) {
   w->child_count = 0;
   ts_tree_cursor_reset(&w->cursor, node);
@@ -110,8 +119,8 @@ static void children_of(struct walk *w, TSNode node) {
        more = ts_tree_cursor_goto_next_sibling(&w->cursor)) {
     const struct child c = {ts_tree_cursor_current_node(&w->cursor),
                             ts_tree_cursor_current_field_id(&w->cursor)};
-    w->errors += ts_node_is_missing(c.node);
-    APPEND(w, children, child_count, child_room, c);
+    if (!comment(c.node))
+      APPEND(w, children, child_count, child_room, c);
   }
 }
 
@@ -153,8 +162,10 @@ static void visit_children(struct walk *w) {
 static bool known(struct walk *w, TSNode node) {
   int depth = 0;
   ts_tree_cursor_reset(&w->cursor, node);
-  for (int steps = 0; steps < 64; steps++) {
-    const struct rule r = rule_of(w->g, ts_tree_cursor_current_node(&w->cursor));
+  for (int steps = 0; steps < 64;) {
+    const TSNode here = ts_tree_cursor_current_node(&w->cursor);
+    const struct rule r = rule_of(w->g, here);
+    steps += !comment(here);
     if (r.manner == NAME || r.act == ACT_APPLY || r.act == ACT_NEW || r.act == ACT_INDEXES)
       return false;
     if (ts_tree_cursor_goto_first_child(&w->cursor)) {
@@ -171,20 +182,33 @@ static bool known(struct walk *w, TSNode node) {
   return false;
 }
 
-/* Whether a condition is denied: within its parentheses, an odd number of times. */
-static bool denied(const struct walk *w, TSNode condition) {
+/* Its only child with a name, or null. */
+static TSNode only_child(const struct walk *w) {
+  TSNode only = {0};
+  for (size_t i = 0; i < w->child_count; i++)
+    if (named(&w->children[i])) {
+      if (!ts_node_is_null(only))
+        return (TSNode){0};
+      only = w->children[i].node;
+    }
+  return only;
+}
+
+/* Whether a condition is denied: within its parentheses, an odd number of times. Fills
+ * w->children anew. */
+static bool denied(struct walk *w, TSNode condition) {
   bool odd = false;
+  children_of(w, condition);
   for (int steps = 0; steps < 64; steps++) {
-    const bool one = ts_node_named_child_count(condition) == 1;
-    if (one && begins(w, condition, "!"))
-      odd = !odd;
-    else if (!one || !begins(w, condition, "("))
+    const TSNode only = only_child(w);
+    const bool denial = begins(w, condition, "!");
+    if (ts_node_is_null(only) || (!denial && !begins(w, condition, "(")))
       break;
-    condition = ts_node_named_child(condition, 0);
+    odd ^= denial;
+    condition = only;
+    children_of(w, condition);
   }
-  if (rule_of(w->g, condition).manner == OPERATION)
-    odd ^= text_is(w, ts_node_child(condition, 1), "!=");
-  return odd;
+  return odd ^ (rule_of(w->g, condition).manner == OPERATION && has_token(w, "!="));
 }
 
 static void plain(struct walk *w, struct rule r, TSNode node) {
@@ -192,6 +216,14 @@ static void plain(struct walk *w, struct rule r, TSNode node) {
   visit_children(w);
   if (r.end != ACT_NONE)
     emit_at(w, r.end, ts_node_end_byte(node) - 1);
+}
+
+static bool empty_block(struct walk *w, TSNode node) {
+  children_of(w, node);
+  for (size_t i = 0; i < w->child_count; i++)
+    if (named(&w->children[i]))
+      return false;
+  return begins(w, node, "{");
 }
 
 static void loop(struct walk *w, struct rule r, TSNode node) {
@@ -213,7 +245,7 @@ static void loop(struct walk *w, struct rule r, TSNode node) {
   for (size_t i = 0; i < w->child_count; i++)
     if (in_field(&w->children[i], g->update))
       visit(w, w->children[i].node);
-  if (body != NULL && begins(w, body->node, "{") && ts_node_named_child_count(body->node) == 0)
+  if (body != NULL && empty_block(w, body->node))
     push(w, (struct task){.what = END_OF_LOOP, .first = first});
 }
 
@@ -298,7 +330,6 @@ static void look_at(struct walk *w, TSNode node) {
     name_met(w, node);
     return;
   }
-  w->errors += ts_node_symbol(node) == (TSSymbol)-1;
   children_of(w, node);
   switch (r.manner) {
   case PLAIN:
@@ -400,9 +431,30 @@ static void drop_unused(struct walk *w) {
   w->act_count = kept;
 }
 
+/* Places that are no program of the language, also in what has no act. */
+static uint32_t errors_in(TSTreeCursor *cursor) {
+  uint32_t errors = 0;
+  int depth = 0;
+  for (;;) {
+    const TSNode node = ts_tree_cursor_current_node(cursor);
+    errors += broken(node) || ts_node_is_missing(node);
+    if (ts_node_has_error(node) && ts_tree_cursor_goto_first_child(cursor)) {
+      depth++;
+      continue;
+    }
+    while (depth > 0 && !ts_tree_cursor_goto_next_sibling(cursor)) {
+      ts_tree_cursor_goto_parent(cursor);
+      depth--;
+    }
+    if (depth == 0)
+      return errors;
+  }
+}
+
 int64_t maru_walk(const struct maru_grammar *g, const char *text, TSNode root,
                   struct maru_act **acts, uint32_t *errors) {
   struct walk w = {.g = g, .text = text, .cursor = ts_tree_cursor_new(root)};
+  *errors = errors_in(&w.cursor);
   visit(&w, root);
   do_all(&w);
   if (!w.failed)
@@ -414,9 +466,8 @@ int64_t maru_walk(const struct maru_grammar *g, const char *text, TSNode root,
   free(w.names.slots);
   if (w.failed) {
     free(w.acts);
-    return -ENOMEM;
+    return -w.failed;
   }
   *acts = w.acts;
-  *errors = w.errors;
   return (int64_t)w.act_count;
 }

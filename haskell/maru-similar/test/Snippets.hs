@@ -3,6 +3,7 @@
 -- | What several test modules need.
 module Snippets
   ( property,
+    holds,
     programs,
     bubble,
     account,
@@ -18,11 +19,15 @@ import Data.Word (Word32)
 import Maru.Similar.Normalise (Codes)
 import Test.QuickCheck (Args (..), Result (Success), Testable, quickCheckWithResult, stdArgs)
 import Test.Tasty (TestName, TestTree)
-import Test.Tasty.HUnit (assertFailure, testCase)
+import Test.Tasty.HUnit (Assertion, assertFailure, testCase)
 
 -- | A QuickCheck property as a test. The output of a failure holds the seed.
 property :: Testable p => TestName -> Int -> p -> TestTree
-property name runs p = testCase name $ do
+property name runs = testCase name . holds runs
+
+-- | The same, within a test.
+holds :: Testable p => Int -> p -> Assertion
+holds runs p = do
   result <- quickCheckWithResult stdArgs {maxSuccess = runs, chatty = False} p
   case result of
     Success {} -> pure ()

@@ -9,6 +9,7 @@ module Maru.Similar.Grammar
     openGrammar,
     Parsed (..),
     parse,
+    largestText,
   )
 where
 
@@ -35,7 +36,7 @@ import System.Posix.DynamicLinker
 
 -- | An open plug-in; immutable, and the same in forked processes.
 data Grammar = Grammar
-  { -- | Name and version.
+  { -- | Name and version, and the hashes of its runtime and of the walker: another name, other acts.
     grammarName :: !ByteString,
     grammarWalk :: !(FunPtr Walk),
     grammarFree :: !(FunPtr (Ptr Word32 -> IO ())),
@@ -55,7 +56,11 @@ data Parsed = Parsed
 
 -- | The door that this module opens.
 door :: Word32
-door = 1
+door = 2
+
+-- | Bytes of the largest text that is parsed (@MARU_GRAMMAR_LARGEST@).
+largestText :: Int
+largestText = 60000
 
 -- | That of a language. Or why not, in a few words that name the path.
 openGrammar :: String -> FilePath -> IO (Either String Grammar)
@@ -92,7 +97,7 @@ opened language library = do
 -- | 'Nothing': it is too large, or no program by far. Depends on the text alone. O(n).
 parse :: Grammar -> ByteString -> Maybe Parsed
 parse grammar text
-  | B.length text > 0x7fffffff = Nothing
+  | B.length text > largestText = Nothing
   | otherwise = unsafePerformIO $
     BU.unsafeUseAsCStringLen text $ \(bytes, n) -> alloca $ \acts -> alloca $ \errors -> do
       found <- callWalk (grammarWalk grammar) (grammarRules grammar) bytes (fromIntegral n) acts errors

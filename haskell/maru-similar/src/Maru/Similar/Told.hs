@@ -55,23 +55,24 @@ toldRead hidden corpus =
 toldReport :: Report -> [Line]
 toldReport report =
   concat
-    [ warn submissionErrors "hold text that is not Java; compared all the same",
-      warn submissionNotJava "hold a file without the shape of Java (prose, another language?); compared all the same",
-      warn submissionUnclosed "hold a comment or text block that does not end; what follows it is compared as code",
-      warn submissionControls "hold NUL or other control bytes; compared all the same",
-      warn (\s -> fromEnum (submissionParse s == Broken)) "do not parse without errors; compared all the same",
-      warn (\s -> fromEnum (isJust (configGrammar (reportConfig report)) && submissionParse s == NotParsed)) "hold a file that is too large or too odd to be parsed; its structure is the lexer's",
-      warn (\s -> if submissionTokens s < least then 1 else 0) ("have fewer than " <> BC.pack (show least) <> " tokens of their own: only equals are found"),
-      [Warning (counted incomplete "pair" <> " repeat themselves too much to be compared wholly; their similarity is at least the one shown") | incomplete > 0]
+    [ warn submissionErrors "holds" "hold" "text that is not Java; compared all the same",
+      warn submissionNotJava "holds" "hold" "a file without the shape of Java (prose, another language?); compared all the same",
+      warn submissionUnclosed "holds" "hold" "a comment or text block that does not end; what follows it is compared as code",
+      warn submissionControls "holds" "hold" "NUL or other control bytes; compared all the same",
+      warn (\s -> fromEnum (submissionParse s == Broken)) "does" "do" "not parse without errors; compared all the same",
+      warn (\s -> fromEnum (isJust (configGrammar (reportConfig report)) && submissionParse s == NotParsed)) "holds" "hold" "a file that is too large or too odd to be parsed; its structure does not count",
+      warn (\s -> if submissionTokens s < least then 1 else 0) "has" "have" ("fewer than " <> BC.pack (show least) <> " own tokens: only equals are found"),
+      [Warning (counted incomplete "pair" <> verb incomplete " repeats itself" " repeat themselves" <> " too much to be compared wholly; the similarity is at least the one shown") | incomplete > 0]
     ]
   where
     submissions = V.toList (V.take (reportRead report) (reportSubmissions report))
     least = configMinMatch (reportConfig report)
     incomplete = incompletePairs (reportPairs report)
-    warn :: (Submission -> Int) -> ByteString -> [Line]
-    warn odd' what = case [submissionName s | s <- submissions, odd' s > 0] of
+    warn :: (Submission -> Int) -> ByteString -> ByteString -> ByteString -> [Line]
+    warn odd' one many what = case [submissionName s | s <- submissions, odd' s > 0] of
       [] -> []
-      names -> [Warning (counted (length names) "submission" <> " " <> what <> ": " <> someOf names)]
+      names -> [Warning (counted (length names) "submission" <> " " <> verb (length names) one many <> " " <> what <> ": " <> someOf names)]
+    verb n one many = if n == 1 then one else many :: ByteString
 
 -- | What became of an index.
 toldExtended :: ByteString -> Extended -> ([Line], ByteString)

@@ -18,12 +18,13 @@ import qualified Data.IntMap.Strict as IntMap
 import Data.List (groupBy, sortOn)
 import Data.Primitive.PrimArray
 import Data.Word (Word32)
+import Maru.Similar.Bare
 import Maru.Similar.Grammar
 import Maru.Similar.Lexer.Java (lexJava)
 import Maru.Similar.Normalise
 import Maru.Similar.Structure (Act, skeleton)
 import Maru.Similar.Tiling
-import Maru.Similar.Token (Tokens, tokenEnd, tokenStart)
+import Maru.Similar.Token (Tokens)
 
 -- | The codes of one submission. Files meet at barriers, and what the template
 -- has is a barrier, the same in each view.
@@ -43,7 +44,8 @@ data Parse
     Clean
   | -- | From a tree with places that are no program of the language.
     Broken
-  | -- | From the tokens alone: there is no grammar, or the file is too large.
+  | -- | Without a grammar: from the tokens. With one, there is none, for the file is too large or too
+    -- odd: acts of tokens and of a tree cannot be compared.
     NotParsed
   deriving (Eq, Ord, Show, Enum, Bounded)
 
@@ -52,10 +54,11 @@ data Parse
 gramLengths :: [Int]
 gramLengths = [5, 8, 4]
 
--- | How views are made of programs with that grammar, as a number: what an index keeps can be compared with views of
--- the same recipe only. Another number whenever the codes of a program or its grams change.
+-- | How views are made of programs with that grammar, as a number: what an index keeps can be
+-- compared with views of the same recipe only. Another number whenever the codes of a program or its
+-- grams change.
 recipe :: Maybe Grammar -> Word32
-recipe grammar = B.foldl' step 2 (maybe mempty grammarName grammar)
+recipe grammar = B.foldl' step 3 (maybe mempty grammarName grammar)
   where
     step h b = (h `xor` fromIntegral b) * 16777619
 
@@ -70,27 +73,40 @@ templateOf m sources = Template m (index m (side m (joinWithBarriers [codesOf St
 -- files were parsed: as the worst of them.
 viewsOf :: Maybe Grammar -> Maybe Template -> [(ByteString, Tokens)] -> (Views, Int, Parse)
 viewsOf grammar template files =
-  (Views (joined structureView) (joined lexicalView) (joined namesView), sum [cut | (_, cut, _) <- each], maximum (Clean : [how | (_, _, how) <- each]))
+  ( Views (joined structureView) (joined lexicalView) (joined namesView),
+    sum [cut | (_, cut, _) <- each],
+    maximum (Clean : [how | (_, _, how) <- each])
+  )
   where
     each = map (uncurry (viewsOfFile grammar template)) files
     joined view = joinWithBarriers [view views | (views, _, _) <- each]
 
 viewsOfFile :: Maybe Grammar -> Maybe Template -> ByteString -> Tokens -> (Views, Int, Parse)
 viewsOfFile grammar template bytes tokens =
-  (Views (finished structure) (finished (excluding cut lexical)) (finished (excluding cut names)), sum (map snd cut), how)
+  ( Views (finished structure) (finished (excluding cut lexical)) (finished (excluding cut names)),
+    sum (map snd cut),
+    how
+  )
   where
     lexical = codesOf Structure bytes tokens
     names = codesOf Names bytes tokens
     cut = maybe [] (`stretches` lexical) template
     finished = collapseRepeats
-    (structure, how) = case grammar >>= (`parse` bytes) of
-      Just parsed -> (cutTree (map inBytes cut) parsed, if parsedErrors parsed == 0 then Clean else Broken)
+    (structure, how) = case grammar of
       Nothing -> (primArrayFromList (cutActs (map inTokens cut) (skeleton tokens)), NotParsed)
+      Just g -> maybe (mempty, NotParsed) (ofTree (map inTokens cut)) (parseBare g bytes tokens)
     places = codedTokens tokens
     -- The first token and the one after the last, among all tokens.
     inTokens (first, n) = (at first, at (first + n - 1) + 1)
-    inBytes range = let (first, end) = inTokens range in (tokenStart tokens first, tokenEnd tokens (end - 1))
     at i = fromIntegral (indexPrimArray places i)
+
+parseBare :: Grammar -> ByteString -> Tokens -> Maybe (Bare, Parsed)
+parseBare grammar bytes tokens = do
+  text <- bare largestText bytes tokens
+  (,) text <$> parse grammar (bareText text)
+
+ofTree :: [(Int, Int)] -> (Bare, Parsed) -> (Codes, Parse)
+ofTree cut (text, parsed) = (cutTree cut (tokenAt text) parsed, if parsedErrors parsed == 0 then Clean else Broken)
 
 -- | What of the codes the template has: first and length, ascending, disjoint.
 stretches :: Template -> Codes -> [(Int, Int)]
@@ -103,16 +119,16 @@ cutActs ((first, end) : more) acts = map (act . fst) before ++ barrier : cutActs
     (before, rest) = span ((< first) . snd) acts
 cutActs [] acts = map (act . fst) acts
 
--- | The acts outside the ranges, a barrier for each stretch of acts inside. A tree's acts are not in
--- the order of the text.
-cutTree :: [(Int, Int)] -> Parsed -> Codes
-cutTree ranges parsed
+-- | The acts outside the ranges of tokens, a barrier for each stretch of acts inside. A tree's acts
+-- are not in the order of the text. The function knows the token of a byte.
+cutTree :: [(Int, Int)] -> (Int -> Int) -> Parsed -> Codes
+cutTree ranges tokenOf parsed
   | null ranges = generatePrimArray n kind
   | otherwise = primArrayFromList (concatMap outside (groupBy ((==) `on` inside) [0 .. n - 1]))
   where
     n = sizeofPrimArray (parsedActs parsed) `quot` 2
     kind i = indexPrimArray (parsedActs parsed) (2 * i)
-    place i = fromIntegral (indexPrimArray (parsedActs parsed) (2 * i + 1))
+    place i = tokenOf (fromIntegral (indexPrimArray (parsedActs parsed) (2 * i + 1)))
     starts = IntMap.fromList ranges
     inside i = maybe False ((> place i) . snd) (IntMap.lookupLE (place i) starts)
     outside is = if any inside (take 1 is) then [barrier] else map kind is

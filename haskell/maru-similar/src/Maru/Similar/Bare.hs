@@ -1,0 +1,63 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | A program without comments and layout, as a grammar is given it. So neither has a say in what is
+-- made of the program, be it whole, broken or too large.
+module Maru.Similar.Bare
+  ( Bare,
+    bare,
+    bareText,
+    tokenAt,
+  )
+where
+
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import qualified Data.ByteString.Char8 as BC
+import Data.IntMap.Strict (IntMap)
+import qualified Data.IntMap.Strict as IntMap
+import qualified Data.Vector.Unboxed as VU
+import Maru.Similar.Token
+
+data Bare = Bare
+  { -- | Each token, and one byte of white space behind it.
+    bareText :: !ByteString,
+    -- | The tokens, by the offset of their first byte in it. Lazy: few ask.
+    bareTokens :: IntMap Int
+  }
+
+-- | 'Nothing': it has more than that many bytes. These are those of the tokens and one for each. O(n).
+bare :: Int -> ByteString -> Tokens -> Maybe Bare
+bare most source ts
+  | size > most = Nothing
+  | otherwise = Just (Bare (B.concat (concatMap both pieces ++ [missing])) (IntMap.fromDistinctAscList (zip starts [0 ..])))
+  where
+    indexes = [0 .. tokenCount ts - 1]
+    -- Both sums may wrap around; their difference does not.
+    size = tokenCount ts + fromIntegral (VU.sum (tokenEnds ts) - VU.sum (tokenStarts ts))
+    pieces = [(tokenText source ts i, behind source ts i) | i <- indexes]
+    both (text, blank) = [text, blank]
+    starts = scanl (+) 0 [B.length text + B.length blank | (text, blank) <- pieces]
+    -- So that the size is the same, whatever belongs together.
+    missing = BC.replicate (length (filter (B.null . snd) pieces)) ' '
+
+-- | The token that the byte is of, or that it is behind; 0 where there is none. O(log n).
+tokenAt :: Bare -> Int -> Int
+tokenAt b at = maybe 0 snd (IntMap.lookupLE at (bareTokens b))
+
+-- | The white space behind a token. A literal that is not closed ends with its line. What is one token
+-- for a grammar stays together.
+behind :: ByteString -> Tokens -> Int -> ByteString
+behind source ts i
+  | i + 1 < tokenCount ts && together = ""
+  | kind == StringLiteral || kind == Error = "\n"
+  | otherwise = " "
+  where
+    kind = tokenKind ts i
+    next = tokenKind ts (i + 1)
+    touches = tokenEnd ts i == tokenStart ts (i + 1)
+    together = case kind of
+      At -> next == KwInterface
+      Greater -> touches && (next == Greater || next == GreaterEqual)
+      Identifier -> touches && next == Minus && tokenText source ts i == "non"
+      Minus -> touches && next == Identifier && tokenText source ts (i + 1) == "sealed"
+      _ -> False
