@@ -39,6 +39,9 @@ tests =
       testCase "also under other names" hiddenNames,
       testCase "the programs of old submissions are there" programsKept,
       testCase "what is known is not added again; another one of the same name gets a number" knownOnes,
+      testCase "one submission has one name however its path is typed; under another one it is said" typedOtherwise,
+      testCase "the same bytes in other files, or at other paths, are something else" otherFiles,
+      testCase "a later list of students renews the owners of known ones, and no list keeps them" renewedOwners,
       property "a changed file is refused, or says the same" 150 changedBytes,
       property "a file that is cut off is refused" 40 cutOff,
       testCase "what is no index is refused in words" foreignFiles,
@@ -147,6 +150,45 @@ knownOnes = temporary $ \dir -> do
   (extendedAll second, extendedAdded second, extendedKnown second, extendedRenamed second) @?= (3, 1, 1, [("b", "b (2)")])
   third <- add [one "b" words_]
   (extendedAll third, extendedAdded third, extendedKnown third) @?= (3, 0, 1)
+
+typedOtherwise :: Assertion
+typedOtherwise = temporary $ \dir -> do
+  createDirectory (dir </> "2023")
+  B.writeFile (dir </> "2023" </> "ada.java") bubble
+  createDirectory (dir </> "link")
+  let add path = do
+        read' <- readCollection (collectionOf [BC.pack path]) {collectionLongNames = True}
+        extend map defaultConfig (const (pure ())) (BC.pack (dir </> "index")) (either (error . show) id read')
+  first <- add (dir </> "2023")
+  (extendedAll first, extendedTwins first) @?= (1, [])
+  forM_ ["2023/", "2023//", "./2023", ".//2023/.", "./2023/ada.java", "2023//ada.java"] $ \path -> do
+    more <- add (dir <> "/" <> path)
+    (path, extendedAll more, extendedKnown more, extendedTwins more) @?= (path, 1, 1, [])
+  other <- add (dir </> "link/../2023")
+  (extendedAll other, extendedTwins other) @?= (2, [(BC.pack (dir </> "link/../2023/ada.java"), BC.pack (dir </> "2023/ada.java"))])
+
+otherFiles :: Assertion
+otherFiles = temporary $ \dir -> do
+  let add files = extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf [newEntry "a" files] [])
+      (left, right) = B.splitAt 20 (bubble <> bubble)
+  made <- mapM add [[Source "A.java" left, Source "B.java" right], [Source "A.java" (left <> B.take 9 right), Source "B.java" (B.drop 9 right)], [Source "A.java" left, Source "C.java" right]]
+  map extendedAll made @?= [1, 2, 3]
+
+renewedOwners :: Assertion
+renewedOwners = temporary $ \dir -> do
+  let add owners = extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf [e {entryStudents = owners} | e <- small] [])
+      kept = do
+        archive <- openArchive (recipe Nothing) (BC.pack dir)
+        pure (archiveOwned archive, [submissionStudents (archiveSubmission archive i) | i <- [0 .. archiveCount archive - 1]])
+      expect owned who renewed = do
+        made <- add who
+        (extendedKnown made, extendedOwners made) @?= (if null who && not owned then 0 else 3, renewed)
+        kept >>= (@?= (owned, replicate 3 (if null who && owned then ["bob"] else who)))
+  expect False [] 0
+  expect True ["ada"] 3
+  expect True ["bob"] 3
+  expect True ["bob"] 0
+  expect True [] 0
 
 small :: [Entry]
 small = [newEntry (BC.pack (show n)) [Source "A.java" p] | (n, p) <- zip [1 :: Int ..] (take 3 programs)]

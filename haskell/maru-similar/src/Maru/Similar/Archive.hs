@@ -14,7 +14,7 @@ module Maru.Similar.Archive
     archiveSubmission,
     archiveFingerprint,
     archiveSources,
-    archiveHead,
+    archiveKept,
     archiveText,
     archivePlaces,
     archiveShuffled,
@@ -129,15 +129,15 @@ slice starts bytes i = B.take (wordsAt starts (i + 1) - from) (B.drop from bytes
     from = wordsAt starts i
 
 archiveSubmission :: Archive -> Int -> Submission
-archiveSubmission a p = keptSubmission (keptAt a (inFile a p))
+archiveSubmission a = keptSubmission . archiveKept a
 
 archiveFingerprint :: Archive -> Int -> Word64
-archiveFingerprint a p = keptFingerprint (keptAt a (inFile a p))
+archiveFingerprint a = keptFingerprint . archiveKept a
 
--- | As it is kept in the file ('keptHead', 'keptText').
-archiveHead :: Archive -> Int -> ByteString
-archiveHead a p = B.copy (slice (archiveHeadStarts a) (archiveHeads a) (inFile a p))
+archiveKept :: Archive -> Int -> Kept
+archiveKept a p = keptAt a (inFile a p)
 
+-- | As it is kept in the file ('keptText').
 archiveText :: Archive -> Int -> IO ByteString
 archiveText a p = readingArchive (archivePath a) (readSection (archiveStore a) Texts from (wordsAt (archiveTextStarts a) (i + 1) - from))
   where

@@ -22,6 +22,7 @@ module Maru.Similar.Corpus
     corpusOf,
     Entry (..),
     newEntry,
+    entryFiles,
     mayMeet,
     Source (..),
     LeftOut (..),
@@ -33,7 +34,6 @@ module Maru.Similar.Corpus
 where
 
 import Control.Exception (try)
-import Data.Bifunctor (first)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
@@ -80,6 +80,8 @@ data Entry = Entry
   { -- | Its path below the given path; prefixed with that where it would be
     -- ambiguous.
     entryName :: !ByteString,
+    -- | What the paths of its files begin with; the rest is the same wherever it lies.
+    entryRoot :: !RawFilePath,
     -- | At least one.
     entrySources :: ![Source],
     -- | Whose it is; empty where nothing says so.
@@ -91,7 +93,11 @@ data Entry = Entry
 
 -- | Somebody's own, and new.
 newEntry :: ByteString -> [Source] -> Entry
-newEntry name sources = Entry name sources [] New
+newEntry name sources = Entry name "" sources [] New
+
+-- | Its files: where each lies in it, and what it holds.
+entryFiles :: Entry -> [(RawFilePath, ByteString)]
+entryFiles e = [(fromMaybe path (B.stripPrefix (entryRoot e) path), bytes) | Source path bytes <- entrySources e]
 
 -- | Whether two submissions are compared: not two of one student, not two old ones.
 mayMeet :: (Role, [ByteString]) -> (Role, [ByteString]) -> Bool
@@ -129,15 +135,26 @@ readCollection c = do
   bad <- firstBad (collectionBases c ++ collectionPaths c ++ collectionArchives c)
   case bad of
     Just b -> pure (Left b)
-    Nothing -> do
-      env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> least (mapMaybe (`excludedAt` path) (collectionExcludes c)))
-      baseKeys <- mapM fileKey (collectionBases c)
-      base <- concat <$> mapM (readTree env Set.empty (collectionLanguage c) "") (collectionBases c)
-      seen <- newIORef (Set.fromList baseKeys)
-      new <- concat <$> mapM (readPath env seen New) (collectionPaths c)
-      old <- concat <$> mapM (readPath env seen Archive) (collectionArchives c)
-      let read' = nameAll (collectionLongNames c) (new ++ old)
-      try (mapM (uncurry openArchive) (collectionIndex c)) >>= either (pure . Left) (fmap Right . assembled c env base read')
+    Nothing -> readUsable c {collectionPaths = map normalised (collectionPaths c), collectionArchives = map normalised (collectionArchives c)}
+
+-- | The same path in its plain form, so that a submission has one name however its path was typed:
+-- without @.@ and with single slashes. @..@ stays, for a link may stand before it.
+normalised :: RawFilePath -> RawFilePath
+normalised path = if B.null plain then (if absolute then "/" else ".") else (if absolute then "/" else "") <> plain
+  where
+    absolute = "/" `B.isPrefixOf` path
+    plain = BC.intercalate "/" (filter (`notElem` ["", "."]) (BC.split '/' path))
+
+readUsable :: Collection -> IO (Either BadPath Corpus)
+readUsable c = do
+  env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> least (mapMaybe (`excludedAt` path) (collectionExcludes c)))
+  baseKeys <- mapM fileKey (collectionBases c)
+  base <- concat <$> mapM (readTree env Set.empty (collectionLanguage c) "") (collectionBases c)
+  seen <- newIORef (Set.fromList baseKeys)
+  new <- concat <$> mapM (readPath env seen New) (collectionPaths c)
+  old <- concat <$> mapM (readPath env seen Archive) (collectionArchives c)
+  let read' = nameAll (collectionLongNames c) (new ++ old)
+  try (mapM (uncurry openArchive) (collectionIndex c)) >>= either (pure . Left) (fmap Right . assembled c env base read')
   where
     least = foldl' (\a b -> Just (maybe b (min b) a)) Nothing
 
@@ -178,8 +195,8 @@ firstBad = \case
         then Nothing <$ listFolder p
         else pure (if isRegularFile status then Nothing else Just (kindOf status))
 
--- | Path, name below it, sources, role.
-type Found = (RawFilePath, ByteString, [Source], Role)
+-- | Path, name below it, root, sources, role.
+type Found = (RawFilePath, ByteString, RawFilePath, [Source], Role)
 
 -- | The submissions of one path. No child is taken twice, also over several
 -- paths.
@@ -212,7 +229,7 @@ readPath env seen role path = do
         then pure []
         else do
           sources <- readTree env closed (if full == path then envLanguage env else LanguageAuto) (if full == path then "" else name) full
-          pure [(path, name, sources, role) | not (null sources)]
+          pure [(path, name, full, sources, role) | not (null sources)]
     unseen full =
       try (fileKey full) >>= \case
         Left e -> False <$ leaveOut env full (reasonListed e)
@@ -220,11 +237,15 @@ readPath env seen role path = do
           known <- Set.member key <$> readIORef seen
           modifyIORef' seen (Set.insert key)
           if known then False <$ leaveOut env full "already read, or part of the base" else pure True
-    members found = [(path, name, sources, role) | (name, sources) <- grouped (unwrapped found)]
+    members found = [(path, name, rootOf name same, map snd same, role) | (name, same) <- grouped (unwrapped found)]
+    -- The whole path ends with the one below the archive, or below the folder that holds all of it.
+    rootOf name same = B.concat [B.take (B.length full - B.length below + B.length name) full | (below, Source full _) <- take 1 same]
 
--- | Sources by the first part of their path.
-grouped :: [(ByteString, a)] -> [(ByteString, [a])]
-grouped found = [(name, map snd same) | same@((name, _) : _) <- groupBy ((==) `on` fst) (map (first (BC.takeWhile (/= '/'))) found)]
+-- | Those with one first part of their path.
+grouped :: [(ByteString, a)] -> [(ByteString, [(ByteString, a)])]
+grouped found = [(firstPart (fst one), same) | same@(one : _) <- groupBy ((==) `on` (firstPart . fst)) found]
+  where
+    firstPart = BC.takeWhile (/= '/')
 
 -- | Without the one folder that everything lies in, where that is the archive's own and not a
 -- submission: it holds nothing but folders and archives, and two of them.
@@ -239,6 +260,6 @@ unwrapped found = case grouped found of
 nameAll :: Bool -> [Found] -> [Entry]
 nameAll long found = sortOn entryName (concatMap named (groupBy ((==) `on` nameOf) (sortOn nameOf found)))
   where
-    nameOf (_, name, _, _) = name
-    named [(path, name, sources, role)] | not long || path == name = [Entry name sources [] role]
-    named same = [Entry (path </> name) sources [] role | (path, name, sources, role) <- same]
+    nameOf (_, name, _, _, _) = name
+    named [(path, name, root, sources, role)] | not long || path == name = [Entry name root sources [] role]
+    named same = [Entry (path </> name) root sources [] role | (path, name, root, sources, role) <- same]

@@ -7,7 +7,8 @@
 -- takes the place of the old one when it is whole and on the disk. So whatever dies, the index is
 -- as before or as asked. One writes at a time: the lock of the folder goes with its process.
 --
--- The file does not depend on how its submissions came: one by one, or all at once.
+-- The file does not depend on how submissions of different names came: one by one, or all at once.
+-- Of one name, the first to come has it, and the others have numbers.
 module Maru.Similar.Extend
   ( extend,
     Extended (..),
@@ -22,9 +23,10 @@ import qualified Data.ByteString as B
 import Data.ByteString.Builder (toLazyByteString, word64LE)
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
+import Data.Either (partitionEithers)
 import Data.List (mapAccumL, partition, sortOn)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (catMaybes)
+import Data.Maybe (listToMaybe)
 import qualified Data.Vector.Storable as VS
 import Data.Word (Word32, Word64)
 import Foreign.C.Error (eWOULDBLOCK, getErrno)
@@ -51,6 +53,10 @@ data Extended = Extended
     extendedKnown :: !Int,
     -- | Those that it has under another name now, for it had others under theirs.
     extendedRenamed :: ![(ByteString, ByteString)],
+    -- | Those that it had before under another name, with that; added all the same.
+    extendedTwins :: ![(ByteString, ByteString)],
+    -- | Known ones that the list of students now says other owners of.
+    extendedOwners :: !Int,
     extendedLeftOut :: ![LeftOut]
   }
 
@@ -60,19 +66,24 @@ extend :: ParallelMap -> Config -> (Double -> IO ()) -> RawFilePath -> Corpus ->
 extend parallel config tell folder corpus = locked folder $ do
   present <- fileExist (archiveFile folder)
   old <- if present then Just <$> openArchive (recipeOf config) folder else pure Nothing
-  let (same, items) = newIn (maybe Map.empty namesOf old) (corpusEntries corpus)
+  let before = maybe Map.empty namesOf old
+      (known, items) = newIn before (corpusEntries corpus)
+      twin = twinIn before
+      owners = Map.mapMaybe id (Map.fromList [(n, newOwners e =<< Map.lookup n before) | (n, e) <- known])
       batches = zip [1 :: Int ..] (chunksOf batchSize (sortOn itemName items))
       share i = tell (0.7 * fromIntegral i / fromIntegral (length batches))
   made <- forM batches (\(i, some) -> batch parallel config folder (baseOf config (corpusBase corpus)) some <* share i)
   let added = sum (map (length . batchItems) made)
-  unless (added == 0) $ replaced config folder old made
+  unless (added == 0 && Map.null owners) $ replaced config folder (newlyOwned owners) old made
   tell 1
   pure
     Extended
       { extendedAll = maybe 0 archiveCount old + added,
         extendedAdded = added,
-        extendedKnown = same,
+        extendedKnown = length known,
         extendedRenamed = [(entryName (itemEntry i), itemName i) | b <- made, (i, _) <- batchItems b, itemName i /= entryName (itemEntry i)],
+        extendedTwins = [(itemName i, name) | b <- made, (i, _) <- batchItems b, Just name <- [twin i]],
+        extendedOwners = Map.size owners,
         extendedLeftOut = corpusLeftOut corpus ++ concatMap batchVoid made
       }
 
@@ -91,23 +102,45 @@ chunksOf n xs = case splitAt n xs of
 -- | A new submission with the name that it gets.
 data Item = Item {itemName :: !ByteString, itemFingerprint :: !Word64, itemEntry :: !Entry}
 
-namesOf :: Archive -> Map.Map ByteString Word64
-namesOf a = Map.fromList [(submissionName (archiveSubmission a i), archiveFingerprint a i) | i <- [0 .. archiveCount a - 1]]
+-- | What is there under a name: its fingerprint, its owners and, read when they are asked for, what
+-- its files hold.
+data Known = Known !Word64 ![ByteString] [ByteString]
 
--- | How many are known, and the others. What has the name of one that holds something else gets a
--- number.
-newIn :: Map.Map ByteString Word64 -> [Entry] -> (Int, [Item])
-newIn known entries = (length entries - length items, items)
+namesOf :: Archive -> Map.Map ByteString Known
+namesOf a = Map.fromList [(submissionName s, Known (archiveFingerprint a i) (submissionStudents s) (map sourceBytes (archiveSources a i))) | i <- [0 .. archiveCount a - 1], let s = archiveSubmission a i]
+
+-- | Whether both hold the same: equal fingerprints alone could be by chance.
+holds :: Known -> Word64 -> Entry -> Bool
+holds (Known hash _ bytes) hash' e = hash == hash' && bytes == map sourceBytes (entrySources e)
+
+-- | Those that are known, by name, and the others. What has the name of one that holds something
+-- else gets a number.
+newIn :: Map.Map ByteString Known -> [Entry] -> ([(ByteString, Entry)], [Item])
+newIn known entries = partitionEithers (concat (snd (mapAccumL next known entries)))
   where
-    items = catMaybes (snd (mapAccumL next known entries))
     next names e = named (entryName e : [entryName e <> " (" <> BC.pack (show n) <> ")" | n <- [2 :: Int ..]])
       where
-        hash = fingerprint (map sourceBytes (entrySources e))
+        hash = fingerprint (entryFiles e)
         named (name : others) = case Map.lookup name names of
-          Nothing -> (Map.insert name hash names, Just (Item name hash e))
-          Just h | h == hash -> (names, Nothing)
+          Nothing -> (Map.insert name (Known hash (entryStudents e) (map sourceBytes (entrySources e))) names, [Right (Item name hash e)])
+          Just there | holds there hash e -> (names, [Left (name, e)])
           _ -> named others
-        named [] = (names, Nothing)
+        named [] = (names, [])
+
+-- | Under which other name the same is there.
+twinIn :: Map.Map ByteString Known -> Item -> Maybe ByteString
+twinIn known = \i -> listToMaybe [name | (name, there) <- Map.findWithDefault [] (itemFingerprint i) byHash, holds there (itemFingerprint i) (itemEntry i)]
+  where
+    byHash = Map.fromListWith (flip (++)) [(hash, [(name, there)]) | (name, there@(Known hash _ _)) <- Map.toList known]
+
+-- | Who owns it by the list of students, where that says so and it said something else before.
+newOwners :: Entry -> Known -> Maybe [ByteString]
+newOwners e (Known _ owners _)
+  | null (entryStudents e) || entryStudents e == owners = Nothing
+  | otherwise = Just (entryStudents e)
+
+newlyOwned :: Map.Map ByteString [ByteString] -> Submission -> Submission
+newlyOwned owners s = s {submissionStudents = Map.findWithDefault (submissionStudents s) (submissionName s) owners}
 
 -- | Views of some submissions, on the disk, and what else is kept of them.
 data Batch = Batch {batchStore :: !Store, batchItems :: ![(Item, Kept)], batchVoid :: ![LeftOut]}
@@ -144,9 +177,9 @@ fresh path = do
   when left $ removeLink path
   openFd path ReadWrite (Just 0o600) defaultFileFlags {exclusive = True} >>= \fd -> fd <$ setFdOption fd CloseOnExec True
 
--- | The old ones and the new ones, by name, as the index of the folder.
-replaced :: Config -> RawFilePath -> Maybe Archive -> [Batch] -> IO ()
-replaced config folder old made = readingArchive folder $ do
+-- | The old ones, changed so, and the new ones, by name, as the index of the folder.
+replaced :: Config -> RawFilePath -> (Submission -> Submission) -> Maybe Archive -> [Batch] -> IO ()
+replaced config folder changed old made = readingArchive folder $ do
   let new = folder </> "archive.new"
   bracket (fresh new) closeFd $ \fd ->
     withWriter (recipeOf config) fd (length ordered) (\w -> write w *> finish w) `onException` removeLink new
@@ -169,13 +202,13 @@ replaced config folder old made = readingArchive folder $ do
       putSection w TextFirst (wordsOf (scanl (+) 0 sizes))
       forM_ [0 .. length gramLengths - 1] $ \v -> mergeView w v sources
     headIn x = case x of
-      Left (a, i) -> archiveHead a i
+      Left (a, i) -> keptHead ((archiveKept a i) {keptSubmission = changed (archiveSubmission a i)})
       Right (_, k) -> keptHead k
     textIn x = case x of
       Left (a, i) -> archiveText a i
       Right (i, _) -> pure (keptText (map sourceBytes (entrySources (itemEntry i))))
     owned (_, x) = not . null . submissionStudents $ case x of
-      Left (a, i) -> archiveSubmission a i
+      Left (a, i) -> changed (archiveSubmission a i)
       Right (_, k) -> keptSubmission k
 
 wordsOf :: [Int] -> ByteString
