@@ -12,17 +12,19 @@ import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
 import Data.IORef
-import Data.List (sortOn)
+import Data.List (sort, sortOn)
+import Foreign.C.Error (Errno (..), eBADMSG)
 import Maru.Similar
 import Maru.Similar.Anonymous (anonymous, shuffled)
 import Maru.Similar.Archive
 import Maru.Similar.Extend
 import Maru.Similar.Mutate
 import Maru.Similar.Output (csv, json)
+import Maru.Similar.Store (checked, eOVERFLOW)
 import Maru.Similar.Views (recipe)
 import Snippets
 import System.Directory
-import System.FilePath ((</>))
+import System.FilePath (takeDirectory, (</>))
 import System.IO.Temp (withSystemTempDirectory)
 import Test.QuickCheck hiding (property)
 import Test.QuickCheck.Monadic (assert, monadicIO, run)
@@ -45,6 +47,8 @@ tests =
       property "a changed file is refused, or says the same" 150 changedBytes,
       property "a file that is cut off is refused" 40 cutOff,
       testCase "what is no index is refused in words" foreignFiles,
+      testCase "nothing is made, and nothing removed, in a folder of other things" othersFolders,
+      testCase "what cannot be written is told from what cannot be read, in the system's words" notWritten,
       testCase "two cannot write at once; the first one's work stays" oneWriter,
       testCase "what a killed command left is no harm" leftovers
     ]
@@ -236,6 +240,29 @@ foreignFiles = temporary $ \dir -> do
   -- An index is never put beside other things.
   other <- try (extend map defaultConfig (const (pure ())) (BC.pack (dir </> "..")) (corpusOf small []))
   either (\(BadPath _ w) -> says "folder of other things" w) (const (assertFailure "took a folder of other things")) (void other)
+
+othersFolders :: Assertion
+othersFolders = forM_ [[("archive/x.java", bubble), ("batch", "mine")], [("archive", "my notes"), ("archive.new", "mine")], [("lock", ""), ("batch", "mine"), ("x.java", bubble)], [("batch", "mine")]] $ \files -> temporary $ \dir -> do
+  createDirectory (dir </> "course")
+  forM_ files $ \(path, bytes) -> do
+    createDirectoryIfMissing True (takeDirectory (dir </> "course" </> path))
+    B.writeFile (dir </> "course" </> path) bytes
+  before <- listDirectory (dir </> "course")
+  refused <- try (indexOf (dir </> "course") [small])
+  either (\(BadPath _ w) -> assertBool (show w) ("folder of other things" `B.isInfixOf` w)) (const (assertFailure ("took " <> show before))) refused
+  left <- listDirectory (dir </> "course")
+  sort left @?= sort before
+  forM_ files $ \(path, bytes) -> B.readFile (dir </> "course" </> path) >>= (@?= bytes)
+
+notWritten :: Assertion
+notWritten = temporary $ \dir -> do
+  B.writeFile (dir </> "file") ""
+  refused <- try (indexOf (dir </> "file" </> "index") [small])
+  refused @?= Left (CannotWrite (BC.pack (dir </> "file" </> "index")) "the index cannot be written: Not a directory")
+  full <- try (writingArchive "index" (checked (negate (let Errno e = eOVERFLOW in e))))
+  full @?= Left (CannotWrite "index" "the index would be larger than one can be: make a second one for some of the submissions")
+  torn <- try (writingArchive "index" (checked (negate (let Errno e = eBADMSG in e))))
+  either (\(BadPath _ w) -> assertBool (show w) ("torn" `B.isInfixOf` w)) (const (assertFailure "took it")) torn
 
 oneWriter :: Assertion
 oneWriter = temporary $ \dir -> do

@@ -19,7 +19,10 @@ module Maru.Similar.Archive
     archivePlaces,
     archiveShuffled,
     readingArchive,
+    writingArchive,
+    isIndex,
     BadPath (..),
+    CannotWrite (..),
 
     -- * What is kept of a submission
     Kept (..),
@@ -31,7 +34,7 @@ module Maru.Similar.Archive
 where
 
 import qualified Codec.Compression.Zlib.Raw as Zlib
-import Control.Exception (Exception, Handler (..), catches, throw, throwIO)
+import Control.Exception (Exception, Handler (..), catches, throw, throwIO, try)
 import Control.Monad (replicateM, unless)
 import Control.Monad.Trans.State.Strict (StateT (..), evalStateT)
 import Data.Bits (shiftL, shiftR, (.|.))
@@ -44,13 +47,15 @@ import Data.List (sortOn)
 import qualified Data.Vector.Storable as VS
 import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word32, Word64)
+import Foreign.C.Error (Errno (..))
+import GHC.IO.Exception (IOException (..))
 import Maru.Similar.Corpus.Member
 import Maru.Similar.Corpus.Students (Role (Archive))
 import Maru.Similar.Corpus.Walk (Source (..), (</>))
 import Maru.Similar.Store
 import Maru.Similar.Submission
 import Maru.Similar.Views (Parse)
-import System.IO.Error (ioeGetErrorString, isDoesNotExistError)
+import System.IO.Error (isDoesNotExistError)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Posix.ByteString
 
@@ -59,6 +64,12 @@ data BadPath = BadPath !RawFilePath !ByteString
   deriving (Eq, Show)
 
 instance Exception BadPath
+
+-- | An index that cannot be written, and why.
+data CannotWrite = CannotWrite !RawFilePath !ByteString
+  deriving (Eq, Show)
+
+instance Exception CannotWrite
 
 -- | An open one. Submissions are counted by position: 'archiveOrder' says which each is in the file.
 data Archive = OpenArchive
@@ -85,9 +96,7 @@ archiveFile folder = folder </> "archive"
 -- | The one of a folder, of views of that recipe. Throws 'BadPath'.
 openArchive :: Word32 -> RawFilePath -> IO Archive
 openArchive recipe folder = readingArchive folder $ do
-  fd <- openFd (archiveFile folder) ReadOnly Nothing defaultFileFlags {nonBlock = True, noctty = True}
-  setFdOption fd CloseOnExec True
-  store <- openStore recipe fd
+  store <- storeIn recipe (archiveFile folder)
   n <- storeCount store
   heads <- readSection store Heads 0 =<< storeBytes store Heads
   headStarts <- readSection store HeadFirst 0 (8 * (n + 1))
@@ -95,18 +104,43 @@ openArchive recipe folder = readingArchive folder $ do
   unless (B.length heads >= 8) $ throwIO Damaged
   pure (OpenArchive folder store heads headStarts textStarts (wordOf heads > 0) Nothing)
 
+storeIn :: Word32 -> RawFilePath -> IO Store
+storeIn recipe path = do
+  fd <- openFd path ReadOnly Nothing defaultFileFlags {nonBlock = True, noctty = True}
+  setFdOption fd CloseOnExec True
+  openStore recipe fd
+
+-- | Whether a file says that it is one, of whatever version, torn ones included.
+isIndex :: RawFilePath -> IO Bool
+isIndex path = either (/= Foreign) (const True) <$> try (storeIn 0 path)
+
 -- | What is wrong with the file, as a 'BadPath'.
 readingArchive :: RawFilePath -> IO a -> IO a
 readingArchive folder act = act `catches` [Handler (bad . unusable), Handler (bad . failed)]
   where
     bad = throwIO . BadPath folder
-    unusable why = case why of
-      Foreign -> "is no index of maru similar (maru similar index makes one)"
-      OtherVersion -> "is an index of another version of maru similar, or with another grammar (see maru doctor): make it anew (maru similar index)"
-      Damaged -> damaged
     failed e
       | isDoesNotExistError e = "holds no index (maru similar index makes one)"
-      | otherwise = "the index cannot be read or written: " <> BC.pack (ioeGetErrorString e)
+      | otherwise = "the index cannot be read: " <> reasonOf e
+
+-- | Why it cannot be written, as a 'CannotWrite'. What is wrong with a file that is read for that is
+-- a 'BadPath'.
+writingArchive :: RawFilePath -> IO a -> IO a
+writingArchive folder act = act `catches` [Handler (throwIO . BadPath folder . unusable), Handler (throwIO . CannotWrite folder . failed)]
+  where
+    failed e
+      | fmap Errno (ioe_errno e) == Just eOVERFLOW = "the index would be larger than one can be: make a second one for some of the submissions"
+      | otherwise = "the index cannot be written: " <> reasonOf e
+
+-- | In the words of the system.
+reasonOf :: IOException -> ByteString
+reasonOf = BC.pack . ioe_description
+
+unusable :: Unusable -> ByteString
+unusable why = case why of
+  Foreign -> "is no index of maru similar (maru similar index makes one)"
+  OtherVersion -> "is an index of another version of maru similar, or with another grammar (see maru doctor): make it anew (maru similar index)"
+  Damaged -> damaged
 
 damaged :: ByteString
 damaged = "its index is torn or was changed: make it anew (maru similar index)"

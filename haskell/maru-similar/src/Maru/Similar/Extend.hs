@@ -41,7 +41,7 @@ import Maru.Similar.Pairs (ParallelMap)
 import Maru.Similar.Store
 import Maru.Similar.Submission
 import Maru.Similar.Views
-import System.IO.Error (tryIOError)
+import System.IO.Error (catchIOError, isAlreadyExistsError)
 import System.Posix.ByteString
 
 -- | What became of it.
@@ -61,7 +61,7 @@ data Extended = Extended
   }
 
 -- | Add a corpus of new submissions to the index of a folder; made if it is not there. Is told which
--- share is done. Throws 'BadPath'.
+-- share is done. Throws 'BadPath' and 'CannotWrite'.
 extend :: ParallelMap -> Config -> (Double -> IO ()) -> RawFilePath -> Corpus -> IO Extended
 extend parallel config tell folder corpus = locked folder $ do
   present <- fileExist (archiveFile folder)
@@ -153,7 +153,7 @@ batch parallel config folder base items = do
       kept = [(i, k) | (i, a) <- full, let k = keptOf i a, k `seq` True]
   -- Else it would keep the views.
   _ <- evaluate (length kept)
-  store <- readingArchive folder (storeOf config folder (length views) views)
+  store <- writingArchive folder (storeOf config folder (length views) views)
   pure (Batch store kept [LeftOut (sourcePath s) "no code: only comments and white space" | (i, _) <- void, s <- entrySources (itemEntry i)])
 
 keptOf :: Item -> Analysed -> Kept
@@ -179,7 +179,7 @@ fresh path = do
 
 -- | The old ones, changed so, and the new ones, by name, as the index of the folder.
 replaced :: Config -> RawFilePath -> (Submission -> Submission) -> Maybe Archive -> [Batch] -> IO ()
-replaced config folder changed old made = readingArchive folder $ do
+replaced config folder changed old made = writingArchive folder $ do
   let new = folder </> "archive.new"
   bracket (fresh new) closeFd $ \fd ->
     withWriter (recipeOf config) fd (length ordered) (\w -> write w *> finish w) `onException` removeLink new
@@ -214,15 +214,13 @@ replaced config folder changed old made = readingArchive folder $ do
 wordsOf :: [Int] -> ByteString
 wordsOf = BL.toStrict . toLazyByteString . foldMap (word64LE . fromIntegral)
 
--- | Only one process at a time; in a folder of its own.
+-- | Only one process at a time; in a folder of its own. Nothing is made in another one.
 locked :: RawFilePath -> IO a -> IO a
 locked folder act = do
-  -- Where that fails, the lock says why.
-  _ <- tryIOError (createDirectory folder 0o700)
-  names <- readingArchive folder (listFolder folder)
-  unless (null names || any (`elem` names) ["archive", "lock"]) $
-    throwIO (BadPath folder "is a folder of other things, no index: name a new or an empty one")
-  bracket (readingArchive folder open) closeFd $ \lock -> do
+  writingArchive folder (createDirectory folder 0o700 `catchIOError` (\e -> unless (isAlreadyExistsError e) (ioError e)))
+  ours <- readingArchive folder (isOurs folder)
+  unless ours $ throwIO (BadPath folder "is a folder of other things, no index: name a new or an empty one")
+  bracket (writingArchive folder open) closeFd $ \lock -> do
     taken <- c_flock (fromIntegral lock) (2 .|. 4)
     when (taken /= 0) $ do
       errno <- getErrno
@@ -231,5 +229,13 @@ locked folder act = do
     act
   where
     open = openFd (folder </> "lock") ReadWrite (Just 0o600) defaultFileFlags {nonBlock = True, noctty = True} >>= \fd -> fd <$ setFdOption fd CloseOnExec True
+
+-- | New, an index, or what a command left that was killed before there was one.
+isOurs :: RawFilePath -> IO Bool
+isOurs folder = do
+  names <- listFolder folder
+  if "archive" `elem` names
+    then isIndex (archiveFile folder)
+    else pure (null names || "lock" `elem` names && all (`elem` ["lock", "batch", "archive.new"]) names)
 
 foreign import ccall safe "flock" c_flock :: CInt -> CInt -> IO CInt
