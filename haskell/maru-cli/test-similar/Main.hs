@@ -176,6 +176,9 @@ main =
           assertBool why ("the index cannot be written: File too large" `isInfixOf` why)
           (_, whole, _) <- similar ["--csv", "-", "--index", dir </> "idx", dir </> "in"]
           whole @?= kept
+          (based, _, _) <- similar ["index", "--base", dir </> "old/1.java", dir </> "based", dir </> "old"]
+          based @?= ExitSuccess
+          similar ["--index", dir </> "based", "--base", dir </> "old/1.java", "--min-match", "5", dir </> "in"] >>= fails 65
           writeFile (dir </> "idx/archive") "torn"
           similar ["--index", dir </> "idx", dir </> "in"] >>= fails 65
           similar ["index", dir </> "idx", dir </> "old"] >>= fails 65

@@ -49,6 +49,7 @@ tests =
       testCase "what is no index is refused in words" foreignFiles,
       testCase "nothing is made, and nothing removed, in a folder of other things" othersFolders,
       testCase "what cannot be written is told from what cannot be read, in the system's words" notWritten,
+      testCase "another minimum match length is right without templates, and refused with them" otherMinMatch,
       testCase "two cannot write at once; the first one's work stays" oneWriter,
       testCase "what a killed command left is no harm" leftovers
     ]
@@ -240,6 +241,27 @@ foreignFiles = temporary $ \dir -> do
   -- An index is never put beside other things.
   other <- try (extend map defaultConfig (const (pure ())) (BC.pack (dir </> "..")) (corpusOf small []))
   either (\(BadPath _ w) -> says "folder of other things" w) (const (assertFailure "took a folder of other things")) (void other)
+
+otherMinMatch :: Assertion
+otherMinMatch = temporary $ \dir -> do
+  let add m base es = extend map defaultConfig {configMinMatch = m} (const (pure ())) (BC.pack dir) (corpusOf es base)
+      handout = [Source "H.java" account]
+      config = defaultConfig {configMinMatch = 20}
+      new = corpusOf [newEntry "new" [Source "N.java" bubble]] []
+      refuses act = try act >>= either (\(BadPath _ w) -> assertBool (show w) ("give --min-match 9" `B.isInfixOf` w)) (const (assertFailure "took another length"))
+  _ <- add 5 [] (take 2 small)
+  plain <- openArchive (recipe Nothing) (BC.pack dir)
+  said config id id new {corpusArchive = Just plain} @?= said config id id (corpusOf (corpusEntries new ++ [e {entryRole = Archive} | e <- take 2 small]) [])
+  fitting 20 handout plain
+  made <- add 9 handout small
+  extendedAll made @?= 3
+  refuses (add 5 handout small)
+  _ <- add 5 [] (take 1 small)
+  taken <- openArchive (recipe Nothing) (BC.pack dir)
+  archiveMinMatch taken @?= 9
+  fitting 9 handout taken
+  fitting 5 [] taken
+  refuses (fitting 5 handout taken)
 
 othersFolders :: Assertion
 othersFolders = forM_ [[("archive/x.java", bubble), ("batch", "mine")], [("archive", "my notes"), ("archive.new", "mine")], [("lock", ""), ("batch", "mine"), ("x.java", bubble)], [("batch", "mine")]] $ \files -> temporary $ \dir -> do

@@ -18,6 +18,7 @@ module Maru.Similar.Archive
     archiveText,
     archivePlaces,
     archiveShuffled,
+    fitting,
     readingArchive,
     writingArchive,
     isIndex,
@@ -81,6 +82,8 @@ data Archive = OpenArchive
     archiveHeadStarts, archiveTextStarts :: !ByteString,
     -- | Whether it is said of any whose it is.
     archiveOwned :: !Bool,
+    -- | With which minimum match length templates were taken out; 0: there were none.
+    archiveMinMatch :: !Int,
     archiveOrder :: !(Maybe (VU.Vector Int))
   }
 
@@ -101,8 +104,8 @@ openArchive recipe folder = readingArchive folder $ do
   heads <- readSection store Heads 0 =<< storeBytes store Heads
   headStarts <- readSection store HeadFirst 0 (8 * (n + 1))
   textStarts <- readSection store TextFirst 0 (8 * (n + 1))
-  unless (B.length heads >= 8) $ throwIO Damaged
-  pure (OpenArchive folder store heads headStarts textStarts (wordOf heads > 0) Nothing)
+  unless (B.length heads >= 16) $ throwIO Damaged
+  pure (OpenArchive folder store heads headStarts textStarts (wordOf heads > 0) (wordsAt heads 1) Nothing)
 
 storeIn :: Word32 -> RawFilePath -> IO Store
 storeIn recipe path = do
@@ -144,6 +147,15 @@ unusable why = case why of
 
 damaged :: ByteString
 damaged = "its index is torn or was changed: make it anew (maru similar index)"
+
+-- | Templates are taken out of all submissions alike: throws 'BadPath' where there are some, and
+-- the one of another minimum match length has had others taken out.
+fitting :: Int -> [Source] -> Archive -> IO ()
+fitting m base a =
+  unless (null base || archiveMinMatch a `elem` [0, m]) . throwIO . BadPath (archivePath a) $
+    "templates were taken out of its submissions with --min-match " <> n <> ": with --base, give --min-match " <> n
+  where
+    n = BC.pack (show (archiveMinMatch a))
 
 archiveCount :: Archive -> Int
 archiveCount a = B.length (archiveHeadStarts a) `quot` 8 - 1

@@ -66,7 +66,9 @@ extend :: ParallelMap -> Config -> (Double -> IO ()) -> RawFilePath -> Corpus ->
 extend parallel config tell folder corpus = locked folder $ do
   present <- fileExist (archiveFile folder)
   old <- if present then Just <$> openArchive (recipeOf config) folder else pure Nothing
+  mapM_ (fitting (configMinMatch config) (corpusBase corpus)) old
   let before = maybe Map.empty namesOf old
+      minMatch = if null (corpusBase corpus) then maybe 0 archiveMinMatch old else configMinMatch config
       (known, items) = newIn before (corpusEntries corpus)
       twin = twinIn before
       owners = Map.mapMaybe id (Map.fromList [(n, newOwners e =<< Map.lookup n before) | (n, e) <- known])
@@ -74,7 +76,7 @@ extend parallel config tell folder corpus = locked folder $ do
       share i = tell (0.7 * fromIntegral i / fromIntegral (length batches))
   made <- forM batches (\(i, some) -> batch parallel config folder (baseOf config (corpusBase corpus)) some <* share i)
   let added = sum (map (length . batchItems) made)
-  unless (added == 0 && Map.null owners) $ replaced config folder (newlyOwned owners) old made
+  unless (added == 0 && Map.null owners) $ replaced config folder minMatch (newlyOwned owners) old made
   tell 1
   pure
     Extended
@@ -178,8 +180,8 @@ fresh path = do
   openFd path ReadWrite (Just 0o600) defaultFileFlags {exclusive = True} >>= \fd -> fd <$ setFdOption fd CloseOnExec True
 
 -- | The old ones, changed so, and the new ones, by name, as the index of the folder.
-replaced :: Config -> RawFilePath -> (Submission -> Submission) -> Maybe Archive -> [Batch] -> IO ()
-replaced config folder changed old made = writingArchive folder $ do
+replaced :: Config -> RawFilePath -> Int -> (Submission -> Submission) -> Maybe Archive -> [Batch] -> IO ()
+replaced config folder minMatch changed old made = writingArchive folder $ do
   let new = folder </> "archive.new"
   bracket (fresh new) closeFd $ \fd ->
     withWriter (recipeOf config) fd (length ordered) (\w -> write w *> finish w) `onException` removeLink new
@@ -193,9 +195,9 @@ replaced config folder changed old made = writingArchive folder $ do
     sources = [(archiveStore a, placesOf 0) | Just a <- [old]] ++ [(batchStore b, placesOf s) | (s, b) <- zip [1 ..] made]
     write w = do
       let heads = map (headIn . snd) ordered
-      putSection w Heads (wordsOf [length (filter owned ordered)])
+      putSection w Heads (wordsOf [length (filter owned ordered), minMatch])
       mapM_ (putSection w Heads) heads
-      putSection w HeadFirst (wordsOf (scanl (+) 8 (map B.length heads)))
+      putSection w HeadFirst (wordsOf (scanl (+) 16 (map B.length heads)))
       sizes <- forM ordered $ \(_, x) -> do
         text <- textIn x
         B.length text <$ putSection w Texts text
