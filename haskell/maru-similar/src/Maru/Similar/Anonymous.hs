@@ -28,7 +28,7 @@ import Maru.Similar.Token
 shuffled :: Corpus -> Corpus
 shuffled corpus = corpus {corpusEntries = sortOn key (corpusEntries corpus), corpusArchive = archiveShuffled hashOf <$> corpusArchive corpus}
   where
-    key e = (entryRole e, fingerprint (entryFiles e), hashOf (entryName e))
+    key e = (entryRole e, fingerprint (map sourceBytes (entrySources e)), hashOf (entryName e))
 
 -- | The same report, with new names: submissions and students are numbered in the report's order
 -- ('shuffled').

@@ -22,7 +22,6 @@ module Maru.Similar.Corpus
     corpusOf,
     Entry (..),
     newEntry,
-    entryFiles,
     mayMeet,
     Source (..),
     LeftOut (..),
@@ -34,6 +33,7 @@ module Maru.Similar.Corpus
 where
 
 import Control.Exception (try)
+import Data.Bifunctor (first)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
@@ -80,8 +80,6 @@ data Entry = Entry
   { -- | Its path below the given path; prefixed with that where it would be
     -- ambiguous.
     entryName :: !ByteString,
-    -- | What the paths of its files begin with; the rest is the same wherever it lies.
-    entryRoot :: !RawFilePath,
     -- | At least one.
     entrySources :: ![Source],
     -- | Whose it is; empty where nothing says so.
@@ -93,11 +91,7 @@ data Entry = Entry
 
 -- | Somebody's own, and new.
 newEntry :: ByteString -> [Source] -> Entry
-newEntry name sources = Entry name "" sources [] New
-
--- | Its files: where each lies in it, and what it holds.
-entryFiles :: Entry -> [(RawFilePath, ByteString)]
-entryFiles e = [(fromMaybe path (B.stripPrefix (entryRoot e) path), bytes) | Source path bytes <- entrySources e]
+newEntry name sources = Entry name sources [] New
 
 -- | Whether two submissions are compared: not two of one student, not two old ones.
 mayMeet :: (Role, [ByteString]) -> (Role, [ByteString]) -> Bool
@@ -195,8 +189,8 @@ firstBad = \case
         then Nothing <$ listFolder p
         else pure (if isRegularFile status then Nothing else Just (kindOf status))
 
--- | Path, name below it, root, sources, role.
-type Found = (RawFilePath, ByteString, RawFilePath, [Source], Role)
+-- | Path, name below it, sources, role.
+type Found = (RawFilePath, ByteString, [Source], Role)
 
 -- | The submissions of one path. No child is taken twice, also over several
 -- paths.
@@ -229,7 +223,7 @@ readPath env seen role path = do
         then pure []
         else do
           sources <- readTree env closed (if full == path then envLanguage env else LanguageAuto) (if full == path then "" else name) full
-          pure [(path, name, full, sources, role) | not (null sources)]
+          pure [(path, name, sources, role) | not (null sources)]
     unseen full =
       try (fileKey full) >>= \case
         Left e -> False <$ leaveOut env full (reasonListed e)
@@ -237,15 +231,11 @@ readPath env seen role path = do
           known <- Set.member key <$> readIORef seen
           modifyIORef' seen (Set.insert key)
           if known then False <$ leaveOut env full "already read, or part of the base" else pure True
-    members found = [(path, name, rootOf name same, map snd same, role) | (name, same) <- grouped (unwrapped found)]
-    -- The whole path ends with the one below the archive, or below the folder that holds all of it.
-    rootOf name same = B.concat [B.take (B.length full - B.length below + B.length name) full | (below, Source full _) <- take 1 same]
+    members found = [(path, name, sources, role) | (name, sources) <- grouped (unwrapped found)]
 
--- | Those with one first part of their path.
-grouped :: [(ByteString, a)] -> [(ByteString, [(ByteString, a)])]
-grouped found = [(firstPart (fst one), same) | same@(one : _) <- groupBy ((==) `on` (firstPart . fst)) found]
-  where
-    firstPart = BC.takeWhile (/= '/')
+-- | Sources by the first part of their path.
+grouped :: [(ByteString, a)] -> [(ByteString, [a])]
+grouped found = [(name, map snd same) | same@((name, _) : _) <- groupBy ((==) `on` fst) (map (first (BC.takeWhile (/= '/'))) found)]
 
 -- | Without the one folder that everything lies in, where that is the archive's own and not a
 -- submission: it holds nothing but folders and archives, and two of them.
@@ -260,6 +250,6 @@ unwrapped found = case grouped found of
 nameAll :: Bool -> [Found] -> [Entry]
 nameAll long found = sortOn entryName (concatMap named (groupBy ((==) `on` nameOf) (sortOn nameOf found)))
   where
-    nameOf (_, name, _, _, _) = name
-    named [(path, name, root, sources, role)] | not long || path == name = [Entry name root sources [] role]
-    named same = [Entry (path </> name) root sources [] role | (path, name, root, sources, role) <- same]
+    nameOf (_, name, _, _) = name
+    named [(path, name, sources, role)] | not long || path == name = [Entry name sources [] role]
+    named same = [Entry (path </> name) sources [] role | (path, name, sources, role) <- same]

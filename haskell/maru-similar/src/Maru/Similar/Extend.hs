@@ -106,14 +106,18 @@ data Item = Item {itemName :: !ByteString, itemFingerprint :: !Word64, itemEntry
 
 -- | What is there under a name: its fingerprint, its owners and, read when they are asked for, what
 -- its files hold.
-data Known = Known !Word64 ![ByteString] [ByteString]
+data Known = Known !Word64 ![ByteString] [Source]
 
 namesOf :: Archive -> Map.Map ByteString Known
-namesOf a = Map.fromList [(submissionName s, Known (archiveFingerprint a i) (submissionStudents s) (map sourceBytes (archiveSources a i))) | i <- [0 .. archiveCount a - 1], let s = archiveSubmission a i]
+namesOf a = Map.fromList [(submissionName s, Known (archiveFingerprint a i) (submissionStudents s) (archiveSources a i)) | i <- [0 .. archiveCount a - 1], let s = archiveSubmission a i]
 
 -- | Whether both hold the same: equal fingerprints alone could be by chance.
 holds :: Known -> Word64 -> Entry -> Bool
-holds (Known hash _ bytes) hash' e = hash == hash' && bytes == map sourceBytes (entrySources e)
+holds (Known hash _ sources) hash' e = hash == hash' && map sourceBytes sources == map sourceBytes (entrySources e)
+
+-- | And at the same paths.
+is :: Known -> Word64 -> Entry -> Bool
+is there@(Known _ _ sources) hash e = holds there hash e && map sourcePath sources == map sourcePath (entrySources e)
 
 -- | Those that are known, by name, and the others. What has the name of one that holds something
 -- else gets a number.
@@ -122,10 +126,10 @@ newIn known entries = partitionEithers (concat (snd (mapAccumL next known entrie
   where
     next names e = named (entryName e : [entryName e <> " (" <> BC.pack (show n) <> ")" | n <- [2 :: Int ..]])
       where
-        hash = fingerprint (entryFiles e)
+        hash = fingerprint (map sourceBytes (entrySources e))
         named (name : others) = case Map.lookup name names of
-          Nothing -> (Map.insert name (Known hash (entryStudents e) (map sourceBytes (entrySources e))) names, [Right (Item name hash e)])
-          Just there | holds there hash e -> (names, [Left (name, e)])
+          Nothing -> (Map.insert name (Known hash (entryStudents e) (entrySources e)) names, [Right (Item name hash e)])
+          Just there | is there hash e -> (names, [Left (name, e)])
           _ -> named others
         named [] = (names, [])
 

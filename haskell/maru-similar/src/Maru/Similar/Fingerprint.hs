@@ -11,15 +11,13 @@ import qualified Data.ByteString as B
 import Data.List (foldl')
 import Data.Word (Word64, Word8)
 
--- | Of files, each with its path in the submission: other paths, or the same bytes in other files,
--- have another number but by chance.
-fingerprint :: [(ByteString, ByteString)] -> Word64
-fingerprint files = mixed (foldl' file offset files)
+-- | Of what files hold: the same bytes in other files have another number but by chance. Paths do
+-- not count, for an order by it must tell nothing of names.
+fingerprint :: [ByteString] -> Word64
+fingerprint = mixed . foldl' sized offset
   where
-    file h (path, bytes) = h `sized` path `sized` bytes
-    sized h bytes = B.foldl' step (foldl' number h [0, 8 .. 56]) bytes
-      where
-        number g shift = step g (fromIntegral (B.length bytes `shiftR` shift))
+    sized h bytes = B.foldl' step (foldl' (number bytes) h [0, 8 .. 56]) bytes
+    number bytes h shift = step h (fromIntegral (B.length bytes `shiftR` shift))
 
 -- | FNV-1a, mixed so that the last bytes, too, count for the order.
 hashOf :: ByteString -> Word64
