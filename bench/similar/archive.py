@@ -42,6 +42,7 @@ def main():
         subprocess.run([sys.executable, os.path.join(here, "corpus.py"), str(n), corpus, maru, *sources], check=True)
     if not os.path.isdir(index):
         found["make"], _ = timed(maru, "similar", "index", index, corpus)
+    found["program_bytes"] = sum(entry.stat().st_size for entry in os.scandir(corpus) if entry.name.endswith(".java"))
     found["index_bytes"] = os.path.getsize(os.path.join(index, "archive"))
     query = os.path.join(scratch, "query")
     if not os.path.isdir(query):

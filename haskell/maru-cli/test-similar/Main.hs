@@ -171,6 +171,14 @@ main =
           map (drop 2 . fields) (lines kept) @?= map (drop 2 . fields) (lines direct)
           similar ["--mode", "seed", "--index", dir </> "idx", dir </> "in"] >>= fails 64
           similar ["index", dir </> "other", dir </> "old"] >>= fails 65
+          (full, out, why) <- readProcessWithExitCode "timeout" ["60", "sh", "-c", "trap '' XFSZ; ulimit -f 8; exec maru similar index \"$@\"", "sh", dir </> "idx", dir </> "in"] ""
+          fails 69 (full, out, why)
+          assertBool why ("the index cannot be written: File too large" `isInfixOf` why)
+          (_, whole, _) <- similar ["--csv", "-", "--index", dir </> "idx", dir </> "in"]
+          whole @?= kept
+          (based, _, _) <- similar ["index", "--base", dir </> "old/1.java", dir </> "based", dir </> "old"]
+          based @?= ExitSuccess
+          similar ["--index", dir </> "based", "--base", dir </> "old/1.java", "--min-match", "5", dir </> "in"] >>= fails 65
           writeFile (dir </> "idx/archive") "torn"
           similar ["--index", dir </> "idx", dir </> "in"] >>= fails 65
           similar ["index", dir </> "idx", dir </> "old"] >>= fails 65

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { STORE_BLOCK = 4096, STORE_VERSION = 1 };
+enum { STORE_BLOCK = 4096, STORE_VERSION = 2 };
 
 /* What a file holds. Each view has its own six. */
 enum {

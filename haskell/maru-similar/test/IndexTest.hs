@@ -12,17 +12,19 @@ import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
 import Data.IORef
-import Data.List (sortOn)
+import Data.List (sort, sortOn)
+import Foreign.C.Error (Errno (..), eBADMSG)
 import Maru.Similar
 import Maru.Similar.Anonymous (anonymous, shuffled)
 import Maru.Similar.Archive
 import Maru.Similar.Extend
 import Maru.Similar.Mutate
 import Maru.Similar.Output (csv, json)
+import Maru.Similar.Store (checked, eOVERFLOW)
 import Maru.Similar.Views (recipe)
 import Snippets
 import System.Directory
-import System.FilePath ((</>))
+import System.FilePath (takeDirectory, (</>))
 import System.IO.Temp (withSystemTempDirectory)
 import Test.QuickCheck hiding (property)
 import Test.QuickCheck.Monadic (assert, monadicIO, run)
@@ -39,9 +41,15 @@ tests =
       testCase "also under other names" hiddenNames,
       testCase "the programs of old submissions are there" programsKept,
       testCase "what is known is not added again; another one of the same name gets a number" knownOnes,
+      testCase "one submission has one name however its path is typed; under another one it is said" typedOtherwise,
+      testCase "the same bytes in other files, or at other paths, are something else" otherFiles,
+      testCase "a later list of students renews the owners of known ones, and no list keeps them" renewedOwners,
       property "a changed file is refused, or says the same" 150 changedBytes,
       property "a file that is cut off is refused" 40 cutOff,
       testCase "what is no index is refused in words" foreignFiles,
+      testCase "nothing is made, and nothing removed, in a folder of other things" othersFolders,
+      testCase "what cannot be written is told from what cannot be read, in the system's words" notWritten,
+      testCase "another minimum match length is right without templates, and refused with them" otherMinMatch,
       testCase "two cannot write at once; the first one's work stays" oneWriter,
       testCase "what a killed command left is no harm" leftovers
     ]
@@ -148,6 +156,45 @@ knownOnes = temporary $ \dir -> do
   third <- add [one "b" words_]
   (extendedAll third, extendedAdded third, extendedKnown third) @?= (3, 0, 1)
 
+typedOtherwise :: Assertion
+typedOtherwise = temporary $ \dir -> do
+  createDirectory (dir </> "2023")
+  B.writeFile (dir </> "2023" </> "ada.java") bubble
+  createDirectory (dir </> "link")
+  let add path = do
+        read' <- readCollection (collectionOf [BC.pack path]) {collectionLongNames = True}
+        extend map defaultConfig (const (pure ())) (BC.pack (dir </> "index")) (either (error . show) id read')
+  first <- add (dir </> "2023")
+  (extendedAll first, extendedTwins first) @?= (1, [])
+  forM_ ["2023/", "2023//", "./2023", ".//2023/.", "./2023/ada.java", "2023//ada.java"] $ \path -> do
+    more <- add (dir <> "/" <> path)
+    (path, extendedAll more, extendedKnown more, extendedTwins more) @?= (path, 1, 1, [])
+  other <- add (dir </> "link/../2023")
+  (extendedAll other, extendedTwins other) @?= (2, [(BC.pack (dir </> "link/../2023/ada.java"), BC.pack (dir </> "2023/ada.java"))])
+
+otherFiles :: Assertion
+otherFiles = temporary $ \dir -> do
+  let add files = extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf [newEntry "a" files] [])
+      (left, right) = B.splitAt 20 (bubble <> bubble)
+  made <- mapM add [[Source "A.java" left, Source "B.java" right], [Source "A.java" (left <> B.take 9 right), Source "B.java" (B.drop 9 right)], [Source "A.java" left, Source "C.java" right]]
+  map extendedAll made @?= [1, 2, 3]
+
+renewedOwners :: Assertion
+renewedOwners = temporary $ \dir -> do
+  let add owners = extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf [e {entryStudents = owners} | e <- small] [])
+      kept = do
+        archive <- openArchive (recipe Nothing) (BC.pack dir)
+        pure (archiveOwned archive, [submissionStudents (archiveSubmission archive i) | i <- [0 .. archiveCount archive - 1]])
+      expect owned who renewed = do
+        made <- add who
+        (extendedKnown made, extendedOwners made) @?= (if null who && not owned then 0 else 3, renewed)
+        kept >>= (@?= (owned, replicate 3 (if null who && owned then ["bob"] else who)))
+  expect False [] 0
+  expect True ["ada"] 3
+  expect True ["bob"] 3
+  expect True ["bob"] 0
+  expect True [] 0
+
 small :: [Entry]
 small = [newEntry (BC.pack (show n)) [Source "A.java" p] | (n, p) <- zip [1 :: Int ..] (take 3 programs)]
 
@@ -194,6 +241,50 @@ foreignFiles = temporary $ \dir -> do
   -- An index is never put beside other things.
   other <- try (extend map defaultConfig (const (pure ())) (BC.pack (dir </> "..")) (corpusOf small []))
   either (\(BadPath _ w) -> says "folder of other things" w) (const (assertFailure "took a folder of other things")) (void other)
+
+otherMinMatch :: Assertion
+otherMinMatch = temporary $ \dir -> do
+  let add m base es = extend map defaultConfig {configMinMatch = m} (const (pure ())) (BC.pack dir) (corpusOf es base)
+      handout = [Source "H.java" account]
+      config = defaultConfig {configMinMatch = 20}
+      new = corpusOf [newEntry "new" [Source "N.java" bubble]] []
+      refuses act = try act >>= either (\(BadPath _ w) -> assertBool (show w) ("give --min-match 9" `B.isInfixOf` w)) (const (assertFailure "took another length"))
+  _ <- add 5 [] (take 2 small)
+  plain <- openArchive (recipe Nothing) (BC.pack dir)
+  said config id id new {corpusArchive = Just plain} @?= said config id id (corpusOf (corpusEntries new ++ [e {entryRole = Archive} | e <- take 2 small]) [])
+  fitting 20 handout plain
+  made <- add 9 handout small
+  extendedAll made @?= 3
+  refuses (add 5 handout small)
+  _ <- add 5 [] (take 1 small)
+  taken <- openArchive (recipe Nothing) (BC.pack dir)
+  archiveMinMatch taken @?= 9
+  fitting 9 handout taken
+  fitting 5 [] taken
+  refuses (fitting 5 handout taken)
+
+othersFolders :: Assertion
+othersFolders = forM_ [[("archive/x.java", bubble), ("batch", "mine")], [("archive", "my notes"), ("archive.new", "mine")], [("lock", ""), ("batch", "mine"), ("x.java", bubble)], [("batch", "mine")]] $ \files -> temporary $ \dir -> do
+  createDirectory (dir </> "course")
+  forM_ files $ \(path, bytes) -> do
+    createDirectoryIfMissing True (takeDirectory (dir </> "course" </> path))
+    B.writeFile (dir </> "course" </> path) bytes
+  before <- listDirectory (dir </> "course")
+  refused <- try (indexOf (dir </> "course") [small])
+  either (\(BadPath _ w) -> assertBool (show w) ("folder of other things" `B.isInfixOf` w)) (const (assertFailure ("took " <> show before))) refused
+  left <- listDirectory (dir </> "course")
+  sort left @?= sort before
+  forM_ files $ \(path, bytes) -> B.readFile (dir </> "course" </> path) >>= (@?= bytes)
+
+notWritten :: Assertion
+notWritten = temporary $ \dir -> do
+  B.writeFile (dir </> "file") ""
+  refused <- try (indexOf (dir </> "file" </> "index") [small])
+  refused @?= Left (CannotWrite (BC.pack (dir </> "file" </> "index")) "the index cannot be written: Not a directory")
+  full <- try (writingArchive "index" (checked (negate (let Errno e = eOVERFLOW in e))))
+  full @?= Left (CannotWrite "index" "the index would be larger than one can be: make a second one for some of the submissions")
+  torn <- try (writingArchive "index" (checked (negate (let Errno e = eBADMSG in e))))
+  either (\(BadPath _ w) -> assertBool (show w) ("torn" `B.isInfixOf` w)) (const (assertFailure "took it")) torn
 
 oneWriter :: Assertion
 oneWriter = temporary $ \dir -> do

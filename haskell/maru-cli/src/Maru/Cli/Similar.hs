@@ -34,6 +34,7 @@ import Maru.Cli.WholeFile (replaceFile)
 import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Anonymous (anonymous, shuffled, withoutComments)
+import Maru.Similar.Archive (fitting)
 import Maru.Similar.Evidence (evidence)
 import Maru.Similar.Output
 import Maru.Similar.Told
@@ -68,6 +69,7 @@ similar s = orStopped $ do
   wanted <- collectionAsked config s
   verdicts <- verdictsIn (verdictsFile s)
   corpus <- withProgress "reading" (\tell -> readCollection wanted {collectionTell = tell}) >>= either badPath pure
+  mapM_ (fitting (minMatch s) (corpusBase corpus)) (corpusArchive corpus)
   compareCorpus s options config without (collectionPaths wanted) verdicts corpus
 
 -- | Of a file that is not too large to be one.

@@ -26,9 +26,9 @@ import Maru.Similar.Token
 -- | The same submissions in an order that does not follow their names: by a hash of what they hold,
 -- then of their names. What is made of it has no trace of the names but in names.
 shuffled :: Corpus -> Corpus
-shuffled corpus = corpus {corpusEntries = sortOn key (corpusEntries corpus), corpusArchive = archiveShuffled (fingerprint . pure) <$> corpusArchive corpus}
+shuffled corpus = corpus {corpusEntries = sortOn key (corpusEntries corpus), corpusArchive = archiveShuffled hashOf <$> corpusArchive corpus}
   where
-    key e = (entryRole e, fingerprint (map sourceBytes (entrySources e)), fingerprint [entryName e])
+    key e = (entryRole e, fingerprint (map sourceBytes (entrySources e)), hashOf (entryName e))
 
 -- | The same report, with new names: submissions and students are numbered in the report's order
 -- ('shuffled').

@@ -14,12 +14,16 @@ module Maru.Similar.Archive
     archiveSubmission,
     archiveFingerprint,
     archiveSources,
-    archiveHead,
+    archiveKept,
     archiveText,
     archivePlaces,
     archiveShuffled,
+    fitting,
     readingArchive,
+    writingArchive,
+    isIndex,
     BadPath (..),
+    CannotWrite (..),
 
     -- * What is kept of a submission
     Kept (..),
@@ -31,7 +35,7 @@ module Maru.Similar.Archive
 where
 
 import qualified Codec.Compression.Zlib.Raw as Zlib
-import Control.Exception (Exception, Handler (..), catches, throw, throwIO)
+import Control.Exception (Exception, Handler (..), catches, throw, throwIO, try)
 import Control.Monad (replicateM, unless)
 import Control.Monad.Trans.State.Strict (StateT (..), evalStateT)
 import Data.Bits (shiftL, shiftR, (.|.))
@@ -44,13 +48,15 @@ import Data.List (sortOn)
 import qualified Data.Vector.Storable as VS
 import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word32, Word64)
+import Foreign.C.Error (Errno (..))
+import GHC.IO.Exception (IOException (..))
 import Maru.Similar.Corpus.Member
 import Maru.Similar.Corpus.Students (Role (Archive))
 import Maru.Similar.Corpus.Walk (Source (..), (</>))
 import Maru.Similar.Store
 import Maru.Similar.Submission
 import Maru.Similar.Views (Parse)
-import System.IO.Error (ioeGetErrorString, isDoesNotExistError)
+import System.IO.Error (isDoesNotExistError)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Posix.ByteString
 
@@ -59,6 +65,12 @@ data BadPath = BadPath !RawFilePath !ByteString
   deriving (Eq, Show)
 
 instance Exception BadPath
+
+-- | An index that cannot be written, and why.
+data CannotWrite = CannotWrite !RawFilePath !ByteString
+  deriving (Eq, Show)
+
+instance Exception CannotWrite
 
 -- | An open one. Submissions are counted by position: 'archiveOrder' says which each is in the file.
 data Archive = OpenArchive
@@ -70,6 +82,8 @@ data Archive = OpenArchive
     archiveHeadStarts, archiveTextStarts :: !ByteString,
     -- | Whether it is said of any whose it is.
     archiveOwned :: !Bool,
+    -- | With which minimum match length templates were taken out; 0: there were none.
+    archiveMinMatch :: !Int,
     archiveOrder :: !(Maybe (VU.Vector Int))
   }
 
@@ -85,31 +99,63 @@ archiveFile folder = folder </> "archive"
 -- | The one of a folder, of views of that recipe. Throws 'BadPath'.
 openArchive :: Word32 -> RawFilePath -> IO Archive
 openArchive recipe folder = readingArchive folder $ do
-  fd <- openFd (archiveFile folder) ReadOnly Nothing defaultFileFlags {nonBlock = True, noctty = True}
-  setFdOption fd CloseOnExec True
-  store <- openStore recipe fd
+  store <- storeIn recipe (archiveFile folder)
   n <- storeCount store
   heads <- readSection store Heads 0 =<< storeBytes store Heads
   headStarts <- readSection store HeadFirst 0 (8 * (n + 1))
   textStarts <- readSection store TextFirst 0 (8 * (n + 1))
-  unless (B.length heads >= 8) $ throwIO Damaged
-  pure (OpenArchive folder store heads headStarts textStarts (wordOf heads > 0) Nothing)
+  unless (B.length heads >= 16) $ throwIO Damaged
+  pure (OpenArchive folder store heads headStarts textStarts (wordOf heads > 0) (wordsAt heads 1) Nothing)
+
+storeIn :: Word32 -> RawFilePath -> IO Store
+storeIn recipe path = do
+  fd <- openFd path ReadOnly Nothing defaultFileFlags {nonBlock = True, noctty = True}
+  setFdOption fd CloseOnExec True
+  openStore recipe fd
+
+-- | Whether a file says that it is one, of whatever version, torn ones included.
+isIndex :: RawFilePath -> IO Bool
+isIndex path = either (/= Foreign) (const True) <$> try (storeIn 0 path)
 
 -- | What is wrong with the file, as a 'BadPath'.
 readingArchive :: RawFilePath -> IO a -> IO a
 readingArchive folder act = act `catches` [Handler (bad . unusable), Handler (bad . failed)]
   where
     bad = throwIO . BadPath folder
-    unusable why = case why of
-      Foreign -> "is no index of maru similar (maru similar index makes one)"
-      OtherVersion -> "is an index of another version of maru similar, or with another grammar (see maru doctor): make it anew (maru similar index)"
-      Damaged -> damaged
     failed e
       | isDoesNotExistError e = "holds no index (maru similar index makes one)"
-      | otherwise = "the index cannot be read or written: " <> BC.pack (ioeGetErrorString e)
+      | otherwise = "the index cannot be read: " <> reasonOf e
+
+-- | Why it cannot be written, as a 'CannotWrite'. What is wrong with a file that is read for that is
+-- a 'BadPath'.
+writingArchive :: RawFilePath -> IO a -> IO a
+writingArchive folder act = act `catches` [Handler (throwIO . BadPath folder . unusable), Handler (throwIO . CannotWrite folder . failed)]
+  where
+    failed e
+      | fmap Errno (ioe_errno e) == Just eOVERFLOW = "the index would be larger than one can be: make a second one for some of the submissions"
+      | otherwise = "the index cannot be written: " <> reasonOf e
+
+-- | In the words of the system.
+reasonOf :: IOException -> ByteString
+reasonOf = BC.pack . ioe_description
+
+unusable :: Unusable -> ByteString
+unusable why = case why of
+  Foreign -> "is no index of maru similar (maru similar index makes one)"
+  OtherVersion -> "is an index of another version of maru similar, or with another grammar (see maru doctor): make it anew (maru similar index)"
+  Damaged -> damaged
 
 damaged :: ByteString
 damaged = "its index is torn or was changed: make it anew (maru similar index)"
+
+-- | Templates are taken out of all submissions alike: throws 'BadPath' where there are some, and
+-- the one of another minimum match length has had others taken out.
+fitting :: Int -> [Source] -> Archive -> IO ()
+fitting m base a =
+  unless (null base || archiveMinMatch a `elem` [0, m]) . throwIO . BadPath (archivePath a) $
+    "templates were taken out of its submissions with --min-match " <> n <> ": with --base, give --min-match " <> n
+  where
+    n = BC.pack (show (archiveMinMatch a))
 
 archiveCount :: Archive -> Int
 archiveCount a = B.length (archiveHeadStarts a) `quot` 8 - 1
@@ -129,15 +175,15 @@ slice starts bytes i = B.take (wordsAt starts (i + 1) - from) (B.drop from bytes
     from = wordsAt starts i
 
 archiveSubmission :: Archive -> Int -> Submission
-archiveSubmission a p = keptSubmission (keptAt a (inFile a p))
+archiveSubmission a = keptSubmission . archiveKept a
 
 archiveFingerprint :: Archive -> Int -> Word64
-archiveFingerprint a p = keptFingerprint (keptAt a (inFile a p))
+archiveFingerprint a = keptFingerprint . archiveKept a
 
--- | As it is kept in the file ('keptHead', 'keptText').
-archiveHead :: Archive -> Int -> ByteString
-archiveHead a p = B.copy (slice (archiveHeadStarts a) (archiveHeads a) (inFile a p))
+archiveKept :: Archive -> Int -> Kept
+archiveKept a p = keptAt a (inFile a p)
 
+-- | As it is kept in the file ('keptText').
 archiveText :: Archive -> Int -> IO ByteString
 archiveText a p = readingArchive (archivePath a) (readSection (archiveStore a) Texts from (wordsAt (archiveTextStarts a) (i + 1) - from))
   where

@@ -129,15 +129,26 @@ readCollection c = do
   bad <- firstBad (collectionBases c ++ collectionPaths c ++ collectionArchives c)
   case bad of
     Just b -> pure (Left b)
-    Nothing -> do
-      env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> least (mapMaybe (`excludedAt` path) (collectionExcludes c)))
-      baseKeys <- mapM fileKey (collectionBases c)
-      base <- concat <$> mapM (readTree env Set.empty (collectionLanguage c) "") (collectionBases c)
-      seen <- newIORef (Set.fromList baseKeys)
-      new <- concat <$> mapM (readPath env seen New) (collectionPaths c)
-      old <- concat <$> mapM (readPath env seen Archive) (collectionArchives c)
-      let read' = nameAll (collectionLongNames c) (new ++ old)
-      try (mapM (uncurry openArchive) (collectionIndex c)) >>= either (pure . Left) (fmap Right . assembled c env base read')
+    Nothing -> readUsable c {collectionPaths = map normalised (collectionPaths c), collectionArchives = map normalised (collectionArchives c)}
+
+-- | The same path in its plain form, so that a submission has one name however its path was typed:
+-- without @.@ and with single slashes. @..@ stays, for a link may stand before it.
+normalised :: RawFilePath -> RawFilePath
+normalised path = if B.null plain then (if absolute then "/" else ".") else (if absolute then "/" else "") <> plain
+  where
+    absolute = "/" `B.isPrefixOf` path
+    plain = BC.intercalate "/" (filter (`notElem` ["", "."]) (BC.split '/' path))
+
+readUsable :: Collection -> IO (Either BadPath Corpus)
+readUsable c = do
+  env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> least (mapMaybe (`excludedAt` path) (collectionExcludes c)))
+  baseKeys <- mapM fileKey (collectionBases c)
+  base <- concat <$> mapM (readTree env Set.empty (collectionLanguage c) "") (collectionBases c)
+  seen <- newIORef (Set.fromList baseKeys)
+  new <- concat <$> mapM (readPath env seen New) (collectionPaths c)
+  old <- concat <$> mapM (readPath env seen Archive) (collectionArchives c)
+  let read' = nameAll (collectionLongNames c) (new ++ old)
+  try (mapM (uncurry openArchive) (collectionIndex c)) >>= either (pure . Left) (fmap Right . assembled c env base read')
   where
     least = foldl' (\a b -> Just (maybe b (min b) a)) Nothing
 

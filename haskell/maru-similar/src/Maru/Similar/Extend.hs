@@ -7,7 +7,8 @@
 -- takes the place of the old one when it is whole and on the disk. So whatever dies, the index is
 -- as before or as asked. One writes at a time: the lock of the folder goes with its process.
 --
--- The file does not depend on how its submissions came: one by one, or all at once.
+-- The file does not depend on how submissions of different names came: one by one, or all at once.
+-- Of one name, the first to come has it, and the others have numbers.
 module Maru.Similar.Extend
   ( extend,
     Extended (..),
@@ -22,9 +23,10 @@ import qualified Data.ByteString as B
 import Data.ByteString.Builder (toLazyByteString, word64LE)
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
+import Data.Either (partitionEithers)
 import Data.List (mapAccumL, partition, sortOn)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (catMaybes)
+import Data.Maybe (listToMaybe)
 import qualified Data.Vector.Storable as VS
 import Data.Word (Word32, Word64)
 import Foreign.C.Error (eWOULDBLOCK, getErrno)
@@ -39,7 +41,7 @@ import Maru.Similar.Pairs (ParallelMap)
 import Maru.Similar.Store
 import Maru.Similar.Submission
 import Maru.Similar.Views
-import System.IO.Error (tryIOError)
+import System.IO.Error (catchIOError, isAlreadyExistsError)
 import System.Posix.ByteString
 
 -- | What became of it.
@@ -51,28 +53,39 @@ data Extended = Extended
     extendedKnown :: !Int,
     -- | Those that it has under another name now, for it had others under theirs.
     extendedRenamed :: ![(ByteString, ByteString)],
+    -- | Those that it had before under another name, with that; added all the same.
+    extendedTwins :: ![(ByteString, ByteString)],
+    -- | Known ones that the list of students now says other owners of.
+    extendedOwners :: !Int,
     extendedLeftOut :: ![LeftOut]
   }
 
 -- | Add a corpus of new submissions to the index of a folder; made if it is not there. Is told which
--- share is done. Throws 'BadPath'.
+-- share is done. Throws 'BadPath' and 'CannotWrite'.
 extend :: ParallelMap -> Config -> (Double -> IO ()) -> RawFilePath -> Corpus -> IO Extended
 extend parallel config tell folder corpus = locked folder $ do
   present <- fileExist (archiveFile folder)
   old <- if present then Just <$> openArchive (recipeOf config) folder else pure Nothing
-  let (same, items) = newIn (maybe Map.empty namesOf old) (corpusEntries corpus)
+  mapM_ (fitting (configMinMatch config) (corpusBase corpus)) old
+  let before = maybe Map.empty namesOf old
+      minMatch = if null (corpusBase corpus) then maybe 0 archiveMinMatch old else configMinMatch config
+      (known, items) = newIn before (corpusEntries corpus)
+      twin = twinIn before
+      owners = Map.mapMaybe id (Map.fromList [(n, newOwners e =<< Map.lookup n before) | (n, e) <- known])
       batches = zip [1 :: Int ..] (chunksOf batchSize (sortOn itemName items))
       share i = tell (0.7 * fromIntegral i / fromIntegral (length batches))
   made <- forM batches (\(i, some) -> batch parallel config folder (baseOf config (corpusBase corpus)) some <* share i)
   let added = sum (map (length . batchItems) made)
-  unless (added == 0) $ replaced config folder old made
+  unless (added == 0 && Map.null owners) $ replaced config folder minMatch (newlyOwned owners) old made
   tell 1
   pure
     Extended
       { extendedAll = maybe 0 archiveCount old + added,
         extendedAdded = added,
-        extendedKnown = same,
+        extendedKnown = length known,
         extendedRenamed = [(entryName (itemEntry i), itemName i) | b <- made, (i, _) <- batchItems b, itemName i /= entryName (itemEntry i)],
+        extendedTwins = [(itemName i, name) | b <- made, (i, _) <- batchItems b, Just name <- [twin i]],
+        extendedOwners = Map.size owners,
         extendedLeftOut = corpusLeftOut corpus ++ concatMap batchVoid made
       }
 
@@ -91,23 +104,49 @@ chunksOf n xs = case splitAt n xs of
 -- | A new submission with the name that it gets.
 data Item = Item {itemName :: !ByteString, itemFingerprint :: !Word64, itemEntry :: !Entry}
 
-namesOf :: Archive -> Map.Map ByteString Word64
-namesOf a = Map.fromList [(submissionName (archiveSubmission a i), archiveFingerprint a i) | i <- [0 .. archiveCount a - 1]]
+-- | What is there under a name: its fingerprint, its owners and, read when they are asked for, what
+-- its files hold.
+data Known = Known !Word64 ![ByteString] [Source]
 
--- | How many are known, and the others. What has the name of one that holds something else gets a
--- number.
-newIn :: Map.Map ByteString Word64 -> [Entry] -> (Int, [Item])
-newIn known entries = (length entries - length items, items)
+namesOf :: Archive -> Map.Map ByteString Known
+namesOf a = Map.fromList [(submissionName s, Known (archiveFingerprint a i) (submissionStudents s) (archiveSources a i)) | i <- [0 .. archiveCount a - 1], let s = archiveSubmission a i]
+
+-- | Whether both hold the same: equal fingerprints alone could be by chance.
+holds :: Known -> Word64 -> Entry -> Bool
+holds (Known hash _ sources) hash' e = hash == hash' && map sourceBytes sources == map sourceBytes (entrySources e)
+
+-- | And at the same paths.
+is :: Known -> Word64 -> Entry -> Bool
+is there@(Known _ _ sources) hash e = holds there hash e && map sourcePath sources == map sourcePath (entrySources e)
+
+-- | Those that are known, by name, and the others. What has the name of one that holds something
+-- else gets a number.
+newIn :: Map.Map ByteString Known -> [Entry] -> ([(ByteString, Entry)], [Item])
+newIn known entries = partitionEithers (concat (snd (mapAccumL next known entries)))
   where
-    items = catMaybes (snd (mapAccumL next known entries))
     next names e = named (entryName e : [entryName e <> " (" <> BC.pack (show n) <> ")" | n <- [2 :: Int ..]])
       where
         hash = fingerprint (map sourceBytes (entrySources e))
         named (name : others) = case Map.lookup name names of
-          Nothing -> (Map.insert name hash names, Just (Item name hash e))
-          Just h | h == hash -> (names, Nothing)
+          Nothing -> (Map.insert name (Known hash (entryStudents e) (entrySources e)) names, [Right (Item name hash e)])
+          Just there | is there hash e -> (names, [Left (name, e)])
           _ -> named others
-        named [] = (names, Nothing)
+        named [] = (names, [])
+
+-- | Under which other name the same is there.
+twinIn :: Map.Map ByteString Known -> Item -> Maybe ByteString
+twinIn known = \i -> listToMaybe [name | (name, there) <- Map.findWithDefault [] (itemFingerprint i) byHash, holds there (itemFingerprint i) (itemEntry i)]
+  where
+    byHash = Map.fromListWith (flip (++)) [(hash, [(name, there)]) | (name, there@(Known hash _ _)) <- Map.toList known]
+
+-- | Who owns it by the list of students, where that says so and it said something else before.
+newOwners :: Entry -> Known -> Maybe [ByteString]
+newOwners e (Known _ owners _)
+  | null (entryStudents e) || entryStudents e == owners = Nothing
+  | otherwise = Just (entryStudents e)
+
+newlyOwned :: Map.Map ByteString [ByteString] -> Submission -> Submission
+newlyOwned owners s = s {submissionStudents = Map.findWithDefault (submissionStudents s) (submissionName s) owners}
 
 -- | Views of some submissions, on the disk, and what else is kept of them.
 data Batch = Batch {batchStore :: !Store, batchItems :: ![(Item, Kept)], batchVoid :: ![LeftOut]}
@@ -120,7 +159,7 @@ batch parallel config folder base items = do
       kept = [(i, k) | (i, a) <- full, let k = keptOf i a, k `seq` True]
   -- Else it would keep the views.
   _ <- evaluate (length kept)
-  store <- readingArchive folder (storeOf config folder (length views) views)
+  store <- writingArchive folder (storeOf config folder (length views) views)
   pure (Batch store kept [LeftOut (sourcePath s) "no code: only comments and white space" | (i, _) <- void, s <- entrySources (itemEntry i)])
 
 keptOf :: Item -> Analysed -> Kept
@@ -144,9 +183,9 @@ fresh path = do
   when left $ removeLink path
   openFd path ReadWrite (Just 0o600) defaultFileFlags {exclusive = True} >>= \fd -> fd <$ setFdOption fd CloseOnExec True
 
--- | The old ones and the new ones, by name, as the index of the folder.
-replaced :: Config -> RawFilePath -> Maybe Archive -> [Batch] -> IO ()
-replaced config folder old made = readingArchive folder $ do
+-- | The old ones, changed so, and the new ones, by name, as the index of the folder.
+replaced :: Config -> RawFilePath -> Int -> (Submission -> Submission) -> Maybe Archive -> [Batch] -> IO ()
+replaced config folder minMatch changed old made = writingArchive folder $ do
   let new = folder </> "archive.new"
   bracket (fresh new) closeFd $ \fd ->
     withWriter (recipeOf config) fd (length ordered) (\w -> write w *> finish w) `onException` removeLink new
@@ -160,36 +199,34 @@ replaced config folder old made = readingArchive folder $ do
     sources = [(archiveStore a, placesOf 0) | Just a <- [old]] ++ [(batchStore b, placesOf s) | (s, b) <- zip [1 ..] made]
     write w = do
       let heads = map (headIn . snd) ordered
-      putSection w Heads (wordsOf [length (filter owned ordered)])
+      putSection w Heads (wordsOf [length (filter owned ordered), minMatch])
       mapM_ (putSection w Heads) heads
-      putSection w HeadFirst (wordsOf (scanl (+) 8 (map B.length heads)))
+      putSection w HeadFirst (wordsOf (scanl (+) 16 (map B.length heads)))
       sizes <- forM ordered $ \(_, x) -> do
         text <- textIn x
         B.length text <$ putSection w Texts text
       putSection w TextFirst (wordsOf (scanl (+) 0 sizes))
       forM_ [0 .. length gramLengths - 1] $ \v -> mergeView w v sources
     headIn x = case x of
-      Left (a, i) -> archiveHead a i
+      Left (a, i) -> keptHead ((archiveKept a i) {keptSubmission = changed (archiveSubmission a i)})
       Right (_, k) -> keptHead k
     textIn x = case x of
       Left (a, i) -> archiveText a i
       Right (i, _) -> pure (keptText (map sourceBytes (entrySources (itemEntry i))))
     owned (_, x) = not . null . submissionStudents $ case x of
-      Left (a, i) -> archiveSubmission a i
+      Left (a, i) -> changed (archiveSubmission a i)
       Right (_, k) -> keptSubmission k
 
 wordsOf :: [Int] -> ByteString
 wordsOf = BL.toStrict . toLazyByteString . foldMap (word64LE . fromIntegral)
 
--- | Only one process at a time; in a folder of its own.
+-- | Only one process at a time; in a folder of its own. Nothing is made in another one.
 locked :: RawFilePath -> IO a -> IO a
 locked folder act = do
-  -- Where that fails, the lock says why.
-  _ <- tryIOError (createDirectory folder 0o700)
-  names <- readingArchive folder (listFolder folder)
-  unless (null names || any (`elem` names) ["archive", "lock"]) $
-    throwIO (BadPath folder "is a folder of other things, no index: name a new or an empty one")
-  bracket (readingArchive folder open) closeFd $ \lock -> do
+  writingArchive folder (createDirectory folder 0o700 `catchIOError` (\e -> unless (isAlreadyExistsError e) (ioError e)))
+  ours <- readingArchive folder (isOurs folder)
+  unless ours $ throwIO (BadPath folder "is a folder of other things, no index: name a new or an empty one")
+  bracket (writingArchive folder open) closeFd $ \lock -> do
     taken <- c_flock (fromIntegral lock) (2 .|. 4)
     when (taken /= 0) $ do
       errno <- getErrno
@@ -198,5 +235,13 @@ locked folder act = do
     act
   where
     open = openFd (folder </> "lock") ReadWrite (Just 0o600) defaultFileFlags {nonBlock = True, noctty = True} >>= \fd -> fd <$ setFdOption fd CloseOnExec True
+
+-- | New, an index, or what a command left that was killed before there was one.
+isOurs :: RawFilePath -> IO Bool
+isOurs folder = do
+  names <- listFolder folder
+  if "archive" `elem` names
+    then isIndex (archiveFile folder)
+    else pure (null names || "lock" `elem` names && all (`elem` ["lock", "batch", "archive.new"]) names)
 
 foreign import ccall safe "flock" c_flock :: CInt -> CInt -> IO CInt

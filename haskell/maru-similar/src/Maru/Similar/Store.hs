@@ -12,6 +12,7 @@ module Maru.Similar.Store
     withStore,
     StorePtr,
     checked,
+    eOVERFLOW,
 
     -- * Writing
     Writer,
@@ -69,6 +70,10 @@ checked r = when (r < 0) $ throwIO' (Errno (negate (fromIntegral r)))
       | e == eNOEXEC = throwIO Foreign
       | e == ePROTONOSUPPORT = throwIO OtherVersion
       | otherwise = throwIO (errnoToIOError "the index" e Nothing Nothing)
+
+-- | More than the numbers of a file can count. Linux's number; the base library has none.
+eOVERFLOW :: Errno
+eOVERFLOW = Errno 75
 
 -- | Of views of that recipe. Takes the descriptor.
 openStore :: Word32 -> Fd -> IO Store

@@ -77,11 +77,15 @@ toldReport report =
 -- | What became of an index.
 toldExtended :: ByteString -> Extended -> ([Line], ByteString)
 toldExtended folder e =
-  ( [Warning ("the index has another submission of that name: " <> printableName a <> " is " <> printableName b) | (a, b) <- extendedRenamed e],
+  ( [Warning ("the index has another submission of that name: " <> printableName a <> " is " <> printableName b) | (a, b) <- extendedRenamed e]
+      ++ [Warning (counted (length twins) "new submission" <> " also under another name in the index, the same to the byte; added all the same: " <> someOf twins) | not (null twins)],
     printableName folder <> ": " <> counted (extendedAll e) "submission" <> "; " <> BC.pack (show (extendedAdded e)) <> " new"
       <> (if extendedKnown e > 0 then ", " <> BC.pack (show (extendedKnown e)) <> " known before" else "")
+      <> (if extendedOwners e > 0 then ", " <> BC.pack (show (extendedOwners e)) <> " of these with other owners now" else "")
       <> "\n"
   )
+  where
+    twins = [a <> " is " <> b | (a, b) <- extendedTwins e]
 
 nothingUsable :: [ByteString] -> [LeftOut] -> ByteString
 nothingUsable given missed =

@@ -3,7 +3,7 @@
 -- | @maru similar index@: keeps submissions, ready to be compared with new ones.
 --
 -- Exit status: 0 done, 64 usage, 65 a path that cannot be used, nothing usable in it, an index that
--- is damaged or that another command writes.
+-- is damaged or that another command writes, 69 an index that cannot be written.
 module Maru.Cli.Similar.Index
   ( indexCommand,
   )
@@ -28,7 +28,7 @@ indexCommand =
     ( info
         (index <$> strArgument (metavar "DIR" <> action "directory" <> help "The index: a new folder, or one to add to") <*> reading)
         ( progDesc "Keep submissions in an index, for maru similar --index"
-            <> footer "Examples: maru similar index archive/ 2023/ 2024.zip   |   maru similar index archive/ 2025/ --base handout/   |   Status: 0, 64 usage, 65 bad input."
+            <> footer "Examples: maru similar index archive/ 2023/ 2024.zip   |   maru similar index archive/ 2025/ --base handout/   |   Status: 0, 64 usage, 65 bad input, 69 cannot write."
         )
     )
     <> metavar "index ..."

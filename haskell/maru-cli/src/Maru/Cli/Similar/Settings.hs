@@ -28,12 +28,13 @@ import Data.List (intercalate)
 import Data.Maybe (fromMaybe)
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
-import Maru.Cli.Exit (badInput, usage)
+import Maru.Cli.Exit (badInput, unavailable, usage)
 import Maru.Cli.Installed (libraryAt)
 import Maru.Cli.Readers (named, wholeFrom)
 import Maru.Options (Backend, Workers (..), allBackends, backendName)
 import qualified Maru.Options as Maru
 import Maru.Similar
+import Maru.Similar.Archive (CannotWrite (..))
 import Maru.Similar.Grammar (openGrammar)
 import Maru.Similar.Output (printableName)
 import Maru.Similar.Told (Line (..))
@@ -173,7 +174,9 @@ badPath (BadPath path why) = stop badInput (printableName path <> ": " <> why)
 
 -- | With its status, where it was stopped.
 orStopped :: IO ExitCode -> IO ExitCode
-orStopped act = handle (\(Stop status why) -> ExitFailure status <$ complain why) (handle badPath act)
+orStopped act = handle (\(Stop status why) -> ExitFailure status <$ complain why) (handle badPath (handle cannotWrite act))
+  where
+    cannotWrite (CannotWrite path why) = stop unavailable (printableName path <> ": " <> why)
 
 complain :: ByteString -> IO ()
 complain why = B.hPut stderr ("maru similar: " <> why <> "\n")
