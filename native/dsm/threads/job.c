@@ -40,7 +40,7 @@ static struct {
   char **arguments, **environment;
   int count, status;
   pid_t owner;
-  int tells; /* the launcher reads there that the program is over; below 3: nobody does */
+  int tells; /* the launcher reads there that the program is over; 0: nobody does */
   bool over, leaves;
 } job;
 
@@ -152,17 +152,25 @@ int maru_threads_main(const struct maru_parmacs_program *program, int count, cha
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
-/* The launcher ends the others, which this process's end would frighten. */
+/* The launcher ends the others, which this process's end would frighten.  Another launcher than
+ * `maru launch` can only be told of a failure. */
 static _Noreturn void end_others(int status) {
   const uint8_t said = (uint8_t)status;
-  if (job.tells > 0 && maru_dsm_nodes() > 1 && write(job.tells, &said, 1) == 1)
+  if (maru_dsm_nodes() == 1)
+    _exit(status);
+  if (job.tells == 0 && said == 0)
+    mr_node_die(STATUS_LOST, "the program ended while threads of it ran; without maru launch that "
+                             "is a failure: join them");
+  if (job.tells == 0)
+    mr_node_die(said, "the program ended with status %d while threads of it ran", said);
+  if (write(job.tells, &said, 1) == 1)
     poll(NULL, 0, TOLD_MS);
   _exit(status);
 }
 
-/* Libraries' destructors may use what is shared: `new` within libraries gives such memory.  They run
- * before this library's, as maru-cc names it after them; a library that was opened later has to do
- * without. */
+/* Libraries' destructors may use what is shared: `new` within libraries gives such memory.  They
+ * run before this library's, as maru-cc names it after them; a library that was opened later has to
+ * do without. */
 __attribute__((destructor)) static void leave(void) {
   if (!job.leaves || job.owner != getpid())
     return;

@@ -52,6 +52,12 @@ OF_MARU(pthread_rwlock_rdlock, (pthread_rwlock_t * l), (l))
 OF_MARU(pthread_rwlock_tryrdlock, (pthread_rwlock_t * l), (l))
 OF_MARU(pthread_rwlock_wrlock, (pthread_rwlock_t * l), (l))
 OF_MARU(pthread_rwlock_trywrlock, (pthread_rwlock_t * l), (l))
+OF_MARU(pthread_rwlock_timedrdlock, (pthread_rwlock_t * l, const struct timespec *t), (l, t))
+OF_MARU(pthread_rwlock_timedwrlock, (pthread_rwlock_t * l, const struct timespec *t), (l, t))
+OF_MARU(pthread_rwlock_clockrdlock, (pthread_rwlock_t * l, clockid_t k, const struct timespec *t),
+        (l, k, t))
+OF_MARU(pthread_rwlock_clockwrlock, (pthread_rwlock_t * l, clockid_t k, const struct timespec *t),
+        (l, k, t))
 OF_MARU(pthread_rwlock_unlock, (pthread_rwlock_t * l), (l))
 OF_MARU(pthread_spin_init, (pthread_spinlock_t * l, int p), (l, p))
 OF_MARU(pthread_spin_destroy, (pthread_spinlock_t * l), (l))
@@ -64,6 +70,7 @@ OF_MARU(sem_wait, (sem_t * s), (s))
 OF_MARU(sem_trywait, (sem_t * s), (s))
 OF_MARU(sem_post, (sem_t * s), (s))
 OF_MARU(sem_timedwait, (sem_t * s, const struct timespec *t), (s, t))
+OF_MARU(sem_clockwait, (sem_t * s, clockid_t k, const struct timespec *t), (s, k, t))
 OF_MARU(sem_getvalue, (sem_t * s, int *v), (s, v))
 WRAP(void *, pthread_getspecific, maru_pthread_getspecific, (pthread_key_t k), (k))
 WRAP(pthread_t, pthread_self, maru_pthread_self, (void), ())
@@ -126,9 +133,7 @@ struct lock {
 #define CXX(type, name, symbol, ours, parameters, arguments)                                       \
   type real_##name parameters __asm__("__real_" symbol) __attribute__((weak));                     \
   type wrap_##name parameters __asm__("__wrap_" symbol);                                           \
-  type wrap_##name parameters {                                                                    \
-    return &maru_threads_here != NULL ? ours : real_##name arguments;                              \
-  }
+  type wrap_##name parameters { return &maru_threads_here != NULL ? ours : real_##name arguments; }
 CXX(unsigned, concurrency, "_ZNSt6thread20hardware_concurrencyEv",
     (unsigned)maru_threads_processors(), (void), ())
 CXX(void, wait, "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE",
