@@ -35,6 +35,7 @@ enum kind {
   LINE,      /* from it; value: 1 or 2 */
   TAKEN,     /* from it; value: so many bytes of the input, or below 0: node 0 takes no more */
   ENDED,     /* from it; value: status */
+  OVER,      /* from it; node: its first; value: the program's status */
 };
 
 struct frame {
@@ -115,8 +116,12 @@ static void tell_ended(struct job *job, unsigned number, int code) {
   send_frame(job, 1, ENDED, number, code, "", 0);
 }
 
+static void tell_over(struct job *job, int status) {
+  send_frame(job, 1, OVER, job->first, status, "", 0);
+}
+
 static const struct teller to_starter = {
-    .line = tell_line, .ended = tell_ended, .taken = tell_taken};
+    .line = tell_line, .ended = tell_ended, .taken = tell_taken, .over = tell_over};
 
 static void begin_agent(struct job *job) {
   struct frame frame;
@@ -374,6 +379,8 @@ static void hear(struct job *job, struct host *host) {
     mr_launch_line(job, frame.node, frame.value, body, frame.length);
   else if (good && frame.kind == TAKEN)
     mr_launch_input_taken(job, frame.value);
+  else if (good && frame.kind == OVER)
+    mr_launch_over(job, frame.value);
   else if (good && frame.kind == ENDED && host->alive > 0) {
     host->alive--;
     mr_launch_ended(job, frame.node, frame.value);

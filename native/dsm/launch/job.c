@@ -101,22 +101,18 @@ static void begin_end(struct job *job) {
   job->signal(job, SIGTERM);
 }
 
-/* A program of threads ends as a process does, whatever they do: one node says so. */
-static bool is_over(struct job *job, const char *line, size_t length) {
-  static const char mark[] = "maru: over: ";
-  const size_t size = sizeof mark - 1;
-  if (length <= size || length > size + 3 || memcmp(line, mark, size) != 0 || job->ending)
-    return false;
-  for (size_t i = size; i < length; i++)
-    if (line[i] < '0' || line[i] > '9')
-      return false;
+/* A program of threads ends as a process does, whatever its threads do: one node says so. */
+void mr_launch_over(struct job *job, int status) {
+  if (job->teller != NULL) {
+    job->teller->over(job, status);
+    return;
+  }
+  if (job->ending)
+    return;
   job->over = true;
-  job->status = 0;
-  for (size_t i = size; i < length; i++)
-    job->status = 10 * job->status + (line[i] - '0');
+  job->status = status;
   job->culprit = MR_LAUNCH_NODES;
   begin_end(job);
-  return true;
 }
 
 /* A job whose results go nowhere has failed. */
@@ -134,7 +130,7 @@ void mr_launch_line(struct job *job, unsigned number, int to, const char *line, 
     job->teller->line(job, number, to, line, length);
     return;
   }
-  if (to == STDERR_FILENO && (is_over(job, line, length) || is_heat(job, number, line, length)))
+  if (to == STDERR_FILENO && is_heat(job, number, line, length))
     return;
   if (to == STDERR_FILENO && is_echo(job, number, line, length))
     return;

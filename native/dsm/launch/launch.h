@@ -73,6 +73,7 @@ struct teller {
   void (*line)(struct job *job, unsigned number, int to, const char *line, size_t length);
   void (*ended)(struct job *job, unsigned number, int code);
   void (*taken)(struct job *job, int taken);
+  void (*over)(struct job *job, int status); /* as mr_launch_over */
 };
 
 struct job {
@@ -92,6 +93,8 @@ struct job {
   unsigned culprit;      /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
   bool ending, killed;   /* we sent TERM, KILL */
   bool over;             /* a node has ended the program, with `status` */
+  int over_from;         /* a pipe: a byte there is that status; -1: no node can say so any more */
+  int over_to;           /* the nodes' end, while they are started */
   bool interrupted;      /* a signal to us asked for the end */
   int64_t asked_at;      /* ms: the first of them */
   int64_t kill_at;       /* ms; 0: not */
@@ -122,6 +125,8 @@ void mr_launch_read_signals(struct job *job);
 void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length);
 /* A node ended with that status (128 + signal). */
 void mr_launch_ended(struct job *job, unsigned number, int code);
+/* A node ended the program, with that status, whatever other nodes do. */
+void mr_launch_over(struct job *job, int status);
 /* Ends it for that reason, if no other has. */
 void mr_launch_end(struct job *job, int status);
 /* How long to wait for news, in ms; sends KILL when it is time to. */

@@ -112,8 +112,12 @@ static int list_providers(void) {
 }
 
 int main(int count, char **arguments) {
-  static struct job job = {
-      .report = -1, .signals = -1, .secret = -1, .input = {.from = -1, .to = -1}};
+  static struct job job = {.report = -1,
+                           .signals = -1,
+                           .secret = -1,
+                           .over_from = -1,
+                           .over_to = -1,
+                           .input = {.from = -1, .to = -1}};
   take_standard();
   if (count == 2 && strcmp(arguments[1], "--agent") == 0) {
     mr_launch_agent(&job);

@@ -81,6 +81,8 @@ static _Noreturn void become_node(const struct job *job, unsigned i, const int *
   setenv("MARU_DSM_ADDRESSES", job->addresses, 1);
   fcntl(job->secret, F_SETFD, 0);
   set_number("MARU_DSM_SECRET_FD", (unsigned)job->secret);
+  fcntl(job->over_to, F_SETFD, 0);
+  set_number("MARU_DSM_OVER_FD", (unsigned)job->over_to);
   execvp(job->command[0], job->command);
   int error = errno;
   fprintf(stderr, "maru: node %u: %s: %s\n", job->first + i, job->command[0], strerror(error));
@@ -139,13 +141,25 @@ static void tell_reaper(const struct job *job, pid_t group) {
   (void)!send(job->reaping, &group, sizeof group, MSG_NOSIGNAL);
 }
 
+/* One for all nodes: their outputs are the program's, to close or to join or to write anything. */
+static void open_over(struct job *job) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "no pipe for the end of the program", strerror(errno));
+  job->over_from = ends[0];
+  job->over_to = ends[1];
+}
+
 void mr_launch_start(struct job *job) {
+  open_over(job);
   start_reaper(job);
   mr_launch_boost(job);
   for (unsigned i = 0; i < job->here; i++) {
     start_node(job, i);
     tell_reaper(job, job->node[i].pid);
   }
+  close(job->over_to);
+  job->over_to = -1;
   mr_launch_secret_close(job);
 }
 
@@ -179,6 +193,19 @@ static void read_stream(struct job *job, unsigned number, struct stream *stream)
     close(stream->fd);
     stream->fd = -1;
   }
+}
+
+static void read_over(struct job *job) {
+  uint8_t status;
+  ssize_t n = read(job->over_from, &status, sizeof status);
+  if (n < 0 && errno == EINTR)
+    return;
+  if (n > 0) {
+    mr_launch_over(job, status);
+    return;
+  }
+  close(job->over_from);
+  job->over_from = -1;
 }
 
 /* ---- life and death -------------------------------------------------------------------- */
@@ -231,11 +258,12 @@ static bool open_streams(const struct job *job) {
 /* When no node is left, what is in the pipes is read, but nobody who inherited one is
  * waited for. */
 void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job)) {
-  static struct pollfd polled[2 * MR_LAUNCH_NODES + 4];
+  static struct pollfd polled[2 * MR_LAUNCH_NODES + 5];
   while (job->alive > 0 || open_streams(job)) {
     nfds_t count = 0;
     for (unsigned i = 0; i < 2 * job->here; i++)
       polled[count++] = (struct pollfd){.fd = job->node[i / 2].streams[i % 2].fd, .events = POLLIN};
+    polled[count++] = (struct pollfd){.fd = job->over_from, .events = POLLIN};
     polled[count++] = (struct pollfd){.fd = job->signals, .events = POLLIN};
     polled[count++] = (struct pollfd){.fd = job->alive > 0 ? control : -1, .events = POLLIN};
     polled[count++] = mr_launch_input_from(job);
@@ -247,6 +275,8 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     for (unsigned i = 0; i < 2 * job->here; i++)
       if (ready > 0 && polled[i].revents != 0)
         read_stream(job, job->first + i / 2, &job->node[i / 2].streams[i % 2]);
+    if (ready > 0 && polled[count - 5].revents != 0)
+      read_over(job);
     if (ready > 0 && polled[count - 2].revents != 0)
       read_terminal(job);
     if (ready > 0 && polled[count - 1].revents != 0)

@@ -215,6 +215,8 @@ static void give_command(const struct body *body, long count) {
 }
 
 static void create(const struct body *body, long count) {
+  if (self.program == NULL)
+    mr_node_die(STATUS_USAGE, "CREATE in a program that creates threads, too; use one of both");
   if (self.running)
     mr_node_die(STATUS_USAGE, "CREATE by a created process; only the first may");
   if (count < 1)

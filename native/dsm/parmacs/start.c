@@ -1,9 +1,11 @@
 #define _GNU_SOURCE
 #include "start.h"
 
+#include "../launcher.h"
 #include "../node.h"
 
 #include <maru/parmacs.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
@@ -13,8 +15,9 @@
 
 void mr_start_steadily(char **arguments) {
   int now = personality(0xffffffff);
-  if (getenv(STEADY) == NULL && getenv("MARU_DSM_NODES") != NULL && now >= 0 &&
-      !(now & ADDR_NO_RANDOMIZE) && personality((unsigned)now | ADDR_NO_RANDOMIZE) >= 0) {
+  bool launched = getenv("MARU_DSM_NODES") != NULL || mr_launcher_find() != MR_LAUNCHER_NONE;
+  if (getenv(STEADY) == NULL && launched && now >= 0 && !(now & ADDR_NO_RANDOMIZE) &&
+      personality((unsigned)now | ADDR_NO_RANDOMIZE) >= 0) {
     char self[4096];
     ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
     self[length > 0 ? length : 0] = 0;

@@ -2,7 +2,7 @@
  * system's compiler and by maru-cc, it prints the same.
  *
  *     threads WHAT [THREADS]     see `parts` at the end; all: each in turn
- *     threads waited|exits|left  how a process ends
+ *     threads waited|closed|exits|left    how a process ends
  *     threads crowd|forks|deep|endless [THREADS]    what ends the job, or is ended
  *
  * Over 500 lines: one program that a person can run by hand, each part as short as what it checks.
@@ -528,7 +528,8 @@ static void *says(void *unused) {
 
 static void misuse(const char *how) {
   pthread_t id;
-  if (strcmp(how, "waited") == 0) { /* main ends while a thread waits for ever */
+  bool closes = strcmp(how, "closed") == 0;
+  if (closes || strcmp(how, "waited") == 0) { /* main ends while a thread waits for ever */
     count = 0;
     start(&id, forever, NULL);
     pthread_mutex_lock(&mutex);
@@ -536,6 +537,10 @@ static void misuse(const char *how) {
       pthread_cond_wait(&filled, &mutex);
     pthread_mutex_unlock(&mutex);
     printf("waited\n");
+    if (closes) { /* no whole line, and no more can be said there */
+      fprintf(stderr, "done.");
+      close(STDERR_FILENO);
+    }
     exit(0);
   } else if (strcmp(how, "exits") == 0) {
     start(&id, leaves, NULL);

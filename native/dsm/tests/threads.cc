@@ -21,8 +21,8 @@ static std::map<std::string, long> before_main = {{"one", 1},
 static std::mutex mutex, output;
 static std::condition_variable changed;
 static std::shared_mutex shared;
-static std::once_flag once;
-static long turn, ended, calls;
+static std::once_flag once, twice;
+static long turn, throws, ended, calls;
 
 /* Destroyed at the end of each thread that used one. */
 struct guest {
@@ -41,10 +41,24 @@ static void require(bool holds, const char *what) {
   }
 }
 
+/* The first to try throws: the next one does it. */
+static void try_twice() {
+  try {
+    std::call_once(twice, [] {
+      if (throws++ == 0)
+        throw 1;
+    });
+  } catch (int) {
+    std::call_once(twice, [] { throws++; });
+  }
+  require(throws == 2, "what threw is called again, once");
+}
+
 static void take_turns(long me, long all, std::vector<std::string> &said) {
   visitor.value = me + 1;
   std::call_once(once, [] { calls++; });
   require(calls == 1, "what was called once is seen");
+  try_twice();
   for (int round = 0; round < 5; round++) {
     std::unique_lock<std::mutex> lock(mutex);
     changed.wait(lock, [&] { return turn % all == me; });

@@ -1,7 +1,7 @@
 /* create.c: linked into programs that create threads: it is what makes them programs of threads
- * (wrap.c).  C++'s std::thread and std::condition_variable call libc within libstdc++, where the
- * linker sends nothing here; so their own functions are taken, by the names that compilers give
- * them.  No C++ is needed to build it. */
+ * (wrap.c).  C++'s std::thread calls libc within libstdc++, where the linker sends nothing here; so
+ * its own functions are taken, by the names that compilers give them.  No C++ is needed to build
+ * it. */
 #define _GNU_SOURCE
 #include <maru/threads.h>
 
@@ -30,20 +30,12 @@ void __wrap_pthread_exit(void *r) { maru_pthread_exit(r); }
 struct state {
   void (*const *functions)(struct state *);
 };
-struct lock {
-  pthread_mutex_t *mutex;
-};
 
 #define TAKES(name) __asm__("__wrap_" name)
 void start(pthread_t *thread, struct state **state, void (*depend)(void))
     TAKES("_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE");
 void join(pthread_t *thread) TAKES("_ZNSt6thread4joinEv");
 void detach(pthread_t *thread) TAKES("_ZNSt6thread6detachEv");
-unsigned concurrency(void) TAKES("_ZNSt6thread20hardware_concurrencyEv");
-void wait_for(pthread_cond_t *condition, struct lock *lock)
-    TAKES("_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE");
-void notify_one(pthread_cond_t *condition) TAKES("_ZNSt18condition_variable10notify_oneEv");
-void notify_all(pthread_cond_t *condition) TAKES("_ZNSt18condition_variable10notify_allEv");
 extern void throw_system_error(int error) __asm__("_ZSt20__throw_system_errori")
     __attribute__((weak));
 
@@ -77,11 +69,3 @@ void detach(pthread_t *thread) {
   check(*thread != 0 ? maru_pthread_detach(*thread) : EINVAL);
   *thread = 0;
 }
-
-unsigned concurrency(void) { return (unsigned)maru_threads_processors(); }
-
-void wait_for(pthread_cond_t *condition, struct lock *lock) {
-  maru_pthread_cond_wait(condition, lock->mutex);
-}
-void notify_one(pthread_cond_t *condition) { maru_pthread_cond_signal(condition); }
-void notify_all(pthread_cond_t *condition) { maru_pthread_cond_broadcast(condition); }

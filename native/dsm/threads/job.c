@@ -17,6 +17,7 @@
 #include "../stack.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <maru/dsm.h>
 #include <maru/parmacs.h>
 #include <maru/threads.h>
@@ -36,10 +37,11 @@
 
 static struct {
   const struct maru_parmacs_program *program;
-  char **arguments;
+  char **arguments, **environment;
   int count, status;
   pid_t owner;
-  bool launched, over;
+  int tells; /* the launcher reads there that the program is over; 0: nobody does */
+  bool over, leaves;
 } job;
 
 /* ---- before main ----------------------------------------------------------------------- */
@@ -110,8 +112,17 @@ static void *run_main(void *unused) {
   (void)unused;
   /* Pointers to them may be in the program's memory. */
   char **arguments = mr_start_copy(job.arguments);
+  job.environment = environ;
   environ = mr_start_copy(environ);
   exit(job.program->main(job.count, arguments, environ));
+}
+
+/* What the program starts has no part in it. */
+static void find_launcher(void) {
+  job.tells = (int)mr_environment_number("MARU_DSM_OVER_FD", 0, 3, INT32_MAX);
+  unsetenv("MARU_DSM_OVER_FD");
+  if (job.tells > 0)
+    fcntl(job.tells, F_SETFD, FD_CLOEXEC);
 }
 
 int maru_threads_main(const struct maru_parmacs_program *program, int count, char **arguments) {
@@ -122,7 +133,7 @@ int maru_threads_main(const struct maru_parmacs_program *program, int count, cha
   job.arguments = arguments;
   job.count = count;
   job.owner = getpid();
-  job.launched = getenv("MARU_DSM_ADDRESSES") != NULL;
+  find_launcher();
   start_node();
   mr_threads_begin(TABLE);
   bool first = maru_dsm_node() == 0;
@@ -131,23 +142,40 @@ int maru_threads_main(const struct maru_parmacs_program *program, int count, cha
   else
     mr_threads_serve();
   job.over = true;
-  maru_dsm_exit();
   /* What else is to be done at the exit is for the process that ran main. */
   if (first)
     exit(job.status);
+  maru_dsm_exit();
   _exit(0);
 }
 
 /* ---- the end ----------------------------------------------------------------------------------
  */
 
-/* The launcher ends the others, which this process's end would frighten. */
+/* The launcher ends the others, which this process's end would frighten.  Another launcher than
+ * `maru launch` can only be told of a failure. */
 static _Noreturn void end_others(int status) {
-  char line[64];
-  int length = snprintf(line, sizeof line, "maru: over: %d\n", status & 0xff);
-  if (job.launched && maru_dsm_nodes() > 1 && write(STDERR_FILENO, line, (size_t)length) == length)
+  const uint8_t said = (uint8_t)status;
+  if (maru_dsm_nodes() == 1)
+    _exit(status);
+  if (job.tells == 0 && said == 0)
+    mr_node_die(STATUS_LOST, "the program ended while threads of it ran; without maru launch that "
+                             "is a failure: join them");
+  if (job.tells == 0)
+    mr_node_die(said, "the program ended with status %d while threads of it ran", said);
+  if (write(job.tells, &said, 1) == 1)
     poll(NULL, 0, TOLD_MS);
   _exit(status);
+}
+
+/* Libraries' destructors may use what is shared: `new` within libraries gives such memory.  They
+ * run before this library's, as maru-cc names it after them; a library that was opened later has to
+ * do without. */
+__attribute__((destructor)) static void leave(void) {
+  if (!job.leaves || job.owner != getpid())
+    return;
+  environ = job.environment;
+  maru_dsm_exit();
 }
 
 static bool others_idle(void) {
@@ -168,6 +196,7 @@ static void at_exit(int status, void *unused) {
   if (maru_dsm_node() != 0 || !others_idle())
     end_others(status);
   job.status = status;
+  job.leaves = true;
   for (uint32_t i = 1; i < maru_dsm_nodes(); i++)
     mr_node_request(MR_POST, MR_START + i, 1);
   mr_threads_leave();

@@ -121,16 +121,21 @@ static void enter(struct mr_running *running, ucontext_t *back) {
   swapcontext(back, &running->context);
 }
 
+static void tell_joiner(struct mr_thread *thread) {
+  uint16_t joiner = thread->joiner;
+  thread->ended = true;
+  if (joiner == 0)
+    return;
+  end_lending((uint16_t)(joiner - 1));
+  mr_node_request(MR_POST, MR_ENDED + joiner - 1u, 1);
+}
+
 /* Others may hear of its end.  The record is gone then, if nobody joins it. */
 static void end(struct mr_thread *thread) {
   struct mr_table *table = self.table;
-  uint16_t joiner = thread->joiner, all = --table->live == 0 ? table->all_waiter : 0;
+  uint16_t all = --table->live == 0 ? table->all_waiter : 0;
   bool detached = thread->detached;
-  thread->ended = true;
-  if (joiner != 0)
-    end_lending((uint16_t)(joiner - 1));
-  if (joiner != 0)
-    mr_node_request(MR_POST, MR_ENDED + joiner - 1u, 1);
+  tell_joiner(thread);
   if (all != 0)
     mr_node_request(MR_POST, MR_ENDED + all - 1u, 1);
   if (detached)
@@ -321,13 +326,14 @@ void maru_pthread_exit(void *result) {
   mr_own_clean_up(&now->own);
   mr_own_finish(&now->own, &mr_threads_table()->keys);
   fflush(NULL);
+  now->thread->result = result;
   if (now == &self.first) {
     mr_threads_lock();
+    tell_joiner(now->thread);
     await_end(NULL);
     mr_threads_unlock();
     exit(0);
   }
-  now->thread->result = result;
   setcontext(&now->back);
   abort(); /* it came from swapcontext */
 }

@@ -16,6 +16,7 @@
 
 #include "../node.h"
 
+#include <maru/dsm.h>
 #include <pthread.h>
 #include <ucontext.h>
 
@@ -39,6 +40,7 @@ struct mr_table {
   /* Nodes that do nothing, and nodes whose thread waits for another's end. */
   uint16_t idle[MR_JOB_NODES_MAX], lenders[MR_JOB_NODES_MAX];
   struct mr_thread *given[MR_JOB_NODES_MAX];
+  uint32_t spare_count, spare[MARU_DSM_IDS]; /* ids that no object has (ids.c) */
 };
 
 /* What runs on this node; in this process's own memory, as the kernel reads contexts. */

@@ -3,7 +3,9 @@
 #define _GNU_SOURCE
 #include <maru/threads.h>
 
+#include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -50,6 +52,12 @@ OF_MARU(pthread_rwlock_rdlock, (pthread_rwlock_t * l), (l))
 OF_MARU(pthread_rwlock_tryrdlock, (pthread_rwlock_t * l), (l))
 OF_MARU(pthread_rwlock_wrlock, (pthread_rwlock_t * l), (l))
 OF_MARU(pthread_rwlock_trywrlock, (pthread_rwlock_t * l), (l))
+OF_MARU(pthread_rwlock_timedrdlock, (pthread_rwlock_t * l, const struct timespec *t), (l, t))
+OF_MARU(pthread_rwlock_timedwrlock, (pthread_rwlock_t * l, const struct timespec *t), (l, t))
+OF_MARU(pthread_rwlock_clockrdlock, (pthread_rwlock_t * l, clockid_t k, const struct timespec *t),
+        (l, k, t))
+OF_MARU(pthread_rwlock_clockwrlock, (pthread_rwlock_t * l, clockid_t k, const struct timespec *t),
+        (l, k, t))
 OF_MARU(pthread_rwlock_unlock, (pthread_rwlock_t * l), (l))
 OF_MARU(pthread_spin_init, (pthread_spinlock_t * l, int p), (l, p))
 OF_MARU(pthread_spin_destroy, (pthread_spinlock_t * l), (l))
@@ -62,6 +70,7 @@ OF_MARU(sem_wait, (sem_t * s), (s))
 OF_MARU(sem_trywait, (sem_t * s), (s))
 OF_MARU(sem_post, (sem_t * s), (s))
 OF_MARU(sem_timedwait, (sem_t * s, const struct timespec *t), (s, t))
+OF_MARU(sem_clockwait, (sem_t * s, clockid_t k, const struct timespec *t), (s, k, t))
 OF_MARU(sem_getvalue, (sem_t * s, int *v), (s, v))
 WRAP(void *, pthread_getspecific, maru_pthread_getspecific, (pthread_key_t k), (k))
 WRAP(pthread_t, pthread_self, maru_pthread_self, (void), ())
@@ -69,7 +78,10 @@ WRAP(long, sysconf, maru_threads_sysconf, (int name), (name))
 WRAP(int, get_nprocs, maru_threads_processors, (void), ())
 WRAP(int, get_nprocs_conf, maru_threads_processors, (void), ())
 WRAP(int, fork, maru_threads_fork, (void), ())
-WRAP(int, vfork, maru_threads_fork, (void), ())
+
+/* The child of a vfork may not return from here. */
+int __wrap_vfork(void);
+int __wrap_vfork(void) { return __wrap_fork(); }
 
 /* Where a thread runs is the node's affair. */
 #define NO_EFFECT(name, parameters, arguments)                                                     \
@@ -80,11 +92,13 @@ NO_EFFECT(pthread_setname_np, (pthread_t t, const char *n), (t, n))
 NO_EFFECT(pthread_setschedparam, (pthread_t t, int p, const struct sched_param *s), (t, p, s))
 NO_EFFECT(pthread_setaffinity_np, (pthread_t t, size_t n, const cpu_set_t *s), (t, n, s))
 
-int __wrap_pthread_getaffinity_np(pthread_t t, size_t size, cpu_set_t *set);
-int __wrap_pthread_getaffinity_np(pthread_t t, size_t size, cpu_set_t *set) {
-  (void)t;
-  return sched_getaffinity(0, size, set);
+/* A thread hears of its own node's alone. */
+static int affinity(pthread_t t, size_t size, cpu_set_t *set) {
+  if (t != maru_pthread_self())
+    return ESRCH;
+  return sched_getaffinity(0, size, set) < 0 ? errno : 0;
 }
+WRAP(int, pthread_getaffinity_np, affinity, (pthread_t t, size_t n, cpu_set_t *s), (t, n, s))
 
 static void end_now(int status) {
   if (&maru_threads_here != NULL)
@@ -109,3 +123,51 @@ int __wrap___cxa_thread_atexit(void (*call)(void *), void *object, void *file) {
   return &maru_threads_here != NULL ? maru_threads_at_end(call, object, file)
                                     : __real___cxa_thread_atexit(call, object, file);
 }
+
+/* ---- C++ ---------------------------------------------------------------------------------- */
+
+/* These call libc within libstdc++, where the linker sends nothing here. */
+struct lock {
+  pthread_mutex_t *mutex;
+};
+#define CXX(type, name, symbol, ours, parameters, arguments)                                       \
+  type real_##name parameters __asm__("__real_" symbol) __attribute__((weak));                     \
+  type wrap_##name parameters __asm__("__wrap_" symbol);                                           \
+  type wrap_##name parameters { return &maru_threads_here != NULL ? ours : real_##name arguments; }
+CXX(unsigned, concurrency, "_ZNSt6thread20hardware_concurrencyEv",
+    (unsigned)maru_threads_processors(), (void), ())
+CXX(void, wait, "_ZNSt18condition_variable4waitERSt11unique_lockISt5mutexE",
+    (void)maru_pthread_cond_wait(c, l->mutex), (pthread_cond_t * c, struct lock *l), (c, l))
+CXX(void, notify_one, "_ZNSt18condition_variable10notify_oneEv", (void)maru_pthread_cond_signal(c),
+    (pthread_cond_t * c), (c))
+CXX(void, notify_all, "_ZNSt18condition_variable10notify_allEv",
+    (void)maru_pthread_cond_broadcast(c), (pthread_cond_t * c), (c))
+
+/* ---- signals ------------------------------------------------------------------------------ */
+
+/* A handler's frame on a thread's own stack would lie in shared memory, where the kernel cannot
+ * bring a page in. */
+int __real_sigaction(int number, const struct sigaction *action, struct sigaction *old);
+int __wrap_sigaction(int number, const struct sigaction *action, struct sigaction *old);
+int __wrap_sigaction(int number, const struct sigaction *action, struct sigaction *old) {
+  struct sigaction elsewhere;
+  if (&maru_threads_here != NULL && action != NULL) {
+    elsewhere = *action;
+    elsewhere.sa_flags |= SA_ONSTACK;
+    action = &elsewhere;
+  }
+  return __real_sigaction(number, action, old);
+}
+
+#define SIGNAL(name, flags)                                                                        \
+  __sighandler_t __real_##name(int number, __sighandler_t handler);                                \
+  __sighandler_t __wrap_##name(int number, __sighandler_t handler);                                \
+  __sighandler_t __wrap_##name(int number, __sighandler_t handler) {                               \
+    if (&maru_threads_here == NULL)                                                                \
+      return __real_##name(number, handler);                                                       \
+    struct sigaction old, action = {.sa_handler = handler, .sa_flags = flags};                     \
+    sigemptyset(&action.sa_mask);                                                                  \
+    return __wrap_sigaction(number, &action, &old) < 0 ? SIG_ERR : old.sa_handler;                 \
+  }
+SIGNAL(signal, SA_RESTART)
+SIGNAL(__sysv_signal, (int)(SA_RESETHAND | SA_NODEFER)) /* what ISO C's signal is */

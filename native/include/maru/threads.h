@@ -46,7 +46,7 @@ void *maru_pthread_getspecific(pthread_key_t key);
 /* For the macros of these names. */
 void maru_pthread_cleanup_push(void (*call)(void *), void *argument);
 void maru_pthread_cleanup_pop(int call);
-/* The routine has run once, on some node, and is seen here. */
+/* The routine has run once, on some node, and is seen here.  One that throws has not run. */
 int maru_pthread_once(pthread_once_t *control, void (*routine)(void));
 
 /* ENOTSUP: robust mutexes, and those that hand priorities on. */
@@ -78,13 +78,20 @@ int maru_pthread_barrier_init(pthread_barrier_t *barrier, const pthread_barriera
 int maru_pthread_barrier_destroy(pthread_barrier_t *barrier);
 int maru_pthread_barrier_wait(pthread_barrier_t *barrier);
 
-/* Writers go first. */
+/* Readers go first, as glibc has it, so that one may lock again; writers where the program asks for
+ * PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP.  Waits with an end as those of mutexes. */
 int maru_pthread_rwlock_init(pthread_rwlock_t *lock, const pthread_rwlockattr_t *attributes);
 int maru_pthread_rwlock_destroy(pthread_rwlock_t *lock);
 int maru_pthread_rwlock_rdlock(pthread_rwlock_t *lock);
 int maru_pthread_rwlock_tryrdlock(pthread_rwlock_t *lock);
 int maru_pthread_rwlock_wrlock(pthread_rwlock_t *lock);
 int maru_pthread_rwlock_trywrlock(pthread_rwlock_t *lock);
+int maru_pthread_rwlock_timedrdlock(pthread_rwlock_t *lock, const struct timespec *until);
+int maru_pthread_rwlock_timedwrlock(pthread_rwlock_t *lock, const struct timespec *until);
+int maru_pthread_rwlock_clockrdlock(pthread_rwlock_t *lock, clockid_t clock,
+                                    const struct timespec *until);
+int maru_pthread_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock,
+                                    const struct timespec *until);
 int maru_pthread_rwlock_unlock(pthread_rwlock_t *lock);
 
 /* As mutexes: a thread that waits sleeps. */
@@ -100,6 +107,7 @@ int maru_sem_destroy(sem_t *semaphore);
 int maru_sem_wait(sem_t *semaphore);
 int maru_sem_trywait(sem_t *semaphore);
 int maru_sem_timedwait(sem_t *semaphore, const struct timespec *until);
+int maru_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *until);
 int maru_sem_post(sem_t *semaphore);
 int maru_sem_getvalue(sem_t *semaphore, int *value);
 

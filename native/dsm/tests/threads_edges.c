@@ -1,0 +1,231 @@
+/* threads_edges.c: what programs of threads seldom do, beside threads.c: objects that are used
+ * before main, locks that are locked again, waits with an end, many objects, signals.  Built by the
+ * system's compiler and by maru-cc, it prints the same.
+ *
+ *     threads_edges early|objects|readers|waits|signals|left
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define OBJECTS 1000
+#define ROUNDS 300 /* with OBJECTS more than there are ids: MARU_DSM_IDS */
+#define PATIENCE_SECONDS 30
+
+static void require(int holds, const char *what) {
+  if (!holds) {
+    fprintf(stderr, "not so: %s\n", what);
+    exit(1);
+  }
+}
+
+static struct timespec after(clockid_t clock, long seconds, long milliseconds) {
+  struct timespec at;
+  clock_gettime(clock, &at);
+  at.tv_nsec += milliseconds * 1000000;
+  at.tv_sec += seconds + at.tv_nsec / 1000000000;
+  at.tv_nsec %= 1000000000;
+  return at;
+}
+
+/* ---- before main ------------------------------------------------------------------------ */
+
+static sem_t posted;
+static pthread_barrier_t alone;
+static pthread_rwlock_t held;
+
+__attribute__((constructor)) static void before_main(void) {
+  sem_init(&posted, 0, 1);
+  sem_post(&posted);
+  sem_post(&posted);
+  require(sem_trywait(&posted) == 0 && sem_wait(&posted) == 0, "a semaphore before main");
+  require(pthread_barrier_init(&alone, NULL, 1) == 0, "a barrier before main");
+  pthread_rwlock_init(&held, NULL);
+  pthread_rwlock_rdlock(&held);
+}
+
+static void early(void) {
+  int value;
+  sem_getvalue(&posted, &value);
+  require(pthread_barrier_wait(&alone) == PTHREAD_BARRIER_SERIAL_THREAD, "that barrier");
+  require(pthread_rwlock_trywrlock(&held) == EBUSY, "that lock is held");
+  printf("early %d\n", value);
+}
+
+/* ---- many objects ----------------------------------------------------------------------- */
+
+static pthread_mutex_t many[OBJECTS];
+
+static void *destroy(void *unused) {
+  for (int i = 0; i < OBJECTS; i++)
+    pthread_mutex_destroy(&many[i]);
+  return unused;
+}
+
+/* Where one thread makes them and another destroys them. */
+static void objects(void) {
+  pthread_t id;
+  for (int round = 0; round < ROUNDS; round++) {
+    for (int i = 0; i < OBJECTS; i++)
+      pthread_mutex_init(&many[i], NULL);
+    require(pthread_create(&id, NULL, destroy, NULL) == 0, "pthread_create");
+    pthread_join(id, NULL);
+  }
+  printf("objects %d\n", OBJECTS * ROUNDS);
+}
+
+/* ---- readers ------------------------------------------------------------------------------ */
+
+static pthread_rwlock_t plain = PTHREAD_RWLOCK_INITIALIZER,
+                        strict = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
+
+static void *write_to(void *lock) {
+  pthread_rwlock_wrlock(lock);
+  pthread_rwlock_unlock(lock);
+  return NULL;
+}
+
+/* While a writer waits for the reader. */
+static void readers(void) {
+  pthread_t id;
+  struct timespec end = after(CLOCK_REALTIME, PATIENCE_SECONDS, 0), now;
+  pthread_rwlock_rdlock(&plain);
+  pthread_create(&id, NULL, write_to, &plain);
+  usleep(100000);
+  require(pthread_rwlock_timedrdlock(&plain, &end) == 0, "a reader locks again");
+  pthread_rwlock_unlock(&plain);
+  pthread_rwlock_unlock(&plain);
+  pthread_join(id, NULL);
+  pthread_rwlock_rdlock(&strict);
+  pthread_create(&id, NULL, write_to, &strict);
+  for (int rc = 0; rc == 0;) {
+    rc = pthread_rwlock_tryrdlock(&strict);
+    if (rc == 0)
+      pthread_rwlock_unlock(&strict);
+    clock_gettime(CLOCK_REALTIME, &now);
+    require(now.tv_sec < end.tv_sec, "the writer goes first");
+  }
+  pthread_rwlock_unlock(&strict);
+  pthread_join(id, NULL);
+  printf("readers\n");
+}
+
+/* ---- waits with an end ---------------------------------------------------------------------- */
+
+static void *read_in_time(void *unused) {
+  struct timespec at = after(CLOCK_REALTIME, 0, 20), steady = after(CLOCK_MONOTONIC, 0, 20);
+  require(pthread_rwlock_timedrdlock(&plain, &at) == ETIMEDOUT &&
+              pthread_rwlock_clockrdlock(&plain, CLOCK_MONOTONIC, &steady) == ETIMEDOUT,
+          "a reader waits for a writer");
+  return unused;
+}
+
+static void waits(void) {
+  struct timespec at = after(CLOCK_REALTIME, 0, 20), steady = after(CLOCK_MONOTONIC, 0, 20);
+  pthread_t id;
+  sem_t none;
+  pthread_rwlock_rdlock(&plain);
+  require(pthread_rwlock_timedwrlock(&plain, &at) == ETIMEDOUT &&
+              pthread_rwlock_clockwrlock(&plain, CLOCK_MONOTONIC, &steady) == ETIMEDOUT,
+          "a writer waits for a reader");
+  pthread_rwlock_unlock(&plain);
+  require(pthread_rwlock_timedwrlock(&plain, &at) == 0, "a writer");
+  pthread_create(&id, NULL, read_in_time, NULL);
+  pthread_join(id, NULL);
+  pthread_rwlock_unlock(&plain);
+  sem_init(&none, 0, 0);
+  require(sem_clockwait(&none, CLOCK_MONOTONIC, &steady) == -1 && errno == ETIMEDOUT,
+          "sem_clockwait");
+  printf("waits\n");
+}
+
+/* ---- signals -------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t taken;
+
+static void take(int number) {
+  (void)number;
+  taken++;
+}
+
+/* A little deeper each time: some handler's frame would be the first to reach the next page. */
+__attribute__((noinline)) static void descend(int levels) {
+  volatile char some[600];
+  some[0] = 1;
+  raise(levels % 2 == 0 ? SIGUSR1 : SIGUSR2);
+  if (levels > 1)
+    descend(levels - 1);
+  require(some[0] == 1, "the stack");
+}
+
+/* Far below what of the stack was used. */
+__attribute__((noinline)) static void deep(void) {
+  volatile char far_below[1 << 20];
+  far_below[sizeof far_below - 1] = 1;
+  descend(24);
+  require(far_below[sizeof far_below - 1] == 1, "the stack");
+}
+
+/* A handler is one node's. */
+static void handle(void) {
+  struct sigaction action = {.sa_handler = take};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGUSR1, &action, NULL);
+  require(signal(SIGUSR2, take) != SIG_ERR, "signal");
+}
+
+static void *in_thread(void *unused) {
+  handle();
+  deep();
+  return unused;
+}
+
+static void signals(void) {
+  pthread_t id;
+  handle();
+  deep();
+  pthread_create(&id, NULL, in_thread, NULL);
+  pthread_join(id, NULL);
+  printf("signals %d\n", (int)taken);
+}
+
+/* ---- main leaves, and is joined ---------------------------------------------------------------
+ */
+
+static pthread_t first;
+
+static void *join_main(void *unused) {
+  void *result = NULL;
+  require(pthread_join(first, &result) == 0, "main is joined");
+  printf("left with %ld\n", (long)(intptr_t)result);
+  return unused;
+}
+
+static void leave(void) {
+  pthread_t id;
+  first = pthread_self();
+  pthread_create(&id, NULL, join_main, NULL);
+  pthread_exit((void *)(intptr_t)7);
+}
+
+int main(int number, char **arguments) {
+  static const struct {
+    const char *name;
+    void (*run)(void);
+  } parts[] = {{"early", early}, {"objects", objects}, {"readers", readers},
+               {"waits", waits}, {"signals", signals}, {"left", leave}};
+  for (size_t i = 0; number > 1 && i < sizeof parts / sizeof *parts; i++)
+    if (strcmp(arguments[1], parts[i].name) == 0) {
+      parts[i].run();
+      return 0;
+    }
+  require(0, "usage: threads_edges WHAT");
+}

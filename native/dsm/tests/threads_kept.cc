@@ -1,0 +1,43 @@
+/* threads_kept.cc: a library that keeps what a program of threads gave it until its own destructors
+ * run, which is after the program's.  Built twice: with LIBRARY, and as the program.
+ */
+#include <cstdio>
+#include <map>
+#include <string>
+
+long *keep(const std::string &name);
+
+#ifdef LIBRARY
+struct kept : std::map<std::string, long> {
+  ~kept() {
+    long sum = 0;
+    for (auto &entry : *this)
+      sum += entry.second;
+    printf("kept %ld\n", sum);
+  }
+};
+static kept all;
+long *keep(const std::string &name) { return &all[name]; }
+#else
+#include <mutex>
+#include <thread>
+#include <vector>
+
+static std::mutex mutex;
+
+/* What the library keeps is shared, but not its variables: main alone calls it. */
+int main() {
+  std::vector<std::thread> threads;
+  std::vector<long *> places;
+  for (long i = 0; i < 1000; i++)
+    places.push_back(keep("a name too long for its own place, " + std::to_string(i)));
+  for (size_t me = 0; me < 2; me++)
+    threads.emplace_back([&, me] {
+      std::lock_guard<std::mutex> lock(mutex);
+      for (size_t i = me; i < places.size(); i += 2)
+        *places[i] = (long)i;
+    });
+  for (auto &thread : threads)
+    thread.join();
+}
+#endif

@@ -1,0 +1,126 @@
+/* ids.c: ids of a program's objects, and what happens once (objects.h).
+ *
+ * A node keeps ids of what was destroyed on it.  Beyond SPARE it hands half of them to the table,
+ * which other nodes look into before they take new ones.
+ */
+#define _GNU_SOURCE
+#include "objects.h"
+#include "threads.h"
+
+#include <maru/dsm.h>
+#include <maru/parmacs.h>
+#include <maru/threads.h>
+#include <poll.h>
+#include <string.h>
+
+#define LOOK_MS 1 /* so often it is looked whether the time has passed */
+#define SPARE 256u
+#define HANDED (SPARE / 2)
+
+/* Of what was destroyed here; and new ones to take before the table is looked into. */
+static struct { uint32_t ids[SPARE], count, fresh; } spare;
+
+bool mr_object_alone(void) { return !mr_node_started(); }
+
+void mr_object_needs_main(const char *what) {
+  if (mr_object_alone())
+    mr_node_die(STATUS_USAGE, "%s waits before main, where no other thread can end that", what);
+}
+
+static void take_from_table(void) {
+  struct mr_table *table = mr_threads_table();
+  mr_threads_lock();
+  while (spare.count < HANDED && table->spare_count > 0)
+    spare.ids[spare.count++] = table->spare[--table->spare_count];
+  mr_threads_unlock();
+}
+
+static void give_to_table(void) {
+  struct mr_table *table = mr_threads_table();
+  mr_threads_lock();
+  while (spare.count > HANDED)
+    table->spare[table->spare_count++] = spare.ids[--spare.count];
+  mr_threads_unlock();
+}
+
+static uint32_t new_id(void) {
+  if (spare.count == 0 && spare.fresh == 0) {
+    take_from_table();
+    spare.fresh = SPARE;
+  }
+  if (spare.count > 0)
+    return spare.ids[--spare.count];
+  spare.fresh--;
+  return maru_parmacs_id();
+}
+
+uint32_t mr_object_id(uint32_t *word) {
+  uint32_t id = *(volatile uint32_t *)word;
+  if (id != 0)
+    return id;
+  mr_node_request(MR_LOCK, MR_FIRST_USE, 0);
+  if (*(volatile uint32_t *)word == 0)
+    *word = new_id();
+  id = *word;
+  mr_node_request(MR_UNLOCK, MR_FIRST_USE, 0);
+  return id;
+}
+
+uint32_t mr_object_first(void) { return mr_object_alone() ? 0 : new_id(); }
+
+void mr_object_forget(uint32_t *word) {
+  if (*word != 0) {
+    if (spare.count == SPARE)
+      give_to_table();
+    spare.ids[spare.count++] = *word;
+  }
+  *word = 0;
+}
+
+bool mr_object_passes(clockid_t clock, const struct timespec *until) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  if (now.tv_sec > until->tv_sec || (now.tv_sec == until->tv_sec && now.tv_nsec >= until->tv_nsec))
+    return true;
+  poll(NULL, 0, LOOK_MS);
+  return false;
+}
+
+/* ---- once ------------------------------------------------------------------------------- */
+
+/* In a pthread_once_t: twice the id, and whether it is done. */
+#define DONE 1u
+
+static void unlock(const uint32_t *id) { maru_dsm_unlock(*id); }
+
+/* A routine of C++ may throw: then it was not done, and the next caller does it. */
+static void do_once(uint32_t *word, uint32_t id, void (*routine)(void)) {
+  const uint32_t held __attribute__((cleanup(unlock))) = id;
+  maru_dsm_lock(held);
+  if ((*(volatile uint32_t *)word & DONE) != 0)
+    return;
+  routine();
+  *word |= DONE;
+}
+
+int maru_pthread_once(pthread_once_t *control, void (*routine)(void)) {
+  /* A bit an id: this node has acquired what was done. */
+  static uint8_t seen[MARU_DSM_IDS / 8];
+  uint32_t *word = (uint32_t *)control, id = *(volatile uint32_t *)word / 2;
+  if (mr_object_alone()) {
+    if (*word == 0)
+      routine();
+    *word = DONE;
+    return 0;
+  }
+  if (id != 0 && (seen[id / 8] >> id % 8 & 1) != 0)
+    return 0;
+  mr_node_request(MR_LOCK, MR_FIRST_USE, 0);
+  if (*(volatile uint32_t *)word / 2 == 0)
+    *word |= new_id() * 2;
+  id = *word / 2;
+  mr_node_request(MR_UNLOCK, MR_FIRST_USE, 0);
+  do_once(word, id, routine);
+  seen[id / 8] |= (uint8_t)(1u << id % 8);
+  return 0;
+}
