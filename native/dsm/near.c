@@ -19,6 +19,8 @@
 
 #define TOKEN 16
 #define BOOT_ID 36
+#define HOST "/proc/sys/kernel/random/boot_id"
+#define PROCESSES "/proc/self/ns/pid"
 #define HEADER 4096u
 /* Of all rings of a node together, about: each has 16 to 256 KiB. */
 #define RINGS_BYTES (UINT32_C(4) << 20)
@@ -97,14 +99,14 @@ static uint64_t namespace(const char *path) {
   return stat(path, &status) == 0 ? (uint64_t)status.st_ino : 0;
 }
 
-/* Where it fails the node is near nobody. */
+/* Where it fails the node is near nobody, which mr_near_connect says. */
 static void describe(struct mr_near *near, const struct mr_job *job) {
   struct card *card = &near->card;
-  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  int fd = open(HOST, O_RDONLY | O_CLOEXEC);
   bool known = fd >= 0 && read(fd, card->host, BOOT_ID) == BOOT_ID;
   if (fd >= 0)
     close(fd);
-  card->processes = known ? namespace("/proc/self/ns/pid") : 0;
+  card->processes = known ? namespace(PROCESSES) : 0;
   card->networks = namespace("/proc/self/ns/net");
   card->pid = getpid();
   card->segment = near->segment;
@@ -314,6 +316,8 @@ int mr_near_connect(struct mr_near *near, const struct mr_card *cards, const int
   if (answers == NULL)
     return -ENOMEM;
   *why = 0;
+  if (near->card.processes == 0)
+    snprintf(why, size, "no shared memory: cannot read " HOST " or " PROCESSES);
   for (uint16_t node = 0; node < near->nodes; node++) {
     struct card card;
     memcpy(&card, cards[node].near, sizeof card);

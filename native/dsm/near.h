@@ -33,7 +33,8 @@ struct mr_shown;
 /* Makes this node's segment; `card`: how others find it.  -ENOMEM, or what the system said. */
 int mr_near_open(struct mr_near **near, const struct mr_job *job, struct mr_card *mine);
 /* Maps the others', over `fds` as of mr_join, on which nothing has been said yet.  `why`: the first
- * node of this host that is not near, and the reason; else empty.  -ETIMEDOUT; -ENOMEM. */
+ * node of this host that is not near, and the reason, or why no node can be; else empty.
+ * -ETIMEDOUT; -ENOMEM. */
 int mr_near_connect(struct mr_near *near, const struct mr_card *cards, const int *fds,
                     int64_t deadline, char *why, size_t size);
 void mr_near_close(struct mr_near *near);
