@@ -40,6 +40,9 @@ int mr_near_connect(struct mr_near *near, const struct mr_card *cards, const int
 void mr_near_close(struct mr_near *near);
 
 bool mr_near_has(const struct mr_near *near, uint16_t node);
+/* The connection ended before that node said whether it is near: it is not.  `why` says nothing of
+ * it: its end is for the caller to find. */
+bool mr_near_ended(const struct mr_near *near, uint16_t node);
 
 /* So many bytes of the frame were written, from its beginning: fewer where the ring is full. */
 size_t mr_near_put(struct mr_near *near, uint16_t to, const struct iovec *frame, int parts);
