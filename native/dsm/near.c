@@ -170,16 +170,13 @@ static void part_from(struct mr_near *near, struct neighbour *n) {
   *n = (struct neighbour){.bell = -1};
 }
 
-static int approach(struct mr_near *near, struct neighbour *n, const struct card *card) {
+static int map_all(const struct mr_near *near, struct neighbour *n, const struct card *card) {
   size_t memory = (size_t)near->pages * MR_PAGE;
   void *at;
   int rc = mr_their_memory(card->pid, card->segment, near->size, true, &at);
   if (rc < 0)
     return rc;
   n->segment = at;
-  /* Its process may have ended, and another have its number. */
-  if (memcmp(n->segment->token, card->token, TOKEN) != 0)
-    return -ESRCH;
   n->bell = mr_their_pipe(card->pid, card->bell);
   if (n->bell < 0 || memory == 0)
     return n->bell < 0 ? n->bell : 0;
@@ -190,6 +187,23 @@ static int approach(struct mr_near *near, struct neighbour *n, const struct card
   rc = mr_their_memory(card->pid, card->twins, memory, false, &at);
   n->twins = rc == 0 ? at : NULL;
   return rc;
+}
+
+/* Its process may have ended, and another have its number.  One that has the token now had its
+ * number all the time, so what was found under that before is its own. */
+static int still_there(const struct mr_near *near, const struct card *card) {
+  void *at;
+  int rc = mr_their_memory(card->pid, card->segment, near->size, false, &at);
+  if (rc < 0)
+    return rc;
+  rc = memcmp(((const struct segment *)at)->token, card->token, TOKEN) == 0 ? 0 : -ESRCH;
+  munmap(at, near->size);
+  return rc;
+}
+
+static int approach(const struct mr_near *near, struct neighbour *n, const struct card *card) {
+  int rc = map_all(near, n, card);
+  return rc == 0 ? still_there(near, card) : rc;
 }
 
 /* Both of two nodes judge alike. */

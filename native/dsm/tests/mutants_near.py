@@ -19,6 +19,7 @@ mutants.LIBRARIES = [mutants.HERE.parents[2] / "build/lib/libmaru.a", "-lpthread
 
 mutants.MUTANTS = [
     ("an end is taken for a refusal", "near.c", "    answer->ended = n <= 0;", "    answer->came += n <= 0 ? sizeof answer->word : 0;"),
+    ("nobody looks whose memory it is", "near.c", "card->token, TOKEN) == 0 ? 0 : -ESRCH", "card->token, TOKEN) == 0 ? 0 : 0"),
     ("who has ended is refused", "transport.c", " || mr_near_ended(t->near, node))", ")"),
     ("there is no second look", "shown.c", "return atomic_load_explicit(&shown->word, memory_order_relaxed) == word ? 0 : -EAGAIN;", "return 0;"),
     ("a page is shown while it changes", "shown.c", "  word = atomic_exchange_explicit(&shown->word, after(word, MR_HIDDEN), memory_order_acq_rel);\n", ""),
