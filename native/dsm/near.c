@@ -356,6 +356,11 @@ static size_t put(const struct mr_near *near, struct mr_ring *ring, const struct
   return sum;
 }
 
+/* The reader rings when there is room.  Release: it sees then whether this node sleeps. */
+static void ask_for_room(struct mr_ring *ring) {
+  atomic_store_explicit(&ring->full, 1, memory_order_release);
+}
+
 size_t mr_near_put(struct mr_near *near, uint16_t to, const struct iovec *frame, int parts) {
   struct neighbour *n = &near->neighbours[to];
   struct mr_ring *ring = out_to(near, to);
@@ -364,7 +369,7 @@ size_t mr_near_put(struct mr_near *near, uint16_t to, const struct iovec *frame,
     size += frame[i].iov_len;
   size_t sum = put(near, ring, frame, parts, 0);
   if (sum < size) {
-    atomic_store_explicit(&ring->full, 1, memory_order_relaxed);
+    ask_for_room(ring);
     /* The reader sees that, or what it has read is seen here. */
     atomic_thread_fence(memory_order_seq_cst);
     sum += put(near, ring, frame, parts, sum);
@@ -382,10 +387,9 @@ ssize_t mr_near_take(struct mr_near *near, uint16_t from, void *bytes, size_t mo
     return n;
   /* As in mr_near_put. */
   atomic_thread_fence(memory_order_seq_cst);
-  if (atomic_load_explicit(&ring->full, memory_order_relaxed) != 0) {
-    atomic_store_explicit(&ring->full, 0, memory_order_relaxed);
+  if (atomic_load_explicit(&ring->full, memory_order_relaxed) != 0 &&
+      atomic_exchange_explicit(&ring->full, 0, memory_order_acquire) != 0)
     wake(&near->neighbours[from]);
-  }
   return n;
 }
 
@@ -411,6 +415,13 @@ bool mr_near_glance(const struct mr_near *near) {
 
 int mr_near_descriptor(const struct mr_near *near) { return near->bell[0]; }
 
+/* A reader may have told of the room before the last, when this node did not sleep yet. */
+static void ask_again(const struct mr_near *near) {
+  for (uint16_t i = 0; i < near->count; i++)
+    if (atomic_load_explicit(&near->neighbours[near->list[i]].starved, memory_order_relaxed))
+      ask_for_room(out_to(near, near->list[i]));
+}
+
 int mr_near_rest(struct mr_near *near) {
   /* Relaxed: a writer that rings clears it, and the worst is to look once more. */
   bool still = near->rests && atomic_load_explicit(&near->own->asleep, memory_order_relaxed) != 0;
@@ -419,6 +430,8 @@ int mr_near_rest(struct mr_near *near) {
     near->rests = true;
     atomic_store_explicit(&near->own->asleep, 1, memory_order_relaxed);
   }
+  /* After that: a reader that takes the wish sees that this node sleeps. */
+  ask_again(near);
   /* A writer sees that from here on; what was written before is seen below. */
   atomic_thread_fence(memory_order_seq_cst);
   if (!mr_near_glance(near))

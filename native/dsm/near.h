@@ -9,10 +9,13 @@
  *
  * A ring is a stream, as a connection is, and the frames are the same.  Its writer and its reader
  * never wait for each other.  A node that is about to sleep says so in its own segment, looks at
- * its rings once more, and sleeps. The next writer then rings its bell, a pipe. A node that is
- * killed anywhere in this leaves whole bytes. Its connection ends, which wakes the others, and they
- * look at all rings.  What a node wrote that was stopped before it rang is found after
- * mr_transport_patience.
+ * its rings once more, and sleeps. The next writer then rings its bell, a pipe.  A writer that
+ * finds no room wishes to hear of it, and wishes again each time before it sleeps. The reader takes
+ * the wish back, and rings if the writer sleeps: models/dsm-room.pml.
+ *
+ * A node that is killed anywhere in this leaves whole bytes. Its connection ends, which wakes the
+ * others, and they look at all rings.  What a node wrote that was stopped before it rang is found
+ * after mr_transport_patience.
  *
  * A node that takes another for dead *fences* its segment, for all that have mapped it. No page
  * that was copied after that counts.

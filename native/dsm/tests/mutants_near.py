@@ -3,7 +3,7 @@
 
 usage: mutants_near.py [WORD]      as mutants.py, by whose means it works
 
-What takes two exchanges at one instant to show is planted in models/dsm-shown.pml instead.
+What takes two exchanges at one instant to show is planted in models/dsm-shown.pml and dsm-room.pml.
 """
 
 import sys
