@@ -385,7 +385,7 @@ ssize_t mr_near_take(struct mr_near *near, uint16_t from, void *bytes, size_t mo
   ssize_t n = mr_ring_read(ring, near->capacity, bytes, most);
   if (n <= 0)
     return n;
-  /* As in mr_near_put. */
+  /* As in mr_near_put.  Acquire: a writer that sleeps said so before it wished. */
   atomic_thread_fence(memory_order_seq_cst);
   if (atomic_load_explicit(&ring->full, memory_order_relaxed) != 0 &&
       atomic_exchange_explicit(&ring->full, 0, memory_order_acquire) != 0)
