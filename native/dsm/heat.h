@@ -32,15 +32,22 @@ void mr_heat_allow(struct mr_heat *heat, uint32_t page, enum mr_access access,
 void mr_heat_site(struct mr_heat *heat, size_t offset, size_t size, const char *site);
 /* The site that allocated the byte at `offset`, and where that begins; "?": nobody. */
 const char *mr_heat_site_of(const struct mr_heat *heat, size_t offset, size_t *begin);
+/* clang-format off */
 /* If a report was asked for, writes it to standard error, for the agent, a line each, and ends:
- *     maru: heat: page NUMBER READS WRITES LINES    LINES: a bit per line, hexadecimal
+ *     maru: heat: page NUMBER READS WRITES LINES
+ *         LINES: a bit per line, hexadecimal
  *     maru: heat: site OFFSET SIZE NAME
- *     maru: heat: node WALL COMPUTING FETCHES LOCKS BARRIERS    ns since mr_heat_start: in all, of
- * the processor outside of waits, waiting
- *     maru: heat: waits FETCHES LONGEST LOCKS LONGEST BARRIERS LONGEST     how many; ns
- *     maru: heat: faults FIRST CHANGED WRITTEN HOME    by reason: the page was never here; another
- * node changed it; it was here, to be read; its home is here, and another node has a copy or it was
- * never used maru: heat: sent KIND MESSAGES BYTES    each kind that this node sent */
+ *     maru: heat: node WALL COMPUTING FETCHES LOCKS BARRIERS
+ *         ns since mr_heat_start: in all, of the processor outside of waits, waiting
+ *     maru: heat: waits FETCHES LONGEST LOCKS LONGEST BARRIERS LONGEST
+ *         how many; ns
+ *     maru: heat: faults FIRST CHANGED WRITTEN HOME
+ *         by reason: the page was never here; another node changed it; it was here, to be read;
+ *         its home is here, and another node has a copy or it was never used
+ *     maru: heat: sent KIND MESSAGES BYTES
+ *         each kind that this node sent
+ */
+/* clang-format on */
 void mr_heat_tell(struct mr_heat *heat, const struct mr_core_counters *counters);
 
 #endif

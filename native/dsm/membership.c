@@ -145,8 +145,9 @@ void mr_membership_join(struct mr_membership *m, uint32_t epoch, uint64_t settin
     mr_node_die(STATUS_USAGE, "MARU_DSM_TRANSPORT must be the same on all nodes");
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot join the job: %s", strerror(-rc));
+  /* No last words, so it does not begin as they do (launch/job.c). */
   if (*why != 0)
-    fprintf(stderr, "maru: node %u: %s; messages go over the network\n", m->me, why);
+    fprintf(stderr, "maru: %s; messages go over the network\n", why);
   free(m->meeting.addresses);
   m->meeting.addresses = NULL;
 }

@@ -5,6 +5,7 @@
 #include "ring.h"
 #include "shared.h"
 #include "shown.h"
+#include "theirs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,12 +20,13 @@
 
 #define TOKEN 16
 #define BOOT_ID 36
+#define HOST "/proc/sys/kernel/random/boot_id"
+#define PROCESSES "/proc/self/ns/pid"
 #define HEADER 4096u
 /* Of all rings of a node together, about: each has 16 to 256 KiB. */
 #define RINGS_BYTES (UINT32_C(4) << 20)
 #define RING_LEAST (UINT32_C(16) << 10)
 #define RING_MOST (UINT32_C(256) << 10)
-#define PATH 64
 
 /* What another node needs to find this one's. */
 struct card {
@@ -48,6 +50,7 @@ struct neighbour {
   struct segment *segment; /* NULL: not near */
   uint8_t *memory, *twins; /* read alone; NULL: none */
   int bell;
+  bool ended;           /* before it was said whether it is near */
   _Atomic bool starved; /* bytes wait for room there */
   _Atomic bool forgotten;
 };
@@ -97,14 +100,14 @@ static uint64_t namespace(const char *path) {
   return stat(path, &status) == 0 ? (uint64_t)status.st_ino : 0;
 }
 
-/* Where it fails the node is near nobody. */
+/* Where it fails the node is near nobody, which mr_near_connect says. */
 static void describe(struct mr_near *near, const struct mr_job *job) {
   struct card *card = &near->card;
-  int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  int fd = open(HOST, O_RDONLY | O_CLOEXEC);
   bool known = fd >= 0 && read(fd, card->host, BOOT_ID) == BOOT_ID;
   if (fd >= 0)
     close(fd);
-  card->processes = known ? namespace("/proc/self/ns/pid") : 0;
+  card->processes = known ? namespace(PROCESSES) : 0;
   card->networks = namespace("/proc/self/ns/net");
   card->pid = getpid();
   card->segment = near->segment;
@@ -167,78 +170,40 @@ static void part_from(struct mr_near *near, struct neighbour *n) {
   *n = (struct neighbour){.bell = -1};
 }
 
-/* Opens what `fd`, of this process, leads to. */
-static int open_again(int fd, int flags) {
-  char path[PATH];
-  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  int again = open(path, flags | O_CLOEXEC);
-  int error = errno;
-  close(fd);
-  return again >= 0 ? again : -error;
-}
-
-static void path_of(const struct card *card, int fd, char *path) {
-  snprintf(path, PATH, "/proc/%d/fd/%d", card->pid, fd);
-}
-
-/* A memfd of the other process, of that size and no other. */
-static int map_theirs(const struct card *card, int theirs, size_t size, bool writes, void **at) {
-  char path[PATH];
-  struct stat status;
-  path_of(card, theirs, path);
-  int fd = mr_memfd_at(path, &status);
-  if (fd >= 0)
-    fd = open_again(fd, writes ? O_RDWR : O_RDONLY);
-  if (fd < 0)
-    return fd;
-  void *found = MAP_FAILED;
-  errno = EPROTO;
-  if ((size_t)status.st_size == size)
-    found =
-        mmap(NULL, size, PROT_READ | (writes ? PROT_WRITE : 0), MAP_SHARED | MAP_NORESERVE, fd, 0);
-  int error = errno;
-  close(fd);
-  if (found == MAP_FAILED)
-    return -error;
-  *at = found;
-  return 0;
-}
-
-/* Both ends of the pipe: without a reader of our own a dead node's would end us by SIGPIPE. */
-static int open_bell(const struct card *card) {
-  char path[PATH];
-  struct stat status;
-  path_of(card, card->bell, path);
-  int fd = open(path, O_PATH | O_CLOEXEC);
-  if (fd < 0)
-    return -errno;
-  if (fstat(fd, &status) < 0 || !S_ISFIFO(status.st_mode)) {
-    close(fd);
-    return -EPROTO;
-  }
-  return open_again(fd, O_RDWR | O_NONBLOCK);
-}
-
-static int approach(struct mr_near *near, struct neighbour *n, const struct card *card) {
+static int map_all(const struct mr_near *near, struct neighbour *n, const struct card *card) {
   size_t memory = (size_t)near->pages * MR_PAGE;
   void *at;
-  int rc = map_theirs(card, card->segment, near->size, true, &at);
+  int rc = mr_their_memory(card->pid, card->segment, near->size, true, &at);
   if (rc < 0)
     return rc;
   n->segment = at;
-  /* Its process may have ended, and another have its number. */
-  if (memcmp(n->segment->token, card->token, TOKEN) != 0)
-    return -ESRCH;
-  n->bell = open_bell(card);
+  n->bell = mr_their_pipe(card->pid, card->bell);
   if (n->bell < 0 || memory == 0)
     return n->bell < 0 ? n->bell : 0;
-  rc = map_theirs(card, card->memory, memory, false, &at);
+  rc = mr_their_memory(card->pid, card->memory, memory, false, &at);
   if (rc < 0)
     return rc;
   n->memory = at;
-  rc = map_theirs(card, card->twins, memory, false, &at);
+  rc = mr_their_memory(card->pid, card->twins, memory, false, &at);
   n->twins = rc == 0 ? at : NULL;
   return rc;
+}
+
+/* Its process may have ended, and another have its number.  One that has the token now had its
+ * number all the time, so what was found under that before is its own. */
+static int still_there(const struct mr_near *near, const struct card *card) {
+  void *at;
+  int rc = mr_their_memory(card->pid, card->segment, near->size, false, &at);
+  if (rc < 0)
+    return rc;
+  rc = memcmp(((const struct segment *)at)->token, card->token, TOKEN) == 0 ? 0 : -ESRCH;
+  munmap(at, near->size);
+  return rc;
+}
+
+static int approach(const struct mr_near *near, struct neighbour *n, const struct card *card) {
+  int rc = map_all(near, n, card);
+  return rc == 0 ? still_there(near, card) : rc;
 }
 
 /* Both of two nodes judge alike. */
@@ -253,22 +218,21 @@ static bool same_place(const struct card *one, const struct card *other) {
 
 /* What the two ends of a connection say of each other first. */
 struct answer {
+  bool awaited, ended; /* ended: the connection, before all was said */
   uint32_t word;
   size_t came;
+  int error; /* why this node has not mapped the other's; 0: it has */
 };
 
-/* Whether all is said that comes.  A connection that ends says no: its end is seen later. */
+/* Whether all is said that comes. */
 static bool has_answered(struct answer *answer, int fd) {
-  while (answer->came < sizeof answer->word) {
+  while (answer->awaited && !answer->ended && answer->came < sizeof answer->word) {
     ssize_t n = recv(fd, (uint8_t *)&answer->word + answer->came,
                      sizeof answer->word - answer->came, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
       return false;
-    if (n <= 0) {
-      *answer = (struct answer){.came = sizeof answer->word};
-      return true;
-    }
-    answer->came += (size_t)n;
+    answer->ended = n <= 0;
+    answer->came += n > 0 ? (size_t)n : 0;
   }
   return true;
 }
@@ -298,14 +262,19 @@ static void refuse(uint16_t node, int error, char *why, size_t size) {
              node);
 }
 
-static void settle(struct mr_near *near, uint16_t node, bool agreed, char *why, size_t size) {
+static void settle(struct mr_near *near, uint16_t node, const struct answer *answer, char *why,
+                   size_t size) {
   struct neighbour *n = &near->neighbours[node];
-  if (n->segment != NULL && agreed)
+  if (!answer->awaited)
+    return;
+  if (!answer->ended && answer->error == 0 && answer->word == NEAR) {
     near->list[near->count++] = node;
-  else if (n->segment != NULL) {
-    refuse(node, 0, why, size);
-    part_from(near, n);
+    return;
   }
+  part_from(near, n);
+  n->ended = answer->ended;
+  if (!n->ended)
+    refuse(node, answer->error, why, size);
 }
 
 int mr_near_connect(struct mr_near *near, const struct mr_card *cards, const int *fds,
@@ -314,25 +283,22 @@ int mr_near_connect(struct mr_near *near, const struct mr_card *cards, const int
   if (answers == NULL)
     return -ENOMEM;
   *why = 0;
+  if (near->card.processes == 0)
+    snprintf(why, size, "no shared memory: cannot read " HOST " or " PROCESSES);
   for (uint16_t node = 0; node < near->nodes; node++) {
     struct card card;
     memcpy(&card, cards[node].near, sizeof card);
-    if (node == near->me || !same_place(&near->card, &card)) {
-      answers[node].came = sizeof answers[node].word; /* nothing is said */
+    if (node == near->me || !same_place(&near->card, &card))
       continue;
-    }
-    int rc = approach(near, &near->neighbours[node], &card);
-    if (rc < 0) {
-      refuse(node, rc, why, size);
-      part_from(near, &near->neighbours[node]);
-    }
-    uint32_t word = rc == 0 ? NEAR : 0;
+    answers[node].awaited = true;
+    answers[node].error = approach(near, &near->neighbours[node], &card);
+    uint32_t word = answers[node].error == 0 ? NEAR : 0;
     /* An empty connection takes four bytes; one that is broken shows when it is read. */
     (void)!send(fds[node], &word, sizeof word, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
   int rc = await_answers(near, answers, fds, deadline);
   for (uint16_t node = 0; node < near->nodes && rc == 0; node++)
-    settle(near, node, answers[node].word == NEAR, why, size);
+    settle(near, node, &answers[node], why, size);
   free(answers);
   return rc;
 }
@@ -353,6 +319,10 @@ void mr_near_close(struct mr_near *near) {
 
 bool mr_near_has(const struct mr_near *near, uint16_t node) {
   return near->neighbours[node].segment != NULL;
+}
+
+bool mr_near_ended(const struct mr_near *near, uint16_t node) {
+  return near->neighbours[node].ended;
 }
 
 /* ---- streams ------------------------------------------------------------------------ */
@@ -386,6 +356,11 @@ static size_t put(const struct mr_near *near, struct mr_ring *ring, const struct
   return sum;
 }
 
+/* The reader rings when there is room.  Release: it sees then whether this node sleeps. */
+static void ask_for_room(struct mr_ring *ring) {
+  atomic_store_explicit(&ring->full, 1, memory_order_release);
+}
+
 size_t mr_near_put(struct mr_near *near, uint16_t to, const struct iovec *frame, int parts) {
   struct neighbour *n = &near->neighbours[to];
   struct mr_ring *ring = out_to(near, to);
@@ -394,7 +369,7 @@ size_t mr_near_put(struct mr_near *near, uint16_t to, const struct iovec *frame,
     size += frame[i].iov_len;
   size_t sum = put(near, ring, frame, parts, 0);
   if (sum < size) {
-    atomic_store_explicit(&ring->full, 1, memory_order_relaxed);
+    ask_for_room(ring);
     /* The reader sees that, or what it has read is seen here. */
     atomic_thread_fence(memory_order_seq_cst);
     sum += put(near, ring, frame, parts, sum);
@@ -410,12 +385,11 @@ ssize_t mr_near_take(struct mr_near *near, uint16_t from, void *bytes, size_t mo
   ssize_t n = mr_ring_read(ring, near->capacity, bytes, most);
   if (n <= 0)
     return n;
-  /* As in mr_near_put. */
+  /* As in mr_near_put.  Acquire: a writer that sleeps said so before it wished. */
   atomic_thread_fence(memory_order_seq_cst);
-  if (atomic_load_explicit(&ring->full, memory_order_relaxed) != 0) {
-    atomic_store_explicit(&ring->full, 0, memory_order_relaxed);
+  if (atomic_load_explicit(&ring->full, memory_order_relaxed) != 0 &&
+      atomic_exchange_explicit(&ring->full, 0, memory_order_acquire) != 0)
     wake(&near->neighbours[from]);
-  }
   return n;
 }
 
@@ -441,6 +415,13 @@ bool mr_near_glance(const struct mr_near *near) {
 
 int mr_near_descriptor(const struct mr_near *near) { return near->bell[0]; }
 
+/* A reader may have told of the room before the last, when this node did not sleep yet. */
+static void ask_again(const struct mr_near *near) {
+  for (uint16_t i = 0; i < near->count; i++)
+    if (atomic_load_explicit(&near->neighbours[near->list[i]].starved, memory_order_relaxed))
+      ask_for_room(out_to(near, near->list[i]));
+}
+
 int mr_near_rest(struct mr_near *near) {
   /* Relaxed: a writer that rings clears it, and the worst is to look once more. */
   bool still = near->rests && atomic_load_explicit(&near->own->asleep, memory_order_relaxed) != 0;
@@ -449,6 +430,8 @@ int mr_near_rest(struct mr_near *near) {
     near->rests = true;
     atomic_store_explicit(&near->own->asleep, 1, memory_order_relaxed);
   }
+  /* After that: a reader that takes the wish sees that this node sleeps. */
+  ask_again(near);
   /* A writer sees that from here on; what was written before is seen below. */
   atomic_thread_fence(memory_order_seq_cst);
   if (!mr_near_glance(near))

@@ -9,10 +9,13 @@
  *
  * A ring is a stream, as a connection is, and the frames are the same.  Its writer and its reader
  * never wait for each other.  A node that is about to sleep says so in its own segment, looks at
- * its rings once more, and sleeps. The next writer then rings its bell, a pipe. A node that is
- * killed anywhere in this leaves whole bytes. Its connection ends, which wakes the others, and they
- * look at all rings.  What a node wrote that was stopped before it rang is found after
- * mr_transport_patience.
+ * its rings once more, and sleeps. The next writer then rings its bell, a pipe.  A writer that
+ * finds no room wishes to hear of it, and wishes again each time before it sleeps. The reader takes
+ * the wish back, and rings if the writer sleeps: models/dsm-room.pml.
+ *
+ * A node that is killed anywhere in this leaves whole bytes. Its connection ends, which wakes the
+ * others, and they look at all rings.  What a node wrote that was stopped before it rang is found
+ * after mr_transport_patience.
  *
  * A node that takes another for dead *fences* its segment, for all that have mapped it. No page
  * that was copied after that counts.
@@ -33,12 +36,16 @@ struct mr_shown;
 /* Makes this node's segment; `card`: how others find it.  -ENOMEM, or what the system said. */
 int mr_near_open(struct mr_near **near, const struct mr_job *job, struct mr_card *mine);
 /* Maps the others', over `fds` as of mr_join, on which nothing has been said yet.  `why`: the first
- * node of this host that is not near, and the reason; else empty.  -ETIMEDOUT; -ENOMEM. */
+ * node of this host that is not near, and the reason, or why no node can be; else empty.
+ * -ETIMEDOUT; -ENOMEM. */
 int mr_near_connect(struct mr_near *near, const struct mr_card *cards, const int *fds,
                     int64_t deadline, char *why, size_t size);
 void mr_near_close(struct mr_near *near);
 
 bool mr_near_has(const struct mr_near *near, uint16_t node);
+/* The connection ended before that node said whether it is near: it is not.  `why` says nothing of
+ * it: its end is for the caller to find. */
+bool mr_near_ended(const struct mr_near *near, uint16_t node);
 
 /* So many bytes of the frame were written, from its beginning: fewer where the ring is full. */
 size_t mr_near_put(struct mr_near *near, uint16_t to, const struct iovec *frame, int parts);

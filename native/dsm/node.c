@@ -374,8 +374,8 @@ static void map_twins(size_t size) {
   if (node.twins_fd >= 0)
     at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, node.twins_fd, 0);
   if (at == MAP_FAILED)
-    mr_node_die(STATUS_UNAVAILABLE, "no room for twins of %zu MiB: %s; set MARU_DSM_MIB to less",
-                size >> 20, strerror(errno));
+    mr_node_die(STATUS_UNAVAILABLE, "no room for twins of %zu MiB: %s%s", size >> 20,
+                strerror(errno), errno == ENOMEM ? "; set MARU_DSM_MIB to less" : "");
   node.twins = at;
 }
 

@@ -98,13 +98,15 @@ static int watch_near(struct mr_transport *t, bool alone, char *why, size_t size
       continue;
     link->near = mr_near_has(t->near, node);
     t->carrying -= link->near && t->fabric == NULL;
-    if (alone && !link->near && *why == 0)
+    /* One that has ended is heard of on its link. */
+    if (!alone || link->near || mr_near_ended(t->near, node))
+      continue;
+    if (*why == 0)
       snprintf(why, size,
                "no shared memory with node %u: it is not on this host, or in other "
                "namespaces",
                node);
-    if (alone && !link->near)
-      return -ENODATA;
+    return -ENODATA;
   }
   t->all_near = t->fabric == NULL && t->carrying == 0;
   int rc = epoll_ctl(t->ready, EPOLL_CTL_ADD, mr_near_descriptor(t->near), &event);

@@ -3,14 +3,14 @@
 
 usage: mutants_near.py [WORD]      as mutants.py, by whose means it works
 
-What takes two exchanges at one instant to show is planted in models/dsm-shown.pml instead.
+What takes two exchanges at one instant to show is planted in models/dsm-shown.pml and dsm-room.pml.
 """
 
 import sys
 
 import mutants
 
-mutants.SOURCES = ["shown.c", "ring.c", "near.c", "transport.c", "join.c", "handshake.c", "hmac.c", "alive.c", "address.c", "buffer.c", "link.c", "fabric_open.c"]
+mutants.SOURCES = ["shown.c", "ring.c", "near.c", "theirs.c", "transport.c", "join.c", "handshake.c", "hmac.c", "alive.c", "address.c", "buffer.c", "link.c", "fabric_open.c"]
 mutants.TESTS = {"near_deaths": "48"}
 mutants.OWN = {}
 mutants.HELPERS = []
@@ -18,6 +18,9 @@ mutants.FLAGS.append(f"-I{mutants.HERE.parent.parent}/base")
 mutants.LIBRARIES = [mutants.HERE.parents[2] / "build/lib/libmaru.a", "-lpthread"]
 
 mutants.MUTANTS = [
+    ("an end is taken for a refusal", "near.c", "    answer->ended = n <= 0;", "    answer->came += n <= 0 ? sizeof answer->word : 0;"),
+    ("nobody looks whose memory it is", "near.c", "card->token, TOKEN) == 0 ? 0 : -ESRCH", "card->token, TOKEN) == 0 ? 0 : 0"),
+    ("who has ended is refused", "transport.c", " || mr_near_ended(t->near, node))", ")"),
     ("there is no second look", "shown.c", "return atomic_load_explicit(&shown->word, memory_order_relaxed) == word ? 0 : -EAGAIN;", "return 0;"),
     ("a page is shown while it changes", "shown.c", "  word = atomic_exchange_explicit(&shown->word, after(word, MR_HIDDEN), memory_order_acq_rel);\n", ""),
     ("a dead home's page counts", "near.c", "return rc == 0 && atomic_load_explicit(&n->segment->fenced, memory_order_acquire) != 0 ? -ESTALE", "return false ? -ESTALE"),

@@ -1,13 +1,17 @@
-/* Description: of two nodes of one host one is killed at any moment. The other has read only whole
- * pages of the versions that they said, and has heard every message in its order. It knows the end
- * in bounded time, asleep or awake. After that no page of the dead node's memory counts.
+/* Description: of three nodes of one host one is killed at any moment. The others have read only
+ * whole pages of the versions that they said, and have heard every message in its order. They know
+ * the end in bounded time, asleep or awake. After that no page of the dead node's memory counts.
  *
  * Node 0 is a home. It writes its pages as cores do, with random contents, and keeps a table of
- * what each version of each page is. Node 1 copies pages all the time and compares. Both exchange
- * messages, one at a time.
+ * what each version of each page is. Nodes 1 and 2 copy pages all the time and compare. They draw
+ * alike, so often both want one page at once. Each exchanges messages with node 0, one at a time.
+ *
+ * Before that, of two nodes one ends while they meet, or is not what its card says.
  */
 #define _GNU_SOURCE
 #include "../diff.h"
+#include "../join.h"
+#include "../near.h"
 #include "../shown.h"
 #include "../transport.h"
 
@@ -20,6 +24,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#define NODES 3u
 #define PAGES 4u
 #define WORDS (MR_PAGE / 8)
 #define VERSIONS 65536u
@@ -35,14 +40,15 @@ typedef _Atomic uint64_t words[WORDS];
 struct truth {
   _Atomic uint64_t is[PAGES][VERSIONS];
   _Atomic uint64_t copied, refused, answered;
-  _Atomic bool met;
+  _Atomic unsigned met; /* readers */
 };
 
 static struct truth *truth;
 static words *memory, *twins;
 static struct mr_share share = {.pages = PAGES};
-static struct sockaddr_storage addresses[2];
-static int listeners[2];
+static uint16_t nodes;
+static struct sockaddr_storage addresses[NODES];
+static int listeners[NODES];
 static uint64_t seed;
 
 static uint64_t draw(uint64_t bound) { return (next_random(&seed) >> 32) % bound; }
@@ -152,10 +158,12 @@ struct talk {
   bool over;
 };
 
+/* `context`: of each node one. */
 static void on_message(void *context, uint16_t from, const void *message, size_t length) {
-  struct talk *talk = context;
   uint64_t number;
-  CHECK(from < 2 && length >= sizeof number && !talk->over);
+  CHECK(from < nodes && length >= sizeof number);
+  struct talk *talk = &((struct talk *)context)[from];
+  CHECK(!talk->over);
   memcpy(&number, message, sizeof number);
   CHECK_EQUAL(number, ++talk->heard);
   /* The rest says the length. */
@@ -164,9 +172,8 @@ static void on_message(void *context, uint16_t from, const void *message, size_t
 }
 
 static void on_down(void *context, uint16_t from, bool farewell) {
-  struct talk *talk = context;
-  CHECK(from < 2 && !farewell);
-  talk->over = true;
+  CHECK(from < nodes && !farewell);
+  ((struct talk *)context)[from].over = true;
 }
 
 static const struct mr_transport_sink sink = {on_message, on_down};
@@ -180,36 +187,54 @@ static void say(struct mr_transport *t, uint16_t to, uint64_t number) {
   CHECK_EQUAL(mr_transport_send(t, to, message, length), 0);
 }
 
+static struct mr_job job_of(uint16_t me) {
+  for (uint16_t node = 0; node < nodes; node++)
+    if (node != me)
+      close(listeners[node]);
+  return (struct mr_job){.nodes = nodes,
+                         .me = me,
+                         .listener = listeners[me],
+                         .addresses = addresses,
+                         .incarnation = me,
+                         .transport = "shm",
+                         .share = &share};
+}
+
+static int try_to_meet(uint16_t me, struct mr_transport **transport, char *why, size_t size) {
+  const struct mr_job job = job_of(me);
+  uint32_t incarnations[NODES];
+  return mr_transport_join(transport, &job, incarnations, JOIN_SECONDS, why, size);
+}
+
 static struct mr_transport *meet(uint16_t me) {
-  struct mr_job job = {.nodes = 2,
-                       .me = me,
-                       .listener = listeners[me],
-                       .addresses = addresses,
-                       .incarnation = me,
-                       .transport = "shm",
-                       .share = &share};
   struct mr_transport *transport;
-  uint32_t incarnations[2];
   char why[256];
-  close(listeners[1 - me]);
-  int rc = mr_transport_join(&transport, &job, incarnations, JOIN_SECONDS, why, sizeof why);
-  if (rc < 0)
+  int rc = try_to_meet(me, &transport, why, sizeof why);
+  if (*why != 0)
     fprintf(stderr, "%s\n", why);
-  CHECK_EQUAL(rc, 0);
+  CHECK(rc == 0 && *why == 0);
   return transport;
+}
+
+static bool all_heard(const struct talk *talks, uint64_t said) {
+  for (uint16_t reader = 1; reader < nodes; reader++)
+    if (talks[reader].heard < said)
+      return false;
+  return true;
 }
 
 static void be_home(void *unused) {
   struct mr_transport *t = meet(0);
-  struct talk talk = {0};
+  struct talk talks[NODES] = {0};
   (void)unused;
   shown = mr_transport_shown(t);
   CHECK(shown != NULL);
   for (uint64_t said = 1;; said++) {
-    say(t, 1, said);
-    while (talk.heard < said) {
+    for (uint16_t reader = 1; reader < nodes; reader++)
+      say(t, reader, said);
+    while (!all_heard(talks, said)) {
       step();
-      CHECK(mr_transport_serve(t, &sink, &talk) >= 0);
+      CHECK(mr_transport_serve(t, &sink, talks) >= 0);
     }
   }
 }
@@ -247,21 +272,27 @@ static void sleep_there(struct mr_transport *t) {
     CHECK(poll(&polled, 1, (int)liveness_ms()) == 1);
 }
 
-static void read_until_end(void *sleeps) {
-  struct mr_transport *t = meet(1);
-  struct talk talk = {0};
+struct reader {
+  uint16_t me;
+  bool sleeps;
+};
+
+static void read_until_end(void *argument) {
+  const struct reader *reader = argument;
+  struct mr_transport *t = meet(reader->me);
+  struct talk talks[NODES] = {0};
   uint64_t said = 0, version;
   int64_t last = maru_now_ns();
   _Alignas(64) uint8_t bytes[MR_PAGE];
-  atomic_store(&truth->met, true);
-  while (!talk.over) {
-    if (mr_transport_serve(t, &sink, &talk) > 0)
+  atomic_fetch_add(&truth->met, 1);
+  while (!talks[0].over) {
+    if (mr_transport_serve(t, &sink, talks) > 0)
       last = maru_now_ns();
-    while (said < talk.heard && !talk.over)
+    while (said < talks[0].heard && !talks[0].over)
       say(t, 0, ++said);
     copy_one(t);
     CHECK(maru_now_ns() - last < liveness_ms() * 1000000);
-    if (sleeps != NULL && !talk.over)
+    if (reader->sleeps && !talks[0].over)
       sleep_there(t);
   }
   for (uint32_t p = 0; p < PAGES; p++)
@@ -272,8 +303,8 @@ static void read_until_end(void *sleeps) {
 
 /* ---- both sleep; the last words of one ------------------------------------------------- */
 
-static void serve_or_sleep(struct mr_transport *t, struct talk *talk) {
-  int came = mr_transport_serve(t, &sink, talk);
+static void serve_or_sleep(struct mr_transport *t, struct talk *talks) {
+  int came = mr_transport_serve(t, &sink, talks);
   CHECK(came >= 0);
   if (came == 0)
     sleep_there(t);
@@ -281,13 +312,13 @@ static void serve_or_sleep(struct mr_transport *t, struct talk *talk) {
 
 /* In turns; node 1 ends last. */
 static void speak_in_turns(struct mr_transport *t, uint16_t me) {
-  struct talk talk = {0};
-  for (uint64_t said = 0; said < TURNS; serve_or_sleep(t, &talk))
-    if (talk.heard == said + me)
+  struct talk talks[NODES] = {0}, *other = &talks[1 - me];
+  for (uint64_t said = 0; said < TURNS; serve_or_sleep(t, talks))
+    if (other->heard == said + me)
       say(t, 1 - me, ++said);
-  while (me == 1 ? !talk.over : talk.heard < TURNS)
-    serve_or_sleep(t, &talk);
-  CHECK_EQUAL(talk.heard, TURNS);
+  while (me == 1 ? !other->over : other->heard < TURNS)
+    serve_or_sleep(t, talks);
+  CHECK_EQUAL(other->heard, TURNS);
   mr_transport_close(t);
 }
 
@@ -309,17 +340,74 @@ static void say_and_die(void *unused) {
   kill(getpid(), SIGKILL);
 }
 
+static void hear_to_the_end(struct mr_transport *t, uint64_t words) {
+  struct talk talks[NODES] = {0};
+  while (!talks[0].over)
+    serve_or_sleep(t, talks);
+  CHECK_EQUAL(talks[0].heard, words);
+  mr_transport_close(t);
+}
+
 /* It looks when all is over. */
 static void hear_last_words(void *unused) {
   struct mr_transport *t = meet(1);
-  struct talk talk = {0};
   (void)unused;
   usleep(20000);
   CHECK_EQUAL(mr_transport_rest(t), -EAGAIN);
-  while (!talk.over)
-    serve_or_sleep(t, &talk);
-  CHECK_EQUAL(talk.heard, LAST_WORDS);
-  mr_transport_close(t);
+  hear_to_the_end(t, LAST_WORDS);
+}
+
+/* ---- one that ends while they meet, one that lies ------------------------------------------ */
+
+/* Of node 0. */
+struct meeting {
+  struct mr_near *near;
+  struct mr_card cards[NODES];
+  int fds[NODES];
+};
+
+static void shake_hands(struct meeting *meeting, bool lies) {
+  const struct mr_job job = job_of(0);
+  struct mr_card mine = {.near = {0}};
+  uint32_t incarnations[NODES];
+  CHECK_EQUAL(mr_near_open(&meeting->near, &job, &mine), 0);
+  mine.near[0] ^= lies; /* of the number that its segment has */
+  CHECK_EQUAL(mr_join(&job, &mine, meeting->fds, meeting->cards, incarnations, JOIN_SECONDS), 0);
+  memcpy(&meeting->cards[0], &mine, sizeof mine);
+}
+
+/* Before it says whether it is near.  `late`: node 1 has mapped its memory by then. */
+static void meet_and_die(void *late) {
+  struct meeting meeting;
+  shake_hands(&meeting, false);
+  usleep(late != NULL ? 50000 : 0);
+  kill(getpid(), SIGKILL);
+}
+
+/* It is not refused: it loses another. */
+static void hear_no_answer(void *unused) {
+  (void)unused;
+  hear_to_the_end(meet(1), 0);
+}
+
+static void meet_and_lie(void *unused) {
+  struct meeting meeting;
+  char why[256];
+  (void)unused;
+  shake_hands(&meeting, true);
+  int64_t deadline = maru_now_ns() + INT64_C(1000000000) * JOIN_SECONDS;
+  CHECK_EQUAL(mr_near_connect(meeting.near, meeting.cards, meeting.fds, deadline, why, sizeof why),
+              0);
+  CHECK(!mr_near_has(meeting.near, 1) && strstr(why, "it cannot reach this node's") != NULL);
+  mr_near_close(meeting.near);
+}
+
+static void find_liar(void *unused) {
+  struct mr_transport *t;
+  char why[256];
+  (void)unused;
+  CHECK_EQUAL(try_to_meet(1, &t, why, sizeof why), -ENODATA);
+  CHECK(strstr(why, strerror(ESRCH)) != NULL);
 }
 
 /* ---- all of it -------------------------------------------------------------------------- */
@@ -341,37 +429,50 @@ static void *share_pages(int *fd) {
   return at;
 }
 
-static void begin(pid_t *nodes, void (*first)(void *), void (*second)(void *), void *argument) {
+static void begin(uint16_t count) {
+  nodes = count;
   memory = share_pages(&share.memory);
   twins = share_pages(&share.twins);
-  for (int node = 0; node < 2; node++)
+  for (uint16_t node = 0; node < nodes; node++)
     listen_on_loopback(node);
-  nodes[0] = start(first, NULL);
-  nodes[1] = start(second, argument);
-  for (int node = 0; node < 2; node++)
-    close(listeners[node]);
 }
 
-static void end(const pid_t *nodes, int first) {
-  CHECK_EQUAL(finish(nodes[0]), first);
-  CHECK_EQUAL(finish(nodes[1]), 0);
+static void end(const pid_t *pids, int first) {
+  for (uint16_t node = 0; node < nodes; node++)
+    close(listeners[node]);
+  CHECK_EQUAL(finish(pids[0]), first);
+  for (uint16_t node = 1; node < nodes; node++)
+    CHECK_EQUAL(finish(pids[node]), 0);
   munmap(memory, PAGES * MR_PAGE);
   munmap(twins, PAGES * MR_PAGE);
   close(share.memory);
   close(share.twins);
 }
 
-static void one(bool sleeps) {
-  pid_t nodes[2];
+static void two(void (*first)(void *), void (*second)(void *), void *argument, int status) {
+  begin(2);
+  const pid_t pids[] = {start(first, argument), start(second, NULL)};
+  end(pids, status);
+}
+
+/* In turns one of the readers sleeps. */
+static void one(uint16_t sleeper) {
+  struct reader readers[NODES];
+  pid_t pids[NODES];
   memset(truth->is, 0, sizeof truth->is);
-  atomic_store(&truth->met, false);
-  begin(nodes, be_home, read_until_end, sleeps ? "" : NULL);
+  atomic_store(&truth->met, 0);
+  begin(NODES);
+  pids[0] = start(be_home, NULL);
+  for (uint16_t me = 1; me < NODES; me++) {
+    readers[me] = (struct reader){me, me == sleeper};
+    pids[me] = start(read_until_end, &readers[me]);
+  }
   /* Node 0 may be about to leave its join. */
-  while (!atomic_load(&truth->met))
-    CHECK(waitpid(nodes[1], NULL, WNOHANG) == 0 && usleep(100) == 0);
+  while (atomic_load(&truth->met) < NODES - 1)
+    CHECK(waitpid(-1, NULL, WNOHANG) == 0 && usleep(100) == 0);
   usleep((useconds_t)draw(8000));
-  CHECK(kill(nodes[0], SIGKILL) == 0);
-  end(nodes, SIGKILL);
+  CHECK(kill(pids[0], SIGKILL) == 0);
+  end(pids, SIGKILL);
 }
 
 int main(void) {
@@ -379,14 +480,14 @@ int main(void) {
   seed = setting("MARU_DSM_SEED", 1) * UINT64_C(0x9e3779b97f4a7c15) | 1;
   truth = mmap(NULL, sizeof *truth, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   CHECK(truth != MAP_FAILED);
-  pid_t nodes[2];
-  begin(nodes, say_and_die, hear_last_words, NULL);
-  end(nodes, SIGKILL);
-  begin(nodes, speak_first, speak_second, NULL);
-  end(nodes, 0);
+  two(say_and_die, hear_last_words, NULL, SIGKILL);
+  two(speak_first, speak_second, NULL, 0);
+  two(meet_and_die, hear_no_answer, NULL, SIGKILL);
+  two(meet_and_die, hear_no_answer, "late", SIGKILL);
+  two(meet_and_lie, find_liar, NULL, 0);
   for (uint64_t i = 0; i < rounds; i++) {
     snprintf(check_note, sizeof check_note, "(round %llu)", (unsigned long long)i);
-    one(i % 2 == 0);
+    one((uint16_t)(1 + i % 2));
     next_random(&seed);
   }
   printf("%llu rounds: %llu pages copied, %llu not, %llu messages answered\n",
