@@ -58,8 +58,26 @@ int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length) {
 
 /* ---- what is said --------------------------------------------------------------- */
 
+static unsigned lost_whom(const char *text, size_t length) {
+  unsigned whom = 0;
+  for (; length > 0 && *text >= '0' && *text <= '9'; text++, length--)
+    whom = 10 * whom + (unsigned)(*text - '0');
+  return whom;
+}
+
+/* The one that was lost may have lost another before. */
+static void keep_lost(struct job *job, unsigned number, const char *line, size_t length,
+                      unsigned whom) {
+  if (job->lost != NULL && number != job->lost_whom)
+    return;
+  free(job->lost);
+  job->lost = strndup(line, length);
+  job->lost_by = number;
+  job->lost_whom = whom;
+}
+
 /* One cause, one line: what ends a job ends all its nodes, and each has something to say.  Of
- * their last words the first are shown; those of who merely lost another are kept back.
+ * their last words the first are shown; those of a node that merely lost another are kept back.
  * True: not to be shown now. */
 static bool is_echo(struct job *job, unsigned number, const char *line, size_t length) {
   char begin[32], lost[40];
@@ -68,10 +86,7 @@ static bool is_echo(struct job *job, unsigned number, const char *line, size_t l
   if (length < (size_t)size || memcmp(line, begin, (size_t)size) != 0)
     return false;
   if (length >= (size_t)lost_size && memcmp(line, lost, (size_t)lost_size) == 0) {
-    if (job->lost == NULL) {
-      job->lost = strndup(line, length);
-      job->lost_by = number;
-    }
+    keep_lost(job, number, line, length, lost_whom(line + lost_size, length - (size_t)lost_size));
     return true;
   }
   bool echo = job->said;

@@ -101,7 +101,7 @@ struct job {
   int grace_ms;          /* from TERM to KILL */
   bool said;             /* a node's last words were shown */
   char *lost;            /* such words of a node that only lost another, and whose */
-  unsigned lost_by;
+  unsigned lost_by, lost_whom;
   struct input input;
   int report; /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
   void (*signal)(struct job *job, int signal); /* to all nodes */
