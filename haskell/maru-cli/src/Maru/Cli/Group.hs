@@ -5,15 +5,17 @@ module Maru.Cli.Group
     inGroups,
     outputOf,
     statusWithin,
+    endWithin,
   )
 where
 
-import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, threadDelay)
-import Control.Exception (evaluate, finally, mask, onException)
+import Control.Concurrent (forkIO, newEmptyMVar, putMVar, takeMVar, threadDelay, threadWaitRead)
+import Control.Exception (bracket, evaluate, finally, mask, onException)
 import Control.Monad (void)
 import Data.Maybe (isJust, isNothing)
 import Maru.Cli.Exit
 import Maru.Cli.Reaper
+import Maru.Native.Process (closePidfd, openPidfd)
 import System.Exit (ExitCode)
 import System.IO
 import System.Posix.Signals (nullSignal, sigTERM, signalProcessGroup)
@@ -53,7 +55,22 @@ outputOf reaper job = inGroup reaper job {std_out = CreatePipe, std_err = Create
 -- from the background would be stopped for good.
 statusWithin :: Reaper -> Double -> CreateProcess -> IO (Maybe ExitCode)
 statusWithin reaper most job = inGroup reaper job {new_session = True} $ \(_, _, _, process) ->
-  timeout (max 0 (ceiling (most * 1e6))) (waitForProcess process)
+  endWithin most process
+
+-- | How it ended, if it does within so many seconds. Not by a wait that is broken off: an end that
+-- is taken just then is lost, and the next wait finds no such process.
+endWithin :: Double -> ProcessHandle -> IO (Maybe ExitCode)
+endWithin most process = do
+  known <- getProcessExitCode process
+  number <- getPid process
+  case number of
+    Just pid | isNothing known -> bracket (openPidfd pid) closePidfd $ \fd ->
+      if fd < 0
+        then limited (waitForProcess process)
+        else limited (threadWaitRead (fromIntegral fd)) >>= traverse (const (waitForProcess process))
+    _ -> Just <$> waitForProcess process
+  where
+    limited = timeout (max 0 (ceiling (most * 1e6)))
 
 -- | Asked to end; after @patience@, or when it has, what is left of its group is, too, which may
 -- need a moment to clean up. Then made to, at once if we are told again to end.
@@ -68,13 +85,13 @@ endProcess reaper process group = do
     made = mapM_ (endGroup reaper) group
     asked = do
       terminateProcess process
-      void (timeout patience (waitForProcess process))
+      void (endWithin patience process)
       mapM_ (orNothing . signalProcessGroup sigTERM) group
       maybe (pure True) (vanishes (20 :: Int)) group
     vanishes tries own = do
       there <- isJust <$> orNothing (signalProcessGroup nullSignal own)
       if there && tries > 0 then threadDelay 50000 >> vanishes (tries - 1) own else pure (not there)
 
--- | Microseconds.
-patience :: Int
-patience = 10000000
+-- | Seconds.
+patience :: Double
+patience = 10

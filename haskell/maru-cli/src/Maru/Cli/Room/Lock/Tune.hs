@@ -24,6 +24,7 @@ import Data.List (stripPrefix)
 import Data.Maybe (fromMaybe, isJust, listToMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
+import Maru.Cli.Group (endWithin)
 import Maru.Cli.Host (boardsOf)
 import Maru.Cli.Output
 import Maru.Cli.Program (describeProgram, unfit)
@@ -273,7 +274,7 @@ look live = either (const mempty) (fromMaybe mempty . waitsOf) <$> readBoard (bo
 
 -- | Its status if it ends within so many seconds.
 awaitEnd :: Live -> Double -> IO (Maybe ExitCode)
-awaitEnd (Live process _ _) left = timeout (max 0 (ceiling (left * 1e6))) (waitForProcess process)
+awaitEnd (Live process _ _) left = endWithin left process
 
 -- ---- starting and stopping -----------------------------------------------------------
 
@@ -296,7 +297,7 @@ launch context running setting out = mask_ $ do
       Just (Right fd) -> do
         let live = Live process group fd
         live <$ writeIORef running (Just live)
-      Just (Left code) -> mapM_ (endGroup (tuneReaper context)) group >> problem badInput ("'" ++ tuneCommand context ++ "' ended before it showed itself (" ++ show code ++ "); see maru run --lock cna -- " ++ tuneCommand context)
+      Just (Left code) -> mapM_ (endGroup (tuneReaper context)) group >> problem badInput ("'" ++ tuneCommand context ++ "' ended before it showed itself (" ++ show code ++ "): there is nothing to tune; see maru run --lock cna -- " ++ tuneCommand context)
       Nothing -> endProcess context process group >> problem badInput ("the run of '" ++ tuneCommand context ++ "' has no board within 20 s")
   where
     -- The rest is turned on its board.
@@ -327,5 +328,5 @@ stop context running = readIORef running >>= mapM_ (\(Live process group fd) -> 
 endProcess :: TuneContext -> ProcessHandle -> Maybe Pid -> IO ()
 endProcess context process group = do
   terminateProcess process
-  void (timeout 10000000 (waitForProcess process)) `finally` mapM_ (endGroup (tuneReaper context)) group
+  void (endWithin 10 process) `finally` mapM_ (endGroup (tuneReaper context)) group
   void (waitForProcess process)
