@@ -36,8 +36,10 @@ import System.IO.Unsafe (unsafePerformIO)
 import System.Posix.Process (getProcessID)
 import System.Posix.Types (ProcessID)
 
+-- | From the root.
 type Path = [Int]
 
+-- | A process that has actors, or is one.
 data Node = Node
   { nodeProcess :: !ProcessID,
     nodePath :: !Path,
@@ -74,12 +76,15 @@ becomeChild path up = do
   node <- newNode pid path (Just up)
   node <$ writeIORef here (Just node)
 
+-- | The path of its child of that number.
 childOf :: Node -> Int -> Path
 childOf node number = nodePath node <> [number]
 
+-- | Messages for that child and its descendants go there.
 adopt :: Node -> Int -> Wire -> IO ()
 adopt node number wire = atomicModifyIORef' (nodeChildren node) (\c -> (IntMap.insert number wire c, ()))
 
+-- | They are dropped from now on.
 disown :: Node -> Int -> IO ()
 disown node number = atomicModifyIORef' (nodeChildren node) (\c -> (IntMap.delete number c, ()))
 
@@ -91,6 +96,7 @@ freshNumber node = atomicModifyIORef' (nodeNumbers node) (\n -> (n + 1, n))
 openBox :: Node -> Int -> (Bytes.ByteString -> IO ()) -> IO ()
 openBox node number deliver = atomicModifyIORef' (nodeBoxes node) (\b -> (IntMap.insert number deliver b, ()))
 
+-- | What comes for it is dropped from now on.
 closeBox :: Node -> Int -> IO ()
 closeBox node number = atomicModifyIORef' (nodeBoxes node) (\b -> (IntMap.delete number b, ()))
 

@@ -61,7 +61,8 @@ instance Binary Ending
 
 -- | A process actor, as its parent sees it.
 data Child = Child
-  { childPath :: !Path,
+  { -- | Of its process.
+    childPath :: !Path,
     childProcess :: !Process,
     childStopped :: !(IORef Bool),
     -- | 'False': its number may be another process's.
