@@ -184,7 +184,7 @@ def at_each_size(word):
         terminal.press(b"\x1b[F", "the last run", lambda t: number(chosen(t) or "> x") == ordered[2])
         terminal.press(b"k", "the one before", lambda t: number(chosen(t) or "> x") == ordered[1])
         terminal.press(b"?", "the help", lambda t: "Runs" in t.lines()[1] and t.lines()[-1].startswith("Esc back"))
-        terminal.press(b"\x1b", "the list", lambda t: chosen(t))
+        terminal.press(b"\x1b", "the list", lambda t: chosen(t) and is_ready(t))
         is_whole(terminal)
         os.write(terminal.master, b"q")
         assert terminal.status() == 0
