@@ -211,7 +211,7 @@ end:
   od
 }
 
-/* Whoever takes the home for dead: first its memory counts no more. */
+/* The node that takes the home for dead lets its memory count no more, first of all. */
 active proctype survivor() {
 #ifdef FENCED_LATE /* mutant: the page has a new home before the old one's memory is fenced */
   rebuilt = 1;
