@@ -110,8 +110,7 @@ static bool attach_anew(struct mr_profile *profile) {
     mr_own.tid = (int32_t)MR_LOAD(mr_own.slot->tid);
     mr_own.unpublished = left_behind(profile);
     if (!set_key(profile, profile))
-      /* Release: the slot's tid. */
-      atomic_store_explicit(&mr_own.slot->state, MARU_LOCKPROF_LEAVING, memory_order_release);
+      mr_records_abandon(mr_own.slot);
   }
   mr_own.busy = false;
   errno = saved;

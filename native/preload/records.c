@@ -33,6 +33,24 @@ static bool is_gone(const struct maru_lockprof_thread *slot) {
   return tid == gettid() || (syscall(SYS_tgkill, getpid(), tid, 0) < 0 && errno == ESRCH);
 }
 
+static bool claim(struct maru_lockprof_thread *slot, uint32_t state) {
+  /* Acquire: what its last thread wrote. */
+  return MR_LOAD(slot->state) == state &&
+         atomic_compare_exchange_strong_explicit(&slot->state, &state, MARU_LOCKPROF_FREE,
+                                                 memory_order_acquire, memory_order_relaxed);
+}
+
+/* Claimed first, then looked at: meanwhile another may have moved in, and be LEAVING as well. */
+static bool claim_abandoned(struct maru_lockprof_thread *slot) {
+  if (!claim(slot, MARU_LOCKPROF_LEAVING))
+    return false;
+  if (is_gone(slot))
+    return true;
+  /* Release: passes its thread's tid on. */
+  atomic_store_explicit(&slot->state, MARU_LOCKPROF_LEAVING, memory_order_release);
+  return false;
+}
+
 /* Not before its tid is ours is it TAKEN: mr_records_leaving would give away one that lives. */
 static struct maru_lockprof_thread *move_in(struct maru_lockprof_thread *slot) {
   MR_STORE(slot->tid, (uint32_t)gettid());
@@ -45,15 +63,8 @@ struct maru_lockprof_thread *mr_records_slot(struct maru_lockprof *board, uint32
   uint32_t used = MR_LOAD(board->threads);
   for (uint32_t i = 0; i < used && i < MARU_LOCKPROF_THREADS; i++) {
     struct maru_lockprof_thread *slot = &board->thread[i];
-    uint32_t left = MARU_LOCKPROF_LEFT;
-    /* Acquire: what its last thread wrote. */
-    if (MR_LOAD(slot->process) != process)
-      continue;
-    if (MR_LOAD(slot->state) == MARU_LOCKPROF_LEAVING && is_gone(slot))
-      left = MARU_LOCKPROF_LEAVING;
-    if (MR_LOAD(slot->state) == left &&
-        atomic_compare_exchange_strong_explicit(&slot->state, &left, MARU_LOCKPROF_FREE,
-                                                memory_order_acquire, memory_order_relaxed))
+    if (MR_LOAD(slot->process) == process &&
+        (claim(slot, MARU_LOCKPROF_LEFT) || claim_abandoned(slot)))
       return move_in(slot);
   }
   uint32_t number = mr_records_take(&board->threads, MARU_LOCKPROF_THREADS);
@@ -66,16 +77,19 @@ struct maru_lockprof_thread *mr_records_slot(struct maru_lockprof *board, uint32
   return move_in(slot);
 }
 
+/* Only what is TAKEN: one that is FREE is in the hands of a thread that claimed it. */
+void mr_records_abandon(struct maru_lockprof_thread *slot) {
+  uint32_t taken = MARU_LOCKPROF_TAKEN;
+  /* Acquire and release: the slot's tid passes through us to the thread that claims it. */
+  atomic_compare_exchange_strong_explicit(&slot->state, &taken, MARU_LOCKPROF_LEAVING,
+                                          memory_order_acq_rel, memory_order_relaxed);
+}
+
 void mr_records_leaving(struct maru_lockprof *board, uint32_t process) {
   uint32_t used = MR_LOAD(board->threads);
-  for (uint32_t i = 0; i < used && i < MARU_LOCKPROF_THREADS; i++) {
-    struct maru_lockprof_thread *slot = &board->thread[i];
-    uint32_t taken = MARU_LOCKPROF_TAKEN;
-    /* Acquire and release: the slot's tid passes through us to who takes it. */
-    if (MR_LOAD(slot->process) == process)
-      atomic_compare_exchange_strong_explicit(&slot->state, &taken, MARU_LOCKPROF_LEAVING,
-                                              memory_order_acq_rel, memory_order_relaxed);
-  }
+  for (uint32_t i = 0; i < used && i < MARU_LOCKPROF_THREADS; i++)
+    if (MR_LOAD(board->thread[i].process) == process)
+      mr_records_abandon(&board->thread[i]);
 }
 
 /* ---- mutexes and rows ----------------------------------------------------------- */

@@ -82,6 +82,9 @@ static void add(struct sums *sums, const struct maru_lockprof_row *row) {
   sums->octaves_lost += held->octaves_lost + waited->octaves_lost;
 }
 
+/* Of those that come first together one decides; the others' numbers stay unused. */
+static uint32_t ours(void) { return MR_LOAD(*profile.process); }
+
 /* Of a process (number + 1), a mutex and a site; NULL: any. */
 static struct sums sum_of(uint32_t process, const void *mutex, const void *site) {
   struct sums sums = {0};
@@ -182,14 +185,14 @@ static void counts_known_work(void) {
       uint64_t expected = 0;
       for (unsigned i = 0; i < ROUNDS; i++)
         expected += i % 2 == m && i % 3 == s;
-      struct sums sums = sum_of(1, &two[m], SITE(s));
+      struct sums sums = sum_of(ours(), &two[m], SITE(s));
       CHECK_EQUAL(sums.acquisitions, THREADS * expected);
       CHECK_EQUAL(sums.waits, sums.contended);
       CHECK_EQUAL(sums.classes_waited, sums.waits);
       CHECK_EQUAL(sums.classes_held, sums.holds);
       contended += sums.contended;
     }
-  struct sums all = sum_of(1, NULL, NULL);
+  struct sums all = sum_of(ours(), NULL, NULL);
   CHECK_EQUAL(all.unmatched + all.others + all.octaves_lost + board->lost, 0);
   CHECK(contended > 0);
   CHECK_EQUAL(live_acquisitions(), THREADS * ROUNDS);
@@ -216,7 +219,7 @@ static void samples_without_bias(void) {
     released(SITE(i % 2));
   }
   for (unsigned mutex = 0; mutex < 2; mutex++) {
-    struct sums sums = sum_of(1, SITE(mutex), NULL);
+    struct sums sums = sum_of(ours(), SITE(mutex), NULL);
     CHECK_EQUAL(sums.acquisitions, each);
     CHECK(is_near(sums.holds, each, apart));
     CHECK_EQUAL(sums.classes_held, sums.holds);
@@ -242,7 +245,7 @@ static void samples_at_any_pace(void) {
       released(SITE(0));
     }
   for (unsigned site = 0; site < 16; site++) {
-    struct sums sums = sum_of(1, SITE(0), SITE(site));
+    struct sums sums = sum_of(ours(), SITE(0), SITE(site));
     CHECK_EQUAL(sums.acquisitions, rounds);
     CHECK(is_near(sums.holds, rounds, 6 * 1123)); /* sqrt(n * 63), at most */
   }
@@ -280,7 +283,7 @@ static void takes_slots_again(void) {
   begin();
   for (unsigned i = 0; i < 300; i++)
     together(1, once);
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(1)).acquisitions, 300);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(1)).acquisitions, 300);
   CHECK_EQUAL(board->threads, 1);
   CHECK_EQUAL(live_acquisitions(), 300);
   end();
@@ -307,7 +310,7 @@ static void outlives_last_words(void) {
   CHECK_EQUAL(pthread_key_create(&last_key, locks_at_its_end), 0);
   for (unsigned i = 0; i < 300; i++)
     together(1, ends_late);
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(1)).acquisitions, 1200);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(1)).acquisitions, 1200);
   CHECK_EQUAL(live_acquisitions(), 1200);
   CHECK_EQUAL(board->threads, 1);
   CHECK_EQUAL(pthread_key_delete(last_key), 0);
@@ -326,7 +329,7 @@ static void gives_its_key(void) {
   CHECK_EQUAL(pthread_key_create(&keys[taken++], NULL), 0);
   for (unsigned i = 0; i < 300; i++)
     together(1, thrice);
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(1)).acquisitions, 901);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(1)).acquisitions, 901);
   CHECK_EQUAL(live_acquisitions(), 901);
   CHECK(board->threads < 150);
   for (unsigned i = 0; i < taken; i++)
@@ -398,10 +401,35 @@ static void frees_slots_without_its_key(void) {
   CHECK_EQUAL(pthread_barrier_init(&key_taken, NULL, EARLY), 0);
   together(EARLY, comes_late);
   CHECK_EQUAL(board->threads, EARLY);
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(1)).acquisitions, sum + EARLY);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(1)).acquisitions, sum + EARLY);
   CHECK_EQUAL(live_acquisitions(), sum + EARLY);
   for (unsigned i = 0; i < taken; i++)
     CHECK_EQUAL(pthread_key_delete(keys[i]), 0);
+  CHECK_EQUAL(pthread_barrier_destroy(&key_taken), 0);
+  end();
+}
+
+static struct maru_lockprof_thread *slot_of[EARLY];
+
+static void *takes_a_slot(void *number) {
+  pthread_barrier_wait(&key_taken);
+  (void)once(NULL);
+  slot_of[(uintptr_t)number] = mr_own.slot;
+  pthread_barrier_wait(&key_taken);
+  return NULL;
+}
+
+/* Of threads that look for free slots at the same moment no two have one. */
+static void shares_no_slot(void) {
+  begin();
+  CHECK(mr_profile_give_key(&profile));
+  CHECK_EQUAL(pthread_barrier_init(&key_taken, NULL, EARLY), 0);
+  for (unsigned round = 0; round < 50; round++) {
+    together(EARLY, takes_a_slot);
+    for (unsigned i = 1; i < EARLY; i++)
+      for (unsigned j = 0; j < i; j++)
+        CHECK(slot_of[i] != slot_of[j]);
+  }
   CHECK_EQUAL(pthread_barrier_destroy(&key_taken), 0);
   end();
 }
@@ -421,11 +449,11 @@ static void outlives_processes(void) {
   int status;
   CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
   released(SITE(0));
-  CHECK_EQUAL(sum_of(1, NULL, NULL).acquisitions, 1);
-  CHECK_EQUAL(sum_of(1, NULL, NULL).holds, 1);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).acquisitions, 1);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).holds, 1);
   CHECK_EQUAL(sum_of(2, NULL, NULL).acquisitions, 100);
   CHECK_EQUAL(board->process[1].pid, child);
-  CHECK_EQUAL(sum_of(1, NULL, NULL).unmatched + sum_of(2, NULL, NULL).unmatched, 0);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).unmatched + sum_of(2, NULL, NULL).unmatched, 0);
   end();
 }
 #endif
@@ -440,13 +468,13 @@ static void grows(void) {
       got(SITE(i), SITE(i + 1));
       released(SITE(i));
     }
-  CHECK_EQUAL(sum_of(1, NULL, NULL).acquisitions, 26000);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).acquisitions, 26000);
   CHECK_EQUAL(board->largers, 1);
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(1)).acquisitions, 2);
-  CHECK_EQUAL(sum_of(1, SITE(12287), SITE(12288)).acquisitions, 2);
-  CHECK_EQUAL(sum_of(1, SITE(12288), NULL).acquisitions, 0); /* its site alone is known */
-  CHECK_EQUAL(sum_of(1, NULL, SITE(12289)).acquisitions, 2);
-  CHECK_EQUAL(sum_of(1, NULL, NULL).others, 0);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(1)).acquisitions, 2);
+  CHECK_EQUAL(sum_of(ours(), SITE(12287), SITE(12288)).acquisitions, 2);
+  CHECK_EQUAL(sum_of(ours(), SITE(12288), NULL).acquisitions, 0); /* its site alone is known */
+  CHECK_EQUAL(sum_of(ours(), NULL, SITE(12289)).acquisitions, 2);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).others, 0);
   end();
 }
 
@@ -457,9 +485,9 @@ static void counts_others(void) {
     got(SITE(0), SITE(i + 1));
     released(SITE(0));
   }
-  CHECK_EQUAL(sum_of(1, NULL, NULL).acquisitions, 600);
-  CHECK_EQUAL(sum_of(1, NULL, NULL).others, 600 - 512);
-  CHECK_EQUAL(sum_of(1, SITE(0), NULL).acquisitions, 384);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).acquisitions, 600);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).others, 600 - 512);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), NULL).acquisitions, 384);
   end();
   begin();
   board->largers = MARU_LOCKPROF_LARGERS;
@@ -467,9 +495,9 @@ static void counts_others(void) {
     got(SITE(i), SITE(1000));
     released(SITE(i));
   }
-  CHECK_EQUAL(sum_of(1, NULL, SITE(1000)).acquisitions, 600);
-  CHECK_EQUAL(sum_of(1, NULL, NULL).others, 0);
-  CHECK_EQUAL(sum_of(1, NULL, NULL).unmatched, 0);
+  CHECK_EQUAL(sum_of(ours(), NULL, SITE(1000)).acquisitions, 600);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).others, 0);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).unmatched, 0);
   end();
 }
 
@@ -478,7 +506,7 @@ static void counts_what_is_lost(void) {
   board->octaves = MARU_LOCKPROF_OCTAVES;
   got(SITE(0), SITE(1));
   released(SITE(0));
-  struct sums sums = sum_of(1, NULL, NULL);
+  struct sums sums = sum_of(ours(), NULL, NULL);
   CHECK(sums.holds == 1 && sums.octaves_lost == 1 && sums.classes_held == 0);
   end();
   begin();
@@ -501,24 +529,24 @@ static void follows_holds(void) {
   got(SITE(0), SITE(100));
   got(SITE(1), SITE(100));
   released(SITE(0));
-  CHECK_EQUAL(sum_of(1, SITE(1), NULL).holds, 0);
+  CHECK_EQUAL(sum_of(ours(), SITE(1), NULL).holds, 0);
   released(SITE(1));
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(100)).holds, 1);
-  CHECK_EQUAL(sum_of(1, SITE(1), NULL).holds, 1);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(100)).holds, 1);
+  CHECK_EQUAL(sum_of(ours(), SITE(1), NULL).holds, 1);
   released(SITE(3)); /* that another has taken */
-  CHECK_EQUAL(sum_of(1, NULL, NULL).holds, 2);
-  CHECK_EQUAL(sum_of(1, NULL, NULL).unmatched, 0);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).holds, 2);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).unmatched, 0);
   for (unsigned i = 0; i < MR_PROFILE_HOLDS + 1; i++)
     got(SITE(10 + i), SITE(100));
-  CHECK_EQUAL(sum_of(1, NULL, NULL).unmatched, 1); /* the oldest is forgotten */
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).unmatched, 1); /* the oldest is forgotten */
   for (unsigned i = MR_PROFILE_HOLDS; i > 0; i--)
     released(SITE(10 + i));
-  CHECK_EQUAL(sum_of(1, NULL, NULL).holds, 2 + MR_PROFILE_HOLDS);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).holds, 2 + MR_PROFILE_HOLDS);
   got(SITE(0), SITE(100));
   got(SITE(0), SITE(100)); /* another has released it */
   released(SITE(0));
-  CHECK_EQUAL(sum_of(1, NULL, NULL).unmatched, 2);
-  CHECK_EQUAL(sum_of(1, SITE(0), NULL).holds, 2);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).unmatched, 2);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), NULL).holds, 2);
   CHECK(!mr_profile_holds());
   end();
 }
@@ -530,10 +558,10 @@ static void follows_conditions(void) {
   released(SITE(0));
   mr_profile_returned(&profile, mr_profile_find(&profile, SITE(0), SITE(101), 0), SITE(0));
   released(SITE(0));
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(100)).holds, 1);
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(101)).reacquired, 1);
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(101)).acquisitions, 1);
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(101)).holds, 1);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(100)).holds, 1);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(101)).reacquired, 1);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(101)).acquisitions, 1);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(101)).holds, 1);
   end();
 }
 
@@ -541,9 +569,9 @@ static void keeps_what_was_not_released(void) {
   begin();
   got(SITE(0), SITE(100));
   mr_profile_release(&profile, SITE(0)); /* and it fails */
-  CHECK_EQUAL(sum_of(1, NULL, NULL).holds, 0);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).holds, 0);
   released(SITE(0));
-  CHECK_EQUAL(sum_of(1, NULL, NULL).holds, 1);
+  CHECK_EQUAL(sum_of(ours(), NULL, NULL).holds, 1);
   end();
 }
 
@@ -567,20 +595,20 @@ static void counts_bypasses(void) {
   }
   released(SITE(0));
   mr_profile_waited(&profile, &first, 0);
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(100)).bypass, 3);
-  CHECK_EQUAL(sum_of(1, SITE(0), SITE(100)).near, 1);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(100)).bypass, 3);
+  CHECK_EQUAL(sum_of(ours(), SITE(0), SITE(100)).near, 1);
   board->mutex[first.at.row->mutex].socket = 2;
   released(SITE(0));
   mr_profile_waited(&profile, &second, 0);
   /* Four have had it meanwhile, of which one had come before. */
-  struct sums sums = sum_of(1, SITE(0), SITE(100));
+  struct sums sums = sum_of(ours(), SITE(0), SITE(100));
   CHECK(sums.bypass == 3 && sums.far == 1 && sums.contended == 2 && sums.waits == 2);
   released(SITE(0));
   struct mr_profile_wait third = {.at = mr_profile_find(&profile, SITE(0), SITE(102), 0),
                                   .mutex = SITE(0)};
   mr_profile_wait(&profile, &third);
   mr_profile_waited(&profile, &third, ETIMEDOUT);
-  sums = sum_of(1, SITE(0), SITE(102));
+  sums = sum_of(ours(), SITE(0), SITE(102));
   CHECK(sums.timed_out == 1 && sums.acquisitions == 0 && sums.waits == 0);
   CHECK_EQUAL(board->mutex[first.at.row->mutex].waiters, 0);
   end();
@@ -657,6 +685,7 @@ int main(void) {
   outlives_last_words();
   gives_its_key();
   frees_slots_without_its_key();
+  shares_no_slot();
 #ifndef __SANITIZE_THREAD__
   outlives_processes();
 #endif

@@ -171,7 +171,7 @@ enum maru_lockprof_skips {
 };
 
 enum maru_lockprof_slot {
-  MARU_LOCKPROF_FREE = 0, /* or about to be TAKEN */
+  MARU_LOCKPROF_FREE = 0, /* or about to be TAKEN, or looked at */
   MARU_LOCKPROF_TAKEN,
   MARU_LOCKPROF_LEFT,
   MARU_LOCKPROF_LEAVING
