@@ -25,8 +25,9 @@ struct totals {
 
 /* In memory that the rescuer sees. */
 struct shared {
-  _Atomic uint64_t beats; /* of the worker: one a tick */
-  _Atomic uint32_t rests; /* nobody waits, nobody is raised */
+  _Atomic uint64_t beats;   /* of the worker: one a tick, more in a long pause */
+  _Atomic uint32_t rests;   /* nobody waits, nobody is raised */
+  _Atomic uint32_t outcome; /* 1 + the worker's status: it has done all and goes; 0: not yet */
   struct boost_subject subjects[(size_t)BOOST_BOARDS * MARU_WAIT_CHANNELS];
 };
 

@@ -17,7 +17,7 @@
  * --until-input-ends: our starter holds the other end of standard input.
  *
  * Two processes: the rescuer starts the worker, which does all of the above, and
- * watches it. Something may end the worker, or stop it: 100 ms without a tick, then it is killed.
+ * watches it. Something may end the worker, or stop it: 200 ms without a beat, then it is killed.
  * The rescuer then puts every thread back that was raised or is lowered, and ends. If the rescuer
  * is killed the worker puts them back and ends. If both are killed at once, each thread finds the
  * daemon's heartbeat stale when it waits next, and puts itself back.

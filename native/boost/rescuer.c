@@ -11,10 +11,11 @@
 #include <unistd.h>
 
 #define RESCUER_PRIORITY 91
-/* The rescuer's looks: 100 ms without a beat where both run by FIFO, else 2 s. */
+/* The rescuer's looks: 200 ms without a beat where both run by FIFO, else 2 s. A host may hold the
+ * worker's virtual CPU for half of that. */
 #define LOOK_MS 20
 #define REST_MS 500 /* while the worker rests */
-#define LOOKS 5
+#define LOOKS 10
 #define LOOKS_SLOW 100
 #define LOOKS_TO_END 50 /* 1 s */
 
@@ -46,14 +47,17 @@ static bool is_late(struct watch *watch, const struct daemon *self) {
   return watch->looks > watch->looks_most || watch->ending > LOOKS_TO_END;
 }
 
-/* Its status if it ends within 200 ms; else it hangs in the kernel and comes to no deed. */
-static int end_worker(pid_t worker) {
+/* Its status if it ends within 200 ms; else it hangs in the kernel and comes to no deed. One that
+ * has done all may need longer: its other thread runs last where many wait for a CPU. */
+static int end_worker(const struct daemon *self, pid_t worker) {
   static const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
   int status = SIGKILL;
   kill(worker, SIGKILL);
   for (int look = 0; look < 10 && waitpid(worker, &status, WNOHANG) == 0; look++)
     nanosleep(&pause, NULL);
-  return status;
+  /* Acquire: what it did is done. */
+  uint32_t outcome = atomic_load_explicit(&self->shared->outcome, memory_order_acquire);
+  return outcome != 0 ? W_EXITCODE((int)outcome - 1, 0) : status;
 }
 
 /* What ends the time between two looks. */
@@ -95,13 +99,13 @@ int boost_rescuer(const struct daemon *self, pid_t worker, const sigset_t *signa
       [INPUT] = {self->with_input ? STDIN_FILENO : -1, POLLIN, 0}};
   int status;
   if (events[SIGNALS].fd < 0)
-    return end_worker(worker);
+    return end_worker(self, worker);
   if (boost_stand(RESCUER_PRIORITY) == 0)
     watch.looks_most = LOOKS;
   while (waitpid(worker, &status, WNOHANG) == 0) {
     bool any = await_event(self, events, &watch);
     if (!any && is_late(&watch, self))
-      return end_worker(worker);
+      return end_worker(self, worker);
     int signal = any ? next_signal(events[SIGNALS].fd) : 0;
     if ((signal != 0 && signal != SIGCHLD) || (any && input_ended(&events[INPUT]))) {
       kill(worker, SIGTERM);

@@ -111,11 +111,23 @@ static void note_end(int signal) {
   ending = 1;
 }
 
-/* A request to end that comes just before the sleep is seen after it. */
-static void sleep_until(int64_t time_ns) {
+/* Relaxed: a counter that the rescuer looks at. */
+static void beat(const struct daemon *self) {
+  atomic_fetch_add_explicit(&self->shared->beats, 1, memory_order_relaxed);
+}
+
+static void nap_until(int64_t time_ns) {
   struct timespec time = {.tv_sec = time_ns / 1000000000, .tv_nsec = time_ns % 1000000000};
-  if (!ending)
-    (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+  (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+}
+
+/* A tick that has cost much is followed by a pause that the rescuer would take for a worker's end:
+ * so it beats meanwhile. A request to end that comes just before a nap is seen after it. */
+static void sleep_until(const struct daemon *self, int64_t time_ns) {
+  for (int64_t now = maru_now_ns(); now < time_ns && !ending; now = maru_now_ns()) {
+    nap_until(now + IDLE_NS < time_ns ? now + IDLE_NS : time_ns);
+    beat(self);
+  }
 }
 
 int boost_stand(int priority) {
@@ -162,8 +174,7 @@ static void run(struct daemon *self) {
     boost_begin_list(self, now, &find);
     struct boost_seen seen = tick(self, now, period);
     boost_hand_list(self);
-    /* Relaxed: a counter that the rescuer looks at. */
-    atomic_fetch_add_explicit(&self->shared->beats, 1, memory_order_relaxed);
+    beat(self);
     if (by_itself)
       period = boost_next_period(period, seen);
     int64_t pause = pause_after(self, seen, period, now);
@@ -174,7 +185,7 @@ static void run(struct daemon *self) {
     int64_t rest = maru_now_ns() + REST * (used - before);
     next = next + pause > now ? next + pause : now + pause;
     next = next > rest ? next : rest;
-    sleep_until(next);
+    sleep_until(self, next);
   }
 }
 
@@ -214,5 +225,8 @@ int boost_work(struct daemon *self, pid_t rescuer, const sigset_t *requests) {
     if (self->boards.slots[i] != NULL)
       left += leave_one(self, self->boards.slots[i]);
   report(self);
-  return fflush(stdout) == 0 && left == 0 ? 0 : 70;
+  int status = fflush(stdout) == 0 && left == 0 ? 0 : 70;
+  /* Release: every thread is back in its place. */
+  atomic_store_explicit(&self->shared->outcome, 1 + (uint32_t)status, memory_order_release);
+  return status;
 }
