@@ -118,7 +118,7 @@ static void forget_killed(struct mr_mpi *section) {
 /* A thread leaves the MPI's own calls after a long one, and comes back; a launcher's variable that
  * is no number says nothing. */
 static void be_alone(void) {
-  alarm(30);
+  alarm(240); /* it waits for a moment in which no other process waits for a CPU */
   setenv("MARU_WAIT", "adaptive", 1);
   setenv("OMPI_COMM_WORLD_LOCAL_SIZE", "junk", 1);
   mr_rank_join(0, 1);
