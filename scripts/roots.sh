@@ -16,10 +16,16 @@ may_have_roots() { # CALLER
   command -v debootstrap >/dev/null || die "debootstrap is missing: apt-get install debootstrap"
 }
 
-# The host's way to the network (proxies), but not its package lists.
+# The host's way to the network (proxies, and the certificates that it trusts: a proxy may have its own),
+# but not its package lists.
 to_network() { # FOLDER
+  local trusted=${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}
   apt-config dump Acquire >"$1/etc/apt/apt.conf.d/99host"
   cp /etc/resolv.conf "$1/etc/resolv.conf"
+  if [ -e "$trusted" ]; then
+    cp -L "$trusted" "$1/etc/host-certificates.crt"
+    printf '[global]\ncert = /etc/host-certificates.crt\n' >"$1/etc/pip.conf"
+  fi
 }
 
 # A minimal Debian that can install packages.

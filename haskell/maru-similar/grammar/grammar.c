@@ -9,6 +9,11 @@
 
 const TSLanguage *MARU_GRAMMAR_LANGUAGE(void);
 
+/* A runtime that knows ABI 15 calls this so; later ones have no other name of it. */
+#if TREE_SITTER_LANGUAGE_VERSION >= 15
+#define ts_language_version ts_language_abi_version
+#endif
+
 /* Bytes of memory and of reading that any text may cost, and each byte of it. Programs take 20 to
  * 100 a byte. */
 enum { ANY_TEXT = 1 << 20, EACH_BYTE = 1000 };
@@ -67,7 +72,8 @@ static int64_t parse_and_walk(const struct maru_grammar *g, struct text *text,
   TSParser *parser = ts_parser_new();
   if (!ts_parser_set_language(parser, g->language))
     return -EIO;
-  TSTree *tree = ts_parser_parse(parser, NULL, (TSInput){text, read_chunk, TSInputEncodingUTF8});
+  const TSInput input = {.payload = text, .read = read_chunk, .encoding = TSInputEncodingUTF8};
+  TSTree *tree = ts_parser_parse(parser, NULL, input);
   if (tree == NULL)
     return -EIO;
   text->arena->left = UINT64_MAX; /* a walk is linear */

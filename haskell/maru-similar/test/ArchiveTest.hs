@@ -153,9 +153,9 @@ archives scale =
     testCase "long names in a tar, as GNU and POSIX write them" $ do
       let long = B.concat (replicate 30 "directory/") <> "A.java"
           pax = let body = " path=" <> long <> "\n" in BC.pack (show (B.length body + 3)) <> body
-          entry kind content = Tar.simpleEntry (right' (Tar.toTarPath False "short.java")) (Tar.OtherEntryType kind (BL.fromStrict content) (fromIntegral (B.length content)))
+          entry format kind content = (Tar.simpleEntry (right' (Tar.toTarPath False "short.java")) (Tar.OtherEntryType kind (BL.fromStrict content) (fromIntegral (B.length content)))) {Tar.entryFormat = format}
           plain = Tar.fileEntry (right' (Tar.toTarPath False "short.java")) (BL.fromStrict bubble)
-          archive = BL.toStrict (Tar.write [entry 'L' (long <> "\0"), plain, entry 'x' pax, plain, plain])
+          archive = BL.toStrict (Tar.write [entry Tar.GnuFormat 'L' (long <> "\0"), plain, entry Tar.UstarFormat 'x' pax, plain, plain])
       map memberName (fst (tarWhy Raw defaultLimits archive)) @?= [long, long, "short.java"],
     testCase "something may stand before a zip" $
       map memberName (fst (zipMembers defaultLimits ("#!/bin/sh\n" <> zipOf [("A.java", bubble)]))) @?= ["A.java"],

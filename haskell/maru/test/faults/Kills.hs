@@ -162,8 +162,10 @@ idlers b = leavingNothing . withMarker $ \marker ->
     _ <- forkIO (try (parMapM options f ([0 .. 4] <> later)) >>= putMVar done)
     threadDelay 250000
     busy <- read <$> readFile marker
-    children >>= mapM_ (kill 9) . filter (/= busy)
-    threadDelay 50000
+    idle <- filter (/= busy) <$> children
+    mapM_ (kill 9) idle
+    -- A death that is not noticed yet may cost the item that is handed out next.
+    _ <- eventually "the dead are buried" 10 (not . any (`elem` idle) <$> children)
     putMVar gate ()
     got <- within 10 (takeMVar done)
     either (throwIO :: SomeException -> IO ()) (@?= [0 .. 9 :: Int]) got

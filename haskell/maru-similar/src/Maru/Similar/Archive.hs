@@ -53,12 +53,13 @@ import GHC.IO.Exception (IOException (..))
 import Maru.Similar.Corpus.Member
 import Maru.Similar.Corpus.Students (Role (Archive))
 import Maru.Similar.Corpus.Walk (Source (..), (</>))
+import Maru.Similar.Open
 import Maru.Similar.Store
 import Maru.Similar.Submission
 import Maru.Similar.Views (Parse)
 import System.IO.Error (isDoesNotExistError)
 import System.IO.Unsafe (unsafePerformIO)
-import System.Posix.ByteString
+import System.Posix.ByteString (RawFilePath)
 
 -- | A path that cannot be used, and why.
 data BadPath = BadPath !RawFilePath !ByteString
@@ -108,10 +109,7 @@ openArchive recipe folder = readingArchive folder $ do
   pure (OpenArchive folder store heads headStarts textStarts (wordOf heads > 0) (wordsAt heads 1) Nothing)
 
 storeIn :: Word32 -> RawFilePath -> IO Store
-storeIn recipe path = do
-  fd <- openFd path ReadOnly Nothing defaultFileFlags {nonBlock = True, noctty = True}
-  setFdOption fd CloseOnExec True
-  openStore recipe fd
+storeIn recipe path = openToRead path >>= openStore recipe
 
 -- | Whether a file says that it is one, of whatever version, torn ones included.
 isIndex :: RawFilePath -> IO Bool

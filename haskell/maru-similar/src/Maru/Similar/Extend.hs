@@ -37,6 +37,7 @@ import Maru.Similar.Config
 import Maru.Similar.Corpus
 import Maru.Similar.Corpus.Walk (listFolder, (</>))
 import Maru.Similar.Fingerprint
+import Maru.Similar.Open
 import Maru.Similar.Pairs (ParallelMap)
 import Maru.Similar.Store
 import Maru.Similar.Submission
@@ -181,7 +182,7 @@ fresh :: RawFilePath -> IO Fd
 fresh path = do
   left <- fileExist path
   when left $ removeLink path
-  openFd path ReadWrite (Just 0o600) defaultFileFlags {exclusive = True} >>= \fd -> fd <$ setFdOption fd CloseOnExec True
+  openNew path
 
 -- | The old ones, changed so, and the new ones, by name, as the index of the folder.
 replaced :: Config -> RawFilePath -> Int -> (Submission -> Submission) -> Maybe Archive -> [Batch] -> IO ()
@@ -190,7 +191,7 @@ replaced config folder minMatch changed old made = writingArchive folder $ do
   bracket (fresh new) closeFd $ \fd ->
     withWriter (recipeOf config) fd (length ordered) (\w -> write w *> finish w) `onException` removeLink new
   rename new (archiveFile folder)
-  bracket (openFd folder ReadOnly Nothing defaultFileFlags) closeFd fileSynchronise
+  bracket (openToRead folder) closeFd fileSynchronise
   where
     olds = [(submissionName (archiveSubmission a i), (0, Left (a, i))) | Just a <- [old], i <- [0 .. archiveCount a - 1]]
     news = [(itemName i, (s, Right (i, k))) | (s, b) <- zip [1 ..] made, (i, k) <- batchItems b]
@@ -226,15 +227,13 @@ locked folder act = do
   writingArchive folder (createDirectory folder 0o700 `catchIOError` (\e -> unless (isAlreadyExistsError e) (ioError e)))
   ours <- readingArchive folder (isOurs folder)
   unless ours $ throwIO (BadPath folder "is a folder of other things, no index: name a new or an empty one")
-  bracket (writingArchive folder open) closeFd $ \lock -> do
+  bracket (writingArchive folder (openOrMake (folder </> "lock"))) closeFd $ \lock -> do
     taken <- c_flock (fromIntegral lock) (2 .|. 4)
     when (taken /= 0) $ do
       errno <- getErrno
       throwIO . BadPath folder $
         if errno == eWOULDBLOCK then "another command is writing this index: run this one again when that has ended" else "its lock cannot be taken"
     act
-  where
-    open = openFd (folder </> "lock") ReadWrite (Just 0o600) defaultFileFlags {nonBlock = True, noctty = True} >>= \fd -> fd <$ setFdOption fd CloseOnExec True
 
 -- | New, an index, or what a command left that was killed before there was one.
 isOurs :: RawFilePath -> IO Bool
