@@ -4,9 +4,8 @@
   corpus.py N OUT MARU SOURCE...   N programs into the folder OUT; MARU is the command
 
 A quarter of the programs is composed: classes, or stretches of the members of long ones, drawn until
-a size is reached that is drawn itself (log-normal): 1000 programs from the sources of homework projects have 4 MB, and a
-median of 650 tokens.
-Imports stand on top and braces match, so that a parser takes them. The others are copies of these,
+a size is reached that is drawn itself (log-normal): 1000 programs from the sources of homework
+projects have 4 MB, and a median of 650 tokens. Imports stand on top and braces match, so that a parser takes them. The others are copies of these,
 disguised. Such a corpus shares more than a class does: its figures of time are no better than those
 of real programs.
 """
