@@ -141,15 +141,17 @@ def lineage(folder):
     return {(a, b): source[a] == source[b] for i, a in enumerate(files) for b in files[i + 1:]}
 
 
-def disguised(maru, sources, copies, seed, into):
+def disguised(maru, sources, strength, seed, into):
+    """The sources and a copy of each for each strength, A-B."""
+    first, last = map(int, strength.split("-"))
+    copies, names = last - first + 1, []
     os.makedirs(into)
-    names = []
     for path in sources:
         name = os.path.join(into, os.path.basename(os.path.dirname(path)) + "-" + os.path.basename(path))
         shutil.copy(path, name)
         names.append(name)
     made = into + ".copies"
-    subprocess.run([maru, "similar", "generate", "--seed", str(seed), "--count", str(copies * len(names)), "--out", made, *names], check=True)
+    subprocess.run([maru, "similar", "generate", "--seed", str(seed), "--strength", strength, "--count", str(copies * len(names)), "--out", made, *names], check=True)
     for name in os.listdir(made):
         if name.endswith(".java"):
             os.rename(os.path.join(made, name), os.path.join(into, name))
@@ -177,14 +179,15 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = os.path.join(args.corpus, "homework-108")
         task, everything = homework(folder + ".labels.csv")
-        small = os.path.join(scratch, "small")
-        disguised(args.maru, under(folder, lambda f: "_np_" in f or "_orig" in f), 2, args.seed, small)
-        mixed = os.path.join(scratch, "mixed")
-        more = under(args.own, lambda f: "copy" not in f) if args.own else []
-        disguised(args.maru, under(os.path.join(args.corpus, "projects", "4-src"), lambda f: True) + more, 3, args.seed + 1, mixed)
-        for where, sets in ((folder, [("homework-108, an original and each other work on its task", task), ("homework-108, all pairs", everything)]),
-                            (small, [("disguised copies of the independent homework", lineage(small))]),
-                            (mixed, [("disguised copies of larger programs", lineage(mixed))])):
+        independent = under(folder, lambda f: "_np_" in f or "_orig" in f)
+        larger = under(os.path.join(args.corpus, "projects", "4-src"), lambda f: True) + (under(args.own, lambda f: "copy" not in f) if args.own else [])
+        folders = [(folder, [("homework-108, an original and each other work on its task", task), ("homework-108, all pairs", everything)])]
+        made = [("homework", independent, "1-2"), ("larger programs", larger, "1-3"), ("homework", independent, "4-6"), ("larger programs", larger, "4-6")]
+        for n, (what, sources, strength) in enumerate(made):
+            where = os.path.join(scratch, "made%d" % n)
+            disguised(args.maru, sources, strength, args.seed + n, where)
+            folders.append((where, [("copies of %s, disguised with strengths %s" % (what, strength), lineage(where))]))
+        for where, sets in folders:
             results = {}
             for tool, of in tools.items():
                 results[tool], seconds = of(where)

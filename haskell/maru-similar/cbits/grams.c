@@ -24,25 +24,32 @@ static uint64_t mixed(uint64_t h) {
 
 typedef void (*gram_seen)(void *context, uint64_t hash);
 
-/* The grams of a stretch without barriers: each window's polynomial from the one before. */
+/* A window's code at i: a name is as far as it is from the window's first that is the same. */
+static uint64_t code_in(const uint32_t *window, uint32_t i) {
+  uint32_t first = 0;
+
+  if (window[i] < MARU_SIMILAR_NAME)
+    return window[i];
+  while (window[first] != window[i])
+    first++;
+  return MARU_SIMILAR_NAME + (uint64_t)(i - first);
+}
+
+static uint64_t gram_at(const uint32_t *window, uint32_t n) {
+  uint64_t h = 0;
+
+  for (uint32_t i = 0; i < n; i++)
+    h = h * 0x9e3779b97f4a7c15ull + code_in(window, i) + 1;
+  return mixed(h + n);
+}
+
+/* The grams of a stretch without barriers. */
 static void grams_of_stretch(const uint32_t *codes, size_t n, uint32_t k, gram_seen seen,
                              void *context) {
-  const uint64_t radix = 0x9e3779b97f4a7c15ull;
-  uint64_t top = 1, h = 0;
-  size_t window = n < k ? n : k;
+  const uint32_t window = n < k ? (uint32_t)n : k;
 
-  if (n == 0)
-    return;
-  for (size_t i = 0; i < window; i++) {
-    h = h * radix + codes[i] + 1;
-    if (i > 0)
-      top *= radix;
-  }
-  seen(context, mixed(h + window));
-  for (size_t i = window; i < n; i++) {
-    h = (h - top * (codes[i - window] + (uint64_t)1)) * radix + codes[i] + 1;
-    seen(context, mixed(h + window));
-  }
+  for (size_t i = 0; n > 0 && i + window <= n; i++)
+    seen(context, gram_at(codes + i, window));
 }
 
 static void grams_of(const uint32_t *codes, size_t n, uint32_t k, gram_seen seen, void *context) {

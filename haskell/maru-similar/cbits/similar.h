@@ -1,8 +1,9 @@
 /* How much do programs share, weighed by how rare it is? The kernels of maru-similar.
  *
- * A view of a submission is a sequence of codes (a code a token). A gram is a window of k codes.
- * What a gram is worth falls with the number of submissions that have it; the mass of a pair is the
- * sum, over the grams that both have, of the worth times the smaller of the two counts.
+ * A view of a submission is a sequence of codes (a code a token). A gram is a window of k codes. Of
+ * codes that are names counts only which of a gram's are the same. What a gram is worth falls with
+ * the number of submissions that have it; the mass of a pair is the sum, over the grams that both
+ * have, of the worth times the smaller of the two counts.
  *
  * All arithmetic on masses is in integers: the outcome does not depend on order, on who computes
  * which row, nor on the machine. An index is immutable once made: any number of threads and forked
@@ -17,6 +18,10 @@
 /* A code that is part of no gram: files of a submission meet here, and what is excluded was here.
  */
 #define MARU_SIMILAR_BARRIER UINT32_MAX
+
+/* From here on (below the barrier), a code is a name: of those in a gram counts only which are the
+ * same. So equal stretches have equal grams, whatever their names are. */
+#define MARU_SIMILAR_NAME 0x80000000u
 
 /* Structure, lexical, names. */
 #define MARU_SIMILAR_VIEWS 3

@@ -4,7 +4,7 @@
 module IndexTest (tests) where
 
 import Control.Exception (evaluate, try)
-import Control.Monad (forM, forM_, void, when)
+import Control.Monad (forM, forM_, void)
 import Data.Bits (xor)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
@@ -51,7 +51,8 @@ tests =
       testCase "what cannot be written is told from what cannot be read, in the system's words" notWritten,
       testCase "another minimum match length is right without templates, and refused with them" otherMinMatch,
       testCase "two cannot write at once; the first one's work stays" oneWriter,
-      testCase "what a killed command left is no harm" leftovers
+      testCase "what a killed command left is no harm" leftovers,
+      testCase "a user's files beside an index stay" usersFiles
     ]
 
 -- | Entries by name, of programs that share much.
@@ -264,7 +265,7 @@ otherMinMatch = temporary $ \dir -> do
   refuses (fitting 5 handout taken)
 
 othersFolders :: Assertion
-othersFolders = forM_ [[("archive/x.java", bubble), ("batch", "mine")], [("archive", "my notes"), ("archive.new", "mine")], [("lock", ""), ("batch", "mine"), ("x.java", bubble)], [("batch", "mine")]] $ \files -> temporary $ \dir -> do
+othersFolders = forM_ [[("archive/x.java", bubble), ("batch", "mine")], [("archive", "my notes"), ("archive.new", "mine")], [("lock", ""), ("batch", "mine")], [(".maru-index-new", "mine")]] $ \files -> temporary $ \dir -> do
   createDirectory (dir </> "course")
   forM_ files $ \(path, bytes) -> do
     createDirectoryIfMissing True (takeDirectory (dir </> "course" </> path))
@@ -300,11 +301,29 @@ oneWriter = temporary $ \dir -> do
 
 leftovers :: Assertion
 leftovers = temporary $ \dir -> do
-  indexOf dir [take 1 small]
-  forM_ ["archive.new", "batch"] $ \name -> B.writeFile (dir </> name) "half"
-  indexOf dir [small]
-  names <- listDirectory dir
-  when ("archive.new" `elem` names || "batch" `elem` names) $ assertFailure (show names)
   indexOf (dir </> "once") [small]
-  same <- (==) <$> B.readFile (dir </> "archive") <*> B.readFile (dir </> "once" </> "archive")
-  assertBool "another file" same
+  whole <- B.readFile (dir </> "once" </> "archive")
+  forM_ ["", "maru: an unfinished index\n\0\0half", whole] $ \left -> do
+    let folder = dir </> "index"
+    indexOf folder [take 1 small]
+    B.writeFile (folder </> ".maru-index-new") left
+    indexOf folder [small]
+    names <- listDirectory folder
+    sort names @?= ["archive", "lock"]
+    same <- (== whole) <$> B.readFile (folder </> "archive")
+    assertBool "another file" same
+    removeDirectoryRecursive folder
+
+usersFiles :: Assertion
+usersFiles = temporary $ \dir -> do
+  let mine name = B.readFile (dir </> name) >>= (@?= "mine")
+      harmless = ["batch", "archive.new"]
+  indexOf dir [take 1 small]
+  forM_ harmless $ \name -> B.writeFile (dir </> name) "mine"
+  indexOf dir [take 2 small]
+  before <- B.readFile (dir </> "archive")
+  B.writeFile (dir </> ".maru-index-new") "mine"
+  refused <- try (indexOf dir [small])
+  either (\(BadPath _ w) -> assertBool (show w) ("no file of maru's" `B.isInfixOf` w)) (const (assertFailure "took its place")) refused
+  mapM_ mine (".maru-index-new" : harmless)
+  B.readFile (dir </> "archive") >>= (@?= before)

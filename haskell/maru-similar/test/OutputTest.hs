@@ -9,6 +9,7 @@ import qualified Data.ByteString.Lazy as BL
 import Data.List (sort, sortOn)
 import Maru.Similar
 import Maru.Similar.Anonymous
+import Maru.Similar.Digits
 import Maru.Similar.Output
 import Snippets
 import Test.QuickCheck hiding (property)
@@ -28,6 +29,12 @@ tests =
               "\"b,c\",\"d\"\"e\",1.000000,1.000000,1.000000,219,219,219"
             ],
       property "CSV names survive a reader" 300 csvRoundTrip,
+      testCase "a share has the digits of its millionths" $
+        sequence_
+          [ BL.toStrict (Builder.toLazyByteString (share (fromIntegral n / 1000000))) @?= BC.pack (show whole ++ "." ++ drop 1 (show (1000000 + rest)))
+            | n <- [0, 37 .. 999999] ++ [999000 .. 1000100] ++ [9999999 :: Int],
+              let (whole, rest) = n `quotRem` 1000000
+          ],
       testCase "JSON" $
         text json ((reportOf ["\"\\\n", "\xc3\xa9\xff"]) {reportLeftOut = [LeftOut "x" "why"], reportGuessed = [("y", Utf16BE)]})
           @?= BC.unlines

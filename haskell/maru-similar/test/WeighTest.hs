@@ -2,7 +2,7 @@
 module WeighTest (tests) where
 
 import Control.Monad (forM_)
-import Data.List (partition, sortOn)
+import Data.List (nub, partition, sortOn)
 import qualified Data.Map.Strict as Map
 import qualified Data.Set as Set
 import qualified Data.Vector.Unboxed as VU
@@ -33,6 +33,10 @@ tests =
       testCase "equals are 1 however short, others 0" $ do
         let pairs = cellsOf ByBoth 0 [(False, same [1, 2]), (False, same [1, 2]), (False, same [3])]
         map cellBoth pairs @?= [1, 0, 0],
+      testCase "other names are equal where each stands for one, and only there" $ do
+        let named xs = (False, same (map name xs))
+            pairs = cellsOf ByBoth 0 [named [0, 1, 0, 2, 1, 0], named [7, 3, 7, 5, 3, 7], named [7, 3, 7, 5, 5, 7]]
+        [(cellLeft c, cellRight c) | c <- pairs, cellBoth c == 1] @?= [(0, 1)],
       testCase "nothing at all is similar to nothing" $
         map cellBoth (cellsOf ByBoth 0 [(False, same []), (False, same [])]) @?= [0],
       testCase "what repeats without end counts 255 times" $ do
@@ -48,6 +52,10 @@ tests =
   where
     same s = Views (codes s) (codes s) (codes s)
 
+-- | A code of which counts only where it is again.
+name :: Word32 -> Word32
+name = (+ 0x80000000)
+
 -- | Submissions with much in common; some old.
 newtype Class = Class [(Bool, [[Word32]])]
   deriving (Show)
@@ -57,8 +65,8 @@ instance Arbitrary Class where
     n <- choose (1, 24)
     Class <$> vectorOf n ((,) <$> frequency [(3, pure False), (1, pure True)] <*> vectorOf 3 sequence')
     where
-      sequence' = choose (0, 8) >>= \k -> concat <$> vectorOf k (frequency [(6, elements stock), (2, (: []) <$> choose (0, 3)), (1, pure [barrier])])
-      stock = [[1 .. 9], [4 .. 14], [7, 7, 7, 7, 7, 7, 7], [1, 2, 1, 2, 1, 2], [20 .. 31]]
+      sequence' = choose (0, 8) >>= \k -> concat <$> vectorOf k (frequency [(6, elements stock), (2, (: []) <$> choose (0, 3)), (2, (: []) . name <$> choose (0, 3)), (1, pure [barrier])])
+      stock = [[name 0, 1, name 1, 2, name 0], [name 2, 1, name 3, 2, name 2], [1 .. 9], [4 .. 14], [7, 7, 7, 7, 7, 7, 7], [1, 2, 1, 2, 1, 2], [20 .. 31]]
   shrink (Class c) = [Class c' | c' <- shrinkList (const []) c, not (null c')]
 
 submissionsOf :: Class -> [(Bool, Views)]
@@ -89,11 +97,15 @@ cellList cells = map (cellAt cells) [0 .. cellCount cells - 1]
 type Grams = Map.Map [Word32] Int
 
 gramsOf :: Int -> [Word32] -> Grams
-gramsOf k s = Map.map (min 255) $ Map.fromListWith (+) [(g, 1) | part <- stretches s, g <- windows part]
+gramsOf k s = Map.map (min 255) $ Map.fromListWith (+) [(map (numbered g) g, 1) | part <- stretches s, g <- windows part]
   where
     stretches xs = case break (== barrier) xs of
       (part, _ : rest) -> part : stretches rest
       (part, []) -> [part]
+    -- A name is as many as there are other names before it first comes.
+    numbered window code
+      | code < name 0 = code
+      | otherwise = name (fromIntegral (length (nub [c | c <- takeWhile (/= code) window, c >= name 0])))
     windows part = [take k (drop i part) | not (null part), i <- [0 .. max 0 (length part - k)]]
 
 worth :: Int -> Int -> Double

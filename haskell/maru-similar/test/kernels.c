@@ -42,7 +42,9 @@ static uint64_t *make(uint32_t n, uint32_t **codes) {
     abort();
   *codes = realloc(*codes, offsets[n] > 0 ? offsets[n] * sizeof **codes : 1);
   for (uint64_t i = 0; i < offsets[n]; i++)
-    (*codes)[i] = draw(20) == 0 ? MARU_SIMILAR_BARRIER : draw(4);
+    (*codes)[i] = draw(20) == 0  ? MARU_SIMILAR_BARRIER
+                  : draw(4) == 0 ? MARU_SIMILAR_NAME + draw(4)
+                                 : draw(4);
   if (n > 1)
     memcpy(*codes + offsets[1], *codes, offsets[1] * sizeof **codes);
   return offsets;

@@ -35,6 +35,7 @@ import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Anonymous (anonymous, shuffled, withoutComments)
 import Maru.Similar.Archive (fitting)
+import Maru.Similar.Digits (printedScore)
 import Maru.Similar.Evidence (evidence)
 import Maru.Similar.Output
 import Maru.Similar.Told

@@ -15,7 +15,7 @@ module Maru.Similar.Extend
   )
 where
 
-import Control.Exception (bracket, evaluate, onException, throwIO)
+import Control.Exception (bracket, evaluate, onException, throwIO, try)
 import Control.Monad (forM, forM_, unless, when)
 import Data.Bits ((.|.))
 import Data.ByteString (ByteString)
@@ -23,6 +23,7 @@ import qualified Data.ByteString as B
 import Data.ByteString.Builder (toLazyByteString, word64LE)
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
+import qualified Data.ByteString.Unsafe as B
 import Data.Either (partitionEithers)
 import Data.List (mapAccumL, partition, sortOn)
 import qualified Data.Map.Strict as Map
@@ -31,6 +32,7 @@ import qualified Data.Vector.Storable as VS
 import Data.Word (Word32, Word64)
 import Foreign.C.Error (eWOULDBLOCK, getErrno)
 import Foreign.C.Types
+import Foreign.Ptr (castPtr)
 import Maru.Similar.Analyse
 import Maru.Similar.Archive
 import Maru.Similar.Config
@@ -42,7 +44,8 @@ import Maru.Similar.Pairs (ParallelMap)
 import Maru.Similar.Store
 import Maru.Similar.Submission
 import Maru.Similar.Views
-import System.IO.Error (catchIOError, isAlreadyExistsError)
+import System.IO (hClose)
+import System.IO.Error (catchIOError, isAlreadyExistsError, isDoesNotExistError)
 import System.Posix.ByteString
 
 -- | What became of it.
@@ -169,26 +172,49 @@ keptOf i a = Kept (describe (itemEntry i) a) {submissionName = itemName i} (item
 -- | A file without a name: it goes with its process.
 storeOf :: Config -> RawFilePath -> Int -> [Views] -> IO Store
 storeOf config folder n views = do
-  let path = folder </> "batch"
-  fd <- fresh path
-  removeLink path
+  fd <- fresh folder
+  removeLink (unfinished folder)
   withWriter (recipeOf config) fd n $ \w -> do
     forM_ (zip3 [0 ..] gramLengths [structureView, lexicalView, namesView]) $ \(v, k, view) -> putView w v k (map view views)
     finish w
   openStore (recipeOf config) fd
 
--- | A new file, in the place of one that a command left that was killed.
+-- | What is being written.
+unfinished :: RawFilePath -> RawFilePath
+unfinished = (</> ".maru-index-new")
+
+-- | What it begins with, until its header takes the place of that.
+mark :: ByteString
+mark = "maru: an unfinished index\n"
+
+-- | A new one, in the place of one that a command left that was killed. Another's file stays.
 fresh :: RawFilePath -> IO Fd
-fresh path = do
-  left <- fileExist path
-  when left $ removeLink path
-  openNew path
+fresh folder = do
+  left <- try (getSymbolicLinkStatus path)
+  case left of
+    Left e | isDoesNotExistError e -> pure ()
+    Left e -> ioError e
+    Right status -> do
+      ours <- if isRegularFile status then isUnfinished path else pure False
+      unless ours . throwIO $ BadPath path "is no file of maru's, and in the way of a new index: move it away"
+      removeLink path
+  fd <- openNew path
+  _ <- B.unsafeUseAsCStringLen mark (\(bytes, n) -> fdWriteBuf fd (castPtr bytes) (fromIntegral n))
+  pure fd
+  where
+    path = unfinished folder
+
+-- | Whether it was left when it was empty, begun or whole.
+isUnfinished :: RawFilePath -> IO Bool
+isUnfinished path = do
+  begins <- bracket (openToRead path >>= fdToHandle) hClose (`B.hGet` B.length mark)
+  if B.null begins || begins == mark then pure True else isIndex path
 
 -- | The old ones, changed so, and the new ones, by name, as the index of the folder.
 replaced :: Config -> RawFilePath -> Int -> (Submission -> Submission) -> Maybe Archive -> [Batch] -> IO ()
 replaced config folder minMatch changed old made = writingArchive folder $ do
-  let new = folder </> "archive.new"
-  bracket (fresh new) closeFd $ \fd ->
+  let new = unfinished folder
+  bracket (fresh folder) closeFd $ \fd ->
     withWriter (recipeOf config) fd (length ordered) (\w -> write w *> finish w) `onException` removeLink new
   rename new (archiveFile folder)
   bracket (openToRead folder) closeFd fileSynchronise
@@ -241,6 +267,6 @@ isOurs folder = do
   names <- listFolder folder
   if "archive" `elem` names
     then isIndex (archiveFile folder)
-    else pure (null names || "lock" `elem` names && all (`elem` ["lock", "batch", "archive.new"]) names)
+    else pure (null names || "lock" `elem` names && all (`elem` ["lock", ".maru-index-new"]) names)
 
 foreign import ccall safe "flock" c_flock :: CInt -> CInt -> IO CInt

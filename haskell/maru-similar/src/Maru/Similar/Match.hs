@@ -41,9 +41,9 @@ data PairScore = PairScore
     pairScoreStructure :: !(Maybe ViewScore),
     pairScoreLexical :: !(Maybe ViewScore),
     pairScoreNames :: !(Maybe ViewScore),
-    -- | Ranks whole copies: the mean of the views' averages.
+    -- | Ranks whole copies: the quadratic mean of the views' averages.
     pairScoreWhole :: !Double,
-    -- | Ranks embedded copies: the mean of the views' maxima.
+    -- | Ranks embedded copies: the quadratic mean of the views' maxima.
     pairScoreEmbedded :: !Double,
     -- | What pairs are ranked by, unless asked otherwise: both mixed, by the size of the smaller.
     pairScoreSimilarity :: !Double,

@@ -20,7 +20,9 @@ module Maru.Similar.Normalise
     normalise,
     codesOf,
     codedTokens,
+    namesMarked,
     collapseRepeats,
+    collapseWith,
     longestPeriod,
     repeatsKept,
     joinWithBarriers,
@@ -80,6 +82,19 @@ codesOf view source ts = coded code ts
         | otherwise -> fromIntegral (fromEnum kind)
 {-# INLINE codesOf #-}
 
+-- | Spelled codes, with names marked as such: of them counts only which are the same. The first codes
+-- are the classes of the same tokens. Linear time.
+namesMarked :: Codes -> Codes -> Codes
+namesMarked classes spelled = generatePrimArray (sizeofPrimArray classes) code
+  where
+    code i
+      | indexPrimArray classes i == fromIntegral (fromEnum Identifier) = indexPrimArray spelled i `xor` nameBits
+      | otherwise = indexPrimArray spelled i
+
+-- | A spelling with these turned is a name, as @cbits\/similar.h@ has it, and no barrier.
+nameBits :: Code
+nameBits = 0xc0000000
+
 -- | What the function says of each token that counts.
 coded :: (Int -> Kind -> Word32) -> Tokens -> PrimArray Word32
 coded code ts = generateUpTo n fill
@@ -137,9 +152,13 @@ repeatsKept = 64
 -- for a @p@ in @[1, longestPeriod]@, to its first @repeatsKept + p@ tokens.
 -- Idempotent but for what the cuts bring together. O(n).
 collapseRepeats :: Codes -> Codes
-collapseRepeats codes
-  | n <= repeatsKept = codes
-  | foldlPrimArray' max 0 surplus == 0 = codes
+collapseRepeats codes = collapseWith codes codes
+
+-- | The second codes, cut where the first repeat themselves; as many of both. O(n).
+collapseWith :: Codes -> Codes -> Codes
+collapseWith codes others
+  | n <= repeatsKept = others
+  | foldlPrimArray' max 0 surplus == 0 = others
   | otherwise = generateUpTo n (keepOthers 0 0)
   where
     n = sizeofPrimArray codes
@@ -152,7 +171,7 @@ collapseRepeats codes
     keepOthers !i !o out
       | i >= n = pure o
       | indexPrimArray surplus i == 0 =
-        writePrimArray out o (indexPrimArray codes i) >> keepOthers (i + 1) (o + 1) out
+        writePrimArray out o (indexPrimArray others i) >> keepOthers (i + 1) (o + 1) out
       | otherwise = keepOthers (i + 1) o out
 
 flagSurplus :: Codes -> MutablePrimArray s Word8 -> Int -> ST s ()

@@ -9,7 +9,6 @@ module Maru.Similar.Output
     table,
     TableStyle (..),
     printableName,
-    printedScore,
   )
 where
 
@@ -26,6 +25,7 @@ import qualified Data.Text.Encoding as T
 import qualified Data.Text.Encoding.Error as T
 import qualified Data.Vector as V
 import Maru.Similar
+import Maru.Similar.Digits
 import Maru.Similar.Evidence (Shown (..))
 import Maru.Similar.Grammar (grammarName)
 import Maru.Similar.Match (Kind (..), PairScore (..), Span (..), Tile (..), ViewScore (..), reasonName)
@@ -35,37 +35,29 @@ import Maru.Similar.Normalise (View (..))
 -- first. Names are the bytes of the file system. The columns depend on the mode
 -- (docs\/similar.md); what is not known is empty.
 csv :: Report -> Builder
-csv report =
-  mconcat (intersperse (char7 ',') (map fst (columns (configMode (reportConfig report)))))
-    <> char7 '\n'
-    <> streamed (pairCount pairs) (row . detail report . pairAt pairs)
+csv report = heads <> char7 '\n' <> streamed (pairCount pairs) ((<> char7 '\n') . row . detail report . pairAt pairs)
   where
     pairs = reportPairs report
-    fields = map snd (columns (configMode (reportConfig report)))
-    row d = mconcat (intersperse (char7 ',') (map ($ d) fields)) <> char7 '\n'
+    (heads, row) = columns (configMode (reportConfig report))
 
-columns :: Mode -> [(Builder, Detail -> Builder)]
-columns mode =
-  [ ("left", csvField . leftName),
-    ("right", csvField . rightName),
-    ("similarity", share . pairScoreSimilarity . detailScore),
-    ("avg", share . pairScoreWhole . detailScore),
-    ("max", share . pairScoreEmbedded . detailScore)
-  ]
-    ++ evidence
-    ++ [("left_tokens", intDec . leftTokens), ("right_tokens", intDec . rightTokens)]
+-- | The head, and what stands below it for a pair. No list of fields: rows are what takes the time.
+columns :: Mode -> (Builder, Detail -> Builder)
+columns mode = case mode of
+  Seed -> ("left,right,similarity,avg,max,matched,left_tokens,right_tokens", \d -> sides d <> maybe mempty intDec (pairMatched (detailPair d)) <> tokens d)
+  Score -> ("left,right,similarity,avg,max,structure,lexical,names,z,innocent,too_short,left_tokens,right_tokens", \d -> sides d <> evidence (detailScore d) <> tokens d)
   where
-    evidence = case mode of
-      Seed -> [("matched", maybe mempty intDec . pairMatched . detailPair)]
-      Score ->
-        [ ("structure", view pairScoreStructure),
-          ("lexical", view pairScoreLexical),
-          ("names", view pairScoreNames),
-          ("z", maybe mempty hundredths . pairScoreZ . detailScore),
-          ("innocent", maybe mempty number . pairScoreInnocentAbove . detailScore),
-          ("too_short", \d -> if pairScoreTooShort (detailScore d) then char7 '1' else char7 '0')
-        ]
-    view of' = maybe mempty (share . viewAverage) . of' . detailScore
+    sides d = csvField (leftName d) <> char7 ',' <> csvField (rightName d) <> char7 ',' <> ranked (detailScore d) <> char7 ','
+    ranked s = shares (pairScoreSimilarity s) (pairScoreWhole s) (pairScoreEmbedded s)
+    tokens d = char7 ',' <> intDec (leftTokens d) <> char7 ',' <> intDec (rightTokens d)
+    evidence s =
+      views (pairScoreStructure s) (pairScoreLexical s) (pairScoreNames s)
+        <> char7 ','
+        <> maybe mempty hundredths (pairScoreZ s)
+        <> char7 ','
+        <> maybe mempty number (pairScoreInnocentAbove s)
+        <> (if pairScoreTooShort s then ",1" else ",0")
+    views (Just a) (Just b) (Just c) = shares (viewAverage a) (viewAverage b) (viewAverage c)
+    views _ _ _ = ",,"
 
 csvField :: ByteString -> Builder
 csvField text
@@ -97,39 +89,6 @@ detail report pair =
     }
   where
     side which = reportSubmissions report V.! which pair
-
--- | With two digits.
-hundredths :: Double -> Builder
-hundredths x = (if n < 0 then char7 '-' else mempty) <> intDec (abs n `quot` 100) <> char7 '.' <> P.primFixed digits (fromIntegral (abs n `rem` 100))
-  where
-    n = round (x * 100) :: Int
-    digits = (\k -> (48 + k `quot` 10, 48 + k `rem` 10)) P.>$< (P.word8 P.>*< P.word8)
-
--- | Of a number that is not negative; to a millionth below 10.
-number :: Double -> Builder
-number x
-  | x < 10 = share x
-  | otherwise = intDec (round x)
-
--- | A number in [0, 1] with six digits.
-share :: Double -> Builder
-share x = intDec (n `quot` 1000000) <> char7 '.' <> sixDigits n
-  where
-    n = millionths x
-
--- | As it is printed.
-printedScore :: Double -> Double
-printedScore x = fromIntegral (millionths x) / 1000000
-
-millionths :: Double -> Int
-millionths x = round (x * 1000000)
-
--- | The last six decimal digits.
-sixDigits :: Int -> Builder
-sixDigits = P.primFixed ((\n -> (place 100000 n, (place 10000 n, (place 1000 n, (place 100 n, (place 10 n, place 1 n)))))) P.>$< six)
-  where
-    place unit n = fromIntegral (48 + n `quot` unit `rem` 10)
-    six = P.word8 P.>*< P.word8 P.>*< P.word8 P.>*< P.word8 P.>*< P.word8 P.>*< P.word8
 
 -- | Schema @maru-similar/2@ (docs/similar.md): UTF-8, one line per element of
 -- its lists; bytes of names that are not UTF-8 become U+FFFD. What does not bear

@@ -31,7 +31,8 @@ import Maru.Similar.Token (Tokens)
 data Views = Views
   { -- | What it does ("Maru.Similar.Structure").
     structureView :: !Codes,
-    -- | Its tokens; names and values by class.
+    -- | Its tokens as they are spelled, but of names only which are the same. What repeats itself but
+    -- for names and values is cut.
     lexicalView :: !Codes,
     -- | Its tokens as they are spelled.
     namesView :: !Codes
@@ -52,13 +53,13 @@ data Parse
 -- | Codes a gram: structure, lexical, names. Shorter ones survive more edits,
 -- longer ones are rarer by chance.
 gramLengths :: [Int]
-gramLengths = [5, 8, 4]
+gramLengths = [5, 5, 4]
 
 -- | How views are made of programs with that grammar, as a number: what an index keeps can be
 -- compared with views of the same recipe only. Another number whenever the codes of a program or its
 -- grams change.
 recipe :: Maybe Grammar -> Word32
-recipe grammar = B.foldl' step 3 (maybe mempty grammarName grammar)
+recipe grammar = B.foldl' step 4 (maybe mempty grammarName grammar)
   where
     step h b = (h `xor` fromIntegral b) * 16777619
 
@@ -83,7 +84,7 @@ viewsOf grammar template files =
 
 viewsOfFile :: Maybe Grammar -> Maybe Template -> ByteString -> Tokens -> (Views, Int, Parse)
 viewsOfFile grammar template bytes tokens =
-  ( Views (finished structure) (finished (excluding cut lexical)) (finished (excluding cut names)),
+  ( Views (finished structure) (collapseWith (excluding cut lexical) (excluding cut (namesMarked lexical names))) (finished (excluding cut names)),
     sum (map snd cut),
     how
   )
