@@ -1,6 +1,7 @@
 #include "heat.h"
 
 #include "diff.h"
+#include "heat_locks.h"
 #include "message.h"
 
 #include <maru/wait.h>
@@ -31,25 +32,29 @@ struct mr_heat {
   int64_t waited[MR_HEAT_WAITS], waiting; /* wall; of the processor, in all waits */
   int64_t longest[MR_HEAT_WAITS];         /* wall */
   uint64_t waits[MR_HEAT_WAITS], faults[REASONS];
+  struct mr_heat_locks locks;
   struct page *pages;
   struct site *sites;
   uint32_t page_count;
+  uint16_t me;
   size_t site_count, site_room;
 };
 
 static void destroy(struct mr_heat *heat) {
+  mr_heat_locks_destroy(&heat->locks);
   free(heat->pages);
   free(heat->sites);
   free(heat);
 }
 
-struct mr_heat *mr_heat_create(uint32_t pages) {
+struct mr_heat *mr_heat_create(uint32_t pages, uint16_t me) {
   if (getenv("MARU_DSM_REPORT") == NULL && getenv("MARU_DSM_RACES") == NULL)
     return NULL;
   struct mr_heat *heat = calloc(1, sizeof *heat);
   if (heat == NULL)
     return NULL;
   heat->page_count = pages;
+  heat->me = me;
   heat->pages = calloc(pages, sizeof *heat->pages);
   if (heat->pages != NULL)
     return heat;
@@ -118,6 +123,11 @@ void mr_heat_allow(struct mr_heat *heat, uint32_t page, enum mr_access access,
   p->had |= access != MR_NONE;
 }
 
+void mr_heat_locked(struct mr_heat *heat, uint32_t id, uint16_t giver, bool behind, uint64_t ns) {
+  if (heat != NULL)
+    mr_heat_locks_note(&heat->locks, id, giver, giver == heat->me, behind, ns);
+}
+
 void mr_heat_site(struct mr_heat *heat, size_t offset, size_t size, const char *site) {
   if (heat == NULL)
     return;
@@ -169,6 +179,8 @@ static void tell(const struct mr_heat *heat, const struct mr_core_counters *coun
             (long long)heat->waited[MR_HEAT_BARRIER]);
   if (stream != NULL)
     tell_sums(heat, counters, stream);
+  if (stream != NULL)
+    mr_heat_locks_tell(&heat->locks, stream);
   for (size_t i = 0; stream != NULL && i < heat->site_count; i++)
     fprintf(stream, "maru: heat: site %zu %zu %s\n", heat->sites[i].offset, heat->sites[i].size,
             heat->sites[i].name);

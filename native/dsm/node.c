@@ -120,8 +120,13 @@ static int on_copy(void *context, uint16_t home, uint32_t page, void *bytes, uin
   return mr_transport_copy(node.transport, home, page, bytes, version);
 }
 
+static void on_locked(void *context, uint32_t id, uint16_t giver, bool behind, uint64_t ns) {
+  (void)context;
+  mr_heat_locked(node.heat, id, giver, behind, ns);
+}
+
 static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed,
-                                              on_now,  on_stuck,   on_copy};
+                                              on_now,  on_stuck,   on_copy, on_locked};
 
 /* One write, whatever other threads do.  The job goes on: its result may be right all the same. */
 static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last, uint16_t one,
@@ -183,6 +188,20 @@ static int64_t request(uint64_t op, uint64_t object, uint64_t argument) {
       await(mr_core_sync(node.core, (enum mr_op)op, (uint32_t)object, (int64_t)argument));
   mr_heat_waited(node.heat, op == MR_BARRIER ? MR_HEAT_BARRIER : MR_HEAT_LOCK);
   return result;
+}
+
+static int64_t swap(uint64_t object, uint64_t expected, uint64_t value) {
+  ready();
+  mr_heat_waits(node.heat);
+  node_begin();
+  int64_t before =
+      await(mr_core_swap(node.core, (uint32_t)object, (int64_t)expected, (int64_t)value));
+  mr_heat_waited(node.heat, MR_HEAT_LOCK);
+  return before;
+}
+
+int64_t mr_node_swap(uint32_t object, int64_t expected, int64_t value) {
+  return mr_stack_call(swap, object, (uint64_t)expected, (uint64_t)value);
 }
 
 int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
@@ -426,7 +445,7 @@ static void compare_programs(void) {
 }
 
 static void prepare_reports(const struct mr_globals *globals) {
-  node.heat = mr_heat_create(node.pages);
+  node.heat = mr_heat_create(node.pages, node.me);
   if (node.heat == NULL && getenv("MARU_DSM_REPORT") != NULL)
     mr_node_die(STATUS_UNAVAILABLE, "no memory for the report that was asked for");
   bool races = mr_settings_races();

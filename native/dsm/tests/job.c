@@ -10,9 +10,10 @@
  * 1 writes where nothing is, after a 42 into shared memory fail       node 1 ends with status 3,
  * the others hang misuse     unlocks what it does not hold left       returns from main without
  * leaving the job child      unlocks in a child process say        long and unfinished lines stripe
- * one page whose lines different nodes change, one where all change the same line race       all
- * write the same byte in no order; and much that is no race taken      something lies where the
- * shared memory has to be blind      the kernel has no userfaultfd; then as mix
+ * one page whose lines different nodes change, one where all change the same line queue      all
+ * want one lock at the same time race       all write the same byte in no order; and much that is
+ * no race taken      something lies where the shared memory has to be blind      the kernel has no
+ * userfaultfd; then as mix
  */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
@@ -55,6 +56,13 @@ static void mix(void) {
   maru_dsm_barrier(7);
   CHECK_EQUAL(*counter, (long)nodes * TURNS);
   CHECK_EQUAL(maru_dsm_fetch_add(7, 0), (long)nodes * TURNS * 2);
+  /* The same by compare-and-swap, which only then changes something. */
+  for (int turn = 0; turn < TURNS; turn++)
+    for (int64_t was = 0, before; (before = maru_dsm_compare_swap(8, was, was + 1)) != was;)
+      was = before;
+  maru_dsm_barrier(7);
+  CHECK_EQUAL(maru_dsm_compare_swap(8, -1, 5), (long)nodes * TURNS);
+  CHECK_EQUAL(maru_dsm_fetch_add(8, 0), (long)nodes * TURNS);
   for (uint32_t round = 1; round <= ROUNDS; round++) {
     for (uint32_t i = (me + round) % nodes; i < WIDTH; i += nodes)
       bytes[i] = (uint8_t)(i * round);
@@ -191,6 +199,19 @@ static void stripe(void) {
   }
 }
 
+/* All want one lock, each of which holds it for a while; node 0 alone takes another. */
+static void queue(void) {
+  for (int turn = 0; turn < ROUNDS; turn++) {
+    maru_dsm_lock(5);
+    usleep(1000);
+    maru_dsm_unlock(5);
+  }
+  for (int turn = 0; turn < ROUNDS && maru_dsm_node() == 0; turn++) {
+    maru_dsm_lock(4);
+    maru_dsm_unlock(4);
+  }
+}
+
 /* Bytes of one word by different nodes, a sum under a lock and what a barrier orders are no races.
  */
 static void race(void) {
@@ -254,6 +275,8 @@ int main(int count, char **arguments) {
     return 0;
   else if (strcmp(mode, "stripe") == 0)
     stripe();
+  else if (strcmp(mode, "queue") == 0)
+    queue();
   else if (strcmp(mode, "race") == 0)
     race();
   else if (strcmp(mode, "say") == 0)
