@@ -175,6 +175,10 @@ enum mr_access mr_core_access(const struct mr_core *core, uint32_t page) {
   return access_of(core, page);
 }
 
+bool mr_core_was_here(const struct mr_core *core, uint32_t page) {
+  return core->pages[page].version != 0;
+}
+
 const struct mr_core_counters *mr_core_counters(const struct mr_core *core) {
   return &core->counters;
 }

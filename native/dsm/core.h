@@ -251,6 +251,8 @@ enum mr_access mr_core_access(const struct mr_core *core, uint32_t page);
 /* The page's home, as far as this node knows; a home knows. */
 uint16_t mr_core_home(const struct mr_core *core, uint32_t page);
 bool mr_core_is_home(const struct mr_core *core, uint32_t page); /* this node is */
+/* A copy of some version was here, other than the zeros of the beginning. */
+bool mr_core_was_here(const struct mr_core *core, uint32_t page);
 const struct mr_core_counters *mr_core_counters(const struct mr_core *core);
 /* Intervals in the log now. */
 uint64_t mr_core_log_length(const struct mr_core *core);
