@@ -28,6 +28,10 @@ int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta) {
   return request(MR_FETCH_ADD, MR_COUNTERS, id, delta);
 }
 
+int64_t maru_dsm_compare_swap(uint32_t id, int64_t expected, int64_t value) {
+  return mr_node_swap(MR_COUNTERS + checked(id), expected, value);
+}
+
 void maru_dsm_semaphore_wait(uint32_t id) { request(MR_WAIT, MR_SEMAPHORES, id, 0); }
 void maru_dsm_semaphore_post(uint32_t id, uint32_t count) {
   request(MR_POST, MR_SEMAPHORES, id, count);

@@ -16,6 +16,8 @@ static int (*const handlers[MR_MESSAGE_TYPES])(struct mr_core *, const struct mr
     [MR_NEWS_HEARD] = mr_on_news,
     [MR_LOOK] = mr_on_look,
     [MR_SEEN] = mr_on_seen,
+    [MR_NAMES_NEXT] = mr_on_names_next,
+    [MR_HOLDS] = mr_on_holds,
 };
 
 int mr_core_message(struct mr_core *core, uint16_t from, const void *message, size_t length) {
@@ -93,11 +95,12 @@ static bool allocate(struct mr_core *core) {
   core->dirty = calloc(config->pages, sizeof *core->dirty);
   core->notices = calloc(config->pages, sizeof *core->notices);
   core->incoming = calloc(config->pages, sizeof *core->incoming);
+  core->locks = calloc(config->objects, sizeof *core->locks);
   return core->incarnations != NULL && core->pages != NULL && core->time != NULL &&
          core->floor != NULL && core->told != NULL && core->lowest != NULL && core->later != NULL &&
          core->held != NULL && allocate_round(&core->round, nodes) &&
          allocate_round(&core->heard, nodes) && core->ways != NULL && core->dirty != NULL &&
-         core->notices != NULL && core->incoming != NULL &&
+         core->notices != NULL && core->incoming != NULL && core->locks != NULL &&
          mr_manager_create(&core->manager, config->nodes,
                            (config->objects + config->nodes - 1) / config->nodes) == 0 &&
          mr_intervals_create(&core->log, config->nodes) == 0 && allocate_history(core) == 0 &&
@@ -145,6 +148,7 @@ void mr_core_destroy(struct mr_core *core) {
   if (core->history != NULL)
     mr_history_destroy(core->history);
   mr_look_destroy(&core->look);
+  mr_locks_destroy(core);
   free(core->ways);
   free(core->out.bytes);
   free(core->carried.bytes);
@@ -169,6 +173,10 @@ void mr_core_destroy(struct mr_core *core) {
 
 enum mr_access mr_core_access(const struct mr_core *core, uint32_t page) {
   return access_of(core, page);
+}
+
+bool mr_core_was_here(const struct mr_core *core, uint32_t page) {
+  return core->pages[page].version != 0;
 }
 
 const struct mr_core_counters *mr_core_counters(const struct mr_core *core) {

@@ -25,7 +25,9 @@
  *
  * Locks and the like live at their managers: object `id` at node id % nodes.
  * A release carries the write notices that the manager lacks, a grant those
- * that the acquirer lacks.
+ * that the acquirer lacks.  A lock for which others wait goes straight from its holder to the next,
+ * with those. A node that takes a lock twice in a row keeps it, and then takes it without
+ * a message until another wants it (manager.h, locks.c).
  *
  * Intervals that every node has acquired (the *floor*) are dropped.  How far all are, they find in
  * rounds that travel on requests and grants. A round is the set of the nodes that are in it and the
@@ -160,6 +162,10 @@ struct mr_core_sink {
    * the home lived after the copy.  Else the page is asked for.  `bytes` is aligned to 64.  NULL:
    * every page is asked for. */
   int (*copy)(void *context, uint16_t home, uint32_t page, void *bytes, uint64_t *version);
+  /* This node took a lock: `giver` gave it, this node itself where that took no message.  `behind`:
+   * another node held it when it was asked for; that lasted `ns`.  NULL: nobody wants to know, or
+   * there is no clock. */
+  void (*locked)(void *context, uint32_t id, uint16_t giver, bool behind, uint64_t ns);
 };
 
 struct mr_core_config {
@@ -200,6 +206,7 @@ struct mr_core_counters {
   uint64_t copied;                 /* pages that this node copied from their homes' memory */
   uint64_t moved, passed_on; /* homes that left here; messages for pages whose home has left */
   uint64_t carried, spared;  /* diffs that left with notices here; that made a copy new here */
+  uint64_t given, retaken;   /* locks: straight to the next; without a message */
   uint64_t intervals, notices, requests, news, dropped;
   uint64_t messages, bytes; /* sent */
   struct {
@@ -223,9 +230,12 @@ int mr_core_write(struct mr_core *core, uint32_t page);
  * as many at a time as MR_BATCH_MAX. -EINVAL: none, or not so many pages. */
 int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool write);
 
-/* A synchronisation operation on object `id`.  MR_CONDITION: `argument` is the id of
- * a lock that this node holds; done when the node has been signalled and holds the lock again. */
+/* A synchronisation operation on object `id`, of those before MR_ASKED.  MR_CONDITION: `argument`
+ * is the id of a lock that this node holds; done when the node has been signalled and holds the
+ * lock again. */
 int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument);
+/* MR_COMPARE_SWAP, which mr_core_sync refuses. */
+int mr_core_swap(struct mr_core *core, uint32_t id, int64_t expected, int64_t value);
 
 /* Looks whether every node waits so that none can ever go on (deadlock.c). If that is so,
  * sink.stuck is called, here or when the answers have come. Nothing is done while an earlier
@@ -241,6 +251,8 @@ enum mr_access mr_core_access(const struct mr_core *core, uint32_t page);
 /* The page's home, as far as this node knows; a home knows. */
 uint16_t mr_core_home(const struct mr_core *core, uint32_t page);
 bool mr_core_is_home(const struct mr_core *core, uint32_t page); /* this node is */
+/* A copy of some version was here, other than the zeros of the beginning. */
+bool mr_core_was_here(const struct mr_core *core, uint32_t page);
 const struct mr_core_counters *mr_core_counters(const struct mr_core *core);
 /* Intervals in the log now. */
 uint64_t mr_core_log_length(const struct mr_core *core);

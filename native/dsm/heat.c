@@ -1,7 +1,9 @@
 #include "heat.h"
 
 #include "diff.h"
+#include "heat_locks.h"
 #include "message.h"
+#include "stand.h"
 
 #include <maru/wait.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@
 struct page {
   uint64_t lines;
   uint32_t reads, writes;
-  bool writable, had; /* had: it was here */
+  bool writable;
 };
 
 struct site {
@@ -23,33 +25,35 @@ struct site {
   const char *name;
 };
 
-enum { FIRST, CHANGED, WRITTEN, HOME, REASONS };
-
 struct mr_heat {
   int64_t wall, processor;                /* when the program began */
   int64_t wait_wall, wait_processor;      /* when the wait began */
   int64_t waited[MR_HEAT_WAITS], waiting; /* wall; of the processor, in all waits */
   int64_t longest[MR_HEAT_WAITS];         /* wall */
-  uint64_t waits[MR_HEAT_WAITS], faults[REASONS];
+  uint64_t waits[MR_HEAT_WAITS], faults[MR_REASONS];
+  struct mr_heat_locks locks;
   struct page *pages;
   struct site *sites;
   uint32_t page_count;
+  uint16_t me;
   size_t site_count, site_room;
 };
 
 static void destroy(struct mr_heat *heat) {
+  mr_heat_locks_destroy(&heat->locks);
   free(heat->pages);
   free(heat->sites);
   free(heat);
 }
 
-struct mr_heat *mr_heat_create(uint32_t pages) {
+struct mr_heat *mr_heat_create(uint32_t pages, uint16_t me) {
   if (getenv("MARU_DSM_REPORT") == NULL && getenv("MARU_DSM_RACES") == NULL)
     return NULL;
   struct mr_heat *heat = calloc(1, sizeof *heat);
   if (heat == NULL)
     return NULL;
   heat->page_count = pages;
+  heat->me = me;
   heat->pages = calloc(pages, sizeof *heat->pages);
   if (heat->pages != NULL)
     return heat;
@@ -95,11 +99,7 @@ void mr_heat_waited(struct mr_heat *heat, enum mr_heat_wait what) {
 void mr_heat_fault(struct mr_heat *heat, const struct mr_core *core, uint32_t page, bool write) {
   if (heat == NULL)
     return;
-  int reason = mr_core_is_home(core, page)             ? HOME
-               : mr_core_access(core, page) != MR_NONE ? WRITTEN
-               : heat->pages[page].had                 ? CHANGED
-                                                       : FIRST;
-  heat->faults[reason]++;
+  heat->faults[mr_reason_of(core, page)]++;
   heat->pages[page].reads += !write;
   heat->pages[page].writes += write;
 }
@@ -115,7 +115,11 @@ void mr_heat_allow(struct mr_heat *heat, uint32_t page, enum mr_access access,
       if (memcmp(memory + i * LINE, twin + i * LINE, LINE) != 0)
         p->lines |= UINT64_C(1) << i;
   p->writable = access == MR_READ_WRITE;
-  p->had |= access != MR_NONE;
+}
+
+void mr_heat_locked(struct mr_heat *heat, uint32_t id, uint16_t giver, bool behind, uint64_t ns) {
+  if (heat != NULL)
+    mr_heat_locks_note(&heat->locks, id, giver, giver == heat->me, behind, ns);
 }
 
 void mr_heat_site(struct mr_heat *heat, size_t offset, size_t size, const char *site) {
@@ -148,7 +152,7 @@ static void tell_sums(const struct mr_heat *heat, const struct mr_core_counters 
   for (int i = 0; i < MR_HEAT_WAITS; i++)
     fprintf(stream, " %llu %lld", (unsigned long long)heat->waits[i], (long long)heat->longest[i]);
   fprintf(stream, "\nmaru: heat: faults");
-  for (int i = 0; i < REASONS; i++)
+  for (int i = 0; i < MR_REASONS; i++)
     fprintf(stream, " %llu", (unsigned long long)heat->faults[i]);
   fputc('\n', stream);
   for (int i = 1; i < MR_MESSAGE_TYPES; i++)
@@ -169,6 +173,8 @@ static void tell(const struct mr_heat *heat, const struct mr_core_counters *coun
             (long long)heat->waited[MR_HEAT_BARRIER]);
   if (stream != NULL)
     tell_sums(heat, counters, stream);
+  if (stream != NULL)
+    mr_heat_locks_tell(&heat->locks, stream);
   for (size_t i = 0; stream != NULL && i < heat->site_count; i++)
     fprintf(stream, "maru: heat: site %zu %zu %s\n", heat->sites[i].offset, heat->sites[i].size,
             heat->sites[i].name);

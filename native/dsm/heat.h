@@ -15,7 +15,7 @@
 struct mr_heat;
 
 /* NULL: not asked for (MARU_DSM_REPORT, or MARU_DSM_RACES, which needs the sites), or no memory. */
-struct mr_heat *mr_heat_create(uint32_t pages);
+struct mr_heat *mr_heat_create(uint32_t pages, uint16_t me);
 /* What the program's thread waits for. */
 enum mr_heat_wait { MR_HEAT_FETCH, MR_HEAT_LOCK, MR_HEAT_BARRIER, MR_HEAT_WAITS };
 
@@ -28,6 +28,8 @@ void mr_heat_fault(struct mr_heat *heat, const struct mr_core *core, uint32_t pa
 /* From now on the program may do that much.  `memory` and `twin` are the page's. */
 void mr_heat_allow(struct mr_heat *heat, uint32_t page, enum mr_access access,
                    const uint8_t *memory, const uint8_t *twin);
+/* A lock was taken (mr_core_sink.locked); under the node's mutex, by any thread. */
+void mr_heat_locked(struct mr_heat *heat, uint32_t id, uint16_t giver, bool behind, uint64_t ns);
 /* `site` is kept by address. */
 void mr_heat_site(struct mr_heat *heat, size_t offset, size_t size, const char *site);
 /* The site that allocated the byte at `offset`, and where that begins; "?": nobody. */
@@ -46,6 +48,10 @@ const char *mr_heat_site_of(const struct mr_heat *heat, size_t offset, size_t *b
  *         its home is here, and another node has a copy or it was never used
  *     maru: heat: sent KIND MESSAGES BYTES
  *         each kind that this node sent
+ *     maru: heat: lock ID TAKEN KEPT WAITED LONGEST
+ *         each lock: how often taken, without a message; ns from request to grant
+ *     maru: heat: behind ID NODE TIMES WAITED LONGEST
+ *         the same, where that node held it
  */
 /* clang-format on */
 void mr_heat_tell(struct mr_heat *heat, const struct mr_core_counters *counters);

@@ -4,16 +4,18 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#define NOBODY UINT16_MAX
+#define NOBODY MR_NOBODY
 
 enum kind { UNUSED, LOCK, BARRIER, SEMAPHORE, FLAG, COUNTER, CONDITION };
 
 struct object {
   uint8_t kind;
-  uint16_t holder;      /* lock */
+  bool free, kept;      /* lock: nobody has its last turn any more; its node may keep it */
+  uint16_t asked;       /* lock: the node that is asked for it, and has not answered; NOBODY */
+  uint16_t tail;        /* lock: whose the last turn is or was */
   uint16_t first, last; /* of those that wait */
   uint16_t arrived;     /* barrier */
-  int64_t value;        /* semaphore, flag, counter; barrier: how many meet */
+  int64_t value;        /* semaphore, flag, counter; barrier: how many meet; lock: the last turn */
 };
 
 struct waiter {
@@ -94,32 +96,84 @@ static void grant(struct step *s, uint16_t to, enum mr_op op, int64_t result) {
 
 /* ---- one function a kind -------------------------------------------------- */
 
+/* The next turn is that node's. */
+static void begin_turn(struct step *s, uint16_t node, bool keeps) {
+  s->object->value++;
+  s->object->tail = node;
+  s->object->free = false;
+  s->object->kept = keeps;
+}
+
+static void grant_lock(struct step *s, uint16_t to, enum mr_op op, bool keeps) {
+  begin_turn(s, to, keeps);
+  grant(s, to, op, s->object->value * MR_TURN + (keeps ? MR_KEEPS : 0));
+}
+
+/* Tells the node of that turn. */
+static void name_next(struct step *s, uint16_t node, int64_t turn, uint16_t next) {
+  grant(s, node, MR_NEXT, turn * 65536 + next);
+}
+
 static int lock(struct step *s) {
-  if (s->object->holder == s->request->from)
-    return -EBUSY;
-  if (s->object->holder != NOBODY) {
-    enqueue(s);
+  struct object *object = s->object;
+  uint16_t from = s->request->from, before = object->tail;
+  if (object->free) {
+    grant_lock(s, from, MR_LOCK, before == from);
     return 0;
   }
-  s->object->holder = s->request->from;
-  grant(s, s->request->from, MR_LOCK, 0);
+  if (before == from)
+    return -EBUSY;
+  begin_turn(s, from, false);
+  name_next(s, before, object->value - 1, from);
   return 0;
 }
 
 static int try_lock(struct step *s) {
-  bool free = s->object->holder == NOBODY;
-  if (free)
-    s->object->holder = s->request->from;
-  grant(s, s->request->from, MR_TRY, free);
+  struct object *object = s->object;
+  uint16_t from = s->request->from;
+  if (object->free) {
+    grant_lock(s, from, MR_TRY, object->tail == from);
+  } else if (!object->kept && object->asked == NOBODY) {
+    grant(s, from, MR_TRY, 0);
+  } else {
+    enqueue(s);
+    if (object->asked == NOBODY) {
+      object->asked = object->tail;
+      name_next(s, object->tail, object->value, NOBODY);
+    }
+  }
   return 0;
 }
 
+/* The node has answered: the first that tries gets what is free. */
+static void answer_trials(struct step *s) {
+  if (s->object->asked != s->request->from)
+    return;
+  s->object->asked = NOBODY;
+  for (uint16_t node; (node = dequeue(s)) != NOBODY;)
+    if (s->object->free)
+      grant_lock(s, node, MR_TRY, false);
+    else
+      grant(s, node, MR_TRY, 0);
+}
+
 static int unlock(struct step *s) {
-  if (s->object->holder != s->request->from)
+  struct object *object = s->object;
+  bool last = object->tail == s->request->from;
+  if (object->tail == NOBODY || (last && object->free))
     return -EPERM;
-  s->object->holder = dequeue(s);
-  if (s->object->holder != NOBODY)
-    grant(s, s->object->holder, MR_LOCK, 0);
+  object->free |= last;
+  answer_trials(s);
+  return 0;
+}
+
+static int held(struct step *s) {
+  struct object *object = s->object;
+  if (object->asked != s->request->from)
+    return -EPERM;
+  if (object->value == s->request->argument)
+    object->kept = false;
+  answer_trials(s);
   return 0;
 }
 
@@ -196,6 +250,14 @@ static int fetch_add(struct step *s) {
   return 0;
 }
 
+static int compare_swap(struct step *s) {
+  int64_t before = s->object->value;
+  if (before == s->request->expected)
+    s->object->value = s->request->argument;
+  grant(s, s->request->from, MR_COMPARE_SWAP, before);
+  return 0;
+}
+
 static int condition(struct step *s) {
   enqueue(s);
   grant(s, s->request->from, MR_CONDITION, 0);
@@ -230,12 +292,15 @@ static const struct {
     [MR_CONDITION] = {CONDITION, true, condition},
     [MR_SIGNAL] = {CONDITION, false, signal_one},
     [MR_BROADCAST] = {CONDITION, false, signal_all},
-    [MR_TRY] = {LOCK, false, try_lock},
+    [MR_TRY] = {LOCK, true, try_lock},
+    [MR_HELD] = {LOCK, false, held},
+    [MR_COMPARE_SWAP] = {COUNTER, false, compare_swap},
 };
 
 int mr_manager_step(struct mr_manager *manager, const struct mr_request *request,
                     mr_granted *granted, void *context) {
-  if (request->op == 0 || request->op >= MR_OPS || request->slot >= manager->slots)
+  if (request->op == 0 || request->op >= MR_OPS || steps[request->op].run == NULL ||
+      request->slot >= manager->slots)
     return -EINVAL;
   struct object *object = &manager->objects[request->slot];
   if (object->kind != UNUSED && object->kind != steps[request->op].kind)
@@ -243,10 +308,13 @@ int mr_manager_step(struct mr_manager *manager, const struct mr_request *request
   if (steps[request->op].may_wait && manager->waiters[request->from].waits)
     return -EBUSY;
   if (object->kind == UNUSED)
-    *object = (struct object){.holder = NOBODY, .first = NOBODY, .last = NOBODY};
+    *object = (struct object){
+        .free = true, .asked = NOBODY, .tail = NOBODY, .first = NOBODY, .last = NOBODY};
   struct step step = {manager, object, request, granted, context};
+  uint8_t before = object->kind;
+  object->kind = steps[request->op].kind;
   int rc = steps[request->op].run(&step);
-  if (rc == 0)
-    object->kind = steps[request->op].kind;
+  if (rc < 0)
+    object->kind = before;
   return rc;
 }

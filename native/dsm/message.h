@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define MR_MESSAGE_VERSION 3u
+#define MR_MESSAGE_VERSION 4u
 
 enum mr_message_type {
   MR_FETCH = 1,  /* subject: the first page; value: the node that asks, where it is passed on
@@ -27,8 +27,10 @@ enum mr_message_type {
                     the writer is its home from now on, from bit 2 on: how often it has moved */
   MR_DIFF_AGAIN, /* subject: page: send it with masks */
   MR_SYNC,       /* subject: object; detail: operation; value: argument;
-                    body: vector time, progress, write notices */
-  MR_GRANT,      /* subject: object; detail: operation; value: result;
+                    body: vector time, progress, with MR_COMPARE_SWAP what is expected, write
+                    notices */
+  MR_GRANT,      /* subject: object; detail: operation; value: result, or what manager.h says of
+                    locks;
                     body: vector time, progress, write notices */
   MR_REFUSED,    /* subject: object; detail: operation; value: errno */
   MR_NEWS,       /* body: vector time, progress, write notices */
@@ -36,6 +38,9 @@ enum mr_message_type {
   MR_LOOK,       /* value: its number */
   MR_SEEN,       /* value: the look's number; subject, detail: object and operation that the node
                     waits for; body: 1 if it waits, messages sent, messages received */
+  MR_NAMES_NEXT, /* subject: lock; value: a turn; detail: the node whose turn is the next, or
+                    MR_NOBODY: the lock is asked back */
+  MR_HOLDS,      /* subject: lock; value: its turn: the answer where it is held */
   MR_MESSAGE_TYPES
 };
 /* As reports call it. */

@@ -23,6 +23,7 @@
 #include "settings.h"
 #include "shared.h"
 #include "stack.h"
+#include "stand.h"
 #include "watch.h"
 
 #include <errno.h>
@@ -50,7 +51,7 @@ static struct {
   struct mr_transport *transport; /* NULL: the only node */
   struct mr_server *server;
   struct mr_ready *ready; /* NULL: nobody asked for a daemon beside the job */
-  struct mr_watch *watch; /* node 0's */
+  struct mr_watch *watch; /* node 0's, and where there is a stand */
   bool asking;            /* the program's thread makes a request; under the lock, as are those: */
   bool done;              /* it */
   uint64_t requests;      /* so many */
@@ -63,6 +64,8 @@ static struct {
   uint32_t pages;    /* with those of globals */
   uint8_t *twins;
   int twins_fd;
+  struct mr_stand *stand; /* NULL: nowhere to show it */
+  struct mr_stand_counts counts;
   struct mr_heat *heat;   /* NULL: nobody asked */
   struct mr_races *races; /* the same */
   unsigned races_said;
@@ -120,8 +123,13 @@ static int on_copy(void *context, uint16_t home, uint32_t page, void *bytes, uin
   return mr_transport_copy(node.transport, home, page, bytes, version);
 }
 
+static void on_locked(void *context, uint32_t id, uint16_t giver, bool behind, uint64_t ns) {
+  (void)context;
+  mr_heat_locked(node.heat, id, giver, behind, ns);
+}
+
 static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed,
-                                              on_now,  on_stuck,   on_copy};
+                                              on_now,  on_stuck,   on_copy, on_locked};
 
 /* One write, whatever other threads do.  The job goes on: its result may be right all the same. */
 static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last, uint16_t one,
@@ -154,15 +162,21 @@ static void node_begin(void) {
   node.requests++;
 }
 
-static int64_t await(int rc) {
+static int64_t await(int rc, enum mr_stand_wait what) {
+  bool waits = !node.done;
   node.asking = false;
   pthread_mutex_unlock(&node.lock);
   if (rc < 0)
     mr_node_die(STATUS_INTERNAL, "a request was refused: %s%s", strerror(-rc),
                 rc == -EBUSY ? " (a second thread uses the shared memory)" : "");
-  if (node.server != NULL)
+  if (node.server != NULL) {
+    int64_t since = waits ? maru_now_ns() : 0;
     mr_server_await(node.server, &node.done);
-  else if (!node.done)
+    if (waits) {
+      node.counts.waits[what]++;
+      node.counts.waited_ns[what] += (uint64_t)(maru_now_ns() - since);
+    }
+  } else if (!node.done)
     mr_node_die(STATUS_INTERNAL, "the only node waits, and nobody can end that");
   return node.result;
 }
@@ -180,9 +194,24 @@ static int64_t request(uint64_t op, uint64_t object, uint64_t argument) {
   mr_heat_waits(node.heat);
   node_begin();
   int64_t result =
-      await(mr_core_sync(node.core, (enum mr_op)op, (uint32_t)object, (int64_t)argument));
+      await(mr_core_sync(node.core, (enum mr_op)op, (uint32_t)object, (int64_t)argument),
+            op == MR_BARRIER ? MR_STAND_BARRIERS : MR_STAND_LOCKS);
   mr_heat_waited(node.heat, op == MR_BARRIER ? MR_HEAT_BARRIER : MR_HEAT_LOCK);
   return result;
+}
+
+static int64_t swap(uint64_t object, uint64_t expected, uint64_t value) {
+  ready();
+  mr_heat_waits(node.heat);
+  node_begin();
+  int64_t before = await(
+      mr_core_swap(node.core, (uint32_t)object, (int64_t)expected, (int64_t)value), MR_STAND_LOCKS);
+  mr_heat_waited(node.heat, MR_HEAT_LOCK);
+  return before;
+}
+
+int64_t mr_node_swap(uint32_t object, int64_t expected, int64_t value) {
+  return mr_stack_call(swap, object, (uint64_t)expected, (uint64_t)value);
 }
 
 int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument) {
@@ -195,7 +224,8 @@ static int on_fault(void *context, uint32_t page, bool write) {
   mr_heat_waits(node.heat);
   node_begin();
   mr_heat_fault(node.heat, node.core, page, write);
-  await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page));
+  node.counts.faults[mr_reason_of(node.core, page)]++;
+  await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page), MR_STAND_PAGES);
   mr_heat_waited(node.heat, MR_HEAT_FETCH);
   return 0;
 }
@@ -224,7 +254,7 @@ static int64_t bring(uint64_t first, uint64_t many, uint64_t write) {
   for (uint32_t each = page; each < page + count; each++)
     if (mr_core_access(node.core, each) < (write ? MR_READ_WRITE : MR_READ))
       mr_heat_fault(node.heat, node.core, each, write);
-  await(mr_core_bring(node.core, page, count, write));
+  await(mr_core_bring(node.core, page, count, write), MR_STAND_PAGES);
   mr_heat_waited(node.heat, MR_HEAT_FETCH);
   return 0;
 }
@@ -339,14 +369,16 @@ static void start_server(uint64_t spin_us) {
 static void look(void) {
   static uint64_t before;
   pthread_mutex_lock(&node.lock);
-  if (!node.done && node.requests == before)
+  if (node.me == 0 && !node.done && node.requests == before)
     mr_core_look(node.core);
   before = node.requests;
+  if (node.stand != NULL)
+    mr_stand_tell(node.stand, node.nodes, mr_core_counters(node.core), &node.counts);
   pthread_mutex_unlock(&node.lock);
 }
 
 static void start_watch(void) {
-  int rc = node.me == 0 ? mr_watch_start(&node.watch, look) : 0;
+  int rc = node.me == 0 || node.stand != NULL ? mr_watch_start(&node.watch, look) : 0;
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
 }
@@ -426,7 +458,7 @@ static void compare_programs(void) {
 }
 
 static void prepare_reports(const struct mr_globals *globals) {
-  node.heat = mr_heat_create(node.pages);
+  node.heat = mr_heat_create(node.pages, node.me);
   if (node.heat == NULL && getenv("MARU_DSM_REPORT") != NULL)
     mr_node_die(STATUS_UNAVAILABLE, "no memory for the report that was asked for");
   bool races = mr_settings_races();
@@ -465,6 +497,7 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     mind_children();
     if (link != NULL)
       mr_transport_slow(node.transport, link);
+    node.stand = mr_stand_open(node.me);
     node.ready = mr_ready_open(node.me);
     mr_ready_attach(node.ready, MR_PROGRAM_LISTENS);
     start_server(spin_us);
@@ -486,6 +519,8 @@ void maru_dsm_exit(void) {
     if (node.watch != NULL)
       mr_watch_stop(node.watch);
     node.watch = NULL;
+    mr_stand_close(node.stand);
+    node.stand = NULL;
     pthread_mutex_lock(&node.lock);
     node.leaving = true;
     if (mr_transport_farewell(node.transport) < 0)

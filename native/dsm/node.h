@@ -56,6 +56,8 @@ bool mr_node_started(void);
 /* The program says what it accesses. */
 bool mr_node_unwatched(void);
 int64_t mr_node_request(enum mr_op op, uint32_t object, int64_t argument);
+/* MR_COMPARE_SWAP of a counter; its value before. */
+int64_t mr_node_swap(uint32_t object, int64_t expected, int64_t value);
 /* The shared memory that maru_dsm_alloc gives out. */
 uint8_t *mr_node_memory(size_t *size);
 /* The site that allocated that, for the report. */

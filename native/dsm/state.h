@@ -1,6 +1,7 @@
 /* state.h: what a core is made of, for the files that are the core: core.c (life, messages in),
  * effects.c (rights, messages out), fetch.c (copies), pages.c (diffs), progress.c (write notices,
- * what all have acquired), sync.c (requests and grants), deadlock.c (whether anybody can go on).
+ * what all have acquired), sync.c (requests and grants), locks.c (a node's side of the locks),
+ * deadlock.c (whether anybody can go on).
  * Internal to them; the contract is core.h.
  */
 #ifndef MARU_DSM_STATE_H
@@ -36,6 +37,15 @@ struct page {
 #define MR_WARM 3
 _Static_assert(sizeof(struct page) == 24, "one for each page of memory");
 
+/* All zero is a lock that this node has never had. */
+struct lock {
+  uint64_t *released; /* when this node released it last; NULL: never */
+  uint64_t turn;      /* the last that this node had */
+  uint16_t next;      /* 1 more than the node that comes after this one's turn, or 0 */
+  bool held;          /* now */
+  bool keeps;         /* may take it again by itself */
+};
+
 enum phase {
   IDLE,
   FETCHING, /* a page is on its way here */
@@ -51,10 +61,10 @@ struct pending {
   enum stage stage;
   enum mr_op op;
   uint32_t id;
-  int64_t argument;
+  int64_t argument, expected;
   uint32_t page, next, end; /* FETCHING: what for; pages from `next` to `end` are to come yet */
   bool write, all;          /* FETCHING: to be written: that page, or all to the end */
-  uint64_t since;           /* FETCHING: when that was */
+  uint64_t since;           /* FETCHING, ASKING for a lock that is told of: when that was */
   uint16_t asked;           /* FETCHING: the home that was asked last */
   uint32_t awaited;         /* FETCHING: pages; FLUSHING: acknowledgements */
   uint32_t condition, lock; /* all stages but SINGLE */
@@ -110,6 +120,8 @@ struct mr_core {
   struct page *pages;
   struct pending pending;
   struct mr_manager *manager;
+  struct lock *locks;        /* one per object */
+  struct released *released; /* all that they point to */
   struct mr_intervals *log;
   struct mr_history *history; /* of the pages whose home this is */
   struct way *ways;           /* one per node */
@@ -269,6 +281,27 @@ void mr_flushed(struct mr_core *core);
 int mr_on_sync(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 int mr_on_grant(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
 int mr_on_refused(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+int mr_on_holds(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader);
+/* A request that releases up to `time`, or nothing where it is NULL; `expected` of the pending
+ * operation goes with it. */
+void mr_tell_manager(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument,
+                     const uint64_t *time);
+/* The manager asked for a lock: this node holds it, in that turn. */
+void mr_lock_is_held(struct mr_core *core, uint32_t id, uint64_t turn);
+
+/* ---- locks.c ---------------------------------------------------------------------- */
+
+void mr_locks_destroy(struct mr_core *core);
+/* Takes a lock that this node keeps. */
+bool mr_lock_retake(struct mr_core *core, uint32_t id);
+/* A grant came, which says that (manager.h).  0; -ECANCELED: not what it can say. */
+int mr_lock_taken(struct mr_core *core, uint32_t id, int64_t says);
+/* Everything before is home. */
+void mr_lock_release(struct mr_core *core, uint32_t id);
+/* The manager says who comes after that turn of this node; MR_NOBODY: asks the lock back. */
+int mr_lock_next(struct mr_core *core, uint32_t id, uint64_t turn, uint16_t next);
+int mr_on_names_next(struct mr_core *core, const struct mr_header *header,
+                     struct mr_reader *reader);
 
 /* ---- deadlock.c ------------------------------------------------------------------- */
 

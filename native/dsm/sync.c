@@ -4,12 +4,12 @@
 
 static bool releases(enum mr_op op) {
   return op == MR_UNLOCK || op == MR_BARRIER || op == MR_POST || op == MR_FLAG_SET ||
-         op == MR_FETCH_ADD;
+         op == MR_FETCH_ADD || op == MR_COMPARE_SWAP;
 }
 
 static bool acquires(enum mr_op op) {
   return op == MR_LOCK || op == MR_BARRIER || op == MR_WAIT || op == MR_FLAG_AWAIT ||
-         op == MR_FETCH_ADD || op == MR_TRY;
+         op == MR_FETCH_ADD || op == MR_COMPARE_SWAP || op == MR_TRY;
 }
 
 /* Whether the manager answers the request itself. */
@@ -29,10 +29,38 @@ void mr_finish(struct mr_core *core, int64_t result) {
 static void ask(struct mr_core *core);
 static void next_stage(struct mr_core *core, int64_t result);
 
+static bool takes(enum mr_op op) { return op == MR_LOCK || op == MR_TRY; }
+
+static void tell_of_lock(struct mr_core *core, uint16_t giver, bool behind, uint64_t ns) {
+  if (core->config.sink->locked != NULL)
+    core->config.sink->locked(core->config.context, core->pending.id, giver, behind, ns);
+}
+
+/* What this node knows of a lock without its manager: a mistake, or that it has the lock. Whether
+ * the operation is done. */
+static bool lock_here(struct mr_core *core, enum mr_op op, uint32_t id) {
+  bool held = core->locks[id].held;
+  if ((op == MR_LOCK && held) || (op == MR_UNLOCK && !held)) {
+    mr_fail(core, op == MR_LOCK ? -EBUSY : -EPERM, MISUSED, id);
+    return true;
+  }
+  if (op == MR_TRY && held) {
+    next_stage(core, 0);
+    return true;
+  }
+  if (!takes(op) || !mr_lock_retake(core, id))
+    return false;
+  tell_of_lock(core, core->config.me, false, 0);
+  next_stage(core, op == MR_TRY);
+  return true;
+}
+
 static void sync_begin(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument) {
   core->pending.op = op;
   core->pending.id = id;
   core->pending.argument = argument;
+  if (lock_here(core, op, id))
+    return;
   if (!releases(op)) {
     ask(core);
     return;
@@ -64,39 +92,64 @@ void mr_flushed(struct mr_core *core) {
 
 static void manage(struct mr_core *core, const struct mr_request *request, const uint64_t *time);
 
+void mr_tell_manager(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument,
+                     const uint64_t *time) {
+  uint16_t nodes = core->config.nodes, manager = (uint16_t)(id % nodes);
+  int64_t expected = core->pending.expected;
+  if (manager == core->config.me) {
+    struct mr_request request = {manager, (uint8_t)op, id / nodes, argument, expected};
+    manage(core, &request, time);
+    return;
+  }
+  mr_compose(core, MR_SYNC, id, argument, op);
+  mr_put_time(core, time);
+  mr_put_progress(core);
+  if (op == MR_COMPARE_SWAP)
+    mr_put(&core->out, &expected, sizeof expected);
+  if (releases(op))
+    mr_put_intervals(core, manager, time);
+  mr_dispatch(core, manager);
+}
+
 static void ask(struct mr_core *core) {
   struct pending *pending = &core->pending;
   enum mr_op op = pending->op;
-  uint16_t nodes = core->config.nodes, manager = (uint16_t)(pending->id % nodes);
-  core->counters.requests++;
   pending->phase = ASKING;
-  if (manager == core->config.me) {
-    struct mr_request request = {manager, (uint8_t)op, pending->id / nodes, pending->argument};
-    manage(core, &request, core->time);
+  if (op == MR_UNLOCK) {
+    mr_lock_release(core, pending->id);
   } else {
-    mr_compose(core, MR_SYNC, pending->id, pending->argument, op);
-    mr_put_time(core, core->time);
-    mr_put_progress(core);
-    if (releases(op))
-      mr_put_intervals(core, manager, core->time);
-    mr_dispatch(core, manager);
+    core->counters.requests++;
+    if (takes(op) && core->config.sink->locked != NULL)
+      pending->since = core->config.sink->now(core->config.context);
+    mr_tell_manager(core, op, pending->id, pending->argument, core->time);
   }
   if (!answered(op) && !core->stopped)
     next_stage(core, 0);
 }
 
-int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument) {
+static int begin(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument,
+                 int64_t expected) {
   int rc = ready(core, 0);
   if (rc < 0)
     return rc;
   bool condition = op == MR_CONDITION;
-  if (op < MR_LOCK || op >= MR_OPS || id >= core->config.objects ||
+  if (op < MR_LOCK || op >= MR_ASKED || id >= core->config.objects ||
       (condition && (argument < 0 || argument >= core->config.objects)))
     return -EINVAL;
-  core->pending = (struct pending){
-      .stage = condition ? STANDS : SINGLE, .condition = id, .lock = (uint32_t)argument};
+  core->pending = (struct pending){.stage = condition ? STANDS : SINGLE,
+                                   .expected = expected,
+                                   .condition = id,
+                                   .lock = (uint32_t)argument};
   sync_begin(core, op, id, argument);
   return mr_unless_stopped(core);
+}
+
+int mr_core_sync(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument) {
+  return op == MR_COMPARE_SWAP ? -EINVAL : begin(core, op, id, argument, 0);
+}
+
+int mr_core_swap(struct mr_core *core, uint32_t id, int64_t expected, int64_t value) {
+  return begin(core, MR_COMPARE_SWAP, id, value, expected);
 }
 
 /* An operation is done.  A node that waits for a condition stands in its queue
@@ -180,14 +233,29 @@ static int signalled(struct mr_core *core, uint32_t id) {
   return 0;
 }
 
-static int accept_grant(struct mr_core *core, enum mr_op op, uint32_t id, int64_t result,
-                        const uint64_t *time) {
+/* What the program hears; negative: the grant cannot be. */
+static int64_t take_lock(struct mr_core *core, uint16_t from, int64_t says) {
+  const struct pending *pending = &core->pending;
+  if (pending->op == MR_TRY && says == 0)
+    return 0;
+  if (mr_lock_taken(core, pending->id, says) < 0)
+    return -ECANCELED;
+  if (core->config.sink->locked != NULL)
+    tell_of_lock(core, from, (says & MR_BEHIND) != 0,
+                 core->config.sink->now(core->config.context) - pending->since);
+  return pending->op == MR_TRY;
+}
+
+static int accept_grant(struct mr_core *core, uint16_t from, enum mr_op op, uint32_t id,
+                        int64_t result, const uint64_t *time) {
   struct pending *pending = &core->pending;
   if (op == MR_SIGNAL)
     return signalled(core, id);
   if (pending->phase != ASKING || !answered(op) || pending->op != op || pending->id != id)
     return mr_fail(core, -EPROTO, "a grant that was not asked for, of object", id);
   if (acquires(op) && mr_acquire(core, time) < 0)
+    return -ECANCELED;
+  if (takes(op) && (result = take_lock(core, from, result)) < 0)
     return -ECANCELED;
   next_stage(core, result);
   return 0;
@@ -208,6 +276,15 @@ static void keep_released(const struct decision *d) {
     mr_time_join(mr_manager_time(d->core->manager, d->slot), d->released, d->core->config.nodes);
 }
 
+static void name_next(struct mr_core *core, uint16_t to, uint32_t id, int64_t result) {
+  int64_t turn = result / 65536;
+  uint16_t next = (uint16_t)(result % 65536);
+  if (to == core->config.me)
+    mr_lock_next(core, id, (uint64_t)turn, next);
+  else
+    mr_send_short(core, to, MR_NAMES_NEXT, id, turn, next);
+}
+
 static void send_grant(void *context, uint16_t to, enum mr_op op, uint32_t slot, int64_t result) {
   const struct decision *decision = context;
   struct mr_core *core = decision->core;
@@ -216,8 +293,12 @@ static void send_grant(void *context, uint16_t to, enum mr_op op, uint32_t slot,
   if (core->stopped)
     return;
   keep_released(decision);
+  if (op == MR_NEXT) {
+    name_next(core, to, id, result);
+    return;
+  }
   if (to == core->config.me) {
-    accept_grant(core, op, id, result, time);
+    accept_grant(core, to, op, id, result, time);
     return;
   }
   mr_compose(core, MR_GRANT, id, result, op);
@@ -239,16 +320,31 @@ static void manage(struct mr_core *core, const struct mr_request *request, const
   else
     mr_send_short(core, request->from, MR_REFUSED, id, rc, request->op);
 }
+
+void mr_lock_is_held(struct mr_core *core, uint32_t id, uint64_t turn) {
+  uint16_t nodes = core->config.nodes, manager = (uint16_t)(id % nodes);
+  if (manager == core->config.me) {
+    struct mr_request request = {
+        .from = manager, .op = MR_HELD, .slot = id / nodes, .argument = (int64_t)turn};
+    manage(core, &request, NULL);
+  } else {
+    mr_send_short(core, manager, MR_HOLDS, id, (int64_t)turn, 0);
+  }
+}
+
 /* ---- messages in -------------------------------------------------------------------- */
 
 int mr_on_sync(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
   uint16_t nodes = core->config.nodes, from = header->from;
   uint64_t *time = core->told;
+  int64_t expected = 0;
   enum mr_op op = (enum mr_op)header->detail;
   mr_take(reader, time, nodes * sizeof *time);
   mr_take_progress(core, reader);
+  if (op == MR_COMPARE_SWAP)
+    mr_take(reader, &expected, sizeof expected);
   if (reader->bad || header->subject >= core->config.objects ||
-      header->subject % nodes != core->config.me || header->detail >= MR_OPS)
+      header->subject % nodes != core->config.me || header->detail >= MR_ASKED)
     return -EBADMSG;
   int rc = mr_read_intervals(core, from, reader);
   if (rc < 0)
@@ -262,7 +358,7 @@ int mr_on_sync(struct mr_core *core, const struct mr_header *header, struct mr_r
     return -ECANCELED;
   mr_hear_progress(core);
   mr_time_join(row(core, core->held, from), time, nodes);
-  struct mr_request request = {from, (uint8_t)op, header->subject / nodes, header->value};
+  struct mr_request request = {from, (uint8_t)op, header->subject / nodes, header->value, expected};
   manage(core, &request, time);
   return 0;
 }
@@ -273,7 +369,8 @@ int mr_on_grant(struct mr_core *core, const struct mr_header *header, struct mr_
   mr_take(reader, time, nodes * sizeof *time);
   mr_take_progress(core, reader);
   if (reader->bad || header->subject >= core->config.objects ||
-      header->subject % nodes != header->from || header->detail >= MR_OPS)
+      (header->subject % nodes != header->from && header->detail != MR_LOCK) ||
+      header->detail >= MR_ASKED)
     return -EBADMSG;
   int rc = mr_read_intervals(core, header->from, reader);
   if (rc < 0)
@@ -284,7 +381,8 @@ int mr_on_grant(struct mr_core *core, const struct mr_header *header, struct mr_
   if (mr_check_progress(core, header->from) < 0)
     return -ECANCELED;
   mr_hear_progress(core);
-  return accept_grant(core, (enum mr_op)header->detail, header->subject, header->value, time);
+  return accept_grant(core, header->from, (enum mr_op)header->detail, header->subject,
+                      header->value, time);
 }
 
 int mr_on_news(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
@@ -322,4 +420,17 @@ int mr_on_refused(struct mr_core *core, const struct mr_header *header, struct m
       header->subject % core->config.nodes != header->from)
     return -EBADMSG;
   return mr_fail(core, (int)header->value, MISUSED, header->subject);
+}
+
+int mr_on_holds(struct mr_core *core, const struct mr_header *header, struct mr_reader *reader) {
+  uint16_t nodes = core->config.nodes;
+  if (reader->left != 0 || header->subject >= core->config.objects ||
+      header->subject % nodes != core->config.me || header->value < 1)
+    return -EBADMSG;
+  struct mr_request request = {.from = header->from,
+                               .op = MR_HELD,
+                               .slot = header->subject / nodes,
+                               .argument = header->value};
+  manage(core, &request, NULL);
+  return 0;
 }

@@ -139,7 +139,7 @@ static uint64_t on_now(void *context) {
 }
 
 static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed,
-                                         on_now,  NULL,       NULL};
+                                         on_now,  NULL,       NULL,    NULL};
 
 static double work_in(const struct mr_core_counters *c) {
   return (double)c->parts * PART_NS + (double)c->searched * SEARCHED_NS +

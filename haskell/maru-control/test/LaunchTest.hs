@@ -4,6 +4,7 @@ module LaunchTest (launches) where
 import Data.List (isPrefixOf)
 import Maru.Control.Launch.Advice (advice, predicted)
 import Maru.Control.Launch.Heat
+import Maru.Control.Launch.Locks
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
@@ -36,13 +37,27 @@ launches =
         told "2 waits 3 1000 4 2000 0 0" @?= Right (ToldWaits 2 [(3, 1000), (4, 2000), (0, 0)])
         told "0 faults 1 2 3 4" @?= Right (ToldFaults 0 [1, 2, 3, 4])
         told "1 sent page 12 50000" @?= Right (ToldSent 1 "page" 12 50000)
+        told "1 lock 7 40 30 2000 1500" @?= Right (ToldLock 1 "7" 40 30 2000 1500)
+        told "1 behind threads 0 3 900 400" @?= Right (ToldBehind 1 "threads" 0 3 900 400)
         length faultReasons @?= 4,
+      testCase "locks: summed over nodes, the longest waited for first, and who waited for whom" $ do
+        map (\l -> (lockName l, lockTaken l, lockKept l, lockLongest l)) (locks contended) @?= [("5", 30, 8, 2), ("threads", 9, 9, 0)]
+        map (\b -> (behindNode b, behindHolder b, behindTimes b)) (concatMap lockBehind (locks contended)) @?= [(1, 0, 4), (0, 1, 2)]
+        lockVerdict (locks contended) @?= Just "lock 5: taken 30 times, waited for 4.000 s; most by node 1 behind node 0: 4 times, 3.000 s"
+        lockVerdict (locks [ToldLock 0 "5" 3 3 0 0]) @?= Nothing,
       testCase "what is no line of a node is refused" $
         mapM_
           (\line -> assertBool line (either (const True) (const False) (told line)))
-          ["", "0 waits 3 1000", "0 faults 1 2 3", "0 sent page x 1", "0 page 1 2 3", "0 page x 2 3 0", "0 page 1 2 3 xyz", "0 site 1 2", "0 site -1 2 n", "page 1 2 3 4"]
+          ["", "0 waits 3 1000", "0 faults 1 2 3", "0 sent page x 1", "0 page 1 2 3", "0 page x 2 3 0", "0 page 1 2 3 xyz", "0 site 1 2", "0 site -1 2 n", "page 1 2 3 4", "0 lock 5 1 2 3", "0 behind 5 x 1 2 3"]
     ]
   where
+    contended =
+      [ ToldLock 0 "threads" 9 9 0 0,
+        ToldLock 0 "5" 10 8 1e9 5e8,
+        ToldBehind 0 "5" 1 2 1e9 5e8,
+        ToldLock 1 "5" 20 0 3e9 2e9,
+        ToldBehind 1 "5" 0 4 3e9 2e9
+      ]
     nodes =
       either error id $
         mapM

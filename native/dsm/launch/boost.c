@@ -16,25 +16,22 @@
 
 #define ASKED "MARU_LAUNCH_BOOST"
 #define LENT "MARU_DSM_CHANNELS"
-#define CHANNELS 2u                  /* a node's threads that listen; ready.h */
-#define BOARD_ROOM ((size_t)4 << 20) /* as of `maru run` */
+#define CHANNELS 2u /* a node's threads that listen; ready.h */
 #define ENDS_MS 5000
 
 static void do_without(const char *what, int error) {
   fprintf(stderr, "maru: launch: %s: %s; the job runs without --boost\n", what, strerror(error));
 }
 
-/* That of the run that we are part of; on another host there is none.  Ours stays open: the nodes
- * and the daemon find it here. */
+/* That of the run that we are part of; else ours, as on another host. */
 static int find_board(const struct job *job, struct maru_board *board) {
-  char path[64];
   if (job->teller == NULL && maru_board_open_env(board) == 0)
     return 0;
-  int rc = maru_board_create(board, BOARD_ROOM);
+  int rc = maru_board_open(board, job->board);
   if (rc < 0)
     return rc;
-  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), board->fd);
-  setenv(MARU_BOARD_ENV, path, 1);
+  maru_board_forget_fd(board);
+  setenv(MARU_BOARD_ENV, job->board, 1);
   return 0;
 }
 

@@ -4,6 +4,7 @@
  *     job.c           what is true of any job: whose failure ends it, what is said, when patience
  *                     ends
  *     nodes.c         the nodes of this host
+ *     board.c         where nodes show what they count
  *     boost.c         `maru boost` beside them
  *     input.c         what node 0 reads
  *     secret.c        what the nodes know and nobody else
@@ -89,6 +90,7 @@ struct job {
   int reaping;           /* it reads there */
   pid_t booster;         /* `maru boost` beside the nodes; 0: none, or it has ended */
   int boosted;           /* while this is open, it goes on */
+  char board[64];        /* where our board is; empty: there is none */
   int status;            /* what we shall exit with */
   unsigned culprit;      /* whose it is; MR_LAUNCH_NODES: nobody's, or said already */
   bool ending, killed;   /* we sent TERM, KILL */
@@ -141,6 +143,12 @@ void mr_launch_start(struct job *job);
 void mr_launch_signal_nodes(struct job *job, int signal);
 /* Until all nodes here have ended.  `control`: a descriptor that `controlled` reads, or -1. */
 void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job));
+
+/* ---- board.c ---- */
+
+/* Makes the board where the nodes of this host show what they count (stand.h), and names it to
+ * them. Where that fails, it is said, and nothing is shown. */
+void mr_launch_board(struct job *job);
 
 /* ---- boost.c ---- */
 

@@ -153,6 +153,7 @@ static void open_over(struct job *job) {
 void mr_launch_start(struct job *job) {
   open_over(job);
   start_reaper(job);
+  mr_launch_board(job);
   mr_launch_boost(job);
   for (unsigned i = 0; i < job->here; i++) {
     start_node(job, i);

@@ -123,6 +123,19 @@ static void refusals(const maru::dsm_heap &heap) {
   CHECK(heap.share<int>(5) == 5); // the nodes are still of one mind
 }
 
+/* Each node adds its own number, by compare-and-swap. */
+static void counter_of_all() {
+  const maru::dsm_counter counter(3);
+  std::int64_t was = -1, nodes = maru_dsm_nodes();
+  CHECK(!counter.compare_exchange(was, 7) && was >= 0);
+  for (int i = 0; i < each; i++)
+    while (!counter.compare_exchange(was, was + 1)) {
+    }
+  CHECK(counter.fetch_add(0) >= each);
+  barrier();
+  CHECK(counter.load() == nodes * each);
+}
+
 struct plain {
   alignas(64) long words[20];
 };
@@ -139,6 +152,7 @@ int main() {
     maru_dsm_heap_give(heap.allocator<int>().heap(), nullptr);
     vector_of_all(heap);
     map_of_all(heap);
+    counter_of_all();
   }
   maru::dsm_heap heap(1500000, heap_id + 4);
   room(heap);

@@ -98,6 +98,131 @@ static void misuses(void) {
   misuse(&lock, &minus, -EINVAL);
 }
 
+/* ---- locks ---------------------------------------------------------------------- */
+
+static uint64_t sent_by_all(void) {
+  uint64_t all = 0;
+  for (uint16_t node = 0; node < world.shape.nodes; node++)
+    all += mr_core_counters(world.nodes[node].core)->messages;
+  return all;
+}
+
+/* Messages for so many turns of node 1 alone at a lock of node 0's. */
+static uint64_t turns_alone(int turns) {
+  open_world(3, 1, 1, false);
+  for (int n = 0; n < turns; n++) {
+    emit(code(1), lock_of(0));
+    emit(code(1), unlock_of(0));
+  }
+  world_run(&world);
+  uint64_t all = sent_by_all();
+  world_destroy(&world);
+  return all;
+}
+
+/* Request, grant and release; the second time request and grant; then nothing.  A trial brings it
+ * back, whether its keeper is there or not, and is right. */
+static void kept(void) {
+  CHECK_EQUAL(turns_alone(1), 3);
+  CHECK_EQUAL(turns_alone(2), 5);
+  CHECK_EQUAL(turns_alone(100), 5);
+  for (int holds = 0; holds < 2; holds++) {
+    open_world(3, 1, 1, false);
+    for (int n = 0; n < 5; n++) {
+      emit(code(1), lock_of(0));
+      emit(code(1), set_of(0, 7));
+      emit(code(1), write_of(0, 8, 8));
+      if (n < 4 || !holds)
+        emit(code(1), unlock_of(0));
+    }
+    for (uint16_t node = 0; node < 3; node++)
+      emit(code(node), sync_of(MR_BARRIER, 2, 3));
+    struct instruction trial = sync_of(MR_TRY, 0, 0);
+    trial.reg = 0;
+    emit(code(2), trial);
+    emit(code(2), read_of(1, 8, 8));
+    world_run(&world);
+    CHECK_EQUAL(world.nodes[2].registers[0], !holds);
+    CHECK_EQUAL(world.nodes[2].registers[1], 7);
+    world_destroy(&world);
+  }
+}
+
+/* Node 1 holds what it may keep while node 2 tries. Once it gives it back, the next trial succeeds.
+ */
+static void asked_while_held(void) {
+  open_world(3, 1, 1, false);
+  for (int n = 0; n < 3; n++) {
+    emit(code(1), lock_of(0));
+    if (n < 2)
+      emit(code(1), unlock_of(0));
+  }
+  for (int meeting = 0; meeting < 3; meeting++) {
+    for (uint16_t node = 1; node < 3; node++)
+      emit(code(node), sync_of(MR_BARRIER, 2, 2));
+    if (meeting == 1)
+      emit(code(1), unlock_of(0));
+    struct instruction trial = sync_of(MR_TRY, 0, 0);
+    trial.reg = (uint8_t)meeting;
+    if (meeting != 1)
+      emit(code(2), trial);
+  }
+  world_run(&world);
+  CHECK_EQUAL(world.nodes[2].registers[0], 0);
+  CHECK_EQUAL(world.nodes[2].registers[2], 1);
+  world_destroy(&world);
+}
+
+/* Misuse is seen where it happens, though the manager may not know whose the lock is. */
+static void misuse_beside_others(void) {
+  for (int again = 0; again < 2; again++) {
+    open_world(3, 1, 1, true);
+    emit(code(1), lock_of(0));
+    for (uint16_t node = 1; node < 3; node++)
+      emit(code(node), sync_of(MR_BARRIER, 2, 2));
+    emit(code(1), sync_of(MR_WAIT, 4, 0));
+    emit(code(1), again ? lock_of(0) : unlock_of(0));
+    emit(code(2), again ? lock_of(0) : unlock_of(0));
+    while (world_step(&world))
+      ;
+    CHECK_EQUAL(world.failure, again ? 0 : -EPERM);
+    emit(code(0), sync_of(MR_POST, 4, 1));
+    world.nodes[0].ended = false;
+    while (world_step(&world))
+      ;
+    CHECK_EQUAL(world.failure, again ? -EBUSY : -EPERM);
+    world_destroy(&world);
+  }
+}
+
+/* Each of a queue's hand-overs is one message: request, name and grant, and one release at last. */
+static void handed_over(void) {
+  open_world(4, 1, 1, false);
+  emit(code(1), lock_of(0));
+  for (uint16_t node = 1; node < 4; node++)
+    emit(code(node), sync_of(MR_BARRIER, 2, 3));
+  for (uint16_t node = 2; node < 4; node++) {
+    emit(code(node), lock_of(0));
+    emit(code(node), unlock_of(0));
+  }
+  emit(code(1), sync_of(MR_WAIT, 4, 0));
+  emit(code(1), unlock_of(0));
+  while (world_step(&world))
+    ;
+  uint64_t before = sent_by_all();
+  CHECK(world.nodes[1].waits && world.nodes[2].waits && world.nodes[3].waits);
+  emit(code(0), sync_of(MR_POST, 4, 1));
+  world.nodes[0].ended = false;
+  world_run(&world);
+  /* The semaphore's grant, two of the lock, and the last one's release. */
+  CHECK_EQUAL(sent_by_all() - before, 4);
+  uint64_t given = 0;
+  for (uint16_t node = 0; node < 4; node++)
+    given += mr_core_counters(world.nodes[node].core)->given;
+  CHECK_EQUAL(given, 2);
+  world_destroy(&world);
+}
+
 /* ---- the log -------------------------------------------------------------------- */
 
 /* Nodes that exchange one lock and never meet at a barrier: every interval is
@@ -394,7 +519,7 @@ static void look_for_it(void *context, uint16_t to, const void *message, size_t 
 
 static void late_store(void) {
   static const struct mr_core_sink sink = {look_for_it, store_late, no_result, no_failure,
-                                           NULL,        NULL,       NULL};
+                                           NULL,        NULL,       NULL,      NULL};
   static alignas(64) uint8_t memory[2 * MR_PAGE], twins[2 * MR_PAGE];
   static uint32_t incarnations[2];
   struct late late = {.page = memory + MR_PAGE};
@@ -447,7 +572,7 @@ static void ignore_rights(void *context, uint32_t page, uint32_t count, enum mr_
 /* News of version 2 of page 1: what shows an older one has to be asked. */
 static void old_copy(uint64_t version, uint32_t asked) {
   static const struct mr_core_sink sink = {count_fetch, ignore_rights, ignore_result, no_failure,
-                                           NULL,        NULL,          copy_old};
+                                           NULL,        NULL,          copy_old,      NULL};
   static alignas(64) uint8_t memory[2 * MR_PAGE], twins[2 * MR_PAGE];
   static uint32_t incarnations[2];
   struct old_home home = {.version = version};
@@ -492,7 +617,7 @@ static void arrive(struct mr_core *core, uint64_t acquired, uint64_t round) {
 /* One word of bits is not enough for them. */
 static void many_nodes(void) {
   static const struct mr_core_sink sink = {count_send, no_protect, no_result, no_failure,
-                                           NULL,       NULL,       NULL};
+                                           NULL,       NULL,       NULL,      NULL};
   static alignas(64) uint8_t memory[MR_PAGE], twins[MR_PAGE];
   static uint32_t incarnations[MANY];
   uint32_t sent = 0;
@@ -521,7 +646,7 @@ static void many_nodes(void) {
 }
 
 static struct forged grant(enum mr_op op, uint32_t id, uint64_t of0, uint64_t of1) {
-  struct forged message = forged(MR_GRANT, id, 0, op);
+  struct forged message = forged(MR_GRANT, id, op == MR_LOCK ? MR_TURN : 0, op);
   put_numbers(&message, of0, of1);
   put_progress(&message, 0, 0, 2);
   return message;
@@ -589,6 +714,55 @@ static void forged_grants(void) {
   message = forged(MR_REFUSED, 2, -EPERM, MR_LOCK);
   victim(true, MR_LOCK, 1, 0);
   refused(&message, -EBADMSG, 0); /* node 0's own object */
+}
+
+/* Turns come in their order, and each has one next. */
+static void forged_turns(void) {
+  struct forged message = grant(MR_LOCK, 1, 0, 0);
+  message.header.value = MR_KEEPS; /* of no turn */
+  victim(true, MR_LOCK, 1, 0);
+  refused(&message, -ECANCELED, -EPROTO);
+  message.header.value = INT64_MIN;
+  victim(true, MR_TRY, 1, 0);
+  message.header.detail = MR_TRY;
+  refused(&message, -ECANCELED, -EPROTO);
+  static const struct {
+    uint32_t id;
+    int64_t turn;
+    uint32_t next;
+    int rc;
+  } named[] = {{0, 1, 1, -EBADMSG},         /* not the sender's to say */
+               {1, 0, 1, -EBADMSG},         /* of no turn */
+               {1, INT64_MAX, 1, -EBADMSG}, /* whose next has no number */
+               {1, 1, 0, -EBADMSG},         /* this node itself */
+               {1, 1, 2, -EBADMSG},         /* no node */
+               {1, 1, MR_NOBODY, -ECANCELED} /* it keeps none */};
+  for (unsigned i = 0; i < sizeof named / sizeof *named; i++) {
+    message = forged(MR_NAMES_NEXT, named[i].id, named[i].turn, named[i].next);
+    victim(false, 0, 0, 0);
+    refused(&message, named[i].rc, named[i].rc == -EBADMSG ? 0 : -EPROTO);
+  }
+  struct mr_core *core = victim(true, MR_LOCK, 1, 0);
+  message = grant(MR_LOCK, 1, 0, 0);
+  CHECK_EQUAL(deliver(&message), 0);
+  CHECK_EQUAL(mr_core_access(core, 0), MR_READ);
+  message = forged(MR_NAMES_NEXT, 1, 1, 1);
+  CHECK_EQUAL(deliver(&message), 0);
+  refused(&message, -ECANCELED, -EPROTO); /* it has one */
+  core = victim(true, MR_LOCK, 1, 0);
+  message = grant(MR_LOCK, 1, 0, 0);
+  CHECK_EQUAL(deliver(&message), 0);
+  for (int op = MR_UNLOCK; op >= MR_LOCK; op--) {
+    world.nodes[0].waits = true;
+    CHECK_EQUAL(mr_core_sync(core, (enum mr_op)op, 1, 0), 0);
+  }
+  refused(&message, -ECANCELED, -EPROTO); /* that turn is over */
+  victim(false, 0, 0, 0);
+  message = forged(MR_HOLDS, 0, 1, 0);
+  CHECK_EQUAL(deliver(&message), 0); /* refused: nobody asked */
+  CHECK(world.channels[0][1].head != NULL);
+  message = forged(MR_HOLDS, 1, 1, 0);
+  refused(&message, -EBADMSG, 0); /* managed elsewhere */
 }
 
 struct forged_copy {
@@ -778,7 +952,7 @@ static void copy_comes_once(void) {
   struct mr_core *core = world.nodes[0].core;
   world.nodes[0].waits = true;
   CHECK_EQUAL(mr_core_sync(core, MR_LOCK, 1, 0), 0);
-  struct forged message = forged(MR_GRANT, 1, 0, MR_LOCK);
+  struct forged message = forged(MR_GRANT, 1, MR_TURN, MR_LOCK);
   static const uint64_t time[3] = {0, 2, 0}, zeros[3 + 2 + 3];
   put(&message, time, sizeof time);
   put(&message, zeros, sizeof zeros); /* the floor; round 0, nobody in it; the least */
@@ -817,6 +991,16 @@ static void told_once(void) {
   for (int node = 0; node < 2; node++)
     notices += mr_core_counters(world.nodes[node].core)->notices;
   CHECK(notices > 0 && notices <= 2 * TURNS);
+  world_destroy(&world);
+  /* Nor by a node that hears nothing meanwhile. */
+  open_world(2, 2, 5, false);
+  for (int n = 0; n < TURNS; n++) {
+    emit(code(1), set_of(0, n + 1));
+    emit(code(1), write_of(0, 8, 8));
+    emit(code(1), sync_of(MR_POST, 4, 1));
+  }
+  world_run(&world);
+  CHECK_EQUAL(mr_core_counters(world.nodes[1].core)->notices, TURNS);
   world_destroy(&world);
 }
 
@@ -890,6 +1074,11 @@ int main(void) {
   for (uint16_t nodes = 2; nodes <= WORLD_NODES; nodes++)
     costs_of(nodes);
   told_once();
+  kept();
+  asked_while_held();
+  misuse_beside_others();
+  handed_over();
+  forged_turns();
   forged_requests();
   refused_release();
   forged_grants();

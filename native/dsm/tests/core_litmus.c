@@ -223,6 +223,35 @@ static void counting(uint64_t seed) {
   world_destroy(&world);
 }
 
+/* A lock of compare-and-swap: 0 to 1 and back, and what it guards.  Registers: 4 is 0, 5 is 1. */
+static void swapping(uint64_t seed) {
+  enum { NODES = 3, TIMES = 4, COUNTER = 5 };
+  open_world(NODES, 2, seed);
+  for (int node = 0; node < NODES; node++) {
+    emit(code(node), set_of(4, 0));
+    emit(code(node), set_of(5, 1));
+    for (int n = 0; n < TIMES; n++) {
+      struct instruction take = sync_of(MR_COMPARE_SWAP, COUNTER, 1);
+      struct instruction give = sync_of(MR_COMPARE_SWAP, COUNTER, 0);
+      take.address = 4, take.reg = 3;
+      give.address = 5, give.reg = 3;
+      uint32_t again = emit(code(node), take);
+      uint32_t taken = emit(code(node), jump_zero(3, 0));
+      emit(code(node), jump(again));
+      code(node)->code[taken].id = emit(code(node), read_of(0, 64, 8));
+      emit(code(node), add_of(0, 1));
+      emit(code(node), write_of(0, 64, 8));
+      emit(code(node), give);
+    }
+    emit(code(node), sync_of(MR_BARRIER, MEETING, NODES));
+    emit(code(node), read_of(0, 64, 8));
+  }
+  world_run(&world);
+  for (int node = 0; node < NODES; node++)
+    CHECK_EQUAL(reg(node, 0), NODES * TIMES);
+  world_destroy(&world);
+}
+
 /* while (cell is `unless`) wait(condition): the cell's value is in register 0 after it. */
 static void await_cell(int node, uint32_t condition, bool until_full) {
   uint32_t again = emit(code(node), read_of(0, 8, 8));
@@ -365,6 +394,7 @@ int main(void) {
   for (uint64_t i = 0; i < iterations / 10 + 1; i++) {
     interleaved_bytes(seed + i);
     counting(seed + i);
+    swapping(seed + i);
     bounded_buffer(seed + i, MR_SIGNAL);
     bounded_buffer(seed + i, MR_BROADCAST);
     rendezvous(seed + i);

@@ -7,6 +7,7 @@
  */
 #include "world.h"
 
+#include "../message.h"
 #include "check.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -108,7 +109,14 @@ static void use(struct plan *plan, struct program *program, const struct variabl
 }
 
 static void section(struct plan *plan, struct program *program, uint32_t lock) {
-  emit(program, lock_of(lock));
+  uint32_t refused = UINT32_MAX;
+  if (draw(plan, 4) == 0) {
+    /* A trial that may fail; then the section is left out. */
+    emit(program, sync_of(MR_TRY, lock, 0));
+    refused = emit(program, jump_zero(REGISTERS - 1, 0));
+  } else {
+    emit(program, lock_of(lock));
+  }
   for (int v = 0; v < VARIABLES; v++)
     if (plan->variables[v].role == GUARDED && plan->variables[v].lock == lock && draw(plan, 2) != 0)
       use(plan, program, &plan->variables[v]);
@@ -116,6 +124,8 @@ static void section(struct plan *plan, struct program *program, uint32_t lock) {
   if (lock + 1 < LOCKS && draw(plan, 4) == 0)
     section(plan, program, lock + 1);
   emit(program, unlock_of(lock));
+  if (refused != UINT32_MAX)
+    program->code[refused].id = program->length;
 }
 
 static uint32_t handed_id(const struct plan *plan, const struct variable *v, uint32_t phase) {
@@ -244,6 +254,9 @@ static void count_rare(const struct world *world) {
     seen.moved += c->moved;
     seen.passed_on += c->passed_on;
     seen.spared += c->spared;
+    seen.given += c->given;
+    seen.retaken += c->retaken;
+    seen.kinds[MR_HOLDS].messages += c->kinds[MR_HOLDS].messages;
   }
 }
 
@@ -335,6 +348,7 @@ int main(void) {
          (unsigned long long)seen_shown, (unsigned long long)seen_bereaved);
   if (schedules >= 1000)
     CHECK(seen.moved > 0 && seen.passed_on > 0 && seen.spared > 0 && seen_bereaved > 0 &&
-          seen_shown > 0);
+          seen_shown > 0 && seen.given > 0 && seen.retaken > 0 &&
+          seen.kinds[MR_HOLDS].messages > 0);
   return 0;
 }

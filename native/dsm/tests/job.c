@@ -1,3 +1,4 @@
+/* clang-format off */
 /* job: a node of a job, for the tests of jobs; what it does is its first argument.
  *
  *     mix        everything at once, checked: locks, counters, all bytes of a page
@@ -5,15 +6,24 @@
  *     ranges     accesses are said before, watched or not; a system call reads what others wrote
  *     hang       node 0 says "ready", all wait for a barrier that is never full
  *     stream     node 0 writes 64 MiB in a round, of which node 1 reads each page; twelve rounds,
- * the first of which is "ready" press      the same without end stuck      node 0 ends while the
- * others wait for its lock die        as hang, but node 1 kills itself crash      as hang, but node
- * 1 writes where nothing is, after a 42 into shared memory fail       node 1 ends with status 3,
- * the others hang misuse     unlocks what it does not hold left       returns from main without
- * leaving the job child      unlocks in a child process say        long and unfinished lines stripe
- * one page whose lines different nodes change, one where all change the same line race       all
- * write the same byte in no order; and much that is no race taken      something lies where the
- * shared memory has to be blind      the kernel has no userfaultfd; then as mix
+ *                the first of which is "ready"
+ *     press      the same without end
+ *     churn      locks, trials, swaps, pages and barriers without end
+ *     stuck      node 0 ends while the others wait for its lock
+ *     die        as hang, but node 1 kills itself
+ *     crash      as hang, but node 1 writes where nothing is, after a 42 into shared memory
+ *     fail       node 1 ends with status 3, the others hang
+ *     misuse     unlocks what it does not hold
+ *     left       returns from main without leaving the job
+ *     child      unlocks in a child process
+ *     say        long and unfinished lines
+ *     stripe     one page whose lines different nodes change, one where all change the same line
+ *     queue      all want one lock at the same time
+ *     race       all write the same byte in no order; and much that is no race
+ *     taken      something lies where the shared memory has to be
+ *     blind      the kernel has no userfaultfd; then as mix
  */
+/* clang-format on */
 #define _GNU_SOURCE
 #include <maru/dsm.h>
 
@@ -55,6 +65,13 @@ static void mix(void) {
   maru_dsm_barrier(7);
   CHECK_EQUAL(*counter, (long)nodes * TURNS);
   CHECK_EQUAL(maru_dsm_fetch_add(7, 0), (long)nodes * TURNS * 2);
+  /* The same by compare-and-swap, which only then changes something. */
+  for (int turn = 0; turn < TURNS; turn++)
+    for (int64_t was = 0, before; (before = maru_dsm_compare_swap(8, was, was + 1)) != was;)
+      was = before;
+  maru_dsm_barrier(7);
+  CHECK_EQUAL(maru_dsm_compare_swap(8, -1, 5), (long)nodes * TURNS);
+  CHECK_EQUAL(maru_dsm_fetch_add(8, 0), (long)nodes * TURNS);
   for (uint32_t round = 1; round <= ROUNDS; round++) {
     for (uint32_t i = (me + round) % nodes; i < WIDTH; i += nodes)
       bytes[i] = (uint8_t)(i * round);
@@ -191,6 +208,35 @@ static void stripe(void) {
   }
 }
 
+/* Locks, trials, swaps, pages and barriers without end. */
+static void churn(void) {
+  uint8_t *bytes = maru_dsm_alloc(16 * 4096);
+  uint32_t me = maru_dsm_node();
+  for (uint32_t round = 0;; round++) {
+    maru_dsm_lock(round % 3);
+    bytes[round % 16 * 4096 + me] = (uint8_t)round;
+    maru_dsm_unlock(round % 3);
+    if (maru_dsm_trylock(3 + me % 2))
+      maru_dsm_unlock(3 + me % 2);
+    maru_dsm_compare_swap(1, round, round + 1);
+    if (round % 64 == 0)
+      maru_dsm_barrier(0);
+  }
+}
+
+/* All want one lock, each of which holds it for a while; node 0 alone takes another. */
+static void queue(void) {
+  for (int turn = 0; turn < ROUNDS; turn++) {
+    maru_dsm_lock(5);
+    usleep(1000);
+    maru_dsm_unlock(5);
+  }
+  for (int turn = 0; turn < ROUNDS && maru_dsm_node() == 0; turn++) {
+    maru_dsm_lock(4);
+    maru_dsm_unlock(4);
+  }
+}
+
 /* Bytes of one word by different nodes, a sum under a lock and what a barrier orders are no races.
  */
 static void race(void) {
@@ -254,6 +300,10 @@ int main(int count, char **arguments) {
     return 0;
   else if (strcmp(mode, "stripe") == 0)
     stripe();
+  else if (strcmp(mode, "churn") == 0)
+    churn();
+  else if (strcmp(mode, "queue") == 0)
+    queue();
   else if (strcmp(mode, "race") == 0)
     race();
   else if (strcmp(mode, "say") == 0)

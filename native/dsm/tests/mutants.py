@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "shown.c", "sync.c", "manager.c", "intervals.c", "message.c", "diff.c"]
+SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "shown.c", "sync.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
 TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
@@ -29,7 +29,31 @@ NAMED = f"-Wl,-soname,{CORE}"
 SECONDS = 60
 
 MUTANTS = [
-    ("a trial takes a lock that is held", "manager.c", "  if (free)\n    s->object->holder = s->request->from;", "  s->object->holder = s->request->from;"),
+    ("a trial takes a lock that is held", "manager.c", "  if (object->free) {\n    grant_lock(s, from, MR_TRY,", "  if (true) {\n    grant_lock(s, from, MR_TRY,"),
+    ("a trial does not ask a lock back", "manager.c", "!object->kept && object->asked == NOBODY", "true"),
+    ("two are asked for the same lock", "manager.c", "    if (object->asked == NOBODY) {\n", "    {\n"),
+    ("an answer about an old turn counts for a new one", "manager.c", "  if (object->value == s->request->argument)\n    object->kept", "  object->kept"),
+    ("anybody's answer ends the trials", "manager.c", "  if (object->asked != s->request->from)\n    return -EPERM;\n", ""),
+    ("every trial takes what came back", "manager.c", "    if (s->object->free)\n      grant_lock", "    if (true)\n      grant_lock"),
+    ("a release that crosses the next one's name frees the lock", "manager.c", "bool last = object->tail == s->request->from;", "bool last = true;"),
+    ("anybody may keep a lock", "manager.c", "grant_lock(s, from, MR_LOCK, before == from);", "grant_lock(s, from, MR_LOCK, true);"),
+    ("nobody keeps a lock", "manager.c", "grant_lock(s, from, MR_LOCK, before == from);", "grant_lock(s, from, MR_LOCK, false);"),
+    ("the next is named to itself", "manager.c", "name_next(s, before, object->value - 1, from);", "name_next(s, from, object->value - 1, before);"),
+    ("a swap minds not what there is", "manager.c", "  if (before == s->request->expected)\n", ""),
+    ("what a swap expects does not travel", "sync.c", "    mr_put(&core->out, &expected, sizeof expected);", "    mr_put(&core->out, &(int64_t){0}, sizeof expected);"),
+    ("the next waits for a turn that is over", "locks.c", "if (turn == lock->turn && !lock->held)", "if (false)"),
+    ("the next gets the lock after any turn", "locks.c", "if (turn == lock->turn && !lock->held)", "if (!lock->held)"),
+    ("the next gets a lock that is held", "locks.c", "if (turn == lock->turn && !lock->held)", "if (turn == lock->turn)"),
+    ("what was given away is kept, too", "locks.c", "  lock->keeps = false;\n  core->counters.given++;", "  core->counters.given++;"),
+    ("the next is given to twice", "locks.c", "    lock->next = 0;\n", ""),
+    ("a holder that is asked keeps the lock", "locks.c", "  lock->keeps = false;\n  if (lock->held)", "  if (lock->held)"),
+    ("a holder that is asked says nothing", "locks.c", "    mr_lock_is_held(core, id, lock->turn);", "    ;"),
+    ("the next hears of the first release only", "locks.c", "  memcpy(lock->released, core->time, bytes);", "  if (lock->released[core->config.me] == 0)\n    memcpy(lock->released, core->time, bytes);"),
+    ("the next hears of no write", "locks.c", "  mr_put_intervals(core, to, lock->released);\n", ""),
+    ("a turn may come again", "locks.c", " || turn <= lock->turn", ""),
+    ("a trial that took the lock says no", "sync.c", "return pending->op == MR_TRY;", "return 0;"),
+    ("a lock that is kept is asked for", "sync.c", "!takes(op) || !mr_lock_retake(core, id)", "true"),
+    ("who holds a lock may take it again", "sync.c", "(op == MR_LOCK && held) || ", ""),
     ("nobody is the last at a barrier", "manager.c", "node == s->request->from);", "0);"),
     ("one look is enough to call a job stuck", "deadlock.c", "  if (!look->again) {", "  if (false) {"),
     ("messages under way do not keep a job from being stuck", "deadlock.c", "return all && under_way == 0;", "return all;"),
@@ -105,7 +129,7 @@ MUTANTS = [
     ("nothing is ever dropped from the log", "progress.c",
      "    mr_intervals_trim(core->log, q, core->floor[q]);\n", "    ;\n"),
     ("a fetch-and-add is no release", "sync.c",
-     "op == MR_FLAG_SET ||\n         op == MR_FETCH_ADD;", "op == MR_FLAG_SET;"),
+     "op == MR_FLAG_SET ||\n         op == MR_FETCH_ADD ||", "op == MR_FLAG_SET ||"),
     ("a flag is no acquisition", "sync.c", "op == MR_WAIT || op == MR_FLAG_AWAIT ||", "op == MR_WAIT ||"),
     ("a signal that comes early is lost", "sync.c", "    if (!pending->woken)\n      return;", "    return;"),
     ("a node sleeps without standing in the queue", "sync.c",
@@ -115,11 +139,11 @@ MUTANTS = [
      " || header.incarnation != core->incarnations[from]", ""),
     ("a message may be shorter than it says", "core.c", "header.length != reader.left ||", ""),
     ("a lock has two holders", "manager.c",
-     "  if (s->object->holder != NOBODY) {\n    enqueue(s);\n    return 0;\n  }", ""),
-    ("a lock is forgotten when it is handed on", "manager.c",
-     "    grant(s, s->object->holder, MR_LOCK, 0);", "    ;"),
-    ("anybody may unlock", "manager.c",
-     "  if (s->object->holder != s->request->from)\n    return -EPERM;\n", ""),
+     "  if (object->free) {\n    grant_lock(s, from, MR_LOCK,", "  if (true) {\n    grant_lock(s, from, MR_LOCK,"),
+    ("a lock is forgotten when it is handed on", "locks.c",
+     "    give(core, id, lock, next, true);", "    ;"),
+    ("anybody may unlock", "sync.c",
+     "(op == MR_UNLOCK && !held)", "false"),
     ("whoever came last gets the lock first", "manager.c",
      "  if (s->object->first == NOBODY)\n    s->object->first = node;\n  else\n"
      "    s->manager->waiters[s->object->last].next = node;\n  s->object->last = node;",
@@ -132,7 +156,7 @@ MUTANTS = [
      "s->object->value == s->request->argument", "s->object->value != 0"),
     ("a flag's queue has lost its end", "manager.c", "  s->object->last = kept;\n", ""),
     ("a refused request makes the object", "manager.c",
-     "  if (rc == 0)\n    object->kind", "  object->kind"),
+     "  if (rc < 0)\n    object->kind = before;\n", ""),
     ("a refused request releases", "sync.c",
      "  if (rc == 0)\n    keep_released(&decision);\n  else if", "  keep_released(&decision);\n  if (rc == 0)\n    ;\n  else if"),
     ("a diff is read while it is being written", "pages.c",

@@ -118,7 +118,7 @@ static int on_copy(void *context, uint16_t home, uint32_t page, void *bytes, uin
 }
 
 static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed,
-                                         on_now,  on_stuck,   on_copy};
+                                         on_now,  on_stuck,   on_copy, NULL};
 
 /* ---- life -------------------------------------------------------------------- */
 
@@ -297,7 +297,9 @@ static bool touch(struct node *node, const struct instruction *i) {
 static void synchronise(struct node *node, const struct instruction *i) {
   node->waits = true;
   node->result = &node->registers[i->reg];
-  begun(node, mr_core_sync(node->core, (enum mr_op)i->op, i->id, i->value));
+  begun(node, i->op == MR_COMPARE_SWAP
+                  ? mr_core_swap(node->core, i->id, node->registers[i->address], i->value)
+                  : mr_core_sync(node->core, (enum mr_op)i->op, i->id, i->value));
 }
 
 static void run_instruction(struct node *node) {

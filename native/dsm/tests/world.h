@@ -25,7 +25,8 @@ enum code {
   WRITE,     /* `length` bytes at `address` ← register */
   SET,       /* register ← value */
   ADD,       /* register += value */
-  SYNC,      /* mr_core_sync(op, id, value); register ← result */
+  SYNC,      /* mr_core_sync(op, id, value); register ← result; MR_COMPARE_SWAP: of a counter that
+                is expected to be as register `address` */
   JUMP_ZERO, /* to instruction `id` if the register is 0 */
   JUMP
 };

@@ -76,6 +76,9 @@ int maru_dsm_trylock(uint32_t id);
 void maru_dsm_barrier(uint32_t id);
 /* Adds to a counter that starts at 0; its value before.  Orders as a lock does. */
 int64_t maru_dsm_fetch_add(uint32_t id, int64_t delta);
+/* Sets the same counter to `value` if it is `expected`; its value before, which is `expected` then
+ * and only then.  Orders as a lock does in both cases. */
+int64_t maru_dsm_compare_swap(uint32_t id, int64_t expected, int64_t value);
 
 /* A semaphore starts at 0; waiting takes one, as soon as there is one. */
 void maru_dsm_semaphore_wait(uint32_t id);

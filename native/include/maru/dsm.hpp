@@ -146,6 +146,29 @@ private:
   std::uint32_t id_;
 };
 
+/* A counter of the job (maru_dsm_fetch_add), as an object: every node that names the same id has
+ * the same one.  Each call orders as a lock does. */
+class dsm_counter {
+public:
+  explicit dsm_counter(std::uint32_t id) noexcept : id_(id) {}
+
+  std::int64_t load() const noexcept { return maru_dsm_fetch_add(id_, 0); }
+  /* Its value before. */
+  std::int64_t fetch_add(std::int64_t delta) const noexcept {
+    return maru_dsm_fetch_add(id_, delta);
+  }
+  /* Whether it was `expected`, and is `desired` now; else `expected` becomes what it is. */
+  bool compare_exchange(std::int64_t &expected, std::int64_t desired) const noexcept {
+    const std::int64_t before = maru_dsm_compare_swap(id_, expected, desired);
+    const bool same = before == expected;
+    expected = before;
+    return same;
+  }
+
+private:
+  std::uint32_t id_;
+};
+
 } // namespace maru
 
 #endif

@@ -14,6 +14,7 @@ import Data.List (nub, sort)
 import Data.String (fromString)
 import qualified Maru.Control.Launch.Advice as Advice
 import qualified Maru.Control.Launch.Heat as Heat
+import Maru.Control.Launch.Locks (Behind (..), Lock (..), locks)
 import Maru.View.HeatMap (heatMap)
 import Maru.View.Page
 import Maru.View.Table (Align (..), Table (..), seconds)
@@ -27,6 +28,8 @@ launchPage facts status told =
       ++ titled "Faults by reason" reasons [show i : map show each | Heat.ToldFaults i each <- told]
       ++ titled "Messages sent, by kind" (kinds "node") [show i : [figure m | kind <- sent, let m = sum [n | Heat.ToldSent j k n _ <- told, j == i, k == kind]] | i <- senders]
       ++ titled "Bytes sent, by kind" (kinds "node") [show i : [figure b | kind <- sent, let b = sum [n | Heat.ToldSent j k _ n <- told, j == i, k == kind]] | i <- senders]
+      ++ titled "Locks, the longest waited for first" lockHeads (map lockRow (take pagesShown busiest))
+      ++ titled "Which node waited for which at a lock" behindHeads (take pagesShown [row | lock <- busiest, row <- behindRows lock])
       ++ heatMap (Heat.sitesOfPages told) told
       ++ titled "Allocations, the hottest first" sites (map site (Heat.heats told))
       ++ titled ("Pages, the hottest first" ++ cut) pages (map page (take pagesShown hot))
@@ -38,6 +41,11 @@ launchPage facts status told =
         first : rest -> toUpper first : rest ++ "."
         "" -> ""
     hot = Heat.pagesByHeat told
+    busiest = locks told
+    lockHeads = (L, "lock") : [(R, head') | head' <- ["taken", "without a message", "waited", "the longest"]]
+    lockRow l = [lockName l, show (lockTaken l), show (lockKept l), seconds (lockWaited l), seconds (lockLongest l)]
+    behindHeads = [(L, "lock"), (R, "node"), (R, "behind node"), (R, "times"), (R, "waited"), (R, "the longest")]
+    behindRows l = [[lockName l, show (behindNode b), show (behindHolder b), show (behindTimes b), seconds (behindWaited b), seconds (behindLongest b)] | b <- lockBehind l]
     cut = if length hot > pagesShown then " (" ++ show pagesShown ++ " of " ++ show (length hot) ++ ")" else ""
     titled _ _ [] = []
     titled title heads rows = element "h2" title : htmlTable (Table heads rows)
@@ -80,6 +88,7 @@ launchJson status lines' =
       "status" .= status,
       "sites" .= map site (Heat.heats lines'),
       "nodes" .= [node i w c f l b | Heat.ToldNode i w c f l b <- lines'],
+      "locks" .= map lock (take 100 (locks lines')),
       "advice" .= Advice.advice lines',
       "hottest_pages" .= map page (take 100 (Heat.pagesByHeat lines'))
     ]
@@ -95,6 +104,15 @@ launchJson status lines' =
           "waits" .= object [fromString what .= object ["count" .= n, "longest" .= (1e-9 * longest)] | Heat.ToldWaits j waits <- lines', i == j, (what, (n, longest)) <- zip ["fetching", "locks", "barriers"] waits],
           "faults" .= object [fromString why .= n | Heat.ToldFaults j faults <- lines', i == j, (why, n) <- zip Heat.faultReasons faults],
           "sent" .= object [fromString kind .= object ["messages" .= messages, "bytes" .= bytes] | Heat.ToldSent j kind messages bytes <- lines', i == j]
+        ]
+    lock l =
+      object
+        [ "lock" .= lockName l,
+          "taken" .= lockTaken l,
+          "without_message" .= lockKept l,
+          "waited" .= lockWaited l,
+          "longest" .= lockLongest l,
+          "behind" .= [object ["node" .= behindNode b, "holder" .= behindHolder b, "times" .= behindTimes b, "waited" .= behindWaited b, "longest" .= behindLongest b] | b <- lockBehind l]
         ]
     site h =
       object

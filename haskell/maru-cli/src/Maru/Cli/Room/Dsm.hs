@@ -1,5 +1,5 @@
--- | The dsm room: shared memory over several nodes. So far it says what a node
--- would work with here.
+-- | The dsm room: shared memory over several nodes. It says what a node would work with here, and
+-- what the nodes of a launch count.
 module Maru.Cli.Room.Dsm
   ( dsmRoom,
     launchCommand,
@@ -15,6 +15,7 @@ import Control.Exception (IOException, try)
 import Maru.Cli.Installed (helperAt)
 import Maru.Cli.Room
 import Maru.Cli.Room.Dsm.Launch (launchCommand, reportLaunch)
+import Maru.Cli.Room.Dsm.Top (launchesPage)
 import Maru.Native.Probe
 import System.Exit (ExitCode (..))
 import System.Process (readProcessWithExitCode)
@@ -23,7 +24,8 @@ import System.Timeout (timeout)
 dsmRoom :: Room
 dsmRoom =
   (room "dsm" "the memory of one node, and its loss")
-    { roomChecks =
+    { roomTop = Just (pure launchesPage),
+      roomChecks =
         [ Check "access detection" (accessFinding <$> probeAccess ByUserfaultfd <*> probeAccess ByMprotect),
           Check "transports" (providersFinding <$> askProviders)
         ]

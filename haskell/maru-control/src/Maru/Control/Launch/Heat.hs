@@ -39,6 +39,10 @@ data Told
     ToldFaults !Int ![Int]
   | -- | A node, and a kind of message that it sent: how many, and their bytes.
     ToldSent !Int !String !Integer !Integer
+  | -- | A node, a lock: how often it took it, without a message; nanoseconds from request to grant, the longest.
+    ToldLock !Int !String !Integer !Integer !Double !Double
+  | -- | A node, a lock, the node that held it when it was asked for: how often; nanoseconds, the longest.
+    ToldBehind !Int !String !Int !Integer !Double !Double
   deriving (Eq, Show)
 
 -- | A line: the node's number, then its words.
@@ -54,6 +58,10 @@ told line = case words line of
     maybe broken Right (ToldWaits <$> readMaybe node <*> (pairs =<< mapM readMaybe figures))
   node : "faults" : figures@[_, _, _, _] -> maybe broken Right (ToldFaults <$> readMaybe node <*> mapM readMaybe figures)
   [node, "sent", kind, messages, bytes] -> maybe broken Right (ToldSent <$> readMaybe node <*> pure kind <*> readMaybe messages <*> readMaybe bytes)
+  [node, "lock", name, taken, kept, waited, longest] ->
+    maybe broken Right (ToldLock <$> readMaybe node <*> pure name <*> readMaybe taken <*> readMaybe kept <*> readMaybe waited <*> readMaybe longest)
+  [node, "behind", name, holder, times, waited, longest] ->
+    maybe broken Right (ToldBehind <$> readMaybe node <*> pure name <*> readMaybe holder <*> readMaybe times <*> readMaybe waited <*> readMaybe longest)
   _ : "site" : offset : size : name@(_ : _) ->
     maybe broken Right (ToldSite <$> readMaybe offset <*> readMaybe size <*> pure (unwords name))
   _ -> broken

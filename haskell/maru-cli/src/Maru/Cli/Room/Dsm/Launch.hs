@@ -8,6 +8,7 @@ where
 
 import Control.Monad (unless, when)
 import qualified Data.ByteString as ByteString
+import Data.Foldable (toList)
 import Data.List (intercalate, stripPrefix)
 import Data.Maybe (fromMaybe, isNothing)
 import qualified GHC.Foreign as Foreign
@@ -21,6 +22,7 @@ import Maru.Cli.Readers (wholeFrom)
 import Maru.Cli.Report
 import qualified Maru.Control.Launch.Advice as Advice
 import qualified Maru.Control.Launch.Heat as Heat
+import Maru.Control.Launch.Locks (lockVerdict, locks)
 import Maru.View.Launch (launchJson, launchPage)
 import Options.Applicative hiding (internal)
 import System.Environment (getExecutablePath, setEnv)
@@ -130,7 +132,7 @@ writeReport fd status = do
     file : advising : words' : rest -> do
       lines' <- either (problem internal . ("the job's report is broken: " ++)) pure (mapM Heat.told rest)
       unless (null file) $ do
-        when (status == 0) (warn (Heat.verdict (Heat.heats lines')))
+        when (status == 0) (mapM_ warn (Heat.verdict (Heat.heats lines') : toList (lockVerdict (locks lines'))))
         if isPage file
           then pageFacts ("maru" : "launch" : fromMaybe [] (readMaybe words')) >>= \facts -> writePage file (launchPage facts status lines')
           else writeJson file (launchJson status lines')

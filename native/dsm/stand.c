@@ -1,0 +1,66 @@
+#include "stand.h"
+
+#include <maru/board.h>
+#include <stdlib.h>
+
+struct mr_stand {
+  struct maru_board board;
+  struct mr_stand_line *line;
+};
+
+struct mr_stand *mr_stand_open(uint16_t me) {
+  const char *path = getenv("MARU_DSM_BOARD");
+  struct mr_stand *stand = path != NULL && me < MR_STAND_LINES ? calloc(1, sizeof *stand) : NULL;
+  void *lines;
+  if (stand == NULL)
+    return NULL;
+  if (maru_board_open(&stand->board, path) < 0) {
+    free(stand);
+    return NULL;
+  }
+  /* The launcher's descriptor keeps it. */
+  maru_board_forget_fd(&stand->board);
+  if (maru_board_share(&stand->board, MR_STAND_SECTION, MR_STAND_VERSION,
+                       MR_STAND_LINES * sizeof *stand->line, &lines) < 0) {
+    mr_stand_close(stand);
+    return NULL;
+  }
+  stand->line = (struct mr_stand_line *)lines + me;
+  return stand;
+}
+
+/* Relaxed: each word is true by itself, and nobody decides anything by two of them. */
+static void put(uint64_t *to, const uint64_t *from, unsigned count) {
+  for (unsigned i = 0; i < count; i++)
+    __atomic_store_n(&to[i], from[i], __ATOMIC_RELAXED);
+}
+
+void mr_stand_tell(struct mr_stand *stand, uint16_t nodes, const struct mr_core_counters *counters,
+                   const struct mr_stand_counts *counts) {
+  const uint64_t all = nodes;
+  struct mr_stand_line *line = stand->line;
+  for (unsigned kind = 0; kind < MR_MESSAGE_KINDS; kind++) {
+    put(&line->messages[kind], &counters->kinds[kind].messages, 1);
+    put(&line->bytes[kind], &counters->kinds[kind].bytes, 1);
+  }
+  put(line->counts.waits, counts->waits, MR_STAND_WAITS);
+  put(line->counts.waited_ns, counts->waited_ns, MR_STAND_WAITS);
+  put(line->counts.faults, counts->faults, MR_REASONS);
+  put(&line->given, &counters->given, 1);
+  put(&line->retaken, &counters->retaken, 1);
+  put(&line->nodes, &all, 1);
+}
+
+void mr_stand_close(struct mr_stand *stand) {
+  if (stand == NULL)
+    return;
+  maru_board_close(&stand->board);
+  free(stand);
+}
+
+enum mr_reason mr_reason_of(const struct mr_core *core, uint32_t page) {
+  return mr_core_is_home(core, page)             ? MR_AT_HOME
+         : mr_core_access(core, page) != MR_NONE ? MR_WRITTEN
+         : mr_core_was_here(core, page)          ? MR_CHANGED
+                                                 : MR_FIRST;
+}

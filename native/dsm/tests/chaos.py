@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Jobs that compute without end, and lose a node or the launcher at a moment drawn by chance: each
+ends with the documented status and line, in time, and leaves no process.
+
+usage: chaos.py MARU JOB MOMENTS [SEED]
+
+A moment is who is signalled (a node or the launcher), by which signal (KILL, TERM or STOP), and how
+long after the launcher was started.  A stopped launcher goes on after a while, and is then told to
+end.  Prints one line for each that went wrong, then "N passed, M failed".
+"""
+
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+LIMIT_S = 60
+TRANSPORTS = ["shm+tcp", "shm", "tcp"]
+# By whom and signal: the statuses of a job, and what a line says. A node that ends by TERM while it
+# waits for others may be seen as lost first.
+OUTCOMES = {
+    ("node", signal.SIGKILL): ({75, 137}, r"^(\[\d+\] )?maru: .*(node \d+)"),
+    ("node", signal.SIGTERM): ({75, 143}, r"^(\[\d+\] )?maru: .*(node \d+)"),
+    ("node", signal.SIGSTOP): ({75}, r"^(\[\d+\] )?maru: .*lost node \d+"),
+    ("launcher", signal.SIGKILL): ({-9}, ""),
+    ("launcher", signal.SIGTERM): ({143, -15}, ""),
+    ("launcher", signal.SIGSTOP): ({143, -15}, ""),
+}
+
+
+def nodes_of(program):
+    """Processes that run that file."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.readlink(entry / "exe").split(" (deleted)")[0] == str(program):
+                    found.append(int(entry.name))
+            except OSError:
+                pass
+    return found
+
+
+def strike(draw, launcher, program, whom, number):
+    """Whom it met, or nobody: the job was not there yet, or not any more."""
+    if whom == "launcher":
+        os.kill(launcher.pid, number)
+        return True
+    nodes = nodes_of(program)
+    try:
+        os.kill(draw.choice(nodes), number) if nodes else None
+    except ProcessLookupError:
+        return False
+    return bool(nodes)
+
+
+def moment(maru, program, draw):
+    """What went wrong, or nothing."""
+    whom, number = draw.choice(list(OUTCOMES))
+    transport, count, delay = draw.choice(TRANSPORTS), draw.randint(2, 4), draw.uniform(0.02, 0.9)
+    name = f"{transport}, {count} nodes, {whom} {number.name} after {delay:.3f} s"
+    environment = dict(os.environ, MARU_DSM_MIB="16")
+    command = [maru, "launch", "-n", str(count), "--transport", transport, "--lost-after", "2", "--", program, "churn"]
+    with tempfile.TemporaryFile() as said:
+        launcher = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment)
+        try:
+            time.sleep(delay)
+            met = strike(draw, launcher, program, whom, number)
+            if whom == "launcher" and number == signal.SIGSTOP:
+                time.sleep(draw.uniform(0, 0.5))
+                os.kill(launcher.pid, signal.SIGCONT)
+            if not met or number == signal.SIGSTOP and whom == "launcher":
+                os.kill(launcher.pid, signal.SIGTERM)
+            status = launcher.wait(LIMIT_S)
+        except subprocess.TimeoutExpired:
+            launcher.kill()
+            launcher.wait()
+            return name, f"hangs: not ended after {LIMIT_S} s"
+        finally:
+            left = nodes_of(program)
+            until = time.monotonic() + LIMIT_S
+            while left and time.monotonic() < until:
+                time.sleep(0.02)
+                left = nodes_of(program)
+            for pid in left:
+                os.kill(pid, signal.SIGKILL)
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+    statuses, line = OUTCOMES[whom, number] if met else ({143, -15}, "")
+    if left:
+        return name, f"{len(left)} processes left"
+    if status not in statuses:
+        return name, f"status {status}, said: {text[-400:]!r}"
+    if not re.search(line, text, re.MULTILINE):
+        return name, f"no such line: {text[-400:]!r}"
+    return name, None
+
+
+def main():
+    maru, job, moments = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(1 << 32)
+    draw = random.Random(seed)
+    failed = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        program = pathlib.Path(scratch).resolve() / "churning"
+        shutil.copy(job, program)
+        for number in range(moments):
+            name, wrong = moment(maru, program, draw)
+            if wrong:
+                failed += 1
+                print(f"FAILED  {name} (seed {seed}, moment {number}): {wrong}", flush=True)
+    print(f"{moments - failed} passed, {failed} failed")
+    return failed > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
