@@ -127,6 +127,8 @@ int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
   c->config.log_most = config->log_most != 0 ? config->log_most : MR_LOG_MOST;
   c->code = mr_diff_best();
   c->flushed = mr_flushed;
+  c->tell_manager = mr_tell_manager;
+  c->lock_is_held = mr_lock_is_held;
   if (!allocate(c)) {
     mr_core_destroy(c);
     return -ENOMEM;

@@ -54,7 +54,7 @@ static void give(struct mr_core *core, uint32_t id, struct lock *lock, uint16_t 
 
 static void give_back(struct mr_core *core, uint32_t id, const struct lock *lock) {
   core->counters.requests++;
-  mr_tell_manager(core, MR_UNLOCK, id, 0, lock->released);
+  core->tell_manager(core, MR_UNLOCK, id, 0, lock->released);
 }
 
 /* ---- the program's side ------------------------------------------------------------ */
@@ -100,7 +100,7 @@ static int asked_back(struct mr_core *core, uint32_t id, struct lock *lock) {
     return mr_fail(core, -EPROTO, "a lock is asked back that this node does not keep, object", id);
   lock->keeps = false;
   if (lock->held)
-    mr_lock_is_held(core, id, lock->turn);
+    core->lock_is_held(core, id, lock->turn);
   else
     give_back(core, id, lock);
   return mr_unless_stopped(core);

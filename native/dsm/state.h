@@ -116,6 +116,10 @@ struct mr_core {
   struct mr_core_config config;
   const struct mr_diff_code *code;
   void (*flushed)(struct mr_core *core); /* mr_flushed: pages.c calls it when diffs are home */
+  /* mr_tell_manager, mr_lock_is_held: locks.c calls them. */
+  void (*tell_manager)(struct mr_core *core, enum mr_op op, uint32_t id, int64_t argument,
+                       const uint64_t *time);
+  void (*lock_is_held)(struct mr_core *core, uint32_t id, uint64_t turn);
   uint32_t *incarnations;
   struct page *pages;
   struct pending pending;

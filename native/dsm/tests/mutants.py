@@ -47,7 +47,7 @@ MUTANTS = [
     ("what was given away is kept, too", "locks.c", "  lock->keeps = false;\n  core->counters.given++;", "  core->counters.given++;"),
     ("the next is given to twice", "locks.c", "    lock->next = 0;\n", ""),
     ("a holder that is asked keeps the lock", "locks.c", "  lock->keeps = false;\n  if (lock->held)", "  if (lock->held)"),
-    ("a holder that is asked says nothing", "locks.c", "    mr_lock_is_held(core, id, lock->turn);", "    ;"),
+    ("a holder that is asked says nothing", "locks.c", "    core->lock_is_held(core, id, lock->turn);", "    ;"),
     ("the next hears of the first release only", "locks.c", "  memcpy(lock->released, core->time, bytes);", "  if (lock->released[core->config.me] == 0)\n    memcpy(lock->released, core->time, bytes);"),
     ("the next hears of no write", "locks.c", "  mr_put_intervals(core, to, lock->released);\n", ""),
     ("a turn may come again", "locks.c", " || turn <= lock->turn", ""),
