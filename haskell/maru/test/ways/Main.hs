@@ -118,7 +118,8 @@ finalized capabilities = do
   (told, handle) <- openTempFile folder "maru-ways"
   hClose handle
   let tell = getProcessID >>= \self -> unless (self == caller) (appendFile told "x")
-  held <- mapM (\i -> newIORef i >>= \ref -> ref <$ mkWeakIORef ref tell) [1 .. 100 :: Int]
+  held <- mapM newIORef [1 .. 100 :: Int]
+  mapM_ (`mkWeakIORef` tell) held
   let f i = unsafePerformIO (i <$ (performMajorGC >> threadDelay 50000))
       {-# NOINLINE f #-}
       ys = parMapWith processes f [1 .. 4 :: Int]
