@@ -77,11 +77,6 @@ bool mr_entered(const struct mr_rank *line, uint32_t comm, uint32_t count) {
   return entered >> 32 == comm && (int32_t)((uint32_t)entered - count) >= 0;
 }
 
-void mr_count_own(void) {
-  if (mr_self.line != NULL)
-    STORE(mr_self.line->own, LOAD(mr_self.line->own) + 1); /* threads may lose one */
-}
-
 /* ---- waiting ------------------------------------------------------------- */
 
 /* One thread's. */

@@ -2,8 +2,6 @@
 #define _GNU_SOURCE
 #include "calm.h"
 
-#include "self.h"
-
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -26,16 +24,10 @@
 
 /* This process; written by mr_calm_join. */
 static bool able;
-/* More ranks than CPUs: written by each look. */
-static _Atomic bool crowded;
+/* Written by each look. */
+_Atomic bool mr_crowded;
 
-/* One thread's. */
-struct mood {
-  struct mr_looks looks;
-  int kept_from_own;    /* calls */
-  int64_t own_begin_ns; /* 0: in none */
-};
-static _Thread_local struct mood mood;
+_Thread_local struct mr_mood mr_mood;
 
 /* Of the tick before: a read of memory, no more. */
 static int64_t coarse_ns(void) {
@@ -76,7 +68,7 @@ bool mr_calm_join(void) {
     if (CPU_ISSET(cpu, &own))
       (void)atomic_fetch_or_explicit(&mr_self.section->cpus[cpu / 64], UINT64_C(1) << cpu % 64,
                                      memory_order_relaxed);
-  STORE(crowded, mr_more_ranks_than_cpus());
+  STORE(mr_crowded, mr_more_ranks_than_cpus());
   return true;
 }
 
@@ -116,21 +108,22 @@ static void look(struct mr_looks *looks, int64_t now_ns) {
   int64_t until_ns = mr_looks_note(looks, now_ns, run_delay_ns());
   if (until_ns > LOAD(mr_self.section->busy_until_ns)) /* two at a time: either will do */
     STORE(mr_self.section->busy_until_ns, until_ns);
-  STORE(crowded, mr_more_ranks_than_cpus());
+  STORE(mr_crowded, mr_more_ranks_than_cpus());
 }
 
-static bool calm_at(struct mood *m, int64_t now_ns) {
+static bool calm_at(struct mr_mood *m, int64_t now_ns) {
   if (now_ns - m->looks.last_ns >= LOOK_NS)
     look(&m->looks, now_ns);
-  return !LOAD(crowded) && now_ns >= LOAD(mr_self.section->busy_until_ns);
+  return !LOAD(mr_crowded) && now_ns >= LOAD(mr_self.section->busy_until_ns);
 }
 
-bool mr_calm(void) { return able && calm_at(&mood, coarse_ns()); }
+bool mr_calm(void) { return able && calm_at(&mr_mood, coarse_ns()); }
 
-bool mr_own_begin(unsigned ends) {
+bool mr_own_begin_timed(unsigned ends) {
+  struct mr_mood *m = &mr_mood;
+  m->quick = false;
   if (!able)
     return false;
-  struct mood *m = &mood;
   int64_t now_ns = coarse_ns();
   if (!calm_at(m, now_ns) || mr_asleep(ends))
     return false;
@@ -138,18 +131,26 @@ bool mr_own_begin(unsigned ends) {
     m->kept_from_own--;
     return false;
   }
-  m->own_begin_ns = now_ns;
+  m->begin_ns = now_ns;
   return true;
 }
 
 void mr_own_end(void) {
-  struct mood *m = &mood;
-  if (m->own_begin_ns != 0)
-    mr_call_took(coarse_ns() - m->own_begin_ns);
-  m->own_begin_ns = 0;
+  struct mr_mood *m = &mr_mood;
+  if (m->begin_ns == 0)
+    return;
+  int64_t now_ns = coarse_ns();
+  if (!m->quick)
+    mr_call_took(now_ns - m->begin_ns);
+  /* A look is due, too. */
+  m->quick = now_ns - m->begin_ns <= LONG_NS && now_ns - m->looks.last_ns < LOOK_NS;
+  m->seen_ns = now_ns;
+  m->begin_ns = 0;
 }
 
 void mr_call_took(int64_t ns) {
-  if (ns > LONG_NS)
-    mood.kept_from_own = AFTER_LONG;
+  if (ns <= LONG_NS)
+    return;
+  mr_mood.quick = false;
+  mr_mood.kept_from_own = AFTER_LONG;
 }

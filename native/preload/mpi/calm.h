@@ -13,10 +13,17 @@
  * An MPI's own call has no way out.  So a thread makes none for the next few calls after one that
  * took long, by whichever way it waited.
  *
+ * A look at the clock costs as much as a hundredth of a small message, so a row of quick own calls
+ * has one a call, at its end: a call's time is then that since the end of the one before.  Where
+ * that is more than a few ms, the program may have computed for so long; the row ends, nothing is
+ * concluded, and the next call is timed from its beginning.
+ *
  * Thread-safety: mr_calm_join from one thread, before all else; the others from any.
  */
 #ifndef MARU_PRELOAD_MPI_CALM_H
 #define MARU_PRELOAD_MPI_CALM_H
+
+#include "self.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,9 +47,32 @@ bool mr_calm_join(void);
  * in 10 ms a look into /proc. */
 bool mr_calm(void);
 
+/* What calm.c keeps of a thread.  Zero at first. */
+struct mr_mood {
+  bool quick;        /* in a row of quick own calls; then it was calm at seen_ns */
+  int64_t seen_ns;   /* the end of the last own call */
+  int64_t begin_ns;  /* of this one, or seen_ns in a row; 0: in none */
+  int kept_from_own; /* calls */
+  struct mr_looks looks;
+};
+extern _Thread_local struct mr_mood mr_mood;
+/* Whether the ranks were more than the CPUs when this process last looked. */
+extern _Atomic bool mr_crowded;
+
+/* mr_own_begin with a look at the clock. */
+bool mr_own_begin_timed(unsigned ends);
+
 /* Whether the calling thread may now make an own call of the MPI's; one after which no sleeping
  * rank of the job is to be woken (`ends`, as mr_waiting's needs). */
-bool mr_own_begin(unsigned ends);
+static inline bool mr_own_begin(unsigned ends) {
+  struct mr_mood *m = &mr_mood;
+  if (!m->quick || LOAD(mr_crowded) || m->seen_ns < LOAD(mr_self.section->busy_until_ns) ||
+      mr_asleep(ends))
+    return mr_own_begin_timed(ends);
+  m->begin_ns = m->seen_ns;
+  return true;
+}
+
 /* After that call; nothing where none was begun. */
 void mr_own_end(void);
 /* A blocking call of the calling thread took so long. */

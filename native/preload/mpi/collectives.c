@@ -59,14 +59,15 @@ struct collective {
   int flag, rc;
 };
 
-static void say_passes(enum operation operation, const char *why) {
+__attribute__((cold)) static void say_passes(enum operation operation, const char *why) {
   mr_say_once((unsigned)operation, "MPI_%s passes: %s %s", names[operation], why, mr_mpi_name);
 }
 
 /* NULL: this operation must pass.  Every rank of the communicator gets the same answer. */
-static struct mr_comm *replaceable(enum operation operation, MPI_Comm comm) {
+static inline struct mr_comm *replaceable(enum operation operation, MPI_Comm comm) {
   struct mr_comm *c = mr_started ? mr_comm_of(comm) : NULL;
-  if (c == NULL || !c->inside || c->members < 2 || !mr_job_whole())
+  /* Members that have agreed belong to a job that is whole. */
+  if (c == NULL || !c->inside || c->members < 2 || !(c->pact.own || mr_job_whole()))
     return NULL;
   if (listed[operation] == NULL)
     say_passes(operation, "not on the list for");
@@ -78,7 +79,7 @@ static struct mr_comm *replaceable(enum operation operation, MPI_Comm comm) {
 }
 
 /* Whether the list leaves out what the arguments lack, bits of enum mr_shape. */
-static bool left_out(enum operation operation, unsigned lacking) {
+static inline bool left_out(enum operation operation, unsigned lacking) {
   if ((listed[operation]->shapes & lacking) == 0)
     return false;
   say_passes(operation, "with an operation of the program's own not on the list for");
@@ -157,7 +158,7 @@ static int largest_of_all(struct mr_comm *c, MPI_Comm comm, const long long own[
   return rc == MPI_SUCCESS ? finish_collective(c, request, TOWARDS_ALL) : rc;
 }
 
-static void agree(struct mr_comm *c, MPI_Comm comm) {
+__attribute__((noinline)) static void agree(struct mr_comm *c, MPI_Comm comm) {
   int64_t now_ns = maru_now_ns();
   long long own[2] = {!mr_calm(), now_ns - c->pact.since_ns}, all[2] = {1, 0};
   bool agreed = largest_of_all(c, comm, own, all) == MPI_SUCCESS;
@@ -171,7 +172,7 @@ static void agree(struct mr_comm *c, MPI_Comm comm) {
   c->pact.next = ++c->count + c->pact.every;
 }
 
-static bool mpi_waits(struct mr_comm *c, MPI_Comm comm, enum order order) {
+static inline bool mpi_waits(struct mr_comm *c, MPI_Comm comm, enum order order) {
   if ((int32_t)(c->count - c->pact.next) >= 0 && order == TOWARDS_ALL &&
       listed[DO_Allreduce] != NULL && mr_job_agrees())
     agree(c, comm);

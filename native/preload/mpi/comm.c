@@ -9,14 +9,13 @@ static MPI_Group world = MPI_GROUP_NULL;
 /* Two threads may meet a communicator for the first time together. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
-/* Communicators that were freed: what was kept of them may stand for others by now. */
-static _Atomic uint32_t freed;
+_Thread_local struct mr_comm_last mr_comm_last;
+_Atomic uint32_t mr_comms_freed;
 
 static int comm_forget(MPI_Comm comm, int keyval, void *value, void *extra) {
   (void)comm, (void)keyval, (void)extra;
   struct mr_comm *c = value;
-  /* Relaxed: a thread that uses the handle again does so after the freeing, by its own order. */
-  atomic_fetch_add_explicit(&freed, 1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&mr_comms_freed, 1, memory_order_relaxed); /* as in mr_comm_of */
   free(c->member);
   free(c);
   return MPI_SUCCESS;
@@ -35,6 +34,7 @@ void mr_comm_stop(void) {
   if (world != MPI_GROUP_NULL)
     PMPI_Group_free(&world);
   key = MPI_KEYVAL_INVALID;
+  atomic_fetch_add_explicit(&mr_comms_freed, 1, memory_order_relaxed); /* as in mr_comm_of */
 }
 
 /* Ranks of the group in MPI_COMM_WORLD, into ranks[0 .. size - 1]. */
@@ -128,20 +128,10 @@ static struct mr_comm *find(MPI_Comm comm) {
   return c;
 }
 
-/* A look into the attributes costs as much as a small message. */
-struct mr_comm *mr_comm_of(MPI_Comm comm) {
-  static _Thread_local struct {
-    struct mr_comm *found;
-    MPI_Comm comm;
-    uint32_t freed;
-  } last;
+struct mr_comm *mr_comm_look_up(MPI_Comm comm) {
   if (key == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL)
     return NULL;
-  uint32_t now = atomic_load_explicit(&freed, memory_order_relaxed);
-  if (last.found == NULL || last.comm != comm || last.freed != now) {
-    last.found = find(comm);
-    last.comm = comm;
-    last.freed = now;
-  }
-  return last.found;
+  uint32_t freed = atomic_load_explicit(&mr_comms_freed, memory_order_relaxed);
+  mr_comm_last = (struct mr_comm_last){.found = find(comm), .comm = comm, .freed = freed};
+  return mr_comm_last.found;
 }

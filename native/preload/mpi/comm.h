@@ -3,7 +3,9 @@
 #define MARU_PRELOAD_MPI_COMM_H
 
 #include <mpi.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct mr_comm {
@@ -26,7 +28,26 @@ struct mr_comm {
 int mr_comm_start(void);
 void mr_comm_stop(void);
 
+/* What a thread found last: a look into the attributes costs as much as a small message. */
+struct mr_comm_last {
+  struct mr_comm *found;
+  MPI_Comm comm;
+  uint32_t freed;
+};
+extern _Thread_local struct mr_comm_last mr_comm_last;
+/* Communicators that were freed: what was kept of them may stand for others by now. */
+extern _Atomic uint32_t mr_comms_freed;
+
+/* mr_comm_of by the attributes. */
+struct mr_comm *mr_comm_look_up(MPI_Comm comm);
+
 /* NULL: unknown, go by the original function.  Lives as long as the communicator. */
-struct mr_comm *mr_comm_of(MPI_Comm comm);
+static inline struct mr_comm *mr_comm_of(MPI_Comm comm) {
+  struct mr_comm_last *last = &mr_comm_last;
+  /* Relaxed: a thread that uses the handle again does so after the freeing, by its own order. */
+  bool known = last->found != NULL && last->comm == comm &&
+               last->freed == atomic_load_explicit(&mr_comms_freed, memory_order_relaxed);
+  return known ? last->found : mr_comm_look_up(comm);
+}
 
 #endif

@@ -97,7 +97,7 @@ static void *shim_for(const char *mpi) {
     snprintf(path, sizeof path, "%.*s%s", folder, own.dli_fname, known[i].shim);
     void *shim = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (shim == NULL)
-      say("no shim was built for it: ", mpi);
+      say("its shim cannot be loaded: ", dlerror());
     return shim;
   }
   say("maru has no shim for this MPI: ", mpi);

@@ -51,9 +51,6 @@ void mr_enter(uint32_t comm, uint32_t count);
  * between. */
 bool mr_entered(const struct mr_rank *line, uint32_t comm, uint32_t count);
 
-/* Counts a blocking call in which the MPI waits by itself. */
-void mr_count_own(void);
-
 /* One wait.  The owner embeds it. */
 struct mr_waiting {
   unsigned needs; /* bits 1u << enum mr_need */

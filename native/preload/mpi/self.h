@@ -32,7 +32,20 @@ extern struct mr_self mr_self;
 
 /* Whether ranks of the job sleep until one of these, bits 1u << enum mr_need.  A rank that begins
  * to at this moment may not be seen. */
-bool mr_asleep(unsigned needs);
+static inline bool mr_asleep(unsigned needs) {
+  uint32_t asleep = 0;
+  if (mr_self.job != NULL)
+    for (int need = 0; need < MR_NEEDS; need++)
+      if (needs & 1u << need)
+        asleep |= LOAD(mr_self.job->needs[need]);
+  return asleep != 0;
+}
+
+/* Counts a blocking call in which the MPI waits by itself. */
+static inline void mr_count_own(void) {
+  if (mr_self.line != NULL)
+    STORE(mr_self.line->own, LOAD(mr_self.line->own) + 1); /* threads may lose one */
+}
 
 /* Notes in the ledger that this rank lives. */
 void mr_age(void);

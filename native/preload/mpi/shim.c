@@ -28,20 +28,6 @@ void mr_wait_until(struct mr_waiting *waiting) {
     (void)opal_progress_set_yield_when_idle(true);
 }
 
-bool mr_by_itself(unsigned ends) {
-  if (!mr_started)
-    return true;
-  bool own = mr_own_begin(ends);
-  if (own)
-    mr_count_own();
-  return own;
-}
-
-int mr_done_by_itself(int rc) {
-  mr_own_end();
-  return rc;
-}
-
 /* ---- which MPI ----------------------------------------------------------- */
 
 #ifdef OPEN_MPI

@@ -40,9 +40,19 @@ void mr_request_started(void);
 /* Whether a blocking call is to be the MPI's own: it is calm (calm.h) and nobody of the job sleeps
  * until what the call may bring about (`ends`, as mr_waiting's needs); or nothing has started. Each
  * rank decides alone, so not for collective operations. */
-bool mr_by_itself(unsigned ends);
+static inline bool mr_by_itself(unsigned ends) {
+  if (!mr_started)
+    return true;
+  bool own = mr_own_begin(ends);
+  if (own)
+    mr_count_own();
+  return own;
+}
 /* Follows that call, if it was made; returns `rc`. */
-int mr_done_by_itself(int rc);
+static inline int mr_done_by_itself(int rc) {
+  mr_own_end();
+  return rc;
+}
 
 /* mr_wait, in the way that suits the MPI. */
 void mr_wait_until(struct mr_waiting *waiting);

@@ -445,6 +445,11 @@ int maru_lifeline_tie(int reading, pid_t worker); /* base/watch.h */
 pid_t maru_rts_fork(HsStablePtr *entry, int reading, int *line) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, prepare_forking);
+  /* Where capabilities are not found, neither are the weak pointers made since the last collection.
+     One gives them to a generation, where a worker finds them. What another thread makes between it
+     and the fork keeps its finalizer there. */
+  if (maru_rts_capabilities() == 0)
+    performGC();
   int error = unprepared ? unprepared : begin_fork();
   if (!error && (error = reserve()))
     pthread_mutex_unlock(&forks);

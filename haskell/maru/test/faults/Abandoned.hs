@@ -9,6 +9,7 @@ import Control.Concurrent
 import Control.Exception
 import Control.Monad
 import Data.IORef
+import Data.List (isInfixOf)
 import Maru
 import Maru.Internal.Dispatch (engineOf)
 import Maru.Internal.Engine
@@ -51,6 +52,15 @@ tests b =
         within 20 (evaluate (sum (parBuffer (onBackend b) 1 (working 1) [1 .. 200]))) >>= (@?= sum [2 .. 201]),
       testCase "a fixed chunk larger than the input" . leavingNothing $
         within 20 (parMapM (onBackend b) {chunking = Fixed 1000000} (working 1) [1 .. 7]) >>= (@?= [2 .. 8]),
+      testCase "a report that is kept keeps no crew" $ do
+        before <- crews
+        reports <- forM [1 .. 60 :: Int] $ \i -> do
+          (ys, report') <- parMapReporting (onBackend b) (+ i) [1 .. 3]
+          report' <$ (within 20 (evaluate (sum ys)) >>= (@?= 3 * i + 6))
+        -- Each crew goes by a thread that its call leaves behind.
+        after <- crews
+        assertBool (show (after - before) <> " crews are mapped still") (after < before + 30)
+        mapM_ (>>= assertBool "one worker at least" . (> 0) . reportWorkersStarted) reports,
       testCase "stop while another thread waits for a result, many times" . leavingNothing $
         replicateM_ (30 * scale) $ do
           running <- runOn b (pausing 1000 :: Int -> Int) [1 .. 4]
@@ -105,3 +115,7 @@ flat b = leavingNothing $ do
   void (eventually ("back at " <> show fds <> " descriptors") 5 (performMajorGC >> (<= fds + 3) <$> descriptors))
   where
     once = within 10 (parMapM (onBackend b) (replicate 100) [1 .. 30 :: Int]) >>= \yss -> sum (map sum yss) @?= 100 * sum [1 .. 30]
+
+-- | How many are mapped here.
+crews :: IO Int
+crews = length . filter ("memfd:maru-crew" `isInfixOf`) . lines <$> contents "/proc/self/maps"

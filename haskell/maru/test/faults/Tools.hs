@@ -30,6 +30,7 @@ module Tools
     -- * Waiting
     within,
     eventually,
+    contents,
     leavingNothing,
     leavingMappings,
     noChildren,

@@ -3,20 +3,26 @@
 -- Needs nothing but what comes with GHC, so that it can be built in each of these ways.
 module Main (main) where
 
+import Control.Concurrent (setNumCapabilities, threadDelay)
 import Control.Exception
-import Control.Monad (unless)
+import Control.Monad (unless, void)
 import qualified Data.ByteString.Char8 as Char8
 import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.Either (isRight)
 import Data.IORef
 import Data.List (isInfixOf)
 import qualified Data.Map as Map
+import Data.Maybe (fromMaybe)
 import GHC.Clock (getMonotonicTime)
 import Maru
 import Maru.Native.Region (zeroCopy)
 import Maru.Pool
-import System.Environment (getArgs)
+import System.Environment (getArgs, lookupEnv)
 import System.Exit (exitFailure)
+import System.IO (hClose, openTempFile)
+import System.IO.Unsafe (unsafePerformIO)
+import System.Mem (performMajorGC)
+import System.Posix (getProcessID, removeLink)
 
 data Way = Way
   { -- | Why results do not cross by address; empty: they do.
@@ -80,6 +86,7 @@ forking way =
     ("an exception of the program keeps its type", (== Left sorry) <$> try (evaluate (length (show (parMapWith processes throwing [1 :: Int, 2]))))),
     ("the report says how results cross", told),
     ("a pool's calls are maps, and say where its workers do not stay", pooled),
+    ("no finalizer of the caller's runs in a worker", and <$> mapM finalized [1, 2]),
     ("how long a map takes", True <$ timed)
   ]
   where
@@ -100,6 +107,27 @@ forking way =
       let stayed = (poolCalls r, poolForked r, poolNotes r) == (3, 0, [])
           forked = poolCalls r == 0 && poolForked r == 60 && any (wayRefusal way `isInfixOf`) (poolNotes r)
       pure (sums == [[3 * x + n | x <- [1 .. 20]] | n <- [1, 2, 3]] && (if null (wayRefusal way) then stayed else forked))
+
+-- | With so many capabilities. The workers' collections find dead what only the caller's thread
+-- holds; each weak pointer is new, so no generation has it yet.
+finalized :: Int -> IO Bool
+finalized capabilities = do
+  setNumCapabilities capabilities
+  caller <- getProcessID
+  folder <- fromMaybe "/tmp" <$> lookupEnv "TMPDIR"
+  (told, handle) <- openTempFile folder "maru-ways"
+  hClose handle
+  let tell = getProcessID >>= \self -> unless (self == caller) (appendFile told "x")
+  held <- mapM newIORef [1 .. 100 :: Int]
+  mapM_ (`mkWeakIORef` tell) held
+  let f i = unsafePerformIO (i <$ (performMajorGC >> threadDelay 50000))
+      {-# NOINLINE f #-}
+      ys = parMapWith processes f [1 .. 4 :: Int]
+  right <- evaluate (ys == [1 .. 4])
+  there <- sum <$> mapM readIORef held
+  ran <- readFile told
+  setNumCapabilities 1
+  (right && there == 5050 && null ran) <$ removeLink told
 
 -- | For people: what a map takes here, beside map.
 timed :: IO ()

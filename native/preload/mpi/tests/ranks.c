@@ -115,6 +115,36 @@ static void forget_killed(struct mr_mpi *section) {
   CHECK(section->present == 0);
 }
 
+/* An own call of the MPI's that takes so long. */
+static void own_call(useconds_t us) {
+  while (!mr_own_begin(0))
+    usleep(1000);
+  if (us > 0)
+    usleep(us);
+  mr_own_end();
+}
+
+/* Two quick calls one after the other; again where another program came between. */
+static void begin_row(void) {
+  do {
+    own_call(0);
+    own_call(0);
+  } while (!mr_mood.quick);
+}
+
+/* What comes after a row of quick calls is not known to be long, but the next is timed. */
+static void end_row(void) {
+  begin_row();
+  usleep(20000); /* computing */
+  own_call(0);
+  CHECK(!mr_mood.quick && mr_mood.kept_from_own == 0);
+  begin_row();
+  own_call(20000); /* may have been computing */
+  CHECK(!mr_mood.quick && mr_mood.kept_from_own == 0);
+  own_call(20000);
+  CHECK(mr_mood.kept_from_own == 16);
+}
+
 /* A thread leaves the MPI's own calls after a long one, and comes back; a launcher's variable that
  * is no number says nothing. */
 static void be_alone(void) {
@@ -135,6 +165,7 @@ static void be_alone(void) {
     usleep(1000);
   }
   CHECK(others >= 16);
+  end_row();
   mr_rank_leave();
   _exit(0);
 }

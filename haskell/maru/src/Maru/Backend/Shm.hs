@@ -1,4 +1,5 @@
 {-# LANGUAGE BangPatterns #-}
+{-# LANGUAGE RankNTypes #-}
 
 -- | Forked processes that talk over shared memory: the seed's SAMShm.
 --
@@ -10,6 +11,9 @@ module Maru.Backend.Shm
   )
 where
 
+import Control.Exception (mask, onException)
+import Control.Monad (when)
+import Data.IORef (IORef, atomicModifyIORef', newIORef)
 import Data.Word (Word64)
 import Foreign.StablePtr (freeStablePtr, newStablePtr)
 import Maru.Backend.Process (Style (..), engineOn)
@@ -30,24 +34,47 @@ sharedMemory workers = do
   crew <- newCrew workers slots
   unseated <- seat crew
   policy <- newWaitPolicy
+  gate <- newIORef (Gate 0 True)
   -- A run that nobody holds any more is ended by a finalizer, which still needs the crew. Both
   -- become garbage at once: until the end this holds the crew.
   root <- newStablePtr crew
+  let through :: forall b. b -> IO b -> IO b
+      through = pass gate (freeCrew crew)
   pure
     Fabric
       { fabricNotes = [unseatedNote why | Just why <- [unseated]],
-        publishChunk = publish crew,
-        unclaimed = backlog crew,
-        closeFabric = closeCrew crew,
-        newsSeen = bell crew,
-        ringNews = ring crew,
-        awaitNews = \seen deadline -> await crew seen policy deadline,
-        workDone = workBy crew workers,
-        openLink = linkTo crew,
-        -- The crew's pages go when no thread can reach them any more: the consumer
-        -- may be waiting on them, the feeder about to ring.
-        freeFabric = freeStablePtr root
+        publishChunk = through True . publish crew,
+        unclaimed = through 0 (backlog crew),
+        closeFabric = through () (closeCrew crew),
+        newsSeen = through 0 (bell crew),
+        ringNews = through () (ring crew),
+        awaitNews = \seen deadline -> through () (await crew seen policy deadline),
+        workDone = through (Work 0 0) (workBy crew workers),
+        openLink = linkTo crew through,
+        freeFabric = freeStablePtr root >> shut gate (freeCrew crew)
       }
+
+-- | How many of this process's threads are at the crew, and whether more may come.
+data Gate = Gate !Int !Bool
+
+-- | Does it at the crew; nothing where that is freed. The consumer may still wait there when the
+-- run ends, and the feeder may ring: the last of them to leave unmaps the pages. A collection
+-- does not as long as the run's report is kept, and each fork of a worker copies what is mapped.
+pass :: IORef Gate -> IO () -> a -> IO a -> IO a
+pass gate free nothing act = mask $ \restore -> do
+  inside <- atomicModifyIORef' gate enter
+  if inside then (restore act `onException` leave) <* leave else pure nothing
+  where
+    enter (Gate n open) = (Gate (if open then n + 1 else n) open, open)
+    leave = do
+      alone <- atomicModifyIORef' gate (\(Gate n open) -> (Gate (n - 1) open, n == 1 && not open))
+      when alone free
+
+-- | No thread comes from now on. Once.
+shut :: IORef Gate -> IO () -> IO ()
+shut gate free = do
+  empty <- atomicModifyIORef' gate (\(Gate n _) -> (Gate n False, n == 0))
+  when empty free
 
 unseatedNote :: String -> String
 unseatedNote why = "the waits of a map are not on the run's board (" <> why <> "): maru boost and maru top do not see them, coop and gang run as spin-block there"
@@ -68,8 +95,9 @@ workBy crew workers = go 0 0 0
         c <- readCounters crew w
         go (w + 1) (items + countedItems c) (busy + countedBusyNs c)
 
-linkTo :: Crew -> Int -> IO Link
-linkTo crew worker = do
+-- | The coordinator's questions to the crew go @through@; a worker's own process never frees it.
+linkTo :: Crew -> (forall b. b -> IO b -> IO b) -> Int -> IO Link
+linkTo crew through worker = do
   (channel, granted) <- newLog channelBytes
   setCurrent crew worker (-1)
   pure
@@ -77,7 +105,7 @@ linkTo crew worker = do
       { linkNotes = ["a worker's channel has room for " <> show (granted `div` 1024) <> " KiB only (see `ulimit -v`): results that cross by copy are refused where they are larger" | granted < 16 * 1024 * 1024],
         nextRecordOf = nextRecord channel,
         recordsRead = releaseRecords channel,
-        unfinished = do
+        unfinished = through ([], Nothing) $ do
           claimed <- claimOf crew worker
           current <- fromIntegral . countedCurrent <$> readCounters crew worker
           forfeit crew worker

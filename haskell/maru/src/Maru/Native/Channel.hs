@@ -17,6 +17,7 @@ module Maru.Native.Channel
     CCrew,
     Chunk (..),
     newCrew,
+    freeCrew,
     seat,
     publish,
     closeCrew,
@@ -47,7 +48,7 @@ import Data.IORef
 import Data.Int (Int64)
 import Data.List (intercalate)
 import Data.Word (Word32, Word64)
-import Foreign (ForeignPtr, Ptr, alloca, allocaBytes, mallocForeignPtrBytes, peek, peekByteOff, poke, pokeByteOff, withForeignPtr)
+import Foreign (ForeignPtr, Ptr, alloca, allocaBytes, finalizeForeignPtr, mallocForeignPtrBytes, peek, peekByteOff, poke, pokeByteOff, withForeignPtr)
 import Foreign.C (CInt (..), CString, Errno (..), e2BIG, eAGAIN, eINTR, eNOSPC, eTIMEDOUT, withCString)
 import Foreign.Concurrent (newForeignPtr)
 import Maru.Failure (BadOptions (..), Unavailable (..))
@@ -92,9 +93,8 @@ newWaitPolicy = do
 
 data CCrew
 
--- | Unmapped when it is garbage: a thread that waits on it, or is about to ring
--- its bell, keeps it. Not at the end of the program, which may come while threads
--- still wait on it: finalizers in C are run then, those in Haskell are not.
+-- | Unmapped by 'freeCrew', or when it is garbage. Not at the end of the program, which may come
+-- while threads still wait on it: finalizers in C are run then, those in Haskell are not.
 newtype Crew = Crew (ForeignPtr CCrew)
 
 data Chunk = Chunk {chunkFirst :: !Int, chunkCount :: !Int}
@@ -202,6 +202,10 @@ publish crew (Chunk first count) = do
     0 -> pure True
     _ | Errno (negate r) == eAGAIN -> pure False
     _ -> refused "a slot for a chunk" r
+
+-- | Unmaps it. No thread is at it, or comes to it.
+freeCrew :: Crew -> IO ()
+freeCrew (Crew crew) = finalizeForeignPtr crew
 
 closeCrew :: Crew -> IO ()
 closeCrew crew = on crew c_crewClose
