@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 LIBDIR ?= lib
 
-.PHONY: help setup build demo check test soak verify test-aarch64 bench doc install uninstall deb deb-check bundle bundle-check release-check fresh-check test-ghc format lint sanitize clean
+.PHONY: help setup build grammars demo check test soak verify test-aarch64 bench doc install uninstall deb deb-check bundle bundle-check release-check fresh-check test-ghc format lint sanitize clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 14
@@ -16,6 +16,9 @@ setup: ## install the Debian packages that are missing (root or sudo)
 
 build: ## stage everything below build/
 	@scripts/build
+
+grammars: setup ## syntax trees of more languages for maru similar: LANGUAGES="python c", all by default
+	@scripts/grammars $(or $(LANGUAGES),all)
 
 demo: setup build ## find similar programs in a small corpus: under 10 minutes from a clean clone
 	@scripts/demo

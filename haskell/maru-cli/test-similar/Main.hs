@@ -30,14 +30,27 @@ main =
           (status, out, err) <- similar [dir]
           status @?= ExitSuccess
           assertBool out ("2 submissions" `isInfixOf` out)
-          forM_ ["3 files or folders left out", "notes.txt: not a Java file", "pipe.java: a pipe", "loop"] $ \part ->
+          forM_ ["3 files or folders left out", "notes.txt: not a source file", "pipe.java: a pipe", "loop"] $ \part ->
             assertBool err (part `isInfixOf` err),
         inFolder "without a grammar, standard error and the JSON say so" $ \dir -> do
           programs dir
           (status, out, err) <- readProcessWithExitCode "timeout" ["60", "env", "MARU_PREFIX=/nonexistent", "maru", "similar", "--json", "-", dir] ""
           status @?= ExitSuccess
           length (filter ("no grammar of Java" `isInfixOf`) (lines err)) @?= 1
-          forM_ ["\"grammar\":null", "\"parsed\":\"no\""] $ \part -> assertBool out (part `isInfixOf` out),
+          forM_ ["\"grammars\":{\"java\":null}", "\"parsed\":\"by tokens\""] $ \part -> assertBool out (part `isInfixOf` out),
+        inFolder "a language is told by a file's name, or asked for; only those of a family are compared" $ \dir -> do
+          programs dir
+          let lines' = concat ["def f(a, b):\n    while a < b:\n        a = a + " ++ show n ++ "\n    return a\n\n" | n <- [1 :: Int .. 9]]
+          forM_ ["ada.py", "bob.py"] $ \name -> writeFile (dir </> name) lines'
+          writeFile (dir </> "notes") lines'
+          (status, out, err) <- similar ["--json", "-", dir]
+          status @?= ExitSuccess
+          forM_ ["\"language\":\"auto\"", "\"compared\":2,\n\"apart\":4,", "\"left\":\"ada.py\",\"right\":\"bob.py\",\"similarity\":1.000000", "\"languages\":[\"python\"]", "\"python\":"] $ \part -> assertBool out (part `isInfixOf` out)
+          forM_ ["several languages: only submissions of one are compared with each other (Java 2, Python 2)", "notes: not a source file"] $ \part -> assertBool err (part `isInfixOf` err)
+          (_, alone, _) <- similar ["--language", "python", "--json", "-", dir]
+          assertBool alone ("\"compared\":1,\n\"apart\":0," `isInfixOf` alone && "\"reason\":\"not a Python file\"" `isInfixOf` alone)
+          (_, text, _) <- similar ["--lang", "text", "--json", "-", dir]
+          assertBool text ("\"compared\":10,\n" `isInfixOf` text && "\"left\":\"ada.py\",\"right\":\"notes\",\"similarity\":1.000000" `isInfixOf` text),
         inFolder "what is odd about a submission is said, and it is compared" $ \dir -> do
           writeFile (dir </> "whole.java") (program "x")
           writeFile (dir </> "nul.java") ("// \0\n" ++ program "x")
@@ -63,7 +76,7 @@ main =
           (status, out, err) <- similar ["--archive", dir </> "old", "--students", dir </> "list.csv", "--exclude", "*.txt", "--mode", "seed", "--fail-above", "1", "--csv", "-", dir </> "export.zip"]
           status @?= ExitFailure 1
           sort (map (intercalate "," . take 2 . fields) (drop 1 (lines out))) @?= ["ada,bob", "ada,x.java", "ada,y.java", "bob,x.java", "bob,y.java"]
-          forM_ ["names what is not there: nobody", "2 pairs at 1.0 or more (--fail-above)", "1 file or folder left out", "export/<script>alert(1)<: not a Java file"] $ \part ->
+          forM_ ["names what is not there: nobody", "2 pairs at 1.0 or more (--fail-above)", "1 file or folder left out", "export/<script>alert(1)<: not a source file"] $ \part ->
             assertBool err (part `isInfixOf` err)
           similar ["--fail-above", "1", "--archive", dir </> "old", "--exclude", "ada", dir </> "export.zip"] >>= (@?= ExitSuccess) . fst3,
         inFolder "a bomb and a way out are one line each" $ \dir -> do
@@ -124,7 +137,7 @@ main =
           status @?= ExitSuccess
           forM_ ["\"name\":\"b?.java\"", "\"name\":\"b?.java (2)\"", "\"name\":\"b?.java (3)\"", "and 50 more: --json names them all"] $ \part ->
             assertBool (take 2000 out) (part `isInfixOf` out)
-          length (filter ("not a Java file" `isInfixOf`) (lines out)) @?= 200,
+          length (filter ("not a source file" `isInfixOf`) (lines out)) @?= 200,
         inFolder "an anonymous report has no notes" $ \dir -> do
           createDirectory (dir </> "in")
           programs (dir </> "in")

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "arena.h"
 #include "walk.h"
@@ -22,6 +23,12 @@ uint32_t maru_grammar_door(void) { return MARU_GRAMMAR_DOOR; }
 const char *maru_grammar_name(void) { return MARU_GRAMMAR_NAME; }
 uint32_t maru_grammar_abi(void) { return ts_language_version(MARU_GRAMMAR_LANGUAGE()); }
 
+/* Grammars have one of the two names, or neither: 0. */
+static TSFieldId field(const TSLanguage *language, const char *name, const char *other) {
+  const TSFieldId id = ts_language_field_id_for_name(language, name, (uint32_t)strlen(name));
+  return id != 0 || other == NULL ? id : field(language, other, NULL);
+}
+
 int maru_grammar_open(struct maru_grammar **grammar) {
   const TSLanguage *language = MARU_GRAMMAR_LANGUAGE();
   if (ts_language_version(language) > TREE_SITTER_LANGUAGE_VERSION ||
@@ -32,16 +39,14 @@ int maru_grammar_open(struct maru_grammar **grammar) {
   struct maru_grammar *g = malloc(sizeof *g + symbols * sizeof *g->rule);
   if (g == NULL)
     return -ENOMEM;
-#define FIELD(name) .name = ts_language_field_id_for_name(language, #name, sizeof #name - 1)
   *g = (struct maru_grammar){.language = language,
-                             FIELD(condition),
-                             FIELD(consequence),
-                             FIELD(alternative),
-                             FIELD(body),
-                             FIELD(update),
-                             FIELD(init),
+                             .condition = field(language, "if", "condition"),
+                             .consequence = field(language, "then", "consequence"),
+                             .alternative = field(language, "else", "alternative"),
+                             .body = field(language, "body", NULL),
+                             .update = field(language, "update", "increment"),
+                             .init = field(language, "init", "initializer"),
                              .symbols = (TSSymbol)symbols};
-#undef FIELD
   for (uint32_t s = 0; s < symbols; s++)
     g->rule[s] = maru_rule(ts_language_symbol_name(language, (TSSymbol)s));
   maru_arena_install();

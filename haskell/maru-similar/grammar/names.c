@@ -38,3 +38,10 @@ int maru_names_met(struct names *names, uint64_t hash) {
 uint32_t maru_names_times(const struct names *names, uint64_t hash) {
   return names->room == 0 ? 0 : slot_of(names, hash)->times;
 }
+
+uint64_t maru_names_hash(const char *from, const char *end) {
+  uint64_t h = 0xcbf29ce484222325u;
+  for (; from < end; from++)
+    h = (h ^ (unsigned char)*from) * 0x100000001b3u;
+  return h | 1;
+}

@@ -20,4 +20,7 @@ struct names {
 int maru_names_met(struct names *names, uint64_t hash);
 uint32_t maru_names_times(const struct names *names, uint64_t hash);
 
+/* Of what a name is spelled with: never 0. */
+uint64_t maru_names_hash(const char *from, const char *end);
+
 #endif

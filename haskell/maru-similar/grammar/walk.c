@@ -6,7 +6,6 @@
  * nowhere else, a choice by what is known, a loop around nothing.
  */
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,10 +93,7 @@ static struct rule rule_of(const struct maru_grammar *g, TSNode node) {
 }
 
 static uint64_t hash_of(const struct walk *w, TSNode node) {
-  uint64_t h = 0xcbf29ce484222325u;
-  for (uint32_t i = ts_node_start_byte(node); i < ts_node_end_byte(node); i++)
-    h = (h ^ (unsigned char)w->text[i]) * 0x100000001b3u;
-  return h | 1;
+  return maru_names_hash(w->text + ts_node_start_byte(node), w->text + ts_node_end_byte(node));
 }
 
 static void name_met(struct walk *w, TSNode node) {
@@ -105,20 +101,21 @@ static void name_met(struct walk *w, TSNode node) {
     w->failed = ENOMEM;
 }
 
-static bool broken(TSNode node) { return ts_node_symbol(node) == (TSSymbol)-1; }
-
 /* Stands anywhere and means nothing. What an error skipped is extra for the parser, too. */
-static bool comment(TSNode node) { return ts_node_is_extra(node) && !broken(node); }
+static bool comment(TSNode node) { return ts_node_is_extra(node) && !maru_broken(node); }
 
 /* Fills w->children with all but comments; those without a name only where they are what a node
  * does. */
 static void children_of(struct walk *w, TSNode node) {
+  const uint8_t manner = rule_of(w->g, node).manner;
+  /* To ask is not linear in the children. */
+  const bool fields = manner == LOOP || manner == CLAUSE || manner == CHOICE || manner == WITH_BODY;
   w->child_count = 0;
   ts_tree_cursor_reset(&w->cursor, node);
   for (bool more = ts_tree_cursor_goto_first_child(&w->cursor); more && !w->failed;
        more = ts_tree_cursor_goto_next_sibling(&w->cursor)) {
     const struct child c = {ts_tree_cursor_current_node(&w->cursor),
-                            ts_tree_cursor_current_field_id(&w->cursor)};
+                            fields ? ts_tree_cursor_current_field_id(&w->cursor) : 0};
     if (!comment(c.node))
       APPEND(w, children, child_count, child_room, c);
   }
@@ -201,14 +198,15 @@ static bool denied(struct walk *w, TSNode condition) {
   children_of(w, condition);
   for (int steps = 0; steps < 64; steps++) {
     const TSNode only = only_child(w);
-    const bool denial = begins(w, condition, "!");
+    const bool denial = begins(w, condition, "!") || begins(w, condition, "not ");
     if (ts_node_is_null(only) || (!denial && !begins(w, condition, "(")))
       break;
     odd ^= denial;
     condition = only;
     children_of(w, condition);
   }
-  return odd ^ (rule_of(w->g, condition).manner == OPERATION && has_token(w, "!="));
+  return odd ^ (rule_of(w->g, condition).manner == OPERATION &&
+                (has_token(w, "!=") || has_token(w, "!==")));
 }
 
 static void plain(struct walk *w, struct rule r, TSNode node) {
@@ -226,40 +224,74 @@ static bool empty_block(struct walk *w, TSNode node) {
   return begins(w, node, "{");
 }
 
-static void loop(struct walk *w, struct rule r, TSNode node) {
-  const struct maru_grammar *g = w->g;
-  const struct child *body = child_in(w, g->body);
-  const uint32_t first = (uint32_t)w->act_count;
-
+/* Of what stands before the body of a loop: what begins it, then with the act what it goes by. */
+static void head_of_loop(struct walk *w, struct rule r, TSNode node) {
   for (size_t i = 0; i < w->child_count; i++)
-    if (in_field(&w->children[i], g->init))
+    if (in_field(&w->children[i], w->g->init))
       visit(w, w->children[i].node);
   emit(w, r.act, node);
   for (size_t i = 0; i < w->child_count; i++) {
     const struct child *c = &w->children[i];
-    if (named(c) && c != body && !in_field(c, g->init) && !in_field(c, g->update))
+    if (named(c) && !in_field(c, w->g->body) && !in_field(c, w->g->init) &&
+        !in_field(c, w->g->update))
       visit(w, c->node);
   }
-  if (body != NULL)
-    visit(w, body->node);
+}
+
+static void loop(struct walk *w, struct rule r, TSNode node) {
+  const struct child *found = child_in(w, w->g->body);
+  const TSNode body = found != NULL ? found->node : (TSNode){0};
+  const uint32_t first = (uint32_t)w->act_count;
+
   for (size_t i = 0; i < w->child_count; i++)
-    if (in_field(&w->children[i], g->update))
+    if (rule_of(w->g, w->children[i].node).manner == CLAUSE) {
+      children_of(w, w->children[i].node);
+      break;
+    }
+  head_of_loop(w, r, node);
+  if (!ts_node_is_null(body))
+    visit(w, body);
+  for (size_t i = 0; i < w->child_count; i++)
+    if (in_field(&w->children[i], w->g->update))
       visit(w, w->children[i].node);
-  if (body != NULL && empty_block(w, body->node))
+  if (!ts_node_is_null(body) && empty_block(w, body))
     push(w, (struct task){.what = END_OF_LOOP, .first = first});
+}
+
+/* What a choice does: by its field, or where a grammar has none as the nth behind the condition. */
+static const struct child *branch(const struct walk *w, TSFieldId field, size_t nth) {
+  if (field != 0)
+    return child_in(w, field);
+  for (size_t i = 0; i < w->child_count; i++)
+    if (named(&w->children[i]) && !in_field(&w->children[i], w->g->condition) && nth-- == 0)
+      return &w->children[i];
+  return NULL;
+}
+
+/* Without the node that says else. Fills w->children anew. */
+static TSNode unwrapped(struct walk *w, TSNode node) {
+  if (rule_of(w->g, node).manner != ELSE)
+    return node;
+  children_of(w, node);
+  const TSNode only = only_child(w);
+  return ts_node_is_null(only) ? node : only;
 }
 
 static void choice(struct walk *w, struct rule r, TSNode node) {
   const struct child *condition = child_in(w, w->g->condition),
-                     *then = child_in(w, w->g->consequence),
-                     *other = child_in(w, w->g->alternative);
+                     *then = branch(w, w->g->consequence, 0),
+                     *other = branch(w, w->g->alternative, 1);
+  size_t others = 0;
 
-  if (condition == NULL || then == NULL) { /* broken */
+  for (size_t i = 0; i < w->child_count; i++)
+    others += named(&w->children[i]) && in_field(&w->children[i], w->g->alternative);
+  if (condition == NULL || then == NULL || others > 1) { /* broken, or elif */
     plain(w, r, node);
     return;
   }
-  const TSNode c = condition->node, t = then->node, none = {0}, o = other ? other->node : none;
-  const bool turned = other != NULL && denied(w, c);
+  const TSNode c = condition->node, t = then->node, none = {0},
+               o = other ? unwrapped(w, other->node) : none;
+  const bool turned = !ts_node_is_null(o) && denied(w, c);
   if (!known(w, c)) {
     emit(w, r.act, node);
     visit(w, c);
@@ -267,13 +299,14 @@ static void choice(struct walk *w, struct rule r, TSNode node) {
   visit(w, turned ? o : t);
   if (ts_node_is_null(o))
     return;
-  if (turned || rule_of(w->g, o).manner != CHOICE)
+  if (turned || rule_of(w->g, o).act != ACT_CHOOSE)
     emit(w, ACT_OTHERWISE, turned ? t : o);
   visit(w, turned ? t : o);
 }
 
 static void label(struct walk *w, struct rule r, TSNode node) {
-  emit(w, begins(w, node, "default") ? ACT_OTHERWISE : r.act, node);
+  const bool rest = begins(w, node, "default") || begins(w, node, "else");
+  emit(w, rest ? ACT_OTHERWISE : r.act, node);
   visit_children(w);
 }
 
@@ -305,7 +338,8 @@ static void operation(struct walk *w, TSNode node) {
   bool turned = false;
   for (size_t i = 0; i < w->child_count && act == ACT_NONE; i++) {
     const TSNode c = w->children[i].node;
-    if (ts_node_child_count(c) != 0 || ts_node_end_byte(c) - ts_node_start_byte(c) > 3)
+    if (ts_node_child_count(c) != 0 || ts_node_end_byte(c) - ts_node_start_byte(c) > 3 ||
+        rule_of(w->g, c).manner == NAME)
       continue;
     char operator[4] = "";
     memcpy(operator, w->text + ts_node_start_byte(c), ts_node_end_byte(c) - ts_node_start_byte(c));
@@ -352,6 +386,17 @@ static void look_at(struct walk *w, TSNode node) {
     break;
   case OPERATION:
     operation(w, node);
+    break;
+  case UNARY:
+    has_token(w, "++") || has_token(w, "--") ? step(w, r, node) : visit_children(w);
+    break;
+  case WITH_BODY:
+    if (child_in(w, w->g->body) != NULL)
+      plain(w, r, node);
+    break;
+  case ELSE:
+    emit(w, ACT_OTHERWISE, node);
+    visit_children(w);
     break;
   case ASSERTION:
     if (!known(w, node)) {
@@ -431,30 +476,10 @@ static void drop_unused(struct walk *w) {
   w->act_count = kept;
 }
 
-/* Places that are no program of the language, also in what has no act. */
-static uint32_t errors_in(TSTreeCursor *cursor) {
-  uint32_t errors = 0;
-  int depth = 0;
-  for (;;) {
-    const TSNode node = ts_tree_cursor_current_node(cursor);
-    errors += broken(node) || ts_node_is_missing(node);
-    if (ts_node_has_error(node) && ts_tree_cursor_goto_first_child(cursor)) {
-      depth++;
-      continue;
-    }
-    while (depth > 0 && !ts_tree_cursor_goto_next_sibling(cursor)) {
-      ts_tree_cursor_goto_parent(cursor);
-      depth--;
-    }
-    if (depth == 0)
-      return errors;
-  }
-}
-
 int64_t maru_walk(const struct maru_grammar *g, const char *text, TSNode root,
                   struct maru_act **acts, uint32_t *errors) {
   struct walk w = {.g = g, .text = text, .cursor = ts_tree_cursor_new(root)};
-  *errors = errors_in(&w.cursor);
+  *errors = maru_errors_in(&w.cursor);
   visit(&w, root);
   do_all(&w);
   if (!w.failed)

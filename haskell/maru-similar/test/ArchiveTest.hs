@@ -130,8 +130,8 @@ archives scale =
       leftOuts dir c
         @?= [ ("export.zip/export/.git", "hidden"),
               ("export.zip/export/ada/__MACOSX", "hidden"),
-              ("export.zip/export/ada/src/A.class", "not a Java file"),
-              ("export.zip/export/bob.zip.notes.txt", "not a Java file")
+              ("export.zip/export/ada/src/A.class", "not a source file"),
+              ("export.zip/export/bob.zip.notes.txt", "not a source file")
             ],
     inFolder "an archive in a folder is a submission, and archives in one belong to it" $ \dir -> do
       createDirectory (dir </> "in")
@@ -144,7 +144,7 @@ archives scale =
       c <- expect dir ["in"]
       named c @?= [("ada.zip", ["A.java"]), ("bob.tar", ["B.java"]), ("eve", ["work.tar.gz/E.java"])]
       leftOuts dir c
-        @?= [("in/none.zip", "holds no Java source that can be read"), ("in/none.zip/readme.txt", "not a Java file"), ("in/old.rar", "an archive of a kind that maru does not open")],
+        @?= [("in/none.zip", "holds no source file that can be read"), ("in/none.zip/readme.txt", "not a source file"), ("in/old.rar", "an archive of a kind that maru does not open")],
     inFolder "flat files are submissions; the one folder of a single submission is not unwrapped" $ \dir -> do
       B.writeFile (dir </> "flat.zip") (zipOf [("ada_A.java", bubble), ("bob_B.java", account)])
       B.writeFile (dir </> "one.zip") (zipOf [("ada/A.java", bubble), ("ada/B.java", account)])
@@ -234,9 +234,9 @@ hostile =
       c <- right =<< readCollection (collectionOf [BC.pack (dir </> "in")]) {collectionLimits = defaultLimits {limitTotal = 5000000}}
       map entryName (corpusEntries c) @?= ["a.tgz", "b.tgz"]
       leftOuts dir c
-        @?= [ ("in/a.tgz/notes.txt", "not a Java file"),
+        @?= [ ("in/a.tgz/notes.txt", "not a source file"),
               ("in/b.tgz", "the archives hold more than this run unpacks in all; is one a bomb?"),
-              ("in/b.tgz/notes.txt", "not a Java file")
+              ("in/b.tgz/notes.txt", "not a source file")
             ],
     inFolder "names as long as a zip allows end, too" $ \dir -> do
       let long n = B.intercalate "/" (replicate n "a") <> ".java"
@@ -333,10 +333,10 @@ students =
       -- All old ones are equal: among all pairs, three quarters are of these.
       let own :: Int -> ByteString
           own n = BC.concat ["class C" <> k <> " { int f" <> k <> "(int x) { while (x > " <> k <> ") x--; return x; } }\n" | i <- [n .. n + 5], let k = BC.pack (show i)]
-          new = [(newEntry ("n" <> BC.pack (show n)) [Source "n.java" (own n)]) {entryStudents = [BC.pack (show (n `div` 2))]} | n <- [10 .. 19 :: Int]]
-          old = [(newEntry ("o" <> BC.pack (show n)) [Source "o.java" (own 1)]) {entryRole = Archive} | n <- [10 .. 69 :: Int]]
+          new = [(newEntry ("n" <> BC.pack (show n)) [javaSource "n.java" (own n)]) {entryStudents = [BC.pack (show (n `div` 2))]} | n <- [10 .. 19 :: Int]]
+          old = [(newEntry ("o" <> BC.pack (show n)) [javaSource "o.java" (own 1)]) {entryRole = Archive} | n <- [10 .. 69 :: Int]]
           shown most entries = let config = defaultConfig {configPairs = most}; prepared = prepare map config (corpusOf entries []) in map (\p -> (pairLeft p, pairRight p)) (pairList (reportPairs (assembled config prepared (comparePrepared map config prepared))))
-          students' = [(newEntry (BC.pack (show n)) [Source "s.java" (own (if n < 30 then 1 else n))]) {entryStudents = ["ada" | n < 30]} | n <- [10 .. 49 :: Int]]
+          students' = [(newEntry (BC.pack (show n)) [javaSource "s.java" (own (if n < 30 then 1 else n))]) {entryStudents = ["ada" | n < 30]} | n <- [10 .. 49 :: Int]]
       forM_ [(new ++ old, 500), (students', 400)] $ \(entries, most) -> do
         length (shown most entries) @?= most
         shown most entries @?= take most (shown 100000 entries),

@@ -51,9 +51,9 @@ tests =
                 ("binary.java", "binary"),
                 ("broken.java", "a broken symbolic link, or removed meanwhile"),
                 ("empty.java", "empty"),
-                ("mixed/A.class", "not a Java file"),
-                ("none", "holds no Java source that can be read"),
-                ("notes.txt", "not a Java file"),
+                ("mixed/A.class", "not a source file"),
+                ("none", "holds no source file that can be read"),
+                ("notes.txt", "not a source file"),
                 ("pipe.java", "a pipe, not a file")
               ],
       corpusCase "loops of symbolic links end" $ \dir -> do
@@ -94,7 +94,7 @@ tests =
         -- it.
         createSymbolicLink "victim" (dir </> "in/aaa")
         createSymbolicLink "single.java" (dir </> "in/aab.java")
-        c <- right =<< readCorpus LanguageAuto [] [raw dir "in"]
+        c <- right =<< readCorpus Nothing [] [raw dir "in"]
         [(entryName e, map (below dir . sourcePath) (entrySources e)) | e <- corpusEntries c]
           @?= [ ("mallory", ["in/mallory/f/M.java"]),
                 ("mallory2", ["in/mallory2/N.java"]),
@@ -109,9 +109,9 @@ tests =
         write dir "this-year/a.java" bubble
         createSymbolicLink "this-year" (dir </> "current")
         createSymbolicLink "this-year/a.java" (dir </> "one.java")
-        c <- right =<< readCorpus LanguageAuto [] [raw dir "current"]
+        c <- right =<< readCorpus Nothing [] [raw dir "current"]
         map entryName (corpusEntries c) @?= ["a.java"]
-        one <- right =<< readCorpus LanguageAuto [] [raw dir "one.java"]
+        one <- right =<< readCorpus Nothing [] [raw dir "one.java"]
         map (below dir . entryName) (corpusEntries one) @?= ["one.java"],
       corpusCase "control bytes in comments and literals take no program out" $ \dir -> do
         write dir "nul.java" ("// \0\n" <> bubble)
@@ -154,29 +154,29 @@ tests =
         write dir "y/A.java" account
         write dir "y/B.java" account
         write dir "C.txt" words_
-        c <- right =<< readCorpus Java [] (map (raw dir) ["x", "y", "C.txt"])
+        c <- right =<< readCorpus (Just Java) [] (map (raw dir) ["x", "y", "C.txt"])
         map (below dir . entryName) (corpusEntries c) @?= ["C.txt", "x/A.java", "y/A.java", "B.java"]
-        auto <- right =<< readCorpus LanguageAuto [] (map (raw dir) ["x", "C.txt"])
+        auto <- right =<< readCorpus Nothing [] (map (raw dir) ["x", "C.txt"])
         map (below dir . leftOutPath) (corpusLeftOut auto) @?= ["C.txt"],
       corpusCase "the base is no submission, a path given twice is one" $ \dir -> do
         createDirectory (dir </> "template")
         write dir "template/T.java" account
         write dir "a.java" bubble
-        c <- right =<< readCorpus LanguageAuto [raw dir "template"] [BC.pack dir, BC.pack dir]
+        c <- right =<< readCorpus Nothing [raw dir "template"] [BC.pack dir, BC.pack dir]
         map entryName (corpusEntries c) @?= ["a.java"]
         length (corpusBase c) @?= 1
         map (below dir . leftOutPath) (corpusLeftOut c) @?= ["a.java", "template", "template"],
       corpusCase "a path that is missing or no file" $ \dir -> do
-        missing <- readCorpus LanguageAuto [] [raw dir "missing"]
+        missing <- readCorpus Nothing [] [raw dir "missing"]
         missing @?= Left (BadPath (raw dir "missing") "does not exist")
         createNamedPipe (dir </> "pipe") 0o600
-        pipe <- readCorpus LanguageAuto [raw dir "pipe"] [BC.pack dir]
+        pipe <- readCorpus Nothing [raw dir "pipe"] [BC.pack dir]
         pipe @?= Left (BadPath (raw dir "pipe") "a pipe, not a file"),
       corpusCase "names are bytes" $ \dir -> do
         createDirectory (dir </> "in")
         write dir "plain.java" bubble
         Raw.rename (raw dir "plain.java") (raw dir "in/caf" <> "\xe9.java")
-        c <- right =<< readCorpus LanguageAuto [] [raw dir "in"]
+        c <- right =<< readCorpus Nothing [] [raw dir "in"]
         map entryName (corpusEntries c) @?= ["caf\xe9.java"]
     ]
 
@@ -197,7 +197,7 @@ below :: FilePath -> B.ByteString -> B.ByteString
 below dir path = fromMaybe path (B.stripPrefix (BC.pack (dir <> "/")) path)
 
 expect :: FilePath -> IO Corpus
-expect dir = right =<< readCorpus LanguageAuto [] [BC.pack dir]
+expect dir = right =<< readCorpus Nothing [] [BC.pack dir]
 
 right :: Either BadPath Corpus -> IO Corpus
 right = either (assertFailure . show) pure

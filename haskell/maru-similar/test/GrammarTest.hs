@@ -1,8 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 {-# LANGUAGE RankNTypes #-}
 
--- | Grammars that were built. What needs one says so and does nothing where it is absent; with
--- @MARU_GRAMMARS=required@ it fails.
+-- | The grammar of Java ("Plugins").
 module GrammarTest (tests) where
 
 import Control.Exception (try)
@@ -12,6 +11,7 @@ import qualified Data.ByteString as B
 import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
 import Data.List (isInfixOf)
+import qualified Data.Map.Strict as Map
 import Data.Primitive.PrimArray
 import Data.Word (Word32)
 import Maru.Similar
@@ -25,9 +25,9 @@ import Maru.Similar.Output (json)
 import Maru.Similar.Structure (Act (..))
 import Maru.Similar.Token
 import Maru.Similar.Views
+import Plugins
 import Snippets
 import System.Directory (doesFileExist)
-import System.Environment (lookupEnv)
 import System.FilePath ((</>))
 import System.IO.Temp (withSystemTempDirectory)
 import Test.QuickCheck hiding (property)
@@ -77,33 +77,33 @@ tests =
       testCase "acts of the template are cut out of a tree" $
         withJava $ \java -> do
           let (whole, _, _) = viewed java (bubble <> account)
-              (left, cut, _) = viewsOf (Just java) (Just (templateOf 9 [bubble])) [lexed (between "/**/" (bubble <> account))]
+              (left, cut, _) = viewsOf (the (Just java)) (Just (templateOf 9 [javaSource "" bubble])) [lexed (javaSource "" (between "/**/" (bubble <> account)))]
               (own, _, _) = viewed java account
           assertBool "cut" (cut > 0 && sizeofPrimArray (structureView left) < sizeofPrimArray (structureView whole))
           dropWhile (== barrier) (primArrayToList (structureView left)) @?= primArrayToList (structureView own),
       testCase "what is no grammar is said, and nothing dies" notGrammars,
       testCase "an index with a grammar says what the same run without an index says" $
         withJava $ \java -> withSystemTempDirectory "grammar" $ \dir -> do
-          let config = defaultConfig {configGrammar = Just java}
-              entry role n p = (newEntry (BC.pack (show n)) [Source "A.java" p]) {entryRole = role}
+          let config = defaultConfig {configGrammars = Map.singleton Java java}
+              entry role n p = (newEntry (BC.pack (show n)) [javaSource "A.java" p]) {entryRole = role}
               old = zipWith (entry Archive) [10 :: Int ..] (programs ++ map (mutate 3 (someOperators 3)) programs)
               new = zipWith (entry Maru.Similar.New) [1 :: Int ..] programs
               said corpus = let p = prepare map config corpus in json (assembled config p (comparePrepared map config p))
           _ <- extend map config (const (pure ())) (BC.pack dir) (corpusOf old [])
-          archive <- openArchive (recipe (Just java)) (BC.pack dir)
+          archive <- openArchive (recipe (Map.singleton Java java)) (BC.pack dir)
           Builder.toLazyByteString (said (corpusOf new []) {corpusArchive = Just archive}) @?= Builder.toLazyByteString (said (corpusOf (new ++ old) [])),
       testCase "an index with a grammar is none of a run without it, nor the other way round" $
         withJava $ \java -> forM_ [(Nothing, Just java), (Just java, Nothing)] $ \(made, asked) -> withSystemTempDirectory "grammar" $ \dir -> do
-          let add with = extend map defaultConfig {configGrammar = with} (const (pure ())) (BC.pack dir) (corpusOf [newEntry "a" [Source "A.java" bubble]] [])
+          let add with = extend map defaultConfig {configGrammars = the with} (const (pure ())) (BC.pack dir) (corpusOf [newEntry "a" [javaSource "A.java" bubble]] [])
               refused what act = try act >>= either (\(BadPath _ why) -> assertBool (show why) ("another version" `B.isInfixOf` why)) (const (assertFailure (what ++ " took it")))
           _ <- add made
-          refused "a query" (void (openArchive (recipe asked) (BC.pack dir)))
+          refused "a query" (void (openArchive (recipe (the asked)) (BC.pack dir)))
           refused "extending" (void (add asked))
-          void (openArchive (recipe made) (BC.pack dir)),
+          void (openArchive (recipe (the made)) (BC.pack dir)),
       testCase "submissions by a grammar say so, and each map gives the same" $
         withJava $ \java -> do
-          let config = defaultConfig {configGrammar = Just java}
-              corpus = corpusOf [newEntry name [Source name text] | (name, text) <- [("a", inMethod "a();"), ("b", inMethod "b( ;"), ("c", inMethod (B.concat (replicate 20000 "c();")))]] []
+          let config = defaultConfig {configGrammars = Map.singleton Java java}
+              corpus = corpusOf [newEntry name [javaSource name text] | (name, text) <- [("a", inMethod "a();"), ("b", inMethod "b( ;"), ("c", inMethod (B.concat (replicate 20000 "c();")))]] []
               report :: ParallelMap -> Report
               report parallel = let p = prepare parallel config corpus in assembled config p (comparePrepared parallel config p)
           map submissionParse (toList' (reportSubmissions (report map))) @?= [Clean, Broken, NotParsed]
@@ -171,17 +171,12 @@ anyBytes java = forAll (B.pack <$> listOf arbitrary) $ \text ->
 inText :: Int -> (Word32, Word32) -> Bool
 inText n (act, at) = act <= fromIntegral (fromEnum (maxBound :: Act)) && fromIntegral at < n
 
-pluginOf :: String -> FilePath
-pluginOf language = "../../build/lib/maru/grammars" </> language ++ ".so"
-
 withJava :: (Grammar -> IO ()) -> IO ()
-withJava use = do
-  opened <- openGrammar "java" (pluginOf "java")
-  required <- (== Just "required") <$> lookupEnv "MARU_GRAMMARS"
-  case opened of
-    Right java -> use java
-    Left why | required -> assertFailure (why ++ " (MARU_GRAMMARS=required)")
-    Left why -> putStrLn ("\nskipped: " ++ why)
+withJava = withGrammar Java
+
+-- | None, or that of Java.
+the :: Maybe Grammar -> Grammars
+the = maybe mempty (Map.singleton Java)
 
 actsOf :: Grammar -> ByteString -> [Act]
 actsOf grammar text = maybe [] (map (toEnum . fromIntegral . fst) . pairsOf . parsedActs) (parse grammar text)
@@ -206,11 +201,8 @@ atBound = [inMethod ("a(" <> BC.replicate (60000 - rest + extra) 'b' <> ");") | 
     tokens = lexJava (inMethod "a();")
     rest = sum [tokenEnd tokens i - tokenStart tokens i + 1 | i <- [0 .. tokenCount tokens - 1]] + 1
 
-lexed :: ByteString -> (ByteString, Tokens)
-lexed text = (text, lexJava text)
-
 viewed :: Grammar -> ByteString -> (Views, Int, Parse)
-viewed java text = viewsOf (Just java) Nothing [lexed text]
+viewed java text = viewsOf (the (Just java)) Nothing [lexed (javaSource "" text)]
 
 fst3 :: (a, b, c) -> a
 fst3 (a, _, _) = a

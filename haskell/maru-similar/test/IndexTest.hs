@@ -72,7 +72,7 @@ instance Arbitrary Class where
       source = do
         parts <- choose (1, 3) >>= \k -> vectorOf k (elements programs)
         seed <- choose (0, 1000)
-        pure (Source "a/B.java" (mutate seed (take (fromIntegral (seed `mod` 4)) (someOperators seed)) (B.concat parts)))
+        pure (javaSource "a/B.java" (mutate seed (take (fromIntegral (seed `mod` 4)) (someOperators seed)) (B.concat parts)))
   shrink (Class es) = [Class es' | es' <- shrinkList (const []) es, not (null es')]
 
 temporary :: (FilePath -> IO a) -> IO a
@@ -104,7 +104,7 @@ said config before after corpus = Builder.toLazyByteString (csv report <> json r
 bothWays :: Config -> (Corpus -> Corpus) -> (Report -> Report) -> [Entry] -> IO (BL.ByteString, BL.ByteString)
 bothWays config before after entries = temporary $ \dir -> do
   indexOf dir [filter old entries]
-  archive <- openArchive (recipe Nothing) (BC.pack dir)
+  archive <- openArchive (recipe mempty) (BC.pack dir)
   let new = corpusOf (filter (not . old) entries) []
       direct = said config before after (corpusOf entries [])
       kept = said config before after new {corpusArchive = Just archive}
@@ -126,21 +126,21 @@ largeClass = do
   assertBool "differ" (direct == kept)
   BC.count '\n' (BL.toStrict direct) > 900 @?= True
   where
-    entries = [(newEntry (BC.pack (show n)) [Source "A.java" (mutate n (someOperators n) p)]) {entryRole = if even n then New else Archive} | (n, p) <- zip [1000 .. 1299] (cycle programs)]
+    entries = [(newEntry (BC.pack (show n)) [javaSource "A.java" (mutate n (someOperators n) p)]) {entryRole = if even n then New else Archive} | (n, p) <- zip [1000 .. 1299] (cycle programs)]
 
 hiddenNames :: Assertion
 hiddenNames = do
-  (direct, kept) <- bothWays defaultConfig shuffled anonymous [(newEntry (BC.pack (show n)) [Source "A.java" p]) {entryRole = r} | (n, p, r) <- zip3 [1 :: Int ..] programs (cycle [New, Archive, Archive])]
+  (direct, kept) <- bothWays defaultConfig shuffled anonymous [(newEntry (BC.pack (show n)) [javaSource "A.java" p]) {entryRole = r} | (n, p, r) <- zip3 [1 :: Int ..] programs (cycle [New, Archive, Archive])]
   assertBool "differ" (direct == kept)
 
 programsKept :: Assertion
 programsKept = temporary $ \dir -> do
-  let entries = [newEntry (BC.pack (show n)) [Source "A.java" p, Source "B.java" bubble] | (n, p) <- zip [1 :: Int ..] programs]
+  let entries = [newEntry (BC.pack (show n)) [javaSource "A.java" p, javaSource "B.java" bubble] | (n, p) <- zip [1 :: Int ..] programs]
   indexOf dir (map pure (reverse entries))
-  archive <- openArchive (recipe Nothing) (BC.pack dir)
+  archive <- openArchive (recipe mempty) (BC.pack dir)
   [archiveSources archive i | i <- [0 .. archiveCount archive - 1]] @?= map entrySources (sortOn entryName entries)
-  let prepared = prepare map defaultConfig (corpusOf [newEntry "new" [Source "C.java" bubble]] []) {corpusArchive = Just archive}
-  map (preparedSources prepared) [0, 1] @?= [[Source "C.java" bubble], entrySources (head' entries)]
+  let prepared = prepare map defaultConfig (corpusOf [newEntry "new" [javaSource "C.java" bubble]] []) {corpusArchive = Just archive}
+  map (preparedSources prepared) [0, 1] @?= [[javaSource "C.java" bubble], entrySources (head' entries)]
   where
     head' es = case es of
       e : _ -> e
@@ -149,7 +149,7 @@ programsKept = temporary $ \dir -> do
 knownOnes :: Assertion
 knownOnes = temporary $ \dir -> do
   let add es = extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf es [])
-      one n p = newEntry n [Source "A.java" p]
+      one n p = newEntry n [javaSource "A.java" p]
   first <- add [one "a" bubble, one "b" account, one "c" "// nothing\n"]
   (extendedAll first, extendedAdded first, map leftOutPath (extendedLeftOut first)) @?= (2, 2, ["A.java"])
   second <- add [one "a" bubble, one "b" words_]
@@ -177,14 +177,14 @@ otherFiles :: Assertion
 otherFiles = temporary $ \dir -> do
   let add files = extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf [newEntry "a" files] [])
       (left, right) = B.splitAt 20 (bubble <> bubble)
-  made <- mapM add [[Source "A.java" left, Source "B.java" right], [Source "A.java" (left <> B.take 9 right), Source "B.java" (B.drop 9 right)], [Source "A.java" left, Source "C.java" right]]
+  made <- mapM add [[javaSource "A.java" left, javaSource "B.java" right], [javaSource "A.java" (left <> B.take 9 right), javaSource "B.java" (B.drop 9 right)], [javaSource "A.java" left, javaSource "C.java" right]]
   map extendedAll made @?= [1, 2, 3]
 
 renewedOwners :: Assertion
 renewedOwners = temporary $ \dir -> do
   let add owners = extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf [e {entryStudents = owners} | e <- small] [])
       kept = do
-        archive <- openArchive (recipe Nothing) (BC.pack dir)
+        archive <- openArchive (recipe mempty) (BC.pack dir)
         pure (archiveOwned archive, [submissionStudents (archiveSubmission archive i) | i <- [0 .. archiveCount archive - 1]])
       expect owned who renewed = do
         made <- add who
@@ -197,13 +197,13 @@ renewedOwners = temporary $ \dir -> do
   expect True [] 0
 
 small :: [Entry]
-small = [newEntry (BC.pack (show n)) [Source "A.java" p] | (n, p) <- zip [1 :: Int ..] (take 3 programs)]
+small = [newEntry (BC.pack (show n)) [javaSource "A.java" p] | (n, p) <- zip [1 :: Int ..] (take 3 programs)]
 
 -- | What a query says, or that it was refused; nothing else is thrown.
 query :: FilePath -> IO (Either BadPath BL.ByteString)
 query dir = try $ do
-  archive <- openArchive (recipe Nothing) (BC.pack dir)
-  let out = said defaultConfig id id (corpusOf [newEntry "new" [Source "N.java" bubble]] []) {corpusArchive = Just archive}
+  archive <- openArchive (recipe mempty) (BC.pack dir)
+  let out = said defaultConfig id id (corpusOf [newEntry "new" [javaSource "N.java" bubble]] []) {corpusArchive = Just archive}
   out <$ evaluate (fromIntegral (BL.length out) + sum [B.length (sourceBytes s) | i <- [0 .. archiveCount archive - 1], s <- archiveSources archive i])
 
 damagedBy :: (ByteString -> ByteString) -> IO (Either BadPath BL.ByteString, Either BadPath BL.ByteString)
@@ -246,19 +246,19 @@ foreignFiles = temporary $ \dir -> do
 otherMinMatch :: Assertion
 otherMinMatch = temporary $ \dir -> do
   let add m base es = extend map defaultConfig {configMinMatch = m} (const (pure ())) (BC.pack dir) (corpusOf es base)
-      handout = [Source "H.java" account]
+      handout = [javaSource "H.java" account]
       config = defaultConfig {configMinMatch = 20}
-      new = corpusOf [newEntry "new" [Source "N.java" bubble]] []
+      new = corpusOf [newEntry "new" [javaSource "N.java" bubble]] []
       refuses act = try act >>= either (\(BadPath _ w) -> assertBool (show w) ("give --min-match 9" `B.isInfixOf` w)) (const (assertFailure "took another length"))
   _ <- add 5 [] (take 2 small)
-  plain <- openArchive (recipe Nothing) (BC.pack dir)
+  plain <- openArchive (recipe mempty) (BC.pack dir)
   said config id id new {corpusArchive = Just plain} @?= said config id id (corpusOf (corpusEntries new ++ [e {entryRole = Archive} | e <- take 2 small]) [])
   fitting 20 handout plain
   made <- add 9 handout small
   extendedAll made @?= 3
   refuses (add 5 handout small)
   _ <- add 5 [] (take 1 small)
-  taken <- openArchive (recipe Nothing) (BC.pack dir)
+  taken <- openArchive (recipe mempty) (BC.pack dir)
   archiveMinMatch taken @?= 9
   fitting 9 handout taken
   fitting 5 [] taken

@@ -4,6 +4,7 @@ import qualified ArchiveTest
 import qualified CorpusTest
 import qualified GrammarTest
 import qualified IndexTest
+import qualified LanguageTest
 import qualified LexerTest
 import qualified MutateTest
 import qualified OutputTest
@@ -22,4 +23,4 @@ main = do
   defaultMain $
     testGroup
       "maru-similar"
-      [LexerTest.tests, TilingTest.tests, StructureTest.tests, WeighTest.tests, StandingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, GrammarTest.tests, archives, IndexTest.tests, OutputTest.tests, real]
+      [LexerTest.tests, TilingTest.tests, StructureTest.tests, WeighTest.tests, StandingTest.tests, PairsTest.tests, MutateTest.tests, CorpusTest.tests, GrammarTest.tests, LanguageTest.tests, archives, IndexTest.tests, OutputTest.tests, real]

@@ -88,5 +88,5 @@ staysSimilar seed = conjoin [judge p | p <- programs]
 similarityOf :: ByteString -> ByteString -> Double
 similarityOf a b = sum [pairSimilarity p | p <- pairList (reportPairs report)]
   where
-    prepared = prepare map seedConfig (corpusOf [newEntry "a" [Source "a" a], newEntry "b" [Source "b" b]] [])
+    prepared = prepare map seedConfig (corpusOf [newEntry "a" [javaSource "a" a], newEntry "b" [javaSource "b" b]] [])
     report = assembled seedConfig prepared (comparePrepared map seedConfig prepared)

@@ -39,11 +39,11 @@ tests =
         text json ((reportOf ["\"\\\n", "\xc3\xa9\xff"]) {reportLeftOut = [LeftOut "x" "why"], reportGuessed = [("y", Utf16BE)]})
           @?= BC.unlines
             [ "{\"schema\":\"maru-similar/2\",",
-              "\"options\":{\"language\":\"java\",\"mode\":\"seed\",\"view\":\"structure\",\"rank\":\"both\",\"minMatch\":9,\"threshold\":0.0,\"pairs\":500000},",
+              "\"options\":{\"language\":\"auto\",\"mode\":\"seed\",\"view\":\"structure\",\"rank\":\"both\",\"minMatch\":9,\"threshold\":0.0,\"pairs\":500000},",
               "\"compared\":1,",
               "\"apart\":0,",
-              "\"submissions\":[{\"name\":\"\\\"\\\\\\u000a\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[],\"paths\":[\"\\\"\\\\\\u000a\"]},",
-              "{\"name\":\"\xc3\xa9\xef\xbf\xbd\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[],\"paths\":[\"\xc3\xa9\xef\xbf\xbd\"]}],",
+              "\"submissions\":[{\"name\":\"\\\"\\\\\\u000a\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[],\"paths\":[\"\\\"\\\\\\u000a\"],\"languages\":[\"java\"]},",
+              "{\"name\":\"\xc3\xa9\xef\xbf\xbd\",\"files\":1,\"tokens\":219,\"excludedTokens\":0,\"errors\":0,\"unclosed\":0,\"notJava\":0,\"controlBytes\":0,\"role\":\"new\",\"students\":[],\"paths\":[\"\xc3\xa9\xef\xbf\xbd\"],\"languages\":[\"java\"]}],",
               "\"leftOut\":[{\"path\":\"x\",\"reason\":\"why\"}],",
               "\"encodings\":[{\"path\":\"y\",\"encoding\":\"utf-16be\"}],",
               "\"pairs\":[{\"left\":\"\\\"\\\\\\u000a\",\"right\":\"\xc3\xa9\xef\xbf\xbd\",\"similarity\":1.000000,\"avg\":1.000000,\"max\":1.000000,\"matched\":219,\"leftTokens\":219,\"rightTokens\":219,\"kind\":\"whole\",\"tooShort\":false,\"complete\":true}]}"
@@ -75,7 +75,7 @@ tests =
       testCase "colours only where they are wanted" $
         assertBool "no colour" ("\ESC[31m100 %\ESC[0m" `B.isPrefixOf` text (table (TableStyle True) 1) (reportOf ["a", "b"])),
       testCase "an anonymous report does not depend on who has which name" $ do
-        let named given = [(newEntry n [Source (n <> "/A.java") (own i)]) {entryStudents = [n <> "'s", "everybody " <> BC.pack (show (i `div` 2))]} | (i, n) <- zip [1 ..] given]
+        let named given = [(newEntry n [javaSource (n <> "/A.java") (own i)]) {entryStudents = [n <> "'s", "everybody " <> BC.pack (show (i `div` 2))]} | (i, n) <- zip [1 ..] given]
             own :: Int -> B.ByteString
             own i = bubble <> BC.concat ["class C" <> k <> " { int f(int x) { while (x > " <> k <> ") x--; return x; } }\n" | n <- [i .. i + 4], let k = BC.pack (show n)]
             names = [BC.pack [c] | c <- ['a' .. 'l']]
@@ -96,7 +96,7 @@ reportOf :: [B.ByteString] -> Report
 reportOf = reportIn seedConfig
 
 reportIn :: Config -> [B.ByteString] -> Report
-reportIn config names = runIn config (corpusOf [newEntry n [Source n bubble] | n <- names] [])
+reportIn config names = runIn config (corpusOf [newEntry n [javaSource n bubble] | n <- names] [])
 
 runIn :: Config -> Corpus -> Report
 runIn config corpus = assembled config prepared (comparePrepared map config prepared)

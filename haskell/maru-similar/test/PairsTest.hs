@@ -52,29 +52,29 @@ tests =
         let s = score 10 10 30
         (scoreMaximum s, scoreAverage s, similarity s) @?= (1, 0.5, 0.75),
       testCase "equal work scores 100 % also with template code in it" $ do
-        let entries = [newEntry "a" [Source "a" (template <> bubble)], newEntry "b" [Source "b" (template <> bubble)]]
+        let entries = [newEntry "a" [javaSource "a" (template <> bubble)], newEntry "b" [javaSource "b" (template <> bubble)]]
         forM_ modes $ \c -> do
-          let report = run c (corpusOf entries [Source "base" template])
+          let report = run c (corpusOf entries [javaSource "base" template])
           [pairSimilarity p | p <- pairList (reportPairs report)] @?= [1]
           [submissionExcluded s > 20 | s <- V.toList (reportSubmissions report)] @?= [True, True],
       testCase "template code alone is nothing in common" $ do
-        let entries = [newEntry "a" [Source "a" (template <> bubble)], newEntry "b" [Source "b" (template <> words_)]]
+        let entries = [newEntry "a" [javaSource "a" (template <> bubble)], newEntry "b" [javaSource "b" (template <> words_)]]
             similarities m c = sum [pairSimilarity p | p <- pairList (reportPairs (run m c))]
         forM_ modes $ \m -> do
-          let with = similarities m (corpusOf entries [Source "base" template])
+          let with = similarities m (corpusOf entries [javaSource "base" template])
               without = similarities m (corpusOf entries [])
           assertBool (show (with, without)) (with < without / 2),
       testCase "what has only template code matches nothing" $ do
         forM_ modes $ \m -> do
-          let r = run m (corpusOf [newEntry n [Source n template] | n <- ["a", "b"]] [Source "base" template])
+          let r = run m (corpusOf [newEntry n [javaSource n template] | n <- ["a", "b"]] [javaSource "base" template])
           [pairSimilarity p | p <- pairList (reportPairs r)] @?= [0],
       testCase "the names view tells renamed copies apart" $ do
-        let entries = [newEntry "a" [Source "a" bubble], newEntry "b" [Source "b" (mutate 1 [Rename] bubble)]]
+        let entries = [newEntry "a" [javaSource "a" bubble], newEntry "b" [javaSource "b" (mutate 1 [Rename] bubble)]]
             value view = let r = run seedConfig {configView = view} (corpusOf entries []) in [pairSimilarity p | p <- pairList (reportPairs r)]
         value Structure @?= [1]
         assertBool (show (value Names)) (all (< 0.9) (value Names)),
       testCase "a submission without code is left out by name" $ do
-        let r = run defaultConfig (corpusOf [newEntry "a" [Source "d/a" "// nothing\n"], newEntry "b" [Source "b" bubble]] [])
+        let r = run defaultConfig (corpusOf [newEntry "a" [javaSource "d/a" "// nothing\n"], newEntry "b" [javaSource "b" bubble]] [])
         map leftOutPath (reportLeftOut r) @?= ["d/a"]
         V.length (reportSubmissions r) @?= 1
         pairCount (reportPairs r) @?= 0
@@ -100,7 +100,7 @@ backwards :: (a -> b) -> [a] -> [b]
 backwards f xs = reverse (foldr (\x ys -> let y = f x in y `seq` (y : ys)) [] (reverse xs))
 
 someCorpus :: Corpus
-someCorpus = corpusOf [newEntry (name i j) [Source (name i j) (mutate i (someOperators i) p)] | (j, p) <- zip [1 :: Int ..] programs, i <- [1 .. 5]] []
+someCorpus = corpusOf [newEntry (name i j) [javaSource (name i j) (mutate i (someOperators i) p)] | (j, p) <- zip [1 :: Int ..] programs, i <- [1 .. 5]] []
   where
     name i j = BC.pack (show j <> "-" <> show i)
 

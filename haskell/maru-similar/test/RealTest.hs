@@ -82,7 +82,7 @@ analyse config corpus = assembled config prepared (comparePrepared map config pr
     prepared = prepare map config corpus
 
 load :: FilePath -> IO Corpus
-load dir = readCorpus LanguageAuto [] [BC.pack dir] >>= either (assertFailure . show) pure
+load dir = readCorpus Nothing [] [BC.pack dir] >>= either (assertFailure . show) pure
 
 -- | With the seconds of processor time it took.
 timed :: IO a -> IO (a, Double)
@@ -152,7 +152,7 @@ thousand :: Config -> FilePath -> IO String
 thousand config dir = do
   names <- sort . filter (not . ("." `isPrefixOf`)) <$> listDirectory (dir </> "homework-108")
   sources <- mapM (BC.readFile . ((dir </> "homework-108") </>)) names
-  let entries = [newEntry (BC.pack (printf "%04d" n)) [Source "" (mutate n (someOperators n) s)] | (n, s) <- zip [1 .. 1000] (cycle sources)]
+  let entries = [newEntry (BC.pack (printf "%04d" n)) [javaSource "" (mutate n (someOperators n) s)] | (n, s) <- zip [1 .. 1000] (cycle sources)]
       corpus = corpusOf entries []
   assertBool "empty" (sum [BC.length (sourceBytes s) | e <- entries, s <- entrySources e] > 100000)
   (report, seconds) <- timed $ do

@@ -113,8 +113,8 @@ int main(int count, char **arguments) {
     fail("it does not open");
   walk(g, "", 0);
   /* What a runtime takes minutes or gigabytes for, or dies of. */
-  static const char *const hard[] = {"{",  "(",      "a<", "\"", "if (a) {",
-                                     "/*", "a b c ", "1+", "!",  "a?"};
+  static const char *const hard[] = {"{", "(",  "a<", "\"",  "if (a) {", "/*",    "a b c ", "1+",
+                                     "!", "a?", "'",  "do ", "a\n ",     "x:\n ", "\"\"\""};
   for (size_t i = 0; i < sizeof hard / sizeof *hard; i++) {
     nested(g, hard[i], (uint32_t)(MARU_GRAMMAR_LARGEST / strlen(hard[i])));
     nested(g, hard[i], 200000);

@@ -3,7 +3,7 @@
 
 -- | Which submissions of a collection are similar?
 --
--- > Right corpus <- readCorpus LanguageAuto [] ["submissions"]
+-- > Right corpus <- readCorpus Nothing [] ["submissions"]
 -- > let prepared = prepare map defaultConfig corpus
 -- >     report = assemble defaultConfig prepared (comparePrepared map defaultConfig prepared)
 --
@@ -41,9 +41,10 @@ where
 
 import Control.Monad (foldM)
 import Data.Bifunctor (first)
+import Data.Bits (popCount, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import Data.Functor.Identity (runIdentity)
-import Data.List (partition, sort)
+import Data.List (foldl', partition, sort)
 import Data.Maybe (fromMaybe)
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
@@ -51,6 +52,7 @@ import Maru.Similar.Analyse
 import Maru.Similar.Archive
 import Maru.Similar.Config
 import Maru.Similar.Corpus
+import Maru.Similar.Language (familiesOf)
 import Maru.Similar.Match (Kind (..), PairScore (..), ViewScore (..))
 import Maru.Similar.Normalise (Codes)
 import Maru.Similar.Pairs
@@ -96,7 +98,8 @@ data Report = Report
     reportGuessed :: ![(ByteString, Encoding)],
     -- | How many pairs were compared, reported or not.
     reportCompared :: !Int,
-    -- | How many pairs were not: two of one student, two of the archive.
+    -- | How many pairs were not: two of one student, two of the archive, two in languages that
+    -- cannot be compared.
     reportApart :: !Int,
     -- | What is usual in the collection; 'Nothing' of a small one, and in 'Seed'.
     reportStanding :: !(Maybe Standing),
@@ -197,12 +200,18 @@ meetInRows prepared
   | preparedNew prepared == V.length (preparedSubmissions prepared) = preparedMeet prepared
   | otherwise = Just (\i j -> min i j < preparedNew prepared && maybe True (\meet -> meet i j) (preparedMeet prepared))
 
--- | 'Nothing': nobody has several.
+-- | Not two of one student, and not two that share no family of languages. 'Nothing': all do.
 meeting :: [Submission] -> Maybe Archive -> Maybe (Int -> Int -> Bool)
-meeting read' archive
-  | all (null . submissionStudents) read' = Nothing
-  | otherwise = Just (\i j -> not (any (`elem` (students V.! i)) (students V.! j)))
+meeting read' archive = case (all (null . submissionStudents) read', popCount (foldl' (.|.) (maybe 0 archiveFamilies archive) (map families read')) <= 1) of
+  (True, True) -> Nothing
+  (True, False) -> Just related
+  (False, True) -> Just strangers
+  (False, False) -> Just (\i j -> related i j && strangers i j)
   where
+    strangers i j = not (any (`elem` (students V.! i)) (students V.! j))
+    related i j = languages' VU.! i .&. languages' VU.! j /= 0
+    families = familiesOf . submissionLanguages
+    languages' = VU.fromList (map families read' ++ [families (archiveSubmission a i) | Just a <- [archive], i <- [0 .. archiveCount a - 1]])
     students = V.fromList (map submissionStudents read') V.++ V.generate (maybe 0 archiveCount archive) old
     old i = case archive of
       Just a | archiveOwned a -> submissionStudents (archiveSubmission a i)

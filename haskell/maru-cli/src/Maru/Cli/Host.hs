@@ -19,8 +19,9 @@ import Control.Monad (filterM)
 import Data.Aeson (Value, object, (.=))
 import Data.ByteString.Char8 (unpack)
 import Data.Char (isSpace)
-import Data.Either (fromRight, lefts, rights)
+import Data.Either (fromRight, isRight, lefts, rights)
 import Data.List (dropWhileEnd, intercalate, isPrefixOf)
+import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust)
 import Data.Time.Clock (getCurrentTime)
 import Data.Time.Format (defaultTimeLocale, formatTime)
@@ -32,7 +33,8 @@ import Maru.Cli.Page (quotedCommand)
 import Maru.Cli.Room
 import Maru.Native.BoardView (memfdAt)
 import Maru.Native.Probe
-import Maru.Similar.Grammar (grammarName, openGrammar)
+import Maru.Similar.Grammar (grammarName, openGrammars)
+import Maru.Similar.Language (Language (Java), languageName, languages)
 import Paths_maru_cli (version)
 import System.Directory (listDirectory)
 import System.FilePath (takeDirectory, (</>))
@@ -138,12 +140,23 @@ judgeParts looked = case lefts looked of
   where
     prefix = concat (take 1 (map (takeDirectory . takeDirectory . takeDirectory) (rights looked)))
 
--- | What @maru similar@ makes syntax trees with.
+-- | What @maru similar@ makes syntax trees with. That of Java belongs to each maru, others may be
+-- absent; one that is there has to open.
 grammar :: IO Finding
-grammar = judged <$> (libraryAt "grammars/java.so" >>= openGrammar "java" . either id id)
-  where
-    judged (Right found) = Finding Good (unpack (grammarName found)) ""
-    judged (Left why) = Finding Doubtful ("maru similar goes by its lexer: " ++ why) "install a maru with it: a release's has it; in maru's sources `scripts/grammars java` builds it"
+grammar = do
+  (found, absent) <- openGrammars (fmap (either id id) . libraryAt) (map snd languages)
+  there <- Map.fromList <$> mapM (\l -> (,) l . isRight <$> libraryAt ("grammars/" ++ languageName l ++ ".so")) (Map.keys absent)
+  let refused = Map.filterWithKey (\l _ -> l == Java || Map.findWithDefault False l there) absent
+      names = intercalate ", " . map languageName
+      others = Map.keys (Map.withoutKeys absent (Map.keysSet refused))
+      optional' = if null others then "" else "; none of " ++ names others ++ " (in maru's sources `scripts/grammars LANGUAGE` builds one)"
+  pure $ case Map.toList refused of
+    [] -> Finding Good (intercalate "; " [takeWhile (/= ',') (unpack (grammarName g)) | g <- Map.elems found] ++ optional') ""
+    bad ->
+      Finding
+        Doubtful
+        (concat ["maru similar goes by its lexer for " ++ languageName l ++ ": " ++ why ++ "; " | (l, why) <- bad] ++ (if Map.null found then "no other grammar" else "there are " ++ names (Map.keys found)) ++ optional')
+        "install a maru with it: a release's has that of Java; in maru's sources `scripts/grammars LANGUAGE` builds one"
 
 ghc :: String
 ghc = compilerName ++ " " ++ showVersion fullCompilerVersion

@@ -54,7 +54,7 @@ similarCommand =
     info
       (hsubparser (generateCommand <> indexCommand) <|> similar <$> settings)
       ( progDesc "Find the submissions of a collection that are copies of each other"
-          <> footer "Examples: maru similar submissions/   |   maru similar export.zip --base handout/ --html report.html   |   maru similar this-year/ --archive last-years/ --students list.csv   |   Status: 0, 1 a pair above --fail-above, 64 usage, 65 bad input, 69 cannot write."
+          <> footer "Examples: maru similar submissions/   |   maru similar export.zip --base handout/ --html report.html   |   maru similar --lang python labs/   |   maru similar this-year/ --archive last-years/ --students list.csv   |   Status: 0, 1 a pair above --fail-above, 64 usage, 65 bad input, 69 cannot write."
       )
 
 similar :: Settings -> IO ExitCode
@@ -87,16 +87,16 @@ verdictsIn (Just file) = do
   where
     most = 64 * 1024 * 1024
 
-compareCorpus :: Settings -> Maru.Options -> Config -> Maybe String -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
+compareCorpus :: Settings -> Maru.Options -> Config -> Map.Map Language String -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
 compareCorpus s options config without given verdicts read' = do
   let corpus = if namesHidden s then shuffled read' else read'
       prepared = prepare (parMapWith options) config corpus
       submissions = preparedSubmissions prepared
   mapM_ say (toldLeftOut (namesHidden s) (preparedLeftOut prepared) ++ toldRead (namesHidden s) corpus)
   if preparedNew prepared == 0 && isJust (corpusArchive corpus) || V.null submissions
-    then stop badInput (nothingUsable given (preparedLeftOut prepared))
+    then stop badInput (nothingUsable (language s) given (preparedLeftOut prepared))
     else do
-      mapM_ withoutGrammar without
+      withoutGrammars without corpus
       let all' = max 1 (fromIntegral (V.length submissions) * (fromIntegral (V.length submissions) - 1) / 2) :: Double
       found <- withProgress "comparing" (\tell -> collect config (tell . (/ all') . fromIntegral) (comparePrepared (parMapWith options) config prepared))
       let report = assemble config prepared found
@@ -135,7 +135,7 @@ toShow s verdicts corpus own report = do
   where
     shown = if namesHidden s then anonymous report else report
     pairs = take (min 5000 (max 200 (top s))) (pairList (reportPairs report))
-    sources i = if namesHidden s then [source {sourceBytes = withoutComments (sourceBytes source)} | source <- own i] else own i
+    sources i = if namesHidden s then map withoutComments (own i) else own i
     evidenceOf tell = fmap V.fromList . mapM (located tell) . zip [1 ..]
     located tell (n, pair) = do
       let sides = (own (pairLeft pair), own (pairRight pair))

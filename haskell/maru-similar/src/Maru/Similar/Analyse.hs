@@ -14,16 +14,15 @@ module Maru.Similar.Analyse
   )
 where
 
-import Data.ByteString (ByteString)
 import Data.List (sortOn)
 import Maru.Similar.Config
 import Maru.Similar.Corpus (Entry (..), Source (..), controlBytes)
-import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Language (Language (Java))
 import Maru.Similar.Normalise hiding (Code)
 import Maru.Similar.Shape
 import Maru.Similar.Submission
 import Maru.Similar.Tiling
-import Maru.Similar.Token (Tokens, tokenErrors, tokenUnclosed)
+import Maru.Similar.Token (tokenErrors, tokenUnclosed)
 import Maru.Similar.Views
 
 -- | Template code.
@@ -34,7 +33,7 @@ baseOf :: Config -> [Source] -> Base
 baseOf _ [] = NoBase
 baseOf config sources = case configMode config of
   Seed -> Tiled (index m (side m (codesOfAll config (map lexed sources))))
-  Score -> Seen (templateOf m (map sourceBytes sources))
+  Score -> Seen (templateOf m sources)
   where
     m = configMinMatch config
 
@@ -62,8 +61,8 @@ data Analysed = Analysed
 isVoid :: Analysed -> Bool
 isVoid a = codeLength (analysedCode a) == 0 && analysedExcluded a == 0
 
--- | What is wrong with the files of a submission: tokens that are not Java's,
--- comments without an end, files that are no Java, control bytes.
+-- | What is wrong with the files of a submission: tokens that are not of its language,
+-- comments without an end, files of Java that are none, control bytes.
 data Oddities = Oddities {odErrors :: !Int, odUnclosed :: !Int, odNotJava :: !Int, odControls :: !Int}
 
 instance Semigroup Oddities where
@@ -74,12 +73,12 @@ instance Monoid Oddities where
 
 -- | The code of all sources. Linear but for finding what is the base's.
 analyse :: Config -> Base -> [Source] -> Analysed
-analyse config base sources = Analysed code excluded how (foldMap (uncurry oddities) files)
+analyse config base sources = Analysed code excluded how (foldMap oddities files)
   where
     files = map lexed sources
     (code, excluded, how) = case configMode config of
-      Score -> let (views, cut, worst) = viewsOf (configGrammar config) (templateIn base) files in (ViewsOf views, cut, worst)
-      Seed -> (CodesOf own, ownLength codes - ownLength own, NotParsed)
+      Score -> let (views, cut, worst) = viewsOf (configGrammars config) (templateIn base) files in (ViewsOf views, cut, worst)
+      Seed -> (CodesOf own, ownLength codes - ownLength own, ByTokens)
     codes = codesOfAll config files
     own = case base of
       Tiled b -> withoutBase config codes b
@@ -90,11 +89,8 @@ templateIn base = case base of
   Seen t -> Just t
   _ -> Nothing
 
-lexed :: Source -> (ByteString, Tokens)
-lexed source = (sourceBytes source, lexJava (sourceBytes source))
-
-codesOfAll :: Config -> [(ByteString, Tokens)] -> Codes
-codesOfAll config = joinWithBarriers . map (uncurry (normalise (configView config)))
+codesOfAll :: Config -> [Lexed] -> Codes
+codesOfAll config files = joinWithBarriers [normalise (configView config) bytes tokens | Lexed _ bytes tokens <- files]
 
 -- | Without what tiles with the base.
 withoutBase :: Config -> Codes -> Index -> Codes
@@ -103,12 +99,12 @@ withoutBase config codes base = excluding (sortOn fst ranges) codes
     ranges = [(matchRight t, matchLength t) | t <- tilingTiles (tiles base (side m codes))]
     m = configMinMatch config
 
-oddities :: ByteString -> Tokens -> Oddities
-oddities bytes tokens =
+oddities :: Lexed -> Oddities
+oddities (Lexed language bytes tokens) =
   Oddities
-    { odErrors = tokenErrors tokens + shapeStretches (shapeOf tokens),
+    { odErrors = tokenErrors tokens + (if language == Java then shapeStretches (shapeOf tokens) else 0),
       odUnclosed = tokenUnclosed tokens,
-      odNotJava = fromEnum (notJava tokens),
+      odNotJava = fromEnum (language == Java && notJava tokens),
       odControls = controlBytes bytes
     }
 
@@ -120,6 +116,7 @@ describe entry a =
       submissionStudents = entryStudents entry,
       submissionRole = entryRole entry,
       submissionPaths = map sourcePath (entrySources entry),
+      submissionLanguages = map sourceLanguage (entrySources entry),
       submissionTokens = codeLength (analysedCode a),
       submissionExcluded = analysedExcluded a,
       submissionErrors = odErrors odd_,

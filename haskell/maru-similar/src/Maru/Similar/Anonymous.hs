@@ -11,7 +11,6 @@ module Maru.Similar.Anonymous
   )
 where
 
-import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import Data.List (foldl', sort, sortOn)
@@ -20,7 +19,7 @@ import qualified Data.Vector as V
 import Maru.Similar
 import Maru.Similar.Archive (archiveShuffled)
 import Maru.Similar.Fingerprint
-import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Language (lexSource)
 import Maru.Similar.Token
 
 -- | The same submissions in an order that does not follow their names: by a hash of what they hold,
@@ -52,10 +51,11 @@ anonymous report =
     padded n = let digits = show n in BC.pack (replicate (width - length digits) '0' <> digits)
 
 -- | Each byte between two tokens, if it is no white space, becomes a dot: offsets stay.
-withoutComments :: ByteString -> ByteString
-withoutComments bytes = B.concat (go 0 [0 .. tokenCount tokens - 1])
+withoutComments :: Source -> Source
+withoutComments source = source {sourceBytes = B.concat (go 0 [0 .. tokenCount tokens - 1])}
   where
-    tokens = lexJava bytes
+    bytes = sourceBytes source
+    tokens = lexSource (sourceLanguage source) bytes
     go at is = case is of
       [] -> [blank (B.drop at bytes)]
       i : more -> blank (slice at (tokenStart tokens i)) : slice (tokenStart tokens i) (tokenEnd tokens i) : go (tokenEnd tokens i) more

@@ -1,4 +1,5 @@
 {-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE TupleSections #-}
 
 -- | An index that is kept: the submissions of years, ready to be compared with new ones. Made and
 -- extended by "Maru.Similar.Extend".
@@ -53,6 +54,7 @@ import GHC.IO.Exception (IOException (..))
 import Maru.Similar.Corpus.Member
 import Maru.Similar.Corpus.Students (Role (Archive))
 import Maru.Similar.Corpus.Walk (Source (..), (</>))
+import Maru.Similar.Language
 import Maru.Similar.Open
 import Maru.Similar.Store
 import Maru.Similar.Submission
@@ -85,6 +87,8 @@ data Archive = OpenArchive
     archiveOwned :: !Bool,
     -- | With which minimum match length templates were taken out; 0: there were none.
     archiveMinMatch :: !Int,
+    -- | Of all its submissions ('familiesOf').
+    archiveFamilies :: !Word64,
     archiveOrder :: !(Maybe (VU.Vector Int))
   }
 
@@ -105,8 +109,8 @@ openArchive recipe folder = readingArchive folder $ do
   heads <- readSection store Heads 0 =<< storeBytes store Heads
   headStarts <- readSection store HeadFirst 0 (8 * (n + 1))
   textStarts <- readSection store TextFirst 0 (8 * (n + 1))
-  unless (B.length heads >= 16) $ throwIO Damaged
-  pure (OpenArchive folder store heads headStarts textStarts (wordOf heads > 0) (wordsAt heads 1) Nothing)
+  unless (B.length heads >= 24) $ throwIO Damaged
+  pure (OpenArchive folder store heads headStarts textStarts (wordOf heads > 0) (wordsAt heads 1) (wordOf (B.drop 16 heads)) Nothing)
 
 storeIn :: Word32 -> RawFilePath -> IO Store
 storeIn recipe path = openToRead path >>= openStore recipe
@@ -140,7 +144,7 @@ reasonOf = BC.pack . ioe_description
 unusable :: Unusable -> ByteString
 unusable why = case why of
   Foreign -> "is no index of maru similar (maru similar index makes one)"
-  OtherVersion -> "is an index of another version of maru similar, or with another grammar (see maru doctor): make it anew (maru similar index)"
+  OtherVersion -> "is an index of another version of maru similar, or with other grammars (another --lang, or see maru doctor): make it anew (maru similar index)"
   Damaged -> damaged
 
 damaged :: ByteString
@@ -190,7 +194,7 @@ archiveText a p = readingArchive (archivePath a) (readSection (archiveStore a) T
 
 -- | Its programs, with their paths.
 archiveSources :: Archive -> Int -> [Source]
-archiveSources a p = zipWith Source (submissionPaths (keptSubmission kept)) texts
+archiveSources a p = zipWith3 Source (submissionLanguages (keptSubmission kept)) (submissionPaths (keptSubmission kept)) texts
   where
     kept = keptAt a (inFile a p)
     texts = case textOf (keptBytes kept) (unsafePerformIO (archiveText a p)) of
@@ -224,7 +228,7 @@ data Kept = Kept
 
 keptHead :: Kept -> ByteString
 keptHead (Kept s fingerprint size) =
-  built (word64LE fingerprint <> foldMap int [size, submissionTokens s, submissionExcluded s, submissionErrors s, submissionUnclosed s, submissionNotJava s, submissionControls s, fromEnum (submissionParse s)] <> text (submissionName s) <> texts (submissionStudents s) <> texts (submissionPaths s))
+  built (word64LE fingerprint <> foldMap int [size, submissionTokens s, submissionExcluded s, submissionErrors s, submissionUnclosed s, submissionNotJava s, submissionControls s, fromEnum (submissionParse s)] <> text (submissionName s) <> texts (submissionStudents s) <> texts (submissionPaths s) <> texts (map (BC.pack . languageName) (submissionLanguages s)))
   where
     texts ts = int (length ts) <> foldMap text ts
 
@@ -245,11 +249,13 @@ headOf = evalStateT $ do
   name <- piece
   students <- pieces
   paths <- pieces
+  named <- pieces
+  languages' <- StateT (\rest -> (,rest) <$> mapM (languageNamed . BC.unpack) named)
   StateT (\rest -> if B.null rest then Just ((), rest) else Nothing)
   case counts of
     [size, tokens, excluded, errors, unclosed, notJava, controls, parsed]
-      | parsed <= fromEnum (maxBound :: Parse) ->
-        pure (Kept (Submission name students Archive paths tokens excluded errors unclosed notJava controls (toEnum parsed)) fingerprint size)
+      | parsed <= fromEnum (maxBound :: Parse) && length languages' == length paths ->
+        pure (Kept (Submission name students Archive paths languages' tokens excluded errors unclosed notJava controls (toEnum parsed)) fingerprint size)
     _ -> StateT (const Nothing)
 
 type Reader = StateT ByteString Maybe

@@ -1,7 +1,7 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | A program without comments and layout, as a grammar is given it. So neither has a say in what is
--- made of the program, be it whole, broken or too large.
+-- | A program without comments, and without the layout that its language is free in, as a grammar is
+-- given it. So neither has a say in what is made of the program, be it whole, broken or too large.
 module Maru.Similar.Bare
   ( Bare,
     bare,
@@ -16,18 +16,24 @@ import qualified Data.ByteString.Char8 as BC
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.Vector.Unboxed as VU
+import Maru.Similar.Language (Layout (..))
 import Maru.Similar.Token
 
 data Bare = Bare
-  { -- | Each token, and one byte of white space behind it.
+  { -- | Each token, and white space behind it: of 'Free' languages one byte.
     bareText :: !ByteString,
     -- | The tokens, by the offset of their first byte in it. Lazy: few ask.
     bareTokens :: IntMap Int
   }
 
--- | 'Nothing': it has more than that many bytes. These are those of the tokens and one for each. O(n).
-bare :: Int -> ByteString -> Tokens -> Maybe Bare
-bare most source ts
+-- | 'Nothing': it has more than that many bytes. O(n).
+bare :: Layout -> Int -> ByteString -> Tokens -> Maybe Bare
+bare Free = bareFree
+bare layout = bareLines layout
+
+-- | Bytes are those of the tokens and one for each.
+bareFree :: Int -> ByteString -> Tokens -> Maybe Bare
+bareFree most source ts
   | size > most = Nothing
   | otherwise = Just (Bare (B.concat (concatMap both pieces ++ [missing])) (IntMap.fromDistinctAscList (zip starts [0 ..])))
   where
@@ -39,6 +45,27 @@ bare most source ts
     starts = scanl (+) 0 [B.length text + B.length blank | (text, blank) <- pieces]
     -- So that the size is the same, whatever belongs together.
     missing = BC.replicate (length (filter (B.null . snd) pieces)) ' '
+
+-- | A comment is a blank, and a line without a token is none.
+bareLines :: Layout -> Int -> ByteString -> Tokens -> Maybe Bare
+bareLines layout most source ts
+  | B.length text > most = Nothing
+  | otherwise = Just (Bare text (IntMap.fromDistinctAscList (zip starts [0 ..])))
+  where
+    indexes = [0 .. tokenCount ts - 1]
+    text = B.concat (indent : concat [[tokenText source ts i, gap i] | i <- indexes])
+    starts = scanl (+) (B.length indent) [tokenEnd ts i - tokenStart ts i + B.length (gap i) | i <- indexes]
+    indent = if tokenCount ts > 0 then column (B.take (tokenStart ts 0) source) else ""
+    gap i
+      | i + 1 == tokenCount ts = "\n"
+      | B.null between = ""
+      | B.elem 10 between = "\n" <> column between
+      | layout == Columns = B.map blank between
+      | otherwise = " "
+      where
+        between = B.take (tokenStart ts (i + 1) - tokenEnd ts i) (B.drop (tokenEnd ts i) source)
+    column = B.map blank . B.takeWhileEnd (/= 10)
+    blank w = if w == 9 then 9 else 32
 
 -- | The token that the byte is of, or that it is behind; 0 where there is none. O(log n).
 tokenAt :: Bare -> Int -> Int

@@ -10,7 +10,8 @@ module Maru.Similar.Config
   )
 where
 
-import Maru.Similar.Grammar (Grammar)
+import Maru.Similar.Grammar (Grammars)
+import Maru.Similar.Language (Language)
 import Maru.Similar.Normalise (View (..))
 
 -- | How pairs are compared.
@@ -57,15 +58,17 @@ data Config = Config
     -- | How many pairs are reported at most, the most similar; at least 1. 'Seed'
     -- reports all.
     configPairs :: !Int,
-    -- | Of the structure view; 'Nothing': it is the lexer's.
-    configGrammar :: !(Maybe Grammar)
+    -- | Of the structure view; of a language without one it is the lexer's.
+    configGrammars :: !Grammars,
+    -- | Asked for; 'Nothing': as names of files say. For the report only.
+    configLanguage :: !(Maybe Language)
   }
   deriving (Eq, Show)
 
 -- | 'Score', 'Structure', 9 tokens, no threshold, both, 500 000 pairs: all of 1000
 -- submissions.
 defaultConfig :: Config
-defaultConfig = Config Score Structure 9 0 ByBoth 500000 Nothing
+defaultConfig = Config Score Structure 9 0 ByBoth 500000 mempty Nothing
 
 -- | Every pair tiled, all pairs.
 seedConfig :: Config

@@ -24,6 +24,7 @@ module Maru.Similar.Corpus
     newEntry,
     mayMeet,
     Source (..),
+    javaSource,
     LeftOut (..),
     Language (..),
     controlBytes,
@@ -47,13 +48,16 @@ import Maru.Similar.Archive (Archive, BadPath (..), openArchive)
 import Maru.Similar.Corpus.Encoding
 import Maru.Similar.Corpus.Glob (excludedAt)
 import Maru.Similar.Corpus.Member (Limits, defaultLimits)
+import Maru.Similar.Corpus.Source (javaSource)
 import Maru.Similar.Corpus.Students
 import Maru.Similar.Corpus.Walk
+import Maru.Similar.Language (Language (..), controlBytes)
 import System.Posix.ByteString
 
 -- | What is to be read.
 data Collection = Collection
-  { collectionLanguage :: !Language,
+  { -- | 'Nothing': by their names, all that are known.
+    collectionLanguage :: !(Maybe Language),
     -- | Files, folders and archives that hold template code.
     collectionBases :: ![RawFilePath],
     -- | As the paths, of role 'Archive'.
@@ -73,7 +77,7 @@ data Collection = Collection
 
 -- | All submissions of the paths, each somebody's own.
 collectionOf :: [RawFilePath] -> Collection
-collectionOf = Collection LanguageAuto [] [] Nothing False [] noStudents defaultLimits (const (pure ()))
+collectionOf = Collection Nothing [] [] Nothing False [] noStudents defaultLimits (const (pure ()))
 
 -- | A submission, not yet looked into.
 data Entry = Entry
@@ -121,7 +125,7 @@ newFirst :: [Entry] -> [Entry]
 newFirst = uncurry (++) . partition ((== New) . entryRole)
 
 -- | The submissions of the paths, and the base.
-readCorpus :: Language -> [RawFilePath] -> [RawFilePath] -> IO (Either BadPath Corpus)
+readCorpus :: Maybe Language -> [RawFilePath] -> [RawFilePath] -> IO (Either BadPath Corpus)
 readCorpus language bases paths = readCollection (collectionOf paths) {collectionLanguage = language, collectionBases = bases}
 
 readCollection :: Collection -> IO (Either BadPath Corpus)
@@ -143,7 +147,7 @@ readUsable :: Collection -> IO (Either BadPath Corpus)
 readUsable c = do
   env <- newEnv (collectionTell c) (collectionLimits c) (collectionLanguage c) (\path -> least (mapMaybe (`excludedAt` path) (collectionExcludes c)))
   baseKeys <- mapM fileKey (collectionBases c)
-  base <- concat <$> mapM (readTree env Set.empty (collectionLanguage c) "") (collectionBases c)
+  base <- concat <$> mapM (readTree env Set.empty True "") (collectionBases c)
   seen <- newIORef (Set.fromList baseKeys)
   new <- concat <$> mapM (readPath env seen New) (collectionPaths c)
   old <- concat <$> mapM (readPath env seen Archive) (collectionArchives c)
@@ -222,7 +226,7 @@ readPath env seen role path = do
       if not fresh
         then pure []
         else do
-          sources <- readTree env closed (if full == path then envLanguage env else LanguageAuto) (if full == path then "" else name) full
+          sources <- readTree env closed (full == path) (if full == path then "" else name) full
           pure [(path, name, sources, role) | not (null sources)]
     unseen full =
       try (fileKey full) >>= \case

@@ -15,7 +15,7 @@ import Data.Primitive.PrimArray
 import qualified Data.Set as Set
 import qualified Data.Vector as V
 import Maru.Similar.Corpus (Source (..))
-import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Language (lexSource)
 import Maru.Similar.Match hiding (Kind, Tile)
 import qualified Maru.Similar.Match as Match
 import Maru.Similar.Normalise
@@ -57,9 +57,9 @@ placed sources = (V.concat (intersperse between (map fst each)), joinWithBarrier
   where
     each = zipWith file [0 ..] sources
     between = V.singleton (Placed (Span 0 0 0) Error mempty)
-    file n (Source _ bytes) = (V.fromList (map (one . fromIntegral) (primArrayToList (codedTokens tokens))), codesOf Structure bytes tokens)
+    file n (Source language _ bytes) = (V.fromList (map (one . fromIntegral) (primArrayToList (codedTokens tokens))), codesOf Structure bytes tokens)
       where
-        tokens = lexJava bytes
+        tokens = lexSource language bytes
         one i = Placed (Span n (tokenStart tokens i) (tokenEnd tokens i - tokenStart tokens i)) (tokenKind tokens i) (tokenText bytes tokens i)
 
 blotted :: [Match] -> Codes -> Codes

@@ -25,7 +25,7 @@ import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
 import qualified Data.ByteString.Unsafe as B
 import Data.Either (partitionEithers)
-import Data.List (mapAccumL, partition, sortOn)
+import Data.List (foldl', mapAccumL, partition, sortOn)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (listToMaybe)
 import qualified Data.Vector.Storable as VS
@@ -39,6 +39,7 @@ import Maru.Similar.Config
 import Maru.Similar.Corpus
 import Maru.Similar.Corpus.Walk (listFolder, (</>))
 import Maru.Similar.Fingerprint
+import Maru.Similar.Language (familiesOf)
 import Maru.Similar.Open
 import Maru.Similar.Pairs (ParallelMap)
 import Maru.Similar.Store
@@ -94,7 +95,7 @@ extend parallel config tell folder corpus = locked folder $ do
       }
 
 recipeOf :: Config -> Word32
-recipeOf = recipe . configGrammar
+recipeOf = recipe . configGrammars
 
 -- | Submissions that are analysed and sorted at once: what that takes of memory.
 batchSize :: Int
@@ -226,9 +227,9 @@ replaced config folder minMatch changed old made = writingArchive folder $ do
     sources = [(archiveStore a, placesOf 0) | Just a <- [old]] ++ [(batchStore b, placesOf s) | (s, b) <- zip [1 ..] made]
     write w = do
       let heads = map (headIn . snd) ordered
-      putSection w Heads (wordsOf [length (filter owned ordered), minMatch])
+      putSection w Heads (wordsOf [length (filter owned ordered), minMatch, families])
       mapM_ (putSection w Heads) heads
-      putSection w HeadFirst (wordsOf (scanl (+) 16 (map B.length heads)))
+      putSection w HeadFirst (wordsOf (scanl (+) 24 (map B.length heads)))
       sizes <- forM ordered $ \(_, x) -> do
         text <- textIn x
         B.length text <$ putSection w Texts text
@@ -240,6 +241,7 @@ replaced config folder minMatch changed old made = writingArchive folder $ do
     textIn x = case x of
       Left (a, i) -> archiveText a i
       Right (i, _) -> pure (keptText (map sourceBytes (entrySources (itemEntry i))))
+    families = fromIntegral (foldl' (.|.) (maybe 0 archiveFamilies old) [familiesOf (submissionLanguages (keptSubmission k)) | b <- made, (_, k) <- batchItems b])
     owned (_, x) = not . null . submissionStudents $ case x of
       Left (a, i) -> changed (archiveSubmission a i)
       Right (_, k) -> keptSubmission k

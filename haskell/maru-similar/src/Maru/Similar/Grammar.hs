@@ -5,8 +5,10 @@
 -- said in one line, and the lexer takes its place ("Maru.Similar.Structure").
 module Maru.Similar.Grammar
   ( Grammar,
+    Grammars,
     grammarName,
     openGrammar,
+    openGrammars,
     Parsed (..),
     parse,
     largestText,
@@ -20,8 +22,11 @@ import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Unsafe as BU
 import Data.Int (Int64)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
 import Data.Primitive.PrimArray
 import Data.Primitive.Ptr (copyPtrToMutablePrimArray)
+import Data.Tuple (swap)
 import Data.Word (Word32)
 import Foreign.C.Error (Errno (..), errnoToIOError)
 import Foreign.C.String (CString)
@@ -30,6 +35,7 @@ import Foreign.Marshal.Alloc
 import Foreign.Ptr
 import Foreign.Storable
 import Maru.Similar.Grammar.Elf (wholeLibrary)
+import Maru.Similar.Language (Language, hasGrammar, languageName)
 import System.IO.Error (ioeGetErrorString)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Posix.DynamicLinker
@@ -43,6 +49,9 @@ data Grammar = Grammar
     grammarRules :: !(Ptr ())
   }
   deriving (Eq, Show)
+
+-- | Those at hand.
+type Grammars = Map Language Grammar
 
 type Walk = Ptr () -> CString -> Word32 -> Ptr (Ptr Word32) -> Ptr Word32 -> IO Int64
 
@@ -72,6 +81,13 @@ openGrammar language path = do
   where
     -- Of the linker's words, which name the path.
     refused e = unwords (words (ioeGetErrorString e))
+
+-- | Those of some languages, by a finder of what is below the prefix; and of each other one why there
+-- is none.
+openGrammars :: (FilePath -> IO FilePath) -> [Language] -> IO (Grammars, Map Language String)
+openGrammars find languages' = swap . Map.mapEither id . Map.fromList <$> mapM one (filter hasGrammar languages')
+  where
+    one l = (,) l <$> (find ("grammars/" ++ languageName l ++ ".so") >>= openGrammar (languageName l))
 
 opened :: String -> DL -> IO (Either String Grammar)
 opened language library = do

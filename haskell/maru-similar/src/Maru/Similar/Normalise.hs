@@ -5,8 +5,9 @@
 --
 -- * Identifiers and literals become their class ('Structure') or keep their
 --   spelling as a hash ('Names').
--- * @package@ and @import@ declarations are left out: they are no work of
---   anybody's.
+-- * @package@ and @import@ declarations, and what other languages have for them,
+--   are left out: they are no work of anybody's.
+-- * Codes of two families of languages are never the same.
 -- * A stretch that repeats itself with a period of at most 'longestPeriod'
 --   tokens is cut after 'repeatsKept' tokens: a table of ten thousand numbers is
 --   one idea, and would otherwise outweigh the program (and make tiling
@@ -19,6 +20,7 @@ module Maru.Similar.Normalise
     isBarrier,
     normalise,
     codesOf,
+    familyCode,
     codedTokens,
     namesMarked,
     collapseRepeats,
@@ -76,10 +78,13 @@ codesOf :: View -> ByteString -> Tokens -> Codes
 codesOf view source ts = coded code ts
   where
     code i kind = case view of
-      Structure -> fromIntegral (fromEnum (classOf kind))
+      Structure
+        | kind == Mark -> spelled i
+        | otherwise -> familyCode (tokenFamily ts) (fromEnum (classOf kind))
       Names
-        | hasSpelling kind -> spelling (tokenText source ts i)
-        | otherwise -> fromIntegral (fromEnum kind)
+        | hasSpelling kind -> spelled i
+        | otherwise -> familyCode (tokenFamily ts) (fromEnum kind)
+    spelled i = spelling (tokenFamily ts) (tokenText source ts i)
 {-# INLINE codesOf #-}
 
 -- | Spelled codes, with names marked as such: of them counts only which are the same. The first codes
@@ -106,6 +111,7 @@ coded code ts = generateUpTo n fill
         go !i !o
           | i >= n = pure o
           | kind == KwImport || kind == KwPackage = go (afterSemicolon i) o
+          | kind == Preamble = go (i + 1) o
           | otherwise = writePrimArray out o (code i kind) >> go (i + 1) (o + 1)
           where
             kind = tokenKind ts i
@@ -132,13 +138,17 @@ classOf kind = case kind of
   _ -> kind
 
 hasSpelling :: Kind -> Bool
-hasSpelling kind = kind <= TextBlock
+hasSpelling kind = kind <= TextBlock || kind == Mark
 
--- | Above every kind, below 'barrier'.
-spelling :: ByteString -> Code
-spelling text = (fromIntegral (h `xor` (h `shiftR` 32)) .&. 0x3fffffff) .|. 0x40000000
+-- | Of a number below 256 in one of at most 1024 families.
+familyCode :: Word32 -> Int -> Code
+familyCode of' n = 256 * of' + fromIntegral n
+
+-- | Above every 'familyCode', below 'barrier'.
+spelling :: Word32 -> ByteString -> Code
+spelling of' text = (fromIntegral (h `xor` (h `shiftR` 32)) .&. 0x3fffffff) .|. 0x40000000
   where
-    h = B.foldl' (\acc w -> (acc `xor` fromIntegral w) * 0x100000001b3) (0xcbf29ce484222325 :: Word64) text
+    h = B.foldl' (\acc w -> (acc `xor` fromIntegral w) * 0x100000001b3) (0xcbf29ce484222325 `xor` fromIntegral of' :: Word64) text
 
 -- | Periods that 'collapseRepeats' looks for: 1 to this.
 longestPeriod :: Int

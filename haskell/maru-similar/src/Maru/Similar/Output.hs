@@ -19,6 +19,8 @@ import Data.ByteString.Builder.Internal (BufferRange, BuildSignal, BuildStep, bu
 import qualified Data.ByteString.Builder.Prim as P
 import Data.Char (isControl)
 import Data.List (intersperse)
+import qualified Data.Map.Strict as Map
+import qualified Data.Set as Set
 import Data.Text (Text)
 import qualified Data.Text as T
 import qualified Data.Text.Encoding as T
@@ -28,6 +30,7 @@ import Maru.Similar
 import Maru.Similar.Digits
 import Maru.Similar.Evidence (Shown (..))
 import Maru.Similar.Grammar (grammarName)
+import Maru.Similar.Language (hasGrammar, languageName)
 import Maru.Similar.Match (Kind (..), PairScore (..), Span (..), Tile (..), ViewScore (..), reasonName)
 import Maru.Similar.Normalise (View (..))
 
@@ -120,7 +123,7 @@ jsonWith matches report =
     weighed = configMode (reportConfig report) == Score
     options config =
       object $
-        [ ("language", jsonString "java"),
+        [ ("language", maybe "\"auto\"" languageString (configLanguage config)),
           ("mode", quoted (modeName (configMode config))),
           ("view", jsonString (viewsName config)),
           ("rank", quoted (rankName (configRank config))),
@@ -128,7 +131,9 @@ jsonWith matches report =
           ("threshold", doubleDec (configThreshold config)),
           ("pairs", intDec (configPairs config))
         ]
-          ++ [("grammar", maybe "null" (jsonString . grammarName) (configGrammar config)) | weighed]
+          ++ [("grammars", object [(string7 (languageName l), maybe "null" (jsonString . grammarName) (Map.lookup l (configGrammars config))) | l <- inUse, hasGrammar l]) | weighed]
+    inUse = Set.toList (Set.fromList (concatMap submissionLanguages (V.toList (reportSubmissions report))))
+    languageString = quoted . languageName
     submission s =
       object $
         [ ("name", jsonString (submissionName s)),
@@ -141,7 +146,8 @@ jsonWith matches report =
           ("controlBytes", intDec (submissionControls s)),
           ("role", jsonString (roleName (submissionRole s))),
           ("students", list jsonString (submissionStudents s)),
-          ("paths", list jsonString (submissionPaths s))
+          ("paths", list jsonString (submissionPaths s)),
+          ("languages", list languageString (Set.toList (Set.fromList (submissionLanguages s))))
         ]
           ++ [("parsed", string7 (show (parseName (submissionParse s)))) | weighed]
     guessed (path, encoding) = object [("path", jsonString path), ("encoding", jsonString (encodingName encoding))]
@@ -151,6 +157,7 @@ parseName :: Parse -> String
 parseName how = case how of
   Clean -> "yes"
   Broken -> "with errors"
+  ByTokens -> "by tokens"
   NotParsed -> "no"
 
 -- | So many parts, one after the other. Each is made when it is written and forgotten then. A
@@ -308,7 +315,7 @@ summary report shown =
     <> ", "
     <> count (reportCompared report) "pair"
     <> " compared"
-    <> (if reportApart report > 0 then " (" <> intDec (reportApart report) <> " of one student or of the archive are not)" else "")
+    <> (if reportApart report > 0 then " (" <> intDec (reportApart report) <> " of one student, of the archive or of other languages are not)" else "")
     <> "; "
     <> (if reported < reportCompared report then intDec reported <> " of them reported; " else "")
     <> intDec high

@@ -174,4 +174,4 @@ act place kind next = case kind of
       ]
 
 isAssignment :: Kind -> Bool
-isAssignment kind = kind == Assign || kind == Increment || kind == Decrement || kind >= PlusAssign
+isAssignment kind = kind == Assign || kind == Increment || kind == Decrement || (kind >= PlusAssign && kind <= ShiftLeftAssign)

@@ -135,6 +135,10 @@ data Kind
   | XorAssign
   | PercentAssign
   | ShiftLeftAssign
+  | -- | A word or a sign that Java does not have: compared by its spelling.
+    Mark
+  | -- | A line that says which code of others is used ("Maru.Similar.Lexer.Generic"): not compared.
+    Preamble
   deriving (Eq, Ord, Show, Enum, Bounded)
 
 -- | All tokens of a source, in order, without overlap. What lies between two
@@ -151,7 +155,9 @@ data Tokens = Tokens
     tokenErrors :: !Int,
     -- | Of those, comments and text blocks that do not end: what follows is
     -- taken as code.
-    tokenUnclosed :: !Int
+    tokenUnclosed :: !Int,
+    -- | 'Maru.Similar.Language.family': tokens of two families are never the same.
+    tokenFamily :: !Word32
   }
   deriving (Eq, Show)
 

@@ -15,11 +15,11 @@ where
 
 import Data.ByteString (ByteString)
 import qualified Data.ByteString.Char8 as BC
-import Data.List (group, sort)
-import Data.Maybe (isJust)
+import Data.List (group, nub, sort)
 import qualified Data.Vector as V
 import Maru.Similar
 import Maru.Similar.Extend (Extended (..))
+import Maru.Similar.Language (familyHead, languageTitle)
 import Maru.Similar.Output (printableName)
 
 -- | A warning, or what belongs to the one before.
@@ -55,17 +55,22 @@ toldRead hidden corpus =
 toldReport :: Report -> [Line]
 toldReport report =
   concat
-    [ warn submissionErrors "holds" "hold" "text that is not Java; compared all the same",
+    [ warn submissionErrors "holds" "hold" "text that is not in its language; compared all the same",
       warn submissionNotJava "holds" "hold" "a file without the shape of Java (prose, another language?); compared all the same",
       warn submissionUnclosed "holds" "hold" "a comment or text block that does not end; what follows it is compared as code",
       warn submissionControls "holds" "hold" "NUL or other control bytes; compared all the same",
       warn (\s -> fromEnum (submissionParse s == Broken)) "does" "do" "not parse without errors; compared all the same",
-      warn (\s -> fromEnum (isJust (configGrammar (reportConfig report)) && submissionParse s == NotParsed)) "holds" "hold" "a file that is too large or too odd to be parsed; its structure does not count",
+      warn (\s -> fromEnum (submissionParse s == NotParsed)) "holds" "hold" "a file that is too large or too odd to be parsed; its structure does not count",
       warn (\s -> if submissionTokens s < least then 1 else 0) "has" "have" ("fewer than " <> BC.pack (show least) <> " own tokens: only equals are found"),
+      [Warning ("several languages: only submissions of one are compared with each other (" <> BC.intercalate ", " [languageTitle (head' same) <> " " <> BC.pack (show (length same)) | same <- kinds] <> ")") | severalFamilies],
       [Warning (counted incomplete "pair" <> verb incomplete " repeats itself" " repeat themselves" <> " too much to be compared wholly; the similarity is at least the one shown") | incomplete > 0]
     ]
   where
     submissions = V.toList (V.take (reportRead report) (reportSubmissions report))
+    -- By family: as its first language is called.
+    kinds = group (sort (concatMap (nub . map familyHead . submissionLanguages) submissions))
+    severalFamilies = length kinds > 1
+    head' = minimum
     least = configMinMatch (reportConfig report)
     incomplete = incompletePairs (reportPairs report)
     warn :: (Submission -> Int) -> ByteString -> ByteString -> ByteString -> [Line]
@@ -87,12 +92,13 @@ toldExtended folder e =
   where
     twins = [a <> " is " <> b | (a, b) <- extendedTwins e]
 
-nothingUsable :: [ByteString] -> [LeftOut] -> ByteString
-nothingUsable given missed =
-  BC.intercalate ", " (map printableName given) <> ": no Java submission found" <> because
+-- | Of the language that was asked for.
+nothingUsable :: Maybe Language -> [ByteString] -> [LeftOut] -> ByteString
+nothingUsable asked given missed =
+  BC.intercalate ", " (map printableName given) <> ": no " <> maybe "" ((<> " ") . languageTitle) asked <> "submission found" <> because
   where
     because = case missed of
-      [] -> "; a submission is a .java file, or a folder or archive that holds some"
+      [] -> "; a submission is a source file (--lang says of which language), or a folder or archive that holds some"
       _ -> " (" <> filesOrFolders missed <> " left out, see above)"
 
 someOf :: [ByteString] -> ByteString

@@ -2,6 +2,8 @@
 module Maru.Similar.Views
   ( Views (..),
     Parse (..),
+    Lexed (..),
+    lexed,
     viewsOf,
     gramLengths,
     recipe,
@@ -10,21 +12,24 @@ module Maru.Similar.Views
   )
 where
 
+import Data.Bifunctor (first)
 import Data.Bits (xor)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import Data.Function (on)
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (groupBy, sortOn)
+import qualified Data.Map.Strict as Map
 import Data.Primitive.PrimArray
 import Data.Word (Word32)
 import Maru.Similar.Bare
+import Maru.Similar.Corpus.Source (Source (..))
 import Maru.Similar.Grammar
-import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Language
 import Maru.Similar.Normalise
 import Maru.Similar.Structure (Act, skeleton)
 import Maru.Similar.Tiling
-import Maru.Similar.Token (Tokens)
+import Maru.Similar.Token (Tokens (..))
 
 -- | The codes of one submission. Files meet at barriers, and what the template
 -- has is a barrier, the same in each view.
@@ -45,8 +50,10 @@ data Parse
     Clean
   | -- | From a tree with places that are no program of the language.
     Broken
-  | -- | Without a grammar: from the tokens. With one, there is none, for the file is too large or too
-    -- odd: acts of tokens and of a tree cannot be compared.
+  | -- | From the tokens, for there is no grammar of the language.
+    ByTokens
+  | -- | There is none, for the file is too large or too odd: acts of tokens and of a tree cannot be
+    -- compared.
     NotParsed
   deriving (Eq, Ord, Show, Enum, Bounded)
 
@@ -55,11 +62,11 @@ data Parse
 gramLengths :: [Int]
 gramLengths = [5, 5, 4]
 
--- | How views are made of programs with that grammar, as a number: what an index keeps can be
+-- | How views are made of programs with these grammars, as a number: what an index keeps can be
 -- compared with views of the same recipe only. Another number whenever the codes of a program or its
 -- grams change.
-recipe :: Maybe Grammar -> Word32
-recipe grammar = B.foldl' step 4 (maybe mempty grammarName grammar)
+recipe :: Grammars -> Word32
+recipe grammars = B.foldl' step 5 (foldMap grammarName grammars)
   where
     step h b = (h `xor` fromIntegral b) * 16777619
 
@@ -67,23 +74,29 @@ recipe grammar = B.foldl' step 4 (maybe mempty grammarName grammar)
 data Template = Template !Int !Index
 
 -- | Stretches of at least that many tokens count as the template's.
-templateOf :: Int -> [ByteString] -> Template
-templateOf m sources = Template m (index m (side m (joinWithBarriers [codesOf Structure s (lexJava s) | s <- sources])))
+templateOf :: Int -> [Source] -> Template
+templateOf m sources = Template m (index m (side m (joinWithBarriers [codesOf Structure bytes tokens | Lexed _ bytes tokens <- map lexed sources])))
+
+-- | A file with its tokens.
+data Lexed = Lexed !Language !ByteString !Tokens
+
+lexed :: Source -> Lexed
+lexed (Source language _ bytes) = Lexed language bytes (lexSource language bytes)
 
 -- | The views of all files with their tokens, how many tokens the template has, too, and how the
 -- files were parsed: as the worst of them.
-viewsOf :: Maybe Grammar -> Maybe Template -> [(ByteString, Tokens)] -> (Views, Int, Parse)
-viewsOf grammar template files =
+viewsOf :: Grammars -> Maybe Template -> [Lexed] -> (Views, Int, Parse)
+viewsOf grammars template files =
   ( Views (joined structureView) (joined lexicalView) (joined namesView),
     sum [cut | (_, cut, _) <- each],
     maximum (Clean : [how | (_, _, how) <- each])
   )
   where
-    each = map (uncurry (viewsOfFile grammar template)) files
+    each = map (viewsOfFile grammars template) files
     joined view = joinWithBarriers [view views | (views, _, _) <- each]
 
-viewsOfFile :: Maybe Grammar -> Maybe Template -> ByteString -> Tokens -> (Views, Int, Parse)
-viewsOfFile grammar template bytes tokens =
+viewsOfFile :: Grammars -> Maybe Template -> Lexed -> (Views, Int, Parse)
+viewsOfFile grammars template (Lexed language bytes tokens) =
   ( Views (finished structure) (collapseWith (excluding cut lexical) (excluding cut (namesMarked lexical names))) (finished (excluding cut names)),
     sum (map snd cut),
     how
@@ -93,17 +106,22 @@ viewsOfFile grammar template bytes tokens =
     names = codesOf Names bytes tokens
     cut = maybe [] (`stretches` lexical) template
     finished = collapseRepeats
-    (structure, how) = case grammar of
-      Nothing -> (primArrayFromList (cutActs (map inTokens cut) (skeleton tokens)), NotParsed)
-      Just g -> maybe (mempty, NotParsed) (ofTree (map inTokens cut)) (parseBare g bytes tokens)
+    (structure, how) = case Map.lookup language grammars of
+      Nothing -> (inFamily (actsBy False) (primArrayFromList (cutActs (map inTokens cut) (skeleton tokens))), ByTokens)
+      Just g -> maybe (mempty, NotParsed) (first (inFamily (actsBy True)) . ofTree (map inTokens cut)) (parseBare language g bytes tokens)
+    -- Those of a tree are not those of tokens, where only one language of a family has a grammar.
+    actsBy tree = 2 * tokenFamily tokens + (if tree then 1 else 0)
     places = codedTokens tokens
     -- The first token and the one after the last, among all tokens.
-    inTokens (first, n) = (at first, at (first + n - 1) + 1)
+    inTokens (from, n) = (at from, at (from + n - 1) + 1)
     at i = fromIntegral (indexPrimArray places i)
 
-parseBare :: Grammar -> ByteString -> Tokens -> Maybe (Bare, Parsed)
-parseBare grammar bytes tokens = do
-  text <- bare largestText bytes tokens
+inFamily :: Word32 -> Codes -> Codes
+inFamily of' = mapPrimArray (\c -> if isBarrier c then c else familyCode of' (fromIntegral c))
+
+parseBare :: Language -> Grammar -> ByteString -> Tokens -> Maybe (Bare, Parsed)
+parseBare language grammar bytes tokens = do
+  text <- bare (layoutOf language) largestText bytes tokens
   (,) text <$> parse grammar (bareText text)
 
 ofTree :: [(Int, Int)] -> (Bare, Parsed) -> (Codes, Parse)
@@ -115,9 +133,9 @@ stretches (Template m base) codes = sortOn fst [(matchRight t, matchLength t) | 
 
 -- | The acts outside the ranges, a barrier for each range.
 cutActs :: [(Int, Int)] -> [(Act, Int)] -> [Word32]
-cutActs ((first, end) : more) acts = map (act . fst) before ++ barrier : cutActs more (dropWhile ((< end) . snd) rest)
+cutActs ((from, end) : more) acts = map (act . fst) before ++ barrier : cutActs more (dropWhile ((< end) . snd) rest)
   where
-    (before, rest) = span ((< first) . snd) acts
+    (before, rest) = span ((< from) . snd) acts
 cutActs [] acts = map (act . fst) acts
 
 -- | The acts outside the ranges of tokens, a barrier for each stretch of acts inside. A tree's acts

@@ -20,7 +20,7 @@ import System.Random.SplitMix (mkSMGen, nextWord64)
 
 -- | So many submissions, of eight assignments in turn.
 corpus :: Int -> Corpus
-corpus n = corpusOf [newEntry name [Source (name <> ".java") (submission i)] | i <- [0 .. n - 1], let { name = named i }] []
+corpus n = corpusOf [newEntry name [javaSource (name <> ".java") (submission i)] | i <- [0 .. n - 1], let { name = named i }] []
   where
     submission i = let seed = fromIntegral i * 7919 + 1 in mutate seed (someOperators seed) (assignment (i `mod` 8))
     named i = "s" <> Char8.pack [intToDigit (i `div` k `mod` 10) | k <- [1000, 100, 10, 1]]

@@ -44,5 +44,5 @@ index dir s = orStopped $ do
   mapM_ say (toldLeftOut False (extendedLeftOut made) ++ toldRead False corpus)
   let (lines', summary) = toldExtended folder made
   if null (corpusEntries corpus) || extendedAll made == 0
-    then stop badInput (nothingUsable (collectionPaths wanted) (extendedLeftOut made))
-    else ExitSuccess <$ (mapM_ withoutGrammar without *> mapM_ say lines' *> B.hPut stdout summary)
+    then stop badInput (nothingUsable (language s) (collectionPaths wanted) (extendedLeftOut made))
+    else ExitSuccess <$ (withoutGrammars without corpus *> mapM_ say lines' *> B.hPut stdout summary)

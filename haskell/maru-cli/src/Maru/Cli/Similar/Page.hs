@@ -19,7 +19,7 @@ import qualified Data.ByteString.Lazy as BL
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import Data.List (find, foldl')
-import Data.Maybe (fromMaybe, isJust)
+import Data.Maybe (fromMaybe)
 import qualified Data.Set as Set
 import Data.Text (Text)
 import qualified Data.Text as Text
@@ -85,7 +85,6 @@ comparison asked report =
       [] -> 0.8
       clear -> min 1 (fromIntegral (ceiling (minimum clear * 100) :: Int) / 100)
     parsed how i = submissionParse (submissions V.! i) == how
-    withGrammar = isJust (configGrammar (reportConfig report))
     shown rank pair =
       View.ShownPair
         { View.shownLeft = pairLeft pair,
@@ -96,7 +95,7 @@ comparison asked report =
           View.shownMatched = pairMatched pair <|> (sum . map (tileTokens . shownTile) <$> askedEvidence asked rank),
           View.shownComplete = pairComplete pair,
           View.shownInnocent = pairScoreInnocentAbove score,
-          View.shownNotes = ["too short to judge" | pairScoreTooShort score] ++ ["does not parse" | any (parsed Broken) [pairLeft pair, pairRight pair]] ++ ["structure not compared" | withGrammar, any (parsed NotParsed) [pairLeft pair, pairRight pair]]
+          View.shownNotes = ["too short to judge" | pairScoreTooShort score] ++ ["does not parse" | any (parsed Broken) [pairLeft pair, pairRight pair]] ++ ["structure not compared" | any (parsed NotParsed) [pairLeft pair, pairRight pair]]
         }
       where
         score = pairScore report pair

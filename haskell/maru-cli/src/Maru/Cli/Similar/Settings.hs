@@ -7,7 +7,7 @@ module Maru.Cli.Similar.Settings
     reading,
     mapOptions,
     configOf,
-    withoutGrammar,
+    withoutGrammars,
     collectionAsked,
     rawPath,
 
@@ -25,7 +25,10 @@ import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import Data.List (intercalate)
+import Data.Map.Strict (Map)
+import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe)
+import qualified Data.Set as Set
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
 import Maru.Cli.Exit (badInput, unavailable, usage)
@@ -35,7 +38,8 @@ import Maru.Options (Backend, Workers (..), allBackends, backendName)
 import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Archive (CannotWrite (..))
-import Maru.Similar.Grammar (openGrammar)
+import Maru.Similar.Grammar (openGrammars)
+import Maru.Similar.Language (languageTitle, languages)
 import Maru.Similar.Output (printableName)
 import Maru.Similar.Told (Line (..))
 import Maru.Similar.Views (recipe)
@@ -47,7 +51,7 @@ import System.IO.Error (ioeGetErrorString)
 import Text.Read (readMaybe)
 
 data Settings = Settings
-  { language :: !Language,
+  { language :: !(Maybe Language),
     bases :: ![FilePath],
     archives :: ![FilePath],
     indexFolder :: !(Maybe FilePath),
@@ -108,8 +112,8 @@ reading =
     <*> minMatchOption
     <*> given
 
-languageOption :: Parser Language
-languageOption = option (eitherReader parseLanguage) (long "lang" <> metavar "LANG" <> value LanguageAuto <> help "auto (by file name) or java")
+languageOption :: Parser (Maybe Language)
+languageOption = option (eitherReader parseLanguage) (long "lang" <> long "language" <> metavar "LANG" <> value Nothing <> help ("auto (default: by file name) or one of " <> intercalate ", " (map fst languages) <> " (any text)"))
 
 baseOption :: Parser [FilePath]
 baseOption = many (strOption (long "base" <> metavar "PATH" <> action "file" <> help "Template code that everybody was given; not counted. May be repeated"))
@@ -132,8 +136,8 @@ minMatchOption = option (eitherReader (wholeFrom 1 1000000000 "a number")) (long
 given :: Parser [FilePath]
 given = some (strArgument (metavar "PATH..." <> action "file" <> help "A folder or archive of submissions, or one submission's file"))
 
-parseLanguage :: String -> Either String Language
-parseLanguage = fmap snd . named "language" fst [("auto", LanguageAuto), ("java", Java)]
+parseLanguage :: String -> Either String (Maybe Language)
+parseLanguage = fmap snd . named "language" fst (("auto", Nothing) : [(called, Just l) | (called, l) <- languages])
 
 parseMode :: String -> Either String Mode
 parseMode = fmap snd . named "mode" fst [(modeName m, m) | m <- [minBound ..]]
@@ -202,25 +206,28 @@ fromEnvironment variable parse asked = case asked of
       | null text = pure Nothing
       | otherwise = either (stop usage . BC.pack . ((variable <> ": ") <>)) (pure . Just) (parse text)
 
--- | With the grammar of Java, or why there is none. An index has always views.
-configOf :: Settings -> IO (Config, Maybe String)
-configOf s = configured <$> (libraryAt "grammars/java.so" >>= openGrammar "java" . either id id)
+-- | With the grammars of the languages asked for, or why there is none of some. An index has always
+-- views.
+configOf :: Settings -> IO (Config, Map Language String)
+configOf s
+  | mode s == Seed = pure (config, mempty)
+  | otherwise = (\(found, absent) -> (config {configGrammars = found}, absent)) <$> openGrammars (fmap (either id id) . libraryAt) (maybe (map snd languages) pure (language s))
   where
-    configured grammar
-      | mode s == Seed = (config, Nothing)
-      | otherwise = (config {configGrammar = either (const Nothing) Just grammar}, either Just (const Nothing) grammar)
     config =
       defaultConfig
         { configMode = mode s,
           configMinMatch = minMatch s,
           configThreshold = threshold s,
           configRank = fromMaybe (configRank defaultConfig) (rankFlag s),
-          configPairs = fromMaybe (configPairs defaultConfig) (mostPairs s)
+          configPairs = fromMaybe (configPairs defaultConfig) (mostPairs s),
+          configLanguage = language s
         }
 
--- | A degraded mode.
-withoutGrammar :: String -> IO ()
-withoutGrammar why = rawPath why >>= \text -> say (Warning ("no grammar of Java, so structure is the lexer's: " <> text <> "; maru doctor says more"))
+-- | A degraded mode of the languages that a corpus has.
+withoutGrammars :: Map Language String -> Corpus -> IO ()
+withoutGrammars absent corpus = mapM_ without (Map.toList (Map.restrictKeys absent (Set.fromList (concatMap (map sourceLanguage . entrySources) (corpusEntries corpus)))))
+  where
+    without (l, why) = rawPath why >>= \text -> say (Warning ("no grammar of " <> languageTitle l <> ", so structure is the lexer's: " <> text <> "; maru doctor says more"))
 
 collectionAsked :: Config -> Settings -> IO Collection
 collectionAsked config s = do
@@ -230,7 +237,7 @@ collectionAsked config s = do
   rawIndex <- mapM rawPath (indexFolder s)
   patterns <- mapM rawPath (excluded s)
   list <- maybe (pure noStudents) studentsIn (studentsFile s)
-  pure wanted {collectionLanguage = language s, collectionBases = rawBases, collectionArchives = rawArchives, collectionIndex = (,) (recipe (configGrammar config)) <$> rawIndex, collectionExcludes = patterns, collectionStudents = list}
+  pure wanted {collectionLanguage = language s, collectionBases = rawBases, collectionArchives = rawArchives, collectionIndex = (,) (recipe (configGrammars config)) <$> rawIndex, collectionExcludes = patterns, collectionStudents = list}
 
 studentsIn :: FilePath -> IO Students
 studentsIn file = do

@@ -10,10 +10,8 @@
 -- 'Limits'; nothing of them is followed. Whatever is not read is named with the reason.
 module Maru.Similar.Corpus.Walk
   ( -- * What is read
-    Language (..),
     Source (..),
     LeftOut (..),
-    controlBytes,
 
     -- * Reading
     Env (..),
@@ -52,7 +50,6 @@ import Data.IORef
 import Data.List (sort, sortOn)
 import Data.Maybe (isJust)
 import qualified Data.Set as Set
-import Data.Word (Word8)
 import Foreign.C.Error (throwErrnoIfNull)
 import Foreign.C.String (CString)
 import Foreign.Marshal.Alloc (free)
@@ -60,32 +57,15 @@ import Foreign.Ptr (Ptr, nullPtr)
 import Maru.Similar.Corpus.Encoding
 import Maru.Similar.Corpus.Member hiding (Kind (..))
 import qualified Maru.Similar.Corpus.Member as Member
+import Maru.Similar.Corpus.Source
 import Maru.Similar.Corpus.Tar
 import Maru.Similar.Corpus.Zip
-import Maru.Similar.Lexer.Java (lexJava)
-import Maru.Similar.Shape (notJava)
+import Maru.Similar.Language
 import System.IO (hClose)
 import System.IO.Error (ioeGetErrorString, isDoesNotExistError)
 import System.Posix.ByteString
 import System.Posix.Error (throwErrnoPathIfMinus1Retry)
 import System.Posix.Internals (c_open, o_NOCTTY, o_NONBLOCK, o_RDONLY)
-
--- | Which files are source files.
-data Language
-  = -- | Those whose name says so (@.java@).
-    LanguageAuto
-  | -- | The same below a folder; a file given by itself is Java whatever its
-    -- name.
-    Java
-  deriving (Eq, Show, Enum, Bounded)
-
-data Source = Source
-  { -- | Within an archive, the archive's path and the member's.
-    sourcePath :: !RawFilePath,
-    -- | As UTF-8 ('decoded').
-    sourceBytes :: !ByteString
-  }
-  deriving (Eq, Show)
 
 -- | A file or folder that was not read, and why.
 data LeftOut = LeftOut
@@ -98,7 +78,8 @@ data LeftOut = LeftOut
 data Env = Env
   { -- | Is told which share of a given path has been read.
     envTell :: !(Double -> IO ()),
-    envLanguage :: !Language,
+    -- | Whose files are source files; 'Nothing': those of all languages that a name tells.
+    envLanguage :: !(Maybe Language),
     -- | How many bytes of a path below a given one name what is left out ('excludedAt').
     envExcluded :: !(ByteString -> Maybe Int),
     envLimits :: !Limits,
@@ -109,7 +90,7 @@ data Env = Env
     envGuessed :: !(IORef [(RawFilePath, Encoding)])
   }
 
-newEnv :: (Double -> IO ()) -> Limits -> Language -> (ByteString -> Maybe Int) -> IO Env
+newEnv :: (Double -> IO ()) -> Limits -> Maybe Language -> (ByteString -> Maybe Int) -> IO Env
 newEnv tell limits language excluded = Env tell language excluded limits <$> newIORef (limitTotal limits) <*> newIORef [] <*> newIORef []
 
 leaveOut :: Env -> RawFilePath -> ByteString -> IO ()
@@ -119,16 +100,17 @@ leaveOut env path why = modifyIORef' (envLog env) (LeftOut path why :)
 type FileKey = (DeviceID, FileID)
 
 -- | All sources of a file, folder or archive, but of none that is closed. Where there is none, it is
--- left out itself. The first path is how @--exclude@ calls it.
-readTree :: Env -> Set.Set FileKey -> Language -> ByteString -> RawFilePath -> IO [Source]
-readTree env closed language name top = do
+-- left out itself. The first path is how @--exclude@ calls it. Whether the file itself is one of the
+-- language whatever its name.
+readTree :: Env -> Set.Set FileKey -> Bool -> ByteString -> RawFilePath -> IO [Source]
+readTree env closed given name top = do
   visited <- newIORef closed
   found <- go visited name top
   holds <- either noFolder (\s -> isDirectory s || isJust (archiveKind top)) <$> try (getFileStatus top)
   -- Where it itself was just left out, its reason is there.
   named <- any ((== top) . leftOutPath) . take 1 <$> readIORef (envLog env)
   if null found && holds && not named
-    then [] <$ leaveOut env top "holds no Java source that can be read"
+    then [] <$ leaveOut env top "holds no source file that can be read"
     else pure found
   where
     noFolder :: IOException -> Bool
@@ -152,8 +134,9 @@ readTree env closed language name top = do
             concat <$> mapM (below visited at path) names
           | not (isRegularFile status) -> [] <$ leaveOut env path (kindOf status)
           | Just kind <- archiveKind path -> readWhole env largestArchive path >>= maybe (pure []) (fmap (map snd) . archiveSources env 1 path at kind)
-          | not (isSource (if path == top then language else LanguageAuto) path) -> [] <$ leaveOut env path (notSource path)
-          | otherwise -> readWhole env largestSource path >>= maybe (pure []) (source env path)
+          | Just language <- if path == top && given then envLanguage env <|> byName env path else byName env path ->
+            readWhole env largestSource path >>= maybe (pure []) (source env language path)
+          | otherwise -> [] <$ leaveOut env path (notSource env path)
     below visited at path child
       | hidden child = [] <$ leaveOut env (path </> child) "hidden"
       | isJust (envExcluded env called) = [] <$ leaveOut env (path </> child) excludedBy
@@ -162,41 +145,32 @@ readTree env closed language name top = do
         -- A base has no name of its own.
         called = if B.null at then child else at </> child
 
-isSource :: Language -> RawFilePath -> Bool
-isSource language path = language == Java || ".java" `B.isSuffixOf` path
+-- | Of a source file.
+byName :: Env -> RawFilePath -> Maybe Language
+byName env path = case envLanguage env of
+  Nothing -> languageOf path
+  Just language -> if hasName language path then Just language else Nothing
 
 excludedBy :: ByteString
 excludedBy = "excluded"
 
 -- | Why a file of such a name is none.
-notSource :: RawFilePath -> ByteString
-notSource path
+notSource :: Env -> RawFilePath -> ByteString
+notSource env path
   | closedArchive path = "an archive of a kind that maru does not open"
-  | otherwise = "not a Java file"
+  | otherwise = maybe "not a source file" (\l -> "not a " <> languageTitle l <> " file") (envLanguage env)
 
 -- | The source, if it is one.
-source :: Env -> RawFilePath -> ByteString -> IO [Source]
-source env path bytes
+source :: Env -> Language -> RawFilePath -> ByteString -> IO [Source]
+source env language path bytes
   | B.null bytes = [] <$ leaveOut env path "empty"
-  | isBinary text = [] <$ leaveOut env path "binary"
+  | binary language text = [] <$ leaveOut env path "binary"
   | otherwise = do
     unless (encoding == Utf8) $ modifyIORef' (envGuessed env) ((path, encoding) :)
-    pure [Source path text]
+    pure [Source language path text]
   where
     encoding = encodingOf bytes
     text = decoded encoding bytes
-
--- | A program with control bytes in a comment or a literal is none: it compiles.
-isBinary :: ByteString -> Bool
-isBinary bytes = controlBytes bytes > 0 && notJava (lexJava bytes)
-
--- | How many bytes no text has: controls other than white space, and than the
--- Ctrl-Z that may end a program. O(n).
-controlBytes :: ByteString -> Int
-controlBytes = B.foldl' (\n w -> if control w then n + 1 else n) 0
-  where
-    control :: Word8 -> Bool
-    control w = w < 9 || (w > 13 && w < 32 && w /= 26) || w == 127
 
 largestSource, largestArchive :: FileOffset
 largestSource = 1024 * 1024 * 1024
@@ -289,8 +263,8 @@ memberSources env depth path at known member = case (safeName (memberName member
       _
         | Just inner <- archiveKind name ->
           unpacked name >>= maybe (pure []) (fmap (map (below name)) . archiveSources env (depth + 1) (path </> name) (above <> name) inner)
-        | not (isSource LanguageAuto name) -> [] <$ leaveOut env (path </> name) (notSource name)
-        | otherwise -> unpacked name >>= maybe (pure []) (fmap (map (name,)) . source env (path </> name))
+        | Just language <- byName env name -> unpacked name >>= maybe (pure []) (fmap (map (name,)) . source env language (path </> name))
+        | otherwise -> [] <$ leaveOut env (path </> name) (notSource env name)
     below name (inner, s) = (name </> inner, s)
     above = if B.null at then "" else at </> ""
     hiddenName part = hidden part || "__MACOSX" `B.isSuffixOf` part

@@ -60,6 +60,7 @@ buildTokens expected fill = runST $ do
     <*> VU.unsafeFreeze (VM.take n ends)
     <*> pure (errors wrong)
     <*> pure (unclosed wrong)
+    <*> pure 0
 
 lexPlain :: ByteString -> Tokens
 lexPlain source = buildTokens (size `div` 4 + 64) (run (withoutMark source))

@@ -1,0 +1,210 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | Languages of programs: which files are theirs, and how a text becomes tokens. A language is one
+-- row of the table here, and where it has a grammar one of @grammar\/languages@ and of
+-- @scripts\/grammars.txt@.
+module Maru.Similar.Language
+  ( Language (..),
+    languages,
+    languageNamed,
+    languageName,
+    languageTitle,
+    languageOf,
+    hasName,
+    hasGrammar,
+    Layout (..),
+    layoutOf,
+    family,
+    familyHead,
+    familiesOf,
+    lexSource,
+    controlBytes,
+    binary,
+  )
+where
+
+import Data.Bits (setBit)
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import Data.List (find, foldl')
+import qualified Data.Map.Strict as Map
+import Data.Word (Word32, Word64, Word8)
+import Maru.Similar.Lexer.Generic
+import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Shape (notJava)
+import Maru.Similar.Token (Tokens)
+
+data Language
+  = Java
+  | C
+  | Cpp
+  | Python
+  | JavaScript
+  | TypeScript
+  | Kotlin
+  | Go
+  | Rust
+  | Haskell
+  | CSharp
+  | Php
+  | Ruby
+  | Swift
+  | Scala
+  | Lua
+  | R
+  | Sql
+  | -- | Any other, whatever it is; only where that is asked for.
+    AnyText
+  deriving (Eq, Ord, Show, Enum, Bounded)
+
+-- | What there is to know of one.
+data Traits = Traits
+  { -- | As on the command line; that of its grammar, too.
+    name :: !String,
+    -- | As people write it.
+    title :: !ByteString,
+    -- | Of names of its files.
+    endings :: ![ByteString],
+    -- | Programs of one family can be compared.
+    first :: !Language,
+    -- | Whether scripts/grammars.txt has a grammar of it.
+    grammar :: !Bool,
+    -- | 'Nothing': Java.
+    style :: !(Maybe Style)
+  }
+
+traits :: Language -> Traits
+traits language = case language of
+  Java -> Traits "java" "Java" [".java"] Java True Nothing
+  C -> Traits "c" "C" [".c", ".h"] C True (Just cLike {preambles = ["#include"], keywords = cWords})
+  Cpp -> Traits "cpp" "C++" [".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx"] C True (Just cLike {preambles = ["#include", "using"], keywords = cWords <> cppWords})
+  Python -> Traits "python" "Python" [".py"] Python True (Just plainStyle {lineComments = ["#"], quotes = [long "\"\"\"", long "'''", short "\"", short "'"], preambles = ["import", "from"], keywords = pythonWords})
+  JavaScript -> Traits "javascript" "JavaScript" [".js", ".mjs", ".cjs", ".jsx"] JavaScript True (Just script {keywords = scriptWords})
+  TypeScript -> Traits "typescript" "TypeScript" [".ts", ".mts", ".cts", ".tsx"] JavaScript True (Just script {keywords = scriptWords <> typeWords})
+  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = ["import", "package"], keywords = kotlinWords})
+  Go -> Traits "go" "Go" [".go"] Go True (Just cLike {quotes = [Quote "`" "`" False True, short "\""], preambles = ["import (", "import", "package"], keywords = goWords})
+  Rust -> Traits "rust" "Rust" [".rs"] Rust True (Just nestedC {quotes = [long "\""], preambles = ["use"], keywords = rustWords})
+  Haskell -> Traits "haskell" "Haskell" [".hs"] Haskell True (Just plainStyle {lineComments = ["--"], blockComments = [Comment "{-" "-}" True], quotes = [short "\""], quotedChars = True, wordBytes = [39], preambles = ["import", "module"], keywords = haskellWords})
+  CSharp -> Traits "csharp" "C#" [".cs"] CSharp False (Just cLike {quotes = [long "\"\"\"", Quote "@\"" "\"" False True, short "\""], preambles = ["using"], keywords = cWords <> cppWords <> csharpWords})
+  Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], quotes = [long "\"", long "'"], quotedChars = False, preambles = ["use", "namespace"], keywords = phpWords})
+  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], preambles = ["require", "require_relative"], keywords = rubyWords})
+  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = [long "\"\"\"", short "\""], preambles = ["import"], keywords = swiftWords})
+  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = ["import", "package"], keywords = scalaWords})
+  Lua -> Traits "lua" "Lua" [".lua"] Lua False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "--[[" "]]" False], quotes = [Quote "[[" "]]" False True, short "\"", short "'"], keywords = luaWords})
+  R -> Traits "r" "R" [".R", ".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], wordBytes = [46], keywords = rWords})
+  Sql -> Traits "sql" "SQL" [".sql"] Sql False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "/*" "*/" False], quotes = [Quote "'" "'" False True, Quote "\"" "\"" False True], keywords = sqlWords})
+  AnyText -> Traits "text" "text" [""] AnyText False (Just cLike {lineComments = ["//", "# ", "#!"], quotedChars = False, keywords = anyWords})
+
+-- | With their names.
+languages :: [(String, Language)]
+languages = [(languageName l, l) | l <- [minBound ..]]
+
+languageNamed :: String -> Maybe Language
+languageNamed = (`Map.lookup` byName)
+
+byName :: Map.Map String Language
+byName = Map.fromList languages
+
+languageName :: Language -> String
+languageName = name . traits
+
+languageTitle :: Language -> ByteString
+languageTitle = title . traits
+
+-- | Of a file, by its name.
+languageOf :: ByteString -> Maybe Language
+languageOf path = find (`hasName` path) (init [minBound ..])
+
+-- | Whether a file of such a name is one of the language.
+hasName :: Language -> ByteString -> Bool
+hasName language path = any (`B.isSuffixOf` path) (endings (traits language))
+
+hasGrammar :: Language -> Bool
+hasGrammar = grammar . traits
+
+-- | What of the layout its grammar has to see.
+data Layout
+  = Free
+  | -- | Which tokens touch, which share a line, and how far lines are indented.
+    Lines
+  | -- | Where in its line each token stands.
+    Columns
+  deriving (Eq, Show)
+
+layoutOf :: Language -> Layout
+layoutOf language = case language of
+  Java -> Free
+  Haskell -> Columns
+  _ -> Lines
+
+-- | A number for those whose programs can be compared; that of Java is 0. At most 63.
+family :: Language -> Word32
+family = fromIntegral . fromEnum . familyHead
+
+-- | The language that a family is called by.
+familyHead :: Language -> Language
+familyHead = first . traits
+
+-- | A bit for each family.
+familiesOf :: [Language] -> Word64
+familiesOf = foldl' (\bits l -> setBit bits (fromIntegral (family l))) 0
+
+-- | All tokens of any bytes. Linear time.
+lexSource :: Language -> ByteString -> Tokens
+lexSource language = Map.findWithDefault lexJava language lexers
+
+-- | Each is made once.
+lexers :: Map.Map Language (ByteString -> Tokens)
+lexers = Map.fromList [(l, maybe lexJava (`lexGeneric` family l) (style (traits l))) | l <- [minBound ..]]
+
+-- | How many bytes no text has: controls other than white space, and than the
+-- Ctrl-Z that may end a program. O(n).
+controlBytes :: ByteString -> Int
+controlBytes = B.foldl' (\n w -> if control w then n + 1 else n) 0
+  where
+    control :: Word8 -> Bool
+    control w = w < 9 || (w > 13 && w < 32 && w /= 26) || w == 127
+
+-- | Whether a text with control bytes is no program: one that has them in a comment or a literal
+-- is. Of Java the tokens say it; else one of twenty is too much.
+binary :: Language -> ByteString -> Bool
+binary language text
+  | controls == 0 = False
+  | language == Java = notJava (lexJava text)
+  | otherwise = 20 * controls > B.length text
+  where
+    controls = controlBytes text
+
+-- How they are written ------------------------------------------------------------
+
+-- | Within a line, and of several, both with escapes.
+short, long :: ByteString -> Quote
+short mark = Quote mark mark True False
+long mark = Quote mark mark True True
+
+cLike, nestedC, script :: Style
+cLike = plainStyle {lineComments = ["//"], blockComments = [Comment "/*" "*/" False], quotes = [short "\""], quotedChars = True}
+nestedC = cLike {blockComments = [Comment "/*" "*/" True]}
+script = cLike {quotes = [long "`", short "\"", short "'"], quotedChars = False, patterns = True, preambles = ["import"]}
+
+cWords, cppWords, csharpWords, pythonWords, scriptWords, typeWords, kotlinWords, goWords, rustWords, haskellWords :: ByteString
+cWords = "auto break case char const continue default do double else enum extern float for goto if inline int long register return short signed sizeof static struct switch typedef union unsigned void volatile while"
+cppWords = " bool catch class constexpr delete explicit export false final friend mutable namespace new noexcept nullptr operator override private protected public template this throw true try typename using virtual"
+csharpWords = " abstract as async await base decimal event foreach get in interface internal is lock null object out params partial readonly ref sealed set string var where yield"
+pythonWords = "and as assert async await break class continue def del elif else except finally for from global if import in is lambda match case None nonlocal not or pass raise return True False try while with yield"
+scriptWords = "async await break case catch class const continue debugger default delete do else export extends false finally for function if import in instanceof let new null of return static super switch this throw true try typeof undefined var void while with yield"
+typeWords = " abstract any as boolean declare enum implements interface is keyof namespace never number private protected public readonly string type unknown"
+kotlinWords = "as break by catch class companion continue data do else enum false finally for fun if in interface is null object open override package private protected public return sealed super this throw true try typealias val var when while"
+goWords = "break case chan const continue default defer else fallthrough false for func go goto if interface map nil package range return select struct switch true type var"
+rustWords = "as async await break const continue crate dyn else enum extern false fn for if impl in let loop match mod move mut pub ref return self Self static struct super trait true type unsafe use where while"
+haskellWords = "case class data deriving do else forall if import in infix infixl infixr instance let module newtype of otherwise then type where"
+
+phpWords, rubyWords, swiftWords, scalaWords, luaWords, rWords, sqlWords, anyWords :: ByteString
+phpWords = "abstract and array as break case catch class clone const continue declare default do echo else elseif extends false final finally fn for foreach function global if implements include instanceof interface match namespace new null or print private protected public require return static switch throw trait true try use var while yield"
+rubyWords = "and begin break case class def do else elsif end ensure false for if in module next nil not or redo rescue retry return self super then true undef unless until when while yield"
+swiftWords = "as break case catch class continue default defer do else enum extension fallthrough false for func guard if import in init inout is let nil private protocol public repeat return self static struct switch throw throws true try var where while"
+scalaWords = "abstract case catch class def do else extends false final finally for if implicit import lazy match new null object override package private protected return sealed super this throw trait true try type val var while with yield"
+luaWords = "and break do else elseif end false for function goto if in local nil not or repeat return then true until while"
+rWords = "break else FALSE for function if in Inf NA NaN next NULL repeat return TRUE while"
+sqlWords = "ALTER AND AS ASC BEGIN BETWEEN BY CASE CREATE DELETE DESC DISTINCT DROP ELSE END EXISTS FROM FULL GROUP HAVING IN INDEX INNER INSERT INTO IS JOIN KEY LEFT LIKE LIMIT NOT NULL ON OR ORDER OUTER PRIMARY REFERENCES RIGHT SELECT SET TABLE THEN UNION UNIQUE UPDATE VALUES VIEW WHEN WHERE WITH alter and as asc begin between by case create delete desc distinct drop else end exists from full group having in index inner insert into is join key left like limit not null on or order outer primary references right select set table then union unique update values view when where with"
+anyWords = "begin break case catch class const continue def default do done elif else elsif end enum except false finally fn for foreach func function fun if import in interface let match module new nil null package pass private protected public raise return static struct switch then throw true try until unless var void when while yield"

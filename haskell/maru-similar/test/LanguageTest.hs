@@ -1,0 +1,228 @@
+{-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE RankNTypes #-}
+
+-- | All languages, with their grammars where these were built and with the generic lexer.
+module LanguageTest (tests) where
+
+import Control.Monad (forM_)
+import Data.ByteString (ByteString)
+import qualified Data.ByteString as B
+import qualified Data.ByteString.Builder as Builder
+import qualified Data.ByteString.Char8 as BC
+import qualified Data.ByteString.Lazy as BL
+import qualified Data.Map.Strict as Map
+import qualified Data.Vector as V
+import qualified Data.Vector.Unboxed as VU
+import Maru.Similar
+import Maru.Similar.Archive
+import Maru.Similar.Evidence (evidence)
+import Maru.Similar.Extend
+import Maru.Similar.Grammar
+import Maru.Similar.Language
+import Maru.Similar.Output (json)
+import Maru.Similar.Structure (Act (..))
+import Maru.Similar.Token hiding (Error)
+import qualified Maru.Similar.Token as Token
+import Maru.Similar.Views
+import Plugins
+import Snippets
+import System.IO.Temp (withSystemTempDirectory)
+import System.Timeout (timeout)
+import Test.QuickCheck hiding (property)
+import Test.Tasty (TestTree, testGroup)
+import Test.Tasty.HUnit
+import Written
+
+tests :: TestTree
+tests =
+  testGroup
+    "Language"
+    [ testGroup "a file's language is told by its name" [testCase (show path) (languageOf path @?= l) | (path, l) <- named],
+      testGroup "tokens" [testCase (languageName l ++ ": " ++ show text) (spelled l text @?= ts) | (l, text, ts) <- lexed'],
+      testCase "what does not end hides nothing, and is counted" $
+        forM_ unclosed $ \(l, text, errors, open) -> do
+          let ts = lexSource l (text <> "\nx = f(1)")
+          assertEqual (show (l, text)) (errors, open) (tokenErrors ts, tokenUnclosed ts)
+          assertBool (show (l, text)) ("f" `elem` spelled l (text <> "\nx = f(1)")),
+      property "any bytes: tokens ascend within the text, and are the same again" 300 $
+        forAll anySource $ \(l, text) ->
+          counterexample (show (l, text)) (wellFormed (B.length text) (lexSource l text) && lexSource l (B.copy text) == lexSource l text),
+      testGroup "200 KB in one line, in time" [testCase (languageName l ++ ": " ++ show (B.take 8 unit)) (longLine l unit) | l <- [C, Python, JavaScript, Rust, Haskell, Lua], unit <- hardUnits],
+      testGroup "acts" [testCase (languageName l) (withGrammar l (\g -> actsOf l g text @?= (0, acts))) | (l, text, acts) <- acted],
+      testGroup
+        "copies in disguise rank above independent programs"
+        ( [testCase (languageName l ++ ", by its grammar") (withGrammar l (\g -> holds 3 (ranked l (Map.singleton l g)))) | l <- written', hasGrammar l]
+            ++ [property (languageName l ++ ", by the lexer") 3 (ranked l mempty) | l <- written']
+        ),
+      testGroup "what is written by the generator parses" [testCase (languageName l) (withGrammar l (\g -> [fst (actsOf l g (written l (program s))) | s <- [1 .. 10]] @?= replicate 10 0)) | l <- written', hasGrammar l],
+      testGroup
+        "comments and layout change no view"
+        ( [testCase (languageName l ++ ", by its grammar") (withGrammar l (sameViews l . Map.singleton l)) | l <- written', hasGrammar l]
+            ++ [testCase (languageName l ++ ", by the lexer") (sameViews l mempty) | l <- written']
+        ),
+      testCase "a comment of 60 001 bytes is not the reason why a program is not parsed" $
+        forM_ (filter hasGrammar written') $ \l -> withGrammar l $ \g ->
+          let text = written l (program 1)
+              comment = if l == Python then "\n#" else if l == Haskell then "\n-- " else "\n//"
+           in fst3 (viewed l (Map.singleton l g) (text <> comment <> BC.replicate 60001 '.' <> "\n")) @?= fst3 (viewed l (Map.singleton l g) text),
+      testCase "only one family is compared, and each map says the same" severalFamilies,
+      testCase "an index says what the same run without an index says" $
+        withSystemTempDirectory "languages" $ \dir -> do
+          let all' = [newEntry (name i) [one i, one (i + 1)] | i <- [0 .. 19]]
+              old = [e {entryRole = Archive} | e <- drop 10 all']
+              new = take 10 all'
+          _ <- extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf old [])
+          archive <- openArchive (recipe mempty) (BC.pack dir)
+          said map (corpusOf new []) {corpusArchive = Just archive} @?= said map (corpusOf (new ++ old) []),
+      testCase "a pair of two languages of a family has tiles, one of two families none" $ do
+        let c = Source C "a.c" (written C (program 2))
+        assertBool "none" (not (null (evidence 9 [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
+        evidence 9 [] [c] [Source Java "a.java" (sourceBytes c)] @?= []
+    ]
+  where
+    name i = BC.pack (show (100 + i))
+    one i = let l = written' !! (i `mod` 5) in Source l ("x." <> BC.pack (languageName l)) (written l (program (i `div` 3)))
+
+-- | All that the generator writes.
+written', generic :: [Language]
+written' = filter (`notElem` [Sql, AnyText]) [minBound ..]
+generic = filter (/= Java) [minBound ..]
+
+named :: [(ByteString, Maybe Language)]
+named =
+  [ ("a/B.java", Just Java),
+    ("x.c", Just C),
+    ("x.h", Just C),
+    ("x.cpp", Just Cpp),
+    ("x.hpp", Just Cpp),
+    ("x.py", Just Python),
+    ("x.js", Just JavaScript),
+    ("x.ts", Just TypeScript),
+    ("x.kt", Just Kotlin),
+    ("x.go", Just Go),
+    ("x.rs", Just Rust),
+    ("x.hs", Just Haskell),
+    ("x.cs", Just CSharp),
+    ("x.txt", Nothing),
+    ("c", Nothing),
+    ("x.class", Nothing)
+  ]
+
+-- | Imports are tokens, comments are not.
+lexed' :: [(Language, ByteString, [ByteString])]
+lexed' =
+  [ (C, "#include <a.h> // b\nint x = 'a'; /* c */ y->z", ["#include <a.h> // b", "int", "x", "=", "'a'", ";", "y", "->", "z"]),
+    (C, "'\\'' \"a\\\"b\" 0x1fUL 1.5e3", ["'\\''", "\"a\\\"b\"", "0x1fUL", "1.5e3"]),
+    (Python, "from a import (b,\n  c)\nx = \"\"\"a\n# b\"\"\" # c", ["from a import (b,\n  c)", "x", "=", "\"\"\"a\n# b\"\"\""]),
+    (Python, "import_x = f'a' + r\"b\"", ["import_x", "=", "f", "'a'", "+", "r", "\"b\""]),
+    (JavaScript, "x = /a\\/[/\"]b/g / 2; y = a / b; z = `t\n${x}`", ["x", "=", "/a\\/[/\"]b/g", "/", "2", ";", "y", "=", "a", "/", "b", ";", "z", "=", "`t\n${x}`"]),
+    (JavaScript, "import(x).then(y)", ["import", "(", "x", ")", ".", "then", "(", "y", ")"]),
+    (Kotlin, "/* a /* b */ c */ x..y", ["x", ".", ".", "y"]),
+    (Go, "import (\n \"a\"\n)\nx := `a\\`", ["import (\n \"a\"\n)", "x", ":=", "`a\\`"]),
+    (Rust, "fn f<'a>(x: &'a str) { \"a\nb\" }", ["fn", "f", "<", "'", "a", ">", "(", "x", ":", "&", "'", "a", "str", ")", "{", "\"a\nb\"", "}"]),
+    (Haskell, "import A\nx' = a --> b -- c\n{- {- -} -} y 'q'", ["import A", "x'", "=", "a", "--", ">", "b", "y", "'q'"]),
+    (CSharp, "using System;\nusing (var x = y) { @\"a\\\"; }", ["using System;", "using", "(", "var", "x", "=", "y", ")", "{", "@\"a\\\"", ";", "}"]),
+    (Lua, "--[[ a\nb ]] x = [[a]] -- c", ["x", "=", "[[a]]"]),
+    (Sql, "SELECT 'a''b' -- c", ["SELECT", "'a'", "'b'"]),
+    (R, "a.b <- 1 # c", ["a.b", "<-", "1"]),
+    (AnyText, "don't // c\n# d\n#e", ["don", "'", "t", "#", "e"])
+  ]
+
+-- | Errors, and those that are openings.
+unclosed :: [(Language, ByteString, Int, Int)]
+unclosed =
+  [ (C, "/* /*", 2, 2),
+    (C, "\"abc", 1, 0),
+    (Python, "\"\"\" a \"\"\" \"\"\"", 1, 1),
+    (Go, "`", 1, 1),
+    (Haskell, "{- {- -}", 2, 2),
+    (Rust, "\"", 1, 1),
+    (C, "\x01", 1, 0)
+  ]
+
+spelled :: Language -> ByteString -> [ByteString]
+spelled l text = map (tokenText text ts) [0 .. tokenCount ts - 1]
+  where
+    ts = lexSource l text
+
+anySource :: Gen (Language, ByteString)
+anySource = (,) <$> elements generic <*> (B.concat <$> listOf (oneof [elements pieces, B.pack <$> vectorOf 3 arbitrary]))
+  where
+    pieces = ["/*", "*/", "//", "#", "--", "{-", "-}", "\"", "'", "`", "\"\"\"", "'''", "\\", "\n", " ", "x", "12.5", "import ", "import (", "(", ")", "{", "}", "[[", "]]", "/", "[", "]", "=", "->", "\xc3\xa9", "\0"]
+
+wellFormed :: Int -> Tokens -> Bool
+wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) starts ends) && all (<= size) ends && tokenUnclosed ts <= tokenErrors ts && all (`elem` [minBound .. maxBound]) (map (tokenKind ts) is) && tokenErrors ts == length (filter ((== Token.Error) . tokenKind ts) is)
+  where
+    is = [0 .. tokenCount ts - 1]
+    (starts, ends) = (map (tokenStart ts) is, map (tokenEnd ts) is)
+
+hardUnits :: [ByteString]
+hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "--", "[[", "(", "\xff", "$"]
+
+longLine :: Language -> ByteString -> Assertion
+longLine l unit = timeout 20000000 (pure $! VU.sum (tokenEnds (lexSource l (B.concat (replicate (200000 `div` B.length unit) unit)))) `seq` ()) >>= (@?= Just ())
+
+-- | A program in each language that has a grammar, and what it does.
+acted :: [(Language, ByteString, [Act])]
+acted =
+  [ (C, "#include <a.h>\nint f(int *a, int n) { int s = 0, unused = 1; for (int i = 0; i < n; i++) { if (a[i] > 0) s += a[i]; else break; } return g(s); }", method ([Assigns] ++ counted [Choose, Compares, Indexes, Assigns, Computes, Indexes, Otherwise, Break] ++ [Return, Apply])),
+    (Cpp, "using namespace std;\nclass A { int f() { for (auto x : xs) { try { throw 1; } catch (int e) { h(); } } return 1; } };", [Class] ++ method [Loop, Try, Throw, Catch, Apply, Return] ++ [ClassEnd]),
+    (Python, "import a\nclass A(B):\n    def f(self, xs):\n        for x in xs:\n            if not x > 0:\n                s += 1\n            else:\n                continue\n        return g(s)\n", [Class] ++ method [Loop, Choose, Compares, Continue, Otherwise, Assigns, Computes, Return, Apply] ++ [ClassEnd]),
+    (JavaScript, "import a from 'b';\nfunction f(xs) { let s = g(); for (let i = 0; i < n; i++) { s++; } const h = (x) => x === 1; return h(s); }", method ([Assigns, Apply] ++ counted [Assigns, Computes] ++ [Assigns, Lambda, Compares, Return, Apply])),
+    (TypeScript, "class A { b: number = 1; f(x: number): number { return x > 0 ? this.b : g(x); } }", [Class, Assigns] ++ method [Return, Choose, Compares, Otherwise, Apply] ++ [ClassEnd]),
+    (Kotlin, "package a\nfun f(xs: List<Int>): Int {\n var s = g()\n for (x in xs) { if (x > 0) { s += x } else { s++ } }\n return s }", method [Assigns, Apply, Loop, Choose, Compares, Assigns, Computes, Otherwise, Assigns, Computes, Return]),
+    (Go, "package a\nimport \"b\"\nfunc f(xs []int) int { s := 0; for i := 0; i < len(xs); i++ { s += xs[i] }\n return s }", method ([Assigns, Assigns, Loop, Compares, Apply, Assigns, Computes, Indexes, Assigns, Computes] ++ [Return])),
+    (Rust, "use std::io;\nimpl A { fn f(&self, xs: &[i32]) -> i32 { let mut s = g(); while s > 1 { s -= 1; } if s != 2 { return 1; } else { h(); } s } }", [Class] ++ method [Assigns, Apply, Loop, Compares, Assigns, Computes, Choose, Compares, Apply, Otherwise, Return] ++ [ClassEnd]),
+    (Haskell, "module A where\nf :: Int -> Int\nf x\n  | x > 0 = g x\n  | otherwise = if x == 1 then 2 else h x\n", method [Choose, Compares, Apply, Choose, Choose, Compares, Otherwise, Apply])
+  ]
+  where
+    method acts = [Method] ++ acts ++ [MethodEnd]
+    -- A loop of i from 0 to below a variable.
+    counted acts = [Assigns, Loop, Compares] ++ acts ++ [Assigns, Computes]
+
+-- | How many errors; the acts.
+actsOf :: Language -> Grammar -> ByteString -> (Int, [Act])
+actsOf l g text = maybe (-1, []) (\p -> (parsedErrors p, actsIn p)) (parse g (bareOf l text))
+
+viewed :: Language -> Grammars -> ByteString -> (Views, Int, Parse)
+viewed l grammars text = viewsOf grammars Nothing [lexed (Source l "" text)]
+
+fst3 :: (a, b, c) -> a
+fst3 (a, _, _) = a
+
+sameViews :: Language -> Grammars -> Assertion
+sameViews l grammars = forM_ [1 .. 5] $ \s -> forM_ [[Commented], [Reformatted], [Commented, Reformatted]] $ \how ->
+  assertEqual (show (s, how)) (viewed l grammars (written l (program s))) (viewed l grammars (disguised l s how (program s)))
+
+-- | Six programs, of each a copy in each disguise and in all of them.
+ranked :: Language -> Grammars -> Int -> Property
+ranked l grammars seed = counterexample (show (least, most)) (least > most)
+  where
+    disguises = map pure [minBound ..] ++ [[minBound ..]]
+    entries = [newEntry (BC.pack (show (100 * p + n))) [Source l "x" text] | p <- [1 .. 6], (n, text) <- zip [1 :: Int ..] (let made = program (7 * seed + p) in written l made : [disguised l (seed + p) how made | how <- disguises])]
+    report = assembled config prepared (comparePrepared map config prepared)
+    config = defaultConfig {configGrammars = grammars}
+    prepared = prepare map config (corpusOf entries [])
+    pairs = [(of' (pairLeft p) == of' (pairRight p), pairSimilarity p) | p <- pairList (reportPairs report)]
+    of' i = BC.take 1 (submissionName (reportSubmissions report V.! i))
+    least = minimum [s | (True, s) <- pairs]
+    most = maximum (0 : [s | (False, s) <- pairs])
+
+said :: ParallelMap -> Corpus -> BL.ByteString
+said parallel corpus = Builder.toLazyByteString (json (reported parallel corpus))
+
+reported :: ParallelMap -> Corpus -> Report
+reported parallel corpus = assembled defaultConfig prepared (comparePrepared parallel defaultConfig prepared)
+  where
+    prepared = prepare parallel defaultConfig corpus
+
+-- | Two in C and C++, two in Python and one in both.
+severalFamilies :: Assertion
+severalFamilies = do
+  let of' l s = Source l ("x." <> BC.pack (languageName l)) (written l (program s))
+      corpus = corpusOf [newEntry "c" [of' C 1], newEntry "cpp" [of' Cpp 1], newEntry "py" [of' Python 1], newEntry "py2" [of' Python 1], newEntry "both" [of' C 2, of' Python 1]] []
+      report = reported map corpus
+      name i = submissionName (reportSubmissions report V.! i)
+  (reportCompared report, reportApart report) @?= (6, 4)
+  [(name (pairLeft p), name (pairRight p)) | p <- pairList (reportPairs report), pairSimilarity p == 1] @?= [("py", "py2")]
+  said map corpus @?= said (\f -> reverse . map f . reverse) corpus
