@@ -96,7 +96,7 @@ main =
           forM_ [1 .. submissions] $ \i -> writeFile (dir </> "in" </> (show i ++ ".java")) (concat (replicate (1 + i `mod` 3) (program "x")))
           forM_ [(mode, form) | mode <- [("score", 64), ("seed", 50)], form <- ["--csv", "--json", "--html"]] $ \((mode, bytes), form) -> do
             kib <- peakKiB ["maru", "similar", "--mode", mode, "--backend", "sequential", form, dir </> "out", dir </> "in"]
-            let most = (bytes * submissions * (submissions - 1) `div` 2) `div` 1024 + 48 * 1024
+            let most = (bytes * submissions * (submissions - 1) `div` 2) `div` 1024 + 52 * 1024 -- 48, and what a newer GHC keeps for itself
             assertBool (mode ++ " " ++ form ++ ": " ++ show kib ++ " KiB, at most " ++ show most) (kib <= most),
         inFolder "what a packed tar holds besides programs is not kept" $ \dir -> do
           createDirectory (dir </> "in")

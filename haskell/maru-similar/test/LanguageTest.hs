@@ -51,7 +51,7 @@ tests =
       testGroup "acts" [testCase (languageName l) (withGrammar l (\g -> actsOf l g text @?= (0, acts))) | (l, text, acts) <- acted],
       testGroup
         "copies in disguise rank above independent programs"
-        ( [testCase (languageName l ++ ", by its grammar") (withGrammar l (\g -> holds 3 (ranked l (Map.singleton l g)))) | l <- written', hasGrammar l]
+        ( [testCase (languageName l ++ ", by its grammar") (withGrammar l (holds 3 . ranked l . Map.singleton l)) | l <- written', hasGrammar l]
             ++ [property (languageName l ++ ", by the lexer") 3 (ranked l mempty) | l <- written']
         ),
       testGroup "what is written by the generator parses" [testCase (languageName l) (withGrammar l (\g -> [fst (actsOf l g (written l (program s))) | s <- [1 .. 10]] @?= replicate 10 0)) | l <- written', hasGrammar l],
@@ -63,7 +63,10 @@ tests =
       testCase "a comment of 60 001 bytes is not the reason why a program is not parsed" $
         forM_ (filter hasGrammar written') $ \l -> withGrammar l $ \g ->
           let text = written l (program 1)
-              comment = if l == Python then "\n#" else if l == Haskell then "\n-- " else "\n//"
+              comment
+                | l == Python = "\n#"
+                | l == Haskell = "\n-- "
+                | otherwise = "\n//"
            in fst3 (viewed l (Map.singleton l g) (text <> comment <> BC.replicate 60001 '.' <> "\n")) @?= fst3 (viewed l (Map.singleton l g) text),
       testCase "only one family is compared, and each map says the same" severalFamilies,
       testCase "an index says what the same run without an index says" $
@@ -151,7 +154,7 @@ anySource = (,) <$> elements generic <*> (B.concat <$> listOf (oneof [elements p
     pieces = ["/*", "*/", "//", "#", "--", "{-", "-}", "\"", "'", "`", "\"\"\"", "'''", "\\", "\n", " ", "x", "12.5", "import ", "import (", "(", ")", "{", "}", "[[", "]]", "/", "[", "]", "=", "->", "\xc3\xa9", "\0"]
 
 wellFormed :: Int -> Tokens -> Bool
-wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) starts ends) && all (<= size) ends && tokenUnclosed ts <= tokenErrors ts && all (`elem` [minBound .. maxBound]) (map (tokenKind ts) is) && tokenErrors ts == length (filter ((== Token.Error) . tokenKind ts) is)
+wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) starts ends) && all (<= size) ends && tokenUnclosed ts <= tokenErrors ts && all ((`elem` [minBound .. maxBound]) . tokenKind ts) is && tokenErrors ts == length (filter ((== Token.Error) . tokenKind ts) is)
   where
     is = [0 .. tokenCount ts - 1]
     (starts, ends) = (map (tokenStart ts) is, map (tokenEnd ts) is)

@@ -2,6 +2,8 @@ module Main where
 
 import qualified Data.Map as M
 
+{- HLINT ignore -}
+
 data Shape = Circle Double | Square {side :: Double} deriving (Show)
 
 class Area a where
