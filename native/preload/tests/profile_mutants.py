@@ -24,7 +24,11 @@ FAULTS = [
     ("who leaves no slot publishes as others do", CORE,
      "if (stays() || mr_own.now_ns", "if (mr_own.now_ns"),
     ("a slot that is left at last is nobody's", CORE,
-     "MARU_LOCKPROF_LEAVING, memory_order_release", "MARU_LOCKPROF_TAKEN, memory_order_release"),
+     "      mr_records_abandon(mr_own.slot);\n", "      ;\n"),
+    ("two move into one slot", RECORDS,
+     "  if (!claim(slot, MARU_LOCKPROF_LEAVING))\n    return false;\n  if (is_gone(slot))\n    return true;\n",
+     "  return MR_LOAD(slot->state) == MARU_LOCKPROF_LEAVING && is_gone(slot) &&\n"
+     "         claim(slot, MARU_LOCKPROF_LEAVING);\n"),
     ("who came while there was a key keeps its slot", CORE,
      "    mr_records_leaving(profile->records.board, MR_LOAD(*profile->process));\n", ""),
     ("what is left behind unpublished stays so", CORE,

@@ -5,7 +5,7 @@ module Main (main) where
 
 import Control.Concurrent (setNumCapabilities, threadDelay)
 import Control.Exception
-import Control.Monad (unless, void)
+import Control.Monad (unless)
 import qualified Data.ByteString.Char8 as Char8
 import qualified Data.ByteString.Lazy.Char8 as Lazy
 import Data.Either (isRight)
@@ -115,8 +115,8 @@ finalized capabilities = do
   setNumCapabilities capabilities
   caller <- getProcessID
   folder <- fromMaybe "/tmp" <$> lookupEnv "TMPDIR"
-  (told, handle) <- openTempFile folder "maru-ways"
-  hClose handle
+  (told, file) <- openTempFile folder "maru-ways"
+  hClose file
   let tell = getProcessID >>= \self -> unless (self == caller) (appendFile told "x")
   held <- mapM newIORef [1 .. 100 :: Int]
   mapM_ (`mkWeakIORef` tell) held
