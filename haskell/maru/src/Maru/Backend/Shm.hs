@@ -11,7 +11,6 @@ module Maru.Backend.Shm
   )
 where
 
-import Control.Exception (mask, onException)
 import Control.Monad (when)
 import Data.IORef (IORef, atomicModifyIORef', newIORef)
 import Data.Word (Word64)
@@ -60,10 +59,14 @@ data Gate = Gate !Int !Bool
 -- | Does it at the crew; nothing where that is freed. The consumer may still wait there when the
 -- run ends, and the feeder may ring: the last of them to leave unmaps the pages. A collection
 -- does not as long as the run's report is kept, and each fork of a worker copies what is mapped.
+--
+-- No handler: an exception from outside leaves the consumer's list as it was, for the next to demand
+-- it and go on here. A handler would make the exception the list's own. What never goes on is at
+-- the crew until both are garbage.
 pass :: IORef Gate -> IO () -> a -> IO a -> IO a
-pass gate free nothing act = mask $ \restore -> do
+pass gate free nothing act = do
   inside <- atomicModifyIORef' gate enter
-  if inside then (restore act `onException` leave) <* leave else pure nothing
+  if inside then act <* leave else pure nothing
   where
     enter (Gate n open) = (Gate (if open then n + 1 else n) open, open)
     leave = do
