@@ -19,6 +19,7 @@ import Maru.Similar.Evidence (evidence)
 import Maru.Similar.Extend
 import Maru.Similar.Grammar
 import Maru.Similar.Language
+import Maru.Similar.Match (PairScore (..), ViewScore (..))
 import Maru.Similar.Output (json)
 import Maru.Similar.Structure (Act (..))
 import Maru.Similar.Token hiding (Error)
@@ -68,6 +69,16 @@ tests =
                 | l == Haskell = "\n-- "
                 | otherwise = "\n//"
            in fst3 (viewed l (Map.singleton l g) (text <> comment <> BC.replicate 60001 '.' <> "\n")) @?= fst3 (viewed l (Map.singleton l g) text),
+      testGroup
+        "what names are does not count in the lexical view"
+        [ testCase (languageName l) $ forM_ [1 .. 5] $ \s -> do
+            let report = reported map (corpusOf [newEntry "a" [Source l "x" (written l (program s))], newEntry "b" [Source l "x" (disguised l s [Renamed] (program s))]] [])
+            [pairScoreLexical (pairScore report p) | p <- pairList (reportPairs report)] @?= [Just (ViewScore 1 1)]
+          | l <- written'
+        ],
+      testCase "in a text nothing is a name" $ do
+        let report = reported map (corpusOf [newEntry n [Source AnyText n (BC.unwords (replicate 40 n))] | n <- ["one", "two"]] [])
+        [pairScoreLexical (pairScore report p) | p <- pairList (reportPairs report)] @?= [Just (ViewScore 0 0)],
       testCase "only one family is compared, and each map says the same" severalFamilies,
       testCase "an index says what the same run without an index says" $
         withSystemTempDirectory "languages" $ \dir -> do
