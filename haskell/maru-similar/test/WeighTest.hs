@@ -1,8 +1,8 @@
 -- | The kernels against a plain model.
 module WeighTest (tests) where
 
-import Data.Bits ((.&.))
 import Control.Monad (forM_)
+import Data.Bits ((.&.))
 import Data.List (nub, partition, sortOn)
 import qualified Data.Map.Strict as Map
 import qualified Data.Set as Set
