@@ -24,7 +24,8 @@ static uint64_t mixed(uint64_t h) {
 
 typedef void (*gram_seen)(void *context, uint64_t hash);
 
-/* A window's code at i: a name is as far as it is from the window's first that is the same. */
+/* A window's code at i: a name is its family, and as far as it is from the window's first that is
+ * the same. */
 static uint64_t code_in(const uint32_t *window, uint32_t i) {
   uint32_t first = 0;
 
@@ -32,7 +33,7 @@ static uint64_t code_in(const uint32_t *window, uint32_t i) {
     return window[i];
   while (window[first] != window[i])
     first++;
-  return MARU_SIMILAR_NAME + (uint64_t)(i - first);
+  return MARU_SIMILAR_NAME + (window[i] & MARU_SIMILAR_NAME_FAMILY) + (uint64_t)(i - first);
 }
 
 static uint64_t gram_at(const uint32_t *window, uint32_t n) {

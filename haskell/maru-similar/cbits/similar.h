@@ -20,8 +20,10 @@
 #define MARU_SIMILAR_BARRIER UINT32_MAX
 
 /* From here on (below the barrier), a code is a name: of those in a gram counts only which are the
- * same. So equal stretches have equal grams, whatever their names are. */
+ * same. So equal stretches have equal grams, whatever their names are. Names of two families, as
+ * these bits say, are never the same. */
 #define MARU_SIMILAR_NAME 0x80000000u
+#define MARU_SIMILAR_NAME_FAMILY 0x7e000000u
 
 /* Structure, lexical, names. */
 #define MARU_SIMILAR_VIEWS 3

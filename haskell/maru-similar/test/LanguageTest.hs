@@ -13,12 +13,14 @@ import qualified Data.ByteString.Lazy as BL
 import qualified Data.Map.Strict as Map
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
+import Data.Word (Word8)
 import Maru.Similar
 import Maru.Similar.Archive
 import Maru.Similar.Evidence (evidence)
 import Maru.Similar.Extend
 import Maru.Similar.Grammar
 import Maru.Similar.Language
+import Maru.Similar.Match (PairScore (..), ViewScore (..))
 import Maru.Similar.Output (json)
 import Maru.Similar.Structure (Act (..))
 import Maru.Similar.Token hiding (Error)
@@ -48,6 +50,8 @@ tests =
         forAll anySource $ \(l, text) ->
           counterexample (show (l, text)) (wellFormed (B.length text) (lexSource l text) && lexSource l (B.copy text) == lexSource l text),
       testGroup "200 KB in one line, in time" [testCase (languageName l ++ ": " ++ show (B.take 8 unit)) (longLine l unit) | l <- [C, Python, JavaScript, Rust, Haskell, Lua], unit <- hardUnits],
+      testCase "800 KB of dashes that are no comment, in time" $
+        forM_ [Haskell, Lua, Sql] $ \l -> longLine l ("x = " <> BC.replicate 800000 '-' <> ">"),
       testGroup "acts" [testCase (languageName l) (withGrammar l (\g -> actsOf l g text @?= (0, acts))) | (l, text, acts) <- acted],
       testGroup
         "copies in disguise rank above independent programs"
@@ -68,6 +72,17 @@ tests =
                 | l == Haskell = "\n-- "
                 | otherwise = "\n//"
            in fst3 (viewed l (Map.singleton l g) (text <> comment <> BC.replicate 60001 '.' <> "\n")) @?= fst3 (viewed l (Map.singleton l g) text),
+      testGroup
+        "what names are does not count in the lexical view"
+        [ testCase (languageName l) $
+            forM_ [1 .. 5] $ \s -> do
+              let report = reported map (corpusOf [newEntry "a" [Source l "x" (written l (program s))], newEntry "b" [Source l "x" (disguised l s [Renamed] (program s))]] [])
+              [pairScoreLexical (pairScore report p) | p <- pairList (reportPairs report)] @?= [Just (ViewScore 1 1)]
+          | l <- written'
+        ],
+      testCase "in a text nothing is a name" $ do
+        let report = reported map (corpusOf [newEntry n [Source AnyText n (BC.unwords (replicate 40 n))] | n <- ["one", "two"]] [])
+        [pairScoreLexical (pairScore report p) | p <- pairList (reportPairs report)] @?= [Just (ViewScore 0 0)],
       testCase "only one family is compared, and each map says the same" severalFamilies,
       testCase "an index says what the same run without an index says" $
         withSystemTempDirectory "languages" $ \dir -> do
@@ -77,6 +92,11 @@ tests =
           _ <- extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf old [])
           archive <- openArchive (recipe mempty) (BC.pack dir)
           said map (corpusOf new []) {corpusArchive = Just archive} @?= said map (corpusOf (new ++ old) []),
+      testCase "lines of an old Mac are lines" $
+        forM_ written' $ \l -> let text = written l (program 3) in assertEqual (show l) (viewed l mempty text) (viewed l mempty (BC.map (\c -> if c == '\n' then '\r' else c) text)),
+      testCase "a header is the same in C and in C++" $ do
+        let text = "#include <a.h>\nusing b;\nclass C { public: bool d(); };\n"
+        spelledKinds C text @?= spelledKinds Cpp text,
       testCase "a pair of two languages of a family has tiles, one of two families none" $ do
         let c = Source C "a.c" (written C (program 2))
         assertBool "none" (not (null (evidence 9 [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
@@ -114,7 +134,7 @@ named =
 -- | Imports are tokens, comments are not.
 lexed' :: [(Language, ByteString, [ByteString])]
 lexed' =
-  [ (C, "#include <a.h> // b\nint x = 'a'; /* c */ y->z", ["#include <a.h> // b", "int", "x", "=", "'a'", ";", "y", "->", "z"]),
+  [ (C, "#include <a.h> // b\nint x = 'a'; /* c */ y->z", ["#include <a.h>", "int", "x", "=", "'a'", ";", "y", "->", "z"]),
     (C, "'\\'' \"a\\\"b\" 0x1fUL 1.5e3", ["'\\''", "\"a\\\"b\"", "0x1fUL", "1.5e3"]),
     (Python, "from a import (b,\n  c)\nx = \"\"\"a\n# b\"\"\" # c", ["from a import (b,\n  c)", "x", "=", "\"\"\"a\n# b\"\"\""]),
     (Python, "import_x = f'a' + r\"b\"", ["import_x", "=", "f", "'a'", "+", "r", "\"b\""]),
@@ -128,7 +148,27 @@ lexed' =
     (Lua, "--[[ a\nb ]] x = [[a]] -- c", ["x", "=", "[[a]]"]),
     (Sql, "SELECT 'a''b' -- c", ["SELECT", "'a'", "'b'"]),
     (R, "a.b <- 1 # c", ["a.b", "<-", "1"]),
-    (AnyText, "don't // c\n# d\n#e", ["don", "'", "t", "#", "e"])
+    (AnyText, "don't // c\n# d\n#!e\nhttp://f", ["don", "'", "t", "#", "d", "http", ":", "/", "/", "f"]),
+    -- A preamble hides no code behind it, and no comment.
+    (Cpp, "using namespace std; int f() { }\nusing A = struct { int x; }", ["using namespace std;", "int", "f", "(", ")", "{", "}", "using", "A", "=", "struct", "{", "int", "x", ";", "}"]),
+    (Python, "import a; x = 1\nimport b # :(\ny", ["import a;", "x", "=", "1", "import b", "y"]),
+    (Go, "package a; import \"b//c\"; func f() {", ["package a;", "import \"b//c\";", "func", "f", "(", ")", "{"]),
+    (Go, "import (\n \"a\" // b\n /* c */ \"d\"\n) // e\nx", ["import (\n \"a\"", "\"d\"\n)", "x"]),
+    (Rust, "use a::{b,\n c}; fn f() {\nuse {\ng", ["use a::{b,\n c};", "fn", "f", "(", ")", "{", "use", "{", "g"]),
+    (JavaScript, "import {a,\n b} from 'c' /* d */; e", ["import {a,\n b} from 'c'", ";", "e"]),
+    (Haskell, "module A\n  ( b, -- c\n    d\n  )\nwhere e\nimport {-# SOURCE #-} F", ["module A\n  ( b,", "d\n  )\nwhere", "e", "import", "F"]),
+    (Php, "<?php namespace A; namespace B { use C\\{D, E}; x", ["<?php", "namespace A;", "namespace", "B", "{", "use", "C", "\\", "{", "D", ",", "E", "}", ";", "x"]),
+    (Scala, "package a { x", ["package", "a", "{", "x"]),
+    -- Only within its marks a text is PHP.
+    (Php, "<b>it's\n a</b>\n<?php f('b'); // c ?> d's\n<?= $e", ["<b>it's", "a", "</b>", "<?php", "f", "(", "'b'", ")", ";", "?>", "d's", "<?=", "$e"]),
+    -- A run of dashes is one sign, if no comment.
+    (Haskell, "a ---> b\n--| c", ["a", "---", ">", "b", "--", "|", "c"]),
+    (Lua, "---@param x\na", ["a"]),
+    (Sql, "--=====\na", ["a"]),
+    -- A carriage return ends a line.
+    (Python, "# a\rb = 'c\rimport d\re", ["b", "=", "'c", "import d", "e"]),
+    (C, "#include <a>\r\nb // c\rd", ["#include <a>", "b", "d"]),
+    (Ruby, "a\n=begin\nb 'c\n =end\n=end d\ne =begin", ["a", "e", "=", "begin"])
   ]
 
 -- | Errors, and those that are openings.
@@ -140,6 +180,7 @@ unclosed =
     (Go, "`", 1, 1),
     (Haskell, "{- {- -}", 2, 2),
     (Rust, "\"", 1, 1),
+    (Ruby, "=begin", 1, 1),
     (C, "\x01", 1, 0)
   ]
 
@@ -148,10 +189,13 @@ spelled l text = map (tokenText text ts) [0 .. tokenCount ts - 1]
   where
     ts = lexSource l text
 
+spelledKinds :: Language -> ByteString -> VU.Vector Word8
+spelledKinds l = tokenKinds . lexSource l
+
 anySource :: Gen (Language, ByteString)
 anySource = (,) <$> elements generic <*> (B.concat <$> listOf (oneof [elements pieces, B.pack <$> vectorOf 3 arbitrary]))
   where
-    pieces = ["/*", "*/", "//", "#", "--", "{-", "-}", "\"", "'", "`", "\"\"\"", "'''", "\\", "\n", " ", "x", "12.5", "import ", "import (", "(", ")", "{", "}", "[[", "]]", "/", "[", "]", "=", "->", "\xc3\xa9", "\0"]
+    pieces = ["/*", "*/", "//", "#", "--", "{-", "-}", "\"", "'", "`", "\"\"\"", "'''", "\\", "\n", " ", "x", "12.5", "import ", "import (", "(", ")", "{", "}", "[[", "]]", "/", "[", "]", "=", "->", "\xc3\xa9", "\0", "\r", "use {", "module ", "where", ";", "<?php", "?>", "=begin", "=end"]
 
 wellFormed :: Int -> Tokens -> Bool
 wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) starts ends) && all (<= size) ends && tokenUnclosed ts <= tokenErrors ts && all ((`elem` [minBound .. maxBound]) . tokenKind ts) is && tokenErrors ts == length (filter ((== Token.Error) . tokenKind ts) is)
@@ -160,10 +204,10 @@ wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) st
     (starts, ends) = (map (tokenStart ts) is, map (tokenEnd ts) is)
 
 hardUnits :: [ByteString]
-hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "--", "[[", "(", "\xff", "$"]
+hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$"]
 
 longLine :: Language -> ByteString -> Assertion
-longLine l unit = timeout 20000000 (pure $! VU.sum (tokenEnds (lexSource l (B.concat (replicate (200000 `div` B.length unit) unit)))) `seq` ()) >>= (@?= Just ())
+longLine l unit = timeout 20000000 (pure $! VU.sum (tokenEnds (lexSource l (B.concat (replicate (max 1 (200000 `div` B.length unit)) unit)))) `seq` ()) >>= (@?= Just ())
 
 -- | A program in each language that has a grammar, and what it does.
 acted :: [(Language, ByteString, [Act])]

@@ -2,6 +2,7 @@
 module WeighTest (tests) where
 
 import Control.Monad (forM_)
+import Data.Bits ((.&.))
 import Data.List (nub, partition, sortOn)
 import qualified Data.Map.Strict as Map
 import qualified Data.Set as Set
@@ -15,7 +16,7 @@ import Maru.Similar.Views
 import Maru.Similar.Weigh
 import Snippets
 import System.IO.Unsafe (unsafePerformIO)
-import Test.QuickCheck hiding (property, total)
+import Test.QuickCheck hiding (property, total, (.&.))
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
 
@@ -37,6 +38,10 @@ tests =
         let named xs = (False, same (map name xs))
             pairs = cellsOf ByBoth 0 [named [0, 1, 0, 2, 1, 0], named [7, 3, 7, 5, 3, 7], named [7, 3, 7, 5, 5, 7]]
         [(cellLeft c, cellRight c) | c <- pairs, cellBoth c == 1] @?= [(0, 1)],
+      testCase "names of two families are never equal" $ do
+        let named = map (+ 0x82000000)
+            pairs = cellsOf ByBoth 0 [(False, same (map name [0, 1, 0])), (False, same (named [0, 1, 0])), (False, same (named [5, 3, 5]))]
+        [(cellLeft c, cellRight c, cellBoth c) | c <- pairs] @?= [(0, 1, 0), (0, 2, 0), (1, 2, 1)],
       testCase "nothing at all is similar to nothing" $
         map cellBoth (cellsOf ByBoth 0 [(False, same []), (False, same [])]) @?= [0],
       testCase "what repeats without end counts 255 times" $ do
@@ -65,7 +70,7 @@ instance Arbitrary Class where
     n <- choose (1, 24)
     Class <$> vectorOf n ((,) <$> frequency [(3, pure False), (1, pure True)] <*> vectorOf 3 sequence')
     where
-      sequence' = choose (0, 8) >>= \k -> concat <$> vectorOf k (frequency [(6, elements stock), (2, (: []) <$> choose (0, 3)), (2, (: []) . name <$> choose (0, 3)), (1, pure [barrier])])
+      sequence' = choose (0, 8) >>= \k -> concat <$> vectorOf k (frequency [(6, elements stock), (2, (: []) <$> choose (0, 3)), (2, (: []) . name <$> choose (0, 3)), (1, pure [name 0x2000000, name 0x2000001]), (1, pure [barrier])])
       stock = [[name 0, 1, name 1, 2, name 0], [name 2, 1, name 3, 2, name 2], [1 .. 9], [4 .. 14], [7, 7, 7, 7, 7, 7, 7], [1, 2, 1, 2, 1, 2], [20 .. 31]]
   shrink (Class c) = [Class c' | c' <- shrinkList (const []) c, not (null c')]
 
@@ -102,10 +107,10 @@ gramsOf k s = Map.map (min 255) $ Map.fromListWith (+) [(map (numbered g) g, 1) 
     stretches xs = case break (== barrier) xs of
       (part, _ : rest) -> part : stretches rest
       (part, []) -> [part]
-    -- A name is as many as there are other names before it first comes.
+    -- A name is its family, and as many as there are other names before it first comes.
     numbered window code
       | code < name 0 = code
-      | otherwise = name (fromIntegral (length (nub [c | c <- takeWhile (/= code) window, c >= name 0])))
+      | otherwise = name (code .&. 0x7e000000 + fromIntegral (length (nub [c | c <- takeWhile (/= code) window, c >= name 0])))
     windows part = [take k (drop i part) | not (null part), i <- [0 .. max 0 (length part - k)]]
 
 worth :: Int -> Int -> Double

@@ -185,7 +185,7 @@ disguised language seed how functions = foldl (flip apply) (written language (if
     apply d text = case d of
       Renamed -> respelled language (\kind t names -> if kind == Identifier then Map.findWithDefault t t names else t) text
       OtherNumbers -> respelled language (\kind t _ -> if kind == IntLiteral then BC.pack (show (seed `mod` 89 + B.length t * 7 + 11)) else t) text
-      Commented -> BC.unlines (concat [[indent line <> comment, "", line] | line <- BC.lines text])
+      Commented -> BC.unlines (concat [if "<?" `B.isPrefixOf` line then [line] else [indent line <> comment, "", line] | line <- BC.lines text])
       Reformatted -> BC.unlines [indent line <> indent line <> BC.intercalate "  " (BC.split ' ' (BC.dropWhile (== ' ') line)) | line <- BC.lines text]
       Reordered -> text
     indent = BC.takeWhile (== ' ')

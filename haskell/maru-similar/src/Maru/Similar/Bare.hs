@@ -59,13 +59,14 @@ bareLines layout most source ts
     gap i
       | i + 1 == tokenCount ts = "\n"
       | B.null between = ""
-      | B.elem 10 between = "\n" <> column between
+      | B.any lineEnd between = "\n" <> column between
       | layout == Columns = B.map blank between
       | otherwise = " "
       where
         between = B.take (tokenStart ts (i + 1) - tokenEnd ts i) (B.drop (tokenEnd ts i) source)
-    column = B.map blank . B.takeWhileEnd (/= 10)
+    column = B.map blank . B.takeWhileEnd (not . lineEnd)
     blank w = if w == 9 then 9 else 32
+    lineEnd w = w == 10 || w == 13
 
 -- | The token that the byte is of, or that it is behind; 0 where there is none. O(log n).
 tokenAt :: Bare -> Int -> Int

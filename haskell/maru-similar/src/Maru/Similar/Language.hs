@@ -29,8 +29,9 @@ import qualified Data.ByteString as B
 import Data.List (find, foldl')
 import qualified Data.Map.Strict as Map
 import Data.Word (Word32, Word64, Word8)
-import Maru.Similar.Lexer.Generic
+import Maru.Similar.Lexer.Generic (lexGeneric)
 import Maru.Similar.Lexer.Java (lexJava)
+import Maru.Similar.Lexer.Style
 import Maru.Similar.Shape (notJava)
 import Maru.Similar.Token (Tokens)
 
@@ -76,24 +77,24 @@ data Traits = Traits
 traits :: Language -> Traits
 traits language = case language of
   Java -> Traits "java" "Java" [".java"] Java True Nothing
-  C -> Traits "c" "C" [".c", ".h"] C True (Just cLike {preambles = ["#include"], keywords = cWords})
-  Cpp -> Traits "cpp" "C++" [".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx"] C True (Just cLike {preambles = ["#include", "using"], keywords = cWords <> cppWords})
-  Python -> Traits "python" "Python" [".py"] Python True (Just plainStyle {lineComments = ["#"], quotes = [long "\"\"\"", long "'''", short "\"", short "'"], preambles = ["import", "from"], keywords = pythonWords})
+  C -> Traits "c" "C" [".c", ".h"] C True (Just cFamily)
+  Cpp -> Traits "cpp" "C++" [".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx"] C True (Just cFamily)
+  Python -> Traits "python" "Python" [".py"] Python True (Just plainStyle {lineComments = ["#"], quotes = [long "\"\"\"", long "'''", short "\"", short "'"], preambles = [line "import", Preamble "from" "(" Nothing], keywords = pythonWords})
   JavaScript -> Traits "javascript" "JavaScript" [".js", ".mjs", ".cjs", ".jsx"] JavaScript True (Just script {keywords = scriptWords})
   TypeScript -> Traits "typescript" "TypeScript" [".ts", ".mts", ".cts", ".tsx"] JavaScript True (Just script {keywords = scriptWords <> typeWords})
-  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = ["import", "package"], keywords = kotlinWords})
-  Go -> Traits "go" "Go" [".go"] Go True (Just cLike {quotes = [Quote "`" "`" False True, short "\""], preambles = ["import (", "import", "package"], keywords = goWords})
-  Rust -> Traits "rust" "Rust" [".rs"] Rust True (Just nestedC {quotes = [long "\""], preambles = ["use"], keywords = rustWords})
-  Haskell -> Traits "haskell" "Haskell" [".hs"] Haskell True (Just plainStyle {lineComments = ["--"], blockComments = [Comment "{-" "-}" True], quotes = [short "\""], quotedChars = True, wordBytes = [39], preambles = ["import", "module"], keywords = haskellWords})
-  CSharp -> Traits "csharp" "C#" [".cs"] CSharp False (Just cLike {quotes = [long "\"\"\"", Quote "@\"" "\"" False True, short "\""], preambles = ["using"], keywords = cWords <> cppWords <> csharpWords})
-  Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], quotes = [long "\"", long "'"], quotedChars = False, preambles = ["use", "namespace"], keywords = phpWords})
-  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], preambles = ["require", "require_relative"], keywords = rubyWords})
-  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = [long "\"\"\"", short "\""], preambles = ["import"], keywords = swiftWords})
-  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = ["import", "package"], keywords = scalaWords})
+  Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [line "import", line "package"], keywords = kotlinWords})
+  Go -> Traits "go" "Go" [".go"] Go True (Just cLike {quotes = [Quote "`" "`" False True, short "\""], preambles = [Preamble "import" "(" Nothing, line "package"], keywords = goWords})
+  Rust -> Traits "rust" "Rust" [".rs"] Rust True (Just nestedC {quotes = [long "\""], preambles = [Preamble "use" "{" Nothing], keywords = rustWords})
+  Haskell -> Traits "haskell" "Haskell" [".hs"] Haskell True (Just plainStyle {lineComments = ["--"], dashes = True, blockComments = [Comment "{-" "-}" True], quotes = [short "\""], quotedChars = True, wordBytes = [39], preambles = [Preamble "import" "(" Nothing, Preamble "module" "(" (Just "where")], keywords = haskellWords})
+  CSharp -> Traits "csharp" "C#" [".cs"] CSharp False (Just cLike {quotes = [long "\"\"\"", Quote "@\"" "\"" False True, short "\""], preambles = [line "using"], keywords = cWords <> cppWords <> csharpWords})
+  Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], quotes = [long "\"", long "'"], quotedChars = False, preambles = [Preamble "use" "{" Nothing, line "namespace"], islands = Just (["<?php", "<?="], "?>"), keywords = phpWords})
+  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], keywords = rubyWords})
+  Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = [long "\"\"\"", short "\""], preambles = [line "import"], keywords = swiftWords})
+  Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], keywords = scalaWords})
   Lua -> Traits "lua" "Lua" [".lua"] Lua False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "--[[" "]]" False], quotes = [Quote "[[" "]]" False True, short "\"", short "'"], keywords = luaWords})
   R -> Traits "r" "R" [".R", ".r"] R False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], wordBytes = [46], keywords = rWords})
   Sql -> Traits "sql" "SQL" [".sql"] Sql False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "/*" "*/" False], quotes = [Quote "'" "'" False True, Quote "\"" "\"" False True], keywords = sqlWords})
-  AnyText -> Traits "text" "text" [""] AnyText False (Just cLike {lineComments = ["//", "# ", "#!"], quotedChars = False, keywords = anyWords})
+  AnyText -> Traits "text" "text" [""] AnyText False (Just cLike {lineComments = ["//", "#!"], links = True, quotedChars = False, keywords = anyWords})
 
 -- | With their names.
 languages :: [(String, Language)]
@@ -182,10 +183,19 @@ short, long :: ByteString -> Quote
 short mark = Quote mark mark True False
 long mark = Quote mark mark True True
 
-cLike, nestedC, script :: Style
+-- | Of one line.
+line :: ByteString -> Preamble
+line word = Preamble word "" Nothing
+
+cLike, cFamily, nestedC, script :: Style
 cLike = plainStyle {lineComments = ["//"], blockComments = [Comment "/*" "*/" False], quotes = [short "\""], quotedChars = True}
+
+-- | A header does not say which of the two it is.
+cFamily = cLike {preambles = [line "#include", line "using"], keywords = cWords <> cppWords}
+
 nestedC = cLike {blockComments = [Comment "/*" "*/" True]}
-script = cLike {quotes = [long "`", short "\"", short "'"], quotedChars = False, patterns = True, preambles = ["import"]}
+
+script = cLike {quotes = [long "`", short "\"", short "'"], quotedChars = False, patterns = True, preambles = [Preamble "import" "{" Nothing]}
 
 cWords, cppWords, csharpWords, pythonWords, scriptWords, typeWords, kotlinWords, goWords, rustWords, haskellWords :: ByteString
 cWords = "auto break case char const continue default do double else enum extern float for goto if inline int long register return short signed sizeof static struct switch typedef union unsigned void volatile while"

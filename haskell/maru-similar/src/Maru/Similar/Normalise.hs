@@ -35,7 +35,7 @@ where
 
 import Control.Monad (when)
 import Control.Monad.ST (ST)
-import Data.Bits (shiftR, xor, (.&.), (.|.))
+import Data.Bits (shiftL, shiftR, xor, (.&.), (.|.))
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import Data.List (intersperse)
@@ -87,18 +87,20 @@ codesOf view source ts = coded code ts
     spelled i = spelling (tokenFamily ts) (tokenText source ts i)
 {-# INLINE codesOf #-}
 
--- | Spelled codes, with names marked as such: of them counts only which are the same. The first codes
--- are the classes of the same tokens. Linear time.
-namesMarked :: Codes -> Codes -> Codes
-namesMarked classes spelled = generatePrimArray (sizeofPrimArray classes) code
+-- | Spelled codes of one family, with names marked as such: of them counts only which are the same.
+-- The first codes are the classes of the same tokens. Linear time.
+namesMarked :: Word32 -> Codes -> Codes -> Codes
+namesMarked of' classes spelled = generatePrimArray (sizeofPrimArray classes) code
   where
     code i
-      | indexPrimArray classes i == fromIntegral (fromEnum Identifier) = indexPrimArray spelled i `xor` nameBits
+      | indexPrimArray classes i == name = nameOf of' (indexPrimArray spelled i)
       | otherwise = indexPrimArray spelled i
+    name = familyCode of' (fromEnum Identifier)
 
--- | A spelling with these turned is a name, as @cbits\/similar.h@ has it, and no barrier.
-nameBits :: Code
-nameBits = 0xc0000000
+-- | A name as @cbits\/similar.h@ has it: a bit that says so, six of its family, the rest of its
+-- spelling. No barrier: no family has all its bits.
+nameOf :: Word32 -> Code -> Code
+nameOf of' spelled = 0x80000000 .|. of' `shiftL` 25 .|. spelled .&. 0x1ffffff
 
 -- | What the function says of each token that counts.
 coded :: (Int -> Kind -> Word32) -> Tokens -> PrimArray Word32

@@ -66,7 +66,7 @@ gramLengths = [5, 5, 4]
 -- compared with views of the same recipe only. Another number whenever the codes of a program or its
 -- grams change.
 recipe :: Grammars -> Word32
-recipe grammars = B.foldl' step 5 (foldMap grammarName grammars)
+recipe grammars = B.foldl' step 6 (foldMap grammarName grammars)
   where
     step h b = (h `xor` fromIntegral b) * 16777619
 
@@ -97,13 +97,15 @@ viewsOf grammars template files =
 
 viewsOfFile :: Grammars -> Maybe Template -> Lexed -> (Views, Int, Parse)
 viewsOfFile grammars template (Lexed language bytes tokens) =
-  ( Views (finished structure) (collapseWith (excluding cut lexical) (excluding cut (namesMarked lexical names))) (finished (excluding cut names)),
+  ( Views (finished structure) (collapseWith (excluding cut lexical) (excluding cut marked)) (finished (excluding cut names)),
     sum (map snd cut),
     how
   )
   where
     lexical = codesOf Structure bytes tokens
     names = codesOf Names bytes tokens
+    -- In a text nothing says which words are names.
+    marked = if language == AnyText then names else namesMarked (tokenFamily tokens) lexical names
     cut = maybe [] (`stretches` lexical) template
     finished = collapseRepeats
     (structure, how) = case Map.lookup language grammars of
