@@ -162,8 +162,14 @@ static void node_begin(void) {
   node.requests++;
 }
 
+/* By the program's thread alone, and not under the lock: the watch reads them meanwhile. Relaxed:
+ * figures that are looked at. */
+static void count(uint64_t *figure, uint64_t more) {
+  __atomic_store_n(figure, *figure + more, __ATOMIC_RELAXED);
+}
+
 static int64_t await(int rc, enum mr_stand_wait what) {
-  bool waits = !node.done;
+  bool waits = !node.done && node.stand != NULL;
   node.asking = false;
   pthread_mutex_unlock(&node.lock);
   if (rc < 0)
@@ -173,8 +179,8 @@ static int64_t await(int rc, enum mr_stand_wait what) {
     int64_t since = waits ? maru_now_ns() : 0;
     mr_server_await(node.server, &node.done);
     if (waits) {
-      node.counts.waits[what]++;
-      node.counts.waited_ns[what] += (uint64_t)(maru_now_ns() - since);
+      count(&node.counts.waits[what], 1);
+      count(&node.counts.waited_ns[what], (uint64_t)(maru_now_ns() - since));
     }
   } else if (!node.done)
     mr_node_die(STATUS_INTERNAL, "the only node waits, and nobody can end that");

@@ -29,10 +29,11 @@ struct mr_stand *mr_stand_open(uint16_t me) {
   return stand;
 }
 
-/* Relaxed: each word is true by itself, and nobody decides anything by two of them. */
+/* Relaxed: each word is true by itself, and nobody decides anything by two of them.  Some of what is
+ * read is written meanwhile (struct mr_stand_counts). */
 static void put(uint64_t *to, const uint64_t *from, unsigned count) {
   for (unsigned i = 0; i < count; i++)
-    __atomic_store_n(&to[i], from[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&to[i], __atomic_load_n(&from[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
 void mr_stand_tell(struct mr_stand *stand, uint16_t nodes, const struct mr_core_counters *counters,

@@ -22,7 +22,8 @@ enum mr_reason { MR_FIRST, MR_CHANGED, MR_WRITTEN, MR_AT_HOME, MR_REASONS };
 
 /* What the process counts for it besides the core. */
 struct mr_stand_counts {
-  uint64_t waits[MR_STAND_WAITS], waited_ns[MR_STAND_WAITS]; /* that a message ended */
+  /* That a message ended; by the program's thread, relaxed and without the mutex. */
+  uint64_t waits[MR_STAND_WAITS], waited_ns[MR_STAND_WAITS];
   uint64_t faults[MR_REASONS];
 };
 
