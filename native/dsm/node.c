@@ -128,8 +128,11 @@ static void on_locked(void *context, uint32_t id, uint16_t giver, bool behind, u
   mr_heat_locked(node.heat, id, giver, behind, ns);
 }
 
+/* Without a report nobody wants to know of locks: no clock is read for them. */
 static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed,
-                                              on_now,  on_stuck,   on_copy, on_locked};
+                                              on_now,  on_stuck,   on_copy, NULL};
+static const struct mr_core_sink reported_sink = {on_send, on_protect, on_done, on_failed,
+                                                  on_now,  on_stuck,   on_copy, on_locked};
 
 /* One write, whatever other threads do.  The job goes on: its result may be right all the same. */
 static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last, uint16_t one,
@@ -230,7 +233,8 @@ static int on_fault(void *context, uint32_t page, bool write) {
   mr_heat_waits(node.heat);
   node_begin();
   mr_heat_fault(node.heat, node.core, page, write);
-  node.counts.faults[mr_reason_of(node.core, page)]++;
+  if (node.stand != NULL)
+    node.counts.faults[mr_reason_of(node.core, page)]++;
   await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page), MR_STAND_PAGES);
   mr_heat_waited(node.heat, MR_HEAT_FETCH);
   return 0;
@@ -370,6 +374,11 @@ static void start_server(uint64_t spin_us) {
     mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
 }
 
+static void show(void) {
+  if (node.stand != NULL)
+    mr_stand_tell(node.stand, node.nodes, mr_core_counters(node.core), &node.counts);
+}
+
 /* Now and then, by a thread of its own. Where the request is still that of the last time, the
  * program's thread waits for something that may never come. */
 static void look(void) {
@@ -378,8 +387,7 @@ static void look(void) {
   if (node.me == 0 && !node.done && node.requests == before)
     mr_core_look(node.core);
   before = node.requests;
-  if (node.stand != NULL)
-    mr_stand_tell(node.stand, node.nodes, mr_core_counters(node.core), &node.counts);
+  show();
   pthread_mutex_unlock(&node.lock);
 }
 
@@ -442,7 +450,7 @@ static void map_memory(const struct mr_globals *globals) {
 
 static void create_core(struct mr_core_config *config, const uint32_t *incarnations) {
   config->epoch = EPOCH;
-  config->sink = &core_sink;
+  config->sink = node.heat != NULL ? &reported_sink : &core_sink;
   config->incarnations = incarnations;
   config->memory = mr_area_runtime(node.area);
   config->twins = node.twins;
@@ -525,9 +533,10 @@ void maru_dsm_exit(void) {
     if (node.watch != NULL)
       mr_watch_stop(node.watch);
     node.watch = NULL;
+    pthread_mutex_lock(&node.lock);
+    show(); /* stays on the board */
     mr_stand_close(node.stand);
     node.stand = NULL;
-    pthread_mutex_lock(&node.lock);
     node.leaving = true;
     if (mr_transport_farewell(node.transport) < 0)
       mr_node_die(STATUS_INTERNAL, "no memory to say farewell");
