@@ -84,7 +84,8 @@ inline manage() {
      CHANNEL(0, tail) ! NEXT(who, turn, 0, 0);
 #endif
      turn++; tail = who; kept = 0
-  :: what == TRY && free -> grant_free(who, 0)
+  :: what == TRY && free ->
+     if :: grant_free(who, 0) :: grant_free(who, 1) fi
 #ifdef REFUSED_UNASKED /* mutant: a lock that is kept counts as held */
   :: what == TRY && !free -> CHANNEL(0, who) ! REFUSED(0, 0, 0, 0)
 #else

@@ -121,12 +121,23 @@ static void nap_until(int64_t time_ns) {
   (void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
 }
 
-/* A tick that has cost much is followed by a pause that the rescuer would take for a worker's end:
- * so it beats meanwhile. A request to end that comes just before a nap is seen after it. */
+/* To those that wait, too: else they would take the daemon for dead. */
+static void show_life(const struct daemon *self) {
+  int64_t now_ns = maru_now_ns();
+  beat(self);
+  for (unsigned i = 0; i < BOOST_BOARDS; i++)
+    if (self->boards.slots[i] != NULL && self->boards.slots[i]->table != NULL && !self->dry_run)
+      /* Relaxed: as each tick's. */
+      atomic_store_explicit(&self->boards.slots[i]->table->heartbeat_ns, now_ns,
+                            memory_order_relaxed);
+}
+
+/* A tick that has cost much is followed by a pause that others would take for a worker's end: so it
+ * shows life meanwhile. A request to end that comes just before a nap is seen after it. */
 static void sleep_until(const struct daemon *self, int64_t time_ns) {
   for (int64_t now = maru_now_ns(); now < time_ns && !ending; now = maru_now_ns()) {
     nap_until(now + IDLE_NS < time_ns ? now + IDLE_NS : time_ns);
-    beat(self);
+    show_life(self);
   }
 }
 

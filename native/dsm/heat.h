@@ -51,7 +51,8 @@ const char *mr_heat_site_of(const struct mr_heat *heat, size_t offset, size_t *b
  *     maru: heat: lock ID TAKEN KEPT WAITED LONGEST
  *         each lock: how often taken, without a message; ns from request to grant
  *     maru: heat: behind ID NODE TIMES WAITED LONGEST
- *         the same, where that node held it
+ *         the same, where it came right after that node in the queue: it waited for that node's
+ *         turn, and for all turns before that which were not over
  */
 /* clang-format on */
 void mr_heat_tell(struct mr_heat *heat, const struct mr_core_counters *counters);

@@ -40,9 +40,9 @@ static bool note_release(struct mr_core *core, struct lock *lock) {
   return true;
 }
 
-/* It is the node of the next turn. */
-static void give(struct mr_core *core, uint32_t id, struct lock *lock, uint16_t to, bool awaited) {
-  int64_t says = (int64_t)(lock->turn + 1) * MR_TURN + (awaited ? MR_BEHIND : 0);
+/* It is the node of the next turn, and waited `behind` this one. */
+static void give(struct mr_core *core, uint32_t id, struct lock *lock, uint16_t to, bool behind) {
+  int64_t says = (int64_t)(lock->turn + 1) * MR_TURN + (behind ? MR_BEHIND : 0);
   lock->keeps = false;
   core->counters.given++;
   mr_compose(core, MR_GRANT, id, says, MR_LOCK);

@@ -54,7 +54,7 @@ struct mr_request {
 
 /* What a grant of a lock says, also by MR_TRY, where 0 is no grant. */
 #define MR_KEEPS INT64_C(1)  /* the node may keep it */
-#define MR_BEHIND INT64_C(2) /* who gave it held it when it was asked for */
+#define MR_BEHIND INT64_C(2) /* the node waited right after its giver in the queue */
 #define MR_TURN INT64_C(4)   /* times the turn's number */
 
 struct mr_manager;

@@ -128,8 +128,11 @@ static void on_locked(void *context, uint32_t id, uint16_t giver, bool behind, u
   mr_heat_locked(node.heat, id, giver, behind, ns);
 }
 
+/* Without a report nobody wants to know of locks: no clock is read for them. */
 static const struct mr_core_sink core_sink = {on_send, on_protect, on_done, on_failed,
-                                              on_now,  on_stuck,   on_copy, on_locked};
+                                              on_now,  on_stuck,   on_copy, NULL};
+static const struct mr_core_sink reported_sink = {on_send, on_protect, on_done, on_failed,
+                                                  on_now,  on_stuck,   on_copy, on_locked};
 
 /* One write, whatever other threads do.  The job goes on: its result may be right all the same. */
 static void on_race(void *context, uint32_t page, uint32_t first, uint32_t last, uint16_t one,
@@ -162,8 +165,14 @@ static void node_begin(void) {
   node.requests++;
 }
 
+/* By the program's thread alone, and not under the lock: the watch reads them meanwhile. Relaxed:
+ * figures that are looked at. */
+static void count(uint64_t *figure, uint64_t more) {
+  __atomic_store_n(figure, *figure + more, __ATOMIC_RELAXED);
+}
+
 static int64_t await(int rc, enum mr_stand_wait what) {
-  bool waits = !node.done;
+  bool waits = !node.done && node.stand != NULL;
   node.asking = false;
   pthread_mutex_unlock(&node.lock);
   if (rc < 0)
@@ -173,8 +182,8 @@ static int64_t await(int rc, enum mr_stand_wait what) {
     int64_t since = waits ? maru_now_ns() : 0;
     mr_server_await(node.server, &node.done);
     if (waits) {
-      node.counts.waits[what]++;
-      node.counts.waited_ns[what] += (uint64_t)(maru_now_ns() - since);
+      count(&node.counts.waits[what], 1);
+      count(&node.counts.waited_ns[what], (uint64_t)(maru_now_ns() - since));
     }
   } else if (!node.done)
     mr_node_die(STATUS_INTERNAL, "the only node waits, and nobody can end that");
@@ -224,7 +233,8 @@ static int on_fault(void *context, uint32_t page, bool write) {
   mr_heat_waits(node.heat);
   node_begin();
   mr_heat_fault(node.heat, node.core, page, write);
-  node.counts.faults[mr_reason_of(node.core, page)]++;
+  if (node.stand != NULL)
+    node.counts.faults[mr_reason_of(node.core, page)]++;
   await(write ? mr_core_write(node.core, page) : mr_core_read(node.core, page), MR_STAND_PAGES);
   mr_heat_waited(node.heat, MR_HEAT_FETCH);
   return 0;
@@ -364,6 +374,11 @@ static void start_server(uint64_t spin_us) {
     mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
 }
 
+static void show(void) {
+  if (node.stand != NULL)
+    mr_stand_tell(node.stand, node.nodes, mr_core_counters(node.core), &node.counts);
+}
+
 /* Now and then, by a thread of its own. Where the request is still that of the last time, the
  * program's thread waits for something that may never come. */
 static void look(void) {
@@ -372,8 +387,7 @@ static void look(void) {
   if (node.me == 0 && !node.done && node.requests == before)
     mr_core_look(node.core);
   before = node.requests;
-  if (node.stand != NULL)
-    mr_stand_tell(node.stand, node.nodes, mr_core_counters(node.core), &node.counts);
+  show();
   pthread_mutex_unlock(&node.lock);
 }
 
@@ -436,7 +450,7 @@ static void map_memory(const struct mr_globals *globals) {
 
 static void create_core(struct mr_core_config *config, const uint32_t *incarnations) {
   config->epoch = EPOCH;
-  config->sink = &core_sink;
+  config->sink = node.heat != NULL ? &reported_sink : &core_sink;
   config->incarnations = incarnations;
   config->memory = mr_area_runtime(node.area);
   config->twins = node.twins;
@@ -519,9 +533,10 @@ void maru_dsm_exit(void) {
     if (node.watch != NULL)
       mr_watch_stop(node.watch);
     node.watch = NULL;
+    pthread_mutex_lock(&node.lock);
+    show(); /* stays on the board */
     mr_stand_close(node.stand);
     node.stand = NULL;
-    pthread_mutex_lock(&node.lock);
     node.leaving = true;
     if (mr_transport_farewell(node.transport) < 0)
       mr_node_die(STATUS_INTERNAL, "no memory to say farewell");

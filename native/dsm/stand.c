@@ -1,38 +1,51 @@
 #include "stand.h"
 
+#include <errno.h>
 #include <maru/board.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct mr_stand {
   struct maru_board board;
   struct mr_stand_line *line;
 };
 
-struct mr_stand *mr_stand_open(uint16_t me) {
-  const char *path = getenv("MARU_DSM_BOARD");
-  struct mr_stand *stand = path != NULL && me < MR_STAND_LINES ? calloc(1, sizeof *stand) : NULL;
+static int open_board(struct mr_stand *stand, const char *path, uint16_t me) {
   void *lines;
-  if (stand == NULL)
-    return NULL;
-  if (maru_board_open(&stand->board, path) < 0) {
-    free(stand);
-    return NULL;
-  }
+  int rc = maru_board_open(&stand->board, path);
+  if (rc < 0)
+    return rc;
   /* The launcher's descriptor keeps it. */
   maru_board_forget_fd(&stand->board);
-  if (maru_board_share(&stand->board, MR_STAND_SECTION, MR_STAND_VERSION,
-                       MR_STAND_LINES * sizeof *stand->line, &lines) < 0) {
-    mr_stand_close(stand);
-    return NULL;
-  }
-  stand->line = (struct mr_stand_line *)lines + me;
-  return stand;
+  rc = maru_board_share(&stand->board, MR_STAND_SECTION, MR_STAND_VERSION,
+                        MR_STAND_LINES * sizeof *stand->line, &lines);
+  if (rc < 0)
+    maru_board_close(&stand->board);
+  else
+    stand->line = (struct mr_stand_line *)lines + me;
+  return rc;
 }
 
-/* Relaxed: each word is true by itself, and nobody decides anything by two of them. */
+struct mr_stand *mr_stand_open(uint16_t me) {
+  const char *path = getenv("MARU_DSM_BOARD");
+  if (path == NULL || me >= MR_STAND_LINES)
+    return NULL;
+  struct mr_stand *stand = calloc(1, sizeof *stand);
+  int rc = stand != NULL ? open_board(stand, path, me) : -ENOMEM;
+  if (rc >= 0)
+    return stand;
+  fprintf(stderr, "maru: node %u: cannot use the board %s: %s; maru top does not show it\n", me,
+          path, strerror(-rc));
+  free(stand);
+  return NULL;
+}
+
+/* Relaxed: each word is true by itself, and nobody decides anything by two of them.  Some of what
+ * is read is written meanwhile (struct mr_stand_counts). */
 static void put(uint64_t *to, const uint64_t *from, unsigned count) {
   for (unsigned i = 0; i < count; i++)
-    __atomic_store_n(&to[i], from[i], __ATOMIC_RELAXED);
+    __atomic_store_n(&to[i], __atomic_load_n(&from[i], __ATOMIC_RELAXED), __ATOMIC_RELAXED);
 }
 
 void mr_stand_tell(struct mr_stand *stand, uint16_t nodes, const struct mr_core_counters *counters,

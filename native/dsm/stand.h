@@ -22,7 +22,8 @@ enum mr_reason { MR_FIRST, MR_CHANGED, MR_WRITTEN, MR_AT_HOME, MR_REASONS };
 
 /* What the process counts for it besides the core. */
 struct mr_stand_counts {
-  uint64_t waits[MR_STAND_WAITS], waited_ns[MR_STAND_WAITS]; /* that a message ended */
+  /* That a message ended; by the program's thread, relaxed and without the mutex. */
+  uint64_t waits[MR_STAND_WAITS], waited_ns[MR_STAND_WAITS];
   uint64_t faults[MR_REASONS];
 };
 
@@ -38,7 +39,8 @@ _Static_assert(sizeof(struct mr_stand_line) == 512, "a line for each node, by it
 
 struct mr_stand;
 
-/* NULL: no launcher asked for it, or its board cannot be used. */
+/* NULL: no launcher asked for it, `me` has no line, or the board cannot be used; a line on standard
+ * error says the last. */
 struct mr_stand *mr_stand_open(uint16_t me);
 void mr_stand_tell(struct mr_stand *stand, uint16_t nodes, const struct mr_core_counters *counters,
                    const struct mr_stand_counts *counts);

@@ -143,8 +143,7 @@ static void publish(struct mr_profile *profile, uint64_t now_ns) {
 void mr_profile_leave(struct mr_profile *profile) {
   if (profile->records.board != NULL && is_own(profile) && mr_own.slot != NULL) {
     publish(profile, 0);
-    /* Release: what was recorded. */
-    atomic_store_explicit(&mr_own.slot->state, MARU_LOCKPROF_LEFT, memory_order_release);
+    mr_records_leave(mr_own.slot);
     (void)set_key(profile, NULL);
   }
   mr_own = (struct mr_profile_thread){0};

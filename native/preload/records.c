@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Of a table of that size. */
@@ -46,7 +47,8 @@ static bool claim_abandoned(struct maru_lockprof_thread *slot) {
     return false;
   if (is_gone(slot))
     return true;
-  /* Release: passes its thread's tid on. */
+  /* While it is FREE nobody else writes it: its thread waits (mr_records_leave).  Release: passes
+   * that thread's tid on. */
   atomic_store_explicit(&slot->state, MARU_LOCKPROF_LEAVING, memory_order_release);
   return false;
 }
@@ -75,6 +77,22 @@ struct maru_lockprof_thread *mr_records_slot(struct maru_lockprof *board, uint32
   slot->others.mutex = MR_RECORDS_NO_ROOM;
   slot->random = number;
   return move_in(slot);
+}
+
+/* While it is FREE, a thread looks whether we are gone, which takes a system call: to overwrite
+ * that would let a second thread in, once the first gives it back. */
+void mr_records_leave(struct maru_lockprof_thread *slot) {
+  /* Lets that thread run, of whatever priority we are. */
+  static const struct timespec nap = {.tv_nsec = 50000};
+  for (uint32_t state;;) {
+    state = MR_LOAD(slot->state);
+    /* Release: what was recorded. */
+    if (state != MARU_LOCKPROF_FREE &&
+        atomic_compare_exchange_weak_explicit(&slot->state, &state, MARU_LOCKPROF_LEFT,
+                                              memory_order_release, memory_order_relaxed))
+      return;
+    nanosleep(&nap, NULL);
+  }
 }
 
 /* Only what is TAKEN: one that is FREE is in the hands of a thread that claimed it. */

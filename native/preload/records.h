@@ -28,6 +28,9 @@ uint32_t mr_records_take(_Atomic uint32_t *used, uint32_t size);
 struct maru_lockprof_thread *mr_records_slot(struct maru_lockprof *board, uint32_t process);
 /* All acquisitions that were counted in a slot. */
 uint64_t mr_records_acquisitions(struct maru_lockprof *board, struct maru_lockprof_thread *thread);
+/* Gives back that of the calling thread, which is TAKEN or LEAVING.  May wait for a thread that
+ * looks at it. */
+void mr_records_leave(struct maru_lockprof_thread *slot);
 /* Nobody gives this one back: it is free once its thread is gone. */
 void mr_records_abandon(struct maru_lockprof_thread *slot);
 /* From now on nobody gives a slot back: those of the process that are TAKEN are LEAVING. */

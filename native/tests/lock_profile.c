@@ -434,6 +434,35 @@ static void shares_no_slot(void) {
   end();
 }
 
+static void *leaves(void *unused) {
+  (void)once(unused);
+  slot_of[0] = mr_own.slot;
+  pthread_barrier_wait(&key_taken);
+  pthread_barrier_wait(&key_taken);
+  mr_profile_leave(&profile); /* as a destructor that runs while the key is given back */
+  return NULL;
+}
+
+/* A thread ends while another one looks whether its slot is abandoned. */
+static void leaves_what_is_looked_at(void) {
+  pthread_t thread;
+  begin();
+  CHECK_EQUAL(pthread_barrier_init(&key_taken, NULL, 2), 0);
+  CHECK_EQUAL(pthread_create(&thread, NULL, leaves, NULL), 0);
+  pthread_barrier_wait(&key_taken);
+  CHECK(mr_profile_give_key(&profile));
+  CHECK_EQUAL(slot_of[0]->state, MARU_LOCKPROF_LEAVING);
+  slot_of[0]->state = MARU_LOCKPROF_FREE;
+  pthread_barrier_wait(&key_taken);
+  usleep(20000);
+  CHECK_EQUAL(slot_of[0]->state, MARU_LOCKPROF_FREE);
+  slot_of[0]->state = MARU_LOCKPROF_LEAVING;
+  CHECK_EQUAL(pthread_join(thread, NULL), 0);
+  CHECK_EQUAL(slot_of[0]->state, MARU_LOCKPROF_LEFT);
+  CHECK_EQUAL(pthread_barrier_destroy(&key_taken), 0);
+  end();
+}
+
 #ifndef __SANITIZE_THREAD__ /* it cannot follow a fork */
 static void outlives_processes(void) {
   begin();
@@ -686,6 +715,7 @@ int main(void) {
   gives_its_key();
   frees_slots_without_its_key();
   shares_no_slot();
+  leaves_what_is_looked_at();
 #ifndef __SANITIZE_THREAD__
   outlives_processes();
 #endif

@@ -6,7 +6,8 @@ usage: chaos.py MARU JOB MOMENTS [SEED]
 
 A moment is who is signalled (a node or the launcher), by which signal (KILL, TERM or STOP), and how
 long after the launcher was started.  A stopped launcher goes on after a while, and is then told to
-end.  Prints one line for each that went wrong, then "N passed, M failed".
+end.  Each sort of moment comes once before any comes again.  Prints one line for each that went
+wrong, then "N passed, M failed" and the seed, from which all was drawn.
 """
 
 import os
@@ -60,9 +61,14 @@ def strike(draw, launcher, program, whom, number):
     return bool(nodes)
 
 
-def moment(maru, program, draw):
+def sorts(draw):
+    """Of moments, without end: all of them, in an order drawn by chance, and again."""
+    while True:
+        yield from draw.sample(list(OUTCOMES), len(OUTCOMES))
+
+
+def moment(maru, program, draw, whom, number):
     """What went wrong, or nothing."""
-    whom, number = draw.choice(list(OUTCOMES))
     transport, count, delay = draw.choice(TRANSPORTS), draw.randint(2, 4), draw.uniform(0.02, 0.9)
     name = f"{transport}, {count} nodes, {whom} {number.name} after {delay:.3f} s"
     environment = dict(os.environ, MARU_DSM_MIB="16")
@@ -110,12 +116,12 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         program = pathlib.Path(scratch).resolve() / "churning"
         shutil.copy(job, program)
-        for number in range(moments):
-            name, wrong = moment(maru, program, draw)
+        for number, sort in zip(range(moments), sorts(draw)):
+            name, wrong = moment(maru, program, draw, *sort)
             if wrong:
                 failed += 1
                 print(f"FAILED  {name} (seed {seed}, moment {number}): {wrong}", flush=True)
-    print(f"{moments - failed} passed, {failed} failed")
+    print(f"{moments - failed} passed, {failed} failed (seed {seed})")
     return failed > 0
 
 

@@ -220,6 +220,13 @@ static void handed_over(void) {
   for (uint16_t node = 0; node < 4; node++)
     given += mr_core_counters(world.nodes[node].core)->given;
   CHECK_EQUAL(given, 2);
+  /* Each came right after its giver. */
+  uint16_t first = world.nodes[2].giver == 1 ? 2 : 3, second = 5 - first;
+  CHECK_EQUAL(world.nodes[first].giver, 1);
+  CHECK(world.nodes[first].behind);
+  CHECK_EQUAL(world.nodes[second].giver, first);
+  CHECK(world.nodes[second].behind);
+  CHECK(!world.nodes[1].behind);
   world_destroy(&world);
 }
 

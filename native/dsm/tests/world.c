@@ -117,8 +117,17 @@ static int on_copy(void *context, uint16_t home, uint32_t page, void *bytes, uin
   return rc;
 }
 
+static void on_locked(void *context, uint32_t id, uint16_t giver, bool behind, uint64_t ns) {
+  struct node *node = context;
+  (void)id;
+  (void)ns;
+  CHECK(giver < node->world->shape.nodes && !(behind && giver == node->number));
+  node->giver = giver;
+  node->behind = behind;
+}
+
 static const struct mr_core_sink sink = {on_send, on_protect, on_done, on_failed,
-                                         on_now,  on_stuck,   on_copy, NULL};
+                                         on_now,  on_stuck,   on_copy, on_locked};
 
 /* ---- life -------------------------------------------------------------------- */
 

@@ -117,6 +117,8 @@ struct node {
   bool gone; /* world_lose: it has no core any more */
   int64_t registers[REGISTERS];
   int64_t *result; /* where the request's result goes; NULL */
+  uint16_t giver;  /* of the lock that it took last */
+  bool behind;     /* it came right after that node in the queue */
 };
 
 struct channel {

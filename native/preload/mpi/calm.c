@@ -21,6 +21,9 @@
  * (10 ms at 100 Hz) looks like a long call, too. */
 #define LONG_NS INT64_C(5000000)
 #define AFTER_LONG 16
+/* So many quick calls in succession, each timed, begin a row after one that ended late, or after a
+ * long call: else a quick call before each long one would hide them all. */
+#define TIMED_AFTER 16
 
 /* This process; written by mr_calm_join. */
 static bool able;
@@ -140,10 +143,15 @@ void mr_own_end(void) {
   if (m->begin_ns == 0)
     return;
   int64_t now_ns = coarse_ns();
-  if (!m->quick)
+  bool late = now_ns - m->begin_ns > LONG_NS;
+  if (late && m->quick)
+    m->timed = TIMED_AFTER;
+  else if (late)
     mr_call_took(now_ns - m->begin_ns);
+  else if (m->timed > 0)
+    m->timed--;
   /* A look is due, too. */
-  m->quick = now_ns - m->begin_ns <= LONG_NS && now_ns - m->looks.last_ns < LOOK_NS;
+  m->quick = !late && m->timed == 0 && now_ns - m->looks.last_ns < LOOK_NS;
   m->seen_ns = now_ns;
   m->begin_ns = 0;
 }
@@ -152,5 +160,6 @@ void mr_call_took(int64_t ns) {
   if (ns <= LONG_NS)
     return;
   mr_mood.quick = false;
+  mr_mood.timed = TIMED_AFTER;
   mr_mood.kept_from_own = AFTER_LONG;
 }

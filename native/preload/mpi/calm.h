@@ -15,8 +15,9 @@
  *
  * A look at the clock costs as much as a hundredth of a small message, so a row of quick own calls
  * has one a call, at its end: a call's time is then that since the end of the one before.  Where
- * that is more than a few ms, the program may have computed for so long; the row ends, nothing is
- * concluded, and the next call is timed from its beginning.
+ * that is more than a few ms, the program may have computed for so long: the row ends, and that call
+ * is not taken for long.  But each call after it is timed from its beginning, until as many as the
+ * next few were quick.  So of long calls with fewer quick ones between them the first alone is missed.
  *
  * Thread-safety: mr_calm_join from one thread, before all else; the others from any.
  */
@@ -53,6 +54,7 @@ struct mr_mood {
   int64_t seen_ns;   /* the end of the last own call */
   int64_t begin_ns;  /* of this one, or seen_ns in a row; 0: in none */
   int kept_from_own; /* calls */
+  int timed;         /* quick calls to be timed from their beginning before a row begins */
   struct mr_looks looks;
 };
 extern _Thread_local struct mr_mood mr_mood;

@@ -19,8 +19,10 @@ SHARES = "preload/fairness.c"
 
 # name, file, text, what stands there instead
 FAULTS = [
-    ("a slot is never left", CORE,
-     "MARU_LOCKPROF_LEFT, memory_order_release", "MARU_LOCKPROF_TAKEN, memory_order_release"),
+    ("a slot is never left", RECORDS,
+     "&state, MARU_LOCKPROF_LEFT,", "&state, MARU_LOCKPROF_TAKEN,"),
+    ("a slot is left while another thread looks at it", RECORDS,
+     "state != MARU_LOCKPROF_FREE &&", ""),
     ("who leaves no slot publishes as others do", CORE,
      "if (stays() || mr_own.now_ns", "if (mr_own.now_ns"),
     ("a slot that is left at last is nobody's", CORE,

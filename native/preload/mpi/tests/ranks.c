@@ -124,7 +124,8 @@ static void own_call(useconds_t us) {
   mr_own_end();
 }
 
-/* Two quick calls one after the other; again where another program came between. */
+/* Two quick calls one after the other; again where another program came between, or each call is
+ * timed yet. */
 static void begin_row(void) {
   do {
     own_call(0);
@@ -143,6 +144,17 @@ static void end_row(void) {
   CHECK(!mr_mood.quick && mr_mood.kept_from_own == 0);
   own_call(20000);
   CHECK(mr_mood.kept_from_own == 16);
+}
+
+/* A quick call before each long one hides none but the first. */
+static void alternate(void) {
+  begin_row();
+  own_call(20000);
+  for (int i = 0; i < 4; i++) {
+    own_call(0);
+    own_call(20000);
+    CHECK(mr_mood.kept_from_own == 16);
+  }
 }
 
 /* A thread leaves the MPI's own calls after a long one, and comes back; a launcher's variable that
@@ -166,6 +178,7 @@ static void be_alone(void) {
   }
   CHECK(others >= 16);
   end_row();
+  alternate();
   mr_rank_leave();
   _exit(0);
 }

@@ -152,8 +152,8 @@ seat crew = maybe (pure Nothing) on' hall
     on' (Hall board) = do
       self <- getProcessID
       let once = on crew $ \c -> withForeignPtr board $ \b -> c_crewSeat c b (fromIntegral self)
-          -- A collection ends maps that nobody holds any more, a later one frees their
-          -- crews; both by threads that run when they come to it.
+          -- A collection ends maps that nobody holds any more, and their crews with them; by
+          -- threads that run when they come to it.
           collecting [] r = pure r
           collecting (pause : more) r
             | full r = performMajorGC >> threadDelay pause >> once >>= collecting more
@@ -171,8 +171,8 @@ seat crew = maybe (pure Nothing) on' hall
       | Errno (negate r) == e2BIG = "there are too many workers"
       | otherwise = described r
 
--- Since the last collection on a full board: crews that nobody holds any more may have
--- seats there.
+-- A crew of ours has had seats since the last collection on a full board. So a map that nobody
+-- holds any more, and that no collection has ended, may have them still.
 hasSeated :: IORef Bool
 hasSeated = unsafePerformIO (newIORef False)
 {-# NOINLINE hasSeated #-}

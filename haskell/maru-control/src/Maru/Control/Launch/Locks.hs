@@ -27,7 +27,8 @@ data Lock = Lock
   }
   deriving (Eq, Show)
 
--- | A node asked for the lock while another held it.
+-- | A node came right after another in the lock's queue: it waited for that one's turn, and for
+-- those before.
 data Behind = Behind
   { behindNode :: !Int,
     behindHolder :: !Int,
