@@ -4,13 +4,13 @@ module Main (main) where
 import Control.Monad (forM_)
 import Data.List (intercalate, isInfixOf, isPrefixOf, sort)
 import Maru.Options (allBackends, backendName)
-import System.Directory (createDirectory, renameFile)
+import System.Directory (createDirectory, createDirectoryIfMissing, renameFile)
 import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))
 import System.FilePath ((</>))
 import System.IO.Temp (withSystemTempDirectory)
 import System.Posix.Files (createNamedPipe, createSymbolicLink)
-import System.Process (CreateProcess (cwd), proc, readCreateProcessWithExitCode, readProcessWithExitCode)
+import System.Process (CreateProcess (cwd), callProcess, proc, readCreateProcessWithExitCode, readProcessWithExitCode)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit
 
@@ -38,6 +38,18 @@ main =
           status @?= ExitSuccess
           length (filter ("no grammar of Java" `isInfixOf`) (lines err)) @?= 1
           forM_ ["\"grammars\":{\"java\":null}", "\"parsed\":\"by tokens\""] $ \part -> assertBool out (part `isInfixOf` out),
+        inFolder "a plug-in of a language that is not at hand is not opened" $ \dir -> do
+          let plugins = dir </> "prefix/lib/maru/grammars"
+          createDirectory (dir </> "in")
+          createDirectoryIfMissing True plugins
+          programs (dir </> "in")
+          writeFile (dir </> "die.c") "#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }\n"
+          callProcess "cc" ["-shared", "-fPIC", "-o", plugins </> "rust.so", dir </> "die.c"]
+          (status, _, _) <- readProcessWithExitCode "timeout" ["60", "env", "MARU_PREFIX=" ++ dir </> "prefix", "maru", "similar", dir </> "in"] ""
+          status @?= ExitSuccess
+          writeFile (dir </> "in/x.rs") "fn f() { g(); }\n"
+          (opened, _, _) <- readProcessWithExitCode "timeout" ["60", "env", "MARU_PREFIX=" ++ dir </> "prefix", "maru", "similar", dir </> "in"] ""
+          assertBool "the plug-in kills its user" (opened /= ExitSuccess),
         inFolder "a language is told by a file's name, or asked for; only those of a family are compared" $ \dir -> do
           programs dir
           let lines' = concat ["def f(a, b):\n    while a < b:\n        a = a + " ++ show n ++ "\n    return a\n\n" | n <- [1 :: Int .. 9]]

@@ -10,6 +10,7 @@ import qualified Data.ByteString as B
 import qualified Data.ByteString.Builder as Builder
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
+import Data.List (isInfixOf)
 import qualified Data.Map.Strict as Map
 import qualified Data.Vector as V
 import qualified Data.Vector.Unboxed as VU
@@ -25,6 +26,7 @@ import Maru.Similar.Output (json)
 import Maru.Similar.Structure (Act (..))
 import Maru.Similar.Token hiding (Error)
 import qualified Maru.Similar.Token as Token
+import Maru.Similar.Told (toldReport)
 import Maru.Similar.Views
 import Plugins
 import Snippets
@@ -92,6 +94,19 @@ tests =
           _ <- extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf old [])
           archive <- openArchive (recipe mempty) (BC.pack dir)
           said map (corpusOf new []) {corpusArchive = Just archive} @?= said map (corpusOf (new ++ old) []),
+      testCase "a family with one grammar of two goes by tokens, and others by theirs" $
+        withGrammar Java $ \g -> do
+          let (found, absent) = wholeFamilies (Map.fromList [(C, g), (Java, g)], Map.fromList [(Cpp, "not there"), (Go, "not there")])
+          (Map.keys found, Map.keys absent) @?= ([Java], [C, Cpp, Go])
+          Map.lookup C absent @?= Just "it is left out, for there is none of cpp",
+      testCase "an index knows a program in its language only, and its languages count as several" $
+        withSystemTempDirectory "languages" $ \dir -> do
+          let add l = extend map defaultConfig (const (pure ())) (BC.pack dir) (corpusOf [newEntry "a" [Source l "a.py" (written Python (program 1))]] [])
+          made <- mapM add [AnyText, Python, Python]
+          [(extendedAdded e, extendedKnown e) | e <- made] @?= [(1, 0), (1, 0), (0, 1)]
+          archive <- openArchive (recipe mempty) (BC.pack dir)
+          let report = reported map (corpusOf [newEntry "b" [Source Python "b.py" (written Python (program 2))]] []) {corpusArchive = Just archive}
+          assertBool (show (toldReport report)) (any (isInfixOf "(Python 2, text 1)" . show) (toldReport report)),
       testCase "lines of an old Mac are lines" $
         forM_ written' $ \l -> let text = written l (program 3) in assertEqual (show l) (viewed l mempty text) (viewed l mempty (BC.map (\c -> if c == '\n' then '\r' else c) text)),
       testCase "a header is the same in C and in C++" $ do

@@ -20,6 +20,7 @@ import qualified Data.ByteString.Lazy as BL
 import Data.List (sortOn)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust, isNothing)
+import qualified Data.Set as Set
 import qualified Data.Vector as V
 import Maru (parMapWith)
 import Maru.Cli.Exit (badInput, unavailable, usage)
@@ -66,11 +67,13 @@ similar s = orStopped $ do
     stop usage "--index does not go with --mode seed: an index has no text to tile; use --archive"
   when (length (filter (== Just "-") [csvFile s, jsonFile s, htmlFile s]) > 1) $
     stop usage "only one of --csv, --json and --html can go to standard output"
-  (config, without) <- configOf s
-  wanted <- collectionAsked config s
+  -- Only those that are needed: a plug-in that is damaged ends a run without a word.
+  forIndex <- traverse (const (configOf s (languagesAsked s))) (indexFolder s)
+  wanted <- collectionAsked (foldMap (configGrammars . fst) forIndex) s
   verdicts <- verdictsIn (verdictsFile s)
   corpus <- withProgress "reading" (\tell -> readCollection wanted {collectionTell = tell}) >>= either badPath pure
   mapM_ (fitting (minMatch s) (corpusBase corpus)) (corpusArchive corpus)
+  (config, without) <- maybe (configOf s (Set.toList (languagesAtHand corpus))) pure forIndex
   compareCorpus s options config without (collectionPaths wanted) verdicts corpus
 
 -- | Of a file that is not too large to be one.

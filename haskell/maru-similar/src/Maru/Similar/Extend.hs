@@ -116,9 +116,11 @@ data Known = Known !Word64 ![ByteString] [Source]
 namesOf :: Archive -> Map.Map ByteString Known
 namesOf a = Map.fromList [(submissionName s, Known (archiveFingerprint a i) (submissionStudents s) (archiveSources a i)) | i <- [0 .. archiveCount a - 1], let s = archiveSubmission a i]
 
--- | Whether both hold the same: equal fingerprints alone could be by chance.
+-- | Whether both hold the same in the same languages: equal fingerprints alone could be by chance.
 holds :: Known -> Word64 -> Entry -> Bool
-holds (Known hash _ sources) hash' e = hash == hash' && map sourceBytes sources == map sourceBytes (entrySources e)
+holds (Known hash _ sources) hash' e = hash == hash' && map held sources == map held (entrySources e)
+  where
+    held source = (sourceLanguage source, sourceBytes source)
 
 -- | And at the same paths.
 is :: Known -> Word64 -> Entry -> Bool

@@ -9,6 +9,7 @@ module Maru.Similar.Grammar
     grammarName,
     openGrammar,
     openGrammars,
+    wholeFamilies,
     Parsed (..),
     parse,
     largestText,
@@ -22,6 +23,7 @@ import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Unsafe as BU
 import Data.Int (Int64)
+import Data.List (intercalate)
 import Data.Map.Strict (Map)
 import qualified Data.Map.Strict as Map
 import Data.Primitive.PrimArray
@@ -35,7 +37,7 @@ import Foreign.Marshal.Alloc
 import Foreign.Ptr
 import Foreign.Storable
 import Maru.Similar.Grammar.Elf (wholeLibrary)
-import Maru.Similar.Language (Language, hasGrammar, languageName)
+import Maru.Similar.Language (Language, familyHead, hasGrammar, languageName)
 import System.IO.Error (ioeGetErrorString)
 import System.IO.Unsafe (unsafePerformIO)
 import System.Posix.DynamicLinker
@@ -88,6 +90,15 @@ openGrammars :: (FilePath -> IO FilePath) -> [Language] -> IO (Grammars, Map Lan
 openGrammars find languages' = swap . Map.mapEither id . Map.fromList <$> mapM one (filter hasGrammar languages')
   where
     one l = (,) l <$> (find ("grammars/" ++ languageName l ++ ".so") >>= openGrammar (languageName l))
+
+-- | Without those of a family of which one is absent, and why: acts of tokens and acts of a tree
+-- cannot be compared, and programs of one family are.
+wholeFamilies :: (Grammars, Map Language String) -> (Grammars, Map Language String)
+wholeFamilies (found, absent) = (whole, absent <> Map.mapWithKey (\l _ -> "it is left out, for there is none of " ++ missing l) torn)
+  where
+    (torn, whole) = Map.partitionWithKey (\l _ -> any (related l) (Map.keys absent)) found
+    related l l' = familyHead l == familyHead l'
+    missing l = intercalate ", " [languageName l' | l' <- Map.keys absent, related l l']
 
 opened :: String -> DL -> IO (Either String Grammar)
 opened language library = do

@@ -67,8 +67,8 @@ toldReport report =
     ]
   where
     submissions = V.toList (V.take (reportRead report) (reportSubmissions report))
-    -- By family: as its first language is called.
-    kinds = group (sort (concatMap (nub . map familyHead . submissionLanguages) submissions))
+    -- By family: as its first language is called. Those of an index count.
+    kinds = group (sort (concatMap (nub . map familyHead . submissionLanguages) (V.toList (reportSubmissions report))))
     severalFamilies = length kinds > 1
     head' = minimum
     least = configMinMatch (reportConfig report)

@@ -37,8 +37,8 @@ index :: FilePath -> Settings -> IO ExitCode
 index dir s = orStopped $ do
   options <- mapOptions s
   folder <- rawPath dir
-  (config, without) <- configOf s
-  wanted <- collectionAsked config s
+  (config, without) <- configOf s (languagesAsked s)
+  wanted <- collectionAsked (configGrammars config) s
   corpus <- withProgress "reading" (\tell -> readCollection wanted {collectionTell = tell, collectionLongNames = True}) >>= either badPath pure
   made <- withProgress "indexing" (\tell -> extend (parMapWith options) config tell folder corpus)
   mapM_ say (toldLeftOut False (extendedLeftOut made) ++ toldRead False corpus)

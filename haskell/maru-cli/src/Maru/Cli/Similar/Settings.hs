@@ -7,6 +7,8 @@ module Maru.Cli.Similar.Settings
     reading,
     mapOptions,
     configOf,
+    languagesAsked,
+    languagesAtHand,
     withoutGrammars,
     collectionAsked,
     rawPath,
@@ -38,7 +40,7 @@ import Maru.Options (Backend, Workers (..), allBackends, backendName)
 import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Archive (CannotWrite (..))
-import Maru.Similar.Grammar (openGrammars)
+import Maru.Similar.Grammar (Grammars, openGrammars, wholeFamilies)
 import Maru.Similar.Language (languageTitle, languages)
 import Maru.Similar.Output (printableName)
 import Maru.Similar.Told (Line (..))
@@ -206,12 +208,11 @@ fromEnvironment variable parse asked = case asked of
       | null text = pure Nothing
       | otherwise = either (stop usage . BC.pack . ((variable <> ": ") <>)) (pure . Just) (parse text)
 
--- | With the grammars of the languages asked for, or why there is none of some. An index has always
--- views.
-configOf :: Settings -> IO (Config, Map Language String)
-configOf s
+-- | With the grammars of these languages, or why there is none of some. An index has always views.
+configOf :: Settings -> [Language] -> IO (Config, Map Language String)
+configOf s of'
   | mode s == Seed = pure (config, mempty)
-  | otherwise = (\(found, absent) -> (config {configGrammars = found}, absent)) <$> openGrammars (fmap (either id id) . libraryAt) (maybe (map snd languages) pure (language s))
+  | otherwise = (\(found, absent) -> (config {configGrammars = found}, absent)) . wholeFamilies <$> openGrammars (fmap (either id id) . libraryAt) of'
   where
     config =
       defaultConfig
@@ -223,21 +224,29 @@ configOf s
           configLanguage = language s
         }
 
+-- | Those that are asked for. An index says by its grammars which views it has, whatever comes.
+languagesAsked :: Settings -> [Language]
+languagesAsked s = maybe (map snd languages) pure (language s)
+
+-- | Those of the submissions that were read.
+languagesAtHand :: Corpus -> Set.Set Language
+languagesAtHand corpus = Set.fromList (concatMap (map sourceLanguage . entrySources) (corpusEntries corpus))
+
 -- | A degraded mode of the languages that a corpus has.
 withoutGrammars :: Map Language String -> Corpus -> IO ()
-withoutGrammars absent corpus = mapM_ without (Map.toList (Map.restrictKeys absent (Set.fromList (concatMap (map sourceLanguage . entrySources) (corpusEntries corpus)))))
+withoutGrammars absent corpus = mapM_ without (Map.toList (Map.restrictKeys absent (languagesAtHand corpus)))
   where
     without (l, why) = rawPath why >>= \text -> say (Warning ("no grammar of " <> languageTitle l <> ", so structure is the lexer's: " <> text <> "; maru doctor says more"))
 
-collectionAsked :: Config -> Settings -> IO Collection
-collectionAsked config s = do
+collectionAsked :: Grammars -> Settings -> IO Collection
+collectionAsked grammars s = do
   wanted <- collectionOf <$> mapM rawPath (paths s)
   rawBases <- mapM rawPath (bases s)
   rawArchives <- mapM rawPath (archives s)
   rawIndex <- mapM rawPath (indexFolder s)
   patterns <- mapM rawPath (excluded s)
   list <- maybe (pure noStudents) studentsIn (studentsFile s)
-  pure wanted {collectionLanguage = language s, collectionBases = rawBases, collectionArchives = rawArchives, collectionIndex = (,) (recipe (configGrammars config)) <$> rawIndex, collectionExcludes = patterns, collectionStudents = list}
+  pure wanted {collectionLanguage = language s, collectionBases = rawBases, collectionArchives = rawArchives, collectionIndex = (,) (recipe grammars) <$> rawIndex, collectionExcludes = patterns, collectionStudents = list}
 
 studentsIn :: FilePath -> IO Students
 studentsIn file = do

@@ -13,8 +13,9 @@ import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Unsafe as BU
+import Data.List (find)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (isJust, listToMaybe)
+import Data.Maybe (isJust)
 import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word32, Word8)
 import Maru.Similar.Lexer.Style hiding (Preamble)
@@ -76,7 +77,7 @@ next style known special source = go
       | otherwise = case opensLine style (before at) rest of
         Just OpensComment -> Just (skip at (lineLength style rest))
         Just (NoComment n) -> Just (token at (Map.findWithDefault Mark (BU.unsafeTake n rest) signs) n)
-        Nothing -> (\quote -> text at quote rest) <$> listToMaybe (filter ((`B.isPrefixOf` rest) . quoteOpens) (quotes style))
+        Nothing -> (\quote -> text at quote rest) <$> find ((`B.isPrefixOf` rest) . quoteOpens) (quotes style)
     before at = if offset at == 0 then 10 else BU.unsafeIndex source (offset at - 1)
     comment at open found = maybe (unclosed at open) (skip at) (if open `elem` absent at then Nothing else found)
     -- What surrounds code: a token a line.
