@@ -163,9 +163,8 @@ struct mr_core_sink {
    * every page is asked for. */
   int (*copy)(void *context, uint16_t home, uint32_t page, void *bytes, uint64_t *version);
   /* This node took a lock: `giver` gave it, this node itself where that took no message.  `behind`:
-   * this node came right after it in the queue, and waited for its turn and perhaps for others before
-   * that; all that lasted `ns`.  NULL: nobody wants to know, or
-   * there is no clock. */
+   * this node came right after it in the queue, and waited for its turn and perhaps for others
+   * before that; all that lasted `ns`.  NULL: nobody wants to know, or there is no clock. */
   void (*locked)(void *context, uint32_t id, uint16_t giver, bool behind, uint64_t ns);
 };
 

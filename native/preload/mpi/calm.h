@@ -15,9 +15,10 @@
  *
  * A look at the clock costs as much as a hundredth of a small message, so a row of quick own calls
  * has one a call, at its end: a call's time is then that since the end of the one before.  Where
- * that is more than a few ms, the program may have computed for so long: the row ends, and that call
- * is not taken for long.  But each call after it is timed from its beginning, until as many as the
- * next few were quick.  So of long calls with fewer quick ones between them the first alone is missed.
+ * that is more than a few ms, the program may have computed for so long: the row ends, and that
+ * call is not taken for long.  But each call after it is timed from its beginning, until as many as
+ * the next few were quick.  So of long calls with fewer quick ones between them the first alone is
+ * missed.
  *
  * Thread-safety: mr_calm_join from one thread, before all else; the others from any.
  */
