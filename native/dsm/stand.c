@@ -35,7 +35,8 @@ struct mr_stand *mr_stand_open(uint16_t me) {
   int rc = stand != NULL ? open_board(stand, path, me) : -ENOMEM;
   if (rc >= 0)
     return stand;
-  fprintf(stderr, "maru: node %u: cannot use the board %s: %s; maru top does not show it\n", me,
+  /* Not "maru: node N:", which the launcher takes for why the job ends. */
+  fprintf(stderr, "maru: cannot use the board of node %u, %s: %s; maru top does not show it\n", me,
           path, strerror(-rc));
   free(stand);
   return NULL;
