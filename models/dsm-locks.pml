@@ -121,7 +121,7 @@ byte had[3], next[3], knew[3];
 
 inline give(q) {
   CHANNEL(me, q) ! GRANT(q, had[me] + 1, 0, knew[me]);
-#ifndef KEPT_AND_GIVEN /* mutant: who gave a lock away takes it again */
+#ifndef KEPT_AND_GIVEN /* mutant: a node that gave a lock away takes it again */
   keeps[me] = 0;
 #endif
   busy[me] = waiting[me]
@@ -138,7 +138,7 @@ inline hear_next() {
 #ifndef ASKED_HOLDER_KEEPS /* mutant: it says that it holds the lock, and keeps it afterwards */
      keeps[me] = 0;
 #endif
-#ifndef HOLDER_IS_SILENT /* mutant: who holds what is asked for says nothing */
+#ifndef HOLDER_IS_SILENT /* mutant: a holder that is asked says nothing */
      CHANNEL(me, 0) ! HELD(me, number, 0, 0)
 #endif
   :: who == NOBODY && !holding[me] -> give_back()

@@ -1,6 +1,6 @@
 /* A node's side of the locks: those that it holds, keeps, or has had (manager.h).
  *
- * Who comes next is named by the manager, with the turn after which.  If that turn of this node is
+ * The manager names the next node, and the turn after which it comes.  If that turn of this node is
  * over, the lock goes there at once. Else it goes when the turn ends, which may not have begun here
  * yet.  So each turn has one that gives the lock away: this node, to the next, or the manager,
  * whom this node's release reaches before anybody else asks.  With the lock goes what happened

@@ -111,7 +111,7 @@ static void grant_lock(struct step *s, uint16_t to, enum mr_op op, bool keeps) {
 
 /* Tells the node of that turn. */
 static void name_next(struct step *s, uint16_t node, int64_t turn, uint16_t next) {
-  grant(s, node, MR_NEXT, turn * 65536 + next);
+  grant(s, node, MR_NEXT, turn * MR_NEXT_TURN + next);
 }
 
 static int lock(struct step *s) {

@@ -4,7 +4,7 @@
  * A lock goes from node to node in *turns*, which have numbers from 1.  The manager knows the last
  * turn and whose it is.  A free lock is granted; else the node of the last turn hears who comes
  * next, and gives the lock there by itself (locks.c).  A node that takes a free lock which it had
- * last may *keep* it: then it takes it again without a request.  Who tries a lock that is kept
+ * last may *keep* it: then it takes it again without a request.  A node that tries a kept lock
  * waits until its keeper has answered.  A release that crosses the next one's name changes nothing:
  * the next gets the lock from that node.  models/dsm-locks.pml has all this.
  *
@@ -56,12 +56,14 @@ struct mr_request {
 #define MR_KEEPS INT64_C(1)  /* the node may keep it */
 #define MR_BEHIND INT64_C(2) /* the node waited right after its giver in the queue */
 #define MR_TURN INT64_C(4)   /* times the turn's number */
+/* With MR_NEXT: times the turn's number; the next node is below. */
+#define MR_NEXT_TURN (INT64_C(1) << 16)
 
 struct mr_manager;
 
 /* Called within mr_manager_step: `to`'s request `op` for `slot` is granted.  It may make a step on
  * another object, and with MR_NEXT on this one.  MR_NEXT: `to` has the lock's turn before the last;
- * result: that turn's number * 65536 + who comes next, or MR_NOBODY. */
+ * result: that turn's number * MR_NEXT_TURN + the node that comes next, or MR_NOBODY. */
 typedef void mr_granted(void *context, uint16_t to, enum mr_op op, uint32_t slot, int64_t result);
 
 /* `slots` objects for `nodes` nodes; -ENOMEM. */

@@ -277,8 +277,8 @@ static void keep_released(const struct decision *d) {
 }
 
 static void name_next(struct mr_core *core, uint16_t to, uint32_t id, int64_t result) {
-  int64_t turn = result / 65536;
-  uint16_t next = (uint16_t)(result % 65536);
+  int64_t turn = result / MR_NEXT_TURN;
+  uint16_t next = (uint16_t)(result % MR_NEXT_TURN);
   if (to == core->config.me)
     mr_lock_next(core, id, (uint64_t)turn, next);
   else

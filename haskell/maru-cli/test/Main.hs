@@ -26,6 +26,7 @@ import qualified Maru.Cli.Program as Program
 import Maru.Cli.Progress (progressLine)
 import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
+import Maru.Cli.Room.Dsm.Top (Stand (..), decodeStands)
 import Maru.Cli.Room.Io
 import Maru.Cli.Room.Io.Calls
 import qualified Maru.Cli.Room.Io.Tune as IoTune
@@ -46,6 +47,7 @@ import Maru.Cli.Run
 import Maru.Cli.RunSection
 import Maru.Cli.Top.Pages
 import Maru.Cli.Tune (parseDuration)
+import Maru.Control.Launch.Heat (faultReasons)
 import Maru.Control.LockProfile (Counts (..), Shares (..), mergeProfile, seriesOf, sharesOf)
 import Maru.Control.LockProfile.Types
 import Maru.Control.Race (record, start)
@@ -178,6 +180,15 @@ plans =
         fmap afterLines (mpiAfterwards asked (boardOf [] ["wait: MPI ranks pass: x", "wait: MPI ranks pass: x", "map: y"]))
           @?= Just ["MPI ranks pass: x"]
         mpiAfterwards asked (boardOf [] []) @?= Nothing,
+      testCase "what the nodes of a launch count" $ do
+        let line nodes of' = [nodes] ++ of' ++ map (* 100) of' ++ [1, 2, 3, 10 ^ (9 :: Int), 2 * 10 ^ (9 :: Int), 500000000, 4, 5, 6, 7, 8, 9] ++ replicate 19 0
+            idle = replicate 64 0
+            lines' = Lazy.toStrict . runPut . mapM_ putWord64host . concat
+            sent = replicate 6 0 ++ [30, 20] ++ replicate 5 0 ++ [7, 0, 0]
+        decodeStands (lines' (idle : line 3 sent : replicate 254 idle))
+          @?= Just [Stand 1 3 [("request", (30, 3000)), ("grant", (20, 2000)), ("next", (7, 700))] [("pages", (1, 1)), ("locks", (2, 2)), ("barriers", (3, 0.5))] (zip faultReasons [4, 5, 6, 7]) 8 9]
+        decodeStands (lines' (replicate 256 idle)) @?= Just []
+        decodeStands (lines' (replicate 255 idle)) @?= Nothing,
       testCase "what polling cost" $ do
         let poll words' = Section "poll" 1 (Lazy.toStrict (runPut (mapM_ putWord64host words')))
             boardOf sections = Board "" 1 sections []

@@ -60,7 +60,7 @@ static void locks(void) {
   /* A trial of a held one fails, and leaves no trace. */
   CHECK_EQUAL(step(5, MR_TRY, 0, 0), 1);
   CHECK(refused_to(0, 5));
-  /* The last gives it back: it is free. Who had it last may keep it. */
+  /* The last gives it back: it is free. The node that had it last may keep it. */
   CHECK_EQUAL(step(2, MR_UNLOCK, 0, 0), 0);
   step(5, MR_TRY, 0, 0);
   CHECK(turn_to(5, MR_TRY, 5, 0));
