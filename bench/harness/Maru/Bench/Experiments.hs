@@ -30,6 +30,7 @@ import MapDispatch (dispatchExperiment)
 import MapHeap (heapExperiment)
 import MapPrograms (programsMapExperiment)
 import MapSeedlog (seedlogExperiment)
+import MapStm (stmExperiment)
 import MapTransport (transportExperiment)
 import Maru.Bench.Experiment (Experiment)
 import WaitHandover (handoverExperiment)
@@ -37,7 +38,7 @@ import WaitHandover (handoverExperiment)
 experiments :: [Experiment]
 experiments =
   concat
-    [ [dispatchExperiment, callsExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment],
+    [ [dispatchExperiment, callsExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment, stmExperiment],
       [crowdExperiment, mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,

@@ -1,19 +1,30 @@
 module Main (main) where
 
-import Control.Monad (forM_)
+import Control.Concurrent (forkIO, getNumCapabilities, newEmptyMVar, putMVar, setNumCapabilities, takeMVar)
+import Control.Exception (bracket_)
+import Control.Monad (foldM_, forM, forM_, replicateM_, void)
 import qualified Data.ByteString as B
 import Data.IORef
+import qualified Data.IntSet as IntSet
 import Data.List (nub)
+import Data.Maybe (isJust)
 import Maru (Options (..), Workers (..), defaultOptions)
 import Maru.Bench.Java
 import Maru.Bench.Mapper
+import Maru.Bench.Stm.Load
+import Maru.Bench.Stm.RedBlack
+import Maru.Bench.Stm.Set
+import Maru.Bench.Stm.Tally
+import Maru.Bench.Stm.Versions hiding (asSet)
+import qualified Maru.Bench.Stm.Versions as Versions
 import Maru.Bench.Transport
 import Maru.Bench.Work
+import System.Random.SplitMix (SMGen, bitmaskWithRejection64, mkSMGen)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 main :: IO ()
-main = defaultMain (testGroup "maru-bench" [workloads, partition, corpora, crossings])
+main = defaultMain (testGroup "maru-bench" [workloads, partition, corpora, crossings, sharedSets])
 
 -- | Small sizes: what is tested is that everybody computes the same.
 sizes :: [(String, Int, Int)]
@@ -75,3 +86,79 @@ crossings =
       | kind <- allCarried,
         transit <- allTransits
     ]
+
+sharedSets :: TestTree
+sharedSets =
+  testGroup
+    "a set that threads share"
+    [ testGroup
+        "alone, it is a set"
+        [ testCase (structureName s) $
+            forM_ [1 .. 5] $ \seed -> do
+              set <- make 1
+              tally <- newTally
+              _ <- foldM (like (set 0) tally) IntSet.empty (drawn (mkSMGen seed) 2000)
+              pure ()
+          | s <- structures,
+            Just make <- [structureMake s]
+        ],
+      testCase "a red-black tree stays one, whatever is deleted" $
+        forM_ [1 .. 20] $ \seed -> do
+          tree <- emptyTree
+          tally <- newTally
+          forM_ (drawn (mkSMGen seed) 500) $ \(operation, key) -> do
+            void ((if operation == 0 then setInsert else setDelete) (asSet tree) tally key)
+            height <- blackHeight tree
+            assertBool ("after " ++ show (operation, key)) (isJust height),
+      testGroup
+        "by three threads, or processes, it loses nothing and invents nothing"
+        [ testCase (structureName s) $
+            onCapabilities 2 $
+              forM_ [0, 50, 100] $ \updates -> do
+                let load = Load {loadThreads = 3, loadSize = 50, loadUpdates = updates, loadOperations = 6001}
+                outcome <- runLoad (pure ()) s load
+                assertBool (show (outcomeCounts outcome, outcomeSize outcome)) (outcomeSound load outcome)
+                lookup Commits (outcomeCounts outcome) @?= Just 6001
+          | s <- structures
+        ],
+      testCase "readers of versions see the elements of one instant" $
+        onCapabilities 2 $ do
+          -- Two threads move elements about, one in and one out at once: there are always 40.
+          list <- emptyVersions 4
+          tally <- newTally
+          forM_ [0 .. 39] (setInsert (Versions.asSet list 0) tally . (* 3))
+          movers <- forM [1, 2] $ \thread -> do
+            end <- newEmptyMVar
+            _ <- forkIO (forM_ (drawn (mkSMGen thread) 3000) (\(_, key) -> void (move list key ((7 * key) `mod` 120))) >> putMVar end ())
+            pure end
+          replicateM_ 300 $ do
+            found <- snapshot list 3
+            length found @?= 40
+            assertBool (show found) (and (zipWith (<) found (drop 1 found)))
+          mapM_ takeMVar movers
+          found <- snapshot list 0
+          length found @?= 40
+    ]
+  where
+    -- An operation (0 insert, 1 delete, 2 look up) and a key below 120.
+    drawn :: SMGen -> Int -> [(Int, Int)]
+    drawn _ 0 = []
+    drawn g n =
+      let (operation, g') = bitmaskWithRejection64 3 g
+          (key, g'') = bitmaskWithRejection64 120 g'
+       in (fromIntegral operation, fromIntegral key) : drawn g'' (n - 1)
+    like set tally model (operation, key) = do
+      let there = IntSet.member key model
+          expected = if operation == 0 then not there else there
+          next = case operation of
+            0 -> IntSet.insert key model
+            1 -> IntSet.delete key model
+            _ -> model
+      found <- (if operation == 0 then setInsert else if operation == 1 then setDelete else setMember) set tally key
+      found @?= expected
+      elements <- setElements set
+      elements @?= IntSet.toAscList next
+      pure next
+    onCapabilities n act = do
+      before <- getNumCapabilities
+      bracket_ (setNumCapabilities n) (setNumCapabilities before) act

@@ -18,15 +18,17 @@ import Foreign.C (CInt (..))
 import Maru (Chunking (..), Options (..), Report (..), Workers (..), defaultOptions)
 import Maru.Bench.Mapper
 import Maru.Bench.Meter
+import Maru.Bench.Stm.Load
 import Maru.Bench.Transport
 import Maru.Bench.Work
 import Options.Applicative hiding (Success)
+import System.Exit (ExitCode (..), exitWith)
 import System.IO
 import System.Mem (performMajorGC)
 
 main :: IO ()
 main = do
-  act <- execParser (info (hsubparser (mapCommand <> carryCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
+  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> stmCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
   line <- act
   Lazy.putStrLn (encode line)
 
@@ -108,3 +110,17 @@ carryCommand = command "carry" (info (run <$> kind <*> transit <*> share <*> res
     run k t divide n = do
       ready
       crossingJson <$> carry t k (carriedSize k `div` max 1 divide) n
+
+-- A set that is shared -------------------------------------------------------
+
+stmCommand :: Mod CommandFields (IO Value)
+stmCommand = command "stm" (info (run <$> structure <*> load) (progDesc "Operations on a set that threads share, or whose parts processes have"))
+  where
+    structure = argument (named "structure" structureName structures) (metavar "STRUCTURE")
+    load = Load <$> count "threads" 1 <*> count "size" 1000 <*> option auto (long "updates" <> metavar "PERCENT" <> value 20) <*> count "operations" 100000
+    count name n = option auto (long name <> metavar "N" <> value n)
+    run s l = do
+      outcome <- runLoad ready s l
+      if outcomeSound l outcome
+        then pure (outcomeJson l outcome)
+        else hPutStrLn stderr (structureName s ++ " lost or invented an element") >> exitWith (ExitFailure 70)
