@@ -32,7 +32,6 @@ import Maru.Cli.Room.Io.Calls
 import qualified Maru.Cli.Room.Io.Tune as IoTune
 import Maru.Cli.Room.Lock (LockFacts (..), afterLock, decideLock)
 import Maru.Cli.Room.Lock.Overlay (decodeOverlay, turned)
-import Maru.Cli.Room.Map.Gc (parseStatistics)
 import Maru.Cli.Room.Wait (WaitFacts (..), WaitFlags (..), decideWait, judgePolicies, mpiAfterwards, waitAfterwards)
 import Maru.Cli.Room.Wait.Boost (BoostOptions (..), boostArguments, periodOf, withConf)
 import Maru.Cli.Room.Wait.BoostConf (BoostConf (..), namesOf, parseConf)
@@ -428,10 +427,7 @@ profiles =
           either (const True) (const False) (decodeProfile (Lazy.fromStrict (Chars.pack "{\"schema\":\"maru-profile/9\"}"))),
       testCase "durations" $ do
         traverse parseDuration ["30", "30s", "1.5m", "1h"] @?= Right [30, 30, 90, 3600]
-        mapM_ (\t -> assertBool t (either (const True) (const False) (parseDuration t))) ["", "0s", "5x", "-1s", "."],
-      testCase "statistics of the runtime" $ do
-        parseStatistics "prog\n [(\"GC_wall_seconds\", \"0.5\")\n ,(\"name\", \"x\")\n ]\n" @?= Map.singleton "GC_wall_seconds" 0.5
-        parseStatistics "" @?= mempty
+        mapM_ (\t -> assertBool t (either (const True) (const False) (parseDuration t))) ["", "0s", "5x", "-1s", "."]
     ]
   where
     profile = Profile "n" "gc" [("GHCRTS", "-A64m")] "gain" (object [])

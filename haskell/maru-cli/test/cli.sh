@@ -378,6 +378,27 @@ for what in gc io; do
 done
 status 64 "a time such as" maru tune gc --budget soon -- true
 status 64 "Missing: COMMAND" maru tune gc
+status 64 "objective is one of time, pause" maru tune gc --objective speed -- true
+status 64 "unknown axis 'colour'" maru tune gc --only allocation,colour -- true
+printf '%s\n' 'import qualified Data.IntMap.Strict as M' 'main :: IO ()' \
+  'main = print (M.size (foldr (\i -> M.insert (i * 7919 `mod` 100003) i) M.empty [1 .. 60000 :: Int]))' >"$work/Churn.hs"
+ghc -v0 -O -rtsopts -with-rtsopts=-A16k -outputdir "$work/churn.o" -o "$work/churn" "$work/Churn.hs"
+# By far the smallest allocation area that a program can have: any other is better.
+timeout 400 maru tune gc --budget 5m --only allocation,chunks --svg "$work/gc.svg" --json="$work/gc.json" --out "$work/churn.json" -- "$work/churn" >"$work/gc" 2>/dev/null ||
+  fail "tune gc"
+python3 - "$work" <<'PYTHON' || fail "what tune gc found"
+import json, sys, xml.dom.minidom
+work = sys.argv[1]
+document, profile = json.load(open(work + "/gc.json")), json.load(open(work + "/churn.json"))
+data = document["data"]
+assert document["gain"] and document["line"].startswith("gain: "), document["line"]
+assert "-A" in profile["environment"]["GHCRTS"] and any(line.startswith("-A: ") for line in document["advice"]), document
+assert data["objective"] == "time" and data["ratio"]["low"] > 1 and data["searched_to_its_end"], data
+assert data["runs"] == 1 + sum(len(row["values"]) for row in data["rows"]), data["runs"]
+assert data["statistics"]["num_GCs"] < data["baseline_statistics"]["num_GCs"]
+assert "-A: " in open(work + "/gc").read()
+xml.dom.minidom.parse(work + "/gc.svg")
+PYTHON
 status 64 "such as p99.9=200us" maru tune lock --slo p99.9 -- true
 status 64 "from 50 to 99.999" maru tune lock --slo p100=1ms -- true
 status 64 "impossible" maru tune lock --slo p99=10ns -- true

@@ -25,9 +25,10 @@ import SteerTest (steering)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 import Test.Tasty.Hedgehog (testPropertyNamed)
+import TuneTest (tuning)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, ratios, simulator, locks, boosts, steering, placing, launches, remembering, advising, histograms, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, tuning, ratios, simulator, locks, boosts, steering, placing, launches, remembering, advising, histograms, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property

@@ -97,8 +97,7 @@ sharedSets =
             forM_ [1 .. 5] $ \seed -> do
               set <- make 1
               tally <- newTally
-              _ <- foldM (like (set 0) tally) IntSet.empty (drawn (mkSMGen seed) 2000)
-              pure ()
+              foldM_ (like (set 0) tally) IntSet.empty (drawn (mkSMGen seed) 2000)
           | s <- structures,
             Just make <- [structureMake s]
         ],

@@ -201,6 +201,8 @@ data Tuned = Tuned
     tunedEnvironment :: !(Maybe [(String, String)]),
     -- | One line: the gain, or why there is none.
     tunedLine :: !String,
+    -- | What it means, a line each.
+    tunedAdvice :: ![String],
     -- | Other than success: there is no such setting.
     tunedStatus :: !ExitCode,
     tunedTable :: !Table,

@@ -70,7 +70,7 @@ tune what run flags = do
   end <- (+ flagBudget flags) <$> getMonotonicTime
   tuned <- withReaper reaper (\g -> run (TuneContext (flagBudget flags) end (flagCommand flags) (flagArguments flags) g (sayUntil end)))
   let quiet = flagOut flags == Just "-" || flagJson flags == Just "-"
-  unless quiet (mapM_ putStrLn (shown (tunedTable tuned) ++ [tunedLine tuned]))
+  unless quiet (mapM_ putStrLn (shown (tunedTable tuned) ++ tunedLine tuned : tunedAdvice tuned))
   mapM_ (`writeJson` document tuned) (flagJson flags)
   mapM_ (keep tuned) (tunedEnvironment tuned)
   pure (tunedStatus tuned)
@@ -88,6 +88,7 @@ tune what run flags = do
           "command" .= (flagCommand flags : flagArguments flags),
           "gain" .= isJust (tunedEnvironment tuned),
           "line" .= tunedLine tuned,
+          "advice" .= tunedAdvice tuned,
           "data" .= tunedData tuned
         ]
     keep tuned environment = do

@@ -162,6 +162,7 @@ judged objective way decided seen =
         Right (verdict@(Use _ w), _) -> verdictLine objective verdict ++ ", " ++ figureOf way (windowThroughput w)
         Right (verdict, _) -> verdictLine objective verdict
         Left OutOfTime -> "undecided: there was time for " ++ show (length seen) ++ (if length seen == 1 then " window" else " windows") ++ "; give a longer --budget" ++ instead,
+      tunedAdvice = [],
       tunedStatus = case decided of
         Right (Infeasible _, _) -> ExitFailure 1
         _ -> ExitSuccess,

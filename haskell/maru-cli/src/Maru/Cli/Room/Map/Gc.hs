@@ -1,68 +1,112 @@
 {-# LANGUAGE OverloadedStrings #-}
 
--- | @maru tune gc@: the allocation area of a Haskell program (@-A@, @-n@), by
--- measurement. The flags travel in @GHCRTS@, so the command line stays as it is
--- and a program that is not GHC's simply shows no gain.
+-- | @maru tune gc@: flags of GHC's run-time system for a Haskell program, by measurement. They travel
+-- in @GHCRTS@, so the command line stays as it is and a program that is not GHC's simply shows no
+-- gain. First a search with few runs of many settings ("Maru.Control.Halving"), then a race of the
+-- best one with the program as it is, which alone decides.
 module Maru.Cli.Room.Map.Gc
   ( gcTuner,
-    candidates,
-    parseStatistics,
   )
 where
 
+import Control.Monad (unless)
 import Data.Aeson (Value, object, (.=))
-import Data.List (intercalate)
+import qualified Data.ByteString.Lazy as Lazy
+import Data.Char (isDigit)
+import Data.Either (fromRight)
+import Data.IORef
+import qualified Data.IntMap.Strict as IntMap
+import qualified Data.IntSet as IntSet
+import Data.List (intercalate, isPrefixOf, sortOn)
+import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
-import Data.Maybe (fromMaybe)
+import Data.Maybe (fromMaybe, mapMaybe)
+import qualified Data.Text as Text
+import qualified Data.Text.Encoding as Text
+import GHC.Clock (getMonotonicTime)
+import GHC.Conc (getNumProcessors)
 import Maru.Cli.Exit
+import Maru.Cli.Machine (readMachine)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.TuneRace
+import Maru.Control.Halving (Heat (..), Search, heats, leader, proposal, search, underway)
+import qualified Maru.Control.Halving as Halving
+import Maru.Control.Observe (machineCpus)
+import Maru.Control.Plot
 import Maru.Control.Race
+import Maru.Control.Ratio (Estimate (..), estimate)
+import Maru.Control.Statistics
+import Maru.Control.Tune.Gc
+import Options.Applicative hiding (internal)
 import System.Environment (getEnvironment)
 import System.Exit (ExitCode (..))
 import System.Process
 import Text.Read (readMaybe)
 
+data Flags = Flags
+  { flagObjective :: !Objective,
+    flagMaru :: !Bool,
+    flagOnly :: ![String],
+    flagSvg :: !(Maybe FilePath)
+  }
+
 gcTuner :: Tuner
 gcTuner =
   Tuner
     { tunerName = "gc",
-      tunerPurpose = "The allocation area of a Haskell program (+RTS -A, -n), linked with -rtsopts",
+      tunerPurpose = "The collector's flags of a Haskell program (+RTS -A, -N, -qg and their kin), linked with -rtsopts",
       tunerExample = "--budget 1m --name sort -- ./sort big.txt",
-      tunerParser = pure (),
-      tunerRun = const tuneGc
+      tunerParser = flags,
+      tunerRun = tuneGc
     }
+  where
+    flags =
+      Flags
+        <$> option (oneOf "an objective" [(objectiveName o, o) | o <- objectives]) (long "objective" <> metavar "WHAT" <> value LeastTime <> help "Of what there shall be less: time (default), pause (the longest), memory (the peak), both (time and memory)")
+        <*> switch (long "maru" <> help "The program maps with maru: search its back end and its workers, too")
+        <*> option (eitherReader (mapM known . splitOn)) (long "only" <> metavar "AXIS,..." <> value [] <> help ("Search only these: " ++ intercalate ", " axisNames))
+        <*> optional (strOption (long "svg" <> metavar "FILE" <> help "Draw what was measured"))
+    known name
+      | name `elem` axisNames = Right name
+      | otherwise = Left ("unknown axis '" ++ name ++ "'; known: " ++ intercalate ", " axisNames)
+    splitOn text = case break (== ',') text of
+      (word, _ : rest) -> word : splitOn rest
+      (word, []) -> [word]
+    oneOf what table = eitherReader (\text -> maybe (Left ("unknown: '" ++ text ++ "'; " ++ what ++ " is one of " ++ intercalate ", " (map fst table))) Right (lookup text table))
 
--- | Runtime flags that are tried; none is the baseline.
-candidates :: [String]
-candidates =
-  ["-A4m", "-A16m", "-A64m", "-A256m"] ++ ["-A" ++ size ++ " -n4m" | size <- ["16m", "64m", "256m"]]
-
-baseline :: String
-baseline = ""
-
-tuneGc :: TuneContext -> IO Tuned
-tuneGc context = do
-  before <- lookup "GHCRTS" <$> getEnvironment
-  let given = fromMaybe "" before
-  first <- runOnce context given (tuneBudget context) baseline
-  statistics <- either (problem badInput) (maybe (problem badInput (notDone context)) (pure . runStatistics)) first
-  race <- raceWithin context mostRounds (tuneEnd context) (\most -> fmap (either (const Nothing) (fmap runWall)) . runOnce context given most) (start baseline candidates)
-  pure (judged given statistics race)
+tuneGc :: Flags -> TuneContext -> IO Tuned
+tuneGc flags context = do
+  scope <- Scope <$> getNumProcessors <*> (IntSet.size . IntSet.fromList . IntMap.elems . machineCpus <$> readMachine "/") <*> pure (flagMaru flags) <*> pure (flagOnly flags)
+  given <- fromMaybe "" . lookup "GHCRTS" <$> getEnvironment
+  latest <- newIORef Map.empty
+  let start' = search (axes scope)
+      before = leader start'
+      measured most settings = do
+        ran <- fromRight Nothing <$> runOnce context given most settings
+        mapM_ (\r -> modifyIORef' latest (Map.insert settings (runStatistics r))) ran
+        pure (ran >>= \r -> cost (flagObjective flags) (runWall r) (runStatistics r))
+  first <- runOnce context given (tuneBudget context) before >>= either (problem badInput) pure
+  baseline <- maybe (problem badInput (notDone context)) pure first
+  found <- searchWithin context (tuneEnd context - 0.35 * tuneBudget context) (runWall baseline) measured start'
+  race <- decide context (flagObjective flags) (runWall baseline) measured before (leader found)
+  seen <- readIORef latest
+  let tuned = judged (flagObjective flags) given (runStatistics baseline) seen found race
+  mapM_ (\file -> writeTo file (Lazy.fromStrict (Text.encodeUtf8 (Text.pack (svg (surface (flagObjective flags) found)))))) (flagSvg flags)
+  pure tuned
 
 data Run = Run
   { runWall :: !Double,
-    runStatistics :: !(Map.Map String Double)
+    runStatistics :: !Statistics
   }
 
 -- | For so many seconds at most; 'Nothing': it was not done. 'Left': one line, why this run does
 -- not count.
-runOnce :: TuneContext -> String -> Double -> String -> IO (Either String (Maybe Run))
-runOnce context given most flags = withScratch "maru-gc" $ \file -> do
-  environment <- filter ((/= "GHCRTS") . fst) <$> getEnvironment
-  let rts = unwords (filter (not . null) [given, flags, "-t" ++ file, "--machine-readable"])
-      job = (proc (tuneCommand context) (tuneArguments context)) {env = Just (("GHCRTS", rts) : environment)}
+runOnce :: TuneContext -> String -> Double -> Settings -> IO (Either String (Maybe Run))
+runOnce context given most settings = withScratch "maru-gc" $ \file -> do
+  environment <- filter ((`notElem` ("GHCRTS" : map fst own)) . fst) <$> getEnvironment
+  let rts = unwords ([given | not (null given)] ++ rtsFlags settings ++ ["-t" ++ file, "--machine-readable"])
+      job = (proc (tuneCommand context) (tuneArguments context)) {env = Just (("GHCRTS", rts) : own ++ environment)}
   outcome <- timed context most (tuneCommand context) job
   statistics <- readFile file >>= \text -> length text `seq` pure (parseStatistics text)
   pure $ case outcome of
@@ -71,32 +115,139 @@ runOnce context given most flags = withScratch "maru-gc" $ \file -> do
     Right (Just wall)
       | Map.null statistics -> Left ("'" ++ tuneCommand context ++ "' did not accept GHCRTS: it is not a GHC program, or linked without -rtsopts")
       | otherwise -> Right (Just (Run wall statistics))
+  where
+    own = variables settings
 
--- | What the runtime writes for @-tFILE --machine-readable@: the command line,
--- then a Haskell list of pairs of strings. Empty if it is something else.
-parseStatistics :: String -> Map.Map String Double
-parseStatistics text = case readMaybe (unlines (drop 1 (lines text))) of
-  Just pairs -> Map.mapMaybe readMaybe (Map.fromList (pairs :: [(String, String)]))
-  Nothing -> Map.empty
+-- | The search until that time, or until it is over. A round that the time cuts off is dropped; a
+-- setting that takes a second and four times as long as the program as it is has lost.
+searchWithin :: TuneContext -> Double -> Double -> (Double -> Settings -> IO (Maybe Double)) -> Search String String -> IO (Search String String)
+searchWithin context latest usual measured = go (1 :: Int)
+  where
+    go number s = case proposal s of
+      [] -> pure s
+      field -> do
+        begun <- getMonotonicTime
+        results <- oneRound [] field
+        ended <- getMonotonicTime
+        let next = maybe s (\found -> Halving.record (Map.fromList found) s) results
+        unless (null results) (tuneSay context ("search, round " ++ show number ++ ": " ++ said s field ++ "; best so far: " ++ shown (leader next)))
+        if null results || ended + (ended - begun) > latest then pure next else go (number + 1) next
+    oneRound found [] = pure (Just (reverse found))
+    oneRound found (c : cs) = do
+      now <- getMonotonicTime
+      if now >= latest
+        then pure Nothing
+        else measured (min (latest - now) (max 1 (4 * usual))) c >>= \v -> oneRound (maybe id ((:) . (,) c) v found) cs
+    said s field = maybe "" (++ ", ") (underway s) ++ plural (length field) "setting"
 
-judged :: String -> Map.Map String Double -> Race String -> Tuned
-judged given statistics race =
+-- | The last race, of two. It is patient by the clock, whatever is counted.
+decide :: TuneContext -> Objective -> Double -> (Double -> Settings -> IO (Maybe Double)) -> Settings -> Settings -> IO (Race Settings)
+decide context objective usual measured before winner
+  | winner == before = pure (start before [])
+  | otherwise = do
+    tuneSay context ("comparing " ++ shown winner ++ " with the program as it is")
+    raceWithin context mostRounds (tuneEnd context) (measured . patience) (start before [winner])
+  where
+    patience most
+      | objective == LeastTime = most
+      | otherwise = max 1 (4 * usual)
+
+-- Judging --------------------------------------------------------------------------
+
+judged :: Objective -> String -> Statistics -> Map.Map Settings Statistics -> Search String String -> Race Settings -> Tuned
+judged objective given statistics seen found race =
   Tuned
-    { tunedEnvironment = case verdict race of
-        Gain flags _ -> Just [("GHCRTS", unwords (filter (not . null) [given, flags]))]
-        _ -> Nothing,
-      tunedLine = raceLine ("the present settings", "are") id race ++ collecting,
+    { tunedEnvironment = (\s -> ("GHCRTS", unwords ([given | not (null given)] ++ rtsFlags s)) : variables s) <$> won,
+      tunedLine = verdictLine objective found race,
+      tunedAdvice = [what | let { what = changes statistics (won >>= (`Map.lookup` seen)) }, not (null what)] ++ advice statistics (fromMaybe Map.empty won),
       tunedStatus = ExitSuccess,
-      tunedTable = Table ((L, "flags") : raceHeads) (raceRows (\flags -> if null flags then "(as it is)" else flags) race),
+      tunedTable = Table [(L, "search"), (L, "setting"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (concatMap rows (heats found) ++ [row "last race" c ts | (c, ts) <- Map.toList (times race)]),
       tunedData = evidence
     }
   where
-    collected = (/) <$> Map.lookup "GC_wall_seconds" statistics <*> Map.lookup "total_wall_seconds" statistics
-    collecting = maybe "" (\s -> "; before: " ++ percent 0 s ++ " of the time in the collector") collected
+    won = case verdict race of
+      Gain s _ -> Just s
+      _ -> Nothing
+    rows heat = [row (heatAxis heat) c ts | (c, ts) <- Map.toList (heatFound heat)]
+    row what c ts = [what, shown c, show (length ts)] ++ maybe ["-", "-", "-"] (\s -> map (amount objective) [summaryMedian s, summaryLeast s, summaryMost s]) (summarise <$> nonEmpty ts)
     evidence :: Value
     evidence =
       object
-        [ "baseline_statistics" .= statistics,
-          "rows" .= [object ["flags" .= flags, "seconds" .= ts] | (flags, ts) <- Map.toList (times race)],
-          "tried" .= intercalate ", " candidates
+        [ "objective" .= objectiveName objective,
+          "baseline_statistics" .= statistics,
+          "statistics" .= (won >>= (`Map.lookup` seen)),
+          "rows" .= ([measurement (heatAxis heat) c ts | heat <- heats found, (c, ts) <- Map.toList (heatFound heat)] ++ [measurement "last race" c ts | (c, ts) <- Map.toList (times race)]),
+          "runs" .= (1 + sum [length ts | heat <- heats found, ts <- Map.elems (heatFound heat)] + sum (map length (Map.elems (times race)))),
+          "searched_to_its_end" .= null (proposal found),
+          "ratio" .= fmap (\(_, e) -> object ["median" .= estimateMedian e, "low" .= estimateLow e, "high" .= estimateHigh e, "pairs" .= estimatePairs e]) (against race)
         ]
+    measurement what c ts = object ["search" .= (what :: String), "setting" .= shown c, "flags" .= unwords (rtsFlags c), "environment" .= Map.fromList (variables c), "values" .= ts]
+
+amount :: Objective -> Double -> String
+amount objective v = case objective of
+  LeastTime -> seconds v
+  LeastPause -> seconds v
+  LeastMemory -> show (ceiling (v / 1048576) :: Int) ++ " MiB"
+  LeastBoth -> fixed 1 (v / 1048576) ++ " MiB s"
+
+-- | The best rival of the last race, and the ratios of the rounds: as it is by the rival.
+against :: Race Settings -> Maybe (Settings, Estimate)
+against race = case verdict race of
+  Gain s _ -> of' s
+  NoGain (Just (s, _)) -> of' s
+  _ -> Nothing
+  where
+    of' s = do
+      base <- Map.lookup (raceBaseline race) (times race)
+      own <- Map.lookup s (times race)
+      (,) s . estimate <$> nonEmpty (zipWith (/) base own)
+
+verdictLine :: Objective -> Search String String -> Race Settings -> String
+verdictLine objective found race = case (verdict race, against race) of
+  _ | Map.null (times race) && null (heats found) -> "undecided: there was no time to compare anything with the program as it is; give a longer --budget"
+  _ | leader found == raceBaseline race -> "no gain: the present settings are the best that was found" ++ unfinished
+  (Gain s _, Just (_, e)) -> "gain: " ++ less e ++ " with " ++ shown s ++ unfinished
+  (Undecided count, _) -> undecidedLine count
+  (_, Just (s, e))
+    | estimateMedian e > 1 -> "no gain: the best, " ++ shown s ++ ", needs " ++ less e ++ ", which is within the noise"
+  _ -> "no gain: the present settings are the best that was found" ++ unfinished
+  where
+    unfinished = if null (proposal found) then "" else "; there was no time to search everything: a longer --budget may find more"
+    less e = two (estimateMedian e) ++ " times less " ++ what ++ " (" ++ two (estimateLow e) ++ " to " ++ two (estimateHigh e) ++ ")"
+    two = fixed 2
+    what = case objective of
+      LeastTime -> "time"
+      LeastPause -> "of the longest pause"
+      LeastMemory -> "memory"
+      LeastBoth -> "of time and memory"
+
+-- | What was found by the size of the allocation area, a line for each number of cores; or, where that was not
+-- searched, each setting by itself.
+surface :: Objective -> Search String String -> Plot
+surface objective found
+  | any (null . drop 1 . seriesPoints) byArea || null byArea = Plot title (Axis "setting" (Named (map (shown . fst) all'))) y [Series "" [point x s | (x, (_, s)) <- zip [1 ..] all']]
+  | otherwise = Plot title (Axis "allocation area of a core, MiB" Logarithmic) y byArea
+  where
+    title = "Less is better: " ++ objectiveName objective
+    y = Axis unit Linear
+    unit = case objective of
+      LeastMemory -> "peak memory, bytes"
+      LeastBoth -> "time and memory, bytes s"
+      _ -> "seconds"
+    all' = [(c, s) | heat <- heats found, (c, ts) <- Map.toList (heatFound heat), Just s <- [summarise <$> nonEmpty ts]]
+    areas = [(c, s) | heat <- heats found, heatAxis heat == "allocation", (c, ts) <- Map.toList (heatFound heat), Just s <- [summarise <$> nonEmpty ts]]
+    cores c = case Map.findWithDefault "" "capabilities" c of
+      "" -> "as it is"
+      given -> maybe given (`plural` "core") (readMaybe (drop 2 given))
+    byArea = [Series name (sortOn pointX (mapMaybe (\(c, s) -> (`point` s) <$> (Map.lookup "allocation" c >>= mebibytes)) mine)) | (name, mine) <- Map.toList (Map.fromListWith (flip (++)) [(cores c, [(c, s)]) | (c, s) <- areas])]
+
+-- | Of @-A16m@.
+mebibytes :: String -> Maybe Double
+mebibytes area
+  | "-A" `isPrefixOf` area,
+    (digits, unit) <- span isDigit (drop 2 area),
+    Just n <- readMaybe digits = case unit of
+    "m" -> Just n
+    "k" -> Just (n / 1024)
+    _ -> Nothing
+  | otherwise = Nothing

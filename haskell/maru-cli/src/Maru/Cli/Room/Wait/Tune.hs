@@ -182,6 +182,7 @@ judged reached searches race =
         Gain setting _ | setting /= AsItIs -> Just [("MARU_RUN_FLAGS", named setting)]
         _ -> Nothing,
       tunedLine = waitVerdict reached race,
+      tunedAdvice = [],
       tunedStatus = ExitSuccess,
       tunedTable = Table ((L, "race") : (L, "setting") : raceHeads) [what : row | (what, r) <- named', row <- raceRows named r],
       tunedData =
