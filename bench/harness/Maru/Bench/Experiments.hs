@@ -32,13 +32,14 @@ import MapPrograms (programsMapExperiment)
 import MapSeedlog (seedlogExperiment)
 import MapStm (stmExperiment)
 import MapTransport (transportExperiment)
+import MapTuner (tunerExperiment)
 import Maru.Bench.Experiment (Experiment)
 import WaitHandover (handoverExperiment)
 
 experiments :: [Experiment]
 experiments =
   concat
-    [ [dispatchExperiment, callsExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment, stmExperiment],
+    [ [dispatchExperiment, callsExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment, stmExperiment, tunerExperiment],
       [crowdExperiment, mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,

@@ -90,7 +90,7 @@ underway s = case searchLeft s of
 
 -- | All that was measured, in order. The axis under way is the last.
 heats :: Search a v -> [Heat a v]
-heats s = reverse ([Heat (axisName axis) (Map.map reverse (searchFound s)) | axis <- take 1 (searchLeft s), not (Map.null (searchFound s))] ++ searchDone s)
+heats s = reverse ([Heat (axisName axis) (Map.map reverse (searchFound s)) | not (Map.null (searchFound s)), axis <- take 1 (searchLeft s)] ++ searchDone s)
 
 -- | What the settings of a 'proposal' came to. One that is missing has failed, and is tried no more.
 record :: (Ord a, Ord v) => Map (Map a v) Double -> Search a v -> Search a v

@@ -84,7 +84,7 @@ tuneGc flags context = do
       before = leader start'
       measured most settings = do
         ran <- fromRight Nothing <$> runOnce context given most settings
-        mapM_ (\r -> modifyIORef' latest (Map.insert settings (runStatistics r))) ran
+        mapM_ (modifyIORef' latest . Map.insert settings . runStatistics) ran
         pure (ran >>= \r -> cost (flagObjective flags) (runWall r) (runStatistics r))
   first <- runOnce context given (tuneBudget context) before >>= either (problem badInput) pure
   baseline <- maybe (problem badInput (notDone context)) pure first
@@ -174,6 +174,7 @@ judged objective given statistics seen found race =
     evidence =
       object
         [ "objective" .= objectiveName objective,
+          "won" .= fmap (unwords . rtsFlags) won,
           "baseline_statistics" .= statistics,
           "statistics" .= (won >>= (`Map.lookup` seen)),
           "rows" .= ([measurement (heatAxis heat) c ts | heat <- heats found, (c, ts) <- Map.toList (heatFound heat)] ++ [measurement "last race" c ts | (c, ts) <- Map.toList (times race)]),

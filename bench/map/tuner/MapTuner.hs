@@ -1,0 +1,156 @@
+{-# LANGUAGE OverloadedStrings #-}
+
+-- | @map\/tuner@: what @maru tune gc@ finds beside the best of an exhaustive grid, and with how many runs.
+module MapTuner
+  ( tunerExperiment,
+  )
+where
+
+import Control.Exception (bracket)
+import Data.Aeson (Value, decode, object, (.=))
+import qualified Data.ByteString.Lazy.Char8 as Lazy
+import Data.List (intercalate, sortOn)
+import Data.Maybe (fromMaybe, mapMaybe)
+import GHC.Clock (getMonotonicTimeNSec)
+import GHC.Conc (getNumProcessors)
+import Maru.Bench.Experiment
+import Maru.Bench.Rounds
+import Maru.Bench.Side
+import Maru.Cli.Exit
+import Maru.Cli.Group (outputOf, statusWithin)
+import Maru.Cli.Installed (commandPath, helperPath)
+import Maru.Cli.Output
+import Maru.Cli.Reaper (Reaper)
+import Maru.Control.Halving (Axis (..))
+import Maru.Control.Ratio
+import Maru.Control.Statistics
+import Maru.Control.Tune.Gc (Scope (..), axes)
+import System.Directory (getTemporaryDirectory, removeDirectoryRecursive)
+import System.Environment (getEnvironment)
+import System.Exit (ExitCode (..))
+import System.FilePath ((</>))
+import System.IO
+import System.Posix.Temp (mkdtemp)
+import System.Process
+
+tunerExperiment :: Experiment
+tunerExperiment =
+  Experiment
+    { experimentName = "map/tuner",
+      experimentPurpose = "maru tune gc beside an exhaustive grid of -A, -n, -N and -F: how near to its best, with how many of its runs",
+      experimentRun = run
+    }
+
+-- | Names, and what the measured process is told.
+programs :: [(String, [String])]
+programs =
+  [ ("build", ["map", "build", "parallel", "12"]),
+    ("kmeans", ["map", "kmeans", "parallel", "100000", "--grain", "4"]),
+    ("similar", ["map", "similar", "parallel", "160"])
+  ]
+
+-- | The axes that the grid has.
+gridAxes :: [String]
+gridAxes = ["capabilities", "allocation", "chunks", "old"]
+
+run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
+run reaper effort say = do
+  program <- helperPath "maru-bench-map"
+  cores <- getNumProcessors
+  found <- mapM (oneProgram reaper effort say program cores) programs
+  let claims = concatMap outcomeClaims found
+      judged = [judgeClaim rounds claim | (rounds, claim) <- claims]
+  pure
+    Figures
+      { figuresLine = claimsLine judged,
+        figuresTables =
+          [ ( "The best of the grid, what the tuner found, the program as it is: milliseconds, medians; runs of each search",
+              Table
+                [(L, "program"), (L, "best of the grid"), (R, "ms"), (L, "tuner"), (R, "ms"), (R, "as it is, ms"), (R, "runs of the grid"), (R, "of the tuner")]
+                [ [outcomeName o, outcomeBest o, ms o "grid", outcomeTuned o, ms o "tuner", ms o "as it is", show (outcomeGridRuns o), show (outcomeTunerRuns o)]
+                  | o <- found
+                ]
+            ),
+            ("Claims", claimsTable judged)
+          ],
+        figuresPlots = [],
+        figuresData = object ["cores" .= cores, "programs" .= map outcomeJson found, "claims" .= map claimJson judged]
+      }
+  where
+    ms o side = maybe "-" (fixed 0 . (/ 1e6) . summaryMedian) (summaryOf wallNs (outcomeRounds o) (outcomeName o ++ ", " ++ side))
+
+data Outcome = Outcome
+  { outcomeName :: !String,
+    outcomeBest :: !String,
+    outcomeTuned :: !String,
+    outcomeGridRuns :: !Int,
+    outcomeTunerRuns :: !Int,
+    outcomeGrid :: ![(String, [Double])],
+    outcomeSaid :: !Value,
+    outcomeRounds :: !Rounds
+  }
+
+outcomeJson :: Outcome -> Value
+outcomeJson o =
+  object
+    [ "program" .= outcomeName o,
+      "best" .= outcomeBest o,
+      "tuned" .= outcomeTuned o,
+      "grid" .= [object ["flags" .= flags, "ns" .= ns] | (flags, ns) <- outcomeGrid o],
+      "tuner" .= outcomeSaid o,
+      "measured" .= roundsJson (outcomeRounds o)
+    ]
+
+outcomeClaims :: Outcome -> [(Rounds, Claim)]
+outcomeClaims o =
+  [ (outcomeRounds o, nearness (outcomeName o)),
+    (outcomeRounds o, Claim (outcomeName o ++ ": runs of the tuner by those of the grid") [] (const [fromIntegral (outcomeTunerRuns o) / fromIntegral (outcomeGridRuns o)]) (AtMost 0.25))
+  ]
+
+nearness :: String -> Claim
+nearness name = ratio (name ++ ": time with what the tuner found by that with the best of the grid") (AtMost 1.03) wallNs (name ++ ", tuner") (name ++ ", grid")
+
+-- | Every setting of the grid, the tuner, then new interleaved rounds of what they found.
+oneProgram :: Reaper -> Effort -> (String -> IO ()) -> FilePath -> Int -> (String, [String]) -> IO Outcome
+oneProgram reaper effort say program cores (name, arguments) = do
+  gridded <- runRoundsBetween (gridRounds, gridRounds) effort (say . ((name ++ ", grid: ") ++)) measure [Side flags [words flags] | flags <- grid cores] (const [])
+  let ranked = sortOn snd [(flags, summaryMedian s) | flags <- grid cores, Just s <- [summaryOf wallNs gridded flags]]
+      best = maybe "" fst (safeHead ranked)
+  say (name ++ ": the tuner")
+  said <- tuned
+  let settings = fromMaybe "" (at ["data", "won"] said)
+      runs = maybe 0 round (number ["data", "runs"] said) :: Int
+  rounds <- runRounds effort (say . ((name ++ ": ") ++)) measure [Side (name ++ ", " ++ side) [words flags] | (side, flags) <- [("grid", best), ("tuner", settings), ("as it is", "")]] (const [nearness name])
+  pure (Outcome name best settings (length (grid cores) * gridRounds) runs [(flags, mapMaybe wallNs (samplesOf gridded flags)) | flags <- grid cores] said rounds)
+  where
+    gridRounds = 3
+    safeHead xs = case xs of
+      x : _ -> Just x
+      [] -> Nothing
+    measure side = do
+      let flags = concat (sideProcesses side)
+      environment <- filter ((/= "GHCRTS") . fst) <$> getEnvironment
+      begun <- getMonotonicTimeNSec
+      status <- withFile "/dev/null" ReadWriteMode $ \none ->
+        statusWithin reaper 300 (proc "sh" command) {env = Just (("GHCRTS", unwords flags) : environment), std_in = UseHandle none, std_out = UseHandle none, std_err = UseHandle none}
+      ended <- getMonotonicTimeNSec
+      case status of
+        Just ExitSuccess -> pure (object ["meter" .= object ["wall_ns" .= (ended - begun)]])
+        _ -> problem internal ("measuring " ++ name ++ " with '" ++ unwords flags ++ "': it failed, or was not done in 300 s")
+    command = ["-c", "echo go | \"$0\" \"$@\"", program] ++ arguments
+    tuned = bracket (getTemporaryDirectory >>= mkdtemp . (</> "maru-tuner-")) removeDirectoryRecursive $ \folder -> do
+      maru <- commandPath
+      (code, text, errors) <- outputOf reaper (proc maru (["tune", "gc", "--budget", "1h", "--only", commas gridAxes, "--json", "--out", folder </> "profile", "--", "sh"] ++ command)) {std_in = CreatePipe}
+      case (code, decode (Lazy.pack text)) of
+        (ExitSuccess, Just value) -> pure value
+        _ -> problem internal ("maru tune gc failed: " ++ lastLine errors)
+    lastLine text = case reverse (lines text) of
+      line : _ -> line
+      [] -> "it said nothing"
+    commas = intercalate ","
+
+-- | Flags of every setting.
+grid :: Int -> [String]
+grid cores = [unwords (filter (not . null) flags) | flags <- mapM values gridAxes]
+  where
+    values name = concat [axisValues axis | axis <- axes (Scope cores 1 False []), axisName axis == name]
