@@ -5,6 +5,8 @@ import qualified Data.ByteString as B
 import Data.IORef
 import Data.List (nub)
 import Maru (Options (..), Workers (..), defaultOptions)
+import Maru.Backend.Auto.Model (Prices (..), prices)
+import Maru.Bench.AutoFit
 import Maru.Bench.Java
 import Maru.Bench.Mapper
 import Maru.Bench.Transport
@@ -13,7 +15,7 @@ import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 main :: IO ()
-main = defaultMain (testGroup "maru-bench" [workloads, partition, corpora, crossings])
+main = defaultMain (testGroup "maru-bench" [workloads, partition, corpora, crossings, models])
 
 -- | Small sizes: what is tested is that everybody computes the same.
 sizes :: [(String, Int, Int)]
@@ -75,3 +77,28 @@ crossings =
       | kind <- allCarried,
         transit <- allTransits
     ]
+
+-- | Of the runs that are kept.
+models :: TestTree
+models =
+  testGroup
+    "the default back end's model"
+    [ testCase "its prices are what a fit to the kept tables gives, within 3 %" $ do
+        cells <- kept
+        let found = refit cells
+        forM_ priced $ \(name, of') -> assertBool (name ++ ": " ++ show (of' prices, of' found)) (abs (of' prices / of' found - 1) < 0.03),
+      testCase "on 16 cores it chooses what has 0.95 of the best of ours, with one capability and with 16" $ do
+        made <- filter ((`elem` [[], ["-N16"]]) . choiceFlags) . filter ((== 16) . choiceMachine) . choices <$> kept
+        length made @?= 8
+        forM_ made $ \c -> assertBool (show c) (choiceSpeed c >= 0.95),
+      testCase "and elsewhere, but for what is known" $ do
+        lost <- filter ((< 0.95) . choiceSpeed) . choices <$> kept
+        -- Capabilities were a tenth faster there: less than 'tie'.
+        [(choiceMachine c, choiceWork c, unwords (choiceFlags c)) | c <- lost] @?= [(16, "similar", "-N16 -A64m -n4m"), (2, "similar", "-N2")]
+        forM_ lost $ \c -> assertBool (show c) (choiceSpeed c >= 0.9),
+      testCase "a file without a table is said to be one" $
+        readCells "results/map/heap/2026-11-23-16cpu.json" >>= (@?= Left "results/map/heap/2026-11-23-16cpu.json holds no table of maru bench many or map/backends")
+    ]
+  where
+    kept = concat <$> mapM (\path -> readCells path >>= either fail pure) ["results/many/2026-11-23-16cpu.json", "results/map/backends/2026-11-21-2cpu.json"]
+    priced = [("carry", priceCarry), ("take", priceTake), ("read", priceRead), ("spark", priceSpark), ("stop", priceStop), ("survivor", priceSurvivor), ("crowd", priceCrowd)]

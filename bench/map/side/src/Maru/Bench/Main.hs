@@ -16,17 +16,19 @@ import Data.List (find, intercalate)
 import qualified Data.Map.Strict as Map
 import Foreign.C (CInt (..))
 import Maru (Chunking (..), Options (..), Report (..), Workers (..), defaultOptions)
+import Maru.Bench.AutoFit (fitJson, readCells)
 import Maru.Bench.Mapper
 import Maru.Bench.Meter
 import Maru.Bench.Transport
 import Maru.Bench.Work
 import Options.Applicative hiding (Success)
+import System.Exit (ExitCode (..), exitWith)
 import System.IO
 import System.Mem (performMajorGC)
 
 main :: IO ()
 main = do
-  act <- execParser (info (hsubparser (mapCommand <> carryCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
+  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> fitCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
   line <- act
   Lazy.putStrLn (encode line)
 
@@ -108,3 +110,12 @@ carryCommand = command "carry" (info (run <$> kind <*> transit <*> share <*> res
     run k t divide n = do
       ready
       crossingJson <$> carry t k (carriedSize k `div` max 1 divide) n
+
+-- The default back end's model ------------------------------------------------
+
+fitCommand :: Mod CommandFields (IO Value)
+fitCommand = command "fit" (info (run <$> some (strArgument (metavar "FILE"))) (progDesc "Fit the default back end's model to tables of maru bench many and map/backends"))
+  where
+    run files = do
+      cells <- mapM readCells files
+      either (\why -> hPutStrLn stderr ("maru-bench-map: " ++ why) >> exitWith (ExitFailure 65)) (pure . fitJson . concat) (sequence cells)
