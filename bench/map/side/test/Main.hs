@@ -1,6 +1,6 @@
 module Main (main) where
 
-import Control.Monad (forM_)
+import Control.Monad (forM_, (>=>))
 import qualified Data.ByteString as B
 import Data.IORef
 import Data.List (nub)
@@ -100,5 +100,5 @@ models =
         readCells "results/map/heap/2026-11-23-16cpu.json" >>= (@?= Left "results/map/heap/2026-11-23-16cpu.json holds no table of maru bench many or map/backends")
     ]
   where
-    kept = concat <$> mapM (\path -> readCells path >>= either fail pure) ["results/many/2026-11-23-16cpu.json", "results/map/backends/2026-11-21-2cpu.json"]
+    kept = concat <$> mapM (readCells >=> either fail pure) ["results/many/2026-11-23-16cpu.json", "results/map/backends/2026-11-21-2cpu.json"]
     priced = [("carry", priceCarry), ("take", priceTake), ("read", priceRead), ("spark", priceSpark), ("stop", priceStop), ("survivor", priceSurvivor), ("crowd", priceCrowd)]

@@ -56,7 +56,6 @@ settingGen = do
     <*> Gen.int (Range.linear 1 7)
     <*> Gen.list (Range.linear 0 3) (index items)
     <*> Gen.list (Range.linear 0 5) ((,) <$> index items <*> Gen.int (Range.linear 1 3))
-    <*> Gen.bool
   where
     index items = Gen.int (Range.linear 0 (max 0 (items - 1)))
 

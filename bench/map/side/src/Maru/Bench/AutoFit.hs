@@ -75,10 +75,10 @@ cellsOf :: Int -> (Maybe (Text.Text, Int), Value) -> [Cell]
 cellsOf cpus (load, measured) =
   [ Cell cpus work way count flags (median times / fromIntegral items)
     | name <- names,
-      (work, items, rest) <- place name,
-      Just (way, count, flags) <- [wayOf cpus rest],
       let times = [ns | sample <- samples, Just ns <- [KeyMap.lookup name sample >>= path' ["meter", "wall_ns"] >>= numberOf]],
-      not (null times)
+      not (null times),
+      (work, items, rest) <- place name,
+      Just (way, count, flags) <- [wayOf cpus rest]
   ]
   where
     rounds = case path' ["rounds"] measured of
@@ -201,8 +201,8 @@ choices cells =
           made = decide means 760000 sample 100000
           alone = [("map", 1, []), ("sequential", 1, [])]
           ways = alone ++ [("shm", cpus, []), ("sockets", cpus, [])] ++ [(way, cpus, flags) | not (null flags), way <- ["sparks", "stm", "threads"]]
-          times = [(ns, way) | (way, n, fs) <- ways, Just ns <- [timeOf cells cpus work way n fs]]
-          of' those = mapMaybe (\(way, n, fs) -> timeOf cells cpus work way n fs) those,
+          times = [(ns, way) | (way, n, fs) <- ways, ns <- of' [(way, n, fs)]]
+          of' = mapMaybe (\(way, n, fs) -> timeOf cells cpus work way n fs),
       (best, name) : _ <- [sort times],
       took : _ <- [of' (case made of InCaller -> [("map", 1, [])]; OnWorkers -> [("shm", cpus, [])]; OnCapabilities -> [("threads", cpus, flags), ("stm", cpus, flags)])]
   ]
