@@ -126,7 +126,7 @@ begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing I
   where
     theJob =
       Job
-        { jobOptions = defaultOptions {backend = if settingAuto s then Auto else Shm, policy = settingPolicy s},
+        { jobOptions = defaultOptions {backend = if settingAuto s then Auto else Shm, policy = settingPolicy s, window = Just (settingWindow s)},
           jobWorkers = settingWorkers s,
           jobOrder = settingOrder s,
           jobCodec = Nothing,
