@@ -31,8 +31,8 @@ manyExperiment =
       experimentRun = run
     }
 
--- | Each part has its share of the time: of what those before it have left. One that the machine cannot run is said and leaves the others
--- alone; none is begun after one that was interrupted.
+-- | Each part has its share of the time that those before it have left. One that the machine cannot
+-- run is said and leaves the others alone; none is begun after one that was interrupted.
 run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
 run reaper effort say = do
   cores <- getNumProcessors

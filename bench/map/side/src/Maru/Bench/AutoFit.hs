@@ -128,6 +128,7 @@ timeOf cells cpus work way count flags =
     ns : _ -> Just ns
     [] -> Nothing
 
+-- | Bytes of a capability's allocation area; without a flag those of GHC 9.0.2, which measured.
 areaOf :: [String] -> Double
 areaOf flags = fromMaybe 1048576 (listToMaybe [1048576 * mib | flag <- flags, Just size <- [stripPrefix "-A" flag], Just mib <- [readMaybe (takeWhile (/= 'm') size)]])
 
