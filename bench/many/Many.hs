@@ -10,8 +10,10 @@ where
 import Control.Exception (SomeException)
 import Data.Aeson (object, (.=))
 import Data.Bifunctor (first)
+import Data.List (tails)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe)
+import GHC.Clock (getMonotonicTime)
 import GHC.Conc (getNumProcessors)
 import ManyParts
 import Maru.Bench.Experiment
@@ -29,13 +31,18 @@ manyExperiment =
       experimentRun = run
     }
 
--- | Each part has its share of the time. One that the machine cannot run is said and leaves the others
--- alone; none is begun after one that was interrupted.
+-- | Each part has its share of the time that those before it have left. One that the machine cannot
+-- run is said and leaves the others alone; none is begun after one that was interrupted.
 run :: Reaper -> Effort -> (String -> IO ()) -> IO Figures
 run reaper effort say = do
   cores <- getNumProcessors
-  (found, cut) <- inTurn (measurePart reaper effort say) (parts cores)
-  let measured = [(part, sides, rounds) | (part, Just (sides, rounds)) <- found]
+  begin <- getMonotonicTime
+  let total = sum (map partSeconds (parts cores)) `div` (if effort == Quick then 4 else 1)
+      inShare (part, after) = do
+        spent <- subtract begin <$> getMonotonicTime
+        measurePart reaper (shareOfTime (total - round spent) (partSeconds part) after) say part
+  (found, cut) <- inTurn inShare (zip (parts cores) (map (map partSeconds) (drop 1 (tails (parts cores)))))
+  let measured = [(part, sides, rounds) | ((part, _), Just (sides, rounds)) <- found]
       judged = [judgeClaim rounds claim | (part, sides, rounds) <- measured, claim <- partClaims part rounds, all (`elem` sides) (claimSides claim)]
       missing = [partName part | part <- parts cores, partName part `notElem` [partName p | (p, _, _) <- measured]]
   unlessMeasured [rounds | (_, _, rounds) <- measured] cut
@@ -62,16 +69,15 @@ inTurn act (x : xs) = do
     Just _ -> pure ([(x, y)], cut)
     Nothing -> first ((x, y) :) <$> inTurn act xs
 
--- | The names of its sides and what they did, unless this machine cannot.
-measurePart :: Reaper -> Effort -> (String -> IO ()) -> Part -> IO (Maybe ([String], Rounds), Maybe SomeException)
-measurePart reaper effort say part = do
+-- | In so many seconds: the names of its sides and what they did, unless this machine cannot.
+measurePart :: Reaper -> Int -> (String -> IO ()) -> Part -> IO (Maybe ([String], Rounds), Maybe SomeException)
+measurePart reaper share say part = do
   readied <- partReady part reaper
   case readied of
     Left why -> (Nothing, Nothing) <$ say (partName part ++ " is not measured: " ++ why)
     Right runs -> do
       let actions = Map.fromList runs
           measure side = sparing (fromMaybe (problem internal ("no side " ++ sideName side)) (Map.lookup (sideName side) actions))
-          share = if effort == Quick then partSeconds part `div` 4 else partSeconds part
       (rounds, cut) <- runRoundsFor share (say . ((partName part ++ ": ") ++)) measure [Side name [] | (name, _) <- runs]
       pure (Just (map fst runs, rounds), cut)
 

@@ -254,42 +254,56 @@ static void lower_memory(struct maru_topology *topology, const char *text) {
     topology->memory_limit = limit;
 }
 
-/* Applies the limits of one cgroup folder, of version 1 or 2. */
-static void read_group(struct maru_topology *topology, const char *root, const char *folder) {
-  char path[PATH_MAX], text[128], period[128];
-  snprintf(path, sizeof path, "%.4000s/cpu.max", folder);
+/* Which limits a hierarchy of groups may hold. What is not there takes a system call, too. */
+enum { CPU_MAX = 1, CPU_QUOTA = 2, MEMORY_MAX = 4, MEMORY_LIMIT = 8 };
+
+/* One file of a folder. */
+static bool read_limit(const char *root, const char *folder, const char *name, char text[128]) {
+  char path[PATH_MAX];
+  snprintf(path, sizeof path, "%.4000s/%s", folder, name);
+  return read_text(root, path, text, 128);
+}
+
+/* Applies these limits of one cgroup folder. */
+static void read_group(struct maru_topology *topology, const char *root, const char *folder,
+                       int limits) {
+  char text[128], period[128];
   double quota_us, period_us;
-  if (read_text(root, path, text, sizeof text) &&
+  if (limits & CPU_MAX && read_limit(root, folder, "cpu.max", text) &&
       sscanf(text, "%lf %lf", &quota_us, &period_us) == 2)
     lower_quota(topology, quota_us, period_us);
-  snprintf(path, sizeof path, "%.4000s/cpu.cfs_quota_us", folder);
-  if (read_text(root, path, text, sizeof text)) {
-    snprintf(path, sizeof path, "%.4000s/cpu.cfs_period_us", folder);
-    if (read_text(root, path, period, sizeof period))
-      lower_quota(topology, strtod(text, NULL), strtod(period, NULL)); /* -1: no limit */
-  }
-  snprintf(path, sizeof path, "%.4000s/memory.max", folder);
-  if (read_text(root, path, text, sizeof text))
+  if (limits & CPU_QUOTA && read_limit(root, folder, "cpu.cfs_quota_us", text) &&
+      read_limit(root, folder, "cpu.cfs_period_us", period))
+    lower_quota(topology, strtod(text, NULL), strtod(period, NULL)); /* -1: no limit */
+  if (limits & MEMORY_MAX && read_limit(root, folder, "memory.max", text))
     lower_memory(topology, text);
-  snprintf(path, sizeof path, "%.4000s/memory.limit_in_bytes", folder);
-  if (read_text(root, path, text, sizeof text))
+  if (limits & MEMORY_LIMIT && read_limit(root, folder, "memory.limit_in_bytes", text))
     lower_memory(topology, text);
 }
 
 /* Applies a group's limits and those of its ancestors.  In a container the path
  * may name folders that only its host sees; the walk reaches the mount's root. */
 static void walk_group(struct maru_topology *topology, const char *root, const char *mount,
-                       const char *group) {
+                       const char *group, int limits) {
   char folder[PATH_MAX];
-  snprintf(folder, sizeof folder, "%s%.3900s", mount, group);
+  snprintf(folder, sizeof folder, "%s%.3900s", mount, strcmp(group, "/") == 0 ? "" : group);
   size_t end = strlen(mount);
   for (;;) {
-    read_group(topology, root, folder);
+    read_group(topology, root, folder, limits);
     char *slash = strrchr(folder + end, '/');
     if (slash == NULL)
       return;
     *slash = '\0';
   }
+}
+
+/* Is that one of a list with commas? */
+static bool is_listed(const char *list, const char *name) {
+  size_t length = strlen(name);
+  for (const char *at = list; (at = strstr(at, name)) != NULL; at += length)
+    if ((at == list || at[-1] == ',') && (at[length] == ',' || at[length] == '\0'))
+      return true;
+  return false;
 }
 
 /* One line of /proc/self/cgroup: "id:controllers:path". */
@@ -302,12 +316,15 @@ static void read_group_line(struct maru_topology *topology, const char *root, ch
   *group++ = '\0';
   controllers++;
   if (*controllers == '\0') { /* version 2, alone or beside version 1 */
-    walk_group(topology, root, "sys/fs/cgroup", group);
-    walk_group(topology, root, "sys/fs/cgroup/unified", group);
+    walk_group(topology, root, "sys/fs/cgroup", group, CPU_MAX | MEMORY_MAX);
+    walk_group(topology, root, "sys/fs/cgroup/unified", group, CPU_MAX | MEMORY_MAX);
     return;
   }
+  int limits = (is_listed(controllers, "cpu") ? CPU_QUOTA : 0) |
+               (is_listed(controllers, "memory") ? MEMORY_LIMIT : 0);
   snprintf(mount, sizeof mount, "sys/fs/cgroup/%.200s", controllers);
-  walk_group(topology, root, mount, group);
+  if (limits)
+    walk_group(topology, root, mount, group, limits);
 }
 
 /* The groups that such a file names; false: not all of them could be read. */

@@ -77,8 +77,9 @@ mpiJob :: FilePath -> Mpi -> Bool -> Int -> [String] -> [String]
 mpiJob maru mpi ours ranks words' = [word | ours, word <- [maru, "run", "--wait", "adaptive", "--"]] ++ launch ++ [show ranks] ++ words'
   where
     launch = case mpi of
-      -- Without --bind-to none it would put all ranks on the CPUs of its choice.
-      OpenMpi -> ["mpirun.openmpi", "--oversubscribe", "--bind-to", "none", "-n"]
+      -- Without --bind-to none it would put all ranks on the CPUs of its choice. As root, which
+      -- measures a machine that is its own, it would refuse without being told.
+      OpenMpi -> ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"]
       Mpich -> ["mpirun.mpich", "-n"]
 
 experiment :: String -> String -> String -> Double -> Experiment

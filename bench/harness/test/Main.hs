@@ -70,12 +70,17 @@ running =
     [ testCase "every side in every round, in rotated order" $ do
         (_, order) <- play Quick (\_ _ -> 1) []
         order @?= ["a", "b", "c", "b", "c", "a", "c", "a", "b"],
-      testCase "as many rounds as the time holds: one at least, five at most" $ do
+      testCase "as many rounds as the time holds: one at least, at most as many as decide a claim" $ do
         let rounds limit cost = do
               (found, cut) <- runRoundsFor limit (const (pure ())) (\_ -> sampleOf 1 <$ threadDelay cost) sides
               pure (length (samplesOf found "a"), null cut)
         counts <- mapM (uncurry rounds) [(0, 1000), (3600, 0)]
-        counts @?= [(1, True), (5, True)],
+        counts @?= [(1, True), (fewestPairs, True)],
+      testCase "the time is shared: what one part takes too long, those after it lack" $ do
+        shareOfTime 60 10 [20, 30] @?= 10
+        shareOfTime 50 20 [30] @?= 20
+        shareOfTime 25 20 [30] @?= 10
+        map (\left -> shareOfTime left 30 []) [7, -3] @?= [7, 0],
       testCase "of which an interrupted one is kept, and said" $ do
         count <- newIORef (0 :: Int)
         let measure _ = do

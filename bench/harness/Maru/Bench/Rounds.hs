@@ -12,6 +12,7 @@ module Maru.Bench.Rounds
     runRoundsBetween,
     runRoundsWithin,
     runRoundsFor,
+    shareOfTime,
     unlessMeasured,
     runRoundsOfEach,
     rotated,
@@ -78,15 +79,20 @@ runRoundsFrom fewest = runRoundsUntil Nothing (fewest, mostPairs)
 runRoundsBetween :: (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
 runRoundsBetween = runRoundsUntil Nothing
 
--- | Rounds of all sides, one at least and five at most, as many as so many seconds hold. Also what
--- interrupted it, if that happened.
+-- | Rounds of all sides, one at least and 'fewestPairs' at most, as many as so many seconds hold. Also
+-- what interrupted it, if that happened.
 runRoundsFor :: Int -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> IO (Rounds, Maybe SomeException)
 runRoundsFor limit say measure sides = roundsBy next say measure
   where
     -- A round is expected to take as long as those before.
     next spent n _
-      | n < 1 || (n < 5 && spent * fromIntegral (n + 1) <= fromIntegral limit * fromIntegral n) = Just (sides, leftOf (spent / fromIntegral (max 1 limit)) spent)
+      | n < 1 || (n < fewestPairs && spent * fromIntegral (n + 1) <= fromIntegral limit * fromIntegral n) = Just (sides, leftOf (spent / fromIntegral (max 1 limit)) spent)
       | otherwise = Nothing
+
+-- | @shareOfTime left own after@: of the seconds that are left to one part and those after it, the part's,
+-- by what each was given: where others took longer, all have as much less.
+shareOfTime :: Int -> Int -> [Int] -> Int
+shareOfTime left own after = max 0 (left * own `div` max 1 (own + sum after))
 
 runRoundsUntil :: Maybe Int -> (Int, Int) -> Effort -> (String -> IO ()) -> (Side -> IO Sample) -> [Side] -> (Rounds -> [Claim]) -> IO Rounds
 runRoundsUntil limit between effort say measure sides claims = do

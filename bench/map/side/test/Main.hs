@@ -2,13 +2,15 @@ module Main (main) where
 
 import Control.Concurrent (forkIO, getNumCapabilities, newEmptyMVar, putMVar, setNumCapabilities, takeMVar)
 import Control.Exception (bracket_)
-import Control.Monad (foldM_, forM, forM_, replicateM_, void)
+import Control.Monad (foldM_, forM, forM_, replicateM_, void, (>=>))
 import qualified Data.ByteString as B
 import Data.IORef
 import qualified Data.IntSet as IntSet
 import Data.List (nub)
 import Data.Maybe (isJust)
 import Maru (Options (..), Workers (..), defaultOptions)
+import Maru.Backend.Auto.Model (Prices (..), prices)
+import Maru.Bench.AutoFit
 import Maru.Bench.Java
 import Maru.Bench.Mapper
 import Maru.Bench.Stm.Load
@@ -24,7 +26,7 @@ import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
 
 main :: IO ()
-main = defaultMain (testGroup "maru-bench" [workloads, partition, corpora, crossings, sharedSets])
+main = defaultMain (testGroup "maru-bench" [workloads, partition, corpora, crossings, sharedSets, models])
 
 -- | Small sizes: what is tested is that everybody computes the same.
 sizes :: [(String, Int, Int)]
@@ -161,3 +163,28 @@ sharedSets =
     onCapabilities n act = do
       before <- getNumCapabilities
       bracket_ (setNumCapabilities n) (setNumCapabilities before) act
+
+-- | Of the runs that are kept.
+models :: TestTree
+models =
+  testGroup
+    "the default back end's model"
+    [ testCase "its prices are what a fit to the kept tables gives, within 3 %" $ do
+        cells <- kept
+        let found = refit cells
+        forM_ priced $ \(name, of') -> assertBool (name ++ ": " ++ show (of' prices, of' found)) (abs (of' prices / of' found - 1) < 0.03),
+      testCase "on 16 cores it chooses what has 0.95 of the best of ours, with one capability and with 16" $ do
+        made <- filter ((`elem` [[], ["-N16"]]) . choiceFlags) . filter ((== 16) . choiceMachine) . choices <$> kept
+        length made @?= 8
+        forM_ made $ \c -> assertBool (show c) (choiceSpeed c >= 0.95),
+      testCase "and elsewhere, but for what is known" $ do
+        lost <- filter ((< 0.95) . choiceSpeed) . choices <$> kept
+        -- Capabilities were a tenth faster there: less than 'tie'.
+        [(choiceMachine c, choiceWork c, unwords (choiceFlags c)) | c <- lost] @?= [(16, "similar", "-N16 -A64m -n4m"), (2, "similar", "-N2")]
+        forM_ lost $ \c -> assertBool (show c) (choiceSpeed c >= 0.9),
+      testCase "a file without a table is said to be one" $
+        readCells "results/map/heap/2026-11-23-16cpu.json" >>= (@?= Left "results/map/heap/2026-11-23-16cpu.json holds no table of maru bench many or map/backends")
+    ]
+  where
+    kept = concat <$> mapM (readCells >=> either fail pure) ["results/many/2026-11-23-16cpu.json", "results/map/backends/2026-11-21-2cpu.json"]
+    priced = [("carry", priceCarry), ("take", priceTake), ("read", priceRead), ("spark", priceSpark), ("stop", priceStop), ("survivor", priceSurvivor), ("crowd", priceCrowd)]

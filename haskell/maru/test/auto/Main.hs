@@ -28,20 +28,30 @@ decisions =
       testCase "little work does not" $
         decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e3 0) 3 @?= InCaller,
       testCase "results that are dear to carry do not" $
-        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 1e5 0) 1000 @?= InCaller,
+        decide (Means 2 1 1e6) fork (Sample [1e6, 1e6] 2e5 0) 1000 @?= InCaller,
       testCase "results that are dear to carry go to several capabilities" $ do
-        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e5 0) 1000 @?= OnCapabilities
-        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e5 0) 1 @?= InCaller
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 2e5 0) 1000 @?= OnCapabilities
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 2e5 0) 1 @?= InCaller
         decide (Means 2 2 1e6) fork (Sample [1e4, 1e4] 1e4 0) 100000 @?= InCaller,
       testCase "but for many workers, who share the carrying, until the caller that takes the results is the bound" $ do
-        decide (Means 4 1 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= OnWorkers
-        decide (Means 16 1 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= OnWorkers
-        decide (Means 16 1 1e6) fork (Sample [1e6, 1e6] 5e5 1e7) 1000 @?= InCaller,
+        decide (Means 4 1 1e6) fork (Sample [1e6, 1e6] 2e5 2e6) 1000 @?= OnWorkers
+        decide (Means 16 1 1e6) fork (Sample [1e6, 1e6] 2e5 2e6) 1000 @?= OnWorkers
+        decide (Means 16 1 1e6) fork (Sample [1e6, 1e6] 9e5 1e7) 1000 @?= InCaller,
+      testCase "nor are many capabilities faster than the caller that reads the results" $ do
+        decide (Means 1 16 64e6) fork (Sample [1e6, 1e6] 3e5 0) 1000 @?= OnCapabilities
+        decide (Means 1 16 64e6) fork (Sample [1e6, 1e6] 5e5 0) 1000 @?= InCaller,
       testCase "what allocates much does not go to capabilities, for all stop for each collection" $ do
-        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= InCaller
+        decide (Means 2 2 1e6) fork (Sample [1e6, 1e6] 2e5 2e6) 1000 @?= InCaller
         decide (Means 1 16 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= InCaller
         decide (Means 1 16 64e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= OnCapabilities
         decide (Means 16 16 1e6) fork (Sample [1e6, 1e6] 1e5 2e6) 1000 @?= OnWorkers,
+      testCase "more of them are never slower, nor faster than their number allows" $
+        forM_ [Sample [ns, ns] walk bytes | ns <- [1e3, 1e6, 1e8], walk <- [0, 0.1 * ns, ns], bytes <- [0, 2 * ns, 30 * ns]] $ \sample ->
+          forM_ [1, 2, 16] $ \n ->
+            forM_ [OnWorkers, OnCapabilities] $ \way -> do
+              let means = Means n n 1e6
+              assertBool (show (sample, n, way)) (expected means sample way >= typical sample / fromIntegral n)
+              assertBool (show (sample, n, way)) (n == 1 || expected means sample way <= expected means {meansWorkers = 1, meansCapabilities = 1} sample way),
       testCase "where workers are unsafe all that is long goes there" $
         decide (Means 1 2 1e6) fork (Sample [1e6, 1e6] 1e3 0) 1000 @?= OnCapabilities,
       testCase "what is cheap to carry waits for workers, however many capabilities there are" $ do

@@ -27,7 +27,8 @@ tests b =
       testCase "two workers killed in the same instant" $ twins b,
       testCase "all workers killed in the same instant, again and again" $ massacres b,
       testCase "the death of a worker is seen within 100 ms (asserted: 2 s)" $ noticed b,
-      testCase "an idle worker that is killed costs nothing" $ idlers b
+      testCase "an idle worker that is killed costs nothing" $ idlers b,
+      testCase "nor do the items that it was handed and had not begun" $ handed b
     ]
 
 -- | A seed for each run, printed where the run fails.
@@ -164,9 +165,29 @@ idlers b = leavingNothing . withMarker $ \marker ->
     busy <- read <$> readFile marker
     idle <- filter (/= busy) <$> children
     mapM_ (kill 9) idle
-    -- A death that is not noticed yet may cost the item that is handed out next.
-    _ <- eventually "the dead are buried" 10 (not . any (`elem` idle) <$> children)
     putMVar gate ()
+    got <- within 10 (takeMVar done)
+    either (throwIO :: SomeException -> IO ()) (@?= [0 .. 9 :: Int]) got
+
+-- | As 'idlers'; they are stopped, so that they begin nothing of what is handed out to them then.
+handed :: Backend -> Assertion
+handed b = leavingNothing . withMarker $ \marker ->
+  forM_ [Fail, Skip, Retry 0] $ \p -> do
+    let options = (onBackend b) {policy = p, chunking = Fixed 1, workers = Workers 4}
+        f i
+          | i == 0 = effect (getProcessID >>= writeFile marker . show) `seq` pausing 600 i
+          | otherwise = i
+    gate <- newEmptyMVar
+    done <- newEmptyMVar
+    later <- unsafeInterleaveIO ([5 .. 9] <$ readMVar gate)
+    _ <- forkIO (try (parMapM options f ([0 .. 4] <> later)) >>= putMVar done)
+    threadDelay 250000
+    busy <- read <$> readFile marker
+    idle <- filter (/= busy) <$> children
+    mapM_ (kill 19) idle
+    putMVar gate ()
+    threadDelay 100000
+    mapM_ (kill 9) idle
     got <- within 10 (takeMVar done)
     either (throwIO :: SomeException -> IO ()) (@?= [0 .. 9 :: Int]) got
 

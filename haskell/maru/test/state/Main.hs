@@ -5,7 +5,7 @@
 module Main (main) where
 
 import Control.Exception (fromException)
-import Control.Monad (when)
+import Control.Monad (forM_, when)
 import qualified Data.IntMap.Strict as IntMap
 import Data.List (foldl', isInfixOf, scanl', sort)
 import Data.Maybe (isJust, isNothing)
@@ -35,6 +35,7 @@ main = do
         testPropertyNamed "an item that is stuck goes to a fresh worker, then to the caller" "stuck" stuck,
         testPropertyNamed "a map fails only for a reason" "reasons" reasons,
         testPropertyNamed "no more is out than the window" "window" windowed,
+        testPropertyNamed "what is there is delivered at once, to a quarter of the window" "at once" atOnce,
         testPropertyNamed "workers that never get to an item end the run" "barren" endless,
         testPropertyNamed "an initialiser that waits for the caller is tried for 5 s, ever more rarely" "owing" owing,
         testPropertyNamed "an initialiser that waits is tried for as long as a worker is in an item" "beside" besideWork,
@@ -56,7 +57,6 @@ settingGen = do
     <*> Gen.int (Range.linear 1 7)
     <*> Gen.list (Range.linear 0 3) (index items)
     <*> Gen.list (Range.linear 0 5) ((,) <$> index items <*> Gen.int (Range.linear 1 3))
-    <*> Gen.bool
   where
     index items = Gen.int (Range.linear 0 (max 0 (items - 1)))
 
@@ -157,6 +157,14 @@ windowed :: Property
 windowed = property $ do
   (s, worlds) <- storm
   mapM_ (\w -> diff (nextIndex (stPieces (state w)) - taken w) (<=) (settingWindow s)) worlds
+
+atOnce :: Property
+atOnce = property $ do
+  (s, worlds) <- storm
+  forM_ [w | w <- worlds, isNothing (over w)] $ \w -> do
+    let asked = happen w Ask
+        more = if settingOrder s == Ordered then IntMap.member (stDelivered (state asked)) (stArrived (state asked)) else not (IntMap.null (stArrived (state asked)))
+    when more $ diff (length (out asked) - length (out w)) (>=) (max 1 (settingWindow s `div` 4))
 
 endless :: Property
 endless = property $ do

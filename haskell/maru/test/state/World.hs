@@ -44,9 +44,7 @@ data Setting = Setting
     -- | Workers die in these items.
     settingPoison :: ![Int],
     -- | Items that so many workers cannot evaluate and leave for.
-    settingStuck :: ![(Int, Int)],
-    -- | Links do not know which item was being evaluated.
-    settingBlind :: !Bool
+    settingStuck :: ![(Int, Int)]
   }
   deriving (Show)
 
@@ -128,7 +126,7 @@ begin s = World s theJob (atFirst theJob) 0 IntMap.empty [] False [] 0 Nothing I
   where
     theJob =
       Job
-        { jobOptions = defaultOptions {backend = if settingAuto s then Auto else Shm, policy = settingPolicy s},
+        { jobOptions = defaultOptions {backend = if settingAuto s then Auto else Shm, policy = settingPolicy s, window = Just (settingWindow s)},
           jobWorkers = settingWorkers s,
           jobOrder = settingOrder s,
           jobCodec = Nothing,
@@ -243,12 +241,10 @@ bury w0 (slot, (death, full)) = case IntMap.lookup slot (crew w) of
   Nothing -> w
   Just x ->
     let left = concatMap (\(a, b) -> [a .. b - 1]) (wTodo x ++ wClaim x)
-        current = if settingBlind (setting w) then Nothing else wCurrent x
-        suspect = current <|> listToMaybe left
         innocent = wLeaving x || wStage x /= Working || full || (null left && death `elem` [Exited 0, Vanished])
-        culprit = if innocent then Nothing else suspect >>= \i -> if i `elem` left then Just i else Nothing
+        culprit = if innocent then Nothing else wCurrent x >>= \i -> if i `elem` left then Just i else Nothing
         count = maybe (fruitless w + 1) (const (fruitless w)) culprit
-     in (changed (died (job w) (clock w) slot (Exit death (wChunk x) current (lookup death startFailures) full)) w)
+     in (changed (died (job w) (clock w) slot (Exit death (wChunk x) (wCurrent x) (lookup death startFailures) full)) w)
           { crew = IntMap.delete slot (crew w),
             deathsIn = maybe id (\i -> IntMap.insertWith (+) i 1) culprit (deathsIn w),
             owedSince = owedSince w <|> (if wOwes x then Just (clock w) else Nothing),

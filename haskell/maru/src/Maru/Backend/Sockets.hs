@@ -2,12 +2,14 @@
 --
 -- The coordinator sends chunks down a socket per worker, at most two ahead, and
 -- reads coded results from it. Workers are forked and connected here: nothing is
--- started by hand and nothing is registered in a table.
+-- started by hand and nothing is registered in a table. One word a worker is shared,
+-- which item it has begun: of what was sent to it and not begun no death is to blame.
 module Maru.Backend.Sockets
   ( engine,
   )
 where
 
+import Control.Exception (onException)
 import Control.Monad (unless, when)
 import Data.Foldable (for_)
 import Data.IORef
@@ -19,10 +21,11 @@ import qualified Data.Sequence as Seq
 import Data.Word (Word16, Word64)
 import Foreign (Ptr, free, mallocBytes, nullPtr, peek, reallocBytes, with)
 import Foreign.C (CInt)
+import Foreign.StablePtr (freeStablePtr, newStablePtr)
 import Maru.Backend.Process (Style (..), engineOn)
 import Maru.Backend.Process.Fabric
 import Maru.Internal.Engine
-import Maru.Native.Channel (nowNs)
+import Maru.Native.Channel (Counters (..), Crew, freeCrew, newCrew, nowNs, readCounters, setCurrent)
 import Maru.Native.Pen (penOnSocket)
 import Maru.Native.Process (exitNow)
 import Maru.Native.Stream
@@ -30,7 +33,7 @@ import Maru.Options (Backend (Sockets))
 
 -- | See 'Maru.Backend.Process.engineOn'.
 engine :: Job a b -> IO (Running b)
-engine = engineOn Style {styleBackend = Sockets, styleByAddress = False, styleFabric = const sockets}
+engine = engineOn Style {styleBackend = Sockets, styleByAddress = False, styleFabric = sockets}
 
 -- What the coordinator knows. Changed under the coordinator's lock.
 data Office = Office
@@ -38,7 +41,9 @@ data Office = Office
     officeClosed :: !(IORef Bool),
     officeDesks :: !(IORef (IntMap Desk)),
     officeWork :: !(IORef Work),
-    officeBell :: !Bell
+    officeBell :: !Bell,
+    -- | Of which the counters alone serve.
+    officeCrew :: !Crew
   }
 
 -- One worker, as the coordinator sees it.
@@ -50,9 +55,13 @@ data Desk = Desk
     deskDismissed :: !(IORef Bool)
   }
 
-sockets :: IO Fabric
-sockets = do
-  office <- Office <$> newIORef Seq.empty <*> newIORef False <*> newIORef IntMap.empty <*> newIORef (Work 0 0) <*> newBell
+sockets :: Int -> IO Fabric
+sockets workers = do
+  crew <- newCrew workers 1
+  bell <- newBell `onException` freeCrew crew
+  office <- Office <$> newIORef Seq.empty <*> newIORef False <*> newIORef IntMap.empty <*> newIORef (Work 0 0) <*> pure bell <*> pure crew
+  -- As in "Maru.Backend.Shm": the run's finalizer still needs the crew.
+  root <- newStablePtr crew
   pure
     Fabric
       { fabricNotes = [],
@@ -66,7 +75,7 @@ sockets = do
         awaitNews = \_ deadline -> awaitSockets office deadline,
         workDone = readIORef (officeWork office),
         openLink = linkTo office,
-        freeFabric = closeBell (officeBell office)
+        freeFabric = closeBell (officeBell office) >> freeStablePtr root >> freeCrew crew
       }
 
 awaitSockets :: Office -> Int64 -> IO ()
@@ -126,6 +135,7 @@ linkTo office worker = do
   desk <- Desk ours <$> newIORef Seq.empty <*> newIORef False <*> newIORef False
   reader <- newReader ours
   open <- newIORef True
+  setCurrent (officeCrew office) worker (-1)
   let next = do
         got <- readRecord reader
         case got of
@@ -159,7 +169,8 @@ linkTo office worker = do
         unfinished = do
           assigned <- readIORef (deskAssigned desk)
           modifyIORef' (officeDesks office) (IntMap.delete worker)
-          pure (foldr (:) [] assigned, Nothing),
+          begun <- fromIntegral . countedCurrent <$> readCounters (officeCrew office) worker
+          pure (foldr (:) [] assigned, if begun < 0 then Nothing else Just (begun :: Int)),
         -- Sending waits for room.
         wasUsedUp = pure False,
         closeLink = do
@@ -170,11 +181,11 @@ linkTo office worker = do
           stillOpen <- readIORef open
           when stillOpen (closeStream theirs),
         keptOpen = [theirs],
-        workerEnd = workerOn theirs
+        workerEnd = workerOn (setCurrent (officeCrew office) worker) theirs
       }
 
-workerOn :: CInt -> IO WorkerEnd
-workerOn socket = do
+workerOn :: (Int -> IO ()) -> CInt -> IO WorkerEnd
+workerOn begin socket = do
   buffer <- newIORef (nullPtr :: Ptr Word64)
   size <- newIORef 0
   pure
@@ -188,7 +199,7 @@ workerOn socket = do
             NothingYet -> NotYet
             OtherEndGone -> Closed,
         chunkDone = \_ ns -> with (fromIntegral ns :: Word64) $ \p -> deliver sendRecord 0 chunkEnds p 8,
-        evaluating = const (pure ()),
+        evaluating = begin,
         reserveRecord = \bytes -> do
           old <- readIORef size
           when (bytes > old) $ do

@@ -16,6 +16,7 @@ import Data.List (find, intercalate)
 import qualified Data.Map.Strict as Map
 import Foreign.C (CInt (..))
 import Maru (Chunking (..), Options (..), Report (..), Workers (..), defaultOptions)
+import Maru.Bench.AutoFit (fitJson, readCells)
 import Maru.Bench.Mapper
 import Maru.Bench.Meter
 import Maru.Bench.Stm.Load
@@ -28,7 +29,7 @@ import System.Mem (performMajorGC)
 
 main :: IO ()
 main = do
-  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> stmCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
+  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> stmCommand <> fitCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
   line <- act
   Lazy.putStrLn (encode line)
 
@@ -124,3 +125,12 @@ stmCommand = command "stm" (info (run <$> structure <*> load) (progDesc "Operati
       if outcomeSound l outcome
         then pure (outcomeJson l outcome)
         else hPutStrLn stderr (structureName s ++ " lost or invented an element") >> exitWith (ExitFailure 70)
+
+-- The default back end's model ------------------------------------------------
+
+fitCommand :: Mod CommandFields (IO Value)
+fitCommand = command "fit" (info (run <$> some (strArgument (metavar "FILE"))) (progDesc "Fit the default back end's model to tables of maru bench many and map/backends"))
+  where
+    run files = do
+      cells <- mapM readCells files
+      either (\why -> hPutStrLn stderr ("maru-bench-map: " ++ why) >> exitWith (ExitFailure 65)) (pure . fitJson . concat) (sequence cells)

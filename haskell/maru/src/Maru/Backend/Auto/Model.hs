@@ -3,8 +3,9 @@
 -- | What 'Maru.Backend.Auto' knows of the ways to map, as a function from what was
 -- measured to a decision. /Internal/.
 --
--- Times are nanoseconds. The constants were fitted on 1 to 16 cores of one machine
--- (bench\/map\/README.md): a model of factors, not of per cents.
+-- Times are nanoseconds. 'prices' were fitted on 2 and on 1 to 16 cores of two
+-- machines by @maru-bench-map fit@, from the tables that bench\/results keeps; a test
+-- of bench holds them to these: a model of factors, not of per cents.
 module Maru.Backend.Auto.Model
   ( Means (..),
     Sample (..),
@@ -13,7 +14,10 @@ module Maru.Backend.Auto.Model
     believable,
     Decision (..),
     decide,
+    Prices (..),
+    prices,
     expected,
+    expectedBy,
     cellsWorth,
     Arrangement (..),
     arrange,
@@ -83,53 +87,75 @@ decide means forkNs sample ahead
   where
     each = expected means sample
     alone = typical sample
-    workersBest = meansWorkers means > 1 && 1.1 * each OnWorkers < alone && each OnWorkers <= 1.25 * each OnCapabilities
+    workersBest = meansWorkers means > 1 && doubt * each OnWorkers < alone && each OnWorkers <= tie * each OnCapabilities
     gain = (alone - each OnWorkers) * fromIntegral ahead - starting means forkNs
-    capable = alone > sparkWorthNs && alone * fromIntegral ahead > sparksWorthNs && 1.1 * each OnCapabilities < alone
+    capable = alone > sparkWorthNs && alone * fromIntegral ahead > sparksWorthNs && doubt * each OnCapabilities < alone
 
 starting :: Means -> Int64 -> Double
 starting means forkNs = fromIntegral forkNs * fromIntegral (meansWorkers means)
 
+-- | As much better than the caller alone a way must seem: the model's own error where results
+-- are dear to carry. And so much worse than capabilities workers may seem: they do not stop each
+-- other for what the program does beside the map.
+doubt, tie :: Double
+doubt = 1.2
+tie = 1.25
+
 -- | What an item takes in each way where there are many: time of the whole by their
 -- number, after the start.
 expected :: Means -> Sample -> Decision -> Double
-expected means sample way = case way of
+expected = expectedBy prices
+
+-- | By other prices.
+expectedBy :: Prices -> Means -> Sample -> Decision -> Double
+expectedBy p means sample way = case way of
   InCaller -> alone
   -- All work at once, and the caller takes each result.
-  OnWorkers -> max ((alone + outcomeNs + carryWalks * walk) / many meansWorkers) (outcomeNs / 2 + takeWalks * walk)
+  OnWorkers -> max (among meansWorkers (alone + outcomeNs + priceCarry p * walk)) (outcomeNs / 2 + priceTake p * walk)
   -- All stop for each collection, which copies what all are building: with as many
   -- areas there are fewer of them, and each takes that much longer.
-  OnCapabilities -> alone / many meansCapabilities + sparkNs + sampleBytes sample / meansArea means * (stopNs + survivorWalks * walk)
+  OnCapabilities ->
+    max
+      (among meansCapabilities alone + priceSpark p + sampleBytes sample / meansArea means * (priceStop p + priceSurvivor p * walk))
+      (priceRead p * walk)
   where
     alone = typical sample
     walk = sampleWalk sample
-    many of' = fromIntegral (max 1 (of' means))
+    among of' ns = let n = fromIntegral (max 1 (of' means)) in ns / n * (1 + priceCrowd p * (n - 1))
 
--- | An item, and all items ahead, for which sparks cost next to nothing.
+-- | Of what is beside the items themselves. What grows with a result is counted in walks
+-- through one.
+data Prices = Prices
+  { -- | A worker builds a copy of its result on fresh pages.
+    priceCarry :: !Double,
+    -- | The caller maps these pages and reads them from another core's cache.
+    priceTake :: !Double,
+    -- | The caller reads from there what a capability has built.
+    priceRead :: !Double,
+    -- | An item on a capability beside itself, in nanoseconds.
+    priceSpark :: !Double,
+    -- | A collection for each area's worth of garbage: stopping everybody, in nanoseconds,
+    -- and copying what lives of the results, in walks.
+    priceStop :: !Double,
+    priceSurvivor :: !Double,
+    -- | How much longer all take for each core that works beside them: caches, memory, and
+    -- an end for which some wait.
+    priceCrowd :: !Double
+  }
+  deriving (Eq, Show)
+
+prices :: Prices
+prices = Prices {priceCarry = 5.65, priceTake = 0.996, priceRead = 1.82, priceSpark = 6070, priceStop = 34600, priceSurvivor = 7.32, priceCrowd = 0.0149}
+
+-- | An item, and all items ahead, for which capabilities cost next to nothing.
 sparkWorthNs, sparksWorthNs :: Double
 sparkWorthNs = 20000
 sparksWorthNs = 2000000
-
--- | What an item costs on capabilities beside itself.
-sparkNs :: Double
-sparkNs = 5000
-
--- | A collection for each area's worth of garbage: stopping everybody, and copying
--- what lives of the results, in walks through one.
-stopNs, survivorWalks :: Double
-stopNs = 200000
-survivorWalks = 16
 
 -- | What any result costs worker and caller together: half of it in either, at
 -- 100 000 items of 1 us (measured).
 outcomeNs :: Double
 outcomeNs = 1200
-
--- | What carrying a result costs, in walks through it: its worker builds a copy on
--- fresh pages, the caller maps these pages and reads them from another core's cache.
-carryWalks, takeWalks :: Double
-carryWalks = 10
-takeWalks = 2
 
 -- | How many items are worth eight starts of all workers, within reason.
 cellsWorth :: Means -> Int64 -> Sample -> Int

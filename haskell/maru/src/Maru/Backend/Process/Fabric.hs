@@ -73,7 +73,7 @@ data Link = Link
     -- | What was read is no longer needed.
     recordsRead :: IO (),
     -- | Called once, when the worker is dead and its records are read: the chunks
-    -- it had, which are free again, and the index it was evaluating, where known.
+    -- it had, which are free again, and the index it has begun last, if any.
     unfinished :: IO ([Chunk], Maybe Int),
     -- | The worker has said 'usedUp'.
     wasUsedUp :: IO Bool,
@@ -90,6 +90,7 @@ data WorkerEnd = WorkerEnd
     claimChunk :: Int64 -> IO Claimed,
     -- | So many items took so many nanoseconds, and their results are sent.
     chunkDone :: Int -> Int64 -> IO (),
+    -- | Begins that item. What it says outlives the worker.
     evaluating :: Int -> IO (),
     -- | Room for a record of so many bytes.
     reserveRecord :: Int -> IO Reserved,

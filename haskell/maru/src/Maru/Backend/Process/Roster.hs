@@ -31,7 +31,7 @@ import Data.Int (Int64)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import Data.List (foldl', partition)
-import Data.Maybe (isJust, isNothing, listToMaybe)
+import Data.Maybe (isJust, isNothing)
 import Maru.Backend.Process.Pieces
 import Maru.Backend.Process.State
 import Maru.Failure
@@ -190,7 +190,7 @@ data Exit = Exit
   { exitDeath :: !Death,
     -- | What it had claimed: [first, end).
     exitClaims :: ![(Int, Int)],
-    -- | The item that it was evaluating, where that is known.
+    -- | The last item that it has begun, if any.
     exitCurrent :: !(Maybe Int),
     -- | It could not start, because of this.
     exitUnstarted :: !(Maybe String),
@@ -198,8 +198,8 @@ data Exit = Exit
     exitFull :: !Bool
   }
 
--- | What it had is orphaned. An item may be to blame: the one that it was evaluating,
--- else the first that it had.
+-- | What it had is orphaned. An item may be to blame: the one that it was evaluating, and none
+-- that it had only been handed.
 died :: Job a b -> Int64 -> Int -> Exit -> State a b -> State a b
 died job now slot exit s = maybe s gone (IntMap.lookup slot (stDuties s))
   where
@@ -216,7 +216,7 @@ died job now slot exit s = maybe s gone (IntMap.lookup slot (stDuties s))
         working = dutyStage duty == Working
         idle = null left && exitDeath exit `elem` [Exited 0, Vanished]
         culprit = do
-          i <- exitCurrent exit <|> listToMaybe left
+          i <- exitCurrent exit
           key <- orphanWith i (stPieces rest)
           pure (key, i)
         fruitless = barren job now slot duty exit

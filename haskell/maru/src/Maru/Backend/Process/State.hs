@@ -51,6 +51,7 @@ where
 
 import Control.Applicative ((<|>))
 import Control.Exception (ErrorCall (..), SomeException, toException)
+import Data.Bifunctor (first)
 import Data.Int (Int64)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
@@ -63,6 +64,7 @@ import Maru.Failure (Unavailable, WorkerLost)
 import Maru.Internal.Engine
 import Maru.Internal.Feed (End (..), Known (..))
 import Maru.Internal.Plan (Settings (..), chunksAhead, lookAhead)
+import Maru.Options (Options (..))
 
 -- | What happened is told to it under the coordinator's lock, in the order in which
 -- it was seen.
@@ -268,11 +270,13 @@ asleep s = (slots, (if null slots then id else noted "workers were ended because
   where
     slots = IntMap.keys (stDuties s)
 
--- | Given what is known of the input.
+-- | Given what is known of the input. All that is there is delivered at once, for each round costs
+-- a look at each worker; but no more than a quarter of the look-ahead, which goes on only when the
+-- consumer has taken that.
 demanded :: Job a b -> Known -> State a b -> (Demand b, State a b)
-demanded job seen s = case candidate of
-  Just (at, Batch n os) -> (Deliver os, s {stArrived = IntMap.delete at (stArrived s), stDelivered = stDelivered s + n})
-  Nothing
+demanded job seen s = case taking (lookAhead settings (stSize s) `div` 4) s of
+  (batches@(_ : _), rest) -> (Deliver (concat batches), rest)
+  ([], _)
     | Just e <- stFatal s -> (FailedWith e, s)
     | stDelivered s == knownCount seen,
       Just end <- knownEnd seen -> case end of
@@ -281,9 +285,15 @@ demanded job seen s = case candidate of
     | stEnded s -> (FailedWith tooLate, s)
     | otherwise -> (Wait, s)
   where
-    candidate = case jobOrder job of
-      Ordered -> (,) (stDelivered s) <$> IntMap.lookup (stDelivered s) (stArrived s)
-      Unordered -> IntMap.lookupMin (stArrived s)
+    settings = Settings (chunking (jobOptions job)) (jobWorkers job) (window (jobOptions job))
+    taking room st = case candidate st of
+      Just (at, Batch n os) ->
+        let st' = st {stArrived = IntMap.delete at (stArrived st), stDelivered = stDelivered st + n}
+         in first (os :) (if n < room then taking (room - n) st' else ([], st'))
+      Nothing -> ([], st)
+    candidate st = case jobOrder job of
+      Ordered -> (,) (stDelivered st) <$> IntMap.lookup (stDelivered st) (stArrived st)
+      Unordered -> IntMap.lookupMin (stArrived st)
     tooLate = toException (ErrorCall "maru: the result of a parallel map was demanded after its scope ended")
 
 -- | The end of the input is known, and all before it was delivered.
