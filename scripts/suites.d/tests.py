@@ -150,7 +150,7 @@ class Bounds(InFolder):
         self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, lambda *_: runner.end()))
 
         def another():
-            until(lambda: marked(mark))
+            until(lambda: marked(mark) and runner.running)
             signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
 
         sender = threading.Thread(target=another)
