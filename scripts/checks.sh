@@ -53,6 +53,16 @@ same_packages() { # LIST CALLED
   diff <(sort) <(sort "$1") | sed -nE "s|^< |$2 lacks |p; s|^> (.*)|$2 has \\1, which no cabal file imports|p" | { ! grep .; }
 }
 
+# cabal check has nothing to say of a package. Cabal 3.4 calls a library that is part of a package an
+# experiment each time that it reads of one.
+cabal_check() { # PACKAGE
+  local said
+  cd "$root/haskell/$1"
+  said=$(cabal check 2>&1 | tr '\n' ' ' | sed 's/Warning: /\n&/g; s/Error: /\n&/g' |
+    grep -E '^(Warning|Error): ' | grep -vE 'experimental feature|may cause trouble|likely cause trouble' || :)
+  [ -z "$said" ] || { echo "$said"; return 1; }
+}
+
 finish() {
   echo "$checks_passed passed, $checks_failed failed"
   [ "$checks_failed" -eq 0 ]

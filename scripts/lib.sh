@@ -64,11 +64,44 @@ phase() {
   die "\"$title\" failed; whole log: ${log#"$root"/}"
 }
 
+# Cabal compiles a C file again when that file has changed, but not when a header has that it includes
+# (its issue 4306); so with what is made of a .hsc file. Where a header of this tree is another than the
+# last time, those objects and files go. What GHC compiled itself stays.
+forget_stale() {
+  local headers file stamp=$build/.cabal/headers
+  local folders=("$build"/.cabal/build "$build"/.cabal-haddock/build "$build"/.cabal-ways/*/build)
+  headers=$(find "$root/haskell" "$root/native" "$root/bench" -name '*.h' -type f -print0 | sort -z | xargs -0 cksum | cksum)
+  [ "$headers" != "$(cat "$stamp" 2>/dev/null)" ] || return 0
+  for file in "${folders[@]}"; do
+    [ ! -e "$file" ] || stale "$file"
+  done | xargs -rd '\n' rm -f
+  mkdir -p "$build/.cabal"
+  echo "$headers" >"$stamp"
+}
+stale() { # FOLDER
+  local file
+  # An object of C has no interface beside it.
+  find "$1" \( -name '*.o' -o -name '*.dyn_o' -o -name '*.p_o' \) | while read -r file; do
+    [ -e "${file%o}hi" ] || echo "$file"
+  done
+  find "$root"/haskell/*/src -name '*.hsc' -printf '%f\n' | sed 's/c$//' | while read -r file; do
+    find "$1" -name "$file"
+  done
+  # Cabal's word that a package is built: it looks at the headers that the package lists.
+  find "$1" -path '*/cache/build' -type f
+}
+
 # Cabal on the project's packages, everything below build/. One at a time: parts of the tests run beside each other.
 cabal_here() { # COMMAND ARGUMENT...
-  local command=$1
+  local command=$1 held
   shift
-  (cd "$root/haskell" && flock "$build/.cabal.lock" cabal "$command" --builddir="$build/.cabal" "$@")
+  (
+    cd "$root/haskell"
+    exec {held}>"$build/.cabal.lock"
+    flock "$held"
+    case $command in v2-build | v2-haddock) forget_stale ;; esac
+    cabal "$command" --builddir="$build/.cabal" "$@"
+  )
 }
 
 # Warnings are errors with the compilers that this is tested with; others may know new warnings, and so
@@ -106,7 +139,8 @@ compile_sanitized() { # NAME
     address) native_tree address $(strict_c) -Db_sanitize=address,undefined ;;
     thread) native_tree thread $(strict_c) -Db_sanitize=thread -Dfork_tests=false ;; # it cannot follow a fork
   esac
-  ninja -C "$build/.native-$1" -j"$jobs"
+  # What its tests run, and no program that is only measured or installed.
+  ninja -C "$build/.native-$1" -j"$jobs" meson-test-prereq
 }
 compile_clang() {
   CC=clang native_tree clang --werror

@@ -80,6 +80,16 @@ def one_test(words=None):
     return read
 
 
+def in_threads(jobs, function, items):
+    """[function(item) for item in items], so many at once.  Python begins no signal's handler while its first thread
+    waits for a lock, if the signal came as the wait began: so it waits a second at most."""
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(function, item) for item in items]
+        while concurrent.futures.wait(futures, timeout=1).not_done:
+            pass
+        return [future.result() for future in futures]
+
+
 class Runner:
     def __init__(self, maru, tries=3, jobs=None, slow=1.0, scratch=None, seconds=math.inf):
         """In each comparison no unit is begun for the first time after four fifths of `seconds`, and none again after all of them."""
@@ -170,8 +180,7 @@ class Runner:
         fit for JSON.  A unit runs in all ways, one after the other; units that were not begun in time are left out."""
         self.first_until, self.until = time.monotonic() + 0.8 * self.seconds, time.monotonic() + self.seconds
         begun = time.monotonic()
-        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
-            results = list(pool.map(lambda unit: self.in_all(unit, (direct, *ways)), units))
+        results = in_threads(self.jobs, lambda unit: self.in_all(unit, (direct, *ways)), units)
         reached = [(unit, result) for unit, result in zip(units, results) if result is not None]
         base = [result[0] for _, result in reached]
         say(f"{direct.name}: {sum(len(r.outcomes) for r in base)} tests, and {len(ways)} ways: {time.monotonic() - begun:.0f} s")
@@ -192,8 +201,7 @@ class Runner:
     def judge(self, results, way, direct):
         """Runs again what differed, from a unit and both its results each."""
         suspects = [(unit, one, other) for unit, one, other in results if one.outcomes != other.outcomes]
-        with concurrent.futures.ThreadPoolExecutor(max(1, self.jobs // 4)) as pool:
-            judged = list(pool.map(lambda suspect: self.repeated(*suspect, way, direct), suspects))
+        judged = in_threads(max(1, self.jobs // 4), lambda suspect: self.repeated(*suspect, way, direct), suspects)
         return {
             "way": way.name,
             "tests": sum(len(other.outcomes) for _, _, other in results),
@@ -254,8 +262,7 @@ def compiled(commands, jobs, product):
         why = [line for line in done.stderr.splitlines() if "error" in line or "undefined" in line]
         return name, done.returncode, (why or ["status %d" % done.returncode])[0][-200:]
 
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        results = list(pool.map(one, commands))
+    results = in_threads(jobs, one, commands)
     return [name for name, status, _ in results if status == 0], {name: why for name, status, why in results if status != 0}
 
 

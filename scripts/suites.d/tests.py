@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -142,6 +143,24 @@ class Bounds(InFolder):
             process.send_signal(number)
             process.wait(LIMIT)
             until(lambda: not self.running(fsx))
+
+    def test_a_signal_is_handled_though_it_wakes_nobody(self):
+        """As it is when it comes while the first thread begins to wait: another thread takes it, and that one waits on."""
+        runner, mark = self.runner(), f"SUITES_MARK={self.folder}"
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.signal(signal.SIGUSR1, lambda *_: runner.end()))
+
+        def another():
+            until(lambda: marked(mark) and runner.running)
+            signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+        sender = threading.Thread(target=another)
+        sender.start()
+        unit = Unit("long", ("sleep", "1000"), seconds=1000, environment=(("SUITES_MARK", str(self.folder)),))
+        begun = time.monotonic()
+        with self.assertRaises((KeyboardInterrupt, FileNotFoundError)):  # what is begun after it finds nothing left
+            runner.compare([unit], [WAY])
+        self.assertLess(time.monotonic() - begun, 20 * LIMIT)
+        sender.join()
 
     def running(self, program):
         found = []

@@ -17,7 +17,9 @@ const char *maru_rts_refusal(void) {
     return hazard;
   if (MARU_RTS_NO_REGIONS)
     return MARU_RTS_NO_REGIONS;
-  if (!&mblock_address_space || !&mblocks_allocated)
+  /* GHC 9.10 has the first two for everybody, but not the lock of what they count, sm_mutex. That
+     one is NULL in a program without threads, too; rtsConfig is hidden wherever the lock is. */
+  if (!&mblock_address_space || !&mblocks_allocated || !&rtsConfig)
     return "the run-time system is a shared library (program built with -dynamic, or GHCi)";
   if (!maru_rts_capabilities())
     maru_rts_look();

@@ -69,7 +69,7 @@ ofProcess make = do
         own _ = (Just (me, fresh), fresh)
     atomicModifyIORef made own >>= evaluate
 
--- | @parMapWithin options seconds f xs@: 'Just' what 'parMapWith' gives, 'Nothing'
+-- | @parMapWithin options seconds f xs@: 'Just' what @parMapWith@ gives, 'Nothing'
 -- for an item that takes longer than so many seconds (above 0) to its normal form.
 --
 -- Such an item is interrupted where it allocates. Computing without allocation cannot

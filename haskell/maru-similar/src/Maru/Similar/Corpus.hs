@@ -60,7 +60,7 @@ data Collection = Collection
     collectionLanguage :: !(Maybe Language),
     -- | Files, folders and archives that hold template code.
     collectionBases :: ![RawFilePath],
-    -- | As the paths, of role 'Archive'.
+    -- | As the paths, of role @Archive@.
     collectionArchives :: ![RawFilePath],
     -- | The folder of an index whose submissions are old ones, too; with the recipe of its views.
     collectionIndex :: !(Maybe (Word32, RawFilePath)),
@@ -88,7 +88,7 @@ data Entry = Entry
     entrySources :: ![Source],
     -- | Whose it is; empty where nothing says so.
     entryStudents :: ![ByteString],
-    -- | 'New' or 'Archive'.
+    -- | @New@ or @Archive@.
     entryRole :: !Role
   }
   deriving (Eq, Show)

@@ -1,7 +1,7 @@
 -- | Descriptors by path, with every version of @unix@: the type of its @openFd@ has changed.
 --
 -- None waits for another side of a pipe, becomes a terminal of the process, or is inherited by a
--- program that it runs. What fails is an 'IOException' with the path.
+-- program that it runs. What fails is an @IOException@ with the path.
 module Maru.Similar.Open
   ( openToRead,
     openNew,

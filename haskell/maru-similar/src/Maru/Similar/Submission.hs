@@ -32,7 +32,7 @@ data Submission = Submission
     submissionNotJava :: !Int,
     -- | Bytes that text does not have: NUL and other control bytes.
     submissionControls :: !Int,
-    -- | As the worst of its files. Of 'Maru.Similar.Config.Seed', 'ByTokens'.
+    -- | As the worst of its files. Of 'Maru.Similar.Config.Seed', @ByTokens@.
     submissionParse :: !Parse
   }
   deriving (Eq, Show)

@@ -67,7 +67,7 @@ pairMatched pair = case pairEvidence pair of
   Tiles n _ -> Just n
   Shared {} -> Nothing
 
--- | Pairs, the most similar first, then by position. 20 bytes a pair of 'Seed', 52 a
+-- | Pairs, the most similar first, then by position. 20 bytes a pair of @Seed@, 52 a
 -- pair of 'Score'.
 data PairTable
   = -- | With the submissions' lengths.

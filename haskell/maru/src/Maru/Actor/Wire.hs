@@ -3,7 +3,7 @@
 
 -- | Frames between a process and one that it forks. /Internal/.
 --
--- A wire is a connected socket, and for 'Shm' a log for each direction beside it. A frame goes
+-- A wire is a connected socket, and for @Shm@ a log for each direction beside it. A frame goes
 -- into the log, and a bell to the socket when the reader sleeps there. A log never wraps: the
 -- frames after its last one go through the socket.
 --

@@ -85,7 +85,7 @@ automatic options f xs = do
       running <- startOn which options' Ordered Nothing f ys
       pure [either (throw . renumber number) id (outcomeResult o) | o <- outcomes running]
 
--- | Throws 'BadOptions'. The number of workers is 'resolveWorkers'' to check.
+-- | Throws 'BadOptions'. The number of workers is @resolveWorkers'@ to check.
 checkOptions :: Options -> IO ()
 checkOptions options
   | Fixed n <- chunking options, n < 1 = bad "chunking" (show n) "1 or more"

@@ -80,7 +80,7 @@ data Env = Env
     envTell :: !(Double -> IO ()),
     -- | Whose files are source files; 'Nothing': those of all languages that a name tells.
     envLanguage :: !(Maybe Language),
-    -- | How many bytes of a path below a given one name what is left out ('excludedAt').
+    -- | How many bytes of a path below a given one name what is left out (@excludedAt@).
     envExcluded :: !(ByteString -> Maybe Int),
     envLimits :: !Limits,
     -- | Bytes that archives may still unpack.

@@ -255,10 +255,11 @@ closed context running (Live _ group fd) code = do
   writeIORef running Nothing
   closeFd fd
   mapM_ (endGroup (tuneReaper context)) group
-  unless (code == ExitSuccess) $ problem badInput ("'" ++ tuneCommand context ++ "' ended with " ++ describe code)
-  where
-    describe (ExitFailure n) = "status " ++ show n
-    describe ExitSuccess = "success"
+  unless (code == ExitSuccess) $ problem badInput ("'" ++ tuneCommand context ++ "' ended with " ++ described code)
+
+described :: ExitCode -> String
+described (ExitFailure n) = "status " ++ show n
+described ExitSuccess = "status 0"
 
 turn :: Live -> Setting -> IO ()
 turn live setting = case setting of
@@ -298,7 +299,7 @@ launch context running setting out = mask_ $ do
       Just (Right fd) -> do
         let live = Live process group fd
         live <$ writeIORef running (Just live)
-      Just (Left code) -> mapM_ (endGroup (tuneReaper context)) group >> problem badInput ("'" ++ tuneCommand context ++ "' ended before it showed itself (" ++ show code ++ "): there is nothing to tune; see maru run --lock cna -- " ++ tuneCommand context)
+      Just (Left code) -> mapM_ (endGroup (tuneReaper context)) group >> problem badInput ("'" ++ tuneCommand context ++ "' ended with " ++ described code ++ " before it showed itself: there is nothing to tune; see maru run --lock cna -- " ++ tuneCommand context)
       Nothing -> endProcess context process group >> problem badInput ("the run of '" ++ tuneCommand context ++ "' has no board within 20 s")
   where
     -- The rest is turned on its board.
