@@ -79,6 +79,16 @@ main =
           assertBool alone ("\"compared\":1,\n\"apart\":0," `isInfixOf` alone && "\"reason\":\"not a Python file\"" `isInfixOf` alone)
           (_, text, _) <- similar ["--lang", "text", "--json", "-", dir]
           assertBool text ("\"compared\":10,\n" `isInfixOf` text && "\"left\":\"ada.py\",\"right\":\"notes\",\"similarity\":1.000000" `isInfixOf` text),
+        inFolder "a header is of C or of C++ by what it holds, and families are called by their languages" $ \dir -> do
+          writeFile (dir </> "ada.h") "namespace a {\nclass B { public: int c(); };\n}\n"
+          writeFile (dir </> "bob.cpp") "int f(int a) { return a; }\n"
+          writeFile (dir </> "eve.py") "def f(a):\n    return a\n"
+          (status, out, err) <- similar ["--json", "-", dir]
+          status @?= ExitSuccess
+          assertBool out (("\"paths\":[\"" ++ (dir </> "ada.h") ++ "\"],\"languages\":[\"cpp\"]") `isInfixOf` out)
+          forM_ ["1 header (.h) taken for C++ by what it holds: ", "(C++ 2, Python 1)"] $ \part -> assertBool err (part `isInfixOf` err)
+          (_, asC, _) <- similar ["--lang", "c", "--json", "-", dir]
+          assertBool asC ("\"languages\":[\"c\"]" `isInfixOf` asC),
         inFolder "what is odd about a submission is said, and it is compared" $ \dir -> do
           writeFile (dir </> "whole.java") (program "x")
           writeFile (dir </> "nul.java") ("// \0\n" ++ program "x")

@@ -62,7 +62,7 @@ tests =
         withJava $ \java -> do
           fmap ((> 0) . parsedErrors) (parse java "class A { void m( { x = ; } ") @?= Just True
           fmap parsedErrors (parse java (inMethod "a();")) @?= Just 0
-          parse java (BC.replicate 60001 ' ') @?= Nothing,
+          parse java (BC.replicate 60001 ';') @?= Nothing,
       testCase "a copy with comments, in another layout, is the same" $
         withJava $ \java -> forM_ (programs ++ atBound ++ map (B.take 300) programs) $ \program ->
           forM_ [program <> "/*" <> BC.replicate 60001 '.' <> "*/", between "\n \t" program, between "/* ; */" program, "// a\n" <> program] $ \copy -> do
