@@ -173,7 +173,7 @@ application =
     "<button id=\"save\" title=\"Save verdicts (s)\">Save verdicts</button><button id=\"load\">Load verdicts</button><input type=\"file\" id=\"file\" accept=\".json,application/json\" hidden>",
     "<button id=\"print\">Print</button><button id=\"help\" title=\"Keys (?)\">?</button></div>",
     "<p id=\"said\" class=\"said\" role=\"status\"></p>",
-    "<div id=\"overview\" class=\"overview\"><div class=\"card\"><h2>How similar the pairs are</h2><div id=\"histogram\"></div></div><div class=\"card\"><h2>Clusters</h2><div id=\"graph\"></div></div></div>",
+    "<div id=\"overview\" class=\"overview\"><div class=\"card\"><h2>How similar pairs are (logarithmic)</h2><div id=\"histogram\"></div></div><div class=\"card\"><h2>Clusters</h2><div id=\"graph\"></div></div></div>",
     "<div id=\"list\"><h2>Ranking</h2><div id=\"ranking\" class=\"scroll\"></div></div>",
     "<div id=\"pair\" hidden></div>",
     "<dialog id=\"keys\"><h2>Keys</h2><dl class=\"keys\">" ++ concat [keyed k what | (k, what) <- keys] ++ "</dl><form method=\"dialog\"><button>Close</button></form></dialog>",
