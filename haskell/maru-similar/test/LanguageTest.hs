@@ -17,7 +17,7 @@ import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word8)
 import Maru.Similar
 import Maru.Similar.Archive
-import Maru.Similar.Evidence (evidence)
+import Maru.Similar.Evidence (Shown (..), evidence, usualIn)
 import Maru.Similar.Extend
 import Maru.Similar.Grammar
 import Maru.Similar.Language
@@ -125,10 +125,19 @@ tests =
       testCase "a header is the same in C and in C++" $ do
         let text = "#include <a.h>\nusing b;\nclass C { public: bool d(); };\n"
         spelledKinds C text @?= spelledKinds Cpp text,
+      testCase "a stretch is rare if hardly any other submission has it" $ do
+        let of' text = [javaSource "A.java" text]
+            common = "class A { void f() { for (int i = 0; i < 9; i++) { a(i); } } }\n"
+            own = "class B { int g(int x) { while (x > 1) { x = x / 2 + h(x, 3); } return -x; } }\n"
+            (this, that) = (of' (common <> own), of' (own <> common))
+            rare others = [shownRare s | s <- evidence 9 (usualIn 9 ([this, that] ++ others)) [] this that]
+        rare (replicate 20 (of' common)) @?= [False, True]
+        rare (replicate 20 (of' (own <> common))) @?= [False, False]
+        rare (replicate 7 (of' common)) @?= [False, False],
       testCase "a pair of two languages of a family has tiles, one of two families none" $ do
         let c = Source C "a.c" (written C (program 2))
-        assertBool "none" (not (null (evidence 9 [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
-        evidence 9 [] [c] [Source Java "a.java" (sourceBytes c)] @?= []
+        assertBool "none" (not (null (evidence 9 Nothing [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
+        evidence 9 Nothing [] [c] [Source Java "a.java" (sourceBytes c)] @?= []
     ]
   where
     name i = BC.pack (show (100 + i))

@@ -15,8 +15,8 @@ where
 
 import Data.ByteString (ByteString)
 import qualified Data.ByteString.Char8 as BC
-import Data.Primitive.PrimArray (primArrayFromList)
 import Data.Maybe (fromMaybe)
+import Data.Primitive.PrimArray (primArrayFromList)
 import Data.Word (Word32)
 import Maru.Similar.Normalise (Codes)
 import System.Environment (lookupEnv)

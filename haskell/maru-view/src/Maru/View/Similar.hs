@@ -88,7 +88,7 @@ data Programs = Programs
   { -- | Name and text of each file.
     programFiles :: ![(Int, [(Text, Text)])],
     -- | File, first byte (of UTF-8) and bytes on the left, the same on the right, tokens, reason,
-    -- whether it stands in another order than those around it (1).
+    -- whether it stands in another order than those around it (1), whether hardly any other has it (1).
     programTiles :: ![(Int, [[Int]])]
   }
 
