@@ -45,11 +45,27 @@ main =
           programs (dir </> "in")
           writeFile (dir </> "die.c") "#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }\n"
           callProcess "cc" ["-shared", "-fPIC", "-o", plugins </> "rust.so", dir </> "die.c"]
+          callProcess "sh" ["-c", "printf 'maru-md5:%s' \"$(md5sum <\"$1\" | cut -c 1-32)\" >>\"$1\"", "sh", plugins </> "rust.so"]
           (status, _, _) <- readProcessWithExitCode "timeout" ["60", "env", "MARU_PREFIX=" ++ dir </> "prefix", "maru", "similar", dir </> "in"] ""
           status @?= ExitSuccess
           writeFile (dir </> "in/x.rs") "fn f() { g(); }\n"
           (opened, _, _) <- readProcessWithExitCode "timeout" ["60", "env", "MARU_PREFIX=" ++ dir </> "prefix", "maru", "similar", dir </> "in"] ""
           assertBool "the plug-in kills its user" (opened /= ExitSuccess),
+        inFolder "a damaged plug-in is one line, and the lexer goes on: query, index, doctor" $ \dir -> do
+          let plugins = dir </> "prefix/lib/maru/grammars"
+              maru arguments = readProcessWithExitCode "timeout" (["60", "env", "MARU_PREFIX=" ++ dir </> "prefix", "maru"] ++ arguments) ""
+          createDirectory (dir </> "in")
+          createDirectoryIfMissing True plugins
+          programs (dir </> "in")
+          writeFile (dir </> "die.c") "#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }\n"
+          callProcess "cc" ["-shared", "-fPIC", "-o", plugins </> "java.so", dir </> "die.c"]
+          appendFile (plugins </> "java.so") ("maru-md5:" ++ replicate 32 '0')
+          forM_ [[dir </> "in"], ["index", dir </> "years", dir </> "in"], ["--index", dir </> "years", dir </> "in"]] $ \arguments -> do
+            (status, _, err) <- maru ("similar" : arguments)
+            status @?= ExitSuccess
+            assertBool err (length (filter ("damaged: it does not fit its checksum" `isInfixOf`) (lines err)) == 1 && "no grammar of Java" `isInfixOf` err)
+          (_, said, _) <- maru ["doctor"]
+          assertBool said ("damaged: it does not fit its checksum" `isInfixOf` said),
         inFolder "a language is told by a file's name, or asked for; only those of a family are compared" $ \dir -> do
           programs dir
           let lines' = concat ["def f(a, b):\n    while a < b:\n        a = a + " ++ show n ++ "\n    return a\n\n" | n <- [1 :: Int .. 9]]
@@ -63,6 +79,16 @@ main =
           assertBool alone ("\"compared\":1,\n\"apart\":0," `isInfixOf` alone && "\"reason\":\"not a Python file\"" `isInfixOf` alone)
           (_, text, _) <- similar ["--lang", "text", "--json", "-", dir]
           assertBool text ("\"compared\":10,\n" `isInfixOf` text && "\"left\":\"ada.py\",\"right\":\"notes\",\"similarity\":1.000000" `isInfixOf` text),
+        inFolder "a header is of C or of C++ by what it holds, and families are called by their languages" $ \dir -> do
+          writeFile (dir </> "ada.h") "namespace a {\nclass B { public: int c(); };\n}\n"
+          writeFile (dir </> "bob.cpp") "int f(int a) { return a; }\n"
+          writeFile (dir </> "eve.py") "def f(a):\n    return a\n"
+          (status, out, err) <- similar ["--json", "-", dir]
+          status @?= ExitSuccess
+          assertBool out (("\"paths\":[\"" ++ (dir </> "ada.h") ++ "\"],\"languages\":[\"cpp\"]") `isInfixOf` out)
+          forM_ ["1 header (.h) taken for C++ by what it holds: ", "(C++ 2, Python 1)"] $ \part -> assertBool err (part `isInfixOf` err)
+          (_, asC, _) <- similar ["--lang", "c", "--json", "-", dir]
+          assertBool asC ("\"languages\":[\"c\"]" `isInfixOf` asC),
         inFolder "what is odd about a submission is said, and it is compared" $ \dir -> do
           writeFile (dir </> "whole.java") (program "x")
           writeFile (dir </> "nul.java") ("// \0\n" ++ program "x")

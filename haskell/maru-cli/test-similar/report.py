@@ -273,8 +273,11 @@ def dark_and_paper():
         assert b.value("document.documentElement.scrollWidth") <= 420
         open_pair(b, "ada", "bob")
         assert b.value("document.documentElement.scrollWidth") <= 420
+        b.press("1")
         b.call("Emulation.setEmulatedMedia", media="print")
         assert b.value("getComputedStyle(document.querySelector('.bar')).display") == "none"
+        # Of the verdicts the one that was given.
+        assert b.value("[...document.querySelectorAll('.judge button')].filter(b => getComputedStyle(b).display !== 'none').map(b => b.textContent).join()") == "copy"
         assert b.value("getComputedStyle(document.querySelector('.pane')).overflow") == "visible"
 
 

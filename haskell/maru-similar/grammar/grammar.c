@@ -85,11 +85,19 @@ static int64_t parse_and_walk(const struct maru_grammar *g, struct text *text,
   return maru_walk(g, text->bytes, ts_tree_root_node(tree), acts, errors);
 }
 
+static uint32_t without_blanks(const char *bytes, uint32_t size) {
+  uint32_t own = 0;
+  for (uint32_t i = 0; i < size; i++)
+    own += bytes[i] != ' ' && bytes[i] != '\t';
+  return own;
+}
+
 int64_t maru_grammar_walk(const struct maru_grammar *g, const char *bytes, uint32_t size,
                           struct maru_act **acts, uint32_t *errors) {
-  if (size > MARU_GRAMMAR_LARGEST)
+  const uint32_t own = without_blanks(bytes, size);
+  if (own > MARU_GRAMMAR_LARGEST)
     return -EFBIG;
-  struct maru_arena arena = {.left = ANY_TEXT + EACH_BYTE * (uint64_t)size};
+  struct maru_arena arena = {.left = ANY_TEXT + EACH_BYTE * (uint64_t)own};
   struct text text = {bytes, size, &arena};
   int64_t found;
 

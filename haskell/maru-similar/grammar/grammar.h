@@ -21,8 +21,9 @@
 /* Grows when a function below or the meaning of an act changes. */
 #define MARU_GRAMMAR_DOOR 2
 
-/* Bytes of the largest text that is parsed. The runtime of Debian 12 damages its heap where 65536
- * symbols are open at once, and a symbol is a byte at least. */
+/* Bytes of the largest text that is parsed, but for blanks and tabs. The runtime of Debian 12
+ * damages its heap where 65536 symbols are open at once, and a symbol is a byte at least; of blanks
+ * none is made. */
 #define MARU_GRAMMAR_LARGEST 60000
 
 /* The order is that of Maru.Similar.Structure.Act. */

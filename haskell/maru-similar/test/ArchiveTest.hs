@@ -26,32 +26,30 @@ import Maru.Similar.Corpus.Tar
 import Maru.Similar.Corpus.Zip
 import Snippets
 import System.Directory (createDirectory, createDirectoryIfMissing)
-import System.Environment (lookupEnv)
 import System.FilePath ((</>))
 import System.IO.Temp (withSystemTempDirectory)
 import System.Timeout (timeout)
 import Test.QuickCheck hiding (property, scale)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
-import Text.Read (readMaybe)
 
 tests :: IO TestTree
 tests = do
-  scale <- maybe 1 (fromMaybe 1 . readMaybe) <$> lookupEnv "MARU_TEST_SCALE"
+  scale <- soakScale
   pure $
     testGroup
       "Corpus: archives, encodings, students"
       [ testGroup "archives" (archives scale),
         testGroup "hostile archives" hostile,
-        testGroup "encodings" (encodings scale),
+        testGroup "encodings" encodings,
         testGroup "roles and students" students,
         testGroup "patterns" patterns,
         testGroup
           "fuzzed"
-          [ property "a zip with any bytes changed" (400 * scale) (broken zipMembers (zipOf samples)),
-            property "a tar with any bytes changed" (200 * scale) (broken (tarWhy Raw) (tarOf samples)),
-            property "a packed tar with any bytes changed" (200 * scale) (broken (tarWhy Gzip) (gzipped (tarOf samples))),
-            property "a list of students with any bytes" (500 * scale) studentsTotal
+          [ property "a zip with any bytes changed" 400 (broken zipMembers (zipOf samples)),
+            property "a tar with any bytes changed" 200 (broken (tarWhy Raw) (tarOf samples)),
+            property "a packed tar with any bytes changed" 200 (broken (tarWhy Gzip) (gzipped (tarOf samples))),
+            property "a list of students with any bytes" 500 studentsTotal
           ]
       ]
   where
@@ -279,8 +277,8 @@ broken members archive = forAll edits $ \changes ->
 
 -- Encodings -----------------------------------------------------------------------
 
-encodings :: Int -> [TestTree]
-encodings scale =
+encodings :: [TestTree]
+encodings =
   [ testCase "marks and guesses" $
       map
         encodingOf
@@ -302,7 +300,7 @@ encodings scale =
     testCase "all encodings of a program are the program" $
       [decoded e bytes | (e, bytes) <- [(encodingOf b, b) | b <- [account, "\xef\xbb\xbf" <> account, T.encodeUtf16LE text, "\xfe\xff" <> T.encodeUtf16BE text, "\xff\xfe\0\0" <> T.encodeUtf32LE text]]]
         @?= replicate 5 account,
-    property "any bytes become UTF-8" (1000 * scale) $
+    property "any bytes become UTF-8" 1000 $
       forAll (B.pack <$> listOf arbitrary) $ \bytes -> not (isLeft (T.decodeUtf8' (decoded (encodingOf bytes) bytes))),
     inFolder "what was guessed is said" $ \dir -> do
       createDirectory (dir </> "in")

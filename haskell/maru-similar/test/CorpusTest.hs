@@ -141,7 +141,7 @@ tests =
         corpusLeftOut c @?= []
         map (map sourceBytes . entrySources) (drop 1 (corpusEntries c)) @?= [[account], [account]],
       corpusCase "a long line without end" $ \dir -> do
-        write dir "long.java" (B.concat (replicate 1000000 "{ x = (1; "))
+        write dir "long.java" (B.concat (replicate 200000 "{ x = (1; "))
         write dir "ok.java" bubble
         c <- expect dir
         let prepared = prepare map defaultConfig c

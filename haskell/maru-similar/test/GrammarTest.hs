@@ -62,7 +62,7 @@ tests =
         withJava $ \java -> do
           fmap ((> 0) . parsedErrors) (parse java "class A { void m( { x = ; } ") @?= Just True
           fmap parsedErrors (parse java (inMethod "a();")) @?= Just 0
-          parse java (BC.replicate 60001 ' ') @?= Nothing,
+          parse java (BC.replicate 60001 ';') @?= Nothing,
       testCase "a copy with comments, in another layout, is the same" $
         withJava $ \java -> forM_ (programs ++ atBound ++ map (B.take 300) programs) $ \program ->
           forM_ [program <> "/*" <> BC.replicate 60001 '.' <> "*/", between "\n \t" program, between "/* ; */" program, "// a\n" <> program] $ \copy -> do
@@ -159,7 +159,12 @@ notGrammars = withSystemTempDirectory "grammar" $ \dir -> do
   built <- doesFileExist (pluginOf "java")
   when built $ do
     plugin <- B.readFile (pluginOf "java")
-    forM_ [64, 4096, B.length plugin `div` 2, B.length plugin - 1] $ \n -> B.writeFile path (B.take n plugin) >> refused "cut off"
+    forM_ [64, 4096, B.length plugin `div` 2] $ \n -> B.writeFile path (B.take n plugin) >> refused "cut off"
+    -- Whatever is wrong in its middle would end its user, or make other acts.
+    forM_ [200, B.length plugin `div` 3, B.length plugin `div` 2, B.length plugin - 100, B.length plugin - 1] $ \n -> do
+      let (before, after) = B.splitAt n plugin
+      B.writeFile path (before <> B.map (+ 1) (B.take 1 after) <> B.drop 1 after) >> refused "damaged"
+    forM_ [1, 41] $ \n -> B.writeFile path (B.take (B.length plugin - n) plugin) >> refused "no checksum"
     openGrammar "python" (pluginOf "java") >>= either (\said -> assertBool said ("it is tree-sitter-java" `isInfixOf` said)) (const (assertFailure "Java is Python"))
 
 -- | Of a copy: the same text at another address.

@@ -303,7 +303,7 @@ leftovers :: Assertion
 leftovers = temporary $ \dir -> do
   indexOf (dir </> "once") [small]
   whole <- B.readFile (dir </> "once" </> "archive")
-  forM_ ["", "maru: an unfinished index\n\0\0half", whole] $ \left -> do
+  forM_ ["maru: an unfinished index\n\0\0half", whole] $ \left -> do
     let folder = dir </> "index"
     indexOf folder [take 1 small]
     B.writeFile (folder </> ".maru-index-new") left
@@ -326,4 +326,8 @@ usersFiles = temporary $ \dir -> do
   refused <- try (indexOf dir [small])
   either (\(BadPath _ w) -> assertBool (show w) ("no file of maru's" `B.isInfixOf` w)) (const (assertFailure "took its place")) refused
   mapM_ mine (".maru-index-new" : harmless)
+  B.writeFile (dir </> ".maru-index-new") ""
+  empty <- try (indexOf dir [small])
+  either (\(BadPath _ w) -> assertBool (show w) ("is empty" `B.isInfixOf` w)) (const (assertFailure "removed it")) empty
+  B.readFile (dir </> ".maru-index-new") >>= (@?= "")
   B.readFile (dir </> "archive") >>= (@?= before)

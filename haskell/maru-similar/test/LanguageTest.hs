@@ -17,7 +17,7 @@ import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word8)
 import Maru.Similar
 import Maru.Similar.Archive
-import Maru.Similar.Evidence (evidence)
+import Maru.Similar.Evidence (Shown (..), evidence, usualIn)
 import Maru.Similar.Extend
 import Maru.Similar.Grammar
 import Maru.Similar.Language
@@ -42,6 +42,13 @@ tests =
   testGroup
     "Language"
     [ testGroup "a file's language is told by its name" [testCase (show path) (languageOf path @?= l) | (path, l) <- named],
+      testCase "where a language is asked for, its files are those that go with it" $
+        [languageWhere l path | (l, path) <- [(Cpp, "x.h"), (C, "x.h"), (TypeScript, "x.tsx"), (Tsx, "x.ts"), (C, "x.cpp")]] @?= [Just Cpp, Just C, Just Tsx, Nothing, Nothing],
+      testCase "a header that uses what C does not have is one of C++" $ do
+        forM_ ["class A { int b; };", "class A : B<C> { };", "template <class T> T f();", "namespace a { }", "std::string f();", "using namespace std;", "struct A { public: int b; };", "struct A { virtual ~A(); };"] $ \text ->
+          assertEqual (show text) (Cpp, C) (byContent C "a.h" (text <> "\n"), byContent C "a.c" text)
+        forM_ ["int class;", "int f(int template, int virtual);", "// class A { };\nint x;", "char *s = \"class A {\";", "struct class { int private; };", "#ifndef A\n#define A(b) b ? c : d\n#endif", ""] $ \text ->
+          assertEqual (show text) C (byContent C "a.h" text),
       testGroup "tokens" [testCase (languageName l ++ ": " ++ show text) (spelled l text @?= ts) | (l, text, ts) <- lexed'],
       testCase "what does not end hides nothing, and is counted" $
         forM_ unclosed $ \(l, text, errors, open) -> do
@@ -51,7 +58,7 @@ tests =
       property "any bytes: tokens ascend within the text, and are the same again" 300 $
         forAll anySource $ \(l, text) ->
           counterexample (show (l, text)) (wellFormed (B.length text) (lexSource l text) && lexSource l (B.copy text) == lexSource l text),
-      testGroup "200 KB in one line, in time" [testCase (languageName l ++ ": " ++ show (B.take 8 unit)) (longLine l unit) | l <- [C, Python, JavaScript, Rust, Haskell, Lua], unit <- hardUnits],
+      testGroup "200 KB in one line, in time" [testCase (languageName l ++ ": " ++ show (B.take 8 unit)) (longLine l unit) | l <- [C, Python, JavaScript, Rust, Haskell, Lua, Ruby], unit <- hardUnits],
       testCase "800 KB of dashes that are no comment, in time" $
         forM_ [Haskell, Lua, Sql] $ \l -> longLine l ("x = " <> BC.replicate 800000 '-' <> ">"),
       testGroup "acts" [testCase (languageName l) (withGrammar l (\g -> actsOf l g text @?= (0, acts))) | (l, text, acts) <- acted],
@@ -74,6 +81,12 @@ tests =
                 | l == Haskell = "\n-- "
                 | otherwise = "\n//"
            in fst3 (viewed l (Map.singleton l g) (text <> comment <> BC.replicate 60001 '.' <> "\n")) @?= fst3 (viewed l (Map.singleton l g) text),
+      testCase "comments and blanks of any length within lines change no view of a language of lines" $
+        withGrammar Haskell $ \g -> do
+          let wide blank = "f x =" <> blank <> "g x + 1\nh y = f" <> blank <> "y\n"
+              seen = viewed Haskell (Map.singleton Haskell g)
+          forM_ [BC.replicate 70000 ' ', " {- " <> BC.replicate 70000 '.' <> " -} "] $ \blank -> seen (wide blank) @?= seen (wide " ")
+          thd3 (seen (wide " ")) @?= Clean,
       testGroup
         "what names are does not count in the lexical view"
         [ testCase (languageName l) $
@@ -112,10 +125,19 @@ tests =
       testCase "a header is the same in C and in C++" $ do
         let text = "#include <a.h>\nusing b;\nclass C { public: bool d(); };\n"
         spelledKinds C text @?= spelledKinds Cpp text,
+      testCase "a stretch is rare if hardly any other submission has it" $ do
+        let of' text = [javaSource "A.java" text]
+            common = "class A { void f() { for (int i = 0; i < 9; i++) { a(i); } } }\n"
+            own = "class B { int g(int x) { while (x > 1) { x = x / 2 + h(x, 3); } return -x; } }\n"
+            (this, that) = (of' (common <> own), of' (own <> common))
+            rare others = [shownRare s | s <- evidence 9 (usualIn 9 ([this, that] ++ others)) [] this that]
+        rare (replicate 20 (of' common)) @?= [False, True]
+        rare (replicate 20 (of' (own <> common))) @?= [False, False]
+        rare (replicate 7 (of' common)) @?= [False, False],
       testCase "a pair of two languages of a family has tiles, one of two families none" $ do
         let c = Source C "a.c" (written C (program 2))
-        assertBool "none" (not (null (evidence 9 [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
-        evidence 9 [] [c] [Source Java "a.java" (sourceBytes c)] @?= []
+        assertBool "none" (not (null (evidence 9 Nothing [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
+        evidence 9 Nothing [] [c] [Source Java "a.java" (sourceBytes c)] @?= []
     ]
   where
     name i = BC.pack (show (100 + i))
@@ -136,6 +158,7 @@ named =
     ("x.py", Just Python),
     ("x.js", Just JavaScript),
     ("x.ts", Just TypeScript),
+    ("x.tsx", Just Tsx),
     ("x.kt", Just Kotlin),
     ("x.go", Just Go),
     ("x.rs", Just Rust),
@@ -154,6 +177,15 @@ lexed' =
     (Python, "from a import (b,\n  c)\nx = \"\"\"a\n# b\"\"\" # c", ["from a import (b,\n  c)", "x", "=", "\"\"\"a\n# b\"\"\""]),
     (Python, "import_x = f'a' + r\"b\"", ["import_x", "=", "f", "'a'", "+", "r", "\"b\""]),
     (JavaScript, "x = /a\\/[/\"]b/g / 2; y = a / b; z = `t\n${x}`", ["x", "=", "/a\\/[/\"]b/g", "/", "2", ";", "y", "=", "a", "/", "b", ";", "z", "=", "`t\n${x}`"]),
+    -- Text between tags has no quotes, comments and patterns; code in it has.
+    (JavaScript, "return <p a='b' c={d}>Don't // e {f('g')} can't</p> + 'h'", ["return", "<", "p", "a", "=", "'b'", "c", "=", "{", "d", "}", ">", "Don't // e", "{", "f", "(", "'g'", ")", "}", "can't", "</", "p", ">", "+", "'h'"]),
+    (Tsx, "x = a && <><B.C d={{e: 1}} />it's\n  `f <i>g</i></>; 'h'", ["x", "=", "a", "&&", "<", ">", "<", "B", ".", "C", "d", "=", "{", "{", "e", ":", "1", "}", "}", "/>", "it's", "`f", "<", "i", ">", "g", "</", "i", ">", "</", ">", ";", "'h'"]),
+    -- Neither a comparison nor a type is an element.
+    (JavaScript, "a <b && c> d; 'e' // f", ["a", "<", "b", "&&", "c", ">", "d", ";", "'e'"]),
+    (Tsx, "f = <T extends U>(a: T) => 'b'; // c\nd = <i/>", ["f", "=", "<", "T", "extends", "U", ">", "(", "a", ":", "T", ")", "=>", "'b'", ";", "d", "=", "<", "i", "/>"]),
+    (TypeScript, "f = <T>(a) => 'b'; c = <T>d; // </T>", ["f", "=", "<", "T", ">", "(", "a", ")", "=>", "'b'", ";", "c", "=", "<", "T", ">", "d", ";"]),
+    (Ruby, "a =~ /b'c/i; puts /'d/\ne / f / g", ["a", "=", "~", "/b'c/i", ";", "puts", "/'d/", "e", "/", "f", "/", "g"]),
+    (Ruby, "w = %w(don't (x) y); r = %r{'}; m = a % b; q %'c'", ["w", "=", "%w(don't (x) y)", ";", "r", "=", "%r{'}", ";", "m", "=", "a", "%", "b", ";", "q", "%'c'"]),
     (JavaScript, "import(x).then(y)", ["import", "(", "x", ")", ".", "then", "(", "y", ")"]),
     (Kotlin, "/* a /* b */ c */ x..y", ["x", ".", ".", "y"]),
     (Go, "import (\n \"a\"\n)\nx := `a\\`", ["import (\n \"a\"\n)", "x", ":=", "`a\\`"]),
@@ -210,7 +242,7 @@ spelledKinds l = tokenKinds . lexSource l
 anySource :: Gen (Language, ByteString)
 anySource = (,) <$> elements generic <*> (B.concat <$> listOf (oneof [elements pieces, B.pack <$> vectorOf 3 arbitrary]))
   where
-    pieces = ["/*", "*/", "//", "#", "--", "{-", "-}", "\"", "'", "`", "\"\"\"", "'''", "\\", "\n", " ", "x", "12.5", "import ", "import (", "(", ")", "{", "}", "[[", "]]", "/", "[", "]", "=", "->", "\xc3\xa9", "\0", "\r", "use {", "module ", "where", ";", "<?php", "?>", "=begin", "=end"]
+    pieces = ["/*", "*/", "//", "#", "--", "{-", "-}", "\"", "'", "`", "\"\"\"", "'''", "\\", "\n", " ", "x", "12.5", "import ", "import (", "(", ")", "{", "}", "[[", "]]", "/", "[", "]", "=", "->", "\xc3\xa9", "\0", "\r", "use {", "module ", "where", ";", "<?php", "?>", "=begin", "=end", "<a>", "</a>", "<b/>", "<", ">", "%w(", "%"]
 
 wellFormed :: Int -> Tokens -> Bool
 wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) starts ends) && all (<= size) ends && tokenUnclosed ts <= tokenErrors ts && all ((`elem` [minBound .. maxBound]) . tokenKind ts) is && tokenErrors ts == length (filter ((== Token.Error) . tokenKind ts) is)
@@ -219,7 +251,7 @@ wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) st
     (starts, ends) = (map (tokenStart ts) is, map (tokenEnd ts) is)
 
 hardUnits :: [ByteString]
-hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$"]
+hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$", "=<a ", "=<a {", "=<a>", "=<a>{", "%w(", "= %("]
 
 longLine :: Language -> ByteString -> Assertion
 longLine l unit = timeout 20000000 (pure $! VU.sum (tokenEnds (lexSource l (B.concat (replicate (max 1 (200000 `div` B.length unit)) unit)))) `seq` ()) >>= (@?= Just ())
@@ -232,6 +264,7 @@ acted =
     (Python, "import a\nclass A(B):\n    def f(self, xs):\n        for x in xs:\n            if not x > 0:\n                s += 1\n            else:\n                continue\n        return g(s)\n", [Class] ++ method [Loop, Choose, Compares, Continue, Otherwise, Assigns, Computes, Return, Apply] ++ [ClassEnd]),
     (JavaScript, "import a from 'b';\nfunction f(xs) { let s = g(); for (let i = 0; i < n; i++) { s++; } const h = (x) => x === 1; return h(s); }", method ([Assigns, Apply] ++ counted [Assigns, Computes] ++ [Assigns, Lambda, Compares, Return, Apply])),
     (TypeScript, "class A { b: number = 1; f(x: number): number { return x > 0 ? this.b : g(x); } }", [Class, Assigns] ++ method [Return, Choose, Compares, Otherwise, Apply] ++ [ClassEnd]),
+    (Tsx, "function f(xs: number[]) { const s = g(); return <p title={h(s)}>Don't {s > 0 ? k(s) : <b/>}</p>; }", method [Assigns, Apply, Return, Apply, Choose, Compares, Apply, Otherwise]),
     (Kotlin, "package a\nfun f(xs: List<Int>): Int {\n var s = g()\n for (x in xs) { if (x > 0) { s += x } else { s++ } }\n return s }", method [Assigns, Apply, Loop, Choose, Compares, Assigns, Computes, Otherwise, Assigns, Computes, Return]),
     (Go, "package a\nimport \"b\"\nfunc f(xs []int) int { s := 0; for i := 0; i < len(xs); i++ { s += xs[i] }\n return s }", method ([Assigns, Assigns, Loop, Compares, Apply, Assigns, Computes, Indexes, Assigns, Computes] ++ [Return])),
     (Rust, "use std::io;\nimpl A { fn f(&self, xs: &[i32]) -> i32 { let mut s = g(); while s > 1 { s -= 1; } if s != 2 { return 1; } else { h(); } s } }", [Class] ++ method [Assigns, Apply, Loop, Compares, Assigns, Computes, Choose, Compares, Apply, Otherwise, Return] ++ [ClassEnd]),
@@ -251,6 +284,9 @@ viewed l grammars text = viewsOf grammars Nothing [lexed (Source l "" text)]
 
 fst3 :: (a, b, c) -> a
 fst3 (a, _, _) = a
+
+thd3 :: (a, b, c) -> c
+thd3 (_, _, c) = c
 
 sameViews :: Language -> Grammars -> Assertion
 sameViews l grammars = forM_ [1 .. 5] $ \s -> forM_ [[Commented], [Reformatted], [Commented, Reformatted]] $ \how ->

@@ -4,6 +4,7 @@
 module Snippets
   ( property,
     holds,
+    soakScale,
     programs,
     bubble,
     account,
@@ -14,24 +15,32 @@ where
 
 import Data.ByteString (ByteString)
 import qualified Data.ByteString.Char8 as BC
+import Data.Maybe (fromMaybe)
 import Data.Primitive.PrimArray (primArrayFromList)
 import Data.Word (Word32)
 import Maru.Similar.Normalise (Codes)
+import System.Environment (lookupEnv)
 import Test.QuickCheck (Args (..), Result (Success), Testable, quickCheckWithResult, stdArgs)
 import Test.Tasty (TestName, TestTree)
 import Test.Tasty.HUnit (Assertion, assertFailure, testCase)
+import Text.Read (readMaybe)
 
 -- | A QuickCheck property as a test. The output of a failure holds the seed.
 property :: Testable p => TestName -> Int -> p -> TestTree
 property name runs = testCase name . holds runs
 
--- | The same, within a test.
+-- | The same, within a test; so many times as often as the soak asks for.
 holds :: Testable p => Int -> p -> Assertion
 holds runs p = do
-  result <- quickCheckWithResult stdArgs {maxSuccess = runs, chatty = False} p
+  scale <- soakScale
+  result <- quickCheckWithResult stdArgs {maxSuccess = runs * scale, chatty = False} p
   case result of
     Success {} -> pure ()
     other -> assertFailure (show other)
+
+-- | @MARU_TEST_SCALE@; 1 without it.
+soakScale :: IO Int
+soakScale = maybe 1 (fromMaybe 1 . readMaybe) <$> lookupEnv "MARU_TEST_SCALE"
 
 codes :: [Word32] -> Codes
 codes = primArrayFromList

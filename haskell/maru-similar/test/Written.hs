@@ -145,6 +145,7 @@ dialect language = case language of
   CSharp -> (braces "static int" "int ") {begins = ["using System;", "class Made {"], ends = ["}"]}
   JavaScript -> (braces "function" "") {counts = letting, declares = \v e -> "let " ++ v ++ " = " ++ e ++ ";"}
   TypeScript -> (braces "function" "") {counts = letting, heads = \f ps -> "function " ++ f ++ "(" ++ intercalate ", " (map (++ ": number") ps) ++ "): number {", declares = \v e -> "let " ++ v ++ ": number = " ++ e ++ ";"}
+  Tsx -> dialect TypeScript
   Php -> (braces "function" "$") {begins = ["<?php"], declares = \v e -> "$" ++ v ++ " = " ++ e ++ ";", changes = \v e -> "$" ++ v ++ " = " ++ e ++ ";", counts = \v e -> "for ($" ++ v ++ " = 0; $" ++ v ++ " < " ++ e ++ "; $" ++ v ++ "++) {"}
   Kotlin -> bare {begins = ["package made", "import kotlin.math"], heads = \f ps -> "fun " ++ f ++ "(" ++ intercalate ", " (map (++ ": Int") ps) ++ "): Int {", declares = \v e -> "var " ++ v ++ " = " ++ e, repeats = \e -> "while (" ++ e ++ ") {", counts = \v e -> "for (" ++ v ++ " in 0 until " ++ e ++ ") {", chooses = \e -> "if (" ++ e ++ ") {"}
   Swift -> bare {begins = ["import Foundation"], heads = \f ps -> "func " ++ f ++ "(" ++ intercalate ", " (map (++ ": Int") ps) ++ ") -> Int {", declares = \v e -> "var " ++ v ++ " = " ++ e, counts = \v e -> "for " ++ v ++ " in 0..<" ++ e ++ " {"}

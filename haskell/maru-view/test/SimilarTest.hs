@@ -72,7 +72,7 @@ rendered texts = toLazyByteString (comparisonPage comparison (Plain (programsJso
           comparisonReasons = ["renamed"],
           comparisonVerdicts = [Verdict (at 2) (at 4) "copy" (at 7)]
         }
-    programs = Programs [(0, [(at 6, at 7)]), (1, [(at 5, at 0)])] [(0, [[0, 0, 1, 0, 0, 1, 9, 0, 0]])]
+    programs = Programs [(0, [(at 6, at 7)]), (1, [(at 5, at 0)])] [(0, [[0, 0, 1, 0, 0, 1, 9, 0, 0, 1]])]
 
 count :: B.ByteString -> BL.ByteString -> Int
 count what page = go (BL.toStrict (BLC.map lower page))

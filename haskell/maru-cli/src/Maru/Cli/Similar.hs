@@ -37,8 +37,9 @@ import Maru.Similar
 import Maru.Similar.Anonymous (anonymous, shuffled, withoutComments)
 import Maru.Similar.Archive (fitting)
 import Maru.Similar.Digits (printedScore)
-import Maru.Similar.Evidence (evidence)
+import Maru.Similar.Evidence (evidence, usualIn)
 import Maru.Similar.Output
+import Maru.Similar.Standing (sampleOf)
 import Maru.Similar.Told
 import qualified Maru.View.Similar as View
 import Options.Applicative
@@ -142,10 +143,13 @@ toShow s verdicts corpus own report = do
     evidenceOf tell = fmap V.fromList . mapM (located tell) . zip [1 ..]
     located tell (n, pair) = do
       let sides = (own (pairLeft pair), own (pairRight pair))
-          found = uncurry (evidence (configMinMatch (reportConfig report)) (corpusBase corpus)) sides
-          small = sum (map (B.length . sourceBytes) (uncurry (++) sides)) <= mostShown
+          found = uncurry (evidence minLength usual (corpusBase corpus)) sides
+          small = bytesOf (uncurry (++) sides) <= mostShown
       when small $ evaluate (foldr seq () found)
       (if small then Just found else Nothing) <$ tell (fromIntegral (n :: Int) / fromIntegral (length pairs))
+    minLength = configMinMatch (reportConfig report)
+    usual = usualIn minLength (filter ((<= mostShown) . bytesOf) (map own (sampleOf (V.length (reportSubmissions report)))))
+    bytesOf = sum . map (B.length . sourceBytes)
     -- Verdicts go by names: those of others than these submissions are left out.
     known = if namesHidden s then sortOn View.verdictLeft (sortOn View.verdictRight (map withoutNote renumbered)) else renumbered
     -- Which of two names was the first would tell their order.

@@ -26,20 +26,21 @@ data Bare = Bare
     bareTokens :: IntMap Int
   }
 
--- | 'Nothing': it has more than that many bytes. O(n).
+-- | 'Nothing': its tokens have more than that many bytes, with one for each. O(n).
 bare :: Layout -> Int -> ByteString -> Tokens -> Maybe Bare
 bare Free = bareFree
 bare layout = bareLines layout
 
--- | Bytes are those of the tokens and one for each.
+-- | So neither comments nor layout have a say.
+size :: Tokens -> Int
+size ts = tokenCount ts + fromIntegral (VU.sum (tokenEnds ts) - VU.sum (tokenStarts ts)) -- both sums may wrap around; their difference does not
+
 bareFree :: Int -> ByteString -> Tokens -> Maybe Bare
 bareFree most source ts
-  | size > most = Nothing
+  | size ts > most = Nothing
   | otherwise = Just (Bare (B.concat (concatMap both pieces ++ [missing])) (IntMap.fromDistinctAscList (zip starts [0 ..])))
   where
     indexes = [0 .. tokenCount ts - 1]
-    -- Both sums may wrap around; their difference does not.
-    size = tokenCount ts + fromIntegral (VU.sum (tokenEnds ts) - VU.sum (tokenStarts ts))
     pieces = [(tokenText source ts i, behind source ts i) | i <- indexes]
     both (text, blank) = [text, blank]
     starts = scanl (+) 0 [B.length text + B.length blank | (text, blank) <- pieces]
@@ -49,7 +50,7 @@ bareFree most source ts
 -- | A comment is a blank, and a line without a token is none.
 bareLines :: Layout -> Int -> ByteString -> Tokens -> Maybe Bare
 bareLines layout most source ts
-  | B.length text > most = Nothing
+  | size ts > most = Nothing
   | otherwise = Just (Bare text (IntMap.fromDistinctAscList (zip starts [0 ..])))
   where
     indexes = [0 .. tokenCount ts - 1]

@@ -112,6 +112,8 @@ data Corpus = Corpus
     corpusLeftOut :: ![LeftOut],
     -- | Sources that are not UTF-8, by path: how they were read.
     corpusGuessed :: ![(RawFilePath, Encoding)],
+    -- | Headers (@.h@) that were taken for C++, by what they hold; by path.
+    corpusHeaders :: ![RawFilePath],
     -- | What the list of students names and the collection does not have.
     corpusMissing :: ![ByteString]
   }
@@ -119,7 +121,7 @@ data Corpus = Corpus
 
 -- | Submissions and template code that are at hand, by name.
 corpusOf :: [Entry] -> [Source] -> Corpus
-corpusOf entries base = Corpus (newFirst entries) Nothing base [] [] []
+corpusOf entries base = Corpus (newFirst entries) Nothing base [] [] [] []
 
 newFirst :: [Entry] -> [Entry]
 newFirst = uncurry (++) . partition ((== New) . entryRole)
@@ -162,6 +164,7 @@ assembled c env base entries archive = do
   mapM_ (\e -> leaveOut env (entryName e) "ignored: the list of students says so") ignored
   missed <- readIORef (envLog env)
   guessed <- readIORef (envGuessed env)
+  headers <- readIORef (envHeaders env)
   pure
     Corpus
       { corpusEntries = newFirst kept,
@@ -169,6 +172,7 @@ assembled c env base entries archive = do
         corpusBase = base ++ concatMap entrySources templates,
         corpusLeftOut = sort missed,
         corpusGuessed = sort guessed,
+        corpusHeaders = sort headers,
         corpusMissing = unmatched (collectionStudents c) (map entryName entries)
       }
   where

@@ -5,15 +5,21 @@
 module Maru.Similar.Evidence
   ( Shown (..),
     evidence,
+    Usual,
+    usualIn,
   )
 where
 
+import Data.Bits (shiftR, xor)
 import Data.ByteString (ByteString)
 import Data.List (intersperse, sortOn)
 import qualified Data.Map.Strict as Map
 import Data.Primitive.PrimArray
 import qualified Data.Set as Set
 import qualified Data.Vector as V
+import qualified Data.Vector.Algorithms.Intro as Intro
+import qualified Data.Vector.Unboxed as VU
+import Data.Word (Word64)
 import Maru.Similar.Corpus (Source (..))
 import Maru.Similar.Language (lexSource)
 import Maru.Similar.Match hiding (Kind, Tile)
@@ -22,10 +28,12 @@ import Maru.Similar.Normalise
 import Maru.Similar.Tiling
 import Maru.Similar.Token
 
--- | A tile, and whether it stands in another order than the tiles around it.
+-- | A tile, whether it stands in another order than the tiles around it, and whether hardly any other
+-- submission has it.
 data Shown = Shown
   { shownTile :: !Match.Tile,
-    shownMoved :: !Bool
+    shownMoved :: !Bool,
+    shownRare :: !Bool
   }
   deriving (Eq, Show)
 
@@ -37,19 +45,69 @@ data Placed = Placed
   }
 
 -- | All tiles of two submissions, in the order of the left; template code (the first) is in none.
--- The minimum match length must be at least 1. As costly as comparing the pair.
-evidence :: Int -> [Source] -> [Source] -> [Source] -> [Shown]
-evidence m base left right = zipWith Shown tiles_ (moved tiles_)
+-- The minimum match length must be at least 1. As costly as comparing the pair. Where nothing is
+-- known of others, none is rare.
+evidence :: Int -> Maybe Usual -> [Source] -> [Source] -> [Source] -> [Shown]
+evidence m usual base left right = zipWith3 Shown tiles_ (moved tiles_) (map (maybe (const False) (rareIn leftCodes) usual) found)
   where
     (lefts, leftCodes) = own left
     (rights, rightCodes) = own right
-    found = tilingTiles (tiles (index m (side m leftCodes)) (side m rightCodes))
-    tiles_ = sortOn Match.tileLeft (map shown found)
+    found = sortOn matchLeft (tilingTiles (tiles (index m (side m leftCodes)) (side m rightCodes)))
+    tiles_ = map shown found
     shown t = tile (V.slice (matchLeft t) (matchLength t) lefts) (V.slice (matchRight t) (matchLength t) rights)
     own sources = let (tokens, codes) = placed sources in (tokens, maybe codes (without codes) template)
     template = if null base then Nothing else Just (index m (side m (snd (placed base))))
     -- In place, so that positions stay.
     without codes t = blotted (tilingTiles (tiles t (side m codes))) codes
+
+-- | Which stretches some submissions have, each counted once a submission.
+data Usual = Usual
+  { -- | Tokens of a stretch.
+    usualLength :: !Int,
+    usualCount :: !Int,
+    -- | Hashes, ascending.
+    usualStretches :: !(VU.Vector Word64)
+  }
+
+-- | Of those submissions; 'Nothing' of fewer than ten, which say little. The minimum match length.
+-- O(n log n).
+usualIn :: Int -> [[Source]] -> Maybe Usual
+usualIn m submissions
+  | length submissions < 10 = Nothing
+  | otherwise = Just (Usual k (length submissions) (ascending (VU.concat (map (VU.uniq . ascending . own) submissions))))
+  where
+    k = min 9 m
+    own sources = let codes = joinWithBarriers [codesOf Structure bytes (lexSource l bytes) | Source l _ bytes <- sources] in stretchesOf k codes 0 (sizeofPrimArray codes)
+    ascending = VU.modify Intro.sort
+
+-- | Of the codes from that position on, so many: the hash of each stretch in them, but over barriers.
+stretchesOf :: Int -> Codes -> Int -> Int -> VU.Vector Word64
+stretchesOf k codes from n = VU.filter (/= none) (VU.generate (max 0 (n - k + 1)) (\i -> hash (from + i) (from + i + k) 0xcbf29ce484222325))
+  where
+    none = maxBound
+    hash :: Int -> Int -> Word64 -> Word64
+    hash i end h
+      | i == end = h `shiftR` 1
+      | isBarrier c = none
+      | otherwise = hash (i + 1) end ((h `xor` fromIntegral c) * 0x9e3779b97f4a7c15 `xor` (h `shiftR` 29))
+      where
+        c = indexPrimArray codes i
+
+-- | Whether most stretches of a tile are in two of these submissions at most, or in one of 32 more: the
+-- two of the pair may be among them.
+rareIn :: Codes -> Usual -> Match -> Bool
+rareIn codes usual t = 2 * VU.length (VU.filter ((<= 2 + usualCount usual `quot` 32) . having) stretches') > VU.length stretches'
+  where
+    stretches' = stretchesOf (usualLength usual) codes (matchLeft t) (matchLength t)
+    having h = firstAbove (> h) - firstAbove (>= h)
+    firstAbove is = search 0 (VU.length (usualStretches usual))
+      where
+        search lo hi
+          | lo >= hi = lo
+          | is (usualStretches usual VU.! mid) = search lo mid
+          | otherwise = search (mid + 1) hi
+          where
+            mid = (lo + hi) `quot` 2
 
 -- | Tokens and their codes; a barrier with an empty token between files.
 placed :: [Source] -> (V.Vector Placed, Codes)

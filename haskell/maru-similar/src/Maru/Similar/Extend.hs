@@ -199,19 +199,18 @@ fresh folder = do
     Left e -> ioError e
     Right status -> do
       ours <- if isRegularFile status then isUnfinished path else pure False
-      unless ours . throwIO $ BadPath path "is no file of maru's, and in the way of a new index: move it away"
+      unless ours . throwIO $ BadPath path (if isRegularFile status && fileSize status == 0 then "is empty, so it may be another's, and in the way of a new index: remove it" else "is no file of maru's, and in the way of a new index: move it away")
       removeLink path
   fd <- openNew path
-  _ <- B.unsafeUseAsCStringLen mark (\(bytes, n) -> fdWriteBuf fd (castPtr bytes) (fromIntegral n))
-  pure fd
+  (fd <$ B.unsafeUseAsCStringLen mark (\(bytes, n) -> fdWriteBuf fd (castPtr bytes) (fromIntegral n))) `onException` removeLink path
   where
     path = unfinished folder
 
--- | Whether it was left when it was empty, begun or whole.
+-- | Whether it was left when it was begun or whole. Of an empty one nobody can tell.
 isUnfinished :: RawFilePath -> IO Bool
 isUnfinished path = do
   begins <- bracket (openToRead path >>= fdToHandle) hClose (`B.hGet` B.length mark)
-  if B.null begins || begins == mark then pure True else isIndex path
+  if begins == mark then pure True else isIndex path
 
 -- | The old ones, changed so, and the new ones, by name, as the index of the folder.
 replaced :: Config -> RawFilePath -> Int -> (Submission -> Submission) -> Maybe Archive -> [Batch] -> IO ()

@@ -69,7 +69,7 @@ data Parsed = Parsed
 door :: Word32
 door = 2
 
--- | Bytes of the largest text that is parsed (@MARU_GRAMMAR_LARGEST@).
+-- | Bytes of the largest text that is parsed, but for blanks (@MARU_GRAMMAR_LARGEST@).
 largestText :: Int
 largestText = 60000
 
@@ -124,7 +124,7 @@ opened language library = do
 -- | 'Nothing': it is too large, or no program by far. Depends on the text alone. O(n).
 parse :: Grammar -> ByteString -> Maybe Parsed
 parse grammar text
-  | B.length text > largestText = Nothing
+  | B.length text >= 4 * 1024 * 1024 * 1024 || B.length (B.filter (\w -> w /= 9 && w /= 32) text) > largestText = Nothing
   | otherwise = unsafePerformIO $
     BU.unsafeUseAsCStringLen text $ \(bytes, n) -> alloca $ \acts -> alloca $ \errors -> do
       found <- callWalk (grammarWalk grammar) (grammarRules grammar) bytes (fromIntegral n) acts errors

@@ -10,7 +10,9 @@ module Maru.Similar.Language
     languageName,
     languageTitle,
     languageOf,
-    hasName,
+    languageWhere,
+    withDialects,
+    byContent,
     hasGrammar,
     Layout (..),
     layoutOf,
@@ -33,7 +35,7 @@ import Maru.Similar.Lexer.Generic (lexGeneric)
 import Maru.Similar.Lexer.Java (lexJava)
 import Maru.Similar.Lexer.Style
 import Maru.Similar.Shape (notJava)
-import Maru.Similar.Token (Tokens)
+import Maru.Similar.Token (Tokens, tokenCount, tokenText)
 
 data Language
   = Java
@@ -42,6 +44,8 @@ data Language
   | Python
   | JavaScript
   | TypeScript
+  | -- | TypeScript with elements.
+    Tsx
   | Kotlin
   | Go
   | Rust
@@ -78,17 +82,18 @@ traits :: Language -> Traits
 traits language = case language of
   Java -> Traits "java" "Java" [".java"] Java True Nothing
   C -> Traits "c" "C" [".c", ".h"] C True (Just cFamily)
-  Cpp -> Traits "cpp" "C++" [".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx"] C True (Just cFamily)
+  Cpp -> Traits "cpp" "C++" [".cpp", ".cc", ".cxx", ".hpp", ".hh", ".hxx", ".h"] C True (Just cFamily)
   Python -> Traits "python" "Python" [".py"] Python True (Just plainStyle {lineComments = ["#"], quotes = [long "\"\"\"", long "'''", short "\"", short "'"], preambles = [line "import", Preamble "from" "(" Nothing], keywords = pythonWords})
   JavaScript -> Traits "javascript" "JavaScript" [".js", ".mjs", ".cjs", ".jsx"] JavaScript True (Just script {keywords = scriptWords})
-  TypeScript -> Traits "typescript" "TypeScript" [".ts", ".mts", ".cts", ".tsx"] JavaScript True (Just script {keywords = scriptWords <> typeWords})
+  TypeScript -> Traits "typescript" "TypeScript" [".ts", ".mts", ".cts"] JavaScript True (Just script {keywords = scriptWords <> typeWords, elements = False})
+  Tsx -> Traits "tsx" "TSX" [".tsx"] JavaScript True (Just script {keywords = scriptWords <> typeWords})
   Kotlin -> Traits "kotlin" "Kotlin" [".kt", ".kts"] Kotlin True (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [line "import", line "package"], keywords = kotlinWords})
   Go -> Traits "go" "Go" [".go"] Go True (Just cLike {quotes = [Quote "`" "`" False True, short "\""], preambles = [Preamble "import" "(" Nothing, line "package"], keywords = goWords})
   Rust -> Traits "rust" "Rust" [".rs"] Rust True (Just nestedC {quotes = [long "\""], preambles = [Preamble "use" "{" Nothing], keywords = rustWords})
   Haskell -> Traits "haskell" "Haskell" [".hs"] Haskell True (Just plainStyle {lineComments = ["--"], dashes = True, blockComments = [Comment "{-" "-}" True], quotes = [short "\""], quotedChars = True, wordBytes = [39], preambles = [Preamble "import" "(" Nothing, Preamble "module" "(" (Just "where")], keywords = haskellWords})
   CSharp -> Traits "csharp" "C#" [".cs"] CSharp False (Just cLike {quotes = [long "\"\"\"", Quote "@\"" "\"" False True, short "\""], preambles = [line "using"], keywords = cWords <> cppWords <> csharpWords})
   Php -> Traits "php" "PHP" [".php"] Php False (Just cLike {lineComments = ["//", "#"], quotes = [long "\"", long "'"], quotedChars = False, preambles = [Preamble "use" "{" Nothing, line "namespace"], islands = Just (["<?php", "<?="], "?>"), keywords = phpWords})
-  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], keywords = rubyWords})
+  Ruby -> Traits "ruby" "Ruby" [".rb"] Ruby False (Just plainStyle {lineComments = ["#"], quotes = [long "\"", long "'"], patterns = True, percents = True, pages = [("=begin", "=end")], preambles = [line "require", line "require_relative"], keywords = rubyWords})
   Swift -> Traits "swift" "Swift" [".swift"] Swift False (Just nestedC {quotes = [long "\"\"\"", short "\""], preambles = [line "import"], keywords = swiftWords})
   Scala -> Traits "scala" "Scala" [".scala", ".sc"] Scala False (Just nestedC {quotes = [Quote "\"\"\"" "\"\"\"" False True, short "\""], preambles = [Preamble "import" "{" Nothing, line "package"], keywords = scalaWords})
   Lua -> Traits "lua" "Lua" [".lua"] Lua False (Just plainStyle {lineComments = ["--"], blockComments = [Comment "--[[" "]]" False], quotes = [Quote "[[" "]]" False True, short "\"", short "'"], keywords = luaWords})
@@ -112,13 +117,36 @@ languageName = name . traits
 languageTitle :: Language -> ByteString
 languageTitle = title . traits
 
--- | Of a file, by its name.
+-- | Of a file, by its name. A header is one of C until it is read ('byContent').
 languageOf :: ByteString -> Maybe Language
 languageOf path = find (`hasName` path) (init [minBound ..])
 
--- | Whether a file of such a name is one of the language.
+-- | Of a file where a language was asked for: that, or one that goes with it.
+languageWhere :: Language -> ByteString -> Maybe Language
+languageWhere asked path = find (`hasName` path) (withDialects asked)
+
+-- | A language, and those that are meant where it is asked for.
+withDialects :: Language -> [Language]
+withDialects language = language : [Tsx | language == TypeScript]
+
 hasName :: Language -> ByteString -> Bool
 hasName language path = any (`B.isSuffixOf` path) (endings (traits language))
+
+-- | What a file that its name says is of the language holds: a header that uses what C does not have
+-- is one of C++. O(n).
+byContent :: Language -> ByteString -> ByteString -> Language
+byContent C path text | ".h" `B.isSuffixOf` path && any ofCpp (zip3 spelled (drop 1 spelled) (drop 2 spelled)) = Cpp
+  where
+    spelled = let ts = lexSource C text in map (tokenText text ts) [0 .. tokenCount ts - 1] ++ ["", ""]
+    ofCpp (a, b, c) = case a of
+      "class" -> isName b && c `elem` ["{", ":", ";", "final"]
+      "namespace" -> b == "{" || isName b && c == "{"
+      "template" -> b == "<"
+      "::" -> isName b
+      "virtual" -> isName b || b == "~"
+      _ -> a `elem` ["public", "private", "protected"] && b == ":" || "using namespace" `B.isPrefixOf` a
+    isName = B.any wordStart . B.take 1
+byContent language _ _ = language
 
 hasGrammar :: Language -> Bool
 hasGrammar = grammar . traits
@@ -195,7 +223,7 @@ cFamily = cLike {preambles = [line "#include", line "using"], keywords = cWords 
 
 nestedC = cLike {blockComments = [Comment "/*" "*/" True]}
 
-script = cLike {quotes = [long "`", short "\"", short "'"], quotedChars = False, patterns = True, preambles = [Preamble "import" "{" Nothing]}
+script = cLike {quotes = [long "`", short "\"", short "'"], quotedChars = False, patterns = True, elements = True, preambles = [Preamble "import" "{" Nothing]}
 
 cWords, cppWords, csharpWords, pythonWords, scriptWords, typeWords, kotlinWords, goWords, rustWords, haskellWords :: ByteString
 cWords = "auto break case char const continue default do double else enum extern float for goto if inline int long register return short signed sizeof static struct switch typedef union unsigned void volatile while"

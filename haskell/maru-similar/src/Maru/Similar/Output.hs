@@ -220,13 +220,14 @@ truth b = if b then "true" else "false"
 
 -- | Ranges are bytes of the file as UTF-8.
 matchObject :: Shown -> Builder
-matchObject (Shown t moved) =
+matchObject (Shown t moved rare) =
   object
     [ ("left", spanObject (tileLeft t)),
       ("right", spanObject (tileRight t)),
       ("tokens", intDec (tileTokens t)),
       ("reason", string7 (show (reasonName (tileReason t)))),
-      ("moved", truth moved)
+      ("moved", truth moved),
+      ("rare", truth rare)
     ]
   where
     spanObject s = object [("file", intDec (spanFile s)), ("start", intDec (spanStart s)), ("bytes", intDec (spanBytes s))]

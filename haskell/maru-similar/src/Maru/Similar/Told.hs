@@ -15,7 +15,9 @@ where
 
 import Data.ByteString (ByteString)
 import qualified Data.ByteString.Char8 as BC
-import Data.List (group, nub, sort)
+import Data.Function (on)
+import Data.List (group, groupBy, nub, sort, sortOn)
+import qualified Data.Map.Strict as Map
 import qualified Data.Vector as V
 import Maru.Similar
 import Maru.Similar.Extend (Extended (..))
@@ -45,9 +47,11 @@ toldRead hidden corpus =
   [ Warning (counted (length guessed) "file" <> " not in UTF-8; guessed: " <> BC.intercalate ", " [encodingName e <> " (" <> BC.pack (show (length same)) <> ")" | same@(e : _) <- group (sort guessed)])
     | not (null guessed)
   ]
+    ++ [Warning (counted (length headers) "header" <> " (.h) taken for C++ by what " <> (if length headers == 1 then "it holds" else "they hold") <> (if hidden then "" else ": " <> someOf headers)) | not (null headers)]
     ++ [Warning ("the list of students names what is not there: " <> (if hidden then counted (length missing) "name" else someOf missing)) | not (null missing)]
   where
     guessed = map snd (corpusGuessed corpus)
+    headers = corpusHeaders corpus
     missing = corpusMissing corpus
 
 -- | What is odd about submissions, by the names of the report; those of an index were told of when
@@ -62,15 +66,15 @@ toldReport report =
       warn (\s -> fromEnum (submissionParse s == Broken)) "does" "do" "not parse without errors; compared all the same",
       warn (\s -> fromEnum (submissionParse s == NotParsed)) "holds" "hold" "a file that is too large or too odd to be parsed; its structure does not count",
       warn (\s -> if submissionTokens s < least then 1 else 0) "has" "have" ("fewer than " <> BC.pack (show least) <> " own tokens: only equals are found"),
-      [Warning ("several languages: only submissions of one are compared with each other (" <> BC.intercalate ", " [languageTitle (head' same) <> " " <> BC.pack (show (length same)) | same <- kinds] <> ")") | severalFamilies],
+      [Warning ("several languages: only submissions of one are compared with each other (" <> BC.intercalate ", " [title same <> " " <> BC.pack (show (length same)) | same <- kinds] <> ")") | severalFamilies],
       [Warning (counted incomplete "pair" <> verb incomplete " repeats itself" " repeat themselves" <> " too much to be compared wholly; the similarity is at least the one shown") | incomplete > 0]
     ]
   where
     submissions = V.toList (V.take (reportRead report) (reportSubmissions report))
-    -- By family: as its first language is called. Those of an index count.
-    kinds = group (sort (concatMap (nub . map familyHead . submissionLanguages) (V.toList (reportSubmissions report))))
+    -- By family, as those of its languages are called that are there. Those of an index count.
+    kinds = groupBy ((==) `on` fst) (sortOn fst (concatMap (Map.toList . Map.fromListWith (++) . map (\l -> (familyHead l, [l])) . submissionLanguages) (V.toList (reportSubmissions report))))
     severalFamilies = length kinds > 1
-    head' = minimum
+    title = BC.intercalate "/" . map languageTitle . nub . sort . concatMap snd
     least = configMinMatch (reportConfig report)
     incomplete = incompletePairs (reportPairs report)
     warn :: (Submission -> Int) -> ByteString -> ByteString -> ByteString -> [Line]

@@ -88,7 +88,7 @@ data Programs = Programs
   { -- | Name and text of each file.
     programFiles :: ![(Int, [(Text, Text)])],
     -- | File, first byte (of UTF-8) and bytes on the left, the same on the right, tokens, reason,
-    -- whether it stands in another order than those around it (1).
+    -- whether it stands in another order than those around it (1), whether hardly any other has it (1).
     programTiles :: ![(Int, [[Int]])]
   }
 
@@ -173,7 +173,7 @@ application =
     "<button id=\"save\" title=\"Save verdicts (s)\">Save verdicts</button><button id=\"load\">Load verdicts</button><input type=\"file\" id=\"file\" accept=\".json,application/json\" hidden>",
     "<button id=\"print\">Print</button><button id=\"help\" title=\"Keys (?)\">?</button></div>",
     "<p id=\"said\" class=\"said\" role=\"status\"></p>",
-    "<div id=\"overview\" class=\"overview\"><div class=\"card\"><h2>How similar the pairs are</h2><div id=\"histogram\"></div></div><div class=\"card\"><h2>Clusters</h2><div id=\"graph\"></div></div></div>",
+    "<div id=\"overview\" class=\"overview\"><div class=\"card\"><h2>How similar pairs are (logarithmic)</h2><div id=\"histogram\"></div></div><div class=\"card\"><h2>Clusters</h2><div id=\"graph\"></div></div></div>",
     "<div id=\"list\"><h2>Ranking</h2><div id=\"ranking\" class=\"scroll\"></div></div>",
     "<div id=\"pair\" hidden></div>",
     "<dialog id=\"keys\"><h2>Keys</h2><dl class=\"keys\">" ++ concat [keyed k what | (k, what) <- keys] ++ "</dl><form method=\"dialog\"><button>Close</button></form></dialog>",

@@ -162,7 +162,7 @@ programs room asked report = View.Programs [(i, files i) | i <- IntSet.toList in
         both = [pairLeft pair, pairRight pair]
         new = sum [B.length (sourceBytes s) | i <- both, IntSet.notMember i have, s <- askedSources asked i]
     files i = [(text path, decodeUtf8With lenientDecode (sourceBytes s)) | (path, s) <- zip (shortened (reportSubmissions report V.! i)) (askedSources asked i)]
-    tile (Shown t moved) = three (tileLeft t) ++ three (tileRight t) ++ [tileTokens t, fromEnum (tileReason t), fromEnum moved]
+    tile (Shown t moved rare) = three (tileLeft t) ++ three (tileRight t) ++ [tileTokens t, fromEnum (tileReason t), fromEnum moved, fromEnum rare]
     three s = [spanFile s, spanStart s, spanBytes s]
 
 -- | The paths below the submission.

@@ -41,7 +41,7 @@ import qualified Maru.Options as Maru
 import Maru.Similar
 import Maru.Similar.Archive (CannotWrite (..))
 import Maru.Similar.Grammar (Grammars, openGrammars, wholeFamilies)
-import Maru.Similar.Language (languageTitle, languages)
+import Maru.Similar.Language (languageTitle, languages, withDialects)
 import Maru.Similar.Output (printableName)
 import Maru.Similar.Told (Line (..))
 import Maru.Similar.Views (recipe)
@@ -226,7 +226,7 @@ configOf s of'
 
 -- | Those that are asked for. An index says by its grammars which views it has, whatever comes.
 languagesAsked :: Settings -> [Language]
-languagesAsked s = maybe (map snd languages) pure (language s)
+languagesAsked s = maybe (map snd languages) withDialects (language s)
 
 -- | Those of the submissions that were read.
 languagesAtHand :: Corpus -> Set.Set Language

@@ -87,11 +87,13 @@ data Env = Env
     envLeft :: !(IORef Int),
     envLog :: !(IORef [LeftOut]),
     -- | Sources that are not UTF-8.
-    envGuessed :: !(IORef [(RawFilePath, Encoding)])
+    envGuessed :: !(IORef [(RawFilePath, Encoding)]),
+    -- | Headers that are of C++, by what they hold.
+    envHeaders :: !(IORef [RawFilePath])
   }
 
 newEnv :: (Double -> IO ()) -> Limits -> Maybe Language -> (ByteString -> Maybe Int) -> IO Env
-newEnv tell limits language excluded = Env tell language excluded limits <$> newIORef (limitTotal limits) <*> newIORef [] <*> newIORef []
+newEnv tell limits language excluded = Env tell language excluded limits <$> newIORef (limitTotal limits) <*> newIORef [] <*> newIORef [] <*> newIORef []
 
 leaveOut :: Env -> RawFilePath -> ByteString -> IO ()
 leaveOut env path why = modifyIORef' (envLog env) (LeftOut path why :)
@@ -147,9 +149,7 @@ readTree env closed given name top = do
 
 -- | Of a source file.
 byName :: Env -> RawFilePath -> Maybe Language
-byName env path = case envLanguage env of
-  Nothing -> languageOf path
-  Just language -> if hasName language path then Just language else Nothing
+byName env path = maybe (languageOf path) (`languageWhere` path) (envLanguage env)
 
 excludedBy :: ByteString
 excludedBy = "excluded"
@@ -167,8 +167,10 @@ source env language path bytes
   | binary language text = [] <$ leaveOut env path "binary"
   | otherwise = do
     unless (encoding == Utf8) $ modifyIORef' (envGuessed env) ((path, encoding) :)
-    pure [Source language path text]
+    unless (held == language) $ modifyIORef' (envHeaders env) (path :)
+    pure [Source held path text]
   where
+    held = maybe (byContent language path text) (const language) (envLanguage env)
     encoding = encodingOf bytes
     text = decoded encoding bytes
 

@@ -18,6 +18,7 @@ import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust)
 import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word32, Word8)
+import Maru.Similar.Lexer.Markup
 import Maru.Similar.Lexer.Style hiding (Preamble)
 import Maru.Similar.Token
 
@@ -35,13 +36,15 @@ data Place = Place
     -- | From here on the end of a preamble is looked for in later lines, again.
     farFrom :: !Int,
     -- | No code stands here, but what is around it.
-    outside :: !Bool
+    outside :: !Bool,
+    -- | Elements, and code in them.
+    around :: ![Around]
   }
 
 -- | The tokens of a source of that family, of less than 4 GiB.
 lexGeneric :: Style -> Word32 -> ByteString -> Tokens
 lexGeneric style family = \source ->
-  let (kinds, starts, ends, open) = VU.unzip4 (VU.unfoldr (next style known special source) (Place 0 True False [] 0 0 (isJust (islands style))))
+  let (kinds, starts, ends, open) = VU.unzip4 (VU.unfoldr (next style known special source (closingsIn source)) (Place 0 True False [] 0 0 (isJust (islands style)) []))
    in Tokens kinds starts ends (VU.length (VU.filter (== code Error) kinds)) (VU.length (VU.filter id open)) family
   where
     known = Map.fromList [(w, Map.findWithDefault Mark w meanings) | w <- BC.words (keywords style)]
@@ -51,8 +54,8 @@ lexGeneric style family = \source ->
 -- | Kind, ends, and whether it is an opening without an end.
 type Lexeme = (Word8, Word32, Word32, Bool)
 
-next :: Style -> Map.Map ByteString Kind -> UArray Word8 Bool -> ByteString -> Place -> Maybe (Lexeme, Place)
-next style known special source = go
+next :: Style -> Map.Map ByteString Kind -> UArray Word8 Bool -> ByteString -> Closings -> Place -> Maybe (Lexeme, Place)
+next style known special source closings = go
   where
     go at
       | offset at >= B.length source = Nothing
@@ -60,9 +63,11 @@ next style known special source = go
       | white c = go at {offset = offset at + 1}
       | outside at = surroundings at rest
       | offset at < preambleTo at = preamble at (B.take (preambleTo at - offset at) rest)
+      | elements style, Just found <- element at rest = found
       | special ! c, Just found <- opened at rest = found
       | c == 39 && quotedChars style = let (kind, n) = character rest in token at kind n
-      | c == 47 && patterns style && not (operand at), Just n <- patternLength rest = token at StringLiteral n
+      | c == 47 && patterns style && opens at rest, Just n <- patternLength rest = token at StringLiteral n
+      | c == 37 && percents style && opens at rest, Just n <- percentLength rest = token at StringLiteral n
       | digit c = token at IntLiteral (number rest)
       | wordStart c = let n = B.length (B.takeWhile (inWord style) rest) in token at (Map.findWithDefault Identifier (BU.unsafeTake n rest) known) n
       | otherwise = let (kind, n) = sign rest in token at kind n
@@ -78,6 +83,14 @@ next style known special source = go
         Just OpensComment -> Just (skip at (lineLength style rest))
         Just (NoComment n) -> Just (token at (Map.findWithDefault Mark (BU.unsafeTake n rest) signs) n)
         Nothing -> (\quote -> text at quote rest) <$> find ((`B.isPrefixOf` rest) . quoteOpens) (quotes style)
+    -- Whether a slash is no division.
+    opens at rest = not (operand at) || percents style && white (before at) && not (B.all (\w -> white w || w == 61) (B.take 1 (B.drop 1 rest)))
+    element at rest = case markup (around at) rest of
+      Just (Step kind n inside) -> Just (token at {around = inside} kind n)
+      Just (Value quote) -> Just (text at quote rest)
+      Nothing
+        | "<" `B.isPrefixOf` rest && not (operand at) && opensElement closings (offset at) rest -> Just (token at {around = InTag False : around at} Mark 1)
+        | otherwise -> Nothing
     before at = if offset at == 0 then 10 else BU.unsafeIndex source (offset at - 1)
     comment at open found = maybe (unclosed at open) (skip at) (if open `elem` absent at then Nothing else found)
     -- What surrounds code: a token a line.
@@ -121,6 +134,25 @@ patternLength rest = go False 1
       Just (']', _) -> go False (n + 1)
       Just ('/', after) | not inClass -> Just (n + 1 + B.length (B.takeWhile wordPart after))
       _ -> go inClass (n + 1)
+
+-- | A text in brackets of its own behind a per cent sign and a letter, or none. No longer than such
+-- are.
+percentLength :: ByteString -> Maybe Int
+percentLength rest = case BC.uncons (B.drop n near) of
+  Just (open, _)
+    | Just close <- lookup open (zip "([{<" ")]}>") -> go open close (0 :: Int) n
+    | open `elem` ("|!/\"'^~" :: String) -> (+ (n + 2)) <$> BC.elemIndex open (B.drop (n + 1) near)
+  _ -> Nothing
+  where
+    near = B.take 4096 rest
+    n = if BC.all (`elem` ("qQwWiIrsx" :: String)) (B.take 1 (B.drop 1 near)) then 2 else 1
+    go open close depth i = case BC.uncons (B.drop i near) of
+      Nothing -> Nothing
+      Just ('\\', _) -> go open close depth (i + 2)
+      Just (c, _)
+        | c == open -> go open close (depth + 1) (i + 1)
+        | c == close -> if depth == 1 then Just (i + 1) else go open close (depth - 1) (i + 1)
+        | otherwise -> go open close depth (i + 1)
 
 -- | A character, or a sign alone. It has an escape, or is one character.
 character :: ByteString -> (Kind, Int)

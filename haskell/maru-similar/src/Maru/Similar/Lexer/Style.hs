@@ -54,6 +54,10 @@ data Style = Style
     quotedChars :: !Bool,
     -- | A slash where an operand may stand opens a text.
     patterns :: !Bool,
+    -- | So does a per cent sign, with its own brackets; and either where a blank stands before it only.
+    percents :: !Bool,
+    -- | An angle bracket where an operand may stand opens an element ("Maru.Similar.Lexer.Markup").
+    elements :: !Bool,
     -- | Beside letters, digits, @_@ and @$@.
     wordBytes :: ![Word8],
     -- | What a line begins with that says which code of others is used: it does not count.
@@ -85,7 +89,7 @@ data Preamble = Preamble
   }
 
 plainStyle :: Style
-plainStyle = Style [] False False [] [] [] False False [] [] "" Nothing
+plainStyle = Style [] False False [] [] [] False False False False [] [] "" Nothing
 
 -- | To the end of its line. A line comment ends with the code, too.
 lineLength :: Style -> ByteString -> Int
@@ -96,16 +100,20 @@ lineLength style rest = maybe n (\(_, close) -> B.length (fst (B.breakSubstring 
 
 -- | With its end.
 commentLength :: Comment -> ByteString -> Maybe Int
-commentLength (Comment open close nested) rest = go (1 :: Int) (B.length open)
+commentLength (Comment open close nested) rest
+  | nested = go (1 :: Int) (B.length open)
+  | B.null after = Nothing
+  | otherwise = Just (B.length open + B.length before + B.length close)
   where
+    (before, after) = B.breakSubstring close (B.drop (B.length open) rest)
     go depth n
       | n >= B.length rest = Nothing
       | close `B.isPrefixOf` here = if depth == 1 then Just (n + B.length close) else go (depth - 1) (n + B.length close)
-      | nested && open `B.isPrefixOf` here = go (depth + 1) (n + B.length open)
-      | otherwise = go depth (n + 1 + B.length (B.takeWhile (`notElem` firsts) (B.drop 1 here)))
+      | open `B.isPrefixOf` here = go (depth + 1) (n + B.length open)
+      | otherwise = go depth (n + 1 + B.length (B.takeWhile (\w -> w /= opens && w /= closes) (B.drop 1 here)))
       where
         here = BU.unsafeDrop n rest
-    firsts = [w | Just (w, _) <- [B.uncons close, B.uncons open]]
+    (opens, closes) = (maybe 0 fst (B.uncons open), maybe 0 fst (B.uncons close))
 
 -- | With the line of its end.
 pageLength :: ByteString -> ByteString -> Maybe Int

@@ -22,7 +22,7 @@ similarStyle =
       ":focus-visible{outline:2px solid var(--hold);outline-offset:1px}",
       ".overview{display:grid;align-items:start;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:.9rem}",
       ".overview svg{display:block;width:100%;height:auto}",
-      "#graph{max-height:26rem;overflow:auto}",
+      "#graph{max-height:14.4rem;overflow:auto}",
       "input{accent-color:var(--hold)}",
       ".hidden-names .names,.hidden-names .found{display:none}",
       ".overview h2{margin:0 0 .5rem;font-size:.95rem}",
@@ -54,11 +54,12 @@ similarStyle =
       "mark.moved{border-bottom:2px dotted hsl(var(--h) 70% 45%)}",
       ".c0{--h:212}.c1{--h:28}.c2{--h:145}.c3{--h:285}.c4{--h:52}.c5{--h:345}.c6{--h:180}.c7{--h:95}",
       "dialog{max-width:34rem;background:var(--card);color:var(--ink);border:1px solid var(--rule);border-radius:.6rem}",
+      "dialog h2{margin:.2rem 0 .8rem}dialog dl{margin:0 0 1rem}",
       "dialog::backdrop{background:rgba(0,0,0,.4)}",
       "kbd{font:inherit;font-size:.8rem;border:1px solid var(--rule);border-radius:.3rem;padding:0 .35rem;background:var(--paper)}",
       "dl.keys{display:grid;grid-template-columns:auto 1fr;gap:.3rem .9rem;font-size:.88rem}",
       ".said{color:var(--soft);font-size:.85rem;min-height:1.3em;margin:.2rem 0}",
       ".facts{font-size:.85rem;color:var(--soft);margin:.4rem 0}",
       "@media(max-width:48rem){.panes{grid-template-columns:1fr}.pane{height:42vh}.bar{position:static}td.score i{display:none}td.score{min-width:0}.wideonly{display:none}td,th{padding:.35rem .4rem}}",
-      "@media print{.bar,.judge button,.pairhead button,.noprint{display:none!important}.panes{grid-template-columns:1fr 1fr}.pane{height:auto;overflow:visible;border:0}.code{font-size:6.5pt}.code pre{white-space:pre-wrap;overflow-wrap:anywhere}.code pre.no{display:none}.chips{max-height:none}mark{print-color-adjust:exact;-webkit-print-color-adjust:exact}table{font-size:8pt}}"
+      "@media print{.bar,.judge button:not([aria-pressed=true]),.pairhead button,.noprint,dialog{display:none!important}.panes{grid-template-columns:1fr 1fr}.pane{height:auto;overflow:visible;border:0}#graph{max-height:none;overflow:visible}.code{font-size:6.5pt}.code pre{white-space:pre-wrap;overflow-wrap:anywhere}.code pre.no{display:none}.chips{max-height:none}mark{print-color-adjust:exact;-webkit-print-color-adjust:exact}table{font-size:8pt}}"
     ]
