@@ -94,8 +94,8 @@ enum mr_fetch {
 enum mr_homes {
   MR_HOMES_STAY,
   MR_HOMES_FIRST_WRITER, /* moves to the first that writes the page */
-  MR_HOMES_MIGRATE,      /* moves to who alone wrote it `migrate_after` times in a row; after each
-                            move it takes twice as many */
+  MR_HOMES_MIGRATE, /* moves to who alone wrote it `migrate_after` times in a row, unless others
+                       fetched it more often; after each move it takes twice as many */
 };
 
 struct mr_fetch_limits {

@@ -268,6 +268,7 @@ static void put_part(struct mr_core *core, uint32_t page) {
 static void put_copy(struct mr_core *core, uint16_t to, uint32_t page, uint64_t have) {
   uint32_t length = MR_PAGE;
   mr_end_alone(core, page);
+  mr_note_reader(core, page, to);
   mr_put(&core->out, &page, sizeof page);
   mr_put(&core->out, &core->pages[page].version, sizeof(uint64_t));
   if (goes_in_part(core, to, page, have)) {

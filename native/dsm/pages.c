@@ -236,12 +236,13 @@ static bool leaves(struct mr_core *core, uint32_t page, uint16_t writer) {
   struct page *p = &core->pages[page];
   unsigned doublings = p->moves < MR_MIGRATE_DOUBLINGS ? p->moves : MR_MIGRATE_DOUBLINGS;
   p->in_row = p->writer == writer + 1 ? (uint8_t)(p->in_row + (p->in_row < UINT8_MAX)) : 1;
-  p->writer = (uint16_t)(writer + 1);
+  p->writer = (writer + 1u) & 0x7ff;
+  p->read -= p->read > 0;
   switch (core->config.homes) {
   case MR_HOMES_FIRST_WRITER:
     return p->version == 1;
   case MR_HOMES_MIGRATE:
-    return p->in_row >= core->config.migrate_after << doublings;
+    return p->in_row >= core->config.migrate_after << doublings && p->read == 0;
   case MR_HOMES_STAY:
     break;
   }
@@ -263,6 +264,7 @@ static int become_home(struct mr_core *core, uint32_t page, uint64_t version, ui
   mr_note_home(core, page, core->config.me);
   p->was_home = false;
   p->in_row = 0;
+  p->read = 0;
   p->moves = moves < UINT8_MAX ? (uint8_t)moves : UINT8_MAX;
   /* The past begins with what this node itself changed. */
   encode_again(core, page);

@@ -20,21 +20,24 @@
 
 /* All zero is a page that nobody has written: so memory that is never used costs nothing. */
 struct page {
-  uint64_t version;  /* home: diffs received; elsewhere: what the copy was fetched at */
-  uint64_t needed;   /* the newest version that a write notice told of */
-  uint16_t home;     /* 0: the first; else 1 more than the node that was it when last heard of */
-  uint16_t writer;   /* home: 1 more than the node whose diffs alone came last */
-  uint8_t in_row;    /* home: so many of them */
-  uint8_t moves;     /* home: how often it has moved */
-  uint8_t beyond;    /* enum mr_access, exclusive or MR_READ */
-  bool twin : 1;     /* written since the last interval; listed in `dirty` */
-  bool flying : 1;   /* its diff is on the way home */
-  bool shared : 1;   /* others write it meanwhile: the next diff bears masks at once */
-  bool was_home : 1; /* this node was its home, and knows a later one */
-  uint8_t warm : 2;  /* others changed it so few own intervals ago */
-  bool alone : 1;    /* home: nobody else has a copy of this version, see mr_end_alone */
+  uint64_t version;     /* home: diffs received; elsewhere: what the copy was fetched at */
+  uint64_t needed;      /* the newest version that a write notice told of */
+  uint16_t home;        /* 0: the first; else 1 more than the node that was it when last heard of */
+  uint16_t writer : 11; /* home: 1 more than the node whose diffs alone came last */
+  uint16_t read : 5;    /* home: so many more fetches of others came than diffs */
+  uint8_t in_row;       /* home: so many diffs of `writer` */
+  uint8_t moves;        /* home: how often it has moved */
+  uint8_t beyond;       /* enum mr_access, exclusive or MR_READ */
+  bool twin : 1;        /* written since the last interval; listed in `dirty` */
+  bool flying : 1;      /* its diff is on the way home */
+  bool shared : 1;      /* others write it meanwhile: the next diff bears masks at once */
+  bool was_home : 1;    /* this node was its home, and knows a later one */
+  uint8_t warm : 2;     /* others changed it so few own intervals ago */
+  bool alone : 1;       /* home: nobody else has a copy of this version, see mr_end_alone */
 };
 #define MR_WARM 3
+#define MR_READ_MOST 31
+_Static_assert(MR_NODES_MAX < 1u << 11, "the number of a writer");
 _Static_assert(sizeof(struct page) == 24, "one for each page of memory");
 
 /* All zero is a lock that this node has never had. */
@@ -244,6 +247,11 @@ bool mr_answers_for(const struct mr_core *core, uint32_t page);
 void mr_make_writable(struct mr_core *core, uint32_t page);
 /* As a home: shows the page as it is now. */
 void mr_show(struct mr_core *core, uint32_t page);
+/* As a home: that node fetches the page. */
+static inline void mr_note_reader(struct mr_core *core, uint32_t page, uint16_t reader) {
+  struct page *p = &core->pages[page];
+  p->read += p->writer != reader + 1 && p->read < MR_READ_MOST;
+}
 /* As a home: another node gets the page. */
 void mr_end_alone(struct mr_core *core, uint32_t page);
 void mr_invalidate(struct mr_core *core, const struct mr_notice *notice);
