@@ -40,15 +40,25 @@ static void ask_home(struct mr_core *core, uint32_t first, uint32_t count) {
 }
 
 static void have_all(struct mr_core *core);
+static void note_use(struct mr_core *core, uint32_t page);
 static bool copied(struct mr_core *core, uint32_t page);
+
+static void bring_one(struct mr_core *core, uint32_t page) {
+  if (access_of(core, page) == MR_NONE && !copied(core, page))
+    core->batch[core->batch_count++] = page;
+}
 
 /* Copies pages that are still to come, or asks for them: as many as a batch holds. */
 static void bring_on(struct mr_core *core) {
   struct pending *pending = &core->pending;
   core->batch_count = 0;
-  for (; pending->next < pending->end && core->batch_count < MR_BATCH_MAX; pending->next++)
-    if (access_of(core, pending->next) == MR_NONE && !copied(core, pending->next))
-      core->batch[core->batch_count++] = pending->next;
+  if (pending->all) {
+    for (; pending->next < pending->end && core->batch_count < MR_BATCH_MAX; pending->next++)
+      bring_one(core, pending->next);
+  } else {
+    for (; pending->next < pending->end; pending->next++)
+      bring_one(core, core->wanted[pending->next]);
+  }
   pending->since = now(core);
   for (uint32_t i = 0, count; i < core->batch_count && !core->stopped; i += count) {
     count = together(core, i);
@@ -60,14 +70,8 @@ static bool pending_none(const struct mr_core *core) {
   return core->pending.awaited == 0 && !core->stopped;
 }
 
-static void fetch(struct mr_core *core, uint32_t page, uint32_t end, bool write, bool all) {
-  core->pending = (struct pending){.phase = FETCHING,
-                                   .stage = SINGLE,
-                                   .page = page,
-                                   .next = page,
-                                   .end = end,
-                                   .write = write,
-                                   .all = all};
+static void begin(struct mr_core *core, const struct pending *pending) {
+  core->pending = *pending;
   bring_on(core);
   if (pending_none(core))
     have_all(core);
@@ -95,9 +99,48 @@ static uint32_t window_from(struct mr_core *core, uint32_t page) {
   return core->expected - page;
 }
 
+/* By homes, so that each is asked once, and in ascending order. */
+static bool comes_before(const struct mr_core *core, uint32_t page, uint32_t other) {
+  uint16_t home = mr_core_home(core, page), others = mr_core_home(core, other);
+  return home != others ? home < others : page < other;
+}
+
+/* Unless it is among them. */
+static bool want(struct mr_core *core, uint32_t page) {
+  uint32_t i = core->wanted_count;
+  while (i > 0 && comes_before(core, page, core->wanted[i - 1]))
+    i--;
+  if (i > 0 && core->wanted[i - 1] == page)
+    return false;
+  memmove(core->wanted + i + 1, core->wanted + i, (core->wanted_count - i) * sizeof *core->wanted);
+  core->wanted[i] = page;
+  core->wanted_count++;
+  return true;
+}
+
+/* The page, the next ones where a reader goes in order, and those that followed the last time. */
 static void fetch_for(struct mr_core *core, uint32_t page, bool write) {
-  uint32_t count = window_from(core, page);
-  fetch(core, page, page + count, write, false);
+  uint32_t follow[MR_BATCH_MAX];
+  core->wanted_count = 0;
+  for (uint32_t each = page, count = window_from(core, page); each < page + count; each++)
+    want(core, each);
+  if (core->habits != NULL) {
+    uint32_t count = mr_habits_follow(core, page, follow, MR_BATCH_MAX - core->wanted_count);
+    for (uint32_t i = 0; i < core->wanted_count; i++)
+      if (access_of(core, core->wanted[i]) == MR_NONE)
+        mr_habits_used(core->habits, core->wanted[i]);
+    for (uint32_t i = 0; i < count; i++)
+      if (want(core, follow[i]))
+        core->counters.foreseen++, mr_habits_bring(core->habits, follow[i]);
+  }
+  begin(core, &(struct pending){
+                  .phase = FETCHING, .page = page, .end = core->wanted_count, .write = write});
+}
+
+/* It was brought unasked, and is used now. */
+static void note_use(struct mr_core *core, uint32_t page) {
+  if (mr_habits_brought(core->habits, page))
+    mr_habits_used(core->habits, page);
 }
 
 /* A node without others: it may do all with its pages, and the next ones are mapped beforehand. */
@@ -114,6 +157,7 @@ int mr_core_read(struct mr_core *core, uint32_t page) {
     fetch_for(core, page, false);
     return mr_unless_stopped(core);
   }
+  note_use(core, page);
   if (core->config.nodes == 1)
     open_next(core, page);
   /* The shell's mapping may lag behind: at first nothing is mapped. */
@@ -130,6 +174,7 @@ int mr_core_write(struct mr_core *core, uint32_t page) {
     fetch_for(core, page, true);
     return mr_unless_stopped(core);
   }
+  note_use(core, page);
   if (core->config.nodes == 1)
     open_next(core, page);
   mr_make_writable(core, page);
@@ -137,13 +182,23 @@ int mr_core_write(struct mr_core *core, uint32_t page) {
   return 0;
 }
 
+static void have(struct mr_core *core, uint32_t page) {
+  if (core->pending.write && core->pending.all)
+    mr_make_writable(core, page);
+  else
+    mr_set_access(core, page, access_of(core, page));
+}
+
 static void have_all(struct mr_core *core) {
-  bool writable = core->pending.write && core->pending.all;
-  for (uint32_t page = core->pending.page; page < core->pending.end; page++)
-    if (writable)
-      mr_make_writable(core, page);
-    else
-      mr_set_access(core, page, access_of(core, page));
+  const struct pending *pending = &core->pending;
+  for (uint32_t page = pending->page; pending->all && page < pending->end; page++) {
+    note_use(core, page);
+    have(core, page);
+  }
+  /* What was brought unasked is shown when it is used. */
+  for (uint32_t i = 0; !pending->all && i < pending->end; i++)
+    if (!mr_habits_brought(core->habits, core->wanted[i]))
+      have(core, core->wanted[i]);
   mr_finish(core, 0);
 }
 
@@ -153,7 +208,12 @@ int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool writ
     return rc;
   if (count == 0 || count > core->config.pages - page)
     return -EINVAL;
-  fetch(core, page, page + count, write, true);
+  begin(core, &(struct pending){.phase = FETCHING,
+                                .page = page,
+                                .next = page,
+                                .end = page + count,
+                                .write = write,
+                                .all = true});
   return mr_unless_stopped(core);
 }
 
@@ -392,8 +452,10 @@ static void take_copy(struct mr_core *core, const struct copy *copy) {
   p->warm = MR_WARM;
   /* The sink hears of it when all have come. */
   mr_mark_access(core, page, MR_READ);
-  if (p->twin || (core->pending.write && core->pending.page == page))
+  if (p->twin || (core->pending.write && core->pending.page == page)) {
+    note_use(core, page);
     mr_make_writable(core, page);
+  }
 }
 
 /* Without a word to its home, where that shows it. */

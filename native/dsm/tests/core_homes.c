@@ -88,6 +88,22 @@ static void readers_hold(int readers, bool moves) {
   world_destroy(&world);
 }
 
+/* Two nodes write node 0's page in turns; then as many diffs of one of them as would do for a page
+ * with one writer do not. */
+static void writers_hold(void) {
+  enum { TURNS = 4 };
+  open_moving(3, MR_HOMES_MIGRATE);
+  for (int n = 0; n < TURNS; n++) {
+    emit_turns(1 + n % 2, n + 1, n + 1, 0);
+    for (int node = 0; node < 3; node++)
+      emit(code(node), sync_of(MR_BARRIER, 3, 3));
+  }
+  emit_turns(1, TURNS + 1, TURNS + MR_MIGRATE_AFTER, 0);
+  world_run(&world);
+  CHECK_EQUAL(mr_core_counters(world.nodes[0].core)->moved, 0);
+  world_destroy(&world);
+}
+
 /* A counter under a lock: the node that has it next needs no page, as what changed comes with
  * the grant. */
 static void renewed(void) {
@@ -225,6 +241,7 @@ int main(void) {
   readers_hold(0, true);
   readers_hold(1, true);
   readers_hold(2, false);
+  writers_hold();
   renewed();
   alone();
   single();
