@@ -84,6 +84,44 @@ static void habits_end(void) {
   CHECK(c.foreseen > 18 * (USED - 1) && c.foreseen <= 18 * (USED - 1) + 9 * (USED - 1));
 }
 
+/* What the program may do with a page that followed in so many turns, when the first page of the
+ * next turn is there. */
+static enum mr_access shown_after(int turns) {
+  open_with(true);
+  for (int n = 1; n <= turns; n++)
+    turn(n, USED, false);
+  turn(turns + 1, 1, false);
+  world_run(&world);
+  enum mr_access access = world.nodes[1].mapped[used[1]];
+  world_destroy(&world);
+  return access;
+}
+
+/* The first turn shows nothing, the second lets expect, the next ones bring. */
+static void trust(void) {
+  for (int turns = 1; turns <= 3; turns++)
+    CHECK_EQUAL(shown_after(turns), MR_NONE);
+  CHECK_EQUAL(shown_after(4), MR_READ);
+}
+
+/* A page that follows two others, in stretches of their own, and then neither: it comes in vain
+ * once. */
+static void two_leaders(void) {
+  open_with(true);
+  for (int n = 1; n <= 60; n++)
+    for (size_t leader = 0; leader < 2; leader++) {
+      emit(code(0), set_of(0, 2 * n + (int64_t)leader));
+      for (size_t i = 0; i < USED; i++)
+        emit(code(0), write_of(0, used[i] * MR_PAGE, 8));
+      meet();
+      emit(code(1), read_of(0, used[leader] * MR_PAGE, 8));
+      if (n <= 20)
+        emit(code(1), read_of(0, used[2] * MR_PAGE, 8));
+      meet();
+    }
+  CHECK_EQUAL(end().unused, 1);
+}
+
 /* Now this page follows, now that: neither is brought. */
 static void no_habit(void) {
   enum { TURNS = 60 };
@@ -119,6 +157,8 @@ static void written(void) {
 int main(void) {
   come_along();
   habits_end();
+  trust();
+  two_leaders();
   no_habit();
   written();
   return 0;
