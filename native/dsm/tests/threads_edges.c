@@ -1,6 +1,6 @@
 /* threads_edges.c: what programs of threads seldom do, beside threads.c: objects that are used
- * before main, locks that are locked again, waits with an end, many objects, signals, faults.  Built by the
- * system's compiler and by maru-cc, it prints the same.
+ * before main, locks that are locked again, waits with an end, many objects, signals, faults. Built
+ * by the system's compiler and by maru-cc, it prints the same.
  *
  *     threads_edges early|objects|readers|waits|signals|left|faults|killed|forgotten
  */
