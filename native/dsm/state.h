@@ -1,8 +1,8 @@
 /* state.h: what a core is made of, for the files that are the core: core.c (life, messages in),
- * effects.c (rights, messages out), fetch.c (copies), habits.c (which pages come unasked), pages.c
- * (diffs), progress.c (write notices, what all have acquired), sync.c (requests and grants),
- * locks.c (a node's side of the locks), deadlock.c (whether anybody can go on). Internal to them;
- * the contract is core.h.
+ * effects.c (rights, messages out), fetch.c (copies), wanted.c and habits.c (which pages come with
+ * one), pages.c (diffs), progress.c (write notices, what all have acquired), sync.c (requests and
+ * grants), locks.c (a node's side of the locks), deadlock.c (whether anybody can go on). Internal
+ * to them; the contract is core.h.
  */
 #ifndef MARU_DSM_STATE_H
 #define MARU_DSM_STATE_H
@@ -243,6 +243,13 @@ int mr_on_page_copy(struct mr_core *core, const struct mr_header *header, struct
 static inline void mr_note_home(struct mr_core *core, uint32_t page, uint16_t home) {
   core->pages[page].home = (uint16_t)(home + 1);
 }
+
+/* ---- wanted.c ------------------------------------------------------------------- */
+
+/* How many pages from this one on will be used, by the order of those before. */
+uint32_t mr_window_from(struct mr_core *core, uint32_t page);
+/* Sets `wanted` for a page that is asked for. */
+void mr_want_with(struct mr_core *core, uint32_t page);
 
 /* ---- habits.c ------------------------------------------------------------------- */
 

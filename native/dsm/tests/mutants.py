@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "shown.c", "sync.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
+SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
 TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_habits": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
@@ -280,6 +280,8 @@ MUTANTS = [
     ("a page is sent while its home may write it", "pages.c",
      "    mr_set_access(core, page, MR_READ);\n    mr_settle(core);\n    mr_history_forget", "    mr_history_forget"),
     ("what came unasked is shown before its use", "fetch.c", "    if (!mr_habits_brought(core->habits, core->wanted[i]))\n", ""),
+    ("a page is asked for twice at once", "wanted.c", "  if (i > 0 && core->wanted[i - 1] == page)\n    return false;\n", ""),
+    ("a batch is in the order of wishes", "wanted.c", "while (i > 0 && comes_before(core, page, core->wanted[i - 1]))", "while (false)"),
     ("what came in vain comes again", "habits.c", "  habit->proofs = 0;\n", ""),
     ("what follows need not be expected first", "habits.c", "  if (habit->proofs > 0)\n    return true;", "  return true;"),
     ("no stretch ends", "sync.c", "    mr_habits_part(core->habits);\n", "    ;\n"),
