@@ -49,7 +49,7 @@
  *
  * Pages may come unasked with one that is asked for, if this node used them after it in the stretch
  * between two acquires of the last time (habits.c). Such a page is a copy as any other. The shell
- * hears of it when the program uses it, or at once where that happened often.
+ * hears of it at once, but now and then only when the program uses it.
  *
  * A page's home may move (enum mr_homes), to a writer whose diff has just come and whose copy
  * therefore is the home's. The acknowledgement says so, and has all there is to know, the version.

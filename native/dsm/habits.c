@@ -5,10 +5,9 @@
  * stretch of the last time, if they are not here now.
  *
  * A page is expected first, which costs nothing. Only where the node asked for it in that stretch
- * the next one is *brought*, unasked. A brought page is not shown to the program yet: so the node
- * sees whether it is used, at the price of a fault without a message. A page that was used several
- * times in a row is shown at once, and looked after now and then. One that became old unused is not
- * brought until it was expected and asked for again.
+ * the next one is it brought, unasked, and shown to the program at once. Every eighth time it is
+ * not shown: so the node sees whether it is used, at the price of a fault without a message. A page
+ * that became old unused is not brought until it was expected and asked for again.
  *
  * What is brought is what a fetch would have brought at that moment: nothing here is about what a
  * copy holds.  Costs: 12 bytes for a page that was asked for, 512 KiB for the order at most.
@@ -19,8 +18,7 @@
 
 /* The last uses that are remembered. */
 #define ORDER (1u << 16)
-/* Used so many times in a row: it is shown at once, but for every eighth time. */
-#define TRUSTED 2u
+/* So often a page that comes is not shown, to see whether it is used. */
 #define LOOKED_AFTER 8u
 
 /* All zero: never asked for. */
@@ -80,7 +78,7 @@ void mr_habits_unused(struct mr_habits *habits, uint32_t page) {
 
 void mr_habits_bring(struct mr_habits *habits, uint32_t page) {
   struct habit *habit = &habits->of[page];
-  if (habit->proofs > TRUSTED && habit->proofs % LOOKED_AFTER != 0) {
+  if (habit->proofs % LOOKED_AFTER != 0) {
     habit->expected = habits->stretch;
     mr_habits_used(habits, page);
   } else {

@@ -362,6 +362,6 @@ int main(void) {
           seen_shown > 0 && seen.given > 0 && seen.retaken > 0 &&
           seen.kinds[MR_HOLDS].messages > 0);
   if (schedules >= 20000)
-    CHECK(seen.foreseen > 0 && seen.unused > 0);
+    CHECK(seen.foreseen > 0);
   return 0;
 }
