@@ -54,6 +54,8 @@ static struct {
   struct mr_area *_Atomic areas[MR_AREAS_MAX];
   bool handles[MR_ACCESS_WAYS];
   struct sigaction before[MR_ACCESS_WAYS];
+  bool takes;      /* mr_access_sigaction was called */
+  uintptr_t frame; /* of the handler of the program's that runs; 0: none */
 } all = {.changing = PTHREAD_MUTEX_INITIALIZER};
 
 static size_t bytes_of(const struct mr_area *area) { return (size_t)area->pages * MR_PAGE; }
@@ -227,14 +229,32 @@ static struct mr_area *area_of(const uint8_t *address) {
   return NULL;
 }
 
+/* A fault of the program's own handler, in which its signal is blocked: the kernel ends such a
+ * process.  A handler that jumped away left a frame behind that is no longer above this one. */
+static bool is_in_handler(const struct sigaction *action, bool sent) {
+  return all.takes && !sent && !(action->sa_flags & SA_NODEFER) && all.frame != 0 &&
+         (uintptr_t)__builtin_frame_address(0) < all.frame;
+}
+
+static void call(const struct sigaction *action, int signal, siginfo_t *info, void *context) {
+  uintptr_t outer = all.frame;
+  all.frame = (uintptr_t)__builtin_frame_address(0);
+  if (action->sa_flags & SA_SIGINFO)
+    action->sa_sigaction(signal, info, context);
+  else
+    action->sa_handler(signal);
+  all.frame = outer;
+}
+
 /* Not ours: as if we were not here. */
 static void pass_on(int signal, siginfo_t *info, void *context, enum mr_access_way way) {
-  const struct sigaction *before = &all.before[way];
+  const struct sigaction action = all.before[way], *before = &action;
   bool sent = info->si_code <= 0, plain = !(before->sa_flags & SA_SIGINFO);
   /* An access cannot be ignored: the kernel ends the process. */
   if (plain && before->sa_handler == SIG_IGN && sent)
     return;
-  if (plain && (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN)) {
+  if ((plain && (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN)) ||
+      is_in_handler(before, sent)) {
     /* An access is made again when we return, and then has the default action; a
      * signal that somebody sent has to come again. */
     sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
@@ -247,12 +267,12 @@ static void pass_on(int signal, siginfo_t *info, void *context, enum mr_access_w
   sigemptyset(&own);
   sigaddset(&own, signal);
   pthread_sigmask(SIG_BLOCK, &mask, NULL);
-  if (before->sa_flags & SA_NODEFER && !sigismember(&mask, signal))
+  /* Where this takes the program's handlers, those may use what is watched. */
+  if (all.takes || (before->sa_flags & SA_NODEFER && !sigismember(&mask, signal)))
     pthread_sigmask(SIG_UNBLOCK, &own, NULL);
-  if (plain)
-    before->sa_handler(signal);
-  else
-    before->sa_sigaction(signal, info, context);
+  if (before->sa_flags & SA_RESETHAND)
+    all.before[way] = (struct sigaction){.sa_handler = SIG_DFL};
+  call(before, signal, info, context);
 }
 
 static bool was_write(const ucontext_t *context, const struct mr_area *area, uint32_t page) {
@@ -293,6 +313,33 @@ static int handle(enum mr_access_way way) {
   if (sigaction(signal, NULL, &all.before[way]) < 0 || sigaction(signal, &action, NULL) < 0)
     return -errno;
   all.handles[way] = true;
+  return 0;
+}
+
+int mr_access_sigaction(int signal, const struct sigaction *action, struct sigaction *old) {
+  enum mr_access_way way = signal == SIGBUS ? MR_BY_USERFAULTFD : MR_BY_MPROTECT;
+  struct sigaction others;
+  sigset_t every, before;
+  if (action != NULL) {
+    others = *action;
+    others.sa_flags |= SA_ONSTACK;
+    /* What is watched faults in every handler. */
+    sigdelset(&others.sa_mask, SIGBUS);
+    sigdelset(&others.sa_mask, SIGSEGV);
+    action = &others;
+  }
+  if ((signal != SIGBUS && signal != SIGSEGV) || !all.handles[way])
+    return sigaction(signal, action, old);
+  sigfillset(&every);
+  pthread_sigmask(SIG_BLOCK, &every, &before);
+  struct sigaction was = all.before[way];
+  if (action != NULL) {
+    all.before[way] = *action;
+    all.takes = true;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (old != NULL)
+    *old = was;
   return 0;
 }
 

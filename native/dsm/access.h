@@ -80,4 +80,11 @@ int mr_area_descriptor(const struct mr_area *area);
  * (mprotect). */
 int mr_area_allow(struct mr_area *area, uint32_t first, uint32_t count, enum mr_access access);
 
+/* sigaction() for programs whose handlers run on a stack that is not watched. Where an area's
+ * accesses are seen by that signal, the area stays first: what is no access to it has the action
+ * that was set here. Handlers may use watched memory, the one of that signal too: so a fault in it
+ * counts as a fault in it only where that is none of an area.  By one thread. */
+struct sigaction;
+int mr_access_sigaction(int signal, const struct sigaction *action, struct sigaction *old);
+
 #endif

@@ -104,7 +104,8 @@ static bool allocate(struct mr_core *core) {
          mr_manager_create(&core->manager, config->nodes,
                            (config->objects + config->nodes - 1) / config->nodes) == 0 &&
          mr_intervals_create(&core->log, config->nodes) == 0 && allocate_history(core) == 0 &&
-         mr_look_create(&core->look, config->nodes) == 0;
+         mr_look_create(&core->look, config->nodes) == 0 &&
+         (!config->prefetch || mr_habits_create(&core->habits, config->pages) == 0);
 }
 
 int mr_core_create(struct mr_core **core, const struct mr_core_config *config) {
@@ -151,6 +152,7 @@ void mr_core_destroy(struct mr_core *core) {
     mr_history_destroy(core->history);
   mr_look_destroy(&core->look);
   mr_locks_destroy(core);
+  free(core->habits);
   free(core->ways);
   free(core->out.bytes);
   free(core->carried.bytes);
@@ -174,7 +176,7 @@ void mr_core_destroy(struct mr_core *core) {
 }
 
 enum mr_access mr_core_access(const struct mr_core *core, uint32_t page) {
-  return access_of(core, page);
+  return mr_habits_brought(core->habits, page) ? MR_NONE : access_of(core, page);
 }
 
 bool mr_core_was_here(const struct mr_core *core, uint32_t page) {

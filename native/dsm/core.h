@@ -45,7 +45,11 @@
  * is what an answer would have brought. What the home is writing without a twin it does not show.
  *
  * A node that reads pages in their order fetches several at once, from the third on twice as many
- * each time, up to a limit. It asks each home once for each run of pages that it is the home of.
+ * each time, up to a limit. It asks each home once.
+ *
+ * Pages may come unasked with one that is asked for, if this node used them after it in the stretch
+ * between two acquires of the last time (habits.c). Such a page is a copy as any other. The shell
+ * hears of it at once, but now and then only when the program uses it.
  *
  * A page's home may move (enum mr_homes), to a writer whose diff has just come and whose copy
  * therefore is the home's. The acknowledgement says so, and has all there is to know, the version.
@@ -94,8 +98,9 @@ enum mr_fetch {
 enum mr_homes {
   MR_HOMES_STAY,
   MR_HOMES_FIRST_WRITER, /* moves to the first that writes the page */
-  MR_HOMES_MIGRATE,      /* moves to who alone wrote it `migrate_after` times in a row; after each
-                            move it takes twice as many */
+  MR_HOMES_MIGRATE, /* moves to who alone wrote it `migrate_after` times in a row, unless others
+                       fetched it more often; after each move, and each change of its
+                            writer but the first, it takes twice as many */
 };
 
 struct mr_fetch_limits {
@@ -179,6 +184,7 @@ struct mr_core_config {
   enum mr_homes homes;
   uint32_t migrate_after;        /* diffs; 0: MR_MIGRATE_AFTER */
   struct mr_fetch_limits limits; /* each 0: as MR_RANGE_BYTES and so on */
+  bool prefetch;                 /* with a page come those that were used after it the last time */
   uint32_t grant_bytes;          /* 0: MR_GRANT_BYTES; 1: none, as no diff is so short */
   uint32_t log_most;             /* intervals; 0: MR_LOG_MOST */
   uint32_t log_bytes;            /* the same in memory; 0: MR_LOG_BYTES */
@@ -203,6 +209,7 @@ struct mr_core_counters {
   uint64_t pages, parts;           /* sent as a home: whole, in part */
   uint64_t page_bytes, part_bytes; /* how much that was */
   uint64_t searched;               /* diffs looked at for it */
+  uint64_t foreseen, unused;       /* pages that came unasked; that became old without a use */
   uint64_t copied;                 /* pages that this node copied from their homes' memory */
   uint64_t moved, passed_on; /* homes that left here; messages for pages whose home has left */
   uint64_t carried, spared;  /* diffs that left with notices here; that made a copy new here */

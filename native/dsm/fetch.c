@@ -40,15 +40,25 @@ static void ask_home(struct mr_core *core, uint32_t first, uint32_t count) {
 }
 
 static void have_all(struct mr_core *core);
+static void note_use(struct mr_core *core, uint32_t page);
 static bool copied(struct mr_core *core, uint32_t page);
+
+static void bring_one(struct mr_core *core, uint32_t page) {
+  if (access_of(core, page) == MR_NONE && !copied(core, page))
+    core->batch[core->batch_count++] = page;
+}
 
 /* Copies pages that are still to come, or asks for them: as many as a batch holds. */
 static void bring_on(struct mr_core *core) {
   struct pending *pending = &core->pending;
   core->batch_count = 0;
-  for (; pending->next < pending->end && core->batch_count < MR_BATCH_MAX; pending->next++)
-    if (access_of(core, pending->next) == MR_NONE && !copied(core, pending->next))
-      core->batch[core->batch_count++] = pending->next;
+  if (pending->all) {
+    for (; pending->next < pending->end && core->batch_count < MR_BATCH_MAX; pending->next++)
+      bring_one(core, pending->next);
+  } else {
+    for (; pending->next < pending->end; pending->next++)
+      bring_one(core, core->wanted[pending->next]);
+  }
   pending->since = now(core);
   for (uint32_t i = 0, count; i < core->batch_count && !core->stopped; i += count) {
     count = together(core, i);
@@ -60,49 +70,29 @@ static bool pending_none(const struct mr_core *core) {
   return core->pending.awaited == 0 && !core->stopped;
 }
 
-static void fetch(struct mr_core *core, uint32_t page, uint32_t end, bool write, bool all) {
-  core->pending = (struct pending){.phase = FETCHING,
-                                   .stage = SINGLE,
-                                   .page = page,
-                                   .next = page,
-                                   .end = end,
-                                   .write = write,
-                                   .all = all};
+static void begin(struct mr_core *core, const struct pending *pending) {
+  core->pending = *pending;
   bring_on(core);
   if (pending_none(core))
     have_all(core);
 }
 
-/* Whether nobody had to ask for the pages between the last batch and this one. */
-static bool in_order(const struct mr_core *core, uint32_t page) {
-  if (page < core->expected || page - core->expected > MR_BATCH_MAX)
-    return false;
-  for (uint32_t p = core->expected; p < page; p++)
-    if (access_of(core, p) == MR_NONE)
-      return false;
-  return true;
-}
-
-/* How many pages from this one on will be used, by the order of those before. */
-static uint32_t window_from(struct mr_core *core, uint32_t page) {
-  uint32_t most = core->config.limits.batch, left = core->config.pages - page;
-  core->ordered = in_order(core, page) ? core->ordered + 1 : 0;
-  /* Two pages in a row are no order yet: a row of a matrix may end there. */
-  uint32_t doublings = core->ordered > 1 ? core->ordered - 1 : 0;
-  uint32_t window = doublings < 6 ? 1u << doublings : MR_BATCH_MAX;
-  window = window < most ? window : most;
-  core->expected = page + (window < left ? window : left);
-  return core->expected - page;
-}
-
+/* With what is wanted beside it. */
 static void fetch_for(struct mr_core *core, uint32_t page, bool write) {
-  uint32_t count = window_from(core, page);
-  fetch(core, page, page + count, write, false);
+  mr_want_with(core, page);
+  begin(core, &(struct pending){
+                  .phase = FETCHING, .page = page, .end = core->wanted_count, .write = write});
+}
+
+/* It was brought unasked, and is used now. */
+static void note_use(struct mr_core *core, uint32_t page) {
+  if (mr_habits_brought(core->habits, page))
+    mr_habits_used(core->habits, page);
 }
 
 /* A node without others: it may do all with its pages, and the next ones are mapped beforehand. */
 static void open_next(struct mr_core *core, uint32_t page) {
-  for (uint32_t count = window_from(core, page); count > 0; count--)
+  for (uint32_t count = mr_window_from(core, page); count > 0; count--)
     mr_make_writable(core, page++);
 }
 
@@ -114,6 +104,7 @@ int mr_core_read(struct mr_core *core, uint32_t page) {
     fetch_for(core, page, false);
     return mr_unless_stopped(core);
   }
+  note_use(core, page);
   if (core->config.nodes == 1)
     open_next(core, page);
   /* The shell's mapping may lag behind: at first nothing is mapped. */
@@ -130,6 +121,7 @@ int mr_core_write(struct mr_core *core, uint32_t page) {
     fetch_for(core, page, true);
     return mr_unless_stopped(core);
   }
+  note_use(core, page);
   if (core->config.nodes == 1)
     open_next(core, page);
   mr_make_writable(core, page);
@@ -137,13 +129,23 @@ int mr_core_write(struct mr_core *core, uint32_t page) {
   return 0;
 }
 
+static void have(struct mr_core *core, uint32_t page) {
+  if (core->pending.write && core->pending.all)
+    mr_make_writable(core, page);
+  else
+    mr_set_access(core, page, access_of(core, page));
+}
+
 static void have_all(struct mr_core *core) {
-  bool writable = core->pending.write && core->pending.all;
-  for (uint32_t page = core->pending.page; page < core->pending.end; page++)
-    if (writable)
-      mr_make_writable(core, page);
-    else
-      mr_set_access(core, page, access_of(core, page));
+  const struct pending *pending = &core->pending;
+  for (uint32_t page = pending->page; pending->all && page < pending->end; page++) {
+    note_use(core, page);
+    have(core, page);
+  }
+  /* What was brought unasked is shown when it is used. */
+  for (uint32_t i = 0; !pending->all && i < pending->end; i++)
+    if (!mr_habits_brought(core->habits, core->wanted[i]))
+      have(core, core->wanted[i]);
   mr_finish(core, 0);
 }
 
@@ -153,7 +155,12 @@ int mr_core_bring(struct mr_core *core, uint32_t page, uint32_t count, bool writ
     return rc;
   if (count == 0 || count > core->config.pages - page)
     return -EINVAL;
-  fetch(core, page, page + count, write, true);
+  begin(core, &(struct pending){.phase = FETCHING,
+                                .page = page,
+                                .next = page,
+                                .end = page + count,
+                                .write = write,
+                                .all = true});
   return mr_unless_stopped(core);
 }
 
@@ -268,6 +275,7 @@ static void put_part(struct mr_core *core, uint32_t page) {
 static void put_copy(struct mr_core *core, uint16_t to, uint32_t page, uint64_t have) {
   uint32_t length = MR_PAGE;
   mr_end_alone(core, page);
+  mr_note_reader(core, page, to);
   mr_put(&core->out, &page, sizeof page);
   mr_put(&core->out, &core->pages[page].version, sizeof(uint64_t));
   if (goes_in_part(core, to, page, have)) {
@@ -391,8 +399,10 @@ static void take_copy(struct mr_core *core, const struct copy *copy) {
   p->warm = MR_WARM;
   /* The sink hears of it when all have come. */
   mr_mark_access(core, page, MR_READ);
-  if (p->twin || (core->pending.write && core->pending.page == page))
+  if (p->twin || (core->pending.write && core->pending.page == page)) {
+    note_use(core, page);
     mr_make_writable(core, page);
+  }
 }
 
 /* Without a word to its home, where that shows it. */

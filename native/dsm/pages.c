@@ -83,6 +83,10 @@ void mr_invalidate(struct mr_core *core, const struct mr_notice *notice) {
     p->needed = notice->version;
   if (p->needed > p->version && access_of(core, notice->page) != MR_NONE) {
     core->counters.invalidations++;
+    if (mr_habits_brought(core->habits, notice->page)) {
+      core->counters.unused++;
+      mr_habits_unused(core->habits, notice->page);
+    }
     mr_set_access(core, notice->page, MR_NONE);
   }
 }
@@ -231,17 +235,28 @@ bool mr_answers_for(const struct mr_core *core, uint32_t page) {
   return at_home(core, page) || core->pages[page].was_home;
 }
 
+/* A page that several nodes write in turns gains little by moving. */
+static void note_writer(struct page *p, uint16_t writer) {
+  bool same = p->writer == writer + 1;
+  if (!same && p->writer != 0) {
+    p->moves += p->unsteady && p->moves < UINT8_MAX;
+    p->unsteady = true;
+  }
+  p->in_row = same ? (uint8_t)(p->in_row + (p->in_row < UINT8_MAX)) : 1;
+  p->writer = (writer + 1u) & 0x7ff;
+  p->read -= p->read > 0;
+}
+
 /* As a home: `writer` alone sent a diff, and has what the home has; whether it becomes the home. */
 static bool leaves(struct mr_core *core, uint32_t page, uint16_t writer) {
   struct page *p = &core->pages[page];
+  note_writer(p, writer);
   unsigned doublings = p->moves < MR_MIGRATE_DOUBLINGS ? p->moves : MR_MIGRATE_DOUBLINGS;
-  p->in_row = p->writer == writer + 1 ? (uint8_t)(p->in_row + (p->in_row < UINT8_MAX)) : 1;
-  p->writer = (uint16_t)(writer + 1);
   switch (core->config.homes) {
   case MR_HOMES_FIRST_WRITER:
     return p->version == 1;
   case MR_HOMES_MIGRATE:
-    return p->in_row >= core->config.migrate_after << doublings;
+    return p->in_row >= core->config.migrate_after << doublings && p->read == 0;
   case MR_HOMES_STAY:
     break;
   }
@@ -263,6 +278,7 @@ static int become_home(struct mr_core *core, uint32_t page, uint64_t version, ui
   mr_note_home(core, page, core->config.me);
   p->was_home = false;
   p->in_row = 0;
+  p->read = 0;
   p->moves = moves < UINT8_MAX ? (uint8_t)moves : UINT8_MAX;
   /* The past begins with what this node itself changed. */
   encode_again(core, page);

@@ -64,7 +64,7 @@ static enum mr_homes choose_homes(uint16_t nodes, uint32_t pages, uint32_t *home
   const char *asked = getenv("MARU_DSM_HOMES");
   *home_run = (uint32_t)mr_environment_number("MARU_DSM_HOME_RUN", HOME_RUN, 1, 1u << 20);
   for (unsigned i = 0; i < sizeof homes / sizeof *homes; i++)
-    if (strcmp(asked != NULL ? asked : "cyclic", names[i]) == 0) {
+    if (strcmp(asked != NULL ? asked : "migrate", names[i]) == 0) {
       if (i == 1)
         *home_run = (pages + nodes - 1) / nodes;
       return homes[i];
@@ -131,6 +131,7 @@ struct mr_core_config mr_settings_core(uint16_t nodes, uint16_t me, uint32_t pag
       .migrate_after = (uint32_t)mr_environment_number("MARU_DSM_MIGRATE_AFTER", MR_MIGRATE_AFTER,
                                                        1, MR_MIGRATE_AFTER_MAX),
       /* 1 is none as well: no diff is so short. */
+      .prefetch = mr_environment_number("MARU_DSM_PREFETCH", 0, 0, 1) != 0,
       .grant_bytes = grant_bytes != 0 && !mr_settings_races() ? grant_bytes : 1,
       .objects = MR_OBJECTS,
       .fetch = choose_fetch(),

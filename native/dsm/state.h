@@ -1,8 +1,8 @@
 /* state.h: what a core is made of, for the files that are the core: core.c (life, messages in),
- * effects.c (rights, messages out), fetch.c (copies), pages.c (diffs), progress.c (write notices,
- * what all have acquired), sync.c (requests and grants), locks.c (a node's side of the locks),
- * deadlock.c (whether anybody can go on).
- * Internal to them; the contract is core.h.
+ * effects.c (rights, messages out), fetch.c (copies), wanted.c and habits.c (which pages come with
+ * one), pages.c (diffs), progress.c (write notices, what all have acquired), sync.c (requests and
+ * grants), locks.c (a node's side of the locks), deadlock.c (whether anybody can go on). Internal
+ * to them; the contract is core.h.
  */
 #ifndef MARU_DSM_STATE_H
 #define MARU_DSM_STATE_H
@@ -20,21 +20,25 @@
 
 /* All zero is a page that nobody has written: so memory that is never used costs nothing. */
 struct page {
-  uint64_t version;  /* home: diffs received; elsewhere: what the copy was fetched at */
-  uint64_t needed;   /* the newest version that a write notice told of */
-  uint16_t home;     /* 0: the first; else 1 more than the node that was it when last heard of */
-  uint16_t writer;   /* home: 1 more than the node whose diffs alone came last */
-  uint8_t in_row;    /* home: so many of them */
-  uint8_t moves;     /* home: how often it has moved */
-  uint8_t beyond;    /* enum mr_access, exclusive or MR_READ */
-  bool twin : 1;     /* written since the last interval; listed in `dirty` */
-  bool flying : 1;   /* its diff is on the way home */
-  bool shared : 1;   /* others write it meanwhile: the next diff bears masks at once */
-  bool was_home : 1; /* this node was its home, and knows a later one */
-  uint8_t warm : 2;  /* others changed it so few own intervals ago */
-  bool alone : 1;    /* home: nobody else has a copy of this version, see mr_end_alone */
+  uint64_t version;     /* home: diffs received; elsewhere: what the copy was fetched at */
+  uint64_t needed;      /* the newest version that a write notice told of */
+  uint16_t home;        /* 0: the first; else 1 more than the node that was it when last heard of */
+  uint16_t writer : 11; /* home: 1 more than the node whose diffs alone came last */
+  uint16_t read : 5;    /* home: so many more fetches of others came than diffs */
+  uint8_t in_row;       /* home: so many diffs of `writer` */
+  uint8_t moves;        /* home: how often it has moved, or had another writer again */
+  uint8_t beyond;       /* enum mr_access, exclusive or MR_READ */
+  bool twin : 1;        /* written since the last interval; listed in `dirty` */
+  bool flying : 1;      /* its diff is on the way home */
+  bool shared : 1;      /* others write it meanwhile: the next diff bears masks at once */
+  bool was_home : 1;    /* this node was its home, and knows a later one */
+  uint8_t warm : 2;     /* others changed it so few own intervals ago */
+  bool unsteady : 1;    /* home: another node than the first writes it */
+  bool alone : 1;       /* home: nobody else has a copy of this version, see mr_end_alone */
 };
 #define MR_WARM 3
+#define MR_READ_MOST 31
+_Static_assert(MR_NODES_MAX < 1u << 11, "the number of a writer");
 _Static_assert(sizeof(struct page) == 24, "one for each page of memory");
 
 /* All zero is a lock that this node has never had. */
@@ -62,7 +66,8 @@ struct pending {
   enum mr_op op;
   uint32_t id;
   int64_t argument, expected;
-  uint32_t page, next, end; /* FETCHING: what for; pages from `next` to `end` are to come yet */
+  uint32_t page, next, end; /* FETCHING: what for; pages from `next` to `end` are to come yet, or,
+                               unless `all`, those of that number in `wanted` */
   bool write, all;          /* FETCHING: to be written: that page, or all to the end */
   uint64_t since;           /* FETCHING, ASKING for a lock that is told of: when that was */
   uint16_t asked;           /* FETCHING: the home that was asked last */
@@ -112,6 +117,8 @@ struct way {
   uint32_t row;                             /* so many in a row went as the last */
 };
 
+struct mr_habits;
+
 struct mr_core {
   struct mr_core_config config;
   const struct mr_diff_code *code;
@@ -130,6 +137,9 @@ struct mr_core {
   struct mr_history *history; /* of the pages whose home this is */
   struct way *ways;           /* one per node */
 
+  struct mr_habits *habits;      /* NULL: no page comes unasked */
+  uint32_t wanted[MR_BATCH_MAX]; /* with the page of a fault; by homes, each in ascending order */
+  uint32_t wanted_count;
   uint32_t batch[MR_BATCH_MAX]; /* pages that are on their way here */
   uint32_t batch_count;
   uint32_t expected, ordered; /* a reader in order faults there next; so many faults were */
@@ -234,6 +244,31 @@ static inline void mr_note_home(struct mr_core *core, uint32_t page, uint16_t ho
   core->pages[page].home = (uint16_t)(home + 1);
 }
 
+/* ---- wanted.c ------------------------------------------------------------------- */
+
+/* How many pages from this one on will be used, by the order of those before. */
+uint32_t mr_window_from(struct mr_core *core, uint32_t page);
+/* Sets `wanted` for a page that is asked for. */
+void mr_want_with(struct mr_core *core, uint32_t page);
+
+/* ---- habits.c ------------------------------------------------------------------- */
+
+/* For so many pages; -ENOMEM.  free() destroys it. */
+int mr_habits_create(struct mr_habits **habits, uint32_t pages);
+/* This node has acquired: another stretch begins.  NULL: none. */
+void mr_habits_part(struct mr_habits *habits);
+/* Up to `most` pages that are to be brought with that one, which is asked for; one may be among
+ * them twice. */
+uint32_t mr_habits_follow(struct mr_core *core, uint32_t page, uint32_t *pages, uint32_t most);
+/* One of them is brought. */
+void mr_habits_bring(struct mr_habits *habits, uint32_t page);
+/* The page was asked for, or is used that was brought. */
+void mr_habits_used(struct mr_habits *habits, uint32_t page);
+/* It was brought, and is old now. */
+void mr_habits_unused(struct mr_habits *habits, uint32_t page);
+/* Whether it was brought, and not used yet.  NULL: no. */
+bool mr_habits_brought(const struct mr_habits *habits, uint32_t page);
+
 /* ---- pages.c ------------------------------------------------------------------- */
 
 /* Whether a request may have begun at that node. */
@@ -244,6 +279,11 @@ bool mr_answers_for(const struct mr_core *core, uint32_t page);
 void mr_make_writable(struct mr_core *core, uint32_t page);
 /* As a home: shows the page as it is now. */
 void mr_show(struct mr_core *core, uint32_t page);
+/* As a home: that node fetches the page. */
+static inline void mr_note_reader(struct mr_core *core, uint32_t page, uint16_t reader) {
+  struct page *p = &core->pages[page];
+  p->read += p->writer != reader + 1 && p->read < MR_READ_MOST;
+}
 /* As a home: another node gets the page. */
 void mr_end_alone(struct mr_core *core, uint32_t page);
 void mr_invalidate(struct mr_core *core, const struct mr_notice *notice);

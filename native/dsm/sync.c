@@ -255,6 +255,8 @@ static int accept_grant(struct mr_core *core, uint16_t from, enum mr_op op, uint
     return mr_fail(core, -EPROTO, "a grant that was not asked for, of object", id);
   if (acquires(op) && mr_acquire(core, time) < 0)
     return -ECANCELED;
+  if (acquires(op))
+    mr_habits_part(core->habits);
   if (takes(op) && (result = take_lock(core, from, result)) < 0)
     return -ECANCELED;
   next_stage(core, result);

@@ -8,6 +8,10 @@
  *
  * runs them by each policy of homes, with and without diffs on grants;
  *
+ *     maru-sim-dsm prefetch LATENCY_NS PS_PER_BYTE CPU [PROGRAM]
+ *
+ * runs them without pages that come unasked, and with them;
+ *
  *     maru-sim-dsm scale
  *
  * counts what a fetch, a lock and a barrier cost on 1 to 64 nodes.
@@ -33,7 +37,10 @@ int main(int count, char **arguments) {
     return sim_programs(count - 2, arguments + 2);
   if (count >= 5 && count <= 6 && strcmp(arguments[1], "homes") == 0)
     return sim_homes(count - 2, arguments + 2);
+  if (count >= 5 && count <= 6 && strcmp(arguments[1], "prefetch") == 0)
+    return sim_prefetch(count - 2, arguments + 2);
   fprintf(stderr, "maru: usage: maru-sim-dsm scale | programs LATENCY_NS PS_PER_BYTE CPU [BATCH "
-                  "[PROGRAM]] | homes LATENCY_NS PS_PER_BYTE CPU [PROGRAM]\n");
+                  "[PROGRAM]] | homes LATENCY_NS PS_PER_BYTE CPU [PROGRAM] | prefetch LATENCY_NS "
+                  "PS_PER_BYTE CPU [PROGRAM]\n");
   return 64;
 }

@@ -272,6 +272,7 @@ static void open_node(uint16_t number) {
       .incarnations = incarnations,
       .fetch = m.job.fetch,
       .homes = m.job.homes,
+      .prefetch = m.job.prefetch,
       .grant_bytes = m.job.grant_bytes,
       .limits = {.batch = m.job.batch, .part_ns = (uint32_t)(PART_NS * m.job.link.cpu)},
       .memory = node->memory,
@@ -299,6 +300,8 @@ static void close_node(struct node *node, struct mr_core_counters *all) {
   all->searched += c->searched;
   all->messages += c->messages;
   all->bytes += c->bytes;
+  all->foreseen += c->foreseen;
+  all->unused += c->unused;
   all->requests += c->requests;
   all->moved += c->moved;
   all->passed_on += c->passed_on;

@@ -26,6 +26,7 @@ struct sim_job {
   enum mr_fetch fetch;
   uint32_t batch; /* pages of a fetch at most */
   enum mr_homes homes;
+  bool prefetch;
   uint32_t home_run;    /* 0: 16 */
   uint32_t grant_bytes; /* as the core has it; 1: none */
   bool faults; /* the program loads and stores by itself (at most 16 nodes); else by sim_touch */
@@ -56,6 +57,7 @@ void sim_work(double ns);
 
 int sim_programs(int count, char **arguments); /* sim_programs.c */
 int sim_homes(int count, char **arguments);    /* the same */
+int sim_prefetch(int count, char **arguments); /* the same */
 int sim_scale(void);                           /* sim_scale.c */
 
 #endif

@@ -138,6 +138,20 @@ static char *run(const struct sim_job *job, double *seconds, struct mr_core_coun
   return printed;
 }
 
+/* Mean seconds of its turns, which must give that result; counters of the last. */
+static double mean_of_turns(struct sim_job job, const char *expected, struct mr_core_counters *c) {
+  double latency_ns = job.link.latency_ns, seconds, all = 0;
+  for (int turn = 0; turn < program->turns; turn++) {
+    job.link.latency_ns = latency_ns * (1 + 0.05 * (turn - program->turns / 2));
+    char *result = run(&job, &seconds, c);
+    if (strcmp(result, expected) != 0)
+      sim_fail("a result on several nodes is not that on one");
+    free(result);
+    all += seconds;
+  }
+  return all / program->turns;
+}
+
 static void run_program(struct mr_json *json, const struct sim_link *link, uint32_t batch) {
   struct sim_job job = {.link = *link,
                         .nodes = 1,
@@ -148,25 +162,17 @@ static void run_program(struct mr_json *json, const struct sim_link *link, uint3
                         .program = run_main,
                         .computed = charge};
   struct mr_core_counters c;
-  double alone, time, all;
+  double alone;
   char *expected = run(&job, &alone, &c);
   job.nodes = NODES;
   for (int fetch = 0; fetch < MR_FETCH_POLICIES; fetch++) {
     job.fetch = (enum mr_fetch)fetch;
-    all = 0;
-    for (int turn = 0; turn < program->turns; turn++) {
-      job.link.latency_ns = link->latency_ns * (1 + 0.05 * (turn - program->turns / 2));
-      char *result = run(&job, &time, &c);
-      if (strcmp(result, expected) != 0)
-        sim_fail("a result on several nodes is not that on one");
-      free(result);
-      all += time;
-    }
+    double seconds = mean_of_turns(job, expected, &c);
     mr_json_object(json, NULL);
     mr_json_text(json, "program", program->name);
     mr_json_text(json, "fetch", mr_fetch_name((enum mr_fetch)fetch));
     mr_json_whole(json, "batch", batch);
-    mr_json_real(json, "seconds", all / program->turns, 9);
+    mr_json_real(json, "seconds", seconds, 9);
     mr_json_real(json, "alone", alone, 9);
     mr_json_whole(json, "blocks", all_blocks);
     mr_json_text(json, "result", expected);
@@ -208,10 +214,7 @@ static void run_homes(struct mr_json *json, const struct sim_link *link, uint32_
     job.homes = policies[i / 2].homes;
     job.home_run = policies[i / 2].block ? share : 0;
     job.grant_bytes = bytes != 0 ? bytes : 1;
-    char *result = run(&job, &seconds, &c);
-    if (strcmp(result, expected) != 0)
-      sim_fail("a result on several nodes is not that on one");
-    free(result);
+    seconds = mean_of_turns(job, expected, &c);
     mr_json_object(json, NULL);
     mr_json_text(json, "program", program->name);
     mr_json_text(json, "homes", policies[i / 2].name);
@@ -225,6 +228,37 @@ static void run_homes(struct mr_json *json, const struct sim_link *link, uint32_
     mr_json_whole(json, "passed_on", c.passed_on);
     mr_json_whole(json, "carried", c.carried);
     mr_json_whole(json, "renewed", c.spared);
+    mr_json_end_object(json);
+  }
+  free(expected);
+}
+
+/* With the defaults of a job, and no page unasked; then with them. */
+static void run_prefetch(struct mr_json *json, const struct sim_link *link, uint32_t batch) {
+  struct sim_job job = {.link = *link,
+                        .nodes = 1,
+                        .pages = PAGES,
+                        .batch = batch,
+                        .homes = MR_HOMES_MIGRATE,
+                        .faults = true,
+                        .program = run_main,
+                        .computed = charge};
+  struct mr_core_counters c;
+  double seconds;
+  char *expected = run(&job, &seconds, &c);
+  job.nodes = NODES;
+  for (int prefetch = 0; prefetch < 2; prefetch++) {
+    job.prefetch = prefetch != 0;
+    seconds = mean_of_turns(job, expected, &c);
+    mr_json_object(json, NULL);
+    mr_json_text(json, "program", program->name);
+    mr_json_text(json, "prefetch", job.prefetch ? "on" : "off");
+    mr_json_real(json, "seconds", seconds, 9);
+    mr_json_whole(json, "messages", c.messages);
+    mr_json_whole(json, "bytes", c.bytes);
+    mr_json_whole(json, "fetches", c.fetches);
+    mr_json_whole(json, "foreseen", c.foreseen);
+    mr_json_whole(json, "unused", c.unused);
     mr_json_end_object(json);
   }
   free(expected);
@@ -284,4 +318,11 @@ int sim_homes(int count, char **arguments) {
   if (!read_link(&link, arguments))
     return usage();
   return each(count > 3 ? arguments[3] : NULL, run_homes, &link, MR_BATCH);
+}
+
+int sim_prefetch(int count, char **arguments) {
+  struct sim_link link;
+  if (!read_link(&link, arguments))
+    return usage();
+  return each(count > 3 ? arguments[3] : NULL, run_prefetch, &link, MR_BATCH);
 }

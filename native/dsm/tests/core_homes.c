@@ -67,6 +67,43 @@ static void moves_are_bounded(void) {
   world_destroy(&world);
 }
 
+/* Node 1 alone writes node 0's page, and so many others read it after each diff: where all of them
+ * read a writer's pages at once, they would wait for one home. */
+static void readers_hold(int readers, bool moves) {
+  enum { TURNS = 40, NODES = 5 };
+  open_moving(NODES, MR_HOMES_MIGRATE);
+  for (int n = 1; n <= TURNS; n++) {
+    emit(code(1), set_of(0, n));
+    emit(code(1), write_of(0, 0, 8));
+    for (int node = 0; node < NODES; node++)
+      emit(code(node), sync_of(MR_BARRIER, 3, NODES));
+    for (int reader = 0; reader < readers; reader++)
+      emit(code(2 + reader), read_of(0, 0, 8));
+    for (int node = 0; node < NODES; node++)
+      emit(code(node), sync_of(MR_BARRIER, 3, NODES));
+  }
+  world_run(&world);
+  CHECK_EQUAL(world_home(&world, 0), moves ? 1 : 0);
+  CHECK_EQUAL(mr_core_counters(world.nodes[0].core)->moved, moves);
+  world_destroy(&world);
+}
+
+/* Two nodes write node 0's page in turns; then as many diffs of one of them as would do for a page
+ * with one writer do not. */
+static void writers_hold(void) {
+  enum { TURNS = 4 };
+  open_moving(3, MR_HOMES_MIGRATE);
+  for (int n = 0; n < TURNS; n++) {
+    emit_turns(1 + n % 2, n + 1, n + 1, 0);
+    for (int node = 0; node < 3; node++)
+      emit(code(node), sync_of(MR_BARRIER, 3, 3));
+  }
+  emit_turns(1, TURNS + 1, TURNS + MR_MIGRATE_AFTER, 0);
+  world_run(&world);
+  CHECK_EQUAL(mr_core_counters(world.nodes[0].core)->moved, 0);
+  world_destroy(&world);
+}
+
 /* A counter under a lock: the node that has it next needs no page, as what changed comes with
  * the grant. */
 static void renewed(void) {
@@ -201,6 +238,10 @@ int main(void) {
   diffs_until_moved(MR_HOMES_FIRST_WRITER, 1);
   diffs_until_moved(MR_HOMES_MIGRATE, MR_MIGRATE_AFTER);
   moves_are_bounded();
+  readers_hold(0, true);
+  readers_hold(1, true);
+  readers_hold(2, false);
+  writers_hold();
   renewed();
   alone();
   single();

@@ -18,6 +18,7 @@
 
 #define VARIABLES 14
 #define PHASES 3
+#define PHASES_MOST 8
 #define LOCKS 3
 /* Object ids: locks, then barrier, counter, the lock of the conditions, then one per
  * phase and variable. */
@@ -25,7 +26,7 @@
 #define COUNTER_ID (LOCKS + 1)
 #define GATE_ID (LOCKS + 2)
 #define HANDED_ID (LOCKS + 3)
-#define OBJECTS (HANDED_ID + PHASES * VARIABLES)
+#define OBJECTS (HANDED_ID + PHASES_MOST * VARIABLES)
 
 /* Far from the variables: a byte per phase and variable that says it was handed over. */
 #define SIGNS 2048u
@@ -47,6 +48,8 @@ struct plan {
   struct world *world;
   struct variable variables[VARIABLES];
   uint64_t random; /* of the program; the schedule has its own */
+  uint32_t phases;
+  bool alike; /* each variable has one role throughout: nodes get habits */
 };
 
 static uint32_t draw(struct plan *plan, uint32_t bound) {
@@ -212,8 +215,9 @@ static void act(struct plan *plan, uint16_t node) {
  * meanwhile: nobody waits in a circle. */
 static void write_programs(struct plan *plan) {
   uint16_t nodes = plan->world->shape.nodes;
-  for (uint32_t phase = 0; phase < PHASES; phase++) {
-    cast(plan);
+  for (uint32_t phase = 0; phase < plan->phases; phase++) {
+    if (phase == 0 || !plan->alike)
+      cast(plan);
     for (uint16_t node = 0; node < nodes; node++) {
       struct program *program = &plan->world->nodes[node].program;
       for (uint32_t n = draw(plan, 5); n > 0; n--)
@@ -252,6 +256,8 @@ static void count_rare(const struct world *world) {
       continue;
     const struct mr_core_counters *c = mr_core_counters(world->nodes[node].core);
     seen.moved += c->moved;
+    seen.foreseen += c->foreseen;
+    seen.unused += c->unused;
     seen.passed_on += c->passed_on;
     seen.spared += c->spared;
     seen.given += c->given;
@@ -281,6 +287,7 @@ static void choose_policies(struct plan *plan, struct shape *shape) {
   shape->log_bytes = draw(plan, 4) == 0 ? 200 : 0;
   shape->migrate_after = 1 + draw(plan, 2);
   shape->bring = draw(plan, 2) * 8;
+  shape->prefetch = draw(plan, 2) != 0;
   shape->log_most = draw(plan, 2) * (1 + draw(plan, 8));
   static const uint32_t copies[] = {0, 0, 2, 1000};
   shape->copies = copies[draw(plan, 4)];
@@ -319,6 +326,9 @@ static void one(uint64_t seed) {
                         .looks = draw(&plan, 2) != 0,
                         .races = seed % 4 == 0};
   choose_policies(&plan, &shape);
+  plan.alike = shape.prefetch && draw(&plan, 16) == 0;
+  plan.phases = plan.alike ? PHASES_MOST : PHASES;
+  shape.pages += plan.alike ? 4 : 0;
   world_create(&world, &shape, seed);
   place(&plan);
   write_programs(&plan);
@@ -342,13 +352,16 @@ int main(void) {
   for (uint64_t i = 0; i < schedules; i++)
     one(seed + i);
   printf("%llu schedules from seed %llu; %llu homes moved, %llu messages passed on, %llu copies "
-         "renewed, %llu pages copied, %llu nodes bereaved\n",
+         "renewed, %llu pages copied, %llu nodes bereaved, %llu pages unasked, %llu in vain\n",
          (unsigned long long)schedules, (unsigned long long)seed, (unsigned long long)seen.moved,
          (unsigned long long)seen.passed_on, (unsigned long long)seen.spared,
-         (unsigned long long)seen_shown, (unsigned long long)seen_bereaved);
+         (unsigned long long)seen_shown, (unsigned long long)seen_bereaved,
+         (unsigned long long)seen.foreseen, (unsigned long long)seen.unused);
   if (schedules >= 1000)
     CHECK(seen.moved > 0 && seen.passed_on > 0 && seen.spared > 0 && seen_bereaved > 0 &&
           seen_shown > 0 && seen.given > 0 && seen.retaken > 0 &&
           seen.kinds[MR_HOLDS].messages > 0);
+  if (schedules >= 20000)
+    CHECK(seen.foreseen > 0);
   return 0;
 }

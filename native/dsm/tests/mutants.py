@@ -15,11 +15,11 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "history.c", "pages.c", "progress.c", "races.c", "shown.c", "sync.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
+SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
-TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
+TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_habits": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
-OWN = {"deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "diff.c": "diff_pages"}
+OWN = {"habits.c": "core_habits", "deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
 # Linked with every test, and what the sources need of others.
 HELPERS = ["world"]
@@ -239,6 +239,10 @@ MUTANTS = [
     ("a home that has left is still one", "pages.c", "  mr_note_home(core, page, to);\n  core", "  core"),
     ("a home moves to a writer that is not alone", "pages.c",
      "  if (shared) {\n    p->in_row = 0;\n  } else if (leaves", "  if (leaves"),
+    ("a home goes from its readers", "pages.c", " && p->read == 0", ""),
+    ("writers in turns are no reason to stay", "pages.c", "    p->moves += p->unsteady && p->moves < UINT8_MAX;\n", ""),
+    ("a home never hears of its readers", "fetch.c", "  mr_note_reader(core, page, to);\n", ""),
+    ("who reads once is a reader for ever", "pages.c", "  p->read -= p->read > 0;\n", ""),
     ("who was a home answers for the new one", "fetch.c", "bool here = home == core->config.me;", "bool here = true;"),
     ("who was a home keeps the diff", "pages.c",
      "  if (!at_home(core, page))\n    return pass_on(core, header, reader);\n", ""),
@@ -275,6 +279,15 @@ MUTANTS = [
     ("what was written alone counts as known", "pages.c", "  mr_history_forget(core->history, page);\n", ""),
     ("a page is sent while its home may write it", "pages.c",
      "    mr_set_access(core, page, MR_READ);\n    mr_settle(core);\n    mr_history_forget", "    mr_history_forget"),
+    ("what came unasked is shown before its use", "fetch.c", "    if (!mr_habits_brought(core->habits, core->wanted[i]))\n", ""),
+    ("a page is asked for twice at once", "wanted.c", "  if (i > 0 && core->wanted[i - 1] == page)\n    return false;\n", ""),
+    ("a batch is in the order of wishes", "wanted.c", "while (i > 0 && comes_before(core, page, core->wanted[i - 1]))", "while (false)"),
+    ("what came in vain comes again", "habits.c", "  habit->proofs = 0;\n", ""),
+    ("what follows need not be expected first", "habits.c", "  if (habit->proofs > 0)\n    return true;", "  return true;"),
+    ("no stretch ends", "sync.c", "    mr_habits_part(core->habits);\n", "    ;\n"),
+    ("nobody looks after a page that is trusted", "habits.c", "  if (habit->proofs % LOOKED_AFTER != 0) {", "  if (true) {"),
+    ("nobody is trusted", "habits.c", "if (habit->proofs % LOOKED_AFTER != 0)", "if (false)"),
+    ("a use that was expected proves nothing", "habits.c", "habit->brought || habit->expected == habits->stretch", "habit->brought"),
     ("who got a change with its notice is forgotten", "pages.c",
      "p->alone = !notice(core, page, changed(core, page));", "p->alone = (notice(core, page, changed(core, page)), true);"),
 ]

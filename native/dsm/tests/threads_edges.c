@@ -1,13 +1,14 @@
 /* threads_edges.c: what programs of threads seldom do, beside threads.c: objects that are used
- * before main, locks that are locked again, waits with an end, many objects, signals.  Built by the
- * system's compiler and by maru-cc, it prints the same.
+ * before main, locks that are locked again, waits with an end, many objects, signals, faults. Built
+ * by the system's compiler and by maru-cc, it prints the same.
  *
- *     threads_edges early|objects|readers|waits|signals|left
+ *     threads_edges early|objects|readers|waits|signals|left|faults|killed|forgotten
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -197,6 +198,133 @@ static void signals(void) {
   printf("signals %d\n", (int)taken);
 }
 
+/* ---- faults of the program's own ------------------------------------------------------------ */
+
+#define WORDS 20000
+static long words[WORDS]; /* of many pages: each is seen by a fault, after another node wrote it */
+static long told, blows;
+static sigjmp_buf back;
+static char *volatile nowhere = (char *)8;
+
+/* It uses shared memory that another node wrote. */
+static void struck(int number, siginfo_t *info, void *context) {
+  (void)context;
+  require(number == SIGSEGV && info->si_addr == nowhere, "who struck where");
+  require(words[WORDS - 1] == told, "what a handler sees");
+  blows++;
+  siglongjmp(back, 1);
+}
+
+static void plainly(int number) {
+  require(number == SIGSEGV, "the number");
+  blows++;
+  siglongjmp(back, 1);
+}
+
+static void strike(void) {
+  if (sigsetjmp(back, 1) == 0)
+    *nowhere = 1;
+}
+
+static void *use_words(void *from) {
+  for (long i = 0; i < WORDS; i++)
+    words[i]++;
+  told++;
+  return from;
+}
+
+static void by_turns(void) {
+  pthread_t id;
+  pthread_create(&id, NULL, use_words, NULL);
+  pthread_join(id, NULL);
+  use_words(NULL);
+}
+
+static void *strike_here(void *unused) {
+  static char stack[1 << 16];
+  struct sigaction action = {.sa_sigaction = struck, .sa_flags = SA_SIGINFO}, old;
+  stack_t mine = {.ss_sp = stack, .ss_size = sizeof stack}, was;
+  sigfillset(&action.sa_mask);
+  require(sigaltstack(&mine, NULL) == 0 && sigaltstack(NULL, &was) == 0 && was.ss_sp == stack,
+          "a stack for handlers");
+  require(sigaction(SIGSEGV, &action, &old) == 0 && old.sa_handler == SIG_DFL, "the first handler");
+  require(sigaction(SIGBUS, &action, NULL) == 0, "a handler of SIGBUS");
+  by_turns();
+  strike();
+  by_turns();
+  strike();
+  action = (struct sigaction){.sa_handler = plainly, .sa_flags = (int)(SA_RESETHAND | SA_ONSTACK)};
+  require(sigaction(SIGSEGV, &action, &old) == 0 && old.sa_sigaction == struck, "the one before");
+  strike();
+  require(sigaction(SIGSEGV, NULL, &old) == 0 && old.sa_handler == SIG_DFL, "used up");
+  require(signal(SIGSEGV, SIG_IGN) == SIG_DFL && signal(SIGBUS, SIG_IGN) != SIG_ERR, "ignored");
+  raise(SIGSEGV);
+  raise(SIGBUS);
+  by_turns();
+  signal(SIGSEGV, SIG_DFL);
+  signal(SIGBUS, SIG_DFL);
+  mine.ss_flags = SS_DISABLE;
+  require(sigaltstack(&mine, NULL) == 0, "no stack for handlers");
+  by_turns();
+  return unused;
+}
+
+static void faults(void) {
+  pthread_t id;
+  strike_here(NULL);
+  pthread_create(&id, NULL, strike_here, NULL);
+  pthread_join(id, NULL);
+  printf("struck %ld, %ld\n", blows, words[WORDS / 2]);
+}
+
+/* A handler that faults itself, and a fault without one, end the process. */
+static void fault_again(int number) {
+  (void)number;
+  *nowhere = 2;
+}
+
+static void killed(void) {
+  signal(SIGSEGV, fault_again);
+  by_turns();
+  *nowhere = 1;
+}
+
+/* ---- objects that nobody destroys ------------------------------------------------------------ */
+
+static void use_forgotten(pthread_mutex_t *mutex, pthread_cond_t *condition) {
+  *mutex = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+  *condition = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+  require(pthread_mutex_lock(mutex) == 0 && pthread_mutex_unlock(mutex) == 0, "a lock");
+  pthread_cond_signal(condition);
+}
+
+/* More than there are ids, on the stack and on the heap; others at the same places are destroyed.
+ */
+static void *forget_many(void *unused) {
+  enum { TURNS = 1500, EACH = 100 };
+  struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t condition;
+  } * some, here;
+  for (int turn = 0; turn < TURNS; turn++) {
+    some = malloc(EACH * sizeof *some);
+    for (int i = 0; i < EACH; i++)
+      use_forgotten(&some[i].mutex, &some[i].condition);
+    if (turn % 8 == 0)
+      pthread_mutex_destroy(&some[turn % EACH].mutex);
+    free(some);
+    use_forgotten(&here.mutex, &here.condition);
+  }
+  return unused;
+}
+
+static void forgotten(void) {
+  pthread_t id;
+  pthread_create(&id, NULL, forget_many, NULL);
+  pthread_join(id, NULL);
+  puts("forgotten");
+}
+
 /* ---- main leaves, and is joined ---------------------------------------------------------------
  */
 
@@ -220,8 +348,9 @@ int main(int number, char **arguments) {
   static const struct {
     const char *name;
     void (*run)(void);
-  } parts[] = {{"early", early}, {"objects", objects}, {"readers", readers},
-               {"waits", waits}, {"signals", signals}, {"left", leave}};
+  } parts[] = {{"early", early},   {"objects", objects}, {"readers", readers},
+               {"waits", waits},   {"signals", signals}, {"left", leave},
+               {"faults", faults}, {"killed", killed},   {"forgotten", forgotten}};
   for (size_t i = 0; number > 1 && i < sizeof parts / sizeof *parts; i++)
     if (strcmp(arguments[1], parts[i].name) == 0) {
       parts[i].run();

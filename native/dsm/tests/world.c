@@ -173,6 +173,7 @@ static void create_node(struct world *world, uint16_t number) {
                                   .homes = world->shape.homes[number],
                                   .limits = world->shape.limits,
                                   .migrate_after = world->shape.migrate_after,
+                                  .prefetch = world->shape.prefetch,
                                   .grant_bytes = world->shape.grant_bytes,
                                   .log_bytes = world->shape.log_bytes,
                                   .log_most = world->shape.log_most,

@@ -89,6 +89,7 @@ struct shape {
   const uint32_t *ns_per_kib; /* to and from a node; NULL: a clock that runs as it likes */
   uint32_t bring;  /* one access in so many is told beforehand, with what follows; 0: none */
   bool stale;      /* now and then a message of another epoch or incarnation comes */
+  bool prefetch;   /* pages come unasked */
   bool races;      /* the cores look for them; one that is found fails the test */
   uint32_t copies; /* one page in so many is not copied from its home's memory; 0: none is */
   bool looks;      /* node 0 looks now and then whether anybody can go on */

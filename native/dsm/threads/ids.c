@@ -2,6 +2,11 @@
  *
  * A node keeps ids of what was destroyed on it.  Beyond SPARE it hands half of them to the table,
  * which other nodes look into before they take new ones.
+ *
+ * C++ does not destroy a std::mutex that it can forget.  But where an object without an id lies, no
+ * other lies that has one. So an id that was given to an object there is free: the node that gave
+ * it gives it again. The table says for each id where its object lay, so that an id that has gone
+ * to another object meanwhile is left alone.
  */
 #define _GNU_SOURCE
 #include "objects.h"
@@ -54,13 +59,47 @@ static uint32_t new_id(void) {
   return maru_parmacs_id();
 }
 
+/* Ids that this node gave to objects which may be forgotten, by the place of those. */
+#define BUCKETS (1u << 16)
+static struct {
+  uint32_t first[BUCKETS], next[MARU_DSM_IDS];
+  uint64_t at[MARU_DSM_IDS]; /* 0: in no bucket */
+} given;
+
+static uint32_t *bucket_of(uint64_t at) {
+  return &given.first[(at * UINT64_C(0x9e3779b97f4a7c15)) >> 48];
+}
+
+static void note_given(uint32_t id, uint64_t at) {
+  uint32_t *link = given.at[id] != 0 ? bucket_of(given.at[id]) : NULL;
+  while (link != NULL && *link != id)
+    link = &given.next[*link];
+  if (link != NULL)
+    *link = given.next[id];
+  given.at[id] = at;
+  given.next[id] = *bucket_of(at);
+  *bucket_of(at) = id;
+  mr_threads_table()->object_at[id] = at;
+}
+
+/* For the object there, which has none. */
+static uint32_t id_for(const uint32_t *word) {
+  uint64_t at = (uintptr_t)word;
+  uint32_t id = *bucket_of(at);
+  while (id != 0 && (given.at[id] != at || mr_threads_table()->object_at[id] != at))
+    id = given.next[id];
+  if (id == 0)
+    note_given(id = new_id(), at);
+  return id;
+}
+
 uint32_t mr_object_id(uint32_t *word) {
   uint32_t id = *(volatile uint32_t *)word;
   if (id != 0)
     return id;
   mr_node_request(MR_LOCK, MR_FIRST_USE, 0);
   if (*(volatile uint32_t *)word == 0)
-    *word = new_id();
+    *word = id_for(word);
   id = *word;
   mr_node_request(MR_UNLOCK, MR_FIRST_USE, 0);
   return id;
@@ -70,6 +109,8 @@ uint32_t mr_object_first(void) { return mr_object_alone() ? 0 : new_id(); }
 
 void mr_object_forget(uint32_t *word) {
   if (*word != 0) {
+    if (mr_threads_table()->object_at[*word] != 0)
+      mr_threads_table()->object_at[*word] = 0;
     if (spare.count == SPARE)
       give_to_table();
     spare.ids[spare.count++] = *word;

@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define DEFAULT_MIB 4096u
@@ -174,9 +175,24 @@ static _Noreturn void end_others(int status) {
 __attribute__((destructor)) static void leave(void) {
   if (!job.leaves || job.owner != getpid())
     return;
+  job.leaves = false;
   environ = job.environment;
   maru_dsm_exit();
 }
+
+/* A library's destructor may end the process: the linker finds these before libc's.  The others
+ * hear of this node's end all the same. */
+static _Noreturn void end_process(int status) {
+  bool leaves = job.leaves;
+  job.leaves = false;
+  if (leaves && job.owner == getpid())
+    maru_dsm_exit();
+  for (;;)
+    syscall(SYS_exit_group, status);
+}
+
+void _exit(int status) { end_process(status); }
+void _Exit(int status) { end_process(status); }
 
 static bool others_idle(void) {
   mr_threads_lock();

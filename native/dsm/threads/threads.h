@@ -41,6 +41,7 @@ struct mr_table {
   uint16_t idle[MR_JOB_NODES_MAX], lenders[MR_JOB_NODES_MAX];
   struct mr_thread *given[MR_JOB_NODES_MAX];
   uint32_t spare_count, spare[MARU_DSM_IDS]; /* ids that no object has (ids.c) */
+  uint64_t object_at[MARU_DSM_IDS];          /* where the object of an id lies; 0: not known */
 };
 
 /* What runs on this node; in this process's own memory, as the kernel reads contexts. */

@@ -145,19 +145,9 @@ CXX(void, notify_all, "_ZNSt18condition_variable10notify_allEv",
 
 /* ---- signals ------------------------------------------------------------------------------ */
 
-/* A handler's frame on a thread's own stack would lie in shared memory, where the kernel cannot
- * bring a page in. */
-int __real_sigaction(int number, const struct sigaction *action, struct sigaction *old);
-int __wrap_sigaction(int number, const struct sigaction *action, struct sigaction *old);
-int __wrap_sigaction(int number, const struct sigaction *action, struct sigaction *old) {
-  struct sigaction elsewhere;
-  if (&maru_threads_here != NULL && action != NULL) {
-    elsewhere = *action;
-    elsewhere.sa_flags |= SA_ONSTACK;
-    action = &elsewhere;
-  }
-  return __real_sigaction(number, action, old);
-}
+WRAP(int, sigaction, maru_threads_sigaction,
+     (int number, const struct sigaction *action, struct sigaction *old), (number, action, old))
+WRAP(int, sigaltstack, maru_threads_sigaltstack, (const stack_t *stack, stack_t *old), (stack, old))
 
 #define SIGNAL(name, flags)                                                                        \
   __sighandler_t __real_##name(int number, __sighandler_t handler);                                \

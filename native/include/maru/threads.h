@@ -13,6 +13,7 @@
 #include <maru/parmacs.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <time.h>
 
 #ifdef __cplusplus
@@ -20,14 +21,16 @@ extern "C" {
 #endif
 
 /* For the code that maru-cc links in: before the program's first line; main of every node; what
- * replaces calls of _exit, fork, sysconf, get_nprocs and of what C++ registers for the end of a
- * thread. */
+ * replaces calls of _exit, fork, sysconf, get_nprocs, sigaction, sigaltstack and of what C++
+ * registers for the end of a thread. */
 void maru_threads_prepare(void);
 int maru_threads_main(const struct maru_parmacs_program *program, int count, char **arguments);
 void maru_threads_exit_now(int status) __attribute__((noreturn));
 int maru_threads_fork(void);
 long maru_threads_sysconf(int name);
 int maru_threads_processors(void);
+int maru_threads_sigaction(int number, const struct sigaction *action, struct sigaction *old);
+int maru_threads_sigaltstack(const stack_t *stack, stack_t *old);
 int maru_threads_at_end(void (*call)(void *), void *object, void *file);
 
 /* A created thread begins on an idle node; docs/dsm.md says where, if there is none. */

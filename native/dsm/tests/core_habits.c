@@ -1,0 +1,165 @@
+/* Description: pages that a node used after another come with it the next time, unasked; and no
+ * longer once they are not used.
+ */
+#include "world.h"
+
+#include "../message.h"
+#include "check.h"
+
+#define NODES 2
+#define PAGES 40
+#define BARRIER 1
+
+/* In no order, and far from each other: all have their home at node 0. */
+static const uint32_t used[] = {30, 4, 18, 8};
+#define USED (sizeof used / sizeof *used)
+
+static struct world world;
+
+static struct program *code(int node) { return &world.nodes[node].program; }
+
+static void meet(void) {
+  for (int node = 0; node < NODES; node++)
+    emit(code(node), sync_of(MR_BARRIER, BARRIER, NODES));
+}
+
+/* Node 0 writes all pages, then node 1 reads the first `count`, the first of them again, or, with
+ * `others`, one more each time, that it has not read before. */
+static void turn(int64_t number, size_t count, bool others) {
+  emit(code(0), set_of(0, number));
+  for (size_t i = 0; i < USED; i++)
+    emit(code(0), write_of(0, used[i] * MR_PAGE, 8));
+  meet();
+  for (size_t i = 0; i < count; i++)
+    emit(code(1), read_of(0, used[i] * MR_PAGE, 8));
+  if (others)
+    emit(code(1), read_of(0, used[number % 2 + 1] * MR_PAGE, 8));
+  meet();
+}
+
+static void open_with(bool prefetch) {
+  struct shape shape = {
+      .nodes = NODES, .pages = PAGES, .home_run = PAGES, .objects = 16, .prefetch = prefetch};
+  world_create(&world, &shape, 1);
+}
+
+static struct mr_core_counters end(void) {
+  world_run(&world);
+  struct mr_core_counters counters = *mr_core_counters(world.nodes[1].core);
+  world_destroy(&world);
+  return counters;
+}
+
+static struct mr_core_counters same_pages(int turns, bool prefetch) {
+  open_with(prefetch);
+  for (int n = 1; n <= turns; n++)
+    turn(n, USED, false);
+  return end();
+}
+
+/* The third time one message brings all. */
+static void come_along(void) {
+  enum { TURNS = 40 };
+  struct mr_core_counters off = same_pages(TURNS, false), on = same_pages(TURNS, true);
+  CHECK_EQUAL(off.kinds[MR_FETCH].messages, TURNS * USED);
+  CHECK_EQUAL(off.foreseen, 0);
+  CHECK_EQUAL(on.kinds[MR_FETCH].messages, 2 * USED + (TURNS - 2));
+  CHECK_EQUAL(on.fetches, off.fetches);
+  CHECK_EQUAL(on.foreseen, (TURNS - 2) * (USED - 1));
+  CHECK_EQUAL(on.unused, 0);
+  /* The first time it is not known what follows. */
+  CHECK_EQUAL(same_pages(2, true).kinds[MR_FETCH].messages, 2 * USED);
+}
+
+/* Node 1 reads all, then the first alone: each other page comes in vain as often as it takes to
+ * look, which is eight times at most. */
+static void habits_end(void) {
+  open_with(true);
+  for (int n = 1; n <= 20; n++)
+    turn(n, USED, false);
+  for (int n = 21; n <= 120; n++)
+    turn(n, 1, false);
+  struct mr_core_counters c = end();
+  CHECK(c.unused == USED - 1);
+  CHECK(c.foreseen > 18 * (USED - 1) && c.foreseen <= 18 * (USED - 1) + 9 * (USED - 1));
+}
+
+/* What the program may do with a page that followed in so many turns, when the first page of the
+ * next turn is there. */
+static enum mr_access shown_after(int turns) {
+  open_with(true);
+  for (int n = 1; n <= turns; n++)
+    turn(n, USED, false);
+  turn(turns + 1, 1, false);
+  world_run(&world);
+  enum mr_access access = world.nodes[1].mapped[used[1]];
+  world_destroy(&world);
+  return access;
+}
+
+/* The first turn tells what follows, the second proves it, the next ones bring. */
+static void trust(void) {
+  for (int turns = 1; turns <= 1; turns++)
+    CHECK_EQUAL(shown_after(turns), MR_NONE);
+  CHECK_EQUAL(shown_after(2), MR_READ);
+}
+
+/* A page that follows two others, in stretches of their own, and then neither: it comes in vain
+ * once. */
+static void two_leaders(void) {
+  open_with(true);
+  for (int n = 1; n <= 60; n++)
+    for (size_t leader = 0; leader < 2; leader++) {
+      emit(code(0), set_of(0, 2 * n + (int64_t)leader));
+      for (size_t i = 0; i < USED; i++)
+        emit(code(0), write_of(0, used[i] * MR_PAGE, 8));
+      meet();
+      emit(code(1), read_of(0, used[leader] * MR_PAGE, 8));
+      if (n <= 20)
+        emit(code(1), read_of(0, used[2] * MR_PAGE, 8));
+      meet();
+    }
+  CHECK_EQUAL(end().unused, 1);
+}
+
+/* Now this page follows, now that: neither is brought. */
+static void no_habit(void) {
+  enum { TURNS = 60 };
+  open_with(true);
+  for (int n = 1; n <= TURNS; n++)
+    turn(n, 1, true);
+  struct mr_core_counters c = end();
+  CHECK_EQUAL(c.foreseen, 0);
+  CHECK_EQUAL(c.fetches, 2 * TURNS);
+}
+
+/* A page that came unasked is written: that is its first use. */
+static void written(void) {
+  enum { TURNS = 20 };
+  open_with(true);
+  for (int n = 1; n <= TURNS; n++) {
+    emit(code(0), set_of(0, n));
+    for (size_t i = 0; i < USED; i++)
+      emit(code(0), write_of(0, used[i] * MR_PAGE, 8));
+    meet();
+    emit(code(1), read_of(0, used[0] * MR_PAGE, 8));
+    emit(code(1), set_of(1, 100 + n));
+    emit(code(1), write_of(1, used[1] * MR_PAGE + 8, 8));
+    meet();
+  }
+  emit(code(0), read_of(2, used[1] * MR_PAGE + 8, 8));
+  struct mr_core_counters c = end();
+  CHECK_EQUAL(world.nodes[0].registers[2], 100 + TURNS);
+  CHECK_EQUAL(c.foreseen, TURNS - 2);
+  CHECK_EQUAL(c.unused, 0);
+}
+
+int main(void) {
+  come_along();
+  habits_end();
+  trust();
+  two_leaders();
+  no_habit();
+  written();
+  return 0;
+}

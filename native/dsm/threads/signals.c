@@ -1,0 +1,37 @@
+/* signals.c: a program's handlers of signals beside the library's (maru/threads.h).
+ *
+ * A handler runs on a stack of the library's, as the kernel cannot bring in a page of shared memory
+ * for its frame. The library's own handler sees accesses to shared memory. It calls the program's
+ * for all else.
+ */
+#define _GNU_SOURCE
+#include "threads.h"
+
+#include "../access.h"
+
+#include <errno.h>
+#include <maru/threads.h>
+#include <signal.h>
+
+int maru_threads_sigaction(int number, const struct sigaction *action, struct sigaction *old) {
+  return mr_access_sigaction(number, action, old);
+}
+
+/* A stack of the program's own would be shared memory: what it says is remembered alone. */
+int maru_threads_sigaltstack(const stack_t *stack, stack_t *old) {
+  static stack_t said = {.ss_flags = SS_DISABLE};
+  stack_t before = said;
+  if (stack != NULL && (stack->ss_flags & SS_DISABLE) != 0) {
+    said = (stack_t){.ss_flags = SS_DISABLE};
+  } else if (stack != NULL) {
+    if ((stack->ss_flags & ~SS_ONSTACK) != 0 || stack->ss_size < (size_t)MINSIGSTKSZ) {
+      errno = stack->ss_flags & ~SS_ONSTACK ? EINVAL : ENOMEM;
+      return -1;
+    }
+    said = *stack;
+    said.ss_flags = 0;
+  }
+  if (old != NULL)
+    *old = before;
+  return 0;
+}
