@@ -79,6 +79,15 @@ tests b =
         ],
       named
         ["the initialiser"]
+        -- It does not travel.
+        [ t
+          | b /= Mpi,
+            t <- initialiser b
+        ]
+    ]
+
+initialiser :: Backend -> [TestTree]
+initialiser b =
         [ testCase "has run in every worker before its first item" $ do
             unsetEnv "MARU_TEST_READY"
             let options = defaultOptions {initialise = setEnv "MARU_TEST_READY" "yes"}
@@ -101,7 +110,6 @@ tests b =
             got <- try (valuesOf b (job (+ 1) [1 .. 5 :: Int]) {jobOptions = defaultOptions {initialise = throwIO (Odd 7 [])}})
             got @?= Left (Odd 7 [])
         ]
-    ]
 
 -- | Throws at index 5 of 20.
 kept :: (Exception e, Eq e) => Backend -> e -> Assertion

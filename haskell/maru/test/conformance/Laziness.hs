@@ -93,7 +93,7 @@ bounded b order' chunks size = do
   walked <- newIORef 0
   inputs <- countedFrom walked 0
   let options = defaultOptions {chunking = chunks, window = size}
-      bound = fromMaybe (if b `elem` [Shm, Sockets] then 8 * 2048 else smallestWindow) size
+      bound = fromMaybe (if b `elem` [Shm, Sockets, Mpi] then 8 * 2048 else smallestWindow) size
   withRun b (job (+ 1) inputs) {jobOrder = order', jobOptions = options} $ \running ->
     forM_ [1, 2, 50, 51] $ \k -> do
       _ <- within 10 (evaluate (length (take k (outcomes running))))

@@ -37,6 +37,7 @@ module Maru.Internal.Run
     newGuide,
     guideChunk,
     timed,
+    learned,
     work,
 
     -- * Results
@@ -351,9 +352,13 @@ timed guide items action = do
   start <- getMonotonicTimeNSec
   action
   end <- getMonotonicTimeNSec
-  let cost = ItemCost items (fromIntegral (end - start))
+  learned guide items (fromIntegral (end - start))
+
+-- | So many items took so many nanoseconds.
+learned :: Guide -> Int -> Double -> IO ()
+learned guide items ns =
   -- Two workers at once may lose one of the two measurements: harmless.
-  modifyIORef' (guideItemNs guide) (`blend` cost)
+  modifyIORef' (guideItemNs guide) (`blend` ItemCost items ns)
 
 -- Results -------------------------------------------------------------------
 
