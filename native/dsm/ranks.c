@@ -159,6 +159,8 @@ int maru_ranks_reap(int process, int ms) {
 
 int maru_ranks_leave(void) { return mr_launcher_leave(mr_launcher_find()); }
 
+void maru_ranks_abort(int status) { mr_launcher_abort(mr_launcher_find(), status); }
+
 void maru_ranks_proof(const uint8_t *secret, const void *bytes, size_t length,
                       uint8_t proof[MR_HMAC]) {
   struct mr_hmac hmac;

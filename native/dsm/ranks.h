@@ -40,6 +40,8 @@ int maru_ranks_spawn(char *const *command, int end);
 int maru_ranks_reap(int process, int ms);
 /* The launcher may count this process as done. */
 int maru_ranks_leave(void);
+/* The job ends with that status: a launcher that lets it go on would else say 0. */
+void maru_ranks_abort(int status);
 
 /* HMAC-SHA-256 by the secret. */
 void maru_ranks_proof(const uint8_t *secret, const void *bytes, size_t length,

@@ -251,18 +251,26 @@ beRank :: Ranks -> CInt -> IO a
 beRank ranks first = do
   card <- ownCard (ranksMe ranks)
   wire <- wireOn first
-  serveAs ("rank " <> show (ranksMe ranks)) (ranksSecret ranks) card wire leaveRanks
+  serveAs ("rank " <> show (ranksMe ranks)) (ranksSecret ranks) card wire ends
+  where
+    ends over
+      | over = leaveRanks
+      | otherwise = do
+        -- One line, not one a rank. A launcher that lets the others live may say 0 all the same.
+        when (ranksMe ranks == 1) (hPutStrLn stderr "maru: rank 0 was lost; the program cannot go on")
+        abortRanks 75
 
--- | Greets, serves, ends. The coordinator says what it refuses.
-serveAs :: String -> Bytes.ByteString -> Card -> Wire -> IO () -> IO a
+-- | Greets, serves, ends; told whether the program is over, or else the coordinator is gone. The
+-- coordinator says what it refuses.
+serveAs :: String -> Bytes.ByteString -> Card -> Wire -> (Bool -> IO ()) -> IO a
 serveAs name secret card wire leave = do
   verdict <- greetCoordinator secret card wire
   case verdict of
     Left why -> throwIO (Unavailable name ("the coordinator refused it: " <> why) "")
     Right (Welcome alike) -> do
       over <- serve alike (cardWorkers card) wire
-      when over leave
-      exitWith (if over then ExitSuccess else ExitFailure 1)
+      leave over
+      exitWith (if over then ExitSuccess else ExitFailure 75)
     Right _ -> exitWith (ExitFailure 69)
 
 -- Hosts --------------------------------------------------------------------------
@@ -323,5 +331,5 @@ beAgent = do
   case told of
     Just (Frame Greets _ _ secret) | Bytes.length secret == 32 -> do
       card <- ownCard 0
-      serveAs "this agent" secret card wire (pure ())
+      serveAs "this agent" secret card wire (const (pure ()))
     _ -> throwIO (Unavailable "this agent" "it was started otherwise than by a coordinator" ("unset " <> agentVariable))

@@ -8,6 +8,7 @@ module Maru.Native.Ranks
     meetRanks,
     acceptRank,
     leaveRanks,
+    abortRanks,
     shareOf,
 
     -- * Agents
@@ -85,6 +86,10 @@ acceptRank listener = (\fd -> if fd < 0 then Nothing else Just fd) <$> c_accept 
 leaveRanks :: IO ()
 leaveRanks = void c_leave
 
+-- | The job ends with that status, as the launcher shall say.
+abortRanks :: Int -> IO ()
+abortRanks = c_abort . fromIntegral
+
 -- | Of so many workers on this host: see @maru_ranks_share@.
 shareOf :: Int -> IO Int
 shareOf n = fromIntegral <$> c_share (fromIntegral n)
@@ -140,6 +145,8 @@ foreign import ccall safe "maru_ranks_meet" c_meet :: Ptr a -> CInt -> IO CInt
 foreign import ccall unsafe "maru_ranks_accept" c_accept :: CInt -> IO CInt
 
 foreign import ccall safe "maru_ranks_leave" c_leave :: IO CInt
+
+foreign import ccall safe "maru_ranks_abort" c_abort :: CInt -> IO ()
 
 foreign import ccall unsafe "maru_ranks_share" c_share :: CUInt -> IO CUInt
 
