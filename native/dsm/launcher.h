@@ -29,8 +29,8 @@ struct mr_meeting {
 int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
                      int seconds, char *why, size_t size);
 
-/* The same where all talk to node 0 alone: it listens, the others learn its address and no other. So
- * what is exchanged grows with the number of nodes, not with its square. */
+/* The same where all talk to node 0 alone: it listens, the others learn its address and no other.
+ * So what is exchanged grows with the number of nodes, not with its square. */
 int mr_launcher_meet_first(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
                            int seconds, char *why, size_t size);
 

@@ -21,8 +21,8 @@ struct maru_ranks {
 
 /* As mr_launcher_find. */
 int maru_ranks_launcher(void);
-/* How many of so many workers are this process's, at least 1: the launcher says how many processes
- * it started on this host, and those that it bound to CPUs of their own share with nobody. */
+/* How many of so many workers are this process's, at least 1. Processes of one host share them, as
+ * many as the launcher says. One that is bound to fewer CPUs than there are shares with nobody. */
 unsigned maru_ranks_share(unsigned workers);
 /* For at most so many seconds, and some for the launcher's answer.  Rank 0 listens on the loopback
  * interface where the launcher says that all are here, else where MARU_DSM_ADDRESS or the host's

@@ -214,13 +214,16 @@ meetOthers :: Cluster -> Card -> Ranks -> CInt -> IO ()
 meetOthers cluster card ranks listener = do
   came <- newMVar []
   verdicts <- newEmptyMVar
-  listening <- forkIO (forever (callers came verdicts) `catch` \e -> const (pure ()) (e :: SomeException))
+  listening <- forkIO (forever (callers came verdicts) `catch` ended)
   met <- timeout (patience * 1000000) (replicateM_ (ranksCount ranks - 1) (takeMVar verdicts >>= either throwIO pure))
   killThread listening
   missing <- (\there -> [r | r <- [1 .. ranksCount ranks - 1], r `notElem` there]) <$> readMVar came
   when (isNothing met) . throwIO $
     Unavailable "Mpi" (name (head' missing) <> " did not come within " <> show patience <> " s") "does main begin with withCluster in every rank?"
   where
+    -- By its end.
+    ended :: SomeException -> IO ()
+    ended _ = pure ()
     head' = foldr const 0
     name r = "rank " <> show r
     callers came verdicts = do
@@ -291,7 +294,7 @@ onHosts hosts action = do
     forkIO (try (begin cluster card secret k host (agentCommand ssh folder path host)) >>= putMVar results)
   -- All of them: an agent that was started knows then that it is not wanted.
   greeted <- replicateM (length hosts) (takeMVar results)
-  withPeers cluster (for_ greeted (either (throwIO :: Unavailable -> IO ()) pure) >> action)
+  withPeers cluster (for_ greeted (either (throwIO :: SomeException -> IO ()) pure) >> action)
 
 begin :: Cluster -> Card -> Bytes.ByteString -> Int -> Host -> [String] -> IO ()
 begin cluster card secret k host command = do

@@ -49,7 +49,7 @@ main = withCluster $ do
     ["killing"] -> do
       let xs = parMapOnWith defaultOptions {policy = Retry 1} (static deadly) () [0 .. 9]
       got <- mapM (try . evaluate) xs
-      print [either (\e -> 0 - lostIndex e) id g | g <- got]
+      print [either (negate . lostIndex) id g | g <- got]
     ["rest"] -> putStrLn "begun" >> threadDelay 20000000
     _ -> hPutStrLn stderr "maru-test-cluster: see its source" >> throwIO (userError "usage")
   where

@@ -4,8 +4,8 @@ module Main (main) where
 
 import qualified Failures
 import qualified Greetings
-import qualified Laziness
 import qualified Law
+import qualified Laziness
 import qualified Ledgers
 import qualified Life
 import Maru.Options (Backend (..))

@@ -3,6 +3,8 @@ module Greetings (tests) where
 
 import Control.Concurrent (forkIO)
 import Control.Concurrent.MVar
+import Control.Monad (void)
+import Data.Bifunctor (first)
 import qualified Data.ByteString as Bytes
 import qualified Data.ByteString.Char8 as Char8
 import Maru.Cluster.Frame
@@ -32,7 +34,7 @@ meet theirs ours verdict = do
   said <- within 10 (greetCoordinator theirs (Card 3 2 mempty mempty) one)
   heard <- within 10 (takeMVar came)
   hangUp one
-  pure (said, (\(card, v) -> (cardRank card, v)) <$> heard)
+  pure (said, first cardRank <$> heard)
 
 tests :: TestTree
 tests =
@@ -64,7 +66,7 @@ tests =
         told <- newEmptyMVar
         _ <- forkIO (greetPeer secret (const (pure (Welcome True))) listening >>= putMVar told)
         -- A third one between them that has heard a card elsewhere.
-        _ <- forkIO (() <$ greetCoordinator secret (Card 1 1 mempty mempty) one)
+        _ <- forkIO (void (greetCoordinator secret (Card 1 1 mempty mempty) one))
         Just nonce <- nextShort other
         freshBytes 32 >>= sendFrame other . Frame Greets 0 0
         Just card <- nextShort other

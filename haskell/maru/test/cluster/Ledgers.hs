@@ -17,12 +17,13 @@ data Event = Offered Int | Took Int Int | Answered Int Int | Died Int
   deriving (Show)
 
 events :: Gen [Event]
-events = Gen.list (Range.linear 0 200) . Gen.choice $
-  [ Offered <$> Gen.int (Range.linear 1 10),
-    Took <$> peer <*> Gen.int (Range.linear 1 5),
-    Answered <$> peer <*> Gen.int (Range.linear 0 300),
-    Died <$> peer
-  ]
+events =
+  Gen.list (Range.linear 0 200) . Gen.choice $
+    [ Offered <$> Gen.int (Range.linear 1 10),
+      Took <$> peer <*> Gen.int (Range.linear 1 5),
+      Answered <$> peer <*> Gen.int (Range.linear 0 300),
+      Died <$> peer
+    ]
   where
     peer = Gen.int (Range.linear 0 4)
 

@@ -100,6 +100,7 @@ results =
       either (throwIO . Untransferable 0) (pure . Lazy.fromStrict) packed
     unplain bytes = unsafePerformIO . Unsafe.unsafeUseAsCStringLen (Bytes.copy bytes) $ \(p, n) ->
       maybe (Left "it cannot be relocated") Right <$> unpack (castPtr p) n
+{-# NOINLINE results #-}
 
 -- What is left -----------------------------------------------------------------------
 

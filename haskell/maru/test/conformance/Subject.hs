@@ -38,8 +38,8 @@ import Control.Monad (forever)
 import Data.IORef
 import Data.List (intercalate)
 import Data.Maybe (isJust)
-import GHC.Clock (getMonotonicTime)
 import Door (throughDoor)
+import GHC.Clock (getMonotonicTime)
 import Maru.Internal.Dispatch (engineOf)
 import Maru.Internal.Engine
 import Maru.Options

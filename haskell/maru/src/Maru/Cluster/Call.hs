@@ -132,8 +132,8 @@ data Turn
     Free !Int
   | Over
 
--- | Waits until that peer may have another block, its newest having been so large. The second one
--- is for who leaves none idle by it.
+-- | Waits until that peer may have another block, its newest having been so large. It gets a second
+-- one only where enough is left for peers that have none.
 turn :: Office a b -> Peer -> Int -> STM Turn
 turn office peer newest = do
   ledger <- readTVar (officeLedger office)

@@ -112,7 +112,8 @@ nextShort = frameUpTo 4096
 frameUpTo :: Int -> Wire -> IO (Maybe Frame)
 frameUpTo most w = either gone id <$> try read'
   where
-    gone e = const Nothing (e :: IOException)
+    gone :: IOException -> Maybe Frame
+    gone _ = Nothing
     read' = do
       header <- Bytes.hGet (wireIn w) headerBytes
       if Bytes.length header < headerBytes then pure Nothing else bodyOf (runGet fields (Lazy.fromStrict header))

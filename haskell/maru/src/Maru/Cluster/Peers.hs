@@ -50,7 +50,7 @@ data Cluster = Cluster
     clusterCalls :: !(IORef Int),
     -- | A process that was forked from it has no peers.
     clusterProcess :: !ProcessID,
-    -- | The program is over: who leaves now is not lost.
+    -- | The program is over: a peer that leaves now is not lost.
     clusterOver :: !(IORef Bool)
   }
 
@@ -108,7 +108,7 @@ hear cluster peer =
     Nothing -> gone ""
   where
     gone why = do
-      -- Who asks it for more sees that; and a handler that is set later finds it gone.
+      -- Calls see that; and one that begins later does not ask it.
       handlers <- atomically $ do
         writeTVar (peerThere peer) False
         readTVar (clusterHandlers cluster)

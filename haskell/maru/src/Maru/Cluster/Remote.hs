@@ -28,7 +28,11 @@ data Remote e a b = Remote !(Codec e) !(Codec a) !(Codec b) (e -> a -> b)
 remote :: (Binary a, Binary b) => (a -> b) -> Remote () a b
 remote = remoteWith . const
 
--- | A function with an environment, which crosses once a call and process, not once an item.
+-- | A function with an environment, which crosses once a call and process, not once an item. What
+-- the function makes of it before it takes an item is made once a process, too:
+--
+-- > search :: Remote [String] String [Int]
+-- > search = remoteWith (\texts -> let index = build texts in index `seq` find index)
 remoteWith :: (Binary e, Binary a, Binary b) => (e -> a -> b) -> Remote e a b
 remoteWith = remoteVia binary binary binary
 

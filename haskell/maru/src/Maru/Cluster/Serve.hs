@@ -126,14 +126,15 @@ data Peer = Peer
 perform :: Peer -> TQueue [(Int, Bytes.ByteString)] -> Remote e a b -> Bytes.ByteString -> IO ()
 perform peer blocks (Remote environments items results function) bytes = case decode environments bytes of
   Left why -> sendException peer Fails 0 (toException (ErrorCall ("maru: the environment cannot be decoded: " <> why)))
-  Right environment -> loop environment (0 :: Int)
+  -- Once a process, before its workers are forked. What it throws, each item does.
+  Right environment -> try (evaluate (function environment)) >>= \made -> loop (either (\e -> const (throw (e :: SomeException))) id made) (0 :: Int)
   where
-    loop environment k = do
+    loop f k = do
       block <- atomically (readTQueue blocks)
       left <- newTVarIO (length block)
-      _ <- forkIO (evaluateBlock peer k left items results (function environment) block)
+      _ <- forkIO (evaluateBlock peer k left items results f block)
       atomically (readTVar left >>= check . (< peerWorkers peer))
-      loop environment (k + 1)
+      loop f (k + 1)
 
 -- | As a worker has it, and as it crosses.
 data Crossing b = Here b | Coded !Bytes.ByteString
@@ -167,7 +168,7 @@ evaluateBlock peer k left items results f block = do
       crossed <- either (pure . Left) (try . evaluate . Lazy.toStrict . encode crossing) result
       either (sendException peer Threw (global i) . renumber global) (send Result (global i)) crossed
       atomically (modifyTVar' left (subtract 1))
-    decoded = either (throw . ErrorCall . ("maru: an item cannot be decoded: " <>)) id . decode items
+    decoded = either (errorWithoutStackTrace . ("maru: an item cannot be decoded: " <>)) id . decode items
     crossing = Codec {encode = coded, decode = Right . Coded}
     coded (Here y) = encode results y
     coded (Coded bytes) = Lazy.fromStrict bytes
