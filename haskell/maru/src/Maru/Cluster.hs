@@ -34,7 +34,7 @@
 -- Programs of this module say what is not available in one line, and end with status 69.
 --
 -- __Cost__: a connection and two threads of this process for each of the others. A block of items is
--- planned to take some 90 ms of a process. What is sent grows with items and results. Nothing grows
+-- planned to take some 300 ms of a process. What is sent grows with items and results. Nothing grows
 -- with the square of the number of hosts.
 --
 -- __Trust__: peers prove that they know the job's secret, which is not sent. What follows between

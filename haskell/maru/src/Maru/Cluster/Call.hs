@@ -44,6 +44,7 @@ data Office a b = Office
     officeGuide :: !Guide,
     officeCluster :: !Cluster,
     officePolicy :: !Policy,
+    officeChunking :: !Chunking,
     officeLedger :: !(TVar (Ledger (Item a b))),
     -- | The call is over because of this, and the peer that said so.
     officeFatal :: !(TVar (Maybe SomeException)),
@@ -72,7 +73,7 @@ startCall cluster which options order pointer environment inputs = do
     run <- newRun which options {initialise = pure ()} (max 1 total)
     guide <- newGuide run (blockTarget / fromIntegral (max 30 (8 * total)))
     (belt, first) <- newBelt order
-    office <- Office run belt guide cluster (policy options) <$> newTVarIO noEntries <*> newTVarIO Nothing <*> newIORef (Told 0 0 0 0 [])
+    office <- Office run belt guide cluster (policy options) (chunking options) <$> newTVarIO noEntries <*> newTVarIO Nothing <*> newIORef (Told 0 0 0 0 [])
     call <- listenTo cluster (Handler (hearFrame office results) (loseItems office))
     spawnFeeder run (Belt.offer belt) (const (finish belt)) inputs
     spawn run forkIOWithUnmask (\restore -> restore (offerAll office))
@@ -91,7 +92,11 @@ startCall cluster which options order pointer environment inputs = do
 
 -- | A block takes so long, by the cost of the items before.
 blockTarget :: Double
-blockTarget = 90000000
+blockTarget = 300000000
+
+-- | And at least so long, where enough is left for all peers: workers are forked for each.
+blockLeast :: Double
+blockLeast = 30000000
 
 -- Handing out ----------------------------------------------------------------
 
@@ -113,7 +118,11 @@ supply office call codec peer restore = go 0
       case chance of
         Over -> pure ()
         Free available -> do
-          n <- max (peerWorkers peer) <$> guideChunk (officeRun office) (officeGuide office) available
+          planned <- guideChunk (officeRun office) (officeGuide office) available
+          least <- itemsWithin (officeGuide office) blockLeast
+          peers <- length <$> atomically (alive (officeCluster office))
+          let fair = (available + peers - 1) `div` max 1 peers
+              n = maximum [planned, peerWorkers peer, if officeChunking office == Guided then min fair least else 1]
           entries <- atomically $ do
             there <- readTVar (peerThere peer)
             if there then stateTVar (officeLedger office) (take' (peerNumber peer) n) else pure []

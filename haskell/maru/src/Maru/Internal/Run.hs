@@ -38,6 +38,7 @@ module Maru.Internal.Run
     guideChunk,
     timed,
     learned,
+    itemsWithin,
     work,
 
     -- * Results
@@ -353,6 +354,10 @@ timed guide items action = do
   action
   end <- getMonotonicTimeNSec
   learned guide items (fromIntegral (end - start))
+
+-- | How many items take so many nanoseconds, by what was measured: at least 1.
+itemsWithin :: Guide -> Double -> IO Int
+itemsWithin guide ns = maybe 1 (\cost -> max 1 (round (min 4096 (ns / max 1 cost)))) <$> readIORef (guideItemNs guide)
 
 -- | So many items took so many nanoseconds.
 learned :: Guide -> Int -> Double -> IO ()
