@@ -128,10 +128,11 @@ static int put_own(const struct mr_board_way *way, struct mr_meeting *m) {
   return rc;
 }
 
-static int get_others(const struct mr_board_way *way, struct mr_meeting *m) {
+/* The addresses of the first so many. */
+static int get_others(const struct mr_board_way *way, struct mr_meeting *m, uint16_t known) {
   char value[MR_BOARD_VALUE];
   int rc = 0;
-  for (uint16_t node = 0; node < m->nodes && rc == 0; node++) {
+  for (uint16_t node = 0; node < known && rc == 0; node++) {
     rc = way->get(node, "maru-address", value);
     if (rc == 0 && mr_address_read(value, &m->addresses[node]) == 0)
       rc = -EBADMSG;
@@ -145,23 +146,26 @@ static int get_others(const struct mr_board_way *way, struct mr_meeting *m) {
   return rc;
 }
 
-static int launcher_meet(const struct mr_board_way *way, struct mr_meeting *m, char *why,
+static int launcher_meet(const struct mr_board_way *way, struct mr_meeting *m, bool star, char *why,
                          size_t size) {
   m->addresses = calloc(m->nodes, sizeof *m->addresses);
   if (m->addresses == NULL)
     return say(-ENOMEM, why, size, "no memory");
   struct sockaddr_storage *mine = &m->addresses[m->me];
-  int rc = find_address(m->nodes, mine, why, size);
-  if (rc < 0)
-    return rc;
-  m->listener = listen_at(mine, why, size);
-  if (m->listener < 0)
-    return m->listener;
-  rc = put_own(way, m);
+  int rc = 0;
+  if (!star || m->me == 0) {
+    rc = find_address(m->nodes, mine, why, size);
+    if (rc < 0)
+      return rc;
+    m->listener = listen_at(mine, why, size);
+    if (m->listener < 0)
+      return m->listener;
+    rc = put_own(way, m);
+  }
   if (rc == 0)
     rc = way->meet();
   if (rc == 0)
-    rc = get_others(way, m);
+    rc = get_others(way, m, star ? 1 : m->nodes);
   if (rc < 0)
     say(rc, why, size, "the launcher did not let the nodes meet: %s", strerror(-rc));
   return rc;
@@ -178,6 +182,7 @@ static const struct mr_board_way *way_of(enum mr_launcher launcher) {
 static struct errand {
   enum mr_launcher launcher;
   uint16_t most;
+  bool star;
   int seconds, rc;
   struct mr_meeting meeting;
   char why[256];
@@ -202,7 +207,7 @@ static bool done_in(void *(*act)(void *), int seconds) {
   return false;
 }
 
-static int meet_by(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
+static int meet_by(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most, bool star,
                    int seconds, char *why, size_t size) {
   unsigned nodes = 0, me = 0;
   if (launcher == MR_LAUNCHER_MUTE)
@@ -217,7 +222,7 @@ static int meet_by(enum mr_launcher launcher, struct mr_meeting *meeting, uint16
              most);
   *meeting = (struct mr_meeting){.nodes = (uint16_t)nodes, .me = (uint16_t)me, .listener = -1};
   if (rc == 0 && nodes > 1)
-    rc = launcher_meet(way, meeting, why, size);
+    rc = launcher_meet(way, meeting, star, why, size);
   if (rc < 0)
     way->close();
   return rc;
@@ -225,14 +230,14 @@ static int meet_by(enum mr_launcher launcher, struct mr_meeting *meeting, uint16
 
 static void *run_meeting(void *unused) {
   (void)unused;
-  errand.rc = meet_by(errand.launcher, &errand.meeting, errand.most, errand.seconds, errand.why,
-                      sizeof errand.why);
+  errand.rc = meet_by(errand.launcher, &errand.meeting, errand.most, errand.star, errand.seconds,
+                      errand.why, sizeof errand.why);
   return NULL;
 }
 
-int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
-                     int seconds, char *why, size_t size) {
-  errand = (struct errand){.launcher = launcher, .most = most, .seconds = seconds};
+static int meet_in_time(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
+                        bool star, int seconds, char *why, size_t size) {
+  errand = (struct errand){.launcher = launcher, .most = most, .star = star, .seconds = seconds};
   if (!done_in(run_meeting, seconds + ANSWER_SECONDS))
     return say(-ETIMEDOUT, why, size, "the launcher does not answer in %d s",
                seconds + ANSWER_SECONDS);
@@ -240,6 +245,16 @@ int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint
   snprintf(why, size, "%s", errand.why);
   explicit_bzero(errand.meeting.secret, sizeof errand.meeting.secret);
   return errand.rc;
+}
+
+int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
+                     int seconds, char *why, size_t size) {
+  return meet_in_time(launcher, meeting, most, false, seconds, why, size);
+}
+
+int mr_launcher_meet_first(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
+                           int seconds, char *why, size_t size) {
+  return meet_in_time(launcher, meeting, most, true, seconds, why, size);
 }
 
 static void *run_leave(void *unused) {

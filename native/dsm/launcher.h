@@ -29,6 +29,11 @@ struct mr_meeting {
 int mr_launcher_meet(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
                      int seconds, char *why, size_t size);
 
+/* The same where all talk to node 0 alone: it listens, the others learn its address and no other.
+ * So what is exchanged grows with the number of nodes, not with its square. */
+int mr_launcher_meet_first(enum mr_launcher launcher, struct mr_meeting *meeting, uint16_t most,
+                           int seconds, char *why, size_t size);
+
 /* The launcher still knows the nodes that have met: one of these ends that. The second tells it the
  * job's status, which it would else not find out (mpirun --continuous). It returns in some seconds,
  * or not at all. */

@@ -1,25 +1,80 @@
 /* PMIx (Open MPI's mpirun, srun --mpi=pmix), by a libpmix that is loaded when it is needed. */
 #include "launcher.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#ifdef MARU_PMIX
+/* What is used of the interface of libpmix.so.2, which is the same in Open MPI 4 and 5 and needs no
+ * headers here; where there are any, the compiler compares. */
+typedef int status_t;
 
-#include <dlfcn.h>
+struct proc {
+  char space[256];
+  uint32_t rank;
+};
+
+struct value {
+  uint16_t type;
+  union {
+    bool flag;
+    char *string;
+    int integer;
+    uint32_t number;
+    uint64_t room[3]; /* of its widest member */
+  } data;
+};
+
+struct info {
+  char key[512];
+  uint32_t flags;
+  struct value value;
+};
+
+#define SUCCESS 0
+#define TIMED_OUT (-24)
+#define NO_MEMORY (-32)
+#define EVERY_RANK (UINT32_MAX - 1)
+#define GLOBAL 3
+#define A_BOOL 1
+#define A_STRING 3
+#define AN_INT 6
+#define A_UINT32 14
+#define KEY_JOB_SIZE "pmix.job.size"
+#define KEY_COLLECT "pmix.collect"
+#define KEY_TIMEOUT "pmix.timeout"
+
+#ifdef MARU_PMIX
 #include <pmix.h>
+_Static_assert(sizeof(struct proc) == sizeof(pmix_proc_t) &&
+                   offsetof(struct proc, rank) == offsetof(pmix_proc_t, rank),
+               "a process");
+_Static_assert(sizeof(struct value) == sizeof(pmix_value_t) &&
+                   offsetof(struct value, data) == offsetof(pmix_value_t, data),
+               "a value");
+_Static_assert(sizeof(struct info) == sizeof(pmix_info_t) &&
+                   offsetof(struct info, value) == offsetof(pmix_info_t, value),
+               "a wish");
+_Static_assert(SUCCESS == PMIX_SUCCESS && TIMED_OUT == PMIX_ERR_TIMEOUT &&
+                   NO_MEMORY == PMIX_ERR_NOMEM && EVERY_RANK == PMIX_RANK_WILDCARD &&
+                   GLOBAL == PMIX_GLOBAL && A_BOOL == PMIX_BOOL && A_STRING == PMIX_STRING &&
+                   AN_INT == PMIX_INT && A_UINT32 == PMIX_UINT32,
+               "its numbers");
+_Static_assert(sizeof(pmix_scope_t) == sizeof(uint8_t) && sizeof(pmix_status_t) == sizeof(status_t),
+               "its types");
+#endif
 
 static struct {
-  pmix_status_t (*init)(pmix_proc_t *, pmix_info_t *, size_t);
-  pmix_status_t (*finalize)(const pmix_info_t *, size_t);
-  pmix_status_t (*put)(pmix_scope_t, const char *, pmix_value_t *);
-  pmix_status_t (*commit)(void);
-  pmix_status_t (*fence)(const pmix_proc_t *, size_t, const pmix_info_t *, size_t);
-  pmix_status_t (*get)(const pmix_proc_t *, const char *, const pmix_info_t *, size_t,
-                       pmix_value_t **);
-  pmix_status_t (*abort)(int, const char *, pmix_proc_t *, size_t);
-  pmix_proc_t me;
+  status_t (*init)(struct proc *, struct info *, size_t);
+  status_t (*finalize)(const struct info *, size_t);
+  status_t (*put)(uint8_t, const char *, struct value *);
+  status_t (*commit)(void);
+  status_t (*fence)(const struct proc *, size_t, const struct info *, size_t);
+  status_t (*get)(const struct proc *, const char *, const struct info *, size_t, struct value **);
+  status_t (*abort)(int, const char *, struct proc *, size_t);
+  struct proc me;
   int seconds;
 } pmix;
 
@@ -39,22 +94,22 @@ static bool load(void) {
 }
 
 /* Its own numbers are told by name nowhere here. */
-static int translate(pmix_status_t status) {
-  return status == PMIX_SUCCESS       ? 0
-         : status == PMIX_ERR_TIMEOUT ? -ETIMEDOUT
-         : status == PMIX_ERR_NOMEM   ? -ENOMEM
-                                      : -EREMOTEIO;
+static int translate(status_t status) {
+  return status == SUCCESS     ? 0
+         : status == TIMED_OUT ? -ETIMEDOUT
+         : status == NO_MEMORY ? -ENOMEM
+                               : -EREMOTEIO;
 }
 
-static pmix_info_t info(const char *key) {
-  pmix_info_t made;
+static struct info wish(const char *key) {
+  struct info made;
   memset(&made, 0, sizeof made);
-  strncpy(made.key, key, PMIX_MAX_KEYLEN);
+  strncpy(made.key, key, sizeof made.key - 1);
   return made;
 }
 
 static int open_table(unsigned *nodes, unsigned *me, int seconds, char *why, size_t size) {
-  pmix_value_t *found = NULL;
+  struct value *found = NULL;
   pmix.seconds = seconds;
   if (!load()) {
     const char *error = dlerror();
@@ -62,47 +117,47 @@ static int open_table(unsigned *nodes, unsigned *me, int seconds, char *why, siz
              error != NULL ? error : "it lacks what is needed");
     return -ENOSYS;
   }
-  pmix_status_t status = pmix.init(&pmix.me, NULL, 0);
-  if (status == PMIX_SUCCESS) {
-    pmix_proc_t all = pmix.me;
-    all.rank = PMIX_RANK_WILDCARD;
-    status = pmix.get(&all, PMIX_JOB_SIZE, NULL, 0, &found);
+  status_t status = pmix.init(&pmix.me, NULL, 0);
+  if (status == SUCCESS) {
+    struct proc all = pmix.me;
+    all.rank = EVERY_RANK;
+    status = pmix.get(&all, KEY_JOB_SIZE, NULL, 0, &found);
   }
-  if (status != PMIX_SUCCESS || found->type != PMIX_UINT32) {
+  if (status != SUCCESS || found->type != A_UINT32) {
     snprintf(why, size, "the launcher does not answer by PMIx (%d)", (int)status);
     return -EREMOTEIO;
   }
-  *nodes = found->data.uint32;
+  *nodes = found->data.number;
   *me = pmix.me.rank;
   return 0;
 }
 
 static int put(const char *key, const char *text) {
-  pmix_value_t value;
+  struct value value;
   memset(&value, 0, sizeof value);
-  value.type = PMIX_STRING;
+  value.type = A_STRING;
   value.data.string = (char *)text; /* copied */
-  return translate(pmix.put(PMIX_GLOBAL, key, &value));
+  return translate(pmix.put(GLOBAL, key, &value));
 }
 
 static int pmix_meet(void) {
-  pmix_info_t wishes[2] = {info(PMIX_COLLECT_DATA), info(PMIX_TIMEOUT)};
-  wishes[0].value.type = PMIX_BOOL;
+  struct info wishes[2] = {wish(KEY_COLLECT), wish(KEY_TIMEOUT)};
+  wishes[0].value.type = A_BOOL;
   wishes[0].value.data.flag = true;
-  wishes[1].value.type = PMIX_INT;
+  wishes[1].value.type = AN_INT;
   wishes[1].value.data.integer = pmix.seconds;
-  pmix_status_t status = pmix.commit();
-  return translate(status == PMIX_SUCCESS ? pmix.fence(NULL, 0, wishes, 2) : status);
+  status_t status = pmix.commit();
+  return translate(status == SUCCESS ? pmix.fence(NULL, 0, wishes, 2) : status);
 }
 
 static int get(unsigned node, const char *key, char value[MR_BOARD_VALUE]) {
-  pmix_proc_t whose = pmix.me;
-  pmix_value_t *found = NULL;
+  struct proc whose = pmix.me;
+  struct value *found = NULL;
   whose.rank = node;
   int rc = translate(pmix.get(&whose, key, NULL, 0, &found));
   if (rc < 0)
     return rc;
-  if (found->type != PMIX_STRING || strlen(found->data.string) >= MR_BOARD_VALUE)
+  if (found->type != A_STRING || strlen(found->data.string) >= MR_BOARD_VALUE)
     return -EBADMSG;
   strcpy(value, found->data.string); /* a few bytes that are never given back */
   return 0;
@@ -110,28 +165,5 @@ static int get(unsigned node, const char *key, char value[MR_BOARD_VALUE]) {
 
 static void close_table(void) { pmix.finalize(NULL, 0); }
 static void abort_job(int status) { pmix.abort(status, "maru", NULL, 0); }
-
-#else
-
-static int open_table(unsigned *nodes, unsigned *me, int seconds, char *why, size_t size) {
-  (void)nodes, (void)me, (void)seconds;
-  snprintf(
-      why, size,
-      "the launcher speaks PMIx, and maru was built without it (its headers were not installed)");
-  return -ENOSYS;
-}
-static int put(const char *key, const char *value) {
-  (void)key, (void)value;
-  return -ENOSYS;
-}
-static int pmix_meet(void) { return -ENOSYS; }
-static int get(unsigned node, const char *key, char value[MR_BOARD_VALUE]) {
-  (void)node, (void)key, (void)value;
-  return -ENOSYS;
-}
-static void close_table(void) {}
-static void abort_job(int status) { (void)status; }
-
-#endif
 
 const struct mr_board_way mr_pmix_way = {open_table, put, pmix_meet, get, close_table, abort_job};

@@ -26,6 +26,7 @@ import MapAuto (autoExperiment)
 import MapBackends (backendsExperiment)
 import MapCalls (callsExperiment)
 import MapChannel (channelExperiment)
+import MapCluster (clusterExperiment)
 import MapDispatch (dispatchExperiment)
 import MapHeap (heapExperiment)
 import MapPrograms (programsMapExperiment)
@@ -39,7 +40,7 @@ import WaitHandover (handoverExperiment)
 experiments :: [Experiment]
 experiments =
   concat
-    [ [dispatchExperiment, callsExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment, stmExperiment, tunerExperiment],
+    [ [dispatchExperiment, callsExperiment, clusterExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment, stmExperiment, tunerExperiment],
       [crowdExperiment, mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,

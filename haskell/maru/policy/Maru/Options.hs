@@ -45,6 +45,9 @@ data Backend
     Sockets
   | -- | Forked processes that talk over shared memory (the seed's SAMShm).
     Shm
+  | -- | Processes that @mpirun@ or @srun@ started, each with 'Shm' workers of its own. For
+    -- functions that can travel alone: @parMapOn@ of "Maru.Cluster".
+    Mpi
   deriving (Eq, Ord, Show, Enum, Bounded)
 
 -- | The name on command lines and in @MARU_BACKEND@.
@@ -61,20 +64,21 @@ backendName b = case b of
   Stm -> "stm"
   Sockets -> "sockets"
   Shm -> "shm"
+  Mpi -> "mpi"
 
 -- | Inverse of 'backendName'.
 --
 -- >>> map backendFromName ["shm", "best"]
 -- [Just Shm,Nothing]
 backendFromName :: String -> Maybe Backend
-backendFromName name = find ((== name) . backendName) allBackends
+backendFromName name = find ((== name) . backendName) [minBound .. maxBound]
 
--- | All of them, in the order of the type.
+-- | All that take any function, in the order of the type: all but 'Mpi'.
 --
 -- >>> allBackends
 -- [Auto,Sequential,Sparks,Threads,BoundThreads,Stm,Sockets,Shm]
 allBackends :: [Backend]
-allBackends = [minBound .. maxBound]
+allBackends = [minBound .. Shm]
 
 -- | How many workers.
 data Workers

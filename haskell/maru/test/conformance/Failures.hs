@@ -79,29 +79,37 @@ tests b =
         ],
       named
         ["the initialiser"]
-        [ testCase "has run in every worker before its first item" $ do
-            unsetEnv "MARU_TEST_READY"
-            let options = defaultOptions {initialise = setEnv "MARU_TEST_READY" "yes"}
-            marks <- valuesOf b (job (\n -> effect (n `seq` lookupEnv "MARU_TEST_READY")) [1 .. 20 :: Int]) {jobOptions = options}
-            marks @?= replicate 20 (Just "yes")
-            -- Processes have an environment of their own.
-            here <- lookupEnv "MARU_TEST_READY"
-            here @?= (if inProcess b then Just "yes" else Nothing)
-            unsetEnv "MARU_TEST_READY",
-          testCase "runs once per worker" $ do
-            calls <- newIORef (0 :: Int)
-            let options = defaultOptions {initialise = atomicModifyIORef' calls (\n -> (n + 1, ()))}
-                readCalls n = effect (n `seq` readIORef calls)
-            seen <- withRun b (jobOn 3 readCalls [1 .. 50 :: Int]) {jobOptions = options} $ \running -> do
-              values <- mapM (either throwIO pure . outcomeResult) (outcomes running)
-              started <- reportWorkersStarted <$> report running
-              pure (zip values (repeat (if inProcess b then started else 1)))
-            assertBool (show seen) (all (\(n, most) -> n >= 1 && n <= most) seen),
-          testCase "that throws fails the map at item 0 with what it threw" $ do
-            got <- try (valuesOf b (job (+ 1) [1 .. 5 :: Int]) {jobOptions = defaultOptions {initialise = throwIO (Odd 7 [])}})
-            got @?= Left (Odd 7 [])
+        -- It does not travel.
+        [ t
+          | b /= Mpi,
+            t <- initialiser b
         ]
     ]
+
+initialiser :: Backend -> [TestTree]
+initialiser b =
+  [ testCase "has run in every worker before its first item" $ do
+      unsetEnv "MARU_TEST_READY"
+      let options = defaultOptions {initialise = setEnv "MARU_TEST_READY" "yes"}
+      marks <- valuesOf b (job (\n -> effect (n `seq` lookupEnv "MARU_TEST_READY")) [1 .. 20 :: Int]) {jobOptions = options}
+      marks @?= replicate 20 (Just "yes")
+      -- Processes have an environment of their own.
+      here <- lookupEnv "MARU_TEST_READY"
+      here @?= (if inProcess b then Just "yes" else Nothing)
+      unsetEnv "MARU_TEST_READY",
+    testCase "runs once per worker" $ do
+      calls <- newIORef (0 :: Int)
+      let options = defaultOptions {initialise = atomicModifyIORef' calls (\n -> (n + 1, ()))}
+          readCalls n = effect (n `seq` readIORef calls)
+      seen <- withRun b (jobOn 3 readCalls [1 .. 50 :: Int]) {jobOptions = options} $ \running -> do
+        values <- mapM (either throwIO pure . outcomeResult) (outcomes running)
+        started <- reportWorkersStarted <$> report running
+        pure (zip values (repeat (if inProcess b then started else 1)))
+      assertBool (show seen) (all (\(n, most) -> n >= 1 && n <= most) seen),
+    testCase "that throws fails the map at item 0 with what it threw" $ do
+      got <- try (valuesOf b (job (+ 1) [1 .. 5 :: Int]) {jobOptions = defaultOptions {initialise = throwIO (Odd 7 [])}})
+      got @?= Left (Odd 7 [])
+  ]
 
 -- | Throws at index 5 of 20.
 kept :: (Exception e, Eq e) => Backend -> e -> Assertion

@@ -29,8 +29,8 @@ tests b = named ["defects of rivals"] (everywhere b <> if inProcess b then [] el
 everywhere :: Backend -> [TestTree]
 everywhere b =
   [ testCase "Parmap 1: the remainder is spread, never given to the last worker" $
-      -- One capability evaluates all sparks; over sockets a chunk is sent ahead.
-      unless (b `elem` [Sequential, Sparks, Sockets]) $
+      -- One capability evaluates all sparks; over sockets a chunk is sent ahead, to a rank a block.
+      unless (b `elem` [Sequential, Sparks, Sockets, Mpi]) $
         inFolder $ \folder -> do
           -- The worker that has the first chunk is held up until all others are done: it gets no more.
           let f n

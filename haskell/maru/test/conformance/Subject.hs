@@ -38,6 +38,7 @@ import Control.Monad (forever)
 import Data.IORef
 import Data.List (intercalate)
 import Data.Maybe (isJust)
+import Door (throughDoor)
 import GHC.Clock (getMonotonicTime)
 import Maru.Internal.Dispatch (engineOf)
 import Maru.Internal.Engine
@@ -61,7 +62,7 @@ subjects = maybe supported chosen <$> lookupEnv "MARU_TEST_BACKENDS"
 
 -- | Evaluates in the caller's heap: effects of @f@ can be seen from outside.
 inProcess :: Backend -> Bool
-inProcess b = b `notElem` [Shm, Sockets]
+inProcess b = b `notElem` [Shm, Sockets, Mpi]
 
 named :: [TestName] -> [TestTree] -> TestTree
 named words' = testGroup (intercalate ", " words')
@@ -70,6 +71,7 @@ named words' = testGroup (intercalate ", " words')
 runJob :: Backend -> Job a b -> IO (Running b)
 runJob b j = case engineOf b of
   Just engine -> engine j {jobOptions = (jobOptions j) {backend = b}}
+  Nothing | b == Mpi -> throughDoor j
   Nothing -> throwIO (userError ("no engine: " <> backendName b))
 
 withRun :: Backend -> Job a b -> (Running b -> IO c) -> IO c

@@ -12,8 +12,11 @@ module Maru.Internal.Belt
     offer,
     finish,
     Item,
+    itemIndex,
+    itemInput,
     claim,
     evaluateChunk,
+    settle,
     follow,
   )
 where
@@ -109,16 +112,20 @@ evaluateChunk run belt evaluateOne worker restore = go
     go [] = pure ()
     go (item : items) =
       capture run restore (evaluateOne (itemInput item))
-        >>= maybe (pure ()) (\result -> deliver (Outcome (itemIndex item) worker result) item >> go items)
-    deliver outcome item = do
-      slot <- maybe (pure (itemOutcome item)) (`modifyMVar` nextSlot) (beltUnfilled belt)
-      arrived run
-      putMVar slot outcome
+        >>= maybe (pure ()) (\result -> settle run belt worker item result >> go items)
+
+-- | What came of an item, in that worker. Once an item.
+settle :: Run -> Belt a b -> Int -> Item a b -> Either SomeException b -> IO ()
+settle run belt worker item result = do
+  slot <- maybe (pure (itemOutcome item)) (`modifyMVar` nextSlot) (beltUnfilled belt)
+  arrived run
+  putMVar slot (Outcome (itemIndex item) worker result)
+  where
     -- As many cells as outcomes: this does not block.
     nextSlot link = do
       cell <- readMVar link
       case cell of
-        Cell item next -> pure (next, itemOutcome item)
+        Cell cell' next -> pure (next, itemOutcome cell')
         Last _ -> fail "maru: more outcomes than items (a bug in maru)"
 
 -- | For the consumer: the next outcome.

@@ -13,7 +13,8 @@ import qualified Maru.Backend.Threads as Threads
 import Maru.Internal.Engine
 import Maru.Options (Backend (..))
 
--- | 'Nothing': not a back end of its own ('Auto' chooses another one).
+-- | 'Nothing': not a back end of its own ('Auto' chooses another one), or one that does not
+-- take any function ('Mpi').
 engineOf :: Backend -> Maybe (Job a b -> IO (Running b))
 engineOf which = case which of
   Sequential -> Just Sequential.engine
@@ -24,3 +25,4 @@ engineOf which = case which of
   Shm -> Just Shm.engine
   Sockets -> Just Sockets.engine
   Auto -> Nothing
+  Mpi -> Nothing

@@ -37,6 +37,8 @@ module Maru.Internal.Run
     newGuide,
     guideChunk,
     timed,
+    learned,
+    itemsWithin,
     work,
 
     -- * Results
@@ -351,9 +353,17 @@ timed guide items action = do
   start <- getMonotonicTimeNSec
   action
   end <- getMonotonicTimeNSec
-  let cost = ItemCost items (fromIntegral (end - start))
+  learned guide items (fromIntegral (end - start))
+
+-- | How many items take so many nanoseconds, by what was measured: at least 1.
+itemsWithin :: Guide -> Double -> IO Int
+itemsWithin guide ns = maybe 1 (\cost -> max 1 (round (min 4096 (ns / max 1 cost)))) <$> readIORef (guideItemNs guide)
+
+-- | So many items took so many nanoseconds.
+learned :: Guide -> Int -> Double -> IO ()
+learned guide items ns =
   -- Two workers at once may lose one of the two measurements: harmless.
-  modifyIORef' (guideItemNs guide) (`blend` cost)
+  modifyIORef' (guideItemNs guide) (`blend` ItemCost items ns)
 
 -- Results -------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ where
 
 import Control.Concurrent (getNumCapabilities)
 import Control.Exception (bracket, throw, throwIO, try)
+import Control.Monad (when)
 import Data.Maybe (isJust)
 import Maru.Backend.Auto (Means (..), autoMap, forkCost)
 import qualified Maru.Backend.Sequential as Sequential
@@ -45,6 +46,8 @@ values = map (either throw id . outcomeResult) . outcomes
 startOn :: Backend -> Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> IO (Running b)
 startOn which options order codec f xs = do
   checkOptions options
+  when (which == Mpi) . throwIO $
+    Unavailable "Mpi for any function" "a function of this process means nothing on another host" "use parMapOn of Maru.Cluster, or another back end"
   n <- resolveWorkers options (if which == Auto then Shm else which)
   let job = Job options {backend = which} n order codec f xs
   case engineOf which of

@@ -15,21 +15,23 @@ import Data.Int (Int64)
 import Data.List (find, intercalate)
 import qualified Data.Map.Strict as Map
 import Foreign.C (CInt (..))
-import Maru (Chunking (..), Options (..), Report (..), Workers (..), defaultOptions)
+import Maru (Chunking (..), Options (..), Report (..), Workers (..), backendFromName, defaultOptions)
 import Maru.Bench.AutoFit (fitJson, readCells)
+import Maru.Bench.Far (far)
 import Maru.Bench.Mapper
 import Maru.Bench.Meter
 import Maru.Bench.Stm.Load
 import Maru.Bench.Transport
 import Maru.Bench.Work
+import Maru.Cluster (withCluster)
 import Options.Applicative hiding (Success)
 import System.Exit (ExitCode (..), exitWith)
 import System.IO
 import System.Mem (performMajorGC)
 
 main :: IO ()
-main = do
-  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> stmCommand <> fitCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
+main = withCluster $ do
+  act <- execParser (info (hsubparser (mapCommand <> carryCommand <> farCommand <> stmCommand <> fitCommand) <**> helper) (progDesc "One measurement for maru bench, as one line of JSON"))
   line <- act
   Lazy.putStrLn (encode line)
 
@@ -98,6 +100,20 @@ reportJson r =
       "transports" .= reportTransports r,
       "notes" .= reportNotes r
     ]
+
+-- A workload by a function that travels -----------------------------------------------
+
+farCommand :: Mod CommandFields (IO Value)
+farCommand = command "far" (info (run <$> size <*> way) (progDesc "The workload similar by a function that travels: on all processes of the program"))
+  where
+    size = argument auto (metavar "SIZE")
+    way = argument (maybeReader backendFromName) (metavar "BACKEND")
+    run n b = do
+      compared <- far n
+      ready
+      ((checksum, look), meter) <- metered (compared defaultOptions {backend = b})
+      seen <- look
+      pure (object ["meter" .= meterJson meter, "checksum" .= checksum, "reports" .= [reportJson seen]])
 
 -- A crossing -----------------------------------------------------------------
 

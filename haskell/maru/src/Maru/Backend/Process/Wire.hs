@@ -10,6 +10,7 @@ module Maru.Backend.Process.Wire
 
     -- * Exceptions
     packException,
+    packExceptionText,
     unpackException,
     OnlyCaller (..),
 
@@ -105,18 +106,21 @@ asyncForm = 2
 packException :: SomeException -> IO Strict.ByteString
 packException e = do
   typed <- attempt (packTyped inner)
-  case join typed of
-    Just bytes -> pure (Strict.cons form bytes)
-    Nothing -> do
-      text <- attempt (evaluate (describe (take longestText (exceptionText e))))
-      pure (Strict.cons textForm (fromMaybe (describe "(its text throws, or has no end)") text))
+  maybe (packExceptionText e) (pure . Strict.cons form) (join typed)
   where
-    describe text = Lazy.toStrict (Binary.encode (typeName e, text))
     -- An asynchronous type comes wrapped together with its dictionary, which
     -- cannot cross as data: it is wrapped again on arrival.
     (form, inner) = case fromException e of
       Just (SomeAsyncException x) -> (asyncForm, SomeException x)
       Nothing -> (plainForm, withoutHandle e)
+
+-- | The same without its type, for a process whose code lies elsewhere in memory.
+packExceptionText :: SomeException -> IO Strict.ByteString
+packExceptionText e = do
+  text <- attempt (evaluate (describe (take longestText (exceptionText e))))
+  pure (Strict.cons textForm (fromMaybe (describe "(its text throws, or has no end)") text))
+  where
+    describe text = Lazy.toStrict (Binary.encode (typeName e, text))
 
 -- An exception may hold what throws again, or has no end.
 attempt :: IO a -> IO (Maybe a)

@@ -1,0 +1,338 @@
+-- | The map beyond one machine: processes that @mpirun@ or @srun@ started, or agents on hosts.
+--
+-- > {-# LANGUAGE StaticPointers #-}
+-- > import Maru
+-- > import Maru.Cluster
+-- >
+-- > cubes :: Remote () Int Integer
+-- > cubes = remote (\n -> toInteger n ^ (3 :: Int))
+-- >
+-- > main :: IO ()
+-- > main = withCluster $ print (sum (parMapOn (static cubes) [1 .. 100]))
+--
+-- > ./program                               workers of this machine, as parMap has them
+-- > mpirun -n 4 ./program                   four ranks, each with workers of its own
+-- > MARU_HOSTS=hosts ./program              an agent a host, started by ssh
+--
+-- 'withCluster' comes first in @main@. Rank 0, or the process that was started by hand, runs what
+-- it is given. The others serve, and never return from it. They all run one program: a process
+-- whose program is another one is refused.
+--
+-- A function travels as a static pointer: the compiler checks that it is closed, and there is no
+-- table of functions. What it needs besides its argument is its environment, which crosses once.
+--
+-- __The law__: @parMapOn (static f) xs@ is @map f xs@, as for 'Maru.parMap': values, order, the
+-- laziness of the spine, with bounded buffering, and the first exception by index. Three differences
+-- remain. This process evaluates an item as far as its codec does, to send it. A result is what its
+-- codec makes of it. And an exception keeps its type between processes whose code lies at the same
+-- addresses (programs that GHC links statically, its default); else it comes as 'RemoteException'.
+--
+-- __Failure__: a worker's death is treated in its own process, by the 'Policy', as for 'Shm'. A
+-- process that is lost is said on standard error, and its items are evaluated again by others. An
+-- item that was at four lost processes (more, where 'Retry' says more) throws 'WorkerLost'. When
+-- this process ends, however it does, the others end within five seconds, and so do their workers.
+-- Programs of this module say what is not available in one line, and end with status 69.
+--
+-- __Cost__: a connection and two threads of this process for each of the others. A block of items is
+-- planned to take some 300 ms of a process. What is sent grows with items and results. Nothing grows
+-- with the square of the number of hosts.
+--
+-- __Trust__: peers prove that they know the job's secret, which is not sent. What follows between
+-- ranks is not encrypted, as MPI's own messages are not. Agents talk through @ssh@, which encrypts.
+-- Nothing listens on an address that other hosts reach but rank 0, where ranks are on several hosts.
+module Maru.Cluster
+  ( -- * The program
+    withCluster,
+
+    -- * Functions that travel
+    Remote,
+    remote,
+    remoteWith,
+    remoteVia,
+
+    -- * Mapping
+    parMapOn,
+    parMapOnWith,
+    parMapOnReporting,
+  )
+where
+
+import Control.Concurrent (forkIO, killThread, rtsSupportsBoundThreads, threadWaitRead)
+import Control.Concurrent.MVar
+import Control.Exception
+import Control.Monad
+import qualified Data.ByteString as Bytes
+import Data.Foldable (for_)
+import Data.IORef
+import Data.Maybe (fromMaybe, isNothing)
+import Foreign.C (CInt (..))
+import GHC.Conc (closeFdWith)
+import GHC.StaticPtr (StaticPtr, deRefStaticPtr)
+import Maru.Cluster.Call (startCall)
+import Maru.Cluster.Frame
+import Maru.Cluster.Greeting
+import Maru.Cluster.Hosts
+import Maru.Cluster.Peers hiding (Handler)
+import Maru.Cluster.Remote
+import Maru.Cluster.Serve (serve)
+import Maru.Failure
+import Maru.Internal.Budget (resolveBackend, resolveWorkers)
+import Maru.Internal.Engine
+import Maru.Internal.Start (checkOptions, startOn, values)
+import Maru.Native.Ranks
+import Maru.Native.Stream (closeStream, newStreamPair)
+import Maru.Options
+import System.Environment (getExecutablePath, lookupEnv, unsetEnv)
+import System.Exit
+import System.IO
+import System.IO.Unsafe (unsafePerformIO)
+import System.Posix.Directory (getWorkingDirectory)
+import System.Posix.IO
+import System.Timeout (timeout)
+
+-- Mapping ----------------------------------------------------------------------
+
+-- | @parMapOn (static f) xs@ is @map@ of that function, on all processes of the program; in one
+-- that is alone by 'Shm'.
+parMapOn :: StaticPtr (Remote () a b) -> [a] -> [b]
+parMapOn pointer = parMapOnWith defaultOptions pointer ()
+
+-- | The same with 'Options' and an environment. 'backend': 'Auto' takes the other processes where
+-- there are any. 'Mpi' insists on ranks, throwing 'Unavailable' without; 'Sockets' takes hosts where
+-- there are any. Any other one stays on this machine. 'workers' are those of each process. What has
+-- no meaning for a result in bytes is not looked at: 'transport', 'sharing', 'regionMiB',
+-- 'hugePages'. 'initialise' does not travel, and is run on this machine's back ends alone. In an
+-- item, and in a process that the program has forked, there are no other processes.
+parMapOnWith :: Options -> StaticPtr (Remote e a b) -> e -> [a] -> [b]
+parMapOnWith options pointer environment xs = unsafePerformIO (values <$> startedOn options Ordered pointer environment xs)
+
+-- | The same, and a look at what has happened so far, which may be taken again and again: processes
+-- and workers that were lost, and all that was less than it should be.
+parMapOnReporting :: Options -> StaticPtr (Remote e a b) -> e -> [a] -> IO ([b], IO Report)
+parMapOnReporting options pointer environment xs = do
+  running <- startedOn options Ordered pointer environment xs
+  pure (values running, report running)
+
+startedOn :: Options -> Order -> StaticPtr (Remote e a b) -> e -> [a] -> IO (Running b)
+startedOn options order pointer environment xs = do
+  which <- resolveBackend options
+  there <- knownCluster
+  checkOptions options
+  case (which, clusterMeans <$> there, there) of
+    (Mpi, Just ByLauncher, Just c) -> onPeers Mpi c
+    (Mpi, _, _) -> throwIO noRanks
+    (Auto, Just ByLauncher, Just c) -> onPeers Mpi c
+    (Auto, Just ByHosts, Just c) -> onPeers Sockets c
+    (Sockets, Just ByHosts, Just c) -> onPeers Sockets c
+    _ -> startOn which options order (Just results) (function environment) xs
+  where
+    Remote _ _ results function = deRefStaticPtr pointer
+    onPeers which c = do
+      _ <- resolveWorkers options Shm
+      startCall c which options {backend = which} order pointer environment xs
+
+noRanks :: Unavailable
+noRanks =
+  Unavailable
+    "Mpi"
+    "no mpirun or srun started this program, or its main does not begin with withCluster"
+    "start it as: mpirun -n 4 PROGRAM; or take another back end"
+
+-- The program ------------------------------------------------------------------
+
+-- | First in @main@: see the top of this module. In a process that no launcher started, and without
+-- @MARU_HOSTS@, it is the action alone. 'Unavailable' and 'BadOptions' that the action throws become
+-- one line and status 69, or 64.
+withCluster :: IO a -> IO a
+withCluster action = orLine $ do
+  agent <- lookupEnv agentVariable
+  launcher <- findLauncher
+  hosts <- lookupEnv "MARU_HOSTS"
+  case (agent, launcher, hosts) of
+    (Just _, _, _) -> beAgent
+    (_, Launched, _) -> asRank action
+    (_, Mute, _) -> do
+      rank <- lookupEnv "SLURM_PROCID"
+      -- One line, not one a rank.
+      unless (rank == Just "0") (exitWith (ExitFailure 69))
+      throwIO (Unavailable "Mpi" "srun offers no way for the ranks to meet" "use srun --mpi=pmi2, or --mpi=pmix")
+    (_, _, Just file) | not (null file) -> needThreads >> readHosts file >>= (`onHosts` action)
+    _ -> action
+
+orLine :: IO a -> IO a
+orLine action = action `catches` [Handler (\e -> line 69 (show (e :: Unavailable))), Handler (\e -> line 64 (show (e :: BadOptions)))]
+  where
+    line status text = hFlush stdout >> hPutStrLn stderr text >> exitWith (ExitFailure status)
+
+needThreads :: IO ()
+needThreads = unless rtsSupportsBoundThreads (throwIO (Unavailable "the map beyond this process" "the program is not linked with -threaded" ""))
+
+-- | Workers of this process, one of several on this host.
+ownWorkers :: IO Int
+ownWorkers = do
+  asked <- lookupEnv "MARU_WORKERS"
+  n <- resolveWorkers defaultOptions Shm
+  maybe (shareOf n) (const (pure n)) asked
+
+ownCard :: Int -> IO Card
+ownCard rank = Card rank <$> ownWorkers <*> program <*> layout
+
+-- | Runs the action with those peers, and ends them.
+withPeers :: Cluster -> IO a -> IO a
+withPeers cluster action = (writeIORef theCluster (Just cluster) >> action) `finally` (writeIORef theCluster Nothing >> dismissPeers cluster)
+
+-- | What the coordinator says to a card: whether its program is ours.
+judgeBy :: Card -> Card -> Verdict
+judgeBy ours theirs
+  | cardProgram ours /= cardProgram theirs = OtherProgram
+  | otherwise = Welcome (cardLayout ours == cardLayout theirs)
+
+-- Ranks --------------------------------------------------------------------------
+
+-- Seconds for ranks to meet.
+patience :: Int
+patience = 60
+
+asRank :: IO a -> IO a
+asRank action = do
+  needThreads
+  met <- meetRanks patience
+  ranks <- either (\why -> throwIO (Unavailable "Mpi" why "")) pure met
+  case (ranksFirst ranks, ranksListener ranks) of
+    (Just first, _) -> beRank ranks first
+    (_, listener) -> do
+      cluster <- newCluster ByLauncher
+      card <- ownCard 0
+      addOurselves cluster 0 False (cardWorkers card)
+      -- A thread may be waiting for it.
+      for_ listener $ \l -> meetOthers cluster card ranks l `finally` closeFdWith (closeStream . fromIntegral) (fromIntegral l)
+      withPeers cluster action `finally` leaveRanks
+
+-- | Until all ranks came. Each that calls is greeted by a thread of its own: a stranger who says
+-- nothing keeps nobody waiting.
+meetOthers :: Cluster -> Card -> Ranks -> CInt -> IO ()
+meetOthers cluster card ranks listener = do
+  came <- newMVar []
+  verdicts <- newEmptyMVar
+  listening <- forkIO (forever (callers came verdicts) `catch` ended)
+  met <- timeout (patience * 1000000) (replicateM_ (ranksCount ranks - 1) (takeMVar verdicts >>= either throwIO pure))
+  killThread listening
+  missing <- (\there -> [r | r <- [1 .. ranksCount ranks - 1], r `notElem` there]) <$> readMVar came
+  when (isNothing met) . throwIO $
+    Unavailable "Mpi" (name (head' missing) <> " did not come within " <> show patience <> " s") "does main begin with withCluster in every rank?"
+  where
+    -- By its end.
+    ended :: SomeException -> IO ()
+    ended _ = pure ()
+    head' = foldr const 0
+    name r = "rank " <> show r
+    callers came verdicts = do
+      threadWaitRead (fromIntegral listener)
+      called <- acceptRank listener
+      for_ called $ \fd -> forkIO $ do
+        wire <- wireOn fd
+        greeted <- greetPeer (ranksSecret ranks) (judge came) wire
+        case greeted of
+          Just (theirs, Welcome _) -> do
+            addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire
+            putMVar verdicts (Right ())
+          Just (theirs, OtherProgram) -> putMVar verdicts (Left (otherProgram (name (cardRank theirs))))
+          _ -> hangUp wire
+    judge came theirs
+      | judgeBy card theirs == OtherProgram = pure OtherProgram
+      | otherwise = modifyMVar came $ \there ->
+        pure $
+          if cardRank theirs `elem` there || cardRank theirs < 1 || cardRank theirs >= ranksCount ranks
+            then (there, Superfluous)
+            else (cardRank theirs : there, judgeBy card theirs)
+
+otherProgram :: String -> Unavailable
+otherProgram who = Unavailable "the map beyond this process" (who <> " runs another program than this one") "install the same program for every process"
+
+-- | Never returns.
+beRank :: Ranks -> CInt -> IO a
+beRank ranks first = do
+  card <- ownCard (ranksMe ranks)
+  wire <- wireOn first
+  serveAs ("rank " <> show (ranksMe ranks)) (ranksSecret ranks) card wire ends
+  where
+    ends over
+      | over = leaveRanks
+      | otherwise = do
+        -- One line, not one a rank. A launcher that lets the others live may say 0 all the same.
+        when (ranksMe ranks == 1) (hPutStrLn stderr "maru: rank 0 was lost; the program cannot go on")
+        abortRanks 75
+
+-- | Greets, serves, ends; told whether the program is over, or else the coordinator is gone. The
+-- coordinator says what it refuses.
+serveAs :: String -> Bytes.ByteString -> Card -> Wire -> (Bool -> IO ()) -> IO a
+serveAs name secret card wire leave = do
+  verdict <- greetCoordinator secret card wire
+  case verdict of
+    Left why -> throwIO (Unavailable name ("the coordinator refused it: " <> why) "")
+    Right (Welcome alike) -> do
+      over <- serve alike (cardWorkers card) wire
+      leave over
+      exitWith (if over then ExitSuccess else ExitFailure 75)
+    Right _ -> exitWith (ExitFailure 69)
+
+-- Hosts --------------------------------------------------------------------------
+
+-- | With an agent on each of them.
+onHosts :: [Host] -> IO a -> IO a
+onHosts hosts action = do
+  card <- ownCard 0
+  secret <- freshBytes 32
+  ssh <- fromMaybe "ssh" <$> lookupEnv "MARU_LAUNCH_SSH"
+  folder <- getWorkingDirectory
+  path <- getExecutablePath
+  cluster <- newCluster ByHosts
+  addOurselves cluster 0 True (cardWorkers card)
+  results <- newEmptyMVar
+  -- At once: a host takes as long as its ssh.
+  for_ (zip [1 ..] hosts) $ \(k, host) ->
+    forkIO (try (begin cluster card secret k host (agentCommand ssh folder path host)) >>= putMVar results)
+  -- All of them: an agent that was started knows then that it is not wanted.
+  greeted <- replicateM (length hosts) (takeMVar results)
+  withPeers cluster (for_ greeted (either (throwIO :: SomeException -> IO ()) pure) >> action)
+
+begin :: Cluster -> Card -> Bytes.ByteString -> Int -> Host -> [String] -> IO ()
+begin cluster card secret k host command = do
+  (ours, theirs) <- newStreamPair
+  started <- spawnOn theirs command
+  closeStream theirs
+  agent <- either (\why -> closeStream ours >> throwIO (unreachable ("ssh cannot be started: " <> why))) pure started
+  wire <- wireOn ours
+  sendFrame wire (Frame Greets 0 0 secret)
+  greeted <- greetPeer secret (pure . judgeBy card) wire
+  case greeted of
+    Just (theirs', Welcome _) -> addPeer cluster k name (cardWorkers theirs') wire
+    Just _ -> hangUp wire >> throwIO (otherProgram name)
+    Nothing -> do
+      hangUp wire
+      status <- reapWithin 1000 agent
+      throwIO (unreachable ("no agent could be started there" <> maybe "" (\s -> " (ssh ended with status " <> show s <> ")") status))
+  where
+    name = "host " <> hostName host
+    unreachable why = Unavailable name why ("try: ssh " <> hostName host <> " true; the program must lie there, at the same path")
+
+-- | Never returns. What the program prints goes to standard error, for its output is the
+-- connection.
+beAgent :: IO a
+beAgent = do
+  needThreads
+  unsetEnv agentVariable
+  from <- dup stdInput
+  to <- dup stdOutput
+  for_ [from, to] $ \fd -> setFdOption fd CloseOnExec True
+  nothing <- openFd "/dev/null" ReadOnly Nothing defaultFileFlags
+  _ <- dupTo nothing stdInput
+  _ <- dupTo stdError stdOutput
+  closeFd nothing
+  wire <- wireOver (fromIntegral from) (fromIntegral to)
+  told <- nextShort wire
+  case told of
+    Just (Frame Greets _ _ secret) | Bytes.length secret == 32 -> do
+      card <- ownCard 0
+      serveAs "this agent" secret card wire (const (pure ()))
+    _ -> throwIO (Unavailable "this agent" "it was started otherwise than by a coordinator" ("unset " <> agentVariable))

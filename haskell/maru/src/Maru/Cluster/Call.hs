@@ -1,0 +1,248 @@
+{-# LANGUAGE RankNTypes #-}
+
+-- | One map on the peers: it hands out, collects, and hands out again what a lost one had.
+-- /Internal/.
+--
+-- A thread of its own for each peer encodes and sends blocks, two at most ahead of what it has
+-- answered. All that is known stands in one ledger ("Maru.Cluster.Ledger"). How a list is walked,
+-- consumed and dropped is that of the back ends in one process ("Maru.Internal.Run").
+module Maru.Cluster.Call
+  ( startCall,
+  )
+where
+
+import Control.Concurrent (forkIOWithUnmask, killThread)
+import Control.Concurrent.STM
+import Control.Exception hiding (Handler)
+import Control.Monad
+import Data.Binary (decodeOrFail, encode)
+import qualified Data.ByteString.Lazy as Lazy
+import Data.Foldable (for_, traverse_)
+import Data.IORef
+import Data.Maybe (isJust)
+import GHC.StaticPtr (StaticPtr, deRefStaticPtr)
+import Maru.Backend.Process.Wire (unpackException)
+import Maru.Cluster.Frame
+import Maru.Cluster.Ledger
+import Maru.Cluster.Peers
+import Maru.Cluster.Remote
+import Maru.Cluster.Serve (Block (..))
+import Maru.Codec (Codec)
+import qualified Maru.Codec as Codec
+import Maru.Failure
+import Maru.Internal.Belt hiding (offer)
+import qualified Maru.Internal.Belt as Belt
+import Maru.Internal.Engine
+import Maru.Internal.Evaluate (capture)
+import Maru.Internal.Run
+import Maru.Options
+
+-- | What the threads of a call share.
+data Office a b = Office
+  { officeRun :: !Run,
+    officeBelt :: !(Belt a b),
+    officeGuide :: !Guide,
+    officeCluster :: !Cluster,
+    officePolicy :: !Policy,
+    officeChunking :: !Chunking,
+    officeLedger :: !(TVar (Ledger (Item a b))),
+    -- | The call is over because of this, and the peer that said so.
+    officeFatal :: !(TVar (Maybe SomeException)),
+    officeTold :: !(IORef Told)
+  }
+
+-- | What blocks said, added up.
+data Told = Told
+  { toldStarted :: !Int,
+    toldLost :: !Int,
+    toldInCaller :: !Int,
+    toldPeersLost :: !Int,
+    toldNotes :: ![String]
+  }
+
+-- | Not interruptible: a run exists with the finalizer that ends it, or not at all.
+startCall :: Cluster -> Backend -> Options -> Order -> StaticPtr (Remote e a b) -> e -> [a] -> IO (Running b)
+startCall cluster which options order pointer environment inputs = do
+  peers <- atomically (alive cluster)
+  -- Evaluating the environment may throw, or take for ever.
+  begins <- evaluate (Lazy.toStrict (encode (callOf options pointer environment)))
+  mask_ $ do
+    let total = sum (map peerWorkers peers)
+        Remote _ items results _ = deRefStaticPtr pointer
+    -- It does not travel.
+    run <- newRun which options {initialise = pure ()} (max 1 total)
+    guide <- newGuide run (blockTarget / fromIntegral (max 30 (8 * total)))
+    (belt, first) <- newBelt order
+    office <- Office run belt guide cluster (policy options) (chunking options) <$> newTVarIO noEntries <*> newTVarIO Nothing <*> newIORef (Told 0 0 0 0 [])
+    call <- listenTo cluster (Handler (hearFrame office results) (loseItems office))
+    spawnFeeder run (Belt.offer belt) (const (finish belt)) inputs
+    spawn run forkIOWithUnmask (\restore -> restore (offerAll office))
+    failing <- forkIOWithUnmask (\unmask -> unmask (failRest office))
+    spawnWorkers run (length peers) (\_ body -> forkIOWithUnmask body) $ \n restore ->
+      -- One thread sends all, so a peer hears of a call's end last.
+      for_ (take 1 (drop n peers)) $ \peer ->
+        (sendTo peer (Frame Begins call 0 begins) >> supply office call items peer restore)
+          `finally` sendTo peer (Frame Ends call 0 mempty)
+    -- It ends with the run, however that ends.
+    spawn run forkIOWithUnmask $ \restore ->
+      restore (atomically (readTVar (officeLedger office) >>= check . isOver))
+        `finally` (killThread failing >> stopListening cluster call)
+    list <- produce run (follow run) first
+    pure (Running list (stopRun run) (reported office))
+
+-- | A block takes so long, by the cost of the items before.
+blockTarget :: Double
+blockTarget = 300000000
+
+-- | And at least so long, where enough is left for all peers: workers are forked for each.
+blockLeast :: Double
+blockLeast = 30000000
+
+-- Handing out ----------------------------------------------------------------
+
+-- | Moves items from the belt to the ledger.
+offerAll :: Office a b -> IO ()
+offerAll office = do
+  items <- claim (officeBelt office) pure
+  atomically . modifyTVar' (officeLedger office) $
+    if null items then close else offer [(itemIndex i, i) | i <- items]
+  unless (null items) (offerAll office)
+
+-- | Keeps a peer supplied until all is done, or it is gone. A block of the planner's size; at first
+-- an item for each of its workers.
+supply :: Office a b -> Int -> Codec a -> Peer -> Restore -> IO ()
+supply office call codec peer restore = go 0
+  where
+    go newest = do
+      chance <- atomically (turn office peer newest)
+      case chance of
+        Over -> pure ()
+        Free available -> do
+          planned <- guideChunk (officeRun office) (officeGuide office) available
+          least <- itemsWithin (officeGuide office) blockLeast
+          peers <- length <$> atomically (alive (officeCluster office))
+          let fair = (available + peers - 1) `div` max 1 peers
+              n = maximum [planned, peerWorkers peer, if officeChunking office == Guided then min fair least else 1]
+          entries <- atomically $ do
+            there <- readTVar (peerThere peer)
+            if there then stateTVar (officeLedger office) (take' (peerNumber peer) n) else pure []
+          coded <- concat <$> traverse one entries
+          unless (null coded) (sendTo peer (Frame Items call 0 (Lazy.toStrict (encode coded))))
+          go (length coded)
+    one entry = do
+      bytes <- capture (officeRun office) restore (evaluate (Lazy.toStrict (Codec.encode codec (itemInput (entryItem entry)))))
+      case bytes of
+        Nothing -> pure []
+        Just (Right b) -> pure [(entryIndex entry, b)]
+        Just (Left e) -> [] <$ conclude office peer (entryIndex entry) (Left e)
+
+data Turn
+  = -- | So many items nobody has.
+    Free !Int
+  | Over
+
+-- | Waits until that peer may have another block, its newest having been so large. It gets a second
+-- one only where enough is left for peers that have none.
+turn :: Office a b -> Peer -> Int -> STM Turn
+turn office peer newest = do
+  ledger <- readTVar (officeLedger office)
+  there <- readTVar (peerThere peer)
+  fatal <- readTVar (officeFatal office)
+  peers <- alive (officeCluster office)
+  let has = atPeer (peerNumber peer) ledger
+      idle = length [() | p <- peers, atPeer (peerNumber p) ledger == 0]
+      available = waiting ledger
+      wanted = not (peerReserve peer) || all peerReserve peers
+  if isOver ledger || not there || isJust fatal
+    then pure Over
+    else do
+      check (wanted && available > 0 && (has == 0 || has <= newest && available > idle))
+      pure (Free available)
+
+-- Collecting -----------------------------------------------------------------
+
+hearFrame :: Office a b -> Codec b -> Peer -> Frame -> IO ()
+hearFrame office codec peer (Frame kind _ i bytes) = case kind of
+  Result -> conclude office peer i (either (Left . toException . RemoteException i (peerNumber peer) "a decoding error") Right (Codec.decode codec bytes))
+  Threw -> unpackException i (peerNumber peer) bytes >>= conclude office peer i . Left
+  Fails -> do
+    e <- unpackException i (peerNumber peer) bytes
+    atomically (modifyTVar' (officeFatal office) (maybe (Just e) Just))
+  Done -> case decodeOrFail (Lazy.fromStrict bytes) of
+    Right (_, _, block) -> tell office block
+    Left (_, _, why) -> note office (peerName peer <> " sent a report that cannot be read: " <> why)
+  _ -> pure ()
+
+-- | What came of an item that this peer has; another copy is dropped. The result is looked at by the
+-- consumer alone.
+conclude :: Office a b -> Peer -> Int -> Either SomeException b -> IO ()
+conclude office peer i result = mask_ $ do
+  entry <- atomically (stateTVar (officeLedger office) (done (peerNumber peer) i))
+  for_ entry $ \e -> settle (officeRun office) (officeBelt office) (peerNumber peer) (entryItem e) result
+
+-- | A peer that is gone: its items are for others.
+loseItems :: Office a b -> Peer -> IO Int
+loseItems office peer = mask_ $ do
+  (had, hopeless, others) <- atomically $ do
+    had <- atPeer (peerNumber peer) <$> readTVar (officeLedger office)
+    hopeless <- stateTVar (officeLedger office) (lost most (peerNumber peer))
+    others <- alive (officeCluster office)
+    when (null others) (modifyTVar' (officeFatal office) (maybe (Just nobody) Just))
+    pure (had, hopeless, others)
+  for_ hopeless $ \e ->
+    settle (officeRun office) (officeBelt office) (peerNumber peer) (entryItem e) . Left . toException $
+      WorkerLost (entryIndex e) (peerNumber peer) Vanished (entryLosses e)
+  add office (\t -> t {toldPeersLost = toldPeersLost t + 1})
+  note office (peerName peer <> " was lost")
+  when (all peerReserve others) (note office "no other process is left: the rest is evaluated by workers of this one")
+  pure had
+  where
+    most = case officePolicy office of
+      Retry n -> max 3 n
+      _ -> 3
+    nobody = toException (Unavailable "a peer" "all of them were lost" "")
+
+-- | Waits for what ends the call. Then every item that has no result, or is still to come, gets
+-- that.
+failRest :: Office a b -> IO ()
+failRest office = do
+  e <- atomically (readTVar (officeFatal office) >>= maybe retry pure)
+  forever . mask_ $ do
+    entries <- atomically $ do
+      entries <- stateTVar (officeLedger office) drain
+      entries <$ check (not (null entries))
+    for_ entries $ \entry -> settle (officeRun office) (officeBelt office) (-1) (entryItem entry) (Left e)
+
+-- The report -----------------------------------------------------------------
+
+tell :: Office a b -> Block -> IO ()
+tell office block = do
+  learned (officeGuide office) (blockItems block) (blockNs block)
+  add office $ \t ->
+    t
+      { toldStarted = toldStarted t + blockStarted block,
+        toldLost = toldLost t + blockLost block,
+        toldInCaller = toldInCaller t + blockInCaller block
+      }
+  traverse_ (note office) (blockNotes block)
+
+-- | Each line once, and only so many.
+note :: Office a b -> String -> IO ()
+note office line = add office $ \t ->
+  if line `elem` toldNotes t || length (toldNotes t) >= 40 then t else t {toldNotes = line : toldNotes t}
+
+add :: Office a b -> (Told -> Told) -> IO ()
+add office f = atomicModifyIORef' (officeTold office) (\t -> (f t, ()))
+
+reported :: Office a b -> IO Report
+reported office = do
+  r <- runReport (officeRun office)
+  told <- readIORef (officeTold office)
+  pure
+    r
+      { reportWorkersStarted = toldStarted told,
+        reportWorkersLost = toldLost told + toldPeersLost told,
+        reportInCaller = toldInCaller told,
+        reportTransports = [("codec", sum (map snd (reportTransports r)))],
+        reportNotes = reportNotes r <> reverse (toldNotes told)
+      }

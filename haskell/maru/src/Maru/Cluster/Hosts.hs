@@ -1,0 +1,56 @@
+-- | Agents on other hosts: the same program, started there by @ssh@. /Internal/.
+--
+-- An agent talks over the standard input and output that @ssh@ gives it: all is encrypted, and
+-- nobody listens anywhere. The secret goes that way too; no command line shows it.
+module Maru.Cluster.Hosts
+  ( Host (..),
+    readHosts,
+    agentCommand,
+    agentVariable,
+    quoted,
+  )
+where
+
+import Control.Exception (IOException, throwIO, try)
+import Data.Char (isSpace)
+import Maru.Failure
+import Text.Read (readMaybe)
+
+data Host = Host
+  { hostName :: !String,
+    -- | 'Nothing': as many as it has cores.
+    hostWorkers :: !(Maybe Int)
+  }
+  deriving (Eq, Show)
+
+-- | @HOST [WORKERS]@ a line; @#@ begins a comment. Throws 'Unavailable' where it cannot be read,
+-- 'BadOptions' where it says something else.
+readHosts :: FilePath -> IO [Host]
+readHosts file = do
+  text <- try (readFile file)
+  case text of
+    Left e -> throwIO (Unavailable "the list of hosts" (show (e :: IOException)) "MARU_HOSTS names a file: HOST [WORKERS] a line")
+    Right t -> do
+      hosts <- mapM host (filter (not . all isSpace) (map (takeWhile (/= '#')) (lines t)))
+      if null hosts then throwIO (BadOptions (file <> " names no host")) else pure hosts
+  where
+    host line = case words line of
+      [name] | good name -> pure (Host name Nothing)
+      [name, n] | good name, Just k <- readMaybe n, k >= 1, k <= 65535 -> pure (Host name (Just k))
+      _ -> throwIO (BadOptions (file <> ": give HOST [WORKERS], not " <> show line))
+    -- ssh would take it for an option.
+    good name = take 1 name /= "-"
+
+-- | What starts an agent there. It ends with its connection.
+agentCommand :: String -> FilePath -> FilePath -> Host -> [String]
+agentCommand ssh folder program h =
+  [ssh, "-q", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", hostName h]
+    <> ["cd " <> quoted folder <> " && " <> agentVariable <> "=1" <> maybe "" ((" MARU_WORKERS=" <>) . show) (hostWorkers h) <> " exec " <> quoted program]
+
+-- | Set: this process is an agent.
+agentVariable :: String
+agentVariable = "MARU_AGENT"
+
+-- | As one word of a shell.
+quoted :: String -> String
+quoted s = "'" <> concatMap (\c -> if c == '\'' then "'\\''" else [c]) s <> "'"

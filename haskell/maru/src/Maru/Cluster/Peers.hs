@@ -1,0 +1,158 @@
+{-# LANGUAGE LambdaCase #-}
+
+-- | The processes that evaluate items for this one: ranks, agents on hosts, and this process itself.
+-- /Internal/.
+module Maru.Cluster.Peers
+  ( Cluster (..),
+    Means (..),
+    Peer (..),
+    Handler (..),
+    newCluster,
+    addPeer,
+    addOurselves,
+    alive,
+    listenTo,
+    stopListening,
+    sendTo,
+    dismissPeers,
+    theCluster,
+    knownCluster,
+  )
+where
+
+import Control.Concurrent (forkIO, threadDelay)
+import Control.Concurrent.STM
+import Control.Exception (SomeException, try)
+import Control.Monad
+import Data.Foldable (for_, traverse_)
+import Data.IORef
+import Data.IntMap.Strict (IntMap)
+import qualified Data.IntMap.Strict as IntMap
+import Maru.Cluster.Frame
+import Maru.Cluster.Serve (serve)
+import Maru.Failure (exceptionText)
+import Maru.Native.Stream (newStreamPair)
+import System.IO (hPutStrLn, stderr)
+import System.IO.Unsafe (unsafePerformIO)
+import System.Posix.Process (getProcessID)
+import System.Posix.Types (ProcessID)
+import System.Timeout (timeout)
+
+-- | How the peers were started.
+data Means = ByLauncher | ByHosts
+  deriving (Eq, Show)
+
+data Cluster = Cluster
+  { clusterMeans :: !Means,
+    clusterPeers :: !(TVar (IntMap Peer)),
+    -- | By call.
+    clusterHandlers :: !(TVar (IntMap Handler)),
+    clusterCalls :: !(IORef Int),
+    -- | A process that was forked from it has no peers.
+    clusterProcess :: !ProcessID,
+    -- | The program is over: a peer that leaves now is not lost.
+    clusterOver :: !(IORef Bool)
+  }
+
+-- | One that evaluates items.
+data Peer = Peer
+  { peerNumber :: !Int,
+    peerName :: !String,
+    peerWorkers :: !Int,
+    peerWire :: !Wire,
+    -- | It gets nothing while there are others.
+    peerReserve :: !Bool,
+    -- | 'False': it is lost, or has left.
+    peerThere :: !(TVar Bool)
+  }
+
+-- | Of a call. Both are called by a peer's own thread, and are brief.
+data Handler = Handler
+  { handleFrame :: Peer -> Frame -> IO (),
+    -- | That peer will send no more. How many items it had.
+    handleLoss :: Peer -> IO Int
+  }
+
+newCluster :: Means -> IO Cluster
+newCluster means = Cluster means <$> newTVarIO IntMap.empty <*> newTVarIO IntMap.empty <*> newIORef 0 <*> getProcessID <*> newIORef False
+
+-- | One that was greeted. Its frames are read from now on.
+addPeer :: Cluster -> Int -> String -> Int -> Wire -> IO ()
+addPeer cluster number name workers wire = add cluster (Peer number name workers wire False)
+
+add :: Cluster -> (TVar Bool -> Peer) -> IO ()
+add cluster made = do
+  peer <- made <$> newTVarIO True
+  atomically (modifyTVar' (clusterPeers cluster) (IntMap.insert (peerNumber peer) peer))
+  void (forkIO (hear cluster peer))
+
+-- | This process, as one of its own peers, of that number: in reserve, or not.
+addOurselves :: Cluster -> Int -> Bool -> Int -> IO ()
+addOurselves cluster number reserve workers = do
+  (ours, theirs) <- newStreamPair
+  wire <- wireOn theirs
+  void . forkIO $ do
+    -- What its end was shows as the wire's.
+    _ <- try (serve True workers wire) :: IO (Either SomeException Bool)
+    hangUp wire
+  ours' <- wireOn ours
+  add cluster (Peer number "this process" (if reserve then 0 else workers) ours' reserve)
+
+hear :: Cluster -> Peer -> IO ()
+hear cluster peer =
+  nextFrame (peerWire peer) >>= \case
+    Just frame@(Frame _ call _ _) -> do
+      handlers <- readTVarIO (clusterHandlers cluster)
+      handled <- try (for_ (IntMap.lookup call handlers) (\h -> handleFrame h peer frame))
+      either (\e -> gone (": " <> exceptionText e)) (\() -> hear cluster peer) handled
+    Nothing -> gone ""
+  where
+    gone why = do
+      -- Calls see that; and one that begins later does not ask it.
+      handlers <- atomically $ do
+        writeTVar (peerThere peer) False
+        readTVar (clusterHandlers cluster)
+      hangUp (peerWire peer)
+      over <- readIORef (clusterOver cluster)
+      items <- sum <$> traverse (`handleLoss` peer) (IntMap.elems handlers)
+      unless over . hPutStrLn stderr $
+        "maru: " <> peerName peer <> " was lost" <> why <> (if items == 0 then "" else "; its " <> show items <> " items are evaluated again")
+
+-- | Those that are there.
+alive :: Cluster -> STM [Peer]
+alive cluster = readTVar (clusterPeers cluster) >>= filterM (readTVar . peerThere) . IntMap.elems
+
+-- | Frames of a new call go there; its number.
+listenTo :: Cluster -> Handler -> IO Int
+listenTo cluster handler = do
+  call <- atomicModifyIORef' (clusterCalls cluster) (\n -> (n + 1, n))
+  call <$ atomically (modifyTVar' (clusterHandlers cluster) (IntMap.insert call handler))
+
+-- | Frames of that call are dropped.
+stopListening :: Cluster -> Int -> IO ()
+stopListening cluster call = atomically (modifyTVar' (clusterHandlers cluster) (IntMap.delete call))
+
+sendTo :: Peer -> Frame -> IO ()
+sendTo = sendFrame . peerWire
+
+-- | The program is over: all are told, and waited for, two seconds at most.
+dismissPeers :: Cluster -> IO ()
+dismissPeers cluster = do
+  writeIORef (clusterOver cluster) True
+  peers <- IntMap.elems <$> readTVarIO (clusterPeers cluster)
+  -- One that is stopped takes nothing.
+  for_ peers $ \p -> forkIO (sendTo p (Frame Leaves 0 0 mempty))
+  void (timeout 2000000 (atomically (alive cluster >>= check . null)))
+  traverse_ (hangUp . peerWire) peers
+  threadDelay 1000
+
+-- | This process's.
+knownCluster :: IO (Maybe Cluster)
+knownCluster = do
+  known <- readIORef theCluster
+  me <- getProcessID
+  pure (mfilter ((== me) . clusterProcess) known)
+
+theCluster :: IORef (Maybe Cluster)
+theCluster = unsafePerformIO (newIORef Nothing)
+{-# NOINLINE theCluster #-}

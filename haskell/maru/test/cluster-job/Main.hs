@@ -1,0 +1,59 @@
+{-# LANGUAGE StaticPointers #-}
+
+-- | A program of many processes, for scripts/test.d/58-cluster.
+--
+-- > maru-test-cluster sum ITEMS MICROSECONDS   the sum, after so long an item
+-- > maru-test-cluster failing                  which item threw what
+-- > maru-test-cluster lazy                     of a list without end
+-- > maru-test-cluster killing N                item 5 kills its worker, always; the policy is Retry 1
+-- > maru-test-cluster rest                     sleeps, without a map
+module Main (main) where
+
+import Control.Concurrent (threadDelay)
+import Control.Exception
+import Control.Monad
+import Data.List (isInfixOf)
+import Maru
+import Maru.Cluster
+import System.Environment (getArgs)
+import System.IO
+import System.IO.Unsafe (unsafePerformIO)
+import System.Posix.Process (getProcessID)
+import System.Posix.Signals (sigKILL, signalProcess)
+
+-- | The square, after so many microseconds of waiting.
+square :: Remote Int Int Int
+square = remoteWith (\us n -> unsafePerformIO (threadDelay us) `seq` n * n)
+
+odd' :: Remote () Int Int
+odd' = remote (\n -> if n `mod` 10 == 7 then throw (userError ("seven: " <> show n)) else if n == 3 then 1 `div` (n - 3) else n)
+
+deadly :: Remote () Int Int
+deadly = remote (\n -> if n == 5 then unsafePerformIO (getProcessID >>= signalProcess sigKILL >> n <$ threadDelay 10000000) else n)
+
+main :: IO ()
+main = withCluster $ do
+  arguments <- getArgs
+  hSetBuffering stdout LineBuffering
+  case arguments of
+    ["sum", items, us] -> do
+      (xs, look) <- parMapOnReporting defaultOptions (static square) (read us) [1 .. read items]
+      putStrLn "begun"
+      print (sum xs)
+      notes <- reportNotes <$> look
+      forM_ notes $ \n -> when ("lost" `isInfixOf` n) (hPutStrLn stderr ("note: " <> n))
+    ["failing"] -> forM_ (zip [0 :: Int ..] (parMapOn (static odd') [0 .. 9])) $ \(i, x) -> do
+      got <- try (evaluate x)
+      putStrLn (show i <> " " <> either describe show got)
+    ["lazy"] -> print (sum (takeWhile (< 1000000) (parMapOnWith defaultOptions (static square) 0 [1 ..])))
+    ["killing"] -> do
+      let xs = parMapOnWith defaultOptions {policy = Retry 1} (static deadly) () [0 .. 9]
+      got <- mapM (try . evaluate) xs
+      print [either (negate . lostIndex) id g | g <- got]
+    ["rest"] -> putStrLn "begun" >> threadDelay 20000000
+    _ -> hPutStrLn stderr "maru-test-cluster: see its source" >> throwIO (userError "usage")
+  where
+    describe e
+      | Just io <- fromException e = "IOException " <> show (io :: IOException)
+      | Just a <- fromException e = "ArithException " <> show (a :: ArithException)
+      | otherwise = show (e :: SomeException)
