@@ -15,7 +15,7 @@ struct head {
   uint32_t pages, home_run, objects, unused;
   uint64_t objects_bytes, locks_count, pages_count;
   /* What the computing thread waits for. */
-  uint8_t waits, stage, op, woken;
+  uint8_t waits, stage, op, unused_too;
   uint32_t id, condition, lock;
   int64_t argument, expected;
 };
@@ -89,7 +89,6 @@ static struct head head_of(const struct mr_core *core) {
   head.waits = 1;
   head.stage = (uint8_t)pending->stage;
   head.op = (uint8_t)pending->op;
-  head.woken = pending->woken;
   head.id = pending->id;
   head.condition = pending->condition;
   head.lock = pending->lock;
@@ -178,10 +177,8 @@ static int load_locks(struct mr_core *core, struct mr_reader *in) {
         saved.turn > INT64_MAX / MR_NEXT_TURN || core->locks[saved.id].released != NULL ||
         (saved.turn == 0 && (saved.held == 1 || saved.keeps == 1)))
       return -EBADMSG;
-    const struct lock lock = {.turn = saved.turn,
-                              .next = saved.next,
-                              .held = saved.held == 1,
-                              .keeps = saved.keeps == 1};
+    const struct lock lock = {
+        .turn = saved.turn, .next = saved.next, .held = saved.held == 1, .keeps = saved.keeps == 1};
     int rc = mr_lock_load(core, saved.id, &lock);
     if (rc < 0)
       return rc;
@@ -222,8 +219,9 @@ static int load_pages(struct mr_core *core, uint16_t node, struct parts *parts) 
 static bool wait_can_be(const struct mr_core *core, const struct head *head) {
   bool condition = head->stage != SINGLE;
   return head->waits == 0 ||
-         (head->waits == 1 && head->stage <= RETURNS && head->woken <= 1 && head->op >= MR_LOCK &&
-          head->op < MR_ASKED && head->id < core->config.objects &&
+         (head->waits == 1 &&
+          (head->stage == SINGLE || head->stage == SLEEPS || head->stage == RETURNS) &&
+          head->op >= MR_LOCK && head->op < MR_ASKED && head->id < core->config.objects &&
           (!condition ||
            (head->condition < core->config.objects && head->lock < core->config.objects)));
 }
@@ -239,7 +237,7 @@ static void load_wait(struct mr_core *core, const struct head *head) {
                                    .expected = head->expected,
                                    .condition = head->condition,
                                    .lock = head->lock,
-                                   .woken = head->woken == 1};
+                                   .woken = head->stage == RETURNS};
 }
 
 int mr_core_load(struct mr_core *core, const struct mr_saved *saved) {

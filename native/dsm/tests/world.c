@@ -430,7 +430,8 @@ bool world_step(struct world *world) {
   if (total == 0 || world->failure != 0)
     return false;
   CHECK(world->steps++ < STEPS_MAX);
-  if (world->shape.looks && !world->parking && !world->nodes[0].gone && world_random(world, 16) == 0)
+  if (world->shape.looks && !world->parking && !world->nodes[0].gone &&
+      world_random(world, 16) == 0)
     CHECK_EQUAL(mr_core_look(world->nodes[0].core), 0);
   uint32_t ticket = world_random(world, total);
   for (uint16_t i = 0; i < nodes; i++) {

@@ -115,7 +115,7 @@ struct node {
   uint32_t next;
   bool waits;
   bool ended;
-  bool gone; /* world_lose: it has no core any more */
+  bool gone;           /* world_lose: it has no core any more */
   bool fenced, parked; /* on the way to a cut: what it wrote is home; it goes no further */
   int64_t registers[REGISTERS];
   int64_t *result; /* where the request's result goes; NULL */
