@@ -210,19 +210,20 @@ static void ready(void) {
     mr_node_die(STATUS_USAGE, "a child process cannot use the node's shared memory");
 }
 
-static void set_parked(bool parked) {
-  pthread_mutex_lock(&node.lock);
-  node.parked = parked;
-  pthread_mutex_unlock(&node.lock);
-}
-
-/* What it wrote is home, then it stands still until the checkpoint is over. */
+/* What it wrote is home, then it stands still until the checkpoint is over.  Under the lock it
+ * looks once more: else the next checkpoint might take it for parked still. */
 static void park(void) {
   node_begin();
   await(mr_core_sync(node.core, MR_FETCH_ADD, MR_FENCE, 0), MR_STAND_LOCKS);
-  set_parked(true);
-  mr_checkpoints_await(node.checkpoints);
-  set_parked(false);
+  pthread_mutex_lock(&node.lock);
+  node.parked = true;
+  while (mr_checkpoints_wanted(node.checkpoints)) {
+    pthread_mutex_unlock(&node.lock);
+    mr_checkpoints_await(node.checkpoints);
+    pthread_mutex_lock(&node.lock);
+  }
+  node.parked = false;
+  pthread_mutex_unlock(&node.lock);
 }
 
 /* At the begin of a request, where checkpoints are asked for.  Whether this process waits on in one

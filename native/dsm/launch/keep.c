@@ -286,6 +286,11 @@ bool mr_keep_lost(struct job *job, unsigned number, int code) {
   struct keep *keep = job->keep;
   if (keep == NULL || job->ending || job->over)
     return false;
+  /* Others may have been seen first: they lost it. */
+  if (keep->recovering && code > 128 && is_own_fault(code - 128)) {
+    keep->recovering = false;
+    return false;
+  }
   if (keep->recovering)
     return true;
   if (code != STATUS_LOST && (code <= 128 || is_own_fault(code - 128)))

@@ -250,7 +250,10 @@ static void create(const struct body *body, long count) {
   /* What stdio holds would be nobody's otherwise: a child's streams are its own. */
   fflush(NULL);
   uintptr_t frame = (uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)63;
+  /* What the writing knows is in no checkpoint. */
+  mr_node_captures(false);
   write_image((uint8_t *)frame);
+  mr_node_captures(true);
   give_command(body, count);
 }
 

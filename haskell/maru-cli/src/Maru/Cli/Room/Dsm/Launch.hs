@@ -84,7 +84,7 @@ keeps =
         ("--output", strOption (long "output" <> metavar "held|now" <> completeWith ["held", "now"] <> help "With checkpoints: whether the nodes' output is held until it cannot come again (default held)"))
       ]
   where
-    told (name, value) = maybe [] (\given -> [name, given]) <$> optional value
+    told (name, reader) = maybe [] (\given -> [name, given]) <$> optional reader
 
 spelled :: String -> String
 spelled way = if way == "uffd" then "userfaultfd" else way
