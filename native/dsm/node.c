@@ -231,6 +231,8 @@ static void park(void) {
 static bool goes_on(void) {
   bool waits = node.resumed == WAITING, anew = node.resumed == ANEW;
   node.resumed = ANEW;
+  if (!anew)
+    mr_part_restored();
   if (waits) {
     pthread_mutex_lock(&node.lock);
     node.asking = true;
@@ -239,6 +241,8 @@ static bool goes_on(void) {
     /* What stdio holds is in no image. */
     if (__fpending(stdout) > 0)
       fflush(stdout);
+    if (mr_part_reads_ahead() && lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0)
+      fflush(stdin); /* the file is where the program is then */
     if (mr_checkpoints_wanted(node.checkpoints))
       park();
   }
@@ -251,6 +255,25 @@ static bool goes_on(void) {
     if (node.captures)                                                                             \
       getcontext(&node.here);                                                                      \
   } while (0)
+
+static int64_t stop_here(uint64_t one, uint64_t two, uint64_t three) {
+  (void)one;
+  (void)two;
+  (void)three;
+  ready();
+  CAPTURE();
+  goes_on();
+  return 0;
+}
+
+void maru_checkpoint(void) {
+  if (node.captures)
+    mr_stack_call(stop_here, 0, 0, 0);
+}
+
+int maru_on_restore(void (*call)(void *), void *argument) {
+  return node.checkpoints != NULL ? mr_part_on_restore(call, argument) : 0;
+}
 
 static int begin(uint64_t op, uint64_t object, uint64_t argument) {
   if (node.checkpoints != NULL && goes_on())

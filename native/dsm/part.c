@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "part.h"
 
+#include <maru/dsm.h>
+
 #include "diff.h"
 #include "end.h"
 
@@ -28,6 +30,15 @@ struct resume {
   ucontext_t context;
 };
 
+/* A range of its own in each image. */
+static struct {
+  int count;
+  struct {
+    void (*call)(void *);
+    void *argument;
+  } each[MARU_DSM_RESTORERS];
+} restorers;
+
 struct descriptor {
   dev_t device;
   ino_t file;
@@ -43,6 +54,21 @@ static struct {
   uint8_t *room;
   size_t room_size;
 } part;
+
+/* ---- what the program asked for ------------------------------------------------------- */
+
+int mr_part_on_restore(void (*call)(void *), void *argument) {
+  if (restorers.count == MARU_DSM_RESTORERS)
+    return -1;
+  restorers.each[restorers.count].call = call;
+  restorers.each[restorers.count++].argument = argument;
+  return 0;
+}
+
+void mr_part_restored(void) {
+  for (int i = 0; i < restorers.count; i++)
+    restorers.each[i].call(restorers.each[i].argument);
+}
 
 /* ---- what cannot be saved ---------------------------------------------------------- */
 
@@ -102,6 +128,8 @@ void mr_part_begin(void) {
   part.tasks = count_tasks();
 }
 
+bool mr_part_reads_ahead(void) { return stdin->_IO_read_ptr < stdin->_IO_read_end; }
+
 static int refuse(int file, char *why, size_t size) {
   siginfo_t info;
   if (count_tasks() > part.tasks) {
@@ -110,6 +138,10 @@ static int refuse(int file, char *why, size_t size) {
   }
   if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
     snprintf(why, size, "the program has child processes");
+    return -EOPNOTSUPP;
+  }
+  if (mr_part_reads_ahead() && lseek(STDIN_FILENO, 0, SEEK_CUR) < 0) {
+    snprintf(why, size, "the program has not yet read all that came by its standard input");
     return -EOPNOTSUPP;
   }
   return walk_descriptors(compare, file, why, size);
@@ -194,9 +226,11 @@ int mr_part_write(const struct mr_part *what, int file, struct mr_checkpoint_hea
   if (context != NULL)
     resume.context = *context;
   uint8_t *sp = context != NULL ? stack_of(context) - RED_ZONE : NULL;
-  int count = what->list(sp, ranges, MR_PART_RANGES, why, size);
+  int count = what->list(sp, ranges, MR_PART_RANGES - 1, why, size);
   if (count < 0)
     return count;
+  ranges[count++] =
+      (struct mr_range){.from = (uint8_t *)&restorers, .to = (uint8_t *)(&restorers + 1)};
   if (pwrite(file, &resume, sizeof resume, (off_t)head->own) != sizeof resume)
     return -EIO;
   part.file = file;

@@ -34,6 +34,12 @@ void mr_part_begin(void);
 int mr_part_write(const struct mr_part *own, int file, struct mr_checkpoint_head *head,
                   const ucontext_t *context, int how, char *why, size_t size);
 
+/* maru_on_restore; and what it asked for is done, by the program's thread, where it goes on. */
+int mr_part_on_restore(void (*call)(void *), void *argument);
+void mr_part_restored(void);
+/* Whether stdio has read from the standard input what the program has not. */
+bool mr_part_reads_ahead(void);
+
 /* Of this process, mapped. */
 void mr_part_found(const struct mr_checkpoint_head *head);
 /* The memory is as it was.  Where the program goes on, in *context; NULL: it did not run.  Call it

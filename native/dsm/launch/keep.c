@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,6 +65,47 @@ static void make_page(struct job *job, struct keep *keep) {
   setenv(NAMED, path, 1);
 }
 
+/* ---- the standard input -------------------------------------------------------------- */
+
+/* At a cut: what node 0 has read does not come again. */
+static void note_input(const struct job *job, struct keep *keep) {
+  int in_pipe = 0;
+  keep->input_at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+  if (keep->input_pipe >= 0)
+    ioctl(keep->input_pipe, FIONREAD, &in_pipe);
+  size_t left = (size_t)in_pipe + job->input.length;
+  if (left > keep->input_length)
+    return;
+  memmove(keep->input, keep->input + keep->input_length - left, left);
+  keep->input_length = left;
+  keep->input_lost = false;
+}
+
+void mr_keep_gave(struct job *job, const char *bytes, size_t length) {
+  struct keep *keep = job->keep;
+  if (keep == NULL || keep->input_lost)
+    return;
+  keep->input_lost = length > sizeof keep->input - keep->input_length;
+  if (keep->input_lost)
+    return;
+  memcpy(keep->input + keep->input_length, bytes, length);
+  keep->input_length += length;
+}
+
+void mr_keep_pipe(struct job *job, int end) {
+  struct keep *keep = job->keep;
+  if (keep == NULL)
+    return;
+  if (keep->input_pipe >= 0)
+    close(keep->input_pipe);
+  keep->input_pipe = fcntl(end, F_DUPFD_CLOEXEC, 0);
+}
+
+void mr_keep_feed(struct job *job) {
+  if (job->keep->input_length > 0)
+    mr_launch_input_give(job, job->keep->input, job->keep->input_length);
+}
+
 void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
   static struct keep keep;
   unsetenv(NAMED); /* of a job that this one is part of */
@@ -81,6 +123,8 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
     store(&keep.page->over, keep.number);
     store(&keep.page->wanted, keep.number);
   }
+  keep.input_pipe = -1;
+  note_input(job, &keep);
   keep.due = keep.taken = mr_launch_now();
   keep.due += keep.every_ms;
   job->keep = &keep;
@@ -237,6 +281,7 @@ static int finish(struct job *job, struct keep *keep) {
   keep->taken = mr_launch_now();
   keep->losses = 0;
   keep->refused[0] = 0;
+  note_input(job, keep);
   let_go(keep);
   show_held(job);
   copy_to_folder(job, keep);
@@ -296,6 +341,14 @@ bool mr_keep_lost(struct job *job, unsigned number, int code) {
   if (code != STATUS_LOST && (code <= 128 || is_own_fault(code - 128)))
     return false;
   keep->lost = code == STATUS_LOST && job->lost != NULL ? job->lost_whom : number;
+  if (keep->input_lost) {
+    fprintf(stderr,
+            "maru: launch: lost node %u; node 0 was given more than %u bytes of input since "
+            "checkpoint %u, and a pipe does not give them again: the job cannot go on\n",
+            keep->lost, MR_LAUNCH_INPUT, keep->committed);
+    mr_launch_end(job, STATUS_LOST);
+    return true;
+  }
   if (++keep->losses > LOSSES_MOST) {
     fprintf(stderr, "maru: launch: lost node %u, the %uth time since checkpoint %u: given up\n",
             keep->lost, keep->losses, keep->committed);
@@ -319,6 +372,8 @@ void mr_keep_again(struct job *job) {
             keep->lost);
   keep->recovering = false;
   keep->length = 0;
+  if (keep->input_at >= 0)
+    lseek(STDIN_FILENO, keep->input_at, SEEK_SET);
   keep->state = KEEP_IDLE;
   keep->due = mr_launch_now() + keep->every_ms;
   page->epoch++;
@@ -351,6 +406,8 @@ void mr_keep_end(struct job *job) {
   if (keep == NULL)
     return;
   show_held(job);
+  if (load(&keep->page->lines[0].started) == 0 && job->status == 0)
+    fprintf(stderr, "maru: launch: no checkpoints: the program is none of maru-cc's\n");
   if (keep->writer > 0 && waitpid(keep->writer, &status, 0) == keep->writer)
     mr_keep_reaped(job, keep->writer, status);
 }

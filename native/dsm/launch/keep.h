@@ -38,6 +38,13 @@ struct keep {
   char refused[MR_CHECKPOINT_WHY];      /* what was said last of why there was none */
   bool recovering, at_once;             /* nodes are being ended; output is not held */
   unsigned losses, lost;                /* since the last whole one; whose that was */
+  /* Of the standard input: where a file of ours was at the last whole one; -1: it is none.  Else
+   * what node 0 was given that it had not read then. */
+  int64_t input_at;
+  char input[MR_LAUNCH_INPUT];
+  size_t input_length;
+  bool input_lost; /* it was more */
+  int input_pipe;  /* ours of the end that node 0 reads: what is in it can be asked after; -1 */
   char *held;
   size_t length, room;
   const char *folder;
@@ -53,6 +60,12 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish);
 int mr_keep_step(struct job *job);
 /* A node ended so: whether the job goes on without it, for now. */
 bool mr_keep_lost(struct job *job, unsigned number, int code);
+/* So many bytes of the standard input are on their way to node 0. */
+void mr_keep_gave(struct job *job, const char *bytes, size_t length);
+/* Node 0 reads there. */
+void mr_keep_pipe(struct job *job, int end);
+/* Node 0 is there again: it gets what it had not read. */
+void mr_keep_feed(struct job *job);
 /* All nodes have ended and are to be started again: says so, and prepares it. */
 void mr_keep_again(struct job *job);
 /* That line, whole, to be shown later. False: it is to be shown now. */

@@ -81,7 +81,8 @@ static void on_this_host(struct job *job, const struct keep_wish *keep) {
   job->signal = mr_launch_signal_nodes;
   mr_keep_begin(job, keep);
   mr_launch_bind_here(job);
-  if (isatty(0))
+  /* With checkpoints it has to be known how much of a pipe was read. */
+  if (isatty(0) || (job->keep != NULL && lseek(0, 0, SEEK_CUR) < 0))
     mr_launch_input_begin(job);
   mr_launch_start(job);
   mr_launch_watch(job, -1, NULL);

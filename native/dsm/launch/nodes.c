@@ -102,6 +102,11 @@ static _Noreturn void become_node(const struct job *job, unsigned i, const int *
   _exit(error == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_EXECUTE);
 }
 
+static void take_pipe(struct job *job, int *end) {
+  mr_launch_input_pipe(job, end);
+  mr_keep_pipe(job, *end);
+}
+
 static void start_node(struct job *job, unsigned i) {
   struct node *node = &job->node[i];
   int pipes[2][2], outputs[2], input = -1;
@@ -116,8 +121,8 @@ static void start_node(struct job *job, unsigned i) {
     if (node->streams[k].line == NULL)
       mr_launch_fail(STATUS_MARU_FAILED, "no memory", "");
   }
-  if (job->first + i == 0 && (job->teller != NULL || job->input.from >= 0))
-    mr_launch_input_pipe(job, &input);
+  if (job->first + i == 0 && (job->teller != NULL || job->input.from >= 0 || job->input.ended))
+    take_pipe(job, &input);
   node->pid = fork();
   if (node->pid < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start a node", strerror(errno));
@@ -266,6 +271,7 @@ static void read_terminal(struct job *job) {
   char bytes[MR_LAUNCH_INPUT];
   size_t length = mr_launch_input_read(job, bytes);
   mr_launch_input_give(job, bytes, length);
+  mr_keep_gave(job, bytes, length);
   if (job->input.from < 0)
     mr_launch_input_end(job);
 }
@@ -300,12 +306,19 @@ static void start_again(struct job *job) {
     }
   if (job->over_from >= 0)
     close(job->over_from);
+  if (job->input.to >= 0)
+    close(job->input.to);
+  job->input.to = -1;
+  job->input.length = job->input.given = 0;
   mr_keep_again(job);
   job->said = false;
   free(job->lost);
   job->lost = NULL;
   mr_launch_bind_here(job);
   start_nodes(job);
+  mr_keep_feed(job);
+  if (job->input.ended)
+    mr_launch_input_end(job);
 }
 
 /* When no node is left, what is in the pipes is read, but nobody who inherited one is
