@@ -4,8 +4,8 @@
  * for a grant (mr_core_rests), and no message is on its way. Whether one is, the counts of
  * mr_core_traffic say: if all nodes rest, and none has received a message since, and as many were
  * received as sent.  With `waits_clean` (core.h) a node that rests has nothing of its own. So what
- * the homes have is all there is.  Saved are: the pages of which this node is the home, unless they
- * are zero; the objects that it manages; its locks; what its thread waits for.
+ * the homes have is all there is.  Saved are: the pages of which this node is the home and that
+ * were ever written; the objects that it manages; its locks; what its thread waits for.
  *
  * A loaded core begins a history of its own: vector times are zero, copies elsewhere are invalid,
  * and each page is at the home that saved it.  So nothing of times, intervals or the past is saved.

@@ -14,9 +14,10 @@
 
 #define NAMED "MARU_DSM_CHECKPOINTS"
 #define TICK_MS 1
-#define LOOKS_MS 50   /* for nodes that have not joined yet */
-#define LONG_MS 10000 /* a node that does not come to the runtime for so long is named */
-#define LOSSES_MOST 3 /* without a new checkpoint in between */
+#define LOOKS_MS 50       /* for nodes that have not joined yet */
+#define LONG_MS 10000     /* a node that does not come to the runtime for so long is named */
+#define GIVEN_UP_MS 60000 /* the others go on then */
+#define LOSSES_MOST 3     /* without a new checkpoint in between */
 #define HELD_MOST ((size_t)64 << 20)
 
 static uint32_t load(const _Atomic uint32_t *word) {
@@ -165,6 +166,26 @@ bool mr_keep_line(struct job *job, int to, const char *line, size_t length) {
   return true;
 }
 
+/* What has no end yet is not shown, and does not come again. */
+static void note_lines(const struct job *job, struct keep *keep) {
+  for (unsigned i = 0; i < job->here; i++) {
+    struct keep_begun *begun = &keep->begun_lines[i];
+    const struct stream *stream = &job->node[i].streams[0];
+    if (begun->line == NULL && stream->length > 0)
+      begun->line = malloc(MR_LAUNCH_LINE);
+    begun->length = begun->line != NULL ? stream->length : 0;
+    if (begun->length > 0)
+      memcpy(begun->line, stream->line, begun->length);
+  }
+}
+
+size_t mr_keep_begun(const struct job *job, unsigned i, char *line) {
+  const struct keep_begun *begun = &job->keep->begun_lines[i];
+  if (begun->length > 0)
+    memcpy(line, begun->line, begun->length);
+  return begun->length;
+}
+
 /* ---- taking one ---------------------------------------------------------------------- */
 
 /* Not in the place of the last whole one. */
@@ -221,6 +242,29 @@ static void name_busy(const struct job *job, struct keep *keep) {
               i, LONG_MS / 1000);
 }
 
+static void refuse(struct keep *keep, unsigned node, const char *why) {
+  if (strncmp(keep->refused, why, sizeof keep->refused) != 0)
+    fprintf(stderr, "maru: launch: no checkpoint: node %u: %s\n", node, why);
+  snprintf(keep->refused, sizeof keep->refused, "%s", why);
+  let_go(keep);
+}
+
+/* One that still runs. */
+static unsigned busy(const struct job *job, const struct keep *keep) {
+  for (unsigned i = 0; i < job->nodes; i++)
+    if (atomic_load_explicit(&keep->page->lines[i].rests, memory_order_relaxed) != 1)
+      return i;
+  return 0;
+}
+
+/* When to look again; 0: it took too long, and was given up. */
+static int late(struct keep *keep, unsigned node, const char *why) {
+  if (mr_launch_now() - keep->begun < GIVEN_UP_MS)
+    return TICK_MS;
+  refuse(keep, node, why);
+  return 0;
+}
+
 static int gather(struct job *job, struct keep *keep) {
   uint32_t wave = load(&keep->page->wave);
   for (unsigned i = 0; i < job->nodes; i++)
@@ -231,23 +275,19 @@ static int gather(struct job *job, struct keep *keep) {
     }
   for (unsigned i = 0; i < job->nodes; i++)
     if (load(&keep->page->lines[i].wave) != wave)
-      return TICK_MS;
+      return late(keep, i, "it does not answer");
   if (is_cut(job, keep)) {
     keep->state = KEEP_WRITES;
     store(&keep->page->cut, keep->number);
   } else {
     name_busy(job, keep);
+    if (late(keep, busy(job, keep), "it has not come to a lock, a barrier or the like for 60 s") ==
+        0)
+      return 0;
     store(&keep->page->wave, wave + 1);
   }
   mr_checkpoint_ring(keep->page);
   return TICK_MS;
-}
-
-static void refuse(struct keep *keep, unsigned node, const char *why) {
-  if (strncmp(keep->refused, why, sizeof keep->refused) != 0)
-    fprintf(stderr, "maru: launch: no checkpoint: node %u: %s\n", node, why);
-  snprintf(keep->refused, sizeof keep->refused, "%s", why);
-  let_go(keep);
 }
 
 static void copy_to_folder(struct job *job, struct keep *keep) {
@@ -268,7 +308,7 @@ static int finish(struct job *job, struct keep *keep) {
   char why[MR_CHECKPOINT_WHY];
   for (unsigned i = 0; i < job->nodes; i++)
     if (load(&keep->page->lines[i].done) != keep->number)
-      return TICK_MS;
+      return late(keep, i, "it does not write its image");
   for (unsigned i = 0; i < job->nodes; i++)
     if (keep->page->lines[i].failed < 0) {
       snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, keep->page->lines[i].why);
@@ -282,6 +322,7 @@ static int finish(struct job *job, struct keep *keep) {
   keep->losses = 0;
   keep->refused[0] = 0;
   note_input(job, keep);
+  note_lines(job, keep);
   let_go(keep);
   show_held(job);
   copy_to_folder(job, keep);

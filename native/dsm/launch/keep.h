@@ -45,6 +45,11 @@ struct keep {
   size_t input_length;
   bool input_lost; /* it was more */
   int input_pipe;  /* ours of the end that node 0 reads: what is in it can be asked after; -1 */
+  /* Lines that nodes had begun at the last whole one. */
+  struct keep_begun {
+    char *line;
+    size_t length;
+  } begun_lines[MR_LAUNCH_NODES];
   char *held;
   size_t length, room;
   const char *folder;
@@ -70,6 +75,8 @@ void mr_keep_feed(struct job *job);
 void mr_keep_again(struct job *job);
 /* That line, whole, to be shown later. False: it is to be shown now. */
 bool mr_keep_line(struct job *job, int to, const char *line, size_t length);
+/* Copies the line of its output that the node had begun; how long it is. */
+size_t mr_keep_begun(const struct job *job, unsigned i, char *line);
 /* A child of the launcher's ended. */
 void mr_keep_reaped(struct job *job, pid_t pid, int status);
 /* The job is over: shows what is held, and waits for the folder. */

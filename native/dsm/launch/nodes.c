@@ -16,6 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* Pieces of at most MR_LAUNCH_LINE; a pipe has fewer. */
+#define DRAINS 64
+
 /* ---- starting ------------------------------------------------------------------ */
 
 static void bind_port(struct node *node, const struct sockaddr_storage *at) {
@@ -224,7 +227,8 @@ void mr_launch_drain(struct job *job) {
   for (unsigned i = 0; i < 2 * job->here; i++) {
     struct stream *stream = &job->node[i / 2].streams[i % 2];
     struct pollfd polled = {.fd = stream->fd, .events = POLLIN};
-    while (stream->fd >= 0 && poll(&polled, 1, 0) > 0)
+    /* What a node has started may go on writing. */
+    for (int n = 0; n < DRAINS && stream->fd >= 0 && poll(&polled, 1, 0) > 0; n++)
       read_stream(job, job->first + i / 2, stream);
   }
 }
@@ -316,6 +320,8 @@ static void start_again(struct job *job) {
   job->lost = NULL;
   mr_launch_bind_here(job);
   start_nodes(job);
+  for (unsigned i = 0; i < job->here; i++)
+    job->node[i].streams[0].length = mr_keep_begun(job, i, job->node[i].streams[0].line);
   mr_keep_feed(job);
   if (job->input.ended)
     mr_launch_input_end(job);
