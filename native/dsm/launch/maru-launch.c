@@ -5,6 +5,8 @@
  * end becomes `MARU report-launch FD STATUS` maru-launch --agent        one host's part, started by
  * the first form over ssh
  *
+ *         --ckpt-every SECONDS, --ckpt-dir DIR, --resume DIR, --output held|now: keep.h
+ *
  *     maru-launch --providers         those of libfabric that would serve here, or why none does
  *
  * Before:  binds one port per node, on the loopback interface if the job has one host, draws the

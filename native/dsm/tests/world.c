@@ -1,3 +1,4 @@
+/* Over 500 lines: the sink, the schedule and the cuts share what a world is made of. */
 #include "world.h"
 
 #include "../races.h"
