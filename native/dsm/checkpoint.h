@@ -13,8 +13,8 @@
  * A node's image is its core (save.h) and, behind it, what the program's own part is: ranges of
  * memory at the same addresses (parmacs/image.h).
  *
- * The launcher outlives its nodes, so the images do.  It trusts what they say here as far as they
- * are trusted with the job: a node can spoil the job's images, and nothing else of the launcher's.
+ * The launcher outlives its nodes, so the images do.  A node can spoil the job's images, and
+ * nothing else of the launcher's.
  */
 #ifndef MARU_DSM_CHECKPOINT_H
 #define MARU_DSM_CHECKPOINT_H
@@ -100,7 +100,7 @@ void mr_checkpoints_await(struct mr_checkpoints *all);
 
 /* For the launcher as well: changes the bell. */
 static inline void mr_checkpoint_ring(struct mr_checkpoint_page *page) {
-  /* Release: who sees it sees what changed before. */
+  /* Release: a reader that sees it sees what changed before. */
   atomic_fetch_add_explicit(&page->bell, 1, memory_order_release);
   mr_futex_wake_all(&page->bell);
 }

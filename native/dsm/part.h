@@ -2,7 +2,7 @@
  * libmaru-dsm).
  *
  * Ranges of memory, written as at CREATE (parmacs/image.h). What of this library's state belongs to
- * the program is such a range, too: libraries lie at the same addresses in all processes of the
+ * the program is such a range, too. Libraries lie at the same addresses in all processes of the
  * job. So does the place where the program goes on.
  *
  * What no other process can have is refused, with the reason: threads, children and descriptors

@@ -1,7 +1,7 @@
 /* save.h: a core as bytes, for a checkpoint (internal to libmaru-dsm).
  *
- * All nodes of a job are saved at a *cut*: each node's computing thread makes no request, or waits
- * for a grant (mr_core_rests), and no message is on its way. Whether one is, the counts of
+ * All nodes of a job are saved at a *cut*. Each node's computing thread makes no request then, or
+ * waits for a grant (mr_core_rests). No message is on its way. Whether one is, the counts of
  * mr_core_traffic say: if all nodes rest, and none has received a message since, and as many were
  * received as sent.  With `waits_clean` (core.h) a node that rests has nothing of its own. So what
  * the homes have is all there is.  Saved are: the pages of which this node is the home and that
