@@ -1,9 +1,9 @@
 /* folder.c: checkpoints in a folder (keep.h).
  *
  * NUMBER-NODE.image are the images, and `checkpoint` names the last whole checkpoint: its number,
- * how many nodes, and each image's length and sum.  That file is written aside and renamed, when
- * all it names is on the disk.  So whatever moment the host dies at, it names whole images. Those
- * of older checkpoints are removed afterwards.
+ * how many nodes, each image's length and sum, and the lines that nodes had begun.  That file is
+ * written aside and renamed, when all it names is on the disk.  So whatever moment the host dies
+ * at, it names whole images. Those of older checkpoints are removed afterwards.
  */
 #define _GNU_SOURCE
 #include "keep.h"
@@ -135,6 +135,12 @@ static int write_checkpoint(const struct keep *keep, unsigned nodes, uint32_t nu
     rc = write_image(keep, number, node, &sum);
     fprintf(index, "image %u %" PRIu64 " %016" PRIx64 "\n", node, sum.length, sum.value);
   }
+  for (unsigned node = 0; node < nodes && rc == 0; node++) {
+    const struct keep_begun *begun = &keep->begun_lines[node];
+    fprintf(index, "begun %u %zu\n", node, begun->length);
+    fwrite(begun->line, 1, begun->length, index);
+    fputc('\n', index);
+  }
   if (rc == 0)
     rc = sync_folder(keep->folder);
   if (index != NULL)
@@ -178,7 +184,19 @@ static void read_image(const struct keep *keep, const char *folder, uint32_t num
     torn(path, "the file is damaged");
 }
 
-uint32_t mr_folder_read(const struct keep *keep, unsigned nodes, const char *folder) {
+/* A line that the node had begun. */
+static bool read_begun(FILE *index, unsigned i, struct keep_begun *begun) {
+  unsigned node;
+  size_t length;
+  if (fscanf(index, " begun %u %zu", &node, &length) != 2 || node != i || length > MR_LAUNCH_LINE ||
+      fgetc(index) != '\n')
+    return false;
+  begun->line = malloc(MR_LAUNCH_LINE);
+  begun->length = length;
+  return begun->line != NULL && fread(begun->line, 1, length, index) == length;
+}
+
+uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder) {
   char path[PATH_MAX];
   uint32_t number = 0;
   unsigned there = 0, node;
@@ -200,6 +218,9 @@ uint32_t mr_folder_read(const struct keep *keep, unsigned nodes, const char *fol
       torn(path, "the file is damaged");
     read_image(keep, folder, number, i, &said);
   }
+  for (unsigned i = 0; i < nodes; i++)
+    if (!read_begun(index, i, &keep->begun_lines[i]))
+      torn(path, "the file is damaged");
   fclose(index);
   return number;
 }

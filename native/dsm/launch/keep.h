@@ -1,11 +1,11 @@
 /* keep.h: checkpoints of a job on this host, the launcher's part (internal to maru-launch).
  *
- * Every so often the launcher has the nodes stop at a cut, and write their images to files in
- * memory that it holds (checkpoint.h): two a node, in turns, so that there is a whole one always.
- * It commits when all have written.  Where a node is lost, it kills the others, and starts all
- * anew; they go on from the last checkpoint, or from the beginning before there is one.  What nodes
- * write to their standard output is held until the checkpoint that has it is committed: so each
- * line is shown once.
+ * Every so often the launcher has the nodes stop at a cut. They write their images to files in
+ * memory that it holds (checkpoint.h). Each node has two, in turns, so there is a whole one always.
+ * The launcher commits when all have written.  Where a node is lost, it kills the others, and
+ * starts all anew. They go on from the last checkpoint; before there is one they begin again.  What
+ * nodes write to their standard output is held until the checkpoint that has it is committed: so
+ * each line is shown once.
  *
  * With a folder, a process of the launcher's copies each checkpoint there, beside the job
  * (folder.c); a later launch goes on from it.
@@ -89,6 +89,6 @@ void mr_keep_end(struct job *job);
 int mr_folder_write(const struct keep *keep, unsigned nodes, uint32_t number);
 /* Into the files of the page; the checkpoint's number.  Ends the process where there is no whole
  * one, of so many nodes. */
-uint32_t mr_folder_read(const struct keep *keep, unsigned nodes, const char *folder);
+uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder);
 
 #endif

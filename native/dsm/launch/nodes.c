@@ -177,6 +177,8 @@ static void start_nodes(struct job *job) {
   for (unsigned i = 0; i < job->here; i++) {
     start_node(job, i);
     tell_reaper(job, job->node[i].pid);
+    if (job->keep != NULL)
+      job->node[i].streams[0].length = mr_keep_begun(job, i, job->node[i].streams[0].line);
   }
   close(job->over_to);
   job->over_to = -1;
@@ -320,8 +322,6 @@ static void start_again(struct job *job) {
   job->lost = NULL;
   mr_launch_bind_here(job);
   start_nodes(job);
-  for (unsigned i = 0; i < job->here; i++)
-    job->node[i].streams[0].length = mr_keep_begun(job, i, job->node[i].streams[0].line);
   mr_keep_feed(job);
   if (job->input.ended)
     mr_launch_input_end(job);
