@@ -159,7 +159,7 @@ void mr_launch_line(struct job *job, unsigned number, int to, const char *line, 
   memcpy(whole + prefix, line, length);
   whole[(size_t)prefix + length] = '\n';
   size_t size = (size_t)prefix + length + 1;
-  if (job->keep == NULL || !mr_keep_line(job, to, whole, size))
+  if (job->keep == NULL || !job->keeps->line(job, to, whole, size))
     mr_launch_show(job, to, whole, size);
 }
 
@@ -193,7 +193,7 @@ void mr_launch_ended(struct job *job, unsigned number, int code) {
     job->teller->ended(job, number, code);
     return;
   }
-  if (code != 0 && mr_keep_lost(job, number, code))
+  if (code != 0 && job->keep != NULL && job->keeps->lost(job, number, code))
     return;
   bool by_us = (job->ending && code == 128 + SIGTERM) || (job->killed && code == 128 + SIGKILL);
   if (code == 0 || by_us || job->over)

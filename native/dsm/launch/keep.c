@@ -82,7 +82,7 @@ static void note_input(const struct job *job, struct keep *keep) {
   keep->input_lost = false;
 }
 
-void mr_keep_gave(struct job *job, const char *bytes, size_t length) {
+static void keep_gave(struct job *job, const char *bytes, size_t length) {
   struct keep *keep = job->keep;
   if (keep == NULL || keep->input_lost)
     return;
@@ -93,7 +93,7 @@ void mr_keep_gave(struct job *job, const char *bytes, size_t length) {
   keep->input_length += length;
 }
 
-void mr_keep_pipe(struct job *job, int end) {
+static void keep_pipe(struct job *job, int end) {
   struct keep *keep = job->keep;
   if (keep == NULL)
     return;
@@ -102,33 +102,9 @@ void mr_keep_pipe(struct job *job, int end) {
   keep->input_pipe = fcntl(end, F_DUPFD_CLOEXEC, 0);
 }
 
-void mr_keep_feed(struct job *job) {
+static void keep_feed(struct job *job) {
   if (job->keep->input_length > 0)
     mr_launch_input_give(job, job->keep->input, job->keep->input_length);
-}
-
-void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
-  static struct keep keep;
-  unsetenv(NAMED); /* of a job that this one is part of */
-  if (!mr_keep_asked(wish))
-    return;
-  if (wish->output != NULL && strcmp(wish->output, "held") != 0 && strcmp(wish->output, "now") != 0)
-    mr_launch_fail(STATUS_USAGE, "--output is 'held' or 'now'", wish->output);
-  keep = (struct keep){.every_ms = read_every(wish->every != NULL ? wish->every : MR_KEEP_EVERY),
-                       .folder = wish->folder != NULL ? wish->folder : wish->resume,
-                       .at_once = wish->output != NULL && strcmp(wish->output, "now") == 0};
-  make_page(job, &keep);
-  if (wish->resume != NULL) {
-    keep.committed = keep.number = keep.written = mr_folder_read(&keep, job->nodes, wish->resume);
-    keep.page->restore = keep.committed;
-    store(&keep.page->over, keep.number);
-    store(&keep.page->wanted, keep.number);
-  }
-  keep.input_pipe = -1;
-  note_input(job, &keep);
-  keep.due = keep.taken = mr_launch_now();
-  keep.due += keep.every_ms;
-  job->keep = &keep;
 }
 
 /* ---- output ---------------------------------------------------------------------------- */
@@ -140,7 +116,7 @@ static void show_held(struct job *job) {
   keep->length = 0;
 }
 
-bool mr_keep_line(struct job *job, int to, const char *line, size_t length) {
+static bool keep_line(struct job *job, int to, const char *line, size_t length) {
   struct keep *keep = job->keep;
   if (keep->recovering)
     return true; /* its last words; nobody needs them */
@@ -179,7 +155,7 @@ static void note_lines(const struct job *job, struct keep *keep) {
   }
 }
 
-size_t mr_keep_begun(const struct job *job, unsigned i, char *line) {
+static size_t keep_begun(const struct job *job, unsigned i, char *line) {
   const struct keep_begun *begun = &job->keep->begun_lines[i];
   if (begun->length > 0)
     memcpy(line, begun->line, begun->length);
@@ -316,7 +292,7 @@ static int finish(struct job *job, struct keep *keep) {
       return 0;
     }
   /* All that was said before the cut is in the pipes: nobody runs. */
-  mr_launch_drain(job);
+  job->drain(job);
   keep->committed = keep->number;
   keep->taken = mr_launch_now();
   keep->losses = 0;
@@ -336,7 +312,7 @@ static bool all_started(const struct job *job, const struct keep *keep) {
   return true;
 }
 
-int mr_keep_step(struct job *job) {
+static int keep_step(struct job *job) {
   struct keep *keep = job->keep;
   if (keep == NULL || keep->recovering || job->ending || job->alive < job->nodes || keep->ended)
     return -1;
@@ -368,7 +344,7 @@ static bool is_own_fault(int signal) {
   return false;
 }
 
-bool mr_keep_lost(struct job *job, unsigned number, int code) {
+static bool keep_lost(struct job *job, unsigned number, int code) {
   struct keep *keep = job->keep;
   if (keep == NULL || job->ending || job->over)
     return false;
@@ -401,7 +377,7 @@ bool mr_keep_lost(struct job *job, unsigned number, int code) {
   return true;
 }
 
-void mr_keep_again(struct job *job) {
+static void keep_again(struct job *job) {
   struct keep *keep = job->keep;
   struct mr_checkpoint_page *page = keep->page;
   double ago = (double)(mr_launch_now() - keep->taken) / 1000;
@@ -429,7 +405,7 @@ void mr_keep_again(struct job *job) {
   }
 }
 
-void mr_keep_reaped(struct job *job, pid_t pid, int status) {
+static void keep_reaped(struct job *job, pid_t pid, int status) {
   struct keep *keep = job->keep;
   if (keep == NULL || pid != keep->writer)
     return;
@@ -441,7 +417,7 @@ void mr_keep_reaped(struct job *job, pid_t pid, int status) {
             keep->writing, keep->folder);
 }
 
-void mr_keep_end(struct job *job) {
+static void keep_end(struct job *job) {
   struct keep *keep = job->keep;
   int status;
   if (keep == NULL)
@@ -450,5 +426,40 @@ void mr_keep_end(struct job *job) {
   if (load(&keep->page->lines[0].started) == 0 && job->status == 0)
     fprintf(stderr, "maru: launch: no checkpoints: the program is none of maru-cc's\n");
   if (keep->writer > 0 && waitpid(keep->writer, &status, 0) == keep->writer)
-    mr_keep_reaped(job, keep->writer, status);
+    keep_reaped(job, keep->writer, status);
+}
+
+void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
+  static struct keep keep;
+  static const struct keep_calls calls = {.step = keep_step,
+                                          .lost = keep_lost,
+                                          .gave = keep_gave,
+                                          .pipe = keep_pipe,
+                                          .feed = keep_feed,
+                                          .again = keep_again,
+                                          .line = keep_line,
+                                          .begun = keep_begun,
+                                          .reaped = keep_reaped,
+                                          .end = keep_end};
+  unsetenv(NAMED); /* of a job that this one is part of */
+  if (!mr_keep_asked(wish))
+    return;
+  if (wish->output != NULL && strcmp(wish->output, "held") != 0 && strcmp(wish->output, "now") != 0)
+    mr_launch_fail(STATUS_USAGE, "--output is 'held' or 'now'", wish->output);
+  keep = (struct keep){.every_ms = read_every(wish->every != NULL ? wish->every : MR_KEEP_EVERY),
+                       .folder = wish->folder != NULL ? wish->folder : wish->resume,
+                       .at_once = wish->output != NULL && strcmp(wish->output, "now") == 0};
+  make_page(job, &keep);
+  if (wish->resume != NULL) {
+    keep.committed = keep.number = keep.written = mr_folder_read(&keep, job->nodes, wish->resume);
+    keep.page->restore = keep.committed;
+    store(&keep.page->over, keep.number);
+    store(&keep.page->wanted, keep.number);
+  }
+  keep.input_pipe = -1;
+  note_input(job, &keep);
+  keep.due = keep.taken = mr_launch_now();
+  keep.due += keep.every_ms;
+  job->keep = &keep;
+  job->keeps = &calls;
 }

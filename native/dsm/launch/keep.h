@@ -61,26 +61,29 @@ struct keep {
 bool mr_keep_asked(const struct keep_wish *wish);
 /* Before the nodes start. */
 void mr_keep_begin(struct job *job, const struct keep_wish *wish);
-/* Does what is to be done now; in how many ms it wants to be called again, -1: not. */
-int mr_keep_step(struct job *job);
-/* A node ended so: whether the job goes on without it, for now. */
-bool mr_keep_lost(struct job *job, unsigned number, int code);
-/* So many bytes of the standard input are on their way to node 0. */
-void mr_keep_gave(struct job *job, const char *bytes, size_t length);
-/* Node 0 reads there. */
-void mr_keep_pipe(struct job *job, int end);
-/* Node 0 is there again: it gets what it had not read. */
-void mr_keep_feed(struct job *job);
-/* All nodes have ended and are to be started again: says so, and prepares it. */
-void mr_keep_again(struct job *job);
-/* That line, whole, to be shown later. False: it is to be shown now. */
-bool mr_keep_line(struct job *job, int to, const char *line, size_t length);
-/* Copies the line of its output that the node had begun; how long it is. */
-size_t mr_keep_begun(const struct job *job, unsigned i, char *line);
-/* A child of the launcher's ended. */
-void mr_keep_reaped(struct job *job, pid_t pid, int status);
-/* The job is over: shows what is held, and waits for the folder. */
-void mr_keep_end(struct job *job);
+/* For those files that know nothing of checkpoints: job->keeps. */
+struct keep_calls {
+  /* Does what is to be done now; in how many ms it wants to be called again, -1: not. */
+  int (*step)(struct job *job);
+  /* A node ended so: whether the job goes on without it, for now. */
+  bool (*lost)(struct job *job, unsigned number, int code);
+  /* So many bytes of the standard input are on their way to node 0. */
+  void (*gave)(struct job *job, const char *bytes, size_t length);
+  /* Node 0 reads there. */
+  void (*pipe)(struct job *job, int end);
+  /* Node 0 is there again: it gets what it had not read. */
+  void (*feed)(struct job *job);
+  /* All nodes have ended and are to be started again: says so, and prepares it. */
+  void (*again)(struct job *job);
+  /* That line, whole, to be shown later. False: it is to be shown now. */
+  bool (*line)(struct job *job, int to, const char *line, size_t length);
+  /* Copies the line of its output that the node had begun; how long it is. */
+  size_t (*begun)(const struct job *job, unsigned i, char *line);
+  /* A child of the launcher's ended. */
+  void (*reaped)(struct job *job, pid_t pid, int status);
+  /* The job is over: shows what is held, and waits for the folder. */
+  void (*end)(struct job *job);
+};
 
 /* ---- folder.c ---- */
 

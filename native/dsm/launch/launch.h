@@ -110,8 +110,10 @@ struct job {
   char *lost;            /* such words of a node that only lost another, and whose */
   unsigned lost_by, lost_whom;
   struct input input;
-  struct keep *keep; /* NULL: no checkpoints */
-  int report;        /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
+  struct keep *keep;              /* NULL: no checkpoints */
+  const struct keep_calls *keeps; /* where there are: what is done for them (keep.h) */
+  void (*drain)(struct job *job); /* reads what nodes have written, and waits for nothing */
+  int report; /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
   void (*signal)(struct job *job, int signal); /* to all nodes */
   /* For a process on another host, which gets to hear all and decides all; else NULL. */
   const struct teller *teller;
@@ -151,8 +153,6 @@ void mr_launch_bind(struct job *job, const struct sockaddr_storage *at);
 void mr_launch_bind_here(struct job *job);
 void mr_launch_start(struct job *job);
 void mr_launch_signal_nodes(struct job *job, int signal);
-/* Reads what nodes have written, and waits for nothing. */
-void mr_launch_drain(struct job *job);
 /* Until all nodes here have ended.  `control`: a descriptor that `controlled` reads, or -1. */
 void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job));
 

@@ -107,7 +107,8 @@ static _Noreturn void become_node(const struct job *job, unsigned i, const int *
 
 static void take_pipe(struct job *job, int *end) {
   mr_launch_input_pipe(job, end);
-  mr_keep_pipe(job, *end);
+  if (job->keep != NULL)
+    job->keeps->pipe(job, *end);
 }
 
 static void start_node(struct job *job, unsigned i) {
@@ -178,19 +179,10 @@ static void start_nodes(struct job *job) {
     start_node(job, i);
     tell_reaper(job, job->node[i].pid);
     if (job->keep != NULL)
-      job->node[i].streams[0].length = mr_keep_begun(job, i, job->node[i].streams[0].line);
+      job->node[i].streams[0].length = job->keeps->begun(job, i, job->node[i].streams[0].line);
   }
   close(job->over_to);
   job->over_to = -1;
-}
-
-void mr_launch_start(struct job *job) {
-  start_reaper(job);
-  mr_launch_board(job);
-  mr_launch_boost(job);
-  start_nodes(job);
-  if (job->keep == NULL)
-    mr_launch_secret_close(job);
 }
 
 /* ---- output ------------------------------------------------------------------------ */
@@ -225,7 +217,7 @@ static void read_stream(struct job *job, unsigned number, struct stream *stream)
   }
 }
 
-void mr_launch_drain(struct job *job) {
+static void drain(struct job *job) {
   for (unsigned i = 0; i < 2 * job->here; i++) {
     struct stream *stream = &job->node[i / 2].streams[i % 2];
     struct pollfd polled = {.fd = stream->fd, .events = POLLIN};
@@ -248,6 +240,16 @@ static void read_over(struct job *job) {
   job->over_from = -1;
 }
 
+void mr_launch_start(struct job *job) {
+  job->drain = drain;
+  start_reaper(job);
+  mr_launch_board(job);
+  mr_launch_boost(job);
+  start_nodes(job);
+  if (job->keep == NULL)
+    mr_launch_secret_close(job);
+}
+
 /* ---- life and death -------------------------------------------------------------------- */
 
 void mr_launch_signal_nodes(struct job *job, int signal) {
@@ -260,7 +262,8 @@ static void reap(struct job *job) {
   int status;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     job->booster = pid == job->booster ? 0 : job->booster; /* it says why */
-    mr_keep_reaped(job, pid, status);
+    if (job->keep != NULL)
+      job->keeps->reaped(job, pid, status);
     for (unsigned i = 0; i < job->here; i++)
       if (job->node[i].pid == pid) {
         job->node[i].pid = 0;
@@ -277,7 +280,8 @@ static void read_terminal(struct job *job) {
   char bytes[MR_LAUNCH_INPUT];
   size_t length = mr_launch_input_read(job, bytes);
   mr_launch_input_give(job, bytes, length);
-  mr_keep_gave(job, bytes, length);
+  if (job->keep != NULL)
+    job->keeps->gave(job, bytes, length);
   if (job->input.from < 0)
     mr_launch_input_end(job);
 }
@@ -304,7 +308,7 @@ static int sooner(int one, int other) {
 /* All nodes are gone, one of which was lost: all begin anew, from the last checkpoint.  What they
  * have started is ended as well. */
 static void start_again(struct job *job) {
-  mr_launch_drain(job);
+  drain(job);
   for (unsigned i = 0; i < 2 * job->here; i++)
     if (job->node[i / 2].streams[i % 2].fd >= 0) {
       close(job->node[i / 2].streams[i % 2].fd);
@@ -316,13 +320,13 @@ static void start_again(struct job *job) {
     close(job->input.to);
   job->input.to = -1;
   job->input.length = job->input.given = 0;
-  mr_keep_again(job);
+  job->keeps->again(job);
   job->said = false;
   free(job->lost);
   job->lost = NULL;
   mr_launch_bind_here(job);
   start_nodes(job);
-  mr_keep_feed(job);
+  job->keeps->feed(job);
   if (job->input.ended)
     mr_launch_input_end(job);
 }
@@ -340,8 +344,8 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     polled[count++] = (struct pollfd){.fd = job->alive > 0 ? control : -1, .events = POLLIN};
     polled[count++] = mr_launch_input_from(job);
     polled[count++] = mr_launch_input_to(job);
-    int patience =
-        sooner(mr_launch_input_patience(job, mr_launch_patience(job)), mr_keep_step(job));
+    int patience = sooner(mr_launch_input_patience(job, mr_launch_patience(job)),
+                          job->keep != NULL ? job->keeps->step(job) : -1);
     int ready = poll(polled, count, job->alive > 0 ? patience : 0);
     if (ready == 0 && job->alive == 0)
       break;
@@ -361,7 +365,8 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     if (job->keep != NULL && job->keep->recovering && job->alive == 0 && !job->ending)
       start_again(job);
   }
-  mr_keep_end(job);
+  if (job->keep != NULL)
+    job->keeps->end(job);
   mr_launch_boost_end(job);
   tell_reaper(job, 0);
   waitpid(job->reaper, NULL, 0);
