@@ -18,7 +18,6 @@
 #include "core.h"
 #include "heat.h"
 #include "membership.h"
-#include "part.h"
 #include "races.h"
 #include "save.h"
 #include "seen.h"
@@ -232,7 +231,7 @@ static bool goes_on(void) {
   bool waits = node.resumed == WAITING, anew = node.resumed == ANEW;
   node.resumed = ANEW;
   if (!anew)
-    mr_part_restored();
+    node.part->restored();
   if (waits) {
     pthread_mutex_lock(&node.lock);
     node.asking = true;
@@ -241,7 +240,7 @@ static bool goes_on(void) {
     /* What stdio holds is in no image. */
     if (__fpending(stdout) > 0)
       fflush(stdout);
-    if (mr_part_reads_ahead() && lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0)
+    if (node.part->reads_ahead() && lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0)
       fflush(stdin); /* the file is where the program is then */
     if (mr_checkpoints_wanted(node.checkpoints))
       park();
@@ -272,7 +271,7 @@ void maru_checkpoint(void) {
 }
 
 int maru_on_restore(void (*call)(void *), void *argument) {
-  return node.checkpoints != NULL ? mr_part_on_restore(call, argument) : 0;
+  return node.checkpoints != NULL ? node.part->on_restore(call, argument) : 0;
 }
 
 static int begin(uint64_t op, uint64_t object, uint64_t argument) {
@@ -574,8 +573,8 @@ static int write_image(int file, struct mr_checkpoint_head *head, char *why, siz
   head->core_length = to.at - head->core;
   head->own = (to.at + MR_PAGE - 1) & ~(uint64_t)(MR_PAGE - 1);
   if (rc == 0)
-    rc = mr_part_write(node.part, file, head, node.captures ? &node.here : NULL,
-                       node.parked ? PARKED : WAITING, why, size);
+    rc = node.part->write(file, head, node.captures ? &node.here : NULL,
+                          node.parked ? PARKED : WAITING, why, size);
   pthread_mutex_unlock(&node.lock);
   return rc;
 }
@@ -597,7 +596,7 @@ static void start_checkpoints(void) {
   int rc = mr_checkpoints_start(node.checkpoints, &calls);
   if (rc < 0)
     mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
-  mr_part_begin();
+  node.part->begin();
 }
 
 static uint32_t epoch(void) {
@@ -616,7 +615,7 @@ static void load_core(void) {
     const struct mr_checkpoint_head *head = mr_checkpoints_map(node.checkpoints, i, &length);
     saved[i] = (struct mr_saved){(const uint8_t *)head + head->core, head->core_length};
     if (i == node.me)
-      mr_part_found(head);
+      node.part->found(head);
   }
   int rc = mr_core_load(node.core, saved);
   if (rc < 0)
@@ -633,10 +632,10 @@ void mr_node_no_more_checkpoints(void) {
     mr_checkpoints_end(node.checkpoints);
 }
 
-/* What returns from here was called with another word for the stack protector (part.h). */
+/* What returns from here was called with another word for the stack protector (parmacs/part.h). */
 __attribute__((no_stack_protector)) const ucontext_t *mr_node_resume(void) {
   int how;
-  const ucontext_t *context = mr_part_read(&how, &node.here);
+  const ucontext_t *context = node.part->read(&how, &node.here);
   node.resumed = how == PARKED ? PARKED : WAITING;
   return context;
 }

@@ -65,7 +65,18 @@ uint8_t *mr_node_memory(size_t *size);
 void mr_node_site(const void *from, size_t size, const char *site);
 /* ---- checkpoints (checkpoint.h) ---- */
 
-struct mr_part;
+struct mr_checkpoint_head;
+/* The program's own part of checkpoints; parmacs/part.h says what each does. */
+struct mr_part {
+  void (*begin)(void);
+  int (*write)(int file, struct mr_checkpoint_head *head, const ucontext_t *context, int how,
+               char *why, size_t size);
+  void (*found)(const struct mr_checkpoint_head *head);
+  const ucontext_t *(*read)(int *how, ucontext_t *context);
+  int (*on_restore)(void (*call)(void *), void *argument);
+  void (*restored)(void);
+  bool (*reads_ahead)(void);
+};
 /* Before mr_node_start: what a checkpoint holds of the program itself. */
 void mr_node_part(const struct mr_part *part);
 /* The program runs, on a stack that its part holds: it may be stopped in requests, and go on from

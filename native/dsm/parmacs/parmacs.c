@@ -422,7 +422,7 @@ int maru_parmacs_main(const struct maru_parmacs_program *program, int count, cha
                       char **environment) {
   (void)environment;
   static struct maru_parmacs_program file;
-  static const struct mr_part part = {list_part};
+  static const struct mr_part_ranges ranges = {list_part};
   file = *program;
   mr_start_steadily(arguments);
   self.program = &file;
@@ -431,7 +431,7 @@ int maru_parmacs_main(const struct maru_parmacs_program *program, int count, cha
   self.owner = getpid();
   self.shared = globals_shared();
   self.variables = mr_variables_find();
-  mr_node_part(&part);
+  mr_node_part(mr_part_of(&ranges));
   start_node(program);
   mr_memory_map(STACK, STACK_SIZE, "stack");
   size_t size;

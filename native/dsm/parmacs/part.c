@@ -3,8 +3,8 @@
 
 #include <maru/dsm.h>
 
-#include "diff.h"
-#include "end.h"
+#include "../diff.h"
+#include "../end.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -48,6 +48,7 @@ struct descriptor {
 static struct {
   struct descriptor ours[DESCRIPTORS];
   unsigned tasks;
+  const struct mr_part_ranges *what;
   const struct mr_checkpoint_head *found;
   int file; /* that is being written */
   uint64_t at;
@@ -212,8 +213,8 @@ static int write_ranges(struct mr_checkpoint_head *head, struct mr_range *ranges
   return rc;
 }
 
-int mr_part_write(const struct mr_part *what, int file, struct mr_checkpoint_head *head,
-                  const ucontext_t *context, int how, char *why, size_t size) {
+int mr_part_write(int file, struct mr_checkpoint_head *head, const ucontext_t *context, int how,
+                  char *why, size_t size) {
   static struct mr_range ranges[MR_PART_RANGES];
   struct resume resume = {.libraries = stdout,
                           .guard = get_guard(),
@@ -226,7 +227,7 @@ int mr_part_write(const struct mr_part *what, int file, struct mr_checkpoint_hea
   if (context != NULL)
     resume.context = *context;
   uint8_t *sp = context != NULL ? stack_of(context) - RED_ZONE : NULL;
-  int count = what->list(sp, ranges, MR_PART_RANGES - 1, why, size);
+  int count = part.what->list(sp, ranges, MR_PART_RANGES - 1, why, size);
   if (count < 0)
     return count;
   ranges[count++] =
@@ -275,4 +276,12 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, uco
 #endif
   set_guard(resume.guard);
   return context;
+}
+
+const struct mr_part *mr_part_of(const struct mr_part_ranges *ranges) {
+  static const struct mr_part calls = {mr_part_begin,      mr_part_write,      mr_part_found,
+                                       mr_part_read,       mr_part_on_restore, mr_part_restored,
+                                       mr_part_reads_ahead};
+  part.what = ranges;
+  return &calls;
 }

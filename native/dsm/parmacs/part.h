@@ -13,26 +13,30 @@
 #ifndef MARU_DSM_PART_H
 #define MARU_DSM_PART_H
 
-#include "checkpoint.h"
-#include "parmacs/image.h"
+#include "../checkpoint.h"
+#include "../node.h"
+#include "image.h"
 
 #include <ucontext.h>
 
 #define MR_PART_RANGES 1100u
 
-struct mr_part {
+struct mr_part_ranges {
   /* All there are, `most` at most; `sp`: what of the stack is in use begins there, NULL: the
    * program does not run.  Negative errno, then `why` may say it. */
   int (*list)(uint8_t *sp, struct mr_range *ranges, size_t most, char *why, size_t size);
 };
+
+/* What mr_node_part is to be given; of those ranges. */
+const struct mr_part *mr_part_of(const struct mr_part_ranges *ranges);
 
 /* What the process has now is the library's. */
 void mr_part_begin(void);
 
 /* At head->own of the file; fills in the head.  `context`: where the program stopped; NULL: it does
  * not run.  `how`: what mr_part_read says.  Negative errno, then `why` says it. */
-int mr_part_write(const struct mr_part *own, int file, struct mr_checkpoint_head *head,
-                  const ucontext_t *context, int how, char *why, size_t size);
+int mr_part_write(int file, struct mr_checkpoint_head *head, const ucontext_t *context, int how,
+                  char *why, size_t size);
 
 /* maru_on_restore; and what it asked for is done, by the program's thread, where it goes on. */
 int mr_part_on_restore(void (*call)(void *), void *argument);
