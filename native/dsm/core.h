@@ -188,6 +188,9 @@ struct mr_core_config {
   uint32_t grant_bytes;          /* 0: MR_GRANT_BYTES; 1: none, as no diff is so short */
   uint32_t log_most;             /* intervals; 0: MR_LOG_MOST */
   uint32_t log_bytes;            /* the same in memory; 0: MR_LOG_BYTES */
+  /* Each operation that may wait sends what was written home first: so a node that waits has
+   * nothing of its own, and can be saved (save.h). */
+  bool waits_clean;
   /* pages × 4096 bytes each, all zero, 64-byte aligned; the caller's, until the
    * core is destroyed.  `memory` is what protect speaks of; the core
    * reads and writes it whatever the computing thread may.  `twins` is used only where

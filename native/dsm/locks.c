@@ -40,6 +40,14 @@ static bool note_release(struct mr_core *core, struct lock *lock) {
   return true;
 }
 
+int mr_lock_load(struct mr_core *core, uint32_t id, const struct lock *saved) {
+  struct lock *lock = &core->locks[id];
+  *lock = *saved;
+  lock->released = NULL;
+  /* Of the beginning: before it all is home, and everybody has heard of it. */
+  return note_release(core, lock) ? 0 : -ENOMEM;
+}
+
 /* It is the node of the next turn, and waited `behind` this one. */
 static void give(struct mr_core *core, uint32_t id, struct lock *lock, uint16_t to, bool behind) {
   int64_t says = (int64_t)(lock->turn + 1) * MR_TURN + (behind ? MR_BEHIND : 0);

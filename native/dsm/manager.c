@@ -1,5 +1,7 @@
 #include "manager.h"
 
+#include "message.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -317,4 +319,101 @@ int mr_manager_step(struct mr_manager *manager, const struct mr_request *request
   if (rc < 0)
     object->kind = before;
   return rc;
+}
+
+/* ---- as bytes ---------------------------------------------------------------------- */
+
+/* Of an object; so many waiting nodes follow. */
+struct saved {
+  uint32_t slot;
+  uint16_t asked, tail, arrived, waiting;
+  uint8_t kind, free, kept, unused;
+  int64_t value;
+};
+struct saved_waiter {
+  int64_t argument;
+  uint64_t node;
+};
+
+static void save_object(const struct mr_manager *m, uint32_t slot, struct mr_writer *out) {
+  const struct object *object = &m->objects[slot];
+  struct saved saved = {.slot = slot,
+                        .asked = object->asked,
+                        .tail = object->tail,
+                        .arrived = object->arrived,
+                        .kind = object->kind,
+                        .free = object->free,
+                        .kept = object->kept,
+                        .value = object->value};
+  for (uint16_t node = object->first; node != NOBODY; node = m->waiters[node].next)
+    saved.waiting++;
+  mr_put(out, &saved, sizeof saved);
+  for (uint16_t node = object->first; node != NOBODY; node = m->waiters[node].next) {
+    struct saved_waiter waiter = {m->waiters[node].argument, node};
+    mr_put(out, &waiter, sizeof waiter);
+  }
+}
+
+void mr_manager_save(const struct mr_manager *manager, struct mr_writer *out) {
+  for (uint32_t slot = 0; slot < manager->slots; slot++)
+    if (manager->objects[slot].kind != UNUSED)
+      save_object(manager, slot, out);
+}
+
+static bool is_node(const struct mr_manager *m, uint16_t node) {
+  return node == NOBODY || node < m->nodes;
+}
+
+/* What such an object can be; its queue is looked at apart. */
+static bool can_be(const struct mr_manager *m, const struct saved *s) {
+  bool known = s->kind > UNUSED && s->kind <= CONDITION && s->free <= 1 && s->kept <= 1;
+  if (!known || s->slot >= m->slots || m->objects[s->slot].kind != UNUSED ||
+      !is_node(m, s->asked) || !is_node(m, s->tail) || s->waiting > m->nodes)
+    return false;
+  if (s->kind == LOCK)
+    return s->value >= 0 && s->value < INT64_MAX / MR_NEXT_TURN && s->arrived == 0 &&
+           (s->tail != NOBODY || (s->free == 1 && s->value == 0)) &&
+           (s->asked == NOBODY || s->asked == s->tail);
+  if (s->kind == BARRIER)
+    return s->arrived == s->waiting && (s->arrived == 0 || s->value > s->arrived) &&
+           s->value <= m->nodes;
+  return s->arrived == 0 && (s->kind != SEMAPHORE || s->value == 0 || s->waiting == 0);
+}
+
+static int load_waiter(struct mr_manager *m, struct object *object, struct mr_reader *in) {
+  struct saved_waiter waiter;
+  mr_take(in, &waiter, sizeof waiter);
+  if (in->bad || waiter.node >= m->nodes || m->waiters[waiter.node].waits)
+    return -EBADMSG;
+  uint16_t node = (uint16_t)waiter.node;
+  m->waiters[node] = (struct waiter){.waits = true, .next = NOBODY, .argument = waiter.argument};
+  if (object->first == NOBODY)
+    object->first = node;
+  else
+    m->waiters[object->last].next = node;
+  object->last = node;
+  return 0;
+}
+
+int mr_manager_load(struct mr_manager *manager, struct mr_reader *in) {
+  while (in->left > 0) {
+    struct saved saved;
+    mr_take(in, &saved, sizeof saved);
+    if (in->bad || !can_be(manager, &saved))
+      return -EBADMSG;
+    struct object *object = &manager->objects[saved.slot];
+    *object = (struct object){.kind = saved.kind,
+                              .free = saved.free == 1,
+                              .kept = saved.kept == 1,
+                              .asked = saved.asked,
+                              .tail = saved.tail,
+                              .first = NOBODY,
+                              .last = NOBODY,
+                              .arrived = saved.arrived,
+                              .value = saved.value};
+    for (uint16_t i = 0; i < saved.waiting; i++)
+      if (load_waiter(manager, object, in) < 0)
+        return -EBADMSG;
+  }
+  return 0;
 }

@@ -76,6 +76,14 @@ void mr_manager_destroy(struct mr_manager *manager);
 int mr_manager_step(struct mr_manager *manager, const struct mr_request *request,
                     mr_granted *granted, void *context);
 
+struct mr_writer;
+struct mr_reader;
+
+/* Objects, and who waits for them, as bytes; the vector times are left out.  And into a manager
+ * that is new, of so many nodes and slots: -EBADMSG: those bytes are none of it. */
+void mr_manager_save(const struct mr_manager *manager, struct mr_writer *out);
+int mr_manager_load(struct mr_manager *manager, struct mr_reader *in);
+
 /* The object's vector time, one number per node; zero at first. */
 uint64_t *mr_manager_time(struct mr_manager *manager, uint32_t slot);
 

@@ -14,10 +14,12 @@
 #include "node.h"
 
 #include "access.h"
+#include "checkpoint.h"
 #include "core.h"
 #include "heat.h"
 #include "membership.h"
 #include "races.h"
+#include "save.h"
 #include "seen.h"
 #include "serve.h"
 #include "settings.h"
@@ -33,15 +35,17 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define DEFAULT_MIB 256u
 #define MOST_MIB (UINT64_C(1) << 20)
 #define RACES_SAID 32u
-#define EPOCH 1u
+#define FIRST_EPOCH 1u
 #define ECHO_MS 300
 
 static struct {
@@ -69,6 +73,13 @@ static struct {
   struct mr_heat *heat;   /* NULL: nobody asked */
   struct mr_races *races; /* the same */
   unsigned races_said;
+  struct mr_checkpoints *checkpoints; /* NULL: nobody asked for any */
+  bool parked;                        /* the program's thread stands still for one */
+  const struct mr_part *part;         /* the program's part of them; NULL: there is none */
+  /* Where a request was begun that an image is taken in; how a process goes on from there. */
+  ucontext_t here;
+  bool captures;
+  enum { ANEW, PARKED, WAITING } resumed;
 } node = {.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
 
 /* ---- what the core does ---------------------------------------------------------- */
@@ -198,23 +209,100 @@ static void ready(void) {
     mr_node_die(STATUS_USAGE, "a child process cannot use the node's shared memory");
 }
 
+/* What it wrote is home, then it stands still until the checkpoint is over.  Under the lock it
+ * looks once more: else the next checkpoint might take it for parked still. */
+static void park(void) {
+  node_begin();
+  await(mr_core_sync(node.core, MR_FETCH_ADD, MR_FENCE, 0), MR_STAND_LOCKS);
+  pthread_mutex_lock(&node.lock);
+  node.parked = true;
+  while (mr_checkpoints_wanted(node.checkpoints)) {
+    pthread_mutex_unlock(&node.lock);
+    mr_checkpoints_await(node.checkpoints);
+    pthread_mutex_lock(&node.lock);
+  }
+  node.parked = false;
+  pthread_mutex_unlock(&node.lock);
+}
+
+/* At the begin of a request, where checkpoints are asked for.  Whether this process waits on in one
+ * that another process has begun: then with the lock. */
+static bool goes_on(void) {
+  bool waits = node.resumed == WAITING, anew = node.resumed == ANEW;
+  node.resumed = ANEW;
+  if (!anew)
+    node.part->restored();
+  if (waits) {
+    pthread_mutex_lock(&node.lock);
+    node.asking = true;
+    node.requests++;
+  } else if (anew && node.captures) {
+    /* What stdio holds is in no image. */
+    if (__fpending(stdout) > 0)
+      fflush(stdout);
+    if (node.part->reads_ahead() && lseek(STDIN_FILENO, 0, SEEK_CUR) >= 0)
+      fflush(stdin); /* the file is where the program is then */
+    if (mr_checkpoints_wanted(node.checkpoints))
+      park();
+  }
+  return waits;
+}
+
+/* In the frame of a request, which stays until it is done: there another process may come back. */
+#define CAPTURE()                                                                                  \
+  do {                                                                                             \
+    if (node.captures)                                                                             \
+      getcontext(&node.here);                                                                      \
+  } while (0)
+
+static int64_t stop_here(uint64_t one, uint64_t two, uint64_t three) {
+  (void)one;
+  (void)two;
+  (void)three;
+  ready();
+  CAPTURE();
+  goes_on();
+  return 0;
+}
+
+void maru_checkpoint(void) {
+  if (node.captures)
+    mr_stack_call(stop_here, 0, 0, 0);
+}
+
+int maru_on_restore(void (*call)(void *), void *argument) {
+  return node.checkpoints != NULL ? node.part->on_restore(call, argument) : 0;
+}
+
+static int begin(uint64_t op, uint64_t object, uint64_t argument) {
+  if (node.checkpoints != NULL && goes_on())
+    return 0;
+  node_begin();
+  return mr_core_sync(node.core, (enum mr_op)op, (uint32_t)object, (int64_t)argument);
+}
+
 static int64_t request(uint64_t op, uint64_t object, uint64_t argument) {
   ready();
   mr_heat_waits(node.heat);
-  node_begin();
+  CAPTURE();
   int64_t result =
-      await(mr_core_sync(node.core, (enum mr_op)op, (uint32_t)object, (int64_t)argument),
-            op == MR_BARRIER ? MR_STAND_BARRIERS : MR_STAND_LOCKS);
+      await(begin(op, object, argument), op == MR_BARRIER ? MR_STAND_BARRIERS : MR_STAND_LOCKS);
   mr_heat_waited(node.heat, op == MR_BARRIER ? MR_HEAT_BARRIER : MR_HEAT_LOCK);
   return result;
+}
+
+static int begin_swap(uint64_t object, uint64_t expected, uint64_t value) {
+  if (node.checkpoints != NULL && goes_on())
+    return 0;
+  node_begin();
+  return mr_core_swap(node.core, (uint32_t)object, (int64_t)expected, (int64_t)value);
 }
 
 static int64_t swap(uint64_t object, uint64_t expected, uint64_t value) {
   ready();
   mr_heat_waits(node.heat);
-  node_begin();
-  int64_t before = await(
-      mr_core_swap(node.core, (uint32_t)object, (int64_t)expected, (int64_t)value), MR_STAND_LOCKS);
+  CAPTURE();
+  int64_t before = await(begin_swap(object, expected, value), MR_STAND_LOCKS);
   mr_heat_waited(node.heat, MR_HEAT_LOCK);
   return before;
 }
@@ -448,8 +536,113 @@ static void map_memory(const struct mr_globals *globals) {
   map_twins(whole);
 }
 
+/* ---- checkpoints ------------------------------------------------------------------------- */
+
+static bool rests(uint64_t *sent, uint64_t *received) {
+  pthread_mutex_lock(&node.lock);
+  bool still = node.parked || (mr_core_waits(node.core) && !node.done);
+  bool all = still && mr_core_rests(node.core);
+  mr_core_traffic(node.core, sent, received);
+  pthread_mutex_unlock(&node.lock);
+  return all;
+}
+
+struct placed {
+  int file;
+  uint64_t at;
+};
+
+static int put_at(void *context, const void *bytes, size_t length) {
+  struct placed *to = context;
+  while (length > 0) {
+    ssize_t n = pwrite(to->file, bytes, length, (off_t)to->at);
+    if (n <= 0)
+      return n < 0 ? -errno : -ENOSPC;
+    to->at += (uint64_t)n;
+    bytes = (const uint8_t *)bytes + n;
+    length -= (size_t)n;
+  }
+  return 0;
+}
+
+/* At the cut: nobody else changes what is written. */
+static int write_image(int file, struct mr_checkpoint_head *head, char *why, size_t size) {
+  struct placed to = {file, head->core};
+  pthread_mutex_lock(&node.lock);
+  int rc = mr_core_save(node.core, put_at, &to);
+  head->core_length = to.at - head->core;
+  head->own = (to.at + MR_PAGE - 1) & ~(uint64_t)(MR_PAGE - 1);
+  if (rc == 0)
+    rc = node.part->write(file, head, node.captures ? &node.here : NULL,
+                          node.parked ? PARKED : WAITING, why, size);
+  pthread_mutex_unlock(&node.lock);
+  return rc;
+}
+
+static void open_checkpoints(void) {
+  node.checkpoints = mr_checkpoints_open(node.nodes, node.me);
+  if (node.checkpoints != NULL && node.part == NULL)
+    mr_node_die(STATUS_USAGE, "checkpoints are for programs in the ANL macros so far, built by "
+                              "maru-cc; this one cannot have them (--ckpt-every)");
+  if (node.checkpoints != NULL && (node.races != NULL || mr_settings_races()))
+    mr_node_die(STATUS_USAGE, "--races and --ckpt-every exclude each other: what is known of races "
+                              "is in no checkpoint");
+}
+
+static void start_checkpoints(void) {
+  static const struct mr_checkpoint_calls calls = {rests, write_image};
+  if (node.checkpoints == NULL)
+    return;
+  int rc = mr_checkpoints_start(node.checkpoints, &calls);
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot start a thread: %s", strerror(-rc));
+  node.part->begin();
+}
+
+static uint32_t epoch(void) {
+  return node.checkpoints != NULL ? mr_checkpoints_epoch(node.checkpoints) : FIRST_EPOCH;
+}
+
+static bool restores(void) {
+  return node.checkpoints != NULL && mr_checkpoints_restore(node.checkpoints) != 0;
+}
+
+/* Before anything of the others is heard. */
+static void load_core(void) {
+  static struct mr_saved saved[MR_JOB_NODES_MAX];
+  for (uint16_t i = 0; i < node.nodes; i++) {
+    size_t length;
+    const struct mr_checkpoint_head *head = mr_checkpoints_map(node.checkpoints, i, &length);
+    saved[i] = (struct mr_saved){(const uint8_t *)head + head->core, head->core_length};
+    if (i == node.me)
+      node.part->found(head);
+  }
+  int rc = mr_core_load(node.core, saved);
+  if (rc < 0)
+    mr_node_die(STATUS_DATA, "cannot go on from checkpoint %u: %s",
+                mr_checkpoints_restore(node.checkpoints),
+                rc == -EBADMSG ? "its bytes are damaged, or the settings differ" : strerror(-rc));
+}
+
+void mr_node_part(const struct mr_part *part) { node.part = part; }
+void mr_node_captures(bool captures) { node.captures = captures && node.checkpoints != NULL; }
+bool mr_node_restores(void) { return restores(); }
+void mr_node_no_more_checkpoints(void) {
+  if (node.checkpoints != NULL)
+    mr_checkpoints_end(node.checkpoints);
+}
+
+/* What returns from here was called with another word for the stack protector (parmacs/part.h). */
+__attribute__((no_stack_protector)) const ucontext_t *mr_node_resume(void) {
+  int how;
+  const ucontext_t *context = node.part->read(&how, &node.here);
+  node.resumed = how == PARKED ? PARKED : WAITING;
+  return context;
+}
+
 static void create_core(struct mr_core_config *config, const uint32_t *incarnations) {
-  config->epoch = EPOCH;
+  config->epoch = epoch();
+  config->waits_clean = node.checkpoints != NULL;
   config->sink = node.heat != NULL ? &reported_sink : &core_sink;
   config->incarnations = incarnations;
   config->memory = mr_area_runtime(node.area);
@@ -494,6 +687,7 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   node.me = node.job.me;
   node.up = (uint16_t)(node.nodes - 1);
   node.size = (size_t)mr_environment_number("MARU_DSM_MIB", mib, 1, MOST_MIB) << 20;
+  open_checkpoints();
   map_memory(globals);
   struct mr_core_config config = mr_settings_core(node.nodes, node.me, node.pages);
   uint64_t spin_us = mr_settings_spin_us(node.nodes);
@@ -504,9 +698,11 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
   struct mr_link *link = node.nodes > 1 ? mr_settings_link() : NULL;
   const struct mr_share share = {node.pages, mr_area_descriptor(node.area), node.twins_fd};
   if (node.nodes > 1)
-    mr_membership_join(&node.job, EPOCH, mr_settings_common(&config), &share, &node.transport,
+    mr_membership_join(&node.job, epoch(), mr_settings_common(&config), &share, &node.transport,
                        incarnations);
   create_core(&config, incarnations);
+  if (restores())
+    load_core();
   if (node.nodes > 1) {
     mind_children();
     if (link != NULL)
@@ -516,9 +712,11 @@ void mr_node_start(const struct mr_globals *globals, unsigned mib) {
     mr_ready_attach(node.ready, MR_PROGRAM_LISTENS);
     start_server(spin_us);
     start_watch();
-    compare_programs();
+    if (!restores()) /* images name theirs */
+      compare_programs();
   }
   mr_heat_start(node.heat);
+  start_checkpoints();
 }
 
 void maru_dsm_init(void) { mr_node_start(NULL, DEFAULT_MIB); }
@@ -528,6 +726,7 @@ void maru_dsm_init_unwatched(void) {
 }
 
 void maru_dsm_exit(void) {
+  mr_node_no_more_checkpoints();
   mr_node_request(MR_BARRIER, MR_LEAVING, node.nodes);
   if (node.nodes > 1) {
     if (node.watch != NULL)

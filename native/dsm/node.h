@@ -12,6 +12,7 @@
 #include "manager.h"
 
 #include <stdbool.h>
+#include <ucontext.h>
 
 #define MR_JOB_NODES_MAX 256u
 /* Where the shared memory lies: far from where the system, the heap and the address sanitizer put
@@ -62,6 +63,33 @@ int64_t mr_node_swap(uint32_t object, int64_t expected, int64_t value);
 uint8_t *mr_node_memory(size_t *size);
 /* The site that allocated that, for the report. */
 void mr_node_site(const void *from, size_t size, const char *site);
+/* ---- checkpoints (checkpoint.h) ---- */
+
+struct mr_checkpoint_head;
+/* The program's own part of checkpoints; parmacs/part.h says what each does. */
+struct mr_part {
+  void (*begin)(void);
+  int (*write)(int file, struct mr_checkpoint_head *head, const ucontext_t *context, int how,
+               char *why, size_t size);
+  void (*found)(const struct mr_checkpoint_head *head);
+  const ucontext_t *(*read)(int *how, ucontext_t *context);
+  int (*on_restore)(void (*call)(void *), void *argument);
+  void (*restored)(void);
+  bool (*reads_ahead)(void);
+};
+/* Before mr_node_start: what a checkpoint holds of the program itself. */
+void mr_node_part(const struct mr_part *part);
+/* The program runs, on a stack that its part holds: it may be stopped in requests, and go on from
+ * there in another process.  While it does not, a node that waits for a request holds nothing. */
+void mr_node_captures(bool captures);
+/* After mr_node_start: whether this process goes on from a checkpoint. */
+bool mr_node_restores(void);
+/* The program's memory is as it was.  Where to go on; NULL: it did not run, and the next request
+ * of this process is the one in which it waits already. */
+const ucontext_t *mr_node_resume(void);
+/* The program is about to leave what can be saved: its end. */
+void mr_node_no_more_checkpoints(void);
+
 /* Whether a byte of the range is shared memory. */
 bool mr_node_shares(const void *from, size_t size);
 

@@ -1,8 +1,8 @@
 /* state.h: what a core is made of, for the files that are the core: core.c (life, messages in),
  * effects.c (rights, messages out), fetch.c (copies), wanted.c and habits.c (which pages come with
  * one), pages.c (diffs), progress.c (write notices, what all have acquired), sync.c (requests and
- * grants), locks.c (a node's side of the locks), deadlock.c (whether anybody can go on). Internal
- * to them; the contract is core.h.
+ * grants), locks.c (a node's side of the locks), deadlock.c (whether anybody can go on), save.c (as
+ * bytes). Internal to them; the contract is core.h.
  */
 #ifndef MARU_DSM_STATE_H
 #define MARU_DSM_STATE_H
@@ -344,6 +344,8 @@ int mr_lock_taken(struct mr_core *core, uint32_t id, int64_t says);
 void mr_lock_release(struct mr_core *core, uint32_t id);
 /* The manager says who comes after that turn of this node; MR_NOBODY: asks the lock back. */
 int mr_lock_next(struct mr_core *core, uint32_t id, uint64_t turn, uint16_t next);
+/* Of a new core: the lock is as saved, but for its time. */
+int mr_lock_load(struct mr_core *core, uint32_t id, const struct lock *saved);
 int mr_on_names_next(struct mr_core *core, const struct mr_header *header,
                      struct mr_reader *reader);
 

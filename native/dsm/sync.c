@@ -12,6 +12,12 @@ static bool acquires(enum mr_op op) {
          op == MR_FETCH_ADD || op == MR_COMPARE_SWAP || op == MR_TRY;
 }
 
+/* Whether it may take until another node does something. */
+static bool waits(enum mr_op op) {
+  return op == MR_LOCK || op == MR_TRY || op == MR_WAIT || op == MR_FLAG_AWAIT ||
+         op == MR_CONDITION;
+}
+
 /* Whether the manager answers the request itself. */
 static bool answered(enum mr_op op) { return acquires(op) || op == MR_CONDITION; }
 
@@ -61,7 +67,7 @@ static void sync_begin(struct mr_core *core, enum mr_op op, uint32_t id, int64_t
   core->pending.argument = argument;
   if (lock_here(core, op, id))
     return;
-  if (!releases(op)) {
+  if (!releases(op) && !(core->config.waits_clean && waits(op))) {
     ask(core);
     return;
   }

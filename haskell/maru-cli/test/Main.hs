@@ -545,6 +545,7 @@ commandLines =
             ["top", "--once", "42"],
             ["launch", "-n", "2", "--", "ls", "-n"],
             ["launch", "-n", "2", "--hosts", "f", "--globals", "shared", "--access", "mprotect", "--memory", "1024", "--report", "-", "ls", "-n"],
+            ["launch", "-n", "2", "--ckpt-every", "0.5", "--ckpt-dir", "d", "--resume", "d", "--output", "now", "--", "ls", "-n"],
             ["similar", "dir"]
           ],
       testCase "what is not there is refused" $

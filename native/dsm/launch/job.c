@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "launch.h"
+#include "keep.h"
 
 #include "numbers.h"
 
@@ -139,6 +139,12 @@ static void lose_output(struct job *job, int to, int error) {
   mr_launch_end(job, error == -EPIPE ? 128 + SIGPIPE : STATUS_MARU_FAILED);
 }
 
+void mr_launch_show(struct job *job, int to, const char *lines, size_t length) {
+  int rc = mr_launch_write(job, to, lines, length);
+  if (rc < 0)
+    lose_output(job, to, rc);
+}
+
 void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length) {
   static char whole[MR_LAUNCH_LINE + 16];
   if (job->teller != NULL) {
@@ -152,9 +158,9 @@ void mr_launch_line(struct job *job, unsigned number, int to, const char *line, 
   int prefix = snprintf(whole, sizeof whole, "[%u] ", number);
   memcpy(whole + prefix, line, length);
   whole[(size_t)prefix + length] = '\n';
-  int rc = mr_launch_write(job, to, whole, (size_t)prefix + length + 1);
-  if (rc < 0)
-    lose_output(job, to, rc);
+  size_t size = (size_t)prefix + length + 1;
+  if (job->keep == NULL || !job->keeps->line(job, to, whole, size))
+    mr_launch_show(job, to, whole, size);
 }
 
 /* Where no node has said it. */
@@ -187,6 +193,8 @@ void mr_launch_ended(struct job *job, unsigned number, int code) {
     job->teller->ended(job, number, code);
     return;
   }
+  if (code != 0 && job->keep != NULL && job->keeps->lost(job, number, code))
+    return;
   bool by_us = (job->ending && code == 128 + SIGTERM) || (job->killed && code == 128 + SIGKILL);
   if (code == 0 || by_us || job->over)
     return;

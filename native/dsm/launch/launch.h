@@ -7,6 +7,8 @@
  *     board.c         where nodes show what they count
  *     boost.c         `maru boost` beside them
  *     input.c         what node 0 reads
+ *     keep.c          checkpoints, and what follows when a node is lost (keep.h)
+ *     folder.c        checkpoints in a folder
  *     secret.c        what the nodes know and nobody else
  *     hosts.c         jobs on several hosts: one agent a host, over ssh
  *
@@ -26,6 +28,7 @@
 
 enum {
   STATUS_USAGE = 64,
+  STATUS_DATA_ERROR = 65,
   STATUS_UNAVAILABLE = 69,
   STATUS_LOST = 75,
   STATUS_MARU_FAILED = 125,
@@ -67,6 +70,7 @@ struct input {
 };
 
 struct job;
+struct keep;
 
 /* Tells the process that started an agent. */
 struct teller {
@@ -84,6 +88,7 @@ struct job {
   struct node node[MR_LAUNCH_NODES];
   char **command;
   const char *addresses; /* "ADDRESS:PORT,…", one per node */
+  char *own_addresses;   /* the same, where mr_launch_bind_here made them */
   int secret;            /* a descriptor; -1: nobody needs it any more */
   int signals;           /* a signalfd */
   pid_t reaper;          /* kills what nodes have started if we are killed; see nodes.c */
@@ -105,6 +110,9 @@ struct job {
   char *lost;            /* such words of a node that only lost another, and whose */
   unsigned lost_by, lost_whom;
   struct input input;
+  struct keep *keep;              /* NULL: no checkpoints */
+  const struct keep_calls *keeps; /* where there are: what is done for them (keep.h) */
+  void (*drain)(struct job *job); /* reads what nodes have written, and waits for nothing */
   int report; /* what nodes tell about their pages (heat.h) goes there; -1: nobody asked */
   void (*signal)(struct job *job, int signal); /* to all nodes */
   /* For a process on another host, which gets to hear all and decides all; else NULL. */
@@ -123,6 +131,8 @@ int mr_launch_write(struct job *job, int fd, const char *bytes, size_t length);
 void mr_launch_catch_signals(struct job *job);
 /* HUP, INT or TERM to us ends the job. */
 void mr_launch_read_signals(struct job *job);
+/* Whole lines, to our output or error output; where nobody takes what nodes say, the job ends. */
+void mr_launch_show(struct job *job, int to, const char *lines, size_t length);
 /* A line that a node wrote to `to`. */
 void mr_launch_line(struct job *job, unsigned number, int to, const char *line, size_t length);
 /* A node ended with that status (128 + signal). */
@@ -139,6 +149,8 @@ void mr_launch_say_why(const struct job *job);
 
 /* A free port there for each node here. */
 void mr_launch_bind(struct job *job, const struct sockaddr_storage *at);
+/* The same on the loopback interface, for a job of this host alone, and says where they are. */
+void mr_launch_bind_here(struct job *job);
 void mr_launch_start(struct job *job);
 void mr_launch_signal_nodes(struct job *job, int signal);
 /* Until all nodes here have ended.  `control`: a descriptor that `controlled` reads, or -1. */

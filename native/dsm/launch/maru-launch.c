@@ -5,6 +5,8 @@
  * end becomes `MARU report-launch FD STATUS` maru-launch --agent        one host's part, started by
  * the first form over ssh
  *
+ *         --ckpt-every SECONDS, --ckpt-dir DIR, --resume DIR, --output held|now: keep.h
+ *
  *     maru-launch --providers         those of libfabric that would serve here, or why none does
  *
  * Before:  binds one port per node, on the loopback interface if the job has one host, draws the
@@ -23,9 +25,8 @@
  *          killed it), or 128 + the signal that this process was sent.
  */
 #define _GNU_SOURCE
-#include "launch.h"
+#include "keep.h"
 
-#include "../address.h"
 #include "../fabric.h"
 #include "arguments.h"
 
@@ -42,40 +43,48 @@
 struct wish {
   const char *hosts;    /* their file, or NULL */
   const char *reporter; /* what we become in the end, or NULL */
+  struct keep_wish keep;
 };
 
 static struct wish read_arguments(struct job *job, int count, char **arguments) {
-  struct wish wish = {NULL, NULL};
+  struct wish wish = {.hosts = NULL};
   int64_t nodes = 0, report = -1;
   const struct mr_option options[] = {
       {"-n", MR_WHOLE, &nodes, "nodes", 1, MR_LAUNCH_NODES},
       {"--hosts", MR_TEXT, &wish.hosts, NULL, 0, 0},
+      {"--ckpt-every", MR_TEXT, &wish.keep.every, NULL, 0, 0},
+      {"--ckpt-dir", MR_TEXT, &wish.keep.folder, NULL, 0, 0},
+      {"--resume", MR_TEXT, &wish.keep.resume, NULL, 0, 0},
+      {"--output", MR_TEXT, &wish.keep.output, NULL, 0, 0},
       {"--report-fd", MR_WHOLE, &report, "an open descriptor", 3, INT32_MAX},
       {"--reporter", MR_TEXT, &wish.reporter, NULL, 0, 0},
   };
   int at = mr_arguments("maru-launch", options, sizeof options / sizeof *options, count, arguments);
   if (at >= count || nodes == 0)
     mr_launch_fail(STATUS_USAGE, USAGE, "");
+  if (mr_keep_asked(&wish.keep) &&
+      (wish.hosts != NULL || report >= 0 || getenv("MARU_LAUNCH_BOOST")))
+    mr_launch_fail(STATUS_USAGE,
+                   "--ckpt-every, --ckpt-dir and --resume are for jobs of one host so "
+                   "far, without --report, --advise and --boost",
+                   "");
+  if (wish.keep.output != NULL && !mr_keep_asked(&wish.keep))
+    mr_launch_fail(STATUS_USAGE, "--output is for jobs with checkpoints: --ckpt-every, --ckpt-dir",
+                   "");
   job->nodes = (unsigned)nodes;
   job->report = (int)report;
   job->command = arguments + at;
   return wish;
 }
 
-static void on_this_host(struct job *job) {
-  struct sockaddr_storage loopback;
+static void on_this_host(struct job *job, const struct keep_wish *keep) {
   mr_launch_catch_signals(job);
   job->here = job->nodes;
   job->signal = mr_launch_signal_nodes;
-  mr_address_read("127.0.0.1:0", &loopback);
-  mr_launch_bind(job, &loopback);
-  char *addresses = calloc(job->nodes, sizeof "127.0.0.1:65535,"), *at = addresses;
-  if (addresses == NULL)
-    mr_launch_fail(STATUS_MARU_FAILED, "no memory", "");
-  for (unsigned i = 0; i < job->nodes; i++)
-    at += sprintf(at, "%s127.0.0.1:%u", i > 0 ? "," : "", job->node[i].port);
-  job->addresses = addresses;
-  if (isatty(0))
+  mr_keep_begin(job, keep);
+  mr_launch_bind_here(job);
+  /* With checkpoints it has to be known how much of a pipe was read. */
+  if (isatty(0) || (job->keep != NULL && lseek(0, 0, SEEK_CUR) < 0))
     mr_launch_input_begin(job);
   mr_launch_start(job);
   mr_launch_watch(job, -1, NULL);
@@ -132,7 +141,7 @@ int main(int count, char **arguments) {
   if (wish.hosts != NULL)
     mr_launch_on_hosts(&job, wish.hosts);
   else
-    on_this_host(&job);
+    on_this_host(&job, &wish.keep);
   mr_launch_say_why(&job);
   if (wish.reporter != NULL && job.report >= 0)
     become_reporter(&job, wish.reporter);

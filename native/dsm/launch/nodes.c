@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "launch.h"
+#include "keep.h"
 
 #include "../../base/reaper.h"
 #include "../address.h"
@@ -15,6 +15,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* Pieces of at most MR_LAUNCH_LINE; a pipe has fewer. */
+#define DRAINS 64
 
 /* ---- starting ------------------------------------------------------------------ */
 
@@ -37,6 +40,19 @@ static void bind_port(struct node *node, const struct sockaddr_storage *at) {
 void mr_launch_bind(struct job *job, const struct sockaddr_storage *at) {
   for (unsigned i = 0; i < job->here; i++)
     bind_port(&job->node[i], at);
+}
+
+void mr_launch_bind_here(struct job *job) {
+  struct sockaddr_storage loopback;
+  mr_address_read("127.0.0.1:0", &loopback);
+  mr_launch_bind(job, &loopback);
+  char *addresses = calloc(job->nodes, sizeof "127.0.0.1:65535,"), *at = addresses;
+  if (addresses == NULL)
+    mr_launch_fail(STATUS_MARU_FAILED, "no memory", "");
+  for (unsigned i = 0; i < job->nodes; i++)
+    at += sprintf(at, "%s127.0.0.1:%u", i > 0 ? "," : "", job->node[i].port);
+  free(job->own_addresses);
+  job->addresses = job->own_addresses = addresses;
 }
 
 static void set_number(const char *name, unsigned value) {
@@ -89,6 +105,12 @@ static _Noreturn void become_node(const struct job *job, unsigned i, const int *
   _exit(error == ENOENT ? STATUS_NOT_FOUND : STATUS_CANNOT_EXECUTE);
 }
 
+static void take_pipe(struct job *job, int *end) {
+  mr_launch_input_pipe(job, end);
+  if (job->keep != NULL)
+    job->keeps->pipe(job, *end);
+}
+
 static void start_node(struct job *job, unsigned i) {
   struct node *node = &job->node[i];
   int pipes[2][2], outputs[2], input = -1;
@@ -97,13 +119,14 @@ static void start_node(struct job *job, unsigned i) {
     if (pipe2(pipes[k], O_CLOEXEC) < 0)
       mr_launch_fail(STATUS_MARU_FAILED, "no pipe for a node's output", strerror(errno));
     outputs[k] = pipes[k][1];
+    free(node->streams[k].line); /* of a node in this place that was lost */
     node->streams[k] =
         (struct stream){.fd = pipes[k][0], .to = k + 1, .line = malloc(MR_LAUNCH_LINE)};
     if (node->streams[k].line == NULL)
       mr_launch_fail(STATUS_MARU_FAILED, "no memory", "");
   }
-  if (job->first + i == 0 && (job->teller != NULL || job->input.from >= 0))
-    mr_launch_input_pipe(job, &input);
+  if (job->first + i == 0 && (job->teller != NULL || job->input.from >= 0 || job->input.ended))
+    take_pipe(job, &input);
   node->pid = fork();
   if (node->pid < 0)
     mr_launch_fail(STATUS_MARU_FAILED, "cannot start a node", strerror(errno));
@@ -150,18 +173,16 @@ static void open_over(struct job *job) {
   job->over_to = ends[1];
 }
 
-void mr_launch_start(struct job *job) {
+static void start_nodes(struct job *job) {
   open_over(job);
-  start_reaper(job);
-  mr_launch_board(job);
-  mr_launch_boost(job);
   for (unsigned i = 0; i < job->here; i++) {
     start_node(job, i);
     tell_reaper(job, job->node[i].pid);
+    if (job->keep != NULL)
+      job->node[i].streams[0].length = job->keeps->begun(job, i, job->node[i].streams[0].line);
   }
   close(job->over_to);
   job->over_to = -1;
-  mr_launch_secret_close(job);
 }
 
 /* ---- output ------------------------------------------------------------------------ */
@@ -196,6 +217,16 @@ static void read_stream(struct job *job, unsigned number, struct stream *stream)
   }
 }
 
+static void drain(struct job *job) {
+  for (unsigned i = 0; i < 2 * job->here; i++) {
+    struct stream *stream = &job->node[i / 2].streams[i % 2];
+    struct pollfd polled = {.fd = stream->fd, .events = POLLIN};
+    /* What a node has started may go on writing. */
+    for (int n = 0; n < DRAINS && stream->fd >= 0 && poll(&polled, 1, 0) > 0; n++)
+      read_stream(job, job->first + i / 2, stream);
+  }
+}
+
 static void read_over(struct job *job) {
   uint8_t status;
   ssize_t n = read(job->over_from, &status, sizeof status);
@@ -207,6 +238,16 @@ static void read_over(struct job *job) {
   }
   close(job->over_from);
   job->over_from = -1;
+}
+
+void mr_launch_start(struct job *job) {
+  job->drain = drain;
+  start_reaper(job);
+  mr_launch_board(job);
+  mr_launch_boost(job);
+  start_nodes(job);
+  if (job->keep == NULL)
+    mr_launch_secret_close(job);
 }
 
 /* ---- life and death -------------------------------------------------------------------- */
@@ -221,6 +262,8 @@ static void reap(struct job *job) {
   int status;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
     job->booster = pid == job->booster ? 0 : job->booster; /* it says why */
+    if (job->keep != NULL)
+      job->keeps->reaped(job, pid, status);
     for (unsigned i = 0; i < job->here; i++)
       if (job->node[i].pid == pid) {
         job->node[i].pid = 0;
@@ -237,6 +280,8 @@ static void read_terminal(struct job *job) {
   char bytes[MR_LAUNCH_INPUT];
   size_t length = mr_launch_input_read(job, bytes);
   mr_launch_input_give(job, bytes, length);
+  if (job->keep != NULL)
+    job->keeps->gave(job, bytes, length);
   if (job->input.from < 0)
     mr_launch_input_end(job);
 }
@@ -256,6 +301,36 @@ static bool open_streams(const struct job *job) {
   return false;
 }
 
+static int sooner(int one, int other) {
+  return one < 0 || (other >= 0 && other < one) ? other : one;
+}
+
+/* All nodes are gone, one of which was lost: all begin anew, from the last checkpoint.  What they
+ * have started is ended as well. */
+static void start_again(struct job *job) {
+  drain(job);
+  for (unsigned i = 0; i < 2 * job->here; i++)
+    if (job->node[i / 2].streams[i % 2].fd >= 0) {
+      close(job->node[i / 2].streams[i % 2].fd);
+      job->node[i / 2].streams[i % 2].fd = -1;
+    }
+  if (job->over_from >= 0)
+    close(job->over_from);
+  if (job->input.to >= 0)
+    close(job->input.to);
+  job->input.to = -1;
+  job->input.length = job->input.given = 0;
+  job->keeps->again(job);
+  job->said = false;
+  free(job->lost);
+  job->lost = NULL;
+  mr_launch_bind_here(job);
+  start_nodes(job);
+  job->keeps->feed(job);
+  if (job->input.ended)
+    mr_launch_input_end(job);
+}
+
 /* When no node is left, what is in the pipes is read, but nobody who inherited one is
  * waited for. */
 void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job *job)) {
@@ -269,7 +344,8 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
     polled[count++] = (struct pollfd){.fd = job->alive > 0 ? control : -1, .events = POLLIN};
     polled[count++] = mr_launch_input_from(job);
     polled[count++] = mr_launch_input_to(job);
-    int patience = mr_launch_input_patience(job, mr_launch_patience(job));
+    int patience = sooner(mr_launch_input_patience(job, mr_launch_patience(job)),
+                          job->keep != NULL ? job->keeps->step(job) : -1);
     int ready = poll(polled, count, job->alive > 0 ? patience : 0);
     if (ready == 0 && job->alive == 0)
       break;
@@ -286,7 +362,11 @@ void mr_launch_watch(struct job *job, int control, void (*controlled)(struct job
       controlled(job);
     mr_launch_read_signals(job);
     reap(job);
+    if (job->keep != NULL && job->keep->recovering && job->alive == 0 && !job->ending)
+      start_again(job);
   }
+  if (job->keep != NULL)
+    job->keeps->end(job);
   mr_launch_boost_end(job);
   tell_reaper(job, 0);
   waitpid(job->reaper, NULL, 0);

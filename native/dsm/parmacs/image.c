@@ -89,12 +89,14 @@ static void cut_at_end_of_file(struct mr_range *range, const int pipe_ends[2]) {
   range->to = range->from + there * MR_PAGE;
 }
 
-static size_t walk_all(struct mr_range *ranges, size_t count, struct mr_image *image, size_t room) {
+/* Negative errno. */
+static ssize_t walk_all(struct mr_range *ranges, size_t count, struct mr_image *image,
+                        size_t room) {
   static struct pages pages;
   int pipe_ends[2];
   size_t found = 0;
   if (pipe2(pipe_ends, O_CLOEXEC) < 0)
-    mr_node_die(STATUS_UNAVAILABLE, "CREATE: no pipe: %s", strerror(errno));
+    return -errno;
   pages = (struct pages){.fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)};
   for (size_t i = 0; i < count; i++) {
     struct mr_range *range = &ranges[i], whole = *range;
@@ -112,33 +114,34 @@ static size_t walk_all(struct mr_range *ranges, size_t count, struct mr_image *i
     close(pages.fd);
   close(pipe_ends[0]);
   close(pipe_ends[1]);
-  return found;
+  return (ssize_t)found;
 }
 
-/* Whether they had room. */
-static bool copy_all(struct mr_image *image, struct mr_range *ranges, size_t count, size_t *pieces,
-                     mr_image_room *room) {
-  size_t most = *pieces;
+/* -EAGAIN: there was not room for all. */
+static int copy_all(struct mr_image *image, struct mr_range *ranges, size_t count, ssize_t *pieces,
+                    mr_image_room *room) {
+  size_t most = (size_t)*pieces;
   image->contents = room(most * (MR_PAGE + sizeof(uint8_t *)) + count * sizeof *ranges);
+  if (image->contents == NULL)
+    return -ENOMEM;
   image->addresses = (uint8_t **)(image->contents + most * MR_PAGE);
   image->ranges = (struct mr_range *)(image->addresses + most);
   image->count = count;
   image->pieces = 0;
   *pieces = walk_all(ranges, count, image, most);
   memcpy(image->ranges, ranges, count * sizeof *ranges);
-  return *pieces <= most;
+  return *pieces < 0 ? (int)*pieces : (size_t)*pieces <= most ? 0 : -EAGAIN;
 }
 
 /* A library's thread may use more memory between counting and copying. */
-void mr_image_write(struct mr_image *image, struct mr_range *ranges, size_t count,
-                    mr_image_room *room) {
+int mr_image_write(struct mr_image *image, struct mr_range *ranges, size_t count,
+                   mr_image_room *room) {
   *image = (struct mr_image){.pieces = 0};
-  size_t pieces = walk_all(ranges, count, image, 0);
-  for (int i = 0; i < TRIES; i++)
-    if (copy_all(image, ranges, count, &pieces, room))
-      return;
-  mr_node_die(STATUS_UNAVAILABLE, "CREATE: another thread goes on using more memory; a program in "
-                                  "these macros has one thread a process");
+  ssize_t pieces = walk_all(ranges, count, image, 0);
+  int rc = pieces < 0 ? (int)pieces : -EAGAIN;
+  for (int i = 0; i < TRIES && rc == -EAGAIN; i++)
+    rc = copy_all(image, ranges, count, &pieces, room);
+  return rc;
 }
 
 static size_t read_range(const struct mr_image *image, const struct mr_range *range, size_t next) {

@@ -2,12 +2,14 @@
  * libmaru-dsm).
  *
  * An image is a number of ranges and, of them, each piece of a page that is not zero.  It is plain
- * bytes, for a reader that has the same addresses: CREATE writes it to shared memory.  A range is
+ * bytes, for a reader that has the same addresses: CREATE writes it to shared memory, a checkpoint
+ * to a file (part.h).  A range is
  * memory that every process has (globals, heap, stack), or a mapping of the program's, which the
  * reader makes anew (maps.h).
  *
  * Time and room in proportion to what is not zero, and some for each page of what was ever used.
- * Thread-safety: none.  Where it fails the process ends with a line (mr_node_die).
+ * Thread-safety: none.  Where it cannot set or make a mapping the process ends with a line
+ * (mr_node_die).
  */
 #ifndef MARU_DSM_PARMACS_IMAGE_H
 #define MARU_DSM_PARMACS_IMAGE_H
@@ -30,13 +32,15 @@ struct mr_image {
   uint8_t *contents;       /* a page each */
 };
 
-/* Gives room for so many bytes, at the beginning of a page; it is the image's until the next. */
+/* Gives room for so many bytes, at the beginning of a page; it is the image's until the next.
+ * NULL: there is none. */
 typedef uint8_t *mr_image_room(size_t size);
 
 /* Of those ranges; they are copied.  One that reaches past its file's end is cut there first. Asks
- * for room again if memory comes into use meanwhile. */
-void mr_image_write(struct mr_image *image, struct mr_range *ranges, size_t count,
-                    mr_image_room *room);
+ * for room again if memory comes into use meanwhile.  -EAGAIN: it goes on coming into use; -ENOMEM:
+ * no room; what the system said. */
+int mr_image_write(struct mr_image *image, struct mr_range *ranges, size_t count,
+                   mr_image_room *room);
 /* Afterwards those ranges are as they were, and no mapping of this process's program is left. */
 void mr_image_read(const struct mr_image *image);
 

@@ -203,31 +203,43 @@ static bool read_line(const char *line, struct mr_range *range, bool *shared, co
   return true;
 }
 
-size_t mr_maps_list(struct mr_range *ranges, size_t most) {
-  char *line = NULL;
+/* One line's; below 0: what no other node can have, or more than there is room for. */
+static ssize_t list_line(const char *line, struct mr_range *ranges, size_t most, char *why,
+                         size_t size) {
   const char *path;
-  size_t room = 0, count = 0;
   struct mr_range there;
   bool shared;
+  size_t count = read_line(line, &there, &shared, &path) ? program_s(&there, ranges, most) : 0;
+  if (count > 0 && shared && (there.protection & PROT_WRITE)) {
+    snprintf(why, size,
+             "the program has mapped %.*s shared and writable, which reaches no other node; use "
+             "G_MALLOC",
+             (int)strcspn(path, "\n"), path);
+    return -EOPNOTSUPP;
+  }
+  if (count == most) {
+    snprintf(why, size, "the program has more mappings than can be listed");
+    return -E2BIG;
+  }
+  return (ssize_t)count;
+}
+
+ssize_t mr_maps_list(struct mr_range *ranges, size_t most, char *why, size_t size) {
+  char *line = NULL;
+  size_t room = 0;
+  ssize_t count = 0, more = 0;
   FILE *stream = fopen("/proc/self/maps", "re");
-  if (stream == NULL)
-    mr_node_die(STATUS_UNAVAILABLE, "cannot read /proc/self/maps: %s", strerror(errno));
-  while (getline(&line, &room, stream) >= 0) {
-    size_t more = read_line(line, &there, &shared, &path)
-                      ? program_s(&there, ranges + count, most - count)
-                      : 0;
-    if (more > 0 && shared && (there.protection & PROT_WRITE))
-      mr_node_die(STATUS_UNAVAILABLE,
-                  "CREATE: the program has mapped %.*s shared and writable, which reaches no other "
-                  "node; use G_MALLOC",
-                  (int)strcspn(path, "\n"), path);
+  if (stream == NULL) {
+    snprintf(why, size, "cannot read /proc/self/maps: %s", strerror(errno));
+    return -EIO;
+  }
+  while (more >= 0 && getline(&line, &room, stream) >= 0) {
+    more = list_line(line, ranges + count, most - (size_t)count, why, size);
     count += more;
-    if (count == most)
-      mr_node_die(STATUS_UNAVAILABLE, "CREATE: the program has more than %zu mappings", most - 1);
   }
   free(line);
   fclose(stream);
-  return count;
+  return more < 0 ? more : count;
 }
 
 void mr_maps_clear(void) {

@@ -22,9 +22,10 @@ void *mr_maps_map(void *address, size_t length, int protection, int flags, int f
 void *mr_maps_move(void *old, size_t old_length, size_t length, int flags, void *address);
 int mr_maps_unmap(void *address, size_t length);
 
-/* All there are now, to `ranges`, `most` at most; how many.  A mapping that changes a file, or that
- * is shared with other processes of this host, ends the process: no other node can have it. */
-size_t mr_maps_list(struct mr_range *ranges, size_t most);
+/* All there are now, to `ranges`, `most` at most; how many.  Below 0, and `why` says it: there are
+ * more; or one changes a file, or is shared with other processes of this host, so that no other
+ * node can have it. */
+ssize_t mr_maps_list(struct mr_range *ranges, size_t most, char *why, size_t size);
 /* There are none any more. */
 void mr_maps_clear(void);
 /* Such a one, readable, writable and zero, on another node. */

@@ -102,6 +102,10 @@ struct mr_range mr_memory_heap(void) {
   return (struct mr_range){.from = memory.first, .to = private_heap()->next};
 }
 
+struct mr_range mr_memory_state(void) {
+  return (struct mr_range){.from = (uint8_t *)&memory, .to = (uint8_t *)(&memory + 1)};
+}
+
 void *maru_parmacs_memalign(size_t alignment, size_t size) {
   if (memory.heap == NULL)
     return aligned_alloc(alignment, size);

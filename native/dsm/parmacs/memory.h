@@ -31,6 +31,8 @@ void mr_memory_forget(void);
 void mr_memory_share_maps(void);
 /* What of the heap is in use. */
 struct mr_range mr_memory_heap(void);
+/* What this library knows of it, for a checkpoint. */
+struct mr_range mr_memory_state(void);
 /* Whole pages of shared memory. */
 uint8_t *mr_memory_pages(size_t size);
 

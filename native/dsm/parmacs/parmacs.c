@@ -18,7 +18,10 @@
 #include "maps.h"
 #include "memory.h"
 #include "node.h"
+#include "part.h"
 #include "start.h"
+
+#include "../../base/variables.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -60,6 +63,12 @@ static struct {
   pid_t owner;
   bool shared; /* globals and what malloc gives are */
   struct command *command;
+  struct mr_variables variables; /* the program's own */
+  ucontext_t loop, process;
+} self;
+
+/* The same of what a checkpoint holds. */
+static struct {
   uint32_t id, ids_end;
   size_t image_room; /* bytes at the image that was written last */
   uint8_t *image;
@@ -69,21 +78,20 @@ static struct {
   bool running; /* a created process's body */
   struct body body;
   uint8_t *stack; /* what of it the image holds begins there */
-  ucontext_t loop, process;
-} self;
+} kept;
 
 /* ---- synchronisation --------------------------------------------------------------------- */
 
 uint32_t maru_parmacs_id(void) {
-  if (self.id == self.ids_end) {
+  if (kept.id == kept.ids_end) {
     int64_t first = mr_node_request(MR_FETCH_ADD, MR_NAMES, IDS_AT_ONCE);
     if (first + IDS_AT_ONCE > (int64_t)MARU_DSM_IDS)
       mr_node_die(STATUS_UNAVAILABLE, "more than %u locks, barriers and the like", MARU_DSM_IDS);
     /* 0 is none. */
-    self.id = (uint32_t)first + (first == 0);
-    self.ids_end = (uint32_t)first + IDS_AT_ONCE;
+    kept.id = (uint32_t)first + (first == 0);
+    kept.ids_end = (uint32_t)first + IDS_AT_ONCE;
   }
-  return self.id++;
+  return kept.id++;
 }
 
 static uint32_t initialised(const char *macro, uint32_t id) {
@@ -144,25 +152,39 @@ unsigned long maru_parmacs_clock(void) {
 
 /* From the last one's if that is enough. */
 static uint8_t *image_room(size_t size) {
-  if (size > self.image_room) {
-    self.image_room = 2 * size + MR_PAGE;
-    self.image = maru_parmacs_share(self.image_room, "CREATE");
+  if (size > kept.image_room) {
+    kept.image_room = 2 * size + MR_PAGE;
+    kept.image = maru_parmacs_share(kept.image_room, "CREATE");
   }
-  return self.image;
+  return kept.image;
 }
 
-/* `stack`: what of the stack is in use begins there. */
-static void write_image(uint8_t *stack) {
-  static struct mr_range ranges[RANGES + MAPPINGS];
+/* What each process has of its own.  `stack`: what of the stack is in use begins there.  How many,
+ * or below 0, and `why` says it. */
+static ssize_t list_ranges(uint8_t *stack, struct mr_range *ranges, char *why, size_t size) {
   uint8_t *globals = (uint8_t *)self.program->globals,
           *globals_end = (uint8_t *)self.program->globals_end;
   ranges[GLOBALS] = (struct mr_range){.from = globals, .to = self.shared ? globals : globals_end};
   ranges[HEAP] = mr_memory_heap();
   ranges[STACK_IN_USE] = (struct mr_range){.from = stack, .to = STACK + STACK_SIZE};
-  size_t count = RANGES + mr_maps_list(ranges + RANGES, MAPPINGS);
+  ssize_t mappings = mr_maps_list(ranges + RANGES, MAPPINGS, why, size);
+  return mappings < 0 ? mappings : RANGES + mappings;
+}
+
+static void write_image(uint8_t *stack) {
+  static struct mr_range ranges[RANGES + MAPPINGS];
+  char why[160];
+  ssize_t count = list_ranges(stack, ranges, why, sizeof why);
+  if (count < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "CREATE: %s", why);
   self.command->stack = stack;
   self.command->libraries = stdout;
-  mr_image_write(&self.command->image, ranges, count, image_room);
+  int rc = mr_image_write(&self.command->image, ranges, (size_t)count, image_room);
+  if (rc == -EAGAIN)
+    mr_node_die(STATUS_UNAVAILABLE, "CREATE: another thread goes on using more memory; a program "
+                                    "in these macros has one thread a process");
+  if (rc < 0)
+    mr_node_die(STATUS_UNAVAILABLE, "CREATE: %s", strerror(-rc));
 }
 
 static void read_image(void) {
@@ -177,23 +199,23 @@ static void read_image(void) {
 
 static void await_child(uint32_t child) {
   mr_node_request(MR_WAIT, MR_ENDED + child, 0);
-  self.busy[child] = false;
+  kept.busy[child] = false;
 }
 
 void maru_parmacs_wait(long count) {
-  for (; count > 0 && self.first < self.created; count--)
-    await_child(self.order[self.first++]);
-  if (self.first == self.created)
-    self.first = self.created = 0;
+  for (; count > 0 && kept.first < kept.created; count--)
+    await_child(kept.order[kept.first++]);
+  if (kept.first == kept.created)
+    kept.first = kept.created = 0;
 }
 
 /* A node that is idle; else the oldest child's, when that has ended. */
 static uint32_t idle_node(void) {
   for (uint32_t i = 1; i < maru_dsm_nodes(); i++)
-    if (!self.busy[i])
+    if (!kept.busy[i])
       return i;
-  uint32_t oldest = self.order[0];
-  memmove(self.order, self.order + 1, --self.created * sizeof *self.order);
+  uint32_t oldest = kept.order[0];
+  memmove(kept.order, kept.order + 1, --kept.created * sizeof *kept.order);
   await_child(oldest);
   return oldest;
 }
@@ -203,10 +225,10 @@ static void give_command(const struct body *body, long count) {
   self.command->body = *body;
   for (long i = 0; i < count; i++) {
     chosen[i] = idle_node();
-    self.busy[chosen[i]] = true;
+    kept.busy[chosen[i]] = true;
   }
   for (long i = 0; i < count; i++) {
-    self.order[self.created++] = chosen[i];
+    kept.order[kept.created++] = chosen[i];
     mr_node_request(MR_POST, MR_START + chosen[i], 1);
   }
   /* The next image may not be written before. */
@@ -217,18 +239,21 @@ static void give_command(const struct body *body, long count) {
 static void create(const struct body *body, long count) {
   if (self.program == NULL)
     mr_node_die(STATUS_USAGE, "CREATE in a program that creates threads, too; use one of both");
-  if (self.running)
+  if (kept.running)
     mr_node_die(STATUS_USAGE, "CREATE by a created process; only the first may");
   if (count < 1)
     return;
   check_processes("CREATE", count + 1);
-  memmove(self.order, self.order + self.first, (self.created - self.first) * sizeof *self.order);
-  self.created -= self.first;
-  self.first = 0;
+  memmove(kept.order, kept.order + kept.first, (kept.created - kept.first) * sizeof *kept.order);
+  kept.created -= kept.first;
+  kept.first = 0;
   /* What stdio holds would be nobody's otherwise: a child's streams are its own. */
   fflush(NULL);
   uintptr_t frame = (uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)63;
+  /* What the writing knows is in no checkpoint. */
+  mr_node_captures(false);
   write_image((uint8_t *)frame);
+  mr_node_captures(true);
   give_command(body, count);
 }
 
@@ -241,22 +266,29 @@ void maru_parmacs_create_with(void (*body)(void *), void *argument, long count) 
 }
 
 static void run_process(void) {
-  if (self.body.plain != NULL)
-    self.body.plain();
+  if (kept.body.plain != NULL)
+    kept.body.plain();
   else
-    self.body.given(self.body.argument);
+    kept.body.given(kept.body.argument);
 }
 
 /* On the stack of the image, below what is in use. */
 static void enter_process(void) {
   getcontext(&self.process);
   self.process.uc_stack.ss_sp = STACK;
-  self.process.uc_stack.ss_size = (size_t)(self.stack - STACK) - RED_ZONE;
+  self.process.uc_stack.ss_size = (size_t)(kept.stack - STACK) - RED_ZONE;
   self.process.uc_link = &self.loop;
   makecontext(&self.process, run_process, 0);
-  self.running = true;
+  kept.running = true;
+  mr_node_captures(true);
   swapcontext(&self.loop, &self.process);
-  self.running = false;
+}
+
+static void end_process(void) {
+  mr_node_captures(false);
+  kept.running = false;
+  fflush(NULL);
+  mr_node_request(MR_POST, MR_ENDED + maru_dsm_node(), 1);
 }
 
 static void serve_node_0(void) {
@@ -267,12 +299,11 @@ static void serve_node_0(void) {
       return;
     read_image();
     /* From the next line on node 0 may write another command. */
-    self.body = self.command->body;
-    self.stack = self.command->stack;
+    kept.body = self.command->body;
+    kept.stack = self.command->stack;
     mr_node_request(MR_POST, MR_TAKEN, 1);
     enter_process();
-    fflush(NULL);
-    mr_node_request(MR_POST, MR_ENDED + me, 1);
+    end_process();
   }
 }
 
@@ -280,22 +311,30 @@ static void serve_node_0(void) {
  * waited for: they may wait for it.  A child of the program's own is no node. */
 static bool ends_job(int status) {
   return self.owner == getpid() && mr_node_started() && maru_dsm_node() == 0 &&
-         (status == 0 || self.first == self.created);
+         (status == 0 || kept.first == kept.created);
+}
+
+/* What libc has done of its exit is in no image. */
+static void leave_checkpoints(void) {
+  if (self.owner == getpid() && mr_node_started())
+    mr_node_no_more_checkpoints();
 }
 
 /* A created process that ends well leaves its node to the next.  The first waits before its static
  * destructors run: where globals are shared, others may use them until then. */
 void maru_parmacs_exit(int status) {
-  if (self.running && status == 0)
+  if (kept.running && status == 0)
     setcontext(&self.loop);
   if (ends_job(status))
     maru_parmacs_wait(MR_JOB_NODES_MAX);
+  leave_checkpoints();
   exit(status);
 }
 
 /* The last of all handlers: it was the first to be registered. */
 static void at_exit(int status, void *unused) {
   (void)unused;
+  leave_checkpoints();
   if (!ends_job(status))
     return;
   /* Where they wait for node 0, the job ends: deadlock.c. */
@@ -335,6 +374,39 @@ static void run_main(void) {
   maru_parmacs_exit(self.program->main(self.count, arguments, environ));
 }
 
+/* ---- checkpoints ------------------------------------------------------------------ */
+
+static struct mr_range whole(void *object, size_t size) {
+  return (struct mr_range){.from = object, .to = (uint8_t *)object + size};
+}
+
+/* A process that runs nothing has nothing but what this library knows. */
+static int list_part(uint8_t *sp, struct mr_range *ranges, size_t most, char *why, size_t size) {
+  int count = 0;
+  _Static_assert(RANGES + MAPPINGS + 3 <= MR_PART_RANGES, "all have room");
+  (void)most;
+  ranges[count++] = whole(&kept, sizeof kept);
+  ranges[count++] = mr_memory_state();
+  if (sp == NULL)
+    return count;
+  ranges[count++] = whole(self.variables.at, self.variables.size);
+  ssize_t more = list_ranges(sp, ranges + count, why, size);
+  return more < 0 ? (int)more : count + (int)more;
+}
+
+/* In the place of another process.  What returns from here was called with another word for the
+ * stack protector. */
+__attribute__((no_stack_protector)) static void go_on(void) {
+  const ucontext_t *context = mr_node_resume();
+  if (context == NULL)
+    return;
+  mr_node_captures(true);
+  if (maru_dsm_node() == 0)
+    setcontext(context);
+  swapcontext(&self.loop, context);
+  end_process();
+}
+
 /* On a stack at an address that is free in every process. */
 static void enter_main(void) {
   getcontext(&self.process);
@@ -342,27 +414,33 @@ static void enter_main(void) {
   self.process.uc_stack.ss_size = STACK_SIZE;
   self.process.uc_link = NULL;
   makecontext(&self.process, run_main, 0);
+  mr_node_captures(true);
   setcontext(&self.process);
 }
 
 int maru_parmacs_main(const struct maru_parmacs_program *program, int count, char **arguments,
                       char **environment) {
   (void)environment;
-  static struct maru_parmacs_program kept;
-  kept = *program;
+  static struct maru_parmacs_program file;
+  static const struct mr_part_ranges ranges = {list_part};
+  file = *program;
   mr_start_steadily(arguments);
-  self.program = &kept;
+  self.program = &file;
   self.arguments = arguments;
   self.count = count;
   self.owner = getpid();
   self.shared = globals_shared();
+  self.variables = mr_variables_find();
+  mr_node_part(mr_part_of(&ranges));
   start_node(program);
   mr_memory_map(STACK, STACK_SIZE, "stack");
   size_t size;
   self.command = (struct command *)mr_node_memory(&size);
   if (self.shared)
     mr_memory_share_all();
-  if (maru_dsm_node() == 0) {
+  if (mr_node_restores())
+    go_on();
+  else if (maru_dsm_node() == 0) {
     mr_memory_pages(sizeof *self.command);
     enter_main();
   }

@@ -247,6 +247,7 @@ static void check_homes(const struct plan *plan) {
 /* How often happened what is rare; a run that is long enough has seen it. */
 static struct mr_core_counters seen;
 static uint64_t seen_bereaved; /* nodes that wait since another was lost */
+static uint64_t seen_restored; /* worlds that went on from a cut */
 static uint64_t seen_shown;    /* pages that were copied from their homes' memory */
 
 static void count_rare(const struct world *world) {
@@ -314,6 +315,43 @@ static void bereave(struct plan *plan) {
   }
 }
 
+/* All nodes are lost at some event, some times, and new ones go on from the last cut, again and
+ * again.  Each read is right, and in the end all is done. */
+static void survive(struct plan *plan) {
+  struct world *world = plan->world;
+  for (uint32_t cuts = 1 + draw(plan, 3); cuts > 0; cuts--) {
+    struct cut cut = {.reference = NULL};
+    steps(plan);
+    world_cut(world, &cut);
+    for (uint32_t losses = draw(plan, 4); losses > 0; losses--) {
+      steps(plan);
+      world_restore(world, &cut);
+      seen_restored++;
+    }
+    world_cut_free(&cut);
+  }
+  world_run(world);
+  check_homes(plan);
+}
+
+/* The same, lost at every step of the schedule from the cut to the end. */
+static void survive_each(struct plan *plan) {
+  struct world *world = plan->world;
+  struct cut cut = {.reference = NULL};
+  uint64_t most = 0;
+  steps(plan);
+  world_cut(world, &cut);
+  for (bool ended = false; !ended; most++) {
+    world_restore(world, &cut);
+    world->steps = 0;
+    seen_restored++;
+    for (uint64_t n = 0; n < most && !ended; n++)
+      ended = !world_step(world);
+  }
+  check_homes(plan);
+  world_cut_free(&cut);
+}
+
 static void one(uint64_t seed) {
   static struct world world;
   struct plan plan = {.world = &world, .random = seed * UINT64_C(0xd1342543de82ef95) | 1};
@@ -321,7 +359,7 @@ static void one(uint64_t seed) {
                             (uint16_t)(2 + draw(&plan, draw(&plan, 8) != 0 ? 3 : WORLD_NODES - 1)),
                         .pages = 1 + draw(&plan, 4),
                         .home_run = 1 + draw(&plan, 2),
-                        .objects = OBJECTS,
+                        .objects = OBJECTS + 1,
                         .stale = true,
                         .looks = draw(&plan, 2) != 0,
                         .races = seed % 4 == 0};
@@ -329,15 +367,20 @@ static void one(uint64_t seed) {
   plan.alike = shape.prefetch && draw(&plan, 16) == 0;
   plan.phases = plan.alike ? PHASES_MOST : PHASES;
   shape.pages += plan.alike ? 4 : 0;
+  uint32_t fate = draw(&plan, 64);
+  shape.survives = fate > 48;
   world_create(&world, &shape, seed);
   place(&plan);
   write_programs(&plan);
-  uint32_t fate = draw(&plan, 64);
   if (fate == 0) {
     /* All nodes vanish at some event; nothing may be left (address sanitizer). */
     steps(&plan);
   } else if (fate <= 8) {
     bereave(&plan);
+  } else if (shape.survives && seed % 64 == 1) {
+    survive_each(&plan);
+  } else if (shape.survives) {
+    survive(&plan);
   } else {
     world_run(&world);
     check_homes(&plan);
@@ -352,14 +395,16 @@ int main(void) {
   for (uint64_t i = 0; i < schedules; i++)
     one(seed + i);
   printf("%llu schedules from seed %llu; %llu homes moved, %llu messages passed on, %llu copies "
-         "renewed, %llu pages copied, %llu nodes bereaved, %llu pages unasked, %llu in vain\n",
+         "renewed, %llu pages copied, %llu nodes bereaved, %llu worlds restored, %llu pages "
+         "unasked, %llu in vain\n",
          (unsigned long long)schedules, (unsigned long long)seed, (unsigned long long)seen.moved,
          (unsigned long long)seen.passed_on, (unsigned long long)seen.spared,
          (unsigned long long)seen_shown, (unsigned long long)seen_bereaved,
-         (unsigned long long)seen.foreseen, (unsigned long long)seen.unused);
+         (unsigned long long)seen_restored, (unsigned long long)seen.foreseen,
+         (unsigned long long)seen.unused);
   if (schedules >= 1000)
     CHECK(seen.moved > 0 && seen.passed_on > 0 && seen.spared > 0 && seen_bereaved > 0 &&
-          seen_shown > 0 && seen.given > 0 && seen.retaken > 0 &&
+          seen_shown > 0 && seen_restored > 0 && seen.given > 0 && seen.retaken > 0 &&
           seen.kinds[MR_HOLDS].messages > 0);
   if (schedules >= 20000)
     CHECK(seen.foreseen > 0);

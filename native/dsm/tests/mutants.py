@@ -15,11 +15,11 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
+SOURCES = ["core.c", "deadlock.c", "effects.c", "fetch.c", "habits.c", "history.c", "pages.c", "progress.c", "races.c", "save.c", "shown.c", "sync.c", "wanted.c", "manager.c", "intervals.c", "locks.c", "message.c", "diff.c"]
 # The quickest first; the first finding ends a mutant.
 TESTS = {"manager_steps": "1", "core_litmus": "300", "core_edges": "50", "core_deadlock": "1", "core_habits": "1", "core_homes": "1", "core_ways": "1", "core_random": "30000", "history_steps": "1", "races_steps": "1", "diff_pages": "300"}
 # Where a source has a test of its own, that is the quickest to find.
-OWN = {"habits.c": "core_habits", "deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "diff.c": "diff_pages"}
+OWN = {"habits.c": "core_habits", "deadlock.c": "core_deadlock", "history.c": "history_steps", "races.c": "races_steps", "save.c": "core_random", "diff.c": "diff_pages"}
 FLAGS = ["-std=gnu11", "-O1", "-w", "-fPIC", f"-I{HERE.parent.parent}/include", f"-I{HERE.parent.parent}/tests"]
 # Linked with every test, and what the sources need of others.
 HELPERS = ["world"]
@@ -55,6 +55,14 @@ MUTANTS = [
     ("a lock that is kept is asked for", "sync.c", "!takes(op) || !mr_lock_retake(core, id)", "true"),
     ("who holds a lock may take it again", "sync.c", "(op == MR_LOCK && held) || ", ""),
     ("nobody is the last at a barrier", "manager.c", "node == s->request->from);", "0);"),
+    ("copies stay where a saved core goes on", "save.c", "  mr_mark_access(core, page, MR_NONE);\n", ""),
+    ("a saved page has no version", "save.c", "    p->version = 1;\n", ""),
+    ("a saved lock is kept by nobody", "save.c", ".keeps = saved.keeps == 1", ".keeps = false"),
+    ("a saved lock has no next", "save.c", "{lock->turn, id, lock->next,", "{lock->turn, id, 0,"),
+    ("a saved node waits for nothing", "save.c", "  if (head->waits == 0)\n    return;\n  core", "  if (true)\n    return;\n  core"),
+    ("homes are where they were at first when saved ones go on", "save.c", "  if (node != first_home(core, page))\n    mr_note_home(core, page, node);\n", ""),
+    ("saved waiters have no argument", "manager.c", ".next = NOBODY, .argument = waiter.argument}", ".next = NOBODY}"),
+    ("a node that waits and is saved has changes of its own", "sync.c", "core->config.waits_clean && waits(op)", "waits(op) && false"),
     ("one look is enough to call a job stuck", "deadlock.c", "  if (!look->again) {", "  if (false) {"),
     ("messages under way do not keep a job from being stuck", "deadlock.c", "return all && under_way == 0;", "return all;"),
     ("who computes does not keep a job from being stuck", "deadlock.c", "return all && under_way == 0;", "return under_way == 0;"),

@@ -1,6 +1,8 @@
+/* Over 500 lines: the sink, the schedule and the cuts share what a world is made of. */
 #include "world.h"
 
 #include "../races.h"
+#include "../save.h"
 
 #include "../message.h"
 #include "check.h"
@@ -167,7 +169,7 @@ static void create_node(struct world *world, uint16_t number) {
                                   .pages = world->shape.pages,
                                   .home_run = world->shape.home_run,
                                   .objects = world->shape.objects,
-                                  .epoch = 7,
+                                  .epoch = world->epoch,
                                   .incarnations = incarnations,
                                   .fetch = world->shape.fetch[number],
                                   .homes = world->shape.homes[number],
@@ -177,6 +179,7 @@ static void create_node(struct world *world, uint16_t number) {
                                   .grant_bytes = world->shape.grant_bytes,
                                   .log_bytes = world->shape.log_bytes,
                                   .log_most = world->shape.log_most,
+                                  .waits_clean = world->shape.survives,
                                   .races = node->races,
                                   .shown = node->shown,
                                   .memory = node->memory,
@@ -193,6 +196,7 @@ void world_create(struct world *world, const struct shape *shape, uint64_t seed)
   memset(world, 0, sizeof *world);
   world->shape = *shape;
   world->random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
+  world->epoch = 7;
   world->trace = getenv("MARU_DSM_TRACE") != NULL;
   world->reference = pages_of(shape);
   for (uint16_t i = 0; i < shape->nodes; i++)
@@ -212,17 +216,21 @@ static void drop(struct channel *channel) {
   }
 }
 
+static void forget_node(struct node *node) {
+  if (!node->gone)
+    mr_core_destroy(node->core);
+  if (node->races != NULL)
+    mr_races_destroy(node->races);
+  free(node->memory);
+  free(node->twins);
+  free(node->shown);
+  free(node->mapped);
+}
+
 void world_destroy(struct world *world) {
   for (uint16_t i = 0; i < world->shape.nodes; i++) {
     struct node *node = &world->nodes[i];
-    if (!node->gone)
-      mr_core_destroy(node->core);
-    if (node->races != NULL)
-      mr_races_destroy(node->races);
-    free(node->memory);
-    free(node->twins);
-    free(node->shown);
-    free(node->mapped);
+    forget_node(node);
     free(node->program.code);
     for (uint16_t j = 0; j < world->shape.nodes; j++)
       drop(&world->channels[i][j]);
@@ -312,7 +320,24 @@ static void synchronise(struct node *node, const struct instruction *i) {
                   : mr_core_sync(node->core, (enum mr_op)i->op, i->id, i->value));
 }
 
+/* On the way to a cut: before its next operation what it wrote goes home, then it stops. */
+static bool parks(struct node *node) {
+  const struct instruction *i = &node->program.code[node->next];
+  bool over = node->next == node->program.length || i->code == END || i->code == SYNC;
+  if (!node->world->parking || !over)
+    return false;
+  node->parked = node->fenced;
+  if (node->fenced)
+    return true;
+  node->fenced = node->waits = true;
+  node->result = NULL;
+  begun(node, mr_core_sync(node->core, MR_FETCH_ADD, node->world->shape.objects - 1, 0));
+  return true;
+}
+
 static void run_instruction(struct node *node) {
+  if (parks(node))
+    return;
   const struct instruction *i = &node->program.code[node->next];
   if (node->next == node->program.length || i->code == END) {
     node->ended = true;
@@ -393,7 +418,7 @@ static void deliver(struct world *world, struct channel *channel) {
 }
 
 static bool runnable(const struct node *node) {
-  return !node->waits && !node->ended && !node->gone;
+  return !node->waits && !node->gone && !node->parked && (!node->ended || node->world->parking);
 }
 
 bool world_step(struct world *world) {
@@ -407,7 +432,8 @@ bool world_step(struct world *world) {
   if (total == 0 || world->failure != 0)
     return false;
   CHECK(world->steps++ < STEPS_MAX);
-  if (world->shape.looks && !world->nodes[0].gone && world_random(world, 16) == 0)
+  if (world->shape.looks && !world->parking && !world->nodes[0].gone &&
+      world_random(world, 16) == 0)
     CHECK_EQUAL(mr_core_look(world->nodes[0].core), 0);
   uint32_t ticket = world_random(world, total);
   for (uint16_t i = 0; i < nodes; i++) {
@@ -439,4 +465,95 @@ void world_run(struct world *world) {
       fprintf(stderr, "node %u hangs at instruction %u\n", i, world->nodes[i].next);
       CHECK(!"every node ends");
     }
+}
+
+/* ---- cuts ---------------------------------------------------------------------- */
+
+struct bytes {
+  uint8_t *bytes;
+  size_t length;
+};
+
+static int put(void *context, const void *bytes, size_t length) {
+  struct bytes *to = context;
+  to->bytes = realloc(to->bytes, to->length + length);
+  CHECK(to->bytes != NULL);
+  memcpy(to->bytes + to->length, bytes, length);
+  to->length += length;
+  return 0;
+}
+
+static void save_node(struct node *node, struct saved_node *saved) {
+  struct bytes bytes = {NULL, 0};
+  CHECK(mr_core_rests(node->core));
+  CHECK_EQUAL(mr_core_waits(node->core), node->waits);
+  CHECK_EQUAL(mr_core_save(node->core, put, &bytes), 0);
+  *saved = (struct saved_node){.bytes = bytes.bytes,
+                               .length = bytes.length,
+                               .next = node->next,
+                               .waits = node->waits,
+                               .ended = node->ended,
+                               .result = node->result};
+  memcpy(saved->registers, node->registers, sizeof saved->registers);
+}
+
+void world_cut(struct world *world, struct cut *cut) {
+  size_t size = (size_t)world->shape.pages * MR_PAGE;
+  uint64_t all_sent = 0, all_received = 0;
+  world->parking = true;
+  while (world_step(world))
+    ;
+  world->parking = false;
+  for (uint16_t i = 0; i < world->shape.nodes; i++) {
+    uint64_t sent, received;
+    mr_core_traffic(world->nodes[i].core, &sent, &received);
+    all_sent += sent;
+    all_received += received;
+    save_node(&world->nodes[i], &cut->nodes[i]);
+    world->nodes[i].parked = world->nodes[i].fenced = false;
+  }
+  CHECK_EQUAL(all_sent, all_received);
+  cut->reference = pages_of(&world->shape);
+  memcpy(cut->reference, world->reference, size);
+}
+
+void world_cut_free(struct cut *cut) {
+  for (uint16_t i = 0; i < WORLD_NODES; i++)
+    free(cut->nodes[i].bytes);
+  free(cut->reference);
+}
+
+static void restore_node(struct world *world, uint16_t number, const struct cut *cut) {
+  struct node *node = &world->nodes[number];
+  const struct saved_node *from = &cut->nodes[number];
+  struct mr_saved saved[WORLD_NODES];
+  struct program program = node->program;
+  for (uint16_t i = 0; i < world->shape.nodes; i++)
+    saved[i] = (struct mr_saved){cut->nodes[i].bytes, cut->nodes[i].length};
+  create_node(world, number);
+  node->program = program;
+  node->next = from->next;
+  node->waits = from->waits;
+  node->ended = from->ended;
+  node->result = from->result;
+  memcpy(node->registers, from->registers, sizeof node->registers);
+  CHECK_EQUAL(mr_core_load(node->core, saved), 0);
+  CHECK_EQUAL(mr_core_waits(node->core), node->waits);
+}
+
+void world_restore(struct world *world, const struct cut *cut) {
+  uint16_t nodes = world->shape.nodes;
+  world->epoch++;
+  world->stuck = false;
+  memcpy(world->reference, cut->reference, (size_t)world->shape.pages * MR_PAGE);
+  for (uint16_t i = 0; i < nodes; i++) {
+    forget_node(&world->nodes[i]);
+    for (uint16_t j = 0; j < nodes; j++) {
+      struct channel *channel = &world->channels[i][j];
+      drop(channel);
+      *channel = (struct channel){.tail = &channel->head, .weight = channel->weight};
+    }
+  }
+  for (uint16_t i = 0; i < nodes; i++)
+    restore_node(world, i, cut);
 }

@@ -94,6 +94,7 @@ struct shape {
   uint32_t copies; /* one page in so many is not copied from its home's memory; 0: none is */
   bool looks;      /* node 0 looks now and then whether anybody can go on */
   bool stumble;    /* a failing core ends the run instead of the test */
+  bool survives;   /* world_cut may be called; the last object is its own */
 };
 
 struct message {
@@ -115,7 +116,8 @@ struct node {
   uint32_t next;
   bool waits;
   bool ended;
-  bool gone; /* world_lose: it has no core any more */
+  bool gone;           /* world_lose: it has no core any more */
+  bool fenced, parked; /* on the way to a cut: what it wrote is home; it goes no further */
   int64_t registers[REGISTERS];
   int64_t *result; /* where the request's result goes; NULL */
   uint16_t giver;  /* of the lock that it took last */
@@ -131,7 +133,8 @@ struct world {
   struct shape shape;
   uint64_t random;
   uint64_t steps, now;
-  bool trace;
+  bool trace, parking;
+  uint32_t epoch;
   uint64_t shown; /* pages that were copied so */
   int failure;    /* what a core said; only with `stumble` */
   bool stuck;     /* node 0 said that nobody can go on; fails the test where that is not so */
@@ -156,6 +159,25 @@ void world_run(struct world *world);
 
 /* That node is no more: of what it has sent some comes yet, what was on its way there is lost. */
 void world_lose(struct world *world, uint16_t node);
+
+/* What a world was at a cut (save.h). */
+struct cut {
+  struct saved_node {
+    uint8_t *bytes;
+    size_t length;
+    uint32_t next;
+    bool waits, ended;
+    int64_t registers[REGISTERS];
+    int64_t *result;
+  } nodes[WORLD_NODES];
+  uint8_t *reference;
+};
+
+/* Steps until nobody goes on and no message is on its way, and saves all cores. */
+void world_cut(struct world *world, struct cut *cut);
+void world_cut_free(struct cut *cut);
+/* All nodes vanish, and new ones go on from there, in a new epoch. */
+void world_restore(struct world *world, const struct cut *cut);
 
 /* The page's home. */
 uint16_t world_home(const struct world *world, uint32_t page);

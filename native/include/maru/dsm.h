@@ -101,6 +101,17 @@ int maru_dsm_home(const void *at);
 /* Orders all before it, of this node, before all after later fences, of any node. */
 void maru_dsm_fence(void);
 
+/* A place where a checkpoint may be taken (maru launch --ckpt-every; programs in the ANL macros so
+ * far), as all calls above are: for a program that computes for long without one.  Costs a look at
+ * a word; nothing where nobody asked for checkpoints. */
+void maru_checkpoint(void);
+/* From now on `call` is called with `argument` in each process that goes on from a checkpoint in
+ * place of this one, before it goes on: to open again what no checkpoint holds.  It may use
+ * private memory alone, and call nothing of this header.  In the order of these calls, at most
+ * MARU_DSM_RESTORERS; -1: there are so many.  Nothing where nobody asked for checkpoints. */
+#define MARU_DSM_RESTORERS 16
+int maru_on_restore(void (*call)(void *), void *argument);
+
 /* Brings the pages of a range in, in batches, to be read, or to be read and written.  That holds
  * until this node's next call of a function above.  Optional where accesses are watched, and
  * quicker than faults in turn.  Leaves alone what of the range is not shared memory. */

@@ -40,6 +40,7 @@ data Settings = Settings
     transport :: !(Maybe String),
     lostAfter :: !(Maybe Int),
     boosted :: !Bool,
+    keeping :: ![String],
     reportTo :: !(Maybe FilePath)
   }
 
@@ -68,7 +69,22 @@ settings =
     <*> optional (option (maybeReader carrier) (long "transport" <> metavar "shm+tcp|shm|tcp|shm+ofi:PROVIDER|ofi:PROVIDER" <> help "What carries messages: shared memory between nodes of one host, TCP, or a provider of libfabric, as 'maru doctor' lists them (default shm+tcp)"))
     <*> optional (option (between 1 86400) (long "lost-after" <> metavar "SECONDS" <> help "A node that is silent for so long is lost, stopped ones too (default: only one whose host does not answer)"))
     <*> switch (long "boost" <> help "Beside the job, on each host, maru boost for its nodes: who has a message and does not get to run is raised")
+    <*> keeps
     <*> optional (strOption (long "report" <> metavar "FILE" <> action "file" <> help "Write which pages and allocations cost what: a page if it ends in .html, else JSON (- is standard output)"))
+
+-- | What the agent is told of checkpoints.
+keeps :: Parser [String]
+keeps =
+  concat
+    <$> traverse
+      told
+      [ ("--ckpt-every", strOption (long "ckpt-every" <> metavar "SECONDS" <> help "Take a checkpoint so often (0.02 to 86400; 30 with --ckpt-dir): where a node is lost, all go on from the last (programs in the ANL macros, on one host)")),
+        ("--ckpt-dir", strOption (long "ckpt-dir" <> metavar "DIR" <> action "directory" <> help "Copy each checkpoint to this folder, too")),
+        ("--resume", strOption (long "resume" <> metavar "DIR" <> action "directory" <> help "Go on from the checkpoint in this folder, with the same -n and COMMAND")),
+        ("--output", strOption (long "output" <> metavar "held|now" <> completeWith ["held", "now"] <> help "With checkpoints: whether the nodes' output is held until it cannot come again (default held)"))
+      ]
+  where
+    told (name, reader) = maybe [] (\given -> [name, given]) <$> optional reader
 
 spelled :: String -> String
 spelled way = if way == "uffd" then "userfaultfd" else way
@@ -101,7 +117,7 @@ launch nodes hosts asked words' = do
   export "MARU_DSM_LOST_AFTER" (show <$> lostAfter asked)
   when (boosted asked) (getExecutablePath >>= setEnv "MARU_LAUNCH_BOOST")
   noting <- if isNothing (reportTo asked) && not (advise asked) then pure [] else prepareReport (reportTo asked) (advise asked) (["-n", show nodes] ++ words')
-  become maruFailed agent (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ noting ++ ["--"] ++ words')
+  become maruFailed agent (["-n", show nodes] ++ maybe [] (\file -> ["--hosts", file]) hosts ++ keeping asked ++ noting ++ ["--"] ++ words')
   where
     export name = mapM_ (setEnv name)
 

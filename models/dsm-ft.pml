@@ -1,0 +1,194 @@
+/* dsm-ft.pml: a job that loses nodes goes on from a checkpoint that is whole, and shows each line
+ * once (native/dsm/checkpoint.h, launch/keep.h).
+ *
+ * Two nodes and a launcher.  The nodes add to each other's numbers by messages.  What one adds, the
+ * other must have added in the end, or neither: at a cut the sums agree.  Each step says a line.  The
+ * launcher wants a checkpoint now and then: nodes park, answer in waves whether they rest and how
+ * many messages they have sent and received, write their images in turns to two places, and the
+ * launcher commits by one word.  A node may be lost at any moment, also while it writes.  Then the
+ * others are ended, and all go on from the committed images.  Messages of the old epoch may still
+ * come: they are dropped.
+ *
+ * verify: pass
+ * verify: fail -DCOMMIT_EARLY
+ * verify: fail -DONE_WAVE
+ * verify: fail -DOLD_EPOCH
+ * verify: fail -DONE_PLACE
+ * verify: fail -DSHOWN_AT_ONCE
+ * verify: fail -DNOT_PARKED
+ */
+#define NODES 2
+#define STEPS 2
+#define LOSSES 1
+#define OTHER (1 - me)
+
+typedef image_t { /* what a checkpoint holds of a node */
+  byte step;
+  byte sum;
+  byte number; /* of the checkpoint; 0: torn */
+};
+
+typedef node_t {
+  byte step; /* done: so many messages were sent */
+  byte sum;  /* received */
+  byte sent, received, done;
+  bit rests, parked, answered
+};
+
+node_t node[NODES];
+image_t image[NODES * 2];
+chan wire[NODES] = [4] of { byte }; /* to that node: an epoch */
+
+byte epoch = 1, lives = NODES, losses;
+byte wanted, cut, over, committed;
+byte held, shown; /* lines */
+byte at_commit;   /* lines before that cut */
+bit starting;     /* the launcher brings a new epoch up */
+bit ended;
+
+#ifdef ONE_PLACE /* mutant: a new image takes the place of the last whole one */
+#define PLACE(me, n) image[(me) * 2]
+#else
+#define PLACE(me, n) image[(me) * 2 + (n) % 2]
+#endif
+
+#ifdef OLD_EPOCH /* mutant: what an earlier incarnation sent counts */
+#define COUNTS(from) true
+#else
+#define COUNTS(from) (from == epoch)
+#endif
+
+inline hear() {
+  wire[me] ? old;
+  if
+  :: COUNTS(old) ->
+     node[me].sum++;
+     node[me].received++
+  :: else
+  fi
+}
+
+proctype computer(byte me) {
+  byte mine = epoch, old;
+  do
+  :: epoch != mine || starting || ended -> break /* killed, or done */
+  /* A step: a message, and a line. */
+  :: atomic { epoch == mine && !starting && node[me].step < STEPS && !node[me].parked ->
+       wire[OTHER] ! epoch;
+       node[me].sent++;
+       node[me].step++;
+#ifdef SHOWN_AT_ONCE /* mutant: a repeated step says its line again */
+       shown++
+#else
+       held++
+#endif
+     }
+  :: atomic { epoch == mine && !starting && nempty(wire[me]) -> hear() }
+  :: atomic { epoch == mine && !starting && wanted != over && !node[me].parked ->
+#ifndef NOT_PARKED /* mutant: the program goes on while it is asked */
+       node[me].parked = 1
+#else
+       skip
+#endif
+     }
+  :: atomic { epoch == mine && !starting && node[me].parked && wanted == over -> node[me].parked = 0 }
+  /* A wave's answer. */
+  :: atomic { epoch == mine && !starting && wanted != over && cut != wanted && !node[me].answered ->
+       node[me].rests = node[me].parked;
+#ifdef NOT_PARKED
+       node[me].rests = 1;
+#endif
+       node[me].answered = 1
+     }
+  /* The image, in two steps: the loss may come between. */
+  :: atomic { epoch == mine && !starting && cut == wanted && wanted != over && node[me].done != wanted ->
+       PLACE(me, wanted).number = 0;
+       PLACE(me, wanted).step = node[me].step;
+     }
+     atomic {
+       if
+       :: epoch == mine && !starting ->
+          PLACE(me, wanted).sum = node[me].sum;
+          PLACE(me, wanted).number = wanted;
+          node[me].done = wanted
+       :: else
+       fi
+     }
+  od
+}
+
+inline begin_epoch() {
+  byte i = 0;
+  do
+  :: i < NODES ->
+     node[i].step = (committed == 0 -> 0 : PLACE(i, committed).step);
+     node[i].sum = (committed == 0 -> 0 : PLACE(i, committed).sum);
+     node[i].sent = 0; node[i].received = 0;
+     node[i].parked = 0; node[i].rests = 0; node[i].done = 0; node[i].answered = 0;
+     assert(committed == 0 || PLACE(i, committed).number == committed);
+     run computer(i);
+     i++
+  :: else -> break
+  od;
+  /* The images are of one cut: what was sent has been received. */
+  assert(node[0].step == node[1].sum && node[1].step == node[0].sum);
+  starting = 0
+}
+
+/* The first wave's counts. */
+byte before[NODES];
+bit alike;
+
+#define ANSWERED (node[0].answered && node[1].answered)
+#define ANOTHER_WAVE node[0].answered = 0; node[1].answered = 0
+#define RESTS (node[0].rests && node[1].rests)
+#define BALANCE (node[0].sent + node[1].sent == node[0].received + node[1].received)
+#define SAME (before[0] == node[0].received && before[1] == node[1].received)
+
+active proctype launcher() {
+  atomic { starting = 1; begin_epoch() }
+  do
+  /* A checkpoint is wanted. */
+  :: atomic { wanted == over && wanted < 2 -> wanted++; ANOTHER_WAVE; alike = 0 }
+  :: atomic { wanted != over && cut != wanted && ANSWERED ->
+       if
+#ifdef ONE_WAVE /* mutant: whether all rest is enough */
+       :: RESTS -> cut = wanted
+       :: else -> ANOTHER_WAVE
+#else
+       :: RESTS && BALANCE && alike && SAME -> cut = wanted
+       :: else ->
+          alike = RESTS && BALANCE;
+          before[0] = node[0].received; before[1] = node[1].received;
+          ANOTHER_WAVE
+#endif
+       fi
+     }
+#ifdef COMMIT_EARLY /* mutant: the first image is enough */
+  :: atomic { cut == wanted && wanted != over && (node[0].done == wanted || node[1].done == wanted) ->
+#else
+  :: atomic { cut == wanted && wanted != over && node[0].done == wanted && node[1].done == wanted ->
+#endif
+       committed = wanted;
+       shown = shown + held; held = 0;
+       over = wanted
+     }
+  /* A node is lost; the others are ended. What is on its way may come yet. */
+  :: atomic { losses < LOSSES && !(node[0].step == STEPS && node[1].step == STEPS && wanted == over) ->
+       losses++;
+       starting = 1;
+       alike = 0;
+       epoch++;
+       held = 0;
+       over = wanted;
+       begin_epoch()
+     }
+  :: atomic { node[0].step == STEPS && node[1].step == STEPS && wanted == over &&
+       node[0].sum == STEPS && node[1].sum == STEPS ->
+       /* The end. */
+       assert(shown + held == 2 * STEPS);
+       ended = 1;
+       break
+     }
+  od
+}

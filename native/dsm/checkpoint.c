@@ -1,0 +1,227 @@
+#define _GNU_SOURCE
+#include "checkpoint.h"
+
+#include "diff.h"
+#include "end.h"
+#include "settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <maru/wait.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NAMED "MARU_DSM_CHECKPOINTS"
+/* A launcher that dies ends its nodes; nobody relies on this. */
+#define LOOKS_NS INT64_C(1000000000)
+
+struct mr_checkpoints {
+  struct mr_checkpoint_page *page;
+  struct mr_checkpoint_line *line;
+  struct mr_checkpoint_calls calls;
+  pthread_t thread;
+  _Atomic bool ending;
+  bool runs;
+  uint16_t nodes, me;
+  uint64_t program;
+  char process[PATH_MAX]; /* "/proc/PID/fd/" of the launcher */
+};
+
+static void await_bell(struct mr_checkpoint_page *page, uint32_t heard) {
+  mr_futex_wait(&page->bell, heard, maru_now_ns() + LOOKS_NS);
+}
+
+/* ---- opening --------------------------------------------------------------------- */
+
+static _Noreturn void cannot(const char *what, const char *why) {
+  mr_node_die(STATUS_UNAVAILABLE, "no checkpoints: %s: %s", what, why);
+}
+
+struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me) {
+  const char *named = getenv(NAMED), *slash = named != NULL ? strrchr(named, '/') : NULL;
+  if (named == NULL)
+    return NULL;
+  struct mr_checkpoints *all = calloc(1, sizeof *all);
+  int fd = open(named, O_RDWR | O_CLOEXEC);
+  struct stat is;
+  if (all == NULL || slash == NULL || (size_t)(slash - named) + 2 > sizeof all->process)
+    cannot(named, "no memory, or no such name");
+  if (fd < 0 || fstat(fd, &is) < 0)
+    cannot(named, strerror(errno));
+  void *at = (size_t)is.st_size < sizeof *all->page
+                 ? MAP_FAILED
+                 : mmap(NULL, sizeof *all->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  if (at == MAP_FAILED)
+    cannot(named, "it is not the launcher's page");
+  memcpy(all->process, named, (size_t)(slash - named) + 1);
+  all->page = at;
+  if (all->page->version != MR_CHECKPOINT_VERSION || all->page->nodes != nodes)
+    cannot(named, "it is another version's, or another job's");
+  all->line = &all->page->lines[me];
+  all->nodes = nodes;
+  all->me = me;
+  all->program = mr_file_sum("/proc/self/exe");
+  unsetenv(NAMED); /* what the program starts has no part in it */
+  return all;
+}
+
+uint32_t mr_checkpoints_epoch(const struct mr_checkpoints *all) { return all->page->epoch; }
+uint32_t mr_checkpoints_restore(const struct mr_checkpoints *all) { return all->page->restore; }
+
+static int open_file(const struct mr_checkpoints *all, uint16_t node, uint32_t number, int flags) {
+  char path[PATH_MAX + 16];
+  snprintf(path, sizeof path, "%s%d", all->process, all->page->lines[node].files[number % 2]);
+  return open(path, flags | O_CLOEXEC);
+}
+
+/* ---- going on from one ------------------------------------------------------------- */
+
+/* Whether a part lies in the file. */
+static bool within(uint64_t at, uint64_t length, uint64_t whole) {
+  return at <= whole && length <= whole - at;
+}
+
+static bool is_image(const struct mr_checkpoints *all, const struct mr_checkpoint_head *head,
+                     uint16_t node, uint64_t length) {
+  return memcmp(head->magic, MR_CHECKPOINT_MAGIC, sizeof head->magic) == 0 &&
+         head->version == MR_CHECKPOINT_VERSION && head->number == all->page->restore &&
+         head->nodes == all->nodes && head->node == node &&
+         within(head->core, head->core_length, length) &&
+         within(head->own, head->own_length, length);
+}
+
+const struct mr_checkpoint_head *mr_checkpoints_map(const struct mr_checkpoints *all, uint16_t node,
+                                                    size_t *length) {
+  int fd = open_file(all, node, all->page->restore, O_RDONLY);
+  struct stat is;
+  const struct mr_checkpoint_head *head = MAP_FAILED;
+  if (fd >= 0 && fstat(fd, &is) == 0 && (size_t)is.st_size >= sizeof *head)
+    head = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (head == MAP_FAILED)
+    mr_node_die(STATUS_UNAVAILABLE, "cannot read node %u's image of checkpoint %u: %s", node,
+                all->page->restore, strerror(errno));
+  close(fd);
+  *length = (size_t)is.st_size;
+  if (!is_image(all, head, node, *length))
+    mr_node_die(STATUS_DATA, "node %u's image is not one of checkpoint %u of this job", node,
+                all->page->restore);
+  if (head->program != all->program)
+    mr_node_die(STATUS_DATA, "checkpoint %u is another program's: resume the file that made it",
+                all->page->restore);
+  return head;
+}
+
+/* ---- taking one ---------------------------------------------------------------------- */
+
+static int write_to(struct mr_checkpoints *all, uint32_t number, char *why) {
+  struct mr_checkpoint_head head = {.magic = MR_CHECKPOINT_MAGIC,
+                                    .version = MR_CHECKPOINT_VERSION,
+                                    .number = number,
+                                    .nodes = all->nodes,
+                                    .node = all->me,
+                                    .program = all->program,
+                                    .core = MR_PAGE};
+  int fd = open_file(all, all->me, number, O_RDWR);
+  int rc = fd < 0 ? -errno : all->calls.write(fd, &head, why, MR_CHECKPOINT_WHY);
+  uint64_t end = head.own_length > 0 ? head.own + head.own_length : head.core + head.core_length;
+  if (rc == 0 && ftruncate(fd, (off_t)end) < 0)
+    rc = -errno;
+  if (rc == 0 && pwrite(fd, &head, sizeof head, 0) != sizeof head)
+    rc = -EIO;
+  if (fd >= 0)
+    close(fd);
+  all->line->bytes = end;
+  if (rc < 0 && *why == 0)
+    snprintf(why, MR_CHECKPOINT_WHY, "cannot write its image: %s", strerror(-rc));
+  return rc;
+}
+
+static void take(struct mr_checkpoints *all, uint32_t number) {
+  struct mr_checkpoint_line *line = all->line;
+  line->why[0] = 0;
+  line->failed = write_to(all, number, line->why);
+  /* Release: the launcher sees the image and those. */
+  atomic_store_explicit(&line->done, number, memory_order_release);
+}
+
+static void answer(struct mr_checkpoints *all, uint32_t wave) {
+  struct mr_checkpoint_line *line = all->line;
+  uint64_t sent = 0, received = 0;
+  bool rests = all->calls.rests(&sent, &received);
+  /* Relaxed: the wave's number says that they are there. */
+  atomic_store_explicit(&line->rests, rests, memory_order_relaxed);
+  atomic_store_explicit(&line->sent, sent, memory_order_relaxed);
+  atomic_store_explicit(&line->received, received, memory_order_relaxed);
+  atomic_store_explicit(&line->wave, wave, memory_order_release);
+}
+
+/* Acquire, here and below: with a word comes what was written before it. */
+static uint32_t load(const _Atomic uint32_t *word) {
+  return atomic_load_explicit(word, memory_order_acquire);
+}
+
+static void look(struct mr_checkpoints *all) {
+  struct mr_checkpoint_page *page = all->page;
+  uint32_t wanted = load(&page->wanted), wave = load(&page->wave);
+  if (wanted == load(&page->over))
+    return;
+  if (load(&page->cut) == wanted) {
+    if (load(&all->line->done) != wanted)
+      take(all, wanted);
+  } else if (wave != load(&all->line->wave)) {
+    answer(all, wave);
+  }
+}
+
+static void *run(void *context) {
+  struct mr_checkpoints *all = context;
+  while (!atomic_load_explicit(&all->ending, memory_order_acquire)) {
+    uint32_t heard = load(&all->page->bell);
+    look(all);
+    await_bell(all->page, heard);
+  }
+  return NULL;
+}
+
+int mr_checkpoints_start(struct mr_checkpoints *all, const struct mr_checkpoint_calls *calls) {
+  sigset_t every, before;
+  all->calls = *calls;
+  sigfillset(&every);
+  /* Signals are for the program's thread. */
+  pthread_sigmask(SIG_SETMASK, &every, &before);
+  int rc = pthread_create(&all->thread, NULL, run, all);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  all->runs = rc == 0;
+  atomic_store_explicit(&all->line->started, all->page->epoch, memory_order_release);
+  return -rc;
+}
+
+void mr_checkpoints_end(struct mr_checkpoints *all) {
+  if (!all->runs)
+    return;
+  atomic_store_explicit(&all->line->ends, 1, memory_order_release);
+  atomic_store_explicit(&all->ending, true, memory_order_release);
+  mr_checkpoint_ring(all->page);
+  pthread_join(all->thread, NULL);
+  all->runs = false;
+}
+
+bool mr_checkpoints_wanted(const struct mr_checkpoints *all) {
+  return load(&all->page->wanted) != load(&all->page->over);
+}
+
+void mr_checkpoints_await(struct mr_checkpoints *all) {
+  while (mr_checkpoints_wanted(all)) {
+    uint32_t heard = load(&all->page->bell);
+    if (mr_checkpoints_wanted(all))
+      await_bell(all->page, heard);
+  }
+}

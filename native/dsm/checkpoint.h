@@ -1,0 +1,108 @@
+/* checkpoint.h: checkpoints of a job, the nodes' part (internal to libmaru-dsm).
+ *
+ * The launcher of a host makes a page that it shares with its nodes, and names it in
+ * MARU_DSM_CHECKPOINTS. Where that is not set none of this costs anything.
+ *
+ * A checkpoint has a number.  The launcher *wants* it.  Each node's program stops at its next
+ * operation, when what it wrote is home; or it waits already.  In waves each node says whether its
+ * core rests, and how many messages it has sent and received (save.h). When two waves say the same,
+ * and as many were received as sent, that is the cut. Then each node writes its *image* to a file
+ * that the launcher holds: two files a node, in turns. When all have written, the launcher commits
+ * by one word, and all go on.  It may give up at any time before, and all go on as well.
+ *
+ * A node's image is its core (save.h) and, behind it, what the program's own part is: ranges of
+ * memory at the same addresses (parmacs/image.h).
+ *
+ * The launcher outlives its nodes, so the images do.  A node can spoil the job's images, and
+ * nothing else of the launcher's.
+ */
+#ifndef MARU_DSM_CHECKPOINT_H
+#define MARU_DSM_CHECKPOINT_H
+
+#include "../base/futex.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MR_CHECKPOINT_VERSION 1u
+#define MR_CHECKPOINT_NODES 256u
+#define MR_CHECKPOINT_WHY 160
+#define MR_CHECKPOINT_MAGIC "MARUIMG"
+
+/* A node's, of the page.  Written by the node but for the first. */
+struct mr_checkpoint_line {
+  int32_t files[2];         /* the launcher's descriptors; checkpoint n is in files[n % 2] */
+  _Atomic uint32_t started; /* the epoch in which the node has joined */
+  _Atomic uint32_t ends;    /* the program ends: no more checkpoints */
+  _Atomic uint32_t wave;    /* the answer of so many is: */
+  _Atomic uint32_t rests;
+  _Atomic uint64_t sent, received;
+  _Atomic uint32_t done; /* that image is written, or not: */
+  int32_t failed;        /* then `why` says why not; before `done`, as is this: */
+  uint64_t bytes;
+  char why[MR_CHECKPOINT_WHY];
+};
+
+struct mr_checkpoint_page {
+  uint32_t version, nodes;
+  uint32_t epoch;        /* of the nodes that are started now, from 1 */
+  uint32_t restore;      /* they go on from that checkpoint; 0: they begin */
+  _Atomic uint32_t bell; /* a futex: one of these has changed */
+  _Atomic uint32_t wanted;
+  _Atomic uint32_t wave;
+  _Atomic uint32_t cut;  /* all rest: write that one */
+  _Atomic uint32_t over; /* that one is committed, or given up */
+  struct mr_checkpoint_line lines[MR_CHECKPOINT_NODES];
+};
+
+/* The first bytes of an image.  Offsets are from its beginning; each part begins a page. */
+struct mr_checkpoint_head {
+  char magic[8];
+  uint32_t version, number;
+  uint16_t nodes, node;
+  uint32_t unused;
+  uint64_t program; /* sum of the file that the node runs */
+  uint64_t core, core_length;
+  /* Of the program's part: what image.h says, with offsets for pointers. */
+  uint64_t own, own_length, addresses, ranges, range_count, pieces;
+};
+
+struct mr_checkpoints;
+struct mr_image;
+
+/* What the node does for it, by a thread of its own. */
+struct mr_checkpoint_calls {
+  /* Whether the core rests and the program is stopped or waits; counts of messages. */
+  bool (*rests)(uint64_t *sent, uint64_t *received);
+  /* Writes this node's image; negative errno, then `why` says it. */
+  int (*write)(int file, struct mr_checkpoint_head *head, char *why, size_t size);
+};
+
+/* NULL: nobody asked for checkpoints.  Ends the process where the page cannot be used. */
+struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me);
+uint32_t mr_checkpoints_epoch(const struct mr_checkpoints *all);
+/* The checkpoint that this process goes on from; 0: none. */
+uint32_t mr_checkpoints_restore(const struct mr_checkpoints *all);
+/* That node's image in it, read-only; stays mapped.  Ends the process where it is none. */
+const struct mr_checkpoint_head *mr_checkpoints_map(const struct mr_checkpoints *all, uint16_t node,
+                                                    size_t *length);
+/* Starts the thread.  Negative errno. */
+int mr_checkpoints_start(struct mr_checkpoints *all, const struct mr_checkpoint_calls *calls);
+/* No checkpoint is taken from here on; returns when none is being taken. */
+void mr_checkpoints_end(struct mr_checkpoints *all);
+
+/* Whether one is wanted: the program is to stop.  A load. */
+bool mr_checkpoints_wanted(const struct mr_checkpoints *all);
+/* Until it is over. */
+void mr_checkpoints_await(struct mr_checkpoints *all);
+
+/* For the launcher as well: changes the bell. */
+static inline void mr_checkpoint_ring(struct mr_checkpoint_page *page) {
+  /* Release: a reader that sees it sees what changed before. */
+  atomic_fetch_add_explicit(&page->bell, 1, memory_order_release);
+  mr_futex_wake_all(&page->bell);
+}
+
+#endif

@@ -1,0 +1,465 @@
+#define _GNU_SOURCE
+#include "keep.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NAMED "MARU_DSM_CHECKPOINTS"
+#define TICK_MS 1
+#define LOOKS_MS 50       /* for nodes that have not joined yet */
+#define LONG_MS 10000     /* a node that does not come to the runtime for so long is named */
+#define GIVEN_UP_MS 60000 /* the others go on then */
+#define LOSSES_MOST 3     /* without a new checkpoint in between */
+#define HELD_MOST ((size_t)64 << 20)
+
+static uint32_t load(const _Atomic uint32_t *word) {
+  /* Acquire: with it comes what the node wrote before. */
+  return atomic_load_explicit(word, memory_order_acquire);
+}
+
+static void store(_Atomic uint32_t *word, uint32_t value) {
+  atomic_store_explicit(word, value, memory_order_release);
+}
+
+/* ---- beginning ----------------------------------------------------------------------- */
+
+bool mr_keep_asked(const struct keep_wish *wish) {
+  return wish->every != NULL || wish->folder != NULL || wish->resume != NULL;
+}
+
+static int memory_file(const char *name, off_t size) {
+  int fd = memfd_create(name, MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, size) < 0)
+    mr_launch_fail(STATUS_MARU_FAILED, "no memory for checkpoints", strerror(errno));
+  return fd;
+}
+
+static int64_t read_every(const char *text) {
+  char *end;
+  double seconds = strtod(text, &end);
+  if (end == text || *end != 0 || !(seconds >= 0.02 && seconds <= 86400))
+    mr_launch_fail(STATUS_USAGE, "--ckpt-every is no number of seconds from 0.02 to 86400", text);
+  return (int64_t)(seconds * 1000);
+}
+
+static void make_page(struct job *job, struct keep *keep) {
+  char path[64];
+  keep->page_fd = memory_file("maru-checkpoints", sizeof *keep->page);
+  keep->page = mmap(NULL, sizeof *keep->page, PROT_READ | PROT_WRITE, MAP_SHARED, keep->page_fd, 0);
+  if (keep->page == MAP_FAILED)
+    mr_launch_fail(STATUS_MARU_FAILED, "no memory for checkpoints", strerror(errno));
+  keep->page->version = MR_CHECKPOINT_VERSION;
+  keep->page->nodes = job->nodes;
+  keep->page->epoch = 1;
+  for (unsigned i = 0; i < job->nodes; i++)
+    for (int k = 0; k < 2; k++)
+      keep->page->lines[i].files[k] = memory_file("maru-image", 0);
+  snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), keep->page_fd);
+  setenv(NAMED, path, 1);
+}
+
+/* ---- the standard input -------------------------------------------------------------- */
+
+/* At a cut: what node 0 has read does not come again. */
+static void note_input(const struct job *job, struct keep *keep) {
+  int in_pipe = 0;
+  keep->input_at = lseek(STDIN_FILENO, 0, SEEK_CUR);
+  if (keep->input_pipe >= 0)
+    ioctl(keep->input_pipe, FIONREAD, &in_pipe);
+  size_t left = (size_t)in_pipe + job->input.length;
+  if (left > keep->input_length)
+    return;
+  memmove(keep->input, keep->input + keep->input_length - left, left);
+  keep->input_length = left;
+  keep->input_lost = false;
+}
+
+static void keep_gave(struct job *job, const char *bytes, size_t length) {
+  struct keep *keep = job->keep;
+  if (keep == NULL || keep->input_lost)
+    return;
+  keep->input_lost = length > sizeof keep->input - keep->input_length;
+  if (keep->input_lost)
+    return;
+  memcpy(keep->input + keep->input_length, bytes, length);
+  keep->input_length += length;
+}
+
+static void keep_pipe(struct job *job, int end) {
+  struct keep *keep = job->keep;
+  if (keep == NULL)
+    return;
+  if (keep->input_pipe >= 0)
+    close(keep->input_pipe);
+  keep->input_pipe = fcntl(end, F_DUPFD_CLOEXEC, 0);
+}
+
+static void keep_feed(struct job *job) {
+  if (job->keep->input_length > 0)
+    mr_launch_input_give(job, job->keep->input, job->keep->input_length);
+}
+
+/* ---- output ---------------------------------------------------------------------------- */
+
+static void show_held(struct job *job) {
+  struct keep *keep = job->keep;
+  if (keep->length > 0)
+    mr_launch_show(job, STDOUT_FILENO, keep->held, keep->length);
+  keep->length = 0;
+}
+
+static bool keep_line(struct job *job, int to, const char *line, size_t length) {
+  struct keep *keep = job->keep;
+  if (keep->recovering)
+    return true; /* its last words; nobody needs them */
+  if (to != STDOUT_FILENO || keep->at_once)
+    return false;
+  if (keep->length + length > HELD_MOST) {
+    fprintf(stderr,
+            "maru: launch: more than %zu MiB of output since the last checkpoint: shown now; "
+            "a node's loss would repeat it\n",
+            HELD_MOST >> 20);
+    show_held(job);
+  }
+  if (keep->length + length > keep->room) {
+    size_t room = 2 * (keep->length + length);
+    char *wider = realloc(keep->held, room);
+    if (wider == NULL)
+      return false;
+    keep->held = wider;
+    keep->room = room;
+  }
+  memcpy(keep->held + keep->length, line, length);
+  keep->length += length;
+  return true;
+}
+
+/* What has no end yet is not shown, and does not come again. */
+static void note_lines(const struct job *job, struct keep *keep) {
+  for (unsigned i = 0; i < job->here; i++) {
+    struct keep_begun *begun = &keep->begun_lines[i];
+    const struct stream *stream = &job->node[i].streams[0];
+    if (begun->line == NULL && stream->length > 0)
+      begun->line = malloc(MR_LAUNCH_LINE);
+    begun->length = begun->line != NULL ? stream->length : 0;
+    if (begun->length > 0)
+      memcpy(begun->line, stream->line, begun->length);
+  }
+}
+
+static size_t keep_begun(const struct job *job, unsigned i, char *line) {
+  const struct keep_begun *begun = &job->keep->begun_lines[i];
+  if (begun->length > 0)
+    memcpy(line, begun->line, begun->length);
+  return begun->length;
+}
+
+/* ---- taking one ---------------------------------------------------------------------- */
+
+/* Not in the place of the last whole one. */
+static uint32_t next_number(const struct keep *keep) {
+  uint32_t next = keep->number + 1;
+  return keep->committed != 0 && (next - keep->committed) % 2 == 0 ? next + 1 : next;
+}
+
+static void let_go(struct keep *keep) {
+  store(&keep->page->over, keep->number);
+  mr_checkpoint_ring(keep->page);
+  keep->state = KEEP_IDLE;
+  keep->due = mr_launch_now() + keep->every_ms;
+}
+
+static void begin(struct keep *keep) {
+  keep->number = next_number(keep);
+  keep->begun = mr_launch_now();
+  keep->alike = keep->named = false;
+  keep->state = KEEP_GATHERS;
+  store(&keep->page->wave, load(&keep->page->wave) + 1);
+  store(&keep->page->wanted, keep->number);
+  mr_checkpoint_ring(keep->page);
+}
+
+/* Whether this wave says that all rest and nothing is on its way; and it is what the last said. */
+static bool is_cut(const struct job *job, struct keep *keep) {
+  uint64_t sent = 0, received = 0;
+  bool rest = true, same = keep->alike;
+  for (unsigned i = 0; i < job->nodes; i++) {
+    struct mr_checkpoint_line *line = &keep->page->lines[i];
+    /* Relaxed: the wave's number came first. */
+    uint64_t now[2] = {atomic_load_explicit(&line->sent, memory_order_relaxed),
+                       atomic_load_explicit(&line->received, memory_order_relaxed)};
+    rest &= atomic_load_explicit(&line->rests, memory_order_relaxed) == 1;
+    same &= memcmp(now, keep->traffic[i], sizeof now) == 0;
+    memcpy(keep->traffic[i], now, sizeof now);
+    sent += now[0];
+    received += now[1];
+  }
+  keep->alike = rest && sent == received;
+  return keep->alike && same;
+}
+
+static void name_busy(const struct job *job, struct keep *keep) {
+  if (keep->named || mr_launch_now() - keep->begun < LONG_MS)
+    return;
+  keep->named = true;
+  for (unsigned i = 0; i < job->nodes; i++)
+    if (atomic_load_explicit(&keep->page->lines[i].rests, memory_order_relaxed) != 1)
+      fprintf(stderr,
+              "maru: launch: no checkpoint yet: node %u has not come to a lock, a barrier or "
+              "the like for %d s\n",
+              i, LONG_MS / 1000);
+}
+
+static void refuse(struct keep *keep, unsigned node, const char *why) {
+  if (strncmp(keep->refused, why, sizeof keep->refused) != 0)
+    fprintf(stderr, "maru: launch: no checkpoint: node %u: %s\n", node, why);
+  snprintf(keep->refused, sizeof keep->refused, "%s", why);
+  let_go(keep);
+}
+
+/* One that still runs. */
+static unsigned busy(const struct job *job, const struct keep *keep) {
+  for (unsigned i = 0; i < job->nodes; i++)
+    if (atomic_load_explicit(&keep->page->lines[i].rests, memory_order_relaxed) != 1)
+      return i;
+  return 0;
+}
+
+/* When to look again; 0: it took too long, and was given up. */
+static int late(struct keep *keep, unsigned node, const char *why) {
+  if (mr_launch_now() - keep->begun < GIVEN_UP_MS)
+    return TICK_MS;
+  refuse(keep, node, why);
+  return 0;
+}
+
+static int gather(struct job *job, struct keep *keep) {
+  uint32_t wave = load(&keep->page->wave);
+  for (unsigned i = 0; i < job->nodes; i++)
+    if (load(&keep->page->lines[i].ends) != 0) {
+      keep->ended = true;
+      let_go(keep);
+      return -1;
+    }
+  for (unsigned i = 0; i < job->nodes; i++)
+    if (load(&keep->page->lines[i].wave) != wave)
+      return late(keep, i, "it does not answer");
+  if (is_cut(job, keep)) {
+    keep->state = KEEP_WRITES;
+    store(&keep->page->cut, keep->number);
+  } else {
+    name_busy(job, keep);
+    if (late(keep, busy(job, keep), "it has not come to a lock, a barrier or the like for 60 s") ==
+        0)
+      return 0;
+    store(&keep->page->wave, wave + 1);
+  }
+  mr_checkpoint_ring(keep->page);
+  return TICK_MS;
+}
+
+static void copy_to_folder(struct job *job, struct keep *keep) {
+  if (keep->folder == NULL || keep->writer != 0 || keep->written == keep->committed)
+    return;
+  keep->writing = keep->committed;
+  keep->writer = fork();
+  if (keep->writer == 0)
+    _exit(mr_folder_write(keep, job->nodes, keep->writing));
+  if (keep->writer < 0) {
+    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: %s\n", keep->writing, keep->folder,
+            strerror(errno));
+    keep->writer = 0;
+  }
+}
+
+static int finish(struct job *job, struct keep *keep) {
+  char why[MR_CHECKPOINT_WHY];
+  for (unsigned i = 0; i < job->nodes; i++)
+    if (load(&keep->page->lines[i].done) != keep->number)
+      return late(keep, i, "it does not write its image");
+  for (unsigned i = 0; i < job->nodes; i++)
+    if (keep->page->lines[i].failed < 0) {
+      snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, keep->page->lines[i].why);
+      refuse(keep, i, why);
+      return 0;
+    }
+  /* All that was said before the cut is in the pipes: nobody runs. */
+  job->drain(job);
+  keep->committed = keep->number;
+  keep->taken = mr_launch_now();
+  keep->losses = 0;
+  keep->refused[0] = 0;
+  note_input(job, keep);
+  note_lines(job, keep);
+  let_go(keep);
+  show_held(job);
+  copy_to_folder(job, keep);
+  return 0;
+}
+
+static bool all_started(const struct job *job, const struct keep *keep) {
+  for (unsigned i = 0; i < job->nodes; i++)
+    if (load(&keep->page->lines[i].started) != keep->page->epoch)
+      return false;
+  return true;
+}
+
+static int keep_step(struct job *job) {
+  struct keep *keep = job->keep;
+  if (keep == NULL || keep->recovering || job->ending || job->alive < job->nodes || keep->ended)
+    return -1;
+  int64_t left = keep->due - mr_launch_now();
+  switch (keep->state) {
+  case KEEP_GATHERS:
+    return gather(job, keep);
+  case KEEP_WRITES:
+    return finish(job, keep);
+  case KEEP_IDLE:
+    break;
+  }
+  if (left > 0 || keep->writer != 0)
+    return left > LOOKS_MS ? (int)left : LOOKS_MS;
+  if (!all_started(job, keep))
+    return LOOKS_MS;
+  begin(keep);
+  return TICK_MS;
+}
+
+/* ---- a loss ---------------------------------------------------------------------------- */
+
+/* What a program does to itself it would do again. */
+static bool is_own_fault(int signal) {
+  static const int faults[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGTRAP, SIGSYS};
+  for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+    if (faults[i] == signal)
+      return true;
+  return false;
+}
+
+static bool keep_lost(struct job *job, unsigned number, int code) {
+  struct keep *keep = job->keep;
+  if (keep == NULL || job->ending || job->over)
+    return false;
+  /* Others may have been seen first: they lost it. */
+  if (keep->recovering && code > 128 && is_own_fault(code - 128)) {
+    keep->recovering = false;
+    return false;
+  }
+  if (keep->recovering)
+    return true;
+  if (code != STATUS_LOST && (code <= 128 || is_own_fault(code - 128)))
+    return false;
+  keep->lost = code == STATUS_LOST && job->lost != NULL ? job->lost_whom : number;
+  if (keep->input_lost) {
+    fprintf(stderr,
+            "maru: launch: lost node %u; node 0 was given more than %u bytes of input since "
+            "checkpoint %u, and a pipe does not give them again: the job cannot go on\n",
+            keep->lost, MR_LAUNCH_INPUT, keep->committed);
+    mr_launch_end(job, STATUS_LOST);
+    return true;
+  }
+  if (++keep->losses > LOSSES_MOST) {
+    fprintf(stderr, "maru: launch: lost node %u, the %uth time since checkpoint %u: given up\n",
+            keep->lost, keep->losses, keep->committed);
+    return false;
+  }
+  keep->recovering = true;
+  /* Nobody of the old epoch is left when the new one begins. */
+  job->signal(job, SIGKILL);
+  return true;
+}
+
+static void keep_again(struct job *job) {
+  struct keep *keep = job->keep;
+  struct mr_checkpoint_page *page = keep->page;
+  double ago = (double)(mr_launch_now() - keep->taken) / 1000;
+  if (keep->committed != 0)
+    fprintf(stderr, "maru: launch: lost node %u; all go on from checkpoint %u, %.1f s ago\n",
+            keep->lost, keep->committed, ago);
+  else
+    fprintf(stderr, "maru: launch: lost node %u before the first checkpoint; all begin again\n",
+            keep->lost);
+  keep->recovering = false;
+  keep->length = 0;
+  if (keep->input_at >= 0)
+    lseek(STDIN_FILENO, keep->input_at, SEEK_SET);
+  keep->state = KEEP_IDLE;
+  keep->due = mr_launch_now() + keep->every_ms;
+  page->epoch++;
+  page->restore = keep->committed;
+  store(&page->cut, 0);
+  store(&page->wanted, keep->number);
+  store(&page->over, keep->number);
+  for (unsigned i = 0; i < job->nodes; i++) {
+    store(&page->lines[i].started, 0);
+    store(&page->lines[i].ends, 0);
+    store(&page->lines[i].done, 0);
+  }
+}
+
+static void keep_reaped(struct job *job, pid_t pid, int status) {
+  struct keep *keep = job->keep;
+  if (keep == NULL || pid != keep->writer)
+    return;
+  keep->writer = 0;
+  if (status == 0)
+    keep->written = keep->writing;
+  else if (WIFSIGNALED(status))
+    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: its writer was killed\n",
+            keep->writing, keep->folder);
+}
+
+static void keep_end(struct job *job) {
+  struct keep *keep = job->keep;
+  int status;
+  if (keep == NULL)
+    return;
+  show_held(job);
+  if (load(&keep->page->lines[0].started) == 0 && job->status == 0)
+    fprintf(stderr, "maru: launch: no checkpoints: the program is none of maru-cc's\n");
+  if (keep->writer > 0 && waitpid(keep->writer, &status, 0) == keep->writer)
+    keep_reaped(job, keep->writer, status);
+}
+
+void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
+  static struct keep keep;
+  static const struct keep_calls calls = {.step = keep_step,
+                                          .lost = keep_lost,
+                                          .gave = keep_gave,
+                                          .pipe = keep_pipe,
+                                          .feed = keep_feed,
+                                          .again = keep_again,
+                                          .line = keep_line,
+                                          .begun = keep_begun,
+                                          .reaped = keep_reaped,
+                                          .end = keep_end};
+  unsetenv(NAMED); /* of a job that this one is part of */
+  if (!mr_keep_asked(wish))
+    return;
+  if (wish->output != NULL && strcmp(wish->output, "held") != 0 && strcmp(wish->output, "now") != 0)
+    mr_launch_fail(STATUS_USAGE, "--output is 'held' or 'now'", wish->output);
+  keep = (struct keep){.every_ms = read_every(wish->every != NULL ? wish->every : MR_KEEP_EVERY),
+                       .folder = wish->folder != NULL ? wish->folder : wish->resume,
+                       .at_once = wish->output != NULL && strcmp(wish->output, "now") == 0};
+  make_page(job, &keep);
+  if (wish->resume != NULL) {
+    keep.committed = keep.number = keep.written = mr_folder_read(&keep, job->nodes, wish->resume);
+    keep.page->restore = keep.committed;
+    store(&keep.page->over, keep.number);
+    store(&keep.page->wanted, keep.number);
+  }
+  keep.input_pipe = -1;
+  note_input(job, &keep);
+  keep.due = keep.taken = mr_launch_now();
+  keep.due += keep.every_ms;
+  job->keep = &keep;
+  job->keeps = &calls;
+}

@@ -1,0 +1,97 @@
+/* keep.h: checkpoints of a job on this host, the launcher's part (internal to maru-launch).
+ *
+ * Every so often the launcher has the nodes stop at a cut. They write their images to files in
+ * memory that it holds (checkpoint.h). Each node has two, in turns, so there is a whole one always.
+ * The launcher commits when all have written.  Where a node is lost, it kills the others, and
+ * starts all anew. They go on from the last checkpoint; before there is one they begin again.  What
+ * nodes write to their standard output is held until the checkpoint that has it is committed: so
+ * each line is shown once.
+ *
+ * With a folder, a process of the launcher's copies each checkpoint there, beside the job
+ * (folder.c); a later launch goes on from it.
+ */
+#ifndef MARU_DSM_LAUNCH_KEEP_H
+#define MARU_DSM_LAUNCH_KEEP_H
+
+#include "../checkpoint.h"
+#include "launch.h"
+
+struct keep_wish {
+  const char *every;  /* seconds; NULL: as MR_KEEP_EVERY, if one of these is there */
+  const char *folder; /* where checkpoints are copied to; NULL: nowhere */
+  const char *resume; /* a folder to go on from; NULL */
+  const char *output; /* "held" or "now"; NULL: held */
+};
+#define MR_KEEP_EVERY "30"
+
+struct keep {
+  struct mr_checkpoint_page *page;
+  int page_fd;
+  int64_t every_ms;
+  enum { KEEP_IDLE, KEEP_GATHERS, KEEP_WRITES } state;
+  uint32_t number, committed;           /* the last that was wanted; the last that is whole */
+  int64_t due, begun, taken;            /* ms: the next; this one; the last whole one's cut */
+  bool alike;                           /* the last wave said what a cut says */
+  uint64_t traffic[MR_LAUNCH_NODES][2]; /* sent and received, then */
+  bool named;                           /* a node that does not come, of this one */
+  bool ended;                           /* the program ends: there will be no more */
+  char refused[MR_CHECKPOINT_WHY];      /* what was said last of why there was none */
+  bool recovering, at_once;             /* nodes are being ended; output is not held */
+  unsigned losses, lost;                /* since the last whole one; whose that was */
+  /* Of the standard input: where a file of ours was at the last whole one; -1: it is none.  Else
+   * what node 0 was given that it had not read then. */
+  int64_t input_at;
+  char input[MR_LAUNCH_INPUT];
+  size_t input_length;
+  bool input_lost; /* it was more */
+  int input_pipe;  /* ours of the end that node 0 reads: what is in it can be asked after; -1 */
+  /* Lines that nodes had begun at the last whole one. */
+  struct keep_begun {
+    char *line;
+    size_t length;
+  } begun_lines[MR_LAUNCH_NODES];
+  char *held;
+  size_t length, room;
+  const char *folder;
+  pid_t writer; /* copies `writing` there; 0: none does */
+  uint32_t writing, written;
+};
+
+/* Whether checkpoints are asked for. */
+bool mr_keep_asked(const struct keep_wish *wish);
+/* Before the nodes start. */
+void mr_keep_begin(struct job *job, const struct keep_wish *wish);
+/* For those files that know nothing of checkpoints: job->keeps. */
+struct keep_calls {
+  /* Does what is to be done now; in how many ms it wants to be called again, -1: not. */
+  int (*step)(struct job *job);
+  /* A node ended so: whether the job goes on without it, for now. */
+  bool (*lost)(struct job *job, unsigned number, int code);
+  /* So many bytes of the standard input are on their way to node 0. */
+  void (*gave)(struct job *job, const char *bytes, size_t length);
+  /* Node 0 reads there. */
+  void (*pipe)(struct job *job, int end);
+  /* Node 0 is there again: it gets what it had not read. */
+  void (*feed)(struct job *job);
+  /* All nodes have ended and are to be started again: says so, and prepares it. */
+  void (*again)(struct job *job);
+  /* That line, whole, to be shown later. False: it is to be shown now. */
+  bool (*line)(struct job *job, int to, const char *line, size_t length);
+  /* Copies the line of its output that the node had begun; how long it is. */
+  size_t (*begun)(const struct job *job, unsigned i, char *line);
+  /* A child of the launcher's ended. */
+  void (*reaped)(struct job *job, pid_t pid, int status);
+  /* The job is over: shows what is held, and waits for the folder. */
+  void (*end)(struct job *job);
+};
+
+/* ---- folder.c ---- */
+
+/* Copies the images of a checkpoint, and then names it the folder's; for a process of its own.
+ * Status 0, or a line on standard error and another. */
+int mr_folder_write(const struct keep *keep, unsigned nodes, uint32_t number);
+/* Into the files of the page; the checkpoint's number.  Ends the process where there is no whole
+ * one, of so many nodes. */
+uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder);
+
+#endif

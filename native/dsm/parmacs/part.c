@@ -1,0 +1,287 @@
+#define _GNU_SOURCE
+#include "part.h"
+
+#include <maru/dsm.h>
+
+#include "../diff.h"
+#include "../end.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define DESCRIPTORS 1024u
+#define RED_ZONE 256u
+
+/* What comes first in a program's part. */
+struct resume {
+  void *libraries;
+  uint64_t guard;
+  char **environment;
+  int32_t how;
+  bool runs;
+  ucontext_t context;
+};
+
+/* A range of its own in each image. */
+static struct {
+  int count;
+  struct {
+    void (*call)(void *);
+    void *argument;
+  } each[MARU_DSM_RESTORERS];
+} restorers;
+
+struct descriptor {
+  dev_t device;
+  ino_t file;
+  bool open;
+};
+
+static struct {
+  struct descriptor ours[DESCRIPTORS];
+  unsigned tasks;
+  const struct mr_part_ranges *what;
+  const struct mr_checkpoint_head *found;
+  int file; /* that is being written */
+  uint64_t at;
+  uint8_t *room;
+  size_t room_size;
+} part;
+
+/* ---- what the program asked for ------------------------------------------------------- */
+
+int mr_part_on_restore(void (*call)(void *), void *argument) {
+  if (restorers.count == MARU_DSM_RESTORERS)
+    return -1;
+  restorers.each[restorers.count].call = call;
+  restorers.each[restorers.count++].argument = argument;
+  return 0;
+}
+
+void mr_part_restored(void) {
+  for (int i = 0; i < restorers.count; i++)
+    restorers.each[i].call(restorers.each[i].argument);
+}
+
+/* ---- what cannot be saved ---------------------------------------------------------- */
+
+static unsigned count_tasks(void) {
+  unsigned count = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  for (struct dirent *each; tasks != NULL && (each = readdir(tasks)) != NULL;)
+    count += each->d_name[0] != '.';
+  if (tasks != NULL)
+    closedir(tasks);
+  return count;
+}
+
+/* The calling thread's own descriptor of the folder aside; those beyond the table are none of ours.
+ */
+typedef int each_descriptor(int fd, const struct descriptor *is, char *why, size_t size);
+
+static int walk_descriptors(each_descriptor *act, int aside, char *why, size_t size) {
+  DIR *folder = opendir("/proc/self/fd");
+  int rc = folder == NULL ? -errno : 0;
+  struct stat is;
+  for (struct dirent *each; rc == 0 && (each = readdir(folder)) != NULL;) {
+    int fd = atoi(each->d_name);
+    if (each->d_name[0] == '.' || fd == dirfd(folder) || fd == aside || fstat(fd, &is) < 0)
+      continue;
+    const struct descriptor found = {is.st_dev, is.st_ino, true};
+    rc = act(fd, &found, why, size);
+  }
+  if (folder != NULL)
+    closedir(folder);
+  return rc;
+}
+
+static int note(int fd, const struct descriptor *is, char *why, size_t size) {
+  (void)why;
+  (void)size;
+  if ((unsigned)fd < DESCRIPTORS)
+    part.ours[fd] = *is;
+  return 0;
+}
+
+static int compare(int fd, const struct descriptor *is, char *why, size_t size) {
+  char link[64], path[96];
+  const struct descriptor *known = (unsigned)fd < DESCRIPTORS ? &part.ours[fd] : NULL;
+  if (known != NULL && known->open && known->device == is->device && known->file == is->file)
+    return 0;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(link, path, sizeof path - 1);
+  path[length > 0 ? length : 0] = 0;
+  snprintf(why, size, "the program has %s open, as descriptor %d", path, fd);
+  return -EOPNOTSUPP;
+}
+
+void mr_part_begin(void) {
+  char why[2];
+  walk_descriptors(note, -1, why, sizeof why);
+  part.tasks = count_tasks();
+}
+
+bool mr_part_reads_ahead(void) { return stdin->_IO_read_ptr < stdin->_IO_read_end; }
+
+static int refuse(int file, char *why, size_t size) {
+  siginfo_t info;
+  if (count_tasks() > part.tasks) {
+    snprintf(why, size, "the program has threads of its own");
+    return -EOPNOTSUPP;
+  }
+  if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0) {
+    snprintf(why, size, "the program has child processes");
+    return -EOPNOTSUPP;
+  }
+  if (mr_part_reads_ahead() && lseek(STDIN_FILENO, 0, SEEK_CUR) < 0) {
+    snprintf(why, size, "the program has not yet read all that came by its standard input");
+    return -EOPNOTSUPP;
+  }
+  return walk_descriptors(compare, file, why, size);
+}
+
+/* ---- the word that the stack protector compares with ----------------------------------- */
+
+#if defined(__x86_64__)
+static uint64_t get_guard(void) {
+  uint64_t word;
+  __asm__ volatile("mov %%fs:0x28, %0" : "=r"(word));
+  return word;
+}
+static inline __attribute__((always_inline)) void set_guard(uint64_t word) {
+  __asm__ volatile("mov %0, %%fs:0x28" : : "r"(word) : "memory");
+}
+static uint8_t *stack_of(const ucontext_t *context) {
+  return (uint8_t *)(uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+}
+#elif defined(__aarch64__)
+extern uintptr_t __stack_chk_guard __attribute__((weak));
+static uint64_t get_guard(void) { return &__stack_chk_guard != NULL ? __stack_chk_guard : 0; }
+/* It lies in memory that is read-only; the kernel draws it anew. */
+static inline __attribute__((always_inline)) void set_guard(uint64_t word) {
+  if (word != get_guard())
+    mr_node_die(STATUS_UNAVAILABLE, "this machine's stack protector cannot be restored");
+}
+static uint8_t *stack_of(const ucontext_t *context) {
+  return (uint8_t *)(uintptr_t)context->uc_mcontext.sp;
+}
+#else
+#error "where is the stack pointer of a ucontext_t?"
+#endif
+
+/* ---- writing ------------------------------------------------------------------------------ */
+
+/* Reserved, so that a lack of memory is an error and no signal. */
+static uint8_t *file_room(size_t size) {
+  if (part.room != NULL)
+    munmap(part.room, part.room_size);
+  part.room = NULL;
+  if (fallocate(part.file, 0, (off_t)part.at, (off_t)size) < 0)
+    return NULL;
+  void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, part.file, (off_t)part.at);
+  if (at == MAP_FAILED)
+    return NULL;
+  part.room_size = size;
+  return part.room = at;
+}
+
+static int write_ranges(struct mr_checkpoint_head *head, struct mr_range *ranges, size_t count,
+                        char *why, size_t size) {
+  struct mr_image image;
+  int rc = mr_image_write(&image, ranges, count, file_room);
+  if (rc < 0) {
+    snprintf(why, size, "no room for its image: %s", strerror(-rc));
+  } else {
+    head->own = part.at;
+    head->own_length = part.room_size;
+    head->addresses = (uint64_t)((uint8_t *)image.addresses - part.room);
+    head->ranges = (uint64_t)((uint8_t *)image.ranges - part.room);
+    head->range_count = image.count;
+    head->pieces = image.pieces;
+  }
+  if (part.room != NULL)
+    munmap(part.room, part.room_size);
+  part.room = NULL;
+  return rc;
+}
+
+int mr_part_write(int file, struct mr_checkpoint_head *head, const ucontext_t *context, int how,
+                  char *why, size_t size) {
+  static struct mr_range ranges[MR_PART_RANGES];
+  struct resume resume = {.libraries = stdout,
+                          .guard = get_guard(),
+                          .environment = environ,
+                          .how = how,
+                          .runs = context != NULL};
+  int rc = refuse(file, why, size);
+  if (rc < 0)
+    return rc;
+  if (context != NULL)
+    resume.context = *context;
+  uint8_t *sp = context != NULL ? stack_of(context) - RED_ZONE : NULL;
+  int count = part.what->list(sp, ranges, MR_PART_RANGES - 1, why, size);
+  if (count < 0)
+    return count;
+  ranges[count++] =
+      (struct mr_range){.from = (uint8_t *)&restorers, .to = (uint8_t *)(&restorers + 1)};
+  if (pwrite(file, &resume, sizeof resume, (off_t)head->own) != sizeof resume)
+    return -EIO;
+  part.file = file;
+  part.at = head->own + ((sizeof resume + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1));
+  return write_ranges(head, ranges, (size_t)count, why, size);
+}
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+void mr_part_found(const struct mr_checkpoint_head *head) { part.found = head; }
+
+/* It is as long as the file says, which was looked at; the launcher's files are trusted, a folder's
+ * are compared with their sums (launch/keep.c). */
+static struct mr_image image_of(const struct mr_checkpoint_head *head) {
+  uint8_t *room = (uint8_t *)(uintptr_t)head + head->own;
+  return (struct mr_image){.count = head->range_count,
+                           .pieces = head->pieces,
+                           .ranges = (struct mr_range *)(void *)(room + head->ranges),
+                           .addresses = (uint8_t **)(void *)(room + head->addresses),
+                           .contents = room};
+}
+
+__attribute__((no_stack_protector)) const ucontext_t *mr_part_read(int *how, ucontext_t *context) {
+  const struct mr_checkpoint_head *head = part.found;
+  size_t before = (sizeof(struct resume) + MR_PAGE - 1) & ~(size_t)(MR_PAGE - 1);
+  struct resume resume;
+  memcpy(&resume, (const uint8_t *)head + head->own - before, sizeof resume);
+  if (resume.libraries != stdout)
+    mr_node_die(STATUS_UNAVAILABLE,
+                "libraries lie elsewhere than when the checkpoint was taken: "
+                "they differ, or address randomisation could not be turned off");
+  const struct mr_image image = image_of(head);
+  mr_image_read(&image);
+  *how = resume.how;
+  if (!resume.runs)
+    return NULL;
+  environ = resume.environment;
+  *context = resume.context;
+#if defined(__x86_64__)
+  /* It points into itself. */
+  context->uc_mcontext.fpregs = &context->__fpregs_mem;
+#endif
+  set_guard(resume.guard);
+  return context;
+}
+
+const struct mr_part *mr_part_of(const struct mr_part_ranges *ranges) {
+  static const struct mr_part calls = {mr_part_begin,      mr_part_write,      mr_part_found,
+                                       mr_part_read,       mr_part_on_restore, mr_part_restored,
+                                       mr_part_reads_ahead};
+  part.what = ranges;
+  return &calls;
+}

@@ -1,0 +1,53 @@
+/* part.h: a program's own part of a checkpoint: its memory that no other node has (internal to
+ * libmaru-dsm).
+ *
+ * Ranges of memory, written as at CREATE (parmacs/image.h). What of this library's state belongs to
+ * the program is such a range, too. Libraries lie at the same addresses in all processes of the
+ * job. So does the place where the program goes on.
+ *
+ * What no other process can have is refused, with the reason: threads, children and descriptors
+ * that the program has made since mr_part_begin.
+ *
+ * Thread-safety: none; the program's thread stands still meanwhile.
+ */
+#ifndef MARU_DSM_PART_H
+#define MARU_DSM_PART_H
+
+#include "../checkpoint.h"
+#include "../node.h"
+#include "image.h"
+
+#include <ucontext.h>
+
+#define MR_PART_RANGES 1100u
+
+struct mr_part_ranges {
+  /* All there are, `most` at most; `sp`: what of the stack is in use begins there, NULL: the
+   * program does not run.  Negative errno, then `why` may say it. */
+  int (*list)(uint8_t *sp, struct mr_range *ranges, size_t most, char *why, size_t size);
+};
+
+/* What mr_node_part is to be given; of those ranges. */
+const struct mr_part *mr_part_of(const struct mr_part_ranges *ranges);
+
+/* What the process has now is the library's. */
+void mr_part_begin(void);
+
+/* At head->own of the file; fills in the head.  `context`: where the program stopped; NULL: it does
+ * not run.  `how`: what mr_part_read says.  Negative errno, then `why` says it. */
+int mr_part_write(int file, struct mr_checkpoint_head *head, const ucontext_t *context, int how,
+                  char *why, size_t size);
+
+/* maru_on_restore; and what it asked for is done, by the program's thread, where it goes on. */
+int mr_part_on_restore(void (*call)(void *), void *argument);
+void mr_part_restored(void);
+/* Whether stdio has read from the standard input what the program has not. */
+bool mr_part_reads_ahead(void);
+
+/* Of this process, mapped. */
+void mr_part_found(const struct mr_checkpoint_head *head);
+/* The memory is as it was.  Where the program goes on, in *context; NULL: it did not run.  Call it
+ * where no frame matters whose stack protector's word is another: that word becomes the image's. */
+const ucontext_t *mr_part_read(int *how, ucontext_t *context);
+
+#endif

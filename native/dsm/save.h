@@ -1,0 +1,46 @@
+/* save.h: a core as bytes, for a checkpoint (internal to libmaru-dsm).
+ *
+ * All nodes of a job are saved at a *cut*. Each node's computing thread makes no request then, or
+ * waits for a grant (mr_core_rests). No message is on its way. Whether one is, the counts of
+ * mr_core_traffic say: if all nodes rest, and none has received a message since, and as many were
+ * received as sent.  With `waits_clean` (core.h) a node that rests has nothing of its own. So what
+ * the homes have is all there is.  Saved are: the pages of which this node is the home and that
+ * were ever written; the objects that it manages; its locks; what its thread waits for.
+ *
+ * A loaded core begins a history of its own: vector times are zero, copies elsewhere are invalid,
+ * and each page is at the home that saved it.  So nothing of times, intervals or the past is saved.
+ * Each node reads of all nodes' bytes which pages are where.
+ *
+ * Thread-safety: as the core.  Errors are negative errno.
+ */
+#ifndef MARU_DSM_SAVE_H
+#define MARU_DSM_SAVE_H
+
+#include "core.h"
+
+/* The computing thread makes no request or waits for a grant, and has nothing of its own. */
+bool mr_core_rests(const struct mr_core *core);
+/* It waits for a grant. */
+bool mr_core_waits(const struct mr_core *core);
+/* Messages, but those that look (deadlock.c). */
+void mr_core_traffic(const struct mr_core *core, uint64_t *sent, uint64_t *received);
+
+/* Takes the next bytes; what it returns below 0 ends the saving. */
+typedef int mr_save_put(void *context, const void *bytes, size_t length);
+
+/* -EBUSY: the core does not rest; -ENOMEM; what `put` said. */
+int mr_core_save(const struct mr_core *core, mr_save_put *put, void *context);
+
+struct mr_saved {
+  const uint8_t *bytes;
+  size_t length;
+};
+
+/* Into a core that is new, of the same nodes, pages and objects: what all nodes saved at one cut,
+ * `saved` by their numbers.  Its computing thread waits afterwards as it did. Its memory holds its
+ * pages.  `protect` is not called: the shell allows nothing yet, and the first access asks.
+ * -EBADMSG: these bytes are no such cut; then, and with -ENOMEM, the core is good for nothing but
+ * mr_core_destroy. */
+int mr_core_load(struct mr_core *core, const struct mr_saved *saved);
+
+#endif
