@@ -17,6 +17,7 @@ import IoPrograms (fioRates, readseqRate, redisRates)
 import IoReal (endOf, notMeasured)
 import IoWeb (ratePerSecond)
 import LockMwrl (againstTail)
+import MapFib (fibCeiling)
 import Maru.Bench.Command (chosen, htmlReport, untilEnded)
 import Maru.Bench.Experiment (Effort (..), Experiment (..))
 import Maru.Bench.Experiments (experiments)
@@ -270,6 +271,9 @@ programs =
         map head (absent 1 []) @?= ["numactl", "numactl, interrupts bound", "irqbalance"] ++ policies
         absent 2 ("irqbalance" : policies) @?= [[name, "apt-get install numactl"] | name <- ["numactl", "numactl, interrupts bound"]]
         absent 2 (["numactl", "numactl, interrupts bound", "irqbalance"] ++ policies) @?= [],
+      testCase "as forty items fib is limited by the last" $ do
+        assertBool (show (fibCeiling 40)) (abs (fibCeiling 40 - 2.618) < 0.001)
+        (fibCeiling 1, fibCeiling 2) @?= (1, 4 / 3),
       bound,
       answering
     ]

@@ -28,6 +28,7 @@ import MapCalls (callsExperiment)
 import MapChannel (channelExperiment)
 import MapCluster (clusterExperiment)
 import MapDispatch (dispatchExperiment)
+import MapFib (fibExperiment)
 import MapHeap (heapExperiment)
 import MapPrograms (programsMapExperiment)
 import MapSeedlog (seedlogExperiment)
@@ -40,7 +41,7 @@ import WaitHandover (handoverExperiment)
 experiments :: [Experiment]
 experiments =
   concat
-    [ [dispatchExperiment, callsExperiment, clusterExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment, stmExperiment, tunerExperiment],
+    [ [dispatchExperiment, callsExperiment, clusterExperiment, heapExperiment, channelExperiment, transportExperiment, backendsExperiment, autoExperiment, programsMapExperiment, seedlogExperiment, fibExperiment, stmExperiment, tunerExperiment],
       [crowdExperiment, mwrlExperiment, overlayExperiment],
       profileExperiments,
       programsExperiments,

@@ -29,6 +29,7 @@ import Maru.Similar.Pairs (Row (..), compareAll)
 allWorks :: [Work]
 allWorks =
   [ Work "fib" "fib of 1..SIZE: the last item is two fifths of the work" (\n _ -> listWork [1 .. n] (1.618 ^^) fib fromInteger),
+    Work "fibs" "SIZE times the whole list, fib of 1..GRAIN" (\n g -> listWork [1 .. n] (const 1) (wholeList g) id),
     Work "build" "SIZE maps of lists: allocates, collects garbage" (\n _ -> listWork [1 .. n] (const 1) build weight),
     Work "similar" "all pairs of SIZE disguised Java programs" (\n _ -> similar n),
     Work "ints" "SIZE lists of 20 000 numbers: cheap to make, dear to carry" (\n _ -> listWork [1 .. n] (const 1) numbers (foldl' (+) 0)),
@@ -62,6 +63,11 @@ calls n items = pure . Prepared [] $ \m -> do
 fib :: Int -> Integer
 fib n = if n < 2 then fromIntegral n else fib (n - 1) + fib (n - 2)
 {-# NOINLINE fib #-}
+
+-- | The sum begins with the item, so that no two items share it.
+wholeList :: Int -> Int -> Int
+wholeList n item = foldl' (\s i -> s + fromInteger (fib i)) item [1 .. n]
+{-# NOINLINE wholeList #-}
 
 build :: Int -> Map.Map Int [Int]
 build k = Map.filter (\l -> sum l `mod` 97 == k `mod` 97) (foldl insert Map.empty [1 .. 40000])
