@@ -153,4 +153,4 @@ oneProgram reaper effort say program cores (name, arguments) = do
 grid :: Int -> [String]
 grid cores = [unwords (filter (not . null) flags) | flags <- mapM values gridAxes]
   where
-    values name = concat [axisValues axis | axis <- axes (Scope cores 1 False []), axisName axis == name]
+    values name = concat [axisValues axis | axis <- axes (Scope cores 1 (1 / 0) False []), axisName axis == name]

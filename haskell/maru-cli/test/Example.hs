@@ -57,7 +57,7 @@ simulator = Simulator "example" "Counts" (pure . Right . figures <$> option auto
 tuner :: Tuner
 tuner =
   Tuner "example" "Finds that nothing helps" "-- ./sort" (pure ()) $ \() _ ->
-    pure (Tuned Nothing "no gain: there is nothing to tune" [] ExitSuccess (Table [] []) (object []))
+    pure (Tuned Nothing "no gain: there is nothing to tune" [] Nothing ExitSuccess (Table [] []) (object []))
 
 figures :: Int -> Figures
 figures n =

@@ -104,6 +104,8 @@ race =
         entrants (rounds 3 (\_ c -> Just (if c == 'c' then 1 else 9)) (start 'a' "bc")) @?= "ca",
       testCase "a setting that fails leaves the race" $
         entrants (rounds 1 (\_ c -> if c == 'b' then Nothing else Just 1) (start 'a' "bc")) @?= "ca",
+      testCase "a baseline that fails makes no gain of one round" $
+        verdict (rounds 2 (\i c -> if c == 'a' && i == 2 then Nothing else Just (if c == 'b' then 1 else 2)) (start 'a' "b")) @?= NoGain (Just ('b', 2)),
       testCase "without rivals there is nothing to decide" $ do
         decided (start 'a' "") @?= True
         verdict (rounds 3 (\_ _ -> Just 1) (start 'a' "")) @?= NoGain Nothing

@@ -44,9 +44,21 @@ tuning =
         cost LeastMemory 2 mempty @?= Nothing,
       testCase "each flag has its own advice" $ do
         let busy = Map.fromList [("GC_wall_seconds", 1), ("total_wall_seconds", 2)]
-            said flag = map (takeWhile (/= ':')) (advice busy (Map.singleton "x" flag))
+            said flag = map (takeWhile (/= ':')) (advice LeastTime busy (Just (Map.singleton "x" flag)))
         map said ["-A64m", "-AL256m", "-n4m", "--numa", "--nonmoving-gc", "-N2", "-qg", "-I0"] @?= map pure ["-A", "-AL", "-n", "--numa", "--nonmoving-gc", "-N", "-qg", "-I0"]
-        assertBool "every value has one" (and [not (null (said v)) | axis <- axes (Scope 4 2 False []), v <- drop 1 (axisValues axis)]),
+        assertBool "every value has one" (and [not (null (said v)) | axis <- axes (Scope 4 2 (1 / 0) False []), v <- drop 1 (axisValues axis)]),
+      testCase "what the collector hardly costs is said of the time alone, and where nothing was found" $ do
+        let idle = Map.fromList [("GC_wall_seconds", 0.01), ("total_wall_seconds", 2)]
+        map length [advice LeastTime idle Nothing, advice LeastMemory idle Nothing, advice LeastTime idle (Just Map.empty)] @?= [1, 0, 0],
+      testCase "areas of all cores fit into the memory" $ do
+        let values room = [v | axis <- axes (Scope 16 1 room False []), axisName axis == "allocation", v <- axisValues axis]
+        values (16 * 16777216) @?= ["", "-A256k", "-A1m", "-A4m", "-A16m"]
+        values 0 @?= [""],
+      testCase "a search that is cut off knows what it has seen" $ do
+        let tried = [leader (close s) | runs <- [3, 4 .. 40], let (s, _) = play runs (\_ c -> Just (cost' 1 c)) (search [Axis 'A' [0 .. 6]])]
+            bare = Map.fromList [(c, v) | Axis c (v : _) <- grid, c /= 'A']
+        assertBool (show tried) (all (\c -> cost' 1 (Map.union c bare) <= cost' 1 (Map.insert 'A' 0 bare)) tried)
+        assertBool "the best is among them" (minimum (map (cost' 1 . (`Map.union` bare)) tried) == minimum [cost' 1 (Map.insert 'A' v bare) | v <- [0 .. 6]]),
       testCase "flags and variables go their own ways" $ do
         let s = Map.fromList [("MARU_WORKERS", "4"), ("allocation", "-A16m"), ("capabilities", "")]
         (rtsFlags s, variables s) @?= (["-A16m"], [("MARU_WORKERS", "4")])

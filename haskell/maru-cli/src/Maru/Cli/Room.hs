@@ -43,6 +43,7 @@ import Data.Aeson (Value)
 import Data.Map.Strict (Map)
 import Maru.Cli.Output (Block (..), Figures, Table)
 import Maru.Cli.Reaper (Reaper)
+import Maru.Control.Plot (Plot)
 import Maru.Native.BoardView (Board)
 import Maru.View.Run (Afterwards (..))
 import Options.Applicative (Parser)
@@ -203,6 +204,8 @@ data Tuned = Tuned
     tunedLine :: !String,
     -- | What it means, a line each.
     tunedAdvice :: ![String],
+    -- | A picture and its file, written when all else is kept.
+    tunedPicture :: !(Maybe (FilePath, Plot)),
     -- | Other than success: there is no such setting.
     tunedStatus :: !ExitCode,
     tunedTable :: !Table,

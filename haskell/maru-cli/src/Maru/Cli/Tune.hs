@@ -13,6 +13,8 @@ import Data.Aeson (object, (.=))
 import qualified Data.ByteString.Lazy as Lazy
 import Data.Char (isAlphaNum)
 import Data.Maybe (fromMaybe, isJust)
+import qualified Data.Text as Text
+import qualified Data.Text.Encoding as Text
 import GHC.Clock (getMonotonicTime)
 import Maru.Cli.Exit
 import Maru.Cli.Installed (helperPath)
@@ -21,6 +23,7 @@ import Maru.Cli.Profile
 import Maru.Cli.Readers (duration)
 import Maru.Cli.Reaper (withReaper)
 import Maru.Cli.Room
+import Maru.Control.Plot (svg)
 import Options.Applicative hiding (internal)
 import qualified System.Directory as Directory
 import System.Exit (ExitCode (..))
@@ -73,6 +76,7 @@ tune what run flags = do
   unless quiet (mapM_ putStrLn (shown (tunedTable tuned) ++ tunedLine tuned : tunedAdvice tuned))
   mapM_ (`writeJson` document tuned) (flagJson flags)
   mapM_ (keep tuned) (tunedEnvironment tuned)
+  mapM_ (\(file, plot) -> writeTo file (Lazy.fromStrict (Text.encodeUtf8 (Text.pack (svg plot))))) (tunedPicture tuned)
   pure (tunedStatus tuned)
   where
     shown table = if null (tableRows table) then ["no setting was measured to its end within the budget of " ++ seconds (flagBudget flags)] else renderTable table ++ [""]

@@ -15,6 +15,7 @@ module Maru.Control.Halving
     search,
     proposal,
     record,
+    close,
     leader,
     underway,
     Heat (..),
@@ -107,12 +108,19 @@ record found s
           searchRounds = searchRounds s + 1,
           searchFound = Map.foldrWithKey (\c v -> Map.insertWith (++) c [v]) (searchFound s) found
         }
-    -- The best first.
-    standing = map fst (sortOn snd (mapMaybe (\c -> (,) c . median <$> (Map.lookup c (searchFound next) >>= nonEmpty)) field))
+    standing = ordered next
     -- Two are told apart by three rounds at least.
     kept
       | length standing == 2 && searchStage next < 2 = standing
       | otherwise = take ((length standing + 1) `div` 2) standing
+
+-- | The search ends here: what was found of the axis under way counts as it stands.
+close :: (Ord a, Ord v) => Search a v -> Search a v
+close s = (if null (ordered s) then s else settle (ordered s) s) {searchLeft = [], searchField = []}
+
+-- | What is left of the axis under way and was measured, the best first.
+ordered :: (Ord a, Ord v) => Search a v -> [Map a v]
+ordered s = map fst (sortOn snd (mapMaybe (\c -> (,) c . median <$> (Map.lookup c (searchFound s) >>= nonEmpty)) (searchField s)))
 
 -- | The axis under way is done, and this is the order of its settings.
 settle :: (Ord a, Ord v) => [Map a v] -> Search a v -> Search a v

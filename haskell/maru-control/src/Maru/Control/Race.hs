@@ -109,11 +109,13 @@ verdict race
 standing :: Ord c => Race c -> Verdict c
 standing race = case (Map.lookup (raceBaseline race) (raceTimes race), rivals) of
   (Just base, (c, own) : _)
-    | ratio >= worthwhile && everyRound -> Gain c ratio
+    | ratio >= worthwhile && enough && everyRound -> Gain c ratio
     | otherwise -> NoGain (Just (c, ratio))
     where
       ratio = median base / median own
-      everyRound = and (NonEmpty.zipWith (>) base own)
+      enough = min (length base) (length own) >= fewestRounds
+      -- Oldest first: one that has left the race lacks the last rounds.
+      everyRound = and (NonEmpty.zipWith (>) (NonEmpty.reverse base) (NonEmpty.reverse own))
   _ -> NoGain Nothing
   where
     rivals = filter ((/= raceBaseline race) . fst) (standings race)

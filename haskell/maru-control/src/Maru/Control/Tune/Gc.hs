@@ -40,6 +40,8 @@ data Scope = Scope
     scopeCores :: !Int,
     -- | Memory nodes of the machine.
     scopeNodes :: !Int,
+    -- | Bytes that the allocation areas of all cores may have together.
+    scopeRoom :: !Double,
     -- | The program maps with maru: its back end and its workers, too.
     scopeMaru :: !Bool,
     -- | Only these axes, if any are named.
@@ -60,7 +62,7 @@ axes scope = filter wanted (map asItIs everything)
       [("MARU_BACKEND", ["shm", "threads", "auto"]) | maru]
         ++ [("MARU_WORKERS", map show powers) | maru]
         ++ [("capabilities", map (("-N" ++) . show) powers) | cores > 1]
-        ++ [("allocation", map ("-A" ++) ["256k", "1m", "4m", "16m", "64m", "256m"])]
+        ++ [("allocation", ["-A" ++ text | (text, kib) <- [("256k", 256), ("1m", 1024), ("4m", 4096), ("16m", 16384), ("64m", 65536), ("256m", 262144)], 1024 * kib * fromIntegral cores <= scopeRoom scope])]
         ++ [("parallel", ["-qg", "-qb"] ++ ["-qn" ++ show n | n <- powers, n > 1, n < cores]) | cores > 1]
         ++ [ ("chunks", ["-n4m"]),
              ("old", ["-F1.5", "-F4"]),
@@ -74,7 +76,7 @@ axes scope = filter wanted (map asItIs everything)
 
 -- | Of all axes that there are anywhere.
 axisNames :: [String]
-axisNames = map axisName (axes (Scope 2 2 True []))
+axisNames = map axisName (axes (Scope 2 2 (1 / 0) True []))
 
 isVariable :: String -> Bool
 isVariable = ("MARU_" `isPrefixOf`)
@@ -170,19 +172,19 @@ changes before after = commas (mapMaybe one figures)
     commas [] = ""
     commas (x : xs) = foldl (\a b -> a ++ ", " ++ b) x xs
 
--- | Sentences about what won, or about why nothing can.
-advice :: Statistics -> Settings -> [String]
-advice before settings = mapMaybe (`lookup` reasons) (concatMap families (rtsFlags settings)) ++ little
+-- | Sentences about what won; of nothing, about why nothing can.
+advice :: Objective -> Statistics -> Maybe Settings -> [String]
+advice objective before won = mapMaybe (`lookup` reasons) (concatMap families (maybe [] rtsFlags won)) ++ little
   where
     families flag = [name | (name, _) <- reasons, name `isPrefixOf` flag, longest name flag]
     -- -AL is not -A, --numa is not -n.
     longest name flag = name == maximumOn length [n | (n, _) <- reasons, n `isPrefixOf` flag]
     maximumOn f = foldr1 (\a b -> if f a >= f b then a else b)
     little = case collectorShare before of
-      Just share | share < 0.02 -> ["The collector takes less than 2 % of the time: only -N can make a difference."]
+      Just share | share < 0.02, objective == LeastTime, null won -> ["The collector takes less than 2 % of the time: none of its flags can gain more."]
       _ -> []
     reasons =
-      [ ("-A", "-A: the size of a core's allocation area. A larger one is collected less often, and leaves the cache."),
+      [ ("-A", "-A: the size of a core's allocation area. A larger one is collected less often; a smaller one needs less memory and stays in the cache."),
         ("-AL", "-AL: large objects do not cause collections of the young generation."),
         ("-n", "-n: a core that has used its part up takes another chunk, so that none waits with room left."),
         ("-N", "-N: cores that run Haskell at once. More of them stop together at each collection."),

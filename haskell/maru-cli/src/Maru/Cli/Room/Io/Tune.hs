@@ -78,6 +78,7 @@ ioTuned race =
         Gain flags _ | flags == control -> "no gain: the fastest, " ++ control ++ ", changes nothing; that is noise"
         _ -> raceLine ("the program alone", "is") id race,
       tunedAdvice = [],
+      tunedPicture = Nothing,
       tunedStatus = ExitSuccess,
       tunedTable = Table ((L, "setting") : raceHeads) (raceRows (\flags -> if null flags then "(the program alone)" else flags) race),
       tunedData = object ["rows" .= [object ["flags" .= flags, "seconds" .= ts] | (flags, ts) <- Map.toList (times race)]]

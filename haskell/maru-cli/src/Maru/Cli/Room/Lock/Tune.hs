@@ -163,6 +163,7 @@ judged objective way decided seen =
         Right (verdict, _) -> verdictLine objective verdict
         Left OutOfTime -> "undecided: there was time for " ++ show (length seen) ++ (if length seen == 1 then " window" else " windows") ++ "; give a longer --budget" ++ instead,
       tunedAdvice = [],
+      tunedPicture = Nothing,
       tunedStatus = case decided of
         Right (Infeasible _, _) -> ExitFailure 1
         _ -> ExitSuccess,

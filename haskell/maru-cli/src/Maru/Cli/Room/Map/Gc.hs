@@ -1,4 +1,5 @@
 {-# LANGUAGE OverloadedStrings #-}
+{-# LANGUAGE TupleSections #-}
 
 -- | @maru tune gc@: flags of GHC's run-time system for a Haskell program, by measurement. They travel
 -- in @GHCRTS@, so the command line stays as it is and a program that is not GHC's simply shows no
@@ -9,9 +10,8 @@ module Maru.Cli.Room.Map.Gc
   )
 where
 
-import Control.Monad (unless)
+import Control.Monad (when)
 import Data.Aeson (Value, object, (.=))
-import qualified Data.ByteString.Lazy as Lazy
 import Data.Char (isDigit)
 import Data.Either (fromRight)
 import Data.IORef
@@ -21,16 +21,15 @@ import Data.List (intercalate, isPrefixOf, sortOn)
 import Data.List.NonEmpty (nonEmpty)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (fromMaybe, mapMaybe)
-import qualified Data.Text as Text
-import qualified Data.Text.Encoding as Text
 import GHC.Clock (getMonotonicTime)
 import GHC.Conc (getNumProcessors)
 import Maru.Cli.Exit
+import Maru.Cli.Host (readText)
 import Maru.Cli.Machine (readMachine)
 import Maru.Cli.Output
 import Maru.Cli.Room
 import Maru.Cli.TuneRace
-import Maru.Control.Halving (Heat (..), Search, heats, leader, proposal, search, underway)
+import Maru.Control.Halving (Heat (..), Search, close, heats, leader, proposal, search, underway)
 import qualified Maru.Control.Halving as Halving
 import Maru.Control.Observe (machineCpus)
 import Maru.Control.Plot
@@ -77,23 +76,38 @@ gcTuner =
 
 tuneGc :: Flags -> TuneContext -> IO Tuned
 tuneGc flags context = do
-  scope <- Scope <$> getNumProcessors <*> (IntSet.size . IntSet.fromList . IntMap.elems . machineCpus <$> readMachine "/") <*> pure (flagMaru flags) <*> pure (flagOnly flags)
+  scope <- Scope <$> getNumProcessors <*> (IntSet.size . IntSet.fromList . IntMap.elems . machineCpus <$> readMachine "/") <*> roomForAreas <*> pure (flagMaru flags) <*> pure (flagOnly flags)
+  when (null (proposal (search (axes scope)))) $
+    problem unavailable ("there is nothing to search here for --only " ++ intercalate "," (flagOnly flags) ++ ": this machine has one value of it")
   given <- fromMaybe "" . lookup "GHCRTS" <$> getEnvironment
-  latest <- newIORef Map.empty
+  seen <- newIORef Map.empty
+  failures <- newIORef Map.empty
   let start' = search (axes scope)
       before = leader start'
+      objective = flagObjective flags
       measured most settings = do
-        ran <- fromRight Nothing <$> runOnce context given most settings
-        mapM_ (modifyIORef' latest . Map.insert settings . runStatistics) ran
-        pure (ran >>= \r -> cost (flagObjective flags) (runWall r) (runStatistics r))
-  first <- runOnce context given (tuneBudget context) before >>= either (problem badInput) pure
+        ran <- runOnce context given most settings
+        case ran of
+          Left why -> Nothing <$ (modifyIORef' failures (Map.insert settings why) >> tuneSay context (shown settings ++ ": " ++ why))
+          Right Nothing -> pure Nothing
+          Right (Just r) -> cost objective (runWall r) (runStatistics r) <$ modifyIORef' seen (Map.insert settings (runStatistics r))
+  first <- runOnce context given (tuneBudget context) before >>= either (problem badInput . (++ "; if it runs well by itself: link it with -rtsopts")) pure
   baseline <- maybe (problem badInput (notDone context)) pure first
   found <- searchWithin context (tuneEnd context - 0.35 * tuneBudget context) (runWall baseline) measured start'
-  race <- decide context (flagObjective flags) (runWall baseline) measured before (leader found)
-  seen <- readIORef latest
-  let tuned = judged (flagObjective flags) given (runStatistics baseline) seen found race
-  mapM_ (\file -> writeTo file (Lazy.fromStrict (Text.encodeUtf8 (Text.pack (svg (surface (flagObjective flags) found)))))) (flagSvg flags)
-  pure tuned
+  let closed = close found
+  race <- decide context objective (runWall baseline) measured before (leader closed)
+  failed <- readIORef failures
+  mapM_ (problem badInput . ("the program as it is ran, and then did not: " ++)) (Map.lookup before failed)
+  statistics <- readIORef seen
+  pure (judged objective given (runStatistics baseline) statistics failed (null (proposal found)) closed race) {tunedPicture = (,surface objective closed) <$> flagSvg flags}
+
+-- | Bytes: a quarter of the memory that is free.
+roomForAreas :: IO Double
+roomForAreas = do
+  known <- mapM (fmap (fromRight "") . readText) ["/proc/meminfo", "/sys/fs/cgroup/memory.max"]
+  let free = [1024 * n | line <- lines (concat (take 1 known)), ["MemAvailable:", text, "kB"] <- [words line], Just n <- [readMaybe text]]
+      limit = mapMaybe readMaybe (drop 1 known)
+  pure (minimum (1 / 0 : free ++ limit) / 4)
 
 data Run = Run
   { runWall :: !Double,
@@ -110,7 +124,7 @@ runOnce context given most settings = withScratch "maru-gc" $ \file -> do
   outcome <- timed context most (tuneCommand context) job
   statistics <- readFile file >>= \text -> length text `seq` pure (parseStatistics text)
   pure $ case outcome of
-    Left why -> Left (why ++ "; if it runs well by itself: link it with -rtsopts")
+    Left why -> Left why
     Right Nothing -> Right Nothing
     Right (Just wall)
       | Map.null statistics -> Left ("'" ++ tuneCommand context ++ "' did not accept GHCRTS: it is not a GHC program, or linked without -rtsopts")
@@ -121,24 +135,29 @@ runOnce context given most settings = withScratch "maru-gc" $ \file -> do
 -- | The search until that time, or until it is over. A round that the time cuts off is dropped; a
 -- setting that takes a second and four times as long as the program as it is has lost.
 searchWithin :: TuneContext -> Double -> Double -> (Double -> Settings -> IO (Maybe Double)) -> Search String String -> IO (Search String String)
-searchWithin context latest usual measured = go (1 :: Int)
+searchWithin context latest usual measured = go (1 :: Int) usual
   where
-    go number s = case proposal s of
-      [] -> pure s
-      field -> do
+    -- A run is expected to take as long as those of the round before.
+    go number each s
+      | null field = pure s
+      | otherwise = do
         begun <- getMonotonicTime
-        results <- oneRound [] field
-        ended <- getMonotonicTime
-        let next = maybe s (\found -> Halving.record (Map.fromList found) s) results
-        unless (null results) (tuneSay context ("search, round " ++ show number ++ ": " ++ said s field ++ "; best so far: " ++ shown (leader next)))
-        if null results || ended + (ended - begun) > latest then pure next else go (number + 1) next
+        if begun + each * fromIntegral (length field) > latest
+          then s <$ tuneSay context "there is no time to search more"
+          else do
+            results <- oneRound [] field
+            ended <- getMonotonicTime
+            let next = maybe s (\found -> Halving.record (Map.fromList found) s) results
+            tuneSay context ("search, round " ++ show number ++ ": " ++ maybe "" (++ ", ") (underway s) ++ plural (length field) "setting" ++ "; best so far: " ++ shown (leader next))
+            if null results then pure s else go (number + 1) ((ended - begun) / fromIntegral (length field)) next
+      where
+        field = proposal s
     oneRound found [] = pure (Just (reverse found))
     oneRound found (c : cs) = do
       now <- getMonotonicTime
-      if now >= latest
-        then pure Nothing
-        else measured (min (latest - now) (max 1 (4 * usual))) c >>= \v -> oneRound (maybe id ((:) . (,) c) v found) cs
-    said s field = maybe "" (++ ", ") (underway s) ++ plural (length field) "setting"
+      v <- if now < latest then measured (min (latest - now) (max 1 (4 * usual))) c else pure Nothing
+      ended <- getMonotonicTime
+      if null v && ended >= latest then pure Nothing else oneRound (maybe id ((:) . (,) c) v found) cs
 
 -- | The last race, of two. It is patient by the clock, whatever is counted.
 decide :: TuneContext -> Objective -> Double -> (Double -> Settings -> IO (Maybe Double)) -> Settings -> Settings -> IO (Race Settings)
@@ -146,28 +165,34 @@ decide context objective usual measured before winner
   | winner == before = pure (start before [])
   | otherwise = do
     tuneSay context ("comparing " ++ shown winner ++ " with the program as it is")
-    raceWithin context mostRounds (tuneEnd context) (measured . patience) (start before [winner])
+    raceWithin context mostRounds (tuneEnd context) timely (start before [winner])
   where
-    patience most
-      | objective == LeastTime = most
-      | otherwise = max 1 (4 * usual)
+    timely most settings
+      | objective == LeastTime = measured most settings
+      | otherwise = do
+        now <- getMonotonicTime
+        measured (min (tuneEnd context - now) (max 1 (4 * usual))) settings
 
 -- Judging --------------------------------------------------------------------------
 
-judged :: Objective -> String -> Statistics -> Map.Map Settings Statistics -> Search String String -> Race Settings -> Tuned
-judged objective given statistics seen found race =
+-- | From what the program did as it is, with each setting last, those that failed and why, and whether the
+-- search came to its end.
+judged :: Objective -> String -> Statistics -> Map.Map Settings Statistics -> Map.Map Settings String -> Bool -> Search String String -> Race Settings -> Tuned
+judged objective given statistics seen failed whole found race =
   Tuned
-    { tunedEnvironment = (\s -> ("GHCRTS", unwords ([given | not (null given)] ++ rtsFlags s)) : variables s) <$> won,
-      tunedLine = verdictLine objective found race,
-      tunedAdvice = [what | let { what = changes statistics (won >>= (`Map.lookup` seen)) }, not (null what)] ++ advice statistics (fromMaybe Map.empty won),
+    { tunedEnvironment = environmentOf <$> won,
+      tunedLine = verdictLine objective failed whole found race,
+      tunedAdvice = [what | let { what = changes statistics (won >>= (`Map.lookup` seen)) }, not (null what)] ++ advice objective statistics won,
+      tunedPicture = Nothing,
       tunedStatus = ExitSuccess,
-      tunedTable = Table [(L, "search"), (L, "setting"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (concatMap rows (heats found) ++ [row "last race" c ts | (c, ts) <- Map.toList (times race)]),
+      tunedTable = Table [(L, "search"), (L, "setting"), (R, "runs"), (R, "median"), (R, "least"), (R, "most")] (concatMap rows (heats found) ++ [row "last race" c ts | (c, ts) <- Map.toList (times race)] ++ [["failed", shown c, "-", "-", "-", "-"] | c <- Map.keys failed]),
       tunedData = evidence
     }
   where
     won = case verdict race of
       Gain s _ -> Just s
       _ -> Nothing
+    environmentOf s = [("GHCRTS", unwords flags') | let { flags' = [given | not (null given)] ++ rtsFlags s }, not (null flags')] ++ variables s
     rows heat = [row (heatAxis heat) c ts | (c, ts) <- Map.toList (heatFound heat)]
     row what c ts = [what, shown c, show (length ts)] ++ maybe ["-", "-", "-"] (\s -> map (amount objective) [summaryMedian s, summaryLeast s, summaryMost s]) (summarise <$> nonEmpty ts)
     evidence :: Value
@@ -175,11 +200,13 @@ judged objective given statistics seen found race =
       object
         [ "objective" .= objectiveName objective,
           "won" .= fmap (unwords . rtsFlags) won,
+          "environment" .= fmap (Map.fromList . environmentOf) won,
           "baseline_statistics" .= statistics,
           "statistics" .= (won >>= (`Map.lookup` seen)),
           "rows" .= ([measurement (heatAxis heat) c ts | heat <- heats found, (c, ts) <- Map.toList (heatFound heat)] ++ [measurement "last race" c ts | (c, ts) <- Map.toList (times race)]),
+          "failed" .= [object ["setting" .= shown c, "why" .= why] | (c, why) <- Map.toList failed],
           "runs" .= (1 + sum [length ts | heat <- heats found, ts <- Map.elems (heatFound heat)] + sum (map length (Map.elems (times race)))),
-          "searched_to_its_end" .= null (proposal found),
+          "searched_to_its_end" .= whole,
           "ratio" .= fmap (\(_, e) -> object ["median" .= estimateMedian e, "low" .= estimateLow e, "high" .= estimateHigh e, "pairs" .= estimatePairs e]) (against race)
         ]
     measurement what c ts = object ["search" .= (what :: String), "setting" .= shown c, "flags" .= unwords (rtsFlags c), "environment" .= Map.fromList (variables c), "values" .= ts]
@@ -203,17 +230,19 @@ against race = case verdict race of
       own <- Map.lookup s (times race)
       (,) s . estimate <$> nonEmpty (zipWith (/) base own)
 
-verdictLine :: Objective -> Search String String -> Race Settings -> String
-verdictLine objective found race = case (verdict race, against race) of
-  _ | Map.null (times race) && null (heats found) -> "undecided: there was no time to compare anything with the program as it is; give a longer --budget"
-  _ | leader found == raceBaseline race -> "no gain: the present settings are the best that was found" ++ unfinished
+verdictLine :: Objective -> Map.Map Settings String -> Bool -> Search String String -> Race Settings -> String
+verdictLine objective failed whole found race = case (verdict race, against race) of
+  _ | null (heats found) -> "undecided: there was no time to compare anything with the program as it is; give a longer --budget"
+  _ | winner == raceBaseline race -> "no gain: nothing that was tried is better than the present settings" ++ unfinished
+  _ | Just why <- Map.lookup winner failed -> "no gain: the best, " ++ shown winner ++ ", failed: " ++ why
   (Gain s _, Just (_, e)) -> "gain: " ++ less e ++ " with " ++ shown s ++ unfinished
   (Undecided count, _) -> undecidedLine count
   (_, Just (s, e))
     | estimateMedian e > 1 -> "no gain: the best, " ++ shown s ++ ", needs " ++ less e ++ ", which is within the noise"
-  _ -> "no gain: the present settings are the best that was found" ++ unfinished
+  _ -> "no gain: the best of the search, " ++ shown winner ++ ", was not better in the last race" ++ unfinished
   where
-    unfinished = if null (proposal found) then "" else "; there was no time to search everything: a longer --budget may find more"
+    winner = leader found
+    unfinished = if whole then "" else "; there was no time to search everything: a longer --budget may find more"
     less e = two (estimateMedian e) ++ " times less " ++ what ++ " (" ++ two (estimateLow e) ++ " to " ++ two (estimateHigh e) ++ ")"
     two = fixed 2
     what = case objective of

@@ -183,6 +183,7 @@ judged reached searches race =
         _ -> Nothing,
       tunedLine = waitVerdict reached race,
       tunedAdvice = [],
+      tunedPicture = Nothing,
       tunedStatus = ExitSuccess,
       tunedTable = Table ((L, "race") : (L, "setting") : raceHeads) [what : row | (what, r) <- named', row <- raceRows named r],
       tunedData =
