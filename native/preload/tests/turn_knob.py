@@ -3,12 +3,15 @@
 usage: turn_knob.py MARU LOAD
 """
 
+import fcntl
 import json
 import os
 import pty
 import select
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 maru, load = sys.argv[1:]
@@ -35,9 +38,11 @@ becomes(1000000)
 top, terminal = pty.fork()
 if top == 0:
     os.execve(maru, ["maru", "top", str(run.pid)], {**os.environ, "TERM": "xterm"})
+# So wide that no path of LOAD is cut.
+fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 40, 250, 0, 0))
 shown = b""
 while b" hot" not in shown:  # a key is the selected run's, once there is one
-    if not select.select([terminal], [], [], 20)[0]:
+    if not select.select([terminal], [], [], 20)[0] or len(shown) > 1000000:
         sys.exit("maru top does not show the run")
     shown += os.read(terminal, 65536)
 os.write(terminal, b"<<")
