@@ -30,6 +30,7 @@ import GHC.IO.Handle.FD (fdToHandle')
 import Maru.Native.Ranks (shutDown)
 import System.IO
 
+-- | A connection to one peer. Sending is safe from several threads, reading from one.
 data Wire = Wire
   { wireIn :: !Handle,
     wireOut :: !Handle,

@@ -32,6 +32,7 @@ data Entry i = Entry
     entryItem :: !i
   }
 
+-- | Items that have no result yet: those that wait, and those that peers have.
 data Ledger i = Ledger
   { ledgerWaiting :: !(Seq (Entry i)),
     -- | By peer, by index.
@@ -39,6 +40,7 @@ data Ledger i = Ledger
     ledgerClosed :: !Bool
   }
 
+-- | There may come some.
 noEntries :: Ledger i
 noEntries = Ledger Seq.empty IntMap.empty False
 
