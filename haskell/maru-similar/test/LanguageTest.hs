@@ -45,9 +45,9 @@ tests =
       testCase "where a language is asked for, its files are those that go with it" $
         [languageWhere l path | (l, path) <- [(Cpp, "x.h"), (C, "x.h"), (TypeScript, "x.tsx"), (Tsx, "x.ts"), (C, "x.cpp")]] @?= [Just Cpp, Just C, Just Tsx, Nothing, Nothing],
       testCase "a header that uses what C does not have is one of C++" $ do
-        forM_ ["class A { int b; };", "class A : B<C> { };", "template <class T> T f();", "namespace a { }", "std::string f();", "using namespace std;", "struct A { public: int b; };", "struct A { virtual ~A(); };"] $ \text ->
+        forM_ ["class A { int b; };", "class A : B<C> { };", "template <class T> T f();", "namespace a { }", "std::string f();", "using namespace std;", "struct A { public: int b; };", "struct A { virtual ~A(); };", "enum class A { b };"] $ \text ->
           assertEqual (show text) (Cpp, C) (byContent C "a.h" (text <> "\n"), byContent C "a.c" text)
-        forM_ ["int class;", "int f(int template, int virtual);", "// class A { };\nint x;", "char *s = \"class A {\";", "struct class { int private; };", "#ifndef A\n#define A(b) b ? c : d\n#endif", ""] $ \text ->
+        forM_ ["int class;", "int f(int template, int virtual);", "// class A { };\nint x;", "char *s = \"class A {\";", "struct class { int private; };", "struct class foo;", "extern union class a;", "#ifndef A\n#define A(b) b ? c : d\n#endif", ""] $ \text ->
           assertEqual (show text) C (byContent C "a.h" text),
       testGroup "tokens" [testCase (languageName l ++ ": " ++ show text) (spelled l text @?= ts) | (l, text, ts) <- lexed'],
       testCase "what does not end hides nothing, and is counted" $
@@ -61,6 +61,8 @@ tests =
       testGroup "200 KB in one line, in time" [testCase (languageName l ++ ": " ++ show (B.take 8 unit)) (longLine l unit) | l <- [C, Python, JavaScript, Rust, Haskell, Lua, Ruby], unit <- hardUnits],
       testCase "800 KB of dashes that are no comment, in time" $
         forM_ [Haskell, Lua, Sql] $ \l -> longLine l ("x = " <> BC.replicate 800000 '-' <> ">"),
+      testCase "4 MB of brackets that never end, in time" $
+        longLine Ruby (BC.concat (replicate 1400000 "%(\n")),
       testGroup "acts" [testCase (languageName l) (withGrammar l (\g -> actsOf l g text @?= (0, acts))) | (l, text, acts) <- acted],
       testGroup
         "copies in disguise rank above independent programs"
@@ -183,6 +185,9 @@ lexed' =
     -- Neither a comparison nor a type is an element.
     (JavaScript, "a <b && c> d; 'e' // f", ["a", "<", "b", "&&", "c", ">", "d", ";", "'e'"]),
     (Tsx, "f = <T extends U>(a: T) => 'b'; // c\nd = <i/>", ["f", "=", "<", "T", "extends", "U", ">", "(", "a", ":", "T", ")", "=>", "'b'", ";", "d", "=", "<", "i", "/>"]),
+    -- Types behind a tag's name end no tag.
+    (Tsx, "t = <T<R, (x: {y: Z<'u'>}) => V> a={b} />;\nif (c > 1) { d('e'); }\nf = <T>g</T>", ["t", "=", "<", "T", "<", "R", ",", "(", "x", ":", "{", "y", ":", "Z", "<", "'u'", ">", "}", ")", "=>", "V", ">", "a", "=", "{", "b", "}", "/>", ";", "if", "(", "c", ">", "1", ")", "{", "d", "(", "'e'", ")", ";", "}", "f", "=", "<", "T", ">", "g", "</", "T", ">"]),
+    (Tsx, "t = <T<R>>it's</T>; u = <U<R> /> + 'v'", ["t", "=", "<", "T", "<", "R", ">", ">", "it's", "</", "T", ">", ";", "u", "=", "<", "U", "<", "R", ">", "/>", "+", "'v'"]),
     (TypeScript, "f = <T>(a) => 'b'; c = <T>d; // </T>", ["f", "=", "<", "T", ">", "(", "a", ")", "=>", "'b'", ";", "c", "=", "<", "T", ">", "d", ";"]),
     (Ruby, "a =~ /b'c/i; puts /'d/\ne / f / g", ["a", "=", "~", "/b'c/i", ";", "puts", "/'d/", "e", "/", "f", "/", "g"]),
     (Ruby, "w = %w(don't (x) y); r = %r{'}; m = a % b; q %'c'", ["w", "=", "%w(don't (x) y)", ";", "r", "=", "%r{'}", ";", "m", "=", "a", "%", "b", ";", "q", "%'c'"]),
@@ -251,7 +256,7 @@ wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) st
     (starts, ends) = (map (tokenStart ts) is, map (tokenEnd ts) is)
 
 hardUnits :: [ByteString]
-hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$", "=<a ", "=<a {", "=<a>", "=<a>{", "%w(", "= %("]
+hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$", "=<a ", "=<a {", "=<a>", "=<a>{", "=<a<", "%w(", "= %("]
 
 longLine :: Language -> ByteString -> Assertion
 longLine l unit = timeout 20000000 (pure $! VU.sum (tokenEnds (lexSource l (B.concat (replicate (max 1 (200000 `div` B.length unit)) unit)))) `seq` ()) >>= (@?= Just ())
