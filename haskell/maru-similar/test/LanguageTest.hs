@@ -132,14 +132,18 @@ tests =
             common = "class A { void f() { for (int i = 0; i < 9; i++) { a(i); } } }\n"
             own = "class B { int g(int x) { while (x > 1) { x = x / 2 + h(x, 3); } return -x; } }\n"
             (this, that) = (of' (common <> own), of' (own <> common))
-            rare others = [shownRare s | s <- evidence 9 (usualIn 9 ([this, that] ++ others)) [] this that]
+            rare others = [shownRare s | s <- evidence 9 (usualOf ([this, that] ++ others)) [] this that]
+            usualOf all' = usualIn 9 (all' !!) (map (map sourceLanguage) all')
         rare (replicate 20 (of' common)) @?= [False, True]
         rare (replicate 20 (of' (own <> common))) @?= [False, False]
-        rare (replicate 7 (of' common)) @?= [False, False],
+        rare (replicate 7 (of' common)) @?= [False, False]
+        -- Those that cannot have it say nothing, be they as many as they will.
+        rare (replicate 10 (of' (own <> common)) ++ replicate 1000 [Source Python "a.py" "x = f(1)\n"]) @?= [False, False]
+        rare (replicate 10 (of' common) ++ replicate 1000 [Source Python "a.py" "x = f(1)\n"]) @?= [False, True],
       testCase "a pair of two languages of a family has tiles, one of two families none" $ do
         let c = Source C "a.c" (written C (program 2))
-        assertBool "none" (not (null (evidence 9 Nothing [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
-        evidence 9 Nothing [] [c] [Source Java "a.java" (sourceBytes c)] @?= []
+        assertBool "none" (not (null (evidence 9 mempty [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
+        evidence 9 mempty [] [c] [Source Java "a.java" (sourceBytes c)] @?= []
     ]
   where
     name i = BC.pack (show (100 + i))
