@@ -81,13 +81,20 @@ def one_test(words=None):
 
 
 def in_threads(jobs, function, items):
-    """[function(item) for item in items], so many at once.  Python begins no signal's handler while its first thread
-    waits for a lock, if the signal came as the wait began: so it waits a second at most."""
+    """[function(item) for item in items], so many at once.  The first that raises ends it: no further item is begun.
+    Python begins no signal's handler while its first thread waits for a lock, if the signal came as the wait began:
+    so it waits a second at most."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         futures = [pool.submit(function, item) for item in items]
-        while concurrent.futures.wait(futures, timeout=1).not_done:
-            pass
-        return [future.result() for future in futures]
+        waiting = futures
+        try:
+            while waiting:
+                done, waiting = concurrent.futures.wait(waiting, timeout=1, return_when=concurrent.futures.FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+            return [future.result() for future in futures]
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Runner:

@@ -15,7 +15,7 @@ import unittest.mock
 
 import calls
 import main
-from runner import Runner, Unit, Way, one_test
+from runner import Runner, Unit, Way, in_threads, one_test
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Takes what maru run does, writes a report in which it took part, and is seen by the command.
@@ -161,6 +161,19 @@ class Bounds(InFolder):
             runner.compare([unit], [WAY])
         self.assertLess(time.monotonic() - begun, 20 * LIMIT)
         sender.join()
+
+    def test_the_first_that_raises_ends_all(self):
+        begun = []
+
+        def one(item):
+            begun.append(item)
+            if item == 0:
+                raise ValueError("no")
+            time.sleep(0.05)
+
+        with self.assertRaisesRegex(ValueError, "no"):
+            in_threads(2, one, range(1000))
+        self.assertLess(len(begun), 1000)
 
     def running(self, program):
         found = []

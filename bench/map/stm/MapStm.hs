@@ -54,7 +54,7 @@ run reaper effort say = do
         figuresData = object ["cores" .= cores, "measured" .= roundsJson rounds, "claims" .= map claimJson judged]
       }
 
--- | What a structure is called, and how many operations take some tenths of a second on the fewest elements.
+-- | What a structure is called, and how many operations it does on 256 elements.
 data Structure = Structure
   { structureName :: !String,
     structureOperations :: !Int

@@ -45,9 +45,9 @@ tests =
       testCase "where a language is asked for, its files are those that go with it" $
         [languageWhere l path | (l, path) <- [(Cpp, "x.h"), (C, "x.h"), (TypeScript, "x.tsx"), (Tsx, "x.ts"), (C, "x.cpp")]] @?= [Just Cpp, Just C, Just Tsx, Nothing, Nothing],
       testCase "a header that uses what C does not have is one of C++" $ do
-        forM_ ["class A { int b; };", "class A : B<C> { };", "template <class T> T f();", "namespace a { }", "std::string f();", "using namespace std;", "struct A { public: int b; };", "struct A { virtual ~A(); };"] $ \text ->
+        forM_ ["class A { int b; };", "class A : B<C> { };", "template <class T> T f();", "namespace a { }", "std::string f();", "using namespace std;", "struct A { public: int b; };", "struct A { virtual ~A(); };", "enum class A { b };"] $ \text ->
           assertEqual (show text) (Cpp, C) (byContent C "a.h" (text <> "\n"), byContent C "a.c" text)
-        forM_ ["int class;", "int f(int template, int virtual);", "// class A { };\nint x;", "char *s = \"class A {\";", "struct class { int private; };", "#ifndef A\n#define A(b) b ? c : d\n#endif", ""] $ \text ->
+        forM_ ["int class;", "int f(int template, int virtual);", "// class A { };\nint x;", "char *s = \"class A {\";", "struct class { int private; };", "struct class foo;", "extern union class a;", "#ifndef A\n#define A(b) b ? c : d\n#endif", ""] $ \text ->
           assertEqual (show text) C (byContent C "a.h" text),
       testGroup "tokens" [testCase (languageName l ++ ": " ++ show text) (spelled l text @?= ts) | (l, text, ts) <- lexed'],
       testCase "what does not end hides nothing, and is counted" $
@@ -61,6 +61,8 @@ tests =
       testGroup "200 KB in one line, in time" [testCase (languageName l ++ ": " ++ show (B.take 8 unit)) (longLine l unit) | l <- [C, Python, JavaScript, Rust, Haskell, Lua, Ruby], unit <- hardUnits],
       testCase "800 KB of dashes that are no comment, in time" $
         forM_ [Haskell, Lua, Sql] $ \l -> longLine l ("x = " <> BC.replicate 800000 '-' <> ">"),
+      testCase "4 MB of brackets that never end, in time" $
+        longLine Ruby (BC.concat (replicate 1400000 "%(\n")),
       testGroup "acts" [testCase (languageName l) (withGrammar l (\g -> actsOf l g text @?= (0, acts))) | (l, text, acts) <- acted],
       testGroup
         "copies in disguise rank above independent programs"
@@ -130,14 +132,18 @@ tests =
             common = "class A { void f() { for (int i = 0; i < 9; i++) { a(i); } } }\n"
             own = "class B { int g(int x) { while (x > 1) { x = x / 2 + h(x, 3); } return -x; } }\n"
             (this, that) = (of' (common <> own), of' (own <> common))
-            rare others = [shownRare s | s <- evidence 9 (usualIn 9 ([this, that] ++ others)) [] this that]
+            rare others = [shownRare s | s <- evidence 9 (usualOf ([this, that] ++ others)) [] this that]
+            usualOf all' = usualIn 9 (all' !!) (map (map sourceLanguage) all')
         rare (replicate 20 (of' common)) @?= [False, True]
         rare (replicate 20 (of' (own <> common))) @?= [False, False]
-        rare (replicate 7 (of' common)) @?= [False, False],
+        rare (replicate 7 (of' common)) @?= [False, False]
+        -- Those that cannot have it say nothing, be they as many as they will.
+        rare (replicate 10 (of' (own <> common)) ++ replicate 1000 [Source Python "a.py" "x = f(1)\n"]) @?= [False, False]
+        rare (replicate 10 (of' common) ++ replicate 1000 [Source Python "a.py" "x = f(1)\n"]) @?= [False, True],
       testCase "a pair of two languages of a family has tiles, one of two families none" $ do
         let c = Source C "a.c" (written C (program 2))
-        assertBool "none" (not (null (evidence 9 Nothing [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
-        evidence 9 Nothing [] [c] [Source Java "a.java" (sourceBytes c)] @?= []
+        assertBool "none" (not (null (evidence 9 mempty [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
+        evidence 9 mempty [] [c] [Source Java "a.java" (sourceBytes c)] @?= []
     ]
   where
     name i = BC.pack (show (100 + i))
@@ -183,6 +189,9 @@ lexed' =
     -- Neither a comparison nor a type is an element.
     (JavaScript, "a <b && c> d; 'e' // f", ["a", "<", "b", "&&", "c", ">", "d", ";", "'e'"]),
     (Tsx, "f = <T extends U>(a: T) => 'b'; // c\nd = <i/>", ["f", "=", "<", "T", "extends", "U", ">", "(", "a", ":", "T", ")", "=>", "'b'", ";", "d", "=", "<", "i", "/>"]),
+    -- Types behind a tag's name end no tag.
+    (Tsx, "t = <T<R, (x: {y: Z<'u'>}) => V> a={b} />;\nif (c > 1) { d('e'); }\nf = <T>g</T>", ["t", "=", "<", "T", "<", "R", ",", "(", "x", ":", "{", "y", ":", "Z", "<", "'u'", ">", "}", ")", "=>", "V", ">", "a", "=", "{", "b", "}", "/>", ";", "if", "(", "c", ">", "1", ")", "{", "d", "(", "'e'", ")", ";", "}", "f", "=", "<", "T", ">", "g", "</", "T", ">"]),
+    (Tsx, "t = <T<R>>it's</T>; u = <U<R> /> + 'v'", ["t", "=", "<", "T", "<", "R", ">", ">", "it's", "</", "T", ">", ";", "u", "=", "<", "U", "<", "R", ">", "/>", "+", "'v'"]),
     (TypeScript, "f = <T>(a) => 'b'; c = <T>d; // </T>", ["f", "=", "<", "T", ">", "(", "a", ")", "=>", "'b'", ";", "c", "=", "<", "T", ">", "d", ";"]),
     (Ruby, "a =~ /b'c/i; puts /'d/\ne / f / g", ["a", "=", "~", "/b'c/i", ";", "puts", "/'d/", "e", "/", "f", "/", "g"]),
     (Ruby, "w = %w(don't (x) y); r = %r{'}; m = a % b; q %'c'", ["w", "=", "%w(don't (x) y)", ";", "r", "=", "%r{'}", ";", "m", "=", "a", "%", "b", ";", "q", "%'c'"]),
@@ -251,7 +260,7 @@ wellFormed size ts = and (zipWith (<=) (0 : ends) starts) && and (zipWith (<) st
     (starts, ends) = (map (tokenStart ts) is, map (tokenEnd ts) is)
 
 hardUnits :: [ByteString]
-hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$", "=<a ", "=<a {", "=<a>", "=<a>{", "%w(", "= %("]
+hardUnits = ["\"", "\\\"", "'", "/*", "/* ", "{-", "/", "/[", "=/", "\"\"\"", "'''", "`", "import (", "\nimport (", "\nuse {", "\nimport /*", "\nmodule ", "--", "--\n", "\r", "[[", "(", "\xff", "$", "=<a ", "=<a {", "=<a>", "=<a>{", "=<a<", "%w(", "= %("]
 
 longLine :: Language -> ByteString -> Assertion
 longLine l unit = timeout 20000000 (pure $! VU.sum (tokenEnds (lexSource l (B.concat (replicate (max 1 (200000 `div` B.length unit)) unit)))) `seq` ()) >>= (@?= Just ())

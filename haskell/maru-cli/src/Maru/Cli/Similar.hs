@@ -39,7 +39,6 @@ import Maru.Similar.Archive (fitting)
 import Maru.Similar.Digits (printedScore)
 import Maru.Similar.Evidence (evidence, usualIn)
 import Maru.Similar.Output
-import Maru.Similar.Standing (sampleOf)
 import Maru.Similar.Told
 import qualified Maru.View.Similar as View
 import Options.Applicative
@@ -68,7 +67,7 @@ similar s = orStopped $ do
     stop usage "--index does not go with --mode seed: an index has no text to tile; use --archive"
   when (length (filter (== Just "-") [csvFile s, jsonFile s, htmlFile s]) > 1) $
     stop usage "only one of --csv, --json and --html can go to standard output"
-  -- Only those that are needed: a plug-in that is damaged ends a run without a word.
+  -- Only those that are needed: to open a plug-in is to run its code, which may end the run.
   forIndex <- traverse (const (configOf s (languagesAsked s))) (indexFolder s)
   wanted <- collectionAsked (foldMap (configGrammars . fst) forIndex) s
   verdicts <- verdictsIn (verdictsFile s)
@@ -148,7 +147,7 @@ toShow s verdicts corpus own report = do
       when small $ evaluate (foldr seq () found)
       (if small then Just found else Nothing) <$ tell (fromIntegral (n :: Int) / fromIntegral (length pairs))
     minLength = configMinMatch (reportConfig report)
-    usual = usualIn minLength (filter ((<= mostShown) . bytesOf) (map own (sampleOf (V.length (reportSubmissions report)))))
+    usual = usualIn minLength (\i -> let held = own i in if bytesOf held <= mostShown then held else []) (map submissionLanguages (V.toList (reportSubmissions report)))
     bytesOf = sum . map (B.length . sourceBytes)
     -- Verdicts go by names: those of others than these submissions are left out.
     known = if namesHidden s then sortOn View.verdictLeft (sortOn View.verdictRight (map withoutNote renumbered)) else renumbered

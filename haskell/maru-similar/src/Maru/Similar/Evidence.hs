@@ -21,15 +21,16 @@ import qualified Data.Vector.Algorithms.Intro as Intro
 import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word64)
 import Maru.Similar.Corpus (Source (..))
-import Maru.Similar.Language (lexSource)
+import Maru.Similar.Language (Language, familyHead, lexSource)
 import Maru.Similar.Match hiding (Kind, Tile)
 import qualified Maru.Similar.Match as Match
 import Maru.Similar.Normalise
+import Maru.Similar.Standing (sampleOf)
 import Maru.Similar.Tiling
 import Maru.Similar.Token
 
 -- | A tile, whether it stands in another order than the tiles around it, and whether hardly any other
--- submission has it.
+-- submission of its family of languages has it.
 data Shown = Shown
   { shownTile :: !Match.Tile,
     shownMoved :: !Bool,
@@ -47,20 +48,23 @@ data Placed = Placed
 -- | All tiles of two submissions, in the order of the left; template code (the first) is in none.
 -- The minimum match length must be at least 1. As costly as comparing the pair. Where nothing is
 -- known of others, none is rare.
-evidence :: Int -> Maybe Usual -> [Source] -> [Source] -> [Source] -> [Shown]
-evidence m usual base left right = zipWith3 Shown tiles_ (moved tiles_) (map (maybe (const False) (rareIn leftCodes) usual) found)
+evidence :: Int -> Map.Map Language Usual -> [Source] -> [Source] -> [Source] -> [Shown]
+evidence m usual base left right = zipWith3 Shown tiles_ (moved tiles_) (map rare found)
   where
     (lefts, leftCodes) = own left
     (rights, rightCodes) = own right
     found = sortOn matchLeft (tilingTiles (tiles (index m (side m leftCodes)) (side m rightCodes)))
     tiles_ = map shown found
+    rare t = maybe False (\u -> rareIn leftCodes u t) (Map.lookup (languageAt (matchLeft t)) usual)
+    languageAt i = leftLanguages V.! spanFile (placedSpan (lefts V.! i))
+    leftLanguages = V.fromList (map (familyHead . sourceLanguage) left)
     shown t = tile (V.slice (matchLeft t) (matchLength t) lefts) (V.slice (matchRight t) (matchLength t) rights)
     own sources = let (tokens, codes) = placed sources in (tokens, maybe codes (without codes) template)
     template = if null base then Nothing else Just (index m (side m (snd (placed base))))
     -- In place, so that positions stay.
     without codes t = blotted (tilingTiles (tiles t (side m codes))) codes
 
--- | Which stretches some submissions have, each counted once a submission.
+-- | Which stretches some submissions of a family of languages have, each counted once a submission.
 data Usual = Usual
   { -- | Tokens of a stretch.
     usualLength :: !Int,
@@ -69,10 +73,19 @@ data Usual = Usual
     usualStretches :: !(VU.Vector Word64)
   }
 
--- | Of those submissions; 'Nothing' of fewer than ten, which say little. The minimum match length.
--- O(n log n).
-usualIn :: Int -> [[Source]] -> Maybe Usual
-usualIn m submissions
+-- | By families of languages, from a sample of the submissions that have one: what each of these
+-- holds, by its number (a submission without a source says nothing), and their languages. Of fewer
+-- than ten, which say little, there is none. The minimum match length. O(n log n) of the sample.
+usualIn :: Int -> (Int -> [Source]) -> [[Language]] -> Map.Map Language Usual
+usualIn m own languages' = Map.mapMaybeWithKey sampled having
+  where
+    having = fmap reverse . Map.fromListWith (++) $ [(l, [i]) | (i, ls) <- zip [0 ..] languages', l <- Set.toList (Set.fromList (map familyHead ls))]
+    sampled l numbers = usualOf m (filter (not . null) [filter ((== l) . familyHead . sourceLanguage) (own (places V.! i)) | i <- sampleOf (V.length places)])
+      where
+        places = V.fromList numbers
+
+usualOf :: Int -> [[Source]] -> Maybe Usual
+usualOf m submissions
   | length submissions < 10 = Nothing
   | otherwise = Just (Usual k (length submissions) (ascending (VU.concat (map (VU.uniq . ascending . own) submissions))))
   where

@@ -28,7 +28,7 @@ where
 import Data.Bits (setBit)
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
-import Data.List (find, foldl')
+import Data.List (find, foldl', zip4)
 import qualified Data.Map.Strict as Map
 import Data.Word (Word32, Word64, Word8)
 import Maru.Similar.Lexer.Generic (lexGeneric)
@@ -135,11 +135,12 @@ hasName language path = any (`B.isSuffixOf` path) (endings (traits language))
 -- | What a file that its name says is of the language holds: a header that uses what C does not have
 -- is one of C++. O(n).
 byContent :: Language -> ByteString -> ByteString -> Language
-byContent C path text | ".h" `B.isSuffixOf` path && any ofCpp (zip3 spelled (drop 1 spelled) (drop 2 spelled)) = Cpp
+byContent C path text | ".h" `B.isSuffixOf` path && any ofCpp (zip4 ("" : spelled) spelled (drop 1 spelled) (drop 2 spelled)) = Cpp
   where
     spelled = let ts = lexSource C text in map (tokenText text ts) [0 .. tokenCount ts - 1] ++ ["", ""]
-    ofCpp (a, b, c) = case a of
-      "class" -> isName b && c `elem` ["{", ":", ";", "final"]
+    ofCpp (before, a, b, c) = case a of
+      -- In C it may be the name of a structure.
+      "class" -> before `notElem` ["struct", "union"] && isName b && c `elem` ["{", ":", ";", "final"]
       "namespace" -> b == "{" || isName b && c == "{"
       "template" -> b == "<"
       "::" -> isName b

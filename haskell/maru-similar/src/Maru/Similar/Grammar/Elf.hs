@@ -28,7 +28,7 @@ judge file
   | B.length first < 64 || B.take 4 first /= "\DELELF" = Left "no shared library"
   | B.take 3 (B.drop 4 first) /= "\2\1\1" = Left "no shared library of 64 bits"
   | end > fromIntegral (B.length file) = Left "cut off"
-  | B.null sealed = Left "no checksum of scripts/grammars is behind it: another made it, or strip has changed it"
+  | B.null sealed = Left "no checksum of scripts/grammars is behind it: another made it, or strip has changed it; make grammars makes it anew"
   | sealed /= sealOf library = Left "damaged: it does not fit its checksum"
   | otherwise = Right ()
   where

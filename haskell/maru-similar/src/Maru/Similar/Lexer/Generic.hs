@@ -35,6 +35,8 @@ data Place = Place
     preambleTo :: !Int,
     -- | From here on the end of a preamble is looked for in later lines, again.
     farFrom :: !Int,
+    -- | From here on the end of a text in brackets of its own is looked for, again.
+    percentsFrom :: !Int,
     -- | No code stands here, but what is around it.
     outside :: !Bool,
     -- | Elements, and code in them.
@@ -44,7 +46,7 @@ data Place = Place
 -- | The tokens of a source of that family, of less than 4 GiB.
 lexGeneric :: Style -> Word32 -> ByteString -> Tokens
 lexGeneric style family = \source ->
-  let (kinds, starts, ends, open) = VU.unzip4 (VU.unfoldr (next style known special source (closingsIn source)) (Place 0 True False [] 0 0 (isJust (islands style)) []))
+  let (kinds, starts, ends, open) = VU.unzip4 (VU.unfoldr (next style known special source (closingsIn source)) (Place 0 True False [] 0 0 0 (isJust (islands style)) []))
    in Tokens kinds starts ends (VU.length (VU.filter (== code Error) kinds)) (VU.length (VU.filter id open)) family
   where
     known = Map.fromList [(w, Map.findWithDefault Mark w meanings) | w <- BC.words (keywords style)]
@@ -67,13 +69,17 @@ next style known special source closings = go
       | special ! c, Just found <- opened at rest = found
       | c == 39 && quotedChars style = let (kind, n) = character rest in token at kind n
       | c == 47 && patterns style && opens at rest, Just n <- patternLength rest = token at StringLiteral n
-      | c == 37 && percents style && opens at rest, Just n <- percentLength rest = token at StringLiteral n
+      | c == 37 && percents style && opens at rest = percent at rest
       | digit c = token at IntLiteral (number rest)
       | wordStart c = let n = B.length (B.takeWhile (inWord style) rest) in token at (Map.findWithDefault Identifier (BU.unsafeTake n rest) known) n
-      | otherwise = let (kind, n) = sign rest in token at kind n
+      | otherwise = signed at rest
       where
         rest = BU.unsafeDrop (offset at) source
         c = BU.unsafeIndex source (offset at)
+    signed at rest = let (kind, n) = sign rest in token at kind n
+    percent at rest = case percentLength (offset at >= percentsFrom at) rest of
+      (Just n, _) -> token at StringLiteral n
+      (Nothing, failed) -> signed (if failed then at {percentsFrom = offset at + mostPercent} else at) rest
     opened at rest
       | lineStart at, Just found <- preambleAt at rest = Just found
       | lineStart at, (open, close) : _ <- filter ((`B.isPrefixOf` rest) . fst) (pages style) = Just (comment at open (pageLength close rest))
@@ -135,23 +141,27 @@ patternLength rest = go False 1
       Just ('/', after) | not inClass -> Just (n + 1 + B.length (B.takeWhile wordPart after))
       _ -> go inClass (n + 1)
 
--- | A text in brackets of its own behind a per cent sign and a letter, or none. No longer than such
--- are.
-percentLength :: ByteString -> Maybe Int
-percentLength rest = case BC.uncons (B.drop n near) of
+-- | Bytes of a text in brackets of its own behind a per cent sign, at most.
+mostPercent :: Int
+mostPercent = 4096
+
+-- | A text in brackets of its own behind a per cent sign and a letter, or none; and whether its end was
+-- looked for so far in vain. Brackets that come in pairs count only where the first argument says so.
+percentLength :: Bool -> ByteString -> (Maybe Int, Bool)
+percentLength paired rest = case BC.uncons (B.drop n near) of
   Just (open, _)
-    | Just close <- lookup open (zip "([{<" ")]}>") -> go open close (0 :: Int) n
-    | open `elem` ("|!/\"'^~" :: String) -> (+ (n + 2)) <$> BC.elemIndex open (B.drop (n + 1) near)
-  _ -> Nothing
+    | Just close <- lookup open (zip "([{<" ")]}>") -> if paired then go open close (0 :: Int) n else (Nothing, False)
+    | open `elem` ("|!/\"'^~" :: String) -> ((+ (n + 2)) <$> BC.elemIndex open (B.drop (n + 1) near), False)
+  _ -> (Nothing, False)
   where
-    near = B.take 4096 rest
+    near = B.take mostPercent rest
     n = if BC.all (`elem` ("qQwWiIrsx" :: String)) (B.take 1 (B.drop 1 near)) then 2 else 1
     go open close depth i = case BC.uncons (B.drop i near) of
-      Nothing -> Nothing
+      Nothing -> (Nothing, True)
       Just ('\\', _) -> go open close depth (i + 2)
       Just (c, _)
         | c == open -> go open close (depth + 1) (i + 1)
-        | c == close -> if depth == 1 then Just (i + 1) else go open close (depth - 1) (i + 1)
+        | c == close -> if depth == 1 then (Just (i + 1), False) else go open close (depth - 1) (i + 1)
         | otherwise -> go open close depth (i + 1)
 
 -- | A character, or a sign alone. It has an escape, or is one character.

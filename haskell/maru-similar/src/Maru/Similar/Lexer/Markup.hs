@@ -20,6 +20,7 @@ import qualified Data.ByteString as B
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Unsafe as BU
 import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe)
 import Maru.Similar.Lexer.Style (Quote (..), lineEnd, white, wordPart)
 import Maru.Similar.Token (Kind (..))
 
@@ -27,6 +28,8 @@ import Maru.Similar.Token (Kind (..))
 data Around
   = -- | Whether the tag is one that closes.
     InTag !Bool
+  | -- | Type arguments behind a tag's name, and how many more are open in them.
+    InTypes !Int
   | InText
   | -- | Code, and how many braces are open in it.
     InBraces !Int
@@ -49,8 +52,14 @@ markup around rest = case around of
   InTag closes : outer
     | "/>" `B.isPrefixOf` rest -> Just (Step Mark 2 outer)
     | c == '>' -> Just (Step Mark 1 (if closes then outer else InText : outer))
+    | c == '<' -> Just (Step Less 1 (InTypes 0 : around))
     | c == '{' -> Just (Step BraceOpen 1 (InBraces 0 : around))
     | c == '"' || c == '\'' -> let mark = B.take 1 rest in Just (Value (Quote mark mark False True))
+  InTypes n : outer
+    | "=>" `B.isPrefixOf` rest -> Just (Step Arrow 2 around)
+    | c == '<' -> Just (Step Less 1 (InTypes (n + 1) : outer))
+    | c == '>' -> Just (Step Greater 1 (if n == 0 then outer else InTypes (n - 1) : outer))
+    | c == '{' -> Just (Step BraceOpen 1 (InBraces 0 : around))
   InBraces n : outer
     | c == '{' -> Just (Step BraceOpen 1 (InBraces (n + 1) : outer))
     | c == '}' -> Just (Step BraceClose 1 (if n == 0 then outer else InBraces (n - 1) : outer))
@@ -79,11 +88,22 @@ nameAt = B.takeWhile (\w -> wordPart w || w == 46 || w == 45 || w == 58)
 
 -- | Whether the angle bracket at that offset opens an element.
 opensElement :: Closings -> Int -> ByteString -> Bool
-opensElement closings at rest = named && (maybe False (> at) (Map.lookup name closings) || endsItself 0 (B.take 1024 after))
+opensElement closings at rest = named && (maybe False (> at) (Map.lookup name closings) || endsItself 0 (behindTypes (B.take 1024 after)))
   where
     name = nameAt (B.drop 1 rest)
     after = B.drop (1 + B.length name) rest
     named = if B.null name then ">" `B.isPrefixOf` after else not (BC.all (`elem` ['0' .. '9']) (B.take 1 name))
+
+-- | What stands behind the type arguments that a text begins with, if it does.
+behindTypes :: ByteString -> ByteString
+behindTypes text = if "<" `B.isPrefixOf` text then go (0 :: Int) text else text
+  where
+    go depth rest = case BC.uncons rest of
+      Nothing -> rest
+      Just ('<', more) -> go (depth + 1) more
+      Just ('>', more) -> if depth == 1 then more else go (depth - 1) more
+      Just ('=', more) -> go depth (fromMaybe more (B.stripPrefix ">" more))
+      Just (_, more) -> go depth more
 
 -- | Whether a tag ends with a slash, from behind its name on, at that depth of braces.
 endsItself :: Int -> ByteString -> Bool

@@ -109,14 +109,11 @@ runLoad ready structure load = case structureMake structure of
     let parts = [foldl' (flip IntSet.insert) IntSet.empty (filter (ofPart load part) (initial load)) | part <- [0 .. loadThreads load - 1]]
     mapM_ evaluate parts
     ready
-    (done, meter) <- metered (evaluate (sumUp (parMapWith options (alone load) (zip [0 ..] parts))))
-    pure (Outcome (zip [Attempts, Commits, Grown, Shrunk] [loadOperations load, loadOperations load, fst3 done, snd3 done]) (thd3 done) True meter)
+    (ended, meter) <- metered (evaluate (foldl' add (Ended 0 0 0 0 True) (parMapWith options (alone load) (zip [0 ..] parts))))
+    pure (Outcome (zip [Attempts, Commits, Grown, Shrunk] (map ($ ended) [endedDone, endedDone, endedGrown, endedShrunk])) (endedLeft ended) (endedInPlace ended) meter)
   where
     options = defaultOptions {backend = Shm, workers = Workers (loadThreads load), chunking = Fixed 1}
-    sumUp = foldl' (\(a, b, c) (x, y, z) -> let (a', b', c') = (a + x, b + y, c + z) in a' `seq` b' `seq` c' `seq` (a', b', c')) (0, 0, 0)
-    fst3 (a, _, _) = a
-    snd3 (_, b, _) = b
-    thd3 (_, _, c) = c
+    add (Ended a b c d e) (Ended a' b' c' d' e') = Ended (a + a') (b + b') (c + c') (d + d') (e && e')
 
 -- | Every second key, in an order that is none.
 initial :: Load -> [Int]
@@ -169,18 +166,29 @@ work load set tally = go
 ofPart :: Load -> Int -> Int -> Bool
 ofPart load part key = key * loadThreads load `div` max 1 (2 * loadSize load) == part
 
--- | A process with its part of the set: inserted, deleted, left.
-alone :: Load -> (Int, IntSet.IntSet) -> (Int, Int, Int)
-alone load (part, start) = go (draws part) (share load part) start 0 0
+-- | What came of a process's part of the set.
+data Ended = Ended
+  { endedDone :: !Int,
+    endedGrown :: !Int,
+    endedShrunk :: !Int,
+    -- | Elements.
+    endedLeft :: !Int,
+    -- | All of them are of the part.
+    endedInPlace :: !Bool
+  }
+
+-- | A process with its part of the set.
+alone :: Load -> (Int, IntSet.IntSet) -> Ended
+alone load (part, start) = go (draws part) 0 start 0 0
   where
     keys = [key | key <- [0 .. 2 * loadSize load - 1], ofPart load part key]
     (least, many) = (foldr const 0 keys, length keys)
     go g n set grown shrunk
-      | n <= 0 = grown `seq` shrunk `seq` (grown, shrunk, IntSet.size set)
+      | n >= share load part = Ended n grown shrunk (IntSet.size set) (all (ofPart load part) (IntSet.elems set))
       | otherwise = case operation of
-        Member -> (least + key) `IntSet.member` set `seq` go g' (n - 1) set grown shrunk
-        Insert | IntSet.notMember (least + key) set -> go g' (n - 1) (IntSet.insert (least + key) set) (grown + 1) shrunk
-        Delete | IntSet.member (least + key) set -> go g' (n - 1) (IntSet.delete (least + key) set) grown (shrunk + 1)
-        _ -> go g' (n - 1) set grown shrunk
+        Member -> (least + key) `IntSet.member` set `seq` go g' (n + 1) set grown shrunk
+        Insert | IntSet.notMember (least + key) set -> go g' (n + 1) (IntSet.insert (least + key) set) (grown + 1) shrunk
+        Delete | IntSet.member (least + key) set -> go g' (n + 1) (IntSet.delete (least + key) set) grown (shrunk + 1)
+        _ -> go g' (n + 1) set grown shrunk
       where
         (operation, key, g') = draw load many g
