@@ -49,16 +49,16 @@ unsigned maru_ranks_share(unsigned workers) {
 
 /* ---- connections --------------------------------------------------------------------- */
 
-/* Small messages go at once; of a host that is gone the kernel tells in some 15 s. */
+/* Small messages go at once; of a host that is gone the kernel tells in some 15 s where nothing is
+ * under way to it. No TCP_USER_TIMEOUT: the kernel applies it to a peer that lives and does not
+ * read, too. */
 static void ready(int fd) {
   int on = 1, idle = 5, every = 2, count = 5;
-  unsigned silent = 15000;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof silent);
 }
 
 int maru_ranks_accept(int listener) {

@@ -29,7 +29,7 @@ unsigned maru_ranks_share(unsigned workers);
  * name says.  Nobody has proved anything yet.  The descriptors are the caller's, close-on-exec. */
 int maru_ranks_meet(struct maru_ranks *ranks, int seconds);
 /* A descriptor, or -EAGAIN: nobody calls.  A connection whose other host is silent ends after some
- * 15 s; so it is with `first`. */
+ * 15 s, or after the kernel's last retry where bytes are under way to it; so it is with `first`. */
 int maru_ranks_accept(int listener);
 /* Starts a program, found by PATH, in a process group of its own. Its standard input and output
  * are `end`, a descriptor of this process that others must not inherit. Its process, or an error.
