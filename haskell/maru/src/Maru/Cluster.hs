@@ -205,8 +205,9 @@ asRank action = do
       card <- ownCard 0
       addOurselves cluster 0 False (cardWorkers card)
       -- A thread may be waiting for it.
-      for_ listener $ \l -> meetOthers cluster card ranks l `finally` closeFdWith (closeStream . fromIntegral) (fromIntegral l)
-      withPeers cluster action `finally` leaveRanks
+      let meet l = meetOthers cluster card ranks l `finally` closeFdWith (closeStream . fromIntegral) (fromIntegral l)
+      -- Where they do not all meet, those that came are told that the program is over.
+      withPeers cluster (for_ listener meet >> action) `finally` leaveRanks
 
 -- | Until all ranks came. Each that calls is greeted by a thread of its own: a stranger who says
 -- nothing keeps nobody waiting.
@@ -215,12 +216,14 @@ meetOthers cluster card ranks listener = do
   came <- newMVar []
   verdicts <- newEmptyMVar
   listening <- forkIO (forever (callers came verdicts) `catch` ended)
-  met <- timeout (patience * 1000000) (replicateM_ (ranksCount ranks - 1) (takeMVar verdicts >>= either throwIO pure))
-  killThread listening
+  met <- timeout (patience * 1000000) (gather verdicts (ranksCount ranks - 1)) `finally` killThread listening
   missing <- (\there -> [r | r <- [1 .. ranksCount ranks - 1], r `notElem` there]) <$> readMVar came
   when (isNothing met) . throwIO $
     Unavailable "Mpi" (name (head' missing) <> " did not come within " <> show patience <> " s") "does main begin with withCluster in every rank?"
   where
+    gather verdicts n = when (n > 0) (takeMVar verdicts >>= either (refuse verdicts (n - 1)) (\() -> gather verdicts (n - 1)))
+    -- The others are let in for a moment, to be told.
+    refuse verdicts n why = timeout 2000000 (replicateM_ n (takeMVar verdicts)) >> throwIO (why :: Unavailable)
     -- By its end.
     ended :: SomeException -> IO ()
     ended _ = pure ()
@@ -236,7 +239,8 @@ meetOthers cluster card ranks listener = do
           Just (theirs, Welcome _) -> do
             addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire
             putMVar verdicts (Right ())
-          Just (theirs, OtherProgram) -> putMVar verdicts (Left (otherProgram (name (cardRank theirs))))
+          -- It waits until our line is said, and for that keeps the wire.
+          Just (theirs, OtherProgram) -> putMVar verdicts (Left (otherProgram (name (cardRank theirs)))) >> void (nextShort wire)
           _ -> hangUp wire
     judge came theirs
       | judgeBy card theirs == OtherProgram = pure OtherProgram
@@ -274,7 +278,8 @@ serveAs name secret card wire leave = do
       over <- serve alike (cardWorkers card) wire
       leave over
       exitWith (if over then ExitSuccess else ExitFailure 75)
-    Right _ -> exitWith (ExitFailure 69)
+    -- A launcher ends the job when one process fails: first the coordinator says why.
+    Right _ -> timeout 10000000 (nextShort wire) >> exitWith (ExitFailure 69)
 
 -- Hosts --------------------------------------------------------------------------
 
