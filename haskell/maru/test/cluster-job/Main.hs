@@ -6,6 +6,7 @@
 -- > maru-test-cluster failing                  which item threw what
 -- > maru-test-cluster lazy                     of a list without end
 -- > maru-test-cluster killing N                item 5 kills its worker, always; the policy is Retry 1
+-- > maru-test-cluster straggler ITEMS          four items take 2 s, the others 1 ms; two workers
 -- > maru-test-cluster big ITEMS BYTES          the length of so many results of so many bytes
 module Main (main) where
 
@@ -28,6 +29,9 @@ square = remoteWith (\us n -> unsafePerformIO (threadDelay us) `seq` n * n)
 
 odd' :: Remote () Int Int
 odd' = remote (\n -> if n `mod` 10 == 7 then throw (userError ("seven: " <> show n)) else if n == 3 then 1 `div` (n - 3) else n)
+
+straggling :: Remote () Int Int
+straggling = remote (\n -> unsafePerformIO (threadDelay (if n `elem` [1, 100, 200, 300] then 2000000 else 1000)) `seq` n)
 
 large :: Remote Int Int Bytes.ByteString
 large = remoteWith (\size n -> Bytes.replicate size (fromIntegral n))
@@ -54,6 +58,9 @@ main = withCluster $ do
       let xs = parMapOnWith defaultOptions {policy = Retry 1} (static deadly) () [0 .. 9]
       got <- mapM (try . evaluate) xs
       print [either (negate . lostIndex) id g | g <- got]
+    ["straggler", items] -> do
+      putStrLn "begun"
+      print (sum (parMapOnWith defaultOptions {workers = Workers 2, window = Just 50000} (static straggling) () [1 .. read items]))
     ["big", items, size] -> do
       let xs = parMapOnWith defaultOptions (static large) (read size) [1 .. read items]
       forM_ (zip [0 :: Int ..] xs) $ \(i, x) -> when (i == 10) (putStrLn "begun") >> void (evaluate (Bytes.length x))
