@@ -157,6 +157,21 @@ int maru_ranks_reap(int process, int ms) {
   }
 }
 
+int maru_ranks_end(int process, int ms) {
+  /* While it is not reaped, its number and its group's are nobody else's. */
+  siginfo_t seen = {0};
+  for (int64_t until = maru_now_ns() + ms * INT64_C(1000000); maru_now_ns() < until;) {
+    if (waitid(P_PID, (id_t)process, &seen, WEXITED | WNOHANG | WNOWAIT) < 0 && errno != EINTR)
+      return -errno;
+    if (seen.si_pid == process)
+      break;
+    usleep(5000);
+  }
+  kill(-process, SIGKILL);
+  int status = maru_ranks_reap(process, 1000);
+  return seen.si_pid == process ? status : -EAGAIN;
+}
+
 int maru_ranks_leave(void) { return mr_launcher_leave(mr_launcher_find()); }
 
 void maru_ranks_abort(int status) { mr_launcher_abort(mr_launcher_find(), status); }

@@ -33,11 +33,15 @@ int maru_ranks_meet(struct maru_ranks *ranks, int seconds);
 int maru_ranks_accept(int listener);
 /* Starts a program, found by PATH, in a process group of its own. Its standard input and output
  * are `end`, a descriptor of this process that others must not inherit. Its process, or an error.
- * It ends by itself when the other end of `end` is closed. */
+ * A program that reads ends by itself when the other end of `end` is closed; maru_ranks_end ends
+ * any. */
 int maru_ranks_spawn(char *const *command, int end);
 /* The exit status of that process, 128 + signal, or -EAGAIN after so many ms. Once it is told, the
  * process is nobody's. */
 int maru_ranks_reap(int process, int ms);
+/* Waits for that process for at most so many ms, then kills its group, whatever is left of it. Its
+ * exit status if it ended by itself, else -EAGAIN; it is reaped. Once for a process. */
+int maru_ranks_end(int process, int ms);
 /* The launcher may count this process as done. */
 int maru_ranks_leave(void);
 /* The job ends with that status: a launcher that lets it go on would else say 0. */

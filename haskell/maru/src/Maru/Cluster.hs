@@ -237,7 +237,7 @@ meetOthers cluster card ranks listener = do
         greeted <- greetPeer (ranksSecret ranks) (judge came) wire
         case greeted of
           Just (theirs, Welcome _) -> do
-            addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire
+            addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire (pure ())
             putMVar verdicts (Right ())
           -- It waits until our line is said, and for that keeps the wire.
           Just (theirs, OtherProgram) -> putMVar verdicts (Left (otherProgram (name (cardRank theirs)))) >> void (nextShort wire)
@@ -294,12 +294,14 @@ onHosts hosts action = do
   cluster <- newCluster ByHosts
   addOurselves cluster 0 True (cardWorkers card)
   results <- newEmptyMVar
-  -- At once: a host takes as long as its ssh.
-  for_ (zip [1 ..] hosts) $ \(k, host) ->
-    forkIO (try (begin cluster card secret k host (agentCommand ssh folder path host)) >>= putMVar results)
-  -- All of them: an agent that was started knows then that it is not wanted.
-  greeted <- replicateM (length hosts) (takeMVar results)
-  withPeers cluster (for_ greeted (either (throwIO :: SomeException -> IO ()) pure) >> action)
+  withPeers cluster $ do
+    -- At once: a host takes as long as its ssh.
+    for_ (zip [1 ..] hosts) $ \(k, host) ->
+      forkIO (try (begin cluster card secret k host (agentCommand ssh folder path host)) >>= putMVar results)
+    -- All of them: an agent that was started knows then that it is not wanted.
+    greeted <- replicateM (length hosts) (takeMVar results)
+    for_ greeted (either (throwIO :: SomeException -> IO ()) pure)
+    action
 
 begin :: Cluster -> Card -> Bytes.ByteString -> Int -> Host -> [String] -> IO ()
 begin cluster card secret k host command = do
@@ -307,16 +309,19 @@ begin cluster card secret k host command = do
   started <- spawnOn theirs command
   closeStream theirs
   agent <- either (\why -> closeStream ours >> throwIO (unreachable ("ssh cannot be started: " <> why))) pure started
+  status <- newIORef Nothing
+  end <- endsWith cluster (endWithin 1000 agent >>= writeIORef status)
   wire <- wireOn ours
   sendFrame wire (Frame Greets 0 0 secret)
   greeted <- greetPeer secret (pure . judgeBy card) wire
   case greeted of
-    Just (theirs', Welcome _) -> addPeer cluster k name (cardWorkers theirs') wire
+    Just (theirs', Welcome _) -> addPeer cluster k name (cardWorkers theirs') wire end
     Just _ -> hangUp wire >> throwIO (otherProgram name)
     Nothing -> do
       hangUp wire
-      status <- reapWithin 1000 agent
-      throwIO (unreachable ("no agent could be started there" <> maybe "" (\s -> " (ssh ended with status " <> show s <> ")") status))
+      end
+      ended <- readIORef status
+      throwIO (unreachable ("no agent could be started there" <> maybe "" (\s -> " (ssh ended with status " <> show s <> ")") ended))
   where
     name = "host " <> hostName host
     unreachable why = Unavailable name why ("try: ssh " <> hostName host <> " true; the program must lie there, at the same path")

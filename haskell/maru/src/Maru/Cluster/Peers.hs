@@ -10,6 +10,7 @@ module Maru.Cluster.Peers
     newCluster,
     addPeer,
     addOurselves,
+    endsWith,
     alive,
     listenTo,
     stopListening,
@@ -21,8 +22,9 @@ module Maru.Cluster.Peers
 where
 
 import Control.Concurrent (forkIO, threadDelay)
+import Control.Concurrent.MVar
 import Control.Concurrent.STM
-import Control.Exception (SomeException, try)
+import Control.Exception (SomeException, finally, try)
 import Control.Monad
 import Data.Foldable (for_, traverse_)
 import Data.IORef
@@ -51,7 +53,9 @@ data Cluster = Cluster
     -- | A process that was forked from it has no peers.
     clusterProcess :: !ProcessID,
     -- | The program is over: a peer that leaves now is not lost.
-    clusterOver :: !(IORef Bool)
+    clusterOver :: !(IORef Bool),
+    -- | What ends the processes that were started here for peers. Each does it once.
+    clusterEnds :: !(IORef [IO ()])
   }
 
 -- | One that evaluates items.
@@ -63,7 +67,9 @@ data Peer = Peer
     -- | It gets nothing while there are others.
     peerReserve :: !Bool,
     -- | 'False': it is lost, or has left.
-    peerThere :: !(TVar Bool)
+    peerThere :: !(TVar Bool),
+    -- | Once it is gone: ends what was started for it here.
+    peerEnd :: !(IO ())
   }
 
 -- | Of a call. Both are called by a peer's own thread, and are brief.
@@ -74,11 +80,19 @@ data Handler = Handler
   }
 
 newCluster :: Means -> IO Cluster
-newCluster means = Cluster means <$> newTVarIO IntMap.empty <*> newTVarIO IntMap.empty <*> newIORef 0 <*> getProcessID <*> newIORef False
+newCluster means = Cluster means <$> newTVarIO IntMap.empty <*> newTVarIO IntMap.empty <*> newIORef 0 <*> getProcessID <*> newIORef False <*> newIORef []
 
 -- | One that was greeted. Its frames are read from now on.
-addPeer :: Cluster -> Int -> String -> Int -> Wire -> IO ()
-addPeer cluster number name workers wire = add cluster (Peer number name workers wire False)
+addPeer :: Cluster -> Int -> String -> Int -> Wire -> IO () -> IO ()
+addPeer cluster number name workers wire end = add cluster (\there -> Peer number name workers wire False there end)
+
+-- | A process that was started for a peer ends with the program: that action, which is run once.
+-- What runs it before.
+endsWith :: Cluster -> IO a -> IO (IO ())
+endsWith cluster end = do
+  left <- newMVar (void end)
+  let once = modifyMVar_ left (\e -> pure () <$ e)
+  once <$ atomicModifyIORef' (clusterEnds cluster) (\ends -> (once : ends, ()))
 
 add :: Cluster -> (TVar Bool -> Peer) -> IO ()
 add cluster made = do
@@ -96,7 +110,7 @@ addOurselves cluster number reserve workers = do
     _ <- try (serve True workers wire) :: IO (Either SomeException Bool)
     hangUp wire
   ours' <- wireOn ours
-  add cluster (Peer number "this process" (if reserve then 0 else workers) ours' reserve)
+  add cluster (\there -> Peer number "this process" (if reserve then 0 else workers) ours' reserve there (pure ()))
 
 hear :: Cluster -> Peer -> IO ()
 hear cluster peer =
@@ -117,6 +131,7 @@ hear cluster peer =
       items <- sum <$> traverse (`handleLoss` peer) (IntMap.elems handlers)
       unless over . hPutStrLn stderr $
         "maru: " <> peerName peer <> " was lost" <> why <> (if items == 0 then "" else "; its " <> show items <> " items are evaluated again")
+      peerEnd peer
 
 -- | Those that are there.
 alive :: Cluster -> STM [Peer]
@@ -144,6 +159,11 @@ dismissPeers cluster = do
   for_ peers $ \p -> forkIO (sendTo p (Frame Leaves 0 0 mempty))
   void (timeout 2000000 (atomically (alive cluster >>= check . null)))
   traverse_ (hangUp . peerWire) peers
+  -- At once: each may take a second.
+  ended <- newEmptyMVar
+  ends <- readIORef (clusterEnds cluster)
+  for_ ends $ \end -> forkIO (end `finally` putMVar ended ())
+  for_ ends (const (takeMVar ended))
   threadDelay 1000
 
 -- | This process's.
