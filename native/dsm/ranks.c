@@ -143,7 +143,7 @@ int maru_ranks_spawn(char *const *command, int end) {
   return rc != 0 ? -rc : pid;
 }
 
-int maru_ranks_reap(int process, int ms) {
+static int reap(int process, int ms) {
   int status;
   for (int64_t until = maru_now_ns() + ms * INT64_C(1000000);;) {
     pid_t got = waitpid(process, &status, WNOHANG);
@@ -168,7 +168,7 @@ int maru_ranks_end(int process, int ms) {
     usleep(5000);
   }
   kill(-process, SIGKILL);
-  int status = maru_ranks_reap(process, 1000);
+  int status = reap(process, 1000);
   return seen.si_pid == process ? status : -EAGAIN;
 }
 

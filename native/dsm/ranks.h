@@ -36,13 +36,11 @@ int maru_ranks_accept(int listener);
  * A program that reads ends by itself when the other end of `end` is closed; maru_ranks_end ends
  * any. */
 int maru_ranks_spawn(char *const *command, int end);
-/* The exit status of that process, 128 + signal, or -EAGAIN after so many ms. Once it is told, the
- * process is nobody's. */
-int maru_ranks_reap(int process, int ms);
-/* Waits for that process for at most so many ms, then kills its group, whatever is left of it. Its
- * exit status if it ended by itself, else -EAGAIN; it is reaped. Once for a process. */
+/* Waits for that process for at most so many ms, then kills its group, whatever is left of it, and
+ * reaps it. Its exit status, or 128 + signal, if it ended by itself; else -EAGAIN. Once for a
+ * process. */
 int maru_ranks_end(int process, int ms);
-/* The launcher may count this process as done. */
+/* After the meeting. The launcher may count this process as done. */
 int maru_ranks_leave(void);
 /* The job ends with that status: a launcher that lets it go on would else say 0. */
 void maru_ranks_abort(int status);

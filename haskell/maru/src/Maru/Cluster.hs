@@ -29,11 +29,12 @@
 --
 -- __Failure__: a worker's death is treated in its own process, by the 'Policy', as for 'Shm'. A
 -- process that is lost is said on standard error, and its items are evaluated again by others. An
--- item that was at four lost processes (more, where 'Retry' says more) throws 'WorkerLost'. When
+-- item that was at four lost processes (more, where 'Retry' says more) throws 'WorkerLost'. One that
+-- is stopped is not lost: after 20 s standard error says that it is silent. When
 -- this process ends, however it does, the others end within five seconds, and so do their workers.
 -- Programs of this module say what is not available in one line, and end with status 69.
 --
--- __Cost__: a connection and two threads of this process for each of the others. A block of items is
+-- __Cost__: a connection and two threads of this process for each of the others, and one for all. A block of items is
 -- planned to take some 300 ms of a process. What is sent grows with items and results. Nothing grows
 -- with the square of the number of hosts.
 --
@@ -179,7 +180,9 @@ ownCard rank = Card rank <$> ownWorkers <*> program <*> layout
 
 -- | Runs the action with those peers, and ends them.
 withPeers :: Cluster -> IO a -> IO a
-withPeers cluster action = (writeIORef theCluster (Just cluster) >> action) `finally` (writeIORef theCluster Nothing >> dismissPeers cluster)
+withPeers cluster action = bracket (forkIO (watchPeers cluster)) killThread (const served)
+  where
+    served = (writeIORef theCluster (Just cluster) >> action) `finally` (writeIORef theCluster Nothing >> dismissPeers cluster)
 
 -- | What the coordinator says to a card: whether its program is ours.
 judgeBy :: Card -> Card -> Verdict

@@ -11,6 +11,7 @@ module Maru.Cluster.Peers
     addPeer,
     addOurselves,
     endsWith,
+    watchPeers,
     alive,
     listenTo,
     stopListening,
@@ -69,14 +70,18 @@ data Peer = Peer
     -- | 'False': it is lost, or has left.
     peerThere :: !(TVar Bool),
     -- | Once it is gone: ends what was started for it here.
-    peerEnd :: !(IO ())
+    peerEnd :: !(IO ()),
+    -- | Seconds since something was heard of it, as 'watchPeers' counts them.
+    peerSilent :: !(IORef Int)
   }
 
 -- | Of a call. Both are called by a peer's own thread, and are brief.
 data Handler = Handler
   { handleFrame :: Peer -> Frame -> IO (),
     -- | That peer will send no more. How many items it had.
-    handleLoss :: Peer -> IO Int
+    handleLoss :: Peer -> IO Int,
+    -- | How many items it has.
+    handleItems :: Peer -> IO Int
   }
 
 newCluster :: Means -> IO Cluster
@@ -94,9 +99,9 @@ endsWith cluster end = do
   let once = modifyMVar_ left (\e -> pure () <$ e)
   once <$ atomicModifyIORef' (clusterEnds cluster) (\ends -> (once : ends, ()))
 
-add :: Cluster -> (TVar Bool -> Peer) -> IO ()
+add :: Cluster -> (TVar Bool -> IORef Int -> Peer) -> IO ()
 add cluster made = do
-  peer <- made <$> newTVarIO True
+  peer <- made <$> newTVarIO True <*> newIORef 0
   atomically (modifyTVar' (clusterPeers cluster) (IntMap.insert (peerNumber peer) peer))
   void (forkIO (hear cluster peer))
 
@@ -116,6 +121,7 @@ hear :: Cluster -> Peer -> IO ()
 hear cluster peer =
   nextFrame (peerWire peer) >>= \case
     Just frame@(Frame _ call _ _) -> do
+      writeIORef (peerSilent peer) 0
       handlers <- readTVarIO (clusterHandlers cluster)
       handled <- try (for_ (IntMap.lookup call handlers) (\h -> handleFrame h peer frame))
       either (\e -> gone (": " <> exceptionText e)) (\() -> hear cluster peer) handled
@@ -132,6 +138,21 @@ hear cluster peer =
       unless over . hPutStrLn stderr $
         "maru: " <> peerName peer <> " was lost" <> why <> (if items == 0 then "" else "; its " <> show items <> " items are evaluated again")
       peerEnd peer
+
+-- | Without an end: says which peers have items and are silent, after 20 s and each time twice as
+-- many. A peer that lives beats every 5 s ("Maru.Cluster.Serve"). Its items stay with it: it may be
+-- stopped for a while only. Seconds in which this process itself is stopped do not count.
+watchPeers :: Cluster -> IO ()
+watchPeers cluster = forever $ do
+  threadDelay 1000000
+  peers <- atomically (alive cluster)
+  handlers <- readTVarIO (clusterHandlers cluster)
+  for_ peers $ \peer -> do
+    silent <- atomicModifyIORef' (peerSilent peer) (\s -> (s + 1, s + 1))
+    when (silent `elem` take 20 (iterate (* 2) 20)) $ do
+      items <- sum <$> traverse (`handleItems` peer) (IntMap.elems handlers)
+      when (items > 0) . hPutStrLn stderr $
+        "maru: " <> peerName peer <> " has been silent for " <> show silent <> " s; " <> show items <> " items wait for it"
 
 -- | Those that are there.
 alive :: Cluster -> STM [Peer]

@@ -12,10 +12,11 @@ module Maru.Cluster.Serve
   )
 where
 
-import Control.Concurrent (forkIO, killThread)
+import Control.Concurrent (forkIO, killThread, threadDelay)
 import Control.Concurrent.MVar
 import Control.Concurrent.STM
 import Control.Exception
+import Control.Monad (forever)
 import Data.Binary (Binary (..))
 import qualified Data.Binary as Binary
 import qualified Data.ByteString as Bytes
@@ -51,11 +52,13 @@ instance Binary Block where
   get = (\(n, ns, s, l, c, notes) -> Block n ns s l c notes) <$> get
 
 -- | @serve alike workers wire@: until the other side hangs up ('False') or says that the program is
--- over ('True'). Then nothing is left of any call.
+-- over ('True'). Then nothing is left of any call. It beats every 5 s, whatever its items take.
 serve :: Bool -> Int -> Wire -> IO Bool
 serve alike own wire = do
   calls <- newIORef IntMap.empty
-  loop calls `finally` (readIORef calls >>= traverse_ endCall)
+  beats <- forkIO (forever (threadDelay 5000000 >> sendFrame wire (Frame Beats 0 0 mempty)))
+  -- Not waited for: the other side may not read.
+  loop calls `finally` (forkIO (killThread beats) >> readIORef calls >>= traverse_ endCall)
   where
     loop calls =
       nextFrame wire >>= \case
