@@ -3,6 +3,7 @@
 
 #include "address.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -94,11 +95,27 @@ static int call(const struct sockaddr_storage *address, int seconds) {
 
 /* ---- meeting ------------------------------------------------------------------------- */
 
+/* Of a process, as its environment names it no more. */
+static enum mr_launcher met_by;
+
+/* A program that this rank starts is no rank, and must not speak on its descriptors.  A program that
+ * is MPI's too finds its launcher by the same names. */
+static void forget_launcher(void) {
+  static const char *const names[] = {"PMI_FD", "PMI_RANK", "PMIX_RANK", "PMIX_NAMESPACE",
+                                      "SLURM_STEP_NUM_TASKS"};
+  if (dlsym(RTLD_DEFAULT, "MPI_Init") != NULL)
+    return;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    unsetenv(names[i]);
+}
+
 int maru_ranks_meet(struct maru_ranks *ranks, int seconds) {
   struct mr_meeting meeting = {.listener = -1};
   *ranks = (struct maru_ranks){.listener = -1, .first = -1};
-  int rc = mr_launcher_meet_first(mr_launcher_find(), &meeting, RANKS_MAX, seconds, ranks->why,
+  met_by = mr_launcher_find();
+  int rc = mr_launcher_meet_first(met_by, &meeting, RANKS_MAX, seconds, ranks->why,
                                   sizeof ranks->why);
+  forget_launcher();
   ranks->count = meeting.nodes;
   ranks->me = meeting.me;
   memcpy(ranks->secret, meeting.secret, sizeof meeting.secret);
@@ -172,9 +189,9 @@ int maru_ranks_end(int process, int ms) {
   return seen.si_pid == process ? status : -EAGAIN;
 }
 
-int maru_ranks_leave(void) { return mr_launcher_leave(mr_launcher_find()); }
+int maru_ranks_leave(void) { return mr_launcher_leave(met_by); }
 
-void maru_ranks_abort(int status) { mr_launcher_abort(mr_launcher_find(), status); }
+void maru_ranks_abort(int status) { mr_launcher_abort(met_by, status); }
 
 void maru_ranks_proof(const uint8_t *secret, const void *bytes, size_t length,
                       uint8_t proof[MR_HMAC]) {

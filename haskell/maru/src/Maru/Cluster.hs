@@ -1,3 +1,5 @@
+{-# LANGUAGE TupleSections #-}
+
 -- | The map beyond one machine: processes that @mpirun@ or @srun@ started, or agents on hosts.
 --
 -- > {-# LANGUAGE StaticPointers #-}
@@ -65,7 +67,7 @@ import Control.Monad
 import qualified Data.ByteString as Bytes
 import Data.Foldable (for_)
 import Data.IORef
-import Data.Maybe (fromMaybe, isNothing)
+import Data.Maybe (catMaybes, fromMaybe, isNothing)
 import Foreign.C (CInt (..))
 import GHC.Conc (closeFdWith)
 import GHC.StaticPtr (StaticPtr, deRefStaticPtr)
@@ -151,14 +153,20 @@ withCluster action = orLine $ do
   hosts <- lookupEnv "MARU_HOSTS"
   case (agent, launcher, hosts) of
     (Just _, _, _) -> beAgent
-    (_, Launched, _) -> asRank action
+    (_, Launched, _) -> asRank (for_ hosts (const unusedHosts) >> action)
     (_, Mute, _) -> do
       rank <- lookupEnv "SLURM_PROCID"
       -- One line, not one a rank.
       unless (rank == Just "0") (exitWith (ExitFailure 69))
       throwIO (Unavailable "Mpi" "srun offers no way for the ranks to meet" "use srun --mpi=pmi2, or --mpi=pmix")
-    (_, _, Just file) | not (null file) -> needThreads >> readHosts file >>= (`onHosts` action)
+    (_, _, Just file) | not (null file) -> needThreads >> sayIfKept >> readHosts file >>= (`onHosts` action)
     _ -> action
+  where
+    unusedHosts = hPutStrLn stderr "maru: MARU_HOSTS is not used: a launcher started this program"
+    sayIfKept = do
+      asked <- lookupEnv "MARU_BACKEND"
+      for_ (mfilter (`notElem` ["", "auto", "sockets", "mpi"]) asked) $ \which ->
+        hPutStrLn stderr ("maru: MARU_BACKEND=" <> which <> ": maps stay on this machine; hosts of MARU_HOSTS get no items")
 
 orLine :: IO a -> IO a
 orLine action = action `catches` [Handler (\e -> line 69 (show (e :: Unavailable))), Handler (\e -> line 64 (show (e :: BadOptions)))]
@@ -294,13 +302,14 @@ onHosts hosts action = do
   ssh <- fromMaybe "ssh" <$> lookupEnv "MARU_LAUNCH_SSH"
   folder <- getWorkingDirectory
   path <- getExecutablePath
+  variables <- sequence [fmap (name,) <$> lookupEnv name | name <- ["MARU_WORKERS", "MARU_WAIT"]]
   cluster <- newCluster ByHosts
   addOurselves cluster 0 True (cardWorkers card)
   results <- newEmptyMVar
   withPeers cluster $ do
     -- At once: a host takes as long as its ssh.
     for_ (zip [1 ..] hosts) $ \(k, host) ->
-      forkIO (try (begin cluster card secret k host (agentCommand ssh folder path host)) >>= putMVar results)
+      forkIO (try (begin cluster card secret k host (agentCommand ssh (catMaybes variables) folder path host)) >>= putMVar results)
     -- All of them: an agent that was started knows then that it is not wanted.
     greeted <- replicateM (length hosts) (takeMVar results)
     for_ greeted (either (throwIO :: SomeException -> IO ()) pure)

@@ -6,6 +6,7 @@
 -- > maru-test-cluster failing                  which item threw what
 -- > maru-test-cluster lazy                     of a list without end
 -- > maru-test-cluster killing N                item 5 kills its worker, always; the policy is Retry 1
+-- > maru-test-cluster child                    itself again, as a child: lazy
 -- > maru-test-cluster straggler ITEMS          four items take 2 s, the others 1 ms; two workers
 -- > maru-test-cluster big ITEMS BYTES          the length of so many results of so many bytes
 module Main (main) where
@@ -17,10 +18,12 @@ import qualified Data.ByteString as Bytes
 import Data.List (isInfixOf)
 import Maru
 import Maru.Cluster
-import System.Environment (getArgs)
+import System.Environment (getArgs, getExecutablePath)
+import System.Exit (ExitCode (..))
 import System.IO
 import System.IO.Unsafe (unsafePerformIO)
-import System.Posix.Process (getProcessID)
+import System.Posix.Process hiding (Exited)
+import qualified System.Posix.Process as Process
 import System.Posix.Signals (sigKILL, signalProcess)
 
 -- | The square, after so many microseconds of waiting.
@@ -61,6 +64,10 @@ main = withCluster $ do
     ["straggler", items] -> do
       putStrLn "begun"
       print (sum (parMapOnWith defaultOptions {workers = Workers 2, window = Just 50000} (static straggling) () [1 .. read items]))
+    ["child"] -> do
+      itself <- getExecutablePath
+      ended <- forkProcess (executeFile itself False ["lazy"] Nothing) >>= getProcessStatus True False
+      unless (ended == Just (Process.Exited ExitSuccess)) (throwIO (userError ("the child: " <> show ended)))
     ["big", items, size] -> do
       let xs = parMapOnWith defaultOptions (static large) (read size) [1 .. read items]
       forM_ (zip [0 :: Int ..] xs) $ \(i, x) -> when (i == 10) (putStrLn "begun") >> void (evaluate (Bytes.length x))
