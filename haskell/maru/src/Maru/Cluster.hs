@@ -24,10 +24,11 @@
 -- table of functions. What it needs besides its argument is its environment, which crosses once.
 --
 -- __The law__: @parMapOn (static f) xs@ is @map f xs@, as for 'Maru.parMap': values, order, the
--- laziness of the spine, with bounded buffering, and the first exception by index. Three differences
+-- laziness of the spine, with bounded buffering, and the first exception by index. Four differences
 -- remain. This process evaluates an item as far as its codec does, to send it. A result is what its
 -- codec makes of it. And an exception keeps its type between processes whose code lies at the same
 -- addresses (programs that GHC links statically, its default); else it comes as 'RemoteException'.
+-- And 'initialise' does not travel.
 --
 -- __Failure__: a worker's death is treated in its own process, by the 'Policy', as for 'Shm'. A
 -- process that is lost is said on standard error, and its items are evaluated again by others. An
@@ -60,8 +61,9 @@ module Maru.Cluster
   )
 where
 
-import Control.Concurrent (forkIO, killThread, rtsSupportsBoundThreads, threadWaitRead)
+import Control.Concurrent (forkIO, killThread, rtsSupportsBoundThreads, threadDelay, threadWaitRead)
 import Control.Concurrent.MVar
+import Control.Concurrent.STM (atomically)
 import Control.Exception
 import Control.Monad
 import qualified Data.ByteString as Bytes
@@ -228,7 +230,8 @@ meetOthers cluster card ranks listener = do
   verdicts <- newEmptyMVar
   listening <- forkIO (forever (callers came verdicts) `catch` ended)
   met <- timeout (patience * 1000000) (gather verdicts (ranksCount ranks - 1)) `finally` killThread listening
-  missing <- (\there -> [r | r <- [1 .. ranksCount ranks - 1], r `notElem` there]) <$> readMVar came
+  there <- map peerNumber <$> atomically (alive cluster)
+  let missing = [r | r <- [1 .. ranksCount ranks - 1], r `notElem` there]
   when (isNothing met) . throwIO $
     Unavailable "Mpi" (name (head' missing) <> " did not come within " <> show patience <> " s") "does main begin with withCluster in every rank?"
   where
@@ -243,6 +246,8 @@ meetOthers cluster card ranks listener = do
     callers came verdicts = do
       threadWaitRead (fromIntegral listener)
       called <- acceptRank listener
+      -- Nobody after all, or no descriptor is left: another try does not come at once.
+      when (isNothing called) (threadDelay 10000)
       for_ called $ \fd -> forkIO $ do
         wire <- wireOn fd
         greeted <- greetPeer (ranksSecret ranks) (judge came) wire
