@@ -98,8 +98,8 @@ static int call(const struct sockaddr_storage *address, int seconds) {
 /* Of a process, as its environment names it no more. */
 static enum mr_launcher met_by;
 
-/* A program that this rank starts is no rank, and must not speak on its descriptors.  A program that
- * is MPI's too finds its launcher by the same names. */
+/* A program that this rank starts is no rank, and must not speak on its descriptors.  A program
+ * that is MPI's too finds its launcher by the same names. */
 static void forget_launcher(void) {
   static const char *const names[] = {"PMI_FD", "PMI_RANK", "PMIX_RANK", "PMIX_NAMESPACE",
                                       "SLURM_STEP_NUM_TASKS"};
@@ -113,8 +113,8 @@ int maru_ranks_meet(struct maru_ranks *ranks, int seconds) {
   struct mr_meeting meeting = {.listener = -1};
   *ranks = (struct maru_ranks){.listener = -1, .first = -1};
   met_by = mr_launcher_find();
-  int rc = mr_launcher_meet_first(met_by, &meeting, RANKS_MAX, seconds, ranks->why,
-                                  sizeof ranks->why);
+  int rc =
+      mr_launcher_meet_first(met_by, &meeting, RANKS_MAX, seconds, ranks->why, sizeof ranks->why);
   forget_launcher();
   ranks->count = meeting.nodes;
   ranks->me = meeting.me;

@@ -27,7 +27,8 @@ unsigned maru_ranks_share(unsigned workers);
 /* For at most so many seconds, and some for the launcher's answer.  Rank 0 listens on the loopback
  * interface where the launcher says that all are here, else where MARU_DSM_ADDRESS or the host's
  * name says.  Nobody has proved anything yet.  Variables by which a process takes itself for a rank
- * are unset, but in a program with MPI_Init: what it starts is no rank.  The descriptors are the caller's, close-on-exec. */
+ * are unset, but in a program with MPI_Init: what it starts is no rank.  The descriptors are the
+ * caller's, close-on-exec. */
 int maru_ranks_meet(struct maru_ranks *ranks, int seconds);
 /* A descriptor, or -EAGAIN: nobody calls.  A connection whose other host is silent ends after some
  * 15 s, or after the kernel's last retry where bytes are under way to it; so it is with `first`. */

@@ -32,17 +32,19 @@
 --
 -- __Failure__: a worker's death is treated in its own process, by the 'Policy', as for 'Shm'. A
 -- process that is lost is said on standard error, and its items are evaluated again by others. An
--- item that was at four lost processes (more, where 'Retry' says more) throws 'WorkerLost'. One that
--- is stopped is not lost: after 20 s standard error says that it is silent. When
--- this process ends, however it does, the others end within five seconds, and so do their workers.
--- Programs of this module say what is not available in one line, and end with status 69.
+-- item that was at four lost processes (more, where 'Retry' says more) throws 'WorkerLost'. A
+-- process that is stopped is not lost: after 20 s standard error says that it is silent, and the map
+-- waits. When this process ends, however it does, those that serve end within five seconds, and so do
+-- their workers. An @ssh@ that reads nothing is left where a signal kills this process. Programs of
+-- this module say what is not available in one line, and end with status 69.
 --
--- __Cost__: a connection and two threads of this process for each of the others, and one for all. A block of items is
--- planned to take some 300 ms of a process. What is sent grows with items and results. Nothing grows
--- with the square of the number of hosts.
+-- __Cost__: a connection and two threads of this process for each of the others, and
+-- one for all. A block of items is planned to take some 300 ms of a process. What is sent grows with
+-- items and results. Nothing grows with the square of the number of hosts.
 --
--- __Trust__: peers prove that they know the job's secret, which is not sent. What follows between
--- ranks is not encrypted, as MPI's own messages are not. Agents talk through @ssh@, which encrypts.
+-- __Trust__: peers prove that they know the job's secret. Ranks do not send it; the launcher carries
+-- it to other hosts, often in plain text. What follows between ranks is not encrypted, as MPI's own
+-- messages are not. Agents talk through @ssh@, which encrypts.
 -- Nothing listens on an address that other hosts reach but rank 0, where ranks are on several hosts.
 module Maru.Cluster
   ( -- * The program
@@ -341,7 +343,7 @@ begin cluster card secret k host command = do
       throwIO (unreachable ("no agent could be started there" <> maybe "" (\s -> " (ssh ended with status " <> show s <> ")") ended))
   where
     name = "host " <> hostName host
-    unreachable why = Unavailable name why ("try: ssh " <> hostName host <> " true; the program must lie there, at the same path")
+    unreachable why = Unavailable name why ("try: ssh " <> hostName host <> " true; the program must lie there, at the same path, and this folder")
 
 -- | Never returns. What the program prints goes to standard error, for its output is the
 -- connection.
