@@ -3,6 +3,7 @@
 
 #include "address.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -49,16 +50,16 @@ unsigned maru_ranks_share(unsigned workers) {
 
 /* ---- connections --------------------------------------------------------------------- */
 
-/* Small messages go at once; of a host that is gone the kernel tells in some 15 s. */
+/* Small messages go at once; of a host that is gone the kernel tells in some 15 s where nothing is
+ * under way to it. No TCP_USER_TIMEOUT: the kernel applies it to a peer that lives and does not
+ * read, too. */
 static void ready(int fd) {
   int on = 1, idle = 5, every = 2, count = 5;
-  unsigned silent = 15000;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
   setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
-  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof silent);
 }
 
 int maru_ranks_accept(int listener) {
@@ -94,11 +95,27 @@ static int call(const struct sockaddr_storage *address, int seconds) {
 
 /* ---- meeting ------------------------------------------------------------------------- */
 
+/* Of a process, as its environment names it no more. */
+static enum mr_launcher met_by;
+
+/* A program that this rank starts is no rank, and must not speak on its descriptors.  A program
+ * that is MPI's too finds its launcher by the same names. */
+static void forget_launcher(void) {
+  static const char *const names[] = {"PMI_FD", "PMI_RANK", "PMIX_RANK", "PMIX_NAMESPACE",
+                                      "SLURM_STEP_NUM_TASKS"};
+  if (dlsym(RTLD_DEFAULT, "MPI_Init") != NULL)
+    return;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    unsetenv(names[i]);
+}
+
 int maru_ranks_meet(struct maru_ranks *ranks, int seconds) {
   struct mr_meeting meeting = {.listener = -1};
   *ranks = (struct maru_ranks){.listener = -1, .first = -1};
-  int rc = mr_launcher_meet_first(mr_launcher_find(), &meeting, RANKS_MAX, seconds, ranks->why,
-                                  sizeof ranks->why);
+  met_by = mr_launcher_find();
+  int rc =
+      mr_launcher_meet_first(met_by, &meeting, RANKS_MAX, seconds, ranks->why, sizeof ranks->why);
+  forget_launcher();
   ranks->count = meeting.nodes;
   ranks->me = meeting.me;
   memcpy(ranks->secret, meeting.secret, sizeof meeting.secret);
@@ -143,7 +160,7 @@ int maru_ranks_spawn(char *const *command, int end) {
   return rc != 0 ? -rc : pid;
 }
 
-int maru_ranks_reap(int process, int ms) {
+static int reap(int process, int ms) {
   int status;
   for (int64_t until = maru_now_ns() + ms * INT64_C(1000000);;) {
     pid_t got = waitpid(process, &status, WNOHANG);
@@ -157,9 +174,24 @@ int maru_ranks_reap(int process, int ms) {
   }
 }
 
-int maru_ranks_leave(void) { return mr_launcher_leave(mr_launcher_find()); }
+int maru_ranks_end(int process, int ms) {
+  /* While it is not reaped, its number and its group's are nobody else's. */
+  siginfo_t seen = {0};
+  for (int64_t until = maru_now_ns() + ms * INT64_C(1000000); maru_now_ns() < until;) {
+    if (waitid(P_PID, (id_t)process, &seen, WEXITED | WNOHANG | WNOWAIT) < 0 && errno != EINTR)
+      return -errno;
+    if (seen.si_pid == process)
+      break;
+    usleep(5000);
+  }
+  kill(-process, SIGKILL);
+  int status = reap(process, 1000);
+  return seen.si_pid == process ? status : -EAGAIN;
+}
 
-void maru_ranks_abort(int status) { mr_launcher_abort(mr_launcher_find(), status); }
+int maru_ranks_leave(void) { return mr_launcher_leave(met_by); }
+
+void maru_ranks_abort(int status) { mr_launcher_abort(met_by, status); }
 
 void maru_ranks_proof(const uint8_t *secret, const void *bytes, size_t length,
                       uint8_t proof[MR_HMAC]) {

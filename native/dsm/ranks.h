@@ -26,19 +26,23 @@ int maru_ranks_launcher(void);
 unsigned maru_ranks_share(unsigned workers);
 /* For at most so many seconds, and some for the launcher's answer.  Rank 0 listens on the loopback
  * interface where the launcher says that all are here, else where MARU_DSM_ADDRESS or the host's
- * name says.  Nobody has proved anything yet.  The descriptors are the caller's, close-on-exec. */
+ * name says.  Nobody has proved anything yet.  Variables by which a process takes itself for a rank
+ * are unset, but in a program with MPI_Init: what it starts is no rank.  The descriptors are the
+ * caller's, close-on-exec. */
 int maru_ranks_meet(struct maru_ranks *ranks, int seconds);
 /* A descriptor, or -EAGAIN: nobody calls.  A connection whose other host is silent ends after some
- * 15 s; so it is with `first`. */
+ * 15 s, or after the kernel's last retry where bytes are under way to it; so it is with `first`. */
 int maru_ranks_accept(int listener);
 /* Starts a program, found by PATH, in a process group of its own. Its standard input and output
  * are `end`, a descriptor of this process that others must not inherit. Its process, or an error.
- * It ends by itself when the other end of `end` is closed. */
+ * A program that reads ends by itself when the other end of `end` is closed; maru_ranks_end ends
+ * any. */
 int maru_ranks_spawn(char *const *command, int end);
-/* The exit status of that process, 128 + signal, or -EAGAIN after so many ms. Once it is told, the
- * process is nobody's. */
-int maru_ranks_reap(int process, int ms);
-/* The launcher may count this process as done. */
+/* Waits for that process for at most so many ms, then kills its group, whatever is left of it, and
+ * reaps it. Its exit status, or 128 + signal, if it ended by itself; else -EAGAIN. Once for a
+ * process. */
+int maru_ranks_end(int process, int ms);
+/* After the meeting. The launcher may count this process as done. */
 int maru_ranks_leave(void);
 /* The job ends with that status: a launcher that lets it go on would else say 0. */
 void maru_ranks_abort(int status);

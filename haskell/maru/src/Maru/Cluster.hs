@@ -1,3 +1,5 @@
+{-# LANGUAGE TupleSections #-}
+
 -- | The map beyond one machine: processes that @mpirun@ or @srun@ started, or agents on hosts.
 --
 -- > {-# LANGUAGE StaticPointers #-}
@@ -22,23 +24,27 @@
 -- table of functions. What it needs besides its argument is its environment, which crosses once.
 --
 -- __The law__: @parMapOn (static f) xs@ is @map f xs@, as for 'Maru.parMap': values, order, the
--- laziness of the spine, with bounded buffering, and the first exception by index. Three differences
+-- laziness of the spine, with bounded buffering, and the first exception by index. Four differences
 -- remain. This process evaluates an item as far as its codec does, to send it. A result is what its
 -- codec makes of it. And an exception keeps its type between processes whose code lies at the same
 -- addresses (programs that GHC links statically, its default); else it comes as 'RemoteException'.
+-- And 'initialise' does not travel.
 --
 -- __Failure__: a worker's death is treated in its own process, by the 'Policy', as for 'Shm'. A
 -- process that is lost is said on standard error, and its items are evaluated again by others. An
--- item that was at four lost processes (more, where 'Retry' says more) throws 'WorkerLost'. When
--- this process ends, however it does, the others end within five seconds, and so do their workers.
--- Programs of this module say what is not available in one line, and end with status 69.
+-- item that was at four lost processes (more, where 'Retry' says more) throws 'WorkerLost'. A
+-- process that is stopped is not lost: after 20 s standard error says that it is silent, and the map
+-- waits. When this process ends, however it does, those that serve end within five seconds, and so do
+-- their workers. An @ssh@ that reads nothing is left where a signal kills this process. Programs of
+-- this module say what is not available in one line, and end with status 69.
 --
--- __Cost__: a connection and two threads of this process for each of the others. A block of items is
--- planned to take some 300 ms of a process. What is sent grows with items and results. Nothing grows
--- with the square of the number of hosts.
+-- __Cost__: a connection and two threads of this process for each of the others, and
+-- one for all. A block of items is planned to take some 300 ms of a process. What is sent grows with
+-- items and results. Nothing grows with the square of the number of hosts.
 --
--- __Trust__: peers prove that they know the job's secret, which is not sent. What follows between
--- ranks is not encrypted, as MPI's own messages are not. Agents talk through @ssh@, which encrypts.
+-- __Trust__: peers prove that they know the job's secret. Ranks do not send it; the launcher carries
+-- it to other hosts, often in plain text. What follows between ranks is not encrypted, as MPI's own
+-- messages are not. Agents talk through @ssh@, which encrypts.
 -- Nothing listens on an address that other hosts reach but rank 0, where ranks are on several hosts.
 module Maru.Cluster
   ( -- * The program
@@ -57,14 +63,15 @@ module Maru.Cluster
   )
 where
 
-import Control.Concurrent (forkIO, killThread, rtsSupportsBoundThreads, threadWaitRead)
+import Control.Concurrent (forkIO, killThread, rtsSupportsBoundThreads, threadDelay, threadWaitRead)
 import Control.Concurrent.MVar
+import Control.Concurrent.STM (atomically)
 import Control.Exception
 import Control.Monad
 import qualified Data.ByteString as Bytes
 import Data.Foldable (for_)
 import Data.IORef
-import Data.Maybe (fromMaybe, isNothing)
+import Data.Maybe (catMaybes, fromMaybe, isNothing)
 import Foreign.C (CInt (..))
 import GHC.Conc (closeFdWith)
 import GHC.StaticPtr (StaticPtr, deRefStaticPtr)
@@ -150,14 +157,20 @@ withCluster action = orLine $ do
   hosts <- lookupEnv "MARU_HOSTS"
   case (agent, launcher, hosts) of
     (Just _, _, _) -> beAgent
-    (_, Launched, _) -> asRank action
+    (_, Launched, _) -> asRank (for_ hosts (const unusedHosts) >> action)
     (_, Mute, _) -> do
       rank <- lookupEnv "SLURM_PROCID"
       -- One line, not one a rank.
       unless (rank == Just "0") (exitWith (ExitFailure 69))
       throwIO (Unavailable "Mpi" "srun offers no way for the ranks to meet" "use srun --mpi=pmi2, or --mpi=pmix")
-    (_, _, Just file) | not (null file) -> needThreads >> readHosts file >>= (`onHosts` action)
+    (_, _, Just file) | not (null file) -> needThreads >> sayIfKept >> readHosts file >>= (`onHosts` action)
     _ -> action
+  where
+    unusedHosts = hPutStrLn stderr "maru: MARU_HOSTS is not used: a launcher started this program"
+    sayIfKept = do
+      asked <- lookupEnv "MARU_BACKEND"
+      for_ (mfilter (`notElem` ["", "auto", "sockets", "mpi"]) asked) $ \which ->
+        hPutStrLn stderr ("maru: MARU_BACKEND=" <> which <> ": maps stay on this machine; hosts of MARU_HOSTS get no items")
 
 orLine :: IO a -> IO a
 orLine action = action `catches` [Handler (\e -> line 69 (show (e :: Unavailable))), Handler (\e -> line 64 (show (e :: BadOptions)))]
@@ -179,7 +192,9 @@ ownCard rank = Card rank <$> ownWorkers <*> program <*> layout
 
 -- | Runs the action with those peers, and ends them.
 withPeers :: Cluster -> IO a -> IO a
-withPeers cluster action = (writeIORef theCluster (Just cluster) >> action) `finally` (writeIORef theCluster Nothing >> dismissPeers cluster)
+withPeers cluster action = bracket (forkIO (watchPeers cluster)) killThread (const served)
+  where
+    served = (writeIORef theCluster (Just cluster) >> action) `finally` (writeIORef theCluster Nothing >> dismissPeers cluster)
 
 -- | What the coordinator says to a card: whether its program is ours.
 judgeBy :: Card -> Card -> Verdict
@@ -205,8 +220,9 @@ asRank action = do
       card <- ownCard 0
       addOurselves cluster 0 False (cardWorkers card)
       -- A thread may be waiting for it.
-      for_ listener $ \l -> meetOthers cluster card ranks l `finally` closeFdWith (closeStream . fromIntegral) (fromIntegral l)
-      withPeers cluster action `finally` leaveRanks
+      let meet l = meetOthers cluster card ranks l `finally` closeFdWith (closeStream . fromIntegral) (fromIntegral l)
+      -- Where they do not all meet, those that came are told that the program is over.
+      withPeers cluster (for_ listener meet >> action) `finally` leaveRanks
 
 -- | Until all ranks came. Each that calls is greeted by a thread of its own: a stranger who says
 -- nothing keeps nobody waiting.
@@ -215,12 +231,15 @@ meetOthers cluster card ranks listener = do
   came <- newMVar []
   verdicts <- newEmptyMVar
   listening <- forkIO (forever (callers came verdicts) `catch` ended)
-  met <- timeout (patience * 1000000) (replicateM_ (ranksCount ranks - 1) (takeMVar verdicts >>= either throwIO pure))
-  killThread listening
-  missing <- (\there -> [r | r <- [1 .. ranksCount ranks - 1], r `notElem` there]) <$> readMVar came
+  met <- timeout (patience * 1000000) (gather verdicts (ranksCount ranks - 1)) `finally` killThread listening
+  there <- map peerNumber <$> atomically (alive cluster)
+  let missing = [r | r <- [1 .. ranksCount ranks - 1], r `notElem` there]
   when (isNothing met) . throwIO $
     Unavailable "Mpi" (name (head' missing) <> " did not come within " <> show patience <> " s") "does main begin with withCluster in every rank?"
   where
+    gather verdicts n = when (n > 0) (takeMVar verdicts >>= either (refuse verdicts (n - 1)) (\() -> gather verdicts (n - 1)))
+    -- The others are let in for a moment, to be told.
+    refuse verdicts n why = timeout 2000000 (replicateM_ n (takeMVar verdicts)) >> throwIO (why :: Unavailable)
     -- By its end.
     ended :: SomeException -> IO ()
     ended _ = pure ()
@@ -229,14 +248,17 @@ meetOthers cluster card ranks listener = do
     callers came verdicts = do
       threadWaitRead (fromIntegral listener)
       called <- acceptRank listener
+      -- Nobody after all, or no descriptor is left: another try does not come at once.
+      when (isNothing called) (threadDelay 10000)
       for_ called $ \fd -> forkIO $ do
         wire <- wireOn fd
         greeted <- greetPeer (ranksSecret ranks) (judge came) wire
         case greeted of
           Just (theirs, Welcome _) -> do
-            addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire
+            addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire (pure ())
             putMVar verdicts (Right ())
-          Just (theirs, OtherProgram) -> putMVar verdicts (Left (otherProgram (name (cardRank theirs))))
+          -- It waits until our line is said, and for that keeps the wire.
+          Just (theirs, OtherProgram) -> putMVar verdicts (Left (otherProgram (name (cardRank theirs)))) >> void (nextShort wire)
           _ -> hangUp wire
     judge came theirs
       | judgeBy card theirs == OtherProgram = pure OtherProgram
@@ -274,7 +296,8 @@ serveAs name secret card wire leave = do
       over <- serve alike (cardWorkers card) wire
       leave over
       exitWith (if over then ExitSuccess else ExitFailure 75)
-    Right _ -> exitWith (ExitFailure 69)
+    -- A launcher ends the job when one process fails: first the coordinator says why.
+    Right _ -> timeout 10000000 (nextShort wire) >> exitWith (ExitFailure 69)
 
 -- Hosts --------------------------------------------------------------------------
 
@@ -286,15 +309,18 @@ onHosts hosts action = do
   ssh <- fromMaybe "ssh" <$> lookupEnv "MARU_LAUNCH_SSH"
   folder <- getWorkingDirectory
   path <- getExecutablePath
+  variables <- sequence [fmap (name,) <$> lookupEnv name | name <- ["MARU_WORKERS", "MARU_WAIT"]]
   cluster <- newCluster ByHosts
   addOurselves cluster 0 True (cardWorkers card)
   results <- newEmptyMVar
-  -- At once: a host takes as long as its ssh.
-  for_ (zip [1 ..] hosts) $ \(k, host) ->
-    forkIO (try (begin cluster card secret k host (agentCommand ssh folder path host)) >>= putMVar results)
-  -- All of them: an agent that was started knows then that it is not wanted.
-  greeted <- replicateM (length hosts) (takeMVar results)
-  withPeers cluster (for_ greeted (either (throwIO :: SomeException -> IO ()) pure) >> action)
+  withPeers cluster $ do
+    -- At once: a host takes as long as its ssh.
+    for_ (zip [1 ..] hosts) $ \(k, host) ->
+      forkIO (try (begin cluster card secret k host (agentCommand ssh (catMaybes variables) folder path host)) >>= putMVar results)
+    -- All of them: an agent that was started knows then that it is not wanted.
+    greeted <- replicateM (length hosts) (takeMVar results)
+    for_ greeted (either (throwIO :: SomeException -> IO ()) pure)
+    action
 
 begin :: Cluster -> Card -> Bytes.ByteString -> Int -> Host -> [String] -> IO ()
 begin cluster card secret k host command = do
@@ -302,19 +328,22 @@ begin cluster card secret k host command = do
   started <- spawnOn theirs command
   closeStream theirs
   agent <- either (\why -> closeStream ours >> throwIO (unreachable ("ssh cannot be started: " <> why))) pure started
+  status <- newIORef Nothing
+  end <- endsWith cluster (endWithin 1000 agent >>= writeIORef status)
   wire <- wireOn ours
   sendFrame wire (Frame Greets 0 0 secret)
   greeted <- greetPeer secret (pure . judgeBy card) wire
   case greeted of
-    Just (theirs', Welcome _) -> addPeer cluster k name (cardWorkers theirs') wire
+    Just (theirs', Welcome _) -> addPeer cluster k name (cardWorkers theirs') wire end
     Just _ -> hangUp wire >> throwIO (otherProgram name)
     Nothing -> do
       hangUp wire
-      status <- reapWithin 1000 agent
-      throwIO (unreachable ("no agent could be started there" <> maybe "" (\s -> " (ssh ended with status " <> show s <> ")") status))
+      end
+      ended <- readIORef status
+      throwIO (unreachable ("no agent could be started there" <> maybe "" (\s -> " (ssh ended with status " <> show s <> ")") ended))
   where
     name = "host " <> hostName host
-    unreachable why = Unavailable name why ("try: ssh " <> hostName host <> " true; the program must lie there, at the same path")
+    unreachable why = Unavailable name why ("try: ssh " <> hostName host <> " true; the program must lie there, at the same path, and this folder")
 
 -- | Never returns. What the program prints goes to standard error, for its output is the
 -- connection.

@@ -1,24 +1,29 @@
 {-# LANGUAGE StaticPointers #-}
 
--- | A program of many processes, for scripts/test.d/58-cluster.
+-- | A program of many processes, for scripts/test.d/39-cluster.
 --
 -- > maru-test-cluster sum ITEMS MICROSECONDS   the sum, after so long an item
 -- > maru-test-cluster failing                  which item threw what
 -- > maru-test-cluster lazy                     of a list without end
 -- > maru-test-cluster killing N                item 5 kills its worker, always; the policy is Retry 1
--- > maru-test-cluster rest                     sleeps, without a map
+-- > maru-test-cluster child                    itself again, as a child: lazy
+-- > maru-test-cluster straggler ITEMS          four items take 2 s, the others 1 ms; two workers
+-- > maru-test-cluster big ITEMS BYTES          the length of so many results of so many bytes
 module Main (main) where
 
 import Control.Concurrent (threadDelay)
 import Control.Exception
 import Control.Monad
+import qualified Data.ByteString as Bytes
 import Data.List (isInfixOf)
 import Maru
 import Maru.Cluster
-import System.Environment (getArgs)
+import System.Environment (getArgs, getExecutablePath)
+import System.Exit (ExitCode (..))
 import System.IO
 import System.IO.Unsafe (unsafePerformIO)
-import System.Posix.Process (getProcessID)
+import System.Posix.Process hiding (Exited)
+import qualified System.Posix.Process as Process
 import System.Posix.Signals (sigKILL, signalProcess)
 
 -- | The square, after so many microseconds of waiting.
@@ -27,6 +32,12 @@ square = remoteWith (\us n -> unsafePerformIO (threadDelay us) `seq` n * n)
 
 odd' :: Remote () Int Int
 odd' = remote (\n -> if n `mod` 10 == 7 then throw (userError ("seven: " <> show n)) else if n == 3 then 1 `div` (n - 3) else n)
+
+straggling :: Remote () Int Int
+straggling = remote (\n -> unsafePerformIO (threadDelay (if n `elem` [1, 100, 200, 300] then 2000000 else 1000)) `seq` n)
+
+large :: Remote Int Int Bytes.ByteString
+large = remoteWith (\size n -> Bytes.replicate size (fromIntegral n))
 
 deadly :: Remote () Int Int
 deadly = remote (\n -> if n == 5 then unsafePerformIO (getProcessID >>= signalProcess sigKILL >> n <$ threadDelay 10000000) else n)
@@ -50,7 +61,17 @@ main = withCluster $ do
       let xs = parMapOnWith defaultOptions {policy = Retry 1} (static deadly) () [0 .. 9]
       got <- mapM (try . evaluate) xs
       print [either (negate . lostIndex) id g | g <- got]
-    ["rest"] -> putStrLn "begun" >> threadDelay 20000000
+    ["straggler", items] -> do
+      putStrLn "begun"
+      print (sum (parMapOnWith defaultOptions {workers = Workers 2, window = Just 50000} (static straggling) () [1 .. read items]))
+    ["child"] -> do
+      itself <- getExecutablePath
+      ended <- forkProcess (executeFile itself False ["lazy"] Nothing) >>= getProcessStatus True False
+      unless (ended == Just (Process.Exited ExitSuccess)) (throwIO (userError ("the child: " <> show ended)))
+    ["big", items, size] -> do
+      let xs = parMapOnWith defaultOptions (static large) (read size) [1 .. read items]
+      forM_ (zip [0 :: Int ..] xs) $ \(i, x) -> when (i == 10) (putStrLn "begun") >> void (evaluate (Bytes.length x))
+      print (length xs)
     _ -> hPutStrLn stderr "maru-test-cluster: see its source" >> throwIO (userError "usage")
   where
     describe e

@@ -74,7 +74,7 @@ startCall cluster which options order pointer environment inputs = do
     guide <- newGuide run (blockTarget / fromIntegral (max 30 (8 * total)))
     (belt, first) <- newBelt order
     office <- Office run belt guide cluster (policy options) (chunking options) <$> newTVarIO noEntries <*> newTVarIO Nothing <*> newIORef (Told 0 0 0 0 [])
-    call <- listenTo cluster (Handler (hearFrame office results) (loseItems office))
+    call <- listenTo cluster (Handler (hearFrame office results) (loseItems office) (itemsOf office))
     spawnFeeder run (Belt.offer belt) (const (finish belt)) inputs
     spawn run forkIOWithUnmask (\restore -> restore (offerAll office))
     failing <- forkIOWithUnmask (\unmask -> unmask (failRest office))
@@ -179,6 +179,9 @@ conclude :: Office a b -> Peer -> Int -> Either SomeException b -> IO ()
 conclude office peer i result = mask_ $ do
   entry <- atomically (stateTVar (officeLedger office) (done (peerNumber peer) i))
   for_ entry $ \e -> settle (officeRun office) (officeBelt office) (peerNumber peer) (entryItem e) result
+
+itemsOf :: Office a b -> Peer -> IO Int
+itemsOf office peer = atPeer (peerNumber peer) <$> readTVarIO (officeLedger office)
 
 -- | A peer that is gone: its items are for others.
 loseItems :: Office a b -> Peer -> IO Int

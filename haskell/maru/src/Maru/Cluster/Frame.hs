@@ -77,6 +77,8 @@ data Kind
     Fails
   | -- | From a peer: a block is done: what it took.
     Done
+  | -- | From a peer: it lives.
+    Beats
   deriving (Eq, Show, Enum, Bounded)
 
 -- | Kind, call, index of an item, and the rest.

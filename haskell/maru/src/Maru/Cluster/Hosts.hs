@@ -41,11 +41,15 @@ readHosts file = do
     -- ssh would take it for an option.
     good name = take 1 name /= "-"
 
--- | What starts an agent there. It ends with its connection.
-agentCommand :: String -> FilePath -> FilePath -> Host -> [String]
-agentCommand ssh folder program h =
+-- | What starts an agent there. It ends with its connection. These variables go there, too: @ssh@
+-- passes none.
+agentCommand :: String -> [(String, String)] -> FilePath -> FilePath -> Host -> [String]
+agentCommand ssh variables folder program h =
   [ssh, "-q", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3", hostName h]
-    <> ["cd " <> quoted folder <> " && " <> agentVariable <> "=1" <> maybe "" ((" MARU_WORKERS=" <>) . show) (hostWorkers h) <> " exec " <> quoted program]
+    <> ["cd " <> quoted folder <> " && exec env " <> agentVariable <> "=1" <> concat [' ' : name <> "=" <> quoted value | (name, value) <- all'] <> " " <> quoted program]
+  where
+    -- The later counts.
+    all' = variables <> [("MARU_WORKERS", show n) | Just n <- [hostWorkers h]]
 
 -- | Set: this process is an agent.
 agentVariable :: String

@@ -10,6 +10,8 @@ module Maru.Cluster.Peers
     newCluster,
     addPeer,
     addOurselves,
+    endsWith,
+    watchPeers,
     alive,
     listenTo,
     stopListening,
@@ -21,8 +23,9 @@ module Maru.Cluster.Peers
 where
 
 import Control.Concurrent (forkIO, threadDelay)
+import Control.Concurrent.MVar
 import Control.Concurrent.STM
-import Control.Exception (SomeException, try)
+import Control.Exception (SomeException, finally, try)
 import Control.Monad
 import Data.Foldable (for_, traverse_)
 import Data.IORef
@@ -51,7 +54,9 @@ data Cluster = Cluster
     -- | A process that was forked from it has no peers.
     clusterProcess :: !ProcessID,
     -- | The program is over: a peer that leaves now is not lost.
-    clusterOver :: !(IORef Bool)
+    clusterOver :: !(IORef Bool),
+    -- | What ends the processes that were started here for peers. Each does it once.
+    clusterEnds :: !(IORef [IO ()])
   }
 
 -- | One that evaluates items.
@@ -63,26 +68,40 @@ data Peer = Peer
     -- | It gets nothing while there are others.
     peerReserve :: !Bool,
     -- | 'False': it is lost, or has left.
-    peerThere :: !(TVar Bool)
+    peerThere :: !(TVar Bool),
+    -- | Once it is gone: ends what was started for it here.
+    peerEnd :: !(IO ()),
+    -- | Seconds since something was heard of it, as 'watchPeers' counts them.
+    peerSilent :: !(IORef Int)
   }
 
 -- | Of a call. Both are called by a peer's own thread, and are brief.
 data Handler = Handler
   { handleFrame :: Peer -> Frame -> IO (),
     -- | That peer will send no more. How many items it had.
-    handleLoss :: Peer -> IO Int
+    handleLoss :: Peer -> IO Int,
+    -- | How many items it has.
+    handleItems :: Peer -> IO Int
   }
 
 newCluster :: Means -> IO Cluster
-newCluster means = Cluster means <$> newTVarIO IntMap.empty <*> newTVarIO IntMap.empty <*> newIORef 0 <*> getProcessID <*> newIORef False
+newCluster means = Cluster means <$> newTVarIO IntMap.empty <*> newTVarIO IntMap.empty <*> newIORef 0 <*> getProcessID <*> newIORef False <*> newIORef []
 
 -- | One that was greeted. Its frames are read from now on.
-addPeer :: Cluster -> Int -> String -> Int -> Wire -> IO ()
-addPeer cluster number name workers wire = add cluster (Peer number name workers wire False)
+addPeer :: Cluster -> Int -> String -> Int -> Wire -> IO () -> IO ()
+addPeer cluster number name workers wire end = add cluster (\there -> Peer number name workers wire False there end)
 
-add :: Cluster -> (TVar Bool -> Peer) -> IO ()
+-- | A process that was started for a peer ends with the program: that action, which is run once.
+-- What runs it before.
+endsWith :: Cluster -> IO a -> IO (IO ())
+endsWith cluster end = do
+  left <- newMVar (void end)
+  let once = modifyMVar_ left (\e -> pure () <$ e)
+  once <$ atomicModifyIORef' (clusterEnds cluster) (\ends -> (once : ends, ()))
+
+add :: Cluster -> (TVar Bool -> IORef Int -> Peer) -> IO ()
 add cluster made = do
-  peer <- made <$> newTVarIO True
+  peer <- made <$> newTVarIO True <*> newIORef 0
   atomically (modifyTVar' (clusterPeers cluster) (IntMap.insert (peerNumber peer) peer))
   void (forkIO (hear cluster peer))
 
@@ -96,12 +115,13 @@ addOurselves cluster number reserve workers = do
     _ <- try (serve True workers wire) :: IO (Either SomeException Bool)
     hangUp wire
   ours' <- wireOn ours
-  add cluster (Peer number "this process" (if reserve then 0 else workers) ours' reserve)
+  add cluster (\there -> Peer number "this process" (if reserve then 0 else workers) ours' reserve there (pure ()))
 
 hear :: Cluster -> Peer -> IO ()
 hear cluster peer =
   nextFrame (peerWire peer) >>= \case
     Just frame@(Frame _ call _ _) -> do
+      writeIORef (peerSilent peer) 0
       handlers <- readTVarIO (clusterHandlers cluster)
       handled <- try (for_ (IntMap.lookup call handlers) (\h -> handleFrame h peer frame))
       either (\e -> gone (": " <> exceptionText e)) (\() -> hear cluster peer) handled
@@ -117,6 +137,22 @@ hear cluster peer =
       items <- sum <$> traverse (`handleLoss` peer) (IntMap.elems handlers)
       unless over . hPutStrLn stderr $
         "maru: " <> peerName peer <> " was lost" <> why <> (if items == 0 then "" else "; its " <> show items <> " items are evaluated again")
+      peerEnd peer
+
+-- | Without an end: says which peers have items and are silent, after 20 s and each time twice as
+-- many. A peer that lives beats every 5 s ("Maru.Cluster.Serve"). Its items stay with it: it may be
+-- stopped for a while only. Seconds in which this process itself is stopped do not count.
+watchPeers :: Cluster -> IO ()
+watchPeers cluster = forever $ do
+  threadDelay 1000000
+  peers <- atomically (alive cluster)
+  handlers <- readTVarIO (clusterHandlers cluster)
+  for_ peers $ \peer -> do
+    silent <- atomicModifyIORef' (peerSilent peer) (\s -> (s + 1, s + 1))
+    when (silent `elem` take 20 (iterate (* 2) 20)) $ do
+      items <- sum <$> traverse (`handleItems` peer) (IntMap.elems handlers)
+      when (items > 0) . hPutStrLn stderr $
+        "maru: " <> peerName peer <> " has been silent for " <> show silent <> " s; " <> show items <> " items wait for it"
 
 -- | Those that are there.
 alive :: Cluster -> STM [Peer]
@@ -144,6 +180,11 @@ dismissPeers cluster = do
   for_ peers $ \p -> forkIO (sendTo p (Frame Leaves 0 0 mempty))
   void (timeout 2000000 (atomically (alive cluster >>= check . null)))
   traverse_ (hangUp . peerWire) peers
+  -- At once: each may take a second.
+  ended <- newEmptyMVar
+  ends <- readIORef (clusterEnds cluster)
+  for_ ends $ \end -> forkIO (end `finally` putMVar ended ())
+  for_ ends (const (takeMVar ended))
   threadDelay 1000
 
 -- | This process's.

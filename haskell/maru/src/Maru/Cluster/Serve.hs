@@ -4,17 +4,19 @@
 --
 -- The peer itself decodes and encodes nothing: its workers do. It does so in its own process only
 -- where no worker can be forked. Blocks of a call are evaluated one after the other. The next one
--- begins when there are fewer items left of the one before than there are workers.
+-- begins when fewer items are left, of all blocks, than there are workers. A block has workers of
+-- its own, so at most two blocks are evaluated at a time.
 module Maru.Cluster.Serve
   ( serve,
     Block (..),
   )
 where
 
-import Control.Concurrent (forkIO, killThread)
+import Control.Concurrent (forkIO, killThread, threadDelay)
 import Control.Concurrent.MVar
 import Control.Concurrent.STM
 import Control.Exception
+import Control.Monad (forever)
 import Data.Binary (Binary (..))
 import qualified Data.Binary as Binary
 import qualified Data.ByteString as Bytes
@@ -50,11 +52,13 @@ instance Binary Block where
   get = (\(n, ns, s, l, c, notes) -> Block n ns s l c notes) <$> get
 
 -- | @serve alike workers wire@: until the other side hangs up ('False') or says that the program is
--- over ('True'). Then nothing is left of any call.
+-- over ('True'). Then nothing is left of any call. It beats every 5 s, whatever its items take.
 serve :: Bool -> Int -> Wire -> IO Bool
 serve alike own wire = do
   calls <- newIORef IntMap.empty
-  loop calls `finally` (readIORef calls >>= traverse_ endCall)
+  beats <- forkIO (forever (threadDelay 5000000 >> sendFrame wire (Frame Beats 0 0 mempty)))
+  -- Not waited for: the other side may not read.
+  loop calls `finally` (forkIO (killThread beats) >> readIORef calls >>= traverse_ endCall)
   where
     loop calls =
       nextFrame wire >>= \case
@@ -127,20 +131,25 @@ perform :: Peer -> TQueue [(Int, Bytes.ByteString)] -> Remote e a b -> Bytes.Byt
 perform peer blocks (Remote environments items results function) bytes = case decode environments bytes of
   Left why -> sendException peer Fails 0 (toException (ErrorCall ("maru: the environment cannot be decoded: " <> why)))
   -- Once a process, before its workers are forked. What it throws, each item does.
-  Right environment -> try (evaluate (function environment)) >>= \made -> loop (either (\e -> const (throw (e :: SomeException))) id made) (0 :: Int)
+  Right environment -> do
+    made <- try (evaluate (function environment))
+    left <- newTVarIO IntMap.empty
+    loop left (either (\e -> const (throw (e :: SomeException))) id made) 0
   where
-    loop f k = do
-      block <- atomically (readTQueue blocks)
-      left <- newTVarIO (length block)
+    loop left f k = do
+      block <- atomically $ do
+        others <- readTVar left
+        check (sum others < peerWorkers peer && IntMap.size others < 2)
+        block <- readTQueue blocks
+        block <$ writeTVar left (IntMap.insert k (length block) others)
       _ <- forkIO (evaluateBlock peer k left items results f block)
-      atomically (readTVar left >>= check . (< peerWorkers peer))
-      loop f (k + 1)
+      loop left f (k + 1)
 
 -- | As a worker has it, and as it crosses.
 data Crossing b = Here b | Coded !Bytes.ByteString
 
--- | By workers of its own. Each result is sent as it comes.
-evaluateBlock :: Peer -> Int -> TVar Int -> Codec a -> Codec b -> (a -> b) -> [(Int, Bytes.ByteString)] -> IO ()
+-- | By workers of its own. Each result is sent as it comes. How many items are left, by block.
+evaluateBlock :: Peer -> Int -> TVar (IntMap Int) -> Codec a -> Codec b -> (a -> b) -> [(Int, Bytes.ByteString)] -> IO ()
 evaluateBlock peer k left items results f block = do
   start <- getMonotonicTimeNSec
   outcome <- try (bracket begun ended (traverse (\running -> for_ (outcomes running) one >> report running)))
@@ -152,7 +161,7 @@ evaluateBlock peer k left items results f block = do
     Right Nothing -> pure ()
     -- What ends the list ends the call.
     Left e -> sendException peer Fails 0 (renumber global e)
-  atomically (writeTVar left 0)
+  atomically (modifyTVar' left (IntMap.delete k))
   where
     indices = IntMap.fromDistinctAscList (zip [0 ..] (map fst block))
     global i = IntMap.findWithDefault i i indices
@@ -167,7 +176,7 @@ evaluateBlock peer k left items results f block = do
     one (Outcome i _ result) = do
       crossed <- either (pure . Left) (try . evaluate . Lazy.toStrict . encode crossing) result
       either (sendException peer Threw (global i) . renumber global) (send Result (global i)) crossed
-      atomically (modifyTVar' left (subtract 1))
+      atomically (modifyTVar' left (IntMap.adjust (subtract 1) k))
     decoded = either (errorWithoutStackTrace . ("maru: an item cannot be decoded: " <>)) id . decode items
     crossing = Codec {encode = coded, decode = Right . Coded}
     coded (Here y) = encode results y

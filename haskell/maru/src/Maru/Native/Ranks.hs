@@ -13,7 +13,7 @@ module Maru.Native.Ranks
 
     -- * Agents
     spawnOn,
-    reapWithin,
+    endWithin,
     shutDown,
 
     -- * Proofs
@@ -104,9 +104,9 @@ spawnOn end command = bracket (mapM newCString command) (mapM_ free) $ \words' -
       then pure (Right pid)
       else pure (Left (textOf pid))
 
--- | Its exit status, if it ends within so many milliseconds.
-reapWithin :: Int -> CInt -> IO (Maybe Int)
-reapWithin ms pid = (\s -> if s < 0 then Nothing else Just (fromIntegral s)) <$> c_reap pid (fromIntegral ms)
+-- | Its exit status, if it ends within so many milliseconds. Else its group is killed. Once.
+endWithin :: Int -> CInt -> IO (Maybe Int)
+endWithin ms pid = (\s -> if s < 0 then Nothing else Just (fromIntegral s)) <$> c_end pid (fromIntegral ms)
 
 -- | Both directions: whoever waits for it, here or there, sees the end.
 shutDown :: CInt -> IO ()
@@ -152,7 +152,7 @@ foreign import ccall unsafe "maru_ranks_share" c_share :: CUInt -> IO CUInt
 
 foreign import ccall safe "maru_ranks_spawn" c_spawn :: Ptr CString -> CInt -> IO CInt
 
-foreign import ccall safe "maru_ranks_reap" c_reap :: CInt -> CInt -> IO CInt
+foreign import ccall safe "maru_ranks_end" c_end :: CInt -> CInt -> IO CInt
 
 foreign import ccall unsafe "shutdown" c_shutdown :: CInt -> CInt -> IO CInt
 
