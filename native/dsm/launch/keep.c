@@ -68,14 +68,16 @@ static void make_page(struct job *job, struct keep *keep) {
 
 /* ---- the standard input -------------------------------------------------------------- */
 
-/* At a cut: what node 0 has read does not come again. */
+/* At a cut: what node 0 has read does not come again.  What was not recorded is lost until all of
+ * it has been read. */
 static void note_input(const struct job *job, struct keep *keep) {
   int in_pipe = 0;
   keep->input_at = lseek(STDIN_FILENO, 0, SEEK_CUR);
   if (keep->input_pipe >= 0)
     ioctl(keep->input_pipe, FIONREAD, &in_pipe);
   size_t left = (size_t)in_pipe + job->input.length;
-  if (left > keep->input_length)
+  keep->input_read = keep->input_at >= 0 ? (uint64_t)keep->input_at : keep->input_given - left;
+  if (left > 0 && keep->input_lost)
     return;
   memmove(keep->input, keep->input + keep->input_length - left, left);
   keep->input_length = left;
@@ -84,7 +86,10 @@ static void note_input(const struct job *job, struct keep *keep) {
 
 static void keep_gave(struct job *job, const char *bytes, size_t length) {
   struct keep *keep = job->keep;
-  if (keep == NULL || keep->input_lost)
+  if (keep == NULL)
+    return;
+  keep->input_given += length;
+  if (keep->input_lost)
     return;
   keep->input_lost = length > sizeof keep->input - keep->input_length;
   if (keep->input_lost)
@@ -118,8 +123,7 @@ static void show_held(struct job *job) {
 
 static bool keep_line(struct job *job, int to, const char *line, size_t length) {
   struct keep *keep = job->keep;
-  if (keep->recovering)
-    return true; /* its last words; nobody needs them */
+  /* As ever while nodes are being ended: one of them may have ended by itself, and said why. */
   if (to != STDOUT_FILENO || keep->at_once)
     return false;
   if (keep->length + length > HELD_MOST) {
@@ -254,6 +258,7 @@ static int gather(struct job *job, struct keep *keep) {
       return late(keep, i, "it does not answer");
   if (is_cut(job, keep)) {
     keep->state = KEEP_WRITES;
+    keep->begun = mr_launch_now(); /* so long they have to write it, too */
     store(&keep->page->cut, keep->number);
   } else {
     name_busy(job, keep);
@@ -335,8 +340,7 @@ static int keep_step(struct job *job) {
 
 /* ---- a loss ---------------------------------------------------------------------------- */
 
-/* What a program does to itself it would do again. */
-static bool is_own_fault(int signal) {
+static bool is_fault(int signal) {
   static const int faults[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGTRAP, SIGSYS};
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
     if (faults[i] == signal)
@@ -344,19 +348,22 @@ static bool is_own_fault(int signal) {
   return false;
 }
 
+/* What a program does to itself it would do again: a fault, or a status of its own. */
+static bool is_own(int code) {
+  return code > 128 ? is_fault(code - 128) : code != 0 && code != STATUS_LOST;
+}
+
 static bool keep_lost(struct job *job, unsigned number, int code) {
   struct keep *keep = job->keep;
   if (keep == NULL || job->ending || job->over)
     return false;
   /* Others may have been seen first: they lost it. */
-  if (keep->recovering && code > 128 && is_own_fault(code - 128)) {
+  if (is_own(code)) {
     keep->recovering = false;
     return false;
   }
   if (keep->recovering)
     return true;
-  if (code != STATUS_LOST && (code <= 128 || is_own_fault(code - 128)))
-    return false;
   keep->lost = code == STATUS_LOST && job->lost != NULL ? job->lost_whom : number;
   if (keep->input_lost) {
     fprintf(stderr,
@@ -388,6 +395,7 @@ static void keep_again(struct job *job) {
     fprintf(stderr, "maru: launch: lost node %u before the first checkpoint; all begin again\n",
             keep->lost);
   keep->recovering = false;
+  keep->ended = false;
   keep->length = 0;
   if (keep->input_at >= 0)
     lseek(STDIN_FILENO, keep->input_at, SEEK_SET);

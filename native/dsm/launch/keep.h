@@ -44,7 +44,10 @@ struct keep {
   char input[MR_LAUNCH_INPUT];
   size_t input_length;
   bool input_lost; /* it was more */
-  int input_pipe;  /* ours of the end that node 0 reads: what is in it can be asked after; -1 */
+  /* All that it was given, and what of it had been read at the last whole one: bytes.  Of a file
+   * the latter is the offset. */
+  uint64_t input_given, input_read;
+  int input_pipe; /* ours of the end that node 0 reads: what is in it can be asked after; -1 */
   /* Lines that nodes had begun at the last whole one. */
   struct keep_begun {
     char *line;
