@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,6 +84,21 @@ static void note_input(const struct job *job, struct keep *keep) {
   memmove(keep->input, keep->input + keep->input_length - left, left);
   keep->input_length = left;
   keep->input_lost = false;
+}
+
+/* What node 0 has read in a launch before. */
+static void skip_input(const struct keep *keep) {
+  struct stat is;
+  char why[128];
+  if (keep->input_read == 0)
+    return;
+  snprintf(why, sizeof why,
+           "node 0 has read %" PRIu64 " bytes of it before: give a file that has them, as < FILE",
+           keep->input_read);
+  if (fstat(STDIN_FILENO, &is) < 0 || !S_ISREG(is.st_mode) ||
+      (uint64_t)is.st_size < keep->input_read ||
+      lseek(STDIN_FILENO, (off_t)keep->input_read, SEEK_SET) < 0)
+    mr_launch_fail(STATUS_DATA_ERROR, "--resume: the standard input", why);
 }
 
 static void keep_gave(struct job *job, const char *bytes, size_t length) {
@@ -275,9 +292,10 @@ static void copy_to_folder(struct job *job, struct keep *keep) {
   if (keep->folder == NULL || keep->writer != 0 || keep->written == keep->committed)
     return;
   keep->writing = keep->committed;
+  pid_t parent = getpid();
   keep->writer = fork();
   if (keep->writer == 0)
-    _exit(mr_folder_write(keep, job->nodes, keep->writing));
+    _exit(mr_folder_write(keep, job->nodes, keep->writing, parent));
   if (keep->writer < 0) {
     fprintf(stderr, "maru: launch: checkpoint %u is not in %s: %s\n", keep->writing, keep->folder,
             strerror(errno));
@@ -455,7 +473,7 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
   if (wish->output != NULL && strcmp(wish->output, "held") != 0 && strcmp(wish->output, "now") != 0)
     mr_launch_fail(STATUS_USAGE, "--output is 'held' or 'now'", wish->output);
   keep = (struct keep){.every_ms = read_every(wish->every != NULL ? wish->every : MR_KEEP_EVERY),
-                       .folder = wish->folder != NULL ? wish->folder : wish->resume,
+                       .dir = -1,
                        .at_once = wish->output != NULL && strcmp(wish->output, "now") == 0};
   make_page(job, &keep);
   if (wish->resume != NULL) {
@@ -463,7 +481,10 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
     keep.page->restore = keep.committed;
     store(&keep.page->over, keep.number);
     store(&keep.page->wanted, keep.number);
+    skip_input(&keep);
   }
+  if (wish->folder != NULL)
+    mr_folder_begin(&keep, wish->folder);
   keep.input_pipe = -1;
   note_input(job, &keep);
   keep.due = keep.taken = mr_launch_now();

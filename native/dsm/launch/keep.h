@@ -56,6 +56,7 @@ struct keep {
   char *held;
   size_t length, room;
   const char *folder;
+  int dir;      /* that folder; -1: none */
   pid_t writer; /* copies `writing` there; 0: none does */
   uint32_t writing, written;
 };
@@ -90,11 +91,15 @@ struct keep_calls {
 
 /* ---- folder.c ---- */
 
-/* Copies the images of a checkpoint, and then names it the folder's; for a process of its own.
- * Status 0, or a line on standard error and another. */
-int mr_folder_write(const struct keep *keep, unsigned nodes, uint32_t number);
+/* Checkpoints are copied to that folder, which is made where it is not there.  Ends the process
+ * where another job has it or others may write there.  So it does where the folder has a checkpoint
+ * that this job does not go on from: images of two jobs are never mixed. */
+void mr_folder_begin(struct keep *keep, const char *folder);
+/* Copies the images of a checkpoint, and then names it the folder's; for a process of its own, of
+ * that parent.  Status 0, or a line on standard error and another. */
+int mr_folder_write(const struct keep *keep, unsigned nodes, uint32_t number, pid_t parent);
 /* Into the files of the page; the checkpoint's number.  Ends the process where there is no whole
- * one, of so many nodes. */
+ * one, of so many nodes.  The folder is the job's from then on. */
 uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder);
 
 #endif
