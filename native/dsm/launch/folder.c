@@ -25,6 +25,7 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define INDEX "checkpoint"
@@ -227,19 +228,78 @@ static int write_checkpoint(const struct keep *keep, unsigned nodes, uint32_t nu
   return rc < 0 ? rc : write_index(keep->dir, text, length);
 }
 
-int mr_folder_write(const struct keep *keep, unsigned nodes, uint32_t number, pid_t parent) {
+static int write_or_say(const struct keep *keep, unsigned nodes, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent)
     return STATUS_MARU_FAILED;
-  int rc = write_checkpoint(keep, nodes, number);
+  int rc = write_checkpoint(keep, nodes, keep->writing);
   if (rc == 0) {
     remove_images(keep->dir, keep->written, nodes);
     return 0;
   }
-  remove_images(keep->dir, number, nodes);
-  fprintf(stderr, "maru: launch: checkpoint %" PRIu32 " is not in %s: %s\n", number, keep->folder,
-          strerror(-rc));
+  remove_images(keep->dir, keep->writing, nodes);
+  fprintf(stderr, "maru: launch: checkpoint %" PRIu32 " is not in %s: %s\n", keep->writing,
+          keep->folder, strerror(-rc));
   return STATUS_MARU_FAILED;
+}
+
+/* ---- the process that copies ----------------------------------------------------------- */
+
+void mr_folder_copy(struct job *job) {
+  struct keep *keep = job->keep;
+  pid_t parent = getpid();
+  if (keep->folder == NULL || keep->writer != 0 || keep->written == keep->committed)
+    return;
+  keep->writing = keep->committed;
+  keep->slow = false;
+  keep->writer = fork();
+  if (keep->writer == 0)
+    _exit(write_or_say(keep, job->nodes, parent));
+  if (keep->writer < 0) {
+    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: %s\n", keep->writing, keep->folder,
+            strerror(errno));
+    keep->writer = 0;
+  }
+}
+
+void mr_folder_name_slow(struct job *job) {
+  struct keep *keep = job->keep;
+  if (keep->writer == 0 || keep->slow)
+    return;
+  keep->slow = true;
+  fprintf(stderr, "maru: launch: no checkpoint yet: checkpoint %u is still being copied to %s\n",
+          keep->writing, keep->folder);
+}
+
+void mr_folder_reaped(struct job *job, pid_t pid, int status) {
+  struct keep *keep = job->keep;
+  if (keep == NULL || pid != keep->writer)
+    return;
+  keep->writer = 0;
+  if (status == 0)
+    keep->written = keep->writing;
+  else if (WIFSIGNALED(status))
+    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: its writer was killed\n",
+            keep->writing, keep->folder);
+}
+
+void mr_folder_await(struct job *job) {
+  struct keep *keep = job->keep;
+  struct pollfd signals = {.fd = job->signals, .events = POLLIN};
+  int status = SIGKILL;
+  pid_t ended = 0;
+  while (keep->writer > 0 && (ended = waitpid(keep->writer, &status, WNOHANG)) == 0) {
+    if (job->interrupted && mr_launch_patience(job) >= 0 && job->killed) {
+      /* It may hang in the file system: nobody waits for that. */
+      kill(keep->writer, SIGKILL);
+      status = SIGKILL;
+      break;
+    }
+    poll(&signals, 1, LOOKS_MS);
+    mr_launch_read_signals(job);
+  }
+  if (keep->writer > 0)
+    mr_folder_reaped(job, keep->writer, status);
 }
 
 /* ---- reading --------------------------------------------------------------------------- */

@@ -11,7 +11,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define NAMED "MARU_DSM_CHECKPOINTS"
@@ -288,21 +287,6 @@ static int gather(struct job *job, struct keep *keep) {
   return TICK_MS;
 }
 
-static void copy_to_folder(struct job *job, struct keep *keep) {
-  if (keep->folder == NULL || keep->writer != 0 || keep->written == keep->committed)
-    return;
-  keep->writing = keep->committed;
-  pid_t parent = getpid();
-  keep->writer = fork();
-  if (keep->writer == 0)
-    _exit(mr_folder_write(keep, job->nodes, keep->writing, parent));
-  if (keep->writer < 0) {
-    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: %s\n", keep->writing, keep->folder,
-            strerror(errno));
-    keep->writer = 0;
-  }
-}
-
 static int finish(struct job *job, struct keep *keep) {
   char why[MR_CHECKPOINT_WHY];
   for (unsigned i = 0; i < job->nodes; i++)
@@ -324,7 +308,7 @@ static int finish(struct job *job, struct keep *keep) {
   note_lines(job, keep);
   let_go(keep);
   show_held(job);
-  copy_to_folder(job, keep);
+  mr_folder_copy(job);
   return 0;
 }
 
@@ -348,6 +332,8 @@ static int keep_step(struct job *job) {
   case KEEP_IDLE:
     break;
   }
+  if (left < -LONG_MS)
+    mr_folder_name_slow(job);
   if (left > 0 || keep->writer != 0)
     return left > LOOKS_MS ? (int)left : LOOKS_MS;
   if (!all_started(job, keep))
@@ -431,28 +417,14 @@ static void keep_again(struct job *job) {
   }
 }
 
-static void keep_reaped(struct job *job, pid_t pid, int status) {
-  struct keep *keep = job->keep;
-  if (keep == NULL || pid != keep->writer)
-    return;
-  keep->writer = 0;
-  if (status == 0)
-    keep->written = keep->writing;
-  else if (WIFSIGNALED(status))
-    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: its writer was killed\n",
-            keep->writing, keep->folder);
-}
-
 static void keep_end(struct job *job) {
   struct keep *keep = job->keep;
-  int status;
   if (keep == NULL)
     return;
   show_held(job);
   if (load(&keep->page->lines[0].started) == 0 && job->status == 0)
     fprintf(stderr, "maru: launch: no checkpoints: the program is none of maru-cc's\n");
-  if (keep->writer > 0 && waitpid(keep->writer, &status, 0) == keep->writer)
-    keep_reaped(job, keep->writer, status);
+  mr_folder_await(job);
 }
 
 void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
@@ -465,7 +437,7 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
                                           .again = keep_again,
                                           .line = keep_line,
                                           .begun = keep_begun,
-                                          .reaped = keep_reaped,
+                                          .reaped = mr_folder_reaped,
                                           .end = keep_end};
   unsetenv(NAMED); /* of a job that this one is part of */
   if (!mr_keep_asked(wish))

@@ -59,6 +59,7 @@ struct keep {
   int dir;      /* that folder; -1: none */
   pid_t writer; /* copies `writing` there; 0: none does */
   uint32_t writing, written;
+  bool slow; /* that was said of this copy */
 };
 
 /* Whether checkpoints are asked for. */
@@ -95,9 +96,15 @@ struct keep_calls {
  * where another job has it or others may write there.  So it does where the folder has a checkpoint
  * that this job does not go on from: images of two jobs are never mixed. */
 void mr_folder_begin(struct keep *keep, const char *folder);
-/* Copies the images of a checkpoint, and then names it the folder's; for a process of its own, of
- * that parent.  Status 0, or a line on standard error and another. */
-int mr_folder_write(const struct keep *keep, unsigned nodes, uint32_t number, pid_t parent);
+/* Where none does yet, a process begins to copy the last whole checkpoint, and then names it the
+ * folder's.  What fails is a line, and the folder keeps the one before. */
+void mr_folder_copy(struct job *job);
+/* Says once of a copy that it takes long. */
+void mr_folder_name_slow(struct job *job);
+/* As keep_calls.reaped: notes the end of that process. */
+void mr_folder_reaped(struct job *job, pid_t pid, int status);
+/* Until it has ended, or a signal to us asked for the end and patience is over. */
+void mr_folder_await(struct job *job);
 /* Into the files of the page; the checkpoint's number.  Ends the process where there is no whole
  * one, of so many nodes.  The folder is the job's from then on. */
 uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder);
