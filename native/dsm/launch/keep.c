@@ -16,6 +16,7 @@
 #define NAMED "MARU_DSM_CHECKPOINTS"
 #define TICK_MS 1
 #define LOOKS_MS 50       /* for nodes that have not joined yet */
+#define WAVES 20          /* at most so many while a checkpoint's time doubles */
 #define LONG_MS 10000     /* a node that does not come to the runtime for so long is named */
 #define GIVEN_UP_MS 60000 /* the others go on then */
 #define LOSSES_MOST 3     /* without a new checkpoint in between */
@@ -261,8 +262,18 @@ static int late(struct keep *keep, unsigned node, const char *why) {
   return 0;
 }
 
+/* Waves wake nodes that compute: the longer it takes, the fewer there are. */
+static void next_wave(struct keep *keep, uint32_t wave) {
+  int64_t now = mr_launch_now(), pause = (now - keep->begun) / WAVES;
+  store(&keep->page->wave, wave + 1);
+  keep->look_at = now + (pause < LOOKS_MS ? pause : LOOKS_MS);
+}
+
 static int gather(struct job *job, struct keep *keep) {
   uint32_t wave = load(&keep->page->wave);
+  int64_t left = keep->look_at - mr_launch_now();
+  if (left > 0)
+    return (int)left;
   for (unsigned i = 0; i < job->nodes; i++)
     if (load(&keep->page->lines[i].ends) != 0) {
       keep->ended = true;
@@ -281,7 +292,7 @@ static int gather(struct job *job, struct keep *keep) {
     if (late(keep, busy(job, keep), "it has not come to a lock, a barrier or the like for 60 s") ==
         0)
       return 0;
-    store(&keep->page->wave, wave + 1);
+    next_wave(keep, wave);
   }
   mr_checkpoint_ring(keep->page);
   return TICK_MS;

@@ -31,6 +31,7 @@ struct keep {
   enum { KEEP_IDLE, KEEP_GATHERS, KEEP_WRITES } state;
   uint32_t number, committed;           /* the last that was wanted; the last that is whole */
   int64_t due, begun, taken;            /* ms: the next; this one; the last whole one's cut */
+  int64_t look_at;                      /* ms: not at this one before */
   bool alike;                           /* the last wave said what a cut says */
   uint64_t traffic[MR_LAUNCH_NODES][2]; /* sent and received, then */
   bool named;                           /* a node that does not come, of this one */
