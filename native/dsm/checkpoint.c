@@ -44,6 +44,22 @@ static _Noreturn void cannot(const char *what, const char *why) {
   mr_node_die(STATUS_UNAVAILABLE, "no checkpoints: %s: %s", what, why);
 }
 
+/* Of all code that an image's pointers and state belong to: files of which code is mapped.  What
+ * was replaced meanwhile counts as nothing, and so as another. */
+static uint64_t sum_of_code(void) {
+  char line[PATH_MAX + 128], rights[8], path[PATH_MAX];
+  uint64_t sum = mr_file_sum("/proc/self/exe");
+  FILE *maps = fopen("/proc/self/maps", "re");
+  if (maps == NULL)
+    cannot("/proc/self/maps", strerror(errno));
+  while (fgets(line, sizeof line, maps) != NULL)
+    if (sscanf(line, "%*s %7s %*s %*s %*s %4095[^\n]", rights, path) == 2 && rights[2] == 'x' &&
+        path[0] == '/')
+      sum = sum * UINT64_C(0x100000001b3) ^ (access(path, R_OK) == 0 ? mr_file_sum(path) : 0);
+  fclose(maps);
+  return sum;
+}
+
 struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me) {
   const char *named = getenv(NAMED), *slash = named != NULL ? strrchr(named, '/') : NULL;
   if (named == NULL)
@@ -68,7 +84,7 @@ struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me) {
   all->line = &all->page->lines[me];
   all->nodes = nodes;
   all->me = me;
-  all->program = mr_file_sum("/proc/self/exe");
+  all->program = sum_of_code();
   unsetenv(NAMED); /* what the program starts has no part in it */
   return all;
 }
@@ -114,7 +130,9 @@ const struct mr_checkpoint_head *mr_checkpoints_map(const struct mr_checkpoints 
     mr_node_die(STATUS_DATA, "node %u's image is not one of checkpoint %u of this job", node,
                 all->page->restore);
   if (head->program != all->program)
-    mr_node_die(STATUS_DATA, "checkpoint %u is another program's: resume the file that made it",
+    mr_node_die(STATUS_DATA,
+                "checkpoint %u is another program's, or of other libraries: "
+                "resume the files that made it",
                 all->page->restore);
   return head;
 }

@@ -63,7 +63,7 @@ struct mr_checkpoint_head {
   uint32_t version, number;
   uint16_t nodes, node;
   uint32_t unused;
-  uint64_t program; /* sum of the file that the node runs */
+  uint64_t program; /* sum of the files that the node runs: its libraries, too */
   uint64_t core, core_length;
   /* Of the program's part: what image.h says, with offsets for pointers. */
   uint64_t own, own_length, addresses, ranges, range_count, pieces;

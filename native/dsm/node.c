@@ -80,6 +80,7 @@ static struct {
   ucontext_t here;
   bool captures;
   enum { ANEW, PARKED, WAITING } resumed;
+  bool restoring; /* its core goes on from a checkpoint, its program does not yet; under the lock */
 } node = {.lock = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
 
 /* ---- what the core does ---------------------------------------------------------- */
@@ -230,13 +231,17 @@ static void park(void) {
 static bool goes_on(void) {
   bool waits = node.resumed == WAITING, anew = node.resumed == ANEW;
   node.resumed = ANEW;
-  if (!anew)
+  if (!anew) {
     node.part->restored();
-  if (waits) {
     pthread_mutex_lock(&node.lock);
+    node.restoring = false;
+  }
+  if (waits) {
     node.asking = true;
     node.requests++;
-  } else if (anew && node.captures) {
+  } else if (!anew) {
+    pthread_mutex_unlock(&node.lock);
+  } else if (node.captures) {
     /* What stdio holds is in no image. */
     if (__fpending(stdout) > 0)
       fflush(stdout);
@@ -538,9 +543,10 @@ static void map_memory(const struct mr_globals *globals) {
 
 /* ---- checkpoints ------------------------------------------------------------------------- */
 
+/* A core that was loaded may wait before the program's memory is back: no image has it then. */
 static bool rests(uint64_t *sent, uint64_t *received) {
   pthread_mutex_lock(&node.lock);
-  bool still = node.parked || (mr_core_waits(node.core) && !node.done);
+  bool still = node.parked || (mr_core_waits(node.core) && !node.done && !node.restoring);
   bool all = still && mr_core_rests(node.core);
   mr_core_traffic(node.core, sent, received);
   pthread_mutex_unlock(&node.lock);
@@ -610,6 +616,7 @@ static bool restores(void) {
 /* Before anything of the others is heard. */
 static void load_core(void) {
   static struct mr_saved saved[MR_JOB_NODES_MAX];
+  node.restoring = true;
   for (uint16_t i = 0; i < node.nodes; i++) {
     size_t length;
     const struct mr_checkpoint_head *head = mr_checkpoints_map(node.checkpoints, i, &length);

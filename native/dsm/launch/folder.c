@@ -1,9 +1,14 @@
 /* folder.c: checkpoints in a folder (keep.h).
  *
  * NUMBER-NODE.image are the images, and `checkpoint` names the last whole checkpoint: its number,
- * how many nodes, each image's length and sum, and the lines that nodes had begun.  That file is
- * written aside and renamed, when all it names is on the disk.  So whatever moment the host dies
- * at, it names whole images. Those of older checkpoints are removed afterwards.
+ * how many nodes, how much of the input was read, each image's length and sum, the lines that nodes
+ * had begun, and its own sum.  That file is written aside and renamed, when all it names is on the
+ * disk.  So whatever moment the host dies at, it names whole images. Those of older checkpoints are
+ * removed afterwards.
+ *
+ * One job has the folder at a time: `lock` is locked by the launcher and by the process that
+ * copies. Images are memory and registers of the next process. So the folder has to be the user's
+ * own.
  */
 #define _GNU_SOURCE
 #include "keep.h"
@@ -12,14 +17,27 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define INDEX "checkpoint"
-#define FIRST_LINE "maru-checkpoint 1"
+#define LOCK "lock"
+#define FIRST_LINE "maru-checkpoint 2"
+#define LAST_LINE "sum %016" PRIx64 "\n"
+#define LAST_LENGTH 21u
+#define INDEX_MOST ((size_t)64 << 20)
+#define LOCK_MS 3000 /* what a launcher that was killed has left ends meanwhile */
+#define LOOKS_MS 20
+#define IMAGE_NAME 32
+#define NUMBER_MOST 0x7fffffffu
 #define PIECE ((size_t)1 << 20)
 
 struct sum {
@@ -39,6 +57,8 @@ static uint64_t add(uint64_t sum, const uint8_t *bytes, size_t length) {
   return sum;
 }
 
+#define SUM_OF_NOTHING UINT64_C(0xcbf29ce484222325)
+
 static int write_all(int fd, const uint8_t *bytes, size_t length) {
   while (length > 0) {
     ssize_t n = write(fd, bytes, length);
@@ -55,7 +75,7 @@ static int write_all(int fd, const uint8_t *bytes, size_t length) {
 /* From the begin of one to where the other stands; its sum. */
 static int copy(int from, int to, struct sum *sum) {
   static uint8_t piece[PIECE];
-  *sum = (struct sum){0, UINT64_C(0xcbf29ce484222325)};
+  *sum = (struct sum){0, SUM_OF_NOTHING};
   for (ssize_t n;;) {
     n = pread(from, piece, sizeof piece, (off_t)sum->length);
     if (n < 0 && errno == EINTR)
@@ -70,97 +90,12 @@ static int copy(int from, int to, struct sum *sum) {
   }
 }
 
-static int image_path(char *path, const char *folder, uint32_t number, unsigned node) {
-  return snprintf(path, PATH_MAX, "%s/%" PRIu32 "-%u.image", folder, number, node);
+static const char *image_name(char *name, uint32_t number, unsigned node) {
+  snprintf(name, IMAGE_NAME, "%" PRIu32 "-%u.image", number, node);
+  return name;
 }
 
-/* ---- writing ------------------------------------------------------------------------ */
-
-static int write_image(const struct keep *keep, uint32_t number, unsigned node, struct sum *sum) {
-  char path[PATH_MAX];
-  image_path(path, keep->folder, number, node);
-  int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0)
-    return -errno;
-  int rc = copy(keep->page->lines[node].files[number % 2], fd, sum);
-  if (rc == 0 && fsync(fd) < 0)
-    rc = -errno;
-  close(fd);
-  return rc;
-}
-
-static int sync_folder(const char *folder) {
-  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int rc = fd < 0 || fsync(fd) < 0 ? -errno : 0;
-  if (fd >= 0)
-    close(fd);
-  return rc;
-}
-
-static int write_index(const char *folder, const char *text, size_t length) {
-  char path[PATH_MAX], aside[PATH_MAX];
-  snprintf(path, sizeof path, "%s/" INDEX, folder);
-  snprintf(aside, sizeof aside, "%s/" INDEX ".new", folder);
-  int fd = open(aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0)
-    return -errno;
-  int rc = write_all(fd, (const uint8_t *)text, length);
-  if (rc == 0 && fsync(fd) < 0)
-    rc = -errno;
-  close(fd);
-  if (rc == 0 && rename(aside, path) < 0)
-    rc = -errno;
-  return rc == 0 ? sync_folder(folder) : rc;
-}
-
-static void remove_images(const char *folder, uint32_t number, unsigned nodes) {
-  char path[PATH_MAX];
-  for (unsigned node = 0; number != 0 && node < nodes; node++) {
-    image_path(path, folder, number, node);
-    unlink(path);
-  }
-}
-
-static int write_checkpoint(const struct keep *keep, unsigned nodes, uint32_t number) {
-  char *text;
-  size_t length;
-  FILE *index = open_memstream(&text, &length);
-  int rc = index == NULL ? -ENOMEM : 0;
-  if (rc == 0 && mkdir(keep->folder, 0700) < 0 && errno != EEXIST)
-    rc = -errno;
-  if (rc == 0)
-    fprintf(index, FIRST_LINE "\nnumber %" PRIu32 "\nnodes %u\n", number, nodes);
-  for (unsigned node = 0; node < nodes && rc == 0; node++) {
-    struct sum sum;
-    rc = write_image(keep, number, node, &sum);
-    fprintf(index, "image %u %" PRIu64 " %016" PRIx64 "\n", node, sum.length, sum.value);
-  }
-  for (unsigned node = 0; node < nodes && rc == 0; node++) {
-    const struct keep_begun *begun = &keep->begun_lines[node];
-    fprintf(index, "begun %u %zu\n", node, begun->length);
-    fwrite(begun->line, 1, begun->length, index);
-    fputc('\n', index);
-  }
-  if (rc == 0)
-    rc = sync_folder(keep->folder);
-  if (index != NULL)
-    fclose(index);
-  return rc < 0 ? rc : write_index(keep->folder, text, length);
-}
-
-int mr_folder_write(const struct keep *keep, unsigned nodes, uint32_t number) {
-  int rc = write_checkpoint(keep, nodes, number);
-  if (rc == 0) {
-    remove_images(keep->folder, keep->written, nodes);
-    return 0;
-  }
-  remove_images(keep->folder, number, nodes);
-  fprintf(stderr, "maru: launch: checkpoint %" PRIu32 " is not in %s: %s\n", number, keep->folder,
-          strerror(-rc));
-  return STATUS_MARU_FAILED;
-}
-
-/* ---- reading --------------------------------------------------------------------------- */
+/* ---- the folder ---------------------------------------------------------------------- */
 
 static _Noreturn void torn(const char *folder, const char *what) {
   char why[PATH_MAX + 64];
@@ -168,12 +103,213 @@ static _Noreturn void torn(const char *folder, const char *what) {
   mr_launch_fail(STATUS_DATA_ERROR, why, what);
 }
 
-static void read_image(const struct keep *keep, const char *folder, uint32_t number, unsigned node,
+static _Noreturn void unusable(const char *folder, const char *why) {
+  mr_launch_fail(STATUS_UNAVAILABLE, folder, why);
+}
+
+static void lock(int dir, const char *folder) {
+  /* Stays open: also in the process that copies, which may outlive this one. */
+  int fd = openat(dir, LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600), rc = -1;
+  if (fd < 0)
+    unusable(folder, strerror(errno));
+  int64_t until = mr_launch_now() + LOCK_MS;
+  while ((rc = flock(fd, LOCK_EX | LOCK_NB)) < 0 && errno == EWOULDBLOCK && mr_launch_now() < until)
+    poll(NULL, 0, LOOKS_MS);
+  if (rc < 0)
+    unusable(folder,
+             errno == EWOULDBLOCK ? "another job has its checkpoints there" : strerror(errno));
+}
+
+static int open_folder(const char *folder) {
+  struct stat is;
+  int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (dir < 0)
+    return -1;
+  if (fstat(dir, &is) < 0)
+    unusable(folder, strerror(errno));
+  if (is.st_uid != geteuid() || (is.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    unusable(folder,
+             "others may write there: checkpoints are for a folder of your own (chmod go-w)");
+  lock(dir, folder);
+  return dir;
+}
+
+static bool is_kept(const struct keep *keep, const char *folder) {
+  struct stat one, other;
+  return keep->dir >= 0 && fstat(keep->dir, &one) == 0 && stat(folder, &other) == 0 &&
+         one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+void mr_folder_begin(struct keep *keep, const char *folder) {
+  struct stat is;
+  if (is_kept(keep, folder))
+    return; /* the job goes on from there */
+  if (mkdir(folder, 0700) < 0 && errno != EEXIST)
+    unusable(folder, strerror(errno));
+  keep->folder = folder;
+  keep->dir = open_folder(folder);
+  if (keep->dir < 0)
+    unusable(folder, strerror(errno));
+  if (fstatat(keep->dir, INDEX, &is, AT_SYMLINK_NOFOLLOW) == 0)
+    mr_launch_fail(
+        STATUS_USAGE, folder,
+        "it has a checkpoint already: go on from it by --resume, or name another folder");
+}
+
+/* ---- writing ------------------------------------------------------------------------ */
+
+/* A file of that name is an older one that no index names. */
+static int create(int dir, const char *name) {
+  unlinkat(dir, name, 0);
+  return openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+}
+
+static int sync_and_close(int fd, int rc) {
+  if (rc == 0 && fsync(fd) < 0)
+    rc = -errno;
+  if (close(fd) < 0 && rc == 0)
+    rc = -errno;
+  return rc;
+}
+
+static int write_image(const struct keep *keep, uint32_t number, unsigned node, struct sum *sum) {
+  char name[IMAGE_NAME];
+  int fd = create(keep->dir, image_name(name, number, node));
+  return fd < 0 ? -errno
+                : sync_and_close(fd, copy(keep->page->lines[node].files[number % 2], fd, sum));
+}
+
+static int write_index(int dir, const char *text, size_t length) {
+  int fd = create(dir, INDEX ".new");
+  if (fd < 0)
+    return -errno;
+  int rc = sync_and_close(fd, write_all(fd, (const uint8_t *)text, length));
+  if (rc == 0 && renameat(dir, INDEX ".new", dir, INDEX) < 0)
+    rc = -errno;
+  return rc == 0 && fsync(dir) < 0 ? -errno : rc;
+}
+
+static void remove_images(int dir, uint32_t number, unsigned nodes) {
+  char name[IMAGE_NAME];
+  for (unsigned node = 0; number != 0 && node < nodes; node++)
+    unlinkat(dir, image_name(name, number, node), 0);
+}
+
+static int write_parts(const struct keep *keep, unsigned nodes, uint32_t number, FILE *index) {
+  fprintf(index, FIRST_LINE "\nnumber %" PRIu32 "\nnodes %u\ninput %" PRIu64 "\n", number, nodes,
+          keep->input_read);
+  for (unsigned node = 0; node < nodes; node++) {
+    struct sum sum;
+    int rc = write_image(keep, number, node, &sum);
+    if (rc < 0)
+      return rc;
+    fprintf(index, "image %u %" PRIu64 " %016" PRIx64 "\n", node, sum.length, sum.value);
+  }
+  for (unsigned node = 0; node < nodes; node++) {
+    const struct keep_begun *begun = &keep->begun_lines[node];
+    fprintf(index, "begun %u %zu\n", node, begun->length);
+    fwrite(begun->line, 1, begun->length, index);
+    fputc('\n', index);
+  }
+  return fflush(index) != 0 || fsync(keep->dir) < 0 ? -errno : 0;
+}
+
+static int write_checkpoint(const struct keep *keep, unsigned nodes, uint32_t number) {
+  char *text = NULL;
+  size_t length = 0;
+  FILE *index = open_memstream(&text, &length);
+  if (index == NULL)
+    return -ENOMEM;
+  int rc = write_parts(keep, nodes, number, index);
+  if (rc == 0)
+    fprintf(index, LAST_LINE, add(SUM_OF_NOTHING, (const uint8_t *)text, length));
+  if (fclose(index) != 0 && rc == 0)
+    rc = -errno;
+  return rc < 0 ? rc : write_index(keep->dir, text, length);
+}
+
+static int write_or_say(const struct keep *keep, unsigned nodes, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent)
+    return STATUS_MARU_FAILED;
+  int rc = write_checkpoint(keep, nodes, keep->writing);
+  if (rc == 0) {
+    remove_images(keep->dir, keep->written, nodes);
+    return 0;
+  }
+  remove_images(keep->dir, keep->writing, nodes);
+  fprintf(stderr, "maru: launch: checkpoint %" PRIu32 " is not in %s: %s\n", keep->writing,
+          keep->folder, strerror(-rc));
+  return STATUS_MARU_FAILED;
+}
+
+/* ---- the process that copies ----------------------------------------------------------- */
+
+void mr_folder_copy(struct job *job) {
+  struct keep *keep = job->keep;
+  pid_t parent = getpid();
+  if (keep->folder == NULL || keep->writer != 0 || keep->written == keep->committed)
+    return;
+  keep->writing = keep->committed;
+  keep->slow = false;
+  keep->writer = fork();
+  if (keep->writer == 0)
+    _exit(write_or_say(keep, job->nodes, parent));
+  if (keep->writer < 0) {
+    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: %s\n", keep->writing, keep->folder,
+            strerror(errno));
+    keep->writer = 0;
+  }
+}
+
+void mr_folder_name_slow(struct job *job) {
+  struct keep *keep = job->keep;
+  if (keep->writer == 0 || keep->slow)
+    return;
+  keep->slow = true;
+  fprintf(stderr, "maru: launch: no checkpoint yet: checkpoint %u is still being copied to %s\n",
+          keep->writing, keep->folder);
+}
+
+void mr_folder_reaped(struct job *job, pid_t pid, int status) {
+  struct keep *keep = job->keep;
+  if (keep == NULL || pid != keep->writer)
+    return;
+  keep->writer = 0;
+  if (status == 0)
+    keep->written = keep->writing;
+  else if (WIFSIGNALED(status))
+    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: its writer was killed\n",
+            keep->writing, keep->folder);
+}
+
+void mr_folder_await(struct job *job) {
+  struct keep *keep = job->keep;
+  struct pollfd signals = {.fd = job->signals, .events = POLLIN};
+  int status = SIGKILL;
+  pid_t ended = 0;
+  while (keep->writer > 0 && (ended = waitpid(keep->writer, &status, WNOHANG)) == 0) {
+    if (job->interrupted && mr_launch_patience(job) >= 0 && job->killed) {
+      /* It may hang in the file system: nobody waits for that. */
+      kill(keep->writer, SIGKILL);
+      status = SIGKILL;
+      break;
+    }
+    poll(&signals, 1, LOOKS_MS);
+    mr_launch_read_signals(job);
+  }
+  if (keep->writer > 0)
+    mr_folder_reaped(job, keep->writer, status);
+}
+
+/* ---- reading --------------------------------------------------------------------------- */
+
+static void read_image(const struct keep *keep, uint32_t number, unsigned node,
                        const struct sum *said) {
-  char path[PATH_MAX];
+  char name[IMAGE_NAME], path[PATH_MAX];
   struct sum sum;
-  image_path(path, folder, number, node);
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  snprintf(path, sizeof path, "%s/%s", keep->folder, image_name(name, number, node));
+  int fd = openat(keep->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0)
     torn(path, strerror(errno));
   int rc = copy(fd, keep->page->lines[node].files[number % 2], &sum);
@@ -188,12 +324,33 @@ static void read_image(const struct keep *keep, const char *folder, uint32_t num
 static bool read_begun(FILE *index, unsigned i, struct keep_begun *begun) {
   unsigned node;
   size_t length;
-  if (fscanf(index, " begun %u %zu", &node, &length) != 2 || node != i || length > MR_LAUNCH_LINE ||
-      fgetc(index) != '\n')
+  if (fscanf(index, " begun %u %zu", &node, &length) != 2 || node != i ||
+      length >= MR_LAUNCH_LINE || fgetc(index) != '\n')
     return false;
   begun->line = malloc(MR_LAUNCH_LINE);
   begun->length = length;
   return begun->line != NULL && fread(begun->line, 1, length, index) == length;
+}
+
+/* The index without its last line, which was compared; NULL: it is damaged. */
+static FILE *open_index(const struct keep *keep, const char *path) {
+  struct stat is;
+  uint64_t sum;
+  int fd = openat(keep->dir, INDEX, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0 || fstat(fd, &is) < 0)
+    torn(path, strerror(errno));
+  size_t length = (size_t)is.st_size;
+  char *text = length > LAST_LENGTH && length < INDEX_MOST ? malloc(length + 1) : NULL;
+  bool whole = text != NULL && pread(fd, text, length, 0) == (ssize_t)length;
+  close(fd);
+  if (!whole)
+    return NULL;
+  text[length] = 0;
+  length -= LAST_LENGTH;
+  if (sscanf(text + length, "sum %16" SCNx64, &sum) != 1 ||
+      sum != add(SUM_OF_NOTHING, (const uint8_t *)text, length))
+    return NULL;
+  return fmemopen(text, length, "r");
 }
 
 uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder) {
@@ -201,11 +358,16 @@ uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder) {
   uint32_t number = 0;
   unsigned there = 0, node;
   struct sum said;
-  snprintf(path, sizeof path, "%s/" INDEX, folder);
-  FILE *index = fopen(path, "re");
-  if (index == NULL)
+  keep->folder = folder;
+  keep->dir = open_folder(folder);
+  if (keep->dir < 0)
     torn(folder, strerror(errno));
-  if (fscanf(index, FIRST_LINE " number %" SCNu32 " nodes %u", &number, &there) != 2 || number == 0)
+  snprintf(path, sizeof path, "%s/" INDEX, folder);
+  FILE *index = open_index(keep, path);
+  if (index == NULL ||
+      fscanf(index, FIRST_LINE " number %" SCNu32 " nodes %u input %" SCNu64, &number, &there,
+             &keep->input_read) != 3 ||
+      number == 0 || number > NUMBER_MOST)
     torn(path, "the file is damaged");
   if (there != nodes) {
     char why[64];
@@ -216,7 +378,7 @@ uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder) {
     if (fscanf(index, " image %u %" SCNu64 " %" SCNx64, &node, &said.length, &said.value) != 3 ||
         node != i)
       torn(path, "the file is damaged");
-    read_image(keep, folder, number, i, &said);
+    read_image(keep, number, i, &said);
   }
   for (unsigned i = 0; i < nodes; i++)
     if (!read_begun(index, i, &keep->begun_lines[i]))

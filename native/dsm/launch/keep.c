@@ -3,18 +3,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define NAMED "MARU_DSM_CHECKPOINTS"
 #define TICK_MS 1
 #define LOOKS_MS 50       /* for nodes that have not joined yet */
+#define WAVES 20          /* at most so many while a checkpoint's time doubles */
 #define LONG_MS 10000     /* a node that does not come to the runtime for so long is named */
 #define GIVEN_UP_MS 60000 /* the others go on then */
 #define LOSSES_MOST 3     /* without a new checkpoint in between */
@@ -68,23 +70,43 @@ static void make_page(struct job *job, struct keep *keep) {
 
 /* ---- the standard input -------------------------------------------------------------- */
 
-/* At a cut: what node 0 has read does not come again. */
+/* At a cut: what node 0 has read does not come again.  What was not recorded is lost until all of
+ * it has been read. */
 static void note_input(const struct job *job, struct keep *keep) {
   int in_pipe = 0;
   keep->input_at = lseek(STDIN_FILENO, 0, SEEK_CUR);
   if (keep->input_pipe >= 0)
     ioctl(keep->input_pipe, FIONREAD, &in_pipe);
   size_t left = (size_t)in_pipe + job->input.length;
-  if (left > keep->input_length)
+  keep->input_read = keep->input_at >= 0 ? (uint64_t)keep->input_at : keep->input_given - left;
+  if (left > 0 && keep->input_lost)
     return;
   memmove(keep->input, keep->input + keep->input_length - left, left);
   keep->input_length = left;
   keep->input_lost = false;
 }
 
+/* What node 0 has read in a launch before. */
+static void skip_input(const struct keep *keep) {
+  struct stat is;
+  char why[128];
+  if (keep->input_read == 0)
+    return;
+  snprintf(why, sizeof why,
+           "node 0 has read %" PRIu64 " bytes of it before: give a file that has them, as < FILE",
+           keep->input_read);
+  if (fstat(STDIN_FILENO, &is) < 0 || !S_ISREG(is.st_mode) ||
+      (uint64_t)is.st_size < keep->input_read ||
+      lseek(STDIN_FILENO, (off_t)keep->input_read, SEEK_SET) < 0)
+    mr_launch_fail(STATUS_DATA_ERROR, "--resume: the standard input", why);
+}
+
 static void keep_gave(struct job *job, const char *bytes, size_t length) {
   struct keep *keep = job->keep;
-  if (keep == NULL || keep->input_lost)
+  if (keep == NULL)
+    return;
+  keep->input_given += length;
+  if (keep->input_lost)
     return;
   keep->input_lost = length > sizeof keep->input - keep->input_length;
   if (keep->input_lost)
@@ -118,8 +140,7 @@ static void show_held(struct job *job) {
 
 static bool keep_line(struct job *job, int to, const char *line, size_t length) {
   struct keep *keep = job->keep;
-  if (keep->recovering)
-    return true; /* its last words; nobody needs them */
+  /* As ever while nodes are being ended: one of them may have ended by itself, and said why. */
   if (to != STDOUT_FILENO || keep->at_once)
     return false;
   if (keep->length + length > HELD_MOST) {
@@ -241,8 +262,18 @@ static int late(struct keep *keep, unsigned node, const char *why) {
   return 0;
 }
 
+/* Waves wake nodes that compute: the longer it takes, the fewer there are. */
+static void next_wave(struct keep *keep, uint32_t wave) {
+  int64_t now = mr_launch_now(), pause = (now - keep->begun) / WAVES;
+  store(&keep->page->wave, wave + 1);
+  keep->look_at = now + (pause < LOOKS_MS ? pause : LOOKS_MS);
+}
+
 static int gather(struct job *job, struct keep *keep) {
   uint32_t wave = load(&keep->page->wave);
+  int64_t left = keep->look_at - mr_launch_now();
+  if (left > 0)
+    return (int)left;
   for (unsigned i = 0; i < job->nodes; i++)
     if (load(&keep->page->lines[i].ends) != 0) {
       keep->ended = true;
@@ -254,30 +285,17 @@ static int gather(struct job *job, struct keep *keep) {
       return late(keep, i, "it does not answer");
   if (is_cut(job, keep)) {
     keep->state = KEEP_WRITES;
+    keep->begun = mr_launch_now(); /* so long they have to write it, too */
     store(&keep->page->cut, keep->number);
   } else {
     name_busy(job, keep);
     if (late(keep, busy(job, keep), "it has not come to a lock, a barrier or the like for 60 s") ==
         0)
       return 0;
-    store(&keep->page->wave, wave + 1);
+    next_wave(keep, wave);
   }
   mr_checkpoint_ring(keep->page);
   return TICK_MS;
-}
-
-static void copy_to_folder(struct job *job, struct keep *keep) {
-  if (keep->folder == NULL || keep->writer != 0 || keep->written == keep->committed)
-    return;
-  keep->writing = keep->committed;
-  keep->writer = fork();
-  if (keep->writer == 0)
-    _exit(mr_folder_write(keep, job->nodes, keep->writing));
-  if (keep->writer < 0) {
-    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: %s\n", keep->writing, keep->folder,
-            strerror(errno));
-    keep->writer = 0;
-  }
 }
 
 static int finish(struct job *job, struct keep *keep) {
@@ -301,7 +319,7 @@ static int finish(struct job *job, struct keep *keep) {
   note_lines(job, keep);
   let_go(keep);
   show_held(job);
-  copy_to_folder(job, keep);
+  mr_folder_copy(job);
   return 0;
 }
 
@@ -325,6 +343,8 @@ static int keep_step(struct job *job) {
   case KEEP_IDLE:
     break;
   }
+  if (left < -LONG_MS)
+    mr_folder_name_slow(job);
   if (left > 0 || keep->writer != 0)
     return left > LOOKS_MS ? (int)left : LOOKS_MS;
   if (!all_started(job, keep))
@@ -335,8 +355,7 @@ static int keep_step(struct job *job) {
 
 /* ---- a loss ---------------------------------------------------------------------------- */
 
-/* What a program does to itself it would do again. */
-static bool is_own_fault(int signal) {
+static bool is_fault(int signal) {
   static const int faults[] = {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGTRAP, SIGSYS};
   for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
     if (faults[i] == signal)
@@ -344,19 +363,22 @@ static bool is_own_fault(int signal) {
   return false;
 }
 
+/* What a program does to itself it would do again: a fault, or a status of its own. */
+static bool is_own(int code) {
+  return code > 128 ? is_fault(code - 128) : code != 0 && code != STATUS_LOST;
+}
+
 static bool keep_lost(struct job *job, unsigned number, int code) {
   struct keep *keep = job->keep;
   if (keep == NULL || job->ending || job->over)
     return false;
   /* Others may have been seen first: they lost it. */
-  if (keep->recovering && code > 128 && is_own_fault(code - 128)) {
+  if (is_own(code)) {
     keep->recovering = false;
     return false;
   }
   if (keep->recovering)
     return true;
-  if (code != STATUS_LOST && (code <= 128 || is_own_fault(code - 128)))
-    return false;
   keep->lost = code == STATUS_LOST && job->lost != NULL ? job->lost_whom : number;
   if (keep->input_lost) {
     fprintf(stderr,
@@ -388,6 +410,7 @@ static void keep_again(struct job *job) {
     fprintf(stderr, "maru: launch: lost node %u before the first checkpoint; all begin again\n",
             keep->lost);
   keep->recovering = false;
+  keep->ended = false;
   keep->length = 0;
   if (keep->input_at >= 0)
     lseek(STDIN_FILENO, keep->input_at, SEEK_SET);
@@ -405,28 +428,14 @@ static void keep_again(struct job *job) {
   }
 }
 
-static void keep_reaped(struct job *job, pid_t pid, int status) {
-  struct keep *keep = job->keep;
-  if (keep == NULL || pid != keep->writer)
-    return;
-  keep->writer = 0;
-  if (status == 0)
-    keep->written = keep->writing;
-  else if (WIFSIGNALED(status))
-    fprintf(stderr, "maru: launch: checkpoint %u is not in %s: its writer was killed\n",
-            keep->writing, keep->folder);
-}
-
 static void keep_end(struct job *job) {
   struct keep *keep = job->keep;
-  int status;
   if (keep == NULL)
     return;
   show_held(job);
   if (load(&keep->page->lines[0].started) == 0 && job->status == 0)
     fprintf(stderr, "maru: launch: no checkpoints: the program is none of maru-cc's\n");
-  if (keep->writer > 0 && waitpid(keep->writer, &status, 0) == keep->writer)
-    keep_reaped(job, keep->writer, status);
+  mr_folder_await(job);
 }
 
 void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
@@ -439,7 +448,7 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
                                           .again = keep_again,
                                           .line = keep_line,
                                           .begun = keep_begun,
-                                          .reaped = keep_reaped,
+                                          .reaped = mr_folder_reaped,
                                           .end = keep_end};
   unsetenv(NAMED); /* of a job that this one is part of */
   if (!mr_keep_asked(wish))
@@ -447,7 +456,7 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
   if (wish->output != NULL && strcmp(wish->output, "held") != 0 && strcmp(wish->output, "now") != 0)
     mr_launch_fail(STATUS_USAGE, "--output is 'held' or 'now'", wish->output);
   keep = (struct keep){.every_ms = read_every(wish->every != NULL ? wish->every : MR_KEEP_EVERY),
-                       .folder = wish->folder != NULL ? wish->folder : wish->resume,
+                       .dir = -1,
                        .at_once = wish->output != NULL && strcmp(wish->output, "now") == 0};
   make_page(job, &keep);
   if (wish->resume != NULL) {
@@ -455,7 +464,10 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish) {
     keep.page->restore = keep.committed;
     store(&keep.page->over, keep.number);
     store(&keep.page->wanted, keep.number);
+    skip_input(&keep);
   }
+  if (wish->folder != NULL)
+    mr_folder_begin(&keep, wish->folder);
   keep.input_pipe = -1;
   note_input(job, &keep);
   keep.due = keep.taken = mr_launch_now();

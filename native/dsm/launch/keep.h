@@ -31,6 +31,7 @@ struct keep {
   enum { KEEP_IDLE, KEEP_GATHERS, KEEP_WRITES } state;
   uint32_t number, committed;           /* the last that was wanted; the last that is whole */
   int64_t due, begun, taken;            /* ms: the next; this one; the last whole one's cut */
+  int64_t look_at;                      /* ms: not at this one before */
   bool alike;                           /* the last wave said what a cut says */
   uint64_t traffic[MR_LAUNCH_NODES][2]; /* sent and received, then */
   bool named;                           /* a node that does not come, of this one */
@@ -44,7 +45,10 @@ struct keep {
   char input[MR_LAUNCH_INPUT];
   size_t input_length;
   bool input_lost; /* it was more */
-  int input_pipe;  /* ours of the end that node 0 reads: what is in it can be asked after; -1 */
+  /* All that it was given, and what of it had been read at the last whole one: bytes.  Of a file
+   * the latter is the offset. */
+  uint64_t input_given, input_read;
+  int input_pipe; /* ours of the end that node 0 reads: what is in it can be asked after; -1 */
   /* Lines that nodes had begun at the last whole one. */
   struct keep_begun {
     char *line;
@@ -53,8 +57,10 @@ struct keep {
   char *held;
   size_t length, room;
   const char *folder;
+  int dir;      /* that folder; -1: none */
   pid_t writer; /* copies `writing` there; 0: none does */
   uint32_t writing, written;
+  bool slow; /* that was said of this copy */
 };
 
 /* Whether checkpoints are asked for. */
@@ -87,11 +93,21 @@ struct keep_calls {
 
 /* ---- folder.c ---- */
 
-/* Copies the images of a checkpoint, and then names it the folder's; for a process of its own.
- * Status 0, or a line on standard error and another. */
-int mr_folder_write(const struct keep *keep, unsigned nodes, uint32_t number);
+/* Checkpoints are copied to that folder, which is made where it is not there.  Ends the process
+ * where another job has it or others may write there.  So it does where the folder has a checkpoint
+ * that this job does not go on from: images of two jobs are never mixed. */
+void mr_folder_begin(struct keep *keep, const char *folder);
+/* Where none does yet, a process begins to copy the last whole checkpoint, and then names it the
+ * folder's.  What fails is a line, and the folder keeps the one before. */
+void mr_folder_copy(struct job *job);
+/* Says once of a copy that it takes long. */
+void mr_folder_name_slow(struct job *job);
+/* As keep_calls.reaped: notes the end of that process. */
+void mr_folder_reaped(struct job *job, pid_t pid, int status);
+/* Until it has ended, or a signal to us asked for the end and patience is over. */
+void mr_folder_await(struct job *job);
 /* Into the files of the page; the checkpoint's number.  Ends the process where there is no whole
- * one, of so many nodes. */
+ * one, of so many nodes.  The folder is the job's from then on. */
 uint32_t mr_folder_read(struct keep *keep, unsigned nodes, const char *folder);
 
 #endif

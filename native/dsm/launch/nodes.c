@@ -258,6 +258,12 @@ void mr_launch_signal_nodes(struct job *job, int signal) {
       kill(-job->node[i].pid, signal);
 }
 
+/* What a node has started does not go on beside the node that takes its place. */
+static void end_group(const struct job *job, pid_t group) {
+  kill(-group, SIGKILL);
+  tell_reaper(job, -group);
+}
+
 static void reap(struct job *job) {
   int status;
   for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
@@ -271,6 +277,8 @@ static void reap(struct job *job) {
           tell_reaper(job, -pid);
         mr_launch_ended(job, job->first + i,
                         WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status));
+        if (job->keep != NULL && job->keep->recovering)
+          end_group(job, pid);
       }
   }
 }

@@ -9,16 +9,19 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define DESCRIPTORS 1024u
 #define RED_ZONE 256u
+#define SIGNALS 65
 
 /* What comes first in a program's part. */
 struct resume {
@@ -45,9 +48,18 @@ struct descriptor {
   bool open;
 };
 
+/* What the kernel keeps of a process, and no image has. */
+struct habits {
+  struct sigaction actions[SIGNALS];
+  dev_t device; /* of the working directory */
+  ino_t folder;
+  mode_t mask;
+};
+
 static struct {
   struct descriptor ours[DESCRIPTORS];
   unsigned tasks;
+  struct habits habits;
   const struct mr_part_ranges *what;
   const struct mr_checkpoint_head *found;
   int file; /* that is being written */
@@ -123,8 +135,59 @@ static int compare(int fd, const struct descriptor *is, char *why, size_t size) 
   return -EOPNOTSUPP;
 }
 
+/* The program's thread stands still: nobody makes a file while the mask is another. */
+static void get_habits(struct habits *habits) {
+  struct stat is = {.st_ino = 0};
+  memset(habits, 0, sizeof *habits);
+  for (int i = 1; i < SIGNALS; i++)
+    (void)sigaction(i, NULL, &habits->actions[i]);
+  (void)stat(".", &is);
+  habits->device = is.st_dev;
+  habits->folder = is.st_ino;
+  habits->mask = umask(0);
+  umask(habits->mask);
+}
+
+/* Where the kernel does not tell of those of timer_create, none are seen. */
+static bool has_timers(void) {
+  static const int each[] = {ITIMER_REAL, ITIMER_VIRTUAL, ITIMER_PROF};
+  struct itimerval is;
+  char byte;
+  for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+    if (getitimer(each[i], &is) == 0 && (is.it_value.tv_sec != 0 || is.it_value.tv_usec != 0))
+      return true;
+  int fd = open("/proc/self/timers", O_RDONLY | O_CLOEXEC);
+  bool any = fd >= 0 && read(fd, &byte, sizeof byte) > 0;
+  if (fd >= 0)
+    close(fd);
+  return any;
+}
+
+static bool same_action(const struct sigaction *one, const struct sigaction *other) {
+  return one->sa_handler == other->sa_handler && one->sa_flags == other->sa_flags;
+}
+
+static int compare_habits(char *why, size_t size) {
+  static struct habits now;
+  get_habits(&now);
+  for (int i = 1; i < SIGNALS; i++)
+    if (!same_action(&now.actions[i], &part.habits.actions[i])) {
+      snprintf(why, size, "the program handles or ignores signal %d (%s)", i, strsignal(i));
+      return -EOPNOTSUPP;
+    }
+  const char *what = now.device != part.habits.device || now.folder != part.habits.folder
+                         ? "the program has changed its working directory"
+                     : now.mask != part.habits.mask ? "the program has changed its umask"
+                     : has_timers()                 ? "the program has a timer"
+                                                    : NULL;
+  if (what != NULL)
+    snprintf(why, size, "%s", what);
+  return what != NULL ? -EOPNOTSUPP : 0;
+}
+
 void mr_part_begin(void) {
   char why[2];
+  get_habits(&part.habits);
   walk_descriptors(note, -1, why, sizeof why);
   part.tasks = count_tasks();
 }
@@ -145,7 +208,8 @@ static int refuse(int file, char *why, size_t size) {
     snprintf(why, size, "the program has not yet read all that came by its standard input");
     return -EOPNOTSUPP;
   }
-  return walk_descriptors(compare, file, why, size);
+  int rc = compare_habits(why, size);
+  return rc < 0 ? rc : walk_descriptors(compare, file, why, size);
 }
 
 /* ---- the word that the stack protector compares with ----------------------------------- */

@@ -5,8 +5,9 @@
  * the program is such a range, too. Libraries lie at the same addresses in all processes of the
  * job. So does the place where the program goes on.
  *
- * What no other process can have is refused, with the reason: threads, children and descriptors
- * that the program has made since mr_part_begin.
+ * What no other process can have is refused, with the reason: threads, children, descriptors and
+ * timers that the program has made since mr_part_begin.  So are handlers of signals, a working
+ * directory and a umask that it has changed since.
  *
  * Thread-safety: none; the program's thread stands still meanwhile.
  */

@@ -103,7 +103,8 @@ def moment(maru, program, draw, sort, want):
             # It may have been killed before there was a checkpoint.
             again = ["--resume", folder] if os.path.exists(folder + "/checkpoint") else []
             if not again:
-                out.truncate(0)
+                out.seek(0)
+                out.truncate()
             status, said = run(draw, None, command(maru, program, count, *again) + [STEP_MS], program, out)
             left += left_by(program)
         out.seek(0)
