@@ -16,6 +16,7 @@ import Data.Char (isSpace)
 import Maru.Failure
 import Text.Read (readMaybe)
 
+-- | Where an agent is started, and how many workers it has.
 data Host = Host
   { hostName :: !String,
     -- | 'Nothing': as many as it has cores.

@@ -45,6 +45,7 @@ import System.Timeout (timeout)
 data Means = ByLauncher | ByHosts
   deriving (Eq, Show)
 
+-- | The coordinator's side: its peers, and the calls that are under way.
 data Cluster = Cluster
   { clusterMeans :: !Means,
     clusterPeers :: !(TVar (IntMap Peer)),
@@ -84,6 +85,7 @@ data Handler = Handler
     handleItems :: Peer -> IO Int
   }
 
+-- | Without peers yet.
 newCluster :: Means -> IO Cluster
 newCluster means = Cluster means <$> newTVarIO IntMap.empty <*> newTVarIO IntMap.empty <*> newIORef 0 <*> getProcessID <*> newIORef False <*> newIORef []
 
@@ -168,6 +170,7 @@ listenTo cluster handler = do
 stopListening :: Cluster -> Int -> IO ()
 stopListening cluster call = atomically (modifyTVar' (clusterHandlers cluster) (IntMap.delete call))
 
+-- | As 'sendFrame'.
 sendTo :: Peer -> Frame -> IO ()
 sendTo = sendFrame . peerWire
 
@@ -194,6 +197,7 @@ knownCluster = do
   me <- getProcessID
   pure (mfilter ((== me) . clusterProcess) known)
 
+-- | Of this process, while 'Maru.Cluster.withCluster' runs. 'Nothing': there is none.
 theCluster :: IORef (Maybe Cluster)
 theCluster = unsafePerformIO (newIORef Nothing)
 {-# NOINLINE theCluster #-}
