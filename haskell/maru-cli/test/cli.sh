@@ -384,7 +384,7 @@ printf '%s\n' 'import qualified Data.IntMap.Strict as M' 'main :: IO ()' \
   'main = print (M.size (foldr (\i -> M.insert (i * 7919 `mod` 100003) i) M.empty [1 .. 60000 :: Int]))' >"$work/Churn.hs"
 ghc -v0 -O -rtsopts -with-rtsopts=-A16k -outputdir "$work/churn.o" -o "$work/churn" "$work/Churn.hs"
 # By far the smallest allocation area that a program can have: any other is better.
-timeout 400 maru tune gc --budget 5m --only allocation,chunks --svg "$work/gc.svg" --json="$work/gc.json" --out "$work/churn.json" -- "$work/churn" >"$work/gc" 2>/dev/null ||
+timeout 400 maru tune gc --budget 5m --only allocation --svg "$work/gc.svg" --json="$work/gc.json" --out "$work/churn.json" -- "$work/churn" >"$work/gc" 2>/dev/null ||
   fail "tune gc"
 python3 - "$work" <<'PYTHON' || fail "what tune gc found"
 import json, sys, xml.dom.minidom

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -166,10 +167,31 @@ int faults_space(int mebibytes) {
   return limit(RLIMIT_AS, pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)mebibytes << 20));
 }
 
+/* Whether a descriptor is the clock of GHC's run-time system. */
+static int is_clock(int fd) {
+  char path[32], name[32];
+  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(path, name, sizeof name - 1);
+  name[length > 0 ? length : 0] = 0;
+  return strstr(name, "timerfd") != NULL;
+}
+
+/* A thread of GHC's opens its clock some time after the start, and aborts where it cannot: after
+   our line, if that was quick. */
+static void await_clock(void) {
+  for (int looks = 0; looks < 1000; looks++) {
+    for (int fd = 0; fd < 64; fd++)
+      if (is_clock(fd))
+        return;
+    usleep(1000);
+  }
+}
+
 /* So many more descriptors than are open: the limit bounds new numbers only, and a high one may
    have been inherited. */
 int faults_descriptors(int more) {
   int next = 0;
+  await_clock();
   for (int left = more;; next++)
     if (fcntl(next, F_GETFD) < 0 && left-- == 0)
       break;
