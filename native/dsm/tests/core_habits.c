@@ -133,6 +133,30 @@ static void no_habit(void) {
   CHECK_EQUAL(c.fetches, 2 * TURNS);
 }
 
+/* Node 0 writes all pages of a row, and node 1 reads them in their order from that one on. */
+static void row_from(int64_t number, uint32_t first) {
+  enum { ROW = 16 };
+  emit(code(0), set_of(0, number));
+  for (uint32_t page = 0; page < ROW; page++)
+    emit(code(0), write_of(0, page * MR_PAGE, 8));
+  meet();
+  for (uint32_t page = first; page < ROW; page++)
+    emit(code(1), read_of(0, page * MR_PAGE, 8));
+  meet();
+}
+
+/* What a reader in order brings as the next pages may follow by habit as well: the second half of
+ * the row, once the first one was read before it.  Each page comes once. */
+static void once_each(void) {
+  open_with(true);
+  for (int n = 1; n <= 5; n++)
+    row_from(n, 8);
+  row_from(6, 0);
+  struct mr_core_counters c = end();
+  CHECK(c.foreseen > 0);
+  CHECK_EQUAL(c.fetches, 5 * 8 + 16);
+}
+
 /* A page that came unasked is written: that is its first use. */
 static void written(void) {
   enum { TURNS = 20 };
@@ -160,6 +184,7 @@ int main(void) {
   trust();
   two_leaders();
   no_habit();
+  once_each();
   written();
   return 0;
 }

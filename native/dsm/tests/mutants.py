@@ -288,6 +288,7 @@ MUTANTS = [
     ("a page is sent while its home may write it", "pages.c",
      "    mr_set_access(core, page, MR_READ);\n    mr_settle(core);\n    mr_history_forget", "    mr_history_forget"),
     ("what came unasked is shown before its use", "fetch.c", "    if (!mr_habits_brought(core->habits, core->wanted[i]))\n", ""),
+    ("a page is asked for twice at once", "wanted.c", "  if (i > 0 && core->wanted[i - 1] == page)\n    return false;\n", ""),
     ("a batch is in the order of wishes", "wanted.c", "while (i > 0 && comes_before(core, page, core->wanted[i - 1]))", "while (false)"),
     ("what came in vain comes again", "habits.c", "  habit->proofs = 0;\n", ""),
     ("what follows need not be expected first", "habits.c", "  if (habit->proofs > 0)\n    return true;", "  return true;"),
