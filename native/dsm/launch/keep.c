@@ -138,6 +138,15 @@ static void show_held(struct job *job) {
   keep->length = 0;
 }
 
+static bool widen_held(struct keep *keep, size_t room) {
+  char *wider = realloc(keep->held, room);
+  if (wider == NULL)
+    return false;
+  keep->held = wider;
+  keep->room = room;
+  return true;
+}
+
 static bool keep_line(struct job *job, int to, const char *line, size_t length) {
   struct keep *keep = job->keep;
   /* As ever while nodes are being ended: one of them may have ended by itself, and said why. */
@@ -150,13 +159,12 @@ static bool keep_line(struct job *job, int to, const char *line, size_t length) 
             HELD_MOST >> 20);
     show_held(job);
   }
-  if (keep->length + length > keep->room) {
-    size_t room = 2 * (keep->length + length);
-    char *wider = realloc(keep->held, room);
-    if (wider == NULL)
-      return false;
-    keep->held = wider;
-    keep->room = room;
+  if (keep->length + length > keep->room && !widen_held(keep, 2 * (keep->length + length))) {
+    /* What was held comes first, as it was written first. */
+    fprintf(stderr, "maru: launch: no memory to hold output until the next checkpoint: shown now; "
+                    "a node's loss would repeat it\n");
+    show_held(job);
+    return false;
   }
   memcpy(keep->held + keep->length, line, length);
   keep->length += length;

@@ -71,7 +71,7 @@ void mr_keep_begin(struct job *job, const struct keep_wish *wish);
 struct keep_calls {
   /* Does what is to be done now; in how many ms it wants to be called again, -1: not. */
   int (*step)(struct job *job);
-  /* A node ended so: whether the job goes on without it, for now. */
+  /* A node ended so: whether all nodes begin again for it, so that its end is not the job's. */
   bool (*lost)(struct job *job, unsigned number, int code);
   /* So many bytes of the standard input are on their way to node 0. */
   void (*gave)(struct job *job, const char *bytes, size_t length);

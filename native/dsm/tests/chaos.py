@@ -12,14 +12,14 @@ wrong, then "N passed, M failed" and the seed, from which all was drawn.
 
 import os
 import pathlib
-import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+
+from moments import play
 
 LIMIT_S = 60
 TRANSPORTS = ["shm+tcp", "shm", "tcp"]
@@ -61,14 +61,9 @@ def strike(draw, launcher, program, whom, number):
     return bool(nodes)
 
 
-def sorts(draw):
-    """Of moments, without end: all of them, in an order drawn by chance, and again."""
-    while True:
-        yield from draw.sample(list(OUTCOMES), len(OUTCOMES))
-
-
-def moment(maru, program, draw, whom, number):
-    """What went wrong, or nothing."""
+def moment(maru, program, draw, sort):
+    """Its name, and what went wrong or nothing."""
+    whom, number = sort
     transport, count, delay = draw.choice(TRANSPORTS), draw.randint(2, 4), draw.uniform(0.02, 0.9)
     name = f"{transport}, {count} nodes, {whom} {number.name} after {delay:.3f} s"
     environment = dict(os.environ, MARU_DSM_MIB="16")
@@ -108,22 +103,5 @@ def moment(maru, program, draw, whom, number):
     return name, None
 
 
-def main():
-    maru, job, moments = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(1 << 32)
-    draw = random.Random(seed)
-    failed = 0
-    with tempfile.TemporaryDirectory() as scratch:
-        program = pathlib.Path(scratch).resolve() / "churning"
-        shutil.copy(job, program)
-        for number, sort in zip(range(moments), sorts(draw)):
-            name, wrong = moment(maru, program, draw, *sort)
-            if wrong:
-                failed += 1
-                print(f"FAILED  {name} (seed {seed}, moment {number}): {wrong}", flush=True)
-    print(f"{moments - failed} passed, {failed} failed (seed {seed})")
-    return failed > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(play(list(OUTCOMES), "churning", moment))

@@ -12,10 +12,7 @@ failed" and the seed, from which all was drawn.
 """
 
 import os
-import pathlib
-import random
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +20,7 @@ import tempfile
 import time
 
 from chaos import nodes_of
+from moments import play
 
 LIMIT_S = 120
 STEPS, STEP_MS = "60", "8"
@@ -45,7 +43,8 @@ def expected(maru, program, count):
 
 def kill(draw, program, number):
     """So many of its nodes, at once."""
-    for pid in draw.sample(nodes_of(program), min(number, len(nodes_of(program)))):
+    nodes = nodes_of(program)
+    for pid in draw.sample(nodes, min(number, len(nodes))):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -121,23 +120,6 @@ def moment(maru, program, draw, sort, want):
     return name, None
 
 
-def main():
-    maru, job, moments = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    seed = int(sys.argv[4]) if len(sys.argv) > 4 else random.randrange(1 << 32)
-    draw = random.Random(seed)
-    failed, want, sorts = 0, {}, []
-    with tempfile.TemporaryDirectory() as scratch:
-        program = pathlib.Path(scratch).resolve() / "surviving"
-        shutil.copy(job, program)
-        for number in range(moments):
-            sorts = sorts or draw.sample(SORTS, len(SORTS))
-            name, wrong = moment(maru, program, draw, sorts.pop(), want)
-            if wrong:
-                failed += 1
-                print(f"FAILED  {name} (seed {seed}, moment {number}): {wrong}", flush=True)
-    print(f"{moments - failed} passed, {failed} failed (seed {seed})")
-    return failed > 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    want = {}
+    sys.exit(play(SORTS, "surviving", lambda *moments: moment(*moments, want)))

@@ -12,6 +12,7 @@ import Maru
 import System.Directory (doesFileExist, removeFile)
 import System.IO.Unsafe (unsafeInterleaveIO)
 import System.Posix.Process (getProcessID)
+import System.Posix.Types (ProcessID)
 import Test.Tasty (TestTree, testGroup)
 import Test.Tasty.HUnit
 import Tools
@@ -151,27 +152,15 @@ noticed b = leavingNothing . withMarker $ \marker -> do
 
 -- | One long item; all workers but the one that has it wait, and are killed.
 idlers :: Backend -> Assertion
-idlers b = leavingNothing . withMarker $ \marker ->
-  forM_ [Fail, Skip, Retry 0] $ \p -> do
-    let options = (onBackend b) {policy = p, chunking = Fixed 1, workers = Workers 4}
-        f i
-          | i == 0 = effect (getProcessID >>= writeFile marker . show) `seq` pausing 600 i
-          | otherwise = i
-    gate <- newEmptyMVar
-    done <- newEmptyMVar
-    later <- unsafeInterleaveIO ([5 .. 9] <$ readMVar gate)
-    _ <- forkIO (try (parMapM options f ([0 .. 4] <> later)) >>= putMVar done)
-    threadDelay 250000
-    busy <- read <$> readFile marker
-    idle <- filter (/= busy) <$> children
-    mapM_ (kill 9) idle
-    putMVar gate ()
-    got <- within 10 (takeMVar done)
-    either (throwIO :: SomeException -> IO ()) (@?= [0 .. 9 :: Int]) got
+idlers = behindLong $ \idle more -> mapM_ (kill 9) idle >> more
 
--- | As 'idlers'; they are stopped, so that they begin nothing of what is handed out to them then.
+-- | They are stopped, so that they begin nothing of what is handed out to them then, and killed.
 handed :: Backend -> Assertion
-handed b = leavingNothing . withMarker $ \marker ->
+handed = behindLong $ \idle more -> mapM_ (kill 19) idle >> more >> threadDelay 100000 >> mapM_ (kill 9) idle
+
+-- | The act is given the workers that wait behind one with a long item, and how more items come.
+behindLong :: ([ProcessID] -> IO () -> IO ()) -> Backend -> Assertion
+behindLong act b = leavingNothing . withMarker $ \marker ->
   forM_ [Fail, Skip, Retry 0] $ \p -> do
     let options = (onBackend b) {policy = p, chunking = Fixed 1, workers = Workers 4}
         f i
@@ -184,10 +173,7 @@ handed b = leavingNothing . withMarker $ \marker ->
     threadDelay 250000
     busy <- read <$> readFile marker
     idle <- filter (/= busy) <$> children
-    mapM_ (kill 19) idle
-    putMVar gate ()
-    threadDelay 100000
-    mapM_ (kill 9) idle
+    act idle (putMVar gate ())
     got <- within 10 (takeMVar done)
     either (throwIO :: SomeException -> IO ()) (@?= [0 .. 9 :: Int]) got
 

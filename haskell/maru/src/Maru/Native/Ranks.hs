@@ -108,7 +108,7 @@ spawnOn end command = bracket (mapM newCString command) (mapM_ free) $ \words' -
 endWithin :: Int -> CInt -> IO (Maybe Int)
 endWithin ms pid = (\s -> if s < 0 then Nothing else Just (fromIntegral s)) <$> c_end pid (fromIntegral ms)
 
--- | Both directions: whoever waits for it, here or there, sees the end.
+-- | Both directions: threads that wait for it see the end, here and there.
 shutDown :: CInt -> IO ()
 shutDown fd = void (c_shutdown fd 2)
 
