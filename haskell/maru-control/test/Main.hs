@@ -21,6 +21,7 @@ import Maru.Control.Sim.Map
 import Maru.Control.Statistics
 import MemoryTest (remembering)
 import PlaceTest (placing)
+import ScaleTest (scaling)
 import SteerTest (steering)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
@@ -28,7 +29,7 @@ import Test.Tasty.Hedgehog (testPropertyNamed)
 import TuneTest (tuning)
 
 main :: IO ()
-main = defaultMain (testGroup "maru-control" [statistics, race, tuning, ratios, simulator, locks, boosts, steering, placing, launches, remembering, advising, histograms, plots])
+main = defaultMain (testGroup "maru-control" [statistics, race, tuning, ratios, simulator, scaling, locks, boosts, steering, placing, launches, remembering, advising, histograms, plots])
 
 law :: String -> PropertyT IO () -> TestTree
 law name = testPropertyNamed name (fromString name) . property

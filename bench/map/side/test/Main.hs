@@ -6,8 +6,8 @@ import Control.Monad (foldM_, forM, forM_, replicateM_, void, (>=>))
 import qualified Data.ByteString as B
 import Data.IORef
 import qualified Data.IntSet as IntSet
-import Data.List (nub)
-import Data.Maybe (isJust)
+import Data.List (nub, sort)
+import Data.Maybe (fromMaybe, isJust)
 import Maru (Options (..), Workers (..), defaultOptions)
 import Maru.Backend.Auto.Model (Prices (..), prices)
 import Maru.Bench.AutoFit
@@ -21,6 +21,7 @@ import Maru.Bench.Stm.Versions hiding (asSet)
 import qualified Maru.Bench.Stm.Versions as Versions
 import Maru.Bench.Transport
 import Maru.Bench.Work
+import Maru.Control.Sim.Map.Scale (Curve (..), Timing (..), measuredCurves)
 import System.Random.SplitMix (SMGen, bitmaskWithRejection64, mkSMGen)
 import Test.Tasty (TestTree, defaultMain, testGroup)
 import Test.Tasty.HUnit (assertBool, testCase, (@?=))
@@ -182,9 +183,19 @@ models =
         -- Capabilities were a tenth faster there: less than 'tie'.
         [(choiceMachine c, choiceWork c, unwords (choiceFlags c)) | c <- lost] @?= [(16, "similar", "-N16 -A64m -n4m"), (2, "similar", "-N2")]
         forM_ lost $ \c -> assertBool (show c) (choiceSpeed c >= 0.9),
+      testCase "the simulator's table is that of the kept run" $ do
+        cells <- kept
+        forM_ measuredCurves $ \c -> do
+          let shm = [(cellCount k, cellNs k) | k <- cells, cellMachine k == 16, cellWork k == curveName c, cellWay k == "shm"]
+          map timingCores (curveTimings c) @?= sort (map fst shm)
+          -- To the last digit that it has.
+          forM_ (curveTimings c) $ \t -> forM_ (lookup (timingCores t) shm) $ \ns ->
+            assertBool (show (curveName c, t, ns)) (abs (items c * ns / 1e6 - timingTaken t) < 0.051),
       testCase "a file without a table is said to be one" $
         readCells "results/map/heap/2026-11-23-16cpu.json" >>= (@?= Left "results/map/heap/2026-11-23-16cpu.json holds no table of maru bench many or map/backends")
     ]
   where
+    -- Of the workloads in that run.
+    items c = fromMaybe 0 (lookup (curveName c) [("build", 192), ("similar", 239), ("grain", 30000), ("ints", 512)]) :: Double
     kept = concat <$> mapM (readCells >=> either fail pure) ["results/many/2026-11-23-16cpu.json", "results/map/backends/2026-11-21-2cpu.json"]
     priced = [("carry", priceCarry), ("take", priceTake), ("read", priceRead), ("spark", priceSpark), ("stop", priceStop), ("survivor", priceSurvivor), ("crowd", priceCrowd)]
