@@ -52,12 +52,21 @@ copied_root() { # SUITE FOLDER
   to_network "$2"
 }
 
+# A command that may take so long, and no longer.
+limited() { # SECONDS COMMAND...
+  local status=0 started=$SECONDS
+  timeout -k 10 "$@" || status=$?
+  [ "$status" -eq 0 ] || [ $((SECONDS - started)) -lt "$1" ] ||
+    echo "maru: ended after its limit of $1 s; on a loaded machine give it more: MARU_ROOT_LIMIT=SECONDS" >&2
+  return "$status"
+}
+
 # Runs a command in a root, as its root, with nothing of this environment but the number of jobs. Mounts
 # lie in a namespace of their own: they and every process left over vanish with it, however it ends.
 # With a third folder: this tree is there at /maru, read-only, and that folder is its build/.
 in_root() { # SECONDS ROOT COMMAND [BUILD]
   # shellcheck disable=SC2016 # the inner shell expands these
-  timeout -k 10 "$1" unshare --mount --pid --fork --kill-child --propagation private bash -euc '
+  limited "$1" unshare --mount --pid --fork --kill-child --propagation private bash -euc '
     system=$1 tree=$3 built=$4
     mount --bind "$system" "$system"
     mount -t proc proc "$system/proc"

@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct {
@@ -23,7 +24,7 @@ void mr_end_tells(enum mr_launcher launcher) {
   end.told = launcher != MR_LAUNCHER_NONE ? getpid() : 0;
 }
 
-/* One write, whatever other threads do. */
+/* One write, whatever other threads do.  The kernel's own: the library's may be what has failed. */
 void mr_node_die(int status, const char *format, ...) {
   char line[256];
   int length = snprintf(line, sizeof line, "maru: node %u: ", end.me);
@@ -33,7 +34,7 @@ void mr_node_die(int status, const char *format, ...) {
   va_end(arguments);
   length = length < (int)sizeof line - 1 ? length : (int)sizeof line - 2;
   line[length++] = '\n';
-  (void)!write(STDERR_FILENO, line, (size_t)length);
+  syscall(SYS_write, STDERR_FILENO, line, (size_t)length);
   if (end.told == getpid())
     mr_launcher_abort(end.launcher, status);
   _exit(status);

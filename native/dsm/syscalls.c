@@ -8,11 +8,15 @@
  * A string is touched by finding its end.  stdio's calls need this only where they skip their own
  * buffer. Not covered: what libraries do by themselves, ioctl and the like, raw system calls:
  * maru_dsm_touch.
+ *
+ * A program that is linked statically has no libc behind these definitions: its first call of one
+ * ends it, in a job of several nodes at maru_dsm_init.
  */
 #define _GNU_SOURCE
 /* Either would give these definitions other names. */
 #undef _FORTIFY_SOURCE
 #undef _FILE_OFFSET_BITS
+#include "end.h"
 #include "node.h"
 
 #include <dlfcn.h>
@@ -40,7 +44,7 @@
   static _Atomic(typeof(name) *) found;                                                            \
   typeof(name) *next = atomic_load_explicit(&found, memory_order_relaxed);                         \
   if (next == NULL) {                                                                              \
-    next = (typeof(name) *)dlsym(RTLD_NEXT, #name);                                                \
+    next = (typeof(name) *)libcs(#name);                                                           \
     atomic_store_explicit(&found, next, memory_order_relaxed);                                     \
   }                                                                                                \
   typeof(next(__VA_ARGS__)) result;                                                                \
@@ -51,6 +55,16 @@
     result = next(__VA_ARGS__);                                                                    \
   } while (failed((intptr_t)result) && shared && ++turn < TURNS);                                  \
   return result
+
+/* Libc's definition of what is defined here. */
+static void *libcs(const char *name) {
+  void *address = dlsym(RTLD_NEXT, name);
+  if (address == NULL)
+    mr_node_die(STATUS_UNAVAILABLE,
+                "libc's %s is out of reach; a program of shared memory is linked without -static",
+                name);
+  return address;
+}
 
 static bool failed(intptr_t result) { return result == -1 && errno == EFAULT; }
 

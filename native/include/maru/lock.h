@@ -31,6 +31,7 @@
 #include <maru/wait.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h> /* clockid_t, which strict C11 leaves out of time.h */
 #include <time.h>
 
 #ifdef __cplusplus

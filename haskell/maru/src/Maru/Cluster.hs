@@ -86,6 +86,7 @@ import Maru.Failure
 import Maru.Internal.Budget (resolveBackend, resolveWorkers)
 import Maru.Internal.Engine
 import Maru.Internal.Start (checkOptions, startOn, values)
+import Maru.Native.Open (openExisting)
 import Maru.Native.Ranks
 import Maru.Native.Stream (closeStream, newStreamPair)
 import Maru.Options
@@ -354,7 +355,7 @@ beAgent = do
   from <- dup stdInput
   to <- dup stdOutput
   for_ [from, to] $ \fd -> setFdOption fd CloseOnExec True
-  nothing <- openFd "/dev/null" ReadOnly Nothing defaultFileFlags
+  nothing <- openExisting "/dev/null" ReadOnly
   _ <- dupTo nothing stdInput
   _ <- dupTo stdError stdOutput
   closeFd nothing
