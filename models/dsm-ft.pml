@@ -9,6 +9,9 @@
  * others are ended, and all go on from the committed images.  Messages of the old epoch may still
  * come: they are dropped.
  *
+ * A node may also wait in a request, and rests then without parking.  A node that goes on has the
+ * core's part of its image at once, and the program's part (`step`) a moment later.
+ *
  * verify: pass
  * verify: fail -DCOMMIT_EARLY
  * verify: fail -DONE_WAVE
@@ -16,6 +19,7 @@
  * verify: fail -DONE_PLACE
  * verify: fail -DSHOWN_AT_ONCE
  * verify: fail -DNOT_PARKED
+ * verify: fail -DRESTS_BEFORE_RESUMED
  */
 #define NODES 2
 #define STEPS 2
@@ -26,13 +30,15 @@ typedef image_t { /* what a checkpoint holds of a node */
   byte step;
   byte sum;
   byte number; /* of the checkpoint; 0: torn */
+  bit waits
 };
 
 typedef node_t {
   byte step; /* done: so many messages were sent */
   byte sum;  /* received */
   byte sent, received, done;
-  bit rests, parked, answered
+  bit rests, parked, answered;
+  bit waits, resumed
 };
 
 node_t node[NODES];
@@ -73,7 +79,7 @@ proctype computer(byte me) {
   do
   :: epoch != mine || starting || ended -> break /* killed, or done */
   /* A step: a message, and a line. */
-  :: atomic { epoch == mine && !starting && node[me].step < STEPS && !node[me].parked ->
+  :: atomic { epoch == mine && !starting && node[me].step < STEPS && !node[me].parked && !node[me].waits && node[me].resumed ->
        wire[OTHER] ! epoch;
        node[me].sent++;
        node[me].step++;
@@ -84,7 +90,18 @@ proctype computer(byte me) {
 #endif
      }
   :: atomic { epoch == mine && !starting && nempty(wire[me]) -> hear() }
-  :: atomic { epoch == mine && !starting && wanted != over && !node[me].parked ->
+  /* It has asked for something, and has it.  Node 0 alone, between
+   * its steps: that is enough. */
+  :: atomic { me == 0 && epoch == mine && !starting && node[me].step == 1 && !node[me].parked && !node[me].waits && node[me].resumed ->
+       node[me].waits = 1
+     }
+  :: atomic { epoch == mine && !starting && node[me].waits && node[me].resumed && wanted == over -> node[me].waits = 0 }
+  /* The program's memory comes back. */
+  :: atomic { epoch == mine && !starting && !node[me].resumed ->
+       node[me].step = PLACE(me, committed).step;
+       node[me].resumed = 1
+     }
+  :: atomic { epoch == mine && !starting && wanted != over && !node[me].parked && !node[me].waits && node[me].resumed ->
 #ifndef NOT_PARKED /* mutant: the program goes on while it is asked */
        node[me].parked = 1
 #else
@@ -94,7 +111,11 @@ proctype computer(byte me) {
   :: atomic { epoch == mine && !starting && node[me].parked && wanted == over -> node[me].parked = 0 }
   /* A wave's answer. */
   :: atomic { epoch == mine && !starting && wanted != over && cut != wanted && !node[me].answered ->
-       node[me].rests = node[me].parked;
+#ifdef RESTS_BEFORE_RESUMED /* mutant: a core that waits is enough */
+       node[me].rests = node[me].parked || node[me].waits;
+#else
+       node[me].rests = node[me].parked || (node[me].waits && node[me].resumed);
+#endif
 #ifdef NOT_PARKED
        node[me].rests = 1;
 #endif
@@ -104,6 +125,7 @@ proctype computer(byte me) {
   :: atomic { epoch == mine && !starting && cut == wanted && wanted != over && node[me].done != wanted ->
        PLACE(me, wanted).number = 0;
        PLACE(me, wanted).step = node[me].step;
+       PLACE(me, wanted).waits = node[me].waits;
      }
      atomic {
        if
@@ -117,11 +139,16 @@ proctype computer(byte me) {
   od
 }
 
+/* What was sent has been received. */
+#define ONE_CUT (PLACE(0, committed).step == PLACE(1, committed).sum && PLACE(1, committed).step == PLACE(0, committed).sum)
+
 inline begin_epoch() {
   byte i = 0;
   do
   :: i < NODES ->
-     node[i].step = (committed == 0 -> 0 : PLACE(i, committed).step);
+     node[i].step = 0;
+     node[i].resumed = (committed == 0);
+     node[i].waits = (committed == 0 -> 0 : PLACE(i, committed).waits);
      node[i].sum = (committed == 0 -> 0 : PLACE(i, committed).sum);
      node[i].sent = 0; node[i].received = 0;
      node[i].parked = 0; node[i].rests = 0; node[i].done = 0; node[i].answered = 0;
@@ -130,8 +157,7 @@ inline begin_epoch() {
      i++
   :: else -> break
   od;
-  /* The images are of one cut: what was sent has been received. */
-  assert(node[0].step == node[1].sum && node[1].step == node[0].sum);
+  assert(committed == 0 || ONE_CUT);
   starting = 0
 }
 
@@ -170,6 +196,7 @@ active proctype launcher() {
   :: atomic { cut == wanted && wanted != over && node[0].done == wanted && node[1].done == wanted ->
 #endif
        committed = wanted;
+       assert(ONE_CUT);
        shown = shown + held; held = 0;
        over = wanted
      }

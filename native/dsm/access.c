@@ -31,6 +31,11 @@
    UFFD_FEATURE_WP_HUGETLBFS_SHMEM)
 #define MODES (UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_MINOR | UFFDIO_REGISTER_MODE_WP)
 
+#define SIGNALS 65
+/* Blocked while a handler of the program's for a fault runs.  It is of libc's own (32, SIGCANCEL):
+ * libc lets no program block it, and takes it out of every mask that is set. */
+#define MARK (UINT64_C(1) << 31)
+
 struct mr_area {
   enum mr_access_way way;
   pid_t owner;
@@ -54,8 +59,10 @@ static struct {
   struct mr_area *_Atomic areas[MR_AREAS_MAX];
   bool handles[MR_ACCESS_WAYS];
   struct sigaction before[MR_ACCESS_WAYS];
-  bool takes;      /* mr_access_sigaction was called */
-  uintptr_t frame; /* of the handler of the program's that runs; 0: none */
+  bool takes; /* mr_access_sigaction was called */
+  struct {
+    bool stack, bus, segv;
+  } altered[SIGNALS]; /* what the kernel has otherwise than the program said */
 } all = {.changing = PTHREAD_MUTEX_INITIALIZER};
 
 static size_t bytes_of(const struct mr_area *area) { return (size_t)area->pages * MR_PAGE; }
@@ -229,21 +236,32 @@ static struct mr_area *area_of(const uint8_t *address) {
   return NULL;
 }
 
-/* A fault of the program's own handler, in which its signal is blocked: the kernel ends such a
- * process.  A handler that jumped away left a frame behind that is no longer above this one. */
-static bool is_in_handler(const struct sigaction *action, bool sent) {
-  return all.takes && !sent && !(action->sa_flags & SA_NODEFER) && all.frame != 0 &&
-         (uintptr_t)__builtin_frame_address(0) < all.frame;
+/* The kernel's own set: 8 bytes, which come first in libc's. */
+static uint64_t bits_of(const sigset_t *mask) {
+  uint64_t bits;
+  memcpy(&bits, mask, sizeof bits);
+  return bits;
 }
 
-static void call(const struct sigaction *action, int signal, siginfo_t *info, void *context) {
-  uintptr_t outer = all.frame;
-  all.frame = (uintptr_t)__builtin_frame_address(0);
-  if (action->sa_flags & SA_SIGINFO)
-    action->sa_sigaction(signal, info, context);
-  else
-    action->sa_handler(signal);
-  all.frame = outer;
+/* A fault of the program's own handler, in which its signal is blocked: the kernel ends such a
+ * process.  Here the mark is blocked instead.  Whatever leaves the handler sets the mask, also
+ * siglongjmp. */
+static bool is_in_handler(const struct sigaction *action, const siginfo_t *info,
+                          const ucontext_t *context) {
+  return all.takes && info->si_code > 0 && !(action->sa_flags & SA_NODEFER) &&
+         (bits_of(&context->uc_sigmask) & MARK) != 0;
+}
+
+static void mark(void) {
+  const uint64_t bits = MARK;
+  /* libc's own call would leave that out. */
+  syscall(SYS_rt_sigprocmask, SIG_BLOCK, &bits, NULL, sizeof bits);
+}
+
+/* What is watched faults in every handler. */
+static void let_faults(sigset_t *mask) {
+  sigdelset(mask, SIGBUS);
+  sigdelset(mask, SIGSEGV);
 }
 
 /* Not ours: as if we were not here. */
@@ -254,7 +272,7 @@ static void pass_on(int signal, siginfo_t *info, void *context, enum mr_access_w
   if (plain && before->sa_handler == SIG_IGN && sent)
     return;
   if ((plain && (before->sa_handler == SIG_DFL || before->sa_handler == SIG_IGN)) ||
-      is_in_handler(before, sent)) {
+      is_in_handler(before, info, context)) {
     /* An access is made again when we return, and then has the default action; a
      * signal that somebody sent has to come again. */
     sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
@@ -266,13 +284,20 @@ static void pass_on(int signal, siginfo_t *info, void *context, enum mr_access_w
   sigset_t mask = before->sa_mask, own;
   sigemptyset(&own);
   sigaddset(&own, signal);
+  if (all.takes)
+    let_faults(&mask);
   pthread_sigmask(SIG_BLOCK, &mask, NULL);
   /* Where this takes the program's handlers, those may use what is watched. */
   if (all.takes || (before->sa_flags & SA_NODEFER && !sigismember(&mask, signal)))
     pthread_sigmask(SIG_UNBLOCK, &own, NULL);
   if (before->sa_flags & SA_RESETHAND)
     all.before[way] = (struct sigaction){.sa_handler = SIG_DFL};
-  call(before, signal, info, context);
+  if (all.takes && !(before->sa_flags & SA_NODEFER))
+    mark();
+  if (plain)
+    before->sa_handler(signal);
+  else
+    before->sa_sigaction(signal, info, context);
 }
 
 static bool was_write(const ucontext_t *context, const struct mr_area *area, uint32_t page) {
@@ -316,31 +341,63 @@ static int handle(enum mr_access_way way) {
   return 0;
 }
 
-int mr_access_sigaction(int signal, const struct sigaction *action, struct sigaction *old) {
-  enum mr_access_way way = signal == SIGBUS ? MR_BY_USERFAULTFD : MR_BY_MPROTECT;
-  struct sigaction others;
-  sigset_t every, before;
+/* Of what is no area's. */
+static int act(int signal, const struct sigaction *action, struct sigaction *old) {
+  struct sigaction with, was;
   if (action != NULL) {
-    others = *action;
-    others.sa_flags |= SA_ONSTACK;
-    /* What is watched faults in every handler. */
-    sigdelset(&others.sa_mask, SIGBUS);
-    sigdelset(&others.sa_mask, SIGSEGV);
-    action = &others;
+    with = *action;
+    with.sa_flags |= SA_ONSTACK;
+    let_faults(&with.sa_mask);
   }
-  if ((signal != SIGBUS && signal != SIGSEGV) || !all.handles[way])
-    return sigaction(signal, action, old);
-  sigfillset(&every);
-  pthread_sigmask(SIG_BLOCK, &every, &before);
-  struct sigaction was = all.before[way];
+  if (sigaction(signal, action != NULL ? &with : NULL, &was) < 0)
+    return -1;
+  if (old != NULL) {
+    *old = was;
+    if (all.altered[signal].stack)
+      old->sa_flags &= ~SA_ONSTACK;
+    if (all.altered[signal].bus)
+      sigaddset(&old->sa_mask, SIGBUS);
+    if (all.altered[signal].segv)
+      sigaddset(&old->sa_mask, SIGSEGV);
+  }
+  if (action != NULL) {
+    all.altered[signal].stack = !(action->sa_flags & SA_ONSTACK);
+    all.altered[signal].bus = sigismember(&action->sa_mask, SIGBUS) == 1;
+    all.altered[signal].segv = sigismember(&action->sa_mask, SIGSEGV) == 1;
+  }
+  return 0;
+}
+
+static int act_behind(enum mr_access_way way, const struct sigaction *action,
+                      struct sigaction *old) {
+  const struct sigaction was = all.before[way];
   if (action != NULL) {
     all.before[way] = *action;
     all.takes = true;
   }
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (old != NULL)
     *old = was;
   return 0;
+}
+
+int mr_access_sigaction(int signal, const struct sigaction *action, struct sigaction *old) {
+  enum mr_access_way way = signal == SIGBUS ? MR_BY_USERFAULTFD : MR_BY_MPROTECT;
+  struct sigaction said, was;
+  sigset_t every, before;
+  if (action != NULL)
+    said = *action; /* which may be watched, as may `old` */
+  sigfillset(&every);
+  pthread_sigmask(SIG_BLOCK, &every, &before);
+  const struct sigaction *given = action != NULL ? &said : NULL;
+  int rc = (signal == SIGBUS || signal == SIGSEGV) && all.handles[way]
+               ? act_behind(way, given, &was)
+               : act(signal, given, &was);
+  int error = errno;
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (rc == 0 && old != NULL)
+    *old = was;
+  errno = error;
+  return rc;
 }
 
 /* ---- life -------------------------------------------------------------------------- */

@@ -60,25 +60,42 @@ static uint64_t sum_of_code(void) {
   return sum;
 }
 
+/* NULL: then errno is 0 where it is no such page. */
+static struct mr_checkpoint_page *map_page(const char *named) {
+  struct stat is;
+  int fd = open(named, O_RDWR | O_CLOEXEC);
+  if (fd < 0)
+    return NULL;
+  void *at = fstat(fd, &is) < 0 || (size_t)is.st_size < sizeof(struct mr_checkpoint_page)
+                 ? MAP_FAILED
+                 : mmap(NULL, sizeof(struct mr_checkpoint_page), PROT_READ | PROT_WRITE, MAP_SHARED,
+                        fd, 0);
+  close(fd);
+  errno = 0;
+  return at == MAP_FAILED ? NULL : at;
+}
+
+uint32_t mr_checkpoints_expected(void) {
+  const char *named = getenv(NAMED);
+  struct mr_checkpoint_page *page = named != NULL ? map_page(named) : NULL;
+  if (page == NULL)
+    return 0;
+  uint32_t number = page->version == MR_CHECKPOINT_VERSION ? page->restore : 0;
+  munmap(page, sizeof *page);
+  return number;
+}
+
 struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me) {
   const char *named = getenv(NAMED), *slash = named != NULL ? strrchr(named, '/') : NULL;
   if (named == NULL)
     return NULL;
   struct mr_checkpoints *all = calloc(1, sizeof *all);
-  int fd = open(named, O_RDWR | O_CLOEXEC);
-  struct stat is;
   if (all == NULL || slash == NULL || (size_t)(slash - named) + 2 > sizeof all->process)
     cannot(named, "no memory, or no such name");
-  if (fd < 0 || fstat(fd, &is) < 0)
-    cannot(named, strerror(errno));
-  void *at = (size_t)is.st_size < sizeof *all->page
-                 ? MAP_FAILED
-                 : mmap(NULL, sizeof *all->page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
-  if (at == MAP_FAILED)
-    cannot(named, "it is not the launcher's page");
+  all->page = map_page(named);
+  if (all->page == NULL)
+    cannot(named, errno != 0 ? strerror(errno) : "it is not the launcher's page");
   memcpy(all->process, named, (size_t)(slash - named) + 1);
-  all->page = at;
   if (all->page->version != MR_CHECKPOINT_VERSION || all->page->nodes != nodes)
     cannot(named, "it is another version's, or another job's");
   all->line = &all->page->lines[me];

@@ -82,6 +82,8 @@ struct mr_checkpoint_calls {
 
 /* NULL: nobody asked for checkpoints.  Ends the process where the page cannot be used. */
 struct mr_checkpoints *mr_checkpoints_open(uint16_t nodes, uint16_t me);
+/* Before that: what mr_checkpoints_restore will say; 0 also where there is no such page. */
+uint32_t mr_checkpoints_expected(void);
 uint32_t mr_checkpoints_epoch(const struct mr_checkpoints *all);
 /* The checkpoint that this process goes on from; 0: none. */
 uint32_t mr_checkpoints_restore(const struct mr_checkpoints *all);

@@ -588,8 +588,10 @@ static int write_image(int file, struct mr_checkpoint_head *head, char *why, siz
 static void open_checkpoints(void) {
   node.checkpoints = mr_checkpoints_open(node.nodes, node.me);
   if (node.checkpoints != NULL && node.part == NULL)
-    mr_node_die(STATUS_USAGE, "checkpoints are for programs in the ANL macros so far, built by "
-                              "maru-cc; this one cannot have them (--ckpt-every)");
+    mr_node_die(
+        STATUS_USAGE,
+        "--ckpt-every: checkpoints are for programs in the ANL macros or of maru/dsm.h that "
+        "maru-cc built, without threads and watched; this one cannot have them");
   if (node.checkpoints != NULL && (node.races != NULL || mr_settings_races()))
     mr_node_die(STATUS_USAGE, "--races and --ckpt-every exclude each other: what is known of races "
                               "is in no checkpoint");
@@ -632,6 +634,8 @@ static void load_core(void) {
 }
 
 void mr_node_part(const struct mr_part *part) { node.part = part; }
+size_t *mr_node_allocated(void) { return &node.used; }
+bool mr_node_will_restore(void) { return mr_checkpoints_expected() != 0; }
 void mr_node_captures(bool captures) { node.captures = captures && node.checkpoints != NULL; }
 bool mr_node_restores(void) { return restores(); }
 void mr_node_no_more_checkpoints(void) {

@@ -79,6 +79,11 @@ struct mr_part {
 };
 /* Before mr_node_start: what a checkpoint holds of the program itself. */
 void mr_node_part(const struct mr_part *part);
+/* Before mr_node_start, or never: whether the process is to go on from a checkpoint. */
+bool mr_node_will_restore(void);
+/* How much of maru_dsm_alloc's memory is given out: a checkpoint of a program that calls it holds
+ * that. */
+size_t *mr_node_allocated(void);
 /* The program runs, on a stack that its part holds: it may be stopped in requests, and go on from
  * there in another process.  While it does not, a node that waits for a request holds nothing. */
 void mr_node_captures(bool captures);

@@ -327,9 +327,8 @@ static bool read_begun(FILE *index, unsigned i, struct keep_begun *begun) {
   if (fscanf(index, " begun %u %zu", &node, &length) != 2 || node != i ||
       length >= MR_LAUNCH_LINE || fgetc(index) != '\n')
     return false;
-  begun->line = malloc(MR_LAUNCH_LINE);
   begun->length = length;
-  return begun->line != NULL && fread(begun->line, 1, length, index) == length;
+  return fread(begun->line, 1, length, index) == length;
 }
 
 /* The index without its last line, which was compared; NULL: it is damaged. */

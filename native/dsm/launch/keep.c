@@ -61,9 +61,14 @@ static void make_page(struct job *job, struct keep *keep) {
   keep->page->version = MR_CHECKPOINT_VERSION;
   keep->page->nodes = job->nodes;
   keep->page->epoch = 1;
-  for (unsigned i = 0; i < job->nodes; i++)
+  for (unsigned i = 0; i < job->nodes; i++) {
     for (int k = 0; k < 2; k++)
       keep->page->lines[i].files[k] = memory_file("maru-image", 0);
+    /* Now: a line that was begun must not be lost when memory is short. */
+    keep->begun_lines[i].line = malloc(MR_LAUNCH_LINE);
+    if (keep->begun_lines[i].line == NULL)
+      mr_launch_fail(STATUS_MARU_FAILED, "no memory for checkpoints", strerror(ENOMEM));
+  }
   snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), keep->page_fd);
   setenv(NAMED, path, 1);
 }
@@ -176,18 +181,14 @@ static void note_lines(const struct job *job, struct keep *keep) {
   for (unsigned i = 0; i < job->here; i++) {
     struct keep_begun *begun = &keep->begun_lines[i];
     const struct stream *stream = &job->node[i].streams[0];
-    if (begun->line == NULL && stream->length > 0)
-      begun->line = malloc(MR_LAUNCH_LINE);
-    begun->length = begun->line != NULL ? stream->length : 0;
-    if (begun->length > 0)
-      memcpy(begun->line, stream->line, begun->length);
+    begun->length = stream->length;
+    memcpy(begun->line, stream->line, begun->length);
   }
 }
 
 static size_t keep_begun(const struct job *job, unsigned i, char *line) {
   const struct keep_begun *begun = &job->keep->begun_lines[i];
-  if (begun->length > 0)
-    memcpy(line, begun->line, begun->length);
+  memcpy(line, begun->line, begun->length);
   return begun->length;
 }
 

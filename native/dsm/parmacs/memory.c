@@ -24,6 +24,7 @@ static struct {
   struct mr_heap of_node;     /* where it is shared: what this node cuts blocks from */
   uint8_t *chunk, *chunk_end; /* of small shared blocks */
   bool maps_shared;           /* all that the program maps */
+  bool anonymous_shared;      /* of that what is anonymous and shared */
 } memory;
 
 /* ---- shared memory ---------------------------------------------------------------- */
@@ -90,6 +91,7 @@ void mr_memory_prepare(uint8_t *from, size_t size) {
 }
 
 void mr_memory_share_all(void) { memory.heap = &memory.of_node; }
+void mr_memory_share_anonymous(void) { memory.anonymous_shared = true; }
 void mr_memory_share_maps(void) { memory.maps_shared = true; }
 
 void mr_memory_forget(void) {
@@ -165,8 +167,8 @@ void *maru_parmacs_realloc(void *old, size_t size) {
 
 /* Shared with processes that are created: on other hosts, too. */
 static bool is_for_all(int flags) {
-  return (flags & MAP_SHARED) && (flags & MAP_ANONYMOUS) && !(flags & MAP_FIXED) &&
-         mr_node_started();
+  return memory.anonymous_shared && (flags & MAP_SHARED) && (flags & MAP_ANONYMOUS) &&
+         !(flags & MAP_FIXED);
 }
 
 /* The file as it is now. */

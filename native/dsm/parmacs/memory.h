@@ -25,6 +25,8 @@ void mr_memory_map(uint8_t *address, size_t size, const char *what);
 void mr_memory_prepare(uint8_t *from, size_t size);
 /* From now on they come from shared memory. */
 void mr_memory_share_all(void);
+/* So are anonymous shared mappings. */
+void mr_memory_share_anonymous(void);
 /* For threads: they have one memory.  The heap so far is gone; what was there is shared memory now,
  * as its content is once somebody has put it back.  So are mappings from now on. */
 void mr_memory_forget(void);

@@ -15,13 +15,10 @@
 #include "core.h"
 #include "diff.h"
 #include "image.h"
-#include "maps.h"
 #include "memory.h"
 #include "node.h"
-#include "part.h"
+#include "program.h"
 #include "start.h"
-
-#include "../../base/variables.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,14 +28,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define STACK_SIZE ((size_t)64 << 20)
-#define STACK (MR_ARENA + MR_ARENA_SIZE + MR_PAGE)
-#define RED_ZONE 256u
 #define DEFAULT_MIB 4096u
 #define IDS_AT_ONCE 256u
-
-enum { GLOBALS, HEAP, STACK_IN_USE, RANGES };
-#define MAPPINGS 1024u
 
 /* What a created process does. */
 struct body {
@@ -57,13 +48,9 @@ struct command {
 
 /* A process begins with one node's: there is one program in it, as there is one node. */
 static struct {
-  const struct maru_parmacs_program *program;
-  char **arguments;
-  int count;
-  pid_t owner;
+  pid_t owner; /* 0: main was none of ours */
   bool shared; /* globals and what malloc gives are */
   struct command *command;
-  struct mr_variables variables; /* the program's own */
   ucontext_t loop, process;
 } self;
 
@@ -159,22 +146,10 @@ static uint8_t *image_room(size_t size) {
   return kept.image;
 }
 
-/* What each process has of its own.  `stack`: what of the stack is in use begins there.  How many,
- * or below 0, and `why` says it. */
-static ssize_t list_ranges(uint8_t *stack, struct mr_range *ranges, char *why, size_t size) {
-  uint8_t *globals = (uint8_t *)self.program->globals,
-          *globals_end = (uint8_t *)self.program->globals_end;
-  ranges[GLOBALS] = (struct mr_range){.from = globals, .to = self.shared ? globals : globals_end};
-  ranges[HEAP] = mr_memory_heap();
-  ranges[STACK_IN_USE] = (struct mr_range){.from = stack, .to = STACK + STACK_SIZE};
-  ssize_t mappings = mr_maps_list(ranges + RANGES, MAPPINGS, why, size);
-  return mappings < 0 ? mappings : RANGES + mappings;
-}
-
 static void write_image(uint8_t *stack) {
-  static struct mr_range ranges[RANGES + MAPPINGS];
+  static struct mr_range ranges[MR_PROGRAM_RANGES];
   char why[160];
-  ssize_t count = list_ranges(stack, ranges, why, sizeof why);
+  ssize_t count = mr_program_list(stack, ranges, why, sizeof why);
   if (count < 0)
     mr_node_die(STATUS_UNAVAILABLE, "CREATE: %s", why);
   self.command->stack = stack;
@@ -237,8 +212,9 @@ static void give_command(const struct body *body, long count) {
 }
 
 static void create(const struct body *body, long count) {
-  if (self.program == NULL)
-    mr_node_die(STATUS_USAGE, "CREATE in a program that creates threads, too; use one of both");
+  if (self.owner == 0)
+    mr_node_die(STATUS_USAGE, "CREATE in a program that creates threads or calls maru_dsm_init, "
+                              "too; use one of them");
   if (kept.running)
     mr_node_die(STATUS_USAGE, "CREATE by a created process; only the first may");
   if (count < 1)
@@ -275,8 +251,8 @@ static void run_process(void) {
 /* On the stack of the image, below what is in use. */
 static void enter_process(void) {
   getcontext(&self.process);
-  self.process.uc_stack.ss_sp = STACK;
-  self.process.uc_stack.ss_size = (size_t)(kept.stack - STACK) - RED_ZONE;
+  self.process.uc_stack.ss_sp = MR_STACK;
+  self.process.uc_stack.ss_size = (size_t)(kept.stack - MR_STACK) - MR_RED_ZONE;
   self.process.uc_link = &self.loop;
   makecontext(&self.process, run_process, 0);
   kept.running = true;
@@ -314,12 +290,6 @@ static bool ends_job(int status) {
          (status == 0 || kept.first == kept.created);
 }
 
-/* What libc has done of its exit is in no image. */
-static void leave_checkpoints(void) {
-  if (self.owner == getpid() && mr_node_started())
-    mr_node_no_more_checkpoints();
-}
-
 /* A created process that ends well leaves its node to the next.  The first waits before its static
  * destructors run: where globals are shared, others may use them until then. */
 void maru_parmacs_exit(int status) {
@@ -327,14 +297,14 @@ void maru_parmacs_exit(int status) {
     setcontext(&self.loop);
   if (ends_job(status))
     maru_parmacs_wait(MR_JOB_NODES_MAX);
-  leave_checkpoints();
+  mr_program_leave();
   exit(status);
 }
 
 /* The last of all handlers: it was the first to be registered. */
 static void at_exit(int status, void *unused) {
   (void)unused;
-  leave_checkpoints();
+  mr_program_leave();
   if (!ends_job(status))
     return;
   /* Where they wait for node 0, the job ends: deadlock.c. */
@@ -367,32 +337,7 @@ static void start_node(const struct maru_parmacs_program *program) {
   mr_node_start(self.shared ? &globals : NULL, DEFAULT_MIB);
 }
 
-static void run_main(void) {
-  /* Pointers to them may be in the program's memory. */
-  char **arguments = mr_start_copy(self.arguments);
-  environ = mr_start_copy(environ);
-  maru_parmacs_exit(self.program->main(self.count, arguments, environ));
-}
-
-/* ---- checkpoints ------------------------------------------------------------------ */
-
-static struct mr_range whole(void *object, size_t size) {
-  return (struct mr_range){.from = object, .to = (uint8_t *)object + size};
-}
-
-/* A process that runs nothing has nothing but what this library knows. */
-static int list_part(uint8_t *sp, struct mr_range *ranges, size_t most, char *why, size_t size) {
-  int count = 0;
-  _Static_assert(RANGES + MAPPINGS + 3 <= MR_PART_RANGES, "all have room");
-  (void)most;
-  ranges[count++] = whole(&kept, sizeof kept);
-  ranges[count++] = mr_memory_state();
-  if (sp == NULL)
-    return count;
-  ranges[count++] = whole(self.variables.at, self.variables.size);
-  ssize_t more = list_ranges(sp, ranges + count, why, size);
-  return more < 0 ? (int)more : count + (int)more;
-}
+static void run_main(void) { maru_parmacs_exit(mr_program_main()); }
 
 /* In the place of another process.  What returns from here was called with another word for the
  * stack protector. */
@@ -407,42 +352,27 @@ __attribute__((no_stack_protector)) static void go_on(void) {
   end_process();
 }
 
-/* On a stack at an address that is free in every process. */
-static void enter_main(void) {
-  getcontext(&self.process);
-  self.process.uc_stack.ss_sp = STACK;
-  self.process.uc_stack.ss_size = STACK_SIZE;
-  self.process.uc_link = NULL;
-  makecontext(&self.process, run_main, 0);
-  mr_node_captures(true);
-  setcontext(&self.process);
-}
-
 int maru_parmacs_main(const struct maru_parmacs_program *program, int count, char **arguments,
                       char **environment) {
   (void)environment;
-  static struct maru_parmacs_program file;
-  static const struct mr_part_ranges ranges = {list_part};
-  file = *program;
   mr_start_steadily(arguments);
-  self.program = &file;
-  self.arguments = arguments;
-  self.count = count;
   self.owner = getpid();
   self.shared = globals_shared();
-  self.variables = mr_variables_find();
-  mr_node_part(mr_part_of(&ranges));
+  mr_program_is(program, count, arguments, self.shared,
+                (struct mr_range){.from = (uint8_t *)&kept, .to = (uint8_t *)(&kept + 1)});
+  mr_node_part(mr_program_part());
   start_node(program);
-  mr_memory_map(STACK, STACK_SIZE, "stack");
+  mr_program_map_stack();
   size_t size;
   self.command = (struct command *)mr_node_memory(&size);
+  mr_memory_share_anonymous();
   if (self.shared)
     mr_memory_share_all();
   if (mr_node_restores())
     go_on();
   else if (maru_dsm_node() == 0) {
     mr_memory_pages(sizeof *self.command);
-    enter_main();
+    mr_program_enter(run_main);
   }
   serve_node_0();
   maru_dsm_exit();

@@ -57,9 +57,10 @@ struct habits {
 };
 
 static struct {
-  struct descriptor ours[DESCRIPTORS];
-  unsigned tasks;
-  struct habits habits;
+  struct descriptor ours[DESCRIPTORS], theirs[DESCRIPTORS];
+  unsigned tasks, their_tasks;
+  struct habits habits, joined;
+  bool given;
   const struct mr_part_ranges *what;
   const struct mr_checkpoint_head *found;
   int file; /* that is being written */
@@ -115,18 +116,29 @@ static int walk_descriptors(each_descriptor *act, int aside, char *why, size_t s
   return rc;
 }
 
+static bool is_same(const struct descriptor *known, const struct descriptor *is) {
+  return known->open && known->device == is->device && known->file == is->file;
+}
+
 static int note(int fd, const struct descriptor *is, char *why, size_t size) {
   (void)why;
   (void)size;
-  if ((unsigned)fd < DESCRIPTORS)
+  if ((unsigned)fd < DESCRIPTORS && !is_same(&part.theirs[fd], is))
     part.ours[fd] = *is;
+  return 0;
+}
+
+static int note_theirs(int fd, const struct descriptor *is, char *why, size_t size) {
+  (void)why;
+  (void)size;
+  if ((unsigned)fd < DESCRIPTORS && !is_same(&part.ours[fd], is))
+    part.theirs[fd] = *is;
   return 0;
 }
 
 static int compare(int fd, const struct descriptor *is, char *why, size_t size) {
   char link[64], path[96];
-  const struct descriptor *known = (unsigned)fd < DESCRIPTORS ? &part.ours[fd] : NULL;
-  if (known != NULL && known->open && known->device == is->device && known->file == is->file)
+  if ((unsigned)fd < DESCRIPTORS && is_same(&part.ours[fd], is))
     return 0;
   snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
   ssize_t length = readlink(link, path, sizeof path - 1);
@@ -185,11 +197,35 @@ static int compare_habits(char *why, size_t size) {
   return what != NULL ? -EOPNOTSUPP : 0;
 }
 
-void mr_part_begin(void) {
+static void note_all(each_descriptor *act) {
   char why[2];
+  walk_descriptors(act, -1, why, sizeof why);
+}
+
+void mr_part_given(void) {
+  part.given = true;
   get_habits(&part.habits);
-  walk_descriptors(note, -1, why, sizeof why);
+  note_all(note);
   part.tasks = count_tasks();
+}
+
+void mr_part_joins(void) {
+  get_habits(&part.joined);
+  note_all(note_theirs);
+  part.their_tasks = count_tasks() - part.tasks;
+}
+
+/* What the program has set since it was given the process stays as that was. */
+void mr_part_begin(void) {
+  static struct habits now;
+  get_habits(&now);
+  if (!part.given)
+    part.habits = part.joined = now;
+  for (int i = 1; i < SIGNALS; i++)
+    if (!same_action(&now.actions[i], &part.joined.actions[i]))
+      part.habits.actions[i] = now.actions[i];
+  note_all(note);
+  part.tasks = count_tasks() - part.their_tasks;
 }
 
 bool mr_part_reads_ahead(void) { return stdin->_IO_read_ptr < stdin->_IO_read_end; }

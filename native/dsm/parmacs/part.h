@@ -31,8 +31,12 @@ struct mr_part_ranges {
 /* What mr_node_part is to be given; of those ranges. */
 const struct mr_part *mr_part_of(const struct mr_part_ranges *ranges);
 
-/* What the process has now is the library's. */
+/* What the process has now is the library's, but for what the program had made before: where main
+ * begins before the node does, mr_part_given says how main found the process, and mr_part_joins
+ * that the node begins. */
 void mr_part_begin(void);
+void mr_part_given(void);
+void mr_part_joins(void);
 
 /* At head->own of the file; fills in the head.  `context`: where the program stopped; NULL: it does
  * not run.  `how`: what mr_part_read says.  Negative errno, then `why` says it. */

@@ -10,6 +10,7 @@
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,6 +227,20 @@ static void strike(void) {
     *nowhere = 1;
 }
 
+static void strike_in_turn(int number) {
+  (void)number;
+  strike();
+}
+
+/* What was set is told as it was said. */
+static bool is_as_said(int number, int flags) {
+  struct sigaction old;
+  return sigaction(number, NULL, &old) == 0 &&
+         (old.sa_flags & (SA_ONSTACK | SA_SIGINFO | SA_RESTART)) == flags &&
+         sigismember(&old.sa_mask, SIGBUS) == 1 && sigismember(&old.sa_mask, SIGSEGV) == 1 &&
+         sigismember(&old.sa_mask, SIGUSR2) == 1;
+}
+
 static void *use_words(void *from) {
   for (long i = 0; i < WORDS; i++)
     words[i]++;
@@ -249,10 +264,21 @@ static void *strike_here(void *unused) {
           "a stack for handlers");
   require(sigaction(SIGSEGV, &action, &old) == 0 && old.sa_handler == SIG_DFL, "the first handler");
   require(sigaction(SIGBUS, &action, NULL) == 0, "a handler of SIGBUS");
+  require(is_as_said(SIGSEGV, SA_SIGINFO) && is_as_said(SIGBUS, SA_SIGINFO), "flags of both");
   by_turns();
   strike();
   by_turns();
   strike();
+  /* The handler that jumped away is over, wherever the next access is. */
+  struct sigaction in_turn = {.sa_handler = strike_in_turn, .sa_flags = SA_RESTART};
+  sigfillset(&in_turn.sa_mask);
+  sigdelset(&in_turn.sa_mask, SIGSEGV);
+  require(sigaction(SIGUSR1, &in_turn, NULL) == 0, "a handler that strikes");
+  raise(SIGUSR1);
+  sigaddset(&in_turn.sa_mask, SIGSEGV);
+  require(sigaction(SIGUSR1, &in_turn, NULL) == 0 && is_as_said(SIGUSR1, SA_RESTART), "its flags");
+  in_turn.sa_handler = SIG_DFL;
+  require(sigaction(SIGUSR1, &in_turn, NULL) == 0, "no handler that strikes");
   action = (struct sigaction){.sa_handler = plainly, .sa_flags = (int)(SA_RESETHAND | SA_ONSTACK)};
   require(sigaction(SIGSEGV, &action, &old) == 0 && old.sa_sigaction == struck, "the one before");
   strike();

@@ -39,13 +39,16 @@ int __wrap_mprotect(void *address, size_t length, int protection);
 /* The linker's. */
 extern char data_start[], _end[];
 
-/* Only of programs that create threads (threads/create.c). */
+/* Only of programs that create threads (create.c), or call maru_dsm_init (alike.c). */
 extern const char maru_threads_here __attribute__((weak));
+extern const char maru_alike_here __attribute__((weak));
 
 int __wrap_main(int count, char **arguments, char **environment) {
   const struct maru_parmacs_program program = {__real_main, data_start, _end};
   if (&maru_threads_here != NULL)
     return maru_threads_main(&program, count, arguments);
+  if (&maru_alike_here != NULL)
+    return maru_alike_main(&program, count, arguments);
   return maru_parmacs_main(&program, count, arguments, environment);
 }
 

@@ -70,6 +70,11 @@ struct maru_parmacs_program {
 /* Joins the job.  Node 0 runs the program's main; the others run the processes that it creates. */
 int maru_parmacs_main(const struct maru_parmacs_program *program, int count, char **arguments,
                       char **environment);
+/* The same of a program that calls maru_dsm_init, of which every node runs main: it joins where the
+ * program does, or goes on from a checkpoint.  Such calls: `watched` 0 for
+ * maru_dsm_init_unwatched. */
+int maru_alike_main(const struct maru_parmacs_program *program, int count, char **arguments);
+void maru_alike_init(int watched);
 /* As the functions of libc of these names. */
 void *maru_parmacs_malloc(size_t size);
 void *maru_parmacs_calloc(size_t count, size_t size);

@@ -1,0 +1,48 @@
+/* program.h: the memory of a program that maru-cc built, of which all is private or shared
+ * (internal to libmaru-dsm).
+ *
+ * What a process has of its own: globals, heap, the stack in use, mappings, thread-local variables.
+ * Its stack lies at an address that is free in every process.  So all of it can be copied to the
+ * same addresses of another process: at CREATE, and for a checkpoint.
+ *
+ * One program's in a process.  Thread-safety: none.
+ */
+#ifndef MARU_DSM_PARMACS_PROGRAM_H
+#define MARU_DSM_PARMACS_PROGRAM_H
+
+#include "../node.h"
+#include "image.h"
+#include "memory.h"
+
+#include <maru/parmacs.h>
+#include <sys/types.h>
+
+#define MR_STACK (MR_ARENA + MR_ARENA_SIZE + 4096)
+#define MR_STACK_SIZE ((size_t)64 << 20)
+#define MR_RED_ZONE 256u
+/* Of one program's mappings, and of all ranges that mr_program_list may find. */
+#define MR_MAPPINGS 1024u
+#define MR_PROGRAM_RANGES (3 + MR_MAPPINGS)
+
+/* Which program it is, and its arguments.  `own`: what the library knows for it, which a checkpoint
+ * holds as well.  Globals that are shared are no process's own. */
+void mr_program_is(const struct maru_parmacs_program *program, int count, char **arguments,
+                   bool globals_shared, struct mr_range own);
+/* Maps the stack, where nothing may lie. */
+void mr_program_map_stack(void);
+/* Runs `call` there, which does not return.  Its checkpoints may be taken from now on where the
+ * node has started. */
+_Noreturn void mr_program_enter(void (*call)(void));
+/* The program's main, with copies of arguments and environment in its own memory; its status. */
+int mr_program_main(void);
+
+/* The process is about to end: what libc does then is in no image. */
+void mr_program_leave(void);
+
+/* What the process has of its own, to MR_PROGRAM_RANGES ranges.  `stack`: what of the stack is in
+ * use begins there.  How many, or below 0, and `why` says it. */
+ssize_t mr_program_list(uint8_t *stack, struct mr_range *ranges, char *why, size_t size);
+/* For mr_node_part. */
+const struct mr_part *mr_program_part(void);
+
+#endif

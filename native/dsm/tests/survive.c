@@ -1,0 +1,153 @@
+/* survive: a program of maru/dsm.h that has state of every sort, for jobs that lose nodes; as
+ * survive.c.in, whose arguments it takes.
+ *
+ *     survive NODES STEPS [MILLISECONDS [early|unwatched|mapping]]
+ *
+ * What it prints follows from NODES and STEPS alone.  `early`: what is made before maru_dsm_init
+ * cannot be saved either.
+ */
+#define _GNU_SOURCE
+#include <maru/dsm.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define CELLS 20000
+#define DEEP 8
+enum { GATE = 1, SUM, POOL, TURN, MEET, GO };
+
+struct entry {
+  struct entry *next;
+  unsigned long value;
+};
+
+static unsigned long *cells, *late; /* shared */
+static struct maru_dsm_heap *pool;
+static struct entry **list;
+static long *turn;
+static long steps, milliseconds;
+static unsigned long mine;
+static __thread unsigned long own;
+static double values[300];
+
+static unsigned long mix(unsigned long x) {
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdul;
+  return x ^ x >> 29;
+}
+
+static void work_for(long ms) {
+  struct timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  do {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    maru_checkpoint();
+  } while ((now.tv_sec - begin.tv_sec) * 1000 + (now.tv_nsec - begin.tv_nsec) / 1000000 < ms);
+}
+
+/* Nodes take turns, by a condition, and add to a list in shared memory. */
+static void in_turn(long step) {
+  maru_dsm_lock(GATE);
+  while (*turn != step * (long)maru_dsm_nodes() + (long)maru_dsm_node())
+    maru_dsm_condition_wait(TURN, GATE);
+  struct entry *entry = maru_dsm_heap_take(pool, sizeof *entry, 16);
+  if (entry == NULL)
+    exit(5);
+  *entry = (struct entry){*list, own};
+  *list = entry;
+  ++*turn;
+  maru_dsm_condition_broadcast(TURN);
+  maru_dsm_unlock(GATE);
+}
+
+static void tell(long step) {
+  unsigned long all = 0;
+  for (int i = 0; i < CELLS; i++)
+    all = mix(all + cells[i]);
+  for (struct entry *each = *list; each != NULL; each = each->next)
+    all = mix(all + each->value);
+  printf("step %ld: ", step);
+  fflush(stdout);
+  maru_dsm_fence();
+  printf("%ld %lx\n", (long)maru_dsm_fetch_add(SUM, 0), all);
+}
+
+static void do_step(long step, unsigned long **block) {
+  unsigned long *next = malloc((size_t)(64 + step % 500) * sizeof *next);
+  memset(next, (int)step, 64 * sizeof *next);
+  for (int i = 0; i < 8; i++)
+    own = mix(own + next[i] + (*block != NULL ? **block : 0));
+  free(*block);
+  *block = next;
+  values[step % 300] += (double)(own % 1000);
+  mine = mix(mine + (unsigned long)values[step % 300]);
+  for (uint32_t i = maru_dsm_node(); i < CELLS; i += maru_dsm_nodes())
+    cells[i] += mix((unsigned long)step * CELLS + i);
+  work_for(milliseconds);
+  maru_dsm_fetch_add(SUM, (int64_t)(mine % 1000003));
+  in_turn(step);
+  maru_dsm_barrier(MEET);
+  if (step == 5) { /* the same on every node */
+    late = maru_dsm_alloc(4096);
+    late[maru_dsm_node()] = own;
+  }
+  if (maru_dsm_node() == 0)
+    tell(step);
+  maru_dsm_barrier(MEET);
+}
+
+static void go_down(int depth) {
+  unsigned long *block = NULL;
+  volatile char room[1000];
+  room[depth] = (char)depth;
+  if (depth < DEEP) {
+    go_down(depth + 1);
+  } else {
+    for (long step = 0; step < steps; step++)
+      do_step(step, &block);
+    free(block);
+  }
+  if (room[depth] != depth)
+    exit(3);
+}
+
+static void share(void) {
+  cells = maru_dsm_alloc(CELLS * sizeof *cells);
+  list = maru_dsm_alloc(sizeof *list);
+  turn = maru_dsm_alloc(sizeof *turn);
+  pool = maru_dsm_heap_create(1 << 20, POOL);
+  if (cells == NULL || list == NULL || turn == NULL || pool == NULL)
+    exit(4);
+}
+
+int main(int count, char **arguments) {
+  const char *what = count > 4 ? arguments[4] : "";
+  steps = count > 2 ? atol(arguments[2]) : 10;
+  milliseconds = count > 3 ? atol(arguments[3]) : 0;
+  FILE *file = strcmp(what, "early") == 0 ? fopen("/etc/passwd", "r") : NULL;
+  if (strcmp(what, "unwatched") == 0)
+    maru_dsm_init_unwatched();
+  else
+    maru_dsm_init();
+  if (strcmp(what, "mapping") == 0 &&
+      mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+    exit(4);
+  own = mine = maru_dsm_node();
+  share();
+  if (maru_dsm_node() == 0)
+    printf("begins\n");
+  go_down(0);
+  unsigned long all = 0;
+  for (uint32_t i = 0; late != NULL && i < maru_dsm_nodes(); i++)
+    all = mix(all + late[i]);
+  if (maru_dsm_node() == 0)
+    printf("ends: %lx\n", all);
+  maru_dsm_exit();
+  if (file != NULL)
+    fclose(file);
+  return 0;
+}
