@@ -238,6 +238,7 @@ int main(int count, char **arguments) {
   setenv("MARU_DSM_TRANSPORT", transport, 1);
   setenv("MARU_DSM_HOME_RUN", "1024", 1);
   setenv("MARU_DSM_BATCH", "64", 1);
+  setenv("MARU_DSM_PREFETCH", "0", 1); /* each round reads in the same order */
   job(arguments[5]);
   return 0;
 }
