@@ -191,6 +191,9 @@ struct mr_core_config {
   /* Each operation that may wait sends what was written home first: so a node that waits has
    * nothing of its own, and can be saved (save.h). */
   bool waits_clean;
+  /* `protect` compares memory and twin where writing ends: a home that is alone with its page has a
+   * twin as well, in which only this node's changes are missing. */
+  bool compares;
   /* pages × 4096 bytes each, all zero, 64-byte aligned; the caller's, until the
    * core is destroyed.  `memory` is what protect speaks of; the core
    * reads and writes it whatever the computing thread may.  `twins` is used only where

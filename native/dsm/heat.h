@@ -25,7 +25,8 @@ void mr_heat_start(struct mr_heat *heat);
 void mr_heat_waits(struct mr_heat *heat);
 void mr_heat_waited(struct mr_heat *heat, enum mr_heat_wait what);
 void mr_heat_fault(struct mr_heat *heat, const struct mr_core *core, uint32_t page, bool write);
-/* From now on the program may do that much.  `memory` and `twin` are the page's. */
+/* From now on the program may do that much.  `memory` and `twin` are the page's
+ * (mr_core_config.compares). */
 void mr_heat_allow(struct mr_heat *heat, uint32_t page, enum mr_access access,
                    const uint8_t *memory, const uint8_t *twin);
 /* A lock was taken (mr_core_sink.locked); under the node's mutex, by any thread. */

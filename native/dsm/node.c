@@ -654,6 +654,7 @@ __attribute__((no_stack_protector)) const ucontext_t *mr_node_resume(void) {
 static void create_core(struct mr_core_config *config, const uint32_t *incarnations) {
   config->epoch = epoch();
   config->waits_clean = node.checkpoints != NULL;
+  config->compares = node.heat != NULL;
   config->sink = node.heat != NULL ? &reported_sink : &core_sink;
   config->incarnations = incarnations;
   config->memory = mr_area_runtime(node.area);

@@ -12,7 +12,7 @@ static void store_diff(struct mr_core *core, uint8_t *page) {
 static void apply(struct mr_core *core, uint32_t page) {
   store_diff(core, memory_of(core, page));
   /* So that they do not count as this node's own changes. */
-  if (core->pages[page].twin)
+  if (core->pages[page].twin || core->config.compares)
     store_diff(core, twin_of(core, page));
   core->pages[page].warm = MR_WARM;
 }
@@ -66,8 +66,10 @@ void mr_make_writable(struct mr_core *core, uint32_t page) {
   struct page *p = &core->pages[page];
   if (p->alone)
     hide(core, page);
-  if (!p->twin && !unwatched(core, page)) {
+  bool begins = !p->twin && !unwatched(core, page);
+  if (begins || (!p->twin && core->config.compares && access_of(core, page) != MR_READ_WRITE))
     memcpy(twin_of(core, page), memory_of(core, page), MR_PAGE);
+  if (begins) {
     p->twin = true;
     core->dirty[core->dirty_count++] = page;
     mr_show(core, page);

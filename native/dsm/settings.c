@@ -131,7 +131,7 @@ struct mr_core_config mr_settings_core(uint16_t nodes, uint16_t me, uint32_t pag
       .migrate_after = (uint32_t)mr_environment_number("MARU_DSM_MIGRATE_AFTER", MR_MIGRATE_AFTER,
                                                        1, MR_MIGRATE_AFTER_MAX),
       /* 1 is none as well: no diff is so short. */
-      .prefetch = mr_environment_number("MARU_DSM_PREFETCH", 0, 0, 1) != 0,
+      .prefetch = mr_environment_number("MARU_DSM_PREFETCH", 1, 0, 1) != 0,
       .grant_bytes = grant_bytes != 0 && !mr_settings_races() ? grant_bytes : 1,
       .objects = MR_OBJECTS,
       .fetch = choose_fetch(),

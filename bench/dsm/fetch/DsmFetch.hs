@@ -86,7 +86,7 @@ fetching reaper effort say = do
     heads = [(L, "way"), (L, "pages"), (R, "p50"), (R, "p90"), (R, "p99")]
     rows rounds way =
       [ [wayName way, text] ++ [maybe "-" (seconds . (1e-9 *) . summaryMedian) (summaryOf (number [what, q]) rounds (wayName way)) | q <- ["p50", "p90", "p99"]]
-        | (what, text) <- [("one", "one by one"), ("batched", "each of 64"), ("rested", "one after 1 ms"), ("lock", "a lock"), ("lock_rested", "a lock after 1 ms"), ("barrier", "a barrier of two")]
+        | (what, text) <- [("one", "one by one"), ("batched", "each of 64"), ("rested", "one after 1 ms"), ("lock", "a lock"), ("lock_rested", "a lock after 1 ms"), ("handed", "a lock handed over"), ("barrier", "a barrier of two"), ("one_way_4096", "4 KiB one way"), ("one_way_2048", "2 KiB one way")]
       ]
 
 -- | The bars of TCP, and of shared memory with a core for each node; libfabric must not be slower than TCP, and what maru adds to it
@@ -102,7 +102,7 @@ claimsFor way@(Way _ spin transport)
   | transport == "shm" =
     [ single (name ++ ": " ++ text ++ ", p50, us") (AtMost most) (micro what) name
       | spin > 0,
-        (what, text, most) <- [("one", "one page", 6), ("lock", "a lock", 2), ("barrier", "a barrier of two", 2)]
+        (what, text, most) <- [("one", "one page", 6), ("lock", "a lock", 2), ("handed", "a lock handed over", 2), ("barrier", "a barrier of two", 2)]
     ]
   | otherwise =
     [ratio (name ++ ": " ++ text ++ ", p50, over that of TCP") (AtMost 1) (number [what, "p50"]) name (wayName tcp) | (what, text) <- both]

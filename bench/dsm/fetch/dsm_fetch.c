@@ -9,8 +9,9 @@
  * the third fault on batches, at last of 64. Some it reads one by one with a millisecond of
  * computing before each, so that node 0 sleeps when it is asked.  A lock is one that node 0
  * manages, taken and given back, and again with a millisecond before it; a barrier is one of both
- * nodes. With them goes what it takes to wake a thread here. SPIN_US is MARU_DSM_SPIN_US. A
- * time is what the reading instruction took: fault, request, answer, mapping.
+ * nodes. A lock is handed over where both want it all the time. With them goes what it takes to
+ * wake a thread here. SPIN_US is MARU_DSM_SPIN_US. A time is what the reading instruction took:
+ * fault, request, answer, mapping.
  */
 #define _GNU_SOURCE
 #include "times.h"
@@ -31,6 +32,8 @@
 #define RESTED 64u
 #define TURNS 1000u
 #define PAUSE_NS 1000000
+#define HOLD_NS 50000 /* until then the other has asked, and the holder knows */
+#define HANDED (MARU_DSM_IDS - 2)
 #define STRIDE 389u /* no divisor of PAGES, and no neighbours */
 
 static volatile uint8_t *memory;
@@ -73,7 +76,7 @@ static size_t rested(uint8_t round, int64_t *times) {
 static size_t lock_some(uint32_t count, int64_t pause_ns, int64_t *times) {
   static uint32_t id;
   for (uint32_t i = 0; i < count; i++, id += 2) {
-    if (id >= MARU_DSM_IDS) {
+    if (id >= HANDED) {
       fprintf(stderr, "maru: maru-bench-dsm: no lock is left for so many rounds\n");
       exit(70);
     }
@@ -95,6 +98,24 @@ static size_t locked(uint8_t round, int64_t *times) {
 static size_t locked_asleep(uint8_t round, int64_t *times) {
   (void)round;
   return lock_some(RESTED, PAUSE_NS, times);
+}
+
+/* Both nodes, which want one lock all the time: a wait is the other's turn and two hand-overs. One
+ * that is shorter is none, as the other was not there. */
+static size_t handed(uint8_t round, int64_t *times) {
+  size_t count = 0;
+  (void)round;
+  for (uint32_t i = 0; i < TURNS; i++) {
+    int64_t begin = maru_now_ns();
+    maru_dsm_lock(HANDED);
+    int64_t taken = maru_now_ns(), waited = taken - begin;
+    while (maru_now_ns() < taken + HOLD_NS)
+      ;
+    maru_dsm_unlock(HANDED);
+    if (waited > HOLD_NS)
+      times[count++] = (waited - HOLD_NS) / 2;
+  }
+  return count;
 }
 
 /* Both nodes: from a node's arrival to its leave. */
@@ -126,10 +147,13 @@ static const struct way {
   size_t most;
   uint32_t pages; /* that it reads */
   bool both;      /* nodes do it */
-} ways[] = {
-    {"one", scattered, PAGES, PAGES, false},          {"batched", in_order, 1, PAGES, false},
-    {"rested", rested, RESTED, RESTED, false},        {"lock", locked, TURNS, 0, false},
-    {"lock_rested", locked_asleep, RESTED, 0, false}, {"barrier", met, TURNS, 0, true}};
+} ways[] = {{"one", scattered, PAGES, PAGES, false},
+            {"batched", in_order, 1, PAGES, false},
+            {"rested", rested, RESTED, RESTED, false},
+            {"lock", locked, TURNS, 0, false},
+            {"lock_rested", locked_asleep, RESTED, 0, false},
+            {"barrier", met, TURNS, 0, true},
+            {"handed", handed, TURNS, 0, true}};
 #define WAYS (sizeof ways / sizeof *ways)
 
 static void node(uint32_t rounds) {
@@ -159,7 +183,8 @@ static void node(uint32_t rounds) {
     if (handover > 0) /* else the machine was too busy */
       mr_json_whole(&json, "handover", (uint64_t)handover);
     for (size_t way = 0; way < WAYS; way++)
-      report(&json, ways[way].name, times[way], counts[way]);
+      if (counts[way] > 0)
+        report(&json, ways[way].name, times[way], counts[way]);
     mr_json_end_object(&json);
     putchar('\n');
   }
@@ -213,6 +238,7 @@ int main(int count, char **arguments) {
   setenv("MARU_DSM_TRANSPORT", transport, 1);
   setenv("MARU_DSM_HOME_RUN", "1024", 1);
   setenv("MARU_DSM_BATCH", "64", 1);
+  setenv("MARU_DSM_PREFETCH", "0", 1); /* each round reads in the same order */
   job(arguments[5]);
   return 0;
 }

@@ -5,10 +5,11 @@
  *
  * Two processes, one connection, nothing else: one sends as many bytes as a request has, the other
  * answers with as many as the answer. One page at a time, then 64, then one with a millisecond
- * before it. TRANSPORT is tcp or ofi:PROVIDER. The side that asks looks again and again, and gives
- * way once nothing has come for longer than an answer takes. The other side does so, too, or with
- * SPIN_US 0 sleeps in the kernel (tcp only). Messages of libfabric are sent as one each, with a
- * queue of completions that nobody can sleep on: the quickest that the provider offers.
+ * before it. Then 4 and 2 KiB go to and fro: half of that is a transfer one way. TRANSPORT is tcp
+ * or ofi:PROVIDER. The side that asks looks again and again, and gives way once nothing has come
+ * for longer than an answer takes. The other side does so, too, or with SPIN_US 0 sleeps in the
+ * kernel (tcp only). Messages of libfabric are sent as one each, with a queue of completions that
+ * nobody can sleep on: the quickest that the provider offers.
  */
 #define _GNU_SOURCE
 #include "times.h"
@@ -71,23 +72,23 @@ struct way {
   void (*progress)(void); /* of what was sent */
 };
 
-static void answer(const struct way *way, uint32_t turns, uint32_t pages) {
+static void answer(const struct way *way, uint32_t turns, size_t asked, size_t answered) {
   for (uint32_t i = 0; i < turns; i++) {
-    way->receive(HEADER + pages * ASKED);
-    way->send(HEADER + pages * COPY);
+    way->receive(asked);
+    way->send(answered);
   }
 }
 
-/* A page's times. */
-static void ask(const struct way *way, uint32_t turns, uint32_t pages, int64_t pause_ns,
-                int64_t *times) {
+/* The times of one of `parts` each. */
+static void ask(const struct way *way, uint32_t turns, size_t asked, size_t answered,
+                uint32_t parts, int64_t pause_ns, int64_t *times) {
   for (uint32_t i = 0; i < turns; i++) {
     int64_t begin = maru_now_ns();
     for (int64_t until = begin + pause_ns; begin < until;)
       begin = maru_now_ns();
-    way->send(HEADER + pages * ASKED);
-    way->receive(HEADER + pages * COPY);
-    times[i] = (maru_now_ns() - begin) / pages;
+    way->send(asked);
+    way->receive(answered);
+    times[i] = (maru_now_ns() - begin) / parts;
   }
 }
 
@@ -288,41 +289,48 @@ static void part(const struct way *way, bool answers, const int *pair) {
     way->progress();
 }
 
+/* What goes to and fro, and the times of which part of it. */
+static const struct exchange {
+  const char *name;
+  size_t asked, answered;
+  uint32_t turns, parts;
+  int64_t pause_ns;
+} exchanges[] = {
+    {"one", HEADER + ASKED, HEADER + COPY, TURNS, 1, 0},
+    {"batched", HEADER + BATCH *ASKED, MOST, BATCHES, BATCH, 0},
+    {"rested", HEADER + ASKED, HEADER + COPY, RESTED, 1, PAUSE_NS},
+    {"one_way_4096", 4096, 4096, TURNS, 2, 0},
+    {"one_way_2048", 2048, 2048, TURNS, 2, 0},
+};
+#define EXCHANGES (sizeof exchanges / sizeof *exchanges)
+
 static void serve(const char *transport, uint32_t rounds, const int *pair) {
   const struct way *way = connect_by(transport, true, pair);
-  for (uint32_t round = 0; round < rounds; round++) {
-    answer(way, TURNS, 1);
-    answer(way, BATCHES, BATCH);
-    answer(way, RESTED, 1);
-  }
+  for (uint32_t round = 0; round < rounds; round++)
+    for (size_t e = 0; e < EXCHANGES; e++)
+      answer(way, exchanges[e].turns, exchanges[e].asked, exchanges[e].answered);
   part(way, true, pair);
   exit(0);
 }
 
-static int64_t *room(size_t count) {
-  int64_t *times = calloc(count, sizeof *times);
-  if (times == NULL)
-    fail("memory");
-  return times;
-}
-
 static void measure(const char *transport, uint32_t rounds, const int *pair) {
-  size_t turns = rounds * (size_t)TURNS, batches = rounds * (size_t)BATCHES,
-         rests = rounds * (size_t)RESTED;
-  int64_t *one = room(turns), *batched = room(batches), *rested = room(rests);
+  int64_t *times[EXCHANGES];
+  for (size_t e = 0; e < EXCHANGES; e++)
+    if ((times[e] = calloc(rounds * (size_t)exchanges[e].turns, sizeof **times)) == NULL)
+      fail("memory");
   const struct way *way = connect_by(transport, false, pair);
-  for (uint32_t round = 0; round < rounds; round++) {
-    ask(way, TURNS, 1, 0, one + round * (size_t)TURNS);
-    ask(way, BATCHES, BATCH, 0, batched + round * (size_t)BATCHES);
-    ask(way, RESTED, 1, PAUSE_NS, rested + round * (size_t)RESTED);
-  }
+  for (uint32_t round = 0; round < rounds; round++)
+    for (size_t e = 0; e < EXCHANGES; e++) {
+      const struct exchange *x = &exchanges[e];
+      ask(way, x->turns, x->asked, x->answered, x->parts, x->pause_ns,
+          times[e] + round * (size_t)x->turns);
+    }
   part(way, false, pair);
   struct mr_json json = {.out = stdout};
   mr_json_object(&json, NULL);
   mr_json_text(&json, "unit", "ns");
-  report(&json, "one", one, turns);
-  report(&json, "batched", batched, batches);
-  report(&json, "rested", rested, rests);
+  for (size_t e = 0; e < EXCHANGES; e++)
+    report(&json, exchanges[e].name, times[e], rounds * (size_t)exchanges[e].turns);
   mr_json_end_object(&json);
   putchar('\n');
 }

@@ -111,7 +111,7 @@ measured reaper link delay undelayed effort say = do
     job launcher s@(Speed _ rate ps) p path f way =
       Job
         { jobStart = [link, show (if way == Kernel then rate else 0), show (if way == Kernel then delay s else 0), launcher, "-n", "2", "--hosts", "/dev/fd/8", "--"],
-          jobEnvironment = ("MARU_DSM_BATCH", "1") : ("MARU_DSM_FETCH", f) : [("MARU_DSM_LINK", show (1000 * delay s) ++ "," ++ show ps) | way == Described],
+          jobEnvironment = ("MARU_DSM_BATCH", "1") : ("MARU_DSM_PREFETCH", "0") : ("MARU_DSM_FETCH", f) : [("MARU_DSM_LINK", show (1000 * delay s) ++ "," ++ show ps) | way == Described],
           jobProgram = path,
           jobArguments = sizes p
         }

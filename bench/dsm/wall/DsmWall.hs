@@ -54,4 +54,4 @@ wall reaper effort say = do
     sideOf l p f = linkName l ++ ", " ++ p ++ ", " ++ f
     seconds' = number ["seconds"]
     job launcher (Link _ _ latency ps _) policy =
-      Job [launcher, "-n", "2", "--"] [("MARU_DSM_BATCH", "1"), ("MARU_DSM_LINK", show latency ++ "," ++ show ps), ("MARU_DSM_FETCH", policy)]
+      Job [launcher, "-n", "2", "--"] [("MARU_DSM_BATCH", "1"), ("MARU_DSM_PREFETCH", "0"), ("MARU_DSM_LINK", show latency ++ "," ++ show ps), ("MARU_DSM_FETCH", policy)]

@@ -191,10 +191,29 @@ static void say(void) {
   printf("\nlast");
 }
 
+/* Two nodes, a line each; node 0's page, which node 1 changes last. Then node 0 writes it without a
+ * twin, as nobody else has that version, until node 1 looks. */
+static void change_kept(uint8_t *page, uint8_t round) {
+  uint32_t me = maru_dsm_node();
+  if (me < 2)
+    page[64 * me] = round;
+  if (me == 0)
+    maru_dsm_flag_set(0, round);
+  if (me == 1)
+    maru_dsm_flag_await(0, round);
+  maru_dsm_barrier(0);
+  if (me == 0)
+    page[0] = (uint8_t)(round + ROUNDS);
+  maru_dsm_barrier(0);
+  if (me < 2)
+    CHECK_EQUAL(page[0], round + ROUNDS);
+}
+
 static void stripe(void) {
   uint8_t *false_page = maru_dsm_alloc_at(4096, "falsely"),
           *true_page = maru_dsm_alloc_at(4096, "truly"),
-          *read_page = maru_dsm_alloc_at(4096, "read");
+          *read_page = maru_dsm_alloc_at(4096, "read"),
+          *kept_page = maru_dsm_alloc_at(4096, "kept");
   for (uint8_t round = 1; round <= ROUNDS; round++) {
     false_page[64 * maru_dsm_node()] = round;
     maru_dsm_lock(0);
@@ -204,6 +223,7 @@ static void stripe(void) {
       read_page[0] = round;
     maru_dsm_barrier(0);
     CHECK_EQUAL(read_page[0], round);
+    change_kept(kept_page, round);
     maru_dsm_barrier(0);
   }
 }
