@@ -325,8 +325,7 @@ summary report shown =
     <> ".\n"
   where
     reported = pairCount (reportPairs report)
-    high = length (takeWhile ((>= 0.8) . similarityOf) (pairList (reportPairs report)))
-    similarityOf = pairSimilarity
+    high = length (takeWhile ((>= 0.8) . similarityAt (reportPairs report)) [0 .. reported - 1])
 
 count :: Int -> Builder -> Builder
 count n thing = intDec n <> " " <> thing <> (if n == 1 then "" else "s")
