@@ -263,6 +263,12 @@ badInputs =
     inFolder "a base that is missing" $ \dir -> programs dir >> similar ["--base", dir </> "missing", dir] >>= fails 65,
     inFolder "an empty folder" $ \dir -> similar [dir] >>= fails 65,
     inFolder "a list of students that is none" $ \dir -> programs dir >> writeFile (dir </> "list") "a,b\n" >> similar ["--students", dir </> "list", dir] >>= fails 65,
+    inFolder "verdicts that are none, and steer no terminal" $ \dir -> do
+      programs dir
+      writeFile (dir </> "verdicts") "\ESC[2J\b\b"
+      said <- similar ["--verdicts", dir </> "verdicts", dir]
+      fails 65 said
+      assertBool (show said) (case said of (_, _, line) -> '\ESC' `notElem` line && '\b' `notElem` line),
     inFolder "an archive that is none" $ \dir -> writeFile (dir </> "x.zip") "PK" >> similar [dir </> "x.zip"] >>= failsIn 65 3,
     inFolder "a pipe" $ \dir -> createNamedPipe (dir </> "pipe") 0o600 >> similar [dir </> "pipe"] >>= fails 65
   ]
@@ -315,7 +321,9 @@ outputs =
       similar [dir] >>= (@?= (ExitSuccess, "Nothing to compare: one submission only.\n", "")),
     inFolder "an output that cannot be written is status 69" $ \dir -> do
       programs dir
-      similar ["--csv", "/dev/full", dir] >>= fails 69
+      full@(_, _, line) <- similar ["--csv", "/dev/full", dir]
+      fails 69 full
+      assertBool line ("No space left on device" `isInfixOf` line)
       similar ["--json", dir </> "no/such", dir] >>= fails 69
   ]
 

@@ -17,7 +17,7 @@ import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word8)
 import Maru.Similar
 import Maru.Similar.Archive
-import Maru.Similar.Evidence (Shown (..), evidence, usualIn)
+import Maru.Similar.Evidence (Shown (..), evidence, programOf, usualIn)
 import Maru.Similar.Extend
 import Maru.Similar.Grammar
 import Maru.Similar.Language
@@ -132,7 +132,7 @@ tests =
             common = "class A { void f() { for (int i = 0; i < 9; i++) { a(i); } } }\n"
             own = "class B { int g(int x) { while (x > 1) { x = x / 2 + h(x, 3); } return -x; } }\n"
             (this, that) = (of' (common <> own), of' (own <> common))
-            rare others = [shownRare s | s <- evidence 9 (usualOf ([this, that] ++ others)) [] this that]
+            rare others = [shownRare s | s <- evidence 9 (usualOf ([this, that] ++ others)) (programOf 9 [] this) (programOf 9 [] that)]
             usualOf all' = usualIn 9 (all' !!) (map (map sourceLanguage) all')
         rare (replicate 20 (of' common)) @?= [False, True]
         rare (replicate 20 (of' (own <> common))) @?= [False, False]
@@ -142,10 +142,11 @@ tests =
         rare (replicate 10 (of' common) ++ replicate 1000 [Source Python "a.py" "x = f(1)\n"]) @?= [False, True],
       testCase "a pair of two languages of a family has tiles, one of two families none" $ do
         let c = Source C "a.c" (written C (program 2))
-        assertBool "none" (not (null (evidence 9 mempty [] [c] [Source Cpp "a.cpp" (sourceBytes c)])))
-        evidence 9 mempty [] [c] [Source Java "a.java" (sourceBytes c)] @?= []
+        assertBool "none" (not (null (matches [c] [Source Cpp "a.cpp" (sourceBytes c)])))
+        matches [c] [Source Java "a.java" (sourceBytes c)] @?= []
     ]
   where
+    matches left right = evidence 9 mempty (programOf 9 [] left) (programOf 9 [] right)
     name i = BC.pack (show (100 + i))
     one i = let l = written' !! (i `mod` 5) in Source l ("x." <> BC.pack (languageName l)) (written l (program (i `div` 3)))
 

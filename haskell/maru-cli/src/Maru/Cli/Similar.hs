@@ -17,13 +17,14 @@ import qualified Data.ByteString as B
 import Data.ByteString.Builder (Builder, hPutBuilder)
 import qualified Data.ByteString.Char8 as BC
 import qualified Data.ByteString.Lazy as BL
+import Data.Char (isAscii, isPrint)
 import Data.List (sortOn)
 import qualified Data.Map.Strict as Map
 import Data.Maybe (isJust, isNothing)
 import qualified Data.Set as Set
 import qualified Data.Vector as V
 import Maru (parMapWith)
-import Maru.Cli.Exit (badInput, unavailable, usage)
+import Maru.Cli.Exit (badInput, reason, unavailable, usage)
 import Maru.Cli.Host (pageFacts)
 import Maru.Cli.Output (wantsColour)
 import Maru.Cli.Progress (withProgress)
@@ -37,7 +38,7 @@ import Maru.Similar
 import Maru.Similar.Anonymous (anonymous, shuffled, withoutComments)
 import Maru.Similar.Archive (fitting)
 import Maru.Similar.Digits (printedScore)
-import Maru.Similar.Evidence (evidence, usualIn)
+import Maru.Similar.Evidence (evidence, programOf, usualIn)
 import Maru.Similar.Output
 import Maru.Similar.Told
 import qualified Maru.View.Similar as View
@@ -45,7 +46,7 @@ import Options.Applicative
 import System.Environment (getArgs)
 import System.Exit (ExitCode (..))
 import System.IO
-import System.IO.Error (ioeGetErrorString, isResourceVanishedError)
+import System.IO.Error (isResourceVanishedError)
 import System.Posix.ByteString (RawFilePath)
 
 -- | The subcommand, for the command's 'hsubparser'.
@@ -83,12 +84,14 @@ verdictsIn (Just file) = do
   name <- printableName <$> rawPath file
   content <- try (withBinaryFile file ReadMode (`B.hGet` (most + 1)))
   case content of
-    Left e -> stop badInput (name <> ": cannot be read: " <> BC.pack (ioeGetErrorString e))
+    Left e -> stop badInput (name <> ": cannot be read: " <> BC.pack (reason e))
     Right bytes
       | B.length bytes > most -> stop badInput (name <> ": larger than 64 MiB: these are no verdicts")
-      | otherwise -> either (\why -> stop badInput (name <> ": these are no verdicts: " <> BC.pack why)) pure (View.readVerdicts (BL.fromStrict bytes))
+      -- The reason may quote the file.
+      | otherwise -> either (\why -> stop badInput (name <> ": these are no verdicts: " <> shortly why)) pure (View.readVerdicts (BL.fromStrict bytes))
   where
     most = 64 * 1024 * 1024
+    shortly why = BC.pack (map (\c -> if isPrint c && isAscii c then c else '?') (take 120 why))
 
 compareCorpus :: Settings -> Maru.Options -> Config -> Map.Map Language String -> [RawFilePath] -> [View.Verdict] -> Corpus -> IO ExitCode
 compareCorpus s options config without given verdicts read' = do
@@ -117,7 +120,8 @@ verdict s report = case failAbove s of
   _ -> pure ExitSuccess
   where
     -- As it is printed: what is kept in 32 bits is a little more or less.
-    above bound = length (takeWhile ((>= bound) . printedScore . pairSimilarity) (pairList (reportPairs report)))
+    above bound = length (takeWhile ((>= bound) . printedScore . similarityAt pairs) [0 .. pairCount pairs - 1])
+    pairs = reportPairs report
 
 -- Outputs ---------------------------------------------------------------------
 
@@ -142,11 +146,13 @@ toShow s verdicts corpus own report = do
     evidenceOf tell = fmap V.fromList . mapM (located tell) . zip [1 ..]
     located tell (n, pair) = do
       let sides = (own (pairLeft pair), own (pairRight pair))
-          found = uncurry (evidence minLength usual (corpusBase corpus)) sides
+          found = evidence minLength usual (programs V.! pairLeft pair) (programs V.! pairRight pair)
           small = bytesOf (uncurry (++) sides) <= mostShown
       when small $ evaluate (foldr seq () found)
       (if small then Just found else Nothing) <$ tell (fromIntegral (n :: Int) / fromIntegral (length pairs))
     minLength = configMinMatch (reportConfig report)
+    -- Each is made when the first of its pairs is looked at.
+    programs = V.generate (V.length (reportSubmissions report)) (programOf minLength (corpusBase corpus) . own)
     usual = usualIn minLength (\i -> let held = own i in if bytesOf held <= mostShown then held else []) (map submissionLanguages (V.toList (reportSubmissions report)))
     bytesOf = sum . map (B.length . sourceBytes)
     -- Verdicts go by names: those of others than these submissions are left out.
@@ -186,4 +192,4 @@ writeTo content file = do
       | isResourceVanishedError e -> throwIO e
       | otherwise -> do
         name <- if file == "-" then pure "standard output" else printableName <$> rawPath file
-        throwIO (NotWritten name (BC.pack (ioeGetErrorString e)))
+        throwIO (NotWritten name (BC.pack (reason e)))

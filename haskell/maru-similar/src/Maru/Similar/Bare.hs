@@ -1,3 +1,4 @@
+{-# LANGUAGE BangPatterns #-}
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | A program without comments, and without the layout that its language is free in, as a grammar is
@@ -12,10 +13,15 @@ where
 
 import Data.ByteString (ByteString)
 import qualified Data.ByteString as B
-import qualified Data.ByteString.Char8 as BC
+import Data.ByteString.Internal (unsafeCreate)
+import Data.ByteString.Unsafe (unsafeUseAsCString)
 import Data.IntMap.Strict (IntMap)
 import qualified Data.IntMap.Strict as IntMap
 import qualified Data.Vector.Unboxed as VU
+import Data.Word (Word8)
+import Foreign.Marshal.Utils (copyBytes, fillBytes)
+import Foreign.Ptr (castPtr, plusPtr)
+import Foreign.Storable (pokeByteOff)
 import Maru.Similar.Language (Layout (..))
 import Maru.Similar.Token
 
@@ -37,15 +43,24 @@ size ts = tokenCount ts + fromIntegral (VU.sum (tokenEnds ts) - VU.sum (tokenSta
 
 bareFree :: Int -> ByteString -> Tokens -> Maybe Bare
 bareFree most source ts
-  | size ts > most = Nothing
-  | otherwise = Just (Bare (B.concat (concatMap both pieces ++ [missing])) (IntMap.fromDistinctAscList (zip starts [0 ..])))
+  | whole > most = Nothing
+  | otherwise = Just (Bare text (IntMap.fromDistinctAscList (zip starts [0 ..])))
   where
-    indexes = [0 .. tokenCount ts - 1]
-    pieces = [(tokenText source ts i, behind source ts i) | i <- indexes]
-    both (text, blank) = [text, blank]
-    starts = scanl (+) 0 [B.length text + B.length blank | (text, blank) <- pieces]
-    -- So that the size is the same, whatever belongs together.
-    missing = BC.replicate (length (filter (B.null . snd) pieces)) ' '
+    whole = size ts
+    n = tokenCount ts
+    blanks = [behind source ts i | i <- [0 .. n - 1]]
+    starts = scanl (+) 0 [tokenEnd ts i - tokenStart ts i + maybe 0 (const 1) blank | (i, blank) <- zip [0 ..] blanks]
+    -- Blank at its end, so that the size is the same, whatever belongs together.
+    text = unsafeCreate whole $ \out -> unsafeUseAsCString source $ \from -> do
+      let put !at i
+            | i == n = fillBytes (out `plusPtr` at) 32 (whole - at)
+            | otherwise = do
+              let long = tokenEnd ts i - tokenStart ts i
+              copyBytes (out `plusPtr` at) (castPtr from `plusPtr` tokenStart ts i) long
+              case behind source ts i of
+                Nothing -> put (at + long) (i + 1)
+                Just blank -> pokeByteOff out (at + long) blank >> put (at + long + 1) (i + 1)
+      put 0 0
 
 -- | A comment is a blank, and a line without a token is none.
 bareLines :: Layout -> Int -> ByteString -> Tokens -> Maybe Bare
@@ -75,11 +90,11 @@ tokenAt b at = maybe 0 snd (IntMap.lookupLE at (bareTokens b))
 
 -- | The white space behind a token. A literal that is not closed ends with its line. What is one token
 -- for a grammar stays together.
-behind :: ByteString -> Tokens -> Int -> ByteString
+behind :: ByteString -> Tokens -> Int -> Maybe Word8
 behind source ts i
-  | i + 1 < tokenCount ts && together = ""
-  | kind == StringLiteral || kind == Error = "\n"
-  | otherwise = " "
+  | i + 1 < tokenCount ts && together = Nothing
+  | kind == StringLiteral || kind == Error = Just 10
+  | otherwise = Just 32
   where
     kind = tokenKind ts i
     next = tokenKind ts (i + 1)

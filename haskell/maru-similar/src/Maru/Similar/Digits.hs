@@ -11,7 +11,6 @@ module Maru.Similar.Digits
 where
 
 import Data.Bits (unsafeShiftR)
-import Data.ByteString.Builder
 import qualified Data.ByteString.Builder.Prim as P
 import qualified Data.ByteString.Builder.Prim.Internal as P (fixedPrim, runF)
 import Data.Word (Word8)
@@ -19,28 +18,30 @@ import Foreign.Ptr (plusPtr)
 import Foreign.Storable (poke)
 
 -- | With two digits.
-hundredths :: Double -> Builder
-hundredths x = (if n < 0 then char7 '-' else mempty) <> intDec (abs n `quot` 100) <> char7 '.' <> P.primFixed digits (fromIntegral (abs n `rem` 100))
+hundredths :: P.BoundedPrim Double
+hundredths = cents P.>$< P.condB (< 0) ((\n -> ('-', negate n)) P.>$< (P.liftFixedToBounded P.char7 P.>*< positive)) positive
   where
-    n = round (x * 100) :: Int
-    digits = (\k -> (48 + k `quot` 10, 48 + k `rem` 10)) P.>$< (P.word8 P.>*< P.word8)
+    cents x = round (x * 100) :: Int
+    positive = (`quotRem` 100) P.>$< (P.intDec P.>*< P.liftFixedToBounded ((\k -> ('.', (fromIntegral (48 + k `quot` 10), fromIntegral (48 + k `rem` 10)))) P.>$< (P.char7 P.>*< P.word8 P.>*< P.word8)))
+{-# INLINE hundredths #-}
 
 -- | Of a number that is not negative; to a millionth below 10.
-number :: Double -> Builder
-number x
-  | millionths x < 10000000 = share x
-  | x < 10 = "10.000000"
-  | otherwise = intDec (round x)
+number :: P.BoundedPrim Double
+number = P.condB ((< 10000000) . millionths) (P.liftFixedToBounded share) (P.condB (< 10) ten (round P.>$< P.intDec))
+  where
+    ten = const ('1', 0) P.>$< P.liftFixedToBounded (P.char7 P.>*< decimals)
+{-# INLINE number #-}
 
 -- | A number in [0, 10) with six digits.
-share :: Double -> Builder
-share = P.primFixed (millionths P.>$< decimals)
+share :: P.FixedPrim Double
+share = millionths P.>$< decimals
+{-# INLINE share #-}
 
 -- | Such ones with commas between.
-shares :: Double -> Double -> Double -> Builder
-shares a b c = P.primFixed (P.fixedPrim 26 three) ()
+shares :: P.FixedPrim (Double, Double, Double)
+shares = P.fixedPrim 26 three
   where
-    three () at = do
+    three (a, b, c) at = do
       put a at
       poke (at `plusPtr` 8) comma
       put b (at `plusPtr` 9)
@@ -48,6 +49,7 @@ shares a b c = P.primFixed (P.fixedPrim 26 three) ()
       put c (at `plusPtr` 18)
     put x = P.runF decimals (millionths x)
     comma = 44 :: Word8
+{-# INLINE shares #-}
 
 -- | As it is printed.
 printedScore :: Double -> Double

@@ -5,6 +5,8 @@
 module Maru.Similar.Evidence
   ( Shown (..),
     evidence,
+    Program,
+    programOf,
     Usual,
     usualIn,
   )
@@ -17,15 +19,15 @@ import qualified Data.Map.Strict as Map
 import Data.Primitive.PrimArray
 import qualified Data.Set as Set
 import qualified Data.Vector as V
-import qualified Data.Vector.Algorithms.Intro as Intro
 import qualified Data.Vector.Unboxed as VU
-import Data.Word (Word64)
+import Data.Word (Word32, Word64)
 import Maru.Similar.Corpus (Source (..))
 import Maru.Similar.Language (Language, familyHead, lexSource)
 import Maru.Similar.Match hiding (Kind, Tile)
 import qualified Maru.Similar.Match as Match
 import Maru.Similar.Normalise
 import Maru.Similar.Standing (sampleOf)
+import Maru.Similar.Table (sortKeys)
 import Maru.Similar.Tiling
 import Maru.Similar.Token
 
@@ -38,31 +40,53 @@ data Shown = Shown
   }
   deriving (Eq, Show)
 
--- | A token with where it stands.
-data Placed = Placed
-  { placedSpan :: !Span,
-    placedKind :: !Kind,
-    placedText :: !ByteString
+-- | A submission ready to be looked at: its tokens that count, by position, one without a token
+-- between two files. Some 40 bytes a token.
+data Program = Program
+  { programFiles :: !(V.Vector (Language, ByteString, Tokens)),
+    -- | File and token of each position.
+    programPlaces :: !(VU.Vector (Word32, Word32)),
+    programSide :: !Side
   }
 
--- | All tiles of two submissions, in the order of the left; template code (the first) is in none.
--- The minimum match length must be at least 1. As costly as comparing the pair. Where nothing is
--- known of others, none is rare.
-evidence :: Int -> Map.Map Language Usual -> [Source] -> [Source] -> [Source] -> [Shown]
-evidence m usual base left right = zipWith3 Shown tiles_ (moved tiles_) (map rare found)
+-- | Without template code (the first), which no tile has. The minimum match length must be at least 1.
+-- The template is made ready once for all submissions. O(n), and what finding the template costs.
+programOf :: Int -> [Source] -> [Source] -> Program
+programOf m base = without . placed m
   where
-    (lefts, leftCodes) = own left
-    (rights, rightCodes) = own right
-    found = sortOn matchLeft (tilingTiles (tiles (index m (side m leftCodes)) (side m rightCodes)))
-    tiles_ = map shown found
-    rare t = maybe False (\u -> rareIn leftCodes u t) (Map.lookup (languageAt (matchLeft t)) usual)
-    languageAt i = leftLanguages V.! spanFile (placedSpan (lefts V.! i))
-    leftLanguages = V.fromList (map (familyHead . sourceLanguage) left)
-    shown t = tile (V.slice (matchLeft t) (matchLength t) lefts) (V.slice (matchRight t) (matchLength t) rights)
-    own sources = let (tokens, codes) = placed sources in (tokens, maybe codes (without codes) template)
-    template = if null base then Nothing else Just (index m (side m (snd (placed base))))
-    -- In place, so that positions stay.
-    without codes t = blotted (tilingTiles (tiles t (side m codes))) codes
+    template = index m (programSide (placed m base))
+    without p
+      | null base = p
+      -- In place, so that positions stay.
+      | otherwise = p {programSide = side m (blotted (tilingTiles (tiles template (programSide p))) (sideCodes (programSide p)))}
+
+placed :: Int -> [Source] -> Program
+placed m sources = Program (V.fromList files) (VU.concat (intersperse (VU.singleton (0, 0)) (zipWith places [0 ..] files))) (side m (joinWithBarriers (map codes files)))
+  where
+    files = [(l, bytes, lexSource l bytes) | Source l _ bytes <- sources]
+    places n (_, _, tokens) = let coded = codedTokens tokens in VU.generate (sizeofPrimArray coded) (\i -> (n, indexPrimArray coded i))
+    codes (_, bytes, tokens) = codesOf Structure bytes tokens
+
+-- | All tiles of two submissions, in the order of the left. Made with that minimum match length. As
+-- costly as comparing the pair. Where nothing is known of others, none is rare.
+evidence :: Int -> Map.Map Language Usual -> Program -> Program -> [Shown]
+evidence m usual left right = zipWith3 Shown shown (moved shown) (map rare found)
+  where
+    found = sortOn matchLeft (tilingTiles (tiles (index m (programSide left)) (programSide right)))
+    shown = map (tile left right) found
+    rare t = maybe False (\u -> rareIn (sideCodes (programSide left)) u t) (Map.lookup (familyHead (languageAt (matchLeft t))) usual)
+    languageAt i = let (l, _, _) = programFiles left V.! fileAt left i in l
+
+fileAt, startAt, endAt :: Program -> Int -> Int
+fileAt p i = fromIntegral (fst (programPlaces p VU.! i))
+startAt = tokenAt tokenStart
+endAt = tokenAt tokenEnd
+
+tokenAt :: (Tokens -> Int -> a) -> Program -> Int -> a
+tokenAt what p i = let (_, _, tokens) = programFiles p V.! fileAt p i in what tokens (fromIntegral (snd (programPlaces p VU.! i)))
+
+textAt :: Program -> Int -> ByteString
+textAt p i = let (_, bytes, _) = programFiles p V.! fileAt p i in tokenAt (tokenText bytes) p i
 
 -- | Which stretches some submissions of a family of languages have, each counted once a submission.
 data Usual = Usual
@@ -91,7 +115,7 @@ usualOf m submissions
   where
     k = min 9 m
     own sources = let codes = joinWithBarriers [codesOf Structure bytes (lexSource l bytes) | Source l _ bytes <- sources] in stretchesOf k codes 0 (sizeofPrimArray codes)
-    ascending = VU.modify Intro.sort
+    ascending = VU.modify sortKeys
 
 -- | Of the codes from that position on, so many: the hash of each stretch in them, but over barriers.
 stretchesOf :: Int -> Codes -> Int -> Int -> VU.Vector Word64
@@ -122,17 +146,6 @@ rareIn codes usual t = 2 * VU.length (VU.filter ((<= 2 + usualCount usual `quot`
           where
             mid = (lo + hi) `quot` 2
 
--- | Tokens and their codes; a barrier with an empty token between files.
-placed :: [Source] -> (V.Vector Placed, Codes)
-placed sources = (V.concat (intersperse between (map fst each)), joinWithBarriers (map snd each))
-  where
-    each = zipWith file [0 ..] sources
-    between = V.singleton (Placed (Span 0 0 0) Error mempty)
-    file n (Source language _ bytes) = (V.fromList (map (one . fromIntegral) (primArrayToList (codedTokens tokens))), codesOf Structure bytes tokens)
-      where
-        tokens = lexSource language bytes
-        one i = Placed (Span n (tokenStart tokens i) (tokenEnd tokens i - tokenStart tokens i)) (tokenKind tokens i) (tokenText bytes tokens i)
-
 blotted :: [Match] -> Codes -> Codes
 blotted found codes = runPrimArray $ do
   out <- newPrimArray (sizeofPrimArray codes)
@@ -140,23 +153,23 @@ blotted found codes = runPrimArray $ do
   mapM_ (\t -> setPrimArray out (matchRight t) (matchLength t) barrier) found
   pure out
 
-tile :: V.Vector Placed -> V.Vector Placed -> Match.Tile
-tile left right = Match.Tile (spanOf left) (spanOf right) (V.length left) (reason (zip (V.toList left) (V.toList right)))
+tile :: Program -> Program -> Match -> Match.Tile
+tile left right (Match from to n) = Match.Tile (spanOf left from) (spanOf right to) n (reason left right [(from + k, to + k) | k <- [0 .. n - 1]])
   where
     -- Within one file: no tile has a barrier.
-    spanOf = V.foldl1' (\(Span f from _) (Span _ start size) -> Span f from (start + size - from)) . V.map placedSpan
+    spanOf p i = Span (fileAt p i) (startAt p i) (endAt p (i + n - 1) - startAt p i)
 
--- | The strongest that is true.
-reason :: [(Placed, Placed)] -> Reason
-reason tokens
-  | all same tokens = SameText
+-- | The strongest that is true of the tokens at these positions.
+reason :: Program -> Program -> [(Int, Int)] -> Reason
+reason left right positions
+  | all same positions = SameText
   | not (null literals) && all same literals = SameLiterals
-  | oneToOne (map texts tokens) = Renamed
+  | oneToOne (map texts positions) = Renamed
   | otherwise = SameStructure
   where
-    texts (a, b) = (placedText a, placedText b)
+    texts (i, j) = (textAt left i, textAt right j)
     same = uncurry (==) . texts
-    literals = [pair | pair@(a, _) <- tokens, placedKind a `elem` [IntLiteral, FloatLiteral, CharLiteral, StringLiteral, TextBlock]]
+    literals = [at | at@(i, _) <- positions, tokenAt tokenKind left i `elem` [IntLiteral, FloatLiteral, CharLiteral, StringLiteral, TextBlock]]
 
 -- | Whether each always stands for the same other, both ways.
 oneToOne :: (Ord a, Ord b) => [(a, b)] -> Bool

@@ -192,10 +192,13 @@ flagSurplus codes flags p = go p (0 :: Int)
     n = sizeofPrimArray codes
     go !i !run
       | i >= n = pure ()
-      | indexPrimArray codes i /= indexPrimArray codes (i - p) = go (i + 1) 0
+      -- What repeats itself that long from here to there on does so there, too.
+      | run == 0 && i + repeatsKept <= n && differs (i + repeatsKept - 1) = go (i + repeatsKept) 0
+      | differs i = go (i + 1) 0
       | otherwise = do
         when (run >= repeatsKept) $ writePrimArray flags i 1
         go (i + 1) (run + 1)
+    differs i = indexPrimArray codes i /= indexPrimArray codes (i - p)
 
 -- | The files of a submission as one sequence.
 joinWithBarriers :: [Codes] -> Codes

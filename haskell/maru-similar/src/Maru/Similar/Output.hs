@@ -20,6 +20,7 @@ import qualified Data.ByteString.Builder.Prim as P
 import Data.Char (isControl)
 import Data.List (intersperse)
 import qualified Data.Map.Strict as Map
+import Data.Maybe (fromMaybe, isNothing)
 import qualified Data.Set as Set
 import Data.Text (Text)
 import qualified Data.Text as T
@@ -43,24 +44,31 @@ csv report = heads <> char7 '\n' <> streamed (pairCount pairs) ((<> char7 '\n') 
     pairs = reportPairs report
     (heads, row) = columns (configMode (reportConfig report))
 
--- | The head, and what stands below it for a pair. No list of fields: rows are what takes the time.
+-- | The head, and what stands below it for a pair. The figures are one piece: rows are what takes the
+-- time, and each piece of a builder has its own check for room.
 columns :: Mode -> (Builder, Detail -> Builder)
 columns mode = case mode of
-  Seed -> ("left,right,similarity,avg,max,matched,left_tokens,right_tokens", \d -> sides d <> maybe mempty intDec (pairMatched (detailPair d)) <> tokens d)
-  Score -> ("left,right,similarity,avg,max,structure,lexical,names,z,innocent,too_short,left_tokens,right_tokens", \d -> sides d <> evidence (detailScore d) <> tokens d)
+  Seed -> ("left,right,similarity,avg,max,matched,left_tokens,right_tokens", row (known P.emptyB 0 P.intDec) (pairMatched . detailPair))
+  Score -> ("left,right,similarity,avg,max,structure,lexical,names,z,innocent,too_short,left_tokens,right_tokens", row weighed (weighedOf . detailScore))
   where
-    sides d = csvField (leftName d) <> char7 ',' <> csvField (rightName d) <> char7 ',' <> ranked (detailScore d) <> char7 ','
-    ranked s = shares (pairScoreSimilarity s) (pairScoreWhole s) (pairScoreEmbedded s)
-    tokens d = char7 ',' <> intDec (leftTokens d) <> char7 ',' <> intDec (rightTokens d)
-    evidence s =
-      views (pairScoreStructure s) (pairScoreLexical s) (pairScoreNames s)
-        <> char7 ','
-        <> maybe mempty hundredths (pairScoreZ s)
-        <> char7 ','
-        <> maybe mempty number (pairScoreInnocentAbove s)
-        <> (if pairScoreTooShort s then ",1" else ",0")
-    views (Just a) (Just b) (Just c) = shares (viewAverage a) (viewAverage b) (viewAverage c)
-    views _ _ _ = ",,"
+    row :: P.BoundedPrim a -> (Detail -> a) -> Detail -> Builder
+    row prim between d = csvField (leftName d) <> char7 ',' <> csvField (rightName d) <> P.primBounded (after (P.liftFixedToBounded shares) P.>*< after prim P.>*< after P.intDec P.>*< after P.intDec) (ranked (detailScore d), (between d, (leftTokens d, rightTokens d)))
+    {-# INLINE row #-}
+    ranked s = (pairScoreSimilarity s, pairScoreWhole s, pairScoreEmbedded s)
+    weighedOf s = (viewed s, (pairScoreZ s, (pairScoreInnocentAbove s, if pairScoreTooShort s then '1' else '0')))
+    weighed = known (const (',', ',') P.>$< P.liftFixedToBounded (P.char7 P.>*< P.char7)) (0, 0, 0) (P.liftFixedToBounded shares) P.>*< after (known P.emptyB 0 hundredths) P.>*< after (known P.emptyB 0 number) P.>*< after (P.liftFixedToBounded P.char7)
+    viewed s = (,,) <$> average pairScoreStructure s <*> average pairScoreLexical s <*> average pairScoreNames s
+    average view = fmap viewAverage . view
+
+-- | Behind a comma.
+after :: P.BoundedPrim a -> P.BoundedPrim a
+after prim = (',',) P.>$< (P.liftFixedToBounded P.char7 P.>*< prim)
+{-# INLINE after #-}
+
+-- | What stands for nothing, some value, and what stands for one.
+known :: P.BoundedPrim () -> a -> P.BoundedPrim a -> P.BoundedPrim (Maybe a)
+known nothing some prim = P.condB isNothing (const () P.>$< nothing) (fromMaybe some P.>$< prim)
+{-# INLINE known #-}
 
 csvField :: ByteString -> Builder
 csvField text
@@ -185,9 +193,9 @@ pairObject matches d =
   object $
     [ ("left", jsonString (leftName d)),
       ("right", jsonString (rightName d)),
-      ("similarity", share (pairScoreSimilarity s)),
-      ("avg", share (pairScoreWhole s)),
-      ("max", share (pairScoreEmbedded s))
+      ("similarity", figure (pairScoreSimilarity s)),
+      ("avg", figure (pairScoreWhole s)),
+      ("max", figure (pairScoreEmbedded s))
     ]
       ++ evidence (pairEvidence (detailPair d))
       ++ [ ("leftTokens", intDec (leftTokens d)),
@@ -205,10 +213,13 @@ pairObject matches d =
         [ ("structure", maybe "null" view (pairScoreStructure s)),
           ("lexical", maybe "null" view (pairScoreLexical s)),
           ("names", maybe "null" view (pairScoreNames s)),
-          ("z", maybe "null" hundredths (pairScoreZ s)),
-          ("innocent", maybe "null" number (pairScoreInnocentAbove s))
+          ("z", maybe "null" (P.primBounded hundredths) (pairScoreZ s)),
+          ("innocent", maybe "null" (P.primBounded number) (pairScoreInnocentAbove s))
         ]
-    view v = object [("avg", share (viewAverage v)), ("max", share (viewMaximum v))]
+    view v = object [("avg", figure (viewAverage v)), ("max", figure (viewMaximum v))]
+
+figure :: Double -> Builder
+figure = P.primFixed share
 
 kindName :: Kind -> String
 kindName kind = case kind of
@@ -325,8 +336,7 @@ summary report shown =
     <> ".\n"
   where
     reported = pairCount (reportPairs report)
-    high = length (takeWhile ((>= 0.8) . similarityOf) (pairList (reportPairs report)))
-    similarityOf = pairSimilarity
+    high = length (takeWhile ((>= 0.8) . similarityAt (reportPairs report)) [0 .. reported - 1])
 
 count :: Int -> Builder -> Builder
 count n thing = intDec n <> " " <> thing <> (if n == 1 then "" else "s")

@@ -7,10 +7,12 @@ module Maru.Similar.Table
     pairMatched,
     pairCount,
     pairAt,
+    similarityAt,
     pairList,
     incompletePairs,
     tiledTable,
     weighedTable,
+    sortKeys,
 
     -- * The best so far
     Best,
@@ -26,7 +28,7 @@ import qualified Data.Vector as V
 import qualified Data.Vector.Algorithms.Intro as Intro
 import qualified Data.Vector.Unboxed as VU
 import Data.Word (Word32, Word64)
-import GHC.Float (castFloatToWord32)
+import GHC.Float (castFloatToWord32, castWord32ToFloat)
 import Maru.Similar.Config (Rank (..))
 import Maru.Similar.Match (ViewScore (..))
 import Maru.Similar.Pairs (Row, rankRows)
@@ -88,6 +90,12 @@ pairAt table i = case table of
     where
       at = fromIntegral (order VU.! i .&. 0xffffffff)
       block = lastNotAbove at starts
+
+-- | What the pair is ranked by; cheaper than 'pairAt'. The index must be in @[0, pairCount)@.
+similarityAt :: PairTable -> Int -> Double
+similarityAt table i = case table of
+  Tiled _ t -> let (s, _, _) = t VU.! i in s
+  Weighed _ _ _ order -> realToFrac (castWord32ToFloat (complement (fromIntegral ((order VU.! i) `shiftR` 32))))
 
 tiledPair :: VU.Vector Int -> (Double, Word64, Word32) -> Pair
 tiledPair lengths (s, at, c) = Pair left right s (scoreAverage both) (scoreMaximum both) (Tiles matched (even c))
@@ -176,11 +184,12 @@ weighedTable rank most (Best _ backwards) = Weighed rank blocks starts (VU.force
     found = reverse backwards
     blocks = V.fromList found
     starts = VU.fromList (scanl (+) 0 (map cellCount found))
+    -- Similarities are not negative, so the complement of their bits is descending.
     ranked = VU.modify sortKeys (VU.concat (zipWith keys (VU.toList starts) found))
     keys start cells = VU.generate (cellCount cells) (key start cells)
     key :: Int -> Cells -> Int -> Word64
     key start cells i = fromIntegral (complement (castFloatToWord32 (cellRanked rank cells i))) `shiftL` 32 .|. fromIntegral (start + i)
 
--- | Similarities are not negative, so the complement of their bits is descending.
+-- | Ascending. Of one type: a sort of any type asks a dictionary for each step.
 sortKeys :: VU.MVector s Word64 -> ST s ()
 sortKeys = Intro.sortBy (\a b -> compare (a :: Word64) b)

@@ -21,7 +21,7 @@ module Maru.View.Similar
   )
 where
 
-import Data.Aeson (FromJSON (..), ToJSON (..), Value, eitherDecode, encode, object, withObject, (.!=), (.:), (.:?), (.=))
+import Data.Aeson (FromJSON (..), ToJSON (..), Value (..), eitherDecode, encode, object, withObject, (.!=), (.:), (.:?), (.=))
 import Data.Aeson.Key (fromString)
 import Data.Aeson.Types (parseEither)
 import Data.ByteString.Builder
@@ -203,10 +203,10 @@ comparisonJson c =
         .= [ object
                [ "left" .= shownLeft p,
                  "right" .= shownRight p,
-                 "similarity" .= shownSimilarity p,
-                 "whole" .= shownWhole p,
-                 "embedded" .= shownEmbedded p,
-                 "innocent" .= shownInnocent p,
+                 "similarity" .= figure (shownSimilarity p),
+                 "whole" .= figure (shownWhole p),
+                 "embedded" .= figure (shownEmbedded p),
+                 "innocent" .= fmap figure (shownInnocent p),
                  "matched" .= shownMatched p,
                  "complete" .= shownComplete p,
                  "notes" .= shownNotes p
@@ -218,6 +218,10 @@ comparisonJson c =
       "reasons" .= comparisonReasons c,
       "verdicts" .= comparisonVerdicts c
     ]
+
+-- | To a billionth. All digits of a number take longer than all else of its row.
+figure :: Double -> Value
+figure x = Number (fromIntegral (round (x * 1000000000) :: Int) * 1e-9)
 
 -- | JSON in which no tag begins: within its strings, where alone it can stand, @<@ is @\\u003c@.
 escaped :: BL.ByteString -> Builder

@@ -16,7 +16,6 @@ import qualified Data.ByteString as B
 import qualified Data.ByteString.Base64.Lazy as Base64
 import Data.ByteString.Builder (Builder)
 import qualified Data.ByteString.Lazy as BL
-import qualified Data.IntMap.Strict as IntMap
 import qualified Data.IntSet as IntSet
 import Data.List (find, foldl')
 import Data.Maybe (fromMaybe)
@@ -26,6 +25,7 @@ import qualified Data.Text as Text
 import Data.Text.Encoding (decodeUtf8With)
 import Data.Text.Encoding.Error (lenientDecode)
 import qualified Data.Vector as V
+import qualified Data.Vector.Unboxed as VU
 import Maru.Cli.Output (plural)
 import Maru.Similar
 import Maru.Similar.Evidence (Shown (..))
@@ -61,7 +61,7 @@ comparison asked report =
       View.comparisonSubmissions = zipWith submission (V.toList names) (V.toList submissions),
       View.comparisonPairs = zipWith shown [0 ..] listed,
       View.comparisonReported = pairCount table,
-      View.comparisonHistogram = histogram (map scoreAt [0 .. pairCount table - 1]),
+      View.comparisonHistogram = histogram table,
       View.comparisonLeftOut = leftOut (reportLeftOut report),
       View.comparisonReasons = map (Text.pack . reasonName) [minBound ..],
       View.comparisonVerdicts = askedVerdicts asked
@@ -70,16 +70,14 @@ comparison asked report =
     submissions = reportSubmissions report
     table = reportPairs report
     listed = map (pairAt table) [0 .. min mostPairs (pairCount table) - 1]
-    -- By number: a list of all pairs would be held for as long as it is needed twice.
-    scoreAt = pairSimilarity . pairAt table
-    high = length (takeWhile ((>= 0.8) . scoreAt) [0 .. pairCount table - 1])
+    high = length (takeWhile ((>= 0.8) . similarityAt table) [0 .. pairCount table - 1])
     names = shownNames report
     name i = names V.! i
     submission n s = View.Shown n (map text (submissionStudents s)) (text (roleName (submissionRole s))) (submissionTokens s)
     found = case listed of
       [] | reportCompared report == 0 -> "There is nothing to compare: one submission only."
       [] -> "No pair is at or above the threshold."
-      pair : _ -> "The most similar are " ++ Text.unpack (name (pairLeft pair)) ++ " and " ++ Text.unpack (name (pairRight pair)) ++ ", " ++ percent (scoreAt 0) ++ "; " ++ plural high "pair" ++ " at 80 % or more."
+      pair : _ -> "The most similar are " ++ Text.unpack (name (pairLeft pair)) ++ " and " ++ Text.unpack (name (pairRight pair)) ++ ", " ++ percent (pairSimilarity pair) ++ "; " ++ plural high "pair" ++ " at 80 % or more."
     -- Where less than one innocent pair is expected, in whole percent; 80 % where that is not known.
     usual = case [pairSimilarity pair | pair <- listed, maybe False (<= 1) (pairScoreInnocentAbove (pairScore report pair))] of
       [] -> 0.8
@@ -124,10 +122,10 @@ percent :: Double -> String
 percent x = show (floor (x * 100 + 1e-9) :: Int) ++ " %"
 
 -- | Pairs in fiftieths.
-histogram :: [Double] -> [Int]
-histogram scores = [IntMap.findWithDefault 0 i counts | i <- [0 .. 49]]
+histogram :: PairTable -> [Int]
+histogram table = VU.toList (VU.unsafeAccumulate (+) (VU.replicate 50 0) (VU.map (\i -> (step (similarityAt table i), 1)) (VU.enumFromN 0 (pairCount table))))
   where
-    counts = foldl' (\m s -> IntMap.insertWith (+) (min 49 (floor (50 * s + 1e-9))) (1 :: Int) m) IntMap.empty scores
+    step s = max 0 (min 49 (floor (50 * s + 1e-9)))
 
 -- Programs ------------------------------------------------------------------------
 

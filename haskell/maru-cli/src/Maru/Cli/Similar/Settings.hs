@@ -33,7 +33,7 @@ import Data.Maybe (fromMaybe)
 import qualified Data.Set as Set
 import qualified GHC.Foreign as Foreign
 import GHC.IO.Encoding (getFileSystemEncoding)
-import Maru.Cli.Exit (badInput, unavailable, usage)
+import Maru.Cli.Exit (badInput, reason, unavailable, usage)
 import Maru.Cli.Installed (libraryAt)
 import Maru.Cli.Readers (named, wholeFrom)
 import Maru.Options (Backend, Workers (..), allBackends, backendName)
@@ -49,7 +49,6 @@ import Options.Applicative
 import System.Environment (lookupEnv)
 import System.Exit (ExitCode (..))
 import System.IO (stderr)
-import System.IO.Error (ioeGetErrorString)
 import Text.Read (readMaybe)
 
 data Settings = Settings
@@ -253,7 +252,7 @@ studentsIn file = do
   name <- printableName <$> rawPath file
   content <- try (B.readFile file)
   case content of
-    Left e -> stop badInput (name <> ": cannot be read: " <> BC.pack (ioeGetErrorString e))
+    Left e -> stop badInput (name <> ": cannot be read: " <> BC.pack (reason e))
     Right bytes -> either (\why -> stop badInput (name <> ": " <> why)) pure (parseStudents bytes)
 
 -- | The bytes that the user typed, in any locale.

@@ -54,6 +54,7 @@ import Foreign.C.Error (throwErrnoIfNull)
 import Foreign.C.String (CString)
 import Foreign.Marshal.Alloc (free)
 import Foreign.Ptr (Ptr, nullPtr)
+import GHC.IO.Exception (ioe_description)
 import Maru.Similar.Corpus.Encoding
 import Maru.Similar.Corpus.Member hiding (Kind (..))
 import qualified Maru.Similar.Corpus.Member as Member
@@ -62,7 +63,7 @@ import Maru.Similar.Corpus.Tar
 import Maru.Similar.Corpus.Zip
 import Maru.Similar.Language
 import System.IO (hClose)
-import System.IO.Error (ioeGetErrorString, isDoesNotExistError)
+import System.IO.Error (isDoesNotExistError)
 import System.Posix.ByteString
 import System.Posix.Error (throwErrnoPathIfMinus1Retry)
 import System.Posix.Internals (c_open, o_NOCTTY, o_NONBLOCK, o_RDONLY)
@@ -337,7 +338,7 @@ kindOf status
 reasonOf :: IOException -> ByteString
 reasonOf e
   | isDoesNotExistError e = "does not exist"
-  | otherwise = "cannot be read: " <> BC.pack (ioeGetErrorString e)
+  | otherwise = "cannot be read: " <> BC.pack (ioe_description e)
 
 -- | The reason for what its folder lists.
 reasonListed :: IOException -> ByteString

@@ -196,7 +196,7 @@ similarScript =
       "  rowsShown.forEach(([p, i], n) => {",
       "    const v = verdicts.get(pairKey(p)), inside = p.similarity >= state.threshold;",
       "    const score = el('td', {class: 'score l'}, percent(p.similarity), el('i', {style: `width:${Math.round(p.similarity * 52)}px`}));",
-      "    body.append(el('tr', {class: 'pair' + (n === state.row ? ' at' : ''), 'data-pair': i, tabindex: 0, onclick: () => openPair(i), onkeydown: e => { if (e.key === 'Enter') { e.stopPropagation(); openPair(i); } }},",
+      "    body.append(el('tr', {class: 'pair' + (n === state.row ? ' at' : '') + (inside ? '' : ' below'), 'data-pair': i, tabindex: 0, onclick: () => openPair(i), onkeydown: e => { if (e.key === 'Enter') { e.stopPropagation(); openPair(i); } }},",
       "      score, nameCell(p.left), nameCell(p.right),",
       "      el('td', {class: 'wideonly'}, common(p)), el('td', {class: 'wideonly'}, percent(p.whole)), el('td', {class: 'wideonly'}, percent(p.embedded)), el('td', {}, p.notes.length ? p.notes.join(', ') : innocent(p)),",
       "      el('td', {class: 'wideonly'}, inside ? String(cluster.get(p.left)) : ''), el('td', {class: v ? v.verdict : ''}, v ? v.verdict : '')));",

@@ -13,7 +13,8 @@ similarStyle =
       ".bar{position:sticky;top:0;z-index:2;display:flex;flex-wrap:wrap;gap:.5rem .8rem;align-items:center;margin:1rem 0;padding:.6rem .9rem;background:var(--card);border:1px solid var(--rule);border-radius:.6rem}",
       ".one .bar{position:static}",
       ".bar label{display:flex;gap:.4rem;align-items:center;font-size:.85rem}",
-      ".bar .grow{flex:1 1 12rem}",
+      ".bar .grow{flex:1 1 9rem}",
+      "#threshold{width:6rem}",
       ".bar input[type=search]{width:100%;min-width:8rem}",
       "button,input,select,textarea{font:inherit;font-size:.85rem;color:inherit;background:var(--paper);border:1px solid var(--rule);border-radius:.4rem;padding:.25rem .6rem}",
       "th button{padding:0;border:0}",
@@ -33,7 +34,7 @@ similarStyle =
       ".node{fill:var(--hold);stroke:var(--card);stroke-width:1.5;cursor:pointer}.node.old{fill:var(--soft)}",
       "tr.pair{cursor:pointer}tr.pair.at{outline:2px solid var(--hold);outline-offset:-2px}",
       "td.score{min-width:7rem}td.score i{display:inline-block;height:.55rem;border-radius:.2rem;background:var(--bar);vertical-align:baseline;margin-left:.4rem}",
-      "td.l{overflow-wrap:anywhere;min-width:9rem}",
+      "td.l{overflow-wrap:anywhere;min-width:9rem}#ranking th{white-space:normal;vertical-align:bottom}",
       "td .tag{font-size:.72rem;color:var(--soft);border:1px solid var(--rule);border-radius:.3rem;padding:0 .25rem;margin-left:.3rem;white-space:nowrap}",
       ".copy{color:var(--wait);font-weight:600}.innocent{color:var(--soft)}",
       ".pairhead{display:flex;flex-wrap:wrap;gap:.5rem .8rem;align-items:center;margin:.8rem 0 .4rem}",
@@ -61,5 +62,5 @@ similarStyle =
       ".said{color:var(--soft);font-size:.85rem;min-height:1.3em;margin:.2rem 0}",
       ".facts{font-size:.85rem;color:var(--soft);margin:.4rem 0}",
       "@media(max-width:48rem){.panes{grid-template-columns:1fr}.pane{height:42vh}.bar{position:static}td.score i{display:none}td.score{min-width:0}.wideonly{display:none}td,th{padding:.35rem .4rem}}",
-      "@media print{.bar,.judge button:not([aria-pressed=true]),.pairhead button,.noprint,dialog{display:none!important}.panes{grid-template-columns:1fr 1fr}.pane{height:auto;overflow:visible;border:0}#graph{max-height:none;overflow:visible}.code{font-size:6.5pt}.code pre{white-space:pre-wrap;overflow-wrap:anywhere}.code pre.no{display:none}.chips{max-height:none}mark{print-color-adjust:exact;-webkit-print-color-adjust:exact}table{font-size:8pt}}"
+      "@media print{.bar,.judge button:not([aria-pressed=true]),.pairhead button,.noprint,dialog{display:none!important}.panes{grid-template-columns:1fr 1fr}.pane{height:auto;overflow:visible;border:0}#graph{max-height:none;overflow:visible}.code{font-size:6.5pt}.code pre{white-space:pre-wrap;overflow-wrap:anywhere}.code pre.no{display:none}.chips{max-height:none}tr.below{display:none}mark{print-color-adjust:exact;-webkit-print-color-adjust:exact}table{font-size:8pt}}"
     ]
