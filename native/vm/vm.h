@@ -13,7 +13,8 @@
 /* A memfd of so many bytes, close-on-exec, sealed against resizing. */
 int maru_vm_memory(size_t bytes);
 /* The files of this process's shared objects, its program left out, by the names under which the
- * dynamic linker looked for them: each ends in a zero. How many bytes; -ENOBUFS: more than `room`. */
+ * dynamic linker looked for them: each ends in a zero. How many bytes; -ENOBUFS: more than `room`.
+ */
 int maru_vm_objects(char *names, int room);
 /* maru_ranks_spawn with the three given descriptors, but that the kernel kills the program when
  * *lifeline is closed: by the end of this process, too. The caller closes it. */

@@ -1,6 +1,7 @@
 {-# LANGUAGE TupleSections #-}
 
--- | The map beyond one machine: processes that @mpirun@ or @srun@ started, or agents on hosts.
+-- | The map beyond one process tree: processes that @mpirun@ or @srun@ started, agents on hosts, or
+-- agents in micro-VMs.
 --
 -- > {-# LANGUAGE StaticPointers #-}
 -- > import Maru
@@ -15,6 +16,7 @@
 -- > ./program                               workers of this machine, as parMap has them
 -- > mpirun -n 4 ./program                   four ranks, each with workers of its own
 -- > MARU_HOSTS=hosts ./program              an agent a host, started by ssh
+-- > MARU_VMS=4 ./program                    four micro-VMs, booted by QEMU
 --
 -- 'withCluster' comes first in @main@. Rank 0, or the process that was started by hand, runs what
 -- it is given. The others serve, and never return from it. They all run one program: a process
@@ -34,8 +36,8 @@
 -- process that is lost is said on standard error, and its items are evaluated again by others. An
 -- item that was at four lost processes (more, where 'Retry' says more) throws 'WorkerLost'. A
 -- process that is stopped is not lost: after 20 s standard error says that it is silent, and the map
--- waits. When this process ends, however it does, those that serve end within five seconds, and so do
--- their workers. An @ssh@ that reads nothing is left where a signal kills this process. Programs of
+-- waits. A VM that is silent for 120 s is ended, and lost. When this process ends, however it does,
+-- those that serve end within five seconds, and so do their workers. An @ssh@ that reads nothing is left where a signal kills this process. Programs of
 -- this module say what is not available in one line, and end with status 69.
 --
 -- __Cost__: a connection and two threads of this process for each of the others, and
@@ -107,11 +109,11 @@ parMapOn :: StaticPtr (Remote () a b) -> [a] -> [b]
 parMapOn pointer = parMapOnWith defaultOptions pointer ()
 
 -- | The same with 'Options' and an environment. 'backend': 'Auto' takes the other processes where
--- there are any. 'Mpi' insists on ranks, throwing 'Unavailable' without; 'Sockets' takes hosts where
--- there are any. Any other one stays on this machine. 'workers' are those of each process. What has
--- no meaning for a result in bytes is not looked at: 'transport', 'sharing', 'regionMiB',
--- 'hugePages'. 'initialise' does not travel, and is run on this machine's back ends alone. In an
--- item, and in a process that the program has forked, there are no other processes.
+-- there are any. 'Mpi' insists on ranks and 'Vm' on VMs, throwing 'Unavailable' without; 'Sockets'
+-- takes hosts where there are any. Any other one stays on this machine. 'workers' are those of each
+-- process. What has no meaning for a result in bytes is not looked at: 'transport', 'sharing',
+-- 'regionMiB', 'hugePages'. 'initialise' does not travel, and is run on this machine's back ends
+-- alone. In an item, and in a process that the program has forked, there are no other processes.
 parMapOnWith :: Options -> StaticPtr (Remote e a b) -> e -> [a] -> [b]
 parMapOnWith options pointer environment xs = unsafePerformIO (values <$> startedOn options Ordered pointer environment xs)
 
@@ -160,7 +162,7 @@ noMachines =
 -- The program ------------------------------------------------------------------
 
 -- | First in @main@: see the top of this module. In a process that no launcher started, and without
--- @MARU_HOSTS@, it is the action alone. 'Unavailable' and 'BadOptions' that the action throws become
+-- @MARU_HOSTS@ and @MARU_VMS@, it is the action alone. 'Unavailable' and 'BadOptions' that the action throws become
 -- one line and status 69, or 64.
 withCluster :: IO a -> IO a
 withCluster action = orLine $ do
@@ -368,11 +370,11 @@ agentIn wanted image variables k = Agent name start (Just vmPatience)
       machine <- startMachine wanted image variables theirs
       pure
         Started
-          { startedEnd = endMachine 0 machine,
+          { startedEnd = endMachine 500 machine,
             startedGreeted = passOn machine,
             startedAbsent = \status -> do
-              said <- lastSaid machine
-              pure (Unavailable name ("it did not boot" <> maybe "" (\s -> " (QEMU ended with status " <> show s <> ")") status <> (if null said then "" else "; it said last: " <> said)) "look at `maru doctor`")
+              said <- firstSaid machine
+              pure (Unavailable name ("it did not boot" <> maybe "" (\s -> " (QEMU ended with status " <> show s <> ")") status <> (if null said then "" else "; it said: " <> said)) "look at `maru doctor`")
           }
 
 -- | Seconds in which a VM boots, or is silent and not yet given up.

@@ -7,11 +7,12 @@
 module Maru.Cluster.Machines
   ( Machines (..),
     askedMachines,
+    describeMachines,
     Image,
     withImage,
     Machine,
     startMachine,
-    lastSaid,
+    firstSaid,
     passOn,
     endMachine,
     archive,
@@ -28,10 +29,10 @@ import qualified Data.ByteString.Lazy as Lazy
 import Data.Char (isDigit)
 import Data.Foldable (for_)
 import Data.IORef
-import Data.List (isPrefixOf, sortOn, stripPrefix)
-import Data.Maybe (catMaybes, mapMaybe)
+import Data.List (isPrefixOf, nub, nubBy, sortOn, stripPrefix)
+import Data.Maybe (catMaybes, fromMaybe, mapMaybe)
 import Data.Word (Word32)
-import Foreign.C (CInt, Errno (..), eNOENT, errnoToIOError)
+import Foreign.C (CInt, Errno (..), errnoToIOError)
 import GHC.IO.Exception (ioe_description)
 import Maru.Failure
 import Maru.Native.Ranks (endWithin)
@@ -41,7 +42,7 @@ import System.Environment (getExecutablePath, lookupEnv)
 import System.IO
 import System.Info (arch)
 import System.Posix.Directory
-import System.Posix.Files (fileExist)
+import System.Posix.Files (fileAccess, fileExist)
 import System.Posix.IO hiding (stdError)
 import System.Posix.Process (getProcessID)
 import Text.Read (readMaybe)
@@ -64,7 +65,7 @@ askedMachines = do
   count <- setting "MARU_VMS" 0 (1, 64) "VMs"
   memory <- setting "MARU_VM_MEMORY" 256 (128, 65536) "MiB"
   cpus <- setting "MARU_WORKERS" 1 (1, 64) "workers of a VM"
-  root <- maybe "/" (\r -> if null r then "/" else r) <$> lookupEnv "MARU_VM_KERNEL"
+  root <- kernelRoot
   pure (if count == 0 then Nothing else Just (Machines count memory cpus root))
   where
     setting name none (least, most) what = do
@@ -74,6 +75,10 @@ askedMachines = do
           Just n | n >= least, n <= most -> pure n
           _ -> throwIO (BadOptions (name <> " is " <> show text <> ": give " <> show (least :: Int) <> " to " <> show most <> " " <> what))
         _ -> pure none
+
+-- | A folder with @boot@ and @lib\/modules@; no slash at its end.
+kernelRoot :: IO FilePath
+kernelRoot = fromMaybe "" <$> lookupEnv "MARU_VM_KERNEL"
 
 unavailable :: String -> String -> Unavailable
 unavailable = Unavailable "Vm"
@@ -90,21 +95,47 @@ data Image = Image
 data Accelerator = Kvm | Tcg
   deriving (Eq)
 
--- | Throws 'Unavailable' where there is no kernel, or not enough memory. Says where VMs are
+-- | Throws 'Unavailable' where there is no QEMU, no kernel, or not enough memory. Says where VMs are
 -- emulated.
 withImage :: Machines -> (Image -> IO a) -> IO a
 withImage machines use = do
-  when (arch /= "x86_64") (throwIO (unavailable "VMs are for x86-64" ""))
+  (kernel, modules) <- findParts (machineRoot machines)
   enoughMemory machines
-  (kernel, modules) <- findKernel (machineRoot machines)
   program <- getExecutablePath
   when (any (`elem` "\"\\") program) (throwIO (unavailable ("a guest cannot start " <> show program) "rename the program"))
   objects <- sharedObjects
   files <- forM (program : objects) (\f -> File f 0o755 <$> Bytes.readFile f)
   drivers <- forM modules (\f -> File ("/" <> moduleFolder <> "/" <> baseName f) 0o644 <$> Bytes.readFile f)
-  accelerator <- findAccelerator
+  slow <- whyEmulated
+  for_ slow (\why -> hPutStrLn stderr ("maru: VMs are emulated, which is many times slower: " <> why))
   bracket (memoryOf (archive (files <> drivers))) (closeFd . fromIntegral) $ \fd ->
-    use (Image kernel fd program accelerator)
+    use (Image kernel fd program (maybe Kvm (const Tcg) slow))
+
+-- | What VMs would be like, or throws 'Unavailable'.
+describeMachines :: IO String
+describeMachines = do
+  root <- kernelRoot
+  (kernel, _) <- findParts root
+  slow <- whyEmulated
+  pure (kernel <> maybe ", by KVM" ("; emulated: " <>) slow)
+
+findParts :: FilePath -> IO (FilePath, [FilePath])
+findParts root = do
+  when (arch /= "x86_64") (throwIO (unavailable "VMs are for x86-64" ""))
+  folders <- splitOn ':' . fromMaybe "" <$> lookupEnv "PATH"
+  found <- or <$> mapM (\d -> executable (d <> "/" <> emulator)) folders
+  unless found (throwIO (unavailable (emulator <> " is not installed") "on Debian: apt-get install qemu-system-x86"))
+  findKernel root
+  where
+    executable file = either none id <$> try (fileAccess file False False True)
+    none :: IOException -> Bool
+    none _ = False
+    splitOn c text = case break (== c) text of
+      (one, _ : rest) -> one : splitOn c rest
+      (one, "") -> [one]
+
+emulator :: FilePath
+emulator = "qemu-system-x86_64"
 
 enoughMemory :: Machines -> IO ()
 enoughMemory machines = do
@@ -117,19 +148,17 @@ enoughMemory machines = do
   where
     wanted = machineCount machines * machineMemory machines :: Int
 
--- | Hardware's help, where this processor shows it. A nested KVM without it interprets a guest's
--- kernel, more slowly than QEMU does.
-findAccelerator :: IO Accelerator
-findAccelerator = do
+-- | 'Nothing': hardware helps. A nested KVM without that interprets a guest's kernel, more slowly
+-- than QEMU does.
+whyEmulated :: IO (Maybe String)
+whyEmulated = do
   opened <- try (bracket (openFd "/dev/kvm" ReadWrite Nothing defaultFileFlags) closeFd (const (pure ())))
   flags <- concatMap words . take 1 . filter ("flags" `isPrefixOf`) . lines <$> readFile "/proc/cpuinfo"
-  case opened of
-    Left e -> Tcg <$ emulated ("/dev/kvm: " <> ioe_description e)
+  pure $ case opened of
+    Left e -> Just ("/dev/kvm: " <> ioe_description e)
     Right _
-      | any (`elem` flags) ["vmx", "svm"] -> pure Kvm
-      | otherwise -> Tcg <$ emulated "this processor shows no virtualization (vmx, svm)"
-  where
-    emulated why = hPutStrLn stderr ("maru: VMs are emulated, which is many times slower: " <> why)
+      | any (`elem` flags) ["vmx", "svm"] -> Nothing
+      | otherwise -> Just "this processor shows no virtualization (vmx, svm)"
 
 -- The kernel ------------------------------------------------------------------
 
@@ -138,12 +167,12 @@ findKernel :: FilePath -> IO (FilePath, [FilePath])
 findKernel root = do
   names <- entries (root <> "/boot")
   let versions = sortOn parts (mapMaybe (stripPrefix "vmlinuz-") names)
-  found <- filterM (\v -> not . null <$> modulesOf v) (reverse versions)
+  found <- filterM (fmap (not . null) . modulesOf) (reverse versions)
   case found of
     [] ->
       throwIO $
         unavailable
-          ("there is no kernel with modules below " <> root)
+          ("there is no kernel with modules below " <> root <> "/boot")
           "on Debian: apt-get install linux-image-cloud-amd64; or unpack its package, and set MARU_VM_KERNEL to that folder"
     v : _ -> (,) (root <> "/boot/vmlinuz-" <> v) <$> modulesOf v
   where
@@ -178,13 +207,11 @@ data File = File !FilePath !Word32 !Bytes.ByteString
 
 -- | As the kernel unpacks it (cpio, @newc@), with the folders of these files and a console.
 archive :: [File] -> Lazy.ByteString
-archive files = toLazyByteString (mconcat (zipWith ($) (folders <> [console] <> map plain unique) [1 ..]) <> entry "TRAILER!!!" 0 (0, 0) mempty 0)
+archive files = toLazyByteString (mconcat (zipWith ($) (folders <> [console] <> plain) [1 ..]) <> entry "TRAILER!!!" 0 (0, 0) mempty 0)
   where
-    unique = [f | (k, f@(File name _ _)) <- zip [0 :: Int ..] files, name `notElem` [n | File n _ _ <- take k files]]
-    folders = [\inode -> entry folder 0o40755 (0, 0) mempty inode | folder <- uniq ("dev" : concat [parents name | File name _ _ <- unique])]
+    folders = [entry folder 0o40755 (0, 0) mempty | folder <- nub ("dev" : concat [parents name | File name _ _ <- files])]
     console = entry "dev/console" 0o20600 (5, 1) mempty
-    plain (File name mode bytes) = entry (drop 1 name) (0o100000 + mode) (0, 0) bytes
-    uniq = foldl (\seen x -> if x `elem` seen then seen else seen <> [x]) []
+    plain = [entry (drop 1 name) (0o100000 + mode) (0, 0) bytes | File name mode bytes <- nubBy (\(File a _ _) (File b _ _) -> a == b) files]
     parents name = [drop 1 (take k name) | (k, '/') <- zip [0 ..] name, k > 0]
 
 entry :: String -> Word32 -> (Word32, Word32) -> Bytes.ByteString -> Word32 -> Builder
@@ -202,7 +229,7 @@ entry name mode (major, minor) bytes inode = padded header <> padded (byteString
 data Machine = Machine
   { machineProcess :: !CInt,
     machineLifeline :: !CInt,
-    -- | What it said last, and whether lines go to standard error.
+    -- | What it said first, and whether lines go to standard error.
     machineSaid :: !(IORef (String, Bool))
   }
 
@@ -221,20 +248,18 @@ startMachine machines image variables channel = do
   closeFd to
   case started of
     Right (process, lifeline) -> pure (Machine process lifeline said)
-    Left e
-      | Errno e == eNOENT -> throwIO (unavailable "qemu-system-x86_64 is not installed" "on Debian: apt-get install qemu-system-x86")
-      | otherwise -> throwIO (unavailable ("QEMU cannot be started: " <> ioe_description (errnoToIOError "" (Errno e) Nothing Nothing)) "look at `ulimit -n` and `ulimit -u`")
+    Left e -> throwIO (unavailable ("QEMU cannot be started: " <> ioe_description (errnoToIOError "" (Errno e) Nothing Nothing)) "look at `ulimit -n` and `ulimit -u`")
   where
     listen said h = (forever (hGetLine h >>= hear said . filter (/= '\r')) `catch` ended) `finally` hClose h
     ended :: IOException -> IO ()
     ended _ = pure ()
     hear said line = unless (null line) $ do
-      loud <- atomicModifyIORef' said (\(_, loud) -> ((line, loud), loud))
+      loud <- atomicModifyIORef' said (\(first, loud) -> ((if null first then line else first, loud), loud))
       when loud (hPutStrLn stderr line)
 
--- | Its last line.
-lastSaid :: Machine -> IO String
-lastSaid = fmap fst . readIORef . machineSaid
+-- | Its first line: what comes after a panic's explains it less.
+firstSaid :: Machine -> IO String
+firstSaid = fmap fst . readIORef . machineSaid
 
 -- | From now on lines of its console go to standard error.
 passOn :: Machine -> IO ()
@@ -246,7 +271,7 @@ endMachine ms m = endWithin ms (machineProcess m) <* closeFd (fromIntegral (mach
 
 emulatorCommand :: Machines -> Image -> [(String, String)] -> String -> [String]
 emulatorCommand machines image variables me =
-  ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
+  [emulator, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     <> ["-sandbox", "on,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]
     <> (if imageAccelerator image == Kvm then ["-accel", "kvm", "-cpu", "host"] else ["-accel", "tcg", "-cpu", "max"])
     <> ["-machine", "q35,sata=off,smbus=off,usb=off,vmport=off"]
@@ -259,8 +284,8 @@ emulatorCommand machines image variables me =
   where
     kernelWords =
       ["console=ttyS0", "quiet", "loglevel=1", "panic=-1", "random.trust_cpu=on", "cryptomgr.notests"]
-        -- Emulated, they guard nothing.
-        <> ["mitigations=off" | imageAccelerator image == Tcg]
+        -- Emulated, mitigations guard nothing, and the timer of a busy machine fails its test.
+        <> (if imageAccelerator image == Tcg then ["mitigations=off", "no_timer_check"] else [])
         <> ["rdinit=\"" <> imageProgram image <> "\""]
     -- The kernel gives what it does not know to the first process.
     variables' = ("MARU_AGENT", "guest") : ("MARU_WORKERS", show (machineCpus machines)) : variables
