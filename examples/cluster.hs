@@ -6,6 +6,7 @@
 -- > MARU_BACKEND=sequential ./cluster         in this process
 -- > mpirun -n 4 ./cluster                     four ranks
 -- > MARU_HOSTS=hosts ./cluster                an agent on each host of a file
+-- > MARU_VMS=2 ./cluster                      two micro-VMs
 module Main (main) where
 
 import Maru

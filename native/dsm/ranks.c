@@ -138,7 +138,7 @@ int maru_ranks_meet(struct maru_ranks *ranks, int seconds) {
 
 /* ---- agents on other hosts --------------------------------------------------------------- */
 
-int maru_ranks_spawn(char *const *command, int end) {
+int maru_ranks_spawn(char *const *command, const int *given, unsigned count) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   sigset_t none;
@@ -150,9 +150,9 @@ int maru_ranks_spawn(char *const *command, int end) {
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  int rc = posix_spawn_file_actions_adddup2(&actions, end, 0);
-  if (rc == 0)
-    rc = posix_spawn_file_actions_adddup2(&actions, end, 1);
+  int rc = 0;
+  for (unsigned i = 0; i < count && rc == 0; i++)
+    rc = posix_spawn_file_actions_adddup2(&actions, given[i], (int)i);
   if (rc == 0)
     rc = posix_spawnp(&pid, command[0], &actions, &attributes, command, environ);
   posix_spawnattr_destroy(&attributes);

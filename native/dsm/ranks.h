@@ -33,11 +33,11 @@ int maru_ranks_meet(struct maru_ranks *ranks, int seconds);
 /* A descriptor, or -EAGAIN: nobody calls.  A connection whose other host is silent ends after some
  * 15 s, or after the kernel's last retry where bytes are under way to it; so it is with `first`. */
 int maru_ranks_accept(int listener);
-/* Starts a program, found by PATH, in a process group of its own. Its standard input and output
- * are `end`, a descriptor of this process that others must not inherit. Its process, or an error.
- * A program that reads ends by itself when the other end of `end` is closed; maru_ranks_end ends
- * any. */
-int maru_ranks_spawn(char *const *command, int end);
+/* Starts a program, found by PATH, in a process group of its own. Its descriptors from 0 on are the
+ * `count` given ones of this process, which others must not inherit. Its process, or an error.
+ * A program that reads ends by itself when the other end of its input is closed; maru_ranks_end
+ * ends any. */
+int maru_ranks_spawn(char *const *command, const int *given, unsigned count);
 /* Waits for that process for at most so many ms, then kills its group, whatever is left of it, and
  * reaps it. Its exit status, or 128 + signal, if it ended by itself; else -EAGAIN. Once for a
  * process. */

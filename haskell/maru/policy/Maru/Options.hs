@@ -48,6 +48,9 @@ data Backend
   | -- | Processes that @mpirun@ or @srun@ started, each with 'Shm' workers of its own. For
     -- functions that can travel alone: @parMapOn@ of "Maru.Cluster".
     Mpi
+  | -- | Micro-VMs that @MARU_VMS@ asks for, each with 'Shm' workers of its own (the seed's HaLVM
+    -- slaves). For functions that can travel alone, as 'Mpi'.
+    Vm
   deriving (Eq, Ord, Show, Enum, Bounded)
 
 -- | The name on command lines and in @MARU_BACKEND@.
@@ -65,6 +68,7 @@ backendName b = case b of
   Sockets -> "sockets"
   Shm -> "shm"
   Mpi -> "mpi"
+  Vm -> "vm"
 
 -- | Inverse of 'backendName'.
 --
@@ -73,7 +77,7 @@ backendName b = case b of
 backendFromName :: String -> Maybe Backend
 backendFromName name = find ((== name) . backendName) [minBound .. maxBound]
 
--- | All that take any function, in the order of the type: all but 'Mpi'.
+-- | All that take any function, in the order of the type: all but 'Mpi' and 'Vm'.
 --
 -- >>> allBackends
 -- [Auto,Sequential,Sparks,Threads,BoundThreads,Stm,Sockets,Shm]

@@ -1,6 +1,7 @@
 {-# LANGUAGE TupleSections #-}
 
--- | The map beyond one machine: processes that @mpirun@ or @srun@ started, or agents on hosts.
+-- | The map beyond one process tree: processes that @mpirun@ or @srun@ started, agents on hosts, or
+-- agents in micro-VMs.
 --
 -- > {-# LANGUAGE StaticPointers #-}
 -- > import Maru
@@ -15,6 +16,7 @@
 -- > ./program                               workers of this machine, as parMap has them
 -- > mpirun -n 4 ./program                   four ranks, each with workers of its own
 -- > MARU_HOSTS=hosts ./program              an agent a host, started by ssh
+-- > MARU_VMS=4 ./program                    four micro-VMs, booted by QEMU
 --
 -- 'withCluster' comes first in @main@. Rank 0, or the process that was started by hand, runs what
 -- it is given. The others serve, and never return from it. They all run one program: a process
@@ -34,8 +36,8 @@
 -- process that is lost is said on standard error, and its items are evaluated again by others. An
 -- item that was at four lost processes (more, where 'Retry' says more) throws 'WorkerLost'. A
 -- process that is stopped is not lost: after 20 s standard error says that it is silent, and the map
--- waits. When this process ends, however it does, those that serve end within five seconds, and so do
--- their workers. An @ssh@ that reads nothing is left where a signal kills this process. Programs of
+-- waits. A VM that is silent for 120 s is ended, and lost. When this process ends, however it does,
+-- those that serve end within five seconds, and so do their workers. An @ssh@ that reads nothing is left where a signal kills this process. Programs of
 -- this module say what is not available in one line, and end with status 69.
 --
 -- __Cost__: a connection and two threads of this process for each of the others, and
@@ -79,6 +81,7 @@ import Maru.Cluster.Call (startCall)
 import Maru.Cluster.Frame
 import Maru.Cluster.Greeting
 import Maru.Cluster.Hosts
+import Maru.Cluster.Machines
 import Maru.Cluster.Peers hiding (Handler)
 import Maru.Cluster.Remote
 import Maru.Cluster.Serve (serve)
@@ -89,6 +92,7 @@ import Maru.Internal.Start (checkOptions, startOn, values)
 import Maru.Native.Open (openExisting)
 import Maru.Native.Ranks
 import Maru.Native.Stream (closeStream, newStreamPair)
+import Maru.Native.Vm (beGuest)
 import Maru.Options
 import System.Environment (getExecutablePath, lookupEnv, unsetEnv)
 import System.Exit
@@ -106,11 +110,11 @@ parMapOn :: StaticPtr (Remote () a b) -> [a] -> [b]
 parMapOn pointer = parMapOnWith defaultOptions pointer ()
 
 -- | The same with 'Options' and an environment. 'backend': 'Auto' takes the other processes where
--- there are any. 'Mpi' insists on ranks, throwing 'Unavailable' without; 'Sockets' takes hosts where
--- there are any. Any other one stays on this machine. 'workers' are those of each process. What has
--- no meaning for a result in bytes is not looked at: 'transport', 'sharing', 'regionMiB',
--- 'hugePages'. 'initialise' does not travel, and is run on this machine's back ends alone. In an
--- item, and in a process that the program has forked, there are no other processes.
+-- there are any. 'Mpi' insists on ranks and 'Vm' on VMs, throwing 'Unavailable' without; 'Sockets'
+-- takes hosts where there are any. Any other one stays on this machine. 'workers' are those of each
+-- process. What has no meaning for a result in bytes is not looked at: 'transport', 'sharing',
+-- 'regionMiB', 'hugePages'. 'initialise' does not travel, and is run on this machine's back ends
+-- alone. In an item, and in a process that the program has forked, there are no other processes.
 parMapOnWith :: Options -> StaticPtr (Remote e a b) -> e -> [a] -> [b]
 parMapOnWith options pointer environment xs = unsafePerformIO (values <$> startedOn options Ordered pointer environment xs)
 
@@ -129,6 +133,9 @@ startedOn options order pointer environment xs = do
   case (which, clusterMeans <$> there, there) of
     (Mpi, Just ByLauncher, Just c) -> onPeers Mpi c
     (Mpi, _, _) -> throwIO noRanks
+    (Vm, Just ByMachines, Just c) -> onPeers Vm c
+    (Vm, _, _) -> throwIO noMachines
+    (Auto, Just ByMachines, Just c) -> onPeers Vm c
     (Auto, Just ByLauncher, Just c) -> onPeers Mpi c
     (Auto, Just ByHosts, Just c) -> onPeers Sockets c
     (Sockets, Just ByHosts, Just c) -> onPeers Sockets c
@@ -146,32 +153,43 @@ noRanks =
     "no mpirun or srun started this program, or its main does not begin with withCluster"
     "start it as: mpirun -n 4 PROGRAM; or take another back end"
 
+noMachines :: Unavailable
+noMachines =
+  Unavailable
+    "Vm"
+    "MARU_VMS is not set, or main does not begin with withCluster"
+    "start it as: MARU_VMS=4 PROGRAM; or take another back end"
+
 -- The program ------------------------------------------------------------------
 
 -- | First in @main@: see the top of this module. In a process that no launcher started, and without
--- @MARU_HOSTS@, it is the action alone. 'Unavailable' and 'BadOptions' that the action throws become
+-- @MARU_HOSTS@ and @MARU_VMS@, it is the action alone. 'Unavailable' and 'BadOptions' that the action throws become
 -- one line and status 69, or 64.
 withCluster :: IO a -> IO a
 withCluster action = orLine $ do
   agent <- lookupEnv agentVariable
   launcher <- findLauncher
-  hosts <- lookupEnv "MARU_HOSTS"
-  case (agent, launcher, hosts) of
-    (Just _, _, _) -> beAgent
-    (_, Launched, _) -> asRank (for_ hosts (const unusedHosts) >> action)
-    (_, Mute, _) -> do
+  hosts <- mfilter (not . null) <$> lookupEnv "MARU_HOSTS"
+  machines <- maybe askedMachines (const (pure Nothing)) agent
+  case (agent, launcher, hosts, machines) of
+    (Just "guest", _, _, _) -> beGuest
+    (Just _, _, _, _) -> beAgent
+    (_, Launched, _, _) -> asRank (for_ hosts (const (unused "MARU_HOSTS")) >> for_ machines (const (unused "MARU_VMS")) >> action)
+    (_, Mute, _, _) -> do
       rank <- lookupEnv "SLURM_PROCID"
       -- One line, not one a rank.
       unless (rank == Just "0") (exitWith (ExitFailure 69))
       throwIO (Unavailable "Mpi" "srun offers no way for the ranks to meet" "use srun --mpi=pmi2, or --mpi=pmix")
-    (_, _, Just file) | not (null file) -> needThreads >> sayIfKept >> readHosts file >>= (`onHosts` action)
+    (_, _, Just _, Just _) -> throwIO (BadOptions "MARU_HOSTS and MARU_VMS are both set: unset one")
+    (_, _, Just file, _) -> needThreads >> sayIfKept "hosts of MARU_HOSTS" ["sockets", "mpi"] >> readHosts file >>= (`onHosts` action)
+    (_, _, _, Just wanted) -> needThreads >> sayIfKept "VMs of MARU_VMS" ["vm"] >> onMachines wanted action
     _ -> action
   where
-    unusedHosts = hPutStrLn stderr "maru: MARU_HOSTS is not used: a launcher started this program"
-    sayIfKept = do
+    unused what = hPutStrLn stderr ("maru: " <> what <> " is not used: a launcher started this program")
+    sayIfKept what those = do
       asked <- lookupEnv "MARU_BACKEND"
-      for_ (mfilter (`notElem` ["", "auto", "sockets", "mpi"]) asked) $ \which ->
-        hPutStrLn stderr ("maru: MARU_BACKEND=" <> which <> ": maps stay on this machine; hosts of MARU_HOSTS get no items")
+      for_ (mfilter (`notElem` ["", "auto"] <> those) asked) $ \which ->
+        hPutStrLn stderr ("maru: MARU_BACKEND=" <> which <> ": maps stay on this machine; " <> what <> " get no items")
 
 orLine :: IO a -> IO a
 orLine action = action `catches` [Handler (\e -> line 69 (show (e :: Unavailable))), Handler (\e -> line 64 (show (e :: BadOptions)))]
@@ -256,7 +274,7 @@ meetOthers cluster card ranks listener = do
         greeted <- greetPeer (ranksSecret ranks) (judge came) wire
         case greeted of
           Just (theirs, Welcome _) -> do
-            addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire (pure ())
+            addPeer cluster (cardRank theirs) (name (cardRank theirs)) (cardWorkers theirs) wire Nothing (pure ())
             putMVar verdicts (Right ())
           -- It waits until our line is said, and for that keeps the wire.
           Just (theirs, OtherProgram) -> putMVar verdicts (Left (otherProgram (name (cardRank theirs)))) >> void (nextShort wire)
@@ -305,46 +323,111 @@ serveAs name secret card wire leave = do
 -- | With an agent on each of them.
 onHosts :: [Host] -> IO a -> IO a
 onHosts hosts action = do
-  card <- ownCard 0
-  secret <- freshBytes 32
   ssh <- fromMaybe "ssh" <$> lookupEnv "MARU_LAUNCH_SSH"
   folder <- getWorkingDirectory
   path <- getExecutablePath
-  variables <- sequence [fmap (name,) <$> lookupEnv name | name <- ["MARU_WORKERS", "MARU_WAIT"]]
+  variables <- presentVariables ["MARU_WORKERS", "MARU_WAIT"]
+  card <- ownCard 0
   cluster <- newCluster ByHosts
   addOurselves cluster 0 True (cardWorkers card)
+  withAgents cluster card [agentOn host (agentCommand ssh variables folder path host) | host <- hosts] action
+
+agentOn :: Host -> [String] -> Agent
+agentOn host command = Agent name start Nothing
+  where
+    name = "host " <> hostName host
+    start theirs = do
+      started <- spawnOn theirs command
+      case started of
+        Left why -> throwIO (unreachable ("ssh cannot be started: " <> why))
+        Right agent ->
+          pure
+            Started
+              { startedEnd = endWithin 1000 agent,
+                startedGreeted = pure (),
+                startedAbsent = \status -> pure (unreachable ("no agent could be started there" <> maybe "" (\s -> " (ssh ended with status " <> show s <> ")") status))
+              }
+    unreachable why = Unavailable name why ("try: ssh " <> hostName host <> " true; the program must lie there, at the same path, and this folder")
+
+presentVariables :: [String] -> IO [(String, String)]
+presentVariables names = catMaybes <$> sequence [fmap (name,) <$> lookupEnv name | name <- names]
+
+-- Micro-VMs ------------------------------------------------------------------------
+
+-- | With an agent in each of them. This process evaluates no items of theirs, even where they are
+-- all lost: what runs in a VM is not to run outside one.
+onMachines :: Machines -> IO a -> IO a
+onMachines wanted action = withImage wanted $ \image -> do
+  variables <- presentVariables ["MARU_WAIT", "LD_LIBRARY_PATH"]
+  card <- ownCard 0
+  cluster <- newCluster ByMachines
+  withAgents cluster card [agentIn wanted image variables k | k <- [1 .. machineCount wanted]] action
+
+agentIn :: Machines -> Image -> [(String, String)] -> Int -> Agent
+agentIn wanted image variables k = Agent name start (Just vmPatience)
+  where
+    name = "VM " <> show k
+    start theirs = do
+      machine <- startMachine wanted image variables theirs
+      pure
+        Started
+          { startedEnd = endMachine 500 machine,
+            startedGreeted = passOn machine,
+            startedAbsent = \status -> do
+              said <- firstSaid machine
+              pure (Unavailable name ("it did not boot" <> maybe "" (\s -> " (QEMU ended with status " <> show s <> ")") status <> (if null said then "" else "; it said: " <> said)) "look at `maru doctor`")
+          }
+
+-- | Seconds in which a VM boots, or is silent and not yet given up.
+vmPatience :: Int
+vmPatience = 120
+
+-- Agents ---------------------------------------------------------------------------
+
+-- | How a process is had that serves: a name, and what starts it with that end of a connection.
+data Agent = Agent
+  { agentName :: !String,
+    agentStart :: !(CInt -> IO Started),
+    -- | Seconds in which it says something; 'Nothing': it is waited for.
+    agentPatience :: !(Maybe Int)
+  }
+
+data Started = Started
+  { -- | Ends it: its status, if it ended by itself.
+    startedEnd :: !(IO (Maybe Int)),
+    startedGreeted :: !(IO ()),
+    -- | It did not come, and ended with that status.
+    startedAbsent :: !(Maybe Int -> IO Unavailable)
+  }
+
+-- | All at once: each takes its time.
+withAgents :: Cluster -> Card -> [Agent] -> IO a -> IO a
+withAgents cluster card agents action = do
+  secret <- freshBytes 32
   results <- newEmptyMVar
   withPeers cluster $ do
-    -- At once: a host takes as long as its ssh.
-    for_ (zip [1 ..] hosts) $ \(k, host) ->
-      forkIO (try (begin cluster card secret k host (agentCommand ssh (catMaybes variables) folder path host)) >>= putMVar results)
+    for_ (zip [1 ..] agents) $ \(k, agent) -> forkIO (try (begin cluster card secret k agent) >>= putMVar results)
     -- All of them: an agent that was started knows then that it is not wanted.
-    greeted <- replicateM (length hosts) (takeMVar results)
+    greeted <- replicateM (length agents) (takeMVar results)
     for_ greeted (either (throwIO :: SomeException -> IO ()) pure)
     action
 
-begin :: Cluster -> Card -> Bytes.ByteString -> Int -> Host -> [String] -> IO ()
-begin cluster card secret k host command = do
+begin :: Cluster -> Card -> Bytes.ByteString -> Int -> Agent -> IO ()
+begin cluster card secret k agent = do
   (ours, theirs) <- newStreamPair
-  started <- spawnOn theirs command
-  closeStream theirs
-  agent <- either (\why -> closeStream ours >> throwIO (unreachable ("ssh cannot be started: " <> why))) pure started
+  started <- agentStart agent theirs `onException` closeStream ours `finally` closeStream theirs
   status <- newIORef Nothing
-  end <- endsWith cluster (endWithin 1000 agent >>= writeIORef status)
+  end <- endsWith cluster (startedEnd started >>= writeIORef status)
   wire <- wireOn ours
   sendFrame wire (Frame Greets 0 0 secret)
+  for_ (agentPatience agent) $ \seconds -> timeout (seconds * 1000000) (threadWaitRead (fromIntegral ours))
   greeted <- greetPeer secret (pure . judgeBy card) wire
   case greeted of
-    Just (theirs', Welcome _) -> addPeer cluster k name (cardWorkers theirs') wire end
+    Just (theirs', Welcome _) -> startedGreeted started >> addPeer cluster k name (cardWorkers theirs') wire (agentPatience agent) end
     Just _ -> hangUp wire >> throwIO (otherProgram name)
-    Nothing -> do
-      hangUp wire
-      end
-      ended <- readIORef status
-      throwIO (unreachable ("no agent could be started there" <> maybe "" (\s -> " (ssh ended with status " <> show s <> ")") ended))
+    Nothing -> hangUp wire >> end >> readIORef status >>= startedAbsent started >>= throwIO
   where
-    name = "host " <> hostName host
-    unreachable why = Unavailable name why ("try: ssh " <> hostName host <> " true; the program must lie there, at the same path, and this folder")
+    name = agentName agent
 
 -- | Never returns. What the program prints goes to standard error, for its output is the
 -- connection.

@@ -42,7 +42,7 @@ import System.Posix.Types (ProcessID)
 import System.Timeout (timeout)
 
 -- | How the peers were started.
-data Means = ByLauncher | ByHosts
+data Means = ByLauncher | ByHosts | ByMachines
   deriving (Eq, Show)
 
 -- | The coordinator's side: its peers, and the calls that are under way.
@@ -73,7 +73,9 @@ data Peer = Peer
     -- | Once it is gone: ends what was started for it here.
     peerEnd :: !(IO ()),
     -- | Seconds since something was heard of it, as 'watchPeers' counts them.
-    peerSilent :: !(IORef Int)
+    peerSilent :: !(IORef Int),
+    -- | After so many it is given up; 'Nothing': never.
+    peerPatience :: !(Maybe Int)
   }
 
 -- | Of a call. Both are called by a peer's own thread, and are brief.
@@ -90,8 +92,9 @@ newCluster :: Means -> IO Cluster
 newCluster means = Cluster means <$> newTVarIO IntMap.empty <*> newTVarIO IntMap.empty <*> newIORef 0 <*> getProcessID <*> newIORef False <*> newIORef []
 
 -- | One that was greeted. Its frames are read from now on.
-addPeer :: Cluster -> Int -> String -> Int -> Wire -> IO () -> IO ()
-addPeer cluster number name workers wire end = add cluster (\there -> Peer number name workers wire False there end)
+addPeer :: Cluster -> Int -> String -> Int -> Wire -> Maybe Int -> IO () -> IO ()
+addPeer cluster number name workers wire patience end =
+  add cluster (\there silent -> Peer number name workers wire False there end silent patience)
 
 -- | A process that was started for a peer ends with the program: that action, which is run once.
 -- What runs it before.
@@ -117,7 +120,7 @@ addOurselves cluster number reserve workers = do
     _ <- try (serve True workers wire) :: IO (Either SomeException Bool)
     hangUp wire
   ours' <- wireOn ours
-  add cluster (\there -> Peer number "this process" (if reserve then 0 else workers) ours' reserve there (pure ()))
+  add cluster (\there silent -> Peer number "this process" (if reserve then 0 else workers) ours' reserve there (pure ()) silent Nothing)
 
 hear :: Cluster -> Peer -> IO ()
 hear cluster peer =
@@ -143,7 +146,8 @@ hear cluster peer =
 
 -- | Without an end: says which peers have items and are silent, after 20 s and each time twice as
 -- many. A peer that lives beats every 5 s ("Maru.Cluster.Serve"). Its items stay with it: it may be
--- stopped for a while only. Seconds in which this process itself is stopped do not count.
+-- stopped for a while only. One that is given up is lost. Seconds in which this process itself is
+-- stopped do not count.
 watchPeers :: Cluster -> IO ()
 watchPeers cluster = forever $ do
   threadDelay 1000000
@@ -155,6 +159,8 @@ watchPeers cluster = forever $ do
       items <- sum <$> traverse (`handleItems` peer) (IntMap.elems handlers)
       when (items > 0) . hPutStrLn stderr $
         "maru: " <> peerName peer <> " has been silent for " <> show silent <> " s; " <> show items <> " items wait for it"
+    -- Whoever hears it sees the end.
+    when (Just silent == peerPatience peer) (hangUp (peerWire peer))
 
 -- | Those that are there.
 alive :: Cluster -> STM [Peer]

@@ -14,7 +14,7 @@ import Maru.Internal.Engine
 import Maru.Options (Backend (..))
 
 -- | 'Nothing': not a back end of its own ('Auto' chooses another one), or one that does not
--- take any function ('Mpi').
+-- take any function ('Mpi', 'Vm').
 engineOf :: Backend -> Maybe (Job a b -> IO (Running b))
 engineOf which = case which of
   Sequential -> Just Sequential.engine
@@ -26,3 +26,4 @@ engineOf which = case which of
   Sockets -> Just Sockets.engine
   Auto -> Nothing
   Mpi -> Nothing
+  Vm -> Nothing

@@ -46,8 +46,8 @@ values = map (either throw id . outcomeResult) . outcomes
 startOn :: Backend -> Options -> Order -> Maybe (Codec b) -> (a -> b) -> [a] -> IO (Running b)
 startOn which options order codec f xs = do
   checkOptions options
-  when (which == Mpi) . throwIO $
-    Unavailable "Mpi for any function" "a function of this process means nothing on another host" "use parMapOn of Maru.Cluster, or another back end"
+  when (which `elem` [Mpi, Vm]) . throwIO $
+    Unavailable (show which <> " for any function") "a function of this process means nothing on another host" "use parMapOn of Maru.Cluster, or another back end"
   n <- resolveWorkers options (if which == Auto then Shm else which)
   let job = Job options {backend = which} n order codec f xs
   case engineOf which of

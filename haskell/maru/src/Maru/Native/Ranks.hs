@@ -99,7 +99,7 @@ shareOf n = fromIntegral <$> c_share (fromIntegral n)
 spawnOn :: CInt -> [String] -> IO (Either String CInt)
 spawnOn end command = bracket (mapM newCString command) (mapM_ free) $ \words' ->
   withArray0 nullPtr words' $ \argv -> do
-    pid <- c_spawn argv end
+    pid <- withArrayLen [end, end] (\n given -> c_spawn argv given (fromIntegral n))
     if pid > 0
       then pure (Right pid)
       else pure (Left (textOf pid))
@@ -150,7 +150,7 @@ foreign import ccall safe "maru_ranks_abort" c_abort :: CInt -> IO ()
 
 foreign import ccall unsafe "maru_ranks_share" c_share :: CUInt -> IO CUInt
 
-foreign import ccall safe "maru_ranks_spawn" c_spawn :: Ptr CString -> CInt -> IO CInt
+foreign import ccall safe "maru_ranks_spawn" c_spawn :: Ptr CString -> Ptr CInt -> CUInt -> IO CInt
 
 foreign import ccall safe "maru_ranks_end" c_end :: CInt -> CInt -> IO CInt
 

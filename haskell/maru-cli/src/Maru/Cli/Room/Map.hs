@@ -4,10 +4,13 @@ module Maru.Cli.Room.Map
   )
 where
 
+import Control.Exception (try)
 import Maru.Cli.Room
 import Maru.Cli.Room.Map.Gc (gcTuner)
 import Maru.Cli.Room.Map.Page (mapPage)
 import Maru.Cli.Room.Map.Sim (mapSimulator)
+import Maru.Cluster.Machines (describeMachines)
+import Maru.Failure (Unavailable (..))
 import Maru.Native.Probe
 import qualified Maru.Native.Region as Region
 
@@ -15,7 +18,7 @@ mapRoom :: Room
 mapRoom =
   (room "map" "one heap and one garbage collector for all cores")
     { roomTop = Just (pure mapPage),
-      roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "zero-copy results" zeroCopy],
+      roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "zero-copy results" zeroCopy, Check "micro-VMs" machines],
       roomSimulators = [mapSimulator],
       roomTuners = [gcTuner]
     }
@@ -31,6 +34,12 @@ pidfd :: IO Finding
 pidfd = either bad (const (Finding Good "a worker's death is seen at once" "")) <$> probePidfd
   where
     bad why = Finding Doubtful why "deaths are looked for instead; pidfd_open needs Linux 5.3, a sandbox may forbid it"
+
+machines :: IO Finding
+machines = either none (\what -> Finding Good ("MARU_VMS: " <> what) "") <$> try describeMachines
+  where
+    -- Few want them.
+    none e = Finding Good ("not here: " <> unavailableWhy e <> "; " <> unavailableRemedy e) ""
 
 zeroCopy :: IO Finding
 zeroCopy = either slower (const (Finding Good "results cross by address, and a pool's workers stay (in programs built like this command)" "")) <$> Region.zeroCopy
