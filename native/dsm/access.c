@@ -1,3 +1,5 @@
+/* Over 500 lines: what a signal handler finds of areas and of actions is one static object, and all
+ * that touches it stands here. */
 #define _GNU_SOURCE
 #include "access.h"
 

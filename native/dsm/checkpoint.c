@@ -29,6 +29,7 @@ struct mr_checkpoints {
   pthread_t thread;
   _Atomic bool ending;
   bool runs;
+  int64_t left; /* ns: when the program's thread did; 0: it has not */
   uint16_t nodes, me;
   uint64_t program;
   char process[PATH_MAX]; /* "/proc/PID/fd/" of the launcher */
@@ -251,6 +252,15 @@ void mr_checkpoints_end(struct mr_checkpoints *all) {
 
 bool mr_checkpoints_wanted(const struct mr_checkpoints *all) {
   return load(&all->page->wanted) != load(&all->page->over);
+}
+
+void mr_checkpoints_leave(struct mr_checkpoints *all) { all->left = maru_now_ns(); }
+
+/* Relaxed, here and in the launcher: a figure that is looked at.  Only this thread writes it. */
+void mr_checkpoints_come(struct mr_checkpoints *all) {
+  uint64_t stretch = all->left != 0 ? (uint64_t)(maru_now_ns() - all->left) : 0;
+  if (stretch > atomic_load_explicit(&all->line->stretch_ns, memory_order_relaxed))
+    atomic_store_explicit(&all->line->stretch_ns, stretch, memory_order_relaxed);
 }
 
 void mr_checkpoints_await(struct mr_checkpoints *all) {

@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MR_CHECKPOINT_VERSION 1u
+#define MR_CHECKPOINT_VERSION 2u
 #define MR_CHECKPOINT_NODES 256u
 #define MR_CHECKPOINT_WHY 160
 #define MR_CHECKPOINT_MAGIC "MARUIMG"
@@ -39,8 +39,9 @@ struct mr_checkpoint_line {
   _Atomic uint32_t wave;    /* the answer of so many is: */
   _Atomic uint32_t rests;
   _Atomic uint64_t sent, received;
-  _Atomic uint32_t done; /* that image is written, or not: */
-  int32_t failed;        /* then `why` says why not; before `done`, as is this: */
+  _Atomic uint32_t done;       /* that image is written, or not: */
+  int32_t failed;              /* then `why` says why not; before `done`, as is this: */
+  _Atomic uint64_t stretch_ns; /* kept.h; by the program's thread */
   uint64_t bytes;
   char why[MR_CHECKPOINT_WHY];
 };
@@ -97,6 +98,9 @@ void mr_checkpoints_end(struct mr_checkpoints *all);
 
 /* Whether one is wanted: the program is to stop.  A load. */
 bool mr_checkpoints_wanted(const struct mr_checkpoints *all);
+/* The program's thread leaves the runtime; comes to it again, which may take a checkpoint there. */
+void mr_checkpoints_leave(struct mr_checkpoints *all);
+void mr_checkpoints_come(struct mr_checkpoints *all);
 /* Until it is over. */
 void mr_checkpoints_await(struct mr_checkpoints *all);
 

@@ -229,6 +229,7 @@ static void park(void) {
 /* At the begin of a request, where checkpoints are asked for.  Whether this process waits on in one
  * that another process has begun: then with the lock. */
 static bool goes_on(void) {
+  mr_checkpoints_come(node.checkpoints);
   bool waits = node.resumed == WAITING, anew = node.resumed == ANEW;
   node.resumed = ANEW;
   if (!anew) {
@@ -260,6 +261,11 @@ static bool goes_on(void) {
       getcontext(&node.here);                                                                      \
   } while (0)
 
+static void leaves(void) {
+  if (node.checkpoints != NULL)
+    mr_checkpoints_leave(node.checkpoints);
+}
+
 static int64_t stop_here(uint64_t one, uint64_t two, uint64_t three) {
   (void)one;
   (void)two;
@@ -267,6 +273,7 @@ static int64_t stop_here(uint64_t one, uint64_t two, uint64_t three) {
   ready();
   CAPTURE();
   goes_on();
+  leaves();
   return 0;
 }
 
@@ -293,6 +300,7 @@ static int64_t request(uint64_t op, uint64_t object, uint64_t argument) {
   int64_t result =
       await(begin(op, object, argument), op == MR_BARRIER ? MR_STAND_BARRIERS : MR_STAND_LOCKS);
   mr_heat_waited(node.heat, op == MR_BARRIER ? MR_HEAT_BARRIER : MR_HEAT_LOCK);
+  leaves();
   return result;
 }
 
@@ -309,6 +317,7 @@ static int64_t swap(uint64_t object, uint64_t expected, uint64_t value) {
   CAPTURE();
   int64_t before = await(begin_swap(object, expected, value), MR_STAND_LOCKS);
   mr_heat_waited(node.heat, MR_HEAT_LOCK);
+  leaves();
   return before;
 }
 

@@ -26,7 +26,7 @@ import qualified Maru.Cli.Program as Program
 import Maru.Cli.Progress (progressLine)
 import Maru.Cli.Room
 import Maru.Cli.Room.Dsm (accessFinding)
-import Maru.Cli.Room.Dsm.Top (Stand (..), decodeStands)
+import Maru.Cli.Room.Dsm.Top (Kept (..), Stand (..), decodeKept, decodeStands)
 import Maru.Cli.Room.Io
 import Maru.Cli.Room.Io.Calls
 import qualified Maru.Cli.Room.Io.Tune as IoTune
@@ -188,6 +188,14 @@ plans =
           @?= Just [Stand 1 3 [("request", (30, 3000)), ("grant", (20, 2000)), ("next", (7, 700))] [("pages", (1, 1)), ("locks", (2, 2)), ("barriers", (3, 0.5))] (zip faultReasons [4, 5, 6, 7]) 8 9]
         decodeStands (lines' (replicate 256 idle)) @?= Just []
         decodeStands (lines' (replicate 255 idle)) @?= Nothing,
+      testCase "how a job's checkpoints stand" $ do
+        let kept words' why = Lazy.toStrict (runPut (mapM_ putWord64host words') <> Lazy.pack (why ++ replicate (160 - length why) 0))
+            words11 = [3, 2, 500, 7, 250, 4, 30, 4096, 6, 1500, 2]
+            found = Kept 3 2 0.5 7 0.25 0.004 0.03 4096 6 1.5 2
+        decodeKept (kept words11 []) @?= Just (found "")
+        decodeKept (kept words11 [111, 110, 99, 101]) @?= Just (found "once")
+        decodeKept (kept (0 : tail words11) []) @?= Nothing
+        decodeKept (kept (take 3 words11) []) @?= Nothing,
       testCase "what polling cost" $ do
         let poll words' = Section "poll" 1 (Lazy.toStrict (runPut (mapM_ putWord64host words')))
             boardOf sections = Board "" 1 sections []

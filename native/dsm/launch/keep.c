@@ -16,6 +16,7 @@
 #define NAMED "MARU_DSM_CHECKPOINTS"
 #define TICK_MS 1
 #define LOOKS_MS 50       /* for nodes that have not joined yet */
+#define SHOWN_MS 1000     /* what maru top shows is no older */
 #define WAVES 20          /* at most so many while a checkpoint's time doubles */
 #define LONG_MS 10000     /* a node that does not come to the runtime for so long is named */
 #define GIVEN_UP_MS 60000 /* the others go on then */
@@ -294,6 +295,7 @@ static int gather(struct job *job, struct keep *keep) {
       return late(keep, i, "it does not answer");
   if (is_cut(job, keep)) {
     keep->state = KEEP_WRITES;
+    keep->gathering_ms = mr_launch_now() - keep->begun;
     keep->begun = mr_launch_now(); /* so long they have to write it, too */
     store(&keep->page->cut, keep->number);
   } else {
@@ -322,6 +324,8 @@ static int finish(struct job *job, struct keep *keep) {
   job->drain(job);
   keep->committed = keep->number;
   keep->taken = mr_launch_now();
+  keep->gathered_ms = keep->gathering_ms;
+  keep->written_ms = keep->taken - keep->begun;
   keep->losses = 0;
   keep->refused[0] = 0;
   note_input(job, keep);
@@ -339,9 +343,9 @@ static bool all_started(const struct job *job, const struct keep *keep) {
   return true;
 }
 
-static int keep_step(struct job *job) {
+static int step(struct job *job) {
   struct keep *keep = job->keep;
-  if (keep == NULL || keep->recovering || job->ending || job->alive < job->nodes || keep->ended)
+  if (keep->recovering || job->ending || job->alive < job->nodes || keep->ended)
     return -1;
   int64_t left = keep->due - mr_launch_now();
   switch (keep->state) {
@@ -360,6 +364,12 @@ static int keep_step(struct job *job) {
     return LOOKS_MS;
   begin(keep);
   return TICK_MS;
+}
+
+static int keep_step(struct job *job) {
+  int again = step(job);
+  mr_kept_show(job);
+  return again > SHOWN_MS ? SHOWN_MS : again;
 }
 
 /* ---- a loss ---------------------------------------------------------------------------- */

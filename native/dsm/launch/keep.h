@@ -60,7 +60,8 @@ struct keep {
   int dir;      /* that folder; -1: none */
   pid_t writer; /* copies `writing` there; 0: none does */
   uint32_t writing, written;
-  bool slow; /* that was said of this copy */
+  bool slow;                                     /* that was said of this copy */
+  int64_t gathering_ms, gathered_ms, written_ms; /* this one; the last whole one (kept.h) */
 };
 
 /* Whether checkpoints are asked for. */
@@ -90,6 +91,11 @@ struct keep_calls {
   /* The job is over: shows what is held, and waits for the folder. */
   void (*end)(struct job *job);
 };
+
+/* ---- kept.c ---- */
+
+/* Shows how it stands, for `maru top` (kept.h). */
+void mr_kept_show(const struct job *job);
 
 /* ---- folder.c ---- */
 

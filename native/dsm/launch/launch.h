@@ -9,6 +9,7 @@
  *     input.c         what node 0 reads
  *     keep.c          checkpoints, and what follows when a node is lost (keep.h)
  *     folder.c        checkpoints in a folder
+ *     kept.c          how they stand, for `maru top`
  *     secret.c        what the nodes know and nobody else
  *     hosts.c         jobs on several hosts: one agent a host, over ssh
  *

@@ -102,8 +102,8 @@ int maru_dsm_home(const void *at);
 void maru_dsm_fence(void);
 
 /* A place where a checkpoint may be taken (maru launch --ckpt-every; of programs that maru-cc
- * built), as all calls above are: for a program that computes for long without one.  Costs a look
- * at a word; nothing where nobody asked for checkpoints. */
+ * built), as all calls above are: for a program that computes for long without one.  Costs two
+ * looks at the clock; nothing where nobody asked for checkpoints. */
 void maru_checkpoint(void);
 /* From now on `call` is called with `argument` in each process that goes on from a checkpoint in
  * place of this one, before it goes on: to open again what no checkpoint holds.  It may use

@@ -1,20 +1,22 @@
 {-# LANGUAGE OverloadedStrings #-}
 
 -- | The page of @maru top@ about a launch: what its nodes of this host count (section @dsm@,
--- layout: @native\/dsm\/stand.h@).
+-- layout: @native\/dsm\/stand.h@), and how its checkpoints stand (section @kept@, @native\/dsm\/kept.h@).
 module Maru.Cli.Room.Dsm.Top
   ( launchesPage,
 
     -- * For tests
     Stand (..),
     decodeStands,
+    Kept (..),
+    decodeKept,
   )
 where
 
 import Control.Monad (replicateM)
 import Data.Aeson (Value, object, (.=))
 import Data.Aeson.Key (fromString)
-import Data.Binary.Get (Get, getWord64host, skip)
+import Data.Binary.Get (Get, getByteString, getWord64host, skip)
 import Data.ByteString (ByteString)
 import Data.Maybe (fromMaybe)
 import Maru.Cli.Output
@@ -58,8 +60,50 @@ decodeStands = decoded (filter ((> 0) . standNodes) <$> mapM line [0 .. 255])
         <* skip (8 * (64 - 45))
     word = toInteger <$> getWord64host :: Get Integer
 
+-- | A job's checkpoints; seconds.
+data Kept = Kept
+  { keptNodes, keptEpoch :: !Integer,
+    keptEvery :: !Double,
+    -- | The last whole one; 0: none.
+    keptNumber :: !Integer,
+    -- | Of it; how long nodes took to stand still, and stood still.
+    keptAge, keptGathered, keptWritten :: !Double,
+    keptBytes :: !Integer,
+    -- | The last one in the folder; 0: none.
+    keptFolder :: !Integer,
+    -- | The longest time without a place for one, and whose it was.
+    keptStretch :: !Double,
+    keptStretchNode :: !Integer,
+    -- | Why a loss costs more; empty: it does not.
+    keptUnprotected :: !String
+  }
+  deriving (Eq, Show)
+
+-- | 'Nothing' if the bytes are too short, or nothing was written yet.
+decodeKept :: ByteString -> Maybe Kept
+decodeKept bytes = case decoded kept bytes of
+  Just found | keptNodes found > 0 -> Just found
+  _ -> Nothing
+  where
+    kept = Kept <$> word <*> word <*> ms <*> word <*> ms <*> ms <*> ms <*> word <*> word <*> ms <*> word <*> (untilZero <$> getByteString 160)
+    word = toInteger <$> getWord64host :: Get Integer
+    ms = (/ 1000) . fromIntegral <$> getWord64host
+
+-- | What a launch's board says.
+data Seen = Seen {seenKept :: !(Maybe Kept), seenStands :: ![Stand]}
+
 launchesPage :: TopPage
-launchesPage = plainPage (pure . fromMaybe [] . sectionOf "dsm" decodeStands) draw (\_ now -> if null now then Nothing else Just (json now))
+launchesPage = plainPage (\board -> pure (Seen (sectionOf "kept" decodeKept board) (fromMaybe [] (sectionOf "dsm" decodeStands board)))) blocks value
+  where
+    blocks before now = draw (fmap (fmap seenStands) before) (seenStands now) ++ maybe [] drawKept (seenKept now)
+    value _ (Seen Nothing []) = Nothing
+    value _ now = Just (json now)
+
+drawKept :: Kept -> [Block]
+drawKept k =
+  Line ("checkpoints: epoch " ++ show (keptEpoch k) ++ ", " ++ show (keptEpoch k - 1) ++ " recoveries, longest stretch without one possible " ++ seconds (keptStretch k) ++ " (node " ++ show (keptStretchNode k) ++ ")") :
+  [Line ("UNPROTECTED: " ++ keptUnprotected k) | not (null (keptUnprotected k))]
+    ++ [Tabular (Table ((L, "checkpoint") : [(R, h) | h <- ["age", "every", "bytes", "until all stood still", "all stood still", "in the folder"]]) [[show (keptNumber k), seconds (keptAge k), seconds (keptEvery k), show (keptBytes k), seconds (keptGathered k), seconds (keptWritten k), if keptFolder k > 0 then show (keptFolder k) else ""]]) | keptNumber k > 0]
 
 draw :: Maybe (Double, [Stand]) -> [Stand] -> [Block]
 draw _ [] = []
@@ -77,9 +121,23 @@ draw before now@(first : _) =
       _ -> ""
     sumOf k = (sum (map fst of'), sum (map snd of')) where of' = [n | s <- now, (k', n) <- standSent s, k' == k]
 
-json :: [Stand] -> Value
-json stands = object ["nodes" .= map one stands]
+json :: Seen -> Value
+json now = object (("nodes" .= map one (seenStands now)) : ["checkpoints" .= kept k | Just k <- [seenKept now]])
   where
+    kept k =
+      object
+        [ "epoch" .= keptEpoch k,
+          "recoveries" .= (keptEpoch k - 1),
+          "every" .= keptEvery k,
+          "number" .= keptNumber k,
+          "age" .= keptAge k,
+          "bytes" .= keptBytes k,
+          "gathered" .= keptGathered k,
+          "written" .= keptWritten k,
+          "folder" .= keptFolder k,
+          "longest_stretch" .= object ["seconds" .= keptStretch k, "node" .= keptStretchNode k],
+          "unprotected" .= (if null (keptUnprotected k) then Nothing else Just (keptUnprotected k))
+        ]
     one s =
       object
         [ "node" .= standNode s,
