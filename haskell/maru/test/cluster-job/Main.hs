@@ -9,13 +9,15 @@
 -- > maru-test-cluster child                    itself again, as a child: lazy
 -- > maru-test-cluster straggler ITEMS          four items take 2 s, the others 1 ms; two workers
 -- > maru-test-cluster big ITEMS BYTES          the length of so many results of so many bytes
+-- > maru-test-cluster warm CALLS               milliseconds a call of one item: first, median, least
 module Main (main) where
 
 import Control.Concurrent (threadDelay)
 import Control.Exception
 import Control.Monad
 import qualified Data.ByteString as Bytes
-import Data.List (isInfixOf)
+import Data.List (isInfixOf, sort)
+import GHC.Clock (getMonotonicTimeNSec)
 import Maru
 import Maru.Cluster
 import System.Environment (getArgs, getExecutablePath)
@@ -64,6 +66,13 @@ main = withCluster $ do
     ["straggler", items] -> do
       putStrLn "begun"
       print (sum (parMapOnWith defaultOptions {workers = Workers 2, window = Just 50000} (static straggling) () [1 .. read items]))
+    ["warm", calls] -> do
+      took <- forM [1 .. read calls] $ \n -> do
+        start <- getMonotonicTimeNSec
+        _ <- evaluate (sum (parMapOnWith defaultOptions (static square) 0 [n]))
+        end <- getMonotonicTimeNSec
+        pure (fromIntegral (end - start) / 1000000 :: Double)
+      print (take 1 took, sort took !! (length took `div` 2), minimum took)
     ["child"] -> do
       itself <- getExecutablePath
       ended <- forkProcess (executeFile itself False ["lazy"] Nothing) >>= getProcessStatus True False
