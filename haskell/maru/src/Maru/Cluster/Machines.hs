@@ -35,6 +35,7 @@ import Data.Word (Word32)
 import Foreign.C (CInt, Errno (..), errnoToIOError)
 import GHC.IO.Exception (ioe_description)
 import Maru.Failure
+import Maru.Native.Open (openExisting)
 import Maru.Native.Ranks (endWithin)
 import Maru.Native.Vm
 import Numeric (showHex)
@@ -43,7 +44,7 @@ import System.IO
 import System.Info (arch)
 import System.Posix.Directory
 import System.Posix.Files (fileAccess, fileExist)
-import System.Posix.IO hiding (stdError)
+import System.Posix.IO (FdOption (..), OpenMode (..), closeFd, createPipe, fdToHandle, setFdOption)
 import System.Posix.Process (getProcessID)
 import Text.Read (readMaybe)
 
@@ -152,7 +153,7 @@ enoughMemory machines = do
 -- than QEMU does.
 whyEmulated :: IO (Maybe String)
 whyEmulated = do
-  opened <- try (bracket (openFd "/dev/kvm" ReadWrite Nothing defaultFileFlags) closeFd (const (pure ())))
+  opened <- try (bracket (openExisting "/dev/kvm" ReadWrite) closeFd (const (pure ())))
   flags <- concatMap words . take 1 . filter ("flags" `isPrefixOf`) . lines <$> readFile "/proc/cpuinfo"
   pure $ case opened of
     Left e -> Just ("/dev/kvm: " <> ioe_description e)
