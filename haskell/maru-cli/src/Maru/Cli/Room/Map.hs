@@ -14,6 +14,7 @@ import Maru.Cli.Readers
 import Maru.Cli.Room
 import Maru.Cli.Room.Map.Gc (gcTuner)
 import Maru.Cli.Room.Map.Page (mapPage)
+import Maru.Cli.Room.Map.StmSim (stmSimulator)
 import Maru.Control.Plot
 import Maru.Control.Sim.Map
 import Maru.Native.Probe
@@ -26,7 +27,7 @@ mapRoom =
   (room "map" "one heap and one garbage collector for all cores")
     { roomTop = Just (pure mapPage),
       roomChecks = [Check "memfd and seals" memfd, Check "pidfd" pidfd, Check "zero-copy results" zeroCopy],
-      roomSimulators = [mapSimulator],
+      roomSimulators = [mapSimulator, stmSimulator],
       roomTuners = [gcTuner]
     }
 
