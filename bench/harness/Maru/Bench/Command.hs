@@ -146,7 +146,7 @@ quickly flags = flagQuick flags || (null (flagNames flags) && not (flagFull flag
 selected :: [Experiment] -> Flags -> Either String [(Experiment, Maybe Int)]
 selected experiments flags
   | null (flagNames flags) && not (flagFull flags) = Right [(e, Just s) | (name, s) <- fiveMinutes, e <- experiments, experimentName e == name]
-  | otherwise = map (\e -> (e, Nothing)) <$> chosen experiments (flagNames flags)
+  | otherwise = (`zip` repeat Nothing) <$> chosen experiments (flagNames flags)
 
 -- | What a run measures that nothing was asked of: experiments of the seeds' figures, and the seconds
 -- that each takes with @--quick@ on two idle cores. The short ones come first: a machine that is not idle has

@@ -95,7 +95,7 @@ seedHtml results seed =
     cell column content more =
       ["<div><h4>" ++ columnName column ++ "</h4>"] ++ more ++ said content ++ ["</div>"]
     said (Without why) = ["<p class=\"without\">" ++ prose why ++ "</p>"]
-    said (Value text paths) = ["<p>" ++ prose text ++ "</p>"] ++ ["<p class=\"note\">Raw data: " ++ intercalate ", " (map escape paths) ++ "</p>" | not (null paths)]
+    said (Value text paths) = ("<p>" ++ prose text ++ "</p>") : ["<p class=\"note\">Raw data: " ++ intercalate ", " (map escape paths) ++ "</p>" | not (null paths)]
 
 -- | Markdown's links and code, of which the table has no more: a link leads to what the page cannot
 -- hold, so its words remain.

@@ -10,7 +10,7 @@ main :: IO ()
 main = withMailbox $ \answers -> do
   slaves <- replicateM 4 (spawn Shm (slave (address answers)))
   zipWithM_ (\(i, x) to -> send (actorAddress to) (Just (i, x))) (zip [0 :: Int ..] [1 .. 20]) (cycle slaves)
-  results <- replicateM (length [1 .. 20 :: Int]) (receive answers)
+  results <- replicateM 20 (receive answers)
   forM_ slaves $ \actor -> send (actorAddress actor) Nothing
   print (map snd (sort results))
 

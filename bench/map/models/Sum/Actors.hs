@@ -10,9 +10,9 @@ main :: IO ()
 main = withMailbox $ \answers -> do
   slaves <- replicateM 4 (spawn Shm (slave (address answers)))
   zipWithM_ (\(i, x) to -> send (actorAddress to) (Just (i, x))) (zip [0 :: Int ..] [1 .. 100 :: Int]) (cycle slaves)
-  results <- replicateM (length [1 .. 100 :: Int]) (receive answers)
+  results <- replicateM 100 (receive answers)
   forM_ slaves $ \actor -> send (actorAddress actor) Nothing
-  print ((sum) (map snd (sort results)))
+  print (sum (map snd (sort results)))
 
 slave :: Address (Int, Int) -> Mailbox (Maybe (Int, Int)) -> IO ()
 slave to inbox = receive inbox >>= maybe (pure ()) (\(i, x) -> send to (i, (+ 1) x) >> slave to inbox)
